@@ -1,0 +1,7 @@
+module portolan.dev/services
+
+go 1.26.0
+
+require portolan.dev/proto v0.0.0
+
+replace portolan.dev/proto => ../proto
