@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/pluginpb"
+)
+
+// plugins are run in this order; all write beside the source.
+var plugins = []struct{ name, options string }{
+	{"protoc-gen-go", "paths=source_relative"},
+	{"protoc-gen-go-grpc", "paths=source_relative"},
+	{"protoc-gen-go-vtproto", "paths=source_relative,features=marshal+unmarshal+size+clone+equal"},
+}
+
+// generate runs all plugins on one request and returns file content by name relative to the root.
+func generate(ctx context.Context, bin string, request *pluginpb.CodeGeneratorRequest) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, plugin := range plugins {
+		request.Parameter = proto.String(plugin.options)
+		response, err := runPlugin(ctx, filepath.Join(bin, plugin.name), request)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", plugin.name, err)
+		}
+		for _, file := range response.GetFile() {
+			if _, twice := files[file.GetName()]; twice {
+				return nil, fmt.Errorf("%s: %s was written already by another plugin", plugin.name, file.GetName())
+			}
+			files[file.GetName()] = []byte(file.GetContent())
+		}
+	}
+	return files, nil
+}
+
+func runPlugin(ctx context.Context, path string, request *pluginpb.CodeGeneratorRequest) (*pluginpb.CodeGeneratorResponse, error) {
+	// Deterministic, because a plugin may copy descriptor bytes into what it writes.
+	input, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, path)
+	cmd.Stdin = bytes.NewReader(input)
+	cmd.Stderr = os.Stderr
+	output, err := cmd.Output()
+	if err != nil {
+		return nil, err
+	}
+	response := &pluginpb.CodeGeneratorResponse{}
+	if err := proto.Unmarshal(output, response); err != nil {
+		return nil, err
+	}
+	if response.Error != nil {
+		return nil, errors.New(response.GetError())
+	}
+	return response, nil
+}
+
+// staleFiles lists generated files that no .proto stands behind any more.
+func staleFiles(root string, want map[string][]byte) ([]string, error) {
+	have, err := filesBelow(root, ".pb.go")
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(have, func(name string) bool { return want[name] != nil }), nil
+}
+
+// write leaves files alone that are right already, so that nothing is rebuilt for nothing.
+func write(root string, want map[string][]byte, stale []string) error {
+	for name, content := range want {
+		path := filepath.Join(root, name)
+		if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, content) {
+			continue
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return err
+		}
+	}
+	for _, name := range stale {
+		if err := os.Remove(filepath.Join(root, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare says what write would change, one line per file, in lexical order.
+func compare(root string, want map[string][]byte, stale []string) []string {
+	var differ []string
+	for name, content := range want {
+		have, err := os.ReadFile(filepath.Join(root, name))
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			differ = append(differ, "missing: "+name)
+		case err != nil:
+			differ = append(differ, fmt.Sprintf("unreadable: %s: %v", name, err))
+		case !bytes.Equal(have, content):
+			differ = append(differ, "differs: "+name)
+		}
+	}
+	for _, name := range stale {
+		differ = append(differ, "no source: "+name)
+	}
+	slices.Sort(differ)
+	return differ
+}
