@@ -19,10 +19,11 @@ func main() {
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *root, *bin, *check); err != nil {
+	err := run(ctx, *root, *bin, *check)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
-		os.Exit(1) //nolint:gocritic // the process ends; stop has nothing left to do
+		os.Exit(1)
 	}
 }
 

@@ -1,0 +1,3 @@
+module portolan.dev/tools/testrun
+
+go 1.26.0

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"time"
+)
+
+type options struct {
+	modules     []module
+	goFlags     []string // handed to go test
+	fuzz        time.Duration
+	requireReal bool
+}
+
+func main() {
+	alone := flag.String("alone", "", "comma list of folders with modules outside the workspace, tested as well with GOWORK=off")
+	fuzz := flag.Duration("fuzz", 0, "instead of testing, run every fuzz target for this long")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: testrun [-alone DIR,…] [-fuzz DURATION] [-- flags of go test]")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	modules, err := workspace(ctx, *alone)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testrun:", err)
+		os.Exit(1)
+	}
+	ok := run(ctx, os.Stdout, options{
+		modules: modules, goFlags: flag.Args(), fuzz: *fuzz,
+		requireReal: os.Getenv("PORTOLAN_REQUIRE_REAL") == "1",
+	})
+	stop()
+	if !ok {
+		os.Exit(1)
+	}
+}
+
+// run does what the options say and reports whether all is well.
+func run(ctx context.Context, out io.Writer, o options) bool {
+	r := &runner{out: out, goFlags: o.goFlags}
+	for _, m := range o.modules {
+		if ctx.Err() != nil {
+			break
+		}
+		if o.fuzz > 0 {
+			r.fuzz(ctx, m, o.fuzz)
+		} else {
+			r.module(ctx, m)
+		}
+	}
+	if ctx.Err() != nil {
+		r.problem("interrupted")
+	}
+	return r.total.summarize(out, o.requireReal)
+}
+
+// module is a folder with a go.mod.
+type module struct {
+	dir   string
+	alone bool // not in the workspace
+}
+
+func workspace(ctx context.Context, alone string) ([]module, error) {
+	list, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the modules of the workspace: %w%s", err, stderrOf(err))
+	}
+	var modules []module
+	for _, dir := range strings.Fields(string(list)) {
+		modules = append(modules, module{dir: dir})
+	}
+	for _, dir := range strings.FieldsFunc(alone, func(r rune) bool { return r == ',' }) {
+		modules = append(modules, module{dir: dir, alone: true})
+	}
+	return modules, nil
+}
+
+func stderrOf(err error) string {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return "\n" + string(exit.Stderr)
+	}
+	return ""
+}
+
+// command prepares a go command in the module.
+func (m module) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = m.dir
+	cmd.Env = os.Environ()
+	if m.alone {
+		cmd.Env = append(cmd.Env, "GOWORK=off")
+	}
+	// Interrupt rather than kill: go test then ends its test processes, and they what they have started.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	return cmd
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// testrun runs the tool on one module below testdata and returns its verdict and its lines.
+func testrun(t *testing.T, name string, o options) (ok bool, output string) {
+	t.Helper()
+	o.modules = []module{{dir: filepath.Join("testdata", name), alone: true}}
+	var out strings.Builder
+	ok = run(t.Context(), &out, o)
+	t.Logf("testrun %s: %v\n%s", name, ok, &out)
+	return ok, out.String()
+}
+
+func wantIn(t *testing.T, output string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(output, want) {
+			t.Errorf("missing: %q", want)
+		}
+	}
+}
+
+func wantLast(t *testing.T, output, want string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(output, "\n"), "\n")
+	if got := lines[len(lines)-1]; got != want {
+		t.Errorf("last line: got %q, want %q", got, want)
+	}
+}
+
+func TestFailuresAreShownAndCounted(t *testing.T) {
+	ok, output := testrun(t, "mixed", options{})
+	if ok {
+		t.Error("a failing module passed")
+	}
+	wantIn(t, output,
+		"ok  \texample.org/mixed/pass\t",
+		"first line of the bad one", "got 1, want 2", "--- FAIL: TestBad/worse",
+		"FAIL\texample.org/mixed/fail\t",
+		"AGAIN example.org/mixed/fail:",
+		"FAIL\texample.org/mixed/fail TestBad/worse\n",
+		"nobuild_test.go:3:", "FAIL\texample.org/mixed/nobuild [build failed]",
+		"?   \texample.org/mixed/empty\t[no test files]",
+	)
+	for _, unwanted := range []string{"quiet as long as it passes", "of the good one", "FLAKY", "AGAIN example.org/mixed/nobuild"} {
+		if strings.Contains(output, unwanted) {
+			t.Errorf("should not be there: %q", unwanted)
+		}
+	}
+	// Passed: TestOne, its sub, TestGood. Failed: TestBad, its sub, the package that does not build.
+	wantLast(t, output, "3 passed, 3 failed, 0 skipped")
+}
+
+func TestFlakeIsReportedNotHidden(t *testing.T) {
+	t.Setenv("TESTRUN_MARK", filepath.Join(t.TempDir(), "mark"))
+	ok, output := testrun(t, "flaky", options{})
+	if !ok {
+		t.Error("a package that passed alone failed the run")
+	}
+	line := "FLAKY example.org/flaky: failed once, passed when run alone — mend it\n"
+	if got := strings.Count(output, line); got != 2 {
+		t.Errorf("the flake is named %d times, want 2: at once and at the end", got)
+	}
+	wantIn(t, output, "the first time", "FAIL\texample.org/flaky\t", "ok  \texample.org/flaky\t")
+	wantLast(t, output, "1 passed, 0 failed, 0 skipped")
+}
+
+func TestSkips(t *testing.T) {
+	ok, output := testrun(t, "skips", options{})
+	if !ok {
+		t.Error("skips failed a run that does not require real parts")
+	}
+	wantIn(t, output,
+		"SKIP\texample.org/skips TestAllowed: allowed: only on a Tuesday\n",
+		"SKIP\texample.org/skips TestMissing: no database here\n",
+		"SKIP\texample.org/skips TestSilent: no reason given\n",
+	)
+	wantLast(t, output, "0 passed, 0 failed, 3 skipped")
+
+	ok, output = testrun(t, "skips", options{requireReal: true})
+	if ok {
+		t.Error("skips passed where the real parts are required")
+	}
+	wantIn(t, output, "FAIL\texample.org/skips TestMissing: skipped where the real parts are required: no database here\n")
+	wantLast(t, output, "0 passed, 2 failed, 1 skipped")
+}
+
+func TestModuleThatDoesNotLoadFails(t *testing.T) {
+	ok, output := testrun(t, "absent", options{})
+	if ok {
+		t.Error("a module that is not there passed")
+	}
+	wantLast(t, output, "0 passed, 1 failed, 0 skipped")
+}
+
+func TestFlagsReachGoTest(t *testing.T) {
+	_, output := testrun(t, "mixed", options{goFlags: []string{"-run", "TestOne/sub", "-count", "1"}})
+	wantIn(t, output, "ok  \texample.org/mixed/fail\t")
+	wantLast(t, output, "2 passed, 1 failed, 0 skipped")
+}
+
+// Only the list: the first run of a fuzz target compiles the standard library anew, which takes longer than all other tests.
+func TestFuzzTargets(t *testing.T) {
+	got, err := fuzzTargets(t.Context(), module{dir: "testdata/fuzzy", alone: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []fuzzTarget{{"example.org/fuzzy/one", "FuzzFirst"}, {"example.org/fuzzy/one", "FuzzSecond"}, {"example.org/fuzzy/two", "FuzzFirst"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// What a process says that is killed in the middle must not vanish.
+func TestCutStream(t *testing.T) {
+	var out strings.Builder
+	r := &runner{out: &out}
+	ended := r.read(strings.NewReader(`{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"TestX"}
+{"Action":"output","Package":"p","Test":"TestX","Output":"half done\n"}
+go: no line of the stream
+{"Action":"output","Package":"p"`))
+	if len(ended) != 1 || ended[0].state != failed {
+		t.Fatalf("got %+v, want one failed package", ended)
+	}
+	if got := ended[0].failures(); len(got) != 1 || got[0] != "p TestX" {
+		t.Errorf("failures: got %q, want [p TestX]", got)
+	}
+	wantIn(t, out.String(), "half done\n", "go: no line of the stream\n")
+}

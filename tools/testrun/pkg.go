@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+)
+
+// event is one line of go test -json; see go doc cmd/test2json.
+type event struct {
+	Action      string
+	Package     string
+	Test        string
+	Output      string
+	FailedBuild string
+}
+
+type state int
+
+const (
+	unfinished state = iota
+	passed
+	failed
+	skipped
+)
+
+// pkg is what one run of one package gave.
+type pkg struct {
+	path        string
+	state       state
+	unbuildable bool
+	tests       map[string]state
+	order       []string // of the tests, as they began
+	lines       []line
+}
+
+type line struct{ test, text string }
+
+func newPkg(path string) *pkg { return &pkg{path: path, tests: map[string]state{}} }
+
+// take adds an event and reports whether it ended the package.
+func (p *pkg) take(e event) (ended bool) {
+	if e.Test != "" {
+		if _, known := p.tests[e.Test]; !known {
+			p.tests[e.Test] = unfinished
+			p.order = append(p.order, e.Test)
+		}
+	}
+	var s state
+	switch e.Action {
+	case "output":
+		p.lines = append(p.lines, line{e.Test, e.Output})
+		return false
+	case "pass":
+		s = passed
+	case "fail":
+		s = failed
+	case "skip":
+		s = skipped
+	default:
+		return false
+	}
+	if e.Test != "" {
+		p.tests[e.Test] = s
+		return false
+	}
+	p.state, p.unbuildable = s, e.FailedBuild != ""
+	return true
+}
+
+// print writes go test's line for the package, and before it, if the package failed, all output of tests that did not pass.
+func (p *pkg) print(out io.Writer) {
+	for _, l := range p.lines {
+		verdict := l.test == "" && (strings.HasPrefix(l.text, "ok  \t") || strings.HasPrefix(l.text, "?   \t") || strings.HasPrefix(l.text, "FAIL\t"))
+		if verdict || p.state == failed && p.of(l) {
+			io.WriteString(out, l.text)
+		}
+	}
+}
+
+// of reports whether the line belongs to the failure: it is the package's own, or of a test that neither passed nor was skipped.
+func (p *pkg) of(l line) bool {
+	if l.test == "" {
+		return true
+	}
+	s := p.tests[l.test]
+	return s == failed || s == unfinished
+}
+
+// failures names the tests that failed; a package that failed without one (no build, a panic outside of tests) stands for itself.
+func (p *pkg) failures() []string {
+	var names []string
+	for _, name := range p.order {
+		if s := p.tests[name]; s == failed || s == unfinished {
+			names = append(names, p.path+" "+name)
+		}
+	}
+	if len(names) == 0 && p.state == failed {
+		return []string{p.path}
+	}
+	return names
+}
+
+// logged matches what t.Skip and t.Log print: the place in the source, then the text.
+var logged = regexp.MustCompile(`^\s+\S+\.go:\d+: (.*)`)
+
+// reason is what a skipped test said last.
+func (p *pkg) reason(test string) string {
+	reason := "no reason given"
+	for _, l := range p.lines {
+		if l.test != test {
+			continue
+		}
+		if m := logged.FindStringSubmatch(l.text); m != nil {
+			reason = strings.TrimSpace(m[1])
+		}
+	}
+	return reason
+}
+
+func flakyLine(path string) string {
+	return fmt.Sprintf("FLAKY %s: failed once, passed when run alone — mend it", path)
+}

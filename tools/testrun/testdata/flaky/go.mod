@@ -1,0 +1,3 @@
+module example.org/flaky
+
+go 1.26.0

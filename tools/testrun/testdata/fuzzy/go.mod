@@ -1,0 +1,3 @@
+module example.org/fuzzy
+
+go 1.26.0

@@ -1,0 +1,5 @@
+package two
+
+import "testing"
+
+func FuzzFirst(f *testing.F) { f.Fuzz(func(*testing.T, string) {}) }

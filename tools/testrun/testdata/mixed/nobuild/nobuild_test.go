@@ -1,0 +1,3 @@
+package nobuild
+
+var number int = "text"

@@ -1,0 +1,3 @@
+module example.org/skips
+
+go 1.26.0

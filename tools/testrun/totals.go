@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// totals is the sum over all packages; a package that was run twice counts with its second run.
+type totals struct {
+	passed   int
+	failures []string
+	skips    []skip
+	flaky    []string
+}
+
+type skip struct{ test, reason string }
+
+func (t *totals) add(p *pkg) {
+	for _, name := range p.order {
+		switch p.tests[name] {
+		case passed:
+			t.passed++
+		case skipped:
+			t.skips = append(t.skips, skip{p.path + " " + name, p.reason(name)})
+		}
+	}
+	t.failures = append(t.failures, p.failures()...)
+}
+
+// summarize writes the end of the report and says whether all is well.
+func (t *totals) summarize(out io.Writer, requireReal bool) bool {
+	failures := len(t.failures)
+	skips := 0
+	fmt.Fprintln(out)
+	for _, s := range t.skips {
+		if requireReal && !strings.HasPrefix(s.reason, "allowed:") {
+			failures++
+			fmt.Fprintf(out, "FAIL\t%s: skipped where the real parts are required: %s\n", s.test, s.reason)
+			continue
+		}
+		skips++
+		fmt.Fprintf(out, "SKIP\t%s: %s\n", s.test, s.reason)
+	}
+	for _, path := range t.flaky {
+		fmt.Fprintln(out, flakyLine(path))
+	}
+	for _, name := range t.failures {
+		fmt.Fprintln(out, "FAIL\t"+name)
+	}
+	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", t.passed, failures, skips)
+	return failures == 0
+}
