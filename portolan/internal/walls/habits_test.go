@@ -1,0 +1,124 @@
+package walls
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	maxLines     = 600
+	maxTestLines = 1000
+	maxMainLines = 40 // cmd/<daemon>/main.go: all daemons have the same face
+)
+
+func TestFileLength(t *testing.T) {
+	for _, f := range files(t) {
+		limit := maxLines
+		switch {
+		case f.generated:
+			continue
+		case f.test:
+			limit = maxTestLines
+		case path.Base(f.name) == "main.go" && slices.Contains(daemons, area(f.pkg)):
+			limit = maxMainLines
+		}
+		if f.lines > limit {
+			t.Errorf("%s has %d lines, at most %d: split it by concept or verb", f.name, f.lines, limit)
+		}
+	}
+}
+
+// Every package says in doc.go what it is. A command of one file may say it there; generated packages say it in their source.
+func TestEveryPackageHasDoc(t *testing.T) {
+	packages := map[string][]file{}
+	for _, f := range files(t) {
+		if !f.generated {
+			packages[path.Dir(f.name)] = append(packages[path.Dir(f.name)], f)
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(packages)) {
+		if !documented(packages[dir]) {
+			t.Errorf("%s: doc.go with a package comment is missing", dir)
+		}
+	}
+}
+
+func documented(pkg []file) bool {
+	code := slices.DeleteFunc(slices.Clone(pkg), func(f file) bool { return f.test })
+	return slices.ContainsFunc(code, func(f file) bool {
+		place := path.Base(f.name) == "doc.go" || f.syntax.Name.Name == "main" && len(code) == 1
+		return place && f.syntax.Doc != nil
+	})
+}
+
+// Waiting by the clock is how tests become flaky. In a synctest bubble the clock is the test's own, so Sleep is allowed there.
+func TestNoSleepInTests(t *testing.T) {
+	for _, f := range files(t) {
+		if !f.test {
+			continue
+		}
+		for _, pos := range sleeps(f.syntax) {
+			t.Errorf("%s: time.Sleep in a test: wait for the thing itself (kittest.Eventually, a channel, testing/synctest)", f.at(pos))
+		}
+	}
+}
+
+// sleeps finds calls of time.Sleep outside the arguments of synctest.Test.
+func sleeps(syntax *ast.File) []token.Pos {
+	var found []token.Pos
+	ast.Inspect(syntax, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && isSelector(call.Fun, "synctest", "Test") {
+			return false
+		}
+		if selector, ok := n.(*ast.SelectorExpr); ok && isSelector(selector, "time", "Sleep") {
+			found = append(found, selector.Pos())
+		}
+		return true
+	})
+	return found
+}
+
+func isSelector(e ast.Expr, pkg, name string) bool {
+	selector, ok := e.(*ast.SelectorExpr)
+	if !ok || selector.Sel.Name != name {
+		return false
+	}
+	x, ok := selector.X.(*ast.Ident)
+	return ok && x.Name == pkg
+}
+
+func TestSleepsFinds(t *testing.T) {
+	const source = `package p
+import ("testing"; "testing/synctest"; "time")
+func TestA(t *testing.T) { time.Sleep(1) }
+func TestB(t *testing.T) { synctest.Test(t, func(*testing.T) { time.Sleep(1) }) }
+var wait = time.Sleep
+`
+	fset := token.NewFileSet()
+	syntax, err := parser.ParseFile(fset, "p_test.go", source, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []int
+	for _, pos := range sleeps(syntax) {
+		lines = append(lines, fset.Position(pos).Line)
+	}
+	if want := []int{3, 5}; !slices.Equal(lines, want) {
+		t.Errorf("found in lines %v, want %v", lines, want)
+	}
+}
+
+// A package is named after what it is about; these names say nothing.
+func TestPackageNames(t *testing.T) {
+	for _, f := range files(t) {
+		if base := path.Base(f.pkg); slices.Contains([]string{"util", "utils", "common", "helpers", "misc", "types"}, base) {
+			t.Errorf("%s: package %s: name it after what it is about", f.name, strings.TrimPrefix(f.pkg, ours))
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package walls
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var daemons = []string{"registry", "allocator", "endpointctl", "dnssvc", "nodeagent"}
+
+// mayImport says which areas (first folder) an area may import besides itself.
+var mayImport = map[string][]string{
+	"proto":       nil, // the contract stands alone
+	"services":    {"proto"},
+	"registry":    {"proto", "services"},
+	"allocator":   {"proto", "services"},
+	"endpointctl": {"proto", "services"},
+	"dnssvc":      {"proto", "services"},
+	"nodeagent":   {"proto", "services"},
+	"portolan":    {"proto", "services", "registry", "allocator", "endpointctl", "dnssvc", "nodeagent"},
+	"tools":       nil, // each tool is a module of its own
+}
+
+// area is the first folder of an import path of ours; "" for all other paths.
+func area(pkg string) string {
+	rest, ok := strings.CutPrefix(pkg, ours)
+	if !ok {
+		return ""
+	}
+	first, _, _ := strings.Cut(rest, "/")
+	return first
+}
+
+func below(pkg string, roots ...string) bool {
+	return slices.ContainsFunc(roots, func(root string) bool {
+		return pkg == root || strings.HasPrefix(pkg, root+"/")
+	})
+}
+
+// testOnly says whether a package of ours exists for tests: kittest, storetest, dataplanetest.
+func testOnly(pkg string) bool {
+	return strings.HasPrefix(pkg, ours) && strings.HasSuffix(pkg, "test")
+}
+
+// refuse says why from may not import to, "" if it may. In tests some more is allowed.
+func refuse(from, to string, test bool) string {
+	a, b := area(from), area(to)
+	allowed, known := mayImport[a]
+	switch {
+	case !known:
+		return "no wall is drawn yet for the area " + strconv.Quote(a)
+	case b != "" && a != b && slices.Contains(daemons, a) && slices.Contains(daemons, b):
+		return "daemons never import each other; they speak through the API and the change stream"
+	case b != "" && a != b && !slices.Contains(allowed, b):
+		return a + " may import " + strings.Join(append([]string{a}, allowed...), ", ") + " only"
+	case testOnly(to) && !test && !testOnly(from):
+		return "only tests import packages that exist for tests"
+	case below(to, "github.com/nats-io") && !test && (slices.Contains(daemons, a) || a == "proto"):
+		return "only services/changes and services/daemon know that the change stream is NATS"
+	case below(to, "k8s.io", "sigs.k8s.io") && a != "portolan":
+		return "Kubernetes libraries stand behind portolan/manifest only"
+	}
+	return ""
+}
+
+func TestImports(t *testing.T) {
+	for _, f := range files(t) {
+		for _, spec := range f.syntax.Imports {
+			to, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if why := refuse(f.pkg, to, f.test); why != "" {
+				t.Errorf("%s: %s imports %s: %s", f.at(spec.Pos()), f.pkg, to, why)
+			}
+		}
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	const inTest, inCode = true, false
+	for _, c := range []struct {
+		from, to string
+		test, ok bool
+	}{
+		{"portolan.dev/proto/portolan/core/v1", "google.golang.org/protobuf/proto", inCode, true},
+		{"portolan.dev/proto/portolan/core/v1", "portolan.dev/services/spec", inCode, false},
+		{"portolan.dev/services/spec", "portolan.dev/proto/portolan/core/v1", inCode, true},
+		{"portolan.dev/services/spec", "portolan.dev/registry", inCode, false},
+		{"portolan.dev/services/spec", "portolan.dev/registry", inTest, false},
+		{"portolan.dev/registry/internal/api", "portolan.dev/registry/store", inCode, true},
+		{"portolan.dev/registry", "portolan.dev/services/kit/app", inCode, true},
+		{"portolan.dev/registry", "portolan.dev/allocator", inCode, false},
+		{"portolan.dev/registry", "portolan.dev/allocator", inTest, false},
+		{"portolan.dev/nodeagent", "portolan.dev/portolan/manifest", inCode, false},
+		{"portolan.dev/portolan/internal/dev", "portolan.dev/nodeagent", inCode, true},
+		{"portolan.dev/registry/store", "portolan.dev/services/kit/kittest", inCode, false},
+		{"portolan.dev/registry/store", "portolan.dev/services/kit/kittest", inTest, true},
+		{"portolan.dev/registry/store/storetest", "portolan.dev/services/kit/kittest", inCode, true},
+		{"portolan.dev/registry/store/storetest", "testing/synctest", inCode, true},
+		{"portolan.dev/dnssvc", "github.com/nats-io/nats.go", inCode, false},
+		{"portolan.dev/dnssvc", "github.com/nats-io/nats.go", inTest, true},
+		{"portolan.dev/services/changes", "github.com/nats-io/nats.go/jetstream", inCode, true},
+		{"portolan.dev/portolan/manifest", "k8s.io/api/core/v1", inCode, true},
+		{"portolan.dev/services/spec", "k8s.io/api/core/v1", inTest, false},
+		{"portolan.dev/registry", "sigs.k8s.io/yaml", inCode, false},
+		{"portolan.dev/unheard/of", "fmt", inCode, false},
+	} {
+		if why := refuse(c.from, c.to, c.test); (why == "") != c.ok {
+			t.Errorf("refuse(%s, %s, test %v) = %q, want allowed %v", c.from, c.to, c.test, why, c.ok)
+		}
+	}
+}
