@@ -1,15 +1,75 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
+.NOTPARALLEL: # go is parallel by itself, and the tests want the machine for themselves
 .DEFAULT_GOAL := help
+
+# One set of flags for everything: each other set would fill the build cache a second time.
 export CGO_ENABLED := 0
+# Where git cannot read the repository (an archive, another owner), go build would refuse to stamp the revision.
+ifneq ($(shell git rev-parse --is-inside-work-tree 2>/dev/null),true)
+export GOFLAGS += -buildvcs=false
+endif
+
+# In dependency order, which is the order that tidy needs.
+DAEMONS := registry allocator endpointctl dnssvc nodeagent
+MODULES := proto services $(DAEMONS) portolan
+# Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
+TOOLS   := tools/gen tools/testrun
+
+FUZZTIME ?= 10s
+TESTRUN  := .bin/testrun -alone tools/gen,tools/testrun
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | column -t -s $$'\t'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.bin/gen: tools/gen/go.mod tools/gen/go.sum $(wildcard tools/gen/*.go)
-	cd tools/gen && GOWORK=off GOBIN=$(CURDIR)/.bin go install . tool
+.PHONY: build
+build: ## bin/portolan, and one binary per daemon
+	go build -o bin/ ./portolan/cmd/portolan $(foreach d,$(DAEMONS),./$(d)/cmd/$(d))
+
+.PHONY: run
+run: build ## everything in one process, with an example to try
+	bin/portolan dev --example examples/hello
+
+.PHONY: test
+test: test-tools generate-check fmt-check walls vet build-alone test-go ## all that CI checks
+
+.PHONY: test-tools
+test-tools: ## install what the tests need besides Go, or say what is missing
+	@tools/test-tools.sh
+
+.PHONY: test-go
+test-go: .bin/testrun ## the tests of every module
+	$(TESTRUN) -- -timeout 10m -p 2
+
+.PHONY: test-race
+test-race: .bin/testrun ## the same under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(TESTRUN) -- -race -timeout 30m -p 2
+
+.PHONY: fuzz
+fuzz: .bin/testrun ## every fuzz target for FUZZTIME (10s)
+	$(TESTRUN) -fuzz $(FUZZTIME)
+
+.PHONY: walls
+walls: ## who imports whom, and the habits of the house
+	go test -count=1 ./portolan/internal/walls
+
+.PHONY: vet
+vet: ## go vet in the workspace
+	go vet work
+
+.PHONY: build-alone
+build-alone: ## does each module build without the workspace?
+	for m in $(MODULES) $(TOOLS); do GOWORK=off go -C $$m build ./...; GOWORK=off go -C $$m vet ./...; done
+
+.PHONY: fmt
+fmt: ## gofmt all Go files
+	gofmt -w $(MODULES) tools
+
+.PHONY: fmt-check
+fmt-check: ## are all Go files formatted?
+	@unformatted=$$(gofmt -l $(MODULES) tools); [ -z "$$unformatted" ] || { echo "run make fmt for:"; echo "$$unformatted"; exit 1; }
 
 .PHONY: generate
 generate: .bin/gen ## write the Go code of the contract (proto/**/*.pb.go)
@@ -18,3 +78,29 @@ generate: .bin/gen ## write the Go code of the contract (proto/**/*.pb.go)
 .PHONY: generate-check
 generate-check: .bin/gen ## is the generated code what the contract says?
 	.bin/gen -check
+
+.PHONY: proto-lint
+proto-lint: .bin/buf ## buf's rules for the contract (the first use builds buf: minutes)
+	cd proto && ../.bin/buf lint
+
+.PHONY: tidy
+tidy: ## go mod tidy in every module
+	for m in $(MODULES) $(TOOLS) tools/buf; do GOWORK=off go -C $$m mod tidy; done
+
+.PHONY: tidy-check
+tidy-check: ## would tidy change anything?
+	for m in $(MODULES) $(TOOLS) tools/buf; do GOWORK=off go -C $$m mod tidy -diff; done
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin .bin
+
+# The tools are pinned by their go.mod. Builds of one name stand in .bin, because go tool knows only modules of the workspace.
+.bin/gen: tools/gen/go.mod tools/gen/go.sum $(wildcard tools/gen/*.go)
+	cd tools/gen && GOWORK=off GOBIN=$(CURDIR)/.bin go install . tool
+
+.bin/testrun: tools/testrun/go.mod $(wildcard tools/testrun/*.go)
+	cd tools/testrun && GOWORK=off GOBIN=$(CURDIR)/.bin go install .
+
+.bin/buf: tools/buf/go.mod tools/buf/go.sum
+	cd tools/buf && GOWORK=off GOBIN=$(CURDIR)/.bin go install tool
