@@ -17,8 +17,10 @@ MODULES := proto services $(DAEMONS) portolan
 # Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
 TOOLS   := tools/gen tools/testrun
 
-FUZZTIME ?= 10s
-TESTRUN  := .bin/testrun -alone tools/gen,tools/testrun
+FUZZTIME  ?= 10s
+TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun
+# -vet=off: the targets vet and build-alone see to that.
+TESTFLAGS := -vet=off -p 2
 
 .PHONY: help
 help: ## list the targets
@@ -41,11 +43,11 @@ test-tools: ## install what the tests need besides Go, or say what is missing
 
 .PHONY: test-go
 test-go: .bin/testrun ## the tests of every module
-	$(TESTRUN) -- -timeout 10m -p 2
+	$(TESTRUN) -- $(TESTFLAGS) -timeout 10m
 
 .PHONY: test-race
 test-race: .bin/testrun ## the same under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(TESTRUN) -- -race -timeout 30m -p 2
+	CGO_ENABLED=1 $(TESTRUN) -- $(TESTFLAGS) -race -timeout 30m
 
 .PHONY: fuzz
 fuzz: .bin/testrun ## every fuzz target for FUZZTIME (10s)
@@ -65,11 +67,11 @@ build-alone: ## does each module build without the workspace?
 
 .PHONY: fmt
 fmt: ## gofmt all Go files
-	gofmt -w $(MODULES) tools
+	gofmt -w .
 
 .PHONY: fmt-check
 fmt-check: ## are all Go files formatted?
-	@unformatted=$$(gofmt -l $(MODULES) tools); [ -z "$$unformatted" ] || { echo "run make fmt for:"; echo "$$unformatted"; exit 1; }
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "run make fmt for:"; echo "$$unformatted"; exit 1; }
 
 .PHONY: generate
 generate: .bin/gen ## write the Go code of the contract (proto/**/*.pb.go)

@@ -22,6 +22,9 @@ var mayImport = map[string][]string{
 	"tools":       nil, // each tool is a module of its own
 }
 
+// natsPlaces know that the change stream is NATS: who speaks it, who connects, and the kit that carries the connection.
+var natsPlaces = []string{ours + "services/changes", ours + "services/daemon", ours + "services/kit"}
+
 // area is the first folder of an import path of ours; "" for all other paths.
 func area(pkg string) string {
 	rest, ok := strings.CutPrefix(pkg, ours)
@@ -58,6 +61,8 @@ func refuse(from, to string, test bool) string {
 		return "only tests import packages that exist for tests"
 	case below(to, "github.com/nats-io") && !test && (slices.Contains(daemons, a) || a == "proto"):
 		return "only services/changes and services/daemon know that the change stream is NATS"
+	case below(to, "github.com/nats-io") && !test && a == "services" && !below(from, natsPlaces...):
+		return "NATS is known to these only: " + strings.Join(natsPlaces, ", ")
 	case below(to, "k8s.io", "sigs.k8s.io") && a != "portolan":
 		return "Kubernetes libraries stand behind portolan/manifest only"
 	}
@@ -102,6 +107,8 @@ func TestRefuse(t *testing.T) {
 		{"portolan.dev/dnssvc", "github.com/nats-io/nats.go", inCode, false},
 		{"portolan.dev/dnssvc", "github.com/nats-io/nats.go", inTest, true},
 		{"portolan.dev/services/changes", "github.com/nats-io/nats.go/jetstream", inCode, true},
+		{"portolan.dev/services/spec", "github.com/nats-io/nats.go", inCode, false},
+		{"portolan.dev/services/kit/app", "github.com/nats-io/nats.go", inCode, true},
 		{"portolan.dev/portolan/manifest", "k8s.io/api/core/v1", inCode, true},
 		{"portolan.dev/services/spec", "k8s.io/api/core/v1", inTest, false},
 		{"portolan.dev/registry", "sigs.k8s.io/yaml", inCode, false},
