@@ -1,0 +1,134 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/config"
+	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/rpc"
+)
+
+// configuration is a pointer to a struct that embeds Common.
+type configuration[C any] interface {
+	*C
+	CommonConfig() *Common
+}
+
+// Main is the main function of a daemon. It reads the configuration, builds the
+// host, serves metrics and health over HTTP, and runs what build returns until
+// a signal comes. It returns the exit code.
+func Main[C any, D app.Daemon, P configuration[C]](
+	name string, build func(ctx context.Context, cfg C, host app.Host) (D, error),
+) int {
+	return app.Main(name, func(ctx context.Context, args []string) error {
+		var cfg C
+		if err := config.Load(name, P(&cfg), args, os.LookupEnv, os.Stdout); err != nil {
+			return err
+		}
+		return run(ctx, name, *P(&cfg).CommonConfig(), func(ctx context.Context, host app.Host) (app.Daemon, error) {
+			return build(ctx, cfg, host)
+		})
+	})
+}
+
+// run is Main after the configuration.
+func run(ctx context.Context, name string, common Common, build func(context.Context, app.Host) (app.Daemon, error)) error {
+	base, level := obs.NewLogger(os.Stderr, common.LogLevel, common.LogFormat)
+	log := base.With("daemon", name)
+	host := app.Host{
+		Log:     log,
+		Metrics: obs.NewMetrics(),
+		Health:  health.New(log),
+		Network: rpc.TCP(),
+		NATS:    natsDialer(name, common, log),
+	}
+	lis, err := net.Listen("tcp", common.HTTPAddr)
+	if err != nil {
+		return fmt.Errorf("http: %w", err)
+	}
+	log.Info("starting", "http", lis.Addr().String())
+	host.Health.Set(startCheck, errors.New("starting"))
+	err = app.RunTasks(ctx,
+		app.Task{Name: "http", Run: func(ctx context.Context) error { return serveHTTP(ctx, lis, host, level) }},
+		app.Task{Name: name, Run: func(ctx context.Context) error { return runDaemon(ctx, host, build) }},
+	)
+	log.Info("stopped")
+	return err
+}
+
+// startCheck keeps a daemon from being ready while it is built.
+const startCheck = "start"
+
+// runDaemon builds and runs the daemon. When it ends by itself the process
+// ends, also without an error: a supervisor should see it.
+func runDaemon(ctx context.Context, host app.Host, build func(context.Context, app.Host) (app.Daemon, error)) error {
+	d, err := build(ctx, host)
+	if err != nil {
+		return err
+	}
+	host.Health.Set(startCheck, nil)
+	err = d.Run(ctx)
+	if err == nil && ctx.Err() == nil {
+		return errors.New("ended without being told to")
+	}
+	return err
+}
+
+func serveHTTP(ctx context.Context, lis net.Listener, host app.Host, level *slog.LevelVar) error {
+	mux := http.NewServeMux()
+	mux.Handle("/", obs.Handler(host.Metrics, host.Health))
+	mux.Handle("/debug/loglevel", obs.LevelHandler(level))
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	defer context.AfterFunc(ctx, func() { srv.Close() })()
+	if err := srv.Serve(lis); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// natsDialer returns a function that connects as this daemon. The connection
+// never gives up, also when no server answered yet. Nothing is buffered while
+// there is none: what matters is sent again from the log, and a heartbeat that
+// arrives late is a lie. Inboxes are private, so that a server can be told who
+// may read which.
+func natsDialer(name string, common Common, log *slog.Logger) func(string) (*nats.Conn, error) {
+	return func(conn string) (*nats.Conn, error) {
+		log := log.With("connection", conn)
+		nc, err := nats.Connect(common.NATSURL,
+			nats.Name("portolan "+name+" "+conn),
+			nats.CustomInboxPrefix("_INBOX_"+common.NATSPrefix+"_"+name),
+			nats.RetryOnFailedConnect(true),
+			nats.MaxReconnects(-1),
+			nats.ReconnectWait(time.Second),
+			nats.ReconnectBufSize(-1),
+			nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+				if err != nil { // nil is our own Close
+					log.Warn("nats disconnected", "err", err)
+				}
+			}),
+			nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("nats connected", "server", nc.ConnectedUrlRedacted()) }),
+			nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+				subject := ""
+				if sub != nil {
+					subject = sub.Subject
+				}
+				log.Error("nats", "subject", subject, "err", err)
+			}),
+		)
+		if err != nil {
+			return nil, fmt.Errorf("connect to nats: %w", err)
+		}
+		return nc, nil
+	}
+}

@@ -1,0 +1,220 @@
+package apierr
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+)
+
+// Domain is the ErrorInfo domain of every error of Portolan.
+const Domain = "portolan.dev"
+
+// Reasons of an error as a whole, found in its ErrorInfo.
+const (
+	ReasonInvalidArgument    = "INVALID_ARGUMENT"
+	ReasonNotFound           = "NOT_FOUND"
+	ReasonAlreadyExists      = "ALREADY_EXISTS"
+	ReasonConflict           = "RESOURCE_VERSION_MISMATCH"
+	ReasonExhausted          = "EXHAUSTED"
+	ReasonUnavailable        = "UNAVAILABLE"
+	ReasonCompacted          = "REVISION_COMPACTED"
+	ReasonFailedPrecondition = "FAILED_PRECONDITION"
+	ReasonPermissionDenied   = "PERMISSION_DENIED"
+	ReasonInternal           = "INTERNAL"
+	ReasonDeadlineExceeded   = "DEADLINE_EXCEEDED"
+	ReasonCanceled           = "CANCELED"
+)
+
+// Reasons of a single field violation.
+const (
+	ReasonRequired     = "REQUIRED"
+	ReasonInvalid      = "INVALID"
+	ReasonDuplicate    = "DUPLICATE"
+	ReasonNotSupported = "NOT_SUPPORTED"
+	ReasonForbidden    = "FORBIDDEN"
+	ReasonTooLong      = "TOO_LONG"
+	ReasonImmutable    = "IMMUTABLE"
+)
+
+// Keys of the ErrorInfo metadata.
+const (
+	metaKind   = "kind"
+	metaName   = "name"
+	metaOldest = "oldest_revision"
+	metaHave   = "have"
+	metaWant   = "want"
+	metaWhat   = "what"
+)
+
+// Violation is one thing wrong with one field.
+type Violation struct {
+	// Field is the path in the spelling of Kubernetes: spec.ports[0].nodePort.
+	Field string
+	// Reason is one of the field reasons of this package.
+	Reason string
+	// Message says what is wrong and what would be right.
+	Message string
+}
+
+// String renders the violation on one line.
+func (v Violation) String() string {
+	if v.Field == "" {
+		return v.Message
+	}
+	return v.Field + ": " + v.Message
+}
+
+// Violations are all the things wrong with one object. The zero value is empty
+// and ready to be added to.
+type Violations []Violation
+
+// Add appends a violation whose message is formatted like fmt.Sprintf.
+func (v *Violations) Add(field, reason, format string, args ...any) {
+	msg := format
+	if len(args) > 0 {
+		msg = fmt.Sprintf(format, args...)
+	}
+	*v = append(*v, Violation{Field: field, Reason: reason, Message: msg})
+}
+
+// String joins the violations with "; ".
+func (v Violations) String() string {
+	parts := make([]string, len(v))
+	for i := range v {
+		parts[i] = v[i].String()
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Error is an error with everything a caller needs to act on it. It is made by
+// the functions of this package and must not be changed afterwards.
+type Error struct {
+	code       codes.Code
+	reason     string
+	message    string
+	metadata   map[string]string
+	violations Violations
+	resource   bool // kind and name of the metadata are also a ResourceInfo
+	retryAfter time.Duration
+	cause      error
+}
+
+// Error implements error. The cause of an internal error is included: the text
+// is for our logs, GRPCStatus is what a caller gets.
+func (e *Error) Error() string {
+	if e.cause != nil {
+		return e.message + ": " + e.cause.Error()
+	}
+	return e.message
+}
+
+// Unwrap returns the cause of an internal error.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Invalid is InvalidArgument with all the violations of one object.
+func Invalid(kind, name string, v Violations) error {
+	return &Error{
+		code: codes.InvalidArgument, reason: ReasonInvalidArgument,
+		message:    fmt.Sprintf("%s is invalid: %s", object(kind, name), v),
+		metadata:   objectMeta(kind, name),
+		violations: append(Violations(nil), v...),
+	}
+}
+
+// NotFound says that the object does not exist.
+func NotFound(kind, name string) error {
+	return &Error{
+		code: codes.NotFound, reason: ReasonNotFound, resource: true,
+		message:  object(kind, name) + " not found",
+		metadata: objectMeta(kind, name),
+	}
+}
+
+// AlreadyExists says that an object of this name exists.
+func AlreadyExists(kind, name string) error {
+	return &Error{
+		code: codes.AlreadyExists, reason: ReasonAlreadyExists, resource: true,
+		message:  object(kind, name) + " already exists",
+		metadata: objectMeta(kind, name),
+	}
+}
+
+// Conflict says that the object is at resource version have while the caller
+// wants to change version want: read it again, then retry.
+func Conflict(kind, name string, have, want uint64) error {
+	meta := objectMeta(kind, name)
+	maps.Copy(meta, map[string]string{
+		metaHave: strconv.FormatUint(have, 10),
+		metaWant: strconv.FormatUint(want, 10),
+	})
+	return &Error{
+		code: codes.Aborted, reason: ReasonConflict, resource: true,
+		message: fmt.Sprintf("%s is at resource version %d, not %d: read it again and retry",
+			object(kind, name), have, want),
+		metadata: meta,
+	}
+}
+
+// Exhausted says that a bounded thing, such as a pool, has nothing left.
+func Exhausted(what, msg string) error {
+	return &Error{
+		code: codes.ResourceExhausted, reason: ReasonExhausted,
+		message: msg, metadata: map[string]string{metaWhat: what},
+	}
+}
+
+// Unavailable says that trying again after a while helps. A retryAfter of zero
+// leaves the delay to the caller.
+func Unavailable(msg string, retryAfter time.Duration) error {
+	return &Error{
+		code: codes.Unavailable, reason: ReasonUnavailable,
+		message: msg, retryAfter: retryAfter,
+	}
+}
+
+// OutOfRange says that the history asked for is gone; oldest is the first
+// revision that can still be read. The caller lists again.
+func OutOfRange(msg string, oldest uint64) error {
+	return &Error{
+		code: codes.OutOfRange, reason: ReasonCompacted,
+		message:  msg,
+		metadata: map[string]string{metaOldest: strconv.FormatUint(oldest, 10)},
+	}
+}
+
+// FailedPrecondition says that the request is right and the state is not.
+func FailedPrecondition(msg string) error {
+	return &Error{code: codes.FailedPrecondition, reason: ReasonFailedPrecondition, message: msg}
+}
+
+// PermissionDenied says that this caller may not do this.
+func PermissionDenied(msg string) error {
+	return &Error{code: codes.PermissionDenied, reason: ReasonPermissionDenied, message: msg}
+}
+
+// Internal marks a fault of ours. The caller learns that there was one, the
+// log gets err. Internal(nil) is nil.
+func Internal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{
+		code: codes.Internal, reason: ReasonInternal,
+		message: "internal error", cause: err,
+	}
+}
+
+func object(kind, name string) string {
+	if name == "" {
+		return kind
+	}
+	return fmt.Sprintf("%s %q", kind, name)
+}
+
+func objectMeta(kind, name string) map[string]string {
+	return map[string]string{metaKind: kind, metaName: name}
+}

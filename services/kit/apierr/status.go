@@ -1,0 +1,182 @@
+package apierr
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// GRPCStatus is what the caller of the API receives. Having it on the type makes
+// status.FromError and status.Code understand the errors of this package too.
+func (e *Error) GRPCStatus() *status.Status {
+	st := status.New(e.code, e.message)
+	with, err := st.WithDetails(e.details()...)
+	if err != nil {
+		return st // only fails for code OK, which no constructor makes
+	}
+	return with
+}
+
+func (e *Error) details() []protoadapt.MessageV1 {
+	out := []protoadapt.MessageV1{
+		&errdetails.ErrorInfo{Domain: Domain, Reason: e.reason, Metadata: e.metadata},
+	}
+	if len(e.violations) > 0 {
+		bad := &errdetails.BadRequest{}
+		for _, v := range e.violations {
+			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
+				Field: v.Field, Reason: v.Reason, Description: v.Message,
+			})
+		}
+		out = append(out, bad)
+	}
+	if e.resource {
+		out = append(out, &errdetails.ResourceInfo{
+			ResourceType: e.metadata[metaKind], ResourceName: e.metadata[metaName],
+			Description: e.message,
+		})
+	}
+	if e.code == codes.ResourceExhausted {
+		out = append(out, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{
+			{Subject: e.metadata[metaWhat], Description: e.message},
+		}})
+	}
+	if e.retryAfter > 0 {
+		out = append(out, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.retryAfter)})
+	}
+	return out
+}
+
+// ToStatus is the one mapping from errors to statuses. Errors of this package
+// and statuses received from another daemon keep what they say, also when
+// wrapped; the ends of contexts keep their code; all else is Internal.
+func ToStatus(err error) *status.Status {
+	if err == nil {
+		return status.New(codes.OK, "")
+	}
+	if carrier, ok := errors.AsType[statusError](err); ok {
+		if st := carrier.GRPCStatus(); st.Code() != codes.OK {
+			return withInfo(st)
+		}
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return newStatus(codes.DeadlineExceeded, ReasonDeadlineExceeded, "deadline exceeded")
+	case errors.Is(err, context.Canceled):
+		return newStatus(codes.Canceled, ReasonCanceled, "canceled")
+	}
+	return newStatus(codes.Internal, ReasonInternal, "internal error")
+}
+
+// statusError is what *Error and the errors of the gRPC library have in common.
+type statusError interface {
+	error
+	GRPCStatus() *status.Status
+}
+
+// withInfo gives a status that is not of our making, such as a refused
+// connection to another daemon, the ErrorInfo that all errors of the API have.
+func withInfo(st *status.Status) *status.Status {
+	for _, d := range st.Details() {
+		if _, ok := d.(*errdetails.ErrorInfo); ok {
+			return st
+		}
+	}
+	with, err := st.WithDetails(&errdetails.ErrorInfo{Domain: Domain, Reason: codeReason(st.Code())})
+	if err != nil {
+		return st
+	}
+	return with
+}
+
+// codeReason spells a code the way reasons are: DeadlineExceeded is
+// DEADLINE_EXCEEDED.
+func codeReason(c codes.Code) string {
+	var b strings.Builder
+	for i, r := range c.String() {
+		if i > 0 && unicode.IsUpper(r) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToUpper(r))
+	}
+	return b.String()
+}
+
+func newStatus(code codes.Code, reason, message string) *status.Status {
+	return (&Error{code: code, reason: reason, message: message}).GRPCStatus()
+}
+
+// Code returns the code that a caller of the API sees for err, on both sides of
+// the wire: codes.OK for nil.
+func Code(err error) codes.Code { return ToStatus(err).Code() }
+
+// IsNotFound tells whether err says that an object does not exist.
+func IsNotFound(err error) bool { return Code(err) == codes.NotFound }
+
+// IsAlreadyExists tells whether err says that an object exists already.
+func IsAlreadyExists(err error) bool { return Code(err) == codes.AlreadyExists }
+
+// IsConflict tells whether err asks for the object to be read again.
+func IsConflict(err error) bool { return Code(err) == codes.Aborted }
+
+// IsUnavailable tells whether the same request may succeed later.
+func IsUnavailable(err error) bool { return Code(err) == codes.Unavailable }
+
+// ViolationsOf returns the field violations of err, ours or received.
+func ViolationsOf(err error) Violations {
+	bad, ok := detail[*errdetails.BadRequest](err)
+	if !ok {
+		return nil
+	}
+	out := make(Violations, 0, len(bad.GetFieldViolations()))
+	for _, v := range bad.GetFieldViolations() {
+		out = append(out, Violation{Field: v.GetField(), Reason: v.GetReason(), Message: v.GetDescription()})
+	}
+	return out
+}
+
+// ReasonOf returns the reason of err as a whole, or "".
+func ReasonOf(err error) string {
+	info, _ := detail[*errdetails.ErrorInfo](err)
+	return info.GetReason()
+}
+
+// RetryAfter returns how long the server asks to wait before the next try.
+func RetryAfter(err error) (time.Duration, bool) {
+	info, ok := detail[*errdetails.RetryInfo](err)
+	return info.GetRetryDelay().AsDuration(), ok
+}
+
+// OldestRevision returns the first revision that can still be read, from an
+// error made by OutOfRange.
+func OldestRevision(err error) (uint64, bool) {
+	info, ok := detail[*errdetails.ErrorInfo](err)
+	if !ok || info.GetReason() != ReasonCompacted {
+		return 0, false
+	}
+	rev, perr := strconv.ParseUint(info.GetMetadata()[metaOldest], 10, 64)
+	return rev, perr == nil
+}
+
+// detail finds the first detail of type D in err's status.
+func detail[D any](err error) (D, bool) {
+	var none D
+	if err == nil {
+		return none, false
+	}
+	for _, d := range ToStatus(err).Details() {
+		if found, ok := d.(D); ok {
+			return found, true
+		}
+	}
+	return none, false
+}

@@ -1,0 +1,30 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/rpc"
+)
+
+// Host is what a daemon is given from outside. Each daemon has one of its own,
+// also where several share a process.
+type Host struct {
+	Log     *slog.Logger
+	Metrics *prometheus.Registry
+	Health  *health.Registry
+	Network rpc.Network
+	// NATS opens a connection, named for those who watch the server. It may
+	// return before there is one: it connects, and reconnects, by itself. The
+	// caller closes it.
+	NATS func(name string) (*nats.Conn, error)
+}
+
+// Daemon is what runs until its context is done.
+type Daemon interface {
+	Run(ctx context.Context) error
+}

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// printHelp lists every setting with its flag, variable and default.
+func printHelp(out io.Writer, daemon string, fields []*field) {
+	fmt.Fprintf(out, "Usage: %s [flags]\n\n", daemon)
+	fmt.Fprintf(out, "A flag wins over its environment variable, that over the file, that over the default.\n\n")
+	fmt.Fprintf(out, "  -config FILE\n        YAML file, one key per flag (env %s)\n", envName(daemon, "config"))
+	fmt.Fprintf(out, "  -check-config\n        check the configuration and exit\n")
+	fmt.Fprintf(out, "  -print-config\n        print the configuration in effect, with the origin of each value, and exit\n")
+	for _, f := range fields {
+		head := "-" + f.name
+		if !f.isBool() {
+			head += " " + strings.ToUpper(strings.ReplaceAll(kindName(f.value.Type()), " ", "-"))
+		}
+		fmt.Fprintf(out, "  %s\n        %s (env %s, default %q)\n", head, f.usage, f.env, f.def)
+	}
+}
+
+// printEffective writes a file that -config would accept, except for passwords,
+// which are masked.
+func printEffective(out io.Writer, fields []*field) {
+	for _, f := range fields {
+		text, masked := redact(format(f.value))
+		origin := f.origin
+		if masked {
+			origin += ", password masked"
+		}
+		fmt.Fprintf(out, "%s: %s # %s\n", f.name, yamlScalar(f.value.Kind(), text), origin)
+	}
+}
+
+// yamlScalar quotes text where YAML would take a string for something else.
+func yamlScalar(kind reflect.Kind, text string) string {
+	if kind == reflect.Bool || (kind >= reflect.Int && kind <= reflect.Float64) {
+		return text
+	}
+	data, err := yaml.Marshal(text)
+	if err != nil || strings.Count(string(data), "\n") != 1 {
+		return fmt.Sprintf("%q", text)
+	}
+	return strings.TrimSuffix(string(data), "\n")
+}
+
+var passwordPair = regexp.MustCompile(`(?i)\b(password|token|secret)=('[^']*'|[^\s&]+)`)
+
+// redact masks passwords in URLs and in key=value connection strings.
+func redact(text string) (string, bool) {
+	parts := strings.Split(text, ",")
+	for i, part := range parts {
+		if u, err := url.Parse(part); err == nil && u.User != nil {
+			if _, has := u.User.Password(); has {
+				parts[i] = u.Redacted()
+			}
+		}
+	}
+	masked := passwordPair.ReplaceAllString(strings.Join(parts, ","), "$1=xxxxx")
+	return masked, masked != text
+}

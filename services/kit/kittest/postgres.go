@@ -1,0 +1,142 @@
+package kittest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Environment variables of the tests.
+const (
+	envPostgres    = "PORTOLAN_TEST_POSTGRES"
+	envRequireReal = "PORTOLAN_REQUIRE_REAL"
+)
+
+// shared is the server of this test binary.
+var shared sharedCluster
+
+// databases numbers the databases, so that their names are unique in a server.
+var databases atomic.Int64
+
+// Postgres returns the connection string of an empty database, dropped when the
+// test ends. The server is the one that PORTOLAN_TEST_POSTGRES names, otherwise
+// a throwaway one that all tests of the binary share. It has no fsync, so
+// nothing measured on it means anything.
+//
+// Without a Postgres installation the test is skipped, or fails if
+// PORTOLAN_REQUIRE_REAL=1.
+func Postgres(t testing.TB) (dsn string) {
+	t.Helper()
+	admin := os.Getenv(envPostgres)
+	if admin == "" {
+		c := shared.use(t)
+		admin = c.DSN("postgres")
+	}
+	return newDatabase(t, admin)
+}
+
+// newDatabase makes a database on the server that admin connects to.
+func newDatabase(t testing.TB, admin string) string {
+	t.Helper()
+	name := fmt.Sprintf("portolan_test_%d_%d", os.Getpid(), databases.Add(1))
+	if err := execute(admin, "CREATE DATABASE "+name); err != nil {
+		t.Fatalf("postgres: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := execute(admin, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("postgres: %v", err)
+		}
+	})
+	return withDatabase(admin, name)
+}
+
+func execute(dsn, sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, sql)
+	return err
+}
+
+// withDatabase replaces the database of a connection string, in either of the
+// two spellings that Postgres has.
+func withDatabase(dsn, name string) string {
+	if !strings.Contains(dsn, "://") {
+		return dsn + " dbname=" + name // the last one counts
+	}
+	u := mustURL(dsn)
+	u.Path = "/" + name
+	return u.String()
+}
+
+// sharedCluster starts a cluster for the first test that needs one. It is
+// stopped by the last test that uses it, or at the end of the binary if Main
+// keeps it.
+type sharedCluster struct {
+	mu      sync.Mutex
+	cluster *Cluster
+	users   int
+	kept    bool
+}
+
+func (s *sharedCluster) keep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = true
+}
+
+func (s *sharedCluster) use(t testing.TB) *Cluster {
+	t.Helper()
+	bin := postgresBinaries(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cluster == nil {
+		c, err := startCluster(bin)
+		if err != nil {
+			t.Fatalf("postgres: %v", err)
+		}
+		s.cluster = c
+	}
+	s.users++
+	t.Cleanup(func() {
+		if err := s.leave(); err != nil {
+			t.Errorf("postgres: %v", err)
+		}
+	})
+	return s.cluster
+}
+
+func (s *sharedCluster) leave() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users--
+	if s.kept || s.users > 0 {
+		return nil
+	}
+	return s.removeLocked()
+}
+
+func (s *sharedCluster) release() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.removeLocked()
+}
+
+func (s *sharedCluster) removeLocked() error {
+	if s.cluster == nil {
+		return nil
+	}
+	c := s.cluster
+	s.cluster = nil
+	return c.remove()
+}

@@ -1,0 +1,62 @@
+package rpc
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+)
+
+// metrics of the calls a server answers. Methods are those registered, so the
+// labels are bounded.
+type metrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	streams  *prometheus.GaugeVec
+	panics   prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	return &metrics{
+		requests: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "portolan_rpc_requests_total",
+			Help: "Calls answered, by method and status code; a stream counts when it ends.",
+		}, []string{"method", "code"})),
+		duration: register(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "portolan_rpc_duration_seconds",
+			Help:    "Time to answer unary calls, by method.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"method"})),
+		streams: register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "portolan_rpc_streams_open",
+			Help: "Streams open now, by method.",
+		}, []string{"method"})),
+		panics: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "portolan_rpc_panics_total",
+			Help: "Handlers that panicked. Each is a bug.",
+		})),
+	}
+}
+
+// register adds c to reg, or returns what an earlier server of the same daemon
+// has added: they share the numbers.
+func register[C prometheus.Collector](reg prometheus.Registerer, c C) C {
+	err := reg.Register(c)
+	if err == nil {
+		return c
+	}
+	if have, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if same, ok := have.ExistingCollector.(C); ok {
+			return same
+		}
+	}
+	panic(err) // two metrics of one name: a mistake in the program
+}
+
+func (m *metrics) done(method string, stream bool, code codes.Code, took time.Duration) {
+	m.requests.WithLabelValues(method, code.String()).Inc()
+	if !stream {
+		m.duration.WithLabelValues(method).Observe(took.Seconds())
+	}
+}
