@@ -1,0 +1,160 @@
+package pool
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// What can stand in the way of a value.
+var (
+	ErrFull       = errors.New("range is full")
+	ErrNotInRange = errors.New("value is not in range")
+	ErrAllocated  = errors.New("value is already allocated")
+)
+
+// Pool is a space and which of its values are in use or at rest. It is not safe
+// for concurrent use.
+type Pool struct {
+	space  Space
+	band   uint64
+	rest   time.Duration
+	random func(n uint64) uint64 // in [0, n)
+
+	blocked *set // in use, or at rest
+	resting map[uint64]time.Time
+	queue   []rested // in the order of release; entries that no longer match resting are void
+}
+
+type rested struct {
+	index uint64
+	since time.Time
+}
+
+// New returns a pool with all values free. The first band values are left to
+// explicit requests while others are free; a released value rests for rest.
+func New(space Space, band uint64, rest time.Duration) *Pool {
+	return &Pool{
+		space: space, band: min(band, space.Size()), rest: rest, random: rand.Uint64N,
+		blocked: newSet(space.Size()), resting: map[uint64]time.Time{},
+	}
+}
+
+// Space returns the pool's values.
+func (p *Pool) Space() Space { return p.space }
+
+// Band returns the size of the lower band.
+func (p *Pool) Band() uint64 { return p.band }
+
+// Used is the number of values in use.
+func (p *Pool) Used() uint64 { return p.blocked.count - uint64(len(p.resting)) }
+
+// Resting is the number of values at rest.
+func (p *Pool) Resting(now time.Time) uint64 {
+	p.wake(now)
+	return uint64(len(p.resting))
+}
+
+// Pick returns a free value, which it does not take: one of the upper band from
+// a random start, then one of the lower band. Rest is a preference and not a
+// lock: when nothing else is left, the value that has rested longest is picked,
+// so that ErrFull means that all values are in use.
+func (p *Pool) Pick(now time.Time) (Value, error) {
+	p.wake(now)
+	if i, ok := p.scan(p.band, p.space.Size()); ok {
+		return p.space.Value(i), nil
+	}
+	if i, ok := p.scan(0, p.band); ok {
+		return p.space.Value(i), nil
+	}
+	if len(p.queue) > 0 {
+		return p.space.Value(p.queue[0].index), nil
+	}
+	return Value{}, ErrFull
+}
+
+// scan returns the next free index after a random one in [from, to), round.
+func (p *Pool) scan(from, to uint64) (uint64, bool) {
+	if from >= to {
+		return 0, false
+	}
+	start := from + p.random(to-from)
+	if i, ok := p.blocked.nextAbsent(start, to); ok {
+		return i, true
+	}
+	return p.blocked.nextAbsent(from, start)
+}
+
+// Take marks a value as in use; one at rest may be taken at once.
+func (p *Pool) Take(v Value) error {
+	i, ok := p.space.Index(v)
+	if !ok {
+		return ErrNotInRange
+	}
+	if p.blocked.add(i) {
+		return nil
+	}
+	if _, ok := p.resting[i]; !ok {
+		return ErrAllocated
+	}
+	delete(p.resting, i)
+	p.trim()
+	return nil
+}
+
+// Release ends the use of a value, which rests from since on. A value that is
+// not in use stays as it is, and the answer is false.
+func (p *Pool) Release(v Value, since time.Time) bool {
+	i, ok := p.space.Index(v)
+	if !ok || !p.blocked.contains(i) {
+		return false
+	}
+	if _, ok := p.resting[i]; ok {
+		return false
+	}
+	p.resting[i] = since
+	p.queue = append(p.queue, rested{i, since})
+	for at := len(p.queue) - 1; at > 0 && p.queue[at-1].since.After(since); at-- {
+		p.queue[at-1], p.queue[at] = p.queue[at], p.queue[at-1] // a clock that went back
+	}
+	return true
+}
+
+// RestsSince says since when a value rests, if it does.
+func (p *Pool) RestsSince(v Value) (time.Time, bool) {
+	i, ok := p.space.Index(v)
+	if !ok {
+		return time.Time{}, false
+	}
+	since, ok := p.resting[i]
+	return since, ok
+}
+
+// Free ends use and rest of a value at once, as if it had never been taken.
+func (p *Pool) Free(v Value) {
+	if i, ok := p.space.Index(v); ok && p.blocked.remove(i) {
+		delete(p.resting, i)
+		p.trim()
+	}
+}
+
+// wake frees what has rested long enough.
+func (p *Pool) wake(now time.Time) {
+	for len(p.queue) > 0 && now.Sub(p.queue[0].since) >= p.rest {
+		delete(p.resting, p.queue[0].index)
+		p.blocked.remove(p.queue[0].index)
+		p.queue = p.queue[1:]
+		p.trim()
+	}
+}
+
+// trim drops void entries, so that the queue begins with a value at rest.
+func (p *Pool) trim() {
+	for len(p.queue) > 0 {
+		since, ok := p.resting[p.queue[0].index]
+		if ok && since.Equal(p.queue[0].since) {
+			return
+		}
+		p.queue = p.queue[1:]
+	}
+}

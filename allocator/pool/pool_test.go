@@ -1,0 +1,203 @@
+package pool
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// model is what a pool should be, told naively.
+type model struct {
+	used    map[Value]bool
+	resting map[Value]time.Time
+}
+
+func (m *model) wake(now time.Time, rest time.Duration) {
+	for v, since := range m.resting {
+		if now.Sub(since) >= rest {
+			delete(m.resting, v)
+		}
+	}
+}
+
+// free counts the values of indices [from, to) that are neither used nor at rest.
+func (m *model) free(s Space, from, to uint64) int {
+	n := 0
+	for i := from; i < to; i++ {
+		v := s.Value(i)
+		if _, rests := m.resting[v]; !rests && !m.used[v] {
+			n++
+		}
+	}
+	return n
+}
+
+func TestPoolKeepsItsRules(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SampledFrom([]string{"10.0.0.0/28", "10.0.0.0/27", "10.0.0.0/25", "fd00::/121", "30000-30015", "30000-30099", "8-8"}).Draw(t, "range")
+		s, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest := time.Minute
+		p := New(s, s.Band(), rest)
+		m := &model{used: map[Value]bool{}, resting: map[Value]time.Time{}}
+		now := epoch
+		some := rapid.Custom(func(t *rapid.T) Value { return s.Value(rapid.Uint64Range(0, s.Size()-1).Draw(t, "index")) })
+		t.Repeat(map[string]func(*rapid.T){
+			"pick": func(t *rapid.T) { pick(t, p, m, now, rest) },
+			"fill": func(t *rapid.T) {
+				for range rapid.IntRange(1, int(s.Size())).Draw(t, "n") {
+					pick(t, p, m, now, rest)
+				}
+			},
+			"take": func(t *rapid.T) {
+				v := some.Draw(t, "value")
+				err := p.Take(v)
+				if m.used[v] != errors.Is(err, ErrAllocated) {
+					t.Fatalf("Take(%v) = %v, used %v", v, err, m.used[v])
+				}
+				m.used[v] = true
+				delete(m.resting, v)
+			},
+			"release": func(t *rapid.T) {
+				v := some.Draw(t, "value")
+				if got := p.Release(v, now); got != m.used[v] {
+					t.Fatalf("Release(%v) = %v", v, got)
+				}
+				if m.used[v] {
+					delete(m.used, v)
+					m.resting[v] = now
+				}
+			},
+			"free": func(t *rapid.T) {
+				v := some.Draw(t, "value")
+				p.Free(v)
+				delete(m.used, v)
+				delete(m.resting, v)
+			},
+			"wait": func(t *rapid.T) { now = now.Add(time.Duration(rapid.IntRange(1, 50).Draw(t, "s")) * time.Second) },
+			"": func(t *rapid.T) {
+				m.wake(now, rest)
+				if got := p.Resting(now); got != uint64(len(m.resting)) || p.Used() != uint64(len(m.used)) {
+					t.Fatalf("used %d resting %d, want %d %d", p.Used(), got, len(m.used), len(m.resting))
+				}
+			},
+		})
+	})
+}
+
+func pick(t *rapid.T, p *Pool, m *model, now time.Time, rest time.Duration) {
+	m.wake(now, rest)
+	s, band := p.Space(), p.Band()
+	upper, lower := m.free(s, band, s.Size()), m.free(s, 0, band)
+	v, err := p.Pick(now)
+	if errors.Is(err, ErrFull) {
+		if uint64(len(m.used)) != s.Size() {
+			t.Fatalf("full with %d of %d used", len(m.used), s.Size())
+		}
+		return
+	}
+	i, inside := s.Index(v)
+	since, rests := m.resting[v]
+	switch {
+	case err != nil || !inside || m.used[v]:
+		t.Fatalf("picked %v (inside %v, used %v): %v", v, inside, m.used[v], err)
+	case upper > 0 && (i < band || rests):
+		t.Fatalf("picked %v while the upper band has %d free", v, upper)
+	case upper == 0 && lower > 0 && (i >= band || rests):
+		t.Fatalf("picked %v while the lower band has %d free", v, lower)
+	case upper+lower == 0:
+		for o, at := range m.resting {
+			if at.Before(since) {
+				t.Fatalf("picked %v, which rests since %v, while %v rests since %v", v, since, o, at)
+			}
+		}
+	}
+	if err := p.Take(v); err != nil {
+		t.Fatalf("Take of the picked %v: %v", v, err)
+	}
+	m.used[v] = true
+	delete(m.resting, v)
+}
+
+func TestSetFindsTheNextAbsent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.SampledFrom([]uint64{1, 63, 64, 65, 4095, 4096, 4097, 1 << 20, 1<<64 - 1}).Draw(t, "size")
+		base := rapid.Uint64Range(0, size-1).Draw(t, "base")
+		near := rapid.Custom(func(t *rapid.T) uint64 {
+			return min(size-1, base+min(size-1-base, rapid.Uint64Range(0, 200).Draw(t, "d")))
+		})
+		s, want := newSet(size), map[uint64]bool{}
+		for range rapid.IntRange(0, 400).Draw(t, "n") {
+			v := near.Draw(t, "v")
+			if rapid.IntRange(0, 4).Draw(t, "op") == 0 {
+				if s.remove(v) != want[v] {
+					t.Fatalf("remove(%d) is wrong", v)
+				}
+				delete(want, v)
+			} else {
+				if s.add(v) == want[v] {
+					t.Fatalf("add(%d) is wrong", v)
+				}
+				want[v] = true
+			}
+		}
+		from := near.Draw(t, "from")
+		expect, ok := from, false
+		for ; expect < size; expect++ {
+			if !want[expect] {
+				ok = true
+				break
+			}
+		}
+		if got, found := s.nextAbsent(from, size); found != ok || ok && got != expect {
+			t.Fatalf("nextAbsent(%d, %d) = %d %v, want %d %v", from, size, got, found, expect, ok)
+		}
+		if s.count != uint64(len(want)) || s.contains(from) != want[from] {
+			t.Fatalf("count %d, want %d", s.count, len(want))
+		}
+	})
+}
+
+func TestVeryLargePoolCostsWhatIsUsedOfIt(t *testing.T) {
+	s, _ := Parse("fd00::/64")
+	p := New(s, s.Band(), time.Minute)
+	seen := map[Value]bool{}
+	for range 10_000 {
+		v, err := p.Pick(epoch)
+		if err != nil || seen[v] {
+			t.Fatalf("picked %v again, or %v", v, err)
+		}
+		seen[v] = true
+		if err := p.Take(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.random = func(n uint64) uint64 { return n - 1 } // the very end of the range, again and again
+	for range 100 {
+		v, err := p.Pick(epoch)
+		if err != nil || p.Take(v) != nil {
+			t.Fatalf("%v: %v", v, err)
+		}
+	}
+}
+
+func BenchmarkPickFromAlmostFull(b *testing.B) {
+	s, _ := Parse("10.0.0.0/12")
+	p := New(s, s.Band(), 0)
+	for i := range s.Size() {
+		p.blocked.add(i)
+	}
+	p.Free(s.Value(s.Size() / 2))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.Pick(epoch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package pool
+
+import "math/bits"
+
+// fanout is what one word tells apart: 64 members, or 64 branches.
+const (
+	fanoutBits = 6
+	slotMask   = 1<<fanoutBits - 1
+)
+
+// set is a set of numbers below size. The zero value is not ready: use newSet.
+type set struct {
+	root  *node
+	size  uint64
+	shift uint // of the root's slots
+	count uint64
+}
+
+// node is one word of the tree. At the lowest level has holds members; above,
+// it says which branches exist, full which of them have no room left, and kids
+// holds those that exist, in order.
+type node struct {
+	has  uint64
+	full uint64
+	kids []*node
+}
+
+func newSet(size uint64) *set {
+	s := &set{root: &node{}, size: size}
+	for s.shift+fanoutBits < 64 && (size-1)>>(s.shift+fanoutBits) != 0 {
+		s.shift += fanoutBits
+	}
+	return s
+}
+
+// add puts v in and says whether it was new.
+func (s *set) add(v uint64) bool {
+	if !s.root.add(v, s.shift) {
+		return false
+	}
+	s.count++
+	return true
+}
+
+// remove takes v out and says whether it was there.
+func (s *set) remove(v uint64) bool {
+	if !s.root.remove(v, s.shift) {
+		return false
+	}
+	s.count--
+	return true
+}
+
+func (s *set) contains(v uint64) bool {
+	n := s.root
+	for shift := s.shift; ; shift -= fanoutBits {
+		slot := v >> shift & slotMask
+		if n.has>>slot&1 == 0 {
+			return false
+		}
+		if shift == 0 {
+			return true
+		}
+		n = n.kids[n.rank(slot)]
+	}
+}
+
+// nextAbsent returns the smallest number in [from, end) that is not in the set.
+func (s *set) nextAbsent(from, end uint64) (uint64, bool) {
+	if from >= end {
+		return 0, false
+	}
+	slots := (s.size-1)>>s.shift + 1 // the root may have fewer than 64
+	v, ok := s.root.nextAbsent(from, s.shift, slots)
+	return v, ok && v < end
+}
+
+// rank is the place of slot's branch among those that exist.
+func (n *node) rank(slot uint64) int {
+	return bits.OnesCount64(n.has & (1<<slot - 1))
+}
+
+// allFull says whether nothing below is free.
+func (n *node) allFull(shift uint) bool {
+	if shift == 0 {
+		return n.has == ^uint64(0)
+	}
+	return n.full == ^uint64(0)
+}
+
+func (n *node) add(v uint64, shift uint) bool {
+	slot := v >> shift & slotMask
+	bit := uint64(1) << slot
+	if shift == 0 {
+		added := n.has&bit == 0
+		n.has |= bit
+		return added
+	}
+	at := n.rank(slot)
+	if n.has&bit == 0 {
+		n.has |= bit
+		n.kids = append(n.kids, nil)
+		copy(n.kids[at+1:], n.kids[at:])
+		n.kids[at] = &node{}
+	}
+	added := n.kids[at].add(v, shift-fanoutBits)
+	if n.kids[at].allFull(shift - fanoutBits) {
+		n.full |= bit
+	}
+	return added
+}
+
+func (n *node) remove(v uint64, shift uint) bool {
+	slot := v >> shift & slotMask
+	bit := uint64(1) << slot
+	if n.has&bit == 0 {
+		return false
+	}
+	if shift == 0 {
+		n.has &^= bit
+		return true
+	}
+	at := n.rank(slot)
+	if !n.kids[at].remove(v, shift-fanoutBits) {
+		return false
+	}
+	n.full &^= bit
+	if n.kids[at].has == 0 {
+		n.has &^= bit
+		n.kids = append(n.kids[:at], n.kids[at+1:]...)
+	}
+	return true
+}
+
+// nextAbsent looks in the first slots branches of n; from says where in the
+// subtree to begin, and its upper bits say which subtree this is.
+func (n *node) nextAbsent(from uint64, shift uint, slots uint64) (uint64, bool) {
+	slot := from >> shift & slotMask
+	if shift > 0 && n.has>>slot&1 == 1 && n.full>>slot&1 == 0 {
+		if v, ok := n.kids[n.rank(slot)].nextAbsent(from, shift-fanoutBits, 64); ok {
+			return v, true
+		}
+		slot++ // free ones of this branch lie before from
+	} else if n.has>>slot&1 == 0 {
+		return from, true
+	}
+	if slot >= slots {
+		return 0, false
+	}
+	blocked := n.full
+	if shift == 0 {
+		blocked = n.has
+	}
+	slot += uint64(bits.TrailingZeros64(^(blocked >> slot)))
+	if slot >= slots {
+		return 0, false
+	}
+	start := from>>shift>>fanoutBits<<fanoutBits<<shift | slot<<shift
+	if shift == 0 || n.has>>slot&1 == 0 {
+		return start, true
+	}
+	return n.kids[n.rank(slot)].nextAbsent(start, shift-fanoutBits, 64)
+}

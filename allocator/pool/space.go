@@ -1,0 +1,199 @@
+package pool
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Space is a range of values in order; its members are known by their index
+// from 0. The zero value is empty.
+type Space struct {
+	prefix netip.Prefix // addresses; invalid for ports
+	first  uint64       // index 0: low 64 bits of the address, or the port
+	size   uint64
+	total  uint64 // what the bands are reckoned from: 2^host bits, or the ports
+}
+
+// Addresses returns the usable addresses of a CIDR: of IPv4 all but the network
+// and the broadcast address, of IPv6 all but the first, the subnet-router
+// anycast address. Of a range of one or two addresses all are usable.
+func Addresses(prefix netip.Prefix) (Space, error) {
+	if !prefix.IsValid() {
+		return Space{}, errors.New("no valid CIDR")
+	}
+	if prefix != prefix.Masked() {
+		return Space{}, fmt.Errorf("%s has host bits set; did you mean %s?", prefix, prefix.Masked())
+	}
+	hostBits := prefix.Addr().BitLen() - prefix.Bits()
+	if hostBits > 64 {
+		return Space{}, fmt.Errorf("%s is larger than a /64", prefix)
+	}
+	s := Space{prefix: prefix, first: low(prefix.Addr())}
+	if hostBits == 64 {
+		s.total = ^uint64(0) // one less than there are, which no band notices
+		s.first, s.size = s.first+1, ^uint64(0)
+		return s, nil
+	}
+	s.total = 1 << hostBits
+	s.size = s.total
+	switch {
+	case hostBits <= 1:
+	case prefix.Addr().Is4():
+		s.first, s.size = s.first+1, s.size-2
+	default:
+		s.first, s.size = s.first+1, s.size-1
+	}
+	return s, nil
+}
+
+// Ports returns the ports from first to last, both included.
+func Ports(first, last uint16) (Space, error) {
+	if first == 0 || last < first {
+		return Space{}, fmt.Errorf("%d-%d is no range of ports", first, last)
+	}
+	n := uint64(last-first) + 1
+	return Space{first: uint64(first), size: n, total: n}, nil
+}
+
+// Parse reads a range as people write it: a CIDR, "30000-32767", "30000+2767"
+// or a single port.
+func Parse(text string) (Space, error) {
+	if strings.Contains(text, "/") {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return Space{}, fmt.Errorf("%q is no CIDR", text)
+		}
+		return Addresses(prefix)
+	}
+	first, last, err := parsePorts(text)
+	if err != nil {
+		return Space{}, fmt.Errorf("%q is no range of ports such as 30000-32767", text)
+	}
+	return Ports(first, last)
+}
+
+func parsePorts(text string) (first, last uint16, err error) {
+	at := strings.IndexAny(text, "-+")
+	from := text
+	if at >= 0 {
+		from = text[:at]
+	}
+	a, err := strconv.ParseUint(from, 10, 16)
+	if err != nil || at < 0 {
+		return uint16(a), uint16(a), err
+	}
+	b, err := strconv.ParseUint(text[at+1:], 10, 16)
+	if err != nil {
+		return 0, 0, err
+	}
+	if text[at] == '+' {
+		b += a
+	}
+	if b > 65535 {
+		return 0, 0, strconv.ErrRange
+	}
+	return uint16(a), uint16(b), nil
+}
+
+// Size is the number of values.
+func (s Space) Size() uint64 { return s.size }
+
+// IsAddresses says whether the values are addresses; otherwise they are ports.
+func (s Space) IsAddresses() bool { return s.prefix.IsValid() }
+
+// Prefix is the CIDR of addresses.
+func (s Space) Prefix() netip.Prefix { return s.prefix }
+
+// String is the range in the form that Parse reads.
+func (s Space) String() string {
+	if s.IsAddresses() {
+		return s.prefix.String()
+	}
+	return fmt.Sprintf("%d-%d", s.first, s.first+s.size-1)
+}
+
+// Band returns how many of the first values are left to explicit requests while
+// others are free: of addresses min(max(16, n/16), 256) (KEP-3070), of ports
+// min(max(16, n/32), 128) (KEP-3668), of 16 values or fewer none.
+func (s Space) Band() uint64 {
+	switch {
+	case s.total <= 16:
+		return 0
+	case s.IsAddresses():
+		return min(max(16, s.total/16), 256)
+	default:
+		return min(max(16, s.total/32), 128)
+	}
+}
+
+// Value returns the value of an index below Size.
+func (s Space) Value(i uint64) Value {
+	n := s.first + i
+	switch {
+	case !s.IsAddresses():
+		return PortValue(uint16(n))
+	case s.prefix.Addr().Is4():
+		var b [4]byte
+		binary.BigEndian.PutUint32(b[:], uint32(n))
+		return AddrValue(netip.AddrFrom4(b))
+	default:
+		b := s.prefix.Addr().As16()
+		binary.BigEndian.PutUint64(b[8:], n)
+		return AddrValue(netip.AddrFrom16(b))
+	}
+}
+
+// Index returns the index of a value, and whether it is one of the space's.
+func (s Space) Index(v Value) (uint64, bool) {
+	if v.IsAddr() != s.IsAddresses() {
+		return 0, false
+	}
+	var n uint64
+	if v.IsAddr() {
+		if !s.prefix.Contains(v.Addr()) {
+			return 0, false
+		}
+		n = low(v.Addr())
+	} else {
+		n = uint64(v.Port())
+	}
+	if n < s.first || n-s.first >= s.size {
+		return 0, false
+	}
+	return n - s.first, true
+}
+
+// Contains says whether every value of o is one of s.
+func (s Space) Contains(o Space) bool {
+	if o.size == 0 || s.IsAddresses() != o.IsAddresses() {
+		return false
+	}
+	_, first := s.Index(o.Value(0))
+	_, last := s.Index(o.Value(o.size - 1))
+	return first && last
+}
+
+// Overlaps says whether the ranges have values in common.
+func (s Space) Overlaps(o Space) bool {
+	if s.IsAddresses() != o.IsAddresses() {
+		return false
+	}
+	if s.IsAddresses() {
+		return s.prefix.Overlaps(o.prefix)
+	}
+	return s.first < o.first+o.size && o.first < s.first+s.size
+}
+
+// low is the part of an address that counts inside a range of at most 2^64.
+func low(a netip.Addr) uint64 {
+	b := a.As16()
+	n := binary.BigEndian.Uint64(b[8:])
+	if a.Is4() {
+		n &= 1<<32 - 1
+	}
+	return n
+}
