@@ -335,7 +335,10 @@ func (x *Owner) GetName() string {
 // Claim asks for one value.
 type Claim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Place in the owner that the value is for, such as "clusterIPs/IPv4", "nodePort/http", "healthCheckNodePort"; unique per owner.
+	// Place in the owner that the value is for, such as "clusterIPs/IPv4", "nodePort/http", "healthCheckNodePort". A claim without value
+	// returns what the slot has. A claim of another value than the slot has holds that beside it until Confirm, which gives back
+	// the old one; Release of the slot in between gives back only the new one. Several slots of one owner may have the same value,
+	// which is free when none of them has it any more.
 	Slot string `protobuf:"bytes,1,opt,name=slot,proto3" json:"slot,omitempty"`
 	// What the value is for.
 	Use Use `protobuf:"varint,2,opt,name=use,proto3,enum=portolan.allocator.v1.Use" json:"use,omitempty"`
@@ -632,7 +635,7 @@ type ClaimFailure struct {
 	Slot string `protobuf:"bytes,1,opt,name=slot,proto3" json:"slot,omitempty"`
 	// Why.
 	Reason FailureReason `protobuf:"varint,2,opt,name=reason,proto3,enum=portolan.allocator.v1.FailureReason" json:"reason,omitempty"`
-	// Why, in words, such as "the provided IP 10.0.0.1 is not in the valid range 10.96.0.0/16".
+	// Why, in words, such as "provided IP is not in the valid range. The range of valid IPs is 10.96.0.0/16".
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
