@@ -1,0 +1,91 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	_ "github.com/ncruces/go-sqlite3/driver" // registers "sqlite3"
+)
+
+// ErrInUse says that another process has the embedded database open.
+var ErrInUse = errors.New("database is in use by another process")
+
+// Embedded is a SQLite database that belongs to this process: one connection that writes, several that read beside it.
+// A commit is on disk when it returns, and survives kill -9 and power loss.
+type Embedded struct {
+	// Writer has one connection; its transactions take the write lock when they begin.
+	Writer *sql.DB
+	// Reader has connections that cannot write; each of its transactions sees one state of the database.
+	Reader *sql.DB
+
+	lock *os.File
+}
+
+// OpenEmbedded opens the database in a file, which it makes with its folder where there is none. The error is [ErrInUse] while another process, or this one, has it open.
+func OpenEmbedded(ctx context.Context, path string) (*Embedded, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("folder of the database: %w", err)
+	}
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	e := &Embedded{lock: lock}
+	e.Writer, err = openPool(ctx, path, 1, "_txlock=immediate", "_pragma=journal_mode(wal)", "_pragma=synchronous(full)")
+	if err == nil {
+		e.Reader, err = openPool(ctx, path, max(4, runtime.GOMAXPROCS(0)), "_pragma=query_only(on)")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), e.Close())
+	}
+	return e, nil
+}
+
+// Close closes all connections and lets others open the database.
+func (e *Embedded) Close() error {
+	var errs []error
+	for _, db := range []*sql.DB{e.Reader, e.Writer} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(append(errs, e.lock.Close())...)
+}
+
+func openPool(ctx context.Context, path string, connections int, params ...string) (*sql.DB, error) {
+	params = append([]string{"_pragma=busy_timeout(10000)"}, params...)
+	source := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + strings.Join(params, "&")
+	db, err := sql.Open("sqlite3", source)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	if err := db.PingContext(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// lockFile takes a lock that the system releases with the process, however it ends. SQLite's own locks would let a second process in, one transaction at a time.
+func lockFile(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = ErrInUse
+		}
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
