@@ -57,20 +57,20 @@ func (p *Pool) Resting(now time.Time) uint64 {
 
 // Pick returns a free value, which it does not take: one of the upper band from
 // a random start, then one of the lower band. Rest is a preference and not a
-// lock: when nothing else is left, the value that has rested longest is picked,
-// so that ErrFull means that all values are in use.
-func (p *Pool) Pick(now time.Time) (Value, error) {
+// lock: when nothing else is left it is the value that has rested longest, and
+// rested says so. ErrFull means that all values are in use.
+func (p *Pool) Pick(now time.Time) (v Value, rested bool, err error) {
 	p.wake(now)
 	if i, ok := p.scan(p.band, p.space.Size()); ok {
-		return p.space.Value(i), nil
+		return p.space.Value(i), false, nil
 	}
 	if i, ok := p.scan(0, p.band); ok {
-		return p.space.Value(i), nil
+		return p.space.Value(i), false, nil
 	}
 	if len(p.queue) > 0 {
-		return p.space.Value(p.queue[0].index), nil
+		return p.space.Value(p.queue[0].index), true, nil
 	}
-	return Value{}, ErrFull
+	return Value{}, false, ErrFull
 }
 
 // scan returns the next free index after a random one in [from, to), round.
@@ -128,6 +128,13 @@ func (p *Pool) RestsSince(v Value) (time.Time, bool) {
 	}
 	since, ok := p.resting[i]
 	return since, ok
+}
+
+// EachResting calls fn for every value at rest.
+func (p *Pool) EachResting(fn func(v Value, since time.Time)) {
+	for i, since := range p.resting {
+		fn(p.space.Value(i), since)
+	}
 }
 
 // Free ends use and rest of a value at once, as if it had never been taken.

@@ -95,7 +95,7 @@ func pick(t *rapid.T, p *Pool, m *model, now time.Time, rest time.Duration) {
 	m.wake(now, rest)
 	s, band := p.Space(), p.Band()
 	upper, lower := m.free(s, band, s.Size()), m.free(s, 0, band)
-	v, err := p.Pick(now)
+	v, rested, err := p.Pick(now)
 	if errors.Is(err, ErrFull) {
 		if uint64(len(m.used)) != s.Size() {
 			t.Fatalf("full with %d of %d used", len(m.used), s.Size())
@@ -105,8 +105,8 @@ func pick(t *rapid.T, p *Pool, m *model, now time.Time, rest time.Duration) {
 	i, inside := s.Index(v)
 	since, rests := m.resting[v]
 	switch {
-	case err != nil || !inside || m.used[v]:
-		t.Fatalf("picked %v (inside %v, used %v): %v", v, inside, m.used[v], err)
+	case err != nil || !inside || m.used[v] || rests != rested:
+		t.Fatalf("picked %v (inside %v, used %v, rests %v, said %v): %v", v, inside, m.used[v], rests, rested, err)
 	case upper > 0 && (i < band || rests):
 		t.Fatalf("picked %v while the upper band has %d free", v, upper)
 	case upper == 0 && lower > 0 && (i >= band || rests):
@@ -169,7 +169,7 @@ func TestVeryLargePoolCostsWhatIsUsedOfIt(t *testing.T) {
 	p := New(s, s.Band(), time.Minute)
 	seen := map[Value]bool{}
 	for range 10_000 {
-		v, err := p.Pick(epoch)
+		v, _, err := p.Pick(epoch)
 		if err != nil || seen[v] {
 			t.Fatalf("picked %v again, or %v", v, err)
 		}
@@ -180,7 +180,7 @@ func TestVeryLargePoolCostsWhatIsUsedOfIt(t *testing.T) {
 	}
 	p.random = func(n uint64) uint64 { return n - 1 } // the very end of the range, again and again
 	for range 100 {
-		v, err := p.Pick(epoch)
+		v, _, err := p.Pick(epoch)
 		if err != nil || p.Take(v) != nil {
 			t.Fatalf("%v: %v", v, err)
 		}
@@ -196,7 +196,7 @@ func BenchmarkPickFromAlmostFull(b *testing.B) {
 	p.Free(s.Value(s.Size() / 2))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.Pick(epoch); err != nil {
+		if _, _, err := p.Pick(epoch); err != nil {
 			b.Fatal(err)
 		}
 	}
