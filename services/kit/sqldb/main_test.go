@@ -1,10 +1,9 @@
 package sqldb_test
 
 import (
-	"os"
 	"testing"
 
 	"portolan.dev/services/kit/kittest"
 )
 
-func TestMain(m *testing.M) { os.Exit(kittest.Main(m)) }
+func TestMain(m *testing.M) { kittest.Main(m) }
