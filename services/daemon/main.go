@@ -53,17 +53,24 @@ func run(ctx context.Context, name string, common Common, build func(context.Con
 		Network: rpc.TCP(),
 		NATS:    natsDialer(name, common, log),
 	}
+	return Serve(ctx, name, common, host, level, build)
+}
+
+// Serve runs a daemon on a host: what Main does once the host is there, and what a process of several daemons does for each of them.
+func Serve(
+	ctx context.Context, name string, common Common, host app.Host, level *slog.LevelVar, build func(context.Context, app.Host) (app.Daemon, error),
+) error {
 	lis, err := net.Listen("tcp", common.HTTPAddr)
 	if err != nil {
 		return fmt.Errorf("http: %w", err)
 	}
-	log.Info("starting", "http", lis.Addr().String())
+	host.Log.Info("starting", "http", lis.Addr().String())
 	host.Health.Set(startCheck, errors.New("starting"))
 	err = app.RunTasks(ctx,
 		app.Task{Name: "http", Run: func(ctx context.Context) error { return serveHTTP(ctx, lis, host, level) }},
 		app.Task{Name: name, Run: func(ctx context.Context) error { return runDaemon(ctx, host, build) }},
 	)
-	log.Info("stopped")
+	host.Log.Info("stopped")
 	return err
 }
 
