@@ -1,8 +1,6 @@
 package obs
 
 import (
-	"runtime/debug"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
@@ -24,23 +22,4 @@ func NewMetrics() *prometheus.Registry {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return reg
-}
-
-// buildVersion reads what the linker recorded; both may be "unknown" in a build
-// outside of version control.
-func buildVersion() (version, revision string) {
-	version, revision = "unknown", "unknown"
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return version, revision
-	}
-	if info.Main.Version != "" {
-		version = info.Main.Version
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = s.Value
-		}
-	}
-	return version, revision
 }
