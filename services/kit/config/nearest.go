@@ -1,13 +1,20 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // suggest returns "; did you mean x?" when a known name is near enough to be
 // what was meant.
 func suggest(name string, known []string, prefix string) string {
 	best, bestDist := "", len(name)/2+1
 	for _, k := range known {
-		if d := distance(name, k); d < bestDist {
+		d := distance(name, k)
+		if len(name) > 2 && strings.HasPrefix(k, name) {
+			d = 1 // cut short rather than misspelled
+		}
+		if d < bestDist {
 			best, bestDist = k, d
 		}
 	}

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -20,6 +21,9 @@ import (
 
 // DefaultMaxMessage bounds a message, in bytes, unless told otherwise.
 const DefaultMaxMessage = 4 << 20
+
+// giveUp is how long handlers may take to notice that they were canceled.
+const giveUp = 10 * time.Second
 
 // ServerOptions are what a server needs. Log, Metrics and Health are required,
 // the rest has defaults.
@@ -116,7 +120,8 @@ func (s *Server) Serve(ctx context.Context, lis net.Listener) error {
 	case <-ctx.Done():
 	}
 	stopErr := s.stop()
-	if err := <-failed; err != nil {
+	// ErrServerStopped: told to stop before it had begun.
+	if err := <-failed; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serve %s: %w", lis.Addr(), err)
 	}
 	return stopErr
@@ -150,10 +155,10 @@ func (s *Server) stop() error {
 	}
 	s.log.Warn("calls are cut off", "after", s.opts.DrainTimeout)
 	go s.grpc.Stop() // waits for handlers too, and makes GracefulStop return
-	if within(graceful, s.opts.DrainTimeout) {
+	if within(graceful, giveUp) {
 		return nil
 	}
-	return fmt.Errorf("handlers still run %s after they were canceled", s.opts.DrainTimeout)
+	return fmt.Errorf("handlers still run %s after they were canceled", giveUp)
 }
 
 func within(done <-chan struct{}, d time.Duration) bool {
