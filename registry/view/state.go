@@ -1,0 +1,100 @@
+package view
+
+import (
+	"iter"
+
+	"portolan.dev/services/object"
+)
+
+// Item is one version of an object. Nothing in it may be changed: it is shared by all who read.
+type Item struct {
+	Key      object.Key
+	Revision uint64        // the object's resource_version
+	Object   object.Object // decoded
+	Bytes    []byte        // encoded, resource_version included
+}
+
+// State is every object at one revision. It never changes.
+type State struct {
+	epoch    string
+	revision uint64
+	kinds    map[string]tree
+}
+
+// Epoch returns the incarnation of the log that the revision belongs to.
+func (s *State) Epoch() string { return s.epoch }
+
+// Revision returns the revision that the state is at.
+func (s *State) Revision() uint64 { return s.revision }
+
+// Get returns an object, nil where there is none.
+func (s *State) Get(key object.Key) *Item { return s.kinds[key.Kind].get(key.Namespace, key.Name) }
+
+// Count returns the number of objects of a kind.
+func (s *State) Count(kind string) int { return s.kinds[kind].count }
+
+// Len returns the number of objects of all kinds.
+func (s *State) Len() int {
+	n := 0
+	for _, t := range s.kinds {
+		n += t.count
+	}
+	return n
+}
+
+// From iterates over a kind's objects in the order of their keys, beginning with the given one. An empty namespace means all of them.
+func (s *State) From(start object.Key, namespace string) iter.Seq[*Item] {
+	if namespace != "" && start.Namespace < namespace {
+		start.Namespace, start.Name = namespace, ""
+	}
+	return func(yield func(*Item) bool) {
+		for item := range s.kinds[start.Kind].from(start.Namespace, start.Name) {
+			if namespace != "" && item.Key.Namespace != namespace {
+				return
+			}
+			if !yield(item) {
+				return
+			}
+		}
+	}
+}
+
+// All iterates over a kind's objects, of one namespace or, where it is empty, of all.
+func (s *State) All(kind, namespace string) iter.Seq[*Item] {
+	return s.From(object.Key{Kind: kind, Namespace: namespace}, namespace)
+}
+
+// everything iterates over all objects.
+func (s *State) everything() iter.Seq[*Item] {
+	return func(yield func(*Item) bool) {
+		for kind := range s.kinds {
+			for item := range s.All(kind, "") {
+				if !yield(item) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// sameObjects says whether two states have the same versions of the same objects.
+func (s *State) sameObjects(other *State) bool {
+	if s.revision != other.revision || s.Len() != other.Len() {
+		return false
+	}
+	for item := range s.everything() {
+		twin := other.Get(item.Key)
+		if twin == nil || twin.Revision != item.Revision || object.MetaOf(twin.Object).GetUid() != object.MetaOf(item.Object).GetUid() {
+			return false
+		}
+	}
+	return true
+}
+
+// Empty says whether a namespace has no objects of the kind.
+func (s *State) Empty(kind, namespace string) bool {
+	for range s.All(kind, namespace) {
+		return false
+	}
+	return true
+}

@@ -1,0 +1,174 @@
+package view
+
+import (
+	"hash/maphash"
+	"iter"
+	"strings"
+
+	"portolan.dev/services/object"
+)
+
+// tree is an immutable ordered map from namespace and name to items: a treap whose priorities are hashes of the keys, so that its shape
+// depends on the keys alone. The zero value is empty.
+type tree struct {
+	root  *node
+	count int
+}
+
+type node struct {
+	item        *Item
+	priority    uint64
+	left, right *node
+}
+
+var prioritySeed = maphash.MakeSeed()
+
+func priorityOf(key object.Key) uint64 {
+	var h maphash.Hash
+	h.SetSeed(prioritySeed)
+	h.WriteString(key.Namespace)
+	h.WriteByte(0)
+	h.WriteString(key.Name)
+	return h.Sum64()
+}
+
+// order compares keys within one kind.
+func order(namespaceA, nameA string, b object.Key) int {
+	if c := strings.Compare(namespaceA, b.Namespace); c != 0 {
+		return c
+	}
+	return strings.Compare(nameA, b.Name)
+}
+
+func (t tree) get(namespace, name string) *Item {
+	for n := t.root; n != nil; {
+		switch c := order(namespace, name, n.item.Key); {
+		case c < 0:
+			n = n.left
+		case c > 0:
+			n = n.right
+		default:
+			return n.item
+		}
+	}
+	return nil
+}
+
+// put returns the tree with item, and the item it replaces.
+func (t tree) put(item *Item) (tree, *Item) {
+	root, old := insert(t.root, &node{item: item, priority: priorityOf(item.Key)})
+	if old == nil {
+		t.count++
+	}
+	return tree{root, t.count}, old
+}
+
+func insert(n, fresh *node) (*node, *Item) {
+	if n == nil {
+		return fresh, nil
+	}
+	copied := *n
+	var old *Item
+	switch c := order(fresh.item.Key.Namespace, fresh.item.Key.Name, n.item.Key); {
+	case c == 0:
+		copied.item = fresh.item
+		return &copied, n.item
+	case c < 0:
+		copied.left, old = insert(n.left, fresh)
+		if copied.left.priority > n.priority {
+			return rotateRight(&copied), old
+		}
+	default:
+		copied.right, old = insert(n.right, fresh)
+		if copied.right.priority > n.priority {
+			return rotateLeft(&copied), old
+		}
+	}
+	return &copied, old
+}
+
+// rotateRight lifts the left child of n. Both were copied by insert.
+func rotateRight(n *node) *node {
+	up := n.left
+	n.left, up.right = up.right, n
+	return up
+}
+
+func rotateLeft(n *node) *node {
+	up := n.right
+	n.right, up.left = up.left, n
+	return up
+}
+
+// remove returns the tree without the item of this name, and that item.
+func (t tree) remove(namespace, name string) (tree, *Item) {
+	root, old := removeFrom(t.root, namespace, name)
+	if old != nil {
+		t.count--
+	}
+	return tree{root, t.count}, old
+}
+
+func removeFrom(n *node, namespace, name string) (*node, *Item) {
+	if n == nil {
+		return nil, nil
+	}
+	c := order(namespace, name, n.item.Key)
+	if c == 0 {
+		return merge(n.left, n.right), n.item
+	}
+	child := n.right
+	if c < 0 {
+		child = n.left
+	}
+	child, old := removeFrom(child, namespace, name)
+	if old == nil {
+		return n, nil
+	}
+	copied := *n
+	if c < 0 {
+		copied.left = child
+	} else {
+		copied.right = child
+	}
+	return &copied, old
+}
+
+// merge joins two trees of which all keys of a come before those of b.
+func merge(a, b *node) *node {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	case a.priority > b.priority:
+		copied := *a
+		copied.right = merge(a.right, b)
+		return &copied
+	default:
+		copied := *b
+		copied.left = merge(a, b.left)
+		return &copied
+	}
+}
+
+// from returns the items from the key on, in order; the key's own item is the first where there is one.
+func (t tree) from(namespace, name string) iter.Seq[*Item] {
+	return func(yield func(*Item) bool) { walk(t.root, namespace, name, yield) }
+}
+
+func walk(n *node, namespace, name string, yield func(*Item) bool) bool {
+	for ; n != nil; n = n.right {
+		c := order(namespace, name, n.item.Key)
+		if c > 0 {
+			continue // all to the left come before the start as well
+		}
+		if c < 0 && !walk(n.left, namespace, name, yield) {
+			return false
+		}
+		if !yield(n.item) {
+			return false
+		}
+	}
+	return true
+}

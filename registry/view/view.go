@@ -1,0 +1,241 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/health"
+)
+
+const (
+	batchSize  = 1000                   // records read at once
+	pollEvery  = time.Second            // how long a lost wake-up can go unnoticed
+	retryEvery = 100 * time.Millisecond // between attempts to read from a store that fails
+	tolerance  = 3 * time.Second        // how long the view may be behind before it says so
+)
+
+// Config is what a view stands on. All but Indexes and the hooks is required.
+type Config struct {
+	Store   store.Store
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+	Health  *health.Registry
+	// Indexes that the view keeps.
+	Indexes []*Index
+	// Publish is called after every step of the view, in order, with the changes that led there.
+	Publish func(state *State, changes []*Change)
+	// Reset is called instead of Publish when the view was read anew, because the log does not lead from the old state to the new one.
+	Reset func(state *State)
+}
+
+// View follows the store. Build it with [New].
+type View struct {
+	config  Config
+	state   atomic.Pointer[State]
+	current atomic.Int64 // when the view was last known to be at the head, in Unix nanoseconds
+
+	mu      sync.Mutex
+	waiters map[*waiter]struct{}
+}
+
+// New reads everything from the store and returns the view of it. It follows once [View.Run] runs.
+func New(ctx context.Context, config Config) (*View, error) {
+	v := &View{config: config, waiters: map[*waiter]struct{}{}}
+	state, err := v.read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read all objects: %w", err)
+	}
+	v.replace(state)
+	v.current.Store(time.Now().UnixNano())
+	v.measure()
+	return v, nil
+}
+
+func (v *View) measure() {
+	v.config.Metrics.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "portolan_registry_view_revision", Help: "Revision that this replica answers from.",
+		}, func() float64 { return float64(v.State().Revision()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "portolan_registry_view_age_seconds", Help: "Time since this replica was last known to have every change.",
+		}, func() float64 { return v.age().Seconds() }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "portolan_registry_objects", Help: "Objects stored.",
+		}, func() float64 { return float64(v.State().Len()) }),
+	)
+}
+
+// State returns the newest state.
+func (v *View) State() *State { return v.state.Load() }
+
+func (v *View) age() time.Duration { return time.Since(time.Unix(0, v.current.Load())) }
+
+// Run follows the store until ctx is done. While the store does not answer, the view stays as it is and tries again.
+func (v *View) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		wake := v.config.Store.Wake()
+		more, err := v.advance(ctx)
+		pause := pollEvery
+		switch {
+		case err != nil:
+			wake, pause = nil, retryEvery
+			v.report(err)
+		case more:
+			continue
+		default:
+			v.current.Store(time.Now().UnixNano())
+			v.report(nil)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-wake:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// report tells health how the view is. An error that passes quickly is not worth a transition.
+func (v *View) report(err error) {
+	switch {
+	case err == nil:
+		v.config.Health.Set("view", nil)
+	case v.age() > tolerance && !errors.Is(err, context.Canceled):
+		v.config.Health.Set("view", fmt.Errorf("behind the store: %w", err))
+	}
+}
+
+// advance takes one batch from the log and says whether there may be more.
+func (v *View) advance(ctx context.Context) (bool, error) {
+	state := v.State()
+	records, head, err := v.config.Store.Changes(ctx, state.revision, batchSize)
+	if pruned := (*store.Pruned)(nil); errors.As(err, &pruned) {
+		return true, v.reload(ctx)
+	}
+	if err != nil {
+		return false, err
+	}
+	if head.Epoch != state.epoch {
+		return true, v.reload(ctx)
+	}
+	if len(records) == 0 {
+		return false, nil
+	}
+	next, changes, err := v.apply(state, records)
+	if err != nil {
+		return false, err
+	}
+	v.step(next, changes)
+	return next.revision < head.Revision, nil
+}
+
+// apply makes the state after the records and says what changed.
+func (v *View) apply(state *State, records []store.Record) (*State, []*Change, error) {
+	next := &State{epoch: state.epoch, revision: state.revision, kinds: maps.Clone(state.kinds)}
+	changes := make([]*Change, 0, len(records))
+	for _, record := range records {
+		if record.Revision != next.revision+1 {
+			return nil, nil, fmt.Errorf("revision %d follows %d in the log", record.Revision, next.revision)
+		}
+		next.revision = record.Revision
+		kind, key := next.kinds[record.Key.Kind], record.Key
+		change := &Change{Revision: record.Revision, Type: record.Type}
+		if record.Type == registryv1.ChangeType_CHANGE_TYPE_DELETE {
+			kind, change.Old = kind.remove(key.Namespace, key.Name)
+			change.Last = change.Old
+		} else {
+			item, err := newItem(key, record.Data, record.Revision)
+			if err != nil {
+				return nil, nil, fmt.Errorf("revision %d: %w", record.Revision, err)
+			}
+			kind, change.Old = kind.put(item)
+			change.New, change.Last = item, item
+		}
+		next.kinds[key.Kind] = kind
+		if change.Last != nil { // a deletion of what is not there would be a fault of the store; there is nobody to tell
+			changes = append(changes, change)
+		}
+	}
+	return next, changes, nil
+}
+
+// step makes next the newest state and tells everybody, in this order: indexes, readers, followers, those who wait.
+func (v *View) step(next *State, changes []*Change) {
+	for _, change := range changes {
+		for _, index := range v.config.Indexes {
+			index.replace(change.Old, change.New)
+		}
+	}
+	v.state.Store(next)
+	if v.config.Publish != nil {
+		v.config.Publish(next, changes)
+	}
+	v.wakeWaiters(next.revision)
+}
+
+// reload reads everything anew: the log no longer leads on from the view. Where nothing but the epoch is new, followers do not notice.
+func (v *View) reload(ctx context.Context) error {
+	state, err := v.read(ctx)
+	if err != nil {
+		return err
+	}
+	old := v.State()
+	if old.sameObjects(state) {
+		v.step(state, nil)
+		return nil
+	}
+	v.config.Log.Warn("view read anew", "revision", old.revision, "new_revision", state.revision, "epoch", state.epoch)
+	v.replace(state)
+	if v.config.Reset != nil {
+		v.config.Reset(state)
+	}
+	v.wakeWaiters(state.revision)
+	return nil
+}
+
+// replace makes state the newest one, whatever was there before.
+func (v *View) replace(state *State) {
+	old := v.state.Swap(state)
+	for _, index := range v.config.Indexes {
+		if old != nil {
+			for item := range old.everything() {
+				index.replace(item, nil)
+			}
+		}
+		for item := range state.everything() {
+			index.replace(nil, item)
+		}
+	}
+}
+
+func (v *View) read(ctx context.Context) (*State, error) {
+	state := &State{kinds: map[string]tree{}}
+	err := v.config.Store.Snapshot(ctx, func(head store.Head, rows iter.Seq2[store.Row, error]) error {
+		state.epoch, state.revision = head.Epoch, head.Revision
+		for row, err := range rows {
+			if err != nil {
+				return err
+			}
+			item, err := newItem(row.Key, row.Data, row.Revision)
+			if err != nil {
+				return fmt.Errorf("%s: %w", row.Key, err)
+			}
+			state.kinds[row.Key.Kind], _ = state.kinds[row.Key.Kind].put(item)
+		}
+		return nil
+	})
+	return state, err
+}

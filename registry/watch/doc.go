@@ -1,0 +1,8 @@
+// Package watch hands the changes of the view to those who watch.
+//
+// The hub keeps the newest changes of each kind in a ring; a watcher is no more than a place in it. Publishing is an append and a wake-up, whatever
+// the number of watchers, and a change is encoded once for all of them. The invariant: nobody waits for a watcher. One that falls out of the ring,
+// because its client reads too slowly, is told so and starts again from the last revision it has.
+//
+// A queue per watcher would need a bound each, a decision per watcher at every change, and memory for every slow one.
+package watch

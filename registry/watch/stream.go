@@ -1,0 +1,195 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"portolan.dev/registry/store"
+	"portolan.dev/registry/view"
+	"portolan.dev/registry/wire"
+	"portolan.dev/services/kit/apierr"
+)
+
+const (
+	messageBytes   = 1 << 20         // a message of a stream ends with the change that makes it so large
+	logBatch       = 1000            // records read at once when a watch resumes
+	futureRevision = 3 * time.Second // how long a watch waits for a revision that this replica has not seen
+)
+
+// Streamer runs watches.
+type Streamer struct {
+	View  *view.View
+	Hub   *Hub
+	Store store.Store
+	// BookmarkEvery is how long a stream is silent before it says how far it is.
+	BookmarkEvery time.Duration
+}
+
+// Watch sends the changes of a kind after a revision, until ctx is done or something is wrong. From revision 0 it begins with the present objects.
+func (s *Streamer) Watch(ctx context.Context, kind string, from uint64, filter Filter, send func(*wire.Message) error) error {
+	w := &stream{Streamer: s, kind: kind, filter: filter, send: send, after: from}
+	var cursor *Cursor
+	var err error
+	if from == 0 {
+		cursor, err = w.present()
+	} else {
+		cursor, err = w.resume(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return w.follow(ctx, cursor)
+}
+
+// stream is one watch.
+type stream struct {
+	*Streamer
+	kind   string
+	filter Filter
+	send   func(*wire.Message) error
+	after  uint64 // everything up to here was sent
+	buffer wire.Message
+}
+
+// add puts a change into the buffer and sends it where it is full. The revision of such a message is how far the stream was complete before.
+func (w *stream) add(encoded []byte) error {
+	if encoded == nil {
+		return nil
+	}
+	w.buffer.AddChanges(encoded)
+	if w.buffer.Size() < messageBytes {
+		return nil
+	}
+	return w.flush(w.after, false)
+}
+
+func (w *stream) flush(revision uint64, synced bool) error {
+	message := w.buffer
+	w.buffer = wire.Message{}
+	message.EndWatch(revision, synced)
+	return w.send(&message)
+}
+
+// present sends the objects there are. The cursor is taken first: what changes meanwhile is seen twice rather than never, and then left out by its revision.
+func (w *stream) present() (*Cursor, error) {
+	cursor := w.Hub.Now(w.kind)
+	state := w.View.State()
+	for item := range state.All(w.kind, w.filter.Namespace) {
+		if !w.filter.wants(item) {
+			continue
+		}
+		if err := w.add(present(item)); err != nil {
+			return nil, err
+		}
+	}
+	w.after = state.Revision()
+	return cursor, w.flush(w.after, true)
+}
+
+// resume finds the place in the ring, where needed after reading from the log what is no longer in the ring.
+func (w *stream) resume(ctx context.Context) (*Cursor, error) {
+	if err := w.reach(ctx, w.after); err != nil {
+		return nil, err
+	}
+	for {
+		if cursor, ok := w.Hub.Cursor(w.kind, w.after); ok {
+			return cursor, w.flush(w.after, false)
+		}
+		records, head, err := w.Store.Changes(ctx, w.after, logBatch)
+		if err != nil {
+			return nil, err
+		}
+		if len(records) == 0 {
+			return nil, apierr.OutOfRange("the history was replaced: list again", head.Oldest)
+		}
+		if err := w.replay(records); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// reach waits a while for a revision that another replica may have handed out.
+func (w *stream) reach(ctx context.Context, revision uint64) error {
+	waiting, cancel := context.WithTimeout(ctx, futureRevision)
+	defer cancel()
+	if err := w.View.WaitFor(waiting, revision); err == nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	now := w.View.State().Revision()
+	return apierr.OutOfRange(fmt.Sprintf("revision %d is not reached yet, the newest is %d: list again", revision, now), now)
+}
+
+// replay sends records of the log. What an object was before is not known here: one that is not wanted is reported as deleted, whether it was
+// wanted before or not.
+func (w *stream) replay(records []store.Record) error {
+	for _, record := range records {
+		if record.Key.Kind != w.kind {
+			w.after = record.Revision
+			continue
+		}
+		change, err := view.Decode(record)
+		if err != nil {
+			return apierr.Internal(err)
+		}
+		encoded := w.filter.encoding(&entry{change: change})
+		if encoded == nil && change.New != nil && w.filter.covers(change.New) {
+			encoded = gone(change.Last, change.Revision)
+		}
+		if err := w.add(encoded); err != nil {
+			return err
+		}
+		w.after = record.Revision
+	}
+	return w.flush(w.after, false)
+}
+
+// follow sends what happens from now on.
+func (w *stream) follow(ctx context.Context, cursor *Cursor) error {
+	bookmark := time.NewTimer(w.BookmarkEvery)
+	defer bookmark.Stop()
+	for {
+		batches, revision, err := cursor.Next(ctx, bookmark.C)
+		switch {
+		case errors.Is(err, ErrSlow):
+			return apierr.Unavailable(fmt.Sprintf("the watch does not keep up: resume from revision %d", w.after), time.Second)
+		case errors.Is(err, ErrReset):
+			return apierr.OutOfRange("the history was replaced: list again", w.View.State().Revision())
+		case err != nil:
+			return err
+		}
+		sent, err := w.forward(batches)
+		if err != nil {
+			return err
+		}
+		w.after = max(w.after, revision)
+		if sent || len(batches) == 0 {
+			if err := w.flush(w.after, false); err != nil {
+				return err
+			}
+			bookmark.Reset(w.BookmarkEvery)
+		}
+	}
+}
+
+// forward puts batches into the buffer and says whether there was anything for this watcher.
+func (w *stream) forward(batches []*Batch) (bool, error) {
+	sent := false
+	for _, batch := range batches {
+		for _, e := range batch.entries {
+			if e.change.Revision <= w.after {
+				continue
+			}
+			encoded := w.filter.encoding(e)
+			sent = sent || encoded != nil
+			if err := w.add(encoded); err != nil {
+				return sent, err
+			}
+		}
+	}
+	return sent, nil
+}

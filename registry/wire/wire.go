@@ -1,0 +1,151 @@
+// Package wire builds the answers of the registry's API from objects that are encoded already.
+//
+// The view has every object as bytes. A Get, a page of a List and a change of a Watch are those bytes with a few around them, so answering
+// decodes and encodes nothing, and thousands of watchers share one encoding of a change. The price is that field numbers of the contract
+// are written down here; [Check], which the API calls for every service it registers, holds them against the descriptors.
+//
+// The alternative, generated response messages that hold decoded objects, costs an encoding per answer and per watcher.
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Field numbers that the answers of all kinds have in common.
+const (
+	fieldObject   protowire.Number = 1 // CreateXResponse and others: the object; ListXResponse: the objects
+	fieldWarnings protowire.Number = 2 // CreateXResponse, UpdateXResponse
+
+	fieldPageToken    protowire.Number = 2 // ListXResponse
+	fieldListRevision protowire.Number = 3
+
+	fieldChanges       protowire.Number = 1 // WatchXResponse
+	fieldWatchRevision protowire.Number = 2
+	fieldSynced        protowire.Number = 3
+
+	fieldChangeType     protowire.Number = 1 // XChange
+	fieldChangeObject   protowire.Number = 2
+	fieldChangeRevision protowire.Number = 3
+)
+
+// Message is an answer in parts, to be sent one after the other. The codec of services/kit/rpc sends it like a generated message. Parts may
+// be shared between messages and are not copied before they are sent.
+type Message struct{ parts [][]byte }
+
+// Reset is part of what the codec asks for.
+func (m *Message) Reset() { m.parts = nil }
+
+// SizeVT returns the length of the encoding.
+func (m *Message) SizeVT() int {
+	size := 0
+	for _, part := range m.parts {
+		size += len(part)
+	}
+	return size
+}
+
+// MarshalToSizedBufferVT fills the end of buf with the encoding.
+func (m *Message) MarshalToSizedBufferVT(buf []byte) (int, error) {
+	size := m.SizeVT()
+	if size > len(buf) {
+		return 0, fmt.Errorf("buffer of %d bytes for a message of %d", len(buf), size)
+	}
+	at := len(buf) - size
+	for _, part := range m.parts {
+		at += copy(buf[at:], part)
+	}
+	return size, nil
+}
+
+// UnmarshalVT is part of what the codec asks for; answers are never received here.
+func (m *Message) UnmarshalVT([]byte) error { return errors.New("an answer in parts cannot be decoded") }
+
+// Size returns the length of the encoding so far.
+func (m *Message) Size() int { return m.SizeVT() }
+
+// AddObject appends an encoded object, the answer's only one or one more of a list.
+func (m *Message) AddObject(encoded []byte) {
+	m.parts = append(m.parts, header(fieldObject, len(encoded)), encoded)
+}
+
+// AddWarnings appends the warnings of a Create or an Update.
+func (m *Message) AddWarnings(warnings []string) {
+	for _, warning := range warnings {
+		m.parts = append(m.parts, protowire.AppendString(protowire.AppendTag(nil, fieldWarnings, protowire.BytesType), warning))
+	}
+}
+
+// EndList appends what follows the objects of a page.
+func (m *Message) EndList(pageToken string, revision uint64) {
+	var tail []byte
+	if pageToken != "" {
+		tail = protowire.AppendString(protowire.AppendTag(tail, fieldPageToken, protowire.BytesType), pageToken)
+	}
+	m.parts = append(m.parts, appendUint(tail, fieldListRevision, revision))
+}
+
+// AddChanges appends changes made by [Change].
+func (m *Message) AddChanges(encoded []byte) { m.parts = append(m.parts, encoded) }
+
+// EndWatch appends what follows the changes of a batch.
+func (m *Message) EndWatch(revision uint64, synced bool) {
+	tail := appendUint(nil, fieldWatchRevision, revision)
+	if synced {
+		tail = appendUint(tail, fieldSynced, 1)
+	}
+	m.parts = append(m.parts, tail)
+}
+
+// Change encodes one change, ready for [Message.AddChanges]. changeType is a number of registryv1.ChangeType.
+func Change(changeType int32, object []byte, revision uint64) []byte {
+	inner := appendUint(nil, fieldChangeType, uint64(changeType))
+	inner = append(inner, header(fieldChangeObject, len(object))...)
+	inner = append(inner, object...)
+	inner = appendUint(inner, fieldChangeRevision, revision)
+	return append(header(fieldChanges, len(inner)), inner...)
+}
+
+func header(field protowire.Number, size int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(nil, field, protowire.BytesType), uint64(size))
+}
+
+func appendUint(to []byte, field protowire.Number, value uint64) []byte {
+	if value == 0 {
+		return to
+	}
+	return protowire.AppendVarint(protowire.AppendTag(to, field, protowire.VarintType), value)
+}
+
+// Check holds the field numbers of this package against an answer of the contract; an error is a mistake in the contract.
+func Check(answer protoreflect.MessageDescriptor, kind protoreflect.FullName) error {
+	fields := answer.Fields()
+	var wrong []error
+	want := func(name protoreflect.Name, number protowire.Number) {
+		if field := fields.ByName(name); field != nil && field.Number() != number {
+			wrong = append(wrong, fmt.Errorf("%s is field %d, not %d", field.FullName(), field.Number(), number))
+		}
+	}
+	if first := fields.ByNumber(1); first == nil || first.Message() == nil {
+		return fmt.Errorf("%s has no object as field 1", answer.FullName())
+	} else if first.Name() == "changes" {
+		want("revision", fieldWatchRevision)
+		want("synced", fieldSynced)
+		fields = first.Message().Fields()
+		want("type", fieldChangeType)
+		want("revision", fieldChangeRevision)
+		if object := fields.ByNumber(fieldChangeObject); object == nil || object.Message() == nil || object.Message().FullName() != kind {
+			wrong = append(wrong, fmt.Errorf("%s has no %s as field %d", first.Message().FullName(), kind, fieldChangeObject))
+		}
+		return errors.Join(wrong...)
+	} else if first.Message().FullName() != kind {
+		return fmt.Errorf("field 1 of %s is no %s", answer.FullName(), kind)
+	}
+	want("warnings", fieldWarnings)
+	want("next_page_token", fieldPageToken)
+	want("revision", fieldListRevision)
+	return errors.Join(wrong...)
+}
