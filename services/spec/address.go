@@ -1,0 +1,92 @@
+package spec
+
+import (
+	"net/netip"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// Rules are what validation must know of the installation. The zero value holds Kubernetes' rules.
+type Rules struct {
+	// LoopbackEndpoints are loopback ranges whose addresses may be backends all the same: the pods of `portolan dev` live in one.
+	LoopbackEndpoints []netip.Prefix
+	// ServiceCIDRs are the ranges of the virtual IPs; an externalIP must lie outside.
+	ServiceCIDRs []netip.Prefix
+}
+
+const addressRule = "must be an IPv4 address (such as 10.9.8.7) or an IPv6 address (such as 2001:db8::ffff)"
+
+// parseAddress refuses zones and IPv4 in IPv6 clothes, which would be one address under two names.
+func parseAddress(s string) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(s)
+	return addr, err == nil && addr.Zone() == "" && !addr.Is4In6()
+}
+
+// FamilyOf returns the family of an address; unspecified where the text is no address.
+func FamilyOf(address string) corev1.IPFamily {
+	addr, ok := parseAddress(address)
+	switch {
+	case !ok:
+		return corev1.IPFamily_IP_FAMILY_UNSPECIFIED
+	case addr.Is4():
+		return corev1.IPFamily_IP_FAMILY_IPV4
+	default:
+		return corev1.IPFamily_IP_FAMILY_IPV6
+	}
+}
+
+func checkAddress(c *checks, field, value string) (netip.Addr, bool) {
+	addr, ok := parseAddress(value)
+	if !ok {
+		c.invalid(field, value, addressRule)
+	}
+	return addr, ok
+}
+
+// checkEndpointAddress holds the rule for addresses of backends.
+func checkEndpointAddress(c *checks, field, value string, rules Rules) (netip.Addr, bool) {
+	addr, ok := checkAddress(c, field, value)
+	if !ok {
+		return addr, false
+	}
+	if addr.IsLoopback() && contains(rules.LoopbackEndpoints, addr) {
+		return addr, true
+	}
+	return addr, checkNotSpecial(c, field, addr)
+}
+
+// checkNotSpecial refuses addresses that mean something else on every node.
+func checkNotSpecial(c *checks, field string, addr netip.Addr) bool {
+	var kind string
+	switch {
+	case addr.IsUnspecified():
+		kind = "the unspecified address"
+	case addr.IsLoopback():
+		kind = "in the loopback range (127.0.0.0/8, ::1/128)"
+	case addr.IsLinkLocalUnicast():
+		kind = "in the link-local range (169.254.0.0/16, fe80::/10)"
+	case addr.IsLinkLocalMulticast():
+		kind = "in the link-local multicast range (224.0.0.0/24, ff02::/16)"
+	default:
+		return true
+	}
+	c.invalid(field, addr, "may not be %s", kind)
+	return false
+}
+
+func contains(ranges []netip.Prefix, addr netip.Addr) bool {
+	for _, prefix := range ranges {
+		if prefix.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// canonical returns the one spelling of an address, so that stored addresses can be compared as text; other text it leaves alone.
+func canonical(s string) string {
+	if addr, ok := parseAddress(s); ok {
+		return addr.String()
+	}
+	return s
+}

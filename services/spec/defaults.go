@@ -1,0 +1,191 @@
+package spec
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+)
+
+// DefaultAffinitySeconds is how long a client is remembered where a service with ClientIP affinity does not say.
+const DefaultAffinitySeconds = 10800
+
+// setDefault fills a field that was left at its zero value.
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func defaultMeta(o object.Object) {
+	kind, _ := object.KindNamed(object.KindOf(o))
+	if kind.Namespaced {
+		setDefault(&object.MetaOf(o).Namespace, object.DefaultNamespace)
+	}
+}
+
+// DefaultService fills what a service may leave out and clears the details of an affinity that is not wanted.
+func DefaultService(svc *corev1.Service) {
+	defaultMeta(svc)
+	if svc.Spec == nil {
+		svc.Spec = &corev1.ServiceSpec{}
+	}
+	spec := svc.Spec
+	setDefault(&spec.Type, corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP)
+	for _, port := range spec.Ports {
+		defaultServicePort(port)
+	}
+	defaultAffinity(spec)
+	if ExternallyAccessible(svc) {
+		setDefault(&spec.ExternalTrafficPolicy, corev1.TrafficPolicy_TRAFFIC_POLICY_CLUSTER)
+	}
+	if !IsExternalName(svc) {
+		setDefault(&spec.InternalTrafficPolicy, corev1.TrafficPolicy_TRAFFIC_POLICY_CLUSTER)
+	}
+	if IsLoadBalancer(svc) {
+		if spec.AllocateLoadBalancerNodePorts == nil {
+			spec.AllocateLoadBalancerNodePorts = proto.Bool(true)
+		}
+		defaultIngress(svc.GetStatus())
+	}
+}
+
+func defaultServicePort(port *corev1.ServicePort) {
+	setDefault(&port.Protocol, corev1.Protocol_PROTOCOL_TCP)
+	if port.TargetPort.GetNumber() == 0 && port.TargetPort.GetName() == "" {
+		port.TargetPort = &corev1.IntOrString{Value: &corev1.IntOrString_Number{Number: port.Port}}
+	}
+}
+
+func defaultAffinity(spec *corev1.ServiceSpec) {
+	setDefault(&spec.SessionAffinity, corev1.SessionAffinity_SESSION_AFFINITY_NONE)
+	switch spec.SessionAffinity {
+	case corev1.SessionAffinity_SESSION_AFFINITY_NONE:
+		spec.SessionAffinityConfig = nil
+	case corev1.SessionAffinity_SESSION_AFFINITY_CLIENT_IP:
+		if client := spec.SessionAffinityConfig.GetClientIp(); client == nil || client.TimeoutSeconds == nil {
+			spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
+				ClientIp: &corev1.ClientIPConfig{TimeoutSeconds: proto.Int32(DefaultAffinitySeconds)},
+			}
+		}
+	}
+}
+
+func defaultIngress(status *corev1.ServiceStatus) {
+	for _, ingress := range status.GetLoadBalancer().GetIngress() {
+		if ingress.GetIp() != "" {
+			setDefault(&ingress.IpMode, corev1.IPMode_IP_MODE_VIP)
+		}
+	}
+}
+
+// DefaultEndpointSlice fills what a slice may leave out.
+func DefaultEndpointSlice(slice *corev1.EndpointSlice) {
+	defaultMeta(slice)
+	for _, port := range slice.Ports {
+		setDefault(&port.Protocol, corev1.Protocol_PROTOCOL_TCP)
+		if port.Name == nil {
+			port.Name = proto.String("")
+		}
+	}
+}
+
+// DefaultEndpoints fills what an Endpoints may leave out.
+func DefaultEndpoints(endpoints *corev1.Endpoints) {
+	defaultMeta(endpoints)
+	for _, subset := range endpoints.Subsets {
+		for _, port := range subset.Ports {
+			setDefault(&port.Protocol, corev1.Protocol_PROTOCOL_TCP)
+		}
+	}
+}
+
+// DefaultPod fills what a pod may leave out.
+func DefaultPod(pod *corev1.Pod) {
+	defaultMeta(pod)
+	if pod.Spec == nil {
+		pod.Spec = &corev1.PodSpec{}
+	}
+	if pod.Spec.EnableServiceLinks == nil {
+		pod.Spec.EnableServiceLinks = proto.Bool(true)
+	}
+	if pod.Spec.TerminationGracePeriodSeconds == nil {
+		pod.Spec.TerminationGracePeriodSeconds = proto.Int64(30)
+	}
+	setDefault(&pod.Spec.RestartPolicy, "Always")
+	for _, containers := range [][]*corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for _, container := range containers {
+			for _, port := range container.Ports {
+				setDefault(&port.Protocol, corev1.Protocol_PROTOCOL_TCP)
+			}
+			if container.ReadinessProbe != nil {
+				defaultProbe(container.ReadinessProbe)
+			}
+		}
+	}
+	defaultPodStatus(pod)
+}
+
+func defaultProbe(probe *corev1.Probe) {
+	setDefault(&probe.TimeoutSeconds, 1)
+	setDefault(&probe.PeriodSeconds, 10)
+	setDefault(&probe.SuccessThreshold, 1)
+	setDefault(&probe.FailureThreshold, 3)
+	if get := probe.GetHttpGet(); get != nil {
+		setDefault(&get.Path, "/")
+		setDefault(&get.Scheme, "HTTP")
+	}
+}
+
+// defaultPodStatus completes the pair of podIP and podIPs from whichever is given.
+func defaultPodStatus(pod *corev1.Pod) {
+	if pod.Status == nil {
+		pod.Status = &corev1.PodStatus{}
+	}
+	status := pod.Status
+	setDefault(&status.Phase, corev1.PodPhase_POD_PHASE_PENDING)
+	status.PodIp, status.PodIps = pairUp(status.PodIp, status.PodIps)
+}
+
+// DefaultNode fills what a node may leave out: the pair of podCIDR and podCIDRs is completed from whichever is given.
+func DefaultNode(node *corev1.Node) {
+	defaultMeta(node)
+	if node.Spec == nil {
+		node.Spec = &corev1.NodeSpec{}
+	}
+	node.Spec.PodCidr, node.Spec.PodCidrs = pairUp(node.Spec.PodCidr, node.Spec.PodCidrs)
+}
+
+func pairUp(first string, all []string) (string, []string) {
+	switch {
+	case first == "" && len(all) > 0:
+		return all[0], all
+	case first != "" && len(all) == 0:
+		return first, []string{first}
+	}
+	return first, all
+}
+
+// DefaultNamespace fills what a namespace may leave out.
+func DefaultNamespace(namespace *corev1.Namespace) {
+	defaultMeta(namespace)
+	if namespace.Status == nil {
+		namespace.Status = &corev1.NamespaceStatus{}
+	}
+	setDefault(&namespace.Status.Phase, corev1.NamespacePhase_NAMESPACE_PHASE_ACTIVE)
+}
+
+// DefaultLease fills what a lease may leave out.
+func DefaultLease(lease *corev1.Lease) {
+	defaultMeta(lease)
+	if lease.Spec == nil {
+		lease.Spec = &corev1.LeaseSpec{}
+	}
+}
+
+// DefaultEvent fills what an event may leave out.
+func DefaultEvent(event *corev1.Event) {
+	defaultMeta(event)
+	setDefault(&event.Type, corev1.EventType_EVENT_TYPE_NORMAL)
+}

@@ -1,0 +1,123 @@
+package spec
+
+import (
+	"slices"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/apierr"
+)
+
+// ResolveFamilies settles how many and which families a service has, from what it says, from what it was (old is nil on a create), and
+// from the families that the installation has, its default first. Afterwards ipFamilies and ipFamilyPolicy are set, unless the service
+// is an ExternalName or there are violations.
+func ResolveFamilies(svc, old *corev1.Service, clusterFamilies []corev1.IPFamily) apierr.Violations {
+	if IsExternalName(svc) || len(clusterFamilies) == 0 {
+		return nil
+	}
+	if old != nil && !IsExternalName(old) {
+		inheritFamilies(svc.Spec, old.GetSpec())
+		if keepsPreferDual(svc.Spec, old.GetSpec()) {
+			return nil
+		}
+	}
+	var c checks
+	if checkClusterIPs(&c, svc); len(c.found) > 0 {
+		// What is malformed cannot be resolved; validation reports it.
+		return nil
+	}
+	r := resolution{checks: &c, svc: svc, spec: svc.Spec, cluster: clusterFamilies}
+	r.inferFamilies()
+	r.inferPolicy()
+	r.requireFamilies()
+	if len(c.found) == 0 {
+		r.complete()
+	}
+	return c.found
+}
+
+// inheritFamilies takes what the client left out from the old service, and lets a change to SingleStack give up what is second.
+func inheritFamilies(spec, old *corev1.ServiceSpec) {
+	setDefault(&spec.IpFamilyPolicy, old.GetIpFamilyPolicy())
+	if len(spec.IpFamilies) == 0 {
+		spec.IpFamilies = slices.Clone(old.GetIpFamilies())
+	}
+	if spec.IpFamilyPolicy != corev1.IPFamilyPolicy_IP_FAMILY_POLICY_SINGLE_STACK {
+		return
+	}
+	if len(spec.ClusterIps) == 2 && slices.Equal(spec.ClusterIps, old.GetClusterIps()) {
+		spec.ClusterIps = spec.ClusterIps[:1]
+	}
+	if len(spec.IpFamilies) == 2 && slices.Equal(spec.IpFamilies, old.GetIpFamilies()) {
+		spec.IpFamilies = spec.IpFamilies[:1]
+	}
+}
+
+// keepsPreferDual says whether a PreferDualStack service is left as it is: it gains or loses a family when its owner says so, not when
+// the installation changes.
+func keepsPreferDual(spec, old *corev1.ServiceSpec) bool {
+	const prefer = corev1.IPFamilyPolicy_IP_FAMILY_POLICY_PREFER_DUAL_STACK
+	return spec.IpFamilyPolicy == prefer && old.GetIpFamilyPolicy() == prefer && len(spec.IpFamilies) > 0 &&
+		slices.Equal(spec.IpFamilies, old.GetIpFamilies()) && slices.Equal(spec.ClusterIps, old.GetClusterIps())
+}
+
+type resolution struct {
+	checks  *checks
+	svc     *corev1.Service
+	spec    *corev1.ServiceSpec
+	cluster []corev1.IPFamily
+}
+
+// byHand says whether the service has neither virtual IPs nor a selector: then it may have families that the installation lacks.
+func (r resolution) byHand() bool { return IsHeadless(r.svc) && len(r.spec.Selector) == 0 }
+
+func (r resolution) inferFamilies() {
+	for i, ip := range r.spec.ClusterIps {
+		if i >= len(r.spec.IpFamilies) && ip != ClusterIPNone {
+			r.spec.IpFamilies = append(r.spec.IpFamilies, FamilyOf(ip))
+		}
+	}
+	if len(r.spec.IpFamilies) == 0 {
+		r.spec.IpFamilies = []corev1.IPFamily{r.cluster[0]}
+	}
+}
+
+func (r resolution) inferPolicy() {
+	switch {
+	case r.spec.IpFamilyPolicy != 0:
+	case r.byHand():
+		r.spec.IpFamilyPolicy = corev1.IPFamilyPolicy_IP_FAMILY_POLICY_REQUIRE_DUAL_STACK
+	case len(r.spec.IpFamilies) > 1:
+		r.checks.required("spec.ipFamilyPolicy", "must be 'PreferDualStack' or 'RequireDualStack' when two families or two clusterIPs are given")
+	default:
+		r.spec.IpFamilyPolicy = corev1.IPFamilyPolicy_IP_FAMILY_POLICY_SINGLE_STACK
+	}
+}
+
+// requireFamilies checks that the installation has what the service asks for.
+func (r resolution) requireFamilies() {
+	if r.byHand() {
+		return
+	}
+	for i, family := range r.spec.IpFamilies {
+		if !slices.Contains(r.cluster, family) {
+			r.checks.invalid(at("spec.ipFamilies", i), EnumName(family), "this installation has no service addresses of this family")
+		}
+	}
+	if r.spec.IpFamilyPolicy == corev1.IPFamilyPolicy_IP_FAMILY_POLICY_REQUIRE_DUAL_STACK && len(r.cluster) < 2 {
+		r.checks.invalid("spec.ipFamilyPolicy", EnumName(r.spec.IpFamilyPolicy), "this installation has service addresses of one family only")
+	}
+}
+
+// complete adds the second family where two are wanted and to be had.
+func (r resolution) complete() {
+	if r.spec.IpFamilyPolicy == corev1.IPFamilyPolicy_IP_FAMILY_POLICY_SINGLE_STACK || len(r.spec.IpFamilies) != 1 {
+		return
+	}
+	second := corev1.IPFamily_IP_FAMILY_IPV4
+	if r.spec.IpFamilies[0] == second {
+		second = corev1.IPFamily_IP_FAMILY_IPV6
+	}
+	if r.byHand() || slices.Contains(r.cluster, second) {
+		r.spec.IpFamilies = append(r.spec.IpFamilies, second)
+	}
+}

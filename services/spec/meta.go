@@ -1,0 +1,123 @@
+package spec
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+)
+
+const maxAnnotations = 256 << 10
+
+// validateMeta checks the metadata of an object of any kind; nameRule is the rule for the kind's names.
+func validateMeta(o object.Object, nameRule func(string) string) apierr.Violations {
+	var c checks
+	meta := o.GetMetadata()
+	if meta.GetName() == "" {
+		c.required("metadata.name", "name or generateName must be given")
+	} else if nameRule != nil {
+		c.syntax("metadata.name", meta.GetName(), nameRule(meta.GetName()))
+	}
+	kind, _ := object.KindNamed(object.KindOf(o))
+	switch namespace := meta.GetNamespace(); {
+	case !kind.Namespaced && namespace != "":
+		c.forbidden("metadata.namespace", "objects of kind %s have no namespace", kind.Name)
+	case kind.Namespaced && namespace == "":
+		c.required("metadata.namespace", "objects of kind "+kind.Name+" live in a namespace")
+	case namespace != "":
+		c.syntax("metadata.namespace", namespace, DNSLabel(namespace))
+	}
+	checkLabels(&c, "metadata.labels", meta.GetLabels())
+	checkAnnotations(&c, meta.GetAnnotations())
+	checkOwners(&c, meta.GetOwnerReferences())
+	for i, finalizer := range meta.GetFinalizers() {
+		field := at("metadata.finalizers", i)
+		c.syntax(field, finalizer, QualifiedName(finalizer))
+		if slices.Contains(meta.GetFinalizers()[:i], finalizer) {
+			c.duplicate(field, finalizer)
+		}
+	}
+	return c.found
+}
+
+// checkLabels goes through the keys in order, so that the same object has the same violations.
+func checkLabels(c *checks, field string, labels map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		c.syntax(field, key, QualifiedName(key))
+		if problem := LabelValue(labels[key]); problem != "" {
+			c.invalid(field, labels[key], "the value of label %q %s", clip(key), problem)
+		}
+	}
+}
+
+func checkAnnotations(c *checks, annotations map[string]string) {
+	size := 0
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		size += len(key) + len(annotations[key])
+		c.syntax("metadata.annotations", key, QualifiedName(strings.ToLower(key)))
+	}
+	if size > maxAnnotations {
+		c.tooLong("metadata.annotations", maxAnnotations)
+	}
+}
+
+func checkOwners(c *checks, owners []*corev1.OwnerReference) {
+	controllers := 0
+	for i, owner := range owners {
+		field := at("metadata.ownerReferences", i)
+		for name, value := range map[string]string{"kind": owner.GetKind(), "name": owner.GetName(), "uid": owner.GetUid()} {
+			if value == "" {
+				c.required(field+"."+name, "says who the owner is")
+			}
+		}
+		if owner.GetController() {
+			controllers++
+		}
+	}
+	if controllers > 1 {
+		c.invalid("metadata.ownerReferences", controllers, "only one owner can be the controller")
+	}
+}
+
+// validateMetaUpdate checks what of the metadata an update may change.
+func validateMetaUpdate(updated, old *corev1.ObjectMeta) apierr.Violations {
+	var c checks
+	for _, field := range []struct{ name, updated, old string }{
+		{"metadata.name", updated.GetName(), old.GetName()},
+		{"metadata.namespace", updated.GetNamespace(), old.GetNamespace()},
+		{"metadata.uid", updated.GetUid(), old.GetUid()},
+	} {
+		if field.updated != field.old {
+			c.immutable(field.name, field.updated)
+		}
+	}
+	if !proto.Equal(updated.GetCreationTimestamp(), old.GetCreationTimestamp()) {
+		c.immutable("metadata.creationTimestamp", updated.GetCreationTimestamp().AsTime())
+	}
+	if old.GetDeletionTimestamp() != nil {
+		for i, finalizer := range updated.GetFinalizers() {
+			if !slices.Contains(old.GetFinalizers(), finalizer) {
+				c.forbidden(at("metadata.finalizers", i), "no finalizer can be added to an object that is being deleted")
+			}
+		}
+	}
+	return c.found
+}
+
+// keepSystemMeta gives an update the metadata that the registry sets, where the client left it out, so that a manifest can be applied
+// again. What the client did set is kept and validated.
+func keepSystemMeta(updated, old *corev1.ObjectMeta) {
+	setDefault(&updated.Uid, old.GetUid())
+	setDefault(&updated.GenerateName, old.GetGenerateName())
+	if updated.CreationTimestamp == nil {
+		updated.CreationTimestamp = old.GetCreationTimestamp()
+	}
+	updated.Generation = old.GetGeneration()
+	updated.DeletionTimestamp = old.GetDeletionTimestamp()
+	updated.DeletionGracePeriodSeconds = old.DeletionGracePeriodSeconds
+}

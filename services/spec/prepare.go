@@ -1,0 +1,204 @@
+package spec
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+)
+
+// PrepareCreate brings a new object into the form that is validated: what only the registry sets is cleared, status included, and
+// linked fields are completed.
+func PrepareCreate(o object.Object) {
+	meta := object.MetaOf(o)
+	meta.Uid, meta.ResourceVersion, meta.Generation = "", 0, 0
+	meta.CreationTimestamp, meta.DeletionTimestamp, meta.DeletionGracePeriodSeconds = nil, nil, nil
+	m := o.ProtoReflect()
+	if status := m.Descriptor().Fields().ByName("status"); status != nil {
+		m.Clear(status)
+	}
+	switch o := o.(type) {
+	case *corev1.Service:
+		PrepareServiceCreate(o)
+	case *corev1.Pod:
+		DefaultPod(o)
+	case *corev1.Namespace:
+		DefaultNamespace(o)
+	}
+}
+
+// PrepareUpdate brings an update into the form that is validated: status stays as it was, and what the client left out and may leave
+// out is taken from the old object.
+func PrepareUpdate(updated, old object.Object) {
+	keepSystemMeta(object.MetaOf(updated), old.GetMetadata())
+	copyField(updated, old, "status")
+	if svc, ok := updated.(*corev1.Service); ok {
+		if before, ok := old.(*corev1.Service); ok {
+			PrepareServiceUpdate(svc, before)
+		}
+	}
+}
+
+// PrepareStatusUpdate brings an update of the status into the form that is validated: everything else stays as it was, except
+// metadata.resourceVersion, which says what the client has seen.
+func PrepareStatusUpdate(updated, old object.Object) {
+	seen := updated.GetMetadata().GetResourceVersion()
+	copyField(updated, old, "metadata")
+	copyField(updated, old, "spec")
+	object.MetaOf(updated).ResourceVersion = seen
+	Default(updated)
+}
+
+// copyField copies a message field deeply, where the kind has it.
+func copyField(to, from object.Object, name protoreflect.Name) {
+	m, source := to.ProtoReflect(), from.ProtoReflect()
+	field := m.Descriptor().Fields().ByName(name)
+	switch {
+	case field == nil:
+	case source.Has(field):
+		m.Set(field, protoreflect.ValueOfMessage(proto.Clone(source.Get(field).Message().Interface()).ProtoReflect()))
+	default:
+		m.Clear(field)
+	}
+}
+
+// PrepareServiceCreate completes clusterIPs from clusterIP for clients that know only the one.
+func PrepareServiceCreate(svc *corev1.Service) {
+	canonicalClusterIPs(svc.GetSpec())
+	if spec := svc.Spec; spec.GetClusterIp() != "" && len(spec.GetClusterIps()) == 0 {
+		spec.ClusterIps = []string{spec.ClusterIp}
+	}
+}
+
+// PrepareServiceUpdate settles what the client means by fields that it left out or that no longer fit the service's type: linked cluster
+// IPs are aligned, allocated values are taken from the old service, and values that were allocated for a former type go. A field that
+// the client changed itself is never touched, so that validation can refuse it.
+func PrepareServiceUpdate(updated, old *corev1.Service) {
+	canonicalClusterIPs(updated.GetSpec())
+	if updated.Spec == nil {
+		updated.Spec = &corev1.ServiceSpec{}
+	}
+	alignClusterIPs(updated.Spec, old.GetSpec())
+	patchAllocated(updated, old)
+	dropTypeDependent(updated, old)
+	if !IsLoadBalancer(updated) && updated.GetStatus() != nil {
+		updated.Status.LoadBalancer = nil
+	}
+}
+
+func canonicalClusterIPs(spec *corev1.ServiceSpec) {
+	if spec == nil {
+		return
+	}
+	spec.ClusterIp = canonical(spec.ClusterIp)
+	for i, ip := range spec.ClusterIps {
+		spec.ClusterIps[i] = canonical(ip)
+	}
+}
+
+// alignClusterIPs lets a client that knows only clusterIP, or that changes only clusterIP, mean clusterIPs too.
+func alignClusterIPs(updated, old *corev1.ServiceSpec) {
+	if updated.ClusterIp == old.GetClusterIp() {
+		if len(updated.ClusterIps) == 0 {
+			updated.ClusterIps = slices.Clone(old.GetClusterIps())
+		}
+		return
+	}
+	switch same := slices.Equal(updated.ClusterIps, old.GetClusterIps()); {
+	case updated.ClusterIp == "" && same:
+		updated.ClusterIps = nil
+	case updated.ClusterIp != "" && (same || len(updated.ClusterIps) == 0):
+		updated.ClusterIps = []string{updated.ClusterIp}
+	}
+}
+
+func patchAllocated(updated, old *corev1.Service) {
+	if !IsExternalName(updated) && !IsExternalName(old) {
+		setDefault(&updated.Spec.ClusterIp, old.GetSpec().GetClusterIp())
+		if len(updated.Spec.ClusterIps) == 0 && updated.Spec.ClusterIp == old.GetSpec().GetClusterIp() {
+			updated.Spec.ClusterIps = slices.Clone(old.GetSpec().GetClusterIps())
+		}
+	}
+	// Without allocation a missing node port means that the client no longer wants it.
+	if AllowsNodePorts(old) && NeedsNodePorts(updated) {
+		patchNodePorts(updated.Spec, old.GetSpec())
+	}
+	if NeedsHealthCheckNodePort(old) && NeedsHealthCheckNodePort(updated) {
+		setDefault(&updated.Spec.HealthCheckNodePort, old.GetSpec().GetHealthCheckNodePort())
+	}
+}
+
+type nodePort struct {
+	protocol corev1.Protocol
+	number   int32
+}
+
+// patchNodePorts gives ports without a node port the one of the old port of the same name, unless another port has taken it.
+func patchNodePorts(updated, old *corev1.ServiceSpec) {
+	before := map[string]int32{}
+	for _, port := range old.GetPorts() {
+		before[port.GetName()] = port.GetNodePort()
+	}
+	used := map[nodePort]bool{}
+	for _, port := range updated.Ports {
+		used[nodePort{port.GetProtocol(), port.GetNodePort()}] = true
+	}
+	for _, port := range updated.Ports {
+		number := before[port.GetName()]
+		if key := (nodePort{port.GetProtocol(), number}); port.GetNodePort() == 0 && number != 0 && !used[key] {
+			port.NodePort = number
+			used[key] = true
+		}
+	}
+}
+
+// dropTypeDependent clears values that the new type has no use for, where they are those of the old service.
+func dropTypeDependent(updated, old *corev1.Service) {
+	spec, before := updated.Spec, old.GetSpec()
+	if IsExternalName(updated) && !IsExternalName(old) {
+		if spec.ClusterIp == before.GetClusterIp() && slices.Equal(spec.ClusterIps, before.GetClusterIps()) {
+			spec.ClusterIp, spec.ClusterIps = "", nil
+		}
+		if slices.Equal(spec.IpFamilies, before.GetIpFamilies()) {
+			spec.IpFamilies = nil
+		}
+		dropSame(&spec.IpFamilyPolicy, before.GetIpFamilyPolicy())
+	}
+	if AllowsNodePorts(old) && !AllowsNodePorts(updated) && nodePortsWithin(spec, before) {
+		for _, port := range spec.Ports {
+			port.NodePort = 0
+		}
+	}
+	if NeedsHealthCheckNodePort(old) && !NeedsHealthCheckNodePort(updated) {
+		dropSame(&spec.HealthCheckNodePort, before.GetHealthCheckNodePort())
+	}
+	if IsLoadBalancer(old) && !IsLoadBalancer(updated) {
+		if spec.GetAllocateLoadBalancerNodePorts() == before.GetAllocateLoadBalancerNodePorts() {
+			spec.AllocateLoadBalancerNodePorts = nil
+		}
+		if spec.GetLoadBalancerClass() == before.GetLoadBalancerClass() {
+			spec.LoadBalancerClass = nil
+		}
+	}
+	if ExternallyAccessible(old) && !ExternallyAccessible(updated) {
+		dropSame(&spec.ExternalTrafficPolicy, before.GetExternalTrafficPolicy())
+	}
+}
+
+func dropSame[T comparable](field *T, old T) {
+	if *field == old {
+		var zero T
+		*field = zero
+	}
+}
+
+func nodePortsWithin(updated, old *corev1.ServiceSpec) bool {
+	had := map[int32]bool{0: true}
+	for _, port := range old.GetPorts() {
+		had[port.GetNodePort()] = true
+	}
+	return !slices.ContainsFunc(updated.Ports, func(port *corev1.ServicePort) bool { return !had[port.GetNodePort()] })
+}

@@ -1,0 +1,109 @@
+package spec
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/apierr"
+)
+
+// ValidateServiceUpdate checks a service that is to take the place of old. Its name is not checked again: a name that an older release
+// let through does not keep its service from being changed.
+func ValidateServiceUpdate(updated, old *corev1.Service, rules Rules) apierr.Violations {
+	c := checks{found: validateMeta(updated, nil)}
+	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
+	if !IsExternalName(updated) && !IsExternalName(old) {
+		checkClusterIPChange(&c, updated.GetSpec(), old.GetSpec())
+		if !IsHeadless(updated) || !IsHeadless(old) {
+			checkFamilyChange(&c, updated.GetSpec(), old.GetSpec())
+		}
+	}
+	if class := updated.GetSpec().GetLoadBalancerClass(); IsLoadBalancer(updated) && IsLoadBalancer(old) && class != old.GetSpec().GetLoadBalancerClass() {
+		c.immutable("spec.loadBalancerClass", class)
+	}
+	if port := updated.GetSpec().GetHealthCheckNodePort(); NeedsHealthCheckNodePort(updated) && NeedsHealthCheckNodePort(old) &&
+		old.GetSpec().GetHealthCheckNodePort() != 0 && port != old.GetSpec().GetHealthCheckNodePort() {
+		c.immutable("spec.healthCheckNodePort", port)
+	}
+	validateServiceSpec(&c, updated, rules)
+	return c.found
+}
+
+func checkClusterIPChange(c *checks, updated, old *corev1.ServiceSpec) {
+	checkPairChange(c, updated, "spec.clusterIPs", updated.GetClusterIps(), old.GetClusterIps())
+}
+
+func checkFamilyChange(c *checks, updated, old *corev1.ServiceSpec) {
+	names := func(families []corev1.IPFamily) []string {
+		texts := make([]string, len(families))
+		for i, family := range families {
+			texts[i] = EnumName(family)
+		}
+		return texts
+	}
+	checkPairChange(c, updated, "spec.ipFamilies", names(updated.GetIpFamilies()), names(old.GetIpFamilies()))
+}
+
+// checkPairChange holds the rule for lists of one or two: the first stays, the second comes or goes but does not change, and the policy
+// says so.
+func checkPairChange(c *checks, spec *corev1.ServiceSpec, field string, updated, old []string) {
+	for i, value := range old {
+		if i < len(updated) && updated[i] != value {
+			c.immutable(at(field, i), updated[i])
+		}
+	}
+	single := spec.GetIpFamilyPolicy() == 0 || spec.GetIpFamilyPolicy() == corev1.IPFamilyPolicy_IP_FAMILY_POLICY_SINGLE_STACK
+	switch {
+	case len(updated) == 0 && len(old) > 0:
+		c.invalid(at(field, 0), "", "the first may not be unset")
+	case len(updated) == 1 && len(old) == 2 && !single:
+		c.invalid("spec.ipFamilyPolicy", EnumName(spec.GetIpFamilyPolicy()), "must be 'SingleStack' when the second of %s is given up", field)
+	case len(updated) == 2 && len(old) == 1 && single:
+		c.invalid("spec.ipFamilyPolicy", EnumName(spec.GetIpFamilyPolicy()), "must be 'PreferDualStack' or 'RequireDualStack' when a second of %s is added", field)
+	}
+}
+
+// ValidateServiceStatus checks what a load-balancer provider reports.
+func ValidateServiceStatus(svc *corev1.Service) apierr.Violations {
+	var c checks
+	checkConditions(&c, svc.GetStatus().GetConditions())
+	const field = "status.loadBalancer.ingress"
+	ingresses := svc.GetStatus().GetLoadBalancer().GetIngress()
+	if len(ingresses) > 0 && !IsLoadBalancer(svc) {
+		c.forbidden(field, "may only be set when spec.type is \"LoadBalancer\"")
+	}
+	for i, ingress := range ingresses {
+		checkIngress(&c, at(field, i), ingress)
+		if slices.ContainsFunc(ingresses[:i], func(other *corev1.LoadBalancerIngress) bool { return proto.Equal(other, ingress) }) {
+			c.duplicate(at(field, i), ingress.GetIp()+ingress.GetHostname())
+		}
+	}
+	return c.found
+}
+
+func checkIngress(c *checks, field string, ingress *corev1.LoadBalancerIngress) {
+	if ingress.GetIp() == "" && ingress.GetHostname() == "" {
+		c.required(field+".ip", "an ingress has an ip or a hostname")
+	}
+	if ingress.GetIp() != "" {
+		checkAddress(c, field+".ip", ingress.GetIp())
+		checkEnum(c, field+".ipMode", ingress.GetIpMode())
+	} else if ingress.GetIpMode() != 0 {
+		c.forbidden(field+".ipMode", "may only be set with ip")
+	}
+	if name := ingress.GetHostname(); name != "" {
+		c.syntax(field+".hostname", name, DNSSubdomain(name))
+		if FamilyOf(name) != 0 {
+			c.invalid(field+".hostname", name, "must be a DNS name; addresses go into ip")
+		}
+	}
+	for i, port := range ingress.GetPorts() {
+		checkPort(c, at(field+".ports", i)+".port", port.GetPort())
+		checkEnum(c, at(field+".ports", i)+".protocol", port.GetProtocol())
+		if port.Error != nil {
+			c.syntax(at(field+".ports", i)+".error", *port.Error, QualifiedName(*port.Error))
+		}
+	}
+}

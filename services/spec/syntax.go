@@ -1,0 +1,121 @@
+package spec
+
+import "strings"
+
+// The functions of this file return what is wrong with a word, or "".
+
+const (
+	maxLabel     = 63
+	maxSubdomain = 253
+	maxPortName  = 15
+)
+
+const (
+	labelRule     = "must be at most 63 lower case letters, digits or '-', and begin and end with a letter or digit (such as \"my-name\" or \"123-abc\")"
+	rfc1035Rule   = "must be an RFC 1035 label: at most 63 lower case letters, digits or '-', beginning with a letter and ending with a letter or digit (such as \"my-name\")"
+	subdomainRule = "must be a DNS name of at most 253 lower case letters, digits, '-' or '.', whose parts begin and end with a letter or digit (such as \"example.com\")"
+	qualifiedRule = "must be a name of at most 63 letters, digits, '-', '_' or '.' that begins and ends with a letter or digit, after an optional DNS name and '/' (such as \"example.com/my-name\")"
+	valueRule     = "must be empty or at most 63 letters, digits, '-', '_' or '.', and begin and end with a letter or digit"
+	portNameRule  = "must be at most 15 lower case letters, digits or single '-' between them, with a letter among them (such as \"http-alt\")"
+)
+
+func lower(b byte) bool { return b >= 'a' && b <= 'z' }
+func upper(b byte) bool { return b >= 'A' && b <= 'Z' }
+func digit(b byte) bool { return b >= '0' && b <= '9' }
+
+// DNSLabel checks an RFC 1123 label, as ports and namespaces are named.
+func DNSLabel(s string) string {
+	if len(s) > maxLabel || !isLabel(s) {
+		return labelRule
+	}
+	return ""
+}
+
+// RFC1035Label checks a label that begins with a letter, as services are named.
+func RFC1035Label(s string) string {
+	if len(s) > maxLabel || !isLabel(s) || !lower(s[0]) {
+		return rfc1035Rule
+	}
+	return ""
+}
+
+// DNSSubdomain checks a DNS name of one or more labels, as most kinds are named.
+func DNSSubdomain(s string) string {
+	if len(s) > maxSubdomain {
+		return subdomainRule
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if !isLabel(label) {
+			return subdomainRule
+		}
+	}
+	return ""
+}
+
+// QualifiedName checks a key of a label, of an annotation, or a name made like one: an optional DNS prefix and a name.
+func QualifiedName(s string) string {
+	prefix, name, prefixed := strings.Cut(s, "/")
+	if !prefixed {
+		name = prefix
+	} else if DNSSubdomain(prefix) != "" {
+		return qualifiedRule
+	}
+	if name == "" || LabelValue(name) != "" {
+		return qualifiedRule
+	}
+	return ""
+}
+
+// LabelValue checks the value of a label.
+func LabelValue(s string) string {
+	if len(s) > maxLabel {
+		return valueRule
+	}
+	for i := range len(s) {
+		inner := i > 0 && i < len(s)-1
+		switch b := s[i]; {
+		case lower(b), upper(b), digit(b):
+		case inner && (b == '-' || b == '_' || b == '.'):
+		default:
+			return valueRule
+		}
+	}
+	return ""
+}
+
+// PortName checks an IANA service name, as ports of pods are named.
+func PortName(s string) string {
+	letter := false
+	for i := range len(s) {
+		inner := i > 0 && i < len(s)-1
+		switch b := s[i]; {
+		case lower(b):
+			letter = true
+		case digit(b):
+		case inner && b == '-' && s[i-1] != '-':
+		default:
+			return portNameRule
+		}
+	}
+	if !letter || len(s) > maxPortName {
+		return portNameRule
+	}
+	return ""
+}
+
+// isLabel leaves the length to the caller: inside a DNS name Kubernetes does not limit it.
+func isLabel(s string) bool {
+	for i := range len(s) {
+		inner := i > 0 && i < len(s)-1
+		if b := s[i]; !lower(b) && !digit(b) && (!inner || b != '-') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func checkPort(c *checks, field string, port int32) {
+	if port < 1 || port > 65535 {
+		c.invalid(field, port, "must be between 1 and 65535")
+	}
+}

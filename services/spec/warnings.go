@@ -1,0 +1,47 @@
+package spec
+
+import (
+	"fmt"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+)
+
+// Warnings lists what is allowed in an object and yet probably not what its owner means.
+func Warnings(o object.Object) []string {
+	switch o := o.(type) {
+	case *corev1.Service:
+		return serviceWarnings(o)
+	case *corev1.Endpoints:
+		return []string{"Endpoints is the older form of EndpointSlice and holds at most 1000 addresses"}
+	default:
+		return nil
+	}
+}
+
+func serviceWarnings(svc *corev1.Service) []string {
+	var warnings []string
+	warn := func(when bool, format string, args ...any) {
+		if when {
+			warnings = append(warnings, fmt.Sprintf(format, args...))
+		}
+	}
+	spec := svc.GetSpec()
+	warn(spec.GetLoadBalancerIp() != "", "spec.loadBalancerIP is deprecated: the annotations of the load-balancer provider say more")
+	warn(spec.GetLoadBalancerIp() != "" && !IsLoadBalancer(svc), "spec.loadBalancerIP means nothing for type %s", EnumName(spec.GetType()))
+	warn(IsExternalName(svc) && len(spec.GetPorts()) > 0, "spec.ports means nothing for type ExternalName")
+	warn(IsExternalName(svc) && len(spec.GetExternalIps()) > 0, "spec.externalIPs means nothing for type ExternalName")
+	warn(IsExternalName(svc) && FamilyOf(spec.GetExternalName()) != 0,
+		"spec.externalName %q looks like an address, but is published as a DNS name; use a headless service for an address", spec.GetExternalName())
+	warn(!IsExternalName(svc) && spec.GetExternalName() != "", "spec.externalName means nothing for type %s", EnumName(spec.GetType()))
+	warn(IsHeadless(svc) && spec.GetSessionAffinity() == corev1.SessionAffinity_SESSION_AFFINITY_CLIENT_IP,
+		"spec.sessionAffinity means nothing for headless services")
+	if IsHeadless(svc) && len(spec.GetSelector()) == 0 {
+		for i, port := range spec.GetPorts() {
+			target := port.GetTargetPort()
+			warn(target.GetName() != "" || target.GetNumber() != port.GetPort(),
+				"spec.ports[%d].targetPort means nothing for headless services: clients use the endpoints' own ports", i)
+		}
+	}
+	return warnings
+}
