@@ -1,0 +1,190 @@
+package changestest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/object"
+)
+
+var _ changes.Log = (*Log)(nil)
+
+// Log is a log in memory. It is safe for concurrent use.
+type Log struct {
+	t testing.TB
+
+	lock sync.Mutex // the one that Lock takes
+	conn connection
+	bus  bus
+
+	mu      sync.Mutex
+	epoch   int
+	head    uint64
+	oldest  uint64
+	changes []*registryv1.Change // oldest+1 … head
+	objects map[object.Key]object.Object
+	uids    int
+	wake    chan struct{}
+}
+
+// New returns an empty log at revision 0.
+func New(t testing.TB) *Log {
+	return &Log{t: t, epoch: 1, objects: map[object.Key]object.Object{}, wake: make(chan struct{})}
+}
+
+// Put commits objects, each as a change of its own, and returns the revision of the last. It keeps copies.
+func (l *Log) Put(objects ...object.Object) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range objects {
+		o = object.Clone(o)
+		key, meta := object.KeyOf(o), object.MetaOf(o)
+		if old := l.objects[key]; old != nil && meta.GetUid() == "" {
+			meta.Uid = old.GetMetadata().GetUid()
+		}
+		if meta.GetUid() == "" {
+			l.uids++
+			meta.Uid = fmt.Sprintf("uid-%d", l.uids)
+		}
+		meta.ResourceVersion = l.head + 1
+		l.objects[key] = o
+		l.append(registryv1.ChangeType_CHANGE_TYPE_PUT, o)
+	}
+	return l.head
+}
+
+// Delete commits the deletion of an object and returns its revision; without the object it does nothing and returns the head.
+func (l *Log) Delete(key object.Key) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o := l.objects[key]; o != nil {
+		delete(l.objects, key)
+		l.append(registryv1.ChangeType_CHANGE_TYPE_DELETE, o)
+	}
+	return l.head
+}
+
+func (l *Log) append(what registryv1.ChangeType, o object.Object) {
+	l.head++
+	l.changes = append(l.changes, &registryv1.Change{Revision: l.head, Type: what, Object: object.Wrap(o), Time: timestamppb.Now()})
+	close(l.wake)
+	l.wake = make(chan struct{})
+}
+
+// Revision returns the newest revision.
+func (l *Log) Revision() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.head
+}
+
+// Get returns an object as it is stored, nil if there is none.
+func (l *Log) Get(key object.Key) object.Object {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.objects[key]
+}
+
+// Objects returns all objects, in the order of their keys.
+func (l *Log) Objects() []object.Object {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sorted()
+}
+
+func (l *Log) sorted() []object.Object {
+	all := make([]object.Object, 0, len(l.objects))
+	for _, o := range l.objects {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b object.Object) int { return object.Compare(object.KeyOf(a), object.KeyOf(b)) })
+	return all
+}
+
+// Prune forgets the changes up to a revision; the objects stay.
+func (l *Log) Prune(upTo uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	upTo = min(upTo, l.head)
+	if upTo > l.oldest {
+		l.changes = slices.Clone(l.changes[upTo-l.oldest:])
+		l.oldest = upTo
+	}
+}
+
+// SetBack is what restoring a backup does: the last n changes never happened, and nobody says so. It needs the changes to be there still.
+func (l *Log) SetBack(n uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n > l.head-l.oldest || l.oldest != 0 {
+		l.t.Errorf("set back by %d: the log has only %d changes from its beginning", n, len(l.changes))
+		return
+	}
+	l.head -= n
+	l.changes = slices.Clone(l.changes[:l.head])
+	l.objects = map[object.Key]object.Object{}
+	for _, change := range l.changes {
+		o := object.Unwrap(change.GetObject())
+		if change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE {
+			delete(l.objects, object.KeyOf(o))
+		} else {
+			l.objects[object.KeyOf(o)] = o
+		}
+	}
+}
+
+// Head implements changes.Log.
+func (l *Log) Head(context.Context) (epoch string, head, oldest uint64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.epochLocked(), l.head, l.oldest, nil
+}
+
+func (l *Log) epochLocked() string { return fmt.Sprintf("epoch-%d", l.epoch) }
+
+// After implements changes.Log.
+func (l *Log) After(_ context.Context, revision uint64, limit int) ([]*registryv1.Change, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.after(revision, limit)
+}
+
+func (l *Log) after(revision uint64, limit int) ([]*registryv1.Change, error) {
+	switch {
+	case revision < l.oldest:
+		return nil, errPruned(revision, l.oldest)
+	case revision >= l.head:
+		return nil, nil
+	}
+	from := revision - l.oldest
+	return slices.Clone(l.changes[from:min(from+uint64(limit), uint64(len(l.changes)))]), nil //nolint:gosec // limits are positive
+}
+
+// Lock implements changes.Log.
+func (l *Log) Lock(ctx context.Context, fn func(ctx context.Context) error) error {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return fn(ctx)
+}
+
+// Renew implements changes.Log.
+func (l *Log) Renew(context.Context) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.epoch++
+	return l.epochLocked(), nil
+}
+
+// Wake implements changes.Log.
+func (l *Log) Wake() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wake
+}

@@ -1,0 +1,89 @@
+package changestest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/grpc"
+
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/kittest"
+)
+
+// Prefix is what the subjects of a test stand under.
+const Prefix = "test"
+
+type connection struct {
+	once sync.Once
+	grpc *grpc.ClientConn
+}
+
+type bus struct {
+	once sync.Once
+	url  string
+}
+
+// Conn returns a client of the log's ChangeService, served until the test ends.
+func (l *Log) Conn() *grpc.ClientConn {
+	l.conn.once.Do(func() { l.conn.grpc = kittest.Conn(l.t, l.Register) })
+	return l.conn.grpc
+}
+
+// URL starts a NATS server and a relay that feeds it from this log, both until the test ends, and returns the server's URL. Subjects stand under
+// Prefix.
+func (l *Log) URL() string {
+	l.bus.once.Do(func() {
+		_, l.bus.url = kittest.NATS(l.t)
+		relay, err := changes.NewRelay(changes.RelayConfig{
+			NATS: kittest.NATSConn(l.t, l.bus.url), Log: l, Prefix: Prefix, Logger: kittest.Logger(l.t),
+		})
+		if err != nil {
+			l.t.Fatalf("relay: %v", err)
+		}
+		kittest.Run(l.t, "relay", relay.Run)
+	})
+	return l.bus.url
+}
+
+// NATS returns a connection of its own to the server of URL, closed when the test ends.
+func (l *Log) NATS() *nats.Conn {
+	l.t.Helper()
+	return kittest.NATSConn(l.t, l.URL())
+}
+
+// Follow runs a follower of the log, without NATS unless cfg has it, until the test ends. It fills in what cfg leaves open.
+func (l *Log) Follow(cfg changes.FollowerConfig) *changes.Follower {
+	l.t.Helper()
+	if cfg.Registry == nil {
+		cfg.Registry = l.Conn()
+	}
+	if cfg.Prefix == "" {
+		cfg.Prefix = Prefix
+	}
+	if cfg.Log == nil {
+		cfg.Log = kittest.Logger(l.t)
+	}
+	if cfg.Apply == nil {
+		cfg.Apply = func(context.Context, []changes.Change, uint64) error { return nil }
+	}
+	follower, err := changes.NewFollower(cfg)
+	if err != nil {
+		l.t.Fatalf("follower: %v", err)
+	}
+	kittest.Run(l.t, "follower", follower.Run)
+	return follower
+}
+
+// WaitFor waits until a follower, or anything else that has a revision, has applied the newest revision of the log.
+func (l *Log) WaitFor(follower interface{ Revision() uint64 }) {
+	l.t.Helper()
+	head := l.Revision()
+	kittest.Eventually(l.t, fmt.Sprintf("revision %d to be applied", head), func() error {
+		if got := follower.Revision(); got < head {
+			return fmt.Errorf("it is at %d", got)
+		}
+		return nil
+	})
+}

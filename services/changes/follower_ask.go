@@ -1,0 +1,195 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+const (
+	// healBatch is how many changes are asked for at once: small answers keep a registry that a thousand followers ask responsive.
+	healBatch = 128
+	retryMin  = 50 * time.Millisecond
+)
+
+// errSnapshotNeeded says that the log does not lead from the view to the present: it is of another epoch, or was pruned.
+var errSnapshotNeeded = errors.New("the log does not continue the view")
+
+// applyError keeps an error of Apply apart from those of the registry, which are retried.
+type applyError struct{ err error }
+
+func (e *applyError) Error() string { return e.err.Error() }
+func (e *applyError) Unwrap() error { return e.err }
+
+// ask asks the registry for the log up to its head, or for a snapshot.
+func (f *Follower) ask(ctx context.Context, what need) error { return f.askUpTo(ctx, what, 0) }
+
+// askUpTo asks for the log at least up to a revision, and for a snapshot if that is what it takes. An error is one of Apply; the registry's own
+// are noted, and asked about again later.
+func (f *Follower) askUpTo(ctx context.Context, what need, upTo uint64) error {
+	var err error
+	if what == theLog {
+		err = f.readLog(ctx, upTo)
+	}
+	if what == aSnapshot || errors.Is(err, errSnapshotNeeded) {
+		if what = aSnapshot; f.synced.Load() && f.need != aSnapshot {
+			f.need = aSnapshot
+			sleep(ctx, rand.N(f.cfg.Jitter))
+		}
+		err = f.takeSnapshot(ctx)
+	}
+	var refused *applyError
+	if errors.As(err, &refused) {
+		return refused.err
+	}
+	f.settle(ctx, what, err)
+	return nil
+}
+
+// settle notes how asking went, and when to ask again.
+func (f *Follower) settle(ctx context.Context, what need, err error) {
+	now := time.Now()
+	if err == nil {
+		if f.failures > 0 {
+			f.cfg.Log.Info("registry answers again", "revision", f.revision)
+		}
+		f.need, f.failures = nothing, 0
+		f.notBefore = now.Add(f.cfg.BookmarkEvery*3/4 + rand.N(f.cfg.BookmarkEvery/2))
+		return
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if f.failures == 0 {
+		f.cfg.Log.Warn("changes cannot be read from the registry", "revision", f.revision, "err", err)
+	}
+	f.need = what
+	pause := min(retryMin<<min(f.failures, 10), f.cfg.RetryMax)
+	f.notBefore = now.Add(pause/2 + rand.N(pause))
+	f.failures++
+}
+
+// readLog applies the registry's log after the view up to its head, at least up to a revision.
+func (f *Follower) readLog(ctx context.Context, upTo uint64) error {
+	for {
+		asked := time.Now()
+		answer, err := f.listChanges(ctx)
+		if err != nil {
+			return err
+		}
+		for _, change := range answer.GetChanges() {
+			if want := f.revision + 1; change.GetRevision() != want {
+				return fmt.Errorf("the registry's log has revision %d where %d is due", change.GetRevision(), want)
+			}
+			f.take(change)
+			f.metrics.healed.Inc()
+		}
+		if len(f.pending) > 0 {
+			if err := f.hand(ctx); err != nil {
+				return &applyError{err}
+			}
+		}
+		head := answer.GetHeadRevision()
+		if f.revision == head {
+			f.completeAt(asked)
+		}
+		switch {
+		case f.revision >= upTo && f.revision >= head:
+			return nil
+		case len(answer.GetChanges()) == 0:
+			return fmt.Errorf("the registry's log ends at %d, %d is known to exist", f.revision, max(upTo, head))
+		}
+	}
+}
+
+func (f *Follower) listChanges(ctx context.Context) (*registryv1.ListChangesResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.CallTimeout)
+	defer cancel()
+	answer, err := f.registry.ListChanges(ctx, &registryv1.ListChangesRequest{
+		AfterRevision: f.revision, Limit: healBatch, Epoch: f.epoch,
+	})
+	switch code := status.Code(err); {
+	case code == codes.OutOfRange || code == codes.FailedPrecondition:
+		return nil, fmt.Errorf("%w: %w", errSnapshotNeeded, err)
+	case err != nil:
+		return nil, err
+	case answer.GetEpoch() != f.epoch:
+		return nil, errSnapshotNeeded
+	}
+	return answer, nil
+}
+
+// takeSnapshot reads a snapshot and hands over what it changes. Nothing of it is used before it is complete.
+func (f *Follower) takeSnapshot(ctx context.Context) error {
+	asked := time.Now()
+	snap, err := f.readSnapshot(ctx)
+	if err != nil {
+		return err
+	}
+	if snap.epoch == f.epoch && snap.revision < f.revision {
+		return fmt.Errorf("snapshot is at revision %d, the view already at %d", snap.revision, f.revision)
+	}
+	f.metrics.snapshots.Inc()
+	f.epoch, f.expected = snap.epoch, expectation{}
+	f.pending = append(f.pending, f.view.replace(snap.objects, snap.revision)...)
+	f.moved(snap.revision)
+	if err := f.hand(ctx); err != nil {
+		return &applyError{err}
+	}
+	f.heard = time.Now()
+	f.completeAt(asked)
+	if f.synced.CompareAndSwap(false, true) {
+		f.cfg.Log.Info("first snapshot applied", "revision", snap.revision, "objects", len(snap.objects))
+	}
+	f.judge()
+	return nil
+}
+
+type snapshot struct {
+	epoch    string
+	revision uint64
+	objects  []object.Object
+}
+
+// readSnapshot reads a whole snapshot.
+func (f *Follower) readSnapshot(ctx context.Context) (snapshot, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// Each batch gets its own time: a large snapshot may take long, a registry that hangs may not.
+	watchdog := time.AfterFunc(f.cfg.CallTimeout, cancel)
+	defer watchdog.Stop()
+	stream, err := f.registry.Snapshot(ctx, &registryv1.SnapshotRequest{Kinds: f.cfg.Kinds})
+	if err != nil {
+		return snapshot{}, fmt.Errorf("snapshot: %w", err)
+	}
+	var snap snapshot
+	for first := true; ; first = false {
+		batch, err := stream.Recv()
+		if err != nil {
+			return snapshot{}, fmt.Errorf("snapshot after %d objects: %w", len(snap.objects), err)
+		}
+		watchdog.Reset(f.cfg.CallTimeout)
+		if first {
+			snap.epoch, snap.revision = batch.GetEpoch(), batch.GetRevision()
+		}
+		if batch.GetEpoch() != snap.epoch || batch.GetRevision() != snap.revision {
+			return snapshot{}, fmt.Errorf("snapshot moved from revision %d to %d", snap.revision, batch.GetRevision())
+		}
+		for _, envelope := range batch.GetObjects() {
+			if o := object.Unwrap(envelope); o != nil && f.follows(object.KindOf(o)) {
+				snap.objects = append(snap.objects, o)
+			}
+		}
+		if batch.GetComplete() {
+			return snap, nil
+		}
+	}
+}

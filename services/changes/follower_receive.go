@@ -1,0 +1,151 @@
+package changes
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+// Headers that the server puts on republished messages.
+const (
+	headerStatus   = "Status"
+	headerStream   = "Nats-Stream"
+	headerSubject  = "Nats-Subject"
+	headerSequence = "Nats-Sequence"
+)
+
+// drain takes a message and all that wait behind it, and hands their changes over at once.
+func (f *Follower) drain(ctx context.Context, m *nats.Msg, msgs <-chan *nats.Msg) error {
+	for waiting := len(msgs); ; waiting-- {
+		if err := f.receive(ctx, m); err != nil {
+			return err
+		}
+		if waiting == 0 || ctx.Err() != nil {
+			break
+		}
+		m = <-msgs
+	}
+	if len(f.pending) > 0 {
+		return f.hand(ctx)
+	}
+	return nil
+}
+
+// receive takes one message: a bookmark or a change. Everything in it is checked, since whoever may publish on our subjects could have sent it;
+// a message that is not what it should be is dropped, and what it should have been is found missing.
+func (f *Follower) receive(ctx context.Context, m *nats.Msg) error {
+	if m.Subject == f.subjects.head() {
+		return f.bookmark(ctx, m)
+	}
+	kind, published, ok := f.subjects.kindOf(m.Subject)
+	if !ok || m.Header.Get(headerStatus) != "" || m.Header.Get(headerStream) != f.subjects.stream() || m.Header.Get(headerSubject) != published {
+		return nil
+	}
+	revision, err := strconv.ParseUint(m.Header.Get(headerSequence), 10, 64)
+	if err != nil || f.need == aSnapshot {
+		return nil
+	}
+	epoch := m.Header.Get(headerEpoch)
+	if epoch != f.epoch {
+		return f.foreign(ctx)
+	}
+	switch {
+	case revision <= f.revision:
+		return nil
+	case revision > f.revision+1:
+		if err := f.heal(ctx, revision-1); err != nil || revision != f.revision+1 || epoch != f.epoch {
+			return err
+		}
+	}
+	if !f.follows(kind) {
+		f.moved(revision)
+		return nil
+	}
+	change := &registryv1.Change{}
+	if m.Header.Get(headerElided) != "" || change.UnmarshalVT(m.Data) != nil || change.GetRevision() != revision {
+		return f.heal(ctx, revision)
+	}
+	f.take(change)
+	return nil
+}
+
+// take enters the next change into the view.
+func (f *Follower) take(change *registryv1.Change) {
+	f.moved(change.GetRevision())
+	o := object.Unwrap(change.GetObject())
+	if o == nil {
+		return // a kind of a later version
+	}
+	key := object.KeyOf(o)
+	if !f.follows(key.Kind) {
+		return
+	}
+	entry := Change{Revision: change.GetRevision(), Kind: key.Kind, Key: key}
+	if change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE {
+		if entry.Old = f.view.remove(key); entry.Old == nil {
+			return
+		}
+	} else {
+		entry.New = o
+		entry.Old = f.view.put(key, o)
+	}
+	f.pending = append(f.pending, entry)
+}
+
+func (f *Follower) follows(kind string) bool { return len(f.kinds) == 0 || f.kinds[kind] }
+
+// bookmark compares the view with what the log was said to be. A bookmark may overtake the changes before it, so one that is ahead of the view
+// is only remembered; when another one comes half a period later and the view is still not there, changes were lost.
+func (f *Follower) bookmark(ctx context.Context, m *nats.Msg) error {
+	mark := &registryv1.Bookmark{}
+	if m.Header.Get(headerStream) != "" || m.Header.Get(headerStatus) != "" || mark.UnmarshalVT(m.Data) != nil || f.need == aSnapshot {
+		return nil
+	}
+	if mark.GetEpoch() != f.epoch {
+		return f.foreign(ctx)
+	}
+	now := time.Now()
+	f.heard = now
+	switch {
+	case mark.GetRevision() <= f.revision:
+		f.completeAt(now)
+	case f.expected.head == 0:
+		f.expected = expectation{head: mark.GetRevision(), at: now}
+	case now.Sub(f.expected.at) >= f.cfg.BookmarkEvery/2:
+		lost := f.expected.head
+		f.expected = expectation{}
+		return f.heal(ctx, lost)
+	}
+	return nil
+}
+
+// heal reads from the registry's log what is missing up to a revision. While an earlier question is still to be repeated it does nothing: that
+// answer will have this too.
+func (f *Follower) heal(ctx context.Context, upTo uint64) error {
+	if f.need != nothing {
+		return nil
+	}
+	if len(f.pending) > 0 {
+		if err := f.hand(ctx); err != nil {
+			return err
+		}
+	}
+	f.jitter(ctx, upTo-f.revision)
+	return f.askUpTo(ctx, theLog, upTo)
+}
+
+// foreign reacts to a message of another epoch than the view's: the registry knows which of the two is out of date. Once it said that ours is
+// right, others are ignored for a while.
+func (f *Follower) foreign(ctx context.Context) error {
+	now := time.Now()
+	if now.Before(f.trusted) {
+		return nil
+	}
+	f.trusted = now.Add(f.cfg.BookmarkEvery)
+	return f.heal(ctx, f.revision)
+}

@@ -1,0 +1,51 @@
+package changes
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+type relayMetrics struct {
+	published, conflicts, rebuilds prometheus.Counter
+	lag                            prometheus.Gauge
+}
+
+func newRelayMetrics(reg prometheus.Registerer) relayMetrics {
+	factory := promauto.With(reg)
+	return relayMetrics{
+		published: factory.NewCounter(prometheus.CounterOpts{
+			Name: "portolan_changes_relay_published_total", Help: "Changes that this relay put into the stream.",
+		}),
+		conflicts: factory.NewCounter(prometheus.CounterOpts{
+			Name: "portolan_changes_relay_conflicts_total", Help: "Batches that another relay was faster with.",
+		}),
+		rebuilds: factory.NewCounter(prometheus.CounterOpts{
+			Name: "portolan_changes_relay_rebuilds_total", Help: "Times that this relay made the stream anew.",
+		}),
+		lag: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "portolan_changes_relay_lag_revisions", Help: "Revisions that the log has and the stream has not.",
+		}),
+	}
+}
+
+type followerMetrics struct {
+	snapshots, healed prometheus.Counter
+}
+
+func newFollowerMetrics(reg prometheus.Registerer, f *Follower) followerMetrics {
+	factory := promauto.With(reg)
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "portolan_changes_revision", Help: "Revision up to which changes are applied.",
+	}, func() float64 { return float64(f.Revision()) })
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "portolan_changes_lag_seconds", Help: "Time since the view was last known to be complete.",
+	}, func() float64 { return f.Age().Seconds() })
+	return followerMetrics{
+		snapshots: factory.NewCounter(prometheus.CounterOpts{
+			Name: "portolan_changes_snapshots_total", Help: "Snapshots taken from the registry.",
+		}),
+		healed: factory.NewCounter(prometheus.CounterOpts{
+			Name: "portolan_changes_healed_total", Help: "Changes read from the registry's log since the stream did not bring them.",
+		}),
+	}
+}

@@ -1,0 +1,184 @@
+package changes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+)
+
+// RelayConfig is what a relay is made of.
+type RelayConfig struct {
+	NATS *nats.Conn
+	Log  Log
+	// Prefix of all subjects; empty: DefaultPrefix.
+	Prefix string
+	// Replicas of the stream, used when it is created; 0: 1.
+	Replicas int
+	// MaxMsgs and MaxBytes bound the stream, used when it is created; 0: 100,000 and 512 MiB.
+	MaxMsgs, MaxBytes int64
+	Logger            *slog.Logger
+	// Metrics may be nil.
+	Metrics prometheus.Registerer
+
+	// BookmarkEvery is the time between two bookmarks; 0: 2 s.
+	BookmarkEvery time.Duration
+	// CheckEvery is the time between two looks at the stream's state; 0: 2 s.
+	CheckEvery time.Duration
+	// PollEvery is the time after which the log is read though nobody said that it moved; 0: 250 ms.
+	PollEvery time.Duration
+	// AckTimeout bounds the wait for the stream's answer to one message; 0: 10 s.
+	AckTimeout time.Duration
+	// StuckAfter is how long a stream may answer and yet take nothing before it is made anew; 0: 30 s.
+	StuckAfter time.Duration
+}
+
+// Relay publishes the registry's log to the stream. Any number may run at once: the stream takes each revision once, from whoever is first.
+type Relay struct {
+	cfg      RelayConfig
+	subjects subjects
+	js       jetstream.JetStream
+	metrics  relayMetrics
+
+	last atomic.Uint64 // of the stream, as last heard
+
+	// verified is a revision whose message is known to be the log's, in the epoch verifiedIn.
+	verified   uint64
+	verifiedIn string
+	refusals   refusals
+}
+
+// NewRelay returns a relay; Run makes it work.
+func NewRelay(cfg RelayConfig) (*Relay, error) {
+	names, err := newSubjects(cfg.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Replicas = cmp.Or(cfg.Replicas, 1)
+	cfg.MaxMsgs = cmp.Or(cfg.MaxMsgs, 100_000)
+	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 512<<20)
+	cfg.BookmarkEvery = cmp.Or(cfg.BookmarkEvery, 2*time.Second)
+	cfg.CheckEvery = cmp.Or(cfg.CheckEvery, 2*time.Second)
+	cfg.PollEvery = cmp.Or(cfg.PollEvery, 250*time.Millisecond)
+	cfg.AckTimeout = cmp.Or(cfg.AckTimeout, 10*time.Second)
+	cfg.StuckAfter = cmp.Or(cfg.StuckAfter, 30*time.Second)
+	js, err := jetstream.New(cfg.NATS,
+		jetstream.WithPublishAsyncMaxPending(publishWindow),
+		jetstream.WithPublishAsyncTimeout(cfg.AckTimeout),
+		jetstream.WithDefaultTimeout(cfg.AckTimeout))
+	if err != nil {
+		return nil, err
+	}
+	return &Relay{cfg: cfg, subjects: names, js: js, metrics: newRelayMetrics(cfg.Metrics), refusals: refusals{limit: cfg.StuckAfter}}, nil
+}
+
+// Run relays until ctx is done, and returns nil then. NATS or the store being away is waited out.
+func (r *Relay) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var bookmarks sync.WaitGroup
+	defer bookmarks.Wait()
+	defer cancel()
+	bookmarks.Go(func() { r.bookmarks(ctx) })
+
+	failing := false
+	for pause := time.Duration(0); ctx.Err() == nil; {
+		err := r.round(ctx)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			if failing {
+				r.cfg.Logger.Info("change stream is fed again", "last", r.last.Load())
+			}
+			failing, pause = false, 0
+			continue
+		case errors.Is(err, errConflict):
+			pause = 0 // somebody else is at work: no trouble, only a new look is needed
+		case !failing:
+			failing = true
+			r.cfg.Logger.Warn("change stream cannot be fed", "err", err)
+		}
+		r.js.CleanupPublisher()
+		pause = min(2*pause, time.Second)
+		pause = max(pause, 5*time.Millisecond+rand.N(40*time.Millisecond))
+		sleep(ctx, pause)
+	}
+	r.js.CleanupPublisher()
+	return nil
+}
+
+// round looks at the stream, puts it right, and feeds it for a while.
+func (r *Relay) round(ctx context.Context) error {
+	if !r.cfg.NATS.IsConnected() {
+		r.refusals.forget()
+		return nats.ErrDisconnected // requests would be kept, and sent when they are stale
+	}
+	epoch, last, err := r.align(ctx)
+	if err != nil {
+		r.refusals.forget() // a stream that does not answer is not one that refuses
+		return err
+	}
+	err = r.feed(ctx, epoch, last)
+	if !r.refusals.note(err) {
+		return err
+	}
+	if rebuildErr := r.rebuild(ctx, "it answers but takes nothing", true); rebuildErr != nil {
+		return rebuildErr
+	}
+	return nil
+}
+
+// bookmarks says every now and then how far the log is.
+func (r *Relay) bookmarks(ctx context.Context) {
+	ticker := time.NewTicker(r.cfg.BookmarkEvery)
+	defer ticker.Stop()
+	for {
+		r.bookmark(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// bookmark tells followers the newest revision of the log, not of the stream: a stream that hangs then holds nobody up.
+func (r *Relay) bookmark(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.AckTimeout)
+	defer cancel()
+	epoch, head, _, err := r.cfg.Log.Head(ctx)
+	if err != nil {
+		return // round meets the same error and reports it
+	}
+	r.metrics.lag.Set(float64(head - min(head, r.last.Load())))
+	if !r.cfg.NATS.IsConnected() {
+		return // what is buffered now is stale when it arrives
+	}
+	payload, err := (&registryv1.Bookmark{Epoch: epoch, Revision: head}).MarshalVT()
+	if err == nil {
+		err = r.cfg.NATS.Publish(r.subjects.head(), payload)
+	}
+	if err != nil {
+		r.cfg.Logger.Debug("bookmark not published", "err", err)
+	}
+}
+
+// sleep waits for d or the end of ctx, and says whether it was d.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,162 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+const (
+	// publishWindow is how many messages may be on their way unacknowledged.
+	publishWindow = 256
+	// stallWait bounds the wait for a place in the window. A starved process is slow, not broken.
+	stallWait = 5 * time.Second
+	// headerRoom is what headers may take of the largest message the server accepts.
+	headerRoom = 1 << 10
+)
+
+// errConflict says that the stream was not where we believed: another relay was faster.
+var errConflict = errors.New("the stream is further than expected")
+
+// refusal is an error of the stream, as opposed to one of the log.
+type refusal struct{ err error }
+
+func (e *refusal) Error() string { return "publish: " + e.err.Error() }
+func (e *refusal) Unwrap() error { return e.err }
+
+// refusals remembers since when the stream has refused everything.
+type refusals struct {
+	limit time.Duration
+	since time.Time
+	count int
+}
+
+func (f *refusals) forget() { f.since, f.count = time.Time{}, 0 }
+
+// note takes the result of a round and says whether the stream has refused for too long.
+func (f *refusals) note(err error) bool {
+	var refused *refusal
+	if !errors.As(err, &refused) {
+		f.forget()
+		return false
+	}
+	if f.count++; f.count == 1 {
+		f.since = time.Now()
+	}
+	return f.count >= 3 && time.Since(f.since) >= f.limit
+}
+
+// feed publishes what the log has after last, as it comes, until it is time to look at the stream again.
+func (r *Relay) feed(ctx context.Context, epoch string, last uint64) error {
+	check := time.NewTimer(r.cfg.CheckEvery)
+	defer check.Stop()
+	poll := time.NewTicker(r.cfg.PollEvery)
+	defer poll.Stop()
+	for {
+		wake := r.cfg.Log.Wake()
+		pending, err := r.cfg.Log.After(ctx, last, publishWindow)
+		if err != nil {
+			return fmt.Errorf("read the log after %d: %w", last, err)
+		}
+		if len(pending) > 0 {
+			if err := r.publish(ctx, epoch, last, pending); err != nil {
+				return err
+			}
+			last = pending[len(pending)-1].GetRevision()
+			select {
+			case <-check.C:
+				return nil
+			default:
+				continue
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-check.C:
+			return nil
+		case <-wake:
+		case <-poll.C:
+		}
+	}
+}
+
+// publish sends one batch and waits until the stream has all of it. Every message names the revision it must follow, so that a message that is
+// lost, late or not ours alone stops all that come after it.
+func (r *Relay) publish(ctx context.Context, epoch string, last uint64, batch []*registryv1.Change) error {
+	acks := make([]jetstream.PubAckFuture, 0, len(batch))
+	var sendErr error
+	for i, change := range batch {
+		if want := last + 1 + uint64(i); change.GetRevision() != want { //nolint:gosec // an index is not negative
+			return fmt.Errorf("the log has revision %d where %d is due", change.GetRevision(), want)
+		}
+		msg, err := r.message(epoch, change)
+		if err != nil {
+			return err
+		}
+		ack, err := r.js.PublishMsgAsync(msg, jetstream.WithExpectLastSequence(change.GetRevision()-1),
+			jetstream.WithRetryAttempts(0), jetstream.WithStallWait(stallWait))
+		if err != nil {
+			sendErr = &refusal{err}
+			break
+		}
+		acks = append(acks, ack)
+	}
+	for i, ack := range acks {
+		if err := r.await(ctx, ack, batch[i].GetRevision()); err != nil {
+			return err
+		}
+		r.verified, r.verifiedIn = batch[i].GetRevision(), epoch
+		r.last.Store(r.verified)
+		r.metrics.published.Inc()
+		r.refusals.forget()
+	}
+	return sendErr
+}
+
+func (r *Relay) await(ctx context.Context, ack jetstream.PubAckFuture, revision uint64) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case got := <-ack.Ok():
+		if got.Sequence != revision {
+			return &refusal{fmt.Errorf("revision %d was stored as %d", revision, got.Sequence)}
+		}
+		return nil
+	case err := <-ack.Err():
+		var api *jetstream.APIError
+		if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+			r.metrics.conflicts.Inc()
+			return errConflict
+		}
+		return &refusal{err}
+	}
+}
+
+// message encodes a change; one that is larger than the server accepts goes without payload, so that the stream never stops at it.
+func (r *Relay) message(epoch string, change *registryv1.Change) (*nats.Msg, error) {
+	o := object.Unwrap(change.GetObject())
+	if o == nil {
+		return nil, fmt.Errorf("revision %d has no object of a known kind", change.GetRevision())
+	}
+	msg := nats.NewMsg(r.subjects.change(object.KeyOf(o)))
+	msg.Header.Set(headerEpoch, epoch)
+	payload, err := change.MarshalVT()
+	if err != nil {
+		return nil, fmt.Errorf("encode revision %d: %w", change.GetRevision(), err)
+	}
+	if int64(len(payload)) > r.cfg.NATS.MaxPayload()-headerRoom {
+		msg.Header.Set(headerElided, "1")
+		return msg, nil
+	}
+	msg.Data = payload
+	return msg, nil
+}

@@ -1,0 +1,213 @@
+package changes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+const metadataEpoch = "epoch"
+
+// standing is what the stream and the log are to each other at one moment.
+type standing struct {
+	epoch        string // of the log
+	head, oldest uint64 // of the log
+	last         uint64 // of the stream
+	unfit        string // why the stream cannot be continued; empty: it can
+	diverged     bool   // the stream has what the log never had: followers may believe things that are not so
+}
+
+// align makes sure that the stream continues the log, and returns the stream's last revision. It makes a stream that does not, anew.
+func (r *Relay) align(ctx context.Context) (epoch string, last uint64, err error) {
+	now, err := r.compare(ctx)
+	if err != nil {
+		return "", 0, err
+	}
+	if now.unfit != "" {
+		if err := r.rebuild(ctx, now.unfit, false); err != nil {
+			return "", 0, err
+		}
+		if now, err = r.compare(ctx); err != nil {
+			return "", 0, err
+		}
+		if now.unfit != "" {
+			return "", 0, fmt.Errorf("stream was made anew and still does not fit: %s", now.unfit)
+		}
+	}
+	if now.oldest > now.last {
+		if err := r.skipPruned(ctx, now.oldest); err != nil {
+			return "", 0, err
+		}
+		now.last = now.oldest
+	}
+	r.last.Store(now.last)
+	return now.epoch, now.last, nil
+}
+
+// compare reads the stream's state first: a head read earlier could be overtaken by what another relay publishes meanwhile.
+func (r *Relay) compare(ctx context.Context) (standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.AckTimeout)
+	defer cancel()
+	stream, err := r.js.Stream(ctx, r.subjects.stream())
+	missing := errors.Is(err, jetstream.ErrStreamNotFound)
+	if err != nil && !missing {
+		return standing{}, fmt.Errorf("look at the stream: %w", err)
+	}
+	var now standing
+	now.epoch, now.head, now.oldest, err = r.cfg.Log.Head(ctx)
+	switch {
+	case err != nil:
+		return standing{}, fmt.Errorf("read the head of the log: %w", err)
+	case missing:
+		now.unfit = "it does not exist"
+		return now, nil
+	}
+	info := stream.CachedInfo()
+	now.last = info.State.LastSeq
+	switch {
+	case !r.fits(info.Config):
+		now.unfit = "it is not configured as ours"
+	case info.Config.Metadata[metadataEpoch] != now.epoch:
+		now.unfit = "it is of another epoch"
+	case now.last > now.head:
+		now.unfit, now.diverged = fmt.Sprintf("it is at %d, the log at %d", now.last, now.head), true
+	default:
+		same, err := r.sameAt(ctx, stream, now)
+		if err != nil {
+			return standing{}, err
+		}
+		if !same {
+			now.unfit, now.diverged = fmt.Sprintf("revision %d is not the log's", now.last), true
+		}
+	}
+	return now, nil
+}
+
+// fits says whether a stream of our name does what ours does; its size and replicas are the operator's to change.
+func (r *Relay) fits(cfg jetstream.StreamConfig) bool {
+	return slices.Equal(cfg.Subjects, []string{r.subjects.changes()}) && !cfg.Sealed && cfg.MaxMsgsPerSubject <= 0 &&
+		cfg.RePublish != nil && cfg.RePublish.Destination == r.subjects.republished() && !cfg.RePublish.HeadersOnly
+}
+
+// sameAt says whether the stream's last message is the log's change of that revision.
+func (r *Relay) sameAt(ctx context.Context, stream jetstream.Stream, now standing) (bool, error) {
+	if r.verifiedIn == now.epoch && r.verified == now.last {
+		return true, nil
+	}
+	if now.last == 0 || now.last <= now.oldest || stream.CachedInfo().State.Msgs == 0 {
+		return true, nil // one of the two no longer has it
+	}
+	msg, err := stream.GetMsg(ctx, now.last)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return true, nil // aged out since
+	}
+	if err != nil {
+		return false, fmt.Errorf("read revision %d from the stream: %w", now.last, err)
+	}
+	logged, err := r.cfg.Log.After(ctx, now.last-1, 1)
+	if err != nil || len(logged) == 0 {
+		return false, fmt.Errorf("read revision %d from the log: %w", now.last, cmp.Or(err, errLogEnds))
+	}
+	if msg.Header.Get(headerElided) == "" {
+		published := &registryv1.Change{}
+		if published.UnmarshalVT(msg.Data) != nil || !sameChange(published, logged[0]) {
+			return false, nil
+		}
+	}
+	r.verified, r.verifiedIn = now.last, now.epoch
+	return true, nil
+}
+
+var errLogEnds = errors.New("the log ends before its head")
+
+// sameChange compares what identifies a change and not every byte: relays of two versions, of which one knows a field that the other does not,
+// must agree.
+func sameChange(a, b *registryv1.Change) bool {
+	keyA, uidA := identity(a.GetObject())
+	keyB, uidB := identity(b.GetObject())
+	apart := a.GetTime().AsTime().Sub(b.GetTime().AsTime()).Abs()
+	return a.GetRevision() == b.GetRevision() && a.GetType() == b.GetType() && keyA == keyB && uidA == uidB && apart < time.Millisecond
+}
+
+func identity(envelope *corev1.Object) (object.Key, string) {
+	o := object.Unwrap(envelope)
+	if o == nil {
+		return object.Key{}, ""
+	}
+	return object.KeyOf(o), o.GetMetadata().GetUid()
+}
+
+// rebuild makes the stream anew, unless another relay did so meanwhile. A log that diverged from what was published gets a new epoch first, so
+// that every follower takes a new snapshot even if this relay dies in between. force: though nothing can be seen to be wrong with it.
+func (r *Relay) rebuild(ctx context.Context, why string, force bool) error {
+	return r.cfg.Log.Lock(ctx, func(ctx context.Context) error {
+		now, err := r.compare(ctx)
+		if err != nil {
+			return err
+		}
+		if now.unfit == "" && !force {
+			return nil
+		}
+		if now.diverged {
+			if now.epoch, err = r.cfg.Log.Renew(ctx); err != nil {
+				return fmt.Errorf("give the log a new epoch: %w", err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(ctx, r.cfg.AckTimeout)
+		defer cancel()
+		if err := r.js.DeleteStream(ctx, r.subjects.stream()); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return fmt.Errorf("delete the stream: %w", err)
+		}
+		if _, err := r.js.CreateStream(ctx, r.streamConfig(now)); err != nil {
+			return fmt.Errorf("create the stream: %w", err)
+		}
+		r.verified, r.verifiedIn = 0, ""
+		r.refusals.forget()
+		r.metrics.rebuilds.Inc()
+		r.cfg.Logger.Warn("change stream made anew", "because", why, "epoch", now.epoch, "after", now.head)
+		return nil
+	})
+}
+
+func (r *Relay) streamConfig(now standing) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        r.subjects.stream(),
+		Description: "a recent window of the registry's log; sequence = revision",
+		Subjects:    []string{r.subjects.changes()},
+		Storage:     jetstream.FileStorage,
+		Replicas:    r.cfg.Replicas,
+		MaxMsgs:     r.cfg.MaxMsgs,
+		MaxBytes:    r.cfg.MaxBytes,
+		Discard:     jetstream.DiscardOld,
+		AllowDirect: true,
+		DenyDelete:  true,
+		FirstSeq:    now.head + 1,
+		RePublish:   &jetstream.RePublish{Source: r.subjects.changes(), Destination: r.subjects.republished()},
+		Metadata:    map[string]string{metadataEpoch: now.epoch},
+	}
+}
+
+// skipPruned moves the stream forward to where the log begins: the log no longer has what the stream lacks, and whoever lacks it too takes a
+// snapshot.
+func (r *Relay) skipPruned(ctx context.Context, oldest uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.AckTimeout)
+	defer cancel()
+	stream, err := r.js.Stream(ctx, r.subjects.stream())
+	if err == nil {
+		err = stream.Purge(ctx, jetstream.WithPurgeSequence(oldest+1))
+	}
+	if err != nil {
+		return fmt.Errorf("move the stream forward to %d: %w", oldest, err)
+	}
+	r.cfg.Logger.Warn("change stream moved forward: the log was pruned", "to", oldest)
+	return nil
+}
