@@ -1,0 +1,53 @@
+package userspace
+
+import (
+	"net/netip"
+	"time"
+)
+
+// maxSticks bounds the clients that a virtual server remembers.
+const maxSticks = 1 << 17
+
+// affinity remembers where clients were sent. The zero value is empty.
+type affinity struct {
+	clients map[netip.Addr]stick
+	sweepAt int // size at which expired clients are forgotten
+}
+
+type stick struct {
+	to    netip.AddrPort
+	until time.Time
+}
+
+func (a *affinity) get(client netip.Addr, now time.Time) (netip.AddrPort, bool) {
+	s, ok := a.clients[client]
+	return s.to, ok && now.Before(s.until)
+}
+
+func (a *affinity) put(client netip.Addr, to netip.AddrPort, until, now time.Time) {
+	if a.clients == nil {
+		a.clients = map[netip.Addr]stick{}
+	}
+	a.clients[client] = stick{to, until}
+	if len(a.clients) > max(a.sweepAt, 64) {
+		a.sweep(now)
+	}
+}
+
+// renew counts a client's time from now if it still belongs to the backend.
+func (a *affinity) renew(client netip.Addr, to netip.AddrPort, until, now time.Time) {
+	if s, ok := a.clients[client]; ok && s.to == to {
+		a.put(client, to, until, now)
+	}
+}
+
+// sweep forgets expired clients, and any where there are too many. It runs when
+// the number has doubled, so its cost per connection is constant.
+func (a *affinity) sweep(now time.Time) {
+	for c, s := range a.clients {
+		if !now.Before(s.until) || len(a.clients) > maxSticks {
+			delete(a.clients, c)
+		}
+	}
+	a.sweepAt = 2 * len(a.clients)
+}

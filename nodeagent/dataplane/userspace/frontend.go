@@ -1,0 +1,159 @@
+package userspace
+
+import (
+	"errors"
+	"net/netip"
+	"sync"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+var errClosed = errors.New("the data plane is closed")
+
+var audiences = [...]plan.Audience{plan.Anyone, plan.Internal, plan.External}
+
+// socket is what listens on a frontend.
+type socket interface{ Close() error }
+
+// frontend is one address, port and protocol: at most one socket, and a pool of
+// backends for each audience.
+type frontend struct {
+	plane *Plane
+	key   plan.Frontend
+
+	mu      sync.Mutex
+	sources plan.Sources
+	pools   [len(audiences)]*pool
+	socket  socket // nil: closed
+	err     error  // why the socket is closed though it should be open
+}
+
+func newFrontend(p *Plane, key plan.Frontend) *frontend { return &frontend{plane: p, key: key} }
+
+// change carries out steps, then opens or closes the socket.
+func (f *frontend) change(steps []plan.Step, sources plan.Sources) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sources = sources
+	for _, s := range steps {
+		f.step(s)
+	}
+	return f.reconcile()
+}
+
+func (f *frontend) step(s plan.Step) {
+	p := f.pools[s.Key.Audience]
+	switch s.Op {
+	case plan.AddServer:
+		if p == nil {
+			p = newPool(f)
+			f.pools[s.Key.Audience] = p
+		}
+		p.replace(s.Server)
+	case plan.DeleteServer:
+		if p != nil {
+			p.replace(nil)
+		}
+	default:
+		if p != nil {
+			p.step(s)
+		}
+	}
+}
+
+// reconcile makes the socket what the pools need.
+func (f *frontend) reconcile() error {
+	wanted := false
+	for _, p := range f.pools {
+		wanted = wanted || p != nil && p.usable()
+	}
+	switch {
+	case !wanted && f.socket != nil:
+		f.socket.Close()
+		f.socket = nil
+		f.plane.metrics.sockets.Dec()
+	case wanted && f.socket == nil:
+		f.socket, f.err = f.listen()
+		if f.err == nil {
+			f.plane.metrics.sockets.Inc()
+		}
+		return f.err
+	}
+	f.err = nil
+	return nil
+}
+
+func (f *frontend) setSources(s plan.Sources) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sources = s
+}
+
+// route finds the pool for a client; nil: the client is not served.
+func (f *frontend) route(client netip.Addr) *pool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	audience := plan.External
+	if f.sources.Inside(client) {
+		audience = plan.Internal
+	}
+	for _, a := range [...]plan.Audience{audience, plan.Anyone} {
+		if p := f.pools[a]; p != nil && p.live() {
+			if p.allows(client) {
+				return p
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+func (f *frontend) programmed(a plan.Audience) *plan.VirtualServer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.pools[a] == nil || f.err != nil {
+		return nil
+	}
+	return f.pools[a].current()
+}
+
+func (f *frontend) connections(a plan.Audience) map[netip.AddrPort]uint32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.pools[a] == nil {
+		return nil
+	}
+	return f.pools[a].counts()
+}
+
+// forgotten tells whether nothing is left: no server, and no connection that
+// drains.
+func (f *frontend) forgotten() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, p := range f.pools {
+		if p == nil {
+			continue
+		}
+		if !p.empty() {
+			return false
+		}
+		f.pools[i] = nil
+	}
+	return true
+}
+
+func (f *frontend) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.socket != nil {
+		f.socket.Close()
+		f.socket = nil
+		f.plane.metrics.sockets.Dec()
+	}
+	for _, p := range f.pools {
+		if p != nil {
+			p.abort()
+		}
+	}
+}

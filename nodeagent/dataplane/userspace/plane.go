@@ -1,0 +1,210 @@
+package userspace
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/plan"
+)
+
+// Options of the plane. The zero value of a field means its default.
+type Options struct {
+	Log     *slog.Logger          // default: discard
+	Metrics prometheus.Registerer // default: none
+
+	// MaxAttempts bounds how many backends are dialled for one connection. Default 5.
+	MaxAttempts int
+	// FailedFor is how long a backend whose dial failed comes last. Default 2 s.
+	FailedFor time.Duration
+	// FlowIdle is how long a silent UDP flow is kept. Default 60 s.
+	FlowIdle time.Duration
+	// MaxFlows bounds the UDP flows of one frontend. Default 8192.
+	MaxFlows int
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.MaxAttempts == 0 {
+		o.MaxAttempts = 5
+	}
+	if o.FailedFor == 0 {
+		o.FailedFor = 2 * time.Second
+	}
+	if o.FlowIdle == 0 {
+		o.FlowIdle = time.Minute
+	}
+	if o.MaxFlows == 0 {
+		o.MaxFlows = 8192
+	}
+	return o
+}
+
+// Plane is the data plane. It is safe for concurrent use.
+type Plane struct {
+	opts    Options
+	metrics *metrics
+	ctx     context.Context //nolint:containedctx // the life of the plane, which ends dials
+	cancel  context.CancelFunc
+	running sync.WaitGroup // accept loops, connections, flows
+
+	// mu guards what follows. Locks are taken in the order plane, frontend, pool.
+	mu        sync.Mutex
+	closed    bool
+	sources   plan.Sources
+	frontends map[plan.Frontend]*frontend
+}
+
+var _ dataplane.Plane = (*Plane)(nil)
+
+// New returns a plane that forwards nothing.
+func New(o Options) *Plane {
+	o = o.withDefaults()
+	p := &Plane{opts: o, metrics: newMetrics(o.Metrics), frontends: map[plan.Frontend]*frontend{}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// Name implements dataplane.Plane.
+func (p *Plane) Name() string { return "userspace" }
+
+// Apply implements dataplane.Plane. Sockets are opened and closed once per
+// frontend, after all its steps: a swap of backends never closes a port.
+func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failure {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	touched := map[plan.Frontend][]plan.Step{}
+	var order []plan.Frontend
+	var failures []dataplane.Failure
+	for _, s := range steps {
+		if s.Op == plan.SetSources {
+			p.setSources(*s.Sources)
+			continue
+		}
+		if f, bad := p.refuse(ctx, s); bad {
+			failures = append(failures, f)
+			continue
+		}
+		if touched[s.Key.Frontend] == nil {
+			order = append(order, s.Key.Frontend)
+		}
+		touched[s.Key.Frontend] = append(touched[s.Key.Frontend], s)
+	}
+	for _, f := range order {
+		failures = append(failures, p.change(f, touched[f])...)
+	}
+	return failures
+}
+
+// refuse tells of steps that cannot even be tried.
+func (p *Plane) refuse(ctx context.Context, s plan.Step) (dataplane.Failure, bool) {
+	switch {
+	case p.closed:
+		return dataplane.Failure{Step: s, Err: errClosed}, true
+	case ctx.Err() != nil:
+		return dataplane.Failure{Step: s, Err: ctx.Err()}, true
+	case s.Key.Protocol == plan.SCTP && s.Op != plan.DeleteServer:
+		return dataplane.Failure{
+			Step: s, Err: dataplane.ErrNotSupported,
+			Remedy: "SCTP needs a data plane in the kernel: run the agent with --proxy-mode=ipvs or nftables",
+		}, true
+	}
+	return dataplane.Failure{}, false
+}
+
+func (p *Plane) change(key plan.Frontend, steps []plan.Step) []dataplane.Failure {
+	f := p.frontends[key]
+	if f == nil {
+		f = newFrontend(p, key)
+		p.frontends[key] = f
+	}
+	err := f.change(steps, p.sources)
+	if f.forgotten() {
+		delete(p.frontends, key)
+	}
+	if err == nil {
+		return nil
+	}
+	var failures []dataplane.Failure
+	for _, s := range steps {
+		if s.Op != plan.DeleteServer && s.Op != plan.DeleteReal {
+			failures = append(failures, dataplane.Failure{Step: s, Err: err, Remedy: remedy(key, err)})
+		}
+	}
+	return failures
+}
+
+func (p *Plane) setSources(s plan.Sources) {
+	p.sources = s
+	for _, f := range p.frontends {
+		f.setSources(s)
+	}
+}
+
+// Programmed implements dataplane.Plane: a server is in force if its port is
+// open, or closed because it has no backends.
+func (p *Plane) Programmed(key plan.Key) *plan.VirtualServer {
+	p.mu.Lock()
+	f := p.frontends[key.Frontend]
+	p.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f.programmed(key.Audience)
+}
+
+// State implements dataplane.Plane.
+func (p *Plane) State(context.Context) (*plan.State, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	state := &plan.State{Sources: p.sources, Servers: map[plan.Key]*plan.VirtualServer{}}
+	for key, f := range p.frontends {
+		for _, a := range audiences {
+			if v := f.programmed(a); v != nil {
+				state.Servers[plan.Key{Frontend: key, Audience: a}] = v
+			}
+		}
+	}
+	return state, nil
+}
+
+// Connections implements dataplane.Plane. UDP flows count as connections.
+func (p *Plane) Connections(key plan.Key) map[netip.AddrPort]uint32 {
+	p.mu.Lock()
+	f := p.frontends[key.Frontend]
+	p.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f.connections(key.Audience)
+}
+
+// Close implements dataplane.Plane: all ports are closed, all connections end,
+// and everything that the plane started has returned.
+func (p *Plane) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	p.cancel()
+	for _, f := range p.frontends {
+		f.close()
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+	return nil
+}
+
+// sweep forgets a frontend that was deleted and has no connections left.
+func (p *Plane) sweep(key plan.Frontend) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f := p.frontends[key]; f != nil && f.forgotten() {
+		delete(p.frontends, key)
+	}
+}

@@ -1,0 +1,299 @@
+package userspace
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// session is a TCP connection or a UDP flow through the proxy.
+type session interface {
+	abort() // ends it at once; may be called several times
+}
+
+// backend is a real server of a pool. It outlives its removal while it drains.
+type backend struct {
+	addr     netip.AddrPort
+	weight   int
+	removed  bool
+	failed   time.Time // dials are pointless until then
+	current  int       // of smooth weighted round robin
+	sessions map[session]struct{}
+	deadline *time.Timer // of draining
+}
+
+// pool is the backends of one virtual server. Its lock is the innermost.
+type pool struct {
+	front *frontend
+
+	mu       sync.Mutex
+	server   *plan.VirtualServer // nil: deleted
+	backends []*backend          // by address, removed ones that drain included
+	turn     int                 // of plain round robin
+	sticks   affinity
+}
+
+func newPool(f *frontend) *pool { return &pool{front: f} }
+
+// replace makes the pool that of another version of its server; nil deletes it.
+func (p *pool) replace(v *plan.VirtualServer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old := p.server
+	p.server = v
+	if v == nil {
+		p.sticks = affinity{}
+	}
+	for _, b := range slices.Clone(p.backends) {
+		if v == nil {
+			p.remove(b, old)
+		} else if _, ok := v.Real(b.addr); !ok {
+			p.remove(b, v)
+		}
+	}
+	if v != nil {
+		for _, r := range v.Reals {
+			p.set(r)
+		}
+	}
+}
+
+// step carries out a step about this server.
+func (p *pool) step(s plan.Step) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.server == nil {
+		return
+	}
+	p.server = p.server.After(s)
+	switch s.Op {
+	case plan.AddReal, plan.UpdateReal:
+		p.set(s.Real)
+	case plan.DeleteReal:
+		if i, ok := p.find(s.Real.Addr); ok {
+			p.remove(p.backends[i], p.server)
+		}
+	}
+}
+
+func (p *pool) find(addr netip.AddrPort) (int, bool) {
+	return slices.BinarySearchFunc(p.backends, addr, func(b *backend, a netip.AddrPort) int { return b.addr.Compare(a) })
+}
+
+// set adds a backend or changes its weight. One that drains is back.
+func (p *pool) set(r plan.RealServer) {
+	i, ok := p.find(r.Addr)
+	if !ok {
+		p.backends = slices.Insert(p.backends, i, &backend{addr: r.Addr, sessions: map[session]struct{}{}})
+	}
+	b := p.backends[i]
+	b.weight, b.removed = int(r.Weight), false
+	if b.deadline != nil {
+		b.deadline.Stop()
+		b.deadline = nil
+	}
+}
+
+// remove takes a backend out. Its TCP connections may go on for the drain time
+// of v; UDP flows end, so that the next datagram goes elsewhere.
+func (p *pool) remove(b *backend, v *plan.VirtualServer) {
+	if b.removed {
+		return
+	}
+	b.removed = true
+	if p.front.key.Protocol == plan.UDP || v == nil || v.Drain <= 0 {
+		abortAll(b)
+	}
+	if len(b.sessions) == 0 {
+		p.drop(b)
+		return
+	}
+	if v != nil && v.Drain > 0 {
+		b.deadline = time.AfterFunc(v.Drain, func() { p.expire(b) })
+	}
+}
+
+// expire ends what still goes on at the end of the drain time.
+func (p *pool) expire(b *backend) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b.removed {
+		abortAll(b)
+	}
+}
+
+func abortAll(b *backend) {
+	for s := range b.sessions {
+		s.abort()
+	}
+}
+
+func (p *pool) drop(b *backend) {
+	if b.deadline != nil {
+		b.deadline.Stop()
+	}
+	if i, ok := p.find(b.addr); ok && p.backends[i] == b {
+		p.backends = slices.Delete(p.backends, i, i+1)
+	}
+}
+
+// pick chooses a backend for a client and counts s as its session; nil: there is
+// none. Backends in tried are left out.
+func (p *pool) pick(client, local netip.AddrPort, tried []*backend, s session) *backend {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.server == nil {
+		return nil
+	}
+	now := time.Now()
+	b := p.sticky(client.Addr(), tried, now)
+	if b == nil {
+		candidates := p.candidates(tried, now)
+		if len(candidates) == 0 {
+			return nil
+		}
+		b = p.schedule(candidates, client, local)
+	}
+	if p.server.Affinity > 0 {
+		p.sticks.put(client.Addr(), b.addr, now.Add(p.server.Affinity), now)
+	}
+	b.sessions[s] = struct{}{}
+	return b
+}
+
+// sticky returns the backend that a client has to come back to, if it can.
+func (p *pool) sticky(client netip.Addr, tried []*backend, now time.Time) *backend {
+	if p.server.Affinity <= 0 {
+		return nil
+	}
+	addr, ok := p.sticks.get(client, now)
+	if !ok {
+		return nil
+	}
+	if i, ok := p.find(addr); ok {
+		if b := p.backends[i]; b.takesNew() && !now.Before(b.failed) && !slices.Contains(tried, b) {
+			return b
+		}
+	}
+	return nil
+}
+
+func (b *backend) takesNew() bool { return !b.removed && b.weight > 0 }
+
+// candidates are the backends that a new connection may go to. Those that
+// failed a moment ago are left out unless all did: then a try is worth it.
+func (p *pool) candidates(tried []*backend, now time.Time) []*backend {
+	well := make([]*backend, 0, len(p.backends))
+	var ill []*backend
+	for _, b := range p.backends {
+		switch {
+		case !b.takesNew() || slices.Contains(tried, b):
+		case now.Before(b.failed):
+			ill = append(ill, b)
+		default:
+			well = append(well, b)
+		}
+	}
+	if len(well) == 0 {
+		return ill
+	}
+	return well
+}
+
+// others tells whether there is a backend that was not tried yet.
+func (p *pool) others(tried []*backend) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.server != nil && len(p.candidates(tried, time.Now())) > 0
+}
+
+// failed remembers that a dial failed, and takes the session away.
+func (p *pool) failed(b *backend, s session, until time.Time) {
+	p.mu.Lock()
+	b.failed = until
+	p.mu.Unlock()
+	p.release(b, s, netip.Addr{})
+}
+
+// release takes a session that has ended from its backend. The time that its
+// client is remembered starts again: it counts from the end.
+func (p *pool) release(b *backend, s session, client netip.Addr) {
+	p.mu.Lock()
+	delete(b.sessions, s)
+	if p.server != nil && p.server.Affinity > 0 && client.IsValid() {
+		now := time.Now()
+		p.sticks.renew(client, b.addr, now.Add(p.server.Affinity), now)
+	}
+	gone := b.removed && len(b.sessions) == 0
+	if gone {
+		p.drop(b)
+	}
+	p.mu.Unlock()
+	if gone {
+		p.front.plane.sweep(p.front.key)
+	}
+}
+
+func (p *pool) live() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.server != nil
+}
+
+// usable tells whether a connection can be served.
+func (p *pool) usable() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.server != nil && slices.ContainsFunc(p.backends, (*backend).takesNew)
+}
+
+func (p *pool) empty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.server == nil && len(p.backends) == 0
+}
+
+// allows tells whether the source ranges admit a client.
+func (p *pool) allows(client netip.Addr) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.server != nil && (!p.server.Restricted ||
+		slices.ContainsFunc(p.server.Allowed, func(r netip.Prefix) bool { return r.Contains(client) }))
+}
+
+func (p *pool) current() *plan.VirtualServer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.server
+}
+
+func (p *pool) counts() map[netip.AddrPort]uint32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make(map[netip.AddrPort]uint32, len(p.backends))
+	for _, b := range p.backends {
+		out[b.addr] = uint32(len(b.sessions))
+	}
+	return out
+}
+
+func (p *pool) abort() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range p.backends {
+		abortAll(b)
+		if b.deadline != nil {
+			b.deadline.Stop()
+		}
+	}
+}
+
+// shun remembers that a backend does not answer.
+func (p *pool) shun(b *backend, until time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.failed = until
+}

@@ -1,0 +1,97 @@
+package userspace
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"math"
+	"net/netip"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// schedule picks among candidates, of which there is at least one, all with
+// weight. The rules are the kernel's; the hashing ones keep their promise
+// (stable per address, shares by weight) by rendezvous hashing, which moves
+// fewer clients than the kernel's tables when backends change. They always fall
+// back: a candidate is a backend that is there.
+func (p *pool) schedule(candidates []*backend, client, local netip.AddrPort) *backend {
+	switch p.server.Scheduler {
+	case plan.LeastConnections:
+		return least(candidates, func(b *backend) float64 { return float64(len(b.sessions)) })
+	case plan.ShortestDelay:
+		return least(candidates, expectedDelay)
+	case plan.NeverQueue:
+		for _, b := range candidates {
+			if len(b.sessions) == 0 {
+				return b
+			}
+		}
+		return least(candidates, expectedDelay)
+	case plan.DestinationHash:
+		return hashed(candidates, local.Addr(), 0)
+	case plan.SourceHash, plan.Maglev:
+		if p.server.Flags&plan.HashPort != 0 {
+			return hashed(candidates, client.Addr(), client.Port())
+		}
+		return hashed(candidates, client.Addr(), 0)
+	}
+	return p.roundRobin(candidates)
+}
+
+func expectedDelay(b *backend) float64 { return float64(len(b.sessions)+1) / float64(b.weight) }
+
+// least returns the first of the candidates with the smallest value.
+func least(candidates []*backend, value func(*backend) float64) *backend {
+	best, low := candidates[0], value(candidates[0])
+	for _, b := range candidates[1:] {
+		if v := value(b); v < low {
+			best, low = b, v
+		}
+	}
+	return best
+}
+
+// roundRobin takes turns; with different weights smoothly: in every round of
+// sum(weights) picks each backend gets its weight, spread out evenly.
+func (p *pool) roundRobin(candidates []*backend) *backend {
+	total, equal := 0, true
+	for _, b := range candidates {
+		total += b.weight
+		equal = equal && b.weight == candidates[0].weight
+	}
+	if equal {
+		p.turn++
+		return candidates[(p.turn-1)%len(candidates)]
+	}
+	var best *backend
+	for _, b := range candidates {
+		b.current += b.weight
+		if best == nil || b.current > best.current {
+			best = b
+		}
+	}
+	best.current -= total
+	return best
+}
+
+// hashed returns the candidate with the highest weighted score for an address.
+func hashed(candidates []*backend, addr netip.Addr, port uint16) *backend {
+	return least(candidates, func(b *backend) float64 {
+		return -math.Log(unit(addr, port, b.addr)) / float64(b.weight)
+	})
+}
+
+// unit hashes its arguments to a number above 0 and below 1.
+func unit(addr netip.Addr, port uint16, to netip.AddrPort) float64 {
+	h := fnv.New64a()
+	a, b := addr.As16(), to.Addr().As16()
+	h.Write(a[:])
+	h.Write(binary.BigEndian.AppendUint16(nil, port))
+	h.Write(b[:])
+	h.Write(binary.BigEndian.AppendUint16(nil, to.Port()))
+	x := h.Sum64() // FNV alone mixes its high bits badly: finish as splitmix64 does
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	return (float64(x>>11) + 0.5) / (1 << 53)
+}

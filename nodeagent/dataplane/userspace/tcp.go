@@ -1,0 +1,182 @@
+package userspace
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// How long a dial may take: little while there is another backend to try.
+const (
+	firstDial = time.Second
+	lastDial  = 10 * time.Second
+)
+
+// accept takes connections until the socket is closed.
+func (f *frontend) accept(lis *net.TCPListener) {
+	backoff := 5 * time.Millisecond
+	for {
+		conn, err := lis.AcceptTCP()
+		switch {
+		case err == nil:
+			backoff = 5 * time.Millisecond
+			f.plane.running.Go(func() { f.serve(conn) })
+		case errors.Is(err, net.ErrClosed):
+			return
+		default: // out of descriptors, mostly: give connections time to end
+			f.plane.opts.Log.Warn("accept", "frontend", f.key.String(), "err", err)
+			if !pause(f.plane.ctx, backoff) {
+				return
+			}
+			backoff = min(2*backoff, time.Second)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// serve proxies one connection.
+func (f *frontend) serve(client *net.TCPConn) {
+	from, to := addrOf(client.RemoteAddr()), addrOf(client.LocalAddr())
+	c := &connection{client: client}
+	p := f.route(from.Addr())
+	if p == nil {
+		f.plane.metrics.connections.WithLabelValues("denied").Inc()
+		c.abort()
+		return
+	}
+	b := f.connect(c, p, from, to)
+	if b == nil {
+		f.plane.metrics.connections.WithLabelValues("no_backend").Inc()
+		c.abort()
+		return
+	}
+	f.plane.metrics.connections.WithLabelValues("served").Inc()
+	f.plane.metrics.active.Inc()
+	c.copyBoth()
+	f.plane.metrics.active.Dec()
+	p.release(b, c, from.Addr())
+}
+
+// connect dials a backend, and others when it fails.
+func (f *frontend) connect(c *connection, p *pool, from, to netip.AddrPort) *backend {
+	var tried []*backend
+	for attempt := 1; attempt <= f.plane.opts.MaxAttempts; attempt++ {
+		b := p.pick(from, to, tried, c)
+		if b == nil {
+			return nil
+		}
+		tried = append(tried, b)
+		timeout := lastDial
+		if attempt < f.plane.opts.MaxAttempts && p.others(tried) {
+			timeout = firstDial
+		}
+		conn, err := f.dial(b.addr, timeout)
+		if err == nil && c.connected(conn) {
+			return b
+		}
+		if err == nil { // aborted meanwhile: the backend is well
+			p.release(b, c, netip.Addr{})
+			return nil
+		}
+		f.plane.metrics.dialFailures.Inc()
+		p.failed(b, c, time.Now().Add(f.plane.opts.FailedFor))
+	}
+	return nil
+}
+
+func (f *frontend) dial(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
+	d := net.Dialer{Timeout: timeout}
+	conn, err := d.DialContext(f.plane.ctx, network("tcp", addr), addr.String())
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.TCPConn), nil
+}
+
+// connection is a client and its backend.
+type connection struct {
+	client *net.TCPConn
+
+	mu      sync.Mutex
+	server  *net.TCPConn
+	aborted bool
+}
+
+// connected takes the connection to the backend, unless the end came before.
+func (c *connection) connected(server *net.TCPConn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.aborted {
+		reset(server)
+		return false
+	}
+	c.server = server
+	return true
+}
+
+// abort resets both sides.
+func (c *connection) abort() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.aborted = true
+	reset(c.client)
+	if c.server != nil {
+		reset(c.server)
+	}
+}
+
+func reset(conn *net.TCPConn) {
+	conn.SetLinger(0) //nolint:errcheck // fails on connections that are gone already
+	conn.Close()
+}
+
+// copyBoth moves bytes in both directions until both have ended. The end of one
+// is passed on alone, as a half-closed connection; an error ends both with a
+// reset, so that a peer can tell a broken stream from a finished one.
+func (c *connection) copyBoth() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.copyOne(c.client, c.server)
+	}()
+	c.copyOne(c.server, c.client)
+	<-done
+	c.client.Close()
+	c.server.Close()
+}
+
+// copyOne moves bytes inside the kernel where it can (splice).
+func (c *connection) copyOne(to, from *net.TCPConn) {
+	if _, err := io.Copy(to, from); err != nil {
+		c.abort()
+		return
+	}
+	if err := to.CloseWrite(); err != nil && !errors.Is(err, net.ErrClosed) {
+		c.abort()
+	}
+}
+
+func addrOf(a net.Addr) netip.AddrPort {
+	var ap netip.AddrPort
+	switch a := a.(type) {
+	case *net.TCPAddr:
+		ap = a.AddrPort()
+	case *net.UDPAddr:
+		ap = a.AddrPort()
+	}
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+}

@@ -1,0 +1,245 @@
+package userspace
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// maxDatagram is the largest payload that UDP can carry.
+const maxDatagram = 65535
+
+// buffers are for datagrams on their way. A flow that waits holds none.
+var buffers = sync.Pool{New: func() any { b := make([]byte, maxDatagram); return &b }}
+
+// udpSocket is a frontend's socket and the flows of its clients.
+type udpSocket struct {
+	front *frontend
+	conn  *net.UDPConn
+
+	mu     sync.Mutex
+	closed bool
+	flows  map[netip.AddrPort]*flow
+}
+
+func (f *frontend) listenUDP() (socket, error) {
+	conn, err := net.ListenUDP(network("udp", f.key.Addr), net.UDPAddrFromAddrPort(f.key.Addr))
+	if err != nil {
+		return nil, fmt.Errorf("listen %s: %w", f.key, reason(err))
+	}
+	s := &udpSocket{front: f, conn: conn, flows: map[netip.AddrPort]*flow{}}
+	f.plane.running.Go(s.receive)
+	return s, nil
+}
+
+// Close implements socket: flows end with it.
+func (s *udpSocket) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	for _, fl := range s.flows {
+		fl.abort()
+	}
+	s.mu.Unlock()
+	return s.conn.Close()
+}
+
+// receive passes on what clients send until the socket is closed.
+func (s *udpSocket) receive() {
+	buf := make([]byte, maxDatagram)
+	for {
+		n, from, err := s.conn.ReadFromUDPAddrPort(buf)
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			continue // an ICMP error of an answer to a client that is gone
+		}
+		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+		if fl := s.flow(from); fl != nil {
+			fl.send(buf[:n])
+		}
+	}
+}
+
+// flow finds the flow of a client or starts one; nil: the datagram is dropped.
+func (s *udpSocket) flow(client netip.AddrPort) *flow {
+	s.mu.Lock()
+	fl := s.flows[client]
+	full := len(s.flows) >= s.front.plane.opts.MaxFlows
+	s.mu.Unlock()
+	if fl != nil {
+		return fl
+	}
+	if full {
+		s.front.plane.metrics.dropped.WithLabelValues("too_many_flows").Inc()
+		return nil
+	}
+	p := s.front.route(client.Addr())
+	if p == nil {
+		s.front.plane.metrics.dropped.WithLabelValues("denied").Inc()
+		return nil
+	}
+	return s.start(client, p)
+}
+
+// start connects a client to a backend.
+func (s *udpSocket) start(client netip.AddrPort, p *pool) *flow {
+	fl := &flow{socket: s, client: client, pool: p}
+	fl.backend = p.pick(client, s.front.key.Addr, nil, fl)
+	if fl.backend == nil {
+		s.front.plane.metrics.dropped.WithLabelValues("no_backend").Inc()
+		return nil
+	}
+	conn, err := net.DialUDP(network("udp", fl.backend.addr), nil, net.UDPAddrFromAddrPort(fl.backend.addr))
+	if err != nil {
+		p.failed(fl.backend, fl, time.Now().Add(s.front.plane.opts.FailedFor))
+		s.front.plane.metrics.dropped.WithLabelValues("dial").Inc()
+		return nil
+	}
+	if !fl.connected(conn) || !s.keep(fl) { // the backend or the frontend went away meanwhile
+		conn.Close()
+		p.release(fl.backend, fl, netip.Addr{})
+		return nil
+	}
+	s.front.plane.metrics.flows.Inc()
+	s.front.plane.running.Go(fl.answer)
+	return fl
+}
+
+func (s *udpSocket) keep(fl *flow) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.flows[fl.client] = fl
+	return true
+}
+
+func (s *udpSocket) forget(fl *flow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.flows[fl.client] == fl {
+		delete(s.flows, fl.client)
+	}
+}
+
+// flow is the datagrams between one client and one backend.
+type flow struct {
+	socket  *udpSocket
+	client  netip.AddrPort
+	pool    *pool
+	backend *backend
+	last    atomic.Int64 // when the client last sent, in nanoseconds
+
+	mu      sync.Mutex
+	conn    *net.UDPConn
+	aborted bool
+}
+
+func (fl *flow) connected(conn *net.UDPConn) bool {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	if fl.aborted {
+		return false
+	}
+	fl.conn = conn
+	return true
+}
+
+// abort ends the flow: the client's next datagram starts another one. It is
+// called with the pool locked, so forgetting is left to answer, except that the
+// socket must not find the flow again: send sees the closed connection.
+func (fl *flow) abort() {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	fl.aborted = true
+	if fl.conn != nil {
+		fl.conn.Close()
+	}
+}
+
+// send passes a datagram on. The first one after the flow was cut goes over a
+// new flow: nothing is lost by moving.
+func (fl *flow) send(data []byte) {
+	fl.last.Store(time.Now().UnixNano())
+	_, err := fl.conn.Write(data)
+	if err == nil {
+		return
+	}
+	fl.socket.forget(fl)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		fl.refused()
+	}
+	if next := fl.socket.flow(fl.client); next != nil && next != fl {
+		next.last.Store(time.Now().UnixNano())
+		if _, err := next.conn.Write(data); err != nil {
+			fl.socket.front.plane.metrics.dropped.WithLabelValues("send").Inc()
+		}
+	}
+}
+
+// refused notes that nobody listens at the backend.
+func (fl *flow) refused() {
+	fl.pool.shun(fl.backend, time.Now().Add(fl.socket.front.plane.opts.FailedFor))
+	fl.abort()
+}
+
+// answer passes on what the backend sends until the flow is idle or cut.
+func (fl *flow) answer() {
+	idle := fl.socket.front.plane.opts.FlowIdle
+	for {
+		err := fl.answerOne(time.Now().Add(idle))
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			fl.refused()
+		} else if isTimeout(err) && time.Since(time.Unix(0, fl.last.Load())) < idle {
+			continue // the client still talks
+		}
+		break
+	}
+	fl.socket.forget(fl)
+	fl.abort()
+	fl.socket.front.plane.metrics.flows.Dec()
+	fl.pool.release(fl.backend, fl, fl.client.Addr())
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// answerOne waits for a datagram without holding a buffer, then passes it on.
+func (fl *flow) answerOne(deadline time.Time) error {
+	if err := fl.conn.SetReadDeadline(deadline); err != nil {
+		return err
+	}
+	raw, err := fl.conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Read(func(fd uintptr) bool {
+		buf := buffers.Get().(*[]byte)
+		defer buffers.Put(buf)
+		n, err := syscall.Read(int(fd), *buf)
+		if err == syscall.EAGAIN || err == syscall.EINTR {
+			return false
+		}
+		if failed = err; err == nil {
+			fl.socket.conn.WriteToUDPAddrPort((*buf)[:n], fl.client) //nolint:errcheck // UDP: the client may be gone
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}

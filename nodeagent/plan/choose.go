@@ -1,0 +1,138 @@
+package plan
+
+import (
+	"slices"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// Choice is a candidate and what became of it.
+type Choice struct {
+	Candidate
+	Used   bool
+	Reason string
+}
+
+// The reasons of choices, for people.
+const (
+	reasonReady       = "ready"
+	reasonNotReady    = "not ready"
+	reasonTerminating = "terminating"
+	reasonFallback    = "terminating but serving: nothing else is ready"
+	reasonOtherNode   = "on another node (policy Local)"
+	reasonOtherZone   = "ready, but meant for other zones (topology hints)"
+	reasonNotNear     = "ready, but meant for other nodes (topology hints)"
+	reasonWeightZero  = "ready with weight 0: no new connections"
+)
+
+// pool is the outcome for one audience.
+type pool struct {
+	choices []Choice
+	reals   []RealServer
+}
+
+// clusterPool is the choice under policy Cluster: all ready endpoints, narrowed
+// by topology hints where they can be followed; without any, those that are
+// leaving but still answer.
+func clusterPool(all []Candidate, hinted bool, facts *Facts) pool {
+	near := func(*Candidate) (bool, string) { return true, "" }
+	if hinted {
+		near = nearby(all, facts)
+	}
+	return choose(all, near)
+}
+
+// localPool is the choice under policy Local: the same among the endpoints of
+// this node, hints aside.
+func localPool(all []Candidate, facts *Facts) pool {
+	return choose(all, func(c *Candidate) (bool, string) { return c.Node == facts.Node, reasonOtherNode })
+}
+
+// choose uses what is eligible and ready, else what is eligible and leaving.
+func choose(all []Candidate, eligible func(*Candidate) (bool, string)) pool {
+	p := pool{choices: make([]Choice, len(all))}
+	anyReady := slices.ContainsFunc(all, func(c Candidate) bool {
+		ok, _ := eligible(&c)
+		return ok && c.Ready
+	})
+	for i := range all {
+		c := &all[i]
+		used, reason := judge(c, eligible, anyReady)
+		p.choices[i] = Choice{Candidate: *c, Used: used, Reason: reason}
+		if used {
+			p.reals = append(p.reals, RealServer{Addr: c.Addr, Weight: c.Weight})
+		}
+	}
+	return p
+}
+
+func judge(c *Candidate, eligible func(*Candidate) (bool, string), anyReady bool) (used bool, reason string) {
+	if ok, why := eligible(c); !ok {
+		if !c.Ready && why != reasonOtherNode {
+			return false, notReady(c)
+		}
+		return false, why
+	}
+	switch {
+	case c.Ready && c.Weight == 0:
+		return true, reasonWeightZero
+	case c.Ready:
+		return true, reasonReady
+	case c.leaving() && !anyReady:
+		return true, reasonFallback
+	}
+	return false, notReady(c)
+}
+
+func notReady(c *Candidate) string {
+	if c.Terminating {
+		return reasonTerminating
+	}
+	return reasonNotReady
+}
+
+// hintsWanted tells whether the service asks for near backends.
+func hintsWanted(svc *corev1.Service) bool {
+	if svc.GetSpec().GetTrafficDistribution() != corev1.TrafficDistribution_TRAFFIC_DISTRIBUTION_UNSPECIFIED {
+		return true
+	}
+	notes := svc.GetMetadata().GetAnnotations()
+	for _, key := range []string{"service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"} {
+		if v := notes[key]; v == "Auto" || v == "auto" {
+			return true
+		}
+	}
+	return false
+}
+
+// nearby returns the test that topology hints amount to. Hints count only if
+// every ready endpoint has one and one of them names this place: half-written
+// hints must not leave a place without backends.
+func nearby(all []Candidate, facts *Facts) func(*Candidate) (bool, string) {
+	byNode := func(c *Candidate) []string { return c.forNodes }
+	byZone := func(c *Candidate) []string { return c.forZones }
+	switch {
+	case usable(all, byNode, facts.Node):
+		return func(c *Candidate) (bool, string) {
+			return !c.Ready || slices.Contains(c.forNodes, facts.Node), reasonNotNear
+		}
+	case usable(all, byZone, facts.Zone):
+		return func(c *Candidate) (bool, string) {
+			return !c.Ready || slices.Contains(c.forZones, facts.Zone), reasonOtherZone
+		}
+	}
+	return func(*Candidate) (bool, string) { return true, "" }
+}
+
+func usable(all []Candidate, hints func(*Candidate) []string, place string) bool {
+	found := false
+	for i := range all {
+		if c := &all[i]; c.Ready {
+			if len(hints(c)) == 0 {
+				return false
+			}
+			found = found || slices.Contains(hints(c), place)
+		}
+	}
+	return found && place != ""
+}

@@ -1,0 +1,137 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// Candidate is an endpoint that could be a backend of one port of a service.
+type Candidate struct {
+	Addr   netip.AddrPort
+	Weight uint32
+	Node   string
+	Pod    string // namespace/name, where known
+
+	Ready, Serving, Terminating bool
+
+	forZones, forNodes []string
+}
+
+// leaving tells whether the endpoint shuts down but still answers: what
+// KEP-1669 falls back to.
+func (c *Candidate) leaving() bool { return c.Serving && c.Terminating }
+
+// candidates are the endpoints of one service port in one family, by address,
+// each address once.
+func candidates(slicesOf []*corev1.EndpointSlice, port *corev1.ServicePort, v6 bool, report func(string, ...any)) []Candidate {
+	var all []Candidate
+	for _, slice := range slicesOf {
+		if slice.GetAddressType() != addressType(v6) {
+			continue
+		}
+		number, ok := portIn(slice, port, report)
+		if !ok {
+			continue
+		}
+		for _, ep := range slice.GetEndpoints() {
+			addr, err := endpointAddr(ep, v6)
+			if err != nil {
+				report("EndpointSlice %s: %v", slice.GetMetadata().GetName(), err)
+				continue
+			}
+			all = append(all, newCandidate(ep, netip.AddrPortFrom(addr, number), slice.GetMetadata().GetNamespace()))
+		}
+	}
+	return dedupe(all)
+}
+
+func addressType(v6 bool) corev1.AddressType {
+	if v6 {
+		return corev1.AddressType_ADDRESS_TYPE_IPV6
+	}
+	return corev1.AddressType_ADDRESS_TYPE_IPV4
+}
+
+// portIn finds the number behind a service port in a slice.
+func portIn(slice *corev1.EndpointSlice, port *corev1.ServicePort, report func(string, ...any)) (uint16, bool) {
+	for _, p := range slice.GetPorts() {
+		if p.GetName() != port.GetName() || protocolOf(p.GetProtocol()) != protocolOf(port.GetProtocol()) {
+			continue
+		}
+		if p.Port == nil { // "all ports" means something to other consumers only
+			return 0, false
+		}
+		if n := p.GetPort(); n < 1 || n > 65535 {
+			report("EndpointSlice %s: port %q is %d, which is no port", slice.GetMetadata().GetName(), p.GetName(), n)
+			return 0, false
+		}
+		return uint16(p.GetPort()), true
+	}
+	return 0, false
+}
+
+func endpointAddr(ep *corev1.Endpoint, v6 bool) (netip.Addr, error) {
+	if len(ep.GetAddresses()) == 0 {
+		return netip.Addr{}, fmt.Errorf("an endpoint has no address")
+	}
+	text := ep.GetAddresses()[0]
+	addr, err := netip.ParseAddr(text)
+	switch {
+	case err != nil:
+		return netip.Addr{}, fmt.Errorf("%q is no IP address", text)
+	case addr.Is6() != v6 || addr.Is4In6():
+		return netip.Addr{}, fmt.Errorf("%s is of another family than the slice", text)
+	case addr.IsUnspecified() || addr.IsMulticast() || addr.Zone() != "":
+		return netip.Addr{}, fmt.Errorf("%s cannot be a backend", text)
+	}
+	return addr, nil
+}
+
+func newCandidate(ep *corev1.Endpoint, addr netip.AddrPort, namespace string) Candidate {
+	cond := ep.GetConditions()
+	ready := cond.GetReady() || cond == nil || cond.Ready == nil
+	serving := ready
+	if cond != nil && cond.Serving != nil {
+		serving = cond.GetServing()
+	}
+	c := Candidate{
+		Addr: addr, Weight: 1, Node: ep.GetNodeName(),
+		Ready: ready, Serving: serving, Terminating: cond.GetTerminating(),
+	}
+	if ep.Weight != nil {
+		c.Weight = min(ep.GetWeight(), 65535)
+	}
+	if ref := ep.GetTargetRef(); ref.GetKind() == "Pod" {
+		c.Pod = ServiceName{cmp.Or(ref.GetNamespace(), namespace), ref.GetName()}.String()
+	}
+	for _, z := range ep.GetHints().GetForZones() {
+		c.forZones = append(c.forZones, z.GetName())
+	}
+	for _, n := range ep.GetHints().GetForNodes() {
+		c.forNodes = append(c.forNodes, n.GetName())
+	}
+	return c
+}
+
+// dedupe sorts by address and keeps the best of each: while an endpoint moves
+// between slices it is in two.
+func dedupe(all []Candidate) []Candidate {
+	slices.SortStableFunc(all, func(a, b Candidate) int {
+		return cmp.Or(a.Addr.Compare(b.Addr), rank(&a)-rank(&b))
+	})
+	return slices.CompactFunc(all, func(a, b Candidate) bool { return a.Addr == b.Addr })
+}
+
+func rank(c *Candidate) int {
+	switch {
+	case c.Ready:
+		return 0
+	case c.Serving:
+		return 1
+	}
+	return 2
+}

@@ -1,0 +1,174 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Op is what a step does.
+type Op uint8
+
+// The operations, in the order in which a plan carries them out: rules before
+// servers, servers before backends, what comes before what goes. In between no
+// traffic is lost that both ends of the change would carry.
+const (
+	SetSources   Op = iota // Sources
+	AddServer              // Server with its backends; one that is there is replaced in place
+	UpdateServer           // attributes of Server; its Reals mean nothing
+	AddReal                // Real at Key
+	UpdateReal             // weight of Real at Key
+	DeleteReal             // Real at Key: drains
+	DeleteServer           // Server at Key, whose backends drain
+)
+
+// String returns a word for metrics and logs.
+func (o Op) String() string {
+	return [...]string{"set_sources", "add_server", "update_server", "add_real", "update_real", "delete_real", "delete_server"}[o]
+}
+
+// Step is one change of what a node forwards.
+type Step struct {
+	Op      Op
+	Key     Key
+	Server  *VirtualServer // AddServer, UpdateServer
+	Real    RealServer     // AddReal, UpdateReal, DeleteReal
+	Sources *Sources       // SetSources
+}
+
+// String describes the step for people.
+func (s Step) String() string {
+	switch s.Op {
+	case SetSources:
+		return "set sources"
+	case AddServer:
+		return fmt.Sprintf("add %s", s.Server)
+	case UpdateServer:
+		return fmt.Sprintf("change %s", s.Key)
+	case AddReal:
+		return fmt.Sprintf("add backend %s to %s", s.Real.Addr, s.Key)
+	case UpdateReal:
+		return fmt.Sprintf("give backend %s of %s weight %d", s.Real.Addr, s.Key, s.Real.Weight)
+	case DeleteReal:
+		return fmt.Sprintf("remove backend %s from %s", s.Real.Addr, s.Key)
+	}
+	return fmt.Sprintf("remove %s", s.Key)
+}
+
+// Diff returns the steps from one state to another.
+func Diff(from, to *State) []Step {
+	var steps []Step
+	if !from.Sources.Equal(&to.Sources) {
+		steps = append(steps, Step{Op: SetSources, Sources: &to.Sources})
+	}
+	for key, old := range from.Servers {
+		if now := to.Servers[key]; now != old {
+			steps = DiffServer(steps, old, now)
+		}
+	}
+	for key, now := range to.Servers {
+		if from.Servers[key] == nil {
+			steps = DiffServer(steps, nil, now)
+		}
+	}
+	return Order(steps)
+}
+
+// DiffServer appends the steps from one version of a virtual server to another,
+// of the same key; nil stands for none.
+func DiffServer(steps []Step, old, now *VirtualServer) []Step {
+	switch {
+	case old == nil && now == nil:
+		return steps
+	case old == nil:
+		return append(steps, Step{Op: AddServer, Key: now.Key, Server: now})
+	case now == nil:
+		return append(steps, Step{Op: DeleteServer, Key: old.Key})
+	}
+	if !old.Attributes.Equal(&now.Attributes) {
+		steps = append(steps, Step{Op: UpdateServer, Key: now.Key, Server: now})
+	}
+	return diffReals(steps, now.Key, old.Reals, now.Reals)
+}
+
+// diffReals merges two sorted lists.
+func diffReals(steps []Step, key Key, old, now []RealServer) []Step {
+	for len(old) > 0 || len(now) > 0 {
+		switch {
+		case len(old) == 0 || len(now) > 0 && now[0].Addr.Compare(old[0].Addr) < 0:
+			steps = append(steps, Step{Op: AddReal, Key: key, Real: now[0]})
+			now = now[1:]
+		case len(now) == 0 || old[0].Addr.Compare(now[0].Addr) < 0:
+			steps = append(steps, Step{Op: DeleteReal, Key: key, Real: old[0]})
+			old = old[1:]
+		default:
+			if old[0].Weight != now[0].Weight {
+				steps = append(steps, Step{Op: UpdateReal, Key: key, Real: now[0]})
+			}
+			old, now = old[1:], now[1:]
+		}
+	}
+	return steps
+}
+
+// Order sorts steps into the order in which they must be carried out.
+func Order(steps []Step) []Step {
+	slices.SortStableFunc(steps, func(a, b Step) int {
+		if a.Op != b.Op {
+			return int(a.Op) - int(b.Op)
+		}
+		if c := a.Key.Compare(b.Key); c != 0 {
+			return c
+		}
+		return a.Real.Addr.Compare(b.Real.Addr)
+	})
+	return steps
+}
+
+// Apply returns the state after the steps. The state given is not changed, but
+// shares what is the same.
+func Apply(state *State, steps []Step) *State {
+	next := &State{Sources: state.Sources, Servers: maps.Clone(state.Servers)}
+	if next.Servers == nil {
+		next.Servers = map[Key]*VirtualServer{}
+	}
+	for _, s := range steps {
+		switch s.Op {
+		case SetSources:
+			next.Sources = *s.Sources
+		case AddServer:
+			next.Servers[s.Key] = s.Server
+		case DeleteServer:
+			delete(next.Servers, s.Key)
+		default:
+			if server := next.Servers[s.Key]; server != nil {
+				next.Servers[s.Key] = server.After(s)
+			}
+		}
+	}
+	return next
+}
+
+// After returns the virtual server after a step that concerns it: UpdateServer
+// or one of the steps of backends. A step that finds nothing to change changes
+// nothing.
+func (v *VirtualServer) After(s Step) *VirtualServer {
+	next := *v
+	switch s.Op {
+	case UpdateServer:
+		next.Attributes = s.Server.Attributes
+	case AddReal, UpdateReal:
+		next.Reals = slices.Clone(v.Reals)
+		if i, ok := v.find(s.Real.Addr); ok {
+			next.Reals[i] = s.Real
+		} else {
+			next.Reals = slices.Insert(next.Reals, i, s.Real)
+		}
+	case DeleteReal:
+		if i, ok := v.find(s.Real.Addr); ok {
+			next.Reals = slices.Delete(slices.Clone(v.Reals), i, i+1)
+		}
+	}
+	return &next
+}
+
