@@ -124,10 +124,10 @@ func kindName(t reflect.Type) string {
 		return "list of " + kindName(t.Elem())
 	case t.PkgPath() == "net/netip":
 		return map[string]string{"Addr": "IP address", "AddrPort": "address:port", "Prefix": "CIDR"}[t.Name()]
-	case t.Kind() == reflect.Bool, t.Kind() == reflect.String, t.Name() == "":
-		return t.Kind().String()
 	case t.PkgPath() != "":
-		return t.Name()
+		return strings.ToLower(t.Name())
+	case t.Kind() == reflect.Bool, t.Kind() == reflect.String:
+		return t.Kind().String()
 	case strings.HasPrefix(t.Name(), "float"):
 		return "number"
 	}

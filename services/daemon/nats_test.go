@@ -1,0 +1,122 @@
+package daemon
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"portolan.dev/services/kit/kittest"
+)
+
+func TestNATSConnectionIsNamedAndPrivate(t *testing.T) {
+	srv, url := kittest.NATS(t)
+	dial := natsDialer("sample", Common{NATSURL: url, NATSPrefix: "portolan"}, kittest.Logger(t))
+	nc, err := dial("changes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if inbox := nc.NewInbox(); !strings.HasPrefix(inbox, "_INBOX_portolan_sample.") {
+		t.Errorf("inbox %s", inbox)
+	}
+	conns, err := srv.Connz(&server.ConnzOptions{})
+	if err != nil || len(conns.Conns) != 1 || conns.Conns[0].Name != "portolan sample changes" {
+		t.Errorf("server sees %+v, %v", conns, err)
+	}
+}
+
+// TestNATSConnectsWhenTheServerComes: the daemon starts first, and is connected
+// once there is a server, without doing anything for it.
+func TestNATSConnectsWhenTheServerComes(t *testing.T) {
+	srv, _ := kittest.NATS(t)
+	gate := newGate(t, srv.Addr().String())
+	dial := natsDialer("sample", Common{NATSURL: "nats://" + gate.addr, NATSPrefix: "portolan"}, kittest.Logger(t))
+	nc, err := dial("changes")
+	if err != nil {
+		t.Fatalf("without a server: %v", err)
+	}
+	defer nc.Close()
+	if err := nc.Publish("portolan.hb.x", []byte("late")); err == nil {
+		t.Error("a message was kept for later")
+	}
+	gate.unlock()
+	kittest.Eventually(t, "the connection", func() error {
+		if !nc.IsConnected() {
+			return errors.New(nc.Status().String())
+		}
+		return nil
+	})
+}
+
+func TestNATSRefusesNonsense(t *testing.T) {
+	_, err := natsDialer("sample", Common{NATSURL: "nats://[::bad"}, kittest.Logger(t))("x")
+	if err == nil || !strings.HasPrefix(err.Error(), "connect to nats: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// gate is an address that hangs up on everybody until it is unlocked, then
+// leads to target. Unlike a port that was closed, nobody can take it meanwhile.
+type gate struct {
+	addr   string
+	target string
+	mu     sync.Mutex
+	open   bool
+	conns  sync.WaitGroup
+}
+
+func newGate(t *testing.T, target string) *gate {
+	lis := kittest.Listen(t)
+	g := &gate{addr: lis.Addr().String(), target: target}
+	g.conns.Go(func() { g.accept(lis) })
+	t.Cleanup(func() {
+		lis.Close()
+		g.conns.Wait()
+	})
+	return g
+}
+
+func (g *gate) unlock() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = true
+}
+
+func (g *gate) accept(lis net.Listener) {
+	for {
+		in, err := lis.Accept()
+		if err != nil {
+			return
+		}
+		g.mu.Lock()
+		open := g.open
+		g.mu.Unlock()
+		if !open {
+			in.Close()
+			continue
+		}
+		g.conns.Go(func() { g.forward(in) })
+	}
+}
+
+func (g *gate) forward(in net.Conn) {
+	defer in.Close()
+	out, err := net.Dial("tcp", g.target)
+	if err != nil {
+		return
+	}
+	defer out.Close()
+	var back sync.WaitGroup
+	back.Go(func() {
+		_, _ = io.Copy(in, out) // either end may hang up at any time
+		in.Close()
+	})
+	_, _ = io.Copy(out, in)
+	out.Close()
+	back.Wait()
+}
