@@ -1,0 +1,3 @@
+// Package api is the gRPC face of the allocator: it checks and translates
+// requests, and the engine does what they ask.
+package api

@@ -1,0 +1,100 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	"portolan.dev/services/kit/apierr"
+
+	"portolan.dev/allocator/pool"
+	"portolan.dev/allocator/store"
+)
+
+// Sizes of a page.
+const (
+	defaultPage = 500
+	maxPage     = 1000
+)
+
+// ListAllocations implements AllocatorService. A value that several slots have
+// comes once per slot, and all of them on one page.
+func (s *Server) ListAllocations(ctx context.Context, req *allocatorv1.ListAllocationsRequest) (*allocatorv1.ListAllocationsResponse, error) {
+	var v apierr.Violations
+	size := int(req.GetPageSize())
+	switch {
+	case size < 0:
+		v.Add("pageSize", apierr.ReasonInvalid, "pageSize is negative")
+	case size == 0:
+		size = defaultPage
+	}
+	q := store.Query{Pool: req.GetPool(), OwnerUID: req.GetOwnerUid(), Limit: min(size, maxPage) + 1}
+	if err := readToken(req.GetPageToken(), &q); err != nil {
+		v.Add("pageToken", apierr.ReasonInvalid, "pageToken is none of ours")
+	}
+	if len(v) > 0 {
+		return nil, apierr.Invalid("ListAllocationsRequest", "", v)
+	}
+	found, err := s.engine.List(ctx, q)
+	if err != nil {
+		return nil, apierr.Internal(err)
+	}
+	resp := &allocatorv1.ListAllocationsResponse{}
+	if len(found) == q.Limit {
+		found = found[:len(found)-1]
+		resp.NextPageToken = writeToken(found[len(found)-1])
+	}
+	for _, h := range found {
+		resp.Allocations = append(resp.Allocations, writeHolding(h)...)
+	}
+	return resp, nil
+}
+
+func writeToken(h store.Holding) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(h.Pool + "/" + string(h.Value.Key())))
+}
+
+func readToken(token string, q *store.Query) error {
+	if token == "" {
+		return nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return err
+	}
+	name, key, ok := strings.Cut(string(raw), "/")
+	if !ok {
+		return errors.New("no separator")
+	}
+	q.AfterPool = name
+	q.AfterValue, err = pool.ValueOfKey([]byte(key))
+	return err
+}
+
+func writeHolding(h store.Holding) []*allocatorv1.Allocation {
+	base := func() *allocatorv1.Allocation {
+		return &allocatorv1.Allocation{
+			Pool: h.Pool, Value: h.Value.String(),
+			Owner: &allocatorv1.Owner{Uid: h.Owner.UID, Kind: h.Owner.Kind, Namespace: h.Owner.Namespace, Name: h.Owner.Name},
+		}
+	}
+	if !h.Released.IsZero() {
+		a := base()
+		a.State, a.Since = allocatorv1.AllocationState_ALLOCATION_STATE_RESTING, timestamppb.New(h.Released)
+		return []*allocatorv1.Allocation{a}
+	}
+	all := make([]*allocatorv1.Allocation, len(h.Claims))
+	for i, c := range h.Claims {
+		a := base()
+		a.Slot, a.Since, a.State = c.Slot, timestamppb.New(c.Since), allocatorv1.AllocationState_ALLOCATION_STATE_HELD
+		if c.Confirmed {
+			a.State = allocatorv1.AllocationState_ALLOCATION_STATE_CONFIRMED
+		}
+		all[i] = a
+	}
+	return all
+}

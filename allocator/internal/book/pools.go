@@ -1,0 +1,173 @@
+package book
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	"portolan.dev/services/kit/apierr"
+
+	"portolan.dev/allocator/pool"
+	"portolan.dev/allocator/store"
+)
+
+// poolKind is what errors call a pool.
+const poolKind = "Pool"
+
+var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// CheckCreate says what the pool is when it is completed, or what is wrong with
+// it.
+func (b *Book) CheckCreate(p store.Pool) (store.Pool, error) {
+	var v apierr.Violations
+	if !label.MatchString(p.Name) {
+		v.Add("name", apierr.ReasonInvalid, "%q is no DNS-1123 label: lower-case letters, digits and '-', at most 63 characters", p.Name)
+	}
+	if p.Use == allocatorv1.Use_USE_UNSPECIFIED || allocatorv1.Use_name[int32(p.Use)] == "" {
+		v.Add("use", apierr.ReasonRequired, "use is required")
+	}
+	space := checkRange(p, &v)
+	p.State = checkState(p.State, &v)
+	if len(v) > 0 {
+		return p, apierr.Invalid(poolKind, p.Name, v)
+	}
+	if b.pool(p.Name) != nil {
+		return p, apierr.AlreadyExists(poolKind, p.Name)
+	}
+	if other := b.overlapping(p.Name, space); other != nil {
+		return p, apierr.AlreadyExists(poolKind, fmt.Sprintf("%s with range %s", other.Name, other.Range))
+	}
+	if p.Band == 0 {
+		p.Band = space.Band()
+	}
+	p.Range = space.String()
+	return p, nil
+}
+
+// CheckUpdate says what the pool is after an update, or why it cannot be so.
+func (b *Book) CheckUpdate(p store.Pool) (store.Pool, error) {
+	e := b.pool(p.Name)
+	if e == nil {
+		return p, apierr.NotFound(poolKind, p.Name)
+	}
+	var v apierr.Violations
+	if p.Use == allocatorv1.Use_USE_UNSPECIFIED {
+		p.Use = e.Use
+	}
+	if p.Use != e.Use {
+		v.Add("use", apierr.ReasonImmutable, "use is %s and cannot be changed", useName(e.Use))
+	}
+	if p.Band != 0 && p.Band != e.Band {
+		v.Add("staticBand", apierr.ReasonImmutable, "the static band is %d and cannot be changed", e.Band)
+	}
+	p.Band = e.Band
+	if p.Range == "" {
+		p.Range = e.Range
+	}
+	space := checkRange(p, &v)
+	p.State = checkState(p.State, &v)
+	if len(v) > 0 {
+		return p, apierr.Invalid(poolKind, p.Name, v)
+	}
+	if other := b.overlapping(p.Name, space); other != nil {
+		return p, apierr.FailedPrecondition(fmt.Sprintf("range %s overlaps pool %q with range %s", space, other.Name, other.Range))
+	}
+	for value, h := range b.values {
+		if _, ok := space.Index(value); h.pool == p.Name && !ok {
+			return p, apierr.FailedPrecondition(fmt.Sprintf("range %s leaves out %s, which %s %s/%s has", space, value, h.owner.Kind, h.owner.Namespace, h.owner.Name))
+		}
+	}
+	p.Range = space.String()
+	return p, nil
+}
+
+// CheckDelete says why a pool cannot go, if so.
+func (b *Book) CheckDelete(name string) error {
+	e := b.pool(name)
+	switch {
+	case e == nil:
+		return apierr.NotFound(poolKind, name)
+	case e.State != allocatorv1.PoolState_POOL_STATE_RETIRED:
+		return apierr.FailedPrecondition(fmt.Sprintf("pool %q is not retired", name))
+	case e.values.Used() > 0:
+		return apierr.FailedPrecondition(fmt.Sprintf("pool %q has %d values in use", name, e.values.Used()))
+	}
+	return nil
+}
+
+// PutPool adds or replaces a pool that was checked and stored.
+func (b *Book) PutPool(p store.Pool, now time.Time) error {
+	space, err := pool.Parse(p.Range)
+	if err != nil {
+		return err
+	}
+	fresh := &entry{Pool: p, values: pool.New(space, p.Band, b.rest)}
+	if old := b.pool(p.Name); old != nil {
+		old.values.Resting(now)
+		old.values.EachResting(func(v pool.Value, since time.Time) {
+			if fresh.values.Take(v) == nil {
+				fresh.values.Release(v, since)
+			}
+		})
+	}
+	for v, h := range b.values {
+		if h.pool != p.Name {
+			continue
+		}
+		if err := fresh.values.Take(v); err != nil {
+			return fmt.Errorf("pool %s: %s: %w", p.Name, v, err)
+		}
+	}
+	b.RemovePool(p.Name)
+	b.pools = append(b.pools, fresh)
+	b.sort()
+	return nil
+}
+
+// RemovePool removes a pool that was checked and removed from the store.
+func (b *Book) RemovePool(name string) {
+	b.pools = slices.DeleteFunc(b.pools, func(e *entry) bool { return e.Name == name })
+}
+
+// FillOf says how full a pool is.
+func (b *Book) FillOf(name string, now time.Time) (Fill, bool) {
+	e := b.pool(name)
+	if e == nil {
+		return Fill{}, false
+	}
+	return e.fill(now), true
+}
+
+func (b *Book) overlapping(name string, s pool.Space) *entry {
+	for _, e := range b.pools {
+		if e.Name != name && e.values.Space().Overlaps(s) {
+			return e
+		}
+	}
+	return nil
+}
+
+func checkRange(p store.Pool, v *apierr.Violations) pool.Space {
+	space, err := pool.Parse(p.Range)
+	switch {
+	case err != nil:
+		v.Add("range", apierr.ReasonInvalid, "%v", err)
+	case space.IsAddresses() == (p.Use == allocatorv1.Use_USE_NODE_PORT):
+		v.Add("range", apierr.ReasonInvalid, "%s cannot be for %s", space, useName(p.Use))
+	case p.Band > space.Size():
+		v.Add("staticBand", apierr.ReasonInvalid, "the static band of %d is larger than the range", p.Band)
+	}
+	return space
+}
+
+func checkState(s allocatorv1.PoolState, v *apierr.Violations) allocatorv1.PoolState {
+	if s == allocatorv1.PoolState_POOL_STATE_UNSPECIFIED {
+		return allocatorv1.PoolState_POOL_STATE_ACTIVE
+	}
+	if allocatorv1.PoolState_name[int32(s)] == "" {
+		v.Add("state", apierr.ReasonNotSupported, "state %d is not known", s)
+	}
+	return s
+}

@@ -1,0 +1,103 @@
+package book
+
+import (
+	"slices"
+	"time"
+
+	"portolan.dev/allocator/pool"
+	"portolan.dev/allocator/store"
+)
+
+// Confirm makes the newest value of each slot permanent and gives back what the
+// slot had before; without slots, of all that the owner has. It returns how
+// many slots have a confirmed value now, and which the owner does not have.
+func (b *Book) Confirm(now time.Time, uid string, slots []string, c *Change) (confirmed int, unknown []string) {
+	if len(slots) == 0 {
+		if slots = b.slots(uid); len(slots) == 0 {
+			return 0, []string{uid + "/"}
+		}
+	}
+	for _, slot := range slots {
+		has := slices.Clone(b.owners[uid][slot])
+		if len(has) == 0 {
+			unknown = append(unknown, uid+"/"+slot)
+			continue
+		}
+		newest := has[len(has)-1]
+		for _, old := range has[:len(has)-1] {
+			b.drop(now, old, c)
+		}
+		b.confirm(newest, c)
+		confirmed++
+	}
+	return confirmed, unknown
+}
+
+func (b *Book) confirm(has *claim, c *Change) {
+	if has.confirmed {
+		return
+	}
+	has.confirmed = true
+	c.add(store.Op{Verb: store.Confirm, Value: has.of.value, Owner: has.of.owner, Slot: has.slot}, func() { has.confirmed = false })
+}
+
+// Release gives back what the slots hold beside a confirmed value, or else all
+// that they have; without slots, all that the owner has. What the owner does
+// not have is passed over. It returns the values that nobody has any more.
+func (b *Book) Release(now time.Time, uid string, slots []string, c *Change) []pool.Value {
+	all := len(slots) == 0
+	if all {
+		slots = b.slots(uid)
+	}
+	var freed []pool.Value
+	for _, slot := range slots {
+		has := slices.Clone(b.owners[uid][slot])
+		if !all && len(has) > 1 {
+			has = slices.DeleteFunc(has, func(x *claim) bool { return x.confirmed })
+		}
+		for _, x := range has {
+			if b.drop(now, x, c) {
+				freed = append(freed, x.of.value)
+			}
+		}
+	}
+	return freed
+}
+
+// Reclaim ends all claims on a value whose holding is still as it was seen: the
+// same owner, and no claim made or renewed since. It says whether it did.
+func (b *Book) Reclaim(now time.Time, seen Held, c *Change) bool {
+	h := b.values[seen.Value]
+	if h == nil || h.owner.UID != seen.Owner.UID || !slices.EqualFunc(h.claims, seen.Claims, sameClaim) {
+		return false
+	}
+	for _, x := range slices.Clone(h.claims) {
+		b.drop(now, x, c)
+	}
+	return true
+}
+
+func sameClaim(x *claim, y store.Claim) bool {
+	return x.slot == y.Slot && x.confirmed == y.Confirmed && x.since.Equal(y.Since)
+}
+
+// drop ends a claim, and the use of its value with the last one. It says
+// whether the value is free now.
+func (b *Book) drop(now time.Time, x *claim, c *Change) bool {
+	h := x.of
+	b.unlink(x)
+	c.add(store.Op{Verb: store.Drop, Value: h.value, Owner: h.owner, Slot: x.slot}, func() { b.link(x) })
+	if len(h.claims) > 0 {
+		return false
+	}
+	delete(b.values, h.value)
+	e := b.pool(h.pool)
+	e.values.Release(h.value, now)
+	c.add(store.Op{Verb: store.Rest, Value: h.value, Owner: h.owner, Time: now}, func() {
+		b.values[h.value] = h
+		if err := e.values.Take(h.value); err != nil {
+			panic("book: a value that was given back is not to be had: " + err.Error())
+		}
+	})
+	return true
+}

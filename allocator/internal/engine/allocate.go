@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/pool"
+	"portolan.dev/allocator/store"
+)
+
+// Set is all that one owner wants at once.
+type Set struct {
+	Owner store.Owner
+	Wants []book.Want
+}
+
+// SetResult is what became of a set: values in the order of the wants, or what
+// was wrong.
+type SetResult struct {
+	Got      []book.Got
+	Failures []book.Failure
+}
+
+// Slots names slots of an owner; without slots, all that it has.
+type Slots struct {
+	UID   string
+	Slots []string
+}
+
+// Allocate serves each set wholly or not at all. With dry it holds nothing.
+func (e *Engine) Allocate(ctx context.Context, sets []Set, dry bool) ([]SetResult, error) {
+	var results []SetResult
+	err := e.do(ctx, func(b *book.Book, now time.Time, c *book.Change) {
+		results = make([]SetResult, len(sets))
+		mark := c.Mark()
+		for i, s := range sets {
+			results[i].Got, results[i].Failures = b.Allocate(now, s.Owner, s.Wants, c)
+		}
+		if dry {
+			c.Rollback(mark)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !dry {
+		e.metrics.count(sets, results)
+	}
+	return results, nil
+}
+
+// Confirm makes held values permanent. It returns how many slots have a
+// confirmed value now, and which their owners do not have.
+func (e *Engine) Confirm(ctx context.Context, owners []Slots) (confirmed int, unknown []string, err error) {
+	err = e.do(ctx, func(b *book.Book, now time.Time, c *book.Change) {
+		confirmed, unknown = 0, nil
+		for _, o := range owners {
+			n, missing := b.Confirm(now, o.UID, o.Slots, c)
+			confirmed += n
+			unknown = append(unknown, missing...)
+		}
+	})
+	return confirmed, unknown, err
+}
+
+// Release gives values back. It returns how many are free now.
+func (e *Engine) Release(ctx context.Context, owners []Slots) (released int, err error) {
+	err = e.do(ctx, func(b *book.Book, now time.Time, c *book.Change) {
+		released = 0
+		for _, o := range owners {
+			released += len(b.Release(now, o.UID, o.Slots, c))
+		}
+	})
+	return released, err
+}
+
+// Reclaim frees values whose holding is still as it was seen. It returns those
+// it freed.
+func (e *Engine) Reclaim(ctx context.Context, seen []book.Held) (freed []pool.Value, err error) {
+	err = e.do(ctx, func(b *book.Book, now time.Time, c *book.Change) {
+		freed = nil
+		for _, h := range seen {
+			if b.Reclaim(now, h, c) {
+				freed = append(freed, h.Value)
+			}
+		}
+	})
+	return freed, err
+}
+
+// Held returns all values in use, in any order.
+func (e *Engine) Held() []book.Held {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []book.Held
+	e.book.Each(func(h book.Held) { all = append(all, h) })
+	return all
+}
+
+// Forget removes from the store what has rested long enough.
+func (e *Engine) Forget(ctx context.Context) error {
+	return e.do(ctx, func(_ *book.Book, now time.Time, c *book.Change) {
+		c.Forget(now.Add(-e.rest))
+	})
+}
+
+// List returns holdings by query, straight from the store.
+func (e *Engine) List(ctx context.Context, q store.Query) ([]store.Holding, error) {
+	return e.store.List(ctx, q)
+}

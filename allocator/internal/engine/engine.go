@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/batch"
+
+	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/store"
+)
+
+// attempts bounds how often a batch is decided anew because somebody else had
+// taken a value.
+const attempts = 5
+
+// Config is what an engine needs.
+type Config struct {
+	Store   store.Store
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+	// Rest is how long a released value is kept from dynamic reuse.
+	Rest time.Duration
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+}
+
+// Engine serves requests. Its methods may be called concurrently.
+type Engine struct {
+	store   store.Store
+	log     *slog.Logger
+	metrics *metrics
+	rest    time.Duration
+	clock   func() time.Time
+	group   *batch.Group[job, struct{}]
+
+	mu    sync.Mutex
+	book  *book.Book // guarded by mu
+	stale bool       // guarded by mu: the book may differ from the store
+}
+
+// job decides one request. It may run again, on another book.
+type job func(b *book.Book, now time.Time, c *book.Change)
+
+// New reads the store and returns an engine. Close ends it.
+func New(ctx context.Context, cfg Config) (*Engine, error) {
+	e := &Engine{store: cfg.Store, log: cfg.Log, rest: cfg.Rest, clock: cfg.Now}
+	if e.clock == nil {
+		e.clock = time.Now
+	}
+	if err := e.reload(ctx); err != nil {
+		return nil, err
+	}
+	e.metrics = newMetrics(cfg.Metrics, e.Pools)
+	e.group = batch.New(batch.Options[job]{MaxItems: 512, Observe: e.metrics.observe}, e.run)
+	return e, nil
+}
+
+// Close waits for the batch under way and refuses further ones.
+func (e *Engine) Close() { e.group.Close() }
+
+// now is the time as the store keeps it.
+func (e *Engine) now() time.Time { return e.clock().Truncate(time.Millisecond) }
+
+// reload makes the book anew from the store. The caller holds mu, or is alone.
+func (e *Engine) reload(ctx context.Context) error {
+	pools, err := e.store.Pools(ctx)
+	if err != nil {
+		return err
+	}
+	fresh, err := book.New(pools, e.rest)
+	if err != nil {
+		return err
+	}
+	if err := e.store.Load(ctx, fresh.Restore); err != nil {
+		return fmt.Errorf("load allocations: %w", err)
+	}
+	e.book, e.stale = fresh, false
+	return nil
+}
+
+// do runs a job as a part of a batch.
+func (e *Engine) do(ctx context.Context, j job) error {
+	_, err := e.group.Do(ctx, j)
+	if errors.Is(err, batch.ErrClosed) {
+		return apierr.Unavailable("the allocator is stopping", time.Second)
+	}
+	return err
+}
+
+// run decides a batch and makes it true.
+func (e *Engine) run(ctx context.Context, jobs []job) []batch.Outcome[struct{}] {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for range attempts {
+		err := e.try(ctx, jobs)
+		var conflict *store.ConflictError
+		switch {
+		case err == nil:
+			return make([]batch.Outcome[struct{}], len(jobs))
+		case errors.As(err, &conflict):
+			e.log.Warn("value was taken elsewhere", "value", conflict.Value.String())
+		default:
+			e.log.Error("store refused a batch", "requests", len(jobs), "err", err)
+			return batch.Fail[struct{}](len(jobs), apierr.Unavailable("the allocator's store is not available", time.Second))
+		}
+	}
+	return batch.Fail[struct{}](len(jobs), apierr.Unavailable("too many others allocate the same values", time.Second))
+}
+
+func (e *Engine) try(ctx context.Context, jobs []job) error {
+	if err := e.refresh(ctx); err != nil {
+		return err
+	}
+	var (
+		c   book.Change
+		now = e.now()
+	)
+	for _, j := range jobs {
+		j(e.book, now, &c)
+	}
+	if len(c.Ops) == 0 {
+		return nil
+	}
+	if err := e.store.Apply(ctx, c.Ops); err != nil {
+		c.Rollback(0) // readers see no half-truth until the book is read anew
+		e.stale = true
+		return err
+	}
+	return nil
+}
+
+func (e *Engine) refresh(ctx context.Context) error {
+	if !e.stale {
+		return nil
+	}
+	return e.reload(ctx)
+}

@@ -1,0 +1,13 @@
+// Package store is where allocations are kept, and who decides when two want
+// the same value: an implementation must make a value have one owner at most by
+// a constraint, not by care.
+//
+// A holding is a value and its owner; the owner's claims say which of its slots
+// have the value. A holding without claims is at rest, and belongs to nobody
+// although it still remembers the last owner.
+//
+// The interface takes lists of small operations that come true together or not
+// at all, because that is what a group commit can do in one transaction. What
+// the operations should be is for the caller, which holds the same state in
+// memory; the store is the arbiter when that was not up to date.
+package store
