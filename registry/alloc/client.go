@@ -1,0 +1,148 @@
+package alloc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/batch"
+)
+
+const (
+	callTimeout = 5 * time.Second // for one call of the allocator
+	retryAfter  = time.Second     // what clients are told while it is away
+	mostSets    = 500             // in one call
+	mostPending = 100_000         // owners that wait to be confirmed or released
+)
+
+// Client asks the allocator. Concurrent allocations share calls; confirming, and releasing what could not be released at once, happens in the
+// background (see [Client.Run]).
+type Client struct {
+	allocator allocatorv1.AllocatorServiceClient
+	log       *slog.Logger
+	group     *batch.Group[*allocatorv1.ClaimSet, []string]
+	pending   chan settlement
+	dropped   prometheus.Counter
+}
+
+// NewClient returns a client.
+func NewClient(allocator allocatorv1.AllocatorServiceClient, log *slog.Logger, metrics prometheus.Registerer) *Client {
+	c := &Client{
+		allocator: allocator, log: log, pending: make(chan settlement, mostPending),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "portolan_registry_settlements_dropped_total",
+			Help: "Confirmations and releases left to the allocator's verifier because too many were waiting.",
+		}),
+	}
+	metrics.MustRegister(c.dropped)
+	c.group = batch.New(batch.Options[*allocatorv1.ClaimSet]{MaxItems: mostSets, Timeout: callTimeout}, c.allocate)
+	return c
+}
+
+// Close refuses further allocations and waits for the call under way.
+func (c *Client) Close() { c.group.Close() }
+
+// Allocate gets the values of a plan and writes them into its service. The errors are ready for the API: violations of what was asked for by name,
+// RESOURCE_EXHAUSTED where nothing is left, UNAVAILABLE where the allocator does not answer.
+func (c *Client) Allocate(ctx context.Context, p *Plan, dryRun bool) error {
+	if len(p.Claims) == 0 {
+		return nil
+	}
+	set := &allocatorv1.ClaimSet{Owner: ownerOf(p.svc), Claims: p.Claims}
+	var got []string
+	var err error
+	if dryRun {
+		outcome := c.call(ctx, []*allocatorv1.ClaimSet{set}, true)[0]
+		got, err = outcome.Value, outcome.Err
+	} else {
+		got, err = c.group.Do(ctx, set)
+	}
+	if failed, ok := err.(*claimsError); ok { //nolint:errorlint // made in call, never wrapped
+		return p.explain(failed.failures)
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.Assign(got); err != nil {
+		return apierr.Internal(err)
+	}
+	return nil
+}
+
+func ownerOf(svc *corev1.Service) *allocatorv1.Owner {
+	meta := svc.GetMetadata()
+	return &allocatorv1.Owner{Uid: meta.GetUid(), Kind: "Service", Namespace: meta.GetNamespace(), Name: meta.GetName()}
+}
+
+func (c *Client) allocate(ctx context.Context, sets []*allocatorv1.ClaimSet) []batch.Outcome[[]string] {
+	return c.call(ctx, sets, false)
+}
+
+func (c *Client) call(ctx context.Context, sets []*allocatorv1.ClaimSet, dryRun bool) []batch.Outcome[[]string] {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := c.allocator.Allocate(ctx, &allocatorv1.AllocateRequest{Sets: sets, DryRun: dryRun})
+	if err != nil {
+		return batch.Fail[[]string](len(sets), unavailable(err))
+	}
+	if len(answer.GetResults()) != len(sets) {
+		return batch.Fail[[]string](len(sets), apierr.Internal(fmt.Errorf("the allocator answered %d sets with %d results", len(sets), len(answer.GetResults()))))
+	}
+	outcomes := make([]batch.Outcome[[]string], len(sets))
+	for i, result := range answer.GetResults() {
+		if failures := result.GetFailures(); len(failures) > 0 {
+			outcomes[i].Err = &claimsError{failures}
+		} else {
+			outcomes[i].Value = result.GetValues()
+		}
+	}
+	return outcomes
+}
+
+// unavailable tells a caller of ours that the allocator does not answer. What it complains about beyond that is a fault between the two.
+func unavailable(err error) error {
+	switch apierr.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted:
+		return apierr.Unavailable("the allocator does not answer: "+apierr.ToStatus(err).Message(), retryAfter)
+	}
+	return apierr.Internal(fmt.Errorf("allocator: %w", err))
+}
+
+// claimsError carries the failures of one claim set to the plan that can explain them.
+type claimsError struct{ failures []*allocatorv1.ClaimFailure }
+
+// Error returns the first failure.
+func (e *claimsError) Error() string { return e.failures[0].GetMessage() }
+
+// explain turns failures into an error that names the fields.
+func (p *Plan) explain(failures []*allocatorv1.ClaimFailure) error {
+	var violations apierr.Violations
+	for _, failure := range failures {
+		field, value := p.fieldOf(failure.GetSlot())
+		switch {
+		case failure.GetReason() == allocatorv1.FailureReason_FAILURE_REASON_FULL:
+			return apierr.Exhausted(field, fmt.Sprintf("%s: nothing left to allocate: %s", field, failure.GetMessage()))
+		case value == "":
+			return apierr.Internal(fmt.Errorf("allocate %s: %s", field, failure.GetMessage()))
+		}
+		violations.Add(field, apierr.ReasonInvalid, "invalid value %q: %s", value, failure.GetMessage())
+	}
+	meta := p.svc.GetMetadata()
+	return apierr.Invalid("Service", meta.GetNamespace()+"/"+meta.GetName(), violations)
+}
+
+func (p *Plan) fieldOf(slot string) (field, value string) {
+	for i, claim := range p.Claims {
+		if claim.GetSlot() == slot {
+			return p.fields[i], claim.GetValue()
+		}
+	}
+	return "spec", ""
+}

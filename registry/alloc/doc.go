@@ -1,0 +1,10 @@
+// Package alloc gets virtual IPs and ports for services from the allocator, around a commit.
+//
+// A write that needs values plans them ([NewPlan]), has them allocated, commits, and then confirms them; values that the new version no longer has
+// are released after the commit. The invariant: a value in use is never released. Whatever goes wrong, the worst is a value that is held
+// and that nobody has, which the allocator's verifier frees after a grace; so a release is skipped where it is not known if the
+// commit happened.
+//
+// What an update claims has slots of its own, never those of the version before: two updates of one version, of which one must fail, then
+// cannot release each other's values.
+package alloc

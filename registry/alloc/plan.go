@@ -1,0 +1,213 @@
+package alloc
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/spec"
+)
+
+// Plan is what a version of a service needs from the allocator, and what it no longer needs.
+type Plan struct {
+	Claims   []*allocatorv1.Claim
+	Vanished []string // values that the old version has and the new one has not
+
+	svc    *corev1.Service
+	suffix string
+	fields []string         // of each claim, in the spelling of manifests
+	assign []func(v string) // what to do with the value of each claim
+}
+
+// NewPlan compares a service with its former version, nil on a create. Values that both have stay; what is asked for by name or missing becomes a
+// claim. The service must have its families settled.
+func NewPlan(svc, old *corev1.Service) *Plan {
+	p := &Plan{svc: svc}
+	if old != nil {
+		p.suffix = "@" + rand.Text()[:6]
+	}
+	had := values(old)
+	p.planAddresses(had)
+	p.planNodePorts(had)
+	p.planHealthCheck(had)
+	has := values(svc)
+	for value := range had {
+		if !has[value] {
+			p.Vanished = append(p.Vanished, value)
+		}
+	}
+	slices.Sort(p.Vanished)
+	return p
+}
+
+// Values returns everything that a service has from the allocator.
+func values(svc *corev1.Service) map[string]bool {
+	all := map[string]bool{}
+	if svc == nil {
+		return all
+	}
+	if spec.NeedsClusterIP(svc) {
+		for _, ip := range svc.GetSpec().GetClusterIps() {
+			all[ip] = true
+		}
+	}
+	for _, port := range svc.GetSpec().GetPorts() {
+		all[portValue(port.GetNodePort())] = true
+	}
+	all[portValue(svc.GetSpec().GetHealthCheckNodePort())] = true
+	delete(all, "")
+	return all
+}
+
+// HasValues says whether a service has anything from the allocator.
+func HasValues(svc *corev1.Service) bool { return len(values(svc)) > 0 }
+
+func portValue(number int32) string {
+	if number == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(number))
+}
+
+func (p *Plan) claim(slot, field string, claim *allocatorv1.Claim, assign func(string)) {
+	claim.Slot = slot + p.suffix
+	p.Claims = append(p.Claims, claim)
+	p.fields = append(p.fields, field)
+	p.assign = append(p.assign, assign)
+}
+
+func (p *Plan) planAddresses(had map[string]bool) {
+	if !spec.NeedsClusterIP(p.svc) {
+		return
+	}
+	s := p.svc.Spec
+	for i, family := range s.IpFamilies {
+		if i == len(s.ClusterIps) {
+			s.ClusterIps = append(s.ClusterIps, "")
+		}
+		if ip := s.ClusterIps[i]; ip != "" && had[ip] {
+			continue
+		}
+		claim := &allocatorv1.Claim{Use: allocatorv1.Use_USE_CLUSTER_IP, Family: family, Value: s.ClusterIps[i]}
+		p.claim("clusterIPs/"+spec.EnumName(family), fmt.Sprintf("spec.clusterIPs[%d]", i), claim, func(value string) {
+			s.ClusterIps[i] = value
+			s.ClusterIp = s.ClusterIps[0]
+		})
+	}
+}
+
+func (p *Plan) planNodePorts(had map[string]bool) {
+	if !spec.AllowsNodePorts(p.svc) {
+		return
+	}
+	claimed := map[string]bool{}
+	for i, port := range p.svc.Spec.Ports {
+		value := portValue(port.NodePort)
+		if value == "" || had[value] || claimed[value] {
+			continue
+		}
+		claimed[value] = true // a number used with two protocols is allocated once
+		p.claimNodePort(i, value, func(string) {})
+	}
+	if !spec.NeedsNodePorts(p.svc) {
+		return
+	}
+	dynamic := map[int32]int{} // port number to the place in ports that a claim is made for
+	for i, port := range p.svc.Spec.Ports {
+		if port.NodePort != 0 || p.shareNodePort(port) {
+			continue
+		}
+		if _, shared := dynamic[port.Port]; shared {
+			continue // same number, other protocol: the same node port, assigned below
+		}
+		dynamic[port.Port] = i
+		p.claimNodePort(i, "", func(value string) { p.setNodePorts(port.Port, value) })
+	}
+}
+
+func (p *Plan) claimNodePort(i int, value string, assign func(string)) {
+	port := p.svc.Spec.Ports[i]
+	name := port.Name
+	if name == "" {
+		name = strconv.Itoa(i)
+	}
+	slot := fmt.Sprintf("nodePort/%s/%s", name, spec.EnumName(port.Protocol))
+	claim := &allocatorv1.Claim{Use: allocatorv1.Use_USE_NODE_PORT, Value: value}
+	p.claim(slot, fmt.Sprintf("spec.ports[%d].nodePort", i), claim, assign)
+}
+
+// shareNodePort gives a port the node port of another protocol's port of the same number, where that is free for its own protocol.
+func (p *Plan) shareNodePort(port *corev1.ServicePort) bool {
+	for _, other := range p.svc.Spec.Ports {
+		if other.NodePort == 0 || other.Port != port.Port || other.Protocol == port.Protocol {
+			continue
+		}
+		taken := slices.ContainsFunc(p.svc.Spec.Ports, func(third *corev1.ServicePort) bool {
+			return third.NodePort == other.NodePort && third.Protocol == port.Protocol
+		})
+		if !taken {
+			port.NodePort = other.NodePort
+			return true
+		}
+	}
+	return false
+}
+
+// setNodePorts gives the node port to all ports of a number that have none.
+func (p *Plan) setNodePorts(number int32, value string) {
+	nodePort := parsePort(value)
+	for _, port := range p.svc.Spec.Ports {
+		if port.Port == number && port.NodePort == 0 {
+			port.NodePort = nodePort
+		}
+	}
+}
+
+func (p *Plan) planHealthCheck(had map[string]bool) {
+	if !spec.NeedsHealthCheckNodePort(p.svc) {
+		return
+	}
+	value := portValue(p.svc.Spec.HealthCheckNodePort)
+	if value != "" && had[value] {
+		return
+	}
+	claim := &allocatorv1.Claim{Use: allocatorv1.Use_USE_NODE_PORT, Value: value}
+	p.claim("healthCheckNodePort", "spec.healthCheckNodePort", claim, func(value string) {
+		p.svc.Spec.HealthCheckNodePort = parsePort(value)
+	})
+}
+
+// parsePort reads what the allocator answered; 0 for what is no port, which the caller's check of the answer refuses.
+func parsePort(value string) int32 {
+	number, err := strconv.ParseUint(value, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return int32(number)
+}
+
+// Slots returns the slots of the claims.
+func (p *Plan) Slots() []string {
+	slots := make([]string, len(p.Claims))
+	for i, claim := range p.Claims {
+		slots[i] = claim.GetSlot()
+	}
+	return slots
+}
+
+// Assign writes the allocated values, one per claim, into the service.
+func (p *Plan) Assign(allocated []string) error {
+	if len(allocated) != len(p.Claims) {
+		return fmt.Errorf("the allocator answered %d claims with %d values", len(p.Claims), len(allocated))
+	}
+	for i, value := range allocated {
+		if value == "" || (p.Claims[i].GetUse() == allocatorv1.Use_USE_NODE_PORT && parsePort(value) == 0) {
+			return fmt.Errorf("the allocator answered claim %q with %q", p.Claims[i].GetSlot(), value)
+		}
+		p.assign[i](value)
+	}
+	return nil
+}

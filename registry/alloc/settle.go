@@ -1,0 +1,152 @@
+package alloc
+
+import (
+	"context"
+	"time"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/apierr"
+)
+
+const (
+	settleBatch = 500
+	settleRetry = time.Second
+)
+
+// settlement is a confirmation or a release that can wait.
+type settlement struct {
+	slots   *allocatorv1.OwnerSlots
+	release bool
+}
+
+// Confirm makes the values of a plan permanent, now that the service is stored. It does not wait.
+func (c *Client) Confirm(p *Plan) {
+	if len(p.Claims) > 0 {
+		c.settleLater(settlement{slots: &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.Slots()}})
+	}
+}
+
+// Undo gives back what a plan was allocated: its service is certainly not stored.
+func (c *Client) Undo(ctx context.Context, p *Plan) {
+	if len(p.Claims) > 0 {
+		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.Slots()})
+	}
+}
+
+// ReleaseAll gives back everything of a service that is certainly gone.
+func (c *Client) ReleaseAll(ctx context.Context, svc *corev1.Service) {
+	if HasValues(svc) {
+		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: svc.GetMetadata().GetUid()})
+	}
+}
+
+// ReleaseVanished gives back what the plan's service no longer has, now that it is stored so. Which slots those are in, only the allocator knows; where it
+// does not answer, its verifier will see to it.
+func (c *Client) ReleaseVanished(ctx context.Context, p *Plan) {
+	if len(p.Vanished) == 0 {
+		return
+	}
+	uid := p.svc.GetMetadata().GetUid()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	answer, err := c.allocator.ListAllocations(ctx, &allocatorv1.ListAllocationsRequest{OwnerUid: uid, PageSize: 1000})
+	if err != nil {
+		c.log.Warn("values of a former version are left to the verifier", "service", p.svc.GetMetadata().GetName(), "err", err)
+		return
+	}
+	slots := &allocatorv1.OwnerSlots{OwnerUid: uid}
+	for _, allocation := range answer.GetAllocations() {
+		for _, value := range p.Vanished {
+			if allocation.GetValue() == value && allocation.GetState() != allocatorv1.AllocationState_ALLOCATION_STATE_RESTING {
+				slots.Slots = append(slots.Slots, allocation.GetSlot())
+			}
+		}
+	}
+	if len(slots.GetSlots()) > 0 {
+		c.release(ctx, slots)
+	}
+}
+
+// release tries at once, also where the caller has given up, so that a value is free when the answer to a delete is there; and later where that fails.
+func (c *Client) release(ctx context.Context, slots *allocatorv1.OwnerSlots) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	if _, err := c.allocator.Release(ctx, &allocatorv1.ReleaseRequest{Owners: []*allocatorv1.OwnerSlots{slots}}); err != nil {
+		c.settleLater(settlement{slots: slots, release: true})
+	}
+}
+
+func (c *Client) settleLater(s settlement) {
+	select {
+	case c.pending <- s:
+	default:
+		c.dropped.Inc()
+	}
+}
+
+// Run settles in batches what can wait, until ctx is done. What is left then is the verifier's.
+func (c *Client) Run(ctx context.Context) error {
+	for {
+		batch := c.collect(ctx)
+		if batch == nil {
+			return nil
+		}
+		for !c.settle(ctx, batch) {
+			select {
+			case <-time.After(settleRetry):
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+}
+
+// collect waits for something to settle and takes along what waits with it; nil when ctx is done.
+func (c *Client) collect(ctx context.Context) []settlement {
+	var batch []settlement
+	select {
+	case s := <-c.pending:
+		batch = append(batch, s)
+	case <-ctx.Done():
+		return nil
+	}
+	for len(batch) < settleBatch {
+		select {
+		case s := <-c.pending:
+			batch = append(batch, s)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// settle says whether the batch is settled. An answer that is no lack of an answer will be the same next time: it is logged, and the verifier's to cure.
+func (c *Client) settle(ctx context.Context, batch []settlement) bool {
+	confirm, release := &allocatorv1.ConfirmRequest{}, &allocatorv1.ReleaseRequest{}
+	for _, s := range batch {
+		if s.release {
+			release.Owners = append(release.Owners, s.slots)
+		} else {
+			confirm.Owners = append(confirm.Owners, s.slots)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var err error
+	if len(confirm.GetOwners()) > 0 {
+		_, err = c.allocator.Confirm(ctx, confirm)
+	}
+	if err == nil && len(release.GetOwners()) > 0 {
+		_, err = c.allocator.Release(ctx, release)
+	}
+	if err == nil {
+		return true
+	}
+	if apierr.IsUnavailable(unavailable(err)) {
+		return false
+	}
+	c.log.Error("confirmations and releases are left to the verifier", "err", err)
+	return true
+}

@@ -1,0 +1,95 @@
+package kinds
+
+import (
+	"net/netip"
+	"strings"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/registry/view"
+	"portolan.dev/services/spec"
+)
+
+// Indexes find objects by what rules ask for.
+type Indexes struct {
+	ClusterIPs    *view.Index // services by virtual IP
+	NodeAddresses *view.Index // nodes by address
+	Events        *view.Index // events by what they say
+	Owners        *view.Index // dependents by the uid of an owner
+	UIDs          *view.Index // objects by uid
+}
+
+// NewIndexes returns the indexes, still empty.
+func NewIndexes() *Indexes {
+	return &Indexes{
+		ClusterIPs:    view.NewIndex(clusterIPs),
+		NodeAddresses: view.NewIndex(nodeAddresses),
+		Events:        view.NewIndex(eventKey),
+		Owners:        view.NewIndex(ownerUIDs),
+		UIDs:          view.NewIndex(func(item *view.Item) []string { return []string{item.Object.GetMetadata().GetUid()} }),
+	}
+}
+
+// List returns the indexes for view.Config.
+func (x *Indexes) List() []*view.Index {
+	return []*view.Index{x.ClusterIPs, x.NodeAddresses, x.Events, x.Owners, x.UIDs}
+}
+
+// canonical returns the one spelling of an address; what is no address stays as it is.
+func canonical(address string) string {
+	addr, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
+	}
+	return addr.Unmap().String()
+}
+
+func clusterIPs(item *view.Item) []string {
+	svc, ok := item.Object.(*corev1.Service)
+	if !ok || !spec.NeedsClusterIP(svc) {
+		return nil
+	}
+	keys := make([]string, 0, len(svc.GetSpec().GetClusterIps()))
+	for _, ip := range svc.GetSpec().GetClusterIps() {
+		keys = append(keys, canonical(ip))
+	}
+	return keys
+}
+
+func nodeAddresses(item *view.Item) []string {
+	node, ok := item.Object.(*corev1.Node)
+	if !ok {
+		return nil
+	}
+	var keys []string
+	for _, address := range node.GetStatus().GetAddresses() {
+		if kind := address.GetType(); kind == "InternalIP" || kind == "ExternalIP" {
+			keys = append(keys, canonical(address.GetAddress()))
+		}
+	}
+	return keys
+}
+
+func ownerUIDs(item *view.Item) []string {
+	var keys []string
+	for _, owner := range item.Object.GetMetadata().GetOwnerReferences() {
+		keys = append(keys, owner.GetUid())
+	}
+	return keys
+}
+
+func eventKey(item *view.Item) []string {
+	event, ok := item.Object.(*corev1.Event)
+	if !ok {
+		return nil
+	}
+	return []string{sameEvent(event)}
+}
+
+// sameEvent is equal for events that say the same of the same object.
+func sameEvent(event *corev1.Event) string {
+	regarding := event.GetRegarding()
+	return strings.Join([]string{
+		event.GetMetadata().GetNamespace(), regarding.GetKind(), regarding.GetNamespace(), regarding.GetName(), regarding.GetUid(), regarding.GetFieldPath(),
+		event.GetReason(), spec.EnumName(event.GetType()), event.GetReportingComponent(), event.GetReportingInstance(), event.GetMessage(),
+	}, "\x00")
+}
