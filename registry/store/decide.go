@@ -1,0 +1,154 @@
+package store
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/batch"
+	"portolan.dev/services/object"
+)
+
+// Decision is what becomes of a batch.
+type Decision struct {
+	// Outcomes has one for each operation, in their order.
+	Outcomes []batch.Outcome[Result]
+	// Records are the log of those that hold; their revisions follow the base without gaps.
+	Records []Record
+	// Writes are what all of that amounts to: at most one for each key.
+	Writes []Write
+}
+
+// Write is a change to a row.
+type Write struct {
+	Key object.Key
+	// Before is the revision of the row as it is; 0: there is none.
+	Before uint64
+	// After is the row as it shall be; nil: none.
+	After *Row
+}
+
+// Touched returns the keys whose rows decide about the operations, each once, in order.
+func Touched(ops []Op) []object.Key {
+	keys := make([]object.Key, 0, len(ops))
+	for _, op := range ops {
+		keys = append(keys, op.Key)
+		if op.Fence != nil {
+			keys = append(keys, op.Fence.Lease)
+		}
+	}
+	slices.SortFunc(keys, object.Compare)
+	return slices.Compact(keys)
+}
+
+// Decide applies operations, one after the other, to rows, which must hold those of all [Touched] keys that exist. base is the newest revision.
+func Decide(now time.Time, base uint64, rows map[object.Key]Row, ops []Op) Decision {
+	d := Decision{Outcomes: make([]batch.Outcome[Result], len(ops))}
+	present := make(map[object.Key]Row, len(rows)) // rows, as the operations so far left them
+	for key, row := range rows {
+		present[key] = row
+	}
+	var changed []object.Key // in the order of their first change
+	for i, op := range ops {
+		row, exists := present[op.Key]
+		if err := refuse(op, row, exists, present); err != nil {
+			d.Outcomes[i].Err = err
+			continue
+		}
+		base++
+		record := Record{
+			Revision: base, Type: registryv1.ChangeType_CHANGE_TYPE_PUT, Key: op.Key, UID: op.UID, Data: op.Data,
+			Time: now, Traceparent: op.Traceparent,
+		}
+		if op.Action == Delete {
+			record.Type, record.UID, record.Data = registryv1.ChangeType_CHANGE_TYPE_DELETE, row.UID, row.Data
+			delete(present, op.Key)
+		} else {
+			present[op.Key] = Row{Key: op.Key, UID: op.UID, Revision: base, Epoch: op.Epoch, Data: op.Data}
+		}
+		d.Records = append(d.Records, record)
+		d.Outcomes[i].Value.Revision = base
+		changed = append(changed, op.Key)
+	}
+	d.Writes = netWrites(rows, present, changed)
+	return d
+}
+
+// refuse returns why an operation does not hold, or nil.
+func refuse(op Op, row Row, exists bool, present map[object.Key]Row) error {
+	if op.Fence != nil {
+		if lease, ok := present[op.Fence.Lease]; !ok || lease.Epoch != op.Fence.Epoch {
+			return &Fenced{Fence: *op.Fence, Have: lease.Epoch}
+		}
+	}
+	switch {
+	case op.Action == Create && exists:
+		return ErrExists
+	case op.Action == Create:
+		return nil
+	case !exists:
+		return ErrNotFound
+	case op.UID != "" && op.UID != row.UID, op.Revision != 0 && op.Revision != row.Revision:
+		return &Conflict{Have: row.Revision, HaveUID: row.UID}
+	}
+	return nil
+}
+
+func netWrites(before, after map[object.Key]Row, changed []object.Key) []Write {
+	writes := make([]Write, 0, len(changed))
+	seen := make(map[object.Key]bool, len(changed))
+	for _, key := range changed {
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		write := Write{Key: key, Before: before[key].Revision}
+		if row, ok := after[key]; ok {
+			write.After = &row
+		}
+		if write.Before != 0 || write.After != nil { // else made and removed within the batch
+			writes = append(writes, write)
+		}
+	}
+	return writes
+}
+
+// Check returns an [*InvalidOp] for an operation that no store can carry out.
+func (op Op) Check() error {
+	why := ""
+	switch {
+	case op.Action < Create || op.Action > Delete:
+		why = "unknown action"
+	case op.Key.Kind == "" || op.Key.Name == "":
+		why = "no kind or no name"
+	case op.Action != Delete && op.UID == "":
+		why = "no UID"
+	case op.Action != Delete && len(op.Data) == 0:
+		why = "no object"
+	case op.Action == Create && op.Revision != 0:
+		why = "a new object has no revision to be based on"
+	case !isText(op.Key.Kind, op.Key.Namespace, op.Key.Name, op.UID, op.Traceparent):
+		why = "a key, UID or traceparent that is not text"
+	case op.Fence != nil && !isText(op.Fence.Lease.Kind, op.Fence.Lease.Namespace, op.Fence.Lease.Name):
+		why = "a lease that is not text"
+	}
+	if why == "" {
+		return nil
+	}
+	return &InvalidOp{Action: op.Action, Key: op.Key, Why: why}
+}
+
+// isText says whether every database takes the strings as text. One that does not would fail its whole batch.
+func isText(all ...string) bool {
+	for _, s := range all {
+		if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// size is what an operation counts in the bounds of a batch.
+func size(op Op) int { return len(op.Data) + 256 }

@@ -1,0 +1,14 @@
+package store
+
+import "fmt"
+
+// CheckRestored returns why a row cannot be a part of a restored store whose newest revision is the given one, or nil.
+func CheckRestored(row Row, newest uint64) error {
+	switch {
+	case row.Key.Kind == "" || row.Key.Name == "" || row.UID == "" || len(row.Data) == 0:
+		return fmt.Errorf("restore %s: incomplete", row.Key)
+	case row.Revision == 0 || row.Revision > newest:
+		return fmt.Errorf("restore %s: revision %d is not between 1 and %d", row.Key, row.Revision, newest)
+	}
+	return nil
+}

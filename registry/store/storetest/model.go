@@ -1,0 +1,159 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"portolan.dev/registry/store"
+	"portolan.dev/services/object"
+)
+
+// model is the rules of writing, one write at a time.
+type model struct {
+	revision uint64
+	rows     map[object.Key]store.Row
+}
+
+// apply returns what must come of a write: a revision, or what is wrong with it.
+func (m *model) apply(op store.Op) (uint64, string) {
+	row, exists := m.rows[op.Key]
+	if op.Fence != nil && m.rows[op.Fence.Lease].Epoch != op.Fence.Epoch {
+		return 0, "fenced"
+	}
+	if op.Fence != nil && m.rows[op.Fence.Lease].Revision == 0 {
+		return 0, "fenced"
+	}
+	if op.Action == store.Create {
+		if exists {
+			return 0, "exists"
+		}
+	} else {
+		if !exists {
+			return 0, "not found"
+		}
+		if op.UID != "" && op.UID != row.UID {
+			return 0, "conflict"
+		}
+		if op.Revision != 0 && op.Revision != row.Revision {
+			return 0, "conflict"
+		}
+	}
+	m.revision++
+	if op.Action == store.Delete {
+		delete(m.rows, op.Key)
+	} else {
+		m.rows[op.Key] = store.Row{Key: op.Key, UID: op.UID, Revision: m.revision, Epoch: op.Epoch, Data: op.Data}
+	}
+	return m.revision, ""
+}
+
+// describe says in the words of the model what is wrong.
+func describe(err error) string {
+	_, conflict := errors.AsType[*store.Conflict](err)
+	_, fenced := errors.AsType[*store.Fenced](err)
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, store.ErrExists):
+		return "exists"
+	case errors.Is(err, store.ErrNotFound):
+		return "not found"
+	case conflict:
+		return "conflict"
+	case fenced:
+		return "fenced"
+	}
+	return "error: " + err.Error()
+}
+
+// drawOp makes a write that has a fair chance to succeed and a fair chance to fail in every way. Keys are few, so that a batch often has several writes to one.
+func drawOp(rt *rapid.T, m *model, prefix string, n int) store.Op {
+	names := rapid.SampledFrom([]string{"a", "b", "c"})
+	name := prefix + names.Draw(rt, "name")
+	row := m.rows[key(name)]
+	op := store.Op{
+		Action: rapid.SampledFrom([]store.Action{store.Create, store.Update, store.Update, store.Delete}).Draw(rt, "action"), Key: key(name),
+		Epoch: rapid.SampledFrom([]uint64{0, 1, 2}).Draw(rt, "epoch"),
+	}
+	if op.Action == store.Create {
+		op.UID = fmt.Sprintf("uid-%s-%d", name, n)
+	} else {
+		op.UID = rapid.SampledFrom([]string{row.UID, row.UID, row.UID, "another"}).Draw(rt, "uid")
+		op.Revision = rapid.SampledFrom([]uint64{0, row.Revision, row.Revision, m.revision + 1, 1}).Draw(rt, "revision")
+	}
+	if op.Action != store.Delete {
+		op.Data = fmt.Appendf(nil, "data %s %d", name, n)
+		if op.UID == "" {
+			op.UID = "none"
+		}
+	}
+	if rapid.IntRange(0, 4).Draw(rt, "fenced") == 0 {
+		op.Fence = &store.Fence{Lease: key(prefix + names.Draw(rt, "lease")), Epoch: rapid.SampledFrom([]uint64{0, 1, 2}).Draw(rt, "fence")}
+	}
+	return op
+}
+
+// testBatches compares batches of several writes, many to one object, with the model.
+func testBatches(t *testing.T, place Place) {
+	s := open(t, place)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	example := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		example++
+		prefix := fmt.Sprintf("x%d-", example)
+		m := &model{revision: head(t, s).Revision, rows: map[object.Key]store.Row{}}
+		for range rapid.IntRange(1, 4).Draw(rt, "batches") {
+			runBatch(rt, ctx, s, m, prefix)
+		}
+	})
+	if _, err := CheckInvariants(ctx, s); err != nil {
+		t.Error(err)
+	}
+}
+
+func runBatch(rt *rapid.T, ctx context.Context, s Opened, m *model, prefix string) {
+	type expected struct {
+		revision uint64
+		problem  string
+	}
+	var ops []store.Op
+	var want []expected
+	for n := range rapid.IntRange(1, 12).Draw(rt, "ops") {
+		op := drawOp(rt, m, prefix, n)
+		ops = append(ops, op)
+		revision, problem := m.apply(op)
+		want = append(want, expected{revision, problem})
+	}
+	before := time.Now()
+	for i, outcome := range s.Commit(ctx, ops) {
+		got := expected{outcome.Value.Revision, describe(outcome.Err)}
+		if got != want[i] {
+			rt.Fatalf("%d of %+v: got %+v, want %+v", i, ops, got, want[i])
+		}
+	}
+	if h, err := s.Head(ctx); err != nil || h.Revision != m.revision {
+		rt.Fatalf("head %+v, %v; want revision %d (after %v)", h, err, m.revision, time.Since(before))
+	}
+	for _, op := range ops {
+		checkRow(rt, ctx, s, m, op.Key)
+	}
+}
+
+// checkRow asks the store for a row by a write that cannot succeed.
+func checkRow(rt *rapid.T, ctx context.Context, s Opened, m *model, k object.Key) {
+	outcome := s.Commit(ctx, []store.Op{{Action: store.Delete, Key: k, Revision: 1 << 40}})[0]
+	row, exists := m.rows[k]
+	conflict, _ := errors.AsType[*store.Conflict](outcome.Err)
+	switch {
+	case !exists && !errors.Is(outcome.Err, store.ErrNotFound), exists && conflict == nil:
+		rt.Fatalf("%s: exists is %v, the store says %v", k, exists, outcome.Err)
+	case exists && (conflict.Have != row.Revision || conflict.HaveUID != row.UID):
+		rt.Fatalf("%s: want revision %d, %s, the store says %+v", k, row.Revision, row.UID, conflict)
+	}
+}

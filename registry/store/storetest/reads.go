@@ -1,0 +1,185 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"testing"
+
+	"portolan.dev/registry/store"
+	"portolan.dev/services/object"
+)
+
+// testSnapshots takes snapshots while others write: each must be what the log says up to its revision.
+func testSnapshots(t *testing.T, place Place) {
+	all := replicas(t, place, 2)
+	writer, reader := all[0], all[len(all)-1]
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		Load(t.Context(), writer, "w", 8, &Ledger{}, func(e Entry) bool {
+			if e.Err != nil {
+				t.Errorf("%s of %s: %v", e.Action, e.Key, e.Err)
+			}
+			select {
+			case <-done:
+				return true
+			default:
+				return e.Err != nil
+			}
+		})
+	})
+	type snapshot struct {
+		head store.Head
+		rows map[object.Key]store.Row
+	}
+	var taken []snapshot
+	for range 10 {
+		wake := reader.Wake()
+		h, rows, err := ReadSnapshot(t.Context(), reader)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		taken = append(taken, snapshot{h, rows})
+		if err := waitFor(t.Context(), wake); err != nil {
+			t.Errorf("nothing moved: %v", err)
+			break
+		}
+	}
+	close(done)
+	wg.Wait()
+	state, err := CheckInvariants(t.Context(), reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shot := range taken {
+		past := State{Head: shot.head, Rows: shot.rows, Log: state.Log[:shot.head.Revision]}
+		if err := checkLog(past); err != nil {
+			t.Errorf("the snapshot at %d: %v", shot.head.Revision, err)
+		}
+	}
+}
+
+func testSnapshotEnds(t *testing.T, place Place) {
+	s := open(t, place)
+	fill(t, s, "o", 5)
+	stop := errors.New("enough")
+	err := s.Snapshot(t.Context(), func(_ store.Head, rows iter.Seq2[store.Row, error]) error {
+		for range rows {
+			return stop
+		}
+		return nil
+	})
+	if !errors.Is(err, stop) {
+		t.Errorf("the error of the reader came back as %v", err)
+	}
+	if err := s.Snapshot(t.Context(), func(store.Head, iter.Seq2[store.Row, error]) error { return nil }); err != nil {
+		t.Errorf("a reader who reads nothing: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err = s.Snapshot(ctx, func(_ store.Head, rows iter.Seq2[store.Row, error]) error {
+		cancel()
+		var err error
+		for _, rowErr := range rows {
+			err = errors.Join(err, rowErr)
+		}
+		return errors.Join(err, ctx.Err())
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled reader: %v", err)
+	}
+	if _, err := CheckInvariants(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+}
+
+// testFollowers follows the log on every replica while all of them write.
+func testFollowers(t *testing.T, place Place) {
+	all := replicas(t, place, 2)
+	const each = 300
+	var wg sync.WaitGroup
+	for i, s := range all {
+		wg.Go(func() { follow(t, s, uint64(each*len(all))) })
+		for writer := range 6 {
+			wg.Go(func() { fillConcurrently(t, s, fmt.Sprintf("r%d-w%d-", i, writer), each/6) })
+		}
+	}
+	wg.Wait()
+}
+
+// fillConcurrently is fill for other goroutines than the test's.
+func fillConcurrently(t *testing.T, s store.Store, prefix string, n int) {
+	for i := range n {
+		name := fmt.Sprint(prefix, i)
+		if _, err := s.Submit(t.Context(), create(name, "uid", "data of "+name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+			return
+		}
+	}
+}
+
+// follow reads the log until a revision, none of which it may miss or see twice.
+func follow(t *testing.T, s store.Store, until uint64) {
+	for after := uint64(0); after < until; {
+		wake := s.Wake()
+		records, h, err := s.Changes(t.Context(), after, 7)
+		if err != nil {
+			t.Errorf("changes after %d: %v", after, err)
+			return
+		}
+		for _, r := range records {
+			if r.Revision != after+1 || r.Revision > h.Revision {
+				t.Errorf("revision %d came after %d, the head is %d", r.Revision, after, h.Revision)
+				return
+			}
+			after = r.Revision
+		}
+		if len(records) > 0 {
+			continue
+		}
+		if err := waitFor(t.Context(), wake); err != nil {
+			t.Errorf("at %d: not woken: %v", after, err)
+			return
+		}
+	}
+}
+
+func testChanges(t *testing.T, place Place) {
+	s := open(t, place)
+	if records, h, err := s.Changes(t.Context(), 0, 10); err != nil || len(records) != 0 || h.Revision != 0 || h.Oldest != 0 || h.Epoch == "" {
+		t.Errorf("an empty store: %d records, %+v, %v", len(records), h, err)
+	}
+	fill(t, s, "o", 10)
+	for _, test := range []struct {
+		after uint64
+		limit int
+		want  string
+	}{
+		{0, 100, "[1 2 3 4 5 6 7 8 9 10]"},
+		{0, 3, "[1 2 3]"},
+		{7, 2, "[8 9]"},
+		{9, 5, "[10]"},
+		{10, 5, "[]"},
+		{11, 5, "[]"},
+		{1 << 60, 5, "[]"},
+	} {
+		records, h, err := s.Changes(t.Context(), test.after, test.limit)
+		if err != nil || h != head(t, s) {
+			t.Errorf("after %d: %+v, %v", test.after, h, err)
+		}
+		if got := revisions(records); got != test.want {
+			t.Errorf("%d after %d: %s, want %s", test.limit, test.after, got, test.want)
+		}
+	}
+}
+
+func revisions(records []store.Record) string {
+	all := make([]uint64, len(records))
+	for i, r := range records {
+		all[i] = r.Revision
+	}
+	return fmt.Sprint(all)
+}

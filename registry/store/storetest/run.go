@@ -1,0 +1,150 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/registry/store"
+	"portolan.dev/services/object"
+)
+
+const (
+	put     = registryv1.ChangeType_CHANGE_TYPE_PUT
+	removal = registryv1.ChangeType_CHANGE_TYPE_DELETE
+)
+
+// patience bounds everything that a test waits for; far more than anything takes.
+const patience = 60 * time.Second
+
+// Opened is a store, and the function behind its committer: with it the suite chooses the batches itself, while nobody uses Submit.
+type Opened struct {
+	store.Store
+	Commit store.Commit
+}
+
+// Place is where the data of one test are. It begins empty.
+type Place struct {
+	// Open opens a store on them; the test closes it.
+	Open func(t testing.TB) Opened
+	// Replicas says that several stores may be open at once.
+	Replicas bool
+}
+
+// Run runs the whole suite. newPlace is called for every test.
+func Run(t *testing.T, newPlace func(t *testing.T) Place) {
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, place Place)
+	}{
+		{"Outcomes", testOutcomes},
+		{"InvalidOps", testInvalidOps},
+		{"Batches", testBatches},
+		{"Contents", testContents},
+		{"Fencing", testFencing},
+		{"ConcurrentWriters", testConcurrentWriters},
+		{"Races", testRaces},
+		{"Cancellation", testCancellation},
+		{"Snapshots", testSnapshots},
+		{"SnapshotEnds", testSnapshotEnds},
+		{"Followers", testFollowers},
+		{"Changes", testChanges},
+		{"Prune", testPrune},
+		{"PruneUnderReaders", testPruneUnderReaders},
+		{"Epoch", testEpoch},
+		{"Restore", testRestore},
+		{"RestoreRefused", testRestoreRefused},
+		{"Lock", testLock},
+		{"Reopen", testReopen},
+		{"Close", testClose},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, newPlace(t))
+		})
+	}
+}
+
+// open opens a store that is closed when the test ends.
+func open(t testing.TB, place Place) Opened {
+	t.Helper()
+	s := place.Open(t)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// replicas opens as many stores on one place as it bears, up to n.
+func replicas(t testing.TB, place Place, n int) []Opened {
+	t.Helper()
+	if !place.Replicas {
+		n = 1
+	}
+	var all []Opened
+	for range n {
+		all = append(all, open(t, place))
+	}
+	return all
+}
+
+func key(name string) object.Key {
+	return object.Key{Kind: "Service", Namespace: "default", Name: name}
+}
+
+func create(name, uid, data string) store.Op {
+	return store.Op{Action: store.Create, Key: key(name), UID: uid, Data: []byte(data)}
+}
+
+func update(name, uid string, revision uint64, data string) store.Op {
+	return store.Op{Action: store.Update, Key: key(name), UID: uid, Revision: revision, Data: []byte(data)}
+}
+
+func remove(name, uid string, revision uint64) store.Op {
+	return store.Op{Action: store.Delete, Key: key(name), UID: uid, Revision: revision}
+}
+
+// must submits what has to succeed.
+func must(t testing.TB, s store.Store, op store.Op) uint64 {
+	t.Helper()
+	result, err := s.Submit(t.Context(), op)
+	if err != nil {
+		t.Fatalf("%s of %s: %v", op.Action, op.Key, err)
+	}
+	return result.Revision
+}
+
+func head(t testing.TB, s store.Store) store.Head {
+	t.Helper()
+	h, err := s.Head(t.Context())
+	if err != nil {
+		t.Fatalf("head: %v", err)
+	}
+	return h
+}
+
+// fill creates n objects and returns the newest revision.
+func fill(t testing.TB, s store.Store, prefix string, n int) uint64 {
+	t.Helper()
+	var revision uint64
+	for i := range n {
+		name := fmt.Sprintf("%s%d", prefix, i)
+		revision = must(t, s, create(name, "uid-"+name, "data of "+name))
+	}
+	return revision
+}
+
+func waitFor(ctx context.Context, wake <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case <-wake:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

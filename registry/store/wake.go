@@ -1,0 +1,29 @@
+package store
+
+import "sync"
+
+// Waker tells any number of waiters that the head may have moved. The zero value is ready.
+type Waker struct {
+	mu    sync.Mutex
+	moved chan struct{} // guarded by mu; nil until somebody waits
+}
+
+// Wake is the Wake of [Store].
+func (w *Waker) Wake() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.moved == nil {
+		w.moved = make(chan struct{})
+	}
+	return w.moved
+}
+
+// Moved wakes all who wait.
+func (w *Waker) Moved() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.moved != nil {
+		close(w.moved)
+		w.moved = nil
+	}
+}
