@@ -4,31 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
 
-func service(name string, port uint32) *corev1.Service {
-	return &corev1.Service{
-		Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"port": fmt.Sprint(port)}},
-	}
+func service(name string, version int) *corev1.Service {
+	return &corev1.Service{Metadata: &corev1.ObjectMeta{
+		Namespace: "default", Name: name, Labels: map[string]string{"version": strconv.Itoa(version), "app": name},
+	}}
 }
 
-func node(name string) *corev1.Node {
-	return &corev1.Node{Metadata: &corev1.ObjectMeta{Name: name}}
-}
+func node(name string) *corev1.Node { return &corev1.Node{Metadata: &corev1.ObjectMeta{Name: name}} }
 
 func serviceKey(name string) object.Key {
 	return object.Key{Kind: "Service", Namespace: "default", Name: name}
+}
+
+// putMany commits n versions of a few services.
+func putMany(log *changestest.Log, n int) {
+	for i := range n {
+		log.Put(service(fmt.Sprintf("s%d.example", i%7), i))
+	}
 }
 
 // fast makes a follower's periods short, so that tests of what happens after one do not take seconds. No test depends on their length.
@@ -40,25 +53,29 @@ func fast(cfg changes.FollowerConfig) changes.FollowerConfig {
 	return cfg
 }
 
-// replay is an Apply that builds a state from changes alone and checks each of them against it.
+// replay is an Apply that builds a state from changes alone, and checks each of them against it. The mutex of the follower's goroutine is the
+// test's: look at it when the follower is at rest.
 type replay struct {
 	objects  map[object.Key]object.Object
 	calls    int
 	revision uint64
-	failure  error // the first thing that was wrong
+	batches  [][]changes.Change
 }
 
 func newReplay() *replay { return &replay{objects: map[object.Key]object.Object{}} }
 
 func (r *replay) apply(_ context.Context, batch []changes.Change, revision uint64) error {
 	r.calls++
+	r.batches = append(r.batches, batch)
 	for _, c := range batch {
 		if old := r.objects[c.Key]; old != c.Old {
-			r.fail("%s at %d: Old is %v, was handed over as %v", c.Key, c.Revision, c.Old, old)
+			return fmt.Errorf("%s at %d: Old is %v, was handed over as %v", c.Key, c.Revision, c.Old, old)
 		}
 		switch {
+		case c.Kind != c.Key.Kind || c.Revision > revision:
+			return fmt.Errorf("%s at %d, up to %d: %+v", c.Key, c.Revision, revision, c)
 		case c.Old == nil && c.New == nil:
-			r.fail("%s at %d: neither Old nor New", c.Key, c.Revision)
+			return fmt.Errorf("%s at %d: neither Old nor New", c.Key, c.Revision)
 		case c.New == nil:
 			delete(r.objects, c.Key)
 		default:
@@ -69,43 +86,99 @@ func (r *replay) apply(_ context.Context, batch []changes.Change, revision uint6
 	return nil
 }
 
-func (r *replay) fail(format string, args ...any) {
-	if r.failure == nil {
-		r.failure = fmt.Errorf(format, args...)
-	}
-}
-
-// sameAs compares a state by its content with the log's. Call it when the follower is stopped or the log is at rest and followed up.
-func sameAs(log *changestest.Log, kinds []string, got map[object.Key]object.Object) error {
-	followed := map[string]bool{}
-	for _, kind := range kinds {
-		followed[kind] = true
-	}
-	want := map[object.Key]object.Object{}
+// stateOf returns what the log has of some kinds, all if none are named.
+func stateOf(log *changestest.Log, kinds ...string) map[object.Key]object.Object {
+	state := map[object.Key]object.Object{}
 	for _, o := range log.Objects() {
-		if key := object.KeyOf(o); len(kinds) == 0 || followed[key.Kind] {
-			want[key] = o
-		}
+		state[object.KeyOf(o)] = o
 	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		return errors.New("state differs from the log's (-log +got):\n" + diff)
+	if len(kinds) > 0 {
+		maps.DeleteFunc(state, func(key object.Key, _ object.Object) bool {
+			for _, kind := range kinds {
+				if key.Kind == kind {
+					return false
+				}
+			}
+			return true
+		})
 	}
-	return nil
+	return state
 }
 
 // viewOf returns what a follower's view has.
 func viewOf(f *changes.Follower) map[object.Key]object.Object {
-	got := map[object.Key]object.Object{}
+	state := map[object.Key]object.Object{}
 	for _, kind := range object.Kinds {
 		for _, o := range f.View().List(kind.Name) {
-			got[object.KeyOf(o)] = o
+			state[object.KeyOf(o)] = o
 		}
 	}
-	return got
+	return state
+}
+
+// same compares two states by content.
+func same(want, got map[object.Key]object.Object) error {
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		return errors.New("states differ (-want +got):\n" + diff)
+	}
+	return nil
 }
 
 // waitForView waits until a follower's view is what the log has.
 func waitForView(t *testing.T, log *changestest.Log, f *changes.Follower) {
 	t.Helper()
-	kittest.Eventually(t, "view to be the log's", func() error { return sameAs(log, nil, viewOf(f)) })
+	kittest.Eventually(t, "view to be the log's", func() error { return same(stateOf(log), viewOf(f)) })
+}
+
+// outage is a connection that can be told to fail.
+type outage struct {
+	grpc.ClientConnInterface
+	down      atomic.Bool
+	snapshots atomic.Int64
+	lists     atomic.Int64
+}
+
+func (o *outage) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	o.lists.Add(1)
+	if o.down.Load() {
+		return status.Error(codes.Unavailable, "out")
+	}
+	return o.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+}
+
+func (o *outage) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	o.snapshots.Add(1)
+	if o.down.Load() {
+		return nil, status.Error(codes.Unavailable, "out")
+	}
+	return o.ClientConnInterface.NewStream(ctx, desc, method, opts...)
+}
+
+// republished is the message that the server makes of a change.
+func republished(t testing.TB, epoch string, change *registryv1.Change) *nats.Msg {
+	t.Helper()
+	payload, err := change.MarshalVT()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := object.KeyOf(object.Unwrap(change.GetObject()))
+	tail := fmt.Sprintf("chg.%s.%s.%s", changes.EncodeToken(key.Kind), changes.EncodeToken(key.Namespace), changes.EncodeToken(key.Name))
+	m := nats.NewMsg("test.rep." + tail)
+	m.Header.Set("Nats-Stream", "test_CHG")
+	m.Header.Set("Nats-Subject", "test."+tail)
+	m.Header.Set("Nats-Sequence", strconv.FormatUint(change.GetRevision(), 10))
+	m.Header.Set("Nats-Last-Sequence", "0")
+	m.Header.Set("Portolan-Epoch", epoch)
+	m.Data = payload
+	return m
+}
+
+// bookmark is the message that a relay makes of a head.
+func bookmark(t testing.TB, epoch string, head uint64) *nats.Msg {
+	t.Helper()
+	payload, err := (&registryv1.Bookmark{Epoch: epoch, Revision: head}).MarshalVT()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &nats.Msg{Subject: "test.rep.head", Data: payload}
 }

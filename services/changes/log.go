@@ -15,8 +15,8 @@ type Log interface {
 	After(ctx context.Context, revision uint64, limit int) ([]*registryv1.Change, error)
 	// Lock runs fn while nobody else who shares the store runs one.
 	Lock(ctx context.Context, fn func(ctx context.Context) error) error
-	// Renew gives the log a new epoch, which is stored before it is returned: what its revisions mean is no longer what followers believe.
-	Renew(ctx context.Context) (epoch string, err error)
+	// NewEpoch gives the log a new epoch, which is stored before it is returned: what its revisions mean is no longer what followers believe.
+	NewEpoch(ctx context.Context) (epoch string, err error)
 	// Wake returns a channel that can be received from once the head has moved. It is asked for before each look at the log, so that it may
 	// be a new channel each time, closed by the next commit, or one channel of capacity one.
 	Wake() <-chan struct{}

@@ -158,7 +158,7 @@ func (r *Relay) rebuild(ctx context.Context, why string, force bool) error {
 			return nil
 		}
 		if now.diverged {
-			if now.epoch, err = r.cfg.Log.Renew(ctx); err != nil {
+			if now.epoch, err = r.cfg.Log.NewEpoch(ctx); err != nil {
 				return fmt.Errorf("give the log a new epoch: %w", err)
 			}
 		}

@@ -174,8 +174,8 @@ func (l *Log) Lock(ctx context.Context, fn func(ctx context.Context) error) erro
 	return fn(ctx)
 }
 
-// Renew implements changes.Log.
-func (l *Log) Renew(context.Context) (string, error) {
+// NewEpoch implements changes.Log.
+func (l *Log) NewEpoch(context.Context) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.epoch++

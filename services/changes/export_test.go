@@ -1,0 +1,25 @@
+package changes
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Begin, Receive and Tick are the three things that Run does, for tests that decide themselves what happens when.
+
+func (f *Follower) Begin(ctx context.Context) error                { return f.ask(ctx, aSnapshot) }
+func (f *Follower) Receive(ctx context.Context, m *nats.Msg) error { return f.receive(ctx, m) }
+func (f *Follower) Tick(ctx context.Context) error                 { return f.tick(ctx) }
+func (f *Follower) Drain(ctx context.Context, ms ...*nats.Msg) error {
+	queue := make(chan *nats.Msg, len(ms))
+	for _, m := range ms[1:] {
+		queue <- m
+	}
+	return f.drain(ctx, ms[0], queue)
+}
+
+// Position returns what the view is at.
+func (f *Follower) Position() (epoch string, revision uint64) { return f.epoch, f.revision }
+
+var EncodeToken = encodeToken
