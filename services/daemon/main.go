@@ -10,8 +10,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/health"
@@ -51,7 +49,7 @@ func run(ctx context.Context, name string, common Common, build func(context.Con
 		Metrics: obs.NewMetrics(),
 		Health:  health.New(log),
 		Network: rpc.TCP(),
-		NATS:    natsDialer(name, common, log),
+		NATS:    NATS(name, common, log),
 	}
 	return Serve(ctx, name, common, host, level, build)
 }
@@ -102,40 +100,4 @@ func serveHTTP(ctx context.Context, lis net.Listener, host app.Host, level *slog
 		return err
 	}
 	return nil
-}
-
-// natsDialer returns a function that connects as this daemon. The connection
-// never gives up, also when no server answered yet. Nothing is buffered while
-// there is none: what matters is sent again from the log, and a heartbeat that
-// arrives late is a lie. Inboxes are private, so that a server can be told who
-// may read which.
-func natsDialer(name string, common Common, log *slog.Logger) func(string) (*nats.Conn, error) {
-	return func(conn string) (*nats.Conn, error) {
-		log := log.With("connection", conn)
-		nc, err := nats.Connect(common.NATSURL,
-			nats.Name("portolan "+name+" "+conn),
-			nats.CustomInboxPrefix("_INBOX_"+common.NATSPrefix+"_"+name),
-			nats.RetryOnFailedConnect(true),
-			nats.MaxReconnects(-1),
-			nats.ReconnectWait(time.Second),
-			nats.ReconnectBufSize(-1),
-			nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-				if err != nil { // nil is our own Close
-					log.Warn("nats disconnected", "err", err)
-				}
-			}),
-			nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("nats connected", "server", nc.ConnectedUrlRedacted()) }),
-			nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
-				subject := ""
-				if sub != nil {
-					subject = sub.Subject
-				}
-				log.Error("nats", "subject", subject, "err", err)
-			}),
-		)
-		if err != nil {
-			return nil, fmt.Errorf("connect to nats: %w", err)
-		}
-		return nc, nil
-	}
 }

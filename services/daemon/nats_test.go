@@ -1,4 +1,4 @@
-package daemon
+package daemon_test
 
 import (
 	"errors"
@@ -10,12 +10,13 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/kittest"
 )
 
 func TestNATSConnectionIsNamedAndPrivate(t *testing.T) {
 	srv, url := kittest.NATS(t)
-	dial := natsDialer("sample", Common{NATSURL: url, NATSPrefix: "portolan"}, kittest.Logger(t))
+	dial := daemon.NATS("sample", daemon.Common{NATSURL: url, NATSPrefix: "portolan"}, kittest.Logger(t))
 	nc, err := dial("changes")
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +36,7 @@ func TestNATSConnectionIsNamedAndPrivate(t *testing.T) {
 func TestNATSConnectsWhenTheServerComes(t *testing.T) {
 	srv, _ := kittest.NATS(t)
 	gate := newGate(t, srv.Addr().String())
-	dial := natsDialer("sample", Common{NATSURL: "nats://" + gate.addr, NATSPrefix: "portolan"}, kittest.Logger(t))
+	dial := daemon.NATS("sample", daemon.Common{NATSURL: "nats://" + gate.addr, NATSPrefix: "portolan"}, kittest.Logger(t))
 	nc, err := dial("changes")
 	if err != nil {
 		t.Fatalf("without a server: %v", err)
@@ -54,7 +55,7 @@ func TestNATSConnectsWhenTheServerComes(t *testing.T) {
 }
 
 func TestNATSRefusesNonsense(t *testing.T) {
-	_, err := natsDialer("sample", Common{NATSURL: "nats://[::bad"}, kittest.Logger(t))("x")
+	_, err := daemon.NATS("sample", daemon.Common{NATSURL: "nats://[::bad"}, kittest.Logger(t))("x")
 	if err == nil || !strings.HasPrefix(err.Error(), "connect to nats: ") {
 		t.Errorf("got %v", err)
 	}

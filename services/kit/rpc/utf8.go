@@ -1,94 +1,109 @@
 package rpc
 
 import (
-	"fmt"
+	"reflect"
+	"sync"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"portolan.dev/services/kit/apierr"
 )
 
 // checkUTF8 returns InvalidArgument naming every string of a request that is not
 // UTF-8. Text that is not could be stored, and then break every client that
-// reads it with the stock codec.
+// reads it with the stock codec. Messages that the stock codec read were checked
+// by it.
+//
+// Every request pays for this, so what looks is not protoreflect, which costs
+// more than reading the message did, but a plan per Go type. Protoreflect then
+// names what is wrong.
 func checkUTF8(req any) error {
-	msg, ok := req.(proto.Message)
-	if !ok {
+	msg, ok := req.(interface {
+		vtMessage
+		proto.Message
+	})
+	if !ok || validText(reflect.ValueOf(req)) {
 		return nil
 	}
 	var found apierr.Violations
 	walkStrings(msg.ProtoReflect(), nil, &found)
-	if len(found) == 0 {
-		return nil
-	}
 	return apierr.Invalid(string(msg.ProtoReflect().Descriptor().Name()), "", found)
 }
 
-// walkStrings visits all strings below m. Paths are only put together for what
-// is wrong, which keeps the ordinary case free of allocations of ours.
-func walkStrings(m protoreflect.Message, path func() string, found *apierr.Violations) {
-	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		here := func() string { return join(path, fd) }
-		switch {
-		case fd.IsMap():
-			walkMap(fd, v.Map(), here, found)
-		case !isText(fd):
-		case fd.IsList():
-			for i, list := 0, v.List(); i < list.Len(); i++ {
-				walkValue(fd, list.Get(i), func() string { return fmt.Sprintf("%s[%d]", here(), i) }, found)
-			}
-		default:
-			walkValue(fd, v, here, found)
-		}
-		return true
-	})
-}
+// plans has the textual fields of each struct that was met: map[reflect.Type][]int.
+var plans sync.Map
 
-func walkMap(fd protoreflect.FieldDescriptor, m protoreflect.Map, path func() string, found *apierr.Violations) {
-	textKey, textValue := isText(fd.MapKey()), isText(fd.MapValue())
-	if !textKey && !textValue {
-		return
+// textFields returns the indexes of the fields of t that may hold text.
+func textFields(t reflect.Type) []int {
+	if plan, ok := plans.Load(t); ok {
+		return plan.([]int)
 	}
-	m.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-		here := func() string { return fmt.Sprintf("%s[%q]", path(), k.String()) }
-		if textKey && !utf8.ValidString(k.String()) {
-			report(here, found)
+	plan := []int{}
+	for i := range t.NumField() {
+		if f := t.Field(i); f.IsExported() && mayHoldText(f.Type) {
+			plan = append(plan, i)
 		}
-		if textValue {
-			walkValue(fd.MapValue(), v, here, found)
-		}
-		return true
-	})
-}
-
-func walkValue(fd protoreflect.FieldDescriptor, v protoreflect.Value, path func() string, found *apierr.Violations) {
-	if fd.Kind() == protoreflect.StringKind {
-		if !utf8.ValidString(v.String()) {
-			report(path, found)
-		}
-		return
 	}
-	walkStrings(v.Message(), path, found)
+	plans.Store(t, plan)
+	return plan
 }
 
-// isText tells whether strings can be found under the field.
-func isText(fd protoreflect.FieldDescriptor) bool {
-	switch fd.Kind() {
-	case protoreflect.StringKind, protoreflect.MessageKind, protoreflect.GroupKind:
+// mayHoldText looks only as deep as it must to leave out numbers and bytes.
+func mayHoldText(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.String, reflect.Struct, reflect.Interface:
 		return true
+	case reflect.Pointer, reflect.Slice:
+		return mayHoldText(t.Elem())
+	case reflect.Map:
+		return mayHoldText(t.Key()) || mayHoldText(t.Elem())
 	}
 	return false
 }
 
-func report(path func() string, found *apierr.Violations) {
-	found.Add(path(), apierr.ReasonInvalid, "must be valid UTF-8")
+// validText tells whether all strings reachable from v are UTF-8. The fields of
+// generated messages form a tree, so this ends.
+func validText(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		return utf8.ValidString(v.String())
+	case reflect.Pointer, reflect.Interface: // a message, an optional string, a oneof
+		return v.IsNil() || validText(v.Elem())
+	case reflect.Struct:
+		for _, i := range textFields(v.Type()) {
+			if !validText(v.Field(i)) {
+				return false
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if !validText(v.Index(i)) {
+				return false
+			}
+		}
+	case reflect.Map:
+		return validMap(v)
+	}
+	return true
 }
 
-func join(path func() string, fd protoreflect.FieldDescriptor) string {
-	if path == nil {
-		return fd.JSONName()
+func validMap(v reflect.Value) bool {
+	if v.Len() == 0 {
+		return true
 	}
-	return path() + "." + fd.JSONName()
+	if m, ok := v.Interface().(map[string]string); ok { // labels, without an allocation per entry
+		for key, value := range m {
+			if !utf8.ValidString(key) || !utf8.ValidString(value) {
+				return false
+			}
+		}
+		return true
+	}
+	for it := v.MapRange(); it.Next(); {
+		if !validText(it.Key()) || (mayHoldText(v.Type().Elem()) && !validText(it.Value())) {
+			return false
+		}
+	}
+	return true
 }

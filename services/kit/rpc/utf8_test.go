@@ -6,14 +6,27 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+	"pgregory.net/rapid"
 
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/rpc"
 )
 
 const bad = "a\xffb"
+
+// fast gives any message the methods of a generated fast one; they are not
+// called.
+type fast struct {
+	proto.Message
+	*text
+}
+
+func (f fast) ProtoReflect() protoreflect.Message { return f.Message.ProtoReflect() }
+
+func checkFast(m proto.Message) error { return rpc.CheckUTF8(fast{m, newText("")}) }
 
 func TestTextIsFoundEverywhere(t *testing.T) {
 	object := func(key string, v *structpb.Value) *structpb.Struct {
@@ -47,7 +60,7 @@ func TestTextIsFoundEverywhere(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var got []string
-		for _, v := range apierr.ViolationsOf(rpc.CheckUTF8(tt.msg)) {
+		for _, v := range apierr.ViolationsOf(checkFast(tt.msg)) {
 			if v.Reason != apierr.ReasonInvalid || v.Message == "" {
 				t.Errorf("%s: violation %+v", tt.name, v)
 			}
@@ -58,7 +71,49 @@ func TestTextIsFoundEverywhere(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
-	if err := rpc.CheckUTF8("not a message"); err != nil {
-		t.Errorf("not a message: %v", err)
+}
+
+func TestWhatTheStockCodecReadIsNotCheckedAgain(t *testing.T) {
+	for _, m := range []any{wrapperspb.String(bad), "not a message"} {
+		if err := rpc.CheckUTF8(m); err != nil {
+			t.Errorf("%T: %v", m, err)
+		}
 	}
+	if err := proto.Unmarshal([]byte("\x0a\x01\xff"), &wrapperspb.StringValue{}); err == nil {
+		t.Error("the stock codec takes anything, so it must be checked")
+	}
+}
+
+// TestCheckAgreesWithTheStockCodec: what is refused here is what the stock codec
+// would refuse to send.
+func TestCheckAgreesWithTheStockCodec(t *testing.T) {
+	word := rapid.OneOf(rapid.Just("plain"), rapid.Just("größe"), rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 3), func(b []byte) string { return string(b) }))
+	var value func(depth int) *rapid.Generator[*structpb.Value]
+	object := func(depth int) *rapid.Generator[*structpb.Struct] {
+		return rapid.Map(rapid.MapOfN(word, value(depth), 0, 3), func(m map[string]*structpb.Value) *structpb.Struct {
+			return &structpb.Struct{Fields: m}
+		})
+	}
+	value = func(depth int) *rapid.Generator[*structpb.Value] {
+		text := rapid.Map(word, structpb.NewStringValue)
+		if depth == 0 {
+			return rapid.OneOf(text, rapid.Just(structpb.NewNumberValue(1)))
+		}
+		return rapid.OneOf(text,
+			rapid.Map(object(depth-1), structpb.NewStructValue),
+			rapid.Map(rapid.SliceOfN(value(depth-1), 0, 3), func(v []*structpb.Value) *structpb.Value {
+				return structpb.NewListValue(&structpb.ListValue{Values: v})
+			}))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		m := object(2).Draw(t, "message")
+		_, stock := proto.Marshal(m)
+		err := checkFast(m)
+		if (err == nil) != (stock == nil) {
+			t.Fatalf("%v: stock says %v, we say %v", m, stock, err)
+		}
+		if err != nil && len(apierr.ViolationsOf(err)) == 0 {
+			t.Fatalf("%v does not say where", err)
+		}
+	})
 }
