@@ -1,0 +1,49 @@
+package e2e
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestExample is what `make run` starts, and what it tells people to try.
+func TestExample(t *testing.T) {
+	i := &installation{T: t, network: claimNetwork(t), dataDir: t.TempDir()}
+	example, err := filepath.Abs("../../examples/hello")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.startDev("--example", example)
+	tried := 0
+	for _, name := range []string{"curl", "dig"} {
+		line := strings.TrimSpace(i.process.await("  " + name + " "))
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", line).CombinedOutput()
+		if err != nil || len(strings.TrimSpace(string(out))) == 0 {
+			t.Errorf("%s: %v\n%s", line, err, out)
+		}
+		tried++
+	}
+	if tried != 2 {
+		t.Errorf("tried %d commands", tried)
+	}
+	counts := spread(t, hostPort(i.vip("hello"), 8080), 30)
+	if len(counts) != 3 {
+		t.Errorf("30 requests were answered by %v, want three backends", counts)
+	}
+	out := i.portolan("explain", "service", "hello")
+	if err := lacks(out, "the chain is whole"); err != nil {
+		t.Error(err)
+	}
+}
+
+// lacks says which of the wanted texts is missing.
+func lacks(text string, wanted ...string) error {
+	for _, want := range wanted {
+		if !strings.Contains(text, want) {
+			return fmt.Errorf("no %q in:\n%s", want, text)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"portolan.dev/services/kit/kittest"
+)
+
+// TestKindsOfService has one installation with a service of every kind that the Kubernetes documentation describes.
+func TestKindsOfService(t *testing.T) {
+	i := install(t)
+	i.T = t
+	for name, scenario := range map[string]func(*installation){
+		"headless": (*installation).headless, "external name": (*installation).externalName, "named target ports": (*installation).namedTargetPorts,
+		"without selector": (*installation).withoutSelector, "udp": (*installation).udp, "node port": (*installation).nodePort,
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(&installation{T: t, network: i.network, dataDir: i.dataDir, process: i.process})
+		})
+	}
+}
+
+func (i *installation) headless() {
+	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: headless}, spec: {clusterIP: None, selector: {app: headless}, ports: [{name: http, port: 80, targetPort: 8080}]}}`)
+	i.backend("h1", "-l", "app=headless", "--port", "http=8080", "--ready-http", "8080/healthz", "--hostname", "first", "--subdomain", "headless",
+		"--", bin+"/portolan", "hello")
+	ip := i.podIP("h1")
+	i.awaitAnswer("headless.default.svc.cluster.local", dns.TypeA, answers("A "+ip))
+	i.awaitAnswer("first.headless.default.svc.cluster.local", dns.TypeA, answers("A "+ip))
+	i.awaitAnswer("_http._tcp.headless.default.svc.cluster.local", dns.TypeSRV, answers("8080 first.headless.default.svc.cluster.local."))
+	i.awaitAnswer(reverse(ip), dns.TypePTR, answers("PTR first.headless.default.svc.cluster.local."))
+}
+
+func (i *installation) externalName() {
+	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: db}, spec: {type: ExternalName, externalName: my.database.example.com}}`)
+	i.awaitAnswer("db.default.svc.cluster.local", dns.TypeCNAME, answers("CNAME my.database.example.com."))
+}
+
+// namedTargetPorts has two backends that call different numbers by the same name, and two ports.
+func (i *installation) namedTargetPorts() {
+	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: multi}, spec: {selector: {app: multi}, ports: [
+  {name: http, port: 8080, targetPort: web}, {name: admin, port: 9090, targetPort: web}]}}`)
+	i.hello("m1", "app=multi", "web", 8081)
+	i.hello("m2", "app=multi", "web", 8082)
+	i.awaitBackends("multi", 2)
+	vip := i.vip("multi")
+	for _, port := range []int{8080, 9090} {
+		if counts := spread(i.T, hostPort(vip, port), 20); counts["m1"] != 10 || counts["m2"] != 10 {
+			i.Errorf("port %d: 20 requests went to %v, want 10 each", port, counts)
+		}
+	}
+	i.awaitAnswer("_admin._tcp.multi.default.svc.cluster.local", dns.TypeSRV, answers("9090 multi.default.svc.cluster.local."))
+}
+
+// withoutSelector sends to a program that is no pod, by a slice written by hand.
+func (i *installation) withoutSelector() {
+	address := i.network.ip("200.7") // among the pods' addresses, where dev allows loopback endpoints
+	listener, err := net.Listen("tcp", address+":0")
+	if err != nil {
+		i.Fatal(err)
+	}
+	i.Cleanup(func() { _ = listener.Close() })
+	go echo(listener)
+	i.apply(fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: manual}, spec: {ports: [{name: echo, port: 7}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: manual-1, labels: {kubernetes.io/service-name: manual}}
+addressType: IPv4
+ports: [{name: echo, port: %d, protocol: TCP}]
+endpoints: [{addresses: [%s]}]
+`, listener.Addr().(*net.TCPAddr).Port, address))
+	i.awaitBackends("manual", 1)
+	conn, err := net.Dial("tcp", hostPort(i.vip("manual"), 7))
+	if err != nil {
+		i.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	demandEcho(i.T, conn, "over TCP")
+}
+
+func (i *installation) udp() {
+	address := i.network.ip("200.8")
+	packets, err := net.ListenPacket("udp", address+":0")
+	if err != nil {
+		i.Fatal(err)
+	}
+	i.Cleanup(func() { _ = packets.Close() })
+	go echoPackets(packets)
+	i.apply(fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: datagrams}, spec: {ports: [{port: 9999, protocol: UDP}]}}
+---
+apiVersion: v1
+kind: Endpoints
+metadata: {name: datagrams}
+subsets: [{addresses: [{ip: %s}], ports: [{port: %d, protocol: UDP}]}]
+`, address, packets.LocalAddr().(*net.UDPAddr).Port))
+	i.awaitBackends("datagrams", 1)
+	vip := hostPort(i.vip("datagrams"), 9999)
+	kittest.Eventually(i.T, "a datagram comes back", func() error {
+		conn, err := net.Dial("udp", vip)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		return echoes(conn, "over UDP", time.Second) // a datagram may be lost; the next one is not
+	})
+}
+
+func (i *installation) nodePort() {
+	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: outside}, spec: {type: NodePort, selector: {app: outside}, ports: [{port: 8080}]}}`)
+	i.hello("o1", "app=outside", "http", 8080)
+	i.awaitBackends("outside", 1)
+	port := i.service("outside").GetSpec().GetPorts()[0].GetNodePort()
+	if port < 30000 || port > 32767 {
+		i.Fatalf("node port %d is outside the range", port)
+	}
+	if name, err := get(hostPort(i.network.bind(), int(port))); err != nil || name != "o1" {
+		i.Errorf("by the node port: %q, %v", name, err)
+	}
+}
+
+func echo(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer func() { _ = conn.Close() }()
+			_, _ = io.Copy(conn, conn)
+		}()
+	}
+}
+
+func echoPackets(packets net.PacketConn) {
+	buffer := make([]byte, 2048)
+	for {
+		n, from, err := packets.ReadFrom(buffer)
+		if err != nil {
+			return
+		}
+		_, _ = packets.WriteTo(buffer[:n], from)
+	}
+}
+
+func demandEcho(t *testing.T, conn net.Conn, text string) {
+	t.Helper()
+	if err := echoes(conn, text, patience); err != nil {
+		t.Error(err)
+	}
+}
+
+func echoes(conn net.Conn, text string, within time.Duration) error {
+	_ = conn.SetDeadline(time.Now().Add(within))
+	if _, err := conn.Write([]byte(text)); err != nil {
+		return err
+	}
+	buffer := make([]byte, len(text))
+	if _, err := io.ReadFull(conn, buffer); err != nil {
+		return err
+	}
+	if string(buffer) != text {
+		return fmt.Errorf("sent %q, got %q", text, buffer)
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long anything may take on a busy machine before it counts as broken.
+const patience = 60 * time.Second
+
+// process is a program under test that runs beside the test.
+type process struct {
+	t       *testing.T
+	command *exec.Cmd
+	ended   chan struct{}
+	err     error // once ended is closed
+
+	mu    sync.Mutex
+	lines []string
+	seen  chan struct{} // replaced and closed with every line
+}
+
+// start runs a program whose output becomes the test's. It is stopped with the test at the latest.
+func start(t *testing.T, name string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, command: exec.Command(filepath.Join(bin, "portolan"), args...), ended: make(chan struct{}), seen: make(chan struct{})}
+	reader, writer := io.Pipe()
+	p.command.Stdout, p.command.Stderr = writer, writer
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		p.read(name, reader)
+	}()
+	go func() {
+		p.err = p.command.Wait()
+		_ = writer.Close()
+		<-read
+		close(p.ended)
+	}()
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *process) read(name string, r io.Reader) {
+	scanner := bufio.NewScanner(r)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		p.t.Logf("%s: %s", name, scanner.Text())
+		p.mu.Lock()
+		p.lines = append(p.lines, scanner.Text())
+		close(p.seen)
+		p.seen = make(chan struct{})
+		p.mu.Unlock()
+	}
+	_, _ = io.Copy(io.Discard, r)
+}
+
+// await returns the first line that begins with prefix.
+func (p *process) await(prefix string) string {
+	p.t.Helper()
+	deadline := time.After(patience)
+	for next := 0; ; {
+		p.mu.Lock()
+		for ; next < len(p.lines); next++ {
+			if strings.HasPrefix(p.lines[next], prefix) {
+				line := p.lines[next]
+				p.mu.Unlock()
+				return line
+			}
+		}
+		seen := p.seen
+		p.mu.Unlock()
+		select {
+		case <-seen:
+		case <-p.ended:
+			p.t.Fatalf("the program ended (%v) before it said %q", p.err, prefix)
+		case <-deadline:
+			p.t.Fatalf("the program did not say %q within %s", prefix, patience)
+		}
+	}
+}
+
+// signal sends a signal and waits for the end.
+func (p *process) signal(s syscall.Signal) error {
+	p.t.Helper()
+	_ = p.command.Process.Signal(s)
+	select {
+	case <-p.ended:
+		return p.err
+	case <-time.After(patience):
+		p.kill()
+		p.t.Fatalf("the program did not end within %s of %s", patience, s)
+		return nil
+	}
+}
+
+func (p *process) kill() {
+	_ = p.command.Process.Kill()
+	<-p.ended
+}
+
+// run runs a program to its end and returns what it printed.
+func runProgram(t *testing.T, stdin string, name string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), name, args...)
+	var out, errOut bytes.Buffer
+	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(stdin), &out, &errOut
+	err = command.Run()
+	return out.String(), errOut.String(), err
+}
+
+// childPID returns the process that `portolan run` has started, which is what a person would kill.
+func (p *process) childPID() int {
+	p.t.Helper()
+	path := fmt.Sprintf("/proc/%d/task/%d/children", p.command.Process.Pid, p.command.Process.Pid)
+	children := map[int]bool{}
+	tasks, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(path)), "*", "children"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, task := range tasks {
+		content, err := os.ReadFile(task)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, field := range strings.Fields(string(content)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				children[pid] = true
+			}
+		}
+	}
+	if len(children) != 1 {
+		p.t.Fatalf("%d child processes, want 1", len(children))
+	}
+	for pid := range children {
+		return pid
+	}
+	return 0
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/kit/rpc"
+)
+
+// connection says where the daemons are; the flags are the same for every command.
+type connection struct {
+	server  string
+	timeout time.Duration
+}
+
+const defaultServer = "127.0.0.1:7400"
+
+func (c *connection) register(root *cobra.Command) {
+	root.PersistentFlags().StringVar(&c.server, "server", cmp.Or(os.Getenv("PORTOLAN_SERVER"), defaultServer), "address of the registry (PORTOLAN_SERVER)")
+	root.PersistentFlags().DurationVar(&c.timeout, "timeout", 30*time.Second, "how long one request may take")
+}
+
+// dial connects to a daemon; connecting itself happens with the first call.
+func (c *connection) dial(address string) (*grpc.ClientConn, error) {
+	conn, err := rpc.TCP().Dial(address, grpc.WithChainUnaryInterceptor(c.bound))
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", address, err)
+	}
+	return conn, nil
+}
+
+// registry connects to the registry. The caller closes the connection.
+func (c *connection) registry() (*client.Client, *grpc.ClientConn, error) {
+	conn, err := c.dial(c.server)
+	if err != nil {
+		return nil, nil, err
+	}
+	return client.New(conn), conn, nil
+}
+
+// bound gives every call the command's time limit.
+func (c *connection) bound(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	return invoke(ctx, method, req, reply, cc, opts...)
+}
+
+// withRegistry runs a command with a connection to the registry.
+func (c *connection) withRegistry(run func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, args []string) error {
+		registry, conn, err := c.registry()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		return run(command, args, registry)
+	}
+}

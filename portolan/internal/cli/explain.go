@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/internal/explain"
+	"portolan.dev/services/object"
+)
+
+// explainOptions are the flags of explain.
+type explainOptions struct {
+	namespace, output         string
+	allocator, endpoints, dns string
+}
+
+func newExplain(flags *connection) *cobra.Command {
+	options := &explainOptions{}
+	command := &cobra.Command{
+		Use:   "explain service NAME",
+		Short: "Follow a service from selector to kernel, and say where the chain breaks",
+		Long: `explain asks each daemon for its part: which pods are behind the service and why the others are not, the endpoint slices, the virtual IP,
+the name, and what every node has programmed. The exit code is 0 when the chain is whole.`,
+		Example: `  portolan explain service web
+  portolan explain svc web -n shop -o json`,
+		Args: arguments(cobra.RangeArgs(1, 2), "service NAME"),
+		RunE: flags.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
+			what, err := parseTarget(args)
+			if err != nil {
+				return err
+			}
+			if what.kind.Name != "Service" || what.name == "" {
+				return usageError{errors.New("say which service: explain service NAME")}
+			}
+			return runExplain(command.Context(), command, flags, registry, what.name, options)
+		}),
+	}
+	set := command.Flags()
+	set.StringVarP(&options.namespace, "namespace", "n", object.DefaultNamespace, "namespace")
+	set.StringVarP(&options.output, "output", "o", "text", "text or json")
+	set.StringVar(&options.allocator, "allocator", "127.0.0.1:7401", "address of the allocator")
+	set.StringVar(&options.endpoints, "endpointctl", "127.0.0.1:7402", "address of the endpoint controller")
+	set.StringVar(&options.dns, "dnssvc", "127.0.0.1:7403", "address of the name server's API")
+	return command
+}
+
+func runExplain(ctx context.Context, command *cobra.Command, flags *connection, registry *client.Client, name string, options *explainOptions) error {
+	if !strings.Contains(" text json ", " "+options.output+" ") {
+		return usageError{fmt.Errorf("output %q is not known; outputs are text, json", options.output)}
+	}
+	conns := make([]*grpc.ClientConn, 0, 3)
+	defer func() {
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	}()
+	for _, address := range []string{options.allocator, options.endpoints, options.dns} {
+		conn, err := flags.dial(address)
+		if err != nil {
+			return err
+		}
+		conns = append(conns, conn)
+	}
+	report, err := explain.Service(ctx, explain.Daemons{
+		Registry: registry.Conn(), Allocator: conns[0], Endpoints: conns[1], DNS: conns[2], Dial: flags.dial,
+	}, options.namespace, name)
+	if err != nil {
+		return err
+	}
+	if options.output == "json" {
+		encoder := json.NewEncoder(command.OutOrStdout())
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(report)
+	} else {
+		err = report.Write(command.OutOrStdout())
+	}
+	if err == nil && !report.Works {
+		return quietError{code: 1}
+	}
+	return err
+}

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/internal/printer"
+	"portolan.dev/portolan/manifest"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+// getOptions are the flags of get.
+type getOptions struct {
+	namespaceFlags
+	labels string
+	fields string
+	output string
+	watch  bool
+}
+
+func newGet(flags *connection) *cobra.Command {
+	options := &getOptions{}
+	command := &cobra.Command{
+		Use:   "get KIND [NAME]",
+		Short: "Show objects",
+		Example: `  portolan get services
+  portolan get svc web -o yaml
+  portolan get pods -A -l app=web -o wide
+  portolan get endpointslices -w                 # and every change from now on`,
+		Args:              arguments(cobra.RangeArgs(1, 2), "KIND [NAME]"),
+		ValidArgsFunction: completeTarget(flags, &options.namespaceFlags),
+		RunE: flags.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
+			return get(command.Context(), command, args, registry, options)
+		}),
+	}
+	options.register(command, true)
+	command.Flags().StringVarP(&options.labels, "selector", "l", "", "only objects with these labels, such as app=web,tier!=test")
+	command.Flags().StringVar(&options.fields, "field-selector", "", "only objects with these fields, such as spec.type=NodePort")
+	command.Flags().StringVarP(&options.output, "output", "o", "table", "table, wide, yaml, json or name")
+	command.Flags().BoolVarP(&options.watch, "watch", "w", false, "go on with every change")
+	return command
+}
+
+func get(ctx context.Context, command *cobra.Command, args []string, registry *client.Client, options *getOptions) error {
+	if !strings.Contains(" table wide yaml json name ", " "+options.output+" ") {
+		return usageError{fmt.Errorf("output %q is not known; outputs are table, wide, yaml, json, name", options.output)}
+	}
+	what, err := parseTarget(args)
+	if err != nil {
+		return err
+	}
+	query := client.Query{Namespace: options.namespaceOf(what.kind), Labels: options.labels, Fields: options.fields}
+	found, revision, err := find(ctx, registry, what, &query, options)
+	if err != nil {
+		return err
+	}
+	if err := show(command, what, found, options); err != nil || !options.watch {
+		return err
+	}
+	return follow(ctx, command.OutOrStdout(), registry, what.kind, query, revision, options)
+}
+
+// find returns the objects meant, and the revision from which a watch goes on.
+func find(ctx context.Context, registry *client.Client, what target, query *client.Query, options *getOptions) ([]object.Object, uint64, error) {
+	if what.name == "" {
+		return registry.List(ctx, what.kind, *query)
+	}
+	if options.all {
+		return nil, 0, usageError{errors.New("a name belongs to one namespace; leave out -A or the name")}
+	}
+	if !options.watch {
+		o, err := registry.Get(ctx, what.kind, options.namespaceOf(what.kind), what.name)
+		if err != nil {
+			return nil, 0, err
+		}
+		return []object.Object{o}, 0, nil
+	}
+	query.Fields = strings.Trim(query.Fields+",metadata.name="+what.name, ",")
+	return registry.List(ctx, what.kind, *query)
+}
+
+func show(command *cobra.Command, what target, found []object.Object, options *getOptions) error {
+	out := command.OutOrStdout()
+	switch options.output {
+	case "yaml", "json":
+		return manifest.Encode(out, options.output, what.name == "", found...)
+	case "name":
+		return printNames(out, what.kind, found)
+	}
+	if len(found) == 0 && !options.watch {
+		where := ""
+		if namespace := options.namespaceOf(what.kind); namespace != "" {
+			where = " in namespace " + namespace
+		}
+		_, _ = fmt.Fprintf(command.ErrOrStderr(), "No %s found%s.\n", what.kind.Plural, where)
+		return nil
+	}
+	table := printer.NewTable(out, what.kind, options.table())
+	for _, o := range found {
+		table.Row(o)
+	}
+	return table.Flush()
+}
+
+func (o *getOptions) table() printer.Options {
+	return printer.Options{Wide: o.output == "wide", WithNamespace: o.all, Now: time.Now()}
+}
+
+func printNames(out io.Writer, kind object.Kind, found []object.Object) error {
+	for _, o := range found {
+		if _, err := fmt.Fprintf(out, "%s/%s\n", strings.ToLower(kind.Name), o.GetMetadata().GetName()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow prints every change after a revision until the command is interrupted. A stream that breaks is resumed where it broke.
+func follow(ctx context.Context, out io.Writer, registry *client.Client, kind object.Kind, query client.Query, revision uint64, options *getOptions) error {
+	for {
+		var broken error
+		for change, err := range registry.Watch(ctx, kind, query, revision) {
+			if err != nil {
+				broken = err
+				break
+			}
+			revision = change.Revision
+			if err := showChange(out, kind, change, options); err != nil {
+				return err
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case status.Code(broken) != codes.Unavailable:
+			return broken
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func showChange(out io.Writer, kind object.Kind, change client.Change, options *getOptions) error {
+	switch options.output {
+	case "yaml", "json":
+		return manifest.Encode(out, options.output, false, change.Object)
+	case "name":
+		return printNames(out, kind, []object.Object{change.Object})
+	}
+	table := options.table()
+	table.NoHeader = true
+	row := printer.NewTable(out, kind, table)
+	if change.Type == registryv1.ChangeType_CHANGE_TYPE_DELETE {
+		row.Row(change.Object, "deleted")
+	} else {
+		row.Row(change.Object)
+	}
+	return row.Flush()
+}

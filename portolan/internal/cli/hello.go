@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"cmp"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"portolan.dev/portolan/internal/hello"
+)
+
+// newHello is the backend of the examples; hidden, because it is no tool for working with Portolan.
+func newHello() *cobra.Command {
+	options := hello.Options{}
+	command := &cobra.Command{
+		Use:     "hello",
+		Short:   "Serve HTTP and say who answers: the backend of the examples",
+		Example: `  portolan run -l app=hello --port http=8080 --ready-http 8080/healthz -- portolan hello`,
+		Hidden:  true,
+		Args:    arguments(cobra.NoArgs, "no arguments"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			return hello.Serve(command.Context(), options)
+		},
+	}
+	command.Flags().StringVar(&options.Address, "address", os.Getenv("POD_IP"), "address to listen on (POD_IP)")
+	command.Flags().Uint16Var(&options.Port, "port", 8080, "port to listen on")
+	command.Flags().StringVar(&options.Name, "name", cmp.Or(os.Getenv("POD_NAME"), "hello"), "what to call itself")
+	return command
+}

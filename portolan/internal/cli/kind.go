@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/object"
+)
+
+// namespaceFlags say which namespace a command is about.
+type namespaceFlags struct {
+	namespace string
+	all       bool
+}
+
+func (f *namespaceFlags) register(command *cobra.Command, withAll bool) {
+	command.Flags().StringVarP(&f.namespace, "namespace", "n", object.DefaultNamespace, "namespace")
+	if withAll {
+		command.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "all namespaces")
+	}
+}
+
+// target is what "KIND", "KIND NAME" or "KIND/NAME" mean.
+type target struct {
+	kind object.Kind
+	name string // empty: all of the kind
+}
+
+func parseTarget(args []string) (target, error) {
+	kindName, name, hasSlash := strings.Cut(args[0], "/")
+	if len(args) > 1 {
+		if hasSlash {
+			return target{}, usageError{fmt.Errorf("%q names an object already; %q is one name too many", args[0], args[1])}
+		}
+		name = args[1]
+	}
+	kind, ok := object.KindNamed(kindName)
+	if !ok {
+		return target{}, usageError{fmt.Errorf("kind %q is not known; kinds are %s", kindName, kindNames())}
+	}
+	return target{kind: kind, name: name}, nil
+}
+
+func kindNames() string {
+	names := make([]string, 0, len(object.Kinds))
+	for _, kind := range object.Kinds {
+		names = append(names, strings.Join(append([]string{kind.Plural}, kind.Short...), " ("))
+		if len(kind.Short) > 0 {
+			names[len(names)-1] += ")"
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// namespaceOf returns the namespace to ask for, which is none for kinds without.
+func (f *namespaceFlags) namespaceOf(kind object.Kind) string {
+	if !kind.Namespaced || f.all {
+		return ""
+	}
+	return f.namespace
+}
+
+// completeTarget completes kinds, then the names of objects that are there.
+func completeTarget(flags *connection, namespace *namespaceFlags) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return func(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		switch len(args) {
+		case 0:
+			kinds := make([]string, 0, len(object.Kinds))
+			for _, kind := range object.Kinds {
+				kinds = append(kinds, kind.Plural)
+			}
+			return kinds, cobra.ShellCompDirectiveNoFileComp
+		case 1:
+			return objectNames(command, flags, namespace, args[0]), cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func objectNames(command *cobra.Command, flags *connection, namespace *namespaceFlags, kindName string) []string {
+	kind, ok := object.KindNamed(kindName)
+	if !ok {
+		return nil
+	}
+	registry, conn, err := flags.registry()
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = conn.Close() }()
+	found, _, err := registry.List(command.Context(), kind, client.Query{Namespace: namespace.namespaceOf(kind)})
+	if err != nil {
+		return nil
+	}
+	names := make([]string, 0, len(found))
+	for _, o := range found {
+		names = append(names, o.GetMetadata().GetName())
+	}
+	return names
+}

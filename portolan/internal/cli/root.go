@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"portolan.dev/services/kit/apierr"
+)
+
+// usageError is a command that was not understood.
+type usageError struct{ error }
+
+// quietError ends the command with an exit code, everything having been said.
+type quietError struct{ code int }
+
+func (e quietError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// Main runs the command line and returns its exit code.
+func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	root := Root()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	command, err := root.ExecuteContextC(ctx)
+	var quiet quietError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &quiet):
+		return quiet.code
+	}
+	_, _ = fmt.Fprintln(errOut, "error:", apierr.Describe(err))
+	var usage usageError
+	if errors.As(err, &usage) {
+		_, _ = fmt.Fprintf(errOut, "\n%s --help shows how it is used.\n", command.CommandPath())
+		return 2
+	}
+	return 1
+}
+
+// Root returns the whole tree of commands.
+func Root() *cobra.Command {
+	flags := &connection{}
+	root := &cobra.Command{
+		Use:   "portolan",
+		Short: "Virtual IPs, names and load balancing for any set of machines",
+		Long: `portolan speaks to a Portolan registry: it applies manifests, shows what is there and why, and runs programs as backends.
+"portolan dev" runs a whole installation in one process.`,
+		Example: `  portolan dev                                   # everything, on this machine, in this terminal
+  portolan apply -f service.yaml
+  portolan run -l app=web --port http=8080 -- ./server
+  portolan get services
+  portolan explain service web                   # why does it not answer?`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	flags.register(root)
+	root.AddCommand(
+		newApply(flags), newGet(flags), newDescribe(flags), newDelete(flags), newExplain(flags), newEnv(flags), newRun(flags),
+		newDev(), newVersion(flags), newHello(),
+	)
+	return root
+}
+
+// arguments makes an argument check whose failure counts as a command that was not understood.
+func arguments(check cobra.PositionalArgs, usage string) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if err := check(command, args); err != nil {
+			return usageError{fmt.Errorf("%w: want %s", err, usage)}
+		}
+		return nil
+	}
+}
+
+// isTerminal says whether a writer is a person's screen.
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/internal/workload"
+	"portolan.dev/services/object"
+)
+
+func newRun(flags *connection) *cobra.Command {
+	options := workload.Options{}
+	var labels []string
+	allocator := ""
+	command := &cobra.Command{
+		Use:   "run -l KEY=VALUE,... [flags] -- COMMAND [ARG...]",
+		Short: "Run a program as a pod",
+		Long: `run starts a program and registers it as a pod: with an address of its own in POD_IP, the discovery variables of its namespace, and a readiness
+probe. It should listen on POD_IP. When it is stopped (Ctrl-C, SIGTERM) the pod first leaves its services, then the program is asked to stop;
+when the program ends, the pod is gone. The exit code is the program's.`,
+		Example: `  portolan run -l app=web --port http=8080 -- ./server -listen :8080
+  portolan run -l app=db --port db=5432 --ready-tcp db -- ./start-postgres.sh
+  portolan run -l app=web --port http=8080 --ready-http 8080/healthz -- sh -c 'exec ./server -listen $POD_IP:8080'`,
+		Args: arguments(cobra.MinimumNArgs(1), "-- COMMAND [ARG...]"),
+		RunE: flags.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
+			parsed, err := parseLabels(labels)
+			if err != nil {
+				return err
+			}
+			options.Labels, options.Command = parsed, args
+			return runWorkload(command.Context(), command, flags, registry, options, allocator)
+		}),
+	}
+	set := command.Flags()
+	set.StringVar(&options.Name, "name", "", "name of the pod (default: made from the program's)")
+	set.StringVarP(&options.Namespace, "namespace", "n", object.DefaultNamespace, "namespace")
+	set.StringSliceVarP(&labels, "labels", "l", nil, "labels, which services select by: app=web,tier=front")
+	set.StringArrayVar(&options.Ports, "port", nil, "port that the program listens on, NAME=NUMBER[/PROTOCOL]; may be repeated")
+	set.StringVar(&options.ReadyTCP, "ready-tcp", "", "ready when this port, by number or name, accepts a connection")
+	set.StringVar(&options.ReadyHTTP, "ready-http", "", "ready when GET answers 200-399: PORT/PATH")
+	set.StringVar(&options.ReadyGRPC, "ready-grpc", "", "ready when the gRPC health service on this port says so")
+	set.StringVar(&options.Node, "node", "", "node that the program runs on (default: the only one, or the one called like this machine)")
+	set.StringVar(&options.Hostname, "hostname", "", "name in DNS below the service named by --subdomain")
+	set.StringVar(&options.Subdomain, "subdomain", "", "headless service that publishes --hostname")
+	set.DurationVar(&options.DrainDelay, "drain-delay", 500*time.Millisecond, "time between leaving the services and asking the program to stop")
+	set.DurationVar(&options.Grace, "grace", 30*time.Second, "time between asking the program to stop and killing it")
+	set.BoolVar(&options.ServiceLinks, "service-links", true, "services of the namespace in the environment")
+	set.StringVar(&allocator, "allocator", "127.0.0.1:7401", "address of the allocator")
+	return command
+}
+
+func runWorkload(ctx context.Context, command *cobra.Command, flags *connection, registry *client.Client, options workload.Options, allocator string) error {
+	conn, err := flags.dial(allocator)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	runner := &workload.Runner{
+		Registry: registry.Conn(), Allocator: conn, Options: options,
+		In: command.InOrStdin(), Out: command.OutOrStdout(), ErrOut: command.ErrOrStderr(),
+	}
+	err = runner.Run(ctx)
+	var exit workload.ErrExit
+	if errors.As(err, &exit) {
+		_, _ = fmt.Fprintln(command.ErrOrStderr(), exit)
+		return quietError{code: exit.Code}
+	}
+	return err
+}
+
+func parseLabels(texts []string) (map[string]string, error) {
+	if len(texts) == 0 {
+		return nil, usageError{errors.New("a pod without labels is behind no service; give some with -l, such as -l app=web")}
+	}
+	labels := make(map[string]string, len(texts))
+	for _, text := range texts {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, usageError{fmt.Errorf("label %q: want KEY=VALUE", text)}
+		}
+		labels[key] = value
+	}
+	return labels, nil
+}

@@ -1,0 +1,147 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+// Client talks to a registry.
+type Client struct {
+	conn grpc.ClientConnInterface
+}
+
+// New returns a client on a connection that stays the caller's.
+func New(conn grpc.ClientConnInterface) *Client { return &Client{conn: conn} }
+
+// Conn returns the connection, for the generated stubs of services that are not about one kind.
+func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
+
+// Get returns one object.
+func (c *Client) Get(ctx context.Context, kind object.Kind, namespace, name string) (object.Object, error) {
+	return c.one(ctx, kind, "Get"+kind.Name, map[string]any{"namespace": namespace, "name": name})
+}
+
+// Delete removes one object, or marks it where finalizers must act first, and returns it as it last was.
+func (c *Client) Delete(ctx context.Context, kind object.Kind, namespace, name string, dryRun bool) (object.Object, error) {
+	return c.one(ctx, kind, "Delete"+kind.Name, map[string]any{"namespace": namespace, "name": name, "dry_run": dryRun})
+}
+
+// Create stores a new object and returns it as stored.
+func (c *Client) Create(ctx context.Context, o object.Object) (object.Object, error) {
+	return c.send(ctx, "Create", "", o)
+}
+
+// Update replaces an object and returns it as stored.
+func (c *Client) Update(ctx context.Context, o object.Object) (object.Object, error) {
+	return c.send(ctx, "Update", "", o)
+}
+
+// UpdateStatus replaces an object's status and returns the object as stored.
+func (c *Client) UpdateStatus(ctx context.Context, o object.Object) (object.Object, error) {
+	return c.send(ctx, "Update", "Status", o)
+}
+
+// Apply creates or updates an object.
+func (c *Client) Apply(ctx context.Context, o object.Object, dryRun bool) (*registryv1.ApplyResponse, error) {
+	return registryv1.NewApplyServiceClient(c.conn).Apply(ctx, &registryv1.ApplyRequest{Object: object.Wrap(o), DryRun: dryRun})
+}
+
+// Events returns what happened to an object, oldest first.
+func (c *Client) Events(ctx context.Context, key object.Key) ([]*corev1.Event, error) {
+	kind, _ := object.KindNamed("Event")
+	namespace := key.Namespace
+	if namespace == "" {
+		namespace = object.DefaultNamespace
+	}
+	found, _, err := c.List(ctx, kind, Query{Namespace: namespace, Fields: fmt.Sprintf("regarding.kind=%s,regarding.name=%s", key.Kind, key.Name)})
+	if err != nil {
+		return nil, err
+	}
+	events := make([]*corev1.Event, 0, len(found))
+	for _, o := range found {
+		if event, ok := o.(*corev1.Event); ok {
+			events = append(events, event)
+		}
+	}
+	return events, nil
+}
+
+// send calls a method whose request and response carry the object.
+func (c *Client) send(ctx context.Context, verb, suffix string, o object.Object) (object.Object, error) {
+	kind, ok := object.KindNamed(object.KindOf(o))
+	if !ok {
+		return nil, fmt.Errorf("kind %s is not known", object.KindOf(o))
+	}
+	method := verb + kind.Name + suffix
+	request := newMessage(method + "Request")
+	request.Set(objectField(request.Descriptor(), kind), protoreflect.ValueOfMessage(o.ProtoReflect()))
+	return c.call(ctx, kind, method, request)
+}
+
+// one calls a method that names an object and returns it.
+func (c *Client) one(ctx context.Context, kind object.Kind, method string, fields map[string]any) (object.Object, error) {
+	request := newMessage(method + "Request")
+	setFields(request, fields)
+	return c.call(ctx, kind, method, request)
+}
+
+func (c *Client) call(ctx context.Context, kind object.Kind, method string, request protoreflect.Message) (object.Object, error) {
+	response := newMessage(method + "Response")
+	if err := c.conn.Invoke(ctx, fullMethod(kind, method), request.Interface(), response.Interface()); err != nil {
+		return nil, err
+	}
+	o, _ := response.Get(objectField(response.Descriptor(), kind)).Message().Interface().(object.Object)
+	return o, nil
+}
+
+const registryPackage = "portolan.registry.v1"
+
+// fullMethod returns the path of a method: the service of kind Service is ServiceService, that of Endpoints EndpointsService.
+func fullMethod(kind object.Kind, method string) string {
+	return fmt.Sprintf("/%s.%sService/%s", registryPackage, kind.Name, method)
+}
+
+// plural returns the kind's name as the methods List and Watch spell it.
+func plural(kind object.Kind) string {
+	if kind.Name == "Endpoints" {
+		return kind.Name
+	}
+	return kind.Name + "s"
+}
+
+// newMessage makes an empty message of the contract; a name that is not in it is a broken build.
+func newMessage(name string) protoreflect.Message {
+	messageType, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(registryPackage + "." + name))
+	if err != nil {
+		panic(fmt.Sprintf("the contract has no message %s: %v", name, err))
+	}
+	return messageType.New()
+}
+
+// objectField finds the field, single or repeated, that carries objects of the kind.
+func objectField(message protoreflect.MessageDescriptor, kind object.Kind) protoreflect.FieldDescriptor {
+	want := kind.New().ProtoReflect().Descriptor().FullName()
+	for i := range message.Fields().Len() {
+		if field := message.Fields().Get(i); field.Message() != nil && field.Message().FullName() == want {
+			return field
+		}
+	}
+	panic(fmt.Sprintf("message %s carries no %s", message.FullName(), want))
+}
+
+// setFields sets the named fields that the message has; kinds without namespaces have no such field, for one.
+func setFields(message protoreflect.Message, fields map[string]any) {
+	for name, value := range fields {
+		if field := message.Descriptor().Fields().ByName(protoreflect.Name(name)); field != nil {
+			message.Set(field, protoreflect.ValueOf(value))
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package client
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"portolan.dev/services/object"
+)
+
+// TestContractFollowsTheRule holds the names that calls are built from against the contract, for every kind and verb.
+func TestContractFollowsTheRule(t *testing.T) {
+	for _, kind := range object.Kinds {
+		methods := []string{"Create" + kind.Name, "Get" + kind.Name, "Update" + kind.Name, "Delete" + kind.Name, "List" + plural(kind), "Watch" + plural(kind)}
+		if kind.HasStatus {
+			methods = append(methods, "Update"+kind.Name+"Status")
+		}
+		for _, method := range methods {
+			path := strings.TrimPrefix(fullMethod(kind, method), "/")
+			name := protoreflect.FullName(strings.ReplaceAll(path, "/", "."))
+			found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+				continue
+			}
+			descriptor, ok := found.(protoreflect.MethodDescriptor)
+			if !ok {
+				t.Errorf("%s is no method", path)
+				continue
+			}
+			if got := descriptor.Input().Name(); string(got) != method+"Request" {
+				t.Errorf("%s takes %s", path, got)
+			}
+			if strings.HasPrefix(method, "Watch") {
+				objectField(newMessage(kind.Name+"Change").Descriptor(), kind)
+				continue
+			}
+			objectField(newMessage(method+"Response").Descriptor(), kind)
+		}
+	}
+}

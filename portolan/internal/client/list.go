@@ -1,0 +1,109 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+// Query says which objects are meant.
+type Query struct {
+	Namespace string // empty: all
+	Labels    string // label selector; empty: all
+	Fields    string // field selector; empty: all
+}
+
+func (q Query) fields() map[string]any {
+	return map[string]any{"namespace": q.Namespace, "label_selector": q.Labels, "field_selector": q.Fields}
+}
+
+// List returns all objects that match, from all pages, and the revision at which they were read.
+func (c *Client) List(ctx context.Context, kind object.Kind, query Query) ([]object.Object, uint64, error) {
+	method := "List" + plural(kind)
+	request := newMessage(method + "Request")
+	setFields(request, query.fields())
+	setFields(request, map[string]any{"page_size": int32(1000)})
+	var found []object.Object
+	for {
+		response := newMessage(method + "Response")
+		if err := c.conn.Invoke(ctx, fullMethod(kind, method), request.Interface(), response.Interface()); err != nil {
+			return nil, 0, err
+		}
+		list := response.Get(objectField(response.Descriptor(), kind)).List()
+		for i := range list.Len() {
+			if o, ok := list.Get(i).Message().Interface().(object.Object); ok {
+				found = append(found, o)
+			}
+		}
+		token := response.Get(response.Descriptor().Fields().ByName("next_page_token")).String()
+		if token == "" {
+			return found, response.Get(response.Descriptor().Fields().ByName("revision")).Uint(), nil
+		}
+		setFields(request, map[string]any{"page_token": token})
+	}
+}
+
+// Change is one change of a watched object.
+type Change struct {
+	Type     registryv1.ChangeType
+	Object   object.Object // for deletions as it last was
+	Revision uint64        // watching goes on from here
+}
+
+// Watch yields the changes after a revision until the context or the stream ends; the last pair carries the error.
+func (c *Client) Watch(ctx context.Context, kind object.Kind, query Query, after uint64) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		method := "Watch" + plural(kind)
+		request := newMessage(method + "Request")
+		setFields(request, query.fields())
+		setFields(request, map[string]any{"from_revision": after})
+		stream, err := c.open(ctx, kind, method, request)
+		for err == nil {
+			response := newMessage(method + "Response")
+			if err = stream.RecvMsg(response.Interface()); err != nil {
+				break
+			}
+			for change := range changesIn(response, kind) {
+				if !yield(change, nil) {
+					return
+				}
+			}
+		}
+		yield(Change{}, err)
+	}
+}
+
+// open starts a stream whose client sends one message.
+func (c *Client) open(ctx context.Context, kind object.Kind, method string, request protoreflect.Message) (grpc.ClientStream, error) {
+	stream, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, fullMethod(kind, method))
+	if err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	if err := stream.SendMsg(request.Interface()); err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	return stream, stream.CloseSend()
+}
+
+func changesIn(response protoreflect.Message, kind object.Kind) iter.Seq[Change] {
+	return func(yield func(Change) bool) {
+		list := response.Get(response.Descriptor().Fields().ByName("changes")).List()
+		for i := range list.Len() {
+			message := list.Get(i).Message()
+			o, _ := message.Get(objectField(message.Descriptor(), kind)).Message().Interface().(object.Object)
+			changeType := message.Get(message.Descriptor().Fields().ByName("type")).Enum()
+			revision := message.Get(message.Descriptor().Fields().ByName("revision")).Uint()
+			if !yield(Change{Type: registryv1.ChangeType(changeType), Object: o, Revision: revision}) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package dev
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// startNATS runs a NATS server inside the process. It listens on no port: connections are made in memory.
+func startNATS(storeDir string) (*server.Server, error) {
+	nats, err := server.NewServer(&server.Options{
+		ServerName: "portolan-dev", DontListen: true, JetStream: true, StoreDir: storeDir, NoSigs: true, NoLog: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("nats: %w", err)
+	}
+	nats.Start()
+	if !nats.ReadyForConnections(10 * time.Second) {
+		nats.Shutdown()
+		return nil, errors.New("nats: the embedded server did not start within 10 s")
+	}
+	return nats, nil
+}
+
+// inProcess returns a dialer for one daemon.
+func inProcess(ns *server.Server, daemon string) func(string) (*nats.Conn, error) {
+	return func(connection string) (*nats.Conn, error) {
+		return nats.Connect("", nats.InProcessServer(ns), nats.Name("portolan "+daemon+" "+connection), nats.MaxReconnects(-1))
+	}
+}

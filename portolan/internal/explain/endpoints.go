@@ -1,0 +1,126 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	endpointsv1 "portolan.dev/proto/portolan/endpoints/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/spec"
+)
+
+// shown is how many pods, endpoints and the like are listed before the rest is counted.
+const shown = 10
+
+// selection asks the endpoint controller which pods are behind the service and why.
+func (c *chain) selection(ctx context.Context) Step {
+	step := Step{Title: "selector and pods", State: OK}
+	selector := c.service.GetSpec().GetSelector()
+	if len(selector) == 0 {
+		step.say("no selector: endpoints are written by hand")
+		return step
+	}
+	meta := c.service.GetMetadata()
+	answer, err := endpointsv1.NewEndpointControllerServiceClient(c.Endpoints).ExplainService(ctx,
+		&endpointsv1.ExplainServiceRequest{Namespace: meta.GetNamespace(), Name: meta.GetName()})
+	if err != nil {
+		return silent(step, "endpointctl", err)
+	}
+	selected, ready := 0, 0
+	for i, pod := range answer.GetPods() {
+		if pod.GetSelected() {
+			selected++
+		}
+		if pod.GetReady() {
+			ready++
+		}
+		if i < shown {
+			step.say("%s", podLine(pod))
+		}
+	}
+	if more := len(answer.GetPods()) - shown; more > 0 {
+		step.say("and %d more pods", more)
+	}
+	step.say("%d of %d pods are behind the service, %d take traffic", selected, len(answer.GetPods()), ready)
+	switch {
+	case selected == 0:
+		step.mark(Broken, fmt.Sprintf("no pod has the labels %s; compare with: portolan get pods -n %s -o yaml", labels(selector), meta.GetNamespace()))
+	case ready == 0:
+		step.mark(Broken, "no pod is ready; the reasons are above")
+	}
+	return step
+}
+
+func podLine(pod *endpointsv1.PodVerdict) string {
+	verdict := "out"
+	switch {
+	case pod.GetReady():
+		verdict = "in, ready"
+	case pod.GetSelected():
+		verdict = "in, not ready"
+	}
+	line := fmt.Sprintf("pod %s %s: %s", pod.GetName(), verdict, pod.GetReason())
+	for _, port := range pod.GetUnresolvedPorts() {
+		line += "; " + port
+	}
+	return line
+}
+
+func labels(selector map[string]string) string {
+	parts := make([]string, 0, len(selector))
+	for key, value := range selector {
+		parts = append(parts, key+"="+value)
+	}
+	return strings.Join(parts, ",")
+}
+
+// slices reads what is stored, which is what everybody follows.
+func (c *chain) slices(ctx context.Context) Step {
+	step := Step{Title: "endpoint slices", State: OK}
+	meta := c.service.GetMetadata()
+	listed, err := registryv1.NewEndpointSliceServiceClient(c.Registry).ListEndpointSlices(ctx, &registryv1.ListEndpointSlicesRequest{
+		Namespace: meta.GetNamespace(), LabelSelector: spec.LabelServiceName + "=" + meta.GetName(), PageSize: 1000,
+	})
+	if err != nil {
+		return silent(step, "registry", err)
+	}
+	total, ready := 0, 0
+	for i, slice := range listed.GetEndpointSlices() {
+		inSlice := 0
+		for _, endpoint := range slice.GetEndpoints() {
+			if isReady(endpoint) {
+				inSlice++
+			}
+		}
+		total, ready = total+len(slice.GetEndpoints()), ready+inSlice
+		if i < shown {
+			step.say("%s: %s, %d endpoints, %d ready%s", slice.GetMetadata().GetName(), spec.EnumName(slice.GetAddressType()), len(slice.GetEndpoints()), inSlice, ports(slice))
+		}
+	}
+	step.say("%d endpoints in %d slices, %d ready", total, len(listed.GetEndpointSlices()), ready)
+	switch {
+	case len(listed.GetEndpointSlices()) == 0 && len(c.service.GetSpec().GetSelector()) == 0:
+		step.mark(Broken, fmt.Sprintf("write an EndpointSlice with the label %s=%s", spec.LabelServiceName, meta.GetName()))
+	case len(listed.GetEndpointSlices()) == 0:
+		step.mark(Broken, "the endpoint controller has not written any; is it running, and the leader?")
+	case ready == 0:
+		step.mark(Broken, "no endpoint is ready")
+	}
+	return step
+}
+
+func ports(slice *corev1.EndpointSlice) string {
+	var b strings.Builder
+	for _, port := range slice.GetPorts() {
+		fmt.Fprintf(&b, ", %s%d/%s", named(port.GetName()), port.GetPort(), spec.EnumName(port.GetProtocol()))
+	}
+	return b.String()
+}
+
+// isReady reads the condition as consumers must: unset counts as true.
+func isReady(endpoint *corev1.Endpoint) bool {
+	conditions := endpoint.GetConditions()
+	return conditions == nil || conditions.Ready == nil || conditions.GetReady()
+}

@@ -1,0 +1,96 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/spec"
+)
+
+// Daemons are the connections that the chain is asked over.
+type Daemons struct {
+	Registry  grpc.ClientConnInterface
+	Allocator grpc.ClientConnInterface
+	Endpoints grpc.ClientConnInterface
+	DNS       grpc.ClientConnInterface
+	Dial      func(address string) (*grpc.ClientConn, error) // to node agents, whose addresses the registry knows
+}
+
+// chain is one run.
+type chain struct {
+	Daemons
+
+	service *corev1.Service
+	zone    string
+}
+
+// Service explains one service. The error is that of reading the service itself.
+func Service(ctx context.Context, daemons Daemons, namespace, name string) (*Report, error) {
+	got, err := registryv1.NewServiceServiceClient(daemons.Registry).GetService(ctx, &registryv1.GetServiceRequest{Namespace: namespace, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	c := &chain{Daemons: daemons, service: got.GetService()}
+	if settings, err := registryv1.NewDiscoveryServiceClient(daemons.Registry).GetSettings(ctx, &registryv1.GetSettingsRequest{}); err == nil {
+		c.zone = settings.GetZone()
+	}
+	report := &Report{Service: namespace + "/" + name}
+	for _, link := range c.links() {
+		report.Steps = append(report.Steps, link(ctx))
+	}
+	report.conclude()
+	return report, nil
+}
+
+// links returns what there is to ask for a service of this type.
+func (c *chain) links() []func(context.Context) Step {
+	switch {
+	case c.service.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME:
+		return []func(context.Context) Step{c.asWritten, c.names}
+	case spec.IsHeadless(c.service):
+		return []func(context.Context) Step{c.asWritten, c.selection, c.slices, c.names}
+	default:
+		return []func(context.Context) Step{c.asWritten, c.selection, c.slices, c.addresses, c.names, c.nodes}
+	}
+}
+
+// asWritten shows what the owner wants.
+func (c *chain) asWritten(context.Context) Step {
+	s := c.service.GetSpec()
+	step := Step{Title: "service", State: OK}
+	step.say("type %s, created at revision %d or before", spec.EnumName(s.GetType()), c.service.GetMetadata().GetResourceVersion())
+	if c.service.GetMetadata().GetDeletionTimestamp() != nil {
+		step.mark(Broken, "the service is being deleted; it waits for "+strings.Join(c.service.GetMetadata().GetFinalizers(), ", "))
+	}
+	for _, port := range s.GetPorts() {
+		step.say("port %s%d/%s -> %s", named(port.GetName()), port.GetPort(), spec.EnumName(port.GetProtocol()), target(port))
+	}
+	return step
+}
+
+func named(name string) string {
+	if name == "" {
+		return ""
+	}
+	return name + " "
+}
+
+func target(port *corev1.ServicePort) string {
+	if name := port.GetTargetPort().GetName(); name != "" {
+		return fmt.Sprintf("the pods' port named %q", name)
+	}
+	return fmt.Sprintf("port %d of the pods", port.GetTargetPort().GetNumber())
+}
+
+// silent is the step of a daemon that did not answer.
+func silent(step Step, daemon string, err error) Step {
+	step.say("%s did not answer: %s", daemon, apierr.Describe(err))
+	step.mark(Unknown, "is "+daemon+" running, and is its address right?")
+	return step
+}

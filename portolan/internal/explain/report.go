@@ -1,0 +1,90 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// State says what holds of a link of the chain.
+type State string
+
+// States, the worst last.
+const (
+	OK      State = "ok"
+	Notice  State = "notice"  // works, and worth knowing
+	Unknown State = "unknown" // could not be asked
+	Broken  State = "broken"
+)
+
+// Step is one link of the chain.
+type Step struct {
+	Title  string   `json:"title"`
+	State  State    `json:"state"`
+	Lines  []string `json:"lines,omitempty"`
+	Remedy string   `json:"remedy,omitempty"` // what to do about it
+}
+
+// Report is the whole chain.
+type Report struct {
+	Service string `json:"service"`
+	Steps   []Step `json:"steps"`
+	Verdict string `json:"verdict"`
+	Works   bool   `json:"works"`
+}
+
+// say adds a line.
+func (s *Step) say(format string, args ...any) {
+	s.Lines = append(s.Lines, fmt.Sprintf(format, args...))
+}
+
+// mark notes a state, unless a worse one is there, with a remedy where there is one.
+func (s *Step) mark(state State, remedy string) {
+	if rank[state] <= rank[s.State] {
+		return
+	}
+	s.State, s.Remedy = state, remedy
+}
+
+var rank = map[State]int{OK: 0, Notice: 1, Unknown: 2, Broken: 3}
+
+// conclude sets the verdict: the first broken link is the one to look at.
+func (r *Report) conclude() {
+	r.Works, r.Verdict = true, "the chain is whole"
+	for _, step := range r.Steps {
+		if step.State == Broken {
+			r.Works = false
+			r.Verdict = "the chain breaks at: " + step.Title
+			if step.Remedy != "" {
+				r.Verdict += "; " + step.Remedy
+			}
+			return
+		}
+	}
+	for _, step := range r.Steps {
+		if step.State == Unknown {
+			r.Verdict = "nothing is broken as far as could be seen; not seen: " + step.Title
+			return
+		}
+	}
+}
+
+var marks = map[State]string{OK: "ok  ", Notice: "note", Unknown: "?   ", Broken: "FAIL"}
+
+// Write prints the report for people.
+func (r *Report) Write(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Service %s\n", r.Service)
+	for _, step := range r.Steps {
+		fmt.Fprintf(&b, "\n[%s] %s\n", marks[step.State], step.Title)
+		for _, line := range step.Lines {
+			fmt.Fprintf(&b, "       %s\n", line)
+		}
+		if step.Remedy != "" {
+			fmt.Fprintf(&b, "       -> %s\n", step.Remedy)
+		}
+	}
+	fmt.Fprintf(&b, "\n%s\n", r.Verdict)
+	_, err := io.WriteString(w, b.String())
+	return err
+}

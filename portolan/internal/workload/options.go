@@ -1,0 +1,143 @@
+package workload
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// Finalizer holds a terminating pod until its program has ended.
+const Finalizer = "portolan.dev/run"
+
+// Options say what to run.
+type Options struct {
+	Name         string            // empty: made from the program's name
+	Namespace    string            // empty: default
+	Labels       map[string]string // at least one, or no service finds the pod
+	Ports        []string          // NAME=NUMBER[/PROTOCOL]
+	ReadyTCP     string            // port, by number or name
+	ReadyHTTP    string            // PORT/PATH
+	ReadyGRPC    string            // port
+	Node         string            // empty: the only node there is
+	Hostname     string            // name in DNS below Subdomain's service
+	Subdomain    string            // headless service
+	Grace        time.Duration     // between the request to stop and the end
+	ServiceLinks bool              // services of the namespace in the environment
+	DrainDelay   time.Duration     // between leaving the services and the request to stop
+	Command      []string
+}
+
+// pod returns the pod that the options describe.
+func (o *Options) pod() (*corev1.Pod, error) {
+	ports, portErr := parsePorts(o.Ports)
+	probe, probeErr := o.probe()
+	if err := errors.Join(portErr, probeErr); err != nil {
+		return nil, err
+	}
+	grace := int64(o.Grace.Seconds())
+	pod := &corev1.Pod{
+		Metadata: &corev1.ObjectMeta{
+			Name: o.Name, Namespace: cmp.Or(o.Namespace, "default"), Labels: o.Labels, Finalizers: []string{Finalizer},
+		},
+		Spec: &corev1.PodSpec{
+			NodeName: o.Node, Hostname: o.Hostname, Subdomain: o.Subdomain,
+			TerminationGracePeriodSeconds: &grace, EnableServiceLinks: &o.ServiceLinks,
+			Containers: []*corev1.Container{{Name: "main", Command: o.Command, Ports: ports, ReadinessProbe: probe}},
+		},
+		Status: &corev1.PodStatus{Phase: corev1.PodPhase_POD_PHASE_PENDING},
+	}
+	if o.Name == "" {
+		pod.Metadata.GenerateName = nameOf(o.Command[0]) + "-"
+	}
+	return pod, nil
+}
+
+// nameOf makes the beginning of a pod's name from a program's path.
+func nameOf(program string) string {
+	base := program[strings.LastIndexByte(program, '/')+1:]
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(base))
+	return cmp.Or(strings.Trim(name[:min(len(name), 40)], "-"), "pod")
+}
+
+func parsePorts(texts []string) ([]*corev1.ContainerPort, error) {
+	var faults []error
+	ports := make([]*corev1.ContainerPort, 0, len(texts))
+	for _, text := range texts {
+		port, err := parsePort(text)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		ports = append(ports, port)
+	}
+	return ports, errors.Join(faults...)
+}
+
+// parsePort reads NAME=NUMBER[/PROTOCOL]; the name may be left out.
+func parsePort(text string) (*corev1.ContainerPort, error) {
+	name, rest, named := strings.Cut(text, "=")
+	if !named {
+		name, rest = "", text
+	}
+	numberText, protocolText, _ := strings.Cut(rest, "/")
+	number, err := strconv.ParseUint(numberText, 10, 16)
+	if err != nil || number == 0 {
+		return nil, fmt.Errorf("port %q: want NAME=NUMBER or NAME=NUMBER/PROTOCOL, such as http=8080", text)
+	}
+	protocol, ok := protocols[strings.ToUpper(cmp.Or(protocolText, "TCP"))]
+	if !ok {
+		return nil, fmt.Errorf("port %q: protocol %q is not known; protocols are TCP, UDP, SCTP", text, protocolText)
+	}
+	return &corev1.ContainerPort{Name: name, ContainerPort: int32(number), Protocol: protocol}, nil
+}
+
+var protocols = map[string]corev1.Protocol{
+	"TCP": corev1.Protocol_PROTOCOL_TCP, "UDP": corev1.Protocol_PROTOCOL_UDP, "SCTP": corev1.Protocol_PROTOCOL_SCTP,
+}
+
+// probe returns the readiness probe that the options ask for; nil for none.
+func (o *Options) probe() (*corev1.Probe, error) {
+	wanted := 0
+	for _, flag := range []string{o.ReadyTCP, o.ReadyHTTP, o.ReadyGRPC} {
+		if flag != "" {
+			wanted++
+		}
+	}
+	if wanted > 1 {
+		return nil, errors.New("only one of --ready-tcp, --ready-http and --ready-grpc can be given")
+	}
+	probe := &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: 3, SuccessThreshold: 1}
+	switch {
+	case o.ReadyTCP != "":
+		probe.Handler = &corev1.Probe_TcpSocket{TcpSocket: &corev1.TCPSocketAction{Port: portRef(o.ReadyTCP)}}
+	case o.ReadyHTTP != "":
+		port, path, _ := strings.Cut(o.ReadyHTTP, "/")
+		probe.Handler = &corev1.Probe_HttpGet{HttpGet: &corev1.HTTPGetAction{Port: portRef(port), Path: "/" + path, Scheme: "HTTP"}}
+	case o.ReadyGRPC != "":
+		number, err := strconv.ParseUint(o.ReadyGRPC, 10, 16)
+		if err != nil {
+			return nil, fmt.Errorf("--ready-grpc %q: want a port number", o.ReadyGRPC)
+		}
+		probe.Handler = &corev1.Probe_Grpc{Grpc: &corev1.GRPCAction{Port: int32(number)}}
+	default:
+		return nil, nil
+	}
+	return probe, nil
+}
+
+func portRef(text string) *corev1.IntOrString {
+	if number, err := strconv.ParseUint(text, 10, 16); err == nil {
+		return &corev1.IntOrString{Value: &corev1.IntOrString_Number{Number: int32(number)}}
+	}
+	return &corev1.IntOrString{Value: &corev1.IntOrString_Name{Name: text}}
+}

@@ -1,0 +1,234 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+)
+
+// Runner runs one program as a pod.
+type Runner struct {
+	Registry  grpc.ClientConnInterface
+	Allocator grpc.ClientConnInterface
+	In        io.Reader
+	Out       io.Writer
+	ErrOut    io.Writer
+	Options   Options
+
+	pods registryv1.PodServiceClient
+	pod  *corev1.Pod // as last stored
+}
+
+// ErrExit is the exit code of a program that did not end well.
+type ErrExit struct{ Code int }
+
+// Error implements error.
+func (e ErrExit) Error() string { return fmt.Sprintf("the program ended with exit code %d", e.Code) }
+
+// Run returns when the program has ended and the pod is gone. When ctx ends, the program is asked to stop.
+func (r *Runner) Run(ctx context.Context) error {
+	r.pods = registryv1.NewPodServiceClient(r.Registry)
+	pod, err := r.Options.pod()
+	if err != nil {
+		return err
+	}
+	if err := r.register(ctx, pod); err != nil {
+		return err
+	}
+	defer r.remove()
+	command, err := r.command(ctx)
+	if err != nil {
+		return err
+	}
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	if err := r.running(ctx); err != nil {
+		_ = command.Process.Kill()
+		return errors.Join(err, command.Wait())
+	}
+	_, _ = fmt.Fprintf(r.ErrOut, "pod %s/%s runs at %s on node %s\n", r.pod.GetMetadata().GetNamespace(), r.pod.GetMetadata().GetName(),
+		r.pod.GetStatus().GetPodIp(), r.pod.GetSpec().GetNodeName())
+	return r.wait(ctx, command)
+}
+
+// register stores the pod, then gives it an address: the address belongs to the pod's identity, which the registry makes.
+func (r *Runner) register(ctx context.Context, pod *corev1.Pod) error {
+	if err := r.chooseNode(ctx, pod); err != nil {
+		return err
+	}
+	created, err := r.pods.CreatePod(ctx, &registryv1.CreatePodRequest{Pod: pod})
+	if err != nil {
+		return err
+	}
+	r.pod = created.GetPod()
+	address, err := r.allocate(ctx)
+	if err != nil {
+		r.remove()
+		return err
+	}
+	r.pod.Status = &corev1.PodStatus{
+		Phase: corev1.PodPhase_POD_PHASE_PENDING, PodIp: address, PodIps: []string{address}, StartTime: timestamppb.Now(),
+	}
+	return nil
+}
+
+// chooseNode takes the only node there is where none is named.
+func (r *Runner) chooseNode(ctx context.Context, pod *corev1.Pod) error {
+	if pod.GetSpec().GetNodeName() != "" {
+		return nil
+	}
+	nodes, err := registryv1.NewNodeServiceClient(r.Registry).ListNodes(ctx, &registryv1.ListNodesRequest{})
+	if err != nil {
+		return err
+	}
+	switch len(nodes.GetNodes()) {
+	case 1:
+		pod.Spec.NodeName = nodes.GetNodes()[0].GetMetadata().GetName()
+		return nil
+	case 0:
+		return errors.New("no node is registered; start a node agent, or name the node with --node")
+	default:
+		host, _ := os.Hostname()
+		for _, node := range nodes.GetNodes() {
+			if node.GetMetadata().GetName() == host {
+				pod.Spec.NodeName = host
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %d nodes and none is called %q like this machine; name one with --node", len(nodes.GetNodes()), host)
+	}
+}
+
+// running publishes the address: from now on the readiness probe decides.
+func (r *Runner) running(ctx context.Context) error {
+	pod := &corev1.Pod{Metadata: r.pod.GetMetadata(), Status: r.pod.GetStatus()}
+	pod.Metadata.ResourceVersion = 0
+	pod.Status.Phase = corev1.PodPhase_POD_PHASE_RUNNING
+	updated, err := r.pods.UpdatePodStatus(ctx, &registryv1.UpdatePodStatusRequest{Pod: pod})
+	if err != nil {
+		return fmt.Errorf("publish the pod: %w", err)
+	}
+	r.pod = updated.GetPod()
+	return nil
+}
+
+// command prepares the program. It is a process group of its own, so that Ctrl-C reaches it through us, after the pod has left its services.
+func (r *Runner) command(ctx context.Context) (*exec.Cmd, error) {
+	environment, err := r.environment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	command := exec.Command(r.Options.Command[0], r.Options.Command[1:]...)
+	command.Stdin, command.Stdout, command.Stderr = r.In, r.Out, r.ErrOut
+	command.Env = environment
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	return command, nil
+}
+
+// wait returns when the program has ended, which it is asked to when ctx ends.
+func (r *Runner) wait(ctx context.Context, command *exec.Cmd) error {
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	select {
+	case err := <-ended:
+		return exitOf(err)
+	case <-ctx.Done():
+	}
+	r.terminate()
+	if pause(ended, r.Options.DrainDelay) {
+		return nil
+	}
+	_ = syscall.Kill(-command.Process.Pid, syscall.SIGTERM)
+	if pause(ended, r.Options.Grace) {
+		return nil
+	}
+	_, _ = fmt.Fprintf(r.ErrOut, "the program did not stop within %s and is killed\n", r.Options.Grace)
+	_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+	<-ended
+	return nil
+}
+
+// pause waits, and says whether the program ended meanwhile.
+func pause(ended <-chan error, d time.Duration) bool {
+	select {
+	case <-ended:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+func exitOf(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code := exit.ExitCode()
+		if code < 0 {
+			code = 128 + int(exit.Sys().(syscall.WaitStatus).Signal())
+		}
+		return ErrExit{Code: code}
+	}
+	return err
+}
+
+// cleanup is how long taking the pod out may take once the command itself is being stopped.
+const cleanup = 10 * time.Second
+
+// terminate marks the pod, so that balancers stop sending.
+func (r *Runner) terminate() {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
+	defer cancel()
+	meta := r.pod.GetMetadata()
+	deleted, err := r.pods.DeletePod(ctx, &registryv1.DeletePodRequest{Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid()})
+	if err != nil {
+		_, _ = fmt.Fprintln(r.ErrOut, "the pod could not be marked as terminating:", err)
+		return
+	}
+	r.pod = deleted.GetPod()
+}
+
+// remove takes the pod out for good: it lets go of the finalizer and deletes what was not deleted yet. The allocator frees the address of
+// a pod that is gone.
+func (r *Runner) remove() {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
+	defer cancel()
+	meta := r.pod.GetMetadata()
+	if meta.GetDeletionTimestamp() == nil {
+		r.terminate()
+	}
+	current, err := r.pods.GetPod(ctx, &registryv1.GetPodRequest{Namespace: meta.GetNamespace(), Name: meta.GetName()})
+	if err == nil && current.GetPod().GetMetadata().GetUid() == meta.GetUid() {
+		pod := current.GetPod()
+		pod.Metadata.ResourceVersion = 0
+		pod.Metadata.Finalizers = without(pod.GetMetadata().GetFinalizers(), Finalizer)
+		_, err = r.pods.UpdatePod(ctx, &registryv1.UpdatePodRequest{Pod: pod})
+	}
+	if err != nil && status.Code(err) != codes.NotFound {
+		_, _ = fmt.Fprintf(r.ErrOut, "pod %s/%s could not be removed (%v); remove it with: portolan delete pod %s -n %s\n",
+			meta.GetNamespace(), meta.GetName(), err, meta.GetName(), meta.GetNamespace())
+	}
+	r.release(ctx)
+}
+
+func without(values []string, value string) []string {
+	var kept []string
+	for _, v := range values {
+		if v != value {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
