@@ -28,6 +28,7 @@ func NATS(name string, common Common, log *slog.Logger, extra ...nats.Option) fu
 }
 
 func natsOptions(log *slog.Logger) []nats.Option {
+	connected := func(nc *nats.Conn) { log.Info("nats connected", "server", nc.ConnectedUrlRedacted()) }
 	return []nats.Option{
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
@@ -38,8 +39,8 @@ func natsOptions(log *slog.Logger) []nats.Option {
 				log.Warn("nats disconnected", "err", err)
 			}
 		}),
-		nats.ConnectHandler(func(nc *nats.Conn) { log.Info("nats connected", "server", nc.ConnectedUrlRedacted()) }),
-		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("nats connected", "server", nc.ConnectedUrlRedacted()) }),
+		nats.ConnectHandler(connected),
+		nats.ReconnectHandler(connected),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 			subject := ""
 			if sub != nil {

@@ -3,6 +3,7 @@ package kittest_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -198,4 +199,10 @@ func TestHostIsComplete(t *testing.T) {
 	if host.Log == nil || host.Metrics == nil || host.Health == nil || host.Network == nil {
 		t.Errorf("got %+v", host)
 	}
+}
+
+func TestLinesAfterTheEndAreDropped(t *testing.T) {
+	var log *slog.Logger
+	t.Run("short", func(t *testing.T) { log = kittest.Logger(t) })
+	log.Info("late") // would panic
 }

@@ -1,7 +1,6 @@
 package kittest
 
 import (
-	"log/slog"
 	"testing"
 	"time"
 )
@@ -41,10 +40,4 @@ func Receive[T any](t testing.TB, what string, ch <-chan T) T {
 		t.Fatalf("waited %s for %s", patience, what)
 	}
 	panic("unreachable")
-}
-
-// Logger returns a logger whose lines belong to the test, for debugging level
-// and up.
-func Logger(t testing.TB) *slog.Logger {
-	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
