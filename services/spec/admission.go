@@ -40,7 +40,9 @@ var byKind = map[string]kindRules{
 	"Pod":           rulesFor(DefaultPod, ValidatePod, ValidatePodUpdate, ValidatePodStatus),
 	"Node":          rulesFor(DefaultNode, ValidateNode, ValidateNodeUpdate, ValidateNodeStatus),
 	"Namespace": rulesFor(DefaultNamespace, ValidateNamespace, ValidateNamespaceUpdate,
-		func(namespace *corev1.Namespace, _ Rules) apierr.Violations { return ValidateNamespaceStatus(namespace) }),
+		func(namespace *corev1.Namespace, _ Rules) apierr.Violations {
+			return ValidateNamespaceStatus(namespace)
+		}),
 	"Lease": rulesFor(DefaultLease, ValidateLease, ValidateLeaseUpdate, nil),
 	"Event": rulesFor(DefaultEvent, ValidateEvent, ValidateEventUpdate, nil),
 }
