@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 )
 
 // startNATS runs a NATS server inside the process. It listens on no port: connections are made in memory.
@@ -23,11 +22,4 @@ func startNATS(storeDir string) (*server.Server, error) {
 		return nil, errors.New("nats: the embedded server did not start within 10 s")
 	}
 	return nats, nil
-}
-
-// inProcess returns a dialer for one daemon.
-func inProcess(ns *server.Server, daemon string) func(string) (*nats.Conn, error) {
-	return func(connection string) (*nats.Conn, error) {
-		return nats.Connect("", nats.InProcessServer(ns), nats.Name("portolan "+daemon+" "+connection), nats.MaxReconnects(-1))
-	}
 }

@@ -3,6 +3,7 @@ package dev
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -20,7 +21,7 @@ type Options struct {
 	Zone          string         // DNS zone
 	Node          string         // name of the only node
 	Example       string         // folder of a manifest to apply, with three backends; empty: none
-	LogLevel      string         // of all daemons
+	LogLevel      slog.Level     // of all daemons
 }
 
 // Validate says what cannot be, field by field.

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"portolan.dev/portolan/internal/dev"
+)
+
+func newDev() *cobra.Command {
+	options := dev.Options{}
+	var bind, dns, level string
+	var services, pods string
+	command := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a whole installation in this process",
+		Long: `dev runs every daemon in one process, on loopback, without root, with everything that is kept in one folder. It says "portolan ready" when all
+daemons are. Virtual IPs are loopback addresses, so only programs of this machine reach them. A service whose port you may not bind gets an
+Event, and "portolan explain" says what to do.`,
+		Example: `  portolan dev
+  portolan dev --example examples/hello
+  portolan dev --data-dir /tmp/try --dns-addr 127.0.0.1:5353`,
+		Args: arguments(cobra.NoArgs, "no arguments"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			parsed := map[string]*string{"--bind": &bind, "--service-cidr": &services, "--pod-cidr": &pods, "--dns-addr": &dns, "--log-level": &level}
+			if err := parseDev(&options, parsed); err != nil {
+				return usageError{err}
+			}
+			return dev.Run(command.Context(), options, os.Stdout)
+		},
+	}
+	set := command.Flags()
+	set.StringVar(&options.DataDir, "data-dir", ".portolan", "folder of everything that is kept")
+	set.StringVar(&bind, "bind", "127.0.0.1", "loopback address of the daemons: APIs on ports 7400-7404, metrics and health on 7500-7504")
+	set.StringVar(&services, "service-cidr", "127.96.0.0/16", "range of virtual IPs")
+	set.StringVar(&pods, "pod-cidr", "127.64.0.0/16", "range of pod addresses")
+	set.StringVar(&options.NodePortRange, "node-port-range", "30000-32767", "ports that services may have on the node")
+	set.StringVar(&dns, "dns-addr", "127.0.0.1:7053", "where names are answered")
+	set.StringVar(&options.Zone, "zone", "cluster.local", "DNS zone")
+	set.StringVar(&options.Node, "node", "dev", "name of the node")
+	set.StringVar(&options.Example, "example", "", "folder whose service.yaml is applied, with three backends")
+	set.StringVar(&level, "log-level", "warn", "debug, info, warn or error")
+	return command
+}
+
+// parseDev reads the texts of the flags that have a form.
+func parseDev(options *dev.Options, texts map[string]*string) (err error) {
+	parse := func(flag string, read func(string) error) {
+		if err == nil {
+			if fault := read(*texts[flag]); fault != nil {
+				err = fmt.Errorf("%s: %w", flag, fault)
+			}
+		}
+	}
+	parse("--bind", func(s string) (e error) { options.Bind, e = netip.ParseAddr(s); return })
+	parse("--service-cidr", func(s string) (e error) { options.ServiceCIDR, e = netip.ParsePrefix(s); return })
+	parse("--pod-cidr", func(s string) (e error) { options.PodCIDR, e = netip.ParsePrefix(s); return })
+	parse("--dns-addr", func(s string) (e error) { options.DNSAddr, e = netip.ParseAddrPort(s); return })
+	parse("--log-level", func(s string) error { return options.LogLevel.UnmarshalText([]byte(s)) })
+	if err == nil {
+		options.DataDir, err = filepath.Abs(options.DataDir)
+	}
+	return err
+}
+

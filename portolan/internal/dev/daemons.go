@@ -1,0 +1,86 @@
+package dev
+
+import (
+	"net/netip"
+
+	"portolan.dev/allocator"
+	"portolan.dev/dnssvc"
+	"portolan.dev/endpointctl"
+	"portolan.dev/nodeagent"
+	"portolan.dev/registry"
+	"portolan.dev/services/daemon"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/config"
+)
+
+// daemons returns the task of every daemon. What is not set here has the default that the daemon has everywhere.
+func (i *Installation) daemons() []app.Task {
+	return []app.Task{i.allocator(), i.registry(), i.endpointctl(), i.dnssvc(), i.nodeagent()}
+}
+
+// common returns the settings that all daemons share.
+func (i *Installation) common(port int) daemon.Common {
+	var common daemon.Common
+	config.Defaults(&common)
+	common.Addr, common.HTTPAddr, common.LogLevel = i.options.addr(port), i.options.addr(port+httpOffset), i.options.LogLevel
+	return common
+}
+
+func (i *Installation) allocator() app.Task {
+	var cfg allocator.Config
+	config.Defaults(&cfg)
+	cfg.Common = i.common(allocatorPort)
+	cfg.Registry = i.options.addr(registryPort)
+	cfg.DataDir = i.options.dir("allocator")
+	cfg.ServiceCIDR = []netip.Prefix{i.options.ServiceCIDR}
+	cfg.PodCIDR = []netip.Prefix{i.options.PodCIDR}
+	cfg.NodePortRange = i.options.NodePortRange
+	return daemonTask(i, "allocator", cfg, cfg.Common, allocator.New)
+}
+
+func (i *Installation) registry() app.Task {
+	var cfg registry.Config
+	config.Defaults(&cfg)
+	cfg.Common = i.common(registryPort)
+	cfg.Store = "sqlite:" + i.options.dir("registry")
+	cfg.Allocator = i.options.addr(allocatorPort)
+	cfg.ServiceCIDR = []netip.Prefix{i.options.ServiceCIDR}
+	cfg.PodCIDR = []netip.Prefix{i.options.PodCIDR}
+	cfg.LoopbackEndpoints = []netip.Prefix{i.options.PodCIDR}
+	cfg.NodePortRange = i.options.NodePortRange
+	cfg.Zone = i.options.Zone
+	return daemonTask(i, "registry", cfg, cfg.Common, registry.New)
+}
+
+func (i *Installation) endpointctl() app.Task {
+	var cfg endpointctl.Config
+	config.Defaults(&cfg)
+	cfg.Common = i.common(endpointctlPort)
+	cfg.Registry = i.options.addr(registryPort)
+	return daemonTask(i, "endpointctl", cfg, cfg.Common, endpointctl.New)
+}
+
+func (i *Installation) dnssvc() app.Task {
+	var cfg dnssvc.Config
+	config.Defaults(&cfg)
+	cfg.Common = i.common(dnssvcPort)
+	cfg.Registry = i.options.addr(registryPort)
+	cfg.Listen = []netip.AddrPort{i.options.DNSAddr}
+	cfg.Zones = []string{i.options.Zone}
+	cfg.ServiceCIDR = []netip.Prefix{i.options.ServiceCIDR}
+	cfg.PodCIDR = []netip.Prefix{i.options.PodCIDR}
+	return daemonTask(i, "dnssvc", cfg, cfg.Common, dnssvc.New)
+}
+
+func (i *Installation) nodeagent() app.Task {
+	var cfg nodeagent.Config
+	config.Defaults(&cfg)
+	cfg.Common = i.common(nodeagentPort)
+	cfg.Registry = i.options.addr(registryPort)
+	cfg.NodeName = i.options.Node
+	cfg.NodeAddresses = []string{i.options.Bind.String()}
+	cfg.ProxyMode = "userspace"
+	cfg.PodCIDR = []netip.Prefix{i.options.PodCIDR}
+	cfg.DataDir = i.options.dir("nodeagent")
+	return daemonTask(i, "nodeagent", cfg, cfg.Common, nodeagent.New)
+}

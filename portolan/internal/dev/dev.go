@@ -1,0 +1,81 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"portolan.dev/services/daemon"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/rpc"
+)
+
+// Installation is all daemons in one process.
+type Installation struct {
+	options Options
+	out     *printer
+	network *rpc.MemoryNetwork
+	nats    *server.Server
+	log     *slog.Logger
+	level   *slog.LevelVar
+	health  map[string]*health.Registry
+}
+
+// Run starts everything, says when it is ready, and stops everything when ctx ends.
+func Run(ctx context.Context, options Options, out *os.File) error {
+	if err := options.Validate(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(options.DataDir, 0o700); err != nil {
+		return err
+	}
+	release, err := lock(options.dir("lock"))
+	if err != nil {
+		return err
+	}
+	defer release()
+	ns, err := startNATS(options.dir("nats"))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+	}()
+	log, level := obs.NewLogger(os.Stderr, options.LogLevel, obs.FormatAuto)
+	i := &Installation{options: options, out: &printer{w: out}, network: rpc.Memory(), nats: ns, log: log, level: level, health: map[string]*health.Registry{}}
+	return i.run(ctx)
+}
+
+// run runs the daemons, and beside them what a person at a terminal needs: to be told when it is ready, and the example.
+func (i *Installation) run(ctx context.Context) error {
+	tasks := i.daemons()
+	tasks = append(tasks, app.Task{Name: "ready", Run: i.announce})
+	return app.RunTasks(ctx, tasks...)
+}
+
+// daemon makes the task that runs one daemon as its own main function would, on this process's network.
+func daemonTask[C any, D app.Daemon](i *Installation, name string, cfg C, common daemon.Common, build func(context.Context, C, app.Host) (D, error)) app.Task {
+	log := i.log.With("daemon", name)
+	checks := health.New(log)
+	i.health[name] = checks
+	host := app.Host{
+		Log: log, Metrics: obs.NewMetrics(), Health: checks, Network: i.network,
+		NATS: daemon.NATS(name, common, log, nats.InProcessServer(i.nats)),
+	}
+	return app.Task{Name: name, Run: func(ctx context.Context) error {
+		err := daemon.Serve(ctx, name, common, host, i.level, func(ctx context.Context, host app.Host) (app.Daemon, error) {
+			return build(ctx, cfg, host)
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}}
+}

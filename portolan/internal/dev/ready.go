@@ -1,0 +1,95 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"portolan.dev/services/kit/rpc"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+)
+
+// printer writes what a person should read; the daemons' logs go elsewhere.
+type printer struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (p *printer) say(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, _ = fmt.Fprintf(p.w, format+"\n", args...)
+}
+
+// announce waits until every daemon is ready and the only node is heard of, says so, and runs the example if there is one.
+func (i *Installation) announce(ctx context.Context) error {
+	started := time.Now()
+	conn, err := rpc.Network(i.network).Dial(i.options.addr(registryPort))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	agents := registryv1.NewAgentServiceClient(conn)
+	if err := i.await(ctx, func() error { return i.ready(ctx, agents) }); err != nil {
+		return nil // stopped before it was ready
+	}
+	if i.options.Example != "" {
+		return i.example(ctx, conn, started)
+	}
+	i.sayReady(started)
+	<-ctx.Done()
+	return nil
+}
+
+func (i *Installation) sayReady(started time.Time) {
+	i.out.say("portolan ready after %d ms: registry %s, names %s, services %s, data in %s", time.Since(started).Milliseconds(),
+		i.options.addr(registryPort), i.options.DNSAddr, i.options.ServiceCIDR, i.options.DataDir)
+}
+
+// ready says what is still missing.
+func (i *Installation) ready(ctx context.Context, agents registryv1.AgentServiceClient) error {
+	for name, checks := range i.health {
+		if err := checks.Ready(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	listed, err := agents.ListAgents(ctx, &registryv1.ListAgentsRequest{})
+	if err != nil {
+		return err
+	}
+	if len(listed.GetAgents()) == 0 {
+		return errors.New("the node agent has not been heard of")
+	}
+	return nil
+}
+
+// Intervals of await: how often it looks, and how often it tells a person what it waits for.
+const (
+	lookInterval = 10 * time.Millisecond
+	tellInterval = 5 * time.Second
+)
+
+// await looks until there is nothing missing or ctx ends.
+func (i *Installation) await(ctx context.Context, missing func() error) error {
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	for told := time.Now(); ; {
+		err := missing()
+		if err == nil {
+			return nil
+		}
+		if time.Since(told) > tellInterval {
+			told = time.Now()
+			i.out.say("waiting: %v", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-look.C:
+		}
+	}
+}
