@@ -179,6 +179,26 @@ func (b *Book) Each(fn func(Held)) {
 	}
 }
 
+// HeldBy returns the values that an owner has.
+func (b *Book) HeldBy(uid string) map[pool.Value]bool {
+	values := map[pool.Value]bool{}
+	for _, claims := range b.owners[uid] {
+		for _, c := range claims {
+			values[c.of.value] = true
+		}
+	}
+	return values
+}
+
+// OwnerOf says who has a value.
+func (b *Book) OwnerOf(v pool.Value) (store.Owner, bool) {
+	h := b.values[v]
+	if h == nil {
+		return store.Owner{}, false
+	}
+	return h.owner, true
+}
+
 func (b *Book) held(h *holding) Held {
 	held := Held{Value: h.value, Pool: h.pool, Owner: h.owner, Claims: make([]store.Claim, len(h.claims))}
 	if e := b.pool(h.pool); e != nil {

@@ -98,6 +98,20 @@ func (e *Engine) Held() []book.Held {
 	return all
 }
 
+// HeldBy returns the values that an owner has.
+func (e *Engine) HeldBy(uid string) map[pool.Value]bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.book.HeldBy(uid)
+}
+
+// OwnerOf says who has a value.
+func (e *Engine) OwnerOf(v pool.Value) (store.Owner, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.book.OwnerOf(v)
+}
+
 // Forget removes from the store what has rested long enough.
 func (e *Engine) Forget(ctx context.Context) error {
 	return e.do(ctx, func(_ *book.Book, now time.Time, c *book.Change) {

@@ -1,0 +1,112 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/grpc"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/rpc"
+
+	"portolan.dev/allocator/internal/api"
+	"portolan.dev/allocator/internal/engine"
+	"portolan.dev/allocator/internal/verify"
+	"portolan.dev/allocator/store"
+	"portolan.dev/allocator/store/sqlite"
+)
+
+// Daemon is the allocator. Make it with New, then call Run once.
+type Daemon struct {
+	log      *slog.Logger
+	store    store.Store
+	engine   *engine.Engine
+	verifier *verify.Verifier
+	follower *changes.Follower
+	server   *rpc.Server
+	listener net.Listener
+	registry *grpc.ClientConn
+	nats     *nats.Conn
+}
+
+// New opens the store, makes the configured pools and listens. It does not need
+// the registry, which itself needs the allocator.
+func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
+	d := &Daemon{log: host.Log}
+	if err := d.open(ctx, &cfg, host); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err error) {
+	if d.store, err = sqlite.Open(ctx, filepath.Join(cfg.DataDir, "allocator.db")); err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	if d.engine, err = engine.New(ctx, engine.Config{Store: d.store, Log: host.Log, Metrics: host.Metrics, Rest: cfg.Rest}); err != nil {
+		return err
+	}
+	if err := ensurePools(ctx, d.engine, cfg, host.Log); err != nil {
+		return err
+	}
+	if d.registry, err = host.Network.Dial(cfg.Registry); err != nil {
+		return err
+	}
+	if d.nats, err = host.NATS("changes"); err != nil {
+		return err
+	}
+	d.verifier = verify.New(verify.Config{
+		Engine: d.engine, Registry: verify.NewRegistry(d.registry), Log: host.Log, Metrics: host.Metrics,
+		Grace: cfg.VerifyGrace, Interval: cfg.VerifyInterval,
+		Fresh: func() bool { return d.follower.Synced() && d.follower.Age() < cfg.VerifyGrace/2 },
+	})
+	// The follower does not report to Health: allocating does not depend on it.
+	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
+		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: verify.Kinds(),
+		Log: host.Log, Metrics: host.Metrics, Apply: d.verifier.Apply,
+	}); err != nil {
+		return err
+	}
+	d.server = rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health})
+	allocatorv1.RegisterAllocatorServiceServer(d.server, api.New(d.engine))
+	d.listener, err = host.Network.Listen(cfg.Addr)
+	return err
+}
+
+// Addr is where the gRPC API listens.
+func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
+
+// Run serves until ctx is done.
+func (d *Daemon) Run(ctx context.Context) error {
+	d.log.Info("allocator listens", "addr", d.listener.Addr().String())
+	err := app.RunTasks(ctx,
+		app.Task{Name: "grpc", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listener) }},
+		app.Task{Name: "follower", Run: d.follower.Run},
+		app.Task{Name: "verifier", Run: d.verifier.Run},
+	)
+	return errors.Join(err, d.close())
+}
+
+func (d *Daemon) close() error {
+	var errs []error
+	if d.nats != nil {
+		d.nats.Close()
+	}
+	if d.registry != nil {
+		errs = append(errs, d.registry.Close())
+	}
+	if d.engine != nil {
+		d.engine.Close()
+	}
+	if d.store != nil {
+		errs = append(errs, d.store.Close())
+	}
+	return errors.Join(errs...)
+}

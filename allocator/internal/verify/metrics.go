@@ -1,0 +1,27 @@
+package verify
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	passes, freed, readded, confirmed prometheus.Counter
+	reports                           *prometheus.CounterVec
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "portolan_allocator_verifier_" + name, Help: help})
+		reg.MustRegister(c)
+		return c
+	}
+	m := &metrics{
+		passes:    counter("passes_total", "Comparisons of everything that is allocated with the registry."),
+		freed:     counter("freed_total", "Values freed because no object has them."),
+		readded:   counter("readded_total", "Values allocated because a service has them and nobody else."),
+		confirmed: counter("confirmed_total", "Claims confirmed because an object has their value."),
+		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "portolan_allocator_verifier_reports_total", Help: "Events on services, by reason.",
+		}, []string{"reason"}),
+	}
+	reg.MustRegister(m.reports)
+	return m
+}

@@ -1,0 +1,81 @@
+package verify
+
+import (
+	"sync"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/object"
+)
+
+// Kinds whose objects have values.
+const (
+	kindService = "Service"
+	kindPod     = "Pod"
+)
+
+// Kinds are what the verifier follows.
+func Kinds() []string { return []string{kindService, kindPod} }
+
+// view is the registry's objects by UID.
+type view struct {
+	mu    sync.Mutex
+	byUID map[string]object.Object   // guarded by mu
+	dirty map[string]*corev1.Service // guarded by mu: services that changed
+}
+
+func newView() *view {
+	return &view{byUID: map[string]object.Object{}, dirty: map[string]*corev1.Service{}}
+}
+
+// apply takes in changes and says whether a service changed.
+func (w *view) apply(batch []changes.Change) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range batch {
+		if c.Old != nil {
+			uid := c.Old.GetMetadata().GetUid()
+			delete(w.byUID, uid)
+			delete(w.dirty, uid)
+		}
+		if c.New == nil {
+			continue
+		}
+		uid := c.New.GetMetadata().GetUid()
+		w.byUID[uid] = c.New
+		if svc, ok := c.New.(*corev1.Service); ok {
+			w.dirty[uid] = svc
+		}
+	}
+	return len(w.dirty) > 0
+}
+
+func (w *view) get(uid string) object.Object {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.byUID[uid]
+}
+
+// takeDirty returns the services that changed since it was last called.
+func (w *view) takeDirty() []*corev1.Service {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := make([]*corev1.Service, 0, len(w.dirty))
+	for _, svc := range w.dirty {
+		taken = append(taken, svc)
+	}
+	clear(w.dirty)
+	return taken
+}
+
+func (w *view) services() []*corev1.Service {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []*corev1.Service
+	for _, o := range w.byUID {
+		if svc, ok := o.(*corev1.Service); ok {
+			all = append(all, svc)
+		}
+	}
+	return all
+}

@@ -1,0 +1,73 @@
+package verify
+
+import (
+	"strconv"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+
+	"portolan.dev/allocator/pool"
+)
+
+// wanted is a value that an object has.
+type wanted struct {
+	use   allocatorv1.Use
+	text  string
+	field string
+}
+
+// wantedBy returns the values that a service should have from the allocator.
+// What it does not read as a value comes with what it should be, and fails
+// when it is allocated.
+func wantedBy(svc *corev1.Service) []wanted {
+	var all []wanted
+	spec := svc.GetSpec()
+	if spec.GetType() != corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME {
+		for i, ip := range spec.GetClusterIps() {
+			if ip != "" && ip != "None" {
+				all = append(all, wanted{allocatorv1.Use_USE_CLUSTER_IP, ip, "spec.clusterIPs[" + strconv.Itoa(i) + "]"})
+			}
+		}
+	}
+	seen := map[int32]bool{0: true} // one number may serve two protocols
+	add := func(port int32, field string) {
+		if !seen[port] {
+			seen[port] = true
+			all = append(all, wanted{allocatorv1.Use_USE_NODE_PORT, strconv.Itoa(int(port)), field})
+		}
+	}
+	for i, p := range spec.GetPorts() {
+		add(p.GetNodePort(), "spec.ports["+strconv.Itoa(i)+"].nodePort")
+	}
+	add(spec.GetHealthCheckNodePort(), "spec.healthCheckNodePort")
+	return all
+}
+
+// has says whether an object has a value that is allocated to it. Where the
+// object does not say, as with addresses that a pod or a load balancer may yet
+// get, it counts as having it.
+func has(o object.Object, use allocatorv1.Use, v pool.Value) bool {
+	svc, ok := o.(*corev1.Service)
+	if !ok || use != allocatorv1.Use_USE_CLUSTER_IP && use != allocatorv1.Use_USE_NODE_PORT {
+		return true
+	}
+	for _, w := range wantedBy(svc) {
+		if w.use == use && sameValue(w, v) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameValue(w wanted, v pool.Value) bool {
+	got, err := parse(w)
+	return err == nil && got == v
+}
+
+func parse(w wanted) (pool.Value, error) {
+	if w.use == allocatorv1.Use_USE_NODE_PORT {
+		return pool.ParsePort(w.text)
+	}
+	return pool.ParseAddr(w.text)
+}

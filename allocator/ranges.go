@@ -1,0 +1,99 @@
+package allocator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strconv"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+
+	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/engine"
+	"portolan.dev/allocator/pool"
+	"portolan.dev/allocator/store"
+)
+
+// configured is a range that the configuration asks for.
+type configured struct {
+	flag  string
+	base  string // of the pool's name
+	use   allocatorv1.Use
+	text  string
+	ports bool
+}
+
+// ranges returns what the configuration asks for.
+func (c *Config) ranges() []configured {
+	var all []configured
+	add := func(flag, base string, use allocatorv1.Use, prefixes []netip.Prefix) {
+		for _, p := range prefixes {
+			family := "ipv6"
+			if p.Addr().Is4() {
+				family = "ipv4"
+			}
+			all = append(all, configured{flag: flag, base: base + "-" + family, use: use, text: p.String()})
+		}
+	}
+	add("service-cidr", "service", allocatorv1.Use_USE_CLUSTER_IP, c.ServiceCIDR)
+	add("pod-cidr", "pod", allocatorv1.Use_USE_POD_IP, c.PodCIDR)
+	add("load-balancer-pool", "load-balancer", allocatorv1.Use_USE_LOAD_BALANCER_IP, c.LoadBalancerPool)
+	return append(all, configured{
+		flag: "node-port-range", base: "node-port", use: allocatorv1.Use_USE_NODE_PORT, text: c.NodePortRange, ports: true,
+	})
+}
+
+// ensurePools makes the pools that the configuration asks for.
+func ensurePools(ctx context.Context, e *engine.Engine, cfg *Config, log *slog.Logger) error {
+	for _, r := range cfg.ranges() {
+		if err := ensurePool(ctx, e, r, log); err != nil {
+			return fmt.Errorf("%s %s: %w", r.flag, r.text, err)
+		}
+	}
+	return nil
+}
+
+func ensurePool(ctx context.Context, e *engine.Engine, r configured, log *slog.Logger) error {
+	want, err := pool.Parse(r.text)
+	if err != nil {
+		return err
+	}
+	pools := e.Pools()
+	for _, p := range pools {
+		have, err := pool.Parse(p.Range)
+		switch {
+		case err != nil:
+			return err
+		case p.Use != r.use:
+		case have.String() == want.String():
+			return nil
+		case have.Contains(want):
+			log.Warn("pool is larger than configured and stays so", "pool", p.Name, "range", p.Range, "configured", r.text)
+			return nil
+		case want.Contains(have):
+			log.Info("pool grows", "pool", p.Name, "from", p.Range, "to", r.text)
+			grown := p.Pool
+			grown.Range = r.text
+			_, err := e.UpdatePool(ctx, grown)
+			return err
+		}
+	}
+	fresh := store.Pool{Name: freeName(r.base, pools), Use: r.use, Range: r.text}
+	log.Info("pool created", "pool", fresh.Name, "range", r.text)
+	_, err = e.CreatePool(ctx, fresh)
+	return err
+}
+
+// freeName is base, or base-2, base-3, … where others have it.
+func freeName(base string, pools []book.Fill) string {
+	taken := map[string]bool{}
+	for _, p := range pools {
+		taken[p.Name] = true
+	}
+	name := base
+	for n := 2; taken[name]; n++ {
+		name = base + "-" + strconv.Itoa(n)
+	}
+	return name
+}
