@@ -1,0 +1,173 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/batch"
+	"portolan.dev/services/object"
+)
+
+// attempts is how often a batch is tried that the database refused, or lost, without having done it.
+const attempts = 3
+
+// committed is what became of a batch that was committed, in a form that outlives a lost connection.
+type committed struct {
+	base     uint64                        // revision before the batch
+	outcomes []batch.Outcome[store.Result] // of a decided batch, already with revisions; nil: all hold, in order
+	size     int
+}
+
+// commit carries out a batch.
+func (s *Store) commit(ctx context.Context, ops []store.Op) []batch.Outcome[store.Result] {
+	var err error
+	for range attempts {
+		var done committed
+		done, err = s.writer.try(ctx, ops)
+		if err == nil {
+			s.Moved()
+			return done.results(len(ops))
+		}
+		if !errors.Is(err, errAgain) {
+			break
+		}
+	}
+	if !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrUnavailable) {
+		err = unavailable(err)
+	}
+	return batch.Fail[store.Result](len(ops), err)
+}
+
+func (c committed) results(n int) []batch.Outcome[store.Result] {
+	if c.outcomes != nil {
+		return c.outcomes
+	}
+	outcomes := make([]batch.Outcome[store.Result], n)
+	for i := range outcomes {
+		outcomes[i].Value.Revision = c.base + uint64(i) + 1
+	}
+	return outcomes
+}
+
+// try tries once, on a connection that it makes where there is none.
+func (w *writer) try(ctx context.Context, ops []store.Op) (committed, error) {
+	if err := w.connect(ctx); err != nil {
+		return committed{}, unavailable(err)
+	}
+	if rows, ok := optimistic(ops); ok {
+		mark := rand.Int64()
+		base, err := w.write(ctx, w.conn, rows, mark)
+		if err == nil {
+			w.seen = base + uint64(len(ops))
+			return committed{base: base}, nil
+		}
+		if !brokenExpectation(err) {
+			return w.resolve(ctx, err, mark, committed{size: len(ops)})
+		}
+	}
+	return w.decide(ctx, ops)
+}
+
+// write runs the one statement that writes.
+func (w *writer) write(ctx context.Context, on interface {
+	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
+}, rows *batchRows, mark int64) (base uint64, err error) {
+	now := time.Now().Truncate(time.Microsecond)
+	var notified *string
+	var one int
+	err = on.QueryRow(ctx, commitQuery, rows.args(now, mark, w.sender)...).Scan(&base, &notified, &one)
+	return base, err
+}
+
+// decide does a batch with the head locked.
+func (w *writer) decide(ctx context.Context, ops []store.Op) (committed, error) {
+	tx, err := w.conn.Begin(ctx)
+	if err != nil {
+		return committed{}, w.lost(err)
+	}
+	d, err := readAndDecide(ctx, tx, ops)
+	if err != nil || len(d.Records) == 0 {
+		if err := errors.Join(err, tx.Rollback(ctx)); err != nil {
+			return committed{}, w.lost(err)
+		}
+		return committed{outcomes: d.Outcomes}, nil
+	}
+	done := committed{outcomes: d.Outcomes, base: d.Records[0].Revision - 1, size: len(d.Records)}
+	mark := rand.Int64()
+	if _, err := w.write(ctx, tx, decided(d), mark); err != nil {
+		return committed{}, w.lost(errors.Join(err, tx.Rollback(ctx)))
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return w.resolve(ctx, err, mark, done)
+	}
+	w.seen = done.base + uint64(done.size)
+	return done, nil
+}
+
+func readAndDecide(ctx context.Context, tx pgx.Tx, ops []store.Op) (store.Decision, error) {
+	keys := store.Touched(ops)
+	kinds, namespaces, names := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
+	for i, key := range keys {
+		kinds[i], namespaces[i], names[i] = key.Kind, key.Namespace, key.Name
+	}
+	const rowsQuery = `SELECT o.kind, o.namespace, o.name, o.uid, o.revision, o.epoch, o.data
+		FROM unnest($1::text[], $2::text[], $3::text[]) AS k (kind, namespace, name), registry_objects o
+		WHERE o.kind = k.kind AND o.namespace = k.namespace AND o.name = k.name`
+	var base uint64
+	rows := make(map[object.Key]store.Row, len(keys))
+	reads := &pgx.Batch{} // one round trip; the second statement begins when the first has the lock, and sees all that was committed under it before
+	reads.Queue(`SELECT revision FROM registry_head FOR UPDATE`).QueryRow(func(row pgx.Row) error { return row.Scan(&base) })
+	reads.Queue(rowsQuery, kinds, namespaces, names).Query(func(found pgx.Rows) error {
+		for found.Next() {
+			row, err := scanRow(found)
+			if err != nil {
+				return err
+			}
+			rows[row.Key] = row
+		}
+		return found.Err()
+	})
+	if err := tx.SendBatch(ctx, reads).Close(); err != nil {
+		return store.Decision{}, err
+	}
+	return store.Decide(time.Now().Truncate(time.Microsecond), base, rows, ops), nil
+}
+
+// errAgain is wrapped where a batch has not happened and may as well be tried again at once.
+var errAgain = errors.New("try again")
+
+// lost drops the connection after an error that left nothing committed.
+func (w *writer) lost(err error) error {
+	w.drop()
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Severity == "ERROR" && !transient[refused.Code] {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errAgain, err)
+}
+
+// transient are the codes of errors that come from the moment, not from the statement.
+var transient = map[string]bool{
+	"40001": true, // serialization_failure
+	"40P01": true, // deadlock_detected
+	"25006": true, // read_only_sql_transaction: this is a standby by now
+}
+
+// brokenExpectation says whether commitQuery failed because a row was not as expected.
+func brokenExpectation(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (refused.Code == "22012" || refused.Code == "23505") // division_by_zero, unique_violation
+}
+
+func unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+}

@@ -1,0 +1,127 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/registry/store"
+)
+
+const headQuery = `SELECT epoch, revision, oldest FROM registry_head`
+
+func scanHead(row pgx.Row) (store.Head, error) {
+	var head store.Head
+	err := row.Scan(&head.Epoch, &head.Revision, &head.Oldest)
+	return head, unavailable(err)
+}
+
+// Head is the Head of [store.Store].
+func (s *Store) Head(ctx context.Context) (store.Head, error) {
+	return scanHead(s.pool.QueryRow(ctx, headQuery))
+}
+
+// Snapshot is the Snapshot of [store.Store].
+func (s *Store) Snapshot(ctx context.Context, read func(store.Head, iter.Seq2[store.Row, error]) error) error {
+	tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return unavailable(err)
+	}
+	defer rollback(tx)
+	head, err := scanHead(tx.QueryRow(ctx, headQuery))
+	if err != nil {
+		return err
+	}
+	return read(head, func(yield func(store.Row, error) bool) {
+		stopped, err := eachRow(ctx, tx, yield)
+		if err != nil && !stopped {
+			yield(store.Row{}, unavailable(err))
+		}
+	})
+}
+
+// eachRow yields all rows, and says whether it was stopped.
+func eachRow(ctx context.Context, tx pgx.Tx, yield func(store.Row, error) bool) (stopped bool, err error) {
+	rows, err := tx.Query(ctx, `SELECT kind, namespace, name, uid, revision, epoch, data FROM registry_objects ORDER BY kind, namespace, name`)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		row, err := scanRow(rows)
+		if err != nil {
+			return false, err
+		}
+		if !yield(row, nil) {
+			return true, nil
+		}
+	}
+	return false, rows.Err()
+}
+
+func scanRow(row pgx.Row) (store.Row, error) {
+	var r store.Row
+	err := row.Scan(&r.Key.Kind, &r.Key.Namespace, &r.Key.Name, &r.UID, &r.Revision, &r.Epoch, &r.Data)
+	return r, err
+}
+
+// changesQuery returns at least one row, with the head, and no change in it where there is none. One statement, so that both are of the same instant.
+const changesQuery = `
+SELECT h.epoch, h.revision, h.oldest, c.revision, c.type, c.kind, c.namespace, c.name, c.uid, c.data, c.time, c.traceparent
+FROM registry_head h LEFT JOIN LATERAL (
+	SELECT revision, type, kind, namespace, name, uid, data, time, traceparent
+	FROM registry_changes WHERE revision > $1 AND $1 >= h.oldest ORDER BY revision LIMIT $2
+) c ON true ORDER BY c.revision`
+
+// Changes is the Changes of [store.Store].
+func (s *Store) Changes(ctx context.Context, after uint64, limit int) ([]store.Record, store.Head, error) {
+	rows, err := s.pool.Query(ctx, changesQuery, min(after, math.MaxInt64), limit)
+	if err != nil {
+		return nil, store.Head{}, unavailable(err)
+	}
+	defer rows.Close()
+	var head store.Head
+	var records []store.Record
+	for rows.Next() {
+		record, found, err := scanChange(rows, &head)
+		if err != nil {
+			return nil, head, unavailable(err)
+		}
+		if found {
+			records = append(records, record)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, head, unavailable(err)
+	}
+	if after < head.Oldest {
+		return nil, head, &store.Pruned{Oldest: head.Oldest}
+	}
+	return records, head, nil
+}
+
+func scanChange(row pgx.Row, head *store.Head) (record store.Record, found bool, err error) {
+	var revision zeronull.Int8
+	var kind zeronull.Int2
+	var key [3]zeronull.Text
+	var uid, traceparent zeronull.Text
+	var at zeronull.Timestamptz
+	err = row.Scan(&head.Epoch, &head.Revision, &head.Oldest, &revision, &kind, &key[0], &key[1], &key[2], &uid, &record.Data, &at, &traceparent)
+	record.Revision, record.Type = uint64(revision), registryv1.ChangeType(kind)
+	record.Key.Kind, record.Key.Namespace, record.Key.Name = string(key[0]), string(key[1]), string(key[2])
+	record.UID, record.Time, record.Traceparent = string(uid), time.Time(at).UTC(), string(traceparent)
+	return record, revision != 0, err
+}
+
+// rollback ends a transaction; after a commit it does nothing.
+func rollback(tx pgx.Tx) {
+	if err := tx.Rollback(context.Background()); err != nil && !errors.Is(err, pgx.ErrTxClosed) {
+		_ = tx.Conn().Close(context.Background()) // not to be used again; the pool makes another
+	}
+}

@@ -1,0 +1,196 @@
+package postgres
+
+import (
+	"time"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/registry/store"
+	"portolan.dev/services/object"
+)
+
+// What a change does to the row of its key.
+const (
+	rowStays   int16 = iota // another change of the batch has the last word on it
+	rowAppears              // must be absent
+	rowChanges              // must be there, of the guarding revision and UID where those are given
+	rowGoes                 // likewise
+)
+
+// commitQuery commits a batch. It is the only way in which anything is written.
+//
+//   - Everything joins head, so the head is locked before any row is: no two batches can wait for each other.
+//   - Its snapshot may be older than the lock. Rows found by UPDATE, DELETE and FOR SHARE are looked at again in their newest version, and INSERT
+//     finds every taken key; what else is missed is missing from the count, as any other broken expectation.
+//   - A count other than expected divides by zero, and all is undone (brokenExpectation).
+//   - The data of a deletion may be empty; they are then those of the row.
+const commitQuery = `
+WITH input AS (
+	SELECT * FROM unnest($1::int2[], $2::int2[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::int8[], $9::int8[], $10::text[], $11::text[])
+		WITH ORDINALITY AS i (effect, type, kind, namespace, name, uid, data, epoch, guard, guard_uid, traceparent, ord)
+), head AS (
+	UPDATE registry_head SET revision = revision + cardinality($1) RETURNING revision - cardinality($1) AS base
+), fences AS (
+	SELECT l.epoch
+	FROM unnest($12::text[], $13::text[], $14::text[], $15::int8[]) AS f (kind, namespace, name, epoch), registry_objects l, head
+	WHERE l.kind = f.kind AND l.namespace = f.namespace AND l.name = f.name AND l.epoch = f.epoch AND head.base >= 0
+	FOR SHARE OF l
+), inserted AS (
+	INSERT INTO registry_objects (kind, namespace, name, uid, revision, epoch, data)
+	SELECT i.kind, i.namespace, i.name, i.uid, head.base + i.ord, i.epoch, i.data
+	FROM input i, head WHERE i.effect = 1
+	RETURNING 1
+), updated AS (
+	UPDATE registry_objects o SET uid = i.uid, revision = head.base + i.ord, epoch = i.epoch, data = i.data
+	FROM input i, head
+	WHERE i.effect = 2 AND o.kind = i.kind AND o.namespace = i.namespace AND o.name = i.name
+		AND (i.guard = 0 OR o.revision = i.guard) AND (i.guard_uid = '' OR o.uid = i.guard_uid)
+	RETURNING 1
+), deleted AS (
+	DELETE FROM registry_objects o USING input i, head
+	WHERE i.effect = 3 AND o.kind = i.kind AND o.namespace = i.namespace AND o.name = i.name
+		AND (i.guard = 0 OR o.revision = i.guard) AND (i.guard_uid = '' OR o.uid = i.guard_uid)
+	RETURNING i.ord, i.type, o.kind, o.namespace, o.name, o.uid, o.data, i.traceparent, i.data = '' AS unlogged
+), logged AS (
+	INSERT INTO registry_changes (revision, type, kind, namespace, name, uid, data, time, traceparent, batch)
+	SELECT head.base + c.ord, c.type, c.kind, c.namespace, c.name, c.uid, c.data, $16::timestamptz, c.traceparent, $17::int8
+	FROM head, (
+		SELECT ord, type, kind, namespace, name, uid, data, traceparent FROM input WHERE data <> ''
+		UNION ALL
+		SELECT ord, type, kind, namespace, name, uid, data, traceparent FROM deleted WHERE unlogged
+	) c
+	RETURNING 1
+)
+SELECT head.base, pg_notify('` + channel + `', $18::text)::text,
+	1 / ((SELECT count(*) FROM fences) + (SELECT count(*) FROM inserted) + (SELECT count(*) FROM updated) + (SELECT count(*) FROM deleted) = $19::int8)::int
+FROM head`
+
+// batchRows is a batch in columns, as commitQuery wants it.
+type batchRows struct {
+	effects, types          []int16
+	kinds, namespaces       []string
+	names, uids             []string
+	data                    [][]byte
+	epochs, guards          []int64
+	guardUIDs, traceparents []string
+	fences                  []store.Fence
+}
+
+func newBatchRows(n int) *batchRows {
+	return &batchRows{
+		effects: make([]int16, 0, n), types: make([]int16, 0, n), kinds: make([]string, 0, n), namespaces: make([]string, 0, n),
+		names: make([]string, 0, n), uids: make([]string, 0, n), data: make([][]byte, 0, n), epochs: make([]int64, 0, n),
+		guards: make([]int64, 0, n), guardUIDs: make([]string, 0, n), traceparents: make([]string, 0, n),
+	}
+}
+
+// optimistic turns operations into a batch that succeeds if every one of them does. It cannot where one depends on another.
+func optimistic(ops []store.Op) (*batchRows, bool) {
+	b := newBatchRows(len(ops))
+	fences := map[object.Key]uint64{}
+	for _, op := range ops {
+		if op.Fence == nil {
+			continue
+		}
+		if epoch, known := fences[op.Fence.Lease]; known && epoch != op.Fence.Epoch {
+			return nil, false
+		} else if !known {
+			fences[op.Fence.Lease] = op.Fence.Epoch
+			b.fences = append(b.fences, *op.Fence)
+		}
+	}
+	seen := make(map[object.Key]bool, len(ops))
+	for _, op := range ops {
+		if _, fencing := fences[op.Key]; fencing || seen[op.Key] {
+			return nil, false
+		}
+		seen[op.Key] = true
+		b.add(effectOf(op.Action), typeOf(op.Action), op.Key, op.UID, op.Data, op.Epoch, op.Traceparent)
+		b.guard(op.Revision, op.UID)
+	}
+	return b, true
+}
+
+func effectOf(action store.Action) int16 {
+	switch action {
+	case store.Create:
+		return rowAppears
+	case store.Update:
+		return rowChanges
+	default:
+		return rowGoes
+	}
+}
+
+func typeOf(action store.Action) registryv1.ChangeType {
+	if action == store.Delete {
+		return registryv1.ChangeType_CHANGE_TYPE_DELETE
+	}
+	return registryv1.ChangeType_CHANGE_TYPE_PUT
+}
+
+// decided turns a decision into a batch. The last record of a key carries what becomes of its row.
+func decided(d store.Decision) *batchRows {
+	writes := make(map[object.Key]store.Write, len(d.Writes))
+	for _, write := range d.Writes {
+		writes[write.Key] = write
+	}
+	last := make(map[object.Key]int, len(d.Writes))
+	for i, r := range d.Records {
+		last[r.Key] = i
+	}
+	b := newBatchRows(len(d.Records))
+	for i, r := range d.Records {
+		write, net := writes[r.Key]
+		effect, epoch := rowStays, uint64(0)
+		switch {
+		case !net || last[r.Key] != i:
+		case write.After == nil:
+			effect = rowGoes
+		case write.Before == 0:
+			effect, epoch = rowAppears, write.After.Epoch
+		default:
+			effect, epoch = rowChanges, write.After.Epoch
+		}
+		b.add(effect, r.Type, r.Key, r.UID, r.Data, epoch, r.Traceparent)
+		b.guard(write.Before, "")
+	}
+	return b
+}
+
+func (b *batchRows) add(effect int16, kind registryv1.ChangeType, key object.Key, uid string, data []byte, epoch uint64, traceparent string) {
+	if data == nil {
+		data = []byte{} // nil would be NULL
+	}
+	b.effects, b.types = append(b.effects, effect), append(b.types, int16(kind))
+	b.kinds, b.namespaces, b.names = append(b.kinds, key.Kind), append(b.namespaces, key.Namespace), append(b.names, key.Name)
+	b.uids, b.data, b.epochs = append(b.uids, uid), append(b.data, data), append(b.epochs, int64(epoch))
+	b.traceparents = append(b.traceparents, traceparent)
+}
+
+func (b *batchRows) guard(revision uint64, uid string) {
+	b.guards, b.guardUIDs = append(b.guards, int64(revision)), append(b.guardUIDs, uid)
+}
+
+// expected is how many rows and fences commitQuery has to find.
+func (b *batchRows) expected() int {
+	n := len(b.fences)
+	for _, effect := range b.effects {
+		if effect != rowStays {
+			n++
+		}
+	}
+	return n
+}
+
+// args are the parameters of commitQuery.
+func (b *batchRows) args(now time.Time, mark int64, sender string) []any {
+	kinds, namespaces, names := make([]string, len(b.fences)), make([]string, len(b.fences)), make([]string, len(b.fences))
+	epochs := make([]int64, len(b.fences))
+	for i, fence := range b.fences {
+		kinds[i], namespaces[i], names[i], epochs[i] = fence.Lease.Kind, fence.Lease.Namespace, fence.Lease.Name, int64(fence.Epoch)
+	}
+	return []any{
+		b.effects, b.types, b.kinds, b.namespaces, b.names, b.uids, b.data, b.epochs, b.guards, b.guardUIDs, b.traceparents,
+		kinds, namespaces, names, epochs, now, mark, sender, b.expected(),
+	}
+}

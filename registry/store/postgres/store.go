@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/sqldb"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Config is what a store needs.
+type Config struct {
+	// DSN says where the database is, as a URL or as keywords and values. Several hosts with target_session_attrs=read-write follow a failover.
+	DSN string
+	// CheckOnly refuses a database whose schema is not up to date instead of migrating it.
+	CheckOnly bool
+	// Commits is how writes are committed.
+	Commits store.CommitterOptions
+	// Log gets what happens to connections in the background. Default: nothing.
+	Log *slog.Logger
+}
+
+// Store is a store in a PostgreSQL database.
+type Store struct {
+	*store.Committer
+	store.Waker
+
+	log    *slog.Logger
+	conn   *pgx.ConnConfig // of connections outside the pool
+	pool   *pgxpool.Pool   // for all that is not a commit
+	writer *writer
+
+	stop       context.CancelFunc // ends the background
+	background sync.WaitGroup
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the store in a database, whose tables it makes or migrates. Where the database cannot be reached, the error wraps [store.ErrUnavailable].
+func Open(ctx context.Context, config Config) (*Store, error) {
+	poolConfig, err := pgxpool.ParseConfig(config.DSN)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if _, given := poolConfig.ConnConfig.RuntimeParams["application_name"]; !given {
+		poolConfig.ConnConfig.RuntimeParams["application_name"] = "portolan-registry"
+	}
+	s := &Store{log: config.Log, conn: poolConfig.ConnConfig.Copy()}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if err := s.prepare(ctx, config.CheckOnly); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if s.pool, err = pgxpool.NewWithConfig(ctx, poolConfig); err != nil {
+		return nil, fmt.Errorf("open store: %w", unavailable(err))
+	}
+	s.writer = newWriter(s.conn)
+	s.Committer = store.NewCommitter(config.Commits, s.commit)
+	background, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.background.Go(func() { s.listen(background) })
+	s.background.Go(func() { s.poll(background) })
+	return s, nil
+}
+
+func (s *Store) prepare(ctx context.Context, checkOnly bool) (err error) {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	db := stdlib.OpenDB(*s.conn)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := db.PingContext(ctx); err != nil {
+		return unavailable(err)
+	}
+	bring := sqldb.Migrate
+	if checkOnly {
+		bring = sqldb.CheckMigrated
+	}
+	if err := bring(ctx, db, sqldb.Postgres, "registry", files); err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, `INSERT INTO registry_head (one, epoch, revision, oldest) VALUES (true, $1, 0, 0) ON CONFLICT DO NOTHING`, rand.Text())
+	return unavailable(err)
+}
+
+// Close is the Close of [store.Store].
+func (s *Store) Close() error {
+	s.Committer.Close()
+	s.stop()
+	s.background.Wait()
+	s.writer.drop()
+	s.pool.Close()
+	return nil
+}

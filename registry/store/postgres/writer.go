@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"portolan.dev/registry/store"
+)
+
+// writer has the one connection through which this process commits. It is used by one batch at a time.
+type writer struct {
+	config *pgx.ConnConfig
+	key    int64  // of the advisory lock that says: this process has a backend that may commit
+	sender string // the same, in notifications
+	conn   *pgx.Conn
+	seen   uint64 // newest revision known when the last batch began: what came later is later in the log
+}
+
+func newWriter(config *pgx.ConnConfig) *writer {
+	config = config.Copy()
+	for name, value := range map[string]string{
+		"application_name": "portolan-registry-writer",
+		// The statement is planned once and joins a batch of unknown size to tables of unknown size: always by the key.
+		"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off", "jit": "off",
+	} {
+		config.RuntimeParams[name] = value
+	}
+	key := rand.Int64()
+	return &writer{config: config, key: key, sender: strconv.FormatInt(key, 36)}
+}
+
+// connect makes the connection, unless there is one, and waits until no former one can commit anything any more.
+func (w *writer) connect(ctx context.Context) error {
+	if w.conn != nil {
+		if !w.conn.IsClosed() {
+			return nil
+		}
+		w.drop()
+	}
+	conn, err := pgx.ConnectConfig(ctx, w.config)
+	if err != nil {
+		return err
+	}
+	w.conn = conn
+	if err := w.succeed(ctx); err != nil {
+		w.drop()
+		return fmt.Errorf("prepare connection: %w", err)
+	}
+	return nil
+}
+
+// succeed ends the former backend of this process, if there is one, and takes its lock.
+func (w *writer) succeed(ctx context.Context) error {
+	const former = `SELECT pg_terminate_backend(pid) FROM pg_locks
+		WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid <> pg_backend_pid()
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+			AND (classid::int8 << 32 | objid::int8) = $1`
+	if _, err := w.conn.Exec(ctx, former, w.key); err != nil {
+		return err
+	}
+	if _, err := w.conn.Exec(ctx, `SELECT pg_advisory_lock($1)`, w.key); err != nil {
+		return err
+	}
+	if w.seen > 0 {
+		return nil
+	}
+	return w.conn.QueryRow(ctx, `SELECT revision FROM registry_head`).Scan(&w.seen)
+}
+
+// drop closes the connection without ceremony.
+func (w *writer) drop() {
+	if w.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = w.conn.Close(ctx) // it is given up because it is of no use any more
+	w.conn = nil
+}
+
+// resolve finds out what became of a batch whose commit returned an error. done is what it has to say if it happened.
+func (w *writer) resolve(ctx context.Context, cause error, mark int64, done committed) (committed, error) {
+	if refused, ok := errors.AsType[*pgconn.PgError](cause); ok && refused.Severity == "ERROR" || pgconn.SafeToRetry(cause) {
+		return committed{}, w.lost(cause) // the database said that it did not happen, or was never asked
+	}
+	w.drop()
+	var err error
+	for pause := 10 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, time.Second) {
+		var found bool
+		if found, err = w.find(ctx, mark, &done); err == nil {
+			if found {
+				return done, nil
+			}
+			return committed{}, fmt.Errorf("%w: %w", errAgain, cause)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+	return committed{}, fmt.Errorf("%w: %w; and then %w", store.ErrUnknown, cause, err)
+}
+
+// find looks for a batch by its mark, on a new connection: the former one can then not commit it any more.
+func (w *writer) find(ctx context.Context, mark int64, done *committed) (bool, error) {
+	if err := w.connect(ctx); err != nil {
+		return false, err
+	}
+	var count, oldest uint64
+	err := w.conn.QueryRow(ctx, `SELECT (SELECT oldest FROM registry_head), count(*), COALESCE(min(revision), 1) - 1 FROM registry_changes WHERE revision > $1 AND batch = $2`, w.seen, mark).
+		Scan(&oldest, &count, &done.base)
+	switch {
+	case err != nil:
+		w.drop()
+		return false, err
+	case count == 0 && oldest > w.seen:
+		return false, fmt.Errorf("the log after revision %d is already pruned", w.seen)
+	case count == 0:
+		return false, nil
+	case count != uint64(done.size):
+		return false, fmt.Errorf("found %d changes of a batch of %d", count, done.size)
+	}
+	w.seen = done.base + count
+	return true, nil
+}
