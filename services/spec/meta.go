@@ -115,9 +115,12 @@ func keepSystemMeta(updated, old *corev1.ObjectMeta) {
 	setDefault(&updated.Uid, old.GetUid())
 	setDefault(&updated.GenerateName, old.GetGenerateName())
 	if updated.CreationTimestamp == nil {
-		updated.CreationTimestamp = old.GetCreationTimestamp()
+		updated.CreationTimestamp = proto.CloneOf(old.GetCreationTimestamp())
 	}
 	updated.Generation = old.GetGeneration()
-	updated.DeletionTimestamp = old.GetDeletionTimestamp()
-	updated.DeletionGracePeriodSeconds = old.DeletionGracePeriodSeconds
+	updated.DeletionTimestamp = proto.CloneOf(old.GetDeletionTimestamp())
+	updated.DeletionGracePeriodSeconds = nil
+	if seconds := old.DeletionGracePeriodSeconds; seconds != nil {
+		updated.DeletionGracePeriodSeconds = proto.Int64(*seconds)
+	}
 }
