@@ -171,4 +171,3 @@ func (v *VirtualServer) After(s Step) *VirtualServer {
 	}
 	return &next
 }
-

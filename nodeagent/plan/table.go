@@ -131,6 +131,14 @@ func (t *Table) Counts() (servers, reals int) {
 	return len(t.servers), reals
 }
 
+// Owner returns the service that has a frontend; empty: nobody claims it.
+func (t *Table) Owner(f Frontend) ServiceName {
+	if claims := t.claims[f]; len(claims) > 0 {
+		return claims[0].name
+	}
+	return ServiceName{}
+}
+
 // Conflicts tells which frontends of a service belong to another one, in words.
 func (t *Table) Conflicts(name ServiceName) []string {
 	e := t.services[name]

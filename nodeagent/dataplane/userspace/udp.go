@@ -57,7 +57,10 @@ func (s *udpSocket) receive() {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			continue // an ICMP error of an answer to a client that is gone
+			if !pause(s.front.plane.ctx, time.Millisecond) {
+				return
+			}
+			continue
 		}
 		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
 		if fl := s.flow(from); fl != nil {

@@ -1,0 +1,98 @@
+package nodeagent
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// addresses are the node's addresses, each in a role.
+type addresses struct {
+	node      []netip.Addr // what the node is known by, its main one first
+	nodePorts []netip.Addr // sorted
+	sources   plan.Sources
+}
+
+// loopback is where traffic of the node itself may come from.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+// readAddresses looks at the configuration and at the interfaces.
+func (c *Config) readAddresses() (addresses, error) {
+	local, err := interfaceAddresses()
+	if err != nil {
+		return addresses{}, err
+	}
+	return c.assign(local), nil
+}
+
+// assign gives addresses their roles; local are those of the interfaces.
+func (c *Config) assign(local []netip.Addr) addresses {
+	var a addresses
+	configured := len(c.NodeAddresses) > 0
+	for _, text := range c.NodeAddresses {
+		a.node = append(a.node, netip.MustParseAddr(text)) // Validate has looked
+	}
+	for _, addr := range local {
+		if !configured && addr.IsGlobalUnicast() {
+			a.node = append(a.node, addr)
+		}
+	}
+	all := slices.Concat(a.node, local)
+	switch {
+	case len(c.NodePortAddresses) > 0:
+		a.nodePorts = slices.DeleteFunc(slices.Clone(all), func(addr netip.Addr) bool {
+			return !slices.ContainsFunc(c.NodePortAddresses, func(p netip.Prefix) bool { return p.Contains(addr) })
+		})
+	case configured:
+		a.nodePorts = slices.Clone(a.node)
+	default:
+		a.nodePorts = slices.DeleteFunc(all, func(addr netip.Addr) bool { return addr.IsLinkLocalUnicast() })
+	}
+	slices.SortFunc(a.nodePorts, netip.Addr.Compare)
+	a.nodePorts = slices.Compact(a.nodePorts)
+	a.sources = c.sources(slices.Concat(a.node, local))
+	return a
+}
+
+func (c *Config) sources(node []netip.Addr) plan.Sources {
+	s := plan.Sources{Pods: slices.Clone(c.PodCIDRs), Node: slices.Clone(loopback)}
+	for _, addr := range node {
+		if !addr.IsLoopback() {
+			s.Node = append(s.Node, netip.PrefixFrom(addr, addr.BitLen()))
+		}
+	}
+	for _, list := range []*[]netip.Prefix{&s.Pods, &s.Node} {
+		slices.SortFunc(*list, netip.Prefix.Compare)
+		*list = slices.Compact(*list)
+	}
+	return s
+}
+
+// interfaceAddresses lists the unicast addresses of the machine, IPv4 first.
+func interfaceAddresses() ([]netip.Addr, error) {
+	found, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("addresses of interfaces: %w", err)
+	}
+	var out []netip.Addr
+	for _, a := range found {
+		prefix, err := netip.ParsePrefix(a.String())
+		if err == nil {
+			out = append(out, prefix.Addr().Unmap())
+		}
+	}
+	slices.SortStableFunc(out, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
+	return out, nil
+}
+
+// facts are what plans are made from.
+func (c *Config) facts(node, zone string, a addresses) plan.Facts {
+	scheduler, _ := plan.ParseScheduler(c.Scheduler) // Validate has looked
+	return plan.Facts{
+		Node: node, Zone: zone, NodePorts: a.nodePorts,
+		Scheduler: scheduler, Drain: c.DrainTimeout, MasqueradeAll: c.MasqueradeAll,
+	}
+}

@@ -1,0 +1,303 @@
+package nodeagent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/grpc"
+
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+
+	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/dataplane/userspace"
+	"portolan.dev/nodeagent/healthcheck"
+	"portolan.dev/nodeagent/probe"
+	"portolan.dev/nodeagent/view"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/rpc"
+)
+
+// userspaceMode is the proxy mode that always works.
+const userspaceMode = "userspace"
+
+const (
+	viewFile       = "view.pb"
+	saveEvery      = 5 * time.Second
+	addressesEvery = 10 * time.Second
+	auditEvery     = time.Minute
+)
+
+// programmedCheck keeps the agent from being ready before its first sync.
+const programmedCheck = "programmed"
+
+// Agent is the daemon.
+type Agent struct {
+	cfg  Config
+	name string // of the node
+	host app.Host
+	log  *slog.Logger
+
+	registry *grpc.ClientConn
+	nats     *nats.Conn
+	lis      net.Listener
+
+	view     *view.View
+	follower *changes.Follower
+	plane    dataplane.Plane
+	events   *recorder
+	syncer   *syncer
+	prober   *probe.Prober
+	checks   *healthcheck.Server
+	node     *registrar
+
+	draining  atomic.Bool
+	lastAudit atomic.Int64  // in ns since the epoch; 0: never
+	changed   chan struct{} // the view did
+}
+
+// New builds an agent. It listens from here on, and forwards once it runs.
+func New(_ context.Context, cfg Config, host app.Host) (*Agent, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	name, err := nodeName(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{cfg: cfg, name: name, host: host, log: host.Log.With("node", name), changed: make(chan struct{}, 1)}
+	if err := a.connect(); err != nil {
+		a.close()
+		return nil, err
+	}
+	if err := a.build(); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func nodeName(cfg *Config) (string, error) {
+	if cfg.NodeName != "" {
+		return cfg.NodeName, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("name of the node: %w", err)
+	}
+	return name, nil
+}
+
+func (a *Agent) connect() error {
+	var err error
+	if a.registry, err = a.host.Network.Dial(a.cfg.RegistryAddr); err != nil {
+		return err
+	}
+	if a.nats, err = a.host.NATS("nodeagent-" + a.name); err != nil {
+		return fmt.Errorf("nats: %w", err)
+	}
+	a.lis, err = a.host.Network.Listen(a.cfg.Addr)
+	return err
+}
+
+func (a *Agent) build() error {
+	a.host.Health.Set(programmedCheck, errors.New("nothing programmed yet"))
+	a.view = view.New(a.name)
+	a.plane = userspace.New(userspace.Options{Log: a.log, Metrics: a.host.Metrics})
+	a.events = newRecorder(a.name, registryv1.NewEventServiceClient(a.registry), a.log)
+	a.syncer = newSyncer(a.view, a.plane, a.events, newMetrics(a.host.Metrics), a.log,
+		func() { a.host.Health.Set(programmedCheck, nil) })
+	a.checks = healthcheck.New(healthcheck.Options{Healthy: a.syncer.healthy, Report: a.syncer.checkReported})
+	a.syncer.checks = a.checks
+	a.prober = probe.New(probe.Options{
+		Log: a.log, Metrics: a.host.Metrics,
+		Write: probe.RegistryWriter(registryv1.NewPodServiceClient(a.registry)),
+	})
+	a.node = newRegistrar(a)
+	var err error
+	a.follower, err = changes.NewFollower(changes.FollowerConfig{
+		Registry: a.registry, NATS: a.nats, Prefix: a.cfg.NATSPrefix, Kinds: view.Kinds,
+		Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health, Apply: a.apply,
+	})
+	return err
+}
+
+// Run forwards until ctx is done.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.close()
+	if err := a.refreshAddresses(); err != nil {
+		return err
+	}
+	a.loadView()
+	tasks := []app.Task{
+		{Name: "grpc", Run: a.serve},
+		{Name: "sync", Run: a.syncer.run},
+		{Name: "changes", Run: a.follower.Run},
+		{Name: "probes", Run: a.prober.Run},
+		{Name: "health checks", Run: a.checks.Run},
+		{Name: "events", Run: a.events.run},
+		{Name: "node", Run: a.node.run},
+		{Name: "heartbeat", Run: a.beat},
+		{Name: "addresses", Run: func(ctx context.Context) error { return a.every(ctx, addressesEvery, a.watchAddresses) }},
+		{Name: "audit", Run: func(ctx context.Context) error { return a.every(ctx, auditEvery, a.auditInBackground) }},
+	}
+	if path := a.viewPath(); path != "" {
+		tasks = append(tasks, app.Task{Name: "view", Run: func(ctx context.Context) error {
+			return a.view.Keep(ctx, path, a.changed, saveEvery, a.reportSave)
+		}})
+	}
+	a.log.Info("running", "addr", a.lis.Addr().String(), "proxy_mode", a.plane.Name())
+	return app.RunTasks(ctx, tasks...)
+}
+
+// close frees what New has taken; the parts that are there.
+func (a *Agent) close() {
+	if a.plane != nil {
+		a.plane.Close() //nolint:errcheck // the userspace plane has nothing to fail at
+	}
+	if a.lis != nil {
+		a.lis.Close()
+	}
+	if a.nats != nil {
+		a.nats.Close()
+	}
+	if a.registry != nil {
+		a.registry.Close()
+	}
+}
+
+func (a *Agent) serve(ctx context.Context) error {
+	srv := rpc.NewServer(rpc.ServerOptions{Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health})
+	nodeagentv1.RegisterNodeAgentServiceServer(srv, &api{agent: a})
+	return srv.Serve(ctx, a.lis)
+}
+
+// apply is what the follower calls.
+func (a *Agent) apply(_ context.Context, batch []changes.Change, revision uint64) error {
+	touched := a.view.Apply(batch, revision)
+	if touched.Node {
+		a.refreshFacts()
+		a.node.poke()
+	}
+	a.syncer.touch(touched.Services, revision)
+	if touched.Pods {
+		a.prober.Set(a.view.Pods())
+	}
+	select {
+	case a.changed <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (a *Agent) viewPath() string {
+	if a.cfg.DataDir == "" {
+		return ""
+	}
+	return filepath.Join(a.cfg.DataDir, viewFile)
+}
+
+// loadView starts from what was known before, so that a node forwards though
+// the control plane is away. No probes run from it: there is nobody to tell.
+func (a *Agent) loadView() {
+	path := a.viewPath()
+	if path == "" {
+		return
+	}
+	if err := os.MkdirAll(a.cfg.DataDir, 0o750); err != nil {
+		a.log.Warn("the view will not be kept", "err", err)
+		return
+	}
+	touched, at, err := a.view.Load(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return
+	case err != nil:
+		a.log.Warn("the last view cannot be used", "err", err)
+		return
+	}
+	a.log.Info("starting from the last view", "revision", a.view.Revision(), "age", time.Since(at).Round(time.Second))
+	a.refreshFacts()
+	a.syncer.touch(touched.Services, a.view.Revision())
+}
+
+func (a *Agent) reportSave(err error) {
+	if err != nil {
+		a.log.Warn("the view was not kept", "err", err)
+	}
+}
+
+// refreshAddresses reads the node's addresses anew, and tells who needs them.
+func (a *Agent) refreshAddresses() error {
+	addrs, err := a.cfg.readAddresses()
+	if err != nil {
+		return err
+	}
+	if len(addrs.node) == 0 {
+		addrs.node = addrs.nodePorts // a machine without a network: loopback is all there is
+	}
+	a.node.setAddresses(addrs)
+	a.checks.SetAddresses(addrs.nodePorts)
+	a.refreshFacts()
+	return nil
+}
+
+// refreshFacts tells the syncer what plans are to be made from.
+func (a *Agent) refreshFacts() {
+	addrs := a.node.addresses()
+	a.syncer.setFacts(a.cfg.facts(a.name, a.zone(), addrs), addrs.sources)
+}
+
+// zone is what the registry says of the node, or what the agent would say.
+func (a *Agent) zone() string {
+	return cmp.Or(a.view.Self().GetMetadata().GetLabels()[zoneLabel], a.cfg.labels()[zoneLabel])
+}
+
+func (a *Agent) watchAddresses(context.Context) {
+	if err := a.refreshAddresses(); err != nil {
+		a.log.Warn("addresses not read", "err", err)
+	}
+}
+
+func (a *Agent) auditInBackground(ctx context.Context) {
+	if _, err := a.audit(ctx); err != nil {
+		a.log.Warn("audit", "err", err)
+	}
+}
+
+func (a *Agent) audit(ctx context.Context) ([]string, error) {
+	found, err := a.syncer.audit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.lastAudit.Store(time.Now().UnixNano())
+	if len(found) > 0 {
+		a.log.Warn("drift repaired", "differences", found)
+	}
+	return found, nil
+}
+
+// every calls fn again and again until ctx is done.
+func (a *Agent) every(ctx context.Context, d time.Duration, fn func(context.Context)) error {
+	ticker := time.NewTicker(d)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			fn(ctx)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package nodeagent
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/kit/apierr"
+)
+
+// api is the agent's NodeAgentService.
+type api struct {
+	nodeagentv1.UnsafeNodeAgentServiceServer
+	agent *Agent
+}
+
+var _ nodeagentv1.NodeAgentServiceServer = (*api)(nil)
+
+// GetStatus implements NodeAgentService.
+func (s *api) GetStatus(context.Context, *nodeagentv1.GetStatusRequest) (*nodeagentv1.GetStatusResponse, error) {
+	a := s.agent
+	res := &nodeagentv1.GetStatusResponse{
+		Node: a.name, ProxyMode: a.plane.Name(), ViewRevision: a.view.Revision(),
+		Synced: a.follower.Synced(), ViewAgeSeconds: a.follower.Age().Seconds(),
+		Draining: a.draining.Load(), ProbedPods: uint32(a.prober.Pods()),
+	}
+	if at := a.lastAudit.Load(); at != 0 {
+		res.LastAudit = timestamppb.New(time.Unix(0, at))
+	}
+	a.syncer.describe(res)
+	return res, nil
+}
+
+// GetPlan implements NodeAgentService.
+func (s *api) GetPlan(_ context.Context, req *nodeagentv1.GetPlanRequest) (*nodeagentv1.GetPlanResponse, error) {
+	v := s.agent.view
+	res := &nodeagentv1.GetPlanResponse{Revision: v.Revision()}
+	if req.GetName() == "" {
+		for _, name := range v.ServiceNames() {
+			if req.GetNamespace() == "" || req.GetNamespace() == name.Namespace {
+				res.VirtualServers = append(res.VirtualServers, s.agent.syncer.explain(name)...)
+			}
+		}
+		return res, nil
+	}
+	name := plan.ServiceName{Namespace: cmp.Or(req.GetNamespace(), "default"), Name: req.GetName()}
+	if svc, _ := v.Service(name); svc == nil {
+		return nil, apierr.NotFound("Service", name.String())
+	}
+	res.VirtualServers = s.agent.syncer.explain(name)
+	return res, nil
+}
+
+// Resync implements NodeAgentService.
+func (s *api) Resync(ctx context.Context, _ *nodeagentv1.ResyncRequest) (*nodeagentv1.ResyncResponse, error) {
+	if err := s.agent.refreshAddresses(); err != nil {
+		return nil, err
+	}
+	found, err := s.agent.audit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &nodeagentv1.ResyncResponse{Repaired: uint32(len(found)), Differences: found}, nil
+}
+
+// SetDraining implements NodeAgentService.
+func (s *api) SetDraining(_ context.Context, req *nodeagentv1.SetDrainingRequest) (*nodeagentv1.SetDrainingResponse, error) {
+	s.agent.draining.Store(req.GetDraining())
+	s.agent.checks.Drain(req.GetDraining())
+	return &nodeagentv1.SetDrainingResponse{Draining: req.GetDraining()}, nil
+}
+
+// describe fills in what the syncer knows.
+func (s *syncer) describe(res *nodeagentv1.GetStatusResponse) {
+	s.tableMu.Lock()
+	defer s.tableMu.Unlock()
+	servers, reals := s.table.Counts()
+	res.VirtualServers, res.RealServers = uint32(servers), uint32(reals)
+	res.AppliedRevision = s.applied
+	res.Failures = append(s.failing.proto(), s.badChecks.list()...)
+	slices.SortFunc(res.Failures, func(a, b *nodeagentv1.StepFailure) int { return cmp.Compare(a.GetStep(), b.GetStep()) })
+	res.DriftRepaired = s.repaired
+}
+
+// explain lists the virtual servers of a service with the reasons of all their
+// endpoints, and what is really in force.
+func (s *syncer) explain(name plan.ServiceName) []*nodeagentv1.VirtualServer {
+	s.mu.Lock()
+	facts := s.facts
+	s.mu.Unlock()
+	svc, slicesOf := s.view.Service(name)
+	res := plan.Build(svc, slicesOf, &facts)
+	s.tableMu.Lock()
+	defer s.tableMu.Unlock()
+	var out []*nodeagentv1.VirtualServer
+	for i, v := range res.Servers {
+		it := describeServer(v)
+		it.Programmed, it.Error = s.inForce(v)
+		it.RealServers = describeReals(res.Choices[i], s.plane.Connections(v.Key))
+		out = append(out, it)
+	}
+	return out
+}
+
+// inForce tells whether the data plane does what a plan says, and if not, why.
+func (s *syncer) inForce(v *plan.VirtualServer) (bool, string) {
+	if f := s.failing[v.Key]; f != nil && f.service == v.Service {
+		return false, describeError(f)
+	}
+	if have := s.plane.Programmed(v.Key); have != nil && have.Equal(v) {
+		return true, ""
+	}
+	if owner := s.table.Owner(v.Frontend); owner != v.Service {
+		return false, "in use by service " + owner.String() + ", which is older"
+	}
+	return false, "not programmed yet"
+}
+
+func describeError(f *failing) string {
+	if f.remedy == "" {
+		return f.err.Error()
+	}
+	return f.err.Error() + ": " + f.remedy
+}
+
+func describeServer(v *plan.VirtualServer) *nodeagentv1.VirtualServer {
+	return &nodeagentv1.VirtualServer{
+		Service: v.Service.String(), PortName: v.PortName,
+		Address: v.Addr.Addr().String(), Port: int32(v.Addr.Port()), Protocol: v.Protocol.Proto(),
+		Exposure: v.Exposure.String(), Scheduler: v.Scheduler.Proto(), AffinitySeconds: int32(v.Affinity / time.Second),
+		Audience: v.Audience.String(), WithoutBackends: v.WithoutBackends.String(),
+	}
+}
+
+// describeReals lists candidates, those in use first, and then what drains.
+func describeReals(choices []plan.Choice, active map[netip.AddrPort]uint32) []*nodeagentv1.RealServer {
+	var out []*nodeagentv1.RealServer
+	known := map[netip.AddrPort]bool{}
+	for _, used := range []bool{true, false} {
+		for _, c := range choices {
+			if c.Used != used {
+				continue
+			}
+			known[c.Addr] = true
+			r := &nodeagentv1.RealServer{
+				Address: c.Addr.Addr().String(), Port: int32(c.Addr.Port()), Used: used, Reason: c.Reason,
+				ActiveConnections: active[c.Addr], Pod: c.Pod, Node: c.Node,
+			}
+			if used {
+				r.Weight = c.Weight
+			}
+			r.Draining = !used && r.ActiveConnections > 0
+			out = append(out, r)
+		}
+	}
+	return append(out, describeGone(known, active)...)
+}
+
+// describeGone lists backends that are no candidates any more and still have
+// connections.
+func describeGone(known map[netip.AddrPort]bool, active map[netip.AddrPort]uint32) []*nodeagentv1.RealServer {
+	var out []*nodeagentv1.RealServer
+	for addr, n := range active {
+		if n > 0 && !known[addr] {
+			out = append(out, &nodeagentv1.RealServer{
+				Address: addr.Addr().String(), Port: int32(addr.Port()), Reason: "gone, finishing its connections",
+				Draining: true, ActiveConnections: n,
+			})
+		}
+	}
+	slices.SortFunc(out, func(a, b *nodeagentv1.RealServer) int {
+		return cmp.Or(cmp.Compare(a.GetAddress(), b.GetAddress()), cmp.Compare(a.GetPort(), b.GetPort()))
+	})
+	return out
+}

@@ -1,0 +1,60 @@
+package nodeagent
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/daemon"
+)
+
+// Config is the configuration of a node agent.
+type Config struct {
+	daemon.Common `default:"addr=127.0.0.1:7404 http-addr=127.0.0.1:7504"`
+
+	NodeName          string         `flag:"node-name" default:"" usage:"name of the node; empty: the host name"`
+	NodeAddresses     []string       `flag:"node-addresses" default:"" usage:"addresses of the node, its main one first; empty: those of its interfaces"`
+	NodeLabels        []string       `flag:"node-labels" default:"" usage:"labels for a new Node object, such as topology.kubernetes.io/zone=a"`
+	AdvertiseAddr     string         `flag:"advertise-addr" default:"" usage:"host:port at which others reach the gRPC API; empty: the address listened on, or the node's first"`
+	RegistryAddr      string         `flag:"registry-addr" default:"127.0.0.1:7400" usage:"host:port of the registry; several, comma separated"`
+	ProxyMode         string         `flag:"proxy-mode" default:"auto" usage:"how traffic is forwarded: auto or userspace"`
+	NodePortAddresses []netip.Prefix `flag:"nodeport-addresses" default:"" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
+	PodCIDRs          []netip.Prefix `flag:"pod-cidrs" default:"" usage:"addresses of pods on all nodes: their traffic is internal"`
+	MasqueradeAll     bool           `flag:"masquerade-all" default:"false" usage:"hide all clients of cluster IPs from backends"`
+	Scheduler         string         `flag:"scheduler" default:"rr" usage:"how backends are picked where a service does not say: rr, lc, dh, sh, sed, nq or mh"`
+	DrainTimeout      time.Duration  `flag:"drain-timeout" default:"300s" usage:"how long connections to a leaving backend may go on where a service does not say"`
+	DataDir           string         `flag:"data-dir" default:"" usage:"where the last view is kept, to start from when the registry is away; empty: nowhere"`
+	HeartbeatInterval time.Duration  `flag:"heartbeat-interval" default:"2s" usage:"time between heartbeats"`
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c *Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, a := range c.NodeAddresses {
+		if addr, err := netip.ParseAddr(a); err != nil || addr.Zone() != "" || addr.IsUnspecified() {
+			bad("node-addresses: %q is no address of a node", a)
+		}
+	}
+	for _, l := range c.NodeLabels {
+		if key, _, ok := strings.Cut(l, "="); !ok || key == "" {
+			bad("node-labels: %q is not key=value", l)
+		}
+	}
+	if c.ProxyMode != "auto" && c.ProxyMode != "userspace" {
+		bad("proxy-mode: %q is neither auto nor userspace", c.ProxyMode)
+	}
+	if _, ok := plan.ParseScheduler(c.Scheduler); !ok {
+		bad("scheduler: %q is none of rr, lc, dh, sh, sed, nq, mh", c.Scheduler)
+	}
+	if c.DrainTimeout < 0 {
+		bad("drain-timeout: must not be negative")
+	}
+	if c.HeartbeatInterval <= 0 {
+		bad("heartbeat-interval: must be positive")
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,17 @@
+// Package nodeagent is the daemon of a node: it forwards the virtual IPs of all
+// services to their backends, probes the backends that run on its node, and
+// answers load balancers.
+//
+// Three layers, strictly: view (what is known) → plan (what should be forwarded,
+// pure) → dataplane (what forwards). This package joins them: it follows the
+// registry, plans the services that a change touches, hands the steps to the
+// data plane, and tries again what failed, with growing pauses, while everything
+// else goes on.
+//
+// The invariant: the revision in the heartbeat is never higher than what the
+// data plane was asked to do; what could not be done is listed beside it.
+//
+// A data plane in the kernel goes on without the agent. The userspace plane does
+// not: when the agent stops, it stops forwarding, though its node stays Ready
+// until its heartbeats are missed, because a restart is what usually follows.
+package nodeagent

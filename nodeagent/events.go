@@ -1,0 +1,77 @@
+package nodeagent
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+)
+
+// Reasons of the events that the agent writes on services.
+const (
+	reasonFailedToListen      = "FailedToListen"
+	reasonNotSupported        = "NotSupportedByDataPlane"
+	reasonFailedToProgram     = "FailedToProgram"
+	reasonAddressInUse        = "AddressInUse"
+	reasonInvalid             = "InvalidServiceOrEndpoint"
+	reasonHealthCheckNodePort = "FailedToStartServiceHealthcheck"
+)
+
+const (
+	eventQueue   = 256              // events that may wait; more are dropped
+	eventTimeout = 10 * time.Second // for one event
+)
+
+// recorder writes events in the background. Events are for people: when the
+// registry is away they are lost, and the status of the agent still has it all.
+type recorder struct {
+	node   string
+	client registryv1.EventServiceClient
+	log    *slog.Logger
+	queue  chan *corev1.Event
+}
+
+func newRecorder(node string, client registryv1.EventServiceClient, log *slog.Logger) *recorder {
+	return &recorder{node: node, client: client, log: log, queue: make(chan *corev1.Event, eventQueue)}
+}
+
+// warn says that something about a service needs a look.
+func (r *recorder) warn(svc *corev1.Service, reason, message string) {
+	meta := svc.GetMetadata()
+	r.log.Warn("service needs a look", "service", meta.GetNamespace()+"/"+meta.GetName(), "reason", reason, "message", message)
+	event := &corev1.Event{
+		Metadata: &corev1.ObjectMeta{GenerateName: meta.GetName() + "-", Namespace: meta.GetNamespace()},
+		Regarding: &corev1.ObjectReference{
+			Kind: "Service", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(),
+		},
+		Reason: reason, Message: message[:min(len(message), 1024)], Type: corev1.EventType_EVENT_TYPE_WARNING,
+		ReportingComponent: "nodeagent", ReportingInstance: r.node,
+	}
+	select {
+	case r.queue <- event:
+	default:
+		r.log.Debug("event dropped: too many wait")
+	}
+}
+
+// run writes what is queued until ctx is done.
+func (r *recorder) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case event := <-r.queue:
+			r.write(ctx, event)
+		}
+	}
+}
+
+func (r *recorder) write(ctx context.Context, event *corev1.Event) {
+	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
+	defer cancel()
+	if _, err := r.client.CreateEvent(ctx, &registryv1.CreateEventRequest{Event: event}); err != nil && ctx.Err() == nil {
+		r.log.Debug("event not written", "reason", event.GetReason(), "err", err)
+	}
+}

@@ -1,0 +1,213 @@
+package healthcheck
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// Options of a Server.
+type Options struct {
+	// Healthy tells whether the node forwards at all. Required.
+	Healthy func() bool
+	// Report is told when a port could not be opened, and with nil when it
+	// could after all. Required.
+	Report func(service plan.ServiceName, port uint16, err error)
+	// RetryEvery is the pause between tries to open ports. Default 10 s.
+	RetryEvery time.Duration
+}
+
+// Server serves the health-check ports of a node. It is safe for concurrent use.
+type Server struct {
+	opts     Options
+	draining atomic.Bool
+	serving  sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	addrs  []netip.Addr
+	checks map[plan.ServiceName]*check
+}
+
+// check is the port of one service.
+type check struct {
+	service plan.ServiceName
+	port    uint16
+	local   atomic.Int64
+	servers map[netip.Addr]*http.Server
+	failing bool
+}
+
+// New returns a server without ports.
+func New(o Options) *Server {
+	if o.RetryEvery == 0 {
+		o.RetryEvery = 10 * time.Second
+	}
+	return &Server{opts: o, checks: map[plan.ServiceName]*check{}}
+}
+
+// Run opens again what could not be opened, until ctx is done; then it closes
+// all ports.
+func (s *Server) Run(ctx context.Context) error {
+	ticker := time.NewTicker(s.opts.RetryEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.close()
+			return nil
+		case <-ticker.C:
+			s.retry()
+		}
+	}
+}
+
+// Drain makes every answer 503, or ends that.
+func (s *Server) Drain(on bool) { s.draining.Store(on) }
+
+// SetAddresses says on which addresses of the node the ports are.
+func (s *Server) SetAddresses(addrs []netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Equal(s.addrs, addrs) {
+		return
+	}
+	s.addrs = slices.Clone(addrs)
+	for _, c := range s.checks {
+		s.open(c)
+	}
+}
+
+// Set opens, changes or, with nil, closes the port of a service.
+func (s *Server) Set(service plan.ServiceName, want *plan.HealthCheck) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.checks[service]
+	if c != nil && (want == nil || want.Port != c.port) {
+		c.closeExcept(nil)
+		if c.failing {
+			s.opts.Report(service, c.port, nil)
+		}
+		delete(s.checks, service)
+		c = nil
+	}
+	if want == nil || s.closed {
+		return
+	}
+	if c == nil {
+		c = &check{service: service, port: want.Port, servers: map[netip.Addr]*http.Server{}}
+		s.checks[service] = c
+		c.local.Store(int64(want.Local))
+		s.open(c)
+		return
+	}
+	c.local.Store(int64(want.Local))
+}
+
+// Ports returns the number of services with a port.
+func (s *Server) Ports() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.checks)
+}
+
+func (s *Server) retry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.checks {
+		if c.failing {
+			s.open(c)
+		}
+	}
+}
+
+// open makes the listeners of a check those of the present addresses.
+func (s *Server) open(c *check) {
+	c.closeExcept(s.addrs)
+	var errs []error
+	for _, addr := range s.addrs {
+		if c.servers[addr] != nil {
+			continue
+		}
+		lis, err := net.Listen("tcp", netip.AddrPortFrom(addr, c.port).String())
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		srv := &http.Server{Handler: s.handler(c), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+		c.servers[addr] = srv
+		s.serving.Go(func() {
+			srv.Serve(lis) //nolint:errcheck // always an error: it was closed
+		})
+	}
+	err := errors.Join(errs...)
+	if err != nil || c.failing {
+		s.opts.Report(c.service, c.port, err)
+	}
+	c.failing = err != nil
+}
+
+func (c *check) closeExcept(keep []netip.Addr) {
+	for addr, srv := range c.servers {
+		if !slices.Contains(keep, addr) {
+			srv.Close()
+			delete(c.servers, addr)
+		}
+	}
+}
+
+func (s *Server) close() {
+	s.mu.Lock()
+	s.closed = true
+	for _, c := range s.checks {
+		c.closeExcept(nil)
+	}
+	s.mu.Unlock()
+	s.serving.Wait()
+}
+
+// answer is what a load balancer reads.
+type answer struct {
+	Service             serviceName `json:"service"`
+	LocalEndpoints      int         `json:"localEndpoints"`
+	ServiceProxyHealthy bool        `json:"serviceProxyHealthy"`
+}
+
+type serviceName struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+func (s *Server) handler(c *check) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		a := answer{
+			Service:             serviceName(c.service),
+			LocalEndpoints:      int(c.local.Load()),
+			ServiceProxyHealthy: s.opts.Healthy() && !s.draining.Load(),
+		}
+		body, err := json.Marshal(a)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", "application/json")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Load-Balancing-Endpoint-Weight", strconv.Itoa(a.LocalEndpoints))
+		if a.LocalEndpoints == 0 || !a.ServiceProxyHealthy {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		fmt.Fprintf(w, "%s", body)
+	})
+}

@@ -1,0 +1,57 @@
+package nodeagent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+
+	"portolan.dev/services/changes"
+)
+
+// beat tells who listens how the node is, at once when something was applied
+// and otherwise at every interval. What nobody hears is not repeated.
+func (a *Agent) beat(ctx context.Context) error {
+	ticker := time.NewTicker(a.cfg.HeartbeatInterval)
+	defer ticker.Stop()
+	for {
+		err := changes.PublishHeartbeat(a.nats, a.cfg.NATSPrefix, a.heartbeat())
+		if err != nil && !errors.Is(err, nats.ErrDisconnected) && ctx.Err() == nil {
+			a.log.Debug("heartbeat", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		case <-a.syncer.progress:
+			if !breathe(ctx, min(a.cfg.HeartbeatInterval/10, 50*time.Millisecond)) {
+				return nil
+			}
+		}
+	}
+}
+
+// breathe bounds how often progress is told.
+func breathe(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+func (a *Agent) heartbeat() *nodeagentv1.Heartbeat {
+	applied, failing := a.syncer.standing()
+	return &nodeagentv1.Heartbeat{
+		Node: a.name, AppliedRevision: applied, ProxyMode: a.plane.Name(), Address: a.node.agentAddress(),
+		Time: timestamppb.Now(), Version: version(), FailingSteps: uint32(failing),
+		IntervalSeconds: a.cfg.HeartbeatInterval.Seconds(), Synced: a.follower.Synced(),
+	}
+}

@@ -1,0 +1,187 @@
+package probe
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// maxBody bounds what is read of an answer.
+const maxBody = 10 << 10
+
+// checker asks a program once.
+type checker func(ctx context.Context) error
+
+// newChecker returns the question that a probe of a container asks.
+func newChecker(pod *corev1.Pod, c *corev1.Container, p *corev1.Probe) (checker, error) {
+	ip, err := podAddr(pod)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case p.GetTcpSocket() != nil:
+		port, err := portOf(c, p.GetTcpSocket().GetPort())
+		return tcpCheck(net.JoinHostPort(cmp.Or(p.GetTcpSocket().GetHost(), ip), port)), err
+	case p.GetHttpGet() != nil:
+		port, err := portOf(c, p.GetHttpGet().GetPort())
+		return httpCheck(p.GetHttpGet(), ip, port), err
+	case p.GetGrpc() != nil:
+		port := strconv.Itoa(int(p.GetGrpc().GetPort()))
+		return grpcCheck(net.JoinHostPort(ip, port), p.GetGrpc().GetService()), nil
+	}
+	return nil, fmt.Errorf("the probe of container %q asks nothing", c.GetName())
+}
+
+func podAddr(pod *corev1.Pod) (string, error) {
+	ip := pod.GetStatus().GetPodIp()
+	if ip == "" && len(pod.GetStatus().GetPodIps()) > 0 {
+		ip = pod.GetStatus().GetPodIps()[0]
+	}
+	if _, err := netip.ParseAddr(ip); err != nil {
+		return "", fmt.Errorf("the pod has no address")
+	}
+	return ip, nil
+}
+
+func portOf(c *corev1.Container, port *corev1.IntOrString) (string, error) {
+	name := port.GetName()
+	if name == "" {
+		return strconv.Itoa(int(port.GetNumber())), nil
+	}
+	for _, p := range c.GetPorts() {
+		if p.GetName() == name {
+			return strconv.Itoa(int(p.GetContainerPort())), nil
+		}
+	}
+	return "", fmt.Errorf("container %q has no port %q", c.GetName(), name)
+}
+
+func tcpCheck(addr string) checker {
+	return func(ctx context.Context) error {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+}
+
+// httpClient opens a connection for every question: a connection that is kept
+// would tell of the program that had it, not of the one that runs now.
+func httpClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DisableKeepAlives: true,
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the contract: certificates of probes are not verified
+		},
+		CheckRedirect: sameHostOnly,
+	}
+}
+
+// sameHostOnly follows redirects within the pod. One that leads elsewhere is an
+// answer by itself, and a good one.
+func sameHostOnly(req *http.Request, via []*http.Request) error {
+	if len(via) >= 10 || req.URL.Hostname() != via[0].URL.Hostname() {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+func httpCheck(a *corev1.HTTPGetAction, ip, port string) checker {
+	client := httpClient()
+	host := cmp.Or(a.GetHost(), ip)
+	path := a.GetPath()
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	url := strings.ToLower(cmp.Or(a.GetScheme(), "http")) + "://" + net.JoinHostPort(host, port) + path
+	return func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		req.Header.Set("User-Agent", "portolan-probe/1")
+		req.Header.Set("Accept", "*/*")
+		for _, h := range a.GetHttpHeaders() {
+			if strings.EqualFold(h.GetName(), "Host") {
+				req.Host = h.GetValue()
+				continue
+			}
+			req.Header.Add(h.GetName(), h.GetValue())
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		body, _ := io.ReadAll(io.LimitReader(res.Body, maxBody)) // only for the message
+		if res.StatusCode < 200 || res.StatusCode >= 400 {
+			return fmt.Errorf("GET %s: %s: %s", path, res.Status, firstLine(body))
+		}
+		return nil
+	}
+}
+
+func firstLine(body []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
+	return line[:min(len(line), 200)]
+}
+
+func grpcCheck(addr, service string) checker {
+	return func(ctx context.Context) error {
+		conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("portolan-probe/1"))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		res, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: service})
+		if err != nil {
+			return err
+		}
+		if s := res.GetStatus(); s != healthpb.HealthCheckResponse_SERVING {
+			return fmt.Errorf("service %q is %s", service, s)
+		}
+		return nil
+	}
+}
+
+// timing is a probe's timing with its defaults filled in.
+type timing struct {
+	delay, timeout, period time.Duration
+	successes, failures    int
+}
+
+func timingOf(p *corev1.Probe) timing {
+	seconds := func(n, otherwise int32) time.Duration {
+		if n <= 0 {
+			n = otherwise
+		}
+		return time.Duration(n) * time.Second
+	}
+	count := func(n, otherwise int32) int {
+		if n <= 0 {
+			n = otherwise
+		}
+		return int(n)
+	}
+	return timing{
+		delay:   seconds(p.GetInitialDelaySeconds(), 0),
+		timeout: seconds(p.GetTimeoutSeconds(), 1), period: seconds(p.GetPeriodSeconds(), 10),
+		successes: count(p.GetSuccessThreshold(), 1), failures: count(p.GetFailureThreshold(), 3),
+	}
+}

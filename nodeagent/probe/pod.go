@@ -1,0 +1,227 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+
+	"portolan.dev/services/object"
+)
+
+// podProber watches one pod: a goroutine for each container with a probe, and
+// one that writes what came out.
+type podProber struct {
+	prober *Prober
+	key    object.Key
+	cancel context.CancelFunc
+	wake   chan struct{} // the writer should compare again
+
+	mu         sync.Mutex
+	pod        *corev1.Pod // as the registry last told
+	containers []*containerProber
+}
+
+// containerProber is the state of one container's probe.
+type containerProber struct {
+	container *corev1.Container
+	timing    timing
+	ready     bool
+	last      error // why not ready
+}
+
+func newPodProber(p *Prober, pod *corev1.Pod) *podProber {
+	pp := &podProber{prober: p, key: object.KeyOf(pod), pod: pod, wake: make(chan struct{}, 1), cancel: func() {}}
+	known := conditionTrue(pod, readyType)
+	for _, c := range probed(pod) {
+		pp.containers = append(pp.containers, &containerProber{
+			container: c, timing: timingOf(c.GetReadinessProbe()), ready: known, last: errNotAsked,
+		})
+	}
+	return pp
+}
+
+// probed lists the containers of a pod that have probes.
+func probed(pod *corev1.Pod) []*corev1.Container {
+	var out []*corev1.Container
+	for _, c := range pod.GetSpec().GetContainers() {
+		if c.GetReadinessProbe() != nil {
+			out = append(out, c)
+		}
+	}
+	for _, c := range pod.GetSpec().GetInitContainers() {
+		if c.GetReadinessProbe() != nil && c.GetRestartPolicy() == "Always" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// covers tells whether the pod is the same incarnation, at the same address and
+// to be asked the same.
+func (pp *podProber) covers(pod *corev1.Pod) bool {
+	pp.mu.Lock()
+	defer pp.mu.Unlock()
+	old, _ := podAddr(pp.pod)
+	now, _ := podAddr(pod)
+	if old != now || pp.pod.GetMetadata().GetUid() != pod.GetMetadata().GetUid() || running(pp.pod) != running(pod) {
+		return false
+	}
+	containers := probed(pod)
+	if len(containers) != len(pp.containers) {
+		return false
+	}
+	for i, c := range containers {
+		if !c.EqualVT(pp.containers[i].container) {
+			return false
+		}
+	}
+	return true
+}
+
+// observe takes in how the registry sees the pod now.
+func (pp *podProber) observe(pod *corev1.Pod) {
+	pp.mu.Lock()
+	pp.pod = pod
+	pp.mu.Unlock()
+	pp.poke()
+}
+
+func (pp *podProber) poke() {
+	select {
+	case pp.wake <- struct{}{}:
+	default:
+	}
+}
+
+// start is called with the prober locked.
+func (pp *podProber) start(ctx context.Context) {
+	ctx, pp.cancel = context.WithCancel(ctx)
+	if running(pp.pod) {
+		for _, c := range pp.containers {
+			pp.prober.tasks.Go(func() { pp.probe(ctx, c) })
+		}
+	}
+	pp.poke()
+	pp.prober.tasks.Go(func() { pp.write(ctx) })
+}
+
+func (pp *podProber) stop() { pp.cancel() }
+
+// running tells whether there is something to ask.
+func running(pod *corev1.Pod) bool {
+	return pod.GetStatus().GetPhase() == corev1.PodPhase_POD_PHASE_RUNNING
+}
+
+// probe asks one container until ctx is done.
+func (pp *podProber) probe(ctx context.Context, c *containerProber) {
+	pp.mu.Lock()
+	check, bad := newChecker(pp.pod, c.container, c.container.GetReadinessProbe())
+	pp.mu.Unlock()
+	if bad != nil {
+		check = func(context.Context) error { return bad }
+	}
+	if !sleep(ctx, c.timing.delay+pp.prober.jitter(c.timing.period)) {
+		return
+	}
+	ticker := time.NewTicker(c.timing.period)
+	defer ticker.Stop()
+	for run := (streak{}); ; {
+		err := pp.prober.ask(ctx, c.timing.timeout, check)
+		if ctx.Err() != nil {
+			return
+		}
+		if run.add(err, c.timing) {
+			pp.result(c, err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// streak counts equal results in a row.
+type streak struct {
+	good  bool
+	count int
+}
+
+// add counts a result, and tells whether it has come often enough to be
+// believed.
+func (s *streak) add(err error, t timing) bool {
+	if good := err == nil; good != s.good || s.count == 0 {
+		*s = streak{good: good}
+	}
+	s.count++
+	if s.good {
+		return s.count >= t.successes
+	}
+	return s.count >= t.failures
+}
+
+// result takes in what a probe has found.
+func (pp *podProber) result(c *containerProber, err error) {
+	pp.mu.Lock()
+	changed := c.ready != (err == nil)
+	c.ready, c.last = err == nil, err
+	pp.mu.Unlock()
+	if changed {
+		pp.prober.opts.Log.Info("readiness changed", "pod", pp.key.Path(), "container", c.container.GetName(), "ready", err == nil, "err", err)
+		pp.poke()
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// verdict is what the pod's conditions should say.
+type verdict struct {
+	containersReady, ready bool
+	reason, message        string
+}
+
+// judge puts together what probes, phase and readiness gates say.
+func (pp *podProber) judge() (*corev1.Pod, verdict) {
+	pp.mu.Lock()
+	defer pp.mu.Unlock()
+	v := verdict{containersReady: true, ready: true}
+	if !running(pp.pod) {
+		v = verdict{reason: "PodNotRunning", message: "phase " + phaseName(pp.pod)}
+		return pp.pod, v
+	}
+	var waiting []string
+	for _, c := range pp.containers {
+		if !c.ready {
+			waiting = append(waiting, fmt.Sprintf("container %s: %v", c.container.GetName(), c.last))
+		}
+	}
+	if len(waiting) > 0 {
+		return pp.pod, verdict{reason: "ContainersNotReady", message: strings.Join(waiting, "; ")}
+	}
+	for _, gate := range pp.pod.GetSpec().GetReadinessGates() {
+		if !conditionTrue(pp.pod, gate.GetConditionType()) {
+			waiting = append(waiting, gate.GetConditionType())
+		}
+	}
+	if len(waiting) > 0 {
+		v.ready, v.reason, v.message = false, "ReadinessGatesNotReady", "waiting for conditions "+strings.Join(waiting, ", ")
+	}
+	return pp.pod, v
+}
+
+func phaseName(pod *corev1.Pod) string {
+	return strings.ToLower(strings.TrimPrefix(pod.GetStatus().GetPhase().String(), "POD_PHASE_"))
+}

@@ -1,0 +1,159 @@
+package probe
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+
+	"portolan.dev/services/object"
+)
+
+// Options of a Prober. Log and Write are required, the rest has defaults.
+type Options struct {
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+	// Write stores conditions in the status of a pod.
+	Write Writer
+	// Parallel bounds the questions that are asked at once. Default 64.
+	Parallel int
+	// Spread is the longest random delay of a container's first question, so
+	// that those of many pods do not come in step. Default: a tenth of the
+	// period, at most a second.
+	Spread time.Duration
+	// RetryMin and RetryMax bound the pause after a failed write. Defaults
+	// 200 ms and 15 s.
+	RetryMin, RetryMax time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.Parallel == 0 {
+		o.Parallel = 64
+	}
+	if o.RetryMin == 0 {
+		o.RetryMin = 200 * time.Millisecond
+	}
+	if o.RetryMax == 0 {
+		o.RetryMax = 15 * time.Second
+	}
+	return o
+}
+
+// Prober probes the pods of a node. It is safe for concurrent use.
+type Prober struct {
+	opts  Options
+	slots chan struct{} // one per question that is asked at present
+	asked *prometheus.CounterVec
+
+	mu    sync.Mutex
+	ctx   context.Context //nolint:containedctx // of Run; nil before
+	pods  map[object.Key]*podProber
+	tasks sync.WaitGroup
+}
+
+// New returns a prober without pods.
+func New(o Options) *Prober {
+	o = o.withDefaults()
+	p := &Prober{
+		opts: o, slots: make(chan struct{}, o.Parallel), pods: map[object.Key]*podProber{},
+		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "portolan_nodeagent_probes_total", Help: "Readiness probes, by result (success, failure).",
+		}, []string{"result"}),
+	}
+	if o.Metrics != nil {
+		o.Metrics.MustRegister(p.asked, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "portolan_nodeagent_probed_pods", Help: "Pods of this node whose readiness is watched.",
+		}, func() float64 { return float64(p.Pods()) }))
+	}
+	return p
+}
+
+// Run probes until ctx is done, and returns when everything it started has.
+func (p *Prober) Run(ctx context.Context) error {
+	p.mu.Lock()
+	p.ctx = ctx
+	for _, pod := range p.pods {
+		pod.start(ctx)
+	}
+	p.mu.Unlock()
+	<-ctx.Done()
+	p.mu.Lock() // whoever calls Set after this starts nothing
+	p.mu.Unlock()
+	p.tasks.Wait()
+	return nil
+}
+
+// Pods returns how many pods are watched.
+func (p *Prober) Pods() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.pods)
+}
+
+// Set says which pods the node has, and how the registry sees them. Probing of
+// a pod starts anew when what is to be asked has changed.
+func (p *Prober) Set(pods []*corev1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen := make(map[object.Key]bool, len(pods))
+	for _, pod := range pods {
+		key := object.KeyOf(pod)
+		seen[key] = true
+		old := p.pods[key]
+		if old != nil && old.covers(pod) {
+			old.observe(pod)
+			continue
+		}
+		if old != nil {
+			old.stop()
+		}
+		p.pods[key] = p.add(pod)
+	}
+	for key, pod := range p.pods {
+		if !seen[key] {
+			pod.stop()
+			delete(p.pods, key)
+		}
+	}
+}
+
+func (p *Prober) add(pod *corev1.Pod) *podProber {
+	pp := newPodProber(p, pod)
+	if p.ctx != nil && p.ctx.Err() == nil {
+		pp.start(p.ctx)
+	}
+	return pp
+}
+
+// jitter is the delay of a first question.
+func (p *Prober) jitter(period time.Duration) time.Duration {
+	spread := p.opts.Spread
+	if spread == 0 {
+		spread = min(period/10, time.Second)
+	}
+	return rand.N(spread)
+}
+
+// ask asks one question, waiting for its turn first.
+func (p *Prober) ask(ctx context.Context, timeout time.Duration, check checker) error {
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := check(ctx)
+	result := "success"
+	if err != nil {
+		result = "failure"
+	}
+	p.asked.WithLabelValues(result).Inc()
+	return err
+}

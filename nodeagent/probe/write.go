@@ -1,0 +1,144 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+)
+
+// The conditions that a prober writes.
+const (
+	readyType           = "Ready"
+	containersReadyType = "ContainersReady"
+)
+
+var errNotAsked = errors.New("no probe has succeeded yet")
+
+// Writer stores the status of a pod that was changed by change, which may be
+// called several times, each time with the pod as it is at the moment, and
+// returns false where nothing needs to be written.
+type Writer func(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod) bool) error
+
+// RegistryWriter writes to the registry: read, change, write at that version,
+// and again when somebody else was faster. A pod that is gone, or another
+// incarnation, needs nothing.
+func RegistryWriter(client registryv1.PodServiceClient) Writer {
+	return func(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod) bool) error {
+		meta := pod.GetMetadata()
+		for {
+			res, err := client.GetPod(ctx, &registryv1.GetPodRequest{Namespace: meta.GetNamespace(), Name: meta.GetName()})
+			if status.Code(err) == codes.NotFound {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			now := res.GetPod()
+			if now.GetMetadata().GetUid() != meta.GetUid() || !change(now) {
+				return nil
+			}
+			_, err = client.UpdatePodStatus(ctx, &registryv1.UpdatePodStatusRequest{Pod: now})
+			switch status.Code(err) {
+			case codes.Aborted:
+				continue
+			case codes.NotFound:
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// write keeps the registry's conditions equal to the verdict until ctx is done.
+func (pp *podProber) write(ctx context.Context) {
+	pause := pp.prober.opts.RetryMin
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pp.wake:
+		}
+		err := pp.writeOnce(ctx)
+		if err == nil {
+			pause = pp.prober.opts.RetryMin
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		pp.prober.opts.Log.Warn("report readiness", "pod", pp.key.Path(), "err", err, "retry_in", pause)
+		if !sleep(ctx, pause) {
+			return
+		}
+		pause = min(2*pause, pp.prober.opts.RetryMax)
+		pp.poke()
+	}
+}
+
+// writeOnce writes the verdict unless the registry already says so.
+func (pp *podProber) writeOnce(ctx context.Context) error {
+	pod, v := pp.judge()
+	if agrees(pod, v) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return pp.prober.opts.Write(ctx, pod, func(now *corev1.Pod) bool {
+		if agrees(now, v) {
+			return false
+		}
+		set(now, containersReadyType, v.containersReady, v)
+		set(now, readyType, v.ready, v)
+		return true
+	})
+}
+
+// agrees tells whether a pod's conditions already say what the verdict does.
+// A pod that never started has no conditions: nothing is ready by default.
+func agrees(pod *corev1.Pod, v verdict) bool {
+	c := condition(pod, readyType)
+	if c == nil {
+		return false
+	}
+	said := c.GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_TRUE
+	return said == v.ready && (said || c.GetReason() == v.reason)
+}
+
+func set(pod *corev1.Pod, kind string, holds bool, v verdict) {
+	if pod.Status == nil {
+		pod.Status = &corev1.PodStatus{}
+	}
+	c := condition(pod, kind)
+	if c == nil {
+		c = &corev1.Condition{Type: kind}
+		pod.Status.Conditions = append(pod.Status.Conditions, c)
+	}
+	want := corev1.ConditionStatus_CONDITION_STATUS_FALSE
+	c.Reason, c.Message = v.reason, v.message
+	if holds {
+		want, c.Reason, c.Message = corev1.ConditionStatus_CONDITION_STATUS_TRUE, "", ""
+	}
+	if c.GetStatus() != want {
+		c.Status, c.LastTransitionTime = want, timestamppb.Now()
+	}
+}
+
+func condition(pod *corev1.Pod, kind string) *corev1.Condition {
+	for _, c := range pod.GetStatus().GetConditions() {
+		if c.GetType() == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+func conditionTrue(pod *corev1.Pod, kind string) bool {
+	return condition(pod, kind).GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_TRUE
+}

@@ -1,0 +1,334 @@
+package nodeagent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+
+	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/healthcheck"
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/nodeagent/view"
+)
+
+// stuckAfter is how long changes may wait before the node counts as unhealthy.
+const stuckAfter = time.Minute
+
+// syncer brings the data plane to the plan of the view: one goroutine (run),
+// woken by changes.
+type syncer struct {
+	view    *view.View
+	plane   dataplane.Plane
+	checks  *healthcheck.Server
+	events  *recorder
+	metrics *metrics
+	log     *slog.Logger
+	wake    chan struct{}
+	ready   func() // called when what is known has been programmed once
+	// progress gets a token when a newer revision was applied.
+	progress chan struct{}
+
+	// mu guards what is waiting to be planned.
+	mu      sync.Mutex
+	dirty   map[plan.ServiceName]struct{}
+	all     bool // every service is
+	facts   plan.Facts
+	sources plan.Sources
+	known   bool      // there was a view
+	seen    uint64    // revision of the view that dirty belongs to
+	waiting time.Time // since when something waits or is under way; zero: nothing is
+
+	// tableMu guards what is planned and how it went. It is held while the data
+	// plane works: who asks then waits.
+	tableMu sync.Mutex
+	table   *plan.Table
+	failing failures
+	told    map[plan.ServiceName]string    // problems that there was an event for
+	trigger map[plan.ServiceName]time.Time // newest trigger that was measured
+	applied uint64
+	starved map[plan.ServiceName]int // virtual servers without local backends
+	// repaired counts the differences that audits found.
+	repaired uint64
+
+	badChecks badChecks
+}
+
+func newSyncer(v *view.View, plane dataplane.Plane, events *recorder, m *metrics, log *slog.Logger, ready func()) *syncer {
+	return &syncer{
+		view: v, plane: plane, events: events, metrics: m, log: log, ready: ready, wake: make(chan struct{}, 1), progress: make(chan struct{}, 1),
+		dirty: map[plan.ServiceName]struct{}{}, table: plan.NewTable(), failing: failures{},
+		told: map[plan.ServiceName]string{}, trigger: map[plan.ServiceName]time.Time{}, starved: map[plan.ServiceName]int{},
+	}
+}
+
+// touch marks services to be planned at a revision of the view.
+func (s *syncer) touch(services map[plan.ServiceName]struct{}, revision uint64) {
+	s.mu.Lock()
+	for name := range services {
+		s.dirty[name] = struct{}{}
+	}
+	s.seen, s.known = revision, true
+	s.poke()
+	s.mu.Unlock()
+}
+
+// setFacts changes what plans are made from.
+func (s *syncer) setFacts(facts plan.Facts, sources plan.Sources) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.facts.Equal(&facts) && s.sources.Equal(&sources) {
+		return
+	}
+	s.all = s.all || !s.facts.Equal(&facts)
+	s.facts, s.sources = facts, sources
+	s.poke()
+}
+
+func (s *syncer) poke() {
+	if s.waiting.IsZero() {
+		s.waiting = time.Now()
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// healthy tells whether changes reach the data plane.
+func (s *syncer) healthy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting.IsZero() || time.Since(s.waiting) < stuckAfter
+}
+
+// run plans and programs what is touched, and repeats what failed, until ctx is
+// done.
+func (s *syncer) run(ctx context.Context) error {
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.wake:
+			s.sync(ctx)
+		case <-retry.C:
+			s.retry(ctx)
+		}
+		retry.Reset(s.nextRetry())
+	}
+}
+
+func (s *syncer) nextRetry() time.Duration {
+	s.tableMu.Lock()
+	defer s.tableMu.Unlock()
+	keys, next := s.failing.due(time.Now())
+	switch {
+	case len(keys) > 0:
+		return 0
+	case next.IsZero():
+		return time.Hour
+	}
+	return time.Until(next)
+}
+
+// batch is what one sync is about.
+type batch struct {
+	services []plan.ServiceName
+	facts    plan.Facts
+	sources  plan.Sources
+	revision uint64
+	known    bool
+}
+
+// take empties the list of what waits.
+func (s *syncer) take() batch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all {
+		for _, name := range s.view.ServiceNames() {
+			s.dirty[name] = struct{}{}
+		}
+	}
+	b := batch{facts: s.facts, sources: s.sources, revision: s.seen, known: s.known}
+	for name := range s.dirty {
+		b.services = append(b.services, name)
+	}
+	slices.SortFunc(b.services, plan.ServiceName.Compare)
+	s.dirty, s.all = map[plan.ServiceName]struct{}{}, false
+	return b
+}
+
+// rest notes that a batch is done; what came meanwhile waits from now on.
+func (s *syncer) rest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = time.Time{}
+	if len(s.dirty) > 0 || s.all {
+		s.waiting = time.Now()
+	}
+}
+
+// sync plans and programs one batch.
+func (s *syncer) sync(ctx context.Context) {
+	b := s.take()
+	defer s.rest()
+	began := time.Now()
+	s.tableMu.Lock()
+	defer s.tableMu.Unlock()
+	steps := s.table.SetSources(b.sources)
+	touched := map[plan.ServiceName]bool{}
+	for _, name := range b.services {
+		for _, rival := range s.table.Rivals(name) {
+			touched[rival] = true
+		}
+		steps = append(steps, s.plan(name, &b.facts)...)
+		touched[name] = true
+		for _, rival := range s.table.Rivals(name) {
+			touched[rival] = true
+		}
+	}
+	s.program(ctx, plan.Order(steps))
+	for name := range touched {
+		s.tellConflicts(name)
+	}
+	if b.known {
+		s.advance(b.revision)
+	}
+	s.metrics.sync.Observe(time.Since(began).Seconds())
+	s.measure(b.services)
+}
+
+// plan makes the plan of one service and returns the steps to it.
+func (s *syncer) plan(name plan.ServiceName, facts *plan.Facts) []plan.Step {
+	svc, slicesOf := s.view.Service(name)
+	res := plan.Build(svc, slicesOf, facts)
+	if svc == nil {
+		delete(s.told, name)
+		delete(s.trigger, name)
+	} else if len(res.Problems) > 0 {
+		s.tell(name, svc, reasonInvalid, res.Problems)
+	}
+	s.checks.Set(name, res.HealthCheck)
+	s.starve(name, res.Servers)
+	return s.table.Set(name, created(svc), res.Servers)
+}
+
+func created(svc *corev1.Service) int64 {
+	at := svc.GetMetadata().GetCreationTimestamp()
+	return at.GetSeconds()*1e9 + int64(at.GetNanos())
+}
+
+// starve counts the virtual servers that drop what comes from outside.
+func (s *syncer) starve(name plan.ServiceName, servers []*plan.VirtualServer) {
+	n := 0
+	for _, v := range servers {
+		if v.WithoutBackends == plan.Drop && len(v.Reals) == 0 {
+			n++
+		}
+	}
+	s.metrics.noLocal.Add(float64(n - s.starved[name]))
+	if n == 0 {
+		delete(s.starved, name)
+		return
+	}
+	s.starved[name] = n
+}
+
+// program hands steps to the data plane and takes in what failed.
+func (s *syncer) program(ctx context.Context, steps []plan.Step) {
+	now := time.Now()
+	failed := s.plane.Apply(ctx, steps)
+	again := make(map[plan.Key]bool, len(failed))
+	for _, f := range failed {
+		again[f.Step.Key] = true
+	}
+	for _, step := range steps {
+		s.metrics.steps.WithLabelValues(step.Op.String()).Inc()
+		if step.Op != plan.SetSources && !again[step.Key] {
+			delete(s.failing, step.Key)
+		}
+	}
+	for _, f := range failed {
+		s.metrics.failures.WithLabelValues(f.Step.Op.String()).Inc()
+		if ctx.Err() == nil {
+			s.failed(f, now)
+		}
+	}
+	servers, reals := s.table.Counts()
+	s.metrics.servers.Set(float64(servers))
+	s.metrics.reals.Set(float64(reals))
+	s.metrics.failing.Set(float64(len(s.failing)))
+}
+
+// advance notes that everything up to a revision was handed to the data plane.
+func (s *syncer) advance(revision uint64) {
+	s.applied = revision
+	s.ready()
+	s.metrics.revision.Set(float64(revision))
+	select {
+	case s.progress <- struct{}{}:
+	default:
+	}
+}
+
+// standing returns the applied revision and the number of virtual servers that
+// are not as planned.
+func (s *syncer) standing() (applied uint64, failing int) {
+	s.tableMu.Lock()
+	defer s.tableMu.Unlock()
+	return s.applied, len(s.failing) + s.badChecks.len()
+}
+
+// failed notes a failure and tells the owner of the service.
+func (s *syncer) failed(f dataplane.Failure, now time.Time) {
+	server := s.table.Server(f.Step.Key)
+	if server == nil { // it was to be removed: nobody waits for it
+		s.log.Error("step failed", "step", f.Step.String(), "err", f.Err)
+		return
+	}
+	it, news := s.failing.failed(f, server.Service, now)
+	if !news {
+		return
+	}
+	reason := reasonFailedToProgram
+	switch {
+	case errors.Is(f.Err, dataplane.ErrNotSupported):
+		reason = reasonNotSupported
+	case s.plane.Name() == userspaceMode:
+		reason = reasonFailedToListen
+	}
+	message := it.step.String() + ": " + it.err.Error()
+	if it.remedy != "" {
+		message += "; " + it.remedy
+	}
+	if svc, _ := s.view.Service(server.Service); svc != nil {
+		s.events.warn(svc, reason, message)
+	}
+}
+
+// retry repeats what failed and is due: the difference between what is planned
+// and what is in force.
+func (s *syncer) retry(ctx context.Context) {
+	s.tableMu.Lock()
+	defer s.tableMu.Unlock()
+	keys, _ := s.failing.due(time.Now())
+	var steps []plan.Step
+	for _, key := range keys {
+		want, have := s.table.Server(key), s.plane.Programmed(key)
+		if repair := plan.DiffServer(nil, have, want); want != nil && len(repair) > 0 {
+			steps = append(steps, repair...)
+			continue
+		}
+		delete(s.failing, key)
+	}
+	if len(steps) > 0 {
+		s.program(ctx, plan.Order(steps))
+	}
+	s.metrics.failing.Set(float64(len(s.failing)))
+}

@@ -1,0 +1,67 @@
+package nodeagent
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// tell writes an event about a service unless the last one said the same.
+func (s *syncer) tell(name plan.ServiceName, svc *corev1.Service, reason string, problems []string) {
+	message := strings.Join(problems, "; ")
+	if s.told[name] == message {
+		return
+	}
+	s.told[name] = message
+	s.events.warn(svc, reason, message)
+}
+
+// tellConflicts writes an event where another service has a frontend of this
+// one.
+func (s *syncer) tellConflicts(name plan.ServiceName) {
+	conflicts := s.table.Conflicts(name)
+	if len(conflicts) == 0 {
+		return
+	}
+	if svc, _ := s.view.Service(name); svc != nil {
+		s.tell(name, svc, reasonAddressInUse, conflicts)
+	}
+}
+
+// measure observes how long changes took to get here.
+func (s *syncer) measure(names []plan.ServiceName) {
+	now := time.Now()
+	for _, name := range names {
+		if svc, slicesOf := s.view.Service(name); svc != nil {
+			if at := s.metrics.latencies(slicesOf, s.trigger[name], now); !at.IsZero() {
+				s.trigger[name] = at
+			}
+		}
+	}
+}
+
+// audit compares what is in force with what is planned and repairs what
+// differs. It returns the differences in words.
+func (s *syncer) audit(ctx context.Context) ([]string, error) {
+	s.tableMu.Lock()
+	defer s.tableMu.Unlock()
+	have, err := s.plane.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	steps := plan.Diff(have, s.table.State())
+	var words []string
+	for _, step := range steps {
+		if s.failing[step.Key] == nil { // what failed is known: no drift
+			words = append(words, step.String())
+		}
+	}
+	s.metrics.drift.Add(float64(len(words)))
+	s.repaired += uint64(len(words))
+	s.program(ctx, steps)
+	return words, nil
+}

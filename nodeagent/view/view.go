@@ -1,0 +1,184 @@
+package view
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/object"
+)
+
+// Kinds are the kinds that a view is made of.
+var Kinds = []string{"Service", "EndpointSlice", "Pod", "Node"}
+
+// ServiceLabel is the label of a slice that names its service.
+const ServiceLabel = "kubernetes.io/service-name"
+
+// Touched tells what a batch of changes concerns.
+type Touched struct {
+	Services map[plan.ServiceName]struct{}
+	Pods     bool // of this node
+	Node     bool // this node
+}
+
+// View is safe for concurrent use. Objects that it returns are shared: they must
+// not be changed.
+type View struct {
+	node string
+
+	mu       sync.RWMutex
+	complete bool   // the registry's, not only the disk's
+	revision uint64 // everything up to here is in it
+	contents
+}
+
+// contents are the objects.
+type contents struct {
+	services map[plan.ServiceName]*corev1.Service
+	slices   map[plan.ServiceName]map[string]*corev1.EndpointSlice
+	pods     map[object.Key]*corev1.Pod
+	self     *corev1.Node
+}
+
+func newContents() contents {
+	return contents{
+		services: map[plan.ServiceName]*corev1.Service{},
+		slices:   map[plan.ServiceName]map[string]*corev1.EndpointSlice{},
+		pods:     map[object.Key]*corev1.Pod{},
+	}
+}
+
+// New returns the empty view of a node.
+func New(node string) *View { return &View{node: node, contents: newContents()} }
+
+// Apply takes in changes up to a revision. The first batch has to be a complete
+// snapshot: it replaces what was loaded from disk, and only from then on does
+// something that is missing count as deleted.
+func (v *View) Apply(batch []changes.Change, revision uint64) Touched {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	touched := Touched{Services: map[plan.ServiceName]struct{}{}}
+	if !v.complete {
+		v.touchAll(&touched)
+		v.contents, v.complete = newContents(), true
+	}
+	for _, c := range batch {
+		if c.Old != nil {
+			v.remove(c.Old, &touched)
+		}
+		if c.New != nil {
+			v.put(c.New, &touched)
+		}
+	}
+	v.revision = revision
+	return touched
+}
+
+func (v *View) touchAll(t *Touched) {
+	for name := range v.services {
+		t.Services[name] = struct{}{}
+	}
+	t.Pods, t.Node = true, true
+}
+
+func (v *View) put(o object.Object, t *Touched) {
+	switch o := o.(type) {
+	case *corev1.Service:
+		name := nameOf(o.GetMetadata())
+		v.services[name] = o
+		t.Services[name] = struct{}{}
+	case *corev1.EndpointSlice:
+		name := serviceOf(o)
+		if v.slices[name] == nil {
+			v.slices[name] = map[string]*corev1.EndpointSlice{}
+		}
+		v.slices[name][o.GetMetadata().GetName()] = o
+		t.Services[name] = struct{}{}
+	case *corev1.Pod:
+		if o.GetSpec().GetNodeName() == v.node {
+			v.pods[object.KeyOf(o)] = o
+			t.Pods = true
+		}
+	case *corev1.Node:
+		if o.GetMetadata().GetName() == v.node {
+			v.self, t.Node = o, true
+		}
+	}
+}
+
+func (v *View) remove(o object.Object, t *Touched) {
+	switch o := o.(type) {
+	case *corev1.Service:
+		name := nameOf(o.GetMetadata())
+		delete(v.services, name)
+		t.Services[name] = struct{}{}
+	case *corev1.EndpointSlice:
+		name := serviceOf(o)
+		delete(v.slices[name], o.GetMetadata().GetName())
+		if len(v.slices[name]) == 0 {
+			delete(v.slices, name)
+		}
+		t.Services[name] = struct{}{}
+	case *corev1.Pod:
+		if o.GetSpec().GetNodeName() == v.node {
+			delete(v.pods, object.KeyOf(o))
+			t.Pods = true
+		}
+	case *corev1.Node:
+		if o.GetMetadata().GetName() == v.node {
+			v.self, t.Node = nil, true
+		}
+	}
+}
+
+func nameOf(m *corev1.ObjectMeta) plan.ServiceName {
+	return plan.ServiceName{Namespace: m.GetNamespace(), Name: m.GetName()}
+}
+
+func serviceOf(s *corev1.EndpointSlice) plan.ServiceName {
+	return plan.ServiceName{Namespace: s.GetMetadata().GetNamespace(), Name: s.GetMetadata().GetLabels()[ServiceLabel]}
+}
+
+// Revision returns the revision of the view; 0: empty.
+func (v *View) Revision() uint64 {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.revision
+}
+
+// Service returns a service, nil if there is none, and its slices in no
+// particular order.
+func (v *View) Service(name plan.ServiceName) (*corev1.Service, []*corev1.EndpointSlice) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	svc := v.services[name]
+	if svc == nil {
+		return nil, nil
+	}
+	return svc, slices.Collect(maps.Values(v.slices[name]))
+}
+
+// ServiceNames returns the names of all services, in order.
+func (v *View) ServiceNames() []plan.ServiceName {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return slices.SortedFunc(maps.Keys(v.services), plan.ServiceName.Compare)
+}
+
+// Pods returns the pods of the node in no particular order.
+func (v *View) Pods() []*corev1.Pod {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return slices.Collect(maps.Values(v.pods))
+}
+
+// Self returns the node; nil: the registry does not know it.
+func (v *View) Self() *corev1.Node {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.self
+}
