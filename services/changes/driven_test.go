@@ -18,6 +18,7 @@ type driven struct {
 	t        *testing.T
 	log      *changestest.Log
 	registry *outage
+	kinds    []string
 	replay   *replay
 	*changes.Follower
 }
@@ -25,7 +26,7 @@ type driven struct {
 // drive returns a follower whose periods are over at once, except for silence, which only Tick looks at.
 func drive(t *testing.T, log *changestest.Log, kinds ...string) *driven {
 	t.Helper()
-	d := &driven{t: t, log: log, registry: &outage{ClientConnInterface: log.Conn()}, replay: newReplay()}
+	d := &driven{t: t, log: log, kinds: kinds, registry: &outage{ClientConnInterface: log.Conn()}, replay: newReplay()}
 	follower, err := changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, Prefix: changestest.Prefix, Kinds: kinds, Log: kittest.Logger(t), Apply: d.replay.apply,
 		BookmarkEvery: 2, IdleEvery: 1, Jitter: 1, RetryMax: 1,

@@ -117,10 +117,12 @@ func (r *Relay) Run(ctx context.Context) error {
 
 // round looks at the stream, puts it right, and feeds it for a while.
 func (r *Relay) round(ctx context.Context) error {
-	if !r.cfg.NATS.IsConnected() {
+	ctx, done, err := r.whileConnected(ctx)
+	if err != nil {
 		r.refusals.forget()
-		return nats.ErrDisconnected // requests would be kept, and sent when they are stale
+		return err
 	}
+	defer done()
 	epoch, last, err := r.align(ctx)
 	if err != nil {
 		r.refusals.forget() // a stream that does not answer is not one that refuses
@@ -134,6 +136,30 @@ func (r *Relay) round(ctx context.Context) error {
 		return rebuildErr
 	}
 	return nil
+}
+
+// whileConnected returns a context that ends with the connection: no answer comes to what was asked on one that was lost, and waiting for it
+// would hold up the stream for as long as one may take.
+func (r *Relay) whileConnected(ctx context.Context) (context.Context, func(), error) {
+	lost := r.cfg.NATS.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
+	if !r.cfg.NATS.IsConnected() {
+		r.cfg.NATS.RemoveStatusListener(lost)
+		return nil, nil, nats.ErrDisconnected
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-lost:
+			cancel(nats.ErrDisconnected)
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		watch.Wait()
+		r.cfg.NATS.RemoveStatusListener(lost)
+	}, nil
 }
 
 // bookmarks says every now and then how far the log is.

@@ -79,7 +79,7 @@ func (r *Relay) feed(ctx context.Context, epoch string, last uint64) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-check.C:
 			return nil
 		case <-wake:
@@ -124,7 +124,7 @@ func (r *Relay) publish(ctx context.Context, epoch string, last uint64, batch []
 func (r *Relay) await(ctx context.Context, ack jetstream.PubAckFuture, revision uint64) error {
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	case got := <-ack.Ok():
 		if got.Sequence != revision {
 			return &refusal{fmt.Errorf("revision %d was stored as %d", revision, got.Sequence)}

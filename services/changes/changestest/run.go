@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/grpc"
 
 	"portolan.dev/services/changes"
@@ -14,6 +17,9 @@ import (
 
 // Prefix is what the subjects of a test stand under.
 const Prefix = "test"
+
+// Stream is the name of the stream of a test.
+const Stream = "test_CHG"
 
 type connection struct {
 	once sync.Once
@@ -32,19 +38,35 @@ func (l *Log) Conn() *grpc.ClientConn {
 }
 
 // URL starts a NATS server and a relay that feeds it from this log, both until the test ends, and returns the server's URL. Subjects stand under
-// Prefix.
+// Prefix. What is committed from then on is on the stream.
 func (l *Log) URL() string {
+	l.t.Helper()
 	l.bus.once.Do(func() {
 		_, l.bus.url = kittest.NATS(l.t)
+		nc := kittest.NATSConn(l.t, l.bus.url)
 		relay, err := changes.NewRelay(changes.RelayConfig{
-			NATS: kittest.NATSConn(l.t, l.bus.url), Log: l, Prefix: Prefix, Logger: kittest.Logger(l.t),
+			NATS: nc, Log: l, Prefix: Prefix, Logger: kittest.Logger(l.t), BookmarkEvery: 200 * time.Millisecond,
 		})
 		if err != nil {
 			l.t.Fatalf("relay: %v", err)
 		}
 		kittest.Run(l.t, "relay", relay.Run)
+		WaitForStream(l.t, nc)
 	})
 	return l.bus.url
+}
+
+// WaitForStream waits until a relay has made the stream: what the log had before goes to followers as a snapshot, not as changes.
+func WaitForStream(t testing.TB, nc *nats.Conn) {
+	t.Helper()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kittest.Eventually(t, "the stream", func() error {
+		_, err := js.Stream(t.Context(), Stream)
+		return err
+	})
 }
 
 // NATS returns a connection of its own to the server of URL, closed when the test ends.
