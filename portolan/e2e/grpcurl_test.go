@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// grpcurl is the tool of people who have no client of their own: everything it needs comes by reflection.
+type grpcurl struct {
+	*testing.T
+	program string
+	address string
+}
+
+func newGRPCurl(t *testing.T, address string) grpcurl {
+	t.Helper()
+	program := filepath.Join(bin, "grpcurl")
+	if _, err := os.Stat(program); err != nil {
+		build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../tools/grpcurl", "-o", program, "github.com/fullstorydev/grpcurl/cmd/grpcurl")
+		build.Env = append(os.Environ(), "GOWORK=off")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build grpcurl: %v\n%s", err, out)
+		}
+	}
+	return grpcurl{T: t, program: program, address: address}
+}
+
+func (g grpcurl) run(args ...string) (string, error) {
+	g.Helper()
+	out, errOut, err := runProgram(g.T, "", g.program, args...)
+	return out + errOut, err
+}
+
+func (g grpcurl) must(args ...string) string {
+	g.Helper()
+	out, err := g.run(args...)
+	if err != nil {
+		g.Fatalf("grpcurl %v: %v\n%s", args, err, out)
+	}
+	return out
+}
+
+// call calls a method with data and returns what was said, also in the case of an error status.
+func (g grpcurl) call(method, data string) string {
+	g.Helper()
+	out, _ := g.run("-plaintext", "-max-time", "2", "-d", data, g.address, method)
+	return out
+}
+
+// TestGRPCurl lists, describes and calls every method of every daemon by reflection.
+func TestGRPCurl(t *testing.T) {
+	i := install(t)
+	called := 0
+	for _, port := range []int{7400, 7401, 7402, 7403, 7404} {
+		g := newGRPCurl(t, i.api(port))
+		for _, service := range strings.Fields(g.must("-plaintext", g.address, "list")) {
+			for _, method := range strings.Fields(g.must("-plaintext", g.address, "list", service)) {
+				if strings.HasPrefix(method, "grpc.") {
+					continue
+				}
+				if out := g.must("-plaintext", g.address, "describe", method); !strings.Contains(out, "rpc ") {
+					t.Errorf("describe %s says %q", method, out)
+				}
+				if out := g.call(method, "{}"); strings.Contains(out, "Unimplemented") || strings.Contains(out, "Internal") || strings.Contains(out, "Unknown") {
+					t.Errorf("%s with an empty request: %s", method, out)
+				}
+				called++
+			}
+		}
+	}
+	if called < 70 {
+		t.Errorf("%d methods were found; the contract has more", called)
+	}
+}
+
+// TestThreeFaultsAtOnce demands every violation of a bad service, by its field.
+func TestThreeFaultsAtOnce(t *testing.T) {
+	i := install(t)
+	g := newGRPCurl(t, i.api(7400))
+	out, err := g.run("-plaintext", "-format-error", "-d", `{"service": {"metadata": {"name": "Bad_Name"}, "spec": {
+		"ports": [{"name": "a", "port": 80}, {"name": "a", "port": 70000}]}}}`, g.address, "portolan.registry.v1.ServiceService/CreateService")
+	if err == nil {
+		t.Fatalf("it was taken: %s", out)
+	}
+	var status struct {
+		Details []struct {
+			FieldViolations []struct{ Field string } `json:"fieldViolations"`
+		}
+	}
+	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &status); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	var fields []string
+	for _, detail := range status.Details {
+		for _, violation := range detail.FieldViolations {
+			fields = append(fields, violation.Field)
+		}
+	}
+	for _, want := range []string{"metadata.name", "spec.ports[1].name", "spec.ports[1].port"} {
+		if !strings.Contains(strings.Join(fields, " ")+" ", want+" ") {
+			t.Errorf("violations name %v, not %s", fields, want)
+		}
+	}
+}
