@@ -1,0 +1,107 @@
+package admission
+
+import (
+	"context"
+	"errors"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/registry/alloc"
+	"portolan.dev/registry/kinds"
+	"portolan.dev/registry/store"
+	"portolan.dev/registry/view"
+	"portolan.dev/services/object"
+)
+
+// write is an object on its way into the store.
+type write struct {
+	row     *kinds.Row
+	old     *view.Item // the version that it was judged against; nil: a new object
+	o       object.Object
+	options Options
+}
+
+func (x *write) oldObject() object.Object {
+	if x.old == nil {
+		return nil
+	}
+	return x.old.Object
+}
+
+// store allocates what the object needs, commits it and settles with the allocator. A lost race is a *store.Conflict or store.ErrExists.
+func (w *Writer) store(ctx context.Context, x *write) (*Result, error) {
+	plan := w.plan(x)
+	if plan != nil {
+		if err := w.Alloc.Allocate(ctx, plan, x.options.DryRun); err != nil {
+			return nil, err
+		}
+	}
+	if x.options.DryRun {
+		return &Result{Object: x.o, Changed: true, Created: x.old == nil}, nil
+	}
+	revision, err := w.submit(ctx, x)
+	if err != nil {
+		if plan != nil && !errors.Is(err, store.ErrUnknown) {
+			w.Alloc.Undo(ctx, plan)
+		}
+		return nil, err
+	}
+	if plan != nil {
+		w.Alloc.Confirm(plan)
+		w.Alloc.ReleaseVanished(ctx, plan)
+	}
+	object.MetaOf(x.o).ResourceVersion = revision
+	if err := w.View.WaitFor(ctx, revision); err != nil {
+		return nil, err
+	}
+	return &Result{Object: x.o, Changed: true, Created: x.old == nil}, nil
+}
+
+// plan returns what a service needs from the allocator; nil for other kinds.
+func (w *Writer) plan(x *write) *alloc.Plan {
+	if x.row.Service == nil {
+		return nil
+	}
+	var before *corev1.Service
+	if x.old != nil {
+		before = x.row.Service(x.old.Object)
+	}
+	return alloc.NewPlan(x.row.Service(x.o), before)
+}
+
+func (w *Writer) submit(ctx context.Context, x *write) (uint64, error) {
+	if err := checkSize(x.o); err != nil { // again: defaults and allocated values add to it
+		return 0, err
+	}
+	data, err := store.Encode(x.o)
+	if err != nil {
+		return 0, err
+	}
+	op := store.Op{
+		Action: store.Create, Key: object.KeyOf(x.o), UID: x.o.GetMetadata().GetUid(), Data: data,
+		Fence: x.options.Fence, Traceparent: x.options.Traceparent,
+	}
+	if x.old != nil {
+		op.Action, op.Revision = store.Update, x.old.Revision
+	}
+	if x.row.Epoch != nil {
+		op.Epoch = x.row.Epoch(x.o)
+	}
+	result, err := w.Store.Submit(ctx, op)
+	return result.Revision, err
+}
+
+// remove deletes exactly this version of an object and gives back what it had from the allocator.
+func (w *Writer) remove(ctx context.Context, row *kinds.Row, old *view.Item, options Options) error {
+	op := store.Op{
+		Action: store.Delete, Key: old.Key, UID: old.Object.GetMetadata().GetUid(), Revision: old.Revision,
+		Fence: options.Fence, Traceparent: options.Traceparent,
+	}
+	result, err := w.Store.Submit(ctx, op)
+	if err != nil {
+		return err
+	}
+	if row.Service != nil {
+		w.Alloc.ReleaseAll(ctx, row.Service(old.Object))
+	}
+	return w.View.WaitFor(ctx, result.Revision)
+}

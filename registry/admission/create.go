@@ -1,0 +1,121 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"crypto/rand"
+
+	"portolan.dev/registry/kinds"
+	"portolan.dev/registry/store"
+	"portolan.dev/registry/view"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// Create stores a new object, which it changes.
+func (w *Writer) Create(ctx context.Context, o object.Object, options Options) (*Result, error) {
+	if err := checkSize(o); err != nil {
+		return nil, err
+	}
+	row, world := kinds.Of(o), w.world()
+	spec.Default(o)
+	spec.PrepareCreate(o)
+	if row.Fold != nil {
+		if same := row.Fold(world, o); same != nil {
+			return w.repeat(ctx, row, same.Key, o, options)
+		}
+	}
+	meta := object.MetaOf(o)
+	meta.Uid, meta.Generation, meta.CreationTimestamp = NewUID(), 1, timestamppb.New(world.Now)
+	generated := meta.GetName() == "" && meta.GetGenerateName() != ""
+	for attempt := 1; ; attempt++ {
+		if generated {
+			meta.Name = generateName(meta.GetGenerateName())
+		}
+		result, err := w.create(ctx, row, world, o, options)
+		if generated && apierr.IsAlreadyExists(err) && attempt < nameRetries {
+			continue
+		}
+		return result, err
+	}
+}
+
+func (w *Writer) create(ctx context.Context, row *kinds.Row, world kinds.World, o object.Object, options Options) (*Result, error) {
+	var found apierr.Violations
+	if row.Settle != nil {
+		found = row.Settle(world, o, nil)
+	}
+	found = append(found, spec.Validate(o, world.Rules)...)
+	if row.Check != nil {
+		found = append(found, row.Check(world, o, nil)...)
+	}
+	if err := invalid(o, found); err != nil {
+		return nil, err
+	}
+	if err := w.checkNamespace(ctx, o); err != nil {
+		return nil, err
+	}
+	if err := w.checkFree(ctx, object.KeyOf(o)); err != nil {
+		return nil, err
+	}
+	if row.Stamp != nil {
+		row.Stamp(world, o, nil)
+	}
+	result, err := w.store(ctx, &write{row: row, o: o, options: options})
+	if errors.Is(err, store.ErrExists) {
+		return nil, apierr.AlreadyExists(row.Name, object.KeyOf(o).Path())
+	}
+	if err != nil {
+		return nil, err
+	}
+	result.Warnings = spec.Warnings(o)
+	return result, nil
+}
+
+// checkFree spares an object that exists the allocation, and lets a dry run know. The store has the last word.
+func (w *Writer) checkFree(ctx context.Context, key object.Key) error {
+	if w.View.State().Get(key) == nil {
+		return nil
+	}
+	if err := w.catchUp(ctx); err != nil {
+		return err
+	}
+	if w.View.State().Get(key) == nil {
+		return nil
+	}
+	return apierr.AlreadyExists(key.Kind, key.Path())
+}
+
+// repeat counts a new object that says what another one says already.
+func (w *Writer) repeat(ctx context.Context, row *kinds.Row, key object.Key, o object.Object, options Options) (*Result, error) {
+	return w.modify(ctx, row, key, options, func(old *view.Item) (object.Object, bool, error) {
+		existing := object.Clone(old.Object)
+		row.Repeat(w.world(), existing, o)
+		return existing, false, nil
+	})
+}
+
+const (
+	nameLetters  = "bcdfghjklmnpqrstvwxz2456789" // no vowels: no words
+	suffixLength = 5
+	longestName  = 63
+)
+
+func generateName(prefix string) string {
+	if len(prefix) > longestName-suffixLength {
+		prefix = prefix[:longestName-suffixLength]
+	}
+	var b strings.Builder
+	b.WriteString(prefix)
+	var random [suffixLength]byte
+	rand.Read(random[:]) // never fails
+	for _, r := range random {
+		b.WriteByte(nameLetters[int(r)%len(nameLetters)])
+	}
+	return b.String()
+}

@@ -1,0 +1,213 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"portolan.dev/registry/kinds"
+	"portolan.dev/registry/store"
+	"portolan.dev/registry/view"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// Update replaces an object but for its status. Where the object names a resource_version, only that version.
+func (w *Writer) Update(ctx context.Context, o object.Object, options Options) (*Result, error) {
+	return w.update(ctx, o, options, nil)
+}
+
+// update is Update, after merge has taken over from the old version what the client did not mean to remove.
+func (w *Writer) update(ctx context.Context, o object.Object, options Options, merge func(o, old object.Object)) (*Result, error) {
+	if err := checkSize(o); err != nil {
+		return nil, err
+	}
+	row := kinds.Of(o)
+	spec.Default(o)
+	result, err := w.modify(ctx, row, object.KeyOf(o), options, func(old *view.Item) (object.Object, bool, error) {
+		if err := w.checkVersion(ctx, o, old); err != nil {
+			return nil, false, err
+		}
+		updated := object.Clone(o) // a retry begins again with what the client sent
+		if merge != nil {
+			merge(updated, old.Object)
+		}
+		err := w.judge(row, updated, old.Object)
+		return updated, o.GetMetadata().GetResourceVersion() != 0, err
+	})
+	if err == nil {
+		result.Warnings = spec.Warnings(result.Object)
+	}
+	return result, err
+}
+
+// judge prepares and validates an update.
+func (w *Writer) judge(row *kinds.Row, updated, old object.Object) error {
+	world := w.world()
+	spec.PrepareUpdate(updated, old)
+	var found apierr.Violations
+	if row.Settle != nil {
+		found = row.Settle(world, updated, old)
+	}
+	found = append(found, spec.ValidateUpdate(updated, old, world.Rules)...)
+	if row.Check != nil {
+		found = append(found, row.Check(world, updated, old)...)
+	}
+	if err := invalid(updated, found); err != nil {
+		return err
+	}
+	if row.Stamp != nil {
+		row.Stamp(world, updated, old)
+	}
+	return nil
+}
+
+// UpdateStatus replaces an object's status and nothing else.
+func (w *Writer) UpdateStatus(ctx context.Context, o object.Object, options Options) (*Result, error) {
+	if err := checkSize(o); err != nil {
+		return nil, err
+	}
+	row := kinds.Of(o)
+	spec.Default(o)
+	return w.modify(ctx, row, object.KeyOf(o), options, func(old *view.Item) (object.Object, bool, error) {
+		if err := w.checkVersion(ctx, o, old); err != nil {
+			return nil, false, err
+		}
+		updated := object.Clone(o)
+		spec.PrepareStatusUpdate(updated, old.Object)
+		return updated, o.GetMetadata().GetResourceVersion() != 0, invalid(updated, spec.ValidateStatus(updated, w.Rules))
+	})
+}
+
+// Apply creates an object, or updates it where it differs. What the registry filled in, and who else has a hand in the object, stays.
+func (w *Writer) Apply(ctx context.Context, o object.Object, options Options) (*Result, error) {
+	spec.Default(o)
+	for attempt := 0; ; attempt++ {
+		result, err := w.update(ctx, o, options, mergeMeta)
+		if !apierr.IsNotFound(err) {
+			return result, err
+		}
+		result, err = w.Create(ctx, object.Clone(o), options)
+		if !apierr.IsAlreadyExists(err) || attempt == maxRetries {
+			return result, err
+		}
+	}
+}
+
+// mergeMeta keeps what manifests rarely carry and others write: annotations, finalizers, owners. Labels are the manifest's own.
+func mergeMeta(o, old object.Object) {
+	meta, before := object.MetaOf(o), old.GetMetadata()
+	if len(before.GetAnnotations()) > 0 {
+		merged := maps.Clone(before.GetAnnotations())
+		maps.Copy(merged, meta.GetAnnotations())
+		meta.Annotations = merged
+	}
+	if len(meta.GetFinalizers()) == 0 {
+		meta.Finalizers = before.GetFinalizers()
+	}
+	if len(meta.GetOwnerReferences()) == 0 {
+		meta.OwnerReferences = before.GetOwnerReferences()
+	}
+}
+
+// checkVersion holds what the client has seen against what there is.
+func (w *Writer) checkVersion(ctx context.Context, o object.Object, old *view.Item) error {
+	meta := o.GetMetadata()
+	if uid := meta.GetUid(); uid != "" && uid != old.Object.GetMetadata().GetUid() {
+		return conflict(old, meta.GetResourceVersion())
+	}
+	want := meta.GetResourceVersion()
+	if want == 0 || want == old.Revision {
+		return nil
+	}
+	if want > old.Revision { // seen on another replica
+		if err := w.catchUp(ctx); err != nil {
+			return err
+		}
+		if now := w.View.State().Get(old.Key); now != nil && now.Revision == want {
+			return errAgain
+		}
+	}
+	return conflict(old, want)
+}
+
+// errAgain makes modify look at the object again.
+var errAgain = errors.New("the view has a newer version")
+
+// modify replaces an object by what change makes of it. change also says whether the client insists on the version it was given.
+func (w *Writer) modify(
+	ctx context.Context, row *kinds.Row, key object.Key, options Options, change func(old *view.Item) (updated object.Object, conditional bool, err error),
+) (*Result, error) {
+	for attempt := 0; ; attempt++ {
+		old, err := w.find(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		updated, conditional, err := change(old)
+		if errors.Is(err, errAgain) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		result, err := w.replace(ctx, row, old, updated, options)
+		newer, lost := retriable(err)
+		switch {
+		case !lost && !errors.Is(err, store.ErrNotFound):
+			return result, err
+		case conditional && lost:
+			return nil, apierr.Conflict(key.Kind, key.Path(), newer, old.Revision)
+		case attempt == maxRetries:
+			return nil, apierr.Conflict(key.Kind, key.Path(), newer, old.Revision)
+		}
+		if err := w.catchUp(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// replace puts updated in the place of old, unless there is nothing to it; or removes the object, where the last that kept it from going is done.
+func (w *Writer) replace(ctx context.Context, row *kinds.Row, old *view.Item, updated object.Object, options Options) (*Result, error) {
+	meta := object.MetaOf(updated)
+	meta.ResourceVersion = old.Revision
+	if !sameBody(updated, old.Object) {
+		meta.Generation++
+	}
+	if equal(updated, old.Object) {
+		return &Result{Object: updated}, nil
+	}
+	if meta.GetDeletionTimestamp() != nil && len(meta.GetFinalizers()) == 0 && row.Terminate == nil {
+		if options.DryRun {
+			return &Result{Object: updated, Changed: true}, nil
+		}
+		return &Result{Object: updated, Changed: true}, w.remove(ctx, row, old, options)
+	}
+	return w.store(ctx, &write{row: row, old: old, o: updated, options: options})
+}
+
+func equal(a, b object.Object) bool {
+	if vt, ok := a.(interface{ EqualMessageVT(proto.Message) bool }); ok {
+		return vt.EqualMessageVT(b)
+	}
+	return object.Equal(a, b)
+}
+
+// sameBody says whether two objects are the same but for metadata and status.
+func sameBody(a, b object.Object) bool { return proto.Equal(body(a), body(b)) }
+
+// body returns the object without metadata and status; it shares the rest.
+func body(o object.Object) proto.Message {
+	m := o.ProtoReflect()
+	out := m.New()
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		if name := field.Name(); name != "metadata" && name != "status" {
+			out.Set(field, value)
+		}
+		return true
+	})
+	return out.Interface()
+}

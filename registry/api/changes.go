@@ -1,0 +1,133 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/registry/changelog"
+	"portolan.dev/registry/kinds"
+	"portolan.dev/registry/store"
+	"portolan.dev/registry/view"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+const (
+	snapshotBatch  = 200 // objects
+	snapshotBytes  = 1 << 20
+	defaultChanges = 128
+	mostChanges    = 1000
+	changesBytes   = 2 << 20
+)
+
+// Changes implements registryv1.ChangeServiceServer.
+type Changes struct {
+	registryv1.UnsafeChangeServiceServer
+	View  *view.View
+	Store store.Store
+}
+
+// GetHead answers from the store: a view may lag.
+func (s *Changes) GetHead(ctx context.Context, _ *registryv1.GetHeadRequest) (*registryv1.GetHeadResponse, error) {
+	head, err := s.Store.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.GetHeadResponse{Epoch: head.Epoch, Revision: head.Revision, OldestRevision: head.Oldest}, nil
+}
+
+// Snapshot streams the objects of one state of the view.
+func (s *Changes) Snapshot(req *registryv1.SnapshotRequest, stream grpc.ServerStreamingServer[registryv1.SnapshotResponse]) error {
+	ctx := stream.Context()
+	wanted, match, err := snapshotQuery(req)
+	if err != nil {
+		return err
+	}
+	if err := s.View.WaitFor(ctx, req.GetMinRevision()); err != nil {
+		return behind(ctx, req.GetMinRevision(), err)
+	}
+	state := s.View.State()
+	var items []*view.Item
+	for _, row := range wanted {
+		for item := range state.All(row.Name, req.GetNamespace()) {
+			if match.Matches(item.Object.GetMetadata().GetLabels()) {
+				items = append(items, item)
+			}
+		}
+	}
+	head := registryv1.SnapshotResponse{Epoch: state.Epoch(), Revision: state.Revision(), Total: uint64(len(items))}
+	return sendSnapshot(&head, items, stream)
+}
+
+func snapshotQuery(req *registryv1.SnapshotRequest) ([]*kinds.Row, spec.Selector, error) {
+	match, err := spec.ParseSelector(req.GetLabelSelector())
+	var found apierr.Violations
+	if err != nil {
+		found.Add("label_selector", apierr.ReasonInvalid, "%s", err)
+	}
+	for i, name := range req.GetKinds() {
+		if kinds.Named(name) == nil {
+			found.Add(fmt.Sprintf("kinds[%d]", i), apierr.ReasonNotSupported, "unknown kind %q", name)
+		}
+	}
+	if len(found) > 0 {
+		return nil, match, apierr.Invalid("SnapshotRequest", "", found)
+	}
+	wanted := slices.DeleteFunc(slices.Clone(kinds.All), func(row *kinds.Row) bool {
+		return len(req.GetKinds()) > 0 && !slices.Contains(req.GetKinds(), row.Name)
+	})
+	return wanted, match, nil
+}
+
+// sendSnapshot sends the items in batches; the last one says so, also where there is nothing.
+func sendSnapshot(head *registryv1.SnapshotResponse, items []*view.Item, stream grpc.ServerStreamingServer[registryv1.SnapshotResponse]) error {
+	for {
+		n, bytes := 0, 0
+		for n < len(items) && n < snapshotBatch && bytes < snapshotBytes {
+			bytes += len(items[n].Bytes)
+			n++
+		}
+		objects := make([]*corev1.Object, n)
+		for i, item := range items[:n] {
+			objects[i] = object.Wrap(item.Object)
+		}
+		items = items[n:]
+		batch := &registryv1.SnapshotResponse{
+			Epoch: head.GetEpoch(), Revision: head.GetRevision(), Total: head.GetTotal(), Objects: objects, Complete: len(items) == 0,
+		}
+		if err := stream.Send(batch); err != nil || batch.GetComplete() {
+			return err
+		}
+	}
+}
+
+// ListChanges reads the log.
+func (s *Changes) ListChanges(ctx context.Context, req *registryv1.ListChangesRequest) (*registryv1.ListChangesResponse, error) {
+	limit := defaultChanges
+	if req.GetLimit() > 0 {
+		limit = min(int(req.GetLimit()), mostChanges)
+	}
+	records, head, err := s.Store.Changes(ctx, req.GetAfterRevision(), limit)
+	if err != nil {
+		return nil, err
+	}
+	if want := req.GetEpoch(); want != "" && want != head.Epoch {
+		return nil, apierr.FailedPrecondition(fmt.Sprintf("the log is at epoch %q, not %q: take a snapshot", head.Epoch, want))
+	}
+	answer := &registryv1.ListChangesResponse{Epoch: head.Epoch, HeadRevision: head.Revision}
+	for bytes := 0; len(records) > 0 && bytes < changesBytes; records = records[1:] {
+		change, err := changelog.Change(records[0])
+		if err != nil {
+			return nil, apierr.Internal(err)
+		}
+		bytes += len(records[0].Data)
+		answer.Changes = append(answer.Changes, change)
+	}
+	return answer, nil
+}

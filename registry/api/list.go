@@ -1,0 +1,104 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"portolan.dev/registry/kinds"
+	"portolan.dev/registry/view"
+	"portolan.dev/registry/wire"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+const (
+	defaultPage = 500
+	largestPage = 1000
+	pageBytes   = 2 << 20 // a page ends with the object that makes it so large: clients take no more than 4 MiB by default
+)
+
+// list answers ListX.
+func (s *Objects) list(ctx context.Context, row *kinds.Row, req proto.Message, _ protoreflect.FieldDescriptor) (*wire.Message, error) {
+	request, _ := req.(listRequest)
+	match, err := matcher(row, request)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.View.WaitFor(ctx, request.GetMinRevision()); err != nil {
+		return nil, behind(ctx, request.GetMinRevision(), err)
+	}
+	query := pageQuery{
+		kind: row.Name, namespace: namespaceOf(req), labels: request.GetLabelSelector(), fields: request.GetFieldSelector(),
+	}
+	state, start, err := s.Pages.open(request.GetPageToken(), query, s.View.State())
+	if err != nil {
+		return nil, err
+	}
+	message, next := page(state, start, query.namespace, match, pageSize(request.GetPageSize()))
+	token := ""
+	if next != nil {
+		token = s.Pages.keep(query, state, *next)
+	}
+	message.EndList(token, state.Revision())
+	return message, nil
+}
+
+func pageSize(wanted int32) int {
+	if wanted <= 0 {
+		return defaultPage
+	}
+	return min(int(wanted), largestPage)
+}
+
+// page collects objects from start on; next is where the page after it begins, nil if this is the last.
+func page(state *view.State, start object.Key, namespace string, match func(*view.Item) bool, size int) (message *wire.Message, next *object.Key) {
+	message = &wire.Message{}
+	objects, bytes := 0, 0
+	for item := range state.From(start, namespace) {
+		if match != nil && !match(item) {
+			continue
+		}
+		if objects == size || bytes >= pageBytes {
+			return message, &item.Key
+		}
+		message.AddObject(item.Bytes)
+		objects++
+		bytes += len(item.Bytes)
+	}
+	return message, nil
+}
+
+// matcher returns what the selectors of a request pick; nil if that is everything.
+func matcher(row *kinds.Row, request selecting) (func(*view.Item) bool, error) {
+	labels, labelErr := spec.ParseSelector(request.GetLabelSelector())
+	fields, fieldErr := spec.ParseFieldSelector(row.Name, request.GetFieldSelector())
+	var found apierr.Violations
+	if labelErr != nil {
+		found.Add("label_selector", apierr.ReasonInvalid, "%s", labelErr)
+	}
+	if fieldErr != nil {
+		found.Add("field_selector", apierr.ReasonInvalid, "%s", fieldErr)
+	}
+	switch {
+	case len(found) > 0:
+		return nil, apierr.Invalid("request", "", found)
+	case labels.Empty() && fields.Empty():
+		return nil, nil
+	}
+	return func(item *view.Item) bool {
+		return labels.Matches(item.Object.GetMetadata().GetLabels()) && fields.Matches(item.Object)
+	}, nil
+}
+
+// behind is the error of a read that waited for a revision in vain.
+func behind(ctx context.Context, revision uint64, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return err
+	}
+	return apierr.Unavailable(fmt.Sprintf("this replica has not seen revision %d yet", revision), 0)
+}

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"portolan.dev/registry/admission"
+	"portolan.dev/registry/kinds"
+	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+)
+
+// What the generated requests of all kinds have in common. Requests of kinds without namespaces have no GetNamespace; the other methods are checked at start.
+type (
+	namespaced interface{ GetNamespace() string }
+	dryRun     interface{ GetDryRun() bool }
+	getRequest interface {
+		GetName() string
+		GetMinRevision() uint64
+	}
+	deleteRequest interface {
+		dryRun
+		GetName() string
+		GetUid() string
+		GetResourceVersion() uint64
+	}
+	selecting interface {
+		GetLabelSelector() string
+		GetFieldSelector() string
+	}
+	listRequest interface {
+		selecting
+		GetPageSize() int32
+		GetPageToken() string
+		GetMinRevision() uint64
+	}
+	watchRequest interface {
+		selecting
+		GetFromRevision() uint64
+	}
+)
+
+// namespaceOf returns the namespace that a request asks for, which may be empty.
+func namespaceOf(req any) string {
+	if n, ok := req.(namespaced); ok {
+		return n.GetNamespace()
+	}
+	return ""
+}
+
+// keyOf returns the key that a request names; an empty namespace means "default".
+func keyOf(row *kinds.Row, req any, name string) (object.Key, error) {
+	key := object.Key{Kind: row.Name, Namespace: namespaceOf(req), Name: name}
+	if row.Namespaced && key.Namespace == "" {
+		key.Namespace = object.DefaultNamespace
+	}
+	if name == "" {
+		return key, missing(row.Name, "name", "says which object is meant")
+	}
+	return key, nil
+}
+
+func missing(what, field, why string) error {
+	return apierr.Invalid(what, "", apierr.Violations{{Field: field, Reason: apierr.ReasonRequired, Message: "required: " + why}})
+}
+
+// objectIn returns the object in a request.
+func objectIn(req proto.Message, field protoreflect.FieldDescriptor) (object.Object, error) {
+	m := req.ProtoReflect()
+	if !m.Has(field) {
+		return nil, missing(string(field.Message().Name()), string(field.Name()), "there is no object in the request")
+	}
+	o, ok := m.Get(field).Message().Interface().(object.Object)
+	if !ok {
+		return nil, apierr.Internal(fmt.Errorf("%s is no object", field.FullName()))
+	}
+	return o, nil
+}
+
+// options reads what is asked for beside the object.
+func options(ctx context.Context, req any) (admission.Options, error) {
+	var o admission.Options
+	if d, ok := req.(dryRun); ok {
+		o.DryRun = d.GetDryRun()
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	if values := md.Get("traceparent"); len(values) > 0 {
+		o.Traceparent = values[0]
+	}
+	if values := md.Get(fenceHeader); len(values) > 0 {
+		fence, err := parseFence(values[0])
+		if err != nil {
+			return o, err
+		}
+		o.Fence = fence
+	}
+	return o, nil
+}
+
+// fenceHeader is the request metadata that ties a write to a lease: "<namespace>/<name>=<epoch>".
+const fenceHeader = "portolan-fence"
+
+func parseFence(text string) (*store.Fence, error) {
+	lease, number, ok := strings.Cut(text, "=")
+	namespace, name, ok2 := strings.Cut(lease, "/")
+	epoch, err := strconv.ParseUint(number, 10, 64)
+	if !ok || !ok2 || err != nil || name == "" || epoch == 0 {
+		return nil, apierr.Invalid("request", "", apierr.Violations{{
+			Field: fenceHeader, Reason: apierr.ReasonInvalid,
+			Message: fmt.Sprintf("invalid value %.100q: must be <namespace>/<name>=<epoch>, such as default/leader=7", text),
+		}})
+	}
+	return &store.Fence{Lease: object.Key{Kind: "Lease", Namespace: namespace, Name: name}, Epoch: epoch}, nil
+}

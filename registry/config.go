@@ -1,0 +1,92 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/daemon"
+	"portolan.dev/services/spec"
+)
+
+// Config is how the registry is set.
+type Config struct {
+	daemon.Common `default:"addr=127.0.0.1:7400 http-addr=127.0.0.1:7500"`
+
+	Store             string         `flag:"store" default:"sqlite:.portolan/registry" usage:"where the objects are: sqlite:FOLDER (one replica) or postgres://USER:PASSWORD@HOST/DATABASE"`
+	Allocator         string         `flag:"allocator" default:"127.0.0.1:7401" usage:"host:port of the allocator's gRPC API; several, comma separated"`
+	ServiceCIDR       []netip.Prefix `flag:"service-cidr" default:"10.96.0.0/16" usage:"ranges of virtual IPs, as the allocator has them; the first one's family is the default"`
+	NodePortRange     string         `flag:"node-port-range" default:"30000-32767" usage:"range of node ports, as the allocator has it"`
+	PodCIDR           []netip.Prefix `flag:"pod-cidr" usage:"ranges of pod addresses, where the installation hands them out"`
+	LoopbackEndpoints []netip.Prefix `flag:"loopback-endpoints" usage:"loopback ranges that backends may be in; for everything on one machine only"`
+	Zone              string         `flag:"zone" default:"cluster.local" usage:"DNS zone"`
+
+	LogRetention     int64         `flag:"log-retention" default:"100000" usage:"changes that can be resumed from"`
+	WatchBuffer      int           `flag:"watch-buffer" default:"10000" usage:"changes of each kind that a watcher may be behind"`
+	BookmarkInterval time.Duration `flag:"bookmark-interval" default:"5s" usage:"how long a watch is silent before it says how far it is"`
+	EventTTL         time.Duration `flag:"event-ttl" default:"1h" usage:"how long an event is kept after it was last seen"`
+	MaxEvents        int           `flag:"max-events" default:"10000" usage:"events that are kept; the oldest go"`
+	HeartbeatTimeout time.Duration `flag:"heartbeat-timeout" default:"15s" usage:"silence after which a node agent no longer counts as alive"`
+	StreamReplicas   int           `flag:"stream-replicas" default:"1" usage:"NATS servers that keep the change stream, when it is created"`
+}
+
+// Validate says what is wrong with the configuration, all of it.
+func (c *Config) Validate() error {
+	var errs []error
+	if _, _, err := c.store(); err != nil {
+		errs = append(errs, err)
+	}
+	if len(c.ServiceCIDR) == 0 {
+		errs = append(errs, errors.New("service-cidr: at least one range is required"))
+	}
+	for name, value := range map[string]int64{
+		"log-retention": c.LogRetention, "watch-buffer": int64(c.WatchBuffer), "bookmark-interval": int64(c.BookmarkInterval),
+		"event-ttl": int64(c.EventTTL), "max-events": int64(c.MaxEvents), "heartbeat-timeout": int64(c.HeartbeatTimeout),
+		"stream-replicas": int64(c.StreamReplicas),
+	} {
+		if value <= 0 {
+			errs = append(errs, fmt.Errorf("%s: must be more than nothing", name))
+		}
+	}
+	if problem := spec.DNSSubdomain(c.Zone); problem != "" {
+		errs = append(errs, fmt.Errorf("zone: %s", problem))
+	}
+	return errors.Join(errs...)
+}
+
+// Kinds of store, as DiscoveryService names them.
+const (
+	storeSQLite   = "sqlite"
+	storePostgres = "postgres"
+)
+
+// store returns the kind of store and where it is.
+func (c *Config) store() (kind, where string, err error) {
+	if dir, ok := strings.CutPrefix(c.Store, "sqlite:"); ok && dir != "" {
+		return storeSQLite, dir, nil
+	}
+	if strings.HasPrefix(c.Store, "postgres://") || strings.HasPrefix(c.Store, "postgresql://") {
+		return storePostgres, c.Store, nil
+	}
+	return "", "", errors.New("store: must be sqlite:FOLDER or postgres://…")
+}
+
+// families returns the families of the virtual IPs, the default first.
+func (c *Config) families() []corev1.IPFamily {
+	var families []corev1.IPFamily
+	seen := map[corev1.IPFamily]bool{}
+	for _, cidr := range c.ServiceCIDR {
+		family := corev1.IPFamily_IP_FAMILY_IPV4
+		if cidr.Addr().Is6() {
+			family = corev1.IPFamily_IP_FAMILY_IPV6
+		}
+		if !seen[family] {
+			families = append(families, family)
+			seen[family] = true
+		}
+	}
+	return families
+}

@@ -1,0 +1,189 @@
+package gc
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"portolan.dev/registry/admission"
+	"portolan.dev/registry/kinds"
+	"portolan.dev/registry/view"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+)
+
+const (
+	workers    = 8
+	retryEvery = time.Second
+	sweepEvery = time.Minute // the net under changes that were missed
+)
+
+// Collector removes objects that nothing keeps. Give it every change by [Collector.Observe] and run it.
+type Collector struct {
+	view    *view.View
+	indexes *kinds.Indexes
+	writer  *admission.Writer
+	log     *slog.Logger
+	queue   *queue
+}
+
+// NewCollector returns a collector. It can observe at once; what it reads and writes with is given to it by [Collector.Use].
+func NewCollector(indexes *kinds.Indexes, log *slog.Logger) *Collector {
+	return &Collector{indexes: indexes, log: log, queue: newQueue()}
+}
+
+// Use gives the collector what it reads and writes with; before Run.
+func (c *Collector) Use(v *view.View, writer *admission.Writer) { c.view, c.writer = v, writer }
+
+// Observe notes what a step of the view may have left without need.
+func (c *Collector) Observe(changes []*view.Change) {
+	for _, change := range changes {
+		key, meta := change.Last.Key, change.Last.Object.GetMetadata()
+		if change.New == nil {
+			c.queue.add(dependents(c.indexes, meta.GetUid())...)
+			if key.Kind == "Service" { // its Endpoints are its own by their name alone
+				c.queue.addLeft(object.Key{Kind: "Endpoints", Namespace: key.Namespace, Name: key.Name}, change.Revision)
+			}
+			if key.Namespace != "" {
+				c.queue.add(object.Key{Kind: "Namespace", Name: key.Namespace})
+			}
+			continue
+		}
+		if len(meta.GetOwnerReferences()) > 0 || meta.GetDeletionTimestamp() != nil || change.Old == nil {
+			c.queue.add(key)
+		}
+	}
+}
+
+func dependents(indexes *kinds.Indexes, uid string) []object.Key {
+	var keys []object.Key
+	for _, item := range indexes.Owners.Lookup(uid) {
+		keys = append(keys, item.Key)
+	}
+	return keys
+}
+
+// Run collects until ctx is done.
+func (c *Collector) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() { c.work(ctx) })
+	}
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		c.sweep()
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+	}
+	wg.Wait()
+	return nil
+}
+
+// sweep looks at everything.
+func (c *Collector) sweep() {
+	state := c.view.State()
+	for _, row := range kinds.All {
+		for item := range state.All(row.Name, "") {
+			if c.unneeded(state, item, 0) != "" || item.Object.GetMetadata().GetDeletionTimestamp() != nil {
+				c.queue.add(item.Key)
+			}
+		}
+	}
+}
+
+func (c *Collector) work(ctx context.Context) {
+	for {
+		select {
+		case <-c.queue.filed:
+		case <-ctx.Done():
+			return
+		}
+		for ctx.Err() == nil {
+			key, goneAt, ok := c.queue.take()
+			if !ok {
+				break
+			}
+			if err := c.collect(ctx, key, goneAt); err != nil {
+				c.again(ctx, key, goneAt, err)
+			}
+		}
+	}
+}
+
+// again puts back what could not be done, after a while, so that a store that is away is not hammered.
+func (c *Collector) again(ctx context.Context, key object.Key, goneAt uint64, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	c.log.Debug("collecting is put off", "object", key.String(), "err", err)
+	timer := time.NewTimer(retryEvery)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		c.queue.addLeft(key, goneAt)
+	case <-ctx.Done():
+	}
+}
+
+func (c *Collector) collect(ctx context.Context, key object.Key, goneAt uint64) error {
+	state := c.view.State()
+	item := state.Get(key)
+	if item == nil {
+		return nil
+	}
+	if key.Kind == "Namespace" {
+		return c.empty(ctx, state, item)
+	}
+	why := c.unneeded(state, item, goneAt)
+	if why == "" {
+		return nil
+	}
+	precondition := admission.Precondition{UID: item.Object.GetMetadata().GetUid(), Revision: item.Revision}
+	_, err := c.writer.Delete(ctx, key, precondition, admission.Options{})
+	switch {
+	case apierr.IsNotFound(err):
+		return nil
+	case apierr.IsConflict(err):
+		c.queue.addLeft(key, goneAt) // it changed: judge it again
+		return nil
+	case err != nil:
+		return err
+	}
+	c.log.Debug("collected", "object", key.String(), "why", why)
+	return nil
+}
+
+// unneeded says why an object may go, or "". goneAt is when the service of its name went, if it did.
+func (c *Collector) unneeded(state *view.State, item *view.Item, goneAt uint64) string {
+	if item.Key.Namespace != "" {
+		namespace := state.Get(object.Key{Kind: "Namespace", Name: item.Key.Namespace})
+		switch {
+		case namespace == nil:
+			return "its namespace is gone"
+		case namespace.Object.GetMetadata().GetDeletionTimestamp() != nil:
+			return "its namespace is being deleted"
+		}
+	}
+	if c.orphaned(item) {
+		return "its owners are gone"
+	}
+	if item.Revision < goneAt && state.Get(object.Key{Kind: "Service", Namespace: item.Key.Namespace, Name: item.Key.Name}) == nil {
+		return "its service is gone"
+	}
+	return ""
+}
+
+// orphaned says whether an object had owners and has none left. An owner of a kind that is not kept here is taken to be there.
+func (c *Collector) orphaned(item *view.Item) bool {
+	owners := item.Object.GetMetadata().GetOwnerReferences()
+	for _, owner := range owners {
+		if kinds.Named(owner.GetKind()) == nil || c.indexes.UIDs.Has(owner.GetUid()) {
+			return false
+		}
+	}
+	return len(owners) > 0
+}

@@ -1,0 +1,51 @@
+package gc
+
+import (
+	"sync"
+
+	"portolan.dev/services/object"
+)
+
+// queue holds the keys of objects to look at, each once.
+type queue struct {
+	mu    sync.Mutex
+	keys  map[object.Key]uint64 // to the revision at which the object's service went, or 0
+	filed chan struct{}         // has an element while the queue may not be empty
+}
+
+func newQueue() *queue { return &queue{keys: map[object.Key]uint64{}, filed: make(chan struct{}, 1)} }
+
+func (q *queue) add(keys ...object.Key) {
+	for _, key := range keys {
+		q.addLeft(key, 0)
+	}
+}
+
+// addLeft adds an object that the service of its name may have left behind when it went.
+func (q *queue) addLeft(key object.Key, goneAt uint64) {
+	q.mu.Lock()
+	q.keys[key] = max(q.keys[key], goneAt)
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *queue) signal() {
+	select {
+	case q.filed <- struct{}{}:
+	default:
+	}
+}
+
+// take returns one key, and wakes another worker where there are more.
+func (q *queue) take() (key object.Key, goneAt uint64, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for key, goneAt = range q.keys {
+		delete(q.keys, key)
+		if len(q.keys) > 0 {
+			q.signal()
+		}
+		return key, goneAt, true
+	}
+	return object.Key{}, 0, false
+}

@@ -1,0 +1,68 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/registry/store"
+	"portolan.dev/registry/store/sqlite"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// OpenStore opens the store that a configuration names. metrics may be nil.
+func OpenStore(ctx context.Context, cfg Config, metrics prometheus.Registerer) (store.Store, error) {
+	kind, where, err := cfg.store()
+	if err != nil {
+		return nil, err
+	}
+	commits := store.CommitterOptions{Observe: observeBatches(metrics)}
+	switch kind {
+	case storeSQLite:
+		return sqlite.Open(ctx, sqlite.Config{Dir: where, Commits: commits})
+	default:
+		return nil, fmt.Errorf("store %s is not built in", kind)
+	}
+}
+
+// observeBatches measures group commits.
+func observeBatches(metrics prometheus.Registerer) func(int, time.Duration) {
+	if metrics == nil {
+		return nil
+	}
+	size := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "portolan_registry_commit_writes", Help: "Writes in one commit.", Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256},
+	})
+	duration := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "portolan_registry_commit_duration_seconds", Help: "Time of one commit.",
+		Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10},
+	})
+	metrics.MustRegister(size, duration)
+	return func(writes int, took time.Duration) {
+		size.Observe(float64(writes))
+		duration.Observe(took.Seconds())
+	}
+}
+
+// ensureDefaultNamespace makes a new store usable: without a namespace nothing can be created.
+func ensureDefaultNamespace(ctx context.Context, s store.Store, uid string) error {
+	namespace := &corev1.Namespace{Metadata: &corev1.ObjectMeta{
+		Name: object.DefaultNamespace, Uid: uid, Generation: 1, CreationTimestamp: timestamppb.New(time.Now().Truncate(time.Millisecond)),
+	}}
+	spec.Default(namespace)
+	data, err := store.Encode(namespace)
+	if err != nil {
+		return err
+	}
+	_, err = s.Submit(ctx, store.Op{Action: store.Create, Key: object.KeyOf(namespace), UID: uid, Data: data})
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("create namespace %s: %w", object.DefaultNamespace, err)
+	}
+	return nil
+}

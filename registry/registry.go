@@ -1,0 +1,183 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/grpc"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/registry/admission"
+	"portolan.dev/registry/alloc"
+	"portolan.dev/registry/api"
+	"portolan.dev/registry/changelog"
+	"portolan.dev/registry/gc"
+	"portolan.dev/registry/kinds"
+	"portolan.dev/registry/store"
+	"portolan.dev/registry/view"
+	"portolan.dev/registry/watch"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/spec"
+)
+
+// reapEvery is the time between two looks at events and the log.
+const reapEvery = 10 * time.Second
+
+// Daemon is the registry. Make it with New, then call Run once.
+type Daemon struct {
+	config Config
+	host   app.Host
+	log    *slog.Logger
+
+	store     store.Store
+	indexes   *kinds.Indexes
+	view      *view.View
+	hub       *watch.Hub
+	alloc     *alloc.Client
+	writer    *admission.Writer
+	collector *gc.Collector
+	agents    *api.Agents
+	relay     *changes.Relay
+	server    *rpc.Server
+	listener  net.Listener
+	allocator *grpc.ClientConn
+	nats      *nats.Conn
+}
+
+// New opens the store, reads everything in it and listens. It needs neither the allocator nor NATS to be there.
+func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
+	d := &Daemon{config: cfg, host: host, log: host.Log}
+	for _, build := range []func(context.Context) error{d.openView, d.openWriter, d.openStream, d.openServer} {
+		if err := build(ctx); err != nil {
+			return nil, errors.Join(err, d.close())
+		}
+	}
+	return d, nil
+}
+
+// openView opens what is read.
+func (d *Daemon) openView(ctx context.Context) (err error) {
+	if d.store, err = OpenStore(ctx, d.config, d.host.Metrics); err != nil {
+		return err
+	}
+	if err := ensureDefaultNamespace(ctx, d.store, admission.NewUID()); err != nil {
+		return err
+	}
+	d.indexes = kinds.NewIndexes()
+	d.collector = gc.NewCollector(d.indexes, d.log)
+	d.view, err = view.New(ctx, view.Config{
+		Store: d.store, Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Indexes: d.indexes.List(),
+		Publish: func(state *view.State, changes []*view.Change) {
+			d.hub.Publish(state, changes)
+			d.collector.Observe(changes)
+		},
+		Reset: func(state *view.State) { d.hub.Reset(state) },
+	})
+	if err != nil {
+		return err
+	}
+	d.hub = watch.NewHub(d.view.State().Revision(), d.config.WatchBuffer)
+	return nil
+}
+
+// openWriter opens what is written with.
+func (d *Daemon) openWriter(context.Context) (err error) {
+	if d.allocator, err = d.host.Network.Dial(d.config.Allocator); err != nil {
+		return err
+	}
+	d.alloc = alloc.NewClient(allocatorv1.NewAllocatorServiceClient(d.allocator), d.log, d.host.Metrics)
+	d.writer = admission.New(admission.Config{
+		Store: d.store, View: d.view, Indexes: d.indexes, Alloc: d.alloc, Log: d.log, Families: d.config.families(),
+		Rules: spec.Rules{LoopbackEndpoints: d.config.LoopbackEndpoints, ServiceCIDRs: d.config.ServiceCIDR},
+	})
+	d.collector.Use(d.view, d.writer)
+	return nil
+}
+
+// openStream opens what changes go out by and heartbeats come in.
+func (d *Daemon) openStream(context.Context) (err error) {
+	if d.nats, err = d.host.NATS("relay"); err != nil {
+		return err
+	}
+	d.agents = api.NewAgents(d.view, d.config.HeartbeatTimeout)
+	d.relay, err = changes.NewRelay(changes.RelayConfig{
+		NATS: d.nats, Log: changelog.Log{Store: d.store}, Prefix: d.config.NATSPrefix, Replicas: d.config.StreamReplicas,
+		MaxMsgs: d.config.LogRetention, Logger: d.log, Metrics: d.host.Metrics,
+	})
+	return err
+}
+
+func (d *Daemon) openServer(context.Context) (err error) {
+	d.server = rpc.NewServer(rpc.ServerOptions{Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Extra: api.Interceptors()})
+	objects := &api.Objects{
+		View: d.view, Writer: d.writer, Pages: api.NewPages(),
+		Streamer: &watch.Streamer{View: d.view, Hub: d.hub, Store: d.store, BookmarkEvery: d.config.BookmarkInterval},
+	}
+	if err := objects.Register(d.server); err != nil {
+		return err
+	}
+	registryv1.RegisterApplyServiceServer(d.server, &api.Apply{Writer: d.writer})
+	registryv1.RegisterChangeServiceServer(d.server, &api.Changes{View: d.view, Store: d.store})
+	registryv1.RegisterAgentServiceServer(d.server, d.agents)
+	d.listener, err = d.host.Network.Listen(d.config.Addr)
+	return err
+}
+
+// Addr is where the gRPC API listens.
+func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
+
+// Run serves until ctx is done.
+func (d *Daemon) Run(ctx context.Context) error {
+	d.log.Info("registry listens", "addr", d.listener.Addr().String(), "revision", d.view.State().Revision(), "objects", d.view.State().Len())
+	stop, err := changes.SubscribeHeartbeats(d.nats, d.config.NATSPrefix, d.agents.Heard)
+	if err != nil {
+		return errors.Join(fmt.Errorf("heartbeats: %w", err), d.close())
+	}
+	reaper := &gc.Reaper{
+		View: d.view, Store: d.store, Writer: d.writer, Log: d.log, Every: reapEvery,
+		EventTTL: d.config.EventTTL, MaxEvents: d.config.MaxEvents, Retention: uint64(d.config.LogRetention),
+	}
+	// What calls stand on goes on until the last of them is answered.
+	background, served := context.WithCancel(context.WithoutCancel(ctx))
+	behind := func(name string, run func(context.Context) error) app.Task {
+		return app.Task{Name: name, Run: func(context.Context) error { return run(background) }}
+	}
+	err = app.RunTasks(ctx,
+		app.Task{Name: "grpc", Run: func(ctx context.Context) error {
+			defer served()
+			return d.server.Serve(ctx, d.listener)
+		}},
+		behind("view", d.view.Run),
+		behind("relay", d.relay.Run),
+		behind("settle", d.alloc.Run),
+		behind("collector", d.collector.Run),
+		behind("reaper", reaper.Run),
+	)
+	return errors.Join(err, stop(), d.close())
+}
+
+// close ends what New opened, the store last: others still write to it.
+func (d *Daemon) close() error {
+	var errs []error
+	if d.nats != nil {
+		d.nats.Close()
+	}
+	if d.alloc != nil {
+		d.alloc.Close()
+	}
+	if d.allocator != nil {
+		errs = append(errs, d.allocator.Close())
+	}
+	if d.store != nil {
+		errs = append(errs, d.store.Close())
+	}
+	return errors.Join(errs...)
+}
