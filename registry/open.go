@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,24 +12,23 @@ import (
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/registry/store"
+	"portolan.dev/registry/store/postgres"
 	"portolan.dev/registry/store/sqlite"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
 // OpenStore opens the store that a configuration names. metrics may be nil.
-func OpenStore(ctx context.Context, cfg Config, metrics prometheus.Registerer) (store.Store, error) {
+func OpenStore(ctx context.Context, cfg Config, log *slog.Logger, metrics prometheus.Registerer) (store.Store, error) {
 	kind, where, err := cfg.store()
 	if err != nil {
 		return nil, err
 	}
 	commits := store.CommitterOptions{Observe: observeBatches(metrics)}
-	switch kind {
-	case storeSQLite:
+	if kind == storeSQLite {
 		return sqlite.Open(ctx, sqlite.Config{Dir: where, Commits: commits})
-	default:
-		return nil, fmt.Errorf("store %s is not built in", kind)
 	}
+	return postgres.Open(ctx, postgres.Config{DSN: where, Commits: commits, Log: log})
 }
 
 // observeBatches measures group commits.

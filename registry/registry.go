@@ -65,7 +65,7 @@ func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
 
 // openView opens what is read.
 func (d *Daemon) openView(ctx context.Context) (err error) {
-	if d.store, err = OpenStore(ctx, d.config, d.host.Metrics); err != nil {
+	if d.store, err = OpenStore(ctx, d.config, d.log, d.host.Metrics); err != nil {
 		return err
 	}
 	if err := ensureDefaultNamespace(ctx, d.store, admission.NewUID()); err != nil {

@@ -1,0 +1,154 @@
+package registry_test
+
+import (
+	"context"
+	"net/netip"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/registry"
+	"portolan.dev/registry/internal/allocfake"
+	"portolan.dev/services/kit/config"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/rpc"
+)
+
+func TestMain(m *testing.M) { kittest.Main(m) }
+
+// installation is a registry with everything around it.
+type installation struct {
+	t         *testing.T
+	config    registry.Config
+	allocator *allocfake.Allocator
+	network   *rpc.MemoryNetwork
+	nats      string
+	ctx       context.Context
+}
+
+// replica is one running registry of an installation.
+type replica struct {
+	*grpc.ClientConn
+	stop func()
+
+	services   registryv1.ServiceServiceClient
+	pods       registryv1.PodServiceClient
+	nodes      registryv1.NodeServiceClient
+	namespaces registryv1.NamespaceServiceClient
+	endpoints  registryv1.EndpointsServiceClient
+	slices     registryv1.EndpointSliceServiceClient
+	leases     registryv1.LeaseServiceClient
+	events     registryv1.EventServiceClient
+	apply      registryv1.ApplyServiceClient
+	changes    registryv1.ChangeServiceClient
+}
+
+// install makes an installation without running registries. Its stream needs NATS, which most tests can do without: the relay then goes on trying.
+func install(t *testing.T, set ...func(*registry.Config)) *installation {
+	t.Helper()
+	_, url := kittest.NATS(t)
+	i := &installation{t: t, allocator: allocfake.New("10.96.0.0/16", "fd00:96::/112"), network: rpc.Memory(), nats: url, ctx: t.Context()}
+	lis, err := i.network.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := kittest.Host(t, i.network, "")
+	server := rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health})
+	i.allocator.Register(server)
+	kittest.Run(t, "allocator", func(ctx context.Context) error { return server.Serve(ctx, lis) })
+
+	config.Defaults(&i.config)
+	i.config.Addr = "127.0.0.1:0"
+	i.config.Store = "sqlite:" + filepath.Join(t.TempDir(), "registry")
+	i.config.Allocator = lis.Addr().String()
+	i.config.ServiceCIDR = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
+	for _, fn := range set {
+		fn(&i.config)
+	}
+	return i
+}
+
+// dual makes an installation dual-stack.
+func dual(c *registry.Config) {
+	c.ServiceCIDR = append(c.ServiceCIDR, netip.MustParsePrefix("fd00:96::/112"))
+}
+
+// start runs a registry.
+func (i *installation) start() *replica {
+	i.t.Helper()
+	d, err := registry.New(i.ctx, i.config, kittest.Host(i.t, i.network, i.nats))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	stop := kittest.Run(i.t, "registry", d.Run)
+	conn, err := i.network.Dial(d.Addr().String())
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.t.Cleanup(func() { conn.Close() })
+	return &replica{
+		ClientConn: conn, stop: stop,
+		services: registryv1.NewServiceServiceClient(conn), pods: registryv1.NewPodServiceClient(conn), nodes: registryv1.NewNodeServiceClient(conn),
+		namespaces: registryv1.NewNamespaceServiceClient(conn), endpoints: registryv1.NewEndpointsServiceClient(conn),
+		slices: registryv1.NewEndpointSliceServiceClient(conn), leases: registryv1.NewLeaseServiceClient(conn),
+		events: registryv1.NewEventServiceClient(conn), apply: registryv1.NewApplyServiceClient(conn), changes: registryv1.NewChangeServiceClient(conn),
+	}
+}
+
+// run makes an installation with one registry.
+func run(t *testing.T, set ...func(*registry.Config)) (*installation, *replica) {
+	t.Helper()
+	i := install(t, set...)
+	return i, i.start()
+}
+
+// within bounds a call of a test that would otherwise hang for good.
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// web returns a service with a selector and one port.
+func web(name string, change ...func(*corev1.Service)) *corev1.Service {
+	svc := &corev1.Service{
+		Metadata: &corev1.ObjectMeta{Name: name},
+		Spec: &corev1.ServiceSpec{
+			Selector: map[string]string{"app": name},
+			Ports:    []*corev1.ServicePort{{Name: "http", Port: 80, TargetPort: number(9376)}},
+		},
+	}
+	for _, fn := range change {
+		fn(svc)
+	}
+	return svc
+}
+
+func number(n int32) *corev1.IntOrString {
+	return &corev1.IntOrString{Value: &corev1.IntOrString_Number{Number: n}}
+}
+
+// create stores a service that must be accepted.
+func (r *replica) create(t *testing.T, svc *corev1.Service) *corev1.Service {
+	t.Helper()
+	answer, err := r.services.CreateService(within(t), &registryv1.CreateServiceRequest{Service: svc})
+	if err != nil {
+		t.Fatalf("create %s: %v", svc.GetMetadata().GetName(), err)
+	}
+	return answer.GetService()
+}
+
+// update stores a service that must be accepted.
+func (r *replica) update(t *testing.T, svc *corev1.Service) *corev1.Service {
+	t.Helper()
+	answer, err := r.services.UpdateService(within(t), &registryv1.UpdateServiceRequest{Service: svc})
+	if err != nil {
+		t.Fatalf("update %s: %v", svc.GetMetadata().GetName(), err)
+	}
+	return answer.GetService()
+}

@@ -1,0 +1,250 @@
+// Package allocfake is an allocator in memory for the registry's tests. It keeps the rules that the registry relies on: one owner per value, claims repeated
+// with the same owner and slot give the same value, a set is served wholly or not at all, and only an owner can give its values back.
+package allocfake
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// Allocator is an allocator.
+type Allocator struct {
+	allocatorv1.UnimplementedAllocatorServiceServer
+
+	mu      sync.Mutex
+	pools   []pool
+	holders map[string]holder // by value
+	away    bool
+	calls   int
+}
+
+type pool struct {
+	use    allocatorv1.Use
+	family corev1.IPFamily
+	values []string
+	text   string
+}
+
+type holder struct {
+	owner, slot string
+	confirmed   bool
+}
+
+// New returns an allocator with ten addresses of each range, beginning with its first usable one, and ten node ports from 30000 on.
+func New(ranges ...string) *Allocator {
+	a := &Allocator{holders: map[string]holder{}}
+	for _, text := range ranges {
+		p := pool{use: allocatorv1.Use_USE_CLUSTER_IP, family: corev1.IPFamily_IP_FAMILY_IPV4, text: text}
+		addr := netip.MustParsePrefix(text).Masked().Addr()
+		if addr.Is6() {
+			p.family = corev1.IPFamily_IP_FAMILY_IPV6
+		}
+		for range 10 {
+			addr = addr.Next()
+			p.values = append(p.values, addr.String())
+		}
+		a.pools = append(a.pools, p)
+	}
+	ports := pool{use: allocatorv1.Use_USE_NODE_PORT, text: "30000-30009"}
+	for port := 30000; port < 30010; port++ {
+		ports.values = append(ports.values, strconv.Itoa(port))
+	}
+	a.pools = append(a.pools, ports)
+	return a
+}
+
+// Register registers the service.
+func (a *Allocator) Register(server grpc.ServiceRegistrar) { allocatorv1.RegisterAllocatorServiceServer(server, a) }
+
+// SetAway makes every call fail as if there were no allocator, or no longer.
+func (a *Allocator) SetAway(away bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.away = away
+}
+
+// Values returns the values that an owner has, sorted.
+func (a *Allocator) Values(uid string) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var values []string
+	for value, h := range a.holders {
+		if h.owner == uid {
+			values = append(values, value)
+		}
+	}
+	slices.Sort(values)
+	return values
+}
+
+// Held returns the values that somebody has and nobody confirmed.
+func (a *Allocator) Held() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var values []string
+	for value, h := range a.holders {
+		if !h.confirmed {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// Used returns the number of values that somebody has.
+func (a *Allocator) Used() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.holders)
+}
+
+// Calls returns how often values were asked for.
+func (a *Allocator) Calls() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.calls
+}
+
+func (a *Allocator) lock() error {
+	a.mu.Lock()
+	if !a.away {
+		return nil
+	}
+	a.mu.Unlock()
+	return status.Error(codes.Unavailable, "the allocator is away")
+}
+
+// Allocate implements the service.
+func (a *Allocator) Allocate(_ context.Context, req *allocatorv1.AllocateRequest) (*allocatorv1.AllocateResponse, error) {
+	if err := a.lock(); err != nil {
+		return nil, err
+	}
+	defer a.mu.Unlock()
+	a.calls++
+	answer := &allocatorv1.AllocateResponse{}
+	for _, set := range req.GetSets() {
+		answer.Results = append(answer.Results, a.serve(set, req.GetDryRun()))
+	}
+	return answer, nil
+}
+
+func (a *Allocator) serve(set *allocatorv1.ClaimSet, dryRun bool) *allocatorv1.ClaimSetResult {
+	result := &allocatorv1.ClaimSetResult{}
+	fresh := map[string]holder{}
+	for _, claim := range set.GetClaims() {
+		value, reason, why := a.pick(set.GetOwner().GetUid(), claim, fresh)
+		if why != "" {
+			result.Failures = append(result.Failures, &allocatorv1.ClaimFailure{Slot: claim.GetSlot(), Reason: reason, Message: why})
+			continue
+		}
+		if _, had := a.holders[value]; !had {
+			fresh[value] = holder{owner: set.GetOwner().GetUid(), slot: claim.GetSlot()}
+		}
+		result.Values = append(result.Values, value)
+	}
+	if len(result.GetFailures()) > 0 {
+		return &allocatorv1.ClaimSetResult{Failures: result.GetFailures()}
+	}
+	for value, h := range fresh {
+		if !dryRun {
+			a.holders[value] = h
+		}
+	}
+	return result
+}
+
+func (a *Allocator) pick(uid string, claim *allocatorv1.Claim, fresh map[string]holder) (string, allocatorv1.FailureReason, string) {
+	for value, h := range a.holders {
+		if h.owner == uid && h.slot == claim.GetSlot() {
+			return value, 0, ""
+		}
+	}
+	i := slices.IndexFunc(a.pools, func(p pool) bool { return p.use == claim.GetUse() && p.family == claim.GetFamily() })
+	if i < 0 {
+		return "", allocatorv1.FailureReason_FAILURE_REASON_INVALID, "no such pool"
+	}
+	free := func(value string) bool {
+		_, taken := a.holders[value]
+		_, taking := fresh[value]
+		return !taken && !taking
+	}
+	wanted := claim.GetValue()
+	switch {
+	case wanted == "":
+	case !slices.Contains(a.pools[i].values, wanted):
+		return "", allocatorv1.FailureReason_FAILURE_REASON_NOT_IN_RANGE, fmt.Sprintf("%s is not in the valid range %s", wanted, a.pools[i].text)
+	case !free(wanted):
+		return "", allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED, "provided value is already allocated"
+	default:
+		return wanted, 0, ""
+	}
+	for _, value := range a.pools[i].values {
+		if free(value) {
+			return value, 0, ""
+		}
+	}
+	return "", allocatorv1.FailureReason_FAILURE_REASON_FULL, "range is full"
+}
+
+// each calls fn with every value that is named.
+func (a *Allocator) each(owners []*allocatorv1.OwnerSlots, fn func(value string, h holder)) {
+	for _, owner := range owners {
+		for value, h := range a.holders {
+			if h.owner == owner.GetOwnerUid() && (len(owner.GetSlots()) == 0 || slices.Contains(owner.GetSlots(), h.slot)) {
+				fn(value, h)
+			}
+		}
+	}
+}
+
+// Confirm implements the service.
+func (a *Allocator) Confirm(_ context.Context, req *allocatorv1.ConfirmRequest) (*allocatorv1.ConfirmResponse, error) {
+	if err := a.lock(); err != nil {
+		return nil, err
+	}
+	defer a.mu.Unlock()
+	answer := &allocatorv1.ConfirmResponse{}
+	a.each(req.GetOwners(), func(value string, h holder) {
+		h.confirmed = true
+		a.holders[value] = h
+		answer.Confirmed++
+	})
+	return answer, nil
+}
+
+// Release implements the service.
+func (a *Allocator) Release(_ context.Context, req *allocatorv1.ReleaseRequest) (*allocatorv1.ReleaseResponse, error) {
+	if err := a.lock(); err != nil {
+		return nil, err
+	}
+	defer a.mu.Unlock()
+	answer := &allocatorv1.ReleaseResponse{}
+	a.each(req.GetOwners(), func(value string, _ holder) {
+		delete(a.holders, value)
+		answer.Released++
+	})
+	return answer, nil
+}
+
+// ListAllocations implements the service, without pages.
+func (a *Allocator) ListAllocations(_ context.Context, req *allocatorv1.ListAllocationsRequest) (*allocatorv1.ListAllocationsResponse, error) {
+	if err := a.lock(); err != nil {
+		return nil, err
+	}
+	defer a.mu.Unlock()
+	answer := &allocatorv1.ListAllocationsResponse{}
+	a.each([]*allocatorv1.OwnerSlots{{OwnerUid: req.GetOwnerUid()}}, func(value string, h holder) {
+		answer.Allocations = append(answer.Allocations, &allocatorv1.Allocation{Value: value, Slot: h.slot, Owner: &allocatorv1.Owner{Uid: h.owner}})
+	})
+	return answer, nil
+}
