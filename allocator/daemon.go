@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/grpc"
@@ -22,6 +23,10 @@ import (
 	"portolan.dev/allocator/store"
 	"portolan.dev/allocator/store/sqlite"
 )
+
+// staleAfter is the age from which the view of the registry says nothing about
+// what is there now.
+const staleAfter = 30 * time.Second
 
 // Daemon is the allocator. Make it with New, then call Run once.
 type Daemon struct {
@@ -65,7 +70,7 @@ func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err erro
 	d.verifier = verify.New(verify.Config{
 		Engine: d.engine, Registry: verify.NewRegistry(d.registry), Log: host.Log, Metrics: host.Metrics,
 		Grace: cfg.VerifyGrace, Interval: cfg.VerifyInterval,
-		Fresh: func() bool { return d.follower.Synced() && d.follower.Age() < cfg.VerifyGrace/2 },
+		Fresh: func() bool { return d.follower.Synced() && d.follower.Age() < staleAfter },
 	})
 	// The follower does not report to Health: allocating does not depend on it.
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{

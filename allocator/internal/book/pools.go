@@ -62,11 +62,11 @@ func (b *Book) CheckUpdate(p store.Pool) (store.Pool, error) {
 	if p.Band != 0 && p.Band != e.Band {
 		v.Add("staticBand", apierr.ReasonImmutable, "the static band is %d and cannot be changed", e.Band)
 	}
-	p.Band = e.Band
 	if p.Range == "" {
 		p.Range = e.Range
 	}
 	space := checkRange(p, &v)
+	p.Band = e.Band
 	p.State = checkState(p.State, &v)
 	if len(v) > 0 {
 		return p, apierr.Invalid(poolKind, p.Name, v)

@@ -38,14 +38,13 @@ func (v *Verifier) allocateMissing(ctx context.Context, services []*corev1.Servi
 		have := v.cfg.Engine.HeldBy(uid)
 		for _, w := range wants {
 			value, err := parse(w)
-			key := suspect{uid, value}
 			switch {
 			case err != nil:
-				v.report(ctx, svc, w, key, ipNotValid, portNotValid, fmt.Sprintf("%s: %v", w.field, err))
+				v.report(ctx, svc, w, ipNotValid, portNotValid, fmt.Sprintf("%s: %v", w.field, err))
 			case have[value]:
-				delete(v.reported, key)
+				delete(v.reported, notice{uid, w.field})
 			default:
-				v.allocate(ctx, svc, w, key)
+				v.allocate(ctx, svc, w, value)
 			}
 		}
 	}
@@ -53,12 +52,12 @@ func (v *Verifier) allocateMissing(ctx context.Context, services []*corev1.Servi
 
 // allocate gives a service a value that it already has. That it is asked for by
 // value keeps it from those who have it allocated.
-func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, w wanted, key suspect) {
+func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, w wanted, value pool.Value) {
 	meta := svc.GetMetadata()
-	if !v.hasForSure(ctx, svc, w, key.value) {
+	if !v.hasForSure(ctx, svc, w, value) {
 		return
 	}
-	slot := repairedSlots + key.value.String()
+	slot := repairedSlots + value.String()
 	set := engine.Set{
 		Owner: store.Owner{UID: meta.GetUid(), Kind: kindService, Namespace: meta.GetNamespace(), Name: meta.GetName()},
 		Wants: []book.Want{{Slot: slot, Use: w.use, Value: w.text, Repair: true}},
@@ -69,12 +68,12 @@ func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, w wanted, 
 		return
 	}
 	if failures := results[0].Failures; len(failures) > 0 {
-		v.refused(ctx, svc, w, key, failures[0])
+		v.refused(ctx, svc, w, value, failures[0])
 		return
 	}
 	v.confirm(ctx, []engine.Slots{{UID: meta.GetUid(), Slots: []string{slot}}})
 	v.metrics.readded.Inc()
-	v.report(ctx, svc, w, key, ipMended, portMended, fmt.Sprintf("%s: %s was not allocated; it is now", w.field, w.text))
+	v.report(ctx, svc, w, ipMended, portMended, fmt.Sprintf("%s: %s was not allocated; it is now", w.field, w.text))
 }
 
 // hasForSure asks the registry itself: a service that was just deleted has its
@@ -89,13 +88,13 @@ func (v *Verifier) hasForSure(ctx context.Context, svc *corev1.Service, w wanted
 	return o != nil && o.GetMetadata().GetUid() == svc.GetMetadata().GetUid() && has(o, w.use, value)
 }
 
-func (v *Verifier) refused(ctx context.Context, svc *corev1.Service, w wanted, key suspect, f book.Failure) {
+func (v *Verifier) refused(ctx context.Context, svc *corev1.Service, w wanted, value pool.Value, f book.Failure) {
 	if f.Reason == allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED {
-		message := fmt.Sprintf("%s: %s is already allocated%s; please recreate the service", w.field, w.text, v.ownerOf(key.value))
-		v.report(ctx, svc, w, key, ipTaken, portTaken, message)
+		message := fmt.Sprintf("%s: %s is already allocated%s; please recreate the service", w.field, w.text, v.ownerOf(value))
+		v.report(ctx, svc, w, ipTaken, portTaken, message)
 		return
 	}
-	v.report(ctx, svc, w, key, ipOutOfRange, portOutside, fmt.Sprintf("%s: %s; please recreate the service", w.field, f.Message))
+	v.report(ctx, svc, w, ipOutOfRange, portOutside, fmt.Sprintf("%s: %s; please recreate the service", w.field, f.Message))
 }
 
 func (v *Verifier) ownerOf(value pool.Value) string {
@@ -107,7 +106,7 @@ func (v *Verifier) ownerOf(value pool.Value) string {
 }
 
 // report records an event, once for each thing that can be said of a value.
-func (v *Verifier) report(ctx context.Context, svc *corev1.Service, w wanted, key suspect, ip, port, message string) {
+func (v *Verifier) report(ctx context.Context, svc *corev1.Service, w wanted, ip, port, message string) {
 	reason, typ := ip, corev1.EventType_EVENT_TYPE_WARNING
 	if w.use == allocatorv1.Use_USE_NODE_PORT {
 		reason = port
@@ -115,13 +114,14 @@ func (v *Verifier) report(ctx context.Context, svc *corev1.Service, w wanted, ke
 	if reason == ipMended || reason == portMended {
 		typ = corev1.EventType_EVENT_TYPE_NORMAL
 	}
-	if v.reported[key] == reason {
+	key, said := notice{svc.GetMetadata().GetUid(), w.field}, reason+" "+w.text
+	if v.reported[key] == said {
 		return
 	}
 	if err := v.cfg.Registry.Report(ctx, svc, typ, reason, message); err != nil {
 		v.cfg.Log.Warn("report", "reason", reason, "message", message, "err", err)
 		return
 	}
-	v.reported[key] = reason
+	v.reported[key] = said
 	v.metrics.reports.WithLabelValues(reason).Inc()
 }

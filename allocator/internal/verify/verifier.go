@@ -50,7 +50,7 @@ type Verifier struct {
 	// All below belongs to the goroutine of Run.
 
 	suspects map[suspect]time.Time // since when a difference stands
-	reported map[suspect]string    // the last event on it
+	reported map[notice]string     // the last event on it
 }
 
 // suspect is a value and who has it, or should have.
@@ -59,11 +59,17 @@ type suspect struct {
 	value pool.Value
 }
 
+// notice is a field of a service that an event can be about.
+type notice struct {
+	uid   string
+	field string
+}
+
 // New returns a verifier that knows no objects yet.
 func New(cfg Config) *Verifier {
 	return &Verifier{
 		cfg: cfg, metrics: newMetrics(cfg.Metrics), view: newView(), wake: make(chan struct{}, 1),
-		suspects: map[suspect]time.Time{}, reported: map[suspect]string{},
+		suspects: map[suspect]time.Time{}, reported: map[notice]string{},
 	}
 }
 
@@ -124,7 +130,7 @@ func (v *Verifier) pass(ctx context.Context) {
 	v.view.takeDirty()
 	before := v.suspects
 	v.suspects = make(map[suspect]time.Time, len(before))
-	maps.DeleteFunc(v.reported, func(s suspect, _ string) bool { return v.view.get(s.uid) == nil })
+	maps.DeleteFunc(v.reported, func(n notice, _ string) bool { return v.view.get(n.uid) == nil })
 	v.freeUnowned(ctx, before)
 	v.allocateMissing(ctx, v.view.services())
 	v.metrics.passes.Inc()

@@ -1,0 +1,87 @@
+package allocatortest
+
+import (
+	"google.golang.org/grpc/codes"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+)
+
+func (s *suite) pools() {
+	s.pool("ips", useIP, "10.96.0.0/16")
+	s.pool("ports", usePort, "30000-32767")
+	for _, c := range []struct {
+		name  string
+		use   allocatorv1.Use
+		text  string
+		state allocatorv1.PoolState
+		code  codes.Code
+	}{
+		{"ips", useIP, "10.100.0.0/16", 0, codes.AlreadyExists},
+		{"more", useIP, "10.96.4.0/24", 0, codes.AlreadyExists},
+		{"more", allocatorv1.Use_USE_POD_IP, "10.0.0.0/8", 0, codes.AlreadyExists},
+		{"more", usePort, "32767-32768", 0, codes.AlreadyExists},
+		{"More_", useIP, "10.100.0.0/16", 0, codes.InvalidArgument},
+		{"", useIP, "10.100.0.0/16", 0, codes.InvalidArgument},
+		{"more", allocatorv1.Use_USE_UNSPECIFIED, "10.100.0.0/16", 0, codes.InvalidArgument},
+		{"more", useIP, "10.100.0.1/16", 0, codes.InvalidArgument},
+		{"more", useIP, "20000-20099", 0, codes.InvalidArgument},
+		{"more", usePort, "10.100.0.0/16", 0, codes.InvalidArgument},
+		{"more", usePort, "0-70000", 0, codes.InvalidArgument},
+		{"more", useIP, "10.100.0.0/16", 77, codes.InvalidArgument},
+	} {
+		_, err := s.client.CreatePool(s.Context(), &allocatorv1.CreatePoolRequest{
+			Pool: &allocatorv1.Pool{Name: c.name, Use: c.use, Range: c.text, State: c.state},
+		})
+		s.wantCode(c.name+" "+c.text, err, c.code)
+	}
+	s.must("a", claim("ip", useIP, "10.96.200.1"))
+	for _, c := range []struct {
+		pool *allocatorv1.Pool
+		code codes.Code
+	}{
+		{&allocatorv1.Pool{Name: "none", Range: "10.96.0.0/16"}, codes.NotFound},
+		{&allocatorv1.Pool{Name: "ips", Range: "10.96.0.0/24"}, codes.FailedPrecondition},
+		{&allocatorv1.Pool{Name: "ips", Use: usePort, Range: "10.96.0.0/16"}, codes.InvalidArgument},
+		{&allocatorv1.Pool{Name: "ips", Range: "nonsense"}, codes.InvalidArgument},
+		{&allocatorv1.Pool{Name: "ips", Range: "10.96.0.0/16", StaticBand: 3}, codes.InvalidArgument},
+	} {
+		_, err := s.client.UpdatePool(s.Context(), &allocatorv1.UpdatePoolRequest{Pool: c.pool})
+		s.wantCode(c.pool.String(), err, c.code)
+	}
+}
+
+func (s *suite) poolLife() {
+	s.pool("ips", useIP, "10.96.0.0/28")
+	for range 14 {
+		s.must("fill", claim(s.fill("ips").String(), useIP, "")) // a slot of its own each time
+	}
+	s.refused("a", claim("ip", useIP, ""), reasonFull, "")
+
+	if p := s.update(&allocatorv1.Pool{Name: "ips", Range: "10.96.0.0/24"}); p.GetSize() != 254 || p.GetUsed() != 14 || p.GetUse() != useIP {
+		s.Errorf("grown: %v", p)
+	}
+	s.must("a", claim("ip", useIP, ""))
+
+	s.update(&allocatorv1.Pool{Name: "ips", State: allocatorv1.PoolState_POOL_STATE_DRAINING})
+	s.refused("b", claim("ip", useIP, ""), reasonFull, "")
+	s.must("b", claim("ip", useIP, "10.96.0.100"))
+
+	_, err := s.client.DeletePool(s.Context(), &allocatorv1.DeletePoolRequest{Name: "ips"})
+	s.wantCode("delete of a pool that is not retired", err, codes.FailedPrecondition)
+	s.update(&allocatorv1.Pool{Name: "ips", State: allocatorv1.PoolState_POOL_STATE_RETIRED})
+	s.refused("c", claim("ip", useIP, "10.96.0.101"), reasonRange, "")
+	s.must("b", claim("ip", useIP, "")) // has its value already
+	_, err = s.client.DeletePool(s.Context(), &allocatorv1.DeletePoolRequest{Name: "ips"})
+	s.wantCode("delete of a pool in use", err, codes.FailedPrecondition)
+
+	for _, uid := range []string{"a", "b", "fill"} {
+		s.released(uid)
+	}
+	if _, err = s.client.DeletePool(s.Context(), &allocatorv1.DeletePoolRequest{Name: "ips"}); err != nil {
+		s.Errorf("delete of an empty pool: %v", err)
+	}
+	_, err = s.client.DeletePool(s.Context(), &allocatorv1.DeletePoolRequest{Name: "ips"})
+	s.wantCode("delete again", err, codes.NotFound)
+	s.pool("ips", useIP, "10.96.0.0/28")
+	s.must("a", claim("ip", useIP, "10.96.0.1"))
+}

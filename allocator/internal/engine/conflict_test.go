@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	"portolan.dev/services/kit/kittest"
+
+	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/store"
+	"portolan.dev/allocator/store/sqlite"
+)
+
+// TestStoreIsTheArbiter lets two engines, which know nothing of each other,
+// hand out the values of one store.
+func TestStoreIsTheArbiter(t *testing.T) {
+	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "a.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	port := allocatorv1.Use_USE_NODE_PORT
+	if err := st.CreatePool(t.Context(), store.Pool{Name: "ports", Use: port, Range: "30000-30009", State: allocatorv1.PoolState_POOL_STATE_ACTIVE}); err != nil {
+		t.Fatal(err)
+	}
+	var engines [2]*Engine
+	for i := range engines {
+		engines[i], err = New(t.Context(), Config{Store: st, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(), Rest: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer engines[i].Close()
+	}
+	take := func(e *Engine, uid, value string) SetResult {
+		t.Helper()
+		results, err := e.Allocate(t.Context(), []Set{{Owner: store.Owner{UID: uid}, Wants: []book.Want{{Slot: "p", Use: port, Value: value}}}}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return results[0]
+	}
+	seen := map[string]bool{}
+	for i := range 10 {
+		r := take(engines[i%2], string(rune('a'+i)), "")
+		if len(r.Got) != 1 || seen[r.Got[0].Value.String()] {
+			t.Fatalf("value %d: %v, after %v", i, r, seen)
+		}
+		seen[r.Got[0].Value.String()] = true
+	}
+	for _, e := range engines {
+		if r := take(e, "late", ""); len(r.Failures) != 1 || r.Failures[0].Reason != allocatorv1.FailureReason_FAILURE_REASON_FULL {
+			t.Errorf("of a full pool: %v", r)
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/changes/changestest"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
+
+	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/engine"
+	"portolan.dev/allocator/store"
+	"portolan.dev/allocator/store/sqlite"
+)
+
+// world is a verifier with all that it stands on.
+type world struct {
+	*testing.T
+	engine   *engine.Engine
+	verifier *Verifier
+	feed     *changestest.Feed
+	registry *registry
+	fresh    bool
+}
+
+// registry answers from the feed, unless told otherwise.
+type registry struct {
+	feed *changestest.Feed
+	err  error
+	// differs is what the registry has that the view has not; nil: gone.
+	differs map[object.Key]object.Object
+
+	mu     sync.Mutex
+	events []string
+}
+
+func (r *registry) Get(_ context.Context, key object.Key) (object.Object, error) {
+	if o, ok := r.differs[key]; ok || r.err != nil {
+		return o, r.err
+	}
+	return r.feed.Get(key), nil
+}
+
+func (r *registry) Report(_ context.Context, svc *corev1.Service, _ corev1.EventType, reason, message string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, svc.GetMetadata().GetName()+" "+reason+" "+message)
+	return nil
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, fresh: true}
+	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "a.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg := prometheus.NewRegistry()
+	w.engine, err = engine.New(t.Context(), engine.Config{Store: st, Log: kittest.Logger(t), Metrics: reg, Rest: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.engine.Close()
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, p := range []store.Pool{
+		{Name: "ips", Use: allocatorv1.Use_USE_CLUSTER_IP, Range: "10.96.0.0/24"},
+		{Name: "lb", Use: allocatorv1.Use_USE_LOAD_BALANCER_IP, Range: "10.98.0.0/24"},
+		{Name: "pods", Use: allocatorv1.Use_USE_POD_IP, Range: "10.97.0.0/24"},
+		{Name: "ports", Use: allocatorv1.Use_USE_NODE_PORT, Range: "30000-30099"},
+	} {
+		if _, err := w.engine.CreatePool(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.registry = &registry{differs: map[object.Key]object.Object{}}
+	w.verifier = New(Config{
+		Engine: w.engine, Registry: w.registry, Log: kittest.Logger(t), Metrics: reg,
+		Grace: time.Nanosecond, Interval: time.Hour, Fresh: func() bool { return w.fresh },
+	})
+	w.feed = changestest.NewFeed(t, w.verifier.Apply)
+	w.registry.feed = w.feed
+	return w
+}
+
+// rounds lets the verifier look often enough for a difference to be old.
+func (w *world) rounds() {
+	for range 3 {
+		w.verifier.pass(w.Context())
+	}
+}
+
+func (w *world) allocate(o store.Owner, slot string, use allocatorv1.Use, value string) {
+	w.Helper()
+	results, err := w.engine.Allocate(w.Context(), []engine.Set{{Owner: o, Wants: []book.Want{{Slot: slot, Use: use, Value: value}}}}, false)
+	if err != nil || len(results[0].Failures) > 0 {
+		w.Fatalf("allocate %s: %v %v", value, results, err)
+	}
+}
+
+func (w *world) confirm(uid string) {
+	w.Helper()
+	if _, _, err := w.engine.Confirm(w.Context(), []engine.Slots{{UID: uid}}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// want checks who has what: "10.96.0.1 uid", with "?" where it is not confirmed.
+func (w *world) want(lines ...string) {
+	w.Helper()
+	var got []string
+	for _, h := range w.engine.Held() {
+		line := h.Value.String() + " " + h.Owner.UID
+		if !slices.ContainsFunc(h.Claims, func(c store.Claim) bool { return c.Confirmed }) {
+			line += "?"
+		}
+		got = append(got, line)
+	}
+	slices.Sort(got)
+	slices.Sort(lines)
+	if !slices.Equal(got, lines) {
+		w.Errorf("held %q, want %q", got, lines)
+	}
+}
+
+// wantEvents checks events by their beginnings, and forgets them.
+func (w *world) wantEvents(beginnings ...string) {
+	w.Helper()
+	slices.Sort(w.registry.events)
+	slices.Sort(beginnings)
+	if !slices.EqualFunc(w.registry.events, beginnings, strings.HasPrefix) {
+		w.Errorf("events %q, want %q", w.registry.events, beginnings)
+	}
+	w.registry.events = nil
+}
+
+func service(name, uid, ip string, ports ...int32) *corev1.Service {
+	svc := &corev1.Service{
+		Metadata: &corev1.ObjectMeta{Name: name, Namespace: "default", Uid: uid},
+		Spec:     &corev1.ServiceSpec{Type: corev1.ServiceType_SERVICE_TYPE_NODE_PORT, ClusterIp: ip, ClusterIps: []string{ip}},
+	}
+	for _, p := range ports {
+		svc.Spec.Ports = append(svc.Spec.Ports, &corev1.ServicePort{NodePort: p})
+	}
+	return svc
+}
+
+func ownerOf(o object.Object) store.Owner {
+	meta := o.GetMetadata()
+	return store.Owner{UID: meta.GetUid(), Kind: object.KindOf(o), Namespace: meta.GetNamespace(), Name: meta.GetName()}
+}
+
+const (
+	clusterIP = allocatorv1.Use_USE_CLUSTER_IP
+	nodePort  = allocatorv1.Use_USE_NODE_PORT
+)
+
+func TestWhatNoObjectHasIsFreed(t *testing.T) {
+	w := newWorld(t)
+	web := service("web", "u1", "10.96.0.1", 30001)
+	pod := &corev1.Pod{Metadata: &corev1.ObjectMeta{Name: "p", Namespace: "default", Uid: "u3"}}
+	w.feed.Put(web, pod)
+	w.allocate(ownerOf(web), "ip", clusterIP, "10.96.0.1")
+	w.allocate(ownerOf(web), "old", nodePort, "30001")
+	w.allocate(ownerOf(web), "gone", nodePort, "30002")
+	w.allocate(ownerOf(web), "lb", allocatorv1.Use_USE_LOAD_BALANCER_IP, "10.98.0.1")
+	w.confirm("u1")
+	w.allocate(store.Owner{UID: "u2", Kind: "Service", Namespace: "default", Name: "never-stored"}, "ip", clusterIP, "10.96.0.2")
+	w.allocate(ownerOf(pod), "ip", allocatorv1.Use_USE_POD_IP, "10.97.0.1")
+	w.allocate(store.Owner{UID: "u4", Kind: "Machine", Name: "m"}, "ip", clusterIP, "10.96.0.4")
+	w.confirm("u4")
+	w.allocate(store.Owner{UID: "u5", Kind: "Machine", Name: "n"}, "ip", clusterIP, "10.96.0.5")
+	w.rounds()
+	// The pod's address was confirmed, since the pod is there.
+	w.want("10.96.0.1 u1", "30001 u1", "10.98.0.1 u1", "10.97.0.1 u3", "10.96.0.4 u4")
+
+	w.feed.Delete(object.KeyOf(web), object.KeyOf(pod))
+	w.rounds()
+	w.want("10.96.0.4 u4")
+	w.wantEvents()
+}
+
+func TestNothingIsFreedWhileInDoubt(t *testing.T) {
+	web := service("web", "u1", "10.96.0.1")
+	for name, doubt := range map[string]func(*world){
+		"the view is old":                 func(w *world) { w.fresh = false },
+		"the registry does not answer":    func(w *world) { w.registry.err = errors.New("gone fishing") },
+		"the registry has the object":     func(w *world) { w.registry.differs[object.KeyOf(web)] = web },
+		"the difference is of yesterday":  func(w *world) { w.verifier.cfg.Grace = 24 * time.Hour },
+		"the value was claimed just now":  func(w *world) { w.verifier.cfg.Grace = 24 * time.Hour; w.longSuspected() },
+		"the allocator's store is closed": func(w *world) { w.engine.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.allocate(ownerOf(web), "ip", clusterIP, "10.96.0.1")
+			doubt(w)
+			w.rounds()
+			w.want("10.96.0.1 u1?")
+		})
+	}
+}
+
+// longSuspected makes all differences old.
+func (w *world) longSuspected() {
+	w.verifier.pass(w.Context())
+	for s := range maps.Keys(w.verifier.suspects) {
+		w.verifier.suspects[s] = time.Now().Add(-48 * time.Hour)
+	}
+}
+
+func TestWhatObjectsHaveIsAllocated(t *testing.T) {
+	w := newWorld(t)
+	first := service("first", "u1", "10.96.0.1", 30001, 30001)
+	w.feed.Put(first)
+	w.rounds()
+	w.want("10.96.0.1 u1", "30001 u1")
+	w.wantEvents("first ClusterIPNotAllocated", "first PortNotAllocated")
+
+	w.feed.Put(
+		service("second", "u2", "10.96.0.1", 30001),
+		service("third", "u3", "10.200.0.1", 40000),
+		service("fourth", "u4", "not-an-ip", -5),
+		service("headless", "u5", "None"),
+	)
+	w.rounds()
+	w.want("10.96.0.1 u1", "30001 u1")
+	w.wantEvents(
+		"second ClusterIPAlreadyAllocated spec.clusterIPs[0]: 10.96.0.1 is already allocated to Service default/first",
+		"second PortAlreadyAllocated spec.ports[0].nodePort: 30001 is already allocated to Service default/first",
+		"third ClusterIPOutOfRange spec.clusterIPs[0]: provided IP is not in the valid range. The range of valid IPs is 10.96.0.0/24",
+		"third PortOutOfRange spec.ports[0].nodePort: provided port is not in the valid range. The range of valid ports is 30000-30099",
+		"fourth ClusterIPNotValid", "fourth PortNotValid",
+	)
+	w.rounds()
+	w.wantEvents() // all of it has been said
+
+	w.feed.Delete(object.KeyOf(first))
+	w.rounds()
+	w.rounds()
+	w.want("10.96.0.1 u2", "30001 u2")
+	w.wantEvents("second ClusterIPNotAllocated", "second PortNotAllocated")
+}
+
+func TestAServiceThatWasJustDeletedGetsNothing(t *testing.T) {
+	w := newWorld(t)
+	web := service("web", "u1", "10.96.0.1", 30001)
+	w.registry.differs[object.KeyOf(web)] = nil
+	w.feed.Put(web)
+	w.rounds()
+	w.want()
+	w.wantEvents()
+}
+
+func TestRunActsOnChanges(t *testing.T) {
+	w := newWorld(t)
+	kittest.Run(t, "verifier", w.verifier.Run)
+	w.feed.Put(service("web", "u1", "10.96.0.1"))
+	kittest.Eventually(t, "the value to be allocated", func() error {
+		if n := len(w.engine.Held()); n != 1 {
+			return fmt.Errorf("%d values are held", n)
+		}
+		return nil
+	})
+}

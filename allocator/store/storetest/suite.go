@@ -1,0 +1,244 @@
+// Package storetest is the contract of store.Store as tests, for every
+// implementation of it.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+
+	"portolan.dev/allocator/pool"
+	"portolan.dev/allocator/store"
+)
+
+// Open returns an empty store that is closed when the test ends.
+type Open func(t *testing.T) store.Store
+
+// Run runs the suite.
+func Run(t *testing.T, open Open) {
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, store.Store)
+	}{
+		{"pools", testPools},
+		{"a value has one owner", testOneOwner},
+		{"claims", testClaims},
+		{"all or nothing", testAtomic},
+		{"one of many takers", testRace},
+		{"list", testList},
+		{"forget", testForget},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
+	}
+}
+
+var (
+	t0   = time.UnixMilli(1_700_000_000_000)
+	a, b = store.Owner{UID: "a", Kind: "Service", Namespace: "ns", Name: "x"}, store.Owner{UID: "b"}
+	v1   = pool.PortValue(30001)
+	v2   = pool.PortValue(30002)
+)
+
+func ports(name string) store.Pool {
+	return store.Pool{Name: name, Use: allocatorv1.Use_USE_NODE_PORT, Range: "30000-30099", State: allocatorv1.PoolState_POOL_STATE_ACTIVE, Band: 16}
+}
+
+func take(v pool.Value, o store.Owner) store.Op {
+	return store.Op{Verb: store.Take, Value: v, Pool: "ports", Owner: o}
+}
+
+func apply(t *testing.T, s store.Store, ops ...store.Op) {
+	t.Helper()
+	if err := s.Apply(t.Context(), ops); err != nil {
+		t.Fatalf("Apply: %v", err)
+	}
+}
+
+// want checks all holdings, as text.
+func want(t *testing.T, s store.Store, lines ...string) {
+	t.Helper()
+	var got []string
+	err := s.Load(t.Context(), func(h store.Holding) error {
+		got = append(got, text(h))
+		return nil
+	})
+	slices.Sort(got)
+	if err != nil || !slices.Equal(got, lines) {
+		t.Errorf("holdings %q (%v), want %q", got, err, lines)
+	}
+}
+
+func text(h store.Holding) string {
+	line := fmt.Sprint(h.Value, " ", h.Pool, " ", h.Owner.UID)
+	if !h.Released.IsZero() {
+		line += fmt.Sprint(" released+", h.Released.Sub(t0).Milliseconds())
+	}
+	for _, c := range h.Claims {
+		line += fmt.Sprint(" ", c.Slot, "=", c.Confirmed, "+", c.Since.Sub(t0).Milliseconds())
+	}
+	return line
+}
+
+func testPools(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	large := store.Pool{Name: "a-large", Use: allocatorv1.Use_USE_CLUSTER_IP, Range: "fd00::/64", State: allocatorv1.PoolState_POOL_STATE_DRAINING, Band: 256}
+	for _, p := range []store.Pool{ports("ports"), large} {
+		if err := s.CreatePool(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.CreatePool(ctx, p); !errors.Is(err, store.ErrPoolExists) {
+			t.Errorf("create again: %v", err)
+		}
+	}
+	large.State = allocatorv1.PoolState_POOL_STATE_RETIRED
+	if err := s.UpdatePool(ctx, large); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.UpdatePool(ctx, store.Pool{Name: "none"}); !errors.Is(err, store.ErrPoolNotFound) {
+		t.Errorf("update of none: %v", err)
+	}
+	got, err := s.Pools(ctx)
+	if err != nil || !slices.Equal(got, []store.Pool{large, ports("ports")}) {
+		t.Errorf("pools %v, %v", got, err)
+	}
+	apply(t, s, take(v1, a))
+	if err := s.DeletePool(ctx, "ports"); !errors.Is(err, store.ErrPoolInUse) {
+		t.Errorf("delete in use: %v", err)
+	}
+	apply(t, s, store.Op{Verb: store.Rest, Value: v1, Owner: a, Time: t0})
+	if err := s.DeletePool(ctx, "ports"); err != nil {
+		t.Errorf("delete at rest: %v", err)
+	}
+	if err := s.DeletePool(ctx, "ports"); !errors.Is(err, store.ErrPoolNotFound) {
+		t.Errorf("delete of none: %v", err)
+	}
+	want(t, s)
+}
+
+func testOneOwner(t *testing.T, s store.Store) {
+	prepare(t, s)
+	apply(t, s, take(v1, a))
+	apply(t, s, take(v1, a))
+	var conflict *store.ConflictError
+	if err := s.Apply(t.Context(), []store.Op{take(v1, b)}); !errors.As(err, &conflict) || conflict.Value != v1 {
+		t.Errorf("take of what another has: %v", err)
+	}
+	apply(t, s, store.Op{Verb: store.Rest, Value: v1, Owner: b, Time: t0}) // not b's to release
+	want(t, s, "30001 ports a")
+	apply(t, s, store.Op{Verb: store.Rest, Value: v1, Owner: a, Time: t0.Add(time.Second)})
+	want(t, s, "30001 ports a released+1000")
+	apply(t, s, take(v1, b))
+	want(t, s, "30001 ports b")
+}
+
+func testClaims(t *testing.T, s store.Store) {
+	prepare(t, s)
+	hold := func(o store.Owner, slot string, at time.Time) store.Op {
+		return store.Op{Verb: store.Hold, Value: v1, Owner: o, Slot: slot, Time: at}
+	}
+	apply(t, s, take(v1, a), hold(a, "x", t0), hold(a, "y", t0), hold(b, "z", t0))
+	apply(t, s, hold(a, "x", t0.Add(time.Millisecond)))
+	want(t, s, "30001 ports a x=false+1 y=false+0")
+	apply(t, s, store.Op{Verb: store.Confirm, Value: v1, Owner: a, Slot: "x"}, store.Op{Verb: store.Confirm, Value: v1, Owner: b, Slot: "y"})
+	apply(t, s, hold(a, "x", t0.Add(time.Second)))
+	want(t, s, "30001 ports a x=true+1 y=false+0")
+	apply(t, s, store.Op{Verb: store.Drop, Value: v1, Owner: b, Slot: "x"}, store.Op{Verb: store.Drop, Value: v1, Owner: a, Slot: "y"})
+	want(t, s, "30001 ports a x=true+1")
+}
+
+func testAtomic(t *testing.T, s store.Store) {
+	prepare(t, s)
+	apply(t, s, take(v2, b))
+	if err := s.Apply(t.Context(), []store.Op{take(v1, a), {Verb: store.Hold, Value: v1, Owner: a, Slot: "x", Time: t0}, take(v2, a)}); err == nil {
+		t.Error("a conflict was applied")
+	}
+	want(t, s, "30002 ports b")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Apply(ctx, []store.Op{take(v1, a)}); err == nil {
+		t.Error("applied although canceled")
+	}
+	want(t, s, "30002 ports b")
+	apply(t, s)
+}
+
+func testRace(t *testing.T, s store.Store) {
+	prepare(t, s)
+	var (
+		wg  sync.WaitGroup
+		won atomic.Int32
+	)
+	for i := range 8 {
+		wg.Go(func() {
+			var conflict *store.ConflictError
+			err := s.Apply(t.Context(), []store.Op{take(v1, store.Owner{UID: fmt.Sprint(i)})})
+			switch {
+			case err == nil:
+				won.Add(1)
+			case !errors.As(err, &conflict):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if won.Load() != 1 {
+		t.Errorf("%d owners of one value", won.Load())
+	}
+}
+
+func testList(t *testing.T, s store.Store) {
+	prepare(t, s)
+	if err := s.CreatePool(t.Context(), store.Pool{Name: "ips", Use: allocatorv1.Use_USE_CLUSTER_IP, Range: "10.0.0.0/16"}); err != nil {
+		t.Fatal(err)
+	}
+	for i, ip := range []string{"10.0.0.200", "10.0.1.1", "10.0.0.3"} {
+		v, _ := pool.ParseAddr(ip)
+		o := []store.Owner{a, b}[i%2]
+		apply(t, s, store.Op{Verb: store.Take, Value: v, Pool: "ips", Owner: o},
+			store.Op{Verb: store.Hold, Value: v, Owner: o, Slot: "one", Time: t0}, store.Op{Verb: store.Hold, Value: v, Owner: o, Slot: "two", Time: t0})
+	}
+	apply(t, s, take(v1, a))
+	const three, far, more = "10.0.0.3 ips a one=false+0 two=false+0", "10.0.0.200 ips a one=false+0 two=false+0", "10.0.1.1 ips b one=false+0 two=false+0"
+	middle, _ := pool.ParseAddr("10.0.0.100")
+	for _, c := range []struct {
+		query store.Query
+		want  []string
+	}{
+		{store.Query{Limit: 9}, []string{three, far, more, "30001 ports a"}},
+		{store.Query{Limit: 2}, []string{three, far}},
+		{store.Query{Limit: 9, AfterPool: "ips", AfterValue: middle}, []string{far, more, "30001 ports a"}},
+		{store.Query{Limit: 9, Pool: "ips", OwnerUID: "b"}, []string{more}},
+		{store.Query{Limit: 9, Pool: "none"}, nil},
+	} {
+		found, err := s.List(t.Context(), c.query)
+		var got []string
+		for _, h := range found {
+			got = append(got, text(h))
+		}
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("List(%+v) = %q, %v; want %q", c.query, got, err, c.want)
+		}
+	}
+}
+
+func testForget(t *testing.T, s store.Store) {
+	prepare(t, s)
+	apply(t, s, take(v1, a), take(v2, a), take(pool.PortValue(30003), a))
+	apply(t, s, store.Op{Verb: store.Rest, Value: v1, Owner: a, Time: t0}, store.Op{Verb: store.Rest, Value: v2, Owner: a, Time: t0.Add(time.Minute)})
+	apply(t, s, store.Op{Verb: store.Forget, Time: t0.Add(time.Second)})
+	want(t, s, "30002 ports a released+60000", "30003 ports a")
+}
+
+func prepare(t *testing.T, s store.Store) {
+	t.Helper()
+	if err := s.CreatePool(t.Context(), ports("ports")); err != nil {
+		t.Fatal(err)
+	}
+}
