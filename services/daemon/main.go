@@ -51,12 +51,14 @@ func run(ctx context.Context, name string, common Common, build func(context.Con
 		Network: rpc.TCP(),
 		NATS:    NATS(name, common, log),
 	}
-	return Serve(ctx, name, common, host, level, build)
+	return Serve(ctx, common, host, level, build)
 }
 
-// Serve runs a daemon on a host: what Main does once the host is there, and what a process of several daemons does for each of them.
+// Serve runs a daemon on a host: what Main does once the host is there, and what
+// a process of several daemons does for each of them. Errors do not name the
+// daemon, the caller does.
 func Serve(
-	ctx context.Context, name string, common Common, host app.Host, level *slog.LevelVar, build func(context.Context, app.Host) (app.Daemon, error),
+	ctx context.Context, common Common, host app.Host, level *slog.LevelVar, build func(context.Context, app.Host) (app.Daemon, error),
 ) error {
 	lis, err := net.Listen("tcp", common.HTTPAddr)
 	if err != nil {
@@ -66,7 +68,7 @@ func Serve(
 	host.Health.Set(startCheck, errors.New("starting"))
 	err = app.RunTasks(ctx,
 		app.Task{Name: "http", Run: func(ctx context.Context) error { return serveHTTP(ctx, lis, host, level) }},
-		app.Task{Name: name, Run: func(ctx context.Context) error { return runDaemon(ctx, host, build) }},
+		app.Task{Run: func(ctx context.Context) error { return runDaemon(ctx, host, build) }},
 	)
 	host.Log.Info("stopped")
 	return err

@@ -169,9 +169,9 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 		code int
 		want string
 	}{
-		{"-behave=refuse", app.ExitError, "sample: sample: no store"},
-		{"-behave=fail", app.ExitError, "sample: sample: broken"},
-		{"-behave=end", app.ExitError, "sample: sample: ended without being told to"},
+		{"-behave=refuse", app.ExitError, "sample: no store"},
+		{"-behave=fail", app.ExitError, "sample: broken"},
+		{"-behave=end", app.ExitError, "sample: ended without being told to"},
 		{"-http-addr=" + taken, app.ExitError, "sample: http: listen tcp " + taken + ": bind: address already in use"},
 		{"-log-level=loud", app.ExitConfig, `log-level (flag -log-level): "loud" is not a valid level`},
 		{"-log-format=xml", app.ExitConfig, `log-format (flag -log-format): "xml" is not a valid format: want auto, json or text`},

@@ -70,12 +70,8 @@ func daemonTask[C any, D app.Daemon](i *Installation, name string, cfg C, common
 		NATS: daemon.NATS(name, common, log, nats.InProcessServer(i.nats)),
 	}
 	return app.Task{Name: name, Run: func(ctx context.Context) error {
-		err := daemon.Serve(ctx, name, common, host, i.level, func(ctx context.Context, host app.Host) (app.Daemon, error) {
+		return daemon.Serve(ctx, common, host, i.level, func(ctx context.Context, host app.Host) (app.Daemon, error) {
 			return build(ctx, cfg, host)
 		})
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		return nil
 	}}
 }

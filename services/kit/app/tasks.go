@@ -12,7 +12,8 @@ import (
 )
 
 // Task is a part of a process that runs until ctx is done. Returning nil early
-// means that its work is finished and ends nothing else.
+// means that its work is finished and ends nothing else. Its errors are prefixed
+// with its name, if it has one.
 type Task struct {
 	Name string
 	Run  func(ctx context.Context) error
@@ -38,7 +39,9 @@ func RunTasks(ctx context.Context, tasks ...Task) error {
 			if err == nil || endedBy(ctx, err) {
 				return
 			}
-			err = fmt.Errorf("%s: %w", t.Name, err)
+			if t.Name != "" {
+				err = fmt.Errorf("%s: %w", t.Name, err)
+			}
 			errs = append(errs, err)
 			cancel(err)
 		})
