@@ -2,7 +2,6 @@ package dev
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 
