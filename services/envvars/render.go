@@ -1,0 +1,147 @@
+package envvars
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// apiService is the service of the default namespace that every workload sees.
+const apiService = "kubernetes"
+
+// Options say for whom the environment is.
+type Options struct {
+	// Namespace of the workload; "default" when empty.
+	Namespace string
+	// NoServiceLinks leaves out the services of the namespace: a large one does not fit into an environment.
+	NoServiceLinks bool
+	// Selector picks among the services of the namespace.
+	Selector spec.Selector
+}
+
+// Environment is what a workload is given.
+type Environment struct {
+	// Variables by name.
+	Variables map[string]string
+	// Lines are the variables as NAME=value, sorted.
+	Lines []string
+	// Warnings say which names two services claim, and who won.
+	Warnings []string
+}
+
+// Render renders the environment from services of any namespaces; those that do not belong in it are passed over. What a workload sets
+// itself wins over it: lay that on top.
+func Render(services []*corev1.Service, options Options) Environment {
+	claims := map[string][]claim{}
+	for _, svc := range visible(services, options) {
+		for _, c := range serviceClaims(svc) {
+			claims[c.name] = append(claims[c.name], c)
+		}
+	}
+	env := Environment{Variables: make(map[string]string, len(claims))}
+	for _, name := range slices.Sorted(maps.Keys(claims)) {
+		winner, warnings := settle(claims[name])
+		env.Variables[name] = winner.value
+		env.Lines = append(env.Lines, name+"="+winner.value)
+		env.Warnings = append(env.Warnings, warnings...)
+	}
+	slices.Sort(env.Lines)
+	return env
+}
+
+// visible returns the services that the workload sees, one for each name; its own namespace wins over the default one.
+func visible(services []*corev1.Service, options Options) map[string]*corev1.Service {
+	namespace := cmp.Or(options.Namespace, object.DefaultNamespace)
+	seen := map[string]*corev1.Service{}
+	for _, svc := range services {
+		meta := svc.GetMetadata()
+		if !hasAddress(svc) {
+			continue
+		}
+		switch {
+		case meta.GetNamespace() == namespace && !options.NoServiceLinks && options.Selector.Matches(meta.GetLabels()):
+			seen[meta.GetName()] = svc
+		case meta.GetNamespace() == object.DefaultNamespace && meta.GetName() == apiService && seen[apiService] == nil:
+			seen[apiService] = svc
+		}
+	}
+	return seen
+}
+
+func hasAddress(svc *corev1.Service) bool {
+	return spec.NeedsClusterIP(svc) && svc.GetSpec().GetClusterIp() != "" && len(svc.GetSpec().GetPorts()) > 0
+}
+
+// claim is a variable that a service would have.
+type claim struct {
+	name, value string
+	service     string
+	link        bool // a variable of container links, which gives way
+}
+
+// settle picks the winner among the claims to one name.
+func settle(claims []claim) (winner claim, warnings []string) {
+	slices.SortFunc(claims, func(a, b claim) int {
+		if a.link != b.link {
+			if a.link {
+				return 1
+			}
+			return -1
+		}
+		return strings.Compare(a.service, b.service)
+	})
+	winner = claims[0]
+	for _, loser := range claims[1:] {
+		if loser.value != winner.value {
+			warnings = append(warnings, fmt.Sprintf("%s is of service %q; service %q, which would set it to %q, goes without",
+				winner.name, winner.service, loser.service, loser.value))
+		}
+	}
+	return winner, warnings
+}
+
+func serviceClaims(svc *corev1.Service) []claim {
+	var claims []claim
+	name, host, ports := svc.GetMetadata().GetName(), svc.GetSpec().GetClusterIp(), svc.GetSpec().GetPorts()
+	add := func(link bool, variable, value string) {
+		claims = append(claims, claim{name: variableName(name) + variable, value: value, service: name, link: link})
+	}
+	add(false, "_SERVICE_HOST", host)
+	add(false, "_SERVICE_PORT", number(ports[0]))
+	for _, port := range ports {
+		if port.GetName() != "" {
+			add(false, "_SERVICE_PORT_"+variableName(port.GetName()), number(port))
+		}
+	}
+	for i, port := range ports {
+		protocol := protocolName(port)
+		url := strings.ToLower(protocol) + "://" + net.JoinHostPort(host, number(port))
+		if i == 0 {
+			add(true, "_PORT", url)
+		}
+		prefix := "_PORT_" + number(port) + "_" + protocol
+		add(true, prefix, url)
+		add(true, prefix+"_PROTO", strings.ToLower(protocol))
+		add(true, prefix+"_PORT", number(port))
+		add(true, prefix+"_ADDR", host)
+	}
+	return claims
+}
+
+func variableName(name string) string {
+	return strings.ReplaceAll(strings.ToUpper(name), "-", "_")
+}
+
+func number(port *corev1.ServicePort) string { return strconv.Itoa(int(port.GetPort())) }
+
+func protocolName(port *corev1.ServicePort) string {
+	return cmp.Or(spec.EnumName(port.GetProtocol()), "TCP")
+}
