@@ -1,0 +1,79 @@
+package plan_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// TestTableFollowsItsSteps: whatever services come, change and go, the steps
+// that a table returned add up to what it wants, and the order of events leaves
+// no trace.
+func TestTableFollowsItsSteps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table, real := plan.NewTable(), &plan.State{}
+		type wanted struct {
+			created int64
+			servers []*plan.VirtualServer
+		}
+		services := map[plan.ServiceName]wanted{}
+		for range rapid.IntRange(1, 12).Draw(t, "changes") {
+			name := plan.ServiceName{Namespace: "default", Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")}
+			w := wanted{created: int64(name.Name[0]) % 2}
+			seen := map[plan.Key]bool{}
+			for range rapid.IntRange(0, 3).Draw(t, "servers") {
+				v := virtualServer(t)
+				if v.Service = name; !seen[v.Key] {
+					seen[v.Key] = true
+					w.servers = append(w.servers, v)
+				}
+			}
+			services[name] = w
+			real = plan.Apply(real, table.Set(name, w.created, w.servers))
+			if err := same(real, table.State()); err != nil {
+				t.Fatalf("steps and table differ: %v", err)
+			}
+		}
+		fresh := plan.NewTable()
+		for name, w := range services {
+			fresh.Set(name, w.created, w.servers)
+		}
+		if err := same(fresh.State(), table.State()); err != nil {
+			t.Fatalf("the order matters: %v", err)
+		}
+	})
+}
+
+func TestOldestServiceKeepsItsFrontend(t *testing.T) {
+	server := func(name string) []*plan.VirtualServer {
+		return []*plan.VirtualServer{{
+			Key:        plan.Key{Frontend: plan.Frontend{Addr: netip.MustParseAddrPort("192.0.2.9:80"), Protocol: plan.TCP}},
+			Attributes: plan.Attributes{Service: plan.ServiceName{Namespace: "default", Name: name}},
+		}}
+	}
+	older, newer := plan.ServiceName{Namespace: "default", Name: "older"}, plan.ServiceName{Namespace: "default", Name: "newer"}
+	table := plan.NewTable()
+	table.Set(newer, 2, server("newer"))
+	steps := table.Set(older, 1, server("older"))
+	if len(steps) != 1 || steps[0].Op != plan.UpdateServer {
+		t.Errorf("steps %v, want one change in place", steps)
+	}
+	if got := table.Conflicts(newer); len(got) != 1 || !strings.Contains(got[0], "default/older") {
+		t.Errorf("conflicts of the newer one: %q", got)
+	}
+	if got := table.Conflicts(older); len(got) != 0 {
+		t.Errorf("conflicts of the older one: %q", got)
+	}
+	if got := fmt.Sprint(table.Rivals(older)); got != "[default/newer]" {
+		t.Errorf("rivals %s", got)
+	}
+	table.Set(older, 1, nil)
+	if got := table.Owner(server("")[0].Frontend); got != newer {
+		t.Errorf("owner %s after the older one went", got)
+	}
+}
