@@ -85,6 +85,7 @@ type Follower struct {
 	need      need
 	failures  int
 	notBefore time.Time // no question to the registry before
+	connected bool      // to NATS
 	heard     time.Time // when the last bookmark came
 	expected  expectation
 	trusted   time.Time // until then a foreign epoch is known to be not the registry's
@@ -147,11 +148,11 @@ func (f *Follower) View() *View { return f.view }
 
 // Run follows until ctx is done, and returns nil then, or the error of Apply. The registry or NATS being away is waited out; the view stays.
 func (f *Follower) Run(ctx context.Context) error {
-	msgs, unsubscribe, err := f.subscribe(ctx)
+	link, err := f.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer unsubscribe()
+	defer link.close()
 	ticker := time.NewTicker(f.cfg.IdleEvery)
 	defer ticker.Stop()
 	if err := f.ask(ctx, aSnapshot); err != nil {
@@ -161,8 +162,10 @@ func (f *Follower) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case m := <-msgs:
-			err = f.drain(ctx, m, msgs)
+		case m := <-link.messages:
+			err = f.drain(ctx, m, link.messages)
+		case status := <-link.status:
+			f.connected = status == nats.CONNECTED
 		case <-ticker.C:
 			err = f.tick(ctx)
 		}
@@ -178,32 +181,6 @@ func (f *Follower) end(ctx context.Context, err error) error {
 		return nil
 	}
 	return err
-}
-
-// subscribe comes before the snapshot, so that nothing falls between the two. The channel is the bounded queue: the client library drops what
-// does not fit, and never waits.
-func (f *Follower) subscribe(ctx context.Context) (<-chan *nats.Msg, func(), error) {
-	if f.cfg.NATS == nil {
-		return nil, func() {}, nil
-	}
-	msgs := make(chan *nats.Msg, f.cfg.Queue)
-	sub, err := f.cfg.NATS.ChanSubscribe(f.subjects.followed(), msgs)
-	if err != nil {
-		return nil, nil, fmt.Errorf("subscribe to changes: %w", err)
-	}
-	unsubscribe := func() {
-		if err := sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-			f.cfg.Log.Debug("unsubscribe", "err", err)
-		}
-	}
-	if f.cfg.NATS.IsConnected() {
-		ctx, cancel := context.WithTimeout(ctx, f.cfg.CallTimeout)
-		defer cancel()
-		if err := f.cfg.NATS.FlushWithContext(ctx); err != nil {
-			f.cfg.Log.Debug("subscription not confirmed yet", "err", err) // what is missed is healed
-		}
-	}
-	return msgs, unsubscribe, nil
 }
 
 // tick does what is due without a message.
@@ -233,7 +210,7 @@ func (f *Follower) due(now time.Time) need {
 		return f.need
 	}
 	silence := 3 * f.cfg.BookmarkEvery
-	if f.cfg.NATS == nil || !f.cfg.NATS.IsConnected() {
+	if !f.connected {
 		silence = f.cfg.BookmarkEvery
 	}
 	if now.Sub(f.heard) >= silence {

@@ -110,7 +110,7 @@ func (f *Follower) bookmark(ctx context.Context, m *nats.Msg) error {
 		return f.foreign(ctx)
 	}
 	now := time.Now()
-	f.heard = now
+	f.heard, f.connected = now, true
 	switch {
 	case mark.GetRevision() <= f.revision:
 		f.completeAt(now)

@@ -70,7 +70,7 @@ func (m *movable) Dial(network, _ string) (net.Conn, error) {
 
 func (m *movable) connect() *nats.Conn {
 	m.t.Helper()
-	return impatient(m.t, "nats://movable:4222", nats.SetCustomDialer(m), nats.RetryOnFailedConnect(true))
+	return impatient(m.t, "nats://127.0.0.1:4222", nats.SetCustomDialer(m), nats.RetryOnFailedConnect(true))
 }
 
 // TestNATSComesAndGoes: without NATS at the start, with it, without it again, and with it once more.
@@ -131,7 +131,7 @@ func TestRegistryComesAndGoes(t *testing.T) {
 	registry.down.Store(true)
 	status := health.New(kittest.Logger(t))
 	cfg := fast(changes.FollowerConfig{Registry: registry, Health: status})
-	cfg.StaleAfter = 2 * cfg.BookmarkEvery
+	cfg.StaleAfter = 10 * cfg.BookmarkEvery
 	f := log.Follow(cfg)
 	if status.Ready() == nil || f.Synced() {
 		t.Error("ready before the first snapshot")

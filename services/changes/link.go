@@ -1,0 +1,54 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/nats-io/nats.go"
+)
+
+// link is what a follower hears of NATS. Without NATS it is silent.
+type link struct {
+	log *slog.Logger
+	nc  *nats.Conn
+	sub *nats.Subscription
+	// messages is the bounded queue between NATS and the follower: the client library drops what does not fit, and never waits.
+	messages chan *nats.Msg
+	// status is told rather than asked for: asking waits while the library dials.
+	status chan nats.Status
+}
+
+// connect subscribes, which comes before the snapshot, so that nothing falls between the two.
+func (f *Follower) connect(ctx context.Context) (*link, error) {
+	l := &link{log: f.cfg.Log, nc: f.cfg.NATS}
+	if l.nc == nil {
+		return l, nil
+	}
+	l.messages = make(chan *nats.Msg, f.cfg.Queue)
+	sub, err := l.nc.ChanSubscribe(f.subjects.followed(), l.messages)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to changes: %w", err)
+	}
+	l.sub = sub
+	l.status = l.nc.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
+	if f.connected = l.nc.IsConnected(); f.connected {
+		ctx, cancel := context.WithTimeout(ctx, f.cfg.CallTimeout)
+		defer cancel()
+		if err := l.nc.FlushWithContext(ctx); err != nil {
+			l.log.Debug("subscription not confirmed yet", "err", err) // what is missed is healed
+		}
+	}
+	return l, nil
+}
+
+func (l *link) close() {
+	if l.nc == nil {
+		return
+	}
+	l.nc.RemoveStatusListener(l.status)
+	if err := l.sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		l.log.Debug("unsubscribe", "err", err)
+	}
+}
