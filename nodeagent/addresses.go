@@ -58,7 +58,7 @@ func (c *Config) assign(local []netip.Addr) addresses {
 }
 
 func (c *Config) sources(node []netip.Addr) plan.Sources {
-	s := plan.Sources{Pods: slices.Clone(c.PodCIDRs), Node: slices.Clone(loopback)}
+	s := plan.Sources{Pods: slices.Clone(c.PodCIDR), Node: slices.Clone(loopback)}
 	for _, addr := range node {
 		if !addr.IsLoopback() {
 			s.Node = append(s.Node, netip.PrefixFrom(addr, addr.BitLen()))

@@ -101,7 +101,7 @@ func nodeName(cfg *Config) (string, error) {
 
 func (a *Agent) connect() error {
 	var err error
-	if a.registry, err = a.host.Network.Dial(a.cfg.RegistryAddr); err != nil {
+	if a.registry, err = a.host.Network.Dial(a.cfg.Registry); err != nil {
 		return err
 	}
 	if a.nats, err = a.host.NATS("nodeagent-" + a.name); err != nil {

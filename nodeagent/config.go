@@ -19,10 +19,10 @@ type Config struct {
 	NodeAddresses     []string       `flag:"node-addresses" default:"" usage:"addresses of the node, its main one first; empty: those of its interfaces"`
 	NodeLabels        []string       `flag:"node-labels" default:"" usage:"labels for a new Node object, such as topology.kubernetes.io/zone=a"`
 	AdvertiseAddr     string         `flag:"advertise-addr" default:"" usage:"host:port at which others reach the gRPC API; empty: the address listened on, or the node's first"`
-	RegistryAddr      string         `flag:"registry-addr" default:"127.0.0.1:7400" usage:"host:port of the registry; several, comma separated"`
+	Registry          string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry; several, comma separated"`
 	ProxyMode         string         `flag:"proxy-mode" default:"auto" usage:"how traffic is forwarded: auto or userspace"`
 	NodePortAddresses []netip.Prefix `flag:"nodeport-addresses" default:"" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
-	PodCIDRs          []netip.Prefix `flag:"pod-cidrs" default:"" usage:"addresses of pods on all nodes: their traffic is internal"`
+	PodCIDR           []netip.Prefix `flag:"pod-cidr" default:"" usage:"addresses of pods on all nodes: their traffic is internal"`
 	MasqueradeAll     bool           `flag:"masquerade-all" default:"false" usage:"hide all clients of cluster IPs from backends"`
 	Scheduler         string         `flag:"scheduler" default:"rr" usage:"how backends are picked where a service does not say: rr, lc, dh, sh, sed, nq or mh"`
 	DrainTimeout      time.Duration  `flag:"drain-timeout" default:"300s" usage:"how long connections to a leaving backend may go on where a service does not say"`
