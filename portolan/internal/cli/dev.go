@@ -66,4 +66,3 @@ func parseDev(options *dev.Options, texts map[string]*string) (err error) {
 	}
 	return err
 }
-
