@@ -1,0 +1,157 @@
+package dnssvc
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	dnsv1 "portolan.dev/proto/portolan/dns/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+
+	"portolan.dev/dnssvc/server"
+	"portolan.dev/dnssvc/zone"
+)
+
+// api implements DNSService.
+type api struct {
+	dnsv1.UnsafeDNSServiceServer
+	daemon *Daemon
+}
+
+// GetStatus implements dnsv1.DNSServiceServer.
+func (a *api) GetStatus(context.Context, *dnsv1.GetStatusRequest) (*dnsv1.GetStatusResponse, error) {
+	s := a.daemon.table.Snapshot()
+	status := &dnsv1.GetStatusResponse{
+		Revision: s.Revision, Synced: s.Synced, Names: uint64(s.Size()),
+		AgeSeconds: a.daemon.follower.Age().Seconds(), Listen: a.daemon.dns.Addrs(),
+	}
+	for _, z := range s.Zones {
+		status.Zones = append(status.Zones, zone.Text(z.Name))
+	}
+	return status, nil
+}
+
+// Query implements dnsv1.DNSServiceServer.
+func (a *api) Query(ctx context.Context, req *dnsv1.QueryRequest) (*dnsv1.QueryResponse, error) {
+	rrtype, violations := queryType(req)
+	names := a.candidates(req)
+	if len(names) == 0 {
+		violations.Add("name", apierr.ReasonInvalid, "%q is no domain name", req.GetName())
+	}
+	if len(violations) > 0 {
+		return nil, apierr.Invalid("Query", req.GetName(), violations)
+	}
+	var first *dns.Msg
+	for _, name := range names {
+		m, err := a.ask(ctx, name, rrtype)
+		if err != nil {
+			return nil, err
+		}
+		if first == nil {
+			first = m
+		}
+		if len(m.Answer) > 0 {
+			return a.response(m, rrtype), nil
+		}
+	}
+	return a.response(first, rrtype), nil
+}
+
+// queryType reads the type. An address asks for its names.
+func queryType(req *dnsv1.QueryRequest) (uint16, apierr.Violations) {
+	var violations apierr.Violations
+	text := strings.ToUpper(req.GetType())
+	if text == "" {
+		text = "A"
+		if _, err := netip.ParseAddr(req.GetName()); err == nil {
+			text = "PTR"
+		}
+	}
+	rrtype, ok := dns.StringToType[text]
+	if !ok || rrtype == dns.TypeAXFR || rrtype == dns.TypeIXFR || rrtype == dns.TypeOPT {
+		violations.Add("type", apierr.ReasonNotSupported, "%q is no type that can be asked for; try A, AAAA, SRV, PTR or CNAME", req.GetType())
+	}
+	return rrtype, violations
+}
+
+// candidates are the names that may be meant, the likeliest first: what a workload of the namespace would try, in the order of its search path.
+func (a *api) candidates(req *dnsv1.QueryRequest) []string {
+	text := req.GetName()
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return []string{zone.Text(zone.ReverseName(addr))}
+	}
+	name, err := zone.ParseName(text)
+	if err != nil || text == "" {
+		return nil
+	}
+	s := a.daemon.table.Snapshot()
+	if strings.HasSuffix(text, ".") || s.Get([]byte(name)) != nil || s.Encloser([]byte(name)) != nil {
+		return []string{dns.Fqdn(text)}
+	}
+	namespace := req.GetNamespace()
+	if namespace == "" {
+		namespace = object.DefaultNamespace
+	}
+	primary := zone.Text(s.Zones[0].Name)
+	inNamespace, inZone := text+"."+namespace+".svc."+primary, text+".svc."+primary
+	if strings.Contains(text, ".") && !strings.HasPrefix(text, "_") {
+		inNamespace, inZone = inZone, inNamespace // service.namespace is likelier than endpoint.service
+	}
+	var names []string
+	for _, candidate := range []string{inNamespace, inZone, text + "." + primary} {
+		if _, err := zone.ParseName(candidate); err == nil {
+			names = append(names, candidate)
+		}
+	}
+	return names
+}
+
+// ask asks the ordinary handler, as a client on this machine would by TCP.
+func (a *api) ask(ctx context.Context, name string, rrtype uint16) (*dns.Msg, error) {
+	m := new(dns.Msg).SetQuestion(name, rrtype)
+	packet, err := m.Pack()
+	if err != nil {
+		return nil, apierr.Internal(err)
+	}
+	reply, later := a.daemon.dns.Handler().Handle(server.Query{
+		Packet: packet, Client: netip.AddrPortFrom(netip.IPv6Loopback(), 1), TCP: true,
+	})
+	if later != nil {
+		reply = later(ctx)
+	}
+	answer := new(dns.Msg)
+	if err := answer.Unpack(reply); err != nil {
+		return nil, apierr.Internal(err)
+	}
+	return answer, nil
+}
+
+func (a *api) response(m *dns.Msg, rrtype uint16) *dnsv1.QueryResponse {
+	q := m.Question[0]
+	resp := &dnsv1.QueryResponse{
+		Name: q.Name, Rcode: dns.RcodeToString[m.Rcode], Revision: a.daemon.table.Snapshot().Revision,
+		Answer: texts(m.Answer), Authority: texts(m.Ns), Additional: texts(m.Extra),
+	}
+	if name, err := zone.ParseName(q.Name); err == nil {
+		resp.Explanation = a.daemon.table.Explain(name, rrtype)
+	}
+	for _, rr := range m.Answer {
+		if alias, ok := rr.(*dns.CNAME); ok && rrtype != dns.TypeCNAME {
+			if name, err := zone.ParseName(alias.Target); err == nil {
+				resp.Explanation = append(resp.Explanation, a.daemon.table.Explain(name, rrtype)...)
+			}
+		}
+	}
+	return resp
+}
+
+func texts(rrs []dns.RR) []string {
+	var out []string
+	for _, rr := range rrs {
+		out = append(out, rr.String())
+	}
+	return out
+}

@@ -1,0 +1,108 @@
+package dnssvc
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"portolan.dev/dnssvc/zone"
+	"portolan.dev/services/daemon"
+)
+
+// Config is the configuration of the daemon.
+type Config struct {
+	daemon.Common `default:"addr=127.0.0.1:7403 http-addr=127.0.0.1:7503"`
+
+	Registry            string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
+	Listen              []string       `flag:"listen" default:":53" usage:"host:port list to answer DNS on, by UDP and TCP"`
+	Advertise           []netip.Addr   `flag:"advertise" usage:"addresses of this name server in the zones; default: those of -listen"`
+	Zones               []string       `flag:"zones" default:"cluster.local" usage:"zones in which services have names; PTR records name the first"`
+	ServiceCIDR         []netip.Prefix `flag:"service-cidr" default:"10.96.0.0/16" usage:"ranges of virtual IPs, for PTR records"`
+	PodCIDR             []netip.Prefix `flag:"pod-cidr" usage:"ranges of endpoint addresses, for PTR records"`
+	TTL                 uint32         `flag:"ttl" default:"5" usage:"seconds that answers, and the absence of names, may be remembered; at most 3600"`
+	PodRecords          zone.PodMode   `flag:"pod-records" default:"disabled" usage:"names of pods: disabled, insecure (the address in the name is the answer), or verified"`
+	EmptyHeadlessExists bool           `flag:"empty-headless-exists" default:"false" usage:"a headless service without ready endpoints is NODATA, not NXDOMAIN"`
+
+	Upstreams       []netip.AddrPort `flag:"upstreams" usage:"name servers that are asked for other names; none: such names are refused"`
+	RecursionAllow  []netip.Prefix   `flag:"recursion-allow" default:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7" usage:"clients that may ask for other names"`
+	CacheEntries    int              `flag:"cache-entries" default:"20000" usage:"answers of upstream servers that are remembered"`
+	UpstreamTimeout time.Duration    `flag:"upstream-timeout" default:"2s" usage:"how long one upstream server may take to answer"`
+
+	TransferAllow []netip.Prefix   `flag:"transfer-allow" usage:"secondaries that may copy whole zones, by TCP"`
+	Notify        []netip.AddrPort `flag:"notify" usage:"secondaries that are told when zones have changed"`
+
+	MaxUDP            int           `flag:"max-udp" default:"1232" usage:"largest answer by UDP in bytes, 512-4096"`
+	IdleTimeout       time.Duration `flag:"idle-timeout" default:"10s" usage:"how long a TCP connection may be idle, or take to deliver one question"`
+	MaxConns          int           `flag:"max-conns" default:"2000" usage:"TCP connections at once"`
+	MaxConnsPerClient int           `flag:"max-conns-per-client" default:"200" usage:"TCP connections at once of one address"`
+	MaxPending        int           `flag:"max-pending" default:"2000" usage:"questions that may wait for upstream servers"`
+	Workers           int           `flag:"workers" default:"1" usage:"goroutines that read from each UDP socket"`
+	FastPath          bool          `flag:"fast-path" default:"true" usage:"answer ordinary questions without unpacking them"`
+	LogQueries        bool          `flag:"log-queries" default:"false" usage:"write a line for every question"`
+	LameDuck          time.Duration `flag:"lame-duck" default:"5s" usage:"how long to go on answering after the signal to stop, while not ready"`
+}
+
+// Limits of the configuration.
+const (
+	maxTTL          = 3600
+	leastUDP        = 512
+	mostUDP         = 4096
+	mostWorkers     = 64
+	leastIdle       = 100 * time.Millisecond
+	leastUpstreamTO = 10 * time.Millisecond
+)
+
+// Validate says what is wrong with the configuration, all of it.
+func (c *Config) Validate() error {
+	var errs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(c.TTL > maxTTL, "ttl: %d is more than %d", c.TTL, maxTTL)
+	bad(c.MaxUDP < leastUDP || c.MaxUDP > mostUDP, "max-udp: %d is not in %d-%d", c.MaxUDP, leastUDP, mostUDP)
+	bad(c.Workers < 1 || c.Workers > mostWorkers, "workers: %d is not in 1-%d", c.Workers, mostWorkers)
+	bad(c.IdleTimeout < leastIdle, "idle-timeout: %s is less than %s", c.IdleTimeout, leastIdle)
+	bad(c.UpstreamTimeout < leastUpstreamTO, "upstream-timeout: %s is less than %s", c.UpstreamTimeout, leastUpstreamTO)
+	bad(c.MaxConns < 1, "max-conns: must be at least 1")
+	bad(c.MaxConnsPerClient < 1, "max-conns-per-client: must be at least 1")
+	bad(c.MaxPending < 1, "max-pending: must be at least 1")
+	bad(c.CacheEntries < 0, "cache-entries: must not be negative")
+	bad(c.LameDuck < 0, "lame-duck: must not be negative")
+	bad(len(c.Listen) == 0, "listen: an address is needed")
+	for _, addr := range c.Listen {
+		_, _, err := net.SplitHostPort(addr)
+		bad(err != nil, "listen: %q: want host:port", addr)
+	}
+	if _, err := zone.New(c.zone()); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// zone is the part of the configuration that says which names there are.
+func (c *Config) zone() zone.Config {
+	return zone.Config{
+		Zones: c.Zones, Reverse: slices.Concat(c.ServiceCIDR, c.PodCIDR), TTL: c.TTL,
+		Pods: c.PodRecords, EmptyHeadlessExists: c.EmptyHeadlessExists, Nameservers: c.nameservers(),
+	}
+}
+
+// nameservers are the addresses at which the name server says it is.
+func (c *Config) nameservers() []netip.Addr {
+	if len(c.Advertise) > 0 {
+		return c.Advertise
+	}
+	var addrs []netip.Addr
+	for _, text := range c.Listen {
+		host, _, _ := net.SplitHostPort(text)
+		if addr, err := netip.ParseAddr(host); err == nil && !addr.IsUnspecified() {
+			addrs = append(addrs, addr.WithZone(""))
+		}
+	}
+	return addrs
+}

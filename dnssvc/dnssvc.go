@@ -1,0 +1,167 @@
+package dnssvc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/grpc"
+
+	dnsv1 "portolan.dev/proto/portolan/dns/v1"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/rpc"
+
+	"portolan.dev/dnssvc/server"
+	"portolan.dev/dnssvc/zone"
+)
+
+// Daemon is the name server. Make it with New, then call Run once.
+type Daemon struct {
+	cfg      Config
+	log      *slog.Logger
+	health   *health.Registry
+	table    *zone.Table
+	dns      *server.Server
+	follower *changes.Follower
+	grpc     *rpc.Server
+	listener net.Listener
+	registry *grpc.ClientConn
+	nats     *nats.Conn
+	metrics  *metrics
+	changed  chan struct{} // full when secondaries have to be told
+}
+
+// New listens, for DNS and for the API. It needs neither the registry nor NATS: names come when those do.
+func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
+	d := &Daemon{cfg: cfg, log: host.Log, health: host.Health, changed: make(chan struct{}, 1)}
+	if err := d.open(host); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+func (d *Daemon) open(host app.Host) (err error) {
+	if d.table, err = zone.New(d.cfg.zone()); err != nil {
+		return err
+	}
+	d.dns = server.New(d.serverConfig())
+	for _, addr := range d.cfg.Listen {
+		if err := d.dns.Listen(addr); err != nil {
+			return err
+		}
+	}
+	if d.registry, err = host.Network.Dial(d.cfg.Registry); err != nil {
+		return err
+	}
+	if d.nats, err = host.NATS("changes"); err != nil {
+		return err
+	}
+	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
+		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: d.cfg.zone().Kinds(),
+		Log: d.log, Metrics: host.Metrics, Health: host.Health, Apply: d.apply,
+	}); err != nil {
+		return err
+	}
+	d.metrics = newMetrics(host.Metrics, d)
+	d.grpc = rpc.NewServer(rpc.ServerOptions{Log: d.log, Metrics: host.Metrics, Health: host.Health})
+	dnsv1.RegisterDNSServiceServer(d.grpc, &api{daemon: d})
+	d.listener, err = host.Network.Listen(d.cfg.Addr)
+	return err
+}
+
+func (d *Daemon) serverConfig() server.Config {
+	cfg := server.Config{
+		Names: d.table.Snapshot, Log: d.log, MaxUDP: d.cfg.MaxUDP, IdleTimeout: d.cfg.IdleTimeout,
+		MaxConns: d.cfg.MaxConns, MaxConnsPerClient: d.cfg.MaxConnsPerClient, MaxPending: d.cfg.MaxPending,
+		Workers: d.cfg.Workers, LogQueries: d.cfg.LogQueries, OrdinaryOnly: !d.cfg.FastPath,
+	}
+	if len(d.cfg.TransferAllow) > 0 {
+		cfg.Transfer = &server.Transfer{Allow: d.cfg.TransferAllow}
+	}
+	return cfg
+}
+
+// Addr is where the gRPC API listens.
+func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
+
+// DNSAddrs are where questions are answered, by UDP and TCP.
+func (d *Daemon) DNSAddrs() []string { return d.dns.Addrs() }
+
+// lameDuckCheck is the health check that fails while the daemon is about to stop.
+const lameDuckCheck = "stop"
+
+// Run answers until ctx is done, and a little longer: clients should hear that we stop before we do.
+func (d *Daemon) Run(ctx context.Context) error {
+	d.log.Info("dnssvc listens", "addr", d.listener.Addr().String(), "dns", d.dns.Addrs())
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	err := app.RunTasks(ctx,
+		app.Task{Name: "grpc", Run: func(ctx context.Context) error { return d.grpc.Serve(ctx, d.listener) }},
+		app.Task{Name: "follower", Run: d.follower.Run},
+		app.Task{Name: "dns", Run: func(context.Context) error { return d.dns.Run(serving) }},
+		app.Task{Name: "stop", Run: func(ctx context.Context) error {
+			<-ctx.Done()
+			d.lameDuck()
+			stop()
+			return nil
+		}},
+	)
+	return errors.Join(err, d.close())
+}
+
+// lameDuck waits while those who watch our health turn to others.
+func (d *Daemon) lameDuck() {
+	d.health.Set(lameDuckCheck, errors.New("stopping"))
+	if d.cfg.LameDuck > 0 {
+		<-time.After(d.cfg.LameDuck)
+	}
+}
+
+// apply takes over what the change stream brings.
+func (d *Daemon) apply(_ context.Context, batch []changes.Change, revision uint64) error {
+	start := time.Now()
+	before := d.table.Snapshot().Serial
+	list := make([]zone.Change, 0, len(batch))
+	for _, c := range batch {
+		if c.New == nil {
+			list = append(list, zone.Change{Object: c.Old, Deleted: true})
+		} else {
+			list = append(list, zone.Change{Object: c.New})
+		}
+	}
+	if err := d.table.Apply(list, revision); err != nil {
+		return err
+	}
+	if len(batch) > 0 {
+		d.metrics.apply.Observe(time.Since(start).Seconds())
+	}
+	if d.table.Snapshot().Serial != before {
+		select {
+		case d.changed <- struct{}{}:
+		default: // they will be told anyway
+		}
+	}
+	return nil
+}
+
+func (d *Daemon) close() error {
+	d.health.Set(lameDuckCheck, errors.New("stopped"))
+	if d.nats != nil {
+		d.nats.Close()
+	}
+	if d.dns != nil {
+		d.dns.Close()
+	}
+	if d.listener != nil {
+		d.listener.Close()
+	}
+	if d.registry != nil {
+		return d.registry.Close()
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package server
+
+import (
+	"log/slog"
+	"time"
+
+	"portolan.dev/dnssvc/zone"
+)
+
+// Config says how questions are answered. Names and Log are required.
+type Config struct {
+	Names func() *zone.Snapshot
+	Log   *slog.Logger
+	// Forward answers for other names; nil: they are refused.
+	Forward Forwarder
+	// Transfer gives whole zones to secondaries; nil: to nobody.
+	Transfer *Transfer
+	// MaxUDP bounds answers by UDP, in bytes. Default 1232, which no path fragments.
+	MaxUDP int
+	// IdleTimeout ends TCP connections on which nothing is asked, and those that take longer to write one question. Default 10 s.
+	IdleTimeout time.Duration
+	// MaxConns bounds TCP connections, MaxConnsPerClient those of one address. Default 2000 and 200.
+	MaxConns, MaxConnsPerClient int
+	// MaxPending bounds questions that wait for upstream servers. Default 2000.
+	MaxPending int
+	// Workers is the number of goroutines that read from one UDP socket. Default: one.
+	Workers int
+	// LogQueries writes a line for every question.
+	LogQueries bool
+	// OrdinaryOnly turns the fast path off.
+	OrdinaryOnly bool
+}
+
+func (c Config) withDefaults() Config {
+	def := func(v *int, value int) {
+		if *v == 0 {
+			*v = value
+		}
+	}
+	def(&c.MaxUDP, 1232)
+	def(&c.MaxConns, 2000)
+	def(&c.MaxConnsPerClient, 200)
+	def(&c.MaxPending, 2000)
+	def(&c.Workers, 1)
+	if c.IdleTimeout == 0 {
+		c.IdleTimeout = 10 * time.Second
+	}
+	return c
+}

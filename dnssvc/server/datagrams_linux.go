@@ -1,0 +1,224 @@
+package server
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// mmsghdr is struct mmsghdr of recvmmsg(2), which golang.org/x/sys does not have.
+type mmsghdr struct {
+	hdr unix.Msghdr
+	n   uint32
+	_   [unsafe.Sizeof(uintptr(0)) - 4]byte
+}
+
+// controlSize has room for one packet information message.
+const controlSize = 64
+
+// slot is the memory for one packet and its answer.
+type slot struct {
+	in      [maxQuery]byte
+	from    [unix.SizeofSockaddrInet6]byte
+	control [controlSize]byte
+	inVec   unix.Iovec
+	outVec  unix.Iovec
+	out     []byte
+}
+
+// batch reads with recvmmsg(2) and writes with sendmmsg(2). It allocates nothing once it is made.
+type batch struct {
+	raw      syscall.RawConn
+	anyAddr  bool // the socket stands for several addresses: answers must come from the one that was asked
+	slots    [batchSize]slot
+	received [batchSize]mmsghdr
+	staged   [batchSize]mmsghdr
+	nStaged  int
+
+	// Of the system call under way; the functions are made once, since a closure for each call would be garbage.
+	n                   int
+	errno               syscall.Errno
+	readReady, writeAll func(fd uintptr) bool
+}
+
+func newDatagrams(conn *net.UDPConn, maxReply int) (datagrams, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	b := &batch{raw: raw}
+	local, _ := netip.ParseAddrPort(conn.LocalAddr().String())
+	if local.Addr().IsUnspecified() {
+		b.anyAddr = true
+		if err := wantPacketInfo(raw, local.Addr()); err != nil {
+			return nil, err
+		}
+	}
+	for i := range b.slots {
+		s := &b.slots[i]
+		s.out = make([]byte, maxReply)
+		s.inVec.Base = &s.in[0]
+		s.inVec.SetLen(len(s.in))
+		h := &b.received[i].hdr
+		h.Name, h.Iov = &s.from[0], &s.inVec
+		h.SetIovlen(1)
+	}
+	b.readReady, b.writeAll = b.recvmmsg, b.sendmmsg
+	return b, nil
+}
+
+// wantPacketInfo asks the kernel to tell which of our addresses a packet came to.
+func wantPacketInfo(raw syscall.RawConn, local netip.Addr) error {
+	var set error
+	err := raw.Control(func(fd uintptr) {
+		if local.Is4() {
+			set = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_PKTINFO, 1)
+		} else {
+			set = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
+		}
+	})
+	if err == nil {
+		err = set
+	}
+	if err != nil {
+		return fmt.Errorf("ask for packet information: %w", err)
+	}
+	return nil
+}
+
+func (b *batch) receive() (int, error) {
+	for i := range b.received {
+		h := &b.received[i].hdr
+		h.Namelen = unix.SizeofSockaddrInet6
+		h.Flags = 0
+		if b.anyAddr {
+			h.Control = &b.slots[i].control[0]
+			h.SetControllen(controlSize)
+		}
+	}
+	b.nStaged = 0
+	if err := b.raw.Read(b.readReady); err != nil {
+		return 0, err
+	}
+	if b.errno != 0 {
+		return 0, b.errno
+	}
+	return b.n, nil
+}
+
+func (b *batch) recvmmsg(fd uintptr) bool {
+	for {
+		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.received[0])), batchSize, unix.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case unix.EINTR, unix.ECONNREFUSED: // the latter is a client that is gone, told to us by ICMP
+			continue
+		case unix.EAGAIN:
+			return false
+		}
+		b.n, b.errno = int(n), errno
+		return true
+	}
+}
+
+func (b *batch) packet(i int) []byte {
+	if b.received[i].hdr.Flags&unix.MSG_TRUNC != 0 {
+		return b.slots[i].in[:headerSize] // too long to be a question: its header is answered
+	}
+	return b.slots[i].in[:b.received[i].n]
+}
+
+func (b *batch) space(i int) []byte { return b.slots[i].out }
+
+func (b *batch) client(i int) netip.AddrPort {
+	from := &b.slots[i].from
+	port := binary.BigEndian.Uint16(from[2:])
+	if binary.NativeEndian.Uint16(from[:]) == unix.AF_INET {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(from[4:8])), port)
+	}
+	return netip.AddrPortFrom(netip.AddrFrom16([16]byte(from[8:24])).Unmap(), port)
+}
+
+// control is the received packet information as it has to be for the answer: from the same address, by whatever interface leads there.
+func (b *batch) control(i int) []byte {
+	h := &b.received[i].hdr
+	if !b.anyAddr || h.Controllen < unix.SizeofCmsghdr {
+		return nil
+	}
+	control := b.slots[i].control[:h.Controllen]
+	cmsg := (*unix.Cmsghdr)(unsafe.Pointer(&control[0]))
+	data := control[unix.CmsgLen(0):]
+	switch {
+	case cmsg.Level == unix.IPPROTO_IP && cmsg.Type == unix.IP_PKTINFO && len(data) >= unix.SizeofInet4Pktinfo:
+		(*unix.Inet4Pktinfo)(unsafe.Pointer(&data[0])).Ifindex = 0
+	case cmsg.Level == unix.IPPROTO_IPV6 && cmsg.Type == unix.IPV6_PKTINFO && len(data) >= unix.SizeofInet6Pktinfo:
+		info := (*unix.Inet6Pktinfo)(unsafe.Pointer(&data[0]))
+		if !netip.AddrFrom16(info.Addr).IsLinkLocalUnicast() {
+			info.Ifindex = 0
+		}
+	default:
+		return nil
+	}
+	return control
+}
+
+func (b *batch) route(i int) route {
+	return route{client: b.client(i), control: slices.Clone(b.control(i))}
+}
+
+func (b *batch) answer(i int, reply []byte) {
+	s := &b.slots[i]
+	s.outVec.Base = unsafe.SliceData(reply)
+	s.outVec.SetLen(len(reply))
+	h := &b.staged[b.nStaged].hdr
+	h.Name, h.Namelen = &s.from[0], b.received[i].hdr.Namelen
+	h.Iov = &s.outVec
+	h.SetIovlen(1)
+	if control := b.control(i); control != nil {
+		h.Control = &control[0]
+		h.SetControllen(len(control))
+	} else {
+		h.Control = nil
+		h.SetControllen(0)
+	}
+	b.nStaged++
+}
+
+func (b *batch) send() error {
+	b.n, b.errno = 0, 0 // n counts what is done
+	if b.nStaged == 0 {
+		return nil
+	}
+	if err := b.raw.Write(b.writeAll); err != nil {
+		return err
+	}
+	if b.errno != 0 {
+		return b.errno
+	}
+	return nil
+}
+
+func (b *batch) sendmmsg(fd uintptr) bool {
+	for b.n < b.nStaged {
+		n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&b.staged[b.n])), uintptr(b.nStaged-b.n), unix.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case 0:
+			b.n += int(n)
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return false
+		default:
+			// One address that cannot be reached must not cost the others their answers.
+			b.n++
+			if errno != unix.ECONNREFUSED && errno != unix.EPERM {
+				b.errno = errno
+			}
+		}
+	}
+	return true
+}

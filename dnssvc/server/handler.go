@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/miekg/dns"
+
+	"portolan.dev/dnssvc/zone"
+)
+
+// Forwarder answers questions about other people's names.
+type Forwarder interface {
+	// Allowed says whether a client may ask about such names.
+	Allowed(client netip.Addr) bool
+	// Exchange asks. The answer may be shared: it must not be changed.
+	Exchange(ctx context.Context, q dns.Question) (*dns.Msg, error)
+}
+
+// Handler is the ordinary way to an answer.
+type Handler struct {
+	names   func() *zone.Snapshot
+	maxUDP  int
+	forward Forwarder // nil: other names are refused
+	rotate  atomic.Uint32
+}
+
+// NewHandler returns a handler. maxUDP bounds answers by UDP, in bytes; forward may be nil.
+func NewHandler(names func() *zone.Snapshot, maxUDP int, forward Forwarder) *Handler {
+	return &Handler{names: names, maxUDP: maxUDP, forward: forward}
+}
+
+// Query is a question as it came.
+type Query struct {
+	Packet []byte // only good until the first answer
+	Client netip.AddrPort
+	TCP    bool
+}
+
+// Handle answers a question. The reply is nil where there is nothing to say. If later is not nil the answer depends on somebody else: the
+// caller has to call it, where waiting does no harm, and gets the reply then.
+func (h *Handler) Handle(q Query) (reply []byte, later func(context.Context) []byte) {
+	if len(q.Packet) < headerSize || q.Packet[2]&0x80 != 0 {
+		return nil, nil // answers are never answered: two servers could go on for ever
+	}
+	if flags := binary.BigEndian.Uint16(q.Packet[2:]); flags&opcodeMask != 0 {
+		return errorReply(q.Packet, dns.RcodeNotImplemented), nil
+	}
+	req := new(dns.Msg)
+	if err := req.Unpack(q.Packet); err != nil || len(req.Question) != 1 {
+		return errorReply(q.Packet, dns.RcodeFormatError), nil
+	}
+	e := readEDNS(req, h.maxUDP)
+	limit := e.size
+	if q.TCP {
+		limit = streamLimit
+	}
+	if e.bad != 0 {
+		return refusal(e.bad).reply(req, limit, e.opt), nil
+	}
+	switch question := req.Question[0]; {
+	case question.Qclass != dns.ClassINET,
+		question.Qtype == dns.TypeAXFR, question.Qtype == dns.TypeIXFR: // transfers have a way of their own, by TCP
+		return refusal(dns.RcodeRefused).reply(req, limit, e.opt), nil
+	case question.Qtype == dns.TypeOPT || question.Qtype == dns.TypeNone:
+		return refusal(dns.RcodeFormatError).reply(req, limit, e.opt), nil
+	}
+	return h.answer(req, q.Client.Addr(), limit, e.opt)
+}
+
+func refusal(rcode int) *answer { return &answer{rcode: rcode, outside: true} }
+
+func (h *Handler) answer(req *dns.Msg, client netip.Addr, limit int, opt *dns.OPT) ([]byte, func(context.Context) []byte) {
+	question := req.Question[0]
+	a := resolve(h.names(), question.Name, question.Qtype, h.rotate.Add(1))
+	recursion := h.forward != nil && h.forward.Allowed(client)
+	pack := func() []byte {
+		packed := a.reply(req, limit, opt)
+		if recursion {
+			packed[3] |= flagRA
+		}
+		return packed
+	}
+	if !recursion || !req.RecursionDesired || !a.outside && a.chase == "" {
+		return pack(), nil
+	}
+	return nil, func(ctx context.Context) []byte {
+		h.complete(ctx, &a, question)
+		return pack()
+	}
+}
+
+// complete adds what the upstream servers say. Without them the aliases of our own zones remain; for a foreign name nothing does.
+func (h *Handler) complete(ctx context.Context, a *answer, question dns.Question) {
+	if a.chase != "" {
+		question.Name = a.chase
+	}
+	theirs, err := h.forward.Exchange(ctx, question)
+	switch {
+	case err != nil && a.outside:
+		a.rcode = dns.RcodeServerFailure
+	case err != nil:
+	default:
+		a.rcode = theirs.Rcode
+		a.answer = append(a.answer, bySet(theirs.Answer)...)
+		a.authority = theirs.Ns
+	}
+}
+
+// bySet groups records that follow each other by name and type.
+func bySet(rrs []dns.RR) [][]dns.RR {
+	var sets [][]dns.RR
+	for i, rr := range rrs {
+		h := rr.Header()
+		if i > 0 {
+			if last := rrs[i-1].Header(); h.Rrtype == last.Rrtype && sameName(h.Name, last.Name) {
+				sets[len(sets)-1] = append(sets[len(sets)-1], rr)
+				continue
+			}
+		}
+		sets = append(sets, []dns.RR{rr})
+	}
+	return sets
+}

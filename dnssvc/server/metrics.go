@@ -1,0 +1,158 @@
+package server
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+
+	"github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Transports, as indexes of counters.
+const (
+	byUDP = iota
+	byTCP
+	transports
+)
+
+var transportNames = [transports]string{"udp", "tcp"}
+
+// Types that are counted by name; all others are one.
+var countedTypes = [...]uint16{
+	dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypePTR, dns.TypeCNAME, dns.TypeSOA, dns.TypeNS, dns.TypeTXT, dns.TypeMX,
+	dns.TypeHTTPS, dns.TypeANY,
+}
+
+const otherType = len(countedTypes)
+
+// typeIndex is where a type is counted; all that are counted by name are below 256.
+var typeIndex = func() (index [256]uint8) {
+	for i := range index {
+		index[i] = uint8(otherType)
+	}
+	for i, t := range countedTypes {
+		index[t] = uint8(i)
+	}
+	return index
+}()
+
+const rcodes = 16
+
+// worker has the counters of one goroutine.
+type worker struct {
+	queries   [transports][otherType + 1]atomic.Uint64
+	replies   [rcodes]atomic.Uint64
+	fast      atomic.Uint64
+	truncated atomic.Uint64
+	dropped   atomic.Uint64 // too many waiting
+	ignored   atomic.Uint64 // nothing to answer
+	panics    atomic.Uint64
+	_         [64]byte // the next worker's counters are another core's
+}
+
+func (w *worker) counters() []*atomic.Uint64 {
+	list := []*atomic.Uint64{&w.fast, &w.truncated, &w.dropped, &w.ignored, &w.panics}
+	for t := range w.queries {
+		for i := range w.queries[t] {
+			list = append(list, &w.queries[t][i])
+		}
+	}
+	for i := range w.replies {
+		list = append(list, &w.replies[i])
+	}
+	return list
+}
+
+func (w *worker) add(other *worker) {
+	theirs := other.counters()
+	for i, c := range w.counters() {
+		c.Add(theirs[i].Load())
+	}
+}
+
+// count counts a question with its answer.
+func (w *worker) count(transport int, qtype uint16, reply []byte) {
+	i := otherType
+	if qtype < 256 {
+		i = int(typeIndex[qtype])
+	}
+	w.queries[transport][i].Add(1)
+	if len(reply) < headerSize {
+		return
+	}
+	w.replies[reply[3]&0xf].Add(1)
+	if reply[2]&(flagTC>>8) != 0 {
+		w.truncated.Add(1)
+	}
+}
+
+// questionType reads the type of the question in a packet; TypeNone where it cannot be read.
+func questionType(packet []byte) uint16 {
+	for at := headerSize; at < len(packet); {
+		n := int(packet[at])
+		switch {
+		case n >= 64:
+			return dns.TypeNone
+		case n == 0 && at+3 <= len(packet):
+			return binary.BigEndian.Uint16(packet[at+1:])
+		}
+		at += 1 + n
+		if n == 0 {
+			break
+		}
+	}
+	return dns.TypeNone
+}
+
+// Describe implements prometheus.Collector.
+func (s *Server) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descQueries, descReplies, descFast, descTruncated, descDropped, descIgnored, descPanics, descConns, descConnsRefused, descPending,
+	} {
+		ch <- d
+	}
+}
+
+var (
+	descQueries = prometheus.NewDesc("portolan_dnssvc_queries_total",
+		"Questions, by transport and type; types that are seldom asked for are counted as other.", []string{"transport", "type"}, nil)
+	descReplies = prometheus.NewDesc("portolan_dnssvc_replies_total",
+		"Answers that did not have to wait for upstream servers, by response code.", []string{"rcode"}, nil)
+	descFast      = prometheus.NewDesc("portolan_dnssvc_fast_replies_total", "Answers that took the fast path.", nil, nil)
+	descTruncated = prometheus.NewDesc("portolan_dnssvc_truncated_total", "Answers that did not fit, so that the client asks again by TCP.", nil, nil)
+	descDropped   = prometheus.NewDesc("portolan_dnssvc_dropped_total", "Questions dropped because too many were waiting for upstream servers.", nil, nil)
+	descIgnored   = prometheus.NewDesc("portolan_dnssvc_ignored_total", "Packets that are not questions.", nil, nil)
+	descPanics    = prometheus.NewDesc("portolan_dnssvc_panics_total", "Questions that made the handler panic. Each is a bug.", nil, nil)
+	descConns     = prometheus.NewDesc("portolan_dnssvc_tcp_connections", "TCP connections open now.", nil, nil)
+
+	descConnsRefused = prometheus.NewDesc("portolan_dnssvc_tcp_connections_refused_total", "TCP connections closed at once because there were too many.", nil, nil)
+	descPending      = prometheus.NewDesc("portolan_dnssvc_pending_queries", "Questions that wait for upstream servers now.", nil, nil)
+)
+
+// Collect implements prometheus.Collector.
+func (s *Server) Collect(ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	sum := s.stats.sum()
+	for t, name := range transportNames {
+		for i, rrtype := range countedTypes {
+			counter(descQueries, sum.queries[t][i].Load(), name, dns.TypeToString[rrtype])
+		}
+		counter(descQueries, sum.queries[t][otherType].Load(), name, "other")
+	}
+	for i := range sum.replies {
+		if text, known := dns.RcodeToString[i]; known && i <= dns.RcodeRefused {
+			counter(descReplies, sum.replies[i].Load(), text)
+		}
+	}
+	counter(descFast, sum.fast.Load())
+	counter(descTruncated, sum.truncated.Load())
+	counter(descDropped, sum.dropped.Load())
+	counter(descIgnored, sum.ignored.Load())
+	counter(descPanics, sum.panics.Load())
+	open, refused := s.conns.counts()
+	ch <- prometheus.MustNewConstMetric(descConns, prometheus.GaugeValue, float64(open))
+	counter(descConnsRefused, refused)
+	ch <- prometheus.MustNewConstMetric(descPending, prometheus.GaugeValue, float64(len(s.pending)))
+}

@@ -1,0 +1,267 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// readBuffer holds many pipelined questions; a longer one is refused without being kept.
+	readBuffer = 4096
+	// flushSize is how much may be answered before it is written though more questions are waiting.
+	flushSize = 32 << 10
+	// maxConnPending bounds the questions of one connection that wait for upstream servers; then the connection waits.
+	maxConnPending = 64
+)
+
+func (s *Server) serveTCP(ctx context.Context, lis net.Listener) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		conn, err := lis.Accept()
+		if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+			if conn != nil {
+				conn.Close()
+			}
+			return nil
+		}
+		if err != nil {
+			// Out of file descriptors, or a client that was gone again: neither is a reason to stop.
+			s.cfg.Log.Warn("accept", "err", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(10 * time.Millisecond):
+			}
+			continue
+		}
+		client, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
+		client = netip.AddrPortFrom(client.Addr().Unmap(), client.Port())
+		if !s.conns.add(client.Addr()) {
+			conn.Close()
+			continue
+		}
+		wg.Go(func() {
+			defer s.conns.remove(client.Addr())
+			s.serveConn(ctx, conn, client)
+		})
+	}
+}
+
+// stream is one TCP connection.
+type stream struct {
+	server *Server
+	conn   net.Conn
+	client netip.AddrPort
+	worker *worker
+	in     *bufio.Reader
+	out    []byte // answers not yet written
+
+	timed   bool // whether the question being read has a deadline
+	waiting waiting
+	slots   chan struct{} // a place for each question that waits
+	mu      sync.Mutex    // one write at a time
+}
+
+func (s *Server) serveConn(ctx context.Context, conn net.Conn, client netip.AddrPort) {
+	c := &stream{
+		server: s, conn: conn, client: client, worker: s.stats.worker(),
+		in: bufio.NewReaderSize(conn, readBuffer), slots: make(chan struct{}, maxConnPending),
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer s.stats.retire(c.worker)
+	defer c.waiting.wg.Wait()
+	defer cancel()
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	for {
+		packet, err := c.next()
+		if err != nil {
+			return // the client has gone, or has taken too long; what it was owed is written
+		}
+		if err := c.serve(ctx, packet); err != nil {
+			return
+		}
+	}
+}
+
+// next returns the next question, which is good until the one after. Answers are written before it waits, so that one system call carries
+// the answers to all that came together.
+func (c *stream) next() ([]byte, error) {
+	c.timed = false
+	prefix, err := c.peek(2)
+	if err != nil {
+		return nil, err
+	}
+	size := int(binary.BigEndian.Uint16(prefix))
+	if size > readBuffer-2 {
+		return c.nextLong(size)
+	}
+	frame, err := c.peek(2 + size)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.in.Discard(2 + size) // peeked, so it is there; the bytes stay until the next read
+	return frame[2:], err
+}
+
+// peek returns the next n bytes.
+func (c *stream) peek(n int) ([]byte, error) {
+	if c.in.Buffered() < n {
+		if err := c.prepareWait(); err != nil {
+			return nil, err
+		}
+	}
+	return c.in.Peek(n)
+}
+
+// prepareWait does what has to be done before waiting for the client. A question has to be complete within the idle timeout: who sends a byte
+// now and then is no client.
+func (c *stream) prepareWait() error {
+	if err := c.flush(); err != nil {
+		return err
+	}
+	if c.timed {
+		return nil
+	}
+	c.timed = true
+	return c.conn.SetReadDeadline(time.Now().Add(c.server.cfg.IdleTimeout))
+}
+
+// nextLong returns the header of a message that is too long to be a question, for which there is no memory.
+func (c *stream) nextLong(size int) ([]byte, error) {
+	if err := c.prepareWait(); err != nil {
+		return nil, err
+	}
+	header := make([]byte, headerSize)
+	if _, err := c.in.Discard(2); err != nil {
+		return nil, err
+	}
+	if _, err := io.ReadFull(c.in, header); err != nil {
+		return nil, err
+	}
+	_, err := c.in.Discard(size - headerSize)
+	return header, err
+}
+
+func (c *stream) serve(ctx context.Context, packet []byte) error {
+	s := c.server
+	qtype := questionType(packet)
+	if s.cfg.Transfer != nil && isTransfer(qtype) {
+		c.worker.count(byTCP, qtype, nil)
+		return c.transfer(packet)
+	}
+	reply, later := s.handle(Query{Packet: packet, Client: c.client, TCP: true}, c.worker)
+	switch {
+	case later != nil:
+		c.worker.count(byTCP, qtype, nil)
+		return c.later(ctx, later)
+	case reply == nil:
+		c.worker.ignored.Add(1)
+		return errors.New("not a question") // whoever sends this is no client
+	}
+	s.logQuery("tcp", c.client, reply)
+	c.worker.count(byTCP, qtype, reply)
+	return c.append(reply)
+}
+
+// append adds an answer to those that are written together.
+func (c *stream) append(reply []byte) error {
+	c.out = binary.BigEndian.AppendUint16(c.out, uint16(len(reply)))
+	c.out = append(c.out, reply...)
+	if len(c.out) > flushSize {
+		return c.flush()
+	}
+	return nil
+}
+
+// later answers out of turn, as RFC 7766 allows: a slow upstream server does not hold up the questions after.
+func (c *stream) later(ctx context.Context, answer func(context.Context) []byte) error {
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	started := c.server.start(&c.waiting, func() {
+		defer func() { <-c.slots }()
+		reply := answer(ctx)
+		c.server.logQuery("tcp", c.client, reply)
+		frame := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(reply)), uint16(len(reply)))
+		_ = c.write(append(frame, reply...)) // the reader notices by itself that the connection is broken
+	})
+	if !started {
+		<-c.slots
+		c.worker.dropped.Add(1)
+	}
+	return nil
+}
+
+func (c *stream) flush() error {
+	if len(c.out) == 0 {
+		return nil
+	}
+	err := c.write(c.out)
+	c.out = c.out[:0]
+	if cap(c.out) > 2*flushSize {
+		c.out = nil // one long answer need not be remembered
+	}
+	return err
+}
+
+// write writes within the idle timeout: who does not read is no client.
+func (c *stream) write(frames []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.conn.SetWriteDeadline(time.Now().Add(c.server.cfg.IdleTimeout)); err != nil {
+		return err
+	}
+	_, err := c.conn.Write(frames)
+	return err
+}
+
+// connLimit bounds connections, in all and of one client.
+type connLimit struct {
+	max, perClient int
+
+	mu      sync.Mutex
+	open    int
+	refused uint64
+	clients map[netip.Addr]int
+}
+
+func newConnLimit(total, perClient int) *connLimit {
+	return &connLimit{max: total, perClient: perClient, clients: map[netip.Addr]int{}}
+}
+
+func (l *connLimit) add(client netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= l.max || l.clients[client] >= l.perClient {
+		l.refused++
+		return false
+	}
+	l.open++
+	l.clients[client]++
+	return true
+}
+
+func (l *connLimit) remove(client netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	if l.clients[client]--; l.clients[client] == 0 {
+		delete(l.clients, client)
+	}
+}
+
+func (l *connLimit) counts() (open int, refused uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open, l.refused
+}

@@ -1,0 +1,115 @@
+package zone
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// PodMode says whether pods have names.
+type PodMode string
+
+// Modes of pod records.
+const (
+	PodsDisabled PodMode = "disabled" // no names
+	PodsInsecure PodMode = "insecure" // the address in the name is the answer; nobody looks whether there is such a pod
+	PodsVerified PodMode = "verified" // names of pods that there are
+)
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *PodMode) UnmarshalText(text []byte) error {
+	switch mode := PodMode(text); mode {
+	case PodsDisabled, PodsInsecure, PodsVerified:
+		*m = mode
+		return nil
+	}
+	return errors.New("want disabled, insecure or verified")
+}
+
+// Config says what a table is for.
+type Config struct {
+	// Zones in which services have names; PTR records name the first. At least one.
+	Zones []string
+	// Reverse ranges for whose addresses there are PTR records.
+	Reverse []netip.Prefix
+	// TTL of all records, and of the absence of records, in seconds.
+	TTL uint32
+	// Pods says whether pods have names. Default PodsDisabled.
+	Pods PodMode
+	// EmptyHeadlessExists lets the name of a headless service without ready endpoints exist (NODATA); otherwise it does not (NXDOMAIN).
+	EmptyHeadlessExists bool
+	// Nameservers are the addresses of ns.dns.<zone>.
+	Nameservers []netip.Addr
+}
+
+// Labels that the specification reserves below a zone.
+const (
+	svcLabel = "\x03svc"
+	podLabel = "\x03pod"
+	nsLabel  = "\x02ns\x03dns"
+)
+
+// schemaVersion is the version of the Kubernetes DNS specification that the records follow.
+const schemaVersion = "1.1.0"
+
+// zones lists the zones of the configuration: those for services, then the reverse ones.
+func (c Config) zones() ([]Zone, error) {
+	if len(c.Zones) == 0 {
+		return nil, errors.New("no zone is given")
+	}
+	var names []string
+	for _, text := range c.Zones {
+		name, err := ParseName(text)
+		if err != nil {
+			return nil, err
+		}
+		if name == "\x00" {
+			return nil, errors.New("the root zone cannot be served")
+		}
+		names = append(names, name)
+	}
+	forward := len(names)
+	for _, p := range c.Reverse {
+		if p.Bits() < 1 {
+			return nil, fmt.Errorf("reverse range %s: give the ranges that are in use", p)
+		}
+		names = append(names, outermost(reverseZones(p), names[forward:])...)
+	}
+	// A later range may contain an earlier one.
+	names = append(names[:forward:forward], outermost(names[forward:], nil)...)
+	zones := make([]Zone, len(names))
+	for i, name := range names {
+		for _, other := range names[:i] {
+			if below(name, other) || below(other, name) {
+				return nil, fmt.Errorf("zones %s and %s: one contains the other", Text(other), Text(name))
+			}
+		}
+		zones[i] = Zone{Name: name, MName: nsLabel + names[0], RName: "\x0ahostmaster" + names[0], Reverse: i >= forward}
+	}
+	return zones, nil
+}
+
+// outermost leaves out names that are at or below another of them, or below one of have.
+func outermost(names, have []string) []string {
+	var out []string
+	for i, name := range names {
+		covered := slices.ContainsFunc(have, func(h string) bool { return below(name, h) })
+		for j, other := range names {
+			covered = covered || j != i && below(name, other) && (name != other || j < i)
+		}
+		if !covered {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// below says whether name is zone or below it.
+func below(name, zone string) bool {
+	for len(name) > len(zone) {
+		name = Parent(name)
+	}
+	return name == zone && strings.HasSuffix(name, zone)
+}

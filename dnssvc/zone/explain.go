@@ -1,0 +1,281 @@
+package zone
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+// Explain says, a sentence each, which objects the records of a type at a name come from, or why there are none.
+func (t *Table) Explain(name string, rrtype uint16) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.current.Load()
+	for i := range t.zones {
+		if z := t.zones[i]; below(name, z.Name) {
+			x := explanation{t: t, s: s, rrtype: dns.TypeToString[rrtype]}
+			switch {
+			case name == z.Name:
+				x.say("%s is the apex of a zone: SOA and NS records of this name server", Text(name))
+			case z.Reverse:
+				x.address(name)
+			default:
+				x.forward(labels(strings.TrimSuffix(name, z.Name)))
+			}
+			if !s.Synced {
+				x.say("the name server has not yet seen all objects: it answers SERVFAIL for names it does not know")
+			}
+			return x.lines
+		}
+	}
+	return []string{Text(name) + " is in none of the zones served here"}
+}
+
+// labels splits a relative name into text.
+func labels(rel string) []string {
+	var out []string
+	for rel != "" {
+		n := 1 + int(rel[0])
+		out = append(out, rel[1:n])
+		rel = rel[n:]
+	}
+	return out
+}
+
+type explanation struct {
+	t      *Table
+	s      *Snapshot
+	rrtype string
+	lines  []string
+}
+
+func (x *explanation) say(format string, args ...any) {
+	x.lines = append(x.lines, fmt.Sprintf(format, args...))
+}
+
+// forward explains a name by its labels below the zone, the last first: kind, namespace, service, and what is below a service.
+func (x *explanation) forward(l []string) {
+	kind := l[len(l)-1]
+	switch rest := l[:len(l)-1]; {
+	case kind == "svc" && len(rest) == 0, kind == "pod" && len(rest) == 0:
+		x.say("%s is reserved by the specification and has no records", kind)
+	case kind == "svc" && len(rest) == 1:
+		x.namespace(rest[0])
+	case kind == "svc":
+		x.service(key{rest[len(rest)-1], rest[len(rest)-2]}, rest[:len(rest)-2])
+	case kind == "pod":
+		x.pod(rest)
+	case kind == "dns-version" && len(rest) == 0:
+		x.say("dns-version is the version of the DNS specification that the records follow")
+	case kind == "dns":
+		x.say("ns.dns is this name server; its addresses are configured")
+	default:
+		x.say("below a zone there are the names svc, pod, dns and dns-version only")
+	}
+}
+
+func (x *explanation) namespace(name string) {
+	if !x.t.namespaces[name] && !x.inUse(name) {
+		x.say("there is no Namespace %s", name)
+		return
+	}
+	x.say("%s is a namespace: it exists and has no records of its own", name)
+}
+
+// inUse says whether there is a service in the namespace.
+func (x *explanation) inUse(namespace string) bool {
+	for k, s := range x.t.services {
+		if k.namespace == namespace && s.spec != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (x *explanation) service(k key, rest []string) {
+	s := x.t.services[k]
+	if s == nil || s.spec == nil {
+		if !x.t.namespaces[k.namespace] && !x.inUse(k.namespace) {
+			x.say("there is no Namespace %s", k.namespace)
+		}
+		x.say("there is no Service %s", k)
+		x.elsewhere(k)
+		return
+	}
+	if s.spec.alias != "" {
+		x.say("Service %s, externalName: an alias of %s for every type", k, Text(s.spec.alias))
+		if len(rest) > 0 {
+			x.say("nothing exists below an ExternalName service")
+		}
+		return
+	}
+	switch {
+	case len(rest) == 0:
+		x.bare(s)
+	case strings.HasPrefix(rest[0], "_"), strings.HasPrefix(rest[len(rest)-1], "_"):
+		x.port(s, rest)
+	case len(rest) == 1:
+		x.endpoint(s, rest[0])
+	default:
+		x.say("Service %s exists; below it there are ports (_port._protocol) and endpoints (one label) only", k)
+	}
+}
+
+// elsewhere helps who asked in the wrong namespace.
+func (x *explanation) elsewhere(k key) {
+	var in []string
+	for other, s := range x.t.services {
+		if other.name == k.name && s.spec != nil {
+			in = append(in, other.namespace)
+		}
+	}
+	slices.Sort(in)
+	if len(in) > 0 {
+		x.say("there is a Service of that name in: %s", strings.Join(in[:min(len(in), 5)], ", "))
+	}
+}
+
+// bare explains the name of a service itself.
+func (x *explanation) bare(s *service) {
+	ready, notReady := s.counts()
+	switch {
+	case !s.spec.headless && len(s.spec.addrs) == 0:
+		x.say("Service %s has no cluster IP yet", s.key)
+	case !s.spec.headless && x.rrtype == "SRV":
+		x.say("Service %s: each of its %d ports", s.key, len(s.spec.ports))
+	case !s.spec.headless:
+		x.say("Service %s, clusterIP %s", s.key, joined(s.spec.addrs))
+	case ready == 0 && notReady == 0:
+		x.say("Service %s is headless and has no endpoints", s.key)
+	case ready == 0:
+		x.say("Service %s is headless and none of its %d endpoints is ready", s.key, notReady)
+	default:
+		x.say("Service %s is headless: %d ready endpoints (%d more are not ready) in EndpointSlices %s",
+			s.key, ready, notReady, strings.Join(s.sliceNames(), ", "))
+	}
+	switch x.rrtype {
+	case "A", "AAAA", "SRV", "ANY":
+	default:
+		x.say("services have records of the types A, AAAA and SRV, not %s", x.rrtype)
+	}
+}
+
+func joined(addrs []netip.Addr) string {
+	var texts []string
+	for _, a := range addrs {
+		texts = append(texts, a.String())
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (s *service) counts() (ready, notReady int) {
+	for _, sl := range s.slices {
+		ready += len(sl.ready)
+		notReady += sl.notReady
+	}
+	return ready, notReady
+}
+
+func (s *service) sliceNames() []string {
+	var names []string
+	for name := range s.slices {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names[:min(len(names), 10)]
+}
+
+// port explains _port._protocol.
+func (x *explanation) port(s *service, rest []string) {
+	if len(rest) == 1 {
+		x.say("Service %s: ask for _port.%s", s.key, rest[0])
+		return
+	}
+	name, proto := strings.TrimPrefix(rest[0], "_"), strings.TrimPrefix(rest[len(rest)-1], "_")
+	ports := s.spec.ports
+	if s.spec.headless {
+		ports = nil
+		for _, sl := range s.slices {
+			if len(sl.ready) > 0 {
+				ports = append(ports, sl.ports...)
+			}
+		}
+	}
+	var have []string
+	for _, p := range ports {
+		if p.name == name && p.proto == proto && len(rest) == 2 {
+			x.say("Service %s, port %s: %d/%s", s.key, name, p.number, p.proto)
+			if x.rrtype != "SRV" && x.rrtype != "ANY" {
+				x.say("ports have records of type SRV, not %s", x.rrtype)
+			}
+			return
+		}
+		if text := p.name + "/" + p.proto; p.name != "" && !slices.Contains(have, text) {
+			have = append(have, text)
+		}
+	}
+	x.say("Service %s exists and has no port named %s/%s", s.key, name, proto)
+	if len(have) > 0 {
+		x.say("its named ports: %s", strings.Join(have, ", "))
+	} else if s.spec.headless {
+		x.say("it is headless, and no ready endpoint has a named port")
+	} else {
+		x.say("none of its ports has a name")
+	}
+}
+
+// endpoint explains one label below a service.
+func (x *explanation) endpoint(s *service, l string) {
+	for _, name := range s.sliceNames() {
+		for _, e := range s.slices[name].ready {
+			if e.label() == label(l) {
+				x.say("EndpointSlice %s/%s of Service %s: endpoint %s is ready", s.namespace, name, s.key, e.addr)
+			}
+		}
+	}
+	if len(x.lines) == 0 {
+		ready, notReady := s.counts()
+		x.say("Service %s exists and none of its %d ready endpoints is named %s (%d more are not ready)", s.key, ready, l, notReady)
+	}
+}
+
+func (x *explanation) pod(rest []string) {
+	namespace := rest[len(rest)-1]
+	switch {
+	case x.t.cfg.Pods == PodsDisabled:
+		x.say("pods have no names here: pod records are disabled")
+	case len(rest) == 1:
+		x.namespace(namespace)
+	case x.t.cfg.Pods == PodsInsecure:
+		x.say("the address is the one in the name: pod records are insecure, nobody looks whether there is such a pod")
+		if !x.t.namespaces[namespace] {
+			x.say("there is no Namespace %s", namespace)
+		}
+	case x.t.podNames[key{namespace, rest[0]}] > 0 && len(rest) == 2:
+		x.say("a Pod of namespace %s has the address", namespace)
+	default:
+		x.say("no Pod of namespace %s has the address %s", namespace, rest[0])
+	}
+}
+
+// address explains a name in a reverse zone.
+func (x *explanation) address(name string) {
+	n := x.s.Get([]byte(name))
+	if n == nil || len(n.sets) == 0 {
+		x.say("no Service has this address as a cluster IP, and no ready endpoint has it")
+		return
+	}
+	for target := range n.sets[0].Names() {
+		if x.t.isService(target) {
+			x.say("%s has the address as a cluster IP", Text(target))
+		} else {
+			x.say("%s is a ready endpoint with the address", Text(target))
+		}
+	}
+	if x.rrtype != "PTR" && x.rrtype != "ANY" {
+		x.say("addresses have records of type PTR, not %s", x.rrtype)
+	}
+}

@@ -1,0 +1,138 @@
+package zone
+
+import (
+	"encoding/binary"
+	"iter"
+	"net/netip"
+
+	"github.com/miekg/dns"
+)
+
+// Node is a name that exists. It never changes.
+type Node struct {
+	name   string
+	sets   []Set // by type
+	below  int32 // nodes whose parent this is
+	zone   uint16
+	exists bool // by itself, not only because of what is below
+}
+
+// Name is the node's name in wire format and lower case.
+func (n *Node) Name() string { return n.name }
+
+// Zone is the index of the node's zone in Snapshot.Zones.
+func (n *Node) Zone() int { return int(n.zone) }
+
+// Sets are the record sets of the node but for the SOA of an apex; not to be changed.
+func (n *Node) Sets() []Set { return n.sets }
+
+// Set returns the records of one type, nil where there are none.
+func (n *Node) Set(rrtype uint16) *Set {
+	for i := range n.sets {
+		if n.sets[i].Type == rrtype {
+			return &n.sets[i]
+		}
+	}
+	return nil
+}
+
+// Set is the records of one type at one name.
+type Set struct {
+	Type  uint16
+	Count uint16 // records that are answered
+	// Data is packed: addresses one after the other; names (PTR, CNAME, NS) in wire format one after the other; for SRV see SRV; TXT as one
+	// record's data. There may be more than Count says: records held back.
+	Data string
+}
+
+// Names yields the names of a PTR, CNAME or NS set.
+func (s *Set) Names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		rest := s.Data
+		for range s.Count {
+			n := nameLen(rest)
+			if !yield(rest[:n]) {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
+}
+
+// nameLen is the length of the name that data starts with.
+func nameLen(data string) int {
+	i := 0
+	for data[i] != 0 {
+		i += 1 + int(data[i])
+	}
+	return i + 1
+}
+
+// Addrs yields the addresses of an A or AAAA set.
+func (s *Set) Addrs() iter.Seq[netip.Addr] {
+	size := AddrSize(s.Type)
+	return func(yield func(netip.Addr) bool) {
+		for i := range int(s.Count) {
+			addr, _ := netip.AddrFromSlice([]byte(s.Data[i*size : (i+1)*size])) // 4 or 16 bytes
+			if !yield(addr) {
+				return
+			}
+		}
+	}
+}
+
+// AddrSize is the length of an address of type A or AAAA.
+func AddrSize(rrtype uint16) int {
+	if rrtype == dns.TypeAAAA {
+		return 16
+	}
+	return 4
+}
+
+// SRV is a record of an SRV set. Its target is Label (in wire format, "" for none) before the name that is left when Strip bytes are taken
+// from the owner's.
+type SRV struct {
+	Weight, Port uint16
+	Label        string
+}
+
+// srvHeader is what stands before the label of each record: weight, port.
+const srvHeader = 4
+
+// Strip is how much of the owner's name does not belong to the targets of an SRV set.
+func (s *Set) Strip() int { return int(s.Data[0]) }
+
+// SRVs yields the records of an SRV set.
+func (s *Set) SRVs() iter.Seq[SRV] {
+	return func(yield func(SRV) bool) {
+		rest := s.Data[1:]
+		for range s.Count {
+			end := srvHeader + 1 + int(rest[srvHeader])
+			r := SRV{
+				Weight: uint16(rest[0])<<8 | uint16(rest[1]),
+				Port:   uint16(rest[2])<<8 | uint16(rest[3]),
+			}
+			if end > srvHeader+1 {
+				r.Label = rest[srvHeader:end]
+			}
+			if !yield(r) {
+				return
+			}
+			rest = rest[end:]
+		}
+	}
+}
+
+// srvSet packs records.
+func srvSet(strip int, records []SRV) Set {
+	data := []byte{byte(strip)}
+	for _, r := range records {
+		data = binary.BigEndian.AppendUint16(data, r.Weight)
+		data = binary.BigEndian.AppendUint16(data, r.Port)
+		if r.Label == "" {
+			data = append(data, 0)
+		}
+		data = append(data, r.Label...)
+	}
+	return Set{Type: dns.TypeSRV, Count: uint16(len(records)), Data: string(data)}
+}

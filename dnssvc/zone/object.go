@@ -1,0 +1,157 @@
+package zone
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// key names an object of a namespace.
+type key struct{ namespace, name string }
+
+func (k key) String() string { return k.namespace + "/" + k.name }
+
+// service is what names need of one service. It is changed by replacing parts, never within them, so that a shallow copy is a copy.
+type service struct {
+	key
+	spec   *serviceSpec // nil while there are only slices
+	slices map[string]*slice
+}
+
+// clone copies so that the copy can be changed.
+func (s *service) clone() *service {
+	c := *s
+	c.slices = make(map[string]*slice, len(s.slices)+1)
+	for name, sl := range s.slices {
+		c.slices[name] = sl
+	}
+	return &c
+}
+
+type serviceSpec struct {
+	alias    string // of an ExternalName service, wire format
+	headless bool
+	addrs    []netip.Addr
+	ports    []port
+}
+
+// port is a port of a service, or of all endpoints of a slice.
+type port struct {
+	name, proto string
+	number      uint16
+}
+
+// slice is what names need of an EndpointSlice: the endpoints that are ready.
+type slice struct {
+	ports    []port
+	ready    []endpoint
+	notReady int
+}
+
+type endpoint struct {
+	addr     netip.Addr
+	hostname string
+	weight   int32 // unweighted where there is none
+}
+
+const unweighted = -1
+
+// label is the endpoint's label below the service. It depends on nothing but the endpoint, so that SRV, A and PTR records agree.
+func (e endpoint) label() string {
+	if e.hostname != "" {
+		return label(e.hostname)
+	}
+	return label(Dashed(e.addr))
+}
+
+func convertService(o *corev1.Service) *serviceSpec {
+	s := &serviceSpec{}
+	spec := o.GetSpec()
+	if spec.GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME {
+		// A name that is none gives a service without records; validation does not let it come this far.
+		s.alias, _ = ParseName(strings.TrimSuffix(spec.GetExternalName(), "."))
+		return s
+	}
+	ips := spec.GetClusterIps()
+	if len(ips) == 0 && spec.GetClusterIp() != "" {
+		ips = []string{spec.GetClusterIp()}
+	}
+	if len(ips) > 0 && ips[0] == "None" {
+		s.headless = true
+		ips = nil
+	}
+	for _, ip := range ips {
+		if addr, err := netip.ParseAddr(ip); err == nil {
+			s.addrs = append(s.addrs, addr.Unmap())
+		}
+	}
+	for _, p := range spec.GetPorts() {
+		s.ports = append(s.ports, port{name: p.GetName(), proto: protocol(p.GetProtocol()), number: uint16(p.GetPort())})
+	}
+	return s
+}
+
+func protocol(p corev1.Protocol) string {
+	switch p {
+	case corev1.Protocol_PROTOCOL_UDP:
+		return "udp"
+	case corev1.Protocol_PROTOCOL_SCTP:
+		return "sctp"
+	default:
+		return "tcp"
+	}
+}
+
+// convertSlice returns nil for a slice whose endpoints are names: an address is what is asked for.
+func convertSlice(o *corev1.EndpointSlice) *slice {
+	if o.GetAddressType() == corev1.AddressType_ADDRESS_TYPE_FQDN {
+		return nil
+	}
+	s := &slice{}
+	for _, p := range o.GetPorts() {
+		if p.Port != nil {
+			s.ports = append(s.ports, port{name: p.GetName(), proto: protocol(p.GetProtocol()), number: uint16(p.GetPort())})
+		}
+	}
+	s.ready = make([]endpoint, 0, len(o.GetEndpoints()))
+	for _, e := range o.GetEndpoints() {
+		if c := e.GetConditions(); c != nil && c.Ready != nil && !c.GetReady() {
+			s.notReady++
+			continue
+		}
+		for _, ip := range e.GetAddresses() {
+			addr, err := netip.ParseAddr(ip)
+			if err != nil {
+				continue
+			}
+			ready := endpoint{addr: addr.Unmap().WithZone(""), hostname: strings.ToLower(e.GetHostname()), weight: unweighted}
+			if e.Weight != nil {
+				ready.weight = int32(min(e.GetWeight(), 65535))
+			}
+			s.ready = append(s.ready, ready)
+		}
+	}
+	s.ready = slices.Clip(s.ready)
+	return s
+}
+
+// podAddrs are the addresses at which a pod has names: none once it has ended.
+func podAddrs(o *corev1.Pod) []netip.Addr {
+	status := o.GetStatus()
+	if phase := status.GetPhase(); phase == corev1.PodPhase_POD_PHASE_SUCCEEDED || phase == corev1.PodPhase_POD_PHASE_FAILED {
+		return nil
+	}
+	ips := status.GetPodIps()
+	if len(ips) == 0 {
+		ips = []string{status.GetPodIp()}
+	}
+	var addrs []netip.Addr
+	for _, ip := range ips {
+		if addr, err := netip.ParseAddr(ip); err == nil && !slices.Contains(addrs, addr.Unmap()) {
+			addrs = append(addrs, addr.Unmap())
+		}
+	}
+	return addrs
+}

@@ -1,0 +1,262 @@
+package zone
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/miekg/dns"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+)
+
+// ServiceNameLabel says which service a slice belongs to.
+const ServiceNameLabel = "kubernetes.io/service-name"
+
+// Change is an object as it is now, or its end.
+type Change struct {
+	Object  object.Object // when Deleted, only kind, namespace and name count
+	Deleted bool
+}
+
+// Kinds are the kinds of objects that a table of this configuration wants to hear of.
+func (c Config) Kinds() []string {
+	kinds := []string{"Namespace", "Service", "EndpointSlice"}
+	if c.Pods == PodsVerified {
+		kinds = append(kinds, "Pod")
+	}
+	return kinds
+}
+
+// Table holds the objects that names come from. It is safe for concurrent use; snapshots are read without a lock.
+type Table struct {
+	cfg     Config
+	zones   []Zone
+	forward int            // the number of zones for services, which come first
+	reverse map[string]int // index of a reverse zone by name
+	current atomic.Pointer[Snapshot]
+
+	mu         sync.Mutex // guards all below
+	gen        uint64
+	services   map[key]*service
+	sliceOwner map[key]string // service by slice
+	namespaces map[string]bool
+	pods       map[key][]netip.Addr
+	podNames   map[key]int // pods by namespace and dashed address
+}
+
+// New returns a table without objects. Its snapshot has the names that every zone has, and is not synced.
+func New(cfg Config) (*Table, error) {
+	zones, err := cfg.zones()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Pods == "" {
+		cfg.Pods = PodsDisabled
+	}
+	t := &Table{
+		cfg: cfg, zones: zones, forward: len(cfg.Zones), reverse: map[string]int{},
+		services: map[key]*service{}, sliceOwner: map[key]string{}, namespaces: map[string]bool{},
+		pods: map[key][]netip.Addr{}, podNames: map[key]int{},
+	}
+	e := &edit{gen: t.nextGen()}
+	for i, z := range zones {
+		if z.Reverse {
+			t.reverse[z.Name] = i
+		}
+		t.found(e, uint16(i))
+	}
+	t.current.Store(&Snapshot{Zones: zones, TTL: cfg.TTL, pods: cfg.Pods, tree: e.tree})
+	return t, nil
+}
+
+// found puts what is always there into a zone.
+func (t *Table) found(e *edit, zone uint16) {
+	z := t.zones[zone]
+	e.put(&Node{
+		name: z.Name, zone: zone, exists: true,
+		sets: []Set{{Type: dns.TypeNS, Count: 1, Data: z.MName}},
+	})
+	if z.Reverse {
+		return
+	}
+	version := string([]byte{byte(len(schemaVersion))}) + schemaVersion
+	e.set(label("dns-version")+z.Name, zone, []Set{{Type: dns.TypeTXT, Count: 1, Data: version}})
+	e.set(nsLabel+z.Name, zone, addressSets(t.cfg.Nameservers))
+	e.set(svcLabel+z.Name, zone, nil)
+	e.set(podLabel+z.Name, zone, nil)
+}
+
+func (t *Table) nextGen() uint64 {
+	t.gen++
+	return t.gen
+}
+
+// Snapshot returns the names as they are now.
+func (t *Table) Snapshot() *Snapshot { return t.current.Load() }
+
+// Apply takes over changes up to a revision of the log. The first call completes the view.
+func (t *Table) Apply(changes []Change, revision uint64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := t.current.Load()
+	e := &edit{tree: last.tree, gen: t.nextGen()}
+	touched := map[key]*service{} // as they were
+	for _, c := range changes {
+		if err := t.take(e, c, touched); err != nil {
+			return err
+		}
+	}
+	for k, before := range touched {
+		t.publish(e, t.cfg.render(before), t.cfg.render(t.services[k]))
+	}
+	next := *last
+	next.tree, next.Revision, next.Synced = e.tree, revision, true
+	if e.root != last.tree.root || !last.Synced {
+		next.Serial = uint32(revision) // serial numbers wrap around, as RFC 1982 wants
+	}
+	t.current.Store(&next)
+	return nil
+}
+
+// take puts one change into the objects. What services were like before goes to touched; all else is published at once.
+func (t *Table) take(e *edit, c Change, touched map[key]*service) error {
+	meta := c.Object.GetMetadata()
+	k := key{meta.GetNamespace(), meta.GetName()}
+	switch o := c.Object.(type) {
+	case *corev1.Service:
+		var spec *serviceSpec
+		if !c.Deleted {
+			spec = convertService(o)
+		}
+		t.touch(k, touched).spec = spec
+		t.forgetEmpty(k)
+	case *corev1.EndpointSlice:
+		t.takeSlice(k, o, c.Deleted, touched)
+	case *corev1.Namespace:
+		t.takeNamespace(e, k.name, !c.Deleted)
+	case *corev1.Pod:
+		var addrs []netip.Addr
+		if !c.Deleted {
+			addrs = podAddrs(o)
+		}
+		t.takePod(e, k, addrs)
+	default:
+		return fmt.Errorf("names do not come from a %s", object.KindOf(c.Object))
+	}
+	return nil
+}
+
+// touch returns the service in a form that may be changed in this batch.
+func (t *Table) touch(k key, touched map[key]*service) *service {
+	if _, done := touched[k]; done {
+		if s := t.services[k]; s != nil {
+			return s
+		}
+	}
+	before := t.services[k]
+	s := &service{key: k, slices: map[string]*slice{}}
+	if before != nil {
+		s = before.clone()
+	}
+	if _, done := touched[k]; !done {
+		touched[k] = before
+	}
+	t.services[k] = s
+	return s
+}
+
+func (t *Table) forgetEmpty(k key) {
+	if s := t.services[k]; s != nil && s.spec == nil && len(s.slices) == 0 {
+		delete(t.services, k)
+	}
+}
+
+func (t *Table) takeSlice(k key, o *corev1.EndpointSlice, deleted bool, touched map[key]*service) {
+	var sl *slice
+	owner := ""
+	if !deleted {
+		sl, owner = convertSlice(o), o.GetMetadata().GetLabels()[ServiceNameLabel]
+	}
+	if had, ok := t.sliceOwner[k]; ok && (sl == nil || had != owner) {
+		from := key{k.namespace, had}
+		delete(t.touch(from, touched).slices, k.name)
+		t.forgetEmpty(from)
+		delete(t.sliceOwner, k)
+	}
+	if sl == nil || owner == "" {
+		return
+	}
+	t.touch(key{k.namespace, owner}, touched).slices[k.name] = sl
+	t.sliceOwner[k] = owner
+}
+
+func (t *Table) takeNamespace(e *edit, name string, exists bool) {
+	if t.namespaces[name] == exists {
+		return
+	}
+	var labels []string
+	labels = append(labels, svcLabel)
+	if t.cfg.Pods != PodsDisabled {
+		labels = append(labels, podLabel)
+	}
+	for i := range t.forward {
+		for _, below := range labels {
+			full := label(name) + below + t.zones[i].Name
+			if exists {
+				e.set(full, uint16(i), nil)
+			} else {
+				e.remove(full)
+			}
+		}
+	}
+	if exists {
+		t.namespaces[name] = true
+	} else {
+		delete(t.namespaces, name)
+	}
+}
+
+// takePod counts, because pods on their node's network share its address.
+func (t *Table) takePod(e *edit, k key, addrs []netip.Addr) {
+	if t.cfg.Pods != PodsVerified {
+		return
+	}
+	had := t.pods[k]
+	if len(addrs) == 0 {
+		delete(t.pods, k)
+	} else {
+		t.pods[k] = addrs
+	}
+	for _, addr := range addrs {
+		if !slices.Contains(had, addr) {
+			t.countPod(e, k.namespace, addr, 1)
+		}
+	}
+	for _, addr := range had {
+		if !slices.Contains(addrs, addr) {
+			t.countPod(e, k.namespace, addr, -1)
+		}
+	}
+}
+
+func (t *Table) countPod(e *edit, namespace string, addr netip.Addr, by int) {
+	k := key{namespace, Dashed(addr)}
+	before := t.podNames[k]
+	t.podNames[k] += by
+	if t.podNames[k] == 0 {
+		delete(t.podNames, k)
+	}
+	for i := range t.forward {
+		full := label(k.name) + label(namespace) + podLabel + t.zones[i].Name
+		switch before + by {
+		case 0:
+			e.remove(full)
+		case 1:
+			e.set(full, uint16(i), addressSets([]netip.Addr{addr}))
+		}
+	}
+}

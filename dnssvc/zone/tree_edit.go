@@ -1,0 +1,124 @@
+package zone
+
+import (
+	"hash/maphash"
+	"slices"
+)
+
+// edit changes a tree without changing any that was handed out: branches of its own generation in place, all others by copy.
+type edit struct {
+	tree
+	gen uint64
+}
+
+func (e *edit) get(name string) *Node { return e.tree.get([]byte(name)) }
+
+// put adds the node, or replaces the one of the same name.
+func (e *edit) put(n *Node) {
+	added := false
+	e.root, added = e.putAt(e.root, n, maphash.String(seed, n.name), 0)
+	if added {
+		e.size++
+	}
+}
+
+// delete takes the node of that name away, if there is one.
+func (e *edit) delete(name string) {
+	if e.get(name) == nil {
+		return
+	}
+	e.root = e.deleteAt(e.root, name, maphash.String(seed, name), 0)
+	e.size--
+}
+
+// own returns a branch that may be changed.
+func (e *edit) own(b *branch) *branch {
+	if b == nil {
+		return &branch{gen: e.gen}
+	}
+	if b.gen == e.gen {
+		return b
+	}
+	return &branch{
+		nodeMap: b.nodeMap, subMap: b.subMap, gen: e.gen,
+		nodes: slices.Clone(b.nodes), subs: slices.Clone(b.subs),
+	}
+}
+
+func (e *edit) putAt(b *branch, n *Node, h uint64, shift int) (_ *branch, added bool) {
+	b = e.own(b)
+	if shift > lastTurn {
+		for i, have := range b.nodes {
+			if have.name == n.name {
+				b.nodes[i] = n
+				return b, false
+			}
+		}
+		b.nodes = append(b.nodes, n)
+		return b, true
+	}
+	bit := uint32(1) << (h >> shift & wayMask)
+	switch {
+	case b.subMap&bit != 0:
+		i := index(b.subMap, bit)
+		b.subs[i], added = e.putAt(b.subs[i], n, h, shift+wayBits)
+		return b, added
+	case b.nodeMap&bit == 0:
+		b.nodes = insertAt(b.nodes, index(b.nodeMap, bit), n)
+		b.nodeMap |= bit
+		return b, true
+	}
+	i := index(b.nodeMap, bit)
+	have := b.nodes[i]
+	if have.name == n.name {
+		b.nodes[i] = n
+		return b, false
+	}
+	// Two names on one way: both move a level down.
+	sub, _ := e.putAt(nil, have, maphash.String(seed, have.name), shift+wayBits)
+	sub, _ = e.putAt(sub, n, h, shift+wayBits)
+	b.nodes = slices.Delete(b.nodes, i, i+1)
+	b.nodeMap &^= bit
+	b.subs = insertAt(b.subs, index(b.subMap, bit), sub)
+	b.subMap |= bit
+	return b, true
+}
+
+// insertAt inserts with hardly any room to spare: there are many branches, and few ever grow again.
+func insertAt[T any](s []T, i int, v T) []T {
+	grown := make([]T, len(s)+1)
+	copy(grown, s[:i])
+	grown[i] = v
+	copy(grown[i+1:], s[i:])
+	return grown
+}
+
+// deleteAt deletes a name that is there. A branch that is left empty goes; one that is left with a single node stays as it is, since the next
+// name on its way would need it again.
+func (e *edit) deleteAt(b *branch, name string, h uint64, shift int) *branch {
+	b = e.own(b)
+	if shift > lastTurn {
+		b.nodes = slices.DeleteFunc(b.nodes, func(n *Node) bool { return n.name == name })
+		return b.unlessEmpty()
+	}
+	bit := uint32(1) << (h >> shift & wayMask)
+	if b.nodeMap&bit != 0 {
+		i := index(b.nodeMap, bit)
+		b.nodes = slices.Delete(b.nodes, i, i+1)
+		b.nodeMap &^= bit
+		return b.unlessEmpty()
+	}
+	i := index(b.subMap, bit)
+	if b.subs[i] = e.deleteAt(b.subs[i], name, h, shift+wayBits); b.subs[i] == nil {
+		b.subs = slices.Delete(b.subs, i, i+1)
+		b.subMap &^= bit
+	}
+	return b.unlessEmpty()
+}
+
+func (b *branch) unlessEmpty() *branch {
+	if len(b.nodes)+len(b.subs) == 0 {
+		return nil
+	}
+	return b
+}
