@@ -8,7 +8,9 @@ import (
 	"time"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/daemon"
+	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/spec"
 )
 
@@ -89,4 +91,21 @@ func (c *Config) families() []corev1.IPFamily {
 		}
 	}
 	return families
+}
+
+// settings returns what clients are told of the installation.
+func (c *Config) settings() *registryv1.GetSettingsResponse {
+	kind, _, _ := c.store() //nolint:errcheck // the store is open: its name is right
+	return &registryv1.GetSettingsResponse{
+		ServiceCidrs: prefixes(c.ServiceCIDR), NodePortRange: c.NodePortRange, PodCidrs: prefixes(c.PodCIDR), Zone: c.Zone,
+		Version: obs.Version(), Store: kind,
+	}
+}
+
+func prefixes(list []netip.Prefix) []string {
+	texts := make([]string, len(list))
+	for i, prefix := range list {
+		texts[i] = prefix.String()
+	}
+	return texts
 }

@@ -24,6 +24,7 @@ import (
 	"portolan.dev/registry/watch"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/spec"
 )
@@ -127,6 +128,8 @@ func (d *Daemon) openServer(context.Context) (err error) {
 	registryv1.RegisterApplyServiceServer(d.server, &api.Apply{Writer: d.writer})
 	registryv1.RegisterChangeServiceServer(d.server, &api.Changes{View: d.view, Store: d.store})
 	registryv1.RegisterAgentServiceServer(d.server, d.agents)
+	registryv1.RegisterDiscoveryServiceServer(d.server, &api.Discovery{View: d.view, Settings: d.config.settings()})
+	registryv1.RegisterBackupServiceServer(d.server, &api.Backup{View: d.view, Store: d.store, Version: obs.Version()})
 	d.listener, err = d.host.Network.Listen(d.config.Addr)
 	return err
 }

@@ -84,7 +84,7 @@ func (w *Writer) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.View.WaitFor(ctx, head.Revision)
+	return w.View.WaitForHead(ctx, head)
 }
 
 // conflict says that an object is not what the client takes it for.

@@ -183,7 +183,7 @@ func (v *View) step(next *State, changes []*Change) {
 	if v.config.Publish != nil {
 		v.config.Publish(next, changes)
 	}
-	v.wakeWaiters(next.revision)
+	v.wakeWaiters(next)
 }
 
 // reload reads everything anew: the log no longer leads on from the view. Where nothing but the epoch is new, followers do not notice.
@@ -202,7 +202,7 @@ func (v *View) reload(ctx context.Context) error {
 	if v.config.Reset != nil {
 		v.config.Reset(state)
 	}
-	v.wakeWaiters(state.revision)
+	v.wakeWaiters(state)
 	return nil
 }
 

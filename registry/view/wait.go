@@ -1,19 +1,37 @@
 package view
 
-import "context"
+import (
+	"context"
 
-// waiter waits for a revision; done is closed when it has been reached.
+	"portolan.dev/registry/store"
+)
+
+// waiter waits for a state; done is closed when it has been reached.
 type waiter struct {
+	epoch    string // empty: any
 	revision uint64
 	done     chan struct{}
 }
 
+func (w *waiter) satisfied(s *State) bool {
+	return s.revision >= w.revision && (w.epoch == "" || w.epoch == s.epoch)
+}
+
 // WaitFor returns once the view has reached a revision, or with the error of ctx.
 func (v *View) WaitFor(ctx context.Context, revision uint64) error {
-	if v.State().Revision() >= revision {
+	return v.wait(ctx, &waiter{revision: revision})
+}
+
+// WaitForHead returns once the view has everything up to a head, of its epoch.
+func (v *View) WaitForHead(ctx context.Context, head store.Head) error {
+	return v.wait(ctx, &waiter{epoch: head.Epoch, revision: head.Revision})
+}
+
+func (v *View) wait(ctx context.Context, w *waiter) error {
+	if w.satisfied(v.State()) {
 		return nil
 	}
-	w := &waiter{revision: revision, done: make(chan struct{})}
+	w.done = make(chan struct{})
 	v.mu.Lock()
 	v.waiters[w] = struct{}{}
 	v.mu.Unlock()
@@ -22,7 +40,7 @@ func (v *View) WaitFor(ctx context.Context, revision uint64) error {
 		delete(v.waiters, w)
 		v.mu.Unlock()
 	}()
-	if v.State().Revision() >= revision { // reached between the look and the entry
+	if w.satisfied(v.State()) { // reached between the look and the entry
 		return nil
 	}
 	select {
@@ -33,11 +51,11 @@ func (v *View) WaitFor(ctx context.Context, revision uint64) error {
 	}
 }
 
-func (v *View) wakeWaiters(revision uint64) {
+func (v *View) wakeWaiters(state *State) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for w := range v.waiters {
-		if w.revision <= revision {
+		if w.satisfied(state) {
 			close(w.done)
 			delete(v.waiters, w)
 		}

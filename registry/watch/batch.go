@@ -37,7 +37,9 @@ func (f Filter) wants(item *view.Item) bool {
 }
 
 // covers says whether an object can be wanted, whatever is in it.
-func (f Filter) covers(item *view.Item) bool { return f.Namespace == "" || item.Key.Namespace == f.Namespace }
+func (f Filter) covers(item *view.Item) bool {
+	return f.Namespace == "" || item.Key.Namespace == f.Namespace
+}
 
 // encoding returns what a change is for somebody with this filter: the change itself, the deletion of an object that is no longer wanted, or nothing.
 func (f Filter) encoding(e *entry) []byte {

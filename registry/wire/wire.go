@@ -62,7 +62,9 @@ func (m *Message) MarshalToSizedBufferVT(buf []byte) (int, error) {
 }
 
 // UnmarshalVT is part of what the codec asks for; answers are never received here.
-func (m *Message) UnmarshalVT([]byte) error { return errors.New("an answer in parts cannot be decoded") }
+func (m *Message) UnmarshalVT([]byte) error {
+	return errors.New("an answer in parts cannot be decoded")
+}
 
 // Size returns the length of the encoding so far.
 func (m *Message) Size() int { return m.SizeVT() }

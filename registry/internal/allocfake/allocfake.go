@@ -65,7 +65,9 @@ func New(ranges ...string) *Allocator {
 }
 
 // Register registers the service.
-func (a *Allocator) Register(server grpc.ServiceRegistrar) { allocatorv1.RegisterAllocatorServiceServer(server, a) }
+func (a *Allocator) Register(server grpc.ServiceRegistrar) {
+	allocatorv1.RegisterAllocatorServiceServer(server, a)
+}
 
 // SetAway makes every call fail as if there were no allocator, or no longer.
 func (a *Allocator) SetAway(away bool) {

@@ -1,0 +1,57 @@
+package api
+
+import (
+	"context"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/registry/view"
+	"portolan.dev/services/envvars"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// Discovery implements registryv1.DiscoveryServiceServer.
+type Discovery struct {
+	registryv1.UnsafeDiscoveryServiceServer
+	View     *view.View
+	Settings *registryv1.GetSettingsResponse
+}
+
+// RenderEnv renders the environment from the services there are now.
+func (s *Discovery) RenderEnv(_ context.Context, req *registryv1.RenderEnvRequest) (*registryv1.RenderEnvResponse, error) {
+	selector, err := spec.ParseSelector(req.GetLabelSelector())
+	if err != nil {
+		return nil, apierr.Invalid("RenderEnvRequest", "", apierr.Violations{{
+			Field: "label_selector", Reason: apierr.ReasonInvalid, Message: err.Error(),
+		}})
+	}
+	env := envvars.Render(s.services(req.GetNamespace()), envvars.Options{
+		Namespace: req.GetNamespace(), NoServiceLinks: req.EnableServiceLinks != nil && !req.GetEnableServiceLinks(), Selector: selector,
+	})
+	return &registryv1.RenderEnvResponse{Variables: env.Variables, Lines: env.Lines, Warnings: env.Warnings}, nil
+}
+
+// services returns those that can matter in a namespace: its own and the default one's.
+func (s *Discovery) services(namespace string) []*corev1.Service {
+	state := s.View.State()
+	namespaces := []string{object.DefaultNamespace}
+	if namespace != "" && namespace != object.DefaultNamespace {
+		namespaces = append(namespaces, namespace)
+	}
+	var services []*corev1.Service
+	for _, name := range namespaces {
+		for item := range state.All("Service", name) {
+			if svc, ok := item.Object.(*corev1.Service); ok {
+				services = append(services, svc)
+			}
+		}
+	}
+	return services
+}
+
+// GetSettings returns what the installation is set to.
+func (s *Discovery) GetSettings(context.Context, *registryv1.GetSettingsRequest) (*registryv1.GetSettingsResponse, error) {
+	return s.Settings, nil
+}

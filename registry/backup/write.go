@@ -1,0 +1,78 @@
+package backup
+
+import (
+	"crypto/sha256"
+	"hash"
+	"iter"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+const (
+	format       = 1
+	batchObjects = 200
+	batchBytes   = 1 << 20
+)
+
+// checksum is taken over the deterministic encodings of objects.
+type checksum struct {
+	hash    hash.Hash
+	objects uint64
+}
+
+func newChecksum() *checksum { return &checksum{hash: sha256.New()} }
+
+// add takes an object in, and returns the size of its encoding.
+func (c *checksum) add(envelope *corev1.Object) (int, error) {
+	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(envelope)
+	if err != nil {
+		return 0, err
+	}
+	c.hash.Write(encoded) // never fails
+	c.objects++
+	return len(encoded), nil
+}
+
+// Write sends a backup of objects, which are as they were at a revision.
+func Write(revision uint64, version string, objects iter.Seq2[object.Object, error], send func(*registryv1.BackupRecord) error) error {
+	header := &registryv1.BackupHeader{Format: format, Revision: revision, Time: timestamppb.New(time.Now()), Version: version}
+	if err := send(&registryv1.BackupRecord{Record: &registryv1.BackupRecord_Header{Header: header}}); err != nil {
+		return err
+	}
+	sum, batch, bytes := newChecksum(), []*corev1.Object(nil), 0
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		record := &registryv1.BackupRecord{Record: &registryv1.BackupRecord_Objects{Objects: &registryv1.BackupObjects{Objects: batch}}}
+		batch, bytes = nil, 0
+		return send(record)
+	}
+	for o, err := range objects {
+		if err != nil {
+			return err
+		}
+		envelope := object.Wrap(o)
+		size, err := sum.add(envelope)
+		if err != nil {
+			return err
+		}
+		batch, bytes = append(batch, envelope), bytes+size
+		if len(batch) == batchObjects || bytes >= batchBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	trailer := &registryv1.BackupTrailer{Objects: sum.objects, Sha256: sum.hash.Sum(nil)}
+	return send(&registryv1.BackupRecord{Record: &registryv1.BackupRecord_Trailer{Trailer: trailer}})
+}
