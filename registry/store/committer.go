@@ -24,7 +24,7 @@ type Committer struct {
 
 // CommitterOptions are what the operator of a store may want to set.
 type CommitterOptions struct {
-	// Timeout is how long a batch may take, resolving a commit that was cut off included. Default: 10s.
+	// Timeout is how long a batch may take; asking what became of a commit that was cut off may take a few seconds more. Default: 10s.
 	Timeout time.Duration
 	// Observe, if not nil, is called after each batch.
 	Observe func(ops int, took time.Duration)

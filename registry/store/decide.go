@@ -115,6 +115,9 @@ func netWrites(before, after map[object.Key]Row, changed []object.Key) []Write {
 	return writes
 }
 
+// maxKey is the most bytes of a key: no index of any database minds them.
+const maxKey = 1024
+
 // Check returns an [*InvalidOp] for an operation that no store can carry out.
 func (op Op) Check() error {
 	why := ""
@@ -131,6 +134,8 @@ func (op Op) Check() error {
 		why = "a new object has no revision to be based on"
 	case !isText(op.Key.Kind, op.Key.Namespace, op.Key.Name, op.UID, op.Traceparent):
 		why = "a key, UID or traceparent that is not text"
+	case len(op.Key.Kind)+len(op.Key.Namespace)+len(op.Key.Name) > maxKey:
+		why = "the key is too long"
 	case op.Fence != nil && !isText(op.Fence.Lease.Kind, op.Fence.Lease.Namespace, op.Fence.Lease.Name):
 		why = "a lease that is not text"
 	}

@@ -27,17 +27,16 @@ type committed struct {
 
 // commit carries out a batch.
 func (s *Store) commit(ctx context.Context, ops []store.Op) []batch.Outcome[store.Result] {
-	var err error
-	for range attempts {
-		var done committed
-		done, err = s.writer.try(ctx, ops)
-		if err == nil {
-			s.Moved()
-			return done.results(len(ops))
-		}
-		if !errors.Is(err, errAgain) {
+	done, err := s.writer.try(ctx, ops)
+	for range attempts - 1 {
+		if !errors.Is(err, errAgain) || ctx.Err() != nil {
 			break
 		}
+		done, err = s.writer.try(ctx, ops)
+	}
+	if err == nil {
+		s.Moved()
+		return done.results(len(ops))
 	}
 	if !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrUnavailable) {
 		err = unavailable(err)
@@ -59,6 +58,9 @@ func (c committed) results(n int) []batch.Outcome[store.Result] {
 // try tries once, on a connection that it makes where there is none.
 func (w *writer) try(ctx context.Context, ops []store.Op) (committed, error) {
 	if err := w.connect(ctx); err != nil {
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "57P01" { // admin_shutdown: of this session, maybe not of the server
+			err = fmt.Errorf("%w: %w", errAgain, err)
+		}
 		return committed{}, unavailable(err)
 	}
 	if rows, ok := optimistic(ops); ok {

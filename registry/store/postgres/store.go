@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,6 +21,9 @@ import (
 
 //go:embed migrations/*.sql
 var migrations embed.FS
+
+// maxConnect bounds how long a host that does not answer holds up a batch.
+const maxConnect = 3 * time.Second
 
 // Config is what a store needs.
 type Config struct {
@@ -57,6 +61,9 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	}
 	if _, given := poolConfig.ConnConfig.RuntimeParams["application_name"]; !given {
 		poolConfig.ConnConfig.RuntimeParams["application_name"] = "portolan-registry"
+	}
+	if poolConfig.ConnConfig.ConnectTimeout > maxConnect || poolConfig.ConnConfig.ConnectTimeout == 0 {
+		poolConfig.ConnConfig.ConnectTimeout = maxConnect
 	}
 	s := &Store{log: config.Log, conn: poolConfig.ConnConfig.Copy()}
 	if s.log == nil {

@@ -14,13 +14,17 @@ import (
 	"portolan.dev/registry/store"
 )
 
+// resolveFor is how long a batch that was cut off is looked for.
+const resolveFor = 3 * time.Second
+
 // writer has the one connection through which this process commits. It is used by one batch at a time.
 type writer struct {
 	config *pgx.ConnConfig
 	key    int64  // of the advisory lock that says: this process has a backend that may commit
 	sender string // the same, in notifications
 	conn   *pgx.Conn
-	seen   uint64 // newest revision known when the last batch began: what came later is later in the log
+	began  bool   // seen was read
+	seen   uint64 // newest revision known when the last batch began: its changes, if any, are later in the log
 }
 
 func newWriter(config *pgx.ConnConfig) *writer {
@@ -68,10 +72,12 @@ func (w *writer) succeed(ctx context.Context) error {
 	if _, err := w.conn.Exec(ctx, `SELECT pg_advisory_lock($1)`, w.key); err != nil {
 		return err
 	}
-	if w.seen > 0 {
+	if w.began { // not to be read anew: a batch that is looked for may be older than this connection
 		return nil
 	}
-	return w.conn.QueryRow(ctx, `SELECT revision FROM registry_head`).Scan(&w.seen)
+	err := w.conn.QueryRow(ctx, `SELECT revision FROM registry_head`).Scan(&w.seen)
+	w.began = err == nil
+	return err
 }
 
 // drop closes the connection without ceremony.
@@ -91,22 +97,23 @@ func (w *writer) resolve(ctx context.Context, cause error, mark int64, done comm
 		return committed{}, w.lost(cause) // the database said that it did not happen, or was never asked
 	}
 	w.drop()
-	var err error
-	for pause := 10 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, time.Second) {
-		var found bool
-		if found, err = w.find(ctx, mark, &done); err == nil {
-			if found {
-				return done, nil
-			}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveFor) // whatever is left of the batch's own time, which may have been the cause
+	defer cancel()
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		found, err := w.find(ctx, mark, &done)
+		switch {
+		case err == nil && found:
+			return done, nil
+		case err == nil:
 			return committed{}, fmt.Errorf("%w: %w", errAgain, cause)
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		case errors.Is(err, errPruned) || !pause(ctx, wait):
+			return committed{}, fmt.Errorf("%w: %w; and then %w", store.ErrUnknown, cause, err)
 		}
 	}
-	return committed{}, fmt.Errorf("%w: %w; and then %w", store.ErrUnknown, cause, err)
 }
+
+// errPruned says that the log no longer tells what became of a batch.
+var errPruned = errors.New("the log after the last known revision is already pruned")
 
 // find looks for a batch by its mark, on a new connection: the former one can then not commit it any more.
 func (w *writer) find(ctx context.Context, mark int64, done *committed) (bool, error) {
@@ -121,11 +128,9 @@ func (w *writer) find(ctx context.Context, mark int64, done *committed) (bool, e
 		w.drop()
 		return false, err
 	case count == 0 && oldest > w.seen:
-		return false, fmt.Errorf("the log after revision %d is already pruned", w.seen)
+		return false, errPruned
 	case count == 0:
 		return false, nil
-	case count != uint64(done.size):
-		return false, fmt.Errorf("found %d changes of a batch of %d", count, done.size)
 	}
 	w.seen = done.base + count
 	return true, nil

@@ -62,6 +62,7 @@ func testInvalidOps(t *testing.T, place Place) {
 		"no uid":            create("a", "", "x"),
 		"no object":         create("a", "1", ""),
 		"create based on":   {Action: store.Create, Key: key("a"), UID: "1", Data: []byte("x"), Revision: 1},
+		"name too long":     create(strings.Repeat("n", 2000), "1", "x"),
 		"name with a zero":  create("a\x00", "1", "x"),
 		"name not UTF-8":    create("a\xff", "1", "x"),
 		"trace with a zero": {Action: store.Create, Key: key("a"), UID: "1", Data: []byte("x"), Traceparent: "\x00"},

@@ -1,0 +1,341 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"portolan.dev/registry/store"
+	"portolan.dev/registry/store/storetest"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
+)
+
+func newOp(name string) store.Op {
+	return store.Op{Action: store.Create, Key: object.Key{Kind: "Service", Namespace: "default", Name: name}, UID: "uid-" + name, Data: []byte(name)}
+}
+
+func closeStore(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// verify compares a store with what its writers were told.
+func verify(t *testing.T, s store.Store, ledger *storetest.Ledger) {
+	t.Helper()
+	state, err := storetest.CheckInvariants(t.Context(), s)
+	if err := errors.Join(err, ledger.Verify(state, true)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWritersSurviveTheLossOfTheirConnections ends the backends of two replicas again and again in mid-commit. Every write is done, once, and its writer knows.
+func TestWritersSurviveTheLossOfTheirConnections(t *testing.T) {
+	dsn := kittest.Postgres(t)
+	admin := connect(t, dsn)
+	const kills, between = 15, 150
+	ledger := &storetest.Ledger{}
+	var acked, unknown atomic.Int64
+	done := make(chan struct{})
+	progress := make(chan struct{}, 1)
+	var wg sync.WaitGroup
+	var stores []*Store
+	for i := range 2 {
+		s := openStore(t, dsn, store.CommitterOptions{Timeout: time.Minute})
+		defer closeStore(t, s)
+		stores = append(stores, s)
+		wg.Go(func() {
+			storetest.Load(t.Context(), s, fmt.Sprint("replica", i), 16, ledger, func(e storetest.Entry) bool {
+				switch {
+				case e.Err == nil:
+					acked.Add(1)
+				case errors.Is(e.Err, store.ErrUnknown), errors.Is(e.Err, store.ErrUnavailable):
+					unknown.Add(1)
+					t.Log(e.Err)
+				default:
+					t.Errorf("%s of %s: %v", e.Action, e.Key, e.Err)
+				}
+				select {
+				case progress <- struct{}{}:
+				default:
+				}
+				select {
+				case <-done:
+					return true
+				default:
+					return false
+				}
+			})
+		})
+	}
+	for range kills {
+		for until := acked.Load() + between; acked.Load() < until; {
+			kittest.Receive(t, "writes", progress)
+		}
+		terminate(t, admin, "portolan-registry-writer")
+	}
+	close(done)
+	wg.Wait()
+	t.Logf("%d acknowledged, %d failed or unknown", acked.Load(), unknown.Load())
+	verify(t, stores[0], ledger)
+}
+
+func connect(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeNow(conn) })
+	return conn
+}
+
+// terminate ends all backends of an application in the database.
+func terminate(t *testing.T, admin *pgx.Conn, application string) {
+	t.Helper()
+	const query = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1`
+	if _, err := admin.Exec(t.Context(), query, application); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTheServerGoesAndComesBack stops the server under load: writes and reads fail with what they should, and go on by themselves when it is back.
+func TestTheServerGoesAndComesBack(t *testing.T) {
+	cluster := kittest.NewCluster(t)
+	s := openStore(t, cluster.Database(t), store.CommitterOptions{})
+	defer closeStore(t, s)
+	ledger := &storetest.Ledger{}
+	var acked, failed atomic.Int64
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		storetest.Load(t.Context(), s, "w", 16, ledger, func(e storetest.Entry) bool {
+			switch {
+			case e.Err == nil:
+				acked.Add(1)
+			case errors.Is(e.Err, store.ErrUnknown), errors.Is(e.Err, store.ErrUnavailable):
+				failed.Add(1)
+			default:
+				t.Errorf("%s of %s: %v", e.Action, e.Key, e.Err)
+			}
+			select {
+			case <-done:
+				return true
+			default:
+				return false
+			}
+		})
+	})
+	more := func(what string, count *atomic.Int64, n int64) {
+		from := count.Load()
+		kittest.Eventually(t, what, func() error {
+			if got := count.Load() - from; got < n {
+				return fmt.Errorf("%d of %d", got, n)
+			}
+			return nil
+		})
+	}
+	more("writes", &acked, 200)
+	if err := cluster.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	more("failed writes", &failed, 20)
+	if _, err := s.Head(t.Context()); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a read without a server: %v", err)
+	}
+	if err := cluster.Start(); err != nil {
+		t.Fatal(err)
+	}
+	more("writes after the restart", &acked, 200)
+	close(done)
+	wg.Wait()
+	verify(t, s, ledger)
+}
+
+// TestABatchWhoseEndWasNotSeenIsFound cuts off a writer at the three points that matter.
+func TestABatchWhoseEndWasNotSeenIsFound(t *testing.T) {
+	s := openStore(t, kittest.Postgres(t), store.CommitterOptions{})
+	defer closeStore(t, s)
+	ctx, w := t.Context(), s.writer
+	if err := w.connect(ctx); err != nil {
+		t.Fatal(err)
+	}
+	ops := []store.Op{newOp("a"), newOp("b")}
+	rows, _ := optimistic(ops)
+	mark := rand.Int64()
+
+	if _, err := w.resolve(ctx, io.ErrUnexpectedEOF, mark, committed{size: 2}); !errors.Is(err, errAgain) {
+		t.Errorf("a batch that never began: %v", err)
+	}
+
+	tx, err := w.conn.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.write(ctx, tx, rows, mark); err != nil {
+		t.Fatal(err)
+	}
+	abandoned := w.conn
+	w.conn = nil // as if the network were gone: the backend is still there, in the middle of its commit
+	if _, err := w.resolve(ctx, io.ErrUnexpectedEOF, mark, committed{size: 2}); !errors.Is(err, errAgain) {
+		t.Errorf("a batch in the middle of its commit: %v", err)
+	}
+	if err := tx.Commit(ctx); err == nil {
+		t.Error("the abandoned backend could still commit")
+	}
+	closeNow(abandoned)
+
+	base, err := w.write(ctx, w.conn, rows, mark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := w.resolve(ctx, io.ErrUnexpectedEOF, mark, committed{size: 2})
+	if err != nil || done.base != base {
+		t.Errorf("a batch that was committed: %+v, %v; want base %d", done, err, base)
+	}
+	if got := done.results(2); got[0].Value.Revision != base+1 || got[1].Value.Revision != base+2 {
+		t.Errorf("its revisions: %+v", got)
+	}
+
+	if _, err := s.Prune(ctx, base+2); err != nil {
+		t.Fatal(err)
+	}
+	w.seen = 0
+	if _, err := w.resolve(ctx, io.ErrUnexpectedEOF, mark, committed{size: 2}); !errors.Is(err, store.ErrUnknown) {
+		t.Errorf("a batch whose records are pruned: %v", err)
+	}
+	if got := must(t, s, newOp("c")); got != base+3 {
+		t.Errorf("the next revision is %d", got)
+	}
+}
+
+func must(t *testing.T, s *Store, op store.Op) uint64 {
+	t.Helper()
+	result, err := s.Submit(t.Context(), op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.Revision
+}
+
+// TestABatchDoesNotWaitForever holds the head, as an operator with an open transaction might.
+func TestABatchDoesNotWaitForever(t *testing.T) {
+	dsn := kittest.Postgres(t)
+	s := openStore(t, dsn, store.CommitterOptions{Timeout: time.Second})
+	defer closeStore(t, s)
+	holder := connect(t, dsn)
+	tx, err := holder.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT 1 FROM registry_head FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Submit(t.Context(), newOp("a")); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a commit that cannot get through: %v, want it unavailable, and surely not done", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	kittest.Eventually(t, "writing to go on", func() error {
+		_, err := s.Submit(t.Context(), newOp("b"))
+		return err
+	})
+	state, err := storetest.CheckInvariants(t.Context(), s)
+	if err != nil || len(state.Rows) != 1 {
+		t.Errorf("%d objects, %v", len(state.Rows), err)
+	}
+}
+
+func TestALostLockEndsItsContext(t *testing.T) {
+	dsn := kittest.Postgres(t)
+	s := openStore(t, dsn+" application_name=locker", store.CommitterOptions{})
+	defer closeStore(t, s)
+	admin := connect(t, dsn)
+	err := s.Lock(t.Context(), "a lock", func(ctx context.Context) error {
+		const query = `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()`
+		if _, err := admin.Exec(ctx, query); err != nil {
+			return err
+		}
+		kittest.Receive(t, "the end of the lock", endOf(ctx))
+		return context.Cause(ctx)
+	})
+	if !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("got %v, want the cause", err)
+	}
+}
+
+// endOf returns a channel that yields a value when the context ends.
+func endOf(ctx context.Context) <-chan struct{} {
+	ended := make(chan struct{}, 1)
+	context.AfterFunc(ctx, func() { ended <- struct{}{} })
+	return ended
+}
+
+// TestAChangeThatNobodyAnnouncedIsSeen moves the head behind the back of the store.
+func TestAChangeThatNobodyAnnouncedIsSeen(t *testing.T) {
+	dsn := kittest.Postgres(t)
+	s := openStore(t, dsn, store.CommitterOptions{})
+	defer closeStore(t, s)
+	admin := connect(t, dsn)
+	for _, epoch := range []string{"a", "b", "c"} { // the first wake-up may be of the opening
+		wake := s.Wake()
+		if _, err := admin.Exec(t.Context(), `UPDATE registry_head SET epoch = $1`, epoch); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-wake:
+		case <-time.After(time.Minute):
+			t.Fatal("not woken")
+		}
+	}
+}
+
+func TestOpenSaysWhatIsWrong(t *testing.T) {
+	dsn := kittest.Postgres(t)
+	if s, err := Open(t.Context(), Config{DSN: dsn, CheckOnly: true}); err == nil {
+		closeStore(t, s)
+		t.Error("an empty database was taken for a migrated one")
+	}
+	_, err := Open(t.Context(), Config{DSN: "host=/nonexistent user=nobody dbname=nothing"})
+	if !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("no server: %v", err)
+	}
+	if _, err := Open(t.Context(), Config{DSN: "postgres://%zz"}); err == nil || errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("no DSN: %v", err)
+	}
+}
+
+// TestOnlyIndependentWritesAreOptimistic: what the one statement cannot see must go the other way.
+func TestOnlyIndependentWritesAreOptimistic(t *testing.T) {
+	lease := newOp("lease")
+	fenced := func(name string, epoch uint64) store.Op {
+		op := newOp(name)
+		op.Fence = &store.Fence{Lease: lease.Key, Epoch: epoch}
+		return op
+	}
+	for what, test := range map[string]struct {
+		ops  []store.Op
+		want bool
+	}{
+		"independent":              {[]store.Op{newOp("a"), newOp("b")}, true},
+		"two to one object":        {[]store.Op{newOp("a"), newOp("b"), newOp("a")}, false},
+		"one fence":                {[]store.Op{fenced("a", 1), fenced("b", 1)}, true},
+		"two epochs":               {[]store.Op{fenced("a", 1), fenced("b", 2)}, false},
+		"a write to the lease too": {[]store.Op{lease, fenced("b", 1)}, false},
+	} {
+		if _, got := optimistic(test.ops); got != test.want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+}
