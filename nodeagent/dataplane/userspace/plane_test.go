@@ -1,0 +1,306 @@
+package userspace_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
+	"portolan.dev/nodeagent/dataplane/userspace"
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/kit/kittest"
+)
+
+// echo is a TCP backend that returns what it reads and keeps count.
+type echo struct {
+	addr netip.AddrPort
+	lis  net.Listener
+	ends chan error // how each connection ended, as the backend saw it
+	done sync.WaitGroup
+}
+
+func startEcho(t testing.TB, r *rig) *echo {
+	lis, _ := r.Listen(t, plan.TCP, false)
+	e := &echo{lis: lis, addr: lis.Addr().(*net.TCPAddr).AddrPort(), ends: make(chan error, 1000)}
+	e.done.Go(func() {
+		for {
+			conn, err := lis.Accept()
+			if err != nil {
+				return
+			}
+			e.done.Go(func() {
+				_, err := io.Copy(conn, conn)
+				conn.Close()
+				e.ends <- err
+			})
+		}
+	})
+	t.Cleanup(e.stop)
+	return e
+}
+
+// stop ends it; connections end when their clients do.
+func (e *echo) stop() { e.lis.Close() }
+
+// deadAddr is an address where nobody listens.
+func deadAddr(t testing.TB, r *rig) netip.AddrPort {
+	lis, _ := r.Listen(t, plan.TCP, false)
+	defer lis.Close()
+	return lis.Addr().(*net.TCPAddr).AddrPort()
+}
+
+func server(key plan.Frontend, addrs ...netip.AddrPort) *plan.VirtualServer {
+	v := &plan.VirtualServer{Key: plan.Key{Frontend: key}, Attributes: plan.Attributes{Scheduler: plan.RoundRobin, Drain: time.Hour}}
+	for _, a := range addrs {
+		v.Reals = append(v.Reals, plan.RealServer{Addr: a, Weight: 1})
+	}
+	// Sorted, as a plan has them.
+	for i := range v.Reals {
+		for j := range v.Reals[:i] {
+			if v.Reals[i].Addr.Compare(v.Reals[j].Addr) < 0 {
+				v.Reals[i], v.Reals[j] = v.Reals[j], v.Reals[i]
+			}
+		}
+	}
+	return v
+}
+
+func add(v *plan.VirtualServer) plan.Step {
+	return plan.Step{Op: plan.AddServer, Key: v.Key, Server: v}
+}
+
+func mustApply(t testing.TB, p *userspace.Plane, steps ...plan.Step) {
+	t.Helper()
+	for _, f := range p.Apply(context.Background(), steps) {
+		t.Fatalf("%s: %v", f.Step, f.Err)
+	}
+}
+
+// ask sends a line over a new connection and wants it back.
+func ask(r *rig, to netip.AddrPort) error {
+	conn, err := r.Dial(nil, dataplanetest.Inside, 0, plan.TCP, to)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return say(conn)
+}
+
+func say(conn net.Conn) error {
+	conn.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := io.WriteString(conn, "hello\n"); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err == nil && line != "hello\n" {
+		err = fmt.Errorf("got %q", line)
+	}
+	return err
+}
+
+func frontend(t testing.TB, r *rig, p plan.Protocol) plan.Frontend {
+	return plan.Frontend{Addr: r.Frontend(t, p, false), Protocol: p}
+}
+
+func TestTakenPortIsReportedAndTheRestWorks(t *testing.T) {
+	r := newRig(t, userspace.Options{})
+	backend := startEcho(t, r)
+	taken, free := frontend(t, r, plan.TCP), frontend(t, r, plan.TCP)
+	foreign, err := net.Listen("tcp", taken.Addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer foreign.Close()
+
+	failed := r.plane.Apply(context.Background(), []plan.Step{add(server(taken, backend.addr)), add(server(free, backend.addr))})
+	if len(failed) != 1 || failed[0].Step.Key.Frontend != taken || !errors.Is(failed[0].Err, syscall.EADDRINUSE) {
+		t.Fatalf("failures %+v, want EADDRINUSE for %s", failed, taken)
+	}
+	if port := fmt.Sprint(taken.Addr.Port()); !strings.Contains(failed[0].Remedy, "ss -lnp 'sport = :"+port) {
+		t.Errorf("remedy %q does not say who to look for", failed[0].Remedy)
+	}
+	if r.plane.Programmed(plan.Key{Frontend: taken}) != nil {
+		t.Error("the taken port counts as programmed")
+	}
+	if state, _ := r.plane.State(t.Context()); len(state.Servers) != 1 {
+		t.Errorf("%d servers in force, want 1", len(state.Servers))
+	}
+	if err := ask(r, free.Addr); err != nil {
+		t.Errorf("the other server: %v", err)
+	}
+
+	foreign.Close()
+	mustApply(t, r.plane, add(server(taken, backend.addr)))
+	if err := ask(r, taken.Addr); err != nil {
+		t.Errorf("after the port was freed: %v", err)
+	}
+}
+
+func TestForeignAddressIsReported(t *testing.T) {
+	r := newRig(t, userspace.Options{})
+	v := server(plan.Frontend{Addr: netip.MustParseAddrPort("192.0.2.1:80"), Protocol: plan.UDP}, netip.MustParseAddrPort("127.0.0.1:1"))
+	failed := r.plane.Apply(context.Background(), []plan.Step{add(v)})
+	if len(failed) != 1 || !errors.Is(failed[0].Err, syscall.EADDRNOTAVAIL) || !strings.Contains(failed[0].Remedy, "ip addr add 192.0.2.1") {
+		t.Errorf("failures %+v", failed)
+	}
+}
+
+// TestDeadBackendIsAskedOnce: after a dial failed nobody else waits for that
+// backend for a while.
+func TestDeadBackendIsAskedOnce(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	r := newRig(t, userspace.Options{FailedFor: time.Hour, Metrics: reg})
+	alive, f := startEcho(t, r), frontend(t, r, plan.TCP)
+	mustApply(t, r.plane, add(server(f, alive.addr, deadAddr(t, r))))
+	for range 20 {
+		if err := ask(r, f.Addr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := counter(t, reg, "portolan_nodeagent_userspace_dial_failures_total"); n != 1 {
+		t.Errorf("%v dials failed, want 1", n)
+	}
+}
+
+func counter(t testing.TB, reg *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// TestAllBackendsDead: the client is told, and a backend that comes back is
+// found though it failed before.
+func TestAllBackendsDead(t *testing.T) {
+	r := newRig(t, userspace.Options{FailedFor: time.Hour})
+	f, dead := frontend(t, r, plan.TCP), deadAddr(t, r)
+	mustApply(t, r.plane, add(server(f, dead)))
+	if err := ask(r, f.Addr); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+		t.Fatalf("asking a dead backend: %v, want a reset", err)
+	}
+	lis, err := net.Listen("tcp", dead.String())
+	if err != nil {
+		t.Skipf("somebody else took %s meanwhile", dead)
+	}
+	defer lis.Close()
+	go func() {
+		conn, err := lis.Accept()
+		if err == nil {
+			io.Copy(conn, conn)
+			conn.Close()
+		}
+	}()
+	if err := ask(r, f.Addr); err != nil {
+		t.Errorf("after it came back: %v", err)
+	}
+}
+
+func TestResetsArePassedOn(t *testing.T) {
+	r := newRig(t, userspace.Options{})
+	backend, f := startEcho(t, r), frontend(t, r, plan.TCP)
+	mustApply(t, r.plane, add(server(f, backend.addr)))
+	conn, err := r.Dial(t, dataplanetest.Inside, 0, plan.TCP, f.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := say(conn); err != nil {
+		t.Fatal(err)
+	}
+	conn.(*net.TCPConn).SetLinger(0)
+	conn.Close()
+	if err := kittest.Receive(t, "the end at the backend", backend.ends); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the backend saw %v, want a reset", err)
+	}
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	r := newRig(t, userspace.Options{})
+	backend, f := startEcho(t, r), frontend(t, r, plan.TCP)
+	mustApply(t, r.plane, add(server(f, backend.addr)))
+	conn, err := r.Dial(t, dataplanetest.Inside, 0, plan.TCP, f.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := say(conn); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.plane.Connections(plan.Key{Frontend: f})[backend.addr]; n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+	if err := r.plane.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := say(conn); err == nil {
+		t.Error("the connection still works")
+	}
+	if err := ask(r, f.Addr); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("a new connection: %v, want refused", err)
+	}
+	if failed := r.plane.Apply(context.Background(), []plan.Step{add(server(f, backend.addr))}); len(failed) != 1 {
+		t.Error("a closed plane takes steps")
+	}
+}
+
+// TestNoRequestFailsWhileBackendsComeAndGo: there is always one backend, never
+// the same ones, and clients that connect all the time.
+func TestNoRequestFailsWhileBackendsComeAndGo(t *testing.T) {
+	r := newRig(t, userspace.Options{})
+	f := frontend(t, r, plan.TCP)
+	var backends []*echo
+	for range 3 {
+		backends = append(backends, startEcho(t, r))
+	}
+	state := server(f, backends[0].addr)
+	mustApply(t, r.plane, add(state))
+
+	ctx, stop := context.WithCancel(t.Context())
+	failures := make(chan error, 4)
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				if err := ask(r, f.Addr); err != nil {
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	for i := range 300 {
+		next := server(f, backends[i%3].addr)
+		if i%2 == 0 {
+			next = server(f, backends[i%3].addr, backends[(i+1)%3].addr)
+		}
+		mustApply(t, r.plane, plan.Order(plan.DiffServer(nil, state, next))...)
+		state = next
+	}
+	stop()
+	clients.Wait()
+	select {
+	case err := <-failures:
+		t.Error(err)
+	default:
+	}
+}
