@@ -1,0 +1,126 @@
+package printer
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+)
+
+var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func meta(name string, age time.Duration) *corev1.ObjectMeta {
+	return &corev1.ObjectMeta{Name: name, Namespace: "default", CreationTimestamp: timestamppb.New(now.Add(-age))}
+}
+
+func TestTables(t *testing.T) {
+	ready := []*corev1.Condition{{Type: "Ready", Status: corev1.ConditionStatus_CONDITION_STATUS_TRUE}}
+	for name, c := range map[string]struct {
+		options Options
+		o       object.Object
+		want    string
+	}{
+		"service": {Options{}, &corev1.Service{Metadata: meta("web", time.Minute), Spec: &corev1.ServiceSpec{
+			Type: corev1.ServiceType_SERVICE_TYPE_NODE_PORT, ClusterIp: "10.96.0.1", ClusterIps: []string{"10.96.0.1"},
+			Ports: []*corev1.ServicePort{{Port: 80, NodePort: 30080, Protocol: corev1.Protocol_PROTOCOL_TCP}},
+		}}, "NAME  TYPE      CLUSTER-IP  EXTERNAL-IP  PORT(S)       AGE\nweb   NodePort  10.96.0.1   <none>       80:30080/TCP  60s\n"},
+		"external name, wide, with namespace": {Options{Wide: true, WithNamespace: true}, &corev1.Service{Metadata: meta("db", time.Hour), Spec: &corev1.ServiceSpec{
+			Type: corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME, ExternalName: "db.example.com", Selector: map[string]string{"b": "2", "a": "1"},
+		}}, "NAMESPACE  NAME  TYPE          CLUSTER-IP  EXTERNAL-IP     PORT(S)  AGE  SELECTOR\ndefault    db    ExternalName  <none>      db.example.com  <none>   60m  a=1,b=2\n"},
+		"load balancer without address": {Options{NoHeader: true}, &corev1.Service{Metadata: meta("lb", time.Second), Spec: &corev1.ServiceSpec{
+			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, ClusterIp: "10.96.0.2",
+		}}, "lb  LoadBalancer  10.96.0.2  <pending>  <none>  1s\n"},
+		"terminating pod": {Options{}, &corev1.Pod{
+			Metadata: &corev1.ObjectMeta{Name: "p", CreationTimestamp: timestamppb.New(now), DeletionTimestamp: timestamppb.New(now)},
+			Status:   &corev1.PodStatus{Phase: corev1.PodPhase_POD_PHASE_RUNNING, Conditions: ready},
+		}, "NAME  READY  STATUS       AGE\np     True   Terminating  0s\n"},
+		"node nobody has heard of": {Options{NoHeader: true}, &corev1.Node{Metadata: meta("n", 72*time.Hour)}, "n  Unknown  <none>  3d0h\n"},
+		"slice of many": {Options{NoHeader: true}, &corev1.EndpointSlice{
+			Metadata: meta("s", time.Second), AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
+			Ports:     []*corev1.EndpointPort{{Port: ptr(int32(80))}, {}},
+			Endpoints: []*corev1.Endpoint{{Addresses: []string{"10.0.0.1"}}, {Addresses: []string{"10.0.0.2"}}, {Addresses: []string{"10.0.0.3"}}, {Addresses: []string{"10.0.0.4"}}},
+		}, "s  IPv4  80,*  10.0.0.1,10.0.0.2,10.0.0.3 + 1 more...  1s\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			kind, _ := object.KindNamed(object.KindOf(c.o))
+			c.options.Now = now
+			table := NewTable(&b, kind, c.options)
+			table.Row(c.o)
+			if err := table.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if got := squeeze(b.String()); got != squeeze(c.want) {
+				t.Errorf("got\n%s\nwant\n%s", b.String(), c.want)
+			}
+		})
+	}
+}
+
+// TestEveryKindHasATable keeps a new kind from being printed by its name alone.
+func TestEveryKindHasATable(t *testing.T) {
+	for _, kind := range object.Kinds {
+		if tables[kind.Name] == nil {
+			t.Errorf("%s has no columns", kind.Name)
+		}
+		if err := Describe(&strings.Builder{}, kind.New(), Related{Now: now}); err != nil {
+			t.Errorf("an empty %s cannot be described: %v", kind.Name, err)
+		}
+	}
+}
+
+func TestAge(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 119 * time.Second: "119s", 2 * time.Minute: "2m0s", 9*time.Minute + 59*time.Second: "9m59s", 10 * time.Minute: "10m",
+		3 * time.Hour: "3h0m", 8 * time.Hour: "8h", 48 * time.Hour: "2d0h", 8 * 24 * time.Hour: "8d", -time.Hour: "0s",
+	} {
+		if got := Age(now.Add(-d), now); got != want {
+			t.Errorf("Age(%s) = %q, want %q", d, got, want)
+		}
+	}
+	if got := Age(time.Time{}, now); got != "<unknown>" {
+		t.Errorf("no time: %q", got)
+	}
+}
+
+func TestDescribeService(t *testing.T) {
+	service := &corev1.Service{Metadata: meta("web", time.Minute), Spec: &corev1.ServiceSpec{
+		ClusterIp: "10.96.0.1", Type: corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP,
+		Ports: []*corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.Protocol_PROTOCOL_TCP, TargetPort: &corev1.IntOrString{Value: &corev1.IntOrString_Name{Name: "web"}}}},
+	}}
+	slice := &corev1.EndpointSlice{
+		Ports: []*corev1.EndpointPort{{Name: ptr("http"), Port: ptr(int32(8080)), Protocol: corev1.Protocol_PROTOCOL_TCP}},
+		Endpoints: []*corev1.Endpoint{
+			{Addresses: []string{"10.1.0.1"}},
+			{Addresses: []string{"10.1.0.2"}, Conditions: &corev1.EndpointConditions{Ready: ptr(false)}},
+		},
+	}
+	event := &corev1.Event{Reason: "FailedToListen", Message: "port 80 is in use", Count: 3, ReportingComponent: "nodeagent", LastTimestamp: timestamppb.New(now), Type: corev1.EventType_EVENT_TYPE_WARNING}
+	var b strings.Builder
+	if err := Describe(&b, service, Related{Slices: []*corev1.EndpointSlice{slice}, Events: []*corev1.Event{event}, Now: now}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"http  80/TCP -> web", "10.1.0.1:8080", "FailedToListen (3x, nodeagent)  port 80 is in use"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), "10.1.0.2") {
+		t.Errorf("an endpoint that is not ready is listed:\n%s", b.String())
+	}
+}
+
+// squeeze makes columns one space apart, so that tests do not depend on their width.
+func squeeze(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = strings.Join(strings.Fields(line), " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func ptr[T any](v T) *T { return &v }
