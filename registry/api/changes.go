@@ -7,14 +7,13 @@ import (
 
 	"google.golang.org/grpc"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/registry/changelog"
 	"portolan.dev/registry/kinds"
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/view"
+	"portolan.dev/registry/wire"
 	"portolan.dev/services/kit/apierr"
-	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
@@ -61,8 +60,7 @@ func (s *Changes) Snapshot(req *registryv1.SnapshotRequest, stream grpc.ServerSt
 			}
 		}
 	}
-	head := registryv1.SnapshotResponse{Epoch: state.Epoch(), Revision: state.Revision(), Total: uint64(len(items))}
-	return sendSnapshot(&head, items, stream)
+	return sendSnapshot(state, items, stream)
 }
 
 func snapshotQuery(req *registryv1.SnapshotRequest) ([]*kinds.Row, spec.Selector, error) {
@@ -86,22 +84,17 @@ func snapshotQuery(req *registryv1.SnapshotRequest) ([]*kinds.Row, spec.Selector
 }
 
 // sendSnapshot sends the items in batches; the last one says so, also where there is nothing.
-func sendSnapshot(head *registryv1.SnapshotResponse, items []*view.Item, stream grpc.ServerStreamingServer[registryv1.SnapshotResponse]) error {
-	for {
-		n, bytes := 0, 0
-		for n < len(items) && n < snapshotBatch && bytes < snapshotBytes {
-			bytes += len(items[n].Bytes)
-			n++
+func sendSnapshot(state *view.State, items []*view.Item, stream grpc.ServerStream) error {
+	for left := items; ; {
+		batch, bytes := &wire.Message{}, 0
+		n := 0
+		for ; n < len(left) && n < snapshotBatch && bytes < snapshotBytes; n++ {
+			batch.AddEnvelope(left[n].Key.Kind, left[n].Bytes)
+			bytes += len(left[n].Bytes)
 		}
-		objects := make([]*corev1.Object, n)
-		for i, item := range items[:n] {
-			objects[i] = object.Wrap(item.Object)
-		}
-		items = items[n:]
-		batch := &registryv1.SnapshotResponse{
-			Epoch: head.GetEpoch(), Revision: head.GetRevision(), Total: head.GetTotal(), Objects: objects, Complete: len(items) == 0,
-		}
-		if err := stream.Send(batch); err != nil || batch.GetComplete() {
+		left = left[n:]
+		batch.EndSnapshot(state.Epoch(), state.Revision(), len(left) == 0, len(items))
+		if err := stream.SendMsg(batch); err != nil || len(left) == 0 {
 			return err
 		}
 	}

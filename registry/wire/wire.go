@@ -12,7 +12,6 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // Field numbers that the answers of all kinds have in common.
@@ -30,6 +29,12 @@ const (
 	fieldChangeType     protowire.Number = 1 // XChange
 	fieldChangeObject   protowire.Number = 2
 	fieldChangeRevision protowire.Number = 3
+
+	fieldSnapshotEpoch    protowire.Number = 1 // SnapshotResponse
+	fieldSnapshotRevision protowire.Number = 2
+	fieldSnapshotObjects  protowire.Number = 3
+	fieldSnapshotComplete protowire.Number = 4
+	fieldSnapshotTotal    protowire.Number = 5
 )
 
 // Message is an answer in parts, to be sent one after the other. The codec of services/kit/rpc sends it like a generated message. Parts may
@@ -102,6 +107,22 @@ func (m *Message) EndWatch(revision uint64, synced bool) {
 	m.parts = append(m.parts, tail)
 }
 
+// AddEnvelope appends an encoded object of a kind to a snapshot, in a core.v1.Object.
+func (m *Message) AddEnvelope(kind string, encoded []byte) {
+	inner := header(envelopeFields[kind], len(encoded))
+	m.parts = append(m.parts, append(header(fieldSnapshotObjects, len(inner)+len(encoded)), inner...), encoded)
+}
+
+// EndSnapshot appends what follows the objects of a batch.
+func (m *Message) EndSnapshot(epoch string, revision uint64, complete bool, total int) {
+	tail := protowire.AppendString(protowire.AppendTag(nil, fieldSnapshotEpoch, protowire.BytesType), epoch)
+	tail = appendUint(tail, fieldSnapshotRevision, revision)
+	if complete {
+		tail = appendUint(tail, fieldSnapshotComplete, 1)
+	}
+	m.parts = append(m.parts, appendUint(tail, fieldSnapshotTotal, uint64(total)))
+}
+
 // Change encodes one change, ready for [Message.AddChanges]. changeType is a number of registryv1.ChangeType.
 func Change(changeType int32, object []byte, revision uint64) []byte {
 	inner := appendUint(nil, fieldChangeType, uint64(changeType))
@@ -120,34 +141,4 @@ func appendUint(to []byte, field protowire.Number, value uint64) []byte {
 		return to
 	}
 	return protowire.AppendVarint(protowire.AppendTag(to, field, protowire.VarintType), value)
-}
-
-// Check holds the field numbers of this package against an answer of the contract; an error is a mistake in the contract.
-func Check(answer protoreflect.MessageDescriptor, kind protoreflect.FullName) error {
-	fields := answer.Fields()
-	var wrong []error
-	want := func(name protoreflect.Name, number protowire.Number) {
-		if field := fields.ByName(name); field != nil && field.Number() != number {
-			wrong = append(wrong, fmt.Errorf("%s is field %d, not %d", field.FullName(), field.Number(), number))
-		}
-	}
-	if first := fields.ByNumber(1); first == nil || first.Message() == nil {
-		return fmt.Errorf("%s has no object as field 1", answer.FullName())
-	} else if first.Name() == "changes" {
-		want("revision", fieldWatchRevision)
-		want("synced", fieldSynced)
-		fields = first.Message().Fields()
-		want("type", fieldChangeType)
-		want("revision", fieldChangeRevision)
-		if object := fields.ByNumber(fieldChangeObject); object == nil || object.Message() == nil || object.Message().FullName() != kind {
-			wrong = append(wrong, fmt.Errorf("%s has no %s as field %d", first.Message().FullName(), kind, fieldChangeObject))
-		}
-		return errors.Join(wrong...)
-	} else if first.Message().FullName() != kind {
-		return fmt.Errorf("field 1 of %s is no %s", answer.FullName(), kind)
-	}
-	want("warnings", fieldWarnings)
-	want("next_page_token", fieldPageToken)
-	want("revision", fieldListRevision)
-	return errors.Join(wrong...)
 }

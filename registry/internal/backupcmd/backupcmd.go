@@ -12,6 +12,7 @@ import (
 	"iter"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"google.golang.org/protobuf/encoding/protodelim"
 
@@ -45,14 +46,13 @@ func load(command string, args []string) (settings, error) {
 	return s, err
 }
 
-func runExport(ctx context.Context, args []string, stdout io.Writer) (err error) {
+func runExport(ctx context.Context, args []string, stdout io.Writer) error {
 	s, err := load("export", args)
 	if err != nil {
 		return err
 	}
-	out := stdout
 	if s.File != "-" {
-		file, err := os.CreateTemp(".", "registry-backup-*")
+		file, err := os.CreateTemp(filepath.Dir(s.File), ".registry-backup-*")
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func runExport(ctx context.Context, args []string, stdout io.Writer) (err error)
 		}
 		return os.Rename(file.Name(), s.File)
 	}
-	return export(ctx, s, out)
+	return export(ctx, s, stdout)
 }
 
 // export writes the backup to out.

@@ -1,0 +1,58 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// envelopeFields has the field of core.v1.Object that holds a kind.
+var envelopeFields = readEnvelope()
+
+func readEnvelope() map[string]protowire.Number {
+	fields := (*corev1.Object)(nil).ProtoReflect().Descriptor().Fields()
+	numbers := make(map[string]protowire.Number, fields.Len())
+	for i := range fields.Len() {
+		numbers[string(fields.Get(i).Message().Name())] = fields.Get(i).Number()
+	}
+	return numbers
+}
+
+// Check holds the field numbers of this package against an answer of the contract that holds objects of a kind; an error is a mistake in the contract.
+func Check(answer protoreflect.MessageDescriptor, kind protoreflect.FullName) error {
+	first := answer.Fields().ByNumber(1)
+	switch {
+	case first == nil || first.Message() == nil:
+		return fmt.Errorf("%s has no message as field 1", answer.FullName())
+	case first.Name() == "changes":
+		return errors.Join(
+			at(answer, "revision", fieldWatchRevision), at(answer, "synced", fieldSynced),
+			at(first.Message(), "type", fieldChangeType), at(first.Message(), "revision", fieldChangeRevision),
+			holds(first.Message(), fieldChangeObject, kind),
+		)
+	}
+	return errors.Join(
+		at(answer, "warnings", fieldWarnings), at(answer, "next_page_token", fieldPageToken), at(answer, "revision", fieldListRevision),
+		holds(answer, fieldObject, kind),
+	)
+}
+
+// at checks the number of a field that the message may have.
+func at(message protoreflect.MessageDescriptor, name protoreflect.Name, number protowire.Number) error {
+	if field := message.Fields().ByName(name); field != nil && field.Number() != number {
+		return fmt.Errorf("%s is field %d, not %d", field.FullName(), field.Number(), number)
+	}
+	return nil
+}
+
+// holds checks that a field is of the kind.
+func holds(message protoreflect.MessageDescriptor, number protowire.Number, kind protoreflect.FullName) error {
+	if field := message.Fields().ByNumber(number); field == nil || field.Message() == nil || field.Message().FullName() != kind {
+		return fmt.Errorf("%s has no %s as field %d", message.FullName(), kind, number)
+	}
+	return nil
+}

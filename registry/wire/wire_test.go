@@ -1,0 +1,93 @@
+package wire_test
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/registry/wire"
+)
+
+func encode(t *testing.T, m proto.Message) []byte {
+	t.Helper()
+	encoded, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded
+}
+
+// TestMessages builds each answer from parts and reads it with the stock codec.
+func TestMessages(t *testing.T) {
+	one := &corev1.Service{Metadata: &corev1.ObjectMeta{Name: "one"}, Spec: &corev1.ServiceSpec{ClusterIp: "10.96.0.1"}}
+	two := &corev1.Service{Metadata: &corev1.ObjectMeta{Name: "two"}}
+	for _, test := range []struct {
+		name  string
+		build func(m *wire.Message)
+		want  proto.Message
+	}{
+		{"get", func(m *wire.Message) { m.AddObject(encode(t, one)) }, &registryv1.GetServiceResponse{Service: one}},
+		{"empty object", func(m *wire.Message) { m.AddObject(nil) }, &registryv1.GetServiceResponse{Service: &corev1.Service{}}},
+		{"create", func(m *wire.Message) {
+			m.AddObject(encode(t, one))
+			m.AddWarnings([]string{"a", "b"})
+		}, &registryv1.CreateServiceResponse{Service: one, Warnings: []string{"a", "b"}}},
+		{"list", func(m *wire.Message) {
+			m.AddObject(encode(t, one))
+			m.AddObject(encode(t, two))
+			m.EndList("next", 7)
+		}, &registryv1.ListServicesResponse{Services: []*corev1.Service{one, two}, NextPageToken: "next", Revision: 7}},
+		{"last page", func(m *wire.Message) { m.EndList("", 0) }, &registryv1.ListServicesResponse{}},
+		{"watch", func(m *wire.Message) {
+			m.AddChanges(wire.Change(1, encode(t, one), 5))
+			m.AddChanges(wire.Change(2, encode(t, two), 300))
+			m.EndWatch(300, true)
+		}, &registryv1.WatchServicesResponse{
+			Changes: []*registryv1.ServiceChange{
+				{Type: registryv1.ChangeType_CHANGE_TYPE_PUT, Service: one, Revision: 5},
+				{Type: registryv1.ChangeType_CHANGE_TYPE_DELETE, Service: two, Revision: 300},
+			},
+			Revision: 300, Synced: true,
+		}},
+		{"snapshot", func(m *wire.Message) {
+			m.AddEnvelope("Service", encode(t, one))
+			m.EndSnapshot("epoch", 9, true, 4)
+		}, &registryv1.SnapshotResponse{
+			Epoch: "epoch", Revision: 9, Complete: true, Total: 4,
+			Objects: []*corev1.Object{{Kind: &corev1.Object_Service{Service: one}}},
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var m wire.Message
+			test.build(&m)
+			buf := make([]byte, m.SizeVT())
+			if n, err := m.MarshalToSizedBufferVT(buf); err != nil || n != len(buf) {
+				t.Fatalf("marshal = %d, %v", n, err)
+			}
+			got := test.want.ProtoReflect().New().Interface()
+			if err := proto.Unmarshal(buf, got); err != nil {
+				t.Fatal(err)
+			}
+			if !proto.Equal(got, test.want) {
+				t.Errorf("got  %v\nwant %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestCheck refuses answers of another shape.
+func TestCheck(t *testing.T) {
+	service := (&corev1.Service{}).ProtoReflect().Descriptor().FullName()
+	for _, good := range []proto.Message{&registryv1.ListServicesResponse{}, &registryv1.WatchServicesResponse{}, &registryv1.CreateServiceResponse{}} {
+		if err := wire.Check(good.ProtoReflect().Descriptor(), service); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, bad := range []proto.Message{&registryv1.ListPodsResponse{}, &registryv1.WatchPodsResponse{}, &registryv1.GetHeadResponse{}} {
+		if wire.Check(bad.ProtoReflect().Descriptor(), service) == nil {
+			t.Errorf("%s was accepted", bad.ProtoReflect().Descriptor().FullName())
+		}
+	}
+}
