@@ -1,0 +1,151 @@
+package packing
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// Legacy returns what the Endpoints of a service with a selector should be,
+// based on what exists, nil if there is none. The answer is existing itself
+// when it is right already.
+func Legacy(svc *corev1.Service, verdicts []Verdict, trigger string, existing *corev1.Endpoints) *corev1.Endpoints {
+	subsets := legacySubsets(svc, sorted(verdicts))
+	truncated := truncate(subsets, MaxEndpoints)
+	subsets = slices.DeleteFunc(subsets, func(s *corev1.EndpointSubset) bool { return len(s.GetAddresses())+len(s.GetNotReadyAddresses()) == 0 })
+
+	meta := svc.GetMetadata()
+	labels := maps.Clone(meta.GetLabels())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	delete(labels, LabelHeadless)
+	if isHeadless(svc) {
+		labels[LabelHeadless] = ""
+	}
+	labels[LabelEndpointsManagedBy] = endpointsController
+	if existing != nil && sameSubsets(existing.GetSubsets(), subsets) && maps.Equal(existing.GetMetadata().GetLabels(), labels) &&
+		(existing.GetMetadata().GetAnnotations()[AnnotationOverCapacity] == overCapacity) == truncated {
+		return existing
+	}
+	want := &corev1.Endpoints{Metadata: &corev1.ObjectMeta{Name: meta.GetName(), Namespace: meta.GetNamespace()}, Subsets: subsets}
+	if existing != nil {
+		want.Metadata = existing.GetMetadata().CloneVT()
+	}
+	want.Metadata.Labels = labels
+	annotate(want.Metadata, AnnotationOverCapacity, overCapacity, truncated)
+	annotate(want.Metadata, AnnotationTrigger, trigger, trigger != "")
+	return want
+}
+
+// ManagedEndpoints says whether an Endpoints is made by us and not by people.
+func ManagedEndpoints(e *corev1.Endpoints) bool {
+	return e.GetMetadata().GetLabels()[LabelEndpointsManagedBy] == endpointsController
+}
+
+// annotate sets an annotation or takes it away.
+func annotate(meta *corev1.ObjectMeta, key, value string, wanted bool) {
+	if !wanted {
+		delete(meta.Annotations, key)
+		return
+	}
+	if meta.Annotations == nil {
+		meta.Annotations = map[string]string{}
+	}
+	meta.Annotations[key] = value
+}
+
+// legacySubsets puts pods with the same ports into one subset, in a stable order.
+func legacySubsets(svc *corev1.Service, verdicts []Verdict) []*corev1.EndpointSubset {
+	family := families(svc)[0]
+	byPorts := map[string]*corev1.EndpointSubset{}
+	for _, v := range verdicts {
+		leaving := v.Pod.GetMetadata().GetDeletionTimestamp() != nil && !svc.GetSpec().GetPublishNotReadyAddresses()
+		if !v.Selected || leaving {
+			continue
+		}
+		ep := endpoint(svc, &v, family)
+		if ep == nil {
+			continue
+		}
+		key := portsKey(v.ports)
+		subset := byPorts[key]
+		if subset == nil {
+			subset = &corev1.EndpointSubset{Ports: legacyPorts(v.ports)}
+			byPorts[key] = subset
+		}
+		address := &corev1.EndpointAddress{Ip: ep.GetAddresses()[0], Hostname: ep.GetHostname(), NodeName: ep.NodeName, TargetRef: ep.GetTargetRef()}
+		if v.Ready {
+			subset.Addresses = append(subset.Addresses, address)
+		} else {
+			subset.NotReadyAddresses = append(subset.NotReadyAddresses, address)
+		}
+	}
+	var subsets []*corev1.EndpointSubset
+	for _, key := range sortedKeys(byPorts) {
+		s := byPorts[key]
+		slices.SortFunc(s.Addresses, compareAddresses)
+		slices.SortFunc(s.NotReadyAddresses, compareAddresses)
+		subsets = append(subsets, s)
+	}
+	return subsets
+}
+
+func compareAddresses(a, b *corev1.EndpointAddress) int {
+	return strings.Compare(a.GetIp()+" "+a.GetTargetRef().GetName(), b.GetIp()+" "+b.GetTargetRef().GetName())
+}
+
+func legacyPorts(ports []*corev1.EndpointPort) []*corev1.EndpointSubsetPort {
+	var all []*corev1.EndpointSubsetPort
+	for _, p := range ports {
+		all = append(all, &corev1.EndpointSubsetPort{Name: p.GetName(), Port: p.GetPort(), Protocol: p.GetProtocol(), AppProtocol: p.AppProtocol})
+	}
+	return all
+}
+
+// truncate leaves at most limit addresses: ready ones first, of each subset in
+// proportion to what it has. It says whether anything was left out.
+func truncate(subsets []*corev1.EndpointSubset, limit int) bool {
+	ready, all := 0, 0
+	for _, s := range subsets {
+		ready += len(s.GetAddresses())
+		all += len(s.GetAddresses()) + len(s.GetNotReadyAddresses())
+	}
+	if all <= limit {
+		return false
+	}
+	shrink(subsets, limit, func(s *corev1.EndpointSubset) *[]*corev1.EndpointAddress { return &s.Addresses })
+	shrink(subsets, max(0, limit-ready), func(s *corev1.EndpointSubset) *[]*corev1.EndpointAddress { return &s.NotReadyAddresses })
+	return true
+}
+
+// shrink cuts the lists to limit in all, in proportion; what rounding leaves
+// over goes to the first that have more.
+func shrink(subsets []*corev1.EndpointSubset, limit int, list func(*corev1.EndpointSubset) *[]*corev1.EndpointAddress) {
+	total := 0
+	for _, s := range subsets {
+		total += len(*list(s))
+	}
+	if total <= limit {
+		return
+	}
+	keep := make([]int, len(subsets))
+	left := limit
+	for i, s := range subsets {
+		keep[i] = len(*list(s)) * limit / total
+		left -= keep[i]
+	}
+	for i, s := range subsets {
+		if left > 0 && keep[i] < len(*list(s)) {
+			keep[i]++
+			left--
+		}
+		*list(s) = (*list(s))[:keep[i]]
+	}
+}
+
+func sameSubsets(a, b []*corev1.EndpointSubset) bool {
+	return slices.EqualFunc(a, b, func(x, y *corev1.EndpointSubset) bool { return x.EqualVT(y) })
+}

@@ -1,0 +1,101 @@
+package packing
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// Problem is something about an Endpoints that its writer should know.
+type Problem struct {
+	Reason  string
+	Message string
+}
+
+// Mirrored says whether an Endpoints, written by hand for a service without
+// selector, is to be turned into slices.
+func Mirrored(svc *corev1.Service, e *corev1.Endpoints) bool {
+	if svc == nil || e == nil || Unmanaged(svc) != "no selector" || ManagedEndpoints(e) {
+		return false
+	}
+	meta := e.GetMetadata()
+	_, elected := meta.GetAnnotations()[annotationLeader]
+	return !elected && meta.GetLabels()[LabelSkipMirror] != "true"
+}
+
+// Mirror returns what the slices of an Endpoints should be.
+func Mirror(e *corev1.Endpoints) (Wanted, []Problem) {
+	meta := e.GetMetadata()
+	annotations := maps.Clone(meta.GetAnnotations())
+	delete(annotations, AnnotationTrigger)
+	delete(annotations, annotationLastApplied)
+	w := Wanted{
+		Template: Template{
+			Namespace: meta.GetNamespace(), GenerateName: meta.GetName() + "-",
+			Labels:      sliceLabels(meta.GetLabels(), meta.GetName(), ManagedByMirroring, false),
+			Annotations: annotations,
+			Owner:       ownerReference("Endpoints", meta),
+		},
+		MaxPerSlice: MaxEndpoints,
+	}
+	if headless, ok := meta.GetLabels()[LabelHeadless]; ok {
+		w.Template.Labels[LabelHeadless] = headless
+	}
+	groups := map[groupKey]*Group{}
+	var problems []Problem
+	for _, s := range e.GetSubsets() {
+		problems = append(problems, mirrorSubset(s, groups)...)
+	}
+	w.Groups = inOrder(groups)
+	return w, problems
+}
+
+func mirrorSubset(s *corev1.EndpointSubset, groups map[groupKey]*Group) (problems []Problem) {
+	var ports []*corev1.EndpointPort
+	for _, p := range s.GetPorts() {
+		name, number := p.GetName(), p.GetPort()
+		ports = append(ports, &corev1.EndpointPort{Name: &name, Port: &number, Protocol: protocol(p.GetProtocol()), AppProtocol: p.AppProtocol})
+	}
+	room := MaxEndpoints
+	add := func(addresses []*corev1.EndpointAddress, ready bool) {
+		for _, a := range addresses {
+			ip, err := netip.ParseAddr(a.GetIp())
+			if err != nil {
+				problems = append(problems, Problem{"InvalidIPAddress", fmt.Sprintf("%q is no IP address; it was left out of the EndpointSlices", a.GetIp())})
+				continue
+			}
+			if room--; room < 0 {
+				continue
+			}
+			fresh := Group{AddressType: addressType(ip.Unmap()), Ports: ports}
+			g := groups[fresh.key()]
+			if g == nil {
+				g = &fresh
+				groups[fresh.key()] = g
+			}
+			g.Endpoints = append(g.Endpoints, mirrorAddress(a, ip.Unmap(), ready))
+		}
+	}
+	add(s.GetAddresses(), true)
+	add(s.GetNotReadyAddresses(), false)
+	if room < 0 {
+		problems = append(problems, Problem{"TooManyAddressesToMirror", fmt.Sprintf("a subset has %d addresses more than the %d that are mirrored", -room, MaxEndpoints)})
+	}
+	return problems
+}
+
+func mirrorAddress(a *corev1.EndpointAddress, ip netip.Addr, ready bool) *corev1.Endpoint {
+	ep := &corev1.Endpoint{
+		Addresses:  []string{ip.String()},
+		Conditions: &corev1.EndpointConditions{Ready: &ready},
+		TargetRef:  a.GetTargetRef(),
+		NodeName:   a.NodeName,
+	}
+	if a.GetHostname() != "" {
+		name := a.GetHostname()
+		ep.Hostname = &name
+	}
+	return ep
+}

@@ -1,0 +1,235 @@
+package packing
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// Plan is the writes that bring slices to what they should be, to be done in
+// this order: creates, updates, deletes.
+type Plan struct {
+	Create []*corev1.EndpointSlice
+	Update []*corev1.EndpointSlice // whole objects, with the resource_version that they are based on
+	Delete []*corev1.EndpointSlice
+}
+
+// Empty says whether there is nothing to write.
+func (p *Plan) Empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 }
+
+// slot is a slice on its way from what it is to what it should be.
+type slot struct {
+	old     *corev1.EndpointSlice
+	keep    []*corev1.Endpoint
+	changed bool
+}
+
+// Pack returns the writes that bring the existing slices of a service to what
+// is wanted.
+func Pack(w Wanted, existing []*corev1.EndpointSlice) Plan {
+	var p Plan
+	if w.MaxPerSlice <= 0 {
+		w.MaxPerSlice = DefaultMaxPerSlice
+	}
+	slots := byGroup(existing)
+	for i := range w.Groups {
+		key := w.Groups[i].key()
+		p.packGroup(&w, &w.Groups[i], slots[key])
+		delete(slots, key)
+	}
+	for _, s := range inSliceOrder(existing) { // of groups that nobody wants any more
+		key := sliceKey(s)
+		if slices.ContainsFunc(slots[key], func(x *slot) bool { return x.old == s }) {
+			p.Delete = append(p.Delete, s)
+		}
+	}
+	p.recycle(&w)
+	p.keepPlaceholders(&w, existing)
+	return p
+}
+
+func sliceKey(s *corev1.EndpointSlice) groupKey {
+	return groupKey{s.GetAddressType(), portsKey(s.GetPorts())}
+}
+
+func byGroup(existing []*corev1.EndpointSlice) map[groupKey][]*slot {
+	slots := map[groupKey][]*slot{}
+	for _, s := range inSliceOrder(existing) {
+		slots[sliceKey(s)] = append(slots[sliceKey(s)], &slot{old: s})
+	}
+	return slots
+}
+
+// inSliceOrder puts slices in the order of their names.
+func inSliceOrder(existing []*corev1.EndpointSlice) []*corev1.EndpointSlice {
+	return slices.SortedFunc(slices.Values(existing), compareSlices)
+}
+
+// endpointKey is the same for an endpoint whatever its state.
+func endpointKey(ep *corev1.Endpoint) string {
+	address := ""
+	if len(ep.GetAddresses()) > 0 {
+		address = ep.GetAddresses()[0]
+	}
+	ref := ep.GetTargetRef()
+	return address + " " + ref.GetNamespace() + "/" + ref.GetName() + " " + ref.GetUid()
+}
+
+// packGroup writes the endpoints of a group into its slices: those that stay,
+// where they are; the rest into slices that are written anyway, then into full
+// new ones, and at last into the slice that it fills best.
+func (p *Plan) packGroup(w *Wanted, g *Group, slots []*slot) {
+	left := keepInPlace(w, g, slots)
+	left = fillChanged(w, slots, left)
+	for len(left) >= w.MaxPerSlice {
+		p.create(w, g, left[:w.MaxPerSlice])
+		left = left[w.MaxPerSlice:]
+	}
+	if len(left) > 0 {
+		if best := bestFit(w, slots, len(left)); best != nil {
+			best.keep, best.changed = append(best.keep, left...), true
+		} else {
+			p.create(w, g, left)
+		}
+	}
+	for _, s := range slots {
+		switch {
+		case len(s.keep) == 0:
+			p.Delete = append(p.Delete, s.old)
+		case s.changed || !w.Template.fits(s.old):
+			p.Update = append(p.Update, rewritten(w, s.old, g.Ports, s.keep))
+		}
+	}
+}
+
+// keepInPlace lets every slice keep what is still wanted, in its present form,
+// and returns what is in no slice yet.
+func keepInPlace(w *Wanted, g *Group, slots []*slot) (left []*corev1.Endpoint) {
+	wanted := make(map[string]*corev1.Endpoint, len(g.Endpoints))
+	for _, ep := range g.Endpoints {
+		wanted[endpointKey(ep)] = ep
+	}
+	for _, s := range slots {
+		for _, have := range s.old.GetEndpoints() {
+			key := endpointKey(have)
+			want := wanted[key]
+			if want == nil || len(s.keep) == w.MaxPerSlice {
+				s.changed = true // gone, or seen already in a slice before, or too many
+				continue
+			}
+			delete(wanted, key)
+			s.keep = append(s.keep, want)
+			s.changed = s.changed || !have.EqualVT(want)
+		}
+	}
+	for _, ep := range g.Endpoints {
+		if key := endpointKey(ep); wanted[key] == ep {
+			left = append(left, ep)
+			delete(wanted, key)
+		}
+	}
+	return left
+}
+
+// fillChanged puts endpoints into slices that are written anyway, the fullest
+// first, and returns those that found no room.
+func fillChanged(w *Wanted, slots []*slot, left []*corev1.Endpoint) []*corev1.Endpoint {
+	var changed []*slot
+	for _, s := range slots {
+		if len(s.keep) > 0 && (s.changed || !w.Template.fits(s.old)) {
+			changed = append(changed, s)
+		}
+	}
+	slices.SortStableFunc(changed, func(a, b *slot) int { return len(b.keep) - len(a.keep) })
+	for _, s := range changed {
+		n := min(w.MaxPerSlice-len(s.keep), len(left))
+		if n > 0 {
+			s.keep, s.changed = append(s.keep, left[:n]...), true
+			left = left[n:]
+		}
+	}
+	return left
+}
+
+// bestFit returns the slice, not written yet, that n more endpoints fill most,
+// nil if none has room.
+func bestFit(w *Wanted, slots []*slot, n int) *slot {
+	var best *slot
+	for _, s := range slots {
+		if len(s.keep) == 0 || s.changed || len(s.keep)+n > w.MaxPerSlice {
+			continue
+		}
+		if best == nil || len(s.keep) > len(best.keep) {
+			best = s
+		}
+	}
+	return best
+}
+
+func (p *Plan) create(w *Wanted, g *Group, endpoints []*corev1.Endpoint) {
+	s := w.Template.fresh(g.AddressType, g.Ports)
+	s.Endpoints = slices.Clone(endpoints)
+	p.Create = append(p.Create, s)
+}
+
+// rewritten returns a slice with other contents and the identity it has.
+func rewritten(w *Wanted, old *corev1.EndpointSlice, ports []*corev1.EndpointPort, endpoints []*corev1.Endpoint) *corev1.EndpointSlice {
+	s := &corev1.EndpointSlice{
+		Metadata: old.GetMetadata().CloneVT(), AddressType: old.GetAddressType(), Ports: ports, Endpoints: endpoints,
+	}
+	w.Template.stamp(s)
+	return s
+}
+
+// recycle turns a delete and a create of one address type into an update, which
+// is one write and not two.
+func (p *Plan) recycle(w *Wanted) {
+	var create []*corev1.EndpointSlice
+	for _, s := range p.Create {
+		at := slices.IndexFunc(p.Delete, func(d *corev1.EndpointSlice) bool { return d.GetAddressType() == s.GetAddressType() })
+		if at < 0 {
+			create = append(create, s)
+			continue
+		}
+		p.Update = append(p.Update, rewritten(w, p.Delete[at], s.GetPorts(), s.GetEndpoints()))
+		p.Delete = slices.Delete(p.Delete, at, at+1)
+	}
+	p.Create = create
+}
+
+// keepPlaceholders leaves an empty slice for each wanted family that has no
+// other, so that consumers see that the service is known and has no backends.
+func (p *Plan) keepPlaceholders(w *Wanted, existing []*corev1.EndpointSlice) {
+	for _, family := range w.Families {
+		of := func(s *corev1.EndpointSlice) bool { return s.GetAddressType() == family }
+		remaining := count(existing, of) - count(p.Delete, of) + count(p.Create, of)
+		if remaining > 0 {
+			continue
+		}
+		at := slices.IndexFunc(p.Delete, of)
+		if at < 0 {
+			p.Create = append(p.Create, w.Template.fresh(family, nil))
+			continue
+		}
+		old := p.Delete[at]
+		p.Delete = slices.Delete(p.Delete, at, at+1)
+		if len(old.GetEndpoints()) > 0 || len(old.GetPorts()) > 0 || !w.Template.fits(old) {
+			p.Update = append(p.Update, rewritten(w, old, nil, nil))
+		}
+	}
+}
+
+func count(all []*corev1.EndpointSlice, of func(*corev1.EndpointSlice) bool) int {
+	n := 0
+	for _, s := range all {
+		if of(s) {
+			n++
+		}
+	}
+	return n
+}
+
+func compareSlices(a, b *corev1.EndpointSlice) int {
+	return strings.Compare(a.GetMetadata().GetName(), b.GetMetadata().GetName())
+}

@@ -1,0 +1,93 @@
+package packing
+
+import (
+	"maps"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// Template is what all slices of a service have in common.
+type Template struct {
+	Namespace    string
+	GenerateName string
+	Labels       map[string]string
+	// Annotations that a slice must have; what else it has stays, but for the trigger time.
+	Annotations map[string]string
+	Owner       *corev1.OwnerReference
+	// Trigger is when what is written now came about, as RFC 3339 with nanoseconds; empty: unknown.
+	Trigger string
+}
+
+// ofService returns the template of a service with a selector.
+func ofService(svc *corev1.Service) Template {
+	meta := svc.GetMetadata()
+	return Template{
+		Namespace:    meta.GetNamespace(),
+		GenerateName: meta.GetName() + "-",
+		Labels:       sliceLabels(meta.GetLabels(), meta.GetName(), ManagedByController, isHeadless(svc)),
+		Owner:        ownerReference("Service", meta),
+	}
+}
+
+// sliceLabels copies the labels of whom a slice is made from, and adds ours.
+func sliceLabels(from map[string]string, service, managedBy string, headless bool) map[string]string {
+	labels := make(map[string]string, len(from)+3)
+	maps.Copy(labels, from)
+	labels[LabelServiceName], labels[LabelManagedBy] = service, managedBy
+	delete(labels, LabelHeadless)
+	if headless {
+		labels[LabelHeadless] = ""
+	}
+	return labels
+}
+
+func ownerReference(kind string, meta *corev1.ObjectMeta) *corev1.OwnerReference {
+	yes := true
+	return &corev1.OwnerReference{
+		ApiVersion: "v1", Kind: kind, Name: meta.GetName(), Uid: meta.GetUid(), Controller: &yes, BlockOwnerDeletion: &yes,
+	}
+}
+
+// fresh makes a slice without endpoints.
+func (t *Template) fresh(family corev1.AddressType, ports []*corev1.EndpointPort) *corev1.EndpointSlice {
+	s := &corev1.EndpointSlice{
+		Metadata:    &corev1.ObjectMeta{Namespace: t.Namespace, GenerateName: t.GenerateName},
+		AddressType: family, Ports: ports,
+	}
+	t.stamp(s)
+	return s
+}
+
+// fits says whether a slice has what the template asks for; the trigger time
+// alone is no reason to write.
+func (t *Template) fits(s *corev1.EndpointSlice) bool {
+	meta := s.GetMetadata()
+	if !maps.Equal(meta.GetLabels(), t.Labels) || len(meta.GetOwnerReferences()) != 1 || !meta.GetOwnerReferences()[0].EqualVT(t.Owner) {
+		return false
+	}
+	for key, value := range t.Annotations {
+		if have, ok := meta.GetAnnotations()[key]; !ok || have != value {
+			return false
+		}
+	}
+	return true
+}
+
+// stamp gives a slice that is about to be written what the template asks for.
+func (t *Template) stamp(s *corev1.EndpointSlice) {
+	s.Metadata.Labels = maps.Clone(t.Labels)
+	s.Metadata.OwnerReferences = []*corev1.OwnerReference{t.Owner.CloneVT()}
+	annotations := maps.Clone(s.GetMetadata().GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	maps.Copy(annotations, t.Annotations)
+	delete(annotations, AnnotationTrigger)
+	if t.Trigger != "" {
+		annotations[AnnotationTrigger] = t.Trigger
+	}
+	s.Metadata.Annotations = annotations
+	if len(annotations) == 0 {
+		s.Metadata.Annotations = nil
+	}
+}

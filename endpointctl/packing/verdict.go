@@ -1,0 +1,209 @@
+package packing
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/spec"
+)
+
+// Node is what counts of a node.
+type Node struct {
+	Zone  string
+	Ready bool
+}
+
+// NodeOf reads a node. A node that says nothing of itself counts as ready.
+func NodeOf(n *corev1.Node) Node {
+	status := condition(n.GetStatus().GetConditions(), conditionReady).GetStatus()
+	return Node{
+		Zone: n.GetMetadata().GetLabels()[LabelZone],
+		Ready: status != corev1.ConditionStatus_CONDITION_STATUS_FALSE &&
+			status != corev1.ConditionStatus_CONDITION_STATUS_UNKNOWN,
+	}
+}
+
+// Nodes finds a node by its name.
+type Nodes func(name string) (Node, bool)
+
+// Verdict says whether a pod is behind a service, and why.
+type Verdict struct {
+	Pod      *corev1.Pod
+	Selected bool
+	Ready    bool
+	Serving  bool
+	Reason   string
+	// Unresolved are the ports of the service that the pod does not have.
+	Unresolved []string
+	Addresses  []netip.Addr
+
+	ports []*corev1.EndpointPort
+	node  Node
+}
+
+// Unmanaged says why a service gets no endpoints from pods; empty if it does.
+func Unmanaged(svc *corev1.Service) string {
+	switch {
+	case svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME:
+		return "ExternalName"
+	case len(svc.GetSpec().GetSelector()) == 0:
+		return "no selector"
+	default:
+		return ""
+	}
+}
+
+// Judge says whether a pod is behind a service.
+func Judge(svc *corev1.Service, pod *corev1.Pod, nodes Nodes) Verdict {
+	v := Verdict{Pod: pod, Addresses: addresses(pod)}
+	v.Reason = v.exclude(svc, nodes)
+	if v.Reason != "" {
+		return v
+	}
+	v.Selected = true
+	v.Serving, v.Reason = serving(pod, v.node)
+	terminating := pod.GetMetadata().GetDeletionTimestamp() != nil
+	v.Ready = v.Serving && !terminating
+	switch {
+	case svc.GetSpec().GetPublishNotReadyAddresses() && !v.Ready:
+		v.Ready, v.Reason = true, v.Reason+"; published all the same (publishNotReadyAddresses)"
+	case terminating && v.Serving:
+		v.Reason = "is terminating"
+	}
+	return v
+}
+
+// exclude returns why a pod is not behind a service at all; empty if it is.
+func (v *Verdict) exclude(svc *corev1.Service, nodes Nodes) string {
+	if why := mismatch(svc.GetSpec().GetSelector(), v.Pod.GetMetadata().GetLabels()); why != "" {
+		return why
+	}
+	switch v.Pod.GetStatus().GetPhase() {
+	case corev1.PodPhase_POD_PHASE_SUCCEEDED:
+		return "has ended (Succeeded)"
+	case corev1.PodPhase_POD_PHASE_FAILED:
+		return "has ended (Failed)"
+	}
+	if len(v.Addresses) == 0 {
+		return "has no address yet"
+	}
+	if !slices.ContainsFunc(v.Addresses, func(a netip.Addr) bool { return slices.Contains(families(svc), addressType(a)) }) {
+		return "has no address of the service's families"
+	}
+	if !v.findNode(svc, nodes) {
+		return fmt.Sprintf("its node %q is not registered", v.Pod.GetSpec().GetNodeName())
+	}
+	v.ports, v.Unresolved = resolvePorts(svc, v.Pod)
+	if len(v.ports) == 0 && len(svc.GetSpec().GetPorts()) > 0 {
+		return "has none of the service's ports"
+	}
+	return ""
+}
+
+// findNode looks the pod's node up. A service that publishes what is not ready
+// also publishes pods of nodes that nobody knows.
+func (v *Verdict) findNode(svc *corev1.Service, nodes Nodes) bool {
+	v.node = Node{Ready: true}
+	name := v.Pod.GetSpec().GetNodeName()
+	if name == "" {
+		return true
+	}
+	node, ok := nodes(name)
+	if ok {
+		v.node = node
+	}
+	return ok || svc.GetSpec().GetPublishNotReadyAddresses()
+}
+
+// serving says whether a pod answers, and why not.
+func serving(pod *corev1.Pod, node Node) (ok bool, reason string) {
+	if !node.Ready {
+		return false, fmt.Sprintf("its node %q is not ready", pod.GetSpec().GetNodeName())
+	}
+	conditions := pod.GetStatus().GetConditions()
+	ready := condition(conditions, conditionReady)
+	if ready.GetStatus() != corev1.ConditionStatus_CONDITION_STATUS_TRUE {
+		switch {
+		case ready.GetMessage() != "":
+			return false, "is not ready: " + ready.GetMessage()
+		case ready.GetReason() != "":
+			return false, "is not ready: " + ready.GetReason()
+		default:
+			return false, "is not ready"
+		}
+	}
+	for _, gate := range pod.GetSpec().GetReadinessGates() {
+		if condition(conditions, gate.GetConditionType()).GetStatus() != corev1.ConditionStatus_CONDITION_STATUS_TRUE {
+			return false, fmt.Sprintf("its readiness gate %q is not open", gate.GetConditionType())
+		}
+	}
+	return true, "is ready"
+}
+
+func condition(all []*corev1.Condition, name string) *corev1.Condition {
+	for _, c := range all {
+		if c.GetType() == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// mismatch says which pair of a selector the labels do not have.
+func mismatch(selector, labels map[string]string) string {
+	if spec.MatchEquality(selector, labels) {
+		return ""
+	}
+	for _, key := range sortedKeys(selector) {
+		switch have, ok := labels[key]; {
+		case !ok:
+			return fmt.Sprintf("has no label %s, wanted %q", key, selector[key])
+		case have != selector[key]:
+			return fmt.Sprintf("label %s is %q, wanted %q", key, have, selector[key])
+		}
+	}
+	return "the service has no selector"
+}
+
+// addresses returns the pod's addresses that can be read.
+func addresses(pod *corev1.Pod) []netip.Addr {
+	texts := pod.GetStatus().GetPodIps()
+	if len(texts) == 0 && pod.GetStatus().GetPodIp() != "" {
+		texts = []string{pod.GetStatus().GetPodIp()}
+	}
+	var all []netip.Addr
+	for _, text := range texts {
+		if a, err := netip.ParseAddr(text); err == nil {
+			all = append(all, a.Unmap())
+		}
+	}
+	return all
+}
+
+func addressType(a netip.Addr) corev1.AddressType {
+	if a.Is4() {
+		return corev1.AddressType_ADDRESS_TYPE_IPV4
+	}
+	return corev1.AddressType_ADDRESS_TYPE_IPV6
+}
+
+// families returns the address types of a service's slices, in order.
+func families(svc *corev1.Service) []corev1.AddressType {
+	var types []corev1.AddressType
+	for _, f := range svc.GetSpec().GetIpFamilies() {
+		if f == corev1.IPFamily_IP_FAMILY_IPV6 {
+			types = append(types, corev1.AddressType_ADDRESS_TYPE_IPV6)
+		} else {
+			types = append(types, corev1.AddressType_ADDRESS_TYPE_IPV4)
+		}
+	}
+	if len(types) == 0 {
+		types = append(types, corev1.AddressType_ADDRESS_TYPE_IPV4)
+	}
+	return types
+}
+
+// isHeadless says whether a service has no virtual IP.
+func isHeadless(svc *corev1.Service) bool { return svc.GetSpec().GetClusterIp() == "None" }

@@ -1,0 +1,140 @@
+package packing
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// Group is the endpoints that are wanted in slices of one address type and one
+// set of ports.
+type Group struct {
+	AddressType corev1.AddressType
+	Ports       []*corev1.EndpointPort
+	Endpoints   []*corev1.Endpoint
+}
+
+type groupKey struct {
+	addressType corev1.AddressType
+	ports       string
+}
+
+func (g *Group) key() groupKey { return groupKey{g.AddressType, portsKey(g.Ports)} }
+
+// Wanted is what the slices of a service should be.
+type Wanted struct {
+	Template Template
+	// Families are those that keep an empty slice when they have no endpoint, so that consumers see that the service is known.
+	Families []corev1.AddressType
+	Groups   []Group
+	// MaxPerSlice bounds the endpoints of a slice.
+	MaxPerSlice int
+}
+
+// Want returns what the slices of a service with a selector should be.
+func Want(svc *corev1.Service, verdicts []Verdict, maxPerSlice int) Wanted {
+	w := Wanted{Template: ofService(svc), Families: families(svc), MaxPerSlice: maxPerSlice}
+	groups := map[groupKey]*Group{}
+	for _, v := range sorted(verdicts) {
+		if !v.Selected {
+			continue
+		}
+		for _, family := range w.Families {
+			ep := endpoint(svc, &v, family)
+			if ep == nil {
+				continue
+			}
+			fresh := Group{AddressType: family, Ports: v.ports}
+			g := groups[fresh.key()]
+			if g == nil {
+				g = &fresh
+				groups[fresh.key()] = g
+			}
+			g.Endpoints = append(g.Endpoints, ep)
+		}
+	}
+	w.Groups = inOrder(groups)
+	return w
+}
+
+// sorted puts pods in the order of their names, so that the same input gives
+// the same slices.
+func sorted(verdicts []Verdict) []Verdict {
+	return slices.SortedFunc(slices.Values(verdicts), func(a, b Verdict) int {
+		return strings.Compare(a.Pod.GetMetadata().GetName(), b.Pod.GetMetadata().GetName())
+	})
+}
+
+func inOrder(groups map[groupKey]*Group) []Group {
+	all := make([]Group, 0, len(groups))
+	for _, g := range groups {
+		all = append(all, *g)
+	}
+	slices.SortFunc(all, func(a, b Group) int {
+		x, y := a.key(), b.key()
+		return cmp.Or(cmp.Compare(x.addressType, y.addressType), strings.Compare(x.ports, y.ports))
+	})
+	return all
+}
+
+// endpoint makes the endpoint of a pod, nil if it has no address of the family.
+func endpoint(svc *corev1.Service, v *Verdict, family corev1.AddressType) *corev1.Endpoint {
+	at := slices.IndexFunc(v.Addresses, func(a netip.Addr) bool { return addressType(a) == family })
+	if at < 0 {
+		return nil
+	}
+	terminating := v.Pod.GetMetadata().GetDeletionTimestamp() != nil
+	ep := &corev1.Endpoint{
+		Addresses:  []string{v.Addresses[at].String()},
+		Conditions: &corev1.EndpointConditions{Ready: &v.Ready, Serving: &v.Serving, Terminating: &terminating},
+		TargetRef:  podRef(v.Pod),
+		Weight:     v.Pod.GetSpec().Weight,
+		Hostname:   hostname(svc, v.Pod),
+	}
+	if name := v.Pod.GetSpec().GetNodeName(); name != "" {
+		ep.NodeName = &name
+	}
+	if v.node.Zone != "" {
+		ep.Zone = &v.node.Zone
+	}
+	ep.Hints = hints(svc, ep)
+	return ep
+}
+
+func podRef(pod *corev1.Pod) *corev1.ObjectReference {
+	meta := pod.GetMetadata()
+	return &corev1.ObjectReference{Kind: "Pod", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid()}
+}
+
+// hostname is the pod's name in DNS below the service, if it has one there.
+func hostname(svc *corev1.Service, pod *corev1.Pod) *string {
+	s, meta := pod.GetSpec(), svc.GetMetadata()
+	if s.GetHostname() == "" || s.GetSubdomain() != meta.GetName() || pod.GetMetadata().GetNamespace() != meta.GetNamespace() {
+		return nil
+	}
+	name := s.GetHostname()
+	return &name
+}
+
+// hints says who should prefer an endpoint. Only ready endpoints have hints:
+// consumers follow them when all ready endpoints have some.
+func hints(svc *corev1.Service, ep *corev1.Endpoint) *corev1.EndpointHints {
+	distribution := svc.GetSpec().GetTrafficDistribution()
+	if distribution == corev1.TrafficDistribution_TRAFFIC_DISTRIBUTION_UNSPECIFIED || !ep.GetConditions().GetReady() || ep.Zone == nil && ep.NodeName == nil {
+		return nil
+	}
+	h := &corev1.EndpointHints{}
+	if ep.Zone != nil {
+		h.ForZones = []*corev1.ForZone{{Name: ep.GetZone()}}
+	}
+	if distribution == corev1.TrafficDistribution_TRAFFIC_DISTRIBUTION_PREFER_SAME_NODE && ep.NodeName != nil {
+		h.ForNodes = []*corev1.ForNode{{Name: ep.GetNodeName()}}
+	}
+	if len(h.GetForZones()) == 0 && len(h.GetForNodes()) == 0 {
+		return nil
+	}
+	return h
+}
