@@ -16,6 +16,7 @@ import (
 
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/health"
+	"portolan.dev/services/object"
 )
 
 // HealthCheck is the name under which followers report to the health registry.
@@ -123,8 +124,11 @@ func NewFollower(cfg FollowerConfig) (*Follower, error) {
 		cfg: cfg, subjects: names, registry: registryv1.NewChangeServiceClient(cfg.Registry),
 		kinds: map[string]bool{}, view: newView(), started: time.Now(), need: aSnapshot,
 	}
-	for _, kind := range cfg.Kinds {
-		f.kinds[kind] = true
+	for _, name := range cfg.Kinds {
+		if kind, ok := object.KindNamed(name); !ok || kind.Name != name {
+			return nil, fmt.Errorf("follow kind %q: there is no such kind", name)
+		}
+		f.kinds[name] = true
 	}
 	f.metrics = newFollowerMetrics(cfg.Metrics, f)
 	f.report(errNoSnapshot)
