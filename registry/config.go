@@ -31,6 +31,7 @@ type Config struct {
 	BookmarkInterval time.Duration `flag:"bookmark-interval" default:"5s" usage:"how long a watch is silent before it says how far it is"`
 	EventTTL         time.Duration `flag:"event-ttl" default:"1h" usage:"how long an event is kept after it was last seen"`
 	MaxEvents        int           `flag:"max-events" default:"10000" usage:"events that are kept; the oldest go"`
+	ReapInterval     time.Duration `flag:"reap-interval" default:"10s" usage:"time between two looks for old events and changes"`
 	HeartbeatTimeout time.Duration `flag:"heartbeat-timeout" default:"15s" usage:"silence after which a node agent no longer counts as alive"`
 	StreamReplicas   int           `flag:"stream-replicas" default:"1" usage:"NATS servers that keep the change stream, when it is created"`
 }
@@ -46,7 +47,7 @@ func (c *Config) Validate() error {
 	}
 	for name, value := range map[string]int64{
 		"log-retention": c.LogRetention, "watch-buffer": int64(c.WatchBuffer), "bookmark-interval": int64(c.BookmarkInterval),
-		"event-ttl": int64(c.EventTTL), "max-events": int64(c.MaxEvents), "heartbeat-timeout": int64(c.HeartbeatTimeout),
+		"event-ttl": int64(c.EventTTL), "reap-interval": int64(c.ReapInterval), "max-events": int64(c.MaxEvents), "heartbeat-timeout": int64(c.HeartbeatTimeout),
 		"stream-replicas": int64(c.StreamReplicas),
 	} {
 		if value <= 0 {

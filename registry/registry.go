@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/grpc"
@@ -28,9 +27,6 @@ import (
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/spec"
 )
-
-// reapEvery is the time between two looks at events and the log.
-const reapEvery = 10 * time.Second
 
 // Daemon is the registry. Make it with New, then call Run once.
 type Daemon struct {
@@ -145,7 +141,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("heartbeats: %w", err), d.close())
 	}
 	reaper := &gc.Reaper{
-		View: d.view, Store: d.store, Writer: d.writer, Log: d.log, Every: reapEvery,
+		View: d.view, Store: d.store, Writer: d.writer, Log: d.log, Every: d.config.ReapInterval,
 		EventTTL: d.config.EventTTL, MaxEvents: d.config.MaxEvents, Retention: uint64(d.config.LogRetention),
 	}
 	// What calls stand on goes on until the last of them is answered.

@@ -8,9 +8,14 @@ import (
 	"portolan.dev/services/object"
 )
 
+// stampEvent keeps the count of repetitions, which is the registry's.
 func stampEvent(w World, o, old object.Object) {
 	event, ok := o.(*corev1.Event)
-	if !ok || old != nil {
+	if !ok {
+		return
+	}
+	if before, ok := old.(*corev1.Event); ok {
+		event.Count, event.FirstTimestamp, event.LastTimestamp = before.GetCount(), before.GetFirstTimestamp(), before.GetLastTimestamp()
 		return
 	}
 	event.Count = 1

@@ -1,0 +1,257 @@
+package registry_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+)
+
+// fields returns the fields of an error's violations, sorted.
+func fields(err error) []string {
+	var names []string
+	for _, violation := range apierr.ViolationsOf(err) {
+		names = append(names, violation.Field)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestRulesBeyondTheObject(t *testing.T) {
+	_, r := run(t)
+	if _, err := r.nodes.CreateNode(within(t), &registryv1.CreateNodeRequest{Node: &corev1.Node{Metadata: &corev1.ObjectMeta{Name: "n1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.nodes.UpdateNodeStatus(within(t), &registryv1.UpdateNodeStatusRequest{Node: &corev1.Node{
+		Metadata: &corev1.ObjectMeta{Name: "n1"},
+		Status: &corev1.NodeStatus{Addresses: []*corev1.NodeAddress{
+			{Type: "InternalIP", Address: "192.0.2.10"}, {Type: "Hostname", Address: "n1"},
+		}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	vip := r.create(t, web("vip")).GetSpec().GetClusterIp()
+	slice := func(addresses ...string) *corev1.Object {
+		return object.Wrap(&corev1.EndpointSlice{
+			Metadata: &corev1.ObjectMeta{Name: "s"}, AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
+			Endpoints: []*corev1.Endpoint{{Addresses: addresses}},
+		})
+	}
+	headless := func(target *corev1.IntOrString, selector map[string]string) *corev1.Object {
+		return object.Wrap(web("h", func(s *corev1.Service) {
+			s.Spec.ClusterIp, s.Spec.Selector = "None", selector
+			s.Spec.Ports[0].TargetPort = target
+		}))
+	}
+	external := func(ips ...string) *corev1.Object {
+		return object.Wrap(web("e", func(s *corev1.Service) { s.Spec.ExternalIps = ips }))
+	}
+	for _, test := range []struct {
+		name string
+		o    *corev1.Object
+		want []string
+	}{
+		{"external IP", external("198.51.100.7"), nil},
+		{"external IP of a node", external("198.51.100.7", "192.0.2.10"), []string{"spec.externalIPs[1]"}},
+		{"endpoint", slice("192.0.2.77"), nil},
+		{"endpoint on a node's address", slice("192.0.2.10"), nil},
+		{"endpoint at a virtual IP", slice("192.0.2.77", vip), []string{"endpoints[0].addresses[1]"}},
+		{"legacy endpoint at a virtual IP", object.Wrap(&corev1.Endpoints{Metadata: &corev1.ObjectMeta{Name: "e"}, Subsets: []*corev1.EndpointSubset{{
+			Addresses:         []*corev1.EndpointAddress{{Ip: "192.0.2.77"}},
+			NotReadyAddresses: []*corev1.EndpointAddress{{Ip: vip}},
+			Ports:             []*corev1.EndpointSubsetPort{{Port: 80}},
+		}}}), []string{"subsets[0].notReadyAddresses[0].ip"}},
+		{"headless by hand, same port", headless(number(80), nil), nil},
+		{"headless by hand, other port", headless(number(9376), nil), []string{"spec.ports[0].targetPort"}},
+		{"headless with selector, other port", headless(number(9376), map[string]string{"a": "b"}), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := r.apply.Apply(within(t), &registryv1.ApplyRequest{Object: test.o, DryRun: true})
+			if got := fields(err); !slices.Equal(got, test.want) || (err != nil) != (test.want != nil) {
+				t.Errorf("violations at %v, want %v; %v", got, test.want, err)
+			}
+		})
+	}
+}
+
+func TestAllViolationsAtOnce(t *testing.T) {
+	_, r := run(t)
+	_, err := r.services.CreateService(within(t), &registryv1.CreateServiceRequest{Service: web("1bad", func(s *corev1.Service) {
+		s.Spec.Ports[0].Port = 70000
+		s.Spec.ExternalIps = []string{"127.0.0.1"}
+	})})
+	if got, want := fields(err), []string{"metadata.name", "spec.externalIPs[0]", "spec.ports[0].port"}; !slices.Equal(got, want) || apierr.Code(err) != codes.InvalidArgument {
+		t.Errorf("violations at %v, want %v; %v", got, want, err)
+	}
+	labels := map[string]string{}
+	for i := range 1000 {
+		labels[fmt.Sprintf("bad key %d", i)] = ""
+	}
+	_, err = r.pods.CreatePod(within(t), &registryv1.CreatePodRequest{Pod: &corev1.Pod{Metadata: &corev1.ObjectMeta{Name: "p", Labels: labels}}})
+	if got := len(fields(err)); got != 101 {
+		t.Errorf("%d violations are reported, want 100 and how many more there are", got)
+	}
+}
+
+func TestNamespaces(t *testing.T) {
+	_, r := run(t)
+	inside := func(namespace string) error {
+		_, err := r.services.CreateService(within(t), &registryv1.CreateServiceRequest{Service: web("web", func(s *corev1.Service) { s.Metadata.Namespace = namespace })})
+		return err
+	}
+	if err := inside("missing"); !apierr.IsNotFound(err) {
+		t.Errorf("create in a missing namespace: %v", err)
+	}
+	if _, err := r.namespaces.CreateNamespace(within(t), &registryv1.CreateNamespaceRequest{
+		Namespace: &corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: "going", Finalizers: []string{"example.com/wait"}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := inside("going"); err != nil {
+		t.Errorf("create in a namespace: %v", err)
+	}
+	answer, err := r.namespaces.DeleteNamespace(within(t), &registryv1.DeleteNamespaceRequest{Name: "going"})
+	if err != nil || answer.GetNamespace().GetStatus().GetPhase() != corev1.NamespacePhase_NAMESPACE_PHASE_TERMINATING {
+		t.Errorf("delete = %v, %v", answer, err)
+	}
+	if err := inside("going"); !slices.Equal(fields(err), []string{"metadata.namespace"}) {
+		t.Errorf("create in a namespace that is being deleted: %v", err)
+	}
+	if _, err := r.namespaces.DeleteNamespace(within(t), &registryv1.DeleteNamespaceRequest{Name: "default"}); apierr.Code(err) != codes.FailedPrecondition {
+		t.Errorf("delete default: %v", err)
+	}
+}
+
+func TestGeneratedNames(t *testing.T) {
+	_, r := run(t)
+	seen := map[string]bool{}
+	for range 20 {
+		svc := r.create(t, web("", func(s *corev1.Service) {
+			s.Metadata.GenerateName = "web-"
+			s.Spec.ClusterIp = "None"
+		}))
+		seen[svc.GetMetadata().GetName()] = true
+	}
+	if len(seen) != 20 {
+		t.Errorf("20 services have the names %v", seen)
+	}
+	long := "a-prefix-that-is-so-long-that-nothing-could-be-appended-to-it-really"
+	svc := r.create(t, web("", func(s *corev1.Service) { s.Metadata.GenerateName, s.Spec.ClusterIp = long, "None" }))
+	if n := len(svc.GetMetadata().GetName()); n != 63 {
+		t.Errorf("the name %q has %d letters", svc.GetMetadata().GetName(), n)
+	}
+}
+
+func TestFinalizers(t *testing.T) {
+	_, r := run(t)
+	r.create(t, web("held", func(s *corev1.Service) { s.Metadata.Finalizers = []string{"example.com/cleanup"} }))
+	deleted, err := r.services.DeleteService(within(t), &registryv1.DeleteServiceRequest{Name: "held"})
+	if err != nil || deleted.GetService().GetMetadata().GetDeletionTimestamp() == nil {
+		t.Fatalf("delete = %v, %v; want it marked", deleted, err)
+	}
+	again, err := r.services.DeleteService(within(t), &registryv1.DeleteServiceRequest{Name: "held"})
+	if err != nil || !again.GetService().EqualVT(deleted.GetService()) {
+		t.Errorf("delete again = %v, %v; want nothing to change", again, err)
+	}
+	marked := deleted.GetService()
+	added := marked.CloneVT()
+	added.Metadata.Finalizers = append(added.Metadata.Finalizers, "example.com/late")
+	if _, err := r.services.UpdateService(within(t), &registryv1.UpdateServiceRequest{Service: added}); !slices.Equal(fields(err), []string{"metadata.finalizers[1]"}) {
+		t.Errorf("a finalizer was added to an object that is being deleted: %v", err)
+	}
+	marked.Metadata.Finalizers = nil
+	r.update(t, marked)
+	if _, err := r.services.GetService(within(t), &registryv1.GetServiceRequest{Name: "held"}); !apierr.IsNotFound(err) {
+		t.Errorf("the object is still there without its finalizer: %v", err)
+	}
+}
+
+func TestDeletePreconditions(t *testing.T) {
+	_, r := run(t)
+	svc := r.create(t, web("web"))
+	meta := svc.GetMetadata()
+	for name, req := range map[string]*registryv1.DeleteServiceRequest{
+		"other incarnation": {Name: "web", Uid: "another"},
+		"other version":     {Name: "web", ResourceVersion: meta.GetResourceVersion() - 1},
+	} {
+		if _, err := r.services.DeleteService(within(t), req); !apierr.IsConflict(err) {
+			t.Errorf("%s: %v, want a conflict", name, err)
+		}
+	}
+	if _, err := r.services.DeleteService(within(t), &registryv1.DeleteServiceRequest{Name: "web", DryRun: true}); err != nil {
+		t.Errorf("dry run: %v", err)
+	}
+	if _, err := r.services.DeleteService(within(t), &registryv1.DeleteServiceRequest{Name: "web", Uid: meta.GetUid(), ResourceVersion: meta.GetResourceVersion()}); err != nil {
+		t.Errorf("delete as seen: %v", err)
+	}
+}
+
+func TestPodsHaveTimeToEnd(t *testing.T) {
+	_, r := run(t)
+	seconds := int64(7)
+	if _, err := r.pods.CreatePod(within(t), &registryv1.CreatePodRequest{Pod: &corev1.Pod{
+		Metadata: &corev1.ObjectMeta{Name: "p", Finalizers: []string{"portolan.dev/running"}},
+		Spec:     &corev1.PodSpec{TerminationGracePeriodSeconds: &seconds, Containers: []*corev1.Container{{Name: "c", Image: "i"}}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := r.pods.DeletePod(within(t), &registryv1.DeletePodRequest{Name: "p"})
+	if err != nil || answer.GetPod().GetMetadata().GetDeletionGracePeriodSeconds() != seconds {
+		t.Errorf("delete = %v, %v", answer, err)
+	}
+}
+
+func TestApplyKeepsWhatOthersWrote(t *testing.T) {
+	_, r := run(t)
+	first, err := r.apply.Apply(within(t), &registryv1.ApplyRequest{Object: object.Wrap(web("web", func(s *corev1.Service) {
+		s.Spec.Type = corev1.ServiceType_SERVICE_TYPE_NODE_PORT
+		s.Metadata.Annotations = map[string]string{"manifest": "1"}
+		s.Metadata.Labels = map[string]string{"gone": "soon"}
+	}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	svc := first.GetObject().GetService()
+	svc.Metadata.Annotations["controller"] = "was here"
+	svc.Metadata.Finalizers = []string{"example.com/cleanup"}
+	r.update(t, svc)
+	answer, err := r.apply.Apply(within(t), &registryv1.ApplyRequest{Object: object.Wrap(web("web", func(s *corev1.Service) {
+		s.Spec.Type = corev1.ServiceType_SERVICE_TYPE_NODE_PORT
+		s.Metadata.Annotations = map[string]string{"manifest": "2"}
+	}))})
+	if err != nil || answer.GetOutcome() != registryv1.ApplyOutcome_APPLY_OUTCOME_CONFIGURED {
+		t.Fatalf("apply = %v, %v", answer, err)
+	}
+	got := answer.GetObject().GetService()
+	meta := got.GetMetadata()
+	if meta.GetAnnotations()["controller"] == "" || meta.GetAnnotations()["manifest"] != "2" || len(meta.GetFinalizers()) != 1 || len(meta.GetLabels()) != 0 {
+		t.Errorf("metadata = %v", meta)
+	}
+	if got.GetSpec().GetClusterIp() != svc.GetSpec().GetClusterIp() || got.GetSpec().GetPorts()[0].GetNodePort() != svc.GetSpec().GetPorts()[0].GetNodePort() {
+		t.Errorf("allocated values changed: %v", got.GetSpec())
+	}
+}
+
+func TestDryRunStoresNothing(t *testing.T) {
+	i, r := run(t)
+	answer, err := r.services.CreateService(within(t), &registryv1.CreateServiceRequest{Service: web("web"), DryRun: true})
+	if err != nil || answer.GetService().GetSpec().GetClusterIp() == "" || answer.GetService().GetMetadata().GetResourceVersion() != 0 {
+		t.Errorf("dry run = %v, %v", answer, err)
+	}
+	if _, err := r.services.GetService(within(t), &registryv1.GetServiceRequest{Name: "web"}); !apierr.IsNotFound(err) {
+		t.Errorf("the dry run stored it: %v", err)
+	}
+	if n := i.allocator.Used(); n != 0 {
+		t.Errorf("the dry run holds %d values", n)
+	}
+	r.create(t, web("web"))
+	if _, err := r.services.CreateService(within(t), &registryv1.CreateServiceRequest{Service: web("web"), DryRun: true}); !apierr.IsAlreadyExists(err) {
+		t.Errorf("a dry run of what exists: %v", err)
+	}
+}
