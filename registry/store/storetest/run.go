@@ -46,6 +46,8 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"Fencing", testFencing},
 		{"ConcurrentWriters", testConcurrentWriters},
 		{"Races", testRaces},
+		{"Contention", testContention},
+		{"FencingUnderLoad", testFencingUnderLoad},
 		{"Cancellation", testCancellation},
 		{"Snapshots", testSnapshots},
 		{"SnapshotEnds", testSnapshotEnds},
