@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"sync/atomic"
 	"testing"
@@ -73,4 +74,11 @@ func world() []object.Object {
 		dnstest.Service("other/manual", "10.96.0.8", "80:http"),
 		dnstest.Slice("other/manual/m-1", "80:http/tcp", "10.96.0.9", "10.64.0.1"),
 	}
+}
+
+var discard = slog.New(slog.DiscardHandler)
+
+func run(t testing.TB, s *server.Server) {
+	t.Helper()
+	kittest.Run(t, "dns server", s.Run)
 }

@@ -1,0 +1,232 @@
+package dnssvc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+	"google.golang.org/grpc"
+
+	dnsv1 "portolan.dev/proto/portolan/dns/v1"
+	"portolan.dev/services/changes/changestest"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/config"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/object"
+
+	"portolan.dev/dnssvc"
+	"portolan.dev/dnssvc/internal/dnstest"
+)
+
+const loc = ".svc.cluster.local."
+
+// testConfig is the default configuration on an address of the test's own.
+func testConfig(t *testing.T, host string) dnssvc.Config {
+	t.Helper()
+	var cfg dnssvc.Config
+	config.Defaults(&cfg)
+	cfg.Addr, cfg.Listen, cfg.LameDuck = "127.0.0.1:0", []string{host + ":0"}, 0
+	cfg.PodCIDR = []netip.Prefix{netip.MustParsePrefix("10.64.0.0/16")}
+	return cfg
+}
+
+// registry serves a log as the registry does, and returns where.
+func registry(t *testing.T, log *changestest.Log, network rpc.Network, host app.Host) string {
+	t.Helper()
+	lis, err := network.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health})
+	log.Register(srv)
+	kittest.Run(t, "registry", func(ctx context.Context) error { return srv.Serve(ctx, lis) })
+	return lis.Addr().String()
+}
+
+type running struct {
+	addr string // of DNS
+	api  dnsv1.DNSServiceClient
+	host app.Host
+	stop func()
+}
+
+// start runs the daemon against a log.
+func start(t *testing.T, cfg dnssvc.Config, log *changestest.Log) running {
+	t.Helper()
+	_, url := kittest.NATS(t)
+	network := rpc.Memory()
+	if log != nil {
+		cfg.Registry = registry(t, log, network, kittest.Host(t, network, ""))
+	} else {
+		cfg.Registry = kittest.Listen(t).Addr().String() // accepts, and never says a word
+	}
+	host := kittest.Host(t, network, url)
+	d, err := dnssvc.New(t.Context(), cfg, host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := kittest.Run(t, "dnssvc", d.Run)
+	conn, err := network.Dial(d.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return running{addr: d.DNSAddrs()[0], api: dnsv1.NewDNSServiceClient(conn), host: host, stop: stop}
+}
+
+func (r running) query(t *testing.T, req *dnsv1.QueryRequest) *dnsv1.QueryResponse {
+	t.Helper()
+	resp, err := r.api.Query(t.Context(), req, grpc.WaitForReady(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+// eventually waits for an answer.
+func (r running) eventually(t *testing.T, name string, qtype uint16, want string) {
+	t.Helper()
+	kittest.Eventually(t, name, func() error {
+		m := dnstest.Ask(t, dnstest.Ways[0], r.addr, name, qtype)
+		if got := dnstest.Describe(m); got != want {
+			return fmt.Errorf("got %s, want %s", got, want)
+		}
+		return nil
+	})
+}
+
+// What is committed is answered; what is deleted is not.
+func TestFollowsTheLog(t *testing.T) {
+	log := changestest.New(t)
+	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "10.96.0.1", "80:http"))
+	r := start(t, testConfig(t, "127.53.240.1"), log)
+	name := "web.default" + loc
+	r.eventually(t, name, dns.TypeA, "NOERROR\n  "+name+" 5 IN A 10.96.0.1")
+	if err := r.host.Health.Ready(); err != nil {
+		t.Errorf("answers and is not ready: %v", err)
+	}
+	log.Put(dnstest.Service("default/web", "10.96.0.2", "80:http"))
+	r.eventually(t, name, dns.TypeA, "NOERROR\n  "+name+" 5 IN A 10.96.0.2")
+	log.Delete(object.Key{Kind: "Service", Namespace: "default", Name: "web"})
+	r.eventually(t, name, dns.TypeA, "NXDOMAIN")
+	kittest.Eventually(t, "the revision", func() error {
+		status, err := r.api.GetStatus(t.Context(), &dnsv1.GetStatusRequest{})
+		if err == nil && (!status.GetSynced() || status.GetRevision() != log.Revision() || status.GetZones()[0] != "cluster.local." || status.GetListen()[0] != r.addr) {
+			err = fmt.Errorf("status %v", status)
+		}
+		return err
+	})
+	families, err := r.host.Metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range families {
+		names = append(names, f.GetName())
+	}
+	for _, want := range []string{"portolan_dnssvc_queries_total", "portolan_dnssvc_revision", "portolan_dnssvc_data_age_seconds"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("no metric %s", want)
+		}
+	}
+}
+
+// A registry that does not answer: names are unknown, not absent, and the daemon is not ready.
+func TestWithoutRegistry(t *testing.T) {
+	r := start(t, testConfig(t, "127.53.240.2"), nil)
+	m := dnstest.Ask(t, dnstest.Ways[0], r.addr, "web.default"+loc, dns.TypeA)
+	if m.Rcode != dns.RcodeServerFailure {
+		t.Errorf("got %s", dnstest.Describe(m))
+	}
+	if r.host.Health.Ready() == nil {
+		t.Error("ready without names")
+	}
+	resp := r.query(t, &dnsv1.QueryRequest{Name: "web"})
+	if resp.GetRcode() != "SERVFAIL" || !strings.Contains(strings.Join(resp.GetExplanation(), "\n"), "not yet seen all objects") {
+		t.Errorf("got %v", resp)
+	}
+}
+
+func TestQueryExplains(t *testing.T) {
+	log := changestest.New(t)
+	log.Put(
+		dnstest.Namespace("default"), dnstest.Namespace("prod"),
+		dnstest.Service("default/web", "10.96.0.1", "80:http", "81:admin"),
+		dnstest.Service("prod/db", "None", "5432:pg"),
+		dnstest.Slice("prod/db/db-1", "5432:pg/tcp", "10.64.0.1=db-0", "!10.64.0.2=db-1"),
+		dnstest.Service("prod/down", "None", "1:x"),
+		dnstest.Slice("prod/down/down-1", "1:x/tcp", "!10.64.0.9"),
+		dnstest.Service("prod/alias", "=web.default.svc.cluster.local"),
+	)
+	r := start(t, testConfig(t, "127.53.240.3"), log)
+	r.eventually(t, "web.default"+loc, dns.TypeA, "NOERROR\n  web.default"+loc+" 5 IN A 10.96.0.1")
+	tests := []struct{ name, namespace, qtype, full, rcode, explains string }{
+		{"web", "", "", "web.default" + loc, "NOERROR", "Service default/web, clusterIP 10.96.0.1"},
+		{"web", "prod", "", "web.prod" + loc, "NXDOMAIN", "there is a Service of that name in: default"},
+		{"web.default", "prod", "a", "web.default" + loc, "NOERROR", "clusterIP"},
+		{"web.default.svc", "prod", "A", "web.default" + loc, "NOERROR", "clusterIP"},
+		{"web.default.svc.cluster.local", "", "A", "web.default" + loc, "NOERROR", "clusterIP"},
+		{"_https._tcp.web", "", "SRV", "_https._tcp.web.default" + loc, "NXDOMAIN", "Service default/web exists and has no port named https/tcp"},
+		{"_https._tcp.web", "", "SRV", "_https._tcp.web.default" + loc, "NXDOMAIN", "its named ports: http/tcp, admin/tcp"},
+		{"_admin._tcp.web", "", "SRV", "_admin._tcp.web.default" + loc, "NOERROR", "port admin: 81/tcp"},
+		{"web", "", "MX", "web.default" + loc, "NOERROR", "records of the types A, AAAA and SRV, not MX"},
+		{"db", "prod", "", "db.prod" + loc, "NOERROR", "1 ready endpoints (1 more are not ready) in EndpointSlices db-1"},
+		{"db-0.db.prod", "", "", "db-0.db.prod" + loc, "NOERROR", "EndpointSlice prod/db-1 of Service prod/db: endpoint 10.64.0.1 is ready"},
+		{"db-1.db.prod", "", "", "db-1.db.prod" + loc, "NXDOMAIN", "none of its 1 ready endpoints is named db-1"},
+		{"down", "prod", "", "down.prod" + loc, "NXDOMAIN", "headless and none of its 1 endpoints is ready"},
+		{"alias", "prod", "", "alias.prod" + loc, "NOERROR", "Service default/web, clusterIP"},
+		{"x", "nosuch", "", "x.nosuch" + loc, "NXDOMAIN", "there is no Namespace nosuch"},
+		{"default.svc.cluster.local", "", "", "default" + loc, "NOERROR", "default is a namespace"},
+		{"a.pod.cluster.local", "", "", "a.pod.cluster.local", "NXDOMAIN", "pod records are disabled"},
+		{"nonsense.cluster.local.", "", "", "nonsense.cluster.local.", "NXDOMAIN", "svc, pod, dns and dns-version only"},
+		{"cluster.local.", "", "SOA", "cluster.local.", "NOERROR", "apex of a zone"},
+		{"dns-version.cluster.local.", "", "TXT", "dns-version.cluster.local.", "NOERROR", "version of the DNS specification"},
+		{"10.96.0.1", "", "", "1.0.96.10.in-addr.arpa.", "NOERROR", "web.default" + loc + " has the address as a cluster IP"},
+		{"10.64.0.1", "", "", "1.0.64.10.in-addr.arpa.", "NOERROR", "db-0.db.prod" + loc + " is a ready endpoint"},
+		{"10.64.0.2", "", "PTR", "2.0.64.10.in-addr.arpa.", "NXDOMAIN", "no Service has this address"},
+		{"www.example.com.", "", "", "www.example.com.", "REFUSED", "in none of the zones"},
+	}
+	for _, tt := range tests {
+		resp := r.query(t, &dnsv1.QueryRequest{Name: tt.name, Namespace: tt.namespace, Type: tt.qtype})
+		why := strings.Join(resp.GetExplanation(), "\n")
+		if !strings.EqualFold(strings.TrimSuffix(resp.GetName(), "."), strings.TrimSuffix(tt.full, ".")) || resp.GetRcode() != tt.rcode || !strings.Contains(why, tt.explains) {
+			t.Errorf("%s in %q: %s %s\n%s\nwant %s %s\n%s", tt.name, tt.namespace, resp.GetName(), resp.GetRcode(), why, tt.full, tt.rcode, tt.explains)
+		}
+	}
+	for _, bad := range []*dnsv1.QueryRequest{{}, {Name: "a..b"}, {Name: "web", Type: "NONSENSE"}, {Name: "web", Type: "AXFR"}} {
+		if _, err := r.api.Query(t.Context(), bad); apierr.ReasonOf(err) != apierr.ReasonInvalidArgument || len(apierr.ViolationsOf(err)) == 0 {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	for flag, what := range map[string]string{
+		"-ttl=3601": "ttl", "-max-udp=100": "max-udp", "-zones=a..b": "a..b", "-zones=": "zone", "-listen=nowhere": "listen",
+		"-workers=0": "workers", "-pod-records=some": "pod-records", "-upstreams=8.8.8.8": "upstreams", "-lame-duck=-1s": "lame-duck",
+	} {
+		var cfg dnssvc.Config
+		var out strings.Builder
+		err := config.Load("dnssvc", &cfg, []string{flag}, func(string) (string, bool) { return "", false }, &out)
+		if err == nil || errors.Is(err, config.ErrDone) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: got %v, want something about %s", flag, err, what)
+		}
+	}
+}
+
+// An address that is taken is an error at once, and says which.
+func TestAddressInUse(t *testing.T) {
+	r := start(t, testConfig(t, "127.53.240.4"), changestest.New(t))
+	cfg := testConfig(t, "127.53.240.4")
+	cfg.Listen = []string{r.addr}
+	if _, err := dnssvc.New(t.Context(), cfg, kittest.Host(t, rpc.Memory(), "nats://127.0.0.1:1")); err == nil || !strings.Contains(err.Error(), r.addr) {
+		t.Errorf("got %v", err)
+	}
+}
