@@ -1,0 +1,235 @@
+package nodeagent_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+
+	"portolan.dev/nodeagent"
+	"portolan.dev/services/changes/changestest"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/object"
+)
+
+// world is a registry in memory and what an agent needs around it.
+type world struct {
+	t       *testing.T
+	log     *changestest.Log
+	network *rpc.MemoryNetwork
+	addr    string // of the registry
+	events  chan *corev1.Event
+	stop    func() // ends the registry
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, log: changestest.New(t), network: rpc.Memory(), events: make(chan *corev1.Event, 1000)}
+	log := kittest.Logger(t)
+	srv := rpc.NewServer(rpc.ServerOptions{Log: log, Metrics: obs.NewMetrics(), Health: health.New(log)})
+	w.log.Register(srv)
+	registryv1.RegisterNodeServiceServer(srv, &nodes{w: w})
+	registryv1.RegisterPodServiceServer(srv, &pods{w: w})
+	registryv1.RegisterEventServiceServer(srv, &events{w: w})
+	lis, err := w.network.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.addr = lis.Addr().String()
+	w.stop = kittest.Run(t, "registry", func(ctx context.Context) error { return srv.Serve(ctx, lis) })
+	return w
+}
+
+// config is that of an agent of this world.
+func (w *world) config() nodeagent.Config {
+	cfg := defaults()
+	cfg.Addr, cfg.Registry, cfg.NATSPrefix = "127.0.0.1:0", w.addr, changestest.Prefix
+	cfg.NodeName, cfg.NodeAddresses = "here", []string{"127.0.0.1"}
+	cfg.HeartbeatInterval = 50 * time.Millisecond
+	return cfg
+}
+
+// start runs an agent and returns a client of it.
+func (w *world) start(cfg nodeagent.Config) (*nodeagent.Agent, nodeagentv1.NodeAgentServiceClient, func()) {
+	w.t.Helper()
+	host := kittest.Host(w.t, w.network, w.log.URL())
+	agent, err := nodeagent.New(w.t.Context(), cfg, host)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	stop := kittest.Run(w.t, "agent", agent.Run)
+	conn, err := w.network.Dial(agent.APIAddr())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { conn.Close() })
+	return agent, nodeagentv1.NewNodeAgentServiceClient(conn), stop
+}
+
+// applied waits until an agent has programmed all that the registry has.
+func (w *world) applied(client nodeagentv1.NodeAgentServiceClient) *nodeagentv1.GetStatusResponse {
+	w.t.Helper()
+	head := w.log.Revision()
+	var res *nodeagentv1.GetStatusResponse
+	kittest.Eventually(w.t, fmt.Sprintf("revision %d to be applied", head), func() error {
+		var err error
+		if res, err = client.GetStatus(w.t.Context(), &nodeagentv1.GetStatusRequest{}); err != nil {
+			return err
+		}
+		if res.GetAppliedRevision() < head || !res.GetSynced() {
+			return fmt.Errorf("at %d, synced %t", res.GetAppliedRevision(), res.GetSynced())
+		}
+		return nil
+	})
+	return res
+}
+
+// nodes is the registry's NodeService, as far as an agent uses it.
+type nodes struct {
+	registryv1.UnimplementedNodeServiceServer
+	w *world
+}
+
+func nodeKey(name string) object.Key { return object.Key{Kind: "Node", Name: name} }
+
+func (s *nodes) GetNode(_ context.Context, req *registryv1.GetNodeRequest) (*registryv1.GetNodeResponse, error) {
+	n, ok := s.w.log.Get(nodeKey(req.GetName())).(*corev1.Node)
+	if !ok {
+		return nil, apierr.NotFound("Node", req.GetName())
+	}
+	return &registryv1.GetNodeResponse{Node: n.CloneVT()}, nil
+}
+
+func (s *nodes) CreateNode(_ context.Context, req *registryv1.CreateNodeRequest) (*registryv1.CreateNodeResponse, error) {
+	s.w.log.Put(req.GetNode())
+	return &registryv1.CreateNodeResponse{Node: s.w.log.Get(object.KeyOf(req.GetNode())).(*corev1.Node).CloneVT()}, nil
+}
+
+func (s *nodes) UpdateNodeStatus(_ context.Context, req *registryv1.UpdateNodeStatusRequest) (*registryv1.UpdateNodeStatusResponse, error) {
+	s.w.log.Put(req.GetNode())
+	return &registryv1.UpdateNodeStatusResponse{Node: req.GetNode()}, nil
+}
+
+// pods is the registry's PodService, as far as an agent uses it.
+type pods struct {
+	registryv1.UnimplementedPodServiceServer
+	w *world
+}
+
+func (s *pods) GetPod(_ context.Context, req *registryv1.GetPodRequest) (*registryv1.GetPodResponse, error) {
+	p, ok := s.w.log.Get(object.Key{Kind: "Pod", Namespace: req.GetNamespace(), Name: req.GetName()}).(*corev1.Pod)
+	if !ok {
+		return nil, apierr.NotFound("Pod", req.GetName())
+	}
+	return &registryv1.GetPodResponse{Pod: p.CloneVT()}, nil
+}
+
+func (s *pods) UpdatePodStatus(_ context.Context, req *registryv1.UpdatePodStatusRequest) (*registryv1.UpdatePodStatusResponse, error) {
+	s.w.log.Put(req.GetPod())
+	return &registryv1.UpdatePodStatusResponse{Pod: req.GetPod()}, nil
+}
+
+// events is the registry's EventService, as far as an agent uses it.
+type events struct {
+	registryv1.UnimplementedEventServiceServer
+	w *world
+}
+
+func (s *events) CreateEvent(_ context.Context, req *registryv1.CreateEventRequest) (*registryv1.CreateEventResponse, error) {
+	s.w.events <- req.GetEvent()
+	return &registryv1.CreateEventResponse{Event: req.GetEvent()}, nil
+}
+
+var _ grpc.ServiceRegistrar = (*rpc.Server)(nil)
+
+// freePort is an address that nothing else in this test uses, in 127.96.0.0/11,
+// with a port that is free there.
+func freePort(t *testing.T) netip.AddrPort {
+	t.Helper()
+	addr := netip.AddrFrom4([4]byte{127, 96 + byte(rand.N(32)), byte(rand.N(256)), byte(1 + rand.N(254))})
+	lis, err := net.Listen("tcp", netip.AddrPortFrom(addr, 0).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	return lis.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// backend answers every line with its name.
+func backend(t *testing.T, name string) netip.AddrPort {
+	t.Helper()
+	lis := kittest.Listen(t)
+	go func() {
+		for {
+			conn, err := lis.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for r := bufio.NewReader(conn); ; {
+					if _, err := r.ReadString('\n'); err != nil {
+						return
+					}
+					io.WriteString(conn, name+"\n")
+				}
+			}()
+		}
+	}()
+	return lis.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// ask returns the name of the backend behind an address.
+func ask(at netip.AddrPort) (string, error) {
+	conn, err := net.Dial("tcp", at.String())
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := io.WriteString(conn, "who\n"); err != nil {
+		return "", err
+	}
+	return bufio.NewReader(conn).ReadString('\n')
+}
+
+// service is a service at one address.
+func service(name string, at netip.AddrPort) *corev1.Service {
+	return &corev1.Service{
+		Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: &corev1.ServiceSpec{
+			Type: corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP, ClusterIp: at.Addr().String(), ClusterIps: []string{at.Addr().String()},
+			Ports: []*corev1.ServicePort{{Protocol: corev1.Protocol_PROTOCOL_TCP, Port: int32(at.Port())}},
+		},
+	}
+}
+
+// endpoints is a slice of a service with one backend on a node.
+func endpoints(service, node string, at netip.AddrPort) *corev1.EndpointSlice {
+	ready, port := true, int32(at.Port())
+	return &corev1.EndpointSlice{
+		Metadata: &corev1.ObjectMeta{
+			Namespace: "default", Name: service + "-" + node, Labels: map[string]string{"kubernetes.io/service-name": service},
+		},
+		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
+		Ports:       []*corev1.EndpointPort{{Protocol: corev1.Protocol_PROTOCOL_TCP, Port: &port}},
+		Endpoints: []*corev1.Endpoint{{
+			Addresses: []string{at.Addr().String()}, NodeName: &node, Conditions: &corev1.EndpointConditions{Ready: &ready},
+			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: service + "-pod"},
+		}},
+	}
+}
