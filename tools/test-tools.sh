@@ -9,6 +9,7 @@ needs=(
 	"nft nftables"
 	"dig bind9-dnsutils"
 	"curl curl"
+	"qemu-system-x86_64 qemu-system-x86"
 )
 
 # Where Debian keeps commands that are not on everybody's path.
@@ -23,6 +24,25 @@ look() { # sets packages to those that are missing
 	done
 }
 
+# The kernel that kernel tests boot: a stock one of Debian, unpacked into the user's cache and never installed.
+kernel=${PORTOLAN_TEST_KERNEL:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/portolan/kernel}
+
+have_kernel() { compgen -G "$kernel/boot/vmlinuz-*" >/dev/null; }
+
+fetch_kernel() {
+	local package dir
+	dir=$(mktemp -d)
+	package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | awk '/Depends: linux-image-[0-9]/ {print $2; exit}')
+	if [ -n "$package" ] && (cd "$dir" && apt-get download -q "$package" && dpkg -x ./*.deb tree) >&2; then
+		mkdir -p "$(dirname "$kernel")"
+		rm -rf "$kernel.new"
+		mkdir "$kernel.new"
+		mv "$dir/tree/boot" "$dir/tree/lib" "$kernel.new"
+		mv -T "$kernel.new" "$kernel" # at once: a half kernel is never found
+	fi
+	rm -rf "$dir"
+}
+
 look
 if [ ${#packages[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 	echo "installing for the tests: ${packages[*]}"
@@ -31,9 +51,17 @@ if [ ${#packages[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/n
 	for dir in /usr/lib/postgresql/*/bin; do PATH=$PATH:$dir; done
 	look
 fi
-[ ${#packages[@]} -gt 0 ] || exit 0
+if [ "$(uname -m)" = x86_64 ] && ! have_kernel && command -v apt-get >/dev/null && command -v dpkg >/dev/null; then
+	echo "fetching a kernel for the kernel tests"
+	if ! apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then apt-get update -q || true; fi
+	fetch_kernel || true
+fi
 
-echo "missing for the tests (Debian package names): ${packages[*]}" >&2
-echo "install with: sudo apt-get update && sudo apt-get install ${packages[*]}" >&2
+have_kernel || echo "missing for the tests: a kernel in $kernel (the unpacked package that linux-image-cloud-amd64 of Debian depends on)" >&2
+[ ${#packages[@]} -eq 0 ] || {
+	echo "missing for the tests (Debian package names): ${packages[*]}" >&2
+	echo "install with: sudo apt-get update && sudo apt-get install ${packages[*]}" >&2
+}
+if [ ${#packages[@]} -eq 0 ] && have_kernel; then exit 0; fi
 echo "tests that need them are skipped until then" >&2
 [ "${PORTOLAN_REQUIRE_REAL:-}" != 1 ]

@@ -1,0 +1,14 @@
+package kerneltest
+
+import "time"
+
+// ticks reads the processor's counter, which is the guest's clock too.
+func ticks() int64
+
+// clockRate measures the counter, in kHz.
+func clockRate() int {
+	began, from := time.Now(), ticks()
+	time.Sleep(50 * time.Millisecond)
+	to, took := ticks(), time.Since(began)
+	return int(float64(to-from) / took.Seconds() / 1000)
+}

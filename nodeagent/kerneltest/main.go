@@ -1,0 +1,85 @@
+package kerneltest
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// childEnv marks the process that runs the tests in the guest.
+const childEnv = "PORTOLAN_KERNEL_GUEST"
+
+// requireEnv turns tests that cannot run into failures.
+const requireEnv = "PORTOLAN_REQUIRE_REAL"
+
+// unavailable says why there is no kernel to test; empty: this is the guest.
+var unavailable = "TestMain does not call kerneltest.Main"
+
+// Main is what TestMain calls. It does not return.
+func Main(m *testing.M) {
+	switch {
+	case os.Getpid() == 1:
+		initGuest() // does not return
+	case os.Getenv(childEnv) != "":
+		unavailable = ""
+		os.Exit(m.Run())
+	case listOnly(os.Args[1:]):
+		os.Exit(m.Run())
+	}
+	vm, err := newMachine()
+	if err != nil { // Need tells each test
+		unavailable = err.Error()
+		os.Exit(m.Run())
+	}
+	code, err := vm.run(guestArgs(os.Args[1:]), testTimeout(os.Args[1:]))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "kerneltest:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// Need skips a test where there is no kernel for it, or fails it if such tests
+// are required.
+func Need(t testing.TB) {
+	t.Helper()
+	if unavailable == "" {
+		return
+	}
+	if os.Getenv(requireEnv) == "1" {
+		t.Fatalf("no kernel to test: %s", unavailable)
+	}
+	t.Skipf("no kernel to test: %s", unavailable)
+}
+
+// hostFlags are about files of the host, or tell the host something.
+var hostFlags = []string{
+	"testlogfile", "outputdir", "coverprofile", "gocoverdir", "cpuprofile", "memprofile", "blockprofile",
+	"mutexprofile", "trace", "fuzzcachedir",
+}
+
+// guestArgs are the arguments that mean something in the guest.
+func guestArgs(args []string) []string {
+	var out []string
+	for _, arg := range args {
+		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		drop := false
+		for _, f := range hostFlags {
+			drop = drop || name == "test."+f
+		}
+		if !drop {
+			out = append(out, arg)
+		}
+	}
+	return out
+}
+
+func listOnly(args []string) bool {
+	for _, arg := range args {
+		if name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); name == "test.list" && value != "" {
+			return true
+		}
+	}
+	return false
+}
