@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"context"
+	"iter"
 	"net/netip"
 	"path/filepath"
 	"testing"
@@ -13,9 +14,11 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/registry"
 	"portolan.dev/registry/internal/allocfake"
+	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/object"
 )
 
 func TestMain(m *testing.M) { kittest.Main(m) }
@@ -151,4 +154,46 @@ func (r *replica) update(t *testing.T, svc *corev1.Service) *corev1.Service {
 		t.Fatalf("update %s: %v", svc.GetMetadata().GetName(), err)
 	}
 	return answer.GetService()
+}
+
+// edit changes an object's metadata in the store, while no registry runs on it.
+func (i *installation) edit(kind, name string, change func(*corev1.ObjectMeta)) {
+	i.t.Helper()
+	s, err := registry.OpenStore(i.ctx, i.config, kittest.Logger(i.t), nil)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			i.t.Error(err)
+		}
+	}()
+	key := object.Key{Kind: kind, Namespace: object.DefaultNamespace, Name: name}
+	var found *store.Row
+	err = s.Snapshot(i.ctx, func(_ store.Head, rows iter.Seq2[store.Row, error]) error {
+		for row, err := range rows {
+			if err != nil {
+				return err
+			}
+			if row.Key == key {
+				found = &row
+			}
+		}
+		return nil
+	})
+	if err != nil || found == nil {
+		i.t.Fatalf("%s: %v, %v", key, found, err)
+	}
+	o, err := store.Decode(kind, found.Data, found.Revision)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	change(object.MetaOf(o))
+	data, err := store.Encode(o)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	if _, err := s.Submit(i.ctx, store.Op{Action: store.Update, Key: key, UID: found.UID, Revision: found.Revision, Data: data}); err != nil {
+		i.t.Fatal(err)
+	}
 }
