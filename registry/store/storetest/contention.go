@@ -98,13 +98,14 @@ func testFencingUnderLoad(t *testing.T, place Place) {
 	must(t, all[0], pass(store.Create, 1))
 	const epochs = 30
 	var current, fenced atomic.Uint64
+	var over atomic.Bool
 	wrote := make(chan struct{}, 4)
 	current.Store(1)
 	var wg sync.WaitGroup
 	for writer := range 8 {
 		s := all[writer%len(all)]
 		wg.Go(func() {
-			for i := 0; current.Load() < epochs; i++ {
+			for i := 0; !over.Load(); i++ {
 				epoch := current.Load()
 				op := create(fmt.Sprintf("o%d-%d", writer, i), fmt.Sprint(epoch), "x") // the UID tells the epoch
 				op.Fence = &store.Fence{Lease: lease, Epoch: epoch}
@@ -122,6 +123,8 @@ func testFencingUnderLoad(t *testing.T, place Place) {
 			}
 		})
 	}
+	defer wg.Wait()
+	defer over.Store(true)
 	for epoch := uint64(2); epoch <= epochs; epoch++ {
 		must(t, all[len(all)-1], pass(store.Update, epoch))
 		current.Store(epoch)
@@ -131,6 +134,7 @@ func testFencingUnderLoad(t *testing.T, place Place) {
 			}
 		}
 	}
+	over.Store(true)
 	wg.Wait()
 	state, err := CheckInvariants(t.Context(), all[0])
 	if err != nil {
