@@ -1,0 +1,189 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+)
+
+// Document is one document of a manifest, or one item of a List in it.
+type Document struct {
+	// Object is what the document describes; nil where it was skipped.
+	Object object.Object
+	// Skipped says what the document describes where it is of a kind that Portolan has not.
+	Skipped *Skipped
+	// Line is where the document begins, from 1.
+	Line int
+	// Warnings say what was mended, and what was dropped because Portolan has no use for it.
+	Warnings []string
+}
+
+// Skipped names an object of a kind that Portolan has not, such as a Deployment.
+type Skipped struct{ APIVersion, Kind, Namespace, Name string }
+
+// String names the object: "apps/v1 Deployment web".
+func (s Skipped) String() string { return fmt.Sprintf("%s %s %s", s.APIVersion, s.Kind, s.Name) }
+
+// Decode reads a manifest: documents of YAML or JSON, separated by lines of "---", Lists taken apart. Source is the name for messages, such
+// as the name of the file. It returns the documents without mistakes in their order, and the mistakes of all others as [Problems].
+func Decode(r io.Reader, source string) ([]Document, error) {
+	stream, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", source, err)
+	}
+	d := decoder{source: source}
+	if problem := checkText(stream); problem != nil {
+		d.report(0, *problem)
+		return nil, d.problems
+	}
+	for _, chunk := range split(stream) {
+		d.chunk(chunk)
+	}
+	if len(d.problems) > 0 {
+		return d.documents, d.problems
+	}
+	return d.documents, nil
+}
+
+type decoder struct {
+	source    string
+	documents []Document
+	problems  Problems
+}
+
+func (d *decoder) report(offset int, problems ...Problem) {
+	for _, problem := range problems {
+		problem.Source = d.source
+		problem.Line += offset
+		d.problems = append(d.problems, problem)
+	}
+}
+
+func (d *decoder) chunk(c chunk) {
+	roots, problem := parse(c.text)
+	for _, root := range roots {
+		d.root(root, c.offset)
+	}
+	if problem != nil {
+		d.report(c.offset, *problem)
+	}
+}
+
+// parse takes for JSON what begins like it, unless only YAML can make sense of it.
+func parse(source []byte) ([]*node, *Problem) {
+	if !bytes.HasPrefix(bytes.TrimSpace(source), []byte("{")) {
+		return readYAML(source)
+	}
+	roots, problem := readJSON(source)
+	if problem == nil {
+		return roots, nil
+	}
+	if asYAML, yamlProblem := readYAML(source); yamlProblem == nil {
+		return asYAML, nil
+	}
+	return roots, problem
+}
+
+// root decodes an object, or every item of a List.
+func (d *decoder) root(n *node, offset int) {
+	if n.kind != mapping {
+		d.report(offset, *malformed(n.line, n.column, "a document must be an object with apiVersion and kind, not %s", n.describe()))
+		return
+	}
+	itemKind, isList := strings.CutSuffix(n.textOf("kind"), "List")
+	items := n.get("items")
+	if !isList || items == nil {
+		d.object(n, offset)
+		return
+	}
+	if items.kind != sequence && items.kind != null {
+		d.report(offset, Problem{Line: items.line, Column: items.column, Violation: apierr.Violation{
+			Field: "items", Reason: apierr.ReasonInvalid, Message: "must be a list, not " + items.describe(),
+		}})
+		return
+	}
+	for _, item := range items.items {
+		if itemKind != "" && item.kind == mapping && item.get("kind") == nil { // as servers write them
+			item.pairs = append(item.pairs, pair{key: "kind", value: n.get("kind").renamed(itemKind)})
+			if version := n.get("apiVersion"); item.get("apiVersion") == nil && version != nil {
+				item.pairs = append(item.pairs, pair{key: "apiVersion", value: version})
+			}
+		}
+		d.root(item, offset)
+	}
+}
+
+func (n *node) renamed(value string) *node {
+	renamed := *n
+	renamed.value = value
+	return &renamed
+}
+
+func (d *decoder) object(n *node, offset int) {
+	apiVersion, kind := n.textOf("apiVersion"), n.textOf("kind")
+	for _, name := range []string{"apiVersion", "kind"} {
+		if n.textOf(name) == "" {
+			d.report(offset, Problem{Line: n.line, Column: n.column, Violation: apierr.Violation{
+				Field: name, Reason: apierr.ReasonRequired, Message: "required: says what the document describes",
+			}})
+		}
+	}
+	if apiVersion == "" || kind == "" {
+		return
+	}
+	document := Document{Line: n.line + offset}
+	codec, ok := codecs[apiVersion+" "+kind]
+	if !ok {
+		document.Skipped = &Skipped{APIVersion: apiVersion, Kind: kind}
+		if meta := n.get("metadata"); meta != nil {
+			document.Skipped.Namespace, document.Skipped.Name = meta.textOf("namespace"), meta.textOf("name")
+		}
+		d.documents = append(d.documents, document)
+		return
+	}
+	o, warnings, problems := codec.decode(n)
+	if len(problems) > 0 {
+		d.report(offset, problems...)
+		return
+	}
+	document.Object, document.Warnings = o, warnings
+	d.documents = append(d.documents, document)
+}
+
+// decode reads the tree as the Kubernetes type, converts that, and says what got lost on the way.
+func (c codec) decode(n *node) (object.Object, []string, Problems) {
+	if c.mend != nil {
+		c.mend(n)
+	}
+	var s strict
+	typed := c.new()
+	s.check(n, typeOf(typed), "")
+	if len(s.problems) > 0 {
+		return nil, nil, s.problems
+	}
+	data, err := json.Marshal(n)
+	if err == nil {
+		err = json.Unmarshal(data, typed)
+	}
+	if err != nil {
+		return nil, nil, Problems{*malformed(n.line, n.column, "%s", err)}
+	}
+	var in reader
+	o := c.in(&in, typed)
+	if len(in.found) > 0 {
+		for _, violation := range in.found {
+			at := n.locate(violation.Field)
+			s.problems = append(s.problems, Problem{Line: at.line, Column: at.column, Violation: violation})
+		}
+		return nil, nil, s.problems
+	}
+	if lost := dropped(typed, c.out(o)); len(lost) > 0 {
+		s.warnings = append(s.warnings, "dropped, as Portolan has no use for it: "+strings.Join(lost, ", "))
+	}
+	return o, s.warnings, nil
+}

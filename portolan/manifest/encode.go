@@ -1,0 +1,156 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+
+	"portolan.dev/services/object"
+)
+
+// Format is how a manifest is written.
+type Format string
+
+// The formats.
+const (
+	YAML Format = "yaml"
+	JSON Format = "json"
+)
+
+// Encode writes objects as Kubernetes manifests: as YAML in documents of their own, as JSON several of them in a List.
+func Encode(w io.Writer, format Format, objects ...object.Object) error {
+	trees := make([]any, len(objects))
+	for i, o := range objects {
+		tree, err := generic(written[object.KindOf(o)].out(o))
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", object.KeyOf(o), err)
+		}
+		trees[i] = tree
+	}
+	if format == JSON {
+		return encodeJSON(w, trees)
+	}
+	for i, tree := range trees {
+		if err := encodeYAML(w, tree, i > 0); err != nil {
+			return fmt.Errorf("encode %s: %w", object.KeyOf(objects[i]), err)
+		}
+	}
+	return nil
+}
+
+func encodeJSON(w io.Writer, trees []any) error {
+	var whole any = map[string]any{"apiVersion": "v1", "kind": "List", "items": trees}
+	if len(trees) == 1 {
+		whole = trees[0]
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "    ")
+	if err := encoder.Encode(whole); err != nil {
+		return fmt.Errorf("encode JSON: %w", err)
+	}
+	return nil
+}
+
+func encodeYAML(w io.Writer, tree any, separate bool) error {
+	var text []byte
+	data, err := json.Marshal(tree)
+	if err == nil {
+		text, err = yaml.JSONToYAML(data)
+	}
+	if err != nil {
+		return err
+	}
+	if separate {
+		text = append([]byte("---\n"), text...)
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// generic turns a value of a Kubernetes type into maps and slices without what says nothing: nulls, empty objects, and the port 0 by which
+// the types write an absent one.
+func generic(typed any) (any, error) {
+	data, err := json.Marshal(typed)
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber() // large numbers keep their digits
+	var tree any
+	if err := decoder.Decode(&tree); err != nil {
+		return nil, err
+	}
+	tree, _ = prune(tree)
+	return tree, nil
+}
+
+func prune(tree any) (pruned any, keep bool) {
+	switch tree := tree.(type) {
+	case nil:
+		return nil, false
+	case map[string]any:
+		for key, value := range tree {
+			if value, keep := prune(value); !keep || (key == "targetPort" && value == json.Number("0")) {
+				delete(tree, key)
+			} else {
+				tree[key] = value
+			}
+		}
+		return tree, len(tree) > 0
+	case []any:
+		for i, item := range tree {
+			if item, keep := prune(item); keep { // an item counts even when it says nothing
+				tree[i] = item
+			} else {
+				tree[i] = map[string]any{}
+			}
+		}
+		return tree, len(tree) > 0
+	default:
+		return tree, true
+	}
+}
+
+// dropped lists the fields that the first value has and the second has not, each with "[*]" for the items of lists and without what lies
+// below it.
+func dropped(from, to any) []string {
+	before, err := generic(from)
+	if err != nil {
+		return nil
+	}
+	after, err := generic(to)
+	if err != nil {
+		return nil
+	}
+	kept, lost := map[string]bool{}, map[string]bool{}
+	visit(after, "", func(path string, _ any) bool { kept[path] = true; return true })
+	visit(before, "", func(path string, value any) bool {
+		if !kept[path] && value != "" && value != json.Number("0") && value != false {
+			lost[path] = true
+		}
+		return kept[path]
+	})
+	return slices.Sorted(maps.Keys(lost))
+}
+
+// visit calls f for every field, and goes into those for which it says so.
+func visit(tree any, path string, f func(path string, value any) bool) {
+	switch tree := tree.(type) {
+	case map[string]any:
+		for key, value := range tree {
+			if where := join(path, key); f(where, value) {
+				visit(value, where, f)
+			}
+		}
+	case []any:
+		for _, item := range tree {
+			visit(item, path+"[*]", f)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package manifest
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	kcorev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/spec"
+)
+
+func (r *reader) service(from *kcorev1.Service) *corev1.Service {
+	to := &corev1.Service{Metadata: r.meta(from.ObjectMeta), Spec: r.serviceSpec(&from.Spec), Status: r.serviceStatus(&from.Status)}
+	if word, ok := take(to.Metadata, AnnotationScheduler); ok {
+		to.Spec.Scheduler = readEnum[corev1.Scheduler](r, annotationPath(AnnotationScheduler), word)
+	}
+	if flags, ok := take(to.Metadata, AnnotationSchedulerFlags); ok {
+		for flag := range strings.SplitSeq(flags, ",") {
+			to.Spec.SchedulerFlags = append(to.Spec.SchedulerFlags, strings.TrimSpace(flag))
+		}
+	}
+	if seconds := r.takeNumber(to.Metadata, AnnotationDrainTimeout, math.MaxInt32); seconds != nil {
+		to.Spec.DrainTimeoutSeconds = new(int32(*seconds))
+	}
+	return to
+}
+
+func (r *reader) serviceSpec(from *kcorev1.ServiceSpec) *corev1.ServiceSpec {
+	to := &corev1.ServiceSpec{
+		Selector:                      nonEmpty(from.Selector),
+		ClusterIp:                     from.ClusterIP,
+		ClusterIps:                    from.ClusterIPs,
+		Type:                          readEnum[corev1.ServiceType](r, "spec.type", from.Type),
+		ExternalIps:                   from.ExternalIPs,
+		SessionAffinity:               readEnum[corev1.SessionAffinity](r, "spec.sessionAffinity", from.SessionAffinity),
+		LoadBalancerIp:                from.LoadBalancerIP,
+		LoadBalancerSourceRanges:      from.LoadBalancerSourceRanges,
+		ExternalName:                  from.ExternalName,
+		ExternalTrafficPolicy:         readEnum[corev1.TrafficPolicy](r, "spec.externalTrafficPolicy", from.ExternalTrafficPolicy),
+		HealthCheckNodePort:           from.HealthCheckNodePort,
+		PublishNotReadyAddresses:      from.PublishNotReadyAddresses,
+		AllocateLoadBalancerNodePorts: from.AllocateLoadBalancerNodePorts,
+		LoadBalancerClass:             from.LoadBalancerClass,
+		IpFamilyPolicy:                readEnum[corev1.IPFamilyPolicy](r, "spec.ipFamilyPolicy", value(from.IPFamilyPolicy)),
+		InternalTrafficPolicy:         readEnum[corev1.TrafficPolicy](r, "spec.internalTrafficPolicy", value(from.InternalTrafficPolicy)),
+		TrafficDistribution:           readEnum[corev1.TrafficDistribution](r, "spec.trafficDistribution", value(from.TrafficDistribution)),
+	}
+	to.IpFamilies = each(from.IPFamilies, func(i int, family kcorev1.IPFamily) corev1.IPFamily {
+		return readEnum[corev1.IPFamily](r, fmt.Sprintf("spec.ipFamilies[%d]", i), family)
+	})
+	to.Ports = each(from.Ports, func(i int, port kcorev1.ServicePort) *corev1.ServicePort {
+		return &corev1.ServicePort{
+			Name: port.Name, AppProtocol: port.AppProtocol, Port: port.Port, NodePort: port.NodePort, TargetPort: readPort(port.TargetPort),
+			Protocol: readEnum[corev1.Protocol](r, fmt.Sprintf("spec.ports[%d].protocol", i), port.Protocol),
+		}
+	})
+	if from.SessionAffinityConfig != nil {
+		to.SessionAffinityConfig = &corev1.SessionAffinityConfig{}
+		if client := from.SessionAffinityConfig.ClientIP; client != nil {
+			to.SessionAffinityConfig.ClientIp = &corev1.ClientIPConfig{TimeoutSeconds: client.TimeoutSeconds}
+		}
+	}
+	return to
+}
+
+func (r *reader) serviceStatus(from *kcorev1.ServiceStatus) *corev1.ServiceStatus {
+	to := &corev1.ServiceStatus{}
+	to.Conditions = each(from.Conditions, func(i int, condition metav1.Condition) *corev1.Condition {
+		return &corev1.Condition{
+			Type: condition.Type, ObservedGeneration: condition.ObservedGeneration, Reason: condition.Reason, Message: condition.Message,
+			Status:             readEnum[corev1.ConditionStatus](r, fmt.Sprintf("status.conditions[%d].status", i), condition.Status),
+			LastTransitionTime: readTime(condition.LastTransitionTime),
+		}
+	})
+	ingress := each(from.LoadBalancer.Ingress, r.ingress)
+	if ingress != nil {
+		to.LoadBalancer = &corev1.LoadBalancerStatus{Ingress: ingress}
+	}
+	if to.Conditions == nil && to.LoadBalancer == nil {
+		return nil
+	}
+	return to
+}
+
+func (r *reader) ingress(i int, from kcorev1.LoadBalancerIngress) *corev1.LoadBalancerIngress {
+	path := fmt.Sprintf("status.loadBalancer.ingress[%d]", i)
+	return &corev1.LoadBalancerIngress{
+		Ip: from.IP, Hostname: from.Hostname, IpMode: readEnum[corev1.IPMode](r, path+".ipMode", value(from.IPMode)),
+		Ports: each(from.Ports, func(j int, port kcorev1.PortStatus) *corev1.PortStatus {
+			return &corev1.PortStatus{
+				Port: port.Port, Error: port.Error,
+				Protocol: readEnum[corev1.Protocol](r, fmt.Sprintf("%s.ports[%d].protocol", path, j), port.Protocol),
+			}
+		}),
+	}
+}
+
+func writeService(from *corev1.Service, to *kcorev1.Service) {
+	to.ObjectMeta = writeMeta(from.GetMetadata())
+	writeServiceSpec(from.GetSpec(), &to.Spec)
+	writeServiceStatus(from.GetStatus(), &to.Status)
+	put(&to.ObjectMeta, AnnotationScheduler, spec.EnumName(from.GetSpec().GetScheduler()))
+	put(&to.ObjectMeta, AnnotationSchedulerFlags, strings.Join(from.GetSpec().GetSchedulerFlags(), ","))
+	if s := from.GetSpec(); s != nil && s.DrainTimeoutSeconds != nil {
+		put(&to.ObjectMeta, AnnotationDrainTimeout, strconv.Itoa(int(*s.DrainTimeoutSeconds)))
+	}
+}
+
+func writeServiceSpec(from *corev1.ServiceSpec, to *kcorev1.ServiceSpec) {
+	if from == nil {
+		return
+	}
+	*to = kcorev1.ServiceSpec{
+		Selector:                      nonEmpty(from.GetSelector()),
+		ClusterIP:                     from.GetClusterIp(),
+		ClusterIPs:                    from.GetClusterIps(),
+		Type:                          kcorev1.ServiceType(spec.EnumName(from.GetType())),
+		ExternalIPs:                   from.GetExternalIps(),
+		SessionAffinity:               kcorev1.ServiceAffinity(spec.EnumName(from.GetSessionAffinity())),
+		LoadBalancerIP:                from.GetLoadBalancerIp(),
+		LoadBalancerSourceRanges:      from.GetLoadBalancerSourceRanges(),
+		ExternalName:                  from.GetExternalName(),
+		ExternalTrafficPolicy:         kcorev1.ServiceExternalTrafficPolicy(spec.EnumName(from.GetExternalTrafficPolicy())),
+		HealthCheckNodePort:           from.GetHealthCheckNodePort(),
+		PublishNotReadyAddresses:      from.GetPublishNotReadyAddresses(),
+		AllocateLoadBalancerNodePorts: from.AllocateLoadBalancerNodePorts,
+		LoadBalancerClass:             from.LoadBalancerClass,
+		IPFamilyPolicy:                wordOf[kcorev1.IPFamilyPolicy](from.GetIpFamilyPolicy()),
+		InternalTrafficPolicy:         wordOf[kcorev1.ServiceInternalTrafficPolicy](from.GetInternalTrafficPolicy()),
+		TrafficDistribution:           wordOf[string](from.GetTrafficDistribution()),
+	}
+	to.IPFamilies = each(from.GetIpFamilies(), func(_ int, family corev1.IPFamily) kcorev1.IPFamily {
+		return kcorev1.IPFamily(spec.EnumName(family))
+	})
+	to.Ports = each(from.GetPorts(), func(_ int, port *corev1.ServicePort) kcorev1.ServicePort {
+		return kcorev1.ServicePort{
+			Name: port.GetName(), AppProtocol: port.AppProtocol, Port: port.GetPort(), NodePort: port.GetNodePort(),
+			TargetPort: writePort(port.GetTargetPort()), Protocol: kcorev1.Protocol(spec.EnumName(port.GetProtocol())),
+		}
+	})
+	if config := from.GetSessionAffinityConfig(); config != nil {
+		to.SessionAffinityConfig = &kcorev1.SessionAffinityConfig{}
+		if client := config.GetClientIp(); client != nil {
+			to.SessionAffinityConfig.ClientIP = &kcorev1.ClientIPConfig{TimeoutSeconds: client.TimeoutSeconds}
+		}
+	}
+}
+
+func writeServiceStatus(from *corev1.ServiceStatus, to *kcorev1.ServiceStatus) {
+	to.Conditions = each(from.GetConditions(), func(_ int, condition *corev1.Condition) metav1.Condition {
+		return metav1.Condition{
+			Type: condition.GetType(), ObservedGeneration: condition.GetObservedGeneration(), Reason: condition.GetReason(), Message: condition.GetMessage(),
+			Status: metav1.ConditionStatus(spec.EnumName(condition.GetStatus())), LastTransitionTime: writeTime(condition.GetLastTransitionTime()),
+		}
+	})
+	to.LoadBalancer.Ingress = each(from.GetLoadBalancer().GetIngress(), func(_ int, ingress *corev1.LoadBalancerIngress) kcorev1.LoadBalancerIngress {
+		return kcorev1.LoadBalancerIngress{
+			IP: ingress.GetIp(), Hostname: ingress.GetHostname(), IPMode: wordOf[kcorev1.LoadBalancerIPMode](ingress.GetIpMode()),
+			Ports: each(ingress.GetPorts(), func(_ int, port *corev1.PortStatus) kcorev1.PortStatus {
+				return kcorev1.PortStatus{Port: port.GetPort(), Error: port.Error, Protocol: kcorev1.Protocol(spec.EnumName(port.GetProtocol()))}
+			}),
+		}
+	})
+}
+
+// readPort reads a port by number or name; what Kubernetes cannot tell from an absent one is nil.
+func readPort(from intstr.IntOrString) *corev1.IntOrString {
+	switch {
+	case from.Type == intstr.String && from.StrVal != "":
+		return &corev1.IntOrString{Value: &corev1.IntOrString_Name{Name: from.StrVal}}
+	case from.Type == intstr.Int && from.IntVal != 0:
+		return &corev1.IntOrString{Value: &corev1.IntOrString_Number{Number: from.IntVal}}
+	default:
+		return nil
+	}
+}
+
+func writePort(from *corev1.IntOrString) intstr.IntOrString {
+	if from.GetName() != "" {
+		return intstr.FromString(from.GetName())
+	}
+	return intstr.FromInt32(from.GetNumber())
+}
+
+// value is what a pointer points to, or the zero value.
+func value[T any](from *T) T {
+	if from == nil {
+		var zero T
+		return zero
+	}
+	return *from
+}
+
+// wordOf is the word of an enum where Kubernetes has a pointer; nil for the unspecified value.
+func wordOf[W ~string, E spec.Enum](from E) *W {
+	if from == 0 {
+		return nil
+	}
+	return new(W(spec.EnumName(from)))
+}
