@@ -33,10 +33,10 @@ import (
 const userspaceMode = "userspace"
 
 const (
-	viewFile       = "view.pb"
-	saveEvery      = 5 * time.Second
-	addressesEvery = 10 * time.Second
-	auditEvery     = time.Minute
+	viewFile   = "view.pb"
+	saveEvery  = 5 * time.Second
+	lookEvery  = 10 * time.Second
+	auditEvery = time.Minute
 )
 
 // programmedCheck keeps the agent from being ready before its first sync.
@@ -149,7 +149,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		{Name: "events", Run: a.events.run},
 		{Name: "node", Run: a.node.run},
 		{Name: "heartbeat", Run: a.beat},
-		{Name: "addresses", Run: func(ctx context.Context) error { return a.every(ctx, addressesEvery, a.watchAddresses) }},
+		{Name: "surroundings", Run: func(ctx context.Context) error { return a.every(ctx, lookEvery, a.lookAround) }},
 		{Name: "audit", Run: func(ctx context.Context) error { return a.every(ctx, auditEvery, a.auditInBackground) }},
 	}
 	if path := a.viewPath(); path != "" {
@@ -264,7 +264,12 @@ func (a *Agent) zone() string {
 	return cmp.Or(a.view.Self().GetMetadata().GetLabels()[zoneLabel], a.cfg.labels()[zoneLabel])
 }
 
-func (a *Agent) watchAddresses(context.Context) {
+// lookAround notices what nobody tells: addresses that have changed, and that
+// the node is still called lost.
+func (a *Agent) lookAround(context.Context) {
+	if self := a.view.Self(); self != nil && !ready(self) {
+		a.node.poke()
+	}
 	if err := a.refreshAddresses(); err != nil {
 		a.log.Warn("addresses not read", "err", err)
 	}

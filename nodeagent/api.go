@@ -13,7 +13,11 @@ import (
 
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/rpc"
 )
+
+// maxPlan bounds an answer of GetPlan, in bytes: below what clients take.
+const maxPlan = rpc.DefaultMaxMessage - 64<<10
 
 // api is the agent's NodeAgentService.
 type api struct {
@@ -47,6 +51,9 @@ func (s *api) GetPlan(_ context.Context, req *nodeagentv1.GetPlanRequest) (*node
 			if req.GetNamespace() == "" || req.GetNamespace() == name.Namespace {
 				res.VirtualServers = append(res.VirtualServers, s.agent.syncer.explain(name)...)
 			}
+		}
+		if res.SizeVT() > maxPlan {
+			return nil, apierr.FailedPrecondition("the plan of so many services is too large for one answer: ask for one service, or for one namespace")
 		}
 		return res, nil
 	}

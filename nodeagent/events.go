@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
@@ -20,8 +21,9 @@ const (
 )
 
 const (
-	eventQueue   = 256              // events that may wait; more are dropped
-	eventTimeout = 10 * time.Second // for one event
+	eventQueue      = 256              // events that may wait; more are dropped
+	eventTimeout    = 10 * time.Second // for one event
+	maxEventMessage = 1024             // bytes that the registry takes
 )
 
 // recorder writes events in the background. Events are for people: when the
@@ -46,7 +48,7 @@ func (r *recorder) warn(svc *corev1.Service, reason, message string) {
 		Regarding: &corev1.ObjectReference{
 			Kind: "Service", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(),
 		},
-		Reason: reason, Message: message[:min(len(message), 1024)], Type: corev1.EventType_EVENT_TYPE_WARNING,
+		Reason: reason, Message: cut(message, maxEventMessage), Type: corev1.EventType_EVENT_TYPE_WARNING,
 		ReportingComponent: "nodeagent", ReportingInstance: r.node,
 	}
 	select {
@@ -54,6 +56,14 @@ func (r *recorder) warn(svc *corev1.Service, reason, message string) {
 	default:
 		r.log.Debug("event dropped: too many wait")
 	}
+}
+
+// cut shortens a text without cutting a character in two.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "")
 }
 
 // run writes what is queued until ctx is done.

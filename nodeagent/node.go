@@ -25,6 +25,7 @@ const (
 	registerTimeout  = 10 * time.Second
 	registerRetryMin = 200 * time.Millisecond
 	registerRetryMax = 10 * time.Second
+	assertEvery      = 10 * time.Second
 )
 
 // registrar keeps the node's object in the registry: it is created if missing,
@@ -39,8 +40,9 @@ type registrar struct {
 	client registryv1.NodeServiceClient
 	wake   chan struct{}
 
-	mu    sync.Mutex
-	addrs addresses
+	mu       sync.Mutex
+	addrs    addresses
+	asserted time.Time // when the node was last called ready
 }
 
 func newRegistrar(a *Agent) *registrar {
@@ -125,6 +127,9 @@ func (r *registrar) getOrCreate(ctx context.Context) (*corev1.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.mu.Lock()
+	r.asserted = time.Time{} // a new object says nothing yet
+	r.mu.Unlock()
 	r.agent.log.Info("node registered")
 	return created.GetNode(), nil
 }
@@ -139,8 +144,30 @@ func (r *registrar) update(node *corev1.Node) bool {
 	s.Addresses = nodeAddresses(r.agent.name, r.addresses().node)
 	s.ProxyMode, s.AgentAddress, s.AgentVersion = r.agent.plane.Name(), r.agentAddress(), version()
 	s.KernelVersion = kernelVersion()
-	setReady(s)
+	if !ready(node) && r.mayAssert() {
+		setReady(s)
+	}
 	return !s.EqualVT(before)
+}
+
+// mayAssert tells whether the agent may call its node ready: when it starts, and
+// later, now and then, while its heartbeats go out. Who does not hear them has a
+// reason to call the node lost, and must not be contradicted all the time.
+func (r *registrar) mayAssert() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.asserted.IsZero() && (!r.agent.nats.IsConnected() || time.Since(r.asserted) < assertEvery) {
+		return false
+	}
+	r.asserted = time.Now()
+	return true
+}
+
+// ready tells whether a Node is called ready.
+func ready(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.GetStatus().GetConditions(), func(c *corev1.Condition) bool {
+		return c.GetType() == "Ready" && c.GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_TRUE
+	})
 }
 
 // setReady says that the agent runs. That it does not is for others to say.
@@ -151,10 +178,8 @@ func setReady(s *corev1.NodeStatus) {
 		i = len(s.Conditions) - 1
 	}
 	c := s.Conditions[i]
-	if c.GetStatus() != corev1.ConditionStatus_CONDITION_STATUS_TRUE {
-		c.Status, c.LastTransitionTime = corev1.ConditionStatus_CONDITION_STATUS_TRUE, timestamppb.Now()
-		c.Reason, c.Message = "AgentRunning", "the node agent runs"
-	}
+	c.Status, c.LastTransitionTime = corev1.ConditionStatus_CONDITION_STATUS_TRUE, timestamppb.Now()
+	c.Reason, c.Message = "AgentRunning", "the node agent runs"
 }
 
 // nodeAddresses lists addresses as a Node does.
