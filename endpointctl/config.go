@@ -1,0 +1,40 @@
+package endpointctl
+
+import (
+	"errors"
+	"time"
+
+	"portolan.dev/services/daemon"
+)
+
+// Config is the configuration of the daemon.
+type Config struct {
+	daemon.Common `default:"addr=127.0.0.1:7402 http-addr=127.0.0.1:7502"`
+
+	Registry      string        `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
+	MaxPerSlice   int           `flag:"max-endpoints-per-slice" default:"100" usage:"endpoints of a slice at most, 1-1000"`
+	Workers       int           `flag:"workers" default:"8" usage:"services that are synced at once"`
+	Quiet         time.Duration `flag:"quiet" default:"20ms" usage:"how long a service must be quiet before its endpoints are written"`
+	LongestDelay  time.Duration `flag:"longest-delay" default:"500ms" usage:"how long changes of a service that is never quiet are put off"`
+	Identity      string        `flag:"identity" usage:"name of this replica in the lease; default: host name and a random part"`
+	LeaseName     string        `flag:"lease-name" default:"endpointctl" usage:"lease, in the namespace default, that the replicas compete for"`
+	LeaseDuration time.Duration `flag:"lease-duration" default:"5s" usage:"how long a leader counts that is not heard of; at least 1s"`
+	NodeGrace     time.Duration `flag:"node-grace" default:"40s" usage:"how long a node agent may be silent before its node is not ready; 0: for ever"`
+}
+
+// Validate says what is wrong with the configuration, all of it.
+func (c *Config) Validate() error {
+	var errs []error
+	check := func(ok bool, text string) {
+		if !ok {
+			errs = append(errs, errors.New(text))
+		}
+	}
+	check(c.MaxPerSlice >= 1 && c.MaxPerSlice <= 1000, "max-endpoints-per-slice: must be 1-1000")
+	check(c.Workers >= 1, "workers: must be at least 1")
+	check(c.Quiet >= 0 && c.LongestDelay >= c.Quiet, "quiet and longest-delay: must not be negative, and quiet not the longer one")
+	check(c.LeaseDuration >= time.Second, "lease-duration: must be at least 1s")
+	check(c.LeaseName != "", "lease-name: is required")
+	check(c.NodeGrace >= 0, "node-grace: must not be negative")
+	return errors.Join(errs...)
+}

@@ -1,0 +1,205 @@
+package endpointctl
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	endpointsv1 "portolan.dev/proto/portolan/endpoints/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/object"
+
+	"portolan.dev/endpointctl/index"
+	"portolan.dev/endpointctl/internal/api"
+	"portolan.dev/endpointctl/internal/controller"
+	"portolan.dev/endpointctl/internal/lease"
+	"portolan.dev/endpointctl/internal/nodewatch"
+	"portolan.dev/endpointctl/internal/queue"
+)
+
+const (
+	syncTimeout = 30 * time.Second
+	retryMin    = 50 * time.Millisecond
+	retryMax    = 30 * time.Second
+)
+
+// Daemon is the endpoint controller. Make it with New, then call Run once.
+type Daemon struct {
+	log        *slog.Logger
+	cfg        Config
+	index      *index.Index
+	controller *controller.Controller
+	nodes      *nodewatch.Watch // nil: nodes are not watched
+	follower   *changes.Follower
+	elector    *lease.Elector
+	server     *rpc.Server
+	listener   net.Listener
+	registry   *grpc.ClientConn
+	nats       *nats.Conn
+	synced     chan struct{} // closed when the registry has been read
+	once       sync.Once
+	epoch      atomic.Uint64 // 0: this replica does not lead
+}
+
+var _ api.State = (*Daemon)(nil)
+
+// New builds the daemon and listens.
+func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
+	d := &Daemon{log: host.Log, cfg: cfg, index: index.New(), synced: make(chan struct{})}
+	if err := d.open(host); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+func (d *Daemon) open(host app.Host) (err error) {
+	cfg := &d.cfg
+	if d.registry, err = host.Network.Dial(cfg.Registry); err != nil {
+		return err
+	}
+	if d.nats, err = host.NATS("changes"); err != nil {
+		return err
+	}
+	d.controller = controller.New(controller.Config{
+		Registry: d.registry, Log: host.Log, Metrics: host.Metrics, Index: d.index,
+		MaxPerSlice: cfg.MaxPerSlice, Workers: cfg.Workers, SyncTimeout: syncTimeout,
+		Queue: queue.Options{Quiet: cfg.Quiet, Longest: cfg.LongestDelay, RetryMin: retryMin, RetryMax: retryMax},
+	})
+	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
+		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: index.Kinds(),
+		Log: host.Log, Metrics: host.Metrics, Health: host.Health, Apply: d.apply,
+	}); err != nil {
+		return err
+	}
+	if cfg.NodeGrace > 0 {
+		d.nodes = nodewatch.New(nodewatch.Config{
+			Registry: d.registry, Log: host.Log, Metrics: host.Metrics, Nodes: d.index.Nodes, Grace: cfg.NodeGrace,
+		})
+	}
+	if d.elector, err = d.newElector(); err != nil {
+		return err
+	}
+	host.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "portolan_endpointctl_leader", Help: "Whether this replica leads.",
+	}, func() float64 { return float64(min(d.epoch.Load(), 1)) }))
+	d.server = rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health})
+	endpointsv1.RegisterEndpointControllerServiceServer(d.server, api.New(d, d.index, cfg.MaxPerSlice))
+	d.listener, err = host.Network.Listen(cfg.Addr)
+	return err
+}
+
+func (d *Daemon) newElector() (*lease.Elector, error) {
+	identity := d.cfg.Identity
+	if identity == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("host name: %w", err)
+		}
+		identity = host + "-" + rand.Text()[:8]
+	}
+	return lease.New(lease.Config{
+		Client: registryv1.NewLeaseServiceClient(d.registry), Log: d.log, Namespace: object.DefaultNamespace,
+		Name: d.cfg.LeaseName, Identity: identity, Duration: d.cfg.LeaseDuration, Lead: d.lead,
+	}), nil
+}
+
+// apply takes in what the follower brings.
+func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uint64) error {
+	if err := d.controller.Apply(ctx, batch, revision); err != nil {
+		return err
+	}
+	d.once.Do(func() { close(d.synced) })
+	return nil
+}
+
+// lead does what only one replica does. It never starts from an incomplete view.
+func (d *Daemon) lead(ctx context.Context, epoch uint64) {
+	d.epoch.Store(epoch)
+	defer d.epoch.Store(0)
+	var parts sync.WaitGroup
+	parts.Go(func() { d.controller.Lead(ctx) })
+	if d.nodes != nil {
+		parts.Go(func() { d.nodes.Lead(ctx) })
+	}
+	parts.Wait()
+}
+
+// elect competes for the lease once there is something to lead with.
+func (d *Daemon) elect(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-d.synced:
+		return d.elector.Run(ctx)
+	}
+}
+
+// listen notes heartbeats.
+func (d *Daemon) listen(ctx context.Context) error {
+	if d.nodes == nil {
+		return nil
+	}
+	stop, err := changes.SubscribeHeartbeats(d.nats, d.cfg.NATSPrefix, d.nodes.Heard)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return stop()
+}
+
+// Run works until ctx is done, and gives the lease back.
+func (d *Daemon) Run(ctx context.Context) error {
+	d.log.Info("endpointctl listens", "addr", d.listener.Addr().String())
+	err := app.RunTasks(ctx,
+		app.Task{Name: "grpc", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listener) }},
+		app.Task{Name: "follower", Run: d.follower.Run},
+		app.Task{Name: "election", Run: d.elect},
+		app.Task{Name: "heartbeats", Run: d.listen},
+	)
+	return errors.Join(err, d.close())
+}
+
+func (d *Daemon) close() error {
+	if d.nats != nil {
+		d.nats.Close()
+	}
+	if d.registry != nil {
+		return d.registry.Close()
+	}
+	return nil
+}
+
+// Addr is where the gRPC API listens.
+func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
+
+// Synced implements api.State.
+func (d *Daemon) Synced() bool { return d.follower.Synced() }
+
+// Revision implements api.State.
+func (d *Daemon) Revision() uint64 { return d.follower.Revision() }
+
+// Leading implements api.State.
+func (d *Daemon) Leading() (epoch uint64, leading bool) {
+	epoch = d.epoch.Load()
+	return epoch, epoch > 0
+}
+
+// Pending implements api.State.
+func (d *Daemon) Pending() int { return d.controller.Pending() }
+
+// Resync implements api.State.
+func (d *Daemon) Resync() int { return d.controller.Resync() }

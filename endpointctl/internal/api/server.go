@@ -1,0 +1,152 @@
+// Package api is the gRPC face of the endpoint controller: what it does and why.
+package api
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	endpointsv1 "portolan.dev/proto/portolan/endpoints/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+
+	"portolan.dev/endpointctl/index"
+	"portolan.dev/endpointctl/packing"
+)
+
+// State is what the server asks the daemon.
+type State interface {
+	// Synced says whether the registry has been read.
+	Synced() bool
+	// Revision is up to where.
+	Revision() uint64
+	// Leading says whether this replica writes, and with which epoch.
+	Leading() (epoch uint64, leading bool)
+	// Pending is how many services are due.
+	Pending() int
+	// Resync makes all services due, and returns how many there are.
+	Resync() int
+}
+
+// Server implements EndpointControllerService.
+type Server struct {
+	endpointsv1.UnsafeEndpointControllerServiceServer
+
+	state       State
+	index       *index.Index
+	maxPerSlice int
+}
+
+var _ endpointsv1.EndpointControllerServiceServer = (*Server)(nil)
+
+// New returns a server.
+func New(state State, x *index.Index, maxPerSlice int) *Server {
+	return &Server{state: state, index: x, maxPerSlice: maxPerSlice}
+}
+
+// ExplainService implements EndpointControllerService.
+func (s *Server) ExplainService(_ context.Context, req *endpointsv1.ExplainServiceRequest) (*endpointsv1.ExplainServiceResponse, error) {
+	if err := s.ready(); err != nil {
+		return nil, err
+	}
+	key := index.Key{Namespace: req.GetNamespace(), Name: req.GetName()}
+	if key.Namespace == "" {
+		key.Namespace = object.DefaultNamespace
+	}
+	revision := s.state.Revision()
+	known := s.index.ReadNamespace(key)
+	svc := known.Service
+	if svc == nil {
+		return nil, apierr.NotFound("Service", key.String())
+	}
+	resp := &endpointsv1.ExplainServiceResponse{Revision: revision, Managed: packing.Unmanaged(svc)}
+	switch {
+	case resp.GetManaged() == "":
+		var verdicts []packing.Verdict
+		for _, pod := range known.Pods {
+			verdicts = append(verdicts, packing.Judge(svc, pod, known.FindNode))
+		}
+		resp.Pods = describe(verdicts)
+		resp.Slices = wanted(packing.Want(svc, verdicts, s.maxPerSlice), known.Slices)
+	case packing.Mirrored(svc, known.Endpoints):
+		want, _ := packing.Mirror(known.Endpoints)
+		resp.Slices = wanted(want, known.Mirrored)
+	}
+	return resp, nil
+}
+
+func (s *Server) ready() error {
+	if !s.state.Synced() {
+		return apierr.Unavailable("the registry has not been read yet", time.Second)
+	}
+	return nil
+}
+
+// describe puts the pods that are in first.
+func describe(verdicts []packing.Verdict) []*endpointsv1.PodVerdict {
+	slices.SortStableFunc(verdicts, func(a, b packing.Verdict) int {
+		switch {
+		case a.Selected == b.Selected:
+			return 0
+		case a.Selected:
+			return -1
+		default:
+			return 1
+		}
+	})
+	all := make([]*endpointsv1.PodVerdict, len(verdicts))
+	for i, v := range verdicts {
+		all[i] = &endpointsv1.PodVerdict{
+			Name: v.Pod.GetMetadata().GetName(), Selected: v.Selected, Ready: v.Ready, Reason: v.Reason, UnresolvedPorts: v.Unresolved,
+		}
+		for _, a := range v.Addresses {
+			all[i].Addresses = append(all[i].Addresses, a.String())
+		}
+	}
+	return all
+}
+
+// wanted returns the slices as they will be after the writes that are due.
+func wanted(w packing.Wanted, existing []*corev1.EndpointSlice) []*corev1.EndpointSlice {
+	plan := packing.Pack(w, existing)
+	byName := map[string]*corev1.EndpointSlice{}
+	for _, s := range existing {
+		byName[s.GetMetadata().GetName()] = s
+	}
+	for _, s := range plan.Update {
+		byName[s.GetMetadata().GetName()] = s
+	}
+	for _, s := range plan.Delete {
+		delete(byName, s.GetMetadata().GetName())
+	}
+	var all []*corev1.EndpointSlice
+	for _, s := range existing {
+		if now := byName[s.GetMetadata().GetName()]; now != nil {
+			all = append(all, now)
+		}
+	}
+	return append(all, plan.Create...)
+}
+
+// GetStatus implements EndpointControllerService.
+func (s *Server) GetStatus(context.Context, *endpointsv1.GetStatusRequest) (*endpointsv1.GetStatusResponse, error) {
+	epoch, leading := s.state.Leading()
+	services, pods := s.index.Count()
+	return &endpointsv1.GetStatusResponse{
+		Revision: s.state.Revision(), Leader: leading, Epoch: epoch,
+		Services: uint32(services), Pods: uint32(pods), Pending: uint32(s.state.Pending()),
+	}, nil
+}
+
+// Resync implements EndpointControllerService. A replica that does not lead has
+// nothing to compare.
+func (s *Server) Resync(context.Context, *endpointsv1.ResyncRequest) (*endpointsv1.ResyncResponse, error) {
+	if err := s.ready(); err != nil {
+		return nil, err
+	}
+	if _, leading := s.state.Leading(); !leading {
+		return nil, apierr.FailedPrecondition("this replica does not lead: ask the one that holds the lease")
+	}
+	return &endpointsv1.ResyncResponse{Services: uint32(s.state.Resync())}, nil
+}

@@ -1,0 +1,142 @@
+package controller
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/changes"
+
+	"portolan.dev/endpointctl/index"
+	"portolan.dev/endpointctl/internal/queue"
+)
+
+// component is who reports events.
+const component = "endpointctl"
+
+// Config is what a controller needs.
+type Config struct {
+	Registry grpc.ClientConnInterface
+	Log      *slog.Logger
+	Metrics  prometheus.Registerer
+	Index    *index.Index
+	// MaxPerSlice bounds the endpoints of a slice.
+	MaxPerSlice int
+	// Workers is how many services are synced at once.
+	Workers int
+	Queue   queue.Options
+	// SyncTimeout bounds one sync.
+	SyncTimeout time.Duration
+}
+
+// Controller syncs services while it leads.
+type Controller struct {
+	cfg       Config
+	queue     *queue.Queue[index.Key]
+	slices    registryv1.EndpointSliceServiceClient
+	endpoints registryv1.EndpointsServiceClient
+	events    registryv1.EventServiceClient
+	metrics   *metrics
+	triggers  *triggers
+	leading   atomic.Bool
+
+	mu       sync.Mutex
+	deleted  map[index.Key]bool // guarded by mu: services whose deletion was seen and not synced yet
+	reported map[notice]string  // guarded by mu: the last event of each
+}
+
+// New returns a controller that does not lead.
+func New(cfg Config) *Controller {
+	c := &Controller{
+		cfg: cfg, queue: queue.New[index.Key](cfg.Queue),
+		slices:    registryv1.NewEndpointSliceServiceClient(cfg.Registry),
+		endpoints: registryv1.NewEndpointsServiceClient(cfg.Registry),
+		events:    registryv1.NewEventServiceClient(cfg.Registry),
+		triggers:  newTriggers(),
+		deleted:   map[index.Key]bool{}, reported: map[notice]string{},
+	}
+	c.metrics = newMetrics(cfg.Metrics, c.queue.Len)
+	return c
+}
+
+// Apply takes in changes of the registry.
+func (c *Controller) Apply(_ context.Context, batch []changes.Change, _ uint64) error {
+	dirty := c.cfg.Index.Apply(batch)
+	if !c.leading.Load() {
+		return nil
+	}
+	c.noteDeleted(batch)
+	for key := range dirty {
+		c.queue.Add(key)
+	}
+	return nil
+}
+
+func (c *Controller) noteDeleted(batch []changes.Change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, change := range batch {
+		if change.Kind == "Service" && change.New == nil {
+			c.deleted[index.Key{Namespace: change.Key.Namespace, Name: change.Key.Name}] = true
+		}
+	}
+}
+
+// Lead syncs every service, and from then on those that change, until ctx is
+// done. The context fences the writes.
+func (c *Controller) Lead(ctx context.Context) {
+	c.triggers.reset()
+	c.leading.Store(true)
+	defer c.leading.Store(false)
+	c.Resync()
+	var workers sync.WaitGroup
+	for range c.cfg.Workers {
+		workers.Go(func() { c.work(ctx) })
+	}
+	workers.Wait()
+}
+
+// Leading says whether this controller writes.
+func (c *Controller) Leading() bool { return c.leading.Load() }
+
+// Resync makes every service due, and returns how many there are.
+func (c *Controller) Resync() int {
+	keys := c.cfg.Index.Keys()
+	for key := range keys {
+		c.queue.Add(key)
+	}
+	return len(keys)
+}
+
+// Pending is how many services are due or being synced.
+func (c *Controller) Pending() int { return c.queue.Len() }
+
+func (c *Controller) work(ctx context.Context) {
+	for {
+		key, added, ok := c.queue.Get(ctx)
+		if !ok {
+			return
+		}
+		begin := time.Now()
+		wrote, err := c.syncOne(ctx, key)
+		c.queue.Done(key, err)
+		c.metrics.synced(err, wrote, time.Since(begin), time.Since(added))
+		if err != nil && ctx.Err() == nil {
+			c.cfg.Log.Warn("service not synced", "service", key.String(), "err", err)
+		}
+	}
+}
+
+func (c *Controller) syncOne(ctx context.Context, key index.Key) (wrote bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.SyncTimeout)
+	defer cancel()
+	t := &task{c: c, key: key, known: c.cfg.Index.Read(key)}
+	err = t.run(ctx)
+	return t.writes > 0, err
+}

@@ -1,0 +1,81 @@
+package controller
+
+import (
+	"sync"
+	"time"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+
+	"portolan.dev/endpointctl/index"
+)
+
+// triggers remembers, for each service, what its last sync had seen, and so
+// knows since when what a sync now sees has been waiting. It is safe for
+// concurrent use.
+type triggers struct {
+	mu   sync.Mutex
+	seen map[index.Key]seen // guarded by mu
+}
+
+// seen is when a service was created and its pods last changed.
+type seen struct {
+	service time.Time
+	pods    map[string]time.Time
+}
+
+func newTriggers() *triggers { return &triggers{seen: map[index.Key]seen{}} }
+
+func (t *triggers) reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seen = map[index.Key]seen{}
+}
+
+func (t *triggers) forget(key index.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.seen, key)
+}
+
+// compute returns the earliest change that no sync before has seen, as RFC 3339
+// with nanoseconds; empty if there is none. done notes that this sync went well.
+func (t *triggers) compute(key index.Key, svc *corev1.Service, pods []*corev1.Pod) (trigger string, done func()) {
+	now := seen{service: svc.GetMetadata().GetCreationTimestamp().AsTime(), pods: make(map[string]time.Time, len(pods))}
+	t.mu.Lock()
+	before := t.seen[key]
+	t.mu.Unlock()
+	var first time.Time
+	note := func(at, last time.Time) {
+		if at.After(last) && at.Unix() != 0 && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	note(now.service, before.service)
+	for _, pod := range pods {
+		name, at := pod.GetMetadata().GetName(), changedAt(pod)
+		now.pods[name] = at
+		note(at, before.pods[name])
+	}
+	if !first.IsZero() {
+		trigger = first.UTC().Format(time.RFC3339Nano)
+	}
+	return trigger, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.seen[key] = now
+	}
+}
+
+// changedAt is when a pod last became ready or not, or was asked to end.
+func changedAt(pod *corev1.Pod) time.Time {
+	var at time.Time
+	for _, c := range pod.GetStatus().GetConditions() {
+		if c.GetType() == "Ready" && c.GetLastTransitionTime() != nil {
+			at = c.GetLastTransitionTime().AsTime()
+		}
+	}
+	if gone := pod.GetMetadata().GetDeletionTimestamp(); gone != nil && gone.AsTime().After(at) {
+		at = gone.AsTime()
+	}
+	return at
+}

@@ -1,0 +1,91 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+)
+
+// Values of the label op.
+const (
+	opCreate = "create"
+	opUpdate = "update"
+	opDelete = "delete"
+)
+
+func (t *task) createSlice(ctx context.Context, s *corev1.EndpointSlice) error {
+	resp, err := t.c.slices.CreateEndpointSlice(ctx, &registryv1.CreateEndpointSliceRequest{EndpointSlice: s})
+	if err != nil {
+		return fmt.Errorf("create slice: %w", err)
+	}
+	t.wrote(resp.GetEndpointSlice(), opCreate)
+	return nil
+}
+
+func (t *task) updateSlice(ctx context.Context, s *corev1.EndpointSlice) error {
+	resp, err := t.c.slices.UpdateEndpointSlice(ctx, &registryv1.UpdateEndpointSliceRequest{EndpointSlice: s})
+	if err != nil {
+		return fmt.Errorf("update slice %s: %w", s.GetMetadata().GetName(), err)
+	}
+	t.wrote(resp.GetEndpointSlice(), opUpdate)
+	return nil
+}
+
+// deleteSlices deletes slices; those that are gone already count as deleted.
+func (t *task) deleteSlices(ctx context.Context, all []*corev1.EndpointSlice) error {
+	for _, s := range all {
+		meta := s.GetMetadata()
+		_, err := t.c.slices.DeleteEndpointSlice(ctx, &registryv1.DeleteEndpointSliceRequest{
+			Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(), ResourceVersion: meta.GetResourceVersion(),
+		})
+		if status.Code(err) == codes.NotFound {
+			continue // and the stream will say so
+		}
+		if err != nil {
+			return fmt.Errorf("delete slice %s: %w", meta.GetName(), err)
+		}
+		t.removed(s)
+	}
+	return nil
+}
+
+func (t *task) createEndpoints(ctx context.Context, e *corev1.Endpoints) error {
+	resp, err := t.c.endpoints.CreateEndpoints(ctx, &registryv1.CreateEndpointsRequest{Endpoints: e})
+	if err != nil {
+		return fmt.Errorf("create endpoints: %w", err)
+	}
+	t.wrote(resp.GetEndpoints(), opCreate)
+	return nil
+}
+
+func (t *task) updateEndpoints(ctx context.Context, e *corev1.Endpoints) error {
+	resp, err := t.c.endpoints.UpdateEndpoints(ctx, &registryv1.UpdateEndpointsRequest{Endpoints: e})
+	if err != nil {
+		return fmt.Errorf("update endpoints: %w", err)
+	}
+	t.wrote(resp.GetEndpoints(), opUpdate)
+	return nil
+}
+
+func (t *task) deleteEndpoints(ctx context.Context, e *corev1.Endpoints) error {
+	if e == nil {
+		return nil
+	}
+	meta := e.GetMetadata()
+	_, err := t.c.endpoints.DeleteEndpoints(ctx, &registryv1.DeleteEndpointsRequest{
+		Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(), ResourceVersion: meta.GetResourceVersion(),
+	})
+	if status.Code(err) == codes.NotFound {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete endpoints: %w", err)
+	}
+	t.removed(e)
+	return nil
+}

@@ -1,0 +1,181 @@
+// Package queue holds the keys that are due for work, each once.
+//
+// A key that is added becomes due after a short quiet time, so that a burst of
+// changes is one piece of work; it is put off no longer than a maximum. The
+// invariant: no key is worked on twice at once, and what is added while it is
+// worked on is worked on again.
+package queue
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+)
+
+// Options say when keys become due.
+type Options struct {
+	// Quiet is how long nothing must be added for a key before it is due, Longest how long it is put off at most.
+	Quiet, Longest time.Duration
+	// RetryMin is the pause before the first retry; it doubles up to RetryMax.
+	RetryMin, RetryMax time.Duration
+}
+
+// Queue is safe for concurrent use.
+type Queue[K comparable] struct {
+	options Options
+
+	mu    sync.Mutex
+	items map[K]*item[K] // guarded by mu: all that waits or is worked on
+	due   dueHeap[K]     // guarded by mu: what waits
+	wake  chan struct{}
+}
+
+type item[K comparable] struct {
+	key      K
+	added    time.Time // when it began to wait
+	at       time.Time // when it is due
+	place    int       // in due; -1 while it is worked on
+	again    bool      // added while it was worked on
+	failures int
+}
+
+// New returns an empty queue.
+func New[K comparable](o Options) *Queue[K] {
+	return &Queue[K]{options: o, items: map[K]*item[K]{}, wake: make(chan struct{}, 1)}
+}
+
+// Add makes a key due after the quiet time.
+func (q *Queue[K]) Add(key K) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	it := q.items[key]
+	switch {
+	case it == nil:
+		it = &item[K]{key: key, added: now, at: now.Add(q.options.Quiet)}
+		q.items[key] = it
+		heap.Push(&q.due, it)
+	case it.place < 0:
+		it.again = true
+		return
+	case it.failures > 0:
+		return // a change may help, but who fails keeps to its pauses
+	default:
+		it.at = earlier(now.Add(q.options.Quiet), it.added.Add(q.options.Longest))
+		heap.Fix(&q.due, it.place)
+	}
+	q.signal()
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// signal wakes one that waits in Get.
+func (q *Queue[K]) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Get waits for a key that is due, and hands it out until Done; added is when
+// it was added first. It returns false when ctx is done.
+func (q *Queue[K]) Get(ctx context.Context) (key K, added time.Time, ok bool) {
+	for {
+		it, pause := q.next()
+		if it != nil {
+			return it.key, it.added, true
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return key, added, false
+		case <-q.wake:
+			timer.Stop()
+		case <-timer.C:
+		}
+		if ctx.Err() != nil {
+			return key, added, false
+		}
+	}
+}
+
+// next takes a key that is due, or says how long there will be none.
+func (q *Queue[K]) next() (*item[K], time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.due) == 0 {
+		return nil, time.Minute // Add wakes
+	}
+	if pause := time.Until(q.due[0].at); pause > 0 {
+		return nil, pause
+	}
+	it, _ := heap.Pop(&q.due).(*item[K])
+	if len(q.due) > 0 {
+		q.signal() // for another worker
+	}
+	return it, 0
+}
+
+// Done ends the work on a key. After a failure, or when it was added in the
+// meantime, it becomes due again.
+func (q *Queue[K]) Done(key K, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it := q.items[key]
+	now := time.Now()
+	switch {
+	case err != nil:
+		it.at = now.Add(min(q.options.RetryMin<<min(it.failures, 20), q.options.RetryMax))
+		it.failures++
+	case it.again:
+		it.failures = 0
+		it.at = now.Add(q.options.Quiet)
+	default:
+		delete(q.items, key)
+		return
+	}
+	it.again, it.added = false, now
+	heap.Push(&q.due, it)
+	q.signal()
+}
+
+// Len is how many keys wait or are worked on.
+func (q *Queue[K]) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items)
+}
+
+// dueHeap has the key that is due first at the front.
+type dueHeap[K comparable] []*item[K]
+
+func (h dueHeap[K]) Len() int           { return len(h) }
+func (h dueHeap[K]) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h dueHeap[K]) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+// Push implements heap.Interface.
+func (h *dueHeap[K]) Push(x any) {
+	it, _ := x.(*item[K])
+	it.place = len(*h)
+	*h = append(*h, it)
+}
+
+// Pop implements heap.Interface.
+func (h *dueHeap[K]) Pop() any {
+	old := *h
+	it := old[len(old)-1]
+	old[len(old)-1] = nil
+	it.place = -1
+	*h = old[:len(old)-1]
+	return it
+}
