@@ -14,7 +14,8 @@ type vtMessage interface {
 	UnmarshalVT(data []byte) error
 }
 
-// Encode returns the object as the store keeps it: with resource_version 0. It changes o for the duration of the call only, so nobody else may use o meanwhile.
+// Encode returns the object as the store keeps it: with resource_version 0. It changes o for the duration of the call only, so nobody else may use o
+// meanwhile.
 func Encode(o object.Object) ([]byte, error) {
 	meta := object.MetaOf(o)
 	revision := meta.ResourceVersion

@@ -11,11 +11,12 @@ import (
 
 // Store keeps objects and the log of their changes. All methods may be called concurrently.
 type Store interface {
-	// Submit commits one write, together with those that are submitted meanwhile. Errors: [ErrExists], [ErrNotFound], [*Conflict], [*Fenced]; [ErrUnavailable],
-	// [ErrClosed] or the error of ctx when it did not happen for reasons not its own; [ErrUnknown] when nobody can tell.
+	// Submit commits one write, together with those that are submitted meanwhile. Errors: [ErrExists], [ErrNotFound], [*Conflict], [*Fenced];
+	// [ErrUnavailable], [ErrClosed] or the error of ctx when it did not happen for reasons not its own; [ErrUnknown] when nobody can tell.
 	Submit(ctx context.Context, op Op) (Result, error)
 
-	// Snapshot calls read with all rows as they are at head.Revision, ordered by key. The rows are to be used inside read only; read may stop early. Row.Data is the reader's to keep.
+	// Snapshot calls read with all rows as they are at head.Revision, ordered by key. The rows are to be used inside read only; read may stop early.
+	// Row.Data is the reader's to keep.
 	Snapshot(ctx context.Context, read func(head Head, rows iter.Seq2[Row, error]) error) error
 
 	// Changes returns up to limit records with revisions after+1, after+2, … and the head as it was in the same instant. Where after lies before
@@ -34,8 +35,8 @@ type Store interface {
 	// NewEpoch gives the log another epoch: revisions may from now on mean other changes than those that followers have seen.
 	NewEpoch(ctx context.Context) (Head, error)
 
-	// Restore replaces all objects by rows, each with its revision, in one transaction, if the newest revision still is at; otherwise the error is [*Conflict].
-	// Afterwards the log is empty, its epoch new, and its newest revision the greater of at and revision, which no row may exceed.
+	// Restore replaces all objects by rows, each with its revision, in one transaction, if the newest revision still is at; otherwise the error is
+	// [*Conflict]. Afterwards the log is empty, its epoch new, and its newest revision the greater of at and revision, which no row may exceed.
 	Restore(ctx context.Context, at, revision uint64, rows iter.Seq2[Row, error]) error
 
 	// Lock runs fn while no other caller, of any process on this store, is inside Lock of the same name. The context of fn ends when the lock is lost.

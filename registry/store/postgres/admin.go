@@ -15,7 +15,8 @@ import (
 // pruneChunk is how many records go in one transaction, so that none takes long.
 const pruneChunk = 10_000
 
-// Prune is the Prune of [store.Store]. It moves the head's oldest first and deletes then, without the head: what an interrupted one left over nobody sees, and the next one takes it along.
+// Prune is the Prune of [store.Store]. It moves the head's oldest first and deletes then, without the head: what an interrupted one left over nobody
+// sees, and the next one takes it along.
 func (s *Store) Prune(ctx context.Context, through uint64) (int64, error) {
 	const move = `UPDATE registry_head SET oldest = LEAST($1, revision) WHERE oldest < LEAST($1, revision)`
 	if _, err := s.pool.Exec(ctx, move, int64(min(through, math.MaxInt64))); err != nil {

@@ -77,10 +77,13 @@ func (w *writer) try(ctx context.Context, ops []store.Op) (committed, error) {
 	return w.decide(ctx, ops)
 }
 
-// write runs the one statement that writes.
-func (w *writer) write(ctx context.Context, on interface {
+// querier is a connection or a transaction.
+type querier interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
-}, rows *batchRows, mark int64) (base uint64, err error) {
+}
+
+// write runs the one statement that writes.
+func (w *writer) write(ctx context.Context, on querier, rows *batchRows, mark int64) (base uint64, err error) {
 	now := time.Now().Truncate(time.Microsecond)
 	var notified *string
 	var one int

@@ -39,54 +39,51 @@ func verify(t *testing.T, s store.Store, ledger *storetest.Ledger) {
 	}
 }
 
-// TestWritersSurviveTheLossOfTheirConnections ends the backends of two replicas again and again in mid-commit. Every write is done, once, and its writer knows.
+// TestWritersSurviveTheLossOfTheirConnections ends the backends of two replicas again and again in mid-commit. Every write is done, once, and its
+// writer knows.
 func TestWritersSurviveTheLossOfTheirConnections(t *testing.T) {
+	t.Parallel()
 	dsn := kittest.Postgres(t)
 	admin := connect(t, dsn)
-	const kills, between = 15, 150
+	stores := []*Store{openStore(t, dsn, store.CommitterOptions{Timeout: time.Minute}), openStore(t, dsn, store.CommitterOptions{Timeout: time.Minute})}
+	const kills, between = 10, 100
 	ledger := &storetest.Ledger{}
-	var acked, unknown atomic.Int64
-	done := make(chan struct{})
+	var acked, failed atomic.Int64
+	var over atomic.Bool
 	progress := make(chan struct{}, 1)
 	var wg sync.WaitGroup
-	var stores []*Store
-	for i := range 2 {
-		s := openStore(t, dsn, store.CommitterOptions{Timeout: time.Minute})
+	for i, s := range stores {
 		defer closeStore(t, s)
-		stores = append(stores, s)
 		wg.Go(func() {
 			storetest.Load(t.Context(), s, fmt.Sprint("replica", i), 16, ledger, func(e storetest.Entry) bool {
 				switch {
 				case e.Err == nil:
 					acked.Add(1)
 				case errors.Is(e.Err, store.ErrUnknown), errors.Is(e.Err, store.ErrUnavailable):
-					unknown.Add(1)
-					t.Log(e.Err)
+					failed.Add(1)
 				default:
 					t.Errorf("%s of %s: %v", e.Action, e.Key, e.Err)
+					return true
 				}
 				select {
 				case progress <- struct{}{}:
 				default:
 				}
-				select {
-				case <-done:
-					return true
-				default:
-					return false
-				}
+				return over.Load()
 			})
 		})
 	}
+	defer wg.Wait()
+	defer over.Store(true)
 	for range kills {
 		for until := acked.Load() + between; acked.Load() < until; {
 			kittest.Receive(t, "writes", progress)
 		}
 		terminate(t, admin, "portolan-registry-writer")
 	}
-	close(done)
+	over.Store(true)
 	wg.Wait()
-	t.Logf("%d acknowledged, %d failed or unknown", acked.Load(), unknown.Load())
+	t.Logf("%d acknowledged, %d failed or unknown", acked.Load(), failed.Load())
 	verify(t, stores[0], ledger)
 }
 
@@ -111,12 +108,13 @@ func terminate(t *testing.T, admin *pgx.Conn, application string) {
 
 // TestTheServerGoesAndComesBack stops the server under load: writes and reads fail with what they should, and go on by themselves when it is back.
 func TestTheServerGoesAndComesBack(t *testing.T) {
+	t.Parallel()
 	cluster := kittest.NewCluster(t)
 	s := openStore(t, cluster.Database(t), store.CommitterOptions{})
 	defer closeStore(t, s)
 	ledger := &storetest.Ledger{}
 	var acked, failed atomic.Int64
-	done := make(chan struct{})
+	var over atomic.Bool
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		storetest.Load(t.Context(), s, "w", 16, ledger, func(e storetest.Entry) bool {
@@ -125,17 +123,16 @@ func TestTheServerGoesAndComesBack(t *testing.T) {
 				acked.Add(1)
 			case errors.Is(e.Err, store.ErrUnknown), errors.Is(e.Err, store.ErrUnavailable):
 				failed.Add(1)
+				pause(t.Context(), 10*time.Millisecond) // as a client does that is told to come back later
 			default:
 				t.Errorf("%s of %s: %v", e.Action, e.Key, e.Err)
-			}
-			select {
-			case <-done:
 				return true
-			default:
-				return false
 			}
+			return over.Load()
 		})
 	})
+	defer wg.Wait()
+	defer over.Store(true)
 	more := func(what string, count *atomic.Int64, n int64) {
 		from := count.Load()
 		kittest.Eventually(t, what, func() error {
@@ -157,13 +154,14 @@ func TestTheServerGoesAndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	more("writes after the restart", &acked, 200)
-	close(done)
+	over.Store(true)
 	wg.Wait()
 	verify(t, s, ledger)
 }
 
 // TestABatchWhoseEndWasNotSeenIsFound cuts off a writer at the three points that matter.
 func TestABatchWhoseEndWasNotSeenIsFound(t *testing.T) {
+	t.Parallel()
 	s := openStore(t, kittest.Postgres(t), store.CommitterOptions{})
 	defer closeStore(t, s)
 	ctx, w := t.Context(), s.writer
@@ -230,6 +228,7 @@ func must(t *testing.T, s *Store, op store.Op) uint64 {
 
 // TestABatchDoesNotWaitForever holds the head, as an operator with an open transaction might.
 func TestABatchDoesNotWaitForever(t *testing.T) {
+	t.Parallel()
 	dsn := kittest.Postgres(t)
 	s := openStore(t, dsn, store.CommitterOptions{Timeout: time.Second})
 	defer closeStore(t, s)
@@ -258,15 +257,13 @@ func TestABatchDoesNotWaitForever(t *testing.T) {
 }
 
 func TestALostLockEndsItsContext(t *testing.T) {
+	t.Parallel()
 	dsn := kittest.Postgres(t)
-	s := openStore(t, dsn+" application_name=locker", store.CommitterOptions{})
+	s := openStore(t, dsn, store.CommitterOptions{})
 	defer closeStore(t, s)
 	admin := connect(t, dsn)
 	err := s.Lock(t.Context(), "a lock", func(ctx context.Context) error {
-		const query = `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()`
-		if _, err := admin.Exec(ctx, query); err != nil {
-			return err
-		}
+		terminate(t, admin, "portolan-registry")
 		kittest.Receive(t, "the end of the lock", endOf(ctx))
 		return context.Cause(ctx)
 	})
@@ -284,6 +281,7 @@ func endOf(ctx context.Context) <-chan struct{} {
 
 // TestAChangeThatNobodyAnnouncedIsSeen moves the head behind the back of the store.
 func TestAChangeThatNobodyAnnouncedIsSeen(t *testing.T) {
+	t.Parallel()
 	dsn := kittest.Postgres(t)
 	s := openStore(t, dsn, store.CommitterOptions{})
 	defer closeStore(t, s)
@@ -302,6 +300,7 @@ func TestAChangeThatNobodyAnnouncedIsSeen(t *testing.T) {
 }
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	dsn := kittest.Postgres(t)
 	if s, err := Open(t.Context(), Config{DSN: dsn, CheckOnly: true}); err == nil {
 		closeStore(t, s)
@@ -318,6 +317,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 
 // TestOnlyIndependentWritesAreOptimistic: what the one statement cannot see must go the other way.
 func TestOnlyIndependentWritesAreOptimistic(t *testing.T) {
+	t.Parallel()
 	lease := newOp("lease")
 	fenced := func(name string, epoch uint64) store.Op {
 		op := newOp(name)

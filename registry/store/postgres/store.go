@@ -53,7 +53,8 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the store in a database, whose tables it makes or migrates. Where the database cannot be reached, the error wraps [store.ErrUnavailable].
+// Open opens the store in a database, whose tables it makes or migrates. Where the database cannot be reached, the error wraps
+// [store.ErrUnavailable].
 func Open(ctx context.Context, config Config) (*Store, error) {
 	poolConfig, err := pgxpool.ParseConfig(config.DSN)
 	if err != nil {

@@ -121,8 +121,9 @@ func (w *writer) find(ctx context.Context, mark int64, done *committed) (bool, e
 		return false, err
 	}
 	var count, oldest uint64
-	err := w.conn.QueryRow(ctx, `SELECT (SELECT oldest FROM registry_head), count(*), COALESCE(min(revision), 1) - 1 FROM registry_changes WHERE revision > $1 AND batch = $2`, w.seen, mark).
-		Scan(&oldest, &count, &done.base)
+	const query = `SELECT (SELECT oldest FROM registry_head), count(*), COALESCE(min(revision), 1) - 1
+		FROM registry_changes WHERE revision > $1 AND batch = $2`
+	err := w.conn.QueryRow(ctx, query, w.seen, mark).Scan(&oldest, &count, &done.base)
 	switch {
 	case err != nil:
 		w.drop()

@@ -20,7 +20,8 @@ type State struct {
 	Log  []store.Record
 }
 
-// CheckInvariants reads the whole store, to which nobody must write meanwhile, and returns what is there, and what is wrong with it: revisions without gaps, a log that replays to the present state.
+// CheckInvariants reads the whole store, to which nobody must write meanwhile, and returns what is there, and what is wrong with it: revisions
+// without gaps, a log that replays to the present state.
 func CheckInvariants(ctx context.Context, s store.Store) (State, error) {
 	state, err := readState(ctx, s)
 	if err != nil {

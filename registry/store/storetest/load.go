@@ -42,8 +42,8 @@ func (l *Ledger) Entries() []Entry {
 	return slices.Clone(l.entries)
 }
 
-// Load runs writers that create, change and delete objects of their own until stop says so, which is asked after every write with what came of it, and returns when all have stopped.
-// The name tells the objects of several loads on one place apart.
+// Load runs writers that create, change and delete objects of their own until stop says so, which is asked after every write with what came of it,
+// and returns when all have stopped. The name tells the objects of several loads on one place apart.
 func Load(ctx context.Context, s store.Store, name string, writers int, ledger *Ledger, stop func(Entry) bool) {
 	var wg sync.WaitGroup
 	for writer := range writers {
@@ -78,8 +78,9 @@ func life(ctx context.Context, s store.Store, name string, goOn func(Entry) bool
 	return true
 }
 
-// Verify compares a state, whose log must be whole, with the ledger: what was acknowledged is in the log, at the revision that was told; what was refused is not; of what nobody could tell, either.
-// Where the ledger is complete, the log holds nothing else; the ledger of a killed process cannot know what it was about to be told.
+// Verify compares a state, whose log must be whole, with the ledger: what was acknowledged is in the log, at the revision that was told; what was
+// refused is not; of what nobody could tell, either. Where the ledger is complete, the log holds nothing else; the ledger of a killed process cannot
+// know what it was about to be told.
 func (l *Ledger) Verify(state State, complete bool) error {
 	logged := make(map[string]store.Record, len(state.Log))
 	for _, r := range state.Log {

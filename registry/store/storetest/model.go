@@ -71,7 +71,8 @@ func describe(err error) string {
 	return "error: " + err.Error()
 }
 
-// drawOp makes a write that has a fair chance to succeed and a fair chance to fail in every way. Keys are few, so that a batch often has several writes to one.
+// drawOp makes a write that has a fair chance to succeed and a fair chance to fail in every way. Keys are few, so that a batch often has several
+// writes to one.
 func drawOp(rt *rapid.T, m *model, prefix string, n int) store.Op {
 	names := rapid.SampledFrom([]string{"a", "b", "c"})
 	name := prefix + names.Draw(rt, "name")

@@ -33,8 +33,8 @@ func testOutcomes(t *testing.T, place Place) {
 		{"unconditional update", update("a", "1", 0, "three"), "", 3},
 		{"update of another incarnation", update("a", "2", 0, "four"), "conflict", 0},
 		{"update of another incarnation, right revision", update("a", "2", 3, "four"), "conflict", 0},
-		{"another object of the same name elsewhere", store.Op{Action: store.Create, Key: object.Key{Kind: "Service", Namespace: "other", Name: "a"}, UID: "3", Data: []byte("x")}, "", 4},
-		{"another kind of the same name", store.Op{Action: store.Create, Key: object.Key{Kind: "Node", Name: "a"}, UID: "4", Data: []byte("x")}, "", 5},
+		{"the same name elsewhere", createKey(object.Key{Kind: "Service", Namespace: "other", Name: "a"}), "", 4},
+		{"the same name of another kind", createKey(object.Key{Kind: "Node", Name: "a"}), "", 5},
 		{"deletion based on the past", remove("a", "", 2), "conflict", 0},
 		{"deletion of another incarnation", remove("a", "2", 3), "conflict", 0},
 		{"deletion", remove("a", "1", 3), "", 6},
@@ -51,6 +51,10 @@ func testOutcomes(t *testing.T, place Place) {
 	if _, err := CheckInvariants(t.Context(), s); err != nil {
 		t.Error(err)
 	}
+}
+
+func createKey(k object.Key) store.Op {
+	return store.Op{Action: store.Create, Key: k, UID: "uid of " + k.String(), Data: []byte("x")}
 }
 
 func testInvalidOps(t *testing.T, place Place) {

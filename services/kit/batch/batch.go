@@ -49,8 +49,8 @@ type entry[Req, Res any] struct {
 	done    chan Outcome[Res]
 }
 
-// New returns a group that calls run with one batch after the other, never two at once, and hands out what it returns: one outcome per request, in their order. The context of run
-// ends with the batch's deadline only.
+// New returns a group that calls run with one batch after the other, never two at once, and hands out what it returns: one outcome per request, in
+// their order. The context of run ends with the batch's deadline only.
 func New[Req, Res any](options Options[Req], run func(context.Context, []Req) []Outcome[Res]) *Group[Req, Res] {
 	if options.MaxItems <= 0 {
 		options.MaxItems = 256
@@ -61,7 +61,8 @@ func New[Req, Res any](options Options[Req], run func(context.Context, []Req) []
 	return &Group[Req, Res]{options: options, run: run}
 }
 
-// Do runs one request as a part of a batch and returns its outcome. When ctx ends before the batch began, the request is not run and the error is that of ctx; after Close it is [ErrClosed].
+// Do runs one request as a part of a batch and returns its outcome. When ctx ends before the batch began, the request is not run and the error is
+// that of ctx; after Close it is [ErrClosed].
 func (g *Group[Req, Res]) Do(ctx context.Context, req Req) (Res, error) {
 	var none Res
 	if err := ctx.Err(); err != nil {

@@ -29,7 +29,8 @@ type Embedded struct {
 	lock *os.File
 }
 
-// OpenEmbedded opens the database in a file, which it makes with its folder where there is none. The error is [ErrInUse] while another process, or this one, has it open.
+// OpenEmbedded opens the database in a file, which it makes with its folder where there is none. The error is [ErrInUse] while another process, or
+// this one, has it open.
 func OpenEmbedded(ctx context.Context, path string) (*Embedded, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("folder of the database: %w", err)
@@ -75,7 +76,8 @@ func openPool(ctx context.Context, path string, connections int, params ...strin
 	return db, nil
 }
 
-// lockFile takes a lock that the system releases with the process, however it ends. SQLite's own locks would let a second process in, one transaction at a time.
+// lockFile takes a lock that the system releases with the process, however it ends. SQLite's own locks would let a second process in, one transaction
+// at a time.
 func lockFile(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
