@@ -71,10 +71,10 @@ func (c *Config) store() (kind, where string, err error) {
 	if dir, ok := strings.CutPrefix(c.Store, "sqlite:"); ok && dir != "" {
 		return storeSQLite, dir, nil
 	}
-	if strings.HasPrefix(c.Store, "postgres://") || strings.HasPrefix(c.Store, "postgresql://") {
+	if strings.HasPrefix(c.Store, "postgres://") || strings.HasPrefix(c.Store, "postgresql://") || strings.Contains(c.Store, "host=") {
 		return storePostgres, c.Store, nil
 	}
-	return "", "", errors.New("store: must be sqlite:FOLDER or postgres://…")
+	return "", "", errors.New("store: must be sqlite:FOLDER, postgres://… or host=… dbname=…")
 }
 
 // families returns the families of the virtual IPs, the default first.

@@ -1,0 +1,212 @@
+package admission_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/registry/admission"
+	"portolan.dev/registry/alloc"
+	"portolan.dev/registry/internal/allocfake"
+	"portolan.dev/registry/kinds"
+	"portolan.dev/registry/store"
+	"portolan.dev/registry/store/sqlite"
+	"portolan.dev/registry/view"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
+)
+
+// breaking is a store whose writes can be made to fail, before or after they happened.
+type breaking struct {
+	store.Store
+	before, after atomic.Pointer[error]
+}
+
+func (b *breaking) Submit(ctx context.Context, op store.Op) (store.Result, error) {
+	if err := b.before.Load(); err != nil {
+		return store.Result{}, *err
+	}
+	result, err := b.Store.Submit(ctx, op)
+	if lost := b.after.Load(); err == nil && lost != nil {
+		return store.Result{}, *lost
+	}
+	return result, err
+}
+
+// fixture is a writer on a real store, which can be made to fail, and an allocator that keeps its rules.
+type fixture struct {
+	*admission.Writer
+	store     *breaking
+	allocator *allocfake.Allocator
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	f := &fixture{store: &breaking{Store: s}, allocator: allocfake.New("10.96.0.0/16")}
+	host := kittest.Host(t, nil, "")
+	indexes := kinds.NewIndexes()
+	v, err := view.New(t.Context(), view.Config{Store: s, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Indexes: indexes.List()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := alloc.NewClient(allocatorv1.NewAllocatorServiceClient(kittest.Conn(t, f.allocator.Register)), host.Log, host.Metrics)
+	t.Cleanup(client.Close)
+	kittest.Run(t, "view", v.Run)
+	kittest.Run(t, "settle", client.Run)
+	f.Writer = admission.New(admission.Config{
+		Store: f.store, View: v, Indexes: indexes, Alloc: client, Log: host.Log,
+		Families: []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4},
+	})
+	f.must(t, &corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: "default"}})
+	return f
+}
+
+func (f *fixture) must(t *testing.T, o object.Object) object.Object {
+	t.Helper()
+	result, err := f.Create(t.Context(), o, admission.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.Object
+}
+
+func service(kind corev1.ServiceType) *corev1.Service {
+	return &corev1.Service{
+		Metadata: &corev1.ObjectMeta{Name: "web"},
+		Spec:     &corev1.ServiceSpec{Type: kind, Ports: []*corev1.ServicePort{{Port: 80}}},
+	}
+}
+
+// fail makes the writes of fn fail in one of the two ways.
+func fail(way *atomic.Pointer[error], err error, fn func()) {
+	way.Store(&err)
+	defer way.Store(nil)
+	fn()
+}
+
+// TestFailedCommitReleases: what a write was allocated that certainly did not happen is free again; what may have happened keeps its values.
+func TestFailedCommitReleases(t *testing.T) {
+	f := newFixture(t)
+	fail(&f.store.before, store.ErrUnavailable, func() {
+		if _, err := f.Create(t.Context(), service(corev1.ServiceType_SERVICE_TYPE_NODE_PORT), admission.Options{}); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("create: %v", err)
+		}
+	})
+	if n := f.allocator.Used(); n != 0 {
+		t.Errorf("%d values are allocated for what was not stored", n)
+	}
+	fail(&f.store.after, store.ErrUnknown, func() {
+		if _, err := f.Create(t.Context(), service(corev1.ServiceType_SERVICE_TYPE_NODE_PORT), admission.Options{}); !errors.Is(err, store.ErrUnknown) {
+			t.Errorf("create: %v", err)
+		}
+	})
+	if n := f.allocator.Used(); n != 2 {
+		t.Errorf("%d values are allocated, want the 2 of a service that is stored though nobody could tell", n)
+	}
+}
+
+// TestFailedUpdateKeepsWhatIsInUse: values of the version before are released by an update that is stored, never by one that is not.
+func TestFailedUpdateKeepsWhatIsInUse(t *testing.T) {
+	f := newFixture(t)
+	svc, _ := f.must(t, service(corev1.ServiceType_SERVICE_TYPE_NODE_PORT)).(*corev1.Service)
+	uid := svc.GetMetadata().GetUid()
+	want := []string{"10.96.0.1", "30000"}
+	changes := map[string]func(*corev1.Service){
+		"another node port": func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30005 },
+		"no node port":      func(s *corev1.Service) { s.Spec.Type = corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP },
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			updated := svc.CloneVT()
+			change(updated)
+			fail(&f.store.before, store.ErrUnavailable, func() {
+				if _, err := f.Update(t.Context(), updated, admission.Options{}); !errors.Is(err, store.ErrUnavailable) {
+					t.Errorf("update: %v", err)
+				}
+			})
+			if got := f.allocator.Values(uid); !slices.Equal(got, want) {
+				t.Errorf("it has %v, want %v", got, want)
+			}
+		})
+	}
+	fail(&f.store.before, store.ErrUnavailable, func() {
+		if _, err := f.Delete(t.Context(), object.KeyOf(svc), admission.Precondition{}, admission.Options{}); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("delete: %v", err)
+		}
+	})
+	if got := f.allocator.Values(uid); !slices.Equal(got, want) {
+		t.Errorf("after a delete that did not happen it has %v, want %v", got, want)
+	}
+}
+
+// TestUnconditionalUpdatesDoNotLoseEachOther lets many writers change the status and the rest at once, without naming versions.
+func TestUnconditionalUpdatesDoNotLoseEachOther(t *testing.T) {
+	f := newFixture(t)
+	pod := &corev1.Pod{Metadata: &corev1.ObjectMeta{Name: "p"}, Spec: &corev1.PodSpec{Containers: []*corev1.Container{{Name: "c", Image: "i"}}}}
+	f.must(t, pod.CloneVT())
+	const rounds = 25
+	done := make(chan error, 2)
+	go func() {
+		done <- func() error {
+			for n := range rounds {
+				o := pod.CloneVT()
+				o.Metadata.Labels = map[string]string{"round": fmt.Sprint(n)}
+				if _, err := f.Update(t.Context(), o, admission.Options{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}()
+	}()
+	go func() {
+		done <- func() error {
+			for n := range rounds {
+				o := pod.CloneVT()
+				o.Status = &corev1.PodStatus{Phase: corev1.PodPhase_POD_PHASE_RUNNING, Message: fmt.Sprint(n)}
+				if _, err := f.UpdateStatus(t.Context(), o, admission.Options{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}()
+	}()
+	for range 2 {
+		if err := kittest.Receive(t, "a writer", done); err != nil {
+			t.Error(err)
+		}
+	}
+	got, _ := f.View.State().Get(object.Key{Kind: "Pod", Namespace: "default", Name: "p"}).Object.(*corev1.Pod)
+	last := fmt.Sprint(rounds - 1)
+	if got.GetMetadata().GetLabels()["round"] != last || got.GetStatus().GetMessage() != last {
+		t.Errorf("the last update of one side was lost: %v", got)
+	}
+}
+
+// TestConditionalUpdateAfterChange is refused with both versions named.
+func TestConditionalUpdateAfterChange(t *testing.T) {
+	f := newFixture(t)
+	created := f.must(t, &corev1.Lease{Metadata: &corev1.ObjectMeta{Name: "l"}})
+	changed := object.Clone(created)
+	changed.GetMetadata().Labels = map[string]string{"a": "b"}
+	if _, err := f.Update(t.Context(), changed, admission.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Update(t.Context(), created, admission.Options{}); !apierr.IsConflict(err) {
+		t.Errorf("update of the version before: %v", err)
+	}
+}

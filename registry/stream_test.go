@@ -1,0 +1,132 @@
+package registry_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/kittest"
+)
+
+// TestChangesReachFollowers runs the whole way: API, store, relay, stream, follower.
+func TestChangesReachFollowers(t *testing.T) {
+	i, r := run(t)
+	r.lease(t, "before", nil)
+	host := kittest.Host(t, i.network, i.nats)
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	follower, err := changes.NewFollower(changes.FollowerConfig{
+		Registry: r.ClientConn, NATS: kittest.NATSConn(t, i.nats), Kinds: []string{"Lease"}, Log: host.Log, Metrics: host.Metrics, Health: host.Health,
+		Apply: func(_ context.Context, batch []changes.Change, _ uint64) error {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, change := range batch {
+				if change.New != nil {
+					seen[change.New.GetMetadata().GetName()] = true
+				} else {
+					delete(seen, change.Old.GetMetadata().GetName())
+				}
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kittest.Run(t, "follower", follower.Run)
+	want := func(names ...string) {
+		t.Helper()
+		kittest.Eventually(t, fmt.Sprintf("the follower has %v", names), func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, name := range names {
+				if !seen[name] {
+					return fmt.Errorf("it has %v", seen)
+				}
+			}
+			if len(seen) != len(names) {
+				return fmt.Errorf("it has %v", seen)
+			}
+			return nil
+		})
+	}
+	want("before")
+	r.lease(t, "after", nil)
+	want("before", "after")
+	r.drop(t, "before")
+	want("after")
+}
+
+func TestListChanges(t *testing.T) {
+	_, r := run(t)
+	first := r.lease(t, "a", nil).GetMetadata().GetResourceVersion()
+	r.lease(t, "b", nil)
+	r.drop(t, "a")
+	answer, err := r.changes.ListChanges(within(t), &registryv1.ListChangesRequest{AfterRevision: first, Limit: 10})
+	if err != nil || len(answer.GetChanges()) != 2 || answer.GetHeadRevision() != first+2 {
+		t.Fatalf("changes = %v, %v", answer, err)
+	}
+	for n, change := range answer.GetChanges() {
+		if change.GetRevision() != first+1+uint64(n) || change.GetObject().GetLease() == nil || change.GetTime() == nil {
+			t.Errorf("change %d: %v", n, change)
+		}
+	}
+	if deleted := answer.GetChanges()[1]; deleted.GetType() != registryv1.ChangeType_CHANGE_TYPE_DELETE || deleted.GetObject().GetLease().GetMetadata().GetName() != "a" {
+		t.Errorf("the deletion: %v", deleted)
+	}
+	if _, err := r.changes.ListChanges(within(t), &registryv1.ListChangesRequest{AfterRevision: first, Epoch: "another"}); err == nil {
+		t.Error("another epoch was accepted")
+	}
+}
+
+func TestAgents(t *testing.T) {
+	i, r := run(t)
+	nc := kittest.NATSConn(t, i.nats)
+	agents := registryv1.NewAgentServiceClient(r)
+	kittest.Eventually(t, "the heartbeat is heard", func() error {
+		beat := &nodeagentv1.Heartbeat{Node: "n1", AppliedRevision: 7, Time: timestamppb.Now()}
+		if err := changes.PublishHeartbeat(nc, i.config.NATSPrefix, beat); err != nil {
+			return err
+		}
+		answer, err := agents.ListAgents(within(t), &registryv1.ListAgentsRequest{})
+		if err != nil {
+			return err
+		}
+		if len(answer.GetAgents()) != 1 || !answer.GetAgents()[0].GetAlive() || answer.GetAgents()[0].GetHeartbeat().GetAppliedRevision() != 7 {
+			return fmt.Errorf("agents: %v", answer)
+		}
+		return nil
+	})
+}
+
+func TestDiscovery(t *testing.T) {
+	_, r := run(t)
+	svc := r.create(t, web("redis-master"))
+	discovery := registryv1.NewDiscoveryServiceClient(r)
+	env, err := discovery.RenderEnv(within(t), &registryv1.RenderEnvRequest{})
+	if err != nil || env.GetVariables()["REDIS_MASTER_SERVICE_HOST"] != svc.GetSpec().GetClusterIp() {
+		t.Errorf("environment = %v, %v", env, err)
+	}
+	settings, err := discovery.GetSettings(within(t), &registryv1.GetSettingsRequest{})
+	if err != nil || settings.GetStore() != "sqlite" || settings.GetServiceCidrs()[0] != "10.96.0.0/16" || settings.GetZone() != "cluster.local" {
+		t.Errorf("settings = %v, %v", settings, err)
+	}
+}
+
+// TestRestart: what was acknowledged is there after a restart, at the same revision.
+func TestRestart(t *testing.T) {
+	i, r := run(t)
+	r.create(t, web("web"))
+	want := r.everything(t)
+	r.stop()
+	got := i.start().everything(t)
+	if len(got) != len(want) {
+		t.Errorf("%d objects, before the restart %d", len(got), len(want))
+	}
+}
