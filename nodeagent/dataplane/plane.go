@@ -23,7 +23,8 @@ var ErrNotSupported = errors.New("not supported by this data plane")
 //     AddReal and UpdateReal never break a connection. Steps are idempotent.
 //   - DeleteReal and DeleteServer take new connections away at once. TCP
 //     connections that are established go on, at most for the server's Drain; a
-//     backend that comes back in this time keeps them. UDP moves at once.
+//     backend that comes back in this time, or that the frontend still has for
+//     another audience, keeps them. UDP moves at once.
 //   - A server without usable backends refuses: a TCP client gets a reset or
 //     ECONNREFUSED, a UDP client ECONNREFUSED, both at once. With verdict Drop
 //     a plane that cannot be silent refuses too.

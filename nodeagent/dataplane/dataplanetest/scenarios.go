@@ -230,6 +230,16 @@ func policies() []Scenario {
 			Program{{Weights: each(0)}},
 			Ask{Client: Client{Outside, 0}, Times: 2, Want: Weights{0: 2}},
 		}},
+		{Name: "a change of the policy breaks no connection to a backend that stays", Over: onlyTCP, Backends: 2, Do: []Action{
+			Program{{Drain: time.Second, Weights: each(0)}},
+			Open{Conn: "stays", Want: []int{0}},
+			Program{{Drain: time.Second, Weights: each(1)}},
+			Open{Conn: "goes", Want: []int{1}},
+			Program{{Drain: time.Second, Weights: each(0, 1)}},
+			Program{{Drain: time.Second, Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External}},
+			Broken{Conn: "goes"},
+			Continue{Conn: "stays"},
+		}},
 		{Name: "source ranges", Backends: 1, Do: []Action{
 			Program{{Only: []Client{{Outside, 1}}, Weights: each(0)}},
 			Ask{Client: Client{Outside, 1}, Want: Weights{0: 1}},

@@ -108,6 +108,18 @@ func (f *frontend) route(client netip.Addr) *pool {
 	return nil
 }
 
+// serves tells whether a backend is in service for any audience.
+func (f *frontend) serves(addr netip.AddrPort) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.pools {
+		if p != nil && p.has(addr) {
+			return true
+		}
+	}
+	return false
+}
+
 func (f *frontend) programmed(a plan.Audience) *plan.VirtualServer {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -112,17 +112,36 @@ func (p *pool) remove(b *backend, v *plan.VirtualServer) {
 		return
 	}
 	if v != nil && v.Drain > 0 {
-		b.deadline = time.AfterFunc(v.Drain, func() { p.expire(b) })
+		p.drain(b, v.Drain)
 	}
 }
 
-// expire ends what still goes on at the end of the drain time.
-func (p *pool) expire(b *backend) {
+func (p *pool) drain(b *backend, d time.Duration) {
+	b.deadline = time.AfterFunc(d, func() { p.expire(b, d) })
+}
+
+// expire ends what still goes on at the end of the drain time. Where another
+// audience of the frontend still has the backend, as after a change of the
+// traffic policy, there is no reason to.
+func (p *pool) expire(b *backend, d time.Duration) {
+	elsewhere := p.front.serves(b.addr)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if b.removed {
+	switch {
+	case !b.removed:
+	case elsewhere && len(b.sessions) > 0:
+		p.drain(b, d)
+	default:
 		abortAll(b)
 	}
+}
+
+// has tells whether the pool has a backend that takes traffic.
+func (p *pool) has(addr netip.AddrPort) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i, ok := p.find(addr)
+	return ok && !p.backends[i].removed
 }
 
 func abortAll(b *backend) {
