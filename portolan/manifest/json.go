@@ -48,7 +48,7 @@ func (r *jsonReader) next() *Problem {
 		r.token = token
 		return nil
 	case errors.As(err, &syntax):
-		return r.malformed(int(syntax.Offset)-1, "malformed JSON: %s", syntax)
+		return r.malformed(max(int(syntax.Offset)-1, r.offset), "malformed JSON: %s", syntax)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		r.token, r.offset = nil, len(r.source)
 		if errors.Is(err, io.ErrUnexpectedEOF) {

@@ -13,8 +13,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/yaml"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/portolan/manifest"
+	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -135,31 +135,27 @@ func TestPublishedFragments(t *testing.T) {
 	}
 }
 
+// complete makes a Service of a fragment of one.
 func complete(fragment string) string {
 	indent := fragment[:len(fragment)-len(strings.TrimLeft(fragment, " "))]
-	var b strings.Builder
-	b.WriteString("apiVersion: v1\nkind: Service\n")
-	for line := range strings.SplitSeq(fragment, "\n") {
+	var lines []string
+	for line := range strings.SplitSeq(strings.TrimSuffix(fragment, "\n"), "\n") {
 		if line = strings.TrimPrefix(line, indent); line != "[...]" {
-			b.WriteString(line + "\n")
+			lines = append(lines, line)
 		}
 	}
-	if !strings.Contains(fragment, "name: my-service") {
-		if strings.Contains(fragment, "metadata:") {
-			text := strings.Replace(b.String(), "metadata:\n", "metadata:\n  name: my-service\n", 1)
-			b.Reset()
-			b.WriteString(text)
-		} else {
-			b.WriteString("metadata:\n  name: my-service\n")
-		}
+	text := strings.Join(lines, "\n") + "\n"
+	const named = "metadata:\n  name: my-service\n"
+	switch {
+	case !strings.Contains(text, "metadata:"):
+		text = named + text
+	case !strings.Contains(text, "name: my-service"):
+		text = strings.Replace(text, "metadata:\n", named, 1)
 	}
-	if strings.Contains(fragment, "spec:") {
-		b.WriteString("  type: LoadBalancer\n")
-	} else {
-		b.WriteString("spec:\n  type: LoadBalancer\n")
+	if !strings.Contains(text, "spec:") {
+		text += "spec:\n"
 	}
-	b.WriteString("  ports:\n  - port: 80\n")
-	return b.String()
+	return "apiVersion: v1\nkind: Service\n" + text + "  type: LoadBalancer\n  ports:\n  - port: 80\n"
 }
 
 func read(t *testing.T, file string) string {
