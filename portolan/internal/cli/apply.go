@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"portolan.dev/portolan/internal/client"
-	"portolan.dev/portolan/manifest"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
@@ -63,15 +62,15 @@ func apply(ctx context.Context, command *cobra.Command, registry *client.Client,
 }
 
 // objectsOf returns the objects among documents, having warned of what is left out.
-func objectsOf(errOut io.Writer, documents []manifest.Document, namespace string, strict bool) ([]object.Object, error) {
+func objectsOf(errOut io.Writer, documents []document, namespace string, strict bool) ([]object.Object, error) {
 	var objects []object.Object
 	var refused []error
-	for _, document := range documents {
-		for _, warning := range document.Warnings {
-			_, _ = fmt.Fprintf(errOut, "warning: %s: %s\n", document.Where(), warning)
+	for _, d := range documents {
+		for _, warning := range d.Warnings {
+			_, _ = fmt.Fprintf(errOut, "warning: %s: %s\n", d.where(), warning)
 		}
-		if document.Object == nil {
-			text := fmt.Sprintf("%s: %s is not a kind of Portolan's", document.Where(), document.Skipped)
+		if d.Object == nil {
+			text := fmt.Sprintf("%s: %s is not a kind of Portolan's", d.where(), d.Skipped)
 			if strict {
 				refused = append(refused, errors.New(text))
 			} else {
@@ -79,8 +78,8 @@ func objectsOf(errOut io.Writer, documents []manifest.Document, namespace string
 			}
 			continue
 		}
-		setNamespace(document.Object, namespace)
-		objects = append(objects, document.Object)
+		setNamespace(d.Object, namespace)
+		objects = append(objects, d.Object)
 	}
 	return objects, errors.Join(refused...)
 }

@@ -93,7 +93,7 @@ func show(command *cobra.Command, what target, found []object.Object, options *g
 	out := command.OutOrStdout()
 	switch options.output {
 	case "yaml", "json":
-		return manifest.Encode(out, options.output, what.name == "", found...)
+		return manifest.Encode(out, manifest.Format(options.output), found...)
 	case "name":
 		return printNames(out, what.kind, found)
 	}
@@ -156,7 +156,7 @@ func follow(ctx context.Context, out io.Writer, registry *client.Client, kind ob
 func showChange(out io.Writer, kind object.Kind, change client.Change, options *getOptions) error {
 	switch options.output {
 	case "yaml", "json":
-		return manifest.Encode(out, options.output, false, change.Object)
+		return manifest.Encode(out, manifest.Format(options.output), change.Object)
 	case "name":
 		return printNames(out, kind, []object.Object{change.Object})
 	}

@@ -12,9 +12,18 @@ import (
 	"portolan.dev/portolan/manifest"
 )
 
+// document is a document of a manifest, and where it stands.
+type document struct {
+	manifest.Document
+
+	source string
+}
+
+func (d document) where() string { return fmt.Sprintf("%s:%d", d.source, d.Line) }
+
 // readManifests reads all documents of files, folders and standard input ("-"). A fault anywhere means that nothing is returned.
-func readManifests(in io.Reader, sources []string) ([]manifest.Document, error) {
-	var documents []manifest.Document
+func readManifests(in io.Reader, sources []string) ([]document, error) {
+	var documents []document
 	var faults []error
 	for _, source := range sources {
 		paths, err := manifestPaths(source)
@@ -36,16 +45,25 @@ func readManifests(in io.Reader, sources []string) ([]manifest.Document, error) 
 	return documents, nil
 }
 
-func readManifest(in io.Reader, path string) ([]manifest.Document, error) {
+func readManifest(in io.Reader, path string) ([]document, error) {
 	if path == "-" {
-		return manifest.Decode(in, "standard input")
+		return decode(in, "standard input")
 	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	return manifest.Decode(file, path)
+	return decode(file, path)
+}
+
+func decode(r io.Reader, source string) ([]document, error) {
+	decoded, err := manifest.Decode(r, source)
+	documents := make([]document, 0, len(decoded))
+	for _, found := range decoded {
+		documents = append(documents, document{Document: found, source: source})
+	}
+	return documents, err
 }
 
 // manifestPaths returns the file itself, or the manifests of a folder in the order of their names.

@@ -65,7 +65,8 @@ func (i *Installation) dnssvc() app.Task {
 	config.Defaults(&cfg)
 	cfg.Common = i.common(dnssvcPort)
 	cfg.Registry = i.options.addr(registryPort)
-	cfg.Listen = []netip.AddrPort{i.options.DNSAddr}
+	cfg.Listen = []string{i.options.DNSAddr.String()}
+	cfg.LameDuck = 0 // nobody moves to another name server meanwhile
 	cfg.Zones = []string{i.options.Zone}
 	cfg.ServiceCIDR = []netip.Prefix{i.options.ServiceCIDR}
 	cfg.PodCIDR = []netip.Prefix{i.options.PodCIDR}

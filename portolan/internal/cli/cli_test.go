@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// run runs the command line as a process would be run; nothing answers at the server's address.
+func run(t *testing.T, stdin string, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = Main(context.Background(), append([]string{"--server", "127.0.0.1:1", "--timeout", "5s"}, args...), strings.NewReader(stdin), &o, &e)
+	return code, o.String(), e.String()
+}
+
+// TestMisuse demands of every command that is not understood exit code 2, what is wrong, and where help is.
+func TestMisuse(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"unknown flag":          {[]string{"get", "services", "--colour"}, "--colour"},
+		"unknown kind":          {[]string{"get", "deployments"}, `kind "deployments" is not known; kinds are namespaces (ns)`},
+		"no kind":               {[]string{"get"}, "KIND [NAME]"},
+		"unknown output":        {[]string{"get", "services", "-o", "xml"}, "outputs are table, wide, yaml, json, name"},
+		"name twice":            {[]string{"get", "svc/web", "web"}, "one name too many"},
+		"name in all":           {[]string{"get", "svc", "web", "-A"}, "leave out -A"},
+		"describe without name": {[]string{"describe", "svc"}, "KIND NAME"},
+		"explain a pod":         {[]string{"explain", "pod", "web"}, "explain service NAME"},
+		"delete nothing":        {[]string{"delete"}, "KIND NAME, or -f FILE"},
+		"delete both":           {[]string{"delete", "svc", "web", "-f", "x"}, "not both"},
+		"run without labels":    {[]string{"run", "--", "true"}, "-l app=web"},
+		"run bad label":         {[]string{"run", "-l", "app", "--", "true"}, "KEY=VALUE"},
+		"run nothing":           {[]string{"run", "-l", "a=b"}, "COMMAND"},
+		"dev bad address":       {[]string{"dev", "--bind", "localhost"}, "--bind"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, _, errOut := run(t, "", c.args...)
+			if code != 2 || !strings.Contains(errOut, c.want) || !strings.Contains(errOut, "--help") {
+				t.Errorf("exit code %d, want 2 and %q:\n%s", code, c.want, errOut)
+			}
+		})
+	}
+}
+
+// TestBadManifestsAreRefusedBeforeAnythingIsSent needs no server: nothing is applied when one document is bad.
+func TestBadManifestsAreRefusedBeforeAnythingIsSent(t *testing.T) {
+	dir := t.TempDir()
+	good := "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n"
+	for name, content := range map[string]string{"1.yaml": good, "2.yml": good + "spec: {colour: red}\n", "ignored.txt": ":"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, errOut := run(t, "", "apply", "-f", dir)
+	if code != 1 || out != "" || !strings.Contains(errOut, "2.yml") || !strings.Contains(errOut, "spec.colour") {
+		t.Errorf("exit code %d, %q\n%s", code, out, errOut)
+	}
+	for stdin, want := range map[string]string{"": "no documents", "kind: [": "line 1"} {
+		if code, _, errOut := run(t, stdin, "apply", "-f", "-"); code != 1 || !strings.Contains(errOut, want) {
+			t.Errorf("%q: exit code %d, want %q:\n%s", stdin, code, want, errOut)
+		}
+	}
+}
+
+func TestServerThatIsAway(t *testing.T) {
+	code, _, errOut := run(t, "", "get", "services")
+	if code != 1 || !strings.Contains(errOut, "127.0.0.1:1") {
+		t.Errorf("exit code %d; the message should say which server:\n%s", code, errOut)
+	}
+}
+
+// TestEveryCommandExplainsItself holds the help of every command: a line, and an example where there is something to show.
+func TestEveryCommandExplainsItself(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(command *cobra.Command) {
+		if command.Short == "" {
+			t.Errorf("%s has no description", command.CommandPath())
+		}
+		if command.Runnable() && command.Example == "" && command.Name() != "version" {
+			t.Errorf("%s has no example", command.CommandPath())
+		}
+		for _, child := range command.Commands() {
+			walk(child)
+		}
+	}
+	walk(Root())
+}
