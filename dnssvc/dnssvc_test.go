@@ -60,9 +60,10 @@ type running struct {
 // start runs the daemon against a log.
 func start(t *testing.T, cfg dnssvc.Config, log *changestest.Log) running {
 	t.Helper()
-	_, url := kittest.NATS(t)
+	url := "nats://127.0.0.1:1"
 	network := rpc.Memory()
 	if log != nil {
+		url, cfg.NATSPrefix = log.URL(), changestest.Prefix
 		cfg.Registry = registry(t, log, network, kittest.Host(t, network, ""))
 	} else {
 		cfg.Registry = kittest.Listen(t).Addr().String() // accepts, and never says a word

@@ -70,12 +70,17 @@ func (h *Handler) Handle(q Query) (reply []byte, later func(context.Context) []b
 	return h.answer(req, q.Client.Addr(), limit, e.opt)
 }
 
+// recursionFor says whether a client may ask about other names.
+func (h *Handler) recursionFor(client netip.Addr) bool {
+	return h.forward != nil && h.forward.Allowed(client)
+}
+
 func refusal(rcode int) *answer { return &answer{rcode: rcode, outside: true} }
 
 func (h *Handler) answer(req *dns.Msg, client netip.Addr, limit int, opt *dns.OPT) ([]byte, func(context.Context) []byte) {
 	question := req.Question[0]
 	a := resolve(h.names(), question.Name, question.Qtype, h.rotate.Add(1))
-	recursion := h.forward != nil && h.forward.Allowed(client)
+	recursion := h.recursionFor(client)
 	pack := func() []byte {
 		packed := a.reply(req, limit, opt)
 		if recursion {

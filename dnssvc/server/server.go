@@ -104,6 +104,14 @@ func (s *Server) Run(ctx context.Context) error {
 	return app.RunTasks(ctx, tasks...)
 }
 
+// newFastPath returns a fast path for one worker, nil where there is to be none.
+func (s *Server) newFastPath() *fastPath {
+	if s.cfg.OrdinaryOnly {
+		return nil
+	}
+	return &fastPath{names: s.cfg.Names, maxUDP: s.cfg.MaxUDP, chases: s.cfg.Forward != nil}
+}
+
 // handle asks the handler. A bug that only one packet brings to light must not end the service for all others.
 func (s *Server) handle(q Query, w *worker) (reply []byte, later func(context.Context) []byte) {
 	defer func() {

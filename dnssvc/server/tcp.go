@@ -60,6 +60,7 @@ type stream struct {
 	conn   net.Conn
 	client netip.AddrPort
 	worker *worker
+	fast   *fastPath // nil: none
 	in     *bufio.Reader
 	out    []byte // answers not yet written
 
@@ -71,7 +72,7 @@ type stream struct {
 
 func (s *Server) serveConn(ctx context.Context, conn net.Conn, client netip.AddrPort) {
 	c := &stream{
-		server: s, conn: conn, client: client, worker: s.stats.worker(),
+		server: s, conn: conn, client: client, worker: s.stats.worker(), fast: s.newFastPath(),
 		in: bufio.NewReaderSize(conn, readBuffer), slots: make(chan struct{}, maxConnPending),
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -152,6 +153,12 @@ func (c *stream) nextLong(size int) ([]byte, error) {
 
 func (c *stream) serve(ctx context.Context, packet []byte) error {
 	s := c.server
+	if c.fast != nil {
+		done, err := c.serveFast(packet)
+		if done || err != nil {
+			return err
+		}
+	}
 	qtype := questionType(packet)
 	if s.cfg.Transfer != nil && isTransfer(qtype) {
 		c.worker.count(byTCP, qtype, nil)
@@ -169,6 +176,25 @@ func (c *stream) serve(ctx context.Context, packet []byte) error {
 	s.logQuery("tcp", c.client, reply)
 	c.worker.count(byTCP, qtype, reply)
 	return c.append(reply)
+}
+
+// serveFast answers an ordinary question into the buffer of what is written together.
+func (c *stream) serveFast(packet []byte) (done bool, err error) {
+	start := len(c.out)
+	out, ok := c.fast.answer(append(c.out, 0, 0), packet, true, c.server.handler.recursionFor(c.client.Addr()))
+	if !ok {
+		return false, nil
+	}
+	reply := out[start+2:]
+	binary.BigEndian.PutUint16(out[start:], uint16(len(reply)))
+	c.out = out
+	c.worker.fast.Add(1)
+	c.worker.count(byTCP, c.fast.qtype, reply)
+	c.server.logQuery("tcp", c.client, reply)
+	if len(c.out) > flushSize {
+		return true, c.flush()
+	}
+	return true, nil
 }
 
 // append adds an answer to those that are written together.

@@ -57,6 +57,7 @@ func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn) error {
 func (s *Server) udpWorker(ctx context.Context, wait *waiting, conn *net.UDPConn, d datagrams) error {
 	w := s.stats.worker()
 	defer s.stats.retire(w)
+	fast := s.newFastPath()
 	for {
 		n, err := d.receive()
 		if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
@@ -66,12 +67,28 @@ func (s *Server) udpWorker(ctx context.Context, wait *waiting, conn *net.UDPConn
 			return fmt.Errorf("read datagrams: %w", err)
 		}
 		for i := range n {
-			s.answerUDP(ctx, w, wait, conn, d, i)
+			if fast == nil || !s.answerFast(w, fast, d, i) {
+				s.answerUDP(ctx, w, wait, conn, d, i)
+			}
 		}
 		if err := d.send(); err != nil && !errors.Is(err, net.ErrClosed) {
 			s.cfg.Log.Warn("answers are lost", "err", err)
 		}
 	}
+}
+
+// answerFast stages the answer to packet i if it is an ordinary question.
+func (s *Server) answerFast(w *worker, fast *fastPath, d datagrams, i int) bool {
+	client := d.client(i)
+	reply, ok := fast.answer(d.space(i)[:0], d.packet(i), false, s.handler.recursionFor(client.Addr()))
+	if !ok || client.Port() == 0 {
+		return false
+	}
+	w.fast.Add(1)
+	w.count(byUDP, fast.qtype, reply)
+	s.logQuery("udp", client, reply)
+	d.answer(i, reply)
+	return true
 }
 
 // answerUDP stages the answer to packet i, now or later.

@@ -48,7 +48,10 @@ type Config struct {
 const (
 	svcLabel = "\x03svc"
 	podLabel = "\x03pod"
-	nsLabel  = "\x02ns\x03dns"
+
+	// PrimaryLabels stand before the first zone in the name of the primary name server, MailboxLabels in that of its mailbox.
+	PrimaryLabels = "\x02ns\x03dns"
+	MailboxLabels = "\x0ahostmaster"
 )
 
 // schemaVersion is the version of the Kubernetes DNS specification that the records follow.
@@ -86,7 +89,7 @@ func (c Config) zones() ([]Zone, error) {
 				return nil, fmt.Errorf("zones %s and %s: one contains the other", Text(other), Text(name))
 			}
 		}
-		zones[i] = Zone{Name: name, MName: nsLabel + names[0], RName: "\x0ahostmaster" + names[0], Reverse: i >= forward}
+		zones[i] = Zone{Name: name, MName: PrimaryLabels + names[0], RName: MailboxLabels + names[0], Reverse: i >= forward}
 	}
 	return zones, nil
 }

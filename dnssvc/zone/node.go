@@ -59,6 +59,9 @@ func (s *Set) Names() iter.Seq[string] {
 	}
 }
 
+// First is the first of the names of a PTR, CNAME or NS set.
+func (s *Set) First() string { return s.Data[:nameLen(s.Data)] }
+
 // nameLen is the length of the name that data starts with.
 func nameLen(data string) int {
 	i := 0

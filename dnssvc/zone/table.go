@@ -85,7 +85,7 @@ func (t *Table) found(e *edit, zone uint16) {
 	}
 	version := string([]byte{byte(len(schemaVersion))}) + schemaVersion
 	e.set(label("dns-version")+z.Name, zone, []Set{{Type: dns.TypeTXT, Count: 1, Data: version}})
-	e.set(nsLabel+z.Name, zone, addressSets(t.cfg.Nameservers))
+	e.set(PrimaryLabels+z.Name, zone, addressSets(t.cfg.Nameservers))
 	e.set(svcLabel+z.Name, zone, nil)
 	e.set(podLabel+z.Name, zone, nil)
 }

@@ -1,0 +1,336 @@
+package server
+
+import (
+	"encoding/binary"
+
+	"github.com/miekg/dns"
+
+	"portolan.dev/dnssvc/zone"
+)
+
+// fastPath answers the questions that are asked all day. It reads the question where it lies, copies it before the answer, and writes records
+// whose owner is a pointer to it; nothing is allocated.
+type fastPath struct {
+	names  func() *zone.Snapshot
+	maxUDP int
+	rotate uint32
+	// chases says that aliases to the outside are followed, which takes the handler.
+	chases bool
+
+	// Of the question at hand.
+	s     *zone.Snapshot
+	name  [256]byte // lower case
+	qlen  int       // of the name
+	qtype uint16
+	end   int // of the question section
+	edns  bool
+	do    bool
+	limit int
+
+	// Of the answer.
+	out                           []byte
+	base                          int // where the message starts in out
+	answers, authority, additions uint16
+	target                        [256]byte
+}
+
+// Offsets and sizes in a message.
+const (
+	questionTail = 4  // type and class
+	optSize      = 11 // of an OPT record without options
+	fixedRR      = 12 // of a record: pointer to its owner, type, class, TTL, length
+	pointerBits  = 0xc000
+	maxPointer   = 0x3fff
+)
+
+// answer appends the answer to packet to out. It declines whatever it does not know all about; then out is as it was.
+func (f *fastPath) answer(out, packet []byte, tcp, recursion bool) (reply []byte, ok bool) {
+	if !f.read(packet, tcp) {
+		return out, false
+	}
+	f.s = f.names()
+	f.base = len(out)
+	f.answers, f.authority, f.additions = 0, 0, 0
+	f.rotate++
+	f.out = append(out, packet[:f.end]...)
+	rcode, ok := f.write()
+	if !ok {
+		return out, false
+	}
+	if f.edns {
+		f.writeOPT()
+	}
+	flags := flagQR | flagAA | binary.BigEndian.Uint16(packet[2:])&(flagRD|flagCD) | rcode
+	if recursion {
+		flags |= flagRA
+	}
+	header := f.out[f.base:]
+	binary.BigEndian.PutUint16(header[2:], flags)
+	binary.BigEndian.PutUint16(header[6:], f.answers)
+	binary.BigEndian.PutUint16(header[8:], f.authority)
+	binary.BigEndian.PutUint16(header[10:], f.additions)
+	return f.out, true
+}
+
+// read reads a packet that is nothing but one ordinary question, perhaps with an OPT record.
+func (f *fastPath) read(packet []byte, tcp bool) bool {
+	if len(packet) < headerSize+1+questionTail {
+		return false
+	}
+	const oneQuestion = 1 << 32 // counts of questions, answers and authority records
+	if binary.BigEndian.Uint16(packet[2:])&(flagQR|opcodeMask|flagTC) != 0 || binary.BigEndian.Uint64(packet[4:])&^0xffff != oneQuestion<<16 {
+		return false
+	}
+	at := headerSize
+	for {
+		n := int(packet[at])
+		if n == 0 {
+			break
+		}
+		if at += 1 + n; n > 63 || at+1+questionTail > len(packet) || at-headerSize >= 255 {
+			return false
+		}
+	}
+	at++
+	f.qlen = at - headerSize
+	copy(f.name[:], packet[headerSize:at])
+	zone.Lower(f.name[:f.qlen])
+	f.qtype = binary.BigEndian.Uint16(packet[at:])
+	f.end = at + questionTail
+	if binary.BigEndian.Uint16(packet[at+2:]) != dns.ClassINET {
+		return false
+	}
+	return f.readOPT(packet[f.end:], int(packet[11]), int(packet[10]), tcp)
+}
+
+// readOPT reads what comes after the question.
+func (f *fastPath) readOPT(rest []byte, records, recordsHigh int, tcp bool) bool {
+	f.edns, f.do = false, false
+	f.limit = plainLimit
+	if records == 1 && recordsHigh == 0 {
+		// root, OPT, size, extended code, version 0, flags, length
+		if len(rest) < optSize || rest[0] != 0 || binary.BigEndian.Uint16(rest[1:]) != dns.TypeOPT || rest[6] != 0 {
+			return false
+		}
+		f.edns, f.do = true, rest[7]&0x80 != 0
+		f.limit = min(max(int(binary.BigEndian.Uint16(rest[3:])), plainLimit), f.maxUDP)
+		if !knownOptions(rest[optSize:], int(binary.BigEndian.Uint16(rest[9:]))) {
+			return false
+		}
+	} else if records != 0 || recordsHigh != 0 || len(rest) != 0 {
+		return false
+	}
+	if tcp {
+		f.limit = streamLimit
+	}
+	if f.edns {
+		f.limit -= optSize
+	}
+	return true
+}
+
+// knownOptions says whether the options are ones that can be ignored without a look inside, and fill the rest of the packet.
+func knownOptions(options []byte, size int) bool {
+	if len(options) != size {
+		return false
+	}
+	for len(options) >= 4 {
+		code, n := binary.BigEndian.Uint16(options), int(binary.BigEndian.Uint16(options[2:]))
+		if code != dns.EDNS0COOKIE && code != dns.EDNS0PADDING || n > len(options)-4 {
+			return false
+		}
+		options = options[4+n:]
+	}
+	return len(options) == 0
+}
+
+// write writes the records, and returns the response code with the flag of truncation.
+func (f *fastPath) write() (flags uint16, ok bool) {
+	n := f.s.Get(f.name[:f.qlen])
+	if n == nil {
+		return f.absent()
+	}
+	if alias := n.Set(dns.TypeCNAME); alias != nil {
+		return 0, f.alias(alias)
+	}
+	switch f.qtype {
+	case dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypePTR:
+	case dns.TypeNone, dns.TypeOPT, dns.TypeANY, dns.TypeAXFR, dns.TypeIXFR:
+		return 0, false
+	default:
+		if f.s.Apex(n) || n.Set(f.qtype) != nil {
+			return 0, false
+		}
+	}
+	set := n.Set(f.qtype)
+	switch {
+	case set == nil:
+		return 0, f.writeSOA(n.Zone())
+	case f.qtype == dns.TypeSRV:
+		return f.services(n, set)
+	case f.qtype == dns.TypePTR:
+		return 0, set.Count == 1 && f.named(dns.TypePTR, set.First())
+	}
+	if !f.addresses(headerSize, set) {
+		return f.truncate(), true
+	}
+	f.answers = set.Count
+	return 0, true
+}
+
+func (f *fastPath) absent() (flags uint16, ok bool) {
+	if isTransfer(f.qtype) || f.qtype == dns.TypeOPT || f.qtype == dns.TypeNone || !f.s.Synced || f.s.InsecurePods() {
+		return 0, false
+	}
+	encloser := f.s.Encloser(f.name[:f.qlen])
+	return dns.RcodeNameError, encloser != nil && f.writeSOA(encloser.Zone())
+}
+
+// alias answers with a CNAME that leads outside; others are followed by the handler.
+func (f *fastPath) alias(set *zone.Set) bool {
+	if f.chases || f.qtype == dns.TypeNone || f.qtype == dns.TypeOPT || isTransfer(f.qtype) {
+		return false
+	}
+	target := append(f.target[:0], set.Data...)
+	if f.qtype != dns.TypeCNAME && f.qtype != dns.TypeANY && (f.s.Get(target) != nil || f.s.Encloser(target) != nil) {
+		return false
+	}
+	return f.named(dns.TypeCNAME, set.Data)
+}
+
+// named writes the only record of a set, which is a name.
+func (f *fastPath) named(rrtype uint16, data string) bool {
+	if !f.room(fixedRR + len(data)) {
+		return false // the handler compresses names, so it may fit there
+	}
+	f.record(headerSize, rrtype, f.s.TTL, len(data))
+	f.out = append(f.out, data...)
+	f.answers = 1
+	return true
+}
+
+// at is the offset in the message where the next byte goes.
+func (f *fastPath) at() int { return len(f.out) - f.base }
+
+func (f *fastPath) room(n int) bool { return f.at()+n <= f.limit }
+
+// record writes all of a record before its data. The owner is a pointer.
+func (f *fastPath) record(owner int, rrtype uint16, ttl uint32, length int) {
+	f.out = append(f.out,
+		pointerBits>>8|byte(owner>>8), byte(owner), byte(rrtype>>8), byte(rrtype), 0, dns.ClassINET,
+		byte(ttl>>24), byte(ttl>>16), byte(ttl>>8), byte(ttl), byte(length>>8), byte(length))
+}
+
+// addresses writes a set of addresses if there is room for all of it.
+func (f *fastPath) addresses(owner int, set *zone.Set) bool {
+	size, count := zone.AddrSize(set.Type), int(set.Count)
+	if !f.room(count * (fixedRR + size)) {
+		return false
+	}
+	next := int(f.rotate) % count
+	for range count {
+		f.record(owner, set.Type, f.s.TTL, size)
+		f.out = append(f.out, set.Data[next*size:(next+1)*size]...)
+		if next++; next == count {
+			next = 0
+		}
+	}
+	return true
+}
+
+// services writes SRV records, and of the addresses of their targets as many sets as there is room for.
+func (f *fastPath) services(n *zone.Node, set *zone.Set) (flags uint16, ok bool) {
+	base := n.Name()[set.Strip():]
+	first := f.at()
+	for srv := range set.SRVs() {
+		length := 6 + len(srv.Label) + len(base)
+		if !f.room(fixedRR + length) {
+			return f.truncate(), true
+		}
+		f.record(headerSize, dns.TypeSRV, f.s.TTL, length)
+		f.out = append(f.out, 0, 0, byte(srv.Weight>>8), byte(srv.Weight), byte(srv.Port>>8), byte(srv.Port))
+		f.out = append(f.out, srv.Label...)
+		f.out = append(f.out, base...)
+	}
+	f.answers = set.Count
+	if f.at() > maxPointer {
+		return 0, false // too far away to point at
+	}
+	owner := first
+	last := "-" // no label
+	for srv := range set.SRVs() {
+		owner += fixedRR + 6
+		if srv.Label != last && !f.glue(owner, srv.Label, base) {
+			break
+		}
+		last = srv.Label
+		owner += len(srv.Label) + len(base)
+	}
+	return 0, true
+}
+
+// glue writes the addresses of one target, which stands at owner. It returns false where there was no room.
+func (f *fastPath) glue(owner int, label, base string) bool {
+	target := append(append(f.target[:0], label...), base...)
+	n := f.s.Get(target)
+	if n == nil {
+		return true
+	}
+	for _, rrtype := range [...]uint16{dns.TypeA, dns.TypeAAAA} {
+		if set := n.Set(rrtype); set != nil {
+			if !f.addresses(owner, set) {
+				return false
+			}
+			f.additions += set.Count
+		}
+	}
+	return true
+}
+
+// truncate takes back all records.
+func (f *fastPath) truncate() uint16 {
+	f.out = f.out[:f.base+f.end]
+	f.answers, f.authority, f.additions = 0, 0, 0
+	return flagTC
+}
+
+// writeSOA writes what a negative answer needs. The name of the zone ends the name that was asked for.
+func (f *fastPath) writeSOA(index int) bool {
+	z := &f.s.Zones[index]
+	const fixed = 20
+	apex := headerSize + f.qlen - len(z.Name)
+	if !f.room(fixedRR + len(z.MName) + len(z.RName) + fixed) {
+		return false
+	}
+	f.record(apex, dns.TypeSOA, min(f.s.TTL, soaMaxTTL), 0)
+	data := f.at()
+	primary := apex // the names in the record are below the first zone
+	if index == 0 {
+		f.out = append(f.out, zone.PrimaryLabels...)
+		f.pointTo(apex)
+	} else {
+		primary = data + len(zone.PrimaryLabels)
+		f.out = append(f.out, z.MName...)
+	}
+	f.out = append(f.out, zone.MailboxLabels...)
+	f.pointTo(primary)
+	for _, v := range [...]uint32{f.s.Serial, soaRefresh, soaRetry, soaExpire, f.s.TTL} {
+		f.out = binary.BigEndian.AppendUint32(f.out, v)
+	}
+	binary.BigEndian.PutUint16(f.out[f.base+data-2:], uint16(f.at()-data))
+	f.authority = 1
+	return true
+}
+
+func (f *fastPath) pointTo(offset int) {
+	f.out = binary.BigEndian.AppendUint16(f.out, pointerBits|uint16(offset))
+}
+
+func (f *fastPath) writeOPT() {
+	var do byte
+	if f.do {
+		do = 0x80
+	}
+	f.out = append(f.out, 0, 0, byte(dns.TypeOPT), byte(f.maxUDP>>8), byte(f.maxUDP), 0, 0, do, 0, 0, 0)
+	f.additions++
+}
