@@ -63,6 +63,10 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if _, given := poolConfig.ConnConfig.RuntimeParams["application_name"]; !given {
 		poolConfig.ConnConfig.RuntimeParams["application_name"] = "portolan-registry"
 	}
+	return open(ctx, config, poolConfig)
+}
+
+func open(ctx context.Context, config Config, poolConfig *pgxpool.Config) (*Store, error) {
 	if poolConfig.ConnConfig.ConnectTimeout > maxConnect || poolConfig.ConnConfig.ConnectTimeout == 0 {
 		poolConfig.ConnConfig.ConnectTimeout = maxConnect
 	}
@@ -73,9 +77,11 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err := s.prepare(ctx, config.CheckOnly); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	if s.pool, err = pgxpool.NewWithConfig(ctx, poolConfig); err != nil {
+	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
+	if err != nil {
 		return nil, fmt.Errorf("open store: %w", unavailable(err))
 	}
+	s.pool = pool
 	s.writer = newWriter(s.conn)
 	s.Committer = store.NewCommitter(config.Commits, s.commit)
 	background, stop := context.WithCancel(context.Background())

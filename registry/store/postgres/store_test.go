@@ -1,7 +1,10 @@
 package postgres
 
 import (
+	"fmt"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/store/storetest"
@@ -19,11 +22,27 @@ func openStore(t testing.TB, dsn string, commits store.CommitterOptions) *Store 
 	return s
 }
 
+// TestStore gives every test of the suite a schema: databases take much longer to make.
 func TestStore(t *testing.T) {
+	dsn := kittest.Postgres(t)
+	admin := connect(t, dsn)
+	places := 0
 	storetest.Run(t, func(t *testing.T) storetest.Place {
-		dsn := kittest.Postgres(t)
+		places++
+		schema := fmt.Sprintf("place_%d", places)
+		if _, err := admin.Exec(t.Context(), "CREATE SCHEMA "+schema); err != nil {
+			t.Fatal(err)
+		}
 		return storetest.Place{Replicas: true, Open: func(t testing.TB) storetest.Opened {
-			s := openStore(t, dsn, store.CommitterOptions{})
+			pool, err := pgxpool.ParseConfig(dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pool.ConnConfig.RuntimeParams["search_path"] = schema
+			s, err := open(t.Context(), Config{Log: kittest.Logger(t)}, pool)
+			if err != nil {
+				t.Fatal(err)
+			}
 			return storetest.Opened{Store: s, Commit: s.commit}
 		}}
 	})

@@ -15,7 +15,7 @@ import (
 // testContention lets many, on all replicas, fight for a few objects, and holds every success against what the log says was there just before it.
 func testContention(t *testing.T, place Place) {
 	all := replicas(t, place, 2)
-	const writers, each, names = 24, 60, 4
+	const writers, each, objects = 24, 60, 4
 	var mu sync.Mutex
 	done := map[uint64]store.Op{} // by revision
 	latest := map[string]uint64{} // what a writer may have heard of an object; it is often out of date
@@ -24,7 +24,7 @@ func testContention(t *testing.T, place Place) {
 		s := all[writer%len(all)]
 		wg.Go(func() {
 			for i := range each {
-				name := fmt.Sprint("o", rand.IntN(names))
+				name := fmt.Sprint("o", rand.IntN(objects))
 				mu.Lock()
 				op := contend(name, fmt.Sprintf("%d-%d", writer, i), latest[name])
 				mu.Unlock()

@@ -33,7 +33,7 @@ type Place struct {
 	Replicas bool
 }
 
-// Run runs the whole suite. newPlace is called for every test.
+// Run runs the whole suite, its tests in parallel. newPlace is called for every test, one after the other.
 func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 	for _, test := range []struct {
 		name string
@@ -63,8 +63,9 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"Close", testClose},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			place := newPlace(t)
 			t.Parallel()
-			test.run(t, newPlace(t))
+			test.run(t, place)
 		})
 	}
 }
