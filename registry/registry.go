@@ -74,7 +74,7 @@ func (d *Daemon) openView(ctx context.Context) (err error) {
 		Store: d.store, Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Indexes: d.indexes.List(),
 		Publish: func(state *view.State, changes []*view.Change) {
 			d.hub.Publish(state, changes)
-			d.collector.Observe(changes)
+			d.collector.Observe(state, changes)
 		},
 		Reset: func(state *view.State) { d.hub.Reset(state) },
 	})

@@ -36,24 +36,45 @@ func NewCollector(indexes *kinds.Indexes, log *slog.Logger) *Collector {
 // Use gives the collector what it reads and writes with; before Run.
 func (c *Collector) Use(v *view.View, writer *admission.Writer) { c.view, c.writer = v, writer }
 
-// Observe notes what a step of the view may have left without need.
-func (c *Collector) Observe(changes []*view.Change) {
+// Observe notes what a step of the view may have left without need. It runs while the view waits, and does no more than look.
+func (c *Collector) Observe(state *view.State, changes []*view.Change) {
 	for _, change := range changes {
-		key, meta := change.Last.Key, change.Last.Object.GetMetadata()
 		if change.New == nil {
-			c.queue.add(dependents(c.indexes, meta.GetUid())...)
-			if key.Kind == "Service" { // its Endpoints are its own by their name alone
-				c.queue.addLeft(object.Key{Kind: "Endpoints", Namespace: key.Namespace, Name: key.Name}, change.Revision)
-			}
-			if key.Namespace != "" {
-				c.queue.add(object.Key{Kind: "Namespace", Name: key.Namespace})
-			}
-			continue
-		}
-		if len(meta.GetOwnerReferences()) > 0 || meta.GetDeletionTimestamp() != nil || change.Old == nil {
-			c.queue.add(key)
+			c.observeEnd(state, change)
+		} else if c.due(state, change.New) {
+			c.queue.add(change.New.Key)
 		}
 	}
+}
+
+// observeEnd notes who may have lived for an object that went.
+func (c *Collector) observeEnd(state *view.State, change *view.Change) {
+	key := change.Last.Key
+	c.queue.add(dependents(c.indexes, change.Last.Object.GetMetadata().GetUid())...)
+	switch {
+	case key.Kind == "Service": // its Endpoints are its own by their name alone
+		c.queue.addLeft(object.Key{Kind: "Endpoints", Namespace: key.Namespace, Name: key.Name}, change.Revision)
+	case key.Kind == "Namespace":
+		c.addContents(state, key.Name)
+	}
+	if key.Namespace == "" {
+		return
+	}
+	if namespace := state.Get(object.Key{Kind: "Namespace", Name: key.Namespace}); namespace != nil && terminating(namespace) {
+		c.queue.add(namespace.Key)
+	}
+}
+
+func terminating(item *view.Item) bool {
+	return item.Object.GetMetadata().GetDeletionTimestamp() != nil
+}
+
+// due says whether there is anything to do about an object.
+func (c *Collector) due(state *view.State, item *view.Item) bool {
+	if item.Key.Kind == "Namespace" {
+		return terminating(item)
+	}
+	return !terminating(item) && c.unneeded(state, item, 0) != ""
 }
 
 func dependents(indexes *kinds.Indexes, uid string) []object.Key {
@@ -88,7 +109,7 @@ func (c *Collector) sweep() {
 	state := c.view.State()
 	for _, row := range kinds.All {
 		for item := range state.All(row.Name, "") {
-			if c.unneeded(state, item, 0) != "" || item.Object.GetMetadata().GetDeletionTimestamp() != nil {
+			if c.due(state, item) {
 				c.queue.add(item.Key)
 			}
 		}
@@ -164,7 +185,7 @@ func (c *Collector) unneeded(state *view.State, item *view.Item, goneAt uint64) 
 		switch {
 		case namespace == nil:
 			return "its namespace is gone"
-		case namespace.Object.GetMetadata().GetDeletionTimestamp() != nil:
+		case terminating(namespace):
 			return "its namespace is being deleted"
 		}
 	}
