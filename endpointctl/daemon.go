@@ -126,8 +126,12 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 	return nil
 }
 
-// lead does what only one replica does. It never starts from an incomplete view.
-func (d *Daemon) lead(ctx context.Context, epoch uint64) {
+// lead does what only one replica does. It waits until it knows all that the
+// leader before has written: that one can write no more.
+func (d *Daemon) lead(ctx context.Context, epoch, revision uint64) {
+	if !d.caughtUp(ctx, revision) {
+		return
+	}
 	d.epoch.Store(epoch)
 	defer d.epoch.Store(0)
 	var parts sync.WaitGroup
@@ -136,6 +140,20 @@ func (d *Daemon) lead(ctx context.Context, epoch uint64) {
 		parts.Go(func() { d.nodes.Lead(ctx) })
 	}
 	parts.Wait()
+}
+
+// caughtUp waits for a revision; it returns false when ctx is done.
+func (d *Daemon) caughtUp(ctx context.Context, revision uint64) bool {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for d.follower.Revision() < revision {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+		}
+	}
+	return true
 }
 
 // elect competes for the lease once there is something to lead with.

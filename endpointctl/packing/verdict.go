@@ -66,11 +66,11 @@ func Judge(svc *corev1.Service, pod *corev1.Pod, nodes Nodes) Verdict {
 	v.Serving, v.Reason = serving(pod, v.node)
 	terminating := pod.GetMetadata().GetDeletionTimestamp() != nil
 	v.Ready = v.Serving && !terminating
-	switch {
-	case svc.GetSpec().GetPublishNotReadyAddresses() && !v.Ready:
-		v.Ready, v.Reason = true, v.Reason+"; published all the same (publishNotReadyAddresses)"
-	case terminating && v.Serving:
+	if terminating && v.Serving {
 		v.Reason = "is terminating"
+	}
+	if svc.GetSpec().GetPublishNotReadyAddresses() && !v.Ready {
+		v.Ready, v.Reason = true, v.Reason+"; published all the same (publishNotReadyAddresses)"
 	}
 	return v
 }

@@ -9,9 +9,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/apierr"
 
 	"portolan.dev/endpointctl/index"
 	"portolan.dev/endpointctl/internal/queue"
@@ -128,9 +130,17 @@ func (c *Controller) work(ctx context.Context) {
 		c.queue.Done(key, err)
 		c.metrics.synced(err, wrote, time.Since(begin), time.Since(added))
 		if err != nil && ctx.Err() == nil {
-			c.cfg.Log.Warn("service not synced", "service", key.String(), "err", err)
+			c.cfg.Log.Log(ctx, severity(err), "service not synced", "service", key.String(), "err", err)
 		}
 	}
+}
+
+// severity of a failed sync: that somebody else was faster is ordinary.
+func severity(err error) slog.Level {
+	if apierr.Code(err) == codes.Aborted {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
 }
 
 func (c *Controller) syncOne(ctx context.Context, key index.Key) (wrote bool, err error) {

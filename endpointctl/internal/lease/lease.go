@@ -44,8 +44,8 @@ type Config struct {
 	// Duration is how long a lease counts that is not renewed.
 	Duration time.Duration
 	// Lead is called when the lease is won. It must end when its context does, which is before the lease runs out.
-	// The context fences writes.
-	Lead func(ctx context.Context, epoch uint64)
+	// The context fences writes. All that a leader before has written is at or before the revision.
+	Lead func(ctx context.Context, epoch, revision uint64)
 }
 
 // Elector competes for a lease.
@@ -138,10 +138,11 @@ func (e *Elector) lead(ctx context.Context, held *corev1.Lease, at time.Time) {
 	epoch := held.GetSpec().GetEpoch()
 	e.cfg.Log.Info("leading", "lease", e.cfg.Name, "epoch", epoch)
 	leading, stop := context.WithCancel(Fence(ctx, e.cfg.Namespace, e.cfg.Name, epoch))
+	revision := held.GetMetadata().GetResourceVersion()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		e.cfg.Lead(leading, epoch)
+		e.cfg.Lead(leading, epoch, revision)
 	}()
 	held = e.renew(ctx, held, at)
 	stop()

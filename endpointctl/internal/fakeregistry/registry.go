@@ -1,0 +1,195 @@
+package fakeregistry
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/changes/changestest"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
+)
+
+// Registry is the fake. Its Log is for tests to put objects into and to look
+// at.
+type Registry struct {
+	Log *changestest.Log
+
+	mu    sync.Mutex // makes check and write one step
+	names int
+	fail  func(op string, o object.Object) error
+}
+
+// New returns an empty registry.
+func New(t testing.TB) *Registry { return &Registry{Log: changestest.New(t)} }
+
+// Serve serves the registry until the test ends, and returns its address.
+func (r *Registry) Serve(t testing.TB) string {
+	t.Helper()
+	lis := kittest.Listen(t)
+	server := grpc.NewServer()
+	r.Register(server)
+	kittest.Run(t, "registry", func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, server.Stop)()
+		return server.Serve(lis)
+	})
+	return lis.Addr().String()
+}
+
+// Fail makes fn decide which writes fail; nil: none.
+func (r *Registry) Fail(fn func(op string, o object.Object) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fail = fn
+}
+
+// Put stores an object as somebody else than the controller would.
+func (r *Registry) Put(objects ...object.Object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Log.Put(objects...)
+}
+
+// Delete deletes an object as somebody else would.
+func (r *Registry) Delete(o object.Object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Log.Delete(object.KeyOf(o))
+}
+
+// All returns the objects of a type.
+func All[T object.Object](r *Registry) []T {
+	var all []T
+	for _, o := range r.Log.Objects() {
+		if typed, ok := o.(T); ok {
+			all = append(all, typed)
+		}
+	}
+	return all
+}
+
+// check says whether a write may happen.
+func (r *Registry) check(ctx context.Context, op string, o object.Object) error {
+	if err := r.checkFence(ctx); err != nil {
+		return err
+	}
+	if r.fail != nil {
+		return r.fail(op, o)
+	}
+	return nil
+}
+
+func (r *Registry) checkFence(ctx context.Context) error {
+	md, _ := metadata.FromIncomingContext(ctx)
+	for _, fence := range md.Get("portolan-fence") {
+		name, epoch, _ := strings.Cut(fence, "=")
+		namespace, name, _ := strings.Cut(name, "/")
+		lease, _ := r.Log.Get(object.Key{Kind: "Lease", Namespace: namespace, Name: name}).(*corev1.Lease)
+		if want, err := strconv.ParseUint(epoch, 10, 64); err != nil || lease.GetSpec().GetEpoch() != want {
+			return apierr.FailedPrecondition("the writer does not hold the lease")
+		}
+	}
+	return nil
+}
+
+func create[T object.Object](ctx context.Context, r *Registry, o T) (T, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var none T
+	o = object.Clone(o)
+	meta := object.MetaOf(o)
+	meta.Uid, meta.ResourceVersion = "", 0
+	if meta.GetName() == "" {
+		r.names++
+		meta.Name = fmt.Sprintf("%s%d", meta.GetGenerateName(), r.names)
+	}
+	key := object.KeyOf(o)
+	if r.Log.Get(key) != nil {
+		return none, apierr.AlreadyExists(key.Kind, key.Path())
+	}
+	if err := r.check(ctx, "create", o); err != nil {
+		return none, err
+	}
+	return stored(r, o, nil), nil
+}
+
+func update[T object.Object](ctx context.Context, r *Registry, o T) (T, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var none T
+	key := object.KeyOf(o)
+	old, ok := r.Log.Get(key).(T)
+	if !ok {
+		return none, apierr.NotFound(key.Kind, key.Path())
+	}
+	if have, want := old.GetMetadata().GetResourceVersion(), o.GetMetadata().GetResourceVersion(); want != 0 && have != want {
+		return none, apierr.Conflict(key.Kind, key.Path(), have, want)
+	}
+	if err := r.check(ctx, "update", o); err != nil {
+		return none, err
+	}
+	return stored(r, object.Clone(o), old), nil
+}
+
+// stored puts an object, with the epoch if it is a lease.
+func stored[T object.Object](r *Registry, o T, old object.Object) T {
+	if lease, ok := any(o).(*corev1.Lease); ok {
+		before, _ := old.(*corev1.Lease)
+		lease.Spec.Epoch = before.GetSpec().GetEpoch()
+		if holder := lease.GetSpec().GetHolderIdentity(); before == nil || holder != "" && holder != before.GetSpec().GetHolderIdentity() {
+			lease.Spec.Epoch++
+		}
+	}
+	r.Log.Put(o)
+	now, _ := r.Log.Get(object.KeyOf(o)).(T)
+	return now
+}
+
+// wanted names the version of an object that is to be deleted.
+type wanted interface {
+	GetNamespace() string
+	GetName() string
+	GetUid() string
+	GetResourceVersion() uint64
+}
+
+func remove[T object.Object](ctx context.Context, r *Registry, kind string, w wanted) (T, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var none T
+	key := object.Key{Kind: kind, Namespace: w.GetNamespace(), Name: w.GetName()}
+	old, ok := r.Log.Get(key).(T)
+	if !ok || w.GetUid() != "" && w.GetUid() != old.GetMetadata().GetUid() {
+		return none, apierr.NotFound(kind, key.Path())
+	}
+	if have := old.GetMetadata().GetResourceVersion(); w.GetResourceVersion() != 0 && have != w.GetResourceVersion() {
+		return none, apierr.Conflict(kind, key.Path(), have, w.GetResourceVersion())
+	}
+	if err := r.check(ctx, "delete", old); err != nil {
+		return none, err
+	}
+	r.Log.Delete(key)
+	return old, nil
+}
+
+func get[T object.Object](r *Registry, kind, namespace, name string) (T, error) {
+	key := object.Key{Kind: kind, Namespace: namespace, Name: name}
+	o, ok := r.Log.Get(key).(T)
+	if !ok {
+		return o, apierr.NotFound(kind, key.Path())
+	}
+	return o, nil
+}
+
+// Unavailable is an error for Fail.
+var Unavailable = status.Error(codes.Unavailable, "the registry is away")
