@@ -16,6 +16,7 @@ import (
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/rpc"
 
+	"portolan.dev/dnssvc/forward"
 	"portolan.dev/dnssvc/server"
 	"portolan.dev/dnssvc/zone"
 )
@@ -33,12 +34,13 @@ type Daemon struct {
 	registry *grpc.ClientConn
 	nats     *nats.Conn
 	metrics  *metrics
-	changed  chan struct{} // full when secondaries have to be told
+	forward  *forward.Forwarder // nil: other names are refused
+	notifier *server.Notifier
 }
 
 // New listens, for DNS and for the API. It needs neither the registry nor NATS: names come when those do.
 func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
-	d := &Daemon{cfg: cfg, log: host.Log, health: host.Health, changed: make(chan struct{}, 1)}
+	d := &Daemon{cfg: cfg, log: host.Log, health: host.Health}
 	if err := d.open(host); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -48,6 +50,13 @@ func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 func (d *Daemon) open(host app.Host) (err error) {
 	if d.table, err = zone.New(d.cfg.zone()); err != nil {
 		return err
+	}
+	d.notifier = server.NewNotifier(d.table.Snapshot, d.cfg.Notify, d.log)
+	if len(d.cfg.Upstreams) > 0 {
+		d.forward = forward.New(forward.Config{
+			Upstreams: d.cfg.Upstreams, Allow: d.cfg.RecursionAllow, Entries: d.cfg.CacheEntries, Timeout: d.cfg.UpstreamTimeout, Log: d.log,
+		})
+		host.Metrics.MustRegister(d.forward)
 	}
 	d.dns = server.New(d.serverConfig())
 	for _, addr := range d.cfg.Listen {
@@ -80,6 +89,9 @@ func (d *Daemon) serverConfig() server.Config {
 		MaxConns: d.cfg.MaxConns, MaxConnsPerClient: d.cfg.MaxConnsPerClient, MaxPending: d.cfg.MaxPending,
 		Workers: d.cfg.Workers, LogQueries: d.cfg.LogQueries, OrdinaryOnly: !d.cfg.FastPath,
 	}
+	if d.forward != nil {
+		cfg.Forward = d.forward
+	}
 	if len(d.cfg.TransferAllow) > 0 {
 		cfg.Transfer = &server.Transfer{Allow: d.cfg.TransferAllow}
 	}
@@ -104,6 +116,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 		app.Task{Name: "grpc", Run: func(ctx context.Context) error { return d.grpc.Serve(ctx, d.listener) }},
 		app.Task{Name: "follower", Run: d.follower.Run},
 		app.Task{Name: "dns", Run: func(context.Context) error { return d.dns.Run(serving) }},
+		app.Task{Name: "notify", Run: d.notifier.Run},
+		app.Task{Name: "forward", Run: func(context.Context) error {
+			if d.forward == nil {
+				return nil
+			}
+			return d.forward.Run(serving)
+		}},
 		app.Task{Name: "stop", Run: func(ctx context.Context) error {
 			<-ctx.Done()
 			d.lameDuck()
@@ -141,10 +160,7 @@ func (d *Daemon) apply(_ context.Context, batch []changes.Change, revision uint6
 		d.metrics.apply.Observe(time.Since(start).Seconds())
 	}
 	if d.table.Snapshot().Serial != before {
-		select {
-		case d.changed <- struct{}{}:
-		default: // they will be told anyway
-		}
+		d.notifier.Changed()
 	}
 	return nil
 }

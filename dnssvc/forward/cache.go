@@ -1,0 +1,141 @@
+package forward
+
+import (
+	"container/list"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// Limits of what is remembered.
+const (
+	maxPositive = time.Hour
+	maxNegative = 30 * time.Minute
+	maxBytes    = 4096 // longer answers are not worth their memory
+)
+
+// cache remembers answers, the most recently used ones. It keeps them packed: an unpacked one is several times as large.
+type cache struct {
+	max int
+	now func() time.Time
+
+	mu      sync.Mutex
+	entries map[question]*list.Element
+	order   list.List // of *entry, the most recently used first
+	hits    uint64
+	misses  uint64
+}
+
+// question is what answers are remembered by; the name is in lower case.
+type question struct {
+	name  string
+	qtype uint16
+}
+
+type entry struct {
+	question
+	packed []byte
+	since  time.Time
+	until  time.Time
+}
+
+func newCache(entries int) *cache {
+	return &cache{max: entries, now: time.Now, entries: map[question]*list.Element{}}
+}
+
+// get returns an answer whose records live as much shorter as it is old.
+func (c *cache) get(q question) *dns.Msg {
+	e := c.find(q)
+	if e == nil {
+		return nil
+	}
+	m := new(dns.Msg)
+	if err := m.Unpack(e.packed); err != nil {
+		return nil // never happens: it was packed here
+	}
+	age := uint32(c.now().Sub(e.since) / time.Second)
+	for _, section := range [][]dns.RR{m.Answer, m.Ns} {
+		for _, rr := range section {
+			rr.Header().Ttl -= min(age, rr.Header().Ttl)
+		}
+	}
+	return m
+}
+
+func (c *cache) find(q question) *entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	element, ok := c.entries[q]
+	if !ok {
+		c.misses++
+		return nil
+	}
+	e, _ := element.Value.(*entry)
+	if !c.now().Before(e.until) {
+		c.removeLocked(element)
+		c.misses++
+		return nil
+	}
+	c.order.MoveToFront(element)
+	c.hits++
+	return e
+}
+
+func (c *cache) removeLocked(element *list.Element) {
+	e, _ := c.order.Remove(element).(*entry)
+	delete(c.entries, e.question)
+}
+
+// put remembers an answer if it may be.
+func (c *cache) put(q question, m *dns.Msg) {
+	life := lifetime(m)
+	if life == 0 || c.max == 0 {
+		return
+	}
+	packed, err := m.Pack()
+	if err != nil || len(packed) > maxBytes {
+		return
+	}
+	now := c.now()
+	e := &entry{question: q, packed: packed, since: now, until: now.Add(life)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old, ok := c.entries[q]; ok {
+		c.removeLocked(old)
+	}
+	c.entries[q] = c.order.PushFront(e)
+	for c.order.Len() > c.max {
+		c.removeLocked(c.order.Back())
+	}
+}
+
+// lifetime says how long an answer holds: as long as the first of its records to expire; for one that says there is nothing, as long as the
+// SOA record says (RFC 2308). 0: it must not be remembered.
+func lifetime(m *dns.Msg) time.Duration {
+	if m.Truncated || m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
+		return 0
+	}
+	negative := m.Rcode == dns.RcodeNameError
+	ttl := uint32(maxPositive / time.Second)
+	ends := false // in something other than an alias
+	for _, rr := range m.Answer {
+		ttl = min(ttl, rr.Header().Ttl)
+		ends = rr.Header().Rrtype != dns.TypeCNAME || rr.Header().Rrtype == m.Question[0].Qtype
+	}
+	if !negative && ends {
+		return time.Duration(ttl) * time.Second
+	}
+	for _, rr := range m.Ns {
+		if soa, ok := rr.(*dns.SOA); ok {
+			return min(maxNegative, time.Duration(min(ttl, soa.Hdr.Ttl, soa.Minttl))*time.Second)
+		}
+	}
+	return 0
+}
+
+func (c *cache) stats() (hits, misses uint64, entries int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hits, c.misses, c.order.Len()
+}

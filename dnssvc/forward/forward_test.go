@@ -1,0 +1,302 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"portolan.dev/services/kit/kittest"
+)
+
+// names is an upstream server.
+type names struct {
+	addr  netip.AddrPort
+	asked atomic.Int64
+}
+
+// serve runs a server whose answers are up to answer; nil: it says nothing.
+func serve(t *testing.T, answer func(q dns.Question, network string) *dns.Msg) *names {
+	t.Helper()
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &names{addr: netip.MustParseAddrPort(pc.LocalAddr().String())}
+	handler := dns.HandlerFunc(func(w dns.ResponseWriter, req *dns.Msg) {
+		n.asked.Add(1)
+		if m := answer(req.Question[0], w.LocalAddr().Network()); m != nil {
+			reply := m.Copy()
+			reply.SetReply(req)
+			reply.Rcode, reply.Truncated = m.Rcode, m.Truncated
+			_ = w.WriteMsg(reply) // the client may have gone
+		}
+	})
+	srv := &dns.Server{PacketConn: pc, Handler: handler}
+	kittest.Run(t, "upstream", func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, func() { _ = srv.Shutdown() })()
+		err := srv.ActivateAndServe()
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	})
+	if lis, err := net.Listen("tcp", n.addr.String()); err == nil { // only where the port is free by TCP too
+		tcp := &dns.Server{Listener: lis, Handler: handler}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = tcp.ActivateAndServe()
+		}()
+		t.Cleanup(func() { lis.Close(); <-done })
+	}
+	return n
+}
+
+func records(t testing.TB, lines ...string) []dns.RR {
+	t.Helper()
+	var rrs []dns.RR
+	for _, line := range lines {
+		rr, err := dns.NewRR(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rrs = append(rrs, rr)
+	}
+	return rrs
+}
+
+func newForwarder(t *testing.T, upstreams ...*names) *Forwarder {
+	t.Helper()
+	cfg := Config{Entries: 100, Timeout: 30 * time.Second, Log: kittest.Logger(t), Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	for _, u := range upstreams {
+		cfg.Upstreams = append(cfg.Upstreams, u.addr)
+	}
+	return New(cfg)
+}
+
+func a(name string) dns.Question {
+	return dns.Question{Name: name, Qtype: dns.TypeA, Qclass: dns.ClassINET}
+}
+
+func TestAnswersAreRemembered(t *testing.T) {
+	u := serve(t, func(q dns.Question, _ string) *dns.Msg {
+		return &dns.Msg{Answer: records(t, q.Name+" 60 IN A 192.0.2.1")}
+	})
+	f := newForwarder(t, u)
+	for _, name := range []string{"www.example.", "WWW.example.", "www.EXAMPLE."} {
+		m, err := f.Exchange(t.Context(), a(name))
+		if err != nil || len(m.Answer) != 1 {
+			t.Fatalf("%s: %v, %v", name, m, err)
+		}
+	}
+	if n := u.asked.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+func TestFailover(t *testing.T) {
+	bad := serve(t, func(dns.Question, string) *dns.Msg {
+		return &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeServerFailure}}
+	})
+	good := serve(t, func(q dns.Question, _ string) *dns.Msg {
+		return &dns.Msg{Answer: records(t, q.Name+" 60 IN A 192.0.2.1")}
+	})
+	f := newForwarder(t, bad, good)
+	for i := range 10 {
+		if _, err := f.Exchange(t.Context(), a(fmt.Sprintf("n%d.example.", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone := newForwarder(t, bad)
+	if _, err := alone.Exchange(t.Context(), a("x.example.")); !errors.Is(err, errFailed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What does not fit is asked for by TCP.
+func TestTruncatedAnswersComeByTCP(t *testing.T) {
+	u := serve(t, func(q dns.Question, network string) *dns.Msg {
+		if network == "udp" {
+			return &dns.Msg{MsgHdr: dns.MsgHdr{Truncated: true}}
+		}
+		return &dns.Msg{Answer: records(t, q.Name+" 60 IN A 192.0.2.1")}
+	})
+	probe, err := net.Dial("tcp", u.addr.String())
+	if err != nil {
+		t.Skip("the port was not free by TCP")
+	}
+	probe.Close()
+	m, err := newForwarder(t, u).Exchange(t.Context(), a("long.example."))
+	if err != nil || len(m.Answer) != 1 {
+		t.Errorf("got %v, %v", m, err)
+	}
+}
+
+// Many who ask the same are one question.
+func TestOneFlight(t *testing.T) {
+	release := make(chan struct{})
+	u := serve(t, func(q dns.Question, _ string) *dns.Msg {
+		<-release
+		return &dns.Msg{Answer: records(t, q.Name+" 0 IN A 192.0.2.1")} // and must not be remembered
+	})
+	f := newForwarder(t, u)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if _, err := f.Exchange(t.Context(), a("same.example.")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	kittest.Eventually(t, "all are waiting", func() error {
+		if n := f.shared.Load(); n != 19 {
+			return fmt.Errorf("%d wait", n)
+		}
+		return nil
+	})
+	close(release)
+	wg.Wait()
+	if n := u.asked.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	if _, err := f.Exchange(t.Context(), a("same.example.")); err != nil || u.asked.Load() != 2 {
+		t.Errorf("TTL 0 was remembered: asked %d times, %v", u.asked.Load(), err)
+	}
+}
+
+// A server that leads back here is found, and not asked again.
+func TestLoop(t *testing.T) {
+	var f *Forwarder
+	ready := make(chan struct{})
+	self := serve(t, func(q dns.Question, _ string) *dns.Msg {
+		<-ready
+		m, err := f.Exchange(t.Context(), q)
+		if err != nil {
+			return &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeServerFailure}}
+		}
+		return m
+	})
+	good := serve(t, func(q dns.Question, _ string) *dns.Msg {
+		return &dns.Msg{Answer: records(t, q.Name+" 60 IN A 192.0.2.1")}
+	})
+	f = newForwarder(t, self, good)
+	close(ready)
+	kittest.Run(t, "forwarder", f.Run)
+	kittest.Eventually(t, "the loop is found", func() error {
+		if !f.upstreams[0].isLoop() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if f.upstreams[1].isLoop() {
+		t.Error("the good one was taken for a loop")
+	}
+	before := self.asked.Load()
+	for i := range 5 {
+		if _, err := f.Exchange(t.Context(), a(fmt.Sprintf("n%d.example.", i))); err != nil {
+			t.Error(err)
+		}
+	}
+	if self.asked.Load() != before {
+		t.Error("the loop is still asked")
+	}
+}
+
+func TestAllowed(t *testing.T) {
+	f := newForwarder(t)
+	if !f.Allowed(netip.MustParseAddr("127.1.2.3")) || f.Allowed(netip.MustParseAddr("192.0.2.1")) || f.Allowed(netip.Addr{}) {
+		t.Error("wrong clients")
+	}
+}
+
+// A server that fails is left alone for longer and longer, and taken back when it answers.
+func TestDownAndUp(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	u := &upstream{now: func() time.Time { return now }}
+	broken := errors.New("broken")
+	if u.report(broken); !u.usable() {
+		t.Error("one failure is enough to be left alone")
+	}
+	for _, pause := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		u.report(broken)
+		if now = now.Add(pause*time.Second - 1); u.usable() {
+			t.Errorf("asked before %d s", pause)
+		}
+		if now = now.Add(1); !u.usable() {
+			t.Errorf("left alone for longer than %d s", pause)
+		}
+	}
+	u.report(nil)
+	if u.report(broken); !u.usable() {
+		t.Error("success is not remembered")
+	}
+}
+
+func TestLifetime(t *testing.T) {
+	soa := "example. 300 IN SOA ns.example. h.example. 1 2 3 4 60"
+	tests := []struct {
+		what   string
+		rcode  int
+		answer []string
+		ns     []string
+		want   time.Duration
+	}{
+		{"the shortest of its records", 0, []string{"q. 60 IN CNAME b.", "b. 30 IN A 192.0.2.1"}, nil, 30 * time.Second},
+		{"at most an hour", 0, []string{"q. 86400 IN A 192.0.2.1"}, nil, time.Hour},
+		{"NXDOMAIN: minimum of the SOA", dns.RcodeNameError, nil, []string{soa}, time.Minute},
+		{"NODATA: TTL of the SOA if that is less", 0, nil, []string{strings.Replace(soa, "300", "20", 1)}, 20 * time.Second},
+		{"NODATA at the end of an alias", 0, []string{"q. 10 IN CNAME b."}, []string{soa}, 10 * time.Second},
+		{"NXDOMAIN without SOA", dns.RcodeNameError, nil, nil, 0},
+		{"SERVFAIL", dns.RcodeServerFailure, nil, []string{soa}, 0},
+	}
+	for _, tt := range tests {
+		m := new(dns.Msg).SetQuestion("q.", dns.TypeA)
+		m.Rcode, m.Answer, m.Ns = tt.rcode, records(t, tt.answer...), records(t, tt.ns...)
+		if got := lifetime(m); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.what, got, tt.want)
+		}
+	}
+}
+
+// TTLs go down with time, and at the end the answer is gone; the least recently used go first.
+func TestCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(3)
+		put := func(name string) question {
+			m := new(dns.Msg).SetQuestion(name, dns.TypeA)
+			m.Answer = records(t, name+" 60 IN A 192.0.2.1")
+			q := question{name, dns.TypeA}
+			c.put(q, m)
+			return q
+		}
+		q := put("a.")
+		time.Sleep(59 * time.Second)
+		if m := c.get(q); m == nil || m.Answer[0].Header().Ttl != 1 {
+			t.Errorf("after 59 s: %v", m)
+		}
+		time.Sleep(time.Second)
+		if m := c.get(q); m != nil {
+			t.Errorf("after its end: %v", m)
+		}
+		b := put("b.")
+		for i := range 3 {
+			if c.get(b) == nil {
+				t.Error("what is used was dropped")
+			}
+			put(fmt.Sprintf("flood%d.", i))
+		}
+		if _, _, n := c.stats(); n != 3 {
+			t.Errorf("%d entries, at most 3", n)
+		}
+	})
+}
