@@ -119,6 +119,9 @@ func TestRepeatedAndOldAreDropped(t *testing.T) {
 	d.receive(d.sent(3), d.sent(6), d.sent(6), d.sent(5), d.sent(7), d.sent(6))
 	d.at(7)
 	d.asked(0, 0)
+	if last := d.replay.batches[len(d.replay.batches)-1]; len(last) != 2 {
+		t.Errorf("handed over: %v, want the two that are new", last)
+	}
 }
 
 func TestHoleIsHealed(t *testing.T) {
@@ -219,6 +222,29 @@ func TestNewEpoch(t *testing.T) {
 				t.Errorf("the new snapshot was handed over as %d changes, want the difference of 4", len(last))
 			}
 		})
+	}
+}
+
+// TestOldEpochAfterNewSnapshot: the message that made the follower find out is not mistaken for the change after the snapshot.
+func TestOldEpochAfterNewSnapshot(t *testing.T) {
+	d := following(t, 3)
+	last := d.sent(8)
+	d.log.SetBack(1)
+	if _, err := d.log.NewEpoch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.receive(last)
+	d.at(7)
+}
+
+// TestSnapshotOfReplicaThatLags: the view never goes back within an epoch.
+func TestSnapshotOfReplicaThatLags(t *testing.T) {
+	d := following(t, 0)
+	d.log.SetBack(2)
+	d.begin()
+	d.at(5)
+	if d.replay.calls != 1 {
+		t.Error("an older snapshot was handed over")
 	}
 }
 
@@ -327,7 +353,7 @@ func TestOtherKinds(t *testing.T) {
 // TestSilence: when nothing comes at all, the log is asked.
 func TestSilence(t *testing.T) {
 	d := following(t, 200)
-	d.tickUntil(205)
+	d.must(d.Tick(t.Context()))
 	d.at(205)
 	if d.registry.snapshots.Load() != 0 {
 		t.Error("a snapshot was taken where the log had it all")
