@@ -21,6 +21,9 @@ type State struct {
 	kinds    map[string]tree
 }
 
+// StateAt returns a state without objects, for tests of what follows a view.
+func StateAt(revision uint64) *State { return &State{revision: revision} }
+
 // Epoch returns the incarnation of the log that the revision belongs to.
 func (s *State) Epoch() string { return s.epoch }
 

@@ -20,6 +20,7 @@ type Hub struct {
 	limit int
 
 	mu       sync.RWMutex
+	start    uint64 // nothing before was published
 	revision uint64 // everything up to here was published
 	resets   int    // how often history was replaced
 	rings    map[string]*ring
@@ -36,13 +37,13 @@ type ring struct {
 
 // NewHub returns a hub for what comes after revision. It keeps up to limit changes of each kind.
 func NewHub(revision uint64, limit int) *Hub {
-	return &Hub{limit: limit, revision: revision, rings: map[string]*ring{}}
+	return &Hub{limit: limit, start: revision, revision: revision, rings: map[string]*ring{}}
 }
 
 func (h *Hub) ring(kind string) *ring {
 	r := h.rings[kind]
 	if r == nil {
-		r = &ring{floor: h.revision, wake: make(chan struct{})}
+		r = &ring{floor: h.start, wake: make(chan struct{})}
 		h.rings[kind] = r
 	}
 	return r
@@ -91,7 +92,7 @@ func (h *Hub) Reset(state *view.State) {
 	for _, r := range h.rings {
 		close(r.wake)
 	}
-	h.rings, h.revision = map[string]*ring{}, state.Revision()
+	h.rings, h.start, h.revision = map[string]*ring{}, state.Revision(), state.Revision()
 	h.resets++
 }
 

@@ -59,7 +59,7 @@ func (w *stream) add(encoded []byte) error {
 		return nil
 	}
 	w.buffer.AddChanges(encoded)
-	if w.buffer.Size() < messageBytes {
+	if w.buffer.SizeVT() < messageBytes {
 		return nil
 	}
 	return w.flush(w.after, false)

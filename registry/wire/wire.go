@@ -71,8 +71,8 @@ func (m *Message) UnmarshalVT([]byte) error {
 	return errors.New("an answer in parts cannot be decoded")
 }
 
-// Size returns the length of the encoding so far.
-func (m *Message) Size() int { return m.SizeVT() }
+// Part returns a part of the encoding, which is shared.
+func (m *Message) Part(i int) []byte { return m.parts[i] }
 
 // AddObject appends an encoded object, the answer's only one or one more of a list.
 func (m *Message) AddObject(encoded []byte) {
