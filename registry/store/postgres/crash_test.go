@@ -165,6 +165,7 @@ func TestABatchWhoseEndWasNotSeenIsFound(t *testing.T) {
 	s := openStore(t, kittest.Postgres(t), store.CommitterOptions{})
 	defer closeStore(t, s)
 	ctx, w := t.Context(), s.writer
+	w.patience = time.Minute
 	if err := w.connect(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -232,6 +233,7 @@ func TestABatchDoesNotWaitForever(t *testing.T) {
 	dsn := kittest.Postgres(t)
 	s := openStore(t, dsn, store.CommitterOptions{Timeout: time.Second})
 	defer closeStore(t, s)
+	s.writer.patience = time.Minute
 	holder := connect(t, dsn)
 	tx, err := holder.Begin(t.Context())
 	if err != nil {

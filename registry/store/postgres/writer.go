@@ -14,17 +14,15 @@ import (
 	"portolan.dev/registry/store"
 )
 
-// resolveFor is how long a batch that was cut off is looked for.
-const resolveFor = 3 * time.Second
-
 // writer has the one connection through which this process commits. It is used by one batch at a time.
 type writer struct {
-	config *pgx.ConnConfig
-	key    int64  // of the advisory lock that says: this process has a backend that may commit
-	sender string // the same, in notifications
-	conn   *pgx.Conn
-	began  bool   // seen was read
-	seen   uint64 // newest revision known when the last batch began: its changes, if any, are later in the log
+	config   *pgx.ConnConfig
+	patience time.Duration // how long a batch that was cut off is looked for
+	key      int64         // of the advisory lock that says: this process has a backend that may commit
+	sender   string        // the same, in notifications
+	conn     *pgx.Conn
+	began    bool   // seen was read
+	seen     uint64 // newest revision known when the last batch began: its changes, if any, are later in the log
 }
 
 func newWriter(config *pgx.ConnConfig) *writer {
@@ -37,7 +35,7 @@ func newWriter(config *pgx.ConnConfig) *writer {
 		config.RuntimeParams[name] = value
 	}
 	key := rand.Int64()
-	return &writer{config: config, key: key, sender: strconv.FormatInt(key, 36)}
+	return &writer{config: config, patience: 3 * time.Second, key: key, sender: strconv.FormatInt(key, 36)}
 }
 
 // connect makes the connection, unless there is one, and waits until no former one can commit anything any more.
@@ -97,7 +95,7 @@ func (w *writer) resolve(ctx context.Context, cause error, mark int64, done comm
 		return committed{}, w.lost(cause) // the database said that it did not happen, or was never asked
 	}
 	w.drop()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveFor) // whatever is left of the batch's own time, which may have been the cause
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.patience) // whatever is left of the batch's own time, which may have been the cause
 	defer cancel()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		found, err := w.find(ctx, mark, &done)
