@@ -307,9 +307,13 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	if _, err := first.Resync(t.Context(), &endpointsv1.ResyncRequest{}); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("Resync of one that does not lead: %v", err)
 	}
-	if resp, err := third.Resync(t.Context(), &endpointsv1.ResyncRequest{}); err != nil || resp.GetServices() != 1 {
-		t.Errorf("Resync: %v, %v", resp, err)
-	}
+	kittest.Eventually(t, "a resync", func() error {
+		resp, err := third.Resync(t.Context(), &endpointsv1.ResyncRequest{})
+		if err == nil && resp.GetServices() != 1 {
+			t.Errorf("Resync: %v", resp)
+		}
+		return err
+	})
 }
 
 // serveUntilCut serves the registry at a second address that can be cut off.

@@ -1,0 +1,223 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/apierr"
+)
+
+// leases is a registry of one lease. Calls take no time, but as long as it is
+// away none succeeds.
+type leases struct {
+	registryv1.LeaseServiceClient
+
+	mu       sync.Mutex
+	lease    *corev1.Lease
+	away     map[string]bool // holders who cannot reach it
+	lostAcks int             // updates that happen and fail all the same
+}
+
+var errAway = errors.New("away")
+
+func (l *leases) GetLease(context.Context, *registryv1.GetLeaseRequest, ...grpc.CallOption) (*registryv1.GetLeaseResponse, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lease == nil {
+		return nil, apierr.NotFound("Lease", "x")
+	}
+	return &registryv1.GetLeaseResponse{Lease: l.lease.CloneVT()}, nil
+}
+
+func (l *leases) CreateLease(_ context.Context, req *registryv1.CreateLeaseRequest, _ ...grpc.CallOption) (*registryv1.CreateLeaseResponse, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lease != nil {
+		return nil, apierr.AlreadyExists("Lease", "x")
+	}
+	return &registryv1.CreateLeaseResponse{Lease: l.put(req.GetLease(), 1)}, nil
+}
+
+func (l *leases) UpdateLease(_ context.Context, req *registryv1.UpdateLeaseRequest, _ ...grpc.CallOption) (*registryv1.UpdateLeaseResponse, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := req.GetLease()
+	holder, before := next.GetSpec().GetHolderIdentity(), l.lease.GetSpec()
+	if l.away[holder] {
+		return nil, errAway
+	}
+	if have, want := l.lease.GetMetadata().GetResourceVersion(), next.GetMetadata().GetResourceVersion(); have != want {
+		return nil, apierr.Conflict("Lease", "x", have, want)
+	}
+	epoch := before.GetEpoch()
+	if holder != "" && holder != before.GetHolderIdentity() {
+		epoch++
+	}
+	stored := l.put(next, epoch)
+	if l.lostAcks > 0 {
+		l.lostAcks--
+		return nil, errAway
+	}
+	return &registryv1.UpdateLeaseResponse{Lease: stored}, nil
+}
+
+func (l *leases) put(lease *corev1.Lease, epoch uint64) *corev1.Lease {
+	lease = lease.CloneVT()
+	lease.Spec.Epoch = epoch
+	lease.Metadata.ResourceVersion = l.lease.GetMetadata().GetResourceVersion() + 1
+	l.lease = lease
+	return lease.CloneVT()
+}
+
+func (l *leases) set(fn func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fn()
+}
+
+// journal is who led when.
+type journal struct {
+	mu      sync.Mutex
+	leading map[string]uint64
+	most    int
+	fences  []string
+}
+
+func (j *journal) lead(name string) func(context.Context, uint64, uint64) {
+	return func(ctx context.Context, epoch, _ uint64) {
+		md, _ := metadata.FromOutgoingContext(ctx)
+		j.mu.Lock()
+		j.leading[name] = epoch
+		j.most = max(j.most, len(j.leading))
+		j.fences = append(j.fences, md.Get(fenceHeader)...)
+		j.mu.Unlock()
+		<-ctx.Done()
+		j.mu.Lock()
+		delete(j.leading, name)
+		j.mu.Unlock()
+	}
+}
+
+func (j *journal) who() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for name := range j.leading {
+		return name
+	}
+	return ""
+}
+
+const duration = 5 * time.Second
+
+// compete runs electors of these names until the returned functions are called.
+func compete(t *testing.T, l *leases, j *journal, names ...string) map[string]func() {
+	stops := map[string]func(){}
+	for _, name := range names {
+		e := New(Config{
+			Client: l, Log: slog.New(slog.DiscardHandler), Namespace: "default", Name: "x", Identity: name, Duration: duration, Lead: j.lead(name),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- e.Run(ctx) }()
+		stops[name] = sync.OnceFunc(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait() // so that the first in the list leads first
+	}
+	return stops
+}
+
+func TestOneLeadsAndAnotherTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, j := &leases{away: map[string]bool{}}, &journal{leading: map[string]uint64{}}
+		stops := compete(t, l, j, "a", "b", "c")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if j.who() != "a" {
+			t.Fatalf("%q leads, want a", j.who())
+		}
+
+		l.set(func() { l.away["a"] = true })
+		time.Sleep(duration * 2)
+		synctest.Wait()
+		heir := j.who()
+		if heir == "" || heir == "a" {
+			t.Fatalf("%q leads twice the duration after the first fell silent", heir)
+		}
+		l.set(func() { l.away["a"] = false })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if j.who() != heir {
+			t.Errorf("%q leads, though %q never fell silent", j.who(), heir)
+		}
+
+		stops[heir]()
+		time.Sleep(duration / 2)
+		synctest.Wait()
+		if now := j.who(); now == "" || now == heir {
+			t.Errorf("%q leads after %q gave the lease back", now, heir)
+		}
+		for _, stop := range stops {
+			stop()
+		}
+		if j.most != 1 {
+			t.Errorf("%d led at once", j.most)
+		}
+		if want := []string{"default/x=1", "default/x=2", "default/x=3"}; !slices.Equal(j.fences, want) {
+			t.Errorf("fences %q, want %q", j.fences, want)
+		}
+		if holder := l.lease.GetSpec().GetHolderIdentity(); holder != "" {
+			t.Errorf("in the end %q holds the lease", holder)
+		}
+	})
+}
+
+func TestShortTroubleIsNoReasonToGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, j := &leases{away: map[string]bool{}}, &journal{leading: map[string]uint64{}}
+		stops := compete(t, l, j, "a", "b")
+		for range 10 {
+			l.set(func() { l.away["a"] = true })
+			time.Sleep(duration / 4)
+			l.set(func() { l.away["a"] = false })
+			time.Sleep(duration)
+		}
+		synctest.Wait()
+		if j.who() != "a" || l.lease.GetSpec().GetEpoch() != 1 {
+			t.Errorf("%q leads, epoch %d", j.who(), l.lease.GetSpec().GetEpoch())
+		}
+		for _, stop := range stops {
+			stop()
+		}
+	})
+}
+
+func TestARenewalWithoutAnAnswerIsFoundAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, j := &leases{away: map[string]bool{}}, &journal{leading: map[string]uint64{}}
+		stops := compete(t, l, j, "a", "b")
+		l.set(func() { l.lostAcks = 1 })
+		time.Sleep(duration * 3)
+		synctest.Wait()
+		if j.who() != "a" || l.lease.GetSpec().GetEpoch() != 1 {
+			t.Errorf("%q leads, epoch %d", j.who(), l.lease.GetSpec().GetEpoch())
+		}
+		for _, stop := range stops {
+			stop()
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package nodewatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+)
+
+// fleet is nodes, and a registry of them.
+type fleet struct {
+	registryv1.NodeServiceClient
+
+	mu     sync.Mutex
+	nodes  map[string]*corev1.Node
+	writes int
+	fail   bool
+}
+
+func (f *fleet) UpdateNodeStatus(_ context.Context, req *registryv1.UpdateNodeStatusRequest, _ ...grpc.CallOption) (*registryv1.UpdateNodeStatusResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.writes++
+	if f.fail {
+		return nil, errors.New("no")
+	}
+	f.nodes[req.GetNode().GetMetadata().GetName()] = req.GetNode()
+	return &registryv1.UpdateNodeStatusResponse{}, nil
+}
+
+func (f *fleet) all() []*corev1.Node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []*corev1.Node
+	for _, n := range f.nodes {
+		all = append(all, n)
+	}
+	return all
+}
+
+func (f *fleet) ready(name string) corev1.ConditionStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return ready(f.nodes[name]).GetStatus()
+}
+
+const (
+	grace   = 40 * time.Second
+	yes     = corev1.ConditionStatus_CONDITION_STATUS_TRUE
+	unknown = corev1.ConditionStatus_CONDITION_STATUS_UNKNOWN
+)
+
+func newFleet(names ...string) *fleet {
+	f := &fleet{nodes: map[string]*corev1.Node{}}
+	for _, name := range names {
+		f.nodes[name] = &corev1.Node{
+			Metadata: &corev1.ObjectMeta{Name: name},
+			Status: &corev1.NodeStatus{AgentVersion: "v1", Conditions: []*corev1.Condition{
+				{Type: "DiskPressure", Status: yes}, {Type: "Ready", Status: yes},
+			}},
+		}
+	}
+	return f
+}
+
+// watched runs a watch as leader.
+func watched(t *testing.T, f *fleet) (*Watch, func()) {
+	w := New(Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Nodes: f.all, Grace: grace})
+	w.nodes = f
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { w.Lead(ctx) })
+	return w, func() { cancel(); wg.Wait() }
+}
+
+// beat sends heartbeats of nodes for a time.
+func beat(w *Watch, span time.Duration, names ...string) {
+	for begin := time.Now(); time.Since(begin) < span; time.Sleep(2 * time.Second) {
+		for _, name := range names {
+			w.Heard(&nodeagentv1.Heartbeat{Node: name})
+		}
+	}
+	synctest.Wait()
+}
+
+func TestASilentNodeIsNotReadyUntilItIsHeardAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet("a", "b", "by-hand")
+		f.nodes["by-hand"].Status.AgentVersion = ""
+		w, stop := watched(t, f)
+		defer stop()
+		beat(w, grace, "a", "b")
+		beat(w, grace-2*time.Second, "a")
+		if f.ready("b") != yes {
+			t.Error("b is out before the grace is over")
+		}
+		beat(w, 10*time.Second, "a")
+		if f.ready("a") != yes || f.ready("b") != unknown || f.ready("by-hand") != yes {
+			t.Errorf("a is %v, b is %v, by-hand is %v", f.ready("a"), f.ready("b"), f.ready("by-hand"))
+		}
+		if n := len(f.nodes["b"].GetStatus().GetConditions()); n != 2 || f.writes != 1 {
+			t.Errorf("%d conditions after %d writes", n, f.writes)
+		}
+		beat(w, 10*time.Second, "a", "b")
+		if f.ready("b") != yes || f.writes != 2 {
+			t.Errorf("b is %v after it came back, with %d writes", f.ready("b"), f.writes)
+		}
+	})
+}
+
+func TestWhoHearsNobodyDoesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet("a", "b")
+		w, stop := watched(t, f)
+		defer stop()
+		time.Sleep(10 * grace)
+		beat(w, grace, "a", "b")
+		time.Sleep(10 * grace)
+		beat(w, grace-2*time.Second, "a") // b comes back later: its silence counts from now
+		if f.writes != 0 {
+			t.Errorf("%d writes", f.writes)
+		}
+		beat(w, 10*time.Second, "a")
+		if f.ready("a") != yes || f.ready("b") != unknown {
+			t.Errorf("a is %v, b is %v", f.ready("a"), f.ready("b"))
+		}
+	})
+}
+
+func TestWhatWasNotWrittenIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet("a", "b")
+		f.fail = true
+		w, stop := watched(t, f)
+		defer stop()
+		beat(w, 2*grace, "a")
+		f.mu.Lock()
+		f.fail = false
+		f.mu.Unlock()
+		beat(w, 10*time.Second, "a")
+		if f.ready("b") != unknown {
+			t.Errorf("b is %v", f.ready("b"))
+		}
+	})
+}
+
+func TestWhatSomebodyElseSaysOfANodeStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet("a", "b")
+		ready(f.nodes["b"]).Status, ready(f.nodes["b"]).Reason = unknown, "Maintenance"
+		w, stop := watched(t, f)
+		defer stop()
+		beat(w, 2*grace, "a", "b")
+		beat(w, 2*grace, "a")
+		if f.writes != 0 || ready(f.nodes["b"]).GetReason() != "Maintenance" {
+			t.Errorf("b is %v after %d writes", f.nodes["b"], f.writes)
+		}
+	})
+}
