@@ -1,6 +1,7 @@
 package dataplanetest
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"testing"
@@ -29,6 +30,9 @@ type Traits struct {
 	SCTP bool
 	// Retries: a connection for a dead backend is carried by another one.
 	Retries bool
+	// CutsOnUse: a connection whose draining is over hears of it when it is used
+	// next. Otherwise at once.
+	CutsOnUse bool
 	// IPv6 can be used on this machine.
 	IPv6 bool
 }
@@ -47,8 +51,8 @@ type Rig interface {
 	Frontend(t testing.TB, p plan.Protocol, v6 bool) netip.AddrPort
 	// Listen opens a socket for a backend, TCP or UDP, on an address of its own.
 	Listen(t testing.TB, p plan.Protocol, v6 bool) (net.Listener, net.PacketConn)
-	// Dial connects the n-th client at a vantage.
-	Dial(t testing.TB, from Vantage, n int, p plan.Protocol, to netip.AddrPort) (net.Conn, error)
+	// Dial connects the n-th client at a vantage. When ctx ends, so does the try.
+	Dial(ctx context.Context, from Vantage, n int, p plan.Protocol, to netip.AddrPort) (net.Conn, error)
 }
 
 // Run plays all scenarios, each on a rig made by newRig.

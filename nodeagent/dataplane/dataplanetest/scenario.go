@@ -1,6 +1,7 @@
 package dataplanetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -210,7 +211,7 @@ type Open struct {
 }
 
 func (a Open) run(w *world) error {
-	c, err := w.dial(a.from(), a.N, a.Frontend)
+	c, err := w.dial(a.from(), a.N, a.Frontend, patience)
 	if err != nil {
 		return err
 	}
@@ -277,6 +278,33 @@ func (a Broken) run(w *world) error {
 		return errors.New("still open")
 	}
 	return nil
+}
+
+// Cut waits for an open connection to be cut by the plane: at once, or where the
+// plane cuts on use, when it is used.
+type Cut struct{ Conn string }
+
+func (a Cut) run(w *world) error {
+	if !w.rig.Traits().CutsOnUse {
+		return Broken(a).run(w)
+	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	pause := time.NewTicker(100 * time.Millisecond)
+	defer pause.Stop()
+	for {
+		if _, err := w.who(w.conns[a.Conn], patience); err != nil {
+			if !refused(err) {
+				return fmt.Errorf("not cut, but: %w", err)
+			}
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("still open")
+		case <-pause.C:
+		}
+	}
 }
 
 // HalfClose ends the client's direction of an open TCP connection; the backend

@@ -183,7 +183,7 @@ func draining() []Scenario {
 			Program{{Drain: time.Second, Weights: each(0)}},
 			Open{Conn: "c", Want: []int{0}},
 			Program{{Drain: time.Second, Weights: each(1)}},
-			Broken{Conn: "c"},
+			Cut{Conn: "c"},
 			Ask{Want: Weights{1: 1}},
 		}},
 		{Name: "UDP moves at once", Over: onlyUDP, Backends: 2, Do: []Action{

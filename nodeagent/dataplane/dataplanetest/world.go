@@ -98,8 +98,10 @@ func (w *world) frontend(name string) plan.Frontend {
 	return f
 }
 
-func (w *world) dial(from Vantage, n int, frontend string) (*client, error) {
-	conn, err := w.rig.Dial(w.t, from, n, w.protocol, w.frontend(frontend).Addr)
+func (w *world) dial(from Vantage, n int, frontend string, wait time.Duration) (*client, error) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), wait)
+	defer cancel()
+	conn, err := w.rig.Dial(ctx, from, n, w.protocol, w.frontend(frontend).Addr)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +144,7 @@ func (w *world) who(c *client, wait time.Duration) (int, error) {
 
 // try connects, asks who answers, and hangs up.
 func (w *world) try(from Vantage, n int, frontend string, wait time.Duration) (int, error) {
-	c, err := w.dial(from, n, frontend)
+	c, err := w.dial(from, n, frontend, wait)
 	if err != nil {
 		return -1, err
 	}
@@ -159,7 +161,9 @@ func refused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-func timedOut(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+func timedOut(err error) bool {
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+}
 
 // servers turns what a scenario says into a state.
 func (w *world) servers(list []Server) *plan.State {

@@ -103,7 +103,7 @@ func (r *rig) Listen(t testing.TB, p plan.Protocol, v6 bool) (net.Listener, net.
 	return open(t, p, addr)
 }
 
-func (r *rig) Dial(_ testing.TB, from dataplanetest.Vantage, n int, p plan.Protocol, to netip.AddrPort) (net.Conn, error) {
+func (r *rig) Dial(ctx context.Context, from dataplanetest.Vantage, n int, p plan.Protocol, to netip.AddrPort) (net.Conn, error) {
 	addr := r.ClientAddr(from, n, to.Addr().Is6())
 	local := netip.AddrPortFrom(addr, 0)
 	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(local)}
@@ -111,7 +111,7 @@ func (r *rig) Dial(_ testing.TB, from dataplanetest.Vantage, n int, p plan.Proto
 	if p == plan.UDP {
 		d.LocalAddr, network = net.UDPAddrFromAddrPort(local), "udp"
 	}
-	return d.DialContext(context.Background(), network, to.String())
+	return d.DialContext(ctx, network, to.String())
 }
 
 var _ dataplanetest.Rig = (*rig)(nil)

@@ -89,7 +89,7 @@ func mustApply(t testing.TB, p *userspace.Plane, steps ...plan.Step) {
 
 // ask sends a line over a new connection and wants it back.
 func ask(r *rig, to netip.AddrPort) error {
-	conn, err := r.Dial(nil, dataplanetest.Inside, 0, plan.TCP, to)
+	conn, err := r.Dial(context.Background(), dataplanetest.Inside, 0, plan.TCP, to)
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func TestResetsArePassedOn(t *testing.T) {
 	r := newRig(t, userspace.Options{})
 	backend, f := startEcho(t, r), frontend(t, r, plan.TCP)
 	mustApply(t, r.plane, add(server(f, backend.addr)))
-	conn, err := r.Dial(t, dataplanetest.Inside, 0, plan.TCP, f.Addr)
+	conn, err := r.Dial(t.Context(), dataplanetest.Inside, 0, plan.TCP, f.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	r := newRig(t, userspace.Options{})
 	backend, f := startEcho(t, r), frontend(t, r, plan.TCP)
 	mustApply(t, r.plane, add(server(f, backend.addr)))
-	conn, err := r.Dial(t, dataplanetest.Inside, 0, plan.TCP, f.Addr)
+	conn, err := r.Dial(t.Context(), dataplanetest.Inside, 0, plan.TCP, f.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}

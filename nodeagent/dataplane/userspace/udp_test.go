@@ -38,7 +38,7 @@ func startUDP(t testing.TB, r *rig) netip.AddrPort {
 
 func dialUDP(t testing.TB, r *rig, n int, to netip.AddrPort) net.Conn {
 	t.Helper()
-	conn, err := r.Dial(t, dataplanetest.Inside, n, plan.UDP, to)
+	conn, err := r.Dial(t.Context(), dataplanetest.Inside, n, plan.UDP, to)
 	if err != nil {
 		t.Fatal(err)
 	}
