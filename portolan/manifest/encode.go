@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"sigs.k8s.io/yaml"
+	"go.yaml.in/yaml/v2" // writes lists as kubectl does
 
 	"portolan.dev/services/object"
 )
@@ -58,11 +58,7 @@ func encodeJSON(w io.Writer, trees []any) error {
 }
 
 func encodeYAML(w io.Writer, tree any, separate bool) error {
-	var text []byte
-	data, err := json.Marshal(tree)
-	if err == nil {
-		text, err = yaml.JSONToYAML(data)
-	}
+	text, err := yaml.Marshal(tree)
 	if err != nil {
 		return err
 	}
@@ -81,7 +77,7 @@ func generic(typed any) (any, error) {
 		return nil, err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber() // large numbers keep their digits
+	decoder.UseNumber()
 	var tree any
 	if err := decoder.Decode(&tree); err != nil {
 		return nil, err
@@ -96,7 +92,7 @@ func prune(tree any) (pruned any, keep bool) {
 		return nil, false
 	case map[string]any:
 		for key, value := range tree {
-			if value, keep := prune(value); !keep || (key == "targetPort" && value == json.Number("0")) {
+			if value, keep := prune(value); !keep || (key == "targetPort" && value == int64(0)) {
 				delete(tree, key)
 			} else {
 				tree[key] = value
@@ -112,9 +108,22 @@ func prune(tree any) (pruned any, keep bool) {
 			}
 		}
 		return tree, len(tree) > 0
+	case json.Number:
+		return native(tree), true
 	default:
 		return tree, true
 	}
+}
+
+// native keeps the digits of large numbers, which a float64 would lose.
+func native(number json.Number) any {
+	if signed, err := number.Int64(); err == nil {
+		return signed
+	}
+	if float, err := number.Float64(); err == nil {
+		return float
+	}
+	return number.String()
 }
 
 // dropped lists the fields that the first value has and the second has not, each with "[*]" for the items of lists and without what lies
@@ -131,7 +140,7 @@ func dropped(from, to any) []string {
 	kept, lost := map[string]bool{}, map[string]bool{}
 	visit(after, "", func(path string, _ any) bool { kept[path] = true; return true })
 	visit(before, "", func(path string, value any) bool {
-		if !kept[path] && value != "" && value != json.Number("0") && value != false {
+		if !kept[path] && value != "" && value != int64(0) && value != false {
 			lost[path] = true
 		}
 		return kept[path]

@@ -30,7 +30,7 @@ func FuzzDecode(f *testing.F) {
 		service, "a: &a [*a]\n", "a: *b\n", "<<: {a: b}\n", "{\"a\":", "[[[[", "--- \n...\n---", "%YAML 1.2\n---\n", "? - a\n", "a: !!int x\n", "\ufeff",
 		"apiVersion: v1\nkind: List\nitems: [null, 1, {}]\n", "apiVersion: v1\nkind: Pod\nmetadata: {annotations: {portolan.dev/weight: 1}}\n",
 		"apiVersion: v1\nkind: Service\nspec: {ports: [null]}\n", "apiVersion: discovery.k8s.io/v1beta1\nkind: EndpointSlice\nendpoints: [null, {topology: 1}]\n",
-		"apiVersion: v1\nkind: Event\nfirstTimestamp: 2026-11-22T01:02:03Z\n", "apiVersion: v1\nkind: Node\nstatus: {capacity: {cpu: 1}}\n",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: \"\\x7f\"}\n", "apiVersion: v1\nkind: Event\nfirstTimestamp: 2026-11-22T01:02:03Z\n", "apiVersion: v1\nkind: Node\nstatus: {capacity: {cpu: 1}}\n",
 	} {
 		f.Add([]byte(text))
 	}

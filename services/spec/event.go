@@ -1,0 +1,47 @@
+package spec
+
+import (
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+)
+
+const (
+	maxEventReason  = 128
+	maxEventMessage = 1024
+)
+
+// ValidateEvent checks a new event. It lives in the namespace of its object; events of objects without one live in the default namespace.
+func ValidateEvent(event *corev1.Event, _ Rules) apierr.Violations {
+	c := checks{found: validateMeta(event, DNSSubdomain)}
+	if event.GetRegarding().GetKind() == "" {
+		c.required("regarding.kind", "says what it happened to")
+	}
+	if event.GetRegarding().GetName() == "" {
+		c.required("regarding.name", "says what it happened to")
+	}
+	namespace := event.GetRegarding().GetNamespace()
+	if namespace == "" {
+		namespace = object.DefaultNamespace
+	}
+	if namespace != event.GetMetadata().GetNamespace() {
+		c.invalid("regarding.namespace", event.GetRegarding().GetNamespace(), "must be the namespace of the event")
+	}
+	if event.GetReason() == "" {
+		c.required("reason", "says what happened, as one word")
+	} else if len(event.GetReason()) > maxEventReason {
+		c.tooLong("reason", maxEventReason)
+	}
+	if len(event.GetMessage()) > maxEventMessage {
+		c.tooLong("message", maxEventMessage)
+	}
+	checkEnum(&c, "type", event.GetType())
+	return c.found
+}
+
+// ValidateEventUpdate checks an event that is to take the place of old.
+func ValidateEventUpdate(updated, old *corev1.Event, rules Rules) apierr.Violations {
+	c := checks{found: ValidateEvent(updated, rules)}
+	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
+	return c.found
+}

@@ -1,0 +1,29 @@
+package spec
+
+import (
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/apierr"
+)
+
+// ValidateLease checks a new lease.
+func ValidateLease(lease *corev1.Lease, _ Rules) apierr.Violations {
+	c := checks{found: validateMeta(lease, DNSSubdomain)}
+	spec := lease.GetSpec()
+	switch seconds := spec.GetLeaseDurationSeconds(); {
+	case seconds < 0:
+		c.invalid("spec.leaseDurationSeconds", seconds, "may not be negative")
+	case seconds == 0 && spec.GetHolderIdentity() != "":
+		c.required("spec.leaseDurationSeconds", "says how long the holder's word counts")
+	}
+	if spec.GetLeaseTransitions() < 0 {
+		c.invalid("spec.leaseTransitions", spec.GetLeaseTransitions(), "may not be negative")
+	}
+	return c.found
+}
+
+// ValidateLeaseUpdate checks a lease that is to take the place of old.
+func ValidateLeaseUpdate(updated, old *corev1.Lease, rules Rules) apierr.Violations {
+	c := checks{found: ValidateLease(updated, rules)}
+	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
+	return c.found
+}
