@@ -60,7 +60,7 @@ func (i *installation) namedTargetPorts() {
 
 // withoutSelector sends to a program that is no pod, by a slice written by hand.
 func (i *installation) withoutSelector() {
-	address := i.network.ip("200.7") // among the pods' addresses, where dev allows loopback endpoints
+	address := i.network.ip("128.7") // of the pods' range, whose first addresses are not handed out while others are left
 	listener, err := net.Listen("tcp", address+":0")
 	if err != nil {
 		i.Fatal(err)
@@ -86,7 +86,7 @@ endpoints: [{addresses: [%s]}]
 }
 
 func (i *installation) udp() {
-	address := i.network.ip("200.8")
+	address := i.network.ip("128.8")
 	packets, err := net.ListenPacket("udp", address+":0")
 	if err != nil {
 		i.Fatal(err)
