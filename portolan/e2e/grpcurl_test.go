@@ -47,7 +47,7 @@ func (g grpcurl) must(args ...string) string {
 // call calls a method with data and returns what was said, also in the case of an error status.
 func (g grpcurl) call(method, data string) string {
 	g.Helper()
-	out, _ := g.run("-plaintext", "-max-time", "2", "-d", data, g.address, method)
+	out, _ := g.run("-plaintext", "-max-time", "1", "-d", data, g.address, method)
 	return out
 }
 
@@ -58,12 +58,13 @@ func TestGRPCurl(t *testing.T) {
 	for _, port := range []int{7400, 7401, 7402, 7403, 7404} {
 		g := newGRPCurl(t, i.api(port))
 		for _, service := range strings.Fields(g.must("-plaintext", g.address, "list")) {
+			if strings.HasPrefix(service, "grpc.") {
+				continue
+			}
+			described := g.must("-plaintext", g.address, "describe", service)
 			for _, method := range strings.Fields(g.must("-plaintext", g.address, "list", service)) {
-				if strings.HasPrefix(method, "grpc.") {
-					continue
-				}
-				if out := g.must("-plaintext", g.address, "describe", method); !strings.Contains(out, "rpc ") {
-					t.Errorf("describe %s says %q", method, out)
+				if name := method[strings.LastIndexByte(method, '.')+1:]; !strings.Contains(described, "rpc "+name+" (") {
+					t.Errorf("describe %s does not show %s:\n%s", service, name, described)
 				}
 				out := g.call(method, "{}")
 				for _, bug := range []string{"Unimplemented", "Internal", "Unknown"} {
