@@ -57,6 +57,7 @@ func (i *Installation) endpointctl() app.Task {
 	config.Defaults(&cfg)
 	cfg.Common = i.common(endpointctlPort)
 	cfg.Registry = i.options.addr(registryPort)
+	cfg.Identity = "dev" // the same as before a restart, so that it need not wait for its own lease to run out
 	return daemonTask(i, "endpointctl", cfg, cfg.Common, endpointctl.New)
 }
 
