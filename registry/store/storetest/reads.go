@@ -63,6 +63,32 @@ func testSnapshots(t *testing.T, place Place) {
 	}
 }
 
+// testSnapshotStandsStill writes between the head of a snapshot and its rows.
+func testSnapshotStandsStill(t *testing.T, place Place) {
+	s := open(t, place)
+	at := fill(t, s, "o", 3)
+	err := s.Snapshot(t.Context(), func(h store.Head, rows iter.Seq2[store.Row, error]) error {
+		must(t, s, create("late", "uid", "x"))
+		must(t, s, remove("o1", "", 0))
+		n := 0
+		for row, err := range rows {
+			if err != nil {
+				return err
+			}
+			if n++; row.Revision > h.Revision {
+				t.Errorf("%s of revision %d is in the snapshot of revision %d", row.Key, row.Revision, h.Revision)
+			}
+		}
+		if h.Revision != at || n != 3 {
+			t.Errorf("%d objects at revision %d, want 3 at %d", n, h.Revision, at)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func testSnapshotEnds(t *testing.T, place Place) {
 	s := open(t, place)
 	fill(t, s, "o", 5)

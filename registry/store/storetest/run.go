@@ -50,6 +50,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"FencingUnderLoad", testFencingUnderLoad},
 		{"Cancellation", testCancellation},
 		{"Snapshots", testSnapshots},
+		{"SnapshotStandsStill", testSnapshotStandsStill},
 		{"SnapshotEnds", testSnapshotEnds},
 		{"Followers", testFollowers},
 		{"Changes", testChanges},
