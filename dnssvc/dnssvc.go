@@ -7,7 +7,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"google.golang.org/grpc"
 
 	dnsv1 "portolan.dev/proto/portolan/dns/v1"
@@ -32,7 +31,7 @@ type Daemon struct {
 	grpc     *rpc.Server
 	listener net.Listener
 	registry *grpc.ClientConn
-	nats     *nats.Conn
+	nats     app.Bus
 	metrics  *metrics
 	forward  *forward.Forwarder // nil: other names are refused
 	notifier *server.Notifier

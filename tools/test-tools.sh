@@ -9,6 +9,7 @@ needs=(
 	"nft nftables"
 	"dig bind9-dnsutils"
 	"curl curl"
+	"nsd nsd"
 	"qemu-system-x86_64 qemu-system-x86"
 )
 

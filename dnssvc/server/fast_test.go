@@ -116,7 +116,9 @@ func sameReply(got, want []byte) error {
 	}
 	for _, m := range []*dns.Msg{a, b} {
 		for _, section := range [][]dns.RR{m.Answer, m.Ns, m.Extra} {
-			slices.SortFunc(section, func(x, y dns.RR) int { return strings.Compare(strings.ToLower(x.String()), strings.ToLower(y.String())) })
+			slices.SortFunc(section, func(x, y dns.RR) int {
+				return strings.Compare(strings.ToLower(x.String()), strings.ToLower(y.String()))
+			})
 		}
 	}
 	// Pointers to the question make names of zones look as they were asked for.
