@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"google.golang.org/grpc"
 
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
@@ -38,7 +37,7 @@ type Daemon struct {
 	server   *rpc.Server
 	listener net.Listener
 	registry *grpc.ClientConn
-	nats     *nats.Conn
+	nats     app.Bus
 }
 
 // New opens the store, makes the configured pools and listens. It does not need

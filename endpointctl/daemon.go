@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
@@ -49,7 +48,7 @@ type Daemon struct {
 	server     *rpc.Server
 	listener   net.Listener
 	registry   *grpc.ClientConn
-	nats       *nats.Conn
+	nats       app.Bus
 	synced     chan struct{} // closed when the registry has been read
 	once       sync.Once
 	epoch      atomic.Uint64 // 0: this replica does not lead

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"google.golang.org/grpc"
 
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
@@ -50,7 +49,7 @@ type Agent struct {
 	log  *slog.Logger
 
 	registry *grpc.ClientConn
-	nats     *nats.Conn
+	nats     app.Bus
 	lis      net.Listener
 
 	view     *view.View

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
@@ -20,7 +19,7 @@ func (a *Agent) beat(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		err := changes.PublishHeartbeat(a.nats, a.cfg.NATSPrefix, a.heartbeat())
-		if err != nil && !errors.Is(err, nats.ErrDisconnected) && ctx.Err() == nil {
+		if err != nil && !errors.Is(err, changes.ErrDisconnected) && ctx.Err() == nil {
 			a.log.Debug("heartbeat", "err", err)
 		}
 		select {

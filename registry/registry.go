@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 
-	"github.com/nats-io/nats.go"
 	"google.golang.org/grpc"
 
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
@@ -46,7 +45,7 @@ type Daemon struct {
 	server    *rpc.Server
 	listener  net.Listener
 	allocator *grpc.ClientConn
-	nats      *nats.Conn
+	nats      app.Bus
 }
 
 // New opens the store, reads everything in it and listens. It needs neither the allocator nor NATS to be there.
@@ -116,7 +115,9 @@ func (d *Daemon) openServer(context.Context) (err error) {
 	d.server = rpc.NewServer(rpc.ServerOptions{Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Extra: api.Interceptors()})
 	objects := &api.Objects{
 		View: d.view, Writer: d.writer, Pages: api.NewPages(),
-		Streamer: &watch.Streamer{View: d.view, Hub: d.hub, Store: d.store, BookmarkEvery: d.config.BookmarkInterval},
+		Streamer: &watch.Streamer{
+			View: d.view, Hub: d.hub, Store: d.store, BookmarkEvery: d.config.BookmarkInterval, Dropped: watch.NewDropped(d.host.Metrics),
+		},
 	}
 	if err := objects.Register(d.server); err != nil {
 		return err

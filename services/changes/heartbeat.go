@@ -8,6 +8,9 @@ import (
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 )
 
+// ErrDisconnected is the error of telling something while NATS is away.
+var ErrDisconnected = nats.ErrDisconnected
+
 // PublishHeartbeat tells whoever listens how a node is. It is told and forgotten: while NATS is away nothing is kept to be sent later.
 func PublishHeartbeat(nc *nats.Conn, prefix string, beat *nodeagentv1.Heartbeat) error {
 	names, err := newSubjects(prefix)
@@ -15,7 +18,7 @@ func PublishHeartbeat(nc *nats.Conn, prefix string, beat *nodeagentv1.Heartbeat)
 		return err
 	}
 	if !nc.IsConnected() {
-		return nats.ErrDisconnected
+		return ErrDisconnected
 	}
 	payload, err := beat.MarshalVT()
 	if err != nil {

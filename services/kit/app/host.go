@@ -21,8 +21,12 @@ type Host struct {
 	// NATS opens a connection, named for those who watch the server. It may
 	// return before there is one: it connects, and reconnects, by itself. The
 	// caller closes it.
-	NATS func(name string) (*nats.Conn, error)
+	NATS func(name string) (Bus, error)
 }
+
+// Bus is a connection to the message bus. A daemon passes it on to
+// services/changes, which alone looks inside, and closes it.
+type Bus = *nats.Conn
 
 // Daemon is what runs until its context is done.
 type Daemon interface {
