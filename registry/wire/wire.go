@@ -1,10 +1,3 @@
-// Package wire builds the answers of the registry's API from objects that are encoded already.
-//
-// The view has every object as bytes. A Get, a page of a List and a change of a Watch are those bytes with a few around them, so answering
-// decodes and encodes nothing, and thousands of watchers share one encoding of a change. The price is that field numbers of the contract
-// are written down here; [Check], which the API calls for every service it registers, holds them against the descriptors.
-//
-// The alternative, generated response messages that hold decoded objects, costs an encoding per answer and per watcher.
 package wire
 
 import (
@@ -35,6 +28,9 @@ const (
 	fieldSnapshotObjects  protowire.Number = 3
 	fieldSnapshotComplete protowire.Number = 4
 	fieldSnapshotTotal    protowire.Number = 5
+
+	fieldMetadata        protowire.Number = 1 // every kind
+	fieldResourceVersion protowire.Number = 5 // core.v1.ObjectMeta
 )
 
 // Message is an answer in parts, to be sent one after the other. The codec of services/kit/rpc sends it like a generated message. Parts may
@@ -74,7 +70,24 @@ func (m *Message) UnmarshalVT([]byte) error {
 // Part returns a part of the encoding, which is shared.
 func (m *Message) Part(i int) []byte { return m.parts[i] }
 
-// AddObject appends an encoded object, the answer's only one or one more of a list.
+// Object sets the resource_version of an encoded object that has none, and returns the object and the same as the field that answers hold it in. Protobuf
+// merges a message field that occurs twice, so a second metadata with nothing but the version sets it without taking the object apart.
+func Object(data []byte, revision uint64) (field, object []byte) {
+	var version [16]byte
+	inner := protowire.AppendVarint(protowire.AppendTag(version[:0], fieldResourceVersion, protowire.VarintType), revision)
+	size := len(data) + protowire.SizeTag(fieldMetadata) + protowire.SizeBytes(len(inner))
+	field = make([]byte, 0, protowire.SizeTag(fieldObject)+protowire.SizeBytes(size))
+	field = protowire.AppendVarint(protowire.AppendTag(field, fieldObject, protowire.BytesType), uint64(size))
+	before := len(field)
+	field = append(field, data...)
+	field = protowire.AppendBytes(protowire.AppendTag(field, fieldMetadata, protowire.BytesType), inner)
+	return field, field[before:]
+}
+
+// AddField appends an object as the field that [Object] made of it, the answer's only one or one more of a list.
+func (m *Message) AddField(field []byte) { m.parts = append(m.parts, field) }
+
+// AddObject appends an encoded object.
 func (m *Message) AddObject(encoded []byte) {
 	m.parts = append(m.parts, header(fieldObject, len(encoded)), encoded)
 }

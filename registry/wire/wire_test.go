@@ -77,6 +77,33 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestObject sets the version of an object without decoding it.
+func TestObject(t *testing.T) {
+	for _, o := range []*corev1.Service{
+		{}, {Spec: &corev1.ServiceSpec{ClusterIp: "10.96.0.1"}},
+		{Metadata: &corev1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "b"}}, Status: &corev1.ServiceStatus{}},
+	} {
+		field, encoded := wire.Object(encode(t, o), 1<<40)
+		var m wire.Message
+		m.AddField(field)
+		buf := make([]byte, m.SizeVT())
+		if _, err := m.MarshalToSizedBufferVT(buf); err != nil {
+			t.Fatal(err)
+		}
+		answer, alone, want := &registryv1.GetServiceResponse{}, &corev1.Service{}, o.CloneVT()
+		if want.Metadata == nil {
+			want.Metadata = &corev1.ObjectMeta{}
+		}
+		want.Metadata.ResourceVersion = 1 << 40
+		if err := proto.Unmarshal(buf, answer); err != nil || !proto.Equal(answer.GetService(), want) {
+			t.Errorf("answer = %v, %v; want %v", answer, err, want)
+		}
+		if err := alone.UnmarshalVT(encoded); err != nil || !proto.Equal(alone, want) {
+			t.Errorf("object = %v, %v; want %v", alone, err, want)
+		}
+	}
+}
+
 // TestCheck refuses answers of another shape.
 func TestCheck(t *testing.T) {
 	service := (&corev1.Service{}).ProtoReflect().Descriptor().FullName()
