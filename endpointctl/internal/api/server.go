@@ -1,4 +1,3 @@
-// Package api is the gRPC face of the endpoint controller: what it does and why.
 package api
 
 import (
