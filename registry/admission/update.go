@@ -87,12 +87,14 @@ func (w *Writer) UpdateStatus(ctx context.Context, o object.Object, options Opti
 func (w *Writer) Apply(ctx context.Context, o object.Object, options Options) (*Result, error) {
 	spec.Default(o)
 	for attempt := 0; ; attempt++ {
-		result, err := w.update(ctx, o, options, mergeMeta)
-		if !apierr.IsNotFound(err) {
-			return result, err
+		if w.View.State().Get(object.KeyOf(o)) == nil {
+			result, err := w.Create(ctx, object.Clone(o), options)
+			if !apierr.IsAlreadyExists(err) || attempt == maxRetries {
+				return result, err
+			}
 		}
-		result, err = w.Create(ctx, object.Clone(o), options)
-		if !apierr.IsAlreadyExists(err) || attempt == maxRetries {
+		result, err := w.update(ctx, o, options, mergeMeta)
+		if !apierr.IsNotFound(err) || attempt == maxRetries {
 			return result, err
 		}
 	}

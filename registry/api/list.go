@@ -66,9 +66,9 @@ func page(state *view.State, start object.Key, namespace string, match func(*vie
 		if objects == size || bytes >= pageBytes {
 			return message, &item.Key
 		}
-		message.AddObject(item.Bytes)
+		message.AddField(item.Field)
 		objects++
-		bytes += len(item.Bytes)
+		bytes += len(item.Field)
 	}
 	return message, nil
 }

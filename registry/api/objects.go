@@ -84,7 +84,7 @@ func (s *Objects) get(ctx context.Context, row *kinds.Row, req proto.Message, _ 
 		return nil, apierr.NotFound(key.Kind, key.Path())
 	}
 	message := &wire.Message{}
-	message.AddObject(item.Bytes)
+	message.AddField(item.Field)
 	return message, nil
 }
 

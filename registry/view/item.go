@@ -1,17 +1,10 @@
 package view
 
 import (
-	"google.golang.org/protobuf/encoding/protowire"
-
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/registry/store"
+	"portolan.dev/registry/wire"
 	"portolan.dev/services/object"
-)
-
-// Field numbers that the metadata of every kind has in common.
-const (
-	fieldMetadata        protowire.Number = 1
-	fieldResourceVersion protowire.Number = 5
 )
 
 // newItem decodes what the store keeps.
@@ -20,17 +13,8 @@ func newItem(key object.Key, data []byte, revision uint64) (*Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Item{Key: key, Revision: revision, Object: o, Bytes: stamped(data, revision)}, nil
-}
-
-// stamped adds the resource_version to an encoded object. Protobuf merges a message field that occurs twice, so a second metadata that holds
-// nothing but the version sets it without taking the rest apart.
-func stamped(data []byte, revision uint64) []byte {
-	var version [16]byte
-	inner := protowire.AppendVarint(protowire.AppendTag(version[:0], fieldResourceVersion, protowire.VarintType), revision)
-	out := make([]byte, len(data), len(data)+len(inner)+2) // a tag and a length more
-	copy(out, data)
-	return protowire.AppendBytes(protowire.AppendTag(out, fieldMetadata, protowire.BytesType), inner)
+	field, bytes := wire.Object(data, revision)
+	return &Item{Key: key, Revision: revision, Object: o, Field: field, Bytes: bytes}, nil
 }
 
 // Change is one change of the log.

@@ -12,6 +12,7 @@ type Item struct {
 	Revision uint64        // the object's resource_version
 	Object   object.Object // decoded
 	Bytes    []byte        // encoded, resource_version included
+	Field    []byte        // the same as a field of an answer, see wire.Object
 }
 
 // State is every object at one revision. It never changes.

@@ -126,7 +126,7 @@ func TestOneEncodingForAllWatchers(t *testing.T) {
 		t.Fatal(err)
 	}
 	kittest.Run(t, "view", v.Run)
-	streamer := &watch.Streamer{View: v, Hub: hub, Store: s, BookmarkEvery: 1 << 40}
+	streamer := &watch.Streamer{View: v, Hub: hub, Store: s, BookmarkEvery: 1 << 40, Dropped: watch.NewDropped(host.Metrics)}
 	const watchers = 50
 	messages := make(chan *wire.Message, 10*watchers)
 	ready := make(chan struct{}, watchers)

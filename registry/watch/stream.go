@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/view"
 	"portolan.dev/registry/wire"
@@ -25,6 +27,17 @@ type Streamer struct {
 	Store store.Store
 	// BookmarkEvery is how long a stream is silent before it says how far it is.
 	BookmarkEvery time.Duration
+	// Dropped counts the watchers that did not keep up.
+	Dropped prometheus.Counter
+}
+
+// NewDropped returns the counter for [Streamer].
+func NewDropped(metrics prometheus.Registerer) prometheus.Counter {
+	dropped := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "portolan_registry_watches_dropped_total", Help: "Watches closed because the client did not keep up.",
+	})
+	metrics.MustRegister(dropped)
+	return dropped
 }
 
 // Watch sends the changes of a kind after a revision, until ctx is done or something is wrong. From revision 0 it begins with the present objects.
@@ -156,6 +169,7 @@ func (w *stream) follow(ctx context.Context, cursor *Cursor) error {
 		batches, revision, err := cursor.Next(ctx, bookmark.C)
 		switch {
 		case errors.Is(err, ErrSlow):
+			w.Dropped.Inc()
 			return apierr.Unavailable(fmt.Sprintf("the watch does not keep up: resume from revision %d", w.after), time.Second)
 		case errors.Is(err, ErrReset):
 			return apierr.OutOfRange("the history was replaced: list again", w.View.State().Revision())
