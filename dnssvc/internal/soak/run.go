@@ -1,0 +1,145 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/object"
+)
+
+// Config says how much is asked.
+type Config struct {
+	Model   *Model
+	Addr    string // of the server, by UDP
+	Queries int
+	Clients int
+	// Apply makes changes. It returns when all answers follow from them.
+	Apply func(put, remove []object.Object) error
+	// Pace is the time between two changes; 0: as fast as they go.
+	Pace time.Duration
+}
+
+// Report says how it went. Any wrong answer is an error instead.
+type Report struct {
+	Queries, Changes, Repeated int64 // repeated: questions whose answer did not come at once
+	P50, P99                   time.Duration
+	Took                       time.Duration
+}
+
+// patience is how long an answer may take before the question is repeated, and tries how often.
+const (
+	patience = 5 * time.Second
+	tries    = 6
+)
+
+// Run asks until all questions are answered, while the data changes.
+func Run(ctx context.Context, cfg Config) (Report, error) {
+	var r Report
+	start := time.Now()
+	left := int64(cfg.Queries)
+	times := make([][]time.Duration, cfg.Clients)
+	asking, done := context.WithCancel(ctx)
+	defer done()
+	var clients []app.Task
+	for i := range cfg.Clients {
+		clients = append(clients, app.Task{Name: fmt.Sprintf("client %d", i), Run: func(ctx context.Context) (err error) {
+			times[i], err = ask(ctx, cfg, uint64(i), &left, &r.Repeated)
+			return err
+		}})
+	}
+	err := app.RunTasks(ctx,
+		app.Task{Name: "changes", Run: func(context.Context) error { return change(asking, cfg, &r.Changes) }},
+		app.Task{Name: "clients", Run: func(ctx context.Context) error {
+			defer done()
+			return app.RunTasks(ctx, clients...)
+		}},
+	)
+	all := slices.Concat(times...)
+	slices.Sort(all)
+	r.Queries, r.Took = int64(len(all)), time.Since(start)
+	if len(all) > 0 {
+		r.P50, r.P99 = all[len(all)/2], all[len(all)*99/100]
+	}
+	return r, err
+}
+
+// change changes services until ctx is done.
+func change(ctx context.Context, cfg Config, count *int64) error {
+	random := rand.New(rand.NewPCG(7, 7))
+	next := time.Now()
+	for ctx.Err() == nil {
+		if err := cfg.Model.Step(random.IntN(len(cfg.Model.services)), cfg.Apply); err != nil {
+			return err
+		}
+		*count++
+		if next = next.Add(cfg.Pace); cfg.Pace == 0 || time.Until(next) <= 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Until(next)):
+		}
+	}
+	return nil
+}
+
+// ask is one client.
+func ask(ctx context.Context, cfg Config, id uint64, left, repeated *int64) ([]time.Duration, error) {
+	conn, err := net.Dial("udp", cfg.Addr)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	random := rand.New(rand.NewPCG(id, 1))
+	c := &client{conn: &dns.Conn{Conn: conn}, repeated: repeated}
+	var times []time.Duration
+	for ctx.Err() == nil && atomic.AddInt64(left, -1) >= 0 {
+		q := cfg.Model.Question(random.IntN(len(cfg.Model.services)), len(times))
+		start := time.Now()
+		reply, err := c.exchange(q)
+		if err != nil {
+			return times, err
+		}
+		times = append(times, time.Since(start))
+		if err := cfg.Model.Check(q, reply); err != nil {
+			return times, err
+		}
+	}
+	return times, nil
+}
+
+type client struct {
+	conn     *dns.Conn
+	repeated *int64
+}
+
+// exchange asks until an answer comes.
+func (c *client) exchange(q Question) (*dns.Msg, error) {
+	m := new(dns.Msg).SetQuestion(q.Name, q.Type)
+	var err error
+	for range tries {
+		m.Id = dns.Id()
+		if err = c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			return nil, err
+		}
+		if err = c.conn.WriteMsg(m); err != nil {
+			return nil, err
+		}
+		var reply *dns.Msg
+		for reply, err = c.conn.ReadMsg(); err == nil; reply, err = c.conn.ReadMsg() {
+			if reply.Id == m.Id { // else it is late, to a question that was repeated
+				return reply, nil
+			}
+		}
+		atomic.AddInt64(c.repeated, 1)
+	}
+	return nil, fmt.Errorf("%s: no answer: %w", q.Name, err)
+}
