@@ -237,7 +237,7 @@ func policies() []Scenario {
 			Open{Conn: "goes", Want: []int{1}},
 			Program{{Drain: time.Second, Weights: each(0, 1)}},
 			Program{{Drain: time.Second, Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External}},
-			Broken{Conn: "goes"},
+			Cut{Conn: "goes"},
 			Continue{Conn: "stays"},
 		}},
 		{Name: "source ranges", Backends: 1, Do: []Action{

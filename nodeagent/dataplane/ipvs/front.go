@@ -1,0 +1,287 @@
+package ipvs
+
+import (
+	"hash/fnv"
+	"net/netip"
+	"slices"
+	"time"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/plan"
+)
+
+// front is a frontend and what serves it.
+type front struct {
+	at plan.Frontend
+	// servers are in force, by audience.
+	servers [3]*plan.VirtualServer
+	// elements of the packet filter that are there for it.
+	elements []kernel.Element
+	// standIn is the address of the service for clients outside; zero until
+	// they have one of their own.
+	standIn netip.Addr
+	// virtual: the address has a route and protection of its own.
+	virtual bool
+	// drained is how long backends of the last server might drain.
+	drained time.Duration
+}
+
+// record is a front in the journal.
+type record struct {
+	At      plan.Frontend
+	Servers []*plan.VirtualServer
+	StandIn netip.Addr
+	Drain   time.Duration
+}
+
+func (f *front) record() record {
+	r := record{At: f.at, StandIn: f.standIn, Drain: f.drain()}
+	for _, v := range f.servers {
+		if v != nil {
+			r.Servers = append(r.Servers, v)
+		}
+	}
+	return r
+}
+
+// drain is how long backends may drain.
+func (f *front) drain() time.Duration {
+	for _, v := range f.servers {
+		if v != nil {
+			f.drained = v.Drain
+		}
+	}
+	return f.drained
+}
+
+// inside returns who serves clients inside: their own server before the one for
+// anybody.
+func (f *front) inside() *plan.VirtualServer {
+	if v := f.servers[plan.Internal]; v != nil {
+		return v
+	}
+	return f.servers[plan.Anyone]
+}
+
+// outside returns who serves clients outside.
+func (f *front) outside() *plan.VirtualServer {
+	if v := f.servers[plan.External]; v != nil {
+		return v
+	}
+	return f.servers[plan.Anyone]
+}
+
+// split tells whether clients outside have a service of their own.
+func (f *front) split() bool { return f.outside() != nil && f.outside() != f.inside() }
+
+func (f *front) primary() serviceID { return serviceID{f.at.Addr, f.at.Protocol} }
+
+func (f *front) secondary() serviceID {
+	return serviceID{netip.AddrPortFrom(f.standIn, f.at.Addr.Port()), f.at.Protocol}
+}
+
+// wanted returns the services that are to be in the kernel.
+func (f *front) wanted() map[serviceID]*plan.VirtualServer {
+	out := map[serviceID]*plan.VirtualServer{}
+	if v := f.inside(); v != nil {
+		out[f.primary()] = v
+	}
+	if f.split() {
+		out[f.secondary()] = f.outside()
+	}
+	return out
+}
+
+// all returns the services that the frontend may have.
+func (f *front) all() []serviceID {
+	if f.standIn.IsValid() {
+		return []serviceID{f.primary(), f.secondary()}
+	}
+	return []serviceID{f.primary()}
+}
+
+// ids returns the services that serve an audience.
+func (f *front) ids(a plan.Audience) []serviceID {
+	switch {
+	case a == plan.External && f.standIn.IsValid():
+		return []serviceID{f.secondary()}
+	case a == plan.Internal:
+		return []serviceID{f.primary()}
+	}
+	return f.all()
+}
+
+// exposure returns why the node serves the frontend.
+func (f *front) exposure() plan.Exposure {
+	for _, v := range f.servers {
+		if v != nil {
+			return v.Exposure
+		}
+	}
+	return plan.ClusterIP
+}
+
+// filter returns the elements that the frontend needs, routes aside.
+func (f *front) filter(nodes []netip.Prefix) []kernel.Element {
+	var out []kernel.Element
+	var masquerade kernel.Class
+	if v := f.inside(); v != nil {
+		masquerade |= classes(v.Masquerade) & (kernel.Pods | kernel.Node)
+		if masquerade&kernel.Pods == 0 {
+			for _, r := range v.Reals {
+				out = append(out, kernel.Loop(r.Addr.Addr()))
+			}
+		}
+		if v.Restricted {
+			out = append(out, kernel.Frontend(kernel.LimitInside, f.at))
+			if !anyAllowed(v.Allowed, nodes) {
+				out = append(out, kernel.Frontend(kernel.LimitNode, f.at))
+			}
+		}
+		if silent(v) {
+			out = append(out, kernel.Frontend(kernel.DropInside, f.at))
+		}
+	}
+	if v := f.outside(); v != nil {
+		masquerade |= classes(v.Masquerade) & kernel.Outside
+		if v.Restricted {
+			out = append(out, kernel.Frontend(kernel.LimitOutside, f.at))
+		}
+		if silent(v) {
+			out = append(out, kernel.Frontend(kernel.DropOutside, f.at))
+		}
+	}
+	if f.split() {
+		out = append(out, kernel.Split(f.at, f.standIn))
+	}
+	if masquerade != 0 {
+		out = append(out, kernel.Masquerade(f.at, masquerade))
+	}
+	out = append(out, kernel.Allowed(f.at, f.allowed())...)
+	return unique(out)
+}
+
+// allowed are the sources that either server allows.
+func (f *front) allowed() []netip.Prefix {
+	var all []netip.Prefix
+	for _, v := range []*plan.VirtualServer{f.inside(), f.outside()} {
+		if v != nil && v.Restricted {
+			all = append(all, v.Allowed...)
+		}
+	}
+	return all
+}
+
+func unique(elements []kernel.Element) []kernel.Element {
+	seen := make(map[kernel.Element]bool, len(elements))
+	return slices.DeleteFunc(elements, func(e kernel.Element) bool {
+		old := seen[e]
+		seen[e] = true
+		return old
+	})
+}
+
+func classes(m plan.Masquerade) kernel.Class {
+	switch m {
+	case plan.MasqueradeAlways:
+		return kernel.Pods | kernel.Node | kernel.Outside
+	case plan.MasqueradeOutside:
+		return kernel.Node | kernel.Outside
+	}
+	return 0
+}
+
+// silent tells whether clients are to hear nothing.
+func silent(v *plan.VirtualServer) bool {
+	return v.WithoutBackends == plan.Drop && !slices.ContainsFunc(v.Reals, func(r plan.RealServer) bool { return r.Weight > 0 })
+}
+
+// anyAllowed tells whether one of the node's own addresses is among prefixes.
+func anyAllowed(allowed, nodes []netip.Prefix) bool {
+	return slices.ContainsFunc(nodes, func(n netip.Prefix) bool {
+		return n.IsSingleIP() && slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(n.Addr()) })
+	})
+}
+
+// service is what is ours in the kernel.
+type service struct {
+	settings
+	front    plan.Frontend
+	drain    time.Duration
+	backends map[netip.AddrPort]*backend
+	leaving  int // backends that drain
+}
+
+// backend is a backend of a service.
+type backend struct {
+	weight uint32
+	until  time.Time // of its draining; zero: it does not
+}
+
+// leave marks a backend as draining, or as staying (zero).
+func (s *service) leave(b *backend, until time.Time) {
+	switch {
+	case b.until.IsZero() && !until.IsZero():
+		s.leaving++
+	case !b.until.IsZero() && until.IsZero():
+		s.leaving--
+	}
+	b.until = until
+}
+
+func (s *service) forget(addr netip.AddrPort) {
+	if b := s.backends[addr]; b != nil {
+		s.leave(b, time.Time{})
+		delete(s.backends, addr)
+	}
+}
+
+// standIns gives addresses their stand-ins.
+type standIns struct {
+	of    map[netip.Addr]netip.Addr
+	taken map[netip.Addr]int // frontends that use a stand-in
+}
+
+func newStandIns() standIns {
+	return standIns{of: map[netip.Addr]netip.Addr{}, taken: map[netip.Addr]int{}}
+}
+
+// take finds the stand-in of an address, for one more frontend. It comes from
+// the address, so that it seldom changes.
+func (s *standIns) take(addr netip.Addr) netip.Addr {
+	if in, ok := s.of[addr]; ok {
+		s.taken[in]++
+		return in
+	}
+	pool := StandIns[0]
+	if addr.Is6() {
+		pool = StandIns[1]
+	}
+	h := fnv.New32a()
+	h.Write(addr.AsSlice()) //nolint:errcheck // it never fails
+	for n := h.Sum32(); ; n++ {
+		b := pool.Addr().AsSlice()
+		b[len(b)-2], b[len(b)-1] = byte(n>>8), byte(n)
+		if addr.Is6() {
+			b[len(b)-4], b[len(b)-3] = byte(n>>24), byte(n>>16)
+		}
+		in, _ := netip.AddrFromSlice(b) // the length is right
+		if s.taken[in] == 0 {
+			s.note(addr, in)
+			return in
+		}
+	}
+}
+
+// note remembers a stand-in, for one more frontend.
+func (s *standIns) note(addr, in netip.Addr) {
+	s.of[addr] = in
+	s.taken[in]++
+}
+
+func (s *standIns) release(addr, in netip.Addr) {
+	if s.taken[in]--; s.taken[in] <= 0 {
+		delete(s.taken, in)
+		delete(s.of, addr)
+	}
+}

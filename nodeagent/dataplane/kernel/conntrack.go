@@ -1,0 +1,78 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Flow is what connection tracking knows of traffic to a backend: where the
+// client sent it, and where it went.
+type Flow struct {
+	Frontend netip.AddrPort
+	Protocol uint8
+	Backend  netip.Addr
+}
+
+// Conntrack forgets flows. It opens a socket in the namespace of the thread that
+// calls NewConntrack.
+type Conntrack struct{ handle *netlink.Handle }
+
+// NewConntrack opens the socket.
+func NewConntrack() (*Conntrack, error) {
+	handle, err := netlink.NewHandle(unix.NETLINK_NETFILTER)
+	if err != nil {
+		return nil, fmt.Errorf("connection tracking: %w", err)
+	}
+	return &Conntrack{handle}, nil
+}
+
+// Close frees the socket.
+func (c *Conntrack) Close() { c.handle.Close() }
+
+// Forget removes flows, so that their next packet is a new flow. All are looked
+// for in one reading of the table.
+func (c *Conntrack) Forget(flows []Flow) error {
+	var errs []error
+	for family, list := range byFamily(flows) {
+		if _, err := c.handle.ConntrackDeleteFilters(netlink.ConntrackTable, family, list); err != nil {
+			errs = append(errs, fmt.Errorf("forget flows: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// flowSet matches any of its flows.
+type flowSet map[Flow]struct{}
+
+func byFamily(flows []Flow) map[netlink.InetFamily]flowSet {
+	out := map[netlink.InetFamily]flowSet{}
+	for _, f := range flows {
+		family := netlink.InetFamily(unix.AF_INET)
+		if f.Backend.Is6() {
+			family = unix.AF_INET6
+		}
+		if out[family] == nil {
+			out[family] = flowSet{}
+		}
+		out[family][f] = struct{}{}
+	}
+	return out
+}
+
+// MatchConntrackFlow implements netlink.CustomConntrackFilter.
+func (s flowSet) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+	to, ok := netip.AddrFromSlice(flow.Forward.DstIP)
+	from, ok2 := netip.AddrFromSlice(flow.Reverse.SrcIP)
+	if !ok || !ok2 {
+		return false
+	}
+	_, found := s[Flow{
+		Frontend: netip.AddrPortFrom(to.Unmap(), flow.Forward.DstPort),
+		Protocol: flow.Forward.Protocol, Backend: from.Unmap(),
+	}]
+	return found
+}

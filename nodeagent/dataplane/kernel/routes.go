@@ -1,0 +1,145 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// routeProtocol marks routes as ours.
+const routeProtocol = 112
+
+// Routes make the node take packets to virtual addresses for its own, without
+// an address on any device. It opens a socket in the namespace of the thread
+// that calls NewRoutes. It is not safe for concurrent use.
+type Routes struct {
+	handle *netlink.Handle
+	lo     int
+	have   map[netip.Prefix]bool
+}
+
+// NewRoutes finds the routes that are ours.
+func NewRoutes() (*Routes, error) {
+	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("routes: %w", err)
+	}
+	r := &Routes{handle: handle}
+	lo, err := handle.LinkByName("lo")
+	if err != nil {
+		handle.Close()
+		return nil, fmt.Errorf("loopback device: %w", err)
+	}
+	r.lo = lo.Attrs().Index
+	if lo.Attrs().Flags&net.FlagUp == 0 { // nothing local is reachable without it
+		if err := handle.LinkSetUp(lo); err != nil {
+			handle.Close()
+			return nil, fmt.Errorf("loopback device: %w", err)
+		}
+	}
+	if err := r.Read(); err != nil {
+		handle.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Close frees the socket and leaves the routes.
+func (r *Routes) Close() { r.handle.Close() }
+
+// Read looks at the kernel again.
+func (r *Routes) Read() error {
+	found := map[netip.Prefix]bool{}
+	filter := &netlink.Route{Table: unix.RT_TABLE_LOCAL, Protocol: routeProtocol}
+	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
+		routes, err := r.handle.RouteListFiltered(family, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PROTOCOL)
+		if err != nil {
+			return fmt.Errorf("read routes: %w", err)
+		}
+		for i := range routes {
+			if p, ok := prefixOf(routes[i].Dst); ok {
+				found[p] = true
+			}
+		}
+	}
+	r.have = found
+	return nil
+}
+
+// Has tells whether a route of ours is there.
+func (r *Routes) Has(p netip.Prefix) bool { return r.have[p] }
+
+// All returns the routes of ours that are there.
+func (r *Routes) All() []netip.Prefix {
+	var out []netip.Prefix
+	for p := range r.have {
+		out = append(out, p)
+	}
+	return out
+}
+
+// Add makes a prefix local.
+func (r *Routes) Add(p netip.Prefix) error {
+	if r.have[p] {
+		return nil
+	}
+	if err := r.handle.RouteReplace(r.route(p)); err != nil {
+		return fmt.Errorf("route to %s: %w", p, err)
+	}
+	r.have[p] = true
+	return nil
+}
+
+// Delete removes a route of ours.
+func (r *Routes) Delete(p netip.Prefix) error {
+	if !r.have[p] {
+		return nil
+	}
+	if err := r.handle.RouteDel(r.route(p)); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("route to %s: %w", p, err)
+	}
+	delete(r.have, p)
+	return nil
+}
+
+// Local tells whether an address belongs to a device of the node.
+func (r *Routes) Local(addr netip.Addr) (bool, error) {
+	family := netlink.FAMILY_V4
+	if addr.Is6() {
+		family = netlink.FAMILY_V6
+	}
+	list, err := r.handle.AddrList(nil, family)
+	if err != nil {
+		return false, fmt.Errorf("addresses: %w", err)
+	}
+	for i := range list {
+		if a, ok := netip.AddrFromSlice(list[i].IP); ok && a.Unmap() == addr {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (r *Routes) route(p netip.Prefix) *netlink.Route {
+	route := &netlink.Route{
+		LinkIndex: r.lo, Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL, Protocol: routeProtocol,
+		Dst: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())},
+	}
+	if p.Addr().Is4() {
+		route.Scope = netlink.SCOPE_HOST
+	}
+	return route
+}
+
+func prefixOf(n *net.IPNet) (netip.Prefix, bool) {
+	if n == nil {
+		return netip.Prefix{}, false
+	}
+	addr, ok := netip.AddrFromSlice(n.IP)
+	bits, _ := n.Mask.Size()
+	return netip.PrefixFrom(addr.Unmap(), bits), ok
+}

@@ -1,0 +1,258 @@
+package kernel
+
+import (
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// The registers of a key: an address, then 4 bytes each. Register 1 is another
+// name of the first four.
+const firstRegister = 8
+
+// table is our table of one family.
+type table struct {
+	*nftables.Table
+	v6   bool
+	sets map[Set]*nftables.Set
+}
+
+func newTable(name string, v6 bool) *table {
+	t := &table{
+		Table: &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4},
+		v6:    v6, sets: map[Set]*nftables.Set{},
+	}
+	if v6 {
+		t.Family = nftables.TableFamilyIPv6
+	}
+	addr := t.addrType()
+	frontend := []nftables.SetDatatype{addr, nftables.TypeInetProto, nftables.TypeInetService}
+	concat := func(name Set, types ...nftables.SetDatatype) *nftables.Set {
+		return t.define(nftables.Set{Name: string(name), Concatenation: true, KeyType: nftables.MustConcatSetType(types...)})
+	}
+	for _, name := range []Set{podSet, nodeSet, rangeSet, standInSet} {
+		t.define(nftables.Set{Name: string(name), KeyType: addr, Interval: true})
+	}
+	t.define(nftables.Set{Name: string(VirtualSet), KeyType: addr})
+	concat(LoopSet, addr, addr)
+	for _, name := range []Set{DropInside, DropOutside, LimitInside, LimitOutside, LimitNode} {
+		concat(name, frontend...)
+	}
+	concat(AllowedSet, append(slices.Clone(frontend), addr)...).Interval = true
+	masquerade := concat(MasqueradeMap, frontend...)
+	masquerade.IsMap, masquerade.DataType = true, nftables.TypeVerdict
+	split := concat(SplitMap, frontend...)
+	split.IsMap, split.DataType = true, addr
+	return t
+}
+
+func (t *table) define(s nftables.Set) *nftables.Set {
+	s.Table = t.Table
+	t.sets[Set(s.Name)] = &s
+	return &s
+}
+
+func (t *table) addrType() nftables.SetDatatype {
+	if t.v6 {
+		return nftables.TypeIP6Addr
+	}
+	return nftables.TypeIPAddr
+}
+
+// addrLen is the length of an address.
+func (t *table) addrLen() uint32 {
+	if t.v6 {
+		return 16
+	}
+	return 4
+}
+
+// The parts of rules.
+
+type rule []expr.Any
+
+func (t *table) load(offset4, offset6, register uint32) expr.Any {
+	p := &expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: offset4, Len: t.addrLen()}
+	if t.v6 {
+		p.Offset = offset6
+	}
+	return p
+}
+
+func (t *table) source(register uint32) expr.Any      { return t.load(12, 8, register) }
+func (t *table) destination(register uint32) expr.Any { return t.load(16, 24, register) }
+
+func (t *table) after(addresses uint32) uint32 { return firstRegister + addresses*t.addrLen()/4 }
+
+// frontend loads the frontend that a packet is for.
+func (t *table) frontend() rule {
+	return rule{
+		t.destination(firstRegister),
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: t.after(1)},
+		&expr.Payload{DestRegister: t.after(1) + 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+	}
+}
+
+// originalFrontend loads the frontend that a connection was opened to.
+func (t *table) originalFrontend() rule {
+	return rule{
+		&expr.Ct{Key: expr.CtKeyDST, Register: firstRegister},
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: t.after(1)},
+		&expr.Ct{Key: expr.CtKeyPROTODST, Register: t.after(1) + 1},
+	}
+}
+
+func in(s Set) expr.Any { return &expr.Lookup{SourceRegister: firstRegister, SetName: string(s)} }
+
+func notIn(s Set) expr.Any {
+	return &expr.Lookup{SourceRegister: firstRegister, SetName: string(s), Invert: true}
+}
+
+// sourceIn matches sources.
+func (t *table) sourceIn(s Set) rule { return rule{t.source(firstRegister), in(s)} }
+
+func (t *table) sourceNotIn(s Set) rule { return rule{t.source(firstRegister), notIn(s)} }
+
+func verdict(kind expr.VerdictKind, chain string) expr.Any {
+	return &expr.Verdict{Kind: kind, Chain: chain}
+}
+
+func drop() expr.Any { return verdict(expr.VerdictDrop, "") }
+
+func join(parts ...any) rule {
+	var out rule
+	for _, p := range parts {
+		switch p := p.(type) {
+		case rule:
+			out = append(out, p...)
+		case expr.Any:
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// chain is a chain with its rules.
+type chain struct {
+	name     string
+	kind     nftables.ChainType
+	hook     *nftables.ChainHook
+	priority int32
+	rules    []rule
+}
+
+// chains are all chains, those that others jump to first.
+func (t *table) chains() []chain {
+	all := t.guards()
+	all = append(all, t.masquerading()...)
+	all = append(all, chain{
+		name: "split", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPrerouting, priority: -100,
+		rules: []rule{
+			join(t.sourceIn(podSet), verdict(expr.VerdictReturn, "")),
+			join(t.sourceIn(nodeSet), verdict(expr.VerdictReturn, "")),
+			join(t.frontend(),
+				&expr.Lookup{SourceRegister: firstRegister, SetName: string(SplitMap), DestRegister: 1, IsDestRegSet: true},
+				&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(t.Family), RegAddrMin: 1}),
+		},
+	})
+	return append(all, t.protection()...)
+}
+
+// guards turn packets away before anybody looks at them: those whom a frontend
+// is silent to, and those whom it does not allow.
+func (t *table) guards() []chain {
+	limited := verdict(expr.VerdictJump, "limited")
+	return []chain{
+		{name: "limited", rules: []rule{
+			join(t.frontend(), t.source(t.after(1)+2), in(AllowedSet), verdict(expr.VerdictReturn, "")),
+			{drop()},
+		}},
+		{name: "guard-inside", rules: []rule{
+			join(t.frontend(), in(DropInside), drop()),
+			join(t.frontend(), in(LimitInside), limited),
+		}},
+		{name: "guard-outside", rules: []rule{
+			join(t.frontend(), in(DropOutside), drop()),
+			join(t.frontend(), in(LimitOutside), limited),
+		}},
+		{name: "guard", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting, priority: -150, rules: []rule{
+			join(t.destination(firstRegister), in(standInSet), drop()),
+			join(t.sourceIn(podSet), verdict(expr.VerdictGoto, "guard-inside")),
+			join(t.sourceIn(nodeSet), verdict(expr.VerdictGoto, "guard-inside")),
+			{verdict(expr.VerdictGoto, "guard-outside")},
+		}},
+		{name: "guard-node", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput, priority: -150, rules: []rule{
+			join(t.frontend(), in(DropInside), drop()),
+			join(t.frontend(), in(LimitNode), drop()),
+		}},
+	}
+}
+
+// masquerading replaces sources. A packet of the node itself has the virtual
+// address as its source, so these count as the node.
+func (t *table) masquerading() []chain {
+	masq := &expr.Masq{FullyRandom: true}
+	var all []chain
+	for c := Class(1); c <= allClasses; c++ {
+		ch := chain{name: c.chain()}
+		if c == allClasses {
+			ch.rules = append(ch.rules, rule{masq})
+		} else {
+			if c&Pods != 0 {
+				ch.rules = append(ch.rules, join(t.sourceIn(podSet), masq))
+			}
+			if c&Node != 0 {
+				for _, s := range []Set{nodeSet, rangeSet, VirtualSet} {
+					ch.rules = append(ch.rules, join(t.sourceIn(s), masq))
+				}
+			}
+			if c&Outside != 0 {
+				ch.rules = append(ch.rules, join(t.sourceNotIn(podSet), t.sourceNotIn(nodeSet),
+					t.sourceNotIn(rangeSet), t.sourceNotIn(VirtualSet), masq))
+			}
+		}
+		all = append(all, ch)
+	}
+	return append(all, chain{
+		name: "masquerade", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPostrouting, priority: 100,
+		rules: []rule{
+			join(t.source(firstRegister), t.destination(t.after(1)), in(LoopSet), masq),
+			join(t.originalFrontend(), &expr.Lookup{SourceRegister: firstRegister, SetName: string(MasqueradeMap), IsDestRegSet: true}),
+		},
+	})
+}
+
+// protection refuses what is for a virtual address and no frontend: without it
+// every socket of the node would answer there. The load balancer has taken its
+// own packets before this.
+func (t *table) protection() []chain {
+	icmp := byte(unix.IPPROTO_ICMP)
+	unreachable := uint8(3) // port
+	if t.v6 {
+		icmp, unreachable = unix.IPPROTO_ICMPV6, 4
+	}
+	isProtocol := func(p byte) rule {
+		return rule{
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{p}},
+		}
+	}
+	isNew := rule{
+		&expr.Ct{Key: expr.CtKeySTATE, Register: 1},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: native(expr.CtStateBitNEW), Xor: native(0)},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: native(0)},
+	}
+	return []chain{
+		{name: "refuse", rules: []rule{
+			join(isProtocol(icmp), verdict(expr.VerdictAccept, "")),
+			join(isProtocol(unix.IPPROTO_TCP), &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}),
+			{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: unreachable}},
+		}},
+		{name: "protect", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookInput, priority: 110, rules: []rule{
+			join(isNew, t.destination(firstRegister), in(rangeSet), verdict(expr.VerdictJump, "refuse")),
+			join(isNew, t.destination(firstRegister), in(VirtualSet), verdict(expr.VerdictJump, "refuse")),
+		}},
+	}
+}

@@ -1,0 +1,156 @@
+package topology
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Namespace is a network namespace with lo up.
+type Namespace struct {
+	// Path opens it: a file that lives as long as the test.
+	Path string
+	name string
+	file *os.File
+}
+
+// New makes a namespace.
+func New(t testing.TB, name string) *Namespace {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // for good: the thread stays in the namespace, and ends
+		result <- create(path)
+	}()
+	if err := <-result; err != nil {
+		t.Fatalf("namespace %s: %v", name, err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &Namespace{Path: path, name: name, file: file}
+	t.Cleanup(func() {
+		file.Close()
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+			t.Errorf("namespace %s: %v", name, err)
+		}
+	})
+	n.Link(t, "lo", nil)
+	n.Sysctl(t, "net.ipv4.icmp_ratelimit", "0") // tests hear more refusals than a kernel likes to send
+	n.Sysctl(t, "net.ipv6.icmp.ratelimit", "0")
+	return n
+}
+
+func create(path string) error {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return err
+	}
+	return unix.Mount(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), path, "", unix.MS_BIND, "")
+}
+
+// Do runs fn in the namespace: sockets that it opens stay there.
+func (n *Namespace) Do(fn func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
+			result <- fmt.Errorf("namespace %s: %w", n.name, err)
+			return
+		}
+		result <- fn()
+	}()
+	return <-result
+}
+
+func (n *Namespace) must(t testing.TB, fn func() error) {
+	t.Helper()
+	if err := n.Do(fn); err != nil {
+		t.Fatalf("namespace %s: %v", n.name, err)
+	}
+}
+
+// Sysctl makes a setting.
+func (n *Namespace) Sysctl(t testing.TB, name, value string) {
+	t.Helper()
+	n.must(t, func() error {
+		return os.WriteFile("/proc/sys/"+strings.ReplaceAll(name, ".", "/"), []byte(value), 0)
+	})
+}
+
+// Link sets a device up and gives it addresses.
+func (n *Namespace) Link(t testing.TB, device string, addrs []netip.Prefix) {
+	t.Helper()
+	n.must(t, func() error {
+		link, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetUp(link); err != nil {
+			return err
+		}
+		for _, a := range addrs {
+			addr := &netlink.Addr{IPNet: ipNet(a), Flags: unix.IFA_F_NODAD} // usable at once
+			if err := netlink.AddrAdd(link, addr); err != nil {
+				return fmt.Errorf("%s on %s: %w", a, device, err)
+			}
+		}
+		return nil
+	})
+}
+
+// Route sends a prefix to a gateway.
+func (n *Namespace) Route(t testing.TB, to netip.Prefix, via netip.Addr) {
+	t.Helper()
+	n.must(t, func() error {
+		return netlink.RouteAdd(&netlink.Route{Dst: ipNet(to), Gw: via.AsSlice()})
+	})
+}
+
+// Local makes all addresses of a prefix the namespace's own.
+func (n *Namespace) Local(t testing.TB, p netip.Prefix) {
+	t.Helper()
+	if p.Addr().Is6() { // where a route does not do for listening
+		n.Sysctl(t, "net.ipv6.ip_nonlocal_bind", "1")
+	}
+	n.must(t, func() error {
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		r := &netlink.Route{Dst: ipNet(p), LinkIndex: lo.Attrs().Index, Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL}
+		if p.Addr().Is4() {
+			r.Scope = netlink.SCOPE_HOST
+		}
+		return netlink.RouteAdd(r)
+	})
+}
+
+// Connect joins two namespaces by a pair of devices, each named after the other
+// end, with these addresses.
+func Connect(t testing.TB, a, b *Namespace, addrsA, addrsB []netip.Prefix) {
+	t.Helper()
+	a.must(t, func() error {
+		return netlink.LinkAdd(&netlink.Veth{
+			LinkAttrs: netlink.LinkAttrs{Name: b.name}, PeerName: a.name, PeerNamespace: netlink.NsFd(b.file.Fd()),
+		})
+	})
+	a.Link(t, b.name, addrsA)
+	b.Link(t, a.name, addrsB)
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
