@@ -148,6 +148,9 @@ func TestRelaysRaceWhileConnectionsAreCut(t *testing.T) {
 	}
 	waitForStreamAt(t, js, log, total)
 	compareStream(t, js, log)
+	if epoch, _, _, _ := log.Head(t.Context()); epoch != "epoch-1" {
+		t.Errorf("the log is of %s: the stream once had what the log had not", epoch)
+	}
 }
 
 // impatient connects like kittest.NATSConn, but reconnects at once.
