@@ -107,3 +107,34 @@ func TestReplicas(t *testing.T) {
 		}
 	})
 }
+
+// TestPostgresAway stops the database under a running registry: reads go on, writes are refused with the time to try again, and nothing needs a restart.
+func TestPostgresAway(t *testing.T) {
+	cluster := kittest.NewCluster(t)
+	i := install(t, func(c *registry.Config) { c.Store = cluster.Database(t) })
+	r := i.start()
+	r.create(t, web("web"))
+	if err := cluster.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.services.GetService(within(t), &registryv1.GetServiceRequest{Name: "web"}); err != nil {
+		t.Errorf("get without the database: %v", err)
+	}
+	_, err := r.services.CreateService(within(t), &registryv1.CreateServiceRequest{Service: web("other")})
+	if _, retry := apierr.RetryAfter(err); !apierr.IsUnavailable(err) || !retry {
+		t.Errorf("create without the database: %v", err)
+	}
+	if err := cluster.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kittest.Eventually(t, "writes succeed again", func() error {
+		_, err := r.services.CreateService(within(t), &registryv1.CreateServiceRequest{Service: web("third")})
+		if apierr.IsAlreadyExists(err) {
+			return nil // an attempt that nobody could tell the outcome of had succeeded
+		}
+		return err
+	})
+	if _, err := r.services.GetService(within(t), &registryv1.GetServiceRequest{Name: "third"}); err != nil {
+		t.Error(err)
+	}
+}
