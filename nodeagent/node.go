@@ -25,6 +25,7 @@ const (
 	registerTimeout  = 10 * time.Second
 	registerRetryMin = 200 * time.Millisecond
 	registerRetryMax = 10 * time.Second
+	registerQuiet    = time.Second // shorter waits get no line: daemons that start together wait for one another
 	assertEvery      = 10 * time.Second
 )
 
@@ -89,7 +90,9 @@ func (r *registrar) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		r.agent.log.Warn("node not registered", "err", err, "retry_in", pause)
+		if pause > registerQuiet {
+			r.agent.log.Warn("node not registered", "err", err, "retry_in", pause)
+		}
 		if !breathe(ctx, pause) {
 			return nil
 		}

@@ -18,6 +18,8 @@ const (
 	// healBatch is how many changes are asked for at once: small answers keep a registry that a thousand followers ask responsive.
 	healBatch = 128
 	retryMin  = 50 * time.Millisecond
+	// toleratedFailures, about a second's worth, are not worth a line: daemons that start together wait for one another.
+	toleratedFailures = 4
 )
 
 // errSnapshotNeeded says that the log does not lead from the view to the present: it is of another epoch, or was pruned.
@@ -58,7 +60,7 @@ func (f *Follower) askUpTo(ctx context.Context, what need, upTo uint64) error {
 func (f *Follower) settle(ctx context.Context, what need, err error) {
 	now := time.Now()
 	if err == nil {
-		if f.failures > 0 {
+		if f.failures > toleratedFailures {
 			f.cfg.Log.Info("registry answers again", "revision", f.revision)
 		}
 		f.need, f.failures = nothing, 0
@@ -68,7 +70,7 @@ func (f *Follower) settle(ctx context.Context, what need, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	if f.failures == 0 {
+	if f.failures == toleratedFailures {
 		f.cfg.Log.Warn("changes cannot be read from the registry", "revision", f.revision, "err", err)
 	}
 	f.need = what

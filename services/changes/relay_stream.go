@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -68,7 +69,7 @@ func (r *Relay) compare(ctx context.Context) (standing, error) {
 	case err != nil:
 		return standing{}, fmt.Errorf("read the head of the log: %w", err)
 	case missing:
-		now.unfit = "it does not exist"
+		now.unfit = noStream
 		return now, nil
 	}
 	info := stream.CachedInfo()
@@ -146,6 +147,9 @@ func identity(envelope *corev1.Object) (object.Key, string) {
 	return object.KeyOf(o), o.GetMetadata().GetUid()
 }
 
+// noStream is why a stream is made for the first time, or after it was lost.
+const noStream = "it does not exist"
+
 // rebuild makes the stream anew, unless another relay did so meanwhile. A log that diverged from what was published gets a new epoch first, so
 // that every follower takes a new snapshot even if this relay dies in between. force: though nothing can be seen to be wrong with it.
 func (r *Relay) rebuild(ctx context.Context, why string, force bool) error {
@@ -173,7 +177,11 @@ func (r *Relay) rebuild(ctx context.Context, why string, force bool) error {
 		r.verified, r.verifiedIn = 0, ""
 		r.refusals.forget()
 		r.metrics.rebuilds.Inc()
-		r.cfg.Logger.Warn("change stream made anew", "because", why, "epoch", now.epoch, "after", now.head)
+		level := slog.LevelWarn
+		if why == noStream {
+			level = slog.LevelInfo // as at every first start
+		}
+		r.cfg.Logger.Log(ctx, level, "change stream made anew", "because", why, "epoch", now.epoch, "after", now.head)
 		return nil
 	})
 }
