@@ -35,13 +35,6 @@ func (v *View) Get(key object.Key) object.Object {
 	return v.kinds[key.Kind][key]
 }
 
-// Len returns how many objects of a kind there are.
-func (v *View) Len(kind string) int {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return len(v.kinds[kind])
-}
-
 // List returns all objects of a kind in no particular order.
 func (v *View) List(kind string) []object.Object {
 	v.mu.RLock()
