@@ -1,0 +1,187 @@
+package replicas
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/rpc"
+)
+
+// installation is an allocator and any number of registries, each behind a door.
+type installation struct {
+	t         *testing.T
+	store     string // of the registries
+	brokers   []*broker
+	registry  *door // what the allocator knows of the registries: the first
+	replicas  []*replica
+	allocator *allocator
+}
+
+// allocator is the one allocator of an installation.
+type allocator struct {
+	i       *installation
+	door    *door // what registries know of it
+	direct  *door // the same, for those who judge
+	dir     string
+	flags   []string
+	process *process
+	client  allocatorv1.AllocatorServiceClient
+}
+
+// replica is one registry of an installation.
+type replica struct {
+	i        *installation
+	name     string
+	door     *door
+	process  *process
+	conn     *grpc.ClientConn
+	services registryv1.ServiceServiceClient
+	changes  registryv1.ChangeServiceClient
+}
+
+// install starts an installation with some registries.
+func install(t *testing.T, store string, nats []*broker, registries int, allocatorFlags ...string) *installation {
+	t.Helper()
+	i := &installation{t: t, store: store, brokers: nats, registry: openDoor(t)}
+	i.allocator = &allocator{i: i, door: openDoor(t), direct: openDoor(t), dir: filepath.Join(t.TempDir(), "allocator"), flags: allocatorFlags}
+	i.allocator.client = allocatorv1.NewAllocatorServiceClient(dial(t, i.allocator.direct))
+	i.allocator.start()
+	for n := range registries {
+		r := &replica{i: i, name: fmt.Sprintf("registry-%d", n), door: openDoor(t)}
+		r.conn = dial(t, r.door)
+		r.services, r.changes = registryv1.NewServiceServiceClient(r.conn), registryv1.NewChangeServiceClient(r.conn)
+		i.replicas = append(i.replicas, r)
+		r.start()
+	}
+	return i
+}
+
+func dial(t *testing.T, d *door) *grpc.ClientConn {
+	t.Helper()
+	conn, err := rpc.TCP().Dial(d.addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// within is the time that a call may take.
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (i *installation) flags() []string {
+	return []string{"-addr", "127.0.0.1:0", "-http-addr", "127.0.0.1:0", "-log-format", "json", "-nats-url", natsURL(i.brokers)}
+}
+
+func (a *allocator) start() {
+	a.i.t.Helper()
+	args := append(a.i.flags(), "-registry", a.i.registry.addr(), "-data-dir", a.dir)
+	a.process = start(a.i.t, "allocator", "allocator", append(args, a.flags...)...)
+	addr := a.process.await("allocator listens", "addr")
+	a.door.leadTo(addr)
+	a.direct.leadTo(addr)
+}
+
+// kill kills the process and shuts its doors.
+func (a *allocator) kill() {
+	a.process.kill()
+	a.door.leadTo("")
+	a.direct.leadTo("")
+}
+
+// held returns who has each value that is not resting.
+func (a *allocator) held() (map[string]*allocatorv1.Allocation, error) {
+	found := map[string]*allocatorv1.Allocation{}
+	request := &allocatorv1.ListAllocationsRequest{PageSize: 1000}
+	for {
+		answer, err := a.client.ListAllocations(within(a.i.t), request, grpc.WaitForReady(true))
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range answer.GetAllocations() {
+			if one.GetState() != allocatorv1.AllocationState_ALLOCATION_STATE_RESTING {
+				found[one.GetValue()] = one
+			}
+		}
+		if answer.GetNextPageToken() == "" {
+			return found, nil
+		}
+		request.PageToken = answer.GetNextPageToken()
+	}
+}
+
+func (r *replica) start() {
+	r.i.t.Helper()
+	r.process = start(r.i.t, r.name, "registry", append(r.i.flags(), "-store", r.i.store, "-allocator", r.i.allocator.door.addr(),
+		"-stream-replicas", fmt.Sprint(len(r.i.brokers)))...)
+	addr := r.process.await("registry listens", "addr")
+	r.door.leadTo(addr)
+	r.conn.ResetConnectBackoff()
+	if r == r.i.replicas[0] {
+		r.i.registry.leadTo(addr)
+	}
+}
+
+// kill kills the process and shuts its door.
+func (r *replica) kill() {
+	r.process.kill()
+	r.door.leadTo("")
+}
+
+// ready is what the replica says of its health.
+func (r *replica) ready() (bool, string) {
+	r.i.t.Helper()
+	answer, err := http.Get("http://" + r.process.await("starting", "http") + "/readyz")
+	if err != nil {
+		return false, err.Error()
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return false, err.Error()
+	}
+	return answer.StatusCode == http.StatusOK, string(text)
+}
+
+// head returns the newest revision.
+func (r *replica) head() uint64 {
+	r.i.t.Helper()
+	head, err := r.changes.GetHead(within(r.i.t), &registryv1.GetHeadRequest{}, grpc.WaitForReady(true))
+	if err != nil {
+		r.i.t.Fatal(err)
+	}
+	return head.GetRevision()
+}
+
+// list returns all services as they are when the replica has a revision.
+func (r *replica) list(revision uint64) (map[string]*corev1.Service, error) {
+	all := map[string]*corev1.Service{}
+	request := &registryv1.ListServicesRequest{MinRevision: revision, PageSize: 1000}
+	for {
+		answer, err := r.services.ListServices(within(r.i.t), request, grpc.WaitForReady(true))
+		if err != nil {
+			return nil, err
+		}
+		for _, svc := range answer.GetServices() {
+			all[svc.GetMetadata().GetName()] = svc
+		}
+		if answer.GetNextPageToken() == "" {
+			return all, nil
+		}
+		request.PageToken = answer.GetNextPageToken()
+	}
+}
