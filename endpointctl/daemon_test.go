@@ -16,6 +16,8 @@ import (
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	endpointsv1 "portolan.dev/proto/portolan/endpoints/v1"
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/config"
@@ -385,6 +387,42 @@ func TestExplain(t *testing.T) {
 	if _, err := client.ExplainService(t.Context(), &endpointsv1.ExplainServiceRequest{Name: "none"}); status.Code(err) != codes.NotFound {
 		t.Errorf("of no service: %v", err)
 	}
+}
+
+func TestASilentNodeTakesItsPodsOut(t *testing.T) {
+	r := fakeregistry.New(t)
+	other := pod("p2", "web", "10.0.0.2", true)
+	other.Spec.NodeName = "n2"
+	r.Put(node("n1", "a", yes), node("n2", "b", yes), service("web"), pod("p1", "web", "10.0.0.1", true), other)
+	start(t, r, r.Serve(t), func(c *endpointctl.Config) { c.NodeGrace = time.Second })
+	becomes(t, "both", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
+
+	stopFirst := heartbeats(t, r, "n1")
+	becomes(t, "the silent node's pod to be out", r, "slice web 9376: !10.0.0.2 10.0.0.1", "endpoints web: 10.0.0.1 !10.0.0.2")
+	heartbeats(t, r, "n2")
+	becomes(t, "it to be back", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
+	stopFirst()
+	becomes(t, "the other one to be out", r, "slice web 9376: !10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.2 !10.0.0.1")
+}
+
+// heartbeats sends those of a node until the test ends, or it is stopped.
+func heartbeats(t *testing.T, r *fakeregistry.Registry, name string) (stop func()) {
+	t.Helper()
+	nc := r.Log.NATS()
+	return kittest.Run(t, "agent of "+name, func(ctx context.Context) error {
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			if err := changes.PublishHeartbeat(nc, changestest.Prefix, &nodeagentv1.Heartbeat{Node: name}); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+			}
+		}
+	})
 }
 
 func TestManyPodsFillManySlices(t *testing.T) {

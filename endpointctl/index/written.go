@@ -1,10 +1,10 @@
 package index
 
 import (
+	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 
 	"portolan.dev/endpointctl/packing"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
 // ours says whether a slice is made by this controller.

@@ -80,7 +80,7 @@ func All[T object.Object](r *Registry) []T {
 
 // check says whether a write may happen.
 func (r *Registry) check(ctx context.Context, op string, o object.Object) error {
-	if err := r.checkFence(ctx); err != nil {
+	if err := r.checkFence(ctx, o); err != nil {
 		return err
 	}
 	if r.fail != nil {
@@ -89,9 +89,14 @@ func (r *Registry) check(ctx context.Context, op string, o object.Object) error 
 	return nil
 }
 
-func (r *Registry) checkFence(ctx context.Context) error {
+// checkFence is stricter than the real one: who leads must say so.
+func (r *Registry) checkFence(ctx context.Context, o object.Object) error {
 	md, _ := metadata.FromIncomingContext(ctx)
-	for _, fence := range md.Get("portolan-fence") {
+	fences := md.Get("portolan-fence")
+	if kind := object.KindOf(o); len(fences) == 0 && kind != "Lease" {
+		return apierr.FailedPrecondition("a write of " + kind + " without a fence")
+	}
+	for _, fence := range fences {
 		name, epoch, _ := strings.Cut(fence, "=")
 		namespace, name, _ := strings.Cut(name, "/")
 		lease, _ := r.Log.Get(object.Key{Kind: "Lease", Namespace: namespace, Name: name}).(*corev1.Lease)
