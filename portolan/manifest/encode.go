@@ -22,51 +22,70 @@ const (
 	JSON Format = "json"
 )
 
-// Encode writes objects as Kubernetes manifests: as YAML in documents of their own, as JSON several of them in a List.
-func Encode(w io.Writer, format Format, objects ...object.Object) error {
-	trees := make([]any, len(objects))
-	for i, o := range objects {
-		tree, err := generic(written[object.KindOf(o)].out(o))
-		if err != nil {
-			return fmt.Errorf("encode %s: %w", object.KeyOf(o), err)
-		}
-		trees[i] = tree
-	}
-	if format == JSON {
-		return encodeJSON(w, trees)
-	}
-	for i, tree := range trees {
-		if err := encodeYAML(w, tree, i > 0); err != nil {
-			return fmt.Errorf("encode %s: %w", object.KeyOf(objects[i]), err)
-		}
-	}
-	return nil
+// Encoder writes a stream of Kubernetes manifests.
+type Encoder struct {
+	w       io.Writer
+	format  Format
+	written bool // what follows is another document
 }
 
-func encodeJSON(w io.Writer, trees []any) error {
-	var whole any = map[string]any{"apiVersion": "v1", "kind": "List", "items": trees}
-	if len(trees) == 1 {
-		whole = trees[0]
-	}
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "    ")
-	if err := encoder.Encode(whole); err != nil {
-		return fmt.Errorf("encode JSON: %w", err)
-	}
-	return nil
-}
+// NewEncoder returns an encoder that writes to w.
+func NewEncoder(w io.Writer, format Format) *Encoder { return &Encoder{w: w, format: format} }
 
-func encodeYAML(w io.Writer, tree any, separate bool) error {
-	text, err := yaml.Marshal(tree)
+// Encode writes an object as a document of its own.
+func (e *Encoder) Encode(o object.Object) error {
+	tree, err := treeOf(o)
 	if err != nil {
 		return err
 	}
-	if separate {
+	return e.write(tree)
+}
+
+// EncodeList writes objects, however many, as one document: a List.
+func (e *Encoder) EncodeList(objects []object.Object) error {
+	items := make([]any, len(objects))
+	for i, o := range objects {
+		tree, err := treeOf(o)
+		if err != nil {
+			return err
+		}
+		items[i] = tree
+	}
+	return e.write(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+}
+
+func treeOf(o object.Object) (any, error) {
+	tree, err := generic(written[object.KindOf(o)].out(o))
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", object.KeyOf(o), err)
+	}
+	return tree, nil
+}
+
+func (e *Encoder) write(tree any) error {
+	marshal := yaml.Marshal
+	if e.format == JSON {
+		marshal = marshalJSON
+	}
+	text, err := marshal(tree)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", e.format, err)
+	}
+	if e.written && e.format == YAML {
 		text = append([]byte("---\n"), text...)
 	}
-	_, err = w.Write(text)
+	e.written = true
+	_, err = e.w.Write(text)
 	return err
+}
+
+func marshalJSON(tree any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "    ")
+	err := encoder.Encode(tree)
+	return out.Bytes(), err
 }
 
 // generic turns a value of a Kubernetes type into maps and slices without what says nothing: nulls, empty objects, and the port 0 by which

@@ -57,7 +57,7 @@ func readsBack(t *testing.T, o object.Object) {
 	t.Helper()
 	for _, format := range []manifest.Format{manifest.YAML, manifest.JSON} {
 		var out bytes.Buffer
-		if err := manifest.Encode(&out, format, o); err != nil {
+		if err := manifest.NewEncoder(&out, format).Encode(o); err != nil {
 			t.Fatal(err)
 		}
 		documents, err := manifest.Decode(strings.NewReader(out.String()), "written")
@@ -65,7 +65,7 @@ func readsBack(t *testing.T, o object.Object) {
 			t.Fatalf("%v\n%s", err, out.String())
 		}
 		var again bytes.Buffer
-		if err := manifest.Encode(&again, format, documents[0].Object); err != nil {
+		if err := manifest.NewEncoder(&again, format).Encode(documents[0].Object); err != nil {
 			t.Fatal(err)
 		}
 		if again.String() != out.String() {

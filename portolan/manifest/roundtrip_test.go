@@ -1,6 +1,7 @@
 package manifest_test
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -154,11 +155,33 @@ metadata:
 		t.Errorf("got\n%s\nwant\n%s", got, wantJSON)
 	}
 	both := encode(t, manifest.JSON, svc, namespace)
-	if got := summarise(decode(t, both)); !slices.Equal(got, []string{"Service/web@4", "Namespace/yes@21"}) {
+	if got := summarise(decode(t, both)); !slices.Equal(got, []string{"Service/web@1", "Namespace/yes@18"}) {
 		t.Errorf("got %q of\n%s", got, both)
 	}
-	if got := decode(t, encode(t, manifest.JSON)); len(got) != 0 {
-		t.Errorf("an empty List has %d items", len(got))
+}
+
+// TestLists: a List stays one, also of no or one object.
+func TestLists(t *testing.T) {
+	objects := []object.Object{
+		&corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: "a"}},
+		&corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: "b"}},
+	}
+	for n := range len(objects) + 1 {
+		for _, format := range []manifest.Format{manifest.YAML, manifest.JSON} {
+			var out bytes.Buffer
+			if err := manifest.NewEncoder(&out, format).EncodeList(objects[:n]); err != nil {
+				t.Fatal(err)
+			}
+			documents := decode(t, out.String())
+			if !strings.Contains(out.String(), "List") || len(documents) != n {
+				t.Fatalf("%d objects as %s are read as %d:\n%s", n, format, len(documents), out.String())
+			}
+			for i, document := range documents {
+				if !object.Equal(document.Object, objects[i]) {
+					t.Errorf("%s\nhas %v, want %v", out.String(), document.Object, objects[i])
+				}
+			}
+		}
 	}
 }
 

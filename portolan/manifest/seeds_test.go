@@ -56,8 +56,11 @@ func decode(t *testing.T, text string) []manifest.Document {
 func encode(t *testing.T, format manifest.Format, objects ...object.Object) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := manifest.Encode(&out, format, objects...); err != nil {
-		t.Fatal(err)
+	encoder := manifest.NewEncoder(&out, format)
+	for _, o := range objects {
+		if err := encoder.Encode(o); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return out.String()
 }

@@ -3,12 +3,18 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"portolan.dev/portolan/internal/client"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 )
 
 // run runs the command line as a process would be run; nothing answers at the server's address.
@@ -62,7 +68,7 @@ func TestBadManifestsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	if code != 1 || out != "" || !strings.Contains(errOut, "2.yml") || !strings.Contains(errOut, "spec.colour") {
 		t.Errorf("exit code %d, %q\n%s", code, out, errOut)
 	}
-	for stdin, want := range map[string]string{"": "no documents", "kind: [": "line 1"} {
+	for stdin, want := range map[string]string{"": "no documents", "kind: [": "standard input:1:7"} {
 		if code, _, errOut := run(t, stdin, "apply", "-f", "-"); code != 1 || !strings.Contains(errOut, want) {
 			t.Errorf("%q: exit code %d, want %q:\n%s", stdin, code, want, errOut)
 		}
@@ -91,4 +97,47 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 		}
 	}
 	walk(Root())
+}
+
+// TestListsAreLists: what is asked for by kind is a List however many there are, what is named or followed is not.
+func TestListsAreLists(t *testing.T) {
+	web := &corev1.Service{Metadata: &corev1.ObjectMeta{Name: "web"}}
+	kind, _ := object.KindNamed("svc")
+	for name, c := range map[string]struct {
+		named string
+		watch bool
+		found []object.Object
+		want  []string
+	}{
+		"none":     {"", false, nil, []string{"List"}},
+		"one":      {"", false, []object.Object{web}, []string{"List"}},
+		"named":    {"web", false, []object.Object{web}, []string{"Service"}},
+		"followed": {"", true, []object.Object{web, web}, []string{"Service", "Service", "Service"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			command := &cobra.Command{}
+			var out bytes.Buffer
+			command.SetOut(&out)
+			s := newScreen(command, target{kind, c.named}, &getOptions{output: "json", watch: c.watch})
+			if err := s.show(c.found); err != nil {
+				t.Fatal(err)
+			}
+			if c.watch {
+				if err := s.change(client.Change{Object: web}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got []string
+			for decoder := json.NewDecoder(&out); decoder.More(); {
+				var document struct{ Kind string }
+				if err := decoder.Decode(&document); err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, document.Kind)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -13,9 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"portolan.dev/portolan/internal/client"
-	"portolan.dev/portolan/internal/printer"
-	"portolan.dev/portolan/manifest"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/object"
 )
 
@@ -64,10 +60,11 @@ func get(ctx context.Context, command *cobra.Command, args []string, registry *c
 	if err != nil {
 		return err
 	}
-	if err := show(command, what, found, options); err != nil || !options.watch {
+	screen := newScreen(command, what, options)
+	if err := screen.show(found); err != nil || !options.watch {
 		return err
 	}
-	return follow(ctx, command.OutOrStdout(), registry, what.kind, query, revision, options)
+	return follow(ctx, registry, query, revision, screen)
 }
 
 // find returns the objects meant, and the revision from which a watch goes on.
@@ -89,53 +86,17 @@ func find(ctx context.Context, registry *client.Client, what target, query *clie
 	return registry.List(ctx, what.kind, *query)
 }
 
-func show(command *cobra.Command, what target, found []object.Object, options *getOptions) error {
-	out := command.OutOrStdout()
-	switch options.output {
-	case "yaml", "json":
-		return manifest.Encode(out, manifest.Format(options.output), found...)
-	case "name":
-		return printNames(out, what.kind, found)
-	}
-	if len(found) == 0 && !options.watch {
-		where := ""
-		if namespace := options.namespaceOf(what.kind); namespace != "" {
-			where = " in namespace " + namespace
-		}
-		_, _ = fmt.Fprintf(command.ErrOrStderr(), "No %s found%s.\n", what.kind.Plural, where)
-		return nil
-	}
-	table := printer.NewTable(out, what.kind, options.table())
-	for _, o := range found {
-		table.Row(o)
-	}
-	return table.Flush()
-}
-
-func (o *getOptions) table() printer.Options {
-	return printer.Options{Wide: o.output == "wide", WithNamespace: o.all, Now: time.Now()}
-}
-
-func printNames(out io.Writer, kind object.Kind, found []object.Object) error {
-	for _, o := range found {
-		if _, err := fmt.Fprintf(out, "%s/%s\n", strings.ToLower(kind.Name), o.GetMetadata().GetName()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// follow prints every change after a revision until the command is interrupted. A stream that breaks is resumed where it broke.
-func follow(ctx context.Context, out io.Writer, registry *client.Client, kind object.Kind, query client.Query, revision uint64, options *getOptions) error {
+// follow shows every change after a revision until the command is interrupted. A stream that breaks is resumed where it broke.
+func follow(ctx context.Context, registry *client.Client, query client.Query, revision uint64, screen *screen) error {
 	for {
 		var broken error
-		for change, err := range registry.Watch(ctx, kind, query, revision) {
+		for change, err := range registry.Watch(ctx, screen.what.kind, query, revision) {
 			if err != nil {
 				broken = err
 				break
 			}
 			revision = change.Revision
-			if err := showChange(out, kind, change, options); err != nil {
+			if err := screen.change(change); err != nil {
 				return err
 			}
 		}
@@ -151,22 +112,4 @@ func follow(ctx context.Context, out io.Writer, registry *client.Client, kind ob
 		case <-time.After(time.Second):
 		}
 	}
-}
-
-func showChange(out io.Writer, kind object.Kind, change client.Change, options *getOptions) error {
-	switch options.output {
-	case "yaml", "json":
-		return manifest.Encode(out, manifest.Format(options.output), change.Object)
-	case "name":
-		return printNames(out, kind, []object.Object{change.Object})
-	}
-	table := options.table()
-	table.NoHeader = true
-	row := printer.NewTable(out, kind, table)
-	if change.Type == registryv1.ChangeType_CHANGE_TYPE_DELETE {
-		row.Row(change.Object, "deleted")
-	} else {
-		row.Row(change.Object)
-	}
-	return row.Flush()
 }

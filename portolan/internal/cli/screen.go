@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/internal/printer"
+	"portolan.dev/portolan/manifest"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+// screen shows what get found, and then what changes, in the form that was asked for.
+type screen struct {
+	out, errOut io.Writer
+	what        target
+	options     *getOptions
+	manifests   *manifest.Encoder
+}
+
+func newScreen(command *cobra.Command, what target, options *getOptions) *screen {
+	out := command.OutOrStdout()
+	return &screen{out, command.ErrOrStderr(), what, options, manifest.NewEncoder(out, manifest.Format(options.output))}
+}
+
+func (s *screen) show(found []object.Object) error {
+	switch s.options.output {
+	case "yaml", "json":
+		return s.encode(found)
+	case "name":
+		return s.names(found...)
+	}
+	if len(found) == 0 && !s.options.watch {
+		where := ""
+		if namespace := s.options.namespaceOf(s.what.kind); namespace != "" {
+			where = " in namespace " + namespace
+		}
+		_, _ = fmt.Fprintf(s.errOut, "No %s found%s.\n", s.what.kind.Plural, where)
+		return nil
+	}
+	table := printer.NewTable(s.out, s.what.kind, s.table())
+	for _, o := range found {
+		table.Row(o)
+	}
+	return table.Flush()
+}
+
+// encode writes a List, also of no or one object, so that scripts need not count; an object that was named, and those that others follow,
+// are documents of their own.
+func (s *screen) encode(found []object.Object) error {
+	if s.what.name == "" && !s.options.watch {
+		return s.manifests.EncodeList(found)
+	}
+	for _, o := range found {
+		if err := s.manifests.Encode(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *screen) names(found ...object.Object) error {
+	for _, o := range found {
+		if _, err := fmt.Fprintf(s.out, "%s/%s\n", strings.ToLower(s.what.kind.Name), o.GetMetadata().GetName()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *screen) table() printer.Options {
+	return printer.Options{Wide: s.options.output == "wide", WithNamespace: s.options.all, Now: time.Now()}
+}
+
+func (s *screen) change(change client.Change) error {
+	switch s.options.output {
+	case "yaml", "json":
+		return s.manifests.Encode(change.Object)
+	case "name":
+		return s.names(change.Object)
+	}
+	options := s.table()
+	options.NoHeader = true
+	table := printer.NewTable(s.out, s.what.kind, options)
+	if change.Type == registryv1.ChangeType_CHANGE_TYPE_DELETE {
+		table.Row(change.Object, "deleted")
+	} else {
+		table.Row(change.Object)
+	}
+	return table.Flush()
+}
