@@ -13,7 +13,7 @@ type Config struct {
 
 	Registry      string        `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
 	MaxPerSlice   int           `flag:"max-endpoints-per-slice" default:"100" usage:"endpoints of a slice at most, 1-1000"`
-	Workers       int           `flag:"workers" default:"8" usage:"services that are synced at once"`
+	Workers       int           `flag:"workers" default:"16" usage:"services that are synced at once"`
 	Quiet         time.Duration `flag:"quiet" default:"20ms" usage:"how long a service must be quiet before its endpoints are written"`
 	LongestDelay  time.Duration `flag:"longest-delay" default:"500ms" usage:"how long changes of a service that is never quiet are put off"`
 	Identity      string        `flag:"identity" usage:"name of this replica in the lease, unlike that of any other that runs; one that is the same after a restart takes its lease back at once; default: host name and a random part"`
