@@ -199,7 +199,9 @@ func (j *Journal) Close() error {
 	if j.file == nil {
 		return nil
 	}
-	return j.file.Close()
+	err := j.file.Close()
+	j.file = nil
+	return err
 }
 
 // Remove deletes the file, when nothing is ours any more.
