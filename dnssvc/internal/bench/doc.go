@@ -1,0 +1,8 @@
+// Package bench measures the name server: the daemon itself, in a process of its own and following a real change stream, beside NSD and Knot
+// with the same zone. It consists of a test, which does nothing unless it is told to measure:
+//
+//	go test ./dnssvc/internal/bench -run TestMeasure -v -args -measure [-quick]
+//
+// What counts is the CPU time of the server's process for a number of questions: it hardly depends on what else the machine does, while
+// questions per second do.
+package bench

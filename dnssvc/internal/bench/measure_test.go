@@ -1,0 +1,243 @@
+package bench
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"portolan.dev/dnssvc"
+	"portolan.dev/dnssvc/internal/dnstest"
+	"portolan.dev/dnssvc/internal/soak"
+	"portolan.dev/services/changes/changestest"
+	"portolan.dev/services/daemon"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/object"
+)
+
+// daemonEnv makes this binary the daemon.
+const daemonEnv = "PORTOLAN_BENCH_DAEMON"
+
+var (
+	measure = flag.Bool("measure", false, "measure, which takes minutes")
+	quick   = flag.Bool("quick", false, "measure in about a minute, less exactly")
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(daemonEnv) != "" {
+		os.Exit(daemon.Main("dnssvc", dnssvc.New))
+	}
+	os.Exit(m.Run())
+}
+
+// source is a registry's log with n services, and how a daemon reaches it.
+type source struct {
+	*changestest.Log
+	args []string
+}
+
+func newSource(t *testing.T, objects []object.Object) *source {
+	t.Helper()
+	log := changestest.New(t)
+	log.Put(objects...)
+	host := kittest.Host(t, rpc.TCP(), "")
+	lis := kittest.Listen(t)
+	srv := rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health, MaxMessage: 64 << 20})
+	log.Register(srv)
+	kittest.Run(t, "registry", func(ctx context.Context) error { return srv.Serve(ctx, lis) })
+	return &source{Log: log, args: []string{
+		"-registry=" + lis.Addr().String(), "-nats-url=" + log.URL(), "-nats-prefix=" + changestest.Prefix, "-pod-cidr=10.128.0.0/9",
+	}}
+}
+
+// load is how much dnsperf asks of one server at once.
+type load struct {
+	questions string // file
+	count     int
+	tcp       bool
+}
+
+var completed = regexp.MustCompile(`Queries completed:\s+(\d+)`)
+
+// cost is the CPU time of a server per 100,000 questions, in seconds.
+func cost(t *testing.T, s *server, l load) float64 {
+	t.Helper()
+	host, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-s", host, "-p", port, "-d", l.questions, "-c", "8", "-T", "1", "-q", "200", "-t", "5", "-Q", "1000000"}
+	args = append(args, "-n", strconv.Itoa(max(1, l.count/50000)))
+	if l.tcp {
+		args = append(args, "-m", "tcp")
+	}
+	before := s.cpu(t)
+	out, err := exec.Command("dnsperf", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("dnsperf: %v\n%s", err, out)
+	}
+	used := s.cpu(t) - before
+	found := completed.FindSubmatch(out)
+	if found == nil {
+		t.Fatalf("dnsperf says\n%s", out)
+	}
+	n, err := strconv.Atoi(string(found[1]))
+	if err != nil || n == 0 {
+		t.Fatalf("dnsperf says\n%s", out)
+	}
+	return used.Seconds() / float64(n) * 100000
+}
+
+// costs measures servers in turn, so that what else the machine does hits all alike, and returns the median of each.
+func costs(t *testing.T, what string, servers []*server, loads func(s *server) load, rounds int) map[string]float64 {
+	t.Helper()
+	all := map[string][]float64{}
+	for range rounds {
+		for _, s := range servers {
+			all[s.name] = append(all[s.name], cost(t, s, loads(s)))
+		}
+	}
+	medians := map[string]float64{}
+	for _, s := range servers {
+		slices.Sort(all[s.name])
+		medians[s.name] = all[s.name][rounds/2]
+		fmt.Printf("%-6s %-14s %.2f CPU s per 100k questions (%.2f-%.2f)\n", what, s.name, medians[s.name], all[s.name][0], all[s.name][rounds-1])
+	}
+	return medians
+}
+
+func TestMeasure(t *testing.T) {
+	if !*measure {
+		t.Skip("not told to measure: make bench-dnssvc")
+	}
+	for _, command := range []string{"dnsperf", "/usr/sbin/nsd", "/usr/sbin/knotd"} {
+		if _, err := exec.LookPath(command); err != nil {
+			t.Fatalf("%s is needed (Debian: apt-get install dnsperf nsd knot)", command)
+		}
+	}
+	rounds, count, asked := 5, 200000, 1000000
+	if *quick {
+		rounds, count, asked = 3, 50000, 100000
+	}
+	small, large := newSource(t, world(1000)), newSource(t, world(10000))
+	fast, ordinary := startDaemon(t, "portolan", small.args...), startDaemon(t, "ordinary", append(small.args, "-fast-path=false")...)
+	many := startDaemon(t, "portolan 10k", large.args...)
+	for _, s := range []*server{fast, ordinary, many} {
+		s.waitFor(t, "svc-0.ns-0"+suffix)
+	}
+	files := zoneFiles(t, fast.addr, "cluster.local.", "96.10.in-addr.arpa.")
+	nsd, knot := startNSD(t, files), startKnot(t, files)
+	for _, s := range []*server{nsd, knot} {
+		s.waitFor(t, "svc-0.ns-0"+suffix)
+	}
+	aFile, mixedFile, manyFile := questionFile(t, 1000, "a"), questionFile(t, 1000, ""), questionFile(t, 10000, "")
+	peers := []*server{ordinary, fast, nsd, knot}
+	a := costs(t, "A", peers, func(*server) load { return load{questions: aFile, count: count} }, rounds)
+	mixed := costs(t, "mixed", append(peers, many), func(s *server) load {
+		if s == many {
+			return load{questions: manyFile, count: count}
+		}
+		return load{questions: mixedFile, count: count}
+	}, rounds)
+	tcp := costs(t, "TCP", []*server{fast, nsd, knot}, func(*server) load { return load{questions: mixedFile, count: count, tcp: true} }, rounds)
+	rss := many.rss(t)
+	commit := commitToAnswer(t, small, fast)
+	soakAll(t, small, fast, asked)
+
+	ratio := func(name string, value float64) { fmt.Printf("ratio %s %.3f\n", name, value) }
+	ratio("cpu_vs_nsd_a", a["portolan"]/a["nsd"])
+	ratio("cpu_vs_nsd_mixed", mixed["portolan"]/mixed["nsd"])
+	ratio("cpu_vs_knot_mixed", mixed["portolan"]/mixed["knot"])
+	ratio("cpu_vs_ordinary_mixed", mixed["portolan"]/mixed["ordinary"])
+	ratio("cpu_at_10k_vs_1k", mixed["portolan 10k"]/mixed["portolan"])
+	ratio("tcp_cpu_vs_nsd", tcp["portolan"]/tcp["nsd"])
+	ratio("rss_mb_10k", rss)
+	ratio("commit_to_answer_p50_ms", float64(commit)/float64(time.Millisecond))
+}
+
+// commitToAnswer is the median time from a committed change to the changed answer, through the stream.
+func commitToAnswer(t *testing.T, src *source, s *server) time.Duration {
+	t.Helper()
+	client := &dns.Client{Timeout: time.Second}
+	conn, err := client.Dial(s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const path, name = "ns-0/svc-0", "svc-0.ns-0" + suffix
+	var times []time.Duration
+	for i := range 200 {
+		want := fmt.Sprintf("10.96.255.%d", 1+i)
+		start := time.Now()
+		src.Put(dnstest.Service(path, want, "80:http", "443:https"))
+		for {
+			reply, _, err := client.ExchangeWithConn(new(dns.Msg).SetQuestion(name, dns.TypeA), conn)
+			if err == nil && len(reply.Answer) == 1 && reply.Answer[0].(*dns.A).A.String() == want {
+				break
+			}
+			if time.Since(start) > time.Minute {
+				t.Fatalf("the change to %s does not come", want)
+			}
+		}
+		times = append(times, time.Since(start))
+	}
+	slices.Sort(times)
+	fmt.Printf("commit to answer: p50 %s, p99 %s\n", times[len(times)/2], times[len(times)*99/100])
+	return times[len(times)/2]
+}
+
+// soakAll asks while a thousand changes a second are made, and holds every answer against a model. A change counts as done once the
+// serial shows that the daemon has one that was made after it.
+func soakAll(t *testing.T, src *source, s *server, questions int) {
+	t.Helper()
+	model := soak.NewModel("cluster.local.", 200)
+	src.Put(model.Objects()...)
+	s.waitFor(t, "svc-199.soak"+suffix)
+	client := &dns.Client{Timeout: 5 * time.Second}
+	conn, err := client.Dial(s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	serial := func() uint32 {
+		reply, _, err := client.ExchangeWithConn(new(dns.Msg).SetQuestion("cluster.local.", dns.TypeSOA), conn)
+		if err != nil || len(reply.Answer) != 1 {
+			return 0
+		}
+		soa, _ := reply.Answer[0].(*dns.SOA)
+		return soa.Serial
+	}
+	marker := 0
+	apply := func(put, remove []object.Object) error {
+		src.Put(put...)
+		for _, o := range remove {
+			src.Delete(object.KeyOf(o))
+		}
+		marker++ // the serial moves with changes of names only, and this is one
+		revision := uint32(src.Put(dnstest.Service("soak/marker", fmt.Sprintf("10.96.254.%d", 1+marker%2))))
+		for int32(serial()-revision) < 0 {
+			if t.Context().Err() != nil {
+				return t.Context().Err()
+			}
+		}
+		return nil
+	}
+	report, err := soak.Run(t.Context(), soak.Config{
+		Model: model, Addr: s.addr, Queries: questions, Clients: 8, Apply: apply, Pace: time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("%d questions under %.0f changes/s: none wrong, torn or lost, %d asked twice; p50 %s, p99 %s\n",
+		report.Queries, float64(report.Changes)/report.Took.Seconds(), report.Repeated, report.P50, report.P99)
+}

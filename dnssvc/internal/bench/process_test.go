@@ -1,0 +1,208 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"portolan.dev/services/kit/kittest"
+)
+
+// server is a name server in a process of its own.
+type server struct {
+	name string
+	addr string // of DNS
+	cmd  *exec.Cmd
+}
+
+// start starts a process that ends with the test, also should the test be killed.
+func start(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
+	done := make(chan struct{})
+	started := make(chan error, 1)
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // the child's life is tied to this thread
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // it is killed
+		}
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		<-done
+	})
+}
+
+// startDaemon runs this binary as the daemon (see TestMain), and learns from its log where it listens.
+func startDaemon(t *testing.T, name string, args ...string) *server {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{
+		"-addr=127.0.0.1:0", "-http-addr=127.0.0.1:0", "-listen=127.53.254.1:0", "-log-format=json", "-lame-duck=0s", "-transfer-allow=127.0.0.0/8",
+	}, args...)...)
+	cmd.Env = append(os.Environ(), daemonEnv+"=1")
+	logs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = os.Stdout
+	start(t, cmd)
+	s := &server{name: name, cmd: cmd}
+	lines := bufio.NewScanner(logs)
+	for s.addr == "" && lines.Scan() {
+		var line struct {
+			Msg string
+			DNS []string
+		}
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "dnssvc listens" {
+			s.addr = line.DNS[0]
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, logs) }() // until it ends
+	if s.addr == "" {
+		t.Fatalf("%s did not start: %v", name, lines.Err())
+	}
+	return s
+}
+
+// waitFor waits until a server answers a question with a record.
+func (s *server) waitFor(t *testing.T, name string) {
+	t.Helper()
+	client := &dns.Client{Timeout: time.Second}
+	kittest.Eventually(t, s.name+" answers", func() error {
+		reply, _, err := client.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), s.addr)
+		if err == nil && len(reply.Answer) == 0 {
+			err = fmt.Errorf("%s: %s", name, dns.RcodeToString[reply.Rcode])
+		}
+		return err
+	})
+}
+
+// freePort returns an address whose port was free by UDP and TCP a moment ago.
+func freePort(t *testing.T, host string) (addr, port string) {
+	t.Helper()
+	for range 100 {
+		pc, err := net.ListenPacket("udp", host+":0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr = pc.LocalAddr().String()
+		lis, err := net.Listen("tcp", addr)
+		pc.Close()
+		if err == nil {
+			lis.Close()
+			_, port, _ = net.SplitHostPort(addr)
+			return addr, port
+		}
+	}
+	t.Fatal("no port is free")
+	return "", ""
+}
+
+// startNSD and startKnot serve zones from files, made for one processor: one process, or one thread, answers.
+func startNSD(t *testing.T, files map[string]string) *server {
+	t.Helper()
+	const host = "127.53.254.2"
+	addr, port := freePort(t, host)
+	dir := t.TempDir()
+	var conf strings.Builder
+	fmt.Fprintf(&conf, "server:\n server-count: 1\n ip-address: %s\n port: %s\n username: \"\"\n zonesdir: %q\n database: \"\"\n xfrdir: %q\n", host, port, dir, dir)
+	for _, file := range []string{"pidfile", "xfrdfile", "zonelistfile", "cookie-secret-file"} {
+		fmt.Fprintf(&conf, " %s: %q\n", file, filepath.Join(dir, file))
+	}
+	conf.WriteString("remote-control:\n control-enable: no\n")
+	for zone, file := range files {
+		fmt.Fprintf(&conf, "zone:\n name: %q\n zonefile: %q\n", zone, file)
+	}
+	cmd := exec.Command("/usr/sbin/nsd", "-d", "-c", write(t, dir, conf.String()))
+	start(t, cmd)
+	return &server{name: "nsd", addr: addr, cmd: cmd}
+}
+
+func startKnot(t *testing.T, files map[string]string) *server {
+	t.Helper()
+	const host = "127.53.254.3"
+	addr, port := freePort(t, host)
+	dir := t.TempDir()
+	var conf strings.Builder
+	fmt.Fprintf(&conf, "server:\n  rundir: %q\n  listen: %s@%s\n  udp-workers: 1\n  tcp-workers: 1\n  background-workers: 1\n", dir, host, port)
+	fmt.Fprintf(&conf, "database:\n  storage: %q\nzone:\n", dir)
+	for zone, file := range files {
+		fmt.Fprintf(&conf, "  - domain: %s\n    file: %q\n    zonefile-sync: -1\n", zone, file)
+	}
+	cmd := exec.Command("/usr/sbin/knotd", "-c", write(t, dir, conf.String()))
+	start(t, cmd)
+	return &server{name: "knot", addr: addr, cmd: cmd}
+}
+
+func write(t *testing.T, dir, text string) string {
+	t.Helper()
+	file := filepath.Join(dir, "conf")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// cpu is the CPU time that the server's processes have used. NSD has several; all are of its process group.
+func (s *server) cpu(t *testing.T) time.Duration {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticks := int64(0)
+	for _, file := range stats {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(content), ") ")
+		fields := strings.Fields(rest)
+		if fields[2] != strconv.Itoa(s.cmd.Process.Pid) { // process group
+			continue
+		}
+		for _, field := range fields[11:13] { // user and system time
+			n, err := strconv.ParseInt(field, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * time.Second / 100
+}
+
+// rss is the memory of the server's first process, in MB.
+func (s *server) rss(t *testing.T) float64 {
+	t.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(content), "VmRSS:")
+	kb, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kb / 1024
+}
