@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,13 @@ type connection struct {
 
 const defaultServer = "127.0.0.1:7400"
 
+// Default ports of the other daemons' APIs.
+const (
+	allocatorPort   = 7401
+	endpointctlPort = 7402
+	dnssvcPort      = 7403
+)
+
 func (c *connection) register(root *cobra.Command) {
 	root.PersistentFlags().StringVar(&c.server, "server", cmp.Or(os.Getenv("PORTOLAN_SERVER"), defaultServer), "address of the registry (PORTOLAN_SERVER)")
 	root.PersistentFlags().DurationVar(&c.timeout, "timeout", 30*time.Second, "how long one request may take")
@@ -34,6 +43,18 @@ func (c *connection) dial(address string) (*grpc.ClientConn, error) {
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}
 	return conn, nil
+}
+
+// beside returns the address of another daemon: the one given, or, where none is, the registry's host and the port that the daemon has by default.
+func (c *connection) beside(address string, port int) string {
+	if address != "" {
+		return address
+	}
+	host, _, err := net.SplitHostPort(c.server)
+	if err != nil {
+		host = c.server
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
 // registry connects to the registry. The caller closes the connection.

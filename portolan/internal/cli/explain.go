@@ -45,9 +45,9 @@ the name, and what every node has programmed. The exit code is 0 when the chain 
 	set := command.Flags()
 	set.StringVarP(&options.namespace, "namespace", "n", object.DefaultNamespace, "namespace")
 	set.StringVarP(&options.output, "output", "o", "text", "text or json")
-	set.StringVar(&options.allocator, "allocator", "127.0.0.1:7401", "address of the allocator")
-	set.StringVar(&options.endpoints, "endpointctl", "127.0.0.1:7402", "address of the endpoint controller")
-	set.StringVar(&options.dns, "dnssvc", "127.0.0.1:7403", "address of the name server's API")
+	set.StringVar(&options.allocator, "allocator", "", "address of the allocator (default: port 7401 of the registry's host)")
+	set.StringVar(&options.endpoints, "endpointctl", "", "address of the endpoint controller (default: port 7402 of the registry's host)")
+	set.StringVar(&options.dns, "dnssvc", "", "address of the name server's API (default: port 7403 of the registry's host)")
 	return command
 }
 
@@ -61,7 +61,9 @@ func runExplain(ctx context.Context, command *cobra.Command, flags *connection, 
 			_ = conn.Close()
 		}
 	}()
-	for _, address := range []string{options.allocator, options.endpoints, options.dns} {
+	for _, address := range []string{
+		flags.beside(options.allocator, allocatorPort), flags.beside(options.endpoints, endpointctlPort), flags.beside(options.dns, dnssvcPort),
+	} {
 		conn, err := flags.dial(address)
 		if err != nil {
 			return err

@@ -51,12 +51,12 @@ when the program ends, the pod is gone. The exit code is the program's.`,
 	set.DurationVar(&options.DrainDelay, "drain-delay", 500*time.Millisecond, "time between leaving the services and asking the program to stop")
 	set.DurationVar(&options.Grace, "grace", 30*time.Second, "time between asking the program to stop and killing it")
 	set.BoolVar(&options.ServiceLinks, "service-links", true, "services of the namespace in the environment")
-	set.StringVar(&allocator, "allocator", "127.0.0.1:7401", "address of the allocator")
+	set.StringVar(&allocator, "allocator", "", "address of the allocator (default: port 7401 of the registry's host)")
 	return command
 }
 
 func runWorkload(ctx context.Context, command *cobra.Command, flags *connection, registry *client.Client, options workload.Options, allocator string) error {
-	conn, err := flags.dial(allocator)
+	conn, err := flags.dial(flags.beside(allocator, allocatorPort))
 	if err != nil {
 		return err
 	}

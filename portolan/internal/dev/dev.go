@@ -2,8 +2,11 @@ package dev
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"syscall"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -56,7 +59,11 @@ func Run(ctx context.Context, options Options, out *os.File) error {
 func (i *Installation) run(ctx context.Context) error {
 	tasks := i.daemons()
 	tasks = append(tasks, app.Task{Name: "ready", Run: i.announce})
-	return app.RunTasks(ctx, tasks...)
+	err := app.RunTasks(ctx, tasks...)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w\nis another installation running? --bind 127.0.0.2 --dns-addr 127.0.0.2:7053 gives this one other addresses", err)
+	}
+	return err
 }
 
 // daemon makes the task that runs one daemon as its own main function would, on this process's network.

@@ -128,10 +128,10 @@ Try, in another terminal:
   curl -s http://%s/
   dig +short @%s -p %d %s.%s.svc.%s
   grpcurl -plaintext %s portolan.registry.v1.ServiceService/ListServices
-  %s explain service %s
+  %s --server %s explain service %s
 
 Ctrl-C stops everything; %s keeps what was applied.`,
 		net.JoinHostPort(service.GetSpec().GetClusterIp(), strconv.Itoa(int(port))),
 		i.options.DNSAddr.Addr(), i.options.DNSAddr.Port(), meta.GetName(), meta.GetNamespace(), i.options.Zone,
-		i.options.addr(registryPort), os.Args[0], meta.GetName(), i.options.DataDir)
+		i.options.addr(registryPort), os.Args[0], i.options.addr(registryPort), meta.GetName(), i.options.DataDir)
 }

@@ -99,7 +99,7 @@ func (c *chain) slices(ctx context.Context) Step {
 			step.say("%s: %s, %d endpoints, %d ready%s", slice.GetMetadata().GetName(), spec.EnumName(slice.GetAddressType()), len(slice.GetEndpoints()), inSlice, ports(slice))
 		}
 	}
-	step.say("%d endpoints in %d slices, %d ready", total, len(listed.GetEndpointSlices()), ready)
+	step.say("%d endpoints in all, %d ready", total, ready)
 	switch {
 	case len(listed.GetEndpointSlices()) == 0 && len(c.service.GetSpec().GetSelector()) == 0:
 		step.mark(Broken, fmt.Sprintf("write an EndpointSlice with the label %s=%s", spec.LabelServiceName, meta.GetName()))

@@ -64,7 +64,7 @@ func (c *chain) links() []func(context.Context) Step {
 func (c *chain) asWritten(context.Context) Step {
 	s := c.service.GetSpec()
 	step := Step{Title: "service", State: OK}
-	step.say("type %s, created at revision %d or before", spec.EnumName(s.GetType()), c.service.GetMetadata().GetResourceVersion())
+	step.say("type %s, last changed at revision %d", spec.EnumName(s.GetType()), c.service.GetMetadata().GetResourceVersion())
 	if c.service.GetMetadata().GetDeletionTimestamp() != nil {
 		step.mark(Broken, "the service is being deleted; it waits for "+strings.Join(c.service.GetMetadata().GetFinalizers(), ", "))
 	}
