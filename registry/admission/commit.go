@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/registry/alloc"
@@ -50,7 +51,7 @@ func (w *Writer) store(ctx context.Context, x *write) (*Result, error) {
 		w.Alloc.ReleaseVanished(ctx, plan)
 	}
 	object.MetaOf(x.o).ResourceVersion = revision
-	if err := w.View.WaitFor(ctx, revision); err != nil {
+	if err := w.visible(ctx, revision); err != nil {
 		return nil, err
 	}
 	return &Result{Object: x.o, Changed: true, Created: x.old == nil}, nil
@@ -103,5 +104,15 @@ func (w *Writer) remove(ctx context.Context, row *kinds.Row, old *view.Item, opt
 	if row.Service != nil {
 		w.Alloc.ReleaseAll(ctx, row.Service(old.Object))
 	}
-	return w.View.WaitFor(ctx, result.Revision)
+	return w.visible(ctx, result.Revision)
+}
+
+// visible returns once a committed write can be read here. Where the store went away before that, the client is to look for itself: UNAVAILABLE alone
+// would say that nothing happened.
+func (w *Writer) visible(ctx context.Context, revision uint64) error {
+	err := w.View.WaitFor(ctx, revision)
+	if errors.Is(err, store.ErrUnavailable) {
+		return fmt.Errorf("%w: revision %d is committed and cannot be read: %v", store.ErrUnknown, revision, err) //nolint:errorlint // the write is not unavailable
+	}
+	return err
 }

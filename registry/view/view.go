@@ -108,13 +108,14 @@ func (v *View) Run(ctx context.Context) error {
 	return nil
 }
 
-// report tells health how the view is. An error that passes quickly is not worth a transition.
+// report tells health, and those who wait, how the view is. An error that passes quickly is not worth a transition.
 func (v *View) report(err error) {
 	switch {
 	case err == nil:
 		v.config.Health.Set("view", nil)
 	case v.age() > tolerance && !errors.Is(err, context.Canceled):
 		v.config.Health.Set("view", fmt.Errorf("behind the store: %w", err))
+		v.failWaiters(fmt.Errorf("%w: the view is behind: %w", store.ErrUnavailable, err))
 	}
 }
 

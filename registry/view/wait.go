@@ -6,18 +6,20 @@ import (
 	"portolan.dev/registry/store"
 )
 
-// waiter waits for a state; done is closed when it has been reached.
+// waiter waits for a state; done is closed when it has been reached, or cannot be because the store does not answer.
 type waiter struct {
 	epoch    string // empty: any
 	revision uint64
 	done     chan struct{}
+	err      error // once done is closed
 }
 
 func (w *waiter) satisfied(s *State) bool {
 	return s.revision >= w.revision && (w.epoch == "" || w.epoch == s.epoch)
 }
 
-// WaitFor returns once the view has reached a revision, or with the error of ctx.
+// WaitFor returns once the view has reached a revision, or with the error of ctx. While the view is behind because the store does not answer the error is
+// [store.ErrUnavailable]: whoever waits should hear of it and not of the end of their patience.
 func (v *View) WaitFor(ctx context.Context, revision uint64) error {
 	return v.wait(ctx, &waiter{revision: revision})
 }
@@ -45,7 +47,7 @@ func (v *View) wait(ctx context.Context, w *waiter) error {
 	}
 	select {
 	case <-w.done:
-		return nil
+		return w.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -59,5 +61,16 @@ func (v *View) wakeWaiters(state *State) {
 			close(w.done)
 			delete(v.waiters, w)
 		}
+	}
+}
+
+// failWaiters ends all waiting.
+func (v *View) failWaiters(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for w := range v.waiters {
+		w.err = err
+		close(w.done)
+		delete(v.waiters, w)
 	}
 }

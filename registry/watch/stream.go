@@ -127,8 +127,8 @@ func (w *stream) resume(ctx context.Context) (*Cursor, error) {
 func (w *stream) reach(ctx context.Context, revision uint64) error {
 	waiting, cancel := context.WithTimeout(ctx, futureRevision)
 	defer cancel()
-	if err := w.View.WaitFor(waiting, revision); err == nil {
-		return nil
+	if err := w.View.WaitFor(waiting, revision); err == nil || errors.Is(err, store.ErrUnavailable) {
+		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
