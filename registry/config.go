@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,19 +46,32 @@ func (c *Config) Validate() error {
 	if len(c.ServiceCIDR) == 0 {
 		errs = append(errs, errors.New("service-cidr: at least one range is required"))
 	}
-	for name, value := range map[string]int64{
-		"log-retention": c.LogRetention, "watch-buffer": int64(c.WatchBuffer), "bookmark-interval": int64(c.BookmarkInterval),
-		"event-ttl": int64(c.EventTTL), "reap-interval": int64(c.ReapInterval), "max-events": int64(c.MaxEvents), "heartbeat-timeout": int64(c.HeartbeatTimeout),
-		"stream-replicas": int64(c.StreamReplicas),
+	for _, flag := range []struct {
+		name  string
+		value int64
+	}{
+		{"log-retention", c.LogRetention}, {"watch-buffer", int64(c.WatchBuffer)}, {"bookmark-interval", int64(c.BookmarkInterval)},
+		{"event-ttl", int64(c.EventTTL)}, {"max-events", int64(c.MaxEvents)}, {"reap-interval", int64(c.ReapInterval)},
+		{"heartbeat-timeout", int64(c.HeartbeatTimeout)}, {"stream-replicas", int64(c.StreamReplicas)},
 	} {
-		if value <= 0 {
-			errs = append(errs, fmt.Errorf("%s: must be more than nothing", name))
+		if flag.value <= 0 {
+			errs = append(errs, fmt.Errorf("%s: must be more than nothing", flag.name))
 		}
+	}
+	if !validRange(c.NodePortRange) {
+		errs = append(errs, fmt.Errorf("node-port-range: %q is no range such as 30000-32767", c.NodePortRange))
 	}
 	if problem := spec.DNSSubdomain(c.Zone); problem != "" {
 		errs = append(errs, fmt.Errorf("zone: %s", problem))
 	}
 	return errors.Join(errs...)
+}
+
+func validRange(text string) bool {
+	low, high, ok := strings.Cut(text, "-")
+	from, err1 := strconv.ParseUint(low, 10, 16)
+	to, err2 := strconv.ParseUint(high, 10, 16)
+	return ok && err1 == nil && err2 == nil && from > 0 && from <= to
 }
 
 // Kinds of store, as DiscoveryService names them.

@@ -43,7 +43,7 @@ func NewPlan(svc, old *corev1.Service) *Plan {
 	return p
 }
 
-// Values returns everything that a service has from the allocator.
+// values returns everything that a service has from the allocator.
 func values(svc *corev1.Service) map[string]bool {
 	all := map[string]bool{}
 	if svc == nil {
@@ -62,8 +62,8 @@ func values(svc *corev1.Service) map[string]bool {
 	return all
 }
 
-// HasValues says whether a service has anything from the allocator.
-func HasValues(svc *corev1.Service) bool { return len(values(svc)) > 0 }
+// hasValues says whether a service has anything from the allocator.
+func hasValues(svc *corev1.Service) bool { return len(values(svc)) > 0 }
 
 func portValue(number int32) string {
 	if number == 0 {

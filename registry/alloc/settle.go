@@ -36,7 +36,7 @@ func (c *Client) Undo(ctx context.Context, p *Plan) {
 
 // ReleaseAll gives back everything of a service that is certainly gone.
 func (c *Client) ReleaseAll(ctx context.Context, svc *corev1.Service) {
-	if HasValues(svc) {
+	if hasValues(svc) {
 		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: svc.GetMetadata().GetUid()})
 	}
 }

@@ -34,9 +34,6 @@ func (s *State) Revision() uint64 { return s.revision }
 // Get returns an object, nil where there is none.
 func (s *State) Get(key object.Key) *Item { return s.kinds[key.Kind].get(key.Namespace, key.Name) }
 
-// Count returns the number of objects of a kind.
-func (s *State) Count(kind string) int { return s.kinds[kind].count }
-
 // Len returns the number of objects of all kinds.
 func (s *State) Len() int {
 	n := 0
@@ -91,14 +88,6 @@ func (s *State) sameObjects(other *State) bool {
 		if twin == nil || twin.Revision != item.Revision || object.MetaOf(twin.Object).GetUid() != object.MetaOf(item.Object).GetUid() {
 			return false
 		}
-	}
-	return true
-}
-
-// Empty says whether a namespace has no objects of the kind.
-func (s *State) Empty(kind, namespace string) bool {
-	for range s.All(kind, namespace) {
-		return false
 	}
 	return true
 }

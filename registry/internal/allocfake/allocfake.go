@@ -24,7 +24,6 @@ type Allocator struct {
 	pools   []pool
 	holders map[string]holder // by value
 	away    bool
-	calls   int
 }
 
 type pool struct {
@@ -108,13 +107,6 @@ func (a *Allocator) Used() int {
 	return len(a.holders)
 }
 
-// Calls returns how often values were asked for.
-func (a *Allocator) Calls() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.calls
-}
-
 func (a *Allocator) lock() error {
 	a.mu.Lock()
 	if !a.away {
@@ -130,7 +122,6 @@ func (a *Allocator) Allocate(_ context.Context, req *allocatorv1.AllocateRequest
 		return nil, err
 	}
 	defer a.mu.Unlock()
-	a.calls++
 	answer := &allocatorv1.AllocateResponse{}
 	for _, set := range req.GetSets() {
 		answer.Results = append(answer.Results, a.serve(set, req.GetDryRun()))
