@@ -19,7 +19,6 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 
 	"portolan.dev/nodeagent/dataplane"
-	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/healthcheck"
 	"portolan.dev/nodeagent/probe"
 	"portolan.dev/nodeagent/view"
@@ -27,9 +26,6 @@ import (
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/rpc"
 )
-
-// userspaceMode is the proxy mode that always works.
-const userspaceMode = "userspace"
 
 const (
 	viewFile   = "view.pb"
@@ -113,8 +109,11 @@ func (a *Agent) connect() error {
 func (a *Agent) build() error {
 	a.host.Health.Set(programmedCheck, errors.New("nothing programmed yet"))
 	a.view = view.New(a.name)
-	a.plane = userspace.New(userspace.Options{Log: a.log, Metrics: a.host.Metrics})
 	a.events = newRecorder(a.name, registryv1.NewEventServiceClient(a.registry), a.log)
+	var err error
+	if a.plane, err = a.openPlane(); err != nil {
+		return err
+	}
 	a.syncer = newSyncer(a.view, a.plane, a.events, newMetrics(a.host.Metrics), a.log,
 		func() { a.host.Health.Set(programmedCheck, nil) })
 	a.checks = healthcheck.New(healthcheck.Options{Healthy: a.syncer.healthy, Report: a.syncer.checkReported})
@@ -124,7 +123,6 @@ func (a *Agent) build() error {
 		Write: probe.RegistryWriter(registryv1.NewPodServiceClient(a.registry)),
 	})
 	a.node = newRegistrar(a)
-	var err error
 	a.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: a.registry, NATS: a.nats, Prefix: a.cfg.NATSPrefix, Kinds: view.Kinds,
 		Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health, Apply: a.apply,
@@ -163,7 +161,9 @@ func (a *Agent) Run(ctx context.Context) error {
 // close frees what New has taken; the parts that are there.
 func (a *Agent) close() {
 	if a.plane != nil {
-		a.plane.Close() //nolint:errcheck // the userspace plane has nothing to fail at
+		if err := a.plane.Close(); err != nil {
+			a.log.Warn("data plane", "err", err)
+		}
 	}
 	if a.lis != nil {
 		a.lis.Close()
@@ -185,6 +185,7 @@ func (a *Agent) serve(ctx context.Context) error {
 // apply is what the follower calls.
 func (a *Agent) apply(_ context.Context, batch []changes.Change, revision uint64) error {
 	touched := a.view.Apply(batch, revision)
+	a.syncer.live.Store(true)
 	if touched.Node {
 		a.refreshFacts()
 		a.node.poke()

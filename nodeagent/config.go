@@ -20,13 +20,15 @@ type Config struct {
 	NodeLabels        []string       `flag:"node-labels" default:"" usage:"labels for a new Node object, such as topology.kubernetes.io/zone=a"`
 	AdvertiseAddr     string         `flag:"advertise-addr" default:"" usage:"host:port at which others reach the gRPC API; empty: the address listened on, or the node's first"`
 	Registry          string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry; several, comma separated"`
-	ProxyMode         string         `flag:"proxy-mode" default:"auto" usage:"how traffic is forwarded: auto or userspace"`
+	ProxyMode         string         `flag:"proxy-mode" default:"auto" usage:"how traffic is forwarded: ipvs (in the kernel), userspace, or auto: ipvs where the node can"`
+	Strict            bool           `flag:"strict" default:"false" usage:"do not run at all where proxy-mode ipvs or auto would fall back to userspace"`
+	ServiceCIDR       []netip.Prefix `flag:"service-cidr" default:"" usage:"ranges of cluster IPs: one route each in the kernel; an address outside of them gets its own"`
 	NodePortAddresses []netip.Prefix `flag:"nodeport-addresses" default:"" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
 	PodCIDR           []netip.Prefix `flag:"pod-cidr" default:"" usage:"addresses of pods on all nodes: their traffic is internal"`
 	MasqueradeAll     bool           `flag:"masquerade-all" default:"false" usage:"hide all clients of cluster IPs from backends"`
 	Scheduler         string         `flag:"scheduler" default:"rr" usage:"how backends are picked where a service does not say: rr, lc, dh, sh, sed, nq or mh"`
 	DrainTimeout      time.Duration  `flag:"drain-timeout" default:"300s" usage:"how long connections to a leaving backend may go on where a service does not say"`
-	DataDir           string         `flag:"data-dir" default:"" usage:"where the last view is kept, to start from when the registry is away; empty: nowhere"`
+	DataDir           string         `flag:"data-dir" default:"" usage:"where the last view is kept, to start from when the registry is away, and the journal of what is ours in the kernel; empty: no view, the journal in /run/portolan"`
 	HeartbeatInterval time.Duration  `flag:"heartbeat-interval" default:"2s" usage:"time between heartbeats"`
 }
 
@@ -44,8 +46,8 @@ func (c *Config) Validate() error {
 			bad("node-labels: %q is not key=value", l)
 		}
 	}
-	if c.ProxyMode != "auto" && c.ProxyMode != "userspace" {
-		bad("proxy-mode: %q is neither auto nor userspace", c.ProxyMode)
+	if c.ProxyMode != autoMode && c.ProxyMode != ipvsMode && c.ProxyMode != userspaceMode {
+		bad("proxy-mode: %q is none of auto, ipvs, userspace", c.ProxyMode)
 	}
 	if _, ok := plan.ParseScheduler(c.Scheduler); !ok {
 		bad("scheduler: %q is none of rr, lc, dh, sh, sed, nq, mh", c.Scheduler)

@@ -18,6 +18,7 @@ const (
 	reasonAddressInUse        = "AddressInUse"
 	reasonInvalid             = "InvalidServiceOrEndpoint"
 	reasonHealthCheckNodePort = "FailedToStartServiceHealthcheck"
+	reasonProxyModeFallback   = "ProxyModeFallback" // on the node
 )
 
 const (
@@ -43,12 +44,23 @@ func newRecorder(node string, client registryv1.EventServiceClient, log *slog.Lo
 func (r *recorder) warn(svc *corev1.Service, reason, message string) {
 	meta := svc.GetMetadata()
 	r.log.Warn("service needs a look", "service", meta.GetNamespace()+"/"+meta.GetName(), "reason", reason, "message", message)
+	r.put(&corev1.ObjectReference{
+		Kind: "Service", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(),
+	}, meta.GetNamespace(), reason, message)
+}
+
+// warnNode says that something about the node needs a look. Events of nodes,
+// which are in no namespace, are in the default one.
+func (r *recorder) warnNode(reason, message string) {
+	r.log.Warn("the node needs a look", "reason", reason, "message", message)
+	r.put(&corev1.ObjectReference{Kind: "Node", Name: r.node}, "default", reason, message)
+}
+
+func (r *recorder) put(about *corev1.ObjectReference, namespace, reason, message string) {
 	event := &corev1.Event{
-		Metadata: &corev1.ObjectMeta{GenerateName: meta.GetName() + "-", Namespace: meta.GetNamespace()},
-		Regarding: &corev1.ObjectReference{
-			Kind: "Service", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(),
-		},
-		Reason: reason, Message: cut(message, maxEventMessage), Type: corev1.EventType_EVENT_TYPE_WARNING,
+		Metadata:  &corev1.ObjectMeta{GenerateName: about.GetName() + "-", Namespace: namespace},
+		Regarding: about,
+		Reason:    reason, Message: cut(message, maxEventMessage), Type: corev1.EventType_EVENT_TYPE_WARNING,
 		ReportingComponent: "nodeagent", ReportingInstance: r.node,
 	}
 	select {

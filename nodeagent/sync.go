@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
@@ -51,6 +52,9 @@ type syncer struct {
 	told    map[plan.ServiceName]string    // problems that there was an event for
 	trigger map[plan.ServiceName]time.Time // newest trigger that was measured
 	applied uint64
+	adopted bool // what an earlier agent left in the data plane is sorted out
+	// live: the view is the registry's, not one from before the agent started.
+	live    atomic.Bool
 	starved map[plan.ServiceName]int // virtual servers without local backends
 	// repaired counts the differences that audits found.
 	repaired uint64
@@ -198,10 +202,33 @@ func (s *syncer) sync(ctx context.Context) {
 		s.tellConflicts(name)
 	}
 	if b.known {
+		s.adopt(ctx)
 		s.advance(b.revision)
 	}
 	s.metrics.sync.Observe(time.Since(began).Seconds())
 	s.measure(b.services)
+}
+
+// adopt removes, once the view is the registry's, what an earlier agent has left
+// in the data plane and nobody wants any more. A view from the disk may be older
+// than what is in force.
+func (s *syncer) adopt(ctx context.Context) {
+	if s.adopted || !s.live.Load() {
+		return
+	}
+	have, err := s.plane.State(ctx)
+	if err != nil {
+		s.log.Warn("what the data plane has is unknown", "err", err)
+		return
+	}
+	s.adopted = true
+	var gone []plan.Step
+	for _, step := range plan.Diff(have, s.table.State()) {
+		if step.Op == plan.DeleteServer {
+			gone = append(gone, step)
+		}
+	}
+	s.program(ctx, gone)
 }
 
 // plan makes the plan of one service and returns the steps to it.

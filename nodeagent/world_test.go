@@ -60,6 +60,7 @@ func (w *world) config() nodeagent.Config {
 	cfg.Addr, cfg.Registry, cfg.NATSPrefix = "127.0.0.1:0", w.addr, changestest.Prefix
 	cfg.NodeName, cfg.NodeAddresses = "here", []string{"127.0.0.1"}
 	cfg.HeartbeatInterval = 50 * time.Millisecond
+	cfg.ProxyMode = "userspace" // auto would program the kernel of the machine where it can
 	return cfg
 }
 
