@@ -36,16 +36,12 @@ func NewAgents(v *view.View, timeout time.Duration) *Agents {
 	return &Agents{view: v, timeout: timeout, heard: map[string]heartbeat{}}
 }
 
-// Heard takes a heartbeat. One without a node, or one that overtook a later one, means nothing.
+// Heard takes a heartbeat; one without a node means nothing. Its own time is not looked at: what counts is when it was heard.
 func (s *Agents) Heard(beat *nodeagentv1.Heartbeat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	node := beat.GetNode()
-	before, known := s.heard[node]
-	switch {
-	case node == "", !known && len(s.heard) >= mostAgents:
-	case known && beat.GetTime().AsTime().Before(before.last.GetTime().AsTime()):
-	default:
+	if _, known := s.heard[node]; node != "" && (known || len(s.heard) < mostAgents) {
 		s.heard[node] = heartbeat{beat, time.Now()}
 	}
 }

@@ -91,7 +91,7 @@ func options(ctx context.Context, req any) (admission.Options, error) {
 		o.DryRun = d.GetDryRun()
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
-	if values := md.Get("traceparent"); len(values) > 0 {
+	if values := md.Get("traceparent"); len(values) > 0 && len(values[0]) == traceparentLength {
 		o.Traceparent = values[0]
 	}
 	if values := md.Get(fenceHeader); len(values) > 0 {
@@ -103,6 +103,9 @@ func options(ctx context.Context, req any) (admission.Options, error) {
 	}
 	return o, nil
 }
+
+// traceparentLength is that of version 00, the only one there is; it is stored with the change and should not be anything.
+const traceparentLength = 55
 
 // fenceHeader is the request metadata that ties a write to a lease: "<namespace>/<name>=<epoch>".
 const fenceHeader = "portolan-fence"
