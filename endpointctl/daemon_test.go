@@ -26,14 +26,14 @@ import (
 	"portolan.dev/services/object"
 
 	"portolan.dev/endpointctl"
-	"portolan.dev/endpointctl/internal/fakeregistry"
+	"portolan.dev/endpointctl/internal/registrytest"
 	"portolan.dev/endpointctl/packing"
 )
 
 func ptr[T any](v T) *T { return &v }
 
 // start runs a replica and returns a client of it.
-func start(t *testing.T, r *fakeregistry.Registry, addr string, change func(*endpointctl.Config)) (endpointsv1.EndpointControllerServiceClient, func()) {
+func start(t *testing.T, r *registrytest.Registry, addr string, change func(*endpointctl.Config)) (endpointsv1.EndpointControllerServiceClient, func()) {
 	t.Helper()
 	var cfg endpointctl.Config
 	config.Defaults(&cfg)
@@ -103,9 +103,9 @@ const (
 
 // state describes all slices and Endpoints: "slice web 9376: 10.0.0.1 !10.0.0.2",
 // where "!" stands before what is not ready.
-func state(r *fakeregistry.Registry) []string {
+func state(r *registrytest.Registry) []string {
 	var all []string
-	for _, s := range fakeregistry.All[*corev1.EndpointSlice](r) {
+	for _, s := range registrytest.All[*corev1.EndpointSlice](r) {
 		line := "slice " + s.GetMetadata().GetLabels()[packing.LabelServiceName]
 		for _, p := range s.GetPorts() {
 			line += fmt.Sprint(" ", p.GetPort())
@@ -117,7 +117,7 @@ func state(r *fakeregistry.Registry) []string {
 		slices.Sort(eps)
 		all = append(all, line+": "+strings.Join(eps, " "))
 	}
-	for _, e := range fakeregistry.All[*corev1.Endpoints](r) {
+	for _, e := range registrytest.All[*corev1.Endpoints](r) {
 		line := "endpoints " + e.GetMetadata().GetName() + ":"
 		for _, s := range e.GetSubsets() {
 			for _, a := range s.GetAddresses() {
@@ -141,7 +141,7 @@ func mark(ready bool) string {
 }
 
 // becomes waits for the registry to have these slices and Endpoints.
-func becomes(t *testing.T, what string, r *fakeregistry.Registry, want ...string) {
+func becomes(t *testing.T, what string, r *registrytest.Registry, want ...string) {
 	t.Helper()
 	slices.Sort(want)
 	kittest.Eventually(t, what, func() error {
@@ -153,11 +153,11 @@ func becomes(t *testing.T, what string, r *fakeregistry.Registry, want ...string
 }
 
 func TestEndpointsFollowPodsServicesAndNodes(t *testing.T) {
-	r := fakeregistry.New(t)
+	r := registrytest.New(t)
 	r.Put(node("n1", "a", yes), service("web"), pod("p1", "web", "10.0.0.1", true), pod("p2", "web", "10.0.0.2", false))
 	client, _ := start(t, r, r.Serve(t), nil)
 	becomes(t, "endpoints of what was there", r, "slice web 9376: !10.0.0.2 10.0.0.1", "endpoints web: 10.0.0.1 !10.0.0.2")
-	s := fakeregistry.All[*corev1.EndpointSlice](r)[0]
+	s := registrytest.All[*corev1.EndpointSlice](r)[0]
 	if got := s.GetMetadata().GetAnnotations()[packing.AnnotationTrigger]; got != "1970-01-01T00:16:40Z" {
 		t.Errorf("trigger time %q, want the service's creation", got)
 	}
@@ -199,19 +199,19 @@ func wantStatus(t *testing.T, client endpointsv1.EndpointControllerServiceClient
 }
 
 func TestWhatOthersDoToSlicesIsUndone(t *testing.T) {
-	r := fakeregistry.New(t)
+	r := registrytest.New(t)
 	r.Put(node("n1", "a", yes), service("web"), pod("p1", "web", "10.0.0.1", true))
 	start(t, r, r.Serve(t), nil)
 	want := []string{"slice web 9376: 10.0.0.1", "endpoints web: 10.0.0.1"}
 	becomes(t, "the first time", r, want...)
 
-	spoilt := fakeregistry.All[*corev1.EndpointSlice](r)[0].CloneVT()
+	spoilt := registrytest.All[*corev1.EndpointSlice](r)[0].CloneVT()
 	spoilt.Endpoints = nil
 	r.Put(spoilt)
 	becomes(t, "an emptied slice to be filled", r, want...)
-	r.Delete(fakeregistry.All[*corev1.EndpointSlice](r)[0])
+	r.Delete(registrytest.All[*corev1.EndpointSlice](r)[0])
 	becomes(t, "a deleted slice to come back", r, want...)
-	r.Delete(fakeregistry.All[*corev1.Endpoints](r)[0])
+	r.Delete(registrytest.All[*corev1.Endpoints](r)[0])
 	becomes(t, "a deleted Endpoints to come back", r, want...)
 
 	manual := &corev1.EndpointSlice{Metadata: &corev1.ObjectMeta{Name: "mine", Namespace: "default", Labels: map[string]string{packing.LabelServiceName: "web"}}}
@@ -220,7 +220,7 @@ func TestWhatOthersDoToSlicesIsUndone(t *testing.T) {
 }
 
 func TestCustomEndpointsAreMirrored(t *testing.T) {
-	r := fakeregistry.New(t)
+	r := registrytest.New(t)
 	db := service("db", func(s *corev1.Service) { s.Spec.Selector = nil })
 	custom := func(ips ...string) *corev1.Endpoints {
 		subset := &corev1.EndpointSubset{Ports: []*corev1.EndpointSubsetPort{{Port: 5432}}}
@@ -238,7 +238,7 @@ func TestCustomEndpointsAreMirrored(t *testing.T) {
 	byHand := "slice other: 10.9.9.9"
 	becomes(t, "the mirror", r, "slice db 5432: 10.1.1.1", "endpoints db: 10.1.1.1 nonsense", byHand)
 	kittest.Eventually(t, "an event", func() error {
-		for _, e := range fakeregistry.All[*corev1.Event](r) {
+		for _, e := range registrytest.All[*corev1.Event](r) {
 			if e.GetReason() == "InvalidIPAddress" && e.GetRegarding().GetKind() == "Endpoints" {
 				return nil
 			}
@@ -252,13 +252,13 @@ func TestCustomEndpointsAreMirrored(t *testing.T) {
 }
 
 func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
-	r := fakeregistry.New(t)
+	r := registrytest.New(t)
 	r.Put(node("n1", "a", yes), service("web"), pod("p1", "web", "10.0.0.1", true))
 	failures := 3
 	r.Fail(func(op string, o object.Object) error {
 		if op == "create" && object.KindOf(o) == "EndpointSlice" && failures > 0 {
 			failures--
-			return fakeregistry.Unavailable
+			return registrytest.Unavailable
 		}
 		return nil
 	})
@@ -273,7 +273,7 @@ func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
 	})
 	r.Put(pod("p2", "web", "127.0.0.1", true))
 	kittest.Eventually(t, "an event that says what is wrong", func() error {
-		for _, e := range fakeregistry.All[*corev1.Event](r) {
+		for _, e := range registrytest.All[*corev1.Event](r) {
 			if e.GetReason() == "FailedToUpdateEndpointSlices" && strings.Contains(e.GetMessage(), "may not be that") {
 				return nil
 			}
@@ -283,7 +283,7 @@ func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
 }
 
 func TestAnotherReplicaTakesOver(t *testing.T) {
-	r := fakeregistry.New(t)
+	r := registrytest.New(t)
 	r.Put(node("n1", "a", yes), service("web"), pod("p1", "web", "10.0.0.1", true))
 	addr := r.Serve(t)
 	cut, cutOff := serveUntilCut(t, r)
@@ -319,7 +319,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 }
 
 // serveUntilCut serves the registry at a second address that can be cut off.
-func serveUntilCut(t *testing.T, r *fakeregistry.Registry) (addr string, cut func()) {
+func serveUntilCut(t *testing.T, r *registrytest.Registry) (addr string, cut func()) {
 	t.Helper()
 	lis := kittest.Listen(t)
 	server := grpc.NewServer()
@@ -361,7 +361,7 @@ func leadsNot(t *testing.T, name string, client endpointsv1.EndpointControllerSe
 }
 
 func TestExplain(t *testing.T) {
-	r := fakeregistry.New(t)
+	r := registrytest.New(t)
 	r.Put(node("n1", "a", yes), service("web"), service("db", func(s *corev1.Service) { s.Spec.Selector = nil }),
 		pod("a-stranger", "api", "10.0.0.3", true), pod("b-ready", "web", "10.0.0.1", true), pod("c-sick", "web", "10.0.0.2", false))
 	client, _ := start(t, r, r.Serve(t), nil)
@@ -390,7 +390,7 @@ func TestExplain(t *testing.T) {
 }
 
 func TestASilentNodeTakesItsPodsOut(t *testing.T) {
-	r := fakeregistry.New(t)
+	r := registrytest.New(t)
 	other := pod("p2", "web", "10.0.0.2", true)
 	other.Spec.NodeName = "n2"
 	r.Put(node("n1", "a", yes), node("n2", "b", yes), service("web"), pod("p1", "web", "10.0.0.1", true), other)
@@ -406,7 +406,7 @@ func TestASilentNodeTakesItsPodsOut(t *testing.T) {
 }
 
 // heartbeats sends those of a node until the test ends, or it is stopped.
-func heartbeats(t *testing.T, r *fakeregistry.Registry, name string) (stop func()) {
+func heartbeats(t *testing.T, r *registrytest.Registry, name string) (stop func()) {
 	t.Helper()
 	nc := r.Log.NATS()
 	return kittest.Run(t, "agent of "+name, func(ctx context.Context) error {
@@ -426,7 +426,7 @@ func heartbeats(t *testing.T, r *fakeregistry.Registry, name string) (stop func(
 }
 
 func TestManyPodsFillManySlices(t *testing.T) {
-	r := fakeregistry.New(t)
+	r := registrytest.New(t)
 	r.Put(node("n1", "a", yes))
 	client, _ := start(t, r, r.Serve(t), nil)
 	leads(t, "it", client)
@@ -437,7 +437,7 @@ func TestManyPodsFillManySlices(t *testing.T) {
 	}
 	kittest.Eventually(t, "all pods to be there", func() error {
 		n := 0
-		for _, s := range fakeregistry.All[*corev1.EndpointSlice](r) {
+		for _, s := range registrytest.All[*corev1.EndpointSlice](r) {
 			if len(s.GetEndpoints()) > 100 {
 				t.Fatalf("a slice has %d endpoints", len(s.GetEndpoints()))
 			}

@@ -1,4 +1,4 @@
-package fakeregistry
+package registrytest
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-// Package fakeregistry is as much of a registry as the tests of the endpoint
+// Package registrytest is as much of a registry as the tests of the endpoint
 // controller need, on a log in memory: the objects that it writes, with versions
 // and fencing as the real one enforces them.
-package fakeregistry
+package registrytest
