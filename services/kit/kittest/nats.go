@@ -2,6 +2,7 @@ package kittest
 
 import (
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -16,7 +17,8 @@ func NATS(t testing.TB) (*server.Server, string) {
 }
 
 // NATSAt starts a NATS server that keeps its streams in dir, for tests that stop
-// a server and start it again: give the port of the one that was stopped.
+// a server and start another one on the same streams. The directory goes with
+// the test.
 func NATSAt(t testing.TB, dir string, port int) (*server.Server, string) {
 	t.Helper()
 	srv, err := server.NewServer(&server.Options{
@@ -28,7 +30,10 @@ func NATSAt(t testing.TB, dir string, port int) (*server.Server, string) {
 		t.Fatalf("nats server: %v", err)
 	}
 	srv.Start()
-	t.Cleanup(func() { StopNATS(srv) })
+	t.Cleanup(func() {
+		StopNATS(srv)
+		clearAway(t, dir)
+	})
 	if !srv.ReadyForConnections(patience) {
 		t.Fatalf("nats server is not ready after %s", patience)
 	}
@@ -39,6 +44,15 @@ func NATSAt(t testing.TB, dir string, port int) (*server.Server, string) {
 func StopNATS(srv *server.Server) {
 	srv.Shutdown()
 	srv.WaitForShutdown()
+}
+
+// clearAway removes the directory of a server that was stopped. JetStream has
+// background writers that a stopped server does not wait for: one that writes
+// while the directory is being removed makes that fail, as it would in
+// t.TempDir, and then once more is enough.
+func clearAway(t testing.TB, dir string) {
+	t.Helper()
+	Eventually(t, "the removal of "+dir, func() error { return os.RemoveAll(dir) })
 }
 
 // NATSConn connects to url, reconnecting for ever, until the test ends.

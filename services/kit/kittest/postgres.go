@@ -49,9 +49,11 @@ func newDatabase(t testing.TB, admin string) string {
 		t.Fatalf("postgres: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := execute(admin, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			t.Errorf("postgres: %v", err)
-		}
+		// The server waits five seconds for the connections that it cut, which a
+		// busy machine can exceed; then it refuses, and has to be asked again.
+		Eventually(t, "the end of database "+name, func() error {
+			return execute(admin, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+		})
 	})
 	return withDatabase(admin, name)
 }
