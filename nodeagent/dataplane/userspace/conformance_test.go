@@ -55,9 +55,9 @@ func (r *rig) ClientAddr(from dataplanetest.Vantage, n int, v6 bool) netip.Addr 
 	case v6:
 		return netip.IPv6Loopback()
 	case from == dataplanetest.Inside:
-		return netip.AddrFrom4([4]byte{127, 77, 0, byte(n + 1)})
+		return netip.AddrFrom4([4]byte{127, 77, byte(n / 250), byte(n%250 + 1)})
 	case from == dataplanetest.Outside:
-		return netip.AddrFrom4([4]byte{127, 88, 0, byte(n + 1)})
+		return netip.AddrFrom4([4]byte{127, 88, byte(n / 250), byte(n%250 + 1)})
 	}
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }

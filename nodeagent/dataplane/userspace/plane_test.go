@@ -88,8 +88,11 @@ func mustApply(t testing.TB, p *userspace.Plane, steps ...plan.Step) {
 }
 
 // ask sends a line over a new connection and wants it back.
-func ask(r *rig, to netip.AddrPort) error {
-	conn, err := r.Dial(context.Background(), dataplanetest.Inside, 0, plan.TCP, to)
+func ask(r *rig, to netip.AddrPort) error { return askAs(r, 0, to) }
+
+// askAs asks as the n-th client.
+func askAs(r *rig, n int, to netip.AddrPort) error {
+	conn, err := r.Dial(context.Background(), dataplanetest.Inside, n, plan.TCP, to)
 	if err != nil {
 		return err
 	}
@@ -264,7 +267,8 @@ func TestCloseEndsEverything(t *testing.T) {
 }
 
 // TestNoRequestFailsWhileBackendsComeAndGo: there is always one backend, never
-// the same ones, and clients that connect all the time.
+// the same ones, and clients that connect all the time. Each time from another
+// address: one has 28000 ports, which rest for a minute after their use.
 func TestNoRequestFailsWhileBackendsComeAndGo(t *testing.T) {
 	r := newRig(t, userspace.Options{})
 	f := frontend(t, r, plan.TCP)
@@ -278,10 +282,10 @@ func TestNoRequestFailsWhileBackendsComeAndGo(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	failures := make(chan error, 4)
 	var clients sync.WaitGroup
-	for range 4 {
+	for first := range 4 {
 		clients.Go(func() {
-			for ctx.Err() == nil {
-				if err := ask(r, f.Addr); err != nil {
+			for n := first; ctx.Err() == nil; n = (n + 4) % 1000 {
+				if err := askAs(r, n, f.Addr); err != nil {
 					failures <- err
 					return
 				}
