@@ -134,7 +134,8 @@ func TestPostgresAway(t *testing.T) {
 		}
 		return err
 	})
-	if _, err := r.services.GetService(within(t), &registryv1.GetServiceRequest{Name: "third"}); err != nil {
-		t.Error(err)
-	}
+	kittest.Eventually(t, "reads see them", func() error {
+		_, err := r.services.GetService(within(t), &registryv1.GetServiceRequest{Name: "third"})
+		return err
+	})
 }

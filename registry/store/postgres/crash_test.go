@@ -250,6 +250,9 @@ func TestABatchDoesNotWaitForever(t *testing.T) {
 	}
 	kittest.Eventually(t, "writing to go on", func() error {
 		_, err := s.Submit(t.Context(), newOp("b"))
+		if errors.Is(err, store.ErrExists) {
+			return nil // on a busy machine a second may be too short to hear that an attempt succeeded
+		}
 		return err
 	})
 	state, err := storetest.CheckInvariants(t.Context(), s)
