@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/nearest"
 )
 
 // strict holds a tree against a type of k8s.io/api. It collects all mistakes, and mends in place what older documents get away with: keys
@@ -106,7 +107,7 @@ func (s *strict) checkStruct(n *node, t reflect.Type, path string) {
 		}
 		where := join(path, p.key)
 		if !ok {
-			s.wrongAt(p.line, p.column, where, "unknown field%s", nearest(p.key, fields.exact))
+			s.wrongAt(p.line, p.column, where, "unknown field%s", suggest(p.key, fields.exact))
 			continue
 		}
 		if first, twice := seen[p.key]; twice {
@@ -217,37 +218,11 @@ func fieldsOf(t reflect.Type) fields {
 	return found
 }
 
-// nearest suggests the known name that differs least from a wrong one.
-func nearest(name string, known map[string]field) string {
-	best, least := "", max(2, len(name)/3)+1
-	for _, candidate := range slices.Sorted(maps.Keys(known)) {
-		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d < least {
-			best, least = candidate, d
-		}
-	}
-	if best == "" {
+// suggest names the known field that was probably meant.
+func suggest(name string, known map[string]field) string {
+	near := nearest.Name(name, slices.Collect(maps.Keys(known)))
+	if near == "" {
 		return ""
 	}
-	return fmt.Sprintf("; did you mean %s?", best)
-}
-
-// distance counts the letters to add, drop or change to get from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return fmt.Sprintf("; did you mean %s?", near)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"portolan.dev/services/kit/nearest"
 )
 
 var (
@@ -122,4 +124,13 @@ func knownNames(fields []*field) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// suggest returns "; did you mean x?" when a known name is near enough to be what was meant.
+func suggest(name string, known []string, prefix string) string {
+	near := nearest.Name(name, known)
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s%s?", prefix, near)
 }
