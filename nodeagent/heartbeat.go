@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
-
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/app"
 )
 
 // beat tells who listens how the node is, at once when something was applied
@@ -27,22 +27,11 @@ func (a *Agent) beat(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		case <-a.syncer.progress:
-			if !breathe(ctx, min(a.cfg.HeartbeatInterval/10, 50*time.Millisecond)) {
+			// Bounds how often progress is told.
+			if !app.Pause(ctx, min(a.cfg.HeartbeatInterval/10, 50*time.Millisecond)) {
 				return nil
 			}
 		}
-	}
-}
-
-// breathe bounds how often progress is told.
-func breathe(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 

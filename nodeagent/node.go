@@ -17,6 +17,7 @@ import (
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/app"
 )
 
 const zoneLabel = "topology.kubernetes.io/zone"
@@ -93,7 +94,7 @@ func (r *registrar) run(ctx context.Context) error {
 		if pause > registerQuiet {
 			r.agent.log.Warn("node not registered", "err", err, "retry_in", pause)
 		}
-		if !breathe(ctx, pause) {
+		if !app.Pause(ctx, pause) {
 			return nil
 		}
 		pause = min(2*pause, registerRetryMax)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
-
+	"portolan.dev/services/kit/app"
 	"portolan.dev/services/object"
 )
 
@@ -124,7 +124,7 @@ func (pp *podProber) probe(ctx context.Context, c *containerProber) {
 	if bad != nil {
 		check = func(context.Context) error { return bad }
 	}
-	if !sleep(ctx, c.timing.delay+pp.prober.jitter(c.timing.period)) {
+	if !app.Pause(ctx, c.timing.delay+pp.prober.jitter(c.timing.period)) {
 		return
 	}
 	ticker := time.NewTicker(c.timing.period)
@@ -173,17 +173,6 @@ func (pp *podProber) result(c *containerProber, err error) {
 	if changed {
 		pp.prober.opts.Log.Info("readiness changed", "pod", pp.key.Path(), "container", c.container.GetName(), "ready", err == nil, "err", err)
 		pp.poke()
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 

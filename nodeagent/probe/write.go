@@ -11,6 +11,7 @@ import (
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/app"
 )
 
 // The conditions that a prober writes.
@@ -74,7 +75,7 @@ func (pp *podProber) write(ctx context.Context) {
 			return
 		}
 		pp.prober.opts.Log.Warn("report readiness", "pod", pp.key.Path(), "err", err, "retry_in", pause)
-		if !sleep(ctx, pause) {
+		if !app.Pause(ctx, pause) {
 			return
 		}
 		pause = min(2*pause, pp.prober.opts.RetryMax)

@@ -10,6 +10,7 @@ import (
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/app"
 	"portolan.dev/services/object"
 
 	"portolan.dev/allocator/internal/book"
@@ -100,22 +101,11 @@ func (v *Verifier) Run(ctx context.Context) error {
 		case <-ticker.C:
 			v.pass(ctx)
 		case <-v.wake:
-			if !pause(ctx, v.settle()) {
+			if !app.Pause(ctx, v.settle()) {
 				return nil
 			}
 			v.allocateMissing(ctx, v.view.takeDirty())
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 

@@ -1,13 +1,14 @@
 package userspace
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
 	"net/netip"
 	"sync"
 	"time"
+
+	"portolan.dev/services/kit/app"
 )
 
 // How long a dial may take: little while there is another backend to try.
@@ -29,22 +30,11 @@ func (f *frontend) accept(lis *net.TCPListener) {
 			return
 		default: // out of descriptors, mostly: give connections time to end
 			f.plane.opts.Log.Warn("accept", "frontend", f.key.String(), "err", err)
-			if !pause(f.plane.ctx, backoff) {
+			if !app.Pause(f.plane.ctx, backoff) {
 				return
 			}
 			backoff = min(2*backoff, time.Second)
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 

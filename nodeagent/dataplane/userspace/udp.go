@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"portolan.dev/services/kit/app"
 )
 
 // maxDatagram is the largest payload that UDP can carry.
@@ -57,7 +59,7 @@ func (s *udpSocket) receive() {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			if !pause(s.front.plane.ctx, time.Millisecond) {
+			if !app.Pause(s.front.plane.ctx, time.Millisecond) {
 				return
 			}
 			continue

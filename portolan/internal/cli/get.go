@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/kit/app"
 	"portolan.dev/services/object"
 )
 
@@ -106,10 +107,8 @@ func follow(ctx context.Context, registry *client.Client, query client.Query, re
 		case status.Code(broken) != codes.Unavailable:
 			return broken
 		}
-		select {
-		case <-ctx.Done():
+		if !app.Pause(ctx, time.Second) {
 			return nil
-		case <-time.After(time.Second):
 		}
 	}
 }
