@@ -34,21 +34,6 @@ func (c *Client) Delete(ctx context.Context, kind object.Kind, namespace, name s
 	return c.one(ctx, kind, "Delete"+kind.Name, map[string]any{"namespace": namespace, "name": name, "dry_run": dryRun})
 }
 
-// Create stores a new object and returns it as stored.
-func (c *Client) Create(ctx context.Context, o object.Object) (object.Object, error) {
-	return c.send(ctx, "Create", "", o)
-}
-
-// Update replaces an object and returns it as stored.
-func (c *Client) Update(ctx context.Context, o object.Object) (object.Object, error) {
-	return c.send(ctx, "Update", "", o)
-}
-
-// UpdateStatus replaces an object's status and returns the object as stored.
-func (c *Client) UpdateStatus(ctx context.Context, o object.Object) (object.Object, error) {
-	return c.send(ctx, "Update", "Status", o)
-}
-
 // Apply creates or updates an object.
 func (c *Client) Apply(ctx context.Context, o object.Object, dryRun bool) (*registryv1.ApplyResponse, error) {
 	return registryv1.NewApplyServiceClient(c.conn).Apply(ctx, &registryv1.ApplyRequest{Object: object.Wrap(o), DryRun: dryRun})
@@ -72,18 +57,6 @@ func (c *Client) Events(ctx context.Context, key object.Key) ([]*corev1.Event, e
 		}
 	}
 	return events, nil
-}
-
-// send calls a method whose request and response carry the object.
-func (c *Client) send(ctx context.Context, verb, suffix string, o object.Object) (object.Object, error) {
-	kind, ok := object.KindNamed(object.KindOf(o))
-	if !ok {
-		return nil, fmt.Errorf("kind %s is not known", object.KindOf(o))
-	}
-	method := verb + kind.Name + suffix
-	request := newMessage(method + "Request")
-	request.Set(objectField(request.Descriptor(), kind), protoreflect.ValueOfMessage(o.ProtoReflect()))
-	return c.call(ctx, kind, method, request)
 }
 
 // one calls a method that names an object and returns it.

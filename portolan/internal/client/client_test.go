@@ -13,10 +13,7 @@ import (
 // TestContractFollowsTheRule holds the names that calls are built from against the contract, for every kind and verb.
 func TestContractFollowsTheRule(t *testing.T) {
 	for _, kind := range object.Kinds {
-		methods := []string{"Create" + kind.Name, "Get" + kind.Name, "Update" + kind.Name, "Delete" + kind.Name, "List" + plural(kind), "Watch" + plural(kind)}
-		if kind.HasStatus {
-			methods = append(methods, "Update"+kind.Name+"Status")
-		}
+		methods := []string{"Get" + kind.Name, "Delete" + kind.Name, "List" + plural(kind), "Watch" + plural(kind)}
 		for _, method := range methods {
 			path := strings.TrimPrefix(fullMethod(kind, method), "/")
 			name := protoreflect.FullName(strings.ReplaceAll(path, "/", "."))
