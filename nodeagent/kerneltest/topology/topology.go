@@ -16,7 +16,8 @@ import (
 
 // Namespace is a network namespace with lo up.
 type Namespace struct {
-	// Path opens it: a file that lives as long as the test.
+	// Path opens it: a file that lives as long as the test. Empty: the namespace
+	// of the process.
 	Path string
 	name string
 	file *os.File
@@ -52,6 +53,17 @@ func New(t testing.TB, name string) *Namespace {
 	n.Sysctl(t, "net.ipv4.icmp_ratelimit", "0") // tests hear more refusals than a kernel likes to send
 	n.Sysctl(t, "net.ipv6.icmp.ratelimit", "0")
 	return n
+}
+
+// Own returns the namespace that the test process itself is in.
+func Own(t testing.TB, name string) *Namespace {
+	t.Helper()
+	file, err := os.Open("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return &Namespace{name: name, file: file}
 }
 
 func create(path string) error {
