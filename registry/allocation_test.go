@@ -126,14 +126,14 @@ func TestValuesThatCannotBeHad(t *testing.T) {
 
 func TestPoolFull(t *testing.T) {
 	i, r := run(t)
-	for n := range 10 {
+	for n := range poolSize {
 		r.create(t, web(fmt.Sprintf("web-%d", n)))
 	}
 	_, err := r.services.CreateService(within(t), &registryv1.CreateServiceRequest{Service: web("one-more")})
 	if apierr.Code(err) != codes.ResourceExhausted {
 		t.Errorf("create with a full pool: %v", err)
 	}
-	if n := i.allocator.Used(); n != 10 {
+	if n := i.allocator.Used(); n != poolSize {
 		t.Errorf("%d values are allocated", n)
 	}
 }

@@ -21,7 +21,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-func TestMain(m *testing.M) { kittest.Main(m) }
+// poolSize is how many values of each kind the allocator has: more than processes that are killed can leave behind.
+const poolSize = 50
 
 // installation is a registry with everything around it.
 type installation struct {
@@ -54,7 +55,7 @@ type replica struct {
 func install(t *testing.T, set ...func(*registry.Config)) *installation {
 	t.Helper()
 	_, url := kittest.NATS(t)
-	i := &installation{t: t, allocator: allocfake.New("10.96.0.0/16", "fd00:96::/112"), network: rpc.Memory(), nats: url, ctx: t.Context()}
+	i := &installation{t: t, allocator: allocfake.New(poolSize, "10.96.0.0/16", "fd00:96::/112"), network: rpc.Memory(), nats: url, ctx: t.Context()}
 	lis, err := i.network.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func newFixture(t *testing.T) *fixture {
 			t.Error(err)
 		}
 	})
-	f := &fixture{store: &breaking{Store: s}, allocator: allocfake.New("10.96.0.0/16")}
+	f := &fixture{store: &breaking{Store: s}, allocator: allocfake.New(10, "10.96.0.0/16")}
 	host := kittest.Host(t, nil, "")
 	indexes := kinds.NewIndexes()
 	v, err := view.New(t.Context(), view.Config{Store: s, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Indexes: indexes.List()})

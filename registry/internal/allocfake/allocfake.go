@@ -38,8 +38,8 @@ type holder struct {
 	confirmed   bool
 }
 
-// New returns an allocator with ten addresses of each range, beginning with its first usable one, and ten node ports from 30000 on.
-func New(ranges ...string) *Allocator {
+// New returns an allocator with some addresses of each range, beginning with its first usable one, and as many node ports from 30000 on.
+func New(size int, ranges ...string) *Allocator {
 	a := &Allocator{holders: map[string]holder{}}
 	for _, text := range ranges {
 		p := pool{use: allocatorv1.Use_USE_CLUSTER_IP, family: corev1.IPFamily_IP_FAMILY_IPV4, text: text}
@@ -47,15 +47,15 @@ func New(ranges ...string) *Allocator {
 		if addr.Is6() {
 			p.family = corev1.IPFamily_IP_FAMILY_IPV6
 		}
-		for range 10 {
+		for range size {
 			addr = addr.Next()
 			p.values = append(p.values, addr.String())
 		}
 		a.pools = append(a.pools, p)
 	}
-	ports := pool{use: allocatorv1.Use_USE_NODE_PORT, text: "30000-30009"}
-	for port := 30000; port < 30010; port++ {
-		ports.values = append(ports.values, strconv.Itoa(port))
+	ports := pool{use: allocatorv1.Use_USE_NODE_PORT, text: fmt.Sprintf("30000-%d", 30000+size-1)}
+	for port := range size {
+		ports.values = append(ports.values, strconv.Itoa(30000+port))
 	}
 	a.pools = append(a.pools, ports)
 	return a
