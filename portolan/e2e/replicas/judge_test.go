@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -148,7 +149,7 @@ func (i *installation) judgeStream(log []*registryv1.Change) {
 	}
 	var state jetstream.StreamState
 	kittest.Eventually(i.t, "the stream has the whole log", func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), lostAfter)
 		defer cancel()
 		found, err := js.Stream(ctx, stream)
 		if err != nil {
@@ -162,14 +163,16 @@ func (i *installation) judgeStream(log []*registryv1.Change) {
 	if state.FirstSeq > firstOfLoad || state.Msgs != state.LastSeq-state.FirstSeq+1 {
 		i.t.Fatalf("the stream has %d messages from %d to %d", state.Msgs, state.FirstSeq, state.LastSeq)
 	}
-	consumer, err := js.OrderedConsumer(within(i.t), stream, jetstream.OrderedConsumerConfig{})
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	messages, err := consumer.Messages()
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	var messages jetstream.MessagesContext
+	kittest.Eventually(i.t, "the stream is read", func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), lostAfter)
+		defer cancel()
+		consumer, err := js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{})
+		if err == nil {
+			messages, err = consumer.Messages()
+		}
+		return err
+	})
 	defer messages.Stop()
 	for _, want := range log[state.FirstSeq-1:] {
 		m, err := messages.Next(jetstream.NextMaxWait(patience))
@@ -189,6 +192,9 @@ func (i *installation) judgeStream(log []*registryv1.Change) {
 		}
 	}
 }
+
+// lostAfter is when a request to NATS is made again: a cluster between two leaders does not answer at all.
+const lostAfter = 5 * time.Second
 
 // firstOfLoad is at or before the first revision that a load writes: the default namespace comes before it.
 const firstOfLoad = 2

@@ -9,7 +9,7 @@ import (
 
 // TestKilledReplicas kills one of two registries again and again while 64 clients write.
 func TestKilledReplicas(t *testing.T) {
-	const kills, clients, between = 20, 64, 40
+	const kills, clients, between = 20, 64, 10
 	i := install(t, kittest.Postgres(t), brokers(t, 1), 2)
 	l := startLoad(t, i.replicas, clients)
 	for range kills {
@@ -25,7 +25,7 @@ func TestKilledReplicas(t *testing.T) {
 
 // TestClusterOfThree stops one of three NATS servers after the other while clients write on two registries, one of which is killed meanwhile.
 func TestClusterOfThree(t *testing.T) {
-	const clients, between = 16, 40
+	const clients, between = 16, 10
 	nats := brokers(t, 3)
 	i := install(t, kittest.Postgres(t), nats, 2)
 	l := startLoad(t, i.replicas, clients)

@@ -12,7 +12,7 @@ import (
 
 // TestPostgresAway stops Postgres under load for as long as it takes two registries to say that they are behind.
 func TestPostgresAway(t *testing.T) {
-	const clients, some = 64, 50
+	const clients, some = 64, 20
 	postgres := kittest.NewCluster(t)
 	i := install(t, postgres.Database(t), brokers(t, 1), 2)
 	if _, err := i.replicas[0].services.CreateService(within(t), &registryv1.CreateServiceRequest{Service: web("read-meanwhile")}); err != nil {
@@ -57,7 +57,7 @@ func TestPostgresAway(t *testing.T) {
 
 // TestNATSRestarts stops NATS under load and starts it again, several times. Writes do not notice.
 func TestNATSRestarts(t *testing.T) {
-	const clients, restarts, some = 64, 3, 50
+	const clients, restarts, some = 64, 3, 20
 	nats := brokers(t, 1)
 	i := install(t, kittest.Postgres(t), nats, 2)
 	l := startLoad(t, i.replicas, clients)

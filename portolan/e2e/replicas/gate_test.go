@@ -1,0 +1,87 @@
+package replicas
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/rpc"
+)
+
+// gate stands between a registry and the allocator, and can do something at one step of a write.
+type gate struct {
+	allocatorv1.UnimplementedAllocatorServiceServer
+	to allocatorv1.AllocatorServiceClient
+
+	mu    sync.Mutex
+	armed *trap
+}
+
+// trap is what happens at a step, once.
+type trap struct {
+	method string
+	after  bool // the allocator has done it, and the registry does not know yet
+	spring func()
+	sprung chan struct{}
+}
+
+// openGate serves a gate and returns it with its address.
+func openGate(t *testing.T, to allocatorv1.AllocatorServiceClient) (*gate, string) {
+	t.Helper()
+	g := &gate{to: to}
+	host := kittest.Host(t, rpc.TCP(), "")
+	server := rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health})
+	allocatorv1.RegisterAllocatorServiceServer(server, g)
+	lis := kittest.Listen(t)
+	kittest.Run(t, "gate", func(ctx context.Context) error { return server.Serve(ctx, lis) })
+	return g, lis.Addr().String()
+}
+
+// arm sets a trap; the channel is closed when it has sprung.
+func (g *gate) arm(method string, after bool, spring func()) <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.armed = &trap{method, after, spring, make(chan struct{})}
+	return g.armed.sprung
+}
+
+func (g *gate) at(method string, after bool) {
+	g.mu.Lock()
+	trap := g.armed
+	if trap == nil || trap.method != method || trap.after != after {
+		g.mu.Unlock()
+		return
+	}
+	g.armed = nil
+	g.mu.Unlock()
+	trap.spring()
+	close(trap.sprung)
+}
+
+// passed carries one call to the allocator. The registry's death does not keep the allocator from doing what it was asked for.
+func passed[Q, A any](ctx context.Context, g *gate, method string, request Q, call func(context.Context, Q, ...grpc.CallOption) (A, error)) (A, error) {
+	g.at(method, false)
+	answer, err := call(context.WithoutCancel(ctx), request)
+	g.at(method, true)
+	return answer, err
+}
+
+func (g *gate) Allocate(ctx context.Context, r *allocatorv1.AllocateRequest) (*allocatorv1.AllocateResponse, error) {
+	return passed(ctx, g, "Allocate", r, g.to.Allocate)
+}
+
+func (g *gate) Confirm(ctx context.Context, r *allocatorv1.ConfirmRequest) (*allocatorv1.ConfirmResponse, error) {
+	return passed(ctx, g, "Confirm", r, g.to.Confirm)
+}
+
+func (g *gate) Release(ctx context.Context, r *allocatorv1.ReleaseRequest) (*allocatorv1.ReleaseResponse, error) {
+	return passed(ctx, g, "Release", r, g.to.Release)
+}
+
+func (g *gate) ListAllocations(ctx context.Context, r *allocatorv1.ListAllocationsRequest) (*allocatorv1.ListAllocationsResponse, error) {
+	return passed(ctx, g, "ListAllocations", r, g.to.ListAllocations)
+}
