@@ -1,11 +1,15 @@
 package e2e
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"portolan.dev/services/kit/kittest"
 )
 
 // TestExample is what `make run` starts, and what it tells people to try.
@@ -19,10 +23,13 @@ func TestExample(t *testing.T) {
 	tried := 0
 	for _, name := range []string{"curl", "dig"} {
 		line := strings.TrimSpace(i.process.await("  " + name + " "))
-		out, err := exec.CommandContext(t.Context(), "sh", "-c", line).CombinedOutput()
-		if err != nil || len(strings.TrimSpace(string(out))) == 0 {
-			t.Errorf("%s: %v\n%s", line, err, out)
-		}
+		kittest.Eventually(t, line, func() error { // the name server and the node follow the registry each at its own pace
+			out, err := exec.CommandContext(t.Context(), "sh", "-c", line).CombinedOutput()
+			if err != nil || len(strings.TrimSpace(string(out))) == 0 {
+				return fmt.Errorf("%w\n%s", cmp.Or(err, errors.New("no answer")), out)
+			}
+			return nil
+		})
 		tried++
 	}
 	if tried != 2 {
@@ -32,10 +39,9 @@ func TestExample(t *testing.T) {
 	if len(counts) != 3 {
 		t.Errorf("30 requests were answered by %v, want three backends", counts)
 	}
-	out := i.portolan("explain", "service", "hello")
-	if err := lacks(out, "the chain is whole"); err != nil {
-		t.Error(err)
-	}
+	kittest.Eventually(t, "the explanation", func() error {
+		return lacks(i.portolan("explain", "service", "hello"), "the chain is whole")
+	})
 }
 
 // lacks says which of the wanted texts is missing.

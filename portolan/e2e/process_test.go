@@ -3,7 +3,6 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -126,28 +125,29 @@ func runProgram(t *testing.T, stdin string, name string, args ...string) (stdout
 // childPID returns the process that `portolan run` has started, which is what a person would kill.
 func (p *process) childPID() int {
 	p.t.Helper()
-	path := fmt.Sprintf("/proc/%d/task/%d/children", p.command.Process.Pid, p.command.Process.Pid)
-	children := map[int]bool{}
-	tasks, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(path)), "*", "children"))
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	for _, task := range tasks {
-		content, err := os.ReadFile(task)
+	var children []int
+	for _, stat := range stats {
+		content, err := os.ReadFile(stat)
 		if err != nil {
-			continue // the thread has ended
+			continue // the process has ended
 		}
-		for _, field := range strings.Fields(string(content)) {
-			if pid, err := strconv.Atoi(field); err == nil {
-				children[pid] = true
-			}
+		// "pid (name) state parent …", where the name may have anything in it.
+		fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
+		if len(fields) < 2 || fields[0] == "Z" || fields[1] != strconv.Itoa(p.command.Process.Pid) {
+			continue
 		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		children = append(children, pid)
 	}
 	if len(children) != 1 {
-		p.t.Fatalf("%d child processes, want 1", len(children))
+		p.t.Fatalf("child processes %v, want one", children)
 	}
-	for pid := range children {
-		return pid
-	}
-	return 0
+	return children[0]
 }
