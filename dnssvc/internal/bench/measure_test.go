@@ -76,7 +76,7 @@ func cost(t *testing.T, s *server, l load) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-s", host, "-p", port, "-d", l.questions, "-c", "8", "-T", "1", "-q", "200", "-t", "5", "-Q", "1000000"}
+	args := []string{"-s", host, "-p", port, "-d", l.questions, "-c", "8", "-T", "1", "-q", "100", "-t", "2", "-Q", "1000000"}
 	args = append(args, "-n", strconv.Itoa(max(1, l.count/50000)))
 	if l.tcp {
 		args = append(args, "-m", "tcp")
