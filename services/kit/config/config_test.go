@@ -323,3 +323,18 @@ func TestMistakesInTheProgramPanic(t *testing.T) {
 		}()
 	}
 }
+
+func TestFlags(t *testing.T) {
+	flags := config.Flags("dns-svc", &settings{})
+	want := []config.Flag{
+		{Name: "addr", Env: "PORTOLAN_DNS_SVC_ADDR", Default: "127.0.0.1:7400", Usage: "where to listen"},
+		{Name: "debug", Env: "PORTOLAN_DNS_SVC_DEBUG", Default: "false", Usage: "say more"},
+		{Name: "store", Env: "PORTOLAN_DNS_SVC_STORE", Usage: "connection string"},
+	}
+	if len(flags) != 10 {
+		t.Errorf("%d flags, want 10", len(flags))
+	}
+	if diff := cmp.Diff(want, flags[:3]); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

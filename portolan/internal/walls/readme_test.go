@@ -1,0 +1,103 @@
+package walls
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"portolan.dev/allocator"
+	"portolan.dev/dnssvc"
+	"portolan.dev/endpointctl"
+	"portolan.dev/nodeagent"
+	"portolan.dev/registry"
+	"portolan.dev/services/kit/config"
+)
+
+var update = flag.Bool("update", false, "write the tables of configuration into the READMEs")
+
+// headings are those of every module's README, in this order. A library leaves out what it has not.
+var headings = []string{"Purpose", "API", "Configuration", "Metrics", "Failure modes", "Run it"}
+
+var configurations = map[string]any{
+	"registry": &registry.Config{}, "allocator": &allocator.Config{}, "endpointctl": &endpointctl.Config{},
+	"dnssvc": &dnssvc.Config{}, "nodeagent": &nodeagent.Config{},
+}
+
+func readmeOf(module string) string { return filepath.Join("..", "..", "..", module, "README.md") }
+
+func readme(t *testing.T, module string) string {
+	t.Helper()
+	text, err := os.ReadFile(readmeOf(module))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestReadmeHeadings(t *testing.T) {
+	for module := range mayImport {
+		if module == "tools" {
+			continue
+		}
+		var got []string
+		for line := range strings.Lines(readme(t, module)) {
+			if heading, ok := strings.CutPrefix(line, "## "); ok {
+				got = append(got, strings.TrimSpace(heading))
+			}
+		}
+		want := headings
+		if !slices.Contains(daemons, module) {
+			want = slices.DeleteFunc(slices.Clone(headings), func(h string) bool { return h != "Purpose" && !slices.Contains(got, h) })
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s/README.md has the headings %q, want %q", module, got, want)
+		}
+	}
+}
+
+var (
+	configTable = regexp.MustCompile(`(?m)^\| flag \| default \| \|\n(?:\|.*\n)+`)
+	inlineFlag  = regexp.MustCompile("`-([a-z][a-z-]*)[ =`]")
+)
+
+// table is what a README says of the settings: what the program itself says with -h.
+func table(flags []config.Flag) string {
+	var out strings.Builder
+	out.WriteString("| flag | default | |\n|---|---|---|\n")
+	for _, f := range flags {
+		out.WriteString("| `-" + f.Name + "` | " + f.Default + " | " + strings.ReplaceAll(f.Usage, "|", `\|`) + " |\n")
+	}
+	return out.String()
+}
+
+// TestReadmeConfiguration keeps the tables of settings from being wrong, and the text around them from naming flags that there are none of.
+func TestReadmeConfiguration(t *testing.T) {
+	for _, daemon := range daemons {
+		text, flags := readme(t, daemon), config.Flags(daemon, configurations[daemon])
+		found, want := configTable.FindAllString(text, -1), table(flags)
+		switch {
+		case len(found) != 1:
+			t.Errorf("%s/README.md has %d tables that begin with %q, want one", daemon, len(found), "| flag | default | |")
+		case found[0] == want:
+		case *update:
+			if err := os.WriteFile(readmeOf(daemon), []byte(strings.Replace(text, found[0], want, 1)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			t.Errorf("%s/README.md: the settings are others; write them by\n\tgo test ./portolan/internal/walls -run Readme -update", daemon)
+		}
+		known := []string{"config", "check-config", "print-config", "h"}
+		for _, f := range flags {
+			known = append(known, f.Name)
+		}
+		for _, match := range inlineFlag.FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(known, match[1]) {
+				t.Errorf("%s/README.md names -%s, which is no flag", daemon, match[1])
+			}
+		}
+	}
+}
