@@ -53,6 +53,13 @@ test-race: .bin/testrun ## the same under the race detector (needs a C compiler)
 fuzz: .bin/testrun ## every fuzz target for FUZZTIME (10s)
 	$(TESTRUN) -fuzz $(FUZZTIME)
 
+.PHONY: bench-registry
+bench-registry: build ## the registry beside pgbench and etcd (docs/benchmarks.md); QUICK=1 for a look
+	@tools/test-tools.sh || true
+	@command -v etcd >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -q && apt-get install -q -y --no-install-recommends etcd-server; } || \
+		{ echo "missing: sudo apt-get install etcd-server"; exit 1; }
+	go run ./portolan/bench/registry -bin bin $(if $(QUICK),-quick)
+
 .PHONY: walls
 walls: ## who imports whom, and the habits of the house
 	go test -count=1 ./portolan/internal/walls

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+)
+
+func main() {
+	quick := flag.Bool("quick", false, "short measurements, one round")
+	bin := flag.String("bin", "bin", "folder of the built registry and allocator")
+	only := flag.String("only", "create,store,write,list,watch", "what to measure")
+	profile := flag.String("profile", "", "folder for CPU profiles of the registry and the allocator under 64 clients")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, &bench{quick: *quick, bin: *bin, profile: *profile}, strings.Split(*only, ","))
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-registry:", err)
+		os.Exit(1)
+	}
+}
+
+// bench is one run.
+type bench struct {
+	quick        bool
+	bin, profile string
+	dir          string
+	postgres     *cluster
+	nats         string
+	cleanup      []func()
+	ratios       []string
+}
+
+// ratio keeps a line for the end.
+func (b *bench) ratio(name string, value float64) {
+	b.ratios = append(b.ratios, fmt.Sprintf("ratio %s %.2f", name, value))
+}
+
+// later runs fn at the end, in reverse order.
+func (b *bench) later(fn func()) { b.cleanup = append(b.cleanup, fn) }
+
+func run(ctx context.Context, b *bench, only []string) (err error) {
+	defer func() {
+		for i := len(b.cleanup) - 1; i >= 0; i-- {
+			b.cleanup[i]()
+		}
+	}()
+	if b.dir, err = os.MkdirTemp("", "bench-registry-"); err != nil {
+		return err
+	}
+	b.later(func() { _ = os.RemoveAll(b.dir) })
+	if err := os.Chmod(b.dir, 0o755); err != nil { // Postgres runs as somebody else
+		return err
+	}
+	if b.postgres, err = b.startPostgres(ctx); err != nil {
+		return err
+	}
+	if b.nats, err = b.startNATS(); err != nil {
+		return err
+	}
+	fmt.Printf("%d CPUs, %s; load before: %s\n", runtime.NumCPU(), b.postgres.version, loadavg())
+	parts := map[string]func(context.Context) error{
+		"create": b.measureCreate, "store": b.measureStore, "write": b.measureWrite, "list": b.measureList, "watch": b.measureWatch,
+	}
+	for _, name := range only {
+		measure := parts[name]
+		if measure == nil {
+			return fmt.Errorf("nothing is called %q", name)
+		}
+		if err := measure(ctx); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	fmt.Printf("\nload after: %s\n", loadavg())
+	fmt.Println(strings.Join(b.ratios, "\n"))
+	return nil
+}
+
+// loadavg says how busy the machine is.
+func loadavg() string {
+	content, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Join(strings.Fields(string(content))[:3], " ")
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// tick is the unit of CPU time in /proc.
+const tick = 10 * time.Millisecond
+
+// stop ends a process and waits for it.
+func stop(cmd *exec.Cmd, sig syscall.Signal) {
+	_ = cmd.Process.Signal(sig)
+	_ = cmd.Wait()
+}
+
+// daemon is a running registry or allocator.
+type daemon struct {
+	cmd        *exec.Cmd
+	addr, http string
+}
+
+func (d *daemon) cpu() time.Duration { return cpuOf(d.cmd.Process.Pid) }
+
+// startDaemon starts one of the built programs and waits until it listens.
+func (b *bench) startDaemon(ctx context.Context, name string, args ...string) (*daemon, error) {
+	args = append([]string{"-addr", "127.0.0.1:0", "-http-addr", "127.0.0.1:0", "-log-format", "json", "-nats-url", b.nats}, args...)
+	path, err := filepath.Abs(filepath.Join(b.bin, name))
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon{cmd: exec.CommandContext(ctx, path, args...)}
+	d.cmd.Dir = b.dir
+	stderr, err := d.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.cmd.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(stderr)
+	lines.Buffer(nil, 1<<20)
+	for d.addr == "" && lines.Scan() {
+		var line struct{ Msg, Addr, HTTP string }
+		_ = json.Unmarshal(lines.Bytes(), &line) // lines of another form say nothing of interest
+		switch line.Msg {
+		case "starting":
+			d.http = line.HTTP
+		case name + " listens":
+			d.addr = line.Addr
+		}
+	}
+	if d.addr == "" {
+		stop(d.cmd, syscall.SIGKILL)
+		return nil, fmt.Errorf("%s does not start; try it with %s", name, strings.Join(args, " "))
+	}
+	go func() { _, _ = io.Copy(io.Discard, stderr) }()
+	return d, nil
+}
+
+func (d *daemon) stop() { stop(d.cmd, syscall.SIGTERM) }
+
+// cpuOf returns the CPU time that a process has used.
+func cpuOf(pid int) time.Duration {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// The second field is a name in parentheses and may contain anything.
+	fields := strings.Fields(string(content[strings.LastIndexByte(string(content), ')')+1:]))
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * tick
+}
+
+// cpuOfSelf returns the CPU time of this process.
+func cpuOfSelf() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}

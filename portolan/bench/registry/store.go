@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/registry/store"
+	"portolan.dev/registry/store/postgres"
+	"portolan.dev/services/object"
+)
+
+// measureStore compares the store alone with pgbench, both with 256 clients.
+func (b *bench) measureStore(ctx context.Context) error {
+	dsn, err := b.postgres.database(ctx, "store")
+	if err != nil {
+		return err
+	}
+	s, err := postgres.Open(ctx, postgres.Config{DSN: dsn})
+	if err != nil {
+		return err
+	}
+	b.later(func() { _ = s.Close() })
+	data := bytes.Repeat([]byte("x"), payload)
+	rounds, d := b.rounds()
+	var ours, theirs []float64
+	for round := range rounds {
+		rate, err := b.postgres.pgbench(ctx, 256, d)
+		if err != nil {
+			return err
+		}
+		theirs = append(theirs, rate)
+		rate, err = clients(ctx, 256, d, func(ctx context.Context, _ int, n int64) error {
+			name := fmt.Sprintf("r%d-%d", round, n)
+			_, err := s.Submit(ctx, store.Op{Action: store.Create, Key: object.Key{Kind: "Service", Namespace: "default", Name: name}, UID: name, Data: data})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		ours = append(ours, rate)
+	}
+	fmt.Printf("\nstore alone, 256 clients: %.0f/s; pgbench %.0f/s\n", median(ours), median(theirs))
+	b.ratio("store256_vs_pgbench", quotient(ours, theirs))
+	return nil
+}
+
+// seed fills a database with objects before a registry runs on it.
+func (b *bench) seed(ctx context.Context, name string, objects iter.Seq[object.Object]) (string, error) {
+	dsn, err := b.postgres.database(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	s, err := postgres.Open(ctx, postgres.Config{DSN: dsn})
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	var revision uint64
+	return dsn, s.Restore(ctx, 0, 1_000_000, func(yield func(store.Row, error) bool) {
+		for o := range objects {
+			revision++
+			meta := o.GetMetadata()
+			meta.Uid, meta.Generation = fmt.Sprintf("uid-%d", revision), 1
+			data, err := store.Encode(o)
+			if !yield(store.Row{Key: object.KeyOf(o), UID: meta.GetUid(), Revision: revision, Data: data}, err) {
+				return
+			}
+		}
+	})
+}
+
+func headless(n int) iter.Seq[object.Object] {
+	return func(yield func(object.Object) bool) {
+		for i := range n {
+			if !yield(service(fmt.Sprintf("seed-%06d", i), "None")) {
+				return
+			}
+		}
+	}
+}
+
+// measureWrite compares writes beside 1 000 objects with writes beside 100 000: each client creates and deletes, so that the number stays.
+func (b *bench) measureWrite(ctx context.Context) error {
+	sizes := []int{1_000, 100_000}
+	installations := make([]*installation, len(sizes))
+	for n, size := range sizes {
+		dsn, err := b.seed(ctx, fmt.Sprintf("beside%d", size), headless(size))
+		if err != nil {
+			return err
+		}
+		if installations[n], err = b.install(ctx, fmt.Sprintf("beside%d", size), dsn); err != nil {
+			return err
+		}
+	}
+	rounds, d := b.rounds()
+	perWrite, cpu := make([][]float64, len(sizes)), make([][]float64, len(sizes))
+	for round := range 2 * rounds {
+		for n, i := range installations {
+			before := i.registry.cpu() + b.postgres.cpu()
+			rate, err := clients(ctx, 64, d, func(ctx context.Context, client int, n int64) error {
+				return i.createAndDelete(ctx, client, fmt.Sprintf("r%d-%d", round, n))
+			})
+			if err != nil {
+				return err
+			}
+			used := i.registry.cpu() + b.postgres.cpu() - before
+			perWrite[n] = append(perWrite[n], 1e6/(2*rate))
+			cpu[n] = append(cpu[n], float64(used.Microseconds())/(2*rate*d.Seconds()))
+		}
+	}
+	fmt.Println()
+	for n, size := range sizes {
+		fmt.Printf("a write beside %6d objects, 64 clients: %.0f µs of the clock, %.0f µs of CPU in registry and Postgres\n", size, median(perWrite[n]), median(cpu[n]))
+	}
+	fmt.Printf("100k against 1k by the clock: %.2f\n", quotient(perWrite[1], perWrite[0]))
+	b.ratio("write_at_100k_vs_1k", quotient(cpu[1], cpu[0]))
+	for _, i := range installations {
+		i.registry.stop()
+		i.allocator.stop()
+	}
+	return nil
+}
+
+func (i *installation) createAndDelete(ctx context.Context, client int, name string) error {
+	if _, err := i.services(client).CreateService(ctx, &registryv1.CreateServiceRequest{Service: service(name, "None")}); err != nil {
+		return err
+	}
+	_, err := i.services(client).DeleteService(ctx, &registryv1.DeleteServiceRequest{Name: name})
+	return err
+}
+
+// millis writes a time for people.
+func millis(d time.Duration) string { return fmt.Sprintf("%.0f ms", float64(d.Microseconds())/1000) }
