@@ -73,7 +73,7 @@ func describeServer(step *Step, server *nodeagentv1.VirtualServer) {
 		step.say("    %s %s", net.JoinHostPort(backend.GetAddress(), strconv.Itoa(int(backend.GetPort()))), backend.GetReason())
 	}
 	if !server.GetProgrammed() {
-		step.say("    not programmed: %s", server.GetError())
+		step.say("    not programmed")
 		step.mark(Broken, server.GetError())
 	}
 }
