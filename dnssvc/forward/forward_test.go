@@ -27,10 +27,7 @@ type names struct {
 // serve runs a server whose answers are up to answer; nil: it says nothing.
 func serve(t *testing.T, answer func(q dns.Question, network string) *dns.Msg) *names {
 	t.Helper()
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pc, lis := listen(t)
 	n := &names{addr: netip.MustParseAddrPort(pc.LocalAddr().String())}
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, req *dns.Msg) {
 		n.asked.Add(1)
@@ -43,23 +40,44 @@ func serve(t *testing.T, answer func(q dns.Question, network string) *dns.Msg) *
 	})
 	srv := &dns.Server{PacketConn: pc, Handler: handler}
 	kittest.Run(t, "upstream", func(ctx context.Context) error {
-		defer context.AfterFunc(ctx, func() { _ = srv.Shutdown() })()
+		defer context.AfterFunc(ctx, func() {
+			_ = srv.Shutdown() // does nothing to a server that has not begun yet
+			pc.Close()
+		})()
 		err := srv.ActivateAndServe()
 		if ctx.Err() != nil {
 			return nil
 		}
 		return err
 	})
-	if lis, err := net.Listen("tcp", n.addr.String()); err == nil { // only where the port is free by TCP too
-		tcp := &dns.Server{Listener: lis, Handler: handler}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_ = tcp.ActivateAndServe()
-		}()
-		t.Cleanup(func() { lis.Close(); <-done })
-	}
+	tcp := &dns.Server{Listener: lis, Handler: handler}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = tcp.ActivateAndServe()
+	}()
+	t.Cleanup(func() { lis.Close(); <-done })
 	return n
+}
+
+// listen finds a port that is free by UDP and by TCP.
+func listen(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	var last error
+	for range 100 {
+		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lis, err := net.Listen("tcp", pc.LocalAddr().String())
+		if err == nil {
+			return pc, lis
+		}
+		pc.Close()
+		last = err
+	}
+	t.Fatal(last)
+	return nil, nil
 }
 
 func records(t testing.TB, lines ...string) []dns.RR {
@@ -131,11 +149,6 @@ func TestTruncatedAnswersComeByTCP(t *testing.T) {
 		}
 		return &dns.Msg{Answer: records(t, q.Name+" 60 IN A 192.0.2.1")}
 	})
-	probe, err := net.Dial("tcp", u.addr.String())
-	if err != nil {
-		t.Skip("the port was not free by TCP")
-	}
-	probe.Close()
 	m, err := newForwarder(t, u).Exchange(t.Context(), a("long.example."))
 	if err != nil || len(m.Answer) != 1 {
 		t.Errorf("got %v, %v", m, err)
