@@ -62,7 +62,7 @@ func Run(t *testing.T, newRig func(t *testing.T) Rig) {
 			t.Run(s.Name+"/"+p.String(), func(t *testing.T) {
 				rig := newRig(t)
 				if s.V6 && !rig.Traits().IPv6 {
-					t.Skip("no IPv6 on this machine")
+					t.Skip("allowed: no IPv6 on this machine")
 				}
 				newWorld(t, rig, s, p).play()
 			})

@@ -204,7 +204,7 @@ func TestAllBackendsDead(t *testing.T) {
 	}
 	lis, err := net.Listen("tcp", dead.String())
 	if err != nil {
-		t.Skipf("somebody else took %s meanwhile", dead)
+		t.Skipf("allowed: somebody else took %s meanwhile", dead)
 	}
 	defer lis.Close()
 	go func() {
