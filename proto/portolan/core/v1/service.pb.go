@@ -192,7 +192,7 @@ func (TrafficPolicy) EnumDescriptor() ([]byte, []int) {
 type IPFamilyPolicy int32
 
 const (
-	// Not given; see semantics of the field.
+	// Not given; see the field.
 	IPFamilyPolicy_IP_FAMILY_POLICY_UNSPECIFIED IPFamilyPolicy = 0
 	// One family.
 	IPFamilyPolicy_IP_FAMILY_POLICY_SINGLE_STACK IPFamilyPolicy = 1
