@@ -71,7 +71,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 	}
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: d.cfg.zone().Kinds(),
-		Log: d.log, Metrics: host.Metrics, Health: host.Health, Apply: d.apply,
+		VersionsOnly: true, Log: d.log, Metrics: host.Metrics, Health: host.Health, Apply: d.apply,
 	}); err != nil {
 		return err
 	}

@@ -22,11 +22,27 @@ type Change struct {
 // View is the objects of the followed kinds as the follower knows them. It is safe for concurrent use; within Apply it has exactly the state
 // after the batch that Apply is given.
 type View struct {
+	versionsOnly bool
+
 	mu    sync.RWMutex
 	kinds map[string]map[object.Key]object.Object
 }
 
-func newView() *View { return &View{kinds: map[string]map[object.Key]object.Object{}} }
+func newView(versionsOnly bool) *View {
+	return &View{versionsOnly: versionsOnly, kinds: map[string]map[object.Key]object.Object{}}
+}
+
+// kept is what the view keeps of an object.
+func (v *View) kept(o object.Object) object.Object {
+	if !v.versionsOnly {
+		return o
+	}
+	meta := o.GetMetadata()
+	version, _ := o.ProtoReflect().New().Interface().(object.Object) // of the same kind
+	kept := object.MetaOf(version)
+	kept.Namespace, kept.Name, kept.Uid, kept.ResourceVersion = meta.GetNamespace(), meta.GetName(), meta.GetUid(), meta.GetResourceVersion()
+	return version
+}
 
 // Get returns an object, nil if there is none.
 func (v *View) Get(key object.Key) object.Object {
@@ -56,7 +72,7 @@ func (v *View) put(key object.Key, o object.Object) (old object.Object) {
 		v.kinds[key.Kind] = objects
 	}
 	old = objects[key]
-	objects[key] = o
+	objects[key] = v.kept(o)
 	return old
 }
 
@@ -70,15 +86,15 @@ func (v *View) remove(key object.Key) (old object.Object) {
 }
 
 // replace makes the view equal to a snapshot and returns what that changed: objects in the snapshot's order, then what is gone. An object that
-// is the same is no change, though it may have been read anew.
-func (v *View) replace(snapshot []object.Object, revision uint64) []Change {
+// is the same is no change, though it may have been read anew. Versions tell objects apart within one epoch only.
+func (v *View) replace(snapshot []object.Object, revision uint64, sameEpoch bool) []Change {
 	var diff []Change
 	seen := make(map[object.Key]struct{}, len(snapshot))
 	for _, o := range snapshot {
 		key := object.KeyOf(o)
 		seen[key] = struct{}{}
 		old := v.Get(key)
-		if old != nil && object.Equal(old, o) {
+		if old != nil && (sameEpoch || !v.versionsOnly) && object.Equal(old, v.kept(o)) {
 			continue
 		}
 		v.put(key, o)

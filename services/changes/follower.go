@@ -32,6 +32,9 @@ type FollowerConfig struct {
 	Prefix string
 	// Kinds to follow, such as "Service"; empty: all.
 	Kinds []string
+	// VersionsOnly is for daemons that remember themselves what they need: the view, and the Old of changes, then have no more of objects than
+	// tells their versions apart (namespace, name, uid, resource version).
+	VersionsOnly bool
 	// Log must be given.
 	Log *slog.Logger
 	// Metrics may be nil.
@@ -122,7 +125,7 @@ func NewFollower(cfg FollowerConfig) (*Follower, error) {
 	cfg.Queue = cmp.Or(cfg.Queue, 8192)
 	f := &Follower{
 		cfg: cfg, subjects: names, registry: registryv1.NewChangeServiceClient(cfg.Registry),
-		kinds: map[string]bool{}, view: newView(), started: time.Now(), need: aSnapshot,
+		kinds: map[string]bool{}, view: newView(cfg.VersionsOnly), started: time.Now(), need: aSnapshot,
 	}
 	for _, name := range cfg.Kinds {
 		if kind, ok := object.KindNamed(name); !ok || kind.Name != name {

@@ -140,8 +140,9 @@ func (f *Follower) takeSnapshot(ctx context.Context) error {
 		return fmt.Errorf("snapshot is at revision %d, the view already at %d", snap.revision, f.revision)
 	}
 	f.metrics.snapshots.Inc()
+	sameEpoch := f.epoch == snap.epoch
 	f.epoch, f.expected = snap.epoch, expectation{}
-	f.pending = append(f.pending, f.view.replace(snap.objects, snap.revision)...)
+	f.pending = append(f.pending, f.view.replace(snap.objects, snap.revision, sameEpoch)...)
 	f.moved(snap.revision)
 	if err := f.hand(ctx); err != nil {
 		return &applyError{err}
