@@ -57,7 +57,12 @@ func (p *Plane) adopt() error {
 // settles what each serves.
 func (p *Plane) restore() error {
 	for _, c := range slices.Concat(p.opts.ServiceCIDRs, StandIns) {
-		if err := p.routes.Add(c); err != nil {
+		switch err := p.routes.Add(c); {
+		case err == nil:
+			p.ranges = append(p.ranges, c)
+		case c.Addr().Is6(): // a node may do without IPv6
+			p.log.Warn("no IPv6 on this node", "err", err)
+		default:
 			return err
 		}
 	}
@@ -260,7 +265,7 @@ func (p *Plane) repairAround() error {
 	if err := p.routes.Read(); err != nil {
 		return err
 	}
-	wanted := slices.Concat(p.opts.ServiceCIDRs, StandIns)
+	wanted := slices.Clone(p.ranges)
 	for addr := range p.vips {
 		wanted = append(wanted, netip.PrefixFrom(addr, addr.BitLen()))
 	}

@@ -134,7 +134,6 @@ func TestAgent(t *testing.T) {
 		t.Fatalf("status %v", s)
 	}
 	n := &network{node: node}
-	n.port.Store(30000)
 	conversation, err := n.talk(t, "node", stays)
 	if err != nil {
 		t.Fatal(err)

@@ -69,9 +69,11 @@ func separate(steps []plan.Step) (local, rest []plan.Step) {
 }
 
 // setSources changes who is inside, and what depends on the node's addresses.
+// What fails is not in force, so that the next audit tries again.
 func (p *Plane) setSources(s plan.Sources) error {
-	p.sources = s
-	err := p.filter.SetSources(s.Pods, s.Node)
+	if err := p.filter.SetSources(s.Pods, s.Node); err != nil {
+		return err
+	}
 	var c kernel.Change
 	for _, f := range p.fronts {
 		now := f.filter(s.Node)
@@ -79,7 +81,11 @@ func (p *Plane) setSources(s plan.Sources) error {
 		c.Add = append(c.Add, without(now, f.elements)...)
 		f.elements = now
 	}
-	return errors.Join(err, p.filter.Commit(c))
+	if err := p.filter.Commit(c); err != nil {
+		return err
+	}
+	p.sources = s
+	return nil
 }
 
 // work is one call of Apply.
@@ -263,9 +269,13 @@ func (w *work) rules(fronts []*front) (late kernel.Change) {
 
 // without returns what is in a and not in b.
 func without(a, b []kernel.Element) []kernel.Element {
+	known := make(map[kernel.Element]bool, len(b))
+	for _, e := range b {
+		known[e] = true
+	}
 	var out []kernel.Element
 	for _, e := range a {
-		if !slices.Contains(b, e) {
+		if !known[e] {
 			out = append(out, e)
 		}
 	}

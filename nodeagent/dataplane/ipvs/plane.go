@@ -62,6 +62,7 @@ type Plane struct {
 	fronts    map[plan.Frontend]*front
 	services  map[serviceID]*service // what is ours in the kernel
 	standIns  standIns
+	ranges    []netip.Prefix     // virtual addresses with one route for all
 	vips      map[netip.Addr]int // frontends by virtual address that has a route of its own
 	missing   map[string]bool    // schedulers that the kernel does not have
 }

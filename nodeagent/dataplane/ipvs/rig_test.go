@@ -28,14 +28,19 @@ var (
 	nodeIPs = [2]netip.Addr{netip.MustParseAddr("172.31.1.1"), netip.MustParseAddr("fd00:31:1::1")}
 )
 
+// ports counts the connections of the tests: each has a source port that no
+// other one had for long, below those that the kernel chooses from.
+var ports atomic.Uint32
+
+func sourcePort() uint16 { return uint16(10000 + ports.Add(1)%20000) }
+
 // network is what one plane stands in.
 type network struct {
 	node, backends, clients, world *topology.Namespace
 	journal                        string
-	// Counters: each backend and frontend has an address of its own, and each
-	// connection a source port that no other one had, since the kernel
-	// remembers.
-	backend, frontend, port atomic.Uint32
+	// Counters: each backend and frontend has an address of its own, since the
+	// kernel remembers.
+	backend, frontend atomic.Uint32
 }
 
 func newNetwork(t testing.TB) *network {
@@ -44,7 +49,6 @@ func newNetwork(t testing.TB) *network {
 		clients: topology.New(t, "clients"), world: topology.New(t, "world"),
 		journal: filepath.Join(t.TempDir(), "journal"),
 	}
-	n.port.Store(20000)
 	for i, peer := range []*topology.Namespace{n.backends, n.clients, n.world} {
 		own := []netip.Prefix{
 			netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 31, byte(i + 1), 1}), 24),
@@ -154,7 +158,7 @@ func (n *network) dial(ctx context.Context, from dataplanetest.Vantage, client i
 	if from == dataplanetest.Outside {
 		at = n.world
 	}
-	source := netip.AddrPortFrom(local, uint16(n.port.Add(1)))
+	source := netip.AddrPortFrom(local, sourcePort())
 	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(source)}
 	network := "tcp"
 	if p == plan.UDP {

@@ -71,7 +71,10 @@ func (f *Filter) SetSources(pods, nodes []netip.Prefix) error {
 			return err
 		}
 	}
-	return f.flush()
+	if f.flush() == nil {
+		return nil
+	}
+	return f.Install()
 }
 
 func (f *Filter) addSources(t *table) error {

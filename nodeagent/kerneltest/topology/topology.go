@@ -58,7 +58,8 @@ func New(t testing.TB, name string) *Namespace {
 // Own returns the namespace that the test process itself is in.
 func Own(t testing.TB, name string) *Namespace {
 	t.Helper()
-	file, err := os.Open("/proc/self/ns/net")
+	// Not /proc/self: that is the main thread, which may be in another one.
+	file, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +159,18 @@ func Connect(t testing.TB, a, b *Namespace, addrsA, addrsB []netip.Prefix) {
 		return netlink.LinkAdd(&netlink.Veth{
 			LinkAttrs: netlink.LinkAttrs{Name: b.name}, PeerName: a.name, PeerNamespace: netlink.NsFd(b.file.Fd()),
 		})
+	})
+	t.Cleanup(func() { // the process's own namespace stays, and a namespace whose sockets are open
+		err := a.Do(func() error {
+			link, err := netlink.LinkByName(b.name)
+			if err != nil {
+				return err
+			}
+			return netlink.LinkDel(link)
+		})
+		if err != nil {
+			t.Errorf("device %s of %s: %v", b.name, a.name, err)
+		}
 	})
 	a.Link(t, b.name, addrsA)
 	b.Link(t, a.name, addrsB)
