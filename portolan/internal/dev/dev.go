@@ -70,6 +70,7 @@ func (i *Installation) run(ctx context.Context) error {
 func daemonTask[C any, D app.Daemon](i *Installation, name string, cfg C, common daemon.Common, build func(context.Context, C, app.Host) (D, error)) app.Task {
 	log := i.log.With("daemon", name)
 	checks := health.New(log)
+	checks.Set(begunCheck, errors.New("not begun")) // a daemon's own checks are there only once it runs
 	i.health[name] = checks
 	host := app.Host{
 		Log: log, Metrics: obs.NewMetrics(), Health: checks, Network: i.network,
@@ -77,7 +78,11 @@ func daemonTask[C any, D app.Daemon](i *Installation, name string, cfg C, common
 	}
 	return app.Task{Name: name, Run: func(ctx context.Context) error {
 		return daemon.Serve(ctx, common, host, i.level, func(ctx context.Context, host app.Host) (app.Daemon, error) {
+			checks.Set(begunCheck, nil)
 			return build(ctx, cfg, host)
 		})
 	}}
 }
+
+// begunCheck keeps a daemon that was not started yet from counting as ready.
+const begunCheck = "begun"

@@ -17,9 +17,9 @@ func startNATS(storeDir string) (*server.Server, error) {
 		return nil, fmt.Errorf("nats: %w", err)
 	}
 	nats.Start()
-	if !nats.ReadyForConnections(10 * time.Second) {
+	if !nats.ReadyForConnections(time.Minute) {
 		nats.Shutdown()
-		return nil, errors.New("nats: the embedded server did not start within 10 s")
+		return nil, errors.New("nats: the embedded server did not start within a minute")
 	}
 	return nats, nil
 }
