@@ -15,20 +15,20 @@ import (
 type Config struct {
 	daemon.Common `default:"addr=127.0.0.1:7404 http-addr=127.0.0.1:7504"`
 
-	NodeName          string         `flag:"node-name" default:"" usage:"name of the node; empty: the host name"`
-	NodeAddresses     []string       `flag:"node-addresses" default:"" usage:"addresses of the node, its main one first; empty: those of its interfaces"`
-	NodeLabels        []string       `flag:"node-labels" default:"" usage:"labels for a new Node object, such as topology.kubernetes.io/zone=a"`
-	AdvertiseAddr     string         `flag:"advertise-addr" default:"" usage:"host:port at which others reach the gRPC API; empty: the address listened on, or the node's first"`
-	Registry          string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry; several, comma separated"`
+	NodeName          string         `flag:"node-name" usage:"name of the node; empty: the host name"`
+	NodeAddresses     []string       `flag:"node-addresses" usage:"addresses of the node, its main one first; empty: those of its interfaces"`
+	NodeLabels        []string       `flag:"node-labels" usage:"labels for a new Node object, such as topology.kubernetes.io/zone=a"`
+	AdvertiseAddr     string         `flag:"advertise-addr" usage:"host:port at which others reach the gRPC API; empty: the address listened on, or the node's first"`
+	Registry          string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
 	ProxyMode         string         `flag:"proxy-mode" default:"auto" usage:"how traffic is forwarded: ipvs (in the kernel), userspace, or auto: ipvs where the node can"`
 	Strict            bool           `flag:"strict" default:"false" usage:"do not run at all where proxy-mode ipvs or auto would fall back to userspace"`
-	ServiceCIDR       []netip.Prefix `flag:"service-cidr" default:"" usage:"ranges of cluster IPs: one route each in the kernel; an address outside of them gets its own"`
-	NodePortAddresses []netip.Prefix `flag:"nodeport-addresses" default:"" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
-	PodCIDR           []netip.Prefix `flag:"pod-cidr" default:"" usage:"addresses of pods on all nodes: their traffic is internal"`
+	ServiceCIDR       []netip.Prefix `flag:"service-cidr" usage:"ranges of cluster IPs: one route each in the kernel; an address outside of them gets its own"`
+	NodePortAddresses []netip.Prefix `flag:"node-port-addresses" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
+	PodCIDR           []netip.Prefix `flag:"pod-cidr" usage:"addresses of pods on all nodes: their traffic is internal"`
 	MasqueradeAll     bool           `flag:"masquerade-all" default:"false" usage:"hide all clients of cluster IPs from backends"`
 	Scheduler         string         `flag:"scheduler" default:"rr" usage:"how backends are picked where a service does not say: rr, lc, dh, sh, sed, nq or mh"`
 	DrainTimeout      time.Duration  `flag:"drain-timeout" default:"300s" usage:"how long connections to a leaving backend may go on where a service does not say"`
-	DataDir           string         `flag:"data-dir" default:"" usage:"where the last view is kept, to start from when the registry is away, and the journal of what is ours in the kernel; empty: no view, the journal in /run/portolan"`
+	DataDir           string         `flag:"data-dir" usage:"where the last view is kept, to start from when the registry is away, and the journal of what is ours in the kernel; empty: no view, the journal in /run/portolan"`
 	HeartbeatInterval time.Duration  `flag:"heartbeat-interval" default:"2s" usage:"time between heartbeats"`
 }
 

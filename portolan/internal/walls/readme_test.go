@@ -84,7 +84,8 @@ func TestReadmeConfiguration(t *testing.T) {
 			t.Errorf("%s/README.md has %d tables that begin with %q, want one", daemon, len(found), "| flag | default | |")
 		case found[0] == want:
 		case *update:
-			if err := os.WriteFile(readmeOf(daemon), []byte(strings.Replace(text, found[0], want, 1)), 0o644); err != nil {
+			text = strings.Replace(text, found[0], want, 1)
+			if err := os.WriteFile(readmeOf(daemon), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		default:
