@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	settleBatch = 500
-	settleRetry = time.Second
+	settleBatch  = 500
+	settleLinger = 100 * time.Millisecond
+	settleRetry  = time.Second
 )
 
 // settlement is a confirmation or a release that can wait.
@@ -102,7 +103,8 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 }
 
-// collect waits for something to settle and takes along what waits with it; nil when ctx is done.
+// collect waits for something to settle and takes along what comes soon after it; nil when ctx is done. The wait is what keeps settling cheap: each
+// call is a commit of the allocator, and somebody's allocation waits for it.
 func (c *Client) collect(ctx context.Context) []settlement {
 	var batch []settlement
 	select {
@@ -111,11 +113,15 @@ func (c *Client) collect(ctx context.Context) []settlement {
 	case <-ctx.Done():
 		return nil
 	}
+	over := time.NewTimer(settleLinger)
+	defer over.Stop()
 	for len(batch) < settleBatch {
 		select {
 		case s := <-c.pending:
 			batch = append(batch, s)
-		default:
+		case <-over.C:
+			return batch
+		case <-ctx.Done():
 			return batch
 		}
 	}

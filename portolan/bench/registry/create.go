@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -196,14 +197,7 @@ func (b *bench) profileCreate(ctx context.Context, i *installation) error {
 	if err != nil {
 		return err
 	}
-	return errorsOf(<-errs, <-errs)
-}
-
-func errorsOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
+	return errors.Join(<-errs, <-errs)
 }
 
 func save(ctx context.Context, url, path string) error {

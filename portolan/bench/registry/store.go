@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"path/filepath"
 	"time"
 
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
@@ -98,7 +100,7 @@ func (b *bench) measureWrite(ctx context.Context) error {
 	}
 	rounds, d := b.rounds()
 	perWrite, cpu := make([][]float64, len(sizes)), make([][]float64, len(sizes))
-	for round := range 2 * rounds {
+	for round := -1; round < 2*rounds; round++ { // the first one only warms up: followers read everything meanwhile
 		for n, i := range installations {
 			before := i.registry.cpu() + b.postgres.cpu()
 			rate, err := clients(ctx, 64, d, func(ctx context.Context, client int, n int64) error {
@@ -108,8 +110,16 @@ func (b *bench) measureWrite(ctx context.Context) error {
 				return err
 			}
 			used := i.registry.cpu() + b.postgres.cpu() - before
+			if round < 0 {
+				continue
+			}
 			perWrite[n] = append(perWrite[n], 1e6/(2*rate))
 			cpu[n] = append(cpu[n], float64(used.Microseconds())/(2*rate*d.Seconds()))
+		}
+	}
+	if b.profile != "" {
+		if err := b.profileWrite(ctx, installations[1]); err != nil {
+			return err
 		}
 	}
 	fmt.Println()
@@ -123,6 +133,18 @@ func (b *bench) measureWrite(ctx context.Context) error {
 		i.allocator.stop()
 	}
 	return nil
+}
+
+// profileWrite writes a CPU profile of the registry with many objects.
+func (b *bench) profileWrite(ctx context.Context, i *installation) error {
+	saved := make(chan error, 1)
+	go func() {
+		saved <- save(ctx, "http://"+i.registry.http+"/debug/pprof/profile?seconds=6", filepath.Join(b.profile, "write100k.pprof"))
+	}()
+	_, err := clients(ctx, 64, 7*time.Second, func(ctx context.Context, client int, n int64) error {
+		return i.createAndDelete(ctx, client, fmt.Sprintf("profile-%d", n))
+	})
+	return errors.Join(err, <-saved)
 }
 
 func (i *installation) createAndDelete(ctx context.Context, client int, name string) error {
