@@ -88,7 +88,7 @@ func (a *api) candidates(req *dnsv1.QueryRequest) []string {
 		return nil
 	}
 	s := a.daemon.table.Snapshot()
-	if strings.HasSuffix(text, ".") || s.Get([]byte(name)) != nil || s.Encloser([]byte(name)) != nil {
+	if strings.HasSuffix(text, ".") || s.ZoneOf([]byte(name)) >= 0 {
 		return []string{dns.Fqdn(text)}
 	}
 	namespace := req.GetNamespace()

@@ -67,18 +67,18 @@ func (r *resolver) absent(owner, name string, chained bool) {
 		r.insecurePod(owner, name, zone.InsecurePodSet(addr))
 		return
 	}
-	encloser := r.Encloser([]byte(name))
+	index := r.ZoneOf([]byte(name))
 	switch {
-	case encloser == nil && chained:
+	case index < 0 && chained:
 		r.chase = owner
-	case encloser == nil:
+	case index < 0:
 		r.outside = true
 		r.rcode = dns.RcodeRefused
 	case !r.Synced:
 		r.rcode = dns.RcodeServerFailure
 	default:
 		r.rcode = dns.RcodeNameError
-		r.authority = []dns.RR{r.soa(encloser.Zone())}
+		r.authority = []dns.RR{r.soa(index)}
 	}
 }
 
@@ -89,7 +89,7 @@ func (r *resolver) insecurePod(owner, name string, set zone.Set) {
 	case dns.TypeANY:
 		r.minimalAny(owner)
 	default:
-		r.authority = []dns.RR{r.soa(r.Encloser([]byte(name)).Zone())}
+		r.authority = []dns.RR{r.soa(r.ZoneOf([]byte(name)))}
 	}
 }
 

@@ -182,8 +182,8 @@ func (f *fastPath) absent() (flags uint16, ok bool) {
 	if isTransfer(f.qtype) || f.qtype == dns.TypeOPT || f.qtype == dns.TypeNone || !f.s.Synced || f.s.InsecurePods() {
 		return 0, false
 	}
-	encloser := f.s.Encloser(f.name[:f.qlen])
-	return dns.RcodeNameError, encloser != nil && f.writeSOA(encloser.Zone())
+	index := f.s.ZoneOf(f.name[:f.qlen])
+	return dns.RcodeNameError, index >= 0 && f.writeSOA(index)
 }
 
 // alias answers with a CNAME that leads outside; others are followed by the handler.
@@ -192,7 +192,7 @@ func (f *fastPath) alias(set *zone.Set) bool {
 		return false
 	}
 	target := append(f.target[:0], set.Data...)
-	if f.qtype != dns.TypeCNAME && f.qtype != dns.TypeANY && (f.s.Get(target) != nil || f.s.Encloser(target) != nil) {
+	if f.qtype != dns.TypeCNAME && f.qtype != dns.TypeANY && f.s.ZoneOf(target) >= 0 {
 		return false
 	}
 	return f.named(dns.TypeCNAME, set.Data)

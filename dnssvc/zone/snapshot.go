@@ -33,15 +33,21 @@ func (s *Snapshot) Size() int { return s.tree.size }
 // Get returns the node of a name in wire format and lower case, nil where there is none.
 func (s *Snapshot) Get(name []byte) *Node { return s.tree.get(name) }
 
-// Encloser returns the nearest node above a name that has none: if it is nil the name is in none of the zones.
-func (s *Snapshot) Encloser(name []byte) *Node {
-	for len(name) > 1 {
-		name = name[1+int(name[0]):]
-		if n := s.tree.get(name); n != nil {
-			return n
+// ZoneOf returns the index of the zone that a name is in, -1 for none. It looks from the root down, where the names are that everybody asks for:
+// the names below a zone's apex are its own, so the first that exists decides.
+func (s *Snapshot) ZoneOf(name []byte) int {
+	var labels [maxName / 2]uint8
+	depth := 0
+	for at := 0; name[at] != 0; at += 1 + int(name[at]) {
+		labels[depth] = uint8(at)
+		depth++
+	}
+	for depth--; depth >= 0; depth-- {
+		if n := s.tree.get(name[labels[depth]:]); n != nil {
+			return int(n.zone)
 		}
 	}
-	return nil
+	return -1
 }
 
 // Apex says whether the node is the apex of its zone, where the SOA is.

@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"portolan.dev/dnssvc"
-	"portolan.dev/services/daemon"
 )
 
-func main() { os.Exit(daemon.Main("dnssvc", dnssvc.New)) }
+func main() { os.Exit(dnssvc.Main()) }

@@ -19,7 +19,6 @@ import (
 	"portolan.dev/dnssvc/internal/dnstest"
 	"portolan.dev/dnssvc/internal/soak"
 	"portolan.dev/services/changes/changestest"
-	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/object"
@@ -35,7 +34,7 @@ var (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(daemonEnv) != "" {
-		os.Exit(daemon.Main("dnssvc", dnssvc.New))
+		os.Exit(dnssvc.Main())
 	}
 	os.Exit(m.Run())
 }
