@@ -60,6 +60,10 @@ bench-registry: build ## the registry beside pgbench and etcd (docs/benchmarks.m
 		{ echo "missing: sudo apt-get install etcd-server"; exit 1; }
 	go run ./portolan/bench/registry -bin bin $(if $(QUICK),-quick)
 
+.PHONY: bench-dnssvc
+bench-dnssvc: ## the name server beside NSD and Knot (Debian: dnsperf nsd knot); QUICK=1 for a minute's worth
+	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./dnssvc/internal/bench -args -measure $(if $(QUICK),-quick) | grep -v level=
+
 .PHONY: walls
 walls: ## who imports whom, and the habits of the house
 	go test -count=1 ./portolan/internal/walls
