@@ -49,7 +49,7 @@ func jetStream(t *testing.T, url string) jetstream.JetStream {
 
 func jetStreamOn(t *testing.T, nc *nats.Conn) jetstream.JetStream {
 	t.Helper()
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,8 @@ func TestRelaysRaceWhileConnectionsAreCut(t *testing.T) {
 // impatient connects like kittest.NATSConn, but reconnects at once.
 func impatient(t *testing.T, url string, options ...nats.Option) *nats.Conn {
 	t.Helper()
-	options = append(options, nats.MaxReconnects(-1), nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(time.Millisecond, time.Millisecond))
+	options = append(options, nats.MaxReconnects(-1), nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(time.Millisecond, time.Millisecond),
+		nats.Timeout(time.Minute))
 	nc, err := nats.Connect(url, options...)
 	if err != nil {
 		t.Fatal(err)
@@ -292,15 +293,16 @@ func TestStreamThatTakesNothing(t *testing.T) {
 	waitForStreamAt(t, js, log, 0)
 	putMany(log, 5)
 	waitForStreamAt(t, js, log, 5)
-	stream, err := js.Stream(t.Context(), changestest.Stream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := stream.CachedInfo().Config
-	cfg.MaxMsgSize = 1
-	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	kittest.Eventually(t, "the stream to refuse everything", func() error { // on a busy machine the relay may be making it anew already
+		stream, err := js.Stream(t.Context(), changestest.Stream)
+		if err != nil {
+			return err
+		}
+		cfg := stream.CachedInfo().Config
+		cfg.MaxMsgSize = 1
+		_, err = js.UpdateStream(t.Context(), cfg)
+		return err
+	})
 	putMany(log, 5)
 	waitForStreamAt(t, js, log, 10)
 }

@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -25,10 +26,13 @@ func TestNATSConnectionIsNamedAndPrivate(t *testing.T) {
 	if inbox := nc.NewInbox(); !strings.HasPrefix(inbox, "_INBOX_portolan_sample.") {
 		t.Errorf("inbox %s", inbox)
 	}
-	conns, err := srv.Connz(&server.ConnzOptions{})
-	if err != nil || len(conns.Conns) != 1 || conns.Conns[0].Name != "portolan sample changes" {
-		t.Errorf("server sees %+v, %v", conns, err)
-	}
+	kittest.Eventually(t, "the connection", func() error { // it is made in the background where the first attempt takes too long
+		conns, err := srv.Connz(&server.ConnzOptions{})
+		if err != nil || len(conns.Conns) != 1 || conns.Conns[0].Name != "portolan sample changes" {
+			return fmt.Errorf("server sees %+v, %w", conns, err)
+		}
+		return nil
+	})
 }
 
 // TestNATSConnectsWhenTheServerComes: the daemon starts first, and is connected

@@ -58,7 +58,7 @@ func clearAway(t testing.TB, dir string) {
 // NATSConn connects to url, reconnecting for ever, until the test ends.
 func NATSConn(t testing.TB, url string) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.Name(t.Name()))
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.Name(t.Name()), nats.Timeout(patience))
 	if err != nil {
 		t.Fatalf("connect to nats: %v", err)
 	}
