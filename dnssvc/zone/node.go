@@ -17,6 +17,51 @@ type Node struct {
 	exists bool // by itself, not only because of what is below
 }
 
+// inlineData is how much data of a set is kept beside the name.
+const inlineData = 64
+
+// newNode returns a node that exists by itself. What a question needs of it lies together, because in a large zone it is in no cache: the sets
+// are in the same piece of memory as the node, and short data is in the same one as the name.
+func newNode(name string, zone uint16, sets []Set) *Node {
+	var n *Node
+	switch len(sets) {
+	case 1:
+		both := &struct {
+			Node
+			sets [1]Set
+		}{}
+		n, both.Node.sets = &both.Node, both.sets[:]
+	case 2:
+		both := &struct {
+			Node
+			sets [2]Set
+		}{}
+		n, both.Node.sets = &both.Node, both.sets[:]
+	default:
+		n = &Node{sets: make([]Set, len(sets))}
+	}
+	copy(n.sets, sets)
+	n.name, n.zone, n.exists = name, zone, true
+	text := name
+	for i := range n.sets {
+		if n.sets[i].short() {
+			text += n.sets[i].Data
+		}
+	}
+	n.name, text = text[:len(name)], text[len(name):]
+	for i := range n.sets {
+		if s := &n.sets[i]; s.short() {
+			s.Data, text = text[:len(s.Data)], text[len(s.Data):]
+		}
+	}
+	return n
+}
+
+// short says whether a set's data is kept beside the name. Names in it are names of other nodes, with which they share memory.
+func (s *Set) short() bool {
+	return (s.Type == dns.TypeA || s.Type == dns.TypeAAAA || s.Type == dns.TypeSRV) && len(s.Data) <= inlineData
+}
+
 // Name is the node's name in wire format and lower case.
 func (n *Node) Name() string { return n.name }
 

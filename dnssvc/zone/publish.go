@@ -121,17 +121,18 @@ func (e *edit) set(name string, zone uint16, sets []Set) {
 	if len(name) > maxName {
 		return
 	}
-	n := &Node{name: name, sets: sets, zone: zone, exists: true}
-	if have := e.get(name); have != nil {
-		if have.exists && slices.Equal(have.sets, sets) {
-			return
-		}
-		n.name, n.below = have.name, have.below
-		e.put(n)
+	have := e.get(name)
+	if have != nil && have.exists && slices.Equal(have.sets, sets) {
 		return
 	}
+	n := newNode(name, zone, sets)
+	if have != nil {
+		n.below = have.below
+	}
 	e.put(n)
-	e.addBelow(Parent(name), zone)
+	if have == nil {
+		e.addBelow(Parent(name), zone)
+	}
 }
 
 // addBelow counts one more node below a name, which exists from then on. The walk ends at an apex at the latest: it always exists.
