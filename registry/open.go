@@ -26,9 +26,17 @@ func OpenStore(ctx context.Context, cfg Config, log *slog.Logger, metrics promet
 	}
 	commits := store.CommitterOptions{Observe: observeBatches(metrics)}
 	if kind == storeSQLite {
-		return sqlite.Open(ctx, sqlite.Config{Dir: where, Commits: commits})
+		return orNil(sqlite.Open(ctx, sqlite.Config{Dir: where, Commits: commits}))
 	}
-	return postgres.Open(ctx, postgres.Config{DSN: where, Commits: commits, Log: log})
+	return orNil(postgres.Open(ctx, postgres.Config{DSN: where, Commits: commits, Log: log}))
+}
+
+// orNil keeps a store that was not opened from becoming an interface that holds nothing and is not nil.
+func orNil[S store.Store](s S, err error) (store.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // observeBatches measures group commits.
