@@ -49,11 +49,22 @@ func startLoad(t *testing.T, replicas []*replica, clients int) *load {
 		l.clients.Go(func() {
 			for round := 0; !l.over(); round++ {
 				l.life(r, fmt.Sprintf("c%d-%d", client, round), round%8 == 0)
+				l.pause(think)
 			}
 		})
 	}
 	t.Cleanup(l.stop)
 	return l
+}
+
+// think is how long a client does nothing after the life of an object: a load that takes all of the machine leaves none for processes to start.
+const think = 50 * time.Millisecond
+
+func (l *load) pause(d time.Duration) {
+	select {
+	case <-l.stopped:
+	case <-time.After(d):
+	}
 }
 
 func (l *load) over() bool {
@@ -113,10 +124,7 @@ func web(name string) *corev1.Service {
 // note says whether the write was acknowledged. Of errors only those are in order that say that somebody is not there.
 func (l *load) note(r *replica, e entry) bool {
 	if e.err != nil {
-		select { // a client that is told to come back later does so
-		case <-l.stopped:
-		case <-time.After(50 * time.Millisecond):
-		}
+		l.pause(think) // a client that is told to come back later does so
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
