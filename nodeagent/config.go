@@ -23,7 +23,7 @@ type Config struct {
 	ProxyMode         string         `flag:"proxy-mode" default:"auto" usage:"how traffic is forwarded: ipvs (in the kernel), userspace, or auto: ipvs where the node can"`
 	Strict            bool           `flag:"strict" default:"false" usage:"do not run at all where proxy-mode ipvs or auto would fall back to userspace"`
 	ServiceCIDR       []netip.Prefix `flag:"service-cidr" usage:"ranges of cluster IPs: one route each in the kernel; an address outside of them gets its own"`
-	NodePortAddresses []netip.Prefix `flag:"node-port-addresses" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
+	NodePortAddresses []netip.Prefix `flag:"nodeport-addresses" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
 	PodCIDR           []netip.Prefix `flag:"pod-cidr" usage:"addresses of pods on all nodes: their traffic is internal"`
 	MasqueradeAll     bool           `flag:"masquerade-all" default:"false" usage:"hide all clients of cluster IPs from backends"`
 	Scheduler         string         `flag:"scheduler" default:"rr" usage:"how backends are picked where a service does not say: rr, lc, dh, sh, sed, nq or mh"`
