@@ -49,6 +49,11 @@ test-go: .bin/testrun ## the tests of every module
 test-race: .bin/testrun ## the same under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(TESTRUN) -- $(TESTFLAGS) -race -timeout 30m
 
+.PHONY: test-kernel
+test-kernel: ## the data plane in the kernel alone, by real packets
+	@tools/test-tools.sh || true
+	go test -count=1 -v ./nodeagent/kerneltest ./nodeagent/dataplane/ipvs | grep -v level=
+
 .PHONY: fuzz
 fuzz: .bin/testrun ## every fuzz target for FUZZTIME (10s)
 	$(TESTRUN) -fuzz $(FUZZTIME)
@@ -63,6 +68,11 @@ bench-registry: build ## the registry beside pgbench and etcd (docs/benchmarks.m
 .PHONY: bench-dnssvc
 bench-dnssvc: ## the name server beside NSD and Knot (Debian: dnsperf nsd knot); QUICK=1 for a minute's worth
 	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./dnssvc/internal/bench -args -measure $(if $(QUICK),-quick) | grep -v level=
+
+.PHONY: bench-nodeagent
+bench-nodeagent: ## IPVS beside raw netlink messages, in the emulated kernel
+	@tools/test-tools.sh || true
+	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./nodeagent/dataplane/ipvs -args -measure | grep -v level=
 
 .PHONY: walls
 walls: ## who imports whom, and the habits of the house

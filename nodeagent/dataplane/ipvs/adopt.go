@@ -36,7 +36,7 @@ func (p *Plane) adopt() error {
 	if err != nil {
 		return err
 	}
-	found, err := p.sock.services()
+	found, table, err := p.readKernel()
 	if err != nil {
 		return err
 	}
@@ -44,9 +44,7 @@ func (p *Plane) adopt() error {
 		for _, id := range f.all() {
 			if set, ok := found[id]; ok {
 				p.services[id] = &service{settings: set, front: f.at, drain: f.drain(), backends: map[netip.AddrPort]*backend{}}
-				if err := p.reread(id); err != nil {
-					return err
-				}
+				p.mirror(id, table[id])
 			}
 		}
 	}
@@ -86,16 +84,31 @@ func (p *Plane) restore() error {
 	return nil
 }
 
-// reread brings the mirror of a service to what the kernel has.
-func (p *Plane) reread(id serviceID) error {
-	s := p.services[id]
-	if s == nil {
-		return nil
+// readKernel reads all virtual servers, and all backends.
+func (p *Plane) readKernel() (map[serviceID]settings, map[serviceID][]destination, error) {
+	found, err := p.sock.services()
+	if err != nil {
+		return nil, nil, err
 	}
+	table, err := readTable(p.opts.Namespace)
+	return found, table, err
+}
+
+// reread brings the mirror of one service to what the kernel has.
+func (p *Plane) reread(id serviceID) {
 	list, err := p.sock.destinations(id)
 	if err != nil {
-		return err
+		p.log.Warn("backends not read", "server", id, "err", err)
+		return
 	}
+	if p.services[id] != nil {
+		p.mirror(id, list)
+	}
+}
+
+// mirror takes in the backends of a service.
+func (p *Plane) mirror(id serviceID, list []destination) {
+	s := p.services[id]
 	v := p.wantedAt(id, s.front)
 	seen := map[netip.AddrPort]bool{}
 	for _, d := range list {
@@ -116,7 +129,6 @@ func (p *Plane) reread(id serviceID) error {
 			s.forget(addr)
 		}
 	}
-	return nil
 }
 
 func (p *Plane) wantedAt(id serviceID, at plan.Frontend) *plan.VirtualServer {
@@ -218,7 +230,7 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 	if p.closed {
 		return nil, errClosed
 	}
-	if err := p.readServices(ctx); err != nil {
+	if err := p.readServices(); err != nil {
 		return nil, err
 	}
 	if err := p.repairAround(); err != nil {
@@ -235,24 +247,19 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 	return state, nil
 }
 
-func (p *Plane) readServices(ctx context.Context) error {
-	found, err := p.sock.services()
+func (p *Plane) readServices() error {
+	found, table, err := p.readKernel()
 	if err != nil {
 		return err
 	}
 	for id, s := range p.services {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		set, ok := found[id]
 		if !ok {
 			delete(p.services, id)
 			continue
 		}
 		s.settings = set
-		if err := p.reread(id); err != nil {
-			return err
-		}
+		p.mirror(id, table[id])
 	}
 	for _, f := range p.fronts {
 		p.settle(f)

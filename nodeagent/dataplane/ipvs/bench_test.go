@@ -1,13 +1,10 @@
 package ipvs_test
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -126,19 +123,4 @@ func takeOver(t *testing.T) {
 	began = time.Now()
 	state(t, next)
 	fmt.Printf("audit at 10000 services of 10 endpoints: %.2fs\n", time.Since(began).Seconds())
-	fmt.Printf("ratio rss_mb_10k %.0f\n", rss(t))
-}
-
-// rss is the memory of this process in MB, the test's own share included.
-func rss(t *testing.T) float64 {
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := bytes.Cut(text, []byte("VmRSS:"))
-	kb, err := strconv.Atoi(string(bytes.Fields(rest)[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return float64(kb) / 1024
 }

@@ -1,0 +1,46 @@
+package ipvs
+
+import (
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+const table = `IP Virtual Server version 1.2.1 (size=4096)
+Prot LocalAddress:Port Scheduler Flags
+  -> RemoteAddress:Port Forward Weight ActiveConn InActConn
+UDP  0A600102:0035 rr persistent 10800 FFFFFFFF
+TCP  0A600101:0050 wrr  
+  -> 0A400101:1F90      Masq    3      2          1         
+  -> 0A400102:1F90      Masq    0      0          0         
+FWM  00000007 rr 
+  -> 0A400103:1F90      Masq    1      0          0         
+SCTP  [fd00:0096:0000:0000:0000:0000:0000:0100]:0050 sh 
+  -> [fd00:0064:0000:0000:0000:0000:0000:0101]:1F90      Masq    1      0          0         
+`
+
+func TestParseTable(t *testing.T) {
+	got, err := parseTable(strings.NewReader(table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.MustParseAddrPort
+	want := map[serviceID][]destination{
+		{at("10.96.1.2:53"), plan.UDP}: nil,
+		{at("10.96.1.1:80"), plan.TCP}: {
+			{addr: at("10.64.1.1:8080"), weight: 3, active: 2, inactive: 1}, {addr: at("10.64.1.2:8080")},
+		},
+		{at("[fd00:96::100]:80"), plan.SCTP}: {{addr: at("[fd00:64::101]:8080"), weight: 1}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for _, bad := range []string{"TCP  0A6001:0050 rr", "TCP  0A600101 rr", "TCP  0A600101:0050 rr\n  -> 0A400101:1F90 Masq x 0 0"} {
+		if got, err := parseTable(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q is %v", bad, got)
+		}
+	}
+}
