@@ -45,7 +45,7 @@ type check struct {
 	service plan.ServiceName
 	port    uint16
 	local   atomic.Int64
-	servers map[netip.Addr]*http.Server
+	sockets map[netip.Addr]*socket
 	failing bool
 }
 
@@ -106,7 +106,7 @@ func (s *Server) Set(service plan.ServiceName, want *plan.HealthCheck) {
 		return
 	}
 	if c == nil {
-		c = &check{service: service, port: want.Port, servers: map[netip.Addr]*http.Server{}}
+		c = &check{service: service, port: want.Port, sockets: map[netip.Addr]*socket{}}
 		s.checks[service] = c
 		c.local.Store(int64(want.Local))
 		s.open(c)
@@ -137,7 +137,7 @@ func (s *Server) open(c *check) {
 	c.closeExcept(s.addrs)
 	var errs []error
 	for _, addr := range s.addrs {
-		if c.servers[addr] != nil {
+		if c.sockets[addr] != nil {
 			continue
 		}
 		lis, err := net.Listen("tcp", netip.AddrPortFrom(addr, c.port).String())
@@ -146,7 +146,7 @@ func (s *Server) open(c *check) {
 			continue
 		}
 		srv := &http.Server{Handler: s.handler(c), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
-		c.servers[addr] = srv
+		c.sockets[addr] = &socket{lis, srv}
 		s.serving.Go(func() {
 			srv.Serve(lis) //nolint:errcheck // always an error: it was closed
 		})
@@ -159,12 +159,26 @@ func (s *Server) open(c *check) {
 }
 
 func (c *check) closeExcept(keep []netip.Addr) {
-	for addr, srv := range c.servers {
+	for addr, k := range c.sockets {
 		if !slices.Contains(keep, addr) {
-			srv.Close()
-			delete(c.servers, addr)
+			k.close()
+			delete(c.sockets, addr)
 		}
 	}
+}
+
+// socket is one listener of a check and what serves it.
+type socket struct {
+	lis net.Listener
+	srv *http.Server
+}
+
+// close frees the port at once. Closing the server alone would leave that to
+// its goroutine when it has not begun to serve yet, and whoever opens the port
+// again would find it taken.
+func (k *socket) close() {
+	k.lis.Close()
+	k.srv.Close()
 }
 
 func (s *Server) close() {

@@ -129,3 +129,19 @@ func TestTakenPortIsReportedAndTriedAgain(t *testing.T) {
 		t.Errorf("after the port was freed: %d %v", code, err)
 	}
 }
+
+// TestAPortIsFreeAtOnce opens and closes faster than a server begins to serve.
+func TestAPortIsFreeAtOnce(t *testing.T) {
+	at := address(t)
+	s := healthcheck.New(healthcheck.Options{Healthy: func() bool { return true }, Report: func(_ plan.ServiceName, _ uint16, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	}})
+	kittest.Run(t, "health checks", s.Run)
+	s.SetAddresses([]netip.Addr{at.Addr()})
+	for range 50 {
+		s.Set(web, &plan.HealthCheck{Port: at.Port(), Local: 1})
+		s.Set(web, nil)
+	}
+}
