@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"runtime/debug"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -35,11 +37,14 @@ type Daemon struct {
 	metrics  *metrics
 	forward  *forward.Forwarder // nil: other names are refused
 	notifier *server.Notifier
+
+	first     sync.Once
+	firstDone chan struct{} // closed when the first snapshot has been taken over
 }
 
 // New listens, for DNS and for the API. It needs neither the registry nor NATS: names come when those do.
 func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
-	d := &Daemon{cfg: cfg, log: host.Log, health: host.Health}
+	d := &Daemon{cfg: cfg, log: host.Log, health: host.Health, firstDone: make(chan struct{})}
 	if err := d.open(host); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -103,6 +108,25 @@ func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
 // DNSAddrs are where questions are answered, by UDP and TCP.
 func (d *Daemon) DNSAddrs() []string { return d.dns.Addrs() }
 
+// settleTime is how long after the first snapshot nothing of it is in use any more but the names.
+const settleTime = time.Second
+
+// returnMemory gives back what reading the first snapshot took. By itself that would wait for the next collection, and names alone make hardly
+// any garbage that could cause one.
+func (d *Daemon) returnMemory(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-d.firstDone:
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(settleTime):
+		debug.FreeOSMemory()
+	}
+	return nil
+}
+
 // lameDuckCheck is the health check that fails while the daemon is about to stop.
 const lameDuckCheck = "stop"
 
@@ -116,6 +140,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		app.Task{Name: "follower", Run: d.follower.Run},
 		app.Task{Name: "dns", Run: func(context.Context) error { return d.dns.Run(serving) }},
 		app.Task{Name: "notify", Run: d.notifier.Run},
+		app.Task{Name: "memory", Run: d.returnMemory},
 		app.Task{Name: "forward", Run: func(context.Context) error {
 			if d.forward == nil {
 				return nil
@@ -155,6 +180,7 @@ func (d *Daemon) apply(_ context.Context, batch []changes.Change, revision uint6
 	if err := d.table.Apply(list, revision); err != nil {
 		return err
 	}
+	d.first.Do(func() { close(d.firstDone) })
 	if len(batch) > 0 {
 		d.metrics.apply.Observe(time.Since(start).Seconds())
 	}
