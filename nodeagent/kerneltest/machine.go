@@ -59,7 +59,7 @@ func newMachine() (*machine, error) {
 		return nil, err
 	}
 	if !static {
-		return nil, errors.New("allowed: the test binary needs shared libraries, which the guest has not: build it with CGO_ENABLED=0")
+		return nil, errors.New("allowed: the guest has no shared libraries for a test binary with cgo: build it with CGO_ENABLED=0")
 	}
 	release := strings.TrimPrefix(filepath.Base(images[0]), "vmlinuz-")
 	return &machine{
@@ -173,7 +173,7 @@ func (m *machine) options(dir, console string) []string {
 	}
 	return []string{
 		"-M", "microvm,acpi=off,pic=on,pit=on,rtc=on,isa-serial=off", "-accel", "tcg", "-cpu", "max,-la57,-erms,-fsrm",
-		"-smp", "1", "-m", "768", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-smp", "1", "-m", "1536", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-kernel", m.kernel, "-initrd", filepath.Join(dir, "initrd"),
 		"-chardev", "file,id=con,path=" + console, "-device", "isa-serial,chardev=con,index=0",
 		"-chardev", "stdio,id=o,signal=off", "-device", "isa-serial,chardev=o,index=1",
