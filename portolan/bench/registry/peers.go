@@ -117,7 +117,7 @@ var tps = regexp.MustCompile(`tps = ([0-9.]+)`)
 // pgbench returns the inserts per second of some clients, each of which commits every row. It is told how many to make, not for how long: its time
 // begins before it is connected, which takes a busy machine seconds.
 func (p *cluster) pgbench(ctx context.Context, clients int, d time.Duration) (float64, error) {
-	inserts := int(d.Seconds()) * min(1000*clients, 4000)
+	inserts := int(d.Seconds()) * min(500*clients, 2000)
 	script := filepath.Join(p.dir, "insert.sql")
 	const insert = `CREATE TABLE IF NOT EXISTS insert_only (name text PRIMARY KEY, data bytea NOT NULL)`
 	if err := p.query(ctx, "postgres", insert, nil); err != nil {
