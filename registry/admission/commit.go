@@ -21,13 +21,6 @@ type write struct {
 	options Options
 }
 
-func (x *write) oldObject() object.Object {
-	if x.old == nil {
-		return nil
-	}
-	return x.old.Object
-}
-
 // store allocates what the object needs, commits it and settles with the allocator. A lost race is a *store.Conflict or store.ErrExists.
 func (w *Writer) store(ctx context.Context, x *write) (*Result, error) {
 	plan := w.plan(x)
