@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"syscall"
 )
 
 func main() {
@@ -16,7 +17,7 @@ func main() {
 	only := flag.String("only", "create,store,write,list,watch", "what to measure")
 	profile := flag.String("profile", "", "folder for CPU profiles of the registry and the allocator under 64 clients")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, &bench{quick: *quick, bin: *bin, profile: *profile}, strings.Split(*only, ","))
 	stop()
 	if err != nil {
