@@ -61,6 +61,7 @@ func (w *world) config() nodeagent.Config {
 	cfg.NodeName, cfg.NodeAddresses = "here", []string{"127.0.0.1"}
 	cfg.HeartbeatInterval = 50 * time.Millisecond
 	cfg.ProxyMode = "userspace" // auto would program the kernel of the machine where it can
+	cfg.DataDir = w.t.TempDir() // without it an agent looks for what another one of this machine left in its kernel
 	return cfg
 }
 
