@@ -138,7 +138,7 @@ const stream = "portolan_CHG"
 // judgeStream waits until the stream has all of the log, and demands each revision in it once, in its place.
 func (i *installation) judgeStream(log []*registryv1.Change) {
 	i.t.Helper()
-	nc, err := nats.Connect(natsURL(i.brokers), nats.MaxReconnects(-1))
+	nc, err := nats.Connect(natsURL(i.brokers), nats.MaxReconnects(-1), nats.Timeout(time.Minute))
 	if err != nil {
 		i.t.Fatal(err)
 	}
