@@ -29,7 +29,7 @@ const nsdHost = "127.53.253.1"
 // TestNSDAgrees copies our zones into NSD and asks both for every name and type. ANY is left out: we answer it with as
 // little as possible.
 func TestNSDAgrees(t *testing.T) {
-	table := dnstest.Table(t, zoneConfig(), append(world(), generated(15)...)...)
+	table := dnstest.Table(t, zoneConfig(), append(world(), generated(6)...)...)
 	addr, _ := serve(t, table, allowTransfer)
 	s := table.Snapshot()
 	nsd := startNSD(t, addr, s)

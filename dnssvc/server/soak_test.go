@@ -30,7 +30,7 @@ func TestAnswersUnderChanges(t *testing.T) {
 	if err := apply(model.Objects(), nil); err != nil {
 		t.Fatal(err)
 	}
-	report, err := soak.Run(t.Context(), soak.Config{Model: model, Addr: addr, Queries: 20000, Clients: 8, Apply: apply})
+	report, err := soak.Run(t.Context(), soak.Config{Model: model, Addr: addr, Queries: 10000, Clients: 8, Apply: apply})
 	if err != nil {
 		t.Fatal(err)
 	}
