@@ -42,6 +42,12 @@ func TestExample(t *testing.T) {
 	kittest.Eventually(t, "the explanation", func() error {
 		return lacks(i.portolan("explain", "service", "hello"), "the chain is whole")
 	})
+	if err := lacks(i.portolan("dns", "query", "hello", "--explain"), i.vip("hello"), "Service default/hello"); err != nil {
+		t.Error(err)
+	}
+	if err := lacks(i.portolan("dns", "resolvconf", "-n", "shop", "--nameserver", "127.0.0.1"), "nameserver 127.0.0.1\nsearch shop.svc.cluster.local svc.cluster.local cluster.local\n"); err != nil {
+		t.Error(err)
+	}
 }
 
 // lacks says which of the wanted texts is missing.

@@ -63,7 +63,7 @@ func Root() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	flags.register(root)
 	root.AddCommand(
-		newApply(flags), newGet(flags), newDescribe(flags), newDelete(flags), newExplain(flags), newEnv(flags), newRun(flags),
+		newApply(flags), newGet(flags), newDescribe(flags), newDelete(flags), newExplain(flags), newEnv(flags), newRun(flags), newDNS(flags),
 		newDev(), newVersion(flags), newHello(),
 	)
 	return root
