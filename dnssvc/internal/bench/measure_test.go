@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/miekg/dns"
 
-	"portolan.dev/dnssvc"
 	"portolan.dev/dnssvc/internal/dnstest"
 	"portolan.dev/dnssvc/internal/soak"
 	"portolan.dev/services/changes/changestest"
@@ -24,20 +22,10 @@ import (
 	"portolan.dev/services/object"
 )
 
-// daemonEnv makes this binary the daemon.
-const daemonEnv = "PORTOLAN_BENCH_DAEMON"
-
 var (
 	measure = flag.Bool("measure", false, "measure, which takes minutes")
 	quick   = flag.Bool("quick", false, "measure in about a minute, less exactly")
 )
-
-func TestMain(m *testing.M) {
-	if os.Getenv(daemonEnv) != "" {
-		os.Exit(dnssvc.Main())
-	}
-	os.Exit(m.Run())
-}
 
 // source is a registry's log with n services, and how a daemon reaches it.
 type source struct {

@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -53,13 +55,40 @@ func start(t *testing.T, cmd *exec.Cmd) {
 	})
 }
 
-// startDaemon runs this binary as the daemon (see TestMain), and learns from its log where it listens.
+// daemon builds the daemon, once, and returns its path. What is measured is what is installed: this test's own binary has a NATS server and more in it.
+var daemon = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "dnssvc-bench-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "dnssvc")
+	build := exec.Command("go", "build", "-o", path, "portolan.dev/dnssvc/cmd/dnssvc")
+	build.Stderr = os.Stderr
+	return path, build.Run()
+})
+
+// TestMain removes the daemon that was built.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if *measure {
+		if path, err := daemon(); err == nil {
+			_ = os.RemoveAll(filepath.Dir(path))
+		}
+	}
+	os.Exit(code)
+}
+
+// startDaemon runs the daemon, and learns from its log where it listens.
 func startDaemon(t *testing.T, name string, args ...string) *server {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], append([]string{
+	path, err := daemon()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, append([]string{
 		"-addr=127.0.0.1:0", "-http-addr=127.0.0.1:0", "-listen=127.53.254.1:0", "-log-format=json", "-lame-duck=0s", "-transfer-allow=127.0.0.0/8",
 	}, args...)...)
-	cmd.Env = append(os.Environ(), daemonEnv+"=1")
 	logs, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
