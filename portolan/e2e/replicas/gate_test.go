@@ -2,6 +2,7 @@ package replicas
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 
@@ -19,10 +20,13 @@ type gate struct {
 
 	mu    sync.Mutex
 	armed *trap
+	uids  map[string]string // of the services that values were asked for, by name
 }
 
-// trap is what happens at a step, once.
+// trap is what happens at a step of one service's write, once. Confirmations and releases linger a moment to be sent together, so those of the
+// write before may come after the trap was set; they pass.
 type trap struct {
+	name   string // of the service
 	method string
 	after  bool // the allocator has done it, and the registry does not know yet
 	spring func()
@@ -32,7 +36,7 @@ type trap struct {
 // openGate serves a gate and returns it with its address.
 func openGate(t *testing.T, to allocatorv1.AllocatorServiceClient) (*gate, string) {
 	t.Helper()
-	g := &gate{to: to}
+	g := &gate{to: to, uids: map[string]string{}}
 	host := kittest.Host(t, rpc.TCP(), "")
 	server := rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health})
 	allocatorv1.RegisterAllocatorServiceServer(server, g)
@@ -42,17 +46,17 @@ func openGate(t *testing.T, to allocatorv1.AllocatorServiceClient) (*gate, strin
 }
 
 // arm sets a trap; the channel is closed when it has sprung.
-func (g *gate) arm(method string, after bool, spring func()) <-chan struct{} {
+func (g *gate) arm(name, method string, after bool, spring func()) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.armed = &trap{method, after, spring, make(chan struct{})}
+	g.armed = &trap{name, method, after, spring, make(chan struct{})}
 	return g.armed.sprung
 }
 
-func (g *gate) at(method string, after bool) {
+func (g *gate) at(method string, after bool, owners []string) {
 	g.mu.Lock()
 	trap := g.armed
-	if trap == nil || trap.method != method || trap.after != after {
+	if trap == nil || trap.method != method || trap.after != after || !slices.Contains(owners, g.uids[trap.name]) {
 		g.mu.Unlock()
 		return
 	}
@@ -62,26 +66,46 @@ func (g *gate) at(method string, after bool) {
 	close(trap.sprung)
 }
 
-// passed carries one call to the allocator. The registry's death does not keep the allocator from doing what it was asked for.
-func passed[Q, A any](ctx context.Context, g *gate, method string, request Q, call func(context.Context, Q, ...grpc.CallOption) (A, error)) (A, error) {
-	g.at(method, false)
+// passed carries one call about some owners to the allocator. The registry's death does not keep the allocator from doing what it was asked for.
+func passed[Q, A any](
+	ctx context.Context, g *gate, method string, owners []string, request Q, call func(context.Context, Q, ...grpc.CallOption) (A, error),
+) (A, error) {
+	g.at(method, false, owners)
 	answer, err := call(context.WithoutCancel(ctx), request)
-	g.at(method, true)
+	g.at(method, true, owners)
 	return answer, err
 }
 
+// know remembers whose values are asked for.
+func (g *gate) know(r *allocatorv1.AllocateRequest) (uids []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, set := range r.GetSets() {
+		g.uids[set.GetOwner().GetName()] = set.GetOwner().GetUid()
+		uids = append(uids, set.GetOwner().GetUid())
+	}
+	return uids
+}
+
+func uidsOf(owners []*allocatorv1.OwnerSlots) (uids []string) {
+	for _, owner := range owners {
+		uids = append(uids, owner.GetOwnerUid())
+	}
+	return uids
+}
+
 func (g *gate) Allocate(ctx context.Context, r *allocatorv1.AllocateRequest) (*allocatorv1.AllocateResponse, error) {
-	return passed(ctx, g, "Allocate", r, g.to.Allocate)
+	return passed(ctx, g, "Allocate", g.know(r), r, g.to.Allocate)
 }
 
 func (g *gate) Confirm(ctx context.Context, r *allocatorv1.ConfirmRequest) (*allocatorv1.ConfirmResponse, error) {
-	return passed(ctx, g, "Confirm", r, g.to.Confirm)
+	return passed(ctx, g, "Confirm", uidsOf(r.GetOwners()), r, g.to.Confirm)
 }
 
 func (g *gate) Release(ctx context.Context, r *allocatorv1.ReleaseRequest) (*allocatorv1.ReleaseResponse, error) {
-	return passed(ctx, g, "Release", r, g.to.Release)
+	return passed(ctx, g, "Release", uidsOf(r.GetOwners()), r, g.to.Release)
 }
 
 func (g *gate) ListAllocations(ctx context.Context, r *allocatorv1.ListAllocationsRequest) (*allocatorv1.ListAllocationsResponse, error) {
-	return passed(ctx, g, "ListAllocations", r, g.to.ListAllocations)
+	return g.to.ListAllocations(context.WithoutCancel(ctx), r)
 }

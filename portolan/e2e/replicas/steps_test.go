@@ -66,7 +66,7 @@ func TestKilledAtEachStep(t *testing.T) {
 			if victim == "allocator" {
 				kill, restart = s.killAllocator, s.startAllocator
 			}
-			sprung := s.gate.arm(step.method, step.after, kill)
+			sprung := s.gate.arm(name, step.method, step.after, kill)
 			written := make(chan struct{})
 			go func() {
 				defer close(written)
