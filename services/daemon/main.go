@@ -25,14 +25,22 @@ type configuration[C any] interface {
 
 // Main is the main function of a daemon. It reads the configuration, builds the
 // host, serves metrics and health over HTTP, and runs what build returns until
-// a signal comes. It returns the exit code.
+// a signal comes. With "ready" before the flags it asks the daemon that runs with
+// them whether it is ready instead. It returns the exit code.
 func Main[C any, D app.Daemon, P configuration[C]](
 	name string, build func(ctx context.Context, cfg C, host app.Host) (D, error),
 ) int {
 	return app.Main(name, func(ctx context.Context, args []string) error {
 		var cfg C
+		ask := len(args) > 0 && args[0] == "ready"
+		if ask {
+			args = args[1:]
+		}
 		if err := config.Load(name, P(&cfg), args, os.LookupEnv, os.Stdout); err != nil {
 			return err
+		}
+		if ask {
+			return askReady(ctx, *P(&cfg).CommonConfig())
 		}
 		return run(ctx, name, *P(&cfg).CommonConfig(), func(ctx context.Context, host app.Host) (app.Daemon, error) {
 			return build(ctx, cfg, host)
@@ -65,9 +73,12 @@ func Serve(
 		return fmt.Errorf("http: %w", err)
 	}
 	host.Log.Info("starting", "http", lis.Addr().String())
-	host.Health.Set(startCheck, errors.New("starting"))
+	host.Health.Set(startCheck, errStarting)
 	err = app.RunTasks(ctx,
 		app.Task{Name: "http", Run: func(ctx context.Context) error { return serveHTTP(ctx, lis, host, level) }},
+		app.Task{Name: "systemd", Run: func(ctx context.Context) error {
+			return tellSystemd(ctx, host.Health, "http://"+lis.Addr().String()+"/healthz")
+		}},
 		app.Task{Run: func(ctx context.Context) error { return runDaemon(ctx, host, build) }},
 	)
 	host.Log.Info("stopped")
@@ -76,6 +87,8 @@ func Serve(
 
 // startCheck keeps a daemon from being ready while it is built.
 const startCheck = "start"
+
+var errStarting = errors.New("starting")
 
 // runDaemon builds and runs the daemon. When it ends by itself the process
 // ends, also without an error: a supervisor should see it.

@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+)
+
+// readyTimeout bounds a question whose answer is at hand.
+const readyTimeout = 5 * time.Second
+
+// askReady asks the running daemon of a configuration whether it is ready. It is
+// for health checks of containers that have no shell and no curl.
+func askReady(ctx context.Context, common Common) error {
+	addr, err := reachable(common.HTTPAddr)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("not running, or not at http-addr %s: %w", common.HTTPAddr, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return errors.New("not ready: " + strings.TrimSpace(string(body)))
+	}
+	fmt.Fprintln(os.Stdout, "ready")
+	return nil
+}
+
+// reachable is the address at which this machine reaches what listens on addr.
+func reachable(addr string) (string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", fmt.Errorf("http-addr: %w", err)
+	}
+	if port == "0" {
+		return "", errors.New("http-addr: port 0 is a different one at each start; name a port")
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port), nil
+}
