@@ -27,7 +27,8 @@ type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Node.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Revision up to which the node is programmed.
+	// Revision up to which everything was handed to what forwards. What did not work is in failing_services and node_failure, and nowhere else: a
+	// service is programmed on the node when this covers its revision and neither of the two concerns it.
 	AppliedRevision uint64 `protobuf:"varint,2,opt,name=applied_revision,json=appliedRevision,proto3" json:"applied_revision,omitempty"`
 	// How it forwards: "ipvs", "nftables" or "userspace".
 	ProxyMode string `protobuf:"bytes,3,opt,name=proxy_mode,json=proxyMode,proto3" json:"proxy_mode,omitempty"`
@@ -42,7 +43,13 @@ type Heartbeat struct {
 	// Seconds between heartbeats.
 	IntervalSeconds float64 `protobuf:"fixed64,8,opt,name=interval_seconds,json=intervalSeconds,proto3" json:"interval_seconds,omitempty"`
 	// Whether its view follows the registry; false: it works from its last view.
-	Synced        bool `protobuf:"varint,9,opt,name=synced,proto3" json:"synced,omitempty"`
+	Synced bool `protobuf:"varint,9,opt,name=synced,proto3" json:"synced,omitempty"`
+	// Services that are not forwarded as planned, as namespace/name, in order; at most 32.
+	FailingServices []string `protobuf:"bytes,10,rep,name=failing_services,json=failingServices,proto3" json:"failing_services,omitempty"`
+	// Failing services that failing_services has no room for; only the agent itself can name them.
+	MoreFailingServices uint32 `protobuf:"varint,11,opt,name=more_failing_services,json=moreFailingServices,proto3" json:"more_failing_services,omitempty"`
+	// What keeps the node as a whole from forwarding as planned, such as rules that all services share; empty: nothing.
+	NodeFailure   string `protobuf:"bytes,12,opt,name=node_failure,json=nodeFailure,proto3" json:"node_failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -140,11 +147,32 @@ func (x *Heartbeat) GetSynced() bool {
 	return false
 }
 
+func (x *Heartbeat) GetFailingServices() []string {
+	if x != nil {
+		return x.FailingServices
+	}
+	return nil
+}
+
+func (x *Heartbeat) GetMoreFailingServices() uint32 {
+	if x != nil {
+		return x.MoreFailingServices
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetNodeFailure() string {
+	if x != nil {
+		return x.NodeFailure
+	}
+	return ""
+}
+
 var File_portolan_nodeagent_v1_heartbeat_proto protoreflect.FileDescriptor
 
 const file_portolan_nodeagent_v1_heartbeat_proto_rawDesc = "" +
 	"\n" +
-	"%portolan/nodeagent/v1/heartbeat.proto\x12\x15portolan.nodeagent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb5\x02\n" +
+	"%portolan/nodeagent/v1/heartbeat.proto\x12\x15portolan.nodeagent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb7\x03\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12)\n" +
 	"\x10applied_revision\x18\x02 \x01(\x04R\x0fappliedRevision\x12\x1d\n" +
@@ -155,7 +183,11 @@ const file_portolan_nodeagent_v1_heartbeat_proto_rawDesc = "" +
 	"\aversion\x18\x06 \x01(\tR\aversion\x12#\n" +
 	"\rfailing_steps\x18\a \x01(\rR\ffailingSteps\x12)\n" +
 	"\x10interval_seconds\x18\b \x01(\x01R\x0fintervalSeconds\x12\x16\n" +
-	"\x06synced\x18\t \x01(\bR\x06syncedB6Z4portolan.dev/proto/portolan/nodeagent/v1;nodeagentv1b\x06proto3"
+	"\x06synced\x18\t \x01(\bR\x06synced\x12)\n" +
+	"\x10failing_services\x18\n" +
+	" \x03(\tR\x0ffailingServices\x122\n" +
+	"\x15more_failing_services\x18\v \x01(\rR\x13moreFailingServices\x12!\n" +
+	"\fnode_failure\x18\f \x01(\tR\vnodeFailureB6Z4portolan.dev/proto/portolan/nodeagent/v1;nodeagentv1b\x06proto3"
 
 var (
 	file_portolan_nodeagent_v1_heartbeat_proto_rawDescOnce sync.Once

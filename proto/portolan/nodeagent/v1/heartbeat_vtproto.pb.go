@@ -37,6 +37,13 @@ func (m *Heartbeat) CloneVT() *Heartbeat {
 	r.FailingSteps = m.FailingSteps
 	r.IntervalSeconds = m.IntervalSeconds
 	r.Synced = m.Synced
+	r.MoreFailingServices = m.MoreFailingServices
+	r.NodeFailure = m.NodeFailure
+	if rhs := m.FailingServices; rhs != nil {
+		tmpContainer := make([]string, len(rhs))
+		copy(tmpContainer, rhs)
+		r.FailingServices = tmpContainer
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -81,6 +88,21 @@ func (this *Heartbeat) EqualVT(that *Heartbeat) bool {
 	if this.Synced != that.Synced {
 		return false
 	}
+	if len(this.FailingServices) != len(that.FailingServices) {
+		return false
+	}
+	for i, vx := range this.FailingServices {
+		vy := that.FailingServices[i]
+		if vx != vy {
+			return false
+		}
+	}
+	if this.MoreFailingServices != that.MoreFailingServices {
+		return false
+	}
+	if this.NodeFailure != that.NodeFailure {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -120,6 +142,27 @@ func (m *Heartbeat) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.NodeFailure) > 0 {
+		i -= len(m.NodeFailure)
+		copy(dAtA[i:], m.NodeFailure)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.NodeFailure)))
+		i--
+		dAtA[i] = 0x62
+	}
+	if m.MoreFailingServices != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MoreFailingServices))
+		i--
+		dAtA[i] = 0x58
+	}
+	if len(m.FailingServices) > 0 {
+		for iNdEx := len(m.FailingServices) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.FailingServices[iNdEx])
+			copy(dAtA[i:], m.FailingServices[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.FailingServices[iNdEx])))
+			i--
+			dAtA[i] = 0x52
+		}
 	}
 	if m.Synced {
 		i--
@@ -225,6 +268,19 @@ func (m *Heartbeat) SizeVT() (n int) {
 	}
 	if m.Synced {
 		n += 2
+	}
+	if len(m.FailingServices) > 0 {
+		for _, s := range m.FailingServices {
+			l = len(s)
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	if m.MoreFailingServices != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MoreFailingServices))
+	}
+	l = len(m.NodeFailure)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -492,6 +548,89 @@ func (m *Heartbeat) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Synced = bool(v != 0)
+		case 10:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FailingServices", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.FailingServices = append(m.FailingServices, string(dAtA[iNdEx:postIndex]))
+			iNdEx = postIndex
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MoreFailingServices", wireType)
+			}
+			m.MoreFailingServices = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MoreFailingServices |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 12:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field NodeFailure", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.NodeFailure = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

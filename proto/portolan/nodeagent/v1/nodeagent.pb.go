@@ -71,11 +71,11 @@ type GetStatusResponse struct {
 	FallbackReason string `protobuf:"bytes,3,opt,name=fallback_reason,json=fallbackReason,proto3" json:"fallback_reason,omitempty"`
 	// Revision seen.
 	ViewRevision uint64 `protobuf:"varint,4,opt,name=view_revision,json=viewRevision,proto3" json:"view_revision,omitempty"`
-	// Revision up to which the node is programmed.
+	// Revision up to which everything was handed to the data plane; what did not work is in failures.
 	AppliedRevision uint64 `protobuf:"varint,5,opt,name=applied_revision,json=appliedRevision,proto3" json:"applied_revision,omitempty"`
 	// Whether its view follows the registry.
 	Synced bool `protobuf:"varint,6,opt,name=synced,proto3" json:"synced,omitempty"`
-	// Seconds since the view was last known to be current.
+	// Seconds since the view was last known to be current; of a view from the disk, since an agent last knew it to be.
 	ViewAgeSeconds float64 `protobuf:"fixed64,7,opt,name=view_age_seconds,json=viewAgeSeconds,proto3" json:"view_age_seconds,omitempty"`
 	// Virtual servers.
 	VirtualServers uint32 `protobuf:"varint,8,opt,name=virtual_servers,json=virtualServers,proto3" json:"virtual_servers,omitempty"`
@@ -92,9 +92,15 @@ type GetStatusResponse struct {
 	// Differences that audits have repaired since the start.
 	DriftRepaired uint64 `protobuf:"varint,14,opt,name=drift_repaired,json=driftRepaired,proto3" json:"drift_repaired,omitempty"`
 	// Kernel settings that the agent set or would set, such as "net.ipv4.vs.conntrack=1 (set)".
-	Sysctls       []string `protobuf:"bytes,15,rep,name=sysctls,proto3" json:"sysctls,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Sysctls []string `protobuf:"bytes,15,rep,name=sysctls,proto3" json:"sysctls,omitempty"`
+	// Whether it works from the view on its disk, because the registry has not answered since the start.
+	FromDisk bool `protobuf:"varint,16,opt,name=from_disk,json=fromDisk,proto3" json:"from_disk,omitempty"`
+	// Why the view on its disk was not used; empty: it was, or there was none.
+	DiskViewRefused string `protobuf:"bytes,17,opt,name=disk_view_refused,json=diskViewRefused,proto3" json:"disk_view_refused,omitempty"`
+	// Seconds that changes have been waiting to be programmed, or are being programmed; 0: none are.
+	QueueAgeSeconds float64 `protobuf:"fixed64,18,opt,name=queue_age_seconds,json=queueAgeSeconds,proto3" json:"queue_age_seconds,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GetStatusResponse) Reset() {
@@ -232,6 +238,27 @@ func (x *GetStatusResponse) GetSysctls() []string {
 	return nil
 }
 
+func (x *GetStatusResponse) GetFromDisk() bool {
+	if x != nil {
+		return x.FromDisk
+	}
+	return false
+}
+
+func (x *GetStatusResponse) GetDiskViewRefused() string {
+	if x != nil {
+		return x.DiskViewRefused
+	}
+	return ""
+}
+
+func (x *GetStatusResponse) GetQueueAgeSeconds() float64 {
+	if x != nil {
+		return x.QueueAgeSeconds
+	}
+	return 0
+}
+
 // StepFailure is something that could not be programmed.
 type StepFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -320,7 +347,9 @@ type GetPlanRequest struct {
 	// Namespace of the service; empty with an empty name: all services.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name of the service; empty: all.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Return the pending steps only, of all services and as a comparison with the kernel, whatever the number of services.
+	PendingOnly   bool `protobuf:"varint,3,opt,name=pending_only,json=pendingOnly,proto3" json:"pending_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -369,13 +398,24 @@ func (x *GetPlanRequest) GetName() string {
 	return ""
 }
 
+func (x *GetPlanRequest) GetPendingOnly() bool {
+	if x != nil {
+		return x.PendingOnly
+	}
+	return false
+}
+
 // GetPlanResponse is the answer of GetPlan.
 type GetPlanResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Virtual servers, ordered by service and address.
 	VirtualServers []*VirtualServer `protobuf:"bytes,1,rep,name=virtual_servers,json=virtualServers,proto3" json:"virtual_servers,omitempty"`
 	// Revision that the plan stands on.
-	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Steps from what is in force to the plan, in the order in which they would be carried out; at most 1000.
+	Pending []*PendingStep `protobuf:"bytes,3,rep,name=pending,proto3" json:"pending,omitempty"`
+	// Steps that pending has no room for.
+	MorePending   uint32 `protobuf:"varint,4,opt,name=more_pending,json=morePending,proto3" json:"more_pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -424,6 +464,93 @@ func (x *GetPlanResponse) GetRevision() uint64 {
 	return 0
 }
 
+func (x *GetPlanResponse) GetPending() []*PendingStep {
+	if x != nil {
+		return x.Pending
+	}
+	return nil
+}
+
+func (x *GetPlanResponse) GetMorePending() uint32 {
+	if x != nil {
+		return x.MorePending
+	}
+	return 0
+}
+
+// PendingStep is something that would be done next.
+type PendingStep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Kind of the step, as in the metric steps_total, such as "add_server".
+	Op string `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
+	// What it is about, such as "add backend 10.1.0.4:8080 to 10.96.0.1:80/TCP".
+	Step string `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
+	// Service concerned, as namespace/name; empty: none that is there, or all.
+	Service string `protobuf:"bytes,3,opt,name=service,proto3" json:"service,omitempty"`
+	// Why it is not done yet, such as "failed: address already in use; tried again in 4s".
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PendingStep) Reset() {
+	*x = PendingStep{}
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PendingStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PendingStep) ProtoMessage() {}
+
+func (x *PendingStep) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PendingStep.ProtoReflect.Descriptor instead.
+func (*PendingStep) Descriptor() ([]byte, []int) {
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PendingStep) GetOp() string {
+	if x != nil {
+		return x.Op
+	}
+	return ""
+}
+
+func (x *PendingStep) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *PendingStep) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *PendingStep) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // VirtualServer is an address and port that the node forwards.
 type VirtualServer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -459,7 +586,7 @@ type VirtualServer struct {
 
 func (x *VirtualServer) Reset() {
 	*x = VirtualServer{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +598,7 @@ func (x *VirtualServer) String() string {
 func (*VirtualServer) ProtoMessage() {}
 
 func (x *VirtualServer) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +611,7 @@ func (x *VirtualServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VirtualServer.ProtoReflect.Descriptor instead.
 func (*VirtualServer) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{5}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *VirtualServer) GetService() string {
@@ -605,7 +732,7 @@ type RealServer struct {
 
 func (x *RealServer) Reset() {
 	*x = RealServer{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -617,7 +744,7 @@ func (x *RealServer) String() string {
 func (*RealServer) ProtoMessage() {}
 
 func (x *RealServer) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -630,7 +757,7 @@ func (x *RealServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RealServer.ProtoReflect.Descriptor instead.
 func (*RealServer) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{6}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RealServer) GetAddress() string {
@@ -705,7 +832,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +844,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +857,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{7}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{8}
 }
 
 // ResyncResponse is the answer of Resync.
@@ -746,7 +873,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +885,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +898,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{8}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ResyncResponse) GetRepaired() uint32 {
@@ -799,7 +926,7 @@ type SetDrainingRequest struct {
 
 func (x *SetDrainingRequest) Reset() {
 	*x = SetDrainingRequest{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +938,7 @@ func (x *SetDrainingRequest) String() string {
 func (*SetDrainingRequest) ProtoMessage() {}
 
 func (x *SetDrainingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +951,7 @@ func (x *SetDrainingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDrainingRequest.ProtoReflect.Descriptor instead.
 func (*SetDrainingRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{9}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SetDrainingRequest) GetDraining() bool {
@@ -845,7 +972,7 @@ type SetDrainingResponse struct {
 
 func (x *SetDrainingResponse) Reset() {
 	*x = SetDrainingResponse{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +984,7 @@ func (x *SetDrainingResponse) String() string {
 func (*SetDrainingResponse) ProtoMessage() {}
 
 func (x *SetDrainingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +997,7 @@ func (x *SetDrainingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDrainingResponse.ProtoReflect.Descriptor instead.
 func (*SetDrainingResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{10}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SetDrainingResponse) GetDraining() bool {
@@ -885,7 +1012,7 @@ var File_portolan_nodeagent_v1_nodeagent_proto protoreflect.FileDescriptor
 const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\n" +
 	"%portolan/nodeagent/v1/nodeagent.proto\x12\x15portolan.nodeagent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bportolan/core/v1/meta.proto\x1a\x1eportolan/core/v1/service.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xc6\x04\n" +
+	"\x10GetStatusRequest\"\xbb\x05\n" +
 	"\x11GetStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
@@ -905,19 +1032,30 @@ const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\n" +
 	"last_audit\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tlastAudit\x12%\n" +
 	"\x0edrift_repaired\x18\x0e \x01(\x04R\rdriftRepaired\x12\x18\n" +
-	"\asysctls\x18\x0f \x03(\tR\asysctls\"\x9b\x01\n" +
+	"\asysctls\x18\x0f \x03(\tR\asysctls\x12\x1b\n" +
+	"\tfrom_disk\x18\x10 \x01(\bR\bfromDisk\x12*\n" +
+	"\x11disk_view_refused\x18\x11 \x01(\tR\x0fdiskViewRefused\x12*\n" +
+	"\x11queue_age_seconds\x18\x12 \x01(\x01R\x0fqueueAgeSeconds\"\x9b\x01\n" +
 	"\vStepFailure\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\tR\x04step\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x16\n" +
 	"\x06remedy\x18\x03 \x01(\tR\x06remedy\x12\x18\n" +
 	"\aservice\x18\x04 \x01(\tR\aservice\x120\n" +
-	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"B\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"e\n" +
 	"\x0eGetPlanRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"|\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12!\n" +
+	"\fpending_only\x18\x03 \x01(\bR\vpendingOnly\"\xdd\x01\n" +
 	"\x0fGetPlanResponse\x12M\n" +
 	"\x0fvirtual_servers\x18\x01 \x03(\v2$.portolan.nodeagent.v1.VirtualServerR\x0evirtualServers\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xf1\x03\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12<\n" +
+	"\apending\x18\x03 \x03(\v2\".portolan.nodeagent.v1.PendingStepR\apending\x12!\n" +
+	"\fmore_pending\x18\x04 \x01(\rR\vmorePending\"c\n" +
+	"\vPendingStep\x12\x0e\n" +
+	"\x02op\x18\x01 \x01(\tR\x02op\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\tR\x04step\x12\x18\n" +
+	"\aservice\x18\x03 \x01(\tR\aservice\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xf1\x03\n" +
 	"\rVirtualServer\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1b\n" +
 	"\tport_name\x18\x02 \x01(\tR\bportName\x12\x18\n" +
@@ -972,44 +1110,46 @@ func file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP() []byte {
 	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescData
 }
 
-var file_portolan_nodeagent_v1_nodeagent_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_portolan_nodeagent_v1_nodeagent_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_portolan_nodeagent_v1_nodeagent_proto_goTypes = []any{
 	(*GetStatusRequest)(nil),      // 0: portolan.nodeagent.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),     // 1: portolan.nodeagent.v1.GetStatusResponse
 	(*StepFailure)(nil),           // 2: portolan.nodeagent.v1.StepFailure
 	(*GetPlanRequest)(nil),        // 3: portolan.nodeagent.v1.GetPlanRequest
 	(*GetPlanResponse)(nil),       // 4: portolan.nodeagent.v1.GetPlanResponse
-	(*VirtualServer)(nil),         // 5: portolan.nodeagent.v1.VirtualServer
-	(*RealServer)(nil),            // 6: portolan.nodeagent.v1.RealServer
-	(*ResyncRequest)(nil),         // 7: portolan.nodeagent.v1.ResyncRequest
-	(*ResyncResponse)(nil),        // 8: portolan.nodeagent.v1.ResyncResponse
-	(*SetDrainingRequest)(nil),    // 9: portolan.nodeagent.v1.SetDrainingRequest
-	(*SetDrainingResponse)(nil),   // 10: portolan.nodeagent.v1.SetDrainingResponse
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(v1.Protocol)(0),              // 12: portolan.core.v1.Protocol
-	(v1.Scheduler)(0),             // 13: portolan.core.v1.Scheduler
+	(*PendingStep)(nil),           // 5: portolan.nodeagent.v1.PendingStep
+	(*VirtualServer)(nil),         // 6: portolan.nodeagent.v1.VirtualServer
+	(*RealServer)(nil),            // 7: portolan.nodeagent.v1.RealServer
+	(*ResyncRequest)(nil),         // 8: portolan.nodeagent.v1.ResyncRequest
+	(*ResyncResponse)(nil),        // 9: portolan.nodeagent.v1.ResyncResponse
+	(*SetDrainingRequest)(nil),    // 10: portolan.nodeagent.v1.SetDrainingRequest
+	(*SetDrainingResponse)(nil),   // 11: portolan.nodeagent.v1.SetDrainingResponse
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(v1.Protocol)(0),              // 13: portolan.core.v1.Protocol
+	(v1.Scheduler)(0),             // 14: portolan.core.v1.Scheduler
 }
 var file_portolan_nodeagent_v1_nodeagent_proto_depIdxs = []int32{
 	2,  // 0: portolan.nodeagent.v1.GetStatusResponse.failures:type_name -> portolan.nodeagent.v1.StepFailure
-	11, // 1: portolan.nodeagent.v1.GetStatusResponse.last_audit:type_name -> google.protobuf.Timestamp
-	11, // 2: portolan.nodeagent.v1.StepFailure.since:type_name -> google.protobuf.Timestamp
-	5,  // 3: portolan.nodeagent.v1.GetPlanResponse.virtual_servers:type_name -> portolan.nodeagent.v1.VirtualServer
-	12, // 4: portolan.nodeagent.v1.VirtualServer.protocol:type_name -> portolan.core.v1.Protocol
-	13, // 5: portolan.nodeagent.v1.VirtualServer.scheduler:type_name -> portolan.core.v1.Scheduler
-	6,  // 6: portolan.nodeagent.v1.VirtualServer.real_servers:type_name -> portolan.nodeagent.v1.RealServer
-	0,  // 7: portolan.nodeagent.v1.NodeAgentService.GetStatus:input_type -> portolan.nodeagent.v1.GetStatusRequest
-	3,  // 8: portolan.nodeagent.v1.NodeAgentService.GetPlan:input_type -> portolan.nodeagent.v1.GetPlanRequest
-	7,  // 9: portolan.nodeagent.v1.NodeAgentService.Resync:input_type -> portolan.nodeagent.v1.ResyncRequest
-	9,  // 10: portolan.nodeagent.v1.NodeAgentService.SetDraining:input_type -> portolan.nodeagent.v1.SetDrainingRequest
-	1,  // 11: portolan.nodeagent.v1.NodeAgentService.GetStatus:output_type -> portolan.nodeagent.v1.GetStatusResponse
-	4,  // 12: portolan.nodeagent.v1.NodeAgentService.GetPlan:output_type -> portolan.nodeagent.v1.GetPlanResponse
-	8,  // 13: portolan.nodeagent.v1.NodeAgentService.Resync:output_type -> portolan.nodeagent.v1.ResyncResponse
-	10, // 14: portolan.nodeagent.v1.NodeAgentService.SetDraining:output_type -> portolan.nodeagent.v1.SetDrainingResponse
-	11, // [11:15] is the sub-list for method output_type
-	7,  // [7:11] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	12, // 1: portolan.nodeagent.v1.GetStatusResponse.last_audit:type_name -> google.protobuf.Timestamp
+	12, // 2: portolan.nodeagent.v1.StepFailure.since:type_name -> google.protobuf.Timestamp
+	6,  // 3: portolan.nodeagent.v1.GetPlanResponse.virtual_servers:type_name -> portolan.nodeagent.v1.VirtualServer
+	5,  // 4: portolan.nodeagent.v1.GetPlanResponse.pending:type_name -> portolan.nodeagent.v1.PendingStep
+	13, // 5: portolan.nodeagent.v1.VirtualServer.protocol:type_name -> portolan.core.v1.Protocol
+	14, // 6: portolan.nodeagent.v1.VirtualServer.scheduler:type_name -> portolan.core.v1.Scheduler
+	7,  // 7: portolan.nodeagent.v1.VirtualServer.real_servers:type_name -> portolan.nodeagent.v1.RealServer
+	0,  // 8: portolan.nodeagent.v1.NodeAgentService.GetStatus:input_type -> portolan.nodeagent.v1.GetStatusRequest
+	3,  // 9: portolan.nodeagent.v1.NodeAgentService.GetPlan:input_type -> portolan.nodeagent.v1.GetPlanRequest
+	8,  // 10: portolan.nodeagent.v1.NodeAgentService.Resync:input_type -> portolan.nodeagent.v1.ResyncRequest
+	10, // 11: portolan.nodeagent.v1.NodeAgentService.SetDraining:input_type -> portolan.nodeagent.v1.SetDrainingRequest
+	1,  // 12: portolan.nodeagent.v1.NodeAgentService.GetStatus:output_type -> portolan.nodeagent.v1.GetStatusResponse
+	4,  // 13: portolan.nodeagent.v1.NodeAgentService.GetPlan:output_type -> portolan.nodeagent.v1.GetPlanResponse
+	9,  // 14: portolan.nodeagent.v1.NodeAgentService.Resync:output_type -> portolan.nodeagent.v1.ResyncResponse
+	11, // 15: portolan.nodeagent.v1.NodeAgentService.SetDraining:output_type -> portolan.nodeagent.v1.SetDrainingResponse
+	12, // [12:16] is the sub-list for method output_type
+	8,  // [8:12] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_portolan_nodeagent_v1_nodeagent_proto_init() }
@@ -1023,7 +1163,7 @@ func file_portolan_nodeagent_v1_nodeagent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_portolan_nodeagent_v1_nodeagent_proto_rawDesc), len(file_portolan_nodeagent_v1_nodeagent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,7 +33,9 @@ const (
 type NodeAgentServiceClient interface {
 	// GetStatus returns how the agent is.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
-	// GetPlan returns the virtual servers of one service, or of all, each with its endpoints, why each is in or out, and what is really programmed.
+	// GetPlan returns the virtual servers of one service, or of all, each with its endpoints, why each is in or out, what is really programmed, and
+	// the steps from there to the plan.
+	// Errors: NOT_FOUND for a service that the node does not know, FAILED_PRECONDITION where the answer would be too large.
 	GetPlan(ctx context.Context, in *GetPlanRequest, opts ...grpc.CallOption) (*GetPlanResponse, error)
 	// Resync compares the data plane with the plan at once and repairs what differs.
 	Resync(ctx context.Context, in *ResyncRequest, opts ...grpc.CallOption) (*ResyncResponse, error)
@@ -97,7 +99,9 @@ func (c *nodeAgentServiceClient) SetDraining(ctx context.Context, in *SetDrainin
 type NodeAgentServiceServer interface {
 	// GetStatus returns how the agent is.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
-	// GetPlan returns the virtual servers of one service, or of all, each with its endpoints, why each is in or out, and what is really programmed.
+	// GetPlan returns the virtual servers of one service, or of all, each with its endpoints, why each is in or out, what is really programmed, and
+	// the steps from there to the plan.
+	// Errors: NOT_FOUND for a service that the node does not know, FAILED_PRECONDITION where the answer would be too large.
 	GetPlan(context.Context, *GetPlanRequest) (*GetPlanResponse, error)
 	// Resync compares the data plane with the plan at once and repairs what differs.
 	Resync(context.Context, *ResyncRequest) (*ResyncResponse, error)
