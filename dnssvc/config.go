@@ -26,6 +26,7 @@ type Config struct {
 	PodRecords          zone.PodMode   `flag:"pod-records" default:"disabled" usage:"names of pods: disabled, insecure (the address in the name is the answer), or verified"`
 	EmptyHeadlessExists bool           `flag:"empty-headless-exists" default:"false" usage:"a headless service without ready endpoints is NODATA, not NXDOMAIN"`
 
+	Clients         []netip.Prefix   `flag:"clients" default:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7" usage:"who may get more by UDP than they send; others are told to ask by TCP; none: everybody"`
 	Upstreams       []netip.AddrPort `flag:"upstreams" usage:"name servers that are asked for other names; none: such names are refused"`
 	RecursionAllow  []netip.Prefix   `flag:"recursion-allow" default:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7" usage:"clients that may ask for other names"`
 	CacheEntries    int              `flag:"cache-entries" default:"20000" usage:"answers of upstream servers that are remembered"`

@@ -89,7 +89,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 
 func (d *Daemon) serverConfig() server.Config {
 	cfg := server.Config{
-		Names: d.table.Snapshot, Log: d.log, MaxUDP: d.cfg.MaxUDP, IdleTimeout: d.cfg.IdleTimeout,
+		Names: d.table.Snapshot, Log: d.log, Clients: d.cfg.Clients, MaxUDP: d.cfg.MaxUDP, IdleTimeout: d.cfg.IdleTimeout,
 		MaxConns: d.cfg.MaxConns, MaxConnsPerClient: d.cfg.MaxConnsPerClient, MaxPending: d.cfg.MaxPending,
 		Workers: d.cfg.Workers, LogQueries: d.cfg.LogQueries, OrdinaryOnly: !d.cfg.FastPath,
 	}

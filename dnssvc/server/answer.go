@@ -278,6 +278,9 @@ func fit(m *dns.Msg, a *answer, limit int, opt *dns.OPT) []byte {
 	}
 	m.Truncated = true
 	m.Answer, m.Ns, m.Extra = nil, nil, nil
+	if opt != nil {
+		m.Extra = []dns.RR{opt}
+	}
 	packed, err := m.Pack()
 	if err != nil {
 		return nil // cannot be: it is the question, which came packed

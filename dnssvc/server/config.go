@@ -2,6 +2,7 @@ package server
 
 import (
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"portolan.dev/dnssvc/zone"
@@ -15,6 +16,9 @@ type Config struct {
 	Forward Forwarder
 	// Transfer gives whole zones to secondaries; nil: to nobody.
 	Transfer *Transfer
+	// Clients are who may get more by UDP than they send. Others may not be who they say: an answer longer than their question is truncated,
+	// and TCP has it all. Default: everybody.
+	Clients []netip.Prefix
 	// MaxUDP bounds answers by UDP, in bytes. Default 1232, which no path fragments.
 	MaxUDP int
 	// IdleTimeout ends TCP connections on which nothing is asked, and those that take longer to write one question. Default 10 s.

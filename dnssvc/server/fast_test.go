@@ -229,6 +229,9 @@ func FuzzPackets(f *testing.F) {
 		if later != nil {
 			reply = later(context.Background())
 		}
+		if short, _ := o.handler.Handle(Query{Packet: packet, Short: true}); len(short) > len(packet) {
+			t.Errorf("%x: %d bytes where %d are allowed", packet, len(short), len(packet))
+		}
 		if reply == nil {
 			return
 		}

@@ -37,11 +37,20 @@ type Query struct {
 	Packet []byte // only good until the first answer
 	Client netip.AddrPort
 	TCP    bool
+	Short  bool // the answer must not be longer than the packet
 }
 
 // Handle answers a question. The reply is nil where there is nothing to say. If later is not nil the answer depends on somebody else: the
 // caller has to call it, where waiting does no harm, and gets the reply then.
 func (h *Handler) Handle(q Query) (reply []byte, later func(context.Context) []byte) {
+	reply, later = h.handle(q)
+	if q.Short && len(reply) > len(q.Packet) {
+		return errorReply(q.Packet, dns.RcodeFormatError), nil // its question was packed shorter than anybody does
+	}
+	return reply, later
+}
+
+func (h *Handler) handle(q Query) (reply []byte, later func(context.Context) []byte) {
 	if len(q.Packet) < headerSize || q.Packet[2]&0x80 != 0 {
 		return nil, nil // answers are never answered: two servers could go on for ever
 	}
@@ -54,8 +63,11 @@ func (h *Handler) Handle(q Query) (reply []byte, later func(context.Context) []b
 	}
 	e := readEDNS(req, h.maxUDP)
 	limit := e.size
-	if q.TCP {
+	switch {
+	case q.TCP:
 		limit = streamLimit
+	case q.Short:
+		limit = min(limit, len(q.Packet))
 	}
 	if e.bad != 0 {
 		return refusal(e.bad).reply(req, limit, e.opt), nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -67,6 +68,19 @@ func packedSize(t *testing.T, m *dns.Msg) int {
 		t.Fatal(err)
 	}
 	return len(packed)
+}
+
+// Who is none of the clients is told to ask by TCP, and gets everything there.
+func TestOutsiders(t *testing.T) {
+	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...), func(c *server.Config) {
+		c.Clients = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	})
+	for _, w := range dnstest.Ways {
+		m := dnstest.Ask(t, w, addr, "web.default"+loc, dns.TypeA)
+		if byUDP := w.Net == "udp"; m.Truncated != byUDP || (len(m.Answer) == 0) != byUDP {
+			t.Errorf("%s: %s", w.Name, m)
+		}
+	}
 }
 
 // Additional records that do not fit are left out without a word, a whole set at a time.

@@ -67,6 +67,10 @@ func (s *Server) udpWorker(ctx context.Context, wait *waiting, conn *net.UDPConn
 			return fmt.Errorf("read datagrams: %w", err)
 		}
 		for i := range n {
+			if forged(d.client(i)) {
+				w.ignored.Add(1)
+				continue
+			}
 			if fast == nil || !s.answerFast(w, fast, d, i) {
 				s.answerUDP(ctx, w, wait, conn, d, i)
 			}
@@ -80,8 +84,11 @@ func (s *Server) udpWorker(ctx context.Context, wait *waiting, conn *net.UDPConn
 // answerFast stages the answer to packet i if it is an ordinary question.
 func (s *Server) answerFast(w *worker, fast *fastPath, d datagrams, i int) bool {
 	client := d.client(i)
+	if s.short(client.Addr()) {
+		return false
+	}
 	reply, ok := fast.answer(d.space(i)[:0], d.packet(i), false, s.handler.recursionFor(client.Addr()))
-	if !ok || client.Port() == 0 {
+	if !ok {
 		return false
 	}
 	w.fast.Add(1)
@@ -95,12 +102,8 @@ func (s *Server) answerFast(w *worker, fast *fastPath, d datagrams, i int) bool 
 func (s *Server) answerUDP(ctx context.Context, w *worker, wait *waiting, conn *net.UDPConn, d datagrams, i int) {
 	packet := d.packet(i)
 	client := d.client(i)
-	if client.Port() == 0 {
-		w.ignored.Add(1) // forged: nobody can be reached there
-		return
-	}
 	qtype := questionType(packet)
-	reply, later := s.handle(Query{Packet: packet, Client: client}, w)
+	reply, later := s.handle(Query{Packet: packet, Client: client, Short: s.short(client.Addr())}, w)
 	switch {
 	case later != nil:
 		r := d.route(i)
@@ -123,4 +126,21 @@ func (s *Server) answerUDP(ctx context.Context, w *worker, wait *waiting, conn *
 		w.count(byUDP, qtype, reply)
 		d.answer(i, reply)
 	}
+}
+
+// reflectors has a bit for each port from which no question comes: 0, at which nobody can be reached, and those of services that answer
+// whatever they get (echo, daytime, quote of the day, character generator, time: RFC 862-868). With a forged question from there the two of us
+// would talk to each other for ever. From port 53 name servers ask; our answers end there, because answers are never answered.
+const reflectors uint64 = 1<<0 | 1<<7 | 1<<13 | 1<<17 | 1<<19 | 1<<37
+
+func forged(client netip.AddrPort) bool { return reflectors>>client.Port()&1 != 0 }
+
+// short says whether the answer to a client must not be longer than its question.
+func (s *Server) short(client netip.Addr) bool {
+	for _, p := range s.cfg.Clients {
+		if p.Contains(client) {
+			return false
+		}
+	}
+	return len(s.cfg.Clients) > 0
 }
