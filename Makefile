@@ -67,7 +67,7 @@ bench-registry: build ## the registry beside pgbench and etcd (docs/benchmarks.m
 
 .PHONY: bench-dnssvc
 bench-dnssvc: ## the name server beside NSD and Knot (Debian: dnsperf nsd knot); QUICK=1 for a minute's worth
-	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./dnssvc/internal/bench -args -measure $(if $(QUICK),-quick) | grep -v level=
+	go test -count=1 -timeout 1h -run '^TestMeasure' -v ./dnssvc/internal/bench -args -measure $(if $(QUICK),-quick) | grep -v level=
 
 .PHONY: bench-nodeagent
 bench-nodeagent: ## IPVS beside raw netlink messages, in the emulated kernel

@@ -1,5 +1,5 @@
 // Package bench measures the name server: the daemon itself, in a process of its own and following a real change stream, beside NSD and Knot
-// with the same zone. It consists of a test, which does nothing unless it is told to measure:
+// with the same zone. It consists of two tests, which do nothing unless they are told to measure:
 //
 //	go test ./dnssvc/internal/bench -run TestMeasure -v -args -measure [-quick]
 //

@@ -48,7 +48,8 @@ func (m *Model) Objects() []object.Object {
 	return all
 }
 
-// Step makes the next version of a service by handing objects to apply, which returns when all answers follow from them.
+// Step makes the next version of a service by handing objects to apply, which returns when all answers follow from them. One service takes one
+// step at a time.
 func (m *Model) Step(i int, apply func(put, remove []object.Object) error) error {
 	v := m.services[i].begun.Add(1)
 	put, remove := m.objects(i, v)
@@ -61,7 +62,7 @@ func (m *Model) Step(i int, apply func(put, remove []object.Object) error) error
 
 func name(i int) string { return fmt.Sprintf("svc-%d", i) }
 
-// objects are what makes a version of service i; the first of those to be removed is the service.
+// objects are what makes a version of service i. Names follow from the last object that is put, and from the first that is removed.
 func (m *Model) objects(i int, version int64) (put, remove []object.Object) {
 	service := &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Namespace: "soak", Name: name(i)},

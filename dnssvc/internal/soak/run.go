@@ -21,9 +21,11 @@ type Config struct {
 	Addr    string // of the server, by UDP
 	Queries int
 	Clients int
-	// Apply makes changes. It returns when all answers follow from them.
+	// Apply makes changes. It returns when all answers follow from them. Changers call it at the same time.
 	Apply func(put, remove []object.Object) error
-	// Pace is the time between two changes; 0: as fast as they go.
+	// Changers is how many changes are under way at once, each of another service. Default 1.
+	Changers int
+	// Pace is the time between two changes; 0: as fast as they go. What was late is made up for.
 	Pace time.Duration
 }
 
@@ -48,7 +50,13 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	times := make([][]time.Duration, cfg.Clients)
 	asking, done := context.WithCancel(ctx)
 	defer done()
-	var clients []app.Task
+	var clients, changers []app.Task
+	cfg.Changers = max(cfg.Changers, 1)
+	for i := range cfg.Changers {
+		changers = append(changers, app.Task{Name: fmt.Sprintf("changer %d", i), Run: func(context.Context) error {
+			return change(asking, cfg, i, &r.Changes)
+		}})
+	}
 	for i := range cfg.Clients {
 		clients = append(clients, app.Task{Name: fmt.Sprintf("client %d", i), Run: func(ctx context.Context) (err error) {
 			times[i], err = ask(ctx, cfg, uint64(i), &left, &r.Repeated)
@@ -56,7 +64,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		}})
 	}
 	err := app.RunTasks(ctx,
-		app.Task{Name: "changes", Run: func(context.Context) error { return change(asking, cfg, &r.Changes) }},
+		app.Task{Name: "changes", Run: func(ctx context.Context) error { return app.RunTasks(ctx, changers...) }},
 		app.Task{Name: "clients", Run: func(ctx context.Context) error {
 			defer done()
 			return app.RunTasks(ctx, clients...)
@@ -71,16 +79,18 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return r, err
 }
 
-// change changes services until ctx is done.
-func change(ctx context.Context, cfg Config, count *int64) error {
-	random := rand.New(rand.NewPCG(7, 7))
+// change changes every Changers-th service, from number id on, until ctx is done.
+func change(ctx context.Context, cfg Config, id int, count *int64) error {
+	random := rand.New(rand.NewPCG(7, uint64(id)))
+	own := (len(cfg.Model.services) - id + cfg.Changers - 1) / cfg.Changers
+	pace := cfg.Pace * time.Duration(cfg.Changers)
 	next := time.Now()
 	for ctx.Err() == nil {
-		if err := cfg.Model.Step(random.IntN(len(cfg.Model.services)), cfg.Apply); err != nil {
+		if err := cfg.Model.Step(id+cfg.Changers*random.IntN(own), cfg.Apply); err != nil {
 			return err
 		}
-		*count++
-		if next = next.Add(cfg.Pace); cfg.Pace == 0 || time.Until(next) <= 0 {
+		atomic.AddInt64(count, 1)
+		if next = next.Add(pace); pace == 0 || time.Until(next) <= 0 {
 			continue
 		}
 		select {
