@@ -2,12 +2,16 @@ package view
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"hash"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protodelim"
@@ -19,13 +23,20 @@ import (
 	"portolan.dev/services/object"
 )
 
-// The file is what the registry would stream as a snapshot: batches of objects,
-// each with its length before it, the last one marked complete and telling how
-// many there are. So a file that was cut off anywhere is known as such.
-const batchSize = 256
+// The file begins with a line that names its form and the node. Then comes what
+// the registry would stream as a snapshot: batches of objects, each with its
+// length before it, the last one marked complete and telling how many there are.
+// At the end is a checksum of all before it. So a file that was cut off
+// anywhere, or damaged, or that belongs to another node, is known as such.
+const (
+	fileForm  = "portolan-view 1"
+	batchSize = 256
+	// maxHeader and maxBatch bound what is believed of lengths in the file.
+	maxHeader = 1 << 10
+	maxBatch  = 256 << 20
+)
 
-// maxBatch bounds what is believed of a length in the file.
-const maxBatch = 256 << 20
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Save writes the view to path, whole or not at all.
 func (v *View) Save(path string) error {
@@ -35,7 +46,7 @@ func (v *View) Save(path string) error {
 		return fmt.Errorf("save view: %w", err)
 	}
 	defer os.Remove(tmp.Name()) // fails after the rename, as it should
-	err = errors.Join(write(tmp, objects, revision), tmp.Close())
+	err = errors.Join(write(tmp, v.node, objects, revision), tmp.Close())
 	if err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
@@ -66,8 +77,12 @@ func (v *View) objects() ([]*corev1.Object, uint64) {
 	return out, v.revision
 }
 
-func write(f *os.File, objects []*corev1.Object, revision uint64) error {
-	w := bufio.NewWriter(f)
+func write(f *os.File, node string, objects []*corev1.Object, revision uint64) error {
+	sum := crc32.New(castagnoli)
+	w := bufio.NewWriter(io.MultiWriter(f, sum))
+	if _, err := fmt.Fprintf(w, "%s %s\n", fileForm, node); err != nil {
+		return err
+	}
 	total := uint64(len(objects))
 	for done := false; !done; {
 		n := min(batchSize, len(objects))
@@ -81,11 +96,15 @@ func write(f *os.File, objects []*corev1.Object, revision uint64) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if _, err := f.Write(sum.Sum(nil)); err != nil {
+		return err
+	}
 	return f.Sync()
 }
 
-// Load fills an empty view from path, and returns when the file was written.
-// Everything in it is touched. A missing file is fs.ErrNotExist.
+// Load fills an empty view from path, and returns when the view was last known to
+// be current. Everything in it is touched. A missing file is fs.ErrNotExist; a
+// file that is damaged or another node's leaves the view empty.
 func (v *View) Load(path string) (Touched, time.Time, error) {
 	t := Touched{Services: map[plan.ServiceName]struct{}{}}
 	f, err := os.Open(path)
@@ -97,7 +116,7 @@ func (v *View) Load(path string) (Touched, time.Time, error) {
 	if err != nil {
 		return t, time.Time{}, err
 	}
-	objects, revision, err := read(f)
+	objects, revision, err := read(f, v.node)
 	if err != nil {
 		return t, time.Time{}, fmt.Errorf("read %s: %w", path, err)
 	}
@@ -113,8 +132,66 @@ func (v *View) Load(path string) (Touched, time.Time, error) {
 	return t, info.ModTime(), nil
 }
 
-func read(f io.Reader) ([]object.Object, uint64, error) {
-	r := bufio.NewReader(f)
+// summed reads, and keeps the checksum of what was read.
+type summed struct {
+	*bufio.Reader
+	sum hash.Hash32
+}
+
+// Read implements io.Reader.
+func (s *summed) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	s.sum.Write(p[:n])
+	return n, err
+}
+
+// ReadByte implements io.ByteReader.
+func (s *summed) ReadByte() (byte, error) {
+	b, err := s.Reader.ReadByte()
+	if err == nil {
+		s.sum.Write([]byte{b})
+	}
+	return b, err
+}
+
+func read(f io.Reader, node string) ([]object.Object, uint64, error) {
+	r := &summed{bufio.NewReader(f), crc32.New(castagnoli)}
+	if err := readHeader(r, node); err != nil {
+		return nil, 0, err
+	}
+	objects, revision, err := readBatches(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	want, end := r.sum.Sum(nil), make([]byte, crc32.Size+1)
+	if n, _ := io.ReadFull(r.Reader, end); n != crc32.Size || !bytes.Equal(end[:n], want) {
+		return nil, 0, errors.New("damaged: its checksum is another one")
+	}
+	return objects, revision, nil
+}
+
+func readHeader(r *summed, node string) error {
+	var line []byte
+	for len(line) < maxHeader {
+		b, err := r.ReadByte()
+		if err != nil {
+			return errors.New("cut off in its first line")
+		}
+		if b == '\n' {
+			break
+		}
+		line = append(line, b)
+	}
+	switch of, ok := strings.CutPrefix(string(line), fileForm+" "); {
+	case !ok:
+		return fmt.Errorf("no view of this version: it does not begin with %q", fileForm)
+	case of != node:
+		return fmt.Errorf("it is the view of node %q, this is node %q", of, node)
+	}
+	return nil
+}
+
+func readBatches(r *summed) ([]object.Object, uint64, error) {
 	var out []object.Object
 	for {
 		batch := &registryv1.SnapshotResponse{}
@@ -136,44 +213,72 @@ func read(f io.Reader) ([]object.Object, uint64, error) {
 	}
 }
 
-// Keep saves the view whenever changed tells so: soon after a change, but never
-// taking more than a small share of the time, and once more at the end. What
-// came of each try is told to report; a failed one is repeated.
-func (v *View) Keep(ctx context.Context, path string, changed <-chan struct{}, every time.Duration, report func(error)) error {
-	k := keeper{view: v, path: path, every: every, report: report}
+// Keeping says how a view is kept on disk.
+type Keeping struct {
+	Path string
+	// Changed tells that the view may have.
+	Changed <-chan struct{}
+	// Every is the shortest time between two saves, and how often the file is
+	// marked as current when nothing changes.
+	Every time.Duration
+	// Current tells whether the view is known to be what the registry has.
+	Current func() bool
+	// Report is told what came of each try; a failed one is repeated.
+	Report func(error)
+}
+
+// Keep saves the view soon after each change, but never taking more than a small
+// share of the time, and once more at the end.
+func (v *View) Keep(ctx context.Context, o Keeping) error {
+	k := keeper{Keeping: o, view: v}
+	tick := time.NewTicker(o.Every)
+	defer tick.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case <-changed:
+		case <-tick.C:
+			k.confirm()
+		case <-o.Changed:
 			for ctx.Err() == nil && k.saved != v.Revision() {
 				k.wait(ctx, k.save())
 			}
 		}
 	}
 	k.save()
+	k.confirm()
 	return nil
 }
 
 // keeper is the state of Keep.
 type keeper struct {
-	view   *View
-	path   string
-	every  time.Duration
-	report func(error)
-	saved  uint64 // revision in the file
+	Keeping
+	view  *View
+	saved uint64 // revision in the file
 }
 
 // save writes what is new, and returns how long to leave the disk alone.
 func (k *keeper) save() time.Duration {
 	began := time.Now()
 	if now := k.view.Revision(); now != k.saved {
-		err := k.view.Save(k.path)
+		err := k.view.Save(k.Path)
 		if err == nil {
 			k.saved = now
 		}
-		k.report(err)
+		k.Report(err)
 	}
-	return max(k.every, 20*time.Since(began))
+	return max(k.Every, 20*time.Since(began))
+}
+
+// confirm marks the file as current, where it is, so that its age tells how old
+// what it says can be, not how long nothing has changed.
+func (k *keeper) confirm() {
+	if k.saved == 0 || k.saved != k.view.Revision() || !k.Current() {
+		return
+	}
+	now := time.Now()
+	if err := os.Chtimes(k.Path, now, now); err != nil {
+		k.Report(err)
+	}
 }
 
 func (k *keeper) wait(ctx context.Context, d time.Duration) {

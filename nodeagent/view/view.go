@@ -52,6 +52,19 @@ func newContents() contents {
 	}
 }
 
+// Keeps tells whether an object has a place in the view: services and slices all
+// do, pods and nodes only where they are this node's. What it says of an object
+// depends on nothing else, so that a follower may ask before it keeps the object.
+func (v *View) Keeps(o object.Object) bool {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		return o.GetSpec().GetNodeName() == v.node
+	case *corev1.Node:
+		return o.GetMetadata().GetName() == v.node
+	}
+	return true
+}
+
 // New returns the empty view of a node.
 func New(node string) *View { return &View{node: node, contents: newContents()} }
 
@@ -86,6 +99,9 @@ func (v *View) touchAll(t *Touched) {
 }
 
 func (v *View) put(o object.Object, t *Touched) {
+	if !v.Keeps(o) {
+		return
+	}
 	switch o := o.(type) {
 	case *corev1.Service:
 		name := nameOf(o.GetMetadata())
@@ -99,18 +115,17 @@ func (v *View) put(o object.Object, t *Touched) {
 		v.slices[name][o.GetMetadata().GetName()] = o
 		t.Services[name] = struct{}{}
 	case *corev1.Pod:
-		if o.GetSpec().GetNodeName() == v.node {
-			v.pods[object.KeyOf(o)] = o
-			t.Pods = true
-		}
+		v.pods[object.KeyOf(o)] = o
+		t.Pods = true
 	case *corev1.Node:
-		if o.GetMetadata().GetName() == v.node {
-			v.self, t.Node = o, true
-		}
+		v.self, t.Node = o, true
 	}
 }
 
 func (v *View) remove(o object.Object, t *Touched) {
+	if !v.Keeps(o) {
+		return
+	}
 	switch o := o.(type) {
 	case *corev1.Service:
 		name := nameOf(o.GetMetadata())
@@ -124,14 +139,10 @@ func (v *View) remove(o object.Object, t *Touched) {
 		}
 		t.Services[name] = struct{}{}
 	case *corev1.Pod:
-		if o.GetSpec().GetNodeName() == v.node {
-			delete(v.pods, object.KeyOf(o))
-			t.Pods = true
-		}
+		delete(v.pods, object.KeyOf(o))
+		t.Pods = true
 	case *corev1.Node:
-		if o.GetMetadata().GetName() == v.node {
-			v.self, t.Node = nil, true
-		}
+		v.self, t.Node = nil, true
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -187,8 +189,48 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 			t.Fatalf("the first %d bytes left something in the view", n)
 		}
 	}
+	for i := 0; i < len(whole); i += max(1, len(whole)/200) {
+		flipped := slices.Clone(whole)
+		flipped[i] ^= 0x10
+		if err := os.WriteFile(path, flipped, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := view.New("here").Load(path); err == nil {
+			t.Fatalf("a file whose byte %d was changed was taken for a view", i)
+		}
+	}
+	if err := os.WriteFile(path, append(slices.Clone(whole), 'x'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := view.New("here").Load(path); err == nil {
+		t.Error("a file with something behind its end was taken for a view")
+	}
 	if _, _, err := view.New("here").Load(path + ".none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
+	}
+}
+
+// TestForeignFilesAreRefused: a disk that was moved to another machine, and a file
+// of another program or version.
+func TestForeignFilesAreRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "view.pb")
+	v := view.New("there")
+	v.Apply([]changes.Change{put(nil, svc("a"))}, 7)
+	if err := v.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	here := view.New("here")
+	if _, _, err := here.Load(path); err == nil || !strings.Contains(err.Error(), `view of node "there", this is node "here"`) {
+		t.Errorf("another node's view: %v", err)
+	}
+	if len(here.ServiceNames()) != 0 || here.Revision() != 0 {
+		t.Error("another node's view left something behind")
+	}
+	if err := os.WriteFile(path, []byte("something else\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := here.Load(path); err == nil || !strings.Contains(err.Error(), "no view of this version") {
+		t.Errorf("another program's file: %v", err)
 	}
 }
 
@@ -196,14 +238,28 @@ func TestKeep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "view.pb")
 	v := view.New("here")
 	changed, results := make(chan struct{}, 1), make(chan error, 100)
+	var current atomic.Bool
 	stop := kittest.Run(t, "keep", func(ctx context.Context) error {
-		return v.Keep(ctx, path, changed, time.Millisecond, func(err error) { results <- err })
+		return v.Keep(ctx, view.Keeping{
+			Path: path, Changed: changed, Every: time.Millisecond, Report: func(err error) { results <- err }, Current: current.Load,
+		})
 	})
 	v.Apply([]changes.Change{put(nil, svc("a"))}, 1)
 	changed <- struct{}{}
 	if err := kittest.Receive(t, "the first save", results); err != nil {
 		t.Fatal(err)
 	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	current.Store(true)
+	kittest.Eventually(t, "the file to be marked as current", func() error {
+		if _, at, err := view.New("here").Load(path); err != nil || at.Before(old.Add(time.Minute)) {
+			return fmt.Errorf("current at %s: %v", at, err)
+		}
+		return nil
+	})
 	v.Apply([]changes.Change{put(nil, svc("b"))}, 2)
 	stop() // nobody told it: the end saves all the same
 	again := view.New("here")
