@@ -11,6 +11,7 @@ import (
 	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
 )
 
 // driven is a follower that does what the test says and nothing else: no NATS, no time.
@@ -19,6 +20,7 @@ type driven struct {
 	log      *changestest.Log
 	registry *outage
 	kinds    []string
+	keep     func(object.Object) bool // nil: all
 	replay   *replay
 	*changes.Follower
 }
@@ -28,7 +30,7 @@ func drive(t *testing.T, log *changestest.Log, kinds ...string) *driven {
 	t.Helper()
 	d := &driven{t: t, log: log, kinds: kinds, registry: &outage{ClientConnInterface: log.Conn()}, replay: newReplay()}
 	follower, err := changes.NewFollower(changes.FollowerConfig{
-		Registry: d.registry, Prefix: changestest.Prefix, Kinds: kinds, Log: kittest.Logger(t), Apply: d.replay.apply,
+		Registry: d.registry, Prefix: changestest.Prefix, Kinds: kinds, Log: kittest.Logger(t), Apply: d.replay.apply, Keep: d.keeps,
 		BookmarkEvery: 2, IdleEvery: 1, Jitter: 1, RetryMax: 1,
 	})
 	if err != nil {
@@ -37,6 +39,8 @@ func drive(t *testing.T, log *changestest.Log, kinds ...string) *driven {
 	d.Follower = follower
 	return d
 }
+
+func (d *driven) keeps(o object.Object) bool { return d.keep == nil || d.keep(o) }
 
 func (d *driven) begin() {
 	d.t.Helper()

@@ -32,6 +32,9 @@ type FollowerConfig struct {
 	Prefix string
 	// Kinds to follow, such as "Service"; empty: all.
 	Kinds []string
+	// Keep says which objects of the kinds matter; nil: all. What does not is never in the view nor handed to Apply, and costs no memory once it
+	// was read; an object that no longer matters is handed over as deleted. Its answer may depend on the object alone.
+	Keep func(object.Object) bool
 	// VersionsOnly is for daemons that remember themselves what they need: the view, and the Old of changes, then have no more of objects than
 	// tells their versions apart (namespace, name, uid, resource version).
 	VersionsOnly bool

@@ -187,7 +187,7 @@ func (f *Follower) readSnapshot(ctx context.Context) (snapshot, error) {
 			return snapshot{}, fmt.Errorf("snapshot moved from revision %d to %d", snap.revision, batch.GetRevision())
 		}
 		for _, envelope := range batch.GetObjects() {
-			if o := object.Unwrap(envelope); o != nil && f.follows(object.KindOf(o)) {
+			if o := object.Unwrap(envelope); o != nil && f.follows(object.KindOf(o)) && f.keeps(o) {
 				snap.objects = append(snap.objects, o)
 			}
 		}

@@ -86,7 +86,7 @@ func (f *Follower) take(change *registryv1.Change) {
 		return
 	}
 	entry := Change{Revision: change.GetRevision(), Kind: key.Kind, Key: key}
-	if change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE {
+	if change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE || !f.keeps(o) {
 		if entry.Old = f.view.remove(key); entry.Old == nil {
 			return
 		}
@@ -96,6 +96,8 @@ func (f *Follower) take(change *registryv1.Change) {
 	}
 	f.pending = append(f.pending, entry)
 }
+
+func (f *Follower) keeps(o object.Object) bool { return f.cfg.Keep == nil || f.cfg.Keep(o) }
 
 func (f *Follower) follows(kind string) bool { return len(f.kinds) == 0 || f.kinds[kind] }
 

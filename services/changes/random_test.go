@@ -3,6 +3,7 @@ package changes_test
 import (
 	"fmt"
 	"maps"
+	"strconv"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -12,9 +13,15 @@ import (
 	"portolan.dev/services/object"
 )
 
+// evenVersions keeps every other version of a service, so that services come and go without being created and deleted.
+func evenVersions(o object.Object) bool {
+	version, _ := strconv.Atoi(o.GetMetadata().GetLabels()["version"])
+	return version%2 == 0
+}
+
 // TestWhateverTheStreamDoes lets messages be lost, repeated, swapped, forged and held back, the registry fail, the log be pruned, set back and
 // given a new epoch, in any order. At every moment the view must be exactly what the log was at the view's revision in the view's epoch; and
-// once the registry answers, exactly what the log is.
+// once the registry answers, exactly what the log is; both without what the follower is told not to keep.
 func TestWhateverTheStreamDoes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, rt)
@@ -55,6 +62,9 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	log := changestest.New(t)
 	kinds := rapid.SampledFrom([][]string{nil, {"Service"}}).Draw(rt, "kinds")
 	w := &world{driven: drive(t, log, kinds...), history: map[moment]map[object.Key]object.Object{}}
+	if rapid.Bool().Draw(rt, "filtered") {
+		w.keep = evenVersions
+	}
 	w.remember()
 	w.begin()
 	return w
@@ -65,7 +75,11 @@ func (w *world) now() moment {
 	return moment{epoch, head}
 }
 
-func (w *world) remember() { w.history[w.now()] = stateOf(w.log, w.kinds...) }
+func (w *world) remember() {
+	state := stateOf(w.log, w.kinds...)
+	maps.DeleteFunc(state, func(_ object.Key, o object.Object) bool { return !w.keeps(o) })
+	w.history[w.now()] = state
+}
 
 // committed notes the state after a commit, and puts its message on the way.
 func (w *world) committed() {
