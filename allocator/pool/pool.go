@@ -23,6 +23,8 @@ type Pool struct {
 
 	blocked *set // in use, or at rest
 	resting map[uint64]time.Time
+	next    uint64   // where the next pick begins, while left > 0
+	left    int      // of the run of picks
 	queue   []rested // in the order of release; entries that no longer match resting are void
 }
 
@@ -55,8 +57,13 @@ func (p *Pool) Resting(now time.Time) uint64 {
 	return uint64(len(p.resting))
 }
 
+// run is how many picks follow a random start, each from where the one before
+// ended. Neighbours are neighbours on disk, where a batch then writes few pages.
+const run = 256
+
 // Pick returns a free value, which it does not take: one of the upper band from
-// a random start, then one of the lower band. Rest is a preference and not a
+// a random start, then one of the lower band. So do the picks after it, up to a
+// few hundred, from where it ended. Rest is a preference and not a
 // lock: when nothing else is left it is the value that has rested longest, and
 // rested says so. ErrFull means that all values are in use.
 func (p *Pool) Pick(now time.Time) (v Value, rested bool, err error) {
@@ -73,16 +80,29 @@ func (p *Pool) Pick(now time.Time) (v Value, rested bool, err error) {
 	return Value{}, false, ErrFull
 }
 
-// scan returns the next free index after a random one in [from, to), round.
+// scan returns the next free index in [from, to), round.
 func (p *Pool) scan(from, to uint64) (uint64, bool) {
 	if from >= to {
 		return 0, false
 	}
-	start := from + p.random(to-from)
-	if i, ok := p.blocked.nextAbsent(start, to); ok {
-		return i, true
+	start := p.start(from, to)
+	i, ok := p.blocked.nextAbsent(start, to)
+	if !ok {
+		i, ok = p.blocked.nextAbsent(from, start)
 	}
-	return p.blocked.nextAbsent(from, start)
+	p.next = i
+	return i, ok
+}
+
+// start returns where to look in [from, to): where the last pick ended, or
+// anywhere when its run is over or was of another band.
+func (p *Pool) start(from, to uint64) uint64 {
+	if p.left > 0 && p.next >= from && p.next < to {
+		p.left--
+		return p.next
+	}
+	p.left = run - 1
+	return from + p.random(to-from)
 }
 
 // Take marks a value as in use; one at rest may be taken at once.

@@ -180,10 +180,35 @@ func TestVeryLargePoolCostsWhatIsUsedOfIt(t *testing.T) {
 	}
 	p.random = func(n uint64) uint64 { return n - 1 } // the very end of the range, again and again
 	for range 100 {
+		p.left = 0
 		v, _, err := p.Pick(epoch)
 		if err != nil || p.Take(v) != nil {
 			t.Fatalf("%v: %v", v, err)
 		}
+	}
+}
+
+// TestNeighboursAreHandedOutTogether: picks go on from a random start, for a
+// while.
+func TestNeighboursAreHandedOutTogether(t *testing.T) {
+	s, _ := Parse("10.0.0.0/12")
+	p := New(s, s.Band(), time.Minute)
+	starts := 0
+	p.random = func(uint64) uint64 { starts++; return uint64(starts * 10_000) }
+	var last uint64
+	for n := range 2 * run {
+		v, _, err := p.Pick(epoch)
+		if err != nil || p.Take(v) != nil {
+			t.Fatalf("%v: %v", v, err)
+		}
+		i, _ := s.Index(v)
+		if n%run != 0 && i != last+1 {
+			t.Fatalf("pick %d is %d, after %d", n, i, last)
+		}
+		last = i
+	}
+	if starts != 2 {
+		t.Errorf("%d random starts for %d picks", starts, 2*run)
 	}
 }
 

@@ -49,35 +49,14 @@ type Holding struct {
 	Claims   []Claim   // none while at rest
 }
 
-// Verb says what an operation does.
-type Verb uint8
-
-const (
-	// Take makes Value, of Pool, the Owner's. It conflicts when another owner has it, and changes nothing when this one has.
-	Take Verb = iota + 1
-	// Hold makes Slot of Owner have Value, unconfirmed, since Time; it renews Time where the claim is held already.
-	Hold
-	// Confirm makes the claim of Slot of Owner on Value permanent.
-	Confirm
-	// Drop ends the claim of Slot of Owner on Value.
-	Drop
-	// Rest ends the use of Value by Owner at Time.
-	Rest
-	// Forget removes what has been at rest since before Time.
-	Forget
-)
-
-// Op is one change. Which fields count, its verb says.
-type Op struct {
-	Verb  Verb
-	Value pool.Value
-	Pool  string
-	Owner Owner
-	Slot  string
-	Time  time.Time
+// Put is a holding as it is to be from now on, and who is to have its value until then.
+type Put struct {
+	Holding
+	// From is the UID of the owner that has the value; empty: it is free, or at rest. Nobody else may have it.
+	From string
 }
 
-// ConflictError says that somebody else has a value that was to be taken.
+// ConflictError says that somebody else has a value than was believed.
 type ConflictError struct{ Value pool.Value }
 
 // Error implements error.
@@ -87,7 +66,6 @@ func (e *ConflictError) Error() string { return fmt.Sprintf("%s has another owne
 // Value name, in the order of pools and values.
 type Query struct {
 	Pool       string // only this pool; empty: all
-	OwnerUID   string // only this owner; empty: all
 	AfterPool  string
 	AfterValue pool.Value // the zero value: from the start of AfterPool
 	Limit      int
@@ -107,9 +85,11 @@ type Store interface {
 	Load(ctx context.Context, fn func(Holding) error) error
 	// List returns holdings by query, at most Limit.
 	List(ctx context.Context, q Query) ([]Holding, error)
-	// Apply makes all of ops come true in their order, or none: then the error is a *ConflictError or says that the
-	// store is not to be reached.
-	Apply(ctx context.Context, ops []Op) error
+	// Apply makes all of puts come true, or none: then the error is a *ConflictError or says that the store is not to be
+	// reached. Each value is in at most one of them.
+	Apply(ctx context.Context, puts []Put) error
+	// Forget removes what has been at rest since before t.
+	Forget(ctx context.Context, t time.Time) error
 	// Close ends the use of the store.
 	Close() error
 }

@@ -32,14 +32,14 @@ func (s *Server) ListAllocations(ctx context.Context, req *allocatorv1.ListAlloc
 	case size == 0:
 		size = defaultPage
 	}
-	q := store.Query{Pool: req.GetPool(), OwnerUID: req.GetOwnerUid(), Limit: min(size, maxPage) + 1}
+	q := store.Query{Pool: req.GetPool(), Limit: min(size, maxPage) + 1}
 	if err := readToken(req.GetPageToken(), &q); err != nil {
 		v.Add("pageToken", apierr.ReasonInvalid, "pageToken is none of ours")
 	}
 	if len(v) > 0 {
 		return nil, apierr.Invalid("ListAllocationsRequest", "", v)
 	}
-	found, err := s.engine.List(ctx, q)
+	found, err := s.list(ctx, req.GetOwnerUid(), q)
 	if err != nil {
 		return nil, apierr.Internal(err)
 	}
@@ -52,6 +52,13 @@ func (s *Server) ListAllocations(ctx context.Context, req *allocatorv1.ListAlloc
 		resp.Allocations = append(resp.Allocations, writeHolding(h)...)
 	}
 	return resp, nil
+}
+
+func (s *Server) list(ctx context.Context, uid string, q store.Query) ([]store.Holding, error) {
+	if uid != "" {
+		return s.engine.ListBy(uid, q), nil
+	}
+	return s.engine.List(ctx, q)
 }
 
 func writeToken(h store.Holding) string {

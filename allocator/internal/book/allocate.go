@@ -180,31 +180,30 @@ func (b *Book) take(owner store.Owner, e *entry, v pool.Value, c *Change) *holdi
 	}
 	h := &holding{value: v, pool: e.Name, owner: owner}
 	b.values[v] = h
-	c.add(store.Op{Verb: store.Take, Value: v, Pool: e.Name, Owner: owner}, func() {
+	c.add(step{of: h, fresh: true, undo: func() {
 		delete(b.values, v)
 		e.values.Free(v)
 		if rested && e.values.Take(v) == nil {
 			e.values.Release(v, since)
 		}
-	})
+	}})
 	return h
 }
 
 // hold gives the slot a claim on the holding, or renews the one it has.
 func (b *Book) hold(now time.Time, owner store.Owner, slot string, h *holding, c *Change) {
-	op := store.Op{Verb: store.Hold, Value: h.value, Owner: owner, Slot: slot, Time: now}
 	if has := b.claim(owner.UID, slot, h.value); has != nil {
 		if has.confirmed {
 			return
 		}
 		before := has.since
 		has.since = now
-		c.add(op, func() { has.since = before })
+		c.add(step{of: h, undo: func() { has.since = before }})
 		return
 	}
 	fresh := &claim{slot: slot, of: h, since: now}
 	b.link(fresh)
-	c.add(op, func() { b.unlink(fresh) })
+	c.add(step{of: h, undo: func() { b.unlink(fresh) }})
 }
 
 // candidates returns the pools that a claim may be served from.

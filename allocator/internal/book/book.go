@@ -1,6 +1,8 @@
 package book
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -179,15 +181,34 @@ func (b *Book) Each(fn func(Held)) {
 	}
 }
 
-// HeldBy returns the values that an owner has.
-func (b *Book) HeldBy(uid string) map[pool.Value]bool {
-	values := map[pool.Value]bool{}
+// Holds says whether an owner has a value.
+func (b *Book) Holds(uid string, v pool.Value) bool {
+	h := b.values[v]
+	return h != nil && h.owner.UID == uid
+}
+
+// ListBy returns what an owner has by query. What rests is nobody's.
+func (b *Book) ListBy(uid string, q store.Query) []store.Holding {
+	mine := map[*holding]bool{}
 	for _, claims := range b.owners[uid] {
 		for _, c := range claims {
-			values[c.of.value] = true
+			mine[c.of] = true
 		}
 	}
-	return values
+	var found []store.Holding
+	for held := range mine {
+		h := held.stored(time.Time{})
+		if (q.Pool == "" || q.Pool == h.Pool) && byPlace(h.Pool, h.Value, q.AfterPool, q.AfterValue) > 0 {
+			found = append(found, h)
+		}
+	}
+	slices.SortFunc(found, func(x, y store.Holding) int { return byPlace(x.Pool, x.Value, y.Pool, y.Value) })
+	return found[:min(len(found), q.Limit)]
+}
+
+// byPlace compares as the store orders: by pool, then by value.
+func byPlace(poolX string, x pool.Value, poolY string, y pool.Value) int {
+	return cmp.Or(strings.Compare(poolX, poolY), bytes.Compare(x.Key(), y.Key()))
 }
 
 // OwnerOf says who has a value.
@@ -200,12 +221,9 @@ func (b *Book) OwnerOf(v pool.Value) (store.Owner, bool) {
 }
 
 func (b *Book) held(h *holding) Held {
-	held := Held{Value: h.value, Pool: h.pool, Owner: h.owner, Claims: make([]store.Claim, len(h.claims))}
+	held := Held{Value: h.value, Pool: h.pool, Owner: h.owner, Claims: h.storedClaims()}
 	if e := b.pool(h.pool); e != nil {
 		held.Use = e.Use
-	}
-	for i, c := range h.claims {
-		held.Claims[i] = store.Claim{Slot: c.slot, Confirmed: c.confirmed, Since: c.since}
 	}
 	return held
 }

@@ -38,7 +38,7 @@ func (b *Book) confirm(has *claim, c *Change) {
 		return
 	}
 	has.confirmed = true
-	c.add(store.Op{Verb: store.Confirm, Value: has.of.value, Owner: has.of.owner, Slot: has.slot}, func() { has.confirmed = false })
+	c.add(step{of: has.of, undo: func() { has.confirmed = false }})
 }
 
 // Release gives back what the slots hold beside a confirmed value, or else all
@@ -68,7 +68,7 @@ func (b *Book) Release(now time.Time, uid string, slots []string, c *Change) []p
 // same owner, and no claim made or renewed since. It says whether it did.
 func (b *Book) Reclaim(now time.Time, seen Held, c *Change) bool {
 	h := b.values[seen.Value]
-	if h == nil || h.owner.UID != seen.Owner.UID || !slices.EqualFunc(h.claims, seen.Claims, sameClaim) {
+	if h == nil || h.owner.UID != seen.Owner.UID || !slices.EqualFunc(h.storedClaims(), seen.Claims, sameClaim) {
 		return false
 	}
 	for _, x := range slices.Clone(h.claims) {
@@ -77,8 +77,8 @@ func (b *Book) Reclaim(now time.Time, seen Held, c *Change) bool {
 	return true
 }
 
-func sameClaim(x *claim, y store.Claim) bool {
-	return x.slot == y.Slot && x.confirmed == y.Confirmed && x.since.Equal(y.Since)
+func sameClaim(x, y store.Claim) bool {
+	return x.Slot == y.Slot && x.Confirmed == y.Confirmed && x.Since.Equal(y.Since)
 }
 
 // drop ends a claim, and the use of its value with the last one. It says
@@ -86,18 +86,19 @@ func sameClaim(x *claim, y store.Claim) bool {
 func (b *Book) drop(now time.Time, x *claim, c *Change) bool {
 	h := x.of
 	b.unlink(x)
-	c.add(store.Op{Verb: store.Drop, Value: h.value, Owner: h.owner, Slot: x.slot}, func() { b.link(x) })
 	if len(h.claims) > 0 {
+		c.add(step{of: h, undo: func() { b.link(x) }})
 		return false
 	}
 	delete(b.values, h.value)
 	e := b.pool(h.pool)
 	e.values.Release(h.value, now)
-	c.add(store.Op{Verb: store.Rest, Value: h.value, Owner: h.owner, Time: now}, func() {
+	c.add(step{of: h, released: now, undo: func() {
 		b.values[h.value] = h
 		if err := e.values.Take(h.value); err != nil {
 			panic("book: a value that was given back is not to be had: " + err.Error())
 		}
-	})
+		b.link(x)
+	}})
 	return true
 }

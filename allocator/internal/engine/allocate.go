@@ -98,11 +98,11 @@ func (e *Engine) Held() []book.Held {
 	return all
 }
 
-// HeldBy returns the values that an owner has.
-func (e *Engine) HeldBy(uid string) map[pool.Value]bool {
+// Holds says whether an owner has a value.
+func (e *Engine) Holds(uid string, v pool.Value) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.book.HeldBy(uid)
+	return e.book.Holds(uid, v)
 }
 
 // OwnerOf says who has a value.
@@ -112,14 +112,20 @@ func (e *Engine) OwnerOf(v pool.Value) (store.Owner, bool) {
 	return e.book.OwnerOf(v)
 }
 
-// Forget removes from the store what has rested long enough.
+// Forget removes from the store what has rested long enough; in memory it has
+// woken already.
 func (e *Engine) Forget(ctx context.Context) error {
-	return e.do(ctx, func(_ *book.Book, now time.Time, c *book.Change) {
-		c.Forget(now.Add(-e.rest))
-	})
+	return e.store.Forget(ctx, e.now().Add(-e.rest))
 }
 
 // List returns holdings by query, straight from the store.
 func (e *Engine) List(ctx context.Context, q store.Query) ([]store.Holding, error) {
 	return e.store.List(ctx, q)
+}
+
+// ListBy returns the holdings of an owner by query.
+func (e *Engine) ListBy(uid string, q store.Query) []store.Holding {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.book.ListBy(uid, q)
 }

@@ -126,10 +126,11 @@ func (e *Engine) try(ctx context.Context, jobs []job) error {
 	for _, j := range jobs {
 		j(e.book, now, &c)
 	}
-	if len(c.Ops) == 0 {
+	puts := c.Puts()
+	if len(puts) == 0 {
 		return nil
 	}
-	if err := e.store.Apply(ctx, c.Ops); err != nil {
+	if err := e.store.Apply(ctx, puts); err != nil {
 		c.Rollback(0) // readers see no half-truth until the book is read anew
 		e.stale = true
 		return err

@@ -29,12 +29,12 @@ type flaky struct {
 
 var errFlaky = errors.New("disk on fire")
 
-func (f *flaky) Apply(ctx context.Context, ops []store.Op) error {
+func (f *flaky) Apply(ctx context.Context, puts []store.Put) error {
 	if f.before > 0 {
 		f.before--
 		return errFlaky
 	}
-	if err := f.Store.Apply(ctx, ops); err != nil {
+	if err := f.Store.Apply(ctx, puts); err != nil {
 		return err
 	}
 	if f.after > 0 {
@@ -165,8 +165,8 @@ func checkAllocate(rt *rapid.T, e *Engine, set Set, dry bool) {
 		if want := set.Wants[i].Value; want != "" && g.Value.String() != want {
 			rt.Fatalf("got %s, want %s", g.Value, want)
 		}
-		if have := e.HeldBy(set.Owner.UID); !dry && !have[g.Value] {
-			rt.Fatalf("got %s, but have %v", g.Value, have)
+		if !dry && !e.Holds(set.Owner.UID, g.Value) {
+			rt.Fatalf("got %s, but do not have it", g.Value)
 		}
 	}
 	if after := describe(e); (dry || len(failures) > 0) && after != before && !stale {

@@ -33,15 +33,13 @@ func (v *Verifier) allocateMissing(ctx context.Context, services []*corev1.Servi
 		return
 	}
 	for _, svc := range services {
-		wants := wantedBy(svc)
 		uid := svc.GetMetadata().GetUid()
-		have := v.cfg.Engine.HeldBy(uid)
-		for _, w := range wants {
+		for _, w := range wantedBy(svc) {
 			value, err := parse(w)
 			switch {
 			case err != nil:
 				v.report(ctx, svc, w, ipNotValid, portNotValid, fmt.Sprintf("%s: %v", w.field, err))
-			case have[value]:
+			case v.cfg.Engine.Holds(uid, value):
 				delete(v.reported, notice{uid, w.field})
 			default:
 				v.allocate(ctx, svc, w, value)

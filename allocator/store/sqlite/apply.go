@@ -3,59 +3,30 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
+	"portolan.dev/allocator/pool"
 	"portolan.dev/allocator/store"
 )
 
-// queries are what the verbs do. Those that change an owner's value name the
-// owner, so that a value that has changed hands is left alone.
-var queries = map[store.Verb]string{
-	store.Take: `INSERT INTO holdings (value, pool, uid, kind, namespace, name, released) VALUES (?, ?, ?, ?, ?, ?, 0)
-		ON CONFLICT (value) DO UPDATE SET pool = excluded.pool, uid = excluded.uid, kind = excluded.kind,
-			namespace = excluded.namespace, name = excluded.name, released = 0
-		WHERE holdings.released <> 0 OR holdings.uid = excluded.uid`,
-	store.Hold: `INSERT INTO claims (value, slot, confirmed, since)
-		SELECT value, ?, 0, ? FROM holdings WHERE value = ? AND uid = ? AND released = 0
-		ON CONFLICT (value, slot) DO UPDATE SET since = excluded.since WHERE confirmed = 0`,
-	store.Confirm: `UPDATE claims SET confirmed = 1 WHERE value = ? AND slot = ?
-		AND EXISTS (SELECT 1 FROM holdings h WHERE h.value = claims.value AND h.uid = ?)`,
-	store.Drop: `DELETE FROM claims WHERE value = ? AND slot = ?
-		AND EXISTS (SELECT 1 FROM holdings h WHERE h.value = claims.value AND h.uid = ?)`,
-	store.Rest:   `UPDATE holdings SET released = ? WHERE value = ? AND uid = ? AND released = 0`,
-	store.Forget: `DELETE FROM holdings WHERE released <> 0 AND released < ?`,
-}
-
-func args(op store.Op) []any {
-	switch op.Verb {
-	case store.Take:
-		return []any{op.Value.Key(), op.Pool, op.Owner.UID, op.Owner.Kind, op.Owner.Namespace, op.Owner.Name}
-	case store.Hold:
-		return []any{op.Slot, millis(op.Time), op.Value.Key(), op.Owner.UID}
-	case store.Confirm, store.Drop:
-		return []any{op.Value.Key(), op.Slot, op.Owner.UID}
-	case store.Rest:
-		return []any{millis(op.Time), op.Value.Key(), op.Owner.UID}
-	default:
-		return []any{millis(op.Time)}
-	}
-}
+// put writes a holding over what rests, or over what the named owner has; otherwise it changes no row.
+const put = `INSERT INTO holdings (value, pool, uid, kind, namespace, name, released, claims) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+	ON CONFLICT (value) DO UPDATE SET pool = excluded.pool, uid = excluded.uid, kind = excluded.kind, namespace = excluded.namespace,
+		name = excluded.name, released = excluded.released, claims = excluded.claims
+	WHERE holdings.released <> 0 OR holdings.uid = ?9`
 
 // Apply implements store.Store.
-func (s *Store) Apply(ctx context.Context, ops []store.Op) error {
-	if len(ops) == 0 {
+func (s *Store) Apply(ctx context.Context, puts []store.Put) error {
+	if len(puts) == 0 {
 		return nil
 	}
 	return s.within(ctx, func(tx *sql.Tx) error {
-		stmts := make(map[store.Verb]*sql.Stmt, len(queries))
-		for _, op := range ops {
-			stmt := stmts[op.Verb]
-			if stmt == nil {
-				stmt = tx.StmtContext(ctx, s.stmts[op.Verb])
-				stmts[op.Verb] = stmt
-			}
-			if err := applyOne(ctx, stmt, op); err != nil {
+		stmt := tx.StmtContext(ctx, s.put)
+		for i := range puts {
+			if err := apply(ctx, stmt, &puts[i]); err != nil {
 				return err
 			}
 		}
@@ -63,23 +34,72 @@ func (s *Store) Apply(ctx context.Context, ops []store.Op) error {
 	})
 }
 
-func applyOne(ctx context.Context, stmt *sql.Stmt, op store.Op) error {
-	res, err := stmt.ExecContext(ctx, args(op)...)
+func apply(ctx context.Context, stmt *sql.Stmt, p *store.Put) error {
+	claims, err := writeClaims(p.Claims)
 	if err != nil {
-		return fmt.Errorf("apply operation %d on %s: %w", op.Verb, op.Value, err)
+		return err
 	}
-	if op.Verb != store.Take {
-		return nil
+	o := &p.Owner
+	res, err := stmt.ExecContext(ctx, p.Value.Key(), p.Pool, o.UID, o.Kind, o.Namespace, o.Name, millis(p.Released), claims, p.From)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", p.Value, err)
 	}
 	n, err := res.RowsAffected()
 	if err != nil {
-		return fmt.Errorf("apply operation %d on %s: %w", op.Verb, op.Value, err)
+		return fmt.Errorf("write %s: %w", p.Value, err)
 	}
 	if n == 0 {
-		return &store.ConflictError{Value: op.Value}
+		return &store.ConflictError{Value: p.Value}
 	}
 	return nil
 }
+
+// Forget implements store.Store.
+func (s *Store) Forget(ctx context.Context, t time.Time) error {
+	if _, err := s.db.Writer.ExecContext(ctx, `DELETE FROM holdings WHERE released <> 0 AND released < ?`, millis(t)); err != nil {
+		return fmt.Errorf("forget what rested: %w", err)
+	}
+	return nil
+}
+
+// claim is one as it is stored: [slot, 1 if confirmed, milliseconds since 1970].
+type claim [3]any
+
+func writeClaims(claims []store.Claim) (string, error) {
+	stored := make([]claim, len(claims))
+	for i, c := range claims {
+		confirmed := 0
+		if c.Confirmed {
+			confirmed = 1
+		}
+		stored[i] = claim{c.Slot, confirmed, millis(c.Since)}
+	}
+	text, err := json.Marshal(stored)
+	if err != nil {
+		return "", fmt.Errorf("encode claims: %w", err)
+	}
+	return string(text), nil
+}
+
+func readClaims(value pool.Value, text []byte) ([]store.Claim, error) {
+	var stored []claim
+	if err := json.Unmarshal(text, &stored); err != nil {
+		return nil, fmt.Errorf("claims on %s: %w", value, err)
+	}
+	var claims []store.Claim
+	for _, c := range stored {
+		slot, isText := c[0].(string)
+		confirmed, isNumber := c[1].(float64)
+		since, isTime := c[2].(float64)
+		if !isText || !isNumber || !isTime {
+			return nil, fmt.Errorf("claims on %s: %w", value, errClaim)
+		}
+		claims = append(claims, store.Claim{Slot: slot, Confirmed: confirmed != 0, Since: fromMillis(int64(since))})
+	}
+	return claims, nil
+}
+
+var errClaim = errors.New("want [slot, confirmed, since]")
 
 func millis(t time.Time) int64 {
 	if t.IsZero() {

@@ -19,8 +19,8 @@ var migrations embed.FS
 
 // Store is a store.Store in an embedded database.
 type Store struct {
-	db    *sqldb.Embedded
-	stmts map[store.Verb]*sql.Stmt
+	db  *sqldb.Embedded
+	put *sql.Stmt
 }
 
 var _ store.Store = (*Store)(nil)
@@ -31,7 +31,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, stmts: map[store.Verb]*sql.Stmt{}}
+	s := &Store{db: db}
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -46,23 +46,19 @@ func (s *Store) prepare(ctx context.Context) error {
 	if err := sqldb.Migrate(ctx, s.db.Writer, sqldb.SQLite, "allocator", files); err != nil {
 		return err
 	}
-	for verb, query := range queries {
-		if s.stmts[verb], err = s.db.Writer.PrepareContext(ctx, query); err != nil {
-			return fmt.Errorf("prepare statement %d: %w", verb, err)
-		}
+	if s.put, err = s.db.Writer.PrepareContext(ctx, put); err != nil {
+		return fmt.Errorf("prepare statement: %w", err)
 	}
 	return nil
 }
 
 // Close implements store.Store.
 func (s *Store) Close() error {
-	var errs []error
-	for _, stmt := range s.stmts {
-		if stmt != nil {
-			errs = append(errs, stmt.Close())
-		}
+	var err error
+	if s.put != nil {
+		err = s.put.Close()
 	}
-	return errors.Join(append(errs, s.db.Close())...)
+	return errors.Join(err, s.db.Close())
 }
 
 // Pools implements store.Store.

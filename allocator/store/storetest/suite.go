@@ -48,13 +48,32 @@ func ports(name string) store.Pool {
 	return store.Pool{Name: name, Use: allocatorv1.Use_USE_NODE_PORT, Range: "30000-30099", State: allocatorv1.PoolState_POOL_STATE_ACTIVE, Band: 16}
 }
 
-func take(v pool.Value, o store.Owner) store.Op {
-	return store.Op{Verb: store.Take, Value: v, Pool: "ports", Owner: o}
+// take makes a value that nobody has the owner's.
+func take(v pool.Value, o store.Owner, claims ...store.Claim) store.Put {
+	return store.Put{Holding: store.Holding{Value: v, Pool: "ports", Owner: o, Claims: claims}}
 }
 
-func apply(t *testing.T, s store.Store, ops ...store.Op) {
+// keep changes the claims of an owner that has the value.
+func keep(v pool.Value, o store.Owner, claims ...store.Claim) store.Put {
+	p := take(v, o, claims...)
+	p.From = o.UID
+	return p
+}
+
+// rest ends the use of a value by the owner that has it.
+func rest(v pool.Value, o store.Owner, at time.Time) store.Put {
+	p := keep(v, o)
+	p.Released = at
+	return p
+}
+
+func claim(slot string, confirmed bool, since time.Time) store.Claim {
+	return store.Claim{Slot: slot, Confirmed: confirmed, Since: since}
+}
+
+func apply(t *testing.T, s store.Store, puts ...store.Put) {
 	t.Helper()
-	if err := s.Apply(t.Context(), ops); err != nil {
+	if err := s.Apply(t.Context(), puts); err != nil {
 		t.Fatalf("Apply: %v", err)
 	}
 }
@@ -110,7 +129,7 @@ func testPools(t *testing.T, s store.Store) {
 	if err := s.DeletePool(ctx, "ports"); !errors.Is(err, store.ErrPoolInUse) {
 		t.Errorf("delete in use: %v", err)
 	}
-	apply(t, s, store.Op{Verb: store.Rest, Value: v1, Owner: a, Time: t0})
+	apply(t, s, rest(v1, a, t0))
 	if err := s.DeletePool(ctx, "ports"); err != nil {
 		t.Errorf("delete at rest: %v", err)
 	}
@@ -123,44 +142,47 @@ func testPools(t *testing.T, s store.Store) {
 func testOneOwner(t *testing.T, s store.Store) {
 	prepare(t, s)
 	apply(t, s, take(v1, a))
-	apply(t, s, take(v1, a))
-	var conflict *store.ConflictError
-	if err := s.Apply(t.Context(), []store.Op{take(v1, b)}); !errors.As(err, &conflict) || conflict.Value != v1 {
-		t.Errorf("take of what another has: %v", err)
+	apply(t, s, keep(v1, a))
+	for what, p := range map[string]store.Put{
+		"take of what another has": take(v1, b), "take of what it has": take(v1, a), "claim on what another has": keep(v1, b, claim("x", true, t0)),
+		"release of what another has": rest(v1, b, t0),
+	} {
+		var conflict *store.ConflictError
+		if err := s.Apply(t.Context(), []store.Put{p}); !errors.As(err, &conflict) || conflict.Value != v1 {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
-	apply(t, s, store.Op{Verb: store.Rest, Value: v1, Owner: b, Time: t0}) // not b's to release
 	want(t, s, "30001 ports a")
-	apply(t, s, store.Op{Verb: store.Rest, Value: v1, Owner: a, Time: t0.Add(time.Second)})
+	apply(t, s, rest(v1, a, t0.Add(time.Second)))
 	want(t, s, "30001 ports a released+1000")
 	apply(t, s, take(v1, b))
 	want(t, s, "30001 ports b")
+	handed := take(v1, a)
+	handed.From = b.UID
+	apply(t, s, handed)
+	want(t, s, "30001 ports a")
 }
 
 func testClaims(t *testing.T, s store.Store) {
 	prepare(t, s)
-	hold := func(o store.Owner, slot string, at time.Time) store.Op {
-		return store.Op{Verb: store.Hold, Value: v1, Owner: o, Slot: slot, Time: at}
-	}
-	apply(t, s, take(v1, a), hold(a, "x", t0), hold(a, "y", t0), hold(b, "z", t0))
-	apply(t, s, hold(a, "x", t0.Add(time.Millisecond)))
-	want(t, s, "30001 ports a x=false+1 y=false+0")
-	apply(t, s, store.Op{Verb: store.Confirm, Value: v1, Owner: a, Slot: "x"}, store.Op{Verb: store.Confirm, Value: v1, Owner: b, Slot: "y"})
-	apply(t, s, hold(a, "x", t0.Add(time.Second)))
-	want(t, s, "30001 ports a x=true+1 y=false+0")
-	apply(t, s, store.Op{Verb: store.Drop, Value: v1, Owner: b, Slot: "x"}, store.Op{Verb: store.Drop, Value: v1, Owner: a, Slot: "y"})
-	want(t, s, "30001 ports a x=true+1")
+	apply(t, s, take(v1, a, claim("x", false, t0), claim("y", false, t0)), take(v2, b, claim(`"<ü>`, true, t0)))
+	want(t, s, "30001 ports a x=false+0 y=false+0", `30002 ports b "<ü>=true+0`)
+	apply(t, s, keep(v1, a, claim("x", true, t0.Add(time.Millisecond))))
+	want(t, s, "30001 ports a x=true+1", `30002 ports b "<ü>=true+0`)
+	apply(t, s, rest(v1, a, t0))
+	want(t, s, "30001 ports a released+0", `30002 ports b "<ü>=true+0`)
 }
 
 func testAtomic(t *testing.T, s store.Store) {
 	prepare(t, s)
 	apply(t, s, take(v2, b))
-	if err := s.Apply(t.Context(), []store.Op{take(v1, a), {Verb: store.Hold, Value: v1, Owner: a, Slot: "x", Time: t0}, take(v2, a)}); err == nil {
+	if err := s.Apply(t.Context(), []store.Put{take(v1, a, claim("x", false, t0)), take(v2, a)}); err == nil {
 		t.Error("a conflict was applied")
 	}
 	want(t, s, "30002 ports b")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Apply(ctx, []store.Op{take(v1, a)}); err == nil {
+	if err := s.Apply(ctx, []store.Put{take(v1, a)}); err == nil {
 		t.Error("applied although canceled")
 	}
 	want(t, s, "30002 ports b")
@@ -176,7 +198,7 @@ func testRace(t *testing.T, s store.Store) {
 	for i := range 8 {
 		wg.Go(func() {
 			var conflict *store.ConflictError
-			err := s.Apply(t.Context(), []store.Op{take(v1, store.Owner{UID: fmt.Sprint(i)})})
+			err := s.Apply(t.Context(), []store.Put{take(v1, store.Owner{UID: fmt.Sprint(i)})})
 			switch {
 			case err == nil:
 				won.Add(1)
@@ -199,8 +221,9 @@ func testList(t *testing.T, s store.Store) {
 	for i, ip := range []string{"10.0.0.200", "10.0.1.1", "10.0.0.3"} {
 		v, _ := pool.ParseAddr(ip)
 		o := []store.Owner{a, b}[i%2]
-		apply(t, s, store.Op{Verb: store.Take, Value: v, Pool: "ips", Owner: o},
-			store.Op{Verb: store.Hold, Value: v, Owner: o, Slot: "one", Time: t0}, store.Op{Verb: store.Hold, Value: v, Owner: o, Slot: "two", Time: t0})
+		p := take(v, o, claim("one", false, t0), claim("two", false, t0))
+		p.Pool = "ips"
+		apply(t, s, p)
 	}
 	apply(t, s, take(v1, a))
 	const three, far, more = "10.0.0.3 ips a one=false+0 two=false+0", "10.0.0.200 ips a one=false+0 two=false+0", "10.0.1.1 ips b one=false+0 two=false+0"
@@ -212,7 +235,7 @@ func testList(t *testing.T, s store.Store) {
 		{store.Query{Limit: 9}, []string{three, far, more, "30001 ports a"}},
 		{store.Query{Limit: 2}, []string{three, far}},
 		{store.Query{Limit: 9, AfterPool: "ips", AfterValue: middle}, []string{far, more, "30001 ports a"}},
-		{store.Query{Limit: 9, Pool: "ips", OwnerUID: "b"}, []string{more}},
+		{store.Query{Limit: 9, Pool: "ips", AfterPool: "ips", AfterValue: middle}, []string{far, more}},
 		{store.Query{Limit: 9, Pool: "none"}, nil},
 	} {
 		found, err := s.List(t.Context(), c.query)
@@ -229,8 +252,10 @@ func testList(t *testing.T, s store.Store) {
 func testForget(t *testing.T, s store.Store) {
 	prepare(t, s)
 	apply(t, s, take(v1, a), take(v2, a), take(pool.PortValue(30003), a))
-	apply(t, s, store.Op{Verb: store.Rest, Value: v1, Owner: a, Time: t0}, store.Op{Verb: store.Rest, Value: v2, Owner: a, Time: t0.Add(time.Minute)})
-	apply(t, s, store.Op{Verb: store.Forget, Time: t0.Add(time.Second)})
+	apply(t, s, rest(v1, a, t0), rest(v2, a, t0.Add(time.Minute)))
+	if err := s.Forget(t.Context(), t0.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
 	want(t, s, "30002 ports a released+60000", "30003 ports a")
 }
 
