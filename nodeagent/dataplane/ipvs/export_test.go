@@ -26,11 +26,21 @@ func Raw(namespace string, servers []*plan.VirtualServer, together int) (send fu
 			all = append(all, destRequest(cmdNewDest, id, r.Addr, r.Weight))
 		}
 	}
+	// Encoded beforehand: what is measured is the kernel.
+	var loads []*load
+	for from := 0; from < len(all); from += together {
+		l := &load{done: make(chan error, 1)}
+		l.encode(all[from:min(from+together, len(all))], s.family, s.seq+1)
+		s.seq += uint32(len(l.errs))
+		loads = append(loads, l)
+	}
 	return func() error {
-		var errs []error
-		for from := 0; from < len(all); from += together {
-			errs = append(errs, s.do(all[from:min(from+together, len(all))])...)
+		for _, l := range loads {
+			s.line.jobs <- l.run
+			if err := errors.Join(s.await(l.done), errors.Join(l.errs...)); err != nil {
+				return err
+			}
 		}
-		return errors.Join(errs...)
+		return nil
 	}, s.close, nil
 }

@@ -74,38 +74,78 @@ type destination struct {
 	active, inactive uint32 // connections
 }
 
-// attributes builds a list of netlink attributes.
-type attributes struct{ b []byte }
+// encoder writes netlink messages into one buffer.
+type encoder struct{ b []byte }
 
-func (a *attributes) put(kind uint16, value []byte) {
-	a.b = binary.NativeEndian.AppendUint16(a.b, uint16(4+len(value)))
-	a.b = binary.NativeEndian.AppendUint16(a.b, kind)
-	a.b = append(a.b, value...)
-	a.b = append(a.b, make([]byte, -len(value)&3)...)
+func (e *encoder) u16(v uint16) { e.b = binary.NativeEndian.AppendUint16(e.b, v) }
+
+func (e *encoder) u32(v uint32) { e.b = binary.NativeEndian.AppendUint32(e.b, v) }
+
+// pad fills up to a multiple of four bytes, which all lengths here end at.
+func (e *encoder) pad() {
+	for len(e.b)&3 != 0 {
+		e.b = append(e.b, 0)
+	}
 }
 
-func (a *attributes) u16(kind, v uint16) { a.put(kind, binary.NativeEndian.AppendUint16(nil, v)) }
+// open starts an attribute whose length close fills in.
+func (e *encoder) open(kind uint16) (at int) {
+	at = len(e.b)
+	e.u16(0)
+	e.u16(kind)
+	return at
+}
 
-func (a *attributes) port(kind, v uint16) { a.put(kind, binary.BigEndian.AppendUint16(nil, v)) }
+func (e *encoder) close(at int) {
+	binary.NativeEndian.PutUint16(e.b[at:], uint16(len(e.b)-at))
+	e.pad()
+}
 
-func (a *attributes) u32(kind uint16, v uint32) {
-	a.put(kind, binary.NativeEndian.AppendUint32(nil, v))
+func (e *encoder) number16(kind, v uint16) {
+	e.u16(6)
+	e.u16(kind)
+	e.u16(v)
+	e.u16(0)
+}
+
+func (e *encoder) port(kind, v uint16) {
+	e.u16(6)
+	e.u16(kind)
+	e.b = binary.BigEndian.AppendUint16(e.b, v)
+	e.u16(0)
+}
+
+func (e *encoder) number32(kind uint16, v uint32) {
+	e.u16(8)
+	e.u16(kind)
+	e.u32(v)
+}
+
+func (e *encoder) text(kind uint16, v string) {
+	at := e.open(kind)
+	e.b = append(append(e.b, v...), 0)
+	e.close(at)
 }
 
 // addr puts an address into the 16 bytes that the kernel has for both families.
-func (a *attributes) addr(kind uint16, addr netip.Addr) {
+func (e *encoder) addr(kind uint16, addr netip.Addr) {
+	e.u16(20)
+	e.u16(kind)
 	var b [16]byte
-	copy(b[:], addr.AsSlice())
-	a.put(kind, b[:])
+	if addr.Is4() {
+		v4 := addr.As4()
+		copy(b[:], v4[:])
+	} else {
+		b = addr.As16()
+	}
+	e.b = append(e.b, b[:]...)
 }
 
-func (a *attributes) nest(kind uint16, inner attributes) { a.put(kind|unix.NLA_F_NESTED, inner.b) }
-
-func (a *attributes) identify(id serviceID) {
-	a.u16(svcFamily, family(id.addr.Addr()))
-	a.u16(svcProtocol, uint16(id.protocol))
-	a.addr(svcAddr, id.addr.Addr())
-	a.port(svcPort, id.addr.Port())
+func (e *encoder) identify(id serviceID) {
+	e.number16(svcFamily, family(id.addr.Addr()))
+	e.number16(svcProtocol, uint16(id.protocol))
+	e.addr(svcAddr, id.addr.Addr())
+	e.port(svcPort, id.addr.Port())
 }
 
 func family(addr netip.Addr) uint16 {
@@ -115,64 +155,107 @@ func family(addr netip.Addr) uint16 {
 	return unix.AF_INET6
 }
 
-// request is one message to the kernel.
+// request is one message to the kernel. It is encoded when it is sent.
 type request struct {
-	cmd  uint8
+	cmd uint8
+	id  serviceID
+	// set is for cmdNewService and cmdSetService.
+	set settings
+	// backend and weight are for what is about a destination.
+	backend netip.AddrPort
+	weight  uint32
+	// body, if any, is the attributes of another command.
 	body []byte
 }
 
 // serviceRequest adds or changes a virtual server.
 func serviceRequest(cmd uint8, id serviceID, s settings) request {
-	var inner, outer attributes
-	inner.identify(id)
-	inner.put(svcScheduler, append([]byte(s.scheduler), 0))
-	inner.put(svcFlags, binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(nil, s.flags), ^uint32(0)))
-	inner.u32(svcTimeout, s.timeout)
-	if id.addr.Addr().Is4() { // one client is one address
-		inner.u32(svcNetmask, 0xffffffff)
-	} else {
-		inner.u32(svcNetmask, 128)
-	}
-	outer.nest(attrService, inner)
-	return request{cmd, outer.b}
+	return request{cmd: cmd, id: id, set: s}
 }
 
 // deleteService removes a virtual server.
-func deleteService(id serviceID) request { return request{cmdDelService, identity(id)} }
-
-func identity(id serviceID) []byte {
-	var inner, outer attributes
-	inner.identify(id)
-	outer.nest(attrService, inner)
-	return outer.b
-}
+func deleteService(id serviceID) request { return request{cmd: cmdDelService, id: id} }
 
 // destRequest adds, changes or removes a backend.
 func destRequest(cmd uint8, id serviceID, addr netip.AddrPort, weight uint32) request {
-	var inner attributes
-	inner.addr(destAddr, addr.Addr())
-	inner.port(destPort, addr.Port())
-	if cmd != cmdDelDest {
-		inner.u32(destForward, 0) // NAT
-		inner.u32(destWeight, weight)
-		inner.u32(destUpper, 0)
-		inner.u32(destLower, 0)
-	}
-	outer := attributes{identity(id)}
-	outer.nest(attrDest, inner)
-	return request{cmd, outer.b}
+	return request{cmd: cmd, id: id, backend: addr, weight: weight}
 }
 
+// message writes a request with its headers.
+func (e *encoder) message(r *request, family, flags uint16, seq uint32) {
+	start := len(e.b)
+	e.u32(0)
+	e.u16(family)
+	e.u16(flags)
+	e.u32(seq)
+	e.u32(0)
+	e.b = append(e.b, r.cmd, 1, 0, 0)
+	switch {
+	case r.body != nil:
+		e.b = append(e.b, r.body...)
+	case r.cmd == cmdNewService, r.cmd == cmdSetService:
+		e.service(r)
+	case r.cmd == cmdNewDest, r.cmd == cmdSetDest, r.cmd == cmdDelDest:
+		e.identity(r.id)
+		e.destination(r)
+	case r.id != serviceID{}:
+		e.identity(r.id)
+	}
+	binary.NativeEndian.PutUint32(e.b[start:], uint32(len(e.b)-start))
+	e.pad()
+}
+
+func (e *encoder) identity(id serviceID) {
+	at := e.open(attrService | unix.NLA_F_NESTED)
+	e.identify(id)
+	e.close(at)
+}
+
+func (e *encoder) service(r *request) {
+	at := e.open(attrService | unix.NLA_F_NESTED)
+	e.identify(r.id)
+	e.text(svcScheduler, r.set.scheduler)
+	flags := e.open(svcFlags)
+	e.u32(r.set.flags)
+	e.u32(^uint32(0)) // the flags that are meant: all
+	e.close(flags)
+	e.number32(svcTimeout, r.set.timeout)
+	if r.id.addr.Addr().Is4() { // one client is one address
+		e.number32(svcNetmask, 0xffffffff)
+	} else {
+		e.number32(svcNetmask, 128)
+	}
+	e.close(at)
+}
+
+func (e *encoder) destination(r *request) {
+	at := e.open(attrDest | unix.NLA_F_NESTED)
+	e.addr(destAddr, r.backend.Addr())
+	e.port(destPort, r.backend.Port())
+	if r.cmd != cmdDelDest {
+		e.number32(destForward, 0) // NAT
+		e.number32(destWeight, r.weight)
+		e.number32(destUpper, 0)
+		e.number32(destLower, 0)
+	}
+	e.close(at)
+}
+
+// fields are the attributes of a message by kind. Those of newer kernels that
+// are not in it nobody here asks for.
+type fields [16][]byte
+
 // parse splits a list of attributes.
-func parse(b []byte) (map[uint16][]byte, error) {
-	out := map[uint16][]byte{}
+func parse(b []byte) (out fields, err error) {
 	for len(b) >= 4 {
 		size := int(binary.NativeEndian.Uint16(b))
-		kind := binary.NativeEndian.Uint16(b[2:]) & attrTypeMask
+		kind := int(binary.NativeEndian.Uint16(b[2:]) & attrTypeMask)
 		if size < 4 || size > len(b) {
-			return nil, fmt.Errorf("attribute %d of %d bytes in %d", kind, size, len(b))
+			return out, fmt.Errorf("attribute %d of %d bytes in %d", kind, size, len(b))
 		}
-		out[kind] = b[4:size]
+		if kind < len(out) {
+			out[kind] = b[4:size]
+		}
 		b = b[min((size+3)&^3, len(b)):]
 	}
 	return out, nil

@@ -5,98 +5,282 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
 )
 
 const (
 	// batchSize is how many messages go to the kernel at once: most of the gain,
 	// and few enough for the answers to fit into the socket's buffer.
 	batchSize = 64
+	// loadSize is how many are encoded while the kernel works on those before.
+	loadSize = 8 * batchSize
 	// stalled is how long the kernel may take for an answer.
-	stalled = 15 * time.Second
+	stalled = 10 * time.Second
 
 	headerSize  = unix.NLMSG_HDRLEN
 	genericSize = unix.GENL_HDRLEN
 )
 
-// errStalled says that the kernel owes answers.
-var errStalled = errors.New("the kernel does not answer on its IPVS socket")
+var native = binary.NativeEndian
 
-// errUnknown marks a message whose fate is unknown because answers were lost.
-var errUnknown = errors.New("the kernel's answer was lost")
+var (
+	// errStalled says that the kernel owes answers.
+	errStalled = errors.New("the kernel does not answer on its IPVS socket")
+	// errUnknown marks a message whose fate is unknown because answers were lost.
+	errUnknown = errors.New("the kernel's answer was lost")
+	// errInterrupted says that what was dumped changed meanwhile.
+	errInterrupted = errors.New("changed while it was read")
+)
 
-// socket speaks the kernel's IPVS protocol. It is not safe for concurrent use.
+// socket speaks the kernel's IPVS protocol. It is opened anew when the kernel
+// does not answer. It is not safe for concurrent use.
 type socket struct {
-	fd     int
+	dial     func() (wire, error)
+	patience time.Duration // with the kernel
+	netns    *os.File      // of the namespace, so that it can be opened again; nil: dial knows
+
+	line   *line // nil: to be opened
+	stuck  *line // given up, and not let go by the kernel yet
 	family uint16
 	seq    uint32
-	buf    []byte
-	in     []byte
+	loads  [2]*load
 }
 
 // openSocket opens a socket in the network namespace of the calling thread.
 func openSocket() (*socket, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_GENERIC)
+	netns, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
+		return nil, err
 	}
-	s := &socket{fd: fd, family: unix.GENL_ID_CTRL, in: make([]byte, 256<<10)}
-	if err := s.prepare(); err != nil {
+	s := &socket{patience: stalled, netns: netns}
+	s.dial = func() (w wire, err error) {
+		err = kernel.Within(fmt.Sprintf("/proc/self/fd/%d", netns.Fd()), func() (err error) {
+			w, err = dialKernel(stalled)
+			return err
+		})
+		return w, err
+	}
+	if err := s.connect(); err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *socket) prepare() error {
-	if err := unix.Bind(s.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return os.NewSyscallError("bind", err)
+// connect opens the line if there is none.
+func (s *socket) connect() error {
+	if s.line != nil {
+		return nil
 	}
-	timeout := unix.NsecToTimeval(stalled.Nanoseconds())
-	if err := unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
-		return os.NewSyscallError("setsockopt", err)
+	if s.stuck != nil && !s.stuck.gone() { // another one would hang as well
+		return errStalled
 	}
-	// Both only make lost answers rarer.
-	unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20) //nolint:errcheck // see above
-	unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_CAP_ACK, 1)   //nolint:errcheck // see above
-	var name attributes
-	name.put(unix.CTRL_ATTR_FAMILY_NAME, []byte("IPVS\x00"))
-	found := false
-	err := s.ask(request{unix.CTRL_CMD_GETFAMILY, name.b}, 0, func(body []byte) error {
+	w, err := s.dial()
+	if err != nil {
+		return err
+	}
+	s.line, s.stuck = newLine(w), nil
+	return s.findFamily()
+}
+
+// findFamily asks what number the kernel gives its IPVS protocol.
+func (s *socket) findFamily() error {
+	var name encoder
+	name.text(unix.CTRL_ATTR_FAMILY_NAME, "IPVS")
+	s.family = unix.GENL_ID_CTRL
+	found := uint16(0)
+	err := s.ask(request{cmd: unix.CTRL_CMD_GETFAMILY, body: name.b}, 0, func(body []byte) error {
 		in, err := parse(body)
-		if id := number(in[unix.CTRL_ATTR_FAMILY_ID]); err == nil && id != 0 {
-			s.family, found = uint16(id), true
-		}
+		found = uint16(number(in[unix.CTRL_ATTR_FAMILY_ID]))
 		return err
 	})
-	if err != nil || !found {
+	if err != nil || found == 0 {
+		s.hangUp()
 		return fmt.Errorf("the kernel has no IPVS (module ip_vs): %w", errors.Join(err, unix.ENOPROTOOPT))
 	}
+	s.family = found
 	return nil
 }
 
-func (s *socket) close() { unix.Close(s.fd) }
-
-// do sends requests and returns what became of each. What failed in a batch is
-// tried once more alone, in order: it may have failed because of another one.
-func (s *socket) do(requests []request) []error {
-	errs := make([]error, len(requests))
-	for from := 0; from < len(requests); from += batchSize {
-		to := min(from+batchSize, len(requests))
-		s.batch(requests[from:to], errs[from:to])
+func (s *socket) hangUp() {
+	if s.line != nil {
+		s.line.hangUp()
+		s.line = nil
 	}
-	for i, err := range errs {
-		if err != nil && !errors.Is(err, errStalled) && len(requests) > 1 {
-			first := errors.Is(err, errUnknown)
-			s.batch(requests[i:i+1], errs[i:i+1])
-			if first && done(requests[i].cmd, errs[i]) {
-				errs[i] = nil
-			}
+}
+
+func (s *socket) close() {
+	s.hangUp()
+	if s.netns != nil {
+		s.netns.Close()
+	}
+}
+
+// giveUp leaves a line to the kernel that does not answer on it.
+func (s *socket) giveUp() {
+	s.stuck = s.line
+	s.hangUp()
+	s.loads = [2]*load{} // the kernel may still look at them
+}
+
+// await waits for a job that was handed to the line. Its error is errStalled
+// also when the kernel does not come back at all; then the job goes on, and what
+// it uses belongs to it.
+func (s *socket) await(done <-chan error) error {
+	watchdog := time.NewTimer(3 * s.patience)
+	defer watchdog.Stop()
+	select {
+	case err := <-done:
+		if errors.Is(err, errStalled) {
+			s.hangUp() // late answers would be taken for others
+		}
+		return err
+	case <-watchdog.C:
+		s.giveUp()
+		return errStalled
+	}
+}
+
+// load is a run of messages and what became of them.
+type load struct {
+	encoder
+	ends  []int // of the batches in it
+	first uint32
+	errs  []error
+	done  chan error
+}
+
+// encode fills the load with requests. Only the last one of a batch asks for an
+// answer: errors are reported unasked, and the kernel answers in order.
+func (l *load) encode(requests []request, family uint16, seq uint32) {
+	l.b, l.ends, l.first = l.b[:0], l.ends[:0], seq
+	l.errs = append(l.errs[:0], make([]error, len(requests))...)
+	for i := range requests {
+		last := (i+1)%batchSize == 0 || i == len(requests)-1
+		flags := uint16(unix.NLM_F_REQUEST)
+		if last {
+			flags |= unix.NLM_F_ACK
+		}
+		l.message(&requests[i], family, flags, seq+uint32(i))
+		if last {
+			l.ends = append(l.ends, len(l.b))
 		}
 	}
+}
+
+// run sends the load, batch by batch.
+func (l *load) run(x *exchange) {
+	from := 0
+	for i, end := range l.ends {
+		errs := l.errs[i*batchSize : min((i+1)*batchSize, len(l.errs))]
+		err := x.send(l.b[from:end])
+		if err == nil {
+			err = x.answers(l.first+uint32(i*batchSize), errs)
+		}
+		if errors.Is(err, errStalled) { // nothing was sent of the rest
+			errs = l.errs[i*batchSize:]
+		}
+		for k := range errs {
+			if err != nil && errs[k] == nil {
+				errs[k] = err
+			}
+		}
+		if errors.Is(err, errStalled) {
+			l.done <- err
+			return
+		}
+		from = end
+	}
+	l.done <- nil
+}
+
+// do sends requests and returns what became of each. What failed is tried once
+// more without the others, in order: it may have failed because of one of them.
+// Where the kernel's answers were lost it is found out what it did.
+func (s *socket) do(requests []request) []error {
+	errs := make([]error, len(requests))
+	s.send(requests, errs)
+	var again []int
+	for i, err := range errs {
+		if err != nil && (len(requests) > 1 || lost(err)) {
+			again = append(again, i)
+		}
+	}
+	if len(again) == 0 {
+		return errs
+	}
+	some, results := make([]request, len(again)), make([]error, len(again))
+	for k, i := range again {
+		some[k] = requests[i]
+	}
+	s.send(some, results)
+	for k, i := range again {
+		if lost(errs[i]) && s.happened(requests, i, results[k]) {
+			results[k] = nil
+		}
+		errs[i] = results[k]
+	}
 	return errs
+}
+
+// lost tells whether a request may have been carried out in spite of its error.
+func lost(err error) bool { return errors.Is(err, errUnknown) || errors.Is(err, errStalled) }
+
+// send sends requests in loads, of which one is encoded while the kernel works
+// on another.
+func (s *socket) send(requests []request, errs []error) {
+	if err := s.connect(); err != nil {
+		fill(errs, fmt.Errorf("%w: %w", errStalled, err))
+		return
+	}
+	var before *load
+	var results []error // of the load before
+	for n := 0; len(requests) > 0; n++ {
+		size := min(loadSize, len(requests))
+		l := s.load(n % len(s.loads))
+		l.encode(requests[:size], s.family, s.seq+1)
+		s.seq += uint32(size)
+		if !s.finish(before, results) {
+			fill(errs, errStalled)
+			return
+		}
+		s.line.jobs <- l.run
+		before, results = l, errs[:size]
+		requests, errs = requests[size:], errs[size:]
+	}
+	s.finish(before, results)
+}
+
+// finish waits for a load and tells whether the line can be used for more.
+func (s *socket) finish(l *load, results []error) bool {
+	if l == nil {
+		return true
+	}
+	err := s.await(l.done)
+	if s.line == nil && s.stuck != nil && !s.stuck.gone() {
+		fill(results, err) // the load is not ours any more
+		return false
+	}
+	copy(results, l.errs)
+	return err == nil
+}
+
+func fill(errs []error, err error) {
+	for i := range errs {
+		errs[i] = err
+	}
+}
+
+func (s *socket) load(i int) *load {
+	if s.loads[i] == nil {
+		s.loads[i] = &load{done: make(chan error, 1)}
+	}
+	return s.loads[i]
 }
 
 // done tells whether an error says that there was nothing left to do.
@@ -110,127 +294,104 @@ func done(cmd uint8, err error) bool {
 	return false
 }
 
-// batch sends requests at once. Only the last one asks for an answer: errors
-// are reported unasked, and the kernel answers in order.
-func (s *socket) batch(requests []request, errs []error) {
-	first := s.seq + 1
-	s.buf = s.buf[:0]
-	for i, r := range requests {
-		flags := uint16(unix.NLM_F_REQUEST)
-		if i == len(requests)-1 {
-			flags |= unix.NLM_F_ACK
-		}
-		s.append(r, flags)
+// happened tells whether a request whose first answer was lost had been carried
+// out, by what came of trying it again. A virtual server that is there may be
+// somebody else's: ours has the settings and only backends of these requests.
+func (s *socket) happened(requests []request, i int, err error) bool {
+	r := &requests[i]
+	if !done(r.cmd, err) {
+		return false
 	}
-	err := unix.Sendto(s.fd, s.buf, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
-	if err == nil {
-		err = s.answers(first, errs)
+	if r.cmd != cmdNewService {
+		return true
 	}
+	found, err := s.service(r.id)
+	if err != nil || found != r.set {
+		return false
+	}
+	list, err := s.destinations(r.id)
 	if err != nil {
-		for i := range errs {
-			if errs[i] == nil {
-				errs[i] = err
+		return false
+	}
+	ours := 0
+	for _, d := range list {
+		for k := range requests {
+			if o := &requests[k]; o.cmd == cmdNewDest && o.id == r.id && o.backend == d.addr {
+				ours++
+				break
 			}
 		}
 	}
+	return ours == len(list)
 }
-
-func (s *socket) append(r request, flags uint16) {
-	s.seq++
-	size := headerSize + genericSize + len(r.body)
-	s.buf = binary.NativeEndian.AppendUint32(s.buf, uint32(size))
-	s.buf = binary.NativeEndian.AppendUint16(s.buf, s.family)
-	s.buf = binary.NativeEndian.AppendUint16(s.buf, flags)
-	s.buf = binary.NativeEndian.AppendUint32(s.buf, s.seq)
-	s.buf = binary.NativeEndian.AppendUint32(s.buf, 0)
-	s.buf = append(s.buf, r.cmd, 1, 0, 0)
-	s.buf = append(s.buf, r.body...)
-	s.buf = append(s.buf, make([]byte, -size&3)...)
-}
-
-// answers collects errors until the last message of a batch is answered.
-func (s *socket) answers(first uint32, errs []error) error {
-	clear(errs)
-	return s.receive(func(kind, _ uint16, seq uint32, body []byte) (bool, error) {
-		i := int(seq - first)
-		if i < 0 || i >= len(errs) || kind != unix.NLMSG_ERROR { // of a batch before, which was given up
-			return false, nil
-		}
-		errs[i] = errnoIn(body)
-		return i == len(errs)-1, nil
-	})
-}
-
-func errnoIn(body []byte) error {
-	if len(body) < 4 {
-		return errUnknown
-	}
-	if code := int32(binary.NativeEndian.Uint32(body)); code != 0 {
-		return unix.Errno(-code)
-	}
-	return nil
-}
-
-// receive hands messages to fn until it is done.
-func (s *socket) receive(fn func(kind, flags uint16, seq uint32, body []byte) (bool, error)) error {
-	deadline := time.Now().Add(stalled)
-	for {
-		n, _, err := unix.Recvfrom(s.fd, s.in, 0)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.EAGAIN):
-			return errStalled
-		case errors.Is(err, unix.ENOBUFS):
-			return errUnknown
-		case err != nil:
-			return os.NewSyscallError("recvfrom", err)
-		case time.Now().After(deadline):
-			return errStalled
-		}
-		for b := s.in[:n]; len(b) >= headerSize; {
-			size := int(binary.NativeEndian.Uint32(b))
-			if size < headerSize || size > len(b) {
-				return fmt.Errorf("netlink message of %d bytes in %d", size, len(b))
-			}
-			end, err := fn(binary.NativeEndian.Uint16(b[4:]), binary.NativeEndian.Uint16(b[6:]),
-				binary.NativeEndian.Uint32(b[8:]), b[headerSize:size])
-			if end || err != nil {
-				return err
-			}
-			b = b[min((size+3)&^3, len(b)):]
-		}
-	}
-}
-
-// errInterrupted says that what was dumped changed meanwhile.
-var errInterrupted = errors.New("changed while it was read")
 
 // dump reads a list. It is read again if it changed meanwhile.
 func (s *socket) dump(r request, start func(), fn func(body []byte) error) error {
 	for range 5 {
 		start()
 		err := s.ask(r, unix.NLM_F_DUMP, fn)
-		if !errors.Is(err, errInterrupted) {
+		if !errors.Is(err, errInterrupted) && !errors.Is(err, errUnknown) {
 			return err
 		}
 	}
 	return errInterrupted
 }
 
-// ask sends one request and hands the answers' attributes to fn.
+// ask sends one request and hands the answers' attributes to fn, which must not
+// keep them.
 func (s *socket) ask(r request, flags uint16, fn func(body []byte) error) error {
-	s.buf = s.buf[:0]
-	s.append(r, unix.NLM_F_REQUEST|unix.NLM_F_ACK|flags)
-	if err := unix.Sendto(s.fd, s.buf, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if err := s.connect(); err != nil {
+		return err
+	}
+	s.seq++
+	want := s.seq
+	var e encoder
+	e.message(&r, s.family, unix.NLM_F_REQUEST|unix.NLM_F_ACK|flags, want)
+	listener := &listener{fn: fn}
+	answered := make(chan error, 1)
+	s.line.jobs <- func(x *exchange) { answered <- x.ask(e.b, want, listener.hear) }
+	err := s.await(answered)
+	listener.leave()
+	var answer unix.Errno
+	if err != nil && !errors.As(err, &answer) { // more answers may be on their way
+		s.hangUp()
+	}
+	return err
+}
+
+// listener hands answers on until it leaves, which it may do before the kernel
+// has said all.
+type listener struct {
+	mu   sync.Mutex
+	left bool
+	fn   func(body []byte) error
+}
+
+func (l *listener) hear(body []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.left {
+		return errStalled
+	}
+	return l.fn(body)
+}
+
+func (l *listener) leave() {
+	l.mu.Lock()
+	l.left = true
+	l.mu.Unlock()
+}
+
+func (x *exchange) ask(message []byte, want uint32, fn func(body []byte) error) error {
+	if err := x.send(message); err != nil {
 		return os.NewSyscallError("sendto", err)
 	}
-	want, interrupted := s.seq, false
-	err := s.receive(func(kind, msgFlags uint16, seq uint32, body []byte) (bool, error) {
+	interrupted := false
+	err := x.each(func(kind, flags uint16, seq uint32, body []byte) (bool, error) {
 		if seq != want {
 			return false, nil
 		}
-		interrupted = interrupted || msgFlags&unix.NLM_F_DUMP_INTR != 0
+		interrupted = interrupted || flags&unix.NLM_F_DUMP_INTR != 0
 		switch kind {
 		case unix.NLMSG_ERROR, unix.NLMSG_DONE:
 			return true, errnoIn(body)
@@ -249,7 +410,7 @@ func (s *socket) ask(r request, flags uint16, fn func(body []byte) error) error 
 // services reads all virtual servers of the kernel.
 func (s *socket) services() (map[serviceID]settings, error) {
 	var out map[serviceID]settings
-	err := s.dump(request{cmdGetService, nil}, func() { out = map[serviceID]settings{} }, func(body []byte) error {
+	err := s.dump(request{cmd: cmdGetService}, func() { out = map[serviceID]settings{} }, func(body []byte) error {
 		id, set, ok, err := parseService(body)
 		if ok {
 			out[id] = set
@@ -262,10 +423,23 @@ func (s *socket) services() (map[serviceID]settings, error) {
 	return out, nil
 }
 
+// service reads the settings of one virtual server.
+func (s *socket) service(id serviceID) (settings, error) {
+	var out settings
+	err := s.ask(request{cmd: cmdGetService, id: id}, 0, func(body []byte) (err error) {
+		_, out, _, err = parseService(body)
+		return err
+	})
+	if err != nil {
+		return settings{}, fmt.Errorf("read virtual server %s: %w", id, err)
+	}
+	return out, nil
+}
+
 // destinations reads the backends of a virtual server, which may be gone.
 func (s *socket) destinations(id serviceID) ([]destination, error) {
 	var out []destination
-	err := s.dump(request{cmdGetDest, identity(id)}, func() { out = nil }, func(body []byte) error {
+	err := s.dump(request{cmd: cmdGetDest, id: id}, func() { out = nil }, func(body []byte) error {
 		d, err := parseDestination(body, id.addr.Addr().Is4())
 		out = append(out, d)
 		return err
