@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 	"google.golang.org/grpc"
@@ -153,6 +154,37 @@ func TestWithoutRegistry(t *testing.T) {
 	if resp.GetRcode() != "SERVFAIL" || !strings.Contains(strings.Join(resp.GetExplanation(), "\n"), "not yet seen all objects") {
 		t.Errorf("got %v", resp)
 	}
+}
+
+// Told to stop, the daemon says that it will before it does: those who watch its readiness can turn to others.
+func TestLameDuck(t *testing.T) {
+	log := changestest.New(t)
+	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "10.96.0.1", "80:http"))
+	name := "web.default" + loc
+	for i, duck := range []time.Duration{time.Second, 5 * time.Second, 25 * time.Second} { // the later ones are for a machine that is very busy
+		cfg := testConfig(t, fmt.Sprintf("127.53.240.%d", 10+i))
+		cfg.LameDuck = duck
+		r := start(t, cfg, log)
+		r.eventually(t, name, dns.TypeA, "NOERROR\n  "+name+" 5 IN A 10.96.0.1")
+		stopped := make(chan bool, 1)
+		go func() {
+			r.stop()
+			stopped <- true
+		}()
+		kittest.Eventually(t, "not ready", func() error {
+			if r.host.Health.Ready() == nil {
+				return errors.New("still ready")
+			}
+			return nil
+		})
+		client := &dns.Client{Timeout: duck}
+		_, _, err := client.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), r.addr)
+		kittest.Receive(t, "the end", stopped)
+		if err == nil {
+			return
+		}
+	}
+	t.Error("it never answered after it was told to stop")
 }
 
 func TestQueryExplains(t *testing.T) {

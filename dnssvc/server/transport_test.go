@@ -14,6 +14,7 @@ import (
 
 	"portolan.dev/dnssvc/internal/dnstest"
 	"portolan.dev/dnssvc/server"
+	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
 
@@ -317,6 +318,32 @@ func TestConnectionLimit(t *testing.T) {
 	if !works(other) {
 		t.Error("another client was refused")
 	}
+}
+
+// Slow clients from everywhere take all connections, and lose them again: who asks by UDP does not notice, and who asks by TCP gets in.
+func TestSlowClients(t *testing.T) {
+	const most = 4
+	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...), func(c *server.Config) {
+		c.MaxConns, c.IdleTimeout = most, 500*time.Millisecond
+	})
+	question := frames(t, new(dns.Msg).SetQuestion("web.default"+loc, dns.TypeA))
+	for i := range 3 * most {
+		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i))}}
+		conn, err := from.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		_, _ = conn.Write(question[:1+i]) // it may have been refused
+	}
+	if m := dnstest.Ask(t, dnstest.Ways[0], addr, "web.default"+loc, dns.TypeA); len(m.Answer) != 1 {
+		t.Errorf("by UDP: %s", m)
+	}
+	kittest.Eventually(t, "an answer by TCP", func() error {
+		client := &dns.Client{Net: "tcp", Timeout: dnstest.Patience}
+		_, _, err := client.Exchange(new(dns.Msg).SetQuestion("web.default"+loc, dns.TypeA), addr)
+		return err
+	})
 }
 
 // A server that listens on all addresses answers from the one that was asked: clients drop what comes from elsewhere.
