@@ -11,6 +11,7 @@ import (
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/dataplane/ipvs"
+	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/services/kit/config"
 )
@@ -34,8 +35,8 @@ func (c *Config) journal() string {
 	return filepath.Join(dir, "ipvs.journal")
 }
 
-func (c *Config) ipvs(log *slog.Logger) ipvs.Options {
-	return ipvs.Options{Log: log, Journal: c.journal(), ServiceCIDRs: c.ServiceCIDR}
+func (c *Config) kernel(log *slog.Logger) kernel.Options {
+	return kernel.Options{Log: log, Journal: c.journal(), ServiceCIDRs: c.ServiceCIDR}
 }
 
 // openPlane opens the data plane of the configured mode. Where the kernel has no
@@ -50,7 +51,7 @@ func (a *Agent) openPlane() (dataplane.Plane, error) {
 		}
 		return fallback(), nil
 	}
-	plane, err := ipvs.New(a.cfg.ipvs(a.log))
+	plane, err := ipvs.New(a.cfg.kernel(a.log))
 	switch {
 	case err == nil:
 		return plane, nil
@@ -68,7 +69,7 @@ func (c *Config) leaveKernel(log *slog.Logger) error {
 	if _, err := os.Stat(c.journal()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	plane, err := ipvs.New(c.ipvs(log))
+	plane, err := ipvs.New(c.kernel(log))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"portolan.dev/nodeagent/dataplane/ipvs"
+	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
@@ -112,7 +113,7 @@ func takeOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	next, err := ipvs.New(ipvs.Options{Log: kittest.Logger(t), Journal: n.journal, ServiceCIDRs: virtual[:], Namespace: n.node.Path})
+	next, err := ipvs.New(kernel.Options{Log: kittest.Logger(t), Journal: n.journal, ServiceCIDRs: virtual[:], Namespace: n.node.Path})
 	if err != nil {
 		t.Fatal(err)
 	}

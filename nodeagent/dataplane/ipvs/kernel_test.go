@@ -18,6 +18,7 @@ import (
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/ipvs"
+	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
@@ -106,7 +107,7 @@ func tcp(at netip.AddrPort, reals ...netip.AddrPort) *plan.VirtualServer {
 	return v
 }
 
-func apply(t testing.TB, p *ipvs.Plane, steps ...plan.Step) {
+func apply(t testing.TB, p *kernel.Plane, steps ...plan.Step) {
 	t.Helper()
 	for _, f := range p.Apply(t.Context(), steps) {
 		t.Fatalf("%s: %v (%s)", f.Step, f.Err, f.Remedy)
@@ -118,7 +119,7 @@ func add(v *plan.VirtualServer) plan.Step {
 }
 
 // start makes a network and a plane that knows the sources.
-func start(t testing.TB) (*network, *ipvs.Plane) {
+func start(t testing.TB) (*network, *kernel.Plane) {
 	kerneltest.Need(t)
 	n := newNetwork(t)
 	p := n.plane(t)
@@ -127,7 +128,7 @@ func start(t testing.TB) (*network, *ipvs.Plane) {
 	return n, p
 }
 
-func state(t testing.TB, p *ipvs.Plane) *plan.State {
+func state(t testing.TB, p *kernel.Plane) *plan.State {
 	t.Helper()
 	s, err := p.State(t.Context())
 	if err != nil {
@@ -488,7 +489,7 @@ func TestDrift(t *testing.T) {
 	v, lost := tcp(n.freshFrontend(false), one, two), tcp(n.freshFrontend(false), one)
 	apply(t, p, add(v), add(lost))
 	want := state(t, p)
-	vandal, err := ipvs.New(ipvs.Options{Log: kittest.Logger(t), Journal: n.journal, ServiceCIDRs: virtual[:], Namespace: n.node.Path})
+	vandal, err := ipvs.New(kernel.Options{Log: kittest.Logger(t), Journal: n.journal, ServiceCIDRs: virtual[:], Namespace: n.node.Path})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/ipvs"
+	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/nodeagent/plan"
@@ -94,9 +95,9 @@ func family(v6 bool) int {
 	return 0
 }
 
-func (n *network) plane(t testing.TB) *ipvs.Plane {
+func (n *network) plane(t testing.TB) *kernel.Plane {
 	t.Helper()
-	p, err := ipvs.New(ipvs.Options{
+	p, err := ipvs.New(kernel.Options{
 		Log: kittest.Logger(t), Journal: n.journal, ServiceCIDRs: virtual[:], Namespace: n.node.Path,
 	})
 	if err != nil {
@@ -175,7 +176,7 @@ func (n *network) dial(ctx context.Context, from dataplanetest.Vantage, client i
 // rig plays the scenarios of all planes.
 type rig struct {
 	*network
-	under *ipvs.Plane
+	under *kernel.Plane
 }
 
 func (r *rig) Plane() dataplane.Plane { return r.under }

@@ -1,12 +1,10 @@
-package ipvs
+package kernel
 
 import (
-	"hash/fnv"
 	"net/netip"
 	"slices"
 	"time"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -16,7 +14,7 @@ type front struct {
 	// servers are in force, by audience.
 	servers [3]*plan.VirtualServer
 	// elements of the packet filter that are there for it.
-	elements []kernel.Element
+	elements []Element
 	// standIn is the address of the service for clients outside; zero until
 	// they have one of their own.
 	standIn netip.Addr
@@ -74,15 +72,16 @@ func (f *front) outside() *plan.VirtualServer {
 // split tells whether clients outside have a service of their own.
 func (f *front) split() bool { return f.outside() != nil && f.outside() != f.inside() }
 
-func (f *front) primary() serviceID { return serviceID{f.at.Addr, f.at.Protocol} }
+func (f *front) primary() ID { return ID{f.at, f.at} }
 
-func (f *front) secondary() serviceID {
-	return serviceID{netip.AddrPortFrom(f.standIn, f.at.Addr.Port()), f.at.Protocol}
+func (f *front) secondary() ID {
+	at := plan.Frontend{Addr: netip.AddrPortFrom(f.standIn, f.at.Addr.Port()), Protocol: f.at.Protocol}
+	return ID{at, f.at}
 }
 
-// wanted returns the services that are to be in the kernel.
-func (f *front) wanted() map[serviceID]*plan.VirtualServer {
-	out := map[serviceID]*plan.VirtualServer{}
+// wanted returns the services that are to be in the
+func (f *front) wanted() map[ID]*plan.VirtualServer {
+	out := map[ID]*plan.VirtualServer{}
 	if v := f.inside(); v != nil {
 		out[f.primary()] = v
 	}
@@ -93,20 +92,20 @@ func (f *front) wanted() map[serviceID]*plan.VirtualServer {
 }
 
 // all returns the services that the frontend may have.
-func (f *front) all() []serviceID {
+func (f *front) all() []ID {
 	if f.standIn.IsValid() {
-		return []serviceID{f.primary(), f.secondary()}
+		return []ID{f.primary(), f.secondary()}
 	}
-	return []serviceID{f.primary()}
+	return []ID{f.primary()}
 }
 
 // ids returns the services that serve an audience.
-func (f *front) ids(a plan.Audience) []serviceID {
+func (f *front) ids(a plan.Audience) []ID {
 	switch {
 	case a == plan.External && f.standIn.IsValid():
-		return []serviceID{f.secondary()}
+		return []ID{f.secondary()}
 	case a == plan.Internal:
-		return []serviceID{f.primary()}
+		return []ID{f.primary()}
 	}
 	return f.all()
 }
@@ -122,42 +121,42 @@ func (f *front) exposure() plan.Exposure {
 }
 
 // filter returns the elements that the frontend needs, routes aside.
-func (f *front) filter(nodes []netip.Prefix) []kernel.Element {
-	var out []kernel.Element
-	var masquerade kernel.Class
+func (f *front) filter(nodes []netip.Prefix) []Element {
+	var out []Element
+	var masquerade Class
 	if v := f.inside(); v != nil {
-		masquerade |= classes(v.Masquerade) & (kernel.Pods | kernel.Node)
-		if masquerade&kernel.Pods == 0 {
+		masquerade |= classes(v.Masquerade) & (Pods | Node)
+		if masquerade&Pods == 0 {
 			for _, r := range v.Reals {
-				out = append(out, kernel.Loop(r.Addr.Addr()))
+				out = append(out, Loop(r.Addr.Addr()))
 			}
 		}
 		if v.Restricted {
-			out = append(out, kernel.Frontend(kernel.LimitInside, f.at))
+			out = append(out, Frontend(LimitInside, f.at))
 			if !anyAllowed(v.Allowed, nodes) {
-				out = append(out, kernel.Frontend(kernel.LimitNode, f.at))
+				out = append(out, Frontend(LimitNode, f.at))
 			}
 		}
 		if silent(v) {
-			out = append(out, kernel.Frontend(kernel.DropInside, f.at))
+			out = append(out, Frontend(DropInside, f.at))
 		}
 	}
 	if v := f.outside(); v != nil {
-		masquerade |= classes(v.Masquerade) & kernel.Outside
+		masquerade |= classes(v.Masquerade) & Outside
 		if v.Restricted {
-			out = append(out, kernel.Frontend(kernel.LimitOutside, f.at))
+			out = append(out, Frontend(LimitOutside, f.at))
 		}
 		if silent(v) {
-			out = append(out, kernel.Frontend(kernel.DropOutside, f.at))
+			out = append(out, Frontend(DropOutside, f.at))
 		}
 	}
 	if f.split() {
-		out = append(out, kernel.Split(f.at, f.standIn))
+		out = append(out, Split(f.at, f.standIn))
 	}
 	if masquerade != 0 {
-		out = append(out, kernel.Masquerade(f.at, masquerade))
+		out = append(out, Masquerade(f.at, masquerade))
 	}
-	out = append(out, kernel.Allowed(f.at, f.allowed())...)
+	out = append(out, Allowed(f.at, f.allowed())...)
 	return unique(out)
 }
 
@@ -172,21 +171,21 @@ func (f *front) allowed() []netip.Prefix {
 	return all
 }
 
-func unique(elements []kernel.Element) []kernel.Element {
-	seen := make(map[kernel.Element]bool, len(elements))
-	return slices.DeleteFunc(elements, func(e kernel.Element) bool {
+func unique(elements []Element) []Element {
+	seen := make(map[Element]bool, len(elements))
+	return slices.DeleteFunc(elements, func(e Element) bool {
 		old := seen[e]
 		seen[e] = true
 		return old
 	})
 }
 
-func classes(m plan.Masquerade) kernel.Class {
+func classes(m plan.Masquerade) Class {
 	switch m {
 	case plan.MasqueradeAlways:
-		return kernel.Pods | kernel.Node | kernel.Outside
+		return Pods | Node | Outside
 	case plan.MasqueradeOutside:
-		return kernel.Node | kernel.Outside
+		return Node | Outside
 	}
 	return 0
 }
@@ -203,10 +202,10 @@ func anyAllowed(allowed, nodes []netip.Prefix) bool {
 	})
 }
 
-// service is what is ours in the kernel.
+// service is what is ours in the
 type service struct {
-	settings
-	front    plan.Frontend
+	Settings
+	id       ID
 	drain    time.Duration
 	backends map[netip.AddrPort]*backend
 	leaving  int // backends that drain
@@ -233,55 +232,5 @@ func (s *service) forget(addr netip.AddrPort) {
 	if b := s.backends[addr]; b != nil {
 		s.leave(b, time.Time{})
 		delete(s.backends, addr)
-	}
-}
-
-// standIns gives addresses their stand-ins.
-type standIns struct {
-	of    map[netip.Addr]netip.Addr
-	taken map[netip.Addr]int // frontends that use a stand-in
-}
-
-func newStandIns() standIns {
-	return standIns{of: map[netip.Addr]netip.Addr{}, taken: map[netip.Addr]int{}}
-}
-
-// take finds the stand-in of an address, for one more frontend. It comes from
-// the address, so that it seldom changes.
-func (s *standIns) take(addr netip.Addr) netip.Addr {
-	if in, ok := s.of[addr]; ok {
-		s.taken[in]++
-		return in
-	}
-	pool := StandIns[0]
-	if addr.Is6() {
-		pool = StandIns[1]
-	}
-	h := fnv.New32a()
-	h.Write(addr.AsSlice()) //nolint:errcheck // it never fails
-	for n := h.Sum32(); ; n++ {
-		b := pool.Addr().AsSlice()
-		b[len(b)-2], b[len(b)-1] = byte(n>>8), byte(n)
-		if addr.Is6() {
-			b[len(b)-4], b[len(b)-3] = byte(n>>24), byte(n>>16)
-		}
-		in, _ := netip.AddrFromSlice(b) // the length is right
-		if s.taken[in] == 0 {
-			s.note(addr, in)
-			return in
-		}
-	}
-}
-
-// note remembers a stand-in, for one more frontend.
-func (s *standIns) note(addr, in netip.Addr) {
-	s.of[addr] = in
-	s.taken[in]++
-}
-
-func (s *standIns) release(addr, in netip.Addr) {
-	if s.taken[in]--; s.taken[in] <= 0 {
-		delete(s.taken, in)
-		delete(s.of, addr)
 	}
 }

@@ -1,4 +1,4 @@
-package ipvs
+package kernel
 
 import (
 	"context"
@@ -12,15 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"portolan.dev/nodeagent/dataplane"
-	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
 )
 
-var (
-	errClosed  = errors.New("the data plane is closed")
-	errForeign = errors.New("the kernel has a virtual server there that is not ours")
-	errGone    = errors.New("a virtual server of ours has vanished from the kernel")
-)
+var errClosed = errors.New("the data plane is closed")
 
 // Apply implements dataplane.Plane. Steps are first taken together by frontend,
 // then carried out for all frontends at once: rules before servers, servers
@@ -71,10 +66,10 @@ func separate(steps []plan.Step) (local, rest []plan.Step) {
 // setSources changes who is inside, and what depends on the node's addresses.
 // What fails is not in force, so that the next audit tries again.
 func (p *Plane) setSources(s plan.Sources) error {
-	if err := p.filter.SetSources(s.Pods, s.Node); err != nil {
+	if err := errors.Join(p.filter.SetSources(s.Pods, s.Node), p.balancer.SetSources(s)); err != nil {
 		return err
 	}
-	var c kernel.Change
+	var c Change
 	for _, f := range p.fronts {
 		now := f.filter(s.Node)
 		c.Remove = append(c.Remove, without(f.elements, now)...)
@@ -94,7 +89,8 @@ type work struct {
 	order []plan.Frontend
 	steps map[plan.Frontend][]plan.Step
 	errs  map[plan.Frontend]error
-	flows []kernel.Flow // to be forgotten
+	flows []Flow // to be forgotten
+	again bool   // a scheduler was found missing
 }
 
 // take notes what a step wants. An endpoint that makes no sense is left out.
@@ -166,13 +162,13 @@ func (w *work) run() {
 	w.claim(fronts)
 	late := w.rules(fronts)
 	for range 2 { // the second time with schedulers that the kernel has
-		known := len(w.plane.missing)
+		w.again = false
 		var ops []op
 		for _, f := range fronts {
 			ops = w.arrivals(ops, f)
 		}
 		w.execute(ops)
-		if len(w.plane.missing) == known {
+		if !w.again {
 			break
 		}
 		clear(w.errs)
@@ -183,11 +179,7 @@ func (w *work) run() {
 		ops = w.departures(ops, f)
 	}
 	w.execute(ops)
-	if len(w.flows) > 0 {
-		if err := w.plane.conntrack.Forget(w.flows); err != nil {
-			w.plane.log.Warn("flows to removed backends may go on", "err", err)
-		}
-	}
+	w.forget()
 	for _, f := range fronts {
 		w.plane.settle(f)
 	}
@@ -224,7 +216,7 @@ func (p *Plane) attract(f *front) error {
 		if err := p.routes.Add(netip.PrefixFrom(addr, addr.BitLen())); err != nil {
 			return err
 		}
-		if err := p.filter.Commit(kernel.Change{Add: []kernel.Element{kernel.Virtual(addr)}}); err != nil {
+		if err := p.filter.Commit(Change{Add: []Element{Virtual(addr)}}); err != nil {
 			return err
 		}
 	}
@@ -240,23 +232,23 @@ func (p *Plane) inRange(addr netip.Addr) bool {
 // rules changes the packet filter as far as this has to come before servers,
 // and returns the rest: what sends clients elsewhere or turns them away, and
 // what goes.
-func (w *work) rules(fronts []*front) (late kernel.Change) {
-	var early kernel.Change
+func (w *work) rules(fronts []*front) (late Change) {
+	var early Change
 	for _, f := range fronts {
 		now := f.filter(w.plane.sources.Node)
 		added, removed := without(now, f.elements), without(f.elements, now)
 		f.elements = now
 		for _, e := range added {
 			switch e.Set {
-			case kernel.SplitMap, kernel.DropInside, kernel.DropOutside:
+			case SplitMap, DropInside, DropOutside:
 				late.Add = append(late.Add, e)
 			default:
 				early.Add = append(early.Add, e)
 			}
 		}
 		for _, e := range removed {
-			replaced := slices.ContainsFunc(added, func(a kernel.Element) bool { return a.Set == e.Set && a.Key == e.Key })
-			if replaced && e.Set != kernel.SplitMap {
+			replaced := slices.ContainsFunc(added, func(a Element) bool { return a.Set == e.Set && a.Key == e.Key })
+			if replaced && e.Set != SplitMap {
 				early.Remove = append(early.Remove, e)
 			} else {
 				late.Remove = append(late.Remove, e)
@@ -268,12 +260,12 @@ func (w *work) rules(fronts []*front) (late kernel.Change) {
 }
 
 // without returns what is in a and not in b.
-func without(a, b []kernel.Element) []kernel.Element {
-	known := make(map[kernel.Element]bool, len(b))
+func without(a, b []Element) []Element {
+	known := make(map[Element]bool, len(b))
 	for _, e := range b {
 		known[e] = true
 	}
-	var out []kernel.Element
+	var out []Element
 	for _, e := range a {
 		if !known[e] {
 			out = append(out, e)
@@ -282,14 +274,10 @@ func without(a, b []kernel.Element) []kernel.Element {
 	return out
 }
 
-// op is a message to the kernel, and what it means for the mirror when it has
-// worked.
+// op is an operation, and what it means for the mirror when it has worked.
 type op struct {
-	request
-	front plan.Frontend
-	id    serviceID
-	sched string
-	done  func()
+	Op
+	done func()
 }
 
 // arrivals appends what brings services and backends to what they should be,
@@ -297,37 +285,37 @@ type op struct {
 func (w *work) arrivals(ops []op, f *front) []op {
 	p := w.plane
 	for id, v := range f.wanted() {
-		want := p.settingsOf(v)
-		have := p.services[id]
+		want := p.balancer.Settings(v)
+		have := p.services[id.Frontend]
 		switch {
 		case have == nil:
-			have = &service{front: f.at, backends: map[netip.AddrPort]*backend{}}
-			ops = append(ops, op{serviceRequest(cmdNewService, id, want), f.at, id, want.scheduler, func() {
-				have.settings = want
-				p.services[id] = have
+			have = &service{id: id, backends: map[netip.AddrPort]*backend{}}
+			ops = append(ops, op{Op{Kind: AddServer, ID: id, Settings: want}, func() {
+				have.Settings = want
+				p.services[id.Frontend] = have
 			}})
-		case have.settings != want:
-			ops = append(ops, op{serviceRequest(cmdSetService, id, want), f.at, id, want.scheduler, func() { have.settings = want }})
+		case have.Settings != want:
+			ops = append(ops, op{Op{Kind: SetServer, ID: id, Settings: want}, func() { have.Settings = want }})
 		}
 		have.drain = v.Drain
 		for _, r := range v.Reals {
-			ops = w.arrival(ops, f, id, have, r)
+			ops = w.arrival(ops, have, r)
 		}
 	}
 	return ops
 }
 
-func (w *work) arrival(ops []op, f *front, id serviceID, s *service, r plan.RealServer) []op {
+func (w *work) arrival(ops []op, s *service, r plan.RealServer) []op {
 	b := s.backends[r.Addr]
 	if b != nil && b.weight == r.Weight {
 		s.leave(b, time.Time{})
 		return ops
 	}
-	cmd := uint8(cmdNewDest)
+	kind := AddBackend
 	if b != nil {
-		cmd = cmdSetDest
+		kind = SetBackend
 	}
-	return append(ops, op{destRequest(cmd, id, r.Addr, r.Weight), f.at, id, "", func() {
+	return append(ops, op{Op{Kind: kind, ID: s.id, Backend: r.Addr, Weight: r.Weight}, func() {
 		if b == nil {
 			b = &backend{}
 			s.backends[r.Addr] = b
@@ -341,7 +329,7 @@ func (w *work) arrival(ops []op, f *front, id serviceID, s *service, r plan.Real
 func (w *work) departures(ops []op, f *front) []op {
 	wanted := f.wanted()
 	for _, id := range f.all() {
-		s := w.plane.services[id]
+		s := w.plane.services[id.Frontend]
 		if s == nil {
 			continue
 		}
@@ -357,22 +345,19 @@ func (w *work) departures(ops []op, f *front) []op {
 			if drains {
 				left++
 			}
-			ops = w.departure(ops, f, id, s, addr, drains)
+			ops = w.departure(ops, s, addr, drains)
 		}
 		if v == nil && left == 0 {
-			ops = append(ops, op{deleteService(id), f.at, id, "", func() { delete(w.plane.services, id) }})
+			ops = append(ops, w.plane.deletion(s))
 		}
 	}
 	return ops
 }
 
-func (w *work) departure(ops []op, f *front, id serviceID, s *service, addr netip.AddrPort, drains bool) []op {
+func (w *work) departure(ops []op, s *service, addr netip.AddrPort, drains bool) []op {
 	b := s.backends[addr]
 	if !drains {
-		if f.at.Protocol == plan.UDP {
-			w.flows = append(w.flows, kernel.Flow{Frontend: f.at.Addr, Protocol: uint8(f.at.Protocol), Backend: addr.Addr()})
-		}
-		return append(ops, op{destRequest(cmdDelDest, id, addr, 0), f.at, id, "", func() { s.forget(addr) }})
+		return append(ops, w.removal(s, addr))
 	}
 	if b.until.IsZero() {
 		s.leave(b, clock().Add(s.drain))
@@ -381,89 +366,73 @@ func (w *work) departure(ops []op, f *front, id serviceID, s *service, addr neti
 	if b.weight == 0 {
 		return ops
 	}
-	return append(ops, op{destRequest(cmdSetDest, id, addr, 0), f.at, id, "", func() { b.weight = 0 }})
+	return append(ops, op{Op{Kind: SetBackend, ID: s.id, Backend: addr}, func() { b.weight = 0 }})
 }
 
-// settingsOf are the kernel's for a virtual server.
-func (p *Plane) settingsOf(v *plan.VirtualServer) settings {
-	s := settings{scheduler: v.Scheduler.String()}
-	if s.scheduler == "" {
-		s.scheduler = plan.RoundRobin.String()
-	}
-	if s.scheduler == plan.RoundRobin.String() && weighted(v.Reals) {
-		s.scheduler = "wrr"
-	}
-	if p.missing[s.scheduler] {
-		s.scheduler = plan.RoundRobin.String()
-	}
-	if s.scheduler == plan.SourceHash.String() || s.scheduler == plan.Maglev.String() {
-		if v.Flags&plan.HashFallback != 0 {
-			s.flags |= flagFallback
+// removal takes a backend away for good, with what goes on to it.
+func (w *work) removal(s *service, addr netip.AddrPort) op {
+	return op{Op{Kind: DeleteBackend, ID: s.id, Backend: addr}, func() {
+		s.forget(addr)
+		at := s.id.For
+		if (at.Protocol == plan.UDP || w.plane.traits.Tracks) && !w.plane.serves(at, addr) {
+			w.flows = append(w.flows, Flow{Frontend: at.Addr, Protocol: uint8(at.Protocol), Backend: addr.Addr()})
 		}
-		if v.Flags&plan.HashPort != 0 {
-			s.flags |= flagSourcePort
-		}
-	}
-	if v.Affinity > 0 {
-		s.flags |= flagPersistent
-		s.timeout = max(1, uint32(v.Affinity/time.Second))
-	}
-	return s
+	}}
 }
 
-// weighted tells whether backends that take traffic differ in weight.
-func weighted(reals []plan.RealServer) bool {
-	var first uint32
-	for _, r := range reals {
-		switch {
-		case r.Weight == 0:
-		case first == 0:
-			first = r.Weight
-		case r.Weight != first:
-			return true
-		}
-	}
-	return false
+// serves tells whether a frontend has a backend for any audience.
+func (p *Plane) serves(at plan.Frontend, addr netip.AddrPort) bool {
+	f := p.fronts[at]
+	return f != nil && slices.ContainsFunc(f.all(), func(id ID) bool {
+		s := p.services[id.Frontend]
+		return s != nil && s.backends[addr] != nil
+	})
 }
 
-// execute sends messages and takes in what became of them.
+func (p *Plane) deletion(s *service) op {
+	return op{Op{Kind: DeleteServer, ID: s.id}, func() { delete(p.services, s.id.Frontend) }}
+}
+
+// execute carries out operations and takes in what became of them.
 func (w *work) execute(ops []op) {
 	if len(ops) == 0 {
 		return
 	}
-	requests := make([]request, len(ops))
+	plain := make([]Op, len(ops))
 	for i, o := range ops {
-		requests[i] = o.request
+		plain[i] = o.Op
 	}
-	for i, err := range w.plane.sock.do(requests) {
-		if err = w.judge(&ops[i], err); err != nil {
-			w.fail(ops[i].front, err)
+	for i, err := range w.plane.balancer.Apply(plain) {
+		if err != nil {
+			w.failed(plain[i].ID, err)
 			continue
 		}
 		ops[i].done()
 	}
 }
 
-// judge turns the kernel's answer into an error of ours, or into none where all
-// is as it was meant to be.
-func (w *work) judge(o *op, err error) error {
+// failed draws the consequences of an operation that did not work.
+func (w *work) failed(id ID, err error) {
 	p := w.plane
 	switch {
-	case err == nil || done(o.cmd, err) && (o.cmd == cmdDelService || o.cmd == cmdDelDest):
-		return nil
-	case o.sched != "" && o.sched != plan.RoundRobin.String() && errors.Is(err, unix.ENOENT):
-		p.missing[o.sched] = true
-		return fmt.Errorf("scheduler %s: %w", o.sched, err)
-	case o.cmd == cmdNewService && errors.Is(err, unix.EEXIST):
-		return fmt.Errorf("%s: %w", o.id, errForeign)
-	case errors.Is(err, unix.ESRCH) && o.cmd != cmdNewService && p.services[o.id] != nil:
-		delete(p.services, o.id) // the next try makes it anew
-		return fmt.Errorf("%s: %w", o.id, errGone)
-	case o.cmd == cmdNewDest && errors.Is(err, unix.EEXIST), o.cmd == cmdSetDest && errors.Is(err, unix.ENOENT):
-		p.reread(o.id)
-		return fmt.Errorf("%s: %w", o.id, errors.Join(errGone, err))
+	case errors.Is(err, ErrNoScheduler):
+		w.again = true
+	case errors.Is(err, ErrGone):
+		delete(p.services, id.Frontend) // the next try makes it anew
+	case errors.Is(err, ErrDrifted):
+		p.reread(id)
 	}
-	return fmt.Errorf("%s: %w", o.id, err)
+	w.fail(id.For, fmt.Errorf("%s: %w", id, err))
+}
+
+// forget cuts what goes on to backends that were removed.
+func (w *work) forget() {
+	if len(w.flows) == 0 {
+		return
+	}
+	if err := w.plane.conntrack.Forget(w.flows); err != nil {
+		w.plane.log.Warn("flows to removed backends may go on", "err", err)
+	}
 }
 
 func (w *work) fail(at plan.Frontend, err error) {
@@ -489,13 +458,15 @@ func (w *work) failures() []dataplane.Failure {
 		err := w.errs[at]
 		for _, s := range w.steps[at] {
 			if err != nil {
-				out = append(out, dataplane.Failure{Step: s, Err: err, Remedy: remedy(err)})
+				out = append(out, dataplane.Failure{Step: s, Err: err, Remedy: w.plane.remedy(err)})
 				continue
 			}
-			if s.Server != nil && w.plane.missing[s.Server.Scheduler.String()] {
+			if s.Server == nil {
+				continue
+			}
+			if remedy, lacks := w.plane.balancer.Lacks(s.Server.Scheduler); lacks {
 				out = append(out, dataplane.Failure{
-					Step: s, Err: fmt.Errorf("scheduler %s: %w; rr is used", s.Server.Scheduler, dataplane.ErrNotSupported),
-					Remedy: fmt.Sprintf("load the kernel module ip_vs_%s", s.Server.Scheduler),
+					Step: s, Err: fmt.Errorf("scheduler %s: %w; rr is used", s.Server.Scheduler, dataplane.ErrNotSupported), Remedy: remedy,
 				})
 			}
 		}
@@ -503,12 +474,9 @@ func (w *work) failures() []dataplane.Failure {
 	return out
 }
 
-func remedy(err error) string {
-	switch {
-	case errors.Is(err, errForeign):
-		return "see who made it: ipvsadm -Ln; the agent never touches what it did not set up"
-	case errors.Is(err, unix.EPERM):
+func (p *Plane) remedy(err error) string {
+	if errors.Is(err, unix.EPERM) {
 		return "run the agent with CAP_NET_ADMIN"
 	}
-	return ""
+	return p.balancer.Remedy(err)
 }

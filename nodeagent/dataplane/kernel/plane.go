@@ -1,29 +1,18 @@
-package ipvs
+package kernel
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"portolan.dev/nodeagent/dataplane"
-	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/plan"
 )
-
-// Name is how the plane is called in configuration.
-const Name = "ipvs"
-
-// StandIns are the addresses that stand for those of services whose clients
-// outside have backends of their own. They never leave the node.
-var StandIns = []netip.Prefix{netip.MustParsePrefix("240.112.0.0/16"), netip.MustParsePrefix("fd70:6f72:746f:6c61::/64")}
 
 // Options of the plane.
 type Options struct {
@@ -38,10 +27,13 @@ type Options struct {
 	Namespace string
 }
 
-// Plane is the data plane. It is safe for concurrent use.
+// Plane is a data plane around a balancer of the kernel. It is safe for
+// concurrent use.
 type Plane struct {
-	opts Options
-	log  *slog.Logger
+	opts   Options
+	log    *slog.Logger
+	name   string
+	traits Traits
 	// loopback serves frontends on loopback addresses, whose packets cannot
 	// leave the node.
 	loopback *userspace.Plane
@@ -52,35 +44,34 @@ type Plane struct {
 	// mu guards what follows.
 	mu        sync.Mutex
 	closed    bool
-	sock      *socket
-	filter    *kernel.Filter
-	routes    *kernel.Routes
-	conntrack *kernel.Conntrack
-	journal   *kernel.Journal
-	settings  []kernel.Setting
+	balancer  Balancer
+	filter    *Filter
+	routes    *Routes
+	conntrack *Conntrack
+	journal   *Journal
+	settings  []Setting
 	sources   plan.Sources
 	fronts    map[plan.Frontend]*front
-	services  map[serviceID]*service // what is ours in the kernel
+	services  map[plan.Frontend]*service // what is ours in the kernel, by the balancer's address
 	standIns  standIns
 	ranges    []netip.Prefix     // virtual addresses with one route for all
 	vips      map[netip.Addr]int // frontends by virtual address that has a route of its own
-	missing   map[string]bool    // schedulers that the kernel does not have
 }
 
 var _ dataplane.Plane = (*Plane)(nil)
 
 // New takes up what an earlier process has left in the kernel, and changes
-// nothing about it.
-func New(o Options) (*Plane, error) {
+// nothing about it. The balancer is opened in the namespace of the options.
+func New(o Options, open func() (Balancer, error)) (*Plane, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	p := &Plane{
 		opts: o, log: o.Log, stop: make(chan struct{}), stopped: make(chan struct{}), kick: make(chan struct{}, 1),
-		fronts: map[plan.Frontend]*front{}, services: map[serviceID]*service{}, standIns: newStandIns(),
-		vips: map[netip.Addr]int{}, missing: map[string]bool{},
+		fronts: map[plan.Frontend]*front{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(),
+		vips: map[netip.Addr]int{},
 	}
-	if err := kernel.Within(o.Namespace, p.open); err != nil {
+	if err := Within(o.Namespace, func() error { return p.open(open) }); err != nil {
 		p.free()
 		return nil, err
 	}
@@ -94,24 +85,22 @@ func New(o Options) (*Plane, error) {
 }
 
 // open opens everything that belongs to the namespace of the calling thread.
-func (p *Plane) open() error {
+func (p *Plane) open(balancer func() (Balancer, error)) error {
 	var err error
-	if p.sock, err = openSocket(); err != nil {
+	if p.balancer, err = balancer(); err != nil {
 		return err
 	}
-	if err := p.sock.probe(); err != nil {
+	p.name, p.traits = p.balancer.Name(), p.balancer.Traits()
+	if p.routes, err = NewRoutes(); err != nil {
 		return err
 	}
-	if p.routes, err = kernel.NewRoutes(); err != nil {
+	if p.conntrack, err = NewConntrack(); err != nil {
 		return err
 	}
-	if p.conntrack, err = kernel.NewConntrack(); err != nil {
+	if p.journal, err = OpenJournal(p.opts.Journal); err != nil {
 		return err
 	}
-	if p.journal, err = kernel.OpenJournal(p.opts.Journal); err != nil {
-		return err
-	}
-	p.settings = kernel.Settle(slices.Concat(kernel.Forwarding, settingsFor(kernel.Version())))
+	p.settings = Settle(slices.Concat(Forwarding, p.traits.Sysctls))
 	for _, s := range p.settings {
 		if s.Err != nil {
 			p.log.Warn("kernel setting", "setting", s.String())
@@ -119,60 +108,15 @@ func (p *Plane) open() error {
 			p.log.Info("kernel setting", "setting", s.String())
 		}
 	}
-	p.filter, err = kernel.NewFilter(p.opts.Namespace, p.opts.ServiceCIDRs, StandIns)
+	p.filter, err = NewFilter(p.opts.Namespace, p.opts.ServiceCIDRs, StandIns)
 	return err
 }
 
-// settingsFor are the settings of IPVS for a version of the kernel.
-func settingsFor(major, minor int) []kernel.Setting {
-	list := []kernel.Setting{
-		{Name: "net.ipv4.vs.conntrack", Want: "1"},                 // masquerading needs it
-		{Name: "net.ipv4.vs.expire_nodest_conn", Want: "1"},        // what goes to a removed backend is cut
-		{Name: "net.ipv4.vs.expire_quiescent_template", Want: "1"}, // affinity leaves a draining backend
-	}
-	if major == 4 && minor >= 1 || major == 5 && minor < 9 {
-		// In between, a reused source port costs the client a second.
-		list = append(list, kernel.Setting{Name: "net.ipv4.vs.conn_reuse_mode", Want: "0"})
-	}
-	return list
-}
-
-// probe makes a virtual server and reads it back: there are kernels that accept
-// everything and do nothing.
-func (s *socket) probe() error {
-	id := serviceID{netip.MustParseAddrPort("198.51.100.0:20000"), plan.TCP}
-	err := s.do([]request{serviceRequest(cmdNewService, id, settings{scheduler: "rr"})})[0]
-	if err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("the kernel does not take virtual servers: %w", err)
-	}
-	found, err := s.services()
-	if err != nil {
-		return err
-	}
-	s.do([]request{deleteService(id)})
-	if _, ok := found[id]; !ok {
-		return errors.New("the kernel takes virtual servers, but does not keep them")
-	}
-	return nil
-}
-
-// Probe tells whether the kernel can do IPVS in a namespace, and why not.
-func Probe(namespace string) error {
-	return kernel.Within(namespace, func() error {
-		s, err := openSocket()
-		if err != nil {
-			return err
-		}
-		defer s.close()
-		return s.probe()
-	})
-}
-
 // Name implements dataplane.Plane.
-func (p *Plane) Name() string { return Name }
+func (p *Plane) Name() string { return p.name }
 
 // Settings tells what became of the kernel's settings.
-func (p *Plane) Settings() []kernel.Setting { return p.settings }
+func (p *Plane) Settings() []Setting { return p.settings }
 
 // Programmed implements dataplane.Plane.
 func (p *Plane) Programmed(key plan.Key) *plan.VirtualServer {
@@ -199,19 +143,14 @@ func (p *Plane) Connections(key plan.Key) map[netip.AddrPort]uint32 {
 	if f == nil || p.closed {
 		return nil
 	}
+	found, err := p.balancer.Backends(f.ids(key.Audience)...)
+	if err != nil {
+		p.log.Warn("connections not read", "server", key, "err", err)
+	}
 	out := map[netip.AddrPort]uint32{}
-	for _, id := range f.ids(key.Audience) {
-		list, err := p.sock.destinations(id)
-		if err != nil {
-			p.log.Warn("connections not read", "server", id, "err", err)
-			continue
-		}
-		for _, d := range list {
-			n := d.active
-			if id.protocol == plan.UDP {
-				n = d.inactive
-			}
-			out[d.addr] += n
+	for _, list := range found {
+		for _, b := range list {
+			out[b.Addr] += b.Connections
 		}
 	}
 	return out
@@ -234,8 +173,8 @@ func (p *Plane) Close() error {
 // free closes what is open.
 func (p *Plane) free() error {
 	var errs []error
-	if p.sock != nil {
-		p.sock.close()
+	if p.balancer != nil {
+		p.balancer.Close()
 	}
 	if p.routes != nil {
 		p.routes.Close()

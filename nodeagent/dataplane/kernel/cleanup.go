@@ -1,0 +1,33 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Cleanup takes everything of ours out of the kernel, and nothing else. The
+// plane can only be closed after it.
+func (p *Plane) Cleanup() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errClosed
+	}
+	var ops []Op
+	for _, s := range p.services {
+		ops = append(ops, Op{Kind: DeleteServer, ID: s.id})
+	}
+	errs := p.balancer.Apply(ops)
+	for _, r := range p.routes.All() {
+		errs = append(errs, p.routes.Delete(r))
+	}
+	errs = append(errs, p.filter.Remove())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("cleanup: %w", err)
+	}
+	clear(p.services)
+	clear(p.fronts)
+	clear(p.vips)
+	p.standIns = newStandIns()
+	return p.journal.Remove()
+}

@@ -1,0 +1,102 @@
+package kernel
+
+import (
+	"net/netip"
+	"time"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// drainEvery is how often backends that drain are looked at.
+const drainEvery = 5 * time.Second
+
+// watch wakes the goroutine that ends draining.
+func (p *Plane) watch() {
+	select {
+	case p.kick <- struct{}{}:
+	default:
+	}
+}
+
+// drain removes backends whose connections have ended, or whose time is over,
+// until the plane is closed.
+func (p *Plane) drain() {
+	defer close(p.stopped)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-p.kick:
+		case <-timer.C:
+		}
+		p.mu.Lock()
+		next := p.sweep(clock())
+		p.mu.Unlock()
+		timer.Reset(next)
+	}
+}
+
+// sweep ends what can be ended, and returns when to look again.
+func (p *Plane) sweep(now time.Time) time.Duration {
+	var leaving []*service
+	var ids []ID
+	for _, s := range p.services {
+		if s.leaving > 0 && p.fronts[s.id.For] != nil {
+			leaving = append(leaving, s)
+			ids = append(ids, s.id)
+		}
+	}
+	if len(leaving) == 0 {
+		return time.Hour
+	}
+	found, err := p.balancer.Backends(ids...)
+	if err != nil {
+		p.log.Warn("draining backends not read", "err", err)
+	}
+	w := &work{plane: p, errs: map[plan.Frontend]error{}}
+	next := drainEvery
+	var ops []op
+	for _, s := range leaving {
+		busy := map[netip.AddrPort]bool{}
+		list, known := found[s.id.Frontend]
+		for _, b := range list {
+			busy[b.Addr] = b.Connections+b.Closing > 0
+		}
+		var wait time.Duration
+		ops, wait = w.ended(ops, s, now, func(addr netip.AddrPort) bool { return busy[addr] || !known })
+		next = min(next, wait)
+	}
+	w.execute(ops)
+	w.forget()
+	for _, s := range leaving {
+		if f := p.fronts[s.id.For]; f != nil { // not settled with another service of its own
+			p.settle(f)
+		}
+	}
+	for at, err := range w.errs {
+		p.log.Warn("draining backend not removed", "server", at, "err", err)
+	}
+	return next
+}
+
+// ended appends the removal of the backends of a service that have drained.
+func (w *work) ended(ops []op, s *service, now time.Time, busy func(netip.AddrPort) bool) ([]op, time.Duration) {
+	wait := drainEvery
+	left := len(s.backends)
+	for addr, b := range s.backends {
+		switch {
+		case b.until.IsZero():
+		case b.until.After(now) && busy(addr):
+			wait = min(wait, b.until.Sub(now))
+		default:
+			left--
+			ops = append(ops, w.removal(s, addr))
+		}
+	}
+	if left == 0 && w.plane.fronts[s.id.For].wanted()[s.id] == nil {
+		ops = append(ops, w.plane.deletion(s))
+	}
+	return ops, wait
+}
