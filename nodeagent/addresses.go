@@ -19,15 +19,6 @@ type addresses struct {
 // loopback is where traffic of the node itself may come from.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// readAddresses looks at the configuration and at the interfaces.
-func (c *Config) readAddresses() (addresses, error) {
-	local, err := interfaceAddresses()
-	if err != nil {
-		return addresses{}, err
-	}
-	return c.assign(local), nil
-}
-
 // assign gives addresses their roles; local are those of the interfaces.
 func (c *Config) assign(local []netip.Addr) addresses {
 	var a addresses

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -34,8 +35,12 @@ const (
 	auditEvery = time.Minute
 )
 
-// programmedCheck keeps the agent from being ready before its first sync.
-const programmedCheck = "programmed"
+// Names of health checks: the agent is not ready before its first sync, and not
+// while it works from the view on its disk.
+const (
+	programmedCheck = "programmed"
+	viewCheck       = "view"
+)
 
 // Agent is the daemon.
 type Agent struct {
@@ -47,6 +52,7 @@ type Agent struct {
 	registry *grpc.ClientConn
 	nats     app.Bus
 	lis      net.Listener
+	healthz  net.Listener // nil: none
 
 	view     *view.View
 	follower *changes.Follower
@@ -56,6 +62,11 @@ type Agent struct {
 	prober   *probe.Prober
 	checks   *healthcheck.Server
 	node     *registrar
+	metrics  *metrics
+
+	local       func() ([]netip.Addr, error) // addresses of the machine
+	fromDisk    time.Time                    // when the view that was loaded was current; zero: none was
+	diskRefused string                       // why a view on disk was not used; empty: it was, or there was none
 
 	draining  atomic.Bool
 	lastAudit atomic.Int64  // in ns since the epoch; 0: never
@@ -71,7 +82,9 @@ func New(_ context.Context, cfg Config, host app.Host) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, name: name, host: host, log: host.Log.With("node", name), changed: make(chan struct{}, 1)}
+	a := &Agent{
+		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), changed: make(chan struct{}, 1), local: interfaceAddresses,
+	}
 	if err := a.connect(); err != nil {
 		a.close()
 		return nil, err
@@ -102,8 +115,13 @@ func (a *Agent) connect() error {
 	if a.nats, err = a.host.NATS("nodeagent-" + a.name); err != nil {
 		return fmt.Errorf("nats: %w", err)
 	}
-	a.lis, err = a.host.Network.Listen(a.cfg.Addr)
-	return err
+	if a.lis, err = a.host.Network.Listen(a.cfg.Addr); err != nil || a.cfg.HealthzAddr == "" {
+		return err
+	}
+	if a.healthz, err = net.Listen("tcp", a.cfg.HealthzAddr); err != nil {
+		return fmt.Errorf("healthz-addr: %w", err)
+	}
+	return nil
 }
 
 func (a *Agent) build() error {
@@ -114,7 +132,8 @@ func (a *Agent) build() error {
 	if a.plane, err = a.openPlane(); err != nil {
 		return err
 	}
-	a.syncer = newSyncer(a.view, a.plane, a.events, newMetrics(a.host.Metrics), a.log,
+	a.metrics = newMetrics(a.host.Metrics)
+	a.syncer = newSyncer(a.view, a.plane, a.events, a.metrics, a.log,
 		func() { a.host.Health.Set(programmedCheck, nil) })
 	a.checks = healthcheck.New(healthcheck.Options{Healthy: a.syncer.healthy, Report: a.syncer.checkReported})
 	a.syncer.checks = a.checks
@@ -125,9 +144,13 @@ func (a *Agent) build() error {
 	a.node = newRegistrar(a)
 	a.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: a.registry, NATS: a.nats, Prefix: a.cfg.NATSPrefix, Kinds: view.Kinds,
-		Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health, Apply: a.apply,
+		Keep: a.view.Keeps, Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health, Apply: a.apply,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	a.metrics.ages(a.host.Metrics, a.syncer.queueAge, a.viewAge)
+	return nil
 }
 
 // Run forwards until ctx is done.
@@ -151,8 +174,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	if path := a.viewPath(); path != "" {
 		tasks = append(tasks, app.Task{Name: "view", Run: func(ctx context.Context) error {
-			return a.view.Keep(ctx, path, a.changed, saveEvery, a.reportSave)
+			return a.view.Keep(ctx, view.Keeping{Path: path, Changed: a.changed, Every: saveEvery, Current: a.current, Report: a.reportSave})
 		}})
+	}
+	if a.healthz != nil {
+		tasks = append(tasks, app.Task{Name: "healthz", Run: func(ctx context.Context) error { return a.serveHealth(ctx, a.healthz) }})
 	}
 	a.log.Info("running", "addr", a.lis.Addr().String(), "proxy_mode", a.plane.Name())
 	return app.RunTasks(ctx, tasks...)
@@ -167,6 +193,9 @@ func (a *Agent) close() {
 	}
 	if a.lis != nil {
 		a.lis.Close()
+	}
+	if a.healthz != nil {
+		a.healthz.Close()
 	}
 	if a.nats != nil {
 		a.nats.Close()
@@ -185,7 +214,9 @@ func (a *Agent) serve(ctx context.Context) error {
 // apply is what the follower calls.
 func (a *Agent) apply(_ context.Context, batch []changes.Change, revision uint64) error {
 	touched := a.view.Apply(batch, revision)
-	a.syncer.live.Store(true)
+	if !a.syncer.live.Swap(true) {
+		a.host.Health.Set(viewCheck, nil)
+	}
 	if touched.Node {
 		a.refreshFacts()
 		a.node.poke()
@@ -224,13 +255,31 @@ func (a *Agent) loadView() {
 	case errors.Is(err, fs.ErrNotExist):
 		return
 	case err != nil:
-		a.log.Warn("the last view cannot be used", "err", err)
+		a.diskRefused = err.Error()
+		a.events.warnNode(reasonViewRefused, fmt.Sprintf("the view on disk is not used, and nothing is forwarded before the registry answers: %v", err))
 		return
 	}
+	a.fromDisk = at
 	a.log.Info("starting from the last view", "revision", a.view.Revision(), "age", time.Since(at).Round(time.Second))
+	a.host.Health.Set(viewCheck, fmt.Errorf("forwarding by the view on disk, which was current at %s: the registry has not answered yet", at.UTC().Format(time.RFC3339)))
 	a.refreshFacts()
 	a.syncer.touch(touched.Services, a.view.Revision())
 }
+
+// onDisk tells whether the agent works from the view on its disk.
+func (a *Agent) onDisk() bool { return !a.fromDisk.IsZero() && !a.syncer.live.Load() }
+
+// viewAge is the time since the view was last known to be current.
+func (a *Agent) viewAge() time.Duration {
+	if a.onDisk() {
+		return time.Since(a.fromDisk)
+	}
+	return a.follower.Age()
+}
+
+// current tells whether the view is known to be what the registry has. While
+// all is well its age is below about two bookmarks.
+func (a *Agent) current() bool { return a.follower.Synced() && a.follower.Age() < 2*saveEvery }
 
 func (a *Agent) reportSave(err error) {
 	if err != nil {
@@ -240,10 +289,11 @@ func (a *Agent) reportSave(err error) {
 
 // refreshAddresses reads the node's addresses anew, and tells who needs them.
 func (a *Agent) refreshAddresses() error {
-	addrs, err := a.cfg.readAddresses()
+	local, err := a.local()
 	if err != nil {
 		return err
 	}
+	addrs := a.cfg.assign(local)
 	if len(addrs.node) == 0 {
 		addrs.node = addrs.nodePorts // a machine without a network: loopback is all there is
 	}
@@ -270,15 +320,11 @@ func (a *Agent) lookAround(context.Context) {
 	if self := a.view.Self(); self != nil && !ready(self) {
 		a.node.poke()
 	}
-	if err := a.refreshAddresses(); err != nil {
-		a.log.Warn("addresses not read", "err", err)
-	}
+	a.syncer.nodeTrouble(troubleAddresses, a.refreshAddresses(), reasonAddressesUnknown)
 }
 
 func (a *Agent) auditInBackground(ctx context.Context) {
-	if _, err := a.audit(ctx); err != nil {
-		a.log.Warn("audit", "err", err)
-	}
+	a.audit(ctx) //nolint:errcheck // it is in the status, and there was an event
 }
 
 func (a *Agent) audit(ctx context.Context) ([]string, error) {

@@ -32,37 +32,56 @@ func (s *api) GetStatus(context.Context, *nodeagentv1.GetStatusRequest) (*nodeag
 	a := s.agent
 	res := &nodeagentv1.GetStatusResponse{
 		Node: a.name, ProxyMode: a.plane.Name(), ViewRevision: a.view.Revision(),
-		Synced: a.follower.Synced(), ViewAgeSeconds: a.follower.Age().Seconds(),
+		Synced: a.follower.Synced(), ViewAgeSeconds: a.viewAge().Seconds(), FromDisk: a.onDisk(), DiskViewRefused: a.diskRefused,
 		Draining: a.draining.Load(), ProbedPods: uint32(a.prober.Pods()),
 	}
 	if at := a.lastAudit.Load(); at != 0 {
 		res.LastAudit = timestamppb.New(time.Unix(0, at))
 	}
+	res.QueueAgeSeconds = a.syncer.queueAge().Seconds()
 	a.syncer.describe(res)
 	return res, nil
 }
 
 // GetPlan implements NodeAgentService.
-func (s *api) GetPlan(_ context.Context, req *nodeagentv1.GetPlanRequest) (*nodeagentv1.GetPlanResponse, error) {
+func (s *api) GetPlan(ctx context.Context, req *nodeagentv1.GetPlanRequest) (*nodeagentv1.GetPlanResponse, error) {
 	v := s.agent.view
 	res := &nodeagentv1.GetPlanResponse{Revision: v.Revision()}
-	if req.GetName() == "" {
-		for _, name := range v.ServiceNames() {
-			if req.GetNamespace() == "" || req.GetNamespace() == name.Namespace {
-				res.VirtualServers = append(res.VirtualServers, s.agent.syncer.explain(name)...)
-			}
+	switch {
+	case req.GetPendingOnly() && req.GetName() != "":
+		return nil, apierr.FailedPrecondition("pending_only is about all services: leave out the name, or pending_only")
+	case req.GetPendingOnly():
+		pending, more, err := s.agent.syncer.pending(ctx)
+		if err != nil {
+			return nil, err
 		}
-		if res.SizeVT() > maxPlan {
-			return nil, apierr.FailedPrecondition("the plan of so many services is too large for one answer: ask for one service, or for one namespace")
-		}
+		res.Pending, res.MorePending = pending, uint32(more)
 		return res, nil
+	case req.GetName() == "":
+		return res, s.planAll(req.GetNamespace(), res)
 	}
 	name := plan.ServiceName{Namespace: cmp.Or(req.GetNamespace(), "default"), Name: req.GetName()}
 	if svc, _ := v.Service(name); svc == nil {
 		return nil, apierr.NotFound("Service", name.String())
 	}
-	res.VirtualServers = s.agent.syncer.explain(name)
+	s.agent.syncer.explain(name, res)
 	return res, nil
+}
+
+// planAll fills in the plans of all services of a namespace; empty: of all.
+func (s *api) planAll(namespace string, res *nodeagentv1.GetPlanResponse) error {
+	for _, name := range s.agent.view.ServiceNames() {
+		if namespace == "" || namespace == name.Namespace {
+			s.agent.syncer.explain(name, res)
+		}
+	}
+	if more := len(res.GetPending()) - mostPending; more > 0 {
+		res.Pending, res.MorePending = res.Pending[:mostPending], uint32(more)
+	}
+	if res.SizeVT() > maxPlan {
+		return apierr.FailedPrecondition("the plan of so many services is too large for one answer: ask for one service, for one namespace, or for pending_only")
+	}
+	return nil
 }
 
 // Resync implements NodeAgentService.
@@ -91,29 +110,30 @@ func (s *syncer) describe(res *nodeagentv1.GetStatusResponse) {
 	servers, reals := s.table.Counts()
 	res.VirtualServers, res.RealServers = uint32(servers), uint32(reals)
 	res.AppliedRevision = s.applied
-	res.Failures = append(s.failing.proto(), s.badChecks.list()...)
+	res.Failures = append(s.failing.proto(), s.troubles.list()...)
 	slices.SortFunc(res.Failures, func(a, b *nodeagentv1.StepFailure) int { return cmp.Compare(a.GetStep(), b.GetStep()) })
 	res.DriftRepaired = s.repaired
 }
 
-// explain lists the virtual servers of a service with the reasons of all their
-// endpoints, and what is really in force.
-func (s *syncer) explain(name plan.ServiceName) []*nodeagentv1.VirtualServer {
+// explain adds the virtual servers of a service, with the reasons of all their
+// endpoints, what is really in force, and the steps from there to the plan.
+func (s *syncer) explain(name plan.ServiceName, to *nodeagentv1.GetPlanResponse) {
 	s.mu.Lock()
 	facts := s.facts
+	_, waiting := s.dirty[name]
+	waiting = waiting || s.all
 	s.mu.Unlock()
 	svc, slicesOf := s.view.Service(name)
 	res := plan.Build(svc, slicesOf, &facts)
 	s.tableMu.Lock()
 	defer s.tableMu.Unlock()
-	var out []*nodeagentv1.VirtualServer
 	for i, v := range res.Servers {
 		it := describeServer(v)
 		it.Programmed, it.Error = s.inForce(v)
 		it.RealServers = describeReals(res.Choices[i], s.plane.Connections(v.Key))
-		out = append(out, it)
+		to.VirtualServers = append(to.VirtualServers, it)
 	}
-	return out
+	to.Pending = append(to.Pending, s.pendingOf(name, res.Servers, waiting)...)
 }
 
 // inForce tells whether the data plane does what a plan says, and if not, why.
@@ -125,7 +145,7 @@ func (s *syncer) inForce(v *plan.VirtualServer) (bool, string) {
 		return true, ""
 	}
 	if owner := s.table.Owner(v.Frontend); owner != v.Service {
-		return false, "in use by service " + owner.String() + ", which is older"
+		return false, inUse(owner)
 	}
 	return false, "not programmed yet"
 }

@@ -29,6 +29,7 @@ type Config struct {
 	Scheduler         string         `flag:"scheduler" default:"rr" usage:"how backends are picked where a service does not say: rr, lc, dh, sh, sed, nq or mh"`
 	DrainTimeout      time.Duration  `flag:"drain-timeout" default:"300s" usage:"how long connections to a leaving backend may go on where a service does not say"`
 	DataDir           string         `flag:"data-dir" usage:"where the last view is kept, to start from when the registry is away, and the journal of what is ours in the kernel; empty: no view, the journal in /run/portolan"`
+	HealthzAddr       string         `flag:"healthz-addr" usage:"host:port of /healthz and /livez with the meaning that kube-proxy gives them, for load balancers and supervisors; kube-proxy's is 0.0.0.0:10256; empty: none"`
 	HeartbeatInterval time.Duration  `flag:"heartbeat-interval" default:"2s" usage:"time between heartbeats"`
 }
 

@@ -6,8 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/app"
 )
 
 // Reasons of the events that the agent writes on services.
@@ -18,17 +22,26 @@ const (
 	reasonAddressInUse        = "AddressInUse"
 	reasonInvalid             = "InvalidServiceOrEndpoint"
 	reasonHealthCheckNodePort = "FailedToStartServiceHealthcheck"
-	reasonProxyModeFallback   = "ProxyModeFallback" // on the node
+
+	// On the node; FailedToProgram too, for what concerns all services.
+	reasonProxyModeFallback = "ProxyModeFallback"
+	reasonFailedToAudit     = "FailedToReadBack"
+	reasonViewRefused       = "ViewOnDiskRefused"
+	reasonAddressesUnknown  = "AddressesUnknown"
 )
 
 const (
 	eventQueue      = 256              // events that may wait; more are dropped
 	eventTimeout    = 10 * time.Second // for one event
-	maxEventMessage = 1024             // bytes that the registry takes
+	eventRetryMin   = 200 * time.Millisecond
+	eventRetryMax   = 10 * time.Second
+	maxEventMessage = 1024 // bytes that the registry takes
 )
 
-// recorder writes events in the background. Events are for people: when the
-// registry is away they are lost, and the status of the agent still has it all.
+// recorder writes events in the background. While the registry is away they
+// wait, as many as there is room for: what an agent found out while it started
+// alone is told later. Beyond that they are lost, and the status of the agent
+// still has it all.
 type recorder struct {
 	node   string
 	client registryv1.EventServiceClient
@@ -90,10 +103,25 @@ func (r *recorder) run(ctx context.Context) error {
 	}
 }
 
+// write tries until it worked, or trying again is pointless.
 func (r *recorder) write(ctx context.Context, event *corev1.Event) {
+	for pause := eventRetryMin; ; pause = min(2*pause, eventRetryMax) {
+		err := r.try(ctx, event)
+		if code := status.Code(err); code != codes.Unavailable && code != codes.DeadlineExceeded {
+			if err != nil && ctx.Err() == nil {
+				r.log.Warn("event not written", "reason", event.GetReason(), "err", err)
+			}
+			return
+		}
+		if !app.Pause(ctx, pause) {
+			return
+		}
+	}
+}
+
+func (r *recorder) try(ctx context.Context, event *corev1.Event) error {
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
-	if _, err := r.client.CreateEvent(ctx, &registryv1.CreateEventRequest{Event: event}); err != nil && ctx.Err() == nil {
-		r.log.Debug("event not written", "reason", event.GetReason(), "err", err)
-	}
+	_, err := r.client.CreateEvent(ctx, &registryv1.CreateEventRequest{Event: event})
+	return err
 }

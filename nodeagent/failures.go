@@ -21,10 +21,11 @@ const (
 	retryMax = 30 * time.Second
 )
 
-// failing is a virtual server that could not be programmed as planned.
+// failing is a virtual server that could not be programmed as planned, or the
+// rules that all share.
 type failing struct {
 	step    plan.Step
-	service plan.ServiceName
+	service plan.ServiceName // empty: nobody's
 	err     error
 	remedy  string
 	since   time.Time
@@ -69,10 +70,11 @@ func (f failures) due(now time.Time) (keys []plan.Key, next time.Time) {
 func (f failures) proto() []*nodeagentv1.StepFailure {
 	out := make([]*nodeagentv1.StepFailure, 0, len(f))
 	for _, it := range f {
-		out = append(out, &nodeagentv1.StepFailure{
-			Step: it.step.String(), Error: it.err.Error(), Remedy: it.remedy,
-			Service: it.service.String(), Since: timestamppb.New(it.since),
-		})
+		failure := &nodeagentv1.StepFailure{Step: it.step.String(), Error: it.err.Error(), Remedy: it.remedy, Since: timestamppb.New(it.since)}
+		if it.service != (plan.ServiceName{}) {
+			failure.Service = it.service.String()
+		}
+		out = append(out, failure)
 	}
 	slices.SortFunc(out, func(a, b *nodeagentv1.StepFailure) int { return strings.Compare(a.GetStep(), b.GetStep()) })
 	return out

@@ -36,10 +36,11 @@ func (a *Agent) beat(ctx context.Context) error {
 }
 
 func (a *Agent) heartbeat() *nodeagentv1.Heartbeat {
-	applied, failing := a.syncer.standing()
+	st := a.syncer.standing()
 	return &nodeagentv1.Heartbeat{
-		Node: a.name, AppliedRevision: applied, ProxyMode: a.plane.Name(), Address: a.node.agentAddress(),
-		Time: timestamppb.Now(), Version: version(), FailingSteps: uint32(failing),
+		Node: a.name, AppliedRevision: st.applied, ProxyMode: a.plane.Name(), Address: a.node.agentAddress(),
+		Time: timestamppb.Now(), Version: version(), FailingSteps: uint32(st.failures),
 		IntervalSeconds: a.cfg.HeartbeatInterval.Seconds(), Synced: a.follower.Synced(),
+		FailingServices: st.services, MoreFailingServices: uint32(st.more), NodeFailure: st.node,
 	}
 }

@@ -23,6 +23,8 @@ type metrics struct {
 	failures    *prometheus.CounterVec
 	drift       prometheus.Counter
 	programming prometheus.Histogram
+	lastSync    prometheus.Gauge
+	asked       *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -52,9 +54,31 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "portolan_nodeagent_network_programming_duration_seconds", Help: "Time from a change of a pod to the data plane that follows it.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 3, 10),
 		}),
+		lastSync: gauge("last_sync_timestamp_seconds", "When a batch of changes was last planned and programmed, in seconds since the epoch."),
+		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "portolan_nodeagent_healthz_total", Help: "Answers of the node's health endpoints, by path and code.",
+		}, []string{"path", "code"}),
 	}
-	reg.MustRegister(m.revision, m.servers, m.reals, m.failing, m.noLocal, m.sync, m.steps, m.failures, m.drift, m.programming)
+	reg.MustRegister(m.revision, m.servers, m.reals, m.failing, m.noLocal, m.sync, m.steps, m.failures, m.drift, m.programming, m.lastSync, m.asked)
 	return m
+}
+
+// ages adds what is measured from the present time back.
+func (m *metrics) ages(reg prometheus.Registerer, queue, view func() time.Duration) {
+	age := func(name, help string, of func() time.Duration) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "portolan_nodeagent_" + name, Help: help}, func() float64 { return of().Seconds() })
+	}
+	reg.MustRegister(
+		age("queue_age_seconds", "Time that changes have been waiting to be programmed, or are being programmed; 0: there are none.", queue),
+		age("view_age_seconds", "Time since the view that the node forwards by was last known to be current.", view),
+	)
+}
+
+// synced notes the end of a sync.
+func (m *metrics) synced(began time.Time) {
+	now := time.Now()
+	m.sync.Observe(now.Sub(began).Seconds())
+	m.lastSync.Set(float64(now.UnixMilli()) / 1000)
 }
 
 // latencies measures how long ago the triggers of slices were. A trigger is

@@ -31,7 +31,7 @@ type syncer struct {
 	log     *slog.Logger
 	wake    chan struct{}
 	ready   func() // called when what is known has been programmed once
-	// progress gets a token when a newer revision was applied.
+	// progress gets a token when there is news for the heartbeat.
 	progress chan struct{}
 
 	// mu guards what is waiting to be planned.
@@ -56,18 +56,24 @@ type syncer struct {
 	// live: the view is the registry's, not one from before the agent started.
 	live    atomic.Bool
 	starved map[plan.ServiceName]int // virtual servers without local backends
+	// conflicts are the services that another one keeps from a frontend.
+	conflicts map[plan.ServiceName]struct{}
 	// repaired counts the differences that audits found.
 	repaired uint64
 
-	badChecks badChecks
+	core     atomic.Pointer[core] // what stand has noted last
+	ended    atomic.Int64         // when a sync last did, in ns since the epoch; 0: none has
+	troubles troubles
 }
 
 func newSyncer(v *view.View, plane dataplane.Plane, events *recorder, m *metrics, log *slog.Logger, ready func()) *syncer {
-	return &syncer{
+	s := &syncer{
 		view: v, plane: plane, events: events, metrics: m, log: log, ready: ready, wake: make(chan struct{}, 1), progress: make(chan struct{}, 1),
-		dirty: map[plan.ServiceName]struct{}{}, table: plan.NewTable(), failing: failures{},
+		dirty: map[plan.ServiceName]struct{}{}, table: plan.NewTable(), failing: failures{}, conflicts: map[plan.ServiceName]struct{}{},
 		told: map[plan.ServiceName]string{}, trigger: map[plan.ServiceName]time.Time{}, starved: map[plan.ServiceName]int{},
 	}
+	s.core.Store(&core{})
+	return s
 }
 
 // touch marks services to be planned at a revision of the view.
@@ -103,11 +109,31 @@ func (s *syncer) poke() {
 	}
 }
 
-// healthy tells whether changes reach the data plane.
-func (s *syncer) healthy() bool {
+// queueAge is how long changes have been waiting or are being programmed; 0:
+// there are none.
+func (s *syncer) queueAge() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.waiting.IsZero() || time.Since(s.waiting) < stuckAfter
+	if s.waiting.IsZero() {
+		return 0
+	}
+	return time.Since(s.waiting)
+}
+
+// healthy tells whether changes reach the data plane: none waits for long, and
+// the rules that all services share could be programmed. A single service that
+// cannot be does not make the node unhealthy.
+func (s *syncer) healthy() bool {
+	c := s.core.Load()
+	return s.queueAge() < stuckAfter && (c.shared == "" || time.Since(c.since) < stuckAfter)
+}
+
+// lastSync returns when a sync last ended; zero: none has.
+func (s *syncer) lastSync() time.Time {
+	if at := s.ended.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 // run plans and programs what is touched, and repeats what failed, until ctx is
@@ -187,17 +213,13 @@ func (s *syncer) sync(ctx context.Context) {
 	defer s.tableMu.Unlock()
 	steps := s.table.SetSources(b.sources)
 	touched := map[plan.ServiceName]bool{}
-	for _, name := range b.services {
-		for _, rival := range s.table.Rivals(name) {
-			touched[rival] = true
+	for _, part := range s.parts(b.services) {
+		for _, name := range part {
+			steps = append(steps, s.replan(name, &b.facts, touched)...)
 		}
-		steps = append(steps, s.plan(name, &b.facts)...)
-		touched[name] = true
-		for _, rival := range s.table.Rivals(name) {
-			touched[rival] = true
-		}
+		s.program(ctx, plan.Order(steps))
+		steps = nil
 	}
-	s.program(ctx, plan.Order(steps))
 	for name := range touched {
 		s.tellConflicts(name)
 	}
@@ -205,8 +227,24 @@ func (s *syncer) sync(ctx context.Context) {
 		s.adopt(ctx)
 		s.advance(b.revision)
 	}
-	s.metrics.sync.Observe(time.Since(began).Seconds())
+	s.stand()
+	s.metrics.synced(began)
+	s.ended.Store(time.Now().UnixNano())
 	s.measure(b.services)
+}
+
+// replan makes the plan of one service anew, and notes whom that touches: itself
+// and those that claim what it claimed or claims.
+func (s *syncer) replan(name plan.ServiceName, facts *plan.Facts, touched map[plan.ServiceName]bool) []plan.Step {
+	for _, rival := range s.table.Rivals(name) {
+		touched[rival] = true
+	}
+	steps := s.plan(name, facts)
+	touched[name] = true
+	for _, rival := range s.table.Rivals(name) {
+		touched[rival] = true
+	}
+	return steps
 }
 
 // adopt removes, once the view is the registry's, what an earlier agent has left
@@ -217,8 +255,8 @@ func (s *syncer) adopt(ctx context.Context) {
 		return
 	}
 	have, err := s.plane.State(ctx)
+	s.readBack(ctx, err)
 	if err != nil {
-		s.log.Warn("what the data plane has is unknown", "err", err)
 		return
 	}
 	s.adopted = true
@@ -277,7 +315,7 @@ func (s *syncer) program(ctx context.Context, steps []plan.Step) {
 	}
 	for _, step := range steps {
 		s.metrics.steps.WithLabelValues(step.Op.String()).Inc()
-		if step.Op != plan.SetSources && !again[step.Key] {
+		if !again[step.Key] {
 			delete(s.failing, step.Key)
 		}
 	}
@@ -290,7 +328,6 @@ func (s *syncer) program(ctx context.Context, steps []plan.Step) {
 	servers, reals := s.table.Counts()
 	s.metrics.servers.Set(float64(servers))
 	s.metrics.reals.Set(float64(reals))
-	s.metrics.failing.Set(float64(len(s.failing)))
 }
 
 // advance notes that everything up to a revision was handed to the data plane.
@@ -298,28 +335,19 @@ func (s *syncer) advance(revision uint64) {
 	s.applied = revision
 	s.ready()
 	s.metrics.revision.Set(float64(revision))
-	select {
-	case s.progress <- struct{}{}:
-	default:
-	}
 }
 
-// standing returns the applied revision and the number of virtual servers that
-// are not as planned.
-func (s *syncer) standing() (applied uint64, failing int) {
-	s.tableMu.Lock()
-	defer s.tableMu.Unlock()
-	return s.applied, len(s.failing) + s.badChecks.len()
-}
+// sharedRules is the key of steps that are about all services.
+var sharedRules plan.Key
 
-// failed notes a failure and tells the owner of the service.
+// failed notes a failure and tells the owner of the service, or, where it is
+// nobody's, whoever looks after the node.
 func (s *syncer) failed(f dataplane.Failure, now time.Time) {
-	server := s.table.Server(f.Step.Key)
-	if server == nil { // it was to be removed: nobody waits for it
-		s.log.Error("step failed", "step", f.Step.String(), "err", f.Err)
-		return
+	var service plan.ServiceName
+	if server := s.table.Server(f.Step.Key); server != nil {
+		service = server.Service
 	}
-	it, news := s.failing.failed(f, server.Service, now)
+	it, news := s.failing.failed(f, service, now)
 	if !news {
 		return
 	}
@@ -327,16 +355,18 @@ func (s *syncer) failed(f dataplane.Failure, now time.Time) {
 	switch {
 	case errors.Is(f.Err, dataplane.ErrNotSupported):
 		reason = reasonNotSupported
-	case s.plane.Name() == userspaceMode:
+	case s.plane.Name() == userspaceMode && f.Step.Op != plan.SetSources:
 		reason = reasonFailedToListen
 	}
 	message := it.step.String() + ": " + it.err.Error()
 	if it.remedy != "" {
 		message += "; " + it.remedy
 	}
-	if svc, _ := s.view.Service(server.Service); svc != nil {
+	if svc, _ := s.view.Service(service); svc != nil {
 		s.events.warn(svc, reason, message)
+		return
 	}
+	s.events.warnNode(reason, message)
 }
 
 // retry repeats what failed and is due: the difference between what is planned
@@ -347,15 +377,23 @@ func (s *syncer) retry(ctx context.Context) {
 	keys, _ := s.failing.due(time.Now())
 	var steps []plan.Step
 	for _, key := range keys {
-		want, have := s.table.Server(key), s.plane.Programmed(key)
-		if repair := plan.DiffServer(nil, have, want); want != nil && len(repair) > 0 {
-			steps = append(steps, repair...)
-			continue
+		repair := s.repair(key)
+		if len(repair) == 0 {
+			delete(s.failing, key)
 		}
-		delete(s.failing, key)
+		steps = append(steps, repair...)
 	}
 	if len(steps) > 0 {
 		s.program(ctx, plan.Order(steps))
 	}
-	s.metrics.failing.Set(float64(len(s.failing)))
+	s.stand()
+}
+
+// repair returns the steps from what is in force at a key to what is planned.
+func (s *syncer) repair(key plan.Key) []plan.Step {
+	if key == sharedRules {
+		sources := s.table.Sources()
+		return []plan.Step{{Op: plan.SetSources, Sources: &sources}}
+	}
+	return plan.DiffServer(nil, s.plane.Programmed(key), s.table.Server(key))
 }

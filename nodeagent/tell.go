@@ -25,8 +25,10 @@ func (s *syncer) tell(name plan.ServiceName, svc *corev1.Service, reason string,
 func (s *syncer) tellConflicts(name plan.ServiceName) {
 	conflicts := s.table.Conflicts(name)
 	if len(conflicts) == 0 {
+		delete(s.conflicts, name)
 		return
 	}
+	s.conflicts[name] = struct{}{}
 	if svc, _ := s.view.Service(name); svc != nil {
 		s.tell(name, svc, reasonAddressInUse, conflicts)
 	}
@@ -50,6 +52,7 @@ func (s *syncer) audit(ctx context.Context) ([]string, error) {
 	s.tableMu.Lock()
 	defer s.tableMu.Unlock()
 	have, err := s.plane.State(ctx)
+	s.readBack(ctx, err)
 	if err != nil {
 		return nil, err
 	}
@@ -63,5 +66,6 @@ func (s *syncer) audit(ctx context.Context) ([]string, error) {
 	s.metrics.drift.Add(float64(len(words)))
 	s.repaired += uint64(len(words))
 	s.program(ctx, steps)
+	s.stand()
 	return words, nil
 }

@@ -50,6 +50,9 @@ func (t *Table) SetSources(s Sources) []Step {
 	return []Step{{Op: SetSources, Sources: &s}}
 }
 
+// Sources returns the sources of the node.
+func (t *Table) Sources() Sources { return t.sources }
+
 // Set replaces the plan of one service, created at the given time (any unit),
 // and returns the steps this takes, to be ordered with those of other services.
 // No servers: the service is forgotten.
@@ -129,6 +132,14 @@ func (t *Table) Counts() (servers, reals int) {
 		reals += len(v.Reals)
 	}
 	return len(t.servers), reals
+}
+
+// Planned returns the plan of a service as it was set, whoever has its frontends.
+func (t *Table) Planned(name ServiceName) []*VirtualServer {
+	if e := t.services[name]; e != nil {
+		return e.servers
+	}
+	return nil
 }
 
 // Owner returns the service that has a frontend; empty: nobody claims it.

@@ -1,0 +1,116 @@
+package nodeagent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// mostPending bounds the steps in one answer.
+const mostPending = 1000
+
+// waits returns the services that changed and are not planned yet, in order; all
+// of them when what plans are made from did.
+func (s *syncer) waits() []plan.ServiceName {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all {
+		return s.view.ServiceNames()
+	}
+	return slices.SortedFunc(maps.Keys(s.dirty), plan.ServiceName.Compare)
+}
+
+// pendingOf lists the steps from what is in force to a plan of one service. It
+// is called with the table's lock.
+func (s *syncer) pendingOf(name plan.ServiceName, servers []*plan.VirtualServer, waiting bool) []*nodeagentv1.PendingStep {
+	wanted := map[plan.Key]*plan.VirtualServer{}
+	for _, v := range s.table.Planned(name) {
+		wanted[v.Key] = nil // unless it is still in the plan
+	}
+	for _, v := range servers {
+		wanted[v.Key] = v
+	}
+	var out []*nodeagentv1.PendingStep
+	for _, key := range slices.SortedFunc(maps.Keys(wanted), plan.Key.Compare) {
+		have := s.plane.Programmed(key)
+		if have != nil && have.Service != name && s.table.Owner(key.Frontend) != name {
+			have = nil // another service's: only the reason is about it
+			if wanted[key] == nil {
+				continue
+			}
+		}
+		for _, step := range plan.Order(plan.DiffServer(nil, have, wanted[key])) {
+			out = append(out, describeStep(step, name, s.whyPending(step.Key, name, waiting)))
+		}
+	}
+	if f := s.failing[sharedRules]; f != nil {
+		out = append(out, describeStep(f.step, plan.ServiceName{}, s.whyPending(sharedRules, name, false)))
+	}
+	return out
+}
+
+// pending lists the steps from what the kernel, read anew, has to the plan, and
+// how many more there are than fit.
+func (s *syncer) pending(ctx context.Context) (out []*nodeagentv1.PendingStep, more int, err error) {
+	waits := s.waits()
+	s.tableMu.Lock()
+	defer s.tableMu.Unlock()
+	have, err := s.plane.State(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	want := s.table.State()
+	for _, name := range waits {
+		out = append(out, &nodeagentv1.PendingStep{
+			Op: "plan", Step: "plan " + name.String() + " anew", Service: name.String(), Reason: "it changed, and is about to be programmed",
+		})
+	}
+	for _, step := range plan.Diff(have, want) {
+		var service plan.ServiceName
+		if v := want.Servers[step.Key]; v != nil {
+			service = v.Service
+		} else if v := have.Servers[step.Key]; v != nil {
+			service = v.Service
+		}
+		out = append(out, describeStep(step, service, s.whyPending(step.Key, service, false)))
+	}
+	if more = len(out) - mostPending; more > 0 {
+		return out[:mostPending], more, nil
+	}
+	return out, 0, nil
+}
+
+func describeStep(step plan.Step, service plan.ServiceName, reason string) *nodeagentv1.PendingStep {
+	p := &nodeagentv1.PendingStep{Op: step.Op.String(), Step: step.String(), Reason: reason}
+	if service != (plan.ServiceName{}) {
+		p.Service = service.String()
+	}
+	return p
+}
+
+// whyPending says why what is planned at a key is not in force.
+func (s *syncer) whyPending(key plan.Key, service plan.ServiceName, waiting bool) string {
+	if f := s.failing[key]; f != nil {
+		if f.next.IsZero() {
+			return "failed: " + describeError(f) + "; trying again would not help"
+		}
+		return fmt.Sprintf("failed: %s; tried again in %s", describeError(f), max(0, time.Until(f.next)).Round(100*time.Millisecond))
+	}
+	switch owner := s.table.Owner(key.Frontend); {
+	case owner != service && owner != (plan.ServiceName{}):
+		return inUse(owner)
+	case waiting:
+		return "it changed, and is about to be programmed"
+	}
+	return "what is in force is not what was programmed; the next audit, or a resync, repairs it"
+}
+
+func inUse(owner plan.ServiceName) string {
+	return "in use by service " + owner.String() + ", which is older"
+}

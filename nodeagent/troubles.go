@@ -1,0 +1,123 @@
+package nodeagent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// What can be wrong with the node as a whole, as it is called in status.
+const (
+	troubleAudit     = "read back what is in force"
+	troubleAddresses = "read the addresses of the node"
+)
+
+// troubles are failures that belong to no virtual server: health-check ports
+// that could not be opened, and what concerns the node as a whole. They have a
+// lock of their own, taken last: the health-check server reports while it is
+// being changed by the syncer.
+type troubles struct {
+	mu sync.Mutex
+	by map[trouble]*nodeagentv1.StepFailure
+}
+
+// trouble identifies a failure: what is wrong, and with which service; the zero
+// name stands for the node.
+type trouble struct {
+	what    string
+	service plan.ServiceName
+}
+
+// set notes a failure and tells whether it is news. A nil error ends it.
+func (t *troubles) set(id trouble, err error, remedy string) (news bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err == nil {
+		delete(t.by, id)
+		return false
+	}
+	old := t.by[id]
+	if old != nil && old.GetError() == err.Error() {
+		return false
+	}
+	f := &nodeagentv1.StepFailure{Step: id.what, Error: err.Error(), Remedy: remedy, Since: timestamppb.New(time.Now())}
+	if id.service != (plan.ServiceName{}) {
+		f.Service = id.service.String()
+	}
+	if old != nil {
+		f.Since = old.GetSince()
+	}
+	if t.by == nil {
+		t.by = map[trouble]*nodeagentv1.StepFailure{}
+	}
+	t.by[id] = f
+	return true
+}
+
+// forget ends all failures of a service.
+func (t *troubles) forget(service plan.ServiceName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id := range t.by {
+		if id.service == service {
+			delete(t.by, id)
+		}
+	}
+}
+
+// list returns all failures, by what is wrong.
+func (t *troubles) list() []*nodeagentv1.StepFailure {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]*nodeagentv1.StepFailure, 0, len(t.by))
+	for _, f := range t.by {
+		out = append(out, f)
+	}
+	slices.SortFunc(out, func(a, b *nodeagentv1.StepFailure) int {
+		return cmp.Or(cmp.Compare(a.GetStep(), b.GetStep()), cmp.Compare(a.GetService(), b.GetService()))
+	})
+	return out
+}
+
+// checkReported is told by the health-check server how a port is.
+func (s *syncer) checkReported(service plan.ServiceName, port uint16, err error) {
+	defer s.tellProgress()
+	if err == nil {
+		s.troubles.forget(service)
+		return
+	}
+	remedy := fmt.Sprintf("free the port (see: ss -ltnp 'sport = :%d'), or recreate the service to get another one", port)
+	id := trouble{what: fmt.Sprintf("listen on health-check port %d", port), service: service}
+	if !s.troubles.set(id, err, remedy) {
+		return
+	}
+	if svc, _ := s.view.Service(service); svc != nil {
+		s.events.warn(svc, reasonHealthCheckNodePort, fmt.Sprintf("health-check port %d: %v", port, err))
+	}
+}
+
+// nodeTrouble notes how something went that concerns the node as a whole, and
+// writes an event where it is news.
+func (s *syncer) nodeTrouble(what string, err error, reason string) {
+	defer s.tellProgress()
+	if s.troubles.set(trouble{what: what}, err, "") {
+		s.events.warnNode(reason, what+": "+err.Error())
+	}
+}
+
+// readBack notes whether what is in force could be read. That an agent which is
+// told to stop could not read it says nothing.
+func (s *syncer) readBack(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		s.nodeTrouble(troubleAudit, err, reasonFailedToAudit)
+	}
+}

@@ -1,0 +1,59 @@
+package nodeagent
+
+import (
+	"slices"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// Where services are without which nothing else starts: the control plane's and
+// the name server's. A node that comes up programs them before all others.
+var (
+	urgentNamespaces = []string{"kube-system", "portolan-system"}
+	// urgentLabels are what the manifests of name servers carry.
+	urgentLabels = map[string][]string{
+		"k8s-app":                {"kube-dns", "coredns"},
+		"app.kubernetes.io/name": {"coredns", "portolan-dnssvc", "portolan-registry"},
+	}
+)
+
+// urgentAnnotation lets an operator name such a service; any value but "false"
+// counts.
+const urgentAnnotation = "portolan.dev/program-first"
+
+// urgent tells whether a service is to be programmed before others.
+func urgent(svc *corev1.Service) bool {
+	meta := svc.GetMetadata()
+	if v, ok := meta.GetAnnotations()[urgentAnnotation]; ok {
+		return v != "false"
+	}
+	if meta.GetNamespace() == "default" && meta.GetName() == "kubernetes" || slices.Contains(urgentNamespaces, meta.GetNamespace()) {
+		return true
+	}
+	for key, values := range urgentLabels {
+		if slices.Contains(values, meta.GetLabels()[key]) {
+			return true
+		}
+	}
+	return false
+}
+
+// parts divides what is to be synced: urgent services are in force before the
+// others are even planned. Each part is a whole plan of its own, so that no step
+// comes before one that it stands on.
+func (s *syncer) parts(names []plan.ServiceName) [][]plan.ServiceName {
+	var first, rest []plan.ServiceName
+	for _, name := range names {
+		if svc, _ := s.view.Service(name); svc != nil && urgent(svc) {
+			first = append(first, name)
+		} else {
+			rest = append(rest, name)
+		}
+	}
+	if len(first) == 0 || len(rest) == 0 {
+		return [][]plan.ServiceName{names}
+	}
+	return [][]plan.ServiceName{first, rest}
+}
