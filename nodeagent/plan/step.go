@@ -111,11 +111,22 @@ func diffReals(steps []Step, key Key, old, now []RealServer) []Step {
 	return steps
 }
 
-// Order sorts steps into the order in which they must be carried out.
+// Order sorts steps into the order in which they must be carried out. Of the
+// weights, those that give traffic come before those that take it, so that a
+// server whose backends swap places has one all the time.
 func Order(steps []Step) []Step {
+	takes := func(s Step) int {
+		if s.Op == UpdateReal && s.Real.Weight == 0 {
+			return 1
+		}
+		return 0
+	}
 	slices.SortStableFunc(steps, func(a, b Step) int {
 		if a.Op != b.Op {
 			return int(a.Op) - int(b.Op)
+		}
+		if c := takes(a) - takes(b); c != 0 {
+			return c
 		}
 		if c := a.Key.Compare(b.Key); c != 0 {
 			return c
