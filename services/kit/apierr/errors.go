@@ -24,6 +24,7 @@ const (
 	ReasonCompacted          = "REVISION_COMPACTED"
 	ReasonFailedPrecondition = "FAILED_PRECONDITION"
 	ReasonPermissionDenied   = "PERMISSION_DENIED"
+	ReasonUnauthenticated    = "UNAUTHENTICATED"
 	ReasonInternal           = "INTERNAL"
 	ReasonDeadlineExceeded   = "DEADLINE_EXCEEDED"
 	ReasonCanceled           = "CANCELED"
@@ -194,6 +195,11 @@ func FailedPrecondition(msg string) error {
 // PermissionDenied says that this caller may not do this.
 func PermissionDenied(msg string) error {
 	return &Error{code: codes.PermissionDenied, reason: ReasonPermissionDenied, message: msg}
+}
+
+// Unauthenticated says that it is not clear who this caller is.
+func Unauthenticated(msg string) error {
+	return &Error{code: codes.Unauthenticated, reason: ReasonUnauthenticated, message: msg}
 }
 
 // Internal marks a fault of ours. The caller learns that there was one, the

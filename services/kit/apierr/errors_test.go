@@ -44,6 +44,7 @@ func TestEveryErrorSaysTheSameOnBothSides(t *testing.T) {
 		{apierr.OutOfRange("revision 3 is gone", 12), codes.OutOfRange, apierr.ReasonCompacted, "revision 3 is gone"},
 		{apierr.FailedPrecondition("pool in use"), codes.FailedPrecondition, apierr.ReasonFailedPrecondition, "pool in use"},
 		{apierr.PermissionDenied("not yours"), codes.PermissionDenied, apierr.ReasonPermissionDenied, "not yours"},
+		{apierr.Unauthenticated("who are you"), codes.Unauthenticated, apierr.ReasonUnauthenticated, "who are you"},
 		{apierr.Internal(errors.New("secret")), codes.Internal, apierr.ReasonInternal, "internal error"},
 		{errors.New("secret"), codes.Internal, apierr.ReasonInternal, "internal error"},
 		{fmt.Errorf("read: %w", context.DeadlineExceeded), codes.DeadlineExceeded, apierr.ReasonDeadlineExceeded, "deadline exceeded"},

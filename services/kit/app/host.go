@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 )
 
@@ -18,6 +19,8 @@ type Host struct {
 	Metrics *prometheus.Registry
 	Health  *health.Registry
 	Network rpc.Network
+	// Identity is who the daemon is to others; nil: it speaks in the clear.
+	Identity *identity.Source
 	// NATS opens a connection, named for those who watch the server. It may
 	// return before there is one: it connects, and reconnects, by itself. The
 	// caller closes it.

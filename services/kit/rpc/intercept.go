@@ -17,12 +17,23 @@ import (
 // streams, so that neither can lack a part.
 func (s *Server) call(ctx context.Context, method string, stream bool, handler func() error) error {
 	start := time.Now()
-	err := s.recovered(method, handler)
+	err := s.admit(ctx, method)
+	if err == nil {
+		err = s.recovered(method, handler)
+	}
 	st := apierr.ToStatus(err)
 	took := time.Since(start)
 	s.metrics.done(method, stream, st.Code(), took)
 	s.logCall(ctx, method, st.Code(), took, err)
 	return st.Err()
+}
+
+// admit says whether the caller may make a call.
+func (s *Server) admit(ctx context.Context, method string) error {
+	if s.opts.Identity == nil {
+		return nil
+	}
+	return s.opts.Access.Admit(ctx, method)
 }
 
 // recovered turns a panic of the handler into an internal error.

@@ -16,7 +16,9 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"portolan.dev/services/access"
 	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/identity"
 )
 
 // DefaultMaxMessage bounds a message, in bytes, unless told otherwise.
@@ -32,6 +34,13 @@ type ServerOptions struct {
 	Metrics prometheus.Registerer
 	Health  *health.Registry
 
+	// Identity is who the server is to its clients, by mutual TLS; nil: it speaks
+	// in the clear, and everybody may call everything.
+	Identity *identity.Source
+	// Access says who may call what, where there is an identity; nil means
+	// access.Methods.
+	Access access.Table
+
 	// MaxMessage bounds messages in both directions; 0 means DefaultMaxMessage.
 	MaxMessage int
 	// DefaultTimeout bounds unary calls without a deadline; 0 means 30 s.
@@ -39,7 +48,7 @@ type ServerOptions struct {
 	// DrainTimeout bounds how long calls may go on after the server was told
 	// to stop; 0 means 5 s.
 	DrainTimeout time.Duration
-	// Extra is handed to gRPC, for example credentials.
+	// Extra is handed to gRPC, for example interceptors.
 	Extra []grpc.ServerOption
 }
 
@@ -53,7 +62,17 @@ func (o ServerOptions) withDefaults() ServerOptions {
 	if o.DrainTimeout == 0 {
 		o.DrainTimeout = 5 * time.Second
 	}
+	if o.Access == nil {
+		o.Access = access.Methods()
+	}
 	return o
+}
+
+func (o ServerOptions) credentials() grpc.ServerOption {
+	if o.Identity == nil {
+		return grpc.EmptyServerOption{}
+	}
+	return grpc.Creds(o.Identity.ServerCredentials())
 }
 
 // Server is a gRPC server of Portolan. Register services, then Serve.
@@ -78,6 +97,7 @@ func NewServer(o ServerOptions) *Server {
 	s := &Server{opts: o, log: o.Log, metrics: newMetrics(o.Metrics), health: grpchealth.NewServer()}
 	s.draining, s.startDrain = context.WithCancel(context.Background())
 	s.grpc = grpc.NewServer(append([]grpc.ServerOption{
+		o.credentials(),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.ChainUnaryInterceptor(s.unary),
 		grpc.ChainStreamInterceptor(s.stream),
@@ -101,12 +121,19 @@ func (s *Server) GetServiceInfo() map[string]grpc.ServiceInfo { return s.grpc.Ge
 
 // Serve answers calls on lis until ctx is done. Then the health service says
 // NOT_SERVING, streams end with UNAVAILABLE, and unary calls may finish within
-// DrainTimeout. It closes lis, and returns nil when it was stopped.
+// DrainTimeout. It closes lis, and returns nil when it was stopped. A server with
+// an identity does not start when its methods are not those that it has rules
+// for.
 func (s *Server) Serve(ctx context.Context, lis net.Listener) error {
 	s.complete.Do(func() {
 		healthpb.RegisterHealthServer(s.grpc, s.health)
 		reflection.Register(s.grpc)
 	})
+	if s.opts.Identity != nil {
+		if err := s.opts.Access.Complete(s.grpc.GetServiceInfo()); err != nil {
+			return errors.Join(err, lis.Close())
+		}
+	}
 	stopWatching := s.opts.Health.Watch(s.showHealth)
 	defer stopWatching()
 

@@ -1,0 +1,245 @@
+package access_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	_ "portolan.dev/proto/portolan/allocator/v1"
+	_ "portolan.dev/proto/portolan/dns/v1"
+	_ "portolan.dev/proto/portolan/endpoints/v1"
+	_ "portolan.dev/proto/portolan/loadbalancer/v1"
+	_ "portolan.dev/proto/portolan/nodeagent/v1"
+	_ "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/access"
+	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/rpc"
+)
+
+var update = flag.Bool("update", false, "write the matrix of roles and methods")
+
+// elsewhere are services of the contract that others implement, on servers of their own.
+var elsewhere = []string{"portolan.loadbalancer.v1.LoadBalancerProviderService"}
+
+// contract returns all services of the contract that are served by us.
+func contract() []protoreflect.ServiceDescriptor {
+	var services []protoreflect.ServiceDescriptor
+	protoregistry.GlobalFiles.RangeFiles(func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			service := file.Services().Get(i)
+			if strings.HasPrefix(string(service.FullName()), "portolan.") && !slices.Contains(elsewhere, string(service.FullName())) {
+				services = append(services, service)
+			}
+		}
+		return true
+	})
+	slices.SortFunc(services, func(a, b protoreflect.ServiceDescriptor) int {
+		return strings.Compare(string(a.FullName()), string(b.FullName()))
+	})
+	return services
+}
+
+// describe makes a service whose methods all answer, with nothing.
+func describe(service protoreflect.ServiceDescriptor) *grpc.ServiceDesc {
+	desc := &grpc.ServiceDesc{ServiceName: string(service.FullName()), HandlerType: (*any)(nil)}
+	for i := range service.Methods().Len() {
+		method := service.Methods().Get(i)
+		name, full := string(method.Name()), fullName(method)
+		if method.IsStreamingServer() || method.IsStreamingClient() {
+			desc.Streams = append(desc.Streams, grpc.StreamDesc{
+				StreamName: name, ServerStreams: true, ClientStreams: true,
+				Handler: func(any, grpc.ServerStream) error { return nil },
+			})
+			continue
+		}
+		desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: name, Handler: func(_ any, ctx context.Context, decode func(any) error, with grpc.UnaryServerInterceptor) (any, error) {
+			in := &emptypb.Empty{}
+			if err := decode(in); err != nil {
+				return nil, err
+			}
+			return with(ctx, in, &grpc.UnaryServerInfo{FullMethod: full}, func(context.Context, any) (any, error) { return &emptypb.Empty{}, nil })
+		}})
+	}
+	return desc
+}
+
+func fullName(method protoreflect.MethodDescriptor) string {
+	return fmt.Sprintf("/%s/%s", method.Parent().FullName(), method.Name())
+}
+
+// serve serves the whole contract by mutual TLS on a real listener.
+func serve(t *testing.T, certs *kittest.Certificates) (addr string) {
+	t.Helper()
+	log := kittest.Logger(t)
+	server := rpc.NewServer(rpc.ServerOptions{Log: log, Metrics: obs.NewMetrics(), Health: health.New(log), Identity: certs.Source("registry")})
+	for _, service := range contract() {
+		server.RegisterService(describe(service), nil)
+	}
+	lis := kittest.Listen(t)
+	kittest.Run(t, "server", func(ctx context.Context) error { return server.Serve(ctx, lis) })
+	return lis.Addr().String()
+}
+
+// call calls a method with nothing in the request.
+func call(ctx context.Context, conn *grpc.ClientConn, method protoreflect.MethodDescriptor) error {
+	if !method.IsStreamingServer() && !method.IsStreamingClient() {
+		return conn.Invoke(ctx, fullName(method), &emptypb.Empty{}, &emptypb.Empty{})
+	}
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, fullName(method))
+	if err != nil {
+		return err
+	}
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
+	if err := stream.RecvMsg(&emptypb.Empty{}); err == nil || err.Error() != "EOF" {
+		return err
+	}
+	return nil
+}
+
+// certificateOf is who is asked for a certificate of a role.
+func certificateOf(role identity.Role) string {
+	if role == identity.NodeAgent {
+		return "nodeagent/n1"
+	}
+	return string(role)
+}
+
+// TestEveryRoleTriesEveryMethod calls every method of the contract as every role. What is let through must be what testdata/matrix.txt says, which
+// people read and change on purpose; what is not must say who may not do what, and who may.
+func TestEveryRoleTriesEveryMethod(t *testing.T) {
+	certs := kittest.NewCertificates(t)
+	addr := serve(t, certs)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	conns := map[identity.Role]*grpc.ClientConn{}
+	for _, role := range identity.Roles() {
+		conn, err := rpc.TCP().Dial(addr, certs.Source(certificateOf(role)).Peer(identity.Registry))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conns[role] = conn
+	}
+	var matrix bytes.Buffer
+	for _, service := range contract() {
+		fmt.Fprintf(&matrix, "%s\n", service.FullName())
+		for i := range service.Methods().Len() {
+			method := service.Methods().Get(i)
+			var may []string
+			for _, role := range identity.Roles() {
+				err := call(ctx, conns[role], method)
+				if err == nil {
+					may = append(may, string(role))
+					continue
+				}
+				text, want := status.Convert(err).Message(), fmt.Sprintf("role %s (spiffe://portolan/%s) may not call %s: use a certificate of the role ", role, certificateOf(role), fullName(method))
+				if status.Code(err) != codes.PermissionDenied || !strings.HasPrefix(text, want) || strings.Contains(text, "\n") || !strings.Contains(text, "operator") {
+					t.Errorf("%s as %s: %v\nwant %q", fullName(method), role, err, want)
+				}
+			}
+			fmt.Fprintf(&matrix, "  %-26s %s\n", method.Name(), strings.Join(may, " "))
+		}
+	}
+	golden := filepath.Join("testdata", "matrix.txt")
+	if *update {
+		if err := os.WriteFile(golden, matrix.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(matrix.Bytes(), want) {
+		t.Errorf("who may call what has changed; if it should, write it by go test ./services/access -update:\n%s", matrix.String())
+	}
+}
+
+// TestReadersOnlyRead holds the table against the names of methods: who only looks may call nothing that changes anything.
+func TestReadersOnlyRead(t *testing.T) {
+	reading := []string{"Get", "List", "Watch", "Explain", "Query", "Render", "Snapshot"}
+	writes := 0
+	for service, methods := range access.Methods() {
+		if strings.HasPrefix(service, "grpc.") {
+			continue
+		}
+		for method, roles := range methods {
+			reads := slices.ContainsFunc(reading, func(verb string) bool { return strings.HasPrefix(method, verb) })
+			if slices.Contains(roles, identity.Viewer) != reads {
+				t.Errorf("%s/%s: viewer may call it: %v", service, method, !reads)
+			}
+			if slices.Contains(roles, identity.DNSSvc) && !reads {
+				t.Errorf("%s/%s: dnssvc may call it", service, method)
+			}
+			if !slices.Contains(roles, identity.Operator) {
+				t.Errorf("%s/%s: an operator may not call it", service, method)
+			}
+			if !reads {
+				writes++
+			}
+		}
+	}
+	if writes < 30 {
+		t.Errorf("only %d methods write: the table is not what this test thinks", writes)
+	}
+}
+
+func TestNobodyIsAdmitted(t *testing.T) {
+	err := access.Methods().Admit(t.Context(), "/portolan.dns.v1.DNSService/Query")
+	if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), "/portolan.dns.v1.DNSService/Query is not clear: the client's certificate is missing") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestStartNeedsEveryRow: a method without a row, and a row without a method, keep a server from starting.
+func TestStartNeedsEveryRow(t *testing.T) {
+	certs := kittest.NewCertificates(t)
+	const dns = "portolan.dns.v1.DNSService"
+	for name, c := range map[string]struct {
+		change func(rows map[string][]identity.Role)
+		want   string
+	}{
+		"no row":      {func(rows map[string][]identity.Role) { delete(rows, "Query") }, "access: nobody may call " + dns + "/Query: give it a row"},
+		"nobody's":    {func(rows map[string][]identity.Role) { rows["Query"] = nil }, "access: nobody may call " + dns + "/Query"},
+		"unknown row": {func(rows map[string][]identity.Role) { rows["Ask"] = rows["Query"] }, "access: there is a row for " + dns + "/Ask, which does not exist"},
+	} {
+		table := access.Methods()
+		c.change(table[dns])
+		log := kittest.Logger(t)
+		server := rpc.NewServer(rpc.ServerOptions{
+			Log: log, Metrics: obs.NewMetrics(), Health: health.New(log), Identity: certs.Source("dnssvc"), Access: table,
+		})
+		for _, service := range contract() {
+			if string(service.FullName()) == dns {
+				server.RegisterService(describe(service), nil)
+			}
+		}
+		if err := server.Serve(t.Context(), kittest.Listen(t)); err == nil || err.Error() != c.want && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	// Services that nobody has heard of are served to nobody.
+	if err := access.Methods().Complete(map[string]grpc.ServiceInfo{"x.Y": {Methods: []grpc.MethodInfo{{Name: "Z"}}}}); err == nil {
+		t.Error("an unknown service is complete")
+	}
+}

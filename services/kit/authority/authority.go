@@ -1,0 +1,163 @@
+package authority
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/url"
+	"time"
+
+	"portolan.dev/services/kit/identity"
+)
+
+// Pair is a certificate and its private key, both PEM.
+type Pair struct{ Cert, Key []byte }
+
+// Authority issues certificates of one trust domain.
+type Authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pair Pair
+}
+
+// backdate is how far clocks may be behind the authority's.
+const backdate = 5 * time.Minute
+
+// New makes an authority.
+func New(trustDomain string, lifetime time.Duration) (*Authority, error) {
+	if err := (identity.ID{TrustDomain: trustDomain, Role: identity.Operator}).Validate(); err != nil {
+		return nil, err
+	}
+	template, err := blank(pkix.Name{CommonName: "Portolan authority of " + trustDomain}, lifetime)
+	if err != nil {
+		return nil, err
+	}
+	template.URIs = []*url.URL{{Scheme: "spiffe", Host: trustDomain}}
+	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := sign(template, template, key, key)
+	if err != nil {
+		return nil, err
+	}
+	return Load(pair)
+}
+
+// Load returns the authority that a pair is of.
+func Load(pair Pair) (*Authority, error) {
+	cert, err := ParseCert(pair.Cert)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(pair.Key)
+	if block == nil {
+		return nil, errors.New("the key is not PEM")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("the key cannot be read: %w", err)
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	switch {
+	case !ok || !key.PublicKey.Equal(cert.PublicKey):
+		return nil, errors.New("the key does not go with the certificate")
+	case !cert.IsCA:
+		return nil, errors.New("the certificate is not one of an authority")
+	case len(cert.URIs) != 1:
+		return nil, errors.New("the certificate names no trust domain: it was not made by portolan certs init")
+	}
+	return &Authority{cert: cert, key: key, pair: pair}, nil
+}
+
+// ParseCert reads the first certificate in PEM.
+func ParseCert(data []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, errors.New("it has no certificate in PEM")
+	}
+	return x509.ParseCertificate(block.Bytes)
+}
+
+// Pair returns the authority's own certificate and key.
+func (a *Authority) Pair() Pair { return a.pair }
+
+// TrustDomain returns the domain that all its certificates are of.
+func (a *Authority) TrustDomain() string { return a.cert.URIs[0].Host }
+
+// Expires returns the end of the authority's own time.
+func (a *Authority) Expires() time.Time { return a.cert.NotAfter }
+
+// Request is what a certificate is to say.
+type Request struct {
+	ID identity.ID
+	// Hosts are names and addresses of a server, for clients that look at those.
+	Hosts    []string
+	Lifetime time.Duration
+}
+
+// Issue makes a certificate with a new key. It never outlives the authority.
+func (a *Authority) Issue(r Request) (Pair, error) {
+	if err := r.ID.Validate(); err != nil {
+		return Pair{}, err
+	}
+	if r.ID.TrustDomain != a.TrustDomain() {
+		return Pair{}, fmt.Errorf("the authority is of the trust domain %s and cannot issue %s", a.TrustDomain(), r.ID)
+	}
+	// A server of Postgres takes the common name for a user: the role.
+	template, err := blank(pkix.Name{CommonName: r.ID.Path(), Organization: []string{r.ID.TrustDomain}}, r.Lifetime)
+	if err != nil {
+		return Pair{}, err
+	}
+	if template.NotAfter.After(a.cert.NotAfter) {
+		template.NotAfter = a.cert.NotAfter
+	}
+	template.URIs = []*url.URL{r.ID.URI()}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
+	for _, host := range r.Hosts {
+		if ip := net.ParseIP(host); ip != nil { //nolint:forbidigo // certificates hold net.IP
+			template.IPAddresses = append(template.IPAddresses, ip)
+			continue
+		}
+		template.DNSNames = append(template.DNSNames, host)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Pair{}, err
+	}
+	return sign(template, a.cert, key, a.key)
+}
+
+func blank(subject pkix.Name, lifetime time.Duration) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	return &x509.Certificate{SerialNumber: serial, Subject: subject, NotBefore: now.Add(-backdate), NotAfter: now.Add(lifetime)}, nil
+}
+
+func sign(template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) (Pair, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, by)
+	if err != nil {
+		return Pair{}, err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return Pair{}, err
+	}
+	return Pair{
+		Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		Key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+	}, nil
+}

@@ -1,0 +1,185 @@
+package identity
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
+)
+
+// TLS returns the settings of a client of a server of some role, for protocols
+// that bring their own TLS.
+func (s *Source) TLS(role Role) *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		InsecureSkipVerify: true, //nolint:gosec // host names are not looked at; VerifyConnection looks at everything else
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &s.current.Load().cert, nil
+		},
+		VerifyConnection: func(state tls.ConnectionState) error { return s.current.Load().verifyServer(state, role) },
+	}
+}
+
+// verifyServer says whether a server is who was meant.
+func (m *material) verifyServer(state tls.ConnectionState, role Role) error {
+	leaf := state.PeerCertificates[0] // the handshake does without none
+	id, idErr := Of(leaf)
+	who := fmt.Sprintf("the server's certificate (%s)", leaf.Subject)
+	if idErr == nil {
+		who = fmt.Sprintf("the server's certificate (%s)", id)
+	}
+	var others [][]byte
+	for _, cert := range state.PeerCertificates[1:] {
+		others = append(others, cert.Raw)
+	}
+	err := m.believable(leaf, others, time.Now(), x509.ExtKeyUsageServerAuth)
+	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
+		return fmt.Errorf("%s was issued by another authority than those in tls-ca: both ends need certificates of one", who)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s %w", who, err)
+	case idErr != nil:
+		return fmt.Errorf("%s %w", who, idErr)
+	case id.TrustDomain != m.id.TrustDomain:
+		return fmt.Errorf("%s is of another trust domain than %s", who, m.id.TrustDomain)
+	case id.Role != role:
+		return fmt.Errorf("%s is not of the role %s: look at the address, or at what the server was given as tls-cert", who, role)
+	}
+	return nil
+}
+
+// Peer returns the option to dial a server of some role with. Without a source
+// the connection is in the clear.
+func (s *Source) Peer(role Role) grpc.DialOption {
+	if s == nil {
+		return grpc.WithTransportCredentials(insecure.NewCredentials())
+	}
+	return grpc.WithTransportCredentials(&clientCredentials{credentials.NewTLS(s.TLS(role)), s})
+}
+
+// clientCredentials are those of gRPC with errors that say what to do.
+type clientCredentials struct {
+	credentials.TransportCredentials
+	source *Source
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (c *clientCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	if err != nil {
+		return nil, nil, c.source.Explain(err)
+	}
+	return &explainingConn{conn, c.source}, info, nil
+}
+
+// Clone implements credentials.TransportCredentials.
+func (c *clientCredentials) Clone() credentials.TransportCredentials {
+	return &clientCredentials{c.TransportCredentials.Clone(), c.source}
+}
+
+// explainingConn explains why a server hung up: in TLS 1.3 it looks at our
+// certificate after our part of the handshake, so its refusal is read, not
+// returned by the handshake.
+type explainingConn struct {
+	net.Conn
+	source *Source
+}
+
+// Read implements net.Conn.
+func (c *explainingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil {
+		err = c.source.Explain(err)
+	}
+	return n, err
+}
+
+// Write implements net.Conn. A write that fails because the server hung up says
+// nothing of why; what the server said last is still there to be read.
+func (c *explainingConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err == nil {
+		return n, nil
+	}
+	if c.Conn.SetReadDeadline(time.Now().Add(time.Second)) == nil {
+		if _, why := c.Read(make([]byte, 1)); errors.As(why, new(*Refused)) {
+			err = why
+		}
+	}
+	return n, err
+}
+
+// ServerCredentials returns those of a server. Every client must have a
+// certificate of our authority; who it is, Caller says.
+func (s *Source) ServerCredentials() credentials.TransportCredentials {
+	return &serverCredentials{credentials.NewTLS(&tls.Config{
+		MinVersion: tls.VersionTLS13,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			m := s.current.Load()
+			return &tls.Config{
+				MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{m.cert},
+				ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: m.roots,
+				SessionTicketsDisabled: true, // every connection is looked at
+			}, nil
+		},
+	}), s}
+}
+
+// serverCredentials are those of gRPC, which also know who calls.
+type serverCredentials struct {
+	credentials.TransportCredentials
+	source *Source
+}
+
+// caller is who is at the other end of a server's connection.
+type caller struct {
+	credentials.TLSInfo
+	id  ID
+	err error // why it is nobody
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (c *serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := c.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		c.source.metrics.refusals.Inc()
+		if c.source.quiet.speak() {
+			c.source.opts.Log.Warn("connection refused", "peer", raw.RemoteAddr().String(), "err", err)
+		}
+		return nil, nil, err
+	}
+	state, _ := info.(credentials.TLSInfo)
+	who := caller{TLSInfo: state}
+	if who.id, who.err = Of(state.State.PeerCertificates[0]); who.err == nil && who.id.TrustDomain != c.source.ID().TrustDomain {
+		who.err = fmt.Errorf("is %s, and this is the trust domain %s", who.id, c.source.ID().TrustDomain)
+	}
+	return conn, who, nil
+}
+
+// Clone implements credentials.TransportCredentials.
+func (c *serverCredentials) Clone() credentials.TransportCredentials {
+	return &serverCredentials{c.TransportCredentials.Clone(), c.source}
+}
+
+// Caller returns who made the call that ctx is of. The error says why it is
+// nobody that we know.
+func Caller(ctx context.Context) (ID, error) {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return ID{}, errors.New("is missing")
+	}
+	who, ok := p.AuthInfo.(caller)
+	if !ok {
+		return ID{}, errors.New("is missing")
+	}
+	return who.id, who.err
+}

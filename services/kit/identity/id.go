@@ -1,0 +1,116 @@
+package identity
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Role is what somebody is: the first word of the path of a SPIFFE ID.
+type Role string
+
+// Roles.
+const (
+	Registry    Role = "registry"
+	Allocator   Role = "allocator"
+	EndpointCtl Role = "endpointctl"
+	DNSSvc      Role = "dnssvc"
+	NodeAgent   Role = "nodeagent" // always with the name of its node
+	Operator    Role = "operator"  // a person or program that may do everything; may have a name
+	Viewer      Role = "viewer"    // one that may look at everything; may have a name
+	NATS        Role = "nats"      // a NATS server
+	Postgres    Role = "postgres"  // a Postgres server
+)
+
+// Roles lists all roles.
+func Roles() []Role {
+	return []Role{Registry, Allocator, EndpointCtl, DNSSvc, NodeAgent, Operator, Viewer, NATS, Postgres}
+}
+
+// DefaultTrustDomain is that of an installation that was not given another.
+const DefaultTrustDomain = "portolan"
+
+// ID is who somebody is.
+type ID struct {
+	TrustDomain string
+	Role        Role
+	Name        string // node of a node agent, name of an operator or viewer; otherwise empty
+}
+
+// Path returns the role and, where there is one, the name: nodeagent/n1.
+func (id ID) Path() string {
+	if id.Name == "" {
+		return string(id.Role)
+	}
+	return string(id.Role) + "/" + id.Name
+}
+
+// URI returns the ID as certificates carry it.
+func (id ID) URI() *url.URL {
+	return &url.URL{Scheme: "spiffe", Host: id.TrustDomain, Path: "/" + id.Path()}
+}
+
+// String returns the ID as text: spiffe://portolan/nodeagent/n1.
+func (id ID) String() string { return id.URI().String() }
+
+// Validate says what is wrong with an ID.
+func (id ID) Validate() error {
+	switch {
+	case !made(id.TrustDomain, "abcdefghijklmnopqrstuvwxyz0123456789.-_"):
+		return fmt.Errorf("trust domain %q: want lower-case letters, digits, dots and dashes, such as portolan or prod.example.com", id.TrustDomain)
+	case !slices.Contains(Roles(), id.Role):
+		return fmt.Errorf("role %q is not known; roles are %s", id.Role, words(Roles()))
+	case id.Role == NodeAgent && id.Name == "":
+		return errors.New("a node agent is named by its node: nodeagent/NODE")
+	case id.Name != "" && !named(id.Role):
+		return fmt.Errorf("role %s takes no name; %q has one", id.Role, id.Path())
+	case id.Name != "" && !made(id.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"):
+		return fmt.Errorf("name %q: want letters, digits, dots and dashes", id.Name)
+	}
+	return nil
+}
+
+// named says whether a role may have a name.
+func named(role Role) bool { return role == NodeAgent || role == Operator || role == Viewer }
+
+// longest bounds a trust domain and a name, as SPIFFE does.
+const longest = 255
+
+// made says whether a text is made of some letters and is not empty.
+func made(text, letters string) bool {
+	return text != "" && len(text) <= longest && strings.Trim(text, letters) == "" && text != "." && text != ".."
+}
+
+func words(roles []Role) string {
+	texts := make([]string, len(roles))
+	for i, role := range roles {
+		texts[i] = string(role)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// ParsePath reads ROLE or ROLE/NAME.
+func ParsePath(trustDomain, path string) (ID, error) {
+	role, name, cut := strings.Cut(path, "/")
+	id := ID{TrustDomain: trustDomain, Role: Role(role), Name: name}
+	if cut && name == "" {
+		return ID{}, fmt.Errorf("%q ends in a slash", path)
+	}
+	return id, id.Validate()
+}
+
+// Of returns who a certificate is of.
+func Of(cert *x509.Certificate) (ID, error) {
+	if len(cert.URIs) != 1 || cert.URIs[0].Scheme != "spiffe" {
+		return ID{}, errors.New("names no role: it needs exactly one URI SAN, spiffe://TRUST-DOMAIN/ROLE (portolan certs issue makes such certificates)")
+	}
+	uri := cert.URIs[0]
+	id, err := ParsePath(uri.Host, strings.TrimPrefix(uri.Path, "/"))
+	if err != nil {
+		return ID{}, fmt.Errorf("has the URI SAN %s: %w", uri, err)
+	}
+	return id, nil
+}

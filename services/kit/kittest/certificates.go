@@ -1,0 +1,77 @@
+package kittest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"portolan.dev/services/kit/authority"
+	"portolan.dev/services/kit/identity"
+)
+
+// Certificates is an authority of a test, and the files of what it issued.
+type Certificates struct {
+	t         testing.TB
+	Authority *authority.Authority
+	dir       string
+}
+
+// NewCertificates makes an authority of the default trust domain.
+func NewCertificates(t testing.TB) *Certificates {
+	t.Helper()
+	return NewCertificatesOf(t, identity.DefaultTrustDomain)
+}
+
+// NewCertificatesOf makes an authority of a trust domain.
+func NewCertificatesOf(t testing.TB, trustDomain string) *Certificates {
+	t.Helper()
+	a, err := authority.New(trustDomain, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Certificates{t: t, Authority: a, dir: t.TempDir()}
+	c.write("ca.crt", a.Pair().Cert)
+	return c
+}
+
+// CA is the file of the authority's certificate.
+func (c *Certificates) CA() string { return filepath.Join(c.dir, "ca.crt") }
+
+// Issue writes a certificate of who is named, such as registry or nodeagent/n1,
+// good for a while, in the place of the one before.
+func (c *Certificates) Issue(who string, lifetime time.Duration, hosts ...string) identity.Files {
+	c.t.Helper()
+	id, err := identity.ParsePath(c.Authority.TrustDomain(), who)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	pair, err := c.Authority.Issue(authority.Request{ID: id, Hosts: hosts, Lifetime: lifetime})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	name := filepath.Base(id.Path())
+	return identity.Files{Cert: c.write(name+".crt", pair.Cert), Key: c.write(name+".key", pair.Key), CA: c.CA()}
+}
+
+func (c *Certificates) write(name string, data []byte) string {
+	c.t.Helper()
+	path := filepath.Join(c.dir, name)
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil { // whoever reads meanwhile has the one or the other
+		c.t.Fatal(err)
+	}
+	return path
+}
+
+// Source opens a new certificate of who is named.
+func (c *Certificates) Source(who string) *identity.Source {
+	c.t.Helper()
+	source, err := identity.Open(identity.Options{Files: c.Issue(who, time.Hour), Log: Logger(c.t)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return source
+}
