@@ -32,7 +32,11 @@ func (l Log) Head(ctx context.Context) (epoch string, head, oldest uint64, err e
 
 // After returns the changes that follow a revision.
 func (l Log) After(ctx context.Context, revision uint64, limit int) ([]*registryv1.Change, error) {
-	records, _, err := l.Store.Changes(ctx, revision, limit)
+	records, _ := l.Store.Tail("", revision, limit)
+	var err error
+	if len(records) == 0 {
+		records, _, err = l.Store.Changes(ctx, revision, limit)
+	}
 	if err != nil {
 		return nil, err
 	}

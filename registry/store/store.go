@@ -23,6 +23,10 @@ type Store interface {
 	// Head.Oldest the error is [*Pruned]; where it lies at or beyond the newest revision there are none.
 	Changes(ctx context.Context, after uint64, limit int) ([]Record, Head, error)
 
+	// Tail returns up to limit records that follow a revision as far as this process has just committed them, and the head as it was then; none where
+	// it does not know: then Changes does, also what others committed meanwhile. It asks nobody. epoch must be that of the log; empty: any.
+	Tail(epoch string, after uint64, limit int) ([]Record, Head)
+
 	// Head returns how far the log goes.
 	Head(ctx context.Context) (Head, error)
 

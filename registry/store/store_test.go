@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"slices"
 	"testing"
 
 	"portolan.dev/registry/store"
@@ -54,5 +55,54 @@ func TestAWakerWakesAllWhoWaitedBefore(t *testing.T) {
 	case <-w.Wake():
 		t.Error("woken by what was before")
 	default:
+	}
+}
+
+func TestRecentCommits(t *testing.T) {
+	var recent store.Recent
+	records := func(from, n uint64, size int) (all []store.Record) {
+		for i := range n {
+			all = append(all, store.Record{Revision: from + i, Data: make([]byte, size)})
+		}
+		return all
+	}
+	tail := func(epoch string, after uint64, limit int) (revisions []uint64) {
+		found, _ := recent.Tail(epoch, after, limit)
+		for _, r := range found {
+			revisions = append(revisions, r.Revision)
+		}
+		return revisions
+	}
+	check := func(what string, got []uint64, want ...uint64) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	check("nothing was committed", tail("", 0, 9))
+	recent.Committed(store.Head{Epoch: "a", Revision: 6}, records(5, 2, 1))
+	recent.Committed(store.Head{Epoch: "a", Revision: 8}, records(7, 2, 1))
+	check("all", tail("a", 4, 9), 5, 6, 7, 8)
+	check("some", tail("", 5, 2), 6, 7)
+	check("before it", tail("a", 3, 9))
+	check("at its end", tail("a", 8, 9))
+	check("beyond it", tail("a", 1<<60, 9))
+	check("another epoch", tail("b", 4, 9))
+	recent.Saw(store.Head{Epoch: "a", Revision: 8})
+	check("still the head", tail("a", 7, 9), 8)
+	recent.Committed(store.Head{Epoch: "a", Revision: 10}, records(10, 1, 1))
+	check("before a gap", tail("a", 7, 9))
+	check("after a gap", tail("a", 9, 9), 10)
+	recent.Committed(store.Head{Epoch: "b", Revision: 11}, records(11, 1, 1))
+	check("before another epoch", tail("", 9, 9))
+	check("another epoch's own", tail("b", 10, 9), 11)
+	recent.Saw(store.Head{Epoch: "b", Revision: 12})
+	check("others were there", tail("b", 10, 9))
+	for i := range uint64(30) {
+		recent.Committed(store.Head{Epoch: "b", Revision: 21 + i}, records(21+i, 1, 1<<20))
+	}
+	check("much, and its end is kept", tail("b", 49, 9), 50)
+	if kept := tail("b", 46, 99); len(kept) != 4 || tail("b", 25, 99) != nil {
+		t.Errorf("of 30 MB there is %v", kept)
 	}
 }

@@ -159,14 +159,17 @@ func (t tree) from(namespace, name string) iter.Seq[*Item] {
 
 func walk(n *node, namespace, name string, yield func(*Item) bool) bool {
 	for ; n != nil; n = n.right {
-		c := order(namespace, name, n.item.Key)
-		if c > 0 {
-			continue // all to the left come before the start as well
+		if order(namespace, name, n.item.Key) <= 0 {
+			return walk(n.left, namespace, name, yield) && yield(n.item) && walkAll(n.right, yield)
 		}
-		if c < 0 && !walk(n.left, namespace, name, yield) {
-			return false
-		}
-		if !yield(n.item) {
+	}
+	return true
+}
+
+// walkAll need not compare anything.
+func walkAll(n *node, yield func(*Item) bool) bool {
+	for ; n != nil; n = n.right {
+		if !walkAll(n.left, yield) || !yield(n.item) {
 			return false
 		}
 	}

@@ -122,7 +122,7 @@ func (v *View) report(err error) {
 // advance takes one batch from the log and says whether there may be more.
 func (v *View) advance(ctx context.Context) (bool, error) {
 	state := v.State()
-	records, head, err := v.config.Store.Changes(ctx, state.revision, batchSize)
+	records, head, err := v.next(ctx, state)
 	if pruned := (*store.Pruned)(nil); errors.As(err, &pruned) {
 		return true, v.reload(ctx)
 	}
@@ -141,6 +141,14 @@ func (v *View) advance(ctx context.Context) (bool, error) {
 	}
 	v.step(next, changes)
 	return next.revision < head.Revision, nil
+}
+
+// next reads what follows a state: what this process committed itself is at hand.
+func (v *View) next(ctx context.Context, state *State) ([]store.Record, store.Head, error) {
+	if records, head := v.config.Store.Tail(state.epoch, state.revision, batchSize); len(records) > 0 {
+		return records, head, nil
+	}
+	return v.config.Store.Changes(ctx, state.revision, batchSize)
 }
 
 // apply makes the state after the records and says what changed.

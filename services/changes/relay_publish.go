@@ -70,6 +70,8 @@ func (r *Relay) feed(ctx context.Context, epoch string, last uint64) error {
 				return err
 			}
 			last = pending[len(pending)-1].GetRevision()
+		}
+		if len(pending) == publishWindow {
 			select {
 			case <-check.C:
 				return nil

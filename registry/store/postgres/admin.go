@@ -39,6 +39,7 @@ func (s *Store) Prune(ctx context.Context, through uint64) (int64, error) {
 // NewEpoch is the NewEpoch of [store.Store].
 func (s *Store) NewEpoch(ctx context.Context) (store.Head, error) {
 	head, err := scanHead(s.pool.QueryRow(ctx, `UPDATE registry_head SET epoch = $1 RETURNING epoch, revision, oldest`, rand.Text()))
+	s.ForgetTail()
 	s.Moved()
 	return head, err
 }
@@ -73,6 +74,7 @@ func (s *Store) Restore(ctx context.Context, at, revision uint64, rows iter.Seq2
 	if err := tx.Commit(ctx); err != nil {
 		return unavailable(err)
 	}
+	s.ForgetTail()
 	s.Moved()
 	return nil
 }

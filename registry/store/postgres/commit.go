@@ -23,6 +23,8 @@ type committed struct {
 	base     uint64                        // revision before the batch
 	outcomes []batch.Outcome[store.Result] // of a decided batch, already with revisions; nil: all hold, in order
 	size     int
+	head     store.Head     // with the batch
+	records  []store.Record // of the batch; none where they are not at hand
 }
 
 // commit carries out a batch.
@@ -35,6 +37,9 @@ func (s *Store) commit(ctx context.Context, ops []store.Op) []batch.Outcome[stor
 		done, err = s.writer.try(ctx, ops)
 	}
 	if err == nil {
+		if len(done.records) > 0 {
+			s.Committed(done.head, done.records)
+		}
 		s.Moved()
 		return done.results(len(ops))
 	}
@@ -65,10 +70,10 @@ func (w *writer) try(ctx context.Context, ops []store.Op) (committed, error) {
 	}
 	if rows, ok := optimistic(ops); ok {
 		mark := rand.Int64()
-		base, err := w.write(ctx, w.conn, rows, mark)
+		done, err := w.write(ctx, w.conn, rows, mark)
 		if err == nil {
-			w.seen = base + uint64(len(ops))
-			return committed{base: base}, nil
+			w.seen = done.head.Revision
+			return done, nil
 		}
 		if !brokenExpectation(err) {
 			return w.resolve(ctx, err, mark, committed{size: len(ops)})
@@ -83,12 +88,19 @@ type querier interface {
 }
 
 // write runs the one statement that writes.
-func (w *writer) write(ctx context.Context, on querier, rows *batchRows, mark int64) (base uint64, err error) {
+func (w *writer) write(ctx context.Context, on querier, rows *batchRows, mark int64) (committed, error) {
 	now := time.Now().Truncate(time.Microsecond)
+	var done committed
 	var notified *string
 	var one int
-	err = on.QueryRow(ctx, commitQuery, rows.args(now, mark, w.sender)...).Scan(&base, &notified, &one)
-	return base, err
+	err := on.QueryRow(ctx, commitQuery, rows.args(now, mark, w.sender)...).Scan(&done.head.Epoch, &done.head.Revision, &done.head.Oldest, &notified, &one)
+	if err != nil {
+		return committed{}, err
+	}
+	done.size = len(rows.effects)
+	done.base = done.head.Revision - uint64(done.size)
+	done.records = rows.records(done.base, now)
+	return done, nil
 }
 
 // decide does a batch with the head locked.
@@ -104,11 +116,12 @@ func (w *writer) decide(ctx context.Context, ops []store.Op) (committed, error) 
 		}
 		return committed{outcomes: d.Outcomes}, nil
 	}
-	done := committed{outcomes: d.Outcomes, base: d.Records[0].Revision - 1, size: len(d.Records)}
 	mark := rand.Int64()
-	if _, err := w.write(ctx, tx, decided(d), mark); err != nil {
+	done, err := w.write(ctx, tx, decided(d), mark)
+	if err != nil {
 		return committed{}, w.lost(errors.Join(err, tx.Rollback(ctx)))
 	}
+	done.outcomes = d.Outcomes
 	if err := tx.Commit(ctx); err != nil {
 		return w.resolve(ctx, err, mark, done)
 	}

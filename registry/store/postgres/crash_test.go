@@ -15,6 +15,7 @@ import (
 
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/store/storetest"
+	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
@@ -123,7 +124,7 @@ func TestTheServerGoesAndComesBack(t *testing.T) {
 				acked.Add(1)
 			case errors.Is(e.Err, store.ErrUnknown), errors.Is(e.Err, store.ErrUnavailable):
 				failed.Add(1)
-				pause(t.Context(), 10*time.Millisecond) // as a client does that is told to come back later
+				app.Pause(t.Context(), 10*time.Millisecond) // as a client does that is told to come back later
 			default:
 				t.Errorf("%s of %s: %v", e.Action, e.Key, e.Err)
 				return true
@@ -194,10 +195,11 @@ func TestABatchWhoseEndWasNotSeenIsFound(t *testing.T) {
 	}
 	closeNow(abandoned)
 
-	base, err := w.write(ctx, w.conn, rows, mark)
+	written, err := w.write(ctx, w.conn, rows, mark)
 	if err != nil {
 		t.Fatal(err)
 	}
+	base := written.base
 	done, err := w.resolve(ctx, io.ErrUnexpectedEOF, mark, committed{size: 2})
 	if err != nil || done.base != base {
 		t.Errorf("a batch that was committed: %+v, %v; want base %d", done, err, base)

@@ -28,7 +28,7 @@ WITH input AS (
 	SELECT * FROM unnest($1::int2[], $2::int2[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::int8[], $9::int8[], $10::text[], $11::text[])
 		WITH ORDINALITY AS i (effect, type, kind, namespace, name, uid, data, epoch, guard, guard_uid, traceparent, ord)
 ), head AS (
-	UPDATE registry_head SET revision = revision + cardinality($1) RETURNING revision - cardinality($1) AS base
+	UPDATE registry_head SET revision = revision + cardinality($1) RETURNING epoch, revision, oldest, revision - cardinality($1) AS base
 ), fences AS (
 	SELECT l.epoch
 	FROM unnest($12::text[], $13::text[], $14::text[], $15::int8[]) AS f (kind, namespace, name, epoch), registry_objects l, head
@@ -60,7 +60,7 @@ WITH input AS (
 	) c
 	RETURNING 1
 )
-SELECT head.base, pg_notify('` + channel + `', $18::text)::text,
+SELECT head.epoch, head.revision, head.oldest, pg_notify('` + channel + `', $18::text)::text,
 	1 / ((SELECT count(*) FROM fences) + (SELECT count(*) FROM inserted) + (SELECT count(*) FROM updated) + (SELECT count(*) FROM deleted) = $19::int8)::int
 FROM head`
 
@@ -180,6 +180,21 @@ func (b *batchRows) expected() int {
 		}
 	}
 	return n
+}
+
+// records are the log of the batch, from base on; none where they are not all at hand.
+func (b *batchRows) records(base uint64, now time.Time) []store.Record {
+	records := make([]store.Record, len(b.effects))
+	for i := range records {
+		if len(b.data[i]) == 0 {
+			return nil // a deletion, whose data only the database has
+		}
+		records[i] = store.Record{
+			Revision: base + uint64(i) + 1, Type: registryv1.ChangeType(b.types[i]), Key: object.Key{Kind: b.kinds[i], Namespace: b.namespaces[i], Name: b.names[i]},
+			UID: b.uids[i], Data: b.data[i], Time: now.UTC(), Traceparent: b.traceparents[i],
+		}
+	}
+	return records
 }
 
 // args are the parameters of commitQuery.

@@ -41,6 +41,7 @@ type Config struct {
 type Store struct {
 	*store.Committer
 	store.Waker
+	store.Recent
 
 	log    *slog.Logger
 	conn   *pgx.ConnConfig // of connections outside the pool

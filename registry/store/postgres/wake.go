@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/app"
 )
 
 const (
@@ -16,17 +17,27 @@ const (
 	pollEvery = 100 * time.Millisecond
 )
 
-// listen wakes when another process says that it committed.
+// listen wakes when another process says that it committed. An outage is told once, with its end.
 func (s *Store) listen(ctx context.Context) {
+	var since time.Time // the outage
 	for ctx.Err() == nil {
-		if err := s.listenOnce(ctx); ctx.Err() == nil {
+		err := s.listenOnce(ctx, func() {
+			if !since.IsZero() {
+				s.log.InfoContext(ctx, "store notifications are back", "after", time.Since(since).Round(time.Millisecond))
+			}
+			since = time.Time{}
+		})
+		s.ForgetTail() // whatever is said meanwhile is not heard
+		if ctx.Err() == nil && since.IsZero() {
+			since = time.Now()
 			s.log.WarnContext(ctx, "store notifications interrupted", "err", err)
 		}
-		pause(ctx, 10*pollEvery) // polling goes on meanwhile
+		app.Pause(ctx, 10*pollEvery) // polling goes on meanwhile
 	}
 }
 
-func (s *Store) listenOnce(ctx context.Context) error {
+// listenOnce listens until the connection is lost, and calls begun once it does.
+func (s *Store) listenOnce(ctx context.Context, begun func()) error {
 	conn, err := pgx.ConnectConfig(ctx, s.conn)
 	if err != nil {
 		return err
@@ -35,12 +46,14 @@ func (s *Store) listenOnce(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return err
 	}
+	begun()
 	for {
 		notification, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return err
 		}
 		if notification.Payload != s.writer.sender {
+			s.ForgetTail()
 			s.Moved()
 		}
 	}
@@ -52,21 +65,12 @@ func (s *Store) poll(ctx context.Context) {
 	for {
 		if head, err := s.Head(ctx); err == nil && head != last {
 			last = head
+			s.Saw(head)
 			s.Moved()
 		}
-		if !pause(ctx, pollEvery) {
+		if !app.Pause(ctx, pollEvery) {
 			return
 		}
-	}
-}
-
-// pause waits, and says whether to go on.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

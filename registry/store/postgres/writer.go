@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/app"
 )
 
 // writer has the one connection through which this process commits. It is used by one batch at a time.
@@ -104,7 +105,7 @@ func (w *writer) resolve(ctx context.Context, cause error, mark int64, done comm
 			return done, nil
 		case err == nil:
 			return committed{}, fmt.Errorf("%w: %w", errAgain, cause)
-		case errors.Is(err, errPruned) || !pause(ctx, wait):
+		case errors.Is(err, errPruned) || !app.Pause(ctx, wait):
 			return committed{}, fmt.Errorf("%w: %w; and then %w", store.ErrUnknown, cause, err)
 		}
 	}

@@ -43,6 +43,7 @@ func (s *Store) NewEpoch(ctx context.Context) (head store.Head, err error) {
 		head, err = readHead(ctx, tx)
 		return err
 	})
+	s.ForgetTail()
 	s.Moved()
 	return head, err
 }
@@ -67,6 +68,7 @@ func (s *Store) Restore(ctx context.Context, at, revision uint64, rows iter.Seq2
 		_, err = tx.ExecContext(ctx, `UPDATE head SET epoch = ?, revision = ?, oldest = ?`, rand.Text(), newest, newest)
 		return unavailable(err)
 	})
+	s.ForgetTail()
 	s.Moved()
 	return err
 }

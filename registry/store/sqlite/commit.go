@@ -17,7 +17,7 @@ func (s *Store) commit(ctx context.Context, ops []store.Op) []batch.Outcome[stor
 	if err != nil {
 		return batch.Fail[store.Result](len(ops), unavailable(err))
 	}
-	decision, err := s.writer.write(ctx, tx, ops)
+	decision, head, err := s.writer.write(ctx, tx, ops)
 	if err != nil || len(decision.Records) == 0 {
 		if err := errors.Join(err, tx.Rollback()); err != nil {
 			return batch.Fail[store.Result](len(ops), unavailable(err))
@@ -27,6 +27,7 @@ func (s *Store) commit(ctx context.Context, ops []store.Op) []batch.Outcome[stor
 	if err := tx.Commit(); err != nil && !s.committed(ctx, decision) {
 		return batch.Fail[store.Result](len(ops), errors.Join(store.ErrUnknown, err))
 	}
+	s.Committed(head, decision.Records)
 	s.Moved()
 	return decision.Outcomes
 }
@@ -48,7 +49,7 @@ func newWriter(ctx context.Context, db *sql.DB) (*writer, error) {
 		stmt  **sql.Stmt
 		query string
 	}{
-		{&w.head, `SELECT revision FROM head`},
+		{&w.head, `SELECT epoch, revision, oldest FROM head`},
 		{&w.row, `SELECT uid, revision, epoch, data FROM objects WHERE kind = ? AND namespace = ? AND name = ?`},
 		{&w.insert, `INSERT INTO objects (kind, namespace, name, uid, revision, epoch, data) VALUES (?, ?, ?, ?, ?, ?, ?)`},
 		{&w.update, `UPDATE objects SET uid = ?, revision = ?, epoch = ?, data = ? WHERE kind = ? AND namespace = ? AND name = ?`},
@@ -75,28 +76,29 @@ func (w *writer) close() error {
 	return errors.Join(errs...)
 }
 
-// write reads what the operations touch, decides, and writes.
-func (w *writer) write(ctx context.Context, tx *sql.Tx, ops []store.Op) (store.Decision, error) {
-	var base uint64
-	if err := tx.StmtContext(ctx, w.head).QueryRowContext(ctx).Scan(&base); err != nil {
-		return store.Decision{}, err
+// write reads what the operations touch, decides, and writes. The head is as it is then.
+func (w *writer) write(ctx context.Context, tx *sql.Tx, ops []store.Op) (store.Decision, store.Head, error) {
+	var head store.Head
+	if err := tx.StmtContext(ctx, w.head).QueryRowContext(ctx).Scan(&head.Epoch, &head.Revision, &head.Oldest); err != nil {
+		return store.Decision{}, head, err
 	}
 	rows, err := w.rows(ctx, tx, store.Touched(ops))
 	if err != nil {
-		return store.Decision{}, err
+		return store.Decision{}, head, err
 	}
-	d := store.Decide(time.Now(), base, rows, ops)
+	d := store.Decide(time.Now().UTC().Truncate(time.Microsecond), head.Revision, rows, ops)
 	if len(d.Records) == 0 {
-		return d, nil
+		return d, head, nil
 	}
+	head.Revision = d.Records[len(d.Records)-1].Revision
 	if err := w.writeRows(ctx, tx, d.Writes); err != nil {
-		return d, err
+		return d, head, err
 	}
 	if err := w.writeLog(ctx, tx, d.Records); err != nil {
-		return d, err
+		return d, head, err
 	}
-	_, err = tx.StmtContext(ctx, w.move).ExecContext(ctx, d.Records[len(d.Records)-1].Revision)
-	return d, err
+	_, err = tx.StmtContext(ctx, w.move).ExecContext(ctx, head.Revision)
+	return d, head, err
 }
 
 func (w *writer) rows(ctx context.Context, tx *sql.Tx, keys []object.Key) (map[object.Key]store.Row, error) {

@@ -29,6 +29,7 @@ type Config struct {
 type Store struct {
 	*store.Committer
 	store.Waker
+	store.Recent
 
 	db     *sqldb.Embedded
 	writer *writer

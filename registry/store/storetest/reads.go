@@ -1,10 +1,13 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
+	"slices"
 	"sync"
 	"testing"
 
@@ -170,6 +173,88 @@ func follow(t *testing.T, s store.Store, until uint64) {
 			t.Errorf("at %d: not woken: %v", after, err)
 			return
 		}
+	}
+}
+
+// testTail follows the log as a view does, by what each process has just committed where that is enough, and compares it with the log.
+func testTail(t *testing.T, place Place) {
+	all := replicas(t, place, 2)
+	const each = 300
+	until := uint64(each*len(all)) + 2
+	found := make([][]store.Record, len(all))
+	var writers, followers sync.WaitGroup
+	for i, s := range all {
+		followers.Go(func() { found[i] = followByTail(t, s, until) })
+		for writer := range 6 {
+			writers.Go(func() { fillConcurrently(t, s, fmt.Sprintf("r%d-w%d-", i, writer), each/6) })
+		}
+	}
+	writers.Wait()
+	must(t, all[0], remove("r0-w0-0", "", 0)) // what was deleted, only the store knows
+	must(t, all[len(all)-1], create("last", "uid", "x"))
+	followers.Wait()
+	want, _, err := all[0].Changes(t.Context(), 0, int(until))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		if !slices.EqualFunc(found[i], want, sameRecord) {
+			t.Errorf("replica %d followed something else than the log", i)
+		}
+	}
+}
+
+func sameRecord(a, b store.Record) bool {
+	data := bytes.Equal(a.Data, b.Data)
+	at := a.Time.Equal(b.Time)
+	a.Data, b.Data, a.Time = nil, nil, b.Time
+	return data && at && reflect.DeepEqual(a, b)
+}
+
+// followByTail returns the log until a revision. It waits whenever it is at the head that it was told of, and then must be woken for what comes.
+func followByTail(t *testing.T, s store.Store, until uint64) (found []store.Record) {
+	for after := uint64(0); after < until; {
+		wake := s.Wake()
+		records, h := s.Tail("", after, 7)
+		var err error
+		if len(records) == 0 {
+			records, h, err = s.Changes(t.Context(), after, 7)
+		}
+		if err == nil && len(records) > 0 {
+			found = append(found, records...)
+			after = records[len(records)-1].Revision
+		}
+		if err == nil && after >= h.Revision && after < until {
+			err = waitFor(t.Context(), wake)
+		}
+		if err != nil {
+			t.Errorf("at %d: %v", after, err)
+			return found
+		}
+	}
+	return found
+}
+
+// testTailIsOfOneLog asks for what was committed before the log became another one.
+func testTailIsOfOneLog(t *testing.T, place Place) {
+	s := open(t, place)
+	fill(t, s, "o", 5)
+	before := head(t, s)
+	if records, _ := s.Tail("another", 0, 9); len(records) > 0 {
+		t.Errorf("another epoch has %s", revisions(records))
+	}
+	if _, err := s.NewEpoch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if records, _ := s.Tail(before.Epoch, 0, 9); len(records) > 0 {
+		t.Errorf("the former epoch has %s", revisions(records))
+	}
+	fill(t, s, "p", 2)
+	if err := s.Restore(t.Context(), 7, 9, rowsOf(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if records, _ := s.Tail("", 5, 9); len(records) > 0 {
+		t.Errorf("a restored store has %s", revisions(records))
 	}
 }
 

@@ -54,6 +54,8 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"SnapshotEnds", testSnapshotEnds},
 		{"Followers", testFollowers},
 		{"Changes", testChanges},
+		{"Tail", testTail},
+		{"TailIsOfOneLog", testTailIsOfOneLog},
 		{"Prune", testPrune},
 		{"PruneUnderReaders", testPruneUnderReaders},
 		{"Epoch", testEpoch},
