@@ -14,7 +14,7 @@ import (
 
 // ParseName reads a name as people write it, with or without the final dot.
 func ParseName(text string) (string, error) {
-	var buf [256]byte
+	var buf [maxName]byte // the library alone would let one byte more through
 	n, err := dns.PackDomainName(dns.Fqdn(text), buf[:], 0, nil, false)
 	if err != nil {
 		return "", fmt.Errorf("%q is no domain name: %w", text, err)
