@@ -10,6 +10,7 @@ import (
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/tracing"
 )
 
 // Host is what a daemon is given from outside. Each daemon has one of its own,
@@ -19,6 +20,8 @@ type Host struct {
 	Metrics *prometheus.Registry
 	Health  *health.Registry
 	Network rpc.Network
+	// Tracer is how traces enter the daemon; nil: there are none.
+	Tracer *tracing.Tracer
 	// Identity is who the daemon is to others; nil: it speaks in the clear.
 	Identity *identity.Source
 	// NATS opens a connection, named for those who watch the server. It may
