@@ -79,7 +79,9 @@ func (s *socket) probe() error {
 func (b *balancer) Name() string { return Name }
 
 // Traits implements kernel.Balancer.
-func (b *balancer) Traits() kernel.Traits { return kernel.Traits{Sysctls: sysctls(kernel.Version())} }
+func (b *balancer) Traits() kernel.Traits {
+	return kernel.Traits{Sysctls: sysctls(kernel.Version()), Refuses: true}
+}
 
 // sysctls are the settings of IPVS for a version of the kernel.
 func sysctls(major, minor int) []kernel.Setting {
@@ -199,7 +201,7 @@ func (b *balancer) judge(cmd uint8, scheduler string, err error) error {
 }
 
 // Read implements kernel.Balancer.
-func (b *balancer) Read() (map[plan.Frontend]kernel.Server, error) {
+func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error) {
 	found, err := b.sock.services()
 	if err != nil {
 		return nil, err
@@ -208,11 +210,14 @@ func (b *balancer) Read() (map[plan.Frontend]kernel.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[plan.Frontend]kernel.Server, len(found))
-	for id, set := range found {
-		out[plan.Frontend{Addr: id.addr, Protocol: id.protocol}] = kernel.Server{
-			Settings: kernel.Settings{Scheduler: set.scheduler, Flags: set.flags, Affinity: time.Duration(set.timeout) * time.Second},
-			Backends: backends(id.protocol, table[id]),
+	out := make(map[plan.Frontend]kernel.Server, len(ids))
+	for _, id := range ids {
+		at := serviceID{id.Addr, id.Protocol}
+		if set, ok := found[at]; ok {
+			out[id.Frontend] = kernel.Server{
+				Settings: kernel.Settings{Scheduler: set.scheduler, Flags: set.flags, Affinity: time.Duration(set.timeout) * time.Second},
+				Backends: backends(id.Protocol, table[at]),
+			}
 		}
 	}
 	return out, nil
@@ -253,6 +258,9 @@ func (b *balancer) Remedy(err error) string {
 	}
 	return ""
 }
+
+// Remove implements kernel.Balancer: there is nothing but servers.
+func (b *balancer) Remove() error { return nil }
 
 // Close implements kernel.Balancer.
 func (b *balancer) Close() { b.sock.close() }

@@ -2,52 +2,103 @@ package kernel
 
 import (
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"slices"
 
 	"portolan.dev/nodeagent/plan"
 )
 
-// adopt takes up what the journal and the kernel agree on.
+// sourcesKey is the journal's key of the sources. All others are frontends.
+const sourcesKey = "sources"
+
+// adopt takes up what the journal and the kernel agree on, and puts back what
+// the kernel has lost.
 func (p *Plane) adopt() error {
-	err := p.journal.Each(func(_ string, value json.RawMessage) error {
-		var r record
-		if err := json.Unmarshal(value, &r); err != nil {
-			return err
-		}
-		f := &front{at: r.At, standIn: r.StandIn, drained: r.Drain}
-		for _, v := range r.Servers {
-			f.servers[v.Audience] = v
-		}
-		if f.standIn.IsValid() {
-			p.standIns.note(f.at.Addr.Addr(), f.standIn)
-		}
-		p.fronts[f.at] = f
-		return nil
-	})
-	if err != nil {
+	if err := p.journal.Each(p.recall); err != nil {
 		return err
 	}
-	found, err := p.balancer.Read()
-	if err != nil {
+	if err := errors.Join(p.filter.SetSources(p.sources.Pods, p.sources.Node), p.balancer.SetSources(p.sources)); err != nil {
 		return err
 	}
+	var ids []ID
 	for _, f := range p.fronts {
-		for _, id := range f.all() {
-			if have, ok := found[id.Frontend]; ok {
-				s := &service{Settings: have.Settings, id: id, drain: f.drain(), backends: map[netip.AddrPort]*backend{}}
-				p.services[id.Frontend] = s
-				p.mirror(s, have.Backends)
-			}
+		ids = append(ids, f.all()...)
+	}
+	found, err := p.balancer.Read(ids)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if have, ok := found[id.Frontend]; ok {
+			s := &service{Settings: have.Settings, id: id, drain: p.fronts[id.For].drain(), backends: map[netip.AddrPort]*backend{}}
+			p.services[id.Frontend] = s
+			p.mirror(s, have.Backends)
 		}
 	}
 	return p.restore()
 }
 
-// restore puts rules and routes in place for the fronts that are known, and
-// settles what each serves.
+// recall takes in a line of the journal.
+func (p *Plane) recall(key string, value json.RawMessage) error {
+	if key == sourcesKey {
+		return json.Unmarshal(value, &p.sources)
+	}
+	var r record
+	if err := json.Unmarshal(value, &r); err != nil {
+		return err
+	}
+	f := &front{at: r.At, standIn: r.StandIn, drained: r.Drain}
+	for _, v := range r.Servers {
+		f.servers[v.Audience] = v
+	}
+	if f.standIn.IsValid() {
+		p.standIns.note(f.at.Addr.Addr(), f.standIn)
+	}
+	p.fronts[f.at] = f
+	return nil
+}
+
+// restore puts routes, servers and rules in place for the fronts that are known,
+// and settles what each serves. The rules of another balancer, whose place is
+// taken, hold until the servers are there.
 func (p *Plane) restore() error {
-	for _, c := range slices.Concat(p.opts.ServiceCIDRs, StandIns) {
+	if err := p.openRanges(); err != nil {
+		return err
+	}
+	w := &work{plane: p, errs: map[plan.Frontend]error{}}
+	var ops []op
+	for _, f := range p.fronts {
+		if err := p.attract(f); err != nil {
+			return err
+		}
+		ops = w.arrivals(ops, f)
+		f.elements = f.filter(p.sources.Node, p.traits)
+		if err := p.filter.Commit(Change{Add: f.elements}); err != nil {
+			return err
+		}
+	}
+	w.execute(ops)
+	w.forget()
+	for at, err := range w.errs {
+		p.log.Warn("not put back", "server", at, "err", err)
+	}
+	if err := p.filter.Install(); err != nil {
+		return err
+	}
+	for _, f := range p.fronts {
+		p.settle(f)
+	}
+	return p.closeRoutes()
+}
+
+// openRanges makes ranges of virtual addresses local.
+func (p *Plane) openRanges() error {
+	ranges := p.opts.ServiceCIDRs
+	if !p.traits.Splits {
+		ranges = slices.Concat(ranges, StandIns)
+	}
+	for _, c := range ranges {
 		switch err := p.routes.Add(c); {
 		case err == nil:
 			p.ranges = append(p.ranges, c)
@@ -57,22 +108,19 @@ func (p *Plane) restore() error {
 			return err
 		}
 	}
-	if err := p.filter.Install(); err != nil {
-		return err
-	}
-	var c Change
-	for _, f := range p.fronts {
-		if err := p.attract(f); err != nil {
+	return nil
+}
+
+// closeRoutes removes routes of ours that nothing needs: ranges may have been
+// others before.
+func (p *Plane) closeRoutes() error {
+	for _, r := range p.routes.All() {
+		if slices.Contains(p.ranges, r) || r.IsSingleIP() && p.vips[r.Addr()] > 0 {
+			continue
+		}
+		if err := p.routes.Delete(r); err != nil {
 			return err
 		}
-		f.elements = f.filter(p.sources.Node)
-		c.Add = append(c.Add, f.elements...)
-	}
-	if err := p.filter.Commit(c); err != nil {
-		return err
-	}
-	for _, f := range p.fronts {
-		p.settle(f)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (p *Plane) setSources(s plan.Sources) error {
 	}
 	var c Change
 	for _, f := range p.fronts {
-		now := f.filter(s.Node)
+		now := f.filter(s.Node, p.traits)
 		c.Remove = append(c.Remove, without(f.elements, now)...)
 		c.Add = append(c.Add, without(now, f.elements)...)
 		f.elements = now
@@ -80,7 +80,7 @@ func (p *Plane) setSources(s plan.Sources) error {
 		return err
 	}
 	p.sources = s
-	return nil
+	return p.journal.Put(map[string]any{sourcesKey: s})
 }
 
 // work is one call of Apply.
@@ -235,7 +235,7 @@ func (p *Plane) inRange(addr netip.Addr) bool {
 func (w *work) rules(fronts []*front) (late Change) {
 	var early Change
 	for _, f := range fronts {
-		now := f.filter(w.plane.sources.Node)
+		now := f.filter(w.plane.sources.Node, w.plane.traits)
 		added, removed := without(now, f.elements), without(f.elements, now)
 		f.elements = now
 		for _, e := range added {
@@ -298,6 +298,9 @@ func (w *work) arrivals(ops []op, f *front) []op {
 			ops = append(ops, op{Op{Kind: SetServer, ID: id, Settings: want}, func() { have.Settings = want }})
 		}
 		have.drain = v.Drain
+		if f.at.Protocol == plan.UDP && p.traits.Tracks && !have.takes() { // flows that were refused would be again
+			w.flows = append(w.flows, Flow{Frontend: f.at.Addr, Protocol: uint8(f.at.Protocol), Backend: f.at.Addr})
+		}
 		for _, r := range v.Reals {
 			ops = w.arrival(ops, have, r)
 		}
@@ -375,7 +378,7 @@ func (w *work) removal(s *service, addr netip.AddrPort) op {
 		s.forget(addr)
 		at := s.id.For
 		if (at.Protocol == plan.UDP || w.plane.traits.Tracks) && !w.plane.serves(at, addr) {
-			w.flows = append(w.flows, Flow{Frontend: at.Addr, Protocol: uint8(at.Protocol), Backend: addr.Addr()})
+			w.flows = append(w.flows, Flow{Frontend: at.Addr, Protocol: uint8(at.Protocol), Backend: addr})
 		}
 	}}
 }

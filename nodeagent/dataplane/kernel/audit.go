@@ -39,7 +39,11 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 }
 
 func (p *Plane) readServices() error {
-	found, err := p.balancer.Read()
+	ids := make([]ID, 0, len(p.services))
+	for _, s := range p.services {
+		ids = append(ids, s.id)
+	}
+	found, err := p.balancer.Read(ids)
 	if err != nil {
 		return err
 	}

@@ -31,13 +31,15 @@ type Balancer interface {
 	// Apply carries out operations in order and answers each. An error of one
 	// does not keep the others from being tried.
 	Apply(ops []Op) []error
-	// Read returns all servers of the kernel with their backends, those of
-	// others included.
-	Read() (map[plan.Frontend]Server, error)
+	// Read reads servers back, by the kernel's frontend. One that is not there is
+	// not in the result.
+	Read(ids []ID) (map[plan.Frontend]Server, error)
 	// Backends reads the backends of some servers with their connections.
 	Backends(ids ...ID) (map[plan.Frontend][]Backend, error)
 	// Remedy says what a person can do about an error of Apply; may be empty.
 	Remedy(err error) string
+	// Remove takes out of the kernel what is ours besides servers.
+	Remove() error
 	// Close frees sockets and leaves the kernel as it is.
 	Close()
 }
@@ -46,15 +48,18 @@ type Balancer interface {
 type Traits struct {
 	// Sysctls that it needs besides Forwarding.
 	Sysctls []Setting
-	// Splits: it tells clients inside from those outside by itself, so that no
-	// stand-ins are needed.
+	// Splits: it tells clients inside from those outside by itself. A stand-in
+	// is then nothing but a name.
 	Splits bool
+	// Refuses: it refuses who comes to a server without backends. Otherwise the
+	// packet filter does.
+	Refuses bool
 	// Tracks: its connections live in connection tracking alone, so that they
 	// are cut by being forgotten there.
 	Tracks bool
 }
 
-// ID is a server of a balancer.
+// ID is a server of a balancer. That of a stand-in is for clients outside.
 type ID struct {
 	plan.Frontend               // the kernel's
 	For           plan.Frontend // the frontend that it serves: itself, unless it is that of a stand-in

@@ -17,7 +17,7 @@ func (p *Plane) Cleanup() error {
 	for _, s := range p.services {
 		ops = append(ops, Op{Kind: DeleteServer, ID: s.id})
 	}
-	errs := p.balancer.Apply(ops)
+	errs := append(p.balancer.Apply(ops), p.balancer.Remove())
 	for _, r := range p.routes.All() {
 		errs = append(errs, p.routes.Delete(r))
 	}

@@ -14,7 +14,7 @@ import (
 type Flow struct {
 	Frontend netip.AddrPort
 	Protocol uint8
-	Backend  netip.Addr
+	Backend  netip.AddrPort
 }
 
 // Conntrack forgets flows. It opens a socket in the namespace of the thread that
@@ -52,7 +52,7 @@ func byFamily(flows []Flow) map[netlink.InetFamily]flowSet {
 	out := map[netlink.InetFamily]flowSet{}
 	for _, f := range flows {
 		family := netlink.InetFamily(unix.AF_INET)
-		if f.Backend.Is6() {
+		if f.Backend.Addr().Is6() {
 			family = unix.AF_INET6
 		}
 		if out[family] == nil {
@@ -65,14 +65,59 @@ func byFamily(flows []Flow) map[netlink.InetFamily]flowSet {
 
 // MatchConntrackFlow implements netlink.CustomConntrackFilter.
 func (s flowSet) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+	f, ok := flowOf(flow)
+	_, found := s[f]
+	return ok && found
+}
+
+func flowOf(flow *netlink.ConntrackFlow) (Flow, bool) {
 	to, ok := netip.AddrFromSlice(flow.Forward.DstIP)
 	from, ok2 := netip.AddrFromSlice(flow.Reverse.SrcIP)
-	if !ok || !ok2 {
-		return false
+	return Flow{
+		Frontend: netip.AddrPortFrom(to.Unmap(), flow.Forward.DstPort), Protocol: flow.Forward.Protocol,
+		Backend: netip.AddrPortFrom(from.Unmap(), flow.Reverse.SrcPort),
+	}, ok && ok2
+}
+
+// The states of TCP in the kernel's enum tcp_conntrack.
+const (
+	stateEstablished = 3
+	stateTimeWait    = 7
+	stateClosed      = 8
+)
+
+// Tracked is a flow as it stands.
+type Tracked struct {
+	Flow
+	Client netip.Addr
+	Open   bool // false: TCP that is opening or closing
+}
+
+// Each hands all flows of both families to fn, except for those of TCP that have
+// ended.
+func (c *Conntrack) Each(fn func(Tracked)) error {
+	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
+		list, err := c.handle.ConntrackTableList(netlink.ConntrackTable, family)
+		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return fmt.Errorf("read flows: %w", err)
+		}
+		for _, flow := range list {
+			t := Tracked{Open: true}
+			var ok bool
+			if t.Flow, ok = flowOf(flow); !ok {
+				continue
+			}
+			if tcp, is := flow.ProtoInfo.(*netlink.ProtoInfoTCP); is {
+				if tcp.State == stateTimeWait || tcp.State == stateClosed {
+					continue
+				}
+				t.Open = tcp.State == stateEstablished
+			}
+			if client, ok := netip.AddrFromSlice(flow.Forward.SrcIP); ok {
+				t.Client = client.Unmap()
+			}
+			fn(t)
+		}
 	}
-	_, found := s[Flow{
-		Frontend: netip.AddrPortFrom(to.Unmap(), flow.Forward.DstPort),
-		Protocol: flow.Forward.Protocol, Backend: from.Unmap(),
-	}]
-	return found
+	return nil
 }

@@ -29,6 +29,7 @@ const (
 	LimitOutside  Set = "limit-outside"
 	LimitNode     Set = "limit-node" // frontends that this node itself may not use
 	AllowedSet    Set = "allowed"    // frontends with ranges of sources
+	RefuseSet     Set = "refuse"     // frontends that nobody serves, where the balancer does not say so
 )
 
 // Element is an element of a set. Elements are values: two that are the same

@@ -10,7 +10,6 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
-	"golang.org/x/sys/unix"
 )
 
 // The names of our table, in the families ip and ip6.
@@ -32,6 +31,8 @@ type Filter struct {
 	ranges   []netip.Prefix
 	standIns []netip.Prefix
 	have     map[Element]int // how many want it
+	// installed: the kernel has it. Before that, changes are only noted.
+	installed bool
 }
 
 // NewFilter returns a filter that is not in the kernel before Install. Ranges
@@ -64,6 +65,9 @@ func (f *Filter) Close() error { return f.conn.CloseLasting() }
 // SetSources says who is inside.
 func (f *Filter) SetSources(pods, nodes []netip.Prefix) error {
 	f.pods, f.nodes = pods, nodes
+	if !f.installed {
+		return nil
+	}
 	for _, t := range f.tables {
 		f.conn.FlushSet(t.sets[podSet])
 		f.conn.FlushSet(t.sets[nodeSet])
@@ -79,8 +83,8 @@ func (f *Filter) SetSources(pods, nodes []netip.Prefix) error {
 
 func (f *Filter) addSources(t *table) error {
 	return errors.Join(
-		f.add(t.sets[podSet], ranges(f.pods, t.v6)),
-		f.add(t.sets[nodeSet], ranges(f.nodes, t.v6)))
+		f.add(t.sets[podSet], ranges(f.pods, t.V6)),
+		f.add(t.sets[nodeSet], ranges(f.nodes, t.V6)))
 }
 
 // Change is what one transaction does. An element that several want stays until
@@ -107,7 +111,7 @@ func (f *Filter) Commit(c Change) error {
 			come = append(come, e)
 		}
 	}
-	if len(gone)+len(come) == 0 {
+	if len(gone)+len(come) == 0 || !f.installed {
 		return nil
 	}
 	err := errors.Join(f.change(gone, f.conn.SetDeleteElements), f.change(come, f.conn.SetAddElements))
@@ -198,7 +202,11 @@ func (f *Filter) Install() error {
 	if err := f.change(all, f.conn.SetAddElements); err != nil {
 		return err
 	}
-	return f.flush()
+	if err := f.flush(); err != nil {
+		return err
+	}
+	f.installed = true
+	return nil
 }
 
 func (f *Filter) build(t *table) error {
@@ -228,7 +236,7 @@ func (f *Filter) build(t *table) error {
 		}
 	}
 	return errors.Join(f.addSources(t),
-		f.add(t.sets[rangeSet], ranges(f.ranges, t.v6)), f.add(t.sets[standInSet], ranges(f.standIns, t.v6)))
+		f.add(t.sets[rangeSet], ranges(f.ranges, t.V6)), f.add(t.sets[standInSet], ranges(f.standIns, t.V6)))
 }
 
 // Remove takes the filter out of the kernel.
@@ -238,6 +246,7 @@ func (f *Filter) Remove() error {
 		f.conn.DelTable(t.Table)
 	}
 	clear(f.have)
+	f.installed = false
 	return f.flush()
 }
 
@@ -252,15 +261,15 @@ func (f *Filter) Drift() []string {
 
 func (f *Filter) drift(t *table) []string {
 	family := "ip"
-	if t.v6 {
+	if t.V6 {
 		family = "ip6"
 	}
 	expected := map[Set]int{
-		podSet: len(ranges(f.pods, t.v6)), nodeSet: len(ranges(f.nodes, t.v6)),
-		rangeSet: len(ranges(f.ranges, t.v6)), standInSet: len(ranges(f.standIns, t.v6)),
+		podSet: len(ranges(f.pods, t.V6)), nodeSet: len(ranges(f.nodes, t.V6)),
+		rangeSet: len(ranges(f.ranges, t.V6)), standInSet: len(ranges(f.standIns, t.V6)),
 	}
 	for e := range f.have {
-		if e.V6 == t.v6 {
+		if e.V6 == t.V6 {
 			expected[e.Set]++
 		}
 	}
@@ -274,7 +283,7 @@ func (f *Filter) drift(t *table) []string {
 			out = append(out, fmt.Sprintf("table %s %s: set %s has %d elements, not %d", family, t.Name, name, n, expected[name]))
 		}
 	}
-	rules, err := f.countRules(t)
+	rules, err := CountRules(f.netns, t.Table)
 	if err != nil {
 		return append(out, fmt.Sprintf("table %s %s: rules: %v", family, t.Name, err))
 	}
@@ -284,51 +293,6 @@ func (f *Filter) drift(t *table) []string {
 		}
 	}
 	return out
-}
-
-// countRules counts the rules of each chain. It asks the kernel itself: the
-// library cannot read all the rules that it can write.
-func (f *Filter) countRules(t *table) (map[string]int, error) {
-	var conn *netlink.Conn
-	err := Within(f.netns, func() (err error) {
-		conn, err = netlink.Dial(unix.NETLINK_NETFILTER, nil)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	table, err := netlink.MarshalAttributes([]netlink.Attribute{{Type: unix.NFTA_RULE_TABLE, Data: []byte(t.Name + "\x00")}})
-	if err != nil {
-		return nil, err
-	}
-	const subsystem = netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES << 8)
-	found, err := conn.Execute(netlink.Message{
-		Header: netlink.Header{Type: subsystem | unix.NFT_MSG_GETRULE, Flags: netlink.Request | netlink.Dump},
-		Data:   append([]byte{byte(t.Family), unix.NFNETLINK_V0, 0, 0}, table...),
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]int{}
-	for _, m := range found {
-		if len(m.Data) < 4 {
-			continue
-		}
-		attrs, err := netlink.NewAttributeDecoder(m.Data[4:])
-		if err != nil {
-			return nil, err
-		}
-		for attrs.Next() {
-			if attrs.Type() == unix.NFTA_RULE_CHAIN {
-				out[attrs.String()]++
-			}
-		}
-		if err := attrs.Err(); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
 }
 
 // unbounded counts the marks of the space before the first range, which some

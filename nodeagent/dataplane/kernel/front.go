@@ -121,7 +121,7 @@ func (f *front) exposure() plan.Exposure {
 }
 
 // filter returns the elements that the frontend needs, routes aside.
-func (f *front) filter(nodes []netip.Prefix) []Element {
+func (f *front) filter(nodes []netip.Prefix, traits Traits) []Element {
 	var out []Element
 	var masquerade Class
 	if v := f.inside(); v != nil {
@@ -150,8 +150,11 @@ func (f *front) filter(nodes []netip.Prefix) []Element {
 			out = append(out, Frontend(DropOutside, f.at))
 		}
 	}
-	if f.split() {
+	if f.split() && !traits.Splits {
 		out = append(out, Split(f.at, f.standIn))
+	}
+	if !traits.Refuses && f.unserved() {
+		out = append(out, Frontend(RefuseSet, f.at))
 	}
 	if masquerade != 0 {
 		out = append(out, Masquerade(f.at, masquerade))
@@ -191,8 +194,21 @@ func classes(m plan.Masquerade) Class {
 }
 
 // silent tells whether clients are to hear nothing.
-func silent(v *plan.VirtualServer) bool {
-	return v.WithoutBackends == plan.Drop && !slices.ContainsFunc(v.Reals, func(r plan.RealServer) bool { return r.Weight > 0 })
+func silent(v *plan.VirtualServer) bool { return v.WithoutBackends == plan.Drop && idle(v) }
+
+// idle tells whether no backend takes traffic.
+func idle(v *plan.VirtualServer) bool {
+	return !slices.ContainsFunc(v.Reals, func(r plan.RealServer) bool { return r.Weight > 0 })
+}
+
+// unserved tells whether there is a server that no backend takes traffic of.
+func (f *front) unserved() bool {
+	for _, v := range f.wanted() {
+		if idle(v) {
+			return true
+		}
+	}
+	return false
 }
 
 // anyAllowed tells whether one of the node's own addresses is among prefixes.
@@ -226,6 +242,16 @@ func (s *service) leave(b *backend, until time.Time) {
 		s.leaving--
 	}
 	b.until = until
+}
+
+// takes tells whether a backend takes new connections.
+func (s *service) takes() bool {
+	for _, b := range s.backends {
+		if b.weight > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *service) forget(addr netip.AddrPort) {

@@ -108,7 +108,11 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 			p.log.Info("kernel setting", "setting", s.String())
 		}
 	}
-	p.filter, err = NewFilter(p.opts.Namespace, p.opts.ServiceCIDRs, StandIns)
+	var standIns []netip.Prefix
+	if !p.traits.Splits {
+		standIns = StandIns
+	}
+	p.filter, err = NewFilter(p.opts.Namespace, p.opts.ServiceCIDRs, standIns)
 	return err
 }
 

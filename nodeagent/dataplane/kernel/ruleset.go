@@ -8,26 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The registers of a key: an address, then 4 bytes each. Register 1 is another
-// name of the first four.
-const firstRegister = 8
-
 // table is our table of one family.
 type table struct {
 	*nftables.Table
-	v6   bool
+	Packet
 	sets map[Set]*nftables.Set
 }
 
 func newTable(name string, v6 bool) *table {
 	t := &table{
-		Table: &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4},
-		v6:    v6, sets: map[Set]*nftables.Set{},
+		Table:  &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4},
+		Packet: Packet{v6}, sets: map[Set]*nftables.Set{},
 	}
 	if v6 {
 		t.Family = nftables.TableFamilyIPv6
 	}
-	addr := t.addrType()
+	addr := t.AddrType()
 	frontend := []nftables.SetDatatype{addr, nftables.TypeInetProto, nftables.TypeInetService}
 	concat := func(name Set, types ...nftables.SetDatatype) *nftables.Set {
 		return t.define(nftables.Set{Name: string(name), Concatenation: true, KeyType: nftables.MustConcatSetType(types...)})
@@ -37,7 +33,7 @@ func newTable(name string, v6 bool) *table {
 	}
 	t.define(nftables.Set{Name: string(VirtualSet), KeyType: addr})
 	concat(LoopSet, addr, addr)
-	for _, name := range []Set{DropInside, DropOutside, LimitInside, LimitOutside, LimitNode} {
+	for _, name := range []Set{DropInside, DropOutside, LimitInside, LimitOutside, LimitNode, RefuseSet} {
 		concat(name, frontend...)
 	}
 	concat(AllowedSet, append(slices.Clone(frontend), addr)...).Interval = true
@@ -54,46 +50,14 @@ func (t *table) define(s nftables.Set) *nftables.Set {
 	return &s
 }
 
-func (t *table) addrType() nftables.SetDatatype {
-	if t.v6 {
-		return nftables.TypeIP6Addr
-	}
-	return nftables.TypeIPAddr
-}
-
-// addrLen is the length of an address.
-func (t *table) addrLen() uint32 {
-	if t.v6 {
-		return 16
-	}
-	return 4
-}
-
 // The parts of rules.
 
 type rule []expr.Any
 
-func (t *table) load(offset4, offset6, register uint32) expr.Any {
-	p := &expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: offset4, Len: t.addrLen()}
-	if t.v6 {
-		p.Offset = offset6
-	}
-	return p
-}
-
-func (t *table) source(register uint32) expr.Any      { return t.load(12, 8, register) }
-func (t *table) destination(register uint32) expr.Any { return t.load(16, 24, register) }
-
-func (t *table) after(addresses uint32) uint32 { return firstRegister + addresses*t.addrLen()/4 }
-
 // frontend loads the frontend that a packet is for.
-func (t *table) frontend() rule {
-	return rule{
-		t.destination(firstRegister),
-		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: t.after(1)},
-		&expr.Payload{DestRegister: t.after(1) + 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
-	}
-}
+func (t *table) frontend() rule { return t.Frontend(firstRegister) }
+
+func (t *table) after(addresses uint32) uint32 { return firstRegister + addresses*t.AddrLen()/4 }
 
 // originalFrontend loads the frontend that a connection was opened to.
 func (t *table) originalFrontend() rule {
@@ -111,9 +75,9 @@ func notIn(s Set) expr.Any {
 }
 
 // sourceIn matches sources.
-func (t *table) sourceIn(s Set) rule { return rule{t.source(firstRegister), in(s)} }
+func (t *table) sourceIn(s Set) rule { return rule{t.Source(firstRegister), in(s)} }
 
-func (t *table) sourceNotIn(s Set) rule { return rule{t.source(firstRegister), notIn(s)} }
+func (t *table) sourceNotIn(s Set) rule { return rule{t.Source(firstRegister), notIn(s)} }
 
 func verdict(kind expr.VerdictKind, chain string) expr.Any {
 	return &expr.Verdict{Kind: kind, Chain: chain}
@@ -166,7 +130,7 @@ func (t *table) guards() []chain {
 	limited := verdict(expr.VerdictJump, "limited")
 	return []chain{
 		{name: "limited", rules: []rule{
-			join(t.frontend(), t.source(t.after(1)+2), in(AllowedSet), verdict(expr.VerdictReturn, "")),
+			join(t.frontend(), t.Source(t.after(1)+2), in(AllowedSet), verdict(expr.VerdictReturn, "")),
 			{drop()},
 		}},
 		{name: "guard-inside", rules: []rule{
@@ -178,7 +142,7 @@ func (t *table) guards() []chain {
 			join(t.frontend(), in(LimitOutside), limited),
 		}},
 		{name: "guard", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting, priority: -150, rules: []rule{
-			join(t.destination(firstRegister), in(standInSet), drop()),
+			join(t.Destination(firstRegister), in(standInSet), drop()),
 			join(t.sourceIn(podSet), verdict(expr.VerdictGoto, "guard-inside")),
 			join(t.sourceIn(nodeSet), verdict(expr.VerdictGoto, "guard-inside")),
 			{verdict(expr.VerdictGoto, "guard-outside")},
@@ -218,7 +182,7 @@ func (t *table) masquerading() []chain {
 	return append(all, chain{
 		name: "masquerade", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPostrouting, priority: 100,
 		rules: []rule{
-			join(t.source(firstRegister), t.destination(t.after(1)), in(LoopSet), masq),
+			join(t.Source(firstRegister), t.Destination(t.after(1)), in(LoopSet), masq),
 			join(t.originalFrontend(), &expr.Lookup{SourceRegister: firstRegister, SetName: string(MasqueradeMap), IsDestRegSet: true}),
 		},
 	})
@@ -230,7 +194,7 @@ func (t *table) masquerading() []chain {
 func (t *table) protection() []chain {
 	icmp := byte(unix.IPPROTO_ICMP)
 	unreachable := uint8(3) // port
-	if t.v6 {
+	if t.V6 {
 		icmp, unreachable = unix.IPPROTO_ICMPV6, 4
 	}
 	isProtocol := func(p byte) rule {
@@ -251,8 +215,9 @@ func (t *table) protection() []chain {
 			{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: unreachable}},
 		}},
 		{name: "protect", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookInput, priority: 110, rules: []rule{
-			join(isNew, t.destination(firstRegister), in(rangeSet), verdict(expr.VerdictJump, "refuse")),
-			join(isNew, t.destination(firstRegister), in(VirtualSet), verdict(expr.VerdictJump, "refuse")),
+			join(isNew, t.Destination(firstRegister), in(rangeSet), verdict(expr.VerdictJump, "refuse")),
+			join(isNew, t.Destination(firstRegister), in(VirtualSet), verdict(expr.VerdictJump, "refuse")),
+			join(isNew, t.frontend(), in(RefuseSet), verdict(expr.VerdictJump, "refuse")),
 		}},
 	}
 }

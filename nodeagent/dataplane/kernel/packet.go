@@ -1,0 +1,53 @@
+package kernel
+
+import (
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+)
+
+// The registers of a key: an address, then 4 bytes each. Register 1 is another
+// name of the first four.
+const firstRegister = 8
+
+// Packet loads parts of packets of one family into registers of 4 bytes.
+type Packet struct{ V6 bool }
+
+// AddrLen is the length of an address in bytes.
+func (p Packet) AddrLen() uint32 {
+	if p.V6 {
+		return 16
+	}
+	return 4
+}
+
+// AddrType is the type of an address in a set.
+func (p Packet) AddrType() nftables.SetDatatype {
+	if p.V6 {
+		return nftables.TypeIP6Addr
+	}
+	return nftables.TypeIPAddr
+}
+
+func (p Packet) load(offset4, offset6, register uint32) expr.Any {
+	e := &expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: offset4, Len: p.AddrLen()}
+	if p.V6 {
+		e.Offset = offset6
+	}
+	return e
+}
+
+// Source loads the address that a packet comes from.
+func (p Packet) Source(register uint32) expr.Any { return p.load(12, 8, register) }
+
+// Destination loads the address that a packet is for.
+func (p Packet) Destination(register uint32) expr.Any { return p.load(16, 24, register) }
+
+// Frontend loads the frontend that a packet is for: address, protocol, port.
+func (p Packet) Frontend(register uint32) []expr.Any {
+	rest := register + p.AddrLen()/4
+	return []expr.Any{
+		p.Destination(register),
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: rest},
+		&expr.Payload{DestRegister: rest + 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+	}
+}
