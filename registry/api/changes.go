@@ -55,7 +55,7 @@ func (s *Changes) Snapshot(req *registryv1.SnapshotRequest, stream grpc.ServerSt
 	var items []*view.Item
 	for _, row := range wanted {
 		for item := range state.All(row.Name, req.GetNamespace()) {
-			if match.Matches(item.Object.GetMetadata().GetLabels()) {
+			if match.Empty() || match.Matches(item.Object.GetMetadata().GetLabels()) {
 				items = append(items, item)
 			}
 		}
@@ -85,9 +85,10 @@ func snapshotQuery(req *registryv1.SnapshotRequest) ([]*kinds.Row, spec.Selector
 
 // sendSnapshot sends the items in batches; the last one says so, also where there is nothing.
 func sendSnapshot(state *view.State, items []*view.Item, stream grpc.ServerStream) error {
+	batch := &wire.Message{}
 	for left := items; ; {
-		batch, bytes := &wire.Message{}, 0
-		n := 0
+		batch.Reset()
+		n, bytes := 0, 0
 		for ; n < len(left) && n < snapshotBatch && bytes < snapshotBytes; n++ {
 			batch.AddEnvelope(left[n].Key.Kind, left[n].Bytes)
 			bytes += len(left[n].Bytes)

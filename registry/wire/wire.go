@@ -35,10 +35,17 @@ const (
 
 // Message is an answer in parts, to be sent one after the other. The codec of services/kit/rpc sends it like a generated message. Parts may
 // be shared between messages and are not copied before they are sent.
-type Message struct{ parts [][]byte }
+type Message struct {
+	parts [][]byte
+	own   []byte // the parts between those that are shared
 
-// Reset is part of what the codec asks for.
-func (m *Message) Reset() { m.parts = nil }
+	// The kind of the last envelope and its field: objects of a kind come together.
+	kind  string
+	field protowire.Number
+}
+
+// Reset makes the message empty and keeps its memory, for the next one of a stream: what was sent has been copied.
+func (m *Message) Reset() { m.parts, m.own = m.parts[:0], m.own[:0] }
 
 // SizeVT returns the length of the encoding.
 func (m *Message) SizeVT() int {
@@ -89,7 +96,9 @@ func (m *Message) AddField(field []byte) { m.parts = append(m.parts, field) }
 
 // AddObject appends an encoded object.
 func (m *Message) AddObject(encoded []byte) {
-	m.parts = append(m.parts, header(fieldObject, len(encoded)), encoded)
+	begin := len(m.own)
+	m.own = appendHeader(m.own, fieldObject, len(encoded))
+	m.parts = append(m.parts, m.own[begin:], encoded)
 }
 
 // AddWarnings appends the warnings of a Create or an Update.
@@ -122,8 +131,13 @@ func (m *Message) EndWatch(revision uint64, synced bool) {
 
 // AddEnvelope appends an encoded object of a kind to a snapshot, in a core.v1.Object.
 func (m *Message) AddEnvelope(kind string, encoded []byte) {
-	inner := header(envelopeFields[kind], len(encoded))
-	m.parts = append(m.parts, append(header(fieldSnapshotObjects, len(inner)+len(encoded)), inner...), encoded)
+	if kind != m.kind {
+		m.kind, m.field = kind, envelopeFields[kind]
+	}
+	begin := len(m.own)
+	m.own = appendHeader(m.own, fieldSnapshotObjects, protowire.SizeTag(m.field)+protowire.SizeBytes(len(encoded)))
+	m.own = appendHeader(m.own, m.field, len(encoded))
+	m.parts = append(m.parts, m.own[begin:], encoded)
 }
 
 // EndSnapshot appends what follows the objects of a batch.
@@ -145,8 +159,10 @@ func Change(changeType int32, object []byte, revision uint64) []byte {
 	return append(header(fieldChanges, len(inner)), inner...)
 }
 
-func header(field protowire.Number, size int) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(nil, field, protowire.BytesType), uint64(size))
+func header(field protowire.Number, size int) []byte { return appendHeader(nil, field, size) }
+
+func appendHeader(to []byte, field protowire.Number, size int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(to, field, protowire.BytesType), uint64(size))
 }
 
 func appendUint(to []byte, field protowire.Number, value uint64) []byte {

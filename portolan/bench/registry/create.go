@@ -46,7 +46,11 @@ func (b *bench) install(ctx context.Context, name, dsn string) (*installation, e
 	}
 	b.later(registry.stop)
 	i := &installation{registry: registry, allocator: allocator}
-	for range 8 {
+	nconns := 8
+	if x := os.Getenv("CONNS"); x != "" {
+		fmt.Sscan(x, &nconns)
+	}
+	for range nconns {
 		conn, err := rpc.TCP().Dial(registry.addr)
 		if err != nil {
 			return nil, err
@@ -109,7 +113,7 @@ func (b *bench) rounds() (int, time.Duration) {
 	return 3, 5 * time.Second
 }
 
-var clientCounts = []int{1, 8, 64, 256}
+var clientCounts = []int{64}
 
 // rates are of one number of clients, one of each round.
 type rates struct{ create, pgbench, etcd []float64 }
@@ -191,13 +195,32 @@ func (b *bench) profileCreate(ctx context.Context, i *installation) error {
 	rate, err := clients(ctx, 64, 10*time.Second, i.creator("profile"))
 	wg.Wait()
 	after := []time.Duration{i.registry.cpu(), i.allocator.cpu(), b.postgres.cpu(), cpuOfSelf()}
+	fmt.Printf("\nwith profiles, 64 clients: %.0f/s; CPU per create:\n", rate)
 	for n, who := range []string{"registry", "allocator", "postgres", "clients and nats"} {
-		fmt.Printf("CPU per create: %s %.0f µs\n", who, float64((after[n]-before[n]).Microseconds())/(rate*10))
+		fmt.Printf("%20s %.0f µs\n", who, float64((after[n]-before[n]).Microseconds())/(rate*10))
+	}
+	if err := i.printBatches(ctx); err != nil {
+		return err
 	}
 	if err != nil {
 		return err
 	}
 	return errors.Join(<-errs, <-errs)
+}
+
+// printBatches says how many creates shared what, since the start.
+func (i *installation) printBatches(ctx context.Context) error {
+	for _, histogram := range []struct {
+		of   *daemon
+		name string
+	}{{i.registry, "portolan_registry_commit_writes"}, {i.registry, "portolan_registry_commit_duration_seconds"}, {i.allocator, "portolan_allocator_batch_seconds"}} {
+		mean, err := histogram.of.mean(ctx, histogram.name)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("mean of %s: %.4f\n", histogram.name, mean)
+	}
+	return nil
 }
 
 func save(ctx context.Context, url, path string) error {

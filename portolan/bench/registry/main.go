@@ -16,9 +16,15 @@ func main() {
 	bin := flag.String("bin", "bin", "folder of the built registry and allocator")
 	only := flag.String("only", "create,store,write,list,watch", "what to measure")
 	profile := flag.String("profile", "", "folder for CPU profiles of the registry and the allocator under 64 clients")
+	plain := flag.Bool("serve-plain", false, "be the server that a list is compared with; used by the command itself")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, &bench{quick: *quick, bin: *bin, profile: *profile}, strings.Split(*only, ","))
+	var err error
+	if *plain {
+		err = servePlain(ctx)
+	} else {
+		err = run(ctx, &bench{quick: *quick, bin: *bin, profile: *profile}, strings.Split(*only, ","))
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench-registry:", err)

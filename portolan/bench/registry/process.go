@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,4 +91,24 @@ func cpuOfSelf() time.Duration {
 		return 0
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// mean reads the mean of a histogram from the daemon's metrics.
+func (d *daemon) mean(ctx context.Context, name string) (float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.http+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	values := map[string]float64{}
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		if key, text, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(key, name) {
+			values[key], _ = strconv.ParseFloat(text, 64) // what is no number is of another series
+		}
+	}
+	return values[name+"_sum"] / values[name+"_count"], nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/store/postgres"
@@ -66,13 +67,18 @@ func (b *bench) seed(ctx context.Context, name string, objects iter.Seq[object.O
 		for o := range objects {
 			revision++
 			meta := o.GetMetadata()
-			meta.Uid, meta.Generation = fmt.Sprintf("uid-%d", revision), 1
+			identify(meta, revision)
 			data, err := store.Encode(o)
 			if !yield(store.Row{Key: object.KeyOf(o), UID: meta.GetUid(), Revision: revision, Data: data}, err) {
 				return
 			}
 		}
 	})
+}
+
+// identify gives an object what the registry gives to those that it creates.
+func identify(meta *corev1.ObjectMeta, revision uint64) {
+	meta.Uid, meta.Generation = fmt.Sprintf("uid-%d", revision), 1
 }
 
 func headless(n int) iter.Seq[object.Object] {
