@@ -17,6 +17,8 @@ type Change struct {
 	Old object.Object
 	// New is the object after, nil if it was deleted.
 	New object.Object
+	// Traceparent is the W3C traceparent of the commit; empty in a snapshot, and where nobody traced it.
+	Traceparent string
 }
 
 // View is the objects of the followed kinds as the follower knows them. It is safe for concurrent use; within Apply it has exactly the state

@@ -16,6 +16,7 @@ import (
 
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
 )
 
@@ -44,6 +45,8 @@ type FollowerConfig struct {
 	Metrics prometheus.Registerer
 	// Health learns whether the view is there and how fresh it is; may be nil.
 	Health *health.Registry
+	// Tracer continues the traces of changes: what Apply begins with its context is part of that of the first change. Nil: there are none.
+	Tracer *tracing.Tracer
 	// Apply is handed all changes in order, as many at once as there are, by one goroutine. The first call is the whole snapshot, which may be
 	// empty. Later ones are empty where only other kinds changed, or objects that a new snapshot found unchanged: then revision alone moves.
 	// After Apply returned nil everything up to revision counts as applied. An error ends Run: retry inside what can be retried.
@@ -233,11 +236,24 @@ func (f *Follower) due(now time.Time) need {
 func (f *Follower) hand(ctx context.Context) error {
 	batch, revision := f.pending, f.revision
 	f.pending, f.handed = nil, time.Now()
-	if err := f.cfg.Apply(ctx, batch, revision); err != nil {
+	ctx, done := f.cfg.Tracer.Continue(ctx, "apply", traceparents(batch))
+	err := f.cfg.Apply(ctx, batch, revision)
+	if done(err); err != nil {
 		return fmt.Errorf("apply revision %d: %w", revision, err)
 	}
 	f.applied.Store(revision)
 	return nil
+}
+
+// traceparents lists those of a batch; nearly always there are none.
+func traceparents(batch []Change) []string {
+	var all []string
+	for i := range batch {
+		if batch[i].Traceparent != "" {
+			all = append(all, batch[i].Traceparent)
+		}
+	}
+	return all
 }
 
 // moved notes that the view is at a revision, and whether that meets what a bookmark promised.

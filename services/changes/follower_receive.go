@@ -85,7 +85,7 @@ func (f *Follower) take(change *registryv1.Change) {
 	if !f.follows(key.Kind) {
 		return
 	}
-	entry := Change{Revision: change.GetRevision(), Kind: key.Kind, Key: key}
+	entry := Change{Revision: change.GetRevision(), Kind: key.Kind, Key: key, Traceparent: change.GetTraceparent()}
 	if change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE || !f.keeps(o) {
 		if entry.Old = f.view.remove(key); entry.Old == nil {
 			return

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/tracing"
 )
 
 // RelayConfig is what a relay is made of.
@@ -30,6 +31,8 @@ type RelayConfig struct {
 	Logger            *slog.Logger
 	// Metrics may be nil.
 	Metrics prometheus.Registerer
+	// Tracer notes in the traces of changes when the stream had them. Nil: there are none.
+	Tracer *tracing.Tracer
 
 	// BookmarkEvery is the time between two bookmarks; 0: 2 s.
 	BookmarkEvery time.Duration

@@ -93,6 +93,7 @@ func (r *Relay) feed(ctx context.Context, epoch string, last uint64) error {
 // publish sends one batch and waits until the stream has all of it. Every message names the revision it must follow, so that a message that is
 // lost, late or not ours alone stops all that come after it.
 func (r *Relay) publish(ctx context.Context, epoch string, last uint64, batch []*registryv1.Change) error {
+	began := time.Now()
 	acks := make([]jetstream.PubAckFuture, 0, len(batch))
 	var sendErr error
 	for i, change := range batch {
@@ -118,6 +119,7 @@ func (r *Relay) publish(ctx context.Context, epoch string, last uint64, batch []
 		r.verified, r.verifiedIn = batch[i].GetRevision(), epoch
 		r.last.Store(r.verified)
 		r.metrics.published.Inc()
+		r.cfg.Tracer.Note(batch[i].GetTraceparent(), "publish", began)
 		r.refusals.forget()
 	}
 	return sendErr
