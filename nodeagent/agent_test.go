@@ -14,8 +14,6 @@ import (
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 
 	"portolan.dev/nodeagent/plan"
-	"portolan.dev/services/changes"
-	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
@@ -76,17 +74,7 @@ func TestAgentForwards(t *testing.T) {
 // comes back.
 func TestAgentTellsOfItsNode(t *testing.T) {
 	w := newWorld(t)
-	beats := make(chan *nodeagentv1.Heartbeat, 1000)
-	stop, err := changes.SubscribeHeartbeats(w.log.NATS(), changestest.Prefix, func(b *nodeagentv1.Heartbeat) {
-		select {
-		case beats <- b:
-		default:
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
+	beats := w.beats()
 	cfg := w.config()
 	cfg.NodeLabels = []string{"topology.kubernetes.io/zone=z1"}
 	agent, client, _ := w.start(cfg)
@@ -116,16 +104,12 @@ func TestAgentTellsOfItsNode(t *testing.T) {
 	registered()
 
 	status := w.applied(client)
-	kittest.Eventually(t, "a heartbeat with the applied revision", func() error {
-		b := kittest.Receive(t, "a heartbeat", beats)
-		if b.GetAppliedRevision() < status.GetAppliedRevision() || !b.GetSynced() {
-			return fmt.Errorf("heartbeat %v", b)
-		}
-		if b.GetNode() != "here" || b.GetAddress() != agent.APIAddr() || b.GetProxyMode() != "userspace" {
-			t.Errorf("heartbeat %v", b)
-		}
-		return nil
+	b := w.beat("a heartbeat with the applied revision", beats, func(b *nodeagentv1.Heartbeat) bool {
+		return b.GetAppliedRevision() >= status.GetAppliedRevision() && b.GetSynced()
 	})
+	if b.GetNode() != "here" || b.GetAddress() != agent.APIAddr() || b.GetProxyMode() != "userspace" {
+		t.Errorf("heartbeat %v", b)
+	}
 }
 
 // TestAgentProbes: a pod of this node becomes ready, another node's does not.

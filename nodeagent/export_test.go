@@ -1,6 +1,7 @@
 package nodeagent
 
 import (
+	"context"
 	"net/netip"
 
 	"portolan.dev/nodeagent/dataplane"
@@ -10,8 +11,27 @@ import (
 // Plane is the data plane, for tests that interfere with it.
 func (a *Agent) Plane() dataplane.Plane { return a.plane }
 
+// Interpose puts something between the agent and its data plane. The agent must
+// not run yet.
+func (a *Agent) Interpose(wrap func(dataplane.Plane) dataplane.Plane) {
+	a.plane = wrap(a.plane)
+	a.syncer.plane = a.plane
+}
+
+// SetLocal says what the machine's addresses are. The agent must not run yet.
+func (a *Agent) SetLocal(local func() ([]netip.Addr, error)) { a.local = local }
+
+// LookAround does at once what the agent does now and then.
+func (a *Agent) LookAround() { a.lookAround(context.Background()) }
+
+// Known counts the objects of a kind that the agent keeps.
+func (a *Agent) Known(kind string) int { return len(a.follower.View().List(kind)) }
+
 // APIAddr is where the agent listens.
 func (a *Agent) APIAddr() string { return a.lis.Addr().String() }
+
+// HealthzAddr is where the agent's health endpoints are.
+func (a *Agent) HealthzAddr() string { return a.healthz.Addr().String() }
 
 // Assign gives addresses their roles.
 func (c *Config) Assign(local []netip.Addr) (node, nodePorts []netip.Addr, sources plan.Sources) {

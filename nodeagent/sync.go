@@ -355,7 +355,7 @@ func (s *syncer) failed(f dataplane.Failure, now time.Time) {
 	switch {
 	case errors.Is(f.Err, dataplane.ErrNotSupported):
 		reason = reasonNotSupported
-	case s.plane.Name() == userspaceMode && f.Step.Op != plan.SetSources:
+	case s.plane.Name() == userspaceMode && f.Step.Op == plan.AddServer:
 		reason = reasonFailedToListen
 	}
 	message := it.step.String() + ": " + it.err.Error()

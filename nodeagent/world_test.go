@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,8 +19,10 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 
 	"portolan.dev/nodeagent"
+	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/obs"
@@ -34,7 +37,8 @@ type world struct {
 	network *rpc.MemoryNetwork
 	addr    string // of the registry
 	events  chan *corev1.Event
-	stop    func() // ends the registry
+	stop    func()   // ends the registry
+	host    app.Host // of the agent that was started last
 }
 
 func newWorld(t *testing.T) *world {
@@ -65,13 +69,16 @@ func (w *world) config() nodeagent.Config {
 	return cfg
 }
 
-// start runs an agent and returns a client of it.
-func (w *world) start(cfg nodeagent.Config) (*nodeagent.Agent, nodeagentv1.NodeAgentServiceClient, func()) {
+// start runs an agent, prepared in some way, and returns a client of it.
+func (w *world) start(cfg nodeagent.Config, prepare ...func(*nodeagent.Agent)) (*nodeagent.Agent, nodeagentv1.NodeAgentServiceClient, func()) {
 	w.t.Helper()
-	host := kittest.Host(w.t, w.network, w.log.URL())
-	agent, err := nodeagent.New(w.t.Context(), cfg, host)
+	w.host = kittest.Host(w.t, w.network, w.log.URL())
+	agent, err := nodeagent.New(w.t.Context(), cfg, w.host)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	for _, p := range prepare {
+		p(agent)
 	}
 	stop := kittest.Run(w.t, "agent", agent.Run)
 	conn, err := w.network.Dial(agent.APIAddr())
@@ -98,6 +105,71 @@ func (w *world) applied(client nodeagentv1.NodeAgentServiceClient) *nodeagentv1.
 		return nil
 	})
 	return res
+}
+
+// beats returns the heartbeats from now on.
+func (w *world) beats() <-chan *nodeagentv1.Heartbeat {
+	w.t.Helper()
+	beats := make(chan *nodeagentv1.Heartbeat, 1000)
+	stop, err := changes.SubscribeHeartbeats(w.log.NATS(), changestest.Prefix, func(b *nodeagentv1.Heartbeat) {
+		select {
+		case beats <- b:
+		default:
+		}
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { stop() })
+	return beats
+}
+
+// beat waits for a heartbeat that satisfies check.
+func (w *world) beat(what string, beats <-chan *nodeagentv1.Heartbeat, check func(*nodeagentv1.Heartbeat) bool) *nodeagentv1.Heartbeat {
+	w.t.Helper()
+	var found *nodeagentv1.Heartbeat
+	kittest.Eventually(w.t, what, func() error {
+		if found = kittest.Receive(w.t, "a heartbeat", beats); !check(found) {
+			return fmt.Errorf("heartbeat %v", found)
+		}
+		return nil
+	})
+	return found
+}
+
+// event waits for an event with a reason.
+func (w *world) event(reason string) *corev1.Event {
+	w.t.Helper()
+	for {
+		if e := kittest.Receive(w.t, "an event "+reason, w.events); e.GetReason() == reason {
+			return e
+		}
+	}
+}
+
+// metric returns the value of a metric without labels, or with the one given; of
+// a histogram how often and the sum.
+func (w *world) metric(name string, label ...string) (value, sum float64) {
+	w.t.Helper()
+	families, err := w.host.Metrics.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "portolan_nodeagent_"+name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if len(label) > 0 && !strings.Contains(fmt.Sprint(m.GetLabel()), `"`+label[0]+`"`) {
+				continue
+			}
+			if h := m.GetHistogram(); h != nil {
+				return float64(h.GetSampleCount()), h.GetSampleSum()
+			}
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue(), 0
+		}
+	}
+	return 0, 0
 }
 
 // nodes is the registry's NodeService, as far as an agent uses it.

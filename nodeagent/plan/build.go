@@ -53,14 +53,14 @@ type Result struct {
 }
 
 // Build plans one service from its spec, its status and its slices. Neither is
-// changed. A nil service has an empty plan.
+// changed. A nil service, or one without a spec, has an empty plan.
 func Build(svc *corev1.Service, slicesOf []*corev1.EndpointSlice, facts *Facts) Result {
 	b := builder{
 		facts: facts, svc: svc, spec: svc.GetSpec(), slices: slices.Clone(slicesOf),
 		taken: map[Key]bool{},
 	}
 	b.res.Service = ServiceName{svc.GetMetadata().GetNamespace(), svc.GetMetadata().GetName()}
-	if svc == nil || b.spec.GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME || headless(b.spec) {
+	if b.spec == nil || b.spec.GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME || headless(b.spec) {
 		return b.res
 	}
 	slices.SortFunc(b.slices, func(a, c *corev1.EndpointSlice) int {

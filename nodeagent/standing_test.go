@@ -1,0 +1,317 @@
+package nodeagent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+
+	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
+)
+
+// TestHeartbeatNamesWhatFails: the revision goes on while a port is taken, and
+// the service is named until it is in force.
+func TestHeartbeatNamesWhatFails(t *testing.T) {
+	w := newWorld(t)
+	beats := w.beats()
+	taken, b := freePort(t), backend(t, "b")
+	foreign, err := net.Listen("tcp", taken.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer foreign.Close()
+	w.log.Put(service("blocked", taken), endpoints("blocked", "here", b), service("fine", freePort(t)))
+	_, client, _ := w.start(w.config())
+	head := w.applied(client).GetAppliedRevision()
+	got := w.beat("a failing service", beats, func(b *nodeagentv1.Heartbeat) bool {
+		return b.GetAppliedRevision() >= head && len(b.GetFailingServices()) > 0
+	})
+	if fmt.Sprint(got.GetFailingServices()) != "[default/blocked]" || got.GetFailingSteps() != 1 || got.GetMoreFailingServices() != 0 || got.GetNodeFailure() != "" {
+		t.Errorf("heartbeat %v", got)
+	}
+	foreign.Close()
+	w.beat("no failing service", beats, func(b *nodeagentv1.Heartbeat) bool {
+		return b.GetAppliedRevision() >= head && len(b.GetFailingServices()) == 0 && b.GetFailingSteps() == 0
+	})
+}
+
+// TestHeartbeatIsBounded: forty services want what one has.
+func TestHeartbeatIsBounded(t *testing.T) {
+	w := newWorld(t)
+	beats := w.beats()
+	vip := freePort(t)
+	for i := range 41 {
+		w.log.Put(service(fmt.Sprintf("s%02d", i), vip))
+	}
+	_, client, _ := w.start(w.config())
+	w.applied(client)
+	got := w.beat("failing services", beats, func(b *nodeagentv1.Heartbeat) bool { return len(b.GetFailingServices()) > 0 })
+	if names := got.GetFailingServices(); len(names) != 32 || names[0] != "default/s01" || got.GetMoreFailingServices() != 8 {
+		t.Errorf("%d named, first %s, %d more", len(names), names[0], got.GetMoreFailingServices())
+	}
+}
+
+// flaky is a data plane that refuses steps of some kind, and notes all others.
+type flaky struct {
+	dataplane.Plane
+	refuse   plan.Op
+	blind    atomic.Bool // State fails
+	refusing atomic.Bool
+
+	mu    sync.Mutex
+	calls [][]plan.Step
+}
+
+var errRefused = errors.New("refused by the test")
+
+func (f *flaky) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failure {
+	var failures []dataplane.Failure
+	var rest []plan.Step
+	for _, s := range steps {
+		if s.Op == f.refuse && f.refusing.Load() {
+			failures = append(failures, dataplane.Failure{Step: s, Err: errRefused, Remedy: "end the test"})
+			continue
+		}
+		rest = append(rest, s)
+	}
+	f.mu.Lock()
+	f.calls = append(f.calls, rest)
+	f.mu.Unlock()
+	return append(failures, f.Plane.Apply(ctx, rest)...)
+}
+
+func (f *flaky) State(ctx context.Context) (*plan.State, error) {
+	if f.blind.Load() {
+		return nil, errRefused
+	}
+	return f.Plane.State(ctx)
+}
+
+// behind puts the plane between an agent and its own.
+func (f *flaky) behind(a *nodeagent.Agent) {
+	a.Interpose(func(p dataplane.Plane) dataplane.Plane {
+		f.Plane = p
+		return f
+	})
+}
+
+// TestSharedRulesFail: what concerns all services is in the heartbeat and in the
+// status, there is an event on the node, and it is tried again.
+func TestSharedRulesFail(t *testing.T) {
+	w := newWorld(t)
+	beats := w.beats()
+	plane := &flaky{refuse: plan.SetSources}
+	plane.refusing.Store(true)
+	vip, b := freePort(t), backend(t, "b")
+	w.log.Put(service("web", vip), endpoints("web", "here", b))
+	_, client, _ := w.start(w.config(), plane.behind)
+	status := w.applied(client)
+	if f := status.GetFailures(); len(f) != 1 || f[0].GetService() != "" || f[0].GetError() != errRefused.Error() || f[0].GetRemedy() == "" {
+		t.Errorf("failures %v", f)
+	}
+	w.beat("a failing node", beats, func(b *nodeagentv1.Heartbeat) bool {
+		return strings.Contains(b.GetNodeFailure(), errRefused.Error()) && b.GetFailingSteps() == 1 && len(b.GetFailingServices()) == 0
+	})
+	if e := w.event("FailedToProgram"); e.GetRegarding().GetKind() != "Node" || e.GetRegarding().GetName() != "here" || !strings.Contains(e.GetMessage(), errRefused.Error()) {
+		t.Errorf("event %v", e)
+	}
+	if got, err := ask(vip); got != "b\n" {
+		t.Errorf("services suffer: %q %v", got, err)
+	}
+	explained, err := client.GetPlan(t.Context(), &nodeagentv1.GetPlanRequest{Name: "web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := explained.GetPending(); len(p) != 1 || p[0].GetOp() != "set_sources" || !strings.Contains(p[0].GetReason(), "tried again in") {
+		t.Errorf("pending %v", p)
+	}
+	plane.refusing.Store(false)
+	w.beat("a node without failures", beats, func(b *nodeagentv1.Heartbeat) bool {
+		return b.GetNodeFailure() == "" && b.GetFailingSteps() == 0 && b.GetAppliedRevision() > 0
+	})
+}
+
+// TestRemovalFails: a service that is gone and still forwarded is a failure too.
+func TestRemovalFails(t *testing.T) {
+	w := newWorld(t)
+	plane := &flaky{refuse: plan.DeleteServer}
+	plane.refusing.Store(true)
+	vip, b := freePort(t), backend(t, "b")
+	w.log.Put(service("web", vip), endpoints("web", "here", b))
+	_, client, _ := w.start(w.config(), plane.behind)
+	w.applied(client)
+	w.log.Delete(object.Key{Kind: "Service", Namespace: "default", Name: "web"})
+	if f := w.applied(client).GetFailures(); len(f) != 1 || !strings.Contains(f[0].GetStep(), "remove "+vip.String()) {
+		t.Errorf("failures %v", f)
+	}
+	if e := w.event("FailedToProgram"); e.GetRegarding().GetKind() != "Node" {
+		t.Errorf("event %v", e)
+	}
+	plane.refusing.Store(false)
+	kittest.Eventually(t, "the service to be gone", func() error {
+		if got, err := ask(vip); !errors.Is(err, syscall.ECONNREFUSED) {
+			return fmt.Errorf("%q %v", got, err)
+		}
+		return nil
+	})
+}
+
+// TestBlindAgent: a kernel that cannot be read back is told of, once, and
+// forwarding goes on.
+func TestBlindAgent(t *testing.T) {
+	w := newWorld(t)
+	beats := w.beats()
+	plane := &flaky{}
+	vip, b := freePort(t), backend(t, "b")
+	w.log.Put(service("web", vip), endpoints("web", "here", b))
+	_, client, _ := w.start(w.config(), plane.behind)
+	w.applied(client)
+	plane.blind.Store(true)
+	for range 2 {
+		if _, err := client.Resync(t.Context(), &nodeagentv1.ResyncRequest{}); err == nil {
+			t.Error("a resync that could not look says nothing")
+		}
+	}
+	if e := w.event("FailedToReadBack"); e.GetRegarding().GetKind() != "Node" {
+		t.Errorf("event %v", e)
+	}
+	w.beat("a failing node", beats, func(b *nodeagentv1.Heartbeat) bool { return strings.Contains(b.GetNodeFailure(), "read back") })
+	if got, err := ask(vip); got != "b\n" {
+		t.Errorf("%q %v", got, err)
+	}
+	plane.blind.Store(false)
+	if _, err := client.Resync(t.Context(), &nodeagentv1.ResyncRequest{}); err != nil {
+		t.Error(err)
+	}
+	w.beat("a node without failures", beats, func(b *nodeagentv1.Heartbeat) bool { return b.GetNodeFailure() == "" })
+	select {
+	case e := <-w.events:
+		t.Errorf("a second event: %v", e)
+	default:
+	}
+}
+
+// TestUrgentServicesFirst: when an agent starts, what everything else needs is in
+// force before the first of the others is handed over.
+func TestUrgentServicesFirst(t *testing.T) {
+	w := newWorld(t)
+	var wantFirst []string
+	put := func(first bool, s *corev1.Service) {
+		w.log.Put(s, endpointsOf(s, backend(t, s.GetMetadata().GetName())))
+		if first {
+			wantFirst = append(wantFirst, s.GetMetadata().GetNamespace()+"/"+s.GetMetadata().GetName())
+		}
+	}
+	in := func(namespace, name string) *corev1.Service {
+		s := service(name, freePort(t))
+		s.Metadata.Namespace = namespace
+		return s
+	}
+	for i := range 20 {
+		put(false, in("default", fmt.Sprintf("app%02d", i)))
+	}
+	put(true, in("default", "kubernetes"))
+	put(true, in("kube-system", "zz"))
+	put(true, in("portolan-system", "zz"))
+	labelled := in("infra", "zz-names")
+	labelled.Metadata.Labels = map[string]string{"k8s-app": "kube-dns"}
+	put(true, labelled)
+	annotated := in("infra", "zz-store")
+	annotated.Metadata.Annotations = map[string]string{"portolan.dev/program-first": "true"}
+	put(true, annotated)
+	not := in("kube-system", "aa")
+	not.Metadata.Annotations = map[string]string{"portolan.dev/program-first": "false"}
+	put(false, not)
+
+	plane := &flaky{}
+	_, client, _ := w.start(w.config(), plane.behind)
+	w.applied(client)
+	plane.mu.Lock()
+	defer plane.mu.Unlock()
+	var calls [][]string // services added, call by call
+	for _, steps := range plane.calls {
+		var added []string
+		for _, s := range steps {
+			if s.Op == plan.AddServer {
+				added = append(added, s.Server.Service.String())
+			}
+		}
+		if slices.Sort(added); len(added) > 0 {
+			calls = append(calls, added)
+		}
+	}
+	slices.Sort(wantFirst)
+	if len(calls) != 2 || !slices.Equal(calls[0], wantFirst) || len(calls[1]) != 21 {
+		t.Errorf("services came as %v, want %v first and 21 others after them", calls, wantFirst)
+	}
+}
+
+func endpointsOf(s *corev1.Service, at netip.AddrPort) *corev1.EndpointSlice {
+	slice := endpoints(s.GetMetadata().GetName(), "here", at)
+	slice.Metadata.Namespace = s.GetMetadata().GetNamespace()
+	return slice
+}
+
+// TestPending: what would be done next, and why it was not done yet.
+func TestPending(t *testing.T) {
+	w := newWorld(t)
+	vip, taken, b := freePort(t), freePort(t), backend(t, "b")
+	foreign, err := net.Listen("tcp", taken.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer foreign.Close()
+	w.log.Put(service("web", vip), endpoints("web", "here", b), service("blocked", taken), endpoints("blocked", "here", b))
+	w.log.Put(service("younger", vip))
+	agent, client, _ := w.start(w.config())
+	w.applied(client)
+	pending := func(req *nodeagentv1.GetPlanRequest) []*nodeagentv1.PendingStep {
+		t.Helper()
+		res, err := client.GetPlan(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.GetPending()
+	}
+	expect := func(what string, got []*nodeagentv1.PendingStep, op, service, reason string) {
+		t.Helper()
+		if len(got) != 1 || got[0].GetOp() != op || got[0].GetService() != service || !strings.Contains(got[0].GetReason(), reason) {
+			t.Errorf("%s: pending %v, want %s of %s: %s", what, got, op, service, reason)
+		}
+	}
+	if got := pending(&nodeagentv1.GetPlanRequest{Name: "web"}); len(got) != 0 {
+		t.Errorf("pending of what is in force: %v", got)
+	}
+	expect("taken", pending(&nodeagentv1.GetPlanRequest{Name: "blocked"}), "add_server", "default/blocked", "in use")
+	expect("claimed", pending(&nodeagentv1.GetPlanRequest{Name: "younger"}), "add_server", "default/younger", "in use by service default/web")
+	expect("all", pending(&nodeagentv1.GetPlanRequest{PendingOnly: true}), "add_server", "default/blocked", "failed: ")
+
+	foreign.Close()
+	kittest.Eventually(t, "nothing to be pending", func() error {
+		if got := pending(&nodeagentv1.GetPlanRequest{PendingOnly: true}); len(got) != 0 {
+			return fmt.Errorf("pending %v", got)
+		}
+		return nil
+	})
+	key := plan.Key{Frontend: plan.Frontend{Addr: vip, Protocol: plan.TCP}}
+	agent.Plane().Apply(t.Context(), []plan.Step{{Op: plan.DeleteServer, Key: key}})
+	expect("drift, all", pending(&nodeagentv1.GetPlanRequest{PendingOnly: true}), "add_server", "default/web", "the next audit")
+	expect("drift, one", pending(&nodeagentv1.GetPlanRequest{Name: "web"}), "add_server", "default/web", "the next audit")
+	if _, err := client.GetPlan(t.Context(), &nodeagentv1.GetPlanRequest{PendingOnly: true, Name: "web"}); err == nil {
+		t.Error("pending_only of one service is not refused")
+	}
+}

@@ -1,0 +1,163 @@
+package nodeagent
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+
+	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/healthcheck"
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/nodeagent/view"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/object"
+)
+
+// stalled is a data plane whose calls take until somebody lets them go, and
+// which may refuse the rules that all services share.
+type stalled struct {
+	dataplane.Plane
+	hold   chan struct{} // nil: nothing is held
+	refuse bool
+}
+
+func (p *stalled) Name() string { return "stalled" }
+
+func (p *stalled) Programmed(plan.Key) *plan.VirtualServer { return nil }
+
+func (p *stalled) State(context.Context) (*plan.State, error) { return &plan.State{}, nil }
+
+func (p *stalled) Apply(_ context.Context, steps []plan.Step) (failed []dataplane.Failure) {
+	if p.hold != nil {
+		<-p.hold
+	}
+	for _, s := range steps {
+		if p.refuse && s.Op == plan.SetSources {
+			failed = append(failed, dataplane.Failure{Step: s, Err: context.DeadlineExceeded})
+		}
+	}
+	return failed
+}
+
+// runStalled runs a syncer on a data plane within a bubble.
+func runStalled(t *testing.T, plane *stalled) (s *syncer, stop func()) {
+	log := slog.New(slog.DiscardHandler)
+	v := view.New("here")
+	svc := &corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web"}}
+	touched := v.Apply([]changes.Change{{Kind: "Service", Key: object.KeyOf(svc), New: svc}}, 1)
+	s = newSyncer(v, plane, newRecorder("here", nil, log), newMetrics(prometheus.NewRegistry()), log, func() {})
+	s.checks = healthcheck.New(healthcheck.Options{Healthy: s.healthy, Report: s.checkReported})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.run(ctx) })
+	s.touch(touched.Services, 1)
+	synctest.Wait()
+	return s, func() { cancel(); wg.Wait() }
+}
+
+// TestAQueueThatStandsIsUnhealthy: a netlink socket that does not answer, say.
+func TestAQueueThatStandsIsUnhealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane := &stalled{hold: make(chan struct{})}
+		s, stop := runStalled(t, plane)
+		defer stop()
+		time.Sleep(stuckAfter - time.Second)
+		if !s.healthy() || s.queueAge() != stuckAfter-time.Second {
+			t.Errorf("healthy %t with a queue of %s", s.healthy(), s.queueAge())
+		}
+		time.Sleep(2 * time.Second)
+		if s.healthy() {
+			t.Errorf("healthy with a queue of %s", s.queueAge())
+		}
+		if st := s.standing(); st.applied != 0 { // told without waiting for the plane
+			t.Errorf("standing %+v", st)
+		}
+		close(plane.hold)
+		synctest.Wait()
+		if !s.healthy() || s.queueAge() != 0 || s.standing().applied != 1 {
+			t.Errorf("healthy %t, queue %s, standing %+v after the plane went on", s.healthy(), s.queueAge(), s.standing())
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if !s.healthy() {
+			t.Error("unhealthy because nothing changed")
+		}
+	})
+}
+
+// TestSharedRulesThatFailForLongAreUnhealthy: a single service that does is not.
+func TestSharedRulesThatFailForLongAreUnhealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane := &stalled{refuse: true}
+		s, stop := runStalled(t, plane)
+		defer stop()
+		s.setFacts(plan.Facts{Node: "here"}, plan.Sources{Node: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}})
+		time.Sleep(stuckAfter - 10*time.Second)
+		if !s.healthy() {
+			t.Error("unhealthy at once")
+		}
+		time.Sleep(20 * time.Second)
+		if s.healthy() {
+			t.Error("healthy though shared rules have failed for long")
+		}
+		plane.refuse = false // the syncer is at rest between two tries
+		time.Sleep(2 * retryMax)
+		synctest.Wait()
+		if !s.healthy() || s.standing().node != "" {
+			t.Errorf("standing %+v after the rules were taken", s.standing())
+		}
+	})
+}
+
+// absent is a registry that is away for some calls.
+type absent struct {
+	registryv1.EventServiceClient
+	away int
+	got  []*corev1.Event
+}
+
+func (a *absent) CreateEvent(_ context.Context, req *registryv1.CreateEventRequest, _ ...grpc.CallOption) (*registryv1.CreateEventResponse, error) {
+	if a.away > 0 {
+		a.away--
+		return nil, status.Error(codes.Unavailable, "away")
+	}
+	a.got = append(a.got, req.GetEvent())
+	if req.GetEvent().GetReason() == reasonInvalid {
+		return nil, status.Error(codes.InvalidArgument, "no")
+	}
+	return &registryv1.CreateEventResponse{}, nil
+}
+
+// TestEventsWaitForTheRegistry: what an agent finds out while it starts alone is
+// told later; what the registry refuses is not sent again.
+func TestEventsWaitForTheRegistry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := &absent{away: 20}
+		r := newRecorder("here", registry, slog.New(slog.DiscardHandler))
+		r.warnNode(reasonProxyModeFallback, "one")
+		r.warnNode(reasonInvalid, "two")
+		r.warnNode(reasonViewRefused, "three")
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { r.run(ctx) })
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		cancel()
+		wg.Wait()
+		if len(registry.got) != 3 || registry.got[0].GetMessage() != "one" || registry.got[2].GetMessage() != "three" {
+			t.Errorf("events %v", registry.got)
+		}
+	})
+}
