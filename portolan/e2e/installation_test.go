@@ -210,11 +210,13 @@ func (i *installation) service(name string) *corev1.Service {
 	return got.GetService()
 }
 
-func (i *installation) podIP(name string) string {
+func (i *installation) pod(name string) *corev1.Pod {
 	i.Helper()
 	got, err := registryv1.NewPodServiceClient(i.dial(7400)).GetPod(i.Context(), &registryv1.GetPodRequest{Name: name})
 	if err != nil {
 		i.Fatal(err)
 	}
-	return got.GetPod().GetStatus().GetPodIp()
+	return got.GetPod()
 }
+
+func (i *installation) podIP(name string) string { return i.pod(name).GetStatus().GetPodIp() }

@@ -19,6 +19,7 @@ func TestKindsOfService(t *testing.T) {
 	for name, scenario := range map[string]func(*installation){
 		"headless": (*installation).headless, "external name": (*installation).externalName, "named target ports": (*installation).namedTargetPorts,
 		"without selector": (*installation).withoutSelector, "udp": (*installation).udp, "node port": (*installation).nodePort,
+		"address of its own": (*installation).addressOfItsOwn,
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(&installation{T: t, network: i.network, dataDir: i.dataDir, process: i.process})
@@ -35,6 +36,34 @@ func (i *installation) headless() {
 	i.awaitAnswer("first.headless.default.svc.cluster.local", dns.TypeA, answers("A "+ip))
 	i.awaitAnswer("_http._tcp.headless.default.svc.cluster.local", dns.TypeSRV, answers("8080 first.headless.default.svc.cluster.local."))
 	i.awaitAnswer(reverse(ip), dns.TypePTR, answers("PTR first.headless.default.svc.cluster.local."))
+}
+
+// addressOfItsOwn has a backend that brings its address, as in a container. Its runner is killed, and the next one takes its pod's place.
+func (i *installation) addressOfItsOwn() {
+	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: own}, spec: {selector: {app: own}, ports: [{port: 80, targetPort: 8080}]}}`)
+	ip := i.network.ip("191.1")
+	args := []string{"-l", "app=own", "--pod-ip", ip, "--replace", "--port", "http=8080", "--ready-http", "8080/healthz", "--", bin + "/portolan", "hello"}
+	first := i.backend("own-1", args...)
+	i.awaitBackends("own", 1)
+	if got := i.podIP("own-1"); got != ip {
+		i.Errorf("the pod's address is %s, want %s", got, ip)
+	}
+	uid := i.pod("own-1").GetMetadata().GetUid()
+	first.kill() // the pod stays behind, with its finalizer
+	kittest.Eventually(i.T, "the first program has ended", func() error {
+		if name, err := get(hostPort(ip, 8080)); err == nil {
+			return fmt.Errorf("%s still answers", name)
+		}
+		return nil
+	})
+	i.backend("own-1", args...)
+	if i.pod("own-1").GetMetadata().GetUid() == uid {
+		i.Error("the pod that was left behind is still there")
+	}
+	kittest.Eventually(i.T, "the second program answers", func() error {
+		_, err := get(hostPort(i.vip("own"), 80))
+		return err
+	})
 }
 
 func (i *installation) externalName() {

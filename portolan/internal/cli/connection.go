@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,14 +46,16 @@ func (c *connection) dial(address string) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// beside returns the address of another daemon: the one given, or, where none is, the registry's host and the port that the daemon has by default.
+// beside returns the address of another daemon: the one given, or, where none is, the registry's host (the first one's, where there are several)
+// and the port that the daemon has by default.
 func (c *connection) beside(address string, port int) string {
 	if address != "" {
 		return address
 	}
-	host, _, err := net.SplitHostPort(c.server)
+	server, _, _ := strings.Cut(c.server, ",")
+	host, _, err := net.SplitHostPort(server)
 	if err != nil {
-		host = c.server
+		host = server
 	}
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,7 @@ object the answer comes from, or why there is none. The exit code is 0 when ther
 	}
 	command.Flags().StringVarP(&request.Namespace, "namespace", "n", object.DefaultNamespace, "namespace that short names belong to")
 	command.Flags().BoolVar(&why, "explain", false, "say where the answer comes from, or why there is none")
-	command.Flags().StringVar(&api, "dnssvc", "", "address of the name server's API (default: port 7403 of the registry's host)")
+	command.Flags().StringVar(&api, "dnssvc", os.Getenv("PORTOLAN_DNSSVC"), "address of the name server's API (PORTOLAN_DNSSVC; default: port 7403 of the registry's host)")
 	return command
 }
 

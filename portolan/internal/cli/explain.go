@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,9 +46,9 @@ the name, and what every node has programmed. The exit code is 0 when the chain 
 	set := command.Flags()
 	set.StringVarP(&options.namespace, "namespace", "n", object.DefaultNamespace, "namespace")
 	set.StringVarP(&options.output, "output", "o", "text", "text or json")
-	set.StringVar(&options.allocator, "allocator", "", "address of the allocator (default: port 7401 of the registry's host)")
-	set.StringVar(&options.endpoints, "endpointctl", "", "address of the endpoint controller (default: port 7402 of the registry's host)")
-	set.StringVar(&options.dns, "dnssvc", "", "address of the name server's API (default: port 7403 of the registry's host)")
+	set.StringVar(&options.allocator, "allocator", os.Getenv("PORTOLAN_ALLOCATOR"), "address of the allocator (PORTOLAN_ALLOCATOR; default: port 7401 of the registry's host)")
+	set.StringVar(&options.endpoints, "endpointctl", os.Getenv("PORTOLAN_ENDPOINTCTL"), "address of the endpoint controller (PORTOLAN_ENDPOINTCTL; default: port 7402 of the registry's host)")
+	set.StringVar(&options.dns, "dnssvc", os.Getenv("PORTOLAN_DNSSVC"), "address of the name server's API (PORTOLAN_DNSSVC; default: port 7403 of the registry's host)")
 	return command
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ probe. It should listen on POD_IP. When it is stopped (Ctrl-C, SIGTERM) the pod 
 when the program ends, the pod is gone. The exit code is the program's.`,
 		Example: `  portolan run -l app=web --port http=8080 -- ./server -listen :8080
   portolan run -l app=db --port db=5432 --ready-tcp db -- ./start-postgres.sh
+  portolan run -l app=web --name web-1 --replace --pod-ip 10.0.0.7 --port http=8080 -- ./server
   portolan run -l app=web --port http=8080 --ready-http 8080/healthz -- sh -c 'exec ./server -listen $POD_IP:8080'`,
 		Args: arguments(cobra.MinimumNArgs(1), "-- COMMAND [ARG...]"),
 		RunE: flags.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
@@ -46,12 +48,14 @@ when the program ends, the pod is gone. The exit code is the program's.`,
 	set.StringVar(&options.ReadyHTTP, "ready-http", "", "ready when GET answers 200-399: PORT/PATH")
 	set.StringVar(&options.ReadyGRPC, "ready-grpc", "", "ready when the gRPC health service on this port says so")
 	set.StringVar(&options.Node, "node", "", "node that the program runs on (default: the only one, or the one called like this machine)")
+	set.StringVar(&options.Address, "pod-ip", "", "address that the program has anyway, as in a container; none is allocated then")
+	set.BoolVar(&options.Replace, "replace", false, "take the place of a pod of the same --name that an earlier run has left behind")
 	set.StringVar(&options.Hostname, "hostname", "", "name in DNS below the service named by --subdomain")
 	set.StringVar(&options.Subdomain, "subdomain", "", "headless service that publishes --hostname")
 	set.DurationVar(&options.DrainDelay, "drain-delay", 500*time.Millisecond, "time between leaving the services and asking the program to stop")
 	set.DurationVar(&options.Grace, "grace", 30*time.Second, "time between asking the program to stop and killing it")
 	set.BoolVar(&options.ServiceLinks, "service-links", true, "services of the namespace in the environment")
-	set.StringVar(&allocator, "allocator", "", "address of the allocator (default: port 7401 of the registry's host)")
+	set.StringVar(&allocator, "allocator", os.Getenv("PORTOLAN_ALLOCATOR"), "address of the allocator (PORTOLAN_ALLOCATOR; default: port 7401 of the registry's host)")
 	return command
 }
 

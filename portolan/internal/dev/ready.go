@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"portolan.dev/services/kit/rpc"
 
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
@@ -33,8 +35,7 @@ func (i *Installation) announce(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	agents := registryv1.NewAgentServiceClient(conn)
-	if err := i.await(ctx, func() error { return i.ready(ctx, agents) }); err != nil {
+	if err := i.await(ctx, func() error { return i.ready(ctx, conn) }); err != nil {
 		return nil // stopped before it was ready
 	}
 	if i.options.Example != "" {
@@ -51,18 +52,25 @@ func (i *Installation) sayReady(started time.Time) {
 }
 
 // ready says what is still missing.
-func (i *Installation) ready(ctx context.Context, agents registryv1.AgentServiceClient) error {
+func (i *Installation) ready(ctx context.Context, conn grpc.ClientConnInterface) error {
 	for name, checks := range i.health {
 		if err := checks.Ready(); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	listed, err := agents.ListAgents(ctx, &registryv1.ListAgentsRequest{})
+	agents, err := registryv1.NewAgentServiceClient(conn).ListAgents(ctx, &registryv1.ListAgentsRequest{})
 	if err != nil {
 		return err
 	}
-	if len(listed.GetAgents()) == 0 {
+	nodes, err := registryv1.NewNodeServiceClient(conn).ListNodes(ctx, &registryv1.ListNodesRequest{})
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(agents.GetAgents()) == 0:
 		return errors.New("the node agent has not been heard of")
+	case len(nodes.GetNodes()) == 0:
+		return errors.New("the node is not registered")
 	}
 	return nil
 }

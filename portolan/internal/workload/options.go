@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,8 @@ type Options struct {
 	ReadyHTTP    string            // PORT/PATH
 	ReadyGRPC    string            // port
 	Node         string            // empty: the only node there is
+	Address      string            // empty: one of the installation's pod range
+	Replace      bool              // an earlier run's pod of the same name
 	Hostname     string            // name in DNS below Subdomain's service
 	Subdomain    string            // headless service
 	Grace        time.Duration     // between the request to stop and the end
@@ -36,7 +39,7 @@ type Options struct {
 func (o *Options) pod() (*corev1.Pod, error) {
 	ports, portErr := parsePorts(o.Ports)
 	probe, probeErr := o.probe()
-	if err := errors.Join(portErr, probeErr); err != nil {
+	if err := errors.Join(portErr, probeErr, o.check()); err != nil {
 		return nil, err
 	}
 	grace := int64(o.Grace.Seconds())
@@ -55,6 +58,17 @@ func (o *Options) pod() (*corev1.Pod, error) {
 		pod.Metadata.GenerateName = nameOf(o.Command[0]) + "-"
 	}
 	return pod, nil
+}
+
+// check finds options that make no sense.
+func (o *Options) check() error {
+	if _, err := netip.ParseAddr(o.Address); o.Address != "" && err != nil {
+		return fmt.Errorf("--pod-ip %q is no address", o.Address)
+	}
+	if o.Replace && o.Name == "" {
+		return errors.New("--replace needs --name: the pod to be replaced")
+	}
+	return nil
 }
 
 // nameOf makes the beginning of a pod's name from a program's path.

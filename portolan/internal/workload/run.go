@@ -71,11 +71,14 @@ func (r *Runner) register(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	created, err := r.pods.CreatePod(ctx, &registryv1.CreatePodRequest{Pod: pod})
+	if status.Code(err) == codes.AlreadyExists && r.Options.Replace {
+		created, err = r.replace(ctx, pod)
+	}
 	if err != nil {
 		return err
 	}
 	r.pod = created.GetPod()
-	address, err := r.allocate(ctx)
+	address, err := r.address(ctx)
 	if err != nil {
 		r.remove()
 		return err
@@ -84,6 +87,29 @@ func (r *Runner) register(ctx context.Context, pod *corev1.Pod) error {
 		Phase: corev1.PodPhase_POD_PHASE_PENDING, PodIp: address, PodIps: []string{address}, StartTime: timestamppb.Now(),
 	}
 	return nil
+}
+
+// replace takes out what an earlier run has left behind under the pod's name.
+func (r *Runner) replace(ctx context.Context, pod *corev1.Pod) (*registryv1.CreatePodResponse, error) {
+	meta := pod.GetMetadata()
+	left, err := r.pods.GetPod(ctx, &registryv1.GetPodRequest{Namespace: meta.GetNamespace(), Name: meta.GetName()})
+	switch {
+	case status.Code(err) == codes.NotFound: // gone meanwhile
+	case err != nil:
+		return nil, err
+	default:
+		r.pod = left.GetPod()
+		r.remove()
+	}
+	return r.pods.CreatePod(ctx, &registryv1.CreatePodRequest{Pod: pod})
+}
+
+// address is the one that the program has, or a new one.
+func (r *Runner) address(ctx context.Context) (string, error) {
+	if r.Options.Address != "" {
+		return r.Options.Address, nil
+	}
+	return r.allocate(ctx)
 }
 
 // chooseNode takes the only node there is where none is named.

@@ -35,6 +35,9 @@ func (r *Runner) allocate(ctx context.Context) (string, error) {
 
 // release gives the address back; where that fails, the allocator's verifier does it later.
 func (r *Runner) release(ctx context.Context) {
+	if r.Options.Address != "" {
+		return // it is not the allocator's
+	}
 	uid := r.pod.GetMetadata().GetUid()
 	_, _ = allocatorv1.NewAllocatorServiceClient(r.Allocator).Release(ctx, &allocatorv1.ReleaseRequest{
 		Owners: []*allocatorv1.OwnerSlots{{OwnerUid: uid}},

@@ -1,0 +1,144 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options say what to ask and how.
+type Options struct {
+	URL     string
+	Rate    int           // requests begun per second
+	Tries   int           // attempts at one request
+	Timeout time.Duration // of one attempt
+	Report  time.Duration // between two reports
+}
+
+// Report is what came of all requests so far.
+type Report struct {
+	Asked    int            `json:"asked"`
+	Failed   int            `json:"failed"`  // no attempt had an answer
+	Retried  int            `json:"retried"` // attempts that had none, where another had one
+	Slowest  string         `json:"slowest"` // since the report before
+	Answers  map[string]int `json:"answers"` // by what answered: the answer's text up to a comma
+	LastFail string         `json:"lastFailure,omitempty"`
+}
+
+// Run asks until ctx ends and passes reports on, the last one when all requests
+// have ended.
+func Run(ctx context.Context, o Options, report func(Report)) error {
+	if o.Rate < 1 || o.Tries < 1 || o.Timeout <= 0 || o.Report <= 0 {
+		return errors.New("rate, tries, timeout and report must be positive")
+	}
+	if _, err := http.NewRequest(http.MethodGet, o.URL, nil); err != nil {
+		return err
+	}
+	a := &asker{options: o, client: client(o.Timeout), answers: map[string]int{}}
+	next := time.NewTicker(time.Second / time.Duration(o.Rate))
+	defer next.Stop()
+	tell := time.NewTicker(o.Report)
+	defer tell.Stop()
+	var running sync.WaitGroup
+	for {
+		select {
+		case <-next.C:
+			running.Go(a.ask)
+		case <-tell.C:
+			report(a.report())
+		case <-ctx.Done():
+			running.Wait()
+			report(a.report())
+			return nil
+		}
+	}
+}
+
+// client makes a connection for each request, so that each asks for the name and
+// is balanced anew.
+func client(timeout time.Duration) *http.Client {
+	return &http.Client{
+		Timeout: timeout,
+		Transport: &http.Transport{
+			DisableKeepAlives: true,
+			DialContext:       (&net.Dialer{Timeout: timeout}).DialContext,
+		},
+	}
+}
+
+type asker struct {
+	options Options
+	client  *http.Client
+
+	mu      sync.Mutex
+	total   Report
+	slowest time.Duration
+	answers map[string]int
+}
+
+// ask makes one request, which goes on when the command is being stopped: it has
+// begun, and counts.
+func (a *asker) ask() {
+	began := time.Now()
+	var from string
+	var err error
+	failures := 0
+	for failures < a.options.Tries {
+		if from, err = a.try(); err == nil {
+			break
+		}
+		failures++
+	}
+	a.count(from, failures, time.Since(began), err)
+}
+
+func (a *asker) count(from string, failures int, took time.Duration, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.total.Asked++
+	a.slowest = max(a.slowest, took)
+	if err != nil {
+		a.total.Failed++
+		a.total.LastFail = err.Error()
+		return
+	}
+	a.total.Retried += failures
+	a.answers[from]++
+}
+
+// try makes one attempt and returns who answered.
+func (a *asker) try() (string, error) {
+	resp, err := a.client.Get(a.options.URL)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	if err != nil {
+		return "", err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("GET %s: %s", a.options.URL, resp.Status)
+	}
+	from, _, _ := strings.Cut(strings.TrimSpace(string(body)), ",")
+	return from, nil
+}
+
+func (a *asker) report() Report {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.total
+	r.Slowest = a.slowest.Round(time.Millisecond / 10).String()
+	a.slowest = 0
+	r.Answers = make(map[string]int, len(a.answers))
+	for from, n := range a.answers {
+		r.Answers[from] = n
+	}
+	return r
+}
