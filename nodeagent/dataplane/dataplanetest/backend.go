@@ -12,9 +12,9 @@ import (
 )
 
 // The backends speak lines: "who" is answered with the backend's number and the
-// client as the backend sees it; "echo <text>" with the text; the end of the
-// client's stream with "bye <number of lines>". Datagrams are lines without an
-// end.
+// client as the backend sees it; "echo <text>" with the text; "quit" with "bye"
+// and the end of the stream; the end of the client's stream with "bye <number of
+// lines>". Datagrams are lines without an end.
 
 // backend answers with its number.
 type backend struct {
@@ -85,6 +85,10 @@ func (b *backend) serve(conn net.Conn) {
 			return
 		}
 		if err != nil {
+			return
+		}
+		if line == "quit\n" {
+			io.WriteString(conn, "bye\n") //nolint:errcheck // the client notices
 			return
 		}
 		if _, err := io.WriteString(conn, b.reply(strings.TrimSuffix(line, "\n"), conn.RemoteAddr())+"\n"); err != nil {

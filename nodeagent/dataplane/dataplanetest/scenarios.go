@@ -1,20 +1,24 @@
 package dataplanetest
 
-import (
-	"time"
-
-	"portolan.dev/nodeagent/plan"
-)
+import "portolan.dev/nodeagent/plan"
 
 var (
-	onlyTCP = []plan.Protocol{plan.TCP}
-	onlyUDP = []plan.Protocol{plan.UDP}
+	onlyTCP  = []plan.Protocol{plan.TCP}
+	onlyUDP  = []plan.Protocol{plan.UDP}
+	onlySCTP = []plan.Protocol{plan.SCTP}
+
+	in0, in1   = Client{Inside, 0}, Client{Inside, 1}
+	node0      = Client{Node, 0}
+	out0, out1 = Client{Outside, 0}, Client{Outside, 1}
+	out2       = Client{Outside, 2}
 )
 
 // scenarios are the contract of a plane.
 func scenarios() []Scenario {
 	var all []Scenario
-	for _, group := range [][]Scenario{basics(), schedulers(), sticking(), draining(), policies()} {
+	for _, group := range [][]Scenario{
+		basics(), protection(), schedulers(), sticking(), draining(), restarting(), udp(), audiences(), policies(),
+	} {
 		all = append(all, group...)
 	}
 	return all
@@ -22,25 +26,29 @@ func scenarios() []Scenario {
 
 func basics() []Scenario {
 	return []Scenario{
-		{Name: "one backend, from everywhere", Backends: 1, Do: []Action{
+		{Name: "one backend, from everywhere", V6: Also6, Backends: 1, Do: []Action{
 			Program{{Weights: each(0)}},
-			Ask{Client: Client{Inside, 0}, Want: Weights{0: 1}},
-			Ask{Client: Client{Node, 0}, Want: Weights{0: 1}},
-			Ask{Client: Client{Outside, 0}, Want: Weights{0: 1}},
+			Ask{Client: in0, Want: each(0)},
+			Ask{Client: node0, Want: each(0)},
+			Ask{Client: out0, Want: each(0)},
 		}},
-		{Name: "IPv6", V6: true, Backends: 2, Do: []Action{
-			Program{{Weights: each(0, 1)}},
-			Ask{Times: 4, Want: Weights{0: 2, 1: 2}},
+		{Name: "both families", Over: onlyTCP, Backends: 2, Others6: 2, Do: []Action{
+			Program{{Frontend: "a", Weights: each(0, 1)}, {Frontend: "b", Other6: true, Weights: each(2, 3)}},
+			Ask{Frontend: "a", Times: 4, Want: Weights{0: 2, 1: 2}},
+			Ask{Frontend: "b", Times: 4, Want: Weights{2: 2, 3: 2}},
+			Program{{Frontend: "b", Other6: true, Weights: each(2)}},
+			Refused{Frontend: "a"},
+			Ask{Frontend: "b", Times: 2, Want: Weights{2: 2}},
 		}},
-		{Name: "without backends it refuses, with them it serves", Backends: 1, Do: []Action{
+		{Name: "without backends it refuses, with them it serves", V6: Also6, Backends: 1, Do: []Action{
 			Program{{}},
 			Refused{},
 			Program{{Weights: each(0)}},
-			Ask{Want: Weights{0: 1}},
+			Ask{Want: each(0)},
 			Program{{Weights: Weights{0: 0}}},
 			Refused{},
 			Program{{Weights: each(0)}},
-			Ask{Want: Weights{0: 1}},
+			Ask{Want: each(0)},
 			Program{{}},
 			Refused{},
 			Program{},
@@ -61,22 +69,138 @@ func basics() []Scenario {
 			HalfClose{Conn: "c"},
 			Broken{Conn: "c"},
 		}},
-		{Name: "large datagrams", Over: onlyUDP, Backends: 1, Do: []Action{
+		{Name: "large datagrams", Over: onlyUDP, V6: Also6, Backends: 1, Do: []Action{
 			Program{{Weights: each(0)}},
 			Open{Conn: "c", Want: []int{0}},
 			Transfer{Conn: "c", Size: 60000},
 			Transfer{Conn: "c", Size: 8},
 		}},
+		{Name: "SCTP", Over: onlySCTP, Backends: 2, Do: []Action{
+			Program{{}},
+			Program{{Weights: each(0, 1)}},
+			Ask{Client: in0, Times: 4, Want: Weights{0: 2, 1: 2}},
+			Ask{Client: out0, Times: 2, Want: each(0, 1)},
+			Open{Conn: "c", Want: []int{0, 1}},
+			Transfer{Conn: "c", Size: 8 << 10},
+			Program{{Weights: each(0)}},
+			Ask{Times: 2, Want: Weights{0: 2}},
+		}},
 		{Name: "a dead backend", Over: onlyTCP, Backends: 3, Do: []Action{
 			Program{{Weights: each(0, 1, 2)}},
-			Ask{Times: 3, Want: Weights{0: 1, 1: 1, 2: 1}},
 			Stop{Backend: 1},
 			AskDead{Times: 20, Alive: []int{0, 2}},
 		}},
-		{Name: "SCTP", Over: onlyTCP, Backends: 1, Do: []Action{
-			AddSCTP{},
+		{Name: "a source port that is used again at once", Over: onlyTCP, V6: Also6, Backends: 2, Do: []Action{
+			Program{{Weights: each(0, 1)}},
+			Reuse{Times: 5},
+		}},
+		{Name: "backends that cannot be", Over: onlyTCP, V6: Also6, Backends: 2, Do: []Action{
+			Misfits{Weights: each(0, 1)},
+			Ask{Times: 6, Want: Weights{0: 3, 1: 3}},
+		}},
+		{Name: "connections are counted", Over: onlyTCP, Backends: 2, Do: []Action{
 			Program{{Weights: each(0)}},
-			Ask{Want: Weights{0: 1}},
+			Hold{Times: 2, Want: Weights{0: 2}},
+			Program{{Weights: each(1)}},
+			Hold{Times: 3, Want: Weights{1: 3}},
+			Count{Want: Weights{1: 3}},
+		}},
+		{Name: "changes under load", Over: onlyTCP, V6: Also6, Backends: 3, Do: []Action{
+			Program{{Drain: long, Weights: each(0, 1)}},
+			UnderLoad{From: []Vantage{Inside, Node, Outside}, Do: []Action{
+				Program{{Drain: long, Weights: each(1)}},
+				Program{{Drain: long, Weights: each(2)}},
+				Program{{Drain: long, Scheduler: plan.SourceHash, Flags: plan.HashFallback, Weights: each(0, 1, 2)}},
+				Program{{Drain: long, Affinity: long, Weights: Weights{0: 5, 1: 1}}},
+				Program{{Drain: long, Audience: plan.Internal, Weights: each(0)}, {Drain: long, Audience: plan.External, Weights: each(1)}},
+				Program{{Drain: long, Weights: each(2)}},
+			}},
+		}},
+	}
+}
+
+func protection() []Scenario {
+	return []Scenario{
+		{Name: "sockets of the node at virtual addresses", Over: onlyTCP, V6: Also6, Backends: 1, Do: []Action{
+			Program{{Frontend: "a", Weights: each(0)}, {Frontend: "b", Exposure: plan.ExternalIP, Weights: each(0)}},
+			OwnSocket{Client: in0},
+			Stray{Client: in0, Frontend: "a"},
+			Stray{Client: node0, Frontend: "a"},
+			Stray{Client: out0, Frontend: "b"},
+			Stray{Client: node0, Frontend: "b"},
+			Ask{Client: out0, Frontend: "b", Want: each(0)},
+			Program{{Frontend: "b", Exposure: plan.ExternalIP, Without: plan.Drop}},
+			Stray{Client: in0, Frontend: "a"},
+			Stray{Client: in0, Frontend: "b"},
+			OwnSocket{Client: out0},
+		}},
+		{Name: "what is somebody else's", Over: onlyTCP, Backends: 2, Do: []Action{
+			Foreign{Frontend: "theirs"},
+			Contested{Frontend: "theirs", Weights: each(0), Others: Program{{Frontend: "ours", Weights: each(1)}}},
+			Ask{Frontend: "ours", Want: each(1)},
+			Intact{},
+			Program{},
+			Intact{},
+			Program{{Frontend: "ours", Weights: each(1)}, {Frontend: "out", Exposure: plan.ExternalIP, Weights: each(1)}},
+			Cleanup{},
+			Intact{},
+			Denied{Frontend: "ours"},
+			Program{{Frontend: "ours", Weights: each(1)}},
+			Ask{Frontend: "ours", Want: each(1)},
+		}},
+		{Name: "what others have taken away is put back", Over: onlyTCP, Backends: 2, Do: []Action{
+			Program{
+				{Frontend: "a", Weights: each(0)},
+				{Frontend: "b", Exposure: plan.ExternalIP, Audience: plan.Internal, Weights: each(0)},
+				{Frontend: "b", Exposure: plan.ExternalIP, Audience: plan.External, Only: []Client{out1}, Weights: each(1)},
+			},
+			Damage{},
+			Ask{Client: in0, Frontend: "a", Want: each(0)},
+			Ask{Client: node0, Frontend: "b", Want: each(0)},
+			Ask{Client: out1, Frontend: "b", Want: each(1)},
+			Denied{Client: out2, Frontend: "b"},
+			Stray{Client: in0, Frontend: "a"},
+		}},
+		{Name: "source ranges", V6: Sources6, Backends: 1, Do: []Action{
+			Program{{Only: []Client{out1}, Weights: each(0)}},
+			Ask{Client: out1, Want: each(0)},
+			Denied{Client: out2},
+			Denied{Client: in1},
+			Denied{Client: node0},
+			Program{{Only: []Client{out2, in1, node0}, Weights: each(0)}},
+			Denied{Client: out1},
+			Ask{Client: out2, Want: each(0)},
+			Ask{Client: in1, Want: each(0)},
+			Ask{Client: node0, Want: each(0)},
+			Program{{Only: []Client{}, Weights: each(0)}},
+			Denied{Client: out2},
+			Program{{Weights: each(0)}},
+			Ask{Client: out1, Want: each(0)},
+		}},
+		{Name: "source ranges of one audience", Over: onlyTCP, Backends: 2, Do: []Action{
+			Program{
+				{Audience: plan.Internal, Only: []Client{out1}, Weights: each(0)},
+				{Audience: plan.External, Only: []Client{out1}, Weights: each(1)},
+			},
+			Ask{Client: out1, Want: each(1)},
+			Denied{Client: out2},
+			Denied{Client: in0},
+		}},
+		{Name: "what backends see of clients", Over: onlyTCP, V6: Sources6, Backends: 1, Do: []Action{
+			Program{{Frontend: "all", Weights: each(0)}, {Frontend: "out", Hide: HideOutside, Weights: each(0)}, {Frontend: "none", Hide: HideNone, Weights: each(0)}},
+			Ask{Client: in0, Frontend: "all", Want: each(0), Sees: Hidden},
+			Ask{Client: out0, Frontend: "all", Want: each(0), Sees: Hidden},
+			Ask{Client: in0, Frontend: "out", Want: each(0), Sees: Own},
+			Ask{Client: out0, Frontend: "out", Want: each(0), Sees: Hidden},
+			Ask{Client: node0, Frontend: "out", Want: each(0)},
+			Ask{Client: in0, Frontend: "none", Want: each(0), Sees: Own},
+			Ask{Client: out0, Frontend: "none", Want: each(0), Sees: Own},
+			Ask{Client: node0, Frontend: "none", Want: each(0)},
+		}},
+		{Name: "a backend reaches itself", V6: Sources6, Backends: 1, Do: []Action{
+			Program{{Frontend: "all", Weights: each(0)}, {Frontend: "out", Hide: HideOutside, Weights: each(0)}},
+			Ask{Client: Client{Self, 0}, Frontend: "all", Want: each(0), Sees: Hidden},
+			Ask{Client: Client{Self, 0}, Frontend: "out", Want: each(0), Sees: Hidden},
 		}},
 	}
 }
@@ -90,6 +214,7 @@ func schedulers() []Scenario {
 		{Name: "rr by weight", Backends: 4, Do: []Action{
 			Program{{Weights: Weights{0: 1, 1: 2, 2: 3, 3: 0}}},
 			Ask{Times: 30, Want: Weights{0: 5, 1: 10, 2: 15}},
+			AskAmong{Clients: 20, Times: 3, AtLeast: 2, Not: []int{3}},
 		}},
 		{Name: "lc", Over: onlyTCP, Backends: 3, Do: []Action{
 			Program{{Scheduler: plan.LeastConnections, Weights: each(0, 1)}},
@@ -106,153 +231,25 @@ func schedulers() []Scenario {
 			Hold{Times: 2, Want: Weights{0: 1, 1: 1}},
 			Hold{Times: 4, Want: Weights{1: 4}},
 		}},
-		{Name: "dh sends one address to one backend", Backends: 3, Do: []Action{
+		{Name: "dh sends one address to one backend", V6: Also6, Backends: 3, Do: []Action{
 			Program{{Scheduler: plan.DestinationHash, Weights: each(0, 1, 2)}},
 			AskAmong{Clients: 6, Times: 2, Sticky: true, AtLeast: 1, AtMost: 1},
 		}},
-		{Name: "sh sends a client to one backend", Backends: 3, Do: []Action{
+		{Name: "sh sends a client to one backend", V6: Sources6, Backends: 3, Do: []Action{
 			Program{{Scheduler: plan.SourceHash, Flags: plan.HashFallback, Weights: each(0, 1, 2)}},
 			AskAmong{Clients: 40, Times: 2, Sticky: true, AtLeast: 2},
+		}},
+		{Name: "sh falls back", Over: onlyTCP, Backends: 3, Do: []Action{
+			Program{{Scheduler: plan.SourceHash, Flags: plan.HashFallback, Weights: Weights{0: 1, 1: 0, 2: 1}}},
+			AskAmong{Clients: 30, Times: 2, Sticky: true, AtLeast: 2, Not: []int{1}},
+		}},
+		{Name: "sh by port", Over: onlyTCP, Backends: 2, Do: []Action{
+			Program{{Scheduler: plan.SourceHash, Flags: plan.HashFallback | plan.HashPort, Weights: each(0, 1)}},
+			AskAmong{Clients: 1, Times: 64, AtLeast: 2},
 		}},
 		{Name: "mh sends a client to one backend", Backends: 3, Do: []Action{
 			Program{{Scheduler: plan.Maglev, Flags: plan.HashFallback, Weights: each(0, 1, 2)}},
 			AskAmong{Clients: 40, Times: 2, Sticky: true, AtLeast: 2},
-		}},
-	}
-}
-
-func sticking() []Scenario {
-	const long = time.Hour
-	return []Scenario{
-		{Name: "affinity", Backends: 3, Do: []Action{
-			Program{{Affinity: long, Weights: each(0, 1, 2)}},
-			AskAmong{Clients: 6, Times: 4, Sticky: true, AtLeast: 3},
-		}},
-		{Name: "affinity ends with its backend", Backends: 2, Do: []Action{
-			Program{{Affinity: long, Weights: each(0)}},
-			Ask{Times: 3, Want: Weights{0: 3}},
-			Program{{Affinity: long, Weights: each(0, 1)}},
-			Ask{Times: 4, Want: Weights{0: 4}},
-			Program{{Affinity: long, Weights: each(1)}},
-			Ask{Times: 3, Want: Weights{1: 3}},
-			Program{{Affinity: long, Weights: each(0, 1)}},
-			Ask{Times: 4, Want: Weights{1: 4}},
-		}},
-		{Name: "affinity leaves a backend that drains", Backends: 2, Do: []Action{
-			Program{{Affinity: long, Drain: long, Weights: each(0)}},
-			Ask{Want: Weights{0: 1}},
-			Program{{Affinity: long, Drain: long, Weights: Weights{0: 0, 1: 1}}},
-			Ask{Times: 4, Want: Weights{1: 4}},
-		}},
-		{Name: "affinity can be switched on and off in place", Over: onlyTCP, Backends: 2, Do: []Action{
-			Program{{Weights: each(0, 1)}},
-			Open{Conn: "c", Want: []int{0, 1}},
-			Program{{Affinity: long, Weights: each(0, 1)}},
-			AskAmong{Clients: 2, Times: 4, Sticky: true, AtLeast: 1},
-			Program{{Weights: each(0, 1)}},
-			Ask{Times: 4, Want: Weights{0: 2, 1: 2}},
-			Continue{Conn: "c"},
-		}},
-	}
-}
-
-func draining() []Scenario {
-	return []Scenario{
-		{Name: "a connection outlives its backend's removal", Over: onlyTCP, Backends: 2, Do: []Action{
-			Program{{Drain: time.Hour, Weights: each(0)}},
-			Open{Conn: "c", Want: []int{0}},
-			Program{{Drain: time.Hour, Weights: each(1)}},
-			Ask{Times: 4, Want: Weights{1: 4}},
-			Continue{Conn: "c"},
-			Program{{Drain: time.Hour, Weights: each(0, 1)}},
-			Continue{Conn: "c"},
-			Ask{Times: 4, Want: Weights{0: 2, 1: 2}},
-			Continue{Conn: "c"},
-		}},
-		{Name: "a connection outlives its server's removal and return", Over: onlyTCP, Backends: 1, Do: []Action{
-			Program{{Drain: time.Hour, Weights: each(0)}},
-			Open{Conn: "c", Want: []int{0}},
-			Program{},
-			Refused{},
-			Continue{Conn: "c"},
-			Program{{Drain: time.Hour, Weights: each(0)}},
-			Ask{Want: Weights{0: 1}},
-			Continue{Conn: "c"},
-		}},
-		{Name: "draining has an end", Over: onlyTCP, Backends: 2, Do: []Action{
-			Program{{Drain: time.Second, Weights: each(0)}},
-			Open{Conn: "c", Want: []int{0}},
-			Program{{Drain: time.Second, Weights: each(1)}},
-			Cut{Conn: "c"},
-			Ask{Want: Weights{1: 1}},
-		}},
-		{Name: "UDP moves at once", Over: onlyUDP, Backends: 2, Do: []Action{
-			Program{{Drain: time.Hour, Weights: each(0)}},
-			Open{Conn: "c", Want: []int{0}},
-			Continue{Conn: "c"},
-			Program{{Drain: time.Hour, Weights: each(1)}},
-			Continue{Conn: "c", Moved: true},
-			Program{{Drain: time.Hour, Weights: each(0)}},
-			Continue{Conn: "c"},
-		}},
-		{Name: "changes in place break nothing", Over: onlyTCP, Backends: 2, Do: []Action{
-			Program{{Weights: each(0)}},
-			Open{Conn: "c", Want: []int{0}},
-			Program{{Scheduler: plan.LeastConnections, Weights: each(0, 1)}},
-			Continue{Conn: "c"},
-			Program{{Scheduler: plan.SourceHash, Affinity: time.Hour, Drain: time.Minute, Weights: Weights{0: 7, 1: 1}}},
-			Continue{Conn: "c"},
-		}},
-	}
-}
-
-func policies() []Scenario {
-	return []Scenario{
-		{Name: "internal and external clients have backends of their own", Backends: 2, Do: []Action{
-			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Weights: each(1)}},
-			Ask{Client: Client{Inside, 0}, Times: 3, Want: Weights{0: 3}},
-			Ask{Client: Client{Node, 0}, Times: 3, Want: Weights{0: 3}},
-			Ask{Client: Client{Outside, 0}, Times: 3, Want: Weights{1: 3}},
-		}},
-		{Name: "nothing here for clients outside", Backends: 1, Do: []Action{
-			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Without: plan.Drop}},
-			Ask{Client: Client{Inside, 0}, Want: Weights{0: 1}},
-			Dropped{Client: Client{Outside, 0}},
-			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Without: plan.Drop, Weights: each(0)}},
-			Ask{Client: Client{Outside, 0}, Want: Weights{0: 1}},
-		}},
-		{Name: "the policy changes in place", Backends: 2, Do: []Action{
-			Program{{Weights: each(0, 1)}},
-			Ask{Client: Client{Outside, 0}, Times: 2, Want: Weights{0: 1, 1: 1}},
-			Program{{Audience: plan.Internal, Weights: each(0, 1)}, {Audience: plan.External, Weights: each(1)}},
-			Ask{Client: Client{Outside, 0}, Times: 2, Want: Weights{1: 2}},
-			Ask{Client: Client{Inside, 0}, Times: 2, Want: Weights{0: 1, 1: 1}},
-			Program{{Weights: each(0)}},
-			Ask{Client: Client{Outside, 0}, Times: 2, Want: Weights{0: 2}},
-		}},
-		{Name: "a change of the policy breaks no connection to a backend that stays", Over: onlyTCP, Backends: 2, Do: []Action{
-			Program{{Drain: time.Hour, Weights: each(0)}},
-			Open{Conn: "stays", Want: []int{0}},
-			Program{{Drain: time.Hour, Weights: each(1)}}, // 0 is back before it has drained, however slow the machine is
-			Open{Conn: "goes", Want: []int{1}},
-			Program{{Drain: time.Second, Weights: each(0, 1)}},
-			Program{{Drain: time.Second, Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External}},
-			Cut{Conn: "goes"},
-			Continue{Conn: "stays"},
-		}},
-		{Name: "source ranges", Backends: 1, Do: []Action{
-			Program{{Only: []Client{{Outside, 1}}, Weights: each(0)}},
-			Ask{Client: Client{Outside, 1}, Want: Weights{0: 1}},
-			Denied{Client: Client{Outside, 2}},
-			Denied{Client: Client{Inside, 1}},
-			Program{{Only: []Client{{Outside, 2}, {Inside, 1}}, Weights: each(0)}},
-			Denied{Client: Client{Outside, 1}},
-			Ask{Client: Client{Outside, 2}, Want: Weights{0: 1}},
-			Ask{Client: Client{Inside, 1}, Want: Weights{0: 1}},
-			Program{{Only: []Client{}, Weights: each(0)}},
-			Denied{Client: Client{Outside, 2}},
-			Program{{Weights: each(0)}},
-			Ask{Client: Client{Outside, 1}, Want: Weights{0: 1}},
 		}},
 	}
 }

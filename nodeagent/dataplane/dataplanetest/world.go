@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -24,15 +25,19 @@ const (
 
 // world is a scenario that is being played.
 type world struct {
+	variant
 	t        *testing.T
 	rig      Rig
+	traits   Traits
 	scenario Scenario
-	protocol plan.Protocol
 
 	frontends map[string]plan.Frontend // by their names in the scenario
 	backends  []*backend
 	state     *plan.State
+	fresh     map[plan.Key]bool // servers whose attributes the last steps were about
 	conns     map[string]*client
+	intact    []func() error
+	node      *backend // the node's own socket
 	// used are the UDP sockets that asked once. They stay open: a port that is
 	// used again would be the same flow, which goes to the same backend.
 	used []*client
@@ -45,31 +50,53 @@ type client struct {
 	from   int // number of the backend that answered first
 }
 
-func newWorld(t *testing.T, rig Rig, s Scenario, p plan.Protocol) *world {
+func newClient(conn net.Conn) *client {
+	return &client{Conn: conn, reader: bufio.NewReaderSize(conn, 64<<10), from: -1}
+}
+
+func newWorld(t *testing.T, rig Rig, s Scenario, v variant) *world {
 	w := &world{
-		t: t, rig: rig, scenario: s, protocol: p,
+		variant: v, t: t, rig: rig, traits: rig.Traits(), scenario: s,
 		frontends: map[string]plan.Frontend{}, conns: map[string]*client{},
 		state: &plan.State{Servers: map[plan.Key]*plan.VirtualServer{}},
 	}
-	for i := range s.Backends {
-		lis, packet := rig.Listen(t, p, s.V6)
+	if w.refused() {
+		return w
+	}
+	for i := range s.Backends + s.Others6 {
+		v6 := w.v6 != (i >= s.Backends)
+		lis, packet := rig.Listen(t, v.protocol, v6)
 		b := startBackend(i, lis, packet)
 		w.backends = append(w.backends, b)
 		t.Cleanup(b.stop)
 	}
-	t.Cleanup(func() {
-		for _, c := range w.conns {
-			c.Close()
-		}
-		for _, c := range w.used {
-			c.Close()
-		}
-		w.apply(&plan.State{Sources: w.state.Sources, Servers: map[plan.Key]*plan.VirtualServer{}})
-	})
+	t.Cleanup(w.end)
 	return w
 }
 
+// refused tells whether the plane does not have the protocol.
+func (w *world) refused() bool { return w.protocol == plan.SCTP && !w.traits.SCTP }
+
+// end leaves the plane empty for the next scenario.
+func (w *world) end() {
+	for _, c := range w.conns {
+		c.Close()
+	}
+	for _, c := range w.used {
+		c.Close()
+	}
+	for _, f := range w.apply(&plan.State{Servers: map[plan.Key]*plan.VirtualServer{}}) {
+		w.t.Errorf("at the end: %s: %v (%s)", f.Step, f.Err, f.Remedy)
+	}
+}
+
 func (w *world) play() {
+	if w.refused() {
+		if err := w.refusesProtocol(); err != nil {
+			w.t.Fatal(err)
+		}
+		return
+	}
 	for i, a := range w.scenario.Do {
 		if err := a.run(w); err != nil {
 			w.t.Fatalf("step %d, %T%+v: %v", i+1, a, a, err)
@@ -77,35 +104,81 @@ func (w *world) play() {
 	}
 }
 
-// apply brings the plane from the state that it has to another one.
-func (w *world) apply(to *plan.State) {
-	w.t.Helper()
+// apply brings the plane from the state that it has to another one, and returns
+// what failed by the server it was about.
+func (w *world) apply(to *plan.State) map[plan.Key]dataplane.Failure {
 	to.Sources = w.rig.Sources()
-	failed := w.rig.Plane().Apply(context.Background(), plan.Diff(w.state, to))
-	for _, f := range failed {
-		w.t.Errorf("%s: %v (%s)", f.Step, f.Err, f.Remedy)
+	steps := plan.Diff(w.state, to)
+	w.fresh = map[plan.Key]bool{}
+	for _, s := range steps {
+		if s.Server != nil {
+			w.fresh[s.Key] = true
+		}
+	}
+	failed := map[plan.Key]dataplane.Failure{}
+	for _, f := range w.rig.Plane().Apply(context.Background(), steps) {
+		failed[f.Step.Key] = f
 	}
 	w.state = to
+	return failed
 }
 
 // frontend finds the frontend of a name, and chooses one for a new name.
 func (w *world) frontend(name string) plan.Frontend {
+	return w.frontendOf(name, plan.ClusterIP, w.v6)
+}
+
+func (w *world) frontendOf(name string, e plan.Exposure, v6 bool) plan.Frontend {
 	f, ok := w.frontends[name]
 	if !ok {
-		f = plan.Frontend{Addr: w.rig.Frontend(w.t, w.protocol, w.scenario.V6), Protocol: w.protocol}
+		f = plan.Frontend{Addr: w.rig.Frontend(w.t, e, w.protocol, v6), Protocol: w.protocol}
 		w.frontends[name] = f
 	}
 	return f
 }
 
-func (w *world) dial(from Vantage, n int, frontend string, wait time.Duration) (*client, error) {
+// serverOf returns what is programmed for everybody at a frontend; nil: nothing.
+func (w *world) serverOf(frontend string) *plan.VirtualServer {
+	return w.state.Servers[plan.Key{Frontend: w.frontend(frontend)}]
+}
+
+// weighs tells whether a backend takes new connections of a frontend.
+func (w *world) weighs(frontend string, number int) bool {
+	v := w.serverOf(frontend)
+	if v == nil {
+		return false
+	}
+	r, ok := v.Real(w.backends[number].addr)
+	return ok && r.Weight > 0
+}
+
+// source is where a client dials from; port 0.
+func (w *world) source(c Client) netip.AddrPort {
+	switch c.From {
+	case Self:
+		return netip.AddrPortFrom(w.backends[c.N].addr.Addr(), 0)
+	case "":
+		return netip.AddrPortFrom(w.rig.ClientAddr(Inside, c.N, w.v6), 0)
+	}
+	return netip.AddrPortFrom(w.rig.ClientAddr(c.From, c.N, w.v6), 0)
+}
+
+func (w *world) dial(c Client, to netip.AddrPort, wait time.Duration) (*client, error) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), wait)
 	defer cancel()
-	conn, err := w.rig.Dial(ctx, from, n, w.protocol, w.frontend(frontend).Addr)
+	from := c.From
+	if from == "" {
+		from = Inside
+	}
+	source := w.source(c)
+	if other := to.Addr().Is6(); other != w.v6 { // of a frontend of the other family
+		source = netip.AddrPortFrom(w.rig.ClientAddr(from, c.N, other), 0)
+	}
+	conn, err := w.rig.Dial(ctx, from, source, w.protocol, to)
 	if err != nil {
 		return nil, err
 	}
-	return &client{Conn: conn, reader: bufio.NewReaderSize(conn, 64<<10), from: -1}, nil
+	return newClient(conn), nil
 }
 
 // say sends a line and returns the answer.
@@ -128,32 +201,71 @@ func (w *world) say(c *client, line string, wait time.Duration) (string, error) 
 	return strings.TrimSuffix(answer, "\n"), err
 }
 
-// who asks a connection for its backend.
-func (w *world) who(c *client, wait time.Duration) (int, error) {
+// who asks a connection for its backend, and for what that sees of the client.
+func (w *world) who(c *client, wait time.Duration) (number int, seen netip.Addr, err error) {
 	answer, err := w.say(c, "who", wait)
 	if err != nil {
-		return -1, err
+		return -1, seen, err
 	}
-	var number int
 	var from string
 	if _, err := fmt.Sscan(answer, &number, &from); err != nil {
-		return -1, fmt.Errorf("strange answer %q", answer)
+		return -1, seen, fmt.Errorf("strange answer %q", answer)
 	}
-	return number, nil
+	at, err := netip.ParseAddrPort(from)
+	return number, at.Addr().Unmap(), err
 }
 
 // try connects, asks who answers, and hangs up.
-func (w *world) try(from Vantage, n int, frontend string, wait time.Duration) (int, error) {
-	c, err := w.dial(from, n, frontend, wait)
+func (w *world) try(c Client, frontend string, wait time.Duration) (int, netip.Addr, error) {
+	conn, err := w.dial(c, w.frontend(frontend).Addr, wait)
 	if err != nil {
-		return -1, err
+		return -1, netip.Addr{}, err
 	}
 	if w.protocol == plan.UDP {
-		w.used = append(w.used, c)
+		w.used = append(w.used, conn)
 	} else {
-		defer c.Close()
+		defer conn.Close()
 	}
-	return w.who(c, wait)
+	return w.who(conn, wait)
+}
+
+// tryAt is the same at any address, for TCP.
+func (w *world) tryAt(c Client, to netip.AddrPort, wait time.Duration) (int, netip.Addr, error) {
+	conn, err := w.dial(c, to, wait)
+	if err != nil {
+		return -1, netip.Addr{}, err
+	}
+	defer conn.Close()
+	return w.who(conn, wait)
+}
+
+// nodeSocket is the number of the node's own socket, which is no backend.
+const nodeSocket = 1000
+
+func (w *world) nodeSocket() *backend {
+	if w.node == nil {
+		w.node = startBackend(nodeSocket, w.rig.ListenNode(w.t, w.v6), nil)
+		w.t.Cleanup(w.node.stop)
+	}
+	return w.node
+}
+
+// final is an error that waiting does not mend.
+type final struct{ error }
+
+// eventually calls cond until it returns nil or a final error, for as long as
+// patience lasts.
+func (w *world) eventually(cond func() error) error {
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	for d := time.Millisecond; ; d = min(2*d, 100*time.Millisecond) {
+		err := cond()
+		var last final
+		if err == nil || errors.As(err, &last) || ctx.Err() != nil {
+			return err
+		}
+		pause(ctx, d)
+	}
 }
 
 // refused tells whether an error is that of a client who was told no.
@@ -169,22 +281,26 @@ func timedOut(err error) bool {
 func (w *world) servers(list []Server) *plan.State {
 	state := &plan.State{Servers: map[plan.Key]*plan.VirtualServer{}}
 	for _, s := range list {
-		key := plan.Key{Frontend: w.frontend(s.Frontend), Audience: s.Audience}
+		key := plan.Key{Frontend: w.frontendOf(s.Frontend, s.Exposure, w.v6 != s.Other6), Audience: s.Audience}
 		v := &plan.VirtualServer{Key: key, Attributes: plan.Attributes{
-			Service: plan.ServiceName{Namespace: "test", Name: "svc"}, Scheduler: max(s.Scheduler, plan.RoundRobin),
-			Flags: s.Flags, Affinity: s.Affinity, Drain: s.Drain, WithoutBackends: s.Without,
-			Masquerade: plan.MasqueradeAlways, Restricted: s.Only != nil,
+			Service: plan.ServiceName{Namespace: "test", Name: "svc"}, Exposure: s.Exposure,
+			Scheduler: max(s.Scheduler, plan.RoundRobin), Flags: s.Flags, Affinity: s.Affinity, Drain: s.Drain,
+			WithoutBackends: s.Without, Masquerade: s.Hide.masquerade(), Restricted: s.Only != nil,
 		}}
 		for _, c := range s.Only {
-			addr := w.rig.ClientAddr(c.From, c.N, w.scenario.V6)
+			addr := w.source(c).Addr()
 			v.Allowed = append(v.Allowed, netip.PrefixFrom(addr, addr.BitLen()))
 		}
 		slices.SortFunc(v.Allowed, netip.Prefix.Compare)
 		for number, weight := range s.Weights {
 			v.Reals = append(v.Reals, plan.RealServer{Addr: w.backends[number].addr, Weight: uint32(weight)})
 		}
-		slices.SortFunc(v.Reals, func(a, b plan.RealServer) int { return a.Addr.Compare(b.Addr) })
+		sortReals(v.Reals)
 		state.Servers[key] = v
 	}
 	return state
+}
+
+func sortReals(reals []plan.RealServer) {
+	slices.SortFunc(reals, func(a, b plan.RealServer) int { return a.Addr.Compare(b.Addr) })
 }

@@ -17,6 +17,8 @@ import (
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 
 	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
+	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/services/changes/changestest"
@@ -50,7 +52,7 @@ func newAgentWorld(t *testing.T) *agentWorld {
 	// The default port is free: nobody else is in this kernel.
 	w.cfg.Registry, w.cfg.NATSPrefix = lis.Addr().String(), changestest.Prefix
 	w.cfg.NodeName, w.cfg.DataDir = "here", t.TempDir()
-	w.cfg.ServiceCIDR = virtual[:]
+	w.cfg.ServiceCIDR = netnstest.Virtual[:]
 	return w
 }
 
@@ -133,8 +135,8 @@ func TestAgent(t *testing.T) {
 	if s := w.applied(t, client); s.GetProxyMode() != "ipvs" || s.GetVirtualServers() != 2 || len(s.GetFailures()) > 0 {
 		t.Fatalf("status %v", s)
 	}
-	n := &network{node: node}
-	conversation, err := n.talk(t, "node", stays)
+	n := &netnstest.Network{Node: node}
+	conversation, err := talk(t, n, dataplanetest.Node, stays)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +145,7 @@ func TestAgent(t *testing.T) {
 		if _, err := conversation.ask(); err != nil {
 			t.Fatalf("%s: the connection: %v", when, err)
 		}
-		if _, err := n.seen(t, "node", stays); err != nil {
+		if _, err := seen(t, n, dataplanetest.Node, stays); err != nil {
 			t.Fatalf("%s: a new connection: %v", when, err)
 		}
 	}
@@ -154,7 +156,7 @@ func TestAgent(t *testing.T) {
 	client, stop = w.start(t)
 	ask("with the next agent")
 	kittest.Eventually(t, "the service that went to be gone", func() error {
-		if _, err := n.seen(t, "node", goes); !errors.Is(err, unix.ECONNREFUSED) {
+		if _, err := seen(t, n, dataplanetest.Node, goes); !errors.Is(err, unix.ECONNREFUSED) {
 			return fmt.Errorf("answered with %v", err)
 		}
 		return nil
@@ -166,7 +168,7 @@ func TestAgent(t *testing.T) {
 	if err := nodeagent.Cleanup(t.Context(), []string{"-data-dir", w.cfg.DataDir}); err != nil {
 		t.Fatal(err)
 	}
-	if left := n.table(t); strings.Contains(left, "TCP ") {
+	if left := table(t, n); strings.Contains(left, "TCP ") {
 		t.Errorf("left behind:\n%s", left)
 	}
 	if found, err := filepath.Glob(filepath.Join(w.cfg.DataDir, "*.journal")); err != nil || len(found) > 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/kerneltest"
@@ -47,9 +48,9 @@ func TestMeasure(t *testing.T) {
 func many(n, behind int) []*plan.VirtualServer {
 	var out []*plan.VirtualServer
 	for i := range n {
-		v := tcp(netip.AddrPortFrom(nth(virtual[0], uint32(i)), 80))
+		v := tcp(netip.AddrPortFrom(netnstest.Nth(netnstest.Virtual[0], uint32(i)), 80))
 		for j := range behind {
-			v.Reals = append(v.Reals, plan.RealServer{Addr: netip.AddrPortFrom(nth(pods[0], uint32(i*behind+j)%65536), uint16(8000+(i*behind+j)/65536)), Weight: 1})
+			v.Reals = append(v.Reals, plan.RealServer{Addr: netip.AddrPortFrom(netnstest.Nth(netnstest.Pods[0], uint32(i*behind+j)%65536), uint16(8000+(i*behind+j)/65536)), Weight: 1})
 		}
 		slices.SortFunc(v.Reals, func(a, b plan.RealServer) int { return a.Addr.Compare(b.Addr) })
 		out = append(out, v)
@@ -58,8 +59,8 @@ func many(n, behind int) []*plan.VirtualServer {
 }
 
 func raw(t *testing.T, servers []*plan.VirtualServer, together int) float64 {
-	n := newNetwork(t)
-	send, stop, err := ipvs.Raw(n.node.Path, servers, together)
+	n := netnstest.NewNetwork(t)
+	send, stop, err := ipvs.Raw(n.Node.Path, servers, together)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func takeOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	next, err := ipvs.New(kernel.Options{Log: kittest.Logger(t), Journal: n.journal, ServiceCIDRs: virtual[:], Namespace: n.node.Path})
+	next, err := ipvs.New(kernel.Options{Log: kittest.Logger(t), Journal: n.Journal, ServiceCIDRs: netnstest.Virtual[:], Namespace: n.Node.Path})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,9 @@ package userspace_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -19,16 +22,22 @@ func TestConformance(t *testing.T) {
 }
 
 // rig plays everything on loopback addresses, of which Linux has a whole /8:
-// pods are in 127.77.0.0/16, clients outside in 127.88.0.0/16, frontends in
-// 127.96.0.0/11.
+// backends are in 127.64.0.0/16, pods that are clients in 127.77.0.0/16, clients
+// outside in 127.88.0.0/16, frontends in 127.96.0.0/11. Of IPv6 there is one
+// address.
 type rig struct {
-	plane *userspace.Plane
-	ipv6  bool
+	options userspace.Options
+	plane   *userspace.Plane
+	ipv6    bool
+	port    uint16 // of all frontends but node ports; 0: not chosen yet
+	nodes   []netip.Addr
 }
 
 func newRig(t testing.TB, o userspace.Options) *rig {
 	o.Log = kittest.Logger(t)
-	r := &rig{plane: userspace.New(o)}
+	r := &rig{options: o, plane: userspace.New(o), nodes: []netip.Addr{
+		netip.MustParseAddr("127.0.0.1"), netip.AddrFrom4([4]byte{127, 48, byte(rand.N(256)), byte(1 + rand.N(254))}),
+	}}
 	t.Cleanup(func() { r.plane.Close() })
 	if lis, err := net.Listen("tcp6", "[::1]:0"); err == nil {
 		lis.Close()
@@ -39,13 +48,62 @@ func newRig(t testing.TB, o userspace.Options) *rig {
 
 func (r *rig) Plane() dataplane.Plane { return r.plane }
 
-func (r *rig) Traits() dataplanetest.Traits {
-	return dataplanetest.Traits{Retries: true, IPv6: r.ipv6}
+func (r *rig) Restart(t testing.TB) {
+	if err := r.plane.Close(); err != nil {
+		t.Error(err)
+	}
+	r.plane = userspace.New(r.options)
 }
+
+// Cleanup ends the process: nothing is left of this plane then.
+func (r *rig) Cleanup(t testing.TB) error {
+	r.Restart(t)
+	return nil
+}
+
+// Damage has nothing to take away: all is in the process.
+func (r *rig) Damage(testing.TB) {}
+
+// Occupy listens at a frontend, and answers with its own words.
+func (r *rig) Occupy(t testing.TB, at plan.Frontend) (intact func() error) {
+	lis, err := net.Listen("tcp", at.Addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lis.Close() })
+	go func() {
+		for {
+			conn, err := lis.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(conn, "theirs") //nolint:errcheck // the test notices
+			conn.Close()
+		}
+	}()
+	return func() error {
+		conn, err := net.Dial("tcp", at.Addr.String())
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		said, err := io.ReadAll(conn)
+		if string(said) != "theirs" {
+			return errors.Join(fmt.Errorf("somebody else's socket says %q", said), err)
+		}
+		return nil
+	}
+}
+
+func (r *rig) Traits() dataplanetest.Traits { return dataplanetest.Userspace }
+
+func (r *rig) Machine() dataplanetest.Machine { return dataplanetest.Machine{IPv6: r.ipv6} }
 
 func (r *rig) Sources() plan.Sources {
 	return plan.Sources{
-		Pods: []netip.Prefix{netip.MustParsePrefix("127.77.0.0/16"), netip.MustParsePrefix("::1/128")},
+		Pods: []netip.Prefix{
+			netip.MustParsePrefix("127.64.0.0/16"), netip.MustParsePrefix("127.77.0.0/16"), netip.MustParsePrefix("::1/128"),
+		},
 		Node: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 	}
 }
@@ -62,13 +120,30 @@ func (r *rig) ClientAddr(from dataplanetest.Vantage, n int, v6 bool) netip.Addr 
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
+func (r *rig) NodeAddrs(v6 bool) []netip.Addr {
+	if v6 { // there is no other
+		return []netip.Addr{netip.IPv6Loopback(), netip.IPv6Loopback()}
+	}
+	return r.nodes
+}
+
 // Frontend finds a port that is free on an address that nobody else has.
-func (r *rig) Frontend(t testing.TB, p plan.Protocol, v6 bool) netip.AddrPort {
+func (r *rig) Frontend(t testing.TB, e plan.Exposure, p plan.Protocol, v6 bool) netip.AddrPort {
 	t.Helper()
 	addr := netip.AddrFrom4([4]byte{127, 96 + byte(rand.N(32)), byte(rand.N(256)), byte(1 + rand.N(254))})
-	if v6 {
-		addr = netip.IPv6Loopback()
+	switch {
+	case v6:
+		return free(t, p, netip.IPv6Loopback())
+	case e == plan.NodePort:
+		return free(t, p, r.nodes[0])
+	case r.port == 0:
+		r.port = free(t, p, addr).Port()
 	}
+	return netip.AddrPortFrom(addr, r.port)
+}
+
+func free(t testing.TB, p plan.Protocol, addr netip.Addr) netip.AddrPort {
+	t.Helper()
 	lis, packet := open(t, p, addr)
 	if lis != nil {
 		defer lis.Close()
@@ -103,15 +178,29 @@ func (r *rig) Listen(t testing.TB, p plan.Protocol, v6 bool) (net.Listener, net.
 	return open(t, p, addr)
 }
 
-func (r *rig) Dial(ctx context.Context, from dataplanetest.Vantage, n int, p plan.Protocol, to netip.AddrPort) (net.Conn, error) {
-	addr := r.ClientAddr(from, n, to.Addr().Is6())
-	local := netip.AddrPortFrom(addr, 0)
-	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(local)}
+func (r *rig) ListenNode(t testing.TB, v6 bool) net.Listener {
+	t.Helper()
+	addr := netip.IPv4Unspecified()
+	if v6 {
+		addr = netip.IPv6Unspecified()
+	}
+	lis, _ := open(t, plan.TCP, addr)
+	return lis
+}
+
+func (r *rig) Dial(ctx context.Context, _ dataplanetest.Vantage, source netip.AddrPort, p plan.Protocol, to netip.AddrPort) (net.Conn, error) {
+	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(source)}
 	network := "tcp"
 	if p == plan.UDP {
-		d.LocalAddr, network = net.UDPAddrFromAddrPort(local), "udp"
+		d.LocalAddr, network = net.UDPAddrFromAddrPort(source), "udp"
 	}
 	return d.DialContext(ctx, network, to.String())
+}
+
+// dialAs connects the n-th client inside.
+func (r *rig) dialAs(ctx context.Context, n int, p plan.Protocol, to netip.AddrPort) (net.Conn, error) {
+	addr := r.ClientAddr(dataplanetest.Inside, n, to.Addr().Is6())
+	return r.Dial(ctx, dataplanetest.Inside, netip.AddrPortFrom(addr, 0), p, to)
 }
 
 var _ dataplanetest.Rig = (*rig)(nil)

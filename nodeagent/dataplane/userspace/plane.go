@@ -92,15 +92,36 @@ func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failur
 			failures = append(failures, f)
 			continue
 		}
+		rest, keep, err := sane(s)
+		if err != nil {
+			failures = append(failures, dataplane.Failure{Step: s, Err: err, Remedy: dataplane.MisfitRemedy})
+		}
+		if !keep {
+			continue
+		}
 		if touched[s.Key.Frontend] == nil {
 			order = append(order, s.Key.Frontend)
 		}
-		touched[s.Key.Frontend] = append(touched[s.Key.Frontend], s)
+		touched[s.Key.Frontend] = append(touched[s.Key.Frontend], rest)
 	}
 	for _, f := range order {
 		failures = append(failures, p.change(f, touched[f])...)
 	}
 	return failures
+}
+
+// sane leaves out of a step the backends that cannot be; keep: something is left
+// of it.
+func sane(s plan.Step) (next plan.Step, keep bool, err error) {
+	switch s.Op {
+	case plan.AddServer:
+		s.Server, err = dataplane.Sane(s.Server)
+		return s, true, err
+	case plan.AddReal:
+		err = dataplane.Fits(s.Key.Frontend, s.Real.Addr)
+		return s, err == nil, err
+	}
+	return s, true, nil
 }
 
 // refuse tells of steps that cannot even be tried.

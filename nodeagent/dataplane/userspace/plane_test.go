@@ -16,7 +16,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
@@ -92,7 +91,7 @@ func ask(r *rig, to netip.AddrPort) error { return askAs(r, 0, to) }
 
 // askAs asks as the n-th client.
 func askAs(r *rig, n int, to netip.AddrPort) error {
-	conn, err := r.Dial(context.Background(), dataplanetest.Inside, n, plan.TCP, to)
+	conn, err := r.dialAs(context.Background(), n, plan.TCP, to)
 	if err != nil {
 		return err
 	}
@@ -113,7 +112,7 @@ func say(conn net.Conn) error {
 }
 
 func frontend(t testing.TB, r *rig, p plan.Protocol) plan.Frontend {
-	return plan.Frontend{Addr: r.Frontend(t, p, false), Protocol: p}
+	return plan.Frontend{Addr: r.Frontend(t, plan.ClusterIP, p, false), Protocol: p}
 }
 
 func TestTakenPortIsReportedAndTheRestWorks(t *testing.T) {
@@ -223,7 +222,7 @@ func TestResetsArePassedOn(t *testing.T) {
 	r := newRig(t, userspace.Options{})
 	backend, f := startEcho(t, r), frontend(t, r, plan.TCP)
 	mustApply(t, r.plane, add(server(f, backend.addr)))
-	conn, err := r.Dial(t.Context(), dataplanetest.Inside, 0, plan.TCP, f.Addr)
+	conn, err := r.dialAs(t.Context(), 0, plan.TCP, f.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +240,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	r := newRig(t, userspace.Options{})
 	backend, f := startEcho(t, r), frontend(t, r, plan.TCP)
 	mustApply(t, r.plane, add(server(f, backend.addr)))
-	conn, err := r.Dial(t.Context(), dataplanetest.Inside, 0, plan.TCP, f.Addr)
+	conn, err := r.dialAs(t.Context(), 0, plan.TCP, f.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
@@ -38,7 +37,7 @@ func startUDP(t testing.TB, r *rig) netip.AddrPort {
 
 func dialUDP(t testing.TB, r *rig, n int, to netip.AddrPort) net.Conn {
 	t.Helper()
-	conn, err := r.Dial(t.Context(), dataplanetest.Inside, n, plan.UDP, to)
+	conn, err := r.dialAs(t.Context(), n, plan.UDP, to)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,269 @@
+package dataplanetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// Open connects and keeps the connection under a name. Want is who may answer.
+type Open struct {
+	Client
+	Frontend string
+	Conn     string
+	Want     []int
+}
+
+func (a Open) run(w *world) error {
+	c, err := w.dial(a.Client, w.frontend(a.Frontend).Addr, patience)
+	if err != nil {
+		return err
+	}
+	w.conns[a.Conn] = c
+	if c.from, _, err = w.who(c, patience); err != nil {
+		return err
+	}
+	if !slices.Contains(a.Want, c.from) {
+		return fmt.Errorf("answered by %d, want one of %v", c.from, a.Want)
+	}
+	return nil
+}
+
+// Hold opens Times connections, keeps them, and counts who answers.
+type Hold struct {
+	Frontend string
+	Times    int
+	Want     Weights
+}
+
+func (a Hold) run(w *world) error {
+	got := Weights{}
+	for range a.Times {
+		c, err := w.dial(Client{}, w.frontend(a.Frontend).Addr, patience)
+		if err != nil {
+			return err
+		}
+		w.conns[fmt.Sprint("held ", len(w.conns))] = c
+		if c.from, _, err = w.who(c, patience); err != nil {
+			return err
+		}
+		got[c.from]++
+	}
+	return w.shares(a.Frontend, got, a.Want)
+}
+
+// Count compares what the plane says of open connections with those that there
+// are. It looks at backends that Want names.
+type Count struct {
+	Frontend string
+	Want     Weights
+}
+
+func (a Count) run(w *world) error {
+	key := plan.Key{Frontend: w.frontend(a.Frontend)}
+	return w.eventually(func() error {
+		have, got := w.rig.Plane().Connections(key), Weights{}
+		for n := range a.Want {
+			got[n] = int(have[w.backends[n].addr])
+		}
+		if !maps.Equal(got, a.Want) {
+			return fmt.Errorf("connections by backend %v, want %v", got, a.Want)
+		}
+		return nil
+	})
+}
+
+// Continue uses an open connection: the same backend has to answer, or with
+// Moved another one.
+type Continue struct {
+	Conn  string
+	Moved bool
+}
+
+func (a Continue) run(w *world) error {
+	c := w.conns[a.Conn]
+	n, _, err := w.who(c, patience)
+	if err != nil {
+		return err
+	}
+	if (n != c.from) != a.Moved {
+		return fmt.Errorf("answered by %d, before by %d", n, c.from)
+	}
+	return nil
+}
+
+// Knock sends from a new UDP socket to where nobody is, and keeps the socket.
+type Knock struct {
+	Client
+	Frontend string
+	Conn     string
+}
+
+func (a Knock) run(w *world) error {
+	c, err := w.dial(a.Client, w.frontend(a.Frontend).Addr, patience)
+	if err != nil {
+		return err
+	}
+	w.conns[a.Conn] = c
+	if n, _, err := w.who(c, silence); err == nil {
+		return fmt.Errorf("answered by %d", n)
+	}
+	return nil
+}
+
+// RefusedOn uses an open UDP socket, and must be told that nobody is there.
+type RefusedOn struct{ Conn string }
+
+func (a RefusedOn) run(w *world) error {
+	n, _, err := w.who(w.conns[a.Conn], patience)
+	switch {
+	case err == nil:
+		return fmt.Errorf("answered by %d", n)
+	case !refused(err):
+		return fmt.Errorf("not refused, but: %w", err)
+	}
+	return nil
+}
+
+// Broken waits for an open connection to be cut.
+type Broken struct{ Conn string }
+
+func (a Broken) run(w *world) error {
+	c := w.conns[a.Conn]
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	if _, err := c.reader.ReadByte(); err == nil || timedOut(err) {
+		return errors.New("still open")
+	}
+	return nil
+}
+
+// Cut waits for an open connection to be cut by the plane: at once, or where the
+// plane cuts on use, when it is used.
+type Cut struct{ Conn string }
+
+func (a Cut) run(w *world) error {
+	if !w.traits.CutsOnUse {
+		return Broken(a).run(w)
+	}
+	return w.eventually(func() error {
+		_, _, err := w.who(w.conns[a.Conn], patience)
+		switch {
+		case err == nil:
+			return errors.New("still open")
+		case !refused(err):
+			return final{fmt.Errorf("not cut, but: %w", err)}
+		}
+		return nil
+	})
+}
+
+// HalfClose ends the client's direction of an open TCP connection; the backend
+// must see that, and its last words must arrive.
+type HalfClose struct{ Conn string }
+
+func (a HalfClose) run(w *world) error {
+	c := w.conns[a.Conn]
+	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		return err
+	}
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	answer, err := c.reader.ReadString('\n')
+	if err != nil || !strings.HasPrefix(answer, "bye ") {
+		return fmt.Errorf("last words %q, %w", answer, err)
+	}
+	return nil
+}
+
+// Transfer sends Size bytes through an open connection and wants them back.
+type Transfer struct {
+	Conn string
+	Size int
+}
+
+func (a Transfer) run(w *world) error {
+	text := strings.Repeat("portolan", a.Size/8)
+	answer, err := w.say(w.conns[a.Conn], "echo "+text, patience)
+	if err != nil {
+		return err
+	}
+	if answer != text {
+		return fmt.Errorf("%d bytes came back changed, of %d", len(answer), len(text))
+	}
+	return nil
+}
+
+// Reuse connects Times from one and the same source port, each time as soon as
+// the backend has ended the connection before. The kernel's memory of that one
+// must not be in the way of the next.
+type Reuse struct {
+	Frontend string
+	Times    int
+}
+
+func (a Reuse) run(w *world) error {
+	source := w.source(Client{})
+	again := 0
+	for range a.Times {
+		c, err := w.reconnect(source, w.frontend(a.Frontend).Addr)
+		if err != nil {
+			return err
+		}
+		if retransmits(c.Conn) == 0 {
+			again++
+		}
+		err = w.quit(c)
+		source = c.LocalAddr().(*net.TCPAddr).AddrPort()
+		c.Close()
+		if err != nil {
+			return fmt.Errorf("from port %d: %w", source.Port(), err)
+		}
+	}
+	// A slow machine may lose one or the other, a stale entry loses every one.
+	if again < 2 {
+		return errors.New("the first packet of each connection from a port that was used before was lost")
+	}
+	return nil
+}
+
+// quit makes the backend end a connection, and sees the end of it.
+func (w *world) quit(c *client) error {
+	if _, err := w.say(c, "quit", patience); err != nil {
+		return err
+	}
+	if _, err := c.reader.ReadByte(); err != io.EOF {
+		return fmt.Errorf("after the end: %w", err)
+	}
+	return nil
+}
+
+// reconnect waits until this side of the old connection is gone.
+func (w *world) reconnect(source, to netip.AddrPort) (c *client, err error) {
+	err = w.eventually(func() error {
+		ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+		defer cancel()
+		conn, err := w.rig.Dial(ctx, Inside, source, w.protocol, to)
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+			return err
+		case err != nil:
+			return final{err}
+		}
+		c = newClient(conn)
+		return nil
+	})
+	return c, err
+}

@@ -1,0 +1,157 @@
+package netnstest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// inventory lists what forwarding in the node's namespace depends on, a line for
+// each thing: tables with their chains, rules and sets, addresses, routes, rules
+// of routing, and virtual servers.
+func (n *Network) inventory(t testing.TB) map[string]bool {
+	t.Helper()
+	lines := map[string]bool{}
+	note := func(format string, args ...any) { lines[fmt.Sprintf(format, args...)] = true }
+	err := n.Node.Do(func() error {
+		return errors.Join(noteTables(note), noteRoutes(note), noteServers(note))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+func noteTables(note func(string, ...any)) error {
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	tables, err := conn.ListTables()
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		name := fmt.Sprintf("table %d %s", table.Family, table.Name)
+		note("%s", name)
+		sets, err := conn.GetSets(table)
+		if err != nil {
+			return err
+		}
+		for _, s := range sets {
+			elements, err := conn.GetSetElements(s)
+			if err != nil {
+				return err
+			}
+			note("%s, set %s of %d", name, s.Name, len(elements))
+		}
+	}
+	chains, err := conn.ListChains()
+	for _, c := range chains {
+		note("table %d %s, chain %s", c.Table.Family, c.Table.Name, c.Name)
+	}
+	return err
+}
+
+func noteRoutes(note func(string, ...any)) error {
+	addrs, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return err
+	}
+	for i := range addrs {
+		if addrs[i].IP.IsLinkLocalUnicast() { // the kernel makes these when it likes
+			continue
+		}
+		note("address %s on %d", addrs[i].IPNet, addrs[i].LinkIndex)
+	}
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		routes, err := netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+		if err != nil {
+			return err
+		}
+		for _, r := range routes {
+			if linkLocal := r.Dst != nil && r.Dst.IP.IsLinkLocalUnicast(); !linkLocal && (r.Type == unix.RTN_LOCAL || r.Type == unix.RTN_UNICAST) {
+				note("route %s to %s via %s on %d in table %d", unixType(r.Type), r.Dst, r.Gw, r.LinkIndex, r.Table)
+			}
+		}
+		rules, err := netlink.RuleList(family)
+		if err != nil {
+			return err
+		}
+		for _, r := range rules {
+			note("rule %s", r)
+		}
+	}
+	return nil
+}
+
+func unixType(t int) string {
+	if t == unix.RTN_LOCAL {
+		return "local"
+	}
+	return "unicast"
+}
+
+// noteServers notes the virtual servers of IPVS, where the kernel has it.
+func noteServers(note func(string, ...any)) error {
+	text, err := os.ReadFile("/proc/thread-self/net/ip_vs")
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		if kind, rest, _ := strings.Cut(line, " "); kind == "TCP" || kind == "UDP" || kind == "SCTP" {
+			note("virtual server %s %s", kind, strings.TrimSpace(rest))
+		}
+	}
+	return err
+}
+
+// foreign sets up what forwarding of somebody else's might consist of.
+func (n *Network) foreign(t testing.TB) {
+	t.Helper()
+	err := n.Node.Do(func() error { return errors.Join(foreignTable(), foreignRoute()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func foreignTable() error {
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	table := conn.AddTable(&nftables.Table{Name: "theirs", Family: nftables.TableFamilyIPv4})
+	chain := conn.AddChain(&nftables.Chain{
+		Name: "theirs", Table: table, Type: nftables.ChainTypeNAT,
+		Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityNATDest,
+	})
+	conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{&expr.Counter{}}})
+	set := &nftables.Set{Name: "theirs", Table: table, KeyType: nftables.TypeIPAddr}
+	if err := conn.AddSet(set, []nftables.SetElement{{Key: []byte{198, 51, 100, 1}}}); err != nil {
+		return err
+	}
+	return conn.Flush()
+}
+
+func foreignRoute() error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	addr := &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(198, 51, 100, 2), Mask: net.CIDRMask(32, 32)}}
+	if err := netlink.AddrReplace(lo, addr); err != nil {
+		return err
+	}
+	return netlink.RouteReplace(&netlink.Route{
+		Dst: &net.IPNet{IP: net.IPv4(198, 51, 100, 128), Mask: net.CIDRMask(25, 32)}, LinkIndex: lo.Attrs().Index,
+		Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL, Scope: netlink.SCOPE_HOST,
+	})
+}

@@ -1,0 +1,297 @@
+package dataplanetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/plan"
+)
+
+// Restart ends the plane's process and starts the next, which takes up what it
+// finds and is told the rest.
+type Restart struct{}
+
+func (Restart) run(w *world) error {
+	w.rig.Restart(w.t)
+	found, err := w.rig.Plane().State(w.t.Context())
+	if err != nil {
+		return err
+	}
+	if steps := plan.Diff(found, w.state); w.traits.Outlives && len(steps) > 1 {
+		return fmt.Errorf("the next process finds a difference: %v", steps) // sources are told anew
+	}
+	want := w.state
+	w.state = found
+	return w.program(want)
+}
+
+// Outlives uses a connection that was opened before a restart.
+type Outlives struct{ Conn string }
+
+func (a Outlives) run(w *world) error {
+	if w.traits.Outlives {
+		return Continue{Conn: a.Conn}.run(w)
+	}
+	return Broken{Conn: a.Conn}.run(w)
+}
+
+// RestartsUnderLoad restarts the plane again and again, each time with a change,
+// while clients are at work: none may notice, unless traffic ends with the
+// process.
+type RestartsUnderLoad struct{ Programs []Program }
+
+func (a RestartsUnderLoad) run(w *world) error {
+	var do []Action
+	for _, p := range a.Programs {
+		do = append(do, Restart{}, p)
+	}
+	if w.traits.Outlives {
+		return UnderLoad{From: []Vantage{Inside, Node, Outside}, Do: do}.run(w)
+	}
+	for _, action := range do {
+		if err := action.run(w); err != nil {
+			return err
+		}
+	}
+	return AskAmong{Clients: 1, Times: 1, AtLeast: 1}.run(w)
+}
+
+// Cleanup takes away all that the plane has left.
+type Cleanup struct{}
+
+func (Cleanup) run(w *world) error {
+	if err := w.rig.Cleanup(w.t); err != nil {
+		return err
+	}
+	w.state = &plan.State{Servers: map[plan.Key]*plan.VirtualServer{}}
+	return nil
+}
+
+// Damage takes away what the plane has set up, behind its back, and repairs it as
+// an audit does.
+type Damage struct{}
+
+func (Damage) run(w *world) error {
+	w.rig.Damage(w.t)
+	found, err := w.rig.Plane().State(w.t.Context())
+	if err != nil {
+		return err
+	}
+	want := w.state
+	w.state = found
+	return w.program(want)
+}
+
+// Stop ends a backend without telling the plane.
+type Stop struct{ Backend int }
+
+func (a Stop) run(w *world) error {
+	w.backends[a.Backend].stop()
+	return nil
+}
+
+// Foreign gives a frontend to somebody else.
+type Foreign struct{ Frontend string }
+
+func (a Foreign) run(w *world) error {
+	w.intact = append(w.intact, w.rig.Occupy(w.t, w.frontend(a.Frontend)))
+	return nil
+}
+
+// Intact looks whether all that is somebody else's is as it was.
+type Intact struct{}
+
+func (Intact) run(w *world) error {
+	for _, look := range w.intact {
+		if err := look(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Contested programs a server at a frontend that somebody else has, and others.
+// A plane that claims frontends must say so and leave it to them.
+type Contested struct {
+	Frontend string
+	Weights  Weights
+	Others   Program
+}
+
+func (a Contested) run(w *world) error {
+	want := w.servers(append(a.Others[:len(a.Others):len(a.Others)], Server{Frontend: a.Frontend, Weights: a.Weights}))
+	if !w.traits.Claims {
+		return w.program(want)
+	}
+	failed := w.apply(want)
+	key := plan.Key{Frontend: w.frontend(a.Frontend)}
+	if f, ok := failed[key]; len(failed) != 1 || !ok || f.Remedy == "" {
+		return fmt.Errorf("failures %+v, want one about %s, with a remedy", failed, key)
+	}
+	if w.rig.Plane().Programmed(key) != nil {
+		return fmt.Errorf("%s counts as programmed", key)
+	}
+	delete(w.state.Servers, key)
+	return w.readBack(w.state)
+}
+
+// Misfits programs a server with backends, and beside them with some that cannot
+// be: at port 0, and of the other family. They must be reported, and not keep
+// the others from serving.
+type Misfits struct{ Weights Weights }
+
+func (a Misfits) run(w *world) error {
+	state := w.servers([]Server{{Weights: a.Weights}})
+	key := plan.Key{Frontend: w.frontend("")}
+	good := state.Servers[key]
+	bad := *good
+	zero := netip.AddrPortFrom(good.Reals[0].Addr.Addr().Prev(), 0)
+	other := netip.MustParseAddrPort("[fd00::1]:80")
+	if w.v6 {
+		other = netip.MustParseAddrPort("198.51.100.1:80")
+	}
+	for _, addr := range []netip.AddrPort{zero, other} {
+		bad.Reals = append(bad.Reals, plan.RealServer{Addr: addr, Weight: 1})
+	}
+	sortReals(bad.Reals)
+	w.state.Sources = w.rig.Sources()
+	add := plan.Step{Op: plan.AddServer, Key: key, Server: &bad}
+	steps := []plan.Step{{Op: plan.SetSources, Sources: &w.state.Sources}, add}
+	failed := w.rig.Plane().Apply(w.t.Context(), steps)
+	if len(failed) != 1 || failed[0].Step.Key != key || !errors.Is(failed[0].Err, dataplane.ErrNotSupported) || failed[0].Remedy == "" {
+		return fmt.Errorf("failures %+v, want one that is not supported, with a remedy", failed)
+	}
+	for _, addr := range []netip.AddrPort{zero, other} {
+		failed := w.rig.Plane().Apply(w.t.Context(), []plan.Step{{Op: plan.AddReal, Key: key, Real: plan.RealServer{Addr: addr, Weight: 1}}})
+		if len(failed) != 1 || !errors.Is(failed[0].Err, dataplane.ErrNotSupported) {
+			return fmt.Errorf("backend %s: failures %+v", addr, failed)
+		}
+	}
+	w.state.Servers[key] = good
+	if err := w.inForce(good, false); err != nil {
+		return err
+	}
+	return w.readBack(w.state)
+}
+
+// refusesProtocol looks whether a server of a protocol that the plane does not
+// have is reported.
+func (w *world) refusesProtocol() error {
+	key := plan.Key{Frontend: w.frontend("")}
+	failed := w.rig.Plane().Apply(w.t.Context(), []plan.Step{{Op: plan.AddServer, Key: key, Server: &plan.VirtualServer{Key: key}}})
+	if len(failed) != 1 || !errors.Is(failed[0].Err, dataplane.ErrNotSupported) || failed[0].Remedy == "" {
+		return fmt.Errorf("failures %+v, want one that is not supported, with a remedy", failed)
+	}
+	if w.rig.Plane().Programmed(key) != nil {
+		return errors.New("it counts as programmed")
+	}
+	return nil
+}
+
+// UnderLoad does what it says while clients keep connecting, and others keep
+// using their connections. None may fail.
+type UnderLoad struct {
+	Frontend string
+	From     []Vantage
+	Do       []Action
+}
+
+// loadEvery keeps the clients from using up the machine and its ports.
+const loadEvery = 5 * time.Millisecond
+
+func (a UnderLoad) run(w *world) error {
+	at := w.frontend(a.Frontend).Addr
+	ctx, cancel := context.WithCancel(w.t.Context())
+	defer cancel()
+	var clients sync.WaitGroup
+	failed := make(chan error, 2*len(a.From))
+	warm := make(chan struct{}, 2*len(a.From))
+	for i, from := range a.From {
+		for _, work := range []func(context.Context, Client, netip.AddrPort, func()) error{w.keepConnecting, w.keepUsing} {
+			clients.Go(func() {
+				if err := work(ctx, Client{from, 100 + i}, at, func() { warm <- struct{}{} }); err != nil {
+					failed <- err
+				}
+			})
+		}
+	}
+	err := a.act(w, warm, failed)
+	cancel()
+	clients.Wait()
+	select {
+	case lost := <-failed:
+		return errors.Join(lost, err)
+	default:
+		return err
+	}
+}
+
+// act waits until all clients are at work, and does what there is to do.
+func (a UnderLoad) act(w *world, warm <-chan struct{}, failed chan error) error {
+	for range cap(failed) {
+		select {
+		case <-warm:
+		case err := <-failed:
+			return err
+		}
+	}
+	for _, step := range a.Do {
+		if err := step.run(w); err != nil {
+			return fmt.Errorf("%T%+v: %w", step, step, err)
+		}
+	}
+	return nil
+}
+
+// keepConnecting connects again and again, at least once more after ctx ends.
+func (w *world) keepConnecting(ctx context.Context, c Client, to netip.AddrPort, warm func()) error {
+	for n := 0; ; n++ {
+		last := ctx.Err() != nil
+		if _, _, err := w.tryAt(c, to, patience); err != nil {
+			return fmt.Errorf("connection %d from %s: %w", n, c.From, err)
+		}
+		if last {
+			return nil
+		}
+		if n == 0 {
+			warm()
+		}
+		pause(ctx, loadEvery)
+	}
+}
+
+// keepUsing uses one connection again and again.
+func (w *world) keepUsing(ctx context.Context, c Client, to netip.AddrPort, warm func()) error {
+	conn, err := w.dial(c, to, patience)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for n := 0; ; n++ {
+		last := ctx.Err() != nil
+		if _, _, err := w.who(conn, patience); err != nil {
+			return fmt.Errorf("use %d of the connection from %s: %w", n, c.From, err)
+		}
+		if last {
+			return nil
+		}
+		if n == 0 {
+			warm()
+		}
+		pause(ctx, loadEvery)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

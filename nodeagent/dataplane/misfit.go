@@ -1,0 +1,45 @@
+package dataplane
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// MisfitRemedy says what a person can do about an endpoint that Fits and Sane
+// find to be impossible.
+const MisfitRemedy = "correct the endpoint"
+
+// Fits returns an error if an address cannot be a backend of a frontend: it has
+// no port, or is of the other family. It is one of ErrNotSupported.
+func Fits(f plan.Frontend, backend netip.AddrPort) error {
+	switch {
+	case !backend.IsValid() || backend.Port() == 0:
+		return fmt.Errorf("backend %s of %s has no port: %w", backend, f, ErrNotSupported)
+	case backend.Addr().Is4() != f.Addr.Addr().Is4():
+		return fmt.Errorf("backend %s of %s: %w", backend, f, errors.Join(ErrNotSupported, syscall.EAFNOSUPPORT))
+	}
+	return nil
+}
+
+// Sane returns the virtual server without the backends that do not fit, and an
+// error that names them. If all fit it is v itself.
+func Sane(v *plan.VirtualServer) (*plan.VirtualServer, error) {
+	var errs []error
+	next := *v
+	next.Reals = nil
+	for _, r := range v.Reals {
+		if err := Fits(v.Frontend, r.Addr); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		next.Reals = append(next.Reals, r)
+	}
+	if len(errs) == 0 {
+		return v, nil
+	}
+	return &next, errors.Join(errs...)
+}
