@@ -30,7 +30,7 @@ type Config struct {
 
 // Validate says what is wrong with the configuration, all of it.
 func (c *Config) Validate() error {
-	var errs []error
+	errs := []error{c.Common.Validate()}
 	for _, r := range c.ranges() {
 		space, err := pool.Parse(r.text)
 		switch {

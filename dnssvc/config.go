@@ -58,7 +58,7 @@ const (
 
 // Validate says what is wrong with the configuration, all of it.
 func (c *Config) Validate() error {
-	var errs []error
+	errs := []error{c.Common.Validate()}
 	bad := func(wrong bool, format string, args ...any) {
 		if wrong {
 			errs = append(errs, fmt.Errorf(format, args...))

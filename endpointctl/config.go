@@ -24,7 +24,7 @@ type Config struct {
 
 // Validate says what is wrong with the configuration, all of it.
 func (c *Config) Validate() error {
-	var errs []error
+	errs := []error{c.Common.Validate()}
 	check := func(ok bool, text string) {
 		if !ok {
 			errs = append(errs, errors.New(text))

@@ -35,7 +35,7 @@ type Config struct {
 
 // Validate reports everything that is wrong with the configuration.
 func (c *Config) Validate() error {
-	var errs []error
+	errs := []error{c.Common.Validate()}
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, a := range c.NodeAddresses {
 		if addr, err := netip.ParseAddr(a); err != nil || addr.Zone() != "" || addr.IsUnspecified() {

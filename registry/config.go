@@ -39,7 +39,7 @@ type Config struct {
 
 // Validate says what is wrong with the configuration, all of it.
 func (c *Config) Validate() error {
-	var errs []error
+	errs := []error{c.Common.Validate()}
 	if _, _, err := c.store(); err != nil {
 		errs = append(errs, err)
 	}
