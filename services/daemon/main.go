@@ -13,8 +13,10 @@ import (
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/tracing"
 )
 
 // configuration is a pointer to a struct that embeds Common.
@@ -57,24 +59,34 @@ func run(ctx context.Context, name string, common Common, build func(context.Con
 		Metrics: obs.NewMetrics(),
 		Health:  health.New(log),
 		Network: rpc.TCP(),
-		NATS:    NATS(name, common, log),
 	}
-	return Serve(ctx, common, host, level, build)
+	var err error
+	if host.Identity, err = common.identity(identity.Role(name), identity.Options{Log: log, Metrics: host.Metrics, Health: host.Health}); err != nil {
+		return fmt.Errorf("%w: %w", config.ErrInvalid, err)
+	}
+	host.NATS = NATS(name, common, log, host.Identity)
+	return Serve(ctx, name, common, host, level, build)
 }
 
 // Serve runs a daemon on a host: what Main does once the host is there, and what
 // a process of several daemons does for each of them. Errors do not name the
 // daemon, the caller does.
 func Serve(
-	ctx context.Context, common Common, host app.Host, level *slog.LevelVar, build func(context.Context, app.Host) (app.Daemon, error),
+	ctx context.Context, name string, common Common, host app.Host, level *slog.LevelVar, build func(context.Context, app.Host) (app.Daemon, error),
 ) error {
 	lis, err := net.Listen("tcp", common.HTTPAddr)
 	if err != nil {
 		return fmt.Errorf("http: %w", err)
 	}
-	host.Log.Info("starting", "http", lis.Addr().String())
+	host.Log.Info("starting", "http", lis.Addr().String(), "tls", host.Identity != nil)
+	if host.Tracer, err = tracing.New(ctx, tracing.Options{Daemon: name, Version: obs.Version(), Endpoint: common.TraceEndpoint}); err != nil {
+		return errors.Join(err, lis.Close())
+	}
+	defer host.Tracer.Close(host.Log)
+	host.Network = host.Tracer.Network(host.Network)
 	host.Health.Set(startCheck, errStarting)
 	err = app.RunTasks(ctx,
+		app.Task{Name: "certificate", Run: func(ctx context.Context) error { return keepIdentity(ctx, host.Identity) }},
 		app.Task{Name: "http", Run: func(ctx context.Context) error { return serveHTTP(ctx, lis, host, level) }},
 		app.Task{Name: "systemd", Run: func(ctx context.Context) error {
 			return tellSystemd(ctx, host.Health, "http://"+lis.Addr().String()+"/healthz")
@@ -83,6 +95,15 @@ func Serve(
 	)
 	host.Log.Info("stopped")
 	return err
+}
+
+// keepIdentity keeps the certificate up to date, where there is one.
+func keepIdentity(ctx context.Context, source *identity.Source) error {
+	if source == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return source.Run(ctx)
 }
 
 // startCheck keeps a daemon from being ready while it is built.

@@ -17,7 +17,7 @@ import (
 
 func TestNATSConnectionIsNamedAndPrivate(t *testing.T) {
 	srv, url := kittest.NATS(t)
-	dial := daemon.NATS("sample", daemon.Common{NATSURL: url, NATSPrefix: "portolan"}, kittest.Logger(t))
+	dial := daemon.NATS("sample", daemon.Common{NATSURL: url, NATSPrefix: "portolan"}, kittest.Logger(t), nil)
 	nc, err := dial("changes")
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestNATSConnectionIsNamedAndPrivate(t *testing.T) {
 func TestNATSConnectsWhenTheServerComes(t *testing.T) {
 	srv, _ := kittest.NATS(t)
 	gate := newGate(t, srv.Addr().String())
-	dial := daemon.NATS("sample", daemon.Common{NATSURL: "nats://" + gate.addr, NATSPrefix: "portolan"}, kittest.Logger(t))
+	dial := daemon.NATS("sample", daemon.Common{NATSURL: "nats://" + gate.addr, NATSPrefix: "portolan"}, kittest.Logger(t), nil)
 	nc, err := dial("changes")
 	if err != nil {
 		t.Fatalf("without a server: %v", err)
@@ -59,7 +59,7 @@ func TestNATSConnectsWhenTheServerComes(t *testing.T) {
 }
 
 func TestNATSRefusesNonsense(t *testing.T) {
-	_, err := daemon.NATS("sample", daemon.Common{NATSURL: "nats://[::bad"}, kittest.Logger(t))("x")
+	_, err := daemon.NATS("sample", daemon.Common{NATSURL: "nats://[::bad"}, kittest.Logger(t), nil)("x")
 	if err == nil || !strings.HasPrefix(err.Error(), "connect to nats: ") {
 		t.Errorf("got %v", err)
 	}

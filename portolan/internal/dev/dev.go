@@ -74,10 +74,10 @@ func daemonTask[C any, D app.Daemon](i *Installation, name string, cfg C, common
 	i.health[name] = checks
 	host := app.Host{
 		Log: log, Metrics: obs.NewMetrics(), Health: checks, Network: i.network,
-		NATS: daemon.NATS(name, common, log, nats.InProcessServer(i.nats)),
+		NATS: daemon.NATS(name, common, log, nil, nats.InProcessServer(i.nats)),
 	}
 	return app.Task{Name: name, Run: func(ctx context.Context) error {
-		return daemon.Serve(ctx, common, host, i.level, func(ctx context.Context, host app.Host) (app.Daemon, error) {
+		return daemon.Serve(ctx, name, common, host, i.level, func(ctx context.Context, host app.Host) (app.Daemon, error) {
 			checks.Set(begunCheck, nil)
 			return build(ctx, cfg, host)
 		})
