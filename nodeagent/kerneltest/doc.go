@@ -10,6 +10,9 @@
 // the guest. So the tests need no privileges, find the same kernel everywhere,
 // and leave nothing behind.
 //
+// A package that needs no more than namespaces and nftables calls MainOrNative
+// instead, and is tested on the machine's own kernel where that is possible.
+//
 // The one invariant: no exit code from the guest is a failure, whatever else
 // was printed.
 //

@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +18,18 @@ func TestTheGuestHasItsOwnKernel(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Where there are namespaces, the probe decides.
+func TestNative(t *testing.T) {
+	Need(t)
+	if err := native(func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+	no := errors.New("no")
+	if err := native(func() error { return no }); !errors.Is(err, no) {
+		t.Errorf("got %v", err)
 	}
 }
 

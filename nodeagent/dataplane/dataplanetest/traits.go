@@ -55,6 +55,11 @@ var (
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, Claims: true, SCTP: true,
 		Schedulers: everyScheduler, Turns: true, RemembersClients: true,
 	}
+	Nftables = Traits{
+		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, SCTP: true,
+		Schedulers: []plan.Scheduler{plan.RoundRobin, plan.DestinationHash, plan.SourceHash, plan.Maglev},
+		Turns:      true,
+	}
 	Userspace = Traits{
 		HidesClients: true, Retries: true, Claims: true, Schedulers: everyScheduler, Turns: true,
 	}
