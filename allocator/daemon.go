@@ -14,6 +14,7 @@ import (
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 
 	"portolan.dev/allocator/internal/api"
@@ -60,7 +61,7 @@ func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err erro
 	if err := ensurePools(ctx, d.engine, cfg, host.Log); err != nil {
 		return err
 	}
-	if d.registry, err = host.Network.Dial(cfg.Registry); err != nil {
+	if d.registry, err = host.Network.Dial(cfg.Registry, host.Identity.Peer(identity.Registry)); err != nil {
 		return err
 	}
 	if d.nats, err = host.NATS("changes"); err != nil {
@@ -74,11 +75,11 @@ func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err erro
 	// The follower does not report to Health: allocating does not depend on it.
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: verify.Kinds(),
-		Log: host.Log, Metrics: host.Metrics, Apply: d.verifier.Apply,
+		Log: host.Log, Metrics: host.Metrics, Tracer: host.Tracer, Apply: d.verifier.Apply,
 	}); err != nil {
 		return err
 	}
-	d.server = rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health})
+	d.server = rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health, Identity: host.Identity, Extra: []grpc.ServerOption{host.Tracer.ServerOption()}})
 	allocatorv1.RegisterAllocatorServiceServer(d.server, api.New(d.engine))
 	d.listener, err = host.Network.Listen(cfg.Addr)
 	return err

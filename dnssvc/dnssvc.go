@@ -15,7 +15,9 @@ import (
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/tracing"
 
 	"portolan.dev/dnssvc/forward"
 	"portolan.dev/dnssvc/server"
@@ -68,7 +70,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 			return err
 		}
 	}
-	if d.registry, err = host.Network.Dial(d.cfg.Registry); err != nil {
+	if d.registry, err = host.Network.Dial(d.cfg.Registry, host.Identity.Peer(identity.Registry)); err != nil {
 		return err
 	}
 	if d.nats, err = host.NATS("changes"); err != nil {
@@ -76,12 +78,12 @@ func (d *Daemon) open(host app.Host) (err error) {
 	}
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: d.cfg.zone().Kinds(),
-		VersionsOnly: true, Log: d.log, Metrics: host.Metrics, Health: host.Health, Apply: d.apply,
+		VersionsOnly: true, Log: d.log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Apply: d.apply,
 	}); err != nil {
 		return err
 	}
 	d.metrics = newMetrics(host.Metrics, d)
-	d.grpc = rpc.NewServer(rpc.ServerOptions{Log: d.log, Metrics: host.Metrics, Health: host.Health})
+	d.grpc = rpc.NewServer(rpc.ServerOptions{Log: d.log, Metrics: host.Metrics, Health: host.Health, Identity: host.Identity, Extra: []grpc.ServerOption{host.Tracer.ServerOption()}})
 	dnsv1.RegisterDNSServiceServer(d.grpc, &api{daemon: d})
 	d.listener, err = host.Network.Listen(d.cfg.Addr)
 	return err
@@ -166,7 +168,7 @@ func (d *Daemon) lameDuck() {
 }
 
 // apply takes over what the change stream brings.
-func (d *Daemon) apply(_ context.Context, batch []changes.Change, revision uint64) error {
+func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uint64) error {
 	start := time.Now()
 	before := d.table.Snapshot().Serial
 	list := make([]zone.Change, 0, len(batch))
@@ -177,7 +179,9 @@ func (d *Daemon) apply(_ context.Context, batch []changes.Change, revision uint6
 			list = append(list, zone.Change{Object: c.New})
 		}
 	}
-	if err := d.table.Apply(list, revision); err != nil {
+	_, span := tracing.Start(ctx, "names")
+	err := d.table.Apply(list, revision)
+	if span.End(err); err != nil {
 		return err
 	}
 	d.first.Do(func() { close(d.firstDone) })

@@ -19,6 +19,7 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/object"
 
@@ -67,7 +68,7 @@ func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 
 func (d *Daemon) open(host app.Host) (err error) {
 	cfg := &d.cfg
-	if d.registry, err = host.Network.Dial(cfg.Registry); err != nil {
+	if d.registry, err = host.Network.Dial(cfg.Registry, host.Identity.Peer(identity.Registry)); err != nil {
 		return err
 	}
 	if d.nats, err = host.NATS("changes"); err != nil {
@@ -80,7 +81,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 	})
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: index.Kinds(),
-		Log: host.Log, Metrics: host.Metrics, Health: host.Health, Apply: d.apply,
+		Log: host.Log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Apply: d.apply,
 	}); err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 	host.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portolan_endpointctl_leader", Help: "Whether this replica leads.",
 	}, func() float64 { return float64(min(d.epoch.Load(), 1)) }))
-	d.server = rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health})
+	d.server = rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health, Identity: host.Identity, Extra: []grpc.ServerOption{host.Tracer.ServerOption()}})
 	endpointsv1.RegisterEndpointControllerServiceServer(d.server, api.New(d, d.index, cfg.MaxPerSlice))
 	d.listener, err = host.Network.Listen(cfg.Addr)
 	return err

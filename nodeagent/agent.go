@@ -25,7 +25,9 @@ import (
 	"portolan.dev/nodeagent/view"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/tracing"
 )
 
 const (
@@ -109,7 +111,7 @@ func nodeName(cfg *Config) (string, error) {
 
 func (a *Agent) connect() error {
 	var err error
-	if a.registry, err = a.host.Network.Dial(a.cfg.Registry); err != nil {
+	if a.registry, err = a.host.Network.Dial(a.cfg.Registry, a.host.Identity.Peer(identity.Registry)); err != nil {
 		return err
 	}
 	if a.nats, err = a.host.NATS("nodeagent-" + a.name); err != nil {
@@ -144,7 +146,7 @@ func (a *Agent) build() error {
 	a.node = newRegistrar(a)
 	a.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: a.registry, NATS: a.nats, Prefix: a.cfg.NATSPrefix, Kinds: view.Kinds,
-		Keep: a.view.Keeps, Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health, Apply: a.apply,
+		Keep: a.view.Keeps, Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health, Tracer: a.host.Tracer, Apply: a.apply,
 	})
 	if err != nil {
 		return err
@@ -206,14 +208,16 @@ func (a *Agent) close() {
 }
 
 func (a *Agent) serve(ctx context.Context) error {
-	srv := rpc.NewServer(rpc.ServerOptions{Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health})
+	srv := rpc.NewServer(rpc.ServerOptions{Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health, Identity: a.host.Identity, Extra: []grpc.ServerOption{a.host.Tracer.ServerOption()}})
 	nodeagentv1.RegisterNodeAgentServiceServer(srv, &api{agent: a})
 	return srv.Serve(ctx, a.lis)
 }
 
 // apply is what the follower calls.
-func (a *Agent) apply(_ context.Context, batch []changes.Change, revision uint64) error {
+func (a *Agent) apply(ctx context.Context, batch []changes.Change, revision uint64) error {
+	_, span := tracing.Start(ctx, "view")
 	touched := a.view.Apply(batch, revision)
+	span.End(nil)
 	if !a.syncer.live.Swap(true) {
 		a.host.Health.Set(viewCheck, nil)
 	}
@@ -221,7 +225,7 @@ func (a *Agent) apply(_ context.Context, batch []changes.Change, revision uint64
 		a.refreshFacts()
 		a.node.poke()
 	}
-	a.syncer.touch(touched.Services, revision)
+	a.syncer.touch(touched.Services, revision, tracing.Of(ctx))
 	if touched.Pods {
 		a.prober.Set(a.view.Pods())
 	}
@@ -263,7 +267,7 @@ func (a *Agent) loadView() {
 	a.log.Info("starting from the last view", "revision", a.view.Revision(), "age", time.Since(at).Round(time.Second))
 	a.host.Health.Set(viewCheck, fmt.Errorf("forwarding by the view on disk, which was current at %s: the registry has not answered yet", at.UTC().Format(time.RFC3339)))
 	a.refreshFacts()
-	a.syncer.touch(touched.Services, a.view.Revision())
+	a.syncer.touch(touched.Services, a.view.Revision(), tracing.Span{})
 }
 
 // onDisk tells whether the agent works from the view on its disk.

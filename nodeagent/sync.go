@@ -15,6 +15,7 @@ import (
 	"portolan.dev/nodeagent/healthcheck"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/nodeagent/view"
+	"portolan.dev/services/kit/tracing"
 )
 
 // stuckAfter is how long changes may wait before the node counts as unhealthy.
@@ -40,9 +41,10 @@ type syncer struct {
 	all     bool // every service is
 	facts   plan.Facts
 	sources plan.Sources
-	known   bool      // there was a view
-	seen    uint64    // revision of the view that dirty belongs to
-	waiting time.Time // since when something waits or is under way; zero: nothing is
+	known   bool         // there was a view
+	seen    uint64       // revision of the view that dirty belongs to
+	waiting time.Time    // since when something waits or is under way; zero: nothing is
+	cause   tracing.Span // what made dirty so, where it is traced: the first of several
 
 	// tableMu guards what is planned and how it went. It is held while the data
 	// plane works: who asks then waits.
@@ -76,9 +78,12 @@ func newSyncer(v *view.View, plane dataplane.Plane, events *recorder, m *metrics
 	return s
 }
 
-// touch marks services to be planned at a revision of the view.
-func (s *syncer) touch(services map[plan.ServiceName]struct{}, revision uint64) {
+// touch marks services to be planned at a revision of the view, in the trace of what caused it.
+func (s *syncer) touch(services map[plan.ServiceName]struct{}, revision uint64, cause tracing.Span) {
 	s.mu.Lock()
+	if !s.cause.Recorded() {
+		s.cause = cause
+	}
 	for name := range services {
 		s.dirty[name] = struct{}{}
 	}
@@ -174,6 +179,7 @@ type batch struct {
 	sources  plan.Sources
 	revision uint64
 	known    bool
+	cause    tracing.Span
 }
 
 // take empties the list of what waits.
@@ -185,12 +191,12 @@ func (s *syncer) take() batch {
 			s.dirty[name] = struct{}{}
 		}
 	}
-	b := batch{facts: s.facts, sources: s.sources, revision: s.seen, known: s.known}
+	b := batch{facts: s.facts, sources: s.sources, revision: s.seen, known: s.known, cause: s.cause}
 	for name := range s.dirty {
 		b.services = append(b.services, name)
 	}
 	slices.SortFunc(b.services, plan.ServiceName.Compare)
-	s.dirty, s.all = map[plan.ServiceName]struct{}{}, false
+	s.dirty, s.all, s.cause = map[plan.ServiceName]struct{}{}, false, tracing.Span{}
 	return b
 }
 
@@ -208,16 +214,21 @@ func (s *syncer) rest() {
 func (s *syncer) sync(ctx context.Context) {
 	b := s.take()
 	defer s.rest()
+	ctx, span := tracing.Start(b.cause.In(ctx), "sync")
+	defer span.End(nil)
 	began := time.Now()
 	s.tableMu.Lock()
 	defer s.tableMu.Unlock()
 	steps := s.table.SetSources(b.sources)
 	touched := map[plan.ServiceName]bool{}
 	for _, part := range s.parts(b.services) {
+		_, planning := tracing.Start(ctx, "plan")
 		for _, name := range part {
 			steps = append(steps, s.replan(name, &b.facts, touched)...)
 		}
-		s.program(ctx, plan.Order(steps))
+		steps = plan.Order(steps)
+		planning.End(nil)
+		s.program(ctx, steps)
 		steps = nil
 	}
 	for name := range touched {
@@ -308,7 +319,11 @@ func (s *syncer) starve(name plan.ServiceName, servers []*plan.VirtualServer) {
 // program hands steps to the data plane and takes in what failed.
 func (s *syncer) program(ctx context.Context, steps []plan.Step) {
 	now := time.Now()
+	ctx, span := tracing.Start(ctx, "program")
+	span.Count("portolan.steps", len(steps))
 	failed := s.plane.Apply(ctx, steps)
+	span.Count("portolan.failures", len(failed))
+	span.End(nil)
 	again := make(map[plan.Key]bool, len(failed))
 	for _, f := range failed {
 		again[f.Step.Key] = true

@@ -22,6 +22,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/nodeagent/view"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
 )
 
@@ -62,7 +63,7 @@ func runStalled(t *testing.T, plane *stalled) (s *syncer, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { s.run(ctx) })
-	s.touch(touched.Services, 1)
+	s.touch(touched.Services, 1, tracing.Span{})
 	synctest.Wait()
 	return s, func() { cancel(); wg.Wait() }
 }

@@ -22,6 +22,7 @@ import (
 	"portolan.dev/registry/watch"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/spec"
@@ -80,13 +81,13 @@ func (d *Daemon) openView(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.hub = watch.NewHub(d.view.State().Revision(), d.config.WatchBuffer)
+	d.hub = watch.NewHub(d.view.State(), d.config.WatchBuffer)
 	return nil
 }
 
 // openWriter opens what is written with.
 func (d *Daemon) openWriter(context.Context) (err error) {
-	if d.allocator, err = d.host.Network.Dial(d.config.Allocator); err != nil {
+	if d.allocator, err = d.host.Network.Dial(d.config.Allocator, d.host.Identity.Peer(identity.Allocator)); err != nil {
 		return err
 	}
 	d.alloc = alloc.NewClient(allocatorv1.NewAllocatorServiceClient(d.allocator), d.log, d.host.Metrics)
@@ -106,15 +107,15 @@ func (d *Daemon) openStream(context.Context) (err error) {
 	d.agents = api.NewAgents(d.view, d.config.HeartbeatTimeout)
 	d.relay, err = changes.NewRelay(changes.RelayConfig{
 		NATS: d.nats, Log: changelog.Log{Store: d.store}, Prefix: d.config.NATSPrefix, Replicas: d.config.StreamReplicas,
-		MaxMsgs: d.config.LogRetention, Logger: d.log, Metrics: d.host.Metrics,
+		MaxMsgs: d.config.LogRetention, Logger: d.log, Metrics: d.host.Metrics, Tracer: d.host.Tracer,
 	})
 	return err
 }
 
 func (d *Daemon) openServer(context.Context) (err error) {
-	d.server = rpc.NewServer(rpc.ServerOptions{Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Extra: api.Interceptors()})
+	d.server = rpc.NewServer(rpc.ServerOptions{Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Identity: d.host.Identity, Extra: append(api.Interceptors(), d.host.Tracer.ServerOption())})
 	objects := &api.Objects{
-		View: d.view, Writer: d.writer, Pages: api.NewPages(),
+		View: d.view, Writer: d.writer, Pages: api.NewPages(d.view, d.hub),
 		Streamer: &watch.Streamer{
 			View: d.view, Hub: d.hub, Store: d.store, BookmarkEvery: d.config.BookmarkInterval, Dropped: watch.NewDropped(d.host.Metrics),
 		},

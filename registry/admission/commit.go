@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"portolan.dev/registry/kinds"
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/view"
+	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
 )
 
@@ -25,7 +27,7 @@ type write struct {
 func (w *Writer) store(ctx context.Context, x *write) (*Result, error) {
 	plan := w.plan(x)
 	if plan != nil {
-		if err := w.Alloc.Allocate(ctx, plan, x.options.DryRun); err != nil {
+		if err := w.allocate(ctx, plan, x.options.DryRun); err != nil {
 			return nil, err
 		}
 	}
@@ -50,6 +52,13 @@ func (w *Writer) store(ctx context.Context, x *write) (*Result, error) {
 	return &Result{Object: x.o, Changed: true, Created: x.old == nil}, nil
 }
 
+func (w *Writer) allocate(ctx context.Context, plan *alloc.Plan, dryRun bool) error {
+	ctx, span := tracing.Start(ctx, "allocate")
+	err := w.Alloc.Allocate(ctx, plan, dryRun)
+	span.End(err)
+	return err
+}
+
 // plan returns what a service needs from the allocator; nil for other kinds.
 func (w *Writer) plan(x *write) *alloc.Plan {
 	if x.row.Service == nil {
@@ -72,7 +81,7 @@ func (w *Writer) submit(ctx context.Context, x *write) (uint64, error) {
 	}
 	op := store.Op{
 		Action: store.Create, Key: object.KeyOf(x.o), UID: x.o.GetMetadata().GetUid(), Data: data,
-		Fence: x.options.Fence, Traceparent: x.options.Traceparent,
+		Fence: x.options.Fence,
 	}
 	if x.old != nil {
 		op.Action, op.Revision = store.Update, x.old.Revision
@@ -80,7 +89,16 @@ func (w *Writer) submit(ctx context.Context, x *write) (uint64, error) {
 	if x.row.Epoch != nil {
 		op.Epoch = x.row.Epoch(x.o)
 	}
+	return w.commit(ctx, op, x.options)
+}
+
+// commit writes one operation. Those who apply it continue the trace from here; without one of our own, that of the client.
+func (w *Writer) commit(ctx context.Context, op store.Op, options Options) (uint64, error) {
+	ctx, span := tracing.Start(ctx, "commit")
+	op.Traceparent = cmp.Or(tracing.Traceparent(ctx), options.Traceparent)
 	result, err := w.Store.Submit(ctx, op)
+	span.Count("portolan.revision", int(result.Revision)) //nolint:gosec // it takes long to come that far
+	span.End(err)
 	return result.Revision, err
 }
 
@@ -88,22 +106,24 @@ func (w *Writer) submit(ctx context.Context, x *write) (uint64, error) {
 func (w *Writer) remove(ctx context.Context, row *kinds.Row, old *view.Item, options Options) error {
 	op := store.Op{
 		Action: store.Delete, Key: old.Key, UID: old.Object.GetMetadata().GetUid(), Revision: old.Revision,
-		Fence: options.Fence, Traceparent: options.Traceparent,
+		Fence: options.Fence,
 	}
-	result, err := w.Store.Submit(ctx, op)
+	revision, err := w.commit(ctx, op, options)
 	if err != nil {
 		return err
 	}
 	if row.Service != nil {
 		w.Alloc.ReleaseAll(ctx, row.Service(old.Object))
 	}
-	return w.visible(ctx, result.Revision)
+	return w.visible(ctx, revision)
 }
 
 // visible returns once a committed write can be read here. Where the store went away before that, the client is to look for itself: UNAVAILABLE alone
 // would say that nothing happened.
 func (w *Writer) visible(ctx context.Context, revision uint64) error {
+	ctx, span := tracing.Start(ctx, "visible")
 	err := w.View.WaitFor(ctx, revision)
+	span.End(err)
 	if errors.Is(err, store.ErrUnavailable) {
 		return fmt.Errorf("%w: revision %d is committed and cannot be read: %v", store.ErrUnknown, revision, err) //nolint:errorlint // the write is not unavailable
 	}

@@ -13,6 +13,7 @@ import (
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/view"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -46,25 +47,10 @@ func (w *Writer) Create(ctx context.Context, o object.Object, options Options) (
 }
 
 func (w *Writer) create(ctx context.Context, row *kinds.Row, world kinds.World, o object.Object, options Options) (*Result, error) {
-	var found apierr.Violations
-	if row.Settle != nil {
-		found = row.Settle(world, o, nil)
-	}
-	found = append(found, spec.Validate(o, world.Rules)...)
-	if row.Check != nil {
-		found = append(found, row.Check(world, o, nil)...)
-	}
-	if err := invalid(o, found); err != nil {
+	admission, span := tracing.Start(ctx, "admission")
+	err := w.admit(admission, row, world, o)
+	if span.End(err); err != nil {
 		return nil, err
-	}
-	if err := w.checkNamespace(ctx, o); err != nil {
-		return nil, err
-	}
-	if err := w.checkFree(ctx, object.KeyOf(o)); err != nil {
-		return nil, err
-	}
-	if row.Stamp != nil {
-		row.Stamp(world, o, nil)
 	}
 	result, err := w.store(ctx, &write{row: row, o: o, options: options})
 	if errors.Is(err, store.ErrExists) {
@@ -75,6 +61,31 @@ func (w *Writer) create(ctx context.Context, row *kinds.Row, world kinds.World, 
 	}
 	result.Warnings = spec.Warnings(o)
 	return result, nil
+}
+
+// admit says whether there may be such a new object.
+func (w *Writer) admit(ctx context.Context, row *kinds.Row, world kinds.World, o object.Object) error {
+	var found apierr.Violations
+	if row.Settle != nil {
+		found = row.Settle(world, o, nil)
+	}
+	found = append(found, spec.Validate(o, world.Rules)...)
+	if row.Check != nil {
+		found = append(found, row.Check(world, o, nil)...)
+	}
+	if err := invalid(o, found); err != nil {
+		return err
+	}
+	if err := w.checkNamespace(ctx, o); err != nil {
+		return err
+	}
+	if err := w.checkFree(ctx, object.KeyOf(o)); err != nil {
+		return err
+	}
+	if row.Stamp != nil {
+		row.Stamp(world, o, nil)
+	}
+	return nil
 }
 
 // checkFree spares an object that exists the allocation, and lets a dry run know. The store has the last word.

@@ -12,6 +12,7 @@ import (
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/view"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -149,7 +150,9 @@ func (w *Writer) modify(
 		if err != nil {
 			return nil, err
 		}
+		_, span := tracing.Start(ctx, "admission")
 		updated, conditional, err := change(old)
+		span.End(err)
 		if errors.Is(err, errAgain) {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/tracing"
 
 	"portolan.dev/endpointctl/index"
 	"portolan.dev/endpointctl/internal/queue"
@@ -49,8 +50,9 @@ type Controller struct {
 	leading   atomic.Bool
 
 	mu       sync.Mutex
-	deleted  map[index.Key]bool // guarded by mu: services whose deletion was seen and not synced yet
-	reported map[notice]string  // guarded by mu: the last event of each
+	deleted  map[index.Key]bool         // guarded by mu: services whose deletion was seen and not synced yet
+	reported map[notice]string          // guarded by mu: the last event of each
+	traces   map[index.Key]tracing.Span // guarded by mu: what made a service due, where it is traced
 }
 
 // New returns a controller that does not lead.
@@ -61,23 +63,48 @@ func New(cfg Config) *Controller {
 		endpoints: registryv1.NewEndpointsServiceClient(cfg.Registry),
 		events:    registryv1.NewEventServiceClient(cfg.Registry),
 		triggers:  newTriggers(),
-		deleted:   map[index.Key]bool{}, reported: map[notice]string{},
+		deleted:   map[index.Key]bool{}, reported: map[notice]string{}, traces: map[index.Key]tracing.Span{},
 	}
 	c.metrics = newMetrics(cfg.Metrics, c.queue.Len)
 	return c
 }
 
 // Apply takes in changes of the registry.
-func (c *Controller) Apply(_ context.Context, batch []changes.Change, _ uint64) error {
+func (c *Controller) Apply(ctx context.Context, batch []changes.Change, _ uint64) error {
 	dirty := c.cfg.Index.Apply(batch)
 	if !c.leading.Load() {
 		return nil
 	}
 	c.noteDeleted(batch)
+	span := tracing.Of(ctx)
 	for key := range dirty {
+		c.noteTrace(key, span)
 		c.queue.Add(key)
 	}
 	return nil
+}
+
+// noteTrace remembers the trace that a service is due for, the first where there are several.
+func (c *Controller) noteTrace(key index.Key, span tracing.Span) {
+	if !span.Recorded() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.traces[key]; !ok {
+		c.traces[key] = span
+	}
+}
+
+// continueTrace begins a span for a sync in the trace that made it due.
+func (c *Controller) continueTrace(ctx context.Context, key index.Key) (context.Context, tracing.Span) {
+	c.mu.Lock()
+	span := c.traces[key]
+	delete(c.traces, key)
+	c.mu.Unlock()
+	ctx, sync := tracing.Start(span.In(ctx), "sync")
+	sync.Name("portolan.service", key.String())
+	return ctx, sync
 }
 
 func (c *Controller) noteDeleted(batch []changes.Change) {
@@ -146,7 +173,9 @@ func severity(err error) slog.Level {
 func (c *Controller) syncOne(ctx context.Context, key index.Key) (wrote bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.SyncTimeout)
 	defer cancel()
+	ctx, span := c.continueTrace(ctx, key)
 	t := &task{c: c, key: key, known: c.cfg.Index.Read(key)}
 	err = t.run(ctx)
+	span.End(err)
 	return t.writes > 0, err
 }
