@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -64,6 +65,26 @@ func TestReplicas(t *testing.T) {
 			want = append(want, "PUT "+name)
 		}
 		w.want(want...)
+	})
+	t.Run("a list begun on one goes on with the other", func(t *testing.T) {
+		for n := range 7 {
+			a.lease(t, fmt.Sprintf("page-%d", n), nil)
+		}
+		at := a.lease(t, "page-7", nil).GetMetadata().GetResourceVersion()
+		for n, pair := range [][2]*replica{{a, b}, {b, a}} {
+			first, err := pair[0].leases.ListLeases(within(t), &registryv1.ListLeasesRequest{PageSize: 3, MinRevision: at})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, _ := pair[0].restOfList(t, first)
+			next := pair[1].lease(t, fmt.Sprintf("page-0-%d", n), nil)
+			pair[0].relabel(t, "page-5", map[string]string{"n": fmt.Sprint(n)})
+			pair[1].drop(t, fmt.Sprintf("page-%d", 6-n))
+			if got, revision := pair[1].restOfList(t, first); !slices.Equal(got, want) || revision >= next.GetMetadata().GetResourceVersion() {
+				t.Errorf("the pages have %v of revision %d, want %v", got, revision, want)
+			}
+			at = next.GetMetadata().GetResourceVersion()
+		}
 	})
 	t.Run("both create the same names", func(t *testing.T) {
 		var wg sync.WaitGroup

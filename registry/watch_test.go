@@ -257,35 +257,66 @@ func TestPagesAreOfOneRevision(t *testing.T) {
 	}
 	r.drop(t, "l4")
 	r.lease(t, "l3a", nil)
-	var names []string
-	for page := first; ; {
-		for _, lease := range page.GetLeases() {
-			names = append(names, lease.GetMetadata().GetName())
-		}
-		if page.GetRevision() != first.GetRevision() {
-			t.Errorf("a page is of revision %d, the first of %d", page.GetRevision(), first.GetRevision())
-		}
-		if page.GetNextPageToken() == "" {
-			break
-		}
-		page, err = r.leases.ListLeases(within(t), &registryv1.ListLeasesRequest{PageSize: 3, PageToken: page.GetNextPageToken()})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := strings.Join(names, " "); got != "l0 l1 l2 l3 l4 l5 l6" {
-		t.Errorf("the pages have %s", got)
+	if got, _ := r.restOfList(t, first); strings.Join(got, " ") != "l0 l1 l2 l3 l4 l5 l6" {
+		t.Errorf("the pages have %v", got)
 	}
 	w := r.watch(t, &registryv1.WatchLeasesRequest{FromRevision: first.GetRevision()})
 	w.want("DELETE l4", "PUT l3a")
 
 	for name, bad := range map[string]*registryv1.ListLeasesRequest{
 		"nonsense":         {PageToken: "nonsense"},
+		"half a token":     {PageToken: first.GetNextPageToken()[:len(first.GetNextPageToken())/2]},
 		"another selector": {PageToken: first.GetNextPageToken(), LabelSelector: "a=b"},
 	} {
 		if _, err := r.leases.ListLeases(within(t), bad); apierr.Code(err) != codes.InvalidArgument {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// restOfList goes on with a list of leases on this replica and returns the names of all its pages, and the revision that they are of.
+func (r *replica) restOfList(t *testing.T, page *registryv1.ListLeasesResponse) (names []string, revision uint64) {
+	t.Helper()
+	revision = page.GetRevision()
+	for {
+		for _, lease := range page.GetLeases() {
+			names = append(names, lease.GetMetadata().GetName())
+		}
+		if page.GetRevision() != revision {
+			t.Errorf("a page is of revision %d, the first of %d", page.GetRevision(), revision)
+		}
+		if page.GetNextPageToken() == "" {
+			return names, revision
+		}
+		var err error
+		if page, err = r.leases.ListLeases(within(t), &registryv1.ListLeasesRequest{PageSize: 3, PageToken: page.GetNextPageToken()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPageTokenOutlivesItsReplica: a registry that was started anew goes on with a list while it knows the way back to the list's revision, and says so where
+// it does not.
+func TestPageTokenOutlivesItsReplica(t *testing.T) {
+	i, r := run(t)
+	for n := range 7 {
+		r.lease(t, fmt.Sprintf("l%d", n), nil)
+	}
+	first, err := r.leases.ListLeases(within(t), &registryv1.ListLeasesRequest{PageSize: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	r = i.start()
+	r.drop(t, "l5")
+	if got, _ := r.restOfList(t, first); strings.Join(got, " ") != "l0 l1 l2 l3 l4 l5 l6" {
+		t.Errorf("the pages have %v", got)
+	}
+	r.stop()
+	r = i.start()
+	_, err = r.leases.ListLeases(within(t), &registryv1.ListLeasesRequest{PageSize: 3, PageToken: first.GetNextPageToken()})
+	if oldest, ok := apierr.OldestRevision(err); apierr.Code(err) != codes.OutOfRange || !ok || oldest <= first.GetRevision() {
+		t.Errorf("a token whose revision is not kept: %v", err)
 	}
 }
 

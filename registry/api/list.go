@@ -35,7 +35,7 @@ func (s *Objects) list(ctx context.Context, row *kinds.Row, req proto.Message, _
 	query := pageQuery{
 		kind: row.Name, namespace: namespaceOf(req), labels: request.GetLabelSelector(), fields: request.GetFieldSelector(),
 	}
-	state, start, err := s.Pages.open(request.GetPageToken(), query, s.View.State())
+	state, start, err := s.Pages.open(ctx, request.GetPageToken(), query)
 	if err != nil {
 		return nil, err
 	}

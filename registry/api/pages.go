@@ -1,30 +1,50 @@
 package api
 
 import (
-	"crypto/rand"
+	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"portolan.dev/registry/view"
+	"portolan.dev/registry/watch"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/app"
 	"portolan.dev/services/object"
 )
 
 const (
-	pageLife  = time.Minute // how long a list may pause between pages
-	mostLists = 1000        // that are under way
+	pageLife   = time.Minute     // how long a list may at least pause between pages, on the replica that it began on
+	mostLists  = 1000            // that are under way
+	futurePage = 3 * time.Second // how long a page waits for a revision that only another replica has
 )
 
 // Pages keeps the states that lists under way are read from. A state costs little: it shares what has not changed since.
+//
+// A token says which revision its list is of and where the page begins, so any replica can go on with it, one that did not begin the list from the changes
+// that it keeps for watchers. To remember every list in the replica that began it would tie clients to that replica; to read the log back from the store would
+// need the objects as they were before each change, which it does not have.
 type Pages struct {
+	view *view.View
+	hub  *watch.Hub
+
 	mu    sync.Mutex
-	lists map[string]*openList
+	lists map[snapshotKey]*openList
+}
+
+// snapshotKey names a state that lists of a kind are read from.
+type snapshotKey struct {
+	epoch    string
+	revision uint64
+	kind     string
 }
 
 type openList struct {
-	query pageQuery
 	state *view.State
 	used  time.Time
 }
@@ -32,61 +52,100 @@ type openList struct {
 // pageQuery is what all pages of a list have in common.
 type pageQuery struct{ kind, namespace, labels, fields string }
 
+// sum tells queries apart, briefly.
+func (q pageQuery) sum() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{q.kind, q.namespace, q.labels, q.fields}))
+	return string(sum[:8])
+}
+
+// pageToken is where a page begins.
+type pageToken struct {
+	epoch    string
+	revision uint64
+	query    string // pageQuery.sum
+	next     object.Key
+}
+
 // NewPages returns a keeper of pages without any.
-func NewPages() *Pages { return &Pages{lists: map[string]*openList{}} }
+func NewPages(v *view.View, hub *watch.Hub) *Pages {
+	return &Pages{view: v, hub: hub, lists: map[snapshotKey]*openList{}}
+}
 
 // open returns the state that a page is read from and where the page begins. Without a token, that is the beginning of the newest state.
-func (p *Pages) open(token string, query pageQuery, newest *view.State) (*view.State, object.Key, error) {
+func (p *Pages) open(ctx context.Context, text string, query pageQuery) (*view.State, object.Key, error) {
 	start := object.Key{Kind: query.kind}
-	if token == "" {
-		return newest, start, nil
+	if text == "" {
+		return p.view.State(), start, nil
 	}
-	id, namespace, name, ok := parseToken(token)
+	token, ok := parseToken(text)
 	if !ok {
 		return nil, start, badToken("is none that this service gave out")
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	list := p.lists[id]
-	if list == nil || time.Since(list.used) > pageLife {
-		delete(p.lists, id)
-		return nil, start, apierr.OutOfRange("the revision of the list is no longer kept: list again from the first page", newest.Revision())
-	}
-	if list.query != query {
+	if token.query != query.sum() {
 		return nil, start, badToken("belongs to another request: kind, namespace and selectors must stay the same")
 	}
+	start.Namespace, start.Name = token.next.Namespace, token.next.Name
+	key := snapshotKey{token.epoch, token.revision, query.kind}
+	if state := p.kept(key); state != nil {
+		return state, start, nil
+	}
+	state, err := p.rebuild(ctx, key)
+	return state, start, err
+}
+
+// kept returns a state that is in memory, or nil.
+func (p *Pages) kept(key snapshotKey) *view.State {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.lists[key]
+	if list == nil {
+		return nil
+	}
 	list.used = time.Now()
-	start.Namespace, start.Name = namespace, name
-	return list.state, start, nil
+	return list.state
+}
+
+// rebuild makes a state from what is kept for watchers. A replica that is behind the one that began the list waits a while.
+func (p *Pages) rebuild(ctx context.Context, key snapshotKey) (*view.State, error) {
+	waiting, cancel := context.WithTimeout(ctx, futurePage)
+	defer cancel()
+	err := p.view.WaitFor(waiting, key.revision)
+	for err == nil {
+		var state *view.State
+		switch state, err = p.hub.At(key.kind, key.epoch, key.revision); {
+		case err == nil:
+			return state, nil
+		case errors.Is(err, watch.ErrForgotten):
+			newest := p.view.State().Revision()
+			return nil, apierr.OutOfRange("the revision of the list is no longer kept: list again from the first page", newest)
+		case app.Pause(waiting, time.Millisecond): // the view has it, and is about to publish it
+			err = nil
+		}
+	}
+	return nil, behind(ctx, key.revision, err)
 }
 
 func badToken(why string) error {
 	return apierr.Invalid("request", "", apierr.Violations{{Field: "page_token", Reason: apierr.ReasonInvalid, Message: "the page token " + why}})
 }
 
-// keep remembers the state for the page that begins with next, and returns that page's token. Pages of one list share an entry as long as the state is the same.
+// keep remembers the state for the page that begins with next, and returns that page's token.
 func (p *Pages) keep(query pageQuery, state *view.State, next object.Key) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dropOld()
-	for id, list := range p.lists {
-		if list.state == state && list.query == query {
-			return makeToken(id, next)
-		}
-	}
-	id := rand.Text()
-	p.lists[id] = &openList{query: query, state: state, used: time.Now()}
-	return makeToken(id, next)
+	p.lists[snapshotKey{state.Epoch(), state.Revision(), query.kind}] = &openList{state: state, used: time.Now()}
+	return pageToken{epoch: state.Epoch(), revision: state.Revision(), query: query.sum(), next: next}.String()
 }
 
 // dropOld forgets lists that nobody goes on with; where there are too many, also the one that was idle longest.
 func (p *Pages) dropOld() {
-	oldest := ""
-	for id, list := range p.lists {
+	var oldest snapshotKey
+	for key, list := range p.lists {
 		if time.Since(list.used) > pageLife {
-			delete(p.lists, id)
-		} else if oldest == "" || list.used.Before(p.lists[oldest].used) {
-			oldest = id
+			delete(p.lists, key)
+		} else if p.lists[oldest] == nil || list.used.Before(p.lists[oldest].used) {
+			oldest = key
 		}
 	}
 	if len(p.lists) >= mostLists {
@@ -94,18 +153,19 @@ func (p *Pages) dropOld() {
 	}
 }
 
-func makeToken(id string, next object.Key) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(id + "\x00" + next.Namespace + "\x00" + next.Name))
+// String returns the token as clients see it.
+func (t pageToken) String() string {
+	parts := []string{t.epoch, strconv.FormatUint(t.revision, 10), t.next.Namespace, t.next.Name, t.query}
+	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(parts, "\x00")))
 }
 
-func parseToken(token string) (id, namespace, name string, ok bool) {
-	raw, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil {
-		return "", "", "", false
+func parseToken(text string) (pageToken, bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	parts := strings.SplitN(string(raw), "\x00", 5) // the sum comes last and may contain anything
+	if err != nil || len(parts) != 5 {
+		return pageToken{}, false
 	}
-	parts := strings.Split(string(raw), "\x00")
-	if len(parts) != 3 {
-		return "", "", "", false
-	}
-	return parts[0], parts[1], parts[2], true
+	revision, err := strconv.ParseUint(parts[1], 10, 64)
+	next := object.Key{Namespace: parts[2], Name: parts[3]}
+	return pageToken{epoch: parts[0], revision: revision, query: parts[4], next: next}, err == nil
 }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"iter"
+	"slices"
 
 	"portolan.dev/services/object"
 )
@@ -63,6 +64,19 @@ func (s *State) From(start object.Key, namespace string) iter.Seq[*Item] {
 // All iterates over a kind's objects, of one namespace or, where it is empty, of all.
 func (s *State) All(kind, namespace string) iter.Seq[*Item] {
 	return s.From(object.Key{Kind: kind, Namespace: namespace}, namespace)
+}
+
+// Before returns the objects of one kind as they were at an earlier revision. changes are all of the kind since, oldest first.
+func (s *State) Before(revision uint64, kind string, changes []*Change) *State {
+	objects := s.kinds[kind]
+	for _, change := range slices.Backward(changes) {
+		if change.Old != nil {
+			objects, _ = objects.put(change.Old)
+		} else {
+			objects, _ = objects.remove(change.Last.Key.Namespace, change.Last.Key.Name)
+		}
+	}
+	return &State{epoch: s.epoch, revision: revision, kinds: map[string]tree{kind: objects}}
 }
 
 // everything iterates over all objects.

@@ -4,5 +4,7 @@
 // the number of watchers, and a change is encoded once for all of them. The invariant: nobody waits for a watcher. One that falls out of the ring,
 // because its client reads too slowly, is told so and starts again from the last revision it has.
 //
+// The same ring leads back: a list that began at a revision is continued, also on another replica, by taking back what changed since ([Hub.At]).
+//
 // A queue per watcher would need a bound each, a decision per watcher at every change, and memory for every slow one.
 package watch

@@ -19,11 +19,11 @@ var ErrReset = errors.New("the history was replaced")
 type Hub struct {
 	limit int
 
-	mu       sync.RWMutex
-	start    uint64 // nothing before was published
-	revision uint64 // everything up to here was published
-	resets   int    // how often history was replaced
-	rings    map[string]*ring
+	mu     sync.RWMutex
+	start  uint64      // nothing before was published
+	state  *view.State // everything up to here was published
+	resets int         // how often history was replaced
+	rings  map[string]*ring
 }
 
 // ring is the newest changes of one kind, as the batches in which the view took them.
@@ -35,9 +35,9 @@ type ring struct {
 	wake    chan struct{} // closed when a batch is appended
 }
 
-// NewHub returns a hub for what comes after revision. It keeps up to limit changes of each kind.
-func NewHub(revision uint64, limit int) *Hub {
-	return &Hub{limit: limit, start: revision, revision: revision, rings: map[string]*ring{}}
+// NewHub returns a hub for what comes after a state. It keeps up to limit changes of each kind.
+func NewHub(state *view.State, limit int) *Hub {
+	return &Hub{limit: limit, start: state.Revision(), state: state, rings: map[string]*ring{}}
 }
 
 func (h *Hub) ring(kind string) *ring {
@@ -67,7 +67,7 @@ func (h *Hub) Publish(state *view.State, changes []*view.Change) {
 		close(r.wake)
 		r.wake = make(chan struct{})
 	}
-	h.revision = state.Revision()
+	h.state = state
 }
 
 // append adds a batch and drops the oldest ones beyond the limit, but never the newest.
@@ -92,7 +92,7 @@ func (h *Hub) Reset(state *view.State) {
 	for _, r := range h.rings {
 		close(r.wake)
 	}
-	h.rings, h.start, h.revision = map[string]*ring{}, state.Revision(), state.Revision()
+	h.rings, h.start, h.state = map[string]*ring{}, state.Revision(), state
 	h.resets++
 }
 
@@ -141,7 +141,7 @@ func (c *Cursor) take() (batches []*Batch, revision uint64, wake <-chan struct{}
 	}
 	batches = append(batches, r.batches[c.next-r.first:]...)
 	c.next += uint64(len(batches))
-	return batches, h.revision, r.wake, nil
+	return batches, h.state.Revision(), r.wake, nil
 }
 
 // Next waits for changes. It returns those that are new, all of them, and the revision up to which they are complete; when bell rings, that may be

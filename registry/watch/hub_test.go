@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
@@ -25,7 +27,7 @@ import (
 func TestCursors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 8).Draw(t, "limit")
-		hub := watch.NewHub(0, limit)
+		hub := watch.NewHub(view.StateAt(0), limit)
 		published := map[string][]uint64{} // revisions by kind
 		revision := uint64(0)
 		type reader struct {
@@ -106,8 +108,9 @@ func countAfter(revisions []uint64, after uint64) int {
 	return n
 }
 
-// TestOneEncodingForAllWatchers: what watchers without a filter are sent is the same memory.
-func TestOneEncodingForAllWatchers(t *testing.T) {
+// followed returns a store, a view of it, and a hub that keeps some changes of each kind.
+func followed(t *testing.T, limit int) (store.Store, *view.View, *watch.Hub) {
+	t.Helper()
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -118,15 +121,24 @@ func TestOneEncodingForAllWatchers(t *testing.T) {
 		}
 	})
 	host := kittest.Host(t, nil, "")
-	hub := watch.NewHub(0, 100)
+	var hub *watch.Hub
 	v, err := view.New(t.Context(), view.Config{
-		Store: s, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Publish: hub.Publish, Reset: hub.Reset,
+		Store: s, Log: host.Log, Metrics: host.Metrics, Health: host.Health,
+		Publish: func(state *view.State, changes []*view.Change) { hub.Publish(state, changes) },
+		Reset:   func(state *view.State) { hub.Reset(state) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	hub = watch.NewHub(v.State(), limit)
 	kittest.Run(t, "view", v.Run)
-	streamer := &watch.Streamer{View: v, Hub: hub, Store: s, BookmarkEvery: 1 << 40, Dropped: watch.NewDropped(host.Metrics)}
+	return s, v, hub
+}
+
+// TestOneEncodingForAllWatchers: what watchers without a filter are sent is the same memory.
+func TestOneEncodingForAllWatchers(t *testing.T) {
+	s, v, hub := followed(t, 100)
+	streamer := &watch.Streamer{View: v, Hub: hub, Store: s, BookmarkEvery: 1 << 40, Dropped: watch.NewDropped(prometheus.NewRegistry())}
 	const watchers = 50
 	messages := make(chan *wire.Message, 10*watchers)
 	ready := make(chan struct{}, watchers)
@@ -147,14 +159,7 @@ func TestOneEncodingForAllWatchers(t *testing.T) {
 	for range watchers {
 		kittest.Receive(t, "a watch that is ready", ready)
 	}
-	lease := &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "l", Uid: "u"}}
-	data, err := store.Encode(lease)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Submit(t.Context(), store.Op{Action: store.Create, Key: object.KeyOf(lease), UID: "u", Data: data}); err != nil {
-		t.Fatal(err)
-	}
+	write(t, s, store.Create, "l")
 	var shared *byte
 	for range watchers {
 		part := kittest.Receive(t, "the change", messages).Part(0)
@@ -167,5 +172,84 @@ func TestOneEncodingForAllWatchers(t *testing.T) {
 	}
 	if apierr.Code(v.WaitFor(t.Context(), 1)) != 0 {
 		t.Error("the view has not reached the change that it published")
+	}
+}
+
+// write stores or deletes a lease and returns the revision of that.
+func write(t *testing.T, s store.Store, action store.Action, name string) uint64 {
+	t.Helper()
+	lease := &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name, Uid: "u"}}
+	op := store.Op{Action: action, Key: object.KeyOf(lease), UID: "u"}
+	if action != store.Delete {
+		data, err := store.Encode(lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		op.Data = data
+	}
+	result, err := s.Submit(t.Context(), op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.Revision
+}
+
+// versions returns the objects of a state by name, with their revisions.
+func versions(state *view.State) string {
+	var all []string
+	for item := range state.All("Lease", "") {
+		all = append(all, fmt.Sprintf("%s@%d", item.Key.Name, item.Revision))
+	}
+	return fmt.Sprint(state.Revision(), all)
+}
+
+// TestThePastComesBack goes back from the newest state to every revision that the ring has a way to, and no further.
+func TestThePastComesBack(t *testing.T) {
+	const limit = 20
+	s, v, hub := followed(t, limit)
+	epoch := v.State().Epoch()
+	was := map[uint64]string{0: versions(v.State())}
+	there := map[string]bool{}
+	head := uint64(0)
+	for range 3 * limit {
+		name := string(rune('a' + rand.IntN(8)))
+		action := store.Create
+		switch {
+		case there[name] && rand.IntN(2) == 0:
+			action = store.Update
+		case there[name]:
+			action = store.Delete
+		}
+		there[name] = action != store.Delete
+		head = write(t, s, action, name)
+		if err := v.WaitFor(t.Context(), head); err != nil {
+			t.Fatal(err)
+		}
+		was[head] = versions(v.State())
+	}
+	kittest.Eventually(t, "the newest revision is published", func() error {
+		_, err := hub.At("Lease", epoch, head)
+		return err
+	})
+	for revision, want := range was {
+		state, err := hub.At("Lease", epoch, revision)
+		if revision < head-limit {
+			if !errors.Is(err, watch.ErrForgotten) {
+				t.Errorf("revision %d of %d: %v", revision, head, err)
+			}
+			continue
+		}
+		if err != nil || versions(state) != want {
+			t.Errorf("revision %d: %v, want %s", revision, err, want)
+		}
+	}
+	if state, err := hub.At("Pod", epoch, head-limit); err != nil || state.Len() != 0 || state.Revision() != head-limit {
+		t.Errorf("a kind without changes: %v", err)
+	}
+	if _, err := hub.At("Lease", epoch, head+1); !errors.Is(err, watch.ErrAhead) {
+		t.Errorf("a revision to come: %v", err)
+	}
+	if _, err := hub.At("Lease", "another", head); !errors.Is(err, watch.ErrForgotten) {
+		t.Errorf("another epoch: %v", err)
 	}
 }
