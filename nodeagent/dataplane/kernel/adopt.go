@@ -1,10 +1,11 @@
 package kernel
 
 import (
-	"encoding/json"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"portolan.dev/nodeagent/plan"
 )
@@ -31,7 +32,7 @@ func (p *Plane) adopt() error {
 	}
 	for _, id := range ids {
 		if have, ok := found[id.Frontend]; ok {
-			s := &service{Settings: have.Settings, id: id, drain: p.fronts[id.For].drain(), backends: map[netip.AddrPort]*backend{}}
+			s := &service{Settings: have.Settings, id: id, drain: p.fronts[id.For].drain()}
 			p.services[id.Frontend] = s
 			p.mirror(s, have.Backends)
 		}
@@ -39,18 +40,14 @@ func (p *Plane) adopt() error {
 	return p.restore()
 }
 
-// recall takes in a line of the journal.
-func (p *Plane) recall(key string, value json.RawMessage) error {
+// recall takes in an entry of the journal.
+func (p *Plane) recall(key, value string) error {
 	if key == sourcesKey {
-		return json.Unmarshal(value, &p.sources)
+		return readSources(value, &p.sources)
 	}
-	var r record
-	if err := json.Unmarshal(value, &r); err != nil {
+	f, err := readRecord(key, value)
+	if err != nil {
 		return err
-	}
-	f := &front{at: r.At, standIn: r.StandIn, drained: r.Drain}
-	for _, v := range r.Servers {
-		f.servers[v.Audience] = v
 	}
 	if f.standIn.IsValid() {
 		p.standIns.note(f.at.Addr.Addr(), f.standIn)
@@ -68,15 +65,18 @@ func (p *Plane) restore() error {
 	}
 	w := &work{plane: p, errs: map[plan.Frontend]error{}}
 	var ops []op
+	var c Change
 	for _, f := range p.fronts {
-		if err := p.attract(f); err != nil {
+		if err := p.attract(f, &c); err != nil {
 			return err
 		}
 		ops = w.arrivals(ops, f)
 		f.elements = f.filter(p.sources.Node, p.traits)
-		if err := p.filter.Commit(Change{Add: f.elements}); err != nil {
-			return err
-		}
+		c.Add = append(c.Add, f.elements...)
+	}
+	p.locals = nil
+	if err := p.filter.Commit(c); err != nil {
+		return err
 	}
 	w.execute(ops)
 	w.forget()
@@ -86,9 +86,7 @@ func (p *Plane) restore() error {
 	if err := p.filter.Install(); err != nil {
 		return err
 	}
-	for _, f := range p.fronts {
-		p.settle(f)
-	}
+	p.settle(slices.Collect(maps.Values(p.fronts)))
 	return p.closeRoutes()
 }
 
@@ -137,29 +135,28 @@ func (p *Plane) reread(id ID) {
 	}
 }
 
-// mirror takes in the backends of a service.
+// mirror takes in the backends of a service. One without weight that nobody
+// wants was drained by an earlier process.
 func (p *Plane) mirror(s *service, list []Backend) {
 	var v *plan.VirtualServer
 	if f := p.fronts[s.id.For]; f != nil {
-		v = f.wanted()[s.id]
+		v = f.wantedAt(s.id)
 	}
-	seen := map[netip.AddrPort]bool{}
+	old := s.backends
+	s.backends, s.leaving = make([]backend, 0, len(list)), 0
 	for _, d := range list {
-		seen[d.Addr] = true
-		b := s.backends[d.Addr]
-		if b == nil {
-			b = &backend{}
-			s.backends[d.Addr] = b
-			if d.Weight == 0 && !wants(v, d.Addr) { // an earlier process drained it
-				s.leave(b, clock().Add(s.drain))
-				p.watch()
-			}
-		}
-		b.weight = d.Weight
+		s.backends = append(s.backends, backend{addr: d.Addr, weight: d.Weight})
 	}
-	for addr := range s.backends {
-		if !seen[addr] {
-			s.forget(addr)
+	slices.SortFunc(s.backends, func(a, b backend) int { return a.addr.Compare(b.addr) })
+	for i := range s.backends {
+		b := &s.backends[i]
+		k, known := slices.BinarySearchFunc(old, b.addr, func(o backend, a netip.AddrPort) int { return o.addr.Compare(a) })
+		switch {
+		case known && old[k].until != 0:
+			s.leave(b, time.Unix(0, old[k].until))
+		case !known && b.weight == 0 && !wants(v, b.addr):
+			s.leave(b, clock().Add(s.drain))
+			p.watch()
 		}
 	}
 }
@@ -172,24 +169,32 @@ func wants(v *plan.VirtualServer, addr netip.AddrPort) bool {
 	return ok
 }
 
-// settle makes what counts as programmed what is in the kernel, and forgets a
-// front that has nothing left there.
-func (p *Plane) settle(f *front) {
-	wanted := f.wanted()
-	for a, v := range f.servers {
-		if v == nil {
-			continue
-		}
-		for id, w := range wanted {
-			if w == v && f.servers[a] != nil {
-				f.servers[a] = p.actual(v, id)
+// settle makes what counts as programmed what is in the kernel, and forgets
+// fronts that have nothing left there.
+func (p *Plane) settle(fronts []*front) {
+	var gone []*front
+	for _, f := range fronts {
+		var buf [2]want
+		for _, w := range f.wanted(buf[:0]) {
+			actual := p.actual(w.server, w.id)
+			for a, v := range f.servers {
+				if v == w.server {
+					f.servers[a] = actual
+				}
 			}
 		}
+		if f.empty() && !p.left(f) {
+			gone = append(gone, f)
+		}
 	}
-	if len(f.wanted()) > 0 || slices.ContainsFunc(f.all(), func(id ID) bool { return p.services[id.Frontend] != nil }) {
-		return
+	if len(gone) > 0 {
+		p.release(gone)
 	}
-	p.release(f)
+}
+
+// left tells whether a front still has something in the kernel.
+func (p *Plane) left(f *front) bool {
+	return slices.ContainsFunc(f.all(), func(id ID) bool { return p.services[id.Frontend] != nil })
 }
 
 // actual is a virtual server as the kernel has it; nil: it does not.
@@ -198,47 +203,66 @@ func (p *Plane) actual(v *plan.VirtualServer, id ID) *plan.VirtualServer {
 	if s == nil {
 		return nil
 	}
+	if s.serves(v) && s.Settings == p.balancer.Settings(v) {
+		return v
+	}
 	next := *v
 	next.Reals = make([]plan.RealServer, 0, len(s.backends))
-	for addr, b := range s.backends {
-		if b.until.IsZero() {
-			next.Reals = append(next.Reals, plan.RealServer{Addr: addr, Weight: b.weight})
+	for i := range s.backends {
+		if b := &s.backends[i]; b.until == 0 {
+			next.Reals = append(next.Reals, plan.RealServer{Addr: b.addr, Weight: b.weight})
 		}
 	}
-	slices.SortFunc(next.Reals, func(a, b plan.RealServer) int { return a.Addr.Compare(b.Addr) })
-	if want := p.balancer.Settings(&next); s.Settings != want {
+	if s.Settings != p.balancer.Settings(&next) {
 		next.Scheduler = plan.DefaultScheduler // not what was asked for
-	}
-	if len(next.Reals) == 0 {
-		next.Reals = v.Reals[:0]
-	}
-	if next.Equal(v) {
-		return v
 	}
 	return &next
 }
 
-// release forgets a front.
-func (p *Plane) release(f *front) {
-	addr := f.at.Addr.Addr()
-	c := Change{Remove: f.elements}
-	if f.virtual {
-		if p.vips[addr]--; p.vips[addr] == 0 {
-			delete(p.vips, addr)
-			c.Remove = append(c.Remove, Virtual(addr))
-			if err := p.routes.Delete(netip.PrefixFrom(addr, addr.BitLen())); err != nil {
-				p.log.Warn("route left behind", "err", err)
+// serves tells whether the backends of a service are those of a virtual server.
+func (s *service) serves(v *plan.VirtualServer) bool {
+	if len(s.backends)-s.leaving != len(v.Reals) {
+		return false
+	}
+	i := 0
+	for k := range s.backends {
+		b := &s.backends[k]
+		if b.until != 0 {
+			continue
+		}
+		if r := &v.Reals[i]; r.Addr != b.addr || r.Weight != b.weight {
+			return false
+		}
+		i++
+	}
+	return true
+}
+
+// release forgets fronts, and gives back what was claimed for them.
+func (p *Plane) release(fronts []*front) {
+	var c Change
+	for _, f := range fronts {
+		addr := f.at.Addr.Addr()
+		c.Remove = append(c.Remove, f.elements...)
+		if f.virtual {
+			if p.vips[addr]--; p.vips[addr] == 0 {
+				delete(p.vips, addr)
+				c.Remove = append(c.Remove, Virtual(addr))
+				if err := p.routes.Delete(netip.PrefixFrom(addr, addr.BitLen())); err != nil {
+					p.log.Warn("route left behind", "err", err)
+				}
 			}
 		}
+		if f.standIn.IsValid() {
+			p.standIns.release(addr, f.standIn)
+		}
+		p.journal.Delete(journalKey(f.at))
+		delete(p.fronts, f.at)
 	}
 	if err := p.filter.Commit(c); err != nil {
 		p.log.Warn("rules left behind", "err", err)
 	}
-	if f.standIn.IsValid() {
-		p.standIns.release(addr, f.standIn)
-	}
-	if err := p.journal.Delete(f.at.String()); err != nil {
+	if err := p.journal.Flush(); err != nil {
 		p.log.Warn("journal", "err", err)
 	}
-	delete(p.fronts, f.at)
 }

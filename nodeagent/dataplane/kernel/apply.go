@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -80,7 +79,8 @@ func (p *Plane) setSources(s plan.Sources) error {
 		return err
 	}
 	p.sources = s
-	return p.journal.Put(map[string]any{sourcesKey: s})
+	p.journal.Put(sourcesKey, string(appendSources(nil, &s)))
+	return p.journal.Flush()
 }
 
 // work is one call of Apply.
@@ -158,12 +158,12 @@ func (w *work) run() {
 	fronts := make([]*front, len(w.order))
 	for i, at := range w.order {
 		fronts[i] = w.plane.fronts[at]
+		w.plane.touch(at)
 	}
-	w.claim(fronts)
-	late := w.rules(fronts)
+	late := w.prepare(fronts)
 	for range 2 { // the second time with schedulers that the kernel has
 		w.again = false
-		var ops []op
+		ops := make([]op, 0, len(fronts)*2)
 		for _, f := range fronts {
 			ops = w.arrivals(ops, f)
 		}
@@ -173,52 +173,81 @@ func (w *work) run() {
 		}
 		clear(w.errs)
 	}
-	w.blame(fronts, w.plane.filter.Commit(late))
+	w.commit(fronts, late)
 	var ops []op
 	for _, f := range fronts {
 		ops = w.departures(ops, f)
 	}
 	w.execute(ops)
 	w.forget()
-	for _, f := range fronts {
-		w.plane.settle(f)
-	}
+	w.plane.settle(fronts)
 }
 
-// claim notes in the journal what becomes ours, and makes virtual addresses
-// local.
-func (w *work) claim(fronts []*front) {
+// prepare notes in the journal what becomes ours, makes virtual addresses local,
+// and changes the packet filter as far as this has to come before servers. It
+// returns the rest.
+func (w *work) prepare(fronts []*front) (late Change) {
 	p := w.plane
-	records := map[string]any{}
+	var early Change
+	var buf []byte
 	for _, f := range fronts {
 		if f.split() && !f.standIn.IsValid() {
 			f.standIn = p.standIns.take(f.at.Addr.Addr())
 		}
-		records[f.at.String()] = f.record()
-		if err := p.attract(f); err != nil {
+		buf = f.appendRecord(buf[:0])
+		p.journal.Put(journalKey(f.at), string(buf))
+		if err := p.attract(f, &early); err != nil {
 			w.fail(f.at, err)
 		}
+		w.rules(f, &early, &late)
 	}
-	w.blame(fronts, p.journal.Put(records))
+	p.locals = nil
+	w.blame(fronts, p.journal.Flush())
+	w.commit(fronts, early)
+	return late
+}
+
+// commit changes the packet filter. What it refuses is a failure of the fronts
+// that want it.
+func (w *work) commit(fronts []*front, c Change) {
+	err := w.plane.filter.Commit(c)
+	var refused *RefusedError
+	if !errors.As(err, &refused) {
+		w.blame(fronts, err)
+		return
+	}
+	for _, f := range fronts {
+		for _, e := range f.elements {
+			if err := refused.Elements[e]; err != nil {
+				w.fail(f.at, err)
+			}
+		}
+		// What is not there is to be tried again.
+		f.elements = slices.DeleteFunc(f.elements, func(e Element) bool { return refused.Elements[e] != nil })
+	}
 }
 
 // attract makes the node take packets to a frontend's address for its own.
-func (p *Plane) attract(f *front) error {
+func (p *Plane) attract(f *front, c *Change) error {
 	addr := f.at.Addr.Addr()
-	if f.virtual || f.exposure() == plan.NodePort || len(f.wanted()) == 0 || p.inRange(addr) {
+	if f.virtual || f.exposure() == plan.NodePort || f.empty() || p.inRange(addr) {
 		return nil
 	}
 	if p.vips[addr] == 0 {
-		local, err := p.routes.Local(addr)
-		if err != nil || local { // an address of the node is local, and has other sockets
-			return err
+		if p.locals == nil {
+			locals, err := p.routes.Addresses()
+			if err != nil {
+				return err
+			}
+			p.locals = locals
+		}
+		if p.locals[addr] { // an address of the node is local, and has other sockets
+			return nil
 		}
 		if err := p.routes.Add(netip.PrefixFrom(addr, addr.BitLen())); err != nil {
 			return err
 		}
-		if err := p.filter.Commit(Change{Add: []Element{Virtual(addr)}}); err != nil {
-			return err
-		}
+		c.Add = append(c.Add, Virtual(addr))
 	}
 	p.vips[addr]++
 	f.virtual = true
@@ -229,38 +258,39 @@ func (p *Plane) inRange(addr netip.Addr) bool {
 	return slices.ContainsFunc(p.opts.ServiceCIDRs, func(c netip.Prefix) bool { return c.Contains(addr) })
 }
 
-// rules changes the packet filter as far as this has to come before servers,
-// and returns the rest: what sends clients elsewhere or turns them away, and
-// what goes.
-func (w *work) rules(fronts []*front) (late Change) {
-	var early Change
-	for _, f := range fronts {
-		now := f.filter(w.plane.sources.Node, w.plane.traits)
-		added, removed := without(now, f.elements), without(f.elements, now)
-		f.elements = now
-		for _, e := range added {
-			switch e.Set {
-			case SplitMap, DropInside, DropOutside:
-				late.Add = append(late.Add, e)
-			default:
-				early.Add = append(early.Add, e)
-			}
-		}
-		for _, e := range removed {
-			replaced := slices.ContainsFunc(added, func(a Element) bool { return a.Set == e.Set && a.Key == e.Key })
-			if replaced && e.Set != SplitMap {
-				early.Remove = append(early.Remove, e)
-			} else {
-				late.Remove = append(late.Remove, e)
-			}
+// rules adds to two changes of the packet filter what a front takes: what has to
+// come before servers, and the rest, which is what sends clients elsewhere or
+// turns them away, and what goes.
+func (w *work) rules(f *front, early, late *Change) {
+	now := f.filter(w.plane.sources.Node, w.plane.traits)
+	if slices.Equal(now, f.elements) {
+		return
+	}
+	added, removed := without(now, f.elements), without(f.elements, now)
+	f.elements = now
+	for _, e := range added {
+		switch e.Set {
+		case SplitMap, DropInside, DropOutside:
+			late.Add = append(late.Add, e)
+		default:
+			early.Add = append(early.Add, e)
 		}
 	}
-	w.blame(fronts, w.plane.filter.Commit(early))
-	return late
+	for _, e := range removed {
+		replaced := slices.ContainsFunc(added, func(a Element) bool { return a.Set == e.Set && a.Key == e.Key })
+		if replaced && e.Set != SplitMap {
+			early.Remove = append(early.Remove, e)
+		} else {
+			late.Remove = append(late.Remove, e)
+		}
+	}
 }
 
 // without returns what is in a and not in b.
 func without(a, b []Element) []Element {
+	if len(b) == 0 {
+		return a
+	}
 	known := make(map[Element]bool, len(b))
 	for _, e := range b {
 		known[e] = true
@@ -274,126 +304,107 @@ func without(a, b []Element) []Element {
 	return out
 }
 
-// op is an operation, and what it means for the mirror when it has worked.
+// op is an operation, and the service that it is about.
 type op struct {
 	Op
-	done func()
+	service *service
 }
 
 // arrivals appends what brings services and backends to what they should be,
 // as far as nothing goes.
 func (w *work) arrivals(ops []op, f *front) []op {
 	p := w.plane
-	for id, v := range f.wanted() {
-		want := p.balancer.Settings(v)
+	var buf [2]want
+	for _, wanted := range f.wanted(buf[:0]) {
+		id, v := wanted.id, wanted.server
+		settings := p.balancer.Settings(v)
 		have := p.services[id.Frontend]
 		switch {
 		case have == nil:
-			have = &service{id: id, backends: map[netip.AddrPort]*backend{}}
-			ops = append(ops, op{Op{Kind: AddServer, ID: id, Settings: want}, func() {
-				have.Settings = want
-				p.services[id.Frontend] = have
-			}})
-		case have.Settings != want:
-			ops = append(ops, op{Op{Kind: SetServer, ID: id, Settings: want}, func() { have.Settings = want }})
+			have = &service{id: id, backends: make([]backend, 0, len(v.Reals))}
+			ops = append(ops, op{Op{Kind: AddServer, ID: id, Settings: settings}, have})
+		case have.Settings != settings:
+			ops = append(ops, op{Op{Kind: SetServer, ID: id, Settings: settings}, have})
 		}
 		have.drain = v.Drain
 		if f.at.Protocol == plan.UDP && p.traits.Tracks && !have.takes() { // flows that were refused would be again
 			w.flows = append(w.flows, Flow{Frontend: f.at.Addr, Protocol: uint8(f.at.Protocol), Backend: f.at.Addr})
 		}
 		for _, r := range v.Reals {
-			ops = w.arrival(ops, have, r)
+			ops = arrival(ops, have, r)
 		}
 	}
 	return ops
 }
 
-func (w *work) arrival(ops []op, s *service, r plan.RealServer) []op {
-	b := s.backends[r.Addr]
-	if b != nil && b.weight == r.Weight {
-		s.leave(b, time.Time{})
-		return ops
-	}
+func arrival(ops []op, s *service, r plan.RealServer) []op {
+	b := s.backend(r.Addr)
 	kind := AddBackend
 	if b != nil {
 		kind = SetBackend
-	}
-	return append(ops, op{Op{Kind: kind, ID: s.id, Backend: r.Addr, Weight: r.Weight}, func() {
-		if b == nil {
-			b = &backend{}
-			s.backends[r.Addr] = b
+		if b.weight == r.Weight {
+			s.leave(b, time.Time{})
+			return ops
 		}
-		b.weight = r.Weight
-		s.leave(b, time.Time{})
-	}})
+	}
+	return append(ops, op{Op{Kind: kind, ID: s.id, Backend: r.Addr, Weight: r.Weight}, s})
 }
 
 // departures appends what takes backends and services away: they drain, or go.
 func (w *work) departures(ops []op, f *front) []op {
-	wanted := f.wanted()
 	for _, id := range f.all() {
 		s := w.plane.services[id.Frontend]
 		if s == nil {
 			continue
 		}
-		v := wanted[id]
+		v := f.wantedAt(id)
 		left := 0
-		for _, addr := range slices.SortedFunc(maps.Keys(s.backends), netip.AddrPort.Compare) {
-			if v != nil {
-				if _, ok := v.Real(addr); ok {
-					continue
-				}
+		for i := range s.backends {
+			b := &s.backends[i]
+			if wants(v, b.addr) {
+				continue
 			}
 			drains := f.at.Protocol != plan.UDP && s.drain > 0
 			if drains {
 				left++
 			}
-			ops = w.departure(ops, s, addr, drains)
+			ops = w.departure(ops, s, b, drains)
 		}
 		if v == nil && left == 0 {
-			ops = append(ops, w.plane.deletion(s))
+			ops = append(ops, deletion(s))
 		}
 	}
 	return ops
 }
 
-func (w *work) departure(ops []op, s *service, addr netip.AddrPort, drains bool) []op {
-	b := s.backends[addr]
+func (w *work) departure(ops []op, s *service, b *backend, drains bool) []op {
 	if !drains {
-		return append(ops, w.removal(s, addr))
+		return append(ops, removal(s, b.addr))
 	}
-	if b.until.IsZero() {
+	if b.until == 0 {
 		s.leave(b, clock().Add(s.drain))
 		w.plane.watch()
 	}
 	if b.weight == 0 {
 		return ops
 	}
-	return append(ops, op{Op{Kind: SetBackend, ID: s.id, Backend: addr}, func() { b.weight = 0 }})
+	return append(ops, op{Op{Kind: SetBackend, ID: s.id, Backend: b.addr}, s})
 }
 
 // removal takes a backend away for good, with what goes on to it.
-func (w *work) removal(s *service, addr netip.AddrPort) op {
-	return op{Op{Kind: DeleteBackend, ID: s.id, Backend: addr}, func() {
-		s.forget(addr)
-		at := s.id.For
-		if (at.Protocol == plan.UDP || w.plane.traits.Tracks) && !w.plane.serves(at, addr) {
-			w.flows = append(w.flows, Flow{Frontend: at.Addr, Protocol: uint8(at.Protocol), Backend: addr})
-		}
-	}}
+func removal(s *service, addr netip.AddrPort) op {
+	return op{Op{Kind: DeleteBackend, ID: s.id, Backend: addr}, s}
 }
+
+func deletion(s *service) op { return op{Op{Kind: DeleteServer, ID: s.id}, s} }
 
 // serves tells whether a frontend has a backend for any audience.
 func (p *Plane) serves(at plan.Frontend, addr netip.AddrPort) bool {
 	f := p.fronts[at]
 	return f != nil && slices.ContainsFunc(f.all(), func(id ID) bool {
 		s := p.services[id.Frontend]
-		return s != nil && s.backends[addr] != nil
+		return s != nil && s.backend(addr) != nil
 	})
-}
-
-func (p *Plane) deletion(s *service) op {
-	return op{Op{Kind: DeleteServer, ID: s.id}, func() { delete(p.services, s.id.Frontend) }}
 }
 
 // execute carries out operations and takes in what became of them.
@@ -402,15 +413,46 @@ func (w *work) execute(ops []op) {
 		return
 	}
 	plain := make([]Op, len(ops))
-	for i, o := range ops {
-		plain[i] = o.Op
+	for i := range ops {
+		plain[i] = ops[i].Op
 	}
 	for i, err := range w.plane.balancer.Apply(plain) {
 		if err != nil {
 			w.failed(plain[i].ID, err)
 			continue
 		}
-		ops[i].done()
+		w.took(&plain[i], ops[i].service)
+	}
+}
+
+// took brings the mirror to what an operation has made of the kernel.
+func (w *work) took(o *Op, s *service) {
+	p := w.plane
+	switch o.Kind {
+	case AddServer:
+		s.Settings = o.Settings
+		p.services[o.ID.Frontend] = s
+	case SetServer:
+		s.Settings = o.Settings
+	case DeleteServer:
+		delete(p.services, o.ID.Frontend)
+	case AddBackend:
+		s.note(o.Backend, o.Weight)
+	case SetBackend:
+		b := s.backend(o.Backend)
+		if b == nil {
+			return
+		}
+		b.weight = o.Weight
+		if o.Weight > 0 || wants(p.fronts[s.id.For].wantedAt(s.id), o.Backend) {
+			s.leave(b, time.Time{})
+		}
+	case DeleteBackend:
+		s.forget(o.Backend)
+		at := s.id.For
+		if (at.Protocol == plan.UDP || p.traits.Tracks) && !p.serves(at, o.Backend) {
+			w.flows = append(w.flows, Flow{Frontend: at.Addr, Protocol: uint8(at.Protocol), Backend: o.Backend})
+		}
 	}
 }
 

@@ -2,30 +2,77 @@ package kernel
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"portolan.dev/nodeagent/plan"
 )
 
-// State implements dataplane.Plane: everything of ours is read from the kernel.
-// Rules and routes that are not as they should be are repaired on the way, since
-// no step is about them.
+// repairPause is the least time between two repairs at once of what somebody
+// else has done: nobody is fought over every packet.
+const repairPause = time.Second
+
+// audit is a look at the kernel, while which changes go on.
+type audit struct {
+	// touched are the frontends that were changed meanwhile: what was read of
+	// them is not to be relied on.
+	touched map[plan.Frontend]bool
+}
+
+// touch tells a look at the kernel that a frontend is being changed.
+func (p *Plane) touch(f plan.Frontend) {
+	if p.audit != nil {
+		p.audit.touched[f] = true
+	}
+}
+
+// State implements dataplane.Plane: everything of ours is read from the kernel,
+// while changes go on. Rules and routes that are not as they should be are
+// repaired on the way, since no step is about them.
 func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 	local, err := p.loopback.State(ctx)
 	if err != nil {
 		return nil, err
 	}
+	p.auditing.Lock() // one at a time
+	defer p.auditing.Unlock()
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.closed {
+		p.mu.Unlock()
 		return nil, errClosed
 	}
-	if err := p.readServices(); err != nil {
+	p.audit = &audit{touched: map[plan.Frontend]bool{}}
+	ids := make([]ID, 0, len(p.services))
+	for _, s := range p.services {
+		ids = append(ids, s.id)
+	}
+	p.mu.Unlock()
+
+	found, err := p.balancer.Read(ids)
+	tables, tablesErr := ReadTables(p.opts.Namespace)
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	meanwhile := p.audit
+	p.audit = nil
+	switch {
+	case p.closed:
+		return nil, errClosed
+	case err != nil:
+		return nil, err
+	case tablesErr != nil:
+		return nil, tablesErr
+	}
+	p.compare(found, meanwhile)
+	if err := p.repairRoutes(); err != nil {
 		return nil, err
 	}
-	if err := p.repairAround(); err != nil {
-		return nil, err
+	if len(p.filter.Drift(tables)) > 0 {
+		if err := p.repairFilter(); err != nil {
+			return nil, err
+		}
 	}
 	state := &plan.State{Sources: p.sources, Servers: local.Servers}
 	for _, f := range p.fronts {
@@ -38,16 +85,12 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 	return state, nil
 }
 
-func (p *Plane) readServices() error {
-	ids := make([]ID, 0, len(p.services))
-	for _, s := range p.services {
-		ids = append(ids, s.id)
-	}
-	found, err := p.balancer.Read(ids)
-	if err != nil {
-		return err
-	}
+// compare brings the mirror to what was read.
+func (p *Plane) compare(found map[plan.Frontend]Server, meanwhile *audit) {
 	for at, s := range p.services {
+		if meanwhile.touched[s.id.For] {
+			continue
+		}
 		have, ok := found[at]
 		if !ok {
 			delete(p.services, at)
@@ -56,14 +99,11 @@ func (p *Plane) readServices() error {
 		s.Settings = have.Settings
 		p.mirror(s, have.Backends)
 	}
-	for _, f := range p.fronts {
-		p.settle(f)
-	}
-	return nil
+	p.settle(slices.Collect(maps.Values(p.fronts)))
 }
 
-// repairAround puts rules and routes back.
-func (p *Plane) repairAround() error {
+// repairRoutes puts routes back.
+func (p *Plane) repairRoutes() error {
 	if err := p.routes.Read(); err != nil {
 		return err
 	}
@@ -79,9 +119,32 @@ func (p *Plane) repairAround() error {
 			}
 		}
 	}
-	if drift := p.filter.Drift(); len(drift) > 0 {
-		p.log.Warn("drift repaired", "differences", drift)
-		return p.filter.Install()
-	}
 	return nil
+}
+
+// repairFilter puts the packet filter back if it is not as it should be. It is
+// read here, where nobody changes it.
+func (p *Plane) repairFilter() error {
+	tables, err := ReadTables(p.opts.Namespace)
+	if err != nil {
+		return err
+	}
+	drift := p.filter.Drift(tables)
+	if len(drift) == 0 {
+		return nil
+	}
+	p.log.Warn("drift repaired", "differences", drift)
+	return p.filter.Install()
+}
+
+// interfered repairs the packet filter because somebody else has changed it.
+func (p *Plane) interfered() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	if err := p.repairFilter(); err != nil {
+		p.log.Warn("packet filter not repaired", "err", err)
+	}
 }

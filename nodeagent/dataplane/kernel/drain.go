@@ -1,7 +1,9 @@
 package kernel
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"portolan.dev/nodeagent/plan"
@@ -18,16 +20,27 @@ func (p *Plane) watch() {
 	}
 }
 
-// drain removes backends whose connections have ended, or whose time is over,
-// until the plane is closed.
-func (p *Plane) drain() {
+// attend removes backends whose connections have ended, or whose time is over,
+// and undoes at once what others do to the packet filter, until the plane is
+// closed.
+func (p *Plane) attend() {
 	defer close(p.stopped)
-	timer := time.NewTimer(0)
+	timer, pause := time.NewTimer(0), time.NewTimer(0)
 	defer timer.Stop()
+	defer pause.Stop()
+	var foreign <-chan struct{} // nil while it pauses
 	for {
 		select {
 		case <-p.stop:
 			return
+		case <-pause.C:
+			foreign = p.filter.Foreign()
+			continue
+		case <-foreign:
+			p.interfered()
+			foreign = nil
+			pause.Reset(repairPause)
+			continue
 		case <-p.kick:
 		case <-timer.C:
 		}
@@ -59,6 +72,7 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 	next := drainEvery
 	var ops []op
 	for _, s := range leaving {
+		p.touch(s.id.For)
 		busy := map[netip.AddrPort]bool{}
 		list, known := found[s.id.Frontend]
 		for _, b := range list {
@@ -70,11 +84,11 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 	}
 	w.execute(ops)
 	w.forget()
+	settled := map[*front]bool{}
 	for _, s := range leaving {
-		if f := p.fronts[s.id.For]; f != nil { // not settled with another service of its own
-			p.settle(f)
-		}
+		settled[p.fronts[s.id.For]] = true
 	}
+	p.settle(slices.Collect(maps.Keys(settled)))
 	for at, err := range w.errs {
 		p.log.Warn("draining backend not removed", "server", at, "err", err)
 	}
@@ -85,18 +99,20 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 func (w *work) ended(ops []op, s *service, now time.Time, busy func(netip.AddrPort) bool) ([]op, time.Duration) {
 	wait := drainEvery
 	left := len(s.backends)
-	for addr, b := range s.backends {
+	for i := range s.backends {
+		b := &s.backends[i]
+		until := time.Unix(0, b.until)
 		switch {
-		case b.until.IsZero():
-		case b.until.After(now) && busy(addr):
-			wait = min(wait, b.until.Sub(now))
+		case b.until == 0:
+		case until.After(now) && busy(b.addr):
+			wait = min(wait, until.Sub(now))
 		default:
 			left--
-			ops = append(ops, w.removal(s, addr))
+			ops = append(ops, removal(s, b.addr))
 		}
 	}
-	if left == 0 && w.plane.fronts[s.id.For].wanted()[s.id] == nil {
-		ops = append(ops, w.plane.deletion(s))
+	if left == 0 && w.plane.fronts[s.id.For].wantedAt(s.id) == nil {
+		ops = append(ops, deletion(s))
 	}
 	return ops, wait
 }

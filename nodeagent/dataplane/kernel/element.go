@@ -21,7 +21,7 @@ const (
 	standInSet    Set = "stand-ins"    // ranges that nobody may ask for directly
 	VirtualSet    Set = "virtual"      // virtual addresses outside of the ranges
 	MasqueradeMap Set = "masquerade"   // frontends: whose source is replaced
-	LoopSet       Set = "loop"         // source and destination of backends that reach themselves
+	loopSet       Set = "loop"         // pods that ask at a virtual address, as source and destination
 	SplitMap      Set = "split"        // frontends: the stand-in address for clients outside
 	DropInside    Set = "drop-inside"  // frontends that are silent to clients inside
 	DropOutside   Set = "drop-outside" // and outside
@@ -48,7 +48,7 @@ func Frontend(set Set, f plan.Frontend) Element {
 }
 
 // Masquerade replaces the sources of clients of a frontend who are in the
-// classes given.
+// classes given. What the rules do without being told takes no element.
 func Masquerade(f plan.Frontend, classes Class) Element {
 	e := Frontend(MasqueradeMap, f)
 	e.Value = classes.chain()
@@ -67,12 +67,6 @@ func Virtual(addr netip.Addr) Element {
 	return Element{V6: addr.Is6(), Set: VirtualSet, Key: string(addr.AsSlice())}
 }
 
-// Loop is a backend that may reach itself through a frontend.
-func Loop(addr netip.Addr) Element {
-	key := string(addr.AsSlice())
-	return Element{V6: addr.Is6(), Set: LoopSet, Key: key + key}
-}
-
 // Allowed are the sources that may use a frontend.
 func Allowed(f plan.Frontend, prefixes []netip.Prefix) []Element {
 	var out []Element
@@ -86,7 +80,16 @@ func Allowed(f plan.Frontend, prefixes []netip.Prefix) []Element {
 }
 
 func frontendKey(f plan.Frontend) string {
-	key := append(f.Addr.Addr().AsSlice(), byte(f.Protocol), 0, 0, 0)
+	var buf [24]byte
+	key := buf[:0]
+	if addr := f.Addr.Addr(); addr.Is4() {
+		v4 := addr.As4()
+		key = append(key, v4[:]...)
+	} else {
+		v6 := addr.As16()
+		key = append(key, v6[:]...)
+	}
+	key = append(key, byte(f.Protocol), 0, 0, 0)
 	key = binary.BigEndian.AppendUint16(key, f.Addr.Port())
 	return string(append(key, 0, 0))
 }
@@ -100,9 +103,18 @@ const (
 	Node
 	Outside
 	allClasses = Pods | Node | Outside
+
+	// rangeClasses are those whose source is replaced in the ranges of virtual
+	// addresses, unless a frontend has it otherwise. For cluster IPs it is that,
+	// so that most frontends take no element at all.
+	rangeClasses = Node | Outside
 )
 
-func (c Class) chain() string { return "masquerade-" + string('0'+rune(c)) }
+var masqueradeChains = [allClasses + 1]string{
+	"masquerade-0", "masquerade-1", "masquerade-2", "masquerade-3", "masquerade-4", "masquerade-5", "masquerade-6", "masquerade-7",
+}
+
+func (c Class) chain() string { return masqueradeChains[c] }
 
 // Ranges are address ranges that do not overlap.
 type addrRange struct{ first, last netip.Addr }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -25,32 +27,47 @@ const chunk = 500
 type Filter struct {
 	netns    string
 	conn     *nftables.Conn
-	tables   [2]*table // IPv4, IPv6
+	sock     *netlink.Conn // of conn
+	tables   [2]*table     // IPv4, IPv6
 	pods     []netip.Prefix
 	nodes    []netip.Prefix
-	ranges   []netip.Prefix
+	virtual  []netip.Prefix // ranges of virtual addresses
+	ranges   []netip.Prefix // these and stand-ins
 	standIns []netip.Prefix
 	have     map[Element]int // how many want it
 	// installed: the kernel has it. Before that, changes are only noted.
 	installed bool
+	// structure is what the kernel has made of the rules.
+	structure []string
+	guard     *guard
 }
 
 // NewFilter returns a filter that is not in the kernel before Install. Ranges
 // are virtual addresses, stand-ins too, but nobody may ask for those.
 func NewFilter(netns string, ranges, standIns []netip.Prefix) (*Filter, error) {
 	f := &Filter{
-		netns: netns, ranges: slices.Concat(ranges, standIns), standIns: standIns, have: map[Element]int{},
+		netns: netns, virtual: ranges, ranges: slices.Concat(ranges, standIns), standIns: standIns, have: map[Element]int{},
 		tables: [2]*table{newTable(filterTable, false), newTable(filterTable, true)},
 	}
-	return f, f.open()
+	var err error
+	if f.guard, err = newGuard(netns); err != nil {
+		return nil, err
+	}
+	if err := f.open(); err != nil {
+		f.guard.close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func (f *Filter) open() error {
-	buffers := func(c *netlink.Conn) error {
+	options := func(c *netlink.Conn) error {
+		f.sock = c
+		f.guard.own(c.PID())
 		return errors.Join(c.SetReadBuffer(16<<20), c.SetWriteBuffer(64<<20))
 	}
 	err := Within(f.netns, func() (err error) {
-		f.conn, err = nftables.New(nftables.AsLasting(), nftables.WithSockOptions(buffers))
+		f.conn, err = nftables.New(nftables.AsLasting(), nftables.WithSockOptions(options))
 		return err
 	})
 	if err != nil {
@@ -59,8 +76,14 @@ func (f *Filter) open() error {
 	return nil
 }
 
-// Close frees the socket and leaves the rules.
-func (f *Filter) Close() error { return f.conn.CloseLasting() }
+// Close frees the sockets and leaves the rules.
+func (f *Filter) Close() error {
+	f.guard.close()
+	return f.conn.CloseLasting()
+}
+
+// Foreign gets a token when somebody else has changed our tables.
+func (f *Filter) Foreign() <-chan struct{} { return f.guard.foreign }
 
 // SetSources says who is inside.
 func (f *Filter) SetSources(pods, nodes []netip.Prefix) error {
@@ -93,11 +116,27 @@ type Change struct {
 	Remove, Add []Element
 }
 
+// RefusedError says which elements the kernel does not take. All the others of
+// the change are there.
+type RefusedError struct{ Elements map[Element]error }
+
+// Error implements error.
+func (e *RefusedError) Error() string {
+	for _, err := range e.Elements {
+		return fmt.Sprintf("packet filter: %d elements refused, such as for: %v", len(e.Elements), err)
+	}
+	return "packet filter: elements refused"
+}
+
 // Commit carries out a change. If the kernel refuses it because it is not as
-// expected, everything is built anew at once, which no packet notices.
+// expected, everything is built anew at once, which no packet notices. If it
+// does not take some of the elements, the error is a *RefusedError.
 func (f *Filter) Commit(c Change) error {
 	var gone, come []Element
 	for _, e := range c.Remove {
+		if f.implied(&e) {
+			continue
+		}
 		switch f.have[e]--; {
 		case f.have[e] == 0:
 			gone = append(gone, e)
@@ -107,6 +146,9 @@ func (f *Filter) Commit(c Change) error {
 		}
 	}
 	for _, e := range c.Add {
+		if f.implied(&e) {
+			continue
+		}
 		if f.have[e]++; f.have[e] == 1 {
 			come = append(come, e)
 		}
@@ -114,14 +156,81 @@ func (f *Filter) Commit(c Change) error {
 	if len(gone)+len(come) == 0 || !f.installed {
 		return nil
 	}
+	err := f.send(gone, come)
+	if err == nil {
+		return nil
+	}
+	again := f.Install()
+	if again == nil || len(come) == 0 || errors.Is(again, os.ErrDeadlineExceeded) {
+		return again
+	}
+	return f.salvage(come)
+}
+
+// implied tells whether the rules do without an element what it says.
+func (f *Filter) implied(e *Element) bool {
+	if e.Set != MasqueradeMap {
+		return false
+	}
+	var addr netip.Addr
+	if e.V6 {
+		addr = netip.AddrFrom16([16]byte([]byte(e.Key[:16])))
+	} else {
+		addr = netip.AddrFrom4([4]byte([]byte(e.Key[:4])))
+	}
+	classes := Class(0)
+	if slices.ContainsFunc(f.virtual, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+		classes = rangeClasses
+	}
+	return e.Value == classes.chain()
+}
+
+func (f *Filter) send(gone, come []Element) error {
 	err := errors.Join(f.change(gone, f.conn.SetDeleteElements), f.change(come, f.conn.SetAddElements))
 	if err != nil {
 		return err
 	}
-	if f.flush() == nil {
+	return f.flush()
+}
+
+// salvage builds the filter without elements that came last, of which the kernel
+// does not take some, and adds those that it takes.
+func (f *Filter) salvage(come []Element) error {
+	counts := make([]int, len(come))
+	for i, e := range come {
+		counts[i] = f.have[e]
+		delete(f.have, e)
+	}
+	if err := f.Install(); err != nil { // it is not about these
+		for i, e := range come {
+			f.have[e] = counts[i]
+		}
+		return err
+	}
+	refused := &RefusedError{Elements: map[Element]error{}}
+	f.insert(come, counts, refused)
+	if len(refused.Elements) == 0 {
 		return nil
 	}
-	return f.Install()
+	return refused
+}
+
+// insert adds what the kernel takes, by halves.
+func (f *Filter) insert(come []Element, counts []int, refused *RefusedError) {
+	err := f.send(nil, come)
+	switch half := len(come) / 2; {
+	case err == nil:
+		for i, e := range come {
+			f.have[e] = counts[i]
+		}
+	case half == 0 || errors.Is(err, os.ErrDeadlineExceeded):
+		for _, e := range come {
+			refused.Elements[e] = err
+		}
+	default:
+		f.insert(come[:half], counts[:half], refused)
+		f.insert(come[half:], counts[half:], refused)
+	}
 }
 
 // change queues elements, set by set.
@@ -159,7 +268,7 @@ func (e Element) element() nftables.SetElement {
 	}
 	switch e.Set {
 	case MasqueradeMap:
-		out.VerdictData = &expr.Verdict{Kind: expr.VerdictJump, Chain: e.Value}
+		out.VerdictData = &expr.Verdict{Kind: expr.VerdictGoto, Chain: e.Value}
 	case SplitMap:
 		out.Val = []byte(e.Value)
 	}
@@ -176,7 +285,10 @@ func (f *Filter) add(s *nftables.Set, elements []nftables.SetElement) error {
 // flush sends what is queued. After an error the socket is replaced: answers
 // may be left on it.
 func (f *Filter) flush() error {
-	err := f.conn.Flush()
+	err := f.sock.SetDeadline(time.Now().Add(netfilterPatience))
+	if err == nil {
+		err = f.conn.Flush()
+	}
 	if err == nil {
 		return nil
 	}
@@ -199,14 +311,12 @@ func (f *Filter) Install() error {
 	for e := range f.have {
 		all = append(all, e)
 	}
-	if err := f.change(all, f.conn.SetAddElements); err != nil {
-		return err
+	err := f.send(nil, all)
+	if err == nil {
+		f.installed = true
+		f.structure, err = readStructure(f.netns)
 	}
-	if err := f.flush(); err != nil {
-		return err
-	}
-	f.installed = true
-	return nil
+	return err
 }
 
 func (f *Filter) build(t *table) error {
@@ -250,61 +360,25 @@ func (f *Filter) Remove() error {
 	return f.flush()
 }
 
-// Drift tells in words how the kernel differs from what was committed.
-func (f *Filter) Drift() []string {
-	var out []string
-	for _, t := range f.tables {
-		out = append(out, f.drift(t)...)
-	}
-	return out
-}
-
-func (f *Filter) drift(t *table) []string {
-	family := "ip"
-	if t.V6 {
-		family = "ip6"
-	}
-	expected := map[Set]int{
-		podSet: len(ranges(f.pods, t.V6)), nodeSet: len(ranges(f.nodes, t.V6)),
-		rangeSet: len(ranges(f.ranges, t.V6)), standInSet: len(ranges(f.standIns, t.V6)),
-	}
+// Drift tells in words how tables that were read from the kernel differ from
+// what was committed.
+func (f *Filter) Drift(have *Tables) []string {
+	want := &Tables{structure: f.structure, elements: make(map[Element]struct{}, len(f.have))}
 	for e := range f.have {
-		if e.V6 == t.V6 {
-			expected[e.Set]++
+		want.elements[e] = struct{}{}
+	}
+	for _, t := range f.tables {
+		for set, prefixes := range map[Set][]netip.Prefix{podSet: f.pods, nodeSet: f.nodes, rangeSet: f.ranges, standInSet: f.standIns} {
+			for _, e := range ranges(prefixes, t.V6) {
+				it := Element{V6: t.V6, Set: set, Key: string(e.Key)}
+				if e.IntervalEnd {
+					it.Value = intervalEnd
+				}
+				want.elements[it] = struct{}{}
+			}
 		}
 	}
-	var out []string
-	for name, s := range t.sets {
-		have, err := f.conn.GetSetElements(s)
-		if err != nil {
-			return []string{fmt.Sprintf("table %s %s: set %s: %v", family, t.Name, name, err)}
-		}
-		if n := len(have) - unbounded(have); n != expected[name] {
-			out = append(out, fmt.Sprintf("table %s %s: set %s has %d elements, not %d", family, t.Name, name, n, expected[name]))
-		}
-	}
-	rules, err := CountRules(f.netns, t.Table)
-	if err != nil {
-		return append(out, fmt.Sprintf("table %s %s: rules: %v", family, t.Name, err))
-	}
-	for _, c := range t.chains() {
-		if n := rules[c.name]; n != len(c.rules) {
-			out = append(out, fmt.Sprintf("table %s %s: chain %s has %d rules, not %d", family, t.Name, c.name, n, len(c.rules)))
-		}
-	}
-	return out
-}
-
-// unbounded counts the marks of the space before the first range, which some
-// kernels report.
-func unbounded(elements []nftables.SetElement) int {
-	n := 0
-	for _, e := range elements {
-		if e.IntervalEnd && !slices.ContainsFunc(e.Key, func(b byte) bool { return b != 0 }) {
-			n++
-		}
-	}
-	return n
+	return have.differences(want)
 }
 
 func native(v uint32) []byte { return binary.NativeEndian.AppendUint32(nil, v) }

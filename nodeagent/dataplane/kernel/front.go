@@ -24,24 +24,6 @@ type front struct {
 	drained time.Duration
 }
 
-// record is a front in the journal.
-type record struct {
-	At      plan.Frontend
-	Servers []*plan.VirtualServer
-	StandIn netip.Addr
-	Drain   time.Duration
-}
-
-func (f *front) record() record {
-	r := record{At: f.at, StandIn: f.standIn, Drain: f.drain()}
-	for _, v := range f.servers {
-		if v != nil {
-			r.Servers = append(r.Servers, v)
-		}
-	}
-	return r
-}
-
 // drain is how long backends may drain.
 func (f *front) drain() time.Duration {
 	for _, v := range f.servers {
@@ -79,17 +61,36 @@ func (f *front) secondary() ID {
 	return ID{at, f.at}
 }
 
-// wanted returns the services that are to be in the
-func (f *front) wanted() map[ID]*plan.VirtualServer {
-	out := map[ID]*plan.VirtualServer{}
+// want is a service that is to be in the kernel.
+type want struct {
+	id     ID
+	server *plan.VirtualServer
+}
+
+// wanted returns the services that are to be in the kernel, appended to list.
+func (f *front) wanted(list []want) []want {
 	if v := f.inside(); v != nil {
-		out[f.primary()] = v
+		list = append(list, want{f.primary(), v})
 	}
 	if f.split() {
-		out[f.secondary()] = f.outside()
+		list = append(list, want{f.secondary(), f.outside()})
 	}
-	return out
+	return list
 }
+
+// wantedAt returns what is to be at a service of the front; nil: nothing.
+func (f *front) wantedAt(id ID) *plan.VirtualServer {
+	switch {
+	case id.Frontend == f.at:
+		return f.inside()
+	case f.split():
+		return f.outside()
+	}
+	return nil
+}
+
+// empty tells whether nothing is wanted.
+func (f *front) empty() bool { return f.inside() == nil && f.outside() == nil }
 
 // all returns the services that the frontend may have.
 func (f *front) all() []ID {
@@ -126,11 +127,6 @@ func (f *front) filter(nodes []netip.Prefix, traits Traits) []Element {
 	var masquerade Class
 	if v := f.inside(); v != nil {
 		masquerade |= classes(v.Masquerade) & (Pods | Node)
-		if masquerade&Pods == 0 {
-			for _, r := range v.Reals {
-				out = append(out, Loop(r.Addr.Addr()))
-			}
-		}
 		if v.Restricted {
 			out = append(out, Frontend(LimitInside, f.at))
 			if !anyAllowed(v.Allowed, nodes) {
@@ -156,11 +152,10 @@ func (f *front) filter(nodes []netip.Prefix, traits Traits) []Element {
 	if !traits.Refuses && f.unserved() {
 		out = append(out, Frontend(RefuseSet, f.at))
 	}
-	if masquerade != 0 {
+	if !f.empty() {
 		out = append(out, Masquerade(f.at, masquerade))
 	}
-	out = append(out, Allowed(f.at, f.allowed())...)
-	return unique(out)
+	return append(out, Allowed(f.at, f.allowed())...)
 }
 
 // allowed are the sources that either server allows.
@@ -172,15 +167,6 @@ func (f *front) allowed() []netip.Prefix {
 		}
 	}
 	return all
-}
-
-func unique(elements []Element) []Element {
-	seen := make(map[Element]bool, len(elements))
-	return slices.DeleteFunc(elements, func(e Element) bool {
-		old := seen[e]
-		seen[e] = true
-		return old
-	})
 }
 
 func classes(m plan.Masquerade) Class {
@@ -203,12 +189,8 @@ func idle(v *plan.VirtualServer) bool {
 
 // unserved tells whether there is a server that no backend takes traffic of.
 func (f *front) unserved() bool {
-	for _, v := range f.wanted() {
-		if idle(v) {
-			return true
-		}
-	}
-	return false
+	in, out := f.inside(), f.outside()
+	return in != nil && idle(in) || out != nil && idle(out)
 }
 
 // anyAllowed tells whether one of the node's own addresses is among prefixes.
@@ -218,45 +200,69 @@ func anyAllowed(allowed, nodes []netip.Prefix) bool {
 	})
 }
 
-// service is what is ours in the
+// service is what is ours in the kernel.
 type service struct {
 	Settings
 	id       ID
 	drain    time.Duration
-	backends map[netip.AddrPort]*backend
-	leaving  int // backends that drain
+	backends []backend // by address
+	leaving  int       // backends that drain
 }
 
 // backend is a backend of a service.
 type backend struct {
+	addr   netip.AddrPort
+	until  int64 // of its draining, in ns since the epoch; 0: it does not
 	weight uint32
-	until  time.Time // of its draining; zero: it does not
+}
+
+// find returns where a backend is, or would be.
+func (s *service) find(addr netip.AddrPort) (int, bool) {
+	if n := len(s.backends); n == 0 || s.backends[n-1].addr.Compare(addr) < 0 {
+		return n, false // as when many are added in order
+	}
+	return slices.BinarySearchFunc(s.backends, addr, func(b backend, a netip.AddrPort) int { return b.addr.Compare(a) })
+}
+
+// backend returns a backend, which holds until the next one comes or goes; nil:
+// there is none.
+func (s *service) backend(addr netip.AddrPort) *backend {
+	if i, ok := s.find(addr); ok {
+		return &s.backends[i]
+	}
+	return nil
+}
+
+// note takes in the weight of a backend, which stays.
+func (s *service) note(addr netip.AddrPort, weight uint32) {
+	i, ok := s.find(addr)
+	if !ok {
+		s.backends = slices.Insert(s.backends, i, backend{addr: addr})
+	}
+	s.backends[i].weight = weight
+	s.leave(&s.backends[i], time.Time{})
 }
 
 // leave marks a backend as draining, or as staying (zero).
 func (s *service) leave(b *backend, until time.Time) {
-	switch {
-	case b.until.IsZero() && !until.IsZero():
-		s.leaving++
-	case !b.until.IsZero() && until.IsZero():
+	if b.until != 0 {
 		s.leaving--
 	}
-	b.until = until
+	b.until = 0
+	if !until.IsZero() {
+		b.until = until.UnixNano()
+		s.leaving++
+	}
 }
 
 // takes tells whether a backend takes new connections.
 func (s *service) takes() bool {
-	for _, b := range s.backends {
-		if b.weight > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.backends, func(b backend) bool { return b.weight > 0 })
 }
 
 func (s *service) forget(addr netip.AddrPort) {
-	if b := s.backends[addr]; b != nil {
-		s.leave(b, time.Time{})
-		delete(s.backends, addr)
+	if i, ok := s.find(addr); ok {
+		s.leave(&s.backends[i], time.Time{})
+		s.backends = slices.Delete(s.backends, i, i+1)
 	}
 }

@@ -2,52 +2,56 @@ package kernel
 
 import (
 	"bufio"
-	"encoding/json"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
-// Journal remembers what is ours across restarts: values by key, in a file of
-// one line per change that is rewritten when most of it is old. It is written
-// before the kernel is changed, so that nothing of ours is ever unknown.
+// Journal remembers what is ours across restarts: values by key, in a file that
+// changes are appended to and that is rewritten when most of it is old. It is
+// written before the kernel is changed, so that nothing of ours is ever unknown.
 //
 // It is about one network namespace of one boot: a journal of another one is
 // void, since what it speaks of is gone.
 //
-// Lines are not synced to the disk: a crash that loses them loses the kernel's
-// state too.
+// Entries are not synced to the disk: a crash of the machine that loses them
+// loses the kernel's state too.
 type Journal struct {
 	path     string // empty: kept in memory only
 	identity string
 	file     *os.File
-	live     map[string]json.RawMessage
-	lines    int
+	live     map[string]string
+	pending  []byte // entries that are not written yet
+	entries  int    // in the file, the pending ones included
 }
 
-// line is a line of the file.
-type line struct {
-	Identity string          `json:"identity,omitempty"` // of the first line
-	Key      string          `json:"key,omitempty"`
-	Value    json.RawMessage `json:"value,omitempty"` // none: the key is forgotten
-}
-
-// slack is how many lines more than twice the live ones a file may have.
-const slack = 1000
+const (
+	// slack is how many entries more than twice the live ones a file may have.
+	slack = 1000
+	// maxEntry bounds what is believed of a length in the file.
+	maxEntry = 16 << 20
+	// entryHead is the length of an entry and its checksum, 4 bytes each.
+	entryHead = 8
+)
 
 // OpenJournal reads the journal at path, for the namespace of the calling
 // thread. An empty path is a journal that ends with the process.
 func OpenJournal(path string) (*Journal, error) {
-	j := &Journal{path: path, live: map[string]json.RawMessage{}}
+	j := &Journal{path: path, live: map[string]string{}}
 	if path == "" {
 		return j, nil
 	}
 	var err error
 	if j.identity, err = identity(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("journal: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -58,20 +62,21 @@ func OpenJournal(path string) (*Journal, error) {
 	return j, j.rewrite()
 }
 
-// identity tells this boot and this namespace from all others.
+// identity tells this boot and this namespace from all others. The namespace is
+// told by its number, which the kernel gives to another one later only.
 func identity() (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return "", fmt.Errorf("journal: %w", err)
+		return "", err
 	}
-	ns, err := os.Readlink("/proc/thread-self/ns/net")
-	if err != nil {
-		return "", fmt.Errorf("journal: %w", err)
+	var ns unix.Stat_t
+	if err := unix.Stat("/proc/thread-self/ns/net", &ns); err != nil {
+		return "", err
 	}
-	return strings.TrimSpace(string(boot)) + " " + ns, nil
+	return fmt.Sprintf("portolan 2 %s net:%d", strings.TrimSpace(string(boot)), ns.Ino), nil
 }
 
-// read replays the file. A last line that was cut short by a crash is ignored.
+// read replays the file. It ends where an entry was cut short by a crash.
 func (j *Journal) read() error {
 	f, err := os.Open(j.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,125 +86,182 @@ func (j *Journal) read() error {
 		return err
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 64<<20)
-	for first := true; lines.Scan(); first = false {
-		var l line
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			return nil //nolint:nilerr // see above
-		}
+	in := bufio.NewReaderSize(f, 1<<20)
+	for first := true; ; first = false {
+		entry, err := readEntry(in)
 		switch {
-		case first && l.Identity != j.identity:
+		case errors.Is(err, errDamaged), errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case first && string(entry) != j.identity:
 			return nil
 		case first:
-		case l.Value == nil:
-			delete(j.live, l.Key)
+			continue
+		}
+		key, value, there, ok := splitEntry(entry)
+		switch {
+		case !ok:
+			return nil
+		case there:
+			j.live[key] = value
 		default:
-			j.live[l.Key] = l.Value
+			delete(j.live, key)
 		}
 	}
-	return lines.Err()
+}
+
+var errDamaged = errors.New("the rest of the journal is damaged")
+
+func readEntry(in io.Reader) ([]byte, error) {
+	var head [entryHead]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return nil, cutShort(err)
+	}
+	size := binary.BigEndian.Uint32(head[:])
+	if size > maxEntry {
+		return nil, errDamaged
+	}
+	entry := make([]byte, size)
+	if _, err := io.ReadFull(in, entry); err != nil {
+		return nil, cutShort(err)
+	}
+	if crc32.ChecksumIEEE(entry) != binary.BigEndian.Uint32(head[4:]) {
+		return nil, errDamaged
+	}
+	return entry, nil
+}
+
+func cutShort(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errDamaged
+	}
+	return err
+}
+
+// An entry is the length of its key, the key, and, unless the key is forgotten,
+// 1 and the value.
+func splitEntry(entry []byte) (key, value string, there, ok bool) {
+	size, n := binary.Uvarint(entry)
+	if n <= 0 || size > uint64(len(entry)-n) {
+		return "", "", false, false
+	}
+	rest := entry[n:]
+	key, rest = string(rest[:size]), rest[size:]
+	if len(rest) == 0 {
+		return key, "", false, true
+	}
+	return key, string(rest[1:]), true, rest[0] == 1
+}
+
+func appendEntry(b []byte, key, value string, there bool) []byte {
+	b, start := openEntry(b)
+	b = binary.AppendUvarint(b, uint64(len(key)))
+	b = append(b, key...)
+	if there {
+		b = append(append(b, 1), value...)
+	}
+	return closeEntry(b, start)
+}
+
+func openEntry(b []byte) ([]byte, int) {
+	return append(b, make([]byte, entryHead)...), len(b) + entryHead
+}
+
+func closeEntry(b []byte, start int) []byte {
+	binary.BigEndian.PutUint32(b[start-entryHead:], uint32(len(b)-start))
+	binary.BigEndian.PutUint32(b[start-4:], crc32.ChecksumIEEE(b[start:]))
+	return b
 }
 
 // rewrite writes what is live into a new file, and goes on with that.
 func (j *Journal) rewrite() error {
-	if err := j.replace(); err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	return nil
-}
-
-func (j *Journal) replace() error {
 	f, err := os.CreateTemp(filepath.Dir(j.path), filepath.Base(j.path)+".*")
 	if err != nil {
-		return err
+		return fmt.Errorf("journal: %w", err)
 	}
-	w := bufio.NewWriter(f)
-	enc := json.NewEncoder(w)
-	err = enc.Encode(line{Identity: j.identity})
+	b, start := openEntry(nil)
+	b = closeEntry(append(b, j.identity...), start)
 	for key, value := range j.live {
-		err = errors.Join(err, enc.Encode(line{Key: key, Value: value}))
+		b = appendEntry(b, key, value, true)
 	}
-	err = errors.Join(err, w.Flush())
+	_, err = f.Write(b)
 	if err == nil {
 		err = os.Rename(f.Name(), j.path)
 	}
 	if err != nil {
 		f.Close()
 		os.Remove(f.Name()) //nolint:errcheck // it is useless, not harmful
-		return err
+		return fmt.Errorf("journal: %w", err)
 	}
 	if j.file != nil {
 		j.file.Close()
 	}
-	j.file, j.lines = f, len(j.live)
+	j.file, j.entries, j.pending = f, len(j.live), j.pending[:0]
 	return nil
 }
 
-// Put notes values. Either all are in the file or an error tells that some may
-// not be.
-func (j *Journal) Put(values map[string]any) error {
-	var lines []line
-	for key, value := range values {
-		text, err := json.Marshal(value)
-		if err != nil {
-			return fmt.Errorf("journal: %w", err)
-		}
-		if string(text) == string(j.live[key]) {
-			continue
-		}
-		j.live[key] = text
-		lines = append(lines, line{Key: key, Value: text})
+// Put notes a value. It is in the file after the next Flush.
+func (j *Journal) Put(key, value string) {
+	if old, ok := j.live[key]; ok && old == value {
+		return
 	}
-	return j.append(lines)
+	j.live[key] = value
+	j.note(key, value, true)
 }
 
-// Delete forgets a key.
-func (j *Journal) Delete(key string) error {
-	if _, ok := j.live[key]; !ok {
-		return nil
+// Delete forgets a key. It is in the file after the next Flush.
+func (j *Journal) Delete(key string) {
+	if _, ok := j.live[key]; ok {
+		delete(j.live, key)
+		j.note(key, "", false)
 	}
-	delete(j.live, key)
-	return j.append([]line{{Key: key}})
 }
 
-func (j *Journal) append(lines []line) error {
-	if j.path == "" || len(lines) == 0 {
+func (j *Journal) note(key, value string, there bool) {
+	if j.path == "" {
+		return
+	}
+	j.pending = appendEntry(j.pending, key, value, there)
+	j.entries++
+}
+
+// Flush writes what is new in one go. If it fails all of it is written by a
+// later Flush.
+func (j *Journal) Flush() error {
+	if len(j.pending) == 0 {
 		return nil
 	}
-	j.lines += len(lines)
-	if j.lines > 2*len(j.live)+slack {
+	if j.file == nil || j.entries > 2*len(j.live)+slack {
 		return j.rewrite()
 	}
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	for _, l := range lines {
-		if err := enc.Encode(l); err != nil {
-			return fmt.Errorf("journal: %w", err)
-		}
+	if _, err := j.file.Write(j.pending); err != nil {
+		// Part of an entry may be there, so nothing may follow it.
+		j.file.Close()
+		j.file = nil
+		return errors.Join(fmt.Errorf("journal: %w", err), j.rewrite())
 	}
-	if _, err := j.file.WriteString(b.String()); err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
+	j.pending = j.pending[:0]
 	return nil
 }
 
 // Each hands every value to fn.
-func (j *Journal) Each(fn func(key string, value json.RawMessage) error) error {
+func (j *Journal) Each(fn func(key, value string) error) error {
 	for key, value := range j.live {
 		if err := fn(key, value); err != nil {
-			return fmt.Errorf("journal: %s: %w", key, err)
+			return fmt.Errorf("journal: %w", err)
 		}
 	}
 	return nil
 }
 
-// Close frees the file and leaves its content.
+// Close writes what is new, frees the file and leaves its content.
 func (j *Journal) Close() error {
+	err := j.Flush()
 	if j.file == nil {
-		return nil
+		return err
 	}
-	err := j.file.Close()
+	err = errors.Join(err, j.file.Close())
 	j.file = nil
 	return err
 }
@@ -209,5 +271,6 @@ func (j *Journal) Remove() error {
 	if j.path == "" {
 		return nil
 	}
+	j.pending = nil
 	return errors.Join(j.Close(), os.Remove(j.path))
 }

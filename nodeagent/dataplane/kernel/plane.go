@@ -40,6 +40,7 @@ type Plane struct {
 	stop     chan struct{}
 	stopped  chan struct{}
 	kick     chan struct{} // something drains
+	auditing sync.Mutex    // taken before mu
 
 	// mu guards what follows.
 	mu        sync.Mutex
@@ -54,8 +55,10 @@ type Plane struct {
 	fronts    map[plan.Frontend]*front
 	services  map[plan.Frontend]*service // what is ours in the kernel, by the balancer's address
 	standIns  standIns
-	ranges    []netip.Prefix     // virtual addresses with one route for all
-	vips      map[netip.Addr]int // frontends by virtual address that has a route of its own
+	ranges    []netip.Prefix      // virtual addresses with one route for all
+	vips      map[netip.Addr]int  // frontends by virtual address that has a route of its own
+	audit     *audit              // under way; nil: none is
+	locals    map[netip.Addr]bool // addresses of the node, while something is applied
 }
 
 var _ dataplane.Plane = (*Plane)(nil)
@@ -80,7 +83,7 @@ func New(o Options, open func() (Balancer, error)) (*Plane, error) {
 		return nil, err
 	}
 	p.loopback = userspace.New(userspace.Options{Log: o.Log})
-	go p.drain()
+	go p.attend()
 	return p, nil
 }
 

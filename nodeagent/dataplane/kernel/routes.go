@@ -106,22 +106,19 @@ func (r *Routes) Delete(p netip.Prefix) error {
 	return nil
 }
 
-// Local tells whether an address belongs to a device of the node.
-func (r *Routes) Local(addr netip.Addr) (bool, error) {
-	family := netlink.FAMILY_V4
-	if addr.Is6() {
-		family = netlink.FAMILY_V6
-	}
-	list, err := r.handle.AddrList(nil, family)
+// Addresses returns the addresses of the node's devices.
+func (r *Routes) Addresses() (map[netip.Addr]bool, error) {
+	list, err := r.handle.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
-		return false, fmt.Errorf("addresses: %w", err)
+		return nil, fmt.Errorf("addresses: %w", err)
 	}
+	out := make(map[netip.Addr]bool, len(list))
 	for i := range list {
-		if a, ok := netip.AddrFromSlice(list[i].IP); ok && a.Unmap() == addr {
-			return true, nil
+		if a, ok := netip.AddrFromSlice(list[i].IP); ok {
+			out[a.Unmap()] = true
 		}
 	}
-	return false, nil
+	return out, nil
 }
 
 func (r *Routes) route(p netip.Prefix) *netlink.Route {

@@ -2,11 +2,16 @@ package kernel
 
 import (
 	"slices"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
+
+// loopTime is how long it is remembered that a pod asked: longer than its packet
+// takes through the node.
+const loopTime = 10 * time.Second
 
 // table is our table of one family.
 type table struct {
@@ -32,7 +37,8 @@ func newTable(name string, v6 bool) *table {
 		t.define(nftables.Set{Name: string(name), KeyType: addr, Interval: true})
 	}
 	t.define(nftables.Set{Name: string(VirtualSet), KeyType: addr})
-	concat(LoopSet, addr, addr)
+	loop := concat(loopSet, addr, addr)
+	loop.Dynamic, loop.HasTimeout, loop.Timeout, loop.Size = true, true, loopTime, 65535
 	for _, name := range []Set{DropInside, DropOutside, LimitInside, LimitOutside, LimitNode, RefuseSet} {
 		concat(name, frontend...)
 	}
@@ -141,9 +147,14 @@ func (t *table) guards() []chain {
 			join(t.frontend(), in(DropOutside), drop()),
 			join(t.frontend(), in(LimitOutside), limited),
 		}},
+		{name: "guard-pods", rules: []rule{
+			join(isNew(), t.Destination(firstRegister), in(rangeSet), t.remember()),
+			join(isNew(), t.Destination(firstRegister), in(VirtualSet), t.remember()),
+			{verdict(expr.VerdictGoto, "guard-inside")},
+		}},
 		{name: "guard", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting, priority: -150, rules: []rule{
 			join(t.Destination(firstRegister), in(standInSet), drop()),
-			join(t.sourceIn(podSet), verdict(expr.VerdictGoto, "guard-inside")),
+			join(t.sourceIn(podSet), verdict(expr.VerdictGoto, "guard-pods")),
 			join(t.sourceIn(nodeSet), verdict(expr.VerdictGoto, "guard-inside")),
 			{verdict(expr.VerdictGoto, "guard-outside")},
 		}},
@@ -154,12 +165,31 @@ func (t *table) guards() []chain {
 	}
 }
 
+// remember notes the source of a packet as one that may be sent to itself. A rule
+// cannot compare two addresses of a packet; a set with the pair can, and filled
+// by the packets it needs no element for each backend.
+func (t *table) remember() rule {
+	return rule{
+		t.Source(firstRegister), t.Source(t.after(1)),
+		&expr.Dynset{SrcRegKey: firstRegister, SetName: string(loopSet), Operation: uint32(unix.NFT_DYNSET_OP_UPDATE)},
+	}
+}
+
+// isNew matches the first packets of connections.
+func isNew() rule {
+	return rule{
+		&expr.Ct{Key: expr.CtKeySTATE, Register: 1},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: native(expr.CtStateBitNEW), Xor: native(0)},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: native(0)},
+	}
+}
+
 // masquerading replaces sources. A packet of the node itself has the virtual
 // address as its source, so these count as the node.
 func (t *table) masquerading() []chain {
 	masq := &expr.Masq{FullyRandom: true}
 	var all []chain
-	for c := Class(1); c <= allClasses; c++ {
+	for c := range allClasses + 1 {
 		ch := chain{name: c.chain()}
 		if c == allClasses {
 			ch.rules = append(ch.rules, rule{masq})
@@ -182,8 +212,9 @@ func (t *table) masquerading() []chain {
 	return append(all, chain{
 		name: "masquerade", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPostrouting, priority: 100,
 		rules: []rule{
-			join(t.Source(firstRegister), t.Destination(t.after(1)), in(LoopSet), masq),
+			join(t.Source(firstRegister), t.Destination(t.after(1)), in(loopSet), masq),
 			join(t.originalFrontend(), &expr.Lookup{SourceRegister: firstRegister, SetName: string(MasqueradeMap), IsDestRegSet: true}),
+			{&expr.Ct{Key: expr.CtKeyDST, Register: firstRegister}, in(rangeSet), verdict(expr.VerdictGoto, rangeClasses.chain())},
 		},
 	})
 }
@@ -203,11 +234,6 @@ func (t *table) protection() []chain {
 			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{p}},
 		}
 	}
-	isNew := rule{
-		&expr.Ct{Key: expr.CtKeySTATE, Register: 1},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: native(expr.CtStateBitNEW), Xor: native(0)},
-		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: native(0)},
-	}
 	return []chain{
 		{name: "refuse", rules: []rule{
 			join(isProtocol(icmp), verdict(expr.VerdictAccept, "")),
@@ -215,9 +241,9 @@ func (t *table) protection() []chain {
 			{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: unreachable}},
 		}},
 		{name: "protect", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookInput, priority: 110, rules: []rule{
-			join(isNew, t.Destination(firstRegister), in(rangeSet), verdict(expr.VerdictJump, "refuse")),
-			join(isNew, t.Destination(firstRegister), in(VirtualSet), verdict(expr.VerdictJump, "refuse")),
-			join(isNew, t.frontend(), in(RefuseSet), verdict(expr.VerdictJump, "refuse")),
+			join(isNew(), t.Destination(firstRegister), in(rangeSet), verdict(expr.VerdictJump, "refuse")),
+			join(isNew(), t.Destination(firstRegister), in(VirtualSet), verdict(expr.VerdictJump, "refuse")),
+			join(isNew(), t.frontend(), in(RefuseSet), verdict(expr.VerdictJump, "refuse")),
 		}},
 	}
 }
