@@ -19,8 +19,12 @@
 // that cannot be done within a few seconds is the outcome [store.ErrUnknown]. It needs a session: a pooler between registry and database
 // has to pool sessions, not transactions.
 //
+// What a killed process sent last may be waiting in the server, which notices the loss only when it wants to answer. Sessions that commit therefore have a
+// limit for each statement and for silence in a transaction, of 15 s, unless the DSN sets statement_timeout and
+// idle_in_transaction_session_timeout itself.
+//
 // # Waking
 //
 // A process is woken by its own commits, by the notification that each batch of another sends, and by looking at the head every 100 ms in case a
-// notification was lost.
+// notification was lost. Its own commits it need not read: their records are at hand (store.Recent).
 package postgres

@@ -26,6 +26,12 @@ type writer struct {
 	seen     uint64 // newest revision known when the last batch began: its changes, if any, are later in the log
 }
 
+// limit is how long a statement of the writer may take, or its transaction wait for the next one. What a process sent before it was killed either
+// happens within that or never. It must be more than a batch may take, so that a live process hears of its own deadline first; and with that and the
+// longest that a request may wait (30 s) less than the grace after which the allocator frees an address that was held for a service and is not
+// in use (60 s): a commit that comes later would store a service whose address somebody else has.
+const limit = 15 * time.Second
+
 func newWriter(config *pgx.ConnConfig) *writer {
 	config = config.Copy()
 	for name, value := range map[string]string{
@@ -34,6 +40,11 @@ func newWriter(config *pgx.ConnConfig) *writer {
 		"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off", "jit": "off",
 	} {
 		config.RuntimeParams[name] = value
+	}
+	for _, name := range []string{"statement_timeout", "idle_in_transaction_session_timeout"} {
+		if config.RuntimeParams[name] == "" { // else the operator knows better
+			config.RuntimeParams[name] = strconv.FormatInt(limit.Milliseconds(), 10)
+		}
 	}
 	key := rand.Int64()
 	return &writer{config: config, patience: 3 * time.Second, key: key, sender: strconv.FormatInt(key, 36)}
