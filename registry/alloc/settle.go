@@ -7,6 +7,7 @@ import (
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/app"
 )
 
 const (
@@ -94,9 +95,7 @@ func (c *Client) Run(ctx context.Context) error {
 			return nil
 		}
 		for !c.settle(ctx, batch) {
-			select {
-			case <-time.After(settleRetry):
-			case <-ctx.Done():
+			if !app.Pause(ctx, settleRetry) {
 				return nil
 			}
 		}

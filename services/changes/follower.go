@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
@@ -295,6 +296,6 @@ func (f *Follower) report(err error) {
 // jitter waits a random while, unless only a few revisions are missing.
 func (f *Follower) jitter(ctx context.Context, missing uint64) {
 	if missing > 3 {
-		sleep(ctx, rand.N(f.cfg.Jitter))
+		app.Pause(ctx, rand.N(f.cfg.Jitter))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/app"
 	"portolan.dev/services/object"
 )
 
@@ -44,7 +45,7 @@ func (f *Follower) askUpTo(ctx context.Context, what need, upTo uint64) error {
 	if what == aSnapshot || errors.Is(err, errSnapshotNeeded) {
 		if what = aSnapshot; f.synced.Load() && f.need != aSnapshot {
 			f.need = aSnapshot
-			sleep(ctx, rand.N(f.cfg.Jitter))
+			app.Pause(ctx, rand.N(f.cfg.Jitter))
 		}
 		err = f.takeSnapshot(ctx)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/tracing"
 )
 
@@ -112,7 +113,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		r.js.CleanupPublisher()
 		pause = min(2*pause, time.Second)
 		pause = max(pause, 5*time.Millisecond+rand.N(40*time.Millisecond))
-		sleep(ctx, pause)
+		app.Pause(ctx, pause)
 	}
 	r.js.CleanupPublisher()
 	return nil
@@ -197,17 +198,5 @@ func (r *Relay) bookmark(ctx context.Context) {
 	}
 	if err != nil {
 		r.cfg.Logger.Debug("bookmark not published", "err", err)
-	}
-}
-
-// sleep waits for d or the end of ctx, and says whether it was d.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
