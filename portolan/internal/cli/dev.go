@@ -44,6 +44,7 @@ Event, and "portolan explain" says what to do.`,
 	set.StringVar(&options.Node, "node", "dev", "name of the node")
 	set.StringVar(&options.Example, "example", "", "folder whose service.yaml is applied, with three backends")
 	set.StringVar(&level, "log-level", "warn", "debug, info, warn or error")
+	set.StringVar(&options.TraceEndpoint, "trace-endpoint", "", "host:port of an OpenTelemetry collector (OTLP over gRPC); empty: no traces")
 	return command
 }
 

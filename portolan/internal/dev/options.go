@@ -22,6 +22,7 @@ type Options struct {
 	Node          string         // name of the only node
 	Example       string         // folder of a manifest to apply, with three backends; empty: none
 	LogLevel      slog.Level     // of all daemons
+	TraceEndpoint string         // of an OpenTelemetry collector; empty: none
 }
 
 // Validate says what cannot be, field by field.
