@@ -37,6 +37,7 @@ func Probe(namespace string) error {
 type balancer struct {
 	namespace string
 	sock      *socket
+	reader    *socket         // of Read alone
 	missing   map[string]bool // schedulers that the kernel does not have
 }
 
@@ -53,7 +54,12 @@ func open(namespace string) (*balancer, error) {
 		sock.close()
 		return nil, err
 	}
-	return &balancer{namespace: namespace, sock: sock, missing: map[string]bool{}}, nil
+	reader, err := openSocket()
+	if err != nil {
+		sock.close()
+		return nil, err
+	}
+	return &balancer{namespace: namespace, sock: sock, reader: reader, missing: map[string]bool{}}, nil
 }
 
 // probe makes a virtual server and reads it back: there are kernels that accept
@@ -80,7 +86,7 @@ func (b *balancer) Name() string { return Name }
 
 // Traits implements kernel.Balancer.
 func (b *balancer) Traits() kernel.Traits {
-	return kernel.Traits{Sysctls: sysctls(kernel.Version()), Refuses: true}
+	return kernel.Traits{Sysctls: sysctls(kernel.Version()), Refuses: true, ReadsAside: true}
 }
 
 // sysctls are the settings of IPVS for a version of the kernel.
@@ -202,7 +208,7 @@ func (b *balancer) judge(cmd uint8, scheduler string, err error) error {
 
 // Read implements kernel.Balancer.
 func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error) {
-	found, err := b.sock.services()
+	found, err := b.reader.services()
 	if err != nil {
 		return nil, err
 	}
@@ -263,4 +269,7 @@ func (b *balancer) Remedy(err error) string {
 func (b *balancer) Remove() error { return nil }
 
 // Close implements kernel.Balancer.
-func (b *balancer) Close() { b.sock.close() }
+func (b *balancer) Close() {
+	b.sock.close()
+	b.reader.close()
+}

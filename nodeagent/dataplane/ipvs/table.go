@@ -2,13 +2,12 @@ package ipvs
 
 import (
 	"bufio"
-	"encoding/hex"
+	"bytes"
 	"fmt"
 	"io"
 	"net/netip"
 	"os"
-	"strconv"
-	"strings"
+	"slices"
 
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
@@ -41,71 +40,116 @@ func readTable(namespace string) (map[serviceID][]destination, error) {
 // Servers by packet mark are passed over with their backends.
 func parseTable(r io.Reader) (map[serviceID][]destination, error) {
 	out := map[serviceID][]destination{}
-	var at *serviceID
+	var id serviceID
+	var list []destination
+	known := false // what the server of the lines is
+	keep := func() {
+		if known {
+			out[id] = slices.Clone(list)
+		}
+		list = list[:0]
+	}
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 2 {
-			continue
+		first, rest := field(lines.Bytes())
+		var err error
+		switch string(first) {
+		case "TCP", "UDP", "SCTP", "FWM":
+			keep()
+			if id.protocol, known = protocols[string(first)]; known {
+				at, _ := field(rest)
+				id.addr, err = parseHexAddr(at)
+			}
+		case "->":
+			if known {
+				var d destination
+				d, err = parseBackend(rest)
+				list = append(list, d)
+			}
 		}
-		protocol, known := map[string]plan.Protocol{"TCP": plan.TCP, "UDP": plan.UDP, "SCTP": plan.SCTP}[fields[0]]
-		switch {
-		case known:
-			addr, err := parseHexAddr(fields[1])
-			if err != nil {
-				return nil, err
-			}
-			at = &serviceID{addr, protocol}
-			out[*at] = nil
-		case fields[0] == "FWM":
-			at = nil
-		case fields[0] == "->" && at != nil && len(fields) >= 6:
-			d, err := parseBackend(fields[1:])
-			if err != nil {
-				return nil, err
-			}
-			out[*at] = append(out[*at], d)
+		if err != nil {
+			return nil, err
 		}
 	}
+	keep()
 	return out, lines.Err()
 }
 
+var protocols = map[string]plan.Protocol{"TCP": plan.TCP, "UDP": plan.UDP, "SCTP": plan.SCTP}
+
+// field splits off the first word of a line.
+func field(line []byte) (word, rest []byte) {
+	start := 0
+	for start < len(line) && line[start] == ' ' {
+		start++
+	}
+	end := start
+	for end < len(line) && line[end] != ' ' {
+		end++
+	}
+	return line[start:end], line[end:]
+}
+
 // parseBackend reads address, way of forwarding, weight and connections.
-func parseBackend(fields []string) (destination, error) {
-	addr, err := parseHexAddr(fields[0])
+func parseBackend(line []byte) (destination, error) {
+	at, rest := field(line)
+	addr, err := parseHexAddr(at)
 	if err != nil {
 		return destination{}, err
 	}
-	var numbers [3]uint32
-	for i := range numbers {
-		n, err := strconv.ParseUint(fields[2+i], 10, 32)
-		if err != nil {
-			return destination{}, fmt.Errorf("backend %s: %w", addr, err)
+	_, rest = field(rest)
+	d := destination{addr: addr}
+	for _, number := range []*uint32{&d.weight, &d.active, &d.inactive} {
+		var digits []byte
+		digits, rest = field(rest)
+		n, ok := digitsOf(digits, 10)
+		if !ok {
+			return destination{}, fmt.Errorf("backend %s: %q is no number", addr, digits)
 		}
-		numbers[i] = uint32(n)
+		*number = n
 	}
-	return destination{addr: addr, weight: numbers[0], active: numbers[1], inactive: numbers[2]}, nil
+	return d, nil
 }
 
 // parseHexAddr reads 0A600001:0050 or [fd00:0000:…:0001]:0050.
-func parseHexAddr(text string) (netip.AddrPort, error) {
-	i := strings.LastIndexByte(text, ':')
+func parseHexAddr(text []byte) (netip.AddrPort, error) {
+	i := bytes.LastIndexByte(text, ':')
 	if i < 0 {
 		return netip.AddrPort{}, fmt.Errorf("%q is no address", text)
 	}
-	port, err := strconv.ParseUint(text[i+1:], 16, 16)
-	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("%q is no address: %w", text, err)
-	}
 	host := text[:i]
-	if strings.HasPrefix(host, "[") {
-		addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-		return netip.AddrPortFrom(addr, uint16(port)), err
-	}
-	b, err := hex.DecodeString(host)
-	addr, ok := netip.AddrFromSlice(b)
-	if err != nil || !ok {
+	port, ok := digitsOf(text[i+1:], 16)
+	if !ok || port > 0xffff {
 		return netip.AddrPort{}, fmt.Errorf("%q is no address", text)
 	}
-	return netip.AddrPortFrom(addr, uint16(port)), nil
+	if bytes.HasPrefix(host, []byte("[")) {
+		addr, err := netip.ParseAddr(string(bytes.Trim(host, "[]")))
+		return netip.AddrPortFrom(addr, uint16(port)), err
+	}
+	v4, ok := digitsOf(host, 16)
+	if !ok || len(host) != 8 {
+		return netip.AddrPort{}, fmt.Errorf("%q is no address", text)
+	}
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{byte(v4 >> 24), byte(v4 >> 16), byte(v4 >> 8), byte(v4)}), uint16(port)), nil
+}
+
+// digitsOf reads a number of 32 bits.
+func digitsOf(text []byte, base uint64) (uint32, bool) {
+	n := uint64(0)
+	for _, c := range text {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		default:
+			return 0, false
+		}
+		if n = n*base + uint64(c); uint64(c) >= base || n > 0xffffffff {
+			return 0, false
+		}
+	}
+	return uint32(n), len(text) > 0
 }

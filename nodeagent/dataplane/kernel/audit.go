@@ -48,9 +48,15 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 	for _, s := range p.services {
 		ids = append(ids, s.id)
 	}
+	var found map[plan.Frontend]Server
+	if !p.traits.ReadsAside {
+		found, err = p.balancer.Read(ids)
+	}
 	p.mu.Unlock()
 
-	found, err := p.balancer.Read(ids)
+	if p.traits.ReadsAside {
+		found, err = p.balancer.Read(ids)
+	}
 	tables, tablesErr := ReadTables(p.opts.Namespace)
 
 	p.mu.Lock()

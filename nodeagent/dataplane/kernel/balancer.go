@@ -54,6 +54,9 @@ type Traits struct {
 	// Refuses: it refuses who comes to a server without backends. Otherwise the
 	// packet filter does.
 	Refuses bool
+	// ReadsAside: Read may be called while another method is under way. Otherwise
+	// changes wait while everything is read.
+	ReadsAside bool
 	// Tracks: its connections live in connection tracking alone, so that they
 	// are cut by being forgotten there.
 	Tracks bool

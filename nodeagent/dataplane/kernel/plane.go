@@ -174,6 +174,8 @@ func (p *Plane) Close() error {
 	p.mu.Unlock()
 	close(p.stop)
 	<-p.stopped
+	p.auditing.Lock() // whoever reads has to end
+	defer p.auditing.Unlock()
 	return errors.Join(p.loopback.Close(), p.free())
 }
 
