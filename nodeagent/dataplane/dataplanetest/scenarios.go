@@ -110,10 +110,19 @@ func basics() []Scenario {
 			UnderLoad{From: []Vantage{Inside, Node, Outside}, Do: []Action{
 				Program{{Drain: long, Weights: each(1)}},
 				Program{{Drain: long, Weights: each(2)}},
-				Program{{Drain: long, Scheduler: plan.SourceHash, Flags: plan.HashFallback, Weights: each(0, 1, 2)}},
-				Program{{Drain: long, Affinity: long, Weights: Weights{0: 5, 1: 1}}},
+				Program{{Drain: long, Affinity: long, Weights: each(0, 1, 2)}},
+				Program{{Drain: long, Weights: Weights{0: 0, 1: 1}}},
 				Program{{Drain: long, Audience: plan.Internal, Weights: each(0)}, {Drain: long, Audience: plan.External, Weights: each(1)}},
 				Program{{Drain: long, Weights: each(2)}},
+			}},
+		}},
+		{Name: "the scheduler changes under load", Over: onlyTCP, Backends: 3, Do: []Action{
+			Program{{Drain: long, Weights: each(0, 1)}},
+			UnderLoad{From: []Vantage{Inside, Outside}, Swaps: true, Do: []Action{
+				Program{{Drain: long, Scheduler: plan.SourceHash, Flags: plan.HashFallback, Weights: each(0, 1, 2)}},
+				Program{{Drain: long, Weights: Weights{0: 5, 1: 1}}},
+				Program{{Drain: long, Scheduler: plan.Maglev, Weights: Weights{0: 5, 1: 1}}},
+				Program{{Drain: long, Weights: each(0, 1)}},
 			}},
 		}},
 	}

@@ -36,6 +36,9 @@ type Traits struct {
 	// Schedulers are those that the plane has. Another one is replaced by rr,
 	// which is reported with dataplane.ErrNotSupported.
 	Schedulers []plan.Scheduler
+	// SwapsGap: while the scheduler of a server changes, new connections may be
+	// refused for a moment.
+	SwapsGap bool
 	// Turns: rr takes turns. Otherwise it is a choice at random, by weight.
 	Turns bool
 	// RemembersClients: affinity outlives the process.
@@ -53,7 +56,7 @@ var everyScheduler = []plan.Scheduler{
 var (
 	IPVS = Traits{
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, Claims: true, SCTP: true,
-		Schedulers: everyScheduler, Turns: true, RemembersClients: true,
+		Schedulers: everyScheduler, SwapsGap: true, Turns: true, RemembersClients: true,
 	}
 	Nftables = Traits{
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, SCTP: true,
@@ -93,6 +96,7 @@ func Table(planes []string, traits []Traits) string {
 		}
 		return strings.Join(names, ", ")
 	})
+	either("while the scheduler of a service changes, new connections are", "refused for a moment", "served", func(t *Traits) bool { return t.SwapsGap })
 	either("rr", "takes turns", "picks at random, by weight", func(t *Traits) bool { return t.Turns })
 	either("a dead backend costs a client its connection", "no: another one is tried", "yes", func(t *Traits) bool { return t.Retries })
 	either("backends see", "the node", "the client, unless the traffic is masqueraded", func(t *Traits) bool { return t.HidesClients })

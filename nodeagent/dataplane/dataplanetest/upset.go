@@ -198,7 +198,9 @@ func (w *world) refusesProtocol() error {
 type UnderLoad struct {
 	Frontend string
 	From     []Vantage
-	Do       []Action
+	// Swaps: schedulers change.
+	Swaps bool
+	Do    []Action
 }
 
 // loadEvery keeps the clients from using up the machine and its ports.
@@ -212,7 +214,11 @@ func (a UnderLoad) run(w *world) error {
 	failed := make(chan error, 2*len(a.From))
 	warm := make(chan struct{}, 2*len(a.From))
 	for i, from := range a.From {
-		for _, work := range []func(context.Context, Client, netip.AddrPort, func()) error{w.keepConnecting, w.keepUsing} {
+		connect := w.keepConnecting
+		if a.Swaps && w.traits.SwapsGap {
+			connect = w.keepTrying
+		}
+		for _, work := range []func(context.Context, Client, netip.AddrPort, func()) error{connect, w.keepUsing} {
 			clients.Go(func() {
 				if err := work(ctx, Client{from, 100 + i}, at, func() { warm <- struct{}{} }); err != nil {
 					failed <- err
@@ -246,6 +252,18 @@ func (a UnderLoad) act(w *world, warm <-chan struct{}, failed chan error) error 
 		}
 	}
 	return nil
+}
+
+// keepTrying is keepConnecting where some may be refused, but not the last.
+func (w *world) keepTrying(ctx context.Context, c Client, to netip.AddrPort, warm func()) error {
+	for ctx.Err() == nil {
+		if err := w.keepConnecting(ctx, c, to, warm); err != nil && !refused(err) {
+			return err
+		}
+		warm = func() {}
+	}
+	_, _, err := w.tryAt(c, to, patience)
+	return err
 }
 
 // keepConnecting connects again and again, at least once more after ctx ends.
