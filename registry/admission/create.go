@@ -23,6 +23,9 @@ func (w *Writer) Create(ctx context.Context, o object.Object, options Options) (
 	if err := checkSize(o); err != nil {
 		return nil, err
 	}
+	if err := options.allow(o, nil); err != nil {
+		return nil, err
+	}
 	row, world := kinds.Of(o), w.world()
 	spec.Default(o)
 	spec.PrepareCreate(o)

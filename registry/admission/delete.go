@@ -65,6 +65,9 @@ func (w *Writer) checkDelete(ctx context.Context, row *kinds.Row, old *view.Item
 
 // deleteVersion removes or marks exactly this version.
 func (w *Writer) deleteVersion(ctx context.Context, row *kinds.Row, old *view.Item, options Options) (*Result, error) {
+	if err := options.allow(nil, old.Object); err != nil {
+		return nil, err
+	}
 	meta := old.Object.GetMetadata()
 	if row.Terminate == nil && len(meta.GetFinalizers()) == 0 {
 		result := &Result{Object: object.Clone(old.Object), Changed: true}

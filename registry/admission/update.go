@@ -156,6 +156,9 @@ func (w *Writer) modify(
 		if errors.Is(err, errAgain) {
 			continue
 		}
+		if err == nil {
+			err = options.allow(updated, old.Object)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/registry/alloc"
 	"portolan.dev/registry/kinds"
+	"portolan.dev/registry/scope"
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/view"
 	"portolan.dev/services/kit/apierr"
@@ -40,6 +41,17 @@ type Options struct {
 	DryRun      bool         // check everything, store nothing
 	Fence       *store.Fence // must hold for the write to happen
 	Traceparent string       // W3C traceparent of the request
+
+	// Limit says what of objects the client may write; nil: everything.
+	Limit scope.Limit
+}
+
+// allow asks the limit of a write.
+func (o *Options) allow(updated, old object.Object) error {
+	if o.Limit == nil {
+		return nil
+	}
+	return o.Limit(updated, old)
 }
 
 // Result is what a write did.

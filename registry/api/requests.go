@@ -12,6 +12,7 @@ import (
 
 	"portolan.dev/registry/admission"
 	"portolan.dev/registry/kinds"
+	"portolan.dev/registry/scope"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
@@ -86,7 +87,7 @@ func objectIn(req proto.Message, field protoreflect.FieldDescriptor) (object.Obj
 
 // options reads what is asked for beside the object.
 func options(ctx context.Context, req any) (admission.Options, error) {
-	var o admission.Options
+	o := admission.Options{Limit: scope.Of(ctx)}
 	if d, ok := req.(dryRun); ok {
 		o.DryRun = d.GetDryRun()
 	}

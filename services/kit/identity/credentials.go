@@ -170,16 +170,18 @@ func (c *serverCredentials) Clone() credentials.TransportCredentials {
 	return &serverCredentials{c.TransportCredentials.Clone(), c.source}
 }
 
+var errMissing = errors.New("is missing")
+
 // Caller returns who made the call that ctx is of. The error says why it is
 // nobody that we know.
 func Caller(ctx context.Context) (ID, error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return ID{}, errors.New("is missing")
+		return ID{}, errMissing
 	}
 	who, ok := p.AuthInfo.(caller)
 	if !ok {
-		return ID{}, errors.New("is missing")
+		return ID{}, errMissing
 	}
 	return who.id, who.err
 }

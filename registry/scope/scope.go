@@ -1,0 +1,139 @@
+package scope
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/object"
+)
+
+// Limit says whether a write may happen. updated is nil when an object goes, old
+// is nil when it comes.
+type Limit func(updated, old object.Object) error
+
+// Of returns the limits of who makes a call; nil where there are none: for
+// operators, and where there is no TLS.
+func Of(ctx context.Context) Limit {
+	id, err := identity.Caller(ctx)
+	if err != nil || id.Role == identity.Operator {
+		return nil
+	}
+	rules := map[identity.Role]func(identity.ID, object.Object, object.Object) string{
+		identity.NodeAgent: nodeAgent, identity.EndpointCtl: endpointCtl, identity.Allocator: allocator,
+	}[id.Role]
+	return func(updated, old object.Object) error {
+		why := "this role writes nothing"
+		if rules != nil {
+			why = rules(id, updated, old)
+		}
+		if why == "" {
+			return nil
+		}
+		o := old
+		if o == nil {
+			o = updated
+		}
+		key := object.KeyOf(o)
+		return apierr.PermissionDenied(fmt.Sprintf("role %s (%s) may not write this %s %q: %s", id.Role, id, key.Kind, key.Path(), why))
+	}
+}
+
+// nodeAgent may write its own Node, the readiness of the pods on it, and Events
+// in its own name.
+func nodeAgent(id identity.ID, updated, old object.Object) string {
+	switch o := updated.(type) {
+	case *corev1.Node:
+		if name := o.GetMetadata().GetName(); name != id.Name {
+			return fmt.Sprintf("an agent writes its own Node only; the agent of %s needs a certificate of nodeagent/%s", name, name)
+		}
+		return ""
+	case *corev1.Pod:
+		before, ok := old.(*corev1.Pod)
+		if !ok || before.GetSpec().GetNodeName() != id.Name {
+			return fmt.Sprintf("the pod is on node %q, and an agent writes pods of its own node only", before.GetSpec().GetNodeName())
+		}
+		return onlyConditions(o.GetStatus(), before.GetStatus(), "Ready", "ContainersReady")
+	case *corev1.Event:
+		return reports(o, "nodeagent", id.Name)
+	}
+	return "an agent writes its Node, the readiness of its pods and Events only"
+}
+
+// Labels of slices that the endpoint controller makes; their values are part of the API, as Kubernetes has them.
+const labelManagedBy = "endpointslice.kubernetes.io/managed-by"
+
+var managers = []string{"endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"}
+
+// endpointCtl may write the slices that it makes, Endpoints, Leases, the
+// readiness of nodes, and Events in its own name.
+func endpointCtl(_ identity.ID, updated, old object.Object) string {
+	for _, o := range []object.Object{old, updated} {
+		if slice, ok := o.(*corev1.EndpointSlice); ok && !slices.Contains(managers, slice.GetMetadata().GetLabels()[labelManagedBy]) {
+			return fmt.Sprintf("the controller writes slices whose label %s is its own only", labelManagedBy)
+		}
+	}
+	switch o := updated.(type) {
+	case *corev1.Node:
+		before, _ := old.(*corev1.Node)
+		return onlyConditions(o.GetStatus(), before.GetStatus(), "Ready")
+	case *corev1.Event:
+		return reports(o, "endpointctl", "")
+	}
+	return ""
+}
+
+// allocator may write Events in its own name.
+func allocator(_ identity.ID, updated, _ object.Object) string {
+	event, ok := updated.(*corev1.Event)
+	if !ok {
+		return "the allocator writes Events only"
+	}
+	return reports(event, "allocator", "")
+}
+
+// reports says whether an Event is in the name of who writes it.
+func reports(event *corev1.Event, component, instance string) string {
+	if event.GetReportingComponent() == component && (instance == "" || event.GetReportingInstance() == instance) {
+		return ""
+	}
+	return fmt.Sprintf("an Event must be in the writer's own name: reporting_component %q, reporting_instance %q", component, instance)
+}
+
+// status is one with conditions.
+type status interface {
+	proto.Message
+	GetConditions() []*corev1.Condition
+}
+
+// onlyConditions says whether a status differs from the one before in some
+// conditions only.
+func onlyConditions[S status](updated, before S, types ...string) string {
+	if proto.Equal(without(updated, types), without(before, types)) {
+		return ""
+	}
+	return fmt.Sprintf("of the status, only the conditions %q are this role's to change", types)
+}
+
+// without returns a status that lacks some conditions; it is never nil.
+func without[S status](s S, types []string) proto.Message {
+	m := s.ProtoReflect()
+	if !m.IsValid() {
+		return m.New().Interface()
+	}
+	out := proto.Clone(s)
+	field := m.Descriptor().Fields().ByName("conditions")
+	out.ProtoReflect().Clear(field)
+	for _, c := range s.GetConditions() {
+		if !slices.Contains(types, c.GetType()) {
+			out.ProtoReflect().Mutable(field).List().Append(protoreflect.ValueOfMessage(c.ProtoReflect()))
+		}
+	}
+	return out
+}
