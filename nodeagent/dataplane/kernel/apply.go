@@ -370,8 +370,13 @@ func (w *work) departures(ops []op, f *front) []op {
 			}
 			ops = w.departure(ops, s, b, drains)
 		}
-		if v == nil && left == 0 {
+		switch {
+		case v == nil && left == 0:
 			ops = append(ops, deletion(s))
+		case v == nil && w.plane.traits.Splits && !s.Closed:
+			closed := s.Settings
+			closed.Closed = true
+			ops = append(ops, op{Op{Kind: SetServer, ID: id, Settings: closed}, s})
 		}
 	}
 	return ops

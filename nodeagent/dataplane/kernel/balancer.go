@@ -74,6 +74,9 @@ type Settings struct {
 	Scheduler string        // the kernel's name
 	Flags     uint32        // as the balancer defines them
 	Affinity  time.Duration // in whole seconds; 0: none
+	// Closed: nobody is sent there any more, for all that drains. It is asked for
+	// where the balancer splits.
+	Closed bool
 }
 
 // Server is a server as the kernel has it.

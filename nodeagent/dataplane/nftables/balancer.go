@@ -1,0 +1,357 @@
+package nftables
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/plan"
+)
+
+// Name is how the plane is called in configuration.
+const Name = "nftables"
+
+// transaction is about how many elements are changed at once. More would only
+// take more memory.
+const transaction = 20000
+
+// New returns a data plane that forwards by nftables. It takes up what an
+// earlier process has left in the kernel.
+func New(o kernel.Options) (*kernel.Plane, error) {
+	return kernel.New(o, func() (kernel.Balancer, error) { return open(o.Namespace) })
+}
+
+// balancer is the kernel's nftables.
+type balancer struct {
+	namespace string
+	conn      *kernel.Nftables
+	flows     *kernel.Conntrack
+	tables    [2]*table // IPv4, IPv6
+	sources   plan.Sources
+	// known: what the kernel has is what the tables say.
+	known bool
+}
+
+var _ kernel.Balancer = (*balancer)(nil)
+
+// open opens the balancer of the calling thread's namespace, whose path is
+// given.
+func open(namespace string) (*balancer, error) {
+	if err := Probe(namespace); err != nil {
+		return nil, err
+	}
+	b := &balancer{namespace: namespace, tables: newTables(tableName)}
+	var err error
+	if b.conn, err = kernel.DialNftables(namespace); err != nil {
+		return nil, err
+	}
+	if b.flows, err = kernel.NewConntrack(); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func newTables(name string) [2]*table { return [2]*table{newTable(name, false), newTable(name, true)} }
+
+func (b *balancer) tableOf(at plan.Frontend) *table {
+	if at.Addr.Addr().Is6() {
+		return b.tables[1]
+	}
+	return b.tables[0]
+}
+
+// Name implements kernel.Balancer.
+func (b *balancer) Name() string { return Name }
+
+// Traits implements kernel.Balancer.
+func (b *balancer) Traits() kernel.Traits { return kernel.Traits{Splits: true, Tracks: true} }
+
+// Settings implements kernel.Balancer.
+func (b *balancer) Settings(v *plan.VirtualServer) kernel.Settings {
+	s := kernel.Settings{Scheduler: v.Scheduler.String()}
+	switch v.Scheduler {
+	case plan.SourceHash, plan.Maglev:
+		if v.Flags&plan.HashPort != 0 {
+			s.Flags |= flagPort
+		}
+	case plan.DestinationHash:
+	default:
+		s.Scheduler = plan.RoundRobin.String()
+	}
+	if v.Affinity > 0 {
+		s.Affinity = max(time.Second, v.Affinity.Truncate(time.Second))
+	}
+	return s
+}
+
+// Lacks implements kernel.Balancer.
+func (b *balancer) Lacks(s plan.Scheduler) (remedy string, lacks bool) {
+	switch s {
+	case plan.LeastConnections, plan.ShortestDelay, plan.NeverQueue:
+		return "nftables counts no connections: load the kernel module ip_vs, or choose rr", true
+	}
+	return "", false
+}
+
+// SetSources implements kernel.Balancer.
+func (b *balancer) SetSources(s plan.Sources) error {
+	if b.sources.Equal(&s) {
+		return nil
+	}
+	b.sources = s
+	if !b.known { // they come with the rest
+		return nil
+	}
+	for _, t := range b.tables {
+		b.conn.FlushSet(t.pods)
+		b.conn.FlushSet(t.nodes)
+		if err := b.addSources(t); err != nil {
+			return err
+		}
+	}
+	if b.conn.Flush() == nil {
+		return nil
+	}
+	return b.install()
+}
+
+func (b *balancer) addSources(t *table) error {
+	for s, prefixes := range map[*nftables.Set][]netip.Prefix{t.pods: b.sources.Pods, t.nodes: b.sources.Node} {
+		if list := kernel.Sources(prefixes, t.V6); len(list) > 0 {
+			if err := b.conn.SetAddElements(s, list); err != nil {
+				return fmt.Errorf("set %s: %w", s.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Apply implements kernel.Balancer. All that is about one server happens at
+// once.
+func (b *balancer) Apply(ops []kernel.Op) []error {
+	errs := make([]error, len(ops))
+	steps := b.steps(ops, errs)
+	for len(steps) > 0 {
+		n, size := 0, 0
+		for n < len(steps) && size < transaction {
+			size += 2 + len(steps[n].ops)
+			n++
+		}
+		b.commit(steps[:n], errs)
+		steps = steps[n:]
+	}
+	return errs
+}
+
+// steps takes together what operations want of each server.
+func (b *balancer) steps(ops []kernel.Op, errs []error) []*step {
+	var steps []*step
+	byServer := map[key]*step{}
+	for i := range ops {
+		o := &ops[i]
+		k := keyOf(o.ID)
+		s := byServer[k]
+		if s == nil {
+			t := b.tableOf(o.ID.For)
+			s = &step{table: t, key: k, old: t.servers[k]}
+			if s.old != nil {
+				s.new = s.old.clone()
+			}
+			byServer[k] = s
+			steps = append(steps, s)
+		}
+		if errs[i] = s.want(o); errs[i] == nil {
+			s.ops = append(s.ops, i)
+		}
+	}
+	for _, s := range steps {
+		if s.new != nil {
+			s.new.settle()
+		}
+	}
+	return steps
+}
+
+// want adds to a step what an operation is for.
+func (s *step) want(o *kernel.Op) error {
+	if s.new == nil {
+		switch o.Kind {
+		case kernel.AddServer:
+			s.new = &server{class: class{outside: s.key.outside}}
+		case kernel.DeleteServer, kernel.DeleteBackend:
+			return nil
+		default:
+			return kernel.ErrGone
+		}
+	}
+	switch o.Kind {
+	case kernel.AddServer, kernel.SetServer:
+		s.new.Settings = o.Settings
+	case kernel.DeleteServer:
+		s.new = nil
+	case kernel.AddBackend, kernel.SetBackend:
+		s.new.set(o.Backend, o.Weight)
+	case kernel.DeleteBackend:
+		s.new.remove(o.Backend)
+	}
+	return nil
+}
+
+// commit carries out steps, those that fail aside. The first time something
+// fails it may be because the kernel is not as expected.
+func (b *balancer) commit(steps []*step, errs []error) {
+	err := b.try(steps)
+	if err == nil {
+		return
+	}
+	if b.install() == nil {
+		err = b.try(steps)
+	}
+	b.halve(steps, errs, err)
+}
+
+// halve finds those of some steps that fail with an error when they are taken
+// together.
+func (b *balancer) halve(steps []*step, errs []error, err error) {
+	switch {
+	case err == nil:
+		return
+	case len(steps) > 1 && !errors.Is(err, unix.EPERM):
+		for _, half := range [][]*step{steps[:len(steps)/2], steps[len(steps)/2:]} {
+			b.halve(half, errs, b.try(half))
+		}
+		return
+	}
+	for _, s := range steps {
+		for _, i := range s.ops {
+			errs[i] = err
+		}
+	}
+}
+
+// try carries out steps in one transaction, or none of them.
+func (b *balancer) try(steps []*step) error {
+	c := newChange(b.conn)
+	for _, s := range steps {
+		c.take(s)
+	}
+	if err := c.commit(); err != nil {
+		return err
+	}
+	for _, s := range steps {
+		if s.new == nil {
+			delete(s.table.servers, s.key)
+		} else {
+			s.table.servers[s.key] = s.new
+		}
+	}
+	return nil
+}
+
+// install builds the tables in one transaction, in the place of those that are
+// there. Clients keep their backends.
+func (b *balancer) install() error {
+	c := newChange(b.conn)
+	for _, t := range b.tables {
+		remembered := b.remembered(t)
+		b.conn.AddTable(t.Table)
+		b.conn.DelTable(t.Table)
+		b.conn.AddTable(t.Table)
+		if err := b.build(t); err != nil {
+			return err
+		}
+		for set, elements := range remembered {
+			for part := range slices.Chunk(elements, chunk) {
+				if err := b.conn.SetAddElements(set, part); err != nil {
+					return err
+				}
+			}
+		}
+		clear(t.chains)
+		for k, s := range t.servers {
+			c.use(t, s.class, 1)
+			c.differ(&step{table: t, key: k, new: s})
+		}
+	}
+	if err := c.commit(); err != nil {
+		b.known = false
+		return err
+	}
+	b.known = true
+	return nil
+}
+
+// remembered are the clients that have a backend to come back to.
+func (b *balancer) remembered(t *table) map[*nftables.Set][]nftables.SetElement {
+	out := map[*nftables.Set][]nftables.SetElement{}
+	for i := range t.sets {
+		set := t.sets[i].affinity
+		list, err := b.conn.GetSetElements(set)
+		if err != nil { // there is no table yet
+			continue
+		}
+		for _, e := range list {
+			out[set] = append(out[set], nftables.SetElement{Key: e.Key, Val: e.Val, Timeout: e.Expires})
+		}
+	}
+	return out
+}
+
+// build queues the parts of a table that all servers share.
+func (b *balancer) build(t *table) error {
+	all := []*nftables.Set{t.pods, t.nodes}
+	for i := range t.sets {
+		all = append(append(all, t.sets[i].all()...), t.sets[i].affinity)
+	}
+	for _, s := range all {
+		if err := b.conn.AddSet(s, nil); err != nil {
+			return fmt.Errorf("set %s: %w", s.Name, err)
+		}
+	}
+	base := t.base()
+	for _, c := range base {
+		b.conn.AddChain(c.Chain)
+	}
+	for _, c := range base {
+		for _, exprs := range c.rules {
+			b.conn.AddRule(&nftables.Rule{Table: t.Table, Chain: c.Chain, Exprs: exprs})
+		}
+	}
+	return b.addSources(t)
+}
+
+// Remedy implements kernel.Balancer.
+func (b *balancer) Remedy(err error) string {
+	switch {
+	case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOSPC):
+		return "the kernel has no room for more: see what it has, nft list ruleset"
+	}
+	return "see what the kernel has: nft list table ip " + tableName
+}
+
+// Remove implements kernel.Balancer.
+func (b *balancer) Remove() error {
+	for _, t := range b.tables {
+		b.conn.AddTable(t.Table) // so that there is one to delete
+		b.conn.DelTable(t.Table)
+		clear(t.servers)
+		clear(t.chains)
+	}
+	b.known = false
+	return b.conn.Flush()
+}
+
+// Close implements kernel.Balancer.
+func (b *balancer) Close() {
+	b.conn.CloseLasting() //nolint:errcheck // there is nothing to do about it
+	if b.flows != nil {
+		b.flows.Close()
+	}
+}

@@ -1,0 +1,45 @@
+package nftables
+
+import (
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/plan"
+)
+
+// Backends implements kernel.Balancer. Connections are those that the kernel
+// tracks: it is asked once for all of them.
+func (b *balancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backend, error) {
+	out := make(map[plan.Frontend][]kernel.Backend, len(ids))
+	index := map[kernel.Flow]map[bool]*kernel.Backend{} // of both kinds of servers
+	for _, id := range ids {
+		s := b.tableOf(id.For).servers[keyOf(id)]
+		if s == nil {
+			continue
+		}
+		list := s.read().Backends
+		out[id.Frontend] = list
+		for i := range list {
+			f := kernel.Flow{Frontend: id.For.Addr, Protocol: uint8(id.For.Protocol), Backend: list[i].Addr}
+			if index[f] == nil {
+				index[f] = map[bool]*kernel.Backend{}
+			}
+			index[f][keyOf(id).outside] = &list[i]
+		}
+	}
+	err := b.flows.Each(func(t kernel.Tracked) {
+		either := index[t.Flow]
+		if either == nil {
+			return
+		}
+		outside := !b.sources.Inside(t.Client) && t.Client != t.Frontend.Addr()
+		it := either[outside]
+		if it == nil { // it was opened under another policy
+			it = either[!outside]
+		}
+		if t.Open {
+			it.Connections++
+		} else {
+			it.Closing++
+		}
+	})
+	return out, err
+}

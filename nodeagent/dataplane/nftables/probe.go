@@ -1,0 +1,53 @@
+package nftables
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/plan"
+)
+
+// probeName is that of tables that are there for a moment.
+const probeName = "portolan-probe"
+
+// Probe tells whether the kernel can do all that the plane needs of nftables in
+// a namespace, and why not: it makes tables with a server of each kind, reads
+// them back, and takes them away.
+func Probe(namespace string) error {
+	conn, err := kernel.DialNftables(namespace)
+	if err != nil {
+		return err
+	}
+	b := &balancer{namespace: namespace, conn: conn, tables: newTables(probeName)}
+	defer b.Close()
+	var ids []kernel.ID
+	for i, at := range []string{"198.51.100.0:20000", "[2001:db8::]:20000"} {
+		frontend := netip.MustParseAddrPort(at)
+		for _, s := range []kernel.Settings{
+			{Scheduler: plan.RoundRobin.String(), Affinity: time.Second},
+			{Scheduler: plan.SourceHash.String(), Flags: flagPort},
+			{Scheduler: plan.DestinationHash.String()},
+		} {
+			id := plan.Frontend{Addr: netip.AddrPortFrom(frontend.Addr(), frontend.Port()+uint16(len(ids))), Protocol: plan.TCP}
+			ids = append(ids, kernel.ID{Frontend: id, For: id})
+			v := &server{class: class{Settings: s}}
+			v.set(frontend, 1)
+			v.set(netip.AddrPortFrom(frontend.Addr().Next(), 80), 1)
+			v.settle()
+			b.tables[i].servers[key{Frontend: id}] = v
+		}
+	}
+	if err := b.install(); err != nil {
+		return fmt.Errorf("the kernel does not take what is needed of nftables: %w", err)
+	}
+	found, err := b.Read(ids)
+	if rest := b.Remove(); err == nil {
+		err = rest
+	}
+	if err == nil && len(found) != len(ids) {
+		err = fmt.Errorf("the kernel takes nftables, but does not keep them")
+	}
+	return err
+}

@@ -1,0 +1,252 @@
+package nftables
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"net/netip"
+	"os"
+	"slices"
+
+	"github.com/google/nftables"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/plan"
+)
+
+// Read implements kernel.Balancer. What contradicts itself, or belongs to no
+// server that is asked for, is put right on the way.
+func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error) {
+	asked := make(map[key]bool, len(ids))
+	for _, id := range ids {
+		asked[keyOf(id)] = true
+	}
+	sound := true
+	for _, t := range b.tables {
+		found, ok, err := b.readTable(t)
+		if err != nil {
+			return nil, err
+		}
+		for k, s := range found {
+			if !asked[k] {
+				delete(found, k)
+				ok = false
+			} else if mine := t.servers[k]; mine != nil && mine.equal(s) {
+				found[k] = mine // with weights as they were given
+			}
+		}
+		t.servers = found
+		t.recount()
+		sound = sound && ok
+	}
+	if !sound {
+		if err := b.install(); err != nil {
+			return nil, err
+		}
+	}
+	b.known = true
+	out := make(map[plan.Frontend]kernel.Server, len(ids))
+	for _, id := range ids {
+		if s := b.tableOf(id.For).servers[keyOf(id)]; s != nil {
+			out[id.Frontend] = s.read()
+		}
+	}
+	return out, nil
+}
+
+// recount counts who uses which chain.
+func (t *table) recount() {
+	clear(t.chains)
+	for _, s := range t.servers {
+		t.chains[s.class]++
+	}
+}
+
+// reading is what has been read of a table.
+type reading struct {
+	*table
+	servers map[key]*server
+	sound   bool // so far nothing contradicts anything
+}
+
+// readTable reads the servers of a table, and tells whether there is anything
+// that does not fit.
+func (b *balancer) readTable(t *table) (map[key]*server, bool, error) {
+	r := &reading{table: t, servers: map[key]*server{}, sound: true}
+	for i := range t.sets {
+		outside, sets := i == 1, &t.sets[i]
+		live := 0
+		err := errors.Join(
+			b.each(r, sets.servers, func(key, _ []byte, chain string) bool { return r.server(key, chain, outside) }),
+			b.each(r, sets.slots, func(key, value []byte, _ string) bool { return r.slot(key, value, outside) }),
+			b.each(r, sets.idle, func(key, _ []byte, _ string) bool { return r.idle(key, outside) }))
+		if err != nil {
+			return nil, false, err
+		}
+		r.weigh(outside)
+		err = b.each(r, sets.live, func(key, _ []byte, _ string) bool {
+			live++
+			return r.live(key, outside)
+		})
+		if err != nil {
+			return nil, false, err
+		}
+		r.sound = r.sound && live == r.sticky(outside)
+	}
+	rules, err := b.conn.CountRules(t.Table)
+	if err != nil {
+		return nil, false, err
+	}
+	sources, err := b.countSources(t)
+	return r.servers, r.sound && r.ruled(rules) && sources, err
+}
+
+// each hands the elements of a set to take, which tells whether one fits. A set
+// that is not there has none, and does not fit.
+func (b *balancer) each(r *reading, s *nftables.Set, take func(key, value []byte, chain string) bool) error {
+	err := b.conn.Elements(s, func(key, value []byte, chain string) { r.sound = take(key, value, chain) && r.sound })
+	if errors.Is(err, os.ErrNotExist) {
+		r.sound = false
+		return nil
+	}
+	return err
+}
+
+// countSources tells whether the kernel has as many sources as we know.
+func (b *balancer) countSources(t *table) (bool, error) {
+	same := true
+	for s, want := range map[*nftables.Set][]netip.Prefix{t.pods: b.sources.Pods, t.nodes: b.sources.Node} {
+		n := 0
+		err := b.conn.Elements(s, func(key, _ []byte, _ string) {
+			if len(bytes.Trim(key, "\x00")) > 0 { // some kernels report the space before the first range
+				n++
+			}
+		})
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return false, err
+		}
+		for _, e := range kernel.Sources(want, t.V6) {
+			if len(bytes.Trim(e.Key, "\x00")) > 0 {
+				n--
+			}
+		}
+		same = same && n == 0
+	}
+	return same, nil
+}
+
+// ruled tells whether there are the rules that servers need, and no other ones.
+func (r *reading) ruled(rules map[string]int) bool {
+	want := map[string]int{}
+	for _, c := range r.base() {
+		want[c.Name] = len(c.rules)
+	}
+	for _, s := range r.servers {
+		if chain := s.class.chain(); want[chain] == 0 {
+			want[chain] = len(r.rules(s.class))
+		}
+	}
+	return maps.Equal(rules, want)
+}
+
+// server takes in an element that says what class a server is of.
+func (r *reading) server(at []byte, chain string, outside bool) bool {
+	f, err := r.frontendOf(at)
+	if err != nil {
+		return false
+	}
+	c, err := parseClass(chain)
+	if err != nil || c.outside != outside {
+		return false
+	}
+	r.servers[key{f, outside}] = &server{class: c, slots: make([]netip.AddrPort, c.slots)}
+	return true
+}
+
+// of is the server that an element with a longer key belongs to.
+func (r *reading) of(k []byte, outside bool) (s *server, rest []byte) {
+	at, err := r.frontendOf(k)
+	if err != nil {
+		return nil, nil
+	}
+	return r.servers[key{at, outside}], k[r.AddrLen()+8:]
+}
+
+func (r *reading) slot(k, value []byte, outside bool) bool {
+	s, number := r.of(k, outside)
+	addr, err := r.backendOf(value)
+	if s == nil || err != nil || len(number) != 4 {
+		return false
+	}
+	i := binary.NativeEndian.Uint32(number)
+	if i >= uint32(len(s.slots)) {
+		return false
+	}
+	s.slots[i] = addr
+	return true
+}
+
+func (r *reading) idle(k []byte, outside bool) bool {
+	s, rest := r.of(k, outside)
+	addr, err := r.backendOf(rest)
+	if s == nil || err != nil {
+		return false
+	}
+	s.set(addr, 0)
+	return true
+}
+
+// weigh gives backends the weight of their slots, and leaves out slots that are
+// empty.
+func (r *reading) weigh(outside bool) {
+	for k, s := range r.servers {
+		if k.outside != outside {
+			continue
+		}
+		weights := map[netip.AddrPort]uint32{}
+		for _, addr := range s.slots {
+			if addr.IsValid() {
+				weights[addr]++
+			}
+		}
+		s.slots = slices.DeleteFunc(s.slots, func(addr netip.AddrPort) bool { return !addr.IsValid() })
+		r.sound = r.sound && len(s.slots) == s.class.slots
+		s.class.slots = len(s.slots)
+		for addr, n := range weights {
+			if _, idle := s.find(addr); idle {
+				r.sound = false
+			}
+			if s.Scheduler == plan.Maglev.String() {
+				n = 1
+			}
+			s.set(addr, n)
+		}
+	}
+}
+
+func (r *reading) live(k []byte, outside bool) bool {
+	s, rest := r.of(k, outside)
+	addr, err := r.backendOf(rest)
+	if s == nil || err != nil || !s.sticky() {
+		return false
+	}
+	i, ok := s.find(addr)
+	return ok && s.backends[i].weight > 0
+}
+
+// sticky is how many backends clients may come back to.
+func (r *reading) sticky(outside bool) int {
+	n := 0
+	for k, s := range r.servers {
+		if k.outside != outside || !s.sticky() {
+			continue
+		}
+		for _, b := range s.backends {
+			if b.weight > 0 {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,74 @@
+package nftables
+
+import (
+	"net/netip"
+	"slices"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/plan"
+)
+
+// key is what a server is found by within a table.
+type key struct {
+	plan.Frontend
+	outside bool
+}
+
+func keyOf(id kernel.ID) key { return key{id.For, id.Frontend != id.For} }
+
+// server is a server as the kernel has it. It is not changed any more once it is
+// in a table.
+type server struct {
+	class
+	backends []backend // by address
+	slots    []netip.AddrPort
+}
+
+func (s *server) find(addr netip.AddrPort) (int, bool) {
+	return slices.BinarySearchFunc(s.backends, addr, func(b backend, a netip.AddrPort) int { return b.addr.Compare(a) })
+}
+
+// clone is a copy that can be changed.
+func (s *server) clone() *server {
+	next := *s
+	next.backends = slices.Clone(s.backends)
+	return &next
+}
+
+// set gives a backend a weight.
+func (s *server) set(addr netip.AddrPort, weight uint32) {
+	i, ok := s.find(addr)
+	if !ok {
+		s.backends = slices.Insert(s.backends, i, backend{addr, weight})
+	}
+	s.backends[i].weight = weight
+}
+
+func (s *server) remove(addr netip.AddrPort) {
+	if i, ok := s.find(addr); ok {
+		s.backends = slices.Delete(s.backends, i, i+1)
+	}
+}
+
+// settle fills the slots, which may put the server into another class.
+func (s *server) settle() {
+	s.slots = assign(s.slots, s.Scheduler, s.backends)
+	s.class.slots = len(s.slots)
+}
+
+// equal tells whether the kernel would have the same for both, weights that
+// make no difference aside.
+func (s *server) equal(o *server) bool {
+	return s.class == o.class && slices.Equal(s.slots, o.slots) && slices.EqualFunc(s.backends, o.backends, func(a, b backend) bool {
+		return a.addr == b.addr && (a.weight == 0) == (b.weight == 0)
+	})
+}
+
+// read is the server as package kernel knows it.
+func (s *server) read() kernel.Server {
+	out := kernel.Server{Settings: s.Settings, Backends: make([]kernel.Backend, len(s.backends))}
+	for i, b := range s.backends {
+		out.Backends[i] = kernel.Backend{Addr: b.addr, Weight: b.weight}
+	}
+	return out
+}

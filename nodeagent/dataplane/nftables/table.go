@@ -1,0 +1,159 @@
+package nftables
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/plan"
+)
+
+// tableName is that of our tables, in the families ip and ip6.
+const tableName = "portolan-balancer"
+
+// chunk is how many elements go into one message.
+const chunk = 500
+
+// clients is how many clients with affinity a node remembers in each family.
+// Those beyond are spread anew with each connection.
+const clients = 1 << 20
+
+// priority of the chains: before those of other programs that translate.
+const priority = -110
+
+// table is our table of one family.
+type table struct {
+	*nftables.Table
+	kernel.Packet
+	pods, nodes *nftables.Set // sources
+	sets        [2]sets       // of servers for anyone, and for clients outside
+	chains      map[class]int // servers that use the chain
+	servers     map[key]*server
+}
+
+// sets are those of one kind of servers.
+type sets struct {
+	servers  *nftables.Set // frontend: chain of the class
+	slots    *nftables.Set // frontend, number: backend
+	idle     *nftables.Set // frontend, backend: those that take no new connections
+	live     *nftables.Set // frontend, backend: those that clients may come back to
+	affinity *nftables.Set // client, frontend: backend, until it is forgotten
+}
+
+func newTable(name string, v6 bool) *table {
+	t := &table{
+		Table:  &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4},
+		Packet: kernel.Packet{V6: v6}, chains: map[class]int{}, servers: map[key]*server{},
+	}
+	if v6 {
+		t.Family = nftables.TableFamilyIPv6
+	}
+	t.pods = &nftables.Set{Table: t.Table, Name: "pods", KeyType: t.AddrType(), Interval: true}
+	t.nodes = &nftables.Set{Table: t.Table, Name: "nodes", KeyType: t.AddrType(), Interval: true}
+	t.sets[0], t.sets[1] = t.define(""), t.define("-outside")
+	return t
+}
+
+func (t *table) define(suffix string) sets {
+	addr := t.AddrType()
+	frontend := []nftables.SetDatatype{addr, nftables.TypeInetProto, nftables.TypeInetService}
+	backend := nftables.MustConcatSetType(addr, nftables.TypeInetService)
+	set := func(name string, data nftables.SetDatatype, parts ...nftables.SetDatatype) *nftables.Set {
+		return &nftables.Set{
+			Table: t.Table, Name: name + suffix, Concatenation: true, KeyType: nftables.MustConcatSetType(parts...),
+			IsMap: data.Bytes > 0, DataType: data,
+		}
+	}
+	with := func(more ...nftables.SetDatatype) []nftables.SetDatatype {
+		return append(append([]nftables.SetDatatype{}, frontend...), more...)
+	}
+	s := sets{
+		servers:  set("servers", nftables.TypeVerdict, frontend...),
+		slots:    set("slots", backend, with(nftables.TypeMark)...),
+		idle:     set("idle", nftables.SetDatatype{}, with(addr, nftables.TypeInetService)...),
+		live:     set("live", nftables.SetDatatype{}, with(addr, nftables.TypeInetService)...),
+		affinity: set("affinity", backend, append([]nftables.SetDatatype{addr}, frontend...)...),
+	}
+	s.servers.IsMap = true
+	s.affinity.HasTimeout, s.affinity.Dynamic, s.affinity.Size = true, true, clients
+	return s
+}
+
+func (t *table) setsOf(outside bool) *sets {
+	if outside {
+		return &t.sets[1]
+	}
+	return &t.sets[0]
+}
+
+// all are the sets whose elements are ours to know.
+func (s *sets) all() []*nftables.Set { return []*nftables.Set{s.servers, s.slots, s.idle, s.live} }
+
+// chain is a chain with its rules.
+type chain struct {
+	*nftables.Chain
+	rules [][]expr.Any
+}
+
+// find sends packets to the chain of their server.
+func (t *table) find(outside bool) []expr.Any {
+	return append(t.Frontend(8), &expr.Lookup{SourceRegister: 8, SetName: t.setsOf(outside).servers.Name, IsDestRegSet: true})
+}
+
+// base are the chains that every new connection passes.
+func (t *table) base() []chain {
+	inside := func(s *nftables.Set) []expr.Any {
+		return []expr.Any{
+			t.Source(8), &expr.Lookup{SourceRegister: 8, SetName: s.Name}, &expr.Verdict{Kind: expr.VerdictGoto, Chain: "inside"},
+		}
+	}
+	hooked := func(name string, hook *nftables.ChainHook) *nftables.Chain {
+		return &nftables.Chain{
+			Name: name, Table: t.Table, Type: nftables.ChainTypeNAT, Hooknum: hook, Priority: nftables.ChainPriorityRef(priority),
+		}
+	}
+	return []chain{
+		{&nftables.Chain{Name: "inside", Table: t.Table}, [][]expr.Any{t.find(false)}},
+		{hooked("arriving", nftables.ChainHookPrerouting), [][]expr.Any{inside(t.pods), inside(t.nodes), t.find(true), t.find(false)}},
+		{hooked("local", nftables.ChainHookOutput), [][]expr.Any{t.find(false)}},
+	}
+}
+
+// The keys and values of elements.
+
+func (t *table) frontendKey(f plan.Frontend) []byte {
+	b := make([]byte, 0, 48)
+	b = append(b, f.Addr.Addr().AsSlice()...)
+	b = append(b, byte(f.Protocol), 0, 0, 0)
+	b = binary.BigEndian.AppendUint16(b, f.Addr.Port())
+	return append(b, 0, 0)
+}
+
+func (t *table) backendKey(addr netip.AddrPort) []byte {
+	b := make([]byte, 0, 20)
+	b = append(b, addr.Addr().AsSlice()...)
+	b = binary.BigEndian.AppendUint16(b, addr.Port())
+	return append(b, 0, 0)
+}
+
+func (t *table) frontendOf(b []byte) (plan.Frontend, error) {
+	n := int(t.AddrLen())
+	if len(b) < n+8 {
+		return plan.Frontend{}, fmt.Errorf("a key of %d bytes", len(b))
+	}
+	addr, _ := netip.AddrFromSlice(b[:n]) // the length is right
+	return plan.Frontend{Addr: netip.AddrPortFrom(addr, binary.BigEndian.Uint16(b[n+4:])), Protocol: plan.Protocol(b[n])}, nil
+}
+
+func (t *table) backendOf(b []byte) (netip.AddrPort, error) {
+	n := int(t.AddrLen())
+	if len(b) < n+2 {
+		return netip.AddrPort{}, fmt.Errorf("a backend of %d bytes", len(b))
+	}
+	addr, _ := netip.AddrFromSlice(b[:n]) // the length is right
+	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(b[n:])), nil
+}
