@@ -102,6 +102,7 @@ type Cursor struct {
 	kind   string
 	next   uint64 // number of the next batch
 	resets int
+	taken  []*Batch // what take returned last
 }
 
 // Cursor returns the place from which every change after revision will be seen; false if some of those are no longer in the ring.
@@ -127,7 +128,7 @@ func (h *Hub) Now(kind string) *Cursor {
 	return &Cursor{hub: h, kind: kind, next: r.first + uint64(len(r.batches)), resets: h.resets}
 }
 
-// take returns what is new, and the revision up to which it is complete. Where nothing is, wake is closed once something may be.
+// take returns what is new, until it is called again, and the revision up to which it is complete. Where nothing is, wake is closed once something may be.
 func (c *Cursor) take() (batches []*Batch, revision uint64, wake <-chan struct{}, err error) {
 	h := c.hub
 	h.mu.RLock()
@@ -139,13 +140,14 @@ func (c *Cursor) take() (batches []*Batch, revision uint64, wake <-chan struct{}
 	if c.next < r.first {
 		return nil, 0, nil, ErrSlow
 	}
-	batches = append(batches, r.batches[c.next-r.first:]...)
-	c.next += uint64(len(batches))
-	return batches, h.state.Revision(), r.wake, nil
+	clear(c.taken)
+	c.taken = append(c.taken[:0], r.batches[c.next-r.first:]...)
+	c.next += uint64(len(c.taken))
+	return c.taken, h.state.Revision(), r.wake, nil
 }
 
 // Next waits for changes. It returns those that are new, all of them, and the revision up to which they are complete; when bell rings, that may be
-// none. Errors: [ErrSlow], [ErrReset], that of ctx.
+// none. The slice is the caller's until the next call. Errors: [ErrSlow], [ErrReset], that of ctx.
 func (c *Cursor) Next(ctx context.Context, bell <-chan time.Time) ([]*Batch, uint64, error) {
 	for rang := false; ; {
 		batches, revision, wake, err := c.take()

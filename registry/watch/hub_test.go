@@ -140,7 +140,7 @@ func TestOneEncodingForAllWatchers(t *testing.T) {
 	s, v, hub := followed(t, 100)
 	streamer := &watch.Streamer{View: v, Hub: hub, Store: s, BookmarkEvery: 1 << 40, Dropped: watch.NewDropped(prometheus.NewRegistry())}
 	const watchers = 50
-	messages := make(chan *wire.Message, 10*watchers)
+	changes := make(chan []byte, 10*watchers)
 	ready := make(chan struct{}, watchers)
 	for range watchers {
 		kittest.Run(t, "watch", func(ctx context.Context) error {
@@ -151,7 +151,7 @@ func TestOneEncodingForAllWatchers(t *testing.T) {
 					ready <- struct{}{}
 					return nil
 				}
-				messages <- m
+				changes <- m.Part(0)
 				return nil
 			})
 		})
@@ -162,7 +162,7 @@ func TestOneEncodingForAllWatchers(t *testing.T) {
 	write(t, s, store.Create, "l")
 	var shared *byte
 	for range watchers {
-		part := kittest.Receive(t, "the change", messages).Part(0)
+		part := kittest.Receive(t, "the change", changes)
 		if shared == nil {
 			shared = &part[0]
 		}

@@ -40,7 +40,8 @@ func NewDropped(metrics prometheus.Registerer) prometheus.Counter {
 	return dropped
 }
 
-// Watch sends the changes of a kind after a revision, until ctx is done or something is wrong. From revision 0 it begins with the present objects.
+// Watch sends the changes of a kind after a revision, until ctx is done or something is wrong. From revision 0 it begins with the present objects. A message is
+// the sender's until send returns.
 func (s *Streamer) Watch(ctx context.Context, kind string, from uint64, filter Filter, send func(*wire.Message) error) error {
 	w := &stream{Streamer: s, kind: kind, filter: filter, send: send, after: from}
 	var cursor *Cursor
@@ -79,10 +80,10 @@ func (w *stream) add(encoded []byte) error {
 }
 
 func (w *stream) flush(revision uint64, synced bool) error {
-	message := w.buffer
-	w.buffer = wire.Message{}
-	message.EndWatch(revision, synced)
-	return w.send(&message)
+	w.buffer.EndWatch(revision, synced)
+	err := w.send(&w.buffer)
+	w.buffer.Reset()
+	return err
 }
 
 // present sends the objects there are. The cursor is taken first: what changes meanwhile is seen twice rather than never, and then left out by its revision.

@@ -44,8 +44,18 @@ type Message struct {
 	field protowire.Number
 }
 
-// Reset makes the message empty and keeps its memory, for the next one of a stream: what was sent has been copied.
-func (m *Message) Reset() { m.parts, m.own = m.parts[:0], m.own[:0] }
+// keptParts is how many parts a message that is empty again has room for: those of a snapshot's batch. Streams are many, and most of their messages small.
+const keptParts = 512
+
+// Reset makes the message empty and keeps its memory, unless that is much, for the next one of a stream: what was sent has been copied.
+func (m *Message) Reset() {
+	if cap(m.parts) > keptParts {
+		*m = Message{}
+		return
+	}
+	clear(m.parts) // what they share may be let go
+	m.parts, m.own = m.parts[:0], m.own[:0]
+}
 
 // SizeVT returns the length of the encoding.
 func (m *Message) SizeVT() int {
@@ -122,11 +132,12 @@ func (m *Message) AddChanges(encoded []byte) { m.parts = append(m.parts, encoded
 
 // EndWatch appends what follows the changes of a batch.
 func (m *Message) EndWatch(revision uint64, synced bool) {
-	tail := appendUint(nil, fieldWatchRevision, revision)
+	begin := len(m.own)
+	m.own = appendUint(m.own, fieldWatchRevision, revision)
 	if synced {
-		tail = appendUint(tail, fieldSynced, 1)
+		m.own = appendUint(m.own, fieldSynced, 1)
 	}
-	m.parts = append(m.parts, tail)
+	m.parts = append(m.parts, m.own[begin:])
 }
 
 // AddEnvelope appends an encoded object of a kind to a snapshot, in a core.v1.Object.

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"fmt"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -74,6 +75,29 @@ func TestMessages(t *testing.T) {
 				t.Errorf("got  %v\nwant %v", got, test.want)
 			}
 		})
+	}
+}
+
+// TestMessageIsUsedAgain sends one message after the other in the same memory, small ones and one that is large.
+func TestMessageIsUsedAgain(t *testing.T) {
+	var m wire.Message
+	for _, objects := range []int{1, 3, 1000, 0, 2} {
+		m.Reset()
+		want := &registryv1.SnapshotResponse{Epoch: "epoch", Revision: uint64(objects)}
+		for n := range objects {
+			svc := &corev1.Service{Metadata: &corev1.ObjectMeta{Name: fmt.Sprint(n)}}
+			m.AddEnvelope("Service", encode(t, svc))
+			want.Objects = append(want.Objects, &corev1.Object{Kind: &corev1.Object_Service{Service: svc}})
+		}
+		m.EndSnapshot("epoch", uint64(objects), false, 0)
+		buf := make([]byte, m.SizeVT())
+		if _, err := m.MarshalToSizedBufferVT(buf); err != nil {
+			t.Fatal(err)
+		}
+		got := &registryv1.SnapshotResponse{}
+		if err := proto.Unmarshal(buf, got); err != nil || !proto.Equal(got, want) {
+			t.Errorf("%d objects: got %v, %v", objects, got, err)
+		}
 	}
 }
 
