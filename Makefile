@@ -54,6 +54,10 @@ test-kernel: ## the data plane in the kernel alone, by real packets
 	@tools/test-tools.sh || true
 	go test -count=1 -v ./nodeagent/kerneltest ./nodeagent/dataplane/ipvs | grep -v level=
 
+.PHONY: test-compose
+test-compose: ## the compose stack: build images, start, demonstrate, restart everything, stop (needs a Docker engine)
+	deploy/compose/test.sh
+
 .PHONY: fuzz
 fuzz: .bin/testrun ## every fuzz target for FUZZTIME (10s)
 	$(TESTRUN) -fuzz $(FUZZTIME)
@@ -73,6 +77,31 @@ bench-dnssvc: ## the name server beside NSD and Knot (Debian: dnsperf nsd knot);
 bench-nodeagent: ## IPVS beside raw netlink messages, in the emulated kernel
 	@tools/test-tools.sh || true
 	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./nodeagent/dataplane/ipvs -args -measure | grep -v level=
+
+.PHONY: images
+images: ## the images of docker-compose.yml that are ours; pulls nothing
+	deploy/images/build.sh ours
+
+.PHONY: images-offline
+images-offline: ## stand-ins for the images of Postgres and NATS, where none can be pulled
+	deploy/images/build.sh standins
+
+.PHONY: up
+up: images ## the compose stack; OFFLINE=1 with stand-ins for Postgres and NATS
+	$(if $(OFFLINE),deploy/images/build.sh standins)
+	$(if $(OFFLINE),OFFLINE=1) deploy/compose/up.sh
+
+.PHONY: down
+down: ## stop the compose stack and delete its data
+	deploy/compose/down.sh
+
+.PHONY: demo
+demo: ## what the compose stack does when parts of it die, narrated
+	deploy/compose/demo.sh
+
+.PHONY: rolling-restart
+rolling-restart: ## restart every container of the stack, one after the other, under load
+	deploy/compose/rolling-restart.sh
 
 .PHONY: walls
 walls: ## who imports whom, and the habits of the house

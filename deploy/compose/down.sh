@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# Stops the stack and deletes its data.
+. "$(dirname "$0")/lib.sh"
+
+compose --profile observe down -v --remove-orphans -t 2

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Restarts every container, one after the other, in the order of an upgrade (docs/operations.md), while the client asks.
+# node3 alone keeps its network: the client lives in it.
+. "$(dirname "$0")/lib.sh"
+
+# healthy succeeds when a container's health check does.
+healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$(compose ps -q "$1")")" = healthy ]; }
+restart() {
+	local name
+	for name; do
+		tell "$name"
+		quietly compose restart -t 20 "$name"
+		await "health of $name" healthy "$name"
+		no_failures
+	done
+}
+
+all_answer
+begin
+say "Stores and transport"
+restart postgres nats1 nats2 nats3
+say "The control plane"
+restart allocator registry1 registry2 endpointctl1 endpointctl2
+say "The names"
+restart dnssvc1 dnssvc2
+say "The nodes"
+for n in 1 2 3; do
+	restart "agent$n"
+	tell "web$n"
+	quietly compose stop -t 20 "web$n"
+	if [ $n != 3 ]; then
+		tell "node$n"
+		quietly compose stop -t 20 "agent$n"
+		quietly compose restart -t 1 "node$n"
+		quietly compose start "agent$n"
+		await "health of agent$n" healthy "agent$n"
+	fi
+	quietly compose start "web$n"
+	all_answer
+	no_failures
+done
+say "Everything was restarted"
+last

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# All of it, from images to the end, with nothing pulled: what CI does where there is a Docker engine.
+export OFFLINE=1 COMPOSE_PROJECT_NAME=portolan-test
+. "$(dirname "$0")/lib.sh"
+
+deploy/images/build.sh ours
+deploy/images/build.sh standins
+began=$SECONDS
+trap 'code=$?; [ $code = 0 ] || compose logs --no-color --tail=40; deploy/compose/down.sh >/dev/null 2>&1; exit $code' EXIT
+deploy/compose/up.sh
+deploy/compose/demo.sh
+deploy/compose/rolling-restart.sh
+say "The stack was up, shown and restarted within $((SECONDS - began)) s"
