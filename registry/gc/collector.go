@@ -10,6 +10,7 @@ import (
 	"portolan.dev/registry/kinds"
 	"portolan.dev/registry/view"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/app"
 	"portolan.dev/services/object"
 )
 
@@ -141,12 +142,8 @@ func (c *Collector) again(ctx context.Context, key object.Key, goneAt uint64, er
 		return
 	}
 	c.log.Debug("collecting is put off", "object", key.String(), "err", err)
-	timer := time.NewTimer(retryEvery)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+	if app.Pause(ctx, retryEvery) {
 		c.queue.addLeft(key, goneAt)
-	case <-ctx.Done():
 	}
 }
 

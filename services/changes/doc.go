@@ -10,7 +10,7 @@
 //
 // NATS is transport, never the source of truth: the stream is a window that can be rebuilt from the log at any time, and a follower whose
 // NATS is away reads the registry's log instead, only later. The alternative, durable consumers on a stream that keeps the last message per
-// subject, makes "superseded", "pruned" and "lost" look alike, and costs the server twice as much per agent.
+// subject, makes "superseded", "pruned" and "lost" look alike, and is state in the NATS server for every agent.
 //
 // The package also carries the heartbeats of the node agents, which are told and forgotten.
 package changes

@@ -13,6 +13,7 @@ import (
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/app"
 )
 
 // fenceHeader ties a write to a lease.
@@ -75,7 +76,7 @@ func (e *Elector) compete(ctx context.Context) (*corev1.Lease, time.Time) {
 		case err != nil && ctx.Err() == nil:
 			e.cfg.Log.Debug("lease not to be had", "err", err)
 		}
-		if !sleep(ctx, e.cfg.Duration/5) {
+		if !app.Pause(ctx, e.cfg.Duration/5) {
 			return nil, at
 		}
 	}
@@ -150,7 +151,7 @@ func (e *Elector) lead(ctx context.Context, held *corev1.Lease, at time.Time) {
 func (e *Elector) renew(ctx context.Context, held *corev1.Lease, at time.Time) *corev1.Lease {
 	for {
 		until := at.Add(e.cfg.Duration * 2 / 3)
-		if !sleep(ctx, min(e.cfg.Duration/4, time.Until(until))) {
+		if !app.Pause(ctx, min(e.cfg.Duration/4, time.Until(until))) {
 			return held
 		}
 		asked := time.Now()
@@ -188,16 +189,5 @@ func (e *Elector) giveBack(held *corev1.Lease) {
 	next.Spec.HolderIdentity = ""
 	if _, err := e.cfg.Client.UpdateLease(ctx, &registryv1.UpdateLeaseRequest{Lease: next}); err != nil {
 		e.cfg.Log.Debug("lease not given back", "lease", e.cfg.Name, "err", err)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
