@@ -11,6 +11,7 @@ import (
 	"github.com/miekg/dns"
 	"google.golang.org/grpc"
 
+	"portolan.dev/portolan/internal/rollout"
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
@@ -135,22 +136,12 @@ func (i *installation) awaitBackends(service string, n int) {
 			return fmt.Errorf("no virtual servers")
 		}
 		for _, server := range plan.GetVirtualServers() {
-			if used := usedBackends(server); used != n || !server.GetProgrammed() {
+			if used := rollout.UsedBackends(server); used != n || !server.GetProgrammed() {
 				return fmt.Errorf("%s:%d has %d backends in use, programmed %v %s", server.GetAddress(), server.GetPort(), used, server.GetProgrammed(), server.GetError())
 			}
 		}
 		return nil
 	})
-}
-
-func usedBackends(server *nodeagentv1.VirtualServer) int {
-	used := 0
-	for _, backend := range server.GetRealServers() {
-		if backend.GetUsed() {
-			used++
-		}
-	}
-	return used
 }
 
 // ask asks the name server by UDP.

@@ -44,6 +44,12 @@ func TestMisuse(t *testing.T) {
 		"run without labels":    {[]string{"run", "--", "true"}, "-l app=web"},
 		"run bad label":         {[]string{"run", "-l", "app", "--", "true"}, "KEY=VALUE"},
 		"run nothing":           {[]string{"run", "-l", "a=b"}, "COMMAND"},
+		"wait for what":         {[]string{"wait", "svc/web"}, "say what to wait for: --applied"},
+		"wait for a pod":        {[]string{"wait", "pod/web", "--applied"}, "wait service NAME --applied"},
+		"wait for bad labels":   {[]string{"wait", "svc/web", "--applied", "--nodes", "a in"}, "--nodes: "},
+		"plan of no node":       {[]string{"node", "plan"}, "NODE [SERVICE]"},
+		"node unknown output":   {[]string{"node", "status", "-o", "xml"}, "outputs are text, json, yaml"},
+		"drain two nodes":       {[]string{"node", "drain", "a", "b"}, "NODE"},
 		"dev bad address":       {[]string{"dev", "--bind", "localhost"}, "--bind"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,14 +3,18 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/printer"
+	"portolan.dev/portolan/internal/rollout"
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 )
 
 func newDescribe(flags *connection) *cobra.Command {
@@ -30,14 +34,14 @@ func newDescribe(flags *connection) *cobra.Command {
 			if what.name == "" {
 				return usageError{errors.New("say which one: KIND NAME")}
 			}
-			return describe(command.Context(), command, registry, what, namespace.namespaceOf(what.kind))
+			return describe(command.Context(), command, flags, registry, what, namespace.namespaceOf(what.kind))
 		}),
 	}
 	namespace.register(command, false)
 	return command
 }
 
-func describe(ctx context.Context, command *cobra.Command, registry *client.Client, what target, namespace string) error {
+func describe(ctx context.Context, command *cobra.Command, flags *connection, registry *client.Client, what target, namespace string) error {
 	o, err := registry.Get(ctx, what.kind, namespace, what.name)
 	if err != nil {
 		return err
@@ -50,7 +54,41 @@ func describe(ctx context.Context, command *cobra.Command, registry *client.Clie
 	if err != nil {
 		return err
 	}
-	return printer.Describe(command.OutOrStdout(), o, printer.Related{Slices: slices, Events: events, Now: time.Now()})
+	nodes := nodesOf(ctx, flags, registry, o, slices)
+	return printer.Describe(command.OutOrStdout(), o, printer.Related{Slices: slices, Nodes: nodes, Events: events, Now: time.Now()})
+}
+
+// mostNodes bounds the nodes that are listed with what is in the way there.
+const mostNodes = 10
+
+// nodesOf says on which nodes a service is programmed, and why not on the others; other objects, and services that have nothing to program, are
+// on none. What cannot be found out is told in the same place: the object itself is more important.
+func nodesOf(ctx context.Context, flags *connection, registry *client.Client, o object.Object, slices []*corev1.EndpointSlice) []string {
+	service, ok := o.(*corev1.Service)
+	if !ok || service.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME || spec.IsHeadless(service) {
+		return nil
+	}
+	question := rollout.Question{
+		Namespace: o.GetMetadata().GetNamespace(), Name: o.GetMetadata().GetName(), Revision: rollout.Revision(service, slices), Dial: flags.dial,
+	}
+	progress, err := rollout.Look(ctx, registry, question)
+	if err != nil {
+		return []string{"unknown: " + apierr.Describe(err)}
+	}
+	progress.Explain(ctx, question, mostNodes)
+	return append([]string{progress.String()}, missingLines(progress)...)
+}
+
+// missingLines says what is in the way on the nodes where a service is not programmed.
+func missingLines(progress rollout.Progress) []string {
+	var lines []string
+	for i, node := range progress.Missing() {
+		if i == mostNodes {
+			return append(lines, fmt.Sprintf("and %d more", len(progress.Missing())-mostNodes))
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s: %s", node.Name, node.State, node.Why))
+	}
+	return lines
 }
 
 // slicesOf returns the endpoint slices of a service; other objects have none.

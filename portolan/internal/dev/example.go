@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/internal/rollout"
 	"portolan.dev/portolan/internal/workload"
 	"portolan.dev/portolan/manifest"
 	corev1 "portolan.dev/proto/portolan/core/v1"
@@ -104,13 +105,7 @@ func (i *Installation) introduce(ctx context.Context, service *corev1.Service, s
 // forwards says what a plan lacks to reach n backends.
 func forwards(plan *nodeagentv1.GetPlanResponse, n int) error {
 	for _, server := range plan.GetVirtualServers() {
-		used := 0
-		for _, backend := range server.GetRealServers() {
-			if backend.GetUsed() {
-				used++
-			}
-		}
-		if used >= n && server.GetProgrammed() {
+		if rollout.UsedBackends(server) >= n && server.GetProgrammed() {
 			return nil
 		}
 		if server.GetError() != "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"portolan.dev/portolan/internal/rollout"
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	endpointsv1 "portolan.dev/proto/portolan/endpoints/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
@@ -86,6 +87,7 @@ func (c *chain) slices(ctx context.Context) Step {
 	if err != nil {
 		return silent(step, "registry", err)
 	}
+	c.newest = rollout.Revision(c.service, listed.GetEndpointSlices())
 	total, ready := 0, 0
 	for i, slice := range listed.GetEndpointSlices() {
 		inSlice := 0

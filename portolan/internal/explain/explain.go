@@ -27,6 +27,7 @@ type chain struct {
 	Daemons
 
 	service *corev1.Service
+	newest  uint64 // revision of the newest slice
 	zone    string
 }
 

@@ -1,70 +1,99 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 
+	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/internal/rollout"
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/spec"
 )
 
-// nodes asks every node agent what it has programmed for the service.
+// nodes says on which nodes the service is programmed, by what their heartbeats say, and asks the agents of some what they forward: those first
+// on which it is not.
 func (c *chain) nodes(ctx context.Context) Step {
 	step := Step{Title: "nodes", State: OK}
-	listed, err := registryv1.NewAgentServiceClient(c.Registry).ListAgents(ctx, &registryv1.ListAgentsRequest{})
+	meta := c.service.GetMetadata()
+	progress, err := rollout.Look(ctx, client.New(c.Registry), rollout.Question{
+		Namespace: meta.GetNamespace(), Name: meta.GetName(), Revision: max(c.newest, meta.GetResourceVersion()), Dial: c.Dial,
+	})
 	if err != nil {
 		return silent(step, "registry", err)
 	}
-	if len(listed.GetAgents()) == 0 {
+	if len(progress.Nodes) == 0 {
 		step.mark(Broken, "no node agent has been heard of; start one on each node")
+		return step
 	}
-	for _, agent := range listed.GetAgents() {
-		c.node(ctx, &step, agent, listed.GetHeadRevision())
+	step.say("%s, at revision %d", progress, progress.Revision)
+	slices.SortStableFunc(progress.Nodes, func(a, b rollout.Node) int { return cmp.Compare(urgency[b.State], urgency[a.State]) })
+	for i, node := range progress.Nodes {
+		if i == shown {
+			step.say("and %d more nodes, of which the service is programmed on %d", len(progress.Nodes)-shown, rollout.Progress{Nodes: progress.Nodes[shown:]}.Done())
+			break
+		}
+		c.node(ctx, &step, node)
+	}
+	for _, node := range progress.Missing() { // also those that are not shown
+		mark(&step, node)
 	}
 	return step
 }
 
-func (c *chain) node(ctx context.Context, step *Step, agent *registryv1.Agent, head uint64) {
-	beat := agent.GetHeartbeat()
-	step.say("node %s: %s, applied revision %d of %d", beat.GetNode(), beat.GetProxyMode(), beat.GetAppliedRevision(), head)
-	if !agent.GetAlive() {
-		step.say("  not heard of for %.0f s; it may still forward what it has", agent.GetAgeSeconds())
-		step.mark(Unknown, "is the agent of "+beat.GetNode()+" running?")
+// urgency puts the nodes first that a person should look at.
+var urgency = map[rollout.State]int{rollout.Programmed: 0, rollout.Behind: 1, rollout.Silent: 2, rollout.Failing: 3}
+
+func (c *chain) node(ctx context.Context, step *Step, node rollout.Node) {
+	line := fmt.Sprintf("node %s: %s, applied revision %d", node.Name, cmp.Or(node.Mode, "no agent"), node.Applied)
+	if node.State != rollout.Programmed {
+		line += ", " + string(node.State) + ": " + node.Why
+	}
+	step.say("%s", line)
+	if node.State == rollout.Silent || node.Address == "" {
 		return
 	}
-	conn, err := c.Dial(beat.GetAddress())
-	if err != nil {
-		*step = silent(*step, "the agent of "+beat.GetNode(), err)
-		return
-	}
-	defer func() { _ = conn.Close() }()
 	meta := c.service.GetMetadata()
-	plan, err := nodeagentv1.NewNodeAgentServiceClient(conn).GetPlan(ctx, &nodeagentv1.GetPlanRequest{Namespace: meta.GetNamespace(), Name: meta.GetName()})
+	plan, err := rollout.Plan(ctx, c.Dial, node.Address, meta.GetNamespace(), meta.GetName())
 	if err != nil {
-		*step = silent(*step, "the agent of "+beat.GetNode(), err)
+		*step = silent(*step, "the agent of "+node.Name, err)
 		return
 	}
 	if len(plan.GetVirtualServers()) == 0 {
 		step.say("  nothing is programmed")
-		step.mark(Broken, "the agent of "+beat.GetNode()+" has no virtual server for the service; its log says why")
+		step.mark(Broken, "the agent of "+node.Name+" has no virtual server for the service; its log says why")
 	}
 	for _, server := range plan.GetVirtualServers() {
 		describeServer(step, server)
+	}
+	for i, pending := range plan.GetPending() {
+		if i == shown {
+			step.say("  and %d more steps", len(plan.GetPending())-shown)
+			break
+		}
+		step.say("  not done: %s: %s", pending.GetStep(), pending.GetReason())
+	}
+}
+
+// mark notes how bad it is that the service is not programmed on a node.
+func mark(step *Step, node rollout.Node) {
+	switch node.State {
+	case rollout.Failing:
+		step.mark(Broken, node.Name+": "+node.Why)
+	case rollout.Silent:
+		step.mark(Unknown, "is the agent of "+node.Name+" running?")
+	case rollout.Behind:
+		step.mark(Notice, "portolan wait says when "+node.Name+" has come to the revision")
 	}
 }
 
 func describeServer(step *Step, server *nodeagentv1.VirtualServer) {
 	where := fmt.Sprintf("%s/%s", net.JoinHostPort(server.GetAddress(), strconv.Itoa(int(server.GetPort()))), spec.EnumName(server.GetProtocol()))
-	used := 0
-	for _, backend := range server.GetRealServers() {
-		if backend.GetUsed() {
-			used++
-		}
-	}
-	step.say("  %s (%s, %s): %d of %d backends in use", where, server.GetExposure(), spec.EnumName(server.GetScheduler()), used, len(server.GetRealServers()))
+	step.say("  %s (%s, %s): %d of %d backends in use", where, server.GetExposure(), spec.EnumName(server.GetScheduler()),
+		rollout.UsedBackends(server), len(server.GetRealServers()))
 	for i, backend := range server.GetRealServers() {
 		if i == shown {
 			step.say("    and %d more", len(server.GetRealServers())-shown)

@@ -19,6 +19,7 @@ import (
 // Related is what a description needs beside the object.
 type Related struct {
 	Slices []*corev1.EndpointSlice // of a service
+	Nodes  []string                // on which nodes a service is programmed, and what is in the way on the others
 	Events []*corev1.Event
 	Now    time.Time
 }
@@ -65,6 +66,9 @@ func Describe(w io.Writer, o object.Object, related Related) error {
 		d.line("Holder", "%s", typed.GetSpec().GetHolderIdentity())
 		d.line("Renewed", "%s", Age(typed.GetSpec().GetRenewTime().AsTime(), related.Now))
 		d.line("Epoch", "%d", typed.GetSpec().GetEpoch())
+	}
+	if len(related.Nodes) > 0 {
+		d.lines("Nodes", related.Nodes)
 	}
 	describeEvents(d, related.Events, related.Now)
 	return d.out.Flush()

@@ -1,0 +1,287 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/internal/printer"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/nearest"
+	"portolan.dev/services/object"
+)
+
+func newNode(flags *connection) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "node",
+		Short: "Ask node agents what they forward, and tell them to drain or to repair",
+		Example: `  portolan node status
+  portolan node plan n1 web
+  portolan node drain n1`,
+	}
+	command.AddCommand(newNodeStatus(flags), newNodePlan(flags), newNodeResync(flags), newNodeDrain(flags, true), newNodeDrain(flags, false))
+	return command
+}
+
+// agentFlags are those of commands that speak to one agent.
+type agentFlags struct {
+	*connection
+	output, agent string
+}
+
+func (f *agentFlags) register(command *cobra.Command) {
+	command.Flags().StringVarP(&f.output, "output", "o", "text", "text, json or yaml")
+	command.Flags().StringVar(&f.agent, "agent", "", "address of the agent's API (default: what the node says)")
+}
+
+// agentCommand completes a command that asks one agent: NODE comes first.
+func (f *agentFlags) command(command *cobra.Command, args cobra.PositionalArgs, usage string,
+	ask func(ctx context.Context, agent nodeagentv1.NodeAgentServiceClient, args []string) (proto.Message, error), text func(*cobra.Command, proto.Message) error,
+) *cobra.Command {
+	f.register(command)
+	command.Args = arguments(args, usage)
+	command.ValidArgsFunction = completeNodes(f.connection)
+	command.RunE = f.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
+		if err := printer.CheckFormat(f.output); err != nil {
+			return usageError{err}
+		}
+		answer, err := f.ask(command.Context(), registry, args, ask)
+		if err != nil {
+			return err
+		}
+		if f.output != "text" {
+			return printer.Message(command.OutOrStdout(), answer, f.output)
+		}
+		return text(command, answer)
+	})
+	return command
+}
+
+func (f *agentFlags) ask(ctx context.Context, registry *client.Client, args []string,
+	ask func(context.Context, nodeagentv1.NodeAgentServiceClient, []string) (proto.Message, error),
+) (proto.Message, error) {
+	where, err := locate(ctx, registry, args[0])
+	if err != nil {
+		return nil, err
+	}
+	if f.agent != "" {
+		where.address = f.agent
+	}
+	if where.address == "" {
+		return nil, fmt.Errorf("node %s has no agent: nobody has said where one listens; give --agent HOST:PORT if you know", args[0])
+	}
+	conn, err := f.dial(where.address)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	answer, err := ask(ctx, nodeagentv1.NewNodeAgentServiceClient(conn), args[1:])
+	if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded {
+		return nil, fmt.Errorf("the agent of node %s at %s does not answer (%s): %s; is it running, and can it be reached from here? Its -addr and -advertise-addr say where it listens",
+			args[0], where.address, where.heard, apierr.Describe(err))
+	}
+	return answer, err
+}
+
+// whereabouts say how to reach an agent.
+type whereabouts struct {
+	address string // empty: not known
+	heard   string // when it was last heard of
+}
+
+// locate finds the agent of a node by its last heartbeat, else by its Node.
+func locate(ctx context.Context, registry *client.Client, node string) (whereabouts, error) {
+	listed, err := registryv1.NewAgentServiceClient(registry.Conn()).ListAgents(ctx, &registryv1.ListAgentsRequest{})
+	if err != nil {
+		return whereabouts{}, err
+	}
+	var names []string
+	for _, agent := range listed.GetAgents() {
+		beat := agent.GetHeartbeat()
+		if beat.GetNode() == node {
+			return whereabouts{beat.GetAddress(), fmt.Sprintf("last heard of %.0f s ago", agent.GetAgeSeconds())}, nil
+		}
+		names = append(names, beat.GetNode())
+	}
+	nodes, err := allNodes(ctx, registry)
+	if err != nil {
+		return whereabouts{}, err
+	}
+	for _, n := range nodes {
+		if n.GetMetadata().GetName() == node {
+			return whereabouts{n.GetStatus().GetAgentAddress(), "not heard of since the registry started"}, nil
+		}
+		names = append(names, n.GetMetadata().GetName())
+	}
+	message := fmt.Sprintf("node %q is not known", node)
+	if near := nearest.Name(node, names); near != "" {
+		message += fmt.Sprintf("; did you mean %s?", near)
+	}
+	return whereabouts{}, errors.New(message + " See: portolan node status")
+}
+
+func allNodes(ctx context.Context, registry *client.Client) ([]*corev1.Node, error) {
+	kind, _ := object.KindNamed("Node")
+	found, _, err := registry.List(ctx, kind, client.Query{})
+	if err != nil {
+		return nil, err
+	}
+	var nodes []*corev1.Node
+	for _, o := range found {
+		if node, ok := o.(*corev1.Node); ok {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes, nil
+}
+
+// completeNodes completes the names of nodes, then of services.
+func completeNodes(flags *connection) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return func(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return objectNames(command, flags, &namespaceFlags{}, "nodes"), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func newNodeStatus(flags *connection) *cobra.Command {
+	f := &agentFlags{connection: flags}
+	one := f.command(&cobra.Command{
+		Use:   "status [NODE]",
+		Short: "Show how a node agent is, or all of them by their heartbeats",
+		Long: `status NODE asks the agent of a node: what it has applied, what fails and what to do about it. Without a node it lists what all agents say of
+themselves in their heartbeats, which the registry knows.`,
+		Example: `  portolan node status
+  portolan node status n1
+  portolan node status n1 -o yaml`,
+	}, cobra.MaximumNArgs(1), "at most one NODE",
+		func(ctx context.Context, agent nodeagentv1.NodeAgentServiceClient, _ []string) (proto.Message, error) {
+			return agent.GetStatus(ctx, &nodeagentv1.GetStatusRequest{})
+		},
+		func(command *cobra.Command, answer proto.Message) error {
+			status, _ := answer.(*nodeagentv1.GetStatusResponse)
+			return printer.AgentStatus(command.OutOrStdout(), status)
+		})
+	ofOne := one.RunE
+	ofAll := flags.withRegistry(func(command *cobra.Command, _ []string, registry *client.Client) error {
+		return statusOfAll(command, registry, f.output)
+	})
+	one.RunE = func(command *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return ofOne(command, args)
+		}
+		return ofAll(command, args)
+	}
+	return one
+}
+
+func statusOfAll(command *cobra.Command, registry *client.Client, output string) error {
+	if err := printer.CheckFormat(output); err != nil {
+		return usageError{err}
+	}
+	listed, err := registryv1.NewAgentServiceClient(registry.Conn()).ListAgents(command.Context(), &registryv1.ListAgentsRequest{})
+	switch {
+	case err != nil:
+		return err
+	case output != "text":
+		return printer.Message(command.OutOrStdout(), listed, output)
+	case len(listed.GetAgents()) == 0:
+		_, _ = fmt.Fprintln(command.ErrOrStderr(), "No node agent has been heard of.")
+		return nil
+	}
+	return printer.Agents(command.OutOrStdout(), listed)
+}
+
+func newNodePlan(flags *connection) *cobra.Command {
+	f, namespace := &agentFlags{connection: flags}, ""
+	command := f.command(&cobra.Command{
+		Use:   "plan NODE [SERVICE]",
+		Short: "Show what a node would do next, or how it forwards a service, and why",
+		Long: `plan NODE compares what the node's kernel has, read anew, with what is planned, and lists the steps between the two with the reason why each is
+not done; nothing is done. plan NODE SERVICE shows the virtual servers of a service, each backend with the reason why it is used or not, and
+the steps that are pending for it.`,
+		Example: `  portolan node plan n1
+  portolan node plan n1 web -n shop
+  portolan node plan n1 web -o json`,
+	}, cobra.RangeArgs(1, 2), "NODE [SERVICE]",
+		func(ctx context.Context, agent nodeagentv1.NodeAgentServiceClient, args []string) (proto.Message, error) {
+			request := &nodeagentv1.GetPlanRequest{PendingOnly: true}
+			if len(args) > 0 {
+				request = &nodeagentv1.GetPlanRequest{Namespace: namespace, Name: args[0]}
+			}
+			return agent.GetPlan(ctx, request)
+		},
+		func(command *cobra.Command, answer proto.Message) error {
+			plan, _ := answer.(*nodeagentv1.GetPlanResponse)
+			return printer.Plan(command.OutOrStdout(), plan)
+		})
+	command.Flags().StringVarP(&namespace, "namespace", "n", object.DefaultNamespace, "namespace of the service")
+	return command
+}
+
+func newNodeResync(flags *connection) *cobra.Command {
+	f := &agentFlags{connection: flags}
+	return f.command(&cobra.Command{
+		Use:   "resync NODE",
+		Short: "Compare a node's kernel with the plan now, and repair what differs",
+		Example: `  portolan node plan n1       # what a resync would do
+  portolan node resync n1`,
+	}, cobra.ExactArgs(1), "NODE",
+		func(ctx context.Context, agent nodeagentv1.NodeAgentServiceClient, _ []string) (proto.Message, error) {
+			return agent.Resync(ctx, &nodeagentv1.ResyncRequest{})
+		},
+		func(command *cobra.Command, answer proto.Message) error {
+			out := command.OutOrStdout()
+			resync, _ := answer.(*nodeagentv1.ResyncResponse)
+			if resync.GetRepaired() == 0 {
+				_, err := fmt.Fprintln(out, "nothing to repair")
+				return err
+			}
+			_, err := fmt.Fprintf(out, "%d differences repaired:\n", resync.GetRepaired())
+			for _, difference := range slices.Sorted(slices.Values(resync.GetDifferences())) {
+				_, _ = fmt.Fprintln(out, "  "+difference)
+			}
+			return err
+		})
+}
+
+func newNodeDrain(flags *connection, drain bool) *cobra.Command {
+	f := &agentFlags{connection: flags}
+	command := &cobra.Command{
+		Use:   "drain NODE",
+		Short: "Make load balancers leave a node, before it is worked on",
+		Long: `drain makes the node's health checks, those of services and /healthz, fail, so that load balancers send it no new clients. It goes on forwarding
+all the same, and connections stay. undrain, or a restart of the agent, ends it.`,
+		Example: "  portolan node drain n1",
+	}
+	if !drain {
+		command = &cobra.Command{
+			Use:     "undrain NODE",
+			Short:   "Let load balancers use a node again",
+			Example: "  portolan node undrain n1",
+		}
+	}
+	return f.command(command, cobra.ExactArgs(1), "NODE",
+		func(ctx context.Context, agent nodeagentv1.NodeAgentServiceClient, _ []string) (proto.Message, error) {
+			return agent.SetDraining(ctx, &nodeagentv1.SetDrainingRequest{Draining: drain})
+		},
+		func(command *cobra.Command, answer proto.Message) error {
+			text := "the node does not drain: its health checks answer as its backends are"
+			if set, _ := answer.(*nodeagentv1.SetDrainingResponse); set.GetDraining() {
+				text = "the node drains: its health checks fail, what it forwards goes on"
+			}
+			_, err := fmt.Fprintln(command.OutOrStdout(), text)
+			return err
+		})
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/internal/rollout"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// waitOptions are the flags of wait.
+type waitOptions struct {
+	namespace, nodes string
+	applied          bool
+	timeout          time.Duration
+}
+
+func newWait(flags *connection) *cobra.Command {
+	options := &waitOptions{}
+	command := &cobra.Command{
+		Use:   "wait service NAME --applied",
+		Short: "Wait until a service is programmed on every node",
+		Long: `wait --applied returns when every node forwards the service as it was when the command began: the node has come to the revision of the
+service and its endpoint slices, and nothing of the service fails there. The exit code is 0 then, and 1 when the time is over before; the
+message names the nodes that are missing, and why.`,
+		Example: `  portolan wait service/web --applied
+  portolan apply -f web.yaml && portolan wait svc web --applied --timeout 2m
+  portolan wait svc/web -n shop --applied --nodes topology.kubernetes.io/zone=a`,
+		Args: arguments(cobra.RangeArgs(1, 2), "service NAME"),
+		RunE: flags.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
+			what, err := parseTarget(args)
+			switch {
+			case err != nil:
+				return err
+			case what.kind.Name != "Service" || what.name == "":
+				return usageError{errors.New("say which service: wait service NAME --applied")}
+			case !options.applied:
+				return usageError{errors.New("say what to wait for: --applied")}
+			}
+			if _, err := spec.ParseSelector(options.nodes); err != nil {
+				return usageError{fmt.Errorf("--nodes: %w", err)}
+			}
+			return runWait(command, flags, registry, what.name, options)
+		}),
+	}
+	set := command.Flags()
+	set.StringVarP(&options.namespace, "namespace", "n", object.DefaultNamespace, "namespace")
+	set.BoolVar(&options.applied, "applied", false, "wait until it is programmed on the nodes")
+	set.StringVar(&options.nodes, "nodes", "", "only nodes with these labels, such as zone=a,disk!=slow")
+	set.DurationVar(&options.timeout, "timeout", 30*time.Second, "how long to wait; 0: look once; negative: for ever")
+	return command
+}
+
+func runWait(command *cobra.Command, flags *connection, registry *client.Client, name string, options *waitOptions) error {
+	ctx := command.Context()
+	question := rollout.Question{Namespace: options.namespace, Name: name, Nodes: options.nodes, Dial: flags.dial}
+	var err error
+	if question.Revision, err = revisionOf(ctx, registry, options.namespace, name); err != nil {
+		return err
+	}
+	w := &waiter{registry: registry, question: question, screen: command.ErrOrStderr(), live: isTerminal(command.ErrOrStderr())}
+	began := time.Now()
+	progress, err := w.wait(ctx, options.timeout)
+	if err != nil {
+		return err
+	}
+	who := "service " + options.namespace + "/" + name
+	if progress.Complete() {
+		_, err = fmt.Fprintf(command.OutOrStdout(), "%s is %s at revision %d\n", who, progress, progress.Revision)
+		return err
+	}
+	if len(progress.Nodes) == 0 {
+		if options.nodes != "" {
+			return fmt.Errorf("no node with an agent has the labels %s; see: portolan get nodes --selector %s", options.nodes, options.nodes)
+		}
+		return errors.New("no node agent has been heard of; start one on each node")
+	}
+	progress.Explain(ctx, question, mostNodes)
+	return fmt.Errorf("%s is %s at revision %d after %s; missing:\n  %s", who, progress, progress.Revision,
+		time.Since(began).Round(100*time.Millisecond), strings.Join(missingLines(progress), "\n  "))
+}
+
+// revisionOf returns the revision that a service and its slices, as they are now, have: that of the list of slices, which also covers slices that
+// were just deleted.
+func revisionOf(ctx context.Context, registry *client.Client, namespace, name string) (uint64, error) {
+	got, err := registryv1.NewServiceServiceClient(registry.Conn()).GetService(ctx, &registryv1.GetServiceRequest{Namespace: namespace, Name: name})
+	if err != nil {
+		return 0, err
+	}
+	kind, _ := object.KindNamed("EndpointSlice")
+	_, revision, err := registry.List(ctx, kind, client.Query{Namespace: namespace, Labels: spec.LabelServiceName + "=" + name})
+	return max(revision, got.GetService().GetMetadata().GetResourceVersion()), err
+}
+
+// How often wait looks: soon at first, since most changes take milliseconds.
+const (
+	waitMin = 50 * time.Millisecond
+	waitMax = time.Second
+)
+
+// waiter looks until a service is programmed.
+type waiter struct {
+	registry *client.Client
+	question rollout.Question
+	screen   io.Writer
+	live     bool // somebody watches
+}
+
+// wait returns how it stood in the end. A registry that is away is waited for too.
+func (w *waiter) wait(ctx context.Context, timeout time.Duration) (progress rollout.Progress, err error) {
+	defer w.wipe()
+	deadline := time.Now().Add(timeout)
+	for pause := waitMin; ; pause = min(pause*3/2, waitMax) {
+		found, err := rollout.Look(ctx, w.registry, w.question)
+		switch {
+		case err == nil:
+			progress = found
+			w.show(progress.String())
+		case status.Code(err) == codes.Unavailable && timeout != 0:
+			w.show("the registry does not answer")
+		default:
+			return progress, err
+		}
+		left := time.Until(deadline)
+		nobody := len(progress.Nodes) == 0 && w.question.Nodes != "" // waiting would hide a mistake in the labels
+		if err == nil && (progress.Complete() || nobody) || timeout >= 0 && left <= 0 {
+			return progress, err
+		}
+		if timeout >= 0 {
+			pause = min(pause, max(left, time.Millisecond))
+		}
+		if !app.Pause(ctx, pause) {
+			return progress, ctx.Err()
+		}
+	}
+}
+
+// show replaces the line on the screen.
+func (w *waiter) show(line string) {
+	if w.live {
+		_, _ = fmt.Fprintf(w.screen, "\r\x1b[K%s", line)
+	}
+}
+
+func (w *waiter) wipe() { w.show("") }

@@ -1,0 +1,145 @@
+package printer
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/spec"
+)
+
+// Agents prints what all node agents say of themselves, a line each.
+func Agents(w io.Writer, listed *registryv1.ListAgentsResponse) error {
+	out := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	_, _ = fmt.Fprintln(out, "NODE\tSTATE\tMODE\tBEHIND\tFAILING\tAGENT\tVERSION")
+	for _, agent := range listed.GetAgents() {
+		beat := agent.GetHeartbeat()
+		behind := max(listed.GetHeadRevision(), beat.GetAppliedRevision()) - beat.GetAppliedRevision()
+		_, _ = fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", beat.GetNode(), agentState(agent), orDash(beat.GetProxyMode()), behind, beat.GetFailingSteps(),
+			orDash(beat.GetAddress()), orDash(beat.GetVersion()))
+	}
+	return out.Flush()
+}
+
+func agentState(agent *registryv1.Agent) string {
+	beat := agent.GetHeartbeat()
+	switch {
+	case !agent.GetAlive():
+		return fmt.Sprintf("silent for %.0fs", agent.GetAgeSeconds())
+	case !beat.GetSynced():
+		return "without registry"
+	case beat.GetNodeFailure() != "" || beat.GetFailingSteps() > 0:
+		return "failing"
+	default:
+		return "ok"
+	}
+}
+
+// AgentStatus prints how one agent is.
+func AgentStatus(w io.Writer, s *nodeagentv1.GetStatusResponse) error {
+	d := description{out: tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)}
+	d.line("Node", "%s", s.GetNode())
+	mode := s.GetProxyMode()
+	if s.GetFallbackReason() != "" {
+		mode += ": " + s.GetFallbackReason()
+	}
+	d.line("Proxy mode", "%s", mode)
+	d.line("View", "%s", viewOf(s))
+	if s.GetDiskViewRefused() != "" {
+		d.line("View on disk", "refused: %s", s.GetDiskViewRefused())
+	}
+	d.line("Applied", "revision %d", s.GetAppliedRevision())
+	if s.GetQueueAgeSeconds() > 0 {
+		d.line("Waiting", "changes, for %s", seconds(s.GetQueueAgeSeconds()))
+	}
+	d.line("Forwards", "%d virtual servers, %d backends", s.GetVirtualServers(), s.GetRealServers())
+	d.line("Draining", "%t", s.GetDraining())
+	d.line("Pods probed", "%d", s.GetProbedPods())
+	audit := "never"
+	if s.GetLastAudit() != nil {
+		audit = Age(s.GetLastAudit().AsTime(), time.Now()) + " ago"
+	}
+	d.line("Last audit", "%s; %d differences repaired since the start", audit, s.GetDriftRepaired())
+	d.lines("Kernel settings", s.GetSysctls())
+	var failures []string
+	for _, f := range s.GetFailures() {
+		failures = append(failures, failureLine(f))
+	}
+	d.lines("Failures", failures)
+	return d.out.Flush()
+}
+
+func viewOf(s *nodeagentv1.GetStatusResponse) string {
+	text := fmt.Sprintf("revision %d, current %s ago", s.GetViewRevision(), seconds(s.GetViewAgeSeconds()))
+	switch {
+	case s.GetFromDisk():
+		text += "; from disk: the registry has not answered since the start"
+	case !s.GetSynced():
+		text = "none: the registry has not answered since the start"
+	}
+	return text
+}
+
+func seconds(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond).String()
+}
+
+func failureLine(f *nodeagentv1.StepFailure) string {
+	line := fmt.Sprintf("%s: %s: %s", cmp.Or(f.GetService(), "the node"), f.GetStep(), f.GetError())
+	if f.GetRemedy() != "" {
+		line += "; " + f.GetRemedy()
+	}
+	return line + fmt.Sprintf(" (for %s)", Age(f.GetSince().AsTime(), time.Now()))
+}
+
+// Plan prints virtual servers with their backends, and what is still to be done.
+func Plan(w io.Writer, plan *nodeagentv1.GetPlanResponse) error {
+	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, server := range plan.GetVirtualServers() {
+		state := "in force"
+		if !server.GetProgrammed() {
+			state = "NOT in force: " + server.GetError()
+		}
+		_, _ = fmt.Fprintf(out, "%s/%s  %s of %s, %s, for %s: %s\n", hostPort(server.GetAddress(), server.GetPort()), spec.EnumName(server.GetProtocol()),
+			server.GetExposure(), server.GetService(), spec.EnumName(server.GetScheduler()), server.GetAudience(), state)
+		for _, backend := range server.GetRealServers() {
+			_, _ = fmt.Fprintf(out, "  %s\t%s\t%s\n", hostPort(backend.GetAddress(), backend.GetPort()), backendState(backend), backend.GetReason())
+		}
+		if len(server.GetRealServers()) == 0 {
+			_, _ = fmt.Fprintf(out, "  no backends: clients are %s\n", map[string]string{"refuse": "refused", "drop": "dropped"}[server.GetWithoutBackends()])
+		}
+	}
+	if len(plan.GetPending()) == 0 {
+		_, _ = fmt.Fprintf(out, "nothing is pending at revision %d\n", plan.GetRevision())
+		return out.Flush()
+	}
+	_, _ = fmt.Fprintf(out, "pending at revision %d:\n", plan.GetRevision())
+	for _, step := range plan.GetPending() {
+		_, _ = fmt.Fprintf(out, "  %s: %s\n", step.GetStep(), step.GetReason())
+	}
+	if plan.GetMorePending() > 0 {
+		_, _ = fmt.Fprintf(out, "  and %d more\n", plan.GetMorePending())
+	}
+	return out.Flush()
+}
+
+func backendState(backend *nodeagentv1.RealServer) string {
+	switch {
+	case backend.GetDraining():
+		return fmt.Sprintf("draining, %d connections", backend.GetActiveConnections())
+	case backend.GetUsed():
+		return fmt.Sprintf("weight %d, %d connections", backend.GetWeight(), backend.GetActiveConnections())
+	default:
+		return "not used"
+	}
+}
+
+func hostPort(address string, port int32) string {
+	return net.JoinHostPort(address, strconv.Itoa(int(port)))
+}

@@ -1,0 +1,42 @@
+package printer
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/goccy/go-yaml"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// CheckFormat says what is wrong with the name of an output: text, json and yaml are known.
+func CheckFormat(format string) error {
+	switch format {
+	case "text", "json", "yaml":
+		return nil
+	}
+	return fmt.Errorf("output %q is not known; outputs are text, json, yaml", format)
+}
+
+// Message prints an answer of the API as programs want it: "json" or "yaml", with the field names of the contract's JSON mapping.
+func Message(w io.Writer, m proto.Message, format string) error {
+	content, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if format == "yaml" {
+		content, err = yaml.JSONToYAML(content)
+	} else {
+		var indented bytes.Buffer
+		err = json.Indent(&indented, content, "", "  ")
+		indented.WriteByte('\n')
+		content = indented.Bytes()
+	}
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(content)
+	return err
+}

@@ -1,0 +1,201 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc"
+
+	"portolan.dev/portolan/internal/client"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+)
+
+// State is how a service stands on a node.
+type State string
+
+// States.
+const (
+	Programmed State = "programmed"
+	Behind     State = "behind"  // has not come to the revision yet
+	Failing    State = "failing" // tried, and did not work
+	Silent     State = "silent"  // nobody knows
+)
+
+// Node is how a service stands on one node.
+type Node struct {
+	Name    string
+	State   State
+	Why     string // what is in the way; empty: nothing
+	Address string // of the agent's API; empty: it was never heard of
+	Mode    string // how the node forwards
+	Applied uint64 // revision up to which the node has tried everything
+}
+
+// Progress is how a service stands on all nodes that are meant.
+type Progress struct {
+	Revision uint64 // that nodes have to reach
+	Nodes    []Node // by name
+}
+
+// Done counts the nodes on which the service is programmed.
+func (p Progress) Done() int { return len(p.Nodes) - len(p.Missing()) }
+
+// Missing returns the nodes on which it is not.
+func (p Progress) Missing() []Node {
+	return slices.DeleteFunc(slices.Clone(p.Nodes), func(n Node) bool { return n.State == Programmed })
+}
+
+// String says it in a few words.
+func (p Progress) String() string {
+	return fmt.Sprintf("programmed on %d of %d nodes", p.Done(), len(p.Nodes))
+}
+
+// Complete says whether there are nodes, and the service is programmed on all of them.
+func (p Progress) Complete() bool { return len(p.Nodes) > 0 && p.Done() == len(p.Nodes) }
+
+// Revision returns the revision of the newest of a service and its slices.
+func Revision(service *corev1.Service, endpointSlices []*corev1.EndpointSlice) uint64 {
+	newest := service.GetMetadata().GetResourceVersion()
+	for _, slice := range endpointSlices {
+		newest = max(newest, slice.GetMetadata().GetResourceVersion())
+	}
+	return newest
+}
+
+// Question is what to find out.
+type Question struct {
+	Namespace, Name string // of the service
+	Revision        uint64 // that nodes have to reach
+	Nodes           string // label selector of the nodes meant; empty: all that have an agent
+	// Dial connects to an agent, which is done only where heartbeats do not say enough; nil: never.
+	Dial func(address string) (*grpc.ClientConn, error)
+}
+
+// Look answers from what nodes last said.
+func Look(ctx context.Context, registry *client.Client, q Question) (Progress, error) {
+	kind, _ := object.KindNamed("Node")
+	found, _, err := registry.List(ctx, kind, client.Query{Labels: q.Nodes})
+	if err != nil {
+		return Progress{}, err
+	}
+	listed, err := registryv1.NewAgentServiceClient(registry.Conn()).ListAgents(ctx, &registryv1.ListAgentsRequest{})
+	if err != nil {
+		return Progress{}, err
+	}
+	agents := map[string]*registryv1.Agent{}
+	for _, agent := range listed.GetAgents() {
+		agents[agent.GetHeartbeat().GetNode()] = agent
+	}
+	meant := map[string]bool{}
+	for _, o := range found {
+		node, _ := o.(*corev1.Node)
+		if name := node.GetMetadata().GetName(); agents[name] != nil || node.GetStatus().GetAgentVersion() != "" || node.GetStatus().GetProxyMode() != "" {
+			meant[name] = true
+		}
+	}
+	for name, agent := range agents {
+		if q.Nodes == "" && agent.GetAlive() { // heard of before its Node was written
+			meant[name] = true
+		}
+	}
+	progress := Progress{Revision: q.Revision}
+	for name := range meant {
+		progress.Nodes = append(progress.Nodes, q.judge(ctx, name, agents[name]))
+	}
+	slices.SortFunc(progress.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return progress, nil
+}
+
+// judge says how the service stands on one node.
+func (q *Question) judge(ctx context.Context, name string, agent *registryv1.Agent) Node {
+	beat := agent.GetHeartbeat()
+	node := Node{Name: name, Address: beat.GetAddress(), Mode: beat.GetProxyMode(), Applied: beat.GetAppliedRevision()}
+	service := q.Namespace + "/" + q.Name
+	switch {
+	case agent == nil:
+		node.State, node.Why = Silent, "its agent has not been heard of since the registry started"
+	case !agent.GetAlive():
+		node.State, node.Why = Silent, fmt.Sprintf("its agent has not been heard of for %.0f s; it may still forward what it has", agent.GetAgeSeconds())
+	case beat.GetAppliedRevision() < q.Revision:
+		node.State, node.Why = Behind, fmt.Sprintf("it is at revision %d", beat.GetAppliedRevision())
+		if !beat.GetSynced() {
+			node.Why += ", and its agent works from its last view: it does not reach the registry"
+		}
+	case beat.GetNodeFailure() != "":
+		node.State, node.Why = Failing, beat.GetNodeFailure()
+	case slices.Contains(beat.GetFailingServices(), service):
+		node.State, node.Why = Failing, fmt.Sprintf("see: portolan node plan %s %s -n %s", name, q.Name, q.Namespace)
+	case beat.GetMoreFailingServices() > 0:
+		node.State, node.Why = q.ask(ctx, beat)
+	default:
+		node.State = Programmed
+	}
+	return node
+}
+
+// ask asks an agent that has more failing services than its heartbeat names.
+func (q *Question) ask(ctx context.Context, beat *nodeagentv1.Heartbeat) (State, string) {
+	if q.Dial == nil {
+		return Failing, fmt.Sprintf("%d services fail there, more than it names", len(beat.GetFailingServices())+int(beat.GetMoreFailingServices()))
+	}
+	plan, err := Plan(ctx, q.Dial, beat.GetAddress(), q.Namespace, q.Name)
+	if err != nil {
+		return Silent, fmt.Sprintf("many services fail there, and its agent at %s does not say which: %s", beat.GetAddress(), apierr.Describe(err))
+	}
+	for _, server := range plan.GetVirtualServers() {
+		if !server.GetProgrammed() {
+			return Failing, server.GetError()
+		}
+	}
+	return Programmed, ""
+}
+
+// Plan asks an agent for its plan of a service.
+func Plan(ctx context.Context, dial func(string) (*grpc.ClientConn, error), address, namespace, name string) (*nodeagentv1.GetPlanResponse, error) {
+	conn, err := dial(address)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	return nodeagentv1.NewNodeAgentServiceClient(conn).GetPlan(ctx, &nodeagentv1.GetPlanRequest{Namespace: namespace, Name: name})
+}
+
+// Explain fills in why the service fails on the nodes where it does, asking at most so many agents.
+func (p Progress) Explain(ctx context.Context, q Question, most int) {
+	for i := range p.Nodes {
+		node := &p.Nodes[i]
+		if node.State != Failing || node.Address == "" || q.Dial == nil {
+			continue
+		}
+		if most--; most < 0 {
+			return
+		}
+		plan, err := Plan(ctx, q.Dial, node.Address, q.Namespace, q.Name)
+		if err != nil {
+			continue
+		}
+		for _, server := range plan.GetVirtualServers() {
+			if !server.GetProgrammed() {
+				node.Why = server.GetError()
+				break
+			}
+		}
+	}
+}
+
+// UsedBackends counts the backends that a virtual server sends traffic to.
+func UsedBackends(server *nodeagentv1.VirtualServer) int {
+	used := 0
+	for _, backend := range server.GetRealServers() {
+		if backend.GetUsed() {
+			used++
+		}
+	}
+	return used
+}
