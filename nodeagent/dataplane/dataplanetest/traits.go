@@ -61,7 +61,7 @@ var (
 	Nftables = Traits{
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, SCTP: true,
 		Schedulers: []plan.Scheduler{plan.RoundRobin, plan.DestinationHash, plan.SourceHash, plan.Maglev},
-		Turns:      true,
+		Turns:      true, RemembersClients: true,
 	}
 	Userspace = Traits{
 		HidesClients: true, Retries: true, Claims: true, Schedulers: everyScheduler, Turns: true,

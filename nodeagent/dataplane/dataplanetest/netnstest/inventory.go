@@ -78,6 +78,9 @@ func noteRoutes(note func(string, ...any)) error {
 			return err
 		}
 		for _, r := range routes {
+			if r.Protocol == unix.RTPROT_KERNEL { // these follow addresses, when devices are ready
+				continue
+			}
 			if linkLocal := r.Dst != nil && r.Dst.IP.IsLinkLocalUnicast(); !linkLocal && (r.Type == unix.RTN_LOCAL || r.Type == unix.RTN_UNICAST) {
 				note("route %s to %s via %s on %d in table %d", unixType(r.Type), r.Dst, r.Gw, r.LinkIndex, r.Table)
 			}
