@@ -92,6 +92,7 @@ func (v *View) Run(ctx context.Context) error {
 			wake, pause = nil, retryEvery
 			v.report(err)
 		case more:
+			v.report(errCatchingUp)
 			continue
 		default:
 			v.current.Store(time.Now().UnixNano())
@@ -108,13 +109,19 @@ func (v *View) Run(ctx context.Context) error {
 	return nil
 }
 
-// report tells health, and those who wait, how the view is. An error that passes quickly is not worth a transition.
+// errCatchingUp says that there is more in the log than the view could take in so far.
+var errCatchingUp = errors.New("there are more changes than it can take in")
+
+// report tells health, and those who wait in vain, how the view is. An error that passes quickly is not worth a transition.
 func (v *View) report(err error) {
 	switch {
 	case err == nil:
 		v.config.Health.Set("view", nil)
 	case v.age() > tolerance && !errors.Is(err, context.Canceled):
 		v.config.Health.Set("view", fmt.Errorf("behind the store: %w", err))
+		if errors.Is(err, errCatchingUp) {
+			return // those who wait may well get what they wait for
+		}
 		v.failWaiters(fmt.Errorf("%w: the view is behind: %w", store.ErrUnavailable, err))
 	}
 }

@@ -5,13 +5,20 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/store/sqlite"
 	"portolan.dev/registry/view"
+	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
@@ -234,4 +241,79 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	if err := f.WaitFor(ctx, 1000); err == nil {
 		t.Error("a wait for what never comes succeeded")
 	}
+}
+
+// flooded is a store in which others write all the time, until it is told that they stopped.
+type flooded struct {
+	store.Store
+	data    []byte
+	stopped atomic.Bool
+}
+
+func (s *flooded) Tail(string, uint64, int) ([]store.Record, store.Head) { return nil, store.Head{} }
+
+func (s *flooded) Changes(ctx context.Context, after uint64, _ int) ([]store.Record, store.Head, error) {
+	head, err := s.Head(ctx)
+	if err != nil || s.stopped.Load() {
+		return nil, head, err
+	}
+	app.Pause(ctx, time.Millisecond)
+	head.Revision = after + 1000
+	record := store.Record{Revision: after + 1, Type: registryv1.ChangeType_CHANGE_TYPE_PUT, Key: object.KeyOf(lease("l", "a")), UID: "uid-l", Data: s.data}
+	return []store.Record{record}, head, nil
+}
+
+// TestAViewThatFallsBehindSaysSo: a view that reads more slowly than others write is not ready, and its age grows; one that has caught up is ready again.
+func TestAViewThatFallsBehindSaysSo(t *testing.T) {
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	data, err := store.Encode(lease("l", "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := &flooded{Store: s, data: data}
+	host := kittest.Host(t, nil, "")
+	metrics := prometheus.NewRegistry()
+	v, err := view.New(t.Context(), view.Config{Store: others, Log: host.Log, Metrics: metrics, Health: host.Health})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kittest.Run(t, "view", v.Run)
+	kittest.Eventually(t, "the view says that it is behind", func() error {
+		if err := host.Health.Ready(); err == nil || !strings.Contains(err.Error(), "behind the store") {
+			return fmt.Errorf("ready: %w", err)
+		}
+		return nil
+	})
+	if age := gauge(t, metrics, "portolan_registry_view_age_seconds"); age < 3 {
+		t.Errorf("a view that is behind is %g s old", age)
+	}
+	if err := v.WaitFor(t.Context(), v.State().Revision()+3); err != nil {
+		t.Errorf("a read that waits for what comes next: %v", err)
+	}
+	others.stopped.Store(true)
+	kittest.Eventually(t, "the view has caught up", host.Health.Ready)
+}
+
+// gauge returns the value of a metric.
+func gauge(t *testing.T, metrics prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
 }
