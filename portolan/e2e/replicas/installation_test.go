@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -145,16 +147,43 @@ func (r *replica) kill() {
 // ready is what the replica says of its health.
 func (r *replica) ready() (bool, string) {
 	r.i.t.Helper()
-	answer, err := http.Get("http://" + r.process.await("starting", "http") + "/readyz")
+	status, text, err := r.http("/readyz")
 	if err != nil {
 		return false, err.Error()
+	}
+	return status == http.StatusOK, text
+}
+
+// metric returns the value of a metric without labels.
+func (r *replica) metric(name string) float64 {
+	r.i.t.Helper()
+	_, text, err := r.http("/metrics")
+	if err != nil {
+		r.i.t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
+			number, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				r.i.t.Fatal(err)
+			}
+			return number
+		}
+	}
+	r.i.t.Fatalf("%s has no metric %s", r.name, name)
+	return 0
+}
+
+// http asks the replica's port for metrics and health.
+func (r *replica) http(path string) (status int, text string, err error) {
+	r.i.t.Helper()
+	answer, err := http.Get("http://" + r.process.await("starting", "http") + path)
+	if err != nil {
+		return 0, "", err
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return false, err.Error()
-	}
-	return answer.StatusCode == http.StatusOK, string(text)
+	content, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(content), err
 }
 
 // head returns the newest revision.

@@ -4,13 +4,18 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestPostgresAway stops Postgres under load for as long as it takes two registries to say that they are behind.
+// outage is how long Postgres is away: longer than a registry takes to say that it is behind.
+const outage = 10 * time.Second
+
+// TestPostgresAway stops Postgres under load for ten seconds: writes are refused with the time to try again, reads go on, and all is well again without a
+// restart.
 func TestPostgresAway(t *testing.T) {
 	const clients, some = 64, 20
 	postgres := kittest.NewCluster(t)
@@ -24,7 +29,9 @@ func TestPostgresAway(t *testing.T) {
 	if err := postgres.Stop(); err != nil {
 		t.Fatal(err)
 	}
+	over := time.After(outage)
 	l.awaitRefusals(some, i.replicas...)
+	kittest.Receive(t, "the end of the outage", over)
 	for _, r := range i.replicas {
 		kittest.Eventually(t, r.name+" says that its view is behind", func() error {
 			if ok, text := r.ready(); ok || !strings.Contains(text, "view") {
@@ -32,6 +39,9 @@ func TestPostgresAway(t *testing.T) {
 			}
 			return nil
 		})
+		if age := r.metric("portolan_registry_view_age_seconds"); age < 3 {
+			t.Errorf("%s: its view is said to be %g s old", r.name, age)
+		}
 		if _, err := r.services.GetService(within(t), &registryv1.GetServiceRequest{Name: "read-meanwhile", MinRevision: at}); err != nil {
 			t.Errorf("%s: get without Postgres: %v", r.name, err)
 		}
