@@ -72,17 +72,19 @@ func noteRoutes(note func(string, ...any)) error {
 		}
 		note("address %s on %d", addrs[i].IPNet, addrs[i].LinkIndex)
 	}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		routes, err := netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 		if err != nil {
 			return err
 		}
 		for _, r := range routes {
-			if r.Protocol == unix.RTPROT_KERNEL { // these follow addresses, when devices are ready
-				continue
-			}
-			if linkLocal := r.Dst != nil && r.Dst.IP.IsLinkLocalUnicast(); !linkLocal && (r.Type == unix.RTN_LOCAL || r.Type == unix.RTN_UNICAST) {
-				note("route %s to %s via %s on %d in table %d", unixType(r.Type), r.Dst, r.Gw, r.LinkIndex, r.Table)
+			own := family == netlink.FAMILY_V6 && r.LinkIndex != lo.Attrs().Index // the kernel makes these when it likes, too
+			if !own && (r.Type == unix.RTN_LOCAL || r.Type == unix.RTN_UNICAST) {
+				note("route of type %d to %s via %s on %d in table %d", r.Type, r.Dst, r.Gw, r.LinkIndex, r.Table)
 			}
 		}
 		rules, err := netlink.RuleList(family)
@@ -94,13 +96,6 @@ func noteRoutes(note func(string, ...any)) error {
 		}
 	}
 	return nil
-}
-
-func unixType(t int) string {
-	if t == unix.RTN_LOCAL {
-		return "local"
-	}
-	return "unicast"
 }
 
 // noteServers notes the virtual servers of IPVS, where the kernel has it.

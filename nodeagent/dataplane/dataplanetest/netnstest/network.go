@@ -41,9 +41,12 @@ type Network struct {
 }
 
 // NewNetwork makes a network that lasts as long as the test.
-func NewNetwork(t testing.TB) *Network {
+func NewNetwork(t testing.TB) *Network { return Around(t, topology.New(t, "node")) }
+
+// Around makes a network around a node.
+func Around(t testing.TB, node *topology.Namespace) *Network {
 	n := &Network{
-		Node: topology.New(t, "node"), Backends: topology.New(t, "backends"),
+		Node: node, Backends: topology.New(t, "backends"),
 		Pods: topology.New(t, "pods"), Outside: topology.New(t, "outside"),
 		Journal: filepath.Join(t.TempDir(), "journal"),
 	}
