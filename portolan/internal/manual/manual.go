@@ -1,0 +1,81 @@
+package manual
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cpuguy83/go-md2man/v2/md2man"
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"portolan.dev/allocator"
+	"portolan.dev/dnssvc"
+	"portolan.dev/endpointctl"
+	"portolan.dev/nodeagent"
+	"portolan.dev/registry"
+	"portolan.dev/services/kit/config"
+)
+
+// daemon is what a page says of a daemon, beside its settings.
+type daemon struct {
+	name, what string
+	settings   any
+	also       []string // further ways to call it, with what they do
+}
+
+var daemons = []daemon{
+	{"registry", "keeps the objects of Portolan", &registry.Config{}, []string{
+		"registry export -h", "registry import -h",
+	}},
+	{"allocator", "hands out virtual IPs and ports", &allocator.Config{}, nil},
+	{"endpointctl", "says which backends of a service are ready", &endpointctl.Config{}, nil},
+	{"dnssvc", "answers for the names of services", &dnssvc.Config{}, nil},
+	{"nodeagent", "makes a node forward to services", &nodeagent.Config{}, []string{"nodeagent cleanup -h"}},
+}
+
+// Write writes all pages into a folder: portolan*.1 and one page in section 8
+// for each daemon. The folder is made where there is none.
+func Write(folder string, root *cobra.Command) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	root.DisableAutoGenTag = true // pages of one version are the same
+	errs := []error{doc.GenManTree(root, &doc.GenManHeader{Title: "PORTOLAN", Section: "1", Source: "Portolan", Manual: "Portolan"}, folder)}
+	for _, d := range daemons {
+		errs = append(errs, os.WriteFile(filepath.Join(folder, d.name+".8"), md2man.Render([]byte(d.page())), 0o644))
+	}
+	return errors.Join(errs...)
+}
+
+// page is a daemon's page in the Markdown that md2man knows.
+func (d daemon) page() string {
+	var out strings.Builder
+	upper := strings.ToUpper(d.name)
+	fmt.Fprintf(&out, "%% %s 8 \"\" \"Portolan\" \"Portolan\"\n\n# NAME\n\n%s - %s\n\n# SYNOPSIS\n\n", upper, d.name, d.what)
+	for _, call := range append([]string{d.name + " [flags]", d.name + " ready [flags]"}, d.also...) {
+		fmt.Fprintf(&out, "**%s**\n\n", escape(call))
+	}
+	fmt.Fprintf(&out, "# DESCRIPTION\n\nRuns until SIGTERM. A flag wins over its environment variable, that over the file, that over the default. "+
+		"With **ready** it asks the daemon that runs with these settings whether it is ready.\n\n# OPTIONS\n\n")
+	option(&out, "-config FILE", "YAML file, one key for each flag, without the dash; environment PORTOLAN_"+upper+"_CONFIG")
+	option(&out, "-check-config", "check the configuration and exit")
+	option(&out, "-print-config", "print the configuration in effect, with the origin of each value, and exit")
+	for _, f := range config.Flags(d.name, d.settings) {
+		option(&out, "-"+f.Name, fmt.Sprintf("%s (environment %s, default %q)", f.Usage, f.Env, f.Default))
+	}
+	fmt.Fprintf(&out, "# EXIT STATUS\n\n0: stopped as told, or ready. 1: failed, or not ready. 2: the command line cannot be understood. "+
+		"78: the configuration cannot be used.\n\n# FILES\n\n/etc/portolan/%s.yaml\n", d.name)
+	return out.String()
+}
+
+func option(out *strings.Builder, name, usage string) {
+	fmt.Fprintf(out, "**%s**\n: %s\n\n", escape(name), escape(usage))
+}
+
+// escape keeps Markdown from taking text for markup.
+func escape(text string) string {
+	return strings.NewReplacer("*", `\*`, "_", `\_`, "<", `\<`, "[", `\[`, "]", `\]`).Replace(text)
+}
