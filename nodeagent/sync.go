@@ -358,8 +358,9 @@ var sharedRules plan.Key
 // failed notes a failure and tells the owner of the service, or, where it is
 // nobody's, whoever looks after the node.
 func (s *syncer) failed(f dataplane.Failure, now time.Time) {
+	server := s.table.Server(f.Step.Key)
 	var service plan.ServiceName
-	if server := s.table.Server(f.Step.Key); server != nil {
+	if server != nil {
 		service = server.Service
 	}
 	it, news := s.failing.failed(f, service, now)
@@ -370,7 +371,7 @@ func (s *syncer) failed(f dataplane.Failure, now time.Time) {
 	switch {
 	case errors.Is(f.Err, dataplane.ErrNotSupported):
 		reason = reasonNotSupported
-	case s.plane.Name() == userspaceMode && f.Step.Op == plan.AddServer:
+	case s.plane.Name() == userspaceMode && server != nil:
 		reason = reasonFailedToListen
 	}
 	message := it.step.String() + ": " + it.err.Error()
