@@ -26,7 +26,7 @@ const serviceCIDR = "10.64.0.0/10"
 // installation is a registry and an allocator on a database of their own.
 type installation struct {
 	registry, allocator *daemon
-	conns               []*grpc.ClientConn
+	conn                *grpc.ClientConn // of all clients, as those of etcd share one
 }
 
 // install starts an installation. Several of one run do not hear each other.
@@ -46,23 +46,15 @@ func (b *bench) install(ctx context.Context, name, dsn string) (*installation, e
 	}
 	b.later(registry.stop)
 	i := &installation{registry: registry, allocator: allocator}
-	nconns := 8
-	if x := os.Getenv("CONNS"); x != "" {
-		fmt.Sscan(x, &nconns)
+	if i.conn, err = rpc.TCP().Dial(registry.addr); err != nil {
+		return nil, err
 	}
-	for range nconns {
-		conn, err := rpc.TCP().Dial(registry.addr)
-		if err != nil {
-			return nil, err
-		}
-		b.later(func() { _ = conn.Close() })
-		i.conns = append(i.conns, conn)
-	}
+	b.later(func() { _ = i.conn.Close() })
 	return i, nil
 }
 
-func (i *installation) services(client int) registryv1.ServiceServiceClient {
-	return registryv1.NewServiceServiceClient(i.conns[client%len(i.conns)])
+func (i *installation) services() registryv1.ServiceServiceClient {
+	return registryv1.NewServiceServiceClient(i.conn)
 }
 
 // service is a service of about the size of the yardsticks' objects. An address of "None" asks for none.
@@ -113,7 +105,7 @@ func (b *bench) rounds() (int, time.Duration) {
 	return 3, 5 * time.Second
 }
 
-var clientCounts = []int{64}
+var clientCounts = []int{1, 8, 64, 256}
 
 // rates are of one number of clients, one of each round.
 type rates struct{ create, pgbench, etcd []float64 }
@@ -176,8 +168,8 @@ func (b *bench) compareCreate(ctx context.Context, i *installation, e *etcd, r *
 }
 
 func (i *installation) creator(prefix string) func(context.Context, int, int64) error {
-	return func(ctx context.Context, client int, n int64) error {
-		_, err := i.services(client).CreateService(ctx, &registryv1.CreateServiceRequest{Service: service(fmt.Sprintf("%s-%d", prefix, n), "")})
+	return func(ctx context.Context, _ int, n int64) error {
+		_, err := i.services().CreateService(ctx, &registryv1.CreateServiceRequest{Service: service(fmt.Sprintf("%s-%d", prefix, n), "")})
 		return err
 	}
 }

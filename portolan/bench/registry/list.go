@@ -68,7 +68,7 @@ func (b *bench) measureList(ctx context.Context) error {
 	rounds, _ := b.rounds()
 	var ours, theirs reading
 	for range 2*rounds + 1 {
-		if err := ours.take(i.registry, func() error { return snapshot(ctx, i.conns[0]) }); err != nil {
+		if err := ours.take(i.registry, func() error { return snapshot(ctx, i.conn) }); err != nil {
 			return err
 		}
 		if err := theirs.take(plain, func() error { return plainList(ctx, conn) }); err != nil {

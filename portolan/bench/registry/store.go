@@ -109,8 +109,8 @@ func (b *bench) measureWrite(ctx context.Context) error {
 	for round := -1; round < 2*rounds; round++ { // the first one only warms up: followers read everything meanwhile
 		for n, i := range installations {
 			before := i.registry.cpu() + b.postgres.cpu()
-			rate, err := clients(ctx, 64, d, func(ctx context.Context, client int, n int64) error {
-				return i.createAndDelete(ctx, client, fmt.Sprintf("r%d-%d", round, n))
+			rate, err := clients(ctx, 64, d, func(ctx context.Context, _ int, n int64) error {
+				return i.createAndDelete(ctx, fmt.Sprintf("r%d-%d", round, n))
 			})
 			if err != nil {
 				return err
@@ -147,17 +147,17 @@ func (b *bench) profileWrite(ctx context.Context, i *installation) error {
 	go func() {
 		saved <- save(ctx, "http://"+i.registry.http+"/debug/pprof/profile?seconds=6", filepath.Join(b.profile, "write100k.pprof"))
 	}()
-	_, err := clients(ctx, 64, 7*time.Second, func(ctx context.Context, client int, n int64) error {
-		return i.createAndDelete(ctx, client, fmt.Sprintf("profile-%d", n))
+	_, err := clients(ctx, 64, 7*time.Second, func(ctx context.Context, _ int, n int64) error {
+		return i.createAndDelete(ctx, fmt.Sprintf("profile-%d", n))
 	})
 	return errors.Join(err, <-saved)
 }
 
-func (i *installation) createAndDelete(ctx context.Context, client int, name string) error {
-	if _, err := i.services(client).CreateService(ctx, &registryv1.CreateServiceRequest{Service: service(name, "None")}); err != nil {
+func (i *installation) createAndDelete(ctx context.Context, name string) error {
+	if _, err := i.services().CreateService(ctx, &registryv1.CreateServiceRequest{Service: service(name, "None")}); err != nil {
 		return err
 	}
-	_, err := i.services(client).DeleteService(ctx, &registryv1.DeleteServiceRequest{Name: name})
+	_, err := i.services().DeleteService(ctx, &registryv1.DeleteServiceRequest{Name: name})
 	return err
 }
 

@@ -26,7 +26,7 @@ func (b *bench) measureWatch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := i.services(0).CreateService(ctx, &registryv1.CreateServiceRequest{Service: service("watched", "None")}); err != nil {
+	if _, err := i.services().CreateService(ctx, &registryv1.CreateServiceRequest{Service: service("watched", "None")}); err != nil {
 		return err
 	}
 	fmt.Println()
@@ -79,7 +79,7 @@ func (i *installation) watch(ctx context.Context, watchers, changes int) (time.D
 	for n := range changes {
 		svc := service("watched", "None")
 		svc.Metadata.Labels["n"] = fmt.Sprintf("%d-%d", watchers, n)
-		if _, err := i.services(0).UpdateService(ctx, &registryv1.UpdateServiceRequest{Service: svc}); err != nil {
+		if _, err := i.services().UpdateService(ctx, &registryv1.UpdateServiceRequest{Service: svc}); err != nil {
 			return 0, err
 		}
 		for want := int64(watchers) * int64(n+1); received.Load() < want && ctx.Err() == nil; {
