@@ -9,6 +9,7 @@ import (
 
 	"portolan.dev/registry/admission"
 	"portolan.dev/registry/kinds"
+	"portolan.dev/registry/store"
 	"portolan.dev/registry/view"
 	"portolan.dev/registry/watch"
 	"portolan.dev/registry/wire"
@@ -59,7 +60,7 @@ func (s *Objects) write(ctx context.Context, req proto.Message, field protorefle
 
 // answer encodes the object of a write.
 func answer(result *admission.Result) (*wire.Message, error) {
-	encoded, err := proto.Marshal(result.Object)
+	encoded, err := store.Marshal(result.Object)
 	if err != nil {
 		return nil, apierr.Internal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // Change turns a record of the store into a change of the contract.
 func Change(record store.Record) (*registryv1.Change, error) {
-	o, err := store.Decode(record.Key.Kind, record.Data, record.Revision)
+	o, err := record.Object()
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -21,6 +22,11 @@ func Encode(o object.Object) ([]byte, error) {
 	revision := meta.ResourceVersion
 	meta.ResourceVersion = 0
 	defer func() { meta.ResourceVersion = revision }()
+	return Marshal(o)
+}
+
+// Marshal encodes the object as it is.
+func Marshal(o object.Object) ([]byte, error) {
 	if vt, ok := o.(vtMessage); ok {
 		return vt.MarshalVT()
 	}
@@ -45,4 +51,21 @@ func Decode(kind string, data []byte, revision uint64) (object.Object, error) {
 	}
 	object.MetaOf(o).ResourceVersion = revision
 	return o, nil
+}
+
+// decoded is the object of a record, once somebody has asked for it.
+type decoded struct {
+	once   sync.Once
+	object object.Object
+	err    error
+}
+
+// Object returns the object of a record, with its revision as resource_version. It is not to be changed: others may have it too.
+func (r *Record) Object() (object.Object, error) {
+	if r.decoded == nil {
+		return Decode(r.Key.Kind, r.Data, r.Revision)
+	}
+	d := r.decoded
+	d.once.Do(func() { d.object, d.err = Decode(r.Key.Kind, r.Data, r.Revision) })
+	return d.object, d.err
 }

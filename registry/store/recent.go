@@ -36,9 +36,11 @@ func (r *Recent) Committed(head Head, records []Record) {
 	if r.head.Epoch != head.Epoch || r.head.Revision+1 != records[0].Revision {
 		r.forget()
 	}
-	r.head, r.records = head, append(r.records, records...)
-	for i := range records {
-		r.bytes += len(records[i].Data)
+	r.head = head
+	for _, record := range records {
+		record.decoded = &decoded{}
+		r.records = append(r.records, record)
+		r.bytes += len(record.Data)
 	}
 	if len(r.records) > maxTailRecords || r.bytes > maxTailBytes {
 		r.halve()

@@ -124,6 +124,8 @@ type Record struct {
 	Data        []byte
 	Time        time.Time
 	Traceparent string
+
+	decoded *decoded // shared by the copies of a record that several follow; nil: nobody else has it
 }
 
 // Head says how far the log goes.

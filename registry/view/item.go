@@ -4,17 +4,16 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/wire"
-	"portolan.dev/services/object"
 )
 
-// newItem decodes what the store keeps.
-func newItem(key object.Key, data []byte, revision uint64) (*Item, error) {
-	o, err := store.Decode(key.Kind, data, revision)
+// itemOf decodes a record.
+func itemOf(record *store.Record) (*Item, error) {
+	o, err := record.Object()
 	if err != nil {
 		return nil, err
 	}
-	field, bytes := wire.Object(data, revision)
-	return &Item{Key: key, Revision: revision, Object: o, Field: field, Bytes: bytes}, nil
+	field, bytes := wire.Object(record.Data, record.Revision)
+	return &Item{Key: record.Key, Revision: record.Revision, Object: o, Field: field, Bytes: bytes}, nil
 }
 
 // Change is one change of the log.
@@ -28,7 +27,7 @@ type Change struct {
 
 // Decode reads a record of the log that the view has passed already. What was there before is not known then: Old is nil.
 func Decode(record store.Record) (*Change, error) {
-	item, err := newItem(record.Key, record.Data, record.Revision)
+	item, err := itemOf(&record)
 	if err != nil {
 		return nil, err
 	}

@@ -173,7 +173,7 @@ func (v *View) apply(state *State, records []store.Record) (*State, []*Change, e
 			kind, change.Old = kind.remove(key.Namespace, key.Name)
 			change.Last = change.Old
 		} else {
-			item, err := newItem(key, record.Data, record.Revision)
+			item, err := itemOf(&record)
 			if err != nil {
 				return nil, nil, fmt.Errorf("revision %d: %w", record.Revision, err)
 			}
@@ -245,7 +245,7 @@ func (v *View) read(ctx context.Context) (*State, error) {
 			if err != nil {
 				return err
 			}
-			item, err := newItem(row.Key, row.Data, row.Revision)
+			item, err := itemOf(&store.Record{Key: row.Key, Data: row.Data, Revision: row.Revision})
 			if err != nil {
 				return fmt.Errorf("%s: %w", row.Key, err)
 			}
