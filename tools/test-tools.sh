@@ -10,6 +10,7 @@ needs=(
 	"dig bind9-dnsutils"
 	"curl curl"
 	"nsd nsd"
+	"promtool prometheus"
 	"systemd-analyze systemd"
 	"qemu-system-x86_64 qemu-system-x86"
 )
