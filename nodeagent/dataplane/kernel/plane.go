@@ -89,10 +89,11 @@ func New(o Options, open func() (Balancer, error)) (*Plane, error) {
 
 // open opens everything that belongs to the namespace of the calling thread.
 func (p *Plane) open(balancer func() (Balancer, error)) error {
-	var err error
-	if p.balancer, err = balancer(); err != nil {
+	b, err := balancer()
+	if err != nil { // b may be a pointer to nothing
 		return err
 	}
+	p.balancer = b
 	p.name, p.traits = p.balancer.Name(), p.balancer.Traits()
 	if p.routes, err = NewRoutes(); err != nil {
 		return err
