@@ -133,13 +133,13 @@ var errLogEnds = errors.New("the log ends before its head")
 // sameChange compares what identifies a change and not every byte: relays of two versions, of which one knows a field that the other does not,
 // must agree.
 func sameChange(a, b *registryv1.Change) bool {
-	keyA, uidA := identity(a.GetObject())
-	keyB, uidB := identity(b.GetObject())
+	keyA, uidA := identityOf(a.GetObject())
+	keyB, uidB := identityOf(b.GetObject())
 	apart := a.GetTime().AsTime().Sub(b.GetTime().AsTime()).Abs()
 	return a.GetRevision() == b.GetRevision() && a.GetType() == b.GetType() && keyA == keyB && uidA == uidB && apart < time.Millisecond
 }
 
-func identity(envelope *corev1.Object) (object.Key, string) {
+func identityOf(envelope *corev1.Object) (object.Key, string) {
 	o := object.Unwrap(envelope)
 	if o == nil {
 		return object.Key{}, ""

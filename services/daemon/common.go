@@ -6,9 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"strings"
 
-	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/obs"
 )
 
@@ -26,11 +24,8 @@ type Common struct {
 	TraceEndpoint string     `flag:"trace-endpoint" usage:"host:port of an OpenTelemetry collector (OTLP over gRPC); none: what OTEL_EXPORTER_OTLP_ENDPOINT says, or no traces"`
 	NATSURL       string     `flag:"nats-url" default:"nats://127.0.0.1:4222" usage:"NATS servers, comma separated"`
 	NATSPrefix    string     `flag:"nats-prefix" default:"portolan" usage:"first word of all NATS subjects"`
-	TLSCert       string     `flag:"tls-cert" usage:"file of the certificate (PEM); with one, all connections are mutual TLS, that to NATS too"`
-	TLSKey        string     `flag:"tls-key" usage:"file of the certificate's private key (PEM)"`
-	TLSCA         string     `flag:"tls-ca" usage:"file of the authorities whose certificates are believed (PEM)"`
-	TrustDomain   string     `flag:"trust-domain" usage:"trust domain that everybody must be of; empty: that of the certificate"`
-	Insecure      bool       `flag:"insecure" default:"false" usage:"allow an address that other machines reach, though there is no TLS"`
+	TLS
+	Insecure bool `flag:"insecure" default:"false" usage:"allow an address that other machines reach, though there is no TLS"`
 }
 
 // CommonConfig gives Main the settings of any configuration that embeds Common.
@@ -38,23 +33,12 @@ func (c *Common) CommonConfig() *Common { return c }
 
 // Validate says what is wrong with the settings, all of it.
 func (c *Common) Validate() error {
-	var errs []error
-	var given, missing []string
-	for _, one := range []struct{ name, value string }{{"tls-cert", c.TLSCert}, {"tls-key", c.TLSKey}, {"tls-ca", c.TLSCA}} {
-		if one.value == "" {
-			missing = append(missing, one.name)
-		} else {
-			given = append(given, one.name)
-		}
-	}
-	switch {
-	case len(given) > 0 && len(missing) > 0:
-		errs = append(errs, fmt.Errorf("%s: given without %s; TLS needs all three", strings.Join(given, ", "), strings.Join(missing, " and ")))
-	case len(given) == 0 && !c.Insecure && !local(c.Addr):
-		errs = append(errs, fmt.Errorf("addr: other machines reach %s, and without TLS they may do everything: give tls-cert, tls-key and tls-ca "+
+	err := c.TLS.Validate()
+	if c.TLSCert == "" && !c.Insecure && !local(c.Addr) {
+		err = errors.Join(err, fmt.Errorf("addr: other machines reach %s, and without TLS they may do everything: give tls-cert, tls-key and tls-ca "+
 			"(portolan certs init makes them), or listen on 127.0.0.1, or accept it by insecure", c.Addr))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // local says whether only programs of this machine reach an address. Of a name
@@ -66,14 +50,4 @@ func local(addr string) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback()
-}
-
-// identity opens the certificate of a daemon; nil where there is none.
-func (c *Common) identity(role identity.Role, options identity.Options) (*identity.Source, error) {
-	if c.TLSCert == "" {
-		return nil, nil
-	}
-	options.Role = role
-	options.Files = identity.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA, TrustDomain: c.TrustDomain}
-	return identity.Open(options)
 }

@@ -61,7 +61,7 @@ func run(ctx context.Context, name string, common Common, build func(context.Con
 		Network: rpc.TCP(),
 	}
 	var err error
-	if host.Identity, err = common.identity(identity.Role(name), identity.Options{Log: log, Metrics: host.Metrics, Health: host.Health}); err != nil {
+	if host.Identity, err = common.Identity(identity.Options{Role: identity.Role(name), Log: log, Metrics: host.Metrics, Health: host.Health}); err != nil {
 		return fmt.Errorf("%w: %w", config.ErrInvalid, err)
 	}
 	host.NATS = NATS(name, common, log, host.Identity)

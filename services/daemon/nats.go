@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/identity"
 )
 
@@ -23,7 +24,7 @@ func NATS(name string, common Common, log *slog.Logger, source *identity.Source,
 		log := log.With("connection", conn)
 		opts := append(natsOptions(&natsLog{log: log, identity: source}),
 			nats.Name("portolan "+name+" "+conn),
-			nats.CustomInboxPrefix("_INBOX_"+common.NATSPrefix+"_"+name))
+			nats.CustomInboxPrefix(changes.Inbox(common.NATSPrefix, name)))
 		if source != nil {
 			opts = append(opts, nats.Secure(source.TLS(identity.NATS)))
 		}

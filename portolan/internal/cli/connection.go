@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strconv"
@@ -13,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"portolan.dev/portolan/internal/certs"
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 )
 
@@ -21,7 +24,12 @@ import (
 type connection struct {
 	server  string
 	timeout time.Duration
+	certs   string // folder of certificates; empty: none
+	files   identity.Files
 }
+
+// envCerts names the folder of certificates.
+const envCerts = "PORTOLAN_CERTS"
 
 const defaultServer = "127.0.0.1:7400"
 
@@ -34,16 +42,47 @@ const (
 
 func (c *connection) register(root *cobra.Command) {
 	root.PersistentFlags().StringVar(&c.server, "server", cmp.Or(os.Getenv("PORTOLAN_SERVER"), defaultServer), "address of the registry (PORTOLAN_SERVER)")
+	set := root.PersistentFlags()
+	set.StringVar(&c.certs, "certs", os.Getenv(envCerts), "folder of certificates; with one, connections are mutual TLS as its operator or viewer ("+envCerts+")")
+	set.StringVar(&c.files.Cert, "tls-cert", os.Getenv("PORTOLAN_TLS_CERT"), "instead: file of a certificate (PORTOLAN_TLS_CERT)")
+	set.StringVar(&c.files.Key, "tls-key", os.Getenv("PORTOLAN_TLS_KEY"), "file of its private key (PORTOLAN_TLS_KEY)")
+	set.StringVar(&c.files.CA, "tls-ca", os.Getenv("PORTOLAN_TLS_CA"), "file of the authorities whose certificates are believed (PORTOLAN_TLS_CA)")
+	set.StringVar(&c.files.TrustDomain, "trust-domain", os.Getenv("PORTOLAN_TRUST_DOMAIN"), "trust domain; empty: that of the certificate (PORTOLAN_TRUST_DOMAIN)")
 	root.PersistentFlags().DurationVar(&c.timeout, "timeout", 30*time.Second, "how long one request may take")
 }
 
 // dial connects to a daemon; connecting itself happens with the first call.
-func (c *connection) dial(address string) (*grpc.ClientConn, error) {
-	conn, err := rpc.TCP().Dial(address, grpc.WithChainUnaryInterceptor(c.bound))
+func (c *connection) dial(address string, role identity.Role) (*grpc.ClientConn, error) {
+	source, err := c.identity()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := rpc.TCP().Dial(address, source.Peer(role), grpc.WithChainUnaryInterceptor(c.bound))
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}
 	return conn, nil
+}
+
+// dialAgent connects to a node agent.
+func (c *connection) dialAgent(address string) (*grpc.ClientConn, error) {
+	return c.dial(address, identity.NodeAgent)
+}
+
+// identity opens the certificate that was given; nil where there is none.
+func (c *connection) identity() (*identity.Source, error) {
+	files := c.files
+	if files.Cert == "" && files.Key == "" && files.CA == "" {
+		if c.certs == "" {
+			return nil, nil
+		}
+		var err error
+		if files, err = certs.FilesOf(c.certs, identity.Operator, identity.Viewer); err != nil {
+			return nil, err
+		}
+		files.TrustDomain = c.files.TrustDomain
+	}
+	return identity.Open(identity.Options{Files: files, Log: slog.New(slog.DiscardHandler)})
 }
 
 // beside returns the address of another daemon: the one given, or, where none is, the registry's host (the first one's, where there are several)
@@ -62,7 +101,7 @@ func (c *connection) beside(address string, port int) string {
 
 // registry connects to the registry. The caller closes the connection.
 func (c *connection) registry() (*client.Client, *grpc.ClientConn, error) {
-	conn, err := c.dial(c.server)
+	conn, err := c.dial(c.server, identity.Registry)
 	if err != nil {
 		return nil, nil, err
 	}

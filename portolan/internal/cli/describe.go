@@ -69,7 +69,7 @@ func nodesOf(ctx context.Context, flags *connection, registry *client.Client, o 
 		return nil
 	}
 	question := rollout.Question{
-		Namespace: o.GetMetadata().GetNamespace(), Name: o.GetMetadata().GetName(), Revision: rollout.Revision(service, slices), Dial: flags.dial,
+		Namespace: o.GetMetadata().GetNamespace(), Name: o.GetMetadata().GetName(), Revision: rollout.Revision(service, slices), Dial: flags.dialAgent,
 	}
 	progress, err := rollout.Look(ctx, registry, question)
 	if err != nil {

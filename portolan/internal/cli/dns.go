@@ -12,6 +12,7 @@ import (
 
 	"portolan.dev/portolan/internal/client"
 	dnsv1 "portolan.dev/proto/portolan/dns/v1"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )
 
@@ -52,7 +53,7 @@ object the answer comes from, or why there is none. The exit code is 0 when ther
 }
 
 func dnsQuery(ctx context.Context, out io.Writer, flags *connection, api string, request *dnsv1.QueryRequest, why bool) error {
-	conn, err := flags.dial(api)
+	conn, err := flags.dial(api, identity.DNSSvc)
 	if err != nil {
 		return err
 	}

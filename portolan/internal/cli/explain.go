@@ -13,6 +13,7 @@ import (
 
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/explain"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )
 
@@ -62,17 +63,21 @@ func runExplain(ctx context.Context, command *cobra.Command, flags *connection, 
 			_ = conn.Close()
 		}
 	}()
-	for _, address := range []string{
-		flags.beside(options.allocator, allocatorPort), flags.beside(options.endpoints, endpointctlPort), flags.beside(options.dns, dnssvcPort),
+	for _, daemon := range []struct {
+		role    identity.Role
+		address string
+		port    int
+	}{
+		{identity.Allocator, options.allocator, allocatorPort}, {identity.EndpointCtl, options.endpoints, endpointctlPort}, {identity.DNSSvc, options.dns, dnssvcPort},
 	} {
-		conn, err := flags.dial(address)
+		conn, err := flags.dial(flags.beside(daemon.address, daemon.port), daemon.role)
 		if err != nil {
 			return err
 		}
 		conns = append(conns, conn)
 	}
 	report, err := explain.Service(ctx, explain.Daemons{
-		Registry: registry.Conn(), Allocator: conns[0], Endpoints: conns[1], DNS: conns[2], Dial: flags.dial,
+		Registry: registry.Conn(), Allocator: conns[0], Endpoints: conns[1], DNS: conns[2], Dial: flags.dialAgent,
 	}, options.namespace, name)
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func (f *agentFlags) ask(ctx context.Context, registry *client.Client, args []st
 	if where.address == "" {
 		return nil, fmt.Errorf("node %s has no agent: nobody has said where one listens; give --agent HOST:PORT if you know", args[0])
 	}
-	conn, err := f.dial(where.address)
+	conn, err := f.dialAgent(where.address)
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func Root() *cobra.Command {
 	flags.register(root)
 	root.AddCommand(
 		newApply(flags), newGet(flags), newDescribe(flags), newDelete(flags), newExplain(flags), newEnv(flags), newRun(flags), newDNS(flags),
-		newNode(flags), newWait(flags), newDev(), newVersion(flags), newHello(), newAsk(), newPause(),
+		newNode(flags), newWait(flags), newDev(), newVersion(flags), newHello(), newAsk(), newPause(), newMan(), newCerts(flags),
 	)
 	return root
 }

@@ -12,6 +12,7 @@ import (
 
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/workload"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )
 
@@ -60,7 +61,7 @@ when the program ends, the pod is gone. The exit code is the program's.`,
 }
 
 func runWorkload(ctx context.Context, command *cobra.Command, flags *connection, registry *client.Client, options workload.Options, allocator string) error {
-	conn, err := flags.dial(flags.beside(allocator, allocatorPort))
+	conn, err := flags.dial(flags.beside(allocator, allocatorPort), identity.Allocator)
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ message names the nodes that are missing, and why.`,
 
 func runWait(command *cobra.Command, flags *connection, registry *client.Client, name string, options *waitOptions) error {
 	ctx := command.Context()
-	question := rollout.Question{Namespace: options.namespace, Name: name, Nodes: options.nodes, Dial: flags.dial}
+	question := rollout.Question{Namespace: options.namespace, Name: name, Nodes: options.nodes, Dial: flags.dialAgent}
 	var err error
 	if question.Revision, err = revisionOf(ctx, registry, options.namespace, name); err != nil {
 		return err

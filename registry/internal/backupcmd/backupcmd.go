@@ -11,13 +11,16 @@ import (
 	"os"
 	"path/filepath"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protodelim"
 
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/registry"
 	"portolan.dev/registry/backup"
 	"portolan.dev/registry/store"
+	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/config"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/object"
@@ -27,6 +30,16 @@ type settings struct {
 	Server string `flag:"server" default:"127.0.0.1:7400" usage:"host:port of a running registry"`
 	Store  string `flag:"store" usage:"instead: the store itself, sqlite:FOLDER or postgres://…, while no registry runs on it"`
 	File   string `flag:"file" default:"-" usage:"file of the backup; - is standard output or input"`
+	daemon.TLS
+}
+
+// dial connects to the registry, with the certificate of an operator where there is one.
+func (s *settings) dial() (*grpc.ClientConn, error) {
+	source, err := s.Identity(identity.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	return rpc.TCP().Dial(s.Server, source.Peer(identity.Registry))
 }
 
 // Commands returns what each command does.
@@ -73,13 +86,13 @@ func export(ctx context.Context, s settings, out io.Writer) error {
 	if s.Store != "" {
 		err = exportStore(ctx, s.Store, write)
 	} else {
-		err = exportServer(ctx, s.Server, write)
+		err = s.exportServer(ctx, write)
 	}
 	return errors.Join(err, buffered.Flush())
 }
 
-func exportServer(ctx context.Context, server string, write func(*registryv1.BackupRecord) error) error {
-	conn, err := rpc.TCP().Dial(server)
+func (s *settings) exportServer(ctx context.Context, write func(*registryv1.BackupRecord) error) error {
+	conn, err := s.dial()
 	if err != nil {
 		return err
 	}
@@ -94,7 +107,7 @@ func exportServer(ctx context.Context, server string, write func(*registryv1.Bac
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("export from %s: %w", server, err)
+			return fmt.Errorf("export from %s: %w", s.Server, err)
 		}
 		if err := write(answer.GetRecord()); err != nil {
 			return err
@@ -140,14 +153,14 @@ func runImport(ctx context.Context, args []string, stdin io.Reader) error {
 	if s.Store != "" {
 		return importStore(ctx, s.Store, read)
 	}
-	return importServer(ctx, s.Server, read)
+	return s.importServer(ctx, read)
 }
 
 // maxRecord is more than any record that an export writes.
 const maxRecord = 16 << 20
 
-func importServer(ctx context.Context, server string, read func() (*registryv1.BackupRecord, error)) error {
-	conn, err := rpc.TCP().Dial(server)
+func (s *settings) importServer(ctx context.Context, read func() (*registryv1.BackupRecord, error)) error {
+	conn, err := s.dial()
 	if err != nil {
 		return err
 	}
@@ -170,7 +183,7 @@ func importServer(ctx context.Context, server string, read func() (*registryv1.B
 	}
 	answer, err := stream.CloseAndRecv()
 	if err != nil {
-		return fmt.Errorf("import into %s: %w", server, err)
+		return fmt.Errorf("import into %s: %w", s.Server, err)
 	}
 	fmt.Fprintf(os.Stderr, "%d objects imported, the registry is at revision %d\n", answer.GetObjects(), answer.GetRevision())
 	return nil

@@ -1,0 +1,278 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"portolan.dev/portolan/internal/certs"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/identity"
+)
+
+// certsFlags are those that all commands about certificates have.
+type certsFlags struct {
+	output string
+	force  bool
+	days   int
+	hosts  []string
+}
+
+func newCerts(flags *connection) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "certs",
+		Short: "Make and renew the certificates of an installation",
+		Long: `certs keeps a folder with a certificate authority and what it has issued. Every daemon has a certificate whose URI SAN names its role, such as
+spiffe://portolan/registry or spiffe://portolan/nodeagent/n1; people have one of the role operator or viewer. The key of the authority, ca.key,
+is needed here only: leave it out when you copy certificates to machines.`,
+		Example: "  portolan certs init --node n1 --node n2\n  portolan certs issue nodeagent/n3\n  portolan certs renew",
+	}
+	command.AddCommand(newCertsInit(flags), newCertsIssue(flags), newCertsRenew(flags), newCertsNATS(flags))
+	return command
+}
+
+// register adds the flags of a command that writes certificates.
+func (f *certsFlags) register(command *cobra.Command, force string) {
+	set := command.Flags()
+	set.StringVarP(&f.output, "output", "o", "table", "table or json")
+	set.BoolVar(&f.force, "force", false, force)
+}
+
+// folderOf returns the folder of the certificates: the one that other commands look into for a certificate of their own, or certs.
+func folderOf(flags *connection) string { return cmp.Or(flags.certs, "certs") }
+
+func (f *certsFlags) registerIssue(command *cobra.Command, hosts string) {
+	command.Flags().IntVar(&f.days, "days", int(certs.DefaultLifetime.Hours()/24), "days that a certificate is good for")
+	command.Flags().StringArrayVar(&f.hosts, "host", nil, hosts)
+}
+
+// check says which flags make no sense.
+func (f *certsFlags) check() error {
+	if f.output != "table" && f.output != "json" {
+		return usageError{fmt.Errorf("--output %q: outputs are table and json", f.output)}
+	}
+	return nil
+}
+
+func (f *certsFlags) lifetime() (time.Duration, error) { return days("--days", f.days) }
+
+func days(flag string, n int) (time.Duration, error) {
+	if n < 1 || n > 36500 {
+		return 0, usageError{fmt.Errorf("%s %d: want 1-36500", flag, n)}
+	}
+	return time.Duration(n) * 24 * time.Hour, nil
+}
+
+// hostsOf returns the host names of a certificate: those that were given, and, for a server, those it has for programs of its own machine.
+func hostsOf(who string, given []string) []string {
+	role, _, _ := strings.Cut(who, "/")
+	if role == string(identity.Operator) || role == string(identity.Viewer) {
+		return given
+	}
+	return append(given[:len(given):len(given)], "localhost", "127.0.0.1", "::1")
+}
+
+func newCertsInit(flags *connection) *cobra.Command {
+	f := &certsFlags{}
+	domain, authorityDays := "", 0
+	var nodes []string
+	command := &cobra.Command{
+		Use:   "init",
+		Short: "Make an authority and the certificates of a first installation",
+		Long: `init makes a certificate authority and certificates of the daemons, of NATS and Postgres, of an operator and a viewer, and of the nodes that are named.
+Clients of ours know a server by its role; those of NATS among themselves and of Postgres look at host names, which --host gives.`,
+		Example: `  portolan certs init --node n1 --node n2
+  portolan certs init --certs /etc/portolan/certs --trust-domain prod.example.com --host nats=nats-1,nats-2,nats-3 --host postgres=db.example.com`,
+		Args: arguments(cobra.NoArgs, "no arguments"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			requests, err := f.firstRequests(nodes)
+			if err != nil {
+				return err
+			}
+			lifetime, err := days("--ca-days", authorityDays)
+			if err != nil {
+				return err
+			}
+			made, err := certs.Init(folderOf(flags), domain, lifetime, requests, f.force)
+			if err != nil {
+				return err
+			}
+			return f.print(command.OutOrStdout(), made)
+		},
+	}
+	f.register(command, "replace an authority that is there, and all its certificates")
+	f.registerIssue(command, "names and addresses of a server's machines: ROLE=HOST,HOST…; may be repeated")
+	command.Flags().StringVar(&domain, "trust-domain", identity.DefaultTrustDomain, "trust domain: tells installations apart")
+	command.Flags().IntVar(&authorityDays, "ca-days", int(certs.DefaultAuthorityLifetime.Hours()/24), "days that the authority is good for")
+	command.Flags().StringArrayVar(&nodes, "node", nil, "name of a node; may be repeated")
+	return command
+}
+
+// firstRequests are the certificates of a first installation.
+func (f *certsFlags) firstRequests(nodes []string) ([]certs.Request, error) {
+	lifetime, err := f.lifetime()
+	if err != nil {
+		return nil, err
+	}
+	hosts := map[string][]string{}
+	for _, text := range f.hosts {
+		role, list, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, usageError{fmt.Errorf("--host %q: want ROLE=HOST,HOST…", text)}
+		}
+		hosts[role] = append(hosts[role], strings.Split(list, ",")...)
+	}
+	var who []string
+	for _, role := range identity.Roles() {
+		if role != identity.NodeAgent {
+			who = append(who, string(role))
+		}
+	}
+	for _, node := range nodes {
+		who = append(who, string(identity.NodeAgent)+"/"+node)
+	}
+	var requests []certs.Request
+	for _, name := range who {
+		requests = append(requests, certs.Request{Who: name, Hosts: hostsOf(name, hosts[name]), Lifetime: lifetime})
+		delete(hosts, name)
+	}
+	for role := range hosts {
+		return nil, usageError{fmt.Errorf("--host %s=…: there is no such certificate in a first installation", role)}
+	}
+	return requests, nil
+}
+
+func newCertsIssue(flags *connection) *cobra.Command {
+	f := &certsFlags{}
+	command := &cobra.Command{
+		Use:   "issue ROLE[/NAME]...",
+		Short: "Issue certificates",
+		Long: `issue makes certificates of the folder's authority. Roles are registry, allocator, endpointctl, dnssvc, nodeagent/NODE, operator[/NAME],
+viewer[/NAME], nats and postgres.`,
+		Example: `  portolan certs issue nodeagent/n3
+  portolan certs issue operator/ann --days 30
+  portolan certs issue postgres --host db.example.com --force`,
+		Args: arguments(cobra.MinimumNArgs(1), "ROLE[/NAME]..."),
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			lifetime, err := f.lifetime()
+			if err != nil {
+				return err
+			}
+			folder, err := certs.Open(folderOf(flags))
+			if err != nil {
+				return err
+			}
+			var requests []certs.Request
+			for _, who := range args {
+				requests = append(requests, certs.Request{Who: who, Hosts: hostsOf(who, f.hosts), Lifetime: lifetime})
+			}
+			made, err := folder.Issue(requests, f.force)
+			if err != nil {
+				return err
+			}
+			return f.print(command.OutOrStdout(), made)
+		},
+	}
+	f.register(command, "replace certificates that are there")
+	f.registerIssue(command, "name or address of the server's machine; may be repeated")
+	return command
+}
+
+func newCertsRenew(flags *connection) *cobra.Command {
+	f := &certsFlags{}
+	within := 0
+	command := &cobra.Command{
+		Use:   "renew [ROLE[/NAME]...]",
+		Short: "Renew certificates that expire soon",
+		Long: `renew makes anew what expires soon, with new keys, for the same role and hosts and for as long as before. Daemons take new files while they run;
+connections that are open go on. Run it every day: it does nothing most of the time.`,
+		Example: "  portolan certs renew\n  portolan certs renew nodeagent/n1 --force\n  portolan certs renew --within-days 14 -o json",
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			ahead, err := days("--within-days", within)
+			if err != nil {
+				return err
+			}
+			folder, err := certs.Open(folderOf(flags))
+			if err != nil {
+				return err
+			}
+			looked, err := folder.Renew(args, ahead, f.force)
+			if err != nil {
+				return err
+			}
+			return f.print(command.OutOrStdout(), looked)
+		},
+	}
+	f.register(command, "renew also what does not expire soon")
+	command.Flags().IntVar(&within, "within-days", 30, "renew what expires within so many days")
+	return command
+}
+
+func newCertsNATS(flags *connection) *cobra.Command {
+	options := certs.NATSOptions{}
+	command := &cobra.Command{
+		Use:   "nats-config",
+		Short: "Print who may do what on NATS, as configuration of nats-server",
+		Long: `nats-config prints the parts "tls" and "authorization" of a nats-server's configuration: every role with the subjects that are its own, every node with
+its own heartbeats. Include it in the configuration of each server; nodes are those that have a certificate in the folder, and those named by --node.`,
+		Example: `  portolan certs nats-config > portolan-nats.conf
+  portolan certs nats-config --path /etc/nats/certs --node n7`,
+		Args: arguments(cobra.NoArgs, "no arguments"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			folder, err := certs.Open(folderOf(flags))
+			if err != nil {
+				return err
+			}
+			if options.Path == "" {
+				if options.Path, err = filepath.Abs(folderOf(flags)); err != nil {
+					return err
+				}
+			}
+			text, err := folder.NATSConfig(options)
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(command.OutOrStdout(), text)
+			return err
+		},
+	}
+	command.Flags().StringVar(&options.Path, "path", "", "folder in which the server has nats.crt, nats.key and ca.crt (default: the folder of the certificates)")
+	command.Flags().StringVar(&options.Prefix, "nats-prefix", changes.DefaultPrefix, "first word of all subjects, as the daemons have it")
+	command.Flags().StringArrayVar(&options.Nodes, "node", nil, "name of a node; may be repeated")
+	return command
+}
+
+// print shows certificates.
+func (f *certsFlags) print(out io.Writer, list []certs.Certificate) error {
+	if f.output == "json" {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(list)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	_, _ = fmt.Fprintln(w, "NAME\tEXPIRES\tWRITTEN\tFILE")
+	for _, one := range list {
+		written := "no"
+		if one.Written {
+			written = "yes"
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", one.Name, one.Expires.UTC().Format(time.DateOnly), written, one.Cert)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"portolan.dev/portolan/internal/certs"
+)
+
+func newCertsProvision(flags *connection) *cobra.Command {
+	f := &certsFlags{}
+	file := ""
+	command := &cobra.Command{
+		Use:   "provision -f FILE",
+		Short: "Bring the certificates of a list, and their copies, up to date",
+		Long: `provision reads a list of certificates and of the folders that they belong in, each with an owner. It makes what is missing, the authority
+included, renews what expires soon, copies each certificate with its key to its folder, and writes the configuration of NATS. Run it again at any
+time: it leaves what is as it should be. The compose stack of the repository uses it.`,
+		Example: `  portolan certs provision -f certs.yaml --certs /var/lib/portolan/certs
+
+  # certs.yaml
+  trustDomain: portolan
+  certificates:
+  - {who: registry, folder: /etc/portolan/tls, owner: 998}
+  - {who: nats, hosts: [nats-1.example.com], folder: /etc/nats/tls}
+  nats: {file: /etc/nats/portolan.conf, path: /etc/nats/tls}`,
+		Args: arguments(cobra.NoArgs, "no arguments"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			list, err := readProvision(file, command.InOrStdin())
+			if err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			made, err := list.Provision(folderOf(flags))
+			if err != nil {
+				return err
+			}
+			return f.print(command.OutOrStdout(), made)
+		},
+	}
+	command.Flags().StringVarP(&f.output, "output", "o", "table", "table or json")
+	command.Flags().StringVarP(&file, "filename", "f", "", "list of certificates, YAML; - reads standard input")
+	_ = command.MarkFlagRequired("filename")
+	return command
+}
+
+func readProvision(file string, in io.Reader) (*certs.Provision, error) {
+	if file == "-" {
+		return certs.ReadProvision(in)
+	}
+	opened, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = opened.Close() }()
+	return certs.ReadProvision(opened)
+}

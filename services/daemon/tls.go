@@ -1,0 +1,42 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+
+	"portolan.dev/services/kit/identity"
+)
+
+// TLS are the settings of who a program is to others. Embed it.
+type TLS struct {
+	TLSCert     string `flag:"tls-cert" usage:"file of the certificate (PEM); with one, all connections are mutual TLS, that to NATS too"`
+	TLSKey      string `flag:"tls-key" usage:"file of the certificate's private key (PEM)"`
+	TLSCA       string `flag:"tls-ca" usage:"file of the authorities whose certificates are believed (PEM)"`
+	TrustDomain string `flag:"trust-domain" usage:"trust domain that everybody must be of; empty: that of the certificate"`
+}
+
+// Validate says what is wrong with the settings.
+func (t *TLS) Validate() error {
+	var given, missing []string
+	for _, one := range []struct{ name, value string }{{"tls-cert", t.TLSCert}, {"tls-key", t.TLSKey}, {"tls-ca", t.TLSCA}} {
+		if one.value == "" {
+			missing = append(missing, one.name)
+		} else {
+			given = append(given, one.name)
+		}
+	}
+	if len(given) > 0 && len(missing) > 0 {
+		return fmt.Errorf("%s: given without %s; TLS needs all three", strings.Join(given, ", "), strings.Join(missing, " and "))
+	}
+	return nil
+}
+
+// Identity opens the certificate; nil where there is none. The files of options
+// are these.
+func (t *TLS) Identity(options identity.Options) (*identity.Source, error) {
+	if t.TLSCert == "" {
+		return nil, nil
+	}
+	options.Files = identity.Files{Cert: t.TLSCert, Key: t.TLSKey, CA: t.TLSCA, TrustDomain: t.TrustDomain}
+	return identity.Open(options)
+}
