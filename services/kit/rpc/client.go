@@ -30,6 +30,8 @@ func dial(target string, open dialFunc, opts []grpc.DialOption) (*grpc.ClientCon
 		grpc.WithContextDialer(open),
 		grpc.WithDefaultServiceConfig(serviceConfig),
 		grpc.WithDisableServiceConfig(), // nobody configures our clients by DNS
+		grpc.WithStaticStreamWindowSize(streamWindow),
+		grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithDefaultCallOptions(
 			grpc.ForceCodecV2(newCodec()),
 			grpc.MaxCallRecvMsgSize(DefaultMaxMessage),

@@ -24,6 +24,15 @@ import (
 // DefaultMaxMessage bounds a message, in bytes, unless told otherwise.
 const DefaultMaxMessage = 4 << 20
 
+const (
+	// What a peer may send ahead on a stream and on a connection, in bytes. They are fixed: finding out what a connection bears costs a ping, and an
+	// answer to it, for most messages.
+	streamWindow = 1 << 20
+	connWindow   = 4 << 20
+	// streamWorkers answer calls one after the other, so that their stacks have grown already; calls beyond them get a goroutine each.
+	streamWorkers = 64
+)
+
 // giveUp is how long handlers may take to notice that they were canceled.
 const giveUp = 10 * time.Second
 
@@ -104,6 +113,9 @@ func NewServer(o ServerOptions) *Server {
 		grpc.MaxRecvMsgSize(o.MaxMessage),
 		grpc.MaxSendMsgSize(o.MaxMessage),
 		grpc.WaitForHandlers(true),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connWindow),
+		grpc.NumStreamWorkers(streamWorkers),
 		// Clients ping every 20 s (see Dial); what pings far more often is cut off.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
