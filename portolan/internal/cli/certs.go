@@ -34,7 +34,7 @@ spiffe://portolan/registry or spiffe://portolan/nodeagent/n1; people have one of
 is needed here only: leave it out when you copy certificates to machines.`,
 		Example: "  portolan certs init --node n1 --node n2\n  portolan certs issue nodeagent/n3\n  portolan certs renew",
 	}
-	command.AddCommand(newCertsInit(flags), newCertsIssue(flags), newCertsRenew(flags), newCertsNATS(flags))
+	command.AddCommand(newCertsInit(flags), newCertsIssue(flags), newCertsRenew(flags), newCertsNATS(flags), newCertsProvision(flags))
 	return command
 }
 
