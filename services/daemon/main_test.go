@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 // config is that of a daemon that behaves as it is told.
 type config struct {
 	daemon.Common `default:"addr=127.0.0.1:7400 nats-prefix=sample"`
-	Behave        string `flag:"behave" default:"run" usage:"run, refuse, end, fail or wait"`
+	Behave        string `flag:"behave" default:"run" usage:"run, refuse, end, fail, chatter or wait"`
 }
 
 type sample struct {
@@ -58,6 +59,11 @@ func (s *sample) Run(ctx context.Context) error {
 		return nil
 	case "fail":
 		return errors.New("broken")
+	case "chatter":
+		for app.Pause(ctx, time.Millisecond) {
+			s.host.Log.Debug("chatter")
+		}
+		return nil
 	}
 	s.host.Log.Info("running", "addr", s.cfg.Addr)
 	<-ctx.Done()
@@ -137,6 +143,26 @@ func TestDaemonServesAndStops(t *testing.T) {
 			t.Errorf("%s: %d %.100q", path, code, body)
 		}
 	}
+	stop(t, c)
+}
+
+// TestLogLevelAtRunTime: more is logged from the moment on that somebody asks for it.
+func TestLogLevelAtRunTime(t *testing.T) {
+	c := start(t, "-behave=chatter")
+	url := fmt.Sprint("http://", c.event(t, "starting")["http"], "/debug/loglevel")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, strings.NewReader("debug"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("status %s", resp.Status)
+	}
+	c.event(t, "chatter") // which is not logged at the level before
 	stop(t, c)
 }
 

@@ -123,3 +123,24 @@ func TestPackageNames(t *testing.T) {
 		}
 	}
 }
+
+// Profiles are served on the port of metrics alone: the package that has them also puts them where whoever serves without a handler of its own finds
+// them.
+func TestProfilesOnTheDebugPortOnly(t *testing.T) {
+	careless := []string{"DefaultServeMux", "ListenAndServe", "ListenAndServeTLS", "Handle", "HandleFunc"}
+	for _, f := range files(t) {
+		for _, spec := range f.syntax.Imports {
+			if value, _ := strconv.Unquote(spec.Path.Value); value == "net/http/pprof" && f.pkg != ours+"services/kit/obs" {
+				t.Errorf("%s imports net/http/pprof; services/kit/obs serves profiles", f.name)
+			}
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if selector, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := selector.X.(*ast.Ident); ok && x.Name == "http" && slices.Contains(careless, selector.Sel.Name) {
+					t.Errorf("%s: http.%s has the profiles too; serve a handler of your own", f.at(selector.Pos()), selector.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}
