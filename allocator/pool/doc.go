@@ -10,6 +10,11 @@
 // fill, and a /64 of IPv6 costs what is used of it. A bitmap would not hold a
 // /64, and a sorted list of free ranges costs a search and a shift per pick.
 //
+// A pick begins where the last one ended, for a few hundred picks from a random
+// start, and not at a random place each time: neighbours share a page of the
+// store, of which a batch then writes few. What keeps a value from coming back
+// too soon is its rest, not chance.
+//
 // Picking is memory only: who really has a value is for the store's constraints
 // to say. Nothing here reads a clock; callers pass the time.
 package pool
