@@ -9,7 +9,12 @@
 // else goes on.
 //
 // The invariant: the revision in the heartbeat is never higher than what the
-// data plane was asked to do; what could not be done is listed beside it.
+// data plane was asked to do; what could not be done is listed beside it, by
+// service. Holding the revision back at the first failure was the alternative:
+// one port that is taken would then hide the state of all other services.
+//
+// Of pods and nodes the agent keeps its own alone, already in the follower: on a
+// cluster of a thousand nodes the others' are most of all objects.
 //
 // A data plane in the kernel goes on without the agent. The userspace plane does
 // not: when the agent stops, it stops forwarding, though its node stays Ready
