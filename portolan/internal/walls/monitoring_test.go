@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"gopkg.in/yaml.v3"
+
+	"portolan.dev/services/kit/config"
 )
 
 // promtool runs it in deploy/prometheus.
@@ -36,6 +38,39 @@ func promtool(t *testing.T, args ...string) {
 func TestPrometheusRules(t *testing.T) {
 	promtool(t, "check", "config", "prometheus.yml")
 	promtool(t, "test", "rules", "rules_test.yml")
+}
+
+// TestPrometheusScrapesTheStack: each target is a service of docker-compose.yml at the port that its daemon has by default, and no daemon is left out.
+func TestPrometheusScrapesTheStack(t *testing.T) {
+	var compose struct{ Services map[string]any }
+	decode(t, filepath.Join("..", "..", "..", "docker-compose.yml"), yaml.Unmarshal, &compose)
+	var scrape struct {
+		Jobs []struct {
+			Name   string                       `yaml:"job_name"`
+			Static []struct{ Targets []string } `yaml:"static_configs"`
+		} `yaml:"scrape_configs"`
+	}
+	decode(t, deployed("prometheus", "prometheus.yml"), yaml.Unmarshal, &scrape)
+	ports := map[string]string{}
+	for name, cfg := range configurations {
+		for _, flag := range config.Flags(name, cfg) {
+			if flag.Name == "http-addr" {
+				_, ports[name], _ = strings.Cut(flag.Default, ":")
+			}
+		}
+	}
+	for _, job := range scrape.Jobs {
+		for _, target := range job.Static[0].Targets {
+			host, port, _ := strings.Cut(target, ":")
+			if _, ok := compose.Services[host]; !ok || port != ports[job.Name] {
+				t.Errorf("job %s: %s is no service of docker-compose.yml with port %s", job.Name, target, ports[job.Name])
+			}
+		}
+		delete(ports, job.Name)
+	}
+	for name := range ports {
+		t.Errorf("%s is not scraped", name)
+	}
 }
 
 type rule struct{ Record, Alert, Expr string }
