@@ -79,9 +79,9 @@ nats: {file: DIR/nats/portolan.conf}
 
 func TestProvisionRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"certificates: [{who: registry}]":               "folder",
-		"certificate: []":                               "certificate",
-		"certificates: []":                              "empty",
+		"certificates: [{who: registry}]":                 "folder",
+		"certificate: []":                                 "certificate",
+		"certificates: []":                                "empty",
 		"certificates: [{who: x, folder: /f, owner: -1}]": "owner",
 	} {
 		if _, err := ReadProvision(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {

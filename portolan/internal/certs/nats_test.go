@@ -1,0 +1,164 @@
+package certs_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"portolan.dev/portolan/internal/certs"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/kit/kittest"
+)
+
+// natsServer runs a stock server with the configuration that the folder prints.
+func natsServer(t *testing.T, dir string, folder *certs.Folder, nodes ...string) *server.Server {
+	t.Helper()
+	text, err := folder.NATSConfig(certs.NATSOptions{Prefix: changes.DefaultPrefix, Path: dir, Nodes: nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := t.TempDir()
+	path := filepath.Join(store, "nats.conf")
+	if err := os.WriteFile(path, []byte(text+fmt.Sprintf("listen: \"127.0.0.1:-1\"\njetstream { store_dir: %q }\n", filepath.Join(store, "js"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	options, err := server.ProcessConfigFile(path)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	options.NoLog, options.NoSigs = true, true
+	srv, err := server.NewServer(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { kittest.StopNATS(srv) })
+	if !srv.ReadyForConnections(time.Minute) {
+		t.Fatal("nats does not start")
+	}
+	return srv
+}
+
+func connect(t *testing.T, srv *server.Server, source *identity.Source, options ...nats.Option) (*nats.Conn, error) {
+	t.Helper()
+	nc, err := nats.Connect(srv.ClientURL(), append(options, nats.Secure(source.TLS(identity.NATS)), nats.Timeout(time.Minute))...)
+	if err == nil {
+		t.Cleanup(nc.Close)
+	}
+	return nc, err
+}
+
+// allowed asks the server, which answers in order: what it has against a subject comes before the answer to Flush.
+func allowed(t *testing.T, srv *server.Server, source *identity.Source, use func(*nats.Conn) error) bool {
+	t.Helper()
+	nc, err := connect(t, srv, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := use(nc); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.FlushTimeout(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	refusal := nc.LastError()
+	if refusal != nil && !strings.Contains(strings.ToLower(refusal.Error()), "permissions violation") {
+		t.Fatal(refusal)
+	}
+	return refusal == nil
+}
+
+// TestRolesOnNATS tries every subject as every role, to publish and to subscribe, on a server with the configuration that certs nats-config prints.
+func TestRolesOnNATS(t *testing.T) {
+	who := []string{"registry", "allocator", "endpointctl", "dnssvc", "nodeagent/n1", "nodeagent/n2.example.com"}
+	dir, folder := initialise(t, append(who, "nats")...)
+	srv := natsServer(t, dir, folder)
+	followers := who[1:]
+	for subject, may := range map[string]struct{ publish, subscribe []string }{
+		"portolan.chg.Service.default.web":       {publish: []string{"registry"}},
+		"portolan.chg.>":                         {},
+		"portolan.rep.head":                      {publish: []string{"registry"}, subscribe: followers},
+		"portolan.rep.chg.Service.default.web":   {subscribe: followers},
+		"portolan.rep.>":                         {subscribe: followers},
+		"portolan.hb.n1":                         {publish: []string{"nodeagent/n1"}, subscribe: []string{"registry", "endpointctl"}},
+		"portolan.hb.n2=2Eexample=2Ecom":         {publish: []string{"nodeagent/n2.example.com"}, subscribe: []string{"registry", "endpointctl"}},
+		"portolan.hb.*":                          {subscribe: []string{"registry", "endpointctl"}},
+		"_INBOX_portolan_registry.abc.1":         {subscribe: []string{"registry"}},
+		"_INBOX.abc":                             {},
+		"$JS.API.STREAM.INFO.portolan_CHG":       {publish: []string{"registry"}},
+		"$JS.API.STREAM.CREATE.portolan_CHG":     {publish: []string{"registry"}},
+		"$JS.API.STREAM.MSG.DELETE.portolan_CHG": {},
+		"$JS.API.STREAM.DELETE.other":            {},
+		"$JS.API.DIRECT.GET.portolan_CHG":        {publish: []string{"registry"}},
+		"$JS.API.CONSUMER.CREATE.portolan_CHG":   {},
+		"$JS.API.STREAM.NAMES":                   {},
+		"other":                                  {},
+		">":                                      {},
+	} {
+		for _, name := range who {
+			source := open(t, filesIn(dir, strings.ReplaceAll(name, "/", "-")))
+			if !strings.ContainsAny(subject, "*>") {
+				got := allowed(t, srv, source, func(nc *nats.Conn) error { return nc.Publish(subject, nil) })
+				if want := slices.Contains(may.publish, name); got != want {
+					t.Errorf("%s publishes %s: %v, want %v", name, subject, got, want)
+				}
+			}
+			got := allowed(t, srv, source, func(nc *nats.Conn) error { _, err := nc.SubscribeSync(subject); return err })
+			if want := slices.Contains(may.subscribe, name); got != want {
+				t.Errorf("%s subscribes to %s: %v, want %v", name, subject, got, want)
+			}
+		}
+	}
+}
+
+// TestStrangersOnNATS: who has no certificate of a role that uses NATS does not get in.
+func TestStrangersOnNATS(t *testing.T) {
+	dir, folder := initialise(t, "nats", "registry", "operator", "viewer")
+	elsewhere, _ := initialise(t, "registry")
+	srv := natsServer(t, dir, folder, "n7")
+	for _, base := range []string{"operator", "viewer", "nats"} {
+		if _, err := connect(t, srv, open(t, filesIn(dir, base))); err == nil || !strings.Contains(err.Error(), "Authorization Violation") {
+			t.Errorf("%s: %v", base, err)
+		}
+	}
+	// Another authority's registry, which believes our server.
+	files := filesIn(elsewhere, "registry")
+	bundle := filepath.Join(t.TempDir(), "both.crt")
+	var both []byte
+	for _, ca := range []string{files.CA, filepath.Join(dir, "ca.crt")} {
+		data, err := os.ReadFile(ca)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both = append(both, data...)
+	}
+	if err := os.WriteFile(bundle, both, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files.CA = bundle
+	if _, err := connect(t, srv, open(t, files)); err == nil {
+		t.Error("another authority's registry got in")
+	}
+	if nc, err := nats.Connect(srv.ClientURL()); err == nil {
+		nc.Close()
+		t.Error("a client without a certificate got in")
+	}
+	// Agents that have no certificate in this folder are let in by name.
+	if _, err := folder.Issue(requests("nodeagent/n7", "nodeagent/n8"), false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connect(t, srv, open(t, filesIn(dir, "nodeagent-n7"))); err != nil {
+		t.Errorf("n7: %v", err)
+	}
+	if _, err := connect(t, srv, open(t, filesIn(dir, "nodeagent-n8"))); err == nil {
+		t.Error("n8, which the server was not told of, got in")
+	}
+}
