@@ -945,7 +945,7 @@ type ListAllocationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only this pool; empty: all.
 	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
-	// Only this owner; empty: all.
+	// Only what this owner has, nothing at rest; empty: all.
 	OwnerUid string `protobuf:"bytes,2,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
 	// At most so many; 0: 500; at most 1000.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
