@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,8 +26,8 @@ import (
 const asDaemon = "PORTOLAN_TEST_DAEMON"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asDaemon) != "" {
-		os.Exit(daemon.Main("sample", newSample))
+	if name := os.Getenv(asDaemon); name != "" {
+		os.Exit(daemon.Main(name, newSample))
 	}
 	os.Exit(m.Run())
 }
@@ -79,7 +80,7 @@ type child struct {
 func start(t *testing.T, args ...string) *child {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asDaemon+"=1")
+	cmd.Env = append(os.Environ(), asDaemon+"="+cmp.Or(os.Getenv(asDaemon), "sample"))
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
