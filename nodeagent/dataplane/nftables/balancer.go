@@ -137,6 +137,14 @@ func (b *balancer) addSources(t *table) error {
 // once.
 func (b *balancer) Apply(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
+	if !b.known {
+		if err := b.install(); err != nil {
+			for i := range errs {
+				errs[i] = err
+			}
+			return errs
+		}
+	}
 	steps := b.steps(ops, errs)
 	for len(steps) > 0 {
 		n, size := 0, 0
@@ -276,8 +284,7 @@ func (b *balancer) install() error {
 		}
 		clear(t.chains)
 		for k, s := range t.servers {
-			c.use(t, s.class, 1)
-			c.differ(&step{table: t, key: k, new: s})
+			c.place(&step{table: t, key: k, new: s})
 		}
 	}
 	if err := c.commit(); err != nil {
@@ -308,7 +315,7 @@ func (b *balancer) remembered(t *table) map[*nftables.Set][]nftables.SetElement 
 func (b *balancer) build(t *table) error {
 	all := []*nftables.Set{t.pods, t.nodes}
 	for i := range t.sets {
-		all = append(append(all, t.sets[i].all()...), t.sets[i].affinity)
+		all = append(all, t.sets[i].all()...)
 	}
 	for _, s := range all {
 		if err := b.conn.AddSet(s, nil); err != nil {

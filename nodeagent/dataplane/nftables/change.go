@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -26,8 +27,7 @@ type change struct {
 	conn     *kernel.Nftables
 	order    []*nftables.Set
 	del, add map[*nftables.Set][]nftables.SetElement
-	used     map[chainKey]int // of chains that are touched: how many servers used them
-	size     int
+	used     map[chainKey]chainUse // of chains that are touched: what they were before
 }
 
 type chainKey struct {
@@ -35,28 +35,40 @@ type chainKey struct {
 	class class
 }
 
+// chainUse is a chain of a class.
+type chainUse struct {
+	number  uint32 // that stands for it
+	servers int    // that use it
+}
+
 func newChange(conn *kernel.Nftables) *change {
 	return &change{
 		conn: conn, del: map[*nftables.Set][]nftables.SetElement{}, add: map[*nftables.Set][]nftables.SetElement{},
-		used: map[chainKey]int{},
+		used: map[chainKey]chainUse{},
 	}
 }
 
-func (c *change) note(in map[*nftables.Set][]nftables.SetElement, s *nftables.Set, e nftables.SetElement) {
-	if !slices.Contains(c.order, s) {
+func (c *change) note(in map[*nftables.Set][]nftables.SetElement, s *nftables.Set, key, value []byte) {
+	if len(c.add[s])+len(c.del[s]) == 0 {
 		c.order = append(c.order, s)
 	}
-	in[s] = append(in[s], e)
-	c.size++
+	in[s] = append(in[s], nftables.SetElement{Key: key, Val: value})
 }
 
-// use counts servers of a class.
-func (c *change) use(t *table, cl class, n int) {
+// use counts servers of a class, and returns the number of the class.
+func (c *change) use(t *table, cl class, n int) uint32 {
 	k := chainKey{t, cl}
-	if _, ok := c.used[k]; !ok {
-		c.used[k] = t.chains[cl]
+	u, ok := t.chains[cl]
+	if _, touched := c.used[k]; !touched {
+		c.used[k] = u
 	}
-	t.chains[cl] += n
+	if !ok {
+		t.last++
+		u.number = t.last
+	}
+	u.servers += n
+	t.chains[cl] = u
+	return u.number
 }
 
 // take adds a step. It chooses the lane of a server that has come into another
@@ -71,87 +83,97 @@ func (c *change) take(s *step) {
 			s.new.class = t.quietest(s.new.class)
 		}
 	}
+	c.place(s)
+}
+
+// place notes what a step adds and removes.
+func (c *change) place(s *step) {
+	c.differ(s)
+	if s.old != nil && s.new != nil && s.old.class == s.new.class {
+		return
+	}
+	t := s.table
+	at, set := t.frontendKey(s.key.Frontend), t.setsOf(s.key.outside).servers
 	if s.old != nil {
 		c.use(t, s.old.class, -1)
+		c.note(c.del, set, at, nil)
 	}
 	if s.new != nil {
-		c.use(t, s.new.class, 1)
+		c.note(c.add, set, at, native(c.use(t, s.new.class, 1)))
 	}
-	c.differ(s)
 }
 
 // quietest is the lane of a class that the fewest servers share.
 func (t *table) quietest(c class) class {
-	best := c
+	best := c.shape()
 	for c.lane = range lanes {
-		if n := t.chains[c]; n < t.chains[best] {
+		if n := t.chains[c].servers; n < t.chains[best].servers {
 			best = c
 		}
-		if t.chains[best] == 0 {
+		if t.chains[best].servers == 0 {
 			break
 		}
 	}
 	return best
 }
 
-// differ notes the elements that the step adds and removes.
+// differ notes the elements about backends that a step adds and removes.
 func (c *change) differ(s *step) {
+	none := &server{}
+	old, now := cmp.Or(s.old, none), cmp.Or(s.new, none)
 	t, sets := s.table, s.table.setsOf(s.key.outside)
 	at := t.frontendKey(s.key.Frontend)
-	was, is := t.elements(s.old, at), t.elements(s.new, at)
-	for i, set := range sets.all() {
-		for key, e := range was[i] {
-			if now, ok := is[i][key]; !ok || now.value != e.value {
-				c.note(c.del, set, nftables.SetElement{Key: []byte(key)})
-			}
+	at = at[:len(at):len(at)] // what is appended is a copy
+	for i := range max(len(old.slots), len(now.slots)) {
+		was, is := i < len(old.slots), i < len(now.slots)
+		if was && is && old.slots[i] == now.slots[i] {
+			continue
 		}
-		for key, e := range is[i] {
-			if before, ok := was[i][key]; !ok || before.value != e.value {
-				c.note(c.add, set, e.element(key))
-			}
+		key := append(at, native(uint32(i))...)
+		if was {
+			c.note(c.del, sets.slots, key, nil)
+		}
+		if is {
+			c.note(c.add, sets.slots, key, t.backendKey(now.slots[i]))
 		}
 	}
-}
-
-// value is that of an element: a backend, or a chain.
-type value struct {
-	value   string
-	verdict bool
-}
-
-func (v value) element(key string) nftables.SetElement {
-	e := nftables.SetElement{Key: []byte(key)}
-	switch {
-	case v.verdict:
-		e.VerdictData = &expr.Verdict{Kind: expr.VerdictGoto, Chain: v.value}
-	case v.value != "":
-		e.Val = []byte(v.value)
+	states := func(b backend, was, is *nftables.Set) {
+		if was == is {
+			return
+		}
+		key := append(at, t.backendKey(b.addr)...)
+		if was != nil {
+			c.note(c.del, was, key, nil)
+		}
+		if is != nil {
+			c.note(c.add, is, key, nil)
+		}
 	}
-	return e
-}
-
-// elements are those of a server, in the order of the sets.
-func (t *table) elements(s *server, at []byte) (out [4]map[string]value) {
-	if s == nil {
-		return out
-	}
-	frontend := string(at)
-	out[0] = map[string]value{frontend: {s.class.chain(), true}}
-	out[1] = make(map[string]value, len(s.slots))
-	for i, addr := range s.slots {
-		out[1][frontend+string(native(uint32(i)))] = value{value: string(t.backendKey(addr))}
-	}
-	out[2], out[3] = map[string]value{}, map[string]value{}
-	for _, b := range s.backends {
-		k := frontend + string(t.backendKey(b.addr))
+	i, k := 0, 0
+	for i < len(old.backends) || k < len(now.backends) {
 		switch {
-		case b.weight == 0:
-			out[2][k] = value{}
-		case s.sticky():
-			out[3][k] = value{}
+		case k == len(now.backends) || i < len(old.backends) && old.backends[i].addr.Compare(now.backends[k].addr) < 0:
+			states(old.backends[i], old.state(i, sets), nil)
+			i++
+		case i == len(old.backends) || now.backends[k].addr.Compare(old.backends[i].addr) < 0:
+			states(now.backends[k], nil, now.state(k, sets))
+			k++
+		default:
+			states(now.backends[k], old.state(i, sets), now.state(k, sets))
+			i, k = i+1, k+1
 		}
 	}
-	return out
+}
+
+// state is the set that a backend is in besides slots; nil: none.
+func (s *server) state(i int, sets *sets) *nftables.Set {
+	switch {
+	case s.backends[i].weight == 0:
+		return sets.idle
+	case s.sticky():
+		return sets.live
+	}
+	return nil
 }
 
 // commit sends the transaction. If it fails nothing has happened.
@@ -160,13 +182,11 @@ func (c *change) commit() error {
 	if err == nil {
 		err = c.conn.Flush()
 	}
-	if err != nil {
-		for k, n := range c.used {
-			k.table.chains[k.class] = n
+	for k, before := range c.used {
+		if err != nil {
+			k.table.chains[k.class] = before
 		}
-	}
-	for k := range c.used {
-		if k.table.chains[k.class] == 0 {
+		if k.table.chains[k.class].servers == 0 {
 			delete(k.table.chains, k.class)
 		}
 	}
@@ -178,16 +198,16 @@ func (c *change) commit() error {
 func (c *change) queue() error {
 	var gone []chainKey
 	touched := slices.SortedFunc(maps.Keys(c.used), func(a, b chainKey) int { return strings.Compare(a.class.chain(), b.class.chain()) })
+	var errs []error
 	for _, k := range touched {
 		before, now := c.used[k], k.table.chains[k.class]
 		switch {
-		case before == 0 && now > 0:
-			c.addChain(k.table, k.class)
-		case before > 0 && now == 0:
+		case before.servers == 0 && now.servers > 0:
+			errs = append(errs, c.addChain(k.table, k.class, now.number))
+		case before.servers > 0 && now.servers == 0:
 			gone = append(gone, k)
 		}
 	}
-	var errs []error
 	for _, s := range c.order {
 		for part := range slices.Chunk(c.del[s], chunk) {
 			errs = append(errs, c.conn.SetDeleteElements(s, part))
@@ -199,6 +219,7 @@ func (c *change) queue() error {
 		}
 	}
 	for _, k := range gone {
+		errs = append(errs, c.conn.SetDeleteElements(k.table.setsOf(k.class.outside).classes, []nftables.SetElement{{Key: native(c.used[k].number)}}))
 		c.conn.DelChain(&nftables.Chain{Name: k.class.chain(), Table: k.table.Table})
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -207,9 +228,12 @@ func (c *change) queue() error {
 	return nil
 }
 
-func (c *change) addChain(t *table, cl class) {
+func (c *change) addChain(t *table, cl class, number uint32) error {
 	chain := c.conn.AddChain(&nftables.Chain{Name: cl.chain(), Table: t.Table})
 	for _, exprs := range t.rules(cl) {
 		c.conn.AddRule(&nftables.Rule{Table: t.Table, Chain: chain, Exprs: exprs})
 	}
+	return c.conn.SetAddElements(t.setsOf(cl.outside).classes, []nftables.SetElement{{
+		Key: native(number), VerdictData: &expr.Verdict{Kind: expr.VerdictGoto, Chain: chain.Name},
+	}})
 }

@@ -24,21 +24,21 @@ func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error
 	}
 	sound := true
 	for _, t := range b.tables {
-		found, ok, err := b.readTable(t)
+		r, err := b.readTable(t)
 		if err != nil {
 			return nil, err
 		}
-		for k, s := range found {
+		for k, s := range r.servers {
 			if !asked[k] {
-				delete(found, k)
-				ok = false
+				delete(r.servers, k)
+				r.sound = false
 			} else if mine := t.servers[k]; mine != nil && mine.equal(s) {
-				found[k] = mine // with weights as they were given
+				r.servers[k] = mine // with weights as they were given
 			}
 		}
-		t.servers = found
-		t.recount()
-		sound = sound && ok
+		t.servers = r.servers
+		t.recount(r.numbers)
+		sound = sound && r.sound
 	}
 	if !sound {
 		if err := b.install(); err != nil {
@@ -55,11 +55,17 @@ func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error
 	return out, nil
 }
 
-// recount counts who uses which chain.
-func (t *table) recount() {
+// recount counts who uses which chain, whose numbers have been read.
+func (t *table) recount(numbers map[class]uint32) {
 	clear(t.chains)
+	for c, number := range numbers {
+		t.last = max(t.last, number)
+		t.chains[c] = chainUse{number: number}
+	}
 	for _, s := range t.servers {
-		t.chains[s.class]++
+		u := t.chains[s.class]
+		u.servers++
+		t.chains[s.class] = u
 	}
 }
 
@@ -67,22 +73,25 @@ func (t *table) recount() {
 type reading struct {
 	*table
 	servers map[key]*server
+	classes map[uint32]class
+	numbers map[class]uint32
 	sound   bool // so far nothing contradicts anything
 }
 
 // readTable reads the servers of a table, and tells whether there is anything
 // that does not fit.
-func (b *balancer) readTable(t *table) (map[key]*server, bool, error) {
-	r := &reading{table: t, servers: map[key]*server{}, sound: true}
+func (b *balancer) readTable(t *table) (*reading, error) {
+	r := &reading{table: t, servers: map[key]*server{}, classes: map[uint32]class{}, numbers: map[class]uint32{}, sound: true}
 	for i := range t.sets {
 		outside, sets := i == 1, &t.sets[i]
 		live := 0
 		err := errors.Join(
-			b.each(r, sets.servers, func(key, _ []byte, chain string) bool { return r.server(key, chain, outside) }),
+			b.each(r, sets.classes, func(key, _ []byte, chain string) bool { return r.class(key, chain, outside) }),
+			b.each(r, sets.servers, func(key, value []byte, _ string) bool { return r.server(key, value, outside) }),
 			b.each(r, sets.slots, func(key, value []byte, _ string) bool { return r.slot(key, value, outside) }),
 			b.each(r, sets.idle, func(key, _ []byte, _ string) bool { return r.idle(key, outside) }))
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		r.weigh(outside)
 		err = b.each(r, sets.live, func(key, _ []byte, _ string) bool {
@@ -90,16 +99,17 @@ func (b *balancer) readTable(t *table) (map[key]*server, bool, error) {
 			return r.live(key, outside)
 		})
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		r.sound = r.sound && live == r.sticky(outside)
 	}
 	rules, err := b.conn.CountRules(t.Table)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	sources, err := b.countSources(t)
-	return r.servers, r.sound && r.ruled(rules) && sources, err
+	r.sound = r.sound && r.ruled(rules) && sources
+	return r, err
 }
 
 // each hands the elements of a set to take, which tells whether one fits. A set
@@ -150,14 +160,26 @@ func (r *reading) ruled(rules map[string]int) bool {
 	return maps.Equal(rules, want)
 }
 
-// server takes in an element that says what class a server is of.
-func (r *reading) server(at []byte, chain string, outside bool) bool {
-	f, err := r.frontendOf(at)
-	if err != nil {
+// class takes in an element that says what a number stands for.
+func (r *reading) class(number []byte, chain string, outside bool) bool {
+	c, err := parseClass(chain)
+	if err != nil || len(number) != 4 || c.outside != outside {
 		return false
 	}
-	c, err := parseClass(chain)
-	if err != nil || c.outside != outside {
+	n := binary.NativeEndian.Uint32(number)
+	_, twice := r.numbers[c]
+	r.classes[n], r.numbers[c] = c, n
+	return !twice
+}
+
+// server takes in an element that says what class a server is of.
+func (r *reading) server(at, number []byte, outside bool) bool {
+	f, err := r.frontendOf(at)
+	if err != nil || len(number) != 4 {
+		return false
+	}
+	c, ok := r.classes[binary.NativeEndian.Uint32(number)]
+	if !ok || c.outside != outside {
 		return false
 	}
 	r.servers[key{f, outside}] = &server{class: c, slots: make([]netip.AddrPort, c.slots)}

@@ -31,13 +31,15 @@ type table struct {
 	kernel.Packet
 	pods, nodes *nftables.Set // sources
 	sets        [2]sets       // of servers for anyone, and for clients outside
-	chains      map[class]int // servers that use the chain
+	chains      map[class]chainUse
+	last        uint32 // number that was given to a class
 	servers     map[key]*server
 }
 
 // sets are those of one kind of servers.
 type sets struct {
-	servers  *nftables.Set // frontend: chain of the class
+	classes  *nftables.Set // number: chain of the class
+	servers  *nftables.Set // frontend: number of the class
 	slots    *nftables.Set // frontend, number: backend
 	idle     *nftables.Set // frontend, backend: those that take no new connections
 	live     *nftables.Set // frontend, backend: those that clients may come back to
@@ -47,7 +49,7 @@ type sets struct {
 func newTable(name string, v6 bool) *table {
 	t := &table{
 		Table:  &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4},
-		Packet: kernel.Packet{V6: v6}, chains: map[class]int{}, servers: map[key]*server{},
+		Packet: kernel.Packet{V6: v6}, chains: map[class]chainUse{}, servers: map[key]*server{},
 	}
 	if v6 {
 		t.Family = nftables.TableFamilyIPv6
@@ -72,13 +74,13 @@ func (t *table) define(suffix string) sets {
 		return append(append([]nftables.SetDatatype{}, frontend...), more...)
 	}
 	s := sets{
-		servers:  set("servers", nftables.TypeVerdict, frontend...),
+		classes:  &nftables.Set{Table: t.Table, Name: "classes" + suffix, KeyType: nftables.TypeMark, IsMap: true, DataType: nftables.TypeVerdict},
+		servers:  set("servers", nftables.TypeMark, frontend...),
 		slots:    set("slots", backend, with(nftables.TypeMark)...),
 		idle:     set("idle", nftables.SetDatatype{}, with(addr, nftables.TypeInetService)...),
 		live:     set("live", nftables.SetDatatype{}, with(addr, nftables.TypeInetService)...),
 		affinity: set("affinity", backend, append([]nftables.SetDatatype{addr}, frontend...)...),
 	}
-	s.servers.IsMap = true
 	s.affinity.HasTimeout, s.affinity.Dynamic, s.affinity.Size = true, true, clients
 	return s
 }
@@ -90,8 +92,10 @@ func (t *table) setsOf(outside bool) *sets {
 	return &t.sets[0]
 }
 
-// all are the sets whose elements are ours to know.
-func (s *sets) all() []*nftables.Set { return []*nftables.Set{s.servers, s.slots, s.idle, s.live} }
+// all are the sets, those first that others need.
+func (s *sets) all() []*nftables.Set {
+	return []*nftables.Set{s.classes, s.servers, s.slots, s.idle, s.live, s.affinity}
+}
 
 // chain is a chain with its rules.
 type chain struct {
@@ -99,9 +103,14 @@ type chain struct {
 	rules [][]expr.Any
 }
 
-// find sends packets to the chain of their server.
+// find sends packets to the chain of their server's class. That is two maps,
+// since the kernel goes through all elements of one that leads to chains when
+// any of them changes.
 func (t *table) find(outside bool) []expr.Any {
-	return append(t.Frontend(8), &expr.Lookup{SourceRegister: 8, SetName: t.setsOf(outside).servers.Name, IsDestRegSet: true})
+	number := 8 + t.AddrLen()/4 + 2
+	return append(t.Frontend(8),
+		&expr.Lookup{SourceRegister: 8, DestRegister: number, SetName: t.setsOf(outside).servers.Name, IsDestRegSet: true},
+		&expr.Lookup{SourceRegister: number, SetName: t.setsOf(outside).classes.Name, IsDestRegSet: true})
 }
 
 // base are the chains that every new connection passes.

@@ -1,0 +1,130 @@
+package nftables_test
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
+	"portolan.dev/nodeagent/kerneltest"
+	"portolan.dev/nodeagent/plan"
+)
+
+var (
+	measure = flag.Bool("measure", false, "measure, which takes a minute")
+	rounds  = flag.Int("rounds", 5, "how often full loads are measured; the median counts")
+)
+
+// TestMeasure loads and changes many services: on the machine's own kernel where
+// it can.
+func TestMeasure(t *testing.T) {
+	if !*measure {
+		t.Skip("allowed: measures only when asked to, with -measure")
+	}
+	kerneltest.Need(t)
+	for _, size := range []struct {
+		name            string
+		servers, behind int
+	}{{"load10k", 10000, 1}, {"load10kx10", 10000, 10}, {"load1kx100", 1000, 100}} {
+		var took []float64
+		for range *rounds {
+			took = append(took, loadAll(t, many(size.servers, size.behind)))
+		}
+		fmt.Printf("nftables %s: seconds %.3f\n", size.name, took)
+		ratio("nft_"+size.name+"_seconds", median(took))
+	}
+	small, large := changes(t, 100), changes(t, 10000)
+	fmt.Printf("nftables, one change: %.3f ms at 100 services, %.3f at 10000\n", small, large)
+	ratio("nft_change_at_10k_vs_100", large/small)
+	takeOver(t)
+}
+
+func ratio(name string, value float64) { fmt.Printf("ratio %s %.3f\n", name, value) }
+
+func median(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
+}
+
+// many makes servers with backends of their own, as cluster IPs are planned.
+func many(n, behind int) []*plan.VirtualServer {
+	var out []*plan.VirtualServer
+	for i := range n {
+		v := tcp(netip.AddrPortFrom(netnstest.Nth(netnstest.Virtual[0], uint32(i)), 80))
+		v.Masquerade = plan.MasqueradeOutside
+		v.Service = plan.ServiceName{Namespace: "default", Name: fmt.Sprintf("service-%d", i)}
+		for j := range behind {
+			at := uint32(i*behind + j)
+			v.Reals = append(v.Reals, plan.RealServer{Addr: netip.AddrPortFrom(netnstest.Nth(netnstest.Pods[0], at%65536), uint16(8000+at/65536)), Weight: 1})
+		}
+		slices.SortFunc(v.Reals, func(a, b plan.RealServer) int { return a.Addr.Compare(b.Addr) })
+		out = append(out, v)
+	}
+	return out
+}
+
+func steps(servers []*plan.VirtualServer) []plan.Step {
+	var out []plan.Step
+	for _, v := range servers {
+		out = append(out, add(v))
+	}
+	return plan.Order(out)
+}
+
+func loadAll(t *testing.T, servers []*plan.VirtualServer) float64 {
+	_, p := start(t)
+	todo := steps(servers)
+	began := time.Now()
+	apply(t, p, todo...)
+	took := time.Since(began).Seconds()
+	if err := p.Cleanup(); err != nil {
+		t.Fatal(err)
+	}
+	return took
+}
+
+// changes is the median time of an endpoint that comes, or goes again, in ms.
+func changes(t *testing.T, size int) float64 {
+	_, p := start(t)
+	servers := many(size, 1)
+	apply(t, p, steps(servers)...)
+	var took []float64
+	for i := range 1000 {
+		v := servers[i%len(servers)]
+		r := plan.RealServer{Addr: netip.AddrPortFrom(v.Reals[0].Addr.Addr(), 9999), Weight: 1}
+		for _, op := range []plan.Op{plan.AddReal, plan.DeleteReal} {
+			began := time.Now()
+			apply(t, p, plan.Step{Op: op, Key: v.Key, Real: r})
+			took = append(took, time.Since(began).Seconds()*1000)
+		}
+	}
+	return median(took)
+}
+
+// takeOver is what a restart and an audit cost.
+func takeOver(t *testing.T) {
+	n, p := start(t)
+	servers := many(10000, 10)
+	apply(t, p, steps(servers)...)
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	next, err := open(n.Node.Path, n.Journal, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	opened := time.Since(began)
+	apply(t, next, steps(servers)...)
+	fmt.Printf("nftables, restart at 10000 services of 10 endpoints: %.2fs to read, %.2fs in all\n", opened.Seconds(), time.Since(began).Seconds())
+	began = time.Now()
+	if got := state(t, next); len(got.Servers) != len(servers) {
+		t.Errorf("%d servers, want %d", len(got.Servers), len(servers))
+	}
+	fmt.Printf("nftables, audit at 10000 services of 10 endpoints: %.2fs\n", time.Since(began).Seconds())
+}
