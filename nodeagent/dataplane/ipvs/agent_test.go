@@ -4,139 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
-	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 
-	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
-	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/kerneltest"
-	"portolan.dev/nodeagent/kerneltest/topology"
-	"portolan.dev/services/changes/changestest"
-	"portolan.dev/services/kit/config"
-	"portolan.dev/services/kit/health"
+	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
-	"portolan.dev/services/kit/obs"
-	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/object"
 )
-
-// agentWorld is a registry in memory, and an agent of the node that the test
-// process is on.
-type agentWorld struct {
-	log     *changestest.Log
-	network *rpc.MemoryNetwork
-	cfg     nodeagent.Config
-}
-
-func newAgentWorld(t *testing.T) *agentWorld {
-	w := &agentWorld{log: changestest.New(t), network: rpc.Memory()}
-	log := kittest.Logger(t)
-	srv := rpc.NewServer(rpc.ServerOptions{Log: log, Metrics: obs.NewMetrics(), Health: health.New(log)})
-	w.log.Register(srv)
-	lis, err := w.network.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	kittest.Run(t, "registry", func(ctx context.Context) error { return srv.Serve(ctx, lis) })
-	config.Defaults(&w.cfg)
-	// The default port is free: nobody else is in this kernel.
-	w.cfg.Registry, w.cfg.NATSPrefix = lis.Addr().String(), changestest.Prefix
-	w.cfg.NodeName, w.cfg.DataDir = "here", t.TempDir()
-	w.cfg.ServiceCIDR = netnstest.Virtual[:]
-	return w
-}
-
-// start runs an agent until stop is called, once it has done all there is.
-func (w *agentWorld) start(t *testing.T) (client nodeagentv1.NodeAgentServiceClient, stop func()) {
-	t.Helper()
-	agent, err := nodeagent.New(t.Context(), w.cfg, kittest.Host(t, w.network, w.log.URL()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop = kittest.Run(t, "agent", agent.Run)
-	var conn *grpc.ClientConn
-	if conn, err = w.network.Dial(w.cfg.Addr); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	client = nodeagentv1.NewNodeAgentServiceClient(conn)
-	w.applied(t, client)
-	return client, stop
-}
-
-func (w *agentWorld) applied(t *testing.T, client nodeagentv1.NodeAgentServiceClient) *nodeagentv1.GetStatusResponse {
-	t.Helper()
-	head := w.log.Revision()
-	var res *nodeagentv1.GetStatusResponse
-	kittest.Eventually(t, fmt.Sprintf("revision %d to be applied", head), func() (err error) {
-		res, err = client.GetStatus(t.Context(), &nodeagentv1.GetStatusRequest{})
-		if err == nil && (res.GetAppliedRevision() < head || !res.GetSynced()) {
-			err = fmt.Errorf("at %d, synced %t", res.GetAppliedRevision(), res.GetSynced())
-		}
-		return err
-	})
-	return res
-}
-
-func webService(name string, at netip.AddrPort) *corev1.Service {
-	return &corev1.Service{
-		Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name},
-		Spec: &corev1.ServiceSpec{
-			Type: corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP, ClusterIp: at.Addr().String(), ClusterIps: []string{at.Addr().String()},
-			Ports: []*corev1.ServicePort{{Protocol: corev1.Protocol_PROTOCOL_TCP, Port: int32(at.Port())}},
-		},
-	}
-}
-
-func webEndpoints(service string, at netip.AddrPort) *corev1.EndpointSlice {
-	port := int32(at.Port())
-	return &corev1.EndpointSlice{
-		Metadata: &corev1.ObjectMeta{
-			Namespace: "default", Name: service + "-1", Labels: map[string]string{"kubernetes.io/service-name": service},
-		},
-		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
-		Ports:       []*corev1.EndpointPort{{Protocol: corev1.Protocol_PROTOCOL_TCP, Port: &port}},
-		Endpoints:   []*corev1.Endpoint{{Addresses: []string{at.Addr().String()}}},
-	}
-}
 
 // An agent finds IPVS by itself; what it has set up goes on without it, and the
 // next one takes it up: connections stay, and what has gone meanwhile goes.
 func TestAgent(t *testing.T) {
-	kerneltest.Need(t)
-	node, backends := topology.Own(t, "node"), topology.New(t, "backends")
-	topology.Connect(t, node, backends,
-		[]netip.Prefix{netip.MustParsePrefix("172.31.9.1/24")}, []netip.Prefix{netip.MustParsePrefix("172.31.9.2/24")})
-	backend := netip.MustParseAddrPort("172.31.9.2:8080")
-	var lis net.Listener
-	err := backends.Do(func() (err error) {
-		lis, err = net.Listen("tcp", backend.String())
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	serve(t, lis)
 	w := newAgentWorld(t)
-	stays, goes := netip.MustParseAddrPort("10.96.0.10:80"), netip.MustParseAddrPort("10.96.0.11:80")
-	w.log.Put(webService("stays", stays), webEndpoints("stays", backend), webService("goes", goes), webEndpoints("goes", backend))
+	backend := echo(t, w.Network)
+	stays, goes := fresh(t, w.Network), fresh(t, w.Network)
+	w.log.Put(service("stays", stays), endpoints("stays", backend), service("goes", goes), endpoints("goes", backend))
 
-	client, stop := w.start(t)
-	if s := w.applied(t, client); s.GetProxyMode() != "ipvs" || s.GetVirtualServers() != 2 || len(s.GetFailures()) > 0 {
+	client, stop := w.start()
+	if s := w.applied(client); s.GetProxyMode() != "ipvs" || s.GetVirtualServers() != 2 || len(s.GetFailures()) > 0 {
 		t.Fatalf("status %v", s)
 	}
-	n := &netnstest.Network{Node: node}
-	conversation, err := talk(t, n, dataplanetest.Node, stays)
+	conversation, err := talk(t, w.Network, dataplanetest.Node, stays)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +45,7 @@ func TestAgent(t *testing.T) {
 		if _, err := conversation.ask(); err != nil {
 			t.Fatalf("%s: the connection: %v", when, err)
 		}
-		if _, err := seen(t, n, dataplanetest.Node, stays); err != nil {
+		if err := w.reach(dataplanetest.Node, stays); err != nil {
 			t.Fatalf("%s: a new connection: %v", when, err)
 		}
 	}
@@ -153,10 +53,10 @@ func TestAgent(t *testing.T) {
 	stop()
 	ask("without an agent")
 	w.log.Delete(object.Key{Kind: "Service", Namespace: "default", Name: "goes"})
-	client, stop = w.start(t)
+	client, stop = w.start()
 	ask("with the next agent")
 	kittest.Eventually(t, "the service that went to be gone", func() error {
-		if _, err := seen(t, n, dataplanetest.Node, goes); !errors.Is(err, unix.ECONNREFUSED) {
+		if err := w.reach(dataplanetest.Node, goes); !errors.Is(err, unix.ECONNREFUSED) {
 			return fmt.Errorf("answered with %v", err)
 		}
 		return nil
@@ -165,13 +65,130 @@ func TestAgent(t *testing.T) {
 		t.Errorf("the audit finds %v, %v", res, err)
 	}
 	stop()
-	if err := nodeagent.Cleanup(t.Context(), []string{"-data-dir", w.cfg.DataDir}); err != nil {
-		t.Fatal(err)
+	w.cleanup()
+}
+
+// Agents are killed, also before they have taken up what is there, and replaced
+// by others, while clients are at work and backends come and go: no connection
+// is lost.
+func TestAgentIsKilledUnderLoad(t *testing.T) {
+	w := newAgentWorld(t)
+	at := fresh(t, w.Network)
+	one, two, three := echo(t, w.Network), echo(t, w.Network), echo(t, w.Network)
+	w.log.Put(service("web", at), endpoints("web", one, two))
+	agent := w.spawn("ipvs")
+	w.applied(w.client())
+	stop := w.load(at)
+	for _, backends := range [][]netip.AddrPort{{two, three}, {three, one}, {one, two, three}} {
+		agent.end(syscall.SIGKILL)
+		w.log.Put(endpoints("web", backends...))
+		agent = w.spawn("ipvs")
+		w.listening()
+		agent.end(syscall.SIGKILL) // in the middle of its start
+		agent = w.spawn("ipvs")
+		if s := w.applied(w.client()); len(s.GetFailures()) > 0 || int(s.GetRealServers()) != len(backends) {
+			t.Errorf("status %v", s)
+		}
 	}
-	if left := table(t, n); strings.Contains(left, "TCP ") {
-		t.Errorf("left behind:\n%s", left)
+	agent.end(syscall.SIGTERM) // as for an upgrade
+	agent = w.spawn("ipvs")
+	w.applied(w.client())
+	if err := stop(); err != nil {
+		t.Error(err)
 	}
-	if found, err := filepath.Glob(filepath.Join(w.cfg.DataDir, "*.journal")); err != nil || len(found) > 0 {
-		t.Errorf("left behind: %v, %v", found, err)
+	agent.end(syscall.SIGTERM)
+	w.cleanup()
+}
+
+// A service that wants a scheduler that the kernel does not have is served by rr,
+// and told so.
+func TestServiceWithMissingScheduler(t *testing.T) {
+	w := newAgentWorld(t)
+	kerneltest.WithoutModules(t, "ip_vs_mh")
+	at := fresh(t, w.Network)
+	w.log.Put(service("web", at, func(s *corev1.Service) { s.Spec.Scheduler = corev1.Scheduler_SCHEDULER_MH }),
+		endpoints("web", echo(t, w.Network)))
+	client, stop := w.start()
+	if e := w.event("NotSupportedByDataPlane"); !strings.Contains(e.GetMessage(), "ip_vs_mh") {
+		t.Errorf("event %v", e)
 	}
+	if s := w.applied(client); len(s.GetFailures()) == 0 {
+		t.Errorf("status %v", s)
+	}
+	if err := w.reach(dataplanetest.Inside, at); err != nil {
+		t.Error(err)
+	}
+	stop()
+	w.cleanup()
+}
+
+// Node ports are served at chosen addresses of the node, at those that come
+// later too, and on loopback; load balancers learn whether the node has
+// backends.
+func TestNodePortsOfTheNode(t *testing.T) {
+	w := newAgentWorld(t)
+	w.cfg.NodePortAddresses = []netip.Prefix{netip.MustParsePrefix("172.31.3.0/24"), netip.MustParsePrefix("127.0.0.0/8")}
+	at := fresh(t, w.Network)
+	port := w.Frontend(t, plan.NodePort, plan.TCP, false).Port()
+	check := port + 1000
+	backend := echo(t, w.Network)
+	w.log.Put(service("web", at, func(s *corev1.Service) {
+		s.Spec.Type = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
+		s.Spec.ExternalTrafficPolicy = corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL
+		s.Spec.Ports[0].NodePort, s.Spec.HealthCheckNodePort = int32(port), int32(check)
+	}), endpoints("web", backend))
+	_, stop := w.start()
+	chosen, other, later := w.NodeAddrs(false)[2], w.NodeAddrs(false)[0], netip.MustParseAddr("172.31.3.77")
+	for _, c := range []struct {
+		from dataplanetest.Vantage
+		addr netip.Addr
+	}{{dataplanetest.Outside, chosen}, {dataplanetest.Inside, chosen}, {dataplanetest.Node, chosen}, {dataplanetest.Node, netip.MustParseAddr("127.0.0.1")}} {
+		if err := w.reach(c.from, netip.AddrPortFrom(c.addr, port)); err != nil {
+			t.Errorf("%s: %v", c.from, err)
+		}
+	}
+	if err := w.reach(dataplanetest.Outside, netip.AddrPortFrom(other, port)); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("at an address that was not chosen: %v", err)
+	}
+	w.Node.Link(t, "outside", []netip.Prefix{netip.PrefixFrom(later, 24)})
+	kittest.Eventually(t, "the node port at a new address", func() error {
+		return w.reach(dataplanetest.Outside, netip.AddrPortFrom(later, port))
+	})
+
+	const form = `{"service":{"namespace":"default","name":"web"},"localEndpoints":%d,"serviceProxyHealthy":true}`
+	w.health(netip.AddrPortFrom(chosen, check), http.StatusOK, fmt.Sprintf(form, 1))
+	leaving := endpoints("web", backend)
+	yes, no := true, false
+	leaving.Endpoints[0].Conditions = &corev1.EndpointConditions{Ready: &no, Serving: &yes, Terminating: &yes}
+	w.log.Put(leaving)
+	w.health(netip.AddrPortFrom(chosen, check), http.StatusServiceUnavailable, fmt.Sprintf(form, 0))
+	if err := w.reach(dataplanetest.Outside, netip.AddrPortFrom(chosen, port)); err != nil {
+		t.Errorf("the last backend, which is leaving: %v", err)
+	}
+	stop()
+	w.cleanup()
+}
+
+// health waits for an answer of a health-check port to a load balancer outside.
+func (w *agentWorld) health(at netip.AddrPort, code int, body string) {
+	w.t.Helper()
+	client := http.Client{Timeout: patience, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			source := netip.AddrPortFrom(w.ClientAddr(dataplanetest.Outside, 0, false), 0)
+			return w.Dial(ctx, dataplanetest.Outside, source, plan.TCP, at)
+		},
+	}}
+	kittest.Eventually(w.t, fmt.Sprintf("health check %d %s", code, body), func() error {
+		res, err := client.Get("http://" + at.String() + "/")
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		got, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != code || string(got) != body {
+			return fmt.Errorf("got %d %s, %w", res.StatusCode, got, err)
+		}
+		return nil
+	})
 }
