@@ -68,6 +68,7 @@ type Agent struct {
 
 	local       func() ([]netip.Addr, error) // addresses of the machine
 	fromDisk    time.Time                    // when the view that was loaded was current; zero: none was
+	fallback    string                       // why the mode is not the one asked for; empty: it is
 	diskRefused string                       // why a view on disk was not used; empty: it was, or there was none
 
 	draining  atomic.Bool
@@ -161,6 +162,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err := a.refreshAddresses(); err != nil {
 		return err
 	}
+	a.tellSettings()
 	a.loadView()
 	tasks := []app.Task{
 		{Name: "grpc", Run: a.serve},

@@ -31,12 +31,15 @@ var _ nodeagentv1.NodeAgentServiceServer = (*api)(nil)
 func (s *api) GetStatus(context.Context, *nodeagentv1.GetStatusRequest) (*nodeagentv1.GetStatusResponse, error) {
 	a := s.agent
 	res := &nodeagentv1.GetStatusResponse{
-		Node: a.name, ProxyMode: a.plane.Name(), ViewRevision: a.view.Revision(),
+		Node: a.name, ProxyMode: a.plane.Name(), FallbackReason: a.fallback, ViewRevision: a.view.Revision(),
 		Synced: a.follower.Synced(), ViewAgeSeconds: a.viewAge().Seconds(), FromDisk: a.onDisk(), DiskViewRefused: a.diskRefused,
 		Draining: a.draining.Load(), ProbedPods: uint32(a.prober.Pods()),
 	}
 	if at := a.lastAudit.Load(); at != 0 {
 		res.LastAudit = timestamppb.New(time.Unix(0, at))
+	}
+	for _, s := range a.settings() {
+		res.Sysctls = append(res.Sysctls, s.String())
 	}
 	res.QueueAgeSeconds = a.syncer.queueAge().Seconds()
 	a.syncer.describe(res)

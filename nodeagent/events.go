@@ -25,6 +25,7 @@ const (
 
 	// On the node; FailedToProgram too, for what concerns all services.
 	reasonProxyModeFallback = "ProxyModeFallback"
+	reasonKernelSetting     = "KernelSettingRefused"
 	reasonFailedToAudit     = "FailedToReadBack"
 	reasonViewRefused       = "ViewOnDiskRefused"
 	reasonAddressesUnknown  = "AddressesUnknown"

@@ -58,7 +58,7 @@ func (a *Agent) openPlane() (dataplane.Plane, error) {
 	case a.cfg.Strict:
 		return nil, fmt.Errorf("proxy-mode %s: %w", a.cfg.ProxyMode, err)
 	}
-	a.events.warnNode(reasonProxyModeFallback, fmt.Sprintf(
+	a.fellBack(fmt.Sprintf(
 		"proxy mode %s is used, since %s does not work here: %v; load the module ip_vs and run the agent as root, or set -proxy-mode=%s",
 		userspaceMode, ipvsMode, err, userspaceMode))
 	return fallback(), nil

@@ -18,6 +18,7 @@ import (
 
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
@@ -202,6 +203,28 @@ func TestBlindAgent(t *testing.T) {
 	case e := <-w.events:
 		t.Errorf("a second event: %v", e)
 	default:
+	}
+}
+
+// strictKernel is a data plane in a kernel that does not let everything be set.
+type strictKernel struct{ dataplane.Plane }
+
+func (strictKernel) Settings() []kernel.Setting {
+	return []kernel.Setting{{Name: "net.ipv4.fine", Want: "1", Before: "1"}, {Name: "net.ipv4.stubborn", Want: "1", Before: "0", Err: errRefused}}
+}
+
+// TestRefusedKernelSettings: they are in the status, and there is an event for
+// what the kernel did not take.
+func TestRefusedKernelSettings(t *testing.T) {
+	w := newWorld(t)
+	_, client, _ := w.start(w.config(), func(a *nodeagent.Agent) {
+		a.Interpose(func(p dataplane.Plane) dataplane.Plane { return strictKernel{p} })
+	})
+	if s := w.applied(client).GetSysctls(); len(s) != 2 || !strings.Contains(s[1], "net.ipv4.stubborn") {
+		t.Errorf("settings %q", s)
+	}
+	if e := w.event("KernelSettingRefused"); e.GetRegarding().GetKind() != "Node" || !strings.Contains(e.GetMessage(), "net.ipv4.stubborn") {
+		t.Errorf("event %v", e)
 	}
 }
 
