@@ -35,7 +35,7 @@ Event, and "portolan explain" says what to do.`,
 	}
 	set := command.Flags()
 	set.StringVar(&options.DataDir, "data-dir", ".portolan", "folder of everything that is kept")
-	set.StringVar(&bind, "bind", "127.0.0.1", "loopback address of the daemons: APIs on ports 7400-7404, metrics and health on 7500-7504")
+	set.StringVar(&bind, "bind", "127.0.0.1", "address of the daemons: APIs on ports 7400-7404, metrics and health on 7500-7504")
 	set.StringVar(&services, "service-cidr", "127.96.0.0/16", "range of virtual IPs")
 	set.StringVar(&pods, "pod-cidr", "127.64.0.0/16", "range of pod addresses")
 	set.StringVar(&options.NodePortRange, "node-port-range", "30000-32767", "ports that services may have on the node")
@@ -43,6 +43,7 @@ Event, and "portolan explain" says what to do.`,
 	set.StringVar(&options.Zone, "zone", "cluster.local", "DNS zone")
 	set.StringVar(&options.Node, "node", "dev", "name of the node")
 	set.StringVar(&options.Example, "example", "", "folder whose service.yaml is applied, with three backends")
+	set.BoolVar(&options.Insecure, "insecure", false, "allow addresses that other machines reach, though dev has no TLS")
 	set.StringVar(&level, "log-level", "warn", "debug, info, warn or error")
 	set.StringVar(&options.TraceEndpoint, "trace-endpoint", "", "host:port of an OpenTelemetry collector (OTLP over gRPC); empty: no traces")
 	return command

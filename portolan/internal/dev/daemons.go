@@ -23,6 +23,7 @@ func (i *Installation) common(port int) daemon.Common {
 	var common daemon.Common
 	config.Defaults(&common)
 	common.Addr, common.HTTPAddr, common.LogLevel = i.options.addr(port), i.options.addr(port+httpOffset), i.options.LogLevel
+	common.Insecure = i.options.Insecure
 	common.TraceEndpoint = i.options.TraceEndpoint
 	return common
 }

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// Options say how the installation is laid out. All addresses are loopback addresses.
+// Options say how the installation is laid out. All addresses are loopback addresses, but for Bind and DNSAddr where Insecure allows others.
 type Options struct {
 	DataDir       string         // everything that is kept
 	Bind          netip.Addr     // address of every daemon; default 127.0.0.1
@@ -22,15 +22,31 @@ type Options struct {
 	Node          string         // name of the only node
 	Example       string         // folder of a manifest to apply, with three backends; empty: none
 	LogLevel      slog.Level     // of all daemons
+	Insecure      bool           // let other machines reach the daemons, which speak in the clear and ask nobody who they are
 	TraceEndpoint string         // of an OpenTelemetry collector; empty: none
 }
 
 // Validate says what cannot be, field by field.
 func (o *Options) Validate() error {
 	var faults []error
-	for name, addr := range map[string]netip.Addr{"--bind": o.Bind, "--service-cidr": o.ServiceCIDR.Addr(), "--pod-cidr": o.PodCIDR.Addr(), "--dns-addr": o.DNSAddr.Addr()} {
-		if !addr.IsLoopback() {
-			faults = append(faults, fmt.Errorf("%s: %s is not a loopback address; dev keeps to 127.0.0.0/8", name, addr))
+	for _, one := range []struct {
+		flag string
+		addr netip.Addr
+	}{{"--service-cidr", o.ServiceCIDR.Addr()}, {"--pod-cidr", o.PodCIDR.Addr()}} {
+		if !one.addr.IsLoopback() {
+			faults = append(faults, fmt.Errorf("%s: %s is not a loopback address; dev keeps to 127.0.0.0/8", one.flag, one.addr))
+		}
+	}
+	for _, one := range []struct {
+		flag string
+		addr netip.Addr
+	}{{"--bind", o.Bind}, {"--dns-addr", o.DNSAddr.Addr()}} {
+		switch {
+		case one.addr.IsLoopback(), o.Insecure && !one.addr.IsUnspecified():
+		case one.addr.IsUnspecified():
+			faults = append(faults, fmt.Errorf("%s: %s is every address; name one", one.flag, one.addr))
+		default:
+			faults = append(faults, fmt.Errorf("%s: other machines reach %s, and dev has no TLS: keep to 127.0.0.0/8, or accept it by --insecure", one.flag, one.addr))
 		}
 	}
 	if o.ServiceCIDR.Overlaps(o.PodCIDR) {
