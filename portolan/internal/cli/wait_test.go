@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/internal/rollout"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/kittest"
+)
+
+// slowNode is a registry with one node, which comes one revision further with every look, and is away for the third.
+type slowNode struct {
+	registryv1.UnimplementedNodeServiceServer
+	registryv1.UnimplementedAgentServiceServer
+	looks uint64
+}
+
+func (s *slowNode) ListNodes(context.Context, *registryv1.ListNodesRequest) (*registryv1.ListNodesResponse, error) {
+	return &registryv1.ListNodesResponse{Nodes: []*corev1.Node{{Metadata: &corev1.ObjectMeta{Name: "n1"}}}}, nil
+}
+
+func (s *slowNode) ListAgents(context.Context, *registryv1.ListAgentsRequest) (*registryv1.ListAgentsResponse, error) {
+	if s.looks++; s.looks == 3 {
+		return nil, status.Error(codes.Unavailable, "away")
+	}
+	return &registryv1.ListAgentsResponse{Agents: []*registryv1.Agent{
+		{Alive: true, Heartbeat: &nodeagentv1.Heartbeat{Node: "n1", AppliedRevision: s.looks, Synced: true}},
+	}}, nil
+}
+
+// TestWaitShowsProgress: one line that changes, gone in the end; nothing where nobody watches. A registry that is away is waited for, unless
+// there is no time for that.
+func TestWaitShowsProgress(t *testing.T) {
+	look := func(live bool, screen *bytes.Buffer) *waiter {
+		conn := kittest.Conn(t, func(s grpc.ServiceRegistrar) {
+			node := &slowNode{}
+			registryv1.RegisterNodeServiceServer(s, node)
+			registryv1.RegisterAgentServiceServer(s, node)
+		})
+		return &waiter{registry: client.New(conn), question: rollout.Question{Namespace: "default", Name: "web", Revision: 5}, screen: screen, live: live}
+	}
+	for _, live := range []bool{true, false} {
+		var screen bytes.Buffer
+		progress, err := look(live, &screen).wait(t.Context(), -1)
+		if err != nil || !progress.Complete() {
+			t.Errorf("%s: %v", progress, err)
+		}
+		lines := strings.Split(screen.String(), "\r\x1b[K")
+		if !live {
+			if screen.Len() > 0 {
+				t.Errorf("%q where nobody watches", screen.String())
+			}
+			continue
+		}
+		if len(lines) != 7 || lines[1] != "programmed on 0 of 1 nodes" || lines[3] != "the registry does not answer" || lines[5] != "programmed on 1 of 1 nodes" || lines[6] != "" {
+			t.Errorf("%q", lines)
+		}
+	}
+	w := look(false, &bytes.Buffer{})
+	for n, want := range []codes.Code{codes.OK, codes.OK, codes.Unavailable} {
+		if progress, err := w.wait(t.Context(), 0); status.Code(err) != want || progress.Complete() {
+			t.Errorf("look %d: %s, %v, want %s", n+1, progress, err, want)
+		}
+	}
+}
