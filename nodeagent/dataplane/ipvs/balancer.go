@@ -38,6 +38,7 @@ type balancer struct {
 	namespace string
 	sock      *socket
 	reader    *socket         // of Read alone
+	requests  []request       // room for those of Apply
 	missing   map[string]bool // schedulers that the kernel does not have
 }
 
@@ -86,7 +87,7 @@ func (b *balancer) Name() string { return Name }
 
 // Traits implements kernel.Balancer.
 func (b *balancer) Traits() kernel.Traits {
-	return kernel.Traits{Sysctls: sysctls(kernel.Version()), Refuses: true, ReadsAside: true}
+	return kernel.Traits{Sysctls: sysctls(kernel.Version()), Refuses: true, ReadsAside: true, Together: 4 * loadSize}
 }
 
 // sysctls are the settings of IPVS for a version of the kernel.
@@ -158,10 +159,11 @@ func (b *balancer) SetSources(plan.Sources) error { return nil }
 
 // Apply implements kernel.Balancer.
 func (b *balancer) Apply(ops []kernel.Op) []error {
-	requests := make([]request, len(ops))
+	requests := b.requests[:0]
 	for i := range ops {
-		requests[i] = requestOf(&ops[i])
+		requests = append(requests, requestOf(&ops[i]))
 	}
+	b.requests = requests
 	errs := b.sock.do(requests)
 	for i, err := range errs {
 		errs[i] = b.judge(requests[i].cmd, ops[i].Settings.Scheduler, err)
@@ -220,9 +222,15 @@ func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error
 	for _, id := range ids {
 		at := serviceID{id.Addr, id.Protocol}
 		if set, ok := found[at]; ok {
+			list, listed := table[at]
+			if !listed { // the list skips some where other namespaces have servers too
+				if list, err = b.reader.destinations(at); err != nil {
+					return nil, err
+				}
+			}
 			out[id.Frontend] = kernel.Server{
 				Settings: kernel.Settings{Scheduler: set.scheduler, Flags: set.flags, Affinity: time.Duration(set.timeout) * time.Second},
-				Backends: backends(id.Protocol, table[at]),
+				Backends: backends(id.Protocol, list),
 			}
 		}
 	}

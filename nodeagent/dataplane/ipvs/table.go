@@ -16,7 +16,9 @@ import (
 // readTable reads the backends of all virtual servers at once. Over netlink this
 // takes a request for each server, which at ten thousand is the difference
 // between seconds and minutes on a slow machine. What the list does not tell are
-// the flags of a server: those come over netlink, all at once too.
+// the flags of a server: those come over netlink, all at once too. Where other
+// network namespaces have servers as well, the kernel loses count of the list
+// between two reads, and skips servers: these are read one by one.
 func readTable(namespace string) (map[serviceID][]destination, error) {
 	var out map[serviceID][]destination
 	err := kernel.Within(namespace, func() error {

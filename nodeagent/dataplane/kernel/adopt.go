@@ -13,13 +13,24 @@ import (
 // sourcesKey is the journal's key of the sources. All others are frontends.
 const sourcesKey = "sources"
 
-// adopt takes up what the journal and the kernel agree on, and puts back what
-// the kernel has lost.
+// adopt takes up what the journal and the kernel agree on, and what another
+// plane has forwarded.
 func (p *Plane) adopt() error {
+	if err := p.recollect(); err != nil {
+		return err
+	}
+	if err := errors.Join(p.filter.SetSources(p.sources.Pods, p.sources.Node), p.inherit(p.opts.From)); err != nil {
+		return err
+	}
+	return p.restore()
+}
+
+// recollect reads journal and kernel.
+func (p *Plane) recollect() error {
 	if err := p.journal.Each(p.recall); err != nil {
 		return err
 	}
-	if err := errors.Join(p.filter.SetSources(p.sources.Pods, p.sources.Node), p.balancer.SetSources(p.sources)); err != nil {
+	if err := p.balancer.SetSources(p.sources); err != nil {
 		return err
 	}
 	var ids []ID
@@ -37,7 +48,10 @@ func (p *Plane) adopt() error {
 			p.mirror(s, have.Backends)
 		}
 	}
-	return p.restore()
+	for _, f := range p.fronts { // of whose backends the journal does not tell
+		p.confirm(f)
+	}
+	return nil
 }
 
 // recall takes in an entry of the journal.
@@ -63,22 +77,21 @@ func (p *Plane) restore() error {
 	if err := p.openRanges(); err != nil {
 		return err
 	}
-	w := &work{plane: p, errs: map[plan.Frontend]error{}}
-	var ops []op
+	w := p.work()
 	var c Change
 	for _, f := range p.fronts {
 		if err := p.attract(f, &c); err != nil {
 			return err
 		}
-		ops = w.arrivals(ops, f)
-		f.elements = f.filter(p.sources.Node, p.traits)
+		w.arrivals(f)
+		f.elements = p.elements(f, p.sources.Node)
 		c.Add = append(c.Add, f.elements...)
 	}
 	p.locals = nil
 	if err := p.filter.Commit(c); err != nil {
 		return err
 	}
-	w.execute(ops)
+	w.execute()
 	w.forget()
 	for at, err := range w.errs {
 		p.log.Warn("not put back", "server", at, "err", err)
@@ -174,21 +187,26 @@ func wants(v *plan.VirtualServer, addr netip.AddrPort) bool {
 func (p *Plane) settle(fronts []*front) {
 	var gone []*front
 	for _, f := range fronts {
-		var buf [2]want
-		for _, w := range f.wanted(buf[:0]) {
-			actual := p.actual(w.server, w.id)
-			for a, v := range f.servers {
-				if v == w.server {
-					f.servers[a] = actual
-				}
-			}
-		}
+		p.confirm(f)
 		if f.empty() && !p.left(f) {
 			gone = append(gone, f)
 		}
 	}
 	if len(gone) > 0 {
 		p.release(gone)
+	}
+}
+
+// confirm makes what counts as programmed what is in the kernel.
+func (p *Plane) confirm(f *front) {
+	var buf [2]want
+	for _, w := range f.wanted(buf[:0]) {
+		actual := p.actual(w.server, w.id)
+		for a, v := range f.servers {
+			if v == w.server {
+				f.servers[a] = actual
+			}
+		}
 	}
 }
 

@@ -24,8 +24,9 @@ func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failur
 	failures := p.loopback.Apply(ctx, local)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w := &work{plane: p, steps: map[plan.Frontend][]plan.Step{}, errs: map[plan.Frontend]error{}}
-	for _, s := range rest {
+	w := p.work()
+	w.expect(rest)
+	for i, s := range rest {
 		switch {
 		case p.closed:
 			failures = append(failures, dataplane.Failure{Step: s, Err: errClosed})
@@ -36,7 +37,7 @@ func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failur
 				failures = append(failures, dataplane.Failure{Step: s, Err: err, Remedy: filterRemedy})
 			}
 		default:
-			if err := w.take(s); err != nil {
+			if err := w.take(i); err != nil {
 				failures = append(failures, dataplane.Failure{Step: s, Err: err, Remedy: "correct the endpoint"})
 			}
 		}
@@ -50,6 +51,7 @@ const filterRemedy = "see what the kernel has: nft list table ip portolan"
 // separate splits off the steps of loopback frontends, and gives sources to
 // both.
 func separate(steps []plan.Step) (local, rest []plan.Step) {
+	rest = make([]plan.Step, 0, len(steps))
 	for _, s := range steps {
 		loopback := s.Op != plan.SetSources && s.Key.Addr.Addr().IsLoopback()
 		if loopback || s.Op == plan.SetSources {
@@ -70,7 +72,7 @@ func (p *Plane) setSources(s plan.Sources) error {
 	}
 	var c Change
 	for _, f := range p.fronts {
-		now := f.filter(s.Node, p.traits)
+		now := p.elements(f, s.Node)
 		c.Remove = append(c.Remove, without(f.elements, now)...)
 		c.Add = append(c.Add, without(now, f.elements)...)
 		f.elements = now
@@ -86,15 +88,40 @@ func (p *Plane) setSources(s plan.Sources) error {
 // work is one call of Apply.
 type work struct {
 	plane *Plane
-	order []plan.Frontend
-	steps map[plan.Frontend][]plan.Step
+	steps []plan.Step
+	next  []int // of a step: the next one of its frontend; 0: none
+	items []item
 	errs  map[plan.Frontend]error
 	flows []Flow // to be forgotten
 	again bool   // a scheduler was found missing
+	// What is to be done in the kernel, and the services that it is about.
+	ops []Op
+	of  []*service
+}
+
+// item is a frontend with its steps.
+type item struct {
+	at          plan.Frontend
+	front       *front
+	first, last int // steps
+}
+
+func (p *Plane) work() *work { return &work{plane: p, errs: map[plan.Frontend]error{}} }
+
+// expect makes room for steps. A plane that is filled at once does not grow its
+// maps again and again.
+func (w *work) expect(steps []plan.Step) {
+	p := w.plane
+	w.steps, w.next = steps, make([]int, len(steps))
+	if len(p.fronts) == 0 && len(p.services) == 0 {
+		p.fronts = make(map[plan.Frontend]*front, len(steps))
+		p.services = make(map[plan.Frontend]*service, len(steps))
+	}
 }
 
 // take notes what a step wants. An endpoint that makes no sense is left out.
-func (w *work) take(s plan.Step) error {
+func (w *work) take(i int) error {
+	s := &w.steps[i]
 	f := w.plane.fronts[s.Key.Frontend]
 	if f == nil {
 		if s.Op != plan.AddServer {
@@ -103,10 +130,12 @@ func (w *work) take(s plan.Step) error {
 		f = &front{at: s.Key.Frontend}
 		w.plane.fronts[s.Key.Frontend] = f
 	}
-	if w.steps[s.Key.Frontend] == nil {
-		w.order = append(w.order, s.Key.Frontend)
+	if k := f.item - 1; k >= 0 {
+		w.next[w.items[k].last], w.items[k].last = i, i
+	} else {
+		w.items = append(w.items, item{f.at, f, i, i})
+		f.item = len(w.items)
 	}
-	w.steps[s.Key.Frontend] = append(w.steps[s.Key.Frontend], s)
 	server := &f.servers[s.Key.Audience]
 	var err error
 	switch {
@@ -118,13 +147,16 @@ func (w *work) take(s plan.Step) error {
 	case s.Op == plan.AddReal && !fits(s.Key.Frontend, s.Real.Addr):
 		err = misfit(s.Key.Frontend, s.Real.Addr)
 	default:
-		*server = (*server).After(s)
+		*server = (*server).After(*s)
 	}
 	return err
 }
 
 // sane leaves out the backends that cannot be.
 func sane(v *plan.VirtualServer) (*plan.VirtualServer, error) {
+	if !slices.ContainsFunc(v.Reals, func(r plan.RealServer) bool { return !fits(v.Frontend, r.Addr) }) {
+		return v, nil
+	}
 	var errs []error
 	next := *v
 	next.Reals = nil
@@ -134,9 +166,6 @@ func sane(v *plan.VirtualServer) (*plan.VirtualServer, error) {
 			continue
 		}
 		next.Reals = append(next.Reals, r)
-	}
-	if len(errs) == 0 {
-		return v, nil
 	}
 	return &next, errors.Join(errs...)
 }
@@ -152,33 +181,34 @@ func misfit(f plan.Frontend, backend netip.AddrPort) error {
 
 // run carries out what was taken.
 func (w *work) run() {
-	if len(w.order) == 0 {
+	if len(w.items) == 0 {
 		return
 	}
-	fronts := make([]*front, len(w.order))
-	for i, at := range w.order {
-		fronts[i] = w.plane.fronts[at]
-		w.plane.touch(at)
+	fronts := make([]*front, len(w.items))
+	for i := range w.items {
+		fronts[i] = w.items[i].front
+		fronts[i].item = 0
+		w.plane.touch(fronts[i].at)
 	}
 	late := w.prepare(fronts)
 	for range 2 { // the second time with schedulers that the kernel has
 		w.again = false
-		ops := make([]op, 0, len(fronts)*2)
 		for _, f := range fronts {
-			ops = w.arrivals(ops, f)
+			w.arrivals(f)
+			w.executeFull()
 		}
-		w.execute(ops)
+		w.execute()
 		if !w.again {
 			break
 		}
 		clear(w.errs)
 	}
 	w.commit(fronts, late)
-	var ops []op
 	for _, f := range fronts {
-		ops = w.departures(ops, f)
+		w.departures(f)
+		w.executeFull()
 	}
-	w.execute(ops)
+	w.execute()
 	w.forget()
 	w.plane.settle(fronts)
 }
@@ -262,7 +292,7 @@ func (p *Plane) inRange(addr netip.Addr) bool {
 // come before servers, and the rest, which is what sends clients elsewhere or
 // turns them away, and what goes.
 func (w *work) rules(f *front, early, late *Change) {
-	now := f.filter(w.plane.sources.Node, w.plane.traits)
+	now := w.plane.elements(f, w.plane.sources.Node)
 	if slices.Equal(now, f.elements) {
 		return
 	}
@@ -286,6 +316,15 @@ func (w *work) rules(f *front, early, late *Change) {
 	}
 }
 
+// elements are what a front takes in the packet filter.
+func (p *Plane) elements(f *front, nodes []netip.Prefix) []Element {
+	implied := Class(0)
+	if p.inRange(f.at.Addr.Addr()) {
+		implied = rangeClasses
+	}
+	return f.filter(nodes, p.traits, implied)
+}
+
 // without returns what is in a and not in b.
 func without(a, b []Element) []Element {
 	if len(b) == 0 {
@@ -304,15 +343,15 @@ func without(a, b []Element) []Element {
 	return out
 }
 
-// op is an operation, and the service that it is about.
-type op struct {
-	Op
-	service *service
+// do queues an operation.
+func (w *work) do(o Op, s *service) {
+	o.ID = s.id
+	w.ops, w.of = append(w.ops, o), append(w.of, s)
 }
 
-// arrivals appends what brings services and backends to what they should be,
-// as far as nothing goes.
-func (w *work) arrivals(ops []op, f *front) []op {
+// arrivals queues what brings services and backends to what they should be, as
+// far as nothing goes.
+func (w *work) arrivals(f *front) {
 	p := w.plane
 	var buf [2]want
 	for _, wanted := range f.wanted(buf[:0]) {
@@ -322,42 +361,43 @@ func (w *work) arrivals(ops []op, f *front) []op {
 		switch {
 		case have == nil:
 			have = &service{id: id, backends: make([]backend, 0, len(v.Reals))}
-			ops = append(ops, op{Op{Kind: AddServer, ID: id, Settings: settings}, have})
+			w.do(Op{Kind: AddServer, Settings: settings}, have)
 		case have.Settings != settings:
-			ops = append(ops, op{Op{Kind: SetServer, ID: id, Settings: settings}, have})
+			w.do(Op{Kind: SetServer, Settings: settings}, have)
 		}
 		have.drain = v.Drain
 		if f.at.Protocol == plan.UDP && p.traits.Tracks && !have.takes() { // flows that were refused would be again
 			w.flows = append(w.flows, Flow{Frontend: f.at.Addr, Protocol: uint8(f.at.Protocol), Backend: f.at.Addr})
 		}
 		for _, r := range v.Reals {
-			ops = arrival(ops, have, r)
+			w.arrival(have, r)
 		}
 	}
-	return ops
 }
 
-func arrival(ops []op, s *service, r plan.RealServer) []op {
+func (w *work) arrival(s *service, r plan.RealServer) {
 	b := s.backend(r.Addr)
-	kind := AddBackend
-	if b != nil {
-		kind = SetBackend
-		if b.weight == r.Weight {
-			s.leave(b, time.Time{})
-			return ops
-		}
+	switch {
+	case b == nil:
+		w.do(Op{Kind: AddBackend, Backend: r.Addr, Weight: r.Weight}, s)
+	case b.weight != r.Weight:
+		w.do(Op{Kind: SetBackend, Backend: r.Addr, Weight: r.Weight}, s)
+	default:
+		s.leave(b, time.Time{})
 	}
-	return append(ops, op{Op{Kind: kind, ID: s.id, Backend: r.Addr, Weight: r.Weight}, s})
 }
 
-// departures appends what takes backends and services away: they drain, or go.
-func (w *work) departures(ops []op, f *front) []op {
+// departures queues what takes backends and services away: they drain, or go.
+func (w *work) departures(f *front) {
 	for _, id := range f.all() {
 		s := w.plane.services[id.Frontend]
 		if s == nil {
 			continue
 		}
 		v := f.wantedAt(id)
+		if v != nil && s.leaving == 0 && s.serves(v) {
+			continue
+		}
 		left := 0
 		for i := range s.backends {
 			b := &s.backends[i]
@@ -368,40 +408,32 @@ func (w *work) departures(ops []op, f *front) []op {
 			if drains {
 				left++
 			}
-			ops = w.departure(ops, s, b, drains)
+			w.departure(s, b, drains)
 		}
 		switch {
 		case v == nil && left == 0:
-			ops = append(ops, deletion(s))
-		case v == nil && w.plane.traits.Splits && !s.Closed:
+			w.do(Op{Kind: DeleteServer}, s)
+		case v == nil && w.plane.traits.Splits && !s.Closed: // its clients go elsewhere, while it drains
 			closed := s.Settings
 			closed.Closed = true
-			ops = append(ops, op{Op{Kind: SetServer, ID: id, Settings: closed}, s})
+			w.do(Op{Kind: SetServer, Settings: closed}, s)
 		}
 	}
-	return ops
 }
 
-func (w *work) departure(ops []op, s *service, b *backend, drains bool) []op {
+func (w *work) departure(s *service, b *backend, drains bool) {
 	if !drains {
-		return append(ops, removal(s, b.addr))
+		w.do(Op{Kind: DeleteBackend, Backend: b.addr}, s)
+		return
 	}
 	if b.until == 0 {
 		s.leave(b, clock().Add(s.drain))
 		w.plane.watch()
 	}
-	if b.weight == 0 {
-		return ops
+	if b.weight != 0 {
+		w.do(Op{Kind: SetBackend, Backend: b.addr}, s)
 	}
-	return append(ops, op{Op{Kind: SetBackend, ID: s.id, Backend: b.addr}, s})
 }
-
-// removal takes a backend away for good, with what goes on to it.
-func removal(s *service, addr netip.AddrPort) op {
-	return op{Op{Kind: DeleteBackend, ID: s.id, Backend: addr}, s}
-}
-
-func deletion(s *service) op { return op{Op{Kind: DeleteServer, ID: s.id}, s} }
 
 // serves tells whether a frontend has a backend for any audience.
 func (p *Plane) serves(at plan.Frontend, addr netip.AddrPort) bool {
@@ -412,22 +444,28 @@ func (p *Plane) serves(at plan.Frontend, addr netip.AddrPort) bool {
 	})
 }
 
-// execute carries out operations and takes in what became of them.
-func (w *work) execute(ops []op) {
-	if len(ops) == 0 {
+// executeFull carries out what is queued once it is as much as the balancer
+// wants at a time.
+func (w *work) executeFull() {
+	if n := w.plane.traits.Together; n > 0 && len(w.ops) >= n {
+		w.execute()
+	}
+}
+
+// execute carries out what is queued and takes in what became of it.
+func (w *work) execute() {
+	if len(w.ops) == 0 {
 		return
 	}
-	plain := make([]Op, len(ops))
-	for i := range ops {
-		plain[i] = ops[i].Op
-	}
-	for i, err := range w.plane.balancer.Apply(plain) {
+	for i, err := range w.plane.balancer.Apply(w.ops) {
 		if err != nil {
-			w.failed(plain[i].ID, err)
+			w.failed(w.ops[i].ID, err)
 			continue
 		}
-		w.took(&plain[i], ops[i].service)
+		w.took(&w.ops[i], w.of[i])
 	}
+	clear(w.of)
+	w.ops, w.of = w.ops[:0], w.of[:0]
 }
 
 // took brings the mirror to what an operation has made of the kernel.
@@ -504,24 +542,36 @@ func (w *work) blame(fronts []*front, err error) {
 // failures are the steps of the frontends that something went wrong with.
 func (w *work) failures() []dataplane.Failure {
 	var out []dataplane.Failure
-	for _, at := range w.order {
-		err := w.errs[at]
-		for _, s := range w.steps[at] {
-			if err != nil {
-				out = append(out, dataplane.Failure{Step: s, Err: err, Remedy: w.plane.remedy(err)})
-				continue
+	for _, it := range w.items {
+		err := w.errs[it.at]
+		for i := it.first; ; i = w.next[i] {
+			if s, failure := w.steps[i], (dataplane.Failure{}); w.judge(s, err, &failure) {
+				out = append(out, failure)
 			}
-			if s.Server == nil {
-				continue
-			}
-			if remedy, lacks := w.plane.balancer.Lacks(s.Server.Scheduler); lacks {
-				out = append(out, dataplane.Failure{
-					Step: s, Err: fmt.Errorf("scheduler %s: %w; rr is used", s.Server.Scheduler, dataplane.ErrNotSupported), Remedy: remedy,
-				})
+			if i == it.last {
+				break
 			}
 		}
 	}
 	return out
+}
+
+// judge tells whether a step failed, of a frontend with an error or none.
+func (w *work) judge(s plan.Step, err error, f *dataplane.Failure) bool {
+	if err != nil {
+		*f = dataplane.Failure{Step: s, Err: err, Remedy: w.plane.remedy(err)}
+		return true
+	}
+	if s.Server == nil {
+		return false
+	}
+	remedy, lacks := w.plane.balancer.Lacks(s.Server.Scheduler)
+	if lacks {
+		*f = dataplane.Failure{
+			Step: s, Err: fmt.Errorf("scheduler %s: %w; rr is used", s.Server.Scheduler, dataplane.ErrNotSupported), Remedy: remedy,
+		}
+	}
+	return lacks
 }
 
 func (p *Plane) remedy(err error) string {

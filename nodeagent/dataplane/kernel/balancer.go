@@ -54,6 +54,8 @@ type Traits struct {
 	// Refuses: it refuses who comes to a server without backends. Otherwise the
 	// packet filter does.
 	Refuses bool
+	// Together is how many operations Apply is best given at once; 0: all.
+	Together int
 	// ReadsAside: Read may be called while another method is under way. Otherwise
 	// changes wait while everything is read.
 	ReadsAside bool

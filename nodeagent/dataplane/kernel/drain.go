@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"time"
-
-	"portolan.dev/nodeagent/plan"
 )
 
 // drainEvery is how often backends that drain are looked at.
@@ -68,9 +66,8 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 	if err != nil {
 		p.log.Warn("draining backends not read", "err", err)
 	}
-	w := &work{plane: p, errs: map[plan.Frontend]error{}}
+	w := p.work()
 	next := drainEvery
-	var ops []op
 	for _, s := range leaving {
 		p.touch(s.id.For)
 		busy := map[netip.AddrPort]bool{}
@@ -78,11 +75,9 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 		for _, b := range list {
 			busy[b.Addr] = b.Connections+b.Closing > 0
 		}
-		var wait time.Duration
-		ops, wait = w.ended(ops, s, now, func(addr netip.AddrPort) bool { return busy[addr] || !known })
-		next = min(next, wait)
+		next = min(next, w.ended(s, now, func(addr netip.AddrPort) bool { return busy[addr] || !known }))
 	}
-	w.execute(ops)
+	w.execute()
 	w.forget()
 	settled := map[*front]bool{}
 	for _, s := range leaving {
@@ -95,8 +90,9 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 	return next
 }
 
-// ended appends the removal of the backends of a service that have drained.
-func (w *work) ended(ops []op, s *service, now time.Time, busy func(netip.AddrPort) bool) ([]op, time.Duration) {
+// ended queues the removal of the backends of a service that have drained, and
+// returns when to look again.
+func (w *work) ended(s *service, now time.Time, busy func(netip.AddrPort) bool) time.Duration {
 	wait := drainEvery
 	left := len(s.backends)
 	for i := range s.backends {
@@ -108,11 +104,11 @@ func (w *work) ended(ops []op, s *service, now time.Time, busy func(netip.AddrPo
 			wait = min(wait, until.Sub(now))
 		default:
 			left--
-			ops = append(ops, removal(s, b.addr))
+			w.do(Op{Kind: DeleteBackend, Backend: b.addr}, s)
 		}
 	}
 	if left == 0 && w.plane.fronts[s.id.For].wantedAt(s.id) == nil {
-		ops = append(ops, deletion(s))
+		w.do(Op{Kind: DeleteServer}, s)
 	}
-	return ops, wait
+	return wait
 }

@@ -48,7 +48,7 @@ func Frontend(set Set, f plan.Frontend) Element {
 }
 
 // Masquerade replaces the sources of clients of a frontend who are in the
-// classes given. What the rules do without being told takes no element.
+// classes given.
 func Masquerade(f plan.Frontend, classes Class) Element {
 	e := Frontend(MasqueradeMap, f)
 	e.Value = classes.chain()

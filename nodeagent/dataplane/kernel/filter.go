@@ -31,8 +31,7 @@ type Filter struct {
 	tables   [2]*table     // IPv4, IPv6
 	pods     []netip.Prefix
 	nodes    []netip.Prefix
-	virtual  []netip.Prefix // ranges of virtual addresses
-	ranges   []netip.Prefix // these and stand-ins
+	ranges   []netip.Prefix
 	standIns []netip.Prefix
 	have     map[Element]int // how many want it
 	// installed: the kernel has it. Before that, changes are only noted.
@@ -46,7 +45,7 @@ type Filter struct {
 // are virtual addresses, stand-ins too, but nobody may ask for those.
 func NewFilter(netns string, ranges, standIns []netip.Prefix) (*Filter, error) {
 	f := &Filter{
-		netns: netns, virtual: ranges, ranges: slices.Concat(ranges, standIns), standIns: standIns, have: map[Element]int{},
+		netns: netns, ranges: slices.Concat(ranges, standIns), standIns: standIns, have: map[Element]int{},
 		tables: [2]*table{newTable(filterTable, false), newTable(filterTable, true)},
 	}
 	var err error
@@ -134,9 +133,6 @@ func (e *RefusedError) Error() string {
 func (f *Filter) Commit(c Change) error {
 	var gone, come []Element
 	for _, e := range c.Remove {
-		if f.implied(&e) {
-			continue
-		}
 		switch f.have[e]--; {
 		case f.have[e] == 0:
 			gone = append(gone, e)
@@ -146,9 +142,6 @@ func (f *Filter) Commit(c Change) error {
 		}
 	}
 	for _, e := range c.Add {
-		if f.implied(&e) {
-			continue
-		}
 		if f.have[e]++; f.have[e] == 1 {
 			come = append(come, e)
 		}
@@ -165,24 +158,6 @@ func (f *Filter) Commit(c Change) error {
 		return again
 	}
 	return f.salvage(come)
-}
-
-// implied tells whether the rules do without an element what it says.
-func (f *Filter) implied(e *Element) bool {
-	if e.Set != MasqueradeMap {
-		return false
-	}
-	var addr netip.Addr
-	if e.V6 {
-		addr = netip.AddrFrom16([16]byte([]byte(e.Key[:16])))
-	} else {
-		addr = netip.AddrFrom4([4]byte([]byte(e.Key[:4])))
-	}
-	classes := Class(0)
-	if slices.ContainsFunc(f.virtual, func(p netip.Prefix) bool { return p.Contains(addr) }) {
-		classes = rangeClasses
-	}
-	return e.Value == classes.chain()
 }
 
 func (f *Filter) send(gone, come []Element) error {

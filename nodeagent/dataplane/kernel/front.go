@@ -20,6 +20,8 @@ type front struct {
 	standIn netip.Addr
 	// virtual: the address has a route and protection of its own.
 	virtual bool
+	// item is where Apply keeps the front, plus one; 0 outside of it.
+	item int
 	// drained is how long backends of the last server might drain.
 	drained time.Duration
 }
@@ -121,8 +123,9 @@ func (f *front) exposure() plan.Exposure {
 	return plan.ClusterIP
 }
 
-// filter returns the elements that the frontend needs, routes aside.
-func (f *front) filter(nodes []netip.Prefix, traits Traits) []Element {
+// filter returns the elements that the frontend needs, routes aside. What the
+// rules replace the source of without being told takes none.
+func (f *front) filter(nodes []netip.Prefix, traits Traits, implied Class) []Element {
 	var out []Element
 	var masquerade Class
 	if v := f.inside(); v != nil {
@@ -152,10 +155,13 @@ func (f *front) filter(nodes []netip.Prefix, traits Traits) []Element {
 	if !traits.Refuses && f.unserved() {
 		out = append(out, Frontend(RefuseSet, f.at))
 	}
-	if !f.empty() {
+	if !f.empty() && masquerade != implied {
 		out = append(out, Masquerade(f.at, masquerade))
 	}
-	return append(out, Allowed(f.at, f.allowed())...)
+	if allowed := f.allowed(); len(allowed) > 0 {
+		out = append(out, Allowed(f.at, allowed)...)
+	}
+	return out
 }
 
 // allowed are the sources that either server allows.

@@ -25,6 +25,9 @@ type Options struct {
 	ServiceCIDRs []netip.Prefix
 	// Namespace is the path of a network namespace; empty: the process's.
 	Namespace string
+	// From is what another plane forwards, whose place this one takes: it is in
+	// force when the plane is there.
+	From *plan.State
 }
 
 // Plane is a data plane around a balancer of the kernel. It is safe for

@@ -1,0 +1,282 @@
+package kernel_test
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/kerneltest"
+	"portolan.dev/nodeagent/kerneltest/topology"
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/kit/kittest"
+)
+
+var (
+	ranges   = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112")}
+	podNet   = []netip.Prefix{netip.MustParsePrefix("10.64.0.0/16"), netip.MustParsePrefix("fd00:64::/64")}
+	nodeNet  = []netip.Prefix{netip.MustParsePrefix("172.31.1.1/32"), netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("255.255.255.255/32")}
+	filtered = nftables.Table{Name: "portolan", Family: nftables.TableFamilyIPv4}
+)
+
+// newFilter returns a filter that is in the kernel of a namespace of its own,
+// unless told otherwise.
+func newFilter(t *testing.T, prepare func(*kernel.Filter)) (*kernel.Filter, *topology.Namespace) {
+	t.Helper()
+	kerneltest.Need(t)
+	ns := topology.New(t, "node")
+	f, err := kernel.NewFilter(ns.Path, ranges, kernel.StandIns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	if prepare != nil {
+		prepare(f)
+	}
+	if err := f.Install(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.SetSources(podNet, nodeNet); err != nil {
+		t.Fatal(err)
+	}
+	return f, ns
+}
+
+func drift(t *testing.T, f *kernel.Filter, ns *topology.Namespace) []string {
+	t.Helper()
+	tables, err := kernel.ReadTables(ns.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Drift(tables)
+}
+
+func frontend(n int) plan.Frontend {
+	return plan.Frontend{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{203, 0, byte(n >> 8), byte(n)}), 80), Protocol: plan.TCP}
+}
+
+// elements of every kind.
+func someElements() []kernel.Element {
+	v4, v6 := frontend(1), plan.Frontend{Addr: netip.MustParseAddrPort("[fd00:1::1]:443"), Protocol: plan.UDP}
+	var out []kernel.Element
+	for _, f := range []plan.Frontend{v4, v6} {
+		for _, set := range []kernel.Set{kernel.DropInside, kernel.DropOutside, kernel.LimitInside, kernel.LimitOutside, kernel.LimitNode, kernel.RefuseSet} {
+			out = append(out, kernel.Frontend(set, f))
+		}
+		out = append(out, kernel.Masquerade(f, kernel.Pods|kernel.Node), kernel.Virtual(f.Addr.Addr()), kernel.Split(f, f.Addr.Addr().Next()))
+		out = append(out, kernel.Allowed(f, []netip.Prefix{
+			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("192.0.2.0/25"), netip.MustParsePrefix("192.0.2.128/25"),
+			netip.MustParsePrefix("2001:db8::/32"),
+		})...)
+	}
+	return out
+}
+
+// What is committed is what an audit finds, and what is taken back is gone.
+func TestFilterIsWhatIsCommitted(t *testing.T) {
+	f, ns := newFilter(t, nil)
+	all := someElements()
+	for what, c := range map[string]kernel.Change{
+		"added":              {Add: all},
+		"added twice":        {Add: all},
+		"one of two removed": {Remove: all},
+	} {
+		if err := f.Commit(c); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if found := drift(t, f, ns); len(found) > 0 {
+			t.Errorf("%s: %q", what, found)
+		}
+	}
+	if err := f.Commit(kernel.Change{Remove: all, Add: all[:3]}); err != nil {
+		t.Fatal(err)
+	}
+	if found := drift(t, f, ns); len(found) > 0 {
+		t.Errorf("replaced: %q", found)
+	}
+	if err := f.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	tables, err := kernel.ReadTables(ns.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Drift(tables) == nil {
+		t.Error("a filter that was removed is not missed")
+	}
+}
+
+// An audit sees a change of contents, of rules, of chains, of the table, also
+// where the numbers are the same; whoever makes one is heard at once; and what
+// we do ourselves alarms nobody.
+func TestForeignChangesAreSeen(t *testing.T) {
+	f, ns := newFilter(t, nil)
+	if err := f.Commit(kernel.Change{Add: someElements()}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-f.Foreign():
+		t.Error("our own changes count as foreign")
+	default:
+	}
+	var conn *nftables.Conn
+	err := ns.Do(func() (err error) {
+		conn, err = nftables.New(nftables.AsLasting())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseLasting() //nolint:errcheck // the test is over
+	table := filtered
+	drops := &nftables.Set{Table: &table, Name: string(kernel.DropInside)}
+	key := func(n int) []nftables.SetElement {
+		return []nftables.SetElement{{Key: []byte(kernel.Frontend(kernel.DropInside, frontend(n)).Key)}}
+	}
+	drop := nftables.ChainPolicyDrop
+	for name, harm := range map[string]func() error{
+		"another element": func() error {
+			return errors.Join(conn.SetDeleteElements(drops, key(1)), conn.SetAddElements(drops, key(2)))
+		},
+		"set flushed": func() error { conn.FlushSet(drops); return nil },
+		"chain flushed": func() error {
+			conn.FlushChain(&nftables.Chain{Table: &table, Name: "refuse"})
+			return nil
+		},
+		"another rule": func() error {
+			chain := &nftables.Chain{Table: &table, Name: "refuse"}
+			conn.FlushChain(chain)
+			for range 3 { // as many as there were
+				conn.AddRule(&nftables.Rule{Table: &table, Chain: chain, Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}})
+			}
+			return nil
+		},
+		"another policy": func() error {
+			conn.AddChain(&nftables.Chain{
+				Table: &table, Name: "protect", Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookInput,
+				Priority: nftables.ChainPriorityRef(110), Policy: &drop,
+			})
+			return nil
+		},
+		"table deleted": func() error { conn.DelTable(&table); return nil },
+	} {
+		if err := errors.Join(harm(), conn.Flush()); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		kittest.Eventually(t, name+" to be heard", func() error {
+			select {
+			case <-f.Foreign():
+				return nil
+			default:
+				return errors.New("nothing yet")
+			}
+		})
+		if len(drift(t, f, ns)) == 0 {
+			t.Errorf("%s: not seen", name)
+		}
+		if err := f.Install(); err != nil {
+			t.Fatal(err)
+		}
+		if found := drift(t, f, ns); len(found) > 0 {
+			t.Errorf("%s, repaired: %q", name, found)
+		}
+	}
+}
+
+// A change that the kernel refuses because it is not as expected mends it.
+func TestCommitMendsTheFilter(t *testing.T) {
+	f, ns := newFilter(t, nil)
+	first := kernel.Frontend(kernel.DropInside, frontend(1))
+	if err := f.Commit(kernel.Change{Add: []kernel.Element{first}}); err != nil {
+		t.Fatal(err)
+	}
+	err := ns.Do(func() error {
+		conn, err := nftables.New()
+		if err != nil {
+			return err
+		}
+		conn.FlushRuleset()
+		return conn.Flush()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Commit(kernel.Change{Add: []kernel.Element{kernel.Frontend(kernel.DropInside, frontend(2))}}); err != nil {
+		t.Fatal(err)
+	}
+	if found := drift(t, f, ns); len(found) > 0 {
+		t.Errorf("%q", found)
+	}
+}
+
+// When a set is full the elements that fit are there, the others are named, and
+// other sets are not affected; what was refused is taken once there is room.
+func TestFullSet(t *testing.T) {
+	const room = 100
+	f, ns := newFilter(t, func(f *kernel.Filter) { f.SetLimit(kernel.DropInside, room) })
+	var all []kernel.Element
+	for n := range room + 7 {
+		all = append(all, kernel.Frontend(kernel.DropInside, frontend(n)))
+	}
+	other := kernel.Frontend(kernel.DropOutside, frontend(1))
+	err := f.Commit(kernel.Change{Add: append(all, other)})
+	var refused *kernel.RefusedError
+	if !errors.As(err, &refused) {
+		t.Fatalf("got %v", err)
+	}
+	for e, cause := range refused.Elements {
+		if e.Set != kernel.DropInside || !errors.Is(cause, unix.ENFILE) && !errors.Is(cause, unix.ENOSPC) {
+			t.Errorf("%s: %v", e.Set, cause)
+		}
+	}
+	if n := len(refused.Elements); n != 7 {
+		t.Errorf("%d elements refused", n)
+	}
+	if found := drift(t, f, ns); len(found) > 0 {
+		t.Errorf("%q", found)
+	}
+	var again []kernel.Element
+	for e := range refused.Elements {
+		again = append(again, e)
+	}
+	var gone []kernel.Element
+	for _, e := range all {
+		if len(gone) < 7 && refused.Elements[e] == nil {
+			gone = append(gone, e)
+		}
+	}
+	if err := f.Commit(kernel.Change{Remove: gone}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Commit(kernel.Change{Add: again}); err != nil {
+		t.Errorf("with room: %v", err)
+	}
+	if found := drift(t, f, ns); len(found) > 0 {
+		t.Errorf("%q", found)
+	}
+}
+
+func TestAllowedRanges(t *testing.T) {
+	f := frontend(1)
+	for _, c := range []struct {
+		prefixes string
+		n        int
+	}{{"10.0.0.0/8 10.1.0.0/16", 1}, {"192.0.2.0/25 192.0.2.128/25", 1}, {"192.0.2.0/25 192.0.3.0/24", 2}, {"2001:db8::/32", 0}, {"255.255.255.0/24 10.0.0.0/8", 2}} {
+		var list []netip.Prefix
+		for _, text := range strings.Fields(c.prefixes) {
+			list = append(list, netip.MustParsePrefix(text))
+		}
+		if got := kernel.Allowed(f, list); len(got) != c.n {
+			t.Errorf("%s: %d ranges, not %d", c.prefixes, len(got), c.n)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package kernel_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+)
+
+func openJournal(t testing.TB, path string) *kernel.Journal {
+	t.Helper()
+	j, err := kernel.OpenJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func content(t testing.TB, j *kernel.Journal) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := j.Each(func(key, value string) error {
+		out[key] = value
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Whatever is put and deleted is what the next process finds, however often the
+// file was rewritten and wherever a crash has cut it: what was flushed before
+// the cut is there.
+func TestJournalComesBack(t *testing.T) {
+	dir := t.TempDir()
+	file := 0
+	rapid.Check(t, func(r *rapid.T) {
+		file++
+		path := filepath.Join(dir, fmt.Sprint(file))
+		j := openJournal(t, path)
+		want := map[string]string{}
+		for range rapid.IntRange(0, 40).Draw(r, "rounds") {
+			for range rapid.IntRange(1, 100).Draw(r, "entries") {
+				key := fmt.Sprint(rapid.IntRange(0, 30).Draw(r, "key"))
+				if value := rapid.String().Draw(r, "value"); rapid.Bool().Draw(r, "put") {
+					j.Put(key, value)
+					want[key] = value
+				} else {
+					j.Delete(key)
+					delete(want, key)
+				}
+			}
+			if err := j.Flush(); err != nil {
+				r.Fatal(err)
+			}
+		}
+		before := fileSize(t, path)
+		j.Put("late", "value")
+		if err := j.Close(); err != nil {
+			r.Fatal(err)
+		}
+		if after := fileSize(t, path); after > before {
+			if err := os.Truncate(path, before+rapid.Int64Range(0, after-before-1).Draw(r, "cut")); err != nil {
+				r.Fatal(err)
+			}
+		} else {
+			want["late"] = "value" // the file was rewritten
+		}
+		next := openJournal(t, path)
+		defer next.Close()
+		if got := content(t, next); !maps.Equal(got, want) {
+			r.Fatalf("got %q, want %q", got, want)
+		}
+	})
+}
+
+func fileSize(t testing.TB, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// A journal of another boot or namespace, and what is none, are void.
+func TestJournalOfAnotherKernelIsVoid(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := openJournal(t, path)
+	j.Put("key", "value")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range 60 { // in the line about boot and namespace
+		damaged := []byte(string(whole))
+		damaged[at] ^= 1
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		next := openJournal(t, path)
+		if got := content(t, next); len(got) > 0 {
+			t.Errorf("byte %d changed: %q", at, got)
+		}
+		next.Close()
+	}
+}
+
+// A file does not grow with the number of changes, but with what is live.
+func TestJournalIsRewritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := openJournal(t, path)
+	for i := range 20000 {
+		j.Put("key", fmt.Sprint(i))
+		if err := j.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if size := fileSize(t, path); size > 64<<10 {
+		t.Errorf("%d bytes", size)
+	}
+	if got := content(t, j); got["key"] != "19999" {
+		t.Errorf("got %q", got)
+	}
+	if err := j.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("left behind: %v", err)
+	}
+}
