@@ -32,7 +32,15 @@ ours() {
 	done
 }
 
-need() { command -v "$1" >/dev/null || { echo "missing: sudo apt-get install $2" >&2; exit 1; }; }
+# need installs the Debian package of a command where it can, or says which one is missing.
+need() {
+	command -v "$1" >/dev/null && return
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		apt-get update -q >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$2" >/dev/null && return
+	fi
+	echo "missing: sudo apt-get install $2" >&2
+	exit 1
+}
 
 standins() {
 	standin_nats
