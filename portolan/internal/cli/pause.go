@@ -6,10 +6,11 @@ import "github.com/spf13/cobra"
 // come and go; hidden, because it is no tool for working with Portolan.
 func newPause() *cobra.Command {
 	return &cobra.Command{
-		Use:    "pause",
-		Short:  "Do nothing until told to stop",
-		Hidden: true,
-		Args:   arguments(cobra.NoArgs, "no arguments"),
+		Use:     "pause",
+		Short:   "Do nothing until told to stop",
+		Example: "  portolan pause",
+		Hidden:  true,
+		Args:    arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			<-command.Context().Done()
 			return nil
