@@ -105,7 +105,7 @@ func (w *Writer) commit(ctx context.Context, op store.Op, options Options) (uint
 // remove deletes exactly this version of an object and gives back what it had from the allocator.
 func (w *Writer) remove(ctx context.Context, row *kinds.Row, old *view.Item, options Options) error {
 	op := store.Op{
-		Action: store.Delete, Key: old.Key, UID: old.Object.GetMetadata().GetUid(), Revision: old.Revision,
+		Action: store.Delete, Key: old.Key, UID: old.Object.GetMetadata().GetUid(), Revision: old.Revision, Data: old.Stored(),
 		Fence: options.Fence,
 	}
 	revision, err := w.commit(ctx, op, options)

@@ -130,6 +130,8 @@ func (op Op) Check() error {
 		why = "no UID"
 	case op.Action != Delete && len(op.Data) == 0:
 		why = "no object"
+	case op.Action == Delete && len(op.Data) > 0 && (op.UID == "" || op.Revision == 0):
+		why = "data of no certain version"
 	case op.Action == Create && op.Revision != 0:
 		why = "a new object has no revision to be based on"
 	case !isText(op.Key.Kind, op.Key.Namespace, op.Key.Name, op.UID, op.Traceparent):

@@ -83,7 +83,8 @@ type Op struct {
 	UID string
 	// Revision is the revision that Update or Delete is based on; 0: whatever there is.
 	Revision uint64
-	// Data is the object as [Encode] makes it; empty for Delete. Not to be changed afterwards.
+	// Data is the object as [Encode] makes it. Not to be changed afterwards. For Delete, which must then name UID and Revision, it is the object as it
+	// is stored in that revision, for those who follow; or empty: then the store looks.
 	Data []byte
 	// Epoch is the fencing epoch that the row shall carry: that of a Lease, else 0.
 	Epoch uint64

@@ -13,7 +13,7 @@ func itemOf(record *store.Record) (*Item, error) {
 		return nil, err
 	}
 	field, bytes := wire.Object(record.Data, record.Revision)
-	return &Item{Key: record.Key, Revision: record.Revision, Object: o, Field: field, Bytes: bytes}, nil
+	return &Item{Key: record.Key, Revision: record.Revision, Object: o, Field: field, Bytes: bytes, stored: len(record.Data)}, nil
 }
 
 // Change is one change of the log.

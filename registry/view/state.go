@@ -14,7 +14,12 @@ type Item struct {
 	Object   object.Object // decoded
 	Bytes    []byte        // encoded, resource_version included
 	Field    []byte        // the same as a field of an answer, see wire.Object
+
+	stored int // length of what the store keeps, with which Bytes begins
 }
+
+// Stored returns the object as the store keeps it.
+func (i *Item) Stored() []byte { return i.Bytes[:i.stored:i.stored] }
 
 // State is every object at one revision. It never changes.
 type State struct {

@@ -187,7 +187,7 @@ func (b *batchRows) records(base uint64, now time.Time) []store.Record {
 	records := make([]store.Record, len(b.effects))
 	for i := range records {
 		if len(b.data[i]) == 0 {
-			return nil // a deletion, whose data only the database has
+			return nil // a deletion whose data only the database has
 		}
 		records[i] = store.Record{
 			Revision: base + uint64(i) + 1, Type: registryv1.ChangeType(b.types[i]), Key: object.Key{Kind: b.kinds[i], Namespace: b.namespaces[i], Name: b.names[i]},

@@ -64,6 +64,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if _, given := poolConfig.ConnConfig.RuntimeParams["application_name"]; !given {
 		poolConfig.ConnConfig.RuntimeParams["application_name"] = "portolan-registry"
 	}
+	renewing(config.DSN, poolConfig.ConnConfig)
 	return open(ctx, config, poolConfig)
 }
 

@@ -232,6 +232,27 @@ func followByTail(t *testing.T, s store.Store, until uint64) (found []store.Reco
 	return found
 }
 
+// testDeletionWithData deletes a version whose data the caller has.
+func testDeletionWithData(t *testing.T, place Place) {
+	s := open(t, place)
+	created := must(t, s, create("a", "uid", "data of a"))
+	deletion := remove("a", "uid", created+1)
+	deletion.Data = []byte("data of a")
+	if _, err := s.Submit(t.Context(), deletion); err == nil {
+		t.Error("another version was deleted")
+	}
+	deletion.Revision = created
+	deleted := must(t, s, deletion)
+	found, h := s.Tail("", created, 9)
+	logged, _, err := s.Changes(t.Context(), created, 9)
+	if err != nil || !slices.EqualFunc(found, logged, sameRecord) || len(logged) != 1 || h.Revision != deleted {
+		t.Errorf("the tail has %+v at %+v, the log %+v, %v", found, h, logged, err)
+	}
+	if _, err := CheckInvariants(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+}
+
 // testTailIsOfOneLog asks for what was committed before the log became another one.
 func testTailIsOfOneLog(t *testing.T, place Place) {
 	s := open(t, place)

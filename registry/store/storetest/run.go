@@ -55,6 +55,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"Followers", testFollowers},
 		{"Changes", testChanges},
 		{"Tail", testTail},
+		{"DeletionWithData", testDeletionWithData},
 		{"TailIsOfOneLog", testTailIsOfOneLog},
 		{"Prune", testPrune},
 		{"PruneUnderReaders", testPruneUnderReaders},

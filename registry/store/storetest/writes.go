@@ -70,6 +70,8 @@ func testInvalidOps(t *testing.T, place Place) {
 		"name with a zero":  create("a\x00", "1", "x"),
 		"name not UTF-8":    create("a\xff", "1", "x"),
 		"trace with a zero": {Action: store.Create, Key: key("a"), UID: "1", Data: []byte("x"), Traceparent: "\x00"},
+		"delete of any uid": {Action: store.Delete, Key: key("a"), Revision: 1, Data: []byte("x")},
+		"delete of any one": {Action: store.Delete, Key: key("a"), UID: "1", Data: []byte("x")},
 		"lease not UTF-8":   {Action: store.Create, Key: key("a"), UID: "1", Data: []byte("x"), Fence: &store.Fence{Lease: key("\xff")}},
 	} {
 		_, err := s.Submit(t.Context(), op)
