@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,8 +21,8 @@ type Config struct {
 	NodeLabels        []string       `flag:"node-labels" usage:"labels for a new Node object, such as topology.kubernetes.io/zone=a"`
 	AdvertiseAddr     string         `flag:"advertise-addr" usage:"host:port at which others reach the gRPC API; empty: the address listened on, or the node's first"`
 	Registry          string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
-	ProxyMode         string         `flag:"proxy-mode" default:"auto" usage:"how traffic is forwarded: ipvs (in the kernel), userspace, or auto: ipvs where the node can"`
-	Strict            bool           `flag:"strict" default:"false" usage:"do not run at all where proxy-mode ipvs or auto would fall back to userspace"`
+	ProxyMode         string         `flag:"proxy-mode" default:"auto" usage:"how traffic is forwarded: ipvs or nftables (in the kernel; iptables is another name of nftables), userspace, or auto: the first of ipvs, nftables and userspace that the node can"`
+	Strict            bool           `flag:"strict" default:"false" usage:"do not run at all where the kernel cannot do the proxy-mode, or for auto ipvs, instead of falling back to the next one"`
 	ServiceCIDR       []netip.Prefix `flag:"service-cidr" usage:"ranges of cluster IPs: one route each in the kernel; an address outside of them gets its own"`
 	NodePortAddresses []netip.Prefix `flag:"nodeport-addresses" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
 	PodCIDR           []netip.Prefix `flag:"pod-cidr" usage:"addresses of pods on all nodes: their traffic is internal"`
@@ -47,8 +48,8 @@ func (c *Config) Validate() error {
 			bad("node-labels: %q is not key=value", l)
 		}
 	}
-	if c.ProxyMode != autoMode && c.ProxyMode != ipvsMode && c.ProxyMode != userspaceMode {
-		bad("proxy-mode: %q is none of auto, ipvs, userspace", c.ProxyMode)
+	if modes := proxyModes(); !slices.Contains(modes, c.ProxyMode) {
+		bad("proxy-mode: %q is none of %s", c.ProxyMode, strings.Join(modes, ", "))
 	}
 	if _, ok := plan.ParseScheduler(c.Scheduler); !ok {
 		bad("scheduler: %q is none of rr, lc, dh, sh, sed, nq, mh", c.Scheduler)

@@ -8,11 +8,15 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/nftables"
 	"portolan.dev/nodeagent/dataplane/userspace"
+	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/config"
 )
 
@@ -20,60 +24,170 @@ import (
 const (
 	autoMode      = "auto"
 	ipvsMode      = ipvs.Name
+	nftablesMode  = nftables.Name
+	iptablesMode  = "iptables"  // another name of nftablesMode, which is its modern form
 	userspaceMode = "userspace" // always works
 )
+
+// kernelMode is a mode in which the kernel forwards, also without the agent.
+type kernelMode struct {
+	name    string
+	open    func(kernel.Options) (*kernel.Plane, error)
+	precede func(kernel.Options) (*kernel.Predecessor, error)
+}
+
+// kernelModes are in the order in which they are tried.
+var kernelModes = []kernelMode{
+	{ipvsMode, ipvs.New, ipvs.Precede},
+	{nftablesMode, nftables.New, nftables.Precede},
+}
+
+// proxyModes are the modes that can be asked for.
+func proxyModes() []string {
+	return []string{autoMode, ipvsMode, nftablesMode, iptablesMode, userspaceMode}
+}
 
 // runDir is where the journal of the kernel's state is kept without a data
 // directory: like that state, it does not survive the machine.
 const runDir = "/run/portolan"
 
-func (c *Config) journal() string {
+// journal is the file that says what is ours in the kernel in a mode. Where
+// there is one, something may be.
+func (c *Config) journal(mode string) string {
 	dir := c.DataDir
 	if dir == "" {
 		dir = runDir
 	}
-	return filepath.Join(dir, "ipvs.journal")
+	return filepath.Join(dir, mode+".journal")
 }
 
-func (c *Config) kernel(log *slog.Logger) kernel.Options {
-	return kernel.Options{Log: log, Journal: c.journal(), ServiceCIDRs: c.ServiceCIDR}
+func (c *Config) kernel(mode string, log *slog.Logger) kernel.Options {
+	return kernel.Options{Log: log, Journal: c.journal(mode), ServiceCIDRs: c.ServiceCIDR}
 }
 
-// openPlane opens the data plane of the configured mode. Where the kernel has no
-// IPVS the agent forwards all the same, and says so, unless it is strict.
-func (a *Agent) openPlane() (dataplane.Plane, error) {
-	fallback := func() dataplane.Plane {
-		return userspace.New(userspace.Options{Log: a.log, Metrics: a.host.Metrics})
+// used tells whether an agent may have left something in the kernel in a mode.
+func (c *Config) used(mode string) bool {
+	_, err := os.Stat(c.journal(mode))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// tries are the modes in the kernel that are tried for the configured one.
+func (c *Config) tries() []kernelMode {
+	wanted := c.ProxyMode
+	switch wanted {
+	case userspaceMode:
+		return nil
+	case autoMode:
+		wanted = ipvsMode
+	case iptablesMode:
+		wanted = nftablesMode
 	}
-	if a.cfg.ProxyMode == userspaceMode {
-		if err := a.cfg.leaveKernel(a.log); err != nil {
+	i := slices.IndexFunc(kernelModes, func(m kernelMode) bool { return m.name == wanted })
+	return kernelModes[i:]
+}
+
+// openPlane opens the data plane of the configured mode. Where the kernel cannot
+// do it, the agent forwards all the same in the next best one, and says so,
+// unless it is strict.
+func (a *Agent) openPlane() (dataplane.Plane, error) {
+	if a.cfg.ProxyMode == iptablesMode {
+		a.log.Info("proxy mode iptables is served by nftables, its modern form: no iptables rules are made")
+	}
+	tries := a.cfg.tries()
+	var reasons []string
+	for _, mode := range tries {
+		plane, err := a.openKernel(mode)
+		if err == nil {
+			if len(reasons) > 0 {
+				a.fellBack(fallback(mode.name, reasons))
+			}
+			return plane, nil
+		}
+		if a.cfg.Strict {
+			return nil, fmt.Errorf("proxy-mode %s: %w", a.cfg.ProxyMode, err)
+		}
+		reasons = append(reasons, fmt.Sprintf("%s does not work here: %v", mode.name, err))
+	}
+	if len(reasons) > 0 {
+		a.fellBack(fallback(userspaceMode, reasons))
+	} else if err := a.cfg.leaveKernel(a.log); err != nil {
+		a.log.Warn("the kernel may still forward what an earlier agent told it to", "err", err)
+	}
+	return userspace.New(userspace.Options{Log: a.log, Metrics: a.host.Metrics}), nil
+}
+
+// fallback tells why a mode is used, and what to do about it.
+func fallback(used string, reasons []string) string {
+	return fmt.Sprintf("proxy mode %s is used, since %s; load the module ip_vs and run the agent as root, or set -proxy-mode=%s",
+		used, strings.Join(reasons, ", and "), used)
+}
+
+// openKernel opens the plane of a mode. What an agent forwards in another one is
+// taken over: no client notices, except for those whose connections IPVS had.
+func (a *Agent) openKernel(mode kernelMode) (*kernel.Plane, error) {
+	options := a.cfg.kernel(mode.name, a.log)
+	before := a.predecessors(mode.name)
+	for _, p := range before {
+		defer p.Close() //nolint:errcheck // there is nothing to lose any more
+		options.From = join(options.From, p.State())
+	}
+	plane, err := mode.open(options)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range before {
+		if err := p.Leave(); err != nil {
 			a.log.Warn("the kernel may still forward what an earlier agent told it to", "err", err)
 		}
-		return fallback(), nil
 	}
-	plane, err := ipvs.New(a.cfg.kernel(a.log))
-	switch {
-	case err == nil:
-		return plane, nil
-	case a.cfg.Strict:
-		return nil, fmt.Errorf("proxy-mode %s: %w", a.cfg.ProxyMode, err)
-	}
-	a.fellBack(fmt.Sprintf(
-		"proxy mode %s is used, since %s does not work here: %v; load the module ip_vs and run the agent as root, or set -proxy-mode=%s",
-		userspaceMode, ipvsMode, err, userspaceMode))
-	return fallback(), nil
+	return plane, nil
 }
 
-// leaveKernel takes out of the kernel what an agent in another mode left there.
+// predecessors are what agents have left in the kernel in other modes.
+func (a *Agent) predecessors(mode string) []*kernel.Predecessor {
+	var all []*kernel.Predecessor
+	for _, m := range kernelModes {
+		if m.name == mode || !a.cfg.used(m.name) {
+			continue
+		}
+		p, err := m.precede(a.cfg.kernel(m.name, a.log))
+		if err != nil {
+			a.log.Warn("what an earlier agent forwarded is not known", "proxy_mode", m.name, "err", err)
+			continue
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// join adds what only the second state has to the first; nil is none.
+func join(a, b *plan.State) *plan.State {
+	if a == nil {
+		return b
+	}
+	for key, v := range b.Servers {
+		if a.Servers[key] == nil {
+			a.Servers[key] = v
+		}
+	}
+	return a
+}
+
+// leaveKernel takes out of the kernel what agents left there, in any mode.
 func (c *Config) leaveKernel(log *slog.Logger) error {
-	if _, err := os.Stat(c.journal()); errors.Is(err, fs.ErrNotExist) {
-		return nil
+	var errs []error
+	for _, mode := range kernelModes {
+		if !c.used(mode.name) {
+			continue
+		}
+		plane, err := mode.open(c.kernel(mode.name, log))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, plane.Cleanup(), plane.Close())
 	}
-	plane, err := ipvs.New(c.kernel(log))
-	if err != nil {
-		return err
-	}
-	return errors.Join(plane.Cleanup(), plane.Close())
+	return errors.Join(errs...)
 }
 
 // Cleanup takes everything out of the kernel that the agent of a configuration

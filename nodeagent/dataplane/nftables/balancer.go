@@ -27,6 +27,12 @@ func New(o kernel.Options) (*kernel.Plane, error) {
 	return kernel.New(o, func() (kernel.Balancer, error) { return open(o.Namespace) })
 }
 
+// Precede finds what a plane with these options has left in the kernel, for one
+// of another kind that takes its place.
+func Precede(o kernel.Options) (*kernel.Predecessor, error) {
+	return kernel.Precede(o, func() (kernel.Balancer, error) { return open(o.Namespace) })
+}
+
 // balancer is the kernel's nftables.
 type balancer struct {
 	namespace string
