@@ -50,9 +50,9 @@ test-race: .bin/testrun ## the same under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(TESTRUN) -- $(TESTFLAGS) -race -timeout 30m
 
 .PHONY: test-kernel
-test-kernel: ## the data plane in the kernel alone, by real packets
+test-kernel: ## the data planes in the kernel alone, by real packets
 	@tools/test-tools.sh || true
-	go test -count=1 -v ./nodeagent/kerneltest ./nodeagent/dataplane/ipvs | grep -v level=
+	go test -count=1 -v ./nodeagent/kerneltest ./nodeagent/dataplane/ipvs ./nodeagent/dataplane/nftables | grep -v level=
 
 .PHONY: test-compose
 test-compose: ## the compose stack: build images, start, demonstrate, restart everything, stop (needs a Docker engine)

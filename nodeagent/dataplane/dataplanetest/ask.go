@@ -119,6 +119,36 @@ func (a AskAmong) run(w *world) error {
 	return nil
 }
 
+// AskHeld connects as each of Clients clients, who are hashed to backends of
+// which only one takes new connections. Where hashes hold, it serves some of them
+// and the others are refused.
+type AskHeld struct {
+	Frontend string
+	Clients  int
+	Backend  int
+}
+
+func (a AskHeld) run(w *world) error {
+	served, held := 0, 0
+	for n := range a.Clients {
+		b, _, err := w.try(Client{N: n}, a.Frontend, patience)
+		switch {
+		case err != nil && !refused(err):
+			return err
+		case err != nil:
+			held++
+		case b != a.Backend:
+			return fmt.Errorf("client %d was served by %d", n, b)
+		default:
+			served++
+		}
+	}
+	if served == 0 || (held > 0) != w.traits.HashHolds {
+		return fmt.Errorf("%d clients were served, %d refused", served, held)
+	}
+	return nil
+}
+
 // Refused connects and must be told no, at once.
 type Refused struct {
 	Client

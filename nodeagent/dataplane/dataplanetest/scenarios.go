@@ -252,6 +252,10 @@ func schedulers() []Scenario {
 			Program{{Scheduler: plan.SourceHash, Flags: plan.HashFallback, Weights: Weights{0: 1, 1: 0, 2: 1}}},
 			AskAmong{Clients: 30, Times: 2, Sticky: true, AtLeast: 2, Not: []int{1}},
 		}},
+		{Name: "sh does not fall back", Over: onlyTCP, Backends: 2, Do: []Action{
+			Program{{Scheduler: plan.SourceHash, Weights: Weights{0: 1, 1: 0}}},
+			AskHeld{Clients: 30, Backend: 0},
+		}},
 		{Name: "sh by port", Over: onlyTCP, Backends: 2, Do: []Action{
 			Program{{Scheduler: plan.SourceHash, Flags: plan.HashFallback | plan.HashPort, Weights: each(0, 1)}},
 			AskAmong{Clients: 1, Times: 64, AtLeast: 2},

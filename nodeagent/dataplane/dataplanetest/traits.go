@@ -36,6 +36,9 @@ type Traits struct {
 	// Schedulers are those that the plane has. Another one is replaced by rr,
 	// which is reported with dataplane.ErrNotSupported.
 	Schedulers []plan.Scheduler
+	// HashHolds: sh without fallback refuses clients whose backend takes no new
+	// connections. Otherwise another one serves them.
+	HashHolds bool
 	// SwapsGap: while the scheduler of a server changes, new connections may be
 	// refused for a moment.
 	SwapsGap bool
@@ -56,7 +59,7 @@ var everyScheduler = []plan.Scheduler{
 var (
 	IPVS = Traits{
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, Claims: true, SCTP: true,
-		Schedulers: everyScheduler, SwapsGap: true, Turns: true, RemembersClients: true,
+		Schedulers: everyScheduler, HashHolds: true, SwapsGap: true, Turns: true, RemembersClients: true,
 	}
 	Nftables = Traits{
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, SCTP: true,
@@ -96,6 +99,7 @@ func Table(planes []string, traits []Traits) string {
 		}
 		return strings.Join(names, ", ")
 	})
+	either("sh without sh-fallback, where the client's backend takes no new connections", "refuses", "picks another", func(t *Traits) bool { return t.HashHolds })
 	either("while the scheduler of a service changes, new connections are", "refused for a moment", "served", func(t *Traits) bool { return t.SwapsGap })
 	either("rr", "takes turns", "picks at random, by weight", func(t *Traits) bool { return t.Turns })
 	either("a dead backend costs a client its connection", "no: another one is tried", "yes", func(t *Traits) bool { return t.Retries })
