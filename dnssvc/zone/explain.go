@@ -181,11 +181,10 @@ func (s *service) counts() (ready, notReady int) {
 
 func (s *service) sliceNames() []string {
 	var names []string
-	for name := range s.slices {
-		names = append(names, name)
+	for _, sl := range s.slices[:min(len(s.slices), 10)] {
+		names = append(names, sl.name)
 	}
-	slices.Sort(names)
-	return names[:min(len(names), 10)]
+	return names
 }
 
 // port explains _port._protocol.
@@ -229,10 +228,10 @@ func (x *explanation) port(s *service, rest []string) {
 
 // endpoint explains one label below a service.
 func (x *explanation) endpoint(s *service, l string) {
-	for _, name := range s.sliceNames() {
-		for _, e := range s.slices[name].ready {
+	for _, sl := range s.slices {
+		for e := range sl.endpoints() {
 			if e.label() == label(l) {
-				x.say("EndpointSlice %s/%s of Service %s: endpoint %s is ready", s.namespace, name, s.key, e.addr)
+				x.say("EndpointSlice %s/%s of Service %s: endpoint %s is ready", s.namespace, sl.name, s.key, e.addr)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package zone
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -17,17 +18,33 @@ func (k key) String() string { return k.namespace + "/" + k.name }
 type service struct {
 	key
 	spec   *serviceSpec // nil while there are only slices
-	slices map[string]*slice
+	slices []*slice     // by name; few services have more than two
 }
 
 // clone copies so that the copy can be changed.
 func (s *service) clone() *service {
 	c := *s
-	c.slices = make(map[string]*slice, len(s.slices)+1)
-	for name, sl := range s.slices {
-		c.slices[name] = sl
-	}
+	c.slices = slices.Clone(s.slices)
 	return &c
+}
+
+// place finds a slice, or where it would stand.
+func (s *service) place(name string) (int, bool) {
+	return slices.BinarySearchFunc(s.slices, name, func(sl *slice, name string) int { return strings.Compare(sl.name, name) })
+}
+
+func (s *service) put(sl *slice) {
+	if i, ok := s.place(sl.name); ok {
+		s.slices[i] = sl
+	} else {
+		s.slices = slices.Clip(slices.Insert(s.slices, i, sl))
+	}
+}
+
+func (s *service) drop(name string) {
+	if i, ok := s.place(name); ok {
+		s.slices = slices.Delete(s.slices, i, i+1)
+	}
 }
 
 type serviceSpec struct {
@@ -45,18 +62,52 @@ type port struct {
 
 // slice is what names need of an EndpointSlice: the endpoints that are ready.
 type slice struct {
+	name     string
 	ports    []port
-	ready    []endpoint
+	ready    []netip.Addr
+	details  []details // of those in ready; nil while none has any, which is how most are
 	notReady int
 }
 
 type endpoint struct {
-	addr     netip.Addr
+	addr netip.Addr
+	details
+}
+
+type details struct {
 	hostname string
 	weight   int32 // unweighted where there is none
 }
 
 const unweighted = -1
+
+// add adds an endpoint that is ready.
+func (s *slice) add(e endpoint) {
+	if s.details == nil && (e.hostname != "" || e.weight != unweighted) {
+		for range s.ready {
+			s.details = append(s.details, details{weight: unweighted})
+		}
+	}
+	s.ready = append(s.ready, e.addr)
+	if s.details != nil || e.hostname != "" || e.weight != unweighted {
+		s.details = append(s.details, e.details)
+	}
+}
+
+// endpoints yields those that are ready.
+func (s *slice) endpoints() iter.Seq[endpoint] {
+	return func(yield func(endpoint) bool) {
+		for i, addr := range s.ready {
+			e := endpoint{addr, details{weight: unweighted}}
+			if s.details != nil {
+				e.details = s.details[i]
+			}
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
 
 // label is the endpoint's label below the service. It depends on nothing but the endpoint, so that SRV, A and PTR records agree.
 func (e endpoint) label() string {
@@ -109,13 +160,13 @@ func convertSlice(o *corev1.EndpointSlice) *slice {
 	if o.GetAddressType() == corev1.AddressType_ADDRESS_TYPE_FQDN {
 		return nil
 	}
-	s := &slice{}
+	s := &slice{name: o.GetMetadata().GetName()}
 	for _, p := range o.GetPorts() {
 		if p.Port != nil {
 			s.ports = append(s.ports, port{name: p.GetName(), proto: protocol(p.GetProtocol()), number: uint16(p.GetPort())})
 		}
 	}
-	s.ready = make([]endpoint, 0, len(o.GetEndpoints()))
+	s.ready = make([]netip.Addr, 0, len(o.GetEndpoints()))
 	for _, e := range o.GetEndpoints() {
 		if c := e.GetConditions(); c != nil && c.Ready != nil && !c.GetReady() {
 			s.notReady++
@@ -126,14 +177,14 @@ func convertSlice(o *corev1.EndpointSlice) *slice {
 			if err != nil {
 				continue
 			}
-			ready := endpoint{addr: addr.Unmap().WithZone(""), hostname: strings.ToLower(e.GetHostname()), weight: unweighted}
+			ready := endpoint{addr.Unmap().WithZone(""), details{hostname: strings.ToLower(e.GetHostname()), weight: unweighted}}
 			if e.Weight != nil {
 				ready.weight = int32(min(e.GetWeight(), 65535))
 			}
-			s.ready = append(s.ready, ready)
+			s.add(ready)
 		}
 	}
-	s.ready = slices.Clip(s.ready)
+	s.ready, s.details = slices.Clip(s.ready), slices.Clip(s.details)
 	return s
 }
 

@@ -68,7 +68,7 @@ func (r *rendering) headless(base string, s *service, existsEmpty bool) {
 	var all []SRV
 	weighted := false
 	for _, sl := range s.slices {
-		for _, e := range sl.ready {
+		for e := range sl.endpoints() {
 			addrs = append(addrs, e.addr)
 			if e.label() == "" {
 				continue // a hostname that is no label
@@ -135,7 +135,7 @@ const maxRecords = 65535
 func (r *rendering) endpoints(base string, s *service) {
 	byLabel := map[string][]netip.Addr{}
 	for _, sl := range s.slices {
-		for _, e := range sl.ready {
+		for e := range sl.endpoints() {
 			if l := e.label(); l != "" && !slices.Contains(byLabel[l], e.addr) {
 				byLabel[l] = append(byLabel[l], e.addr)
 			}

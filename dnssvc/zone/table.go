@@ -158,7 +158,7 @@ func (t *Table) touch(k key, touched map[key]*service) *service {
 		}
 	}
 	before := t.services[k]
-	s := &service{key: k, slices: map[string]*slice{}}
+	s := &service{key: k}
 	if before != nil {
 		s = before.clone()
 	}
@@ -183,14 +183,14 @@ func (t *Table) takeSlice(k key, o *corev1.EndpointSlice, deleted bool, touched 
 	}
 	if had, ok := t.sliceOwner[k]; ok && (sl == nil || had != owner) {
 		from := key{k.namespace, had}
-		delete(t.touch(from, touched).slices, k.name)
+		t.touch(from, touched).drop(k.name)
 		t.forgetEmpty(from)
 		delete(t.sliceOwner, k)
 	}
 	if sl == nil || owner == "" {
 		return
 	}
-	t.touch(key{k.namespace, owner}, touched).slices[k.name] = sl
+	t.touch(key{k.namespace, owner}, touched).put(sl)
 	t.sliceOwner[k] = owner
 }
 
