@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 
 	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/healthcheck"
 	"portolan.dev/nodeagent/probe"
 	"portolan.dev/nodeagent/view"
@@ -66,6 +68,7 @@ type Agent struct {
 	node     *registrar
 	metrics  *metrics
 
+	addressesMu sync.Mutex                   // one refreshAddresses at a time: the last one is the newest
 	local       func() ([]netip.Addr, error) // addresses of the machine
 	fromDisk    time.Time                    // when the view that was loaded was current; zero: none was
 	fallback    string                       // why the mode is not the one asked for; empty: it is
@@ -174,6 +177,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		{Name: "node", Run: a.node.run},
 		{Name: "heartbeat", Run: a.beat},
 		{Name: "surroundings", Run: func(ctx context.Context) error { return a.every(ctx, lookEvery, a.lookAround) }},
+		{Name: "addresses", Run: a.watchAddresses},
 		{Name: "audit", Run: func(ctx context.Context) error { return a.every(ctx, auditEvery, a.auditInBackground) }},
 	}
 	if path := a.viewPath(); path != "" {
@@ -295,6 +299,8 @@ func (a *Agent) reportSave(err error) {
 
 // refreshAddresses reads the node's addresses anew, and tells who needs them.
 func (a *Agent) refreshAddresses() error {
+	a.addressesMu.Lock()
+	defer a.addressesMu.Unlock()
 	local, err := a.local()
 	if err != nil {
 		return err
@@ -326,7 +332,21 @@ func (a *Agent) lookAround(context.Context) {
 	if self := a.view.Self(); self != nil && !ready(self) {
 		a.node.poke()
 	}
+	a.lookAtAddresses()
+}
+
+func (a *Agent) lookAtAddresses() {
 	a.syncer.nodeTrouble(troubleAddresses, a.refreshAddresses(), reasonAddressesUnknown)
+}
+
+// watchAddresses looks at the node's addresses when the kernel tells that they
+// change. Where it does not, looking around now and then has to do.
+func (a *Agent) watchAddresses(ctx context.Context) error {
+	if err := kernel.WatchAddresses(ctx, a.lookAtAddresses); err != nil {
+		a.log.Info("changes of addresses are noticed late", "within", lookEvery, "err", err)
+	}
+	<-ctx.Done()
+	return nil
 }
 
 func (a *Agent) auditInBackground(ctx context.Context) {

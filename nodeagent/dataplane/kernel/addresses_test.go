@@ -1,0 +1,55 @@
+package kernel_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/kerneltest"
+	"portolan.dev/nodeagent/kerneltest/topology"
+	"portolan.dev/services/kit/kittest"
+)
+
+// TestWatchAddresses: an address that comes is told of.
+func TestWatchAddresses(t *testing.T) {
+	kerneltest.Need(t)
+	ns := topology.New(t, "node")
+	news := make(chan struct{}, 1000)
+	kittest.Run(t, "watch", func(ctx context.Context) error {
+		return kernel.Within(ns.Path, func() error {
+			return kernel.WatchAddresses(ctx, func() { news <- struct{}{} })
+		})
+	})
+	lo, addr := link(t, ns), &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(198, 51, 100, 77), Mask: net.CIDRMask(32, 32)}}
+	change := func(fn func(netlink.Link, *netlink.Addr) error) {
+		t.Helper()
+		if err := kernel.Within(ns.Path, func() error { return fn(lo, addr) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The watch begins at some time: what comes and goes before is not told of.
+	kittest.Eventually(t, "news of an address", func() error {
+		change(netlink.AddrReplace)
+		change(netlink.AddrDel)
+		if len(news) == 0 {
+			return errors.New("none")
+		}
+		return nil
+	})
+}
+
+func link(t *testing.T, ns *topology.Namespace) (lo netlink.Link) {
+	t.Helper()
+	err := kernel.Within(ns.Path, func() (err error) {
+		lo, err = netlink.LinkByName("lo")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lo
+}
