@@ -100,6 +100,11 @@ func (b *bench) measureWrite(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		for _, upkeep := range []string{"VACUUM ANALYZE", "CHECKPOINT"} { // else Postgres does it by itself meanwhile, where there is much
+			if err := b.postgres.query(ctx, fmt.Sprintf("beside%d", size), upkeep, nil); err != nil {
+				return err
+			}
+		}
 		if installations[n], err = b.install(ctx, fmt.Sprintf("beside%d", size), dsn); err != nil {
 			return err
 		}
