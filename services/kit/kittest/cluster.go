@@ -24,7 +24,12 @@ type Cluster struct {
 	bin, dir string
 	cred     *syscall.Credential // of the user to run as; nil is our own
 	proc     *process            // nil while stopped
+	port     int                 // of TCP, and in the name of the socket
+	tls      []string            // arguments of a server that also listens on TCP, by TLS
 }
+
+// defaultPort is in the name of the socket, which is in a directory of its own.
+const defaultPort = 5432
 
 // NewCluster starts a server that only this test uses. Skips like Postgres.
 func NewCluster(t testing.TB) *Cluster {
@@ -54,7 +59,7 @@ func (c *Cluster) Database(t testing.TB) (dsn string) {
 // DSN is the connection string of a database. The server listens on a Unix
 // socket only, so there is no port that somebody else might have.
 func (c *Cluster) DSN(database string) string {
-	return fmt.Sprintf("host=%s user=postgres dbname=%s sslmode=disable", c.dir, database)
+	return fmt.Sprintf("host=%s port=%d user=postgres dbname=%s sslmode=disable", c.dir, c.port, database)
 }
 
 // Stop stops the server at once, as a crash does. Stopping twice does nothing.
@@ -72,9 +77,9 @@ func (c *Cluster) Start() error {
 	if c.proc != nil {
 		return nil
 	}
-	p, err := startProcess(c.command("postgres", "-D", filepath.Join(c.dir, "data"), "-k", c.dir,
-		"-c", "listen_addresses=", "-c", "max_connections=300",
-		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB"))
+	args := []string{"-D", filepath.Join(c.dir, "data"), "-k", c.dir, "-p", strconv.Itoa(c.port), "-c", "listen_addresses=", "-c", "max_connections=300",
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB"}
+	p, err := startProcess(c.command("postgres", append(args, c.tls...)...))
 	if err != nil {
 		return err
 	}
@@ -118,7 +123,7 @@ func startCluster(bin string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{bin: bin, dir: dir, cred: cred}
+	c := &Cluster{bin: bin, dir: dir, cred: cred, port: defaultPort}
 	if err := c.initialise(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}

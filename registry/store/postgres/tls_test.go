@@ -1,0 +1,63 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/kittest"
+)
+
+// TestStoreOverTLS: by the certificate of the registry alone, also by a renewed one, and to the server that was meant alone.
+func TestStoreOverTLS(t *testing.T) {
+	certs := kittest.NewCertificates(t)
+	cluster := kittest.NewTLSCluster(t, certs)
+	cluster.Role(t, "registry")
+	files := certs.Issue("registry", time.Hour)
+	dsn := cluster.URL("registry", files)
+	s := openStore(t, dsn, store.CommitterOptions{})
+	defer s.Close()
+	if encrypted, _ := serial(t, s); !encrypted {
+		t.Error("the connection is in the clear")
+	}
+
+	_, before := serial(t, s)
+	certs.Issue("registry", 2*time.Hour)
+	s.pool.Reset()
+	if _, after := serial(t, s); after == before {
+		t.Error("a new connection uses the old certificate")
+	}
+
+	other := certs.Issue("dnssvc", time.Hour)
+	foreign := kittest.NewCertificates(t)
+	for name, c := range map[string]struct{ dsn, want string }{
+		"another role":      {cluster.URL("registry", other), "certificate authentication failed for user"},
+		"no certificate":    {strings.Split(dsn, "&sslcert=")[0], "connection requires a valid client certificate"},
+		"another authority": {strings.Replace(dsn, certs.CA(), foreign.CA(), 1), "x509: certificate signed by unknown authority"},
+		"another host":      {strings.Replace(dsn, "@localhost:", "@127.0.0.1:", 1), "x509: cannot validate certificate for 127.0.0.1"},
+		"in the clear":      {strings.Replace(dsn, "verify-full", "disable", 1), "no pg_hba.conf entry"},
+	} {
+		opened, err := Open(t.Context(), Config{DSN: c.dsn, Log: kittest.Logger(t)})
+		if err == nil {
+			opened.Close()
+			t.Errorf("%s: the store is open", name)
+			continue
+		}
+		if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// serial says whether a connection of the store is encrypted, and which certificate it was made with.
+func serial(t *testing.T, s *Store) (encrypted bool, number string) {
+	t.Helper()
+	err := s.pool.QueryRow(t.Context(), `SELECT ssl, client_serial::text FROM pg_stat_ssl WHERE pid = pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&encrypted, &number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encrypted, number
+}
