@@ -13,7 +13,7 @@ import (
 // TestNodeHandler: who restarts agents looks at what is stuck alone, load
 // balancers also at whether the node stays.
 func TestNodeHandler(t *testing.T) {
-	updated := time.Now().Add(-time.Hour).UTC().Round(time.Second)
+	updated := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
 	for _, c := range []struct {
 		healthy, eligible bool
 		healthz, livez    int
@@ -22,7 +22,9 @@ func TestNodeHandler(t *testing.T) {
 	} {
 		var asked []string
 		handler := healthcheck.NodeHandler(
-			func() healthcheck.Node { return healthcheck.Node{Healthy: c.healthy, Eligible: c.eligible, Updated: updated} },
+			func() healthcheck.Node {
+				return healthcheck.Node{Healthy: c.healthy, Eligible: c.eligible, Updated: updated}
+			},
 			func(path string, code int) { asked = append(asked, fmt.Sprint(path, " ", code)) })
 		for path, want := range map[string]int{"/healthz": c.healthz, "/livez": c.livez} {
 			w := httptest.NewRecorder()
