@@ -79,7 +79,7 @@ func TestAgentIsKilledUnderLoad(t *testing.T) {
 	agent := w.spawn("ipvs")
 	w.applied(w.client())
 	stop := w.load(at)
-	for _, backends := range [][]netip.AddrPort{{two, three}, {three, one}, {one, two, three}} {
+	for _, backends := range [][]netip.AddrPort{{two, three}, {one, two, three}} {
 		agent.end(syscall.SIGKILL)
 		w.log.Put(endpoints("web", backends...))
 		agent = w.spawn("ipvs")
@@ -97,6 +97,31 @@ func TestAgentIsKilledUnderLoad(t *testing.T) {
 		t.Error(err)
 	}
 	agent.end(syscall.SIGTERM)
+	w.cleanup()
+}
+
+// The userspace mode needs the addresses on the node. It takes over from the
+// kernel and gives back to it.
+func TestModeChangesToUserspace(t *testing.T) {
+	w := newAgentWorld(t)
+	at := fresh(t, w.Network)
+	w.own(at.Addr())
+	w.log.Put(service("web", at), endpoints("web", echo(t, w.Network)))
+	for _, mode := range []string{"ipvs", "userspace", "nftables", "userspace"} {
+		agent := w.spawn(mode)
+		if s := w.applied(w.client()); s.GetProxyMode() != mode || len(s.GetFailures()) > 0 {
+			t.Fatalf("status %v", s)
+		}
+		for _, from := range []dataplanetest.Vantage{dataplanetest.Inside, dataplanetest.Node, dataplanetest.Outside} {
+			if err := w.reach(from, at); err != nil {
+				t.Errorf("mode %s: %s: %v", mode, from, err)
+			}
+		}
+		if servers := strings.Contains(table(t, w.Network), "TCP "); servers != (mode == "ipvs") {
+			t.Errorf("mode %s: virtual servers of IPVS: %t", mode, servers)
+		}
+		agent.end(syscall.SIGTERM)
+	}
 	w.cleanup()
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"google.golang.org/grpc"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
@@ -208,6 +209,7 @@ func (w *agentWorld) listening() {
 func (w *agentWorld) load(at netip.AddrPort) (stop func() error) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
+	w.t.Cleanup(cancel)
 	var clients sync.WaitGroup
 	var mu sync.Mutex
 	var lost []error
@@ -269,6 +271,29 @@ func (w *agentWorld) connect(from dataplanetest.Vantage, at netip.AddrPort) (*co
 		return nil, err
 	}
 	return &conversation{conn, bufio.NewScanner(conn)}, nil
+}
+
+// own gives the node an address until the end of the test.
+func (w *agentWorld) own(addr netip.Addr) {
+	w.t.Helper()
+	on := netip.PrefixFrom(addr, addr.BitLen())
+	w.Node.Link(w.t, "lo", []netip.Prefix{on})
+	w.t.Cleanup(func() {
+		err := w.Node.Do(func() error {
+			lo, err := netlink.LinkByName("lo")
+			if err != nil {
+				return err
+			}
+			a, err := netlink.ParseAddr(on.String())
+			if err != nil {
+				return err
+			}
+			return netlink.AddrDel(lo, a)
+		})
+		if err != nil {
+			w.t.Error(err)
+		}
+	})
 }
 
 // reach connects once.
