@@ -110,22 +110,23 @@ func (b *bench) measureWrite(ctx context.Context) error {
 		}
 	}
 	rounds, d := b.rounds()
-	perWrite, cpu := make([][]float64, len(sizes)), make([][]float64, len(sizes))
+	perWrite, cpu, ofRegistry := make([][]float64, len(sizes)), make([][]float64, len(sizes)), make([][]float64, len(sizes))
 	for round := -1; round < 2*rounds; round++ { // the first one only warms up: followers read everything meanwhile
 		for n, i := range installations {
-			before := i.registry.cpu() + b.postgres.cpu()
+			registry, postgres := i.registry.cpu(), b.postgres.cpu()
 			rate, err := clients(ctx, 64, d, func(ctx context.Context, _ int, n int64) error {
 				return i.createAndDelete(ctx, fmt.Sprintf("r%d-%d", round, n))
 			})
 			if err != nil {
 				return err
 			}
-			used := i.registry.cpu() + b.postgres.cpu() - before
+			registry, postgres = i.registry.cpu()-registry, b.postgres.cpu()-postgres
 			if round < 0 {
 				continue
 			}
 			perWrite[n] = append(perWrite[n], 1e6/(2*rate))
-			cpu[n] = append(cpu[n], float64(used.Microseconds())/(2*rate*d.Seconds()))
+			cpu[n] = append(cpu[n], float64((registry+postgres).Microseconds())/(2*rate*d.Seconds()))
+			ofRegistry[n] = append(ofRegistry[n], float64(registry.Microseconds())/(2*rate*d.Seconds()))
 		}
 	}
 	if b.profile != "" {
@@ -135,7 +136,8 @@ func (b *bench) measureWrite(ctx context.Context) error {
 	}
 	fmt.Println()
 	for n, size := range sizes {
-		fmt.Printf("a write beside %6d objects, 64 clients: %.0f µs of the clock, %.0f µs of CPU in registry and Postgres\n", size, median(perWrite[n]), median(cpu[n]))
+		fmt.Printf("a write beside %6d objects, 64 clients: %.0f µs of the clock, %.0f µs of CPU in registry and Postgres, %.0f of them in the registry\n",
+			size, median(perWrite[n]), median(cpu[n]), median(ofRegistry[n]))
 	}
 	fmt.Printf("100k against 1k by the clock: %.2f\n", quotient(perWrite[1], perWrite[0]))
 	b.ratio("write_at_100k_vs_1k", quotient(cpu[1], cpu[0]))
