@@ -5,9 +5,16 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unique"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
+
+// What is kept of objects is copied out of them: a few bytes that point into an object that came with ten thousand others would keep the memory
+// around them from being used again.
+
+// shared returns a copy of a text that many objects have, one for all of them.
+func shared(text string) string { return unique.Make(text).Value() }
 
 // key names an object of a namespace.
 type key struct{ namespace, name string }
@@ -139,7 +146,7 @@ func convertService(o *corev1.Service) *serviceSpec {
 		}
 	}
 	for _, p := range spec.GetPorts() {
-		s.ports = append(s.ports, port{name: p.GetName(), proto: protocol(p.GetProtocol()), number: uint16(p.GetPort())})
+		s.ports = append(s.ports, port{name: shared(p.GetName()), proto: protocol(p.GetProtocol()), number: uint16(p.GetPort())})
 	}
 	return s
 }
@@ -160,10 +167,10 @@ func convertSlice(o *corev1.EndpointSlice) *slice {
 	if o.GetAddressType() == corev1.AddressType_ADDRESS_TYPE_FQDN {
 		return nil
 	}
-	s := &slice{name: o.GetMetadata().GetName()}
+	s := &slice{name: strings.Clone(o.GetMetadata().GetName())}
 	for _, p := range o.GetPorts() {
 		if p.Port != nil {
-			s.ports = append(s.ports, port{name: p.GetName(), proto: protocol(p.GetProtocol()), number: uint16(p.GetPort())})
+			s.ports = append(s.ports, port{name: shared(p.GetName()), proto: protocol(p.GetProtocol()), number: uint16(p.GetPort())})
 		}
 	}
 	s.ready = make([]netip.Addr, 0, len(o.GetEndpoints()))
@@ -177,7 +184,7 @@ func convertSlice(o *corev1.EndpointSlice) *slice {
 			if err != nil {
 				continue
 			}
-			ready := endpoint{addr.Unmap().WithZone(""), details{hostname: strings.ToLower(e.GetHostname()), weight: unweighted}}
+			ready := endpoint{addr.Unmap().WithZone(""), details{hostname: strings.Clone(strings.ToLower(e.GetHostname())), weight: unweighted}}
 			if e.Weight != nil {
 				ready.weight = int32(min(e.GetWeight(), 65535))
 			}

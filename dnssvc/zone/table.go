@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -125,7 +126,7 @@ func (t *Table) Apply(changes []Change, revision uint64) error {
 // take puts one change into the objects. What services were like before goes to touched; all else is published at once.
 func (t *Table) take(e *edit, c Change, touched map[key]*service) error {
 	meta := c.Object.GetMetadata()
-	k := key{meta.GetNamespace(), meta.GetName()}
+	k := key{shared(meta.GetNamespace()), strings.Clone(meta.GetName())}
 	switch o := c.Object.(type) {
 	case *corev1.Service:
 		var spec *serviceSpec
@@ -179,7 +180,7 @@ func (t *Table) takeSlice(k key, o *corev1.EndpointSlice, deleted bool, touched 
 	var sl *slice
 	owner := ""
 	if !deleted {
-		sl, owner = convertSlice(o), o.GetMetadata().GetLabels()[ServiceNameLabel]
+		sl, owner = convertSlice(o), strings.Clone(o.GetMetadata().GetLabels()[ServiceNameLabel])
 	}
 	if had, ok := t.sliceOwner[k]; ok && (sl == nil || had != owner) {
 		from := key{k.namespace, had}

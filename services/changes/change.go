@@ -2,7 +2,9 @@ package changes
 
 import (
 	"slices"
+	"strings"
 	"sync"
+	"unique"
 
 	"portolan.dev/services/object"
 )
@@ -42,7 +44,9 @@ func (v *View) kept(o object.Object) object.Object {
 	meta := o.GetMetadata()
 	version, _ := o.ProtoReflect().New().Interface().(object.Object) // of the same kind
 	kept := object.MetaOf(version)
-	kept.Namespace, kept.Name, kept.Uid, kept.ResourceVersion = meta.GetNamespace(), meta.GetName(), meta.GetUid(), meta.GetResourceVersion()
+	// Copies: texts that point into the objects of a large snapshot would keep the memory around them from being used again.
+	kept.Namespace, kept.Name = unique.Make(meta.GetNamespace()).Value(), strings.Clone(meta.GetName())
+	kept.Uid, kept.ResourceVersion = strings.Clone(meta.GetUid()), meta.GetResourceVersion()
 	return version
 }
 
@@ -74,7 +78,9 @@ func (v *View) put(key object.Key, o object.Object) (old object.Object) {
 		v.kinds[key.Kind] = objects
 	}
 	old = objects[key]
-	objects[key] = v.kept(o)
+	kept := v.kept(o)
+	key.Namespace, key.Name = kept.GetMetadata().GetNamespace(), kept.GetMetadata().GetName()
+	objects[key] = kept
 	return old
 }
 
