@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"portolan.dev/portolan/internal/certs"
 	"portolan.dev/portolan/internal/client"
@@ -112,7 +114,15 @@ func (c *connection) registry() (*client.Client, *grpc.ClientConn, error) {
 func (c *connection) bound(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	return invoke(ctx, method, req, reply, cc, opts...)
+	return c.hint(invoke(ctx, method, req, reply, cc, opts...))
+}
+
+// hint says what to do where a server that wants TLS was talked to without: it hangs up before it says anything.
+func (c *connection) hint(err error) error {
+	if c.certs+c.files.Cert != "" || status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "server preface") {
+		return err
+	}
+	return status.Errorf(codes.Unavailable, "%s: does the server want TLS? --certs names a folder of certificates", status.Convert(err).Message())
 }
 
 // withRegistry runs a command with a connection to the registry.
