@@ -35,7 +35,7 @@ quietly() {
 portolan() { compose exec -T client portolan "$@"; }
 
 # last is the client's last report; of NAME its field of that name, or 0.
-last() { compose logs --no-color --no-log-prefix --tail=1 client; }
+last() { compose logs --no-color --no-log-prefix --tail=1 client 2>/dev/null | grep "^{"; }
 count() { last | sed -n 's/.*"'"$1"'":\([0-9]\+\).*/\1/p' | grep . || echo 0; }
 
 # await waits until a command succeeds, at most two minutes.
