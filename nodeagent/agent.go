@@ -27,6 +27,7 @@ import (
 	"portolan.dev/nodeagent/view"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/kit/tracing"
@@ -84,7 +85,7 @@ func New(_ context.Context, cfg Config, host app.Host) (*Agent, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	name, err := nodeName(&cfg)
+	name, err := nodeName(&cfg, host.Identity)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +103,16 @@ func New(_ context.Context, cfg Config, host app.Host) (*Agent, error) {
 	return a, nil
 }
 
-func nodeName(cfg *Config) (string, error) {
+// nodeName returns the node that this is the agent of. A certificate says it, and nothing else may.
+func nodeName(cfg *Config, source *identity.Source) (string, error) {
+	if source != nil {
+		certified := source.ID().Name
+		if cfg.NodeName != "" && cfg.NodeName != certified {
+			return "", fmt.Errorf("%w: node-name is %s and the certificate is %s: leave out node-name, or make a certificate by portolan certs issue nodeagent/%s",
+				config.ErrInvalid, cfg.NodeName, source.ID(), cfg.NodeName)
+		}
+		return certified, nil
+	}
 	if cfg.NodeName != "" {
 		return cfg.NodeName, nil
 	}

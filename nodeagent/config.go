@@ -16,7 +16,7 @@ import (
 type Config struct {
 	daemon.Common `default:"addr=127.0.0.1:7404 http-addr=127.0.0.1:7504"`
 
-	NodeName          string         `flag:"node-name" usage:"name of the node; empty: the host name"`
+	NodeName          string         `flag:"node-name" usage:"name of the node; empty: that of the certificate, or the host name"`
 	NodeAddresses     []string       `flag:"node-addresses" usage:"addresses of the node, its main one first; empty: those of its interfaces"`
 	NodeLabels        []string       `flag:"node-labels" usage:"labels for a new Node object, such as topology.kubernetes.io/zone=a"`
 	AdvertiseAddr     string         `flag:"advertise-addr" usage:"host:port at which others reach the gRPC API; empty: the address listened on, or the node's first"`

@@ -88,7 +88,7 @@ func secure(t *testing.T) *secured {
 
 	var nc nodeagent.Config
 	config.Defaults(&nc)
-	nc.Common, nc.Registry, nc.NodeName, nc.NodeAddresses = s.common("nodeagent-n1", 7404), s.api(7400), "n1", []string{s.network.bind()}
+	nc.Common, nc.Registry, nc.NodeAddresses = s.common("nodeagent-n1", 7404), s.api(7400), []string{s.network.bind()}
 	nc.ProxyMode, nc.PodCIDR, nc.HeartbeatInterval = "userspace", []netip.Prefix{pods}, 100*time.Millisecond
 	runSecured(s, "nodeagent", nc, nc.Common, nodeagent.New)
 	t.Setenv("PORTOLAN_CERTS", s.certs)
