@@ -74,10 +74,11 @@ bench-dnssvc: ## the name server beside NSD and Knot (Debian: dnsperf nsd knot);
 	go test -count=1 -timeout 1h -run '^TestMeasure' -v ./dnssvc/internal/bench -args -measure $(if $(QUICK),-quick) | grep -v level=
 
 .PHONY: bench-nodeagent
-bench-nodeagent: ## IPVS beside raw netlink messages, in the emulated kernel; nftables, natively where root is at hand
+bench-nodeagent: ## IPVS beside raw messages in the emulated kernel; nftables and the whole agent on this one (as root)
 	@tools/test-tools.sh || true
 	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./nodeagent/dataplane/ipvs -args -measure | grep -v level=
 	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./nodeagent/dataplane/nftables -args -measure | grep -v level=
+	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./nodeagent/internal/bench -args -measure | grep -v level=
 
 .PHONY: images
 images: ## the images of docker-compose.yml that are ours; pulls nothing

@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	"portolan.dev/services/changes/changestest"
+	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/rpc"
+)
+
+// serve serves a log by TCP, as a registry does, and returns where.
+func serve(t *testing.T, log *changestest.Log) string {
+	t.Helper()
+	logger := kittest.Logger(t)
+	srv := rpc.NewServer(rpc.ServerOptions{Log: logger, Metrics: obs.NewMetrics(), Health: health.New(logger)})
+	log.Register(srv)
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kittest.Run(t, "registry", func(ctx context.Context) error { return srv.Serve(ctx, lis) })
+	return lis.Addr().String()
+}
+
+// daemonProcess is the daemon in a process of its own: what is measured is what
+// is installed, and nothing of the test.
+type daemonProcess struct {
+	cmd    *exec.Cmd
+	client nodeagentv1.NodeAgentServiceClient
+}
+
+// The daemon's addresses: nobody else is in this namespace.
+const (
+	apiAddr  = "127.0.0.1:7404"
+	httpAddr = "127.0.0.1:7504"
+)
+
+// startDaemon builds the daemon and runs it until the test ends.
+func startDaemon(t *testing.T, args ...string) *daemonProcess {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "nodeagent")
+	build := exec.Command("go", "build", "-o", path, "portolan.dev/nodeagent/cmd/nodeagent")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, append([]string{
+		"-addr=" + apiAddr, "-http-addr=" + httpAddr, "-log-level=error", "-data-dir=" + filepath.Join(dir, "data"),
+	}, args...)...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	started, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // the child's life is tied to this thread
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // it is told to end
+		}
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		<-ended
+	})
+	conn, err := grpc.NewClient(apiAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &daemonProcess{cmd, nodeagentv1.NewNodeAgentServiceClient(conn)}
+}
+
+// applied waits until the daemon has programmed a revision, and fails the test if
+// anything failed.
+func (d *daemonProcess) applied(t *testing.T, revision uint64) {
+	t.Helper()
+	kittest.Eventually(t, fmt.Sprintf("revision %d to be programmed", revision), func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		status, err := d.client.GetStatus(ctx, &nodeagentv1.GetStatusRequest{})
+		switch {
+		case err != nil:
+			return err
+		case status.GetAppliedRevision() < revision:
+			return fmt.Errorf("at %d", status.GetAppliedRevision())
+		case len(status.GetFailures()) > 0:
+			t.Fatalf("%d failures, such as %v", len(status.GetFailures()), status.GetFailures()[0])
+		}
+		return nil
+	})
+}
+
+// rss is the memory of the process, in MB.
+func (d *daemonProcess) rss(t *testing.T) float64 { return d.status(t, "VmRSS") }
+
+func (d *daemonProcess) status(t *testing.T, field string) float64 {
+	t.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(content), field+":")
+	kb, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kb / 1024
+}
+
+// syncs returns how often the daemon has planned and programmed, and the seconds
+// that this took.
+func (d *daemonProcess) syncs(t *testing.T) (count, seconds float64) {
+	t.Helper()
+	res, err := http.Get("http://" + httpAddr + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(strings.NewReader(string(body))); lines.Scan(); {
+		key, value, _ := strings.Cut(lines.Text(), " ")
+		into := map[string]*float64{
+			"portolan_nodeagent_sync_duration_seconds_count": &count, "portolan_nodeagent_sync_duration_seconds_sum": &seconds,
+		}[key]
+		if into == nil {
+			continue
+		}
+		if *into, err = strconv.ParseFloat(value, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return count, seconds
+}
