@@ -1,0 +1,72 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"portolan.dev/services/kit/kittest"
+)
+
+// lines counts log lines by message, and knows when the first of each came.
+type lines struct {
+	slog.Handler
+
+	mu    sync.Mutex
+	count map[string]int
+	first map[string]time.Time
+}
+
+func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *lines) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count[r.Message]++; l.count[r.Message] == 1 {
+		l.first[r.Message] = r.Time
+	}
+	return nil
+}
+
+func (l *lines) of(message string) (int, time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count[message], time.Since(l.first[message])
+}
+
+// TestAnOutageIsToldOnce with its end, however often the store tries to listen again meanwhile.
+func TestAnOutageIsToldOnce(t *testing.T) {
+	t.Parallel()
+	cluster := kittest.NewCluster(t)
+	log := &lines{Handler: slog.DiscardHandler, count: map[string]int{}, first: map[string]time.Time{}}
+	s, err := Open(t.Context(), Config{DSN: cluster.Database(t), Log: slog.New(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore(t, s)
+	const begun, over = "store notifications interrupted", "store notifications are back"
+	if err := cluster.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	kittest.Eventually(t, "an outage of several attempts", func() error {
+		if n, since := log.of(begun); n == 0 || since < 25*pollEvery {
+			return errors.New("too short")
+		}
+		return nil
+	})
+	if n, _ := log.of(begun); n != 1 {
+		t.Errorf("the outage was told %d times", n)
+	}
+	if err := cluster.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kittest.Eventually(t, "the end of the outage", func() error {
+		if n, _ := log.of(over); n == 0 {
+			return errors.New("not told")
+		}
+		return nil
+	})
+}
