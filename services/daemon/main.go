@@ -79,7 +79,7 @@ func Serve(
 		return fmt.Errorf("http: %w", err)
 	}
 	host.Log.Info("starting", "http", lis.Addr().String(), "tls", host.Identity != nil)
-	if host.Tracer, err = tracing.New(ctx, tracing.Options{Daemon: name, Version: obs.Version(), Endpoint: common.TraceEndpoint}); err != nil {
+	if host.Tracer, err = tracing.New(ctx, tracing.Options{Daemon: name, Version: obs.Version(), Endpoint: common.TraceEndpoint, Log: host.Log}); err != nil {
 		return errors.Join(err, lis.Close())
 	}
 	defer host.Tracer.Close(host.Log)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
@@ -34,6 +35,8 @@ type Options struct {
 	// Empty: what OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
 	// OTEL_EXPORTER_OTLP_ENDPOINT says, and tracing is off if that is nothing.
 	Endpoint string
+	// Log is told when spans are lost.
+	Log *slog.Logger
 }
 
 // New returns a tracer, nil where tracing is off. It does not wait for the
@@ -51,7 +54,27 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	return NewWith(o, sdktrace.WithBatcher(exporter, sdktrace.WithBatchTimeout(time.Second))), nil
+	return NewWith(o, sdktrace.WithBatcher(&reporting{SpanExporter: exporter, log: o.Log}, sdktrace.WithBatchTimeout(time.Second))), nil
+}
+
+// reporting says in the log when spans begin to be lost, and when they are taken
+// again. The library would write a line of its own for each batch, past our log.
+type reporting struct {
+	sdktrace.SpanExporter
+	log     *slog.Logger
+	failing atomic.Bool
+}
+
+// ExportSpans implements sdktrace.SpanExporter.
+func (r *reporting) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := r.SpanExporter.ExportSpans(ctx, spans)
+	switch was := r.failing.Swap(err != nil); {
+	case err != nil && !was:
+		r.log.Warn("spans are lost", "err", err)
+	case err == nil && was:
+		r.log.Info("spans are taken again")
+	}
+	return nil
 }
 
 // NewWith returns a tracer whose spans go where an option says.

@@ -1,8 +1,12 @@
 package tracing_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -198,4 +202,43 @@ func TestCallFromOutside(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// safeBuffer may be read while something is still written.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// TestCollectorAway: a collector that is not there costs a line in the log, and no daemon its end.
+func TestCollectorAway(t *testing.T) {
+	lis := kittest.Listen(t)
+	if err := lis.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var lines safeBuffer
+	log := slog.New(slog.NewTextHandler(&lines, nil))
+	tracer, err := tracing.New(t.Context(), tracing.Options{Daemon: "sample", Endpoint: lis.Addr().String(), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		tracer.Note(traceparent, "work", time.Now())
+	}
+	tracer.Close(log)
+	if n := strings.Count(lines.String(), "spans are lost"); n == 0 || n > 2 {
+		t.Errorf("%d lines:\n%s", n, lines.String())
+	}
 }
