@@ -169,7 +169,7 @@ func (p *Plane) mirror(s *service, list []Backend) {
 			s.leave(b, time.Unix(0, old[k].until))
 		case !known && b.weight == 0 && !wants(v, b.addr):
 			s.leave(b, clock().Add(s.drain))
-			p.watch()
+			p.watch(s)
 		}
 	}
 }

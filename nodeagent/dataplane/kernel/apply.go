@@ -428,7 +428,7 @@ func (w *work) departure(s *service, b *backend, drains bool) {
 	}
 	if b.until == 0 {
 		s.leave(b, clock().Add(s.drain))
-		w.plane.watch()
+		w.plane.watch(s)
 	}
 	if b.weight != 0 {
 		w.do(Op{Kind: SetBackend, Backend: b.addr}, s)

@@ -131,6 +131,9 @@ func (p *Plane) repairRoutes() error {
 // repairFilter puts the packet filter back if it is not as it should be. It is
 // read here, where nobody changes it.
 func (p *Plane) repairFilter() error {
+	if !p.filter.installed { // it was cleaned up
+		return nil
+	}
 	tables, err := ReadTables(p.opts.Namespace)
 	if err != nil {
 		return err

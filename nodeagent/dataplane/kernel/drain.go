@@ -10,8 +10,9 @@ import (
 // drainEvery is how often backends that drain are looked at.
 const drainEvery = 5 * time.Second
 
-// watch wakes the goroutine that ends draining.
-func (p *Plane) watch() {
+// watch has an eye on a service of which a backend drains.
+func (p *Plane) watch(s *service) {
+	p.draining[s] = true
 	select {
 	case p.kick <- struct{}{}:
 	default:
@@ -53,11 +54,13 @@ func (p *Plane) attend() {
 func (p *Plane) sweep(now time.Time) time.Duration {
 	var leaving []*service
 	var ids []ID
-	for _, s := range p.services {
-		if s.leaving > 0 && p.fronts[s.id.For] != nil {
-			leaving = append(leaving, s)
-			ids = append(ids, s.id)
+	for s := range p.draining {
+		if s.leaving == 0 || p.services[s.id.Frontend] != s || p.fronts[s.id.For] == nil {
+			delete(p.draining, s)
+			continue
 		}
+		leaving = append(leaving, s)
+		ids = append(ids, s.id)
 	}
 	if len(leaving) == 0 {
 		return time.Hour

@@ -57,6 +57,7 @@ type Plane struct {
 	sources   plan.Sources
 	fronts    map[plan.Frontend]*front
 	services  map[plan.Frontend]*service // what is ours in the kernel, by the balancer's address
+	draining  map[*service]bool          // those that backends may drain of
 	standIns  standIns
 	ranges    []netip.Prefix      // virtual addresses with one route for all
 	vips      map[netip.Addr]int  // frontends by virtual address that has a route of its own
@@ -75,7 +76,7 @@ func New(o Options, open func() (Balancer, error)) (*Plane, error) {
 	p := &Plane{
 		opts: o, log: o.Log, stop: make(chan struct{}), stopped: make(chan struct{}), kick: make(chan struct{}, 1),
 		fronts: map[plan.Frontend]*front{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(),
-		vips: map[netip.Addr]int{},
+		vips: map[netip.Addr]int{}, draining: map[*service]bool{},
 	}
 	if err := Within(o.Namespace, func() error { return p.open(open) }); err != nil {
 		p.free()

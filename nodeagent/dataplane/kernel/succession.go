@@ -49,6 +49,7 @@ func Precede(o Options, open func() (Balancer, error)) (*Predecessor, error) {
 	p := &Plane{
 		opts: o, log: slog.New(slog.DiscardHandler), kick: make(chan struct{}, 1),
 		fronts: map[plan.Frontend]*front{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(), vips: map[netip.Addr]int{},
+		draining: map[*service]bool{},
 	}
 	err := Within(o.Namespace, func() (err error) {
 		if p.balancer, err = open(); err != nil {

@@ -1,0 +1,59 @@
+package nftables_test
+
+import (
+	"testing"
+
+	google "github.com/google/nftables"
+)
+
+// What was cleaned up stays away, also when the kernel has so much to tell of
+// changes that the plane cannot hear whose they are.
+func TestCleanupOfManyServers(t *testing.T) {
+	n, p := start(t)
+	apply(t, p, steps(many(5000, 1))...)
+	if err := p.Cleanup(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	err := n.Node.Do(func() error {
+		conn, err := google.New()
+		if err != nil {
+			return err
+		}
+		tables, err := conn.ListTables()
+		for _, table := range tables {
+			left = append(left, table.Name)
+		}
+		return err
+	})
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// Servers that change again and again are what they should be, and what is read
+// back fits.
+func TestManyServersComeAndGo(t *testing.T) {
+	_, p := start(t)
+	servers := many(300, 3)
+	apply(t, p, steps(servers)...)
+	for round := range 3 {
+		for i, v := range servers {
+			next := *v
+			next.Reals = next.Reals[:1+(i+round)%3]
+			servers[i] = &next
+		}
+		apply(t, p, steps(servers)...)
+		if got := state(t, p); len(got.Servers) != len(servers) {
+			t.Fatalf("round %d: %d servers", round, len(got.Servers))
+		}
+		for _, v := range servers {
+			if have := p.Programmed(v.Key); have == nil || !have.Equal(v) {
+				t.Fatalf("round %d: %v, want %v", round, have, v)
+			}
+		}
+	}
+}
