@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"portolan.dev/nodeagent/plan"
@@ -28,6 +29,10 @@ func Fits(f plan.Frontend, backend netip.AddrPort) error {
 // Sane returns the virtual server without the backends that do not fit, and an
 // error that names them. If all fit it is v itself.
 func Sane(v *plan.VirtualServer) (*plan.VirtualServer, error) {
+	misfit := func(r plan.RealServer) bool { return Fits(v.Frontend, r.Addr) != nil }
+	if !slices.ContainsFunc(v.Reals, misfit) {
+		return v, nil
+	}
 	var errs []error
 	next := *v
 	next.Reals = nil
@@ -37,9 +42,6 @@ func Sane(v *plan.VirtualServer) (*plan.VirtualServer, error) {
 			continue
 		}
 		next.Reals = append(next.Reals, r)
-	}
-	if len(errs) == 0 {
-		return v, nil
 	}
 	return &next, errors.Join(errs...)
 }
