@@ -201,3 +201,30 @@ func TestShortAnswers(t *testing.T) {
 		})
 	}
 }
+
+// The ranges hold what prefixes hold, at their ends too.
+func TestClients(t *testing.T) {
+	list := []string{"127.0.0.0/8", "10.1.2.3/32", "172.16.0.0/12", "192.168.7.9/16", "fc00::/7", "2001:db8::1/128"}
+	var prefixes []netip.Prefix
+	for _, text := range list {
+		prefixes = append(prefixes, netip.MustParsePrefix(text))
+	}
+	everybody := newClients([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")})
+	c := newClients(prefixes)
+	for _, text := range []string{
+		"126.255.255.255", "127.0.0.0", "127.255.255.255", "128.0.0.0", "10.1.2.2", "10.1.2.3", "10.1.2.4", "172.15.255.255", "172.16.0.0", "172.31.255.255",
+		"172.32.0.0", "192.168.0.0", "192.169.0.0", "0.0.0.0", "255.255.255.255", "fbff::1", "fc00::", "fdff::1", "fe00::", "2001:db8::1", "2001:db8::2", "::1",
+	} {
+		addr := netip.MustParseAddr(text)
+		want := slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
+		if got := c.contain(addr); got != want {
+			t.Errorf("%s: %v, want %v", addr, got, want)
+		}
+		if everybody.contain(addr) != addr.Is4() {
+			t.Errorf("%s: everybody with IPv4 is not %v", addr, addr.Is4())
+		}
+	}
+	if none := newClients(nil); !none.empty() || none.contain(netip.MustParseAddr("::1")) || c.empty() {
+		t.Error("emptiness")
+	}
+}

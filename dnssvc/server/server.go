@@ -18,6 +18,7 @@ type Server struct {
 	stats   *stats
 	pending chan struct{} // a place for each question that waits
 	conns   *connLimit
+	clients clients // those of the configuration
 
 	udp []*net.UDPConn
 	tcp []net.Listener
@@ -32,6 +33,7 @@ func New(cfg Config) *Server {
 		stats:   &stats{},
 		pending: make(chan struct{}, cfg.MaxPending),
 		conns:   newConnLimit(cfg.MaxConns, cfg.MaxConnsPerClient),
+		clients: newClients(cfg.Clients),
 	}
 }
 

@@ -137,10 +137,5 @@ func forged(client netip.AddrPort) bool { return reflectors>>client.Port()&1 != 
 
 // short says whether the answer to a client must not be longer than its question.
 func (s *Server) short(client netip.Addr) bool {
-	for _, p := range s.cfg.Clients {
-		if p.Contains(client) {
-			return false
-		}
-	}
-	return len(s.cfg.Clients) > 0
+	return !s.clients.empty() && !s.clients.contain(client)
 }
