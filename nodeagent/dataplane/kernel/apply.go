@@ -38,7 +38,7 @@ func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failur
 			}
 		default:
 			if err := w.take(i); err != nil {
-				failures = append(failures, dataplane.Failure{Step: s, Err: err, Remedy: "correct the endpoint"})
+				failures = append(failures, dataplane.Failure{Step: s, Err: err, Remedy: dataplane.MisfitRemedy})
 			}
 		}
 	}
@@ -142,41 +142,16 @@ func (w *work) take(i int) error {
 	case s.Op == plan.DeleteServer:
 		*server = nil
 	case s.Op == plan.AddServer:
-		*server, err = sane(s.Server)
+		*server, err = dataplane.Sane(s.Server)
 	case *server == nil: // it could not be programmed
-	case s.Op == plan.AddReal && !fits(s.Key.Frontend, s.Real.Addr):
-		err = misfit(s.Key.Frontend, s.Real.Addr)
+	case s.Op == plan.AddReal:
+		if err = dataplane.Fits(s.Key.Frontend, s.Real.Addr); err == nil {
+			*server = (*server).After(*s)
+		}
 	default:
 		*server = (*server).After(*s)
 	}
 	return err
-}
-
-// sane leaves out the backends that cannot be.
-func sane(v *plan.VirtualServer) (*plan.VirtualServer, error) {
-	if !slices.ContainsFunc(v.Reals, func(r plan.RealServer) bool { return !fits(v.Frontend, r.Addr) }) {
-		return v, nil
-	}
-	var errs []error
-	next := *v
-	next.Reals = nil
-	for _, r := range v.Reals {
-		if !fits(v.Frontend, r.Addr) {
-			errs = append(errs, misfit(v.Frontend, r.Addr))
-			continue
-		}
-		next.Reals = append(next.Reals, r)
-	}
-	return &next, errors.Join(errs...)
-}
-
-// fits keeps from the kernel what it would take and turn into garbage.
-func fits(f plan.Frontend, backend netip.AddrPort) bool {
-	return backend.IsValid() && backend.Port() != 0 && backend.Addr().Is4() == f.Addr.Addr().Is4()
-}
-
-func misfit(f plan.Frontend, backend netip.AddrPort) error {
-	return fmt.Errorf("backend %s of %s: %w", backend, f, errors.Join(dataplane.ErrNotSupported, unix.EAFNOSUPPORT))
 }
 
 // run carries out what was taken.
