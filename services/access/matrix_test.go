@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -138,6 +139,12 @@ func TestEveryRoleTriesEveryMethod(t *testing.T) {
 		}
 		defer conn.Close()
 		conns[role] = conn
+	}
+	for role, conn := range conns { // servers of others have no business with us at all
+		_, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
+		if none := role == identity.NATS || role == identity.Postgres; none != (status.Code(err) == codes.PermissionDenied) || !none && err != nil {
+			t.Errorf("health, as %s: %v", role, err)
+		}
 	}
 	var matrix bytes.Buffer
 	for _, service := range contract() {

@@ -5,11 +5,16 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/registry"
 	"portolan.dev/services/kit/config"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
 )
@@ -19,11 +24,19 @@ func TestMain(m *testing.M) { kittest.Main(m) }
 // start runs a registry on a store and returns its address.
 func start(t *testing.T, dsn string) (addr string, stop func()) {
 	t.Helper()
+	return startAs(t, dsn, nil)
+}
+
+// startAs is start with a certificate.
+func startAs(t *testing.T, dsn string, source *identity.Source) (addr string, stop func()) {
+	t.Helper()
 	_, url := kittest.NATS(t)
 	var cfg registry.Config
 	config.Defaults(&cfg)
 	cfg.Addr, cfg.Store = "127.0.0.1:0", dsn
-	d, err := registry.New(t.Context(), cfg, kittest.Host(t, rpc.TCP(), url))
+	host := kittest.Host(t, rpc.TCP(), url)
+	host.Identity = source
+	d, err := registry.New(t.Context(), cfg, host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,5 +118,27 @@ func TestCutOff(t *testing.T) {
 	}
 	if left, err = filepath.Glob(filepath.Join(dir, ".registry-backup-*")); err != nil || len(left) > 0 {
 		t.Errorf("the failed export left %v, %v", left, err)
+	}
+}
+
+// TestCommandsOverTLS: a backup is an operator's, and a registry with TLS gives nobody else one.
+func TestCommandsOverTLS(t *testing.T) {
+	certs := kittest.NewCertificates(t)
+	dir := t.TempDir()
+	addr, _ := startAs(t, "sqlite:"+filepath.Join(dir, "store"), certs.Source("registry"))
+	export := func(who string) error {
+		files := certs.Issue(who, time.Hour)
+		return Commands()["export"](t.Context(), []string{
+			"-server", addr, "-file", filepath.Join(dir, "backup"), "-tls-cert", files.Cert, "-tls-key", files.Key, "-tls-ca", files.CA,
+		})
+	}
+	if err := export("operator"); err != nil {
+		t.Error(err)
+	}
+	if err := export("viewer"); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a viewer: %v", err)
+	}
+	if err := Commands()["export"](t.Context(), []string{"-server", addr, "-file", filepath.Join(dir, "backup")}); err == nil {
+		t.Error("without a certificate: a backup")
 	}
 }

@@ -3,7 +3,8 @@
 //
 // Every server recovers panics, maps errors (package apierr), refuses text that
 // is not UTF-8, bounds calls and messages, measures, answers health checks and
-// reflection, and stops within a bound. The invariant: nothing a handler does or
+// reflection, and stops within a bound. With an identity it speaks mutual TLS and
+// asks package access who may make a call before it looks at the request. The invariant: nothing a handler does or
 // a peer sends ends the process, and no call outlives the server.
 //
 // The network is an interface because several daemons may live in one process:
