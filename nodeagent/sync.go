@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -278,6 +279,9 @@ func (s *syncer) adopt(ctx context.Context) {
 		}
 	}
 	s.program(ctx, gone)
+	// What reading the snapshot and the kernel took would otherwise be kept: there
+	// is hardly any garbage from now on that would cause a collection.
+	debug.FreeOSMemory()
 }
 
 // plan makes the plan of one service and returns the steps to it.

@@ -60,6 +60,9 @@ func choose(all []Candidate, eligible func(*Candidate) (bool, string)) pool {
 		used, reason := judge(c, eligible, anyReady)
 		p.choices[i] = Choice{Candidate: *c, Used: used, Reason: reason}
 		if used {
+			if p.reals == nil { // as much as it may take: there are many of these
+				p.reals = make([]RealServer, 0, len(all)-i)
+			}
 			p.reals = append(p.reals, RealServer{Addr: c.Addr, Weight: c.Weight})
 		}
 	}

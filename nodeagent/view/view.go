@@ -39,7 +39,7 @@ type View struct {
 // contents are the objects.
 type contents struct {
 	services map[plan.ServiceName]*corev1.Service
-	slices   map[plan.ServiceName]map[string]*corev1.EndpointSlice
+	slices   map[plan.ServiceName][]*corev1.EndpointSlice
 	pods     map[object.Key]*corev1.Pod
 	self     *corev1.Node
 }
@@ -47,7 +47,7 @@ type contents struct {
 func newContents() contents {
 	return contents{
 		services: map[plan.ServiceName]*corev1.Service{},
-		slices:   map[plan.ServiceName]map[string]*corev1.EndpointSlice{},
+		slices:   map[plan.ServiceName][]*corev1.EndpointSlice{},
 		pods:     map[object.Key]*corev1.Pod{},
 	}
 }
@@ -109,10 +109,11 @@ func (v *View) put(o object.Object, t *Touched) {
 		t.Services[name] = struct{}{}
 	case *corev1.EndpointSlice:
 		name := serviceOf(o)
-		if v.slices[name] == nil {
-			v.slices[name] = map[string]*corev1.EndpointSlice{}
+		if i := v.find(name, o); i >= 0 {
+			v.slices[name][i] = o
+		} else {
+			v.slices[name] = append(v.slices[name], o)
 		}
-		v.slices[name][o.GetMetadata().GetName()] = o
 		t.Services[name] = struct{}{}
 	case *corev1.Pod:
 		v.pods[object.KeyOf(o)] = o
@@ -133,7 +134,9 @@ func (v *View) remove(o object.Object, t *Touched) {
 		t.Services[name] = struct{}{}
 	case *corev1.EndpointSlice:
 		name := serviceOf(o)
-		delete(v.slices[name], o.GetMetadata().GetName())
+		if i := v.find(name, o); i >= 0 {
+			v.slices[name] = slices.Delete(v.slices[name], i, i+1)
+		}
 		if len(v.slices[name]) == 0 {
 			delete(v.slices, name)
 		}
@@ -144,6 +147,14 @@ func (v *View) remove(o object.Object, t *Touched) {
 	case *corev1.Node:
 		v.self, t.Node = nil, true
 	}
+}
+
+// find returns where a slice of a service is; negative: nowhere. A service has
+// few, for which a map would take more memory than they do.
+func (v *View) find(name plan.ServiceName, s *corev1.EndpointSlice) int {
+	return slices.IndexFunc(v.slices[name], func(o *corev1.EndpointSlice) bool {
+		return o.GetMetadata().GetName() == s.GetMetadata().GetName()
+	})
 }
 
 func nameOf(m *corev1.ObjectMeta) plan.ServiceName {
@@ -170,7 +181,7 @@ func (v *View) Service(name plan.ServiceName) (*corev1.Service, []*corev1.Endpoi
 	if svc == nil {
 		return nil, nil
 	}
-	return svc, slices.Collect(maps.Values(v.slices[name]))
+	return svc, slices.Clone(v.slices[name])
 }
 
 // ServiceNames returns the names of all services, in order.

@@ -71,7 +71,7 @@ func TestMeasure(t *testing.T) {
 	agent := startDaemon(t, "-registry="+registry, "-nats-url="+url, "-nats-prefix="+changestest.Prefix,
 		"-node-name=here", "-proxy-mode=nftables", "-strict", "-service-cidr=10.96.0.0/16", "-pod-cidr=10.128.0.0/9")
 	agent.applied(t, log.Revision())
-	fmt.Printf("memory with %d services of %d endpoints: %.0f MB when all is programmed", services, endpoints, agent.rss(t))
+	fmt.Printf("memory with %d services of %d endpoints: %.0f MB when all is programmed\n", services, endpoints, agent.rss(t))
 	commits(t, log, agent)
 	rss := agent.rss(t)
 	fmt.Printf("memory after %d changes: %.0f MB, at most %.0f MB\n", rounds, rss, agent.status(t, "VmHWM"))
@@ -128,7 +128,7 @@ func commits(t *testing.T, log *changestest.Log, agent *daemonProcess) {
 		agent.applied(t, revision)
 	}
 	syncs2, spent2 := agent.syncs(t)
-	fmt.Printf(", commit to kernel: p50 %.2f ms, p99 %.2f ms; of it until a follower has it p50 %.2f ms, p99 %.2f ms; planning and programming %.2f ms in the mean\n",
+	fmt.Printf("commit to kernel: p50 %.2f ms, p99 %.2f ms; of it until a follower has it p50 %.2f ms, p99 %.2f ms; planning and programming %.2f ms in the mean\n",
 		quantile(total, 0.5), quantile(total, 0.99), quantile(stream, 0.5), quantile(stream, 0.99), 1000*(spent2-spent)/max(1, syncs2-syncs))
 	ratio("commit_to_kernel_p50_ms", quantile(total, 0.5))
 	ratio("commit_to_kernel_p99_ms", quantile(total, 0.99))
