@@ -7,11 +7,9 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
-	"github.com/mdlayher/netlink"
 )
 
 // The names of our table, in the families ip and ip6.
@@ -26,9 +24,8 @@ const chunk = 500
 // It is not safe for concurrent use.
 type Filter struct {
 	netns    string
-	conn     *nftables.Conn
-	sock     *netlink.Conn // of conn
-	tables   [2]*table     // IPv4, IPv6
+	conn     *Nftables
+	tables   [2]*table // IPv4, IPv6
 	pods     []netip.Prefix
 	nodes    []netip.Prefix
 	ranges   []netip.Prefix
@@ -52,27 +49,12 @@ func NewFilter(netns string, ranges, standIns []netip.Prefix) (*Filter, error) {
 	if f.guard, err = newGuard(netns); err != nil {
 		return nil, err
 	}
-	if err := f.open(); err != nil {
+	if f.conn, err = DialNftables(netns); err != nil {
 		f.guard.close()
 		return nil, err
 	}
+	f.guard.own(f.conn.sock.PID())
 	return f, nil
-}
-
-func (f *Filter) open() error {
-	options := func(c *netlink.Conn) error {
-		f.sock = c
-		f.guard.own(c.PID())
-		return errors.Join(c.SetReadBuffer(16<<20), c.SetWriteBuffer(64<<20))
-	}
-	err := Within(f.netns, func() (err error) {
-		f.conn, err = nftables.New(nftables.AsLasting(), nftables.WithSockOptions(options))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("packet filter: %w", err)
-	}
-	return nil
 }
 
 // Close frees the sockets and leaves the rules.
@@ -257,18 +239,13 @@ func (f *Filter) add(s *nftables.Set, elements []nftables.SetElement) error {
 	return f.conn.SetAddElements(s, elements)
 }
 
-// flush sends what is queued. After an error the socket is replaced: answers
-// may be left on it.
+// flush sends what is queued.
 func (f *Filter) flush() error {
-	err := f.sock.SetDeadline(time.Now().Add(netfilterPatience))
-	if err == nil {
-		err = f.conn.Flush()
+	err := f.conn.Flush()
+	if err != nil && f.conn.sock != nil { // the socket is another one
+		f.guard.own(f.conn.sock.PID())
 	}
-	if err == nil {
-		return nil
-	}
-	f.conn.CloseLasting() //nolint:errcheck // it is replaced
-	return errors.Join(fmt.Errorf("packet filter: %w", err), f.open())
+	return err
 }
 
 // Install builds the whole filter in one transaction, in the place of what is

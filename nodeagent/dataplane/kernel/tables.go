@@ -14,10 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netfilterPatience is how long the kernel may take for an answer about its
-// packet filter.
-const netfilterPatience = 15 * time.Second
-
 // Tables are what the kernel has of our tables.
 type Tables struct {
 	// structure has a line for each table, chain and rule, in the kernel's form.
@@ -201,7 +197,7 @@ func dump(conn *netlink.Conn, message netlink.HeaderType, family byte, set strin
 	if err != nil {
 		return err
 	}
-	if err := conn.SetDeadline(time.Now().Add(netfilterPatience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(nftablesPatience)); err != nil {
 		return err
 	}
 	if message == unix.NFT_MSG_GETTABLE || message == unix.NFT_MSG_GETCHAIN {
