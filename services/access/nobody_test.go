@@ -1,0 +1,66 @@
+package access_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/rpc"
+)
+
+// TestForeignRolesAreNoRoles: an operator of another trust domain, whose authority is believed, as it is while one authority takes over from another.
+func TestForeignRolesAreNoRoles(t *testing.T) {
+	ours, theirs := kittest.NewCertificates(t), kittest.NewCertificatesOf(t, "elsewhere")
+	var both []byte
+	for _, ca := range []string{ours.CA(), theirs.CA()} {
+		data, err := os.ReadFile(ca)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both = append(both, data...)
+	}
+	bundle := filepath.Join(t.TempDir(), "both.crt")
+	if err := os.WriteFile(bundle, both, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func(files identity.Files) *identity.Source {
+		files.CA = bundle
+		source, err := identity.Open(identity.Options{Files: files, Log: kittest.Logger(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return source
+	}
+	log := kittest.Logger(t)
+	server := rpc.NewServer(rpc.ServerOptions{Log: log, Metrics: obs.NewMetrics(), Health: health.New(log), Identity: open(ours.Issue("registry", time.Hour))})
+	lis := kittest.Listen(t)
+	kittest.Run(t, "server", func(ctx context.Context) error { return server.Serve(ctx, lis) })
+
+	careless := open(theirs.Issue("operator", time.Hour)).TLS(identity.Registry)
+	careless.VerifyConnection = nil // ours would not have spoken to such a server either
+	conn, err := rpc.TCP().Dial(lis.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(careless)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err = conn.Invoke(ctx, "/grpc.health.v1.Health/Check", &emptypb.Empty{}, &emptypb.Empty{})
+	want := "who calls /grpc.health.v1.Health/Check is not clear: the client's certificate is spiffe://elsewhere/operator, and this is the trust domain portolan"
+	if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
