@@ -10,6 +10,10 @@ import (
 // drainEvery is how often backends that drain are looked at.
 const drainEvery = 5 * time.Second
 
+// sweepPause is the least time between two looks at all flows of the kernel,
+// which is what it takes where connections are known by nothing else.
+const sweepPause = time.Second
+
 // watch has an eye on a service of which a backend drains.
 func (p *Plane) watch(s *service) {
 	p.draining[s] = true
@@ -28,6 +32,7 @@ func (p *Plane) attend() {
 	defer timer.Stop()
 	defer pause.Stop()
 	var foreign <-chan struct{} // nil while it pauses
+	var swept time.Time
 	for {
 		select {
 		case <-p.stop:
@@ -41,11 +46,16 @@ func (p *Plane) attend() {
 			pause.Reset(repairPause)
 			continue
 		case <-p.kick:
+			if rest := sweepPause - time.Since(swept); p.traits.Tracks && rest > 0 {
+				timer.Reset(rest)
+				continue
+			}
 		case <-timer.C:
 		}
 		p.mu.Lock()
 		next := p.sweep(clock())
 		p.mu.Unlock()
+		swept = time.Now()
 		timer.Reset(next)
 	}
 }
