@@ -81,7 +81,7 @@ func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err erro
 	}
 	d.server = rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health, Identity: host.Identity, Extra: []grpc.ServerOption{host.Tracer.ServerOption()}})
 	allocatorv1.RegisterAllocatorServiceServer(d.server, api.New(d.engine))
-	d.listener, err = host.Network.Listen(cfg.Addr)
+	d.listener, err = cfg.Listen(host.Network)
 	return err
 }
 

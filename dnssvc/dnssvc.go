@@ -13,6 +13,7 @@ import (
 
 	dnsv1 "portolan.dev/proto/portolan/dns/v1"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/identity"
@@ -67,7 +68,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 	d.dns = server.New(d.serverConfig())
 	for _, addr := range d.cfg.Listen {
 		if err := d.dns.Listen(addr); err != nil {
-			return err
+			return daemon.ListenError("listen", err)
 		}
 	}
 	if d.registry, err = host.Network.Dial(d.cfg.Registry, host.Identity.Peer(identity.Registry)); err != nil {
@@ -85,7 +86,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 	d.metrics = newMetrics(host.Metrics, d)
 	d.grpc = rpc.NewServer(rpc.ServerOptions{Log: d.log, Metrics: host.Metrics, Health: host.Health, Identity: host.Identity, Extra: []grpc.ServerOption{host.Tracer.ServerOption()}})
 	dnsv1.RegisterDNSServiceServer(d.grpc, &api{daemon: d})
-	d.listener, err = host.Network.Listen(d.cfg.Addr)
+	d.listener, err = d.cfg.Common.Listen(host.Network)
 	return err
 }
 

@@ -98,7 +98,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 	}, func() float64 { return float64(min(d.epoch.Load(), 1)) }))
 	d.server = rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health, Identity: host.Identity, Extra: []grpc.ServerOption{host.Tracer.ServerOption()}})
 	endpointsv1.RegisterEndpointControllerServiceServer(d.server, api.New(d, d.index, cfg.MaxPerSlice))
-	d.listener, err = host.Network.Listen(cfg.Addr)
+	d.listener, err = cfg.Listen(host.Network)
 	return err
 }
 

@@ -26,6 +26,7 @@ import (
 	"portolan.dev/nodeagent/probe"
 	"portolan.dev/nodeagent/view"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
@@ -131,11 +132,11 @@ func (a *Agent) connect() error {
 	if a.nats, err = a.host.NATS("nodeagent-" + a.name); err != nil {
 		return fmt.Errorf("nats: %w", err)
 	}
-	if a.lis, err = a.host.Network.Listen(a.cfg.Addr); err != nil || a.cfg.HealthzAddr == "" {
+	if a.lis, err = a.cfg.Listen(a.host.Network); err != nil || a.cfg.HealthzAddr == "" {
 		return err
 	}
 	if a.healthz, err = net.Listen("tcp", a.cfg.HealthzAddr); err != nil {
-		return fmt.Errorf("healthz-addr: %w", err)
+		return daemon.ListenError("healthz-addr", err)
 	}
 	return nil
 }

@@ -24,7 +24,10 @@ func OpenStore(ctx context.Context, cfg Config, log *slog.Logger, metrics promet
 	if err != nil {
 		return nil, err
 	}
-	commits := store.CommitterOptions{Observe: observeBatches(metrics)}
+	return openStore(ctx, kind, where, store.CommitterOptions{Observe: observeBatches(metrics)}, log)
+}
+
+func openStore(ctx context.Context, kind, where string, commits store.CommitterOptions, log *slog.Logger) (store.Store, error) {
 	if kind == storeSQLite {
 		return orNil(sqlite.Open(ctx, sqlite.Config{Dir: where, Commits: commits}))
 	}

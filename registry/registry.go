@@ -49,7 +49,7 @@ type Daemon struct {
 	nats      app.Bus
 }
 
-// New opens the store, reads everything in it and listens. It needs neither the allocator nor NATS to be there.
+// New opens the store, for which it waits, reads everything in it and listens. It needs neither the allocator nor NATS to be there.
 func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	d := &Daemon{config: cfg, host: host, log: host.Log}
 	for _, build := range []func(context.Context) error{d.openView, d.openWriter, d.openStream, d.openServer} {
@@ -62,10 +62,7 @@ func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
 
 // openView opens what is read.
 func (d *Daemon) openView(ctx context.Context) (err error) {
-	if d.store, err = OpenStore(ctx, d.config, d.log, d.host.Metrics); err != nil {
-		return err
-	}
-	if err := ensureDefaultNamespace(ctx, d.store, admission.NewUID()); err != nil {
+	if d.store, err = awaitStore(ctx, d.config, d.host); err != nil {
 		return err
 	}
 	d.indexes = kinds.NewIndexes()
@@ -128,7 +125,7 @@ func (d *Daemon) openServer(context.Context) (err error) {
 	registryv1.RegisterAgentServiceServer(d.server, d.agents)
 	registryv1.RegisterDiscoveryServiceServer(d.server, &api.Discovery{View: d.view, Settings: d.config.settings()})
 	registryv1.RegisterBackupServiceServer(d.server, &api.Backup{View: d.view, Store: d.store, Version: obs.Version()})
-	d.listener, err = d.host.Network.Listen(d.config.Addr)
+	d.listener, err = d.config.Listen(d.host.Network)
 	return err
 }
 

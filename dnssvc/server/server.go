@@ -48,7 +48,7 @@ func (s *Server) Listen(addr string) error {
 	for try := 1; ; try++ {
 		pc, err := net.ListenPacket("udp", addr)
 		if err != nil {
-			return fmt.Errorf("listen for dns: %w", err)
+			return err
 		}
 		lis, err := net.Listen("tcp", pc.LocalAddr().String())
 		if err == nil {
@@ -59,7 +59,7 @@ func (s *Server) Listen(addr string) error {
 		}
 		pc.Close()
 		if _, port, _ := net.SplitHostPort(addr); port != "0" || try == portTries {
-			return fmt.Errorf("listen for dns: %w", err)
+			return err
 		}
 	}
 }

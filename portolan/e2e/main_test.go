@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 )
+
+// daemons are those that are programs of their own too.
+var daemons = []string{"registry", "allocator", "endpointctl", "dnssvc", "nodeagent"}
 
 // bin is the folder of the programs under test, built once.
 var bin string
@@ -20,7 +22,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "portolan"), "portolan.dev/portolan/cmd/portolan")
+	packages := []string{"portolan.dev/portolan/cmd/portolan"}
+	for _, daemon := range daemons {
+		packages = append(packages, fmt.Sprintf("portolan.dev/%s/cmd/%s", daemon, daemon))
+	}
+	build := exec.Command("go", append([]string{"build", "-o", dir + "/"}, packages...)...)
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "build:", err)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,10 +31,16 @@ type process struct {
 	seen  chan struct{} // replaced and closed with every line
 }
 
-// start runs a program whose output becomes the test's. It is stopped with the test at the latest.
+// start runs the command line, whose output becomes the test's. It is stopped with the test at the latest.
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, command: exec.Command(filepath.Join(bin, "portolan"), args...), ended: make(chan struct{}), seen: make(chan struct{})}
+	return startProgram(t, name, "portolan", args...)
+}
+
+// startProgram is start of any of our programs.
+func startProgram(t *testing.T, name, program string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, command: exec.Command(filepath.Join(bin, program), args...), ended: make(chan struct{}), seen: make(chan struct{})}
 	reader, writer := io.Pipe()
 	p.command.Stdout, p.command.Stderr = writer, writer
 	if err := p.command.Start(); err != nil {
@@ -71,11 +78,17 @@ func (p *process) read(name string, r io.Reader) {
 // await returns the first line that begins with prefix.
 func (p *process) await(prefix string) string {
 	p.t.Helper()
+	return p.awaitLine(prefix, func(line string) bool { return strings.HasPrefix(line, prefix) })
+}
+
+// awaitLine returns the first line of a kind; what says which.
+func (p *process) awaitLine(what string, is func(string) bool) string {
+	p.t.Helper()
 	deadline := time.After(patience)
 	for next := 0; ; {
 		p.mu.Lock()
 		for ; next < len(p.lines); next++ {
-			if strings.HasPrefix(p.lines[next], prefix) {
+			if is(p.lines[next]) {
 				line := p.lines[next]
 				p.mu.Unlock()
 				return line
@@ -86,11 +99,18 @@ func (p *process) await(prefix string) string {
 		select {
 		case <-seen:
 		case <-p.ended:
-			p.t.Fatalf("the program ended (%v) before it said %q", p.err, prefix)
+			p.t.Fatalf("the program ended (%v) before it said %q", p.err, what)
 		case <-deadline:
-			p.t.Fatalf("the program did not say %q within %s", prefix, patience)
+			p.t.Fatalf("the program did not say %q within %s", what, patience)
 		}
 	}
+}
+
+// said returns the lines up to now.
+func (p *process) said() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.lines)
 }
 
 // signal sends a signal and waits for the end.

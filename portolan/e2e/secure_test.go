@@ -107,10 +107,7 @@ func (s *secured) command(args ...string) string {
 
 func (s *secured) startNATS(text string) {
 	s.Helper()
-	dir, err := os.MkdirTemp("", "portolan-secure-nats-") // the server goes on writing for a moment after it was stopped
-	if err != nil {
-		s.Fatal(err)
-	}
+	dir := natsDir(s.T)
 	path := filepath.Join(dir, "nats.conf")
 	text += fmt.Sprintf("listen: \"127.0.0.1:-1\"\njetstream { store_dir: %q }\n", filepath.Join(dir, "js"))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -120,20 +117,34 @@ func (s *secured) startNATS(text string) {
 	if err != nil {
 		s.Fatal(err)
 	}
+	s.nats = serveNATS(s.T, options).ClientURL()
+}
+
+// natsDir is a folder for a NATS server, which goes on writing for a moment after it was stopped.
+func natsDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "portolan-nats-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kittest.Eventually(t, "the removal of "+dir, func() error { return os.RemoveAll(dir) }) })
+	return dir
+}
+
+// serveNATS runs a NATS server until the test ends.
+func serveNATS(t *testing.T, options *server.Options) *server.Server {
+	t.Helper()
 	options.NoLog, options.NoSigs = true, true
 	srv, err := server.NewServer(options)
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
 	srv.Start()
-	s.Cleanup(func() {
-		kittest.StopNATS(srv)
-		kittest.Eventually(s.T, "the removal of "+dir, func() error { return os.RemoveAll(dir) })
-	})
+	t.Cleanup(func() { kittest.StopNATS(srv) })
 	if !srv.ReadyForConnections(patience) {
-		s.Fatal("nats does not start")
+		t.Fatal("nats does not start")
 	}
-	s.nats = srv.ClientURL()
+	return srv
 }
 
 // common are the settings of a daemon whose certificate is in a file of some name.

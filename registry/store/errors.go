@@ -15,6 +15,8 @@ var (
 	ErrNotFound = errors.New("object not found")
 	// ErrUnavailable: the database cannot be reached or does not answer; a write has not happened.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrUnusable: the database is there, or would be, but not for this configuration; waiting does not help.
+	ErrUnusable = errors.New("store cannot be used")
 	// ErrUnknown: the database went away in the middle of a commit; the write is there as a whole or not at all, and nobody can tell which.
 	ErrUnknown = errors.New("outcome of the write unknown")
 	// ErrClosed: the store was closed; a write has not happened.

@@ -76,7 +76,7 @@ func Serve(
 ) error {
 	lis, err := net.Listen("tcp", common.HTTPAddr)
 	if err != nil {
-		return fmt.Errorf("http: %w", err)
+		return ListenError("http-addr", err)
 	}
 	host.Log.Info("starting", "http", lis.Addr().String(), "tls", host.Identity != nil)
 	if host.Tracer, err = tracing.New(ctx, tracing.Options{Daemon: name, Version: obs.Version(), Endpoint: common.TraceEndpoint, Log: host.Log}); err != nil {

@@ -199,7 +199,7 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 		{"-behave=refuse", app.ExitError, "sample: no store"},
 		{"-behave=fail", app.ExitError, "sample: broken"},
 		{"-behave=end", app.ExitError, "sample: ended without being told to"},
-		{"-http-addr=" + taken, app.ExitError, "sample: http: listen tcp " + taken + ": bind: address already in use"},
+		{"-http-addr=" + taken, app.ExitError, "sample: http-addr: listen tcp " + taken + ": bind: address already in use: stop the program that has this port, or choose another one"},
 		{"-log-level=loud", app.ExitConfig, `log-level (flag -log-level): "loud" is not a valid level`},
 		{"-log-format=xml", app.ExitConfig, `log-format (flag -log-format): "xml" is not a valid format: want auto, json or text`},
 		{"-adr=x", app.ExitUsage, "unknown flag -adr; did you mean -addr?"},

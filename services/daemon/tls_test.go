@@ -49,7 +49,7 @@ func TestBadCertificatesEndTheStart(t *testing.T) {
 	}
 	for _, tt := range tests {
 		code, rest := startAs(t, "registry", tt.args...).end(t)
-		if code != app.ExitConfig || !strings.Contains(rest, tt.want) || strings.Count(strings.TrimPrefix(rest, "registry: invalid configuration:\n"), "\n") != 1 {
+		if code != app.ExitConfig || !strings.Contains(rest, tt.want) || strings.Count(strings.TrimPrefix(rest, "registry: invalid configuration: "), "\n") != 1 {
 			t.Errorf("%s: exit code %d and\n%s\nwant %q in one line", tt.name, code, rest, tt.want)
 		}
 	}

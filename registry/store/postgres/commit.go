@@ -182,10 +182,3 @@ func brokenExpectation(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (refused.Code == "22012" || refused.Code == "23505") // division_by_zero, unique_violation
 }
-
-func unavailable(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-}

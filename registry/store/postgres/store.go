@@ -55,11 +55,11 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Open opens the store in a database, whose tables it makes or migrates. Where the database cannot be reached, the error wraps
-// [store.ErrUnavailable].
+// [store.ErrUnavailable]; where it does not let us in, or is not ours to use, [store.ErrUnusable].
 func Open(ctx context.Context, config Config) (*Store, error) {
 	poolConfig, err := pgxpool.ParseConfig(config.DSN)
 	if err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
+		return nil, fmt.Errorf("%w: %w", store.ErrUnusable, oneLine{err})
 	}
 	if _, given := poolConfig.ConnConfig.RuntimeParams["application_name"]; !given {
 		poolConfig.ConnConfig.RuntimeParams["application_name"] = "portolan-registry"
@@ -77,11 +77,11 @@ func open(ctx context.Context, config Config, poolConfig *pgxpool.Config) (*Stor
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if err := s.prepare(ctx, config.CheckOnly); err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
+		return nil, s.explain(err)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
 	if err != nil {
-		return nil, fmt.Errorf("open store: %w", unavailable(err))
+		return nil, s.explain(unavailable(err))
 	}
 	s.pool = pool
 	s.writer = newWriter(s.conn)

@@ -184,7 +184,10 @@ func TestProblems(t *testing.T) {
 			if !errors.Is(err, tt.kind) {
 				t.Fatalf("got %v, want %v", err, tt.kind)
 			}
-			want := strings.Join(append([]string{tt.kind.Error() + ":"}, tt.want...), "\n")
+			want := tt.kind.Error() + ": " + tt.want[0]
+			if len(tt.want) > 1 {
+				want = strings.Join(append([]string{tt.kind.Error() + ":"}, tt.want...), "\n")
+			}
 			if diff := cmp.Diff(want, err.Error()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"portolan.dev/services/kit/nearest"
 )
@@ -106,7 +107,15 @@ func failure(usage bool, problems []error) error {
 
 type loadError struct{ kind, problems error }
 
-func (e *loadError) Error() string   { return e.kind.Error() + ":\n" + e.problems.Error() }
+// Error is one line where there is one problem.
+func (e *loadError) Error() string {
+	text := e.problems.Error()
+	if strings.Contains(text, "\n") {
+		return e.kind.Error() + ":\n" + text
+	}
+	return e.kind.Error() + ": " + text
+}
+
 func (e *loadError) Unwrap() []error { return []error{e.kind, e.problems} }
 
 // reserved are the flags that every daemon has.

@@ -62,6 +62,25 @@ func (c *Cluster) DSN(database string) string {
 	return fmt.Sprintf("host=%s port=%d user=postgres dbname=%s sslmode=disable", c.dir, c.port, database)
 }
 
+// Password makes a role with a database of its own, both of one name, which the
+// server from now on lets in by its password alone; but postgres, who needs none.
+func (c *Cluster) Password(t testing.TB, role, password string) (dsn string) {
+	t.Helper()
+	c.write(t, filepath.Join("data", "pg_hba.conf"), []byte("local all postgres trust\nlocal all all scram-sha-256\n"))
+	for _, sql := range []string{
+		fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'", role, password),
+		fmt.Sprintf("CREATE DATABASE %s OWNER %s", role, role),
+	} {
+		if err := execute(c.DSN("postgres"), sql); err != nil {
+			t.Fatalf("postgres: %v", err)
+		}
+	}
+	if err := errors.Join(c.Stop(), c.Start()); err != nil { // a new start reads pg_hba.conf, for certain
+		t.Fatalf("postgres: %v", err)
+	}
+	return fmt.Sprintf("host=%s port=%d user=%s password=%s dbname=%s sslmode=disable", c.dir, c.port, role, password, role)
+}
+
 // Stop stops the server at once, as a crash does. Stopping twice does nothing.
 func (c *Cluster) Stop() error {
 	if c.proc == nil {

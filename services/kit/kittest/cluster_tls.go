@@ -76,7 +76,8 @@ func (c *TLSCluster) take(t testing.TB, from, name string) string {
 	return c.write(t, name, data)
 }
 
-func (c *TLSCluster) write(t testing.TB, name string, data []byte) string {
+// write makes a file of the server.
+func (c *Cluster) write(t testing.TB, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(c.dir, name)
 	if err := os.WriteFile(path, data, 0o600); err != nil {

@@ -1,0 +1,279 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats-server/v2/server"
+
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/kittest"
+)
+
+// nowhere are the flags of a daemon that finds nothing of what it needs, and takes no port that another may have.
+func nowhere(t *testing.T, daemon string) []string {
+	flags := []string{"-addr", "127.0.0.1:0", "-http-addr", "127.0.0.1:0", "-log-format", "json", "-nats-url", "nats://127.0.0.1:1"}
+	switch daemon {
+	case "registry":
+		return append(flags, "-store", "sqlite:"+t.TempDir())
+	case "allocator":
+		return append(flags, "-registry", "127.0.0.1:1", "-data-dir", t.TempDir())
+	case "dnssvc":
+		return append(flags, "-registry", "127.0.0.1:1", "-listen", "127.0.0.1:0", "-lame-duck", "0s")
+	case "nodeagent":
+		return append(flags, "-registry", "127.0.0.1:1", "-proxy-mode", "userspace", "-healthz-addr", "")
+	}
+	return append(flags, "-registry", "127.0.0.1:1")
+}
+
+// refusal is a start that must fail.
+type refusal struct {
+	daemon string
+	flags  []string // beside nowhere's, over which they win
+	code   int
+	want   string // in the line that says why
+}
+
+// check runs the daemon to its end. What is no line of the log is one line, which says what is wrong.
+func (r refusal) check(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, filepath.Join(bin, r.daemon), append(nowhere(t, r.daemon), r.flags...)...)
+	c.Env = []string{"PATH=" + os.Getenv("PATH")}
+	out, err := c.CombinedOutput()
+	code := 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		code = exit.ExitCode()
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for line := range strings.Lines(string(out)) {
+		if !strings.HasPrefix(line, "{") {
+			said = append(said, strings.TrimSpace(line))
+		}
+	}
+	if code != r.code || len(said) != 1 || !strings.HasPrefix(said[0], r.daemon+": ") || !strings.Contains(said[0], r.want) {
+		t.Errorf("exit code %d, want %d and one line with %q:\n%s", code, r.code, r.want, out)
+	}
+}
+
+// TestRefusesToStart: what waiting cannot change ends a daemon at once, with one line that says what is wrong and what to do.
+func TestRefusesToStart(t *testing.T) {
+	for _, daemon := range daemons {
+		t.Run(daemon, func(t *testing.T) {
+			for name, r := range refusalsOf(t, daemon) {
+				t.Run(name, r.check)
+			}
+		})
+	}
+}
+
+// refusalsOf are the refusals that every daemon has.
+func refusalsOf(t *testing.T, daemon string) map[string]refusal {
+	taken := kittest.Listen(t).Addr().String()
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	who := daemon
+	if daemon == "nodeagent" {
+		who = "nodeagent/n1"
+	}
+	certs := kittest.NewCertificates(t)
+	ours, others := certs.Issue(who, time.Hour), kittest.NewCertificates(t).Issue(who, time.Hour)
+	tls := func(cert, key, ca string) []string {
+		return []string{"-tls-cert", cert, "-tls-key", key, "-tls-ca", ca}
+	}
+	inUse := "listen tcp " + taken + ": bind: address already in use: stop the program that has this port"
+	cases := map[string]refusal{
+		"port of the API":     {daemon, []string{"-addr", taken}, app.ExitError, "addr: " + inUse},
+		"port of metrics":     {daemon, []string{"-http-addr", taken}, app.ExitError, "http-addr: " + inUse},
+		"address of others":   {daemon, []string{"-addr", "0.0.0.0:0"}, app.ExitConfig, "tls-cert"},
+		"unknown key":         {daemon, []string{"-config", file("nats-ulr: nats://127.0.0.1\n")}, app.ExitConfig, `unknown key "nats-ulr"; did you mean nats-url?`},
+		"unknown flag":        {daemon, []string{"-nats-ulr=x"}, app.ExitUsage, "unknown flag -nats-ulr; did you mean -nats-url?"},
+		"no certificate":      {daemon, tls("/nowhere/a.crt", ours.Key, ours.CA), app.ExitConfig, "/nowhere/a.crt"},
+		"damaged certificate": {daemon, tls(file("x"), ours.Key, ours.CA), app.ExitConfig, "tls-cert"},
+		"key of another":      {daemon, tls(ours.Cert, others.Key, ours.CA), app.ExitConfig, "tls-key"},
+		"foreign authority":   {daemon, tls(ours.Cert, ours.Key, others.CA), app.ExitConfig, "tls-ca"},
+	}
+	switch daemon {
+	case "dnssvc":
+		cases["port of DNS"] = refusal{daemon, []string{"-listen", taken}, app.ExitError, "listen: " + inUse}
+	case "nodeagent":
+		cases["port of health checks"] = refusal{daemon, []string{"-healthz-addr", taken}, app.ExitError, "healthz-addr: " + inUse}
+	}
+	return cases
+}
+
+// TestRefusesTheStore: a registry that Postgres does not let in, or that is too old for its database, ends at once.
+func TestRefusesTheStore(t *testing.T) {
+	postgres := kittest.NewCluster(t)
+	right := postgres.Password(t, "portolan", "secret")
+	runProgramWell(t, "registry", "export", "-store", right, "-file", filepath.Join(t.TempDir(), "backup")) // makes the tables
+	newer := postgres.Database(t)
+	runProgramWell(t, "registry", "export", "-store", newer, "-file", filepath.Join(t.TempDir(), "backup"))
+	conn, err := pgx.Connect(t.Context(), newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const future = `INSERT INTO schema_migrations (component, version, name, checksum, applied_at) VALUES ('registry', 999, 'later', '', now())`
+	_, err = conn.Exec(t.Context(), future)
+	if err := errors.Join(err, conn.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		store string
+		code  int
+		want  string
+	}{
+		"wrong password":    {strings.ReplaceAll(right, "secret", "guess"), app.ExitConfig, `password authentication failed for user "portolan": correct the password in store`},
+		"no such role":      {postgres.DSN("postgres") + " user=nobody password=x", app.ExitConfig, `password authentication failed for user "nobody"`},
+		"no such database":  {postgres.DSN("nothing"), app.ExitConfig, `database "nothing" does not exist: make the database by CREATE DATABASE nothing OWNER postgres`},
+		"not its database":  {strings.ReplaceAll(right, "dbname=portolan", "dbname=postgres"), app.ExitConfig, "ALTER DATABASE postgres OWNER TO portolan"},
+		"newer schema":      {newer, app.ExitConfig, "database schema does not fit this program"},
+		"no such file":      {"postgres://localhost/portolan?sslmode=verify-full&sslrootcert=/nowhere/ca.crt", app.ExitConfig, "/nowhere/ca.crt"},
+		"nonsense":          {"mysql://x", app.ExitConfig, "store: must be"},
+		"folder of another": {"sqlite:/proc/portolan-store", app.ExitError, "/proc/portolan-store"},
+	} {
+		t.Run(name, refusal{"registry", []string{"-store", c.store}, c.code, c.want}.check)
+	}
+}
+
+// runProgramWell runs a program that must succeed.
+func runProgramWell(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	out, errOut, err := runProgram(t, "", filepath.Join(bin, program), args...)
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", program, strings.Join(args, " "), err, out, errOut)
+	}
+	return out
+}
+
+// TestStartsInAnyOrder starts all daemons where neither Postgres nor NATS is there, nor any daemon that they ask. Each waits, and says for what. Then
+// Postgres and NATS come, and all is well without a restart.
+func TestStartsInAnyOrder(t *testing.T) {
+	postgres := kittest.NewCluster(t)
+	store := postgres.Database(t)
+	if err := postgres.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	s := &separate{installation: &installation{T: t, network: claimNetwork(t)}, store: store}
+	waiting := map[string][]string{ // for what each says that it waits, in its log
+		"registry":    {"waiting for the store"},
+		"allocator":   {"nats not connected", "changes cannot be read from the registry"},
+		"endpointctl": {"nats not connected", "changes cannot be read from the registry"},
+		"dnssvc":      {"nats not connected", "changes cannot be read from the registry"},
+		"nodeagent":   {"nats not connected", "changes cannot be read from the registry"},
+	}
+	started := map[string]*process{}
+	for _, daemon := range []string{"nodeagent", "dnssvc", "endpointctl", "allocator", "registry"} {
+		started[daemon] = s.start(daemon)
+	}
+	for daemon, messages := range waiting {
+		for _, message := range messages {
+			started[daemon].awaitLine(message, func(line string) bool {
+				return strings.Contains(line, `"level":"WARN"`) && strings.Contains(line, message)
+			})
+		}
+	}
+	if err := s.ready("registry"); err == nil || !strings.Contains(err.Error(), "store: store unavailable") {
+		t.Errorf("without Postgres the registry says %v", err)
+	}
+	for _, daemon := range []string{"endpointctl", "dnssvc", "nodeagent"} {
+		if err := s.ready(daemon); err == nil || !strings.Contains(err.Error(), "no snapshot from the registry") {
+			t.Errorf("without a registry %s says %v", daemon, err)
+		}
+	}
+	if err := postgres.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.startNATS()
+	for _, daemon := range daemons {
+		kittest.Eventually(t, daemon, func() error { return s.ready(daemon) })
+	}
+	s.apply(`{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: 8080}]}}`)
+	var told []string // a reason is told once
+	for _, line := range started["registry"].said() {
+		if strings.Contains(line, "waiting for the store") {
+			told = append(told, line[strings.Index(line, `"err":`):])
+		}
+	}
+	for i, why := range told {
+		if i > 0 && why == told[i-1] {
+			t.Errorf("said twice in turn: %s", why)
+		}
+		if strings.Contains(why, `\n`) {
+			t.Errorf("an error of several lines: %s", why)
+		}
+	}
+}
+
+// separate is an installation of daemons that are processes of their own, at their usual ports, in the clear.
+type separate struct {
+	*installation
+	store string // of the registry
+}
+
+// ports are those of the daemons' APIs; that of metrics is a hundred more.
+var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "dnssvc": 7403, "nodeagent": 7404}
+
+// start starts a daemon, which finds the others at their usual ports.
+func (s *separate) start(daemon string) *process {
+	s.Helper()
+	return startProgram(s.T, daemon, daemon, s.flags(daemon)...)
+}
+
+func (s *separate) flags(daemon string) []string {
+	flags := []string{"-addr", s.api(ports[daemon]), "-http-addr", s.http(daemon), "-log-format", "json", "-nats-url", "nats://" + s.api(4222)}
+	ranges := []string{"-service-cidr", s.network.services(), "-pod-cidr", s.network.pods()}
+	switch daemon {
+	case "registry":
+		return append(append(flags, ranges...), "-store", s.store, "-allocator", s.api(7401), "-loopback-endpoints", s.network.pods())
+	case "allocator":
+		return append(append(flags, ranges...), "-registry", s.api(7400), "-data-dir", s.TempDir())
+	case "dnssvc":
+		return append(append(flags, ranges...), "-registry", s.api(7400), "-listen", s.network.dns(), "-lame-duck", "0s")
+	case "nodeagent":
+		return append(flags, "-registry", s.api(7400), "-node-name", "n1", "-node-addresses", s.network.bind(), "-proxy-mode", "userspace",
+			"-pod-cidr", s.network.pods(), "-healthz-addr", "")
+	}
+	return append(flags, "-registry", s.api(7400))
+}
+
+// startNATS starts a NATS server with JetStream, at its usual port.
+func (s *separate) startNATS() {
+	s.Helper()
+	serveNATS(s.T, &server.Options{Host: s.network.bind(), Port: 4222, JetStream: true, StoreDir: natsDir(s.T)})
+}
+
+// http is where a daemon serves metrics and health.
+func (s *separate) http(daemon string) string { return s.api(ports[daemon] + 100) }
+
+// ready says what keeps a daemon from being ready.
+func (s *separate) ready(daemon string) error {
+	answer, err := http.Get("http://" + s.http(daemon) + "/readyz")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%d: %s", answer.StatusCode, text)
+	}
+	return err
+}

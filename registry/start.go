@@ -1,0 +1,68 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"portolan.dev/registry/admission"
+	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/config"
+)
+
+const (
+	// storeCheck is the check of the store until it is open; then that of the view says how it is.
+	storeCheck = "store"
+	// storeRetry is the time between two attempts to open the store.
+	storeRetry = time.Second
+)
+
+// awaitStore opens the store and makes it usable. While the database is away it waits: databases start later than registries, and they come. What
+// waiting does not change is an error, of the configuration.
+func awaitStore(ctx context.Context, cfg Config, host app.Host) (store.Store, error) {
+	kind, where, err := cfg.store()
+	if err != nil {
+		return nil, err
+	}
+	commits := store.CommitterOptions{Observe: observeBatches(host.Metrics)}
+	open := func() (store.Store, error) {
+		s, err := openStore(ctx, kind, where, commits, host.Log)
+		if err != nil {
+			return nil, err
+		}
+		if err := ensureDefaultNamespace(ctx, s, admission.NewUID()); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		return s, nil
+	}
+	told := ""
+	for {
+		s, err := open()
+		switch {
+		case err == nil:
+			host.Health.Set(storeCheck, nil)
+			return s, nil
+		case errors.Is(err, store.ErrUnusable):
+			return nil, fmt.Errorf("%w: store: %w", config.ErrInvalid, err)
+		case !errors.Is(err, store.ErrUnavailable):
+			return nil, err
+		}
+		host.Health.Set(storeCheck, err)
+		if now := reason(err); now != told {
+			host.Log.Warn("waiting for the store", "err", err)
+			told = now
+		}
+		if !app.Pause(ctx, storeRetry) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// ourPort is what differs in a broken connection's error from one attempt to the next.
+var ourPort = regexp.MustCompile(`:\d+->`)
+
+// reason is the text of an error, the same for the same trouble.
+func reason(err error) string { return ourPort.ReplaceAllString(err.Error(), "->") }

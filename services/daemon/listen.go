@@ -1,0 +1,32 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"portolan.dev/services/kit/rpc"
+)
+
+// Listen opens the address of the gRPC API on a host's network.
+func (c *Common) Listen(network rpc.Network) (net.Listener, error) {
+	lis, err := network.Listen(c.Addr)
+	return lis, ListenError("addr", err)
+}
+
+// ListenError says of an address that cannot be listened on which flag it comes
+// from, and what to do where that is known. It is nil where err is.
+func ListenError(flag string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s: %w: stop the program that has this port, or choose another one", flag, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s: %w: choose an address of this machine", flag, err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%s: %w: give the program CAP_NET_BIND_SERVICE, or choose a port above 1023", flag, err)
+	}
+	return fmt.Errorf("%s: %w", flag, err)
+}
