@@ -28,6 +28,7 @@ type change struct {
 	order    []*nftables.Set
 	del, add map[*nftables.Set][]nftables.SetElement
 	used     map[chainKey]chainUse // of chains that are touched: what they were before
+	gone     []chainKey            // of these: that nobody uses any more and that are too many
 }
 
 type chainKey struct {
@@ -35,9 +36,14 @@ type chainKey struct {
 	class class
 }
 
+// mostIdle is how many chains of a table may be there for nobody. A rule that
+// looks into a map costs the kernel a walk through all of it when the rule is
+// made, which a server that gains and loses a backend should not cost each time.
+const mostIdle = 256
+
 // chainUse is a chain of a class.
 type chainUse struct {
-	number  uint32 // that stands for it
+	number  uint32 // that stands for it; 0: there is no such chain
 	servers int    // that use it
 }
 
@@ -69,6 +75,17 @@ func (c *change) use(t *table, cl class, n int) uint32 {
 	u.servers += n
 	t.chains[cl] = u
 	return u.number
+}
+
+// idle counts the chains that nobody uses.
+func (t *table) idle() int {
+	n := 0
+	for _, u := range t.chains {
+		if u.servers == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // take adds a step. It chooses the lane of a server that has come into another
@@ -182,12 +199,17 @@ func (c *change) commit() error {
 	if err == nil {
 		err = c.conn.Flush()
 	}
-	for k, before := range c.used {
-		if err != nil {
-			k.table.chains[k.class] = before
-		}
-		if k.table.chains[k.class].servers == 0 {
+	if err == nil {
+		for _, k := range c.gone {
 			delete(k.table.chains, k.class)
+		}
+		return nil
+	}
+	for k, before := range c.used {
+		if before.number == 0 {
+			delete(k.table.chains, k.class)
+		} else {
+			k.table.chains[k.class] = before
 		}
 	}
 	return err
@@ -196,16 +218,15 @@ func (c *change) commit() error {
 // queue orders messages: chains before what leads to them, what goes before what
 // comes in its place.
 func (c *change) queue() error {
-	var gone []chainKey
 	touched := slices.SortedFunc(maps.Keys(c.used), func(a, b chainKey) int { return strings.Compare(a.class.chain(), b.class.chain()) })
 	var errs []error
 	for _, k := range touched {
 		before, now := c.used[k], k.table.chains[k.class]
 		switch {
-		case before.servers == 0 && now.servers > 0:
+		case before.number == 0:
 			errs = append(errs, c.addChain(k.table, k.class, now.number))
-		case before.servers > 0 && now.servers == 0:
-			gone = append(gone, k)
+		case before.servers > 0 && now.servers == 0 && k.table.idle() > mostIdle:
+			c.gone = append(c.gone, k)
 		}
 	}
 	for _, s := range c.order {
@@ -218,7 +239,7 @@ func (c *change) queue() error {
 			errs = append(errs, c.conn.SetAddElements(s, part))
 		}
 	}
-	for _, k := range gone {
+	for _, k := range c.gone {
 		errs = append(errs, c.conn.SetDeleteElements(k.table.setsOf(k.class.outside).classes, []nftables.SetElement{{Key: native(c.used[k].number)}}))
 		c.conn.DelChain(&nftables.Chain{Name: k.class.chain(), Table: k.table.Table})
 	}

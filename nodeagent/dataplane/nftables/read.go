@@ -152,10 +152,8 @@ func (r *reading) ruled(rules map[string]int) bool {
 	for _, c := range r.base() {
 		want[c.Name] = len(c.rules)
 	}
-	for _, s := range r.servers {
-		if chain := s.class.chain(); want[chain] == 0 {
-			want[chain] = len(r.rules(s.class))
-		}
+	for c := range r.numbers { // also those that no server uses at the moment
+		want[c.chain()] = len(r.rules(c))
 	}
 	return maps.Equal(rules, want)
 }
