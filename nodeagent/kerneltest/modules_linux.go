@@ -2,6 +2,8 @@ package kerneltest
 
 import (
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -9,18 +11,24 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// WithoutModules takes modules out of the guest's kernel for the rest of the
-// test, in this order. Nobody may be using them, or begin to.
-func WithoutModules(t testing.TB, names ...string) {
+// WithoutModules takes modules out of the guest's kernel, in this order, until
+// loaded is called or the test is over. Nobody may be using them, or begin to.
+func WithoutModules(t testing.TB, names ...string) (loaded func()) {
 	t.Helper()
+	var gone []string
+	loaded = sync.OnceFunc(func() {
+		for _, name := range slices.Backward(gone) { // the order they need each other in
+			if err := loadModule(filepath.Join("/", modulesDir, name)); err != nil {
+				t.Errorf("load %s again: %v", name, err)
+			}
+		}
+	})
+	t.Cleanup(loaded)
 	for _, name := range names {
 		kittest.Eventually(t, "nobody to use the module "+name, func() error {
 			return unix.DeleteModule(name, unix.O_NONBLOCK)
 		})
-		t.Cleanup(func() { // last first, which is the order they need each other in
-			if err := loadModule(filepath.Join("/", modulesDir, name)); err != nil {
-				t.Errorf("load %s again: %v", name, err)
-			}
-		})
+		gone = append(gone, name)
 	}
+	return loaded
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,10 +14,10 @@ import (
 	"time"
 
 	google "github.com/google/nftables"
-	"golang.org/x/sys/unix"
 
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
+	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
 )
@@ -122,7 +121,8 @@ func (w *agentWorld) only(mode string) {
 // agent does not start.
 func TestWithoutIPVS(t *testing.T) {
 	w := newAgentWorld(t)
-	loaded := unload(t)
+	loaded := kerneltest.WithoutModules(t,
+		"ip_vs_mh", "ip_vs_nq", "ip_vs_sed", "ip_vs_sh", "ip_vs_dh", "ip_vs_wlc", "ip_vs_lc", "ip_vs_wrr", "ip_vs_rr", "ip_vs")
 	w.cfg.Strict = true
 	if _, err := nodeagent.New(t.Context(), w.cfg, kittest.Host(t, rpc.TCP(), w.log.URL())); err == nil {
 		t.Error("a strict agent runs")
@@ -152,33 +152,4 @@ func TestWithoutIPVS(t *testing.T) {
 	}
 	stop()
 	w.cleanup()
-}
-
-// unload takes IPVS out of the kernel until loaded is called.
-func unload(t *testing.T) (loaded func()) {
-	t.Helper()
-	names := []string{
-		"ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_lc", "ip_vs_wlc", "ip_vs_dh", "ip_vs_sh", "ip_vs_sed", "ip_vs_nq", "ip_vs_mh",
-	}
-	for _, name := range slices.Backward(names) {
-		kittest.Eventually(t, name+" to be used by nobody", func() error { return unix.DeleteModule(name, unix.O_NONBLOCK) })
-	}
-	loaded = sync.OnceFunc(func() {
-		for _, name := range names {
-			if err := load(name); err != nil {
-				t.Errorf("load %s again: %v", name, err)
-			}
-		}
-	})
-	t.Cleanup(loaded)
-	return loaded
-}
-
-func load(module string) error {
-	f, err := os.Open("/modules/" + module)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return unix.FinitModule(int(f.Fd()), "", 0)
 }
