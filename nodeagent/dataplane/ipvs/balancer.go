@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,9 +38,13 @@ func Probe(namespace string) error {
 type balancer struct {
 	namespace string
 	sock      *socket
-	reader    *socket         // of Read alone
+	reader    *socket         // of Read and Traffic
 	requests  []request       // room for those of Apply
+	of        []int           // the operations that they are about
 	missing   map[string]bool // schedulers that the kernel does not have
+	// unsure are servers that were to be added, of which the kernel has not said
+	// whether they are there. They got no backends.
+	unsure map[serviceID]settings
 }
 
 var _ kernel.Balancer = (*balancer)(nil)
@@ -60,7 +65,7 @@ func open(namespace string) (*balancer, error) {
 		sock.close()
 		return nil, err
 	}
-	return &balancer{namespace: namespace, sock: sock, reader: reader, missing: map[string]bool{}}, nil
+	return &balancer{namespace: namespace, sock: sock, reader: reader, missing: map[string]bool{}, unsure: map[serviceID]settings{}}, nil
 }
 
 // probe makes a virtual server and reads it back: there are kernels that accept
@@ -87,7 +92,12 @@ func (b *balancer) Name() string { return Name }
 
 // Traits implements kernel.Balancer.
 func (b *balancer) Traits() kernel.Traits {
-	return kernel.Traits{Sysctls: sysctls(kernel.Version()), Refuses: true, ReadsAside: true, Together: 4 * loadSize}
+	return kernel.Traits{Refuses: true, ReadsAside: true, Together: 4 * loadSize}
+}
+
+// Settle implements kernel.Balancer.
+func (b *balancer) Settle(t kernel.Timeouts) []kernel.Setting {
+	return append(kernel.Settle(sysctls(kernel.Version())), b.sock.settleTimeouts(t)...)
 }
 
 // sysctls are the settings of IPVS for a version of the kernel.
@@ -157,22 +167,82 @@ func (b *balancer) Lacks(s plan.Scheduler) (remedy string, lacks bool) {
 // SetSources implements kernel.Balancer: stand-ins tell clients apart.
 func (b *balancer) SetSources(plan.Sources) error { return nil }
 
-// Apply implements kernel.Balancer.
+// Apply implements kernel.Balancer. Servers are added before anything else: one
+// that is somebody else's must not get our backends.
 func (b *balancer) Apply(ops []kernel.Op) []error {
-	requests := b.requests[:0]
-	for i := range ops {
-		requests = append(requests, requestOf(&ops[i]))
-	}
-	b.requests = requests
-	errs := b.sock.do(requests)
+	errs := make([]error, len(ops))
+	refused := map[serviceID]error{}
+	b.carryOut(ops, errs, func(o *kernel.Op) bool { return o.Kind == kernel.AddServer })
 	for i, err := range errs {
-		errs[i] = b.judge(requests[i].cmd, ops[i].Settings.Scheduler, err)
+		if err != nil {
+			refused[serviceOf(ops[i].ID)] = err
+		}
+	}
+	b.carryOut(ops, errs, func(o *kernel.Op) bool { return o.Kind != kernel.AddServer && refused[serviceOf(o.ID)] == nil })
+	if len(refused) > 0 {
+		for i := range ops {
+			if errs[i] == nil {
+				errs[i] = refused[serviceOf(ops[i].ID)]
+			}
+		}
 	}
 	return errs
 }
 
+// carryOut carries out some of the operations.
+func (b *balancer) carryOut(ops []kernel.Op, errs []error, which func(*kernel.Op) bool) {
+	requests, of := b.requests[:0], b.of[:0]
+	for i := range ops {
+		if which(&ops[i]) {
+			requests, of = append(requests, requestOf(&ops[i])), append(of, i)
+		}
+	}
+	b.requests, b.of = requests, of
+	if len(requests) == 0 {
+		return
+	}
+	b.resolve(requests)
+	for k, err := range b.sock.do(requests) {
+		o := &ops[of[k]]
+		errs[of[k]] = b.judge(&requests[k], o, err)
+	}
+}
+
+// resolve finds out about servers that may have been added, as far as requests
+// are about them. One that is there with what it was to be added with is ours,
+// and is changed instead of added; somebody else's is not removed.
+func (b *balancer) resolve(requests []request) {
+	for id, asked := range b.unsure {
+		about := slices.IndexFunc(requests, func(r request) bool { return r.id == id })
+		if about < 0 {
+			continue
+		}
+		found, err := b.sock.service(id)
+		var list []destination
+		if err == nil {
+			list, err = b.sock.destinations(id)
+		}
+		r := &requests[about]
+		unread := err != nil && !errors.Is(err, unix.ESRCH)
+		if !unread {
+			delete(b.unsure, id)
+		}
+		switch ours := found == asked && len(list) == 0; {
+		case unread && r.cmd == cmdDelService:
+			r.cmd = cmdGetService // which does nothing
+		case err != nil: // it is not there
+		case r.cmd == cmdNewService && ours:
+			r.cmd = cmdSetService
+		case r.cmd == cmdDelService && !ours:
+			r.cmd = cmdGetService
+		}
+	}
+}
+
+func serviceOf(id kernel.ID) serviceID { return serviceID{id.Addr, id.Protocol} }
+
 func requestOf(o *kernel.Op) request {
-	id := serviceID{o.ID.Addr, o.ID.Protocol}
+	id := serviceOf(o.ID)
 	set := settings{o.Settings.Scheduler, o.Settings.Flags, uint32(o.Settings.Affinity / time.Second)}
 	switch o.Kind {
 	case kernel.AddServer:
@@ -191,18 +261,32 @@ func requestOf(o *kernel.Op) request {
 
 // judge turns the kernel's answer into an error that the plane understands, or
 // into none where all is as it was meant to be.
-func (b *balancer) judge(cmd uint8, scheduler string, err error) error {
+func (b *balancer) judge(r *request, o *kernel.Op, err error) error {
+	scheduler := o.Settings.Scheduler
+	_, unsure := b.unsure[r.id]
 	switch {
-	case err == nil || done(cmd, err) && (cmd == cmdDelService || cmd == cmdDelDest):
+	case unsure && o.Kind == kernel.DeleteServer:
+		return kernel.ErrUnknown
+	case err == nil && o.Kind == kernel.AddServer:
+		delete(b.unsure, r.id)
 		return nil
+	case err == nil || done(r.cmd, err) && (r.cmd == cmdDelService || r.cmd == cmdDelDest):
+		return nil
+	case lost(err):
+		if o.Kind == kernel.AddServer {
+			b.unsure[r.id] = r.set
+		}
+		return fmt.Errorf("%w: %w", kernel.ErrUnknown, err)
 	case scheduler != "" && scheduler != plan.RoundRobin.String() && errors.Is(err, unix.ENOENT):
 		b.missing[scheduler] = true
 		return fmt.Errorf("scheduler %s: %w", scheduler, kernel.ErrNoScheduler)
-	case cmd == cmdNewService && errors.Is(err, unix.EEXIST):
+	case r.cmd == cmdNewService && errors.Is(err, unix.EEXIST) && unsure:
+		return fmt.Errorf("%w: %w", kernel.ErrUnknown, err)
+	case r.cmd == cmdNewService && errors.Is(err, unix.EEXIST):
 		return kernel.ErrForeign
-	case cmd != cmdNewService && errors.Is(err, unix.ESRCH):
+	case r.cmd != cmdNewService && errors.Is(err, unix.ESRCH):
 		return kernel.ErrGone
-	case cmd == cmdNewDest && errors.Is(err, unix.EEXIST), cmd == cmdSetDest && errors.Is(err, unix.ENOENT):
+	case r.cmd == cmdNewDest && errors.Is(err, unix.EEXIST), r.cmd == cmdSetDest && errors.Is(err, unix.ENOENT):
 		return errors.Join(kernel.ErrDrifted, err)
 	}
 	return err
@@ -220,7 +304,7 @@ func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error
 	}
 	out := make(map[plan.Frontend]kernel.Server, len(ids))
 	for _, id := range ids {
-		at := serviceID{id.Addr, id.Protocol}
+		at := serviceOf(id)
 		if set, ok := found[at]; ok {
 			list, listed := table[at]
 			if !listed { // the list skips some where other namespaces have servers too
@@ -237,12 +321,28 @@ func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error
 	return out, nil
 }
 
+// Traffic implements kernel.Balancer. The kernel brings its counters up to date
+// every two seconds.
+func (b *balancer) Traffic(ids []kernel.ID) (map[plan.Frontend]kernel.Traffic, error) {
+	found, err := b.reader.traffic()
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[plan.Frontend]kernel.Traffic, len(ids))
+	for _, id := range ids {
+		if t, ok := found[serviceOf(id)]; ok {
+			out[id.Frontend] = t
+		}
+	}
+	return out, nil
+}
+
 // Backends implements kernel.Balancer.
 func (b *balancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backend, error) {
 	out := make(map[plan.Frontend][]kernel.Backend, len(ids))
 	var errs []error
 	for _, id := range ids {
-		list, err := b.sock.destinations(serviceID{id.Addr, id.Protocol})
+		list, err := b.sock.destinations(serviceOf(id))
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -44,3 +44,17 @@ func Raw(namespace string, servers []*plan.VirtualServer, together int) (send fu
 		return nil
 	}, s.close, nil
 }
+
+// Timeouts reads the kernel's timeouts of tcp, tcpfin and udp, in seconds.
+func Timeouts(namespace string) (out [3]uint32, err error) {
+	err = kernel.Within(namespace, func() error {
+		s, err := openSocket()
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		out, err = s.readTimeouts()
+		return err
+	})
+	return out, err
+}

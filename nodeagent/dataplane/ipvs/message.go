@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -20,11 +21,14 @@ const (
 	cmdSetDest    = 6
 	cmdDelDest    = 7
 	cmdGetDest    = 8
+	cmdSetConfig  = 12
+	cmdGetConfig  = 13
 
 	attrTypeMask = 0x3fff // without the flags of netlink
 
-	attrService = 1
-	attrDest    = 2
+	attrService    = 1
+	attrDest       = 2
+	attrTimeoutTCP = 4 // then tcpfin, udp
 
 	svcFamily    = 1
 	svcProtocol  = 2
@@ -34,6 +38,13 @@ const (
 	svcFlags     = 7
 	svcTimeout   = 8
 	svcNetmask   = 9
+	svcTraffic   = 12 // in numbers of 64 bits
+
+	trafficConnections = 1
+	trafficPacketsIn   = 2
+	trafficPacketsOut  = 3
+	trafficBytesIn     = 4
+	trafficBytesOut    = 5
 
 	destAddr     = 1
 	destPort     = 2
@@ -262,6 +273,13 @@ func parse(b []byte) (out fields, err error) {
 }
 
 // number reads an integer of 2 or 4 bytes; 0: it is missing.
+func number64(b []byte) uint64 {
+	if len(b) != 8 {
+		return 0
+	}
+	return binary.NativeEndian.Uint64(b)
+}
+
 func number(b []byte) uint32 {
 	switch len(b) {
 	case 2:
@@ -311,6 +329,28 @@ func parseService(body []byte) (id serviceID, s settings, ok bool, err error) {
 		s.timeout = number(in[svcTimeout])
 	}
 	return id, s, true, nil
+}
+
+// parseTraffic reads what has gone through a virtual server.
+func parseTraffic(body []byte) (id serviceID, t kernel.Traffic, ok bool, err error) {
+	id, _, ok, err = parseService(body)
+	if err != nil || !ok {
+		return id, t, false, err
+	}
+	outer, err := parse(body)
+	if err != nil {
+		return id, t, false, err
+	}
+	service, err := parse(outer[attrService])
+	if err != nil {
+		return id, t, false, err
+	}
+	in, err := parse(service[svcTraffic])
+	return id, kernel.Traffic{
+		Connections: number64(in[trafficConnections]),
+		PacketsIn:   number64(in[trafficPacketsIn]), PacketsOut: number64(in[trafficPacketsOut]),
+		BytesIn: number64(in[trafficBytesIn]), BytesOut: number64(in[trafficBytesOut]),
+	}, err == nil, err
 }
 
 func parseDestination(body []byte, v4 bool) (destination, error) {

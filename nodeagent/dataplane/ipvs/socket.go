@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -220,8 +221,8 @@ func (s *socket) do(requests []request) []error {
 	}
 	s.send(some, results)
 	for k, i := range again {
-		if lost(errs[i]) && s.happened(requests, i, results[k]) {
-			results[k] = nil
+		if lost(errs[i]) {
+			results[k] = s.findOut(requests, i, results[k])
 		}
 		errs[i] = results[k]
 	}
@@ -294,35 +295,37 @@ func done(cmd uint8, err error) bool {
 	return false
 }
 
-// happened tells whether a request whose first answer was lost had been carried
-// out, by what came of trying it again. A virtual server that is there may be
-// somebody else's: ours has the settings and only backends of these requests.
-func (s *socket) happened(requests []request, i int, err error) bool {
+// findOut returns what became of a request whose first answer was lost, by what
+// came of trying it again. A virtual server that is there may be somebody else's:
+// ours has the settings and only backends of these requests.
+func (s *socket) findOut(requests []request, i int, err error) error {
 	r := &requests[i]
-	if !done(r.cmd, err) {
-		return false
+	switch {
+	case !done(r.cmd, err):
+		return err
+	case r.cmd != cmdNewService:
+		return nil
 	}
-	if r.cmd != cmdNewService {
-		return true
+	found, unread := s.service(r.id)
+	var list []destination
+	if unread == nil {
+		list, unread = s.destinations(r.id)
 	}
-	found, err := s.service(r.id)
-	if err != nil || found != r.set {
-		return false
+	switch {
+	case unread != nil:
+		return fmt.Errorf("%w: %w", errUnknown, unread)
+	case found != r.set:
+		return err
 	}
-	list, err := s.destinations(r.id)
-	if err != nil {
-		return false
-	}
-	ours := 0
 	for _, d := range list {
-		for k := range requests {
-			if o := &requests[k]; o.cmd == cmdNewDest && o.id == r.id && o.backend == d.addr {
-				ours++
-				break
-			}
+		ours := slices.ContainsFunc(requests, func(o request) bool {
+			return o.cmd == cmdNewDest && o.id == r.id && o.backend == d.addr
+		})
+		if !ours {
+			return err
 		}
 	}
-	return ours == len(list)
+	return nil
 }
 
 // dump reads a list. It is read again if it changed meanwhile.
@@ -419,6 +422,22 @@ func (s *socket) services() (map[serviceID]settings, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read virtual servers: %w", err)
+	}
+	return out, nil
+}
+
+// traffic reads what has gone through all virtual servers of the kernel.
+func (s *socket) traffic() (map[serviceID]kernel.Traffic, error) {
+	var out map[serviceID]kernel.Traffic
+	err := s.dump(request{cmd: cmdGetService}, func() { out = map[serviceID]kernel.Traffic{} }, func(body []byte) error {
+		id, t, ok, err := parseTraffic(body)
+		if ok {
+			out[id] = t
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read traffic of virtual servers: %w", err)
 	}
 	return out, nil
 }

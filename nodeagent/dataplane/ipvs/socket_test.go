@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -26,6 +27,8 @@ type imitation struct {
 	lose int
 	// mute swallows the next so many sends and never answers.
 	mute int
+	// silent carries out the next so many sends and never answers.
+	silent int
 	// hang keeps the caller of the next send until it is closed.
 	hang chan struct{}
 	// refuse fails a message.
@@ -88,6 +91,10 @@ func (w *imitationWire) send(b []byte) error {
 		k.mute--
 		return nil
 	}
+	silent := k.silent > 0 && native.Uint16(b[4:]) != unix.GENL_ID_CTRL
+	if silent {
+		k.silent--
+	}
 	losing := k.lose > 0
 	if losing {
 		k.lose--
@@ -96,7 +103,7 @@ func (w *imitationWire) send(b []byte) error {
 	for len(b) > 0 {
 		size := int(native.Uint32(b))
 		answers := k.message(b[:size])
-		if !losing {
+		if !losing && !silent {
 			w.answers = append(w.answers, answers...)
 		}
 		b = b[(size+3)&^3:]
@@ -344,6 +351,89 @@ func TestHangingKernel(t *testing.T) {
 		}
 	}
 	k.complete(t, 600)
+}
+
+// balancer balances by the imitation.
+func (k *imitation) balancer(t *testing.T) *balancer {
+	return &balancer{sock: k.socket(t), missing: map[string]bool{}, unsure: map[serviceID]settings{}}
+}
+
+// op is an operation about a server of idOf.
+func op(kind kernel.OpKind, n int) kernel.Op {
+	at := plan.Frontend{Addr: idOf(n).addr, Protocol: plan.TCP}
+	return kernel.Op{Kind: kind, ID: kernel.ID{Frontend: at, For: at}, Settings: kernel.Settings{Scheduler: "rr"}, Backend: backendOf(n), Weight: 3}
+}
+
+// A server that is somebody else's gets none of our backends, also for a moment.
+func TestForeignServersGetNoBackends(t *testing.T) {
+	k := newImitation()
+	b := k.balancer(t)
+	k.services[idOf(1)], k.backends[idOf(1)] = plain, map[netip.AddrPort]uint32{}
+	touched := false
+	k.refuse = func(r *request) error {
+		touched = touched || r.id == idOf(1) && r.cmd != cmdNewService && r.cmd != cmdGetService && r.cmd != cmdGetDest
+		return nil
+	}
+	var ops []kernel.Op
+	for n := range 3 {
+		ops = append(ops, op(kernel.AddServer, n), op(kernel.AddBackend, n))
+	}
+	for i, err := range b.Apply(ops) {
+		if foreign := i/2 == 1; foreign != errors.Is(err, kernel.ErrForeign) || !foreign && err != nil {
+			t.Errorf("operation %d: %v", i, err)
+		}
+	}
+	k.complete(t, 3, 1)
+	if touched {
+		t.Error("the foreign server was touched")
+	}
+}
+
+// A server whose making was never answered for is found again: ours is gone on
+// with or removed, somebody else's is left alone.
+func TestServersOfUnknownFate(t *testing.T) {
+	k := newImitation()
+	b := k.balancer(t)
+	const made, foreign, never, unmade = 1, 2, 3, 4
+	k.services[idOf(foreign)], k.backends[idOf(foreign)] = settings{scheduler: "lc"}, map[netip.AddrPort]uint32{}
+	unknown := func(n int) {
+		t.Helper()
+		k.silent = 2 // the second try too
+		if errs := b.Apply([]kernel.Op{op(kernel.AddServer, n)}); !errors.Is(errs[0], kernel.ErrUnknown) {
+			t.Fatalf("server %d: %v", n, errs[0])
+		}
+	}
+	unknown(made)
+	unknown(foreign)
+	k.silent = 1 // while it is looked for: it stays unknown, and is not removed
+	if errs := b.Apply([]kernel.Op{op(kernel.DeleteServer, foreign)}); !errors.Is(errs[0], kernel.ErrUnknown) {
+		t.Errorf("foreign, unread: %v", errs[0])
+	}
+	none(t, b.Apply([]kernel.Op{op(kernel.AddServer, made), op(kernel.AddBackend, made)}))
+	if k.backends[idOf(made)][backendOf(made)] != 3 {
+		t.Errorf("backends %v", k.backends[idOf(made)])
+	}
+	if errs := b.Apply([]kernel.Op{op(kernel.AddServer, foreign), op(kernel.AddBackend, foreign)}); !errors.Is(errs[0], kernel.ErrForeign) {
+		t.Errorf("foreign: %v", errs[0])
+	}
+	unknown(foreign)
+	none(t, b.Apply([]kernel.Op{op(kernel.DeleteServer, foreign)}))
+	if k.services[idOf(foreign)].scheduler != "lc" || len(k.backends[idOf(foreign)]) > 0 {
+		t.Errorf("the foreign server is %v with %v", k.services[idOf(foreign)], k.backends[idOf(foreign)])
+	}
+	unknown(unmade)
+	none(t, b.Apply([]kernel.Op{op(kernel.DeleteServer, unmade)}))
+	unknown(never)
+	k.mu.Lock()
+	delete(k.services, idOf(never)) // as if it had never been there
+	k.mu.Unlock()
+	none(t, b.Apply([]kernel.Op{op(kernel.AddServer, never)}))
+	if _, ok := k.services[idOf(never)]; !ok {
+		t.Error("it was not added")
+	}
+	if _, ok := k.services[idOf(unmade)]; ok || len(b.unsure) > 0 {
+		t.Errorf("not removed, or still unknown: %v", b.unsure)
+	}
 }
 
 func TestMessagesSurviveTheRoundTrip(t *testing.T) {

@@ -210,9 +210,12 @@ func (p *Plane) confirm(f *front) {
 	}
 }
 
-// left tells whether a front still has something in the kernel.
+// left tells whether a front still has something in the kernel, or may have.
 func (p *Plane) left(f *front) bool {
-	return slices.ContainsFunc(f.all(), func(id ID) bool { return p.services[id.Frontend] != nil })
+	return slices.ContainsFunc(f.all(), func(id ID) bool {
+		_, unsure := p.unsure[id.Frontend]
+		return unsure || p.services[id.Frontend] != nil
+	})
 }
 
 // actual is a virtual server as the kernel has it; nil: it does not.

@@ -365,11 +365,13 @@ func (w *work) arrival(s *service, r plan.RealServer) {
 // departures queues what takes backends and services away: they drain, or go.
 func (w *work) departures(f *front) {
 	for _, id := range f.all() {
-		s := w.plane.services[id.Frontend]
+		s, v := w.plane.services[id.Frontend], f.wantedAt(id)
 		if s == nil {
+			if d, unsure := w.plane.unsure[id.Frontend]; unsure && v == nil {
+				w.abandon(d)
+			}
 			continue
 		}
-		v := f.wantedAt(id)
 		if v != nil && s.leaving == 0 && s.serves(v) {
 			continue
 		}
@@ -394,6 +396,14 @@ func (w *work) departures(f *front) {
 			w.do(Op{Kind: SetServer, Settings: closed}, s)
 		}
 	}
+}
+
+// abandon queues the removal of a server that may be there, and that nobody wants
+// any more.
+func (w *work) abandon(d doubt) {
+	d.unwanted = true
+	w.plane.unsure[d.id.Frontend] = d
+	w.do(Op{Kind: DeleteServer}, &service{id: d.id})
 }
 
 func (w *work) departure(s *service, b *backend, drains bool) {
@@ -434,7 +444,7 @@ func (w *work) execute() {
 	}
 	for i, err := range w.plane.balancer.Apply(w.ops) {
 		if err != nil {
-			w.failed(w.ops[i].ID, err)
+			w.failed(&w.ops[i], err)
 			continue
 		}
 		w.took(&w.ops[i], w.of[i])
@@ -450,10 +460,12 @@ func (w *work) took(o *Op, s *service) {
 	case AddServer:
 		s.Settings = o.Settings
 		p.services[o.ID.Frontend] = s
+		delete(p.unsure, o.ID.Frontend)
 	case SetServer:
 		s.Settings = o.Settings
 	case DeleteServer:
 		delete(p.services, o.ID.Frontend)
+		delete(p.unsure, o.ID.Frontend)
 	case AddBackend:
 		s.note(o.Backend, o.Weight)
 	case SetBackend:
@@ -475,8 +487,14 @@ func (w *work) took(o *Op, s *service) {
 }
 
 // failed draws the consequences of an operation that did not work.
-func (w *work) failed(id ID, err error) {
-	p := w.plane
+func (w *work) failed(o *Op, err error) {
+	p, id := w.plane, o.ID
+	switch unknown := errors.Is(err, ErrUnknown); {
+	case o.Kind == AddServer && unknown:
+		p.unsure[id.Frontend] = doubt{id: id}
+	case o.Kind == AddServer:
+		delete(p.unsure, id.Frontend)
+	}
 	switch {
 	case errors.Is(err, ErrNoScheduler):
 		w.again = true

@@ -71,6 +71,7 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 	case tablesErr != nil:
 		return nil, tablesErr
 	}
+	p.abandon()
 	p.compare(found, meanwhile)
 	if err := p.repairRoutes(); err != nil {
 		return nil, err
@@ -89,6 +90,20 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 		}
 	}
 	return state, nil
+}
+
+// abandon tries again to remove servers that may be there, and that nobody wants.
+func (p *Plane) abandon() {
+	w := p.work()
+	for _, d := range p.unsure {
+		if d.unwanted {
+			w.abandon(d)
+		}
+	}
+	w.execute()
+	for at, err := range w.errs {
+		p.log.Warn("not removed", "server", at, "err", err)
+	}
 }
 
 // compare brings the mirror to what was read.
@@ -146,14 +161,14 @@ func (p *Plane) repairFilter() error {
 	return p.filter.Install()
 }
 
-// interfered repairs the packet filter because somebody else has changed it.
-func (p *Plane) interfered() {
+// interfered repairs what somebody else may have changed.
+func (p *Plane) interfered(repair func() error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return
 	}
-	if err := p.repairFilter(); err != nil {
-		p.log.Warn("packet filter not repaired", "err", err)
+	if err := repair(); err != nil {
+		p.log.Warn("not put back", "err", err)
 	}
 }

@@ -20,6 +20,10 @@ type Balancer interface {
 	Name() string
 	// Traits tell the plane what the balancer leaves to it.
 	Traits() Traits
+	// Settle makes the settings of the kernel that the balancer needs besides
+	// Forwarding, in the namespace of the calling thread, and tells what became of
+	// them.
+	Settle(t Timeouts) []Setting
 	// Settings are what the balancer makes of a virtual server, backends aside.
 	// They may change when Apply finds that the kernel lacks something.
 	Settings(v *plan.VirtualServer) Settings
@@ -29,13 +33,17 @@ type Balancer interface {
 	// SetSources says whose traffic is internal.
 	SetSources(s plan.Sources) error
 	// Apply carries out operations in order and answers each. An error of one
-	// does not keep the others from being tried.
+	// does not keep the others from being tried, except that a server that could
+	// not be added gets no backends: it may be somebody else's.
 	Apply(ops []Op) []error
 	// Read reads servers back, by the kernel's frontend. One that is not there is
 	// not in the result.
 	Read(ids []ID) (map[plan.Frontend]Server, error)
 	// Backends reads the backends of some servers with their connections.
 	Backends(ids ...ID) (map[plan.Frontend][]Backend, error)
+	// Traffic reads what has gone through servers, by the kernel's frontend. It may
+	// be called while another method is under way, Read aside.
+	Traffic(ids []ID) (map[plan.Frontend]Traffic, error)
 	// Remedy says what a person can do about an error of Apply; may be empty.
 	Remedy(err error) string
 	// Remove takes out of the kernel what is ours besides servers.
@@ -46,8 +54,6 @@ type Balancer interface {
 
 // Traits are what a plane has to know of its balancer.
 type Traits struct {
-	// Sysctls that it needs besides Forwarding.
-	Sysctls []Setting
 	// Splits: it tells clients inside from those outside by itself. A stand-in
 	// is then nothing but a name.
 	Splits bool
@@ -126,6 +132,10 @@ var (
 	ErrGone = errors.New("a virtual server of ours has vanished from the kernel")
 	// ErrDrifted: the backends of a server are not what they were.
 	ErrDrifted = errors.New("the backends of a virtual server of ours have been changed")
+	// ErrUnknown: the kernel has not said what it did. A server that was to be
+	// added may be there. The balancer remembers, and a later AddServer or
+	// DeleteServer of it finds out.
+	ErrUnknown = errors.New("what the kernel did is not known")
 	// ErrNoScheduler: the kernel does not have the scheduler. Settings has
 	// another one from now on.
 	ErrNoScheduler = errors.New("the kernel does not have the scheduler")

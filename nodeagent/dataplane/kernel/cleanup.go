@@ -17,6 +17,11 @@ func (p *Plane) Cleanup() error {
 	for _, s := range p.services {
 		ops = append(ops, Op{Kind: DeleteServer, ID: s.id})
 	}
+	for _, d := range p.unsure {
+		ops = append(ops, Op{Kind: DeleteServer, ID: d.id})
+	}
+	p.ranges = nil // no route is put back from here on
+	clear(p.vips)
 	errs := append(p.balancer.Apply(ops), p.balancer.Remove())
 	for _, r := range p.routes.All() {
 		errs = append(errs, p.routes.Delete(r))
@@ -27,7 +32,7 @@ func (p *Plane) Cleanup() error {
 	}
 	clear(p.services)
 	clear(p.fronts)
-	clear(p.vips)
+	clear(p.unsure)
 	p.standIns = newStandIns()
 	return p.journal.Remove()
 }

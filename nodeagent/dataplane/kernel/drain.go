@@ -24,25 +24,30 @@ func (p *Plane) watch(s *service) {
 }
 
 // attend removes backends whose connections have ended, or whose time is over,
-// and undoes at once what others do to the packet filter, until the plane is
-// closed.
+// and undoes at once what others do to the packet filter and to routes, until the
+// plane is closed.
 func (p *Plane) attend() {
 	defer close(p.stopped)
 	timer, pause := time.NewTimer(0), time.NewTimer(0)
 	defer timer.Stop()
 	defer pause.Stop()
-	var foreign <-chan struct{} // nil while it pauses
+	var foreign, lost <-chan struct{} // nil while it pauses
 	var swept time.Time
 	for {
 		select {
 		case <-p.stop:
 			return
 		case <-pause.C:
-			foreign = p.filter.Foreign()
+			foreign, lost = p.filter.Foreign(), p.routes.Lost()
 			continue
 		case <-foreign:
-			p.interfered()
-			foreign = nil
+			p.interfered(p.repairFilter)
+			foreign, lost = nil, nil
+			pause.Reset(repairPause)
+			continue
+		case <-lost:
+			p.interfered(p.repairRoutes)
+			foreign, lost = nil, nil
 			pause.Reset(repairPause)
 			continue
 		case <-p.kick:

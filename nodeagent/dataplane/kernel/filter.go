@@ -7,9 +7,12 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"sync/atomic"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // The names of our table, in the families ip and ip6.
@@ -36,6 +39,7 @@ type Filter struct {
 	// structure is what the kernel has made of the rules.
 	structure []string
 	guard     *guard
+	port      atomic.Uint32 // of the socket that we change our tables by
 }
 
 // NewFilter returns a filter that is not in the kernel before Install. Ranges
@@ -46,15 +50,24 @@ func NewFilter(netns string, ranges, standIns []netip.Prefix) (*Filter, error) {
 		tables: [2]*table{newTable(filterTable, false), newTable(filterTable, true)},
 	}
 	var err error
-	if f.guard, err = newGuard(netns); err != nil {
+	if f.guard, err = newGuard(netns, unix.NETLINK_NETFILTER, 1<<(unix.NFNLGRP_NFTABLES-1), f.changedByOthers); err != nil {
 		return nil, err
 	}
 	if f.conn, err = DialNftables(netns); err != nil {
 		f.guard.close()
 		return nil, err
 	}
-	f.guard.own(f.conn.sock.PID())
+	f.port.Store(f.conn.sock.PID())
 	return f, nil
+}
+
+// changedByOthers tells whether a message is about a change of our tables by
+// somebody else. The name of its table is the first attribute of everything there
+// is.
+func (f *Filter) changedByOthers(m *netlink.Message) bool {
+	const newGeneration = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWGEN
+	return m.Header.PID != f.port.Load() && m.Header.Type != newGeneration && len(m.Data) > 4 &&
+		textOf(attributeOf(m.Data[4:], unix.NFTA_TABLE_NAME)) == filterTable
 }
 
 // Close frees the sockets and leaves the rules.
@@ -243,7 +256,7 @@ func (f *Filter) add(s *nftables.Set, elements []nftables.SetElement) error {
 func (f *Filter) flush() error {
 	err := f.conn.Flush()
 	if err != nil && f.conn.sock != nil { // the socket is another one
-		f.guard.own(f.conn.sock.PID())
+		f.port.Store(f.conn.sock.PID())
 	}
 	return err
 }

@@ -4,35 +4,33 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync/atomic"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// guard hears from the kernel when somebody changes our tables.
+// guard hears from the kernel when somebody changes what is ours.
 type guard struct {
-	conn    *netlink.Conn
-	port    atomic.Uint32 // of the socket that we change them by
-	foreign chan struct{}
-	over    chan struct{}
+	conn     *netlink.Conn
+	concerns func(*netlink.Message) bool
+	foreign  chan struct{} // gets a token
+	over     chan struct{}
 }
 
-func newGuard(netns string) (*guard, error) {
-	g := &guard{foreign: make(chan struct{}, 1), over: make(chan struct{})}
+// newGuard listens, in a namespace, to groups of a family of messages (a bit
+// each), of which some concern us.
+func newGuard(netns string, family int, groups uint32, concerns func(*netlink.Message) bool) (*guard, error) {
+	g := &guard{concerns: concerns, foreign: make(chan struct{}, 1), over: make(chan struct{})}
 	err := Within(netns, func() (err error) {
-		g.conn, err = netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{Groups: 1 << (unix.NFNLGRP_NFTABLES - 1)})
+		g.conn, err = netlink.Dial(family, &netlink.Config{Groups: groups})
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("packet filter: %w", err)
+		return nil, fmt.Errorf("news of the kernel: %w", err)
 	}
 	go g.listen()
 	return g, nil
 }
-
-// own says which socket's changes are ours.
-func (g *guard) own(port uint32) { g.port.Store(port) }
 
 func (g *guard) close() {
 	g.conn.Close()
@@ -57,14 +55,6 @@ func (g *guard) listen() {
 			}
 		}
 	}
-}
-
-// concerns tells whether a message is about a change of our tables by somebody
-// else. The name of its table is the first attribute of everything there is.
-func (g *guard) concerns(m *netlink.Message) bool {
-	const newGeneration = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWGEN
-	return m.Header.PID != g.port.Load() && m.Header.Type != newGeneration && len(m.Data) > 4 &&
-		textOf(attributeOf(m.Data[4:], unix.NFTA_TABLE_NAME)) == filterTable
 }
 
 func (g *guard) tell() {

@@ -63,109 +63,18 @@ func Sources(prefixes []netip.Prefix, v6 bool) []nftables.SetElement { return ra
 // itself: the library cannot read all the rules that it can write.
 func (n *Nftables) CountRules(t *nftables.Table) (map[string]int, error) {
 	out := map[string]int{}
-	err := n.list(unix.NFT_MSG_GETRULE, t, nil, func(attrs *netlink.AttributeDecoder) {
-		if attrs.Type() == unix.NFTA_RULE_CHAIN {
-			out[attrs.String()]++
-		}
-	})
-	return out, err
-}
-
-// Elements hands the elements of a set to fn: their keys, and for those of maps
-// their values or, of verdicts, the chains. A set that is not there is an error
-// that is os.ErrNotExist.
-func (n *Nftables) Elements(s *nftables.Set, fn func(key, value []byte, chain string)) error {
-	set := []netlink.Attribute{{Type: unix.NFTA_SET_ELEM_LIST_SET, Data: []byte(s.Name + "\x00")}}
-	return n.list(unix.NFT_MSG_GETSETELEM, s.Table, set, func(list *netlink.AttributeDecoder) {
-		if list.Type() != unix.NFTA_SET_ELEM_LIST_ELEMENTS {
-			return
-		}
-		list.Nested(func(elements *netlink.AttributeDecoder) error {
-			for elements.Next() {
-				elements.Nested(func(e *netlink.AttributeDecoder) error { return element(e, fn) })
-			}
-			return nil
+	return out, readLists(n.netns, func(conn *netlink.Conn) error {
+		clear(out)
+		return readList(conn, list{unix.NFT_MSG_GETRULE, byte(t.Family), t.Name, ""}, func(body []byte) {
+			out[textOf(attributeOf(body, unix.NFTA_RULE_CHAIN))]++
 		})
 	})
 }
 
-func element(e *netlink.AttributeDecoder, fn func(key, value []byte, chain string)) error {
-	var key, value []byte
-	var chain string
-	data := func(into *[]byte) func(*netlink.AttributeDecoder) error {
-		return func(d *netlink.AttributeDecoder) error {
-			for d.Next() {
-				switch d.Type() {
-				case unix.NFTA_DATA_VALUE:
-					*into = d.Bytes()
-				case unix.NFTA_DATA_VERDICT:
-					d.Nested(func(v *netlink.AttributeDecoder) error {
-						for v.Next() {
-							if v.Type() == unix.NFTA_VERDICT_CHAIN {
-								chain = v.String()
-							}
-						}
-						return nil
-					})
-				}
-			}
-			return nil
-		}
-	}
-	for e.Next() {
-		switch e.Type() {
-		case unix.NFTA_SET_ELEM_KEY:
-			e.Nested(data(&key))
-		case unix.NFTA_SET_ELEM_DATA:
-			e.Nested(data(&value))
-		}
-	}
-	fn(key, value, chain)
-	return nil
-}
-
-// list reads a list of the kernel's, attribute by attribute. It is read on a
-// socket of its own, since after an error answers may be left on it.
-func (n *Nftables) list(kind netlink.HeaderType, t *nftables.Table, more []netlink.Attribute, fn func(*netlink.AttributeDecoder)) error {
-	var conn *netlink.Conn
-	err := Within(n.netns, func() (err error) {
-		conn, err = netlink.Dial(unix.NETLINK_NETFILTER, nil)
-		return err
+// Elements hands the elements of a set to fn. A set that is not there is an
+// error that is os.ErrNotExist.
+func (n *Nftables) Elements(s *nftables.Set, fn func(Member)) error {
+	return readLists(n.netns, func(conn *netlink.Conn) error {
+		return readElements(conn, byte(s.Table.Family), s.Table.Name, s.Name, fn)
 	})
-	if err != nil {
-		return fmt.Errorf("nftables: %w", err)
-	}
-	defer conn.Close()
-	// The name of the table is the first attribute of everything.
-	attrs, err := netlink.MarshalAttributes(append([]netlink.Attribute{{Type: unix.NFTA_RULE_TABLE, Data: []byte(t.Name + "\x00")}}, more...))
-	if err != nil {
-		return err
-	}
-	if err := conn.SetDeadline(time.Now().Add(nftablesPatience)); err != nil {
-		return err
-	}
-	const subsystem = netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES << 8)
-	found, err := conn.Execute(netlink.Message{
-		Header: netlink.Header{Type: subsystem | kind, Flags: netlink.Request | netlink.Dump},
-		Data:   append([]byte{byte(t.Family), unix.NFNETLINK_V0, 0, 0}, attrs...),
-	})
-	if err != nil {
-		return fmt.Errorf("nftables: %w", err)
-	}
-	for _, m := range found {
-		if len(m.Data) < 4 {
-			continue
-		}
-		decoder, err := netlink.NewAttributeDecoder(m.Data[4:])
-		if err != nil {
-			return fmt.Errorf("nftables: %w", err)
-		}
-		for decoder.Next() {
-			fn(decoder)
-		}
-		if err := decoder.Err(); err != nil {
-			return fmt.Errorf("nftables: %w", err)
-		}
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -25,6 +26,13 @@ type Options struct {
 	ServiceCIDRs []netip.Prefix
 	// Namespace is the path of a network namespace; empty: the process's.
 	Namespace string
+	// Timeouts are those of a balancer that has connections of its own.
+	Timeouts Timeouts
+	// Count: what goes through servers is to be counted, where the kernel does not
+	// do so anyway.
+	Count bool
+	// Tracking is about connection tracking.
+	Tracking Tracking
 	// From is what another plane forwards, whose place this one takes: it is in
 	// force when the plane is there.
 	From *plan.State
@@ -43,7 +51,7 @@ type Plane struct {
 	stop     chan struct{}
 	stopped  chan struct{}
 	kick     chan struct{} // something drains
-	auditing sync.Mutex    // taken before mu
+	auditing sync.Mutex    // of who reads all servers; taken before mu
 
 	// mu guards what follows.
 	mu        sync.Mutex
@@ -58,6 +66,7 @@ type Plane struct {
 	fronts    map[plan.Frontend]*front
 	services  map[plan.Frontend]*service // what is ours in the kernel, by the balancer's address
 	draining  map[*service]bool          // those that backends may drain of
+	unsure    map[plan.Frontend]doubt    // what may be ours besides, by the balancer's address
 	standIns  standIns
 	ranges    []netip.Prefix      // virtual addresses with one route for all
 	vips      map[netip.Addr]int  // frontends by virtual address that has a route of its own
@@ -76,7 +85,7 @@ func New(o Options, open func() (Balancer, error)) (*Plane, error) {
 	p := &Plane{
 		opts: o, log: o.Log, stop: make(chan struct{}), stopped: make(chan struct{}), kick: make(chan struct{}, 1),
 		fronts: map[plan.Frontend]*front{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(),
-		vips: map[netip.Addr]int{}, draining: map[*service]bool{},
+		vips: map[netip.Addr]int{}, draining: map[*service]bool{}, unsure: map[plan.Frontend]doubt{},
 	}
 	if err := Within(o.Namespace, func() error { return p.open(open) }); err != nil {
 		p.free()
@@ -108,7 +117,7 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 	if p.journal, err = OpenJournal(p.opts.Journal); err != nil {
 		return err
 	}
-	p.settings = Settle(slices.Concat(Forwarding, p.traits.Sysctls))
+	p.settings = slices.Concat(Settle(Forwarding), p.balancer.Settle(p.opts.Timeouts), Settle(p.opts.Tracking.settings(runtime.NumCPU())))
 	for _, s := range p.settings {
 		if s.Err != nil {
 			p.log.Warn("kernel setting", "setting", s.String())
@@ -122,6 +131,13 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 	}
 	p.filter, err = NewFilter(p.opts.Namespace, p.opts.ServiceCIDRs, standIns)
 	return err
+}
+
+// doubt is a server that was to be added, and that the kernel may have. It stays
+// claimed until that is known.
+type doubt struct {
+	id       ID
+	unwanted bool // by now
 }
 
 // Name implements dataplane.Plane.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 
+	rtnetlink "github.com/mdlayher/netlink"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -14,10 +15,11 @@ import (
 const routeProtocol = 112
 
 // Routes make the node take packets to virtual addresses for its own, without
-// an address on any device. It opens a socket in the namespace of the thread
+// an address on any device. It opens its sockets in the namespace of the thread
 // that calls NewRoutes. It is not safe for concurrent use.
 type Routes struct {
 	handle *netlink.Handle
+	guard  *guard
 	lo     int
 	have   map[netip.Prefix]bool
 }
@@ -29,27 +31,51 @@ func NewRoutes() (*Routes, error) {
 		return nil, fmt.Errorf("routes: %w", err)
 	}
 	r := &Routes{handle: handle}
-	lo, err := handle.LinkByName("lo")
-	if err != nil {
-		handle.Close()
-		return nil, fmt.Errorf("loopback device: %w", err)
-	}
-	r.lo = lo.Attrs().Index
-	if lo.Attrs().Flags&net.FlagUp == 0 { // nothing local is reachable without it
-		if err := handle.LinkSetUp(lo); err != nil {
-			handle.Close()
-			return nil, fmt.Errorf("loopback device: %w", err)
-		}
-	}
-	if err := r.Read(); err != nil {
-		handle.Close()
+	if err := r.open(); err != nil {
+		r.Close()
 		return nil, err
 	}
 	return r, nil
 }
 
-// Close frees the socket and leaves the routes.
-func (r *Routes) Close() { r.handle.Close() }
+func (r *Routes) open() error {
+	lo, err := r.handle.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("loopback device: %w", err)
+	}
+	r.lo = lo.Attrs().Index
+	if lo.Attrs().Flags&net.FlagUp == 0 { // nothing local is reachable without it
+		if err := r.handle.LinkSetUp(lo); err != nil {
+			return fmt.Errorf("loopback device: %w", err)
+		}
+	}
+	if r.guard, err = newGuard("", unix.NETLINK_ROUTE, routeGroups, lostRoute); err != nil {
+		return err
+	}
+	return r.Read()
+}
+
+// routeGroups are the kernel's groups for news of routes.
+const routeGroups = unix.RTMGRP_IPV4_ROUTE | unix.RTMGRP_IPV6_ROUTE
+
+// lostRoute tells whether a message says that a route of ours is gone, whoever
+// has removed it.
+func lostRoute(m *rtnetlink.Message) bool {
+	const table, protocol = 4, 5 // in the message's header
+	return m.Header.Type == unix.RTM_DELROUTE && len(m.Data) > protocol &&
+		m.Data[table] == unix.RT_TABLE_LOCAL && m.Data[protocol] == routeProtocol
+}
+
+// Lost gets a token when routes of ours have gone.
+func (r *Routes) Lost() <-chan struct{} { return r.guard.foreign }
+
+// Close frees the sockets and leaves the routes.
+func (r *Routes) Close() {
+	if r.guard != nil {
+		r.guard.close()
+	}
+	r.handle.Close()
+}
 
 // Read looks at the kernel again.
 func (r *Routes) Read() error {

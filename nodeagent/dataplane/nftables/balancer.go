@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -24,13 +25,13 @@ const transaction = 20000
 // New returns a data plane that forwards by nftables. It takes up what an
 // earlier process has left in the kernel.
 func New(o kernel.Options) (*kernel.Plane, error) {
-	return kernel.New(o, func() (kernel.Balancer, error) { return open(o.Namespace) })
+	return kernel.New(o, func() (kernel.Balancer, error) { return open(o.Namespace, o.Count) })
 }
 
 // Precede finds what a plane with these options has left in the kernel, for one
 // of another kind that takes its place.
 func Precede(o kernel.Options) (*kernel.Predecessor, error) {
-	return kernel.Precede(o, func() (kernel.Balancer, error) { return open(o.Namespace) })
+	return kernel.Precede(o, func() (kernel.Balancer, error) { return open(o.Namespace, false) })
 }
 
 // balancer is the kernel's nftables.
@@ -40,6 +41,7 @@ type balancer struct {
 	flows     *kernel.Conntrack
 	tables    [2]*table // IPv4, IPv6
 	sources   plan.Sources
+	counts    bool // servers have counters
 	// known: what the kernel has is what the tables say.
 	known bool
 }
@@ -47,12 +49,15 @@ type balancer struct {
 var _ kernel.Balancer = (*balancer)(nil)
 
 // open opens the balancer of the calling thread's namespace, whose path is
-// given.
-func open(namespace string) (*balancer, error) {
-	if err := Probe(namespace); err != nil {
-		return nil, err
+// given. It counts what goes through servers if it is to and the kernel can.
+func open(namespace string, count bool) (*balancer, error) {
+	counts := count && probe(namespace, true) == nil
+	if !counts {
+		if err := Probe(namespace); err != nil {
+			return nil, err
+		}
 	}
-	b := &balancer{namespace: namespace, tables: newTables(tableName)}
+	b := &balancer{namespace: namespace, tables: newTables(tableName, counts), counts: counts}
 	var err error
 	if b.conn, err = kernel.DialNftables(namespace); err != nil {
 		return nil, err
@@ -64,7 +69,9 @@ func open(namespace string) (*balancer, error) {
 	return b, nil
 }
 
-func newTables(name string) [2]*table { return [2]*table{newTable(name, false), newTable(name, true)} }
+func newTables(name string, counts bool) [2]*table {
+	return [2]*table{newTable(name, false, counts), newTable(name, true, counts)}
+}
 
 func (b *balancer) tableOf(at plan.Frontend) *table {
 	if at.Addr.Addr().Is6() {
@@ -78,6 +85,9 @@ func (b *balancer) Name() string { return Name }
 
 // Traits implements kernel.Balancer.
 func (b *balancer) Traits() kernel.Traits { return kernel.Traits{Splits: true, Tracks: true} }
+
+// Settle implements kernel.Balancer: connections are connection tracking's.
+func (b *balancer) Settle(kernel.Timeouts) []kernel.Setting { return nil }
 
 // Settings implements kernel.Balancer.
 func (b *balancer) Settings(v *plan.VirtualServer) kernel.Settings {
@@ -306,12 +316,11 @@ func (b *balancer) remembered(t *table) map[*nftables.Set][]nftables.SetElement 
 	out := map[*nftables.Set][]nftables.SetElement{}
 	for i := range t.sets {
 		set := t.sets[i].affinity
-		list, err := b.conn.GetSetElements(set)
+		err := b.conn.Elements(set, func(m kernel.Member) {
+			out[set] = append(out[set], nftables.SetElement{Key: bytes.Clone(m.Key), Val: bytes.Clone(m.Value), Timeout: m.Expires})
+		})
 		if err != nil { // there is no table yet
 			continue
-		}
-		for _, e := range list {
-			out[set] = append(out[set], nftables.SetElement{Key: e.Key, Val: e.Val, Timeout: e.Expires})
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -15,12 +16,15 @@ const probeName = "portolan-probe"
 // Probe tells whether the kernel can do all that the plane needs of nftables in
 // a namespace, and why not: it makes tables with a server of each kind, reads
 // them back, and takes them away.
-func Probe(namespace string) error {
+func Probe(namespace string) error { return probe(namespace, false) }
+
+// probe tells also whether servers can have counters.
+func probe(namespace string, counts bool) error {
 	conn, err := kernel.DialNftables(namespace)
 	if err != nil {
 		return err
 	}
-	b := &balancer{namespace: namespace, conn: conn, tables: newTables(probeName)}
+	b := &balancer{namespace: namespace, conn: conn, tables: newTables(probeName, counts)}
 	defer b.Close()
 	var ids []kernel.ID
 	for i, at := range []string{"198.51.100.0:20000", "[2001:db8::]:20000"} {
@@ -43,6 +47,9 @@ func Probe(namespace string) error {
 		return fmt.Errorf("the kernel does not take what is needed of nftables: %w", err)
 	}
 	found, err := b.Read(ids)
+	if counted, countErr := b.Traffic(ids); err == nil && counts && len(counted) != len(ids) {
+		err = errors.Join(countErr, errors.New("the kernel does not count what elements are for"))
+	}
 	if rest := b.Remove(); err == nil {
 		err = rest
 	}

@@ -86,17 +86,19 @@ func (b *balancer) readTable(t *table) (*reading, error) {
 		outside, sets := i == 1, &t.sets[i]
 		live := 0
 		err := errors.Join(
-			b.each(r, sets.classes, func(key, _ []byte, chain string) bool { return r.class(key, chain, outside) }),
-			b.each(r, sets.servers, func(key, value []byte, _ string) bool { return r.server(key, value, outside) }),
-			b.each(r, sets.slots, func(key, value []byte, _ string) bool { return r.slot(key, value, outside) }),
-			b.each(r, sets.idle, func(key, _ []byte, _ string) bool { return r.idle(key, outside) }))
+			b.each(r, sets.classes, func(m kernel.Member) bool { return r.class(m.Key, m.Chain, outside) }),
+			b.each(r, sets.servers, func(m kernel.Member) bool {
+				return r.server(m.Key, m.Value, outside) && (m.Counts || !b.counts)
+			}),
+			b.each(r, sets.slots, func(m kernel.Member) bool { return r.slot(m.Key, m.Value, outside) }),
+			b.each(r, sets.idle, func(m kernel.Member) bool { return r.idle(m.Key, outside) }))
 		if err != nil {
 			return nil, err
 		}
 		r.weigh(outside)
-		err = b.each(r, sets.live, func(key, _ []byte, _ string) bool {
+		err = b.each(r, sets.live, func(m kernel.Member) bool {
 			live++
-			return r.live(key, outside)
+			return r.live(m.Key, outside)
 		})
 		if err != nil {
 			return nil, err
@@ -114,8 +116,8 @@ func (b *balancer) readTable(t *table) (*reading, error) {
 
 // each hands the elements of a set to take, which tells whether one fits. A set
 // that is not there has none, and does not fit.
-func (b *balancer) each(r *reading, s *nftables.Set, take func(key, value []byte, chain string) bool) error {
-	err := b.conn.Elements(s, func(key, value []byte, chain string) { r.sound = take(key, value, chain) && r.sound })
+func (b *balancer) each(r *reading, s *nftables.Set, take func(kernel.Member) bool) error {
+	err := b.conn.Elements(s, func(m kernel.Member) { r.sound = take(m) && r.sound })
 	if errors.Is(err, os.ErrNotExist) {
 		r.sound = false
 		return nil
@@ -128,8 +130,8 @@ func (b *balancer) countSources(t *table) (bool, error) {
 	same := true
 	for s, want := range map[*nftables.Set][]netip.Prefix{t.pods: b.sources.Pods, t.nodes: b.sources.Node} {
 		n := 0
-		err := b.conn.Elements(s, func(key, _ []byte, _ string) {
-			if len(bytes.Trim(key, "\x00")) > 0 { // some kernels report the space before the first range
+		err := b.conn.Elements(s, func(m kernel.Member) {
+			if len(bytes.Trim(m.Key, "\x00")) > 0 { // some kernels report the space before the first range
 				n++
 			}
 		})

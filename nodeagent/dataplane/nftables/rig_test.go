@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 }
 
 func open(namespace, journal string, log *slog.Logger) (*kernel.Plane, error) {
-	return nftables.New(kernel.Options{Log: log, Journal: journal, ServiceCIDRs: netnstest.Virtual[:], Namespace: namespace})
+	return nftables.New(kernel.Options{Log: log, Journal: journal, ServiceCIDRs: netnstest.Virtual[:], Namespace: namespace, Count: true})
 }
 
 // start makes a network and a plane that knows the sources.

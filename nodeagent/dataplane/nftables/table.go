@@ -46,7 +46,9 @@ type sets struct {
 	affinity *nftables.Set // client, frontend: backend, until it is forgotten
 }
 
-func newTable(name string, v6 bool) *table {
+// newTable describes the table of one family. Servers in it may have counters,
+// which count new connections: no other packet looks for its server.
+func newTable(name string, v6, counts bool) *table {
 	t := &table{
 		Table:  &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4},
 		Packet: kernel.Packet{V6: v6}, chains: map[class]chainUse{}, servers: map[key]*server{},
@@ -56,11 +58,11 @@ func newTable(name string, v6 bool) *table {
 	}
 	t.pods = &nftables.Set{Table: t.Table, Name: "pods", KeyType: t.AddrType(), Interval: true}
 	t.nodes = &nftables.Set{Table: t.Table, Name: "nodes", KeyType: t.AddrType(), Interval: true}
-	t.sets[0], t.sets[1] = t.define(""), t.define("-outside")
+	t.sets[0], t.sets[1] = t.define("", counts), t.define("-outside", counts)
 	return t
 }
 
-func (t *table) define(suffix string) sets {
+func (t *table) define(suffix string, counts bool) sets {
 	addr := t.AddrType()
 	frontend := []nftables.SetDatatype{addr, nftables.TypeInetProto, nftables.TypeInetService}
 	backend := nftables.MustConcatSetType(addr, nftables.TypeInetService)
@@ -81,6 +83,7 @@ func (t *table) define(suffix string) sets {
 		live:     set("live", nftables.SetDatatype{}, with(addr, nftables.TypeInetService)...),
 		affinity: set("affinity", backend, append([]nftables.SetDatatype{addr}, frontend...)...),
 	}
+	s.servers.Counter = counts
 	s.affinity.HasTimeout, s.affinity.Dynamic, s.affinity.Size = true, true, clients
 	return s
 }

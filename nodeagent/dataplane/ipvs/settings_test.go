@@ -1,0 +1,86 @@
+package ipvs_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
+	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
+	"portolan.dev/nodeagent/dataplane/ipvs"
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/kerneltest"
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/kit/kittest"
+)
+
+// Timeouts are set as asked for, and told; those that are not stay the kernel's.
+func TestTimeouts(t *testing.T) {
+	kerneltest.Need(t)
+	n := netnstest.NewNetwork(t)
+	before, err := ipvs.Timeouts(n.Node.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := ipvs.New(kernel.Options{
+		Log: kittest.Logger(t), Journal: n.Journal, Namespace: n.Node.Path,
+		Timeouts: kernel.Timeouts{TCP: 7500 * time.Second, UDP: 61 * time.Second},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if now, err := ipvs.Timeouts(n.Node.Path); err != nil || now != [3]uint32{7500, before[1], 61} {
+		t.Errorf("timeouts %v, %v; they were %v", now, err, before)
+	}
+	var told []string
+	for _, s := range p.Settings() {
+		if strings.HasPrefix(s.Name, "ipvs timeout") {
+			told = append(told, s.String())
+		}
+	}
+	want := fmt.Sprintf("[ipvs timeout tcp set to 7500, was %d ipvs timeout udp set to 61, was %d]", before[0], before[2])
+	if fmt.Sprint(told) != want {
+		t.Errorf("told %v, want %s", told, want)
+	}
+}
+
+// The kernel's counters are those of the traffic there was, by server.
+func TestTraffic(t *testing.T) {
+	n, p := start(t)
+	backend := echo(t, n)
+	busy, idle := tcp(fresh(t, n), backend), tcp(fresh(t, n), backend)
+	busy.Service, busy.PortName = plan.ServiceName{Namespace: "default", Name: "busy"}, "http"
+	apply(t, p, add(busy), add(idle))
+	const clients = 3
+	for range clients {
+		if _, err := seen(t, n, dataplanetest.Inside, busy.Addr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kittest.Eventually(t, "the counters", func() error {
+		found, err := p.Traffic()
+		if err != nil {
+			return err
+		}
+		if len(found) != 2 {
+			t.Fatalf("traffic %+v", found)
+		}
+		for _, c := range found {
+			switch c.Server {
+			case busy.Frontend:
+				// A handshake, a line each way, and goodbye.
+				enough := c.PacketsIn >= 4*clients && c.PacketsOut >= 3*clients && c.BytesIn > 40*c.PacketsIn && c.BytesOut > 40*c.PacketsOut
+				if c.Connections != clients || !enough || c.Service != busy.Service || c.PortName != "http" {
+					return fmt.Errorf("%+v", c)
+				}
+			default:
+				if c.Traffic != (kernel.Traffic{}) {
+					t.Errorf("%+v", c)
+				}
+			}
+		}
+		return nil
+	})
+}

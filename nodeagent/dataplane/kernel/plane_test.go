@@ -1,0 +1,263 @@
+package kernel_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/kerneltest"
+	"portolan.dev/nodeagent/kerneltest/topology"
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/kit/kittest"
+)
+
+// pretence is a balancer that forwards nothing, and that does with servers what
+// a test says.
+type pretence struct {
+	refuse  error // what becomes of servers that are to be added; nil: they are
+	servers map[plan.Frontend]kernel.Server
+	deleted int
+}
+
+func (b *pretence) Name() string                            { return "pretence" }
+func (b *pretence) Traits() kernel.Traits                   { return kernel.Traits{Refuses: true} }
+func (b *pretence) Settle(kernel.Timeouts) []kernel.Setting { return nil }
+func (b *pretence) Lacks(plan.Scheduler) (string, bool)     { return "", false }
+func (b *pretence) SetSources(plan.Sources) error           { return nil }
+func (b *pretence) Remedy(error) string                     { return "" }
+func (b *pretence) Remove() error                           { return nil }
+func (b *pretence) Close()                                  {}
+func (b *pretence) Settings(*plan.VirtualServer) kernel.Settings {
+	return kernel.Settings{Scheduler: "rr"}
+}
+
+func (b *pretence) Apply(ops []kernel.Op) []error {
+	errs := make([]error, len(ops))
+	for i, o := range ops {
+		s, there := b.servers[o.ID.Frontend]
+		switch {
+		case o.Kind == kernel.AddServer && b.refuse != nil:
+			errs[i] = b.refuse
+			continue
+		case o.Kind == kernel.DeleteServer:
+			b.deleted++
+			delete(b.servers, o.ID.Frontend)
+			continue
+		case o.Kind == kernel.AddServer:
+			s.Settings = o.Settings
+		case !there:
+			errs[i] = kernel.ErrGone
+			continue
+		case o.Kind == kernel.AddBackend:
+			s.Backends = append(s.Backends, kernel.Backend{Addr: o.Backend, Weight: o.Weight})
+		}
+		b.servers[o.ID.Frontend] = s
+	}
+	return errs
+}
+
+func (b *pretence) Read([]kernel.ID) (map[plan.Frontend]kernel.Server, error) {
+	return maps.Clone(b.servers), nil
+}
+
+func (b *pretence) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backend, error) {
+	out := map[plan.Frontend][]kernel.Backend{}
+	for _, id := range ids {
+		out[id.Frontend] = b.servers[id.Frontend].Backends
+	}
+	return out, nil
+}
+
+func (b *pretence) Traffic([]kernel.ID) (map[plan.Frontend]kernel.Traffic, error) { return nil, nil }
+
+// newPlane returns a plane around a pretence in a namespace of its own.
+func newPlane(t *testing.T, tracking kernel.Tracking) (*kernel.Plane, *pretence, *topology.Namespace, string) {
+	t.Helper()
+	kerneltest.Need(t)
+	ns, journal := topology.New(t, "node"), filepath.Join(t.TempDir(), "journal")
+	b := &pretence{servers: map[plan.Frontend]kernel.Server{}}
+	p, err := kernel.New(kernel.Options{
+		Log: kittest.Logger(t), Journal: journal, ServiceCIDRs: ranges, Namespace: ns.Path, Tracking: tracking,
+	}, func() (kernel.Balancer, error) { return b, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return p, b, ns, journal
+}
+
+func server(n int) *plan.VirtualServer {
+	return &plan.VirtualServer{
+		Key: plan.Key{Frontend: frontend(n)}, Attributes: plan.Attributes{Scheduler: plan.RoundRobin},
+		Reals: []plan.RealServer{{Addr: netip.MustParseAddrPort("10.64.0.1:8080"), Weight: 1}},
+	}
+}
+
+// claims are the frontends that a journal says are ours.
+func claims(t *testing.T, ns *topology.Namespace, path string) int {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twin := filepath.Join(t.TempDir(), "journal") // whoever opens a journal writes it
+	if err := os.WriteFile(twin, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	err = ns.Do(func() error {
+		j, err := kernel.OpenJournal(twin)
+		if err != nil {
+			return err
+		}
+		defer j.Close()
+		return j.Each(func(key, _ string) error {
+			if key != "sources" {
+				n++
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A server that the kernel refuses is not ours: neither the journal nor a route
+// says so. One that may be there stays claimed until that is known.
+func TestClaimsThatAreGivenBack(t *testing.T) {
+	p, b, ns, journal := newPlane(t, kernel.Tracking{})
+	v := server(1)
+	add := plan.Step{Op: plan.AddServer, Key: v.Key, Server: v}
+	try := func(step plan.Step, refuse error, failures, claimed int) {
+		t.Helper()
+		b.refuse = refuse
+		if failed := p.Apply(t.Context(), []plan.Step{step}); len(failed) != failures || failures > 0 && !errors.Is(failed[0].Err, refuse) {
+			t.Errorf("%v: failures %+v", refuse, failed)
+		}
+		if n := claims(t, ns, journal); n != claimed {
+			t.Errorf("%v: %d claims, want %d", refuse, n, claimed)
+		}
+		if there := routes(t, ns).Has(netip.PrefixFrom(v.Addr.Addr(), 32)); there != (claimed > 0) {
+			t.Errorf("%v: there is a route: %t", refuse, there)
+		}
+	}
+	gone := plan.Step{Op: plan.DeleteServer, Key: v.Key}
+	try(add, unix.ENOMEM, 1, 0)
+	try(add, kernel.ErrForeign, 1, 0)
+	try(add, kernel.ErrUnknown, 1, 1)
+	try(add, kernel.ErrForeign, 1, 0)
+	try(add, kernel.ErrUnknown, 1, 1)
+	if s, err := p.State(t.Context()); err != nil || len(s.Servers) > 0 {
+		t.Errorf("state %v, %v", s, err)
+	}
+	try(add, nil, 0, 1)
+	try(gone, nil, 0, 0)
+	try(add, kernel.ErrUnknown, 1, 1)
+	before := b.deleted
+	try(gone, nil, 0, 0)
+	if b.deleted != before+1 {
+		t.Errorf("%d servers were deleted, want the one that may be there", b.deleted-before)
+	}
+}
+
+// routes looks at the routes of ours.
+func routes(t *testing.T, ns *topology.Namespace) *kernel.Routes {
+	t.Helper()
+	var r *kernel.Routes
+	err := ns.Do(func() (err error) {
+		r, err = kernel.NewRoutes()
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+// A route that somebody else removes is put back at once, without an audit, and
+// none is after a cleanup.
+func TestLostRoutesComeBack(t *testing.T) {
+	p, _, ns, _ := newPlane(t, kernel.Tracking{})
+	v := server(1)
+	if failed := p.Apply(t.Context(), []plan.Step{{Op: plan.AddServer, Key: v.Key, Server: v}}); len(failed) > 0 {
+		t.Fatal(failed)
+	}
+	all, r := append(ranges[:len(ranges):len(ranges)], netip.PrefixFrom(v.Addr.Addr(), 32)), routes(t, ns)
+	for range 2 {
+		for _, prefix := range all {
+			if !r.Has(prefix) {
+				t.Fatalf("no route to %s to begin with", prefix)
+			}
+			if err := r.Delete(prefix); err != nil {
+				t.Fatal(err)
+			}
+		}
+		kittest.Eventually(t, "the routes", func() error {
+			if err := r.Read(); err != nil {
+				return err
+			}
+			for _, prefix := range all {
+				if !r.Has(prefix) {
+					return fmt.Errorf("no route to %s", prefix)
+				}
+			}
+			return nil
+		})
+	}
+	if err := p.Cleanup(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Read(); err != nil || len(r.All()) > 0 {
+		t.Errorf("left behind: %v, %v", r.All(), err)
+	}
+}
+
+// Connection tracking is set as asked for; what may be larger stays as it is.
+func TestTrackingIsSet(t *testing.T) {
+	p, _, ns, _ := newPlane(t, kernel.Tracking{MaxPerCore: 1, Min: 1, Established: 4000 * time.Second, CloseWait: 77 * time.Second})
+	told := map[string]kernel.Setting{}
+	for _, s := range p.Settings() {
+		told[s.Name] = s
+		if s.Err != nil {
+			t.Error(s)
+		}
+	}
+	for name, want := range map[string]string{"tcp_timeout_established": "4000", "tcp_timeout_close_wait": "77"} {
+		var have []byte
+		err := ns.Do(func() (err error) {
+			have, err = os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_" + name)
+			return err
+		})
+		if err != nil || strings.TrimSpace(string(have)) != want {
+			t.Errorf("%s is %q, %v", name, have, err)
+		}
+		if s := told["net.netfilter.nf_conntrack_"+name]; !strings.Contains(s.String(), " set to "+want) {
+			t.Errorf("told: %s", s)
+		}
+	}
+	for _, name := range []string{"max", "buckets"} {
+		s, ok := told["net.netfilter.nf_conntrack_"+name]
+		if !ok || s.String() != s.Name+" is "+s.Before {
+			t.Errorf("told: %s", s)
+		}
+	}
+}
