@@ -150,6 +150,7 @@ func (a *Agent) build() error {
 		return err
 	}
 	a.metrics = newMetrics(a.host.Metrics)
+	watchTraffic(a.host.Metrics, a.plane, a.cfg.TrafficMetrics, a.log)
 	a.syncer = newSyncer(a.view, a.plane, a.events, a.metrics, a.log,
 		func() { a.host.Health.Set(programmedCheck, nil) })
 	a.checks = healthcheck.New(healthcheck.Options{Healthy: a.syncer.healthy, Report: a.syncer.checkReported})

@@ -29,9 +29,20 @@ type Config struct {
 	MasqueradeAll     bool           `flag:"masquerade-all" default:"false" usage:"hide all clients of cluster IPs from backends"`
 	Scheduler         string         `flag:"scheduler" default:"rr" usage:"how backends are picked where a service does not say: rr, lc, dh, sh, sed, nq or mh"`
 	DrainTimeout      time.Duration  `flag:"drain-timeout" default:"300s" usage:"how long connections to a leaving backend may go on where a service does not say"`
-	DataDir           string         `flag:"data-dir" usage:"where the last view is kept, to start from when the registry is away, and the journal of what is ours in the kernel; empty: no view, the journal in /run/portolan"`
-	HealthzAddr       string         `flag:"healthz-addr" usage:"host:port of /healthz and /livez with the meaning that kube-proxy gives them, for load balancers and supervisors; kube-proxy's is 0.0.0.0:10256; empty: none"`
-	HeartbeatInterval time.Duration  `flag:"heartbeat-interval" default:"2s" usage:"time between heartbeats"`
+
+	IPVSTCPTimeout    time.Duration `flag:"ipvs-tcp-timeout" default:"7500s" usage:"how long IPVS keeps a TCP connection on which nothing happens: longer than keepalives are apart, which is 7200 s; 0: as the kernel has it"`
+	IPVSTCPFinTimeout time.Duration `flag:"ipvs-tcpfin-timeout" default:"0s" usage:"how long IPVS keeps a TCP connection that was closed by one side; 0: as the kernel has it"`
+	IPVSUDPTimeout    time.Duration `flag:"ipvs-udp-timeout" default:"0s" usage:"how long IPVS keeps a flow of UDP on which nothing happens; 0: as the kernel has it"`
+
+	ConntrackMaxPerCore  int           `flag:"conntrack-max-per-core" default:"32768" usage:"connections that the kernel can track at least, for each processor; 0: as the kernel has it"`
+	ConntrackMin         int           `flag:"conntrack-min" default:"131072" usage:"connections that the kernel can track at least, whatever conntrack-max-per-core comes to"`
+	ConntrackEstablished time.Duration `flag:"conntrack-tcp-timeout-established" default:"24h" usage:"how long the kernel tracks a TCP connection on which nothing happens; 0: as the kernel has it"`
+	ConntrackCloseWait   time.Duration `flag:"conntrack-tcp-timeout-close-wait" default:"1h" usage:"how long the kernel tracks a TCP connection that only the client has closed; 0: as the kernel has it"`
+
+	TrafficMetrics    int           `flag:"traffic-metrics" default:"100" usage:"ports of services whose traffic is in the metrics, those with most connections first; 0: none, and nftables counts nothing"`
+	DataDir           string        `flag:"data-dir" usage:"where the last view is kept, to start from when the registry is away, and the journal of what is ours in the kernel; empty: no view, the journal in /run/portolan"`
+	HealthzAddr       string        `flag:"healthz-addr" usage:"host:port of /healthz and /livez with the meaning that kube-proxy gives them, for load balancers and supervisors; kube-proxy's is 0.0.0.0:10256; empty: none"`
+	HeartbeatInterval time.Duration `flag:"heartbeat-interval" default:"2s" usage:"time between heartbeats"`
 }
 
 // Validate reports everything that is wrong with the configuration.
@@ -57,8 +68,42 @@ func (c *Config) Validate() error {
 	if c.DrainTimeout < 0 {
 		bad("drain-timeout: must not be negative")
 	}
+	errs = append(errs, c.validateKernel())
+	if c.TrafficMetrics < 0 {
+		bad("traffic-metrics: must not be negative")
+	}
 	if c.HeartbeatInterval <= 0 {
 		bad("heartbeat-interval: must be positive")
 	}
 	return errors.Join(errs...)
 }
+
+// validateKernel looks at settings of the kernel.
+func (c *Config) validateKernel() error {
+	var errs []error
+	for _, it := range []struct {
+		flag  string
+		value time.Duration
+	}{
+		{"ipvs-tcp-timeout", c.IPVSTCPTimeout}, {"ipvs-tcpfin-timeout", c.IPVSTCPFinTimeout}, {"ipvs-udp-timeout", c.IPVSUDPTimeout},
+		{"conntrack-tcp-timeout-established", c.ConntrackEstablished}, {"conntrack-tcp-timeout-close-wait", c.ConntrackCloseWait},
+	} {
+		if it.value < 0 || it.value%time.Second != 0 || it.value > maxKernelTimeout {
+			errs = append(errs, fmt.Errorf("%s: %s is not a number of whole seconds up to %s, or 0", it.flag, it.value, maxKernelTimeout))
+		}
+	}
+	for flag, n := range map[string]int{"conntrack-max-per-core": c.ConntrackMaxPerCore, "conntrack-min": c.ConntrackMin} {
+		if n < 0 || n > maxTracked {
+			errs = append(errs, fmt.Errorf("%s: %d is not between 0 and %d", flag, n, maxTracked))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+const (
+	// maxKernelTimeout is what the kernel's clock can count to, at a thousand
+	// ticks a second.
+	maxKernelTimeout = 24 * 24 * time.Hour
+	// maxTracked keeps a slip of the keyboard from taking all memory.
+	maxTracked = 1 << 24
+)

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"portolan.dev/nodeagent"
 	"portolan.dev/services/kit/config"
@@ -32,6 +33,9 @@ func TestEveryMistakeIsReported(t *testing.T) {
 	cfg.NodeLabels = []string{"a=b", "=c", "d"}
 	cfg.ProxyMode, cfg.Scheduler = "magic", "wrr"
 	cfg.DrainTimeout, cfg.HeartbeatInterval = -1, 0
+	cfg.IPVSTCPTimeout, cfg.IPVSTCPFinTimeout, cfg.IPVSUDPTimeout = time.Millisecond, -time.Second, 1000*time.Hour
+	cfg.ConntrackEstablished, cfg.ConntrackCloseWait = -1, 1
+	cfg.ConntrackMaxPerCore, cfg.ConntrackMin, cfg.TrafficMetrics = -1, 1<<30, -1
 	err := cfg.Validate()
 	if err == nil {
 		t.Fatal("no error")
@@ -39,6 +43,9 @@ func TestEveryMistakeIsReported(t *testing.T) {
 	for _, want := range []string{
 		`node-addresses: "nonsense"`, `node-addresses: "0.0.0.0"`, `node-labels: "=c"`, `node-labels: "d"`,
 		"proxy-mode", "scheduler", "drain-timeout", "heartbeat-interval",
+		"ipvs-tcp-timeout: 1ms", "ipvs-tcpfin-timeout: -1s", "ipvs-udp-timeout: 1000h",
+		"conntrack-tcp-timeout-established", "conntrack-tcp-timeout-close-wait", "conntrack-max-per-core: -1", "conntrack-min: 1073741824",
+		"traffic-metrics",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("nothing about %s in %q", want, err)

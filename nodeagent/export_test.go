@@ -38,3 +38,6 @@ func (c *Config) Assign(local []netip.Addr) (node, nodePorts []netip.Addr, sourc
 	a := c.assign(local)
 	return a.node, a.nodePorts, a.sources
 }
+
+// WatchTraffic registers metrics of the traffic of so many service ports.
+var WatchTraffic = watchTraffic

@@ -62,7 +62,14 @@ func (c *Config) journal(mode string) string {
 }
 
 func (c *Config) kernel(mode string, log *slog.Logger) kernel.Options {
-	return kernel.Options{Log: log, Journal: c.journal(mode), ServiceCIDRs: c.ServiceCIDR}
+	return kernel.Options{
+		Log: log, Journal: c.journal(mode), ServiceCIDRs: c.ServiceCIDR, Count: c.TrafficMetrics > 0,
+		Timeouts: kernel.Timeouts{TCP: c.IPVSTCPTimeout, TCPFin: c.IPVSTCPFinTimeout, UDP: c.IPVSUDPTimeout},
+		Tracking: kernel.Tracking{
+			MaxPerCore: c.ConntrackMaxPerCore, Min: c.ConntrackMin,
+			Established: c.ConntrackEstablished, CloseWait: c.ConntrackCloseWait,
+		},
+	}
 }
 
 // used tells whether an agent may have left something in the kernel in a mode.

@@ -1,0 +1,150 @@
+package nodeagent
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/plan"
+)
+
+// counting is a data plane that knows what went through its servers.
+type counting interface {
+	Traffic() ([]kernel.Counted, error)
+}
+
+// servicePort is what traffic is summed up for: all addresses of a port.
+type servicePort struct {
+	service  plan.ServiceName
+	port     string
+	protocol plan.Protocol
+}
+
+func (p servicePort) compare(o servicePort) int {
+	return cmp.Or(p.service.Compare(o.service), cmp.Compare(p.port, o.port), cmp.Compare(p.protocol, o.protocol))
+}
+
+// trafficMetrics reads traffic from the kernel whenever somebody asks for the
+// metrics, and at no other time.
+//
+// The kernel's counters end with its servers, and those of one port are several.
+// So what they have grown by since they were last read is added up here: sums
+// never shrink, which a reader of counters would take for a new beginning.
+type trafficMetrics struct {
+	plane counting // nil: it counts nothing
+	most  int      // service ports that have series
+	log   *slog.Logger
+
+	connections, packets, bytes, omitted *prometheus.Desc
+
+	mu   sync.Mutex
+	last map[plan.Frontend]kernel.Traffic
+	sums map[servicePort]kernel.Traffic
+}
+
+// watchTraffic registers metrics of the traffic of so many service ports.
+func watchTraffic(reg prometheus.Registerer, plane any, most int, log *slog.Logger) {
+	if most == 0 {
+		return
+	}
+	desc := func(name, help string, more ...string) *prometheus.Desc {
+		return prometheus.NewDesc("portolan_nodeagent_service_"+name, help, append([]string{"namespace", "service", "port", "protocol"}, more...), nil)
+	}
+	m := &trafficMetrics{
+		most: most, log: log,
+		connections: desc("connections_total", "Connections, or flows of UDP, to a port of a service, by the name of the port."),
+		packets:     desc("packets_total", "Packets of a port of a service, by direction: in is from clients, out to them. Only IPVS counts them.", "direction"),
+		bytes:       desc("bytes_total", "Bytes of a port of a service, by direction: in is from clients, out to them. Only IPVS counts them.", "direction"),
+		omitted: prometheus.NewDesc("portolan_nodeagent_service_ports_without_traffic_metrics",
+			"Ports of services whose traffic is left out of the metrics, since others have more connections.", nil, nil),
+	}
+	m.plane, _ = plane.(counting)
+	reg.MustRegister(m)
+}
+
+// Describe implements prometheus.Collector.
+func (m *trafficMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.connections, m.packets, m.bytes, m.omitted} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *trafficMetrics) Collect(ch chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.plane != nil {
+		found, err := m.plane.Traffic()
+		if err != nil { // the sums so far are still true
+			m.log.Warn("traffic not read", "err", err)
+		} else {
+			m.add(found)
+		}
+	}
+	shown := m.busiest()
+	for _, p := range shown {
+		m.show(ch, p, m.sums[p])
+	}
+	ch <- prometheus.MustNewConstMetric(m.omitted, prometheus.GaugeValue, float64(len(m.sums)-len(shown)))
+}
+
+// add brings the sums to what was found. Ports that are not there any more are
+// forgotten.
+func (m *trafficMetrics) add(found []kernel.Counted) {
+	last, sums := make(map[plan.Frontend]kernel.Traffic, len(found)), map[servicePort]kernel.Traffic{}
+	for _, c := range found {
+		last[c.Server] = c.Traffic
+		p := servicePort{c.Service, c.PortName, c.Server.Protocol}
+		sum, known := sums[p]
+		if !known {
+			sum = m.sums[p]
+		}
+		sums[p] = grown(sum, m.last[c.Server], c.Traffic)
+	}
+	m.last, m.sums = last, sums
+}
+
+// grown is a sum with what a server has counted between two readings. One that
+// has counted less was made anew.
+func grown(sum, before, now kernel.Traffic) kernel.Traffic {
+	if now.Connections < before.Connections || now.PacketsIn < before.PacketsIn {
+		before = kernel.Traffic{}
+	}
+	sum.Connections += now.Connections - before.Connections
+	sum.PacketsIn += now.PacketsIn - before.PacketsIn
+	sum.PacketsOut += now.PacketsOut - before.PacketsOut
+	sum.BytesIn += now.BytesIn - before.BytesIn
+	sum.BytesOut += now.BytesOut - before.BytesOut
+	return sum
+}
+
+// busiest are the ports that have series: those with most connections.
+func (m *trafficMetrics) busiest() []servicePort {
+	all := make([]servicePort, 0, len(m.sums))
+	for p := range m.sums {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b servicePort) int {
+		return cmp.Or(cmp.Compare(m.sums[b].Connections, m.sums[a].Connections), a.compare(b))
+	})
+	return all[:min(m.most, len(all))]
+}
+
+func (m *trafficMetrics) show(ch chan<- prometheus.Metric, p servicePort, t kernel.Traffic) {
+	labels := []string{p.service.Namespace, p.service.Name, p.port, p.protocol.String()}
+	count := func(d *prometheus.Desc, n uint64, direction ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), slices.Concat(labels, direction)...)
+	}
+	count(m.connections, t.Connections)
+	if t.PacketsIn+t.PacketsOut == 0 { // there were none, or they are not counted
+		return
+	}
+	count(m.packets, t.PacketsIn, "in")
+	count(m.packets, t.PacketsOut, "out")
+	count(m.bytes, t.BytesIn, "in")
+	count(m.bytes, t.BytesOut, "out")
+}
