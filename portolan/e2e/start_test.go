@@ -3,9 +3,6 @@ package e2e
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/nats-io/nats-server/v2/server"
 
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/kittest"
@@ -172,7 +168,7 @@ func TestStartsInAnyOrder(t *testing.T) {
 	if err := postgres.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	s := &separate{installation: &installation{T: t, network: claimNetwork(t)}, store: store}
+	s := separately(t, store, host)
 	waiting := map[string][]string{ // for what each says that it waits, in its log
 		"registry":    {"waiting for the store"},
 		"allocator":   {"nats not connected", "changes cannot be read from the registry"},
@@ -182,7 +178,7 @@ func TestStartsInAnyOrder(t *testing.T) {
 	}
 	started := map[string]*process{}
 	for _, daemon := range []string{"nodeagent", "dnssvc", "endpointctl", "allocator", "registry"} {
-		started[daemon] = s.start(daemon)
+		started[daemon] = s.start(seat{daemon, host})
 	}
 	for daemon, messages := range waiting {
 		for _, message := range messages {
@@ -191,20 +187,22 @@ func TestStartsInAnyOrder(t *testing.T) {
 			})
 		}
 	}
-	if err := s.ready("registry"); err == nil || !strings.Contains(err.Error(), "store: store unavailable") {
+	if err := s.ready(seat{"registry", host}); err == nil || !strings.Contains(err.Error(), "store: store unavailable") {
 		t.Errorf("without Postgres the registry says %v", err)
 	}
 	for _, daemon := range []string{"endpointctl", "dnssvc", "nodeagent"} {
-		if err := s.ready(daemon); err == nil || !strings.Contains(err.Error(), "no snapshot from the registry") {
+		if err := s.ready(seat{daemon, host}); err == nil || !strings.Contains(err.Error(), "no snapshot from the registry") {
 			t.Errorf("without a registry %s says %v", daemon, err)
 		}
 	}
+	s.stop(seat{"registry", host}) // it is told while it waits
+	started["registry"] = s.start(seat{"registry", host})
 	if err := postgres.Start(); err != nil {
 		t.Fatal(err)
 	}
 	s.startNATS()
 	for _, daemon := range daemons {
-		kittest.Eventually(t, daemon, func() error { return s.ready(daemon) })
+		s.awaitReady(seat{daemon, host})
 	}
 	s.apply(`{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: 8080}]}}`)
 	var told []string // a reason is told once
@@ -221,59 +219,4 @@ func TestStartsInAnyOrder(t *testing.T) {
 			t.Errorf("an error of several lines: %s", why)
 		}
 	}
-}
-
-// separate is an installation of daemons that are processes of their own, at their usual ports, in the clear.
-type separate struct {
-	*installation
-	store string // of the registry
-}
-
-// ports are those of the daemons' APIs; that of metrics is a hundred more.
-var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "dnssvc": 7403, "nodeagent": 7404}
-
-// start starts a daemon, which finds the others at their usual ports.
-func (s *separate) start(daemon string) *process {
-	s.Helper()
-	return startProgram(s.T, daemon, daemon, s.flags(daemon)...)
-}
-
-func (s *separate) flags(daemon string) []string {
-	flags := []string{"-addr", s.api(ports[daemon]), "-http-addr", s.http(daemon), "-log-format", "json", "-nats-url", "nats://" + s.api(4222)}
-	ranges := []string{"-service-cidr", s.network.services(), "-pod-cidr", s.network.pods()}
-	switch daemon {
-	case "registry":
-		return append(append(flags, ranges...), "-store", s.store, "-allocator", s.api(7401), "-loopback-endpoints", s.network.pods())
-	case "allocator":
-		return append(append(flags, ranges...), "-registry", s.api(7400), "-data-dir", s.TempDir())
-	case "dnssvc":
-		return append(append(flags, ranges...), "-registry", s.api(7400), "-listen", s.network.dns(), "-lame-duck", "0s")
-	case "nodeagent":
-		return append(flags, "-registry", s.api(7400), "-node-name", "n1", "-node-addresses", s.network.bind(), "-proxy-mode", "userspace",
-			"-pod-cidr", s.network.pods(), "-healthz-addr", "")
-	}
-	return append(flags, "-registry", s.api(7400))
-}
-
-// startNATS starts a NATS server with JetStream, at its usual port.
-func (s *separate) startNATS() {
-	s.Helper()
-	serveNATS(s.T, &server.Options{Host: s.network.bind(), Port: 4222, JetStream: true, StoreDir: natsDir(s.T)})
-}
-
-// http is where a daemon serves metrics and health.
-func (s *separate) http(daemon string) string { return s.api(ports[daemon] + 100) }
-
-// ready says what keeps a daemon from being ready.
-func (s *separate) ready(daemon string) error {
-	answer, err := http.Get("http://" + s.http(daemon) + "/readyz")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%d: %s", answer.StatusCode, text)
-	}
-	return err
 }

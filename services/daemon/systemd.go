@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -23,9 +22,7 @@ func tellSystemd(ctx context.Context, checks *health.Registry, alive string) err
 		return err // nil: nobody asked
 	}
 	stop := checks.Watch(func(ready error) {
-		if state := systemdState(ready); state != "" {
-			_, _ = daemon.SdNotify(false, state) // who does not listen is not told
-		}
+		_, _ = daemon.SdNotify(false, systemdState(ready)) // who does not listen is not told
 	})
 	defer stop()
 	interval, err := daemon.SdWatchdogEnabled(false)
@@ -45,16 +42,17 @@ func tellSystemd(ctx context.Context, checks *health.Registry, alive string) err
 	return nil
 }
 
-// systemdState is what to say about a daemon's checks; nothing while it starts.
+// systemdState is what to say about a daemon's checks; while it starts, no more
+// than what it waits for.
 func systemdState(ready error) string {
-	switch {
-	case errors.Is(ready, errStarting):
-		return ""
-	case ready == nil:
+	if ready == nil {
 		return "READY=1\nSTATUS=ready"
 	}
-	reasons := strings.ReplaceAll(ready.Error(), "\n", "; ")
-	return fmt.Sprintf("READY=1\nSTATUS=not ready: %s", reasons)
+	status := "STATUS=not ready: " + strings.ReplaceAll(ready.Error(), "\n", "; ")
+	if errors.Is(ready, errStarting) {
+		return status
+	}
+	return "READY=1\n" + status
 }
 
 // answers tells whether the process serves HTTP in time.

@@ -81,6 +81,21 @@ func (c *Cluster) Password(t testing.TB, role, password string) (dsn string) {
 	return fmt.Sprintf("host=%s port=%d user=%s password=%s dbname=%s sslmode=disable", c.dir, c.port, role, password, role)
 }
 
+// Environment is what psql and its like need to be found, and to reach the server
+// as its superuser.
+func (c *Cluster) Environment() []string {
+	return []string{
+		"PATH=" + c.bin + string(os.PathListSeparator) + os.Getenv("PATH"),
+		"PGHOST=" + c.dir, "PGPORT=" + strconv.Itoa(c.port), "PGUSER=postgres", "PGDATABASE=postgres",
+	}
+}
+
+// URL is DSN as a URL, for a role and its password.
+func (c *Cluster) URL(role, password, database string) string {
+	query := url.Values{"host": {c.dir}, "port": {strconv.Itoa(c.port)}, "sslmode": {"disable"}}
+	return (&url.URL{Scheme: "postgres", User: url.UserPassword(role, password), Path: "/" + database, RawQuery: query.Encode()}).String()
+}
+
 // Stop stops the server at once, as a crash does. Stopping twice does nothing.
 func (c *Cluster) Stop() error {
 	if c.proc == nil {

@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"context"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"portolan.dev/services/kit/kittest"
+)
+
+// manual is the document under test.
+const manual = "../../docs/operations.md"
+
+// TestOperations does what docs/operations.md says, in its order, to an installation of two registries on a real Postgres: every block marked sh is run by
+// bash, with addresses and folders of the test in place of those in the document, and every line of a block marked console has its counterpart in a table.
+func TestOperations(t *testing.T) {
+	o := operate(t)
+	done := map[string]bool{}
+	ran := 0
+	for _, b := range blocksOf(t, manual) {
+		switch b.language {
+		case "sh":
+			o.run(b)
+			ran++
+		case "console":
+			for line := range strings.Lines(b.text) {
+				line = strings.TrimLeft(strings.TrimSpace(line), "#$ ")
+				act, known := o.console[line]
+				if !known {
+					t.Fatalf("%s:%d: the test has nothing to do in place of %q", manual, b.line, line)
+				}
+				done[line] = true
+				act()
+			}
+		default:
+			t.Errorf("%s:%d: a block is marked %q: sh is run by this test, console is known to it", manual, b.line, b.language)
+		}
+	}
+	for _, line := range slices.Sorted(maps.Keys(o.console)) {
+		if !done[line] {
+			t.Errorf("%q is in the test's table, but no longer in %s", line, manual)
+		}
+	}
+	if ran < 10 {
+		t.Errorf("only %d blocks were found in %s", ran, manual)
+	}
+}
+
+// block is a fenced part of a document.
+type block struct {
+	language string
+	line     int // of its first line
+	text     string
+}
+
+func blocksOf(t *testing.T, path string) []block {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []block
+	inside := false
+	for i, line := range strings.SplitAfter(string(content), "\n") {
+		language, fence := strings.CutPrefix(line, "```")
+		switch {
+		case fence && !inside:
+			found = append(found, block{language: strings.TrimSpace(language), line: i + 2})
+			inside = true
+		case fence:
+			inside = false
+		case inside:
+			found[len(found)-1].text += line
+		}
+	}
+	return found
+}
+
+// operator does what the document says.
+type operator struct {
+	*separate
+	dir     string   // in which commands run
+	env     []string // with which they begin
+	replace *strings.Replacer
+	url     func(database string) string
+	console map[string]func() // what to do in place of a line that needs more than bash
+}
+
+func operate(t *testing.T) *operator {
+	t.Helper()
+	postgres := kittest.NewCluster(t)
+	o := &operator{dir: t.TempDir(), url: func(database string) string { return postgres.URL("portolan", "secret", database) }}
+	o.separate = separately(t, o.url("portolan"), host, "0.2")
+	path, rest := postgres.Environment()[0], postgres.Environment()[1:]
+	o.env = append(rest, strings.Replace(path, "PATH=", "PATH="+bin+string(os.PathListSeparator), 1), "HOME="+o.dir)
+	addresses := []string{"10.0.0.1", o.network.ip(host), "10.0.0.2", o.network.ip("0.2"), "127.0.0.1", o.network.ip(host)}
+	o.replace = strings.NewReplacer(append(addresses,
+		"/etc/portolan/", o.configurations(strings.NewReplacer(addresses...)), "/etc/nats/tls", filepath.Join(o.dir, "nats"),
+		"/root/certs", filepath.Join(o.dir, "certs"), "/var/backups/", o.dir+"/")...)
+	o.console = map[string]func(){
+		"systemctl enable --now portolan-allocator portolan-registry portolan-endpointctl portolan-dnssvc portolan-nodeagent": o.startAll,
+		"portolan run --name web-1 -l app=web --port http=8080 --ready-http 8080/healthz -- portolan hello --port 8080":       o.startBackend,
+		"systemctl disable --now portolan-nodeagent": func() { o.stop(seat{"nodeagent", host}) },
+		// It needs root and a kernel of its own: the tests of nodeagent run it in one.
+		"nodeagent cleanup -config /etc/portolan/nodeagent.yaml": func() {},
+	}
+	for _, daemon := range daemons {
+		o.console["systemctl restart portolan-"+daemon] = func() { o.restart(daemon) }
+	}
+	return o
+}
+
+// configurations copies the sample configurations and returns their folder, with a slash.
+func (o *operator) configurations(addresses *strings.Replacer) string {
+	o.Helper()
+	samples, err := filepath.Glob("../../deploy/systemd/etc/*.yaml")
+	if err != nil || len(samples) != len(daemons) {
+		o.Fatalf("sample configurations %v, %v", samples, err)
+	}
+	dir := o.TempDir()
+	for _, sample := range samples {
+		content, err := os.ReadFile(sample)
+		if err != nil {
+			o.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(sample)), []byte(addresses.Replace(string(content))), 0o600); err != nil {
+			o.Fatal(err)
+		}
+	}
+	return dir + "/"
+}
+
+func (o *operator) startAll() {
+	o.startNATS()
+	for _, daemon := range daemons {
+		for _, at := range o.seats(daemon) {
+			o.start(at)
+		}
+	}
+	for at := range o.running {
+		o.awaitReady(at)
+	}
+}
+
+func (o *operator) startBackend() {
+	o.backend("web-1", "--node", "n1", "-l", "app=web", "--port", "http=8080", "--ready-http", "8080/healthz", "--drain-delay", "0s",
+		"--", filepath.Join(bin, "portolan"), "hello", "--port", "8080")
+	kittest.Eventually(o.T, "the service", func() error { // which a person would wait for, too
+		_, _, err := o.try("", "explain", "service", "web")
+		return err
+	})
+}
+
+// storeURL is the document's way to name a database of ours.
+var storeURL = regexp.MustCompile(`postgres://portolan:secret@db\.example/(\w+)`)
+
+// run runs a block, with the variables that blocks before it exported.
+func (o *operator) run(b block) {
+	o.Helper()
+	text := storeURL.ReplaceAllStringFunc(b.text, func(url string) string { return o.url(storeURL.FindStringSubmatch(url)[1]) })
+	script := "set -euo pipefail\n[ ! -f .exported ] || . ./.exported\n" + o.replace.Replace(text) + "\nexport -p > .exported\n"
+	ctx, cancel := context.WithTimeout(o.Context(), 2*patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, "bash", "-c", script)
+	c.Dir, c.Env = o.dir, o.env
+	c.WaitDelay = time.Second // for what a killed shell has left running
+	out, err := c.CombinedOutput()
+	if err != nil {
+		o.Fatalf("%s:%d: %v\n%s\n%s", manual, b.line, err, b.text, out)
+	}
+	o.Logf("%s:%d:\n%s%s", manual, b.line, b.text, out)
+}

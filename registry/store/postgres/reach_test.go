@@ -1,0 +1,32 @@
+package postgres
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"portolan.dev/registry/store"
+)
+
+// The driver tells of every address that it tried in a line of its own.
+func TestAnAbsenceIsOneLine(t *testing.T) {
+	first, second := errors.New("10.0.0.1:5432: refused"), errors.New("10.0.0.2:5432: no route")
+	err := unavailable(errors.Join(errors.New("failed to connect:"), first, second, first))
+	if got, want := err.Error(), "store unavailable: failed to connect: 10.0.0.1:5432: refused; 10.0.0.2:5432: no route"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, second) {
+		t.Error("what is wrong is lost")
+	}
+}
+
+// An address of the database that is away is one line too, whatever the driver makes of it.
+func TestADatabaseAwayIsOneLine(t *testing.T) {
+	_, err := Open(t.Context(), Config{DSN: "postgres://nobody@127.0.0.1:1,127.0.0.1:2/nothing"})
+	if !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("got %v", err)
+	}
+	if text := err.Error(); strings.Contains(text, "\n") || !strings.Contains(text, "127.0.0.1:1") || !strings.Contains(text, "127.0.0.1:2") {
+		t.Errorf("got %q", text)
+	}
+}
