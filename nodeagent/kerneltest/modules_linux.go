@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -10,6 +11,11 @@ import (
 
 	"portolan.dev/services/kit/kittest"
 )
+
+// The process's first thread is the main goroutine's. Any other goroutine that
+// ended there in a network namespace would leave it there, since this thread
+// cannot end before the process: the namespace would stay, and what it uses.
+func init() { runtime.LockOSThread() }
 
 // WithoutModules takes modules out of the guest's kernel, in this order, until
 // loaded is called or the test is over. Nobody may be using them, or begin to.
