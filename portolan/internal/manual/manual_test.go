@@ -37,7 +37,7 @@ func TestPages(t *testing.T) {
 			}
 		}
 		if man, err := exec.LookPath("groff"); err == nil {
-			out, err := exec.CommandContext(t.Context(), man, "-man", "-Tutf8", "-ww", filepath.Join(folder, d.name+".8")).CombinedOutput()
+			out, err := exec.CommandContext(t.Context(), man, "-man", "-Tutf8", "-P-cbou", filepath.Join(folder, d.name+".8")).CombinedOutput()
 			if err != nil || !strings.Contains(string(out), "OPTIONS") {
 				t.Errorf("groff: %v\n%s", err, out)
 			}
