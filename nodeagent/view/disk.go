@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash"
@@ -11,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,11 +86,19 @@ func write(f *os.File, node string, objects []*corev1.Object, revision uint64) e
 		return err
 	}
 	total := uint64(len(objects))
+	var buf []byte // one for all: an agent that has just changed something should not need twice its memory
 	for done := false; !done; {
 		n := min(batchSize, len(objects))
 		done = n == len(objects)
 		batch := &registryv1.SnapshotResponse{Revision: revision, Objects: objects[:n], Complete: done, Total: total}
-		if _, err := protodelim.MarshalTo(w, batch); err != nil {
+		size := batch.SizeVT()
+		buf = slices.Grow(binary.AppendUvarint(buf[:0], uint64(size)), size)
+		head := len(buf)
+		buf = buf[:head+size]
+		if _, err := batch.MarshalToSizedBufferVT(buf[head:]); err != nil {
+			return err
+		}
+		if _, err := w.Write(buf); err != nil {
 			return err
 		}
 		objects = objects[n:]
