@@ -34,6 +34,7 @@ type View struct {
 	complete bool   // the registry's, not only the disk's
 	revision uint64 // everything up to here is in it
 	contents
+	nodeNames map[string]*string // each once
 }
 
 // contents are the objects.
@@ -66,7 +67,9 @@ func (v *View) Keeps(o object.Object) bool {
 }
 
 // New returns the empty view of a node.
-func New(node string) *View { return &View{node: node, contents: newContents()} }
+func New(node string) *View {
+	return &View{node: node, contents: newContents(), nodeNames: map[string]*string{}}
+}
 
 // Apply takes in changes up to a revision. The first batch has to be a complete
 // snapshot: it replaces what was loaded from disk, and only from then on does
@@ -108,6 +111,7 @@ func (v *View) put(o object.Object, t *Touched) {
 		v.services[name] = o
 		t.Services[name] = struct{}{}
 	case *corev1.EndpointSlice:
+		v.compact(o)
 		name := serviceOf(o)
 		if i := v.find(name, o); i >= 0 {
 			v.slices[name][i] = o

@@ -14,7 +14,7 @@ import (
 
 // gcPercent lets the garbage of changes grow to less than Go's default of 100:
 // endpoints take most of the memory, and hardly any of them is garbage.
-const gcPercent = 15
+const gcPercent = 10
 
 func main() {
 	if os.Getenv("GOGC") == "" {

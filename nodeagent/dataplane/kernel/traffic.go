@@ -46,6 +46,7 @@ func (p *Plane) counted() (ids []ID, out []Counted) {
 	if p.closed {
 		return nil, nil
 	}
+	ids, out = make([]ID, 0, len(p.services)), make([]Counted, 0, len(p.services))
 	for at, s := range p.services {
 		f := p.fronts[s.id.For]
 		if f == nil || s.Closed { // its clients are counted elsewhere

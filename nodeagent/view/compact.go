@@ -1,0 +1,68 @@
+package view
+
+import (
+	"unique"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// compact lets go of what no plan asks for, and has texts and conditions that
+// many endpoints share kept once: endpoints take most of an agent's memory. It
+// changes the slice itself, which nobody else has: the agent's follower keeps
+// versions only. A copy would leave twice as much to be collected.
+func (v *View) compact(s *corev1.EndpointSlice) {
+	for _, e := range s.GetEndpoints() {
+		e.Hostname, e.Zone, e.DeprecatedTopology = nil, nil, nil
+		if e.Conditions != nil {
+			e.Conditions = conditions[stateOf(e.Conditions)]
+		}
+		if e.NodeName != nil {
+			e.NodeName = v.nodeName(e.GetNodeName())
+		}
+		if ref := e.GetTargetRef(); ref != nil {
+			ref.Kind, ref.Namespace = unique.Make(ref.GetKind()).Value(), unique.Make(ref.GetNamespace()).Value()
+		}
+	}
+}
+
+// nodeName returns the one copy of a node's name.
+func (v *View) nodeName(name string) *string {
+	known := v.nodeNames[name]
+	if known == nil {
+		known = &name
+		v.nodeNames[name] = known
+	}
+	return known
+}
+
+// state is what conditions say: of each whether it is set, and to what.
+type state struct{ ready, serving, terminating int8 }
+
+func stateOf(c *corev1.EndpointConditions) state {
+	return state{tristate(c.Ready), tristate(c.Serving), tristate(c.Terminating)}
+}
+
+func tristate(b *bool) int8 {
+	switch {
+	case b == nil:
+		return -1
+	case *b:
+		return 1
+	}
+	return 0
+}
+
+// conditions are all that there can be.
+var conditions = func() map[state]*corev1.EndpointConditions {
+	yes, no := true, false
+	values := map[int8]*bool{-1: nil, 0: &no, 1: &yes}
+	all := map[state]*corev1.EndpointConditions{}
+	for r, ready := range values {
+		for s, serving := range values {
+			for t, terminating := range values {
+				all[state{r, s, t}] = &corev1.EndpointConditions{Ready: ready, Serving: serving, Terminating: terminating}
+			}
+		}
+	}
+	return all
+}()

@@ -1,0 +1,43 @@
+package view
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// TestCompact keeps all that plans ask for, in every combination of conditions.
+func TestCompact(t *testing.T) {
+	yes, no, node, weight := true, false, "n1", uint32(7)
+	s := &corev1.EndpointSlice{
+		Metadata: &corev1.ObjectMeta{Namespace: "shop", Name: "web-1"}, AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
+		Ports:     []*corev1.EndpointPort{{}},
+		Endpoints: []*corev1.Endpoint{{}, {Conditions: &corev1.EndpointConditions{}}},
+	}
+	for _, ready := range []*bool{nil, &yes, &no} {
+		for _, serving := range []*bool{nil, &yes, &no} {
+			for _, terminating := range []*bool{nil, &yes, &no} {
+				s.Endpoints = append(s.Endpoints, &corev1.Endpoint{
+					Addresses: []string{"10.0.0.1", "10.0.0.2"}, NodeName: &node, Weight: &weight,
+					Conditions: &corev1.EndpointConditions{Ready: ready, Serving: serving, Terminating: terminating},
+					TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: "shop", Name: "web-1"},
+					Hints:      &corev1.EndpointHints{ForZones: []*corev1.ForZone{{Name: "a"}}},
+				})
+			}
+		}
+	}
+	was := proto.CloneOf(s)
+	New("n1").compact(s)
+	if diff := cmp.Diff(was, s, protocmp.Transform()); diff != "" {
+		t.Errorf("what a plan asks for has changed (-was +is):\n%s", diff)
+	}
+	more := &corev1.EndpointSlice{Endpoints: []*corev1.Endpoint{{Zone: &node, Hostname: &node, DeprecatedTopology: map[string]string{"a": "b"}}}}
+	New("n1").compact(more)
+	if !proto.Equal(more.GetEndpoints()[0], &corev1.Endpoint{}) {
+		t.Errorf("what no plan asks for was kept: %v", more)
+	}
+}
