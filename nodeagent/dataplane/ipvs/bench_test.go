@@ -74,7 +74,7 @@ func median(list []float64) float64 {
 func many(n, behind int) []*plan.VirtualServer {
 	var out []*plan.VirtualServer
 	for i := range n {
-		v := tcp(netip.AddrPortFrom(netnstest.Nth(netnstest.Virtual[0], uint32(i)), 80))
+		v := netnstest.Server(netip.AddrPortFrom(netnstest.Nth(netnstest.Virtual[0], uint32(i)), 80))
 		v.Masquerade = plan.MasqueradeOutside
 		v.Service = plan.ServiceName{Namespace: "default", Name: fmt.Sprintf("service-%d", i)}
 		for j := range behind {
@@ -140,7 +140,7 @@ func oneAtATime(t *testing.T, servers []*plan.VirtualServer) float64 {
 func steps(servers []*plan.VirtualServer) []plan.Step {
 	var out []plan.Step
 	for _, v := range servers {
-		out = append(out, add(v))
+		out = append(out, netnstest.Add(v))
 	}
 	return plan.Order(out)
 }
@@ -149,7 +149,7 @@ func loadAll(t *testing.T, servers []*plan.VirtualServer) float64 {
 	_, p := start(t)
 	todo := steps(servers)
 	return timed(t, func() error {
-		apply(t, p, todo...)
+		netnstest.Apply(t, p, todo...)
 		return nil
 	})
 }
@@ -158,14 +158,14 @@ func loadAll(t *testing.T, servers []*plan.VirtualServer) float64 {
 func changes(t *testing.T, size int) float64 {
 	_, p := start(t)
 	servers := many(size, 1)
-	apply(t, p, steps(servers)...)
+	netnstest.Apply(t, p, steps(servers)...)
 	runtime.GC()
 	var took []float64
 	for i := range 1000 {
 		v := servers[i%len(servers)]
 		r := plan.RealServer{Addr: v.Reals[0].Addr, Weight: uint32(2 + i%7)}
 		began := time.Now()
-		apply(t, p, plan.Step{Op: plan.UpdateReal, Key: v.Key, Real: r})
+		netnstest.Apply(t, p, plan.Step{Op: plan.UpdateReal, Key: v.Key, Real: r})
 		took = append(took, time.Since(began).Seconds()*1000)
 	}
 	return median(took)
@@ -175,7 +175,7 @@ func changes(t *testing.T, size int) float64 {
 func takeOver(t *testing.T) {
 	n, p := start(t)
 	servers := many(10000, 10)
-	apply(t, p, steps(servers)...)
+	netnstest.Apply(t, p, steps(servers)...)
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -183,11 +183,11 @@ func takeOver(t *testing.T) {
 	next := openPlane(t, n)
 	opened := time.Since(began)
 	sources := n.Sources()
-	apply(t, next, append([]plan.Step{{Op: plan.SetSources, Sources: &sources}}, steps(servers)...)...)
+	netnstest.Apply(t, next, append([]plan.Step{{Op: plan.SetSources, Sources: &sources}}, steps(servers)...)...)
 	fmt.Printf("restart at 10000 services of 10 endpoints: %.2f s until adopted, %.2f s until planned\n", opened.Seconds(), time.Since(began).Seconds())
 	cpu := cpuTime(t)
 	fmt.Printf("audit at 10000 services of 10 endpoints: %.2f s", timed(t, func() error {
-		state(t, next)
+		netnstest.State(t, next)
 		return nil
 	}))
 	fmt.Printf(", %.2f s of CPU\n", (cpuTime(t) - cpu).Seconds())

@@ -98,9 +98,9 @@ func TestMissingScheduler(t *testing.T) {
 	n, p := start(t)
 	kerneltest.WithoutModules(t, "ip_vs_mh")
 	backend := echo(t, n)
-	v := tcp(fresh(t, n), backend)
+	v := netnstest.Server(fresh(t, n), backend)
 	v.Scheduler = plan.Maglev
-	failures := p.Apply(t.Context(), []plan.Step{add(v)})
+	failures := p.Apply(t.Context(), []plan.Step{netnstest.Add(v)})
 	if len(failures) != 1 || !errors.Is(failures[0].Err, dataplane.ErrNotSupported) || !strings.Contains(failures[0].Remedy, "ip_vs_mh") {
 		t.Errorf("failures %+v", failures)
 	}
@@ -113,14 +113,14 @@ func TestMissingScheduler(t *testing.T) {
 func TestDrift(t *testing.T) {
 	n, p := start(t)
 	one, two := echo(t, n), echo(t, n)
-	v, lost := tcp(fresh(t, n), one, two), tcp(fresh(t, n), one)
-	apply(t, p, add(v), add(lost))
-	want := state(t, p)
+	v, lost := netnstest.Server(fresh(t, n), one, two), netnstest.Server(fresh(t, n), one)
+	netnstest.Apply(t, p, netnstest.Add(v), netnstest.Add(lost))
+	want := netnstest.State(t, p)
 	vandal, err := open(n.Node.Path, n.Journal, kittest.Logger(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply(t, vandal, plan.Step{Op: plan.UpdateReal, Key: v.Key, Real: plan.RealServer{Addr: one, Weight: 9}})
+	netnstest.Apply(t, vandal, plan.Step{Op: plan.UpdateReal, Key: v.Key, Real: plan.RealServer{Addr: one, Weight: 9}})
 	if err := vandal.Cleanup(); err != nil { // takes rules and routes too
 		t.Fatal(err)
 	}
@@ -130,11 +130,11 @@ func TestDrift(t *testing.T) {
 	if _, err := seen(t, n, dataplanetest.Inside, v.Addr); err == nil {
 		t.Fatal("it still serves: nothing was broken")
 	}
-	steps := plan.Diff(state(t, p), want)
+	steps := plan.Diff(netnstest.State(t, p), want)
 	if len(steps) != 2 {
 		t.Errorf("the audit finds %v", steps)
 	}
-	apply(t, p, steps...)
+	netnstest.Apply(t, p, steps...)
 	for _, server := range []*plan.VirtualServer{v, lost} {
 		for _, from := range []dataplanetest.Vantage{dataplanetest.Inside, dataplanetest.Outside, dataplanetest.Node} {
 			if _, err := seen(t, n, from, server.Addr); err != nil {
@@ -142,7 +142,7 @@ func TestDrift(t *testing.T) {
 			}
 		}
 	}
-	if steps := plan.Diff(state(t, p), want); len(steps) > 0 {
+	if steps := plan.Diff(netnstest.State(t, p), want); len(steps) > 0 {
 		t.Errorf("still different: %v", steps)
 	}
 }
@@ -151,8 +151,8 @@ func TestDrift(t *testing.T) {
 // message.
 func TestManyServersAndOneError(t *testing.T) {
 	n, p := start(t)
-	foreign := tcp(nthFrontend(700))
-	apply(t, p, add(foreign))
+	foreign := netnstest.Server(nthFrontend(700))
+	netnstest.Apply(t, p, netnstest.Add(foreign))
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -162,13 +162,13 @@ func TestManyServersAndOneError(t *testing.T) {
 	next := openPlane(t, n)
 	var steps []plan.Step
 	for i := range uint32(1000) {
-		steps = append(steps, add(tcp(nthFrontend(i), netip.AddrPortFrom(netnstest.Nth(netnstest.Pods[0], i), 80))))
+		steps = append(steps, netnstest.Add(netnstest.Server(nthFrontend(i), netip.AddrPortFrom(netnstest.Nth(netnstest.Pods[0], i), 80))))
 	}
 	failures := next.Apply(t.Context(), plan.Order(steps))
 	if len(failures) != 1 || failures[0].Step.Key != foreign.Key {
 		t.Errorf("%d failures: %+v", len(failures), failures)
 	}
-	if s := state(t, next); len(s.Servers) != 999 {
+	if s := netnstest.State(t, next); len(s.Servers) != 999 {
 		t.Errorf("%d servers in the kernel", len(s.Servers))
 	}
 	if err := next.Cleanup(); err != nil {

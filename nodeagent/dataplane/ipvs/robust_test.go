@@ -27,24 +27,24 @@ func TestRestartBesideOtherNamespaces(t *testing.T) {
 	if err := send(); err != nil {
 		t.Fatal(err)
 	}
-	apply(t, p, steps(servers)...)
-	before := state(t, p)
+	netnstest.Apply(t, p, steps(servers)...)
+	before := netnstest.State(t, p)
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
 	next := openPlane(t, n)
-	if drift := plan.Diff(before, state(t, next)); len(drift) > 0 {
+	if drift := plan.Diff(before, netnstest.State(t, next)); len(drift) > 0 {
 		t.Errorf("%d differences, such as %s", len(drift), drift[0])
 	}
-	apply(t, next, steps(servers)...)
+	netnstest.Apply(t, next, steps(servers)...)
 }
 
 // What somebody else does to the packet filter is undone at once, without an
 // audit.
 func TestForeignChangesAreUndone(t *testing.T) {
 	n, p := start(t)
-	v := tcp(netip.MustParseAddrPort("10.96.3.3:80"), netip.MustParseAddrPort("10.64.3.3:8080"))
-	apply(t, p, add(v))
+	v := netnstest.Server(netip.MustParseAddrPort("10.96.3.3:80"), netip.MustParseAddrPort("10.64.3.3:8080"))
+	netnstest.Apply(t, p, netnstest.Add(v))
 	var conn *nftables.Conn
 	err := n.Node.Do(func() (err error) {
 		conn, err = nftables.New(nftables.AsLasting())

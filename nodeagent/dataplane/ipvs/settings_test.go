@@ -50,9 +50,9 @@ func TestTimeouts(t *testing.T) {
 func TestTraffic(t *testing.T) {
 	n, p := start(t)
 	backend := echo(t, n)
-	busy, idle := tcp(fresh(t, n), backend), tcp(fresh(t, n), backend)
+	busy, idle := netnstest.Server(fresh(t, n), backend), netnstest.Server(fresh(t, n), backend)
 	busy.Service, busy.PortName = plan.ServiceName{Namespace: "default", Name: "busy"}, "http"
-	apply(t, p, add(busy), add(idle))
+	netnstest.Apply(t, p, netnstest.Add(busy), netnstest.Add(idle))
 	const clients = 3
 	for range clients {
 		if _, err := seen(t, n, dataplanetest.Inside, busy.Addr); err != nil {

@@ -4,13 +4,15 @@ import (
 	"testing"
 
 	google "github.com/google/nftables"
+
+	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 )
 
 // What was cleaned up stays away, also when the kernel has so much to tell of
 // changes that the plane cannot hear whose they are.
 func TestCleanupOfManyServers(t *testing.T) {
 	n, p := start(t)
-	apply(t, p, steps(many(5000, 1))...)
+	netnstest.Apply(t, p, steps(many(5000, 1))...)
 	if err := p.Cleanup(); err != nil {
 		t.Fatal(err)
 	}
@@ -39,15 +41,15 @@ func TestCleanupOfManyServers(t *testing.T) {
 func TestManyServersComeAndGo(t *testing.T) {
 	_, p := start(t)
 	servers := many(300, 3)
-	apply(t, p, steps(servers)...)
+	netnstest.Apply(t, p, steps(servers)...)
 	for round := range 3 {
 		for i, v := range servers {
 			next := *v
 			next.Reals = next.Reals[:1+(i+round)%3]
 			servers[i] = &next
 		}
-		apply(t, p, steps(servers)...)
-		if got := state(t, p); len(got.Servers) != len(servers) {
+		netnstest.Apply(t, p, steps(servers)...)
+		if got := netnstest.State(t, p); len(got.Servers) != len(servers) {
 			t.Fatalf("round %d: %d servers", round, len(got.Servers))
 		}
 		for _, v := range servers {

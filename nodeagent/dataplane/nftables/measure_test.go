@@ -57,7 +57,7 @@ func median(list []float64) float64 {
 func many(n, behind int) []*plan.VirtualServer {
 	var out []*plan.VirtualServer
 	for i := range n {
-		v := tcp(netip.AddrPortFrom(netnstest.Nth(netnstest.Virtual[0], uint32(i)), 80))
+		v := netnstest.Server(netip.AddrPortFrom(netnstest.Nth(netnstest.Virtual[0], uint32(i)), 80))
 		v.Masquerade = plan.MasqueradeOutside
 		v.Service = plan.ServiceName{Namespace: "default", Name: fmt.Sprintf("service-%d", i)}
 		for j := range behind {
@@ -73,7 +73,7 @@ func many(n, behind int) []*plan.VirtualServer {
 func steps(servers []*plan.VirtualServer) []plan.Step {
 	var out []plan.Step
 	for _, v := range servers {
-		out = append(out, add(v))
+		out = append(out, netnstest.Add(v))
 	}
 	return plan.Order(out)
 }
@@ -84,7 +84,7 @@ func loadAll(t *testing.T, servers []*plan.VirtualServer) (took, cpu float64) {
 	_, p := start(t)
 	todo := steps(servers)
 	began, used := time.Now(), processor(t)
-	apply(t, p, todo...)
+	netnstest.Apply(t, p, todo...)
 	took, cpu = time.Since(began).Seconds(), processor(t)-used
 	if err := p.Cleanup(); err != nil {
 		t.Fatal(err)
@@ -105,14 +105,14 @@ func processor(t *testing.T) float64 {
 func changes(t *testing.T, size int) float64 {
 	_, p := start(t)
 	servers := many(size, 1)
-	apply(t, p, steps(servers)...)
+	netnstest.Apply(t, p, steps(servers)...)
 	var took []float64
 	for i := range 1000 {
 		v := servers[i%len(servers)]
 		r := plan.RealServer{Addr: netip.AddrPortFrom(v.Reals[0].Addr.Addr(), 9999), Weight: 1}
 		for _, op := range []plan.Op{plan.AddReal, plan.DeleteReal} {
 			began := time.Now()
-			apply(t, p, plan.Step{Op: op, Key: v.Key, Real: r})
+			netnstest.Apply(t, p, plan.Step{Op: op, Key: v.Key, Real: r})
 			took = append(took, time.Since(began).Seconds()*1000)
 		}
 	}
@@ -123,7 +123,7 @@ func changes(t *testing.T, size int) float64 {
 func takeOver(t *testing.T) {
 	n, p := start(t)
 	servers := many(10000, 10)
-	apply(t, p, steps(servers)...)
+	netnstest.Apply(t, p, steps(servers)...)
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -134,10 +134,10 @@ func takeOver(t *testing.T) {
 	}
 	defer next.Close()
 	opened := time.Since(began)
-	apply(t, next, steps(servers)...)
+	netnstest.Apply(t, next, steps(servers)...)
 	fmt.Printf("nftables, restart at 10000 services of 10 endpoints: %.2fs to read, %.2fs in all\n", opened.Seconds(), time.Since(began).Seconds())
 	began = time.Now()
-	if got := state(t, next); len(got.Servers) != len(servers) {
+	if got := netnstest.State(t, next); len(got.Servers) != len(servers) {
 		t.Errorf("%d servers, want %d", len(got.Servers), len(servers))
 	}
 	fmt.Printf("nftables, audit at 10000 services of 10 endpoints: %.2fs\n", time.Since(began).Seconds())

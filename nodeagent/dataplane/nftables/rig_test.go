@@ -2,9 +2,7 @@ package nftables_test
 
 import (
 	"log/slog"
-	"net/netip"
 	"testing"
-	"time"
 
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
@@ -37,7 +35,7 @@ func start(t testing.TB) (*netnstest.Network, *kernel.Plane) {
 	n := netnstest.NewNetwork(t)
 	p := openPlane(t, n)
 	sources := n.Sources()
-	apply(t, p, plan.Step{Op: plan.SetSources, Sources: &sources})
+	netnstest.Apply(t, p, plan.Step{Op: plan.SetSources, Sources: &sources})
 	return n, p
 }
 
@@ -53,35 +51,4 @@ func openPlane(t testing.TB, n *netnstest.Network) *kernel.Plane {
 		}
 	})
 	return p
-}
-
-func tcp(at netip.AddrPort, reals ...netip.AddrPort) *plan.VirtualServer {
-	v := &plan.VirtualServer{
-		Key:        plan.Key{Frontend: plan.Frontend{Addr: at, Protocol: plan.TCP}},
-		Attributes: plan.Attributes{Scheduler: plan.RoundRobin, Drain: time.Hour, Masquerade: plan.MasqueradeAlways},
-	}
-	for _, r := range reals {
-		v.Reals = append(v.Reals, plan.RealServer{Addr: r, Weight: 1})
-	}
-	return v
-}
-
-func add(v *plan.VirtualServer) plan.Step {
-	return plan.Step{Op: plan.AddServer, Key: v.Key, Server: v}
-}
-
-func apply(t testing.TB, p *kernel.Plane, steps ...plan.Step) {
-	t.Helper()
-	for _, f := range p.Apply(t.Context(), steps) {
-		t.Fatalf("%s: %v (%s)", f.Step, f.Err, f.Remedy)
-	}
-}
-
-func state(t testing.TB, p *kernel.Plane) *plan.State {
-	t.Helper()
-	s, err := p.State(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
