@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +32,7 @@ import (
 type stalled struct {
 	dataplane.Plane
 	hold   chan struct{} // nil: nothing is held
-	refuse bool
+	refuse atomic.Bool
 }
 
 func (p *stalled) Name() string { return "stalled" }
@@ -45,7 +46,7 @@ func (p *stalled) Apply(_ context.Context, steps []plan.Step) (failed []dataplan
 		<-p.hold
 	}
 	for _, s := range steps {
-		if p.refuse && s.Op == plan.SetSources {
+		if p.refuse.Load() && s.Op == plan.SetSources {
 			failed = append(failed, dataplane.Failure{Step: s, Err: context.DeadlineExceeded})
 		}
 	}
@@ -101,7 +102,8 @@ func TestAQueueThatStandsIsUnhealthy(t *testing.T) {
 // TestSharedRulesThatFailForLongAreUnhealthy: a single service that does is not.
 func TestSharedRulesThatFailForLongAreUnhealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane := &stalled{refuse: true}
+		plane := &stalled{}
+		plane.refuse.Store(true)
 		s, stop := runStalled(t, plane)
 		defer stop()
 		s.setFacts(plan.Facts{Node: "here"}, plan.Sources{Node: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}})
@@ -113,7 +115,7 @@ func TestSharedRulesThatFailForLongAreUnhealthy(t *testing.T) {
 		if s.healthy() {
 			t.Error("healthy though shared rules have failed for long")
 		}
-		plane.refuse = false // the syncer is at rest between two tries
+		plane.refuse.Store(false)
 		time.Sleep(2 * retryMax)
 		synctest.Wait()
 		if !s.healthy() || s.standing().node != "" {
