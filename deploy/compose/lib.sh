@@ -34,7 +34,7 @@ quietly() {
 # portolan is the command line, in the client's container.
 portolan() { compose exec -T client portolan "$@"; }
 
-# last is the client's last report; of NAME its field of that name, or 0.
+# last is the client's last report, count NAME its field of that name, or 0.
 last() { compose logs --no-color --no-log-prefix --tail=1 client 2>/dev/null | grep "^{"; }
 count() { last | sed -n 's/.*"'"$1"'":\([0-9]\+\).*/\1/p' | grep . || echo 0; }
 
@@ -48,7 +48,7 @@ await() {
 	done
 }
 
-# answers succeeds once a backend answers more requests than it had when `mark` was called; silent, once it does not.
+# answers succeeds once a backend answers more requests than it had when `mark` was called.
 mark() { marked=$(last); }
 of_mark() { printf '%s' "$marked" | sed -n 's/.*"hello from '"$1"'":\([0-9]\+\).*/\1/p' | grep . || echo 0; }
 answers() { [ "$(count "hello from $1")" -gt "$(of_mark "$1")" ]; }

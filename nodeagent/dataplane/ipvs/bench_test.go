@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"net"
-	"net/netip"
 	"runtime"
 	"slices"
 	"testing"
@@ -40,7 +39,7 @@ func TestMeasure(t *testing.T) {
 		name            string
 		servers, behind int
 	}{{"load10k", 10000, 1}, {"load1kx100", 1000, 100}} {
-		t.Run(size.name, func(t *testing.T) { fullLoad(t, size.name, many(size.servers, size.behind)) })
+		t.Run(size.name, func(t *testing.T) { fullLoad(t, size.name, netnstest.Servers(size.servers, size.behind)) })
 	}
 	t.Run("changes", func(t *testing.T) {
 		small, middle, large := changes(t, 100), changes(t, 1000), changes(t, 10000)
@@ -68,23 +67,6 @@ func fullLoad(t *testing.T, name string, servers []*plan.VirtualServer) {
 func median(list []float64) float64 {
 	list = slices.Sorted(slices.Values(list))
 	return list[len(list)/2]
-}
-
-// many makes servers with backends of their own, as cluster IPs are planned.
-func many(n, behind int) []*plan.VirtualServer {
-	var out []*plan.VirtualServer
-	for i := range n {
-		v := netnstest.Server(netip.AddrPortFrom(netnstest.Nth(netnstest.Virtual[0], uint32(i)), 80))
-		v.Masquerade = plan.MasqueradeOutside
-		v.Service = plan.ServiceName{Namespace: "default", Name: fmt.Sprintf("service-%d", i)}
-		for j := range behind {
-			at := uint32(i*behind + j)
-			v.Reals = append(v.Reals, plan.RealServer{Addr: netip.AddrPortFrom(netnstest.Nth(netnstest.Pods[0], at%65536), uint16(8000+at/65536)), Weight: 1})
-		}
-		slices.SortFunc(v.Reals, func(a, b plan.RealServer) int { return a.Addr.Compare(b.Addr) })
-		out = append(out, v)
-	}
-	return out
 }
 
 // timed runs fn on a heap without garbage, and returns seconds.
@@ -157,7 +139,7 @@ func loadAll(t *testing.T, servers []*plan.VirtualServer) float64 {
 // changes is the median time of one change of an endpoint, in ms.
 func changes(t *testing.T, size int) float64 {
 	_, p := start(t)
-	servers := many(size, 1)
+	servers := netnstest.Servers(size, 1)
 	netnstest.Apply(t, p, steps(servers)...)
 	runtime.GC()
 	var took []float64
@@ -174,7 +156,7 @@ func changes(t *testing.T, size int) float64 {
 // takeOver is what a restart and an audit cost.
 func takeOver(t *testing.T) {
 	n, p := start(t)
-	servers := many(10000, 10)
+	servers := netnstest.Servers(10000, 10)
 	netnstest.Apply(t, p, steps(servers)...)
 	if err := p.Close(); err != nil {
 		t.Fatal(err)

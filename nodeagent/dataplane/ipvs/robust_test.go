@@ -17,7 +17,7 @@ import (
 // servers too: none of ours is taken for changed because of that.
 func TestRestartBesideOtherNamespaces(t *testing.T) {
 	n, p := start(t)
-	servers := many(400, 3)
+	servers := netnstest.Servers(400, 3)
 	others := netnstest.NewNetwork(t)
 	send, stop, err := ipvs.Raw(others.Node.Path, servers, 64)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // changes that the plane cannot hear whose they are.
 func TestCleanupOfManyServers(t *testing.T) {
 	n, p := start(t)
-	netnstest.Apply(t, p, steps(many(5000, 1))...)
+	netnstest.Apply(t, p, steps(netnstest.Servers(5000, 1))...)
 	if err := p.Cleanup(); err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestCleanupOfManyServers(t *testing.T) {
 // back fits.
 func TestManyServersComeAndGo(t *testing.T) {
 	_, p := start(t)
-	servers := many(300, 3)
+	servers := netnstest.Servers(300, 3)
 	netnstest.Apply(t, p, steps(servers)...)
 	for round := range 3 {
 		for i, v := range servers {

@@ -34,7 +34,7 @@ func TestMeasure(t *testing.T) {
 	}{{"load10k", 10000, 1}, {"load10kx10", 10000, 10}, {"load1kx100", 1000, 100}} {
 		var took, busy []float64
 		for range *rounds {
-			seconds, cpu := loadAll(t, many(size.servers, size.behind))
+			seconds, cpu := loadAll(t, netnstest.Servers(size.servers, size.behind))
 			took, busy = append(took, seconds), append(busy, cpu)
 		}
 		fmt.Printf("nftables %s: seconds %.3f, of the processor %.3f\n", size.name, took, busy)
@@ -51,23 +51,6 @@ func ratio(name string, value float64) { fmt.Printf("ratio %s %.3f\n", name, val
 func median(list []float64) float64 {
 	list = slices.Sorted(slices.Values(list))
 	return list[len(list)/2]
-}
-
-// many makes servers with backends of their own, as cluster IPs are planned.
-func many(n, behind int) []*plan.VirtualServer {
-	var out []*plan.VirtualServer
-	for i := range n {
-		v := netnstest.Server(netip.AddrPortFrom(netnstest.Nth(netnstest.Virtual[0], uint32(i)), 80))
-		v.Masquerade = plan.MasqueradeOutside
-		v.Service = plan.ServiceName{Namespace: "default", Name: fmt.Sprintf("service-%d", i)}
-		for j := range behind {
-			at := uint32(i*behind + j)
-			v.Reals = append(v.Reals, plan.RealServer{Addr: netip.AddrPortFrom(netnstest.Nth(netnstest.Pods[0], at%65536), uint16(8000+at/65536)), Weight: 1})
-		}
-		slices.SortFunc(v.Reals, func(a, b plan.RealServer) int { return a.Addr.Compare(b.Addr) })
-		out = append(out, v)
-	}
-	return out
 }
 
 func steps(servers []*plan.VirtualServer) []plan.Step {
@@ -104,7 +87,7 @@ func processor(t *testing.T) float64 {
 // changes is the median time of an endpoint that comes, or goes again, in ms.
 func changes(t *testing.T, size int) float64 {
 	_, p := start(t)
-	servers := many(size, 1)
+	servers := netnstest.Servers(size, 1)
 	netnstest.Apply(t, p, steps(servers)...)
 	var took []float64
 	for i := range 1000 {
@@ -122,7 +105,7 @@ func changes(t *testing.T, size int) float64 {
 // takeOver is what a restart and an audit cost.
 func takeOver(t *testing.T) {
 	n, p := start(t)
-	servers := many(10000, 10)
+	servers := netnstest.Servers(10000, 10)
 	netnstest.Apply(t, p, steps(servers)...)
 	if err := p.Close(); err != nil {
 		t.Fatal(err)

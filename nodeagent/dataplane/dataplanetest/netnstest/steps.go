@@ -1,7 +1,9 @@
 package netnstest
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +22,23 @@ func Server(at netip.AddrPort, reals ...netip.AddrPort) *plan.VirtualServer {
 		v.Reals = append(v.Reals, plan.RealServer{Addr: r, Weight: 1})
 	}
 	return v
+}
+
+// Servers are many with backends of their own, as cluster IPs are planned.
+func Servers(n, behind int) []*plan.VirtualServer {
+	var out []*plan.VirtualServer
+	for i := range n {
+		v := Server(netip.AddrPortFrom(Nth(Virtual[0], uint32(i)), 80))
+		v.Masquerade = plan.MasqueradeOutside
+		v.Service = plan.ServiceName{Namespace: "default", Name: fmt.Sprintf("service-%d", i)}
+		for j := range behind {
+			at := uint32(i*behind + j)
+			v.Reals = append(v.Reals, plan.RealServer{Addr: netip.AddrPortFrom(Nth(Pods[0], at%65536), uint16(8000+at/65536)), Weight: 1})
+		}
+		slices.SortFunc(v.Reals, func(a, b plan.RealServer) int { return a.Addr.Compare(b.Addr) })
+		out = append(out, v)
+	}
+	return out
 }
 
 // Add is the step that adds a server.
