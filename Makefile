@@ -15,10 +15,10 @@ endif
 DAEMONS := registry allocator endpointctl dnssvc nodeagent
 MODULES := proto services $(DAEMONS) portolan
 # Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
-TOOLS   := tools/gen tools/testrun
+TOOLS   := tools/gen tools/testrun tools/mutate
 
 FUZZTIME  ?= 10s
-TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun
+TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun,tools/mutate -flakes .ci/flakes
 # -vet=off: the targets vet and build-alone see to that.
 TESTFLAGS := -vet=off -p 2
 
@@ -42,11 +42,11 @@ test-tools: ## install what the tests need besides Go, or say what is missing
 	@tools/test-tools.sh
 
 .PHONY: test-go
-test-go: .bin/testrun ## the tests of every module
+test-go: build .bin/testrun ## the tests of every module
 	$(TESTRUN) -- $(TESTFLAGS) -timeout 10m
 
 .PHONY: test-race
-test-race: .bin/testrun ## the same under the race detector (needs a C compiler)
+test-race: build .bin/testrun ## the same under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(TESTRUN) -- $(TESTFLAGS) -race -timeout 30m
 
 .PHONY: test-kernel
@@ -57,6 +57,11 @@ test-kernel: ## the data planes in the kernel alone, by real packets
 .PHONY: test-compose
 test-compose: ## the compose stack: build images, start, demonstrate, restart everything, stop (needs a Docker engine)
 	deploy/compose/test.sh
+
+.PHONY: mutate
+mutate: .bin/mutate ## which faults the tests would miss; PKG="registry/gc …", N=40 mutants each, FOR=2h; goes on where it ended
+	@tools/test-tools.sh || true
+	.bin/mutate -n $(or $(N),40) $(if $(FOR),-for $(FOR)) $(PKG)
 
 .PHONY: fuzz
 fuzz: .bin/testrun ## every fuzz target for FUZZTIME (10s)
@@ -79,6 +84,18 @@ bench-nodeagent: ## IPVS beside raw messages in the emulated kernel; nftables an
 	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./nodeagent/dataplane/ipvs -args -measure | grep -v level=
 	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./nodeagent/dataplane/nftables -args -measure | grep -v level=
 	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./nodeagent/internal/bench -args -measure | grep -v level=
+
+.PHONY: bench-node-death
+bench-node-death: ## a node's death to the last packet sent to it, five times, in network namespaces (as root)
+	go test -count=1 -timeout 30m -run '^TestADeadNodeGetsNoPackets$$' -v ./portolan/e2e/nodes -args -measure | grep -v level=
+
+.PHONY: bench-start
+bench-start: ## all daemons started at once, until all are ready, five times
+	go test -count=5 -timeout 10m -run '^TestColdStart$$' -v ./portolan/e2e | grep 'all daemons are ready'
+
+.PHONY: bench-parity
+bench-parity: ## from an object to connections on three nodes, in network namespaces (as root)
+	go test -count=1 -timeout 30m -run '^TestMeasure$$' -v ./portolan/e2e/parity -args -measure | grep -v level=
 
 .PHONY: images
 images: ## the images of docker-compose.yml that are ours; pulls nothing
@@ -107,7 +124,7 @@ rolling-restart: ## restart every container of the stack, one after the other, u
 
 .PHONY: walls
 walls: ## who imports whom, and the habits of the house
-	go test -count=1 ./portolan/internal/walls
+	go test ./portolan/internal/walls
 
 .PHONY: vet
 vet: ## go vet in the workspace
@@ -155,6 +172,9 @@ clean: ## remove what was built
 
 .bin/testrun: tools/testrun/go.mod $(wildcard tools/testrun/*.go)
 	cd tools/testrun && GOWORK=off GOBIN=$(CURDIR)/.bin go install .
+
+.bin/mutate: tools/mutate/go.mod $(wildcard tools/mutate/*.go)
+	cd tools/mutate && GOWORK=off GOBIN=$(CURDIR)/.bin go install .
 
 .bin/buf: tools/buf/go.mod tools/buf/go.sum
 	cd tools/buf && GOWORK=off GOBIN=$(CURDIR)/.bin go install tool

@@ -68,11 +68,11 @@ func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err erro
 		return err
 	}
 	d.verifier = verify.New(verify.Config{
-		Engine: d.engine, Registry: verify.NewRegistry(d.registry), Log: host.Log, Metrics: host.Metrics,
+		Engine: d.engine, Registry: verify.NewRegistry(d.registry), Log: host.Log, Metrics: host.Metrics, Health: host.Health,
 		Grace: cfg.VerifyGrace, Interval: cfg.VerifyInterval,
 		Fresh: func() bool { return d.follower.Synced() && d.follower.Age() < staleAfter },
 	})
-	// The follower does not report to Health: allocating does not depend on it.
+	// The follower does not report to Health: once the verifier has taken up its first snapshot, allocating does not depend on it.
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: verify.Kinds(),
 		Log: host.Log, Metrics: host.Metrics, Tracer: host.Tracer, Apply: d.verifier.Apply,
@@ -80,7 +80,7 @@ func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err erro
 		return err
 	}
 	d.server = rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health, Identity: host.Identity, Extra: []grpc.ServerOption{host.Tracer.ServerOption()}})
-	allocatorv1.RegisterAllocatorServiceServer(d.server, api.New(d.engine))
+	allocatorv1.RegisterAllocatorServiceServer(d.server, api.New(d.engine, d.verifier.TakenUp()))
 	d.listener, err = cfg.Listen(host.Network)
 	return err
 }

@@ -3,6 +3,7 @@ package allocator_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -11,9 +12,11 @@ import (
 	"google.golang.org/grpc"
 
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
@@ -30,10 +33,16 @@ func (services) GetService(_ context.Context, req *registryv1.GetServiceRequest)
 	return nil, apierr.NotFound("Service", req.GetName())
 }
 
-// startRegistry serves an empty registry over TCP and returns its address.
+// startRegistry serves a registry with the objects of a log over TCP and returns its address.
 func startRegistry(t *testing.T, log *changestest.Log) string {
 	t.Helper()
 	lis := kittest.Listen(t)
+	serveRegistry(t, log, lis)
+	return lis.Addr().String()
+}
+
+func serveRegistry(t *testing.T, log *changestest.Log, lis net.Listener) {
+	t.Helper()
 	server := grpc.NewServer()
 	log.Register(server)
 	registryv1.RegisterServiceServiceServer(server, services{})
@@ -41,7 +50,6 @@ func startRegistry(t *testing.T, log *changestest.Log) string {
 		defer context.AfterFunc(ctx, server.Stop)()
 		return server.Serve(lis)
 	})
-	return lis.Addr().String()
 }
 
 func defaults(t *testing.T) allocator.Config {
@@ -57,10 +65,15 @@ func defaults(t *testing.T) allocator.Config {
 // start runs a daemon and returns a client of it.
 func start(t *testing.T, cfg allocator.Config, natsURL string) (allocatorv1.AllocatorServiceClient, func()) {
 	t.Helper()
+	return startOn(t, cfg, kittest.Host(t, rpc.TCP(), natsURL))
+}
+
+func startOn(t *testing.T, cfg allocator.Config, host app.Host) (allocatorv1.AllocatorServiceClient, func()) {
+	t.Helper()
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	d, err := allocator.New(t.Context(), cfg, kittest.Host(t, rpc.TCP(), natsURL))
+	d, err := allocator.New(t.Context(), cfg, host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,12 +90,16 @@ func start(t *testing.T, cfg allocator.Config, natsURL string) (allocatorv1.Allo
 	}
 }
 
-func allocate(t *testing.T, c allocatorv1.AllocatorServiceClient, uid string) string {
-	t.Helper()
-	resp, err := c.Allocate(t.Context(), &allocatorv1.AllocateRequest{Sets: []*allocatorv1.ClaimSet{{
+func allocation(uid string) *allocatorv1.AllocateRequest {
+	return &allocatorv1.AllocateRequest{Sets: []*allocatorv1.ClaimSet{{
 		Owner:  &allocatorv1.Owner{Uid: uid, Kind: "Service", Namespace: "default", Name: uid},
 		Claims: []*allocatorv1.Claim{{Slot: "ip", Use: allocatorv1.Use_USE_CLUSTER_IP}},
-	}}})
+	}}}
+}
+
+func allocate(t *testing.T, c allocatorv1.AllocatorServiceClient, uid string) string {
+	t.Helper()
+	resp, err := c.Allocate(t.Context(), allocation(uid))
 	if err != nil || len(resp.GetResults()[0].GetValues()) != 1 {
 		t.Fatalf("allocate: %v %v", resp, err)
 	}
@@ -102,9 +119,45 @@ func pools(t *testing.T, c allocatorv1.AllocatorServiceClient) string {
 	return strings.Join(all, ", ")
 }
 
-func TestARestartKeepsWhatIsAllocatedAndGrowsPools(t *testing.T) {
-	_, nats := kittest.NATS(t)
+// TestAnEmptyFolderHandsOutNothingInUse: the registry has services of before, the allocator's folder is new.
+func TestAnEmptyFolderHandsOutNothingInUse(t *testing.T) {
+	log := changestest.New(t)
+	for n := 1; n < 14; n++ {
+		ip := fmt.Sprintf("10.96.0.%d", n)
+		log.Put(&corev1.Service{
+			Metadata: &corev1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("s%d", n)},
+			Spec:     &corev1.ServiceSpec{ClusterIp: ip, ClusterIps: []string{ip}},
+		})
+	}
+	lis := kittest.Listen(t)
 	cfg := defaults(t)
+	cfg.Registry, cfg.NATSPrefix = lis.Addr().String(), changestest.Prefix
+	cfg.ServiceCIDR = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/28")}
+	host := kittest.Host(t, rpc.TCP(), log.URL())
+	client, stop := startOn(t, cfg, host)
+	defer stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if answer, err := client.Allocate(ctx, allocation("early")); err == nil {
+		t.Fatalf("%v was allocated before anybody knew what is in use", answer)
+	}
+	if err := host.Health.Ready(); err == nil {
+		t.Error("ready before it is known what is in use")
+	}
+	serveRegistry(t, log, lis)
+	if got := allocate(t, client, "late"); got != "10.96.0.14" {
+		t.Errorf("got %s, want the only address that no service has, 10.96.0.14", got)
+	}
+	if err := host.Health.Ready(); err != nil {
+		t.Errorf("not ready once it allocates: %v", err)
+	}
+}
+
+func TestARestartKeepsWhatIsAllocatedAndGrowsPools(t *testing.T) {
+	log := changestest.New(t)
+	nats := log.URL()
+	cfg := defaults(t)
+	cfg.Registry, cfg.NATSPrefix = startRegistry(t, log), changestest.Prefix
 	cfg.ServiceCIDR = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/28"), netip.MustParsePrefix("fd00:96::/112")}
 	client, stop := start(t, cfg, nats)
 	if got, want := pools(t, client), "node-port 30000-32767 0, service-ipv4 10.96.0.0/28 0, service-ipv6 fd00:96::/112 0"; got != want {

@@ -2,6 +2,7 @@ package dnssvc
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"strings"
 
@@ -26,7 +27,7 @@ func (a *api) GetStatus(context.Context, *dnsv1.GetStatusRequest) (*dnsv1.GetSta
 	s := a.daemon.table.Snapshot()
 	status := &dnsv1.GetStatusResponse{
 		Revision: s.Revision, Synced: s.Synced, Names: uint64(s.Size()),
-		AgeSeconds: a.daemon.follower.Age().Seconds(), Listen: a.daemon.dns.Addrs(),
+		AgeSeconds: a.daemon.age().Seconds(), Listen: a.daemon.dns.Addrs(),
 	}
 	for _, z := range s.Zones {
 		status.Zones = append(status.Zones, zone.Text(z.Name))
@@ -136,7 +137,7 @@ func (a *api) response(m *dns.Msg, rrtype uint16) *dnsv1.QueryResponse {
 		Answer: texts(m.Answer), Authority: texts(m.Ns), Additional: texts(m.Extra),
 	}
 	if name, err := zone.ParseName(q.Name); err == nil {
-		resp.Explanation = a.daemon.table.Explain(name, rrtype)
+		resp.Explanation = append(a.daemon.table.Explain(name, rrtype), a.partial(m, name, rrtype)...)
 	}
 	for _, rr := range m.Answer {
 		if alias, ok := rr.(*dns.CNAME); ok && rrtype != dns.TypeCNAME {
@@ -146,6 +147,16 @@ func (a *api) response(m *dns.Msg, rrtype uint16) *dnsv1.QueryResponse {
 		}
 	}
 	return resp
+}
+
+// partial says that an answer has not all records of the set that was asked for.
+func (a *api) partial(m *dns.Msg, name string, rrtype uint16) []string {
+	n := a.daemon.table.Snapshot().Get([]byte(name))
+	if n == nil || n.Set(rrtype) == nil || len(m.Answer) >= int(n.Set(rrtype).Count) {
+		return nil
+	}
+	return []string{fmt.Sprintf("an answer has %d of the %d records, each time others: there is no room "+
+		"for more, or -max-records-tcp does not allow it", len(m.Answer), n.Set(rrtype).Count)}
 }
 
 func texts(rrs []dns.RR) []string {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"portolan.dev/dnssvc/forward"
+	"portolan.dev/dnssvc/server"
 	"portolan.dev/dnssvc/zone"
 	"portolan.dev/services/daemon"
 )
@@ -18,6 +20,9 @@ type Config struct {
 
 	Registry            string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
 	Listen              []string       `flag:"listen" default:":53" usage:"host:port list to answer DNS on, by UDP and TCP"`
+	ListenTLS           []string       `flag:"listen-tls" usage:"host:port list to answer DNS over TLS on, usually port 853; empty: off"`
+	ListenTLSCert       string         `flag:"listen-tls-cert" usage:"file of the certificate (PEM) for DNS over TLS, which clients verify by host name or address; empty: that of -tls-cert"`
+	ListenTLSKey        string         `flag:"listen-tls-key" usage:"file of the private key (PEM) of -listen-tls-cert"`
 	Advertise           []netip.Addr   `flag:"advertise" usage:"addresses of this name server in the zones; default: those of -listen"`
 	Zones               []string       `flag:"zones" default:"cluster.local" usage:"zones in which services have names; PTR records name the first"`
 	ServiceCIDR         []netip.Prefix `flag:"service-cidr" default:"10.96.0.0/16" usage:"ranges of virtual IPs, for PTR records"`
@@ -26,19 +31,26 @@ type Config struct {
 	PodRecords          zone.PodMode   `flag:"pod-records" default:"disabled" usage:"names of pods: disabled, insecure (the address in the name is the answer), or verified"`
 	EmptyHeadlessExists bool           `flag:"empty-headless-exists" default:"false" usage:"a headless service without ready endpoints is NODATA, not NXDOMAIN"`
 
+	DataDir    string        `flag:"data-dir" usage:"folder in which the last view is kept, to start from when the registry is away; empty: it is not kept"`
+	DataMaxAge time.Duration `flag:"data-max-age" default:"24h" usage:"how old the view on disk may be to be answered from"`
+
 	Clients         []netip.Prefix   `flag:"clients" default:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7" usage:"who may get more by UDP than they send; others are told to ask by TCP; none: everybody"`
-	Upstreams       []netip.AddrPort `flag:"upstreams" usage:"name servers that are asked for other names; none: such names are refused"`
+	Upstreams       []forward.Server `flag:"upstreams" usage:"name servers that are asked for other names, as ADDRESS:PORT or, over TLS, tls://ADDRESS[:PORT][#NAME]; none: such names are refused"`
 	RecursionAllow  []netip.Prefix   `flag:"recursion-allow" default:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7" usage:"clients that may ask for other names"`
 	CacheEntries    int              `flag:"cache-entries" default:"20000" usage:"answers of upstream servers that are remembered"`
+	ServeStale      time.Duration    `flag:"serve-stale" default:"1h" usage:"how long after its end an answer may be given when upstream servers fail; 0s: never"`
 	UpstreamTimeout time.Duration    `flag:"upstream-timeout" default:"2s" usage:"how long one upstream server may take to answer"`
 
-	TransferAllow []netip.Prefix   `flag:"transfer-allow" usage:"secondaries that may copy whole zones, by TCP"`
-	Notify        []netip.AddrPort `flag:"notify" usage:"secondaries that are told when zones have changed"`
+	TransferAllow []netip.Prefix     `flag:"transfer-allow" usage:"secondaries that may copy whole zones, by TCP"`
+	TransferKeys  string             `flag:"transfer-keys" usage:"file of the secondaries' keys (TSIG), as tsig-keygen writes it; with keys, transfers must be signed, and -transfer-allow may be left out"`
+	Notify        []server.Secondary `flag:"notify" usage:"secondaries that are told when zones have changed, as ADDRESS:PORT or, signed, ADDRESS:PORT#KEY"`
 
 	MaxUDP            int           `flag:"max-udp" default:"1232" usage:"largest answer by UDP in bytes, 512-4096"`
+	MaxRecordsUDP     int           `flag:"max-records-udp" default:"0" usage:"records of a set in one answer by UDP, each time others; 0: all, or none and a hint to ask by TCP"`
+	MaxRecordsTCP     int           `flag:"max-records-tcp" default:"0" usage:"records of a set in one answer by TCP, each time others; 0: as many as fit into 64 KiB"`
 	IdleTimeout       time.Duration `flag:"idle-timeout" default:"10s" usage:"how long a TCP connection may be idle, or take to deliver one question"`
-	MaxConns          int           `flag:"max-conns" default:"2000" usage:"TCP connections at once"`
-	MaxConnsPerClient int           `flag:"max-conns-per-client" default:"200" usage:"TCP connections at once of one address"`
+	MaxConns          int           `flag:"max-conns" default:"2000" usage:"TCP connections at once, those over TLS too"`
+	MaxConnsPerClient int           `flag:"max-conns-per-client" default:"200" usage:"TCP connections at once of one address, those over TLS too"`
 	MaxPending        int           `flag:"max-pending" default:"2000" usage:"questions that may wait for upstream servers"`
 	Workers           int           `flag:"workers" default:"1" usage:"goroutines that read from each UDP socket"`
 	FastPath          bool          `flag:"fast-path" default:"true" usage:"answer ordinary questions without unpacking them"`
@@ -66,6 +78,8 @@ func (c *Config) Validate() error {
 	}
 	bad(c.TTL > maxTTL, "ttl: %d is more than %d", c.TTL, maxTTL)
 	bad(c.MaxUDP < leastUDP || c.MaxUDP > mostUDP, "max-udp: %d is not in %d-%d", c.MaxUDP, leastUDP, mostUDP)
+	bad(c.MaxRecordsUDP < 0, "max-records-udp: must not be negative")
+	bad(c.MaxRecordsTCP < 0, "max-records-tcp: must not be negative")
 	bad(c.Workers < 1 || c.Workers > mostWorkers, "workers: %d is not in 1-%d", c.Workers, mostWorkers)
 	bad(c.IdleTimeout < leastIdle, "idle-timeout: %s is less than %s", c.IdleTimeout, leastIdle)
 	bad(c.UpstreamTimeout < leastUpstreamTO, "upstream-timeout: %s is less than %s", c.UpstreamTimeout, leastUpstreamTO)
@@ -73,12 +87,22 @@ func (c *Config) Validate() error {
 	bad(c.MaxConnsPerClient < 1, "max-conns-per-client: must be at least 1")
 	bad(c.MaxPending < 1, "max-pending: must be at least 1")
 	bad(c.CacheEntries < 0, "cache-entries: must not be negative")
+	bad(c.ServeStale < 0, "serve-stale: must not be negative")
 	bad(c.LameDuck < 0, "lame-duck: must not be negative")
+	bad(c.DataMaxAge <= 0, "data-max-age: must be more than 0")
 	bad(len(c.Listen) == 0, "listen: an address is needed")
 	for _, addr := range c.Listen {
 		_, _, err := net.SplitHostPort(addr)
 		bad(err != nil, "listen: %q: want host:port", addr)
 	}
+	for _, addr := range c.ListenTLS {
+		_, _, err := net.SplitHostPort(addr)
+		bad(err != nil, "listen-tls: %q: want host:port", addr)
+	}
+	bad((c.ListenTLSCert == "") != (c.ListenTLSKey == ""), "listen-tls-cert, listen-tls-key: both are needed, or neither")
+	bad(c.ListenTLSCert != "" && len(c.ListenTLS) == 0, "listen-tls-cert: is of no use without listen-tls")
+	bad(len(c.ListenTLS) > 0 && c.ListenTLSCert == "" && c.TLSCert == "",
+		"listen-tls: a certificate is needed: give listen-tls-cert and listen-tls-key, or tls-cert, tls-key and tls-ca")
 	if _, err := zone.New(c.zone()); err != nil {
 		errs = append(errs, err)
 	}

@@ -3,10 +3,12 @@ package dnssvc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -15,6 +17,7 @@ import (
 	"portolan.dev/services/changes"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
@@ -40,14 +43,21 @@ type Daemon struct {
 	metrics  *metrics
 	forward  *forward.Forwarder // nil: other names are refused
 	notifier *server.Notifier
+	keys     server.Keys      // of secondaries
+	public   *identity.Public // the certificate of -listen-tls-cert; nil: there is none
 
 	first     sync.Once
 	firstDone chan struct{} // closed when the first snapshot has been taken over
+
+	fromDisk time.Time     // when the view that was loaded was current; zero: none was
+	loaded   uint64        // its serial
+	onDisk   atomic.Bool   // answers come from it
+	changed  chan struct{} // full when names have changed since the view was kept
 }
 
 // New listens, for DNS and for the API. It needs neither the registry nor NATS: names come when those do.
 func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
-	d := &Daemon{cfg: cfg, log: host.Log, health: host.Health, firstDone: make(chan struct{})}
+	d := &Daemon{cfg: cfg, log: host.Log, health: host.Health, firstDone: make(chan struct{}), changed: make(chan struct{}, 1)}
 	if err := d.open(host); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -58,10 +68,16 @@ func (d *Daemon) open(host app.Host) (err error) {
 	if d.table, err = zone.New(d.cfg.zone()); err != nil {
 		return err
 	}
-	d.notifier = server.NewNotifier(d.table.Snapshot, d.cfg.Notify, d.log)
+	d.loadView()
+	d.loaded = uint64(d.table.Snapshot().Serial)
+	if err := d.readKeys(); err != nil {
+		return fmt.Errorf("%w: %w", config.ErrInvalid, err)
+	}
+	d.notifier = server.NewNotifier(d.table.Snapshot, d.cfg.Notify, d.keys, d.log)
 	if len(d.cfg.Upstreams) > 0 {
 		d.forward = forward.New(forward.Config{
-			Upstreams: d.cfg.Upstreams, Allow: d.cfg.RecursionAllow, Entries: d.cfg.CacheEntries, Timeout: d.cfg.UpstreamTimeout, Log: d.log,
+			Upstreams: d.cfg.Upstreams, Allow: d.cfg.RecursionAllow, Entries: d.cfg.CacheEntries, Timeout: d.cfg.UpstreamTimeout,
+			Stale: d.cfg.ServeStale, Log: d.log,
 		})
 		host.Metrics.MustRegister(d.forward)
 	}
@@ -70,6 +86,9 @@ func (d *Daemon) open(host app.Host) (err error) {
 		if err := d.dns.Listen(addr); err != nil {
 			return daemon.ListenError("listen", err)
 		}
+	}
+	if err := d.listenTLS(host); err != nil {
+		return err
 	}
 	if d.registry, err = host.Network.Dial(d.cfg.Registry, host.Identity.Peer(identity.Registry)); err != nil {
 		return err
@@ -90,16 +109,32 @@ func (d *Daemon) open(host app.Host) (err error) {
 	return err
 }
 
+// readKeys reads the keys of secondaries.
+func (d *Daemon) readKeys() (err error) {
+	if d.cfg.TransferKeys != "" {
+		if d.keys, err = server.ReadKeys(d.cfg.TransferKeys); err != nil {
+			return fmt.Errorf("transfer-keys: %w", err)
+		}
+	}
+	for _, s := range d.cfg.Notify {
+		if _, ok := d.keys[s.Key]; !ok && s.Key != "" {
+			return fmt.Errorf("notify: %s: there is no such key in transfer-keys", s)
+		}
+	}
+	return nil
+}
+
 func (d *Daemon) serverConfig() server.Config {
 	cfg := server.Config{
-		Names: d.table.Snapshot, Log: d.log, Clients: d.cfg.Clients, MaxUDP: d.cfg.MaxUDP, IdleTimeout: d.cfg.IdleTimeout,
+		Names: d.table.Snapshot, Log: d.log, Keys: d.keys, Clients: d.cfg.Clients, MaxUDP: d.cfg.MaxUDP,
+		MaxRecordsUDP: d.cfg.MaxRecordsUDP, MaxRecordsTCP: d.cfg.MaxRecordsTCP, IdleTimeout: d.cfg.IdleTimeout,
 		MaxConns: d.cfg.MaxConns, MaxConnsPerClient: d.cfg.MaxConnsPerClient, MaxPending: d.cfg.MaxPending,
 		Workers: d.cfg.Workers, LogQueries: d.cfg.LogQueries, OrdinaryOnly: !d.cfg.FastPath,
 	}
 	if d.forward != nil {
 		cfg.Forward = d.forward
 	}
-	if len(d.cfg.TransferAllow) > 0 {
+	if len(d.cfg.TransferAllow)+len(d.keys) > 0 {
 		cfg.Transfer = &server.Transfer{Allow: d.cfg.TransferAllow}
 	}
 	return cfg
@@ -107,6 +142,9 @@ func (d *Daemon) serverConfig() server.Config {
 
 // Addr is where the gRPC API listens.
 func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
+
+// TLSAddrs are the addresses of DNS over TLS.
+func (d *Daemon) TLSAddrs() []string { return d.dns.TLSAddrs() }
 
 // DNSAddrs are where questions are answered, by UDP and TCP.
 func (d *Daemon) DNSAddrs() []string { return d.dns.Addrs() }
@@ -135,15 +173,18 @@ const lameDuckCheck = "stop"
 
 // Run answers until ctx is done, and a little longer: clients should hear that we stop before we do.
 func (d *Daemon) Run(ctx context.Context) error {
-	d.log.Info("dnssvc listens", "addr", d.listener.Addr().String(), "dns", d.dns.Addrs())
+	d.log.Info("dnssvc listens", "addr", d.listener.Addr().String(), "dns", d.dns.Addrs(), "tls", d.dns.TLSAddrs())
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	err := app.RunTasks(ctx,
 		app.Task{Name: "grpc", Run: func(ctx context.Context) error { return d.grpc.Serve(ctx, d.listener) }},
 		app.Task{Name: "follower", Run: d.follower.Run},
 		app.Task{Name: "dns", Run: func(context.Context) error { return d.dns.Run(serving) }},
+		app.Task{Name: "certificate", Run: d.keepCertificate},
 		app.Task{Name: "notify", Run: d.notifier.Run},
 		app.Task{Name: "memory", Run: d.returnMemory},
+		app.Task{Name: "disk", Run: d.outlast},
+		app.Task{Name: "view", Run: d.keepView},
 		app.Task{Name: "forward", Run: func(context.Context) error {
 			if d.forward == nil {
 				return nil
@@ -186,11 +227,16 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 		return err
 	}
 	d.first.Do(func() { close(d.firstDone) })
+	d.endDisk()
 	if len(batch) > 0 {
 		d.metrics.apply.Observe(time.Since(start).Seconds())
 	}
 	if d.table.Snapshot().Serial != before {
 		d.notifier.Changed()
+		select {
+		case d.changed <- struct{}{}:
+		default: // it will be kept anyway
+		}
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -92,6 +94,34 @@ func (r running) query(t *testing.T, req *dnsv1.QueryRequest) *dnsv1.QueryRespon
 	return resp
 }
 
+// metric returns the value of a gauge.
+func (r running) metric(t *testing.T, name string) float64 {
+	t.Helper()
+	families, err := r.host.Metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// synced waits for the first complete view.
+func (r running) synced(t *testing.T) {
+	t.Helper()
+	kittest.Eventually(t, "the first snapshot", func() error {
+		status, err := r.api.GetStatus(t.Context(), &dnsv1.GetStatusRequest{})
+		if err == nil && !status.GetSynced() {
+			err = errors.New("not yet")
+		}
+		return err
+	})
+}
+
 // eventually waits for an answer.
 func (r running) eventually(t *testing.T, name string, qtype uint16, want string) {
 	t.Helper()
@@ -157,6 +187,92 @@ func TestWithoutRegistry(t *testing.T) {
 }
 
 // Told to stop, the daemon says that it will before it does: those who watch its readiness can turn to others.
+// TestRestartsWithoutRegistry: names that were known are answered at once from the view on disk, that
+// others do not exist a little later, and a metric and the age say where it comes from. When the
+// registry is back, what it does not have is gone.
+func TestRestartsWithoutRegistry(t *testing.T) {
+	log := changestest.New(t)
+	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "10.96.0.1", "80:http"))
+	cfg := testConfig(t, "127.53.240.9")
+	cfg.DataDir = filepath.Join(t.TempDir(), "dnssvc")
+	r := start(t, cfg, log)
+	r.synced(t)
+	if got := r.metric(t, "portolan_dnssvc_view_from_disk"); got != 0 {
+		t.Errorf("view_from_disk is %v with a registry", got)
+	}
+	r.stop()
+	current := time.Now().Add(-time.Hour).Truncate(time.Second)
+	if err := os.Chtimes(filepath.Join(cfg.DataDir, "view.pb"), current, current); err != nil {
+		t.Fatal(err)
+	}
+
+	r = start(t, cfg, nil)
+	name, other := "web.default"+loc, "api.default"+loc
+	if got, want := dnstest.Describe(dnstest.Ask(t, dnstest.Ways[0], r.addr, name, dns.TypeA)), "NOERROR\n  "+name+" 5 IN A 10.96.0.1"; got != want {
+		t.Errorf("at once: %s, want %s", got, want)
+	}
+	if got := r.metric(t, "portolan_dnssvc_view_from_disk"); got != 1 {
+		t.Errorf("view_from_disk is %v without a registry", got)
+	}
+	if got := r.metric(t, "portolan_dnssvc_data_age_seconds"); got < 3600 || got > 3900 {
+		t.Errorf("the age is %v s, want that of the file", got)
+	}
+	if err := r.host.Health.Ready(); err == nil {
+		t.Error("ready without a registry")
+	}
+	r.eventually(t, other, dns.TypeA, "NXDOMAIN")
+	r.eventually(t, name, dns.TypeA, "NOERROR\n  "+name+" 5 IN A 10.96.0.1")
+	r.stop()
+	if info, err := os.Stat(filepath.Join(cfg.DataDir, "view.pb")); err != nil || !info.ModTime().Equal(current) {
+		t.Errorf("the view was current at %s, it says %v: %v", current, info.ModTime(), err)
+	}
+
+	log.Put(dnstest.Service("default/api", "10.96.0.2", "80"))
+	log.Delete(object.Key{Kind: "Service", Namespace: "default", Name: "web"})
+	r = start(t, cfg, log)
+	r.eventually(t, name, dns.TypeA, "NXDOMAIN")
+	r.eventually(t, other, dns.TypeA, "NOERROR\n  "+other+" 5 IN A 10.96.0.2")
+	if got := r.metric(t, "portolan_dnssvc_view_from_disk"); got != 0 {
+		t.Errorf("view_from_disk is %v after the first snapshot", got)
+	}
+	if err := r.host.Health.Ready(); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+}
+
+// TestOldViewsAreNotAnsweredFrom: neither one that is too old at the start, nor one that gets too old
+// while the registry stays away, nor one that is damaged.
+func TestOldViewsAreNotAnsweredFrom(t *testing.T) {
+	log := changestest.New(t)
+	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "10.96.0.1", "80:http"))
+	cfg := testConfig(t, "127.53.240.10")
+	cfg.DataDir, cfg.DataMaxAge = t.TempDir(), time.Hour
+	r := start(t, cfg, log)
+	r.synced(t)
+	r.stop()
+	path := filepath.Join(cfg.DataDir, "view.pb")
+	for what, age := range map[string]time.Duration{"too old": time.Hour + time.Second, "getting too old": time.Hour - time.Second} {
+		current := time.Now().Add(-age)
+		if err := os.Chtimes(path, current, current); err != nil {
+			t.Fatal(err)
+		}
+		r = start(t, cfg, nil)
+		r.eventually(t, "web.default"+loc, dns.TypeA, "SERVFAIL")
+		kittest.Eventually(t, what, func() error {
+			if got := r.metric(t, "portolan_dnssvc_view_from_disk"); got != 0 {
+				return fmt.Errorf("view_from_disk is %v", got)
+			}
+			return nil
+		})
+		r.stop()
+	}
+	if err := os.WriteFile(path, []byte("portolan-view 1 dnssvc\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r = start(t, cfg, nil)
+	r.eventually(t, "web.default"+loc, dns.TypeA, "SERVFAIL")
+}
+
 func TestLameDuck(t *testing.T) {
 	log := changestest.New(t)
 	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "10.96.0.1", "80:http"))
@@ -240,10 +356,33 @@ func TestQueryExplains(t *testing.T) {
 	}
 }
 
+// TestRecordsAreCappedByFlags asks a daemon whose configuration bounds the records of an answer, and
+// the API why there are no more.
+func TestRecordsAreCappedByFlags(t *testing.T) {
+	log := changestest.New(t)
+	log.Put(dnstest.Namespace("default"), dnstest.Service("default/peers", "None"),
+		dnstest.Slice("default/peers/p-1", "80:/tcp", "10.64.0.1", "10.64.0.2", "10.64.0.3", "10.64.0.4"))
+	cfg := testConfig(t, "127.53.240.8")
+	cfg.MaxRecordsUDP, cfg.MaxRecordsTCP = 1, 3
+	r := start(t, cfg, log)
+	r.synced(t)
+	for network, want := range map[string]int{"udp": 1, "tcp": 3} {
+		m := dnstest.Ask(t, dnstest.Way{Net: network}, r.addr, "peers.default"+loc, dns.TypeA)
+		if len(m.Answer) != want || m.Truncated {
+			t.Errorf("%s: %d records, want %d: %s", network, len(m.Answer), want, dnstest.Describe(m))
+		}
+	}
+	resp := r.query(t, &dnsv1.QueryRequest{Name: "peers"})
+	if got := strings.Join(resp.GetExplanation(), "; "); !strings.Contains(got, "3 of the 4 records") {
+		t.Errorf("explained as %s", got)
+	}
+}
+
 func TestBadConfig(t *testing.T) {
 	for flag, what := range map[string]string{
 		"-ttl=3601": "ttl", "-max-udp=100": "max-udp", "-zones=a..b": "a..b", "-zones=": "zone", "-listen=nowhere": "listen",
 		"-workers=0": "workers", "-pod-records=some": "pod-records", "-upstreams=8.8.8.8": "upstreams", "-lame-duck=-1s": "lame-duck",
+		"-data-max-age=0s": "data-max-age", "-max-records-udp=-1": "max-records-udp", "-max-records-tcp=-1": "max-records-tcp",
 	} {
 		var cfg dnssvc.Config
 		var out strings.Builder

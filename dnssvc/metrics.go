@@ -20,7 +20,13 @@ func newMetrics(reg prometheus.Registerer, d *Daemon) *metrics {
 	}
 	reg.MustRegister(d.dns, m.apply,
 		gauge("revision", "Revision of the log that is served.", func() float64 { return float64(d.table.Snapshot().Revision) }),
-		gauge("data_age_seconds", "Time since the names were last known to be current.", func() float64 { return d.follower.Age().Seconds() }),
+		gauge("data_age_seconds", "Time since the names were last known to be current.", func() float64 { return d.age().Seconds() }),
+		gauge("view_from_disk", "Whether answers come from the view on disk, because the registry has not answered since the start.", func() float64 {
+			if d.onDisk.Load() {
+				return 1
+			}
+			return 0
+		}),
 		gauge("names", "Names served.", func() float64 { return float64(d.table.Snapshot().Size()) }),
 		gauge("serial", "Serial number of the SOA records.", func() float64 { return float64(d.table.Snapshot().Serial) }),
 	)

@@ -19,7 +19,7 @@ type Config struct {
 	Identity      string        `flag:"identity" usage:"name of this replica in the lease, unlike that of any other that runs; one that is the same after a restart takes its lease back at once; default: host name and a random part"`
 	LeaseName     string        `flag:"lease-name" default:"endpointctl" usage:"lease, in the namespace default, that the replicas compete for"`
 	LeaseDuration time.Duration `flag:"lease-duration" default:"5s" usage:"how long a leader counts that is not heard of; at least 1s"`
-	NodeGrace     time.Duration `flag:"node-grace" default:"40s" usage:"how long a node agent may be silent before its node is not ready; 0: for ever"`
+	NodeGrace     time.Duration `flag:"node-grace" default:"10s" usage:"how long a node agent may be silent before its node is not ready; 0: for ever"`
 }
 
 // Validate says what is wrong with the configuration, all of it.

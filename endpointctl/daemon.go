@@ -29,12 +29,17 @@ import (
 	"portolan.dev/endpointctl/internal/lease"
 	"portolan.dev/endpointctl/internal/nodewatch"
 	"portolan.dev/endpointctl/internal/queue"
+	"portolan.dev/endpointctl/packing"
 )
 
 const (
 	syncTimeout = 30 * time.Second
 	retryMin    = 50 * time.Millisecond
 	retryMax    = 30 * time.Second
+	// lastingFailure is how long the syncs of a service fail before people are told.
+	lastingFailure = 10 * time.Second
+	// recheck is how often the registry is asked again about endpoints that it refused.
+	recheck = time.Minute
 )
 
 // Daemon is the endpoint controller. Make it with New, then call Run once.
@@ -76,7 +81,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 	}
 	d.controller = controller.New(controller.Config{
 		Registry: d.registry, Log: host.Log, Metrics: host.Metrics, Index: d.index,
-		MaxPerSlice: cfg.MaxPerSlice, Workers: cfg.Workers, SyncTimeout: syncTimeout,
+		MaxPerSlice: cfg.MaxPerSlice, Workers: cfg.Workers, SyncTimeout: syncTimeout, LastingFailure: lastingFailure, Recheck: recheck,
 		Queue: queue.Options{Quiet: cfg.Quiet, Longest: cfg.LongestDelay, RetryMin: retryMin, RetryMax: retryMax},
 	})
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
@@ -218,6 +223,12 @@ func (d *Daemon) Leading() (epoch uint64, leading bool) {
 
 // Pending implements api.State.
 func (d *Daemon) Pending() int { return d.controller.Pending() }
+
+// Failure implements api.State.
+func (d *Daemon) Failure(key index.Key) (controller.Failure, bool) { return d.controller.Failure(key) }
+
+// Refused implements api.State.
+func (d *Daemon) Refused(key index.Key) packing.Refused { return d.controller.Refused(key) }
 
 // Resync implements api.State.
 func (d *Daemon) Resync() int { return d.controller.Resync() }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -219,6 +220,44 @@ func TestWhatOthersDoToSlicesIsUndone(t *testing.T) {
 	becomes(t, "slices of others to stay", r, "slice web: ", "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
 }
 
+// catchesUp waits until the daemon has read everything in the log.
+func catchesUp(t *testing.T, r *registrytest.Registry, client endpointsv1.EndpointControllerServiceClient) {
+	t.Helper()
+	head := r.Log.Revision()
+	kittest.Eventually(t, "the daemon to read the log", func() error {
+		s, err := client.GetStatus(t.Context(), &endpointsv1.GetStatusRequest{})
+		if err == nil && s.GetRevision() < head {
+			err = fmt.Errorf("revision %d, want %d", s.GetRevision(), head)
+		}
+		return err
+	})
+}
+
+func TestAWriteThatIsDeletedBeforeItsAnswerComesIsRepeated(t *testing.T) {
+	r := registrytest.New(t)
+	r.Put(node("n1", "a", yes), pod("p1", "web", "10.0.0.1", true))
+	client, _ := start(t, r, r.Serve(t), nil)
+	leads(t, "it", client)
+	var mu sync.Mutex
+	deleted := map[string]bool{}
+	r.Delay(func(_ string, o object.Object) { // the garbage collector is faster than the answer
+		mu.Lock()
+		defer mu.Unlock()
+		if kind := object.KindOf(o); !deleted[kind] {
+			deleted[kind] = true
+			r.Delete(o)
+			catchesUp(t, r, client)
+		}
+	})
+	r.Put(service("web"))
+	becomes(t, "what was deleted to be written again", r, "slice web 9376: 10.0.0.1", "endpoints web: 10.0.0.1")
+	if len(deleted) != 2 {
+		t.Errorf("the collector deleted %v, want a slice and an Endpoints", deleted)
+	}
+	r.Put(pod("p2", "web", "10.0.0.2", true))
+	becomes(t, "a change to be written", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
+}
+
 func TestCustomEndpointsAreMirrored(t *testing.T) {
 	r := registrytest.New(t)
 	db := service("db", func(s *corev1.Service) { s.Spec.Selector = nil })
@@ -262,7 +301,7 @@ func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
 		}
 		return nil
 	})
-	start(t, r, r.Serve(t), nil)
+	client, _ := start(t, r, r.Serve(t), nil)
 	becomes(t, "the endpoints", r, "slice web 9376: 10.0.0.1", "endpoints web: 10.0.0.1")
 
 	r.Fail(func(_ string, o object.Object) error {
@@ -274,12 +313,16 @@ func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
 	r.Put(pod("p2", "web", "127.0.0.1", true))
 	kittest.Eventually(t, "an event that says what is wrong", func() error {
 		for _, e := range registrytest.All[*corev1.Event](r) {
-			if e.GetReason() == "FailedToUpdateEndpointSlices" && strings.Contains(e.GetMessage(), "may not be that") {
+			if e.GetReason() == "EndpointsLeftOut" && strings.Contains(e.GetMessage(), "may not be that") {
 				return nil
 			}
 		}
 		return errors.New("none")
 	})
+	resp, err := client.ExplainService(t.Context(), &endpointsv1.ExplainServiceRequest{Name: "web"})
+	if err != nil || len(resp.GetPods()) != 2 || resp.GetPods()[1].GetSelected() || !strings.Contains(resp.GetPods()[1].GetReason(), "may not be that") {
+		t.Errorf("explained %v, %v; want the second pod out, with the reason", resp, err)
+	}
 }
 
 func TestAnotherReplicaTakesOver(t *testing.T) {

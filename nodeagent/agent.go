@@ -26,6 +26,7 @@ import (
 	"portolan.dev/nodeagent/probe"
 	"portolan.dev/nodeagent/view"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/changes/viewfile"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
@@ -76,9 +77,10 @@ type Agent struct {
 	fallback    string                       // why the mode is not the one asked for; empty: it is
 	diskRefused string                       // why a view on disk was not used; empty: it was, or there was none
 
-	draining  atomic.Bool
-	lastAudit atomic.Int64  // in ns since the epoch; 0: never
-	changed   chan struct{} // the view did
+	draining   atomic.Bool
+	auditPause time.Duration // between two audits: auditEvery, but in tests
+	lastAudit  atomic.Int64  // in ns since the epoch; 0: never
+	changed    chan struct{} // the view did
 }
 
 // New builds an agent. It listens from here on, and forwards once it runs.
@@ -91,7 +93,7 @@ func New(_ context.Context, cfg Config, host app.Host) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), changed: make(chan struct{}, 1), local: interfaceAddresses,
+		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), changed: make(chan struct{}, 1), local: interfaceAddresses, auditPause: auditEvery,
 	}
 	if err := a.connect(); err != nil {
 		a.close()
@@ -150,7 +152,9 @@ func (a *Agent) build() error {
 		return err
 	}
 	a.metrics = newMetrics(a.host.Metrics)
+	a.metrics.mode.WithLabelValues(a.plane.Name()).Set(1)
 	watchTraffic(a.host.Metrics, a.plane, a.cfg.TrafficMetrics, a.log)
+	watchDrops(a.host.Metrics, a.plane, a.cfg.TrafficMetrics, a.log)
 	a.syncer = newSyncer(a.view, a.plane, a.events, a.metrics, a.log,
 		func() { a.host.Health.Set(programmedCheck, nil) })
 	a.checks = healthcheck.New(healthcheck.Options{Healthy: a.syncer.healthy, Report: a.syncer.checkReported})
@@ -190,11 +194,14 @@ func (a *Agent) Run(ctx context.Context) error {
 		{Name: "heartbeat", Run: a.beat},
 		{Name: "surroundings", Run: func(ctx context.Context) error { return a.every(ctx, lookEvery, a.lookAround) }},
 		{Name: "addresses", Run: a.watchAddresses},
-		{Name: "audit", Run: func(ctx context.Context) error { return a.every(ctx, auditEvery, a.auditInBackground) }},
+		{Name: "audit", Run: func(ctx context.Context) error { return a.every(ctx, a.auditPause, a.auditInBackground) }},
 	}
 	if path := a.viewPath(); path != "" {
+		loaded := a.view.Revision()
 		tasks = append(tasks, app.Task{Name: "view", Run: func(ctx context.Context) error {
-			return a.view.Keep(ctx, view.Keeping{Path: path, Changed: a.changed, Every: saveEvery, Current: a.current, Report: a.reportSave})
+			return viewfile.Keep(ctx, viewfile.Keeping{
+				Path: path, Revision: a.view.Revision, Loaded: loaded, Save: a.view.Save, Changed: a.changed, Every: saveEvery, Current: a.current, Report: a.reportSave,
+			})
 		}})
 	}
 	if a.healthz != nil {
@@ -243,7 +250,7 @@ func (a *Agent) apply(ctx context.Context, batch []changes.Change, revision uint
 		a.refreshFacts()
 		a.node.poke()
 	}
-	a.syncer.touch(touched.Services, revision, tracing.Of(ctx))
+	a.syncer.changed(tracing.Of(ctx))
 	if touched.Pods {
 		a.prober.Set(a.view.Pods())
 	}
@@ -272,7 +279,7 @@ func (a *Agent) loadView() {
 		a.log.Warn("the view will not be kept", "err", err)
 		return
 	}
-	touched, at, err := a.view.Load(path)
+	at, err := a.view.Load(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return
@@ -285,7 +292,7 @@ func (a *Agent) loadView() {
 	a.log.Info("starting from the last view", "revision", a.view.Revision(), "age", time.Since(at).Round(time.Second))
 	a.host.Health.Set(viewCheck, fmt.Errorf("forwarding by the view on disk, which was current at %s: the registry has not answered yet", at.UTC().Format(time.RFC3339)))
 	a.refreshFacts()
-	a.syncer.touch(touched.Services, a.view.Revision(), tracing.Span{})
+	a.syncer.changed(tracing.Span{})
 }
 
 // onDisk tells whether the agent works from the view on its disk.
@@ -338,13 +345,14 @@ func (a *Agent) zone() string {
 	return cmp.Or(a.view.Self().GetMetadata().GetLabels()[zoneLabel], a.cfg.labels()[zoneLabel])
 }
 
-// lookAround notices what nobody tells: addresses that have changed, and that
-// the node is still called lost.
+// lookAround notices what nobody tells: addresses that have changed, programs that
+// listen on node ports, and that the node is still called lost.
 func (a *Agent) lookAround(context.Context) {
 	if self := a.view.Self(); self != nil && !ready(self) {
 		a.node.poke()
 	}
 	a.lookAtAddresses()
+	a.syncer.lookAtNodePorts(listeners())
 }
 
 func (a *Agent) lookAtAddresses() {

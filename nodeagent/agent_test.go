@@ -9,10 +9,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 
+	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/kittest"
@@ -239,6 +241,29 @@ func TestResyncRepairs(t *testing.T) {
 	}
 	if n := w.applied(client).GetDriftRepaired(); n != 1 {
 		t.Errorf("drift repaired %d", n)
+	}
+}
+
+// TestAuditRepairsByItself breaks what is in force again and again: audits find and repair it without a call.
+func TestAuditRepairsByItself(t *testing.T) {
+	w := newWorld(t)
+	vip, b := freePort(t), backend(t, "b")
+	w.log.Put(service("web", vip), endpoints("web", "here", b))
+	agent, client, _ := w.start(w.config(), func(a *nodeagent.Agent) { a.AuditEvery(10 * time.Millisecond) })
+	w.applied(client)
+	key := plan.Key{Frontend: plan.Frontend{Addr: vip, Protocol: plan.TCP}}
+	for broken := range uint64(3) {
+		agent.Plane().Apply(t.Context(), []plan.Step{{Op: plan.DeleteServer, Key: key}})
+		kittest.Eventually(t, "the audit to repair it", func() error {
+			if n := w.applied(client).GetDriftRepaired(); n != broken+1 {
+				return fmt.Errorf("%d differences repaired, want %d", n, broken+1)
+			}
+			_, err := ask(vip)
+			return err
+		})
+	}
+	if w.applied(client).GetLastAudit() == nil {
+		t.Error("the status does not say when the last audit was")
 	}
 }
 

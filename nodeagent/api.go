@@ -113,7 +113,7 @@ func (s *syncer) describe(res *nodeagentv1.GetStatusResponse) {
 	servers, reals := s.table.Counts()
 	res.VirtualServers, res.RealServers = uint32(servers), uint32(reals)
 	res.AppliedRevision = s.applied
-	res.Failures = append(s.failing.proto(), s.troubles.list()...)
+	res.Failures = append(s.failing.proto(), s.troubles.list(true)...)
 	slices.SortFunc(res.Failures, func(a, b *nodeagentv1.StepFailure) int { return cmp.Compare(a.GetStep(), b.GetStep()) })
 	res.DriftRepaired = s.repaired
 }
@@ -123,8 +123,7 @@ func (s *syncer) describe(res *nodeagentv1.GetStatusResponse) {
 func (s *syncer) explain(name plan.ServiceName, to *nodeagentv1.GetPlanResponse) {
 	s.mu.Lock()
 	facts := s.facts
-	_, waiting := s.dirty[name]
-	waiting = waiting || s.all
+	waiting := s.all || s.view.Waits(name)
 	s.mu.Unlock()
 	svc, slicesOf := s.view.Service(name)
 	res := plan.Build(svc, slicesOf, &facts)

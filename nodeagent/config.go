@@ -25,7 +25,8 @@ type Config struct {
 	Strict            bool           `flag:"strict" default:"false" usage:"do not run at all where the kernel cannot do the proxy-mode, or for auto ipvs, instead of falling back to the next one"`
 	ServiceCIDR       []netip.Prefix `flag:"service-cidr" usage:"ranges of cluster IPs: one route each in the kernel; an address outside of them gets its own"`
 	NodePortAddresses []netip.Prefix `flag:"nodeport-addresses" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
-	PodCIDR           []netip.Prefix `flag:"pod-cidr" usage:"addresses of pods on all nodes: their traffic is internal"`
+	PodCIDR           []netip.Prefix `flag:"pod-cidr" usage:"addresses of pods on all nodes: their traffic is internal; empty: nobody but the node itself is"`
+	StrictARP         bool           `flag:"strict-arp" default:"true" usage:"do not answer ARP requests for addresses that no device of the node has, such as external IPs (sysctls arp_ignore and arp_announce); kernel modes only"`
 	MasqueradeAll     bool           `flag:"masquerade-all" default:"false" usage:"hide all clients of cluster IPs from backends"`
 	Scheduler         string         `flag:"scheduler" default:"rr" usage:"how backends are picked where a service does not say: rr, lc, dh, sh, sed, nq or mh"`
 	DrainTimeout      time.Duration  `flag:"drain-timeout" default:"300s" usage:"how long connections to a leaving backend may go on where a service does not say"`
@@ -38,6 +39,8 @@ type Config struct {
 	ConntrackMin         int           `flag:"conntrack-min" default:"131072" usage:"connections that the kernel can track at least, whatever conntrack-max-per-core comes to"`
 	ConntrackEstablished time.Duration `flag:"conntrack-tcp-timeout-established" default:"24h" usage:"how long the kernel tracks a TCP connection on which nothing happens; 0: as the kernel has it"`
 	ConntrackCloseWait   time.Duration `flag:"conntrack-tcp-timeout-close-wait" default:"1h" usage:"how long the kernel tracks a TCP connection that only the client has closed; 0: as the kernel has it"`
+
+	ConntrackLiberal bool `flag:"conntrack-tcp-be-liberal" default:"false" usage:"let TCP segments outside of their window pass (sysctl nf_conntrack_tcp_be_liberal), for a node that sees only one direction of connections that it routes"`
 
 	TrafficMetrics    int           `flag:"traffic-metrics" default:"100" usage:"ports of services whose traffic is in the metrics, those with most connections first; 0: none, and nftables counts nothing"`
 	DataDir           string        `flag:"data-dir" usage:"where the last view is kept, to start from when the registry is away, and the journal of what is ours in the kernel; empty: no view, the journal in /run/portolan"`

@@ -4,13 +4,15 @@
 //
 // Three layers, strictly: view (what is known) → plan (what should be forwarded,
 // pure) → dataplane (what forwards). This package joins them: it follows the
-// registry, plans the services that a change touches, hands the steps to the
-// data plane, and tries again what failed, with growing pauses, while everything
-// else goes on.
+// registry, plans the services that a change touches, has the data plane put in
+// force what changed, and tries again what failed, with growing pauses, while
+// everything else goes on. One batch is planned from one revision of the view:
+// a service planned from a newer one would meet addresses of services that are
+// deleted by then.
 //
 // The invariant: the revision in the heartbeat is never higher than what the
-// data plane was asked to do; what could not be done is listed beside it, by
-// service. Holding the revision back at the first failure was the alternative:
+// data plane was asked to do; whatever its record does not have is listed beside
+// it, by service. Holding the revision back at the first failure was the alternative:
 // one port that is taken would then hide the state of all other services.
 //
 // Of pods and nodes the agent keeps its own alone, already in the follower: on a

@@ -22,6 +22,7 @@ const (
 	reasonAddressInUse        = "AddressInUse"
 	reasonInvalid             = "InvalidServiceOrEndpoint"
 	reasonHealthCheckNodePort = "FailedToStartServiceHealthcheck"
+	reasonNodePortTaken       = "NodePortTaken"
 
 	// On the node; FailedToProgram too, for what concerns all services.
 	reasonProxyModeFallback = "ProxyModeFallback"

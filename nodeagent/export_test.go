@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"context"
 	"net/netip"
+	"time"
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/plan"
@@ -24,6 +25,9 @@ func (a *Agent) SetLocal(local func() ([]netip.Addr, error)) { a.local = local }
 // LookAround does at once what the agent does now and then.
 func (a *Agent) LookAround() { a.lookAround(context.Background()) }
 
+// AuditEvery sets the time between two audits. The agent must not run yet.
+func (a *Agent) AuditEvery(pause time.Duration) { a.auditPause = pause }
+
 // Known counts the objects of a kind that the agent keeps.
 func (a *Agent) Known(kind string) int { return len(a.follower.View().List(kind)) }
 
@@ -41,3 +45,6 @@ func (c *Config) Assign(local []netip.Addr) (node, nodePorts []netip.Addr, sourc
 
 // WatchTraffic registers metrics of the traffic of so many service ports.
 var WatchTraffic = watchTraffic
+
+// WatchDrops registers the metric of dropped packets, of so many service ports.
+var WatchDrops = watchDrops

@@ -24,6 +24,7 @@ type metrics struct {
 	drift       prometheus.Counter
 	programming prometheus.Histogram
 	lastSync    prometheus.Gauge
+	mode        *prometheus.GaugeVec
 	asked       *prometheus.CounterVec
 }
 
@@ -55,11 +56,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.005, 3, 10),
 		}),
 		lastSync: gauge("last_sync_timestamp_seconds", "When a batch of changes was last planned and programmed, in seconds since the epoch."),
+		mode: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "portolan_nodeagent_proxy_mode", Help: "1 for the mode that the node forwards in.",
+		}, []string{"mode"}),
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "portolan_nodeagent_healthz_total", Help: "Answers of the node's health endpoints, by path and code.",
 		}, []string{"path", "code"}),
 	}
-	reg.MustRegister(m.revision, m.servers, m.reals, m.failing, m.noLocal, m.sync, m.steps, m.failures, m.drift, m.programming, m.lastSync, m.asked)
+	reg.MustRegister(m.revision, m.servers, m.reals, m.failing, m.noLocal, m.sync, m.steps, m.failures, m.drift, m.programming, m.lastSync, m.mode, m.asked)
 	return m
 }
 

@@ -63,11 +63,12 @@ func (c *Config) journal(mode string) string {
 
 func (c *Config) kernel(mode string, log *slog.Logger) kernel.Options {
 	return kernel.Options{
-		Log: log, Journal: c.journal(mode), ServiceCIDRs: c.ServiceCIDR, Count: c.TrafficMetrics > 0,
+		Log: log, Journal: c.journal(mode), ServiceCIDRs: c.ServiceCIDR, Count: c.TrafficMetrics > 0, StrictARP: c.StrictARP,
 		Timeouts: kernel.Timeouts{TCP: c.IPVSTCPTimeout, TCPFin: c.IPVSTCPFinTimeout, UDP: c.IPVSUDPTimeout},
 		Tracking: kernel.Tracking{
 			MaxPerCore: c.ConntrackMaxPerCore, Min: c.ConntrackMin,
 			Established: c.ConntrackEstablished, CloseWait: c.ConntrackCloseWait,
+			Liberal: c.ConntrackLiberal,
 		},
 	}
 }
@@ -137,6 +138,7 @@ func (a *Agent) openKernel(mode kernelMode) (*kernel.Plane, error) {
 	for _, p := range before {
 		defer p.Close() //nolint:errcheck // there is nothing to lose any more
 		options.From = join(options.From, p.State())
+		options.Before = p.Before() // of two, both found the same
 	}
 	plane, err := mode.open(options)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/obs"
 )
 
 const zoneLabel = "topology.kubernetes.io/zone"
@@ -26,7 +27,7 @@ const (
 	registerTimeout  = 10 * time.Second
 	registerRetryMin = 200 * time.Millisecond
 	registerRetryMax = 10 * time.Second
-	registerQuiet    = time.Second // shorter waits get no line: daemons that start together wait for one another
+	registerQuiet    = time.Second // not worth a line: daemons that start together wait for one another
 	assertEvery      = 10 * time.Second
 )
 
@@ -77,6 +78,7 @@ func (r *registrar) addresses() addresses {
 // run registers the node whenever it is told to, until it works.
 func (r *registrar) run(ctx context.Context) error {
 	pause := registerRetryMin
+	outage := obs.Outage{Log: r.agent.log, Down: "node not registered, trying on", Up: "node registered", Tolerate: registerQuiet}
 	for {
 		select {
 		case <-ctx.Done():
@@ -85,15 +87,14 @@ func (r *registrar) run(ctx context.Context) error {
 		}
 		err := r.register(ctx)
 		if err == nil {
+			outage.Over()
 			pause = registerRetryMin
 			continue
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		if pause > registerQuiet {
-			r.agent.log.Warn("node not registered", "err", err, "retry_in", pause)
-		}
+		outage.Failed(err)
 		if !app.Pause(ctx, pause) {
 			return nil
 		}

@@ -35,7 +35,7 @@ func leaving(n *corev1.Node) bool {
 
 // serveHealth answers load balancers and supervisors until ctx is done.
 func (a *Agent) serveHealth(ctx context.Context, lis net.Listener) error {
-	handler := healthcheck.NodeHandler(a.health, func(path string, code int) {
+	handler := healthcheck.NodeHandler(a.plane.Name(), a.health, func(path string, code int) {
 		a.metrics.asked.WithLabelValues(path, strconv.Itoa(code)).Inc()
 	})
 	srv := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}

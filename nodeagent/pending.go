@@ -23,7 +23,7 @@ func (s *syncer) waits() []plan.ServiceName {
 	if s.all {
 		return s.view.ServiceNames()
 	}
-	return slices.SortedFunc(maps.Keys(s.dirty), plan.ServiceName.Compare)
+	return s.view.Changed()
 }
 
 // pendingOf lists the steps from what is in force to a plan of one service. It

@@ -60,7 +60,7 @@ func (s *syncer) standing() standing {
 	for _, name := range c.services {
 		st.services = append(st.services, name.String())
 	}
-	for _, f := range s.troubles.list() {
+	for _, f := range s.troubles.list(false) {
 		st.failures++
 		switch {
 		case f.GetService() != "":

@@ -86,7 +86,7 @@ func TestBadViewsOnDisk(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-		}, `it is the view of node "there", this is node "here"`},
+		}, `it is the view of "there", this is "here"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -247,14 +247,11 @@ func TestHealthz(t *testing.T) {
 	expect("a node that no longer drains", 200)
 	change := func(fn func(*corev1.Node)) {
 		kittest.Eventually(t, "the node's object", func() error {
-			if w.log.Get(nodeKey("here")) == nil {
+			if !w.log.Change(nodeKey("here"), func(o object.Object) { fn(o.(*corev1.Node)) }) {
 				return errors.New("not there")
 			}
 			return nil
 		})
-		n := object.Clone(w.log.Get(nodeKey("here"))).(*corev1.Node)
-		fn(n)
-		w.log.Put(n)
 	}
 	change(func(n *corev1.Node) {
 		n.Spec = &corev1.NodeSpec{Taints: []*corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: "NoSchedule"}}}
@@ -308,5 +305,17 @@ func TestLatencyIsMeasuredFromTheTrigger(t *testing.T) {
 	}
 	if age, _ := w.metric("queue_age_seconds"); age != 0 {
 		t.Errorf("a queue of %g s at rest", age)
+	}
+}
+
+// TestProxyModeIsAGauge: the mode in use is 1, no other mode has a value.
+func TestProxyModeIsAGauge(t *testing.T) {
+	w := newWorld(t)
+	_, client, _ := w.start(w.config())
+	w.applied(client)
+	for mode, want := range map[string]float64{"userspace": 1, "ipvs": 0, "nftables": 0} {
+		if got, _ := w.metric("proxy_mode", mode); got != want {
+			t.Errorf("portolan_nodeagent_proxy_mode of %s is %g, want %g", mode, got, want)
+		}
 	}
 }

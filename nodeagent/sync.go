@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -38,14 +39,12 @@ type syncer struct {
 
 	// mu guards what is waiting to be planned.
 	mu      sync.Mutex
-	dirty   map[plan.ServiceName]struct{}
-	all     bool // every service is
+	all     bool // every service is to be planned, not only those that changed
 	facts   plan.Facts
 	sources plan.Sources
 	known   bool         // there was a view
-	seen    uint64       // revision of the view that dirty belongs to
 	waiting time.Time    // since when something waits or is under way; zero: nothing is
-	cause   tracing.Span // what made dirty so, where it is traced: the first of several
+	cause   tracing.Span // the first change that waits and is traced
 
 	// tableMu guards what is planned and how it went. It is held while the data
 	// plane works: who asks then waits.
@@ -72,25 +71,23 @@ type syncer struct {
 func newSyncer(v *view.View, plane dataplane.Plane, events *recorder, m *metrics, log *slog.Logger, ready func()) *syncer {
 	s := &syncer{
 		view: v, plane: plane, events: events, metrics: m, log: log, ready: ready, wake: make(chan struct{}, 1), progress: make(chan struct{}, 1),
-		dirty: map[plan.ServiceName]struct{}{}, table: plan.NewTable(), failing: failures{}, conflicts: map[plan.ServiceName]struct{}{},
+		table: plan.NewTable(), failing: failures{}, conflicts: map[plan.ServiceName]struct{}{},
 		told: map[plan.ServiceName]string{}, trigger: map[plan.ServiceName]time.Time{}, starved: map[plan.ServiceName]int{},
 	}
 	s.core.Store(&core{})
 	return s
 }
 
-// touch marks services to be planned at a revision of the view, in the trace of what caused it.
-func (s *syncer) touch(services map[plan.ServiceName]struct{}, revision uint64, cause tracing.Span) {
+// changed has the changes that the view has taken in planned, in the trace of
+// their cause.
+func (s *syncer) changed(cause tracing.Span) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !s.cause.Recorded() {
 		s.cause = cause
 	}
-	for name := range services {
-		s.dirty[name] = struct{}{}
-	}
-	s.seen, s.known = revision, true
+	s.known = true
 	s.poke()
-	s.mu.Unlock()
 }
 
 // setFacts changes what plans are made from.
@@ -173,31 +170,24 @@ func (s *syncer) nextRetry() time.Duration {
 	return time.Until(next)
 }
 
-// batch is what one sync is about.
+// batch is what one sync plans. All of it is of one revision, also if the view
+// goes on meanwhile.
 type batch struct {
-	services []plan.ServiceName
-	facts    plan.Facts
-	sources  plan.Sources
-	revision uint64
-	known    bool
-	cause    tracing.Span
+	view.Batch
+	names   []plan.ServiceName // of Services, in order
+	facts   plan.Facts
+	sources plan.Sources
+	known   bool
+	cause   tracing.Span
 }
 
 // take empties the list of what waits.
 func (s *syncer) take() batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all {
-		for _, name := range s.view.ServiceNames() {
-			s.dirty[name] = struct{}{}
-		}
-	}
-	b := batch{facts: s.facts, sources: s.sources, revision: s.seen, known: s.known, cause: s.cause}
-	for name := range s.dirty {
-		b.services = append(b.services, name)
-	}
-	slices.SortFunc(b.services, plan.ServiceName.Compare)
-	s.dirty, s.all, s.cause = map[plan.ServiceName]struct{}{}, false, tracing.Span{}
+	b := batch{Batch: s.view.Take(s.all), facts: s.facts, sources: s.sources, known: s.known, cause: s.cause}
+	b.names = slices.SortedFunc(maps.Keys(b.Services), plan.ServiceName.Compare)
+	s.all, s.cause = false, tracing.Span{}
 	return b
 }
 
@@ -206,7 +196,7 @@ func (s *syncer) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting = time.Time{}
-	if len(s.dirty) > 0 || s.all {
+	if s.all || len(s.view.Changed()) > 0 {
 		s.waiting = time.Now()
 	}
 }
@@ -220,43 +210,43 @@ func (s *syncer) sync(ctx context.Context) {
 	began := time.Now()
 	s.tableMu.Lock()
 	defer s.tableMu.Unlock()
-	steps := s.table.SetSources(b.sources)
+	s.table.SetSources(b.sources)
 	touched := map[plan.ServiceName]bool{}
-	for _, part := range s.parts(b.services) {
+	for _, part := range b.parts() {
 		_, planning := tracing.Start(ctx, "plan")
 		for _, name := range part {
-			steps = append(steps, s.replan(name, &b.facts, touched)...)
+			s.replan(name, b.Services[name], &b.facts, touched)
 		}
-		steps = plan.Order(steps)
 		planning.End(nil)
-		s.program(ctx, steps)
-		steps = nil
+		s.program(ctx, s.table.Changes())
 	}
 	for name := range touched {
 		s.tellConflicts(name)
 	}
 	if b.known {
 		s.adopt(ctx)
-		s.advance(b.revision)
+		s.advance(b.Revision)
 	}
 	s.stand()
 	s.metrics.synced(began)
 	s.ended.Store(time.Now().UnixNano())
-	s.measure(b.services)
+	s.measure(b.Services)
 }
 
-// replan makes the plan of one service anew, and notes whom that touches: itself
-// and those that claim what it claimed or claims.
-func (s *syncer) replan(name plan.ServiceName, facts *plan.Facts, touched map[plan.ServiceName]bool) []plan.Step {
+// replan makes the plan of one service anew, and notes the services whose
+// conflicts that may change: the service itself, and those that claim what it
+// claimed or claims.
+func (s *syncer) replan(
+	name plan.ServiceName, svc view.Service, facts *plan.Facts, touched map[plan.ServiceName]bool,
+) {
 	for _, rival := range s.table.Rivals(name) {
 		touched[rival] = true
 	}
-	steps := s.plan(name, facts)
+	s.plan(name, svc, facts)
 	touched[name] = true
 	for _, rival := range s.table.Rivals(name) {
 		touched[rival] = true
 	}
-	return steps
 }
 
 // adopt removes, once the view is the registry's, what an earlier agent has left
@@ -272,10 +262,10 @@ func (s *syncer) adopt(ctx context.Context) {
 		return
 	}
 	s.adopted = true
-	var gone []plan.Step
-	for _, step := range plan.Diff(have, s.table.State()) {
-		if step.Op == plan.DeleteServer {
-			gone = append(gone, step)
+	var gone plan.Changes
+	for key := range have.Servers {
+		if s.table.Server(key) == nil {
+			gone.Servers = append(gone.Servers, plan.Wanted{Key: key})
 		}
 	}
 	s.program(ctx, gone)
@@ -284,19 +274,18 @@ func (s *syncer) adopt(ctx context.Context) {
 	debug.FreeOSMemory()
 }
 
-// plan makes the plan of one service and returns the steps to it.
-func (s *syncer) plan(name plan.ServiceName, facts *plan.Facts) []plan.Step {
-	svc, slicesOf := s.view.Service(name)
-	res := plan.Build(svc, slicesOf, facts)
-	if svc == nil {
+// plan makes the plan of one service.
+func (s *syncer) plan(name plan.ServiceName, svc view.Service, facts *plan.Facts) {
+	res := plan.Build(svc.Object, svc.Slices, facts)
+	if svc.Object == nil {
 		delete(s.told, name)
 		delete(s.trigger, name)
 	} else if len(res.Problems) > 0 {
-		s.tell(name, svc, reasonInvalid, res.Problems)
+		s.tell(name, svc.Object, reasonInvalid, res.Problems)
 	}
 	s.checks.Set(name, res.HealthCheck)
 	s.starve(name, res.Servers)
-	return s.table.Set(name, created(svc), res.Servers)
+	s.table.Set(name, created(svc.Object), res.Servers)
 }
 
 func created(svc *corev1.Service) int64 {
@@ -320,24 +309,18 @@ func (s *syncer) starve(name plan.ServiceName, servers []*plan.VirtualServer) {
 	s.starved[name] = n
 }
 
-// program hands steps to the data plane and takes in what failed.
-func (s *syncer) program(ctx context.Context, steps []plan.Step) {
+// program has the data plane put changes in force, and takes in what failed.
+func (s *syncer) program(ctx context.Context, c plan.Changes) {
 	now := time.Now()
 	ctx, span := tracing.Start(ctx, "program")
+	steps, failed := dataplane.Reconcile(ctx, s.plane, c)
 	span.Count("portolan.steps", len(steps))
-	failed := s.plane.Apply(ctx, steps)
 	span.Count("portolan.failures", len(failed))
 	span.End(nil)
-	again := make(map[plan.Key]bool, len(failed))
-	for _, f := range failed {
-		again[f.Step.Key] = true
-	}
 	for _, step := range steps {
 		s.metrics.steps.WithLabelValues(step.Op.String()).Inc()
-		if !again[step.Key] {
-			delete(s.failing, step.Key)
-		}
 	}
+	s.succeeded(c, failed)
 	for _, f := range failed {
 		s.metrics.failures.WithLabelValues(f.Step.Op.String()).Inc()
 		if ctx.Err() == nil {
@@ -347,6 +330,22 @@ func (s *syncer) program(ctx context.Context, steps []plan.Step) {
 	servers, reals := s.table.Counts()
 	s.metrics.servers.Set(float64(servers))
 	s.metrics.reals.Set(float64(reals))
+}
+
+// succeeded ends the failures of what was changed, except for what failed again.
+func (s *syncer) succeeded(c plan.Changes, failed []dataplane.Failure) {
+	again := make(map[plan.Key]bool, len(failed))
+	for _, f := range failed {
+		again[f.Step.Key] = true
+	}
+	if c.Sources != nil && !again[sharedRules] {
+		delete(s.failing, sharedRules)
+	}
+	for _, w := range c.Servers {
+		if !again[w.Key] {
+			delete(s.failing, w.Key)
+		}
+	}
 }
 
 // advance notes that everything up to a revision was handed to the data plane.
@@ -389,31 +388,27 @@ func (s *syncer) failed(f dataplane.Failure, now time.Time) {
 	s.events.warnNode(reason, message)
 }
 
-// retry repeats what failed and is due: the difference between what is planned
-// and what is in force.
+// retry repeats what failed and is due.
 func (s *syncer) retry(ctx context.Context) {
 	s.tableMu.Lock()
 	defer s.tableMu.Unlock()
 	keys, _ := s.failing.due(time.Now())
-	var steps []plan.Step
-	for _, key := range keys {
-		repair := s.repair(key)
-		if len(repair) == 0 {
-			delete(s.failing, key)
-		}
-		steps = append(steps, repair...)
-	}
-	if len(steps) > 0 {
-		s.program(ctx, plan.Order(steps))
+	if len(keys) > 0 {
+		s.program(ctx, s.wanted(keys))
 	}
 	s.stand()
 }
 
-// repair returns the steps from what is in force at a key to what is planned.
-func (s *syncer) repair(key plan.Key) []plan.Step {
-	if key == sharedRules {
-		sources := s.table.Sources()
-		return []plan.Step{{Op: plan.SetSources, Sources: &sources}}
+// wanted returns what is planned at keys.
+func (s *syncer) wanted(keys []plan.Key) plan.Changes {
+	var c plan.Changes
+	for _, key := range keys {
+		if key == sharedRules {
+			sources := s.table.Sources()
+			c.Sources = &sources
+			continue
+		}
+		c.Servers = append(c.Servers, plan.Wanted{Key: key, Server: s.table.Server(key)})
 	}
-	return plan.DiffServer(nil, s.plane.Programmed(key), s.table.Server(key))
+	return c
 }

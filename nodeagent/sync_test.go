@@ -58,13 +58,13 @@ func runStalled(t *testing.T, plane *stalled) (s *syncer, stop func()) {
 	log := slog.New(slog.DiscardHandler)
 	v := view.New("here")
 	svc := &corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web"}}
-	touched := v.Apply([]changes.Change{{Kind: "Service", Key: object.KeyOf(svc), New: svc}}, 1)
+	v.Apply([]changes.Change{{Kind: "Service", Key: object.KeyOf(svc), New: svc}}, 1)
 	s = newSyncer(v, plane, newRecorder("here", nil, log), newMetrics(prometheus.NewRegistry()), log, func() {})
 	s.checks = healthcheck.New(healthcheck.Options{Healthy: s.healthy, Report: s.checkReported})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { s.run(ctx) })
-	s.touch(touched.Services, 1, tracing.Span{})
+	s.changed(tracing.Span{})
 	synctest.Wait()
 	return s, func() { cancel(); wg.Wait() }
 }

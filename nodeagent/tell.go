@@ -2,12 +2,14 @@ package nodeagent
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/nodeagent/view"
 )
 
 // tell writes an event about a service unless the last one said the same.
@@ -35,11 +37,11 @@ func (s *syncer) tellConflicts(name plan.ServiceName) {
 }
 
 // measure observes how long changes took to get here.
-func (s *syncer) measure(names []plan.ServiceName) {
+func (s *syncer) measure(services map[plan.ServiceName]view.Service) {
 	now := time.Now()
-	for _, name := range names {
-		if svc, slicesOf := s.view.Service(name); svc != nil {
-			if at := s.metrics.latencies(slicesOf, s.trigger[name], now); !at.IsZero() {
+	for name, svc := range services {
+		if svc.Object != nil {
+			if at := s.metrics.latencies(svc.Slices, s.trigger[name], now); !at.IsZero() {
 				s.trigger[name] = at
 			}
 		}
@@ -56,16 +58,18 @@ func (s *syncer) audit(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps := plan.Diff(have, s.table.State())
 	var words []string
-	for _, step := range steps {
+	var keys []plan.Key
+	for _, step := range plan.Diff(have, s.table.State()) {
+		keys = append(keys, step.Key)
 		if s.failing[step.Key] == nil { // what failed is known: no drift
 			words = append(words, step.String())
 		}
 	}
+	slices.SortFunc(keys, plan.Key.Compare)
 	s.metrics.drift.Add(float64(len(words)))
 	s.repaired += uint64(len(words))
-	s.program(ctx, steps)
+	s.program(ctx, s.wanted(slices.Compact(keys)))
 	s.stand()
 	return words, nil
 }

@@ -10,6 +10,8 @@ import (
 
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
+
+	"portolan.dev/services/kit/obs"
 )
 
 // counting is a data plane that knows what went through its servers.
@@ -37,7 +39,8 @@ func (p servicePort) compare(o servicePort) int {
 type trafficMetrics struct {
 	plane counting // nil: it counts nothing
 	most  int      // service ports that have series
-	log   *slog.Logger
+
+	outage obs.Outage // of the counters
 
 	connections, packets, bytes, omitted *prometheus.Desc
 
@@ -55,7 +58,7 @@ func watchTraffic(reg prometheus.Registerer, plane any, most int, log *slog.Logg
 		return prometheus.NewDesc("portolan_nodeagent_service_"+name, help, append([]string{"namespace", "service", "port", "protocol"}, more...), nil)
 	}
 	m := &trafficMetrics{
-		most: most, log: log,
+		most: most, outage: obs.Outage{Log: log, Down: "traffic not read", Up: "traffic is read again"},
 		connections: desc("connections_total", "Connections, or flows of UDP, to a port of a service, by the name of the port."),
 		packets:     desc("packets_total", "Packets of a port of a service, by direction: in is from clients, out to them. Only IPVS counts them.", "direction"),
 		bytes:       desc("bytes_total", "Bytes of a port of a service, by direction: in is from clients, out to them. Only IPVS counts them.", "direction"),
@@ -80,8 +83,9 @@ func (m *trafficMetrics) Collect(ch chan<- prometheus.Metric) {
 	if m.plane != nil {
 		found, err := m.plane.Traffic()
 		if err != nil { // the sums so far are still true
-			m.log.Warn("traffic not read", "err", err)
+			m.outage.Failed(err)
 		} else {
+			m.outage.Over()
 			m.add(found)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -35,6 +36,7 @@ type troubles struct {
 type trouble struct {
 	what    string
 	service plan.ServiceName
+	notice  bool // everything is forwarded as planned all the same
 }
 
 // set notes a failure and tells whether it is news. A nil error ends it.
@@ -63,24 +65,37 @@ func (t *troubles) set(id trouble, err error, remedy string) (news bool) {
 	return true
 }
 
-// forget ends all failures of a service.
-func (t *troubles) forget(service plan.ServiceName) {
+// endNotices ends the notices that are not among those that still hold.
+func (t *troubles) endNotices(hold map[trouble]netip.AddrPort) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id := range t.by {
-		if id.service == service {
+		if _, holds := hold[id]; id.notice && !holds {
 			delete(t.by, id)
 		}
 	}
 }
 
-// list returns all failures, by what is wrong.
-func (t *troubles) list() []*nodeagentv1.StepFailure {
+// forget ends all failures of a service.
+func (t *troubles) forget(service plan.ServiceName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id := range t.by {
+		if id.service == service && !id.notice {
+			delete(t.by, id)
+		}
+	}
+}
+
+// list returns all failures, and notices if they are wanted, by what is wrong.
+func (t *troubles) list(notices bool) []*nodeagentv1.StepFailure {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := make([]*nodeagentv1.StepFailure, 0, len(t.by))
-	for _, f := range t.by {
-		out = append(out, f)
+	for id, f := range t.by {
+		if notices || !id.notice {
+			out = append(out, f)
+		}
 	}
 	slices.SortFunc(out, func(a, b *nodeagentv1.StepFailure) int {
 		return cmp.Or(cmp.Compare(a.GetStep(), b.GetStep()), cmp.Compare(a.GetService(), b.GetService()))

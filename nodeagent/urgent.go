@@ -40,20 +40,20 @@ func urgent(svc *corev1.Service) bool {
 	return false
 }
 
-// parts divides what is to be synced: urgent services are in force before the
-// others are even planned. Each part is a whole plan of its own, so that no step
-// comes before one that it stands on.
-func (s *syncer) parts(names []plan.ServiceName) [][]plan.ServiceName {
+// parts divides a batch: urgent services are in force before the others are even
+// planned. Each part is a whole plan of its own, so that no step comes before one
+// that it stands on.
+func (b *batch) parts() [][]plan.ServiceName {
 	var first, rest []plan.ServiceName
-	for _, name := range names {
-		if svc, _ := s.view.Service(name); svc != nil && urgent(svc) {
+	for _, name := range b.names {
+		if svc := b.Services[name].Object; svc != nil && urgent(svc) {
 			first = append(first, name)
 		} else {
 			rest = append(rest, name)
 		}
 	}
 	if len(first) == 0 || len(rest) == 0 {
-		return [][]plan.ServiceName{names}
+		return [][]plan.ServiceName{b.names}
 	}
 	return [][]plan.ServiceName{first, rest}
 }

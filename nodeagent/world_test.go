@@ -194,7 +194,9 @@ func (s *nodes) CreateNode(_ context.Context, req *registryv1.CreateNodeRequest)
 }
 
 func (s *nodes) UpdateNodeStatus(_ context.Context, req *registryv1.UpdateNodeStatusRequest) (*registryv1.UpdateNodeStatusResponse, error) {
-	s.w.log.Put(req.GetNode())
+	s.w.log.Change(nodeKey(req.GetNode().GetMetadata().GetName()), func(o object.Object) {
+		o.(*corev1.Node).Status = req.GetNode().GetStatus().CloneVT()
+	})
 	return &registryv1.UpdateNodeStatusResponse{Node: req.GetNode()}, nil
 }
 
@@ -213,7 +215,9 @@ func (s *pods) GetPod(_ context.Context, req *registryv1.GetPodRequest) (*regist
 }
 
 func (s *pods) UpdatePodStatus(_ context.Context, req *registryv1.UpdatePodStatusRequest) (*registryv1.UpdatePodStatusResponse, error) {
-	s.w.log.Put(req.GetPod())
+	s.w.log.Change(object.KeyOf(req.GetPod()), func(o object.Object) {
+		o.(*corev1.Pod).Status = req.GetPod().GetStatus().CloneVT()
+	})
 	return &registryv1.UpdatePodStatusResponse{Pod: req.GetPod()}, nil
 }
 

@@ -1,9 +1,13 @@
 package registry_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -11,6 +15,7 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 )
 
 // fields returns the fields of an error's violations, sorted.
@@ -195,16 +200,106 @@ func TestDeletePreconditions(t *testing.T) {
 func TestPodsHaveTimeToEnd(t *testing.T) {
 	_, r := run(t)
 	seconds := int64(7)
-	if _, err := r.pods.CreatePod(within(t), &registryv1.CreatePodRequest{Pod: &corev1.Pod{
-		Metadata: &corev1.ObjectMeta{Name: "p", Finalizers: []string{"portolan.dev/running"}},
-		Spec:     &corev1.PodSpec{TerminationGracePeriodSeconds: &seconds, Containers: []*corev1.Container{{Name: "c", Image: "i"}}},
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	r.runningPod(t, "p", seconds)
+	before := time.Now()
 	answer, err := r.pods.DeletePod(within(t), &registryv1.DeletePodRequest{Name: "p"})
 	if err != nil || answer.GetPod().GetMetadata().GetDeletionGracePeriodSeconds() != seconds {
 		t.Errorf("delete = %v, %v", answer, err)
 	}
+	if ends := answer.GetPod().GetMetadata().GetDeletionTimestamp().AsTime(); ends.Before(before.Add(6*time.Second)) || ends.After(time.Now().Add(7*time.Second)) {
+		t.Errorf("the pod ends at %s, asked at %s with %d s of grace", ends, before, seconds)
+	}
+	status := answer.GetPod()
+	status.Status.Conditions = []*corev1.Condition{{Type: "Ready", Status: corev1.ConditionStatus_CONDITION_STATUS_TRUE}}
+	if _, err := r.pods.UpdatePodStatus(within(t), &registryv1.UpdatePodStatusRequest{Pod: status}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := r.pods.DeletePod(within(t), &registryv1.DeletePodRequest{Name: "p", GracePeriodSeconds: new(int64(60))})
+	if err != nil || again.GetPod().GetMetadata().GetDeletionGracePeriodSeconds() != seconds {
+		t.Errorf("the grace was prolonged: %v, %v", again, err)
+	}
+	if again, err = r.pods.DeletePod(within(t), &registryv1.DeletePodRequest{Name: "p", GracePeriodSeconds: new(int64(5))}); err != nil ||
+		again.GetPod().GetMetadata().GetDeletionGracePeriodSeconds() != 5 {
+		t.Errorf("the grace was not shortened: %v, %v", again, err)
+	}
+	if _, err := r.pods.DeletePod(within(t), &registryv1.DeletePodRequest{Name: "p", GracePeriodSeconds: new(int64(-1))}); len(fields(err)) != 1 {
+		t.Errorf("a negative grace: %v", err)
+	}
+	last, err := r.pods.DeletePod(within(t), &registryv1.DeletePodRequest{Name: "p", GracePeriodSeconds: new(int64(0))})
+	if err != nil || last.GetPod().GetMetadata().GetDeletionGracePeriodSeconds() != 0 {
+		t.Fatalf("the end is answered with %v, %v", last, err)
+	}
+	if _, err := r.pods.GetPod(within(t), &registryv1.GetPodRequest{Name: "p"}); !apierr.IsNotFound(err) {
+		t.Errorf("the owner has confirmed the end, but: %v", err)
+	}
+}
+
+// TestPodsGoWhenTheirGraceIsOver: nobody has to confirm the end, also when the registry was away meanwhile.
+func TestPodsGoWhenTheirGraceIsOver(t *testing.T) {
+	i, r := run(t)
+	r.runningPod(t, "one", 1)
+	r.runningPod(t, "two", 1)
+	r.runningPod(t, "held", 1, "example.com/cleanup")
+	getPod := func(r *replica, name string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := r.pods.GetPod(ctx, &registryv1.GetPodRequest{Name: name})
+			return err
+		}
+	}
+	for _, name := range []string{"one", "held"} {
+		if _, err := r.pods.DeletePod(within(t), &registryv1.DeletePodRequest{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+		if err := getPod(r, name)(within(t)); err != nil {
+			t.Errorf("%s went before its grace was over: %v", name, err)
+		}
+	}
+	gone(t, "one", getPod(r, "one"))
+	if err := getPod(r, "held")(within(t)); err != nil {
+		t.Errorf("a pod went before its finalizer: %v", err)
+	}
+	if _, err := r.pods.DeletePod(within(t), &registryv1.DeletePodRequest{Name: "two"}); err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	gone(t, "two", getPod(i.start(), "two"))
+}
+
+// TestPodsThatDoNotRunGoAtOnce: without an address, or with an end of its own, a pod has nothing to finish.
+func TestPodsThatDoNotRunGoAtOnce(t *testing.T) {
+	_, r := run(t)
+	for _, phase := range []corev1.PodPhase{corev1.PodPhase_POD_PHASE_SUCCEEDED, corev1.PodPhase_POD_PHASE_FAILED, corev1.PodPhase_POD_PHASE_PENDING} {
+		pod := r.runningPod(t, "p", 60)
+		pod.Status = &corev1.PodStatus{Phase: phase}
+		if _, err := r.pods.UpdatePodStatus(within(t), &registryv1.UpdatePodStatusRequest{Pod: pod}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.pods.DeletePod(within(t), &registryv1.DeletePodRequest{Name: "p"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.pods.GetPod(within(t), &registryv1.GetPodRequest{Name: "p"}); !apierr.IsNotFound(err) {
+			t.Errorf("%s: %v", phase, err)
+		}
+	}
+}
+
+// runningPod makes a pod that has an address and the given seconds to end.
+func (r *replica) runningPod(t *testing.T, name string, grace int64, finalizers ...string) *corev1.Pod {
+	t.Helper()
+	if _, err := r.pods.CreatePod(within(t), &registryv1.CreatePodRequest{Pod: &corev1.Pod{
+		Metadata: &corev1.ObjectMeta{Name: name, Finalizers: finalizers},
+		Spec:     &corev1.PodSpec{TerminationGracePeriodSeconds: &grace, Containers: []*corev1.Container{{Name: "c", Image: "i"}}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := r.pods.UpdatePodStatus(within(t), &registryv1.UpdatePodStatusRequest{Pod: &corev1.Pod{
+		Metadata: &corev1.ObjectMeta{Name: name},
+		Status:   &corev1.PodStatus{Phase: corev1.PodPhase_POD_PHASE_RUNNING, PodIp: "10.64.0.1", PodIps: []string{"10.64.0.1"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.GetPod()
 }
 
 func TestApplyKeepsWhatOthersWrote(t *testing.T) {
@@ -235,6 +330,109 @@ func TestApplyKeepsWhatOthersWrote(t *testing.T) {
 	}
 	if got.GetSpec().GetClusterIp() != svc.GetSpec().GetClusterIp() || got.GetSpec().GetPorts()[0].GetNodePort() != svc.GetSpec().GetPorts()[0].GetNodePort() {
 		t.Errorf("allocated values changed: %v", got.GetSpec())
+	}
+}
+
+// TestApplyRemovesWhatTheManifestNoLongerSays: annotations, labels, fields and ports that an earlier manifest had go with it;
+// what the registry and others have set stays.
+func TestApplyRemovesWhatTheManifestNoLongerSays(t *testing.T) {
+	_, r := run(t)
+	apply := func(options ...func(*corev1.Service)) (*corev1.Service, registryv1.ApplyOutcome) {
+		t.Helper()
+		answer, err := r.apply.Apply(within(t), &registryv1.ApplyRequest{Object: object.Wrap(web("web", options...))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.GetObject().GetService(), answer.GetOutcome()
+	}
+	balancer := func(s *corev1.Service) { s.Spec.Type = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER }
+	restricted := func(s *corev1.Service) {
+		s.Metadata.Annotations = map[string]string{spec.AnnotationSourceRanges: "192.0.2.0/24"}
+		s.Metadata.Labels = map[string]string{"tier": "front"}
+		s.Spec.SessionAffinity = corev1.SessionAffinity_SESSION_AFFINITY_CLIENT_IP
+		s.Spec.Ports = append(s.Spec.Ports, &corev1.ServicePort{Name: "metrics", Port: 9090})
+	}
+	first, _ := apply(balancer, restricted)
+	first.Metadata.Labels["owner"], first.Spec.ExternalIps = "team-a", []string{"198.51.100.7"}
+	r.update(t, first)
+
+	second, outcome := apply(balancer)
+	if outcome != registryv1.ApplyOutcome_APPLY_OUTCOME_CONFIGURED {
+		t.Errorf("outcome = %v", outcome)
+	}
+	if meta := second.GetMetadata(); len(meta.GetAnnotations()) != 0 || !maps.Equal(meta.GetLabels(), map[string]string{"owner": "team-a"}) {
+		t.Errorf("annotations %v, labels %v; want those of the manifest gone and the others there", meta.GetAnnotations(), meta.GetLabels())
+	}
+	if s := second.GetSpec(); len(s.GetPorts()) != 1 || s.GetSessionAffinity() != corev1.SessionAffinity_SESSION_AFFINITY_NONE || len(s.GetExternalIps()) != 1 {
+		t.Errorf("spec = %v", s)
+	}
+	if second.GetSpec().GetPorts()[0].GetNodePort() != first.GetSpec().GetPorts()[0].GetNodePort() {
+		t.Errorf("the node port changed: %v, was %v", second.GetSpec().GetPorts(), first.GetSpec().GetPorts())
+	}
+	if _, outcome = apply(balancer); outcome != registryv1.ApplyOutcome_APPLY_OUTCOME_UNCHANGED {
+		t.Errorf("outcome of the same again = %v", outcome)
+	}
+
+	apply(balancer, restricted)
+	if third, _ := apply(); third.GetSpec().GetType() != corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP || third.GetSpec().GetPorts()[0].GetNodePort() != 0 {
+		t.Errorf("as a ClusterIP it is %v", third.GetSpec())
+	}
+}
+
+// TestNodePortsStayWithoutAllocation: a load balancer that no longer wants node ports keeps those it has until the
+// manifest that named one leaves it out.
+func TestNodePortsStayWithoutAllocation(t *testing.T) {
+	_, r := run(t)
+	apply := func(nodePort int32, allocate bool) *corev1.Service {
+		t.Helper()
+		answer, err := r.apply.Apply(within(t), &registryv1.ApplyRequest{Object: object.Wrap(web("web", func(s *corev1.Service) {
+			s.Spec.Type, s.Spec.AllocateLoadBalancerNodePorts = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, &allocate
+			s.Spec.Ports[0].NodePort = nodePort
+		}))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.GetObject().GetService()
+	}
+	had := apply(0, true).GetSpec().GetPorts()[0].GetNodePort()
+	if had == 0 {
+		t.Fatal("no node port was allocated")
+	}
+	if got := apply(0, false).GetSpec().GetPorts()[0].GetNodePort(); got != had {
+		t.Errorf("node port = %d, want still %d", got, had)
+	}
+	apply(had, false)
+	if got := apply(0, false).GetSpec().GetPorts()[0].GetNodePort(); got != 0 {
+		t.Errorf("node port = %d after it was taken out of the manifest", got)
+	}
+}
+
+// TestOnlyApplyWritesManagedFields: neither a create nor an update decides what a later apply removes.
+func TestOnlyApplyWritesManagedFields(t *testing.T) {
+	_, r := run(t)
+	forged := []*corev1.ManagedFields{{Manager: "apply", Fields: []string{"spec.externalIps"}}}
+	svc := r.create(t, web("web", func(s *corev1.Service) {
+		s.Metadata.ManagedFields, s.Spec.ExternalIps = forged, []string{"198.51.100.7"}
+	}))
+	if len(svc.GetMetadata().GetManagedFields()) != 0 {
+		t.Errorf("created with %v", svc.GetMetadata().GetManagedFields())
+	}
+	svc.Metadata.ManagedFields = forged
+	if svc = r.update(t, svc); len(svc.GetMetadata().GetManagedFields()) != 0 {
+		t.Errorf("updated to %v", svc.GetMetadata().GetManagedFields())
+	}
+	answer, err := r.apply.Apply(within(t), &registryv1.ApplyRequest{Object: object.Wrap(web("web"))})
+	if err != nil || len(answer.GetObject().GetService().GetSpec().GetExternalIps()) != 1 {
+		t.Errorf("apply = %v, %v", answer, err)
+	}
+	if len(answer.GetWarnings()) != 1 || !strings.Contains(answer.GetWarnings()[0], "was not made by apply") {
+		t.Errorf("warnings = %q", answer.GetWarnings())
+	}
+	applied := answer.GetObject().GetService().GetMetadata().GetManagedFields()
+	svc = answer.GetObject().GetService()
+	svc.Metadata.ManagedFields = nil
+	if svc = r.update(t, svc); len(svc.GetMetadata().GetManagedFields()) != len(applied) {
+		t.Errorf("an update made %v of %v", svc.GetMetadata().GetManagedFields(), applied)
 	}
 }
 

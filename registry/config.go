@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,18 +21,18 @@ type Config struct {
 	Store             string         `flag:"store" default:"sqlite:.portolan/registry" usage:"where the objects are: sqlite:FOLDER (one replica) or postgres://USER:PASSWORD@HOST/DATABASE"`
 	Allocator         string         `flag:"allocator" default:"127.0.0.1:7401" usage:"host:port of the allocator's gRPC API; several, comma separated"`
 	ServiceCIDR       []netip.Prefix `flag:"service-cidr" default:"10.96.0.0/16" usage:"ranges of virtual IPs, as the allocator has them; the first one's family is the default"`
-	NodePortRange     string         `flag:"node-port-range" default:"30000-32767" usage:"range of node ports, as the allocator has it"`
 	PodCIDR           []netip.Prefix `flag:"pod-cidr" usage:"ranges of pod addresses, where the installation hands them out"`
 	LoopbackEndpoints []netip.Prefix `flag:"loopback-endpoints" usage:"loopback ranges that backends may be in; for everything on one machine only"`
 	Zone              string         `flag:"zone" default:"cluster.local" usage:"DNS zone"`
 
 	LogRetention     int64         `flag:"log-retention" default:"100000" usage:"changes that can be resumed from"`
 	WatchBuffer      int           `flag:"watch-buffer" default:"10000" usage:"changes of each kind that a watcher may be behind"`
+	WatchMemory      int           `flag:"watch-memory" default:"64" usage:"MiB that the changes kept for watchers may take, of all kinds together"`
 	BookmarkInterval time.Duration `flag:"bookmark-interval" default:"5s" usage:"how long a watch is silent before it says how far it is"`
 	EventTTL         time.Duration `flag:"event-ttl" default:"1h" usage:"how long an event is kept after it was last seen"`
 	MaxEvents        int           `flag:"max-events" default:"10000" usage:"events that are kept; the oldest go"`
 	ReapInterval     time.Duration `flag:"reap-interval" default:"10s" usage:"time between two looks for old events and changes"`
-	HeartbeatTimeout time.Duration `flag:"heartbeat-timeout" default:"15s" usage:"silence after which a node agent no longer counts as alive"`
+	HeartbeatTimeout time.Duration `flag:"heartbeat-timeout" default:"10s" usage:"silence after which a node agent no longer counts as alive"`
 	StreamReplicas   int           `flag:"stream-replicas" default:"1" usage:"NATS servers that keep the change stream, when it is created"`
 }
 
@@ -50,7 +49,8 @@ func (c *Config) Validate() error {
 		name  string
 		value int64
 	}{
-		{"log-retention", c.LogRetention}, {"watch-buffer", int64(c.WatchBuffer)}, {"bookmark-interval", int64(c.BookmarkInterval)},
+		{"log-retention", c.LogRetention}, {"watch-buffer", int64(c.WatchBuffer)}, {"watch-memory", int64(c.WatchMemory)},
+		{"bookmark-interval", int64(c.BookmarkInterval)},
 		{"event-ttl", int64(c.EventTTL)}, {"max-events", int64(c.MaxEvents)}, {"reap-interval", int64(c.ReapInterval)},
 		{"heartbeat-timeout", int64(c.HeartbeatTimeout)}, {"stream-replicas", int64(c.StreamReplicas)},
 	} {
@@ -58,20 +58,10 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: must be more than nothing", flag.name))
 		}
 	}
-	if !validRange(c.NodePortRange) {
-		errs = append(errs, fmt.Errorf("node-port-range: %q is no range such as 30000-32767", c.NodePortRange))
-	}
 	if problem := spec.DNSSubdomain(c.Zone); problem != "" {
 		errs = append(errs, fmt.Errorf("zone: %s", problem))
 	}
 	return errors.Join(errs...)
-}
-
-func validRange(text string) bool {
-	low, high, ok := strings.Cut(text, "-")
-	from, err1 := strconv.ParseUint(low, 10, 16)
-	to, err2 := strconv.ParseUint(high, 10, 16)
-	return ok && err1 == nil && err2 == nil && from > 0 && from <= to
 }
 
 // Kinds of store, as DiscoveryService names them.
@@ -112,7 +102,7 @@ func (c *Config) families() []corev1.IPFamily {
 func (c *Config) settings() *registryv1.GetSettingsResponse {
 	kind, _, _ := c.store() //nolint:errcheck // the store is open: its name is right
 	return &registryv1.GetSettingsResponse{
-		ServiceCidrs: prefixes(c.ServiceCIDR), NodePortRange: c.NodePortRange, PodCidrs: prefixes(c.PodCIDR), Zone: c.Zone,
+		ServiceCidrs: prefixes(c.ServiceCIDR), PodCidrs: prefixes(c.PodCIDR), Zone: c.Zone,
 		Version: obs.Version(), Store: kind,
 	}
 }

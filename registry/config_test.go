@@ -18,12 +18,12 @@ func TestConfig(t *testing.T) {
 	}
 	var bad registry.Config
 	err := config.Load("registry", &bad, []string{
-		"-store", "mysql://x", "-service-cidr", "", "-zone", "Cluster Local", "-max-events", "0", "-log-retention", "-1", "-node-port-range", "many",
+		"-store", "mysql://x", "-service-cidr", "", "-zone", "Cluster Local", "-max-events", "0", "-log-retention", "-1",
 	}, none, io.Discard)
 	if err == nil {
 		t.Fatal("a bad configuration was accepted")
 	}
-	for _, name := range []string{"store", "service-cidr", "zone", "max-events", "log-retention", "node-port-range"} {
+	for _, name := range []string{"store", "service-cidr", "zone", "max-events", "log-retention"} {
 		if !strings.Contains(err.Error(), name+":") {
 			t.Errorf("nothing is said about %s:\n%v", name, err)
 		}

@@ -65,7 +65,7 @@ func (d *Daemon) openView(ctx context.Context) (err error) {
 	if d.store, err = awaitStore(ctx, d.config, d.host); err != nil {
 		return err
 	}
-	d.indexes = kinds.NewIndexes()
+	d.indexes = kinds.NewIndexes(d.config.ServiceCIDR)
 	d.collector = gc.NewCollector(d.indexes, d.log)
 	d.view, err = view.New(ctx, view.Config{
 		Store: d.store, Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Indexes: d.indexes.List(),
@@ -78,7 +78,7 @@ func (d *Daemon) openView(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.hub = watch.NewHub(d.view.State(), d.config.WatchBuffer)
+	d.hub = watch.NewHub(d.view.State(), watch.Limits{Changes: d.config.WatchBuffer, Bytes: d.config.WatchMemory << 20})
 	return nil
 }
 
@@ -90,7 +90,7 @@ func (d *Daemon) openWriter(context.Context) (err error) {
 	d.alloc = alloc.NewClient(allocatorv1.NewAllocatorServiceClient(d.allocator), d.log, d.host.Metrics)
 	d.writer = admission.New(admission.Config{
 		Store: d.store, View: d.view, Indexes: d.indexes, Alloc: d.alloc, Log: d.log, Families: d.config.families(),
-		Rules: spec.Rules{LoopbackEndpoints: d.config.LoopbackEndpoints, ServiceCIDRs: d.config.ServiceCIDR},
+		Rules: spec.Rules{LoopbackEndpoints: d.config.LoopbackEndpoints, ServiceCIDRs: d.config.ServiceCIDR, PodCIDRs: d.config.PodCIDR},
 	})
 	d.collector.Use(d.view, d.writer)
 	return nil
@@ -123,7 +123,7 @@ func (d *Daemon) openServer(context.Context) (err error) {
 	registryv1.RegisterApplyServiceServer(d.server, &api.Apply{Writer: d.writer})
 	registryv1.RegisterChangeServiceServer(d.server, &api.Changes{View: d.view, Store: d.store})
 	registryv1.RegisterAgentServiceServer(d.server, d.agents)
-	registryv1.RegisterDiscoveryServiceServer(d.server, &api.Discovery{View: d.view, Settings: d.config.settings()})
+	registryv1.RegisterDiscoveryServiceServer(d.server, &api.Discovery{View: d.view, Settings: d.config.settings(), NodePorts: d.alloc.NodePorts})
 	registryv1.RegisterBackupServiceServer(d.server, &api.Backup{View: d.view, Store: d.store, Version: obs.Version()})
 	d.listener, err = d.config.Listen(d.host.Network)
 	return err

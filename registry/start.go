@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"portolan.dev/registry/admission"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
+	"portolan.dev/services/kit/obs"
 )
 
 const (
@@ -38,12 +38,13 @@ func awaitStore(ctx context.Context, cfg Config, host app.Host) (store.Store, er
 		}
 		return s, nil
 	}
-	told := ""
+	outage := obs.Outage{Log: host.Log, Down: "waiting for the store", Up: "the store is there"}
 	for {
 		s, err := open()
 		switch {
 		case err == nil:
 			host.Health.Set(storeCheck, nil)
+			outage.Over()
 			return s, nil
 		case errors.Is(err, store.ErrUnusable):
 			return nil, fmt.Errorf("%w: store: %w", config.ErrInvalid, err)
@@ -51,18 +52,9 @@ func awaitStore(ctx context.Context, cfg Config, host app.Host) (store.Store, er
 			return nil, err
 		}
 		host.Health.Set(storeCheck, err)
-		if now := reason(err); now != told {
-			host.Log.Warn("waiting for the store", "err", err)
-			told = now
-		}
+		outage.Failed(err)
 		if !app.Pause(ctx, storeRetry) {
 			return nil, ctx.Err()
 		}
 	}
 }
-
-// ourPort is what differs in a broken connection's error from one attempt to the next.
-var ourPort = regexp.MustCompile(`:\d+->`)
-
-// reason is the text of an error, the same for the same trouble.
-func reason(err error) string { return ourPort.ReplaceAllString(err.Error(), "->") }

@@ -121,6 +121,21 @@ func (s *suite) bands() {
 	s.refused("late", claim("ip", useIP, ""), reasonFull, "")
 }
 
+// restedBeforeStatic: the lower band is used when all values of the upper one are in use, and not before they have rested.
+func (s *suite) restedBeforeStatic() {
+	s.pool("ports", usePort, "30000-30031") // a static band of 16
+	for i := range 16 {
+		s.must(fmt.Sprint("o", i), claim("p", usePort, ""))
+	}
+	s.released("o7")
+	if v := s.must("late", claim("p", usePort, "")); v < "30016" {
+		s.Errorf("got %s, of the static band, while a value of the upper one only rests", v)
+	}
+	if v := s.must("later", claim("p", usePort, "")); v >= "30016" {
+		s.Errorf("got %s, which is in use", v)
+	}
+}
+
 func (s *suite) full() {
 	s.pool("ports", usePort, "30000-30003")
 	seen := map[string]bool{}

@@ -2,6 +2,7 @@ package allocatortest
 
 import (
 	"google.golang.org/grpc/codes"
+	"net/netip"
 
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
 )
@@ -57,10 +58,12 @@ func (s *suite) poolLife() {
 	}
 	s.refused("a", claim("ip", useIP, ""), reasonFull, "")
 
-	if p := s.update(&allocatorv1.Pool{Name: "ips", Range: "10.96.0.0/24"}); p.GetSize() != 254 || p.GetUsed() != 14 || p.GetUse() != useIP {
+	if p := s.update(&allocatorv1.Pool{Name: "ips", Range: "10.96.0.0/24"}); p.GetSize() != 254 || p.GetUsed() != 14 || p.GetUse() != useIP || p.GetStaticBand() != 16 {
 		s.Errorf("grown: %v", p)
 	}
-	s.must("a", claim("ip", useIP, ""))
+	if v := netip.MustParseAddr(s.must("a", claim("ip", useIP, ""))); v.Less(netip.MustParseAddr("10.96.0.17")) {
+		s.Errorf("the grown pool hands out %s, of the static band of its new range", v)
+	}
 
 	s.update(&allocatorv1.Pool{Name: "ips", State: allocatorv1.PoolState_POOL_STATE_DRAINING})
 	s.refused("b", claim("ip", useIP, ""), reasonFull, "")

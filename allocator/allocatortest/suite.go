@@ -25,6 +25,7 @@ func Run(t *testing.T, open Open) {
 		{"values asked for are checked", (*suite).explicit},
 		{"wrong claims are refused", (*suite).invalid},
 		{"dynamic values come from the upper band first", (*suite).bands},
+		{"what rests in the upper band comes before the lower one", (*suite).restedBeforeStatic},
 		{"a pool is full when all its values are in use", (*suite).full},
 		{"a released value rests, unless asked for", (*suite).rest},
 		{"release is the owner's", (*suite).release},

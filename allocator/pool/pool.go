@@ -25,8 +25,11 @@ type Pool struct {
 	resting map[uint64]time.Time
 	next    uint64   // where the next pick begins, while left > 0
 	left    int      // of the run of picks
-	queue   []rested // in the order of release; entries that no longer match resting are void
+	queues  [2]queue // of the upper band and of the lower one
 }
+
+// queue has values at rest in the order of release. Entries that no longer match resting are void.
+type queue []rested
 
 type rested struct {
 	index uint64
@@ -61,23 +64,47 @@ func (p *Pool) Resting(now time.Time) uint64 {
 // ended. Neighbours are neighbours on disk, where a batch then writes few pages.
 const run = 256
 
-// Pick returns a free value, which it does not take: one of the upper band from
-// a random start, then one of the lower band. So do the picks after it, up to a
-// few hundred, from where it ended. Rest is a preference and not a
-// lock: when nothing else is left it is the value that has rested longest, and
-// rested says so. ErrFull means that all values are in use.
-func (p *Pool) Pick(now time.Time) (v Value, rested bool, err error) {
+// Class says which kind of value was picked, the one to be taken first before
+// the others. The lower band is for explicit requests while any value of the
+// upper one is not in use, be it at rest.
+type Class int
+
+// Classes of values.
+const (
+	Upper        Class = iota // free, of the upper band
+	UpperResting              // at rest, of the upper band
+	Lower                     // free, of the lower band
+	LowerResting              // at rest, of the lower band
+)
+
+// Pick returns a value that is not in use, of the best class that there is, and
+// does not take it. Free ones are picked from a random start, and by the picks
+// after it, up to a few hundred, from where it ended. Rest is a preference and
+// not a lock: of values at rest it is the one that has rested longest. ErrFull
+// means that all values are in use.
+func (p *Pool) Pick(now time.Time) (Value, Class, error) {
 	p.wake(now)
 	if i, ok := p.scan(p.band, p.space.Size()); ok {
-		return p.space.Value(i), false, nil
+		return p.space.Value(i), Upper, nil
+	}
+	if resting := p.queues[0]; len(resting) > 0 {
+		return p.space.Value(resting[0].index), UpperResting, nil
 	}
 	if i, ok := p.scan(0, p.band); ok {
-		return p.space.Value(i), false, nil
+		return p.space.Value(i), Lower, nil
 	}
-	if len(p.queue) > 0 {
-		return p.space.Value(p.queue[0].index), true, nil
+	if resting := p.queues[1]; len(resting) > 0 {
+		return p.space.Value(resting[0].index), LowerResting, nil
 	}
-	return Value{}, false, ErrFull
+	return Value{}, 0, ErrFull
+}
+
+// queueOf returns the queue of a value's band.
+func (p *Pool) queueOf(index uint64) *queue {
+	if index < p.band {
+		return &p.queues[1]
+	}
+	return &p.queues[0]
 }
 
 // scan returns the next free index in [from, to), round.
@@ -133,9 +160,10 @@ func (p *Pool) Release(v Value, since time.Time) bool {
 		return false
 	}
 	p.resting[i] = since
-	p.queue = append(p.queue, rested{i, since})
-	for at := len(p.queue) - 1; at > 0 && p.queue[at-1].since.After(since); at-- {
-		p.queue[at-1], p.queue[at] = p.queue[at], p.queue[at-1] // a clock that went back
+	q := p.queueOf(i)
+	*q = append(*q, rested{i, since})
+	for at := len(*q) - 1; at > 0 && (*q)[at-1].since.After(since); at-- {
+		(*q)[at-1], (*q)[at] = (*q)[at], (*q)[at-1] // a clock that went back
 	}
 	return true
 }
@@ -167,21 +195,27 @@ func (p *Pool) Free(v Value) {
 
 // wake frees what has rested long enough.
 func (p *Pool) wake(now time.Time) {
-	for len(p.queue) > 0 && now.Sub(p.queue[0].since) >= p.rest {
-		delete(p.resting, p.queue[0].index)
-		p.blocked.remove(p.queue[0].index)
-		p.queue = p.queue[1:]
-		p.trim()
+	for n := range p.queues {
+		q := &p.queues[n]
+		for len(*q) > 0 && now.Sub((*q)[0].since) >= p.rest {
+			delete(p.resting, (*q)[0].index)
+			p.blocked.remove((*q)[0].index)
+			*q = (*q)[1:]
+			p.trim()
+		}
 	}
 }
 
-// trim drops void entries, so that the queue begins with a value at rest.
+// trim drops void entries, so that each queue begins with a value at rest.
 func (p *Pool) trim() {
-	for len(p.queue) > 0 {
-		since, ok := p.resting[p.queue[0].index]
-		if ok && since.Equal(p.queue[0].since) {
-			return
+	for n := range p.queues {
+		q := &p.queues[n]
+		for len(*q) > 0 {
+			since, ok := p.resting[(*q)[0].index]
+			if ok && since.Equal((*q)[0].since) {
+				break
+			}
+			*q = (*q)[1:]
 		}
-		p.queue = p.queue[1:]
 	}
 }

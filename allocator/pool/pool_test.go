@@ -95,7 +95,16 @@ func pick(t *rapid.T, p *Pool, m *model, now time.Time, rest time.Duration) {
 	m.wake(now, rest)
 	s, band := p.Space(), p.Band()
 	upper, lower := m.free(s, band, s.Size()), m.free(s, 0, band)
-	v, rested, err := p.Pick(now)
+	v, class, err := p.Pick(now)
+	rested := class == UpperResting || class == LowerResting
+	resting := func(inLower bool) (n int) { // in one of the bands
+		for o := range m.resting {
+			if i, _ := s.Index(o); (i < band) == inLower {
+				n++
+			}
+		}
+		return n
+	}
 	if errors.Is(err, ErrFull) {
 		if uint64(len(m.used)) != s.Size() {
 			t.Fatalf("full with %d of %d used", len(m.used), s.Size())
@@ -109,11 +118,13 @@ func pick(t *rapid.T, p *Pool, m *model, now time.Time, rest time.Duration) {
 		t.Fatalf("picked %v (inside %v, used %v, rests %v, said %v): %v", v, inside, m.used[v], rests, rested, err)
 	case upper > 0 && (i < band || rests):
 		t.Fatalf("picked %v while the upper band has %d free", v, upper)
-	case upper == 0 && lower > 0 && (i >= band || rests):
+	case upper == 0 && resting(false) > 0 && (i < band || !rests):
+		t.Fatalf("picked %v while the upper band has %d at rest", v, resting(false))
+	case upper+resting(false) == 0 && lower > 0 && (i >= band || rests):
 		t.Fatalf("picked %v while the lower band has %d free", v, lower)
-	case upper+lower == 0:
+	case rests:
 		for o, at := range m.resting {
-			if at.Before(since) {
+			if j, _ := s.Index(o); at.Before(since) && (j < band) == (i < band) {
 				t.Fatalf("picked %v, which rests since %v, while %v rests since %v", v, since, o, at)
 			}
 		}

@@ -1,6 +1,7 @@
 # What the scripts beside this file share. They drive the stack of docker-compose.yml, of which the container `client`
 # asks the service for its name, on a new connection each time, and says every second how it went.
 set -euo pipefail
+shopt -s inherit_errexit # a failure inside $(…) is one too
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 export COMPOSE_PROJECT_NAME=${COMPOSE_PROJECT_NAME:-portolan}
@@ -34,39 +35,75 @@ quietly() {
 # portolan is the command line, in the client's container.
 portolan() { compose exec -T client portolan "$@"; }
 
-# last is the client's last report, count NAME its field of that name, or 0.
-last() { compose logs --no-color --no-log-prefix --tail=1 client 2>/dev/null | grep "^{"; }
-count() { last | sed -n 's/.*"'"$1"'":\([0-9]\+\).*/\1/p' | grep . || echo 0; }
+# patience is how many seconds anything may take before it counts as broken.
+patience=${PATIENCE:-120}
 
-# await waits until a command succeeds, at most two minutes.
+# await waits until a command succeeds.
 await() {
-	local what=$1 deadline=$((SECONDS + 120))
+	local what=$1 deadline=$((SECONDS + patience))
 	shift
 	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $deadline ] || { last >&2; die "$what did not come about within two minutes"; }
+		[ $SECONDS -lt $deadline ] || { report >&2 || true; die "$what did not come about within $patience seconds"; }
 		sleep 0.5
 	done
 }
 
-# answers succeeds once a backend answers more requests than it had when `mark` was called.
-mark() { marked=$(last); }
-of_mark() { printf '%s' "$marked" | sed -n 's/.*"hello from '"$1"'":\([0-9]\+\).*/\1/p' | grep . || echo 0; }
-answers() { [ "$(count "hello from $1")" -gt "$(of_mark "$1")" ]; }
-more_requests() { [ "$(count asked)" -ge $(($(printf '%s' "$marked" | sed -n 's/.*"asked":\([0-9]\+\).*/\1/p') + $1)) ]; }
-all_answer() {
-	mark
-	local n
-	for n in 1 2 3; do await "an answer of web-$n" answers "web-$n"; done
+# report prints the client's last report, and fails if there is none: requests that are not counted have not gone well.
+report() { compose logs --no-color --no-log-prefix --tail=1 client 2>/dev/null | grep "^{"; }
+
+# field REPORT NAME prints a number of a report, and ends the script if the report lacks it.
+field() {
+	sed -n 's/.*"'"$2"'":\([0-9]\+\).*/\1/p' <<<"$1" | grep . || die "the client's report has no $2: ${1:-it reports nothing}"
 }
 
-# no_failures says how the client fared since `begin`, and ends the script where a request failed.
-begin() {
-	failed_before=$(count failed)
-	retried_before=$(count retried)
-	asked_before=$(count asked)
+# since NAME prints how much a number has grown since the stage began.
+since() {
+	local old new
+	old=$(field "$began" "$1") || return 1
+	new=$(field "$now" "$1") || return 1
+	echo $((new - old))
 }
-no_failures() {
-	local failed=$(($(count failed) - failed_before))
-	tell "$(($(count asked) - asked_before)) requests so far, $failed failed, $(($(count retried) - retried_before)) attempts repeated"
-	[ "$failed" = 0 ] || { last >&2; die "requests failed"; }
+
+# A stage counts from the report at its beginning. First the script does to the stack what the stage is about; then
+# passed REQUESTS [PERCENT] waits for that many new requests, and ends the script if one failed, or if more than PERCENT (5)
+# attempts were repeated for a hundred requests.
+stage() {
+	await "a report of the client" report
+	began=$(report)
+}
+more_requests() {
+	now=$(report) && [ "$(since asked)" -ge "$1" ]
+}
+passed() {
+	local asked failed repeated
+	await "$1 new requests" more_requests "$1"
+	now=$(report) || die "the client reports nothing"
+	asked=$(since asked)
+	failed=$(since failed)
+	repeated=$(since retried)
+	[ "$asked" -ge "$1" ] || die "the client began to count anew: $now"
+	tell "$asked requests, $failed failed, $(percent "$repeated" "$asked") of the attempts repeated ($repeated)"
+	[ "$failed" = 0 ] || die "requests failed: $now"
+	[ $((repeated * 100)) -le $((asked * ${2:-5})) ] || die "more than ${2:-5} % of the attempts were repeated: $now"
+	sum_asked=$((sum_asked + asked)) sum_repeated=$((sum_repeated + repeated))
+}
+percent() { printf '%d.%d %%' $(($1 * 100 / $2)) $(($1 * 1000 / $2 % 10)); }
+
+# summary says what all stages counted.
+sum_asked=0 sum_repeated=0
+summary() {
+	tell "$sum_asked requests in all stages, 0 failed, $(percent $sum_repeated $sum_asked) of the attempts repeated ($sum_repeated)"
+}
+
+# all_answer waits until each backend has answered more requests than at the call. A backend that never answered is not in
+# the report.
+answered() { sed -n 's/.*"hello from '"$2"'":\([0-9]\+\).*/\1/p' <<<"$1" | grep . || echo 0; }
+answers() {
+	now=$(report) && [ "$(answered "$now" "$1")" -gt "$(answered "$before" "$1")" ]
+}
+all_answer() {
+	local before n
+	await "a report of the client" report
+	before=$(report)
+	for n in 1 2 3; do await "an answer of web-$n" answers "web-$n"; done
 }

@@ -9,14 +9,14 @@ restart() {
 	local name
 	for name; do
 		tell "$name"
+		stage
 		quietly compose restart -t 20 "$name"
 		await "health of $name" healthy "$name"
-		no_failures
+		passed 40
 	done
 }
 
 all_answer
-begin
 say "Stores and transport"
 restart postgres nats1 nats2 nats3
 say "The control plane"
@@ -27,6 +27,7 @@ say "The nodes"
 for n in 1 2 3; do
 	restart "agent$n"
 	tell "web$n"
+	stage
 	quietly compose stop -t 20 "web$n"
 	if [ $n != 3 ]; then
 		tell "node$n"
@@ -37,7 +38,7 @@ for n in 1 2 3; do
 	fi
 	quietly compose start "web$n"
 	all_answer
-	no_failures
+	passed 40
 done
 say "Everything was restarted"
-last
+summary

@@ -13,12 +13,14 @@ const (
 	maxPositive = time.Hour
 	maxNegative = 30 * time.Minute
 	maxBytes    = 4096 // longer answers are not worth their memory
+	staleTTL    = 30   // seconds, of records that have outlived their time (RFC 8767)
 )
 
 // cache remembers answers, the most recently used ones. It keeps them packed: an unpacked one is several times as large.
 type cache struct {
-	max int
-	now func() time.Time
+	max   int
+	stale time.Duration // how long answers are kept after their end
+	now   func() time.Time
 
 	mu      sync.Mutex
 	entries map[question]*list.Element
@@ -40,46 +42,55 @@ type entry struct {
 	until  time.Time
 }
 
-func newCache(entries int) *cache {
-	return &cache{max: entries, now: time.Now, entries: map[question]*list.Element{}}
+func newCache(entries int, stale time.Duration) *cache {
+	return &cache{max: entries, stale: stale, now: time.Now, entries: map[question]*list.Element{}}
 }
 
-// get returns an answer whose records live as much shorter as it is old.
-func (c *cache) get(q question) *dns.Msg {
-	e := c.find(q)
+// get returns an answer whose records live as much shorter as it is old, and whether it still holds. One that does not is for when nobody
+// else answers.
+func (c *cache) get(q question) (m *dns.Msg, fresh bool) {
+	e, fresh := c.find(q)
 	if e == nil {
-		return nil
+		return nil, false
 	}
-	m := new(dns.Msg)
+	m = new(dns.Msg)
 	if err := m.Unpack(e.packed); err != nil {
-		return nil // never happens: it was packed here
+		return nil, false // never happens: it was packed here
 	}
 	age := uint32(c.now().Sub(e.since) / time.Second)
 	for _, section := range [][]dns.RR{m.Answer, m.Ns} {
 		for _, rr := range section {
 			rr.Header().Ttl -= min(age, rr.Header().Ttl)
+			if !fresh {
+				rr.Header().Ttl = staleTTL
+			}
 		}
 	}
-	return m
+	return m, fresh
 }
 
-func (c *cache) find(q question) *entry {
+func (c *cache) find(q question) (e *entry, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	element, ok := c.entries[q]
 	if !ok {
 		c.misses++
-		return nil
+		return nil, false
 	}
-	e, _ := element.Value.(*entry)
-	if !c.now().Before(e.until) {
+	e, _ = element.Value.(*entry)
+	now := c.now()
+	if !now.Before(e.until.Add(c.stale)) {
 		c.removeLocked(element)
 		c.misses++
-		return nil
+		return nil, false
 	}
 	c.order.MoveToFront(element)
-	c.hits++
-	return e
+	if fresh = now.Before(e.until); fresh {
+		c.hits++
+	} else {
+		c.misses++
+	}
+	return e, fresh
 }
 
 func (c *cache) removeLocked(element *list.Element) {

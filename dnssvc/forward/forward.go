@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,10 +20,12 @@ import (
 
 // Config says who is asked, and for whom.
 type Config struct {
-	Upstreams []netip.AddrPort
+	Upstreams []Server
 	Allow     []netip.Prefix // clients
 	Entries   int            // answers to remember
 	Timeout   time.Duration  // of one server
+	Stale     time.Duration  // how long after its end an answer may be given when servers fail; 0: never
+	Roots     *x509.CertPool // of the certificates of servers that are asked over TLS; nil: the system's
 	Log       *slog.Logger
 }
 
@@ -34,7 +37,7 @@ type Forwarder struct {
 	next      atomic.Uint32
 	probe     string // ends the names by which we recognise ourselves
 
-	asked, failed, shared atomic.Uint64
+	asked, failed, shared, stale atomic.Uint64
 
 	// Who asks first may lose patience, and the others should not have to suffer for it: questions live as long as the forwarder.
 	life context.Context //nolint:containedctx // see above
@@ -54,12 +57,14 @@ type flight struct {
 // New returns a forwarder.
 func New(cfg Config) *Forwarder {
 	f := &Forwarder{
-		cfg: cfg, cache: newCache(cfg.Entries), flights: map[question]*flight{},
+		cfg: cfg, cache: newCache(cfg.Entries, cfg.Stale), flights: map[question]*flight{},
 		probe: "." + strings.ToLower(rand.Text()) + ".loop.invalid.",
 	}
 	f.life, f.stop = context.WithCancel(context.Background())
-	for _, addr := range cfg.Upstreams {
-		f.upstreams = append(f.upstreams, &upstream{addr: addr, timeout: cfg.Timeout, now: time.Now})
+	for _, server := range cfg.Upstreams {
+		f.upstreams = append(f.upstreams, &upstream{
+			server: server, timeout: cfg.Timeout, now: time.Now, roots: cfg.Roots, idle: make(chan *dns.Conn, maxIdle),
+		})
 	}
 	return f
 }
@@ -82,7 +87,8 @@ func (f *Forwarder) Exchange(ctx context.Context, q dns.Question) (*dns.Msg, err
 		return nil, errors.New("an upstream server leads back here")
 	}
 	k := question{name, q.Qtype}
-	if m := f.cache.get(k); m != nil {
+	m, fresh := f.cache.get(k)
+	if fresh {
 		return m, nil
 	}
 	f.mu.Lock()
@@ -92,10 +98,16 @@ func (f *Forwarder) Exchange(ctx context.Context, q dns.Question) (*dns.Msg, err
 		f.flights[k] = fl
 	}
 	f.mu.Unlock()
-	if ok {
+	switch {
+	case ok:
 		f.shared.Add(1)
-	} else {
+	case m != nil:
+		go f.fly(fl, k, q) // it ends with the forwarder
+	default:
 		f.fly(fl, k, q)
+	}
+	if m != nil {
+		return f.orStale(ctx, fl, m)
 	}
 	select {
 	case <-fl.done:
@@ -103,6 +115,28 @@ func (f *Forwarder) Exchange(ctx context.Context, q dns.Question) (*dns.Msg, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// patience is how long servers may take before a client that could have an old answer gets that.
+// Clients ask again, or give up, after a few seconds (RFC 8767 proposes 1.8 s).
+const patience = time.Second
+
+// orStale returns what a flight brings, or an answer that has outlived its time if the flight fails or
+// takes too long. The flight goes on, and the next client gets what it brings.
+func (f *Forwarder) orStale(ctx context.Context, fl *flight, old *dns.Msg) (*dns.Msg, error) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-fl.done:
+		if fl.err == nil {
+			return fl.reply, nil
+		}
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	f.stale.Add(1)
+	return old, nil
 }
 
 // fly asks, and tells all who wait.
@@ -164,7 +198,12 @@ const probeEvery = time.Minute
 
 // Run looks for servers that lead back here, until ctx is done. Then all questions are cut short.
 func (f *Forwarder) Run(ctx context.Context) error {
-	defer f.stop()
+	defer func() {
+		f.stop()
+		for _, u := range f.upstreams {
+			u.closeIdle()
+		}
+	}()
 	ticker := time.NewTicker(probeEvery)
 	defer ticker.Stop()
 	for {
@@ -174,7 +213,7 @@ func (f *Forwarder) Run(ctx context.Context) error {
 			}
 			// Whatever comes back is of no interest; what matters is whether the question arrives here.
 			_, err := u.ask(ctx, dns.Question{Name: strconv.Itoa(i) + f.probe, Qtype: dns.TypeA, Qclass: dns.ClassINET})
-			f.cfg.Log.Debug("looked for loops", "upstream", u.addr, "result", fmt.Sprint(err))
+			f.cfg.Log.Debug("looked for loops", "upstream", u.server, "result", fmt.Sprint(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -190,6 +229,6 @@ func (f *Forwarder) foundLoop(index string) {
 		return
 	}
 	if f.upstreams[i].setLoop() {
-		f.cfg.Log.Error("an upstream server leads back here and is not asked any more", "upstream", f.upstreams[i].addr)
+		f.cfg.Log.Error("an upstream server leads back here and is not asked any more", "upstream", f.upstreams[i].server)
 	}
 }

@@ -35,6 +35,9 @@ func serve(t *testing.T, answer func(q dns.Question, network string) *dns.Msg) *
 			reply := m.Copy()
 			reply.SetReply(req)
 			reply.Rcode, reply.Truncated = m.Rcode, m.Truncated
+			if len(m.Question) > 0 {
+				reply.Question = m.Question
+			}
 			_ = w.WriteMsg(reply) // the client may have gone
 		}
 	})
@@ -97,7 +100,7 @@ func newForwarder(t *testing.T, upstreams ...*names) *Forwarder {
 	t.Helper()
 	cfg := Config{Entries: 100, Timeout: 30 * time.Second, Log: kittest.Logger(t), Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	for _, u := range upstreams {
-		cfg.Upstreams = append(cfg.Upstreams, u.addr)
+		cfg.Upstreams = append(cfg.Upstreams, Server{Addr: u.addr})
 	}
 	return New(cfg)
 }
@@ -284,7 +287,7 @@ func TestLifetime(t *testing.T) {
 // TTLs go down with time, and at the end the answer is gone; the least recently used go first.
 func TestCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCache(3)
+		c := newCache(3, 0)
 		put := func(name string) question {
 			m := new(dns.Msg).SetQuestion(name, dns.TypeA)
 			m.Answer = records(t, name+" 60 IN A 192.0.2.1")
@@ -294,22 +297,22 @@ func TestCache(t *testing.T) {
 		}
 		q := put("a.")
 		time.Sleep(59 * time.Second)
-		if m := c.get(q); m == nil || m.Answer[0].Header().Ttl != 1 {
+		if m, _ := c.get(q); m == nil || m.Answer[0].Header().Ttl != 1 {
 			t.Errorf("after 59 s: %v", m)
 		}
 		time.Sleep(time.Second)
-		if m := c.get(q); m != nil {
+		if m, _ := c.get(q); m != nil {
 			t.Errorf("after its end: %v", m)
 		}
 		b := put("b.")
 		for i := range 3 {
-			if c.get(b) == nil {
+			if m, _ := c.get(b); m == nil {
 				t.Error("what is used was dropped")
 			}
 			put(fmt.Sprintf("flood%d.", i))
 		}
-		if _, _, n := c.stats(); n != 3 {
-			t.Errorf("%d entries, at most 3", n)
+		if hits, misses, n := c.stats(); hits != 4 || misses != 1 || n != 3 {
+			t.Errorf("%d hits, %d misses, %d entries; want 4, 1 and at most 3", hits, misses, n)
 		}
 	})
 }

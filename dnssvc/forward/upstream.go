@@ -2,9 +2,9 @@ package forward
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -22,9 +22,11 @@ const (
 
 // upstream is one server that is asked.
 type upstream struct {
-	addr    netip.AddrPort
+	server  Server
 	timeout time.Duration
 	now     func() time.Time
+	roots   *x509.CertPool // of certificates; nil: the system's
+	idle    chan *dns.Conn // over TLS
 
 	mu       sync.Mutex
 	failures int // in a row
@@ -72,15 +74,11 @@ func (u *upstream) report(err error) {
 // errFailed is an answer that says the server could not find out.
 var errFailed = errors.New("server failure")
 
-// ask asks by UDP, and by TCP for what does not fit. Every question has a socket, and so a port, of its own: answers are hard to forge.
 func (u *upstream) ask(ctx context.Context, q dns.Question) (*dns.Msg, error) {
 	m := new(dns.Msg)
 	m.Id, m.RecursionDesired, m.Question = dns.Id(), true, []dns.Question{q}
 	m.SetEdns0(askSize, false)
-	reply, err := u.exchange(ctx, "udp", m)
-	if err == nil && reply.Truncated {
-		reply, err = u.exchange(ctx, "tcp", m)
-	}
+	reply, err := u.send(ctx, m)
 	if err == nil && reply.Rcode != dns.RcodeSuccess && reply.Rcode != dns.RcodeNameError {
 		err = fmt.Errorf("%w: %s", errFailed, dns.RcodeToString[reply.Rcode])
 	}
@@ -98,15 +96,42 @@ func unlessAnswered(err error) error {
 	return err
 }
 
+// send asks by UDP, and by TCP for what does not fit, or over TLS. By UDP every question has a socket, and so a port, of its own: answers are
+// hard to forge.
+func (u *upstream) send(ctx context.Context, m *dns.Msg) (*dns.Msg, error) {
+	if u.server.TLS {
+		return u.exchangeTLS(ctx, m)
+	}
+	reply, err := u.exchange(ctx, "udp", m)
+	if err == nil && reply.Truncated {
+		return u.exchange(ctx, "tcp", m)
+	}
+	return reply, err
+}
+
 func (u *upstream) exchange(ctx context.Context, network string, m *dns.Msg) (*dns.Msg, error) {
 	client := &dns.Client{Net: network, Timeout: u.timeout, UDPSize: askSize}
-	reply, _, err := client.ExchangeContext(ctx, m, u.addr.String())
+	conn, err := client.DialContext(ctx, u.server.Addr.String())
 	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", u.addr, err)
+		return nil, fmt.Errorf("ask %s: %w", u.server, err)
 	}
-	asked := m.Question[0]
-	if !reply.Response || len(reply.Question) != 1 || reply.Question[0].Qtype != asked.Qtype || !strings.EqualFold(reply.Question[0].Name, asked.Name) {
-		return nil, fmt.Errorf("ask %s: the answer is to another question", u.addr)
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })() // the library waits for its timeout alone
+	reply, _, err := client.ExchangeWithConnContext(ctx, m, conn)
+	if err == nil {
+		err = u.check(m, reply)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", u.server, err)
 	}
 	return reply, nil
+}
+
+// check returns an error for a message that does not answer m.
+func (*upstream) check(m, reply *dns.Msg) error {
+	asked := m.Question[0]
+	if !reply.Response || len(reply.Question) != 1 || reply.Question[0].Qtype != asked.Qtype || !strings.EqualFold(reply.Question[0].Name, asked.Name) {
+		return errors.New("the answer is to another question")
+	}
+	return nil
 }

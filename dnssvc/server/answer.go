@@ -21,6 +21,8 @@ type answer struct {
 	additional [][]dns.RR
 	// chase is the name at the end of the aliases where it is not ours.
 	chase string
+	// partial says that the answer has not all records of a set, and is no less an answer.
+	partial bool
 }
 
 // resolver finds the answer to one question in one snapshot.
@@ -28,12 +30,13 @@ type resolver struct {
 	*zone.Snapshot
 	qtype  uint16
 	rotate uint32 // where to start in sets of addresses
+	most   int    // records of one set in the answer
 	answer
 }
 
 // resolve answers from the zones alone. qname is given as it was asked, which is how the answer spells it.
-func resolve(s *zone.Snapshot, qname string, qtype uint16, rotate uint32) answer {
-	r := &resolver{Snapshot: s, qtype: qtype, rotate: rotate}
+func resolve(s *zone.Snapshot, qname string, qtype uint16, rotate uint32, most int) answer {
+	r := &resolver{Snapshot: s, qtype: qtype, rotate: rotate, most: most}
 	owner := qname
 	name, err := zone.ParseName(qname)
 	if err != nil {
@@ -49,6 +52,10 @@ func resolve(s *zone.Snapshot, qname string, qtype uint16, rotate uint32) answer
 		alias := n.Set(dns.TypeCNAME)
 		if alias == nil || qtype == dns.TypeCNAME || qtype == dns.TypeANY {
 			r.present(owner, n)
+			return r.answer
+		}
+		if qtype == dns.TypeSRV {
+			r.authority = []dns.RR{r.soa(n.Zone(), n.Name())} // an ExternalName service has no ports
 			return r.answer
 		}
 		r.answer.answer = append(r.answer.answer, r.records(owner, n, alias))
@@ -78,18 +85,18 @@ func (r *resolver) absent(owner, name string, chained bool) {
 		r.rcode = dns.RcodeServerFailure
 	default:
 		r.rcode = dns.RcodeNameError
-		r.authority = []dns.RR{r.soa(index)}
+		r.authority = []dns.RR{r.soa(index, name)}
 	}
 }
 
 func (r *resolver) insecurePod(owner, name string, set zone.Set) {
 	switch r.qtype {
 	case set.Type:
-		r.answer.answer = append(r.answer.answer, addresses(owner, r.TTL, &set, 0))
+		r.answer.answer = append(r.answer.answer, addresses(owner, r.TTL, &set, 0, int(set.Count)))
 	case dns.TypeANY:
 		r.minimalAny(owner)
 	default:
-		r.authority = []dns.RR{r.soa(r.ZoneOf([]byte(name)))}
+		r.authority = []dns.RR{r.soa(r.ZoneOf([]byte(name)), name)}
 	}
 }
 
@@ -105,18 +112,20 @@ func (r *resolver) present(owner string, n *zone.Node) {
 		return
 	}
 	if apex && r.qtype == dns.TypeSOA {
-		soa := r.soa(n.Zone())
+		soa := r.soa(n.Zone(), n.Name())
 		soa.Hdr.Name = owner
 		r.answer.answer = append(r.answer.answer, []dns.RR{soa})
 		return
 	}
 	set := n.Set(r.qtype)
 	if set == nil {
-		r.authority = []dns.RR{r.soa(n.Zone())}
+		r.authority = []dns.RR{r.soa(n.Zone(), n.Name())}
 		return
 	}
-	r.answer.answer = append(r.answer.answer, r.records(owner, n, set))
-	r.glue(n, set)
+	rrs := r.records(owner, n, set)
+	r.partial = len(rrs) < int(set.Count)
+	r.answer.answer = append(r.answer.answer, rrs)
+	r.glue(rrs)
 }
 
 // minimalAny answers ANY with as little as possible (RFC 8482): nobody can use it to make a small question a large answer.
@@ -125,45 +134,51 @@ func (r *resolver) minimalAny(owner string) {
 }
 
 // glue adds the addresses of the targets.
-func (r *resolver) glue(n *zone.Node, set *zone.Set) {
-	for _, target := range targets(n, set) {
-		t := r.Get([]byte(target))
+func (r *resolver) glue(rrs []dns.RR) {
+	for _, target := range targets(rrs) {
+		name, err := zone.ParseName(target)
+		if err != nil {
+			continue // cannot be: it is one of our names
+		}
+		t := r.Get([]byte(name))
 		if t == nil {
 			continue
 		}
 		for _, rrtype := range []uint16{dns.TypeA, dns.TypeAAAA} {
 			if addrs := t.Set(rrtype); addrs != nil {
-				r.additional = append(r.additional, addresses(zone.Text(target), r.TTL, addrs, r.rotate))
+				r.additional = append(r.additional, addresses(target, r.TTL, addrs, r.rotate, int(addrs.Count)))
 			}
 		}
 	}
 }
 
 // targets are the names that SRV and NS records point at, each once.
-func targets(n *zone.Node, set *zone.Set) []string {
+func targets(rrs []dns.RR) []string {
 	var names []string
-	switch set.Type {
-	case dns.TypeSRV:
-		base := n.Name()[set.Strip():]
-		last := "-" // no label
-		for srv := range set.SRVs() {
-			if srv.Label != last { // they are sorted
-				names = append(names, srv.Label+base)
-				last = srv.Label
-			}
+	seen := map[string]bool{}
+	for _, rr := range rrs {
+		var target string
+		switch rr := rr.(type) {
+		case *dns.SRV:
+			target = rr.Target
+		case *dns.NS:
+			target = rr.Ns
 		}
-	case dns.TypeNS:
-		names = slices.AppendSeq(names, set.Names())
+		if target != "" && !seen[target] {
+			names = append(names, target)
+			seen[target] = true
+		}
 	}
 	return names
 }
 
-// records unpacks a set.
+// records unpacks a set, or a part of one that is larger than an answer may be.
 func (r *resolver) records(owner string, n *zone.Node, set *zone.Set) []dns.RR {
 	var rrs []dns.RR
+	count := min(r.most, int(set.Count))
 	switch h := header(owner, set.Type, r.TTL); set.Type {
 	case dns.TypeA, dns.TypeAAAA:
-		return addresses(owner, r.TTL, set, r.rotate)
+		return addresses(owner, r.TTL, set, r.rotate, count)
 	case dns.TypePTR:
 		for name := range set.Names() {
 			rrs = append(rrs, &dns.PTR{Hdr: h, Ptr: zone.Text(name)})
@@ -178,7 +193,11 @@ func (r *resolver) records(owner string, n *zone.Node, set *zone.Set) []dns.RR {
 		rrs = append(rrs, &dns.TXT{Hdr: h, Txt: []string{set.Data[1:]}})
 	case dns.TypeSRV:
 		base := n.Name()[set.Strip():]
-		for srv := range set.SRVs() {
+		records := set.SRVs()
+		if count < int(set.Count) {
+			records = set.SRVPart(r.rotate, count)
+		}
+		for srv := range records {
 			rrs = append(rrs, &dns.SRV{Hdr: h, Weight: srv.Weight, Port: srv.Port, Target: zone.Text(srv.Label + base)})
 		}
 	}
@@ -189,14 +208,12 @@ func header(owner string, rrtype uint16, ttl uint32) dns.RR_Header {
 	return dns.RR_Header{Name: owner, Rrtype: rrtype, Class: dns.ClassINET, Ttl: ttl}
 }
 
-// addresses unpacks a set of addresses, beginning at one that differs from question to question.
-func addresses(owner string, ttl uint32, set *zone.Set, rotate uint32) []dns.RR {
+// addresses unpacks n of a set of addresses, beginning at one that differs from question to question.
+func addresses(owner string, ttl uint32, set *zone.Set, rotate uint32, n int) []dns.RR {
 	size := zone.AddrSize(set.Type)
-	count := int(set.Count)
-	rrs := make([]dns.RR, 0, count)
-	for i := range count {
-		at := (i + int(rotate)%count) % count * size
-		raw := []byte(set.Data[at : at+size])
+	rrs := make([]dns.RR, 0, n)
+	for i := range set.Part(rotate, n) {
+		raw := []byte(set.Data[i*size : (i+1)*size])
 		if set.Type == dns.TypeA {
 			rrs = append(rrs, &dns.A{Hdr: header(owner, dns.TypeA, ttl), A: raw})
 		} else {
@@ -214,11 +231,12 @@ const (
 	soaMaxTTL  = 300
 )
 
-// soa is the SOA record of a zone. Its minimum, how long absence may be remembered, is the TTL of all records.
-func (r *resolver) soa(index int) *dns.SOA { return soaOf(r.Snapshot, index) }
+// soa is the SOA record of the zone with that index, in which name is. Its minimum, how long absence may be remembered, is the TTL of all records.
+func (r *resolver) soa(index int, name string) *dns.SOA {
+	return soaOf(r.Snapshot, r.ZoneAt(index, name))
+}
 
-func soaOf(s *zone.Snapshot, index int) *dns.SOA {
-	z := s.Zones[index]
+func soaOf(s *zone.Snapshot, z zone.Zone) *dns.SOA {
 	return &dns.SOA{
 		Hdr: header(zone.Text(z.Name), dns.TypeSOA, min(s.TTL, soaMaxTTL)),
 		Ns:  zone.Text(z.MName), Mbox: zone.Text(z.RName),
@@ -226,8 +244,14 @@ func soaOf(s *zone.Snapshot, index int) *dns.SOA {
 	}
 }
 
-// reply makes the message for an answer, with what fits into limit bytes.
-func (a *answer) reply(req *dns.Msg, limit int, opt *dns.OPT) []byte {
+// size is what an answer may take.
+type size struct {
+	bytes int
+	last  bool // there is no other transport that takes more
+}
+
+// reply makes the message for an answer, with what fits.
+func (a *answer) reply(req *dns.Msg, limit size, opt *dns.OPT) []byte {
 	m := new(dns.Msg)
 	m.SetReply(req)
 	m.Compress = true
@@ -237,20 +261,22 @@ func (a *answer) reply(req *dns.Msg, limit int, opt *dns.OPT) []byte {
 }
 
 // fit packs as much of an answer as there is room for: first additional sets are left out, which needs no flag because nobody asked for them;
-// then whole sets of the answer, and the flag says so.
-func fit(m *dns.Msg, a *answer, limit int, opt *dns.OPT) []byte {
+// then whole sets of the answer, and the flag says so. Where asking elsewhere gives no more, a part of
+// a set is better than none, and the flag would be a lie.
+func fit(m *dns.Msg, a *answer, limit size, opt *dns.OPT) []byte {
+	sets, cut := a.answer, false
 	try := func(answers, additional int) []byte {
-		m.Answer = slices.Concat(a.answer[:answers]...)
+		m.Answer = slices.Concat(sets[:answers]...)
 		m.Ns = a.authority
-		if answers < len(a.answer) {
-			m.Ns, m.Truncated = nil, true
+		if cut || answers < len(sets) {
+			m.Ns, m.Truncated = nil, !cut
 		}
 		m.Extra = slices.Concat(a.additional[:additional]...)
 		if opt != nil {
 			m.Extra = append(m.Extra, opt)
 		}
 		packed, err := m.Pack()
-		if err != nil || len(packed) > limit {
+		if err != nil || len(packed) > limit.bytes {
 			return nil
 		}
 		return packed
@@ -272,9 +298,22 @@ func fit(m *dns.Msg, a *answer, limit int, opt *dns.OPT) []byte {
 		return packed
 	}
 	for answers := all - 1; answers >= 0; answers-- {
-		if packed := try(answers, 0); packed != nil {
+		packed := try(answers, 0)
+		if packed == nil {
+			continue
+		}
+		if !limit.last {
 			return packed
 		}
+		whole, large := a.answer[:answers], a.answer[answers]
+		cut, a.partial = true, true
+		for n := roomFor(large, limit.bytes-len(packed)); n > 0; n -= max(1, n/100) {
+			sets = append(slices.Clip(whole), large[:n])
+			if some := try(answers+1, 0); some != nil {
+				return some
+			}
+		}
+		return packed
 	}
 	m.Truncated = true
 	m.Answer, m.Ns, m.Extra = nil, nil, nil
@@ -286,6 +325,18 @@ func fit(m *dns.Msg, a *answer, limit int, opt *dns.OPT) []byte {
 		return nil // cannot be: it is the question, which came packed
 	}
 	return packed
+}
+
+// roomFor returns how many records of a set fit into so many bytes if their owner is compressed, and
+// nothing else.
+func roomFor(set []dns.RR, room int) int {
+	const pointer = 2
+	for n, rr := range set {
+		if room -= dns.Len(rr) - len(rr.Header().Name) - 1 + pointer; room < 0 {
+			return n
+		}
+	}
+	return len(set)
 }
 
 // sameName compares names as people write them.

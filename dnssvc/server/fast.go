@@ -13,6 +13,7 @@ import (
 type fastPath struct {
 	names  func() *zone.Snapshot
 	maxUDP int
+	most   maxRecords
 	rotate uint32
 	// chases says that aliases to the outside are followed, which takes the handler.
 	chases bool
@@ -25,9 +26,11 @@ type fastPath struct {
 	end   int // of the question section
 	edns  bool
 	do    bool
+	tcp   bool
 	limit int
 
 	// Of the answer.
+	partial                       bool // there are more records
 	out                           []byte
 	base                          int // where the message starts in out
 	answers, authority, additions uint16
@@ -51,6 +54,7 @@ func (f *fastPath) answer(out, packet []byte, tcp, recursion bool) (reply []byte
 	f.s = f.names()
 	f.base = len(out)
 	f.answers, f.authority, f.additions = 0, 0, 0
+	f.partial = false
 	f.rotate++
 	f.out = append(out, packet[:f.end]...)
 	rcode, ok := f.write()
@@ -120,6 +124,7 @@ func (f *fastPath) readOPT(rest []byte, records, recordsHigh int, tcp bool) bool
 	} else if records != 0 || recordsHigh != 0 || len(rest) != 0 {
 		return false
 	}
+	f.tcp = tcp
 	if tcp {
 		f.limit = streamLimit
 	}
@@ -151,6 +156,9 @@ func (f *fastPath) write() (flags uint16, ok bool) {
 		return f.absent()
 	}
 	if alias := n.Set(dns.TypeCNAME); alias != nil {
+		if f.qtype == dns.TypeSRV {
+			return 0, f.writeSOA(n.Zone())
+		}
 		return 0, f.alias(alias)
 	}
 	switch f.qtype {
@@ -171,11 +179,24 @@ func (f *fastPath) write() (flags uint16, ok bool) {
 	case f.qtype == dns.TypePTR:
 		return 0, set.Count == 1 && f.named(dns.TypePTR, set.First())
 	}
-	if !f.addresses(headerSize, set) {
-		return f.truncate(), true
+	return f.answerAddresses(set), true
+}
+
+// answerAddresses writes a set of addresses as the answer, and returns the flag of truncation. Of a
+// set that is too large for TCP, or larger than it may be, it writes a part, which changes from
+// question to question.
+func (f *fastPath) answerAddresses(set *zone.Set) (flags uint16) {
+	count := int(set.Count)
+	n := min(count, f.most.of(f.tcp))
+	if size := fixedRR + zone.AddrSize(set.Type); f.tcp {
+		n = min(n, (f.limit-f.at())/size)
+	} else if !f.room(n * size) {
+		return f.truncate()
 	}
-	f.answers = set.Count
-	return 0, true
+	f.partial = n < count
+	f.addresses(headerSize, set, n)
+	f.answers = uint16(n)
+	return 0
 }
 
 func (f *fastPath) absent() (flags uint16, ok bool) {
@@ -221,36 +242,43 @@ func (f *fastPath) record(owner int, rrtype uint16, ttl uint32, length int) {
 		byte(ttl>>24), byte(ttl>>16), byte(ttl>>8), byte(ttl), byte(length>>8), byte(length))
 }
 
-// addresses writes a set of addresses if there is room for all of it.
-func (f *fastPath) addresses(owner int, set *zone.Set) bool {
-	size, count := zone.AddrSize(set.Type), int(set.Count)
-	if !f.room(count * (fixedRR + size)) {
-		return false
+// addresses writes n addresses of a set, for which there is room: as zone.Set.Part says, but it is
+// what most answers are made of, and spare records are rare.
+func (f *fastPath) addresses(owner int, set *zone.Set, n int) {
+	lead := set.Lead()
+	f.addressRun(owner, set, 0, lead, min(n, lead))
+	if n > lead {
+		f.addressRun(owner, set, lead, int(set.Count), n-lead)
 	}
-	next := int(f.rotate) % count
-	for range count {
+}
+
+// addressRun writes n of the addresses at the positions from (included) to to (excluded).
+func (f *fastPath) addressRun(owner int, set *zone.Set, from, to, n int) {
+	size := zone.AddrSize(set.Type)
+	next := from + zone.Turn(f.rotate, to-from)
+	for range n {
 		f.record(owner, set.Type, f.s.TTL, size)
 		f.out = append(f.out, set.Data[next*size:(next+1)*size]...)
-		if next++; next == count {
-			next = 0
+		if next++; next == to {
+			next = from
 		}
 	}
-	return true
 }
 
 // services writes SRV records, and of the addresses of their targets as many sets as there is room for.
 func (f *fastPath) services(n *zone.Node, set *zone.Set) (flags uint16, ok bool) {
 	base := n.Name()[set.Strip():]
+	count := int(set.Count)
+	fits := f.room(count*fixedRR + set.SRVSize(base))
+	if count > f.most.of(f.tcp) || !fits && f.tcp {
+		return f.someServices(set, base)
+	}
+	if !fits {
+		return f.truncate(), true
+	}
 	first := f.at()
 	for srv := range set.SRVs() {
-		length := 6 + len(srv.Label) + len(base)
-		if !f.room(fixedRR + length) {
-			return f.truncate(), true
-		}
-		f.record(headerSize, dns.TypeSRV, f.s.TTL, length)
-		f.out = append(f.out, 0, 0, byte(srv.Weight>>8), byte(srv.Weight), byte(srv.Port>>8), byte(srv.Port))
-		f.out = append(f.out, srv.Label...)
-		f.out = append(f.out, base...)
+		f.service(srv, base)
 	}
 	f.answers = set.Count
 	if f.at() > maxPointer {
@@ -269,6 +297,47 @@ func (f *fastPath) services(n *zone.Node, set *zone.Set) (flags uint16, ok bool)
 	return 0, true
 }
 
+// service writes an SRV record.
+func (f *fastPath) service(srv zone.SRV, base string) {
+	f.record(headerSize, dns.TypeSRV, f.s.TTL, 6+len(srv.Label)+len(base))
+	f.out = append(f.out, 0, 0, byte(srv.Weight>>8), byte(srv.Weight), byte(srv.Port>>8), byte(srv.Port))
+	f.out = append(f.out, srv.Label...)
+	f.out = append(f.out, base...)
+}
+
+// someServices writes as many SRV records as there may be in one answer. If all of these fit it
+// adds addresses as services does.
+func (f *fastPath) someServices(set *zone.Set, base string) (flags uint16, ok bool) {
+	part := set.SRVPart(f.rotate, min(int(set.Count), f.most.of(f.tcp)))
+	first := f.at()
+	for srv := range part {
+		if !f.room(fixedRR + 6 + len(srv.Label) + len(base)) {
+			if !f.tcp {
+				return f.truncate(), true
+			}
+			f.partial = true
+			return 0, true
+		}
+		f.service(srv, base)
+		f.answers++
+	}
+	if f.at() > maxPointer {
+		return 0, false
+	}
+	f.partial = true
+	owner := first
+	seen := map[string]bool{} // a part may begin and end with the same label
+	for srv := range part {
+		owner += fixedRR + 6
+		if !seen[srv.Label] && !f.glue(owner, srv.Label, base) {
+			break
+		}
+		seen[srv.Label] = true
+		owner += len(srv.Label) + len(base)
+	}
+	return 0, true
+}
+
 // glue writes the addresses of one target, which stands at owner. It returns false where there was no room.
 func (f *fastPath) glue(owner int, label, base string) bool {
 	target := append(append(f.target[:0], label...), base...)
@@ -278,9 +347,11 @@ func (f *fastPath) glue(owner int, label, base string) bool {
 	}
 	for _, rrtype := range [...]uint16{dns.TypeA, dns.TypeAAAA} {
 		if set := n.Set(rrtype); set != nil {
-			if !f.addresses(owner, set) {
+			count := int(set.Count)
+			if !f.room(count * (fixedRR + zone.AddrSize(rrtype))) {
 				return false
 			}
+			f.addresses(owner, set, count)
 			f.additions += set.Count
 		}
 	}
@@ -296,6 +367,9 @@ func (f *fastPath) truncate() uint16 {
 
 // writeSOA writes what a negative answer needs. The name of the zone ends the name that was asked for.
 func (f *fastPath) writeSOA(index int) bool {
+	if index == zone.Own {
+		return false
+	}
 	z := &f.s.Zones[index]
 	const fixed = 20
 	apex := headerSize + f.qlen - len(z.Name)

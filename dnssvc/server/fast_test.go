@@ -74,9 +74,10 @@ type oracle struct {
 }
 
 func newOracle(table *zone.Table) *oracle {
+	cfg := Config{Names: table.Snapshot, MaxUDP: 1232}
 	return &oracle{
-		fast:    &fastPath{names: table.Snapshot, maxUDP: 1232},
-		handler: NewHandler(table.Snapshot, 1232, nil),
+		fast:    New(cfg).newFastPath(),
+		handler: NewHandler(cfg),
 	}
 }
 

@@ -50,6 +50,7 @@ func TestForwarding(t *testing.T) {
 		{"another name, another type", "www.example.com.", "AAAA", "NOERROR", refused},
 		{"another name that does not exist", "no.example.com.", "A", nxdomain, refused},
 		{"another name, and nobody answers", "down.example.com.", "A", "SERVFAIL", refused},
+		{"the name of an address elsewhere", "7.2.0.192.in-addr.arpa.", "PTR", nxdomain, refused},
 		{"an alias is followed", "ext.other" + loc, "A", "NOERROR|db.example.com. 30 IN A 192.0.2.7|@ 5 IN CNAME db.example.com.", "NOERROR|@ 5 IN CNAME db.example.com."},
 		{"an alias whose target lacks the type", "ext.other" + loc, "AAAA", "NOERROR|@ 5 IN CNAME db.example.com.", "NOERROR|@ 5 IN CNAME db.example.com."},
 		{"an alias is not followed for its own type", "ext.other" + loc, "CNAME", "NOERROR|@ 5 IN CNAME db.example.com.", "NOERROR|@ 5 IN CNAME db.example.com."},

@@ -23,13 +23,18 @@ type Forwarder interface {
 type Handler struct {
 	names   func() *zone.Snapshot
 	maxUDP  int
+	most    maxRecords
 	forward Forwarder // nil: other names are refused
+	keys    Keys
 	rotate  atomic.Uint32
+	partial atomic.Uint64 // answers with a part of a set
+	badSigs atomic.Uint64 // questions whose signature does not count
 }
 
-// NewHandler returns a handler. maxUDP bounds answers by UDP, in bytes; forward may be nil.
-func NewHandler(names func() *zone.Snapshot, maxUDP int, forward Forwarder) *Handler {
-	return &Handler{names: names, maxUDP: maxUDP, forward: forward}
+// NewHandler returns a handler. Of the configuration it needs Names, and what bounds answers.
+func NewHandler(cfg Config) *Handler {
+	cfg = cfg.withDefaults()
+	return &Handler{names: cfg.Names, maxUDP: cfg.MaxUDP, most: cfg.maxRecords(), forward: cfg.Forward, keys: cfg.Keys}
 }
 
 // Query is a question as it came.
@@ -61,18 +66,42 @@ func (h *Handler) handle(q Query) (reply []byte, later func(context.Context) []b
 	if err := req.Unpack(q.Packet); err != nil || len(req.Question) != 1 {
 		return errorReply(q.Packet, dns.RcodeFormatError), nil
 	}
+	sig, err := h.signature(req, q.Packet)
+	if err != nil {
+		return errorReply(q.Packet, dns.RcodeFormatError), nil
+	}
+	reply, later = h.question(req, q, sig)
+	if later == nil || sig == nil {
+		return sig.signPacked(reply), later
+	}
+	return nil, func(ctx context.Context) []byte { return sig.signPacked(later(ctx)) }
+}
+
+// signature reads the signature of a question, and counts it if it does not count.
+func (h *Handler) signature(req *dns.Msg, packet []byte) (*signature, error) {
+	sig, err := h.keys.verify(req, packet)
+	if err != nil || sig != nil && sig.fault != 0 {
+		h.badSigs.Add(1)
+	}
+	return sig, err
+}
+
+// question answers a question, and leaves room for the signature.
+func (h *Handler) question(req *dns.Msg, q Query, sig *signature) (reply []byte, later func(context.Context) []byte) {
 	e := readEDNS(req, h.maxUDP)
-	limit := e.size
+	limit := size{bytes: e.size}
 	switch {
 	case q.TCP:
-		limit = streamLimit
+		limit = size{bytes: streamLimit, last: true}
 	case q.Short:
-		limit = min(limit, len(q.Packet))
+		limit.bytes = min(e.size, len(q.Packet))
 	}
-	if e.bad != 0 {
-		return refusal(e.bad).reply(req, limit, e.opt), nil
-	}
+	limit.bytes -= sig.room()
 	switch question := req.Question[0]; {
+	case e.bad != 0:
+		return refusal(e.bad).reply(req, limit, e.opt), nil
+	case sig != nil && sig.fault != 0:
+		return refusal(dns.RcodeNotAuth).reply(req, limit, e.opt), nil
 	case question.Qclass != dns.ClassINET,
 		question.Qtype == dns.TypeAXFR, question.Qtype == dns.TypeIXFR: // transfers have a way of their own, by TCP
 		return refusal(dns.RcodeRefused).reply(req, limit, e.opt), nil
@@ -89,12 +118,15 @@ func (h *Handler) recursionFor(client netip.Addr) bool {
 
 func refusal(rcode int) *answer { return &answer{rcode: rcode, outside: true} }
 
-func (h *Handler) answer(req *dns.Msg, client netip.Addr, limit int, opt *dns.OPT) ([]byte, func(context.Context) []byte) {
+func (h *Handler) answer(req *dns.Msg, client netip.Addr, limit size, opt *dns.OPT) ([]byte, func(context.Context) []byte) {
 	question := req.Question[0]
-	a := resolve(h.names(), question.Name, question.Qtype, h.rotate.Add(1))
+	a := resolve(h.names(), question.Name, question.Qtype, h.rotate.Add(1), h.most.of(limit.last))
 	recursion := h.recursionFor(client)
 	pack := func() []byte {
 		packed := a.reply(req, limit, opt)
+		if a.partial && packed[2]&(flagTC>>8) == 0 {
+			h.partial.Add(1)
+		}
 		if recursion {
 			packed[3] |= flagRA
 		}

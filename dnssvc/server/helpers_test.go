@@ -61,8 +61,12 @@ func world() []object.Object {
 		dnstest.Slice("default/unready/u-1", "80:http/tcp", "!10.64.3.1"),
 		dnstest.Service("default/portless", "None"),
 		dnstest.Slice("default/portless/p-1", "10.64.4.1"),
+		dnstest.Service("default/mixed", "None", "80:http"),
+		dnstest.Slice("default/mixed/m-1", "8080:http/tcp", "10.64.5.1"),
+		dnstest.Slice("default/mixed/m-2", "10.64.5.2"), // a pod that has no port of that name
 		dnstest.Service("other/ext", "=db.Example.COM."),
 		dnstest.Service("other/digits", "=10.1.2.3"),
+		dnstest.Service("other/digits6", "=2001:db8::1"),
 		dnstest.Service("other/inside", "=web.default.svc.cluster.local"),
 		dnstest.Service("other/across", "=web.default.svc.second.example"),
 		dnstest.Service("other/dangling", "=gone.default.svc.cluster.local"),
@@ -72,7 +76,7 @@ func world() []object.Object {
 		dnstest.Service("other/apart", "172.16.0.1", "80:http"), // outside the reverse zones
 		dnstest.Service("other/twin", "10.96.0.9", "80:http"),   // and an endpoint of another service has its address
 		dnstest.Service("other/manual", "10.96.0.8", "80:http"),
-		dnstest.Slice("other/manual/m-1", "80:http/tcp", "10.96.0.9", "10.64.0.1"),
+		dnstest.Slice("other/manual/m-1", "80:http/tcp", "10.96.0.9", "10.64.0.1", "8.8.8.8"),
 	}
 }
 

@@ -12,10 +12,11 @@ import (
 const (
 	byUDP = iota
 	byTCP
+	byTLS
 	transports
 )
 
-var transportNames = [transports]string{"udp", "tcp"}
+var transportNames = [transports]string{"udp", "tcp", "tls"}
 
 // Types that are counted by name; all others are one.
 var countedTypes = [...]uint16{
@@ -44,6 +45,7 @@ type worker struct {
 	replies   [rcodes]atomic.Uint64
 	fast      atomic.Uint64
 	truncated atomic.Uint64
+	partial   atomic.Uint64 // a part of a set is the answer
 	dropped   atomic.Uint64 // too many waiting
 	ignored   atomic.Uint64 // nothing to answer
 	panics    atomic.Uint64
@@ -51,7 +53,7 @@ type worker struct {
 }
 
 func (w *worker) counters() []*atomic.Uint64 {
-	list := []*atomic.Uint64{&w.fast, &w.truncated, &w.dropped, &w.ignored, &w.panics}
+	list := []*atomic.Uint64{&w.fast, &w.truncated, &w.partial, &w.dropped, &w.ignored, &w.panics}
 	for t := range w.queries {
 		for i := range w.queries[t] {
 			list = append(list, &w.queries[t][i])
@@ -68,6 +70,15 @@ func (w *worker) add(other *worker) {
 	for i, c := range w.counters() {
 		c.Add(theirs[i].Load())
 	}
+}
+
+// countFast counts an answer of the fast path.
+func (w *worker) countFast(transport int, f *fastPath, reply []byte) {
+	w.fast.Add(1)
+	if f.partial {
+		w.partial.Add(1)
+	}
+	w.count(transport, f.qtype, reply)
 }
 
 // count counts a question with its answer.
@@ -107,7 +118,7 @@ func questionType(packet []byte) uint16 {
 // Describe implements prometheus.Collector.
 func (s *Server) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descQueries, descReplies, descFast, descTruncated, descDropped, descIgnored, descPanics, descConns, descConnsRefused, descPending,
+		descQueries, descReplies, descFast, descTruncated, descPartial, descDropped, descIgnored, descPanics, descConns, descConnsRefused, descPending, descHandshakes, descBadSigs,
 	} {
 		ch <- d
 	}
@@ -120,12 +131,16 @@ var (
 		"Answers that did not have to wait for upstream servers, by response code.", []string{"rcode"}, nil)
 	descFast      = prometheus.NewDesc("portolan_dnssvc_fast_replies_total", "Answers that took the fast path.", nil, nil)
 	descTruncated = prometheus.NewDesc("portolan_dnssvc_truncated_total", "Answers that did not fit, so that the client asks again by TCP.", nil, nil)
-	descDropped   = prometheus.NewDesc("portolan_dnssvc_dropped_total", "Questions dropped because too many were waiting for upstream servers.", nil, nil)
-	descIgnored   = prometheus.NewDesc("portolan_dnssvc_ignored_total", "Packets that are not questions.", nil, nil)
-	descPanics    = prometheus.NewDesc("portolan_dnssvc_panics_total", "Questions that made the handler panic. Each is a bug.", nil, nil)
-	descConns     = prometheus.NewDesc("portolan_dnssvc_tcp_connections", "TCP connections open now.", nil, nil)
+	descPartial   = prometheus.NewDesc("portolan_dnssvc_partial_total",
+		"Answers with a part of the records only, because one answer cannot have all, or may not have more.", nil, nil)
+	descDropped = prometheus.NewDesc("portolan_dnssvc_dropped_total", "Questions dropped because too many were waiting for upstream servers.", nil, nil)
+	descIgnored = prometheus.NewDesc("portolan_dnssvc_ignored_total", "Packets that are not questions.", nil, nil)
+	descPanics  = prometheus.NewDesc("portolan_dnssvc_panics_total", "Questions that made the handler panic. Each is a bug.", nil, nil)
+	descConns   = prometheus.NewDesc("portolan_dnssvc_tcp_connections", "TCP connections open now, those of DNS over TLS too.", nil, nil)
 
 	descConnsRefused = prometheus.NewDesc("portolan_dnssvc_tcp_connections_refused_total", "TCP connections closed at once because there were too many.", nil, nil)
+	descHandshakes   = prometheus.NewDesc("portolan_dnssvc_tls_handshake_failures_total", "Connections for DNS over TLS that ended before they were encrypted.", nil, nil)
+	descBadSigs      = prometheus.NewDesc("portolan_dnssvc_bad_signatures_total", "Questions signed with an unknown key, wrongly, or at another time (TSIG).", nil, nil)
 	descPending      = prometheus.NewDesc("portolan_dnssvc_pending_queries", "Questions that wait for upstream servers now.", nil, nil)
 )
 
@@ -148,11 +163,14 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	}
 	counter(descFast, sum.fast.Load())
 	counter(descTruncated, sum.truncated.Load())
+	counter(descPartial, sum.partial.Load()+s.handler.partial.Load())
 	counter(descDropped, sum.dropped.Load())
 	counter(descIgnored, sum.ignored.Load())
 	counter(descPanics, sum.panics.Load())
 	open, refused := s.conns.counts()
 	ch <- prometheus.MustNewConstMetric(descConns, prometheus.GaugeValue, float64(open))
 	counter(descConnsRefused, refused)
+	counter(descBadSigs, s.handler.badSigs.Load())
+	counter(descHandshakes, s.handshakeFailures.Load())
 	ch <- prometheus.MustNewConstMetric(descPending, prometheus.GaugeValue, float64(len(s.pending)))
 }

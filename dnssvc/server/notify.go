@@ -11,26 +11,35 @@ import (
 
 	"portolan.dev/dnssvc/zone"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/obs"
 )
 
 // Notifier tells secondaries that zones have changed (RFC 1996), so that they need not wait for the refresh time of the SOA.
 type Notifier struct {
 	names func() *zone.Snapshot
-	log   *slog.Logger
 	hosts []*notified
 }
 
 // notified is one secondary.
 type notified struct {
 	addr    netip.AddrPort
+	key     *Key          // signs what it is told; nil: nothing does
 	changed chan struct{} // full when there is something to tell
+	outage  obs.Outage
 }
 
-// NewNotifier returns a notifier of hosts.
-func NewNotifier(names func() *zone.Snapshot, hosts []netip.AddrPort, log *slog.Logger) *Notifier {
-	n := &Notifier{names: names, log: log}
-	for _, addr := range hosts {
-		n.hosts = append(n.hosts, &notified{addr: addr, changed: make(chan struct{}, 1)})
+// NewNotifier returns a notifier of secondaries. Their keys must be among keys.
+func NewNotifier(names func() *zone.Snapshot, secondaries []Secondary, keys Keys, log *slog.Logger) *Notifier {
+	n := &Notifier{names: names}
+	for _, s := range secondaries {
+		h := &notified{
+			addr: s.Addr, changed: make(chan struct{}, 1),
+			outage: obs.Outage{Log: log, Down: "secondary does not hear of changes", Up: "secondary hears of changes again"},
+		}
+		if key, ok := keys[s.Key]; ok {
+			h.key = &key
+		}
+		n.hosts = append(n.hosts, h)
 	}
 	return n
 }
@@ -69,9 +78,11 @@ func (n *Notifier) follow(ctx context.Context, h *notified) error {
 		}
 		s := n.names()
 		for i := range s.Zones {
-			if err := n.tell(ctx, h.addr, s, i); err != nil && ctx.Err() == nil {
-				n.log.Warn("secondary does not hear of changes", "secondary", h.addr, "zone", zone.Text(s.Zones[i].Name), "err", err)
+			if err := h.tell(ctx, s, i); err != nil && ctx.Err() == nil {
+				h.outage.Failed(err, "secondary", h.addr, "zone", zone.Text(s.Zones[i].Name))
 				break // it will hear of the next change, or look for itself
+			} else if err == nil {
+				h.outage.Over("secondary", h.addr)
 			}
 		}
 		select {
@@ -82,20 +93,35 @@ func (n *Notifier) follow(ctx context.Context, h *notified) error {
 	}
 }
 
-func (n *Notifier) tell(ctx context.Context, addr netip.AddrPort, s *zone.Snapshot, index int) error {
-	m := new(dns.Msg).SetNotify(zone.Text(s.Zones[index].Name))
-	m.Answer = []dns.RR{soaOf(s, index)}
+// tell tells the secondary of one zone, some times until it answers.
+func (h *notified) tell(ctx context.Context, s *zone.Snapshot, index int) error {
 	client := &dns.Client{Timeout: notifyTimeout}
+	if h.key != nil {
+		client.TsigSecret = map[string]string{h.key.Name: h.key.secret}
+	}
 	var errs []error
 	for range notifyTries {
-		reply, _, err := client.ExchangeContext(ctx, m, addr.String())
+		reply, _, err := client.ExchangeContext(ctx, h.notification(s, index), h.addr.String())
 		switch {
 		case err == nil && reply.Rcode != dns.RcodeSuccess:
 			return errors.New("it answers " + dns.RcodeToString[reply.Rcode])
+		case err == nil && h.key != nil && reply.IsTsig() == nil:
+			return errors.New("its answer is not signed: give it the key " + h.key.Name)
 		case err == nil, ctx.Err() != nil:
 			return nil
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// notification returns the message for one zone. Each try has one of its own, because signing
+// changes it.
+func (h *notified) notification(s *zone.Snapshot, index int) *dns.Msg {
+	m := new(dns.Msg).SetNotify(zone.Text(s.Zones[index].Name))
+	m.Answer = []dns.RR{soaOf(s, s.Zones[index])}
+	if h.key != nil {
+		m.SetTsig(h.key.Name, h.key.Algorithm, tsigFudge, time.Now().Unix())
+	}
+	return m
 }

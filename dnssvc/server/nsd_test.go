@@ -27,7 +27,7 @@ import (
 const nsdHost = "127.53.253.1"
 
 // TestNSDAgrees copies our zones into NSD and asks both for every name and type. ANY is left out: we answer it with as
-// little as possible.
+// little as possible. So is SRV of an alias: an ExternalName service has no ports.
 func TestNSDAgrees(t *testing.T) {
 	table := dnstest.Table(t, zoneConfig(), append(world(), generated(6)...)...)
 	addr, _ := serve(t, table, allowTransfer)
@@ -45,7 +45,7 @@ func TestNSDAgrees(t *testing.T) {
 	for _, name := range names {
 		for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypePTR, dns.TypeCNAME, dns.TypeTXT, dns.TypeNS, dns.TypeSOA, dns.TypeMX} {
 			got, want := ours.ask(t, name, qtype), theirs.ask(t, name, qtype)
-			if got == want || reserved(s, name, got, want) {
+			if got == want || reserved(s, name, got, want) || qtype == dns.TypeSRV && isAlias(s, name) {
 				continue
 			}
 			if differences++; differences < 20 {
@@ -65,6 +65,15 @@ func reserved(s *zone.Snapshot, name string, got, want string) bool {
 	}
 	n := s.Get([]byte(wire))
 	return n != nil && len(n.Sets()) == 0 && strings.HasPrefix(got, "noerror") && strings.HasPrefix(want, "nxdomain")
+}
+
+func isAlias(s *zone.Snapshot, name string) bool {
+	wire, err := zone.ParseName(name)
+	if err != nil {
+		return false
+	}
+	n := s.Get([]byte(wire))
+	return n != nil && n.Set(dns.TypeCNAME) != nil
 }
 
 // asker asks by TCP on one connection, and on another one when that ends: NSD ends them when it takes over a zone.
@@ -141,9 +150,15 @@ func generated(n int) []object.Object {
 // startNSD runs NSD as a secondary of primary and waits until it has all zones.
 func startNSD(t *testing.T, primary string, s *zone.Snapshot) (addr string) {
 	t.Helper()
+	return startNSDWithKey(t, primary, s, "NOKEY")
+}
+
+// startNSDWithKey is startNSD with a key that signs what both say to each other.
+func startNSDWithKey(t *testing.T, primary string, s *zone.Snapshot, key string) (addr string) {
+	t.Helper()
 	binary := findNSD(t)
 	for try := 1; ; try++ {
-		addr, stopped := runNSD(t, binary, primary, s)
+		addr, stopped := runNSD(t, binary, primary, s, key)
 		if hasZones(t, addr, s, stopped) {
 			return addr
 		}
@@ -169,7 +184,7 @@ func findNSD(t *testing.T) string {
 }
 
 // runNSD starts it on a port that was free a moment ago; should somebody else be quicker, NSD stops and the next try has another.
-func runNSD(t *testing.T, binary, primary string, s *zone.Snapshot) (addr string, stopped <-chan struct{}) {
+func runNSD(t *testing.T, binary, primary string, s *zone.Snapshot, key string) (addr string, stopped <-chan struct{}) {
 	t.Helper()
 	lis, err := net.Listen("tcp", nsdHost+":0")
 	if err != nil {
@@ -188,8 +203,12 @@ func runNSD(t *testing.T, binary, primary string, s *zone.Snapshot) (addr string
 		fmt.Fprintf(&conf, " %s: %q\n", file, filepath.Join(dir, file))
 	}
 	fmt.Fprintf(&conf, " xfrdir: %q\nremote-control:\n control-enable: no\n", dir)
+	if key != "NOKEY" {
+		fmt.Fprintf(&conf, "key:\n name: %q\n algorithm: hmac-sha256\n secret: %q\n", key, keySecret)
+	}
 	for _, z := range s.Zones {
-		fmt.Fprintf(&conf, "zone:\n name: %q\n request-xfr: AXFR %s NOKEY\n", zone.Text(z.Name), strings.Replace(primary, ":", "@", 1))
+		fmt.Fprintf(&conf, "zone:\n name: %q\n request-xfr: AXFR %s %s\n allow-notify: 127.0.0.0/8 %s\n",
+			zone.Text(z.Name), strings.Replace(primary, ":", "@", 1), key, key)
 	}
 	file := filepath.Join(dir, "nsd.conf")
 	if err := os.WriteFile(file, []byte(conf.String()), 0o600); err != nil {

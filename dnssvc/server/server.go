@@ -3,15 +3,17 @@ package server
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"portolan.dev/services/kit/app"
 )
 
-// Server answers on any number of addresses, by UDP and by TCP. Listen, then Run.
+// Server answers on any number of addresses, by UDP, by TCP and over TLS. Listen, then Run.
 type Server struct {
 	cfg     Config
 	handler *Handler
@@ -22,6 +24,9 @@ type Server struct {
 
 	udp []*net.UDPConn
 	tcp []net.Listener
+	tls []tlsListener
+
+	handshakeFailures atomic.Uint64
 }
 
 // New returns a server that does not listen yet.
@@ -29,7 +34,7 @@ func New(cfg Config) *Server {
 	cfg = cfg.withDefaults()
 	return &Server{
 		cfg:     cfg,
-		handler: NewHandler(cfg.Names, cfg.MaxUDP, cfg.Forward),
+		handler: NewHandler(cfg),
 		stats:   &stats{},
 		pending: make(chan struct{}, cfg.MaxPending),
 		conns:   newConnLimit(cfg.MaxConns, cfg.MaxConnsPerClient),
@@ -88,6 +93,9 @@ func (s *Server) Close() {
 		s.udp[i].Close()
 		s.tcp[i].Close()
 	}
+	for _, lis := range s.tls {
+		lis.Close()
+	}
 }
 
 // Run answers until ctx is done. Questions that wait for others are then cut off.
@@ -96,7 +104,11 @@ func (s *Server) Run(ctx context.Context) error {
 	for i := range s.udp {
 		tasks = append(tasks,
 			app.Task{Name: "dns/udp", Run: func(ctx context.Context) error { return s.serveUDP(ctx, s.udp[i]) }},
-			app.Task{Name: "dns/tcp", Run: func(ctx context.Context) error { return s.serveTCP(ctx, s.tcp[i]) }})
+			app.Task{Name: "dns/tcp", Run: func(ctx context.Context) error { return s.serveTCP(ctx, s.tcp[i], nil) }})
+	}
+	for _, lis := range s.tls {
+		tasks = append(tasks,
+			app.Task{Name: "dns/tls", Run: func(ctx context.Context) error { return s.serveTCP(ctx, lis, lis.config) }})
 	}
 	tasks = append(tasks, app.Task{Name: "close", Run: func(ctx context.Context) error {
 		<-ctx.Done()
@@ -111,7 +123,10 @@ func (s *Server) newFastPath() *fastPath {
 	if s.cfg.OrdinaryOnly {
 		return nil
 	}
-	return &fastPath{names: s.cfg.Names, maxUDP: s.cfg.MaxUDP, chases: s.cfg.Forward != nil}
+	return &fastPath{
+		names: s.cfg.Names, maxUDP: s.cfg.MaxUDP, most: s.cfg.maxRecords(), chases: s.cfg.Forward != nil,
+		rotate: rand.Uint32(), // the first question of each connection would get the same records
+	}
 }
 
 // handle asks the handler. A bug that only one packet brings to light must not end the service for all others.

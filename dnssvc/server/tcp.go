@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -21,7 +22,8 @@ const (
 	maxConnPending = 64
 )
 
-func (s *Server) serveTCP(ctx context.Context, lis net.Listener) error {
+// serveTCP serves the connections of a listener, over TLS if config is not nil.
+func (s *Server) serveTCP(ctx context.Context, lis net.Listener, config *tls.Config) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
@@ -49,20 +51,25 @@ func (s *Server) serveTCP(ctx context.Context, lis net.Listener) error {
 		}
 		wg.Go(func() {
 			defer s.conns.remove(client.Addr())
-			s.serveConn(ctx, conn, client)
+			if config == nil {
+				s.serveConn(ctx, conn, client, byTCP)
+			} else {
+				s.serveTLS(ctx, tls.Server(conn, config), client)
+			}
 		})
 	}
 }
 
-// stream is one TCP connection.
+// stream is one TCP connection, in the clear or over TLS.
 type stream struct {
-	server *Server
-	conn   net.Conn
-	client netip.AddrPort
-	worker *worker
-	fast   *fastPath // nil: none
-	in     *bufio.Reader
-	out    []byte // answers not yet written
+	server    *Server
+	conn      net.Conn
+	client    netip.AddrPort
+	transport int // byTCP or byTLS
+	worker    *worker
+	fast      *fastPath // nil: none
+	in        *bufio.Reader
+	out       []byte // answers not yet written
 
 	timed   bool // whether the question being read has a deadline
 	waiting waiting
@@ -70,9 +77,9 @@ type stream struct {
 	mu      sync.Mutex    // one write at a time
 }
 
-func (s *Server) serveConn(ctx context.Context, conn net.Conn, client netip.AddrPort) {
+func (s *Server) serveConn(ctx context.Context, conn net.Conn, client netip.AddrPort, transport int) {
 	c := &stream{
-		server: s, conn: conn, client: client, worker: s.stats.worker(), fast: s.newFastPath(),
+		server: s, conn: conn, client: client, transport: transport, worker: s.stats.worker(), fast: s.newFastPath(),
 		in: bufio.NewReaderSize(conn, readBuffer), slots: make(chan struct{}, maxConnPending),
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -161,20 +168,20 @@ func (c *stream) serve(ctx context.Context, packet []byte) error {
 	}
 	qtype := questionType(packet)
 	if s.cfg.Transfer != nil && isTransfer(qtype) {
-		c.worker.count(byTCP, qtype, nil)
+		c.worker.count(c.transport, qtype, nil)
 		return c.transfer(packet)
 	}
 	reply, later := s.handle(Query{Packet: packet, Client: c.client, TCP: true}, c.worker)
 	switch {
 	case later != nil:
-		c.worker.count(byTCP, qtype, nil)
+		c.worker.count(c.transport, qtype, nil)
 		return c.later(ctx, later)
 	case reply == nil:
 		c.worker.ignored.Add(1)
 		return errors.New("not a question") // whoever sends this is no client
 	}
-	s.logQuery("tcp", c.client, reply)
-	c.worker.count(byTCP, qtype, reply)
+	s.logQuery(transportNames[c.transport], c.client, reply)
+	c.worker.count(c.transport, qtype, reply)
 	return c.append(reply)
 }
 
@@ -188,9 +195,8 @@ func (c *stream) serveFast(packet []byte) (done bool, err error) {
 	reply := out[start+2:]
 	binary.BigEndian.PutUint16(out[start:], uint16(len(reply)))
 	c.out = out
-	c.worker.fast.Add(1)
-	c.worker.count(byTCP, c.fast.qtype, reply)
-	c.server.logQuery("tcp", c.client, reply)
+	c.worker.countFast(c.transport, c.fast, reply)
+	c.server.logQuery(transportNames[c.transport], c.client, reply)
 	if len(c.out) > flushSize {
 		return true, c.flush()
 	}
@@ -217,7 +223,7 @@ func (c *stream) later(ctx context.Context, answer func(context.Context) []byte)
 	started := c.server.start(&c.waiting, func() {
 		defer func() { <-c.slots }()
 		reply := answer(ctx)
-		c.server.logQuery("tcp", c.client, reply)
+		c.server.logQuery(transportNames[c.transport], c.client, reply)
 		frame := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(reply)), uint16(len(reply)))
 		_ = c.write(append(frame, reply...)) // the reader notices by itself that the connection is broken
 	})
@@ -249,45 +255,4 @@ func (c *stream) write(frames []byte) error {
 	}
 	_, err := c.conn.Write(frames)
 	return err
-}
-
-// connLimit bounds connections, in all and of one client.
-type connLimit struct {
-	max, perClient int
-
-	mu      sync.Mutex
-	open    int
-	refused uint64
-	clients map[netip.Addr]int
-}
-
-func newConnLimit(total, perClient int) *connLimit {
-	return &connLimit{max: total, perClient: perClient, clients: map[netip.Addr]int{}}
-}
-
-func (l *connLimit) add(client netip.Addr) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open >= l.max || l.clients[client] >= l.perClient {
-		l.refused++
-		return false
-	}
-	l.open++
-	l.clients[client]++
-	return true
-}
-
-func (l *connLimit) remove(client netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open--
-	if l.clients[client]--; l.clients[client] == 0 {
-		delete(l.clients, client)
-	}
-}
-
-func (l *connLimit) counts() (open int, refused uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.open, l.refused
 }

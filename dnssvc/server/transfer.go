@@ -12,8 +12,18 @@ import (
 
 // Transfer gives whole zones to secondaries (AXFR), by TCP only.
 type Transfer struct {
-	// Allow lists the networks of the secondaries.
+	// Allow lists the networks of the secondaries; empty: a key is enough.
 	Allow []netip.Prefix
+}
+
+// allows reports whether a secondary may copy zones: its address has to be listed, and the question
+// has to be signed if there are keys. Without either, nobody may.
+func (t *Transfer) allows(client netip.Addr, keys Keys, sig *signature) bool {
+	listed := slices.ContainsFunc(t.Allow, func(p netip.Prefix) bool { return p.Contains(client) })
+	if len(keys) == 0 {
+		return listed
+	}
+	return sig != nil && sig.fault == 0 && (listed || len(t.Allow) == 0)
 }
 
 func isTransfer(qtype uint16) bool { return qtype == dns.TypeAXFR || qtype == dns.TypeIXFR }
@@ -27,29 +37,52 @@ func (c *stream) transfer(packet []byte) error {
 	if err := req.Unpack(packet); err != nil || len(req.Question) != 1 || req.Response {
 		return c.append(errorReply(packet, dns.RcodeFormatError))
 	}
+	sig, err := c.server.handler.signature(req, packet)
+	if err != nil {
+		return c.append(errorReply(packet, dns.RcodeFormatError))
+	}
 	e := readEDNS(req, c.server.cfg.MaxUDP)
 	s := c.server.cfg.Names()
 	name, err := zone.ParseName(req.Question[0].Name)
-	index := s.ZoneNamed(name)
-	allowed := slices.ContainsFunc(c.server.cfg.Transfer.Allow, func(p netip.Prefix) bool { return p.Contains(c.client.Addr()) })
-	if err != nil || e.bad != 0 || !allowed || index < 0 || !s.Synced || req.Question[0].Qclass != dns.ClassINET {
-		rcode := e.bad
-		switch {
-		case rcode != 0:
-		case allowed && index >= 0:
-			rcode = dns.RcodeServerFailure
-		case allowed:
-			rcode = dns.RcodeNotAuth
-		default:
-			rcode = dns.RcodeRefused
-		}
-		return c.append(refusal(rcode).reply(req, streamLimit, e.opt))
+	index := -1
+	if err == nil {
+		index = s.ZoneNamed(name)
 	}
+	if rcode := c.refuses(req, s, index, e, sig); rcode != dns.RcodeSuccess {
+		return c.append(sig.signPacked(refusal(rcode).reply(req, size{bytes: streamLimit - sig.room(), last: true}, e.opt)))
+	}
+	t := &zoneTransfer{stream: c, req: req, opt: e.opt, sig: sig}
 	if req.Question[0].Qtype == dns.TypeIXFR && current(req, s.Serial) {
-		return c.sendRecords(req, e.opt, []dns.RR{soaOf(s, index)})
+		return t.sendRecords([]dns.RR{soaOf(s, s.Zones[index])})
 	}
-	c.server.cfg.Log.Info("zone transfer", "zone", zone.Text(name), "client", c.client, "serial", s.Serial)
-	return c.sendZone(req, e.opt, s, index)
+	c.server.cfg.Log.Info("zone transfer", "zone", zone.Text(name), "client", c.client, "serial", s.Serial, "key", sig.keyName())
+	return t.sendZone(s, index)
+}
+
+// refuses returns the response code for a transfer that is not to be, or success. index is that of
+// the zone; -1: there is none of that name.
+func (c *stream) refuses(req *dns.Msg, s *zone.Snapshot, index int, e edns, sig *signature) int {
+	switch {
+	case e.bad != 0:
+		return e.bad
+	case sig != nil && sig.fault != 0:
+		return dns.RcodeNotAuth
+	case !c.server.cfg.Transfer.allows(c.client.Addr(), c.server.cfg.Keys, sig):
+		return dns.RcodeRefused
+	case index < 0:
+		return dns.RcodeNotAuth
+	case !s.Synced || req.Question[0].Qclass != dns.ClassINET:
+		return dns.RcodeServerFailure
+	}
+	return dns.RcodeSuccess
+}
+
+// zoneTransfer is the answer to a transfer, in any number of messages.
+type zoneTransfer struct {
+	*stream
+	req *dns.Msg
+	opt *dns.OPT
+	sig *signature // nil: it is not signed
 }
 
 // current says whether the client of an IXFR has this serial, or a later one.
@@ -62,41 +95,41 @@ func current(req *dns.Msg, serial uint32) bool {
 	return false
 }
 
-func (c *stream) sendZone(req *dns.Msg, opt *dns.OPT, s *zone.Snapshot, index int) error {
-	r := &resolver{Snapshot: s}
-	records := []dns.RR{soaOf(s, index)}
-	size := 0
+func (t *zoneTransfer) sendZone(s *zone.Snapshot, index int) error {
+	r := &resolver{Snapshot: s, most: allRecords}
+	records := []dns.RR{soaOf(s, s.Zones[index])}
+	length := 0
 	for n := range s.Nodes(index) {
 		owner := zone.Text(n.Name())
 		for i := range n.Sets() {
 			for _, rr := range r.records(owner, n, &n.Sets()[i]) {
 				records = append(records, rr)
-				if size += dns.Len(rr); size < transferSize {
+				if length += dns.Len(rr); length < transferSize {
 					continue
 				}
-				if err := c.sendRecords(req, opt, records); err != nil {
+				if err := t.sendRecords(records); err != nil {
 					return err
 				}
-				records, size = nil, 0
+				records, length = nil, 0
 			}
 		}
 	}
-	return c.sendRecords(req, opt, append(records, soaOf(s, index)))
+	return t.sendRecords(append(records, soaOf(s, s.Zones[index])))
 }
 
-func (c *stream) sendRecords(req *dns.Msg, opt *dns.OPT, records []dns.RR) error {
+func (t *zoneTransfer) sendRecords(records []dns.RR) error {
 	m := new(dns.Msg)
-	m.SetReply(req)
+	m.SetReply(t.req)
 	m.Authoritative, m.Compress, m.Answer = true, true, records
-	if opt != nil {
-		m.Extra = []dns.RR{opt}
+	if t.opt != nil {
+		m.Extra = []dns.RR{t.opt}
 	}
-	packed, err := m.Pack()
+	packed, err := t.sig.sign(m)
 	if err != nil {
 		return fmt.Errorf("pack zone: %w", err)
 	}
-	if err := c.append(packed); err != nil {
+	if err := t.append(packed); err != nil {
 		return err
 	}
-	return c.flush()
+	return t.flush()
 }

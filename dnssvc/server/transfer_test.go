@@ -115,7 +115,7 @@ func TestNotify(t *testing.T) {
 		return nil
 	})
 	table := dnstest.Table(t, zoneConfig(), world()...)
-	n := server.NewNotifier(table.Snapshot, []netip.AddrPort{netip.MustParseAddrPort(pc.LocalAddr().String())}, kittest.Logger(t))
+	n := server.NewNotifier(table.Snapshot, []server.Secondary{{Addr: netip.MustParseAddrPort(pc.LocalAddr().String())}}, nil, kittest.Logger(t))
 	kittest.Run(t, "notifier", n.Run)
 	for serial := range uint32(2) {
 		dnstest.Apply(t, table, uint64(serial+2), dnstest.Service("default/new", fmt.Sprintf("10.96.3.%d", serial)))

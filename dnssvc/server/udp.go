@@ -91,8 +91,7 @@ func (s *Server) answerFast(w *worker, fast *fastPath, d datagrams, i int) bool 
 	if !ok {
 		return false
 	}
-	w.fast.Add(1)
-	w.count(byUDP, fast.qtype, reply)
+	w.countFast(byUDP, fast, reply)
 	s.logQuery("udp", client, reply)
 	d.answer(i, reply)
 	return true

@@ -31,6 +31,11 @@ func (t *Table) Explain(name string, rrtype uint16) []string {
 			return x.lines
 		}
 	}
+	if n := s.Get([]byte(name)); n != nil && n.Zone() == Own {
+		x := explanation{t: t, s: s, rrtype: dns.TypeToString[rrtype]}
+		x.address(name)
+		return x.lines
+	}
 	return []string{Text(name) + " is in none of the zones served here"}
 }
 
@@ -105,8 +110,16 @@ func (x *explanation) service(k key, rest []string) {
 		x.elsewhere(k)
 		return
 	}
+	if s.spec.external != "" && s.spec.alias == "" {
+		x.say("Service %s: externalName %q is an address, not a name, and DNS cannot lead there", k, s.spec.external)
+		x.say("for a fixed address use a headless service without a selector, and an EndpointSlice")
+		return
+	}
 	if s.spec.alias != "" {
-		x.say("Service %s, externalName: an alias of %s for every type", k, Text(s.spec.alias))
+		x.say("Service %s, externalName: an alias of %s for every type but SRV", k, Text(s.spec.alias))
+		if x.rrtype == "SRV" {
+			x.say("it has no ports, so that there are no SRV records")
+		}
 		if len(rest) > 0 {
 			x.say("nothing exists below an ExternalName service")
 		}
@@ -263,11 +276,11 @@ func (x *explanation) pod(rest []string) {
 // address explains a name in a reverse zone.
 func (x *explanation) address(name string) {
 	n := x.s.Get([]byte(name))
-	if n == nil || len(n.sets) == 0 {
+	if n == nil || n.Set(dns.TypePTR) == nil {
 		x.say("no Service has this address as a cluster IP, and no ready endpoint has it")
 		return
 	}
-	for target := range n.sets[0].Names() {
+	for target := range n.Set(dns.TypePTR).Names() {
 		if x.t.isService(target) {
 			x.say("%s has the address as a cluster IP", Text(target))
 		} else {

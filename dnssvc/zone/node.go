@@ -85,6 +85,9 @@ func (n *Node) Set(rrtype uint16) *Set {
 type Set struct {
 	Type  uint16
 	Count uint16 // records that are answered
+	// Spare is how many of them, at the end, are answered only after all others: endpoints that
+	// are published though they do not serve. It is less than Count.
+	Spare uint16
 	// Data is packed: addresses one after the other; names (PTR, CNAME, NS) in wire format one after the other; for SRV see SRV; TXT as one
 	// record's data. There may be more than Count says: records held back.
 	Data string
@@ -155,20 +158,25 @@ func (s *Set) SRVs() iter.Seq[SRV] {
 	return func(yield func(SRV) bool) {
 		rest := s.Data[1:]
 		for range s.Count {
-			end := srvHeader + 1 + int(rest[srvHeader])
-			r := SRV{
-				Weight: uint16(rest[0])<<8 | uint16(rest[1]),
-				Port:   uint16(rest[2])<<8 | uint16(rest[3]),
-			}
-			if end > srvHeader+1 {
-				r.Label = rest[srvHeader:end]
-			}
-			if !yield(r) {
+			var r SRV
+			if r, rest = firstSRV(rest); !yield(r) {
 				return
 			}
-			rest = rest[end:]
 		}
 	}
+}
+
+// firstSRV unpacks the record that data starts with, and returns the data after it.
+func firstSRV(data string) (r SRV, rest string) {
+	end := srvHeader + 1 + int(data[srvHeader])
+	r = SRV{
+		Weight: uint16(data[0])<<8 | uint16(data[1]),
+		Port:   uint16(data[2])<<8 | uint16(data[3]),
+	}
+	if end > srvHeader+1 {
+		r.Label = data[srvHeader:end]
+	}
+	return r, data[end:]
 }
 
 // srvSet packs records.

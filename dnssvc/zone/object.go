@@ -55,7 +55,8 @@ func (s *service) drop(name string) {
 }
 
 type serviceSpec struct {
-	alias    string // of an ExternalName service, wire format
+	external string // externalName of an ExternalName service, as it was written
+	alias    string // the same in wire format; empty if it is no name that may be asked for
 	headless bool
 	addrs    []netip.Addr
 	ports    []port
@@ -84,19 +85,21 @@ type endpoint struct {
 type details struct {
 	hostname string
 	weight   int32 // unweighted where there is none
+	spare    bool  // published, but it does not serve or is about to end
 }
 
 const unweighted = -1
 
 // add adds an endpoint that is ready.
 func (s *slice) add(e endpoint) {
-	if s.details == nil && (e.hostname != "" || e.weight != unweighted) {
+	plain := details{weight: unweighted}
+	if s.details == nil && e.details != plain {
 		for range s.ready {
-			s.details = append(s.details, details{weight: unweighted})
+			s.details = append(s.details, plain)
 		}
 	}
 	s.ready = append(s.ready, e.addr)
-	if s.details != nil || e.hostname != "" || e.weight != unweighted {
+	if s.details != nil || e.details != plain {
 		s.details = append(s.details, e.details)
 	}
 }
@@ -116,6 +119,39 @@ func (s *slice) endpoints() iter.Seq[endpoint] {
 	}
 }
 
+// spareAddrs are the addresses at which no endpoint serves; nil for nearly every service.
+func (s *service) spareAddrs() map[netip.Addr]bool {
+	return spareOf(s, func(e endpoint) netip.Addr { return e.addr })
+}
+
+// spareLabels are the labels of endpoints of which none serves; nil for nearly every service.
+func (s *service) spareLabels() map[string]bool { return spareOf(s, endpoint.label) }
+
+func spareOf[K comparable](s *service, by func(endpoint) K) map[K]bool {
+	var spare map[K]bool
+	for _, sl := range s.slices {
+		for e := range sl.endpoints() {
+			if e.spare {
+				if spare == nil {
+					spare = map[K]bool{}
+				}
+				spare[by(e)] = true
+			}
+		}
+	}
+	if spare == nil {
+		return nil
+	}
+	for _, sl := range s.slices {
+		for e := range sl.endpoints() {
+			if !e.spare {
+				delete(spare, by(e)) // it stands in two slices while it moves between them
+			}
+		}
+	}
+	return spare
+}
+
 // label is the endpoint's label below the service. It depends on nothing but the endpoint, so that SRV, A and PTR records agree.
 func (e endpoint) label() string {
 	if e.hostname != "" {
@@ -128,8 +164,8 @@ func convertService(o *corev1.Service) *serviceSpec {
 	s := &serviceSpec{}
 	spec := o.GetSpec()
 	if spec.GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME {
-		// A name that is none gives a service without records; validation does not let it come this far.
-		s.alias, _ = ParseName(strings.TrimSuffix(spec.GetExternalName(), "."))
+		s.external = strings.Clone(spec.GetExternalName())
+		s.alias = aliasOf(s.external)
 		return s
 	}
 	ips := spec.GetClusterIps()
@@ -149,6 +185,17 @@ func convertService(o *corev1.Service) *serviceSpec {
 		s.ports = append(s.ports, port{name: shared(p.GetName()), proto: protocol(p.GetProtocol()), number: uint16(p.GetPort())})
 	}
 	return s
+}
+
+// aliasOf returns the name that an ExternalName service stands for; empty if there is none. An
+// address would be taken for a name of digits, which nobody can resolve.
+func aliasOf(externalName string) string {
+	text := strings.TrimSuffix(externalName, ".")
+	if _, err := netip.ParseAddr(text); err == nil {
+		return ""
+	}
+	name, _ := ParseName(text)
+	return name
 }
 
 func protocol(p corev1.Protocol) string {
@@ -184,7 +231,9 @@ func convertSlice(o *corev1.EndpointSlice) *slice {
 			if err != nil {
 				continue
 			}
-			ready := endpoint{addr.Unmap().WithZone(""), details{hostname: strings.Clone(strings.ToLower(e.GetHostname())), weight: unweighted}}
+			ready := endpoint{addr.Unmap().WithZone(""), details{
+				hostname: strings.Clone(strings.ToLower(e.GetHostname())), weight: unweighted, spare: isSpare(e.GetConditions()),
+			}}
 			if e.Weight != nil {
 				ready.weight = int32(min(e.GetWeight(), 65535))
 			}
@@ -193,6 +242,12 @@ func convertSlice(o *corev1.EndpointSlice) *slice {
 	}
 	s.ready, s.details = slices.Clip(s.ready), slices.Clip(s.details)
 	return s
+}
+
+// isSpare reports whether an endpoint is published as ready though it does not serve or is about
+// to end, as all endpoints of a service with publishNotReadyAddresses are.
+func isSpare(c *corev1.EndpointConditions) bool {
+	return c.GetTerminating() || c != nil && c.Serving != nil && !c.GetServing()
 }
 
 // podAddrs are the addresses at which a pod has names: none once it has ended.

@@ -36,15 +36,16 @@ func (t *Table) publish(e *edit, before, after *rendering) {
 	}
 }
 
-// point changes the names of one address. Several services may contribute to it.
+// point changes the names of one address. Several services may contribute to it. An address outside of
+// all reverse ranges is a zone of its own if it is a cluster IP, which comes from a pool that was
+// made since the start. Those of endpoints may be anybody's.
 func (t *Table) point(e *edit, reverse string, before, after []ptr) {
 	zone := t.reverseZoneOf(reverse)
-	if zone < 0 {
-		return
-	}
 	var lead, rest []string
-	if n := e.get(reverse); n != nil && len(n.sets) > 0 {
-		lead, rest = t.unpackPTR(n.sets[0])
+	if n := e.get(reverse); n != nil {
+		if set := n.Set(dns.TypePTR); set != nil {
+			lead, rest = t.unpackPTR(*set)
+		}
 	}
 	primary := t.zones[0].Name
 	for _, p := range before {
@@ -57,17 +58,32 @@ func (t *Table) point(e *edit, reverse string, before, after []ptr) {
 		if n == nil {
 			continue // too long to exist: what does not resolve forward is not given
 		}
-		if p.lead {
+		switch {
+		case p.lead:
 			lead = append(lead, n.name)
-		} else {
+		case zone >= 0:
 			rest = append(rest, n.name)
 		}
+	}
+	if zone < 0 {
+		t.pointOwn(e, reverse, lead)
+		return
 	}
 	if len(lead)+len(rest) == 0 {
 		e.remove(reverse)
 		return
 	}
 	e.set(reverse, uint16(zone), []Set{packPTR(lead, rest)})
+}
+
+// pointOwn changes the names of an address that is a zone of its own. It has no parent: what is above
+// is not ours.
+func (t *Table) pointOwn(e *edit, reverse string, names []string) {
+	if len(names) == 0 {
+		e.delete(reverse)
+		return
+	}
+	e.put(newNode(reverse, Own, []Set{{Type: dns.TypeNS, Count: 1, Data: t.zones[0].MName}, packPTR(names, nil)}))
 }
 
 // packPTR packs the names of an address. The names of cluster IPs come first, and hold back those of endpoints at the same address.

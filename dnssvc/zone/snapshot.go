@@ -27,13 +27,28 @@ type Zone struct {
 	Reverse bool
 }
 
+// Own is the index of zones that are one address: that of a cluster IP outside of all reverse ranges.
+// The apex is the name of the address, and there is nothing else in such a zone.
+const Own = 1<<16 - 1
+
+// ZoneAt returns the zone with that index, in which name is.
+func (s *Snapshot) ZoneAt(index int, name string) Zone {
+	if index != Own {
+		return s.Zones[index]
+	}
+	for s.tree.get([]byte(name)) == nil && name != "" {
+		name = Parent(name)
+	}
+	return Zone{Name: name, MName: s.Zones[0].MName, RName: s.Zones[0].RName, Reverse: true}
+}
+
 // Size is the number of names.
 func (s *Snapshot) Size() int { return s.tree.size }
 
 // Get returns the node of a name in wire format and lower case, nil where there is none.
 func (s *Snapshot) Get(name []byte) *Node { return s.tree.get(name) }
 
-// ZoneOf returns the index of the zone that a name is in, -1 for none. It looks from the root down, where the names are that everybody asks for:
+// ZoneOf returns the index of the zone that a name is in, Own included, -1 for none. It looks from the root down, where the names are that everybody asks for:
 // the names below a zone's apex are its own, so the first that exists decides.
 func (s *Snapshot) ZoneOf(name []byte) int {
 	var labels [maxName / 2]uint8
@@ -51,9 +66,9 @@ func (s *Snapshot) ZoneOf(name []byte) int {
 }
 
 // Apex says whether the node is the apex of its zone, where the SOA is.
-func (s *Snapshot) Apex(n *Node) bool { return n.name == s.Zones[n.zone].Name }
+func (s *Snapshot) Apex(n *Node) bool { return n.zone == Own || n.name == s.Zones[n.zone].Name }
 
-// Nodes yields the nodes of one zone, in any order.
+// Nodes yields the nodes of one zone, or of all that are one address, in any order.
 func (s *Snapshot) Nodes(zone int) iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
 		for n := range s.tree.all() {
@@ -94,4 +109,4 @@ func (s *Snapshot) InsecurePod(name string) (addr netip.Addr, ok bool) {
 }
 
 // InsecurePodSet is the record set of such a name.
-func InsecurePodSet(addr netip.Addr) Set { return addressSets([]netip.Addr{addr})[0] }
+func InsecurePodSet(addr netip.Addr) Set { return addressSets([]netip.Addr{addr}, nil)[0] }

@@ -47,6 +47,7 @@ type Table struct {
 	namespaces map[string]bool
 	pods       map[key][]netip.Addr
 	podNames   map[key]int // pods by namespace and dashed address
+	restored   bool        // what is there came from Restore
 }
 
 // New returns a table without objects. Its snapshot has the names that every zone has, and is not synced.
@@ -58,20 +59,25 @@ func New(cfg Config) (*Table, error) {
 	if cfg.Pods == "" {
 		cfg.Pods = PodsDisabled
 	}
-	t := &Table{
-		cfg: cfg, zones: zones, forward: len(cfg.Zones), reverse: map[string]int{},
-		services: map[key]*service{}, sliceOwner: map[key]string{}, namespaces: map[string]bool{},
-		pods: map[key][]netip.Addr{}, podNames: map[key]int{},
-	}
-	e := &edit{gen: t.nextGen()}
+	t := &Table{cfg: cfg, zones: zones, forward: len(cfg.Zones), reverse: map[string]int{}}
 	for i, z := range zones {
 		if z.Reverse {
 			t.reverse[z.Name] = i
 		}
+	}
+	t.clear()
+	return t, nil
+}
+
+// clear takes all objects out of the table.
+func (t *Table) clear() {
+	t.services, t.sliceOwner, t.namespaces = map[key]*service{}, map[key]string{}, map[string]bool{}
+	t.pods, t.podNames, t.restored = map[key][]netip.Addr{}, map[key]int{}, false
+	e := &edit{gen: t.nextGen()}
+	for i := range t.zones {
 		t.found(e, uint16(i))
 	}
-	t.current.Store(&Snapshot{Zones: zones, TTL: cfg.TTL, pods: cfg.Pods, tree: e.tree})
-	return t, nil
+	t.current.Store(&Snapshot{Zones: t.zones, TTL: t.cfg.TTL, pods: t.cfg.Pods, tree: e.tree})
 }
 
 // found puts what is always there into a zone.
@@ -86,7 +92,7 @@ func (t *Table) found(e *edit, zone uint16) {
 	}
 	version := string([]byte{byte(len(schemaVersion))}) + schemaVersion
 	e.set(label("dns-version")+z.Name, zone, []Set{{Type: dns.TypeTXT, Count: 1, Data: version}})
-	e.set(PrimaryLabels+z.Name, zone, addressSets(t.cfg.Nameservers))
+	e.set(PrimaryLabels+z.Name, zone, addressSets(t.cfg.Nameservers, nil))
 	e.set(svcLabel+z.Name, zone, nil)
 	e.set(podLabel+z.Name, zone, nil)
 }
@@ -99,10 +105,19 @@ func (t *Table) nextGen() uint64 {
 // Snapshot returns the names as they are now.
 func (t *Table) Snapshot() *Snapshot { return t.current.Load() }
 
-// Apply takes over changes up to a revision of the log. The first call completes the view.
+// Apply takes over changes up to a revision of the log. The first call completes the view: of what
+// Restore brought, only what it has too stays.
 func (t *Table) Apply(changes []Change, revision uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.restored {
+		changes, t.restored = slices.Concat(changes, t.missing(changes)), false
+	}
+	return t.apply(changes, revision, true)
+}
+
+// apply publishes changes. synced is true if the view is complete with them.
+func (t *Table) apply(changes []Change, revision uint64, synced bool) error {
 	last := t.current.Load()
 	e := &edit{tree: last.tree, gen: t.nextGen()}
 	touched := map[key]*service{} // as they were
@@ -115,7 +130,7 @@ func (t *Table) Apply(changes []Change, revision uint64) error {
 		t.publish(e, t.cfg.render(before), t.cfg.render(t.services[k]))
 	}
 	next := *last
-	next.tree, next.Revision, next.Synced = e.tree, revision, true
+	next.tree, next.Revision, next.Synced = e.tree, revision, synced
 	if e.root != last.tree.root || !last.Synced {
 		next.Serial = uint32(revision) // serial numbers wrap around, as RFC 1982 wants
 	}
@@ -257,7 +272,7 @@ func (t *Table) countPod(e *edit, namespace string, addr netip.Addr, by int) {
 		case 0:
 			e.remove(full)
 		case 1:
-			e.set(full, uint16(i), addressSets([]netip.Addr{addr}))
+			e.set(full, uint16(i), addressSets([]netip.Addr{addr}, nil))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/miekg/dns"
 	"pgregory.net/rapid"
 
 	"portolan.dev/dnssvc/internal/dnstest"
@@ -25,7 +26,10 @@ func config(pods zone.PodMode, emptyExists bool) zone.Config {
 // describe is a snapshot as text: every name with its sets.
 func describe(s *zone.Snapshot) map[string]string {
 	all := map[string]string{}
-	for i := range s.Zones {
+	for i := range len(s.Zones) + 1 {
+		if i == len(s.Zones) {
+			i = zone.Own
+		}
 		for n := range s.Nodes(i) {
 			all[zone.Text(n.Name())] = fmt.Sprintf("%d %+v", n.Zone(), n.Sets())
 		}
@@ -154,6 +158,65 @@ func TestSerial(t *testing.T) {
 	dnstest.Apply(t, table, 4, dnstest.Service("a/x", "10.0.0.2", "80"))
 	if s := table.Snapshot(); s.Serial != 4 {
 		t.Errorf("serial %d, want 4", s.Serial)
+	}
+}
+
+// TestLabelsForProxiesDoNotConcernNames sets and removes, on a live service and its slice, the labels
+// that take a service away from the agents: another proxy forwards its cluster IP, and the name goes on
+// leading there.
+func TestLabelsForProxiesDoNotConcernNames(t *testing.T) {
+	service := dnstest.Service("a/x", "10.0.0.1", "80:http")
+	slice := dnstest.Slice("a/x/s", "80:http/tcp", "10.0.1.1")
+	table := dnstest.Table(t, config(zone.PodsDisabled, false), service, slice)
+	want := describe(table.Snapshot())
+	for i, label := range []string{"service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless"} {
+		labelled, labelledSlice := object.Clone(service), object.Clone(slice)
+		labelled.Metadata.Labels = map[string]string{label: "other"}
+		labelledSlice.Metadata.Labels[label] = ""
+		dnstest.Apply(t, table, uint64(2*i+2), labelled, labelledSlice)
+		if got := describe(table.Snapshot()); !maps.Equal(got, want) {
+			t.Errorf("with %s: %v, want %v", label, got, want)
+		}
+		dnstest.Apply(t, table, uint64(2*i+3), service, slice)
+		if got := describe(table.Snapshot()); !maps.Equal(got, want) {
+			t.Errorf("after %s: %v, want %v", label, got, want)
+		}
+	}
+}
+
+// TestPoolsMadeLaterHavePTRs gives a service an address outside of the reverse ranges, as from a pool
+// that was made since the start, and takes it away again.
+func TestPoolsMadeLaterHavePTRs(t *testing.T) {
+	table := dnstest.Table(t, config(zone.PodsDisabled, false), dnstest.Service("a/x", "10.0.0.1", "80"))
+	before := describe(table.Snapshot())
+	for i, text := range []string{"192.0.2.1", "2001:dc0::1"} {
+		reverse := zone.ReverseName(netip.MustParseAddr(text))
+		service := dnstest.Service("a/later", text, "80")
+		dnstest.Apply(t, table, uint64(3*i+2), service)
+		n := table.Snapshot().Get([]byte(reverse))
+		if n == nil || n.Set(dns.TypePTR) == nil {
+			t.Fatalf("%s has no PTR record", text)
+		}
+		if got := zone.Text(n.Set(dns.TypePTR).First()); got != "later.a.svc.cluster.local." {
+			t.Errorf("%s is %s", text, got)
+		}
+		name, err := zone.ParseName(zone.Text(reverse))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := table.Explain(name, dns.TypePTR); len(got) != 1 || !strings.Contains(got[0], "has the address as a cluster IP") {
+			t.Errorf("explained as %q", got)
+		}
+		twin := dnstest.Service("a/twin", text, "80")
+		dnstest.Apply(t, table, uint64(3*i+3), twin)
+		dnstest.Delete(t, table, uint64(3*i+3), service)
+		if got := zone.Text(table.Snapshot().Get([]byte(reverse)).Set(dns.TypePTR).First()); got != "twin.a.svc.cluster.local." {
+			t.Errorf("%s is %s", text, got)
+		}
+		dnstest.Delete(t, table, uint64(3*i+4), twin)
+		if got := describe(table.Snapshot()); !maps.Equal(got, before) || table.Snapshot().Size() != len(before) {
+			t.Errorf("left behind: %v, before %v", got, before)
+		}
 	}
 }
 

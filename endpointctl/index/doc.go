@@ -7,8 +7,11 @@
 // trying every selector of the namespace on every pod change, is what makes
 // large namespaces slow.
 //
-// What the controller writes is put in at once ([Index.Wrote],
-// [Index.Deleted]), before it comes back on the change stream. The invariant: an
-// object here is never older than the last write that the controller knows of,
-// so that a second sync does not write the same again.
+// What the controller writes is noted at once ([Index.Wrote], [Index.Deleted]) and read instead of
+// what the stream brought, so that a second sync does not write the same again. A note counts only
+// until the stream has passed its revision: the answer to a write may come after the stream has
+// brought the write and what others did to the object since. The invariant: an object here is
+// never older than the last write that the controller knows of, and once the stream has come to
+// its end, the index has what the stream has and no notes. Putting writes straight into what the
+// stream brought is simpler, and makes an object that was deleted in between stay for ever.
 package index

@@ -42,7 +42,8 @@ type Index struct {
 	nodes      map[string]*corev1.Node
 	slices     map[Key]map[string]*corev1.EndpointSlice // by service and name
 	endpoints  map[Key]*corev1.Endpoints
-	gone       map[string]bool // UIDs of what the controller deleted and the stream has not yet
+	written    map[Key]map[object.Key]write // by service: writes that the stream has not passed yet
+	revision   uint64                       // of the stream
 }
 
 // New returns an index that knows nothing.
@@ -51,16 +52,21 @@ func New() *Index {
 		services: map[Key]*corev1.Service{}, bySelector: map[pair]map[Key]bool{},
 		pods: map[Key]*corev1.Pod{}, byLabel: map[pair]map[Key]*corev1.Pod{}, byNode: map[string]map[Key]*corev1.Pod{},
 		nodes: map[string]*corev1.Node{}, slices: map[Key]map[string]*corev1.EndpointSlice{},
-		endpoints: map[Key]*corev1.Endpoints{}, gone: map[string]bool{},
+		endpoints: map[Key]*corev1.Endpoints{}, written: map[Key]map[object.Key]write{},
 	}
 }
 
-// Apply takes in changes and returns the services that they concern.
-func (x *Index) Apply(batch []changes.Change) map[Key]bool {
+// Apply takes in the changes up to a revision, and returns the services that they concern.
+func (x *Index) Apply(batch []changes.Change, revision uint64) map[Key]bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if revision < x.revision {
+		clear(x.written) // the log was set back: what was written may never have happened
+	}
+	x.revision = revision
 	dirty := map[Key]bool{}
-	for _, c := range batch {
+	for i := range batch {
+		c := &batch[i]
 		key := Key{c.Key.Namespace, c.Key.Name}
 		switch c.Kind {
 		case "Service":
@@ -71,11 +77,12 @@ func (x *Index) Apply(batch []changes.Change) map[Key]bool {
 		case "Node":
 			x.putNode(c.Key.Name, as[*corev1.Node](c.New), dirty)
 		case "EndpointSlice":
-			x.streamSlice(as[*corev1.EndpointSlice](c.Old), as[*corev1.EndpointSlice](c.New), dirty)
+			x.applySlice(c, dirty)
 		case "Endpoints":
-			x.streamEndpoints(key, as[*corev1.Endpoints](c.Old), as[*corev1.Endpoints](c.New), dirty)
+			x.applyEndpoints(key, c, dirty)
 		}
 	}
+	x.forgetPassed()
 	return dirty
 }
 

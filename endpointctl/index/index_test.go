@@ -1,7 +1,6 @@
 package index
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -70,7 +69,7 @@ func TestAChangeConcernsItsOwnServices(t *testing.T) {
 			want := map[Key]bool{}
 			c := w.change(key, o)
 			expect(c.Old, c.New, want)
-			if got := x.Apply([]changes.Change{c}); !maps.Equal(got, want) {
+			if got := x.Apply([]changes.Change{c}, c.Revision); !maps.Equal(got, want) {
 				t.Fatalf("%v concerns %v, want %v", c, got, want)
 			}
 		}
@@ -143,91 +142,5 @@ func checkRead(t *rapid.T, x *Index, w *world) {
 	}
 	if s, p := x.Count(); s != services || p != pods {
 		t.Fatalf("counted %d services and %d pods, want %d and %d", s, p, services, pods)
-	}
-}
-
-func slice(name, uid string, revision uint64, managedBy string) *corev1.EndpointSlice {
-	return &corev1.EndpointSlice{Metadata: &corev1.ObjectMeta{
-		Namespace: "x", Name: name, Uid: uid, ResourceVersion: revision,
-		Labels: map[string]string{packing.LabelServiceName: "web", packing.LabelManagedBy: managedBy},
-	}}
-}
-
-func TestOwnWritesAreKnownAtOnceAndTheirEchoConcernsNobody(t *testing.T) {
-	x, web := New(), Key{"x", "web"}
-	stream := func(old, now *corev1.EndpointSlice) string {
-		c := changes.Change{Kind: "EndpointSlice"}
-		if old != nil {
-			c.Old, c.Key = old, object.KeyOf(old)
-		}
-		if now != nil {
-			c.New, c.Key = now, object.KeyOf(now)
-		}
-		return fmt.Sprint(slices.Collect(maps.Keys(x.Apply([]changes.Change{c}))))
-	}
-	want := func(what, concerned, wantConcerned string, revisions ...uint64) {
-		t.Helper()
-		var got []uint64
-		for _, s := range x.Read(web).Slices {
-			got = append(got, s.GetMetadata().GetResourceVersion())
-		}
-		slices.Sort(got)
-		if concerned != wantConcerned || !slices.Equal(got, revisions) {
-			t.Errorf("%s: concerns %s, want %s; slices at %v, want %v", what, concerned, wantConcerned, got, revisions)
-		}
-	}
-	const nobody, service = "[]", "[x/web]"
-	by := packing.ManagedByController
-	v5, v7, v9 := slice("s", "u1", 5, by), slice("s", "u1", 7, by), slice("s", "u1", 9, by)
-	x.Wrote(v5)
-	want("after a create", nobody, nobody, 5)
-	x.Wrote(v7)
-	want("its echo", stream(nil, v5), nobody, 7)
-	want("the echo of the update", stream(v5, v7), nobody, 7)
-	want("a change of somebody else", stream(v7, v9), service, 9)
-	x.Wrote(v7)
-	want("an answer that the stream was faster than", nobody, nobody, 9)
-	x.Deleted(v9)
-	want("after a delete", nobody, nobody)
-	want("a late echo", stream(v7, v9), nobody)
-	want("the echo of the delete", stream(v9, nil), nobody)
-	want("another of the same name", stream(nil, slice("s", "u2", 12, by)), service, 12)
-	want("one that is not ours", stream(nil, slice("t", "u3", 13, "me")), nobody, 12)
-	want("somebody deletes ours", stream(slice("s", "u2", 12, by), nil), service)
-	if len(x.gone) != 0 {
-		t.Errorf("%v is remembered as gone", x.gone)
-	}
-}
-
-func TestOwnWritesOfEndpoints(t *testing.T) {
-	x, web := New(), Key{"x", "web"}
-	e := func(uid string, revision uint64) *corev1.Endpoints {
-		return &corev1.Endpoints{Metadata: &corev1.ObjectMeta{Namespace: "x", Name: "web", Uid: uid, ResourceVersion: revision}}
-	}
-	stream := func(old, now *corev1.Endpoints) int {
-		c := changes.Change{Kind: "Endpoints", Key: object.Key{Kind: "Endpoints", Namespace: "x", Name: "web"}}
-		if old != nil {
-			c.Old = old
-		}
-		if now != nil {
-			c.New = now
-		}
-		return len(x.Apply([]changes.Change{c}))
-	}
-	v1, v2 := e("u", 1), e("u", 2)
-	x.Wrote(v1)
-	x.Wrote(v2)
-	if n := stream(nil, v1) + stream(v1, v2); n != 0 || x.Read(web).Endpoints != v2 {
-		t.Errorf("echoes concern %d services; known is %v", n, x.Read(web).Endpoints)
-	}
-	x.Deleted(v2)
-	if n := stream(v2, nil); n != 0 || x.Read(web).Endpoints != nil {
-		t.Errorf("the echo of a delete concerns %d services; known is %v", n, x.Read(web).Endpoints)
-	}
-	if n := stream(nil, e("v", 5)); n != 1 || x.Read(web).Endpoints == nil {
-		t.Errorf("somebody's Endpoints concern %d services", n)
-	}
-	if n := stream(e("v", 5), nil); n != 1 || x.Read(web).Endpoints != nil || len(x.Keys()) != 0 {
-		t.Errorf("their deletion concerns %d services; known are %v", n, x.Keys())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 
 	"portolan.dev/endpointctl/packing"
@@ -31,12 +32,12 @@ func (s *Service) FindNode(name string) (packing.Node, bool) {
 func (x *Index) Read(key Key) Service {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	s := Service{Service: x.services[key], Endpoints: x.endpoints[key]}
+	s := Service{Service: x.services[key], Endpoints: x.endpointsOf(key)}
 	if s.Service != nil {
 		s.Pods = x.selected(s.Service)
 	}
 	s.Nodes = x.nodesOf(s.Pods)
-	for _, slice := range x.slices[key] {
+	for _, slice := range x.slicesOf(key) {
 		switch slice.GetMetadata().GetLabels()[packing.LabelManagedBy] {
 		case packing.ManagedByController:
 			s.Slices = append(s.Slices, slice)
@@ -45,6 +46,33 @@ func (x *Index) Read(key Key) Service {
 		}
 	}
 	return s
+}
+
+// slicesOf returns the slices of a service with the controller's own writes.
+func (x *Index) slicesOf(service Key) []*corev1.EndpointSlice {
+	written := x.written[service]
+	var all []*corev1.EndpointSlice
+	for _, s := range x.slices[service] {
+		if _, ok := written[object.KeyOf(s)]; !ok {
+			all = append(all, s)
+		}
+	}
+	for _, w := range written {
+		if s, ok := w.object.(*corev1.EndpointSlice); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// endpointsOf returns the Endpoints of a service with the controller's own writes, nil if there
+// is none.
+func (x *Index) endpointsOf(service Key) *corev1.Endpoints {
+	key := object.Key{Kind: "Endpoints", Namespace: service.Namespace, Name: service.Name}
+	if w, ok := x.written[service][key]; ok {
+		return as[*corev1.Endpoints](w.object)
+	}
+	return x.endpoints[service]
 }
 
 // ReadNamespace is Read with all pods of the namespace instead of the selected.
@@ -125,6 +153,9 @@ func (x *Index) Keys() map[Key]bool {
 		}
 	}
 	for key := range x.endpoints {
+		all[key] = true
+	}
+	for key := range x.written {
 		all[key] = true
 	}
 	return all

@@ -2,12 +2,13 @@ package index
 
 import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/changes"
 	"portolan.dev/services/object"
 
 	"portolan.dev/endpointctl/packing"
 )
 
-// ours says whether a slice is made by this controller.
+// ours reports whether this controller made a slice.
 func ours(s *corev1.EndpointSlice) bool {
 	switch s.GetMetadata().GetLabels()[packing.LabelManagedBy] {
 	case packing.ManagedByController, packing.ManagedByMirroring:
@@ -17,123 +18,147 @@ func ours(s *corev1.EndpointSlice) bool {
 	}
 }
 
-// serviceOf returns the service of a slice.
-func serviceOf(s *corev1.EndpointSlice) Key {
-	return Key{s.GetMetadata().GetNamespace(), s.GetMetadata().GetLabels()[packing.LabelServiceName]}
+// serviceOf returns the key of the service that a slice or an Endpoints belongs to.
+func serviceOf(o object.Object) Key {
+	if s, ok := o.(*corev1.EndpointSlice); ok {
+		return Key{s.GetMetadata().GetNamespace(), s.GetMetadata().GetLabels()[packing.LabelServiceName]}
+	}
+	return KeyOf(o)
 }
 
-// streamSlice takes in a slice from the stream. It concerns its service if it is
-// one of ours and not what we know already.
-func (x *Index) streamSlice(old, s *corev1.EndpointSlice, dirty map[Key]bool) {
-	known := old
-	if s != nil {
-		known = s
-	}
-	if x.isEcho(x.slice(known), known, s == nil) {
-		return
-	}
-	for _, o := range []*corev1.EndpointSlice{old, s} {
-		if o != nil && ours(o) {
-			dirty[serviceOf(o)] = true
-		}
-	}
-	if old != nil {
-		x.dropSlice(old)
-	}
-	if s != nil {
-		x.putSlice(s)
-	}
+// write is what the controller knows of an object from its own write.
+type write struct {
+	uid      string
+	revision uint64        // the newest version of the object that is known
+	object   object.Object // nil: it is deleted
 }
 
-// streamEndpoints takes in an Endpoints from the stream.
-func (x *Index) streamEndpoints(key Key, old, e *corev1.Endpoints, dirty map[Key]bool) {
-	known := old
-	if e != nil {
-		known = e
-	}
-	if x.isEcho(x.endpoints[key], known, e == nil) {
-		return
-	}
-	dirty[key] = true
-	if e == nil {
-		delete(x.endpoints, key)
-	} else {
-		x.endpoints[key] = e
-	}
-}
-
-// isEcho says whether the stream tells what is known already: a version that is
-// not newer than the one here, or something of what the controller has deleted.
-func (x *Index) isEcho(have object.Object, o object.Object, deleted bool) bool {
-	uid := o.GetMetadata().GetUid()
-	if x.gone[uid] {
-		if deleted {
-			delete(x.gone, uid)
-		}
-		return true
-	}
-	if deleted || isNil(have) {
-		return false
-	}
-	return have.GetMetadata().GetUid() == uid && have.GetMetadata().GetResourceVersion() >= o.GetMetadata().GetResourceVersion()
-}
-
-// isNil also sees through a nil pointer to an object.
-func isNil(o object.Object) bool { return o == nil || o.GetMetadata() == nil }
-
-// slice returns what is known under the name of a slice.
-func (x *Index) slice(s *corev1.EndpointSlice) *corev1.EndpointSlice {
-	return x.slices[serviceOf(s)][s.GetMetadata().GetName()]
-}
-
-func (x *Index) putSlice(s *corev1.EndpointSlice) {
-	key := serviceOf(s)
-	if x.slices[key] == nil {
-		x.slices[key] = map[string]*corev1.EndpointSlice{}
-	}
-	x.slices[key][s.GetMetadata().GetName()] = s
-}
-
-func (x *Index) dropSlice(s *corev1.EndpointSlice) {
-	key := serviceOf(s)
-	delete(x.slices[key], s.GetMetadata().GetName())
-	if len(x.slices[key]) == 0 {
-		delete(x.slices, key)
-	}
-}
-
-// Wrote takes in what the controller has written, as the registry stored it.
+// Wrote notes a write by the controller: o is the object as the registry stored it. The note
+// counts until the stream has passed the revision of the write.
 func (x *Index) Wrote(o object.Object) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	switch o := o.(type) {
-	case *corev1.EndpointSlice:
-		if !x.isEcho(x.slice(o), o, false) {
-			x.putSlice(o)
+	meta := o.GetMetadata()
+	if meta.GetResourceVersion() > max(x.revision, x.known(o).revision) {
+		x.note(o, write{meta.GetUid(), meta.GetResourceVersion(), o})
+	}
+}
+
+// Deleted notes that an object does not exist any more: the controller has deleted it, or the
+// registry answered that it is not found. The note counts until the stream says the same.
+func (x *Index) Deleted(o object.Object) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	known := x.known(o)
+	if known.uid == o.GetMetadata().GetUid() { // otherwise the stream was faster
+		x.note(o, write{uid: known.uid, revision: known.revision})
+	}
+}
+
+func (x *Index) note(o object.Object, w write) {
+	service := serviceOf(o)
+	if x.written[service] == nil {
+		x.written[service] = map[object.Key]write{}
+	}
+	x.written[service][object.KeyOf(o)] = w
+}
+
+// known returns the newest that the index has of an object.
+func (x *Index) known(o object.Object) write {
+	service, key := serviceOf(o), object.KeyOf(o)
+	if w, noted := x.written[service][key]; noted {
+		return w
+	}
+	streamed := x.streamed(service, key)
+	meta := streamed.GetMetadata()
+	return write{meta.GetUid(), meta.GetResourceVersion(), streamed}
+}
+
+// streamed returns the slice or the Endpoints that the stream last brought under a key.
+func (x *Index) streamed(service Key, key object.Key) object.Object {
+	if key.Kind == "EndpointSlice" {
+		return x.slices[service][key.Name]
+	}
+	return x.endpoints[service]
+}
+
+// isEcho reports whether a change tells what the controller knows from its own writes.
+func (x *Index) isEcho(c *changes.Change) bool {
+	o := c.New
+	if o == nil {
+		o = c.Old
+	}
+	w, noted := x.written[serviceOf(o)][c.Key]
+	switch {
+	case !noted:
+		return false
+	case w.object == nil:
+		return w.uid == o.GetMetadata().GetUid()
+	default:
+		return c.Revision <= w.revision
+	}
+}
+
+// forgetPassed drops the notes that the stream has passed. All notes are looked at: there are
+// only as many as writes are on their way through the stream.
+func (x *Index) forgetPassed() {
+	for service, notes := range x.written {
+		for key, w := range notes {
+			if w.revision > x.revision {
+				continue
+			}
+			if w.object == nil && x.streamed(service, key).GetMetadata().GetUid() == w.uid {
+				continue // the stream has the object still
+			}
+			delete(notes, key)
 		}
-	case *corev1.Endpoints:
-		if !x.isEcho(x.endpoints[KeyOf(o)], o, false) {
-			x.endpoints[KeyOf(o)] = o
+		if len(notes) == 0 {
+			delete(x.written, service)
 		}
 	}
 }
 
-// Deleted takes in what the controller has deleted.
-func (x *Index) Deleted(o object.Object) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	uid := o.GetMetadata().GetUid()
-	switch o := o.(type) {
-	case *corev1.EndpointSlice:
-		if x.slice(o).GetMetadata().GetUid() != uid {
-			return // the stream was faster
+// applySlice takes in a slice from the stream. It concerns its service if it is one of ours.
+func (x *Index) applySlice(c *changes.Change, dirty map[Key]bool) {
+	before, after := as[*corev1.EndpointSlice](c.Old), as[*corev1.EndpointSlice](c.New)
+	echo := x.isEcho(c)
+	for _, s := range []*corev1.EndpointSlice{before, after} {
+		if s != nil && ours(s) && !echo {
+			dirty[serviceOf(s)] = true
 		}
-		x.dropSlice(o)
-	case *corev1.Endpoints:
-		if x.endpoints[KeyOf(o)].GetMetadata().GetUid() != uid {
-			return
-		}
-		delete(x.endpoints, KeyOf(o))
 	}
-	x.gone[uid] = true
+	if before != nil {
+		x.dropSlice(before)
+	}
+	if after != nil {
+		x.putSlice(after)
+	}
+}
+
+func (x *Index) putSlice(s *corev1.EndpointSlice) {
+	service := serviceOf(s)
+	if x.slices[service] == nil {
+		x.slices[service] = map[string]*corev1.EndpointSlice{}
+	}
+	x.slices[service][s.GetMetadata().GetName()] = s
+}
+
+func (x *Index) dropSlice(s *corev1.EndpointSlice) {
+	service := serviceOf(s)
+	delete(x.slices[service], s.GetMetadata().GetName())
+	if len(x.slices[service]) == 0 {
+		delete(x.slices, service)
+	}
+}
+
+// applyEndpoints takes in an Endpoints from the stream.
+func (x *Index) applyEndpoints(key Key, c *changes.Change, dirty map[Key]bool) {
+	if !x.isEcho(c) {
+		dirty[key] = true
+	}
+	if after := as[*corev1.Endpoints](c.New); after != nil {
+		x.endpoints[key] = after
+	} else {
+		delete(x.endpoints, key)
+	}
 }

@@ -63,7 +63,7 @@ func legacySubsets(svc *corev1.Service, verdicts []Verdict) []*corev1.EndpointSu
 	byPorts := map[string]*corev1.EndpointSubset{}
 	for _, v := range verdicts {
 		leaving := v.Pod.GetMetadata().GetDeletionTimestamp() != nil && !svc.GetSpec().GetPublishNotReadyAddresses()
-		if !v.Selected || leaving {
+		if !v.Selected || leaving || v.lacksPorts(svc) {
 			continue
 		}
 		ep := endpoint(svc, &v, family)

@@ -126,7 +126,7 @@ func TestMirror(t *testing.T) {
 			{Addresses: []*corev1.EndpointAddress{{Ip: "10.0.0.1"}}, Ports: []*corev1.EndpointSubsetPort{{Name: "admin", Port: 9}}},
 		},
 	}
-	w, problems := Mirror(e)
+	w, problems := Mirror(e, nil)
 	if len(problems) != 1 || problems[0].Reason != "InvalidIPAddress" {
 		t.Errorf("problems %v", problems)
 	}
@@ -148,7 +148,7 @@ func TestMirror(t *testing.T) {
 		many.Addresses = append(many.Addresses, &corev1.EndpointAddress{Ip: fmt.Sprintf("10.2.%d.%d", i/250, i%250+1)})
 	}
 	e.Subsets = []*corev1.EndpointSubset{many}
-	w, problems = Mirror(e)
+	w, problems = Mirror(e, nil)
 	if len(problems) != 1 || problems[0].Reason != "TooManyAddressesToMirror" || len(w.Groups[0].Endpoints) != MaxEndpoints {
 		t.Errorf("of 1003 addresses %d are mirrored; problems %v", len(w.Groups[0].Endpoints), problems)
 	}

@@ -25,8 +25,8 @@ func Mirrored(svc *corev1.Service, e *corev1.Endpoints) bool {
 	return !elected && meta.GetLabels()[LabelSkipMirror] != "true"
 }
 
-// Mirror returns what the slices of an Endpoints should be.
-func Mirror(e *corev1.Endpoints) (Wanted, []Problem) {
+// Mirror returns what the slices of an Endpoints should be, without the refused endpoints.
+func Mirror(e *corev1.Endpoints, refused Refused) (Wanted, []Problem) {
 	meta := e.GetMetadata()
 	annotations := maps.Clone(meta.GetAnnotations())
 	delete(annotations, AnnotationTrigger)
@@ -46,13 +46,13 @@ func Mirror(e *corev1.Endpoints) (Wanted, []Problem) {
 	groups := map[groupKey]*Group{}
 	var problems []Problem
 	for _, s := range e.GetSubsets() {
-		problems = append(problems, mirrorSubset(s, groups)...)
+		problems = append(problems, mirrorSubset(s, groups, refused)...)
 	}
 	w.Groups = inOrder(groups)
 	return w, problems
 }
 
-func mirrorSubset(s *corev1.EndpointSubset, groups map[groupKey]*Group) (problems []Problem) {
+func mirrorSubset(s *corev1.EndpointSubset, groups map[groupKey]*Group, refused Refused) (problems []Problem) {
 	var ports []*corev1.EndpointPort
 	for _, p := range s.GetPorts() {
 		name, number := p.GetName(), p.GetPort()
@@ -66,6 +66,10 @@ func mirrorSubset(s *corev1.EndpointSubset, groups map[groupKey]*Group) (problem
 				problems = append(problems, Problem{"InvalidIPAddress", fmt.Sprintf("%q is no IP address; it was left out of the EndpointSlices", a.GetIp())})
 				continue
 			}
+			ep := mirrorAddress(a, ip.Unmap(), ready)
+			if _, leftOut := refused[endpointKey(ep)]; leftOut {
+				continue
+			}
 			if room--; room < 0 {
 				continue
 			}
@@ -75,7 +79,7 @@ func mirrorSubset(s *corev1.EndpointSubset, groups map[groupKey]*Group) (problem
 				g = &fresh
 				groups[fresh.key()] = g
 			}
-			g.Endpoints = append(g.Endpoints, mirrorAddress(a, ip.Unmap(), ready))
+			g.Endpoints = append(g.Endpoints, ep)
 		}
 	}
 	add(s.GetAddresses(), true)

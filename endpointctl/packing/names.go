@@ -1,13 +1,15 @@
 package packing
 
+import "portolan.dev/services/spec"
+
 // Labels and annotations, as Kubernetes spells them.
 const (
-	LabelServiceName = "kubernetes.io/service-name"
-	LabelManagedBy   = "endpointslice.kubernetes.io/managed-by"
+	LabelServiceName = spec.LabelServiceName
+	LabelManagedBy   = spec.LabelManagedBy
 	LabelHeadless    = "service.kubernetes.io/headless"
 	LabelSkipMirror  = "endpointslice.kubernetes.io/skip-mirror"
 	// LabelEndpointsManagedBy tells Endpoints of ours from those that people write.
-	LabelEndpointsManagedBy = "endpoints.kubernetes.io/managed-by"
+	LabelEndpointsManagedBy = spec.LabelEndpointsManagedBy
 	LabelZone               = "topology.kubernetes.io/zone"
 
 	AnnotationTrigger      = "endpoints.kubernetes.io/last-change-trigger-time"
@@ -16,10 +18,10 @@ const (
 	annotationLastApplied  = "kubectl.kubernetes.io/last-applied-configuration"
 
 	// ManagedByController is on slices made from selectors, ManagedByMirroring on those made from Endpoints.
-	ManagedByController = "endpointslice-controller.k8s.io"
-	ManagedByMirroring  = "endpointslicemirroring-controller.k8s.io"
+	ManagedByController = spec.ManagedByController
+	ManagedByMirroring  = spec.ManagedByMirroring
 
-	endpointsController = "endpoint-controller"
+	endpointsController = spec.ManagedByEndpoints
 	overCapacity        = "truncated"
 	conditionReady      = "Ready"
 )

@@ -66,16 +66,6 @@ func inSliceOrder(existing []*corev1.EndpointSlice) []*corev1.EndpointSlice {
 	return slices.SortedFunc(slices.Values(existing), compareSlices)
 }
 
-// endpointKey is the same for an endpoint whatever its state.
-func endpointKey(ep *corev1.Endpoint) string {
-	address := ""
-	if len(ep.GetAddresses()) > 0 {
-		address = ep.GetAddresses()[0]
-	}
-	ref := ep.GetTargetRef()
-	return address + " " + ref.GetNamespace() + "/" + ref.GetName() + " " + ref.GetUid()
-}
-
 // packGroup writes the endpoints of a group into its slices: those that stay,
 // where they are; the rest into slices that are written anyway, then into full
 // new ones, and at last into the slice that it fills best.

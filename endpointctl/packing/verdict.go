@@ -13,16 +13,29 @@ import (
 type Node struct {
 	Zone  string
 	Ready bool
+	// IPv4 and IPv6 are the addresses of pods of the host network: the first internal ones.
+	IPv4, IPv6 netip.Addr
 }
 
 // NodeOf reads a node. A node that says nothing of itself counts as ready.
 func NodeOf(n *corev1.Node) Node {
 	status := condition(n.GetStatus().GetConditions(), conditionReady).GetStatus()
-	return Node{
+	node := Node{
 		Zone: n.GetMetadata().GetLabels()[LabelZone],
 		Ready: status != corev1.ConditionStatus_CONDITION_STATUS_FALSE &&
 			status != corev1.ConditionStatus_CONDITION_STATUS_UNKNOWN,
 	}
+	for _, a := range n.GetStatus().GetAddresses() {
+		addr, err := netip.ParseAddr(a.GetAddress())
+		switch {
+		case a.GetType() != "InternalIP" || err != nil || addr.IsLoopback():
+		case addr.Unmap().Is4() && !node.IPv4.IsValid():
+			node.IPv4 = addr.Unmap()
+		case addr.Is6() && !addr.Is4In6() && !node.IPv6.IsValid():
+			node.IPv6 = addr
+		}
+	}
+	return node
 }
 
 // Nodes finds a node by its name.
@@ -55,10 +68,22 @@ func Unmanaged(svc *corev1.Service) string {
 	}
 }
 
+// JudgeAll returns the verdicts on pods, without the refused endpoints.
+func JudgeAll(svc *corev1.Service, pods []*corev1.Pod, nodes Nodes, refused Refused) []Verdict {
+	verdicts := make([]Verdict, len(pods))
+	for i, pod := range pods {
+		verdicts[i] = Judge(svc, pod, nodes)
+		refused.LeaveOut(svc, &verdicts[i])
+	}
+	return verdicts
+}
+
 // Judge says whether a pod is behind a service.
 func Judge(svc *corev1.Service, pod *corev1.Pod, nodes Nodes) Verdict {
-	v := Verdict{Pod: pod, Addresses: addresses(pod)}
-	v.Reason = v.exclude(svc, nodes)
+	v := Verdict{Pod: pod}
+	registered := v.findNode(nodes)
+	v.Addresses = addresses(pod, v.node)
+	v.Reason = v.exclude(svc, registered)
 	if v.Reason != "" {
 		return v
 	}
@@ -76,7 +101,7 @@ func Judge(svc *corev1.Service, pod *corev1.Pod, nodes Nodes) Verdict {
 }
 
 // exclude returns why a pod is not behind a service at all; empty if it is.
-func (v *Verdict) exclude(svc *corev1.Service, nodes Nodes) string {
+func (v *Verdict) exclude(svc *corev1.Service, registered bool) string {
 	if why := mismatch(svc.GetSpec().GetSelector(), v.Pod.GetMetadata().GetLabels()); why != "" {
 		return why
 	}
@@ -89,22 +114,31 @@ func (v *Verdict) exclude(svc *corev1.Service, nodes Nodes) string {
 	if len(v.Addresses) == 0 {
 		return "has no address yet"
 	}
-	if !slices.ContainsFunc(v.Addresses, func(a netip.Addr) bool { return slices.Contains(families(svc), addressType(a)) }) {
+	if !v.hasAddress(svc) {
 		return "has no address of the service's families"
 	}
-	if !v.findNode(svc, nodes) {
+	if !registered && !svc.GetSpec().GetPublishNotReadyAddresses() {
 		return fmt.Sprintf("its node %q is not registered", v.Pod.GetSpec().GetNodeName())
 	}
 	v.ports, v.Unresolved = resolvePorts(svc, v.Pod)
-	if len(v.ports) == 0 && len(svc.GetSpec().GetPorts()) > 0 {
+	if v.lacksPorts(svc) && !isHeadless(svc) { // a name is of use without a port, a virtual IP is not
 		return "has none of the service's ports"
 	}
 	return ""
 }
 
-// findNode looks the pod's node up. A service that publishes what is not ready
-// also publishes pods of nodes that nobody knows.
-func (v *Verdict) findNode(svc *corev1.Service, nodes Nodes) bool {
+// hasAddress reports whether the pod has an address of one of the service's families.
+func (v *Verdict) hasAddress(svc *corev1.Service) bool {
+	return slices.ContainsFunc(v.Addresses, func(a netip.Addr) bool { return slices.Contains(families(svc), addressType(a)) })
+}
+
+// lacksPorts reports whether the service has ports and the pod none of them.
+func (v *Verdict) lacksPorts(svc *corev1.Service) bool {
+	return len(v.ports) == 0 && len(svc.GetSpec().GetPorts()) > 0
+}
+
+// findNode looks the pod's node up, and reports whether it is registered or the pod has none.
+func (v *Verdict) findNode(nodes Nodes) bool {
 	v.node = Node{Ready: true}
 	name := v.Pod.GetSpec().GetNodeName()
 	if name == "" {
@@ -114,7 +148,7 @@ func (v *Verdict) findNode(svc *corev1.Service, nodes Nodes) bool {
 	if ok {
 		v.node = node
 	}
-	return ok || svc.GetSpec().GetPublishNotReadyAddresses()
+	return ok
 }
 
 // serving says whether a pod answers, and why not.
@@ -167,11 +201,21 @@ func mismatch(selector, labels map[string]string) string {
 	return "the service has no selector"
 }
 
-// addresses returns the pod's addresses that can be read.
-func addresses(pod *corev1.Pod) []netip.Addr {
-	texts := pod.GetStatus().GetPodIps()
-	if len(texts) == 0 && pod.GetStatus().GetPodIp() != "" {
-		texts = []string{pod.GetStatus().GetPodIp()}
+// addresses returns the pod's addresses that can be read. A pod of the host network has those of
+// its node; if the node has none, the ones that are reported of the pod.
+func addresses(pod *corev1.Pod, node Node) []netip.Addr {
+	status := pod.GetStatus()
+	texts := status.GetPodIps()
+	if len(texts) == 0 {
+		texts = []string{status.GetPodIp()}
+	}
+	if pod.GetSpec().GetHostNetwork() {
+		if own := slices.DeleteFunc([]netip.Addr{node.IPv4, node.IPv6}, func(a netip.Addr) bool { return !a.IsValid() }); len(own) > 0 {
+			return own
+		}
+		if status.GetHostIp() != "" {
+			texts = []string{status.GetHostIp()}
+		}
 	}
 	var all []netip.Addr
 	for _, text := range texts {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/spec"
 )
 
 // Group is the endpoints that are wanted in slices of one address type and one
@@ -91,8 +92,10 @@ func endpoint(svc *corev1.Service, v *Verdict, family corev1.AddressType) *corev
 		Addresses:  []string{v.Addresses[at].String()},
 		Conditions: &corev1.EndpointConditions{Ready: &v.Ready, Serving: &v.Serving, Terminating: &terminating},
 		TargetRef:  podRef(v.Pod),
-		Weight:     v.Pod.GetSpec().Weight,
 		Hostname:   hostname(svc, v.Pod),
+	}
+	if s := v.Pod.GetSpec(); s != nil {
+		ep.Weight = s.Weight
 	}
 	if name := v.Pod.GetSpec().GetNodeName(); name != "" {
 		ep.NodeName = &name
@@ -120,9 +123,15 @@ func hostname(svc *corev1.Service, pod *corev1.Pod) *string {
 }
 
 // hints says who should prefer an endpoint. Only ready endpoints have hints:
-// consumers follow them when all ready endpoints have some.
+// consumers follow them when all ready endpoints have some. The topology mode
+// Auto means the zone of the endpoint. Kubernetes also gives endpoints away to
+// zones that have too few for their share of the processors; nodes here do not
+// say how many they have.
 func hints(svc *corev1.Service, ep *corev1.Endpoint) *corev1.EndpointHints {
 	distribution := svc.GetSpec().GetTrafficDistribution()
+	if spec.TopologyAuto(svc) {
+		distribution = corev1.TrafficDistribution_TRAFFIC_DISTRIBUTION_PREFER_SAME_ZONE
+	}
 	if distribution == corev1.TrafficDistribution_TRAFFIC_DISTRIBUTION_UNSPECIFIED || !ep.GetConditions().GetReady() || ep.Zone == nil && ep.NodeName == nil {
 		return nil
 	}

@@ -58,8 +58,21 @@ func phase(ph corev1.PodPhase) func(*corev1.Pod) {
 
 func publishNotReady(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true }
 
+func hostNetwork(p *corev1.Pod) { p.Spec.HostNetwork = true }
+
+func headless(s *corev1.Service) { s.Spec.ClusterIp = "None" }
+
+func namedTarget(name string) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		s.Spec.Ports[0].TargetPort = &corev1.IntOrString{Value: &corev1.IntOrString_Name{Name: name}}
+	}
+}
+
 func testNodes(name string) (Node, bool) {
-	n, ok := map[string]Node{"n1": {Zone: "a", Ready: true}, "n2": {Zone: "b", Ready: true}, "sick": {Zone: "a"}}[name]
+	n, ok := map[string]Node{"host": NodeOf(&corev1.Node{Status: &corev1.NodeStatus{Addresses: []*corev1.NodeAddress{
+		{Type: "Hostname", Address: "host"}, {Type: "ExternalIP", Address: "198.51.100.7"}, {Type: "InternalIP", Address: "192.0.2.7"},
+		{Type: "InternalIP", Address: "192.0.2.8"}, {Type: "InternalIP", Address: "2001:db8::7"},
+	}}}), "n1": {Zone: "a", Ready: true}, "n2": {Zone: "b", Ready: true}, "sick": {Zone: "a"}}[name]
 	return n, ok
 }
 
@@ -287,5 +300,76 @@ func TestSliceMetadata(t *testing.T) {
 	labels[LabelHeadless] = ""
 	if meta := p.Update[0].GetMetadata(); !maps.Equal(meta.GetLabels(), labels) || !maps.Equal(meta.GetAnnotations(), map[string]string{"example.com/note": "kept"}) {
 		t.Errorf("after the change %v", meta)
+	}
+}
+
+func TestAPodOfTheHostNetworkHasTheAddressesOfItsNode(t *testing.T) {
+	hostIP := func(ip string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Status.HostIp = ip } }
+	for _, c := range []struct {
+		name string
+		pod  *corev1.Pod
+		want string
+	}{
+		{"of the node", webPod("p", "", hostNetwork, onNode("host")), "[192.0.2.7 2001:db8::7]"},
+		{"instead of its own", webPod("p", "10.0.0.1", hostNetwork, onNode("host"), hostIP("192.0.2.9")), "[192.0.2.7 2001:db8::7]"},
+		{"of a node that has none", webPod("p", "10.0.0.1", hostNetwork, hostIP("192.0.2.9")), "[192.0.2.9]"},
+		{"reported", webPod("p", "10.0.0.1", hostNetwork), "[10.0.0.1]"},
+		{"of another pod", webPod("p", "10.0.0.1", onNode("host")), "[10.0.0.1]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := Judge(webService(), c.pod, testNodes)
+			if got := fmt.Sprint(v.Addresses); !v.Selected || got != c.want {
+				t.Errorf("addresses %s, selected %v (%s); want %s", got, v.Selected, v.Reason, c.want)
+			}
+		})
+	}
+}
+
+func TestAHeadlessServiceKeepsPodsWithoutItsPorts(t *testing.T) {
+	pods := []*corev1.Pod{webPod("p", "10.0.0.1")} // has no port of that name
+	for name, c := range map[string]struct {
+		svc       *corev1.Service
+		endpoints int
+	}{
+		"headless":   {webService(namedTarget("web"), headless), 1},
+		"virtual IP": {webService(namedTarget("web")), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			verdicts := JudgeAll(c.svc, pods, testNodes, nil)
+			if n := len(verdicts[0].Unresolved); n != 1 {
+				t.Errorf("%d ports are unresolved, want 1", n)
+			}
+			n := 0
+			for _, g := range Want(c.svc, verdicts, 0).Groups {
+				if len(g.Ports) > 0 {
+					t.Errorf("ports %v", g.Ports)
+				}
+				n += len(g.Endpoints)
+			}
+			if n != c.endpoints {
+				t.Errorf("%d endpoints, want %d", n, c.endpoints)
+			}
+			if subsets := Legacy(c.svc, verdicts, "", nil).GetSubsets(); len(subsets) != 0 { // as in Kubernetes
+				t.Errorf("the Endpoints has %v, want nothing", subsets)
+			}
+		})
+	}
+}
+
+func TestTopologyModeAutoGetsHints(t *testing.T) {
+	for key, value := range map[string]string{"topology-mode": "Auto", "topology-aware-hints": "auto"} {
+		svc := webService(func(s *corev1.Service) {
+			s.Metadata.Annotations = map[string]string{"service.kubernetes.io/" + key: value}
+		})
+		verdicts := JudgeAll(svc, []*corev1.Pod{webPod("p", "10.0.0.1"), webPod("q", "10.0.0.2", onNode("n2"))}, testNodes, nil)
+		var got []string
+		for _, ep := range Want(svc, verdicts, 0).Groups[0].Endpoints {
+			for _, zone := range ep.GetHints().GetForZones() {
+				got = append(got, zone.GetName())
+			}
+		}
+		if !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("%s: hints for zones %q, want a and b", key, got)
+		}
 	}
 }

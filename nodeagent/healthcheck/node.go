@@ -2,6 +2,7 @@ package healthcheck
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -25,12 +26,19 @@ type nodeAnswer struct {
 	NodeEligible *bool     `json:"nodeEligible,omitempty"`
 }
 
-// NodeHandler serves /healthz and /livez with the meaning that they have on a
+// NodeHandler serves /proxyMode, the name of the mode as text, and /healthz and
+// /livez with the meaning that they have on a
 // Kubernetes node: both are 503 when changes have not reached the data plane for
 // too long, /healthz also when the node is about to go, so that load balancers
 // leave it while nobody restarts its agent. asked is told of each answer.
-func NodeHandler(state func() Node, asked func(path string, code int)) http.Handler {
+func NodeHandler(mode string, state func() Node, asked func(path string, code int)) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) {
+		asked("/proxyMode", http.StatusOK)
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		io.WriteString(w, mode) //nolint:errcheck // the client is gone: nobody to tell
+	})
 	for path, live := range map[string]bool{"/healthz": false, "/livez": true} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			node := state()

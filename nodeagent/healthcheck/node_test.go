@@ -21,7 +21,7 @@ func TestNodeHandler(t *testing.T) {
 		{true, true, 200, 200}, {true, false, 503, 200}, {false, true, 503, 503}, {false, false, 503, 503},
 	} {
 		var asked []string
-		handler := healthcheck.NodeHandler(
+		handler := healthcheck.NodeHandler("nftables",
 			func() healthcheck.Node {
 				return healthcheck.Node{Healthy: c.healthy, Eligible: c.eligible, Updated: updated}
 			},
@@ -50,5 +50,17 @@ func TestNodeHandler(t *testing.T) {
 		if len(asked) != 2 {
 			t.Errorf("told of %q", asked)
 		}
+	}
+}
+
+// TestProxyMode: /proxyMode is the bare name of the mode, as kube-proxy answers it.
+func TestProxyMode(t *testing.T) {
+	var asked []string
+	handler := healthcheck.NodeHandler("nftables", func() healthcheck.Node { return healthcheck.Node{} },
+		func(path string, code int) { asked = append(asked, fmt.Sprint(path, " ", code)) })
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/proxyMode", nil))
+	if w.Code != 200 || w.Body.String() != "nftables" || fmt.Sprint(asked) != "[/proxyMode 200]" {
+		t.Errorf("%d %q, told of %q", w.Code, w.Body, asked)
 	}
 }

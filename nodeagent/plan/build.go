@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/spec"
 )
 
 // defaultAffinity is how long ClientIP affinity lasts unless told otherwise.
@@ -53,16 +54,21 @@ type Result struct {
 }
 
 // Build plans one service from its spec, its status and its slices. Neither is
-// changed. A nil service, or one without a spec, has an empty plan.
+// changed. A nil service, or one without a spec, has an empty plan, and so has
+// one whose labels leave it to another proxy. Slices with such labels do not
+// count.
 func Build(svc *corev1.Service, slicesOf []*corev1.EndpointSlice, facts *Facts) Result {
 	b := builder{
-		facts: facts, svc: svc, spec: svc.GetSpec(), slices: slices.Clone(slicesOf),
-		taken: map[Key]bool{},
+		facts: facts, svc: svc, spec: svc.GetSpec(), taken: map[Key]bool{},
 	}
 	b.res.Service = ServiceName{svc.GetMetadata().GetNamespace(), svc.GetMetadata().GetName()}
-	if b.spec == nil || b.spec.GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME || headless(b.spec) {
+	if b.spec == nil || b.spec.GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME || headless(b.spec) ||
+		spec.ForeignProxy(svc.GetMetadata().GetLabels()) != "" {
 		return b.res
 	}
+	b.slices = slices.DeleteFunc(slices.Clone(slicesOf), func(s *corev1.EndpointSlice) bool {
+		return spec.ForeignProxy(s.GetMetadata().GetLabels()) != ""
+	})
 	slices.SortFunc(b.slices, func(a, c *corev1.EndpointSlice) int {
 		return compare(a.GetMetadata().GetName(), c.GetMetadata().GetName())
 	})
@@ -75,8 +81,8 @@ func Build(svc *corev1.Service, slicesOf []*corev1.EndpointSlice, facts *Facts) 
 	return b.res
 }
 
-func headless(spec *corev1.ServiceSpec) bool {
-	return spec.GetClusterIp() == "None" || slices.Contains(spec.GetClusterIps(), "None")
+func headless(s *corev1.ServiceSpec) bool {
+	return s.GetClusterIp() == "None" || slices.Contains(s.GetClusterIps(), "None")
 }
 
 type builder struct {
@@ -242,12 +248,13 @@ func (b *builder) family(port *corev1.ServicePort, addrs []exposed, all []Candid
 }
 
 // addLocal makes the two servers of a frontend under external policy Local:
-// clients from outside reach local backends with their own address, clients
-// inside reach all.
+// clients from outside reach local backends, clients inside reach all. Backends
+// see the addresses of both; only the node itself is hidden, since the address
+// that its packets come from is the frontend's.
 func (b *builder) addLocal(key Key, attrs Attributes, cluster, local pool) {
 	b.restrict(&attrs, exposed{key.Addr, attrs.Exposure})
 	inside := attrs
-	inside.Masquerade = MasqueradeAlways
+	inside.Masquerade = MasqueradeOutside
 	if len(cluster.reals) > 0 {
 		attrs.WithoutBackends = Drop // another node has some
 	}

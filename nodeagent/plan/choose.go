@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/spec"
 )
 
 // Choice is a candidate and what became of it.
@@ -96,16 +97,8 @@ func notReady(c *Candidate) string {
 
 // hintsWanted tells whether the service asks for near backends.
 func hintsWanted(svc *corev1.Service) bool {
-	if svc.GetSpec().GetTrafficDistribution() != corev1.TrafficDistribution_TRAFFIC_DISTRIBUTION_UNSPECIFIED {
-		return true
-	}
-	notes := svc.GetMetadata().GetAnnotations()
-	for _, key := range []string{"service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"} {
-		if v := notes[key]; v == "Auto" || v == "auto" {
-			return true
-		}
-	}
-	return false
+	return spec.TopologyAuto(svc) ||
+		svc.GetSpec().GetTrafficDistribution() != corev1.TrafficDistribution_TRAFFIC_DISTRIBUTION_UNSPECIFIED
 }
 
 // nearby returns the test that topology hints amount to. Hints count only if

@@ -1,5 +1,6 @@
 // Package plan decides what a node forwards: from a service, its EndpointSlices
-// and facts about the node to virtual servers (Build), and from two states to
+// and facts about the node to virtual servers (Build), from the virtual servers
+// of all services to what changes at which key (Table), and from two states to
 // the ordered steps between them (Diff).
 //
 // Everything here is pure: no clock, no sockets, no order of maps. The same

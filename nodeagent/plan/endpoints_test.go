@@ -196,3 +196,24 @@ func TestBadEndpointsAreReportedAndLeftOut(t *testing.T) {
 		t.Errorf("%d problems, want 7: %q", len(res.Problems), res.Problems)
 	}
 }
+
+// TestADualStackPodCountsOnce: for the health-check node port, whose answer is
+// also a weight, a pod with two addresses is one endpoint.
+func TestADualStackPodCountsOnce(t *testing.T) {
+	svc := service(func(s *corev1.Service) {
+		s.Spec.Type, s.Spec.HealthCheckNodePort = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, 32000
+		s.Spec.ExternalTrafficPolicy = corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL
+	})
+	v4 := slice(t, "v4", "10.1.0.1 ready node=here", "10.1.0.2 ready node=here", "10.1.0.3 ready node=here")
+	v6 := slice(t, "v6", "2001:db8::1 ready node=here", "2001:db8::2 ready node=here")
+	v6.AddressType = corev1.AddressType_ADDRESS_TYPE_IPV6
+	for _, s := range []*corev1.EndpointSlice{v4, v6} {
+		for i, ep := range s.Endpoints[:2] { // the third has no pod
+			ep.TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: fmt.Sprint("web-", i)}
+		}
+	}
+	res := plan.Build(svc, []*corev1.EndpointSlice{v4, v6}, &plan.Facts{Node: "here"})
+	if res.HealthCheck == nil || res.HealthCheck.Local != 3 {
+		t.Errorf("health check %+v, want 3 local endpoints", res.HealthCheck)
+	}
+}

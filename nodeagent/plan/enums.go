@@ -98,8 +98,11 @@ type Masquerade uint8
 
 // The choices. A plane that terminates connections always does.
 const (
-	MasqueradeNever   Masquerade = iota
-	MasqueradeOutside            // sources that are no pods
+	MasqueradeNever Masquerade = iota
+	// MasqueradeOutside: sources that are no pods, as far as the ranges of pods are
+	// known; the node itself; and those that sit beside the backend, whose answers
+	// would not come back through the node.
+	MasqueradeOutside
 	MasqueradeAlways
 )
 

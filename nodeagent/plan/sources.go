@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,10 +13,26 @@ import (
 // which wins.
 const sourceRangesAnnotation = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
-// restrict limits the clients of a load balancer's address. The ranges do not
-// protect node ports, external IPs and cluster IPs.
+// rangesApplyToAnnotation lists what the source ranges of a service protect. An
+// annotation was taken instead of a field, so that manifests stay those of
+// Kubernetes.
+const rangesApplyToAnnotation = "portolan.dev/source-ranges-apply-to"
+
+// restricted reports whether the source ranges of the service apply to an
+// exposure: to load-balancer addresses, unless the annotation says otherwise.
+// Cluster IPs are never restricted.
+func (b *builder) restricted(e Exposure) bool {
+	list := splitList(b.svc.GetMetadata().GetAnnotations()[rangesApplyToAnnotation])
+	if len(list) == 0 {
+		return e == LoadBalancerIP
+	}
+	name := map[Exposure]string{LoadBalancerIP: "loadBalancer", NodePort: "nodePort", ExternalIP: "externalIP"}[e]
+	return slices.Contains(list, name)
+}
+
+// restrict limits the clients of a frontend that source ranges apply to.
 func (b *builder) restrict(attrs *Attributes, e exposed) {
-	if e.exposure != LoadBalancerIP {
+	if !b.restricted(e.exposure) {
 		return
 	}
 	ranges := b.spec.GetLoadBalancerSourceRanges()
@@ -49,7 +66,8 @@ func splitList(text string) []string {
 }
 
 // healthCheck counts the ready endpoints of this node, whatever port they are
-// on, for load balancers that must not send traffic to a node without.
+// on, for load balancers that must not send traffic to a node without. A pod with
+// an address of each family counts once, as in the weight that balancers read.
 func (b *builder) healthCheck() {
 	port := b.spec.GetHealthCheckNodePort()
 	if port < 1 || port > 65535 ||
@@ -66,8 +84,8 @@ func (b *builder) healthCheck() {
 			if len(ep.GetAddresses()) == 0 || ep.GetNodeName() != b.facts.Node {
 				continue
 			}
-			if c := newCandidate(ep, netip.AddrPort{}, ""); c.Ready && !c.Terminating {
-				local[ep.GetAddresses()[0]] = true
+			if c := newCandidate(ep, netip.AddrPort{}, slice.GetMetadata().GetNamespace()); c.Ready && !c.Terminating {
+				local[cmp.Or(c.Pod, ep.GetAddresses()[0])] = true
 			}
 		}
 	}

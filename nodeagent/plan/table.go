@@ -10,12 +10,33 @@ import (
 // frontend that several services claim: the oldest, so that nobody can take
 // traffic away from a service by claiming its address later.
 //
+// Set changes what is wanted, as often as there are services to change; Changes
+// then returns the outcome. A frontend that goes from one service to another is
+// one change of its key there, whatever the order of the services was. Steps for
+// each service, one after the other, would have to be put in an order that
+// depends on who had the frontend before.
+//
 // A Table is not safe for concurrent use.
 type Table struct {
 	sources  Sources
 	services map[ServiceName]*entry
-	claims   map[Frontend][]*entry // who wants it, the owner first
+	claims   map[Frontend][]*entry // the services that claim a frontend, the owner first
 	servers  map[Key]*VirtualServer
+	// What was wanted when Changes was last called, of all that was set since.
+	before        map[Key]*VirtualServer
+	beforeSources *Sources
+}
+
+// Wanted is what is wanted at a key. The server is nil if nothing is.
+type Wanted struct {
+	Key    Key
+	Server *VirtualServer
+}
+
+// Changes are the parts of a state that changed.
+type Changes struct {
+	Sources *Sources // nil: as before
+	Servers []Wanted // in the order of keys, each key once
 }
 
 // entry is the plan of one service.
@@ -38,25 +59,25 @@ func NewTable() *Table {
 		services: map[ServiceName]*entry{},
 		claims:   map[Frontend][]*entry{},
 		servers:  map[Key]*VirtualServer{},
+		before:   map[Key]*VirtualServer{},
 	}
 }
 
 // SetSources changes the sources of the node.
-func (t *Table) SetSources(s Sources) []Step {
-	if t.sources.Equal(&s) {
-		return nil
+func (t *Table) SetSources(s Sources) {
+	if t.beforeSources == nil {
+		before := t.sources
+		t.beforeSources = &before
 	}
 	t.sources = s
-	return []Step{{Op: SetSources, Sources: &s}}
 }
 
 // Sources returns the sources of the node.
 func (t *Table) Sources() Sources { return t.sources }
 
-// Set replaces the plan of one service, created at the given time (any unit),
-// and returns the steps this takes, to be ordered with those of other services.
-// No servers: the service is forgotten.
-func (t *Table) Set(name ServiceName, created int64, servers []*VirtualServer) []Step {
+// Set replaces the plan of one service, created at the given time (any unit).
+// Without servers the service is forgotten.
+func (t *Table) Set(name ServiceName, created int64, servers []*VirtualServer) {
 	touched := map[Frontend]bool{}
 	if old := t.services[name]; old != nil {
 		t.withdraw(old, touched)
@@ -66,11 +87,28 @@ func (t *Table) Set(name ServiceName, created int64, servers []*VirtualServer) [
 		t.services[name] = e
 		t.claim(e, touched)
 	}
-	var steps []Step
 	for f := range touched {
-		steps = t.settle(steps, f)
+		t.settle(f)
 	}
-	return Order(steps)
+}
+
+// Changes returns what changed since it was last called.
+func (t *Table) Changes() Changes {
+	var c Changes
+	if t.beforeSources != nil && !t.beforeSources.Equal(&t.sources) {
+		sources := t.sources
+		c.Sources = &sources
+	}
+	for key, old := range t.before {
+		now := t.servers[key]
+		if old == now || old != nil && now != nil && old.Equal(now) {
+			continue
+		}
+		c.Servers = append(c.Servers, Wanted{key, now})
+	}
+	slices.SortFunc(c.Servers, func(a, b Wanted) int { return a.Key.Compare(b.Key) })
+	t.before, t.beforeSources = map[Key]*VirtualServer{}, nil
+	return c
 }
 
 func (t *Table) withdraw(e *entry, touched map[Frontend]bool) {
@@ -98,7 +136,7 @@ func (t *Table) claim(e *entry, touched map[Frontend]bool) {
 }
 
 // settle brings the servers of one frontend to what its owner wants.
-func (t *Table) settle(steps []Step, f Frontend) []Step {
+func (t *Table) settle(f Frontend) {
 	wanted := map[Audience]*VirtualServer{}
 	if claims := t.claims[f]; len(claims) > 0 {
 		for _, v := range claims[0].servers {
@@ -110,14 +148,18 @@ func (t *Table) settle(steps []Step, f Frontend) []Step {
 	for _, a := range []Audience{Anyone, Internal, External} {
 		key := Key{f, a}
 		old, now := t.servers[key], wanted[a]
-		steps = DiffServer(steps, old, now)
+		if old == now {
+			continue
+		}
+		if _, known := t.before[key]; !known {
+			t.before[key] = old
+		}
 		if now == nil {
 			delete(t.servers, key)
 		} else {
 			t.servers[key] = now
 		}
 	}
-	return steps
 }
 
 // Server returns what is wanted at key; nil: nothing.

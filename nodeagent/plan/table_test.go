@@ -11,12 +11,12 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// TestTableFollowsItsSteps: whatever services come, change and go, the steps
-// that a table returned add up to what it wants, and the order of events leaves
-// no trace.
-func TestTableFollowsItsSteps(t *testing.T) {
+// TestChangesAddUpToTheTable: whatever services come, change and go, in batches
+// of any size, the changes that a table returned add up to what it wants, each is
+// a change of one key, and the order of events leaves no trace.
+func TestChangesAddUpToTheTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		table, real := plan.NewTable(), &plan.State{}
+		table, real := plan.NewTable(), map[plan.Key]*plan.VirtualServer{}
 		type wanted struct {
 			created int64
 			servers []*plan.VirtualServer
@@ -34,9 +34,20 @@ func TestTableFollowsItsSteps(t *testing.T) {
 				}
 			}
 			services[name] = w
-			real = plan.Apply(real, table.Set(name, w.created, w.servers))
-			if err := same(real, table.State()); err != nil {
-				t.Fatalf("steps and table differ: %v", err)
+			table.Set(name, w.created, w.servers)
+			if rapid.Bool().Draw(t, "more in this batch") {
+				continue
+			}
+			for _, c := range table.Changes().Servers {
+				if old := real[c.Key]; old == nil && c.Server == nil || old != nil && c.Server != nil && old.Equal(c.Server) {
+					t.Fatalf("%s changes from %v to %v", c.Key, old, c.Server)
+				}
+				if real[c.Key] = c.Server; c.Server == nil {
+					delete(real, c.Key)
+				}
+			}
+			if err := same(&plan.State{Servers: real}, table.State()); err != nil {
+				t.Fatalf("changes and table differ: %v", err)
 			}
 		}
 		fresh := plan.NewTable()
@@ -59,9 +70,10 @@ func TestOldestServiceKeepsItsFrontend(t *testing.T) {
 	older, newer := plan.ServiceName{Namespace: "default", Name: "older"}, plan.ServiceName{Namespace: "default", Name: "newer"}
 	table := plan.NewTable()
 	table.Set(newer, 2, server("newer"))
-	steps := table.Set(older, 1, server("older"))
-	if len(steps) != 1 || steps[0].Op != plan.UpdateServer {
-		t.Errorf("steps %v, want one change in place", steps)
+	table.Changes()
+	table.Set(older, 1, server("older"))
+	if c := table.Changes().Servers; len(c) != 1 || c[0].Server == nil || c[0].Server.Service != older {
+		t.Errorf("changes %v, want one of the key", c)
 	}
 	if got := table.Conflicts(newer); len(got) != 1 || !strings.Contains(got[0], "default/older") {
 		t.Errorf("conflicts of the newer one: %q", got)

@@ -46,10 +46,15 @@ func newChecker(pod *corev1.Pod, c *corev1.Container, p *corev1.Probe) (checker,
 	return nil, fmt.Errorf("the probe of container %q asks nothing", c.GetName())
 }
 
+// podAddr returns the address to ask a pod at. A pod of the host network needs none of its own: it
+// is on the agent's node.
 func podAddr(pod *corev1.Pod) (string, error) {
 	ip := pod.GetStatus().GetPodIp()
 	if ip == "" && len(pod.GetStatus().GetPodIps()) > 0 {
 		ip = pod.GetStatus().GetPodIps()[0]
+	}
+	if ip == "" && pod.GetSpec().GetHostNetwork() {
+		ip = cmp.Or(pod.GetStatus().GetHostIp(), "127.0.0.1")
 	}
 	if _, err := netip.ParseAddr(ip); err != nil {
 		return "", fmt.Errorf("the pod has no address")

@@ -184,6 +184,16 @@ func TestTCP(t *testing.T) {
 	}
 }
 
+func TestAPodOfTheHostNetworkNeedsNoAddressOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lis := kittest.Listen(t)
+	p := pod("host", every(&corev1.Probe{Handler: &corev1.Probe_TcpSocket{TcpSocket: &corev1.TCPSocketAction{Port: number(portOf(lis.Addr()))}}}))
+	p.Spec.HostNetwork, p.Status.PodIp = true, ""
+	w.put(p)
+	w.until("host", isTrue)
+}
+
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

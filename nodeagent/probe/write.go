@@ -12,6 +12,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/obs"
 )
 
 // The conditions that a prober writes.
@@ -60,6 +61,7 @@ func RegistryWriter(client registryv1.PodServiceClient) Writer {
 // write keeps the registry's conditions equal to the verdict until ctx is done.
 func (pp *podProber) write(ctx context.Context) {
 	pause := pp.prober.opts.RetryMin
+	outage := obs.Outage{Log: pp.prober.opts.Log, Down: "readiness not reported, trying on", Up: "readiness reported"}
 	for {
 		select {
 		case <-ctx.Done():
@@ -68,13 +70,14 @@ func (pp *podProber) write(ctx context.Context) {
 		}
 		err := pp.writeOnce(ctx)
 		if err == nil {
+			outage.Over("pod", pp.key.Path())
 			pause = pp.prober.opts.RetryMin
 			continue
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		pp.prober.opts.Log.Warn("report readiness", "pod", pp.key.Path(), "err", err, "retry_in", pause)
+		outage.Failed(err, "pod", pp.key.Path())
 		if !app.Pause(ctx, pause) {
 			return
 		}

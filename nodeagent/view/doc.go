@@ -5,7 +5,7 @@
 // kept on disk, so that an agent that starts while the control plane is away
 // forwards by what was last known. The invariant: a view is either all of one
 // revision, or empty. A file that is cut off, or another node's, is as good as
-// none.
+// none (services/changes/viewfile).
 //
 // The follower (services/changes) has a view of its own, of every object by
 // key; the objects here are the same ones, under other keys.

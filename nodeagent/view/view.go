@@ -18,11 +18,25 @@ var Kinds = []string{"Service", "EndpointSlice", "Pod", "Node"}
 // ServiceLabel is the label of a slice that names its service.
 const ServiceLabel = "kubernetes.io/service-name"
 
-// Touched tells what a batch of changes concerns.
+// Touched says what changes concern besides services.
 type Touched struct {
-	Services map[plan.ServiceName]struct{}
-	Pods     bool // of this node
-	Node     bool // this node
+	Pods bool // of this node
+	Node bool // this node
+}
+
+// Batch is the services that have changed since the batch before, all as of one
+// revision. A plan that is made from a batch never meets a service that is newer
+// than the rest of it.
+type Batch struct {
+	Revision uint64
+	Services map[plan.ServiceName]Service
+}
+
+// Service is a service with its slices, which are in no particular order. The
+// object is nil if the service does not exist.
+type Service struct {
+	Object *corev1.Service
+	Slices []*corev1.EndpointSlice
 }
 
 // View is safe for concurrent use. Objects that it returns are shared: they must
@@ -31,8 +45,9 @@ type View struct {
 	node string
 
 	mu       sync.RWMutex
-	complete bool   // the registry's, not only the disk's
-	revision uint64 // everything up to here is in it
+	complete bool                          // the registry's, not only the disk's
+	revision uint64                        // everything up to here is in it
+	changed  map[plan.ServiceName]struct{} // services, since the last batch
 	contents
 	nodeNames map[string]*string // each once
 }
@@ -68,7 +83,7 @@ func (v *View) Keeps(o object.Object) bool {
 
 // New returns the empty view of a node.
 func New(node string) *View {
-	return &View{node: node, contents: newContents(), nodeNames: map[string]*string{}}
+	return &View{node: node, contents: newContents(), changed: map[plan.ServiceName]struct{}{}, nodeNames: map[string]*string{}}
 }
 
 // Apply takes in changes up to a revision. The first batch has to be a complete
@@ -77,9 +92,10 @@ func New(node string) *View {
 func (v *View) Apply(batch []changes.Change, revision uint64) Touched {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	touched := Touched{Services: map[plan.ServiceName]struct{}{}}
+	var touched Touched
 	if !v.complete {
-		v.touchAll(&touched)
+		v.touchServices()
+		touched.Pods, touched.Node = true, true
 		v.contents, v.complete = newContents(), true
 	}
 	for _, c := range batch {
@@ -94,11 +110,43 @@ func (v *View) Apply(batch []changes.Change, revision uint64) Touched {
 	return touched
 }
 
-func (v *View) touchAll(t *Touched) {
+// touchServices marks all services as changed.
+func (v *View) touchServices() {
 	for name := range v.services {
-		t.Services[name] = struct{}{}
+		v.changed[name] = struct{}{}
 	}
-	t.Pods, t.Node = true, true
+}
+
+// Take returns what has changed since it was last called, or, if all is set,
+// every service.
+func (v *View) Take(all bool) Batch {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if all {
+		v.touchServices()
+	}
+	b := Batch{Revision: v.revision, Services: make(map[plan.ServiceName]Service, len(v.changed))}
+	for name := range v.changed {
+		b.Services[name] = v.service(name)
+	}
+	v.changed = map[plan.ServiceName]struct{}{}
+	return b
+}
+
+// Waits reports whether the next batch will have the service.
+func (v *View) Waits(name plan.ServiceName) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	_, waits := v.changed[name]
+	return waits
+}
+
+// Changed returns the names of the services that the next batch will have, in
+// order.
+func (v *View) Changed() []plan.ServiceName {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return slices.SortedFunc(maps.Keys(v.changed), plan.ServiceName.Compare)
 }
 
 func (v *View) put(o object.Object, t *Touched) {
@@ -109,7 +157,7 @@ func (v *View) put(o object.Object, t *Touched) {
 	case *corev1.Service:
 		name := nameOf(o.GetMetadata())
 		v.services[name] = o
-		t.Services[name] = struct{}{}
+		v.changed[name] = struct{}{}
 	case *corev1.EndpointSlice:
 		v.compact(o)
 		name := serviceOf(o)
@@ -118,7 +166,7 @@ func (v *View) put(o object.Object, t *Touched) {
 		} else {
 			v.slices[name] = append(v.slices[name], o)
 		}
-		t.Services[name] = struct{}{}
+		v.changed[name] = struct{}{}
 	case *corev1.Pod:
 		v.pods[object.KeyOf(o)] = o
 		t.Pods = true
@@ -135,7 +183,7 @@ func (v *View) remove(o object.Object, t *Touched) {
 	case *corev1.Service:
 		name := nameOf(o.GetMetadata())
 		delete(v.services, name)
-		t.Services[name] = struct{}{}
+		v.changed[name] = struct{}{}
 	case *corev1.EndpointSlice:
 		name := serviceOf(o)
 		if i := v.find(name, o); i >= 0 {
@@ -144,7 +192,7 @@ func (v *View) remove(o object.Object, t *Touched) {
 		if len(v.slices[name]) == 0 {
 			delete(v.slices, name)
 		}
-		t.Services[name] = struct{}{}
+		v.changed[name] = struct{}{}
 	case *corev1.Pod:
 		delete(v.pods, object.KeyOf(o))
 		t.Pods = true
@@ -181,11 +229,17 @@ func (v *View) Revision() uint64 {
 func (v *View) Service(name plan.ServiceName) (*corev1.Service, []*corev1.EndpointSlice) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
+	s := v.service(name)
+	return s.Object, s.Slices
+}
+
+// service returns a service. The caller holds the lock, and may keep the result.
+func (v *View) service(name plan.ServiceName) Service {
 	svc := v.services[name]
 	if svc == nil {
-		return nil, nil
+		return Service{}
 	}
-	return svc, slices.Clone(v.slices[name])
+	return Service{Object: svc, Slices: slices.Clone(v.slices[name])}
 }
 
 // ServiceNames returns the names of all services, in order.

@@ -1,17 +1,10 @@
 package view_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -20,7 +13,6 @@ import (
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/nodeagent/view"
 	"portolan.dev/services/changes"
-	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
 
@@ -49,9 +41,10 @@ func gone(old object.Object) changes.Change {
 	return changes.Change{Kind: object.KindOf(old), Key: object.KeyOf(old), Old: old}
 }
 
-func names(t view.Touched) []string {
+// names are the services of the next batch, which is taken.
+func names(v *view.View) []string {
 	var out []string
-	for n := range t.Services {
+	for n := range v.Take(false).Services {
 		out = append(out, n.Name)
 	}
 	slices.Sort(out)
@@ -62,7 +55,7 @@ func TestChangesTouchTheirOwnService(t *testing.T) {
 	v := view.New("here")
 	a, b, s1 := svc("a"), svc("b"), slice("a-1", "a")
 	first := v.Apply([]changes.Change{put(nil, a), put(nil, b), put(nil, s1), put(nil, pod("mine", "here")), put(nil, pod("other", "there")), put(nil, node("here")), put(nil, node("there"))}, 10)
-	if got := fmt.Sprint(names(first)); got != "[a b]" || !first.Pods || !first.Node {
+	if got := fmt.Sprint(names(v)); got != "[a b]" || !first.Pods || !first.Node {
 		t.Errorf("the snapshot touched %s, pods %t, node %t", got, first.Pods, first.Node)
 	}
 	if pods := v.Pods(); len(pods) != 1 || pods[0].GetMetadata().GetName() != "mine" {
@@ -86,8 +79,8 @@ func TestChangesTouchTheirOwnService(t *testing.T) {
 		{"a service that goes", gone(a), "[a]", false},
 	} {
 		got := v.Apply([]changes.Change{tc.change}, v.Revision()+1)
-		if fmt.Sprint(names(got)) != tc.want || got.Pods != tc.pods || got.Node {
-			t.Errorf("%s touched %v, pods %t, node %t", tc.what, names(got), got.Pods, got.Node)
+		if services := fmt.Sprint(names(v)); services != tc.want || got.Pods != tc.pods || got.Node {
+			t.Errorf("%s touched %s, pods %t, node %t", tc.what, services, got.Pods, got.Node)
 		}
 	}
 	if s, _ := v.Service(plan.ServiceName{Namespace: "default", Name: "a"}); s != nil {
@@ -95,6 +88,32 @@ func TestChangesTouchTheirOwnService(t *testing.T) {
 	}
 	if _, slicesOf := v.Service(plan.ServiceName{Namespace: "default", Name: "b"}); len(slicesOf) != 2 {
 		t.Errorf("%d slices of b, want 2", len(slicesOf))
+	}
+}
+
+// TestABatchIsOfOneRevision: a batch keeps to what was there when it was taken,
+// and what comes later is in the next one.
+func TestABatchIsOfOneRevision(t *testing.T) {
+	v := view.New("here")
+	a, b := plan.ServiceName{Namespace: "default", Name: "a"}, plan.ServiceName{Namespace: "default", Name: "b"}
+	v.Apply([]changes.Change{put(nil, svc("a")), put(nil, svc("b")), put(nil, slice("a-1", "a"))}, 10)
+	first := v.Take(false)
+	v.Apply([]changes.Change{gone(svc("a")), put(nil, slice("b-1", "b"))}, 11)
+	if got := first.Services; first.Revision != 10 || len(got) != 2 || got[a].Object == nil || len(got[a].Slices) != 1 || len(got[b].Slices) != 0 {
+		t.Errorf("the first batch is of revision %d: %v", first.Revision, got)
+	}
+	if !v.Waits(a) || fmt.Sprint(v.Changed()) != "[default/a default/b]" {
+		t.Errorf("%v wait", v.Changed())
+	}
+	second := v.Take(false)
+	if got := second.Services; second.Revision != 11 || len(got) != 2 || got[a].Object != nil || len(got[b].Slices) != 1 {
+		t.Errorf("the second batch is of revision %d: %v", second.Revision, got)
+	}
+	if got := v.Take(false); len(got.Services) != 0 || v.Waits(a) {
+		t.Errorf("a third batch has %v", got.Services)
+	}
+	if got := v.Take(true); len(got.Services) != 1 {
+		t.Errorf("all services: %v", got.Services)
 	}
 }
 
@@ -109,18 +128,18 @@ func TestDiskThenSnapshot(t *testing.T) {
 	}
 
 	v := view.New("here")
-	touched, at, err := v.Load(path)
+	at, err := v.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(names(touched)); got != "[deleted kept]" || v.Revision() != 42 || at.IsZero() {
+	if got := fmt.Sprint(names(v)); got != "[deleted kept]" || v.Revision() != 42 || at.IsZero() {
 		t.Errorf("loaded %s at revision %d, written %s", got, v.Revision(), at)
 	}
 	if _, slicesOf := v.Service(plan.ServiceName{Namespace: "default", Name: "kept"}); len(slicesOf) != 1 || len(v.Pods()) != 1 || v.Self() == nil {
 		t.Error("slices, pods or node are missing")
 	}
-	after := v.Apply([]changes.Change{put(nil, svc("kept")), put(nil, svc("new"))}, 50)
-	if got := fmt.Sprint(names(after)); got != "[deleted kept new]" {
+	v.Apply([]changes.Change{put(nil, svc("kept")), put(nil, svc("new"))}, 50)
+	if got := fmt.Sprint(names(v)); got != "[deleted kept new]" {
 		t.Errorf("the snapshot touched %s", got)
 	}
 	if s, _ := v.Service(plan.ServiceName{Namespace: "default", Name: "deleted"}); s != nil {
@@ -144,11 +163,10 @@ func TestSaveAndLoadAreEqual(t *testing.T) {
 			rt.Fatal(err)
 		}
 		again := view.New("here")
-		touched, _, err := again.Load(path)
-		if err != nil {
+		if _, err := again.Load(path); err != nil {
 			rt.Fatal(err)
 		}
-		if want := v.ServiceNames(); !slices.Equal(want, again.ServiceNames()) || len(touched.Services) != len(want) {
+		if want := v.ServiceNames(); !slices.Equal(want, again.ServiceNames()) || len(again.Take(false).Services) != len(want) {
 			rt.Fatalf("%d services, want %d", len(again.ServiceNames()), len(want))
 		}
 		for _, name := range v.ServiceNames() {
@@ -158,116 +176,4 @@ func TestSaveAndLoadAreEqual(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestDamagedFilesAreRefused: no prefix of a file and no changed length in it is
-// taken for a view.
-func TestDamagedFilesAreRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "view.pb")
-	v := view.New("here")
-	var all []changes.Change
-	for i := range 300 {
-		all = append(all, put(nil, svc(fmt.Sprint("s", i))))
-	}
-	v.Apply(all, 7)
-	if err := v.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := 0; n < len(whole); n += max(1, len(whole)/200) {
-		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		cut := view.New("here")
-		if _, _, err := cut.Load(path); err == nil {
-			t.Fatalf("the first %d of %d bytes were taken for a view", n, len(whole))
-		}
-		if len(cut.ServiceNames()) != 0 || cut.Revision() != 0 {
-			t.Fatalf("the first %d bytes left something in the view", n)
-		}
-	}
-	for i := 0; i < len(whole); i += max(1, len(whole)/200) {
-		flipped := slices.Clone(whole)
-		flipped[i] ^= 0x10
-		if err := os.WriteFile(path, flipped, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := view.New("here").Load(path); err == nil {
-			t.Fatalf("a file whose byte %d was changed was taken for a view", i)
-		}
-	}
-	if err := os.WriteFile(path, append(slices.Clone(whole), 'x'), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := view.New("here").Load(path); err == nil {
-		t.Error("a file with something behind its end was taken for a view")
-	}
-	if _, _, err := view.New("here").Load(path + ".none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a missing file: %v", err)
-	}
-}
-
-// TestForeignFilesAreRefused: a disk that was moved to another machine, and a file
-// of another program or version.
-func TestForeignFilesAreRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "view.pb")
-	v := view.New("there")
-	v.Apply([]changes.Change{put(nil, svc("a"))}, 7)
-	if err := v.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	here := view.New("here")
-	if _, _, err := here.Load(path); err == nil || !strings.Contains(err.Error(), `view of node "there", this is node "here"`) {
-		t.Errorf("another node's view: %v", err)
-	}
-	if len(here.ServiceNames()) != 0 || here.Revision() != 0 {
-		t.Error("another node's view left something behind")
-	}
-	if err := os.WriteFile(path, []byte("something else\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := here.Load(path); err == nil || !strings.Contains(err.Error(), "no view of this version") {
-		t.Errorf("another program's file: %v", err)
-	}
-}
-
-func TestKeep(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "view.pb")
-	v := view.New("here")
-	changed, results := make(chan struct{}, 1), make(chan error, 100)
-	var current atomic.Bool
-	stop := kittest.Run(t, "keep", func(ctx context.Context) error {
-		return v.Keep(ctx, view.Keeping{
-			Path: path, Changed: changed, Every: time.Millisecond, Report: func(err error) { results <- err }, Current: current.Load,
-		})
-	})
-	v.Apply([]changes.Change{put(nil, svc("a"))}, 1)
-	changed <- struct{}{}
-	if err := kittest.Receive(t, "the first save", results); err != nil {
-		t.Fatal(err)
-	}
-	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(path, old, old); err != nil {
-		t.Fatal(err)
-	}
-	current.Store(true)
-	kittest.Eventually(t, "the file to be marked as current", func() error {
-		if _, at, err := view.New("here").Load(path); err != nil || at.Before(old.Add(time.Minute)) {
-			return fmt.Errorf("current at %s: %v", at, err)
-		}
-		return nil
-	})
-	v.Apply([]changes.Change{put(nil, svc("b"))}, 2)
-	stop() // nobody told it: the end saves all the same
-	again := view.New("here")
-	if _, _, err := again.Load(path); err != nil || again.Revision() != 2 {
-		t.Errorf("revision %d on disk: %v", again.Revision(), err)
-	}
-	files, _ := os.ReadDir(filepath.Dir(path))
-	if len(files) != 1 {
-		t.Errorf("%d files left", len(files))
-	}
 }

@@ -15,7 +15,7 @@ import (
 // TestExample is what `make run` starts, and what it tells people to try.
 func TestExample(t *testing.T) {
 	i := &installation{T: t, network: claimNetwork(t), dataDir: t.TempDir()}
-	example, err := filepath.Abs("../../examples/hello")
+	example, err := filepath.Abs(repository + "/examples/hello")
 	if err != nil {
 		t.Fatal(err)
 	}

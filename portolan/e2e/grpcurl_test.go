@@ -3,10 +3,11 @@ package e2e
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"portolan.dev/services/kit/kittest"
 )
 
 // grpcurl is the tool of people who have no client of their own: everything it needs comes by reflection.
@@ -20,10 +21,8 @@ func newGRPCurl(t *testing.T, address string) grpcurl {
 	t.Helper()
 	program := filepath.Join(bin, "grpcurl")
 	if _, err := os.Stat(program); err != nil {
-		build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../tools/grpcurl", "-o", program, "github.com/fullstorydev/grpcurl/cmd/grpcurl")
-		build.Env = append(os.Environ(), "GOWORK=off")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("build grpcurl: %v\n%s", err, out)
+		if err := kittest.BuildAlone("../../tools/grpcurl", bin, "github.com/fullstorydev/grpcurl/cmd/grpcurl"); err != nil {
+			t.Fatal(err)
 		}
 	}
 	return grpcurl{T: t, program: program, address: address}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -114,10 +115,10 @@ func (i *installation) backend(name string, flagsAndCommand ...string) *process 
 }
 
 // hello runs the example backend.
-func (i *installation) hello(name, labels, portName string, port int) *process {
+func (i *installation) hello(name, labels, portName string, port int, flags ...string) *process {
 	i.Helper()
-	return i.backend(name, "-l", labels, "--port", fmt.Sprintf("%s=%d", portName, port), "--ready-http", fmt.Sprintf("%d/healthz", port), "--drain-delay", "0s",
-		"--", filepath.Join(bin, "portolan"), "hello", "--port", fmt.Sprint(port))
+	args := []string{"-l", labels, "--port", fmt.Sprintf("%s=%d", portName, port), "--ready-http", fmt.Sprintf("%d/healthz", port), "--drain-delay", "0s"}
+	return i.backend(name, slices.Concat(args, flags, []string{"--", filepath.Join(bin, "portolan"), "hello", "--port", fmt.Sprint(port)})...)
 }
 
 // vip returns a service's virtual IP.

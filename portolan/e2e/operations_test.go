@@ -16,7 +16,7 @@ import (
 )
 
 // manual is the document under test.
-const manual = "../../docs/operations.md"
+const manual = repository + "/docs/operations.md"
 
 // TestOperations does what docs/operations.md says, in its order, to an installation of two registries on a real Postgres: every block marked sh is run by
 // bash, with addresses and folders of the test in place of those in the document, and every line of a block marked console has its counterpart in a table.
@@ -120,7 +120,7 @@ func operate(t *testing.T) *operator {
 // configurations copies the sample configurations and returns their folder, with a slash.
 func (o *operator) configurations(addresses *strings.Replacer) string {
 	o.Helper()
-	samples, err := filepath.Glob("../../deploy/systemd/etc/*.yaml")
+	samples, err := filepath.Glob(repository + "/deploy/systemd/etc/*.yaml")
 	if err != nil || len(samples) != len(daemons) {
 		o.Fatalf("sample configurations %v, %v", samples, err)
 	}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -217,6 +218,34 @@ func TestStartsInAnyOrder(t *testing.T) {
 		}
 		if strings.Contains(why, `\n`) {
 			t.Errorf("an error of several lines: %s", why)
+		}
+	}
+}
+
+// TestColdStart starts all daemons at once, beside Postgres and NATS that are there, and logs how long it takes until all are ready. An outage that
+// a daemon meets on the way is one warning.
+func TestColdStart(t *testing.T) {
+	s := separately(t, kittest.Postgres(t), host)
+	s.startNATS()
+	began := time.Now()
+	for _, daemon := range daemons {
+		s.start(seat{daemon, host})
+	}
+	for _, daemon := range daemons {
+		s.awaitReady(seat{daemon, host})
+	}
+	t.Logf("all daemons are ready after %s", time.Since(began).Round(10*time.Millisecond))
+	for at, p := range s.running {
+		seen := map[string]bool{}
+		for _, line := range p.said() {
+			var entry struct{ Level, Msg string }
+			if json.Unmarshal([]byte(line), &entry) != nil || entry.Level != "WARN" {
+				continue
+			}
+			if seen[entry.Msg] {
+				t.Errorf("%s warns again: %s", at.daemon, line)
+			}
+			seen[entry.Msg] = true
 		}
 	}
 }

@@ -61,10 +61,12 @@ func scalar(field protoreflect.FieldDescriptor) protoreflect.Value {
 	panic("no value for " + field.FullName())
 }
 
-// filled is an object of a kind with every field set, except those that the kind's conditions do not have in Kubernetes.
+// filled is an object of a kind with every field set, except those that the kind's conditions do not have in Kubernetes, and
+// the managed fields, which the registry keeps and manifests do not show.
 func filled(kind object.Kind) object.Object {
 	o := kind.New()
 	fill(o.ProtoReflect(), 0)
+	object.MetaOf(o).ManagedFields = nil
 	var conditions []*corev1.Condition
 	switch o := o.(type) {
 	case *corev1.Service:

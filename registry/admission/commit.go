@@ -54,7 +54,7 @@ func (w *Writer) store(ctx context.Context, x *write) (*Result, error) {
 
 func (w *Writer) allocate(ctx context.Context, plan *alloc.Plan, dryRun bool) error {
 	ctx, span := tracing.Start(ctx, "allocate")
-	err := w.Alloc.Allocate(ctx, plan, dryRun)
+	err := w.Alloc.Allocate(ctx, plan, dryRun, w.Indexes.Backends.Has)
 	span.End(err)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"crypto/rand"
 
+	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/registry/kinds"
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/view"
@@ -20,13 +21,18 @@ import (
 
 // Create stores a new object, which it changes.
 func (w *Writer) Create(ctx context.Context, o object.Object, options Options) (*Result, error) {
+	return w.createManaged(ctx, o, nil, options)
+}
+
+// createManaged is Create of an object with managed fields.
+func (w *Writer) createManaged(ctx context.Context, o object.Object, managed []*corev1.ManagedFields, options Options) (*Result, error) {
 	if err := checkSize(o); err != nil {
 		return nil, err
 	}
 	if err := options.allow(o, nil); err != nil {
 		return nil, err
 	}
-	row, world := kinds.Of(o), w.world()
+	row, world := kinds.Of(o), w.world(options)
 	spec.Default(o)
 	spec.PrepareCreate(o)
 	if row.Fold != nil {
@@ -36,6 +42,7 @@ func (w *Writer) Create(ctx context.Context, o object.Object, options Options) (
 	}
 	meta := object.MetaOf(o)
 	meta.Uid, meta.Generation, meta.CreationTimestamp = NewUID(), 1, timestamppb.New(world.Now)
+	meta.ManagedFields = managed
 	generated := meta.GetName() == "" && meta.GetGenerateName() != ""
 	for attempt := 1; ; attempt++ {
 		if generated {
@@ -62,7 +69,7 @@ func (w *Writer) create(ctx context.Context, row *kinds.Row, world kinds.World, 
 	if err != nil {
 		return nil, err
 	}
-	result.Warnings = spec.Warnings(o)
+	result.Warnings = options.warnings(o)
 	return result, nil
 }
 
@@ -109,7 +116,7 @@ func (w *Writer) checkFree(ctx context.Context, key object.Key) error {
 func (w *Writer) repeat(ctx context.Context, row *kinds.Row, key object.Key, o object.Object, options Options) (*Result, error) {
 	return w.modify(ctx, row, key, options, func(old *view.Item) (object.Object, bool, error) {
 		existing := object.Clone(old.Object)
-		row.Repeat(w.world(), existing, o)
+		row.Repeat(w.world(options), existing, o)
 		return existing, false, nil
 	})
 }

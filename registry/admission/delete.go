@@ -3,9 +3,12 @@ package admission
 import (
 	"context"
 	"errors"
+	"math"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/registry/kinds"
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/view"
@@ -13,33 +16,35 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Precondition is what must hold of an object that is to be deleted.
-type Precondition struct {
+// Deletion is what a request to delete an object says beside its name.
+type Deletion struct {
 	UID      string // only this incarnation; empty: any
 	Revision uint64 // only this version; 0: any
+	Grace    *int64 // seconds until the object goes; nil: as long as its kind has
 }
 
-// Delete removes an object, or marks it where others must act first. It returns the object as it last was, or as it is marked.
-func (w *Writer) Delete(ctx context.Context, key object.Key, precondition Precondition, options Options) (*Result, error) {
+// Delete removes an object, or marks it while others must act or its grace period lasts. It returns the object as it last was,
+// or as it is marked.
+func (w *Writer) Delete(ctx context.Context, key object.Key, deletion Deletion, options Options) (*Result, error) {
 	row := kinds.Named(key.Kind)
 	for attempt := 0; ; attempt++ {
 		old, err := w.find(ctx, key)
 		if err != nil {
 			return nil, err
 		}
-		if err := w.checkDelete(ctx, row, old, precondition); errors.Is(err, errAgain) {
+		if err := w.checkDelete(ctx, row, old, deletion); errors.Is(err, errAgain) {
 			continue
 		} else if err != nil {
 			return nil, err
 		}
-		result, err := w.deleteVersion(ctx, row, old, options)
+		result, err := w.deleteVersion(ctx, row, old, deletion.Grace, options)
 		newer, lost := retriable(err)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			return nil, apierr.NotFound(key.Kind, key.Path())
 		case !lost:
 			return result, err
-		case precondition.Revision != 0 || attempt == maxRetries:
+		case deletion.Revision != 0 || attempt == maxRetries:
 			return nil, apierr.Conflict(key.Kind, key.Path(), newer, old.Revision)
 		}
 		if err := w.catchUp(ctx); err != nil {
@@ -48,10 +53,10 @@ func (w *Writer) Delete(ctx context.Context, key object.Key, precondition Precon
 	}
 }
 
-func (w *Writer) checkDelete(ctx context.Context, row *kinds.Row, old *view.Item, precondition Precondition) error {
+func (w *Writer) checkDelete(ctx context.Context, row *kinds.Row, old *view.Item, deletion Deletion) error {
 	seen := row.New()
 	meta := object.MetaOf(seen)
-	meta.Uid, meta.ResourceVersion = precondition.UID, precondition.Revision
+	meta.Uid, meta.ResourceVersion = deletion.UID, deletion.Revision
 	if err := w.checkVersion(ctx, seen, old); err != nil {
 		return err
 	}
@@ -64,33 +69,61 @@ func (w *Writer) checkDelete(ctx context.Context, row *kinds.Row, old *view.Item
 }
 
 // deleteVersion removes or marks exactly this version.
-func (w *Writer) deleteVersion(ctx context.Context, row *kinds.Row, old *view.Item, options Options) (*Result, error) {
+func (w *Writer) deleteVersion(ctx context.Context, row *kinds.Row, old *view.Item, wanted *int64, options Options) (*Result, error) {
 	if err := options.allow(nil, old.Object); err != nil {
 		return nil, err
 	}
-	meta := old.Object.GetMetadata()
-	if row.Terminate == nil && len(meta.GetFinalizers()) == 0 {
+	grace := int64(0)
+	if row.Grace != nil {
+		grace = row.Grace(old.Object, wanted)
+	}
+	if row.Terminate == nil && len(old.Object.GetMetadata().GetFinalizers()) == 0 && grace == 0 {
 		result := &Result{Object: object.Clone(old.Object), Changed: true}
+		if old.Object.GetMetadata().GetDeletionTimestamp() != nil { // the grace period that it had is given up
+			markTerminating(object.MetaOf(result.Object), w.world(options).Now, grace)
+		}
 		if options.DryRun {
 			return result, nil
 		}
 		return result, w.remove(ctx, row, old, options)
 	}
 	marked := object.Clone(old.Object)
-	if meta.GetDeletionTimestamp() != nil {
+	if !markTerminating(object.MetaOf(marked), w.world(options).Now, grace) {
 		return &Result{Object: marked}, nil
 	}
-	after := object.MetaOf(marked)
-	after.DeletionTimestamp = timestamppb.New(w.world().Now)
-	seconds := int64(0)
-	if row.Grace != nil {
-		seconds = row.Grace(marked)
-	}
-	after.DeletionGracePeriodSeconds = &seconds
 	if row.Terminate != nil {
 		row.Terminate(marked)
 	}
 	return w.store(ctx, &write{row: row, old: old, o: marked, options: options})
+}
+
+// markTerminating sets the time at which an object goes. For an object that is marked already it shortens the grace period,
+// which counts from the first request. It reports whether anything changed.
+func markTerminating(meta *corev1.ObjectMeta, now time.Time, grace int64) bool {
+	requested := now
+	if meta.GetDeletionTimestamp() != nil {
+		if grace >= meta.GetDeletionGracePeriodSeconds() {
+			return false
+		}
+		requested = meta.GetDeletionTimestamp().AsTime().Add(-seconds(meta.GetDeletionGracePeriodSeconds()))
+	}
+	meta.DeletionTimestamp = timestamppb.New(requested.Add(seconds(grace)))
+	meta.DeletionGracePeriodSeconds = &grace
+	return true
+}
+
+// MaxGrace is the longest grace period in seconds, with which times can still be computed.
+const MaxGrace = math.MaxInt32
+
+func seconds(n int64) time.Duration { return time.Duration(min(n, MaxGrace)) * time.Second }
+
+// Ends returns when an object that is being deleted goes, unless finalizers or its kind keep it.
+func Ends(o object.Object) (at time.Time, ok bool) {
+	meta := o.GetMetadata()
+	if meta.GetDeletionTimestamp() == nil || len(meta.GetFinalizers()) > 0 || kinds.Of(o).Terminate != nil {
+		return time.Time{}, false
+	}
+	return meta.GetDeletionTimestamp().AsTime(), true
 }
 
 // Remove removes exactly this version of an object, whatever kept it so far: for those who have seen to it that nothing does any more. That it has

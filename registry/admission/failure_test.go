@@ -59,7 +59,7 @@ func newFixture(t *testing.T) *fixture {
 	})
 	f := &fixture{store: &breaking{Store: s}, allocator: allocfake.New(10, "10.96.0.0/16")}
 	host := kittest.Host(t, nil, "")
-	indexes := kinds.NewIndexes()
+	indexes := kinds.NewIndexes(nil)
 	v, err := view.New(t.Context(), view.Config{Store: s, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Indexes: indexes.List()})
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestFailedUpdateKeepsWhatIsInUse(t *testing.T) {
 		})
 	}
 	fail(&f.store.before, store.ErrUnavailable, func() {
-		if _, err := f.Delete(t.Context(), object.KeyOf(svc), admission.Precondition{}, admission.Options{}); !errors.Is(err, store.ErrUnavailable) {
+		if _, err := f.Delete(t.Context(), object.KeyOf(svc), admission.Deletion{}, admission.Options{}); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("delete: %v", err)
 		}
 	})

@@ -3,11 +3,11 @@ package admission
 import (
 	"context"
 	"errors"
-	"maps"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/registry/kinds"
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/view"
@@ -19,36 +19,39 @@ import (
 
 // Update replaces an object but for its status. Where the object names a resource_version, only that version.
 func (w *Writer) Update(ctx context.Context, o object.Object, options Options) (*Result, error) {
-	return w.update(ctx, o, options, nil)
+	spec.Default(o)
+	return w.update(ctx, o, options, func(old object.Object) (object.Object, []*corev1.ManagedFields) {
+		return object.Clone(o), old.GetMetadata().GetManagedFields() // shared, since entries are never changed
+	})
 }
 
-// update is Update, after merge has taken over from the old version what the client did not mean to remove.
-func (w *Writer) update(ctx context.Context, o object.Object, options Options, merge func(o, old object.Object)) (*Result, error) {
+// update replaces an object by what renew makes of the stored version and of the client's object, which is o. renew also
+// returns the managed fields, which no client sets. A retry calls it again with the newer version.
+func (w *Writer) update(
+	ctx context.Context, o object.Object, options Options, renew func(old object.Object) (object.Object, []*corev1.ManagedFields),
+) (*Result, error) {
 	if err := checkSize(o); err != nil {
 		return nil, err
 	}
 	row := kinds.Of(o)
-	spec.Default(o)
 	result, err := w.modify(ctx, row, object.KeyOf(o), options, func(old *view.Item) (object.Object, bool, error) {
 		if err := w.checkVersion(ctx, o, old); err != nil {
 			return nil, false, err
 		}
-		updated := object.Clone(o) // a retry begins again with what the client sent
-		if merge != nil {
-			merge(updated, old.Object)
-		}
-		err := w.judge(row, updated, old.Object)
+		updated, managed := renew(old.Object)
+		err := w.judge(row, updated, old.Object, options)
+		object.MetaOf(updated).ManagedFields = managed
 		return updated, o.GetMetadata().GetResourceVersion() != 0, err
 	})
 	if err == nil {
-		result.Warnings = spec.Warnings(result.Object)
+		result.Warnings = options.warnings(result.Object)
 	}
 	return result, err
 }
 
 // judge prepares and validates an update.
-func (w *Writer) judge(row *kinds.Row, updated, old object.Object) error {
-	world := w.world()
+func (w *Writer) judge(row *kinds.Row, updated, old object.Object, options Options) error {
+	world := w.world(options)
 	spec.PrepareUpdate(updated, old)
 	var found apierr.Violations
 	if row.Settle != nil {
@@ -80,41 +83,12 @@ func (w *Writer) UpdateStatus(ctx context.Context, o object.Object, options Opti
 		}
 		updated := object.Clone(o)
 		spec.PrepareStatusUpdate(updated, old.Object)
-		return updated, o.GetMetadata().GetResourceVersion() != 0, invalid(updated, spec.ValidateStatus(updated, w.Rules))
+		found := spec.ValidateStatus(updated, w.Rules)
+		if row.CheckStatus != nil {
+			found = append(found, row.CheckStatus(w.world(options), updated, old.Object)...)
+		}
+		return updated, o.GetMetadata().GetResourceVersion() != 0, invalid(updated, found)
 	})
-}
-
-// Apply creates an object, or updates it where it differs. What the registry filled in, and who else has a hand in the object, stays.
-func (w *Writer) Apply(ctx context.Context, o object.Object, options Options) (*Result, error) {
-	spec.Default(o)
-	for attempt := 0; ; attempt++ {
-		if w.View.State().Get(object.KeyOf(o)) == nil {
-			result, err := w.Create(ctx, object.Clone(o), options)
-			if !apierr.IsAlreadyExists(err) || attempt == maxRetries {
-				return result, err
-			}
-		}
-		result, err := w.update(ctx, o, options, mergeMeta)
-		if !apierr.IsNotFound(err) || attempt == maxRetries {
-			return result, err
-		}
-	}
-}
-
-// mergeMeta keeps what manifests rarely carry and others write: annotations, finalizers, owners. Labels are the manifest's own.
-func mergeMeta(o, old object.Object) {
-	meta, before := object.MetaOf(o), old.GetMetadata()
-	if len(before.GetAnnotations()) > 0 {
-		merged := maps.Clone(before.GetAnnotations())
-		maps.Copy(merged, meta.GetAnnotations())
-		meta.Annotations = merged
-	}
-	if len(meta.GetFinalizers()) == 0 {
-		meta.Finalizers = before.GetFinalizers()
-	}
-	if len(meta.GetOwnerReferences()) == 0 {
-		meta.OwnerReferences = before.GetOwnerReferences()
-	}
 }
 
 // checkVersion holds what the client has seen against what there is.
@@ -188,7 +162,7 @@ func (w *Writer) replace(ctx context.Context, row *kinds.Row, old *view.Item, up
 	if equal(updated, old.Object) {
 		return &Result{Object: updated}, nil
 	}
-	if meta.GetDeletionTimestamp() != nil && len(meta.GetFinalizers()) == 0 && row.Terminate == nil {
+	if ends, ok := Ends(updated); ok && !ends.After(w.world(options).Now) {
 		if options.DryRun {
 			return &Result{Object: updated, Changed: true}, nil
 		}

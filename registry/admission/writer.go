@@ -54,6 +54,18 @@ func (o *Options) allow(updated, old object.Object) error {
 	return o.Limit(updated, old)
 }
 
+// byController reports whether a controller makes the write: it names its lease, or its certificate
+// limits what it may write.
+func (o *Options) byController() bool { return o.Fence != nil || o.Limit != nil }
+
+// warnings returns what a person should know of a written object; a controller does not read them.
+func (o *Options) warnings(written object.Object) []string {
+	if o.byController() {
+		return nil
+	}
+	return spec.Warnings(written)
+}
+
 // Result is what a write did.
 type Result struct {
 	Object   object.Object // as stored; nobody else has it
@@ -69,9 +81,10 @@ const (
 	mostReports = 100     // violations in one error, so that it fits the trailer of an answer
 )
 
-func (w *Writer) world() kinds.World {
+func (w *Writer) world(options Options) kinds.World {
 	return kinds.World{
-		Rules: w.Rules, Families: w.Families, Indexes: w.Indexes,
+		ByController: options.byController(),
+		Rules:        w.Rules, Families: w.Families, Indexes: w.Indexes,
 		Revision: w.View.State().Revision(), Now: time.Now().Truncate(time.Millisecond),
 	}
 }

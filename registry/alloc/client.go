@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,7 @@ import (
 
 const (
 	callTimeout = 5 * time.Second // for one call of the allocator
+	mostSkipped = 16              // virtual IPs that are passed over for one service
 	retryAfter  = time.Second     // what clients are told while it is away
 	mostSets    = 500             // in one call
 	mostPending = 100_000         // owners that wait to be confirmed or released
@@ -51,10 +53,41 @@ func (c *Client) Close() { c.group.Close() }
 
 // Allocate gets the values of a plan and writes them into its service. The errors are ready for the API: violations of what was asked for by name,
 // RESOURCE_EXHAUSTED where nothing is left, UNAVAILABLE where the allocator does not answer.
-func (c *Client) Allocate(ctx context.Context, p *Plan, dryRun bool) error {
+//
+// A virtual IP that is in use elsewhere, which the allocator cannot know, is not taken: it stays held, so that the next pick is another one, until
+// the plan is settled.
+func (c *Client) Allocate(ctx context.Context, p *Plan, dryRun bool, inUse func(address string) bool) error {
 	if len(p.Claims) == 0 {
 		return nil
 	}
+	for attempt := 0; ; attempt++ {
+		got, err := c.allocateOnce(ctx, p, dryRun)
+		switch {
+		case err == nil && (dryRun || !p.skip(got, inUse)):
+			c.giveBack(ctx, p, nil)
+			if err := p.Assign(got); err != nil {
+				return apierr.Internal(err)
+			}
+			return nil
+		case err == nil && attempt == mostSkipped:
+			err = apierr.Exhausted("spec.clusterIPs", fmt.Sprintf("spec.clusterIPs: %d addresses in turn are in use by backends", attempt+1))
+		case err == nil:
+			continue
+		}
+		c.giveBack(ctx, p, p.Slots())
+		return err
+	}
+}
+
+// giveBack releases the virtual IPs that were passed over. If there are any, earlier attempts also allocated slots, which are released too.
+func (c *Client) giveBack(ctx context.Context, p *Plan, slots []string) {
+	if len(p.skipped) > 0 {
+		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: append(p.skipped, slots...)})
+		p.skipped = nil
+	}
+}
+
+func (c *Client) allocateOnce(ctx context.Context, p *Plan, dryRun bool) ([]string, error) {
 	set := &allocatorv1.ClaimSet{Owner: ownerOf(p.svc), Claims: p.Claims}
 	var got []string
 	var err error
@@ -65,15 +98,29 @@ func (c *Client) Allocate(ctx context.Context, p *Plan, dryRun bool) error {
 		got, err = c.group.Do(ctx, set)
 	}
 	if failed, ok := err.(*claimsError); ok { //nolint:errorlint // made in call, never wrapped
-		return p.explain(failed.failures)
+		return nil, p.explain(failed.failures)
 	}
+	return got, err
+}
+
+// settingsTimeout bounds what is asked only to be told to people.
+const settingsTimeout = time.Second
+
+// NodePorts returns the ranges of node ports that the allocator has, separated by commas; nothing while it does not answer.
+func (c *Client) NodePorts(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
+	defer cancel()
+	answer, err := c.allocator.ListPools(ctx, &allocatorv1.ListPoolsRequest{})
 	if err != nil {
-		return err
+		return ""
 	}
-	if err := p.Assign(got); err != nil {
-		return apierr.Internal(err)
+	var ranges []string
+	for _, pool := range answer.GetPools() {
+		if pool.GetUse() == allocatorv1.Use_USE_NODE_PORT && pool.GetState() != allocatorv1.PoolState_POOL_STATE_RETIRED {
+			ranges = append(ranges, pool.GetRange())
+		}
 	}
-	return nil
+	return strings.Join(ranges, ",")
 }
 
 func ownerOf(svc *corev1.Service) *allocatorv1.Owner {

@@ -16,10 +16,11 @@ type Plan struct {
 	Claims   []*allocatorv1.Claim
 	Vanished []string // values that the old version has and the new one has not
 
-	svc    *corev1.Service
-	suffix string
-	fields []string         // of each claim, in the spelling of manifests
-	assign []func(v string) // what to do with the value of each claim
+	svc     *corev1.Service
+	suffix  string
+	skipped []string         // slots of virtual IPs that were passed over
+	fields  []string         // of each claim, in the spelling of manifests
+	assign  []func(v string) // what to do with the value of each claim
 }
 
 // NewPlan compares a service with its former version, nil on a create. Values that both have stay; what is asked for by name or missing becomes a
@@ -187,6 +188,19 @@ func parsePort(value string) int32 {
 		return 0
 	}
 	return int32(number)
+}
+
+// skip gives another slot to each claim whose virtual IP, which nobody asked for, is in use elsewhere, and reports whether there was one.
+func (p *Plan) skip(allocated []string, inUse func(address string) bool) bool {
+	found := false
+	for i, claim := range p.Claims {
+		if claim.GetUse() == allocatorv1.Use_USE_CLUSTER_IP && claim.GetValue() == "" && i < len(allocated) && inUse(allocated[i]) {
+			p.skipped = append(p.skipped, claim.GetSlot())
+			claim.Slot = fmt.Sprintf("%s+%d", claim.GetSlot(), len(p.skipped))
+			found = true
+		}
+	}
+	return found
 }
 
 // Slots returns the slots of the claims.

@@ -17,6 +17,8 @@ type Discovery struct {
 	registryv1.UnsafeDiscoveryServiceServer
 	View     *view.View
 	Settings *registryv1.GetSettingsResponse
+	// NodePorts returns the ranges of node ports.
+	NodePorts func(ctx context.Context) string
 }
 
 // RenderEnv renders the environment from the services there are now.
@@ -52,6 +54,8 @@ func (s *Discovery) services(namespace string) []*corev1.Service {
 }
 
 // GetSettings returns what the installation is set to.
-func (s *Discovery) GetSettings(context.Context, *registryv1.GetSettingsRequest) (*registryv1.GetSettingsResponse, error) {
-	return s.Settings, nil
+func (s *Discovery) GetSettings(ctx context.Context, _ *registryv1.GetSettingsRequest) (*registryv1.GetSettingsResponse, error) {
+	settings := s.Settings.CloneVT()
+	settings.NodePortRange = s.NodePorts(ctx)
+	return settings, nil
 }

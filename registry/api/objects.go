@@ -100,7 +100,12 @@ func (s *Objects) remove(ctx context.Context, row *kinds.Row, req proto.Message,
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.Writer.Delete(ctx, key, admission.Precondition{UID: request.GetUid(), Revision: request.GetResourceVersion()}, opts)
+	grace, err := graceOf(row, req)
+	if err != nil {
+		return nil, err
+	}
+	deletion := admission.Deletion{UID: request.GetUid(), Revision: request.GetResourceVersion(), Grace: grace}
+	result, err := s.Writer.Delete(ctx, key, deletion, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -85,6 +85,23 @@ func objectIn(req proto.Message, field protoreflect.FieldDescriptor) (object.Obj
 	return o, nil
 }
 
+// graceOf returns the grace period of a request to delete an object; nil if it has none, or the kind has none.
+func graceOf(row *kinds.Row, req proto.Message) (*int64, error) {
+	m := req.ProtoReflect()
+	field := m.Descriptor().Fields().ByName("grace_period_seconds")
+	if field == nil || !m.Has(field) {
+		return nil, nil
+	}
+	seconds := m.Get(field).Int()
+	if seconds < 0 || seconds > admission.MaxGrace {
+		return nil, apierr.Invalid(row.Name, "", apierr.Violations{{
+			Field: "grace_period_seconds", Reason: apierr.ReasonInvalid,
+			Message: fmt.Sprintf("invalid value %d: must be between 0 and %d", seconds, admission.MaxGrace),
+		}})
+	}
+	return &seconds, nil
+}
+
 // options reads what is asked for beside the object.
 func options(ctx context.Context, req any) (admission.Options, error) {
 	o := admission.Options{Limit: scope.Of(ctx)}

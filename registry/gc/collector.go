@@ -27,11 +27,12 @@ type Collector struct {
 	writer  *admission.Writer
 	log     *slog.Logger
 	queue   *queue
+	graces  *graces
 }
 
 // NewCollector returns a collector. It can observe at once; what it reads and writes with is given to it by [Collector.Use].
 func NewCollector(indexes *kinds.Indexes, log *slog.Logger) *Collector {
-	return &Collector{indexes: indexes, log: log, queue: newQueue()}
+	return &Collector{indexes: indexes, log: log, queue: newQueue(), graces: newGraces()}
 }
 
 // Use gives the collector what it reads and writes with; before Run.
@@ -42,15 +43,26 @@ func (c *Collector) Observe(state *view.State, changes []*view.Change) {
 	for _, change := range changes {
 		if change.New == nil {
 			c.observeEnd(state, change)
-		} else if c.due(state, change.New) {
-			c.queue.add(change.New.Key)
+		} else {
+			c.look(state, change.New)
 		}
+	}
+}
+
+// look queues an object if there is anything to do about it, and sets a timer for one whose grace period is not over.
+func (c *Collector) look(state *view.State, item *view.Item) {
+	switch ends, ok := admission.Ends(item.Object); {
+	case ok:
+		c.graces.wait(item.Key, ends, func() { c.queue.add(item.Key) })
+	case c.due(state, item):
+		c.queue.add(item.Key)
 	}
 }
 
 // observeEnd notes who may have lived for an object that went.
 func (c *Collector) observeEnd(state *view.State, change *view.Change) {
 	key := change.Last.Key
+	c.graces.cancel(key)
 	c.queue.add(dependents(c.indexes, change.Last.Object.GetMetadata().GetUid())...)
 	switch {
 	case key.Kind == "Service": // its Endpoints are its own by their name alone
@@ -101,6 +113,7 @@ func (c *Collector) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
+	c.graces.stop()
 	wg.Wait()
 	return nil
 }
@@ -110,9 +123,7 @@ func (c *Collector) sweep() {
 	state := c.view.State()
 	for _, row := range kinds.All {
 		for item := range state.All(row.Name, "") {
-			if c.due(state, item) {
-				c.queue.add(item.Key)
-			}
+			c.look(state, item)
 		}
 	}
 }
@@ -156,12 +167,18 @@ func (c *Collector) collect(ctx context.Context, key object.Key, goneAt uint64) 
 	if key.Kind == "Namespace" {
 		return c.empty(ctx, state, item)
 	}
+	if ends, ok := admission.Ends(item.Object); ok {
+		if ends.After(time.Now()) {
+			return nil // another change, or the timer, brings it back here
+		}
+		return c.writer.Remove(ctx, item)
+	}
 	why := c.unneeded(state, item, goneAt)
 	if why == "" {
 		return nil
 	}
-	precondition := admission.Precondition{UID: item.Object.GetMetadata().GetUid(), Revision: item.Revision}
-	_, err := c.writer.Delete(ctx, key, precondition, admission.Options{})
+	deletion := admission.Deletion{UID: item.Object.GetMetadata().GetUid(), Revision: item.Revision}
+	_, err := c.writer.Delete(ctx, key, deletion, admission.Options{})
 	switch {
 	case apierr.IsNotFound(err):
 		return nil

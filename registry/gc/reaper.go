@@ -12,6 +12,7 @@ import (
 	"portolan.dev/registry/admission"
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/view"
+	"portolan.dev/services/kit/obs"
 )
 
 // Reaper bounds what grows by itself.
@@ -31,9 +32,13 @@ type Reaper struct {
 func (r *Reaper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(r.Every)
 	defer ticker.Stop()
+	outage := obs.Outage{Log: r.Log, Down: "old events and changes are kept for now", Up: "old events and changes go again"}
 	for ctx.Err() == nil {
-		if err := r.reap(ctx); err != nil && ctx.Err() == nil {
-			r.Log.Warn("old events and changes are kept for now", "err", err)
+		switch err := r.reap(ctx); {
+		case err == nil:
+			outage.Over()
+		case ctx.Err() == nil:
+			outage.Failed(err)
 		}
 		select {
 		case <-ticker.C:

@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
@@ -13,16 +14,18 @@ import (
 type Indexes struct {
 	ClusterIPs    *view.Index // services by virtual IP
 	NodeAddresses *view.Index // nodes by address
+	Backends      *view.Index // pods, EndpointSlices and Endpoints by address, where it lies in a range of virtual IPs
 	Events        *view.Index // events by what they say
 	Owners        *view.Index // dependents by the uid of an owner
 	UIDs          *view.Index // objects by uid
 }
 
-// NewIndexes returns the indexes, still empty.
-func NewIndexes() *Indexes {
+// NewIndexes returns the indexes, still empty, for an installation with these ranges of virtual IPs.
+func NewIndexes(virtualIPs []netip.Prefix) *Indexes {
 	return &Indexes{
 		ClusterIPs:    view.NewIndex(clusterIPs),
 		NodeAddresses: view.NewIndex(nodeAddresses),
+		Backends:      view.NewIndex(func(item *view.Item) []string { return backendsWithin(virtualIPs, item) }),
 		Events:        view.NewIndex(eventKey),
 		Owners:        view.NewIndex(ownerUIDs),
 		UIDs:          view.NewIndex(func(item *view.Item) []string { return []string{item.Object.GetMetadata().GetUid()} }),
@@ -31,7 +34,7 @@ func NewIndexes() *Indexes {
 
 // List returns the indexes for view.Config.
 func (x *Indexes) List() []*view.Index {
-	return []*view.Index{x.ClusterIPs, x.NodeAddresses, x.Events, x.Owners, x.UIDs}
+	return []*view.Index{x.ClusterIPs, x.NodeAddresses, x.Backends, x.Events, x.Owners, x.UIDs}
 }
 
 // canonical returns the one spelling of an address; what is no address stays as it is.
@@ -51,6 +54,37 @@ func clusterIPs(item *view.Item) []string {
 	keys := make([]string, 0, len(svc.GetSpec().GetClusterIps()))
 	for _, ip := range svc.GetSpec().GetClusterIps() {
 		keys = append(keys, canonical(ip))
+	}
+	return keys
+}
+
+// backendsWithin returns the addresses of backends that could be those of a service. There are none in most installations, so that the index
+// costs no memory.
+func backendsWithin(virtualIPs []netip.Prefix, item *view.Item) []string {
+	var keys []string
+	add := func(address string) {
+		addr, err := netip.ParseAddr(address)
+		if err == nil && slices.ContainsFunc(virtualIPs, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) }) {
+			keys = append(keys, addr.Unmap().String())
+		}
+	}
+	switch o := item.Object.(type) {
+	case *corev1.Pod:
+		for _, ip := range o.GetStatus().GetPodIps() {
+			add(ip)
+		}
+	case *corev1.EndpointSlice:
+		for _, endpoint := range o.GetEndpoints() {
+			for _, address := range endpoint.GetAddresses() {
+				add(address)
+			}
+		}
+	case *corev1.Endpoints:
+		for _, subset := range o.GetSubsets() {
+			for _, address := range slices.Concat(subset.GetAddresses(), subset.GetNotReadyAddresses()) {
+				add(address.GetIp())
+			}
+		}
 	}
 	return keys
 }

@@ -17,6 +17,8 @@ type World struct {
 	Indexes  *Indexes
 	Revision uint64 // newest that is known
 	Now      time.Time
+	// ByController: the writer is a controller, by the lease that the write names or by its certificate.
+	ByController bool
 }
 
 // Row is one kind. Hooks may be nil; old is nil on a create, and what a hook gets as old must not be changed.
@@ -27,6 +29,8 @@ type Row struct {
 	Settle func(w World, o, old object.Object) apierr.Violations
 	// Check holds the object against others; it runs with validation.
 	Check func(w World, o, old object.Object) apierr.Violations
+	// CheckStatus holds a reported status against other objects; it runs with validation.
+	CheckStatus func(w World, o, old object.Object) apierr.Violations
 	// Stamp sets what only the registry may set; it runs last.
 	Stamp func(w World, o, old object.Object)
 	// Fold returns the object that a new one is a repetition of, nil if it is none; Repeat makes that object count it.
@@ -36,8 +40,9 @@ type Row struct {
 	Service func(o object.Object) *corev1.Service
 	// Epoch returns the fencing epoch that writes can be tied to.
 	Epoch func(o object.Object) uint64
-	// Grace returns the seconds that an object has between the request to delete it and its end.
-	Grace func(o object.Object) int64
+	// Grace returns the seconds that an object has between the request to delete it and its end, of which wanted is what
+	// the request says, nil if it says nothing. Without the hook it is 0.
+	Grace func(o object.Object, wanted *int64) int64
 	// Terminate marks an object of which all else must go before it: deleting it never removes it at once.
 	Terminate func(o object.Object)
 	// Undeletable returns why an object must stay, or "".
@@ -51,13 +56,14 @@ var special = map[string]Row{
 		Undeletable: undeletableNamespace,
 	},
 	"Service": {
-		Settle:  settleService,
-		Check:   checkService,
-		Service: func(o object.Object) *corev1.Service { svc, _ := o.(*corev1.Service); return svc },
+		Settle:      settleService,
+		Check:       checkService,
+		Service:     func(o object.Object) *corev1.Service { svc, _ := o.(*corev1.Service); return svc },
+		CheckStatus: checkServiceStatus,
 	},
 	"EndpointSlice": {Check: checkEndpointSlice},
 	"Endpoints":     {Check: checkEndpoints},
-	"Pod":           {Grace: podGrace},
+	"Pod":           {CheckStatus: checkPodStatus, Grace: podGrace},
 	"Lease": {
 		Stamp: stampLease,
 		Epoch: func(o object.Object) uint64 { lease, _ := o.(*corev1.Lease); return lease.GetSpec().GetEpoch() },
@@ -110,13 +116,26 @@ func undeletableNamespace(o object.Object) string {
 	return ""
 }
 
-// defaultGrace is how long a backend has to end where it does not say.
-const defaultGrace = 30
-
-func podGrace(o object.Object) int64 {
+// podGrace returns 0 for a pod that does not run, because nothing of it has to end.
+func podGrace(o object.Object, wanted *int64) int64 {
 	pod, _ := o.(*corev1.Pod)
-	if seconds := pod.GetSpec().TerminationGracePeriodSeconds; seconds != nil {
-		return *seconds
+	switch {
+	case !runs(pod.GetStatus()):
+		return 0
+	case wanted != nil:
+		return *wanted
+	default:
+		return pod.GetSpec().GetTerminationGracePeriodSeconds() // has a default
 	}
-	return defaultGrace
+}
+
+func runs(status *corev1.PodStatus) bool {
+	switch status.GetPhase() {
+	case corev1.PodPhase_POD_PHASE_SUCCEEDED, corev1.PodPhase_POD_PHASE_FAILED:
+		return false
+	case corev1.PodPhase_POD_PHASE_RUNNING:
+		return true
+	default:
+		return status.GetPodIp() != "" || len(status.GetPodIps()) > 0
+	}
 }

@@ -19,7 +19,7 @@ func settleService(w World, o, old object.Object) apierr.Violations {
 func checkService(w World, o, old object.Object) apierr.Violations {
 	svc, _ := o.(*corev1.Service)
 	before, _ := old.(*corev1.Service)
-	found := checkExternalIPs(w, svc, before)
+	found := append(checkExternalIPs(w, svc, before), checkClusterIPs(w, svc, before)...)
 	return append(found, checkHeadlessPorts(svc)...)
 }
 
@@ -33,6 +33,47 @@ func checkExternalIPs(w World, svc, old *corev1.Service) apierr.Violations {
 		}
 		for _, node := range w.Indexes.NodeAddresses.Lookup(canonical(ip)) {
 			found.Add(fmt.Sprintf("spec.externalIPs[%d]", i), apierr.ReasonInvalid, "invalid value %q: may not be the address of a node (%s)", ip, node.Key.Name)
+		}
+	}
+	return found
+}
+
+// checkServiceStatus refuses a node's own address as that of a load balancer, for the same reason. A provider that answers there itself says so
+// by ipMode Proxy: then nodes leave the traffic alone.
+func checkServiceStatus(w World, o, old object.Object) apierr.Violations {
+	svc, _ := o.(*corev1.Service)
+	before, _ := old.(*corev1.Service)
+	had := map[string]bool{}
+	for _, ingress := range before.GetStatus().GetLoadBalancer().GetIngress() {
+		had[ingress.GetIp()] = true
+	}
+	var found apierr.Violations
+	for i, ingress := range svc.GetStatus().GetLoadBalancer().GetIngress() {
+		ip := ingress.GetIp()
+		if ip == "" || had[ip] || ingress.GetIpMode() == corev1.IPMode_IP_MODE_PROXY {
+			continue
+		}
+		for _, node := range w.Indexes.NodeAddresses.Lookup(canonical(ip)) {
+			found.Add(fmt.Sprintf("status.loadBalancer.ingress[%d].ip", i), apierr.ReasonInvalid,
+				"invalid value %q: may not be the address of a node (%s), unless ipMode is Proxy", ip, node.Key.Name)
+		}
+	}
+	return found
+}
+
+// checkClusterIPs refuses an address that a backend has already: nodes would take the backend's own traffic for the service's.
+func checkClusterIPs(w World, svc, old *corev1.Service) apierr.Violations {
+	var found apierr.Violations
+	if !spec.NeedsClusterIP(svc) {
+		return nil
+	}
+	for i, ip := range svc.GetSpec().GetClusterIps() {
+		if ip == "" || slices.Contains(old.GetSpec().GetClusterIps(), ip) {
+			continue
+		}
+		for _, backend := range w.Indexes.Backends.Lookup(canonical(ip)) {
+			found.Add(fmt.Sprintf("spec.clusterIPs[%d]", i), apierr.ReasonInvalid,
+				"invalid value %q: is the address of a backend already (%s %s)", ip, backend.Key.Kind, backend.Key.Path())
 		}
 	}
 	return found
@@ -71,7 +112,7 @@ func checkEndpointSlice(w World, o, old object.Object) apierr.Violations {
 			had[address] = true
 		}
 	}
-	var found apierr.Violations
+	found := checkManagedBy(w, o, old)
 	for i, endpoint := range slice.GetEndpoints() {
 		for j, address := range endpoint.GetAddresses() {
 			if !had[address] {
@@ -91,7 +132,7 @@ func checkEndpoints(w World, o, old object.Object) apierr.Violations {
 			had[address.GetIp()] = true
 		}
 	}
-	var found apierr.Violations
+	found := checkManagedBy(w, o, old)
 	for i, subset := range endpoints.GetSubsets() {
 		for j, address := range subset.GetAddresses() {
 			if !had[address.GetIp()] {

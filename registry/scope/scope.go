@@ -12,6 +12,7 @@ import (
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 )
 
 // Limit says whether a write may happen. updated is nil when an object goes, old
@@ -66,17 +67,17 @@ func nodeAgent(id identity.ID, updated, old object.Object) string {
 	return "an agent writes its Node, the readiness of its pods and Events only"
 }
 
-// Labels of slices that the endpoint controller makes; their values are part of the API, as Kubernetes has them.
-const labelManagedBy = "endpointslice.kubernetes.io/managed-by"
-
-var managers = []string{"endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"}
+func madeByController(slice *corev1.EndpointSlice) bool {
+	_, _, ok := spec.ControllerLabel(slice)
+	return ok
+}
 
 // endpointCtl may write the slices that it makes, Endpoints, Leases, the
 // readiness of nodes, and Events in its own name.
 func endpointCtl(_ identity.ID, updated, old object.Object) string {
 	for _, o := range []object.Object{old, updated} {
-		if slice, ok := o.(*corev1.EndpointSlice); ok && !slices.Contains(managers, slice.GetMetadata().GetLabels()[labelManagedBy]) {
-			return fmt.Sprintf("the controller writes slices whose label %s is its own only", labelManagedBy)
+		if slice, ok := o.(*corev1.EndpointSlice); ok && !madeByController(slice) {
+			return fmt.Sprintf("the controller writes slices whose label %s is its own only", spec.LabelManagedBy)
 		}
 	}
 	switch o := updated.(type) {

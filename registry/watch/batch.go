@@ -9,7 +9,22 @@ import (
 )
 
 // Batch is changes of one kind that the view took in one step.
-type Batch struct{ entries []*entry }
+type Batch struct {
+	entries []*entry
+	bytes   int // of memory that the changes take, about
+}
+
+// What a change takes beside its objects, and how much an object takes for each byte of its encoding: it is kept as message, as it is
+// stored, and as it is sent. Measured with services of 550 bytes: 2.9 KB a change.
+const (
+	changeOverhead = 256
+	objectFactor   = 5
+)
+
+func (b *Batch) add(change *view.Change) {
+	b.entries = append(b.entries, &entry{change: change})
+	b.bytes += changeOverhead + objectFactor*len(change.Last.Bytes)
+}
 
 // last returns the revision of the batch's last change.
 func (b *Batch) last() uint64 { return b.entries[len(b.entries)-1].change.Revision }

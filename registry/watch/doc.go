@@ -4,6 +4,9 @@
 // the number of watchers, and a change is encoded once for all of them. The invariant: nobody waits for a watcher. One that falls out of the ring,
 // because its client reads too slowly, is told so and starts again from the last revision it has.
 //
+// Rings are bounded in changes, each, and in bytes, all together: objects may be a thousand times as large as most are. Beyond the bytes the
+// largest ring shrinks. Bounding each kind in bytes was the alternative; it multiplies what has to be provided for by the number of kinds.
+//
 // The same ring leads back: a list that began at a revision is continued, also on another replica, by taking back what changed since ([Hub.At]).
 //
 // A queue per watcher would need a bound each, a decision per watcher at every change, and memory for every slow one.

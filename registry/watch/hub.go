@@ -15,15 +15,24 @@ var ErrSlow = errors.New("the watcher does not keep up")
 // ErrReset says that history was replaced: revisions may mean other changes than before.
 var ErrReset = errors.New("the history was replaced")
 
+// Limits bound what a hub keeps.
+type Limits struct {
+	// Changes of each kind.
+	Changes int
+	// Bytes of memory that all changes together may take, about. The newest batch of each kind is kept in any case.
+	Bytes int
+}
+
 // Hub has the newest changes of every kind.
 type Hub struct {
-	limit int
+	limits Limits
 
 	mu     sync.RWMutex
 	start  uint64      // nothing before was published
 	state  *view.State // everything up to here was published
 	resets int         // how often history was replaced
 	rings  map[string]*ring
+	bytes  int // in all rings
 }
 
 // ring is the newest changes of one kind, as the batches in which the view took them.
@@ -32,12 +41,13 @@ type ring struct {
 	first   uint64 // number of batches[0]; numbers are never used again
 	batches []*Batch
 	changes int           // in all batches
+	bytes   int           // in all batches
 	wake    chan struct{} // closed when a batch is appended
 }
 
-// NewHub returns a hub for what comes after a state. It keeps up to limit changes of each kind.
-func NewHub(state *view.State, limit int) *Hub {
-	return &Hub{limit: limit, start: state.Revision(), state: state, rings: map[string]*ring{}}
+// NewHub returns a hub for what comes after a state.
+func NewHub(state *view.State, limits Limits) *Hub {
+	return &Hub{limits: limits, start: state.Revision(), state: state, rings: map[string]*ring{}}
 }
 
 func (h *Hub) ring(kind string) *ring {
@@ -57,32 +67,65 @@ func (h *Hub) Publish(state *view.State, changes []*view.Change) {
 		if byKind[kind] == nil {
 			byKind[kind] = &Batch{}
 		}
-		byKind[kind].entries = append(byKind[kind].entries, &entry{change: change})
+		byKind[kind].add(change)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for kind, batch := range byKind {
 		r := h.ring(kind)
-		r.append(batch, h.limit)
+		h.append(r, batch)
 		close(r.wake)
 		r.wake = make(chan struct{})
 	}
 	h.state = state
+	h.trim()
 }
 
-// append adds a batch and drops the oldest ones beyond the limit, but never the newest.
-func (r *ring) append(batch *Batch, limit int) {
+// append adds a batch and drops the oldest ones of its kind beyond the limit of changes.
+func (h *Hub) append(r *ring, batch *Batch) {
 	r.batches = append(r.batches, batch)
 	r.changes += len(batch.entries)
-	drop := 0
-	for r.changes > limit && drop < len(r.batches)-1 {
-		r.changes -= len(r.batches[drop].entries)
-		r.floor = r.batches[drop].last()
-		drop++
+	r.bytes += batch.bytes
+	h.bytes += batch.bytes
+	for r.changes > h.limits.Changes && len(r.batches) > 1 {
+		h.drop(r)
 	}
-	clear(r.batches[:drop])
-	r.batches = r.batches[drop:]
-	r.first += uint64(drop)
+}
+
+// drop forgets the oldest batch of a ring.
+func (h *Hub) drop(r *ring) {
+	oldest := r.batches[0]
+	r.changes -= len(oldest.entries)
+	r.bytes -= oldest.bytes
+	h.bytes -= oldest.bytes
+	r.floor = oldest.last()
+	r.batches[0] = nil
+	r.batches = r.batches[1:]
+	r.first++
+}
+
+// trim drops the oldest batches of the largest rings until all together are within the limit of bytes: a kind that changes much does not
+// shorten the history of the others.
+func (h *Hub) trim() {
+	for h.bytes > h.limits.Bytes {
+		var largest *ring
+		for _, r := range h.rings {
+			if len(r.batches) > 1 && (largest == nil || r.bytes > largest.bytes) {
+				largest = r
+			}
+		}
+		if largest == nil {
+			return
+		}
+		h.drop(largest)
+	}
+}
+
+// Bytes returns the memory that the changes take, about.
+func (h *Hub) Bytes() int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.bytes
 }
 
 // Reset ends all watches: the view was replaced.
@@ -92,7 +135,7 @@ func (h *Hub) Reset(state *view.State) {
 	for _, r := range h.rings {
 		close(r.wake)
 	}
-	h.rings, h.start, h.state = map[string]*ring{}, state.Revision(), state
+	h.rings, h.bytes, h.start, h.state = map[string]*ring{}, 0, state.Revision(), state
 	h.resets++
 }
 

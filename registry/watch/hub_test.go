@@ -22,12 +22,46 @@ import (
 	"portolan.dev/services/object"
 )
 
+// TestHistoryIsBoundedInBytes publishes large changes of one kind, and few small ones of another, which stay.
+func TestHistoryIsBoundedInBytes(t *testing.T) {
+	const size, limit = 100_000, 4_000_000
+	hub := watch.NewHub(view.StateAt(0), watch.Limits{Changes: 10_000, Bytes: limit})
+	publish := func(revision uint64, kind string, size int) {
+		item := &view.Item{Key: object.Key{Kind: kind, Name: "x"}, Revision: revision, Bytes: make([]byte, size)}
+		change := &view.Change{Revision: revision, Type: registryv1.ChangeType_CHANGE_TYPE_PUT, New: item, Last: item}
+		hub.Publish(view.StateAt(revision), []*view.Change{change})
+	}
+	hub.Now("Service") // somebody watches both kinds
+	hub.Now("Pod")
+	publish(1, "Service", 100)
+	publish(2, "Service", 100)
+	for revision := uint64(3); revision <= 1000; revision++ {
+		publish(revision, "Pod", size)
+		if got := hub.Bytes(); got > limit {
+			t.Fatalf("after revision %d the history takes %d bytes, more than %d", revision, got, limit)
+		}
+	}
+	if _, ok := hub.Cursor("Service", 0); !ok {
+		t.Error("changes of services are forgotten because of the pods")
+	}
+	if _, ok := hub.Cursor("Pod", 3); ok {
+		t.Error("the oldest changes of pods are still there")
+	}
+	if _, ok := hub.Cursor("Pod", 999); !ok {
+		t.Error("the newest change of pods is not there")
+	}
+	publish(1001, "Pod", 2*limit)
+	if _, ok := hub.Cursor("Pod", 1000); !ok {
+		t.Error("a change larger than the limit cannot be watched")
+	}
+}
+
 // TestCursors publishes steps of any size and lets cursors begin and read at any time: each sees every change of its kind after its beginning once and in
 // order, or is told that it cannot.
 func TestCursors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 8).Draw(t, "limit")
-		hub := watch.NewHub(view.StateAt(0), limit)
+		hub := watch.NewHub(view.StateAt(0), watch.Limits{Changes: limit, Bytes: 1 << 20})
 		published := map[string][]uint64{} // revisions by kind
 		revision := uint64(0)
 		type reader struct {
@@ -130,7 +164,7 @@ func followed(t *testing.T, limit int) (store.Store, *view.View, *watch.Hub) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hub = watch.NewHub(v.State(), limit)
+	hub = watch.NewHub(v.State(), watch.Limits{Changes: limit, Bytes: 1 << 30})
 	kittest.Run(t, "view", v.Run)
 	return s, v, hub
 }

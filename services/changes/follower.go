@@ -17,6 +17,7 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
 )
@@ -95,9 +96,10 @@ type Follower struct {
 
 	need      need
 	failures  int
-	notBefore time.Time // no question to the registry before
-	connected bool      // to NATS
-	heard     time.Time // when the last bookmark came
+	outage    obs.Outage // of the registry
+	notBefore time.Time  // no question to the registry before
+	connected bool       // to NATS
+	heard     time.Time  // when the last bookmark came
 	expected  expectation
 	trusted   time.Time // until then a foreign epoch is known to be not the registry's
 }
@@ -133,6 +135,9 @@ func NewFollower(cfg FollowerConfig) (*Follower, error) {
 	f := &Follower{
 		cfg: cfg, subjects: names, registry: registryv1.NewChangeServiceClient(cfg.Registry),
 		kinds: map[string]bool{}, view: newView(cfg.VersionsOnly), started: time.Now(), need: aSnapshot,
+		outage: obs.Outage{
+			Log: cfg.Log, Down: "changes cannot be read from the registry", Up: "registry answers again", Tolerate: toleratedOutage,
+		},
 	}
 	for _, name := range cfg.Kinds {
 		if kind, ok := object.KindNamed(name); !ok || kind.Name != name {

@@ -19,8 +19,8 @@ const (
 	// healBatch is how many changes are asked for at once: small answers keep a registry that a thousand followers ask responsive.
 	healBatch = 128
 	retryMin  = 50 * time.Millisecond
-	// toleratedFailures, about a second's worth, are not worth a line: daemons that start together wait for one another.
-	toleratedFailures = 4
+	// toleratedOutage is not worth a line: daemons that start together wait for one another.
+	toleratedOutage = time.Second
 )
 
 // errSnapshotNeeded says that the log does not lead from the view to the present: it is of another epoch, or was pruned.
@@ -61,9 +61,7 @@ func (f *Follower) askUpTo(ctx context.Context, what need, upTo uint64) error {
 func (f *Follower) settle(ctx context.Context, what need, err error) {
 	now := time.Now()
 	if err == nil {
-		if f.failures > toleratedFailures {
-			f.cfg.Log.Info("registry answers again", "revision", f.revision)
-		}
+		f.outage.Over("revision", f.revision)
 		f.need, f.failures = nothing, 0
 		f.notBefore = now.Add(f.cfg.BookmarkEvery*3/4 + rand.N(f.cfg.BookmarkEvery/2))
 		return
@@ -71,9 +69,7 @@ func (f *Follower) settle(ctx context.Context, what need, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	if f.failures == toleratedFailures {
-		f.cfg.Log.Warn("changes cannot be read from the registry", "revision", f.revision, "err", err)
-	}
+	f.outage.Failed(err, "revision", f.revision)
 	f.need = what
 	pause := min(retryMin<<min(f.failures, 10), f.cfg.RetryMax)
 	f.notBefore = now.Add(pause/2 + rand.N(pause))

@@ -16,6 +16,7 @@ import (
 
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/kit/tracing"
 )
 
@@ -60,6 +61,7 @@ type Relay struct {
 	verified   uint64
 	verifiedIn string
 	refusals   refusals
+	patience   patience // with questions about the stream
 }
 
 // NewRelay returns a relay; Run makes it work.
@@ -83,7 +85,8 @@ func NewRelay(cfg RelayConfig) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Relay{cfg: cfg, subjects: names, js: js, metrics: newRelayMetrics(cfg.Metrics), refusals: refusals{limit: cfg.StuckAfter}}, nil
+	return &Relay{cfg: cfg, subjects: names, js: js, metrics: newRelayMetrics(cfg.Metrics), refusals: refusals{limit: cfg.StuckAfter},
+		patience: patience{most: cfg.AckTimeout}}, nil
 }
 
 // Run relays until ctx is done, and returns nil then. NATS or the store being away is waited out.
@@ -94,21 +97,20 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer cancel()
 	bookmarks.Go(func() { r.bookmarks(ctx) })
 
-	failing := false
+	outage := obs.Outage{Log: r.cfg.Logger, Down: "change stream cannot be fed", Up: "change stream is fed again"}
 	for pause := time.Duration(0); ctx.Err() == nil; {
 		err := r.round(ctx)
 		switch {
 		case err == nil || ctx.Err() != nil:
-			if failing {
-				r.cfg.Logger.Info("change stream is fed again", "last", r.last.Load())
+			if ctx.Err() == nil {
+				outage.Over("last", r.last.Load())
 			}
-			failing, pause = false, 0
+			pause = 0
 			continue
 		case errors.Is(err, errConflict):
 			pause = 0 // somebody else is at work: no trouble, only a new look is needed
-		case !failing:
-			failing = true
-			r.cfg.Logger.Warn("change stream cannot be fed", "err", err)
+		default:
+			outage.Failed(err)
 		}
 		r.js.CleanupPublisher()
 		pause = min(2*pause, time.Second)

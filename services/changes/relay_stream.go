@@ -56,13 +56,13 @@ func (r *Relay) align(ctx context.Context) (epoch string, last uint64, err error
 
 // compare reads the stream's state first: a head read earlier could be overtaken by what another relay publishes meanwhile.
 func (r *Relay) compare(ctx context.Context) (standing, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.AckTimeout)
-	defer cancel()
-	stream, err := r.js.Stream(ctx, r.subjects.stream())
+	stream, err := r.look(ctx)
 	missing := errors.Is(err, jetstream.ErrStreamNotFound)
 	if err != nil && !missing {
 		return standing{}, fmt.Errorf("look at the stream: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.AckTimeout)
+	defer cancel()
 	var now standing
 	now.epoch, now.head, now.oldest, err = r.cfg.Log.Head(ctx)
 	switch {
@@ -92,6 +92,35 @@ func (r *Relay) compare(ctx context.Context) (standing, error) {
 	}
 	return now, nil
 }
+
+// look asks for the stream and its state.
+func (r *Relay) look(ctx context.Context) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.patience.next())
+	defer cancel()
+	stream, err := r.js.Stream(ctx, r.subjects.stream())
+	if !errors.Is(err, context.DeadlineExceeded) {
+		r.patience.answered()
+	}
+	return stream, err
+}
+
+// firstPatience is how long the first question waits.
+const firstPatience = 500 * time.Millisecond
+
+// patience is how long to wait for the answer to a question that may be repeated. A server that starts, or has no
+// leader yet, does not answer what it was asked before it was ready; so the wait begins short, and grows while there
+// is no answer, for servers that are slow.
+type patience struct {
+	most    time.Duration
+	current time.Duration
+}
+
+func (p *patience) next() time.Duration {
+	p.current = min(max(2*p.current, firstPatience), p.most)
+	return p.current
+}
+
+func (p *patience) answered() { p.current = 0 }
 
 // fits says whether a stream of our name does what ours does; its size and replicas are the operator's to change.
 func (r *Relay) fits(cfg jetstream.StreamConfig) bool {
@@ -168,8 +197,10 @@ func (r *Relay) rebuild(ctx context.Context, why string, force bool) error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, r.cfg.AckTimeout)
 		defer cancel()
-		if err := r.js.DeleteStream(ctx, r.subjects.stream()); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-			return fmt.Errorf("delete the stream: %w", err)
+		if now.unfit != noStream {
+			if err := r.js.DeleteStream(ctx, r.subjects.stream()); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+				return fmt.Errorf("delete the stream: %w", err)
+			}
 		}
 		if _, err := r.js.CreateStream(ctx, r.streamConfig(now)); err != nil {
 			return fmt.Errorf("create the stream: %w", err)

@@ -338,6 +338,40 @@ func (l brokenLog) Head(ctx context.Context) (string, uint64, uint64, error) {
 	}
 }
 
+// TestAQuestionThatNobodyAnsweredIsAskedAgainSoon: a JetStream that starts, or has no leader yet, takes questions that it never answers. Here a
+// client that says nothing stands for it.
+func TestAQuestionThatNobodyAnsweredIsAskedAgainSoon(t *testing.T) {
+	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true, StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	defer kittest.StopNATS(srv)
+	if !srv.ReadyForConnections(time.Minute) {
+		t.Fatal("the server does not start")
+	}
+	silent := kittest.NATSConn(t, srv.ClientURL())
+	asked := make(chan *nats.Msg, 100)
+	deaf, err := silent.ChanSubscribe("$JS.API.>", asked)
+	if err == nil {
+		err = silent.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := changestest.New(t)
+	relay := relayOf(t, log, srv.ClientURL(), func(cfg *changes.RelayConfig) { cfg.AckTimeout = time.Hour })
+	kittest.Run(t, "relay", relay.Run)
+	kittest.Receive(t, "the first question", asked)
+	if err := deaf.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.EnableJetStream(&server.JetStreamConfig{StoreDir: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	waitForStreamAt(t, jetStream(t, srv.ClientURL()), log, 0)
+}
+
 func TestRelayWaitsForTheStore(t *testing.T) {
 	_, url := kittest.NATS(t)
 	log := brokenLog{Log: changestest.New(t), away: make(chan struct{})}

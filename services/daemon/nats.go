@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/kit/obs"
 )
 
 // NATS returns a function that connects as this daemon, for a host: by mutual
@@ -22,7 +22,7 @@ import (
 func NATS(name string, common Common, log *slog.Logger, source *identity.Source, extra ...nats.Option) func(string) (*nats.Conn, error) {
 	return func(conn string) (*nats.Conn, error) {
 		log := log.With("connection", conn)
-		opts := append(natsOptions(&natsLog{log: log, identity: source}),
+		opts := append(natsOptions(newNATSLog(log, source)),
 			nats.Name("portolan "+name+" "+conn),
 			nats.CustomInboxPrefix(changes.Inbox(common.NATSPrefix, name)))
 		if source != nil {
@@ -45,7 +45,7 @@ func natsOptions(log *natsLog) []nats.Option {
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil { // nil is our own Close
-				log.log.Warn("nats disconnected", "err", err)
+				log.failed(err)
 			}
 		}),
 		nats.ConnectHandler(log.connected),
@@ -55,32 +55,39 @@ func natsOptions(log *natsLog) []nats.Option {
 	}
 }
 
-// natsLog tells of a connection, of each trouble once.
+// natsLog tells of a connection. Of an outage it tells the beginning and the end,
+// and once that a server does not let us in: then there is something to do, also
+// where the outage began with a server that was away.
 type natsLog struct {
 	log      *slog.Logger
 	identity *identity.Source
 
-	mu   sync.Mutex
-	last string // guarded by mu: the trouble that was told
+	away, refused obs.Outage
+}
+
+func newNATSLog(log *slog.Logger, source *identity.Source) *natsLog {
+	return &natsLog{
+		log: log, identity: source,
+		away:    obs.Outage{Log: log, Down: "nats not connected, trying on", Up: "nats connected"},
+		refused: obs.Outage{Log: log, Down: "nats not connected, trying on", Up: "nats connected"},
+	}
 }
 
 func (l *natsLog) connected(nc *nats.Conn) {
-	l.mu.Lock()
-	l.last = ""
-	l.mu.Unlock()
-	l.log.Info("nats connected", "server", nc.ConnectedUrlRedacted())
+	server := []any{"server", nc.ConnectedUrlRedacted()}
+	refused, away := l.refused.Over(server...), l.away.Over(server...)
+	if !refused && !away {
+		l.log.Info("nats connected", server...)
+	}
 }
 
-// failed tells why there is no connection, which is tried again all the time.
+// failed counts an attempt that made no connection; the library goes on trying.
 func (l *natsLog) failed(err error) {
-	err = l.explain(err)
-	l.mu.Lock()
-	again := l.last == err.Error()
-	l.last = err.Error()
-	l.mu.Unlock()
-	if !again {
-		l.log.Warn("nats not connected, trying on", "err", err)
+	if remedied, ok := l.explain(err); ok {
+		l.refused.Failed(remedied)
+		return
 	}
+	l.away.Failed(err)
 }
 
 func (l *natsLog) asynchronous(_ *nats.Conn, sub *nats.Subscription, err error) {
@@ -92,21 +99,25 @@ func (l *natsLog) asynchronous(_ *nats.Conn, sub *nats.Subscription, err error) 
 	if sub != nil {
 		subject = sub.Subject
 	}
-	l.log.Error("nats", "subject", subject, "err", l.explain(err))
+	err, _ = l.explain(err)
+	l.log.Error("nats", "subject", subject, "err", err)
 }
 
-// explain says what to do about an error, where that is known.
-func (l *natsLog) explain(err error) error {
+// explain returns an error with what to do about it, and whether that is known.
+func (l *natsLog) explain(err error) (error, bool) {
 	who := "we are nobody to it: give this daemon tls-cert, tls-key and tls-ca"
+	explained := false
 	if l.identity != nil {
+		before := err.Error()
 		err = l.identity.Explain(err)
+		explained = err.Error() != before
 		who = fmt.Sprintf("this is %s: give the server what portolan certs nats-config prints", l.identity.ID())
 	}
 	switch {
 	case errors.Is(err, nats.ErrSecureConnWanted):
-		return errors.New("the NATS server does not speak TLS: give it what portolan certs nats-config prints")
+		return errors.New("the NATS server does not speak TLS: give it what portolan certs nats-config prints"), true
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrPermissionViolation):
-		return fmt.Errorf("%w; %s", err, who)
+		return fmt.Errorf("%w; %s", err, who), true
 	}
-	return err
+	return err, explained
 }

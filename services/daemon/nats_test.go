@@ -8,8 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/kittest"
@@ -58,6 +60,40 @@ func TestNATSConnectsWhenTheServerComes(t *testing.T) {
 	})
 }
 
+// TestAnOutageOfNATSIsTwoLines: the attempts to connect differ in their errors, by the ports that they come from, and by the server.
+func TestAnOutageOfNATSIsTwoLines(t *testing.T) {
+	srv, _ := kittest.NATS(t)
+	gates := []*gate{newGate(t, srv.Addr().String()), newGate(t, srv.Addr().String())}
+	log := &lines{}
+	dial := daemon.NATS("sample", daemon.Common{NATSURL: "nats://" + gates[0].addr + ",nats://" + gates[1].addr, NATSPrefix: "portolan"}, log.logger(), nil,
+		nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(time.Millisecond, time.Millisecond))
+	nc, err := dial("changes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	kittest.Eventually(t, "ten attempts", func() error {
+		if n := gates[0].refused() + gates[1].refused(); n < 10 {
+			return fmt.Errorf("%d attempts", n)
+		}
+		return nil
+	})
+	gates[1].unlock()
+	kittest.Eventually(t, "the end of the outage", func() error {
+		if !strings.Contains(log.String(), "nats connected") {
+			return errors.New(log.String())
+		}
+		return nil
+	})
+	text := log.String()
+	if begun, over := strings.Count(text, "nats not connected"), strings.Count(text, "nats connected"); begun != 1 || over != 1 {
+		t.Errorf("%d lines of its beginning and %d of its end, want one of each:\n%s", begun, over, text)
+	}
+	if !strings.Contains(text, "failures") || !strings.Contains(text, "after") {
+		t.Errorf("the end says nothing of its length:\n%s", text)
+	}
+}
+
 func TestNATSRefusesNonsense(t *testing.T) {
 	_, err := daemon.NATS("sample", daemon.Common{NATSURL: "nats://[::bad"}, kittest.Logger(t), nil)("x")
 	if err == nil || !strings.HasPrefix(err.Error(), "connect to nats: ") {
@@ -72,6 +108,7 @@ type gate struct {
 	target string
 	mu     sync.Mutex
 	open   bool
+	turned int // how many were turned away
 	conns  sync.WaitGroup
 }
 
@@ -92,6 +129,13 @@ func (g *gate) unlock() {
 	g.open = true
 }
 
+// refused returns how many connections were turned away.
+func (g *gate) refused() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.turned
+}
+
 func (g *gate) accept(lis net.Listener) {
 	for {
 		in, err := lis.Accept()
@@ -100,6 +144,9 @@ func (g *gate) accept(lis net.Listener) {
 		}
 		g.mu.Lock()
 		open := g.open
+		if !open {
+			g.turned++
+		}
 		g.mu.Unlock()
 		if !open {
 			in.Close()

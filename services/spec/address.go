@@ -10,8 +10,12 @@ import (
 type Rules struct {
 	// LoopbackEndpoints are loopback ranges whose addresses may be backends all the same: the pods of `portolan dev` live in one.
 	LoopbackEndpoints []netip.Prefix
-	// ServiceCIDRs are the ranges of the virtual IPs; an externalIP must lie outside.
+	// ServiceCIDRs are the ranges of the virtual IPs; addresses from outside, such as externalIPs, must not lie in one.
 	ServiceCIDRs []netip.Prefix
+	// PodCIDRs are the ranges of the pods' addresses, with the same rule.
+	PodCIDRs []netip.Prefix
+	// LoadBalancerSCTP says that the load-balancer provider forwards SCTP.
+	LoadBalancerSCTP bool
 }
 
 const addressRule = "must be an IPv4 address (such as 10.9.8.7) or an IPv6 address (such as 2001:db8::ffff)"
@@ -72,6 +76,16 @@ func checkNotSpecial(c *checks, field string, addr netip.Addr) bool {
 	}
 	c.invalid(field, addr, "may not be %s", kind)
 	return false
+}
+
+// checkOutside refuses addresses of the cluster where one is meant that clients outside use: nodes would take its traffic away from its owner.
+func checkOutside(c *checks, field string, addr netip.Addr, rules Rules) {
+	switch {
+	case contains(rules.ServiceCIDRs, addr):
+		c.invalid(field, addr, "lies in the range of the virtual IPs; take an address that is routed to the nodes")
+	case contains(rules.PodCIDRs, addr):
+		c.invalid(field, addr, "lies in the range of the pods; take an address that is routed to the nodes")
+	}
 }
 
 func contains(ranges []netip.Prefix, addr netip.Addr) bool {

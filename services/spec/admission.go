@@ -33,8 +33,7 @@ func rulesFor[T object.Object](
 }
 
 var byKind = map[string]kindRules{
-	"Service": rulesFor(DefaultService, ValidateService, ValidateServiceUpdate,
-		func(svc *corev1.Service, _ Rules) apierr.Violations { return ValidateServiceStatus(svc) }),
+	"Service":       rulesFor(DefaultService, ValidateService, ValidateServiceUpdate, ValidateServiceStatus),
 	"EndpointSlice": rulesFor(DefaultEndpointSlice, ValidateEndpointSlice, ValidateEndpointSliceUpdate, nil),
 	"Endpoints":     rulesFor(DefaultEndpoints, ValidateEndpoints, ValidateEndpointsUpdate, nil),
 	"Pod":           rulesFor(DefaultPod, ValidatePod, ValidatePodUpdate, ValidatePodStatus),

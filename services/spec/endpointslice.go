@@ -107,10 +107,8 @@ func checkSliceAddress(c *checks, field, address string, family corev1.AddressTy
 		return
 	}
 	addr, ok := checkEndpointAddress(c, field, address, rules)
-	if !ok {
-		return
-	}
-	if addr.Is4() != (family == corev1.AddressType_ADDRESS_TYPE_IPV4) {
+	is4, is6 := family == corev1.AddressType_ADDRESS_TYPE_IPV4, family == corev1.AddressType_ADDRESS_TYPE_IPV6
+	if ok && (is4 && !addr.Is4() || is6 && addr.Is4()) { // an address type of neither has a violation of its own
 		c.invalid(field, address, "must be an %s address, as addressType says", EnumName(family))
 	}
 }

@@ -163,8 +163,9 @@ func TestValidateEndpointSlice(t *testing.T) {
 		with func(*corev1.EndpointSlice)
 		want []string
 	}{
-		{"no addressType", addresses(0, "1.2.3.4"), []string{"addressType REQUIRED", "endpoints[0].addresses[0] INVALID"}},
-		{"addressType unknown", addresses(9), []string{"addressType NOT_SUPPORTED", "endpoints[0].addresses REQUIRED"}},
+		{"no addressType", addresses(0, "1.2.3.4"), []string{"addressType REQUIRED"}},
+		{"no addressType, no address", addresses(0, "1.2.3"), []string{"addressType REQUIRED", "endpoints[0].addresses[0] INVALID"}},
+		{"addressType unknown", addresses(9, "1.2.3.4"), []string{"addressType NOT_SUPPORTED"}},
 		{"1000 endpoints", many(1000), nil},
 		{"1001 endpoints", many(1001), []string{"endpoints TOO_LONG"}},
 		{"no addresses", addresses(ipv4), []string{"endpoints[0].addresses REQUIRED"}},

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"net/netip"
 	"strings"
 
@@ -14,6 +15,7 @@ const ClusterIPNone = "None"
 const (
 	LabelServiceName            = "kubernetes.io/service-name"
 	AnnotationSourceRanges      = "service.beta.kubernetes.io/load-balancer-source-ranges"
+	annotationRangesApplyTo     = "portolan.dev/source-ranges-apply-to"
 	annotationTopologyMode      = "service.kubernetes.io/topology-mode"
 	annotationTopologyModeOlder = "service.kubernetes.io/topology-aware-hints"
 )
@@ -21,6 +23,14 @@ const (
 // IsHeadless says whether the service has a name but, by wish, no virtual IP.
 func IsHeadless(svc *corev1.Service) bool {
 	return svc.GetSpec().GetClusterIp() == ClusterIPNone && !IsExternalName(svc)
+}
+
+// TopologyAuto reports whether the service's annotation asks for backends of the client's zone. It
+// comes before spec.trafficDistribution.
+func TopologyAuto(svc *corev1.Service) bool {
+	notes := svc.GetMetadata().GetAnnotations()
+	mode := cmp.Or(notes[annotationTopologyMode], notes[annotationTopologyModeOlder])
+	return mode == "Auto" || mode == "auto"
 }
 
 // IsExternalName says whether the service is only an alias in DNS.

@@ -28,6 +28,9 @@ func ValidateServiceUpdate(updated, old *corev1.Service, rules Rules) apierr.Vio
 		c.immutable("spec.healthCheckNodePort", port)
 	}
 	validateServiceSpec(&c, updated, rules)
+	if !hasSCTPLoadBalancer(old) {
+		checkLoadBalancerProtocols(&c, updated, rules)
+	}
 	return c.found
 }
 
@@ -66,16 +69,17 @@ func checkPairChange(c *checks, spec *corev1.ServiceSpec, field string, updated,
 }
 
 // ValidateServiceStatus checks what a load-balancer provider reports.
-func ValidateServiceStatus(svc *corev1.Service) apierr.Violations {
+func ValidateServiceStatus(svc *corev1.Service, rules Rules) apierr.Violations {
 	var c checks
 	checkConditions(&c, svc.GetStatus().GetConditions())
 	const field = "status.loadBalancer.ingress"
 	ingresses := svc.GetStatus().GetLoadBalancer().GetIngress()
 	if len(ingresses) > 0 && !IsLoadBalancer(svc) {
 		c.forbidden(field, "may only be set when spec.type is \"LoadBalancer\"")
+		return c.found // of other types nothing is defaulted, so the details would be missing too
 	}
 	for i, ingress := range ingresses {
-		checkIngress(&c, at(field, i), ingress)
+		checkIngress(&c, at(field, i), ingress, rules)
 		if slices.ContainsFunc(ingresses[:i], func(other *corev1.LoadBalancerIngress) bool { return proto.Equal(other, ingress) }) {
 			c.duplicate(at(field, i), ingress.GetIp()+ingress.GetHostname())
 		}
@@ -83,12 +87,14 @@ func ValidateServiceStatus(svc *corev1.Service) apierr.Violations {
 	return c.found
 }
 
-func checkIngress(c *checks, field string, ingress *corev1.LoadBalancerIngress) {
+func checkIngress(c *checks, field string, ingress *corev1.LoadBalancerIngress, rules Rules) {
 	if ingress.GetIp() == "" && ingress.GetHostname() == "" {
 		c.required(field+".ip", "an ingress has an ip or a hostname")
 	}
 	if ingress.GetIp() != "" {
-		checkAddress(c, field+".ip", ingress.GetIp())
+		if addr, ok := checkAddress(c, field+".ip", ingress.GetIp()); ok && checkNotSpecial(c, field+".ip", addr) {
+			checkOutside(c, field+".ip", addr, rules)
+		}
 		checkEnum(c, field+".ipMode", ingress.GetIpMode())
 	} else if ingress.GetIpMode() != 0 {
 		c.forbidden(field+".ipMode", "may only be set with ip")

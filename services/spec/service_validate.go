@@ -19,6 +19,7 @@ const (
 func ValidateService(svc *corev1.Service, rules Rules) apierr.Violations {
 	c := checks{found: validateMeta(svc, RFC1035Label)}
 	validateServiceSpec(&c, svc, rules)
+	checkLoadBalancerProtocols(&c, svc, rules)
 	return c.found
 }
 
@@ -31,6 +32,7 @@ func validateServiceSpec(c *checks, svc *corev1.Service, rules Rules) {
 	checkExternalIPs(c, svc.GetSpec().GetExternalIps(), rules)
 	checkTrafficPolicies(c, svc)
 	checkLoadBalancerFields(c, svc)
+	checkRangesApplyTo(c, svc.GetMetadata().GetAnnotations())
 	checkClusterIPs(c, svc)
 	checkScheduling(c, svc.GetSpec())
 }
@@ -166,9 +168,7 @@ func checkExternalIPs(c *checks, externalIPs []string, rules Rules) {
 		if !ok || !checkNotSpecial(c, field, addr) {
 			continue
 		}
-		if contains(rules.ServiceCIDRs, addr) {
-			c.invalid(field, ip, "lies in the range of the virtual IPs; take an address that is routed to the nodes")
-		}
+		checkOutside(c, field, addr, rules)
 		if slices.Contains(externalIPs[:i], ip) {
 			c.duplicate(field, ip)
 		}
@@ -194,7 +194,38 @@ func checkTrafficPolicies(c *checks, svc *corev1.Service) {
 		c.forbidden("spec.healthCheckNodePort", "may only be set when spec.type is \"LoadBalancer\" and spec.externalTrafficPolicy is \"Local\"")
 	default:
 		checkPort(c, "spec.healthCheckNodePort", port)
+		checkHealthCheckApart(c, spec)
 	}
+}
+
+// checkHealthCheckApart refuses a health-check node port that is a node port of the same service as well: they are one value to the allocator,
+// which does not mind that its owner has it twice.
+func checkHealthCheckApart(c *checks, spec *corev1.ServiceSpec) {
+	for i, port := range spec.GetPorts() {
+		if port.GetNodePort() == spec.GetHealthCheckNodePort() {
+			c.invalid("spec.healthCheckNodePort", spec.GetHealthCheckNodePort(), "is %s already; take another one, or leave it out to get one", at("spec.ports", i)+".nodePort")
+			return
+		}
+	}
+}
+
+// checkLoadBalancerProtocols refuses what the load-balancer provider cannot forward: the service would wait for its address for ever.
+func checkLoadBalancerProtocols(c *checks, svc *corev1.Service, rules Rules) {
+	if !IsLoadBalancer(svc) || rules.LoadBalancerSCTP {
+		return
+	}
+	for i, port := range svc.GetSpec().GetPorts() {
+		if port.GetProtocol() == corev1.Protocol_PROTOCOL_SCTP {
+			c.invalid(at("spec.ports", i)+".protocol", "SCTP", "needs a load-balancer provider that forwards SCTP, and there is none; use type NodePort")
+		}
+	}
+}
+
+// hasSCTPLoadBalancer reports whether a stored service is a load balancer for SCTP. An earlier release accepted it, so it stays changeable.
+func hasSCTPLoadBalancer(svc *corev1.Service) bool {
+	return IsLoadBalancer(svc) && slices.ContainsFunc(svc.GetSpec().GetPorts(), func(port *corev1.ServicePort) bool {
+		return port.GetProtocol() == corev1.Protocol_PROTOCOL_SCTP
+	})
 }
 
 func checkPolicy(c *checks, field string, policy corev1.TrafficPolicy) {
@@ -228,6 +259,21 @@ func checkLoadBalancerFields(c *checks, svc *corev1.Service) {
 			c.syntax("spec.loadBalancerClass", *class, QualifiedName(*class))
 		} else {
 			c.forbidden("spec.loadBalancerClass", "may only be used when spec.type is \"LoadBalancer\"")
+		}
+	}
+}
+
+// rangesApplyTo is what source ranges can protect.
+var rangesApplyTo = []string{"loadBalancer", "nodePort", "externalIP"}
+
+func checkRangesApplyTo(c *checks, annotations map[string]string) {
+	list, has := annotations[annotationRangesApplyTo]
+	if !has {
+		return
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		if text = strings.TrimSpace(text); !slices.Contains(rangesApplyTo, text) {
+			c.unsupported("metadata.annotations["+annotationRangesApplyTo+"]", text, rangesApplyTo)
 		}
 	}
 }

@@ -254,6 +254,27 @@ func TestPrepareCreateClearsWhatTheRegistrySets(t *testing.T) {
 	}
 }
 
+// TestSCTPLoadBalancersOfAnEarlierReleaseStayChangeable, and a provider that forwards SCTP is believed.
+func TestSCTPLoadBalancersOfAnEarlierReleaseStayChangeable(t *testing.T) {
+	lb := web(ofType(loadBalancer), func(s *corev1.Service) { s.Spec.Ports[0].Protocol = sctp })
+	other := web(ofType(nodePort), func(s *corev1.Service) { s.Spec.Ports[0].Protocol = sctp })
+	for _, svc := range []*corev1.Service{lb, other} {
+		spec.Default(svc)
+	}
+	expect(t, spec.ValidateServiceUpdate(lb, lb, spec.Rules{}))
+	expect(t, spec.ValidateServiceUpdate(lb, other, spec.Rules{}), "spec.ports[0].protocol INVALID")
+	expect(t, spec.ValidateService(lb, spec.Rules{LoadBalancerSCTP: true}))
+}
+
+// TestAHealthCheckNodePortBecomesNoNodePort: on an update neither.
+func TestAHealthCheckNodePortBecomesNoNodePort(t *testing.T) {
+	old := web(ofType(loadBalancer), externalPolicy(local), func(s *corev1.Service) { s.Spec.HealthCheckNodePort, s.Spec.Ports[0].NodePort = 30500, 30501 })
+	spec.Default(old)
+	updated := web(ofType(loadBalancer), externalPolicy(local), func(s *corev1.Service) { s.Spec.HealthCheckNodePort, s.Spec.Ports[0].NodePort = 30500, 30500 })
+	spec.Default(updated)
+	expect(t, spec.ValidateServiceUpdate(updated, old, spec.Rules{}), "spec.healthCheckNodePort INVALID")
+}
+
 func TestValidateServiceStatus(t *testing.T) {
 	vip, proxy := corev1.IPMode_IP_MODE_VIP, corev1.IPMode_IP_MODE_PROXY
 	for i, test := range []struct {
@@ -263,6 +284,7 @@ func TestValidateServiceStatus(t *testing.T) {
 	}{
 		{loadBalancer, []*corev1.LoadBalancerIngress{{Ip: "192.0.2.1", IpMode: proxy}, {Hostname: "lb.example.com"}}, nil},
 		{nodePort, []*corev1.LoadBalancerIngress{{Ip: "192.0.2.1", IpMode: vip}}, []string{"status.loadBalancer.ingress FORBIDDEN"}},
+		{nodePort, []*corev1.LoadBalancerIngress{{Ip: "192.0.2.1"}}, []string{"status.loadBalancer.ingress FORBIDDEN"}},
 		{loadBalancer, []*corev1.LoadBalancerIngress{{}}, []string{"status.loadBalancer.ingress[0].ip REQUIRED"}},
 		{loadBalancer, []*corev1.LoadBalancerIngress{{Ip: "x", IpMode: vip}}, []string{"status.loadBalancer.ingress[0].ip INVALID"}},
 		{loadBalancer, []*corev1.LoadBalancerIngress{{Ip: "192.0.2.1", IpMode: 8}}, []string{"status.loadBalancer.ingress[0].ipMode NOT_SUPPORTED"}},
@@ -276,7 +298,7 @@ func TestValidateServiceStatus(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			svc := web(ofType(test.serviceType))
 			svc.Status = &corev1.ServiceStatus{LoadBalancer: &corev1.LoadBalancerStatus{Ingress: test.ingress}}
-			expect(t, spec.ValidateServiceStatus(svc), test.want...)
+			expect(t, spec.ValidateServiceStatus(svc, spec.Rules{}), test.want...)
 		})
 	}
 }

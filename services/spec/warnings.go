@@ -13,9 +13,9 @@ func Warnings(o object.Object) []string {
 	case *corev1.Service:
 		return serviceWarnings(o)
 	case *corev1.Endpoints:
-		return []string{"Endpoints is the older form of EndpointSlice and holds at most 1000 addresses"}
+		return append(managedWarnings(o), "Endpoints is the older form of EndpointSlice and holds at most 1000 addresses")
 	default:
-		return nil
+		return managedWarnings(o)
 	}
 }
 
@@ -32,7 +32,7 @@ func serviceWarnings(svc *corev1.Service) []string {
 	warn(IsExternalName(svc) && len(spec.GetPorts()) > 0, "spec.ports means nothing for type ExternalName")
 	warn(IsExternalName(svc) && len(spec.GetExternalIps()) > 0, "spec.externalIPs means nothing for type ExternalName")
 	warn(IsExternalName(svc) && FamilyOf(spec.GetExternalName()) != 0,
-		"spec.externalName %q looks like an address, but is published as a DNS name; use a headless service for an address", spec.GetExternalName())
+		"spec.externalName %q is an address, not a name: the service will not resolve; use a headless service with an EndpointSlice", spec.GetExternalName())
 	warn(!IsExternalName(svc) && spec.GetExternalName() != "", "spec.externalName means nothing for type %s", EnumName(spec.GetType()))
 	warn(IsHeadless(svc) && spec.GetSessionAffinity() == corev1.SessionAffinity_SESSION_AFFINITY_CLIENT_IP,
 		"spec.sessionAffinity means nothing for headless services")

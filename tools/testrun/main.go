@@ -9,22 +9,25 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"time"
 )
 
 type options struct {
-	modules     []module
-	goFlags     []string // handed to go test
-	fuzz        time.Duration
-	requireReal bool
+	modules []module
+	goFlags []string // handed to go test
+	fuzz    time.Duration
+	flakes  flakeList // tests that may fail once
+	strict  bool      // skips and flakes are failures
 }
 
 func main() {
 	alone := flag.String("alone", "", "comma list of folders with modules outside the workspace, tested as well with GOWORK=off")
 	fuzz := flag.Duration("fuzz", 0, "instead of testing, run every fuzz target for this long")
+	flakes := flag.String("flakes", "", "file with the tests that may fail once, and the reasons")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: testrun [-alone DIR,…] [-fuzz DURATION] [-- flags of go test]")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: testrun [-alone DIR,…] [-flakes FILE] [-fuzz DURATION] [-- flags of go test]")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -32,12 +35,15 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	modules, err := workspace(ctx, *alone)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "testrun:", err)
-		os.Exit(1)
+		exit(err)
+	}
+	known, err := readFlakes(*flakes)
+	if err != nil {
+		exit(err)
 	}
 	ok := run(ctx, os.Stdout, options{
 		modules: modules, goFlags: flag.Args(), fuzz: *fuzz,
-		requireReal: os.Getenv("PORTOLAN_REQUIRE_REAL") == "1",
+		flakes: known, strict: os.Getenv("PORTOLAN_REQUIRE_REAL") == "1",
 	})
 	stop()
 	if !ok {
@@ -45,9 +51,14 @@ func main() {
 	}
 }
 
+func exit(err error) {
+	fmt.Fprintln(os.Stderr, "testrun:", err)
+	os.Exit(1)
+}
+
 // run does what the options say and reports whether all is well.
 func run(ctx context.Context, out io.Writer, o options) bool {
-	r := &runner{out: out, goFlags: o.goFlags}
+	r := &runner{out: out, goFlags: o.goFlags, flakes: o.flakes, total: totals{seen: map[string]bool{}}}
 	for _, m := range o.modules {
 		if ctx.Err() != nil {
 			break
@@ -61,7 +72,18 @@ func run(ctx context.Context, out io.Writer, o options) bool {
 	if ctx.Err() != nil {
 		r.problem("interrupted")
 	}
-	return r.total.summarize(out, o.requireReal)
+	if o.fuzz == 0 && !slices.ContainsFunc(o.goFlags, selects) {
+		for _, name := range o.flakes.outdated(r.total.seen) {
+			r.problem("the list of flakes names " + name + ", which is no test: remove the entry")
+		}
+	}
+	return r.total.summarize(out, o.strict)
+}
+
+// selects reports whether a flag of go test leaves tests out.
+func selects(flag string) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
+	return name == "run" || name == "skip" || name == "short"
 }
 
 // module is a folder with a go.mod.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,12 +65,66 @@ func TestFlakeIsReportedNotHidden(t *testing.T) {
 	if !ok {
 		t.Error("a package that passed alone failed the run")
 	}
-	line := "FLAKY example.org/flaky: failed once, passed when run alone — mend it\n"
+	line := "FLAKY\texample.org/flaky TestSecondTime: failed once, passed when run alone — mend it\n"
 	if got := strings.Count(output, line); got != 2 {
 		t.Errorf("the flake is named %d times, want 2: at once and at the end", got)
 	}
 	wantIn(t, output, "the first time", "FAIL\texample.org/flaky\t", "ok  \texample.org/flaky\t")
 	wantLast(t, output, "1 passed, 0 failed, 0 skipped")
+}
+
+// TestFlakeFailsAStrictRun is about CI: a test that passes the second time fails the run, unless the list has it.
+func TestFlakeFailsAStrictRun(t *testing.T) {
+	t.Setenv("TESTRUN_MARK", filepath.Join(t.TempDir(), "mark"))
+	ok, output := testrun(t, "flaky", options{strict: true})
+	if ok {
+		t.Error("a flake passed a strict run")
+	}
+	wantIn(t, output, "FAIL\texample.org/flaky TestSecondTime: failed once, passed when run alone: mend it, or list it with a reason\n")
+	wantLast(t, output, "1 passed, 1 failed, 0 skipped")
+
+	t.Setenv("TESTRUN_MARK", filepath.Join(t.TempDir(), "mark"))
+	ok, output = testrun(t, "flaky", options{strict: true, flakes: flakeList{"example.org/flaky TestSecondTime": "the first is hard"}})
+	if !ok {
+		t.Error("a listed flake failed a strict run")
+	}
+	wantIn(t, output, "FLAKY\texample.org/flaky TestSecondTime: failed once, passed when run alone — listed: the first is hard\n")
+}
+
+func TestListOfFlakesIsUpToDate(t *testing.T) {
+	list := flakeList{"example.org/skips TestAllowed": "it is there", "example.org/skips TestGone": "it was there"}
+	ok, output := testrun(t, "skips", options{flakes: list})
+	if ok {
+		t.Error("a list with a test that is not there passed")
+	}
+	wantIn(t, output, "FAIL\tthe list of flakes names example.org/skips TestGone, which is no test: remove the entry\n")
+	wantLast(t, output, "0 passed, 1 failed, 3 skipped")
+	if ok, _ := testrun(t, "skips", options{flakes: list, goFlags: []string{"-run=TestAllowed"}}); !ok {
+		t.Error("a run of some tests failed for a test that it left out")
+	}
+}
+
+func TestReadFlakes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "flakes")
+	for _, c := range []struct {
+		text string
+		want flakeList // nil is an error
+	}{
+		{"", flakeList{}},
+		{"# no test\n\nexample.org/a/b TestX: the clock jumps\n", flakeList{"example.org/a/b TestX": "the clock jumps"}},
+		{"example.org/a/b TestX:\n", nil},
+		{"example.org/a/b TestX\n", nil},
+		{"example.org/a/b: all of it\n", nil},
+		{"example.org/a/b TestX/sub: a part\n", nil},
+	} {
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readFlakes(file)
+		if (err != nil) != (c.want == nil) || !maps.Equal(got, c.want) {
+			t.Errorf("%q: got %v, %v, want %v", c.text, got, err, c.want)
+		}
+	}
 }
 
 func TestSkips(t *testing.T) {
@@ -83,7 +139,7 @@ func TestSkips(t *testing.T) {
 	)
 	wantLast(t, output, "0 passed, 0 failed, 3 skipped")
 
-	ok, output = testrun(t, "skips", options{requireReal: true})
+	ok, output = testrun(t, "skips", options{strict: true})
 	if ok {
 		t.Error("skips passed where the real parts are required")
 	}
@@ -120,7 +176,7 @@ func TestFuzzTargets(t *testing.T) {
 // What a process says that is killed in the middle must not vanish.
 func TestCutStream(t *testing.T) {
 	var out strings.Builder
-	r := &runner{out: &out}
+	r := &runner{out: &out, total: totals{seen: map[string]bool{}}}
 	ended := r.read(strings.NewReader(`{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestX"}
 {"Action":"output","Package":"p","Test":"TestX","Output":"half done\n"}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -117,8 +116,4 @@ func (p *pkg) reason(test string) string {
 		}
 	}
 	return reason
-}
-
-func flakyLine(path string) string {
-	return fmt.Sprintf("FLAKY %s: failed once, passed when run alone — mend it", path)
 }

@@ -14,6 +14,7 @@ import (
 type runner struct {
 	out     io.Writer
 	goFlags []string
+	flakes  flakeList
 	total   totals
 }
 
@@ -45,9 +46,12 @@ func (r *runner) again(ctx context.Context, m module, first *pkg) {
 		return
 	}
 	r.total.add(second[0])
-	if second[0].state == passed {
-		r.total.flaky = append(r.total.flaky, first.path)
-		fmt.Fprintln(r.out, flakyLine(first.path))
+	if second[0].state != passed {
+		return
+	}
+	for _, f := range r.flakes.flakesOf(first) {
+		r.total.flakes = append(r.total.flakes, f)
+		fmt.Fprintln(r.out, f)
 	}
 }
 

@@ -3,18 +3,8 @@ package main
 
 import (
 	"os"
-	"runtime/debug"
 
 	"portolan.dev/allocator"
-	"portolan.dev/services/daemon"
 )
 
-// gcPercent lets garbage grow to twice what is in memory, as in the registry.
-const gcPercent = 200
-
-func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	os.Exit(daemon.Main("allocator", allocator.New))
-}
+func main() { os.Exit(allocator.Main()) }

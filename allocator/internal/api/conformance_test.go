@@ -27,7 +27,9 @@ func TestConformance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn := kittest.Conn(t, func(s grpc.ServiceRegistrar) { allocatorv1.RegisterAllocatorServiceServer(s, api.New(e)) })
+		takenUp := make(chan struct{})
+		close(takenUp)
+		conn := kittest.Conn(t, func(s grpc.ServiceRegistrar) { allocatorv1.RegisterAllocatorServiceServer(s, api.New(e, takenUp)) })
 		t.Cleanup(func() {
 			e.Close()
 			if err := st.Close(); err != nil {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"time"
 
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
 	"portolan.dev/services/kit/apierr"
@@ -20,17 +21,40 @@ const (
 	maxText   = 512  // bytes
 )
 
+// takeUpPatience is how long Allocate waits for the values in use: less than the
+// registry waits for its answer, so that the reason gets there.
+const takeUpPatience = 3 * time.Second
+
 // Server implements AllocatorService.
 type Server struct {
 	allocatorv1.UnsafeAllocatorServiceServer
 
-	engine *engine.Engine
+	engine  *engine.Engine
+	takenUp <-chan struct{}
 }
 
 var _ allocatorv1.AllocatorServiceServer = (*Server)(nil)
 
-// New returns a server that stands on an engine.
-func New(e *engine.Engine) *Server { return &Server{engine: e} }
+// New returns a server that stands on an engine. It allocates nothing before
+// takenUp is closed.
+func New(e *engine.Engine, takenUp <-chan struct{}) *Server {
+	return &Server{engine: e, takenUp: takenUp}
+}
+
+// awaitTakenUp waits until the values in use are known, for a moment: they are
+// right after the start, unless the registry is away.
+func (s *Server) awaitTakenUp(ctx context.Context) error {
+	patience := time.NewTimer(takeUpPatience)
+	defer patience.Stop()
+	select {
+	case <-s.takenUp:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-patience.C:
+		return apierr.Unavailable("the allocator has not read from the registry yet which values are in use", time.Second)
+	}
+}
 
 // Allocate implements AllocatorService.
 func (s *Server) Allocate(ctx context.Context, req *allocatorv1.AllocateRequest) (*allocatorv1.AllocateResponse, error) {
@@ -45,6 +69,9 @@ func (s *Server) Allocate(ctx context.Context, req *allocatorv1.AllocateRequest)
 	}
 	if len(v) > 0 {
 		return nil, apierr.Invalid("AllocateRequest", "", v)
+	}
+	if err := s.awaitTakenUp(ctx); err != nil {
+		return nil, err
 	}
 	results, err := s.engine.Allocate(ctx, sets, req.GetDryRun())
 	if err != nil {

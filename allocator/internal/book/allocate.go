@@ -107,18 +107,19 @@ func (b *Book) serveAny(now time.Time, owner store.Owner, w Want, c *Change) (Go
 	return Got{Value: v, Pool: e.Name, Use: e.Use, New: true}, nil
 }
 
-// pick takes a value that rests only when no pool has another.
+// pick returns a value of the best class that any pool has.
 func (b *Book) pick(now time.Time, pools []*entry) (best *entry, value pool.Value, found bool) {
+	var class pool.Class
 	for _, e := range pools {
 		if e.State != allocatorv1.PoolState_POOL_STATE_ACTIVE {
 			continue
 		}
-		v, rested, err := e.values.Pick(now)
-		if err != nil || rested && found {
+		v, c, err := e.values.Pick(now)
+		if err != nil || found && c >= class {
 			continue
 		}
-		best, value, found = e, v, true
-		if !rested {
+		best, value, class, found = e, v, c, true
+		if c == pool.Upper {
 			break
 		}
 	}

@@ -220,6 +220,16 @@ func (b *Book) OwnerOf(v pool.Value) (store.Owner, bool) {
 	return h.owner, true
 }
 
+// RestsSince returns since when a value rests, and reports whether it does.
+func (b *Book) RestsSince(v pool.Value) (time.Time, bool) {
+	for _, e := range b.pools {
+		if since, rests := e.values.RestsSince(v); rests {
+			return since, true
+		}
+	}
+	return time.Time{}, false
+}
+
 func (b *Book) held(h *holding) Held {
 	held := Held{Value: h.value, Pool: h.pool, Owner: h.owner, Claims: h.storedClaims()}
 	if e := b.pool(h.pool); e != nil {

@@ -59,14 +59,15 @@ func (b *Book) CheckUpdate(p store.Pool) (store.Pool, error) {
 	if p.Use != e.Use {
 		v.Add("use", apierr.ReasonImmutable, "use is %s and cannot be changed", useName(e.Use))
 	}
-	if p.Band != 0 && p.Band != e.Band {
-		v.Add("staticBand", apierr.ReasonImmutable, "the static band is %d and cannot be changed", e.Band)
-	}
 	if p.Range == "" {
 		p.Range = e.Range
 	}
-	space := checkRange(p, &v)
-	p.Band = e.Band
+	space := checkRange(store.Pool{Use: p.Use, Range: p.Range}, &v)
+	band := e.band(space)
+	if p.Band != 0 && p.Band != e.Band && p.Band != band {
+		v.Add("staticBand", apierr.ReasonImmutable, "the static band is %d and cannot be chosen anew", band)
+	}
+	p.Band = band
 	p.State = checkState(p.State, &v)
 	if len(v) > 0 {
 		return p, apierr.Invalid(poolKind, p.Name, v)
@@ -81,6 +82,15 @@ func (b *Book) CheckUpdate(p store.Pool) (store.Pool, error) {
 	}
 	p.Range = space.String()
 	return p, nil
+}
+
+// band returns the static band of a pool that gets another range: what a new pool of the range would have, unless the
+// pool was made with a band of its own.
+func (e *entry) band(space pool.Space) uint64 {
+	if e.Band == e.values.Space().Band() {
+		return space.Band()
+	}
+	return e.Band
 }
 
 // CheckDelete says why a pool cannot go, if so.

@@ -112,6 +112,13 @@ func (e *Engine) OwnerOf(v pool.Value) (store.Owner, bool) {
 	return e.book.OwnerOf(v)
 }
 
+// RestsSince returns since when a value rests, and reports whether it does.
+func (e *Engine) RestsSince(v pool.Value) (time.Time, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.book.RestsSince(v)
+}
+
 // Forget removes from the store what has rested long enough; in memory it has
 // woken already.
 func (e *Engine) Forget(ctx context.Context) error {

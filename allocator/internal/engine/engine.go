@@ -12,6 +12,7 @@ import (
 
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/batch"
+	"portolan.dev/services/kit/obs"
 
 	"portolan.dev/allocator/internal/book"
 	"portolan.dev/allocator/store"
@@ -39,6 +40,7 @@ type Engine struct {
 	metrics *metrics
 	rest    time.Duration
 	clock   func() time.Time
+	outage  obs.Outage // of the store
 	group   *batch.Group[job, struct{}]
 
 	mu    sync.Mutex
@@ -51,7 +53,10 @@ type job func(b *book.Book, now time.Time, c *book.Change)
 
 // New reads the store and returns an engine. Close ends it.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
-	e := &Engine{store: cfg.Store, log: cfg.Log, rest: cfg.Rest, clock: cfg.Now}
+	e := &Engine{
+		store: cfg.Store, log: cfg.Log, rest: cfg.Rest, clock: cfg.Now,
+		outage: obs.Outage{Log: cfg.Log, Down: "store refuses what is allocated", Up: "store takes what is allocated again"},
+	}
 	if e.clock == nil {
 		e.clock = time.Now
 	}
@@ -104,11 +109,12 @@ func (e *Engine) run(ctx context.Context, jobs []job) []batch.Outcome[struct{}] 
 		var conflict *store.ConflictError
 		switch {
 		case err == nil:
+			e.outage.Over()
 			return make([]batch.Outcome[struct{}], len(jobs))
 		case errors.As(err, &conflict):
 			e.log.Warn("value was taken elsewhere", "value", conflict.Value.String())
 		default:
-			e.log.Error("store refused a batch", "requests", len(jobs), "err", err)
+			e.outage.Failed(err)
 			return batch.Fail[struct{}](len(jobs), apierr.Unavailable("the allocator's store is not available", time.Second))
 		}
 	}

@@ -8,6 +8,11 @@
 // difference has stood for the whole grace, nor before the registry itself,
 // asked at the end, has said that the object is gone or has another value.
 //
+// Before anything is allocated at all, the values of the objects in a complete
+// snapshot are taken up ([Verifier.TakenUp]), at each start. Doing so only for an
+// empty store was the alternative: it does not notice an old copy of a store, and
+// saves nothing, because only registries call the allocator.
+//
 // An allocation comes before its object is stored and a release after the
 // object is gone, and a crash may come between the two: this is what clears
 // up after it. Only kinds that the registry has are judged; what others have

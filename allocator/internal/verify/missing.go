@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"time"
 
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
 	corev1 "portolan.dev/proto/portolan/core/v1"
@@ -38,9 +39,9 @@ func (v *Verifier) allocateMissing(ctx context.Context, services []*corev1.Servi
 			value, err := parse(w)
 			switch {
 			case err != nil:
-				v.report(ctx, svc, w, ipNotValid, portNotValid, fmt.Sprintf("%s: %v", w.field, err))
+				v.report(ctx, svc, w, "", ipNotValid, portNotValid, fmt.Sprintf("%s: %v", w.field, err))
 			case v.cfg.Engine.Holds(uid, value):
-				delete(v.reported, notice{uid, w.field})
+			case v.justReleased(value):
 			default:
 				v.allocate(ctx, svc, w, value)
 			}
@@ -57,7 +58,7 @@ func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, w wanted, 
 	}
 	slot := repairedSlots + value.String()
 	set := engine.Set{
-		Owner: store.Owner{UID: meta.GetUid(), Kind: kindService, Namespace: meta.GetNamespace(), Name: meta.GetName()},
+		Owner: ownerOf(svc),
 		Wants: []book.Want{{Slot: slot, Use: w.use, Value: w.text, Repair: true}},
 	}
 	results, err := v.cfg.Engine.Allocate(ctx, []engine.Set{set}, false)
@@ -71,40 +72,65 @@ func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, w wanted, 
 	}
 	v.confirm(ctx, []engine.Slots{{UID: meta.GetUid(), Slots: []string{slot}}})
 	v.metrics.readded.Inc()
-	v.report(ctx, svc, w, ipMended, portMended, fmt.Sprintf("%s: %s was not allocated; it is now", w.field, w.text))
+	v.report(ctx, svc, w, "", ipMended, portMended, fmt.Sprintf("%s: %s was not allocated; it is now", w.field, w.text))
 }
 
-// hasForSure asks the registry itself: a service that was just deleted has its
-// values released before the view knows.
+// justReleased reports whether a value was released within the grace. Its owner is
+// probably being deleted: a registry releases the values of a deleted service as
+// soon as the deletion is committed, and another replica may still have the
+// service. A value that a service has after all is allocated when the grace is over.
+func (v *Verifier) justReleased(value pool.Value) bool {
+	since, rests := v.cfg.Engine.RestsSince(value)
+	return rests && time.Since(since) < v.cfg.Grace
+}
+
+// hasForSure asks the registry itself, because the view may lag behind it.
 func (v *Verifier) hasForSure(ctx context.Context, svc *corev1.Service, w wanted, value pool.Value) bool {
 	key := object.KeyOf(svc)
-	o, err := v.cfg.Registry.Get(ctx, key)
+	o, err := v.get(ctx, key)
 	if err != nil {
-		v.cfg.Log.Warn("ask for a service", "service", key.String(), "err", err)
 		return false
 	}
 	return o != nil && o.GetMetadata().GetUid() == svc.GetMetadata().GetUid() && has(o, w.use, value)
 }
 
 func (v *Verifier) refused(ctx context.Context, svc *corev1.Service, w wanted, value pool.Value, f book.Failure) {
-	if f.Reason == allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED {
-		message := fmt.Sprintf("%s: %s is already allocated%s; please recreate the service", w.field, w.text, v.ownerOf(value))
-		v.report(ctx, svc, w, ipTaken, portTaken, message)
+	if f.Reason != allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED {
+		v.report(ctx, svc, w, "", ipOutOfRange, portOutside, fmt.Sprintf("%s: %s; please recreate the service", w.field, f.Message))
 		return
 	}
-	v.report(ctx, svc, w, ipOutOfRange, portOutside, fmt.Sprintf("%s: %s; please recreate the service", w.field, f.Message))
+	owner, ok := v.cfg.Engine.OwnerOf(value)
+	whose := ""
+	if ok && owner.Name != "" {
+		whose = fmt.Sprintf(" to %s %s/%s", owner.Kind, owner.Namespace, owner.Name)
+	}
+	message := fmt.Sprintf("%s: %s is already allocated%s; clients of one reach the backends of the other; please recreate this service, so that it gets another",
+		w.field, w.text, whose)
+	v.report(ctx, svc, w, owner.UID, ipTaken, portTaken, message)
+	v.reportToOwner(ctx, owner, svc, w, value)
 }
 
-func (v *Verifier) ownerOf(value pool.Value) string {
-	o, ok := v.cfg.Engine.OwnerOf(value)
-	if !ok || o.Name == "" {
-		return ""
+// reportToOwner tells a service that its value is also in another one: the
+// people who look after it see the trouble as well, and cannot know its cause.
+func (v *Verifier) reportToOwner(ctx context.Context, owner store.Owner, other *corev1.Service, w wanted, value pool.Value) {
+	svc, ok := v.view.get(owner.UID).(*corev1.Service)
+	if !ok {
+		return
 	}
-	return fmt.Sprintf(" to %s %s/%s", o.Kind, o.Namespace, o.Name)
+	for _, own := range wantedBy(svc) {
+		if own.use == w.use && sameValue(own, value) {
+			meta := other.GetMetadata()
+			v.report(ctx, svc, own, meta.GetUid(), ipTaken, portTaken, fmt.Sprintf(
+				"%s: %s is also in Service %s/%s, to which it is not allocated; clients of one reach the backends of the other; please recreate Service %s/%s",
+				own.field, own.text, meta.GetNamespace(), meta.GetName(), meta.GetNamespace(), meta.GetName()))
+			return
+		}
+	}
 }
 
 // report records an event, once for each thing that can be said of a value.
-func (v *Verifier) report(ctx context.Context, svc *corev1.Service, w wanted, ip, port, message string) {
+// other is the UID of the owner that has the same value, if it is about one.
+func (v *Verifier) report(ctx context.Context, svc *corev1.Service, w wanted, other, ip, port, message string) {
 	reason, typ := ip, corev1.EventType_EVENT_TYPE_WARNING
 	if w.use == allocatorv1.Use_USE_NODE_PORT {
 		reason = port
@@ -112,14 +138,16 @@ func (v *Verifier) report(ctx context.Context, svc *corev1.Service, w wanted, ip
 	if reason == ipMended || reason == portMended {
 		typ = corev1.EventType_EVENT_TYPE_NORMAL
 	}
-	key, said := notice{svc.GetMetadata().GetUid(), w.field}, reason+" "+w.text
+	key, said := notice{svc.GetMetadata().GetUid(), w.field, other}, reason+" "+w.text
+	v.standing[key] = true
 	if v.reported[key] == said {
 		return
 	}
 	if err := v.cfg.Registry.Report(ctx, svc, typ, reason, message); err != nil {
-		v.cfg.Log.Warn("report", "reason", reason, "message", message, "err", err)
+		v.outage.Failed(err, "event", reason)
 		return
 	}
+	v.outage.Over()
 	v.reported[key] = said
 	v.metrics.reports.WithLabelValues(reason).Inc()
 }

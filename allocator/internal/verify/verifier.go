@@ -11,6 +11,8 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"
 
 	"portolan.dev/allocator/internal/book"
@@ -32,6 +34,8 @@ type Config struct {
 	Registry Registry
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
+	// Health learns whether the values that objects have are known.
+	Health *health.Registry
 	// Grace is how long a difference must stand before a value is freed.
 	Grace time.Duration
 	// Interval is the time between two comparisons of everything.
@@ -47,11 +51,17 @@ type Verifier struct {
 	metrics *metrics
 	view    *view
 	wake    chan struct{}
+	takenUp chan struct{}
+
+	// applied belongs to the goroutine that calls Apply.
+	applied bool // the first snapshot
 
 	// All below belongs to the goroutine of Run.
 
 	suspects map[suspect]time.Time // since when a difference stands
 	reported map[notice]string     // the last event on it
+	standing map[notice]bool       // what was found again in this pass
+	outage   obs.Outage            // of the registry, asked directly
 }
 
 // suspect is a value and who has it, or should have.
@@ -60,22 +70,33 @@ type suspect struct {
 	value pool.Value
 }
 
-// notice is a field of a service that an event can be about.
+// notice is a field of a service that an event can be about, and the service
+// that has the same value, where the event names one.
 type notice struct {
 	uid   string
 	field string
+	other string // its UID
 }
 
 // New returns a verifier that knows no objects yet.
 func New(cfg Config) *Verifier {
+	cfg.Health.Set(HealthCheck, errNotTakenUp)
 	return &Verifier{
-		cfg: cfg, metrics: newMetrics(cfg.Metrics), view: newView(), wake: make(chan struct{}, 1),
-		suspects: map[suspect]time.Time{}, reported: map[notice]string{},
+		cfg: cfg, metrics: newMetrics(cfg.Metrics), view: newView(), wake: make(chan struct{}, 1), takenUp: make(chan struct{}),
+		suspects: map[suspect]time.Time{}, reported: map[notice]string{}, standing: map[notice]bool{},
+		outage: obs.Outage{Log: cfg.Log, Down: "registry does not answer the verifier", Up: "registry answers the verifier again"},
 	}
 }
 
-// Apply takes in what has changed in the registry.
-func (v *Verifier) Apply(_ context.Context, batch []changes.Change, _ uint64) error {
+// Apply takes in what has changed in the registry. The first batch is a complete
+// snapshot; Apply returns when all values in it are taken up.
+func (v *Verifier) Apply(ctx context.Context, batch []changes.Change, _ uint64) error {
+	if !v.applied {
+		if err := v.takeUp(ctx, batch); err != nil {
+			return err
+		}
+		v.applied = true
+	}
 	if v.view.apply(batch) {
 		select {
 		case v.wake <- struct{}{}:
@@ -120,9 +141,11 @@ func (v *Verifier) pass(ctx context.Context) {
 	v.view.takeDirty()
 	before := v.suspects
 	v.suspects = make(map[suspect]time.Time, len(before))
-	maps.DeleteFunc(v.reported, func(n notice, _ string) bool { return v.view.get(n.uid) == nil })
+	clear(v.standing)
 	v.freeUnowned(ctx, before)
 	v.allocateMissing(ctx, v.view.services())
+	// What is gone, or mended, is said again should it come back.
+	maps.DeleteFunc(v.reported, func(n notice, _ string) bool { return !v.standing[n] })
 	v.metrics.passes.Inc()
 }
 
@@ -183,15 +206,25 @@ func (v *Verifier) judge(h book.Held) verdict {
 	}
 }
 
+// get asks the registry for an object; nil if there is none.
+func (v *Verifier) get(ctx context.Context, key object.Key) (object.Object, error) {
+	o, err := v.cfg.Registry.Get(ctx, key)
+	if err != nil {
+		v.outage.Failed(err, "object", key.String())
+		return nil, err
+	}
+	v.outage.Over()
+	return o, nil
+}
+
 // goneForSure asks the registry itself.
 func (v *Verifier) goneForSure(ctx context.Context, h book.Held) bool {
 	if h.Owner.Kind != kindService && h.Owner.Kind != kindPod {
 		return true
 	}
 	key := object.Key{Kind: h.Owner.Kind, Namespace: h.Owner.Namespace, Name: h.Owner.Name}
-	o, err := v.cfg.Registry.Get(ctx, key)
+	o, err := v.get(ctx, key)
 	if err != nil {
-		v.cfg.Log.Warn("ask for the owner of a value", "value", h.Value.String(), "owner", key.String(), "err", err)
 		return false
 	}
 	return o == nil || o.GetMetadata().GetUid() != h.Owner.UID || !has(o, h.Use, h.Value)

@@ -13,10 +13,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/changestest"
+	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 
@@ -61,7 +64,8 @@ func (r *registry) Report(_ context.Context, svc *corev1.Service, _ corev1.Event
 	return nil
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld is a world whose registry has the objects of a snapshot from the start.
+func newWorld(t *testing.T, snapshot ...object.Object) *world {
 	w := &world{T: t, fresh: true}
 	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "a.db"))
 	if err != nil {
@@ -90,10 +94,10 @@ func newWorld(t *testing.T) *world {
 	}
 	w.registry = &registry{differs: map[object.Key]object.Object{}}
 	w.verifier = New(Config{
-		Engine: w.engine, Registry: w.registry, Log: kittest.Logger(t), Metrics: reg,
+		Engine: w.engine, Registry: w.registry, Log: kittest.Logger(t), Metrics: reg, Health: health.New(kittest.Logger(t)),
 		Grace: time.Nanosecond, Interval: time.Hour, Fresh: func() bool { return w.fresh },
 	})
-	w.feed = changestest.NewFeed(t, w.verifier.Apply)
+	w.feed = changestest.NewFeed(t, w.verifier.Apply, snapshot...)
 	w.registry.feed = w.feed
 	return w
 }
@@ -158,11 +162,6 @@ func service(name, uid, ip string, ports ...int32) *corev1.Service {
 		svc.Spec.Ports = append(svc.Spec.Ports, &corev1.ServicePort{NodePort: p})
 	}
 	return svc
-}
-
-func ownerOf(o object.Object) store.Owner {
-	meta := o.GetMetadata()
-	return store.Owner{UID: meta.GetUid(), Kind: object.KindOf(o), Namespace: meta.GetNamespace(), Name: meta.GetName()}
 }
 
 const (
@@ -242,6 +241,8 @@ func TestWhatObjectsHaveIsAllocated(t *testing.T) {
 	w.wantEvents(
 		"second ClusterIPAlreadyAllocated spec.clusterIPs[0]: 10.96.0.1 is already allocated to Service default/first",
 		"second PortAlreadyAllocated spec.ports[0].nodePort: 30001 is already allocated to Service default/first",
+		"first ClusterIPAlreadyAllocated spec.clusterIPs[0]: 10.96.0.1 is also in Service default/second",
+		"first PortAlreadyAllocated spec.ports[0].nodePort: 30001 is also in Service default/second",
 		"third ClusterIPOutOfRange spec.clusterIPs[0]: provided IP is not in the valid range. The range of valid IPs is 10.96.0.0/24",
 		"third PortOutOfRange spec.ports[0].nodePort: provided port is not in the valid range. The range of valid ports is 30000-30099",
 		"fourth ClusterIPNotValid", "fourth PortNotValid",
@@ -256,6 +257,59 @@ func TestWhatObjectsHaveIsAllocated(t *testing.T) {
 	w.wantEvents("second ClusterIPNotAllocated", "second PortNotAllocated")
 }
 
+// TestASnapshotIsTakenUpBeforeAnythingIsAllocated is the start on an empty folder:
+// once the first snapshot is applied, what its objects have is theirs.
+func TestASnapshotIsTakenUpBeforeAnythingIsAllocated(t *testing.T) {
+	old := service("old", "u9", "10.96.0.1", 30001)
+	old.Metadata.CreationTimestamp = timestamppb.New(time.Unix(1000, 0))
+	young := service("young", "u1", "10.96.0.1", 30001, 30002)
+	young.Metadata.CreationTimestamp = timestamppb.New(time.Unix(2000, 0))
+	pod := &corev1.Pod{
+		Metadata: &corev1.ObjectMeta{Name: "p", Namespace: "default", Uid: "u3"},
+		Status:   &corev1.PodStatus{PodIp: "10.97.0.7", PodIps: []string{"10.97.0.7"}},
+	}
+	elsewhere := &corev1.Pod{
+		Metadata: &corev1.ObjectMeta{Name: "q", Namespace: "default", Uid: "u4"},
+		Status:   &corev1.PodStatus{PodIp: "192.0.2.1", PodIps: []string{"192.0.2.1"}},
+	}
+	w := newWorld(t, young, old, pod, elsewhere, service("broken", "u5", "no-ip"))
+	select {
+	case <-w.verifier.TakenUp():
+	default:
+		t.Fatal("the snapshot is applied, and its values are not taken up")
+	}
+	w.want("10.96.0.1 u9", "30001 u9", "30002 u1", "10.97.0.7 u3")
+	w.wantEvents()
+
+	w.rounds()
+	w.want("10.96.0.1 u9", "30001 u9", "30002 u1", "10.97.0.7 u3")
+	w.wantEvents(
+		"young ClusterIPAlreadyAllocated spec.clusterIPs[0]: 10.96.0.1 is already allocated to Service default/old",
+		"young PortAlreadyAllocated spec.ports[0].nodePort: 30001 is already allocated to Service default/old",
+		"old ClusterIPAlreadyAllocated spec.clusterIPs[0]: 10.96.0.1 is also in Service default/young",
+		"old PortAlreadyAllocated spec.ports[0].nodePort: 30001 is also in Service default/young",
+		"broken ClusterIPNotValid",
+	)
+	w.rounds()
+	w.wantEvents() // all of it has been said
+}
+
+func TestTakingUpWaitsForTheStore(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	v := New(Config{Engine: w.engine, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(), Health: health.New(kittest.Logger(t))})
+	if err := v.Apply(ctx, []changes.Change{{New: service("web", "u1", "10.96.0.1")}}, 1); err == nil {
+		t.Error("values that the store does not take count as taken up")
+	}
+	select {
+	case <-v.TakenUp():
+		t.Error("allocation is open though the values in use are not taken up")
+	default:
+	}
+}
+
 func TestAServiceThatWasJustDeletedGetsNothing(t *testing.T) {
 	w := newWorld(t)
 	web := service("web", "u1", "10.96.0.1", 30001)
@@ -264,6 +318,28 @@ func TestAServiceThatWasJustDeletedGetsNothing(t *testing.T) {
 	w.rounds()
 	w.want()
 	w.wantEvents()
+}
+
+// TestAReleasedValueIsNotGivenBack is about a service that is being deleted: its values are
+// released, and the registry still answers from before the deletion.
+func TestAReleasedValueIsNotGivenBack(t *testing.T) {
+	w := newWorld(t)
+	w.verifier.cfg.Grace = time.Minute
+	web := service("web", "u1", "10.96.0.1")
+	w.feed.Put(web)
+	w.allocate(ownerOf(web), "ip", clusterIP, "10.96.0.1")
+	w.confirm("u1")
+	if _, err := w.engine.Release(t.Context(), []engine.Slots{{UID: "u1"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.rounds()
+	w.want()
+	w.wantEvents()
+
+	w.verifier.cfg.Grace = time.Nanosecond // it is over, and the service still there
+	w.rounds()
+	w.want("10.96.0.1 u1")
+	w.wantEvents("web ClusterIPNotAllocated")
 }
 
 func TestRunActsOnChanges(t *testing.T) {

@@ -17,10 +17,30 @@ type wanted struct {
 	field string
 }
 
-// wantedBy returns the values that a service should have from the allocator.
+// wantedBy returns the values that an object should have from the allocator.
 // What it does not read as a value comes with what it should be, and fails
-// when it is allocated.
-func wantedBy(svc *corev1.Service) []wanted {
+// when it is allocated. Only some addresses of pods are the allocator's: those
+// that no pool has fail as well.
+func wantedBy(o object.Object) []wanted {
+	switch o := o.(type) {
+	case *corev1.Service:
+		return wantedByService(o)
+	case *corev1.Pod:
+		return wantedByPod(o)
+	default:
+		return nil
+	}
+}
+
+func wantedByPod(pod *corev1.Pod) []wanted {
+	var all []wanted
+	for i, ip := range pod.GetStatus().GetPodIps() {
+		all = append(all, wanted{allocatorv1.Use_USE_POD_IP, ip, "status.podIPs[" + strconv.Itoa(i) + "]"})
+	}
+	return all
+}
+
+func wantedByService(svc *corev1.Service) []wanted {
 	var all []wanted
 	spec := svc.GetSpec()
 	if spec.GetType() != corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	_ "portolan.dev/dnssvc" // what startDaemon builds
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -61,10 +62,7 @@ var daemon = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "dnssvc")
-	build := exec.Command("go", "build", "-o", path, "portolan.dev/dnssvc/cmd/dnssvc")
-	build.Stderr = os.Stderr
-	return path, build.Run()
+	return filepath.Join(dir, "dnssvc"), kittest.Build(dir, "portolan.dev/dnssvc/cmd/dnssvc")
 })
 
 // TestMain removes the daemon that was built.

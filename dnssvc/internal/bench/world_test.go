@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,53 +45,118 @@ func world(n int) []object.Object {
 	return all
 }
 
-// question asks for what the n-th service has.
-func questions(services int, random *rand.Rand, only string) (name, qtype string) {
-	i := random.IntN(services)
-	i -= i % 10
-	name = func(i int) string { return fmt.Sprintf("svc-%d.ns-%d%s", i, i%50, suffix) }(i)
-	if only == "a" {
-		return name, "A"
-	}
-	headless, alias := fmt.Sprintf("svc-%d.ns-%d%s", i+6, (i+6)%50, suffix), fmt.Sprintf("svc-%d.ns-%d%s", i+9, (i+9)%50, suffix)
-	switch n := random.IntN(100); {
-	case n < 40:
-		return name, "A"
-	case n < 60:
-		return name, "AAAA" // NODATA
-	case n < 70:
-		return "_http._tcp." + name, "SRV"
-	case n < 80:
-		return headless, "A"
-	case n < 90:
-		return fmt.Sprintf("www.example.com.ns-%d%s", i%50, suffix), "A" // what a search path makes of it: NXDOMAIN
-	case n < 95:
-		return fmt.Sprintf("%d.%d.96.10.in-addr.arpa.", 1+i%250, i/250), "PTR"
+// asker goes through the names of each kind in turn, so that all of them are asked.
+type asker struct {
+	services int
+	next     map[string]int
+}
+
+// service returns the next service of a kind: those whose number ends with one of the digits.
+func (a *asker) service(kind string, digits ...int) (n int, name string) {
+	k := a.next[kind]
+	a.next[kind]++
+	n = k/len(digits)%(a.services/10)*10 + digits[k%len(digits)]
+	return n, fmt.Sprintf("svc-%d.ns-%d%s", n, n%50, suffix)
+}
+
+// Numbers of services: see world.
+var (
+	withIP   = []int{0, 1, 2, 3, 4, 5}
+	headless = []int{6, 7, 8}
+	aliases  = []int{9}
+)
+
+// ask returns the k-th question of a hundred, and the code of its answer.
+func (a *asker) ask(k int, only string) (name, qtype, code string) {
+	switch k %= 100; {
+	case k < 40 || only == "a":
+		_, name = a.service("A", withIP...)
+		return name, "A", "NOERROR"
+	case k < 60:
+		_, name = a.service("AAAA", withIP...)
+		return name, "AAAA", "NOERROR" // NODATA
+	case k < 70:
+		_, name = a.service("SRV", withIP...)
+		return "_http._tcp." + name, "SRV", "NOERROR"
+	case k < 80:
+		_, name = a.service("headless", headless...)
+		return name, "A", "NOERROR"
+	case k < 90:
+		n, _ := a.service("none", withIP...)
+		return fmt.Sprintf("www.example.com.ns-%d%s", n%50, suffix), "A", "NXDOMAIN" // what a search path makes of it
+	case k < 95:
+		n, _ := a.service("PTR", withIP...)
+		return fmt.Sprintf("%d.%d.96.10.in-addr.arpa.", 1+n%250, n/250), "PTR", "NOERROR"
 	default:
-		return alias, "A"
+		_, name = a.service("alias", aliases...)
+		return name, "A", "NOERROR"
 	}
 }
 
-// questionFile writes questions for dnsperf.
-func questionFile(t *testing.T, services int, only string) string {
+// questionFile is a file of questions for dnsperf.
+type questionFile struct {
+	name  string
+	count int
+	codes map[string]int // how many answers have each code
+}
+
+// questionsOf writes questions, in an order that the seed determines. 200,000 have every name of 10,000 services in them.
+func questionsOf(t *testing.T, services, count int, only string) *questionFile {
 	t.Helper()
+	q := &questionFile{name: filepath.Join(t.TempDir(), "questions"), count: count, codes: map[string]int{}}
+	a := &asker{services: services, next: map[string]int{}}
+	lines := make([]string, count)
+	for k := range lines {
+		name, qtype, code := a.ask(k, only)
+		lines[k] = name + " " + qtype + "\n"
+		q.codes[code]++
+	}
 	random := rand.New(rand.NewPCG(1, uint64(services)))
-	file, err := os.Create(filepath.Join(t.TempDir(), "questions"))
+	random.Shuffle(count, func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
+	if err := os.WriteFile(q.name, []byte(strings.Join(lines, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// TestEveryNameIsAsked counts the names in a whole measurement's questions.
+func TestEveryNameIsAsked(t *testing.T) {
+	q := questionsOf(t, 10000, 200000, "")
+	content, err := os.ReadFile(q.name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := bufio.NewWriter(file)
-	for range 50000 {
-		name, qtype := questions(services, random, only)
-		fmt.Fprintln(w, name, qtype)
+	kinds := map[string]map[string]bool{}
+	for line := range strings.Lines(string(content)) {
+		name, qtype, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if !strings.HasPrefix(name, "www.") {
+			if kinds[qtype] == nil {
+				kinds[qtype] = map[string]bool{}
+			}
+			kinds[qtype][name] = true
+		}
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
+	for qtype, want := range map[string]int{"A": 10000, "AAAA": 6000, "SRV": 6000, "PTR": 6000} {
+		if got := len(kinds[qtype]); got != want {
+			t.Errorf("%s of %d names, want %d", qtype, got, want)
+		}
 	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
+}
+
+func TestCheckCodes(t *testing.T) {
+	q := &questionFile{count: 1000, codes: map[string]int{"NOERROR": 900, "NXDOMAIN": 100}}
+	for out, ok := range map[string]bool{
+		"Queries lost: 0 (0.00%)\nResponse codes: NOERROR 900 (90.00%), NXDOMAIN 100 (10.00%)\n": true,
+		"Queries lost: 1 (0.10%)\nResponse codes: NOERROR 899 (90.00%), NXDOMAIN 100 (10.00%)\n": true,
+		"Queries lost: 0 (0.00%)\nResponse codes: NOERROR 899 (89.90%), NXDOMAIN 101 (10.10%)\n": false,
+		"Queries lost: 0 (0.00%)\nResponse codes: NOERROR 900 (90.00%), SERVFAIL 100 (10.00%)\n": false,
+		"Queries lost: 9 (0.90%)\nResponse codes: NOERROR 891 (90.00%), NXDOMAIN 100 (10.00%)\n": false,
+		"": false,
+	} {
+		if err := checkCodes([]byte(out), q); (err == nil) != ok {
+			t.Errorf("%q: %v, want all well %v", out, err, ok)
+		}
 	}
-	return file.Name()
 }
 
 // zoneFiles copies zones from a server into files.

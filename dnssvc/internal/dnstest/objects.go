@@ -46,7 +46,8 @@ func port(text string) (number int32, name string, proto corev1.Protocol) {
 }
 
 // Slice returns a slice; path is namespace/service/slice. Of the rest, port:name/proto (as in Service, but "/" must be there) is a port, and
-// all others are endpoints: address, address=hostname, with a leading "!" where it is not ready, and *weight at the end where it has one.
+// all others are endpoints: address, address=hostname, with a leading "!" where it is not ready or "~" where it is published though it does
+// not serve, and *weight at the end where it has one.
 func Slice(path string, rest ...string) *corev1.EndpointSlice {
 	parts := strings.Split(path, "/")
 	s := &corev1.EndpointSlice{Metadata: meta(parts[0] + "/" + parts[2]), AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4}
@@ -71,6 +72,11 @@ func endpoint(text string) *corev1.Endpoint {
 	if rest, ok := strings.CutPrefix(text, "!"); ok {
 		text = rest
 		e.Conditions = &corev1.EndpointConditions{Ready: new(bool)}
+	}
+	if rest, ok := strings.CutPrefix(text, "~"); ok {
+		text = rest
+		ready := true
+		e.Conditions = &corev1.EndpointConditions{Ready: &ready, Serving: new(bool)}
 	}
 	if rest, weightText, ok := strings.Cut(text, "*"); ok {
 		var weight uint32

@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"portolan.dev/endpointctl"
-	"portolan.dev/services/daemon"
 )
 
-func main() { os.Exit(daemon.Main("endpointctl", endpointctl.New)) }
+func main() { os.Exit(endpointctl.Main()) }

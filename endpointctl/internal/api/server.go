@@ -5,12 +5,15 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	endpointsv1 "portolan.dev/proto/portolan/endpoints/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 
 	"portolan.dev/endpointctl/index"
+	"portolan.dev/endpointctl/internal/controller"
 	"portolan.dev/endpointctl/packing"
 )
 
@@ -24,6 +27,10 @@ type State interface {
 	Leading() (epoch uint64, leading bool)
 	// Pending is how many services are due.
 	Pending() int
+	// Failure returns why the last sync of a service failed, and whether it did.
+	Failure(key index.Key) (controller.Failure, bool)
+	// Refused returns the endpoints of a service that the registry refuses.
+	Refused(key index.Key) packing.Refused
 	// Resync makes all services due, and returns how many there are.
 	Resync() int
 }
@@ -60,16 +67,18 @@ func (s *Server) ExplainService(_ context.Context, req *endpointsv1.ExplainServi
 		return nil, apierr.NotFound("Service", key.String())
 	}
 	resp := &endpointsv1.ExplainServiceResponse{Revision: revision, Managed: packing.Unmanaged(svc)}
+	if failure, failed := s.state.Failure(key); failed {
+		resp.Failure = &endpointsv1.SyncFailure{Since: timestamppb.New(failure.Since), Message: failure.Message}
+	}
+	refused := s.state.Refused(key)
 	switch {
 	case resp.GetManaged() == "":
-		var verdicts []packing.Verdict
-		for _, pod := range known.Pods {
-			verdicts = append(verdicts, packing.Judge(svc, pod, known.FindNode))
-		}
+		verdicts := packing.JudgeAll(svc, known.Pods, known.FindNode, refused)
 		resp.Pods = describe(verdicts)
 		resp.Slices = wanted(packing.Want(svc, verdicts, s.maxPerSlice), known.Slices)
 	case packing.Mirrored(svc, known.Endpoints):
-		want, _ := packing.Mirror(known.Endpoints)
+		want, _ := packing.Mirror(known.Endpoints, refused)
+		resp.LeftOut = refused.Texts()
 		resp.Slices = wanted(want, known.Mirrored)
 	}
 	return resp, nil

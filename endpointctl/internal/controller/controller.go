@@ -18,6 +18,7 @@ import (
 
 	"portolan.dev/endpointctl/index"
 	"portolan.dev/endpointctl/internal/queue"
+	"portolan.dev/endpointctl/packing"
 )
 
 // component is who reports events.
@@ -36,6 +37,10 @@ type Config struct {
 	Queue   queue.Options
 	// SyncTimeout bounds one sync.
 	SyncTimeout time.Duration
+	// LastingFailure is how long the syncs of a service fail before its owner and the metrics are told.
+	LastingFailure time.Duration
+	// Recheck is how often the registry is asked again about endpoints that it refused.
+	Recheck time.Duration
 }
 
 // Controller syncs services while it leads.
@@ -47,6 +52,8 @@ type Controller struct {
 	events    registryv1.EventServiceClient
 	metrics   *metrics
 	triggers  *triggers
+	failures  failures
+	refusals  refusals
 	leading   atomic.Bool
 
 	mu       sync.Mutex
@@ -63,19 +70,23 @@ func New(cfg Config) *Controller {
 		endpoints: registryv1.NewEndpointsServiceClient(cfg.Registry),
 		events:    registryv1.NewEventServiceClient(cfg.Registry),
 		triggers:  newTriggers(),
+		failures:  failures{all: map[index.Key]Failure{}},
+		refusals:  refusals{all: map[index.Key]packing.Refused{}},
 		deleted:   map[index.Key]bool{}, reported: map[notice]string{}, traces: map[index.Key]tracing.Span{},
 	}
-	c.metrics = newMetrics(cfg.Metrics, c.queue.Len)
+	c.metrics = newMetrics(cfg.Metrics, c.queue.Len, func() int { return c.failures.lasting(cfg.LastingFailure) })
 	return c
 }
 
 // Apply takes in changes of the registry.
-func (c *Controller) Apply(ctx context.Context, batch []changes.Change, _ uint64) error {
-	dirty := c.cfg.Index.Apply(batch)
+func (c *Controller) Apply(ctx context.Context, batch []changes.Change, revision uint64) error {
+	dirty := c.cfg.Index.Apply(batch, revision)
 	if !c.leading.Load() {
 		return nil
 	}
-	c.noteDeleted(batch)
+	if c.noteDeleted(batch) {
+		c.askAgain() // an endpoint may have been refused because of the service
+	}
 	span := tracing.Of(ctx)
 	for key := range dirty {
 		c.noteTrace(key, span)
@@ -107,14 +118,17 @@ func (c *Controller) continueTrace(ctx context.Context, key index.Key) (context.
 	return ctx, sync
 }
 
-func (c *Controller) noteDeleted(batch []changes.Change) {
+// noteDeleted remembers the services that were deleted, and reports whether there are any.
+func (c *Controller) noteDeleted(batch []changes.Change) (found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, change := range batch {
 		if change.Kind == "Service" && change.New == nil {
 			c.deleted[index.Key{Namespace: change.Key.Namespace, Name: change.Key.Name}] = true
+			found = true
 		}
 	}
+	return found
 }
 
 // Lead syncs every service, and from then on those that change, until ctx is
@@ -123,11 +137,14 @@ func (c *Controller) Lead(ctx context.Context) {
 	c.triggers.reset()
 	c.leading.Store(true)
 	defer c.leading.Store(false)
+	defer c.failures.reset()
+	defer c.refusals.takeAll()
 	c.Resync()
 	var workers sync.WaitGroup
 	for range c.cfg.Workers {
 		workers.Go(func() { c.work(ctx) })
 	}
+	workers.Go(func() { c.recheckRefused(ctx) })
 	workers.Wait()
 }
 
@@ -162,12 +179,15 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
-// severity of a failed sync: that somebody else was faster is ordinary.
+// severity returns how a failed sync is logged. It is ordinary that an object was changed or
+// deleted in the meantime.
 func severity(err error) slog.Level {
-	if apierr.Code(err) == codes.Aborted {
+	switch apierr.Code(err) {
+	case codes.Aborted, codes.NotFound:
 		return slog.LevelDebug
+	default:
+		return slog.LevelWarn
 	}
-	return slog.LevelWarn
 }
 
 func (c *Controller) syncOne(ctx context.Context, key index.Key) (wrote bool, err error) {
@@ -176,6 +196,7 @@ func (c *Controller) syncOne(ctx context.Context, key index.Key) (wrote bool, er
 	ctx, span := c.continueTrace(ctx, key)
 	t := &task{c: c, key: key, known: c.cfg.Index.Read(key)}
 	err = t.run(ctx)
+	c.noteResult(ctx, key, t.known.Service, err)
 	span.End(err)
 	return t.writes > 0, err
 }

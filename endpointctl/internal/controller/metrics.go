@@ -13,7 +13,7 @@ type metrics struct {
 	writes   *prometheus.CounterVec
 }
 
-func newMetrics(reg prometheus.Registerer, pending func() int) *metrics {
+func newMetrics(reg prometheus.Registerer, pending, failing func() int) *metrics {
 	buckets := prometheus.ExponentialBuckets(0.001, 2, 16)
 	m := &metrics{
 		syncs: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -31,7 +31,9 @@ func newMetrics(reg prometheus.Registerer, pending func() int) *metrics {
 	}
 	reg.MustRegister(m.syncs, m.duration, m.delay, m.writes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portolan_endpointctl_pending", Help: "Services that are due or being synced.",
-	}, func() float64 { return float64(pending()) }))
+	}, func() float64 { return float64(pending()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "portolan_endpointctl_failing_services", Help: "Services whose syncs have failed for 10 seconds or more; the leader's view.",
+	}, func() float64 { return float64(failing()) }))
 	return m
 }
 

@@ -3,37 +3,35 @@ package controller
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
-
-	"google.golang.org/grpc/codes"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
-	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 
 	"portolan.dev/endpointctl/index"
+	"portolan.dev/endpointctl/packing"
 )
 
-// failedToUpdate is the reason of the event for a service whose slices the
-// registry refuses.
+// failedToUpdate is the reason of the event for a service whose slices cannot be written.
 const failedToUpdate = "FailedToUpdateEndpointSlices"
+
+// takenOver is the reason of the event for a service whose selector replaces an Endpoints that
+// somebody wrote.
+const takenOver = "EndpointsReplaced"
+
+// untended is the reason of the event for a service whose selector was removed: as in Kubernetes
+// what was made from it stays, and belongs to the service's owner.
+const untended = "EndpointSlicesUntended"
+
+// pending is the reason of the event for a LoadBalancer service without an address. It comes from
+// here because every service is synced here, by one replica; the registry writes no events.
+const pending = "LoadBalancerPending"
 
 // maxMessage bounds the message of an event, in bytes.
 const maxMessage = 1024
-
-// reportFailure tells the owner of a service what the registry finds wrong with
-// its endpoints: waiting will not cure it.
-func (c *Controller) reportFailure(ctx context.Context, key index.Key, svc *corev1.Service, err error) {
-	switch {
-	case err == nil:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.reported, notice{key, failedToUpdate})
-	case apierr.Code(err) == codes.InvalidArgument:
-		c.report(ctx, svc, failedToUpdate, apierr.Describe(err))
-	}
-}
 
 // notice is what an event can be about.
 type notice struct {
@@ -58,12 +56,52 @@ func (c *Controller) report(ctx context.Context, about object.Object, reason, me
 		Regarding: &corev1.ObjectReference{
 			Kind: object.KindOf(about), ApiVersion: "v1", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(),
 		},
-		Reason: reason, Message: strings.ToValidUTF8(message[:min(len(message), maxMessage)], ""), Type: corev1.EventType_EVENT_TYPE_WARNING,
+		Reason: reason, Message: strings.ToValidUTF8(message[:min(len(message), maxMessage)], ""), Type: eventType(reason),
 		ReportingComponent: component,
 	}})
 	if err != nil {
+		c.forgetReport(subject)
 		c.cfg.Log.Warn("event not recorded", "reason", reason, "about", subject.key.String(), "err", err)
 	}
+}
+
+// eventType returns the type of the events of a reason. A service that waits for its load balancer is
+// in order; every other reason is a fault.
+func eventType(reason string) corev1.EventType {
+	if reason == pending {
+		return corev1.EventType_EVENT_TYPE_NORMAL
+	}
+	return corev1.EventType_EVENT_TYPE_WARNING
+}
+
+// reportPending tells the owner of a LoadBalancer service why it has no address.
+func (t *task) reportPending(ctx context.Context) {
+	if why := spec.PendingLoadBalancer(t.known.Service); why != "" {
+		t.c.report(ctx, t.known.Service, pending, why)
+	} else {
+		t.c.forgetReport(notice{t.key, pending})
+	}
+}
+
+// reportUntended tells the owner of a service without selector which slices were made from one.
+func (t *task) reportUntended(ctx context.Context) {
+	if len(t.known.Slices) == 0 {
+		t.c.forgetReport(notice{t.key, untended})
+		return
+	}
+	var names []string
+	for _, s := range t.known.Slices {
+		names = append(names, s.GetMetadata().GetName())
+	}
+	slices.Sort(names)
+	t.c.report(ctx, t.known.Service, untended, "the service has no selector, so nothing updates the EndpointSlices that were made from one; "+
+		"delete them, or give them a label "+packing.LabelManagedBy+" of your own and tend them: "+strings.Join(names, ", "))
+}
+
+func (c *Controller) forgetReport(subject notice) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.reported, subject)
 }
 
 func (c *Controller) forgetReported(key index.Key) {

@@ -3,6 +3,10 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
@@ -19,33 +23,41 @@ type task struct {
 	writes int
 }
 
-// run brings what belongs to the service to what it should be.
+// run brings what belongs to the service to what it should be. If the registry refuses endpoints,
+// it begins again without them.
 func (t *task) run(ctx context.Context) error {
+	for {
+		err := t.sync(ctx)
+		if refused := (*refusal)(nil); !errors.As(err, &refused) || !t.c.refusals.add(t.key, refused) {
+			t.reportLeftOut(ctx, err)
+			return err
+		}
+		t.known = t.c.cfg.Index.Read(t.key)
+	}
+}
+
+func (t *task) sync(ctx context.Context) error {
 	svc := t.known.Service
 	if svc == nil {
 		return t.cleanUp(ctx)
 	}
 	t.c.forgetDeleted(t.key)
-	var err error
+	t.reportPending(ctx)
 	switch packing.Unmanaged(svc) {
 	case "":
-		err = errors.Join(t.fromPods(ctx), t.deleteSlices(ctx, t.known.Mirrored))
+		return errors.Join(t.fromPods(ctx), t.deleteSlices(ctx, t.known.Mirrored))
 	case "no selector":
-		err = t.fromEndpoints(ctx) // what has been made from a selector before is its owner's now
+		t.reportUntended(ctx)
+		return t.fromEndpoints(ctx)
 	default:
-		err = errors.Join(t.deleteSlices(ctx, t.known.Slices), t.deleteSlices(ctx, t.known.Mirrored), t.deleteManagedEndpoints(ctx))
+		return errors.Join(t.deleteSlices(ctx, t.known.Slices), t.deleteSlices(ctx, t.known.Mirrored), t.deleteManagedEndpoints(ctx))
 	}
-	t.c.reportFailure(ctx, t.key, svc, err)
-	return err
 }
 
 // fromPods serves a service with a selector.
 func (t *task) fromPods(ctx context.Context) error {
 	svc := t.known.Service
-	var verdicts []packing.Verdict
-	for _, pod := range t.known.Pods {
-		verdicts = append(verdicts, packing.Judge(svc, pod, t.known.FindNode))
-	}
+	verdicts := packing.JudgeAll(svc, t.known.Pods, t.known.FindNode, t.c.refusals.get(t.key))
 	trigger, done := t.c.triggers.compute(t.key, svc, t.known.Pods)
 	want := packing.Want(svc, verdicts, t.c.cfg.MaxPerSlice)
 	want.Template.Trigger = trigger
@@ -66,10 +78,8 @@ func (t *task) fromEndpoints(ctx context.Context) error {
 	if !packing.Mirrored(t.known.Service, t.known.Endpoints) {
 		return t.deleteSlices(ctx, t.known.Mirrored)
 	}
-	want, problems := packing.Mirror(t.known.Endpoints)
-	for _, p := range problems {
-		t.c.report(ctx, t.known.Endpoints, p.Reason, p.Message)
-	}
+	want, problems := packing.Mirror(t.known.Endpoints, t.c.refusals.get(t.key))
+	t.reportProblems(ctx, problems)
 	return t.carryOut(ctx, packing.Pack(want, t.known.Mirrored))
 }
 
@@ -88,6 +98,7 @@ func (t *task) cleanUp(ctx context.Context) error {
 	t.c.forgetDeleted(t.key)
 	t.c.forgetReported(t.key)
 	t.c.triggers.forget(t.key)
+	t.c.refusals.forget(t.key)
 	return nil
 }
 
@@ -127,6 +138,15 @@ func (t *task) removed(o object.Object) {
 	t.c.cfg.Index.Deleted(o)
 }
 
+// failed returns the error of an update or a deletion with what was tried. An object that the
+// registry does not find is known no more, so that the next sync does without it.
+func (t *task) failed(o object.Object, op string, err error) error {
+	if status.Code(err) == codes.NotFound {
+		t.c.cfg.Index.Deleted(o)
+	}
+	return fmt.Errorf("%s %s %s: %w", op, object.KindOf(o), o.GetMetadata().GetName(), err)
+}
+
 func (t *task) putEndpoints(ctx context.Context, want *corev1.Endpoints) error {
 	switch {
 	case want == t.known.Endpoints:
@@ -134,6 +154,18 @@ func (t *task) putEndpoints(ctx context.Context, want *corev1.Endpoints) error {
 	case t.known.Endpoints == nil:
 		return t.createEndpoints(ctx, want)
 	default:
-		return t.updateEndpoints(ctx, want)
+		return t.replaceEndpoints(ctx, want)
 	}
+}
+
+// replaceEndpoints also tells the writer of an Endpoints that it is lost, as in Kubernetes: the
+// service of the same name has a selector.
+func (t *task) replaceEndpoints(ctx context.Context, want *corev1.Endpoints) error {
+	byHand := !packing.ManagedEndpoints(t.known.Endpoints)
+	err := t.updateEndpoints(ctx, want)
+	if err == nil && byHand {
+		t.c.report(ctx, t.known.Service, takenOver,
+			"the Endpoints that somebody wrote is replaced by that of the selector; for addresses of your own remove the selector")
+	}
+	return err
 }

@@ -74,8 +74,11 @@ func changedAt(pod *corev1.Pod) time.Time {
 			at = c.GetLastTransitionTime().AsTime()
 		}
 	}
-	if gone := pod.GetMetadata().GetDeletionTimestamp(); gone != nil && gone.AsTime().After(at) {
-		at = gone.AsTime()
+	if ends := pod.GetMetadata().GetDeletionTimestamp(); ends != nil {
+		grace := time.Duration(pod.GetMetadata().GetDeletionGracePeriodSeconds()) * time.Second
+		if asked := ends.AsTime().Add(-grace); asked.After(at) {
+			at = asked
+		}
 	}
 	return at
 }

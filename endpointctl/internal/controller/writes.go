@@ -21,7 +21,7 @@ const (
 func (t *task) createSlice(ctx context.Context, s *corev1.EndpointSlice) error {
 	resp, err := t.c.slices.CreateEndpointSlice(ctx, &registryv1.CreateEndpointSliceRequest{EndpointSlice: s})
 	if err != nil {
-		return fmt.Errorf("create slice: %w", err)
+		return refusedIn(s, fmt.Errorf("create slice: %w", err))
 	}
 	t.wrote(resp.GetEndpointSlice(), opCreate)
 	return nil
@@ -30,7 +30,7 @@ func (t *task) createSlice(ctx context.Context, s *corev1.EndpointSlice) error {
 func (t *task) updateSlice(ctx context.Context, s *corev1.EndpointSlice) error {
 	resp, err := t.c.slices.UpdateEndpointSlice(ctx, &registryv1.UpdateEndpointSliceRequest{EndpointSlice: s})
 	if err != nil {
-		return fmt.Errorf("update slice %s: %w", s.GetMetadata().GetName(), err)
+		return refusedIn(s, t.failed(s, opUpdate, err))
 	}
 	t.wrote(resp.GetEndpointSlice(), opUpdate)
 	return nil
@@ -43,13 +43,11 @@ func (t *task) deleteSlices(ctx context.Context, all []*corev1.EndpointSlice) er
 		_, err := t.c.slices.DeleteEndpointSlice(ctx, &registryv1.DeleteEndpointSliceRequest{
 			Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(), ResourceVersion: meta.GetResourceVersion(),
 		})
-		if status.Code(err) == codes.NotFound {
-			continue // and the stream will say so
+		if err == nil {
+			t.removed(s)
+		} else if err = t.failed(s, opDelete, err); status.Code(err) != codes.NotFound {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("delete slice %s: %w", meta.GetName(), err)
-		}
-		t.removed(s)
 	}
 	return nil
 }
@@ -57,7 +55,7 @@ func (t *task) deleteSlices(ctx context.Context, all []*corev1.EndpointSlice) er
 func (t *task) createEndpoints(ctx context.Context, e *corev1.Endpoints) error {
 	resp, err := t.c.endpoints.CreateEndpoints(ctx, &registryv1.CreateEndpointsRequest{Endpoints: e})
 	if err != nil {
-		return fmt.Errorf("create endpoints: %w", err)
+		return refusedIn(e, fmt.Errorf("create endpoints: %w", err))
 	}
 	t.wrote(resp.GetEndpoints(), opCreate)
 	return nil
@@ -66,7 +64,7 @@ func (t *task) createEndpoints(ctx context.Context, e *corev1.Endpoints) error {
 func (t *task) updateEndpoints(ctx context.Context, e *corev1.Endpoints) error {
 	resp, err := t.c.endpoints.UpdateEndpoints(ctx, &registryv1.UpdateEndpointsRequest{Endpoints: e})
 	if err != nil {
-		return fmt.Errorf("update endpoints: %w", err)
+		return refusedIn(e, t.failed(e, opUpdate, err))
 	}
 	t.wrote(resp.GetEndpoints(), opUpdate)
 	return nil
@@ -80,12 +78,10 @@ func (t *task) deleteEndpoints(ctx context.Context, e *corev1.Endpoints) error {
 	_, err := t.c.endpoints.DeleteEndpoints(ctx, &registryv1.DeleteEndpointsRequest{
 		Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(), ResourceVersion: meta.GetResourceVersion(),
 	})
-	if status.Code(err) == codes.NotFound {
-		return nil
+	if err == nil {
+		t.removed(e)
+	} else if err = t.failed(e, opDelete, err); status.Code(err) != codes.NotFound {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("delete endpoints: %w", err)
-	}
-	t.removed(e)
 	return nil
 }

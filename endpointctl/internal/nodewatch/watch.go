@@ -14,6 +14,19 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
+
+	"portolan.dev/services/kit/obs"
+)
+
+const (
+	// massHold is how many times the grace a node may be silent if more than half
+	// of the nodes fell silent together with it.
+	massHold = 4
+	// beatsMissed is how many heartbeats an agent may miss at least: one with a
+	// long interval has a longer grace.
+	beatsMissed = 3
+	// maxInterval bounds the interval that an agent is believed to have.
+	maxInterval = 30 * time.Second
 )
 
 // What the condition says.
@@ -39,22 +52,41 @@ type Watch struct {
 	cfg    Config
 	nodes  registryv1.NodeServiceClient
 	silent prometheus.Gauge
+	held   prometheus.Gauge
 
 	mu    sync.Mutex
-	heard map[string]time.Time // guarded by mu: last heartbeat of each node
-	last  time.Time            // guarded by mu: last heartbeat of anybody
+	heard map[string]heartbeat // guarded by mu: the last one of each node
+	last  heartbeat            // guarded by mu: the last one of all
 	since time.Time            // guarded by mu: since when silence counts
+	// mass has the nodes that were late together with more than half of all, and
+	// have not been heard of since; guarded by mu.
+	mass map[string]bool
+
+	holding bool // of Lead: nodes are held
+
+	writes obs.Outage // of the registry, when conditions are written
+}
+
+// heartbeat is when a node was heard, and when it is to be heard again.
+type heartbeat struct {
+	at       time.Time
+	interval time.Duration
 }
 
 // New returns a watch that has heard nobody.
 func New(cfg Config) *Watch {
 	w := &Watch{
-		cfg: cfg, nodes: registryv1.NewNodeServiceClient(cfg.Registry), heard: map[string]time.Time{},
+		writes: obs.Outage{Log: cfg.Log, Down: "conditions of nodes are not written, trying on", Up: "conditions of nodes are written again"},
+		cfg:    cfg, nodes: registryv1.NewNodeServiceClient(cfg.Registry), heard: map[string]heartbeat{}, mass: map[string]bool{},
 		silent: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "portolan_endpointctl_silent_nodes", Help: "Nodes whose agent has not been heard of for the grace; the leader's view.",
 		}),
+		held: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "portolan_endpointctl_held_nodes",
+			Help: "Silent nodes that are kept in service because more than half of all fell silent together; the leader's view.",
+		}),
 	}
-	cfg.Metrics.MustRegister(w.silent)
+	cfg.Metrics.MustRegister(w.silent, w.held)
 	return w
 }
 
@@ -63,22 +95,29 @@ func (w *Watch) Heard(beat *nodeagentv1.Heartbeat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	if now.Sub(w.last) > w.deaf() {
+	if w.deaf(now) {
 		w.since = now
 	}
-	w.last = now
-	w.heard[beat.GetNode()] = now
+	interval := time.Duration(beat.GetIntervalSeconds() * float64(time.Second))
+	w.last = heartbeat{now, min(max(interval, 0), maxInterval)}
+	w.heard[beat.GetNode()] = w.last
+	delete(w.mass, beat.GetNode())
 }
 
-// deaf is how long a controller may hear nobody before it takes itself for cut
-// off. It is shorter than the grace, so that nobody is judged in between.
-func (w *Watch) deaf() time.Duration { return w.cfg.Grace / 2 }
+// grace returns how long the node of a heartbeat may be silent.
+func (w *Watch) grace(h heartbeat) time.Duration { return max(w.cfg.Grace, beatsMissed*h.interval) }
+
+// deaf reports whether no heartbeat of any node has come for so long that the
+// controller takes itself for cut off. That is less than the grace, so that the
+// controller is deaf before any node counts as silent. The caller holds the lock.
+func (w *Watch) deaf(now time.Time) bool { return now.Sub(w.last.at) > w.grace(w.last)/2 }
 
 // Lead judges nodes until ctx is done. The context fences the writes.
 func (w *Watch) Lead(ctx context.Context) {
 	ticker := time.NewTicker(max(w.cfg.Grace/20, time.Millisecond))
 	defer ticker.Stop()
 	defer w.silent.Set(0)
+	defer w.held.Set(0)
 	for {
 		select {
 		case <-ctx.Done():
@@ -95,22 +134,22 @@ type verdict int
 const (
 	unclear verdict = iota // say nothing
 	alive
-	silent
+	late   // it should have been heard of: counts for a mass lapse only
+	held   // silent, and so are many others
+	silent // out of service
 )
 
-// judge says whether a node is heard of.
+// judge returns the verdict on a node, and how long the node has been silent. The
+// caller holds the lock, and has made sure that the controller is not deaf.
 func (w *Watch) judge(name string, now time.Time) (verdict, time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if now.Sub(w.last) > w.deaf() {
-		return unclear, 0
-	}
 	heard := w.heard[name]
-	silence := now.Sub(later(heard, w.since))
+	silence, grace := now.Sub(later(heard.at, w.since)), w.grace(heard)
 	switch {
-	case silence > w.cfg.Grace:
+	case silence > grace:
 		return silent, silence
-	case heard.Before(w.since):
+	case silence > grace/2:
+		return late, silence
+	case heard.at.Before(w.since):
 		return unclear, silence // not heard of since silence counts
 	default:
 		return alive, silence
@@ -124,22 +163,87 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func (w *Watch) judgeAll(ctx context.Context) {
-	count := 0
-	for _, node := range w.cfg.Nodes() {
+// judgement is the verdict on a node, and how long it has been silent.
+type judgement struct {
+	node    *corev1.Node
+	verdict verdict
+	silence time.Duration
+}
+
+// judgeNodes returns the verdicts on nodes that agents have registered; none if
+// the controller is cut off.
+func (w *Watch) judgeNodes(nodes []*corev1.Node, now time.Time) []judgement {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deaf(now) {
+		return nil
+	}
+	var all []judgement
+	var lapsing []string
+	inService := 0
+	for _, node := range nodes {
 		if node.GetStatus().GetAgentVersion() == "" && node.GetStatus().GetProxyMode() == "" {
 			continue
 		}
 		name := node.GetMetadata().GetName()
-		v, silence := w.judge(name, time.Now())
-		if v == silent {
-			count++
-		}
-		if want := wanted(node, v, silence); want != nil {
-			w.write(ctx, node, want)
+		v, silence := w.judge(name, now)
+		all = append(all, judgement{node, v, silence})
+		if !lapsed(node) {
+			inService++
+			if v == late || v == silent {
+				lapsing = append(lapsing, name)
+			}
 		}
 	}
-	w.silent.Set(float64(count))
+	if 2*len(lapsing) > inService {
+		for _, name := range lapsing {
+			w.mass[name] = true
+		}
+	}
+	for i := range all {
+		w.hold(&all[i])
+	}
+	return all
+}
+
+// hold changes the verdict on a node that fell silent together with many others.
+func (w *Watch) hold(j *judgement) {
+	name := j.node.GetMetadata().GetName()
+	if j.verdict == silent && w.mass[name] && !lapsed(j.node) && j.silence <= massHold*w.grace(w.heard[name]) {
+		j.verdict = held
+	}
+}
+
+func (w *Watch) judgeAll(ctx context.Context) {
+	count := map[verdict]int{}
+	for _, j := range w.judgeNodes(w.cfg.Nodes(), time.Now()) {
+		count[j.verdict]++
+		if want := wanted(j.node, j.verdict, j.silence); want != nil {
+			w.write(ctx, j.node, want)
+		}
+	}
+	w.noteHeld(count[held])
+	w.silent.Set(float64(count[silent] + count[held]))
+}
+
+// noteHeld tells of the nodes that are held, with one line when that begins and
+// one when it ends.
+func (w *Watch) noteHeld(n int) {
+	w.held.Set(float64(n))
+	switch began := w.holding; {
+	case n > 0 && !began:
+		w.cfg.Log.Warn("more than half of the nodes fell silent together: they stay in service for now", "nodes", n,
+			"at_most", massHold*w.cfg.Grace)
+	case n == 0 && began:
+		w.cfg.Log.Info("no silent node is held in service any more")
+	}
+	w.holding = n > 0
+}
+
+// lapsed reports whether a node is out of service because of its silence.
+func lapsed(node *corev1.Node) bool {
+	c := ready(node)
+	return c.GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_UNKNOWN && c.GetReason() == reasonSilent
 }
 
 // wanted returns the condition that a node should have instead of the one it
@@ -152,7 +256,7 @@ func wanted(node *corev1.Node, v verdict, silence time.Duration) *corev1.Conditi
 			Status: corev1.ConditionStatus_CONDITION_STATUS_UNKNOWN, Reason: reasonSilent,
 			Message: fmt.Sprintf("no heartbeat of the node agent for %s", silence.Round(time.Second)),
 		}
-	case v == alive && have.GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_UNKNOWN && have.GetReason() == reasonSilent:
+	case v == alive && lapsed(node):
 		return &corev1.Condition{
 			Status: corev1.ConditionStatus_CONDITION_STATUS_TRUE, Reason: reasonBack, Message: "the node agent is heard of again",
 		}
@@ -186,8 +290,9 @@ func (w *Watch) write(ctx context.Context, node *corev1.Node, want *corev1.Condi
 	next.Status.Conditions = conditions
 	name := node.GetMetadata().GetName()
 	if _, err := w.nodes.UpdateNodeStatus(ctx, &registryv1.UpdateNodeStatusRequest{Node: next}); err != nil {
-		w.cfg.Log.Warn("node's condition not written", "node", name, "reason", want.GetReason(), "err", err)
+		w.writes.Failed(err, "node", name, "reason", want.GetReason())
 		return
 	}
+	w.writes.Over()
 	w.cfg.Log.Info("node's readiness changed", "node", name, "reason", want.GetReason())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -55,7 +56,7 @@ func (f *fleet) ready(name string) corev1.ConditionStatus {
 }
 
 const (
-	grace   = 40 * time.Second
+	grace   = 10 * time.Second
 	yes     = corev1.ConditionStatus_CONDITION_STATUS_TRUE
 	unknown = corev1.ConditionStatus_CONDITION_STATUS_UNKNOWN
 )
@@ -164,6 +165,123 @@ func TestWhatSomebodyElseSaysOfANodeStays(t *testing.T) {
 		beat(w, 2*grace, "a")
 		if f.writes != 0 || ready(f.nodes["b"]).GetReason() != "Maintenance" {
 			t.Errorf("b is %v after %d writes", f.nodes["b"], f.writes)
+		}
+	})
+}
+
+// TestAMassLapseIsHeld: while more than half of the nodes are silent, they stay in
+// service for four times as long; half of them do not.
+func TestAMassLapseIsHeld(t *testing.T) {
+	for _, tc := range []struct {
+		silent []string
+		held   bool
+	}{
+		{[]string{"e"}, false},
+		{[]string{"d", "e"}, false},
+		{[]string{"c", "d", "e"}, true},
+		{[]string{"b", "c", "d", "e"}, true},
+	} {
+		t.Run(strings.Join(tc.silent, ""), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := []string{"a", "b", "c", "d", "e"}
+				f := newFleet(all...)
+				w, stop := watched(t, f)
+				defer stop()
+				// Not all at the same moment: the first to be late is not alone for long.
+				for i, name := range all {
+					time.AfterFunc(time.Duration(i)*300*time.Millisecond, func() { w.Heard(&nodeagentv1.Heartbeat{Node: name}) })
+				}
+				time.Sleep(2 * time.Second)
+				beat(w, 2*grace, all...)
+				for i, name := range tc.silent {
+					time.AfterFunc(time.Duration(i)*300*time.Millisecond, func() { w.Heard(&nodeagentv1.Heartbeat{Node: name}) })
+				}
+				rest := all[:len(all)-len(tc.silent)]
+				beat(w, grace+4*time.Second, rest...)
+				if got := f.writes == 0; got != tc.held {
+					t.Errorf("after the grace %d nodes were taken out of service, held %t", f.writes, tc.held)
+				}
+				beat(w, 4*grace, rest...)
+				for _, name := range tc.silent {
+					if f.ready(name) != unknown {
+						t.Errorf("%s is %v after four graces", name, f.ready(name))
+					}
+				}
+				if f.writes != len(tc.silent) {
+					t.Errorf("%d writes", f.writes)
+				}
+			})
+		})
+	}
+}
+
+// TestNodesThatAreLongGoneDoNotHoldOthers: three of five were switched off one
+// after the other, and their nodes not deleted.
+func TestNodesThatAreLongGoneDoNotHoldOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet("a", "b", "gone-1", "gone-2", "gone-3")
+		w, stop := watched(t, f)
+		defer stop()
+		for _, names := range [][]string{{"a", "b", "gone-1", "gone-2", "gone-3"}, {"a", "b", "gone-1", "gone-2"}, {"a", "b", "gone-1"}, {"a", "b"}} {
+			beat(w, 2*grace, names...)
+		}
+		beat(w, 2*grace, "a", "b")
+		if f.writes != 3 {
+			t.Fatalf("%d writes, want three", f.writes)
+		}
+		beat(w, grace+4*time.Second, "a")
+		if f.ready("b") != unknown {
+			t.Errorf("b is %v", f.ready("b"))
+		}
+	})
+}
+
+// TestARestartOfTheTransportTakesNobodyOut: nobody is heard for less time than it
+// takes to notice that, and agents come back one after the other.
+func TestARestartOfTheTransportTakesNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := []string{"a", "b", "c", "d", "e", "f"}
+		f := newFleet(all...)
+		w, stop := watched(t, f)
+		defer stop()
+		beat(w, 2*grace, all...)
+		time.Sleep(grace/2 - 2*time.Second)
+		for i := range all { // within two graces
+			beat(w, grace/3, all[:i+1]...)
+		}
+		beat(w, grace, all...)
+		if f.writes != 0 {
+			t.Errorf("%d writes", f.writes)
+		}
+	})
+}
+
+// TestASlowAgentHasALongerGrace: its heartbeats say how often they come, and are
+// believed within reason.
+func TestASlowAgentHasALongerGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet("a", "slow", "liar")
+		w, stop := watched(t, f)
+		defer stop()
+		slow := func() {
+			w.Heard(&nodeagentv1.Heartbeat{Node: "slow", IntervalSeconds: 8})
+			w.Heard(&nodeagentv1.Heartbeat{Node: "liar", IntervalSeconds: 1e9})
+		}
+		for range 10 {
+			slow()
+			beat(w, 8*time.Second, "a")
+		}
+		beat(w, 16*time.Second, "a")
+		if f.writes != 0 {
+			t.Errorf("%d writes", f.writes)
+		}
+		beat(w, 12*time.Second, "a")
+		if f.ready("slow") != unknown || f.ready("liar") != yes {
+			t.Errorf("slow is %v, liar is %v", f.ready("slow"), f.ready("liar"))
+		}
+		beat(w, 4*maxInterval, "a")
+		if f.ready("liar") != unknown {
+			t.Errorf("liar is %v", f.ready("liar"))
 		}
 	})
 }

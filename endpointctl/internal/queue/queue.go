@@ -11,7 +11,8 @@ import (
 type Options struct {
 	// Quiet is how long nothing must be added for a key before it is due, Longest how long it is put off at most.
 	Quiet, Longest time.Duration
-	// RetryMin is the pause before the first retry; it doubles up to RetryMax.
+	// RetryMin is the pause before the first retry; it doubles up to RetryMax. A key that is added
+	// during a pause is tried again after Longest.
 	RetryMin, RetryMax time.Duration
 }
 
@@ -53,8 +54,9 @@ func (q *Queue[K]) Add(key K) {
 	case it.place < 0:
 		it.again = true
 		return
-	case it.failures > 0:
-		return // a change may help, but who fails keeps to its pauses
+	case it.failures > 0: // the change may help
+		it.at = earlier(it.at, now.Add(q.options.Longest))
+		heap.Fix(&q.due, it.place)
 	default:
 		it.at = earlier(now.Add(q.options.Quiet), it.added.Add(q.options.Longest))
 		heap.Fix(&q.due, it.place)

@@ -62,12 +62,29 @@ func TestFailuresAreTriedAgainLaterAndLater(t *testing.T) {
 				t.Errorf("try %d came after %v, want %v", i, took, pause)
 			}
 			q.Done(key, errors.New("no luck"))
-			q.Add("a") // does not make it come sooner
 		}
 		key, _, _ := q.Get(t.Context())
 		q.Done(key, nil)
 		if q.Len() != 0 {
 			t.Error("it is still there after it went well")
+		}
+	})
+}
+
+func TestAChangeShortensThePauseAfterFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New[string](options)
+		q.Add("a")
+		for range 5 {
+			key, _, _ := q.Get(t.Context())
+			q.Done(key, errors.New("no luck"))
+		}
+		start := time.Now()
+		q.Add("a")
+		time.Sleep(options.Longest / 2)
+		q.Add("a") // does not put it off
+		if q.Get(t.Context()); time.Since(start) != options.Longest {
+			t.Errorf("a key with changes was tried again after %v, want %v", time.Since(start), options.Longest)
 		}
 	})
 }

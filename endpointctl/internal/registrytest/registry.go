@@ -28,6 +28,7 @@ type Registry struct {
 	mu    sync.Mutex // makes check and write one step
 	names int
 	fail  func(op string, o object.Object) error
+	delay func(op string, o object.Object)
 }
 
 // New returns an empty registry.
@@ -51,6 +52,24 @@ func (r *Registry) Fail(fn func(op string, o object.Object) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fail = fn
+}
+
+// Delay calls fn after each write by the controller, before the controller gets the answer.
+func (r *Registry) Delay(fn func(op string, o object.Object)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.delay = fn
+}
+
+// answer returns the result of a write to the controller, after the delay that the test asks for.
+func answer[T object.Object](r *Registry, op string, o T, err error) (T, error) {
+	r.mu.Lock()
+	delay := r.delay
+	r.mu.Unlock()
+	if err == nil && delay != nil {
+		delay(op, o)
+	}
+	return o, err
 }
 
 // Put stores an object as somebody else than the controller would.

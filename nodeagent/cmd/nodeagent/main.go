@@ -3,27 +3,9 @@
 package main
 
 import (
-	"context"
 	"os"
-	"runtime/debug"
 
 	"portolan.dev/nodeagent"
-	"portolan.dev/services/daemon"
-	"portolan.dev/services/kit/app"
 )
 
-// gcPercent lets the garbage of changes grow to less than Go's default of 100:
-// endpoints take most of the memory, and hardly any of them is garbage.
-const gcPercent = 10
-
-func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	if len(os.Args) > 1 && os.Args[1] == "cleanup" {
-		os.Exit(app.Main("nodeagent", func(ctx context.Context, args []string) error {
-			return nodeagent.Cleanup(ctx, args[1:])
-		}))
-	}
-	os.Exit(daemon.Main("nodeagent", nodeagent.New))
-}
+func main() { os.Exit(nodeagent.Main()) }

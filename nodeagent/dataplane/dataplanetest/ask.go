@@ -1,10 +1,12 @@
 package dataplanetest
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"portolan.dev/nodeagent/plan"
 )
@@ -249,6 +251,34 @@ func (a OwnSocket) run(w *world) error {
 		return fmt.Errorf("served by %d, %w, and not by the node's own socket", n, err)
 	}
 	return nil
+}
+
+// Forgotten waits until a client that asks only now and then, with Silent in
+// between, is served by another backend than before: nothing keeps it at one.
+// Where a plane pins clients, this one must be where it was.
+type Forgotten struct {
+	Client
+	Frontend string
+	Backend  int
+	Silent   time.Duration
+}
+
+func (a Forgotten) run(w *world) error {
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	for ctx.Err() == nil {
+		pause(ctx, a.Silent)
+		n, _, err := w.try(a.Client, a.Frontend, patience)
+		switch {
+		case err != nil:
+			return err
+		case w.traits.PinsClients && n != a.Backend:
+			return fmt.Errorf("served by %d, though flows to %d are remembered", n, a.Backend)
+		case w.traits.PinsClients || n != a.Backend:
+			return nil
+		}
+	}
+	return fmt.Errorf("still served by %d", a.Backend)
 }
 
 // Remembered connects twice where affinity began before a restart: where the

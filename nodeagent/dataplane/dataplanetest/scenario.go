@@ -17,6 +17,8 @@ type Scenario struct {
 	Over []plan.Protocol
 	// V6 says whether it is played with IPv6 too.
 	V6 Family6
+	// Forges: it sends packets that no socket would send.
+	Forges bool
 	// Backends is how many there are, numbered from 0. Others6 more follow, of the
 	// other family.
 	Backends, Others6 int
@@ -70,10 +72,17 @@ func (v variant) lacks(rig Rig, s Scenario) string {
 		return "no IPv6 on this machine"
 	case v.v6 && s.V6 == Sources6 && !m.Sources6:
 		return "one IPv6 address is all that clients have here"
+	case s.Forges && !forges(rig):
+		return "packets can only be sent by sockets here"
 	case v.protocol == plan.SCTP && t.SCTP && !m.SCTP:
 		return "no SCTP on this machine"
 	}
 	return ""
+}
+
+func forges(rig Rig) bool {
+	_, ok := rig.(Forger)
+	return ok
 }
 
 // Action is one step of a scenario.
@@ -125,6 +134,14 @@ type Server struct {
 	Hide      Hiding
 	Only      []Client // source ranges; nil: everybody
 	Weights   Weights
+}
+
+// Podless takes the ranges of pods from the plane, with the next change.
+type Podless struct{}
+
+func (Podless) run(w *world) error {
+	w.podless = true
+	return nil
 }
 
 // Program makes the plane forward exactly these servers.

@@ -16,6 +16,12 @@ func sticking() []Scenario {
 			Program{{Affinity: long, Weights: each(0, 1, 2)}},
 			AskAmong{Clients: 6, Times: 4, Sticky: true, AtLeast: 2},
 		}},
+		{Name: "affinity ends after its time", Over: onlyUDP, V6: Also6, Backends: 2, Do: []Action{
+			Program{{Affinity: time.Second, Weights: each(0)}},
+			Ask{Want: each(0)},
+			Program{{Affinity: time.Second, Weights: each(0, 1)}},
+			Forgotten{Backend: 0, Silent: 2 * time.Second},
+		}},
 		{Name: "affinity ends with its backend", Backends: 2, Do: []Action{
 			Program{{Affinity: long, Weights: each(0)}},
 			Ask{Times: 3, Want: Weights{0: 3}},

@@ -103,9 +103,21 @@ func policies() []Scenario {
 	}})
 }
 
+// sight returns the source address that backends see of a client. If all is true,
+// the frontend hides the addresses of all clients.
+func sight(c Client, all bool) Sight {
+	switch {
+	case c.From == Node: // its address is the kernel's choice
+		return Anything
+	case all || c.From == Outside:
+		return Hidden
+	}
+	return Own
+}
+
 // expect is what clients find. Policy Local of internal traffic is about the
 // cluster IP; that of external traffic about the rest, and about clients outside
-// only: those inside are served by all backends. Where nobody is here but
+// only: those inside are served by all backends, and pods by their own addresses. Where nobody is here but
 // somebody elsewhere, clients outside hear nothing, so that a load balancer
 // tries another node.
 func (s situation) expect(internal, external corev1.TrafficPolicy) []Action {
@@ -126,11 +138,11 @@ func (s situation) expect(internal, external corev1.TrafficPolicy) []Action {
 		if internal == local {
 			inner = s.here
 		}
-		add(c, clusterIP, inner, Refused{c, clusterIP}, Anything)
+		add(c, clusterIP, inner, Refused{c, clusterIP}, sight(c, false))
 		for _, frontend := range []string{externalIP, loadBalancerIP, nodePort} {
 			switch {
 			case external == cluster || c.From != Outside:
-				add(c, frontend, s.all, Refused{c, frontend}, Anything)
+				add(c, frontend, s.all, Refused{c, frontend}, sight(c, external == cluster))
 			case len(s.all) > 0:
 				add(c, frontend, s.here, Dropped{c, frontend}, Own)
 			default:

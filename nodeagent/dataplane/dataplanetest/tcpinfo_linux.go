@@ -1,7 +1,9 @@
 package dataplanetest
 
 import (
+	"errors"
 	"net"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,4 +25,42 @@ func retransmits(conn net.Conn) (n uint32) {
 		}
 	})
 	return n
+}
+
+// sequences returns the number of the byte that a TCP connection sends next, and
+// of the one that it expects next.
+func sequences(conn net.Conn) (send, receive uint32, err error) {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return 0, 0, errors.New("only TCP has sequence numbers")
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return 0, 0, err
+	}
+	broken := raw.Control(func(fd uintptr) { send, receive, err = repairNumbers(int(fd)) })
+	return send, receive, errors.Join(broken, err)
+}
+
+// repairNumbers reads sequence numbers, which the kernel tells in its repair mode
+// only.
+func repairNumbers(fd int) (send, receive uint32, err error) {
+	const on, off = 1, -1 // off without a probe of the window
+	const receiveQueue, sendQueue = 1, 2
+	set := func(option, value int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, option, value) }
+	if err := set(unix.TCP_REPAIR, on); err != nil {
+		return 0, 0, os.NewSyscallError("setsockopt TCP_REPAIR", err)
+	}
+	defer func() { err = errors.Join(err, set(unix.TCP_REPAIR, off)) }()
+	for queue, number := range map[int]*uint32{receiveQueue: &receive, sendQueue: &send} {
+		if err := set(unix.TCP_REPAIR_QUEUE, queue); err != nil {
+			return 0, 0, os.NewSyscallError("setsockopt TCP_REPAIR_QUEUE", err)
+		}
+		n, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUEUE_SEQ)
+		if err != nil {
+			return 0, 0, os.NewSyscallError("getsockopt TCP_QUEUE_SEQ", err)
+		}
+		*number = uint32(n)
+	}
+	return send, receive, nil
 }

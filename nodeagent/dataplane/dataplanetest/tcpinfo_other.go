@@ -2,7 +2,13 @@
 
 package dataplanetest
 
-import "net"
+import (
+	"errors"
+	"net"
+)
 
 // retransmits is known on Linux only.
 func retransmits(net.Conn) uint32 { return 0 }
+
+// sequences are known on Linux only.
+func sequences(net.Conn) (send, receive uint32, err error) { return 0, 0, errors.ErrUnsupported }

@@ -46,6 +46,9 @@ type Traits struct {
 	Turns bool
 	// RemembersClients: affinity outlives the process.
 	RemembersClients bool
+	// PinsClients: affinity lasts as long as a flow of the client is remembered.
+	// Otherwise its time alone counts.
+	PinsClients bool
 }
 
 func (t *Traits) has(s plan.Scheduler) bool { return slices.Contains(t.Schedulers, s) }
@@ -59,7 +62,7 @@ var everyScheduler = []plan.Scheduler{
 var (
 	IPVS = Traits{
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, Claims: true, SCTP: true,
-		Schedulers: everyScheduler, HashHolds: true, SwapsGap: true, Turns: true, RemembersClients: true,
+		Schedulers: everyScheduler, HashHolds: true, SwapsGap: true, Turns: true, RemembersClients: true, PinsClients: true,
 	}
 	Nftables = Traits{
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, SCTP: true,
@@ -92,6 +95,7 @@ func Table(planes []string, traits []Traits) string {
 	fmt.Fprintf(&b, "| | %s |\n|---|%s\n", strings.Join(planes, " | "), strings.Repeat("---|", len(planes)))
 	either("when the agent stops, traffic", "goes on", "ends", func(t *Traits) bool { return t.Outlives })
 	either("affinity outlives the agent", "yes", "no", func(t *Traits) bool { return t.RemembersClients })
+	either("affinity ends", "after its time, once the client's flows are forgotten", "after its time", func(t *Traits) bool { return t.PinsClients })
 	row("schedulers", func(t *Traits) string {
 		var names []string
 		for _, s := range t.Schedulers {
@@ -104,7 +108,7 @@ func Table(planes []string, traits []Traits) string {
 	either("rr", "takes turns", "picks at random, by weight", func(t *Traits) bool { return t.Turns })
 	either("a dead backend costs a client its connection", "no: another one is tried", "yes", func(t *Traits) bool { return t.Retries })
 	either("backends see", "the node", "the client, unless the traffic is masqueraded", func(t *Traits) bool { return t.HidesClients })
-	either("who may not, or finds no local backend under policy Local, is", "left without an answer", "refused",
+	either("a client that may not, or one from outside that finds no local backend under external policy Local, is", "left without an answer", "refused",
 		func(t *Traits) bool { return t.SilentDrop })
 	either("a connection that has drained for too long is cut", "when it is used", "at once", func(t *Traits) bool { return t.CutsOnUse })
 	either("sockets of the node that listen everywhere answer at virtual addresses", "no", "yes", func(t *Traits) bool { return t.Guards })

@@ -35,6 +35,7 @@ type world struct {
 	backends  []*backend
 	state     *plan.State
 	fresh     map[plan.Key]bool // servers whose attributes the last steps were about
+	podless   bool              // no ranges of pods are known
 	conns     map[string]*client
 	intact    []func() error
 	node      *backend // the node's own socket
@@ -108,6 +109,9 @@ func (w *world) play() {
 // what failed by the server it was about.
 func (w *world) apply(to *plan.State) map[plan.Key]dataplane.Failure {
 	to.Sources = w.rig.Sources()
+	if w.podless {
+		to.Sources.Pods = nil
+	}
 	steps := plan.Diff(w.state, to)
 	w.fresh = map[plan.Key]bool{}
 	for _, s := range steps {

@@ -103,9 +103,9 @@ func (b *balancer) Settle(t kernel.Timeouts) []kernel.Setting {
 // sysctls are the settings of IPVS for a version of the kernel.
 func sysctls(major, minor int) []kernel.Setting {
 	list := []kernel.Setting{
-		{Name: "net.ipv4.vs.conntrack", Want: "1"},                 // masquerading needs it
-		{Name: "net.ipv4.vs.expire_nodest_conn", Want: "1"},        // what goes to a removed backend is cut
-		{Name: "net.ipv4.vs.expire_quiescent_template", Want: "1"}, // affinity leaves a draining backend
+		{Name: "net.ipv4.vs.conntrack", Want: "1", Watch: true},                 // masquerading needs it
+		{Name: "net.ipv4.vs.expire_nodest_conn", Want: "1", Watch: true},        // what goes to a removed backend is cut
+		{Name: "net.ipv4.vs.expire_quiescent_template", Want: "1", Watch: true}, // affinity leaves a draining backend
 	}
 	if major == 4 && minor >= 1 || major == 5 && minor < 9 {
 		// In between, a reused source port costs the client a second.

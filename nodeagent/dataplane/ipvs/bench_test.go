@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
-	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/kit/yardstick"
 )
 
 var (
@@ -44,11 +44,13 @@ func TestMeasure(t *testing.T) {
 	t.Run("changes", func(t *testing.T) {
 		small, middle, large := changes(t, 100), changes(t, 1000), changes(t, 10000)
 		fmt.Printf("one change: %.3f ms at 100 services, %.3f at 1000, %.3f at 10000\n", small, middle, large)
-		ratio("change_at_10k_vs_100", large/small)
+		ratio("change_at_10k_vs_100", large/small, yardstick.AtMost(1.2))
 	})
 }
 
-func ratio(name string, value float64) { fmt.Printf("ratio %s %.3f\n", name, value) }
+func ratio(name string, value float64, target yardstick.Target) {
+	fmt.Println(yardstick.Line(name, value, target))
+}
 
 // fullLoad measures in turn, in a namespace of its own each time.
 func fullLoad(t *testing.T, name string, servers []*plan.VirtualServer) {
@@ -60,8 +62,8 @@ func fullLoad(t *testing.T, name string, servers []*plan.VirtualServer) {
 	const part = 20 // it is the same for each
 	alone := part * oneAtATime(t, servers[:len(servers)/part])
 	fmt.Printf("%s: seconds of raw messages %.3f, of the plane %.3f, of moby/ipvs %.1f (a twentieth measured)\n", name, floor, took, alone)
-	ratio("ipvs_"+name+"_vs_floor", median(took)/median(floor))
-	ratio("moby_"+name+"_vs_floor", alone/median(floor))
+	ratio("ipvs_"+name+"_vs_floor", median(took)/median(floor), yardstick.AtMost(1.4))
+	ratio("moby_"+name+"_vs_floor", alone/median(floor), yardstick.Target{})
 }
 
 func median(list []float64) float64 {
@@ -83,12 +85,7 @@ func timed(t *testing.T, fn func() error) float64 {
 // raw is what the messages take that are encoded already, 64 at a time.
 func raw(t *testing.T, servers []*plan.VirtualServer) float64 {
 	n := netnstest.NewNetwork(t)
-	send, stop, err := ipvs.Raw(n.Node.Path, servers, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	return timed(t, send)
+	return timed(t, newFloor(t, n.Node.Path, servers, 64).send)
 }
 
 // oneAtATime is what they take with a library that waits for each answer.

@@ -1,6 +1,7 @@
 package ipvs_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -11,5 +12,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv(agentEnv) != "" {
 		os.Exit(agentMain())
 	}
+	flag.Set("rapid.checks", "20") //nolint:errcheck // the flag is rapid's; a check takes half a second
 	kerneltest.Main(m)
 }

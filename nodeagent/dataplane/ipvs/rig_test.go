@@ -15,15 +15,22 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	rig := newRig(t)
+	dataplanetest.Run(t, func(*testing.T) dataplanetest.Rig { return rig })
+}
+
+// TestInForceIsPlanned: after any batch of changes.
+func TestInForceIsPlanned(t *testing.T) { dataplanetest.Batches(t, newRig(t)) }
+
+func newRig(t *testing.T) *netnstest.Rig {
 	kerneltest.Need(t)
-	rig := netnstest.New(t, netnstest.Options{
+	return netnstest.New(t, netnstest.Options{
 		Traits: dataplanetest.IPVS,
 		Open: func(namespace, journal string) (netnstest.Plane, error) {
 			return open(namespace, journal, kittest.Logger(t))
 		},
 		Occupy: occupy,
 	})
-	dataplanetest.Run(t, func(*testing.T) dataplanetest.Rig { return rig })
 }
 
 func open(namespace, journal string, log *slog.Logger) (*kernel.Plane, error) {
@@ -35,12 +42,7 @@ func occupy(t testing.TB, n *netnstest.Network, at plan.Frontend) {
 	t.Helper()
 	v := &plan.VirtualServer{Key: plan.Key{Frontend: at}, Attributes: plan.Attributes{Scheduler: plan.RoundRobin}}
 	v.Reals = []plan.RealServer{{Addr: netip.MustParseAddrPort("198.51.100.3:80"), Weight: 1}}
-	send, stop, err := ipvs.Raw(n.Node.Path, []*plan.VirtualServer{v}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	if err := send(); err != nil {
+	if err := newFloor(t, n.Node.Path, []*plan.VirtualServer{v}, 1).send(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/google/nftables"
 
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
-	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
 )
@@ -19,12 +18,7 @@ func TestRestartBesideOtherNamespaces(t *testing.T) {
 	n, p := start(t)
 	servers := netnstest.Servers(400, 3)
 	others := netnstest.NewNetwork(t)
-	send, stop, err := ipvs.Raw(others.Node.Path, servers, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	if err := send(); err != nil {
+	if err := newFloor(t, others.Node.Path, servers, 64).send(); err != nil {
 		t.Fatal(err)
 	}
 	netnstest.Apply(t, p, steps(servers)...)

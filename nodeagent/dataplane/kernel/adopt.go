@@ -5,12 +5,14 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"portolan.dev/nodeagent/plan"
 )
 
-// sourcesKey is the journal's key of the sources. All others are frontends.
+// sourcesKey is the journal's key of the sources. All others are frontends, those
+// that begin with settingKey aside.
 const sourcesKey = "sources"
 
 // adopt takes up what the journal and the kernel agree on, and what another
@@ -56,8 +58,11 @@ func (p *Plane) recollect() error {
 
 // recall takes in an entry of the journal.
 func (p *Plane) recall(key, value string) error {
-	if key == sourcesKey {
+	switch {
+	case key == sourcesKey:
 		return readSources(value, &p.sources)
+	case strings.HasPrefix(key, settingKey): // not of a frontend either
+		return nil
 	}
 	f, err := readRecord(key, value)
 	if err != nil {
@@ -84,7 +89,7 @@ func (p *Plane) restore() error {
 			return err
 		}
 		w.arrivals(f)
-		f.elements = p.elements(f, p.sources.Node)
+		f.elements = p.elements(f, &p.sources)
 		c.Add = append(c.Add, f.elements...)
 	}
 	p.locals = nil

@@ -72,7 +72,7 @@ func (p *Plane) setSources(s plan.Sources) error {
 	}
 	var c Change
 	for _, f := range p.fronts {
-		now := p.elements(f, s.Node)
+		now := p.elements(f, &s)
 		c.Remove = append(c.Remove, without(f.elements, now)...)
 		c.Add = append(c.Add, without(now, f.elements)...)
 		f.elements = now
@@ -267,7 +267,7 @@ func (p *Plane) inRange(addr netip.Addr) bool {
 // come before servers, and the rest, which is what sends clients elsewhere or
 // turns them away, and what goes.
 func (w *work) rules(f *front, early, late *Change) {
-	now := w.plane.elements(f, w.plane.sources.Node)
+	now := w.plane.elements(f, &w.plane.sources)
 	if slices.Equal(now, f.elements) {
 		return
 	}
@@ -292,12 +292,12 @@ func (w *work) rules(f *front, early, late *Change) {
 }
 
 // elements are what a front takes in the packet filter.
-func (p *Plane) elements(f *front, nodes []netip.Prefix) []Element {
+func (p *Plane) elements(f *front, sources *plan.Sources) []Element {
 	implied := Class(0)
-	if p.inRange(f.at.Addr.Addr()) {
-		implied = rangeClasses
+	if addr := f.at.Addr.Addr(); p.inRange(addr) {
+		implied = rangeClasses(podsKnown(sources.Pods, addr.Is6()))
 	}
-	return f.filter(nodes, p.traits, implied)
+	return f.filter(sources, p.traits, implied)
 }
 
 // without returns what is in a and not in b.

@@ -72,6 +72,7 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 		return nil, tablesErr
 	}
 	p.abandon()
+	p.repairSettings()
 	p.compare(found, meanwhile)
 	if err := p.repairRoutes(); err != nil {
 		return nil, err

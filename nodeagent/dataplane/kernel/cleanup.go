@@ -26,7 +26,10 @@ func (p *Plane) Cleanup() error {
 	for _, r := range p.routes.All() {
 		errs = append(errs, p.routes.Delete(r))
 	}
-	errs = append(errs, p.filter.Remove())
+	errs = append(errs, p.filter.Remove(), Within(p.opts.Namespace, p.restoreSettings))
+	for i := range p.settings { // nor is a setting made again
+		p.settings[i].Watch = false
+	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("cleanup: %w", err)
 	}

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -22,6 +23,7 @@ const (
 	VirtualSet    Set = "virtual"      // virtual addresses outside of the ranges
 	MasqueradeMap Set = "masquerade"   // frontends: whose source is replaced
 	loopSet       Set = "loop"         // pods that ask at a virtual address, as source and destination
+	turnSet       Set = "turn"         // devices that packets came by, as the first and the second
 	SplitMap      Set = "split"        // frontends: the stand-in address for clients outside
 	DropInside    Set = "drop-inside"  // frontends that are silent to clients inside
 	DropOutside   Set = "drop-outside" // and outside
@@ -29,6 +31,7 @@ const (
 	LimitOutside  Set = "limit-outside"
 	LimitNode     Set = "limit-node" // frontends that this node itself may not use
 	AllowedSet    Set = "allowed"    // frontends with ranges of sources
+	DeniedSet     Set = "denied"     // frontends with ranges of sources, to count who is in none
 	RefuseSet     Set = "refuse"     // frontends that nobody serves, where the balancer does not say so
 )
 
@@ -102,19 +105,41 @@ const (
 	Pods Class = 1 << iota
 	Node
 	Outside
-	allClasses = Pods | Node | Outside
-
-	// rangeClasses are those whose source is replaced in the ranges of virtual
-	// addresses, unless a frontend has it otherwise. For cluster IPs it is that,
-	// so that most frontends take no element at all.
-	rangeClasses = Node | Outside
+	// Turning are pods, or where their ranges are not known all sources but the
+	// node, whose packets leave by the device that they came by: the backend is
+	// beside its client and would answer it directly.
+	Turning
+	everybody  = Pods | Node | Outside
+	allClasses = everybody | Turning
 )
 
-var masqueradeChains = [allClasses + 1]string{
-	"masquerade-0", "masquerade-1", "masquerade-2", "masquerade-3", "masquerade-4", "masquerade-5", "masquerade-6", "masquerade-7",
-}
+// rangeClasses are those whose source is replaced in the ranges of virtual
+// addresses, unless a frontend has it otherwise. For cluster IPs it is that, so
+// that most frontends take no element at all.
+func rangeClasses(podsKnown bool) Class { return classes(plan.MasqueradeOutside, podsKnown) }
+
+var masqueradeChains = func() (names [allClasses + 1]string) {
+	for c := range names {
+		names[c] = fmt.Sprintf("masquerade-%d", c)
+	}
+	return names
+}()
 
 func (c Class) chain() string { return masqueradeChains[c] }
+
+// classes are the sources that a virtual server hides. Without ranges of pods
+// nobody can be told from them, and upstream hides the node alone.
+func classes(m plan.Masquerade, podsKnown bool) Class {
+	switch {
+	case m == plan.MasqueradeAlways:
+		return everybody
+	case m == plan.MasqueradeOutside && podsKnown:
+		return Node | Outside | Turning
+	case m == plan.MasqueradeOutside:
+		return Node | Turning
+	}
+	return 0
+}
 
 // Ranges are address ranges that do not overlap.
 type addrRange struct{ first, last netip.Addr }

@@ -36,6 +36,8 @@ type Filter struct {
 	have     map[Element]int // how many want it
 	// installed: the kernel has it. Before that, changes are only noted.
 	installed bool
+	// bridged is what the rules were made for.
+	bridged bridged
 	// structure is what the kernel has made of the rules.
 	structure []string
 	guard     *guard
@@ -81,9 +83,13 @@ func (f *Filter) Foreign() <-chan struct{} { return f.guard.foreign }
 
 // SetSources says who is inside.
 func (f *Filter) SetSources(pods, nodes []netip.Prefix) error {
+	rules := [2]bool{podsKnown(f.pods, false), podsKnown(f.pods, true)}
 	f.pods, f.nodes = pods, nodes
-	if !f.installed {
+	switch {
+	case !f.installed:
 		return nil
+	case rules != [2]bool{podsKnown(pods, false), podsKnown(pods, true)}:
+		return f.Install()
 	}
 	for _, t := range f.tables {
 		f.conn.FlushSet(t.sets[podSet])
@@ -102,6 +108,11 @@ func (f *Filter) addSources(t *table) error {
 	return errors.Join(
 		f.add(t.sets[podSet], ranges(f.pods, t.V6)),
 		f.add(t.sets[nodeSet], ranges(f.nodes, t.V6)))
+}
+
+// podsKnown reports whether there are ranges of pods of a family.
+func podsKnown(pods []netip.Prefix, v6 bool) bool {
+	return slices.ContainsFunc(pods, func(p netip.Prefix) bool { return p.Addr().Is6() == v6 })
 }
 
 // Change is what one transaction does. An element that several want stays until
@@ -264,6 +275,27 @@ func (f *Filter) flush() error {
 // Install builds the whole filter in one transaction, in the place of what is
 // there.
 func (f *Filter) Install() error {
+	err := f.install()
+	if err != nil && f.tables[0].sets[DeniedSet].Counter { // kernels before 5.7 cannot count elements
+		for _, t := range f.tables {
+			for name := range dropping {
+				t.sets[name].Counter = false
+			}
+		}
+		if f.install() == nil {
+			return nil
+		}
+		for _, t := range f.tables { // it was not that
+			for name := range dropping {
+				t.sets[name].Counter = true
+			}
+		}
+	}
+	return err
+}
+
+func (f *Filter) install() error {
+	f.bridged = readBridged(f.netns)
 	for _, t := range f.tables {
 		f.conn.AddTable(t.Table)
 		f.conn.DelTable(t.Table)
@@ -293,7 +325,7 @@ func (f *Filter) build(t *table) error {
 			return fmt.Errorf("set %s: %w", s.Name, err)
 		}
 	}
-	all := t.chains()
+	all := t.chains(podsKnown(f.pods, t.V6), f.bridged.of(t.V6))
 	made := map[string]*nftables.Chain{}
 	for _, c := range all {
 		nc := &nftables.Chain{Name: c.name, Table: t.Table}
@@ -328,7 +360,7 @@ func (f *Filter) Remove() error {
 // Drift tells in words how tables that were read from the kernel differ from
 // what was committed.
 func (f *Filter) Drift(have *Tables) []string {
-	want := &Tables{structure: f.structure, elements: make(map[Element]struct{}, len(f.have))}
+	want := &Tables{structure: f.structure, bridged: f.bridged, elements: make(map[Element]struct{}, len(f.have))}
 	for e := range f.have {
 		want.elements[e] = struct{}{}
 	}

@@ -69,7 +69,7 @@ func someElements() []kernel.Element {
 	v4, v6 := frontend(1), plan.Frontend{Addr: netip.MustParseAddrPort("[fd00:1::1]:443"), Protocol: plan.UDP}
 	var out []kernel.Element
 	for _, f := range []plan.Frontend{v4, v6} {
-		for _, set := range []kernel.Set{kernel.DropInside, kernel.DropOutside, kernel.LimitInside, kernel.LimitOutside, kernel.LimitNode, kernel.RefuseSet} {
+		for _, set := range []kernel.Set{kernel.DropInside, kernel.DropOutside, kernel.LimitInside, kernel.LimitOutside, kernel.LimitNode, kernel.RefuseSet, kernel.DeniedSet} {
 			out = append(out, kernel.Frontend(set, f))
 		}
 		out = append(out, kernel.Masquerade(f, kernel.Pods|kernel.Node), kernel.Virtual(f.Addr.Addr()), kernel.Split(f, f.Addr.Addr().Next()))

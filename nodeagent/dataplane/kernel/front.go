@@ -125,14 +125,12 @@ func (f *front) exposure() plan.Exposure {
 
 // filter returns the elements that the frontend needs, routes aside. What the
 // rules replace the source of without being told takes none.
-func (f *front) filter(nodes []netip.Prefix, traits Traits, implied Class) []Element {
+func (f *front) filter(sources *plan.Sources, traits Traits, implied Class) []Element {
 	var out []Element
-	var masquerade Class
 	if v := f.inside(); v != nil {
-		masquerade |= classes(v.Masquerade) & (Pods | Node)
 		if v.Restricted {
 			out = append(out, Frontend(LimitInside, f.at))
-			if !anyAllowed(v.Allowed, nodes) {
+			if !anyAllowed(v.Allowed, sources.Node) {
 				out = append(out, Frontend(LimitNode, f.at))
 			}
 		}
@@ -141,7 +139,6 @@ func (f *front) filter(nodes []netip.Prefix, traits Traits, implied Class) []Ele
 		}
 	}
 	if v := f.outside(); v != nil {
-		masquerade |= classes(v.Masquerade) & Outside
 		if v.Restricted {
 			out = append(out, Frontend(LimitOutside, f.at))
 		}
@@ -155,8 +152,11 @@ func (f *front) filter(nodes []netip.Prefix, traits Traits, implied Class) []Ele
 	if !traits.Refuses && f.unserved() {
 		out = append(out, Frontend(RefuseSet, f.at))
 	}
-	if !f.empty() && masquerade != implied {
-		out = append(out, Masquerade(f.at, masquerade))
+	if hidden := f.hidden(podsKnown(sources.Pods, f.at.Addr.Addr().Is6())); !f.empty() && hidden != implied {
+		out = append(out, Masquerade(f.at, hidden))
+	}
+	if in, outside := f.inside(), f.outside(); in != nil && in.Restricted || outside != nil && outside.Restricted {
+		out = append(out, Frontend(DeniedSet, f.at))
 	}
 	if allowed := f.allowed(); len(allowed) > 0 {
 		out = append(out, Allowed(f.at, allowed)...)
@@ -175,14 +175,20 @@ func (f *front) allowed() []netip.Prefix {
 	return all
 }
 
-func classes(m plan.Masquerade) Class {
-	switch m {
-	case plan.MasqueradeAlways:
-		return Pods | Node | Outside
-	case plan.MasqueradeOutside:
-		return Node | Outside
+// hidden are the sources that backends of the frontend do not get to see.
+func (f *front) hidden(podsKnown bool) Class {
+	var c Class
+	if v := f.inside(); v != nil {
+		inside := Pods | Node | Turning
+		if !podsKnown && f.split() { // Turning would be about clients outside
+			inside = Pods | Node
+		}
+		c |= classes(v.Masquerade, podsKnown) & inside
 	}
-	return 0
+	if v := f.outside(); v != nil {
+		c |= classes(v.Masquerade, podsKnown) & Outside
+	}
+	return c
 }
 
 // silent tells whether clients are to hear nothing.

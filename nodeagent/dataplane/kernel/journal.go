@@ -201,6 +201,12 @@ func (j *Journal) rewrite() error {
 	return nil
 }
 
+// Get returns the value of a key.
+func (j *Journal) Get(key string) (value string, ok bool) {
+	value, ok = j.live[key]
+	return value, ok
+}
+
 // Put notes a value. It is in the file after the next Flush.
 func (j *Journal) Put(key, value string) {
 	if old, ok := j.live[key]; ok && old == value {

@@ -33,6 +33,11 @@ type Options struct {
 	Count bool
 	// Tracking is about connection tracking.
 	Tracking Tracking
+	// StrictARP: the node does not answer for virtual addresses on its networks.
+	StrictARP bool
+	// Before are values that settings had before another plane, whose place this
+	// one takes, by their names.
+	Before map[string]string
 	// From is what another plane forwards, whose place this one takes: it is in
 	// force when the plane is there.
 	From *plan.State
@@ -117,7 +122,11 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 	if p.journal, err = OpenJournal(p.opts.Journal); err != nil {
 		return err
 	}
-	p.settings = slices.Concat(Settle(Forwarding), p.balancer.Settle(p.opts.Timeouts), Settle(p.opts.Tracking.settings(runtime.NumCPU())))
+	arp, err := p.settleARP()
+	if err != nil {
+		return err
+	}
+	p.settings = slices.Concat(Settle(Forwarding), arp, p.balancer.Settle(p.opts.Timeouts), Settle(p.opts.Tracking.settings(runtime.NumCPU())))
 	for _, s := range p.settings {
 		if s.Err != nil {
 			p.log.Warn("kernel setting", "setting", s.String())
@@ -143,8 +152,21 @@ type doubt struct {
 // Name implements dataplane.Plane.
 func (p *Plane) Name() string { return p.name }
 
-// Settings tells what became of the kernel's settings.
-func (p *Plane) Settings() []Setting { return p.settings }
+// Settings tells what became of the kernel's settings, and what those look like
+// that the plane leaves alone.
+func (p *Plane) Settings() []Setting {
+	var looked []Setting
+	err := Within(p.opts.Namespace, func() error {
+		looked = advice()
+		return nil
+	})
+	if err != nil {
+		p.log.Warn("kernel settings not looked at", "err", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Concat(p.settings, looked)
+}
 
 // Programmed implements dataplane.Plane.
 func (p *Plane) Programmed(key plan.Key) *plan.VirtualServer {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loopTime is how long it is remembered that a pod asked: longer than its packet
-// takes through the node.
+// loopTime is how long it is remembered that a pod asked, and by which device:
+// longer than its packet takes through the node.
 const loopTime = 10 * time.Second
 
 // table is our table of one family.
@@ -38,9 +38,15 @@ func newTable(name string, v6 bool) *table {
 	}
 	t.define(nftables.Set{Name: string(VirtualSet), KeyType: addr})
 	loop := concat(loopSet, addr, addr)
-	loop.Dynamic, loop.HasTimeout, loop.Timeout, loop.Size = true, true, loopTime, 65535
-	for _, name := range []Set{DropInside, DropOutside, LimitInside, LimitOutside, LimitNode, RefuseSet} {
+	turn := concat(turnSet, nftables.TypeIFIndex, nftables.TypeIFIndex)
+	for _, s := range []*nftables.Set{loop, turn} {
+		s.Dynamic, s.HasTimeout, s.Timeout, s.Size = true, true, loopTime, 65535
+	}
+	for _, name := range []Set{LimitInside, LimitOutside, RefuseSet} {
 		concat(name, frontend...)
+	}
+	for name := range dropping {
+		concat(name, frontend...).Counter = true
 	}
 	concat(AllowedSet, append(slices.Clone(frontend), addr)...).Interval = true
 	masquerade := concat(MasqueradeMap, frontend...)
@@ -114,9 +120,10 @@ type chain struct {
 }
 
 // chains are all chains, those that others jump to first.
-func (t *table) chains() []chain {
-	all := t.guards()
-	all = append(all, t.masquerading()...)
+func (t *table) chains(podsKnown, bridged bool) []chain {
+	all := append(t.guards(), t.invalid()...)
+	all = append(all, t.turning(podsKnown, bridged))
+	all = append(all, t.masquerading(rangeClasses(podsKnown))...)
 	all = append(all, chain{
 		name: "split", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPrerouting, priority: -100,
 		rules: []rule{
@@ -137,6 +144,7 @@ func (t *table) guards() []chain {
 	return []chain{
 		{name: "limited", rules: []rule{
 			join(t.frontend(), t.Source(t.after(1)+2), in(AllowedSet), verdict(expr.VerdictReturn, "")),
+			join(t.frontend(), in(DeniedSet), drop()),
 			{drop()},
 		}},
 		{name: "guard-inside", rules: []rule{
@@ -175,23 +183,56 @@ func (t *table) remember() rule {
 	}
 }
 
+// invalid drops TCP packets that connection tracking assigns to no connection,
+// such as segments outside of a window. It translates no address in them, so the
+// client of a virtual address gets a segment of a backend that it never heard of,
+// and its reset ends the connection that the segment belongs to. Where such a
+// segment is for a virtual address, or for the address that hides a client, the
+// node resets the connection itself; IPVS would hand it to a backend that does.
+//
+// All packets are looked at, as kube-proxy does. Only those of backends and for
+// frontends would have to be, but a set of all backends costs more than all other
+// sets together. A node that sees one direction of foreign connections only needs
+// net.netfilter.nf_conntrack_tcp_be_liberal, which makes their segments valid.
+func (t *table) invalid() []chain {
+	dropping := func(name string, hook *nftables.ChainHook) chain {
+		return chain{
+			name: name, kind: nftables.ChainTypeFilter, hook: hook, priority: 0,
+			rules: []rule{join(isInvalid(), isProtocol(unix.IPPROTO_TCP), drop())},
+		}
+	}
+	return []chain{dropping("invalid-forward", nftables.ChainHookForward), dropping("invalid-input", nftables.ChainHookInput)}
+}
+
 // isNew matches the first packets of connections.
-func isNew() rule {
+func isNew() rule { return inState(expr.CtStateBitNEW) }
+
+// isInvalid matches packets that belong to no connection.
+func isInvalid() rule { return inState(expr.CtStateBitINVALID) }
+
+func inState(state uint32) rule {
 	return rule{
 		&expr.Ct{Key: expr.CtKeySTATE, Register: 1},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: native(expr.CtStateBitNEW), Xor: native(0)},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: native(state), Xor: native(0)},
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: native(0)},
+	}
+}
+
+func isProtocol(p byte) rule {
+	return rule{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{p}},
 	}
 }
 
 // masquerading replaces sources. A packet of the node itself has the virtual
 // address as its source, so these count as the node.
-func (t *table) masquerading() []chain {
-	masq := &expr.Masq{FullyRandom: true}
+func (t *table) masquerading(inRanges Class) []chain {
+	masq := masquerade()
 	var all []chain
 	for c := range allClasses + 1 {
 		ch := chain{name: c.chain()}
-		if c == allClasses {
+		if c&everybody == everybody {
 			ch.rules = append(ch.rules, rule{masq})
 		} else {
 			if c&Pods != 0 {
@@ -206,6 +247,9 @@ func (t *table) masquerading() []chain {
 				ch.rules = append(ch.rules, join(t.sourceNotIn(podSet), t.sourceNotIn(nodeSet),
 					t.sourceNotIn(rangeSet), t.sourceNotIn(VirtualSet), masq))
 			}
+			if c&Turning != 0 {
+				ch.rules = append(ch.rules, rule{verdict(expr.VerdictGoto, turningChain)})
+			}
 		}
 		all = append(all, ch)
 	}
@@ -214,10 +258,38 @@ func (t *table) masquerading() []chain {
 		rules: []rule{
 			join(t.Source(firstRegister), t.Destination(t.after(1)), in(loopSet), masq),
 			join(t.originalFrontend(), &expr.Lookup{SourceRegister: firstRegister, SetName: string(MasqueradeMap), IsDestRegSet: true}),
-			{&expr.Ct{Key: expr.CtKeyDST, Register: firstRegister}, in(rangeSet), verdict(expr.VerdictGoto, rangeClasses.chain())},
+			{&expr.Ct{Key: expr.CtKeyDST, Register: firstRegister}, in(rangeSet), verdict(expr.VerdictGoto, inRanges.chain())},
 		},
 	})
 }
+
+const turningChain = "turning"
+
+// turning hides sources whose packets leave by the device that they came by: the
+// answers would go past the node, and arrive from an address that the client has
+// not asked. A rule cannot compare two devices, hence a set of pairs (see
+// remember). Packets between ports of one bridge that pass the packet filter are
+// translated back on their way, so nobody needs to be hidden there.
+func (t *table) turning(podsKnown, bridged bool) chain {
+	device := func(key expr.MetaKey, register uint32) expr.Any { return &expr.Meta{Key: key, Register: register} }
+	var about rule
+	if podsKnown { // others are hidden anyway, or are to be seen
+		about = t.sourceIn(podSet)
+	}
+	if bridged {
+		const incomingKind = 26 // NFT_META_IIFKIND
+		kind := make([]byte, unix.IFNAMSIZ)
+		copy(kind, "bridge")
+		about = join(about, device(incomingKind, 1), &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: kind})
+	}
+	note := &expr.Dynset{SrcRegKey: firstRegister, SetName: string(turnSet), Operation: uint32(unix.NFT_DYNSET_OP_UPDATE)}
+	return chain{name: turningChain, rules: []rule{
+		join(about, device(expr.MetaKeyIIF, firstRegister), device(expr.MetaKeyIIF, firstRegister+1), note),
+		join(about, device(expr.MetaKeyIIF, firstRegister), device(expr.MetaKeyOIF, firstRegister+1), in(turnSet), masquerade()),
+	}}
+}
+
+func masquerade() expr.Any { return &expr.Masq{FullyRandom: true} }
 
 // protection refuses what is for a virtual address and no frontend: without it
 // every socket of the node would answer there. The load balancer has taken its
@@ -227,12 +299,6 @@ func (t *table) protection() []chain {
 	unreachable := uint8(3) // port
 	if t.V6 {
 		icmp, unreachable = unix.IPPROTO_ICMPV6, 4
-	}
-	isProtocol := func(p byte) rule {
-		return rule{
-			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
-			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{p}},
-		}
 	}
 	return []chain{
 		{name: "refuse", rules: []rule{

@@ -21,11 +21,18 @@ type Setting struct {
 	Err    error  // it could not be set
 	// AtLeast: a number that may be larger.
 	AtLeast bool
+	// Watch: every audit makes the setting again if somebody has changed it.
+	Watch bool
+	// Remedy is of a setting that the plane leaves alone: what it does to traffic,
+	// and what a person can do about it.
+	Remedy string
 }
 
 // String says what became of the setting.
 func (s Setting) String() string {
 	switch {
+	case s.Remedy != "":
+		return fmt.Sprintf("%s is %s: %s", s.Name, s.Before, s.Remedy)
 	case s.Err != nil:
 		return fmt.Sprintf("%s is %s, should be %s: %v", s.Name, s.Before, s.Want, s.Err)
 	case s.holds():
@@ -46,8 +53,21 @@ func (s Setting) holds() bool {
 
 // Forwarding is what every plane in the kernel needs.
 var Forwarding = []Setting{
-	{Name: "net.ipv4.ip_forward", Want: "1"},
-	{Name: "net.ipv6.conf.all.forwarding", Want: "1"},
+	{Name: "net.ipv4.ip_forward", Want: "1", Watch: true},
+	{Name: "net.ipv6.conf.all.forwarding", Want: "1", Watch: true},
+}
+
+// strictARP keeps the node from answering ARP requests for addresses that no
+// device of it has, and from asking by ARP in the name of one: virtual addresses
+// are local by a route, on all nodes alike, and the network would see them all as
+// owners. IPv6 neighbours are told of addresses of devices only.
+//
+// An ARP table of nftables could do the same for virtual addresses alone. It was
+// not taken since older kernels and some distributions have none, and since these
+// settings are what load balancers in the network tell people to make.
+var strictARP = []Setting{
+	{Name: "net.ipv4.conf.all.arp_ignore", Want: "1", AtLeast: true, Watch: true},
+	{Name: "net.ipv4.conf.all.arp_announce", Want: "2", AtLeast: true, Watch: true},
 }
 
 // Timeouts are how long a balancer keeps connections on which nothing happens, in
@@ -63,6 +83,9 @@ type Tracking struct {
 	// Established and CloseWait are how long a TCP connection in these states is
 	// kept, in whole seconds.
 	Established, CloseWait time.Duration
+	// Liberal: TCP segments outside of their window are valid, and so are not
+	// dropped. False leaves the kernel's setting as it is.
+	Liberal bool
 }
 
 // bucketSize is how many connections a bucket of the kernel's table is meant for.
@@ -84,6 +107,9 @@ func (t Tracking) settings(processors int) []Setting {
 			list = append(list, Setting{Name: "net.netfilter.nf_conntrack_tcp_timeout_" + it.state, Want: strconv.Itoa(int(it.timeout / time.Second))})
 		}
 	}
+	if t.Liberal {
+		list = append(list, Setting{Name: "net.netfilter.nf_conntrack_tcp_be_liberal", Want: "1"})
+	}
 	return list
 }
 
@@ -93,7 +119,7 @@ func (t Tracking) settings(processors int) []Setting {
 func Settle(settings []Setting) []Setting {
 	var out []Setting
 	for _, s := range settings {
-		path := filepath.Join("/proc/sys", strings.ReplaceAll(s.Name, ".", "/"))
+		path := sysctlPath(s.Name)
 		found, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -105,6 +131,11 @@ func Settle(settings []Setting) []Setting {
 		out = append(out, s)
 	}
 	return out
+}
+
+// sysctlPath is the file of a setting.
+func sysctlPath(name string) string {
+	return filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/"))
 }
 
 // Version returns the kernel's version, such as 6, 1.

@@ -81,6 +81,10 @@ func (d *Predecessor) State() *plan.State {
 	return state
 }
 
+// Before are the values that settings had before the predecessor, by their names,
+// for the plane that puts them back.
+func (d *Predecessor) Before() map[string]string { return d.plane.foundSettings() }
+
 // Leave takes the predecessor's balancing out of the kernel, and its journal.
 // What planes share stays for the one that has taken its place.
 func (d *Predecessor) Leave() error {

@@ -17,12 +17,13 @@ type Tables struct {
 	// structure has a line for each table, chain and rule, in the kernel's form.
 	structure []string
 	elements  map[Element]struct{}
+	bridged   bridged
 }
 
 // ReadTables reads the tables of a namespace. It is of no concern to a Filter,
 // which may be changed meanwhile.
 func ReadTables(netns string) (*Tables, error) {
-	t := &Tables{}
+	t := &Tables{bridged: readBridged(netns)}
 	return t, readLists(netns, func(conn *netlink.Conn) error {
 		t.structure, t.elements = nil, map[Element]struct{}{}
 		for _, v6 := range []bool{false, true} {
@@ -82,7 +83,7 @@ func (t *Tables) readStructure(conn *netlink.Conn, v6 bool) error {
 // readElements reads the sets of one family; none is no error.
 func (t *Tables) readElements(conn *netlink.Conn, v6 bool) error {
 	for name := range newTable(filterTable, v6).sets {
-		if name == loopSet { // packets fill it
+		if name == loopSet || name == turnSet { // packets fill them
 			continue
 		}
 		err := readElements(conn, familyOf(v6), filterTable, string(name), func(m Member) { t.note(m, name, v6) })
@@ -116,6 +117,9 @@ func (t *Tables) differences(want *Tables) []string {
 	var out []string
 	if !slices.Equal(t.structure, want.structure) {
 		out = append(out, fmt.Sprintf("table %s: rules have been changed", filterTable))
+	}
+	if t.bridged != want.bridged {
+		out = append(out, fmt.Sprintf("table %s: whether bridged packets pass it has changed", filterTable))
 	}
 	missing, added := map[Set]int{}, map[Set]int{}
 	for e := range want.elements {

@@ -14,6 +14,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/kit/yardstick"
 )
 
 var (
@@ -31,22 +32,29 @@ func TestMeasure(t *testing.T) {
 	for _, size := range []struct {
 		name            string
 		servers, behind int
-	}{{"load10k", 10000, 1}, {"load10kx10", 10000, 10}, {"load1kx100", 1000, 100}} {
+		target          yardstick.Target
+	}{
+		{"load10k", 10000, 1, yardstick.AtMost(0.3)},
+		{"load10kx10", 10000, 10, yardstick.Target{}},
+		{"load1kx100", 1000, 100, yardstick.Target{}},
+	} {
 		var took, busy []float64
 		for range *rounds {
 			seconds, cpu := loadAll(t, netnstest.Servers(size.servers, size.behind))
 			took, busy = append(took, seconds), append(busy, cpu)
 		}
 		fmt.Printf("nftables %s: seconds %.3f, of the processor %.3f\n", size.name, took, busy)
-		ratio("nft_"+size.name+"_seconds", median(took))
+		ratio("nft_"+size.name+"_seconds", median(took), size.target)
 	}
 	small, large := changes(t, 100), changes(t, 10000)
 	fmt.Printf("nftables, one change: %.3f ms at 100 services, %.3f at 10000\n", small, large)
-	ratio("nft_change_at_10k_vs_100", large/small)
+	ratio("nft_change_at_10k_vs_100", large/small, yardstick.AtMost(1.2))
 	takeOver(t)
 }
 
-func ratio(name string, value float64) { fmt.Printf("ratio %s %.3f\n", name, value) }
+func ratio(name string, value float64, target yardstick.Target) {
+	fmt.Println(yardstick.Line(name, value, target))
+}
 
 func median(list []float64) float64 {
 	list = slices.Sorted(slices.Values(list))

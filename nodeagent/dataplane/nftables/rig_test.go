@@ -14,14 +14,21 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	rig := newRig(t)
+	dataplanetest.Run(t, func(*testing.T) dataplanetest.Rig { return rig })
+}
+
+// TestInForceIsPlanned: after any batch of changes.
+func TestInForceIsPlanned(t *testing.T) { dataplanetest.Batches(t, newRig(t)) }
+
+func newRig(t *testing.T) *netnstest.Rig {
 	kerneltest.Need(t)
-	rig := netnstest.New(t, netnstest.Options{
+	return netnstest.New(t, netnstest.Options{
 		Traits: dataplanetest.Nftables,
 		Open: func(namespace, journal string) (netnstest.Plane, error) {
 			return open(namespace, journal, kittest.Logger(t))
 		},
 	})
-	dataplanetest.Run(t, func(*testing.T) dataplanetest.Rig { return rig })
 }
 
 func open(namespace, journal string, log *slog.Logger) (*kernel.Plane, error) {

@@ -21,6 +21,9 @@ func TestConformance(t *testing.T) {
 	dataplanetest.Run(t, func(t *testing.T) dataplanetest.Rig { return newRig(t, userspace.Options{}) })
 }
 
+// TestInForceIsPlanned: after any batch of changes.
+func TestInForceIsPlanned(t *testing.T) { dataplanetest.Batches(t, newRig(t, userspace.Options{})) }
+
 // rig plays everything on loopback addresses, of which Linux has a whole /8:
 // backends are in 127.64.0.0/16, pods that are clients in 127.77.0.0/16, clients
 // outside in 127.88.0.0/16, frontends in 127.96.0.0/11. Of IPv6 there is one

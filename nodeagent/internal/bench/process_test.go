@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	_ "portolan.dev/nodeagent" // what startDaemon builds
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/health"
@@ -60,9 +61,7 @@ func startDaemon(t *testing.T, args ...string) *daemonProcess {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "nodeagent")
-	build := exec.Command("go", "build", "-o", path, "portolan.dev/nodeagent/cmd/nodeagent")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
+	if err := kittest.Build(dir, "portolan.dev/nodeagent/cmd/nodeagent"); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(path, append([]string{

@@ -124,11 +124,59 @@ func (n *Namespace) Link(t testing.TB, device string, addrs []netip.Prefix) {
 	})
 }
 
+// Down takes a device out of service.
+func (n *Namespace) Down(t testing.TB, device string) {
+	t.Helper()
+	n.must(t, func() error {
+		link, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetDown(link)
+	})
+}
+
 // Route sends a prefix to a gateway.
 func (n *Namespace) Route(t testing.TB, to netip.Prefix, via netip.Addr) {
 	t.Helper()
 	n.must(t, func() error {
 		return netlink.RouteAdd(&netlink.Route{Dst: ipNet(to), Gw: via.AsSlice()})
+	})
+}
+
+// OnLink says that a prefix is reached by a device directly.
+func (n *Namespace) OnLink(t testing.TB, device string, to netip.Prefix) {
+	t.Helper()
+	n.must(t, func() error {
+		link, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		return netlink.RouteAdd(&netlink.Route{Dst: ipNet(to), LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK})
+	})
+}
+
+// Bridge joins the devices that Connect has made in the namespace.
+func (n *Namespace) Bridge(t testing.TB, name string) {
+	t.Helper()
+	n.must(t, func() error {
+		links, err := netlink.LinkList()
+		if err != nil {
+			return err
+		}
+		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}}
+		if err := netlink.LinkAdd(bridge); err != nil {
+			return err
+		}
+		for _, l := range links {
+			if l.Type() != "veth" {
+				continue
+			}
+			if err := netlink.LinkSetMaster(l, bridge); err != nil {
+				return fmt.Errorf("%s into %s: %w", l.Attrs().Name, name, err)
+			}
+		}
+		return netlink.LinkSetUp(bridge)
 	})
 }
 

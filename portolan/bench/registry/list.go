@@ -18,6 +18,7 @@ import (
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/yardstick"
 	"portolan.dev/services/object"
 )
 
@@ -76,7 +77,7 @@ func (b *bench) measureList(ctx context.Context) error {
 		}
 	}
 	fmt.Printf("\nlist of %d objects: %s\nplain codec, one object in each message: %s\n", listServices+listSlices, &ours, &theirs)
-	b.ratio("list110k_cpu_vs_plain", quotient(ours.cpu, theirs.cpu))
+	b.ratio("list110k_cpu_vs_plain", quotient(ours.cpu, theirs.cpu), yardstick.AtMost(0.37))
 	i.registry.stop()
 	i.allocator.stop()
 	return nil

@@ -9,20 +9,26 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+
+	"portolan.dev/services/kit/yardstick"
 )
 
 func main() {
 	quick := flag.Bool("quick", false, "short measurements, one round")
 	bin := flag.String("bin", "bin", "folder of the built registry and allocator")
-	only := flag.String("only", "create,store,write,list,watch", "what to measure")
+	only := flag.String("only", "create,store,write,list,watch,answer,kernel", "what to measure")
 	profile := flag.String("profile", "", "folder for CPU profiles of the registry and the allocator under 64 clients")
 	plain := flag.Bool("serve-plain", false, "be the server that a list is compared with; used by the command itself")
+	broker := flag.String("serve-nats", "", "be a NATS server with its data in this folder; used by the command itself")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
-	if *plain {
+	switch {
+	case *plain:
 		err = servePlain(ctx)
-	} else {
+	case *broker != "":
+		err = serveNATS(ctx, *broker)
+	default:
 		err = run(ctx, &bench{quick: *quick, bin: *bin, profile: *profile}, strings.Split(*only, ","))
 	}
 	stop()
@@ -44,8 +50,8 @@ type bench struct {
 }
 
 // ratio keeps a line for the end.
-func (b *bench) ratio(name string, value float64) {
-	b.ratios = append(b.ratios, fmt.Sprintf("ratio %s %.2f", name, value))
+func (b *bench) ratio(name string, value float64, target yardstick.Target) {
+	b.ratios = append(b.ratios, yardstick.Line(name, value, target))
 }
 
 // later runs fn at the end, in reverse order.
@@ -67,12 +73,12 @@ func run(ctx context.Context, b *bench, only []string) (err error) {
 	if b.postgres, err = b.startPostgres(ctx); err != nil {
 		return err
 	}
-	if b.nats, err = b.startNATS(); err != nil {
+	if b.nats, err = b.startNATS(ctx); err != nil {
 		return err
 	}
 	fmt.Printf("%d CPUs, %s; load before: %s\n", runtime.NumCPU(), b.postgres.version, loadavg())
 	parts := map[string]func(context.Context) error{
-		"create": b.measureCreate, "store": b.measureStore, "write": b.measureWrite, "list": b.measureList, "watch": b.measureWatch,
+		"create": b.measureCreate, "store": b.measureStore, "write": b.measureWrite, "list": b.measureList, "watch": b.measureWatch, "answer": b.measureAnswer, "kernel": b.measureKernel,
 	}
 	for _, name := range only {
 		measure := parts[name]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -16,7 +17,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/nats-io/nats-server/v2/server"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -112,12 +112,15 @@ func (p *cluster) cpu() time.Duration {
 	return total
 }
 
-var tps = regexp.MustCompile(`tps = ([0-9.]+)`)
+var (
+	tps        = regexp.MustCompile(`tps = ([0-9.]+)`)
+	connecting = regexp.MustCompile(`initial connection time = ([0-9.]+) ms`)
+)
 
-// pgbench returns the inserts per second of some clients, each of which commits every row. It is told how many to make, not for how long: its time
-// begins before it is connected, which takes a busy machine seconds.
+// pgbench returns the inserts per second of some clients, each of which commits every row, for as long as the others are measured.
+// Its seconds begin before its clients are connected, which takes a busy machine seconds. So a first run, which also warms the
+// server up, finds how long that takes. The rate is that of the connected clients.
 func (p *cluster) pgbench(ctx context.Context, clients int, d time.Duration) (float64, error) {
-	inserts := int(d.Seconds()) * min(500*clients, 2000)
 	script := filepath.Join(p.dir, "insert.sql")
 	const insert = `CREATE TABLE IF NOT EXISTS insert_only (name text PRIMARY KEY, data bytea NOT NULL)`
 	if err := p.query(ctx, "postgres", insert, nil); err != nil {
@@ -127,32 +130,24 @@ func (p *cluster) pgbench(ctx context.Context, clients int, d time.Duration) (fl
 	if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
 		return 0, err
 	}
-	out, err := p.command(ctx, "pgbench", "-h", p.dir, "-U", "postgres", "-n", "-M", "prepared", "-f", script, "-j", "2", "-c", strconv.Itoa(clients),
-		"-t", strconv.Itoa(inserts/clients), "postgres").CombinedOutput()
-	found := tps.FindSubmatch(out)
+	run := func(found *regexp.Regexp, length ...string) (float64, error) {
+		args := append([]string{"-h", p.dir, "-U", "postgres", "-n", "-M", "prepared", "-f", script, "-j", "2", "-c", strconv.Itoa(clients)}, length...)
+		out, err := p.command(ctx, "pgbench", append(args, "postgres")...).CombinedOutput()
+		if err != nil {
+			return 0, fmt.Errorf("pgbench: %w\n%s", err, out)
+		}
+		value := found.FindSubmatch(out)
+		if value == nil {
+			return 0, fmt.Errorf("pgbench does not say %s:\n%s", found, out)
+		}
+		return strconv.ParseFloat(string(value[1]), 64)
+	}
+	ms, err := run(connecting, "-t", "10")
 	if err != nil {
-		return 0, fmt.Errorf("pgbench: %w\n%s", err, out)
+		return 0, err
 	}
-	if found == nil {
-		return 0, fmt.Errorf("pgbench says no tps:\n%s", out)
-	}
-	return strconv.ParseFloat(string(found[1]), 64)
-}
-
-// startNATS runs a NATS server, for the change stream.
-func (b *bench) startNATS() (string, error) {
-	srv, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: filepath.Join(b.dir, "nats"), NoLog: true, NoSigs: true,
-	})
-	if err != nil {
-		return "", err
-	}
-	srv.Start()
-	b.later(func() { srv.Shutdown(); srv.WaitForShutdown() })
-	if !srv.ReadyForConnections(time.Minute) {
-		return "", errors.New("nats does not start")
-	}
-	return srv.ClientURL(), nil
+	seconds := math.Ceil(d.Seconds() + ms/1000)
+	return run(tps, "-T", strconv.Itoa(int(seconds)))
 }
 
 // etcd is a server of our own.

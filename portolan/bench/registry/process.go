@@ -29,6 +29,7 @@ func stop(cmd *exec.Cmd, sig syscall.Signal) {
 type daemon struct {
 	cmd        *exec.Cmd
 	addr, http string
+	dns        []string // of a name server
 }
 
 func (d *daemon) cpu() time.Duration { return cpuOf(d.cmd.Process.Pid) }
@@ -52,13 +53,16 @@ func (b *bench) startDaemon(ctx context.Context, name string, args ...string) (*
 	lines := bufio.NewScanner(stderr)
 	lines.Buffer(nil, 1<<20)
 	for d.addr == "" && lines.Scan() {
-		var line struct{ Msg, Addr, HTTP string }
+		var line struct {
+			Msg, Addr, HTTP string
+			DNS             []string
+		}
 		_ = json.Unmarshal(lines.Bytes(), &line) // lines of another form say nothing of interest
 		switch line.Msg {
 		case "starting":
 			d.http = line.HTTP
-		case name + " listens":
-			d.addr = line.Addr
+		case name + " listens", "running": // the second is a node agent's
+			d.addr, d.dns = line.Addr, line.DNS
 		}
 	}
 	if d.addr == "" {

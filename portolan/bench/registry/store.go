@@ -13,6 +13,7 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/store/postgres"
+	"portolan.dev/services/kit/yardstick"
 	"portolan.dev/services/object"
 )
 
@@ -31,23 +32,20 @@ func (b *bench) measureStore(ctx context.Context) error {
 	rounds, d := b.rounds()
 	var ours, theirs []float64
 	for round := range rounds {
-		rate, err := b.postgres.pgbench(ctx, 256, d)
-		if err != nil {
-			return err
-		}
-		theirs = append(theirs, rate)
-		rate, err = clients(ctx, 256, d, func(ctx context.Context, _ int, n int64) error {
+		create := func(ctx context.Context, _ int, n int64) error {
 			name := fmt.Sprintf("r%d-%d", round, n)
 			_, err := s.Submit(ctx, store.Op{Action: store.Create, Key: object.Key{Kind: "Service", Namespace: "default", Name: name}, UID: name, Data: data})
 			return err
-		})
-		if err != nil {
+		}
+		if err := inTurn(round, []contestant{
+			{&theirs, func() (float64, error) { return b.postgres.pgbench(ctx, 256, d) }},
+			{&ours, func() (float64, error) { return clients(ctx, 256, d, create) }},
+		}); err != nil {
 			return err
 		}
-		ours = append(ours, rate)
 	}
 	fmt.Printf("\nstore alone, 256 clients: %.0f/s; pgbench %.0f/s\n", median(ours), median(theirs))
-	b.ratio("store256_vs_pgbench", quotient(ours, theirs))
+	b.ratio("store256_vs_pgbench", quotient(ours, theirs), yardstick.AtLeast(1.5))
 	return nil
 }
 
@@ -140,7 +138,7 @@ func (b *bench) measureWrite(ctx context.Context) error {
 			size, median(perWrite[n]), median(cpu[n]), median(ofRegistry[n]))
 	}
 	fmt.Printf("100k against 1k by the clock: %.2f\n", quotient(perWrite[1], perWrite[0]))
-	b.ratio("write_at_100k_vs_1k", quotient(cpu[1], cpu[0]))
+	b.ratio("write_at_100k_vs_1k", quotient(cpu[1], cpu[0]), yardstick.AtMost(1.2))
 	for _, i := range installations {
 		i.registry.stop()
 		i.allocator.stop()

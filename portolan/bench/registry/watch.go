@@ -11,6 +11,7 @@ import (
 
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/yardstick"
 )
 
 // perConn is how many watches share one connection.
@@ -44,7 +45,7 @@ func (b *bench) measureWatch(ctx context.Context) error {
 		}
 		fmt.Println()
 	}
-	b.ratio("watch_cpu_5000_vs_10", float64(cpu[5000])/float64(cpu[10]))
+	b.ratio("watch_cpu_5000_vs_10", float64(cpu[5000])/float64(cpu[10]), yardstick.Target{})
 	i.registry.stop()
 	i.allocator.stop()
 	return nil

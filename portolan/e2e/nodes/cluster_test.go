@@ -76,21 +76,7 @@ type agent struct {
 // start starts a registry, an allocator and nodes; the zone of node n1 is z1, and so on.
 func start(t *testing.T, nodes int) *cluster {
 	t.Helper()
-	_, url := kittest.NATS(t)
-	c := &cluster{
-		T: t, directory: &directory{names: map[string]string{}}, nats: url, agents: map[string]*agent{},
-		cidr: netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 20 + byte(rand.N(70)), byte(rand.N(256)), 0}), 24),
-	}
-	var ac allocator.Config
-	config.Defaults(&ac)
-	ac.Common, ac.Registry, ac.DataDir, ac.ServiceCIDR = c.common("allocator"), "registry", filepath.Join(t.TempDir(), "allocator"), []netip.Prefix{c.cidr}
-	run(c, "allocator", ac, allocator.New)
-	var rc registry.Config
-	config.Defaults(&rc)
-	rc.Common, rc.Allocator, rc.Store = c.common("registry"), "allocator", "sqlite:"+filepath.Join(t.TempDir(), "registry")
-	rc.ServiceCIDR, rc.LoopbackEndpoints = []netip.Prefix{c.cidr}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	rc.HeartbeatTimeout = 3 * time.Second // no test depends on it: they wait for what the command line says
-	run(c, "registry", rc, registry.New)
+	c := control(t, netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 20 + byte(rand.N(70)), byte(rand.N(256)), 0}), 24))
 	for n := range nodes {
 		name := fmt.Sprintf("n%d", n+1)
 		cfg := nodeagent.Config{}
@@ -102,6 +88,26 @@ func start(t *testing.T, nodes int) *cluster {
 		c.agents[name] = &agent{cfg: cfg}
 		c.startAgent(name)
 	}
+	return c
+}
+
+// control starts a registry and an allocator of services with addresses in a range.
+func control(t *testing.T, cidr netip.Prefix) *cluster {
+	t.Helper()
+	_, url := kittest.NATS(t)
+	c := &cluster{
+		T: t, directory: &directory{names: map[string]string{}}, nats: url, agents: map[string]*agent{}, cidr: cidr,
+	}
+	var ac allocator.Config
+	config.Defaults(&ac)
+	ac.Common, ac.Registry, ac.DataDir, ac.ServiceCIDR = c.common("allocator"), "registry", filepath.Join(t.TempDir(), "allocator"), []netip.Prefix{c.cidr}
+	run(c, "allocator", ac, allocator.New)
+	var rc registry.Config
+	config.Defaults(&rc)
+	rc.Common, rc.Allocator, rc.Store = c.common("registry"), "allocator", "sqlite:"+filepath.Join(t.TempDir(), "registry")
+	rc.ServiceCIDR, rc.LoopbackEndpoints = []netip.Prefix{c.cidr}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	rc.HeartbeatTimeout = 3 * time.Second // no test depends on it: they wait for what the command line says
+	run(c, "registry", rc, registry.New)
 	return c
 }
 

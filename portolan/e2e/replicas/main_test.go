@@ -3,9 +3,9 @@ package replicas
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 
+	"portolan.dev/portolan/e2e/programtest"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -15,18 +15,12 @@ var bin string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "portolan-replicas-")
+	dir, err := programtest.Build("registry", "allocator")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	build := exec.Command("go", "build", "-o", dir+"/", "portolan.dev/registry/cmd/registry", "portolan.dev/allocator/cmd/allocator")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "build:", err)
-		return 1
-	}
 	bin = dir
 	return kittest.RunTests(m)
 }

@@ -61,6 +61,7 @@ func TestKilledAtEachStep(t *testing.T) {
 			if step.write == "delete" {
 				s.create(t, name)
 			}
+			s.awaitAllocator(t)
 			s.registry.leadTo("") // what is under way must not be judged, however slow this machine is
 			kill, restart := r.kill, r.start
 			if victim == "allocator" {
@@ -84,6 +85,7 @@ func TestKilledAtEachStep(t *testing.T) {
 			}
 		}
 	}
+	s.awaitAllocator(t)
 	want["blocked"] = true
 	s.killInMidCommit(t, "blocked")
 	s.settle(t, want)
@@ -125,6 +127,19 @@ func (s *scene) startAllocator() {
 	if _, err := s.allocator.held(); err != nil {
 		s.t.Error(err)
 	}
+}
+
+// awaitAllocator waits until the allocator allocates: first it reads from the registry which values are in use.
+func (s *scene) awaitAllocator(t *testing.T) {
+	t.Helper()
+	trial := &allocatorv1.AllocateRequest{DryRun: true, Sets: []*allocatorv1.ClaimSet{{
+		Owner:  &allocatorv1.Owner{Uid: "trial"},
+		Claims: []*allocatorv1.Claim{{Slot: "ip", Use: allocatorv1.Use_USE_CLUSTER_IP}},
+	}}}
+	kittest.Eventually(t, "the allocator allocates", func() error {
+		_, err := s.allocator.client.Allocate(within(t), trial, grpc.WaitForReady(true))
+		return err
+	})
 }
 
 func (s *scene) create(t *testing.T, name string) {
@@ -175,7 +190,7 @@ func (s *scene) killInMidCommit(t *testing.T, name string) {
 	kittest.Eventually(t, "the commit waits", func() error {
 		var waiting int
 		const query = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-			AND application_name = 'portolan-registry-writer' AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO registry_objects%'`
+			AND application_name = 'portolan-registry-writer' AND wait_event_type = 'Lock' AND query LIKE '%registry_commit%'`
 		if err := tx.QueryRow(within(t), query).Scan(&waiting); err != nil || waiting == 0 {
 			return fmt.Errorf("%d writers wait, %w", waiting, err)
 		}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +28,8 @@ func newApply(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "apply -f FILE|DIR|-",
 		Short: "Create or change objects as manifests say",
-		Long: `apply reads Kubernetes manifests, YAML or JSON, and makes the registry hold what they say. Applying twice changes nothing.
+		Long: `apply reads Kubernetes manifests, YAML or JSON, and makes the registry hold what they say. Applying twice changes nothing. What an earlier
+apply has set and the manifest no longer says is removed; what others have set stays. "portolan diff" shows the changes beforehand.
 Documents of kinds that Portolan does not have are skipped, with a warning each; --strict makes them an error.`,
 		Example: `  portolan apply -f service.yaml
   portolan apply -f manifests/ --dry-run
@@ -40,25 +39,52 @@ Documents of kinds that Portolan does not have are skipped, with a warning each;
 			return apply(command.Context(), command, registry, options)
 		}),
 	}
-	command.Flags().StringArrayVarP(&options.files, "filename", "f", nil, "file, folder (its .yaml, .yml and .json files) or - for standard input; may be repeated")
-	command.Flags().StringVarP(&options.namespace, "namespace", "n", "", "namespace of objects that do not name one (default \"default\")")
+	options.register(command)
 	command.Flags().BoolVar(&options.dryRun, "dry-run", false, "check everything, change nothing")
-	command.Flags().BoolVar(&options.strict, "strict", false, "refuse kinds that Portolan does not have")
-	_ = command.MarkFlagRequired("filename")
 	return command
 }
 
+// register adds the flags that say which manifests are meant.
+func (o *applyOptions) register(command *cobra.Command) {
+	set := command.Flags()
+	set.StringArrayVarP(&o.files, "filename", "f", nil, "file, folder (its .yaml, .yml and .json files) or - for standard input; may be repeated")
+	set.StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that do not name one (default \"default\")")
+	set.BoolVar(&o.strict, "strict", false, "refuse kinds that Portolan does not have")
+	_ = command.MarkFlagRequired("filename")
+}
+
+// objects reads the objects of the manifests.
+func (o *applyOptions) objects(command *cobra.Command) ([]object.Object, error) {
+	documents, err := readManifests(command.InOrStdin(), o.files)
+	if err != nil {
+		return nil, err
+	}
+	return objectsOf(command.ErrOrStderr(), documents, o.namespace, o.strict)
+}
+
 func apply(ctx context.Context, command *cobra.Command, registry *client.Client, options *applyOptions) error {
-	documents, err := readManifests(command.InOrStdin(), options.files)
+	objects, err := options.objects(command)
 	if err != nil {
 		return err
 	}
-	objects, err := objectsOf(command.ErrOrStderr(), documents, options.namespace, options.strict)
-	if err != nil {
-		return err
+	errOut := command.ErrOrStderr()
+	run := &bulk{out: command.OutOrStdout(), errOut: errOut, total: len(objects), verb: "applied"}
+	dry := ""
+	if options.dryRun {
+		dry = " (dry run)"
 	}
-	run := &applyRun{ctx: ctx, registry: registry, options: options, out: command.OutOrStdout(), errOut: command.ErrOrStderr(), total: len(objects)}
-	return run.all(objects)
+	return each(run, objects, object.KeyOf, func(o object.Object) (func(), error) {
+		response, err := registry.Apply(ctx, o, options.dryRun)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s", labelOf(o), apierr.Describe(err))
+		}
+		return func() {
+			for _, warning := range response.GetWarnings() {
+				_, _ = fmt.Fprintf(errOut, "warning: %s: %s\n", labelOf(o), warning)
+			}
+			_, _ = fmt.Fprintf(run.out, "%s %s%s\n", labelOf(o), outcomeWord(response.GetOutcome()), dry)
+		}, nil
+	})
 }
 
 // objectsOf returns the objects among documents, having warned of what is left out.
@@ -91,81 +117,9 @@ func setNamespace(o object.Object, namespace string) {
 	}
 }
 
-// applyRun is one run of apply. Objects of one kind are independent of each other and are sent side by side, which lets the registry commit
-// them together; kinds follow one another in the order of the manifests.
-type applyRun struct {
-	ctx      context.Context
-	registry *client.Client
-	options  *applyOptions
-	out      io.Writer
-	errOut   io.Writer
-	total    int
-
-	mu       sync.Mutex // guards what follows
-	done     int
-	failures []error
-	reported time.Time
-}
-
-const applyWorkers = 32
-
-func (r *applyRun) all(objects []object.Object) error {
-	r.reported = time.Now()
-	for len(objects) > 0 {
-		n := 1
-		for n < len(objects) && object.KindOf(objects[n]) == object.KindOf(objects[0]) {
-			n++
-		}
-		r.sideBySide(objects[:n])
-		objects = objects[n:]
-	}
-	if len(r.failures) > 0 && r.total > 1 {
-		_, _ = fmt.Fprintf(r.errOut, "%d of %d objects could not be applied\n", len(r.failures), r.total)
-	}
-	return errors.Join(r.failures...)
-}
-
-func (r *applyRun) sideBySide(objects []object.Object) {
-	slots := make(chan struct{}, applyWorkers)
-	var running sync.WaitGroup
-	for _, o := range objects {
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			r.one(o)
-		})
-	}
-	running.Wait()
-}
-
-func (r *applyRun) one(o object.Object) {
-	response, err := r.registry.Apply(r.ctx, o, r.options.dryRun)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.done++
-	label := strings.ToLower(object.KindOf(o)) + "/" + o.GetMetadata().GetName()
-	if err != nil {
-		r.failures = append(r.failures, fmt.Errorf("%s: %s", label, apierr.Describe(err)))
-		return
-	}
-	for _, warning := range response.GetWarnings() {
-		_, _ = fmt.Fprintf(r.errOut, "warning: %s: %s\n", label, warning)
-	}
-	dry := ""
-	if r.options.dryRun {
-		dry = " (dry run)"
-	}
-	_, _ = fmt.Fprintf(r.out, "%s %s%s\n", label, outcomeWord(response.GetOutcome()), dry)
-	r.progress()
-}
-
-// progress tells a person who waits how far it is, at most once a second.
-func (r *applyRun) progress() {
-	if r.total < 100 || isTerminal(r.out) && r.done == r.total || time.Since(r.reported) < time.Second {
-		return
-	}
-	r.reported = time.Now()
-	_, _ = fmt.Fprintf(r.errOut, "applied %d of %d\n", r.done, r.total)
+// labelOf returns an object's name as commands print it: "service/web".
+func labelOf(o object.Object) string {
+	return strings.ToLower(object.KindOf(o)) + "/" + o.GetMetadata().GetName()
 }
 
 func outcomeWord(outcome registryv1.ApplyOutcome) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
@@ -20,6 +21,10 @@ import (
 type deleteOptions struct {
 	namespaceFlags
 	files         []string
+	labels        string
+	fields        string
+	everything    bool
+	grace         int64 // seconds; negative: the pod's own
 	dryRun        bool
 	ignoreMissing bool
 }
@@ -27,49 +32,100 @@ type deleteOptions struct {
 func newDelete(flags *connection) *cobra.Command {
 	options := &deleteOptions{}
 	command := &cobra.Command{
-		Use:   "delete KIND NAME... | -f FILE",
+		Use:   "delete KIND NAME... | KIND -l SELECTOR | KIND --all | -f FILE",
 		Short: "Delete objects",
+		Long: `delete removes the objects that are named, selected, or described by manifests. A running pod is terminating for its grace period first: it
+serves only where no other pod of its service is ready, and "portolan run" stops its program. --grace-period 0 removes it at once.`,
 		Example: `  portolan delete service web
   portolan delete svc web api -n shop
+  portolan delete pods -l app=web --dry-run
+  portolan delete pods --all --grace-period 5
   portolan delete -f service.yaml`,
 		ValidArgsFunction: completeTarget(flags, &options.namespaceFlags),
 		RunE: flags.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
-			keys, err := options.keys(command, args)
+			deletions, err := options.deletions(command, args, registry)
 			if err != nil {
 				return err
 			}
-			return deleteAll(command.Context(), command, registry, keys, options)
+			return deleteAll(command.Context(), command, registry, deletions, options)
 		}),
 	}
-	options.register(command, false)
-	command.Flags().StringArrayVarP(&options.files, "filename", "f", nil, "delete the objects of this file, folder or - for standard input")
-	command.Flags().BoolVar(&options.dryRun, "dry-run", false, "check, delete nothing")
-	command.Flags().BoolVar(&options.ignoreMissing, "ignore-not-found", false, "an object that is not there is no error")
+	options.register(command, true)
+	set := command.Flags()
+	set.StringArrayVarP(&options.files, "filename", "f", nil, "delete the objects of this file, folder or - for standard input")
+	set.StringVarP(&options.labels, "selector", "l", "", "delete the objects with these labels, such as app=web,tier!=test")
+	set.StringVar(&options.fields, "field-selector", "", "delete the objects with these fields, such as spec.type=NodePort")
+	set.BoolVar(&options.everything, "all", false, "delete every object of the kind, in the namespace unless -A is given")
+	set.Int64Var(&options.grace, "grace-period", -1, "seconds that a running pod has to end; 0: none; negative: what the pod says")
+	set.BoolVar(&options.dryRun, "dry-run", false, "check, delete nothing")
+	set.BoolVar(&options.ignoreMissing, "ignore-not-found", false, "an object that is not there is no error")
 	return command
 }
 
-// keys returns the objects meant. Those of manifests come in reverse, so that what others refer to goes last.
-func (o *deleteOptions) keys(command *cobra.Command, args []string) ([]object.Key, error) {
-	switch {
-	case len(o.files) > 0 && len(args) > 0:
-		return nil, usageError{errors.New("name objects, or files with -f, not both")}
-	case len(o.files) > 0:
-		return o.keysOfFiles(command)
-	case len(args) == 0 || len(args) == 1 && !strings.Contains(args[0], "/"):
-		return nil, usageError{errors.New("say what to delete: KIND NAME, or -f FILE")}
+// selects reports whether the objects are chosen by what they are like, not by name.
+func (o *deleteOptions) selects() bool { return o.everything || o.labels != "" || o.fields != "" }
+
+// deletions returns what to delete. The objects of manifests come in reverse, so that what others refer to goes last.
+func (o *deleteOptions) deletions(command *cobra.Command, args []string, registry *client.Client) ([]client.Deletion, error) {
+	if err := o.check(args); err != nil {
+		return nil, err
+	}
+	if len(o.files) > 0 {
+		return o.ofFiles(command)
 	}
 	first, err := parseTarget(args[:min(2, len(args))])
 	if err != nil {
 		return nil, err
 	}
-	keys := []object.Key{{Kind: first.kind.Name, Namespace: o.namespaceOf(first.kind), Name: first.name}}
-	for _, name := range args[min(2, len(args)):] {
-		keys = append(keys, object.Key{Kind: first.kind.Name, Namespace: o.namespaceOf(first.kind), Name: name})
+	if o.grace >= 0 && first.kind.Name != "Pod" {
+		return nil, usageError{fmt.Errorf("--grace-period is for pods; %s go at once", first.kind.Plural)}
 	}
-	return keys, nil
+	if o.selects() {
+		return o.ofCollection(command, first.kind, registry)
+	}
+	names := append([]string{first.name}, args[min(2, len(args)):]...)
+	deletions := make([]client.Deletion, 0, len(names))
+	for _, name := range names {
+		deletions = append(deletions, o.deletion(object.Key{Kind: first.kind.Name, Namespace: o.namespaceOf(first.kind), Name: name}))
+	}
+	return deletions, nil
 }
 
-func (o *deleteOptions) keysOfFiles(command *cobra.Command) ([]object.Key, error) {
+// check refuses combinations of names, files and selectors that contradict each other.
+func (o *deleteOptions) check(args []string) error {
+	named := len(args) > 1 || len(args) == 1 && strings.Contains(args[0], "/")
+	var wrong string
+	switch {
+	case len(o.files) > 0 && len(args) > 0:
+		wrong = "name objects, or files with -f, not both"
+	case len(o.files) > 0 && o.selects():
+		wrong = "-f names the objects; leave out -l, --field-selector and --all"
+	case named && o.selects():
+		wrong = "name objects, or select them with -l, --field-selector or --all, not both"
+	case o.everything && (o.labels != "" || o.fields != ""):
+		wrong = "--all deletes every object; leave it out to delete those that a selector picks"
+	case o.all && (named || len(o.files) > 0):
+		wrong = "a name belongs to one namespace; leave out -A or the name"
+	case len(o.files) == 0 && !named && !o.selects():
+		wrong = "say what to delete: KIND NAME, KIND -l SELECTOR, KIND --all, or -f FILE"
+	case len(o.files) == 0 && len(args) == 0:
+		wrong = "say of which kind: KIND -l SELECTOR, or KIND --all"
+	default:
+		return nil
+	}
+	return usageError{errors.New(wrong)}
+}
+
+// deletion returns how to delete one object.
+func (o *deleteOptions) deletion(key object.Key) client.Deletion {
+	d := client.Deletion{Key: key, DryRun: o.dryRun}
+	if o.grace >= 0 {
+		d.Grace = &o.grace
+	}
+	return d
+}
+
+func (o *deleteOptions) ofFiles(command *cobra.Command) ([]client.Deletion, error) {
 	documents, err := readManifests(command.InOrStdin(), o.files)
 	if err != nil {
 		return nil, err
@@ -78,37 +134,60 @@ func (o *deleteOptions) keysOfFiles(command *cobra.Command) ([]object.Key, error
 	if err != nil {
 		return nil, err
 	}
-	keys := make([]object.Key, 0, len(objects))
+	deletions := make([]client.Deletion, 0, len(objects))
 	for _, found := range slices.Backward(objects) {
-		keys = append(keys, object.KeyOf(found))
+		deletions = append(deletions, o.deletion(object.KeyOf(found)))
 	}
-	return keys, nil
+	return deletions, nil
 }
 
-func deleteAll(ctx context.Context, command *cobra.Command, registry *client.Client, keys []object.Key, options *deleteOptions) error {
-	var failures []error
-	for _, key := range keys {
-		kind, _ := object.KindNamed(key.Kind)
-		label := strings.ToLower(key.Kind) + "/" + key.Name
-		last, err := registry.Delete(ctx, kind, key.Namespace, key.Name, options.dryRun)
-		if options.ignoreMissing && status.Code(err) == codes.NotFound {
-			continue
-		}
-		if err != nil {
-			failures = append(failures, fmt.Errorf("%s: %s", label, apierr.Describe(err)))
-			continue
-		}
-		_, _ = fmt.Fprintf(command.OutOrStdout(), "%s %s\n", label, deletedWord(last, options.dryRun))
+// ofCollection lists what the selectors pick. Each is deleted under its UID, so that an object which is made again meanwhile stays.
+func (o *deleteOptions) ofCollection(command *cobra.Command, kind object.Kind, registry *client.Client) ([]client.Deletion, error) {
+	query := client.Query{Namespace: o.namespaceOf(kind), Labels: o.labels, Fields: o.fields}
+	found, _, err := registry.List(command.Context(), kind, query)
+	if err != nil {
+		return nil, err
 	}
-	return errors.Join(failures...)
+	if len(found) == 0 {
+		_, _ = fmt.Fprintf(command.ErrOrStderr(), "No %s found.\n", kind.Plural)
+	}
+	deletions := make([]client.Deletion, 0, len(found))
+	for _, one := range found {
+		d := o.deletion(object.KeyOf(one))
+		d.UID = one.GetMetadata().GetUid()
+		deletions = append(deletions, d)
+	}
+	return deletions, nil
+}
+
+func deleteAll(ctx context.Context, command *cobra.Command, registry *client.Client, deletions []client.Deletion, options *deleteOptions) error {
+	run := &bulk{out: command.OutOrStdout(), errOut: command.ErrOrStderr(), total: len(deletions), verb: "deleted"}
+	keyOf := func(d client.Deletion) object.Key { return d.Key }
+	return each(run, deletions, keyOf, func(d client.Deletion) (func(), error) {
+		label := strings.ToLower(d.Key.Kind) + "/" + d.Key.Name
+		if options.all && d.Key.Namespace != "" {
+			label += " in " + d.Key.Namespace
+		}
+		last, err := registry.Delete(ctx, d)
+		switch code := status.Code(err); {
+		case code == codes.NotFound && (options.ignoreMissing || d.UID != ""), code == codes.Aborted && d.UID != "":
+			return func() {}, nil // it is gone, or is another object by now
+		case err != nil:
+			return nil, fmt.Errorf("%s: %s", label, apierr.Describe(err))
+		}
+		return func() { _, _ = fmt.Fprintf(run.out, "%s %s\n", label, deletedWord(last, options.dryRun)) }, nil
+	})
 }
 
 func deletedWord(last object.Object, dryRun bool) string {
+	meta := last.GetMetadata()
 	switch {
 	case dryRun:
 		return "would be deleted (dry run)"
-	case len(last.GetMetadata().GetFinalizers()) > 0:
-		return "is being deleted; waiting for " + strings.Join(last.GetMetadata().GetFinalizers(), ", ")
+	case len(meta.GetFinalizers()) > 0:
+		return "is being deleted; waiting for " + strings.Join(meta.GetFinalizers(), ", ")
+	case meta.GetDeletionTimestamp() != nil && meta.GetDeletionGracePeriodSeconds() > 0:
+		return fmt.Sprintf("is terminating; it is removed in %s at the latest", time.Duration(meta.GetDeletionGracePeriodSeconds())*time.Second)
 	default:
 		return "deleted"
 	}

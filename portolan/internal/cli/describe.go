@@ -68,6 +68,9 @@ func nodesOf(ctx context.Context, flags *connection, registry *client.Client, o 
 	if !ok || service.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME || spec.IsHeadless(service) {
 		return nil
 	}
+	if label := spec.ForeignProxy(service.GetMetadata().GetLabels()); label != "" {
+		return []string{"none: the label " + label + " leaves the service to another proxy"}
+	}
 	question := rollout.Question{
 		Namespace: o.GetMetadata().GetNamespace(), Name: o.GetMetadata().GetName(), Revision: rollout.Revision(service, slices), Dial: flags.dialAgent,
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,9 +21,13 @@ func newDev() *cobra.Command {
 		Short: "Run a whole installation in this process",
 		Long: `dev runs every daemon in one process, on loopback, without root, with everything that is kept in one folder. It says "portolan ready" when all
 daemons are. Virtual IPs are loopback addresses, so only programs of this machine reach them. A service whose port you may not bind gets an
-Event, and "portolan explain" says what to do.`,
+Event, and "portolan explain" says what to do.
+
+With IPv6 ranges beside those of IPv4 the installation is dual-stack. IPv6 has one loopback address only, so the ranges have to be made local
+first, as root: ip -6 route add local fd00:7f60::/112 dev lo, the same for the pods, and sysctl -w net.ipv6.ip_nonlocal_bind=1.`,
 		Example: `  portolan dev
   portolan dev --example examples/hello
+  portolan dev --service-cidr 127.96.0.0/16,fd00:7f60::/112 --pod-cidr 127.64.0.0/16,fd00:7f64::/112
   portolan dev --data-dir /tmp/try --dns-addr 127.0.0.1:5353`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -36,8 +41,8 @@ Event, and "portolan explain" says what to do.`,
 	set := command.Flags()
 	set.StringVar(&options.DataDir, "data-dir", ".portolan", "folder of everything that is kept")
 	set.StringVar(&bind, "bind", "127.0.0.1", "address of the daemons: APIs on ports 7400-7404, metrics and health on 7500-7504")
-	set.StringVar(&services, "service-cidr", "127.96.0.0/16", "range of virtual IPs")
-	set.StringVar(&pods, "pod-cidr", "127.64.0.0/16", "range of pod addresses")
+	set.StringVar(&services, "service-cidr", "127.96.0.0/16", "range of virtual IPs, or one of each family: the first family is the default")
+	set.StringVar(&pods, "pod-cidr", "127.64.0.0/16", "range of pod addresses, or one of each family")
 	set.StringVar(&options.NodePortRange, "node-port-range", "30000-32767", "ports that services may have on the node")
 	set.StringVar(&dns, "dns-addr", "127.0.0.1:7053", "where names are answered")
 	set.StringVar(&options.Zone, "zone", "cluster.local", "DNS zone")
@@ -59,12 +64,25 @@ func parseDev(options *dev.Options, texts map[string]*string) (err error) {
 		}
 	}
 	parse("--bind", func(s string) (e error) { options.Bind, e = netip.ParseAddr(s); return })
-	parse("--service-cidr", func(s string) (e error) { options.ServiceCIDR, e = netip.ParsePrefix(s); return })
-	parse("--pod-cidr", func(s string) (e error) { options.PodCIDR, e = netip.ParsePrefix(s); return })
+	parse("--service-cidr", func(s string) (e error) { options.ServiceCIDR, e = parsePrefixes(s); return })
+	parse("--pod-cidr", func(s string) (e error) { options.PodCIDR, e = parsePrefixes(s); return })
 	parse("--dns-addr", func(s string) (e error) { options.DNSAddr, e = netip.ParseAddrPort(s); return })
 	parse("--log-level", func(s string) error { return options.LogLevel.UnmarshalText([]byte(s)) })
 	if err == nil {
 		options.DataDir, err = filepath.Abs(options.DataDir)
 	}
 	return err
+}
+
+// parsePrefixes reads ranges that are separated by commas.
+func parsePrefixes(text string) ([]netip.Prefix, error) {
+	var prefixes []netip.Prefix
+	for one := range strings.SplitSeq(text, ",") {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(one))
+		if err != nil {
+			return nil, err
+		}
+		prefixes = append(prefixes, prefix)
+	}
+	return prefixes, nil
 }

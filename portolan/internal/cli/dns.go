@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/internal/workload"
 	dnsv1 "portolan.dev/proto/portolan/dns/v1"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
@@ -20,9 +21,9 @@ func newDNS(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "dns",
 		Short:   "Ask the name server, and why it answers so",
-		Example: "  portolan dns query web\n  portolan dns resolvconf -n shop",
+		Example: "  portolan dns query web\n  portolan dns resolvconf -n shop\n  portolan dns system",
 	}
-	command.AddCommand(newDNSQuery(flags), newDNSResolvconf(flags))
+	command.AddCommand(newDNSQuery(flags), newDNSResolvconf(flags), newDNSSystem())
 	return command
 }
 
@@ -96,8 +97,8 @@ Resolvers ask port 53 only; the name server must listen there.`,
 			if _, err := netip.ParseAddr(server); err != nil {
 				return usageError{fmt.Errorf("--nameserver %q is no address", server)}
 			}
-			zone := settings.GetZone()
-			_, err = fmt.Fprintf(command.OutOrStdout(), "nameserver %s\nsearch %s.svc.%s svc.%s %s\noptions ndots:5\n", server, namespace, zone, zone, zone)
+			names := workload.NamesFor([]string{server}, namespace, settings.GetZone(), nil)
+			_, err = fmt.Fprint(command.OutOrStdout(), names.ResolvConf())
 			return err
 		}),
 	}

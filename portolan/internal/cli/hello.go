@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,8 +23,17 @@ func newHello() *cobra.Command {
 			return hello.Serve(command.Context(), options)
 		},
 	}
-	command.Flags().StringVar(&options.Address, "address", os.Getenv("POD_IP"), "address to listen on (POD_IP)")
+	command.Flags().StringSliceVar(&options.Addresses, "address", podAddresses(), "addresses to listen on (POD_IPS, POD_IP)")
 	command.Flags().Uint16Var(&options.Port, "port", 8080, "port to listen on")
 	command.Flags().StringVar(&options.Name, "name", cmp.Or(os.Getenv("POD_NAME"), "hello"), "what to call itself")
 	return command
+}
+
+// podAddresses returns the addresses that "portolan run" has given to this program.
+func podAddresses() []string {
+	addresses := cmp.Or(os.Getenv("POD_IPS"), os.Getenv("POD_IP"))
+	if addresses == "" {
+		return nil
+	}
+	return strings.Split(addresses, ",")
 }

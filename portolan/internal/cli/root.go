@@ -63,8 +63,8 @@ func Root() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	flags.register(root)
 	root.AddCommand(
-		newApply(flags), newGet(flags), newDescribe(flags), newDelete(flags), newExplain(flags), newEnv(flags), newRun(flags), newDNS(flags),
-		newNode(flags), newWait(flags), newDev(), newVersion(flags), newHello(), newAsk(), newPause(), newMan(), newCerts(flags),
+		newApply(flags), newDiff(flags), newGet(flags), newDescribe(flags), newDelete(flags), newExplain(flags), newEnv(flags), newRun(flags), newDNS(flags),
+		newNode(flags), newWait(flags), newDev(), newVersion(flags), newHello(), newAsk(), newPause(), newWithResolver(), newMan(), newCerts(flags),
 	)
 	return root
 }

@@ -18,16 +18,21 @@ import (
 
 func newRun(flags *connection) *cobra.Command {
 	options := workload.Options{}
-	var labels []string
-	allocator := ""
+	var labels, nameservers []string
+	allocator, dns := "", ""
 	command := &cobra.Command{
-		Use:   "run -l KEY=VALUE,... [flags] -- COMMAND [ARG...]",
+		Use:   "run [-l KEY=VALUE,...] [flags] -- COMMAND [ARG...]",
 		Short: "Run a program as a pod",
 		Long: `run starts a program and registers it as a pod: with an address of its own in POD_IP, the discovery variables of its namespace, and a readiness
-probe. It should listen on POD_IP. When it is stopped (Ctrl-C, SIGTERM) the pod first leaves its services, then the program is asked to stop;
-when the program ends, the pod is gone. The exit code is the program's.`,
+probe. It should listen on POD_IP; with pod ranges of both families, POD_IPS has both addresses. When it is stopped (Ctrl-C, SIGTERM) the pod first leaves its services, then the program is asked to stop;
+when the program ends, the pod is gone. The exit code is the program's. Without labels the pod is behind no service: so a client gets its
+environment.
+
+As root the program also gets a resolv.conf of its own, by which it finds services by name, if the name server answers on port 53. Otherwise
+LOCALDOMAIN and RES_OPTIONS have the search path, and the host's resolver has to know the zone: "portolan dns system" shows how.`,
 		Example: `  portolan run -l app=web --port http=8080 -- ./server -listen :8080
   portolan run -l app=db --port db=5432 --ready-tcp db -- ./start-postgres.sh
+  portolan run -- sh -c 'curl http://$WEB_SERVICE_HOST'            # a client, behind no service
   portolan run -l app=web --name web-1 --replace --pod-ip 10.0.0.7 --port http=8080 -- ./server
   portolan run -l app=web --port http=8080 --ready-http 8080/healthz -- sh -c 'exec ./server -listen $POD_IP:8080'`,
 		Args: arguments(cobra.MinimumNArgs(1), "-- COMMAND [ARG...]"),
@@ -37,6 +42,9 @@ when the program ends, the pod is gone. The exit code is the program's.`,
 				return err
 			}
 			options.Labels, options.Command = parsed, args
+			if options.Nameservers, err = flags.nameservers(command.Context(), nameservers, dns); err != nil {
+				return err
+			}
 			return runWorkload(command.Context(), command, flags, registry, options, allocator)
 		}),
 	}
@@ -49,13 +57,15 @@ when the program ends, the pod is gone. The exit code is the program's.`,
 	set.StringVar(&options.ReadyHTTP, "ready-http", "", "ready when GET answers 200-399: PORT/PATH")
 	set.StringVar(&options.ReadyGRPC, "ready-grpc", "", "ready when the gRPC health service on this port says so")
 	set.StringVar(&options.Node, "node", "", "node that the program runs on (default: the only one, or the one called like this machine)")
-	set.StringVar(&options.Address, "pod-ip", "", "address that the program has anyway, as in a container; none is allocated then")
+	set.StringSliceVar(&options.Addresses, "pod-ip", nil, "address that the program has anyway, as in a container, one per family; none is allocated then")
 	set.BoolVar(&options.Replace, "replace", false, "take the place of a pod of the same --name that an earlier run has left behind")
 	set.StringVar(&options.Hostname, "hostname", "", "name in DNS below the service named by --subdomain")
 	set.StringVar(&options.Subdomain, "subdomain", "", "headless service that publishes --hostname")
 	set.DurationVar(&options.DrainDelay, "drain-delay", 500*time.Millisecond, "time between leaving the services and asking the program to stop")
 	set.DurationVar(&options.Grace, "grace", 30*time.Second, "time between asking the program to stop and killing it")
 	set.BoolVar(&options.ServiceLinks, "service-links", true, "services of the namespace in the environment")
+	set.StringSliceVar(&nameservers, "nameserver", nil, "addresses for the program's resolv.conf, which answer on port 53; none: the host's (default: the name server's)")
+	set.StringVar(&dns, "dnssvc", os.Getenv("PORTOLAN_DNSSVC"), "address of the name server's API (PORTOLAN_DNSSVC; default: port 7403 of the registry's host)")
 	set.StringVar(&allocator, "allocator", os.Getenv("PORTOLAN_ALLOCATOR"), "address of the allocator (PORTOLAN_ALLOCATOR; default: port 7401 of the registry's host)")
 	return command
 }
@@ -66,8 +76,12 @@ func runWorkload(ctx context.Context, command *cobra.Command, flags *connection,
 		return err
 	}
 	defer func() { _ = conn.Close() }()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
 	runner := &workload.Runner{
-		Registry: registry.Conn(), Allocator: conn, Options: options,
+		Self: self, Registry: registry.Conn(), Allocator: conn, Options: options,
 		In: command.InOrStdin(), Out: command.OutOrStdout(), ErrOut: command.ErrOrStderr(),
 	}
 	err = runner.Run(ctx)
@@ -80,9 +94,6 @@ func runWorkload(ctx context.Context, command *cobra.Command, flags *connection,
 }
 
 func parseLabels(texts []string) (map[string]string, error) {
-	if len(texts) == 0 {
-		return nil, usageError{errors.New("a pod without labels is behind no service; give some with -l, such as -l app=web")}
-	}
 	labels := make(map[string]string, len(texts))
 	for _, text := range texts {
 		key, value, ok := strings.Cut(text, "=")

@@ -29,9 +29,22 @@ func (c *Client) Get(ctx context.Context, kind object.Kind, namespace, name stri
 	return c.one(ctx, kind, "Get"+kind.Name, map[string]any{"namespace": namespace, "name": name})
 }
 
-// Delete removes one object, or marks it where finalizers must act first, and returns it as it last was.
-func (c *Client) Delete(ctx context.Context, kind object.Kind, namespace, name string, dryRun bool) (object.Object, error) {
-	return c.one(ctx, kind, "Delete"+kind.Name, map[string]any{"namespace": namespace, "name": name, "dry_run": dryRun})
+// Deletion says which object is to be deleted and how.
+type Deletion struct {
+	Key    object.Key
+	UID    string // only this incarnation; empty: any
+	Grace  *int64 // seconds until a pod is removed; nil: its own
+	DryRun bool
+}
+
+// Delete removes one object, or marks it while finalizers must act or its grace period lasts, and returns it as it last was.
+func (c *Client) Delete(ctx context.Context, d Deletion) (object.Object, error) {
+	kind, _ := object.KindNamed(d.Key.Kind)
+	fields := map[string]any{"namespace": d.Key.Namespace, "name": d.Key.Name, "uid": d.UID, "dry_run": d.DryRun}
+	if d.Grace != nil {
+		fields["grace_period_seconds"] = *d.Grace
+	}
+	return c.one(ctx, kind, "Delete"+kind.Name, fields)
 }
 
 // Apply creates or updates an object.

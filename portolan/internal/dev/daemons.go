@@ -1,8 +1,6 @@
 package dev
 
 import (
-	"net/netip"
-
 	"portolan.dev/allocator"
 	"portolan.dev/dnssvc"
 	"portolan.dev/endpointctl"
@@ -34,8 +32,8 @@ func (i *Installation) allocator() app.Task {
 	cfg.Common = i.common(allocatorPort)
 	cfg.Registry = i.options.addr(registryPort)
 	cfg.DataDir = i.options.dir("allocator")
-	cfg.ServiceCIDR = []netip.Prefix{i.options.ServiceCIDR}
-	cfg.PodCIDR = []netip.Prefix{i.options.PodCIDR}
+	cfg.ServiceCIDR = i.options.ServiceCIDR
+	cfg.PodCIDR = i.options.PodCIDR
 	cfg.NodePortRange = i.options.NodePortRange
 	return daemonTask(i, "allocator", cfg, cfg.Common, allocator.New)
 }
@@ -46,10 +44,9 @@ func (i *Installation) registry() app.Task {
 	cfg.Common = i.common(registryPort)
 	cfg.Store = "sqlite:" + i.options.dir("registry")
 	cfg.Allocator = i.options.addr(allocatorPort)
-	cfg.ServiceCIDR = []netip.Prefix{i.options.ServiceCIDR}
-	cfg.PodCIDR = []netip.Prefix{i.options.PodCIDR}
-	cfg.LoopbackEndpoints = []netip.Prefix{i.options.PodCIDR}
-	cfg.NodePortRange = i.options.NodePortRange
+	cfg.ServiceCIDR = i.options.ServiceCIDR
+	cfg.PodCIDR = i.options.PodCIDR
+	cfg.LoopbackEndpoints = i.options.PodCIDR
 	cfg.Zone = i.options.Zone
 	return daemonTask(i, "registry", cfg, cfg.Common, registry.New)
 }
@@ -71,8 +68,8 @@ func (i *Installation) dnssvc() app.Task {
 	cfg.Listen = []string{i.options.DNSAddr.String()}
 	cfg.LameDuck = 0 // nobody moves to another name server meanwhile
 	cfg.Zones = []string{i.options.Zone}
-	cfg.ServiceCIDR = []netip.Prefix{i.options.ServiceCIDR}
-	cfg.PodCIDR = []netip.Prefix{i.options.PodCIDR}
+	cfg.ServiceCIDR = i.options.ServiceCIDR
+	cfg.PodCIDR = i.options.PodCIDR
 	return daemonTask(i, "dnssvc", cfg, cfg.Common, dnssvc.New)
 }
 
@@ -84,7 +81,7 @@ func (i *Installation) nodeagent() app.Task {
 	cfg.NodeName = i.options.Node
 	cfg.NodeAddresses = []string{i.options.Bind.String()}
 	cfg.ProxyMode = "userspace"
-	cfg.PodCIDR = []netip.Prefix{i.options.PodCIDR}
+	cfg.PodCIDR = i.options.PodCIDR
 	cfg.DataDir = i.options.dir("nodeagent")
 	return daemonTask(i, "nodeagent", cfg, cfg.Common, nodeagent.New)
 }

@@ -34,6 +34,9 @@ func Run(ctx context.Context, options Options, out *os.File) error {
 	if err := options.Validate(); err != nil {
 		return err
 	}
+	if err := options.Bindable(); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(options.DataDir, 0o700); err != nil {
 		return err
 	}

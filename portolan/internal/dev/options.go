@@ -7,15 +7,16 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
-// Options say how the installation is laid out. All addresses are loopback addresses, but for Bind and DNSAddr where Insecure allows others.
+// Options say how the installation is laid out. IPv4 addresses are loopback addresses, but for Bind and DNSAddr where Insecure allows others.
 type Options struct {
 	DataDir       string         // everything that is kept
 	Bind          netip.Addr     // address of every daemon; default 127.0.0.1
-	ServiceCIDR   netip.Prefix   // virtual IPs
-	PodCIDR       netip.Prefix   // addresses of pods
+	ServiceCIDR   []netip.Prefix // virtual IPs, at most one range per family
+	PodCIDR       []netip.Prefix // addresses of pods, of the same families
 	NodePortRange string         // ports on the node
 	DNSAddr       netip.AddrPort // where names are answered
 	Zone          string         // DNS zone
@@ -29,14 +30,8 @@ type Options struct {
 // Validate says what cannot be, field by field.
 func (o *Options) Validate() error {
 	var faults []error
-	for _, one := range []struct {
-		flag string
-		addr netip.Addr
-	}{{"--service-cidr", o.ServiceCIDR.Addr()}, {"--pod-cidr", o.PodCIDR.Addr()}} {
-		if !one.addr.IsLoopback() {
-			faults = append(faults, fmt.Errorf("%s: %s is not a loopback address; dev keeps to 127.0.0.0/8", one.flag, one.addr))
-		}
-	}
+	faults = append(faults, checkRanges("--service-cidr", o.ServiceCIDR)...)
+	faults = append(faults, checkRanges("--pod-cidr", o.PodCIDR)...)
 	for _, one := range []struct {
 		flag string
 		addr netip.Addr
@@ -49,11 +44,52 @@ func (o *Options) Validate() error {
 			faults = append(faults, fmt.Errorf("%s: other machines reach %s, and dev has no TLS: keep to 127.0.0.0/8, or accept it by --insecure", one.flag, one.addr))
 		}
 	}
-	if o.ServiceCIDR.Overlaps(o.PodCIDR) {
-		faults = append(faults, fmt.Errorf("--pod-cidr: %s overlaps the service range %s", o.PodCIDR, o.ServiceCIDR))
+	for _, services := range o.ServiceCIDR {
+		for _, pods := range o.PodCIDR {
+			if services.Overlaps(pods) {
+				faults = append(faults, fmt.Errorf("--pod-cidr: %s overlaps the service range %s", pods, services))
+			}
+		}
+		if room := services.Addr().BitLen() - services.Bits(); room < 3 {
+			faults = append(faults, fmt.Errorf("--service-cidr: %s has no room; use a /%d or larger", services, services.Addr().BitLen()-3))
+		}
 	}
-	if bits := 32 - o.ServiceCIDR.Bits(); bits < 3 {
-		faults = append(faults, fmt.Errorf("--service-cidr: %s has no room; use a /29 or larger", o.ServiceCIDR))
+	return errors.Join(faults...)
+}
+
+// checkRanges finds ranges that are not this machine's own. IPv6 has one loopback address only, so its ranges are unique local
+// ones, which [Options.Bindable] holds against the routes of the machine.
+func checkRanges(flag string, ranges []netip.Prefix) (faults []error) {
+	if len(ranges) == 0 {
+		faults = append(faults, fmt.Errorf("%s: name a range", flag))
+	}
+	for i, one := range ranges {
+		switch {
+		case one.Addr().Is4() && !one.Addr().IsLoopback():
+			faults = append(faults, fmt.Errorf("%s: %s is not a loopback address; dev keeps to 127.0.0.0/8", flag, one.Addr()))
+		case one.Addr().Is6() && !one.Addr().IsPrivate():
+			faults = append(faults, fmt.Errorf("%s: %s is not a unique local address; dev keeps to fc00::/7, such as fd00:7f60::/112", flag, one.Addr()))
+		case slices.ContainsFunc(ranges[:i], func(other netip.Prefix) bool { return other.Addr().Is4() == one.Addr().Is4() }):
+			faults = append(faults, fmt.Errorf("%s: %s is a second range of its family; name one IPv4 and one IPv6 range", flag, one))
+		}
+	}
+	return faults
+}
+
+// Bindable reports which ranges no program of this machine can listen in, with the remedy.
+func (o *Options) Bindable() error {
+	var faults []error
+	for _, one := range slices.Concat(o.ServiceCIDR, o.PodCIDR) {
+		lis, err := net.Listen("tcp", netip.AddrPortFrom(one.Masked().Addr().Next(), 0).String())
+		if err == nil {
+			_ = lis.Close()
+			continue
+		}
+		fault := fmt.Errorf("no program can listen in %s: %w", one, err)
+		if one.Addr().Is6() {
+			fault = fmt.Errorf("%w; make the range local: sudo ip -6 route add local %s dev lo && sudo sysctl -w net.ipv6.ip_nonlocal_bind=1", fault, one.Masked())
+		}
+		faults = append(faults, fault)
 	}
 	return errors.Join(faults...)
 }

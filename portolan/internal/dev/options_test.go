@@ -19,17 +19,47 @@ func TestOnlyThisMachineReachesDev(t *testing.T) {
 		"accepted":           {func(o *Options) { o.Bind, o.Insecure = netip.MustParseAddr("192.0.2.1"), true }, ""},
 		"every address":      {func(o *Options) { o.Bind = netip.IPv4Unspecified() }, "--bind: 0.0.0.0 is every address; name one"},
 		"every address too":  {func(o *Options) { o.Bind, o.Insecure = netip.IPv4Unspecified(), true }, "--bind: 0.0.0.0 is every address; name one"},
-		"real virtual IPs":   {func(o *Options) { o.ServiceCIDR, o.Insecure = netip.MustParsePrefix("10.96.0.0/16"), true }, "--service-cidr: 10.96.0.0 is not a loopback address"},
-		"real pod addresses": {func(o *Options) { o.PodCIDR, o.Insecure = netip.MustParsePrefix("10.64.0.0/16"), true }, "--pod-cidr: 10.64.0.0 is not a loopback address"},
+		"real virtual IPs":   {func(o *Options) { o.ServiceCIDR, o.Insecure = ranges("10.96.0.0/16"), true }, "--service-cidr: 10.96.0.0 is not a loopback address"},
+		"real pod addresses": {func(o *Options) { o.PodCIDR, o.Insecure = ranges("10.64.0.0/16"), true }, "--pod-cidr: 10.64.0.0 is not a loopback address"},
+		"both families": {func(o *Options) {
+			o.ServiceCIDR, o.PodCIDR = ranges("127.96.0.0/16", "fd00:7f60::/112"), ranges("127.64.0.0/16", "fd00:7f64::/112")
+		}, ""},
+		"two of a family": {func(o *Options) { o.ServiceCIDR = ranges("127.96.0.0/16", "127.97.0.0/16") }, "--service-cidr: 127.97.0.0/16 is a second range of its family"},
+		"public IPv6":     {func(o *Options) { o.PodCIDR = ranges("127.64.0.0/16", "2001:db8::/64") }, "--pod-cidr: 2001:db8:: is not a unique local address"},
+		"overlap": {func(o *Options) {
+			o.PodCIDR = ranges("127.64.0.0/16", "fd00:7f60::/64")
+			o.ServiceCIDR = ranges("fd00:7f60::/112")
+		}, "overlaps the service range fd00:7f60::/112"},
+		"no room": {func(o *Options) { o.ServiceCIDR = ranges("fd00:7f60::/126") }, "use a /125 or larger"},
 	} {
 		o := Options{
 			Bind: netip.MustParseAddr("127.0.0.1"), DNSAddr: netip.MustParseAddrPort("127.0.0.1:7053"),
-			ServiceCIDR: netip.MustParsePrefix("127.96.0.0/16"), PodCIDR: netip.MustParsePrefix("127.64.0.0/16"),
+			ServiceCIDR: ranges("127.96.0.0/16"), PodCIDR: ranges("127.64.0.0/16"),
 		}
 		c.change(&o)
 		err := o.Validate()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+func ranges(texts ...string) []netip.Prefix {
+	prefixes := make([]netip.Prefix, 0, len(texts))
+	for _, text := range texts {
+		prefixes = append(prefixes, netip.MustParsePrefix(text))
+	}
+	return prefixes
+}
+
+// TestRangesThatAreNotLocalAreRefused: dev says beforehand that nothing can listen, and what to do.
+func TestRangesThatAreNotLocalAreRefused(t *testing.T) {
+	o := Options{ServiceCIDR: ranges("127.96.0.0/16"), PodCIDR: ranges("127.64.0.0/16")}
+	if err := o.Bindable(); err != nil {
+		t.Errorf("loopback: %v", err)
+	}
+	o.PodCIDR = ranges("127.64.0.0/16", "fd00:7f64:1:2::/64")
+	if err := o.Bindable(); err == nil || !strings.Contains(err.Error(), "ip -6 route add local fd00:7f64:1:2::/64 dev lo") {
+		t.Errorf("a range without a route: %v", err)
 	}
 }

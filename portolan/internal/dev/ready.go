@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,7 +50,17 @@ func (i *Installation) announce(ctx context.Context) error {
 
 func (i *Installation) sayReady(started time.Time) {
 	i.out.say("portolan ready after %d ms: registry %s, names %s, services %s, data in %s", time.Since(started).Milliseconds(),
-		i.options.addr(registryPort), i.options.DNSAddr, i.options.ServiceCIDR, i.options.DataDir)
+		i.options.addr(registryPort), i.options.DNSAddr, join(i.options.ServiceCIDR), i.options.DataDir)
+	i.out.say("names for the programs of this machine: portolan dns system --nameserver %s --zone %s shows what to tell its resolver",
+		i.options.DNSAddr, i.options.Zone)
+}
+
+func join(ranges []netip.Prefix) string {
+	texts := make([]string, 0, len(ranges))
+	for _, one := range ranges {
+		texts = append(texts, one.String())
+	}
+	return strings.Join(texts, " and ")
 }
 
 // ready says what is still missing.

@@ -2,16 +2,20 @@ package explain
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/spec"
 )
 
-// addresses compares the service's virtual IPs and node ports with the allocator's books.
+// addresses compares the service's virtual IPs and node ports with the allocator's books, and with the other services.
 func (c *chain) addresses(ctx context.Context) Step {
 	step := Step{Title: "virtual IPs and node ports", State: OK}
-	wanted := c.values()
+	wanted := values(c.service)
 	answer, err := allocatorv1.NewAllocatorServiceClient(c.Allocator).ListAllocations(ctx,
 		&allocatorv1.ListAllocationsRequest{OwnerUid: c.service.GetMetadata().GetUid(), PageSize: 1000})
 	if err != nil {
@@ -21,6 +25,9 @@ func (c *chain) addresses(ctx context.Context) Step {
 	for _, allocation := range answer.GetAllocations() {
 		owned = append(owned, allocation.GetValue())
 		step.say("%s from pool %s", allocation.GetValue(), allocation.GetPool())
+	}
+	if err := c.duplicates(ctx, &step, wanted, owned); err != nil {
+		return silent(step, "registry", err)
 	}
 	for _, value := range wanted {
 		if !slices.Contains(owned, value) {
@@ -34,13 +41,60 @@ func (c *chain) addresses(ctx context.Context) Step {
 	return step
 }
 
-// values returns what the service should own.
-func (c *chain) values() []string {
-	values := slices.Clone(c.service.GetSpec().GetClusterIps())
-	for _, port := range c.service.GetSpec().GetPorts() {
-		if value := strconv.Itoa(int(port.GetNodePort())); value != "0" && !slices.Contains(values, value) {
+// duplicates reports the other services that have a value of this one. It is the service to which the value is not
+// allocated that has to be made anew.
+func (c *chain) duplicates(ctx context.Context, step *Step, wanted, owned []string) error {
+	request := &registryv1.ListServicesRequest{PageSize: 1000}
+	for {
+		answer, err := registryv1.NewServiceServiceClient(c.Registry).ListServices(ctx, request)
+		if err != nil {
+			return err
+		}
+		for _, other := range answer.GetServices() {
+			if other.GetMetadata().GetUid() == c.service.GetMetadata().GetUid() {
+				continue
+			}
+			has := values(other)
+			for _, value := range wanted {
+				if !slices.Contains(has, value) {
+					continue
+				}
+				meta := other.GetMetadata()
+				step.say("%s is also in service %s/%s: clients of one reach the backends of the other", value, meta.GetNamespace(), meta.GetName())
+				wrong := c.service
+				if slices.Contains(owned, value) {
+					wrong = other
+				}
+				step.mark(Broken, recreate(wrong, value))
+			}
+		}
+		if request.PageToken = answer.GetNextPageToken(); request.PageToken == "" {
+			return nil
+		}
+	}
+}
+
+// recreate is the remedy for a service with a value that is another's.
+func recreate(svc *corev1.Service, value string) string {
+	meta := svc.GetMetadata()
+	return fmt.Sprintf("%s is not allocated to %s/%s: recreate that service, without asking for %s: portolan delete service %s -n %s, then apply it",
+		value, meta.GetNamespace(), meta.GetName(), value, meta.GetName(), meta.GetNamespace())
+}
+
+// values returns what a service should own.
+func values(svc *corev1.Service) []string {
+	var values []string
+	if spec.NeedsClusterIP(svc) {
+		values = slices.Clone(svc.GetSpec().GetClusterIps())
+	}
+	add := func(port int32) {
+		if value := strconv.Itoa(int(port)); port != 0 && !slices.Contains(values, value) {
 			values = append(values, value)
 		}
 	}
+	for _, port := range svc.GetSpec().GetPorts() {
+		add(port.GetNodePort())
+	}
+	add(svc.GetSpec().GetHealthCheckNodePort())
 	return values
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"portolan.dev/portolan/internal/rollout"
 	corev1 "portolan.dev/proto/portolan/core/v1"
@@ -18,16 +19,31 @@ const shown = 10
 // selection asks the endpoint controller which pods are behind the service and why.
 func (c *chain) selection(ctx context.Context) Step {
 	step := Step{Title: "selector and pods", State: OK}
-	selector := c.service.GetSpec().GetSelector()
-	if len(selector) == 0 {
-		step.say("no selector: endpoints are written by hand")
-		return step
-	}
 	meta := c.service.GetMetadata()
 	answer, err := endpointsv1.NewEndpointControllerServiceClient(c.Endpoints).ExplainService(ctx,
 		&endpointsv1.ExplainServiceRequest{Namespace: meta.GetNamespace(), Name: meta.GetName()})
 	if err != nil {
 		return silent(step, "endpointctl", err)
+	}
+	c.pods(&step, answer)
+	for _, endpoint := range answer.GetLeftOut() {
+		step.say("left out of the slices because the registry refuses it: %s", endpoint)
+		step.mark(Notice, "some addresses of the Endpoints are left out; the reasons are above")
+	}
+	if failure := answer.GetFailure(); failure != nil {
+		step.say("since %s the endpoint controller cannot write the endpoints: %s",
+			failure.GetSince().AsTime().UTC().Format(time.RFC3339), failure.GetMessage())
+		step.mark(Broken, "the slices are not as they should be; the error is above, the log of endpointctl has more")
+	}
+	return step
+}
+
+// pods says of the pods of the namespace which are behind the service.
+func (c *chain) pods(step *Step, answer *endpointsv1.ExplainServiceResponse) {
+	selector := c.service.GetSpec().GetSelector()
+	if len(selector) == 0 {
+		step.say("no selector: endpoints are written by hand")
+		return
 	}
 	selected, ready := 0, 0
 	for i, pod := range answer.GetPods() {
@@ -47,11 +63,10 @@ func (c *chain) selection(ctx context.Context) Step {
 	step.say("%d of %d pods are behind the service, %d take traffic", selected, len(answer.GetPods()), ready)
 	switch {
 	case selected == 0:
-		step.mark(Broken, fmt.Sprintf("no pod has the labels %s; compare with: portolan get pods -n %s -o yaml", labels(selector), meta.GetNamespace()))
+		step.mark(Broken, fmt.Sprintf("no pod has the labels %s; compare with: portolan get pods -n %s -o yaml", labels(selector), c.service.GetMetadata().GetNamespace()))
 	case ready == 0:
 		step.mark(Broken, "no pod is ready; the reasons are above")
 	}
-	return step
 }
 
 func podLine(pod *endpointsv1.PodVerdict) string {
@@ -88,6 +103,7 @@ func (c *chain) slices(ctx context.Context) Step {
 		return silent(step, "registry", err)
 	}
 	c.newest = rollout.Revision(c.service, listed.GetEndpointSlices())
+	c.untended(&step, listed.GetEndpointSlices())
 	total, ready := 0, 0
 	for i, slice := range listed.GetEndpointSlices() {
 		inSlice := 0
@@ -111,6 +127,19 @@ func (c *chain) slices(ctx context.Context) Step {
 		step.mark(Broken, "no endpoint is ready")
 	}
 	return step
+}
+
+// untended tells of slices that were made from a selector that the service no longer has.
+func (c *chain) untended(step *Step, slices []*corev1.EndpointSlice) {
+	if len(c.service.GetSpec().GetSelector()) > 0 {
+		return
+	}
+	for _, slice := range slices {
+		if slice.GetMetadata().GetLabels()[spec.LabelManagedBy] == spec.ManagedByController {
+			step.say("nothing updates %s: it was made from a selector, and the service has none", slice.GetMetadata().GetName())
+			step.mark(Notice, "delete these slices, or give them a label "+spec.LabelManagedBy+" of your own and tend them")
+		}
+	}
 }
 
 func ports(slice *corev1.EndpointSlice) string {

@@ -69,6 +69,10 @@ func (c *chain) asWritten(context.Context) Step {
 	if c.service.GetMetadata().GetDeletionTimestamp() != nil {
 		step.mark(Broken, "the service is being deleted; it waits for "+strings.Join(c.service.GetMetadata().GetFinalizers(), ", "))
 	}
+	if why := spec.PendingLoadBalancer(c.service); why != "" {
+		step.say("no external address: %s", why)
+		step.mark(Notice, "inside, the virtual IP works; outside, nothing leads to the service yet")
+	}
 	for _, port := range s.GetPorts() {
 		step.say("port %s%d/%s -> %s", named(port.GetName()), port.GetPort(), spec.EnumName(port.GetProtocol()), target(port))
 	}

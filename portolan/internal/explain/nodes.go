@@ -19,6 +19,11 @@ import (
 func (c *chain) nodes(ctx context.Context) Step {
 	step := Step{Title: "nodes", State: OK}
 	meta := c.service.GetMetadata()
+	if label := spec.ForeignProxy(meta.GetLabels()); label != "" {
+		step.say("node agents leave the service to another proxy, because it has the label %s", label)
+		step.mark(Notice, "without the label the node agents forward it")
+		return step
+	}
 	progress, err := rollout.Look(ctx, client.New(c.Registry), rollout.Question{
 		Namespace: meta.GetNamespace(), Name: meta.GetName(), Revision: max(c.newest, meta.GetResourceVersion()), Dial: c.Dial,
 	})

@@ -13,29 +13,50 @@ import (
 
 // Options say where to listen and who to be.
 type Options struct {
-	Address string // empty: all
-	Port    uint16
-	Name    string // what every answer names
+	Addresses []string // none: all
+	Port      uint16
+	Name      string // what every answer names
 }
 
 // Serve answers until ctx ends; requests on their way are finished.
 func Serve(ctx context.Context, options Options) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(options.Address, strconv.Itoa(int(options.Port))))
+	listeners, err := listen(ctx, options)
 	if err != nil {
 		return err
 	}
 	server := &http.Server{Handler: handler(options.Name), ReadHeaderTimeout: 5 * time.Second}
-	stopped := make(chan error, 1)
-	go func() {
-		<-ctx.Done()
-		bounded, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		stopped <- server.Shutdown(bounded)
-	}()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
+	ended := make(chan error, len(listeners))
+	for _, listener := range listeners {
+		go func() { ended <- server.Serve(listener) }()
 	}
-	return <-stopped
+	select {
+	case err := <-ended:
+		return errors.Join(err, server.Close())
+	case <-ctx.Done():
+	}
+	bounded, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return server.Shutdown(bounded)
+}
+
+// listen listens on every address, or on none.
+func listen(ctx context.Context, options Options) ([]net.Listener, error) {
+	addresses := options.Addresses
+	if len(addresses) == 0 {
+		addresses = []string{""}
+	}
+	var listeners []net.Listener
+	for _, address := range addresses {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(int(options.Port))))
+		if err != nil {
+			for _, other := range listeners {
+				_ = other.Close()
+			}
+			return nil, err
+		}
+		listeners = append(listeners, listener)
+	}
+	return listeners, nil
 }
 
 func handler(name string) http.Handler {

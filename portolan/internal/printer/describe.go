@@ -83,7 +83,11 @@ func describeMeta(d description, meta *corev1.ObjectMeta, now time.Time) {
 	d.lines("Annotations", pairs(meta.GetAnnotations()))
 	d.line("Age", "%s", Age(meta.GetCreationTimestamp().AsTime(), now))
 	if meta.GetDeletionTimestamp() != nil {
-		d.line("Terminating since", "%s", Age(meta.GetDeletionTimestamp().AsTime(), now))
+		ends, grace := meta.GetDeletionTimestamp().AsTime(), time.Duration(meta.GetDeletionGracePeriodSeconds())*time.Second
+		d.line("Terminating since", "%s", Age(ends.Add(-grace), now))
+		if ends.After(now) {
+			d.line("Ends in", "%s at the latest", Age(now, ends))
+		}
 		d.lines("Waits for", meta.GetFinalizers())
 	}
 }
@@ -98,6 +102,9 @@ func describeService(d description, s *corev1.Service, endpointSlices []*corev1.
 	d.line("IPs", "%s", strings.Join(clusterIPs(s), ","))
 	if external := externalAddresses(s); external != "" {
 		d.line("External addresses", "%s", external)
+	}
+	if why := spec.PendingLoadBalancer(s); why != "" {
+		d.line("Load balancer", "pending: %s", why)
 	}
 	for _, port := range s.GetSpec().GetPorts() {
 		describePort(d, port, endpointSlices)

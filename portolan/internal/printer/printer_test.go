@@ -124,3 +124,11 @@ func squeeze(s string) string {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+func TestDescribeSaysWhyALoadBalancerIsPending(t *testing.T) {
+	svc := &corev1.Service{Metadata: &corev1.ObjectMeta{Name: "lb"}, Spec: &corev1.ServiceSpec{Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER}}
+	var b strings.Builder
+	if err := Describe(&b, svc, Related{}); err != nil || !strings.Contains(b.String(), "pending: no load-balancer provider has set an address") {
+		t.Errorf("%v:\n%s", err, b.String())
+	}
+}

@@ -16,7 +16,7 @@ import (
 )
 
 func deployed(parts ...string) string {
-	return filepath.Join(append([]string{"..", "..", "..", "deploy"}, parts...)...)
+	return filepath.Join(append([]string{repository, "deploy"}, parts...)...)
 }
 
 // TestSampleConfigurations loads each daemon's sample file as the daemon would.
@@ -86,7 +86,7 @@ var variable = regexp.MustCompile(`^PORTOLAN_([A-Z]+)_[A-Z_]+$`)
 
 // TestComposeNamesSettings finds variables in the compose file that no daemon reads: in an environment, unlike a file, nobody would.
 func TestComposeNamesSettings(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docker-compose.yml"))
+	text, err := os.ReadFile(filepath.Join(repository, "docker-compose.yml"))
 	if err != nil {
 		t.Fatal(err)
 	}

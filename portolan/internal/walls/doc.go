@@ -6,5 +6,6 @@
 // one module at a time and takes far longer. No forbidden path can hide behind an allowed one: a chain from one daemon to
 // another would have to leave some package of ours by a direct import that is refused here.
 //
-// The go command does not notice changes outside this module, so run it with -count=1 as `make walls` does.
+// The tests read the repository through a link inside this module, so the go command notices every change of a file and does
+// not serve an old result from its cache.
 package walls

@@ -15,7 +15,6 @@ import (
 const (
 	maxLines     = 600
 	maxTestLines = 1000
-	maxMainLines = 40 // cmd/<daemon>/main.go: all daemons have the same face
 )
 
 func TestFileLength(t *testing.T) {
@@ -26,8 +25,6 @@ func TestFileLength(t *testing.T) {
 			continue
 		case f.test:
 			limit = maxTestLines
-		case path.Base(f.name) == "main.go" && f.syntax.Name.Name == "main" && slices.Contains(daemons, area(f.pkg)):
-			limit = maxMainLines
 		}
 		if f.lines > limit {
 			t.Errorf("%s has %d lines, at most %d: split it by concept or verb", f.name, f.lines, limit)

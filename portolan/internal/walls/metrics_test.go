@@ -20,6 +20,7 @@ import (
 
 	"portolan.dev/allocator"
 	"portolan.dev/dnssvc"
+	"portolan.dev/dnssvc/forward"
 	"portolan.dev/endpointctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/registry"
@@ -39,7 +40,7 @@ type metric struct {
 }
 
 const (
-	metricsFile   = "../../../docs/metrics.md"
+	metricsFile   = repository + "/docs/metrics.md"
 	metricsMarker = "<!-- written by: go test ./portolan/internal/walls -run Metrics -update -->\n"
 )
 
@@ -244,7 +245,9 @@ func registries(t *testing.T) map[string]*prometheus.Registry {
 	var d dnssvc.Config
 	config.Defaults(&d)
 	d.Addr, d.Registry, d.Listen, d.LameDuck = s.addrs["dnssvc"], s.addrs["registry"], []string{"127.0.0.1:0"}, 0
-	d.Upstreams = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")}
+	d.Upstreams = []forward.Server{{Addr: netip.MustParseAddrPort("127.0.0.1:1")}}
+	files := kittest.NewCertificates(t).Issue("dnssvc", time.Hour, "127.0.0.1")
+	d.ListenTLS, d.ListenTLSCert, d.ListenTLSKey = []string{"127.0.0.1:0"}, files.Cert, files.Key
 	start(s, "dnssvc", d, dnssvc.New)
 
 	var n nodeagent.Config

@@ -43,7 +43,7 @@ func TestPrometheusRules(t *testing.T) {
 // TestPrometheusScrapesTheStack: each target is a service of docker-compose.yml at the port that its daemon has by default, and no daemon is left out.
 func TestPrometheusScrapesTheStack(t *testing.T) {
 	var compose struct{ Services map[string]any }
-	decode(t, filepath.Join("..", "..", "..", "docker-compose.yml"), yaml.Unmarshal, &compose)
+	decode(t, filepath.Join(repository, "docker-compose.yml"), yaml.Unmarshal, &compose)
 	var scrape struct {
 		Jobs []struct {
 			Name   string                       `yaml:"job_name"`

@@ -27,7 +27,7 @@ var configurations = map[string]any{
 	"dnssvc": &dnssvc.Config{}, "nodeagent": &nodeagent.Config{},
 }
 
-func readmeOf(module string) string { return filepath.Join("..", "..", "..", module, "README.md") }
+func readmeOf(module string) string { return filepath.Join(repository, module, "README.md") }
 
 func readme(t *testing.T, module string) string {
 	t.Helper()

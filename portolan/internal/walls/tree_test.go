@@ -16,6 +16,10 @@ import (
 
 const ours = "portolan.dev/"
 
+// repository is a link to the root of the repository. The go command notices changes of files that a test opens only if their
+// path is below the test's own module, as a path through this link is: without it, it would serve an old result from its cache.
+const repository = "../../testdata/repository"
+
 // file is one Go file of the repository.
 type file struct {
 	name      string // slash-separated, from the root of the repository
@@ -34,7 +38,7 @@ func (f file) at(pos token.Pos) string {
 
 // tree reads the repository once for all tests.
 var tree = sync.OnceValues(func() ([]file, error) {
-	root := filepath.Join("..", "..", "..")
+	const root = repository + "/"  // with the slash WalkDir follows the link
 	modules := map[string]string{} // module path by folder
 	var files []file
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
@@ -47,8 +51,7 @@ var tree = sync.OnceValues(func() ([]file, error) {
 		}
 		rel = filepath.ToSlash(rel)
 		if entry.IsDir() {
-			hidden := strings.HasPrefix(entry.Name(), ".") && !strings.HasPrefix(entry.Name(), "..")
-			if hidden || entry.Name() == "testdata" {
+			if strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" {
 				return fs.SkipDir
 			}
 			return readModule(modules, name, rel)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -12,25 +13,23 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Finalizer holds a terminating pod until its program has ended.
-const Finalizer = "portolan.dev/run"
-
 // Options say what to run.
 type Options struct {
 	Name         string            // empty: made from the program's name
 	Namespace    string            // empty: default
-	Labels       map[string]string // at least one, or no service finds the pod
+	Labels       map[string]string // none: no service selects the pod
 	Ports        []string          // NAME=NUMBER[/PROTOCOL]
 	ReadyTCP     string            // port, by number or name
 	ReadyHTTP    string            // PORT/PATH
 	ReadyGRPC    string            // port
 	Node         string            // empty: the only node there is
-	Address      string            // empty: one of the installation's pod range
+	Addresses    []string          // that the program has, at most one per family; empty: one of each pod range
 	Replace      bool              // an earlier run's pod of the same name
 	Hostname     string            // name in DNS below Subdomain's service
 	Subdomain    string            // headless service
 	Grace        time.Duration     // between the request to stop and the end
 	ServiceLinks bool              // services of the namespace in the environment
+	Nameservers  []string          // addresses that answer names on port 53; none: the host's resolver
 	DrainDelay   time.Duration     // between leaving the services and the request to stop
 	Command      []string
 }
@@ -42,11 +41,9 @@ func (o *Options) pod() (*corev1.Pod, error) {
 	if err := errors.Join(portErr, probeErr, o.check()); err != nil {
 		return nil, err
 	}
-	grace := int64(o.Grace.Seconds())
+	grace := o.graceSeconds()
 	pod := &corev1.Pod{
-		Metadata: &corev1.ObjectMeta{
-			Name: o.Name, Namespace: cmp.Or(o.Namespace, "default"), Labels: o.Labels, Finalizers: []string{Finalizer},
-		},
+		Metadata: &corev1.ObjectMeta{Name: o.Name, Namespace: cmp.Or(o.Namespace, "default"), Labels: o.Labels},
 		Spec: &corev1.PodSpec{
 			NodeName: o.Node, Hostname: o.Hostname, Subdomain: o.Subdomain,
 			TerminationGracePeriodSeconds: &grace, EnableServiceLinks: &o.ServiceLinks,
@@ -60,10 +57,23 @@ func (o *Options) pod() (*corev1.Pod, error) {
 	return pod, nil
 }
 
+// graceSeconds returns the grace period of the pod: time to drain, to stop, and to be taken out.
+func (o *Options) graceSeconds() int64 {
+	return int64(math.Ceil((o.DrainDelay + o.Grace).Seconds())) + 1
+}
+
 // check finds options that make no sense.
 func (o *Options) check() error {
-	if _, err := netip.ParseAddr(o.Address); o.Address != "" && err != nil {
-		return fmt.Errorf("--pod-ip %q is no address", o.Address)
+	families := map[bool]string{}
+	for _, text := range o.Addresses {
+		addr, err := netip.ParseAddr(text)
+		if err != nil {
+			return fmt.Errorf("--pod-ip %q is no address", text)
+		}
+		if other, taken := families[addr.Is4()]; taken {
+			return fmt.Errorf("--pod-ip %s and %s are of one family; a pod has one address of each", other, text)
+		}
+		families[addr.Is4()] = text
 	}
 	if o.Replace && o.Name == "" {
 		return errors.New("--replace needs --name: the pod to be replaced")

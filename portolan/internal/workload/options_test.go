@@ -3,6 +3,7 @@ package workload
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -27,7 +28,7 @@ func TestParsePort(t *testing.T) {
 }
 
 func TestPod(t *testing.T) {
-	options := Options{Command: []string{"/usr/bin/My_Server.sh"}, Labels: map[string]string{"app": "web"}, Ports: []string{"http=8080"}, ReadyHTTP: "http/healthz"}
+	options := Options{Command: []string{"/usr/bin/My_Server.sh"}, Labels: map[string]string{"app": "web"}, Ports: []string{"http=8080"}, ReadyHTTP: "http/healthz", DrainDelay: 500 * time.Millisecond, Grace: 5 * time.Second}
 	pod, err := options.pod()
 	if err != nil {
 		t.Fatal(err)
@@ -39,8 +40,8 @@ func TestPod(t *testing.T) {
 	if probe.GetPath() != "/healthz" || probe.GetPort().GetName() != "http" {
 		t.Errorf("probe %v", probe)
 	}
-	if finalizers := pod.GetMetadata().GetFinalizers(); len(finalizers) != 1 || finalizers[0] != Finalizer {
-		t.Errorf("finalizers %v", finalizers)
+	if grace := pod.GetSpec().GetTerminationGracePeriodSeconds(); grace != 7 {
+		t.Errorf("the pod has %d s to end, want those of draining and stopping, rounded up, and one", grace)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,9 +28,12 @@ type Runner struct {
 	Out       io.Writer
 	ErrOut    io.Writer
 	Options   Options
+	Self      string // path of the portolan program, which gives a program its resolv.conf; empty: none is given
 
 	pods registryv1.PodServiceClient
 	pod  *corev1.Pod // as last stored
+
+	settings *registryv1.GetSettingsResponse
 }
 
 // ErrExit is the exit code of a program that did not end well.
@@ -45,14 +49,18 @@ func (r *Runner) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.settings, err = registryv1.NewDiscoveryServiceClient(r.Registry).GetSettings(ctx, &registryv1.GetSettingsRequest{}); err != nil {
+		return fmt.Errorf("settings of the installation: %w", err)
+	}
 	if err := r.register(ctx, pod); err != nil {
 		return err
 	}
 	defer r.remove()
-	command, err := r.command(ctx)
+	command, forget, err := r.command(ctx)
 	if err != nil {
 		return err
 	}
+	defer forget()
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
@@ -61,7 +69,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		return errors.Join(err, command.Wait())
 	}
 	_, _ = fmt.Fprintf(r.ErrOut, "pod %s/%s runs at %s on node %s\n", r.pod.GetMetadata().GetNamespace(), r.pod.GetMetadata().GetName(),
-		r.pod.GetStatus().GetPodIp(), r.pod.GetSpec().GetNodeName())
+		strings.Join(r.pod.GetStatus().GetPodIps(), " and "), r.pod.GetSpec().GetNodeName())
 	return r.wait(ctx, command)
 }
 
@@ -78,13 +86,13 @@ func (r *Runner) register(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	r.pod = created.GetPod()
-	address, err := r.address(ctx)
+	addresses, err := r.addresses(ctx)
 	if err != nil {
 		r.remove()
 		return err
 	}
 	r.pod.Status = &corev1.PodStatus{
-		Phase: corev1.PodPhase_POD_PHASE_PENDING, PodIp: address, PodIps: []string{address}, StartTime: timestamppb.Now(),
+		Phase: corev1.PodPhase_POD_PHASE_PENDING, PodIp: addresses[0], PodIps: addresses, StartTime: timestamppb.Now(),
 	}
 	return nil
 }
@@ -104,10 +112,10 @@ func (r *Runner) replace(ctx context.Context, pod *corev1.Pod) (*registryv1.Crea
 	return r.pods.CreatePod(ctx, &registryv1.CreatePodRequest{Pod: pod})
 }
 
-// address is the one that the program has, or a new one.
-func (r *Runner) address(ctx context.Context) (string, error) {
-	if r.Options.Address != "" {
-		return r.Options.Address, nil
+// addresses returns those that the program has, or new ones.
+func (r *Runner) addresses(ctx context.Context) ([]string, error) {
+	if len(r.Options.Addresses) > 0 {
+		return r.Options.Addresses, nil
 	}
 	return r.allocate(ctx)
 }
@@ -153,36 +161,52 @@ func (r *Runner) running(ctx context.Context) error {
 }
 
 // command prepares the program. It is a process group of its own, so that Ctrl-C reaches it through us, after the pod has left its services.
-func (r *Runner) command(ctx context.Context) (*exec.Cmd, error) {
+// The function that it returns removes what the program needs while it runs.
+func (r *Runner) command(ctx context.Context) (command *exec.Cmd, forget func(), err error) {
+	program := exec.Command(r.Options.Command[0], r.Options.Command[1:]...)
+	if program.Err != nil {
+		return nil, nil, fmt.Errorf("start: %w", program.Err)
+	}
 	environment, err := r.environment(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	command := exec.Command(r.Options.Command[0], r.Options.Command[1:]...)
+	names := NamesFor(r.Options.Nameservers, r.pod.GetMetadata().GetNamespace(), r.settings.GetZone(), searchOf(hostResolvConf))
+	line, variables, forget, err := r.private(names, r.Options.Command)
+	if err != nil {
+		return nil, nil, fmt.Errorf("resolv.conf of the program: %w", err)
+	}
+	command = exec.Command(line[0], line[1:]...)
 	command.Stdin, command.Stdout, command.Stderr = r.In, r.Out, r.ErrOut
-	command.Env = environment
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	return command, nil
+	command.Env = append(environment, variables...)
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: parentDied}
+	return command, forget, nil
 }
 
-// wait returns when the program has ended, which it is asked to when ctx ends.
+// wait returns when the program has ended, which it is asked to when ctx ends or the pod is deleted.
 func (r *Runner) wait(ctx context.Context, command *exec.Cmd) error {
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	grace := r.Options.Grace
 	select {
 	case err := <-ended:
 		return exitOf(err)
 	case <-ctx.Done():
+		r.terminate()
+	case left := <-r.deletions(watching):
+		grace = max(0, min(grace, left-r.Options.DrainDelay))
+		_, _ = fmt.Fprintf(r.ErrOut, "pod %s/%s was deleted; the program is asked to stop\n", r.pod.GetMetadata().GetNamespace(), r.pod.GetMetadata().GetName())
 	}
-	r.terminate()
 	if pause(ended, r.Options.DrainDelay) {
 		return nil
 	}
 	_ = syscall.Kill(-command.Process.Pid, syscall.SIGTERM)
-	if pause(ended, r.Options.Grace) {
+	if pause(ended, grace) {
 		return nil
 	}
-	_, _ = fmt.Fprintf(r.ErrOut, "the program did not stop within %s and is killed\n", r.Options.Grace)
+	_, _ = fmt.Fprintf(r.ErrOut, "the program did not stop within %s and is killed\n", grace)
 	_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
 	<-ended
 	return nil
@@ -213,48 +237,32 @@ func exitOf(err error) error {
 // cleanup is how long taking the pod out may take once the command itself is being stopped.
 const cleanup = 10 * time.Second
 
-// terminate marks the pod, so that balancers stop sending.
+// terminate deletes the pod with its grace period, so that balancers stop sending.
 func (r *Runner) terminate() {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
 	defer cancel()
-	meta := r.pod.GetMetadata()
-	deleted, err := r.pods.DeletePod(ctx, &registryv1.DeletePodRequest{Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid()})
-	if err != nil {
+	if err := r.delete(ctx, r.Options.graceSeconds()); err != nil {
 		_, _ = fmt.Fprintln(r.ErrOut, "the pod could not be marked as terminating:", err)
-		return
 	}
-	r.pod = deleted.GetPod()
 }
 
-// remove takes the pod out for good: it lets go of the finalizer and deletes what was not deleted yet. The allocator frees the address of
-// a pod that is gone.
+// remove takes the pod out for good. The allocator frees the address of a pod that is gone.
 func (r *Runner) remove() {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
 	defer cancel()
-	meta := r.pod.GetMetadata()
-	if meta.GetDeletionTimestamp() == nil {
-		r.terminate()
-	}
-	current, err := r.pods.GetPod(ctx, &registryv1.GetPodRequest{Namespace: meta.GetNamespace(), Name: meta.GetName()})
-	if err == nil && current.GetPod().GetMetadata().GetUid() == meta.GetUid() {
-		pod := current.GetPod()
-		pod.Metadata.ResourceVersion = 0
-		pod.Metadata.Finalizers = without(pod.GetMetadata().GetFinalizers(), Finalizer)
-		_, err = r.pods.UpdatePod(ctx, &registryv1.UpdatePodRequest{Pod: pod})
-	}
-	if err != nil && status.Code(err) != codes.NotFound {
-		_, _ = fmt.Fprintf(r.ErrOut, "pod %s/%s could not be removed (%v); remove it with: portolan delete pod %s -n %s\n",
+	if err := r.delete(ctx, 0); err != nil && status.Code(err) != codes.NotFound && status.Code(err) != codes.Aborted {
+		meta := r.pod.GetMetadata()
+		_, _ = fmt.Fprintf(r.ErrOut, "pod %s/%s could not be removed (%v); remove it with: portolan delete pod %s -n %s --grace-period 0\n",
 			meta.GetNamespace(), meta.GetName(), err, meta.GetName(), meta.GetNamespace())
 	}
 	r.release(ctx)
 }
 
-func without(values []string, value string) []string {
-	var kept []string
-	for _, v := range values {
-		if v != value {
-			kept = append(kept, v)
-		}
-	}
-	return kept
+// delete deletes the pod, of this incarnation only: another one is ABORTED.
+func (r *Runner) delete(ctx context.Context, grace int64) error {
+	meta := r.pod.GetMetadata()
+	_, err := r.pods.DeletePod(ctx, &registryv1.DeletePodRequest{
+		Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(), GracePeriodSeconds: &grace,
+	})
+	return err
 }

@@ -5,38 +5,60 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/spec"
 )
 
-// allocate gives the pod an address of the installation's pod range.
-func (r *Runner) allocate(ctx context.Context) (string, error) {
+// allocate gives the pod an address of each family that the installation's pod ranges have.
+func (r *Runner) allocate(ctx context.Context) ([]string, error) {
+	families := r.families()
+	claims := make([]*allocatorv1.Claim, 0, len(families))
+	for _, family := range families {
+		claims = append(claims, &allocatorv1.Claim{Slot: "podIPs/" + spec.EnumName(family), Use: allocatorv1.Use_USE_POD_IP, Family: family})
+	}
 	meta := r.pod.GetMetadata()
 	client := allocatorv1.NewAllocatorServiceClient(r.Allocator)
 	response, err := client.Allocate(ctx, &allocatorv1.AllocateRequest{Sets: []*allocatorv1.ClaimSet{{
-		Owner:  &allocatorv1.Owner{Uid: meta.GetUid(), Kind: "Pod", Namespace: meta.GetNamespace(), Name: meta.GetName()},
-		Claims: []*allocatorv1.Claim{{Slot: "podIPs/IPv4", Use: allocatorv1.Use_USE_POD_IP, Family: corev1.IPFamily_IP_FAMILY_IPV4}},
+		Owner: &allocatorv1.Owner{Uid: meta.GetUid(), Kind: "Pod", Namespace: meta.GetNamespace(), Name: meta.GetName()}, Claims: claims,
 	}}})
 	if err != nil {
-		return "", fmt.Errorf("address for the pod: %w", err)
+		return nil, fmt.Errorf("address for the pod: %w", err)
 	}
 	result := response.GetResults()[0]
 	if failures := result.GetFailures(); len(failures) > 0 {
-		return "", errors.New("address for the pod: " + failures[0].GetMessage())
+		return nil, errors.New("address for the pod: " + failures[0].GetMessage())
 	}
 	if _, err := client.Confirm(ctx, &allocatorv1.ConfirmRequest{Owners: []*allocatorv1.OwnerSlots{{OwnerUid: meta.GetUid()}}}); err != nil {
-		return "", fmt.Errorf("address for the pod: %w", err)
+		return nil, fmt.Errorf("address for the pod: %w", err)
 	}
-	return result.GetValues()[0], nil
+	return result.GetValues(), nil
 }
 
-// release gives the address back; where that fails, the allocator's verifier does it later.
+// families returns the families of the pod ranges, the first range's first. An installation that says nothing of its pod ranges
+// is taken for one of IPv4.
+func (r *Runner) families() []corev1.IPFamily {
+	var families []corev1.IPFamily
+	for _, text := range r.settings.GetPodCidrs() {
+		address, _, _ := strings.Cut(text, "/")
+		if family := spec.FamilyOf(address); family != 0 && !slices.Contains(families, family) {
+			families = append(families, family)
+		}
+	}
+	if len(families) == 0 {
+		families = []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4}
+	}
+	return families
+}
+
+// release gives the addresses back; where that fails, the allocator's verifier does it later.
 func (r *Runner) release(ctx context.Context) {
-	if r.Options.Address != "" {
-		return // it is not the allocator's
+	if len(r.Options.Addresses) > 0 {
+		return // they are not the allocator's
 	}
 	uid := r.pod.GetMetadata().GetUid()
 	_, _ = allocatorv1.NewAllocatorServiceClient(r.Allocator).Release(ctx, &allocatorv1.ReleaseRequest{
@@ -54,7 +76,7 @@ func (r *Runner) environment(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("discovery environment: %w", err)
 	}
 	environment := append(os.Environ(),
-		"POD_IP="+r.pod.GetStatus().GetPodIp(), "POD_NAME="+meta.GetName(), "POD_NAMESPACE="+meta.GetNamespace(),
+		"POD_IP="+r.pod.GetStatus().GetPodIp(), "POD_IPS="+strings.Join(r.pod.GetStatus().GetPodIps(), ","), "POD_NAME="+meta.GetName(), "POD_NAMESPACE="+meta.GetNamespace(),
 		"NODE_NAME="+r.pod.GetSpec().GetNodeName())
 	for _, line := range rendered.GetLines() {
 		name, _, _ := strings.Cut(line, "=")

@@ -227,6 +227,19 @@ func (a *Allocator) Release(_ context.Context, req *allocatorv1.ReleaseRequest) 
 	return answer, nil
 }
 
+// ListPools implements the service.
+func (a *Allocator) ListPools(context.Context, *allocatorv1.ListPoolsRequest) (*allocatorv1.ListPoolsResponse, error) {
+	if err := a.lock(); err != nil {
+		return nil, err
+	}
+	defer a.mu.Unlock()
+	answer := &allocatorv1.ListPoolsResponse{}
+	for _, p := range a.pools {
+		answer.Pools = append(answer.Pools, &allocatorv1.Pool{Use: p.use, Range: p.text})
+	}
+	return answer, nil
+}
+
 // ListAllocations implements the service, without pages.
 func (a *Allocator) ListAllocations(_ context.Context, req *allocatorv1.ListAllocationsRequest) (*allocatorv1.ListAllocationsResponse, error) {
 	if err := a.lock(); err != nil {

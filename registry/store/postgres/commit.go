@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/batch"
@@ -75,7 +76,7 @@ func (w *writer) try(ctx context.Context, ops []store.Op) (committed, error) {
 			w.seen = done.head.Revision
 			return done, nil
 		}
-		if !brokenExpectation(err) {
+		if !errors.Is(err, errExpectation) {
 			return w.resolve(ctx, err, mark, committed{size: len(ops)})
 		}
 	}
@@ -87,17 +88,21 @@ type querier interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }
 
+// errExpectation is returned by write if a row is not as the batch expects it; nothing is written.
+var errExpectation = errors.New("a row is not as expected")
+
 // write runs the one statement that writes.
 func (w *writer) write(ctx context.Context, on querier, rows *batchRows, mark int64) (committed, error) {
 	now := time.Now().Truncate(time.Microsecond)
-	var done committed
-	var notified *string
-	var one int
-	err := on.QueryRow(ctx, commitQuery, rows.args(now, mark, w.sender)...).Scan(&done.head.Epoch, &done.head.Revision, &done.head.Oldest, &notified, &one)
-	if err != nil {
+	var epoch zeronull.Text
+	var revision, oldest zeronull.Int8
+	if err := on.QueryRow(ctx, commitQuery, rows.args(now, mark, w.sender)...).Scan(&epoch, &revision, &oldest); err != nil {
 		return committed{}, err
 	}
-	done.size = len(rows.effects)
+	if revision == 0 {
+		return committed{}, errExpectation
+	}
+	done := committed{size: len(rows.effects), head: store.Head{Epoch: string(epoch), Revision: uint64(revision), Oldest: uint64(oldest)}}
 	done.base = done.head.Revision - uint64(done.size)
 	done.records = rows.records(done.base, now)
 	return done, nil
@@ -175,10 +180,4 @@ var transient = map[string]bool{
 	"40001": true, // serialization_failure
 	"40P01": true, // deadlock_detected
 	"25006": true, // read_only_sql_transaction: this is a standby by now
-}
-
-// brokenExpectation says whether commitQuery failed because a row was not as expected.
-func brokenExpectation(err error) bool {
-	refused, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (refused.Code == "22012" || refused.Code == "23505") // division_by_zero, unique_violation
 }

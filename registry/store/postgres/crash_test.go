@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/store/storetest"
@@ -260,6 +262,75 @@ func TestABatchDoesNotWaitForever(t *testing.T) {
 	state, err := storetest.CheckInvariants(t.Context(), s)
 	if err != nil || len(state.Rows) != 1 {
 		t.Errorf("%d objects, %v", len(state.Rows), err)
+	}
+}
+
+// TestWritesThatDoNotHoldAreNoErrorsOfTheDatabase: who reads the server's log finds there what went wrong, and a lost race did not.
+func TestWritesThatDoNotHoldAreNoErrorsOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	cluster := kittest.NewCluster(t)
+	s := openStore(t, cluster.Database(t), store.CommitterOptions{})
+	lease := newOp("lease")
+	lease.Epoch = 7
+	for _, op := range []store.Op{newOp("a"), lease} {
+		if _, err := s.Submit(t.Context(), op); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outdated, gone, fenced := newOp("a"), newOp("b"), newOp("c")
+	outdated.Action, outdated.Revision = store.Update, 99
+	gone.Action, gone.Data = store.Delete, nil
+	fenced.Fence = &store.Fence{Lease: lease.Key, Epoch: 6}
+	for name, test := range map[string]struct {
+		op   store.Op
+		want error
+	}{
+		"create what is there":     {newOp("a"), store.ErrExists},
+		"update another revision":  {outdated, &store.Conflict{Have: 1, HaveUID: "uid-a"}},
+		"delete what is not there": {gone, store.ErrNotFound},
+		"write behind a fence":     {fenced, &store.Fenced{Fence: *fenced.Fence, Have: 7}},
+	} {
+		if _, err := s.Submit(t.Context(), test.op); err == nil || err.Error() != test.want.Error() {
+			t.Errorf("%s: %v, want %v", name, err, test.want)
+		}
+	}
+	if head, err := s.Head(t.Context()); err != nil || head.Revision != 2 {
+		t.Errorf("the head is %+v, %v; want revision 2", head, err)
+	}
+	closeStore(t, s)
+	if err := cluster.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(cluster.Log()) {
+		if strings.Contains(line, "ERROR:") {
+			t.Errorf("in the server's log: %s", line)
+		}
+	}
+}
+
+// TestAWriteOutlivesTheFailoverOfItsServer: a session whose server has become a standby cannot write any more, another one can.
+func TestAWriteOutlivesTheFailoverOfItsServer(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, kittest.Postgres(t), store.CommitterOptions{})
+	defer closeStore(t, s)
+	if _, err := s.Submit(t.Context(), newOp("before")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.writer.conn.Exec(t.Context(), `SET default_transaction_read_only = on`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Submit(t.Context(), newOp("after")); err != nil {
+		t.Errorf("a write on a session that is read-only by now: %v", err)
+	}
+}
+
+// TestErrorsOfTheMomentAreTriedAgain, and errors of the statement are not.
+func TestErrorsOfTheMomentAreTriedAgain(t *testing.T) {
+	for code, again := range map[string]bool{"40001": true, "40P01": true, "25006": true, "23514": false, "42P01": false} {
+		w := &writer{}
+		if err := w.lost(&pgconn.PgError{Severity: "ERROR", Code: code}); errors.Is(err, errAgain) != again {
+			t.Errorf("%s is tried again: %v, want %v", code, !again, again)
+		}
 	}
 }
 

@@ -6,8 +6,8 @@
 // # A batch
 //
 // A batch is one statement (statement.go): it takes revisions from the head, writes rows and log, and notifies the other processes. It is optimistic:
-// each write brings what it expects of its row (absent, of this revision, of this UID), and if anything is not as expected the statement fails as a
-// whole. Then, and for batches that write to one key twice, the batch is done with the head locked first: read the rows, store.Decide, and the same
+// each write brings what it expects of its row (absent, of this revision, of this UID), and if anything is not as expected the statement writes
+// nothing. It is a function of the session, because only a function can undo what it did without an error in the server's log. Then, and for batches that write to one key twice, the batch is done with the head locked first: read the rows, store.Decide, and the same
 // statement with what was decided. The common case costs one round trip, in which the head is locked from the middle of the statement to its commit;
 // deciding in SQL instead would save the second way and need all the rules a second time.
 //

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/kittest"
 )
 
 // The driver tells of every address that it tried in a line of its own.
@@ -17,6 +18,23 @@ func TestAnAbsenceIsOneLine(t *testing.T) {
 	}
 	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, second) {
 		t.Error("what is wrong is lost")
+	}
+}
+
+// TestARoleThatMayMakeNothingTemporaryIsTold how to be let: it could read, and commit nothing.
+func TestARoleThatMayMakeNothingTemporaryIsTold(t *testing.T) {
+	t.Parallel()
+	cluster := kittest.NewCluster(t)
+	dsn := cluster.Password(t, "clerk", "secret")
+	if _, err := connect(t, cluster.DSN("clerk")).Exec(t.Context(), `REVOKE TEMPORARY ON DATABASE clerk FROM PUBLIC, clerk`); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), Config{DSN: dsn})
+	if err == nil {
+		closeStore(t, s)
+	}
+	if !errors.Is(err, store.ErrUnusable) || !strings.Contains(err.Error(), "GRANT TEMPORARY ON DATABASE clerk TO clerk") {
+		t.Errorf("got %v", err)
 	}
 }
 

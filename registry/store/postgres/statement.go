@@ -16,53 +16,82 @@ const (
 	rowGoes                 // likewise
 )
 
-// commitQuery commits a batch. It is the only way in which anything is written.
+// commitQuery calls the function that commits a batch. It is the only way in which anything is written. It returns NULLs if an expectation
+// did not hold; then nothing is written.
+const commitQuery = `SELECT new_epoch, new_revision, new_oldest FROM pg_temp.registry_commit(
+	$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`
+
+// commitFunction makes that function, for one session.
 //
 //   - Everything joins head, so the head is locked before any row is: no two batches can wait for each other.
 //   - Its snapshot may be older than the lock. Rows found by UPDATE, DELETE and FOR SHARE are looked at again in their newest version, and INSERT
 //     finds every taken key; what else is missed is missing from the count, as any other broken expectation.
-//   - A count other than expected divides by zero, and all is undone (brokenExpectation).
+//   - A count other than expected, or a key that is taken, undoes all of it. It has to be a function for that: the exception is caught in the
+//     server, which writes nothing about it to its log, and the batch remains one round trip. A transaction that the client rolls back would
+//     hold the head for another round trip, and checking the rows before writing them would find each row twice.
 //   - The data of a deletion may be empty; they are then those of the row.
-const commitQuery = `
-WITH input AS (
-	SELECT * FROM unnest($1::int2[], $2::int2[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::int8[], $9::int8[], $10::text[], $11::text[])
-		WITH ORDINALITY AS i (effect, type, kind, namespace, name, uid, data, epoch, guard, guard_uid, traceparent, ord)
-), head AS (
-	UPDATE registry_head SET revision = revision + cardinality($1) RETURNING epoch, revision, oldest, revision - cardinality($1) AS base
-), fences AS (
-	SELECT l.epoch
-	FROM unnest($12::text[], $13::text[], $14::text[], $15::int8[]) AS f (kind, namespace, name, epoch), registry_objects l, head
-	WHERE l.kind = f.kind AND l.namespace = f.namespace AND l.name = f.name AND l.epoch = f.epoch AND head.base >= 0
-	FOR SHARE OF l
-), inserted AS (
-	INSERT INTO registry_objects (kind, namespace, name, uid, revision, epoch, data)
-	SELECT i.kind, i.namespace, i.name, i.uid, head.base + i.ord, i.epoch, i.data
-	FROM input i, head WHERE i.effect = 1
-	RETURNING 1
-), updated AS (
-	UPDATE registry_objects o SET uid = i.uid, revision = head.base + i.ord, epoch = i.epoch, data = i.data
-	FROM input i, head
-	WHERE i.effect = 2 AND o.kind = i.kind AND o.namespace = i.namespace AND o.name = i.name
-		AND (i.guard = 0 OR o.revision = i.guard) AND (i.guard_uid = '' OR o.uid = i.guard_uid)
-	RETURNING 1
-), deleted AS (
-	DELETE FROM registry_objects o USING input i, head
-	WHERE i.effect = 3 AND o.kind = i.kind AND o.namespace = i.namespace AND o.name = i.name
-		AND (i.guard = 0 OR o.revision = i.guard) AND (i.guard_uid = '' OR o.uid = i.guard_uid)
-	RETURNING i.ord, i.type, o.kind, o.namespace, o.name, o.uid, o.data, i.traceparent, i.data = '' AS unlogged
-), logged AS (
-	INSERT INTO registry_changes (revision, type, kind, namespace, name, uid, data, time, traceparent, batch)
-	SELECT head.base + c.ord, c.type, c.kind, c.namespace, c.name, c.uid, c.data, $16::timestamptz, c.traceparent, $17::int8
-	FROM head, (
-		SELECT ord, type, kind, namespace, name, uid, data, traceparent FROM input WHERE data <> ''
-		UNION ALL
-		SELECT ord, type, kind, namespace, name, uid, data, traceparent FROM deleted WHERE unlogged
-	) c
-	RETURNING 1
-)
-SELECT head.epoch, head.revision, head.oldest, pg_notify('` + channel + `', $18::text)::text,
-	1 / ((SELECT count(*) FROM fences) + (SELECT count(*) FROM inserted) + (SELECT count(*) FROM updated) + (SELECT count(*) FROM deleted) = $19::int8)::int
-FROM head`
+const commitFunction = `
+CREATE FUNCTION pg_temp.registry_commit(
+	int2[], int2[], text[], text[], text[], text[], bytea[], int8[], int8[], text[], text[], text[], text[], text[], int8[], timestamptz, int8, text, int8,
+	OUT new_epoch text, OUT new_revision int8, OUT new_oldest int8
+) LANGUAGE plpgsql AS $function$
+DECLARE
+	done     int8;
+	notified text;
+BEGIN
+	WITH input AS (
+		SELECT * FROM unnest($1::int2[], $2::int2[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::int8[], $9::int8[], $10::text[], $11::text[])
+			WITH ORDINALITY AS i (effect, type, kind, namespace, name, uid, data, epoch, guard, guard_uid, traceparent, ord)
+	), head AS (
+		UPDATE registry_head SET revision = revision + cardinality($1) RETURNING epoch, revision, oldest, revision - cardinality($1) AS base
+	), fences AS (
+		SELECT l.epoch
+		FROM unnest($12::text[], $13::text[], $14::text[], $15::int8[]) AS f (kind, namespace, name, epoch), registry_objects l, head
+		WHERE l.kind = f.kind AND l.namespace = f.namespace AND l.name = f.name AND l.epoch = f.epoch AND head.base >= 0
+		FOR SHARE OF l
+	), inserted AS (
+		INSERT INTO registry_objects (kind, namespace, name, uid, revision, epoch, data)
+		SELECT i.kind, i.namespace, i.name, i.uid, head.base + i.ord, i.epoch, i.data
+		FROM input i, head WHERE i.effect = 1
+		RETURNING 1
+	), updated AS (
+		UPDATE registry_objects o SET uid = i.uid, revision = head.base + i.ord, epoch = i.epoch, data = i.data
+		FROM input i, head
+		WHERE i.effect = 2 AND o.kind = i.kind AND o.namespace = i.namespace AND o.name = i.name
+			AND (i.guard = 0 OR o.revision = i.guard) AND (i.guard_uid = '' OR o.uid = i.guard_uid)
+		RETURNING 1
+	), deleted AS (
+		DELETE FROM registry_objects o USING input i, head
+		WHERE i.effect = 3 AND o.kind = i.kind AND o.namespace = i.namespace AND o.name = i.name
+			AND (i.guard = 0 OR o.revision = i.guard) AND (i.guard_uid = '' OR o.uid = i.guard_uid)
+		RETURNING i.ord, i.type, o.kind, o.namespace, o.name, o.uid, o.data, i.traceparent, i.data = '' AS unlogged
+	), logged AS (
+		INSERT INTO registry_changes (revision, type, kind, namespace, name, uid, data, time, traceparent, batch)
+		SELECT head.base + c.ord, c.type, c.kind, c.namespace, c.name, c.uid, c.data, $16::timestamptz, c.traceparent, $17::int8
+		FROM head, (
+			SELECT ord, type, kind, namespace, name, uid, data, traceparent FROM input WHERE data <> ''
+			UNION ALL
+			SELECT ord, type, kind, namespace, name, uid, data, traceparent FROM deleted WHERE unlogged
+		) c
+		RETURNING 1
+	)
+	SELECT head.epoch, head.revision, head.oldest,
+		(SELECT count(*) FROM fences) + (SELECT count(*) FROM inserted) + (SELECT count(*) FROM updated) + (SELECT count(*) FROM deleted),
+		pg_notify('` + channel + `', $18)::text
+	INTO new_epoch, new_revision, new_oldest, done, notified
+	FROM head;
+	IF done <> $19 THEN
+		RAISE SQLSTATE '` + brokenExpectation + `';
+	END IF;
+EXCEPTION WHEN SQLSTATE '` + brokenExpectation + `' OR unique_violation THEN
+	new_epoch := NULL;
+	new_revision := NULL;
+	new_oldest := NULL;
+END
+$function$`
+
+// brokenExpectation is the state that commitFunction raises, and catches, if a row is not as expected.
+const brokenExpectation = "PX001"
 
 // batchRows is a batch in columns, as commitQuery wants it.
 type batchRows struct {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -110,8 +111,26 @@ func (s *Store) prepare(ctx context.Context, checkOnly bool) (err error) {
 	if err := bring(ctx, db, sqldb.Postgres, "registry", files); err != nil {
 		return err
 	}
+	if err := checkTemporary(ctx, db); err != nil {
+		return err
+	}
 	_, err = db.ExecContext(ctx, `INSERT INTO registry_head (one, epoch, revision, oldest) VALUES (true, $1, 0, 0) ON CONFLICT DO NOTHING`, rand.Text())
 	return unavailable(err)
+}
+
+// checkTemporary returns an error if the role may not make the function that commits, which each writing session has for itself.
+func checkTemporary(ctx context.Context, db *sql.DB) error {
+	var may bool
+	var role, database string
+	const query = `SELECT has_database_privilege(current_database(), 'TEMPORARY'), current_user, current_database()`
+	if err := db.QueryRowContext(ctx, query).Scan(&may, &role, &database); err != nil {
+		return unavailable(err)
+	}
+	if !may {
+		return fmt.Errorf("%w: role %s may make nothing temporary in the database: let it by GRANT TEMPORARY ON DATABASE %s TO %s",
+			store.ErrUnusable, role, database, role)
+	}
+	return nil
 }
 
 // Close is the Close of [store.Store].

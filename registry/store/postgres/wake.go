@@ -8,6 +8,7 @@ import (
 
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/obs"
 )
 
 const (
@@ -19,18 +20,12 @@ const (
 
 // listen wakes when another process says that it committed. An outage is told once, with its end.
 func (s *Store) listen(ctx context.Context) {
-	var since time.Time // the outage
+	outage := obs.Outage{Log: s.log, Down: "store notifications interrupted", Up: "store notifications are back"}
 	for ctx.Err() == nil {
-		err := s.listenOnce(ctx, func() {
-			if !since.IsZero() {
-				s.log.InfoContext(ctx, "store notifications are back", "after", time.Since(since).Round(time.Millisecond))
-			}
-			since = time.Time{}
-		})
+		err := s.listenOnce(ctx, func() { outage.Over() })
 		s.ForgetTail() // whatever is said meanwhile is not heard
-		if ctx.Err() == nil && since.IsZero() {
-			since = time.Now()
-			s.log.WarnContext(ctx, "store notifications interrupted", "err", err)
+		if ctx.Err() == nil {
+			outage.Failed(err)
 		}
 		app.Pause(ctx, 10*pollEvery) // polling goes on meanwhile
 	}

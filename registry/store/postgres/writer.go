@@ -70,7 +70,7 @@ func (w *writer) connect(ctx context.Context) error {
 	return nil
 }
 
-// succeed ends the former backend of this process, if there is one, and takes its lock.
+// succeed ends the former backend of this process, if there is one, takes its lock, and makes the function that commits.
 func (w *writer) succeed(ctx context.Context) error {
 	const former = `SELECT pg_terminate_backend(pid) FROM pg_locks
 		WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid <> pg_backend_pid()
@@ -80,6 +80,9 @@ func (w *writer) succeed(ctx context.Context) error {
 		return err
 	}
 	if _, err := w.conn.Exec(ctx, `SELECT pg_advisory_lock($1)`, w.key); err != nil {
+		return err
+	}
+	if _, err := w.conn.Exec(ctx, commitFunction); err != nil {
 		return err
 	}
 	if w.began { // not to be read anew: a batch that is looked for may be older than this connection

@@ -63,6 +63,8 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"Restore", testRestore},
 		{"RestoreRefused", testRestoreRefused},
 		{"Lock", testLock},
+		{"LockKeepsOthersOut", testLockKeepsOthersOut},
+		{"CommitsWake", testCommitsWake},
 		{"Reopen", testReopen},
 		{"Close", testClose},
 	} {

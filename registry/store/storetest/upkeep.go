@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"portolan.dev/registry/store"
 	"portolan.dev/services/object"
@@ -231,6 +232,57 @@ func testLock(t *testing.T, place Place) {
 	})
 	if !errors.Is(err, failed) {
 		t.Errorf("the error from inside came back as %v", err)
+	}
+}
+
+// testLockKeepsOthersOut: while one is inside, another one that asks for the same lock, on another replica if there are some, does not get in.
+func testLockKeepsOthersOut(t *testing.T, place Place) {
+	all := replicas(t, place, 2)
+	asking, entered := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	err := all[0].Lock(t.Context(), "a lock", func(context.Context) error {
+		wg.Go(func() {
+			close(asking)
+			err := all[len(all)-1].Lock(t.Context(), "a lock", func(context.Context) error { close(entered); return nil })
+			if err != nil {
+				t.Errorf("lock: %v", err)
+			}
+		})
+		<-asking
+		select {
+		case <-entered:
+			t.Error("two are inside")
+		case <-time.After(500 * time.Millisecond): // far more than getting in takes
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("lock: %v", err)
+	}
+	wg.Wait()
+	select {
+	case <-entered:
+	default:
+		t.Error("who waited did not get in")
+	}
+}
+
+// testCommitsWake: whoever waits for changes is woken before the writer has its answer, and not by a poll some time later.
+func testCommitsWake(t *testing.T, place Place) {
+	s := open(t, place)
+	late := 0
+	const commits = 20
+	for i := range commits {
+		wake := s.Wake()
+		must(t, s, create(fmt.Sprint("o", i), fmt.Sprint("uid", i), "data"))
+		select {
+		case <-wake:
+		default:
+			late++
+		}
+	}
+	if late > 0 {
+		t.Errorf("%d of %d commits were acknowledged before they woke anybody", late, commits)
 	}
 }
 

@@ -44,20 +44,37 @@ func (l *Log) Put(objects ...object.Object) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range objects {
-		o = object.Clone(o)
-		key, meta := object.KeyOf(o), object.MetaOf(o)
-		if old := l.objects[key]; old != nil && meta.GetUid() == "" {
-			meta.Uid = old.GetMetadata().GetUid()
-		}
-		if meta.GetUid() == "" {
-			l.uids++
-			meta.Uid = fmt.Sprintf("uid-%d", l.uids)
-		}
-		meta.ResourceVersion = l.head + 1
-		l.objects[key] = o
-		l.append(registryv1.ChangeType_CHANGE_TYPE_PUT, o)
+		l.put(object.Clone(o))
 	}
 	return l.head
+}
+
+// Change commits what change makes of an object, with no other commit in between. It reports whether the object exists.
+func (l *Log) Change(key object.Key, change func(o object.Object)) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stored := l.objects[key]
+	if stored == nil {
+		return false
+	}
+	changed := object.Clone(stored)
+	change(changed)
+	l.put(changed)
+	return true
+}
+
+func (l *Log) put(o object.Object) {
+	key, meta := object.KeyOf(o), object.MetaOf(o)
+	if old := l.objects[key]; old != nil && meta.GetUid() == "" {
+		meta.Uid = old.GetMetadata().GetUid()
+	}
+	if meta.GetUid() == "" {
+		l.uids++
+		meta.Uid = fmt.Sprintf("uid-%d", l.uids)
+	}
+	meta.ResourceVersion = l.head + 1
+	l.objects[key] = o
+	l.append(registryv1.ChangeType_CHANGE_TYPE_PUT, o)
 }
 
 // Delete commits the deletion of an object and returns its revision; without the object it does nothing and returns the head.

@@ -13,6 +13,10 @@
 //
 // A nil Source is the absence of all this: everything in the clear.
 //
+// Clients that know no roles, such as those of DNS over TLS, verify a server by its host name or address.
+// For them a Source gives the daemon's certificate without asking for one of theirs (ServerTLS), and a
+// Public reads a certificate of any authority.
+//
 // Servers are known by their role and not by their host name, because daemons
 // move between addresses and share them; certificates may carry host names too,
 // for clients that know no roles. The files are read again while the process

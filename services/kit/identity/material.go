@@ -29,6 +29,14 @@ type material struct {
 	sum   [sha256.Size]byte // of the files
 }
 
+// name returns the identity of the certificate, or its subject if it has no identity.
+func (m *material) name() string {
+	if m.id == (ID{}) {
+		return m.leaf.Subject.String()
+	}
+	return m.id.String()
+}
+
 // contents are the bytes of the files.
 type contents struct{ cert, key, ca []byte }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ type Cluster struct {
 	proc     *process            // nil while stopped
 	port     int                 // of TCP, and in the name of the socket
 	tls      []string            // arguments of a server that also listens on TCP, by TLS
+	log      strings.Builder     // of servers that were stopped
 }
 
 // defaultPort is in the name of the socket, which is in a directory of its own.
@@ -103,8 +105,15 @@ func (c *Cluster) Stop() error {
 	}
 	p := c.proc
 	c.proc = nil
-	return p.stop()
+	if err := p.stop(); err != nil {
+		return err
+	}
+	_, err := p.output.WriteTo(&c.log)
+	return err
 }
+
+// Log returns what the server wrote to its log until it was stopped.
+func (c *Cluster) Log() string { return c.log.String() }
 
 // Start starts a stopped server on the same data and waits until it answers.
 func (c *Cluster) Start() error {

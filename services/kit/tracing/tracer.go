@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
@@ -14,6 +13,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.34.0"
 	"go.opentelemetry.io/otel/trace"
+
+	"portolan.dev/services/kit/obs"
 )
 
 // scope names this instrumentation to those who read traces.
@@ -54,25 +55,27 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	return NewWith(o, sdktrace.WithBatcher(&reporting{SpanExporter: exporter, log: o.Log}, sdktrace.WithBatchTimeout(time.Second))), nil
+	return NewWith(o, sdktrace.WithBatcher(reported(exporter, o.Log), sdktrace.WithBatchTimeout(time.Second))), nil
 }
 
 // reporting says in the log when spans begin to be lost, and when they are taken
 // again. The library would write a line of its own for each batch, past our log.
 type reporting struct {
 	sdktrace.SpanExporter
-	log     *slog.Logger
-	failing atomic.Bool
+	outage obs.Outage
+}
+
+func reported(exporter sdktrace.SpanExporter, log *slog.Logger) *reporting {
+	return &reporting{SpanExporter: exporter, outage: obs.Outage{Log: log, Down: "spans are lost", Up: "spans are taken again"}}
 }
 
 // ExportSpans implements sdktrace.SpanExporter.
 func (r *reporting) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := r.SpanExporter.ExportSpans(ctx, spans)
-	switch was := r.failing.Swap(err != nil); {
-	case err != nil && !was:
-		r.log.Warn("spans are lost", "err", err)
-	case err == nil && was:
-		r.log.Info("spans are taken again")
+	if err != nil {
+		r.outage.Failed(err)
+	} else {
+		r.outage.Over()
 	}
 	return nil
 }

@@ -1170,7 +1170,8 @@ type Pool struct {
 	Range string `protobuf:"bytes,3,opt,name=range,proto3" json:"range,omitempty"`
 	// Whether it hands out values.
 	State PoolState `protobuf:"varint,4,opt,name=state,proto3,enum=portolan.allocator.v1.PoolState" json:"state,omitempty"`
-	// First values that only explicit requests use while others are left; set at creation, so that every replica agrees (KEP-3070, KEP-3668).
+	// First values that only explicit requests use while others are left; kept with the pool, so that every replica agrees (KEP-3070, KEP-3668).
+	// 0 at creation: computed from the range, and again when the pool gets another one.
 	StaticBand uint64 `protobuf:"varint,5,opt,name=static_band,json=staticBand,proto3" json:"static_band,omitempty"`
 	// Values in all. Set by the allocator.
 	Size uint64 `protobuf:"varint,6,opt,name=size,proto3" json:"size,omitempty"`

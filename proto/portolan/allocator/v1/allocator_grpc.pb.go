@@ -39,6 +39,7 @@ const (
 type AllocatorServiceClient interface {
 	// Allocate serves each claim set wholly or not at all, independent of the others. Repeating a claim (same owner and slot)
 	// returns the same value. Errors of a set are in its result.
+	// Errors: UNAVAILABLE until the allocator knows from the registry which values are in use, at each start.
 	Allocate(ctx context.Context, in *AllocateRequest, opts ...grpc.CallOption) (*AllocateResponse, error)
 	// Confirm makes held values permanent. Unknown ones are reported, not an error.
 	Confirm(ctx context.Context, in *ConfirmRequest, opts ...grpc.CallOption) (*ConfirmResponse, error)
@@ -155,6 +156,7 @@ func (c *allocatorServiceClient) DeletePool(ctx context.Context, in *DeletePoolR
 type AllocatorServiceServer interface {
 	// Allocate serves each claim set wholly or not at all, independent of the others. Repeating a claim (same owner and slot)
 	// returns the same value. Errors of a set are in its result.
+	// Errors: UNAVAILABLE until the allocator knows from the registry which values are in use, at each start.
 	Allocate(context.Context, *AllocateRequest) (*AllocateResponse, error)
 	// Confirm makes held values permanent. Unknown ones are reported, not an error.
 	Confirm(context.Context, *ConfirmRequest) (*ConfirmResponse, error)

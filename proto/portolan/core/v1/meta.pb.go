@@ -207,9 +207,10 @@ type ObjectMeta struct {
 	Generation int64 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
 	// When the object was created. Set by the registry.
 	CreationTimestamp *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=creation_timestamp,json=creationTimestamp,proto3" json:"creation_timestamp,omitempty"`
-	// When deletion was asked for. The object goes when its finalizers are gone. Set by the registry.
+	// When the object is to go: the time of the request to delete it, plus its grace period. It goes then, or when its
+	// finalizers are gone, if that is later. Set by the registry.
 	DeletionTimestamp *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deletion_timestamp,json=deletionTimestamp,proto3" json:"deletion_timestamp,omitempty"`
-	// Seconds between the request to delete and the end; set with deletion_timestamp.
+	// Seconds between the request to delete and deletion_timestamp; set with it. 0 for all kinds but Pod.
 	DeletionGracePeriodSeconds *int64 `protobuf:"varint,9,opt,name=deletion_grace_period_seconds,json=deletionGracePeriodSeconds,proto3,oneof" json:"deletion_grace_period_seconds,omitempty"`
 	// Labels: what selectors match. Keys are qualified names, values at most 63 characters.
 	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -218,7 +219,10 @@ type ObjectMeta struct {
 	// Objects this one lives for: when the last of them is gone, so is this one.
 	OwnerReferences []*OwnerReference `protobuf:"bytes,12,rep,name=owner_references,json=ownerReferences,proto3" json:"owner_references,omitempty"`
 	// Names of those that must act before the object may go; qualified names.
-	Finalizers    []string `protobuf:"bytes,13,rep,name=finalizers,proto3" json:"finalizers,omitempty"`
+	Finalizers []string `protobuf:"bytes,13,rep,name=finalizers,proto3" json:"finalizers,omitempty"`
+	// The fields that managers have applied: Apply removes a field that its manager applied before and applies no longer.
+	// Set by the registry.
+	ManagedFields []*ManagedFields `protobuf:"bytes,14,rep,name=managed_fields,json=managedFields,proto3" json:"managed_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -344,6 +348,69 @@ func (x *ObjectMeta) GetFinalizers() []string {
 	return nil
 }
 
+func (x *ObjectMeta) GetManagedFields() []*ManagedFields {
+	if x != nil {
+		return x.ManagedFields
+	}
+	return nil
+}
+
+// ManagedFields lists the fields of an object that one manager has applied.
+type ManagedFields struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the manager; "apply" for all callers of ApplyService.
+	Manager string `protobuf:"bytes,1,opt,name=manager,proto3" json:"manager,omitempty"`
+	// Paths of the fields, sorted, without values: "metadata.labels[app]", "spec.ports[80/TCP].nodePort". A map or a list
+	// of named items is listed by its keys, any other list as a whole.
+	Fields        []string `protobuf:"bytes,2,rep,name=fields,proto3" json:"fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ManagedFields) Reset() {
+	*x = ManagedFields{}
+	mi := &file_portolan_core_v1_meta_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ManagedFields) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ManagedFields) ProtoMessage() {}
+
+func (x *ManagedFields) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_core_v1_meta_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ManagedFields.ProtoReflect.Descriptor instead.
+func (*ManagedFields) Descriptor() ([]byte, []int) {
+	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ManagedFields) GetManager() string {
+	if x != nil {
+		return x.Manager
+	}
+	return ""
+}
+
+func (x *ManagedFields) GetFields() []string {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
 // OwnerReference names an object that another one lives for, in the same namespace or without one.
 type OwnerReference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -365,7 +432,7 @@ type OwnerReference struct {
 
 func (x *OwnerReference) Reset() {
 	*x = OwnerReference{}
-	mi := &file_portolan_core_v1_meta_proto_msgTypes[1]
+	mi := &file_portolan_core_v1_meta_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -377,7 +444,7 @@ func (x *OwnerReference) String() string {
 func (*OwnerReference) ProtoMessage() {}
 
 func (x *OwnerReference) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_core_v1_meta_proto_msgTypes[1]
+	mi := &file_portolan_core_v1_meta_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -390,7 +457,7 @@ func (x *OwnerReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerReference.ProtoReflect.Descriptor instead.
 func (*OwnerReference) Descriptor() ([]byte, []int) {
-	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{1}
+	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *OwnerReference) GetApiVersion() string {
@@ -458,7 +525,7 @@ type ObjectReference struct {
 
 func (x *ObjectReference) Reset() {
 	*x = ObjectReference{}
-	mi := &file_portolan_core_v1_meta_proto_msgTypes[2]
+	mi := &file_portolan_core_v1_meta_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -470,7 +537,7 @@ func (x *ObjectReference) String() string {
 func (*ObjectReference) ProtoMessage() {}
 
 func (x *ObjectReference) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_core_v1_meta_proto_msgTypes[2]
+	mi := &file_portolan_core_v1_meta_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -483,7 +550,7 @@ func (x *ObjectReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectReference.ProtoReflect.Descriptor instead.
 func (*ObjectReference) Descriptor() ([]byte, []int) {
-	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{2}
+	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ObjectReference) GetKind() string {
@@ -558,7 +625,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_portolan_core_v1_meta_proto_msgTypes[3]
+	mi := &file_portolan_core_v1_meta_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -570,7 +637,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_core_v1_meta_proto_msgTypes[3]
+	mi := &file_portolan_core_v1_meta_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -583,7 +650,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{3}
+	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Condition) GetType() string {
@@ -651,7 +718,7 @@ type IntOrString struct {
 
 func (x *IntOrString) Reset() {
 	*x = IntOrString{}
-	mi := &file_portolan_core_v1_meta_proto_msgTypes[4]
+	mi := &file_portolan_core_v1_meta_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +730,7 @@ func (x *IntOrString) String() string {
 func (*IntOrString) ProtoMessage() {}
 
 func (x *IntOrString) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_core_v1_meta_proto_msgTypes[4]
+	mi := &file_portolan_core_v1_meta_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +743,7 @@ func (x *IntOrString) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntOrString.ProtoReflect.Descriptor instead.
 func (*IntOrString) Descriptor() ([]byte, []int) {
-	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{4}
+	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *IntOrString) GetValue() isIntOrString_Value {
@@ -726,7 +793,7 @@ var File_portolan_core_v1_meta_proto protoreflect.FileDescriptor
 
 const file_portolan_core_v1_meta_proto_rawDesc = "" +
 	"\n" +
-	"\x1bportolan/core/v1/meta.proto\x12\x10portolan.core.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x06\n" +
+	"\x1bportolan/core/v1/meta.proto\x12\x10portolan.core.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\a\n" +
 	"\n" +
 	"ObjectMeta\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
@@ -746,14 +813,18 @@ const file_portolan_core_v1_meta_proto_rawDesc = "" +
 	"\x10owner_references\x18\f \x03(\v2 .portolan.core.v1.OwnerReferenceR\x0fownerReferences\x12\x1e\n" +
 	"\n" +
 	"finalizers\x18\r \x03(\tR\n" +
-	"finalizers\x1a9\n" +
+	"finalizers\x12F\n" +
+	"\x0emanaged_fields\x18\x0e \x03(\v2\x1f.portolan.core.v1.ManagedFieldsR\rmanagedFields\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B \n" +
-	"\x1e_deletion_grace_period_seconds\"\xef\x01\n" +
+	"\x1e_deletion_grace_period_seconds\"A\n" +
+	"\rManagedFields\x12\x18\n" +
+	"\amanager\x18\x01 \x01(\tR\amanager\x12\x16\n" +
+	"\x06fields\x18\x02 \x03(\tR\x06fields\"\xef\x01\n" +
 	"\x0eOwnerReference\x12\x1f\n" +
 	"\vapi_version\x18\x01 \x01(\tR\n" +
 	"apiVersion\x12\x12\n" +
@@ -816,34 +887,36 @@ func file_portolan_core_v1_meta_proto_rawDescGZIP() []byte {
 }
 
 var file_portolan_core_v1_meta_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_portolan_core_v1_meta_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_portolan_core_v1_meta_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_portolan_core_v1_meta_proto_goTypes = []any{
 	(ConditionStatus)(0),          // 0: portolan.core.v1.ConditionStatus
 	(Protocol)(0),                 // 1: portolan.core.v1.Protocol
 	(IPFamily)(0),                 // 2: portolan.core.v1.IPFamily
 	(*ObjectMeta)(nil),            // 3: portolan.core.v1.ObjectMeta
-	(*OwnerReference)(nil),        // 4: portolan.core.v1.OwnerReference
-	(*ObjectReference)(nil),       // 5: portolan.core.v1.ObjectReference
-	(*Condition)(nil),             // 6: portolan.core.v1.Condition
-	(*IntOrString)(nil),           // 7: portolan.core.v1.IntOrString
-	nil,                           // 8: portolan.core.v1.ObjectMeta.LabelsEntry
-	nil,                           // 9: portolan.core.v1.ObjectMeta.AnnotationsEntry
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*ManagedFields)(nil),         // 4: portolan.core.v1.ManagedFields
+	(*OwnerReference)(nil),        // 5: portolan.core.v1.OwnerReference
+	(*ObjectReference)(nil),       // 6: portolan.core.v1.ObjectReference
+	(*Condition)(nil),             // 7: portolan.core.v1.Condition
+	(*IntOrString)(nil),           // 8: portolan.core.v1.IntOrString
+	nil,                           // 9: portolan.core.v1.ObjectMeta.LabelsEntry
+	nil,                           // 10: portolan.core.v1.ObjectMeta.AnnotationsEntry
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
 }
 var file_portolan_core_v1_meta_proto_depIdxs = []int32{
-	10, // 0: portolan.core.v1.ObjectMeta.creation_timestamp:type_name -> google.protobuf.Timestamp
-	10, // 1: portolan.core.v1.ObjectMeta.deletion_timestamp:type_name -> google.protobuf.Timestamp
-	8,  // 2: portolan.core.v1.ObjectMeta.labels:type_name -> portolan.core.v1.ObjectMeta.LabelsEntry
-	9,  // 3: portolan.core.v1.ObjectMeta.annotations:type_name -> portolan.core.v1.ObjectMeta.AnnotationsEntry
-	4,  // 4: portolan.core.v1.ObjectMeta.owner_references:type_name -> portolan.core.v1.OwnerReference
-	0,  // 5: portolan.core.v1.Condition.status:type_name -> portolan.core.v1.ConditionStatus
-	10, // 6: portolan.core.v1.Condition.last_transition_time:type_name -> google.protobuf.Timestamp
-	10, // 7: portolan.core.v1.Condition.last_probe_time:type_name -> google.protobuf.Timestamp
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	11, // 0: portolan.core.v1.ObjectMeta.creation_timestamp:type_name -> google.protobuf.Timestamp
+	11, // 1: portolan.core.v1.ObjectMeta.deletion_timestamp:type_name -> google.protobuf.Timestamp
+	9,  // 2: portolan.core.v1.ObjectMeta.labels:type_name -> portolan.core.v1.ObjectMeta.LabelsEntry
+	10, // 3: portolan.core.v1.ObjectMeta.annotations:type_name -> portolan.core.v1.ObjectMeta.AnnotationsEntry
+	5,  // 4: portolan.core.v1.ObjectMeta.owner_references:type_name -> portolan.core.v1.OwnerReference
+	4,  // 5: portolan.core.v1.ObjectMeta.managed_fields:type_name -> portolan.core.v1.ManagedFields
+	0,  // 6: portolan.core.v1.Condition.status:type_name -> portolan.core.v1.ConditionStatus
+	11, // 7: portolan.core.v1.Condition.last_transition_time:type_name -> google.protobuf.Timestamp
+	11, // 8: portolan.core.v1.Condition.last_probe_time:type_name -> google.protobuf.Timestamp
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_portolan_core_v1_meta_proto_init() }
@@ -852,8 +925,8 @@ func file_portolan_core_v1_meta_proto_init() {
 		return
 	}
 	file_portolan_core_v1_meta_proto_msgTypes[0].OneofWrappers = []any{}
-	file_portolan_core_v1_meta_proto_msgTypes[1].OneofWrappers = []any{}
-	file_portolan_core_v1_meta_proto_msgTypes[4].OneofWrappers = []any{
+	file_portolan_core_v1_meta_proto_msgTypes[2].OneofWrappers = []any{}
+	file_portolan_core_v1_meta_proto_msgTypes[5].OneofWrappers = []any{
 		(*IntOrString_Number)(nil),
 		(*IntOrString_Name)(nil),
 	}
@@ -863,7 +936,7 @@ func file_portolan_core_v1_meta_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_portolan_core_v1_meta_proto_rawDesc), len(file_portolan_core_v1_meta_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

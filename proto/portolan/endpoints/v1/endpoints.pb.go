@@ -9,6 +9,7 @@ package endpointsv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	v1 "portolan.dev/proto/portolan/core/v1"
 	reflect "reflect"
 	sync "sync"
@@ -87,7 +88,12 @@ type ExplainServiceResponse struct {
 	// Pods, those in first.
 	Pods []*PodVerdict `protobuf:"bytes,3,rep,name=pods,proto3" json:"pods,omitempty"`
 	// Slices wanted.
-	Slices        []*v1.EndpointSlice `protobuf:"bytes,4,rep,name=slices,proto3" json:"slices,omitempty"`
+	Slices []*v1.EndpointSlice `protobuf:"bytes,4,rep,name=slices,proto3" json:"slices,omitempty"`
+	// Why the last sync of the service failed; unset if it did not. Only the replica that leads knows.
+	Failure *SyncFailure `protobuf:"bytes,5,opt,name=failure,proto3" json:"failure,omitempty"`
+	// Addresses of an Endpoints that are left out of the slices because the registry refuses them, with
+	// its reason. For pods the verdict has the reason.
+	LeftOut       []string `protobuf:"bytes,6,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -150,6 +156,75 @@ func (x *ExplainServiceResponse) GetSlices() []*v1.EndpointSlice {
 	return nil
 }
 
+func (x *ExplainServiceResponse) GetFailure() *SyncFailure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+func (x *ExplainServiceResponse) GetLeftOut() []string {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+// SyncFailure says why the slices and the Endpoints of a service cannot be written.
+type SyncFailure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When the first of the syncs failed that have failed in a row.
+	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	// The last error.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SyncFailure) Reset() {
+	*x = SyncFailure{}
+	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SyncFailure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SyncFailure) ProtoMessage() {}
+
+func (x *SyncFailure) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SyncFailure.ProtoReflect.Descriptor instead.
+func (*SyncFailure) Descriptor() ([]byte, []int) {
+	return file_portolan_endpoints_v1_endpoints_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *SyncFailure) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *SyncFailure) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // PodVerdict says whether a pod is behind a service.
 type PodVerdict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -171,7 +246,7 @@ type PodVerdict struct {
 
 func (x *PodVerdict) Reset() {
 	*x = PodVerdict{}
-	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[2]
+	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -183,7 +258,7 @@ func (x *PodVerdict) String() string {
 func (*PodVerdict) ProtoMessage() {}
 
 func (x *PodVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[2]
+	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -196,7 +271,7 @@ func (x *PodVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodVerdict.ProtoReflect.Descriptor instead.
 func (*PodVerdict) Descriptor() ([]byte, []int) {
-	return file_portolan_endpoints_v1_endpoints_proto_rawDescGZIP(), []int{2}
+	return file_portolan_endpoints_v1_endpoints_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PodVerdict) GetName() string {
@@ -250,7 +325,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[3]
+	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -262,7 +337,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[3]
+	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -275,7 +350,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_endpoints_v1_endpoints_proto_rawDescGZIP(), []int{3}
+	return file_portolan_endpoints_v1_endpoints_proto_rawDescGZIP(), []int{4}
 }
 
 // GetStatusResponse is the answer of GetStatus.
@@ -299,7 +374,7 @@ type GetStatusResponse struct {
 
 func (x *GetStatusResponse) Reset() {
 	*x = GetStatusResponse{}
-	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[4]
+	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -311,7 +386,7 @@ func (x *GetStatusResponse) String() string {
 func (*GetStatusResponse) ProtoMessage() {}
 
 func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[4]
+	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -324,7 +399,7 @@ func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_endpoints_v1_endpoints_proto_rawDescGZIP(), []int{4}
+	return file_portolan_endpoints_v1_endpoints_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetStatusResponse) GetRevision() uint64 {
@@ -378,7 +453,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[5]
+	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -390,7 +465,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[5]
+	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -403,7 +478,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_endpoints_v1_endpoints_proto_rawDescGZIP(), []int{5}
+	return file_portolan_endpoints_v1_endpoints_proto_rawDescGZIP(), []int{6}
 }
 
 // ResyncResponse is the answer of Resync.
@@ -417,7 +492,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[6]
+	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +504,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[6]
+	mi := &file_portolan_endpoints_v1_endpoints_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +517,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_endpoints_v1_endpoints_proto_rawDescGZIP(), []int{6}
+	return file_portolan_endpoints_v1_endpoints_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ResyncResponse) GetServices() uint32 {
@@ -456,15 +531,20 @@ var File_portolan_endpoints_v1_endpoints_proto protoreflect.FileDescriptor
 
 const file_portolan_endpoints_v1_endpoints_proto_rawDesc = "" +
 	"\n" +
-	"%portolan/endpoints/v1/endpoints.proto\x12\x15portolan.endpoints.v1\x1a$portolan/core/v1/endpointslice.proto\"I\n" +
+	"%portolan/endpoints/v1/endpoints.proto\x12\x15portolan.endpoints.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$portolan/core/v1/endpointslice.proto\"I\n" +
 	"\x15ExplainServiceRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xbe\x01\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x97\x02\n" +
 	"\x16ExplainServiceResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
 	"\amanaged\x18\x02 \x01(\tR\amanaged\x125\n" +
 	"\x04pods\x18\x03 \x03(\v2!.portolan.endpoints.v1.PodVerdictR\x04pods\x127\n" +
-	"\x06slices\x18\x04 \x03(\v2\x1f.portolan.core.v1.EndpointSliceR\x06slices\"\xb3\x01\n" +
+	"\x06slices\x18\x04 \x03(\v2\x1f.portolan.core.v1.EndpointSliceR\x06slices\x12<\n" +
+	"\afailure\x18\x05 \x01(\v2\".portolan.endpoints.v1.SyncFailureR\afailure\x12\x19\n" +
+	"\bleft_out\x18\x06 \x03(\tR\aleftOut\"Y\n" +
+	"\vSyncFailure\x120\n" +
+	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xb3\x01\n" +
 	"\n" +
 	"PodVerdict\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
@@ -501,31 +581,35 @@ func file_portolan_endpoints_v1_endpoints_proto_rawDescGZIP() []byte {
 	return file_portolan_endpoints_v1_endpoints_proto_rawDescData
 }
 
-var file_portolan_endpoints_v1_endpoints_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_portolan_endpoints_v1_endpoints_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_portolan_endpoints_v1_endpoints_proto_goTypes = []any{
 	(*ExplainServiceRequest)(nil),  // 0: portolan.endpoints.v1.ExplainServiceRequest
 	(*ExplainServiceResponse)(nil), // 1: portolan.endpoints.v1.ExplainServiceResponse
-	(*PodVerdict)(nil),             // 2: portolan.endpoints.v1.PodVerdict
-	(*GetStatusRequest)(nil),       // 3: portolan.endpoints.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),      // 4: portolan.endpoints.v1.GetStatusResponse
-	(*ResyncRequest)(nil),          // 5: portolan.endpoints.v1.ResyncRequest
-	(*ResyncResponse)(nil),         // 6: portolan.endpoints.v1.ResyncResponse
-	(*v1.EndpointSlice)(nil),       // 7: portolan.core.v1.EndpointSlice
+	(*SyncFailure)(nil),            // 2: portolan.endpoints.v1.SyncFailure
+	(*PodVerdict)(nil),             // 3: portolan.endpoints.v1.PodVerdict
+	(*GetStatusRequest)(nil),       // 4: portolan.endpoints.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),      // 5: portolan.endpoints.v1.GetStatusResponse
+	(*ResyncRequest)(nil),          // 6: portolan.endpoints.v1.ResyncRequest
+	(*ResyncResponse)(nil),         // 7: portolan.endpoints.v1.ResyncResponse
+	(*v1.EndpointSlice)(nil),       // 8: portolan.core.v1.EndpointSlice
+	(*timestamppb.Timestamp)(nil),  // 9: google.protobuf.Timestamp
 }
 var file_portolan_endpoints_v1_endpoints_proto_depIdxs = []int32{
-	2, // 0: portolan.endpoints.v1.ExplainServiceResponse.pods:type_name -> portolan.endpoints.v1.PodVerdict
-	7, // 1: portolan.endpoints.v1.ExplainServiceResponse.slices:type_name -> portolan.core.v1.EndpointSlice
-	0, // 2: portolan.endpoints.v1.EndpointControllerService.ExplainService:input_type -> portolan.endpoints.v1.ExplainServiceRequest
-	3, // 3: portolan.endpoints.v1.EndpointControllerService.GetStatus:input_type -> portolan.endpoints.v1.GetStatusRequest
-	5, // 4: portolan.endpoints.v1.EndpointControllerService.Resync:input_type -> portolan.endpoints.v1.ResyncRequest
-	1, // 5: portolan.endpoints.v1.EndpointControllerService.ExplainService:output_type -> portolan.endpoints.v1.ExplainServiceResponse
-	4, // 6: portolan.endpoints.v1.EndpointControllerService.GetStatus:output_type -> portolan.endpoints.v1.GetStatusResponse
-	6, // 7: portolan.endpoints.v1.EndpointControllerService.Resync:output_type -> portolan.endpoints.v1.ResyncResponse
-	5, // [5:8] is the sub-list for method output_type
-	2, // [2:5] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	3, // 0: portolan.endpoints.v1.ExplainServiceResponse.pods:type_name -> portolan.endpoints.v1.PodVerdict
+	8, // 1: portolan.endpoints.v1.ExplainServiceResponse.slices:type_name -> portolan.core.v1.EndpointSlice
+	2, // 2: portolan.endpoints.v1.ExplainServiceResponse.failure:type_name -> portolan.endpoints.v1.SyncFailure
+	9, // 3: portolan.endpoints.v1.SyncFailure.since:type_name -> google.protobuf.Timestamp
+	0, // 4: portolan.endpoints.v1.EndpointControllerService.ExplainService:input_type -> portolan.endpoints.v1.ExplainServiceRequest
+	4, // 5: portolan.endpoints.v1.EndpointControllerService.GetStatus:input_type -> portolan.endpoints.v1.GetStatusRequest
+	6, // 6: portolan.endpoints.v1.EndpointControllerService.Resync:input_type -> portolan.endpoints.v1.ResyncRequest
+	1, // 7: portolan.endpoints.v1.EndpointControllerService.ExplainService:output_type -> portolan.endpoints.v1.ExplainServiceResponse
+	5, // 8: portolan.endpoints.v1.EndpointControllerService.GetStatus:output_type -> portolan.endpoints.v1.GetStatusResponse
+	7, // 9: portolan.endpoints.v1.EndpointControllerService.Resync:output_type -> portolan.endpoints.v1.ResyncResponse
+	7, // [7:10] is the sub-list for method output_type
+	4, // [4:7] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_portolan_endpoints_v1_endpoints_proto_init() }
@@ -539,7 +623,7 @@ func file_portolan_endpoints_v1_endpoints_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_portolan_endpoints_v1_endpoints_proto_rawDesc), len(file_portolan_endpoints_v1_endpoints_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

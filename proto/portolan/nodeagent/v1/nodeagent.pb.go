@@ -91,7 +91,7 @@ type GetStatusResponse struct {
 	LastAudit *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=last_audit,json=lastAudit,proto3" json:"last_audit,omitempty"`
 	// Differences that audits have repaired since the start.
 	DriftRepaired uint64 `protobuf:"varint,14,opt,name=drift_repaired,json=driftRepaired,proto3" json:"drift_repaired,omitempty"`
-	// Kernel settings that the agent set or would set, such as "net.ipv4.vs.conntrack=1 (set)".
+	// Kernel settings that the agent set or would set, and those that traffic may suffer from, with a remedy.
 	Sysctls []string `protobuf:"bytes,15,rep,name=sysctls,proto3" json:"sysctls,omitempty"`
 	// Whether it works from the view on its disk, because the registry has not answered since the start.
 	FromDisk bool `protobuf:"varint,16,opt,name=from_disk,json=fromDisk,proto3" json:"from_disk,omitempty"`

@@ -28,8 +28,10 @@ const (
 //
 // ApplyService creates or updates objects of any kind, so that applying a manifest twice changes nothing.
 type ApplyServiceClient interface {
-	// Apply creates the object, or updates it where it differs. Fields that the registry filled in and that the manifest leaves out stay.
-	// Errors: as Create and Update of the kind.
+	// Apply creates the object, or merges it into the stored one. A field that the request sets takes its value; a field
+	// that Apply set before and the request leaves out is removed; every other field stays, as the registry or another
+	// client has set it. A field at its default value in protobuf (0, "", an empty list) counts as left out. Status is
+	// ignored. What Apply has set is remembered in metadata.managed_fields. Errors: as Create and Update of the kind.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 }
 
@@ -57,8 +59,10 @@ func (c *applyServiceClient) Apply(ctx context.Context, in *ApplyRequest, opts .
 //
 // ApplyService creates or updates objects of any kind, so that applying a manifest twice changes nothing.
 type ApplyServiceServer interface {
-	// Apply creates the object, or updates it where it differs. Fields that the registry filled in and that the manifest leaves out stay.
-	// Errors: as Create and Update of the kind.
+	// Apply creates the object, or merges it into the stored one. A field that the request sets takes its value; a field
+	// that Apply set before and the request leaves out is removed; every other field stays, as the registry or another
+	// client has set it. A field at its default value in protobuf (0, "", an empty list) counts as left out. Status is
+	// ignored. What Apply has set is remembered in metadata.managed_fields. Errors: as Create and Update of the kind.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	mustEmbedUnimplementedApplyServiceServer()
 }

@@ -191,7 +191,7 @@ type GetSettingsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Ranges of virtual IPs, first family first.
 	ServiceCidrs []string `protobuf:"bytes,1,rep,name=service_cidrs,json=serviceCidrs,proto3" json:"service_cidrs,omitempty"`
-	// Range of node ports, such as "30000-32767".
+	// Ranges of node ports that the allocator has, such as "30000-32767", separated by commas; empty while it does not answer.
 	NodePortRange string `protobuf:"bytes,2,opt,name=node_port_range,json=nodePortRange,proto3" json:"node_port_range,omitempty"`
 	// Ranges of pod addresses, where the installation hands them out; may be empty.
 	PodCidrs []string `protobuf:"bytes,3,rep,name=pod_cidrs,json=podCidrs,proto3" json:"pod_cidrs,omitempty"`

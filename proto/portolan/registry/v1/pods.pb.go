@@ -611,9 +611,11 @@ type DeletePodRequest struct {
 	// Only this version; 0: any.
 	ResourceVersion uint64 `protobuf:"varint,4,opt,name=resource_version,json=resourceVersion,proto3" json:"resource_version,omitempty"`
 	// Check everything, delete nothing.
-	DryRun        bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	DryRun bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Seconds until the pod is removed, 0-2147483647. 0: at once. Unset: its spec.termination_grace_period_seconds.
+	GracePeriodSeconds *int64 `protobuf:"varint,6,opt,name=grace_period_seconds,json=gracePeriodSeconds,proto3,oneof" json:"grace_period_seconds,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *DeletePodRequest) Reset() {
@@ -681,10 +683,17 @@ func (x *DeletePodRequest) GetDryRun() bool {
 	return false
 }
 
+func (x *DeletePodRequest) GetGracePeriodSeconds() int64 {
+	if x != nil && x.GracePeriodSeconds != nil {
+		return *x.GracePeriodSeconds
+	}
+	return 0
+}
+
 // DeletePodResponse is the answer of DeletePod.
 type DeletePodResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The object as it last was; with deletion_timestamp where finalizers must act first.
+	// The object as it last was; with deletion_timestamp while it is terminating.
 	Pod           *v1.Pod `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -966,13 +975,15 @@ const file_portolan_registry_v1_pods_proto_rawDesc = "" +
 	"\x16UpdatePodStatusRequest\x12'\n" +
 	"\x03pod\x18\x01 \x01(\v2\x15.portolan.core.v1.PodR\x03pod\"B\n" +
 	"\x17UpdatePodStatusResponse\x12'\n" +
-	"\x03pod\x18\x01 \x01(\v2\x15.portolan.core.v1.PodR\x03pod\"\x9a\x01\n" +
+	"\x03pod\x18\x01 \x01(\v2\x15.portolan.core.v1.PodR\x03pod\"\xea\x01\n" +
 	"\x10DeletePodRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12)\n" +
 	"\x10resource_version\x18\x04 \x01(\x04R\x0fresourceVersion\x12\x17\n" +
-	"\adry_run\x18\x05 \x01(\bR\x06dryRun\"<\n" +
+	"\adry_run\x18\x05 \x01(\bR\x06dryRun\x125\n" +
+	"\x14grace_period_seconds\x18\x06 \x01(\x03H\x00R\x12gracePeriodSeconds\x88\x01\x01B\x17\n" +
+	"\x15_grace_period_seconds\"<\n" +
 	"\x11DeletePodResponse\x12'\n" +
 	"\x03pod\x18\x01 \x01(\v2\x15.portolan.core.v1.PodR\x03pod\"\xa3\x01\n" +
 	"\x10WatchPodsRequest\x12\x1c\n" +
@@ -1070,6 +1081,7 @@ func file_portolan_registry_v1_pods_proto_init() {
 		return
 	}
 	file_portolan_registry_v1_watch_proto_init()
+	file_portolan_registry_v1_pods_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

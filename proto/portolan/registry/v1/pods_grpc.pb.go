@@ -48,7 +48,11 @@ type PodServiceClient interface {
 	UpdatePod(ctx context.Context, in *UpdatePodRequest, opts ...grpc.CallOption) (*UpdatePodResponse, error)
 	// UpdatePodStatus replaces status; the rest stays. Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED.
 	UpdatePodStatus(ctx context.Context, in *UpdatePodStatusRequest, opts ...grpc.CallOption) (*UpdatePodStatusResponse, error)
-	// DeletePod removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeletePod marks a running pod as terminating: its endpoints serve only where no other is ready, and the registry
+	// removes it when its grace period is over. The pod's owner confirms the end earlier by a grace period of 0, which
+	// removes it at once, as does any deletion of a pod that does not run: one that has ended, or has neither an address nor
+	// the phase RUNNING. A later deletion may shorten the grace period, not prolong it. Finalizers must act first in any
+	// case. Errors: INVALID_ARGUMENT (grace period), NOT_FOUND, ABORTED.
 	DeletePod(ctx context.Context, in *DeletePodRequest, opts ...grpc.CallOption) (*DeletePodResponse, error)
 	// WatchPods streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
 	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
@@ -162,7 +166,11 @@ type PodServiceServer interface {
 	UpdatePod(context.Context, *UpdatePodRequest) (*UpdatePodResponse, error)
 	// UpdatePodStatus replaces status; the rest stays. Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED.
 	UpdatePodStatus(context.Context, *UpdatePodStatusRequest) (*UpdatePodStatusResponse, error)
-	// DeletePod removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeletePod marks a running pod as terminating: its endpoints serve only where no other is ready, and the registry
+	// removes it when its grace period is over. The pod's owner confirms the end earlier by a grace period of 0, which
+	// removes it at once, as does any deletion of a pod that does not run: one that has ended, or has neither an address nor
+	// the phase RUNNING. A later deletion may shorten the grace period, not prolong it. Finalizers must act first in any
+	// case. Errors: INVALID_ARGUMENT (grace period), NOT_FOUND, ABORTED.
 	DeletePod(context.Context, *DeletePodRequest) (*DeletePodResponse, error)
 	// WatchPods streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
 	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).

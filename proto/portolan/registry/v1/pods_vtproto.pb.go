@@ -227,6 +227,10 @@ func (m *DeletePodRequest) CloneVT() *DeletePodRequest {
 	r.Uid = m.Uid
 	r.ResourceVersion = m.ResourceVersion
 	r.DryRun = m.DryRun
+	if rhs := m.GracePeriodSeconds; rhs != nil {
+		tmpVal := *rhs
+		r.GracePeriodSeconds = &tmpVal
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -593,6 +597,9 @@ func (this *DeletePodRequest) EqualVT(that *DeletePodRequest) bool {
 		return false
 	}
 	if this.DryRun != that.DryRun {
+		return false
+	}
+	if p, q := this.GracePeriodSeconds, that.GracePeriodSeconds; (p == nil && q != nil) || (p != nil && (q == nil || *p != *q)) {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1265,6 +1272,11 @@ func (m *DeletePodRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.GracePeriodSeconds != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.GracePeriodSeconds))
+		i--
+		dAtA[i] = 0x30
+	}
 	if m.DryRun {
 		i--
 		if m.DryRun {
@@ -1734,6 +1746,9 @@ func (m *DeletePodRequest) SizeVT() (n int) {
 	}
 	if m.DryRun {
 		n += 2
+	}
+	if m.GracePeriodSeconds != nil {
+		n += 1 + protohelpers.SizeOfVarint(uint64(*m.GracePeriodSeconds))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3184,6 +3199,26 @@ func (m *DeletePodRequest) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.DryRun = bool(v != 0)
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field GracePeriodSeconds", wireType)
+			}
+			var v int64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.GracePeriodSeconds = &v
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -1,0 +1,116 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/object"
+
+	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/engine"
+	"portolan.dev/allocator/store"
+)
+
+const (
+	// HealthCheck is the name under which the verifier reports whether it has taken up what objects have.
+	HealthCheck = "values"
+	// takeUpBatch is how many values are taken up in one transaction.
+	takeUpBatch = 500
+	// takeUpRetry is the pause after a store that did not take a batch.
+	takeUpRetry = time.Second
+)
+
+var errNotTakenUp = errors.New("the values that services and pods have are not known yet: no snapshot from the registry")
+
+// TakenUp returns a channel that is closed once every value that the objects of a
+// complete snapshot have is allocated. A value handed out earlier could be one in
+// use: the store may be new, or an old copy.
+func (v *Verifier) TakenUp() <-chan struct{} { return v.takenUp }
+
+// takeUp allocates to the objects of the first snapshot what they have. Of two
+// that have the same value, the older one gets it; Run reports the other. It asks
+// the registry about no object, other than [Verifier.allocate]: a value taken up
+// for an object that was deleted meanwhile is freed after the grace.
+func (v *Verifier) takeUp(ctx context.Context, snapshot []changes.Change) error {
+	missing := v.missing(snapshot)
+	outage := obs.Outage{Log: v.cfg.Log, Down: "values of objects are not taken up, trying on", Up: "values of objects are taken up"}
+	for batch := range slices.Chunk(missing, takeUpBatch) {
+		for {
+			err := v.takeUpBatch(ctx, batch)
+			if err == nil {
+				outage.Over()
+				break
+			}
+			outage.Failed(err)
+			if !app.Pause(ctx, takeUpRetry) {
+				return ctx.Err()
+			}
+		}
+	}
+	v.cfg.Log.Info("values of objects are known", "objects", len(snapshot), "taken_up", len(missing))
+	v.cfg.Health.Set(HealthCheck, nil)
+	close(v.takenUp)
+	return nil
+}
+
+// missing returns a set for each value that an object has and is not allocated, the older objects first.
+func (v *Verifier) missing(snapshot []changes.Change) []engine.Set {
+	objects := make([]object.Object, 0, len(snapshot))
+	for _, c := range snapshot {
+		objects = append(objects, c.New)
+	}
+	slices.SortFunc(objects, byAge)
+	var sets []engine.Set
+	for _, o := range objects {
+		owner := ownerOf(o)
+		for _, w := range wantedBy(o) {
+			value, err := parse(w)
+			if err != nil || v.cfg.Engine.Holds(owner.UID, value) {
+				continue // what is no value is reported by Run
+			}
+			sets = append(sets, engine.Set{Owner: owner, Wants: []book.Want{
+				{Slot: repairedSlots + value.String(), Use: w.use, Value: w.text, Repair: true},
+			}})
+		}
+	}
+	return sets
+}
+
+// takeUpBatch allocates and confirms what can be allocated. What cannot, because
+// another owner has it or no pool does, is left to Run to report.
+func (v *Verifier) takeUpBatch(ctx context.Context, sets []engine.Set) error {
+	results, err := v.cfg.Engine.Allocate(ctx, sets, false)
+	if err != nil {
+		return err
+	}
+	var slots []engine.Slots
+	for i, r := range results {
+		if len(r.Failures) == 0 {
+			slots = append(slots, engine.Slots{UID: sets[i].Owner.UID, Slots: []string{sets[i].Wants[0].Slot}})
+		}
+	}
+	if _, _, err := v.cfg.Engine.Confirm(ctx, slots); err != nil {
+		return err
+	}
+	v.metrics.readded.Add(float64(len(slots)))
+	return nil
+}
+
+func byAge(a, b object.Object) int {
+	x, y := a.GetMetadata(), b.GetMetadata()
+	return cmp.Or(
+		x.GetCreationTimestamp().AsTime().Compare(y.GetCreationTimestamp().AsTime()),
+		strings.Compare(x.GetUid(), y.GetUid()))
+}
+
+func ownerOf(o object.Object) store.Owner {
+	meta := o.GetMetadata()
+	return store.Owner{UID: meta.GetUid(), Kind: object.KindOf(o), Namespace: meta.GetNamespace(), Name: meta.GetName()}
+}

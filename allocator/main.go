@@ -1,0 +1,15 @@
+package allocator
+
+import (
+	"portolan.dev/services/daemon"
+	"portolan.dev/services/kit/app"
+)
+
+// gcPercent lets garbage grow to twice what is in memory, as in the registry.
+const gcPercent = 200
+
+// Main is the main function of the daemon in a process of its own.
+func Main() int {
+	app.SetGCPercent(gcPercent)
+	return daemon.Main("allocator", New)
+}

@@ -1,0 +1,139 @@
+package dnssvc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"portolan.dev/services/changes/viewfile"
+)
+
+const (
+	viewFile  = "view.pb"
+	viewOwner = "dnssvc"
+	saveEvery = 5 * time.Second
+	// believeAfter is how long the registry may take before names that the view on disk lacks are
+	// said not to exist. A registry that is there has sent its snapshot by then.
+	believeAfter = 5 * time.Second
+	// viewCheck is the health check that says that answers come from the view on disk.
+	viewCheck = "view"
+)
+
+// viewPath returns where the view is kept; empty if it is not.
+func (d *Daemon) viewPath() string {
+	if d.cfg.DataDir == "" {
+		return ""
+	}
+	return filepath.Join(d.cfg.DataDir, viewFile)
+}
+
+// loadView starts from the names that were known before, so that they are answered though the
+// registry is away. A file that cannot be used is no reason not to start.
+func (d *Daemon) loadView() {
+	path := d.viewPath()
+	if path == "" {
+		return
+	}
+	if err := os.MkdirAll(d.cfg.DataDir, 0o750); err != nil {
+		d.log.Warn("the view will not be kept", "err", err)
+		return
+	}
+	file, err := viewfile.Load(path, viewOwner)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if age := time.Since(file.At); err == nil && age > d.cfg.DataMaxAge {
+		err = fmt.Errorf("it was current %s ago, which is more than data-max-age (%s)", age.Round(time.Second), d.cfg.DataMaxAge)
+	}
+	if err == nil {
+		err = d.table.Restore(file.Objects, file.Revision)
+	}
+	if err != nil {
+		d.log.Warn("the view on disk is not used: names are unknown until the registry answers", "path", path, "err", err)
+		return
+	}
+	d.fromDisk = file.At
+	d.onDisk.Store(true)
+	d.log.Info("starting from the last view", "revision", file.Revision, "age", time.Since(file.At).Round(time.Second))
+	d.health.Set(viewCheck, fmt.Errorf("answering from the view on disk, which was current at %s: the registry has not answered yet",
+		file.At.UTC().Format(time.RFC3339)))
+}
+
+// endDisk notes that answers come from the view on disk no longer.
+func (d *Daemon) endDisk() {
+	if d.onDisk.Swap(false) {
+		d.health.Set(viewCheck, nil)
+	}
+}
+
+// outlast bounds what is answered from the view on disk. Names that it has are answered at once,
+// that others do not exist after believeAfter, and nothing once the view is too old.
+func (d *Daemon) outlast(ctx context.Context) error {
+	if d.fromDisk.IsZero() {
+		return nil
+	}
+	left := d.cfg.DataMaxAge - time.Since(d.fromDisk)
+	if left > believeAfter {
+		if !d.withoutRegistry(ctx, believeAfter) {
+			return nil
+		}
+		d.table.Believe()
+		left -= believeAfter
+	}
+	if d.withoutRegistry(ctx, left) {
+		d.table.Forget()
+		d.endDisk()
+		d.log.Warn("the view on disk is too old: names are unknown until the registry answers", "max_age", d.cfg.DataMaxAge)
+	}
+	return nil
+}
+
+// withoutRegistry waits, and reports whether there was no snapshot in that time.
+func (d *Daemon) withoutRegistry(ctx context.Context, long time.Duration) bool {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-d.firstDone:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// keepView keeps the view on disk. Only changes of names count: a busy log of other kinds should not
+// write a large view again and again.
+func (d *Daemon) keepView(ctx context.Context) error {
+	path := d.viewPath()
+	if path == "" {
+		return nil
+	}
+	serial := func() uint64 { return uint64(d.table.Snapshot().Serial) }
+	return viewfile.Keep(ctx, viewfile.Keeping{
+		Path: path, Revision: serial, Loaded: d.loaded, Changed: d.changed, Every: saveEvery, Save: d.saveView,
+		Current: func() bool { return d.follower.Synced() && d.follower.Age() < 2*saveEvery },
+		Report: func(err error) {
+			if err != nil {
+				d.log.Warn("the view was not kept", "err", err)
+			}
+		},
+	})
+}
+
+func (d *Daemon) saveView(path string) error {
+	objects, revision := d.table.Objects()
+	return viewfile.Save(path, viewOwner, revision, objects)
+}
+
+// age returns the time since the names were last known to be current.
+func (d *Daemon) age() time.Duration {
+	if !d.fromDisk.IsZero() && !d.follower.Synced() {
+		return time.Since(d.fromDisk)
+	}
+	return d.follower.Age()
+}

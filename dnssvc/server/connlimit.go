@@ -1,0 +1,47 @@
+package server
+
+import (
+	"net/netip"
+	"sync"
+)
+
+// connLimit bounds connections, in all and of one client.
+type connLimit struct {
+	max, perClient int
+
+	mu      sync.Mutex
+	open    int
+	refused uint64
+	clients map[netip.Addr]int
+}
+
+func newConnLimit(total, perClient int) *connLimit {
+	return &connLimit{max: total, perClient: perClient, clients: map[netip.Addr]int{}}
+}
+
+func (l *connLimit) add(client netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= l.max || l.clients[client] >= l.perClient {
+		l.refused++
+		return false
+	}
+	l.open++
+	l.clients[client]++
+	return true
+}
+
+func (l *connLimit) remove(client netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	if l.clients[client]--; l.clients[client] == 0 {
+		delete(l.clients, client)
+	}
+}
+
+func (l *connLimit) counts() (open int, refused uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open, l.refused
+}

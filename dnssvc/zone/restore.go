@@ -1,0 +1,177 @@
+package zone
+
+import (
+	"errors"
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+)
+
+// Restore fills an empty table with objects that were known at a revision. The names are answered,
+// but the view is not complete: what is not there may have come since.
+func (t *Table) Restore(objects []object.Object, revision uint64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.current.Load(); s.Synced || t.restored {
+		return errors.New("the table is not empty")
+	}
+	changes := make([]Change, len(objects))
+	for i, o := range objects {
+		changes[i] = Change{Object: o}
+	}
+	if err := t.apply(changes, revision, false); err != nil {
+		t.clear()
+		return err
+	}
+	t.restored = true
+	return nil
+}
+
+// Believe makes a view that was restored a complete one: names that it lacks do not exist. It does
+// nothing after Apply.
+func (t *Table) Believe() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.restored {
+		next := *t.current.Load()
+		next.Synced = true
+		t.current.Store(&next)
+	}
+}
+
+// Forget empties a table that was restored. It does nothing after Apply.
+func (t *Table) Forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.restored {
+		t.clear()
+	}
+}
+
+// missing returns the end of each object of the table that is not among the changes.
+func (t *Table) missing(changes []Change) []Change {
+	have := make(map[object.Key]bool, len(changes))
+	for _, c := range changes {
+		have[object.KeyOf(c.Object)] = !c.Deleted
+	}
+	var gone []Change
+	for o := range t.held().objects() {
+		if !have[object.KeyOf(o)] {
+			gone = append(gone, Change{Object: o, Deleted: true})
+		}
+	}
+	return gone
+}
+
+// Objects yields what names need of the objects, from which Restore makes the same names, and
+// returns the revision that they are of.
+func (t *Table) Objects() (objects iter.Seq[object.Object], revision uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.held().objects(), t.current.Load().Revision
+}
+
+// held is what a table holds at one time. The parts are never changed, only replaced.
+type held struct {
+	services   []*service
+	namespaces []string
+	pods       map[key][]netip.Addr
+}
+
+func (t *Table) held() held {
+	return held{
+		services:   slices.Collect(maps.Values(t.services)),
+		namespaces: slices.Collect(maps.Keys(t.namespaces)),
+		pods:       maps.Clone(t.pods),
+	}
+}
+
+func (h held) objects() iter.Seq[object.Object] {
+	return func(yield func(object.Object) bool) {
+		for _, name := range h.namespaces {
+			if !yield(&corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: name}}) {
+				return
+			}
+		}
+		for _, s := range h.services {
+			if s.spec != nil && !yield(s.object()) {
+				return
+			}
+			for _, sl := range s.slices {
+				if !yield(sl.object(s.key)) {
+					return
+				}
+			}
+		}
+		for k, addrs := range h.pods {
+			if !yield(&corev1.Pod{Metadata: k.meta(), Status: &corev1.PodStatus{PodIps: texts(addrs)}}) {
+				return
+			}
+		}
+	}
+}
+
+func (k key) meta() *corev1.ObjectMeta {
+	return &corev1.ObjectMeta{Namespace: k.namespace, Name: k.name}
+}
+
+func texts(addrs []netip.Addr) []string {
+	var out []string
+	for _, a := range addrs {
+		out = append(out, a.String())
+	}
+	return out
+}
+
+// object is the inverse of convertService.
+func (s *service) object() *corev1.Service {
+	o := &corev1.Service{Metadata: s.meta(), Spec: &corev1.ServiceSpec{ClusterIps: texts(s.spec.addrs)}}
+	switch {
+	case s.spec.external != "":
+		o.Spec.Type, o.Spec.ExternalName = corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME, s.spec.external
+	case s.spec.headless:
+		o.Spec.ClusterIps = []string{"None"}
+	}
+	for _, p := range s.spec.ports {
+		o.Spec.Ports = append(o.Spec.Ports, &corev1.ServicePort{Name: p.name, Protocol: p.protocol(), Port: int32(p.number)})
+	}
+	return o
+}
+
+func (p port) protocol() corev1.Protocol {
+	return corev1.Protocol(corev1.Protocol_value["PROTOCOL_"+strings.ToUpper(p.proto)])
+}
+
+// object is the inverse of convertSlice, except that endpoints that are not ready are only counted.
+func (s *slice) object(of key) *corev1.EndpointSlice {
+	o := &corev1.EndpointSlice{Metadata: key{of.namespace, s.name}.meta()}
+	o.Metadata.Labels = map[string]string{ServiceNameLabel: of.name}
+	for _, p := range s.ports {
+		number := int32(p.number)
+		o.Ports = append(o.Ports, &corev1.EndpointPort{Name: &p.name, Protocol: p.protocol(), Port: &number})
+	}
+	yes, no := true, false
+	for e := range s.endpoints() {
+		out := &corev1.Endpoint{Addresses: []string{e.addr.String()}}
+		if e.hostname != "" {
+			out.Hostname = &e.hostname
+		}
+		if e.weight != unweighted {
+			weight := uint32(e.weight)
+			out.Weight = &weight
+		}
+		if e.spare {
+			out.Conditions = &corev1.EndpointConditions{Ready: &yes, Serving: &no}
+		}
+		o.Endpoints = append(o.Endpoints, out)
+	}
+	for range s.notReady {
+		o.Endpoints = append(o.Endpoints, &corev1.Endpoint{Conditions: &corev1.EndpointConditions{Ready: &no}})
+	}
+	return o
+}

@@ -1,0 +1,228 @@
+package index
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/object"
+
+	"portolan.dev/endpointctl/packing"
+)
+
+var web = Key{"x", "web"}
+
+func slice(name, uid string, revision uint64, managedBy string) *corev1.EndpointSlice {
+	return &corev1.EndpointSlice{Metadata: &corev1.ObjectMeta{
+		Namespace: "x", Name: name, Uid: uid, ResourceVersion: revision,
+		Labels: map[string]string{packing.LabelServiceName: "web", packing.LabelManagedBy: managedBy},
+	}}
+}
+
+func endpoints(uid string, revision uint64) *corev1.Endpoints {
+	return &corev1.Endpoints{Metadata: &corev1.ObjectMeta{Namespace: "x", Name: "web", Uid: uid, ResourceVersion: revision}}
+}
+
+// stream lets the stream bring one change, and reports whether it concerns the service web.
+func stream(x *Index, revision uint64, old, now object.Object) bool {
+	c := changes.Change{Revision: revision, Old: old, New: now}
+	for _, o := range []object.Object{old, now} {
+		if o != nil {
+			c.Kind, c.Key = object.KindOf(o), object.KeyOf(o)
+		}
+	}
+	return x.Apply([]changes.Change{c}, revision)[web]
+}
+
+// versions describes what is read of the service web: "slice s u1@5" for version 5 of uid u1.
+func versions(x *Index) []string {
+	known := x.Read(web)
+	var all []string
+	for _, s := range known.Slices {
+		all = append(all, fmt.Sprintf("slice %s %s@%d", s.GetMetadata().GetName(), s.GetMetadata().GetUid(), s.GetMetadata().GetResourceVersion()))
+	}
+	if e := known.Endpoints; e != nil {
+		all = append(all, fmt.Sprintf("endpoints %s@%d", e.GetMetadata().GetUid(), e.GetMetadata().GetResourceVersion()))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// expect checks what is known, and whether the last change concerned the service.
+func expect(t *testing.T, x *Index, after string, got, concerned bool, want ...string) {
+	t.Helper()
+	if known := versions(x); got != concerned || !slices.Equal(known, want) {
+		t.Errorf("after %s: concerns the service: %v, want %v; known are %q, want %q", after, got, concerned, known, want)
+	}
+}
+
+func TestOwnWritesAreKnownAtOnceAndTheirEchoConcernsNobody(t *testing.T) {
+	x := New()
+	by := packing.ManagedByController
+	v5, v7, v9 := slice("s", "u1", 5, by), slice("s", "u1", 7, by), slice("s", "u1", 9, by)
+	x.Wrote(v5)
+	expect(t, x, "a create", false, false, "slice s u1@5")
+	x.Wrote(v7)
+	expect(t, x, "the create's echo", stream(x, 5, nil, v5), false, "slice s u1@7")
+	expect(t, x, "the update's echo", stream(x, 7, v5, v7), false, "slice s u1@7")
+	expect(t, x, "somebody else's change", stream(x, 9, v7, v9), true, "slice s u1@9")
+	x.Deleted(v9)
+	expect(t, x, "a delete", false, false)
+	expect(t, x, "a change by others before the delete", stream(x, 10, v9, slice("s", "u1", 10, by)), false)
+	expect(t, x, "the delete's echo", stream(x, 11, slice("s", "u1", 10, by), nil), false)
+	another := slice("s", "u2", 12, by)
+	expect(t, x, "another slice of the same name", stream(x, 12, nil, another), true, "slice s u2@12")
+	expect(t, x, "a slice that is not ours", stream(x, 13, nil, slice("t", "u3", 13, "me")), false, "slice s u2@12")
+	expect(t, x, "somebody deletes ours", stream(x, 14, another, nil), true)
+	if len(x.written) != 0 {
+		t.Errorf("%v is noted still", x.written)
+	}
+}
+
+func TestOwnWritesOfEndpoints(t *testing.T) {
+	x := New()
+	v1, v2, other := endpoints("u", 1), endpoints("u", 2), endpoints("v", 5)
+	x.Wrote(v1)
+	x.Wrote(v2)
+	expect(t, x, "the create's echo", stream(x, 1, nil, v1), false, "endpoints u@2")
+	expect(t, x, "the update's echo", stream(x, 2, v1, v2), false, "endpoints u@2")
+	x.Deleted(v2)
+	expect(t, x, "the delete's echo", stream(x, 3, v2, nil), false)
+	expect(t, x, "somebody's Endpoints", stream(x, 5, nil, other), true, "endpoints v@5")
+	x.Wrote(endpoints("w", 8)) // somebody deleted theirs
+	expect(t, x, "a deletion that the write came after", stream(x, 7, other, nil), false, "endpoints w@8")
+	expect(t, x, "the create's echo", stream(x, 8, nil, endpoints("w", 8)), false, "endpoints w@8")
+	expect(t, x, "their deletion", stream(x, 9, endpoints("w", 8), nil), true)
+	if len(x.Keys()) != 0 {
+		t.Errorf("known are %v", x.Keys())
+	}
+}
+
+func TestAWriteThatTheStreamHasPassedCountsNoMore(t *testing.T) {
+	x := New()
+	created, e := slice("s", "u1", 5, packing.ManagedByController), endpoints("u2", 7)
+	stream(x, 5, nil, created)
+	stream(x, 6, created, nil) // by the garbage collector
+	stream(x, 7, nil, e)
+	stream(x, 8, e, nil)
+	x.Wrote(created)
+	x.Wrote(e)
+	expect(t, x, "answers that the stream was faster than", false, false)
+	x.Deleted(created)
+	if len(x.written) != 0 {
+		t.Errorf("%v is noted", x.written)
+	}
+}
+
+func TestWhatTheRegistryDoesNotFindIsKnownNoMore(t *testing.T) {
+	x := New()
+	created := slice("s", "u1", 5, packing.ManagedByController)
+	x.Wrote(created)
+	x.Deleted(created) // an update was answered with NotFound
+	expect(t, x, "the answer", false, false)
+	x.Apply(nil, 9) // a snapshot that has neither the create nor the delete
+	expect(t, x, "the snapshot", false, false)
+	if len(x.written) != 0 {
+		t.Errorf("%v is noted still", x.written)
+	}
+}
+
+func TestALogThatIsSetBackEndsTheNotes(t *testing.T) {
+	x := New()
+	x.Apply(nil, 100)
+	x.Wrote(slice("s", "u1", 101, packing.ManagedByController))
+	x.Apply(nil, 50) // a backup was restored
+	expect(t, x, "the log is set back", false, false)
+}
+
+// TestTheIndexEndsWithWhatTheStreamSays protects the invariant of the package: whatever the order
+// in which changes and answers come.
+func TestTheIndexEndsWithWhatTheStreamSays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x, r := New(), &laggingRegistry{objects: map[string]*corev1.EndpointSlice{}}
+		sliceNames := rapid.SampledFrom([]string{"s", "t"})
+		t.Repeat(map[string]func(*rapid.T){
+			"write by the controller": func(t *rapid.T) {
+				if written := r.put(sliceNames.Draw(t, "name")); rapid.Bool().Draw(t, "answered at once") {
+					x.Wrote(written)
+				} else {
+					r.unanswered = append(r.unanswered, func() { x.Wrote(written) })
+				}
+			},
+			"delete by the controller": func(t *rapid.T) {
+				if deleted := r.remove(sliceNames.Draw(t, "name")); deleted != nil {
+					x.Deleted(deleted)
+				}
+			},
+			"write by others":  func(t *rapid.T) { r.put(sliceNames.Draw(t, "name")) },
+			"delete by others": func(t *rapid.T) { r.remove(sliceNames.Draw(t, "name")) },
+			"the stream brings changes": func(t *rapid.T) {
+				r.bring(x, rapid.IntRange(0, len(r.log)).Draw(t, "changes"))
+			},
+		})
+		for _, answer := range r.unanswered {
+			answer()
+		}
+		r.bring(x, len(r.log))
+		for _, answer := range r.unanswered { // late ones change nothing
+			answer()
+		}
+		var want []string
+		for name, s := range r.objects {
+			want = append(want, fmt.Sprintf("slice %s %s@%d", name, s.GetMetadata().GetUid(), s.GetMetadata().GetResourceVersion()))
+		}
+		slices.Sort(want)
+		if got := versions(x); !slices.Equal(got, want) || len(x.written) != 0 {
+			t.Fatalf("known are %q, want %q; noted are %v", got, want, slices.Collect(maps.Keys(x.written)))
+		}
+	})
+}
+
+// laggingRegistry has slices whose changes the stream brings later.
+type laggingRegistry struct {
+	revision   uint64
+	objects    map[string]*corev1.EndpointSlice
+	log        []changes.Change // not brought yet
+	unanswered []func()
+}
+
+func (r *laggingRegistry) put(name string) *corev1.EndpointSlice {
+	r.revision++
+	old := r.objects[name]
+	uid := old.GetMetadata().GetUid()
+	if old == nil {
+		uid = fmt.Sprint("u", r.revision)
+	}
+	now := slice(name, uid, r.revision, packing.ManagedByController)
+	r.objects[name] = now
+	c := changes.Change{Revision: r.revision, Kind: "EndpointSlice", Key: object.KeyOf(now), New: now}
+	if old != nil {
+		c.Old = old
+	}
+	r.log = append(r.log, c)
+	return now
+}
+
+func (r *laggingRegistry) remove(name string) *corev1.EndpointSlice {
+	old := r.objects[name]
+	if old == nil {
+		return nil
+	}
+	r.revision++
+	delete(r.objects, name)
+	r.log = append(r.log, changes.Change{Revision: r.revision, Kind: "EndpointSlice", Key: object.KeyOf(old), Old: old})
+	return old
+}
+
+func (r *laggingRegistry) bring(x *Index, n int) {
+	if n == 0 {
+		return
+	}
+	x.Apply(r.log[:n], r.log[n-1].Revision)
+	r.log = r.log[n:]
+}

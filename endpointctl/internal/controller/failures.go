@@ -1,0 +1,92 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/apierr"
+
+	"portolan.dev/endpointctl/index"
+)
+
+// Failure is why the endpoints of a service cannot be written.
+type Failure struct {
+	Since   time.Time // when the first of the syncs failed that have failed in a row
+	Message string    // the last error
+}
+
+// failures remembers the services whose last sync failed. It is safe for concurrent use.
+type failures struct {
+	mu  sync.Mutex
+	all map[index.Key]Failure // guarded by mu
+}
+
+// note takes in the result of a sync, and returns since when the service's syncs fail.
+func (f *failures) note(key index.Key, err error) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		delete(f.all, key)
+		return time.Time{}
+	}
+	failure, failed := f.all[key]
+	if !failed {
+		failure.Since = time.Now()
+	}
+	failure.Message = apierr.Describe(err)
+	f.all[key] = failure
+	return failure.Since
+}
+
+func (f *failures) get(key index.Key) (Failure, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	failure, failed := f.all[key]
+	return failure, failed
+}
+
+// lasting returns how many services have failed for at least the given time.
+func (f *failures) lasting(least time.Duration) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, failure := range f.all {
+		if time.Since(failure.Since) >= least {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *failures) reset() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.all)
+}
+
+// Failure returns why the last sync of a service failed, and whether it did.
+func (c *Controller) Failure(key index.Key) (Failure, bool) { return c.failures.get(key) }
+
+// noteResult remembers the result of a sync. It tells the owner of a service at once what the
+// registry finds wrong with its endpoints, since waiting will not cure that, and of any other
+// failure once it has lasted.
+func (c *Controller) noteResult(ctx context.Context, key index.Key, svc *corev1.Service, err error) {
+	since := c.failures.note(key, err)
+	switch {
+	case err == nil:
+		c.forgetReport(notice{key, failedToUpdate})
+	case svc == nil:
+	case apierr.Code(err) == codes.InvalidArgument:
+		c.report(ctx, svc, failedToUpdate, "the registry refuses the endpoints: "+reasons(err))
+	case time.Since(since) >= c.cfg.LastingFailure:
+		c.report(ctx, svc, failedToUpdate, "the endpoints cannot be written: "+apierr.Describe(err))
+	}
+}
+
+// reasons returns what is wrong with an object without the object's name: that of a new slice is
+// another one at each attempt, and would make each attempt an event of its own.
+func reasons(err error) string { return apierr.ViolationsOf(err).String() }

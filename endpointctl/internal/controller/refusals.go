@@ -1,0 +1,165 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+
+	"portolan.dev/endpointctl/index"
+	"portolan.dev/endpointctl/packing"
+)
+
+// leftOut is the reason of the event for a service with endpoints that the registry refuses.
+const leftOut = "EndpointsLeftOut"
+
+// refusal is the error of a write that the registry refused because of single endpoints.
+type refusal struct {
+	error
+
+	endpoints []refusedEndpoint
+}
+
+type refusedEndpoint struct {
+	address string
+	pod     *corev1.ObjectReference // nil: none
+	reason  string
+}
+
+// Unwrap returns the registry's error.
+func (r *refusal) Unwrap() error { return r.error }
+
+// refusedIn returns the error of a write as a refusal of endpoints, if it is about any. What else
+// is wrong with the object comes to light when it is written without them.
+func refusedIn(o object.Object, err error) error {
+	r := &refusal{error: err}
+	for _, v := range apierr.ViolationsOf(err) {
+		if address, ref, ok := endpointAt(o, v.Field); ok {
+			r.endpoints = append(r.endpoints, refusedEndpoint{address, ref, v.Message})
+		}
+	}
+	if len(r.endpoints) == 0 {
+		return err
+	}
+	return r
+}
+
+// endpointAt returns the address and the pod of the endpoint that a field belongs to.
+func endpointAt(o object.Object, field string) (address string, pod *corev1.ObjectReference, ok bool) {
+	var i, j int
+	switch o := o.(type) {
+	case *corev1.EndpointSlice:
+		if n, _ := fmt.Sscanf(field, "endpoints[%d]", &i); n == 1 && i < len(o.GetEndpoints()) {
+			ep := o.GetEndpoints()[i]
+			return ep.GetAddresses()[0], ep.GetTargetRef(), true
+		}
+	case *corev1.Endpoints:
+		for format, list := range map[string]func(*corev1.EndpointSubset) []*corev1.EndpointAddress{
+			"subsets[%d].addresses[%d]":         (*corev1.EndpointSubset).GetAddresses,
+			"subsets[%d].notReadyAddresses[%d]": (*corev1.EndpointSubset).GetNotReadyAddresses,
+		} {
+			n, _ := fmt.Sscanf(field, format, &i, &j)
+			if n == 2 && i < len(o.GetSubsets()) && j < len(list(o.GetSubsets()[i])) {
+				a := list(o.GetSubsets()[i])[j]
+				return a.GetIp(), a.GetTargetRef(), true
+			}
+		}
+	}
+	return "", nil, false
+}
+
+// refusals remembers the endpoints that the registry refused, so that they are left out until it
+// is asked again. It is safe for concurrent use.
+type refusals struct {
+	mu  sync.Mutex
+	all map[index.Key]packing.Refused // guarded by mu; the values are never changed
+}
+
+// add takes in a refusal, and returns false if all of it is known.
+func (r *refusals) add(key index.Key, refused *refusal) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all, grown := maps.Clone(r.all[key]), false
+	if all == nil {
+		all = packing.Refused{}
+	}
+	for _, ep := range refused.endpoints {
+		grown = all.Add(ep.address, ep.pod, ep.reason) || grown
+	}
+	r.all[key] = all
+	return grown
+}
+
+func (r *refusals) get(key index.Key) packing.Refused {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all[key]
+}
+
+func (r *refusals) forget(key index.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, key)
+}
+
+// takeAll forgets all refusals, and returns the services that had some.
+func (r *refusals) takeAll() []index.Key {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	keys := slices.Collect(maps.Keys(r.all))
+	clear(r.all)
+	return keys
+}
+
+// Refused returns the endpoints of a service that are left out because the registry refuses them.
+func (c *Controller) Refused(key index.Key) packing.Refused { return c.refusals.get(key) }
+
+// recheckRefused asks the registry again from time to time about endpoints that it refused.
+func (c *Controller) recheckRefused(ctx context.Context) {
+	ticker := time.NewTicker(c.cfg.Recheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			c.askAgain()
+		}
+	}
+}
+
+// askAgain makes the services with refused endpoints due. Endpoints that are refused again are
+// reported again, which the registry counts.
+func (c *Controller) askAgain() {
+	for _, key := range c.refusals.takeAll() {
+		c.forgetReport(notice{key, leftOut})
+		c.queue.Add(key)
+	}
+}
+
+// reportLeftOut tells the owner of a service, after a sync, which endpoints it goes without.
+func (t *task) reportLeftOut(ctx context.Context, err error) {
+	refused := t.c.refusals.get(t.key)
+	if err != nil || t.known.Service == nil || len(refused) == 0 {
+		return
+	}
+	t.c.report(ctx, t.known.Service, leftOut, "left out because the registry refuses them: "+strings.Join(refused.Texts(), "; "))
+}
+
+// reportProblems sends the problems of an Endpoints as Events on it, one for each reason.
+func (t *task) reportProblems(ctx context.Context, problems []packing.Problem) {
+	texts := map[string][]string{}
+	for _, p := range problems {
+		texts[p.Reason] = append(texts[p.Reason], p.Message)
+	}
+	for reason, messages := range texts {
+		t.c.report(ctx, t.known.Endpoints, reason, strings.Join(messages, "; "))
+	}
+}

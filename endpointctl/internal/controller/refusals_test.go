@@ -1,0 +1,98 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
+
+	"portolan.dev/endpointctl/internal/registrytest"
+)
+
+// clusterIP is the address that the registry refuses in these tests.
+const clusterIP = "10.96.0.5"
+
+// checkBackends refuses clusterIP as an endpoint, field by field as the registry does.
+func checkBackends(_ string, o object.Object) error {
+	var found apierr.Violations
+	check := func(field, address string) {
+		if address == clusterIP {
+			found.Add(field, apierr.ReasonInvalid, "may not be the cluster IP of a service (default/db)")
+		}
+	}
+	switch o := o.(type) {
+	case *corev1.EndpointSlice:
+		for i, ep := range o.GetEndpoints() {
+			check(fmt.Sprintf("endpoints[%d].addresses[0]", i), ep.GetAddresses()[0])
+		}
+	case *corev1.Endpoints:
+		for i, subset := range o.GetSubsets() {
+			for j, a := range subset.GetAddresses() {
+				check(fmt.Sprintf("subsets[%d].addresses[%d].ip", i, j), a.GetIp())
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return apierr.Invalid(object.KindOf(o), object.KeyOf(o).Path(), found)
+}
+
+func TestOnePodThatIsRefusedDoesNotBlockItsService(t *testing.T) {
+	r := registrytest.New(t)
+	db := service()
+	db.Metadata.Name, db.Spec.Selector = "db", nil
+	r.Put(service(), db, pod("p1", "10.0.0.1"), pod("p2", clusterIP))
+	r.Fail(checkBackends)
+	c, _ := run(t, r, nil)
+	waitFor(t, r, "10.0.0.1 / 10.0.0.1")
+	r.Put(pod("p3", "10.0.0.3"))
+	waitFor(t, r, "10.0.0.1 10.0.0.3 / 10.0.0.1 10.0.0.3")
+	r.Delete(pod("p1", ""))
+	waitFor(t, r, "10.0.0.3 / 10.0.0.3")
+	want := []string{"Warning EndpointsLeftOut: left out because the registry refuses them: " +
+		"10.96.0.5 of pod p2: may not be the cluster IP of a service (default/db)"}
+	kittest.Eventually(t, "an event", func() error {
+		if got := events(r); !slices.Equal(got, want) {
+			return fmt.Errorf("events %q, want %q", got, want)
+		}
+		return nil
+	})
+	if failure, failed := c.Failure(web); failed {
+		t.Errorf("the service counts as failing: %v", failure)
+	}
+	r.Fail(nil)
+	r.Delete(db) // the address is free now
+	waitFor(t, r, "10.0.0.3 10.96.0.5 / 10.0.0.3 10.96.0.5")
+}
+
+func TestTheRegistryIsAskedAgainAboutRefusedEndpoints(t *testing.T) {
+	r := registrytest.New(t)
+	r.Put(service(), pod("p1", "10.0.0.1"), pod("p2", clusterIP))
+	r.Fail(checkBackends)
+	run(t, r, func(cfg *Config) { cfg.Recheck = 20 * time.Millisecond })
+	waitFor(t, r, "10.0.0.1 / 10.0.0.1")
+	r.Fail(nil) // and nothing else changes
+	waitFor(t, r, "10.0.0.1 10.96.0.5 / 10.0.0.1 10.96.0.5")
+}
+
+func TestARefusedAddressOfAnEndpointsIsNotMirrored(t *testing.T) {
+	r := registrytest.New(t)
+	svc := service()
+	svc.Spec.Selector = nil
+	r.Put(svc, &corev1.Endpoints{Metadata: &corev1.ObjectMeta{Name: "web", Namespace: "default"}, Subsets: []*corev1.EndpointSubset{{
+		Addresses: []*corev1.EndpointAddress{{Ip: "10.0.0.1"}, {Ip: clusterIP}}, Ports: []*corev1.EndpointSubsetPort{{Port: 80}},
+	}}})
+	r.Fail(checkBackends)
+	c, _ := run(t, r, nil)
+	waitFor(t, r, "10.0.0.1 / 10.0.0.1 10.96.0.5")
+	want := []string{clusterIP + ": may not be the cluster IP of a service (default/db)"}
+	if got := c.Refused(web).Texts(); !slices.Equal(got, want) {
+		t.Errorf("refused are %q, want %q", got, want)
+	}
+}

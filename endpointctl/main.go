@@ -1,0 +1,6 @@
+package endpointctl
+
+import "portolan.dev/services/daemon"
+
+// Main is the main function of the daemon in a process of its own.
+func Main() int { return daemon.Main("endpointctl", New) }

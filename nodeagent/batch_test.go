@@ -1,0 +1,315 @@
+package nodeagent
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+
+	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/dataplane/userspace"
+	"portolan.dev/nodeagent/healthcheck"
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/nodeagent/view"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/tracing"
+	"portolan.dev/services/object"
+)
+
+// bench is a syncer with a view of its own, whose batches the test decides on.
+type bench struct {
+	*syncer
+	t        testing.TB
+	revision uint64
+	have     map[object.Key]object.Object
+}
+
+func newBench(t testing.TB, plane dataplane.Plane) *bench {
+	log := slog.New(slog.DiscardHandler)
+	s := newSyncer(view.New("here"), plane, newRecorder("here", nil, log), newMetrics(prometheus.NewRegistry()), log, func() {})
+	s.checks = healthcheck.New(healthcheck.Options{Healthy: s.healthy, Report: s.checkReported})
+	b := &bench{syncer: s, t: t, have: map[object.Key]object.Object{}}
+	b.change()
+	return b
+}
+
+func newUserspaceBench(t *testing.T) *bench {
+	plane := userspace.New(userspace.Options{})
+	t.Cleanup(func() {
+		if err := plane.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return newBench(t, plane)
+}
+
+// change lets the view take in objects, in one batch. It does not sync.
+func (b *bench) change(objects ...object.Object) {
+	var batch []changes.Change
+	for _, o := range objects {
+		key := object.KeyOf(o)
+		batch = append(batch, changes.Change{Kind: key.Kind, Key: key, Old: b.have[key], New: o})
+		b.have[key] = o
+	}
+	b.apply(batch)
+}
+
+// replace is change, and in the same batch other objects are deleted.
+func (b *bench) replace(gone []object.Object, objects ...object.Object) {
+	var batch []changes.Change
+	for _, o := range gone {
+		key := object.KeyOf(o)
+		batch = append(batch, changes.Change{Kind: key.Kind, Key: key, Old: b.have[key]})
+		delete(b.have, key)
+	}
+	for _, o := range objects {
+		key := object.KeyOf(o)
+		batch = append(batch, changes.Change{Kind: key.Kind, Key: key, Old: b.have[key], New: o})
+		b.have[key] = o
+	}
+	b.apply(batch)
+}
+
+func (b *bench) apply(batch []changes.Change) {
+	b.revision++
+	b.view.Apply(batch, b.revision)
+	b.changed(tracing.Span{})
+}
+
+// problems returns the events that wait to be written.
+func (b *bench) problems() (reasons []string) {
+	for {
+		select {
+		case e := <-b.events.queue:
+			reasons = append(reasons, e.GetReason()+" "+e.GetRegarding().GetName()+": "+e.GetMessage())
+		default:
+			return reasons
+		}
+	}
+}
+
+func webService(name string, created int64, at netip.AddrPort) *corev1.Service {
+	svc := &corev1.Service{
+		Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name, Uid: name},
+		Spec: &corev1.ServiceSpec{
+			Type: corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP, ClusterIp: at.Addr().String(), ClusterIps: []string{at.Addr().String()},
+			Ports: []*corev1.ServicePort{{Protocol: corev1.Protocol_PROTOCOL_TCP, Port: int32(at.Port())}},
+		},
+	}
+	svc.Metadata.CreationTimestamp = &timestamppb.Timestamp{Seconds: created}
+	return svc
+}
+
+func sliceOf(service string, backends ...netip.AddrPort) *corev1.EndpointSlice {
+	port := int32(8080)
+	s := &corev1.EndpointSlice{
+		Metadata: &corev1.ObjectMeta{
+			Namespace: "default", Name: service + "-1", Labels: map[string]string{view.ServiceLabel: service},
+		},
+		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
+		Ports:       []*corev1.EndpointPort{{Protocol: corev1.Protocol_PROTOCOL_TCP, Port: &port}},
+	}
+	for _, b := range backends {
+		port = int32(b.Port())
+		s.Endpoints = append(s.Endpoints, &corev1.Endpoint{Addresses: []string{b.Addr().String()}})
+	}
+	return s
+}
+
+// freeAt is a port that is free at a loopback address of its own.
+func freeAt(t testing.TB, addr string) netip.AddrPort {
+	t.Helper()
+	lis, err := net.Listen("tcp", addr+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	return lis.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// TestAnAddressChangesHandsWithinABatch: one batch deletes a service and gives
+// its address to another one, whose name sorts before or after.
+func TestAnAddressChangesHandsWithinABatch(t *testing.T) {
+	for _, tc := range []struct{ from, to string }{{"a", "z"}, {"z", "a"}} {
+		t.Run(tc.from+" to "+tc.to, func(t *testing.T) {
+			b := newUserspaceBench(t)
+			at, lis := freeAt(t, "127.101.7.3"), kittest.Listen(t)
+			old, now := webService(tc.from, 1, at), webService(tc.to, 2, at)
+			oldSlice, newSlice := sliceOf(tc.from, lis.Addr().(*net.TCPAddr).AddrPort()), sliceOf(tc.to, lis.Addr().(*net.TCPAddr).AddrPort())
+			b.change(old, oldSlice)
+			b.sync(t.Context())
+			b.replace([]object.Object{old, oldSlice}, now, newSlice)
+			b.sync(t.Context())
+			key := plan.Key{Frontend: plan.Frontend{Addr: at, Protocol: plan.TCP}}
+			if v := b.plane.Programmed(key); v == nil || v.Service.Name != tc.to || len(v.Reals) != 1 {
+				t.Errorf("in force: %v, planned: %v", v, b.table.Server(key))
+			}
+			conn, err := net.Dial("tcp", at.String())
+			if err != nil {
+				t.Fatalf("the address is refused: %v", err)
+			}
+			conn.Close()
+			if got := b.problems(); len(got) > 0 {
+				t.Errorf("events %q", got)
+			}
+		})
+	}
+}
+
+// held is a data plane whose Apply takes until the test lets it go on.
+type held struct {
+	dataplane.Plane
+	began, goOn chan struct{}
+}
+
+func (p *held) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failure {
+	p.began <- struct{}{}
+	<-p.goOn
+	return p.Plane.Apply(ctx, steps)
+}
+
+// TestAServiceDeletedBeforeHoldsNoAddress: while a batch is being programmed, a
+// service of it gets the address of one that is deleted. Nobody else has it then.
+func TestAServiceDeletedBeforeHoldsNoAddress(t *testing.T) {
+	b := newUserspaceBench(t)
+	shared, other, urgentAt := freeAt(t, "127.101.7.4"), freeAt(t, "127.101.7.5"), freeAt(t, "127.101.7.6")
+	older := webService("older", 1, shared)
+	b.change(older)
+	b.sync(t.Context())
+
+	first := webService("first", 2, urgentAt) // a batch of two parts
+	first.Metadata.Annotations = map[string]string{urgentAnnotation: "true"}
+	b.change(first, webService("newer", 3, other))
+	plane := &held{Plane: b.plane, began: make(chan struct{}), goOn: make(chan struct{})}
+	b.plane = plane
+	var done sync.WaitGroup
+	done.Go(func() { b.sync(t.Context()) })
+	<-plane.began
+	b.replace([]object.Object{older}, webService("newer", 3, shared))
+	close(plane.goOn)
+	<-plane.began
+	done.Wait()
+	b.plane = plane.Plane
+	b.sync(t.Context())
+	if got := b.problems(); len(got) > 0 {
+		t.Errorf("events %q", got)
+	}
+	if owner := b.table.Owner(plan.Frontend{Addr: shared, Protocol: plan.TCP}); owner.Name != "newer" {
+		t.Errorf("the address is %s's", owner)
+	}
+}
+
+// TestLabelsLeaveAServiceToAnotherProxy: set on a live service, or on a slice, and
+// removed again.
+func TestLabelsLeaveAServiceToAnotherProxy(t *testing.T) {
+	for _, label := range []string{"service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless"} {
+		t.Run(label, func(t *testing.T) {
+			b := newUserspaceBench(t)
+			at, lis := freeAt(t, "127.101.7.7"), kittest.Listen(t)
+			backend := lis.Addr().(*net.TCPAddr).AddrPort()
+			reachable := func(when string, want bool) {
+				t.Helper()
+				b.sync(t.Context())
+				conn, err := net.Dial("tcp", at.String())
+				if err == nil {
+					conn.Close()
+				}
+				if (err == nil) != want {
+					t.Errorf("%s: %v", when, err)
+				}
+			}
+			b.change(webService("web", 1, at), sliceOf("web", backend))
+			reachable("without the label", true)
+			labelled := webService("web", 1, at)
+			labelled.Metadata.Labels = map[string]string{label: ""}
+			b.change(labelled)
+			reachable("with the label on the service", false)
+			if len(b.table.Planned(plan.ServiceName{Namespace: "default", Name: "web"})) != 0 {
+				t.Error("there still is a plan")
+			}
+			b.change(webService("web", 1, at))
+			reachable("after the label was removed", true)
+			slice := sliceOf("web", backend)
+			slice.Metadata.Labels[label] = "other"
+			b.change(slice)
+			reachable("with the label on the slice", false)
+			b.change(sliceOf("web", backend))
+			reachable("after it was removed there", true)
+			if got := b.problems(); len(got) > 0 {
+				t.Errorf("events %q", got)
+			}
+		})
+	}
+}
+
+// forgetful is a data plane that reports success, and does nothing.
+type forgetful struct{ dataplane.Plane }
+
+func (forgetful) Apply(context.Context, []plan.Step) []dataplane.Failure { return nil }
+
+// TestWhatIsNotOnThePlanesRecordIsNotApplied: a plane that accepts a change and
+// does not have it is a failure of the service, and it is tried again.
+func TestWhatIsNotOnThePlanesRecordIsNotApplied(t *testing.T) {
+	b := newUserspaceBench(t)
+	plane := b.plane
+	b.plane = forgetful{plane}
+	at := freeAt(t, "127.101.7.9")
+	b.change(webService("web", 1, at), sliceOf("web", at))
+	b.sync(t.Context())
+	if st := b.standing(); st.failures != 1 || !slices.Equal(st.services, []string{"default/web"}) {
+		t.Errorf("standing %+v", st)
+	}
+	if got := b.problems(); len(got) != 1 || !strings.Contains(got[0], dataplane.ErrNotInForce.Error()) {
+		t.Errorf("events %q", got)
+	}
+	b.plane = plane
+	for _, f := range b.failing {
+		f.next = time.Now()
+	}
+	b.retry(t.Context())
+	if st := b.standing(); st.failures != 0 || len(st.services) != 0 {
+		t.Errorf("standing %+v after the plane did it", st)
+	}
+}
+
+// TestADeletedServiceIsForgottenThoughItFailed: a service whose port another
+// program had is deleted, and nobody listens once the port is free.
+func TestADeletedServiceIsForgottenThoughItFailed(t *testing.T) {
+	b := newUserspaceBench(t)
+	foreign, err := net.Listen("tcp", "127.101.7.10:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, lis := foreign.Addr().(*net.TCPAddr).AddrPort(), kittest.Listen(t)
+	svc, slice := webService("web", 1, at), sliceOf("web", lis.Addr().(*net.TCPAddr).AddrPort())
+	b.change(svc, slice)
+	b.sync(t.Context())
+	if st := b.standing(); st.failures != 1 {
+		t.Errorf("standing %+v while the port is taken", st)
+	}
+	b.replace([]object.Object{svc, slice})
+	b.sync(t.Context())
+	foreign.Close()
+	if _, err := b.syncer.audit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if st := b.standing(); st.failures != 0 {
+		t.Errorf("standing %+v after the service was deleted", st)
+	}
+	if conn, err := net.Dial("tcp", at.String()); err == nil {
+		conn.Close()
+		t.Error("a deleted service is answered")
+	}
+}

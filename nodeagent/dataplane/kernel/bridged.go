@@ -1,0 +1,32 @@
+package kernel
+
+import (
+	"os"
+	"strings"
+)
+
+// bridged says of IPv4 and IPv6 whether packets between two ports of a bridge
+// pass the packet filter: docker and Kubernetes switch that on.
+type bridged [2]bool
+
+func (b bridged) of(v6 bool) bool {
+	if v6 {
+		return b[1]
+	}
+	return b[0]
+}
+
+// readBridged reads the settings of a namespace. Where the module br_netfilter is
+// not loaded there are none, and bridged packets pass no filter.
+func readBridged(netns string) (b bridged) {
+	Within(netns, func() error { //nolint:errcheck // then they pass no filter
+		for i, name := range bridgeSettings {
+			text, err := os.ReadFile(sysctlPath(name))
+			b[i] = err == nil && strings.TrimSpace(string(text)) == "1"
+		}
+		return nil
+	})
+	return b
+}
+
+var bridgeSettings = [2]string{"net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"}

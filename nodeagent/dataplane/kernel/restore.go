@@ -1,0 +1,90 @@
+package kernel
+
+import (
+	"errors"
+	"os"
+	"strings"
+)
+
+// settingKey begins the journal's keys of settings that are put back when the
+// plane is taken away. The values are what was found first.
+const settingKey = "setting "
+
+// settleARP makes the settings of strictARP, or puts back what was before if they
+// are not wanted any more. It runs in the plane's namespace.
+func (p *Plane) settleARP() ([]Setting, error) {
+	if !p.opts.StrictARP {
+		return nil, p.restoreSettings()
+	}
+	for _, s := range strictARP {
+		key := settingKey + s.Name
+		if _, known := p.journal.Get(key); known {
+			continue
+		}
+		found, err := os.ReadFile(sysctlPath(s.Name))
+		if err != nil {
+			continue // Settle tells
+		}
+		s.Before = strings.TrimSpace(string(found))
+		if before, inherited := p.opts.Before[s.Name]; inherited {
+			p.journal.Put(key, before)
+		} else if !s.holds() {
+			p.journal.Put(key, s.Before)
+		}
+	}
+	if err := p.journal.Flush(); err != nil {
+		return nil, err
+	}
+	return Settle(strictARP), nil
+}
+
+// restoreSettings gives settings the values that they had before the first plane.
+// A setting that another program has changed since stays. It runs in the plane's
+// namespace.
+func (p *Plane) restoreSettings() error {
+	var errs []error
+	for _, s := range strictARP {
+		before, known := p.journal.Get(settingKey + s.Name)
+		if !known {
+			continue
+		}
+		path := sysctlPath(s.Name)
+		if found, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(found)) == s.Want {
+			errs = append(errs, os.WriteFile(path, []byte(before), 0))
+		}
+		p.journal.Delete(settingKey + s.Name)
+	}
+	return errors.Join(append(errs, p.journal.Flush())...)
+}
+
+// foundSettings are the values that settings had before the plane.
+func (p *Plane) foundSettings() map[string]string {
+	found := map[string]string{}
+	for _, s := range strictARP {
+		if before, known := p.journal.Get(settingKey + s.Name); known {
+			found[s.Name] = before
+		}
+	}
+	return found
+}
+
+// repairSettings makes settings again that another program has changed.
+func (p *Plane) repairSettings() {
+	Within(p.opts.Namespace, func() error { //nolint:errcheck // the namespace was there before
+		for i := range p.settings {
+			s := &p.settings[i]
+			if !s.Watch {
+				continue
+			}
+			now := Settle([]Setting{{Name: s.Name, Want: s.Want, AtLeast: s.AtLeast}})
+			if len(now) == 0 {
+				continue
+			}
+			if s.Err == nil && (now[0].Err != nil || !now[0].holds()) {
+				p.log.Warn("drift repaired", "difference", now[0].String())
+			}
+			s.Err = now[0].Err
+		}
+		return nil
+	})
+}

@@ -1,0 +1,64 @@
+package nftables_test
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
+	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/plan"
+)
+
+// What is dropped is counted by service and reason, and what is let in is not.
+func TestDroppedPacketsAreCounted(t *testing.T) {
+	n, p := start(t)
+	lis, _ := n.Listen(t, plan.TCP, false)
+	t.Cleanup(func() { lis.Close() })
+	backend := netip.MustParseAddrPort(lis.Addr().String())
+	limited := netnstest.Server(n.Frontend(t, plan.LoadBalancerIP, plan.TCP, false), backend)
+	limited.Service, limited.Exposure = plan.ServiceName{Namespace: "default", Name: "limited"}, plan.LoadBalancerIP
+	limited.Restricted = true
+	allowed := n.ClientAddr(dataplanetest.Outside, 1, false)
+	limited.Allowed = []netip.Prefix{netip.PrefixFrom(allowed, 32)}
+	away := netnstest.Server(n.Frontend(t, plan.LoadBalancerIP, plan.TCP, false))
+	away.Service, away.Exposure, away.WithoutBackends = plan.ServiceName{Namespace: "default", Name: "away"}, plan.LoadBalancerIP, plan.Drop
+	netnstest.Apply(t, p, netnstest.Add(limited), netnstest.Add(away))
+	try := func(client int, to netip.AddrPort, want bool) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		source := netip.AddrPortFrom(n.ClientAddr(dataplanetest.Outside, client, false), 0)
+		conn, err := n.Dial(ctx, dataplanetest.Outside, source, plan.TCP, to)
+		if err == nil {
+			conn.Close()
+		}
+		if (err == nil) != want {
+			t.Errorf("client %d at %s: %v", client, to, err)
+		}
+	}
+	drops := func() map[string]uint64 {
+		t.Helper()
+		found, err := p.Drops()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums := map[string]uint64{}
+		for _, d := range found {
+			sums[d.Service.Name+" "+d.Reason] += d.Packets
+		}
+		return sums
+	}
+	try(1, limited.Addr, true)
+	if found := drops(); len(found) > 0 {
+		t.Errorf("before anything is dropped: %v", found)
+	}
+	try(2, limited.Addr, false)
+	try(1, away.Addr, false)
+	found := drops()
+	if len(found) != 2 || found["limited "+kernel.ReasonSourceRange] == 0 || found["away "+kernel.ReasonNoBackend] == 0 {
+		t.Errorf("dropped %v", found)
+	}
+}

@@ -1,0 +1,52 @@
+package nodeagent_test
+
+import (
+	"maps"
+	"net/netip"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/kit/kittest"
+)
+
+// droppers are what a data plane says that it has dropped.
+type droppers struct{ list []kernel.Drop }
+
+func (d *droppers) Drops() ([]kernel.Drop, error) { return d.list, nil }
+
+func dropped(service string, set kernel.Set, reason string, packets uint64) kernel.Drop {
+	return kernel.Drop{
+		Frontend: plan.Frontend{Addr: netip.MustParseAddrPort("203.0.113.1:80"), Protocol: plan.TCP}, Set: set, Reason: reason,
+		Service: plan.ServiceName{Namespace: "default", Name: service}, PortName: "http", Packets: packets,
+	}
+}
+
+// TestDropMetrics: sums by port and reason, which go on when the kernel begins to
+// count anew, and of those ports only that have most.
+func TestDropMetrics(t *testing.T) {
+	d, reg := &droppers{}, prometheus.NewRegistry()
+	nodeagent.WatchDrops(reg, d, 2, kittest.Logger(t))
+	const name = "dropped_packets_total "
+	for i, step := range []struct {
+		list []kernel.Drop
+		want map[string]float64
+	}{
+		{nil, map[string]float64{}},
+		{[]kernel.Drop{dropped("a", kernel.DeniedSet, "source_range", 3), dropped("a", kernel.LimitNode, "source_range", 2)},
+			map[string]float64{name + "default http TCP source_range a": 5}},
+		{[]kernel.Drop{dropped("a", kernel.DeniedSet, "source_range", 1), dropped("a", kernel.LimitNode, "source_range", 2)},
+			map[string]float64{name + "default http TCP source_range a": 6}},
+		{[]kernel.Drop{
+			dropped("a", kernel.DeniedSet, "source_range", 1), dropped("b", kernel.DropOutside, "no_backend", 9), dropped("c", kernel.DropOutside, "no_backend", 99),
+		}, map[string]float64{name + "default http TCP no_backend c": 99, name + "default http TCP no_backend b": 9}},
+	} {
+		d.list = step.list
+		if got := series(t, reg); !maps.Equal(got, step.want) {
+			t.Errorf("step %d: %v, want %v", i, got, step.want)
+		}
+	}
+}

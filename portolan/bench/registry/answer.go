@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/miekg/dns"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/yardstick"
+)
+
+// measureAnswer measures how long a new service takes to be answered for by a name server: from the commit in a registry on
+// Postgres, through the log, the relay and NATS. The client learns of the commit when its call returns, which is a little later;
+// so the time from the beginning of the call is printed too, which is longer than the one that is asked for.
+func (b *bench) measureAnswer(ctx context.Context) error {
+	dsn, err := b.postgres.database(ctx, "answers")
+	if err != nil {
+		return err
+	}
+	i, err := b.install(ctx, "answers", dsn)
+	if err != nil {
+		return err
+	}
+	names, err := b.startDaemon(ctx, "dnssvc", "-nats-prefix", "answers", "-registry", i.registry.addr, "-listen", "127.53.254.4:0", "-lame-duck", "0s")
+	if err != nil {
+		return err
+	}
+	b.later(names.stop)
+	if len(names.dns) == 0 {
+		return errors.New("dnssvc does not say where it answers")
+	}
+	count := 200
+	if b.quick {
+		count = 50
+	}
+	var calls, commits []time.Duration
+	for n := range count + 1 {
+		call, commit, err := i.untilAnswered(ctx, names.dns[0], fmt.Sprintf("answer-%d", n))
+		if err != nil {
+			return err
+		}
+		if n > 0 { // the first waits until the name server has its snapshot
+			calls, commits = append(calls, call), append(commits, commit)
+		}
+	}
+	slices.Sort(calls)
+	slices.Sort(commits)
+	quantile := func(all []time.Duration, percent int) float64 {
+		return float64(all[len(all)*percent/100].Microseconds()) / 1000
+	}
+	fmt.Printf("\ncommit to answer, ms: p50 %.2f, p99 %.2f; from the beginning of the call: p50 %.2f, p99 %.2f\n",
+		quantile(commits, 50), quantile(commits, 99), quantile(calls, 50), quantile(calls, 99))
+	b.ratio("commit_to_answer_p50_ms", quantile(commits, 50), yardstick.AtMost(5))
+	b.ratio("call_to_answer_p50_ms", quantile(calls, 50), yardstick.Target{})
+	for _, d := range []*daemon{names, i.registry, i.allocator} {
+		d.stop()
+	}
+	return nil
+}
+
+// untilAnswered creates a service and returns how long after the beginning of the call, and after its end, the name has an
+// address. An answer that comes before the call returns took no time after it.
+func (i *installation) untilAnswered(ctx context.Context, server, name string) (call, commit time.Duration, err error) {
+	waiting, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	began := time.Now()
+	answered := make(chan error, 1)
+	var at time.Time
+	go func() {
+		err := ask(waiting, server, name+".default.svc.cluster.local.")
+		at = time.Now()
+		answered <- err
+	}()
+	_, err = i.services().CreateService(waiting, &registryv1.CreateServiceRequest{Service: service(name, "")})
+	returned := time.Now()
+	if err != nil {
+		cancel()
+	}
+	if err := errors.Join(err, <-answered); err != nil {
+		return 0, 0, err
+	}
+	return at.Sub(began), max(0, at.Sub(returned)), nil
+}
+
+// ask asks for a name until it has an address.
+func ask(ctx context.Context, server, name string) error {
+	client := &dns.Client{Timeout: time.Second}
+	conn, err := client.DialContext(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for ctx.Err() == nil {
+		reply, _, err := client.ExchangeWithConnContext(ctx, new(dns.Msg).SetQuestion(name, dns.TypeA), conn)
+		if err == nil && len(reply.Answer) > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has no address: %w", name, ctx.Err())
+}

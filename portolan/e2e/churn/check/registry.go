@@ -1,0 +1,154 @@
+package check
+
+import (
+	"context"
+	"fmt"
+
+	"portolan.dev/portolan/e2e/churn/model"
+	"portolan.dev/portolan/internal/client"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+)
+
+// Labels that say who made an object.
+const (
+	sliceMadeBy     = "endpointslice.kubernetes.io/managed-by"
+	endpointsMadeBy = "endpoints.kubernetes.io/managed-by"
+)
+
+// list returns all objects of a kind.
+func list[T object.Object](ctx context.Context, registry *client.Client, kind string) ([]T, error) {
+	k, ok := object.KindNamed(kind)
+	if !ok {
+		return nil, fmt.Errorf("no kind %q", kind)
+	}
+	found, _, err := registry.List(ctx, k, client.Query{})
+	var all []T
+	for _, o := range found {
+		if o, ok := o.(T); ok {
+			all = append(all, o)
+		}
+	}
+	return all, err
+}
+
+// Objects checks that the registry has exactly what it has acknowledged.
+type Objects struct{ Registry *client.Client }
+
+// Name implements Checker.
+func (Objects) Name() string { return "objects" }
+
+// Check implements Checker.
+func (c Objects) Check(ctx context.Context, want *model.World) ([]Finding, error) {
+	got := model.Lines{}
+	note := func(o object.Object) { got[object.KeyOf(o)] = []string{model.Version(o)} }
+	services, err := list[*corev1.Service](ctx, c.Registry, "Service")
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range services {
+		note(o)
+	}
+	pods, err := list[*corev1.Pod](ctx, c.Registry, "Pod")
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range pods {
+		note(o)
+	}
+	slices, err := list[*corev1.EndpointSlice](ctx, c.Registry, "EndpointSlice")
+	for _, o := range slices {
+		if o.GetMetadata().GetLabels()[sliceMadeBy] == "" {
+			note(o)
+		}
+	}
+	return compare(c.Name(), want.Objects(), got, true), err
+}
+
+// Slices checks that the slices of services with selectors are what the rules say.
+type Slices struct{ Registry *client.Client }
+
+// Name implements Checker.
+func (Slices) Name() string { return "slices" }
+
+// Check implements Checker.
+func (c Slices) Check(ctx context.Context, want *model.World) ([]Finding, error) {
+	slices, err := list[*corev1.EndpointSlice](ctx, c.Registry, "EndpointSlice")
+	if err != nil {
+		return nil, err
+	}
+	got := model.Lines{}
+	for _, s := range slices {
+		if s.GetMetadata().GetLabels()[sliceMadeBy] == "" {
+			continue
+		}
+		var ports []string
+		for _, p := range s.GetPorts() {
+			ports = append(ports, fmt.Sprintf("%s:%d/%s", p.GetName(), p.GetPort(), model.Protocol(p.GetProtocol())))
+		}
+		key := object.Key{Kind: "Service", Namespace: s.GetMetadata().GetNamespace(), Name: s.GetMetadata().GetLabels()[model.ServiceOf]}
+		for _, ep := range s.GetEndpoints() {
+			got[key] = append(got[key], model.Published(
+				ep.GetAddresses()[0], ep.GetConditions().GetReady(), ep.GetTargetRef().GetUid(), ep.GetNodeName(), ports,
+			))
+		}
+	}
+	return compare(c.Name(), want.Slices(), got, false), nil
+}
+
+// Legacy checks that the Endpoints of services with selectors are what the rules say.
+type Legacy struct{ Registry *client.Client }
+
+// Name implements Checker.
+func (Legacy) Name() string { return "endpoints" }
+
+// Check implements Checker.
+func (c Legacy) Check(ctx context.Context, want *model.World) ([]Finding, error) {
+	all, err := list[*corev1.Endpoints](ctx, c.Registry, "Endpoints")
+	if err != nil {
+		return nil, err
+	}
+	got := model.Lines{}
+	for _, e := range all {
+		if e.GetMetadata().GetLabels()[endpointsMadeBy] == "" {
+			continue
+		}
+		key := object.Key{Kind: "Service", Namespace: e.GetMetadata().GetNamespace(), Name: e.GetMetadata().GetName()}
+		for _, subset := range e.GetSubsets() {
+			for _, a := range subset.GetAddresses() {
+				got[key] = append(got[key], model.InEndpoints(a.GetIp(), true, a.GetTargetRef().GetUid()))
+			}
+			for _, a := range subset.GetNotReadyAddresses() {
+				got[key] = append(got[key], model.InEndpoints(a.GetIp(), false, a.GetTargetRef().GetUid()))
+			}
+		}
+	}
+	return compare(c.Name(), want.Legacy(), got, false), nil
+}
+
+// Events checks that no daemon has told of what did not happen.
+type Events struct {
+	Registry *client.Client
+	// False are the reasons of events that there is no cause for.
+	False map[string]bool
+}
+
+// Name implements Checker.
+func (Events) Name() string { return "events" }
+
+// Check implements Checker.
+func (c Events) Check(ctx context.Context, _ *model.World) ([]Finding, error) {
+	events, err := list[*corev1.Event](ctx, c.Registry, "Event")
+	var findings []Finding
+	for _, e := range events {
+		if !c.False[e.GetReason()] {
+			continue
+		}
+		regarding := e.GetRegarding()
+		findings = append(findings, Finding{
+			Check: c.Name(), Object: object.Key{Kind: regarding.GetKind(), Namespace: regarding.GetNamespace(), Name: regarding.GetName()},
+			Problem: fmt.Sprintf("%s said %s: %s", e.GetReportingInstance(), e.GetReason(), e.GetMessage()), Final: true,
+		})
+	}
+	return findings, err
+}

@@ -1,0 +1,33 @@
+package model
+
+import (
+	"fmt"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// Allocations says which values belong to which services. Ports of one number and two protocols share a node port.
+func (w *World) Allocations() Lines {
+	lines := Lines{}
+	for _, svc := range Of[*corev1.Service](w) {
+		if IsExternalName(svc) {
+			continue
+		}
+		uid := svc.GetMetadata().GetUid()
+		for _, ip := range svc.GetSpec().GetClusterIps() {
+			if ip != "None" {
+				lines.add(svc, "%s", Allocated(ip, uid))
+			}
+		}
+		for _, p := range svc.GetSpec().GetPorts() {
+			if p.GetNodePort() > 0 {
+				lines.add(svc, "%s", Allocated(fmt.Sprint(p.GetNodePort()), uid))
+			}
+		}
+	}
+	lines.Compact()
+	return lines
+}
+
+// Allocated is the line of a value in Allocations.
+func Allocated(value, uid string) string { return fmt.Sprintf("%s of %s", value, uid) }

@@ -1,0 +1,62 @@
+package workload
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"portolan.dev/services/object"
+)
+
+// kept is how many writes of a namespace are remembered.
+const kept = 60
+
+// History remembers the last writes of each namespace.
+type History struct {
+	began time.Time
+
+	mu      sync.Mutex
+	entries map[string][]string
+}
+
+// NewHistory returns a history without writes.
+func NewHistory() *History { return &History{began: time.Now(), entries: map[string][]string{}} }
+
+// Note remembers a write and its outcome.
+func (h *History) Note(s Step, stored object.Object, err error) {
+	var outcome string
+	if err != nil {
+		outcome = err.Error()
+	} else {
+		outcome = fmt.Sprintf("revision %d, uid %s", stored.GetMetadata().GetResourceVersion(), stored.GetMetadata().GetUid())
+	}
+	what := ""
+	if s.Verb != Delete {
+		what = " " + digest(s.Object)
+	}
+	line := fmt.Sprintf("%7.3fs %s %s%s: %s", time.Since(h.began).Seconds(), s.Verb, object.KeyOf(s.Object), what, outcome)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	namespace := object.KeyOf(s.Object).Namespace
+	h.entries[namespace] = append(h.entries[namespace], line)
+	if n := len(h.entries[namespace]); n > 2*kept {
+		h.entries[namespace] = h.entries[namespace][n-kept:]
+	}
+}
+
+// digest is an object without what all objects have, on one line.
+func digest(o object.Object) string {
+	body := object.Clone(o)
+	meta := object.MetaOf(body)
+	meta.Name, meta.Namespace = "", ""
+	return strings.Join(strings.Fields(fmt.Sprint(body)), " ")
+}
+
+// Of returns the last writes of a namespace, oldest first.
+func (h *History) Of(namespace string) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := h.entries[namespace]
+	return append([]string(nil), all[max(0, len(all)-kept):]...)
+}

@@ -1,0 +1,230 @@
+package labtest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"google.golang.org/grpc"
+
+	"portolan.dev/nodeagent/kerneltest/topology"
+	"portolan.dev/portolan/internal/client"
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/rpc"
+)
+
+// ports are those of the daemons' APIs; that of metrics and health is a hundred more.
+var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "dnssvc": 7403, "nodeagent": 7404}
+
+// Options say how an installation is made.
+type Options struct {
+	// Store is the registry's; empty: SQLite.
+	Store string
+	// Nodes have an agent each.
+	Nodes []NodeOptions
+	// Flags are added to those of a daemon, over which they win.
+	Flags map[string][]string
+}
+
+// NodeOptions say how a node is made.
+type NodeOptions struct {
+	Name, Zone, ProxyMode string
+}
+
+// Installation is a running installation.
+type Installation struct {
+	testing.TB
+	*Network
+	// Registry is a client of the registry, on Conn.
+	Registry *client.Client
+	Conn     *grpc.ClientConn
+	Nodes    []*Node
+	// Outside is where clients are that are neither pods nor nodes. All addresses of its ranges are its own.
+	Outside *topology.Namespace
+	// Processes are the daemons of the control plane, by name.
+	Processes map[string]*Process
+	options   Options
+	commands  map[string][]string // flags of the daemons of the control plane
+}
+
+// Node is a machine with an agent.
+type Node struct {
+	Name, Zone, ProxyMode string
+	Namespace             *topology.Namespace
+	// Addresses of the node, and the ranges of its pods: of IPv4, and of IPv6.
+	Addresses [2]netip.Addr
+	PodRanges [2]netip.Prefix
+	dataDir   string
+	Agent     nodeagentv1.NodeAgentServiceClient
+	Process   *Process
+}
+
+// Install starts an installation and waits until all daemons are ready.
+func Install(t testing.TB, o Options) *Installation {
+	t.Helper()
+	Need(t)
+	i := &Installation{TB: t, Network: newNetwork(t), Processes: map[string]*Process{}, options: o, commands: map[string][]string{}}
+	i.Outside, _ = i.Attach("outside", outside[:]...)
+	for _, p := range outside {
+		i.Outside.Local(t, p)
+	}
+	i.startNATS()
+	for _, daemon := range []string{"allocator", "registry", "endpointctl", "dnssvc"} {
+		i.commands[daemon] = i.flags(daemon, control[0])
+		i.Processes[daemon] = run(t, daemon, daemon, i.Hub, i.commands[daemon])
+	}
+	for n, options := range o.Nodes {
+		i.addNode(n+1, options)
+	}
+	i.Conn = i.Dial(netip.AddrPortFrom(control[0], uint16(ports["registry"])))
+	i.Registry = client.New(i.Conn)
+	for daemon := range i.Processes {
+		i.awaitReady(daemon, control[0], ports[daemon]+100)
+	}
+	for _, n := range i.Nodes {
+		i.awaitReady(n.Name, n.Addresses[0], ports["nodeagent"]+100)
+	}
+	return i
+}
+
+func (i *Installation) startNATS() {
+	i.Helper()
+	dir, err := os.MkdirTemp("", "portolan-lab-")
+	if err != nil {
+		i.Fatal(err)
+	}
+	// JetStream has writers that a stopped server does not wait for.
+	i.Cleanup(func() { kittest.Eventually(i, "the removal of "+dir, func() error { return os.RemoveAll(dir) }) })
+	nats, err := server.NewServer(&server.Options{
+		Host: control[0].String(), Port: 4222, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true,
+	})
+	if err != nil {
+		i.Fatal(err)
+	}
+	nats.Start()
+	i.Cleanup(func() { kittest.StopNATS(nats) })
+	if !nats.ReadyForConnections(patience) {
+		i.Fatal("nats does not start")
+	}
+}
+
+// flags are those of a daemon that listens on an address.
+func (i *Installation) flags(daemon string, on netip.Addr) []string {
+	at := func(port int) string { return netip.AddrPortFrom(on, uint16(port)).String() }
+	peer := func(daemon string) string { return fmt.Sprintf("%s:%d", control[0], ports[daemon]) }
+	flags := []string{
+		"-addr", at(ports[daemon]), "-http-addr", at(ports[daemon] + 100), "-insecure", "-log-format", "json",
+		"-nats-url", fmt.Sprintf("nats://%s:4222", control[0]),
+	}
+	if daemon != "registry" {
+		flags = append(flags, "-registry", peer("registry"))
+	}
+	ranges := []string{"-service-cidr", joined(Services)}
+	switch daemon {
+	case "registry":
+		store := i.options.Store
+		if store == "" {
+			store = "sqlite:" + filepath.Join(i.TempDir(), "registry")
+		}
+		flags = append(flags, "-store", store, "-allocator", peer("allocator"))
+	case "allocator":
+		flags = append(flags, "-data-dir", filepath.Join(i.TempDir(), "allocator"), "-load-balancer-pool", joined(Balanced))
+	case "dnssvc":
+		flags = append(flags, "-listen", at(53), "-pod-cidr", joined(Pods), "-transfer-allow", control[0].String()+"/32",
+			"-clients", "0.0.0.0/0,::/0", "-lame-duck", "0s")
+	case "endpointctl":
+		ranges = nil
+	case "nodeagent":
+		flags = append(flags, "-pod-cidr", joined(Pods), "-healthz-addr", "", "-strict")
+	}
+	return slices.Concat(flags, ranges, i.options.Flags[daemon])
+}
+
+func joined(ranges [2]netip.Prefix) string { return ranges[0].String() + "," + ranges[1].String() }
+
+// addNode makes a node, with the nth part of the pods' ranges.
+func (i *Installation) addNode(n int, o NodeOptions) {
+	i.Helper()
+	node := &Node{Name: o.Name, Zone: o.Zone, ProxyMode: o.ProxyMode, dataDir: i.TempDir(), PodRanges: [2]netip.Prefix{
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(n), 0}), 24),
+		netip.PrefixFrom(netip.AddrFrom16([16]byte{0: 0xfd, 2: 2, 3: 0x44, 7: byte(n)}), 64),
+	}}
+	node.Namespace, node.Addresses = i.Attach(o.Name, node.PodRanges[:]...)
+	forward(i, node.Namespace)
+	if o.ProxyMode == "userspace" {
+		for _, p := range slices.Concat(Services[:], Balanced[:], External[:]) {
+			node.Namespace.Local(i, p)
+		}
+	}
+	i.Nodes = append(i.Nodes, node)
+	i.StartAgent(node)
+	node.Agent = nodeagentv1.NewNodeAgentServiceClient(i.Dial(netip.AddrPortFrom(node.Addresses[0], uint16(ports["nodeagent"]))))
+}
+
+// StartAgent starts the agent of a node, which has none.
+func (i *Installation) StartAgent(n *Node) {
+	i.Helper()
+	n.Process = run(i, n.Name, "nodeagent", n.Namespace, append(i.flags("nodeagent", n.Addresses[0]),
+		"-node-name", n.Name, "-node-addresses", n.Addresses[0].String()+","+n.Addresses[1].String(),
+		"-node-labels", "topology.kubernetes.io/zone="+n.Zone, "-proxy-mode", n.ProxyMode, "-data-dir", n.dataDir,
+		"-advertise-addr", fmt.Sprintf("%s:%d", n.Addresses[0], ports["nodeagent"]),
+	))
+}
+
+// Restart stops a daemon of the control plane as a supervisor does, and starts it again.
+func (i *Installation) Restart(daemon string) {
+	i.Helper()
+	i.Processes[daemon].Stop()
+	i.Processes[daemon] = run(i, daemon, daemon, i.Hub, i.commands[daemon])
+	i.awaitReady(daemon, control[0], ports[daemon]+100)
+	kittest.Eventually(i, "the connection to the registry", func() error { // which backs off after a refusal
+		_, err := registryv1.NewChangeServiceClient(i.Conn).GetHead(i.Context(), &registryv1.GetHeadRequest{})
+		return err
+	})
+}
+
+// Dial returns a connection to a daemon, until the test ends.
+func (i *Installation) Dial(at netip.AddrPort) *grpc.ClientConn {
+	i.Helper()
+	conn, err := rpc.TCP().Dial(at.String())
+	if err != nil {
+		i.Fatal(err)
+	}
+	i.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// Allocator returns a connection to the allocator.
+func (i *Installation) Allocator() *grpc.ClientConn {
+	return i.Dial(netip.AddrPortFrom(control[0], uint16(ports["allocator"])))
+}
+
+// DNS is where the name server answers.
+func (i *Installation) DNS() netip.AddrPort { return netip.AddrPortFrom(control[0], 53) }
+
+// awaitReady waits until a daemon is ready.
+func (i *Installation) awaitReady(name string, on netip.Addr, port int) {
+	i.Helper()
+	url := fmt.Sprintf("http://%s/readyz", netip.AddrPortFrom(on, uint16(port)))
+	kittest.Eventually(i, name, func() error {
+		answer, err := http.Get(url)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = answer.Body.Close() }()
+		text, err := io.ReadAll(answer.Body)
+		if err == nil && answer.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%d: %s", answer.StatusCode, strings.TrimSpace(string(text)))
+		}
+		return err
+	})
+}

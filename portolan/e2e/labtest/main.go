@@ -1,0 +1,99 @@
+package labtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"portolan.dev/allocator"
+	"portolan.dev/dnssvc"
+	"portolan.dev/endpointctl"
+	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/dataplane/ipvs"
+	"portolan.dev/nodeagent/dataplane/nftables"
+	"portolan.dev/registry/command"
+	"portolan.dev/services/kit/kittest"
+)
+
+const (
+	// programEnv names the daemon that a process is.
+	programEnv = "PORTOLAN_LAB_PROGRAM"
+	// hubEnv marks the process that runs the tests in the hub.
+	hubEnv = "PORTOLAN_LAB_HUB"
+	// requireEnv turns tests that cannot run into failures.
+	requireEnv = "PORTOLAN_REQUIRE_REAL"
+)
+
+// unavailable is the reason why there is no hub; empty: there is one.
+var unavailable = "TestMain does not call labtest.Main"
+
+var programs = map[string]func() int{
+	"registry": command.Main, "allocator": allocator.Main, "endpointctl": endpointctl.Main, "dnssvc": dnssvc.Main, "nodeagent": nodeagent.Main,
+}
+
+// Main is what TestMain calls. It does not return.
+func Main(m *testing.M) {
+	if name := os.Getenv(programEnv); name != "" {
+		os.Exit(programs[name]())
+	}
+	if os.Getenv(hubEnv) != "" {
+		unavailable = ""
+		os.Exit(kittest.RunTests(m))
+	}
+	code, err := inHub()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		code, err = max(exit.ExitCode(), 1), nil
+	}
+	if err != nil { // Need tells each test
+		unavailable = fmt.Sprintf("network namespaces cannot be made here: %v", err)
+		code = kittest.RunTests(m)
+	}
+	os.Exit(code)
+}
+
+// inHub runs the tests in namespaces of their own. The mounts that keep namespaces end with them.
+func inHub() (int, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 1, err
+	}
+	runtime.LockOSThread() // the child dies with this thread
+	cmd := exec.Command(self, os.Args[1:]...)
+	cmd.Env = append(os.Environ(), hubEnv+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWNET, Unshareflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
+	}
+	return 0, cmd.Run()
+}
+
+// Need skips a test that has no hub, or fails it if such tests are required.
+func Need(t testing.TB) {
+	t.Helper()
+	if unavailable == "" {
+		return
+	}
+	if os.Getenv(requireEnv) == "1" && !strings.HasPrefix(unavailable, "allowed:") {
+		t.Fatal(unavailable)
+	}
+	t.Skip(unavailable)
+}
+
+// Modes returns the proxy modes that nodes can have here: the data planes of this kernel, and userspace.
+func Modes() []string {
+	var modes []string
+	if ipvs.Probe("") == nil {
+		modes = append(modes, "ipvs")
+	}
+	if nftables.Probe("") == nil {
+		modes = append(modes, "nftables")
+	}
+	return append(modes, "userspace")
+}

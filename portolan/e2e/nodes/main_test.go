@@ -1,0 +1,19 @@
+package nodes
+
+import (
+	"os"
+	"testing"
+
+	"portolan.dev/nodeagent"
+	"portolan.dev/services/daemon"
+)
+
+// agentEnv makes the test binary a node agent.
+const agentEnv = "PORTOLAN_TEST_AGENT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(agentEnv) != "" {
+		os.Exit(daemon.Main("nodeagent", nodeagent.New))
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"portolan.dev/services/object"
+)
+
+// bulk does the same to many objects. Those of one kind are independent of each other and are sent side by side, which lets the
+// registry commit them together; kinds follow one another in their order.
+type bulk struct {
+	out, errOut io.Writer
+	total       int
+	verb        string // "applied"
+
+	mu       sync.Mutex // guards the fields below and the output
+	done     int
+	failures []error
+	reported time.Time
+}
+
+const bulkWorkers = 32
+
+// each calls do for every item, and joins its errors. report, which do returns, prints what was done.
+func each[T any](b *bulk, items []T, keyOf func(T) object.Key, do func(T) (report func(), err error)) error {
+	b.reported = time.Now()
+	for len(items) > 0 {
+		n := 1
+		for n < len(items) && keyOf(items[n]).Kind == keyOf(items[0]).Kind {
+			n++
+		}
+		sideBySide(items[:n], func(item T) {
+			report, err := do(item)
+			b.finish(report, err)
+		})
+		items = items[n:]
+	}
+	if len(b.failures) > 0 && b.total > 1 {
+		_, _ = fmt.Fprintf(b.errOut, "%d of %d objects could not be %s\n", len(b.failures), b.total, b.verb)
+	}
+	return errors.Join(b.failures...)
+}
+
+func sideBySide[T any](items []T, do func(T)) {
+	slots := make(chan struct{}, bulkWorkers)
+	var running sync.WaitGroup
+	for _, item := range items {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			do(item)
+		})
+	}
+	running.Wait()
+}
+
+// finish counts an object, and tells a person who waits how far it is, at most once a second.
+func (b *bulk) finish(report func(), err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.done++
+	if err != nil {
+		b.failures = append(b.failures, err)
+		return
+	}
+	report()
+	if b.total < 100 || isTerminal(b.out) && b.done == b.total || time.Since(b.reported) < time.Second {
+		return
+	}
+	b.reported = time.Now()
+	_, _ = fmt.Fprintf(b.errOut, "%s %d of %d\n", b.verb, b.done, b.total)
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/manifest"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+)
+
+func newDiff(flags *connection) *cobra.Command {
+	options := &applyOptions{dryRun: true}
+	command := &cobra.Command{
+		Use:   "diff -f FILE|DIR|-",
+		Short: "Show what apply would change",
+		Long: `diff prints, for every object of the manifests that apply would create or change, the difference between what is stored and what would be, as
+a unified diff of YAML. It changes nothing. The exit code is 0 without differences, 1 with some, and 2 when a manifest cannot be applied.`,
+		Example: `  portolan diff -f service.yaml
+  portolan diff -f manifests/ || portolan apply -f manifests/`,
+		Args: arguments(cobra.NoArgs, "-f FILE"),
+		RunE: flags.withRegistry(func(command *cobra.Command, _ []string, registry *client.Client) error {
+			return diffManifests(command, registry, options)
+		}),
+	}
+	options.register(command)
+	return command
+}
+
+// diffManifests prints the differences of all objects. A failure has exit code 2, because 1 means that there are differences.
+func diffManifests(command *cobra.Command, registry *client.Client, options *applyOptions) error {
+	objects, err := options.objects(command)
+	differences := 0
+	var failures []error
+	if err != nil {
+		failures = append(failures, err)
+	}
+	for _, o := range objects {
+		differs, err := diffObject(command.Context(), command, registry, o)
+		if err != nil {
+			failures = append(failures, fmt.Errorf("%s: %s", labelOf(o), apierr.Describe(err)))
+		}
+		if differs {
+			differences++
+		}
+	}
+	if len(failures) > 0 {
+		_, _ = fmt.Fprintln(command.ErrOrStderr(), "error:", errors.Join(failures...))
+		return quietError{code: 2}
+	}
+	if differences > 0 {
+		return quietError{code: 1}
+	}
+	return nil
+}
+
+// diffObject prints the difference that applying an object would make, and reports whether there is one.
+func diffObject(ctx context.Context, command *cobra.Command, registry *client.Client, o object.Object) (bool, error) {
+	answer, err := registry.Apply(ctx, o, true)
+	if err != nil {
+		return false, err
+	}
+	for _, warning := range answer.GetWarnings() {
+		_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s\n", labelOf(o), warning)
+	}
+	after := object.Unwrap(answer.GetObject())
+	var before object.Object
+	if answer.GetOutcome() != registryv1.ApplyOutcome_APPLY_OUTCOME_CREATED {
+		kind, _ := object.KindNamed(object.KindOf(after))
+		before, err = registry.Get(ctx, kind, after.GetMetadata().GetNamespace(), after.GetMetadata().GetName())
+		if err != nil && status.Code(err) != codes.NotFound {
+			return false, err
+		}
+	}
+	return printDiff(command.OutOrStdout(), before, after)
+}
+
+// printDiff writes the difference between two versions of an object, of which the first may be nil.
+func printDiff(out io.Writer, before, after object.Object) (bool, error) {
+	old, err := diffable(before)
+	if err != nil {
+		return false, err
+	}
+	merged, err := diffable(after)
+	if err != nil {
+		return false, err
+	}
+	name := strings.ToLower(object.KindOf(after)) + "/" + object.KeyOf(after).Path()
+	text := diff.Diff(name+" (stored)", old, name+" (applied)", merged)
+	_, err = out.Write(text)
+	return len(text) > 0, err
+}
+
+// diffable returns an object as YAML without what every write changes and a new object gets. It is empty for nil.
+func diffable(o object.Object) ([]byte, error) {
+	if o == nil {
+		return nil, nil
+	}
+	o = object.Clone(o)
+	meta := object.MetaOf(o)
+	meta.Uid, meta.ResourceVersion, meta.Generation, meta.CreationTimestamp = "", 0, 0, nil
+	var text bytes.Buffer
+	err := manifest.NewEncoder(&text, manifest.YAML).Encode(o)
+	return text.Bytes(), err
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"portolan.dev/portolan/internal/workload"
+	dnsv1 "portolan.dev/proto/portolan/dns/v1"
+	"portolan.dev/services/kit/identity"
+)
+
+// askNames is how long a program's start waits for a name server that does not answer.
+const askNames = 2 * time.Second
+
+// nameservers returns the addresses for a program's resolv.conf: those given, unless that is "none", or those at which the name
+// server listens on port 53, which is the only one that resolvers ask. A name server that does not answer has none.
+func (c *connection) nameservers(ctx context.Context, given []string, api string) ([]string, error) {
+	if len(given) == 1 && given[0] == "none" {
+		return nil, nil
+	}
+	for _, text := range given {
+		if _, err := netip.ParseAddr(text); err != nil {
+			return nil, usageError{fmt.Errorf("--nameserver %q is no address", text)}
+		}
+	}
+	if len(given) > 0 {
+		return given, nil
+	}
+	address := c.beside(api, dnssvcPort)
+	conn, err := c.dial(address, identity.DNSSvc)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, askNames)
+	defer cancel()
+	status, err := dnsv1.NewDNSServiceClient(conn).GetStatus(ctx, &dnsv1.GetStatusRequest{})
+	if err != nil {
+		return nil, nil //nolint:nilerr // names are a convenience: the program runs without
+	}
+	host, _, _ := net.SplitHostPort(address)
+	return onPort53(status.GetListen(), host), nil
+}
+
+// onPort53 returns the addresses, among those listened on, that a resolv.conf can name. One that stands for every address is
+// replaced by the host of the API.
+func onPort53(listen []string, host string) []string {
+	var servers []string
+	for _, text := range listen {
+		at, err := netip.ParseAddrPort(text)
+		if err != nil || at.Port() != 53 {
+			continue
+		}
+		addr := at.Addr()
+		if addr.IsUnspecified() {
+			if addr, err = netip.ParseAddr(host); err != nil {
+				continue
+			}
+		}
+		servers = append(servers, addr.String())
+	}
+	return servers
+}
+
+// newWithResolver is a step of run; hidden, because it means nothing to people.
+func newWithResolver() *cobra.Command {
+	return &cobra.Command{
+		Use:     "with-resolver FILE -- COMMAND [ARG...]",
+		Short:   "Run a command with a resolv.conf of its own: a step of run",
+		Example: "  portolan with-resolver resolv.conf -- getent hosts web",
+		Hidden:  true,
+		Args:    arguments(cobra.MinimumNArgs(2), "FILE -- COMMAND [ARG...]"),
+		RunE: func(command *cobra.Command, args []string) error {
+			return workload.ExecWithResolver(args[0], args[1:], command.ErrOrStderr())
+		},
+	}
+}

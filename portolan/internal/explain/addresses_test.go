@@ -1,0 +1,72 @@
+package explain
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/kittest"
+)
+
+// books is an allocator that knows the owner of each value, and a registry with services.
+type books struct {
+	allocatorv1.UnimplementedAllocatorServiceServer
+	registryv1.UnimplementedServiceServiceServer
+
+	owners   map[string][]string // values by UID
+	services []*corev1.Service
+}
+
+func (b *books) ListAllocations(_ context.Context, r *allocatorv1.ListAllocationsRequest) (*allocatorv1.ListAllocationsResponse, error) {
+	answer := &allocatorv1.ListAllocationsResponse{}
+	for _, value := range b.owners[r.GetOwnerUid()] {
+		answer.Allocations = append(answer.Allocations, &allocatorv1.Allocation{Value: value, Pool: "p"})
+	}
+	return answer, nil
+}
+
+func (b *books) ListServices(context.Context, *registryv1.ListServicesRequest) (*registryv1.ListServicesResponse, error) {
+	return &registryv1.ListServicesResponse{Services: b.services}, nil
+}
+
+func withValues(name, ip string, nodePort int32) *corev1.Service {
+	return &corev1.Service{
+		Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name, Uid: "uid-" + name},
+		Spec: &corev1.ServiceSpec{
+			Type: corev1.ServiceType_SERVICE_TYPE_NODE_PORT, ClusterIp: ip, ClusterIps: []string{ip}, Ports: []*corev1.ServicePort{{NodePort: nodePort}},
+		},
+	}
+}
+
+// TestDuplicatesAreExplainedOnBothServices: whichever of the two is asked about, the remedy names the one to make anew.
+func TestDuplicatesAreExplainedOnBothServices(t *testing.T) {
+	b := &books{
+		owners: map[string][]string{"uid-old": {"10.96.0.1", "30001"}, "uid-young": {"30002"}, "uid-alone": {"10.96.0.9", "30009"}},
+		services: []*corev1.Service{
+			withValues("old", "10.96.0.1", 30001), withValues("young", "10.96.0.1", 30002), withValues("alone", "10.96.0.9", 30009),
+		},
+	}
+	conn := kittest.Conn(t, func(s grpc.ServiceRegistrar) {
+		allocatorv1.RegisterAllocatorServiceServer(s, b)
+		registryv1.RegisterServiceServiceServer(s, b)
+	})
+	for i, other := range []string{"young", "old"} {
+		c := &chain{Daemons: Daemons{Registry: conn, Allocator: conn}, service: b.services[i]}
+		step := c.addresses(t.Context())
+		if said := "10.96.0.1 is also in service default/" + other; step.State != Broken || !strings.Contains(strings.Join(step.Lines, "\n"), said) {
+			t.Errorf("%s: %s %q, want broken with %q", c.service.GetMetadata().GetName(), step.State, step.Lines, said)
+		}
+		if remedy := "portolan delete service young -n default"; !strings.Contains(step.Remedy, remedy) {
+			t.Errorf("%s: remedy %q, want %q", c.service.GetMetadata().GetName(), step.Remedy, remedy)
+		}
+	}
+	c := &chain{Daemons: Daemons{Registry: conn, Allocator: conn}, service: b.services[2]}
+	if step := c.addresses(t.Context()); step.State != OK {
+		t.Errorf("a service of its own values is %s: %q", step.State, step.Lines)
+	}
+}

@@ -1,0 +1,176 @@
+package walls
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// programPath matches the import path of a program of ours.
+var programPath = regexp.MustCompile(`^portolan\.dev/[a-z]+/cmd/[a-z]+$`)
+
+// behind returns the package behind each program: the only one of ours that its main function imports.
+func behind(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, f := range files(t) {
+		if !programPath.MatchString(f.pkg) {
+			continue
+		}
+		for _, imported := range imports(f) {
+			if area(imported) != "" {
+				found[f.pkg] = imported
+			}
+		}
+	}
+	return found
+}
+
+func imports(f file) []string {
+	var paths []string
+	for _, spec := range f.syntax.Imports {
+		if value, err := strconv.Unquote(spec.Path.Value); err == nil {
+			paths = append(paths, value)
+		}
+	}
+	return paths
+}
+
+// whole parses a file with its function bodies.
+func whole(t *testing.T, f file) *ast.File {
+	t.Helper()
+	syntax, err := parser.ParseFile(token.NewFileSet(), filepath.Join(repository, f.name), nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return syntax
+}
+
+// TestProgramsAreOneCall keeps everything that a program does in a package that tests can import: main calls one function of
+// one package of ours and exits with its result.
+func TestProgramsAreOneCall(t *testing.T) {
+	programs := behind(t)
+	if len(programs) < len(daemons)+1 {
+		t.Errorf("only %d programs found: %v", len(programs), programs)
+	}
+	for _, f := range files(t) {
+		if !programPath.MatchString(f.pkg) {
+			continue
+		}
+		if got := imports(f); len(got) != 2 || got[0] != "os" || got[1] != programs[f.pkg] {
+			t.Errorf("%s imports %v, want os and one package of ours", f.name, got)
+		}
+		if decls := whole(t, f).Decls; len(decls) != 2 || !oneExit(decls[1]) {
+			t.Errorf("%s has more than func main() { os.Exit(….Main()) }: move it to the package that it calls", f.name)
+		}
+	}
+}
+
+func oneExit(decl ast.Decl) bool {
+	fn, ok := decl.(*ast.FuncDecl)
+	if !ok || len(fn.Body.List) != 1 {
+		return false
+	}
+	statement, ok := fn.Body.List[0].(*ast.ExprStmt)
+	if !ok {
+		return false
+	}
+	call, ok := statement.X.(*ast.CallExpr)
+	return ok && isSelector(call.Fun, "os", "Exit")
+}
+
+// TestTestsDeclareTheProgramsTheyBuild finds packages that build a program of ours without importing what is behind it: go
+// test would serve their old result from its cache after a change of the program.
+func TestTestsDeclareTheProgramsTheyBuild(t *testing.T) {
+	programs := behind(t)
+	imported := map[string][]string{} // by package
+	for _, f := range files(t) {
+		imported[f.pkg] = append(imported[f.pkg], imports(f)...)
+	}
+	builders := 0
+	for _, f := range files(t) {
+		if !f.test && !testOnly(f.pkg) || f.pkg == ours+"portolan/internal/walls" {
+			continue
+		}
+		for _, literal := range literals(whole(t, f)) {
+			if !strings.Contains(literal, "/cmd/") || !strings.HasPrefix(literal, ours) {
+				continue
+			}
+			builders++
+			if wanted, known := programs[literal]; !known || !slices.Contains(imported[f.pkg], wanted) {
+				t.Errorf("%s: it builds %s and does not import %q (import _ is enough), so go test would serve an old result", f.name, literal, wanted)
+			}
+		}
+	}
+	if builders < 6 {
+		t.Errorf("only %d programs are built by tests: this test looks in the wrong place", builders)
+	}
+}
+
+func literals(syntax *ast.File) []string {
+	var found []string
+	ast.Inspect(syntax, func(n ast.Node) bool {
+		if _, ok := n.(*ast.ImportSpec); ok {
+			return false
+		}
+		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+			if value, err := strconv.Unquote(literal.Value); err == nil {
+				found = append(found, value)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// TestTestsReadTheirOwnModule finds tests that name a file outside their module, whose changes the go command does not notice.
+func TestTestsReadTheirOwnModule(t *testing.T) {
+	for _, f := range files(t) {
+		if !f.test {
+			continue
+		}
+		for _, literal := range literals(whole(t, f)) {
+			reads := path.Join(path.Dir(f.name), literal)
+			if !strings.HasPrefix(literal, "../") || strings.HasPrefix(reads, area(f.pkg)+"/") || strings.HasPrefix(reads, "tools/") {
+				continue
+			}
+			t.Errorf("%s reads %s, which is outside its module: go test would not notice a change; see portolan/testdata/repository", f.name, reads)
+		}
+	}
+}
+
+// TestProgramsAreBuiltInOnePlace keeps tests from running the go command by themselves, where TestTestsDeclareTheProgramsTheyBuild
+// would not see what they build.
+func TestProgramsAreBuiltInOnePlace(t *testing.T) {
+	for _, f := range files(t) {
+		if !f.test && !testOnly(f.pkg) || area(f.pkg) == "tools" || path.Base(f.pkg) == "kittest" || strings.HasPrefix(f.name, "tools/") {
+			continue
+		}
+		ast.Inspect(whole(t, f), func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if ok && runsGo(call) {
+				t.Errorf("%s runs the go command: kittest.Build builds programs", f.name)
+			}
+			return true
+		})
+	}
+}
+
+// runsGo reports whether a call prepares the go command.
+func runsGo(call *ast.CallExpr) bool {
+	at := 0
+	if isSelector(call.Fun, "exec", "CommandContext") {
+		at = 1
+	} else if !isSelector(call.Fun, "exec", "Command") {
+		return false
+	}
+	literal, ok := call.Args[at].(*ast.BasicLit)
+	return ok && literal.Value == `"go"`
+}

@@ -1,0 +1,71 @@
+package workload
+
+import (
+	"context"
+	"time"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/app"
+)
+
+// watchAgain is the pause before a watch that broke begins anew.
+const watchAgain = time.Second
+
+// deletions returns a channel that gets the time left to the program when another client deletes the pod. A registry that is
+// away is waited for until ctx ends.
+func (r *Runner) deletions(ctx context.Context) <-chan time.Duration {
+	deleted := make(chan time.Duration, 1)
+	go func() {
+		for {
+			if left, found := r.watch(ctx); found {
+				deleted <- left
+				return
+			}
+			if !app.Pause(ctx, watchAgain) {
+				return
+			}
+		}
+	}()
+	return deleted
+}
+
+// watch follows the pod until it is deleted, which it reports, or until the stream ends.
+func (r *Runner) watch(ctx context.Context) (left time.Duration, deleted bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	meta := r.pod.GetMetadata()
+	stream, err := r.pods.WatchPods(ctx, &registryv1.WatchPodsRequest{
+		Namespace: meta.GetNamespace(), FieldSelector: "metadata.name=" + meta.GetName(),
+	})
+	if err != nil {
+		return 0, false
+	}
+	for there := false; ; {
+		batch, err := stream.Recv()
+		if err != nil {
+			return 0, false
+		}
+		for _, change := range batch.GetChanges() {
+			if change.GetPod().GetMetadata().GetUid() != meta.GetUid() {
+				continue
+			}
+			if change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE {
+				return r.Options.Grace + r.Options.DrainDelay, true
+			}
+			if terminating := change.GetPod(); terminating.GetMetadata().GetDeletionTimestamp() != nil {
+				return graceOf(terminating), true
+			}
+			there = true
+		}
+		if batch.GetSynced() && !there {
+			return r.Options.Grace + r.Options.DrainDelay, true // it went while nobody watched
+		}
+	}
+}
+
+// graceOf returns the grace period as a duration from now on. The deletion timestamp is not used, because the clocks of two
+// machines differ.
+func graceOf(pod *corev1.Pod) time.Duration {
+	return time.Duration(pod.GetMetadata().GetDeletionGracePeriodSeconds()) * time.Second
+}

@@ -1,0 +1,96 @@
+package workload
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Names is how programs find services by name.
+type Names struct {
+	Servers []string // addresses of name servers, which answer on port 53; none: the host's resolver
+	Search  []string // domains that short names are completed with
+}
+
+// Limits of the C library's resolver.
+const (
+	mostServers = 3
+	mostSearch  = 6
+)
+
+// NamesFor returns the names of programs of a namespace. The search path ends with more, as the host has it.
+func NamesFor(servers []string, namespace, zone string, more []string) Names {
+	zone = strings.Trim(zone, ".")
+	search := []string{namespace + ".svc." + zone, "svc." + zone, zone}
+	for _, domain := range more {
+		if !slices.Contains(search, domain) {
+			search = append(search, domain)
+		}
+	}
+	return Names{Servers: servers[:min(len(servers), mostServers)], Search: search[:min(len(search), mostSearch)]}
+}
+
+// ResolvConf returns the text of a resolv.conf.
+func (n Names) ResolvConf() string {
+	var b strings.Builder
+	for _, server := range n.Servers {
+		fmt.Fprintf(&b, "nameserver %s\n", server)
+	}
+	fmt.Fprintf(&b, "search %s\noptions ndots:5\n", strings.Join(n.Search, " "))
+	return b.String()
+}
+
+// environment returns the variables by which the C library completes short names with the search path. A variable that the
+// caller has set stays as it is.
+func (n Names) environment() []string {
+	var variables []string
+	for name, value := range map[string]string{"LOCALDOMAIN": strings.Join(n.Search, " "), "RES_OPTIONS": "ndots:5"} {
+		if _, set := os.LookupEnv(name); !set {
+			variables = append(variables, name+"="+value)
+		}
+	}
+	return variables
+}
+
+// searchOf returns the search path of a resolv.conf; none if it cannot be read.
+func searchOf(path string) []string {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = file.Close() }()
+	var search []string
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if words := strings.Fields(lines.Text()); len(words) > 1 && (words[0] == "search" || words[0] == "domain") {
+			search = words[1:] // the last line counts
+		}
+	}
+	return slices.DeleteFunc(search, func(domain string) bool { return domain == "." })
+}
+
+// private returns a command that runs the program with a resolv.conf of its own, and the function that removes its file. A
+// process without privileges, or one that does not know a name server, gets the program as it is, and the search path in its
+// environment.
+func (r *Runner) private(names Names, program []string) (command, environment []string, remove func(), err error) {
+	if len(names.Servers) == 0 || r.Self == "" || os.Geteuid() != 0 {
+		return program, names.environment(), func() {}, nil
+	}
+	file, err := os.CreateTemp("", "portolan-resolv-*.conf")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	remove = func() { _ = os.Remove(file.Name()) }
+	_, err = file.WriteString(names.ResolvConf())
+	for _, step := range []func() error{func() error { return file.Chmod(0o644) }, file.Close} {
+		if err == nil {
+			err = step()
+		}
+	}
+	if err != nil {
+		remove()
+		return nil, nil, nil, err
+	}
+	return slices.Concat([]string{r.Self, "with-resolver", file.Name(), "--"}, program), nil, remove, nil
+}

@@ -1,0 +1,78 @@
+package registry_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/registry"
+	"portolan.dev/services/kit/apierr"
+)
+
+// TestAServiceGetsNoAddressOfABackend by request, which is refused, nor at random, where the address is passed over and free again afterwards.
+func TestAServiceGetsNoAddressOfABackend(t *testing.T) {
+	i, r := run(t)
+	_, err := r.slices.CreateEndpointSlice(t.Context(), &registryv1.CreateEndpointSliceRequest{EndpointSlice: &corev1.EndpointSlice{
+		Metadata: &corev1.ObjectMeta{Name: "by-hand"}, AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
+		Endpoints: []*corev1.Endpoint{{Addresses: []string{"10.96.0.1"}}, {Addresses: []string{"10.96.0.2"}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := web("asked", func(s *corev1.Service) { s.Spec.ClusterIp = "10.96.0.2" })
+	_, err = r.services.CreateService(t.Context(), &registryv1.CreateServiceRequest{Service: asked})
+	if text := apierr.Describe(err); apierr.Code(err) != codes.InvalidArgument || !strings.Contains(text, "spec.clusterIPs[0]") || !strings.Contains(text, "by-hand") {
+		t.Errorf("the address of a backend by request: %v", text)
+	}
+	random := r.create(t, web("random"))
+	if got := random.GetSpec().GetClusterIp(); got != "10.96.0.3" {
+		t.Errorf("got %s at random, want 10.96.0.3, the first that no backend has", got)
+	}
+	i.holds(t, random, "10.96.0.3")
+}
+
+// TestALoadBalancerIsAtNoAddressOfTheCluster: nodes would take all that arrives there for the service's.
+func TestALoadBalancerIsAtNoAddressOfTheCluster(t *testing.T) {
+	_, r := run(t, func(c *registry.Config) { c.PodCIDR = []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")} })
+	_, err := r.nodes.CreateNode(t.Context(), &registryv1.CreateNodeRequest{Node: &corev1.Node{Metadata: &corev1.ObjectMeta{Name: "n1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.nodes.UpdateNodeStatus(t.Context(), &registryv1.UpdateNodeStatusRequest{Node: &corev1.Node{
+		Metadata: &corev1.ObjectMeta{Name: "n1"},
+		Status:   &corev1.NodeStatus{Addresses: []*corev1.NodeAddress{{Type: "InternalIP", Address: "192.0.2.7"}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	svc := r.create(t, web("lb", withPorts(typeLoadBalancer, port("http", 80, 0, tcp))))
+	report := func(ip string, mode corev1.IPMode) error {
+		_, err := r.services.UpdateServiceStatus(t.Context(), &registryv1.UpdateServiceStatusRequest{Service: &corev1.Service{
+			Metadata: &corev1.ObjectMeta{Name: svc.GetMetadata().GetName()},
+			Spec:     svc.GetSpec(),
+			Status: &corev1.ServiceStatus{LoadBalancer: &corev1.LoadBalancerStatus{
+				Ingress: []*corev1.LoadBalancerIngress{{Ip: ip, IpMode: mode}},
+			}},
+		}})
+		return err
+	}
+	vip, proxy := corev1.IPMode_IP_MODE_VIP, corev1.IPMode_IP_MODE_PROXY
+	for ip, why := range map[string]string{
+		"192.0.2.7": "address of a node (n1)", "10.96.7.7": "range of the virtual IPs", "10.244.1.1": "range of the pods", "127.0.0.1": "loopback",
+	} {
+		err := report(ip, vip)
+		if text := apierr.Describe(err); apierr.Code(err) != codes.InvalidArgument || !strings.Contains(text, "status.loadBalancer.ingress[0].ip") || !strings.Contains(text, why) {
+			t.Errorf("%s: %v, want a violation with %q", ip, text, why)
+		}
+	}
+	if err := report("192.0.2.7", proxy); err != nil {
+		t.Errorf("a proxy at the address of a node: %v", err)
+	}
+	if err := report("192.0.2.100", vip); err != nil {
+		t.Errorf("an address of nobody: %v", err)
+	}
+}

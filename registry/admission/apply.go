@@ -1,0 +1,51 @@
+package admission
+
+import (
+	"context"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/apply"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// notApplied warns of an object of which nothing is removed yet, because no field of it is known to come from a manifest.
+const notApplied = "the object was not made by apply: what the manifest leaves out stays as it is; from now on, what is taken out of the manifest is removed"
+
+// Apply creates an object, or merges it into the stored one: fields that were applied before and are no longer in o are
+// removed, and fields that the registry or others have set stay. See package apply.
+func (w *Writer) Apply(ctx context.Context, o object.Object, options Options) (*Result, error) {
+	paths := apply.FieldsOf(o) // before defaults, which nobody applied
+	named := object.Clone(o)
+	spec.Default(named)
+	object.MetaOf(o).Namespace = named.GetMetadata().GetNamespace()
+	for attempt := 0; ; attempt++ {
+		if w.View.State().Get(object.KeyOf(o)) == nil {
+			result, err := w.createManaged(ctx, object.Clone(o), apply.Remember(nil, paths), options)
+			if !apierr.IsAlreadyExists(err) || attempt == maxRetries {
+				return result, err
+			}
+		}
+		result, err := w.merge(ctx, o, paths, options)
+		if !apierr.IsNotFound(err) || attempt == maxRetries {
+			return result, err
+		}
+	}
+}
+
+// merge applies an object to the stored one.
+func (w *Writer) merge(ctx context.Context, o object.Object, paths []string, options Options) (*Result, error) {
+	first := false
+	result, err := w.update(ctx, o, options, func(old object.Object) (object.Object, []*corev1.ManagedFields) {
+		_, applied := apply.Remembered(old)
+		first = !applied
+		merged := apply.Merge(old, o)
+		spec.Default(merged)
+		return merged, apply.Remember(old.GetMetadata().GetManagedFields(), paths)
+	})
+	if err == nil && first {
+		result.Warnings = append(result.Warnings, notApplied)
+	}
+	return result, err
+}

@@ -1,0 +1,24 @@
+package kinds
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+)
+
+// checkPodStatus refuses the cluster IP of a service as a pod's address: no slice could hold it.
+// An address that the pod had before stays, because it is the service that came later.
+func checkPodStatus(w World, o, old object.Object) apierr.Violations {
+	var found apierr.Violations
+	pod, _ := o.(*corev1.Pod)
+	before, _ := old.(*corev1.Pod)
+	for i, ip := range pod.GetStatus().GetPodIps() {
+		if !slices.Contains(before.GetStatus().GetPodIps(), ip) {
+			checkBackend(w, &found, fmt.Sprintf("status.podIPs[%d]", i), ip)
+		}
+	}
+	return found
+}

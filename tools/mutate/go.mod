@@ -1,0 +1,3 @@
+module portolan.dev/tools/mutate
+
+go 1.26.0

@@ -1,0 +1,50 @@
+package main
+
+import "strings"
+
+// target is a package to mutate and the packages whose tests should notice, the quickest first: each runs only if those before
+// it have not noticed.
+type target struct {
+	pkg   string
+	tests []string
+}
+
+// targets are the packages with logic of their own, which `make mutate` goes through.
+var targets = []target{
+	{"registry/store", []string{"registry/store", "registry/store/sqlite"}},
+	{"registry/store/sqlite", []string{"registry/store/sqlite"}},
+	{"registry/store/postgres", []string{"registry/store/postgres"}},
+	{"registry/gc", []string{"registry/gc", "registry"}},
+	{"registry/alloc", []string{"registry/alloc", "registry/admission", "registry"}},
+	{"endpointctl/internal/controller", []string{"endpointctl/internal/controller", "endpointctl"}},
+	{"allocator/pool", []string{"allocator/pool", "allocator/internal/engine"}},
+	{"allocator/internal/engine", []string{"allocator/internal/engine", "allocator"}},
+	{"allocator/internal/verify", []string{"allocator/internal/verify", "allocator"}},
+	{"services/changes", []string{"services/changes"}},
+	{"nodeagent/plan", []string{"nodeagent/plan", "nodeagent"}},
+	{"nodeagent/dataplane/userspace", []string{"nodeagent/dataplane/userspace"}},
+	{"nodeagent/dataplane/kernel", []string{"nodeagent/dataplane/kernel", "nodeagent/dataplane/nftables"}},
+	{"nodeagent/dataplane/nftables", []string{"nodeagent/dataplane/nftables"}},
+	{"nodeagent/dataplane/ipvs", []string{"nodeagent/dataplane/ipvs"}},
+	{"dnssvc/zone", []string{"dnssvc/zone"}},
+	{"dnssvc/forward", []string{"dnssvc/forward"}},
+}
+
+// choose returns the targets of the packages that are named, or all. A package that is not in the list is tested by itself.
+func choose(names []string) []target {
+	if len(names) == 0 {
+		return targets
+	}
+	var chosen []target
+	for _, name := range names {
+		name = strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/")
+		found := target{name, []string{name}}
+		for _, t := range targets {
+			if t.pkg == name {
+				found = t
+			}
+		}
+		chosen = append(chosen, found)
+	}
+	return chosen
+}
