@@ -2,6 +2,7 @@ package dataplanetest
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,14 @@ type backend struct {
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
+}
+
+// ListenTCP opens the socket of a backend. It has no multipath TCP, with which the
+// kernel lets no filter be attached to a socket.
+func ListenTCP(at netip.AddrPort) (net.Listener, error) {
+	var c net.ListenConfig
+	c.SetMultipathTCP(false)
+	return c.Listen(context.Background(), "tcp", at.String())
 }
 
 func startBackend(number int, lis net.Listener, packet net.PacketConn) *backend {

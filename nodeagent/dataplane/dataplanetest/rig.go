@@ -62,7 +62,8 @@ type Rig interface {
 	// Frontend returns an address and port for an exposure. Those that are not
 	// node ports have the same port; node ports are at the first of NodeAddrs.
 	Frontend(t testing.TB, e plan.Exposure, p plan.Protocol, v6 bool) netip.AddrPort
-	// Listen opens a socket for a backend; a PacketConn for UDP.
+	// Listen opens a socket for a backend: that of ListenTCP for TCP, a PacketConn
+	// for UDP.
 	Listen(t testing.TB, p plan.Protocol, v6 bool) (net.Listener, net.PacketConn)
 	// ListenNode opens a TCP socket of the node on all its addresses.
 	ListenNode(t testing.TB, v6 bool) net.Listener

@@ -97,6 +97,13 @@ func draining() []Scenario {
 			Cut{Conn: "c"},
 			Ask{Want: each(1)},
 		}},
+		{Name: "a client that waits for a dead backend is sent to another", Over: onlyTCP, V6: Also6, Backends: 2, Do: []Action{
+			Program{{Drain: long, Weights: each(0)}},
+			Mute{Backend: 0},
+			Call{Conn: "c", Unanswered: 0},
+			Program{{Drain: long, Weights: each(1)}},
+			Answered{Conn: "c", Backend: 1},
+		}},
 		{Name: "changes in place break nothing", Over: onlyTCP, Backends: 2, Do: []Action{
 			Program{{Weights: each(0)}},
 			Open{Conn: "c", Want: []int{0}},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +26,39 @@ func retransmits(conn net.Conn) (n uint32) {
 		}
 	})
 	return n
+}
+
+// mute makes a listening socket drop all packets without an answer, as one on a
+// machine that is switched off.
+func mute(lis *net.TCPListener) error {
+	raw, err := lis.SyscallConn()
+	if err != nil {
+		return err
+	}
+	dropAll := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
+	broken := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &dropAll[0]})
+	})
+	return errors.Join(broken, os.NewSyscallError("setsockopt SO_ATTACH_FILTER", err))
+}
+
+// dropped returns how many packets a socket has dropped.
+func dropped(lis *net.TCPListener) (n uint32, err error) {
+	raw, err := lis.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	const drops = 8 // SK_MEMINFO_DROPS
+	var info [drops + 1]uint32
+	broken := raw.Control(func(fd uintptr) {
+		size := uint32(unsafe.Sizeof(info))
+		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_MEMINFO,
+			uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+		if errno != 0 {
+			err = os.NewSyscallError("getsockopt SO_MEMINFO", errno)
+		}
+	})
+	return info[drops], errors.Join(broken, err)
 }
 
 // sequences returns the number of the byte that a TCP connection sends next, and

@@ -37,6 +37,7 @@ type world struct {
 	fresh     map[plan.Key]bool // servers whose attributes the last steps were about
 	podless   bool              // no ranges of pods are known
 	conns     map[string]*client
+	calls     map[string]chan call
 	intact    []func() error
 	node      *backend // the node's own socket
 	// used are the UDP sockets that asked once. They stay open: a port that is
@@ -58,7 +59,7 @@ func newClient(conn net.Conn) *client {
 func newWorld(t *testing.T, rig Rig, s Scenario, v variant) *world {
 	w := &world{
 		variant: v, t: t, rig: rig, traits: rig.Traits(), scenario: s,
-		frontends: map[string]plan.Frontend{}, conns: map[string]*client{},
+		frontends: map[string]plan.Frontend{}, conns: map[string]*client{}, calls: map[string]chan call{},
 		state: &plan.State{Servers: map[plan.Key]*plan.VirtualServer{}},
 	}
 	if w.refused() {

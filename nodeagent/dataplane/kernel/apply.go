@@ -93,7 +93,10 @@ type work struct {
 	items []item
 	errs  map[plan.Frontend]error
 	flows []Flow // to be forgotten
-	again bool   // a scheduler was found missing
+	// unanswered are flows to backends that drain. Who waits there for the answer
+	// of a backend that may be dead is to be sent to another one.
+	unanswered []Flow
+	again      bool // a scheduler was found missing
 	// What is to be done in the kernel, and the services that it is about.
 	ops []Op
 	of  []*service
@@ -481,7 +484,7 @@ func (w *work) took(o *Op, s *service) {
 		s.forget(o.Backend)
 		at := s.id.For
 		if (at.Protocol == plan.UDP || p.traits.Tracks) && !p.serves(at, o.Backend) {
-			w.flows = append(w.flows, Flow{Frontend: at.Addr, Protocol: uint8(at.Protocol), Backend: o.Backend})
+			w.flows = append(w.flows, s.flow(o.Backend))
 		}
 	}
 }
@@ -506,13 +509,18 @@ func (w *work) failed(o *Op, err error) {
 	w.fail(id.For, fmt.Errorf("%s: %w", id, err))
 }
 
-// forget cuts what goes on to backends that were removed.
+// forget cuts what goes on to backends that were removed, and what waits for an
+// answer of those that drain.
 func (w *work) forget() {
-	if len(w.flows) == 0 {
-		return
+	if len(w.flows) > 0 {
+		if err := w.plane.conntrack.Forget(w.flows); err != nil {
+			w.plane.log.Warn("flows to removed backends may go on", "err", err)
+		}
 	}
-	if err := w.plane.conntrack.Forget(w.flows); err != nil {
-		w.plane.log.Warn("flows to removed backends may go on", "err", err)
+	if len(w.unanswered) > 0 {
+		if err := w.plane.conntrack.ForgetUnanswered(w.unanswered); err != nil {
+			w.plane.log.Warn("clients may go on waiting for backends that drain", "err", err)
+		}
 	}
 }
 

@@ -100,6 +100,9 @@ type Backend struct {
 	// Connections are established, or flows where the protocol knows no
 	// connections; Closing are those that the kernel keeps for a while.
 	Connections, Closing uint32
+	// Unanswered are those of Closing that the backend has not answered yet. They
+	// are counted where Traits.Tracks.
+	Unanswered uint32
 }
 
 // OpKind is what an operation does.

@@ -38,11 +38,26 @@ func (c *Conntrack) Close() { c.handle.Close() }
 func (c *Conntrack) Forget(flows []Flow) error {
 	var errs []error
 	for family, list := range byFamily(flows) {
-		if _, err := c.handle.ConntrackDeleteFilters(netlink.ConntrackTable, family, list); err != nil {
-			errs = append(errs, fmt.Errorf("forget flows: %w", err))
-		}
+		errs = append(errs, c.remove(family, list))
 	}
 	return errors.Join(errs...)
+}
+
+// ForgetUnanswered removes those of the flows that are TCP connections which the
+// backend has not answered, so that the client's next SYN is a new flow.
+func (c *Conntrack) ForgetUnanswered(flows []Flow) error {
+	var errs []error
+	for family, list := range byFamily(flows) {
+		errs = append(errs, c.remove(family, unanswered{list}))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Conntrack) remove(family netlink.InetFamily, which netlink.CustomConntrackFilter) error {
+	if _, err := c.handle.ConntrackDeleteFilters(netlink.ConntrackTable, family, which); err != nil {
+		return fmt.Errorf("forget flows: %w", err)
+	}
+	return nil
 }
 
 // flowSet matches any of its flows.
@@ -70,6 +85,15 @@ func (s flowSet) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	return ok && found
 }
 
+// unanswered matches those of its flows in which only the client has spoken.
+type unanswered struct{ flowSet }
+
+// MatchConntrackFlow implements netlink.CustomConntrackFilter.
+func (u unanswered) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+	tcp, is := flow.ProtoInfo.(*netlink.ProtoInfoTCP)
+	return is && tcp.State == stateSynSent && u.flowSet.MatchConntrackFlow(flow)
+}
+
 func flowOf(flow *netlink.ConntrackFlow) (Flow, bool) {
 	to, ok := netip.AddrFromSlice(flow.Forward.DstIP)
 	from, ok2 := netip.AddrFromSlice(flow.Reverse.SrcIP)
@@ -81,6 +105,7 @@ func flowOf(flow *netlink.ConntrackFlow) (Flow, bool) {
 
 // The states of TCP in the kernel's enum tcp_conntrack.
 const (
+	stateSynSent     = 1
 	stateEstablished = 3
 	stateTimeWait    = 7
 	stateClosed      = 8
@@ -89,8 +114,9 @@ const (
 // Tracked is a flow as it stands.
 type Tracked struct {
 	Flow
-	Client netip.Addr
-	Open   bool // false: TCP that is opening or closing
+	Client     netip.Addr
+	Open       bool // false: TCP that is opening or closing
+	Unanswered bool // TCP in which only the client has spoken
 }
 
 // Each hands all flows of both families to fn, except for those of TCP that have
@@ -111,7 +137,7 @@ func (c *Conntrack) Each(fn func(Tracked)) error {
 				if tcp.State == stateTimeWait || tcp.State == stateClosed {
 					continue
 				}
-				t.Open = tcp.State == stateEstablished
+				t.Open, t.Unanswered = tcp.State == stateEstablished, tcp.State == stateSynSent
 			}
 			if client, ok := netip.AddrFromSlice(flow.Forward.SrcIP); ok {
 				t.Client = client.Unmap()

@@ -91,7 +91,10 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 		busy := map[netip.AddrPort]bool{}
 		list, known := found[s.id.Frontend]
 		for _, b := range list {
-			busy[b.Addr] = b.Connections+b.Closing > 0
+			busy[b.Addr] = b.Connections+b.Closing > b.Unanswered
+			if leaves := s.backend(b.Addr); b.Unanswered > 0 && leaves != nil && leaves.until != 0 {
+				w.unanswered = append(w.unanswered, s.flow(b.Addr))
+			}
 		}
 		next = min(next, w.ended(s, now, func(addr netip.AddrPort) bool { return busy[addr] || !known }))
 	}

@@ -228,6 +228,11 @@ type backend struct {
 	weight uint32
 }
 
+// flow is the traffic of the service's clients to a backend.
+func (s *service) flow(to netip.AddrPort) Flow {
+	return Flow{Frontend: s.id.For.Addr, Protocol: uint8(s.id.For.Protocol), Backend: to}
+}
+
 // find returns where a backend is, or would be.
 func (s *service) find(addr netip.AddrPort) (int, bool) {
 	if n := len(s.backends); n == 0 || s.backends[n-1].addr.Compare(addr) < 0 {

@@ -40,6 +40,9 @@ func (b *balancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backen
 		} else {
 			it.Closing++
 		}
+		if t.Unanswered {
+			it.Unanswered++
+		}
 	})
 	return out, err
 }

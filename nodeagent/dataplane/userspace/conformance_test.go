@@ -164,7 +164,7 @@ func open(t testing.TB, p plan.Protocol, addr netip.Addr) (net.Listener, net.Pac
 	if p == plan.UDP {
 		packet, err = net.ListenPacket("udp", netip.AddrPortFrom(addr, 0).String())
 	} else {
-		lis, err = net.Listen("tcp", netip.AddrPortFrom(addr, 0).String())
+		lis, err = dataplanetest.ListenTCP(netip.AddrPortFrom(addr, 0))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -139,7 +139,7 @@ func (n *Network) Listen(t testing.TB, p plan.Protocol, v6 bool) (net.Listener, 
 		case plan.SCTP:
 			lis, err = listenSCTP(at)
 		default:
-			lis, err = net.Listen("tcp", at.String())
+			lis, err = dataplanetest.ListenTCP(at)
 		}
 		return err
 	})

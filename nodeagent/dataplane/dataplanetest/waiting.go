@@ -1,0 +1,68 @@
+package dataplanetest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+)
+
+// Mute makes a backend dead: it answers nothing, and refuses nothing.
+type Mute struct{ Backend int }
+
+func (a Mute) run(w *world) error { return mute(w.backends[a.Backend].lis.(*net.TCPListener)) }
+
+// Call begins to connect, and does not wait for it. It waits until a backend that
+// is mute was asked.
+type Call struct {
+	Client
+	Frontend   string
+	Conn       string
+	Unanswered int // the backend
+}
+
+func (a Call) run(w *world) error {
+	to := w.frontend(a.Frontend).Addr
+	result := make(chan call, 1)
+	w.calls[a.Conn] = result
+	go func() {
+		c, err := w.dial(a.Client, to, patience)
+		result <- call{c, err}
+	}()
+	return w.eventually(func() error {
+		switch n, err := dropped(w.backends[a.Unanswered].lis.(*net.TCPListener)); {
+		case err != nil:
+			return final{err}
+		case n == 0:
+			return errors.New("the backend has not been asked")
+		}
+		return nil
+	})
+}
+
+// call is what became of the attempt to connect.
+type call struct {
+	c   *client
+	err error
+}
+
+// Answered waits until the connection of a Call is answered by a backend.
+type Answered struct {
+	Conn    string
+	Backend int
+}
+
+func (a Answered) run(w *world) error {
+	done := <-w.calls[a.Conn]
+	if done.err != nil {
+		return done.err
+	}
+	w.conns[a.Conn] = done.c
+	n, _, err := w.who(done.c, patience)
+	if err != nil {
+		return err
+	}
+	if n != a.Backend {
+		return fmt.Errorf("answered by %d, want %d", n, a.Backend)
+	}
+	return nil
+}
