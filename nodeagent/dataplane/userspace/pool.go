@@ -12,6 +12,7 @@ import (
 // session is a TCP connection or a UDP flow through the proxy.
 type session interface {
 	abort() // ends it at once; may be called several times
+	leave() // its backend leaves: what can go on elsewhere does so
 }
 
 // backend is a real server of a pool. It outlives its removal while it drains.
@@ -104,8 +105,12 @@ func (p *pool) remove(b *backend, v *plan.VirtualServer) {
 		return
 	}
 	b.removed = true
-	if p.front.key.Protocol == plan.UDP || v == nil || v.Drain <= 0 {
-		abortAll(b)
+	for s := range b.sessions {
+		if v == nil || v.Drain <= 0 {
+			s.abort()
+		} else {
+			s.leave()
+		}
 	}
 	if len(b.sessions) == 0 {
 		p.drop(b)

@@ -1,6 +1,7 @@
 package userspace
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -65,6 +66,9 @@ func (f *frontend) serve(client *net.TCPConn) {
 func (f *frontend) connect(c *connection, p *pool, from, to netip.AddrPort) *backend {
 	var tried []*backend
 	for attempt := 1; attempt <= f.plane.opts.MaxAttempts; attempt++ {
+		ctx, cancel := context.WithCancel(f.plane.ctx)
+		defer cancel()
+		c.dials(cancel)
 		b := p.pick(from, to, tried, c)
 		if b == nil {
 			return nil
@@ -74,7 +78,7 @@ func (f *frontend) connect(c *connection, p *pool, from, to netip.AddrPort) *bac
 		if attempt < f.plane.opts.MaxAttempts && p.others(tried) {
 			timeout = firstDial
 		}
-		conn, err := f.dial(b.addr, timeout)
+		conn, err := dial(ctx, b.addr, timeout)
 		if err == nil && c.connected(conn) {
 			return b
 		}
@@ -88,9 +92,9 @@ func (f *frontend) connect(c *connection, p *pool, from, to netip.AddrPort) *bac
 	return nil
 }
 
-func (f *frontend) dial(addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
+func dial(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
 	d := net.Dialer{Timeout: timeout}
-	conn, err := d.DialContext(f.plane.ctx, network("tcp", addr), addr.String())
+	conn, err := d.DialContext(ctx, network("tcp", addr), addr.String())
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +106,24 @@ type connection struct {
 	client *net.TCPConn
 
 	mu      sync.Mutex
+	dial    context.CancelFunc // ends the dial under way
 	server  *net.TCPConn
 	aborted bool
+}
+
+// dials notes how to end the dial that begins.
+func (c *connection) dials(cancel context.CancelFunc) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dial = cancel
+}
+
+// leave ends the dial of a backend that leaves, and may be dead: another one is
+// tried. A connection to it goes on.
+func (c *connection) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dial()
 }
 
 // connected takes the connection to the backend, unless the end came before.

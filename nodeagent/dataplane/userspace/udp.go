@@ -169,6 +169,9 @@ func (fl *flow) abort() {
 	}
 }
 
+// leave ends the flow, so that the client's next datagram goes elsewhere.
+func (fl *flow) leave() { fl.abort() }
+
 // send passes a datagram on. The first one after the flow was cut goes over a
 // new flow: nothing is lost by moving.
 func (fl *flow) send(data []byte) {

@@ -163,7 +163,8 @@ func (c *clients) answered(names ...string) error {
 	return nil
 }
 
-// sniffer sees the packets that a device sends to an address.
+// sniffer sees the SYNs that a device sends to an address: who opens a connection is sent there. Other packets are of
+// connections that were open before. Nothing can move those, and their sender repeats its last words for minutes.
 type sniffer struct {
 	mu sync.Mutex
 	at time.Time
@@ -208,10 +209,10 @@ func (m *machine) sniff(t *testing.T, device string, to netip.Addr) *sniffer {
 			default:
 			}
 			n, from, err := unix.Recvfrom(fd, buf, 0)
-			if err != nil || n < 20 {
+			if err != nil {
 				continue
 			}
-			if ll, ok := from.(*unix.SockaddrLinklayer); ok && ll.Pkttype == unix.PACKET_OUTGOING && [4]byte(buf[16:20]) == want {
+			if ll, ok := from.(*unix.SockaddrLinklayer); ok && ll.Pkttype == unix.PACKET_OUTGOING && opens(buf[:n], want) {
 				s.mu.Lock()
 				s.at = time.Now()
 				s.mu.Unlock()
@@ -220,4 +221,14 @@ func (m *machine) sniff(t *testing.T, device string, to netip.Addr) *sniffer {
 	})
 	t.Cleanup(func() { close(stop); running.Wait() })
 	return s
+}
+
+// opens reports whether an IPv4 packet is the first one of a TCP connection to an address.
+func opens(packet []byte, to [4]byte) bool {
+	if len(packet) < 20 || packet[0]>>4 != 4 || packet[9] != unix.IPPROTO_TCP || [4]byte(packet[16:20]) != to {
+		return false
+	}
+	const flags, syn, ack = 13, 0x02, 0x10
+	tcp := packet[int(packet[0]&0x0f)*4:]
+	return len(tcp) > flags && tcp[flags]&(syn|ack) == syn
 }
