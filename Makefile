@@ -13,7 +13,7 @@ endif
 
 # In dependency order, which is the order that tidy needs.
 DAEMONS := registry allocator endpointctl dnssvc nodeagent
-MODULES := proto services $(DAEMONS) portolan
+MODULES := proto services $(DAEMONS) portolan faults
 # Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
 TOOLS   := tools/gen tools/testrun tools/mutate
 

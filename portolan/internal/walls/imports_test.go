@@ -19,7 +19,8 @@ var mayImport = map[string][]string{
 	"dnssvc":      {"proto", "services"},
 	"nodeagent":   {"proto", "services"},
 	"portolan":    {"proto", "services", "registry", "allocator", "endpointctl", "dnssvc", "nodeagent"},
-	"tools":       nil, // each tool is a module of its own
+	"faults":      {"proto", "services", "registry", "allocator", "endpointctl", "dnssvc", "nodeagent", "portolan"}, // and is imported by none
+	"tools":       nil,                                                                                              // each tool is a module of its own
 }
 
 // natsPlaces know that the change stream is NATS: who speaks it, who connects, and the kit that carries the connection.
@@ -41,9 +42,9 @@ func below(pkg string, roots ...string) bool {
 	})
 }
 
-// testOnly says whether a package of ours exists for tests: kittest, storetest, dataplanetest.
+// testOnly says whether a package of ours exists for tests: kittest, storetest, dataplanetest, all of faults.
 func testOnly(pkg string) bool {
-	return strings.HasPrefix(pkg, ours) && strings.HasSuffix(pkg, "test")
+	return strings.HasPrefix(pkg, ours) && strings.HasSuffix(pkg, "test") || area(pkg) == "faults"
 }
 
 // refuse says why from may not import to, "" if it may. In tests some more is allowed.
