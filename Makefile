@@ -75,8 +75,8 @@ bench-registry: build ## the registry beside pgbench and etcd (docs/benchmarks.m
 	go run ./portolan/bench/registry -bin bin $(if $(QUICK),-quick)
 
 .PHONY: bench-dnssvc
-bench-dnssvc: ## the name server beside NSD and Knot (Debian: dnsperf nsd knot); QUICK=1 for a minute's worth
-	go test -count=1 -timeout 1h -run '^TestMeasure' -v ./dnssvc/internal/bench -args -measure $(if $(QUICK),-quick) | grep -v level=
+bench-dnssvc: ## the name server beside NSD and Knot (Debian: dnsperf nsd knot); QUICK=1 for a minute's worth; NSD=… another one
+	go test -count=1 -timeout 1h -run '^TestMeasure' -v ./dnssvc/internal/bench -args -measure $(if $(QUICK),-quick) $(if $(NSD),-nsd $(NSD)) | grep -v level=
 
 .PHONY: bench-nodeagent
 bench-nodeagent: ## IPVS beside raw messages in the emulated kernel; nftables and the whole agent on this one (as root)

@@ -27,6 +27,9 @@ import (
 var (
 	measure = flag.Bool("measure", false, "measure, which takes minutes")
 	quick   = flag.Bool("quick", false, "measure in about a minute, less exactly")
+
+	// Debian's NSD receives one datagram at a time.
+	batchedNSD = flag.String("nsd", "", "an NSD configured with --enable-recvmmsg, to be measured too")
 )
 
 // source is a registry's log with n services, and how a daemon reaches it.
@@ -223,9 +226,11 @@ func TestMeasureUnderChanges(t *testing.T) {
 		report.Queries, float64(report.Changes)/seconds, float64(src.Revision()-first)/seconds, report.Repeated, report.P50, report.P99)
 }
 
+const debianNSD = "/usr/sbin/nsd"
+
 func TestMeasure(t *testing.T) {
 	toMeasure(t)
-	for _, command := range []string{"dnsperf", "/usr/sbin/nsd", "/usr/sbin/knotd"} {
+	for _, command := range []string{"dnsperf", debianNSD, "/usr/sbin/knotd"} {
 		if _, err := exec.LookPath(command); err != nil {
 			t.Fatalf("%s is needed (Debian: apt-get install dnsperf nsd knot)", command)
 		}
@@ -241,20 +246,23 @@ func TestMeasure(t *testing.T) {
 		s.waitFor(t, "svc-0.ns-0"+suffix)
 	}
 	files := zoneFiles(t, fast.addr, "cluster.local.", "96.10.in-addr.arpa.")
-	nsd, knot := startNSD(t, files), startKnot(t, files)
-	for _, s := range []*server{nsd, knot} {
+	others := []*server{startNSD(t, "nsd", debianNSD, "127.53.254.2", files), startKnot(t, files)}
+	if *batchedNSD != "" {
+		others = append(others, startNSD(t, "batched nsd", *batchedNSD, "127.53.254.4", files))
+	}
+	for _, s := range others {
 		s.waitFor(t, "svc-0.ns-0"+suffix)
 	}
 	aFile, mixedFile, manyFile := questionsOf(t, 1000, count, "a"), questionsOf(t, 1000, count, ""), questionsOf(t, 10000, count, "")
-	peers := []*server{ordinary, fast, nsd, knot}
+	peers := append([]*server{ordinary, fast}, others...)
 	a := costs(t, "A", peers, func(*server) load { return load{questions: aFile} }, rounds)
-	mixed := costs(t, "mixed", append(peers, many), func(s *server) load {
+	mixed := costs(t, "mixed", append(slices.Clip(peers), many), func(s *server) load {
 		if s == many {
 			return load{questions: manyFile}
 		}
 		return load{questions: mixedFile}
 	}, rounds)
-	tcp := costs(t, "TCP", []*server{fast, nsd, knot}, func(*server) load { return load{questions: mixedFile, tcp: true} }, rounds)
+	tcp := costs(t, "TCP", append([]*server{fast}, others...), func(*server) load { return load{questions: mixedFile, tcp: true} }, rounds)
 	rss := many.rss(t)
 	commit := streamToAnswer(t, small, fast)
 
@@ -263,6 +271,10 @@ func TestMeasure(t *testing.T) {
 	}
 	ratio("cpu_vs_nsd_a", a["portolan"]/a["nsd"], yardstick.AtMost(1.3))
 	ratio("cpu_vs_nsd_mixed", mixed["portolan"]/mixed["nsd"], yardstick.AtMost(1.3))
+	if *batchedNSD != "" {
+		ratio("cpu_vs_batched_nsd_a", a["portolan"]/a["batched nsd"], yardstick.Target{})
+		ratio("cpu_vs_batched_nsd_mixed", mixed["portolan"]/mixed["batched nsd"], yardstick.Target{})
+	}
 	ratio("cpu_vs_knot_mixed", mixed["portolan"]/mixed["knot"], yardstick.Target{})
 	ratio("cpu_vs_ordinary_mixed", mixed["portolan"]/mixed["ordinary"], yardstick.Target{})
 	ratio("cpu_at_10k_vs_1k", mixed["portolan 10k"]/mixed["portolan"], yardstick.AtMost(1.1))

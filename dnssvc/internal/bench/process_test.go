@@ -147,9 +147,8 @@ func freePort(t *testing.T, host string) (addr, port string) {
 
 // startNSD and startKnot serve zones from files, made for one processor: one process, or one thread, answers. Limits on the rate of answers are
 // off: they would drop what we measure.
-func startNSD(t *testing.T, files map[string]string) *server {
+func startNSD(t *testing.T, name, program, host string, files map[string]string) *server {
 	t.Helper()
-	const host = "127.53.254.2"
 	addr, port := freePort(t, host)
 	dir := t.TempDir()
 	var conf strings.Builder
@@ -161,9 +160,9 @@ func startNSD(t *testing.T, files map[string]string) *server {
 	for zone, file := range files {
 		fmt.Fprintf(&conf, "zone:\n name: %q\n zonefile: %q\n", zone, file)
 	}
-	cmd := exec.Command("/usr/sbin/nsd", "-d", "-c", write(t, dir, conf.String()))
+	cmd := exec.Command(program, "-d", "-c", write(t, dir, conf.String()))
 	start(t, cmd)
-	return &server{name: "nsd", addr: addr, cmd: cmd}
+	return &server{name: name, addr: addr, cmd: cmd}
 }
 
 func startKnot(t *testing.T, files map[string]string) *server {
