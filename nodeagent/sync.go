@@ -196,7 +196,7 @@ func (s *syncer) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting = time.Time{}
-	if s.all || len(s.view.Changed()) > 0 {
+	if s.all || s.view.Behind() {
 		s.waiting = time.Now()
 	}
 }

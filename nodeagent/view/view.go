@@ -141,6 +141,13 @@ func (v *View) Waits(name plan.ServiceName) bool {
 	return waits
 }
 
+// Behind reports whether the next batch will have any service.
+func (v *View) Behind() bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return len(v.changed) > 0
+}
+
 // Changed returns the names of the services that the next batch will have, in
 // order.
 func (v *View) Changed() []plan.ServiceName {

@@ -62,8 +62,11 @@ func (c *chain) pods(step *Step, answer *endpointsv1.ExplainServiceResponse) {
 	}
 	step.say("%d of %d pods are behind the service, %d take traffic", selected, len(answer.GetPods()), ready)
 	switch {
+	case len(answer.GetPods()) == 0:
+		step.mark(Broken, fmt.Sprintf("the namespace has no pods; the service selects those with the labels %s", labels(selector)))
 	case selected == 0:
-		step.mark(Broken, fmt.Sprintf("no pod has the labels %s; compare with: portolan get pods -n %s -o yaml", labels(selector), c.service.GetMetadata().GetNamespace()))
+		step.mark(Broken, fmt.Sprintf("no pod is behind the service, which selects the labels %s; the reasons are above; compare with: portolan get pods -n %s -o yaml",
+			labels(selector), c.service.GetMetadata().GetNamespace()))
 	case ready == 0:
 		step.mark(Broken, "no pod is ready; the reasons are above")
 	}
