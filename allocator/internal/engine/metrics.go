@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -66,12 +67,7 @@ func (m *metrics) count(sets []Set, results []SetResult) {
 }
 
 func wasStatic(s Set, slot string) bool {
-	for _, w := range s.Wants {
-		if w.Slot == slot {
-			return w.Value != ""
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Wants, func(w book.Want) bool { return w.Slot == slot && w.Value != "" })
 }
 
 func scope(static bool) string {

@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/store"
+)
+
+// allocate serves the wants of an owner, or with dry only says how it would.
+func allocate(t *testing.T, e *Engine, uid string, dry bool, wants ...book.Want) SetResult {
+	t.Helper()
+	results, err := e.Allocate(t.Context(), []Set{{Owner: store.Owner{UID: uid}, Wants: wants}}, dry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results[0]
+}
+
+func TestAllocationsAndFailuresAreCounted(t *testing.T) {
+	e, reg := openEngine(t, openStore(t))
+	createPool(t, e, ports)
+	dynamic := func(slot string) book.Want { return book.Want{Slot: slot, Use: ports.Use} }
+	static := func(slot, value string) book.Want { return book.Want{Slot: slot, Use: ports.Use, Value: value} }
+	allocate(t, e, "u1", false, static("b", "30005"), dynamic("a"), dynamic("c"))
+	allocate(t, e, "u1", false, dynamic("a"), static("b", "30005"))    // has them already
+	allocate(t, e, "u2", true, dynamic("a"))                           // only asks
+	allocate(t, e, "u3", false, dynamic("a"), static("b", "30005"))    // is in use
+	allocate(t, e, "u4", false, static("a", "40000"), dynamic("fine")) // is in no pool
+	want := `
+# HELP portolan_allocator_allocated Values in use.
+# TYPE portolan_allocator_allocated gauge
+portolan_allocator_allocated{pool="ports"} 3
+# HELP portolan_allocator_allocation_errors_total Claims that could not be served, by pool (empty: none fits) and scope.
+# TYPE portolan_allocator_allocation_errors_total counter
+portolan_allocator_allocation_errors_total{pool="",scope="static"} 1
+portolan_allocator_allocation_errors_total{pool="ports",scope="static"} 1
+# HELP portolan_allocator_allocations_total Values handed out, by pool and by whether they were asked for by value (static) or not (dynamic).
+# TYPE portolan_allocator_allocations_total counter
+portolan_allocator_allocations_total{pool="ports",scope="dynamic"} 2
+portolan_allocator_allocations_total{pool="ports",scope="static"} 1
+# HELP portolan_allocator_available Values not in use; those at rest count.
+# TYPE portolan_allocator_available gauge
+portolan_allocator_available{pool="ports"} 7
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "portolan_allocator_allocated", "portolan_allocator_available",
+		"portolan_allocator_allocation_errors_total", "portolan_allocator_allocations_total"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConfirmedAndReleasedSlotsAreCounted(t *testing.T) {
+	e, _ := openEngine(t, openStore(t))
+	createPool(t, e, ports)
+	for _, uid := range []string{"u1", "u2"} {
+		allocate(t, e, uid, false, book.Want{Slot: "a", Use: ports.Use}, book.Want{Slot: "b", Use: ports.Use})
+	}
+	confirmed, unknown, err := e.Confirm(t.Context(), []Slots{{UID: "u1"}, {UID: "u2", Slots: []string{"a", "x"}}, {UID: "u3"}})
+	if want := []string{"u2/x", "u3/"}; err != nil || confirmed != 3 || !slices.Equal(unknown, want) {
+		t.Errorf("confirmed %d, unknown %q, %v; want 3, %q", confirmed, unknown, err, want)
+	}
+	released, err := e.Release(t.Context(), []Slots{{UID: "u1"}, {UID: "u2", Slots: []string{"b", "x"}}, {UID: "u3"}})
+	if err != nil || released != 3 {
+		t.Errorf("released %d, %v; want 3", released, err)
+	}
+}

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/kittest"
+
+	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/store"
+	"portolan.dev/allocator/store/sqlite"
+)
+
+// ports is a pool of ten ports.
+var ports = store.Pool{Name: "ports", Use: allocatorv1.Use_USE_NODE_PORT, Range: "30000-30009"}
+
+// openStore opens a new store, which is closed when the test ends.
+func openStore(t *testing.T) store.Store {
+	t.Helper()
+	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "a.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return st
+}
+
+// openEngine returns an engine on a store, and its metrics.
+func openEngine(t *testing.T, st store.Store) (*Engine, *prometheus.Registry) {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	e, err := New(t.Context(), Config{Store: st, Log: kittest.Logger(t), Metrics: reg, Rest: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e, reg
+}
+
+func createPool(t *testing.T, e *Engine, p store.Pool) {
+	t.Helper()
+	if _, err := e.CreatePool(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// retire makes a pool one that can be deleted.
+func retire(t *testing.T, e *Engine, p store.Pool) book.Fill {
+	t.Helper()
+	p.State = allocatorv1.PoolState_POOL_STATE_RETIRED
+	fill, err := e.UpdatePool(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fill
+}
+
+func TestADeletedPoolIsGone(t *testing.T) {
+	e, _ := openEngine(t, openStore(t))
+	createPool(t, e, ports)
+	retire(t, e, ports)
+	if err := e.DeletePool(t.Context(), ports.Name); err != nil {
+		t.Fatal(err)
+	}
+	if pools := e.Pools(); len(pools) != 0 {
+		t.Errorf("after the deletion there are the pools %v", pools)
+	}
+	if err := e.DeletePool(t.Context(), ports.Name); !apierr.IsNotFound(err) {
+		t.Errorf("deleted again: %v, want that there is no such pool", err)
+	}
+	again := ports
+	again.Range = "30005-30020" // overlaps what was deleted
+	createPool(t, e, again)
+}
+
+// TestPoolsOfAnotherProcess changes a pool by one engine of which another one, on the same store, knows nothing. The other answers
+// as if it had known, and knows from then on.
+func TestPoolsOfAnotherProcess(t *testing.T) {
+	st := openStore(t)
+	first, _ := openEngine(t, st)
+	want := func(what string, err error, code codes.Code) {
+		t.Helper()
+		if apierr.Code(err) != code {
+			t.Errorf("%s: %v, want %s", what, err, code)
+		}
+	}
+	other, _ := openEngine(t, st)
+	createPool(t, first, ports)
+	_, err := other.CreatePool(t.Context(), ports)
+	want("create a pool that was created", err, codes.AlreadyExists)
+	retire(t, other, ports)
+
+	other, _ = openEngine(t, st)
+	allocate(t, first, "u", false, book.Want{Slot: "p", Use: ports.Use})
+	want("delete a pool in which something was allocated", other.DeletePool(t.Context(), ports.Name), codes.FailedPrecondition)
+	if fill := retire(t, other, ports); fill.Used != 1 {
+		t.Errorf("afterwards it believes that %d values of the pool are in use, want 1", fill.Used)
+	}
+
+	if _, err := first.Release(t.Context(), []Slots{{UID: "u"}}); err != nil {
+		t.Fatal(err)
+	}
+	retire(t, first, ports)
+	deletes, _ := openEngine(t, st)
+	updates, _ := openEngine(t, st)
+	if err := first.DeletePool(t.Context(), ports.Name); err != nil {
+		t.Fatal(err)
+	}
+	want("delete a pool that was deleted", deletes.DeletePool(t.Context(), ports.Name), codes.NotFound)
+	_, err = updates.UpdatePool(t.Context(), ports)
+	want("update a pool that was deleted", err, codes.NotFound)
+	createPool(t, deletes, ports)
+}

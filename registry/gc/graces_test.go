@@ -1,0 +1,48 @@
+package gc
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"portolan.dev/services/object"
+)
+
+// TestOneTimerForEachObject sets timers again, as each sweep and each change of an object does, cancels one, and ends the rest:
+// otherwise timers of one pod pile up for as long as its grace period is.
+func TestOneTimerForEachObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		graces := newGraces()
+		calls := map[string]int{}
+		wait := func(name string, grace time.Duration) {
+			graces.wait(object.Key{Kind: "Pod", Namespace: "default", Name: name}, time.Now().Add(grace), func() { calls[name]++ })
+		}
+		check := func(when, name string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if calls[name] != want {
+				t.Errorf("%s: %d calls for %s, want %d", when, calls[name], name, want)
+			}
+		}
+		for range 3 {
+			wait("longer", time.Minute)
+		}
+		wait("longer", time.Hour)
+		wait("gone", time.Minute)
+		graces.cancel(object.Key{Kind: "Pod", Namespace: "default", Name: "gone"})
+		wait("passed", -time.Minute)
+		check("at once", "passed", 1)
+		time.Sleep(2 * time.Minute)
+		check("the period was prolonged", "longer", 0)
+		check("the object is gone", "gone", 0)
+		time.Sleep(time.Hour)
+		check("the period is over", "longer", 1)
+
+		wait("last", time.Minute)
+		graces.stop()
+		wait("late", time.Minute)
+		time.Sleep(time.Hour)
+		check("stopped", "last", 0)
+		check("stopped before", "late", 0)
+	})
+}
