@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,6 +34,7 @@ import (
 type world struct {
 	*testing.T
 	engine   *engine.Engine
+	metrics  *prometheus.Registry
 	verifier *Verifier
 	feed     *changestest.Feed
 	registry *registry
@@ -48,6 +50,7 @@ type registry struct {
 
 	mu     sync.Mutex
 	events []string
+	types  map[string]corev1.EventType // of the events, by reason
 }
 
 func (r *registry) Get(_ context.Context, key object.Key) (object.Object, error) {
@@ -57,9 +60,10 @@ func (r *registry) Get(_ context.Context, key object.Key) (object.Object, error)
 	return r.feed.Get(key), nil
 }
 
-func (r *registry) Report(_ context.Context, svc *corev1.Service, _ corev1.EventType, reason, message string) error {
+func (r *registry) Report(_ context.Context, svc *corev1.Service, typ corev1.EventType, reason, message string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.types[reason] = typ
 	r.events = append(r.events, svc.GetMetadata().GetName()+" "+reason+" "+message)
 	return nil
 }
@@ -92,7 +96,8 @@ func newWorld(t *testing.T, snapshot ...object.Object) *world {
 			t.Fatal(err)
 		}
 	}
-	w.registry = &registry{differs: map[object.Key]object.Object{}}
+	w.metrics = reg
+	w.registry = &registry{differs: map[object.Key]object.Object{}, types: map[string]corev1.EventType{}}
 	w.verifier = New(Config{
 		Engine: w.engine, Registry: w.registry, Log: kittest.Logger(t), Metrics: reg, Health: health.New(kittest.Logger(t)),
 		Grace: time.Nanosecond, Interval: time.Hour, Fresh: func() bool { return w.fresh },
@@ -153,6 +158,25 @@ func (w *world) wantEvents(beginnings ...string) {
 	w.registry.events = nil
 }
 
+// wantCounts checks counters of the verifier, by the part of their names that is their own.
+func (w *world) wantCounts(want map[string]float64) {
+	w.Helper()
+	families, err := w.metrics.Gather()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, family := range families {
+		name := strings.TrimSuffix(strings.TrimPrefix(family.GetName(), "portolan_allocator_verifier_"), "_total")
+		if n, ok := want[name]; ok && family.GetMetric()[0].GetCounter().GetValue() != n {
+			w.Errorf("%s is %v, want %v", family.GetName(), family.GetMetric()[0].GetCounter().GetValue(), n)
+		}
+		delete(want, name)
+	}
+	for name := range want {
+		w.Errorf("nothing counts %s", name)
+	}
+}
+
 func service(name, uid, ip string, ports ...int32) *corev1.Service {
 	svc := &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Name: name, Namespace: "default", Uid: uid},
@@ -192,6 +216,7 @@ func TestWhatNoObjectHasIsFreed(t *testing.T) {
 	w.rounds()
 	w.want("10.96.0.4 u4")
 	w.wantEvents()
+	w.wantCounts(map[string]float64{"freed": 7, "confirmed": 1, "readded": 0, "passes": 6})
 }
 
 func TestNothingIsFreedWhileInDoubt(t *testing.T) {
@@ -249,6 +274,11 @@ func TestWhatObjectsHaveIsAllocated(t *testing.T) {
 	)
 	w.rounds()
 	w.wantEvents() // all of it has been said
+	for reason, typ := range w.registry.types {
+		if normal := reason == ipMended || reason == portMended; normal != (typ == corev1.EventType_EVENT_TYPE_NORMAL) {
+			t.Errorf("an event %s is of type %s; only what is in order again is no warning", reason, typ)
+		}
+	}
 
 	w.feed.Delete(object.KeyOf(first))
 	w.rounds()
@@ -352,4 +382,31 @@ func TestRunActsOnChanges(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestAMissingValueMayComeLate lets a service go again within the time that the view may lag behind the registry: nothing is
+// allocated to it. A service that stays gets its value after two seconds, or after a quarter of a shorter grace.
+func TestAMissingValueMayComeLate(t *testing.T) {
+	for grace, late := range map[time.Duration]time.Duration{time.Hour: 2 * time.Second, 4 * time.Second: time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.verifier.cfg.Grace = grace
+			kittest.Run(t, "verifier", w.verifier.Run)
+			after := func(d time.Duration) {
+				time.Sleep(d)
+				synctest.Wait()
+			}
+			brief := service("brief", "u1", "10.96.0.1")
+			w.feed.Put(brief)
+			after(late - time.Millisecond)
+			w.want()
+			w.feed.Delete(object.KeyOf(brief))
+			after(late)
+			w.want()
+			w.feed.Put(service("web", "u2", "10.96.0.2"))
+			after(late)
+			w.want("10.96.0.2 u2")
+			w.wantEvents("web ClusterIPNotAllocated")
+		})
+	}
 }
