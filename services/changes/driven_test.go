@@ -22,6 +22,7 @@ type driven struct {
 	kinds    []string
 	keep     func(object.Object) bool // nil: all
 	replay   *replay
+	refusal  error // what Apply returns instead of applying
 	*changes.Follower
 }
 
@@ -30,7 +31,7 @@ func drive(t *testing.T, log *changestest.Log, kinds ...string) *driven {
 	t.Helper()
 	d := &driven{t: t, log: log, kinds: kinds, registry: &outage{ClientConnInterface: log.Conn()}, replay: newReplay()}
 	follower, err := changes.NewFollower(changes.FollowerConfig{
-		Registry: d.registry, Prefix: changestest.Prefix, Kinds: kinds, Log: kittest.Logger(t), Apply: d.replay.apply, Keep: d.keeps,
+		Registry: d.registry, Prefix: changestest.Prefix, Kinds: kinds, Log: kittest.Logger(t), Apply: d.apply, Keep: d.keeps,
 		BookmarkEvery: 2, IdleEvery: 1, Jitter: 1, RetryMax: 1,
 	})
 	if err != nil {
@@ -41,6 +42,13 @@ func drive(t *testing.T, log *changestest.Log, kinds ...string) *driven {
 }
 
 func (d *driven) keeps(o object.Object) bool { return d.keep == nil || d.keep(o) }
+
+func (d *driven) apply(ctx context.Context, batch []changes.Change, revision uint64) error {
+	if d.refusal != nil {
+		return d.refusal
+	}
+	return d.replay.apply(ctx, batch, revision)
+}
 
 func (d *driven) begin() {
 	d.t.Helper()
@@ -405,6 +413,30 @@ func TestErrorOfApplyEndsRun(t *testing.T) {
 	}
 	if follower.Revision() != 0 || follower.Synced() {
 		t.Errorf("revision %d, synced %v after a snapshot that was refused", follower.Revision(), follower.Synced())
+	}
+}
+
+// TestRefusedChangesAreNotPassedOver: whatever brought the changes, their refusal ends the follower, since nobody would hand them
+// over again.
+func TestRefusedChangesAreNotPassedOver(t *testing.T) {
+	for name, bring := range map[string]func(d *driven) error{
+		"a message":               func(d *driven) error { return d.Drain(t.Context(), d.sent(6)) },
+		"the log for a hole":      func(d *driven) error { return d.Drain(t.Context(), d.sent(7)) },
+		"the log for a bookmark":  func(d *driven) error { return d.Drain(t.Context(), d.mark(7), d.mark(7)) },
+		"the log after silence":   func(d *driven) error { return d.Tick(t.Context()) },
+		"what came before a hole": func(d *driven) error { return d.Drain(t.Context(), d.sent(6), d.sent(8)) },
+		"the snapshot for a gap":  func(d *driven) error { d.log.Prune(7); return d.Tick(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := following(t, 3)
+			d.refusal = errors.New("refused")
+			if err := bring(d); !errors.Is(err, d.refusal) {
+				t.Errorf("the follower goes on with %v", err)
+			}
+			if d.Revision() != 5 {
+				t.Errorf("revision %d counts as applied", d.Revision())
+			}
+		})
 	}
 }
 

@@ -1,0 +1,47 @@
+package changes_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"portolan.dev/services/changes"
+	"portolan.dev/services/changes/changestest"
+	"portolan.dev/services/kit/kittest"
+)
+
+// TestBookmarksSaveQuestions: a follower that hears bookmarks does not ask the registry, so that the registry has thousands of
+// followers. One that hears nothing for three periods asks.
+func TestBookmarksSaveQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := drive(t, changestest.New(t))
+		const period = 2 * time.Second
+		follower, err := changes.NewFollower(changes.FollowerConfig{
+			Registry: d.registry, Prefix: changestest.Prefix, Log: kittest.Logger(t), Apply: newReplay().apply, BookmarkEvery: period,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Follower = follower
+		d.must(follower.Begin(t.Context()))
+		d.asked(0, 1)
+		// quiet lets a time pass in which the follower looks ten times a second.
+		quiet := func(long time.Duration) {
+			for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				d.must(follower.Tick(t.Context()))
+			}
+		}
+		for range 10 {
+			d.must(follower.Receive(t.Context(), d.mark(0)))
+			quiet(period)
+		}
+		d.asked(0, 0)
+		d.must(follower.Receive(t.Context(), d.mark(0)))
+		quiet(3 * period)
+		d.asked(0, 0)
+		quiet(period)
+		if n := d.registry.lists.Load(); n == 0 {
+			t.Error("the registry is not asked after three periods of silence")
+		}
+	})
+}
