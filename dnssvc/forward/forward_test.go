@@ -228,6 +228,22 @@ func TestLoop(t *testing.T) {
 	}
 }
 
+// TestLoopOfNoServer: a question below the name by which loops are found, but of no server, accuses none.
+// A server that is asked for loops learns the name, and may ask anything below it.
+func TestLoopOfNoServer(t *testing.T) {
+	f := newForwarder(t, serve(t, address(t)), serve(t, address(t)))
+	for _, label := range []string{"", "x", "-1", "2", "1000000", "99999999999999999999"} {
+		if m, err := f.Exchange(t.Context(), a(label+f.probe)); err == nil {
+			t.Errorf("%q: answered with %v", label, m)
+		}
+	}
+	for i, u := range f.upstreams {
+		if u.isLoop() {
+			t.Errorf("server %d was taken for a loop", i)
+		}
+	}
+}
+
 func TestAllowed(t *testing.T) {
 	f := newForwarder(t)
 	if !f.Allowed(netip.MustParseAddr("127.1.2.3")) || f.Allowed(netip.MustParseAddr("192.0.2.1")) || f.Allowed(netip.Addr{}) {
@@ -303,6 +319,9 @@ func TestCache(t *testing.T) {
 		time.Sleep(time.Second)
 		if m, _ := c.get(q); m != nil {
 			t.Errorf("after its end: %v", m)
+		}
+		if _, _, n := c.stats(); n != 0 {
+			t.Errorf("%d entries after the end of the only one", n)
 		}
 		b := put("b.")
 		for i := range 3 {

@@ -161,6 +161,24 @@ func TestSerial(t *testing.T) {
 	}
 }
 
+// TestWeightsBeyondARecordAreTheLargest: a weight that an SRV record cannot hold is the largest that it
+// can, not what is left of it in 16 bits.
+func TestWeightsBeyondARecordAreTheLargest(t *testing.T) {
+	table := dnstest.Table(t, config(zone.PodsDisabled, false), dnstest.Service("a/x", "None", "80:http"),
+		dnstest.Slice("a/x/s", "80:http/tcp", "10.0.0.1*65534", "10.0.0.2*65535", "10.0.0.3*65536", "10.0.0.4*2000000000"))
+	name, err := zone.ParseName("_http._tcp.x.a.svc.cluster.local.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []uint16
+	for r := range table.Snapshot().Get([]byte(name)).Set(dns.TypeSRV).SRVs() {
+		got = append(got, r.Weight)
+	}
+	if want := []uint16{65534, 65535, 65535, 65535}; !slices.Equal(got, want) {
+		t.Errorf("weights %d, want %d", got, want)
+	}
+}
+
 // TestLabelsForProxiesDoNotConcernNames sets and removes, on a live service and its slice, the labels
 // that take a service away from the agents: another proxy forwards its cluster IP, and the name goes on
 // leading there.

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -13,7 +14,8 @@ import (
 
 // TestChangesAddUpToTheTable: whatever services come, change and go, in batches
 // of any size, the changes that a table returned add up to what it wants, each is
-// a change of one key, and the order of events leaves no trace.
+// a change of one key, and the order of events leaves no trace. Nothing is kept of
+// services that are gone: an agent lives longer than they do.
 func TestChangesAddUpToTheTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, real := plan.NewTable(), map[plan.Key]*plan.VirtualServer{}
@@ -56,6 +58,13 @@ func TestChangesAddUpToTheTable(t *testing.T) {
 		}
 		if err := same(fresh.State(), table.State()); err != nil {
 			t.Fatalf("the order matters: %v", err)
+		}
+		for name := range services {
+			table.Set(name, 0, nil)
+		}
+		table.Changes()
+		if !reflect.DeepEqual(table, plan.NewTable()) {
+			t.Fatalf("kept of services that are gone: %+v", table)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"strings"
@@ -146,6 +147,41 @@ func TestTakenPortIsReportedAndTheRestWorks(t *testing.T) {
 	mustApply(t, r.plane, add(server(taken, backend.addr)))
 	if err := ask(r, taken.Addr); err != nil {
 		t.Errorf("after the port was freed: %v", err)
+	}
+}
+
+// TestReplacedServerHasOnlyItsNewBackends adds a server that is there, with other backends: those that it
+// lacks now get no new connections, and a connection to one of them goes on.
+func TestReplacedServerHasOnlyItsNewBackends(t *testing.T) {
+	r := newRig(t, userspace.Options{})
+	old, both, fresh := startEcho(t, r), startEcho(t, r), startEcho(t, r)
+	f := frontend(t, r, plan.TCP)
+	hold := func() net.Conn {
+		t.Helper()
+		conn, err := r.dialAs(t.Context(), 0, plan.TCP, f.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if err := say(conn); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	mustApply(t, r.plane, add(server(f, old.addr, both.addr)))
+	before := []net.Conn{hold(), hold()} // round robin: one at each
+	mustApply(t, r.plane, add(server(f, both.addr, fresh.addr)))
+	for range 4 {
+		hold()
+	}
+	want := map[netip.AddrPort]uint32{old.addr: 1, both.addr: 3, fresh.addr: 2}
+	if got := r.plane.Connections(plan.Key{Frontend: f}); !maps.Equal(got, want) {
+		t.Errorf("connections %v, want %v", got, want)
+	}
+	for _, conn := range before {
+		if err := say(conn); err != nil {
+			t.Errorf("a connection from before: %v", err)
+		}
 	}
 }
 
