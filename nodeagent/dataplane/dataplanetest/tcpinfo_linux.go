@@ -28,9 +28,9 @@ func retransmits(conn net.Conn) (n uint32) {
 	return n
 }
 
-// mute makes a listening socket drop all packets without an answer, as one on a
+// Silence makes a listening socket drop all packets without an answer, as one on a
 // machine that is switched off.
-func mute(lis *net.TCPListener) error {
+func Silence(lis *net.TCPListener) error {
 	raw, err := lis.SyscallConn()
 	if err != nil {
 		return err

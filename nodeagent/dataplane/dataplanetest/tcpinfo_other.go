@@ -10,8 +10,8 @@ import (
 // retransmits is known on Linux only.
 func retransmits(net.Conn) uint32 { return 0 }
 
-// mute and dropped work on Linux only.
-func mute(*net.TCPListener) error              { return errors.ErrUnsupported }
+// Silence and dropped work on Linux only.
+func Silence(*net.TCPListener) error           { return errors.ErrUnsupported }
 func dropped(*net.TCPListener) (uint32, error) { return 0, errors.ErrUnsupported }
 
 // sequences are known on Linux only.

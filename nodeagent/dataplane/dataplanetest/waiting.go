@@ -9,7 +9,7 @@ import (
 // Mute makes a backend dead: it answers nothing, and refuses nothing.
 type Mute struct{ Backend int }
 
-func (a Mute) run(w *world) error { return mute(w.backends[a.Backend].lis.(*net.TCPListener)) }
+func (a Mute) run(w *world) error { return Silence(w.backends[a.Backend].lis.(*net.TCPListener)) }
 
 // Call begins to connect, and does not wait for it. It waits until a backend that
 // is mute was asked.

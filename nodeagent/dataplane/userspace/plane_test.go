@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
@@ -208,6 +209,34 @@ func TestDeadBackendIsAskedOnce(t *testing.T) {
 	}
 	if n := counter(t, reg, "portolan_nodeagent_userspace_dial_failures_total"); n != 1 {
 		t.Errorf("%v dials failed, want 1", n)
+	}
+}
+
+// TestBackendThatLeavesIsNoFailedAttempt: a client that waits for a backend which is taken away is served
+// by another one, though only one may fail.
+func TestBackendThatLeavesIsNoFailedAttempt(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	r := newRig(t, userspace.Options{MaxAttempts: 1, Metrics: reg})
+	silent, alive, f := startEcho(t, r), startEcho(t, r), frontend(t, r, plan.TCP)
+	if err := dataplanetest.Silence(silent.lis.(*net.TCPListener)); err != nil {
+		t.Fatal(err)
+	}
+	before, after := server(f, silent.addr), server(f, alive.addr)
+	mustApply(t, r.plane, add(before))
+	asked := make(chan error, 1)
+	go func() { asked <- ask(r, f.Addr) }()
+	kittest.Eventually(t, "the client waits for the silent backend", func() error {
+		if r.plane.Connections(before.Key)[silent.addr] != 1 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	mustApply(t, r.plane, plan.Order(plan.DiffServer(nil, before, after))...)
+	if err := kittest.Receive(t, "the answer", asked); err != nil {
+		t.Error(err)
+	}
+	if n := counter(t, reg, "portolan_nodeagent_userspace_dial_failures_total"); n != 0 {
+		t.Errorf("%v dials failed, want none", n)
 	}
 }
 

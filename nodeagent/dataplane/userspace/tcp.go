@@ -62,34 +62,53 @@ func (f *frontend) serve(client *net.TCPConn) {
 	p.release(b, c, from.Addr())
 }
 
-// connect dials a backend, and others when it fails.
+// errLeft says that a backend was taken away while it was dialled.
+var errLeft = errors.New("the backend leaves")
+
+// connect dials a backend, and others when it fails. A backend that is taken away
+// meanwhile has not failed: it may be back, and is dialled again then.
 func (f *frontend) connect(c *connection, p *pool, from, to netip.AddrPort) *backend {
 	var tried []*backend
-	for attempt := 1; attempt <= f.plane.opts.MaxAttempts; attempt++ {
-		ctx, cancel := context.WithCancel(f.plane.ctx)
-		defer cancel()
-		c.dials(cancel)
-		b := p.pick(from, to, tried, c)
-		if b == nil {
-			return nil
-		}
-		tried = append(tried, b)
-		timeout := lastDial
-		if attempt < f.plane.opts.MaxAttempts && p.others(tried) {
-			timeout = firstDial
-		}
-		conn, err := dial(ctx, b.addr, timeout)
-		if err == nil && c.connected(conn) {
+	for len(tried) < f.plane.opts.MaxAttempts && f.plane.ctx.Err() == nil {
+		b, err := f.attempt(c, p, from, to, tried)
+		switch {
+		case err == nil:
 			return b
+		case !errors.Is(err, errLeft):
+			tried = append(tried, b)
 		}
-		if err == nil { // aborted meanwhile: the backend is well
-			p.release(b, c, netip.Addr{})
-			return nil
-		}
-		f.plane.metrics.dialFailures.Inc()
-		p.failed(b, c, time.Now().Add(f.plane.opts.FailedFor))
 	}
 	return nil
+}
+
+// attempt dials one of the backends that were not tried. It returns nil if there
+// is none, or if the connection was aborted meanwhile.
+func (f *frontend) attempt(c *connection, p *pool, from, to netip.AddrPort, tried []*backend) (*backend, error) {
+	ctx, cancel := context.WithCancel(f.plane.ctx)
+	defer cancel()
+	c.dials(cancel)
+	b := p.pick(from, to, tried, c)
+	if b == nil {
+		return nil, nil
+	}
+	timeout := lastDial
+	if tried := append(tried, b); len(tried) < f.plane.opts.MaxAttempts && p.others(tried) {
+		timeout = firstDial
+	}
+	conn, err := dial(ctx, b.addr, timeout)
+	switch {
+	case err == nil && c.connected(conn):
+		return b, nil
+	case err == nil: // aborted meanwhile: the backend is well
+		p.release(b, c, netip.Addr{})
+		return nil, nil
+	case ctx.Err() != nil:
+		p.release(b, c, netip.Addr{})
+		return nil, errLeft
+	}
+	f.plane.metrics.dialFailures.Inc()
+	p.failed(b, c, time.Now().Add(f.plane.opts.FailedFor))
+	return b, err
 }
 
 func dial(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
