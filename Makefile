@@ -63,6 +63,10 @@ mutate: .bin/mutate ## which faults the tests would miss; PKG="registry/gc …",
 	@tools/test-tools.sh || true
 	.bin/mutate -n $(or $(N),40) $(if $(FOR),-for $(FOR)) $(PKG)
 
+.PHONY: bugs
+bugs: ## whether the simulation finds deliberate bugs (faults/sim/testdata/bugs), each within a minute; BUG=name: one of them
+	tools/bugs.sh $(BUG)
+
 .PHONY: fuzz
 fuzz: .bin/testrun ## every fuzz target for FUZZTIME (10s)
 	$(TESTRUN) -fuzz $(FUZZTIME)

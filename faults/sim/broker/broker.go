@@ -1,0 +1,132 @@
+package broker
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"sync"
+
+	"portolan.dev/faults/sim/weather"
+)
+
+// Broker is the server. It is safe for concurrent use.
+type Broker struct {
+	weather *weather.Weather
+
+	mu      sync.Mutex
+	clients map[*client]struct{}
+	away    bool
+	stream  *stream // nil: there is none
+	running sync.WaitGroup
+}
+
+// New returns a server without streams.
+func New(w *weather.Weather) *Broker {
+	return &Broker{weather: w, clients: map[*client]struct{}{}}
+}
+
+// Dialer connects one client.
+type Dialer struct {
+	broker *Broker
+	name   string
+}
+
+// Dialer returns what the client of this name connects by. The name is that of its link in the weather, after "nats ".
+func (b *Broker) Dialer(name string) Dialer { return Dialer{b, name} }
+
+var errAway = errors.New("the broker is away")
+
+// InProcessConn implements nats.InProcessConnProvider.
+func (d Dialer) InProcessConn() (net.Conn, error) {
+	b := d.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.away {
+		return nil, errAway
+	}
+	theirs, ours := pipe()
+	c := &client{broker: b, link: "nats " + d.name, conn: ours, subscriptions: map[string]string{}}
+	b.clients[c] = struct{}{}
+	b.running.Go(c.serve)
+	return theirs, nil
+}
+
+// Cut ends the connections of a client; what is on its way to it is lost. An empty name means all clients.
+func (b *Broker) Cut(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.clients {
+		if name == "" || c.link == "nats "+name {
+			c.conn.Close()
+		}
+	}
+}
+
+// SetAway ends all connections and refuses new ones, or takes them again.
+func (b *Broker) SetAway(away bool) {
+	b.mu.Lock()
+	b.away = away
+	b.mu.Unlock()
+	if away {
+		b.Cut("")
+	}
+}
+
+// LoseStream forgets the stream, as a server without a disk does.
+func (b *Broker) LoseStream() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stream = nil
+}
+
+// Close ends all connections and waits for their goroutines.
+func (b *Broker) Close() {
+	b.SetAway(true)
+	b.running.Wait()
+}
+
+// message is what is published.
+type message struct {
+	subject, reply string
+	header         []byte // as on the wire, with its last empty line; empty: none
+	data           []byte
+}
+
+// publish handles a message of a client: one for the stream, a question about the stream, or one for subscribers.
+func (b *Broker) publish(m message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if api, ok := strings.CutPrefix(m.subject, "$JS.API."); ok {
+		b.answer(m, api)
+		return
+	}
+	if b.stream.takes(m.subject) {
+		b.store(m)
+		return
+	}
+	b.route(m)
+}
+
+// route delivers a message to all subscribers. The caller holds mu.
+func (b *Broker) route(m message) {
+	for c := range b.clients {
+		c.deliver(m)
+	}
+}
+
+// matches reports whether a subject is one of those that a pattern with * and > stands for.
+func matches(pattern, subject string) bool {
+	for {
+		p, patternRest, morePattern := strings.Cut(pattern, ".")
+		s, subjectRest, moreSubject := strings.Cut(subject, ".")
+		switch {
+		case p == ">":
+			return s != ""
+		case p != "*" && p != s:
+			return false
+		case !morePattern || !moreSubject:
+			return morePattern == moreSubject
+		}
+		pattern, subject = patternRest, subjectRest
+	}
+}

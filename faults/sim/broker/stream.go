@@ -1,0 +1,166 @@
+package broker
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+
+	"bufio"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// stream is the one that the server has.
+type stream struct {
+	config   jetstream.StreamConfig
+	asked    json.RawMessage // the configuration as it was asked for
+	messages []message       // first, first+1, …
+	first    uint64
+}
+
+func (s *stream) takes(subject string) bool {
+	return s != nil && matches(s.config.Subjects[0], subject)
+}
+
+func (s *stream) last() uint64 { return s.first + uint64(len(s.messages)) - 1 }
+
+// Codes of the errors that the change stream tells apart.
+const (
+	noStream      = 10059
+	wrongSequence = 10071
+)
+
+// apiError is an error of JetStream as it is sent.
+type apiError struct {
+	Code        int    `json:"code"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+// reply sends what JSON makes of a value to whoever asked.
+func (b *Broker) reply(m message, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // the values are ours
+	}
+	b.route(message{subject: m.reply, data: data})
+}
+
+func (b *Broker) refuse(m message, code, errCode int, text string) {
+	b.reply(m, map[string]any{"error": apiError{code, errCode, text}})
+}
+
+// answer answers a question about the stream. The caller holds mu.
+func (b *Broker) answer(m message, api string) {
+	verb := api[:strings.LastIndexByte(api, '.')]
+	if b.stream == nil && verb != "STREAM.CREATE" {
+		b.refuse(m, 404, noStream, "stream not found")
+		return
+	}
+	switch verb {
+	case "STREAM.CREATE":
+		b.create(m)
+	case "STREAM.INFO":
+		b.reply(m, b.info())
+	case "STREAM.DELETE":
+		b.stream = nil
+		b.reply(m, map[string]any{"success": true})
+	case "STREAM.PURGE":
+		b.purge(m)
+	case "DIRECT.GET":
+		b.get(m)
+	default:
+		panic("the simulated broker knows no " + verb)
+	}
+}
+
+func (b *Broker) info() map[string]any {
+	state := map[string]any{
+		"messages": len(b.stream.messages), "bytes": 0, "first_seq": b.stream.first, "last_seq": b.stream.last(), "consumer_count": 0,
+	}
+	return map[string]any{"config": b.stream.asked, "created": time.Now(), "state": state}
+}
+
+func (b *Broker) create(m message) {
+	if b.stream != nil {
+		b.refuse(m, 400, 10058, "stream name already in use with a different configuration")
+		return
+	}
+	s := &stream{asked: m.data}
+	if err := json.Unmarshal(m.data, &s.config); err != nil {
+		panic(fmt.Sprintf("stream configuration: %v", err))
+	}
+	s.first = max(s.config.FirstSeq, 1)
+	b.stream = s
+	b.reply(m, b.info())
+}
+
+// purge removes the messages before a sequence.
+func (b *Broker) purge(m message) {
+	var request struct {
+		Seq uint64 `json:"seq"`
+	}
+	if err := json.Unmarshal(m.data, &request); err != nil {
+		panic(fmt.Sprintf("purge: %v", err))
+	}
+	if s := b.stream; request.Seq > s.first {
+		s.messages = s.messages[min(request.Seq-s.first, uint64(len(s.messages))):]
+		s.first = request.Seq
+	}
+	b.reply(m, map[string]any{"success": true, "purged": 0})
+}
+
+// get returns a stored message.
+func (b *Broker) get(m message) {
+	var request struct {
+		Seq uint64 `json:"seq"`
+	}
+	if err := json.Unmarshal(m.data, &request); err != nil {
+		panic(fmt.Sprintf("get: %v", err))
+	}
+	s := b.stream
+	if request.Seq < s.first || request.Seq > s.last() {
+		b.route(message{subject: m.reply, header: []byte("NATS/1.0 404 Message Not Found\r\n\r\n")})
+		return
+	}
+	stored := s.messages[request.Seq-s.first]
+	b.route(message{subject: m.reply, header: b.stamped(stored, request.Seq), data: stored.data})
+}
+
+// stamped returns the headers of a stored message with those that say where it is stored.
+func (b *Broker) stamped(m message, sequence uint64) []byte {
+	header := "NATS/1.0\r\n"
+	if len(m.header) > 0 {
+		header = strings.TrimSuffix(string(m.header), "\r\n")
+	}
+	return fmt.Appendf(nil, "%sNats-Stream: %s\r\nNats-Subject: %s\r\nNats-Sequence: %d\r\nNats-Time-Stamp: %s\r\n\r\n",
+		header, b.stream.config.Name, m.subject, sequence, time.Now().UTC().Format(time.RFC3339Nano))
+}
+
+// store takes a message into the stream if it follows the message that its publisher expects, acknowledges it, and
+// republishes it.
+func (b *Broker) store(m message) {
+	s := b.stream
+	if want, ok := expected(m.header); ok && want != s.last() {
+		b.refuse(m, 400, wrongSequence, fmt.Sprintf("wrong last sequence: %d", s.last()))
+		return
+	}
+	s.messages = append(s.messages, m)
+	b.reply(m, map[string]any{"stream": s.config.Name, "seq": s.last()})
+	to := strings.TrimSuffix(s.config.RePublish.Destination, ">") + strings.TrimPrefix(m.subject, strings.TrimSuffix(s.config.Subjects[0], ">"))
+	b.route(message{subject: to, header: b.stamped(m, s.last()), data: m.data})
+}
+
+// expected returns the sequence that a message must follow.
+func expected(header []byte) (uint64, bool) {
+	_, fields, _ := strings.Cut(string(header), "\r\n")
+	parsed, err := textproto.NewReader(bufio.NewReader(strings.NewReader(fields))).ReadMIMEHeader()
+	if err != nil {
+		return 0, false
+	}
+	sequence, err := strconv.ParseUint(parsed.Get("Nats-Expected-Last-Sequence"), 10, 64)
+	return sequence, err == nil
+}

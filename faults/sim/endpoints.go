@@ -1,0 +1,113 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"portolan.dev/endpointctl"
+	"portolan.dev/faults/sim/registry"
+	"portolan.dev/portolan/e2e/churn/model"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/config"
+)
+
+// Who made a slice, or an Endpoints, by hand has no such label.
+const (
+	sliceMadeBy     = "endpointslice.kubernetes.io/managed-by"
+	endpointsMadeBy = "endpoints.kubernetes.io/managed-by"
+)
+
+// replicaNames are the endpoint controllers.
+var replicaNames = []string{"endpointctl-a", "endpointctl-b"}
+
+// endpoints simulates two endpoint controllers: clients make, change and delete services and pods, and at rest the
+// slices and Endpoints must be what the rules say. Nobody who does not lead may have written one.
+var endpoints = scenario{draw: drawEndpoints, run: runEndpoints}
+
+func drawEndpoints(d *drawing) {
+	length := 300*time.Millisecond + d.upTo(5*time.Second)
+	for n := range 1 + d.random.IntN(2) {
+		drawWrites(d, n, length)
+	}
+	if d.chance(25) {
+		return // no trouble
+	}
+	for range 1 + d.random.IntN(4) {
+		drawTrouble(d, d.within(length), pick(d, replicaNames...))
+	}
+}
+
+func drawTrouble(d *drawing, at time.Duration, name string) {
+	switch d.random.IntN(10) {
+	case 0, 1, 2, 3:
+		drawWeather(d, at, replicaNames)
+	case 4, 5:
+		drawBroken(d, at, replicaNames)
+	case 6:
+		drawLog(d, at)
+	default:
+		drawRestart(d, at, name, func(w *world) { startReplica(w, name) })
+	}
+}
+
+func runEndpoints(w *world, events []Event) error {
+	w.registry.Log.Put(readyNode(nodeNames[0]), readyNode(nodeNames[1]))
+	startAll := func() {
+		for _, name := range replicaNames {
+			startReplica(w, name)
+		}
+	}
+	startAll()
+	w.play(events)
+	startAll()
+	if err := w.settles(2*time.Minute, func() string { return wrongEndpoints(w.registry) }); err != nil {
+		return err
+	}
+	if broken := w.registry.Violations(); len(broken) > 0 {
+		return fmt.Errorf("%q", broken)
+	}
+	return nil
+}
+
+// nodeNames are the nodes that pods are on.
+var nodeNames = []string{"n1", "n2"}
+
+func readyNode(name string) *corev1.Node {
+	return &corev1.Node{
+		Metadata: &corev1.ObjectMeta{Name: name},
+		Status: &corev1.NodeStatus{AgentVersion: "v1", Conditions: []*corev1.Condition{
+			{Type: "Ready", Status: corev1.ConditionStatus_CONDITION_STATUS_TRUE},
+		}},
+	}
+}
+
+func startReplica(w *world, name string) {
+	w.start(name, func(ctx context.Context, host app.Host) (app.Daemon, error) {
+		var cfg endpointctl.Config
+		config.Defaults(&cfg)
+		cfg.Identity, cfg.NodeGrace, cfg.Workers, cfg.LeaseDuration = name, 0, 4, 2*time.Second
+		return endpointctl.New(ctx, cfg, host)
+	})
+}
+
+// wrongEndpoints returns in which ways the slices and Endpoints differ from the rules.
+func wrongEndpoints(r *registry.Registry) string {
+	objects, slices, legacy := model.New(), model.Lines{}, model.Lines{}
+	for _, o := range r.Log.Objects() {
+		switch o := o.(type) {
+		case *corev1.Service, *corev1.Pod:
+			objects.Put(o)
+		case *corev1.EndpointSlice:
+			if o.GetMetadata().GetLabels()[sliceMadeBy] != "" {
+				addSlice(slices, o)
+			}
+		case *corev1.Endpoints:
+			if o.GetMetadata().GetLabels()[endpointsMadeBy] != "" {
+				addLegacy(legacy, o)
+			}
+		}
+	}
+	return difference("slices", objects.Slices(), slices) + difference("Endpoints", objects.Legacy(), legacy)
+}

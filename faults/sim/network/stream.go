@@ -1,0 +1,131 @@
+package network
+
+import (
+	"context"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"portolan.dev/services/kit/apierr"
+)
+
+// Services are handlers by method.
+type Services struct {
+	unary   map[string]func(ctx context.Context, request, reply proto.Message) error
+	streams map[string]func(stream grpc.ServerStream) error
+}
+
+// Serve returns the handlers of what register registers.
+func Serve(register func(grpc.ServiceRegistrar)) Services {
+	s := Services{
+		unary:   map[string]func(context.Context, proto.Message, proto.Message) error{},
+		streams: map[string]func(grpc.ServerStream) error{},
+	}
+	register(s)
+	return s
+}
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (s Services) RegisterService(service *grpc.ServiceDesc, server any) {
+	for _, m := range service.Methods {
+		s.unary["/"+service.ServiceName+"/"+m.MethodName] = func(ctx context.Context, request, reply proto.Message) error {
+			answer, err := m.Handler(server, ctx, into(request), nil)
+			if err == nil {
+				message, _ := answer.(proto.Message)
+				proto.Merge(reply, message)
+			}
+			return err
+		}
+	}
+	for _, m := range service.Streams {
+		s.streams["/"+service.ServiceName+"/"+m.StreamName] = func(stream grpc.ServerStream) error { return m.Handler(server, stream) }
+	}
+}
+
+// into returns the function by which a handler gets its request: a copy, as after a transport.
+func into(request proto.Message) func(any) error {
+	return func(to any) error {
+		message, _ := to.(proto.Message)
+		proto.Merge(message, request)
+		return nil
+	}
+}
+
+// stream opens a stream with one request and many answers. The handler runs to its end before the first answer
+// travels: what it answers is of one moment.
+func (n *Network) stream(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, method string, _ grpc.Streamer, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	if err := n.travel(ctx); err != nil {
+		return nil, err
+	}
+	return &clientStream{network: n, ctx: ctx, handler: n.services.streams[method]}, nil
+}
+
+// clientStream is the caller's end of a stream.
+type clientStream struct {
+	grpc.ClientStream
+	network *Network
+	ctx     context.Context
+	handler func(grpc.ServerStream) error
+	answers []proto.Message
+	end     error
+}
+
+// SendMsg implements grpc.ClientStream: the request, which is answered at once.
+func (s *clientStream) SendMsg(request any) error {
+	message, _ := request.(proto.Message)
+	server := &serverStream{ctx: s.network.incoming(s.ctx), request: message}
+	s.end = s.handler(server)
+	s.answers = server.answers
+	return nil
+}
+
+// CloseSend implements grpc.ClientStream.
+func (s *clientStream) CloseSend() error { return nil }
+
+// RecvMsg implements grpc.ClientStream.
+func (s *clientStream) RecvMsg(to any) error {
+	if err := s.network.travel(s.ctx); err != nil {
+		return err
+	}
+	if len(s.answers) == 0 {
+		if s.end != nil {
+			return apierr.ToStatus(s.end).Err()
+		}
+		return io.EOF
+	}
+	message, _ := to.(proto.Message)
+	proto.Merge(message, s.answers[0])
+	s.answers = s.answers[1:]
+	return nil
+}
+
+// serverStream is the handler's end of a stream.
+type serverStream struct {
+	ctx     context.Context
+	request proto.Message
+	answers []proto.Message
+}
+
+// Context implements grpc.ServerStream.
+func (s *serverStream) Context() context.Context { return s.ctx }
+
+// RecvMsg implements grpc.ServerStream.
+func (s *serverStream) RecvMsg(to any) error { return into(s.request)(to) }
+
+// SendMsg implements grpc.ServerStream.
+func (s *serverStream) SendMsg(answer any) error {
+	message, _ := answer.(proto.Message)
+	s.answers = append(s.answers, message)
+	return nil
+}
+
+// SetHeader implements grpc.ServerStream.
+func (s *serverStream) SetHeader(metadata.MD) error { return nil }
+
+// SendHeader implements grpc.ServerStream.
+func (s *serverStream) SendHeader(metadata.MD) error { return nil }
+
+// SetTrailer implements grpc.ServerStream.
+func (s *serverStream) SetTrailer(metadata.MD) {}

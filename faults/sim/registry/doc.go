@@ -1,0 +1,10 @@
+// Package registry is a model of the registry for simulations: its contract without its store.
+//
+// The log is the one that the tests of the change stream use (changestest.Log): revisions without gaps, snapshots at
+// one revision, pruning, and epochs. Around it stands what daemons rely on: defaults by services/spec, versions that
+// conflict, fences of leases, and a collector that removes what a deleted object owned.
+//
+// The real registry on SQLite keeps the same contract. It takes milliseconds to open and a hundred times as long for a
+// write, and what a schedule needs most, an answer that comes late or a commit of unknown outcome, lies between the
+// registry and its clients anyway. The real one is tested against the contract by its own tests and by faults/nemesis.
+package registry

@@ -1,0 +1,231 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"portolan.dev/faults/sim/weather"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/changes/changestest"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// fenceHeader ties a write to a lease.
+const fenceHeader = "portolan-fence"
+
+// families are those of service addresses.
+var families = []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4, corev1.IPFamily_IP_FAMILY_IPV6}
+
+// Registry is the model. It is safe for concurrent use.
+type Registry struct {
+	Log *changestest.Log
+
+	weather *weather.Weather
+
+	mu         sync.Mutex // makes check and write one step
+	names      int
+	violations []string
+}
+
+// New returns an empty registry.
+func New(t testing.TB, w *weather.Weather) *Registry {
+	return &Registry{Log: changestest.New(t), weather: w}
+}
+
+// Violations returns the promises that writes have broken.
+func (r *Registry) Violations() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.violations)
+}
+
+// Prune forgets the past: whoever is behind takes a snapshot.
+func (r *Registry) Prune() { r.Log.Prune(r.Log.Revision()) }
+
+// NewEpoch makes the log another one, as restoring a backup does: followers cannot go on from what they know.
+func (r *Registry) NewEpoch() {
+	r.Log.NewEpoch(context.Background()) // a log in memory returns no error
+}
+
+// Get returns an object.
+func (r *Registry) Get(key object.Key) (object.Object, error) {
+	if o := r.Log.Get(key); o != nil {
+		return o, nil
+	}
+	return nil, apierr.NotFound(key.Kind, key.Path())
+}
+
+// Create stores a new object.
+func (r *Registry) Create(ctx context.Context, o object.Object) (object.Object, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o = object.Clone(o)
+	meta := object.MetaOf(o)
+	if meta.GetName() == "" {
+		r.names++
+		meta.Name = fmt.Sprintf("%s%d", meta.GetGenerateName(), r.names)
+	}
+	key := object.KeyOf(o)
+	if r.Log.Get(key) != nil {
+		return nil, apierr.AlreadyExists(key.Kind, key.Path())
+	}
+	if err := r.check(ctx, o); err != nil {
+		return nil, err
+	}
+	spec.PrepareCreate(o)
+	spec.Default(o)
+	if svc, ok := o.(*corev1.Service); ok {
+		spec.ResolveFamilies(svc, nil, families)
+	}
+	meta = object.MetaOf(o)
+	meta.Uid, meta.ResourceVersion, meta.CreationTimestamp = "", 0, timestamppb.Now()
+	stored := r.put(o, nil)
+	if len(stored.GetMetadata().GetOwnerReferences()) > 0 {
+		r.collectSoon() // the owner may be gone already
+	}
+	return stored, nil
+}
+
+// Update replaces an object; of a status update only the status counts.
+func (r *Registry) Update(ctx context.Context, o object.Object, status bool) (object.Object, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o = object.Clone(o)
+	key := object.KeyOf(o)
+	old := r.Log.Get(key)
+	if old == nil || differs(o.GetMetadata().GetUid(), old.GetMetadata().GetUid()) {
+		return nil, apierr.NotFound(key.Kind, key.Path())
+	}
+	if have, want := old.GetMetadata().GetResourceVersion(), o.GetMetadata().GetResourceVersion(); want != 0 && have != want {
+		return nil, apierr.Conflict(key.Kind, key.Path(), have, want)
+	}
+	if err := r.check(ctx, o); err != nil {
+		return nil, err
+	}
+	if status {
+		spec.PrepareStatusUpdate(o, old)
+	} else {
+		spec.PrepareUpdate(o, old)
+		spec.Default(o)
+	}
+	if svc, ok := o.(*corev1.Service); ok {
+		before, _ := old.(*corev1.Service)
+		spec.ResolveFamilies(svc, before, families)
+	}
+	object.MetaOf(o).Uid = old.GetMetadata().GetUid()
+	return r.put(o, old), nil
+}
+
+// differs reports whether a client means another object than there is.
+func differs(wanted, have string) bool { return wanted != "" && wanted != have }
+
+// Delete removes an object, and soon what it owned. An empty uid and version 0 stand for any.
+func (r *Registry) Delete(ctx context.Context, key object.Key, uid string, version uint64) (object.Object, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.Log.Get(key)
+	if old == nil || differs(uid, old.GetMetadata().GetUid()) {
+		return nil, apierr.NotFound(key.Kind, key.Path())
+	}
+	if have := old.GetMetadata().GetResourceVersion(); version != 0 && have != version {
+		return nil, apierr.Conflict(key.Kind, key.Path(), have, version)
+	}
+	if err := r.check(ctx, old); err != nil {
+		return nil, err
+	}
+	r.Log.Delete(key)
+	r.collectSoon()
+	return old, nil
+}
+
+// put stores an object, with the epoch if it is a lease.
+func (r *Registry) put(o, old object.Object) object.Object {
+	if lease, ok := o.(*corev1.Lease); ok {
+		before, _ := old.(*corev1.Lease)
+		lease.Spec.Epoch = before.GetSpec().GetEpoch()
+		if holder := lease.GetSpec().GetHolderIdentity(); before == nil || holder != "" && holder != before.GetSpec().GetHolderIdentity() {
+			lease.Spec.Epoch++
+		}
+	}
+	r.Log.Put(o)
+	return r.Log.Get(object.KeyOf(o))
+}
+
+// collectSoon lets the collector run a little later, as it does beside a registry.
+func (r *Registry) collectSoon() {
+	time.AfterFunc(r.weather.Next("collector").Delay, r.collect)
+}
+
+// collect removes what belonged to objects that are gone: by its owner's uid or, of an Endpoints that the controller
+// made, by the name of its service.
+func (r *Registry) collect() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.Log.Objects()
+	alive := map[string]bool{}
+	for _, o := range all {
+		alive[o.GetMetadata().GetUid()] = true
+	}
+	dead := func(ref *corev1.OwnerReference) bool { return !alive[ref.GetUid()] }
+	for _, o := range all {
+		key := object.KeyOf(o)
+		orphan := slices.ContainsFunc(o.GetMetadata().GetOwnerReferences(), dead)
+		if key.Kind == "Endpoints" {
+			orphan = r.Log.Get(object.Key{Kind: "Service", Namespace: key.Namespace, Name: key.Name}) == nil
+		}
+		if orphan {
+			r.Log.Delete(key)
+		}
+	}
+}
+
+// check returns an error if the writer does not hold the lease that it names. A write of what only a leader may write,
+// by a daemon that does not lead, is a violation also if it names no lease.
+func (r *Registry) check(ctx context.Context, o object.Object) error {
+	md, _ := metadata.FromIncomingContext(ctx)
+	for _, fence := range md.Get(fenceHeader) {
+		name, epoch, _ := strings.Cut(fence, "=")
+		namespace, name, _ := strings.Cut(name, "/")
+		if want, err := strconv.ParseUint(epoch, 10, 64); err != nil || r.lease(namespace, name).GetSpec().GetEpoch() != want {
+			return apierr.FailedPrecondition("the writer does not hold the lease")
+		}
+	}
+	writer := caller(ctx)
+	kind := object.KindOf(o)
+	if !strings.HasPrefix(writer, "endpointctl") || kind != "EndpointSlice" && kind != "Endpoints" {
+		return nil
+	}
+	if holder := r.lease(object.DefaultNamespace, "endpointctl").GetSpec().GetHolderIdentity(); holder != "" && holder != writer {
+		r.violations = append(r.violations, fmt.Sprintf("%s wrote %s while %s led", writer, object.KeyOf(o), holder))
+	}
+	return nil
+}
+
+func (r *Registry) lease(namespace, name string) *corev1.Lease {
+	lease, _ := r.Log.Get(object.Key{Kind: "Lease", Namespace: namespace, Name: name}).(*corev1.Lease)
+	return lease
+}
+
+type callerKey struct{}
+
+// WithCaller returns a context of a call by a daemon.
+func WithCaller(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, callerKey{}, name)
+}
+
+// caller returns the daemon that calls; empty for a client.
+func caller(ctx context.Context) string {
+	name, _ := ctx.Value(callerKey{}).(string)
+	return name
+}

@@ -1,0 +1,67 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"portolan.dev/services/object"
+)
+
+// Call answers a call of the service of any kind: Create, Get, Update, UpdateStatus and Delete are the same for all, so
+// the fields are found by reflection.
+func (r *Registry) Call(ctx context.Context, method string, request, reply proto.Message) error {
+	_, rpc, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	o, err := r.call(ctx, rpc, request)
+	if err != nil {
+		return err
+	}
+	message := reply.ProtoReflect()
+	if field := objectField(message.Descriptor()); field != nil {
+		message.Set(field, protoreflect.ValueOfMessage(proto.Clone(o).ProtoReflect()))
+	}
+	return nil
+}
+
+func (r *Registry) call(ctx context.Context, rpc string, request proto.Message) (object.Object, error) {
+	message := request.ProtoReflect()
+	text := func(name protoreflect.Name) string {
+		if field := message.Descriptor().Fields().ByName(name); field != nil {
+			return message.Get(field).String()
+		}
+		return "" // the kind has no namespaces
+	}
+	named := func(verb string) object.Key {
+		return object.Key{Kind: strings.TrimPrefix(rpc, verb), Namespace: text("namespace"), Name: text("name")}
+	}
+	sent := func() object.Object {
+		o, _ := message.Get(objectField(message.Descriptor())).Message().Interface().(object.Object)
+		return o
+	}
+	switch {
+	case strings.HasPrefix(rpc, "Create"):
+		return r.Create(ctx, sent())
+	case strings.HasPrefix(rpc, "Update"):
+		return r.Update(ctx, sent(), strings.HasSuffix(rpc, "Status"))
+	case strings.HasPrefix(rpc, "Delete"):
+		version := message.Get(message.Descriptor().Fields().ByName("resource_version")).Uint()
+		return r.Delete(ctx, named("Delete"), text("uid"), version)
+	case strings.HasPrefix(rpc, "Get"):
+		return r.Get(named("Get"))
+	}
+	return nil, fmt.Errorf("the simulated registry has no method %s", rpc)
+}
+
+// objectField returns the field of a request or an answer that is an object.
+func objectField(message protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
+	fields := message.Fields()
+	for i := range fields.Len() {
+		if field := fields.Get(i); field.Message() != nil && field.Message().Fields().ByName("metadata") != nil {
+			return field
+		}
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+// scenario is a kind of simulation.
+type scenario struct {
+	// draw makes up what happens.
+	draw func(*drawing)
+	// run starts daemons in a world, lets the events happen, and returns what is wrong at the end.
+	run func(w *world, events []Event) error
+}
+
+// simulation is a schedule to run.
+type simulation struct {
+	scenario scenario
+	seed     uint64
+	keep     []int // indices of the events that happen; nil: all
+	log      io.Writer
+}
+
+// run runs the schedule in a bubble of virtual time, and returns what was wrong.
+func (s simulation) run(t *testing.T) (wrong error) {
+	defer func() {
+		if p := recover(); p != nil {
+			panic(fmt.Sprintf("seed %d: %v", s.seed, p))
+		}
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		events := drawSchedule(s.scenario, s.seed)
+		if s.keep != nil {
+			events = selected(events, s.keep)
+		}
+		w := newWorld(t, s.seed, s.log)
+		wrong = s.scenario.run(w, events)
+		w.close()
+		wrong = errors.Join(append(w.failures, wrong)...)
+		if w.reconnects {
+			forgetTimers()
+		}
+	})
+	return wrong
+}
+
+// events returns how many events the schedule has.
+func (s simulation) events() int { return len(drawSchedule(s.scenario, s.seed)) }
+
+// String lists the events that happen.
+func (s simulation) String() string {
+	text := ""
+	for i, e := range drawSchedule(s.scenario, s.seed) {
+		if s.keep == nil || slices.Contains(s.keep, i) {
+			text += fmt.Sprintf("%5d %v\n", i, e)
+		}
+	}
+	return text
+}
+
+// drawSchedule returns the events of a seed.
+func drawSchedule(s scenario, seed uint64) []Event {
+	d := newDrawing(seed)
+	s.draw(d)
+	return d.ordered()
+}
+
+func selected(events []Event, keep []int) []Event {
+	var kept []Event
+	for _, i := range keep {
+		if i < len(events) {
+			kept = append(kept, events[i])
+		}
+	}
+	return kept
+}
+
+// forgetTimers empties the pool in which nats.go keeps the timers of reconnects: a timer belongs to the bubble that it
+// was made in. The second collection takes what the first one only sets apart.
+func forgetTimers() {
+	runtime.GC()
+	runtime.GC()
+}

@@ -1,0 +1,36 @@
+package sim
+
+import (
+	"slices"
+	"time"
+)
+
+// shrink leaves out events as long as what is left still fails, and returns the indices of those that remain. It ends
+// when no single event can be left out, or at the deadline.
+//
+// fails runs a schedule of some events and reports whether it fails. A schedule does not fail each time that it runs,
+// see the comment of the package, so fails may try more than once.
+func shrink(events int, deadline time.Time, fails func(keep []int) bool) []int {
+	kept := make([]int, events)
+	for i := range kept {
+		kept[i] = i
+	}
+	for size := (events + 1) / 2; size > 0; {
+		smaller := false
+		for from := 0; from < len(kept); {
+			if time.Now().After(deadline) {
+				return kept
+			}
+			without := slices.Delete(slices.Clone(kept), from, min(from+size, len(kept)))
+			if fails(without) {
+				kept, smaller = without, true
+			} else {
+				from += size
+			}
+		}
+		if !smaller || size > 1 {
+			size /= 2
+		}
+	}
+	return kept
+}

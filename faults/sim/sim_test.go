@@ -1,0 +1,82 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	first  = flag.Uint64("seed", 1, "seed of the first schedule")
+	budget = flag.Duration("for", 0, "run schedules for this long; 0: a fixed number of them")
+	keep   = flag.String("keep", "", "run only these events of one schedule: 3,5,8")
+	loud   = flag.Bool("loud", false, "run one schedule and print what its daemons say")
+	whole  = flag.Bool("whole", false, "do not shrink a schedule that fails")
+)
+
+const (
+	// tries is how often a schedule runs before it counts as one that does not fail.
+	tries = 3
+	// shrinking bounds the time that it takes to shrink a schedule.
+	shrinking = 30 * time.Second
+)
+
+func TestEndpoints(t *testing.T) { explore(t, endpoints, 40) }
+
+// explore runs schedules of a scenario until one fails: so many, or as long as the flags say.
+func explore(t *testing.T, s scenario, schedules uint64) {
+	if *keep != "" || *loud {
+		replay(t, s)
+		return
+	}
+	began, count := time.Now(), uint64(0)
+	for ; count < schedules && *budget == 0 || time.Since(began) < *budget; count++ {
+		one := simulation{scenario: s, seed: *first + count}
+		if err := one.run(t); err != nil {
+			t.Errorf("after %d schedules in %s, seed %d fails:\n%v\n%s", count+1, time.Since(began).Round(time.Millisecond), one.seed, err, shrunk(t, one))
+			return
+		}
+	}
+	took := time.Since(began)
+	t.Logf("%d schedules in %s: %.0f per second", count, took.Round(time.Millisecond), float64(count)/took.Seconds())
+}
+
+// shrunk returns the smallest schedule that still fails, and how to repeat it.
+func shrunk(t *testing.T, s simulation) string {
+	again := fmt.Sprintf("to repeat: go test ./faults/sim -run '^%s$' -args -seed %d -keep ", t.Name(), s.seed)
+	if *whole {
+		return strings.Replace(again, "-keep ", "-loud", 1)
+	}
+	s.keep = shrink(s.events(), time.Now().Add(shrinking), func(keep []int) bool {
+		smaller := s
+		smaller.keep = keep
+		for range tries {
+			if smaller.run(t) != nil {
+				return true
+			}
+		}
+		return false
+	})
+	return again + strings.Trim(strings.ReplaceAll(fmt.Sprint(s.keep), " ", ","), "[]") + "\n" + s.String()
+}
+
+// replay runs one schedule, or some events of it, until it fails.
+func replay(t *testing.T, s scenario) {
+	one := simulation{scenario: s, seed: *first, log: os.Stdout}
+	for text := range strings.SplitSeq(*keep, ",") {
+		if i, err := strconv.Atoi(text); err == nil {
+			one.keep = append(one.keep, i)
+		}
+	}
+	for range tries {
+		if err := one.run(t); err != nil {
+			t.Errorf("%v\n%s", err, one)
+			return
+		}
+	}
+	t.Logf("it does not fail:\n%s", one)
+}

@@ -1,0 +1,170 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"portolan.dev/faults/sim/broker"
+	"portolan.dev/faults/sim/network"
+	"portolan.dev/faults/sim/registry"
+	"portolan.dev/faults/sim/weather"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/daemon"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/obs"
+)
+
+// world is the surroundings of simulated daemons.
+type world struct {
+	log      *slog.Logger
+	began    time.Time
+	weather  *weather.Weather
+	broker   *broker.Broker
+	registry *registry.Registry
+	services network.Services
+	running  map[string]*process
+
+	failures   []error
+	reconnects bool // some connection to NATS was cut
+}
+
+// relayName is the name of the relay among the daemons.
+const relayName = "relay"
+
+// newWorld returns a world with a registry and a broker, and a relay between the two.
+func newWorld(t *testing.T, seed uint64, log io.Writer) *world {
+	w := &world{began: time.Now(), weather: weather.New(seed), running: map[string]*process{}}
+	w.log = slog.New(slog.DiscardHandler)
+	if log != nil {
+		w.log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	w.broker = broker.New(w.weather)
+	w.registry = registry.New(t, w.weather)
+	w.services = network.Serve(w.registry.Log.Register)
+	w.start(relayName, w.newRelay)
+	return w
+}
+
+// process is a daemon that runs.
+type process struct {
+	network *network.Network
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+// start runs a daemon under a name, unless it runs already.
+func (w *world) start(name string, open func(ctx context.Context, host app.Host) (app.Daemon, error)) {
+	if w.running[name] != nil {
+		return
+	}
+	p := &process{network: network.New(name, w.weather, w.registry, w.services), ended: make(chan error, 1)}
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	log := w.log.With("daemon", name)
+	d, err := open(ctx, app.Host{
+		Log: log, Metrics: obs.NewMetrics(), Health: health.New(log), Network: p.network,
+		NATS: daemon.NATS(name, daemon.Common{}, log, nil, nats.InProcessServer(w.broker.Dialer(name))),
+	})
+	if err != nil {
+		stop()
+		w.failures = append(w.failures, fmt.Errorf("start %s: %w", name, err))
+		return
+	}
+	w.running[name] = p
+	go func() { p.ended <- d.Run(ctx) }()
+}
+
+// end stops a daemon and waits for its end. One that is killed cannot say goodbye.
+func (w *world) end(name string, kill bool) {
+	p := w.running[name]
+	if p == nil {
+		return
+	}
+	delete(w.running, name)
+	if kill {
+		p.network.Kill()
+		w.cut(name)
+	}
+	p.stop()
+	if err := <-p.ended; err != nil {
+		w.failures = append(w.failures, fmt.Errorf("%s: %w", name, err))
+	}
+}
+
+// close ends everything.
+func (w *world) close() {
+	for name := range w.running {
+		w.end(name, false)
+	}
+	w.broker.Close()
+}
+
+// play lets the events happen, and then the weather clear.
+func (w *world) play(events []Event) {
+	for _, e := range events {
+		time.Sleep(e.At - time.Since(w.began))
+		w.log.Info("event", "what", e.Text)
+		e.Do(w)
+	}
+	w.weather.Clear()
+	w.setAway(false)
+}
+
+// cut ends the connection of a daemon to NATS; without a name the connections of all.
+func (w *world) cut(name string) {
+	w.reconnects = true
+	w.broker.Cut(name)
+}
+
+// setAway takes NATS away, or gives it back.
+func (w *world) setAway(away bool) {
+	w.reconnects = w.reconnects || away
+	w.broker.SetAway(away)
+}
+
+// settles waits until check finds nothing, twice with a pause between, and returns what it found last if that takes
+// longer than patience.
+func (w *world) settles(patience time.Duration, check func() string) error {
+	const pause = time.Second
+	for calm, until := 0, time.Now().Add(patience); ; {
+		time.Sleep(pause)
+		wrong := check()
+		if calm++; wrong != "" {
+			calm = 0
+		}
+		switch {
+		case calm == 2:
+			return nil
+		case time.Now().After(until):
+			return fmt.Errorf("after %s at rest:\n%s", patience, wrong)
+		}
+	}
+}
+
+// relay is a relay with a connection of its own.
+type relay struct {
+	*changes.Relay
+	nats app.Bus
+}
+
+// Run implements app.Daemon.
+func (r relay) Run(ctx context.Context) error {
+	defer r.nats.Close()
+	return r.Relay.Run(ctx)
+}
+
+func (w *world) newRelay(_ context.Context, host app.Host) (app.Daemon, error) {
+	nc, err := host.NATS("relay")
+	if err != nil {
+		return nil, err
+	}
+	r, err := changes.NewRelay(changes.RelayConfig{NATS: nc, Log: w.registry.Log, Logger: host.Log, Metrics: host.Metrics})
+	return relay{r, nc}, err
+}
