@@ -197,13 +197,16 @@ func TestARefusalIsOneEventHoweverOftenItIsTried(t *testing.T) {
 	r := registrytest.New(t)
 	r.Put(service(), pod("p1", "10.0.0.1"))
 	attempts := refuse(r, func(o object.Object) error { return invalid(o, "ports[0].name", "is no name") })
-	run(t, r, nil)
+	c, _ := run(t, r, nil)
 	for range 4 { // each with another generated name
 		kittest.Receive(t, "an attempt", attempts)
 	}
 	want := []string{"Warning FailedToUpdateEndpointSlices: the registry refuses the endpoints: ports[0].name: is no name"}
 	if got := events(r); !slices.Equal(got, want) {
 		t.Errorf("events %q, want %q", got, want)
+	}
+	if refused := c.Refused(web); len(refused) > 0 {
+		t.Errorf("the endpoints %q are left out, which nobody refused", refused.Texts())
 	}
 }
 

@@ -96,3 +96,37 @@ func TestARefusedAddressOfAnEndpointsIsNotMirrored(t *testing.T) {
 		t.Errorf("refused are %q, want %q", got, want)
 	}
 }
+
+// TestOnlyFieldsOfEndpointsNameOne: whatever else the registry finds wrong with an object is no reason to leave an endpoint out.
+func TestOnlyFieldsOfEndpointsNameOne(t *testing.T) {
+	slice := &corev1.EndpointSlice{Endpoints: []*corev1.Endpoint{{Addresses: []string{"10.0.0.1"}}, {Addresses: []string{"10.0.0.2"}}}}
+	legacy := &corev1.Endpoints{Subsets: []*corev1.EndpointSubset{{Addresses: []*corev1.EndpointAddress{{Ip: "10.0.0.3"}}}, {
+		Addresses:         []*corev1.EndpointAddress{{Ip: "10.0.0.4"}, {Ip: "10.0.0.5"}},
+		NotReadyAddresses: []*corev1.EndpointAddress{{Ip: "10.0.0.6"}},
+	}}}
+	for _, c := range []struct {
+		o           object.Object
+		field, want string
+	}{
+		{slice, "endpoints[0].addresses[0]", "10.0.0.1"},
+		{slice, "endpoints[1].nodeName", "10.0.0.2"},
+		{slice, "endpoints[2].addresses[0]", ""},
+		{slice, "endpoints", ""},
+		{slice, "ports[0].name", ""},
+		{slice, "subsets[0].addresses[0].ip", ""},
+		{legacy, "subsets[0].addresses[0].ip", "10.0.0.3"},
+		{legacy, "subsets[1].addresses[1].ip", "10.0.0.5"},
+		{legacy, "subsets[1].notReadyAddresses[0].ip", "10.0.0.6"},
+		{legacy, "subsets[0].addresses[1].ip", ""},
+		{legacy, "subsets[0].notReadyAddresses[0].ip", ""},
+		{legacy, "subsets[2].addresses[0].ip", ""},
+		{legacy, "subsets[0].ports[0].name", ""},
+		{legacy, "endpoints[0].addresses[0]", ""},
+		{legacy, "metadata.name", ""},
+	} {
+		address, _, ok := endpointAt(c.o, c.field)
+		if address != c.want || ok != (c.want != "") {
+			t.Errorf("%s of %s names %q, %v; want %q", c.field, object.KindOf(c.o), address, ok, c.want)
+		}
+	}
+}

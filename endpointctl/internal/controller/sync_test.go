@@ -1,0 +1,174 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
+
+	"portolan.dev/endpointctl/index"
+	"portolan.dev/endpointctl/internal/registrytest"
+)
+
+// driven is a controller that syncs when the test says so, and hears of changes as late as the test wants.
+type driven struct {
+	*Controller
+	t        *testing.T
+	registry *registrytest.Registry
+	metrics  *prometheus.Registry
+	heard    uint64 // the revision up to which the controller has heard
+}
+
+// drive returns a controller whose registry has objects of which it has not heard.
+func drive(t *testing.T, objects ...object.Object) *driven {
+	t.Helper()
+	d := &driven{t: t, registry: registrytest.New(t), metrics: prometheus.NewRegistry()}
+	d.registry.Put(&corev1.Lease{Metadata: &corev1.ObjectMeta{Name: "l", Namespace: "default"}, Spec: &corev1.LeaseSpec{Epoch: 1}})
+	d.heard = d.registry.Log.Revision()
+	d.registry.Put(objects...)
+	d.Controller = New(Config{
+		Registry: kittest.Conn(t, d.registry.Register), Log: kittest.Logger(t), Metrics: d.metrics, Index: index.New(), MaxPerSlice: 100,
+		SyncTimeout: time.Minute, LastingFailure: time.Hour,
+	})
+	return d
+}
+
+// hear hands the controller the next changes, all of them puts.
+func (d *driven) hear(n int) {
+	d.t.Helper()
+	logged, err := d.registry.Log.After(d.t.Context(), d.heard, n)
+	if err != nil || len(logged) != n {
+		d.t.Fatalf("%d changes after %d: %v", len(logged), d.heard, err)
+	}
+	for _, change := range logged {
+		o := object.Unwrap(change.GetObject())
+		key := object.KeyOf(o)
+		d.heard = change.GetRevision()
+		if err := d.Apply(d.t.Context(), []changes.Change{{Kind: key.Kind, Key: key, New: o, Revision: d.heard}}, d.heard); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// external returns the service of these tests without endpoints.
+func external() *corev1.Service {
+	svc := service()
+	svc.Spec.ClusterIp, svc.Spec.Type = "", corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME
+	return svc
+}
+
+// sync syncs the service of these tests once.
+func (d *driven) sync() error {
+	ctx := metadata.AppendToOutgoingContext(d.t.Context(), "portolan-fence", "default/l=1")
+	_, err := d.syncOne(ctx, web)
+	return err
+}
+
+// wantAddresses syncs, which must succeed, and checks what is in slices and Endpoints.
+func (d *driven) wantAddresses(when, want string) {
+	d.t.Helper()
+	if err := d.sync(); err != nil {
+		d.t.Errorf("%s: %v", when, err)
+	}
+	if got := addresses(d.registry); got != want {
+		d.t.Errorf("%s there is %s, want %s", when, got, want)
+	}
+}
+
+// TestASyncKnowsWhatTheOneBeforeWrote syncs again and again before the controller hears of its own writes: no sync is based on an
+// older version than the last, nor writes again what is there.
+func TestASyncKnowsWhatTheOneBeforeWrote(t *testing.T) {
+	d := drive(t, service(), pod("p1", "10.0.0.1"), pod("p2", "10.0.0.2"), pod("p3", "10.0.0.3"), external(), service())
+	d.hear(2)
+	d.wantAddresses("after the first pod", "10.0.0.1 / 10.0.0.1")
+	d.hear(1)
+	d.wantAddresses("after the second pod", "10.0.0.1 10.0.0.2 / 10.0.0.1 10.0.0.2")
+	d.hear(1)
+	d.wantAddresses("after the third pod", "10.0.0.1 10.0.0.2 10.0.0.3 / 10.0.0.1 10.0.0.2 10.0.0.3")
+	d.wantAddresses("without a change", "10.0.0.1 10.0.0.2 10.0.0.3 / 10.0.0.1 10.0.0.2 10.0.0.3")
+	d.hear(1)
+	d.wantAddresses("of an external name", " / ")
+	d.hear(1)
+	d.wantAddresses("of pods again", "10.0.0.1 10.0.0.2 10.0.0.3 / 10.0.0.1 10.0.0.2 10.0.0.3")
+	want := `
+# HELP portolan_endpointctl_writes_total Objects written, by kind and operation.
+# TYPE portolan_endpointctl_writes_total counter
+portolan_endpointctl_writes_total{kind="EndpointSlice",op="create"} 2
+portolan_endpointctl_writes_total{kind="EndpointSlice",op="delete"} 1
+portolan_endpointctl_writes_total{kind="EndpointSlice",op="update"} 2
+portolan_endpointctl_writes_total{kind="Endpoints",op="create"} 2
+portolan_endpointctl_writes_total{kind="Endpoints",op="delete"} 1
+portolan_endpointctl_writes_total{kind="Endpoints",op="update"} 2
+`
+	if err := testutil.GatherAndCompare(d.metrics, strings.NewReader(want), "portolan_endpointctl_writes_total"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatSomebodyDeletedIsMadeAnew deletes what the controller wrote, of which it does not hear. The sync that finds out fails,
+// and the next one makes it again.
+func TestWhatSomebodyDeletedIsMadeAnew(t *testing.T) {
+	for _, deleted := range []string{"EndpointSlice", "Endpoints"} {
+		t.Run(deleted, func(t *testing.T) {
+			d := drive(t, service(), pod("p1", "10.0.0.1"), pod("p2", "10.0.0.2"))
+			d.hear(2)
+			d.wantAddresses("after the first pod", "10.0.0.1 / 10.0.0.1")
+			for _, o := range d.registry.Log.Objects() {
+				if object.KindOf(o) == deleted {
+					d.registry.Delete(o)
+				}
+			}
+			d.hear(1)
+			if err := d.sync(); apierr.Code(err) != codes.NotFound {
+				t.Errorf("the sync that found out: %v, want NotFound", err)
+			}
+			d.wantAddresses("after the next sync", "10.0.0.1 10.0.0.2 / 10.0.0.1 10.0.0.2")
+		})
+	}
+}
+
+// TestAWriteThatFailsFailsTheSync: a sync that left something undone is repeated, whichever write it was.
+func TestAWriteThatFailsFailsTheSync(t *testing.T) {
+	for _, kind := range []string{"EndpointSlice", "Endpoints"} {
+		for step, op := range []string{opCreate, opUpdate, opDelete} {
+			t.Run(op+" "+kind, func(t *testing.T) {
+				d := drive(t, service(), pod("p1", "10.0.0.1"), pod("p2", "10.0.0.2"), external())
+				d.registry.Fail(func(tried string, o object.Object) error {
+					if tried == op && object.KindOf(o) == kind {
+						return registrytest.Unavailable
+					}
+					return nil
+				})
+				d.hear(1)
+				for range step { // what comes before it succeeds
+					d.hear(1)
+					if err := d.sync(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				d.hear(1)
+				if err := d.sync(); apierr.Code(err) != codes.Unavailable {
+					t.Errorf("the sync returned %v", err)
+				}
+				if _, failed := d.Failure(web); !failed {
+					t.Error("the service does not count as failing")
+				}
+				d.registry.Fail(nil)
+				d.wantAddresses("once writes succeed", []string{"10.0.0.1 / 10.0.0.1", "10.0.0.1 10.0.0.2 / 10.0.0.1 10.0.0.2", " / "}[step])
+				if failure, failed := d.Failure(web); failed {
+					t.Errorf("the service still counts as failing: %+v", failure)
+				}
+			})
+		}
+	}
+}
