@@ -2,8 +2,10 @@ package store_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/object"
 )
@@ -104,5 +106,50 @@ func TestRecentCommits(t *testing.T) {
 	check("much, and its end is kept", tail("b", 49, 9), 50)
 	if kept := tail("b", 46, 99); len(kept) != 4 || tail("b", 25, 99) != nil {
 		t.Errorf("of 30 MB there is %v", kept)
+	}
+}
+
+// TestAnObjectOfTheTailIsDecodedOnce: those who follow the tail share each object, however many they are.
+func TestAnObjectOfTheTailIsDecodedOnce(t *testing.T) {
+	data, err := store.Encode(&corev1.Node{Metadata: &corev1.ObjectMeta{Name: "n", Uid: "uid"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := object.Key{Kind: "Node", Name: "n"}
+	var recent store.Recent
+	recent.Committed(store.Head{Epoch: "a", Revision: 8}, []store.Record{
+		{Revision: 7, Key: key, Data: data}, {Revision: 8, Key: key, Data: []byte{0xff}},
+	})
+	var shared object.Object
+	for range 2 {
+		found, _ := recent.Tail("a", 6, 9)
+		o, err := found[0].Object()
+		if err != nil || o.GetMetadata().GetName() != "n" || o.GetMetadata().GetResourceVersion() != 7 {
+			t.Fatalf("the object of revision 7 is %v, %v", o, err)
+		}
+		if shared != nil && o != shared {
+			t.Error("it was decoded again")
+		}
+		shared = o
+		if o, err := found[1].Object(); err == nil {
+			t.Errorf("garbage was decoded as %v", o)
+		}
+	}
+	alone := store.Record{Revision: 9, Key: key, Data: data}
+	if o, err := alone.Object(); err != nil || o.GetMetadata().GetResourceVersion() != 9 || o == shared {
+		t.Errorf("the object of another record is %v, %v", o, err)
+	}
+}
+
+// TestTheLongestKey: every database takes a key of 1024 bytes, and none has to take a longer one.
+func TestTheLongestKey(t *testing.T) {
+	op := store.Op{Action: store.Create, UID: "uid", Data: []byte("x")}
+	op.Key = object.Key{Kind: "Node", Namespace: "default", Name: strings.Repeat("n", 1024-len("Nodedefault"))}
+	if err := op.Check(); err != nil {
+		t.Errorf("a key of 1024 bytes: %v", err)
+	}
+	op.Key.Name += "n"
+	if err := op.Check(); err == nil {
+		t.Error("a key of 1025 bytes is accepted")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -68,5 +69,21 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 			return errors.New("not told")
 		}
 		return nil
+	})
+}
+
+// TestNobodyIsWokenForNothing waits for the polls after a commit to be over. Then nothing moves, so nobody is woken: each of
+// thousands who follow would read the log ten times a second.
+func TestNobodyIsWokenForNothing(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, kittest.Postgres(t), store.CommitterOptions{})
+	defer closeStore(t, s)
+	kittest.Eventually(t, "several polls that wake nobody", func() error {
+		select {
+		case <-s.Wake():
+			return errors.New("woken")
+		case <-time.After(5 * pollEvery):
+			return nil
+		}
 	})
 }

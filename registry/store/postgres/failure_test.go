@@ -1,0 +1,46 @@
+package postgres
+
+import (
+	"errors"
+	"iter"
+	"testing"
+
+	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
+)
+
+// TestWhatCannotBeReadIsNoEnd spoils one row in the middle: the reader of a snapshot or of the log is told, and does not take what
+// came before the row for everything.
+func TestWhatCannotBeReadIsNoEnd(t *testing.T) {
+	t.Parallel()
+	dsn := kittest.Postgres(t)
+	s := openStore(t, dsn, store.CommitterOptions{})
+	defer closeStore(t, s)
+	for _, name := range []string{"a", "b", "c"} {
+		key := object.Key{Kind: "Service", Namespace: "default", Name: name}
+		if _, err := s.Submit(t.Context(), store.Op{Action: store.Create, Key: key, UID: name, Data: []byte("data")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	admin := connect(t, dsn)
+	for _, spoil := range []string{`UPDATE registry_objects SET revision = -1 WHERE name = 'b'`, `UPDATE registry_changes SET time = 'infinity' WHERE name = 'b'`} {
+		if _, err := admin.Exec(t.Context(), spoil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := s.Snapshot(t.Context(), func(_ store.Head, rows iter.Seq2[store.Row, error]) error {
+		for _, err := range rows {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("the snapshot ended with %v", err)
+	}
+	if records, _, err := s.Changes(t.Context(), 0, 9); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("the log has %d records, %v", len(records), err)
+	}
+}
