@@ -73,7 +73,7 @@ func start(t *testing.T) *run {
 		Installation: i, random: rand.New(rand.NewPCG(*seed, actors)),
 		writer: &workload.Writer{Registry: i.Conn, World: model.New(), History: workload.NewHistory()},
 	}
-	serveBackends(i)
+	i.ServeBackends(workload.Ports)
 	for _, name := range podNodes {
 		r.prepare(&corev1.Node{Metadata: &corev1.ObjectMeta{Name: name}})
 	}
@@ -100,7 +100,7 @@ func (r *run) prepare(o object.Object) {
 // checkers are in the order of cause and effect.
 func checkers(i *labtest.Installation) []check.Checker {
 	all := []check.Checker{
-		check.Objects{Registry: i.Registry}, check.Slices{Registry: i.Registry}, check.Legacy{Registry: i.Registry},
+		check.Objects{Registry: i.Conn}, check.Slices{Registry: i.Conn}, check.Legacy{Registry: i.Conn},
 	}
 	for _, n := range i.Nodes {
 		node := check.Node{Name: n.Name, Addresses: n.Addresses[:], Agent: n.Agent, Inside: n.Namespace.Do}
@@ -109,7 +109,7 @@ func checkers(i *labtest.Installation) []check.Checker {
 	return append(all,
 		check.Names{Server: i.DNS(), Zones: append([]string{model.Zone}, labtest.ReverseZones()...)},
 		check.Allocations{Allocator: i.Allocator()},
-		check.Events{Registry: i.Registry, False: map[string]bool{"AddressInUse": true}},
+		check.Events{Registry: i.Conn, False: map[string]bool{"AddressInUse": true}},
 	)
 }
 

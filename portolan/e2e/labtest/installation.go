@@ -72,7 +72,7 @@ type Node struct {
 func Install(t testing.TB, o Options) *Installation {
 	t.Helper()
 	Need(t)
-	i := &Installation{TB: t, Network: newNetwork(t), Processes: map[string]*Process{}, options: o, commands: map[string][]string{}}
+	i := &Installation{TB: t, Network: NewNetwork(t), Processes: map[string]*Process{}, options: o, commands: map[string][]string{}}
 	i.Outside, _ = i.Attach("outside", outside[:]...)
 	for _, p := range outside {
 		i.Outside.Local(t, p)
@@ -80,7 +80,7 @@ func Install(t testing.TB, o Options) *Installation {
 	i.startNATS()
 	for _, daemon := range []string{"allocator", "registry", "endpointctl", "dnssvc"} {
 		i.commands[daemon] = i.flags(daemon, control[0])
-		i.Processes[daemon] = run(t, daemon, daemon, i.Hub, i.commands[daemon])
+		i.Processes[daemon] = Start(t, daemon, daemon, i.Hub, i.commands[daemon])
 	}
 	for n, options := range o.Nodes {
 		i.addNode(n+1, options)
@@ -173,7 +173,7 @@ func (i *Installation) addNode(n int, o NodeOptions) {
 // StartAgent starts the agent of a node, which has none.
 func (i *Installation) StartAgent(n *Node) {
 	i.Helper()
-	n.Process = run(i, n.Name, "nodeagent", n.Namespace, append(i.flags("nodeagent", n.Addresses[0]),
+	n.Process = Start(i, n.Name, "nodeagent", n.Namespace, append(i.flags("nodeagent", n.Addresses[0]),
 		"-node-name", n.Name, "-node-addresses", n.Addresses[0].String()+","+n.Addresses[1].String(),
 		"-node-labels", "topology.kubernetes.io/zone="+n.Zone, "-proxy-mode", n.ProxyMode, "-data-dir", n.dataDir,
 		"-advertise-addr", fmt.Sprintf("%s:%d", n.Addresses[0], ports["nodeagent"]),
@@ -184,7 +184,7 @@ func (i *Installation) StartAgent(n *Node) {
 func (i *Installation) Restart(daemon string) {
 	i.Helper()
 	i.Processes[daemon].Stop()
-	i.Processes[daemon] = run(i, daemon, daemon, i.Hub, i.commands[daemon])
+	i.Processes[daemon] = Start(i, daemon, daemon, i.Hub, i.commands[daemon])
 	i.awaitReady(daemon, control[0], ports[daemon]+100)
 	kittest.Eventually(i, "the connection to the registry", func() error { // which backs off after a refusal
 		_, err := registryv1.NewChangeServiceClient(i.Conn).GetHead(i.Context(), &registryv1.GetHeadRequest{})

@@ -38,8 +38,17 @@ var programs = map[string]func() int{
 	"registry": command.Main, "allocator": allocator.Main, "endpointctl": endpointctl.Main, "dnssvc": dnssvc.Main, "nodeagent": nodeagent.Main,
 }
 
-// Main is what TestMain calls. It does not return.
-func Main(m *testing.M) {
+// Program is what a process can be besides a daemon.
+type Program struct {
+	Name string
+	Main func() int
+}
+
+// Main is what TestMain calls. It does not return. more are programs that Start knows besides the daemons.
+func Main(m *testing.M, more ...Program) {
+	for _, p := range more {
+		programs[p.Name] = p.Main
+	}
 	if name := os.Getenv(programEnv); name != "" {
 		os.Exit(programs[name]())
 	}

@@ -33,8 +33,8 @@ type Network struct {
 	links int
 }
 
-// newNetwork makes the hub of the namespace that the process is in.
-func newNetwork(t testing.TB) *Network {
+// NewNetwork makes the hub of the namespace that the process is in.
+func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	n := &Network{t: t, Hub: topology.Own(t, "hub")}
 	n.Hub.Link(t, "lo", nil)

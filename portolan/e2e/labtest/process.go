@@ -29,18 +29,27 @@ type Process struct {
 	ended chan struct{}
 }
 
-// run starts a daemon in a namespace.
-func run(t testing.TB, name, program string, in *topology.Namespace, flags []string) *Process {
+// Start starts a daemon, or another program that Main was told of, in a namespace.
+func Start(t testing.TB, name, program string, in *topology.Namespace, flags []string) *Process {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	p := &Process{t: t, name: name, cmd: exec.Command(self, flags...), log: filepath.Join(dir, "log"), ended: make(chan struct{})}
-	p.cmd.Dir = dir
-	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), programEnv + "=" + program}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd := exec.Command(self, flags...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), programEnv + "=" + program}
+	return Run(t, name, cmd, in)
+}
+
+// Run starts a command in a namespace.
+func Run(t testing.TB, name string, cmd *exec.Cmd, in *topology.Namespace) *Process {
+	t.Helper()
+	p := &Process{t: t, name: name, cmd: cmd, log: filepath.Join(t.TempDir(), "log"), ended: make(chan struct{})}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	out, err := os.Create(p.log)
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +83,12 @@ func run(t testing.TB, name, program string, in *topology.Namespace, flags []str
 	})
 	return p
 }
+
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// PID is the number of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Stop stops the daemon as a supervisor does and waits until it is gone. Stopping twice does nothing.
 func (p *Process) Stop() {

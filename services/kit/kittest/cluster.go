@@ -36,7 +36,7 @@ const defaultPort = 5432
 // NewCluster starts a server that only this test uses. Skips like Postgres.
 func NewCluster(t testing.TB) *Cluster {
 	t.Helper()
-	c, err := startCluster(postgresBinaries(t))
+	c, err := startCluster(PostgresBinaries(t))
 	if err != nil {
 		t.Fatalf("postgres: %v", err)
 	}
@@ -157,7 +157,7 @@ func (c *Cluster) remove() error {
 }
 
 func startCluster(bin string) (*Cluster, error) {
-	cred, err := postgresUser()
+	cred, err := PostgresUser()
 	if err != nil {
 		return nil, err
 	}
@@ -198,8 +198,8 @@ func (c *Cluster) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// postgresUser is who the server runs as: it refuses to be root.
-func postgresUser() (*syscall.Credential, error) {
+// PostgresUser returns the user that a server has to run as, which refuses to be root; nil: our own.
+func PostgresUser() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
@@ -212,8 +212,9 @@ func postgresUser() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err1, err2)
 }
 
-// postgresBinaries finds the directory of initdb, the newest version first.
-func postgresBinaries(t testing.TB) string {
+// PostgresBinaries returns the directory of initdb and its like, of the newest version. Without one it skips
+// the test like Postgres.
+func PostgresBinaries(t testing.TB) string {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is well-formed
 	if len(found) > 0 {

@@ -99,7 +99,7 @@ func (s *sharedCluster) keep() {
 
 func (s *sharedCluster) use(t testing.TB) *Cluster {
 	t.Helper()
-	bin := postgresBinaries(t)
+	bin := PostgresBinaries(t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cluster == nil {

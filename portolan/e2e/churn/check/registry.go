@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"google.golang.org/grpc"
+
 	"portolan.dev/portolan/e2e/churn/model"
 	"portolan.dev/portolan/internal/client"
 	corev1 "portolan.dev/proto/portolan/core/v1"
@@ -17,12 +19,12 @@ const (
 )
 
 // list returns all objects of a kind.
-func list[T object.Object](ctx context.Context, registry *client.Client, kind string) ([]T, error) {
+func list[T object.Object](ctx context.Context, registry grpc.ClientConnInterface, kind string) ([]T, error) {
 	k, ok := object.KindNamed(kind)
 	if !ok {
 		return nil, fmt.Errorf("no kind %q", kind)
 	}
-	found, _, err := registry.List(ctx, k, client.Query{})
+	found, _, err := client.New(registry).List(ctx, k, client.Query{})
 	var all []T
 	for _, o := range found {
 		if o, ok := o.(T); ok {
@@ -33,7 +35,7 @@ func list[T object.Object](ctx context.Context, registry *client.Client, kind st
 }
 
 // Objects checks that the registry has exactly what it has acknowledged.
-type Objects struct{ Registry *client.Client }
+type Objects struct{ Registry grpc.ClientConnInterface }
 
 // Name implements Checker.
 func (Objects) Name() string { return "objects" }
@@ -66,7 +68,7 @@ func (c Objects) Check(ctx context.Context, want *model.World) ([]Finding, error
 }
 
 // Slices checks that the slices of services with selectors are what the rules say.
-type Slices struct{ Registry *client.Client }
+type Slices struct{ Registry grpc.ClientConnInterface }
 
 // Name implements Checker.
 func (Slices) Name() string { return "slices" }
@@ -97,7 +99,7 @@ func (c Slices) Check(ctx context.Context, want *model.World) ([]Finding, error)
 }
 
 // Legacy checks that the Endpoints of services with selectors are what the rules say.
-type Legacy struct{ Registry *client.Client }
+type Legacy struct{ Registry grpc.ClientConnInterface }
 
 // Name implements Checker.
 func (Legacy) Name() string { return "endpoints" }
@@ -128,7 +130,7 @@ func (c Legacy) Check(ctx context.Context, want *model.World) ([]Finding, error)
 
 // Events checks that no daemon has told of what did not happen.
 type Events struct {
-	Registry *client.Client
+	Registry grpc.ClientConnInterface
 	// False are the reasons of events that there is no cause for.
 	False map[string]bool
 }

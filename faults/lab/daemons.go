@@ -1,0 +1,136 @@
+package lab
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"portolan.dev/portolan/e2e/labtest"
+)
+
+// ports are those of the daemons' APIs; that of metrics and health is a hundred more.
+var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "dnssvc": 7403, "nodeagent": 7404}
+
+// retention is how many changes the registries keep: so few that whoever was cut off for seconds finds the log pruned.
+const retention = "300"
+
+// program returns the daemon that a machine runs.
+func program(name string) string {
+	if strings.HasPrefix(name, "node-") {
+		return "nodeagent"
+	}
+	kind, _, _ := strings.Cut(name, "-")
+	return kind
+}
+
+// Roles returns the names of all machines, those of a kind together.
+func Roles() [][]string {
+	nodes := make([]string, len(labtest.Modes()))
+	for n := range nodes {
+		nodes[n] = fmt.Sprintf("node-%d", n)
+	}
+	return [][]string{
+		{"postgres-0", "postgres-1"}, {"nats-0", "nats-1", "nats-2"}, {"allocator-0"}, {"registry-0", "registry-1"},
+		{"endpointctl-0", "endpointctl-1"}, {"dnssvc-0", "dnssvc-1"}, nodes,
+	}
+}
+
+// addDaemons makes the machines of our own daemons.
+func (l *Lab) addDaemons() {
+	l.Helper()
+	modes := labtest.Modes()
+	for _, names := range Roles()[2:] {
+		for n, name := range names {
+			m := l.addDaemon(name)
+			if program(name) != "nodeagent" {
+				continue
+			}
+			node := &Node{Machine: m, ProxyMode: modes[n]}
+			l.Nodes = append(l.Nodes, node)
+			l.prepareNode(node)
+		}
+	}
+}
+
+func (l *Lab) addDaemon(name string) *Machine {
+	l.Helper()
+	daemon := program(name)
+	var m *Machine
+	m = l.addMachine(name,
+		func() *labtest.Process { return labtest.Start(l, name, daemon, m.Namespace, l.flags(m)) },
+		func() error { return httpReady(netip.AddrPortFrom(m.Addresses[0], uint16(ports[daemon]+100))) })
+	if daemon != "registry" && daemon != "endpointctl" {
+		m.Disk = l.disk(name)
+	}
+	return m
+}
+
+// prepareNode makes the namespace of a node what an agent expects.
+func (l *Lab) prepareNode(n *Node) {
+	l.Helper()
+	n.Namespace.Sysctl(l, "net.ipv4.ip_forward", "1")
+	n.Namespace.Sysctl(l, "net.ipv6.conf.all.forwarding", "1")
+	if n.ProxyMode == "userspace" {
+		for _, p := range slices.Concat(labtest.Services[:], labtest.Balanced[:], labtest.External[:]) {
+			n.Namespace.Local(l, p)
+		}
+	}
+}
+
+// api returns where daemons have their APIs.
+func (l *Lab) api(names ...string) string {
+	var all []string
+	for _, name := range names {
+		all = append(all, netip.AddrPortFrom(l.Machine(name).Addresses[0], uint16(ports[program(name)])).String())
+	}
+	return strings.Join(all, ",")
+}
+
+// flags are those of a daemon. What is left in the middle is settled within seconds, so that tests need not wait.
+func (l *Lab) flags(m *Machine) []string {
+	daemon := program(m.Name)
+	at := func(port int) string { return netip.AddrPortFrom(m.Addresses[0], uint16(port)).String() }
+	joined := func(ranges [2]netip.Prefix) string { return ranges[0].String() + "," + ranges[1].String() }
+	flags := []string{
+		"-addr", at(ports[daemon]), "-http-addr", at(ports[daemon] + 100), "-insecure", "-log-format", "json", "-nats-url", l.natsURL(),
+	}
+	if daemon != "registry" {
+		flags = append(flags, "-registry", l.api("registry-0", "registry-1"))
+	}
+	if daemon != "endpointctl" {
+		flags = append(flags, "-service-cidr", joined(labtest.Services))
+	}
+	switch daemon {
+	case "registry":
+		flags = append(flags, "-store", l.dsn(), "-allocator", l.api("allocator-0"), "-stream-replicas", fmt.Sprint(len(l.brokers)),
+			"-log-retention", retention, "-reap-interval", "1s")
+	case "allocator":
+		flags = append(flags, "-data-dir", filepath.Join(m.Disk, "data"), "-load-balancer-pool", joined(labtest.Balanced),
+			"-verify-grace", "5s", "-verify-interval", "1s")
+	case "endpointctl":
+		flags = append(flags, "-identity", m.Name, "-lease-duration", "2s")
+	case "dnssvc":
+		flags = append(flags, "-listen", at(53), "-pod-cidr", joined(labtest.Pods), "-transfer-allow", "172.31.0.0/16",
+			"-clients", "0.0.0.0/0,::/0", "-lame-duck", "0s", "-data-dir", filepath.Join(m.Disk, "data"))
+	case "nodeagent":
+		flags = append(flags, "-node-name", m.Name, "-node-addresses", m.Addresses[0].String()+","+m.Addresses[1].String(),
+			"-proxy-mode", l.modeOf(m), "-strict", "-pod-cidr", joined(labtest.Pods), "-data-dir", filepath.Join(m.Disk, "data"))
+	}
+	return flags
+}
+
+func (l *Lab) modeOf(m *Machine) string {
+	for _, n := range l.Nodes {
+		if n.Machine == m {
+			return n.ProxyMode
+		}
+	}
+	return ""
+}
+
+// Resolver returns where a name server answers.
+func (l *Lab) Resolver(name string) netip.AddrPort {
+	return netip.AddrPortFrom(l.Machine(name).Addresses[0], 53)
+}

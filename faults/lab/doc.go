@@ -1,0 +1,24 @@
+// Package lab runs an installation of Portolan that is meant to be broken: Postgres with a streaming standby,
+// three NATS servers, two registries, an allocator, two endpoint controllers, two name servers, and a node agent
+// for each data plane that this kernel has.
+//
+// Two shapes were possible:
+//
+//   - All processes share a network namespace, and each address leads through a proxy of the test (a door, as
+//     portolan/e2e/replicas has them). It needs no root. But a door knows connections only: it cannot cut UDP or
+//     one direction, and a program behind a shut door hears a refusal, where a cut cable is silent.
+//   - Each process is a machine: it has a network namespace and an address of its own, and the hub between them
+//     routes. It needs root. Two machines are cut off from each other by one element of a set in the hub's
+//     packet filter, in one direction or both, whatever they speak.
+//
+// The second one is taken, because silence is the fault that is hardest to survive. Namespaces, routes and
+// processes are those of portolan/e2e/labtest.
+//
+// What fails is a Machine (Kill, Pause, Fill) or a path between two (Lab.Cut, Lab.Lose, Lab.Throttle). Postgres
+// fails over by Lab.FailOver, which acts as an operator's tool would.
+//
+// What this kernel cannot do: Linux has no device here that delays packets (sch_netem is not built), so a slow
+// path is a token bucket (sch_tbf), whose queue delays and then drops. Loss is a random number in the packet
+// filter. Wall clocks do not jump: a time namespace moves the monotonic clock only, and libfaketime does not
+// reach programs without a C library. No file system here has a slow fsync.
+package lab

@@ -1,0 +1,173 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"portolan.dev/nodeagent/kerneltest/topology"
+	"portolan.dev/portolan/e2e/churn/workload"
+	"portolan.dev/portolan/e2e/labtest"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/rpc"
+)
+
+// patience is how long anything may take on a busy machine before it counts as broken.
+const patience = 60 * time.Second
+
+// Lab is a running installation. One goroutine at a time may damage and mend it.
+type Lab struct {
+	testing.TB
+	Network *labtest.Network
+	// Clients is where clients are. Nothing runs there: it can be cut off, and no more.
+	Clients  *Machine
+	Nodes    []*Node
+	machines []*Machine
+	postgres [2]*postgres // the primary first
+	brokers  []*Machine
+	impaired map[path]int        // how often
+	user     *syscall.Credential // that Postgres runs as; nil: our own
+}
+
+// Node is a machine with a node agent.
+type Node struct {
+	*Machine
+	ProxyMode string
+}
+
+// Install starts an installation and waits until everything is ready.
+func Install(t testing.TB) *Lab {
+	t.Helper()
+	labtest.Need(t)
+	user, err := kittest.PostgresUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Lab{TB: t, Network: labtest.NewNetwork(t), impaired: map[path]int{}, user: user}
+	if err := l.nft(fmt.Sprintf(table, lossPercent)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.nft("delete table inet nemesis\n"); err != nil {
+			t.Error(err)
+		}
+	})
+	l.Network.ServeBackends(workload.Ports)
+	l.Clients = &Machine{Name: "clients"}
+	l.Clients.Namespace, l.Clients.Addresses = l.Network.Attach("clients")
+	l.postgres = [2]*postgres{l.addPostgres("postgres-0"), l.addPostgres("postgres-1")}
+	l.addBrokers("nats-0", "nats-1", "nats-2")
+	l.addDaemons()
+	if err := l.startPostgres(); err != nil {
+		t.Fatalf("postgres: %v", err)
+	}
+	for _, m := range l.machines[len(l.postgres):] {
+		m.Start()
+	}
+	if err := l.AwaitReady(); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *Lab) addMachine(name string, start func() *labtest.Process, ready func() error) *Machine {
+	l.Helper()
+	m := &Machine{Name: name, lab: l, start: start, ready: ready}
+	m.Namespace, m.Addresses = l.Network.Attach(name)
+	l.machines = append(l.machines, m)
+	return m
+}
+
+// Machine returns the machine of a name; nil: there is none.
+func (l *Lab) Machine(name string) *Machine {
+	if name == l.Clients.Name {
+		return l.Clients
+	}
+	for _, m := range l.machines {
+		if m.Name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// Machines returns all machines with processes, in the order in which they were started.
+func (l *Lab) Machines() []*Machine { return l.machines }
+
+// AwaitReady waits until all processes say that they are ready.
+func (l *Lab) AwaitReady() error {
+	errs := make([]error, len(l.machines))
+	var wg sync.WaitGroup
+	for n, m := range l.machines {
+		wg.Go(func() { errs[n] = eventually(m.Ready) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// eventually calls a condition until it holds.
+func eventually(cond func() error) error {
+	for deadline := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
+		err := cond()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// httpReady asks a daemon whether it is ready.
+func httpReady(at netip.AddrPort) error {
+	client := http.Client{Timeout: 2 * time.Second}
+	answer, err := client.Get(fmt.Sprintf("http://%s/readyz", at))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%d: %s", answer.StatusCode, strings.TrimSpace(string(text)))
+	}
+	return err
+}
+
+// Dial returns a connection from the hub to a daemon, which nothing cuts; with several names, to any of them.
+func (l *Lab) Dial(names ...string) *grpc.ClientConn { return l.dial(nil, names) }
+
+// DialFrom returns a connection from a machine.
+func (l *Lab) DialFrom(from *Machine, names ...string) *grpc.ClientConn { return l.dial(from, names) }
+
+func (l *Lab) dial(from *Machine, names []string) *grpc.ClientConn {
+	l.Helper()
+	var options []grpc.DialOption
+	if from != nil {
+		options = append(options, grpc.WithContextDialer(dialerIn(from.Namespace)))
+	}
+	conn, err := rpc.TCP().Dial(l.api(names...), options...)
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// dialerIn opens connections in a namespace.
+func dialerIn(ns *topology.Namespace) func(ctx context.Context, addr string) (net.Conn, error) {
+	return func(ctx context.Context, addr string) (conn net.Conn, err error) {
+		err = ns.Do(func() error {
+			conn, err = new(net.Dialer).DialContext(ctx, "tcp", addr)
+			return err
+		})
+		return conn, err
+	}
+}

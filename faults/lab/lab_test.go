@@ -1,0 +1,143 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/kittest"
+)
+
+func TestMain(m *testing.M) { Main(m) }
+
+// TestLab starts a lab once, and tries each kind of damage: it has to be seen while it lasts, and not afterwards.
+func TestLab(t *testing.T) {
+	began := time.Now()
+	l := Install(t)
+	t.Logf("%d processes are ready after %s", len(l.Machines()), time.Since(began).Round(time.Millisecond))
+	t.Run("a machine that is cut off is silent in one direction", func(t *testing.T) { cutOneWay(t, l) })
+	t.Run("a killed daemon comes back", func(t *testing.T) { kill(t, l) })
+	t.Run("a full disk has no room", func(t *testing.T) { fill(t, l) })
+	t.Run("a throttled and a lossy path still lead somewhere", func(t *testing.T) { impede(t, l) })
+	t.Run("writes survive a fail-over of Postgres", func(t *testing.T) { failOver(t, l) })
+	t.Run("the stream comes back after the loss of all its data", func(t *testing.T) { loseStream(t, l) })
+	t.Run("the stream gets another leader", func(t *testing.T) { must(t, l.StepDown()); must(t, l.AwaitReady()) })
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// head asks a registry for its newest revision.
+func head(l *Lab, from *Machine, registry string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(l.Context(), timeout)
+	defer cancel()
+	_, err := registryv1.NewChangeServiceClient(l.DialFrom(from, registry)).GetHead(ctx, &registryv1.GetHeadRequest{})
+	return err
+}
+
+func cutOneWay(t *testing.T, l *Lab) {
+	const briefly = 500 * time.Millisecond
+	registry := l.Machine("registry-0")
+	for _, way := range [][2]*Machine{{l.Clients, registry}, {registry, l.Clients}} {
+		must(t, l.Cut(way[0], way[1]))
+		must(t, l.Cut(way[0], way[1]))
+		must(t, l.Join(way[0], way[1])) // the first of two
+		if err := head(l, l.Clients, registry.Name, briefly); err == nil {
+			t.Errorf("%s answers though packets from %s to %s are dropped", registry.Name, way[0].Name, way[1].Name)
+		}
+		must(t, head(l, l.Clients, "registry-1", patience))
+		must(t, l.Join(way[0], way[1]))
+		must(t, head(l, l.Clients, registry.Name, patience))
+	}
+}
+
+func kill(t *testing.T, l *Lab) {
+	for _, m := range l.Machines() {
+		must(t, m.Kill())
+		if err := m.Ready(); err == nil {
+			t.Errorf("%s is ready though it was killed", m.Name)
+		}
+		m.Start()
+	}
+	must(t, l.AwaitReady())
+}
+
+func fill(t *testing.T, l *Lab) {
+	m := l.Machine("allocator-0")
+	must(t, m.Fill())
+	if _, err := write(t, l, "full"); err == nil {
+		t.Error("a service got its address though the allocator has no room")
+	}
+	must(t, m.Empty())
+	awaitWrite(t, l, "full")
+}
+
+func impede(t *testing.T, l *Lab) {
+	registry := l.Machine("registry-0")
+	must(t, l.Throttle(registry))
+	must(t, l.Lose(l.Clients, registry))
+	must(t, head(l, l.Clients, registry.Name, patience))
+	must(t, l.Keep(l.Clients, registry))
+	must(t, l.Widen(registry))
+	must(t, head(l, l.Clients, registry.Name, patience))
+}
+
+// write creates a service, or finds that an earlier attempt did. It returns the revision at which it is there.
+func write(t *testing.T, l *Lab, name string) (uint64, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	services := registryv1.NewServiceServiceClient(l.Dial("registry-0", "registry-1"))
+	svc := &corev1.Service{
+		Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:     &corev1.ServiceSpec{Ports: []*corev1.ServicePort{{Port: 80, Protocol: corev1.Protocol_PROTOCOL_TCP}}},
+	}
+	created, err := services.CreateService(ctx, &registryv1.CreateServiceRequest{Service: svc})
+	if apierr.IsAlreadyExists(err) {
+		found, err := services.GetService(ctx, &registryv1.GetServiceRequest{Namespace: "default", Name: name})
+		return found.GetService().GetMetadata().GetResourceVersion(), err
+	}
+	return created.GetService().GetMetadata().GetResourceVersion(), err
+}
+
+// awaitWrite writes, however often it takes.
+func awaitWrite(t *testing.T, l *Lab, name string) (revision uint64) {
+	t.Helper()
+	kittest.Eventually(t, "the write of "+name, func() (err error) {
+		revision, err = write(t, l, name)
+		return err
+	})
+	return revision
+}
+
+func failOver(t *testing.T, l *Lab) {
+	for n := range 2 { // and back
+		names := []string{fmt.Sprintf("before-%d", n), fmt.Sprintf("after-%d", n)}
+		awaitWrite(t, l, names[0])
+		must(t, l.FailOver())
+		revision := awaitWrite(t, l, names[1])
+		for _, name := range names {
+			_, err := registryv1.NewServiceServiceClient(l.Dial("registry-0")).GetService(t.Context(),
+				&registryv1.GetServiceRequest{Namespace: "default", Name: name, MinRevision: revision})
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		must(t, l.Rejoin())
+	}
+}
+
+func loseStream(t *testing.T, l *Lab) {
+	must(t, l.LoseStream())
+	for _, m := range l.Machines() {
+		m.Start()
+	}
+	must(t, l.AwaitReady())
+}

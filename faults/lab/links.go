@@ -1,0 +1,124 @@
+package lab
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+)
+
+// table is the packet filter of the hub: what it forwards from one machine to another is dropped if the pair is
+// in cut, and by chance if it is in lossy. The tests themselves are on the hub, and see everything.
+const table = `table inet nemesis {
+	set cut4 { type ipv4_addr . ipv4_addr; }
+	set cut6 { type ipv6_addr . ipv6_addr; }
+	set lossy4 { type ipv4_addr . ipv4_addr; }
+	set lossy6 { type ipv6_addr . ipv6_addr; }
+	chain forward {
+		type filter hook forward priority -300; policy accept;
+		ip saddr . ip daddr @cut4 drop
+		ip6 saddr . ip6 daddr @cut6 drop
+		ip saddr . ip daddr @lossy4 numgen random mod 100 < %[1]d drop
+		ip6 saddr . ip6 daddr @lossy6 numgen random mod 100 < %[1]d drop
+	}
+}
+`
+
+// lossPercent is how many of the packets of a lossy path are lost: as many as TCP can just live with.
+const lossPercent = 20
+
+// nft runs commands of nftables in the hub.
+func (l *Lab) nft(commands string) error {
+	return l.Network.Hub.Do(func() error {
+		cmd := exec.Command("nft", "-f", "-")
+		cmd.Stdin = strings.NewReader(commands)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("nft: %w\n%s%s", err, commands, out)
+		}
+		return nil
+	})
+}
+
+// change adds or deletes the elements of a pair of machines.
+func (l *Lab) change(verb, set string, from, to *Machine) error {
+	return l.nft(fmt.Sprintf("%[1]s element inet nemesis %[2]s4 { %[3]s . %[4]s }\n%[1]s element inet nemesis %[2]s6 { %[5]s . %[6]s }\n",
+		verb, set, from.Addresses[0], to.Addresses[0], from.Addresses[1], to.Addresses[1]))
+}
+
+// path is a direction between two machines, in a set.
+type path struct {
+	set      string
+	from, to *Machine
+}
+
+// impair puts a path into a set. The same may happen to a path several times at once.
+func (l *Lab) impair(p path) error {
+	l.impaired[p]++
+	if l.impaired[p] > 1 {
+		return nil
+	}
+	return l.change("add", p.set, p.from, p.to)
+}
+
+// mend ends one impair.
+func (l *Lab) mend(p path) error {
+	l.impaired[p]--
+	if l.impaired[p] > 0 {
+		return nil
+	}
+	return l.change("delete", p.set, p.from, p.to)
+}
+
+// Cut drops all packets from one machine to another.
+func (l *Lab) Cut(from, to *Machine) error { return l.impair(path{"cut", from, to}) }
+
+// Join ends one Cut.
+func (l *Lab) Join(from, to *Machine) error { return l.mend(path{"cut", from, to}) }
+
+// Lose drops some packets from one machine to another.
+func (l *Lab) Lose(from, to *Machine) error { return l.impair(path{"lossy", from, to}) }
+
+// Keep ends one Lose.
+func (l *Lab) Keep(from, to *Machine) error { return l.mend(path{"lossy", from, to}) }
+
+// A throttled path has so many bytes a second, with a queue for half a second.
+const (
+	throttledRate  = 256 << 10
+	throttledQueue = throttledRate / 2
+	throttledBurst = 64 << 10 // one packet that the card would cut into smaller ones
+)
+
+// Throttle makes the path to a machine narrow: packets wait, and are dropped when the queue is full.
+func (l *Lab) Throttle(to *Machine) error {
+	return l.Network.Hub.Do(func() error {
+		link, err := netlink.LinkByName(to.Name)
+		if err != nil {
+			return err
+		}
+		return netlink.QdiscReplace(&netlink.Tbf{
+			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+			Rate:       throttledRate, Limit: throttledQueue, Buffer: netlink.Xmittime(throttledRate, throttledBurst),
+		})
+	})
+}
+
+// Widen ends Throttle.
+func (l *Lab) Widen(to *Machine) error {
+	return l.Network.Hub.Do(func() error {
+		link, err := netlink.LinkByName(to.Name)
+		if err != nil {
+			return err
+		}
+		qdiscs, err := netlink.QdiscList(link)
+		if err != nil {
+			return err
+		}
+		for _, q := range qdiscs {
+			if q.Type() == "tbf" {
+				return netlink.QdiscDel(q)
+			}
+		}
+		return nil
+	})
+}

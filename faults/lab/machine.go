@@ -1,0 +1,173 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"portolan.dev/nodeagent/kerneltest/topology"
+	"portolan.dev/portolan/e2e/labtest"
+)
+
+// Machine is a process with a network namespace and an address of its own.
+type Machine struct {
+	Name      string
+	Namespace *topology.Namespace
+	Addresses [2]netip.Addr // of IPv4, and of IPv6
+	// Disk is a small file system that the process keeps its data on; empty: it has none of its own.
+	Disk  string
+	lab   *Lab
+	start func() *labtest.Process
+	ready func() error
+
+	mu      sync.Mutex
+	process *labtest.Process // nil: it was killed
+}
+
+// Start starts the process, unless it runs.
+func (m *Machine) Start() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.process != nil {
+		return
+	}
+	m.process = m.start()
+	m.lab.Cleanup(func() { // before that of the process, which would stop it gently
+		if err := m.Kill(); err != nil {
+			m.lab.Error(err)
+		}
+	})
+}
+
+// Kill kills the process and its children (kill -9), and waits until all are gone.
+func (m *Machine) Kill() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.process == nil {
+		return nil
+	}
+	all, err := family(m.process.PID())
+	for _, pid := range all {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	m.process.Kill()
+	m.process = nil
+	return errors.Join(err, awaitGone(all))
+}
+
+// Pause keeps the process and its children from running (SIGSTOP) until Continue.
+func (m *Machine) Pause() error { return m.signal(syscall.SIGSTOP) }
+
+// Continue lets a paused process run again.
+func (m *Machine) Continue() error { return m.signal(syscall.SIGCONT) }
+
+func (m *Machine) signal(s syscall.Signal) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.process == nil {
+		return nil
+	}
+	all, err := family(m.process.PID())
+	for _, pid := range all {
+		_ = syscall.Kill(pid, s)
+	}
+	return err
+}
+
+// Ready returns why the process is not ready; nil: it is.
+func (m *Machine) Ready() error {
+	err := m.running()
+	if err == nil {
+		err = m.ready()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.Name, err)
+	}
+	return nil
+}
+
+var (
+	errKilled = errors.New("it was killed")
+	errEnded  = errors.New("it ended by itself")
+)
+
+// running returns why the process does not run.
+func (m *Machine) running() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.process == nil {
+		return errKilled
+	}
+	select {
+	case <-m.process.Ended():
+		return errEnded
+	default:
+		return nil
+	}
+}
+
+// Supervise starts the process again if it ended by itself, and reports whether it had.
+func (m *Machine) Supervise() bool {
+	if m.running() != errEnded {
+		return false
+	}
+	m.mu.Lock()
+	m.process = nil
+	m.mu.Unlock()
+	m.Start()
+	return true
+}
+
+// family returns a process, which is the first, and its children.
+func family(parent int) ([]int, error) {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	all := []int{parent}
+	for _, path := range stats {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(content), ") ")
+		fields := strings.Fields(rest) // state, parent, …
+		if len(fields) < 2 || fields[1] != strconv.Itoa(parent) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			return all, err
+		}
+		all = append(all, pid)
+	}
+	return all, err
+}
+
+// awaitGone waits until killed processes have ended, and with them what they had open.
+func awaitGone(all []int) error {
+	deadline := time.Now().Add(patience)
+	for _, pid := range all {
+		for alive(pid) {
+			if time.Now().After(deadline) {
+				return fmt.Errorf("process %d does not end", pid)
+			}
+			<-time.After(time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// alive reports whether a process has not ended; one that nobody has asked about yet (a zombie) has.
+func alive(pid int) bool {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(content), ") ")
+	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
+}

@@ -1,0 +1,214 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"portolan.dev/portolan/e2e/labtest"
+	"portolan.dev/services/kit/kittest"
+)
+
+// database is what the registries keep their objects in.
+const database = "portolan"
+
+// settings are those of both servers. Nothing here outlives a loss of power, which is not among the faults: a
+// process that is killed leaves its writes to the kernel. Peers that fell silent are given up after seconds.
+var settings = []string{
+	"port=5432", "max_connections=100", "fsync=off", "full_page_writes=off", "shared_buffers=32MB",
+	"wal_keep_size=256MB", "wal_sender_timeout=3s", "wal_receiver_timeout=3s", "wal_retrieve_retry_interval=200ms",
+	"tcp_keepalives_idle=2", "tcp_keepalives_interval=1", "tcp_keepalives_count=3",
+}
+
+// postgres is a server of the pair.
+type postgres struct {
+	*Machine
+	lab *Lab
+	dir string
+	bin string
+}
+
+func (l *Lab) addPostgres(name string) *postgres {
+	l.Helper()
+	// The names of sockets have at most 107 bytes, and the server's user must reach the folder.
+	dir, err := os.MkdirTemp("/tmp", "pg")
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			l.Error(err)
+		}
+	})
+	p := &postgres{lab: l, dir: dir, bin: kittest.PostgresBinaries(l)}
+	p.Machine = l.addMachine(name, p.run, func() error { return p.query("SELECT 1", new(int)) })
+	if cred := l.user; cred != nil {
+		if err := os.Chown(dir, int(cred.Uid), int(cred.Gid)); err != nil {
+			l.Fatal(err)
+		}
+	}
+	return p
+}
+
+func (p *postgres) data() string { return filepath.Join(p.dir, "data") }
+
+func (p *postgres) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(p.bin, name), args...)
+	cmd.Dir = p.dir
+	cmd.Env = []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.lab.user}
+	return cmd
+}
+
+// run starts the server.
+func (p *postgres) run() *labtest.Process {
+	args := []string{"-D", p.data(), "-k", p.dir}
+	for _, s := range append(settings, "listen_addresses="+p.Addresses[0].String()) {
+		args = append(args, "-c", s)
+	}
+	return labtest.Run(p.lab, p.Name, p.command("postgres", args...), p.Namespace)
+}
+
+// tool runs a program of Postgres where the server is.
+func (p *postgres) tool(name string, args ...string) error {
+	return p.Namespace.Do(func() error {
+		if out, err := p.command(name, args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", name, err, out)
+		}
+		return nil
+	})
+}
+
+// initialise makes the first server's data.
+func (p *postgres) initialise() error {
+	err := p.tool("initdb", "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync", "-D", p.data())
+	if err != nil {
+		return err
+	}
+	access := "local all all trust\nhost all all 0.0.0.0/0 trust\nhost replication all 0.0.0.0/0 trust\n"
+	return errors.Join(p.write("pg_hba.conf", access), p.configure(""))
+}
+
+func (p *postgres) write(name, content string) error {
+	path := filepath.Join(p.data(), name)
+	err := os.WriteFile(path, []byte(content), 0o600)
+	if err == nil && p.lab.user != nil {
+		err = os.Chown(path, int(p.lab.user.Uid), int(p.lab.user.Gid))
+	}
+	return err
+}
+
+// configure writes the settings that change: whether commits wait for the standby, and whom a standby follows.
+func (p *postgres) configure(lines ...string) error {
+	return p.write("postgresql.auto.conf", strings.Join(lines, "\n")+"\n")
+}
+
+// follow makes this server, which does not run, a standby of another one, from a copy of its data.
+func (p *postgres) follow(primary *postgres) error {
+	if err := os.RemoveAll(p.data()); err != nil {
+		return err
+	}
+	host := primary.Addresses[0].String()
+	err := p.tool("pg_basebackup", "-h", host, "-U", "postgres", "-D", p.data(), "-X", "stream", "-c", "fast", "--no-sync")
+	if err != nil {
+		return err
+	}
+	conninfo := fmt.Sprintf("primary_conninfo = 'host=%s user=postgres application_name=standby connect_timeout=2'", host)
+	if err := errors.Join(p.configure(conninfo), p.write("standby.signal", "")); err != nil {
+		return err
+	}
+	p.Start()
+	if err := primary.configure("synchronous_standby_names = 'standby'"); err != nil {
+		return err
+	}
+	return primary.reload()
+}
+
+func (p *postgres) reload() error { return p.query("SELECT pg_reload_conf()::int", new(int)) }
+
+// promote makes a standby the primary. Its commits wait for nobody until a standby follows it.
+func (p *postgres) promote() error {
+	if err := p.configure(""); err != nil {
+		return err
+	}
+	return errors.Join(p.reload(), p.query("SELECT pg_promote(true, 30)::int", new(int)))
+}
+
+// query asks the server from the hub, whatever is cut.
+func (p *postgres) query(sql string, to any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	dsn := fmt.Sprintf("host=%s user=postgres dbname=postgres sslmode=disable connect_timeout=2", p.Addresses[0])
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	return conn.QueryRow(ctx, sql).Scan(to)
+}
+
+// DSN names both servers, of which a client takes the one that can be written to. Writes that were left in the
+// middle happen within two seconds or never, so that tests need not wait longer.
+func (l *Lab) dsn() string {
+	return fmt.Sprintf("host=%s,%s user=postgres dbname=%s sslmode=disable target_session_attrs=read-write connect_timeout=2 "+
+		"statement_timeout=2000 idle_in_transaction_session_timeout=2000",
+		l.postgres[0].Addresses[0], l.postgres[1].Addresses[0], database)
+}
+
+func (l *Lab) startPostgres() error {
+	first, second := l.postgres[0], l.postgres[1]
+	if err := first.initialise(); err != nil {
+		return err
+	}
+	first.Start()
+	if err := eventually(first.Ready); err != nil {
+		return err
+	}
+	if err := first.tool("createdb", "-h", first.Addresses[0].String(), "-U", "postgres", database); err != nil {
+		return err
+	}
+	return second.follow(first)
+}
+
+// inSync is how long the standby may take to have everything, before a fail-over is not possible.
+const inSync = 3 * time.Second
+
+// ErrNoStandby is returned for a fail-over without a standby that has everything: it would lose writes that were
+// acknowledged, and no tool would do it by itself.
+var ErrNoStandby = errors.New("no standby is in sync")
+
+// FailOver kills the primary and promotes the standby, if it has everything. Rejoin ends it.
+func (l *Lab) FailOver() error {
+	primary, standby := l.postgres[0], l.postgres[1]
+	deadline := time.Now().Add(inSync)
+	for {
+		var behind int64
+		err := primary.query("SELECT pg_wal_lsn_diff(pg_current_wal_flush_lsn(), flush_lsn)::bigint FROM pg_stat_replication WHERE sync_state = 'sync'", &behind)
+		if err == nil && behind == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%w: %d bytes behind, %w", ErrNoStandby, behind, err)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	if err := primary.Kill(); err != nil {
+		return err
+	}
+	if err := standby.promote(); err != nil {
+		return err
+	}
+	l.postgres[0], l.postgres[1] = standby, primary
+	return nil
+}
+
+// Rejoin makes the server that FailOver killed the standby of the other one.
+func (l *Lab) Rejoin() error { return l.postgres[1].follow(l.postgres[0]) }
