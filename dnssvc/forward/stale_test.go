@@ -70,3 +70,16 @@ func TestOldAnswersServeWhenServersFail(t *testing.T) {
 		t.Errorf("an hour after its end: %s", m)
 	}
 }
+
+// TestAnswersWithoutLifetimeAreNeverOld: an answer that must not be remembered is not kept for the time
+// when servers fail.
+func TestAnswersWithoutLifetimeAreNeverOld(t *testing.T) {
+	c := newCache(10, time.Hour)
+	q := question{"x.example.", dns.TypeA}
+	m := new(dns.Msg).SetQuestion(q.name, q.qtype)
+	m.Answer = records(t, "x.example. 0 IN A 192.0.2.1")
+	c.put(q, m)
+	if old, fresh := c.get(q); old != nil {
+		t.Errorf("kept (fresh: %t): %v", fresh, old)
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"portolan.dev/dnssvc/internal/dnstest"
 	"portolan.dev/dnssvc/zone"
+	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
 
@@ -74,6 +75,26 @@ func TestRestoredKeepsDetails(t *testing.T) {
 	}
 	if got, want := again.Explain(name, dns.TypeA), was.Explain(name, dns.TypeA); !slices.Equal(got[:1], want[:1]) {
 		t.Errorf("explained as %q, was %q", got, want)
+	}
+}
+
+// TestRestoreThatFailsLeavesNothing: after objects that cannot be restored the table is as it was made.
+func TestRestoreThatFailsLeavesNothing(t *testing.T) {
+	cfg := config(zone.PodsDisabled, false)
+	table, err := zone.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := []object.Object{dnstest.Namespace("a"), dnstest.Namespace("b"), dnstest.Service("a/web", "10.0.0.1", "80")}
+	if err := table.Restore(append(objects[:3:3], &corev1.Node{}), 5); err == nil {
+		t.Error("a Node was restored")
+	}
+	if err := table.Restore(objects[1:], 6); err != nil {
+		t.Fatal(err)
+	}
+	dnstest.Apply(t, table, 7, objects...)
+	if got, want := describe(table.Snapshot()), describe(dnstest.Table(t, cfg, objects...).Snapshot()); !maps.Equal(got, want) {
+		t.Errorf("after the first changes %v\nfrom nothing %v", got, want)
 	}
 }
 

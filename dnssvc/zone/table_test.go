@@ -179,6 +179,24 @@ func TestWeightsBeyondARecordAreTheLargest(t *testing.T) {
 	}
 }
 
+// TestSRVSize: the size of SRV records is that of what they are written as, with and without labels of
+// endpoints.
+func TestSRVSize(t *testing.T) {
+	table := dnstest.Table(t, config(zone.PodsDisabled, false), dnstest.Service("a/x", "None"), dnstest.Service("a/y", "10.0.0.1", "80", "81"),
+		dnstest.Slice("a/x/s", "80:http/tcp", "10.0.0.1=h", "10.0.0.200"))
+	for service, labels := range map[string]string{"x": "\x01h\x0a10-0-0-200", "y": ""} {
+		base, err := zone.ParseName(service + ".a.svc.cluster.local.")
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := table.Snapshot().Get([]byte(base)).Set(dns.TypeSRV)
+		const records, numbers = 2, 6 // priority, weight and port
+		if got, want := set.SRVSize(base), records*(numbers+len(base))+len(labels); got != want || set.Count != records {
+			t.Errorf("%s: %d bytes of %d records, want %d", service, got, set.Count, want)
+		}
+	}
+}
+
 // TestLabelsForProxiesDoNotConcernNames sets and removes, on a live service and its slice, the labels
 // that take a service away from the agents: another proxy forwards its cluster IP, and the name goes on
 // leading there.
@@ -217,6 +235,10 @@ func TestPoolsMadeLaterHavePTRs(t *testing.T) {
 		}
 		if got := zone.Text(n.Set(dns.TypePTR).First()); got != "later.a.svc.cluster.local." {
 			t.Errorf("%s is %s", text, got)
+		}
+		z, primary := table.Snapshot().ZoneAt(n.Zone(), "\x01x"+reverse), table.Snapshot().ZoneAt(0, "")
+		if z.Name != reverse || z.MName != primary.MName || !z.Reverse || primary.Reverse {
+			t.Errorf("%s is in zone %+v, the first one is %+v", text, z, primary)
 		}
 		name, err := zone.ParseName(zone.Text(reverse))
 		if err != nil {

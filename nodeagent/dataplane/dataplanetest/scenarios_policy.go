@@ -22,6 +22,14 @@ func audiences() []Scenario {
 			AskAmong{Clients: 4, Times: 3, Sticky: true, AtLeast: 1, Not: []int{2, 3}},
 			AskAmong{From: Outside, Clients: 4, Times: 3, Sticky: true, AtLeast: 1, Not: []int{0, 1}},
 		}},
+		{Name: "who is inside follows the ranges of pods", Over: onlyTCP, V6: Sources6, Backends: 2, Do: []Action{
+			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Weights: each(1)}},
+			Ask{Client: in0, Times: 2, Want: Weights{0: 2}},
+			Podless{},
+			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Weights: each(1)}},
+			Ask{Client: in0, Times: 2, Want: Weights{1: 2}},
+			Ask{Client: node0, Times: 2, Want: Weights{0: 2}},
+		}},
 		{Name: "nothing here for clients outside", V6: Sources6, Backends: 1, Do: []Action{
 			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Without: plan.Drop}},
 			Ask{Client: in0, Want: each(0)},

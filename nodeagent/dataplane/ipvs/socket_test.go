@@ -31,6 +31,8 @@ type imitation struct {
 	silent int
 	// hang keeps the caller of the next send until it is closed.
 	hang chan struct{}
+	// interrupt says of the next so many lists that they changed while they were read.
+	interrupt int
 	// refuse fails a message.
 	refuse func(r *request) error
 }
@@ -125,6 +127,12 @@ func (k *imitation) message(b []byte) [][]byte {
 	r, err := k.decode(cmd, body)
 	if err == nil {
 		out, err = k.carryOut(r, seq)
+	}
+	if flags&unix.NLM_F_DUMP == unix.NLM_F_DUMP && k.interrupt > 0 {
+		k.interrupt--
+		for _, b := range out {
+			native.PutUint16(b[6:], unix.NLM_F_DUMP_INTR)
+		}
 	}
 	if err != nil || flags&unix.NLM_F_ACK != 0 {
 		out = append(out, errorAnswer(seq, err))
@@ -304,6 +312,25 @@ func TestLostAnswers(t *testing.T) {
 	k.lose = 1
 	none(t, s.do([]request{deleteService(idOf(1))}))
 	k.complete(t, 300, 1)
+}
+
+// TestListsThatChangeAreReadAgain: a list that changed while it was read is read again, and one that goes on
+// changing is no list of what there is.
+func TestListsThatChangeAreReadAgain(t *testing.T) {
+	k := newImitation()
+	s := k.socket(t)
+	none(t, s.do(manyRequests(1)))
+	k.interrupt = 1
+	if list, err := s.destinations(idOf(0)); err != nil || len(list) != 1 || list[0].addr != backendOf(0) {
+		t.Errorf("changed once: %v, %v", list, err)
+	}
+	k.interrupt = 100
+	if list, err := s.destinations(idOf(0)); !errors.Is(err, errInterrupted) {
+		t.Errorf("changes all the time: %v, %v", list, err)
+	}
+	if left := k.interrupt; left == 0 || left == 100 {
+		t.Errorf("%d of 100 changes are left", left)
+	}
 }
 
 // A socket that does not answer is replaced, and what it was about tried again.

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
@@ -104,7 +105,7 @@ func parseBackend(line []byte) (destination, error) {
 	for _, number := range []*uint32{&d.weight, &d.active, &d.inactive} {
 		var digits []byte
 		digits, rest = field(rest)
-		n, ok := digitsOf(digits, 10)
+		n, ok := numberOf(digits, 10, 32)
 		if !ok {
 			return destination{}, fmt.Errorf("backend %s: %q is no number", addr, digits)
 		}
@@ -120,38 +121,23 @@ func parseHexAddr(text []byte) (netip.AddrPort, error) {
 		return netip.AddrPort{}, fmt.Errorf("%q is no address", text)
 	}
 	host := text[:i]
-	port, ok := digitsOf(text[i+1:], 16)
-	if !ok || port > 0xffff {
+	port, ok := numberOf(text[i+1:], 16, 16)
+	if !ok {
 		return netip.AddrPort{}, fmt.Errorf("%q is no address", text)
 	}
 	if bytes.HasPrefix(host, []byte("[")) {
 		addr, err := netip.ParseAddr(string(bytes.Trim(host, "[]")))
 		return netip.AddrPortFrom(addr, uint16(port)), err
 	}
-	v4, ok := digitsOf(host, 16)
+	v4, ok := numberOf(host, 16, 32)
 	if !ok || len(host) != 8 {
 		return netip.AddrPort{}, fmt.Errorf("%q is no address", text)
 	}
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{byte(v4 >> 24), byte(v4 >> 16), byte(v4 >> 8), byte(v4)}), uint16(port)), nil
 }
 
-// digitsOf reads a number of 32 bits.
-func digitsOf(text []byte, base uint64) (uint32, bool) {
-	n := uint64(0)
-	for _, c := range text {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		default:
-			return 0, false
-		}
-		if n = n*base + uint64(c); uint64(c) >= base || n > 0xffffffff {
-			return 0, false
-		}
-	}
-	return uint32(n), len(text) > 0
+// numberOf reads a number of at most so many bits.
+func numberOf(text []byte, base, bits int) (uint32, bool) {
+	n, err := strconv.ParseUint(string(text), base, bits)
+	return uint32(n), err == nil
 }

@@ -38,9 +38,34 @@ func TestParseTable(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	for _, bad := range []string{"TCP  0A6001:0050 rr", "TCP  0A600101 rr", "TCP  0A600101:0050 rr\n  -> 0A400101:1F90 Masq x 0 0"} {
+	for _, bad := range []string{"TCP  0A6001:0050 rr", "TCP  0A600101 rr", "TCP  0A600101:10050 rr", "TCP  0A600101: rr", "TCP  0A600101:0050 rr\n  -> 0A400101:1F90 Masq x 0 0"} {
 		if got, err := parseTable(strings.NewReader(bad)); err == nil {
 			t.Errorf("%q is %v", bad, got)
+		}
+	}
+}
+
+// TestWeightsChooseTheScheduler: rr is by weight where weights differ, and no other scheduler is replaced.
+func TestWeightsChooseTheScheduler(t *testing.T) {
+	b := &balancer{missing: map[string]bool{"lc": true}}
+	for _, tt := range []struct {
+		scheduler plan.Scheduler
+		weights   []uint32
+		want      string
+	}{
+		{plan.RoundRobin, nil, "rr"},
+		{plan.RoundRobin, []uint32{3, 3, 0}, "rr"},
+		{plan.RoundRobin, []uint32{3, 1}, "wrr"},
+		{plan.RoundRobin, []uint32{0, 3, 1}, "wrr"},
+		{plan.SourceHash, []uint32{3, 1}, "sh"},
+		{plan.LeastConnections, []uint32{3, 3}, "rr"}, // the kernel does not have it
+	} {
+		v := &plan.VirtualServer{Attributes: plan.Attributes{Scheduler: tt.scheduler}}
+		for _, w := range tt.weights {
+			v.Reals = append(v.Reals, plan.RealServer{Weight: w})
+		}
+		if got := b.Settings(v).Scheduler; got != tt.want {
+			t.Errorf("%s with weights %d: %s, want %s", tt.scheduler, tt.weights, got, tt.want)
 		}
 	}
 }

@@ -85,16 +85,20 @@ func someElements() []kernel.Element {
 func TestFilterIsWhatIsCommitted(t *testing.T) {
 	f, ns := newFilter(t, nil)
 	all := someElements()
-	for what, c := range map[string]kernel.Change{
-		"added":              {Add: all},
-		"added twice":        {Add: all},
-		"one of two removed": {Remove: all},
+	for _, step := range []struct {
+		what   string
+		change kernel.Change
+	}{
+		{"removed before they are there", kernel.Change{Remove: all}},
+		{"added", kernel.Change{Add: all}},
+		{"added twice", kernel.Change{Add: all}},
+		{"one of two removed", kernel.Change{Remove: all}},
 	} {
-		if err := f.Commit(c); err != nil {
-			t.Fatalf("%s: %v", what, err)
+		if err := f.Commit(step.change); err != nil {
+			t.Fatalf("%s: %v", step.what, err)
 		}
 		if found := drift(t, f, ns); len(found) > 0 {
-			t.Errorf("%s: %q", what, found)
+			t.Errorf("%s: %q", step.what, found)
 		}
 	}
 	if err := f.Commit(kernel.Change{Remove: all, Add: all[:3]}); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"portolan.dev/nodeagent/dataplane/kernel"
@@ -26,10 +28,14 @@ type pretence struct {
 	refuse  error // what becomes of servers that are to be added; nil: they are
 	servers map[plan.Frontend]kernel.Server
 	deleted int
+	// together is how many operations it wants at once, and largest how many it got.
+	together, largest int
 }
 
-func (b *pretence) Name() string                            { return "pretence" }
-func (b *pretence) Traits() kernel.Traits                   { return kernel.Traits{Refuses: true} }
+func (b *pretence) Name() string { return "pretence" }
+func (b *pretence) Traits() kernel.Traits {
+	return kernel.Traits{Refuses: true, Together: b.together}
+}
 func (b *pretence) Settle(kernel.Timeouts) []kernel.Setting { return nil }
 func (b *pretence) Lacks(plan.Scheduler) (string, bool)     { return "", false }
 func (b *pretence) SetSources(plan.Sources) error           { return nil }
@@ -42,6 +48,7 @@ func (b *pretence) Settings(*plan.VirtualServer) kernel.Settings {
 
 func (b *pretence) Apply(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
+	b.largest = max(b.largest, len(ops))
 	for i, o := range ops {
 		s, there := b.servers[o.ID.Frontend]
 		switch {
@@ -91,7 +98,7 @@ func newPlane(t *testing.T, tracking kernel.Tracking) (*kernel.Plane, *pretence,
 // planeIn returns a plane around a pretence in a namespace.
 func planeIn(t *testing.T, ns *topology.Namespace, o kernel.Options) (*kernel.Plane, *pretence) {
 	t.Helper()
-	b := &pretence{servers: map[plan.Frontend]kernel.Server{}}
+	b := &pretence{servers: map[plan.Frontend]kernel.Server{}, together: 10}
 	o.Log, o.ServiceCIDRs, o.Namespace = kittest.Logger(t), ranges, ns.Path
 	p, err := kernel.New(o, func() (kernel.Balancer, error) { return b, nil })
 	if err != nil {
@@ -234,6 +241,77 @@ func TestLostRoutesComeBack(t *testing.T) {
 	}
 	if err := r.Read(); err != nil || len(r.All()) > 0 {
 		t.Errorf("left behind: %v, %v", r.All(), err)
+	}
+}
+
+// TestOperationsComeInPortions: a balancer gets about as many operations at once as it wants, when servers
+// come and when they go.
+func TestOperationsComeInPortions(t *testing.T) {
+	p, b, _, _ := newPlane(t, kernel.Tracking{})
+	const servers = 50
+	var added, deleted []plan.Step
+	for n := range servers {
+		v := server(n)
+		added = append(added, plan.Step{Op: plan.AddServer, Key: v.Key, Server: v})
+		deleted = append(deleted, plan.Step{Op: plan.DeleteServer, Key: v.Key})
+	}
+	for i, steps := range [][]plan.Step{added, deleted} {
+		b.largest = 0
+		if failed := p.Apply(t.Context(), steps); len(failed) > 0 {
+			t.Fatal(failed)
+		}
+		// The server and its backend are not torn apart.
+		if b.largest < b.together || b.largest > b.together+1 {
+			t.Errorf("batch %d: up to %d operations at once, want %d or one more", i, b.largest, b.together)
+		}
+		if want := servers * (1 - i); len(b.servers) != want {
+			t.Errorf("batch %d: %d servers, want %d", i, len(b.servers), want)
+		}
+	}
+}
+
+// TestNoRouteToAddressesOfNodes: a route of its own is for a virtual address that is served. Neither a node
+// port nor an address that the node had when its server came gets one, also once the node has lost it.
+func TestNoRouteToAddressesOfNodes(t *testing.T) {
+	p, _, ns, _ := newPlane(t, kernel.Tracking{})
+	lo, r := link(t, ns), routes(t, ns)
+	lost := server(1)
+	addr := &netlink.Addr{IPNet: &net.IPNet{IP: lost.Addr.Addr().AsSlice(), Mask: net.CIDRMask(32, 32)}}
+	change := func(fn func(netlink.Link, *netlink.Addr) error) {
+		t.Helper()
+		if err := kernel.Within(ns.Path, func() error { return fn(lo, addr) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	port := server(2)
+	port.Exposure = plan.NodePort
+	apply := func(steps ...plan.Step) {
+		t.Helper()
+		if failed := p.Apply(t.Context(), steps); len(failed) > 0 {
+			t.Fatal(failed)
+		}
+		if err := r.Read(); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range []*plan.VirtualServer{lost, port} {
+			if r.Has(netip.PrefixFrom(v.Addr.Addr(), 32)) {
+				t.Errorf("after %v: there is a route to %s", steps, v.Addr.Addr())
+			}
+		}
+	}
+	change(netlink.AddrAdd)
+	apply(plan.Step{Op: plan.AddServer, Key: lost.Key, Server: lost}, plan.Step{Op: plan.AddServer, Key: port.Key, Server: port})
+	change(netlink.AddrDel)
+	apply(plan.Step{Op: plan.DeleteServer, Key: lost.Key}, plan.Step{Op: plan.DeleteServer, Key: port.Key})
+}
+
+// TestPlaneThatCannotBeOpenedSaysWhy: the error of the balancer comes back.
+func TestPlaneThatCannotBeOpenedSaysWhy(t *testing.T) {
+	kerneltest.Need(t)
+	ns, broken := topology.New(t, "node"), errors.New("no balancer")
+	_, err := kernel.New(kernel.Options{Namespace: ns.Path}, func() (kernel.Balancer, error) { return nil, broken })
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
 	}
 }
 

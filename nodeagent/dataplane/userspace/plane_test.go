@@ -186,6 +186,34 @@ func TestReplacedServerHasOnlyItsNewBackends(t *testing.T) {
 	}
 }
 
+// TestDrainedServersAreForgotten: of a server that was deleted nothing is kept once its last connection has
+// ended.
+func TestDrainedServersAreForgotten(t *testing.T) {
+	r := newRig(t, userspace.Options{})
+	backend, f := startEcho(t, r), frontend(t, r, plan.TCP)
+	v := server(f, backend.addr)
+	mustApply(t, r.plane, add(v))
+	conn, err := r.dialAs(t.Context(), 0, plan.TCP, f.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := say(conn); err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, r.plane, plan.Step{Op: plan.DeleteServer, Key: v.Key})
+	if n := r.plane.Frontends(); n != 1 {
+		t.Errorf("%d frontends while one drains", n)
+	}
+	conn.Close()
+	kittest.Eventually(t, "the frontend to be forgotten", func() error {
+		if n := r.plane.Frontends(); n != 0 {
+			return fmt.Errorf("%d frontends", n)
+		}
+		return nil
+	})
+}
+
 func TestForeignAddressIsReported(t *testing.T) {
 	r := newRig(t, userspace.Options{})
 	v := server(plan.Frontend{Addr: netip.MustParseAddrPort("192.0.2.1:80"), Protocol: plan.UDP}, netip.MustParseAddrPort("127.0.0.1:1"))

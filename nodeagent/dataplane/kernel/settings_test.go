@@ -1,0 +1,24 @@
+package kernel_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+)
+
+// TestVersion: settings depend on the version of the kernel that runs.
+func TestVersion(t *testing.T) {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wantMajor, wantMinor int
+	if _, err := fmt.Sscanf(string(release), "%d.%d", &wantMajor, &wantMinor); err != nil {
+		t.Fatal(err)
+	}
+	if major, minor := kernel.Version(); major != wantMajor || minor != wantMinor {
+		t.Errorf("version %d, %d of kernel %s", major, minor, release)
+	}
+}

@@ -1,0 +1,141 @@
+package nftables_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	google "github.com/google/nftables"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
+	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
+	"portolan.dev/nodeagent/dataplane/nftables"
+	"portolan.dev/nodeagent/kerneltest"
+	"portolan.dev/nodeagent/plan"
+)
+
+// TestProbeOfNoNamespace: what cannot be looked at is not taken for good.
+func TestProbeOfNoNamespace(t *testing.T) {
+	kerneltest.Need(t)
+	if err := nftables.Probe(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("a namespace that is not there can do all that is needed")
+	}
+}
+
+// TestChangeOfSourcesMendsTables takes all tables away and changes the node's addresses: the servers are
+// there again.
+func TestChangeOfSourcesMendsTables(t *testing.T) {
+	n, p := start(t)
+	v := netnstest.Server(n.Frontend(t, plan.ClusterIP, plan.TCP, false), echo(t, n))
+	netnstest.Apply(t, p, netnstest.Add(v))
+	err := n.Node.Do(func() error {
+		conn, err := google.New()
+		if err != nil {
+			return err
+		}
+		conn.FlushRuleset()
+		return conn.Flush()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := n.Sources()
+	sources.Node = append(sources.Node[:len(sources.Node):len(sources.Node)], netip.MustParsePrefix("192.0.2.77/32"))
+	netnstest.Apply(t, p, plan.Step{Op: plan.SetSources, Sources: &sources})
+	knock(t, n, v.Addr)
+}
+
+// TestChangeOfSourcesDecidesWhoIsInside: a client is not inside any more as soon as no range of pods has it,
+// without a look at the kernel in between.
+func TestChangeOfSourcesDecidesWhoIsInside(t *testing.T) {
+	n, p := start(t)
+	v := netnstest.Server(n.Frontend(t, plan.ClusterIP, plan.TCP, false), echo(t, n))
+	v.Audience = plan.Internal
+	outside := netnstest.Server(v.Addr) // without backends
+	outside.Audience = plan.External
+	netnstest.Apply(t, p, netnstest.Add(v), netnstest.Add(outside))
+	knock(t, n, v.Addr)
+	sources := n.Sources()
+	sources.Pods = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	netnstest.Apply(t, p, plan.Step{Op: plan.SetSources, Sources: &sources})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client := netip.AddrPortFrom(n.ClientAddr(dataplanetest.Inside, 1, false), 0)
+	conn, err := n.Dial(ctx, dataplanetest.Inside, client, plan.TCP, v.Addr)
+	if err == nil {
+		conn.Close()
+	}
+	if !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("got %v, want a refusal", err)
+	}
+}
+
+// TestLookingChangesNothing: to read servers that are as they should be, of each kind, is no change of the
+// ruleset.
+func TestLookingChangesNothing(t *testing.T) {
+	n, p := start(t)
+	backends := []netip.AddrPort{echo(t, n), echo(t, n), echo(t, n)}
+	slices.SortFunc(backends, netip.AddrPort.Compare)
+	var added []plan.Step
+	for i, change := range []func(v *plan.VirtualServer){
+		func(*plan.VirtualServer) {},
+		func(v *plan.VirtualServer) { v.Affinity = time.Hour },
+		func(v *plan.VirtualServer) { v.Affinity, v.Audience = time.Hour, plan.External },
+		func(v *plan.VirtualServer) { v.Affinity, v.Reals = time.Hour, nil },
+		func(v *plan.VirtualServer) { v.Affinity, v.Reals[0].Weight = time.Hour, 0 },
+		func(v *plan.VirtualServer) { v.Scheduler, v.Flags = plan.Maglev, plan.HashPort },
+		func(v *plan.VirtualServer) { v.Reals[0].Weight, v.Reals[1].Weight = 0, 3 },
+	} {
+		v := netnstest.Server(n.Frontend(t, plan.ClusterIP, plan.TCP, false), backends[:2+i%2]...)
+		change(v)
+		added = append(added, netnstest.Add(v))
+	}
+	netnstest.Apply(t, p, added...)
+	before := generation(t, n)
+	if got := netnstest.State(t, p); len(got.Servers) != len(added) {
+		t.Errorf("%d servers, want %d", len(got.Servers), len(added))
+	}
+	if after := generation(t, n); after != before {
+		t.Errorf("generation %d of the ruleset, %d before", after, before)
+	}
+}
+
+// generation is the number of the kernel's transactions on nftables in the node's namespace.
+func generation(t *testing.T, n *netnstest.Network) uint32 {
+	t.Helper()
+	var replies []netlink.Message
+	err := n.Node.Do(func() error {
+		conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		replies, err = conn.Execute(netlink.Message{
+			Header: netlink.Header{Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN, Flags: netlink.Request},
+			Data:   []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, 0},
+		})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attributes, err := netlink.NewAttributeDecoder(replies[0].Data[4:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	attributes.ByteOrder = binary.BigEndian
+	for attributes.Next() {
+		if attributes.Type() == unix.NFTA_GEN_ID {
+			return attributes.Uint32()
+		}
+	}
+	t.Fatalf("the kernel tells no generation: %v", attributes.Err())
+	return 0
+}
