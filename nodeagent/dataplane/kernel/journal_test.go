@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -130,6 +131,9 @@ func TestJournalIsRewritten(t *testing.T) {
 	if size := fileSize(t, path); size > 64<<10 {
 		t.Errorf("%d bytes", size)
 	}
+	if n := openFiles(t, path); n != 1 {
+		t.Errorf("%d files are open", n)
+	}
 	if got := content(t, j); got["key"] != "19999" {
 		t.Errorf("got %q", got)
 	}
@@ -139,4 +143,20 @@ func TestJournalIsRewritten(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("left behind: %v", err)
 	}
+}
+
+// openFiles counts the files that this process has open whose name begins with path, deleted ones included.
+func openFiles(t *testing.T, path string) (n int) {
+	t.Helper()
+	const folder = "/proc/self/fd"
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if name, err := os.Readlink(filepath.Join(folder, f.Name())); err == nil && strings.HasPrefix(name, path) {
+			n++
+		}
+	}
+	return n
 }

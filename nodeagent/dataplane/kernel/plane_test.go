@@ -30,6 +30,7 @@ type pretence struct {
 	deleted int
 	// together is how many operations it wants at once, and largest how many it got.
 	together, largest int
+	closed            bool
 }
 
 func (b *pretence) Name() string { return "pretence" }
@@ -41,7 +42,7 @@ func (b *pretence) Lacks(plan.Scheduler) (string, bool)     { return "", false }
 func (b *pretence) SetSources(plan.Sources) error           { return nil }
 func (b *pretence) Remedy(error) string                     { return "" }
 func (b *pretence) Remove() error                           { return nil }
-func (b *pretence) Close()                                  {}
+func (b *pretence) Close()                                  { b.closed = true }
 func (b *pretence) Settings(*plan.VirtualServer) kernel.Settings {
 	return kernel.Settings{Scheduler: "rr"}
 }
@@ -315,6 +316,23 @@ func TestPlaneThatCannotBeOpenedSaysWhy(t *testing.T) {
 	}
 }
 
+// TestPlaneThatCannotBeOpenedFreesWhatItHas: here the balancer, when the journal cannot be opened.
+func TestPlaneThatCannotBeOpenedFreesWhatItHas(t *testing.T) {
+	kerneltest.Need(t)
+	ns, b := topology.New(t, "node"), &pretence{}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := kernel.Options{Namespace: ns.Path, Journal: filepath.Join(file, "journal")}
+	if _, err := kernel.New(o, func() (kernel.Balancer, error) { return b, nil }); err == nil {
+		t.Fatal("a journal below a file was opened")
+	}
+	if !b.closed {
+		t.Error("the balancer is still open")
+	}
+}
+
 // Connection tracking is set as asked for; what may be larger stays as it is.
 func TestTrackingIsSet(t *testing.T) {
 	p, _, ns, _ := newPlane(t, kernel.Tracking{MaxPerCore: 1, Min: 1, Established: 4000 * time.Second, CloseWait: 77 * time.Second, Liberal: true})
@@ -342,6 +360,16 @@ func TestTrackingIsSet(t *testing.T) {
 		s, ok := told["net.netfilter.nf_conntrack_"+name]
 		if !ok || s.String() != s.Name+" is "+s.Before {
 			t.Errorf("told: %s", s)
+		}
+	}
+}
+
+// TestTrackingIsLeftAlone: what is zero is as the kernel has it.
+func TestTrackingIsLeftAlone(t *testing.T) {
+	p, _, _, _ := newPlane(t, kernel.Tracking{Min: 1})
+	for _, s := range p.Settings() {
+		if strings.HasPrefix(s.Name, "net.netfilter.") {
+			t.Error(s)
 		}
 	}
 }

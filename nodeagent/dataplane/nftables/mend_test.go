@@ -98,6 +98,7 @@ func TestLookingChangesNothing(t *testing.T) {
 		added = append(added, netnstest.Add(v))
 	}
 	netnstest.Apply(t, p, added...)
+	knock(t, n, added[0].Key.Addr)
 	before := generation(t, n)
 	if got := netnstest.State(t, p); len(got.Servers) != len(added) {
 		t.Errorf("%d servers, want %d", len(got.Servers), len(added))

@@ -1,0 +1,38 @@
+package kernel_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/kerneltest"
+	"portolan.dev/nodeagent/kerneltest/topology"
+)
+
+// TestForgetFlowsThatAreNotThere: to forget flows of both families that the kernel does not have is no
+// error.
+func TestForgetFlowsThatAreNotThere(t *testing.T) {
+	kerneltest.Need(t)
+	var c *kernel.Conntrack
+	err := topology.New(t, "node").Do(func() (err error) {
+		c, err = kernel.NewConntrack()
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var flows []kernel.Flow
+	for _, text := range []string{"10.96.0.1:80", "[fd00:96::1]:80"} {
+		at := netip.MustParseAddrPort(text)
+		flows = append(flows, kernel.Flow{Frontend: at, Protocol: unix.IPPROTO_TCP, Backend: netip.AddrPortFrom(at.Addr().Next(), 80)})
+	}
+	if err := c.Forget(flows); err != nil {
+		t.Error(err)
+	}
+	if err := c.ForgetUnanswered(flows); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,26 @@
+package kernel
+
+import (
+	"net/netip"
+	"testing"
+)
+
+// TestStandInsAreSharedByFrontends: the frontends of an address have one stand-in, which is free for other
+// addresses when the last of them has gone.
+func TestStandInsAreSharedByFrontends(t *testing.T) {
+	for _, text := range []string{"10.96.0.1", "fd00:96::1"} {
+		addr, s := netip.MustParseAddr(text), newStandIns()
+		in := s.take(addr)
+		if again := s.take(addr); again != in {
+			t.Errorf("%s: %s, then %s", addr, in, again)
+		}
+		s.release(addr, in)
+		if s.of[addr] != in || s.taken[in] != 1 {
+			t.Errorf("%s: %s is free while a frontend has it", addr, in)
+		}
+		s.release(addr, in)
+		if len(s.of)+len(s.taken) > 0 {
+			t.Errorf("%s: %s is taken though no frontend has it", addr, in)
+		}
+	}
+}
