@@ -1,12 +1,16 @@
 package sqlite
 
 import (
+	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 	"iter"
 	"testing"
 
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/store/storetest"
+	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
 
@@ -92,5 +96,77 @@ func TestWhatCannotBeReadIsNoEnd(t *testing.T) {
 	}
 	if records, _, err := s.Changes(t.Context(), 0, 9); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("the log has %d records, %v", len(records), err)
+	}
+}
+
+// TestAHeadThatCannotBeReadIsNoHead: nothing that depends on how far the log goes succeeds without knowing.
+func TestAHeadThatCannotBeReadIsNoHead(t *testing.T) {
+	s := openStore(t, t.TempDir())
+	defer s.Close()
+	submit(t, s, op(store.Create, "a"))
+	if _, err := s.db.Writer.ExecContext(t.Context(), `UPDATE head SET revision = -1`); err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	none := func(func(store.Row, error) bool) {}
+	for what, call := range map[string]func() error{
+		"Head":     func() error { _, err := s.Head(ctx); return err },
+		"Changes":  func() error { _, _, err := s.Changes(ctx, 0, 9); return err },
+		"Snapshot": func() error { return s.Snapshot(ctx, func(store.Head, iter.Seq2[store.Row, error]) error { return nil }) },
+		"Submit":   func() error { _, err := s.Submit(ctx, op(store.Create, "b")); return err },
+		"Prune":    func() error { _, err := s.Prune(ctx, 1); return err },
+		"NewEpoch": func() error { _, err := s.NewEpoch(ctx); return err },
+		"Restore":  func() error { return s.Restore(ctx, 1, 1, none) },
+	} {
+		if err := call(); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: %v, want that the store is not available", what, err)
+		}
+	}
+}
+
+// TestACommitThatFailsIsNotTakenForDone makes the database refuse the commit itself, when all statements have succeeded.
+func TestACommitThatFailsIsNotTakenForDone(t *testing.T) {
+	s := openStore(t, t.TempDir())
+	defer s.Close()
+	submit(t, s, op(store.Create, "a"))
+	exec := func(query string) {
+		t.Helper()
+		if _, err := s.db.Writer.ExecContext(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`PRAGMA foreign_keys = ON`)
+	exec(`CREATE TABLE parent (id INTEGER PRIMARY KEY)`)
+	exec(`CREATE TABLE child (parent INTEGER REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED)`)
+	exec(`CREATE TRIGGER broken AFTER INSERT ON objects BEGIN INSERT INTO child VALUES (1); END`)
+	if outcome := s.commit(t.Context(), []store.Op{op(store.Create, "b")})[0]; !errors.Is(outcome.Err, store.ErrUnknown) {
+		t.Errorf("the write: %v, want that nobody can tell", outcome.Err)
+	}
+	if found, _ := s.Tail("", 1, 9); len(found) > 0 {
+		t.Errorf("the tail has %v", found)
+	}
+	state, err := storetest.CheckInvariants(t.Context(), s)
+	if err != nil || state.Head.Revision != 1 || len(state.Rows) != 1 {
+		t.Errorf("it left %+v with %d objects, %v", state.Head, len(state.Rows), err)
+	}
+}
+
+// TestAReaderMayEndWithItsContext: what a reader has read to its end is valid, though its context ended before the transaction.
+func TestAReaderMayEndWithItsContext(t *testing.T) {
+	s := openStore(t, t.TempDir())
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.inReader(ctx, func(tx *sql.Tx) error {
+		cancel()
+		kittest.Eventually(t, "the end of the transaction", func() error {
+			if _, err := tx.ExecContext(t.Context(), `SELECT 1`); !errors.Is(err, sql.ErrTxDone) {
+				return fmt.Errorf("not yet: %w", err)
+			}
+			return nil
+		})
+		return nil
+	})
+	if err != nil {
+		t.Errorf("the reader succeeded, and its transaction ended with %v", err)
 	}
 }
