@@ -237,3 +237,25 @@ func BenchmarkPickFromAlmostFull(b *testing.B) {
 		}
 	}
 }
+
+// TestWhatHasRestedIsFree picks without asking for anything else in between: a value counts as at rest until its rest is over, and
+// as free from then on.
+func TestWhatHasRestedIsFree(t *testing.T) {
+	s, err := Parse("8-8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := New(s, 0, time.Minute)
+	if err := p.Take(PortValue(8)); err != nil {
+		t.Fatal(err)
+	}
+	p.Release(PortValue(8), epoch)
+	for _, c := range []struct {
+		after time.Duration
+		class Class
+	}{{0, UpperResting}, {time.Minute - 1, UpperResting}, {time.Minute, Upper}} {
+		if v, class, err := p.Pick(epoch.Add(c.after)); err != nil || v != PortValue(8) || class != c.class {
+			t.Errorf("after %s: %s of class %d, %v; want class %d", c.after, v, class, err, c.class)
+		}
+	}
+}

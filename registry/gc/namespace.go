@@ -26,9 +26,6 @@ func (c *Collector) empty(ctx context.Context, state *view.State, item *view.Ite
 func (c *Collector) addContents(state *view.State, namespace string) bool {
 	found := false
 	for _, row := range kinds.All {
-		if !row.Namespaced {
-			continue
-		}
 		for inside := range state.All(row.Name, namespace) {
 			found = true
 			if !terminating(inside) {

@@ -51,6 +51,19 @@ portolan_allocator_available{pool="ports"} 7
 		"portolan_allocator_allocation_errors_total", "portolan_allocator_allocations_total"); err != nil {
 		t.Error(err)
 	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]uint64{}
+	for _, family := range families {
+		counted[family.GetName()] = family.GetMetric()[0].GetHistogram().GetSampleCount()
+	}
+	for _, name := range []string{"portolan_allocator_batch_requests", "portolan_allocator_batch_seconds"} {
+		if counted[name] != 5 {
+			t.Errorf("%s has %d batches, want 5", name, counted[name])
+		}
+	}
 }
 
 func TestConfirmedAndReleasedSlotsAreCounted(t *testing.T) {

@@ -193,6 +193,38 @@ func TestALastingFailureIsToldToThePeopleOnce(t *testing.T) {
 	})
 }
 
+// TestSyncsAreCounted: those that fail, those that succeed, and how long a change took that was written.
+func TestSyncsAreCounted(t *testing.T) {
+	r := registrytest.New(t)
+	r.Put(service(), pod("p1", "10.0.0.1"))
+	attempts := refuse(r, func(object.Object) error { return registrytest.Unavailable })
+	_, reg := run(t, r, nil)
+	kittest.Receive(t, "an attempt", attempts)
+	r.Fail(nil)
+	waitFor(t, r, "10.0.0.1 / 10.0.0.1")
+	kittest.Eventually(t, "the syncs to be counted", func() error {
+		families, err := reg.Gather()
+		if err != nil {
+			return err
+		}
+		missing := map[string]bool{"error": true, "ok": true, "portolan_endpointctl_sync_seconds": true, "portolan_endpointctl_propagation_seconds": true}
+		for _, family := range families {
+			for _, metric := range family.GetMetric() {
+				if metric.GetHistogram().GetSampleCount() > 0 {
+					delete(missing, family.GetName())
+				}
+				if family.GetName() == "portolan_endpointctl_syncs_total" && metric.GetCounter().GetValue() > 0 {
+					delete(missing, metric.GetLabel()[0].GetValue())
+				}
+			}
+		}
+		if len(missing) > 0 {
+			return fmt.Errorf("not counted: %v", missing)
+		}
+		return nil
+	})
+}
+
 func TestARefusalIsOneEventHoweverOftenItIsTried(t *testing.T) {
 	r := registrytest.New(t)
 	r.Put(service(), pod("p1", "10.0.0.1"))

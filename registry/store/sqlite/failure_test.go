@@ -110,9 +110,11 @@ func TestAHeadThatCannotBeReadIsNoHead(t *testing.T) {
 	ctx := t.Context()
 	none := func(func(store.Row, error) bool) {}
 	for what, call := range map[string]func() error{
-		"Head":     func() error { _, err := s.Head(ctx); return err },
-		"Changes":  func() error { _, _, err := s.Changes(ctx, 0, 9); return err },
-		"Snapshot": func() error { return s.Snapshot(ctx, func(store.Head, iter.Seq2[store.Row, error]) error { return nil }) },
+		"Head":    func() error { _, err := s.Head(ctx); return err },
+		"Changes": func() error { _, _, err := s.Changes(ctx, 0, 9); return err },
+		"Snapshot": func() error {
+			return s.Snapshot(ctx, func(store.Head, iter.Seq2[store.Row, error]) error { return nil })
+		},
 		"Submit":   func() error { _, err := s.Submit(ctx, op(store.Create, "b")); return err },
 		"Prune":    func() error { _, err := s.Prune(ctx, 1); return err },
 		"NewEpoch": func() error { _, err := s.NewEpoch(ctx); return err },
