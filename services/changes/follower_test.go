@@ -38,6 +38,29 @@ func TestFollowWithoutNATS(t *testing.T) {
 	waitForView(t, log, f)
 }
 
+// TestAFollowerThatEndedHearsNothing: the connection stays, and nothing is sent to it any more.
+func TestAFollowerThatEndedHearsNothing(t *testing.T) {
+	log := changestest.New(t)
+	nc := log.NATS()
+	before := nc.NumSubscriptions()
+	follower, err := changes.NewFollower(fast(changes.FollowerConfig{
+		Registry: log.Conn(), NATS: nc, Prefix: changestest.Prefix, Log: kittest.Logger(t), Apply: newReplay().apply,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := kittest.Run(t, "follower", follower.Run)
+	log.Put(service("a", 1))
+	log.WaitFor(follower)
+	if n := nc.NumSubscriptions(); n != before+1 {
+		t.Errorf("%d subscriptions while it follows, %d before", n, before)
+	}
+	stop()
+	if n := nc.NumSubscriptions(); n != before {
+		t.Errorf("%d subscriptions after its end, %d before it", n, before)
+	}
+}
+
 // movable is an address that a NATS server can be stopped and started behind, without anybody counting on a port to stay free.
 type movable struct {
 	t    *testing.T

@@ -45,3 +45,29 @@ func TestBookmarksSaveQuestions(t *testing.T) {
 		}
 	})
 }
+
+// TestManyMissingRevisionsAreAskedForAtDifferentTimes: what a thousand followers have lost together they do not ask for together.
+// A few revisions, which one follower loses, are asked for at once.
+func TestManyMissingRevisionsAreAskedForAtDifferentTimes(t *testing.T) {
+	for missing, waits := range map[int]bool{1: false, 3: false, 4: true, 300: true} {
+		synctest.Test(t, func(t *testing.T) {
+			d := drive(t, changestest.New(t))
+			follower, err := changes.NewFollower(changes.FollowerConfig{
+				Registry: d.registry, Prefix: changestest.Prefix, Log: kittest.Logger(t), Apply: newReplay().apply, Jitter: time.Hour,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.must(follower.Begin(t.Context()))
+			putMany(d.log, missing+1)
+			began := time.Now()
+			d.must(follower.Receive(t.Context(), d.sent(uint64(missing+1))))
+			if waited := time.Since(began); waited > 0 != waits || waited > time.Hour {
+				t.Errorf("%d revisions were asked for after %s", missing, waited)
+			}
+			if _, at := follower.Position(); at != uint64(missing+1) {
+				t.Errorf("the view is at %d, want %d", at, missing+1)
+			}
+		})
+	}
+}

@@ -1,0 +1,42 @@
+package changes_test
+
+import (
+	"slices"
+	"testing"
+
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/identity"
+)
+
+// TestWhoMayUseNATS: only registries publish changes, an agent only its own heartbeat, and a role that has nothing to say or to
+// hear is no user of the server at all.
+func TestWhoMayUseNATS(t *testing.T) {
+	const followed, heartbeats = "test.rep.>", "test.hb.*"
+	for role, want := range map[identity.Role]changes.Permissions{
+		identity.Allocator:   {Subscribe: []string{followed}},
+		identity.DNSSvc:      {Subscribe: []string{followed}},
+		identity.EndpointCtl: {Subscribe: []string{followed, heartbeats}},
+		identity.NodeAgent:   {Publish: []string{"test.hb.n1"}, Subscribe: []string{followed}},
+		identity.Operator:    {},
+		identity.Viewer:      {},
+		identity.NATS:        {},
+		identity.Postgres:    {},
+	} {
+		got, err := changes.PermissionsOf("test", identity.ID{Role: role, Name: "n1"})
+		if err != nil || !slices.Equal(got.Publish, want.Publish) || !slices.Equal(got.Subscribe, want.Subscribe) {
+			t.Errorf("%s may %+v, %v; want %+v", role, got, err, want)
+		}
+	}
+	registry, err := changes.PermissionsOf("test", identity.ID{Role: identity.Registry})
+	if err != nil || !slices.Contains(registry.Publish, "test.chg.>") || !slices.Contains(registry.Publish, "test.rep.head") ||
+		slices.Contains(registry.Publish, ">") || slices.Contains(registry.Subscribe, ">") {
+		t.Errorf("a registry may %+v, %v", registry, err)
+	}
+	if _, err := changes.PermissionsOf("a b", identity.ID{Role: identity.Registry}); err == nil {
+		t.Error("a prefix that is none is accepted")
+	}
+	want := []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.DNSSvc, identity.NodeAgent}
+	if got := changes.Talkers(); !slices.Equal(got, want) {
+		t.Errorf("%v use NATS, want %v", got, want)
+	}
+}
