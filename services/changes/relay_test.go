@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -384,6 +385,40 @@ func TestRelayWaitsForTheStore(t *testing.T) {
 	waitForStreamAt(t, js, log.Log, 0)
 	putMany(log.Log, 3)
 	waitForStreamAt(t, js, log.Log, 3)
+}
+
+// stumblingLog is a log whose head cannot be read once, right after the stream was made.
+type stumblingLog struct {
+	*changestest.Log
+	stumbles atomic.Bool
+	stumbled chan struct{}
+}
+
+func (l *stumblingLog) Lock(ctx context.Context, fn func(ctx context.Context) error) error {
+	defer l.stumbles.Store(true)
+	return l.Log.Lock(ctx, fn)
+}
+
+func (l *stumblingLog) Head(ctx context.Context) (string, uint64, uint64, error) {
+	if !l.stumbles.CompareAndSwap(true, false) {
+		return l.Log.Head(ctx)
+	}
+	l.stumbled <- struct{}{}
+	return "", 0, 0, errAway
+}
+
+// TestNothingIsPublishedWithoutAnEpoch: a relay that cannot read the head of the log does not feed the stream that it has just made.
+func TestNothingIsPublishedWithoutAnEpoch(t *testing.T) {
+	_, url := kittest.NATS(t)
+	log := &stumblingLog{Log: changestest.New(t), stumbled: make(chan struct{}, 10)}
+	kittest.Run(t, "relay", relayOf(t, log, url, func(cfg *changes.RelayConfig) {
+		cfg.BookmarkEvery, cfg.CheckEvery = time.Hour, time.Hour // so that only the making of the stream looks at the head
+	}).Run)
+	kittest.Receive(t, "the failure", log.stumbled)
+	putMany(log.Log, 3)
+	js := jetStream(t, url)
+	waitForStreamAt(t, js, log.Log, 3)
+	compareStream(t, js, log.Log)
 }
 
 func TestRefusesPrefix(t *testing.T) {
