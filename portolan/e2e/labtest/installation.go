@@ -54,6 +54,7 @@ type Installation struct {
 	Processes map[string]*Process
 	options   Options
 	commands  map[string][]string // flags of the daemons of the control plane
+	replicas  int                 // of the registry, beside the first
 }
 
 // Node is a machine with an agent.
@@ -85,7 +86,7 @@ func Install(t testing.TB, o Options) *Installation {
 	for n, options := range o.Nodes {
 		i.addNode(n+1, options)
 	}
-	i.Conn = i.Dial(netip.AddrPortFrom(control[0], uint16(ports["registry"])))
+	i.Conn = i.Dial(i.RegistryAt())
 	i.Registry = client.New(i.Conn)
 	for daemon := range i.Processes {
 		i.awaitReady(daemon, control[0], ports[daemon]+100)
@@ -123,7 +124,7 @@ func (i *Installation) flags(daemon string, on netip.Addr) []string {
 	peer := func(daemon string) string { return fmt.Sprintf("%s:%d", control[0], ports[daemon]) }
 	flags := []string{
 		"-addr", at(ports[daemon]), "-http-addr", at(ports[daemon] + 100), "-insecure", "-log-format", "json",
-		"-nats-url", fmt.Sprintf("nats://%s:4222", control[0]),
+		"-nats-url", i.NATS(),
 	}
 	if daemon != "registry" {
 		flags = append(flags, "-registry", peer("registry"))
@@ -192,6 +193,33 @@ func (i *Installation) Restart(daemon string) {
 	})
 }
 
+// AddRegistry starts another replica of the registry and returns its address. The store must be one that can be shared.
+func (i *Installation) AddRegistry() netip.AddrPort {
+	i.Helper()
+	i.replicas++
+	name := fmt.Sprintf("registry-%d", i.replicas+1)
+	at := netip.AddrPortFrom(control[0], uint16(ports["registry"]+10*i.replicas))
+	health := int(at.Port()) + 100
+	flags := append(i.flags("registry", control[0]), "-addr", at.String(), "-http-addr", fmt.Sprintf("%s:%d", control[0], health))
+	i.Processes[name] = Start(i, name, "registry", i.Hub, flags)
+	i.commands[name] = flags
+	i.awaitReady(name, control[0], health)
+	return at
+}
+
+// RegistryAt is where the first registry answers.
+func (i *Installation) RegistryAt() netip.AddrPort {
+	return netip.AddrPortFrom(control[0], uint16(ports["registry"]))
+}
+
+// AllocatorAt is where the allocator answers.
+func (i *Installation) AllocatorAt() netip.AddrPort {
+	return netip.AddrPortFrom(control[0], uint16(ports["allocator"]))
+}
+
+// NATS is the URL of the NATS server.
+func (i *Installation) NATS() string { return fmt.Sprintf("nats://%s:4222", control[0]) }
+
 // Dial returns a connection to a daemon, until the test ends.
 func (i *Installation) Dial(at netip.AddrPort) *grpc.ClientConn {
 	i.Helper()
@@ -205,7 +233,7 @@ func (i *Installation) Dial(at netip.AddrPort) *grpc.ClientConn {
 
 // Allocator returns a connection to the allocator.
 func (i *Installation) Allocator() *grpc.ClientConn {
-	return i.Dial(netip.AddrPortFrom(control[0], uint16(ports["allocator"])))
+	return i.Dial(i.AllocatorAt())
 }
 
 // DNS is where the name server answers.

@@ -116,6 +116,9 @@ func (p *Process) Continue() { p.signal(syscall.SIGCONT) }
 
 func (p *Process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) } // it may have ended
 
+// LogFile is the file that the daemon's log goes to.
+func (p *Process) LogFile() string { return p.log }
+
 // tail returns the last warnings and errors of the log, and lines that are no log lines, such as a panic.
 func (p *Process) tail() string {
 	content, err := os.ReadFile(p.log)

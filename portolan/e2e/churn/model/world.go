@@ -178,7 +178,8 @@ func (w *World) written(svc *corev1.Service) []endpoint {
 			ports = append(ports, endpointPort{p.GetName(), p.GetPort(), p.GetProtocol()})
 		}
 		for _, ep := range slice.GetEndpoints() {
-			ready := ep.GetConditions().Ready == nil || ep.GetConditions().GetReady()
+			given := ep.GetConditions()
+			ready := given == nil || given.Ready == nil || given.GetReady()
 			found = append(found, endpoint{netip.MustParseAddr(ep.GetAddresses()[0]), ready, nil, ep.GetNodeName(), ports})
 		}
 	}

@@ -1,0 +1,165 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"portolan.dev/faults/history"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+)
+
+// Allocations checks that at no revision two services have one address or node port, that the allocator gives out nothing
+// for longer than the grace that no service has, and that it takes nothing from a service that has it.
+type Allocations struct {
+	// Grace is how long a value may be held that no service has: the allocator's own grace, and the time until it looks.
+	Grace time.Duration
+}
+
+// Name implements Checker.
+func (Allocations) Name() string { return "allocations" }
+
+// Check implements Checker.
+func (c Allocations) Check(h *history.History) []Finding {
+	x := &found{check: c.Name()}
+	l := &looks{found: x, h: h, owned: ownerships(h, x), since: map[history.Held]time.Time{}}
+	for _, look := range h.Holdings {
+		if look.Ended.Before(h.Log.Read) {
+			l.leaks(look, c.Grace)
+			l.losses(look)
+		}
+	}
+	return x.all()
+}
+
+// looks compares one look at the allocator after the other with what services have.
+type looks struct {
+	*found
+	h     *history.History
+	owned map[history.Held]ownership
+	// since is from when on something is held that no service has.
+	since map[history.Held]time.Time
+}
+
+// leaks reports what is held for too long without being owned.
+func (l *looks) leaks(look history.Holdings, grace time.Duration) {
+	before := l.since
+	l.since = map[history.Held]time.Time{}
+	for _, one := range look.Held {
+		if l.owned[one].overlaps(look.Began, look.Ended) {
+			continue
+		}
+		from, seen := before[one]
+		if !seen {
+			if from = l.owned[one].lastEnd(look.Began); from.IsZero() {
+				from = look.Began
+			}
+		}
+		l.since[one] = from
+		if leaked := look.Began.Sub(from); leaked > grace && leaked > grace+l.h.Disturbed(from, look.Began, grace) {
+			l.add(object.Key{Kind: "Service"}, "%s has been held for the UID %s for %s, and no such service has it", one.Value, one.UID, leaked.Round(time.Millisecond))
+		}
+	}
+}
+
+// losses reports what a service has and the allocator does not hold.
+func (l *looks) losses(look history.Holdings) {
+	held := map[history.Held]bool{}
+	for _, one := range look.Held {
+		held[one] = true
+	}
+	for one, o := range l.owned {
+		if !held[one] && o.covers(look.Began, look.Ended) {
+			l.add(object.Key{Kind: "Service"}, "%s belongs to the service with the UID %s, and the allocator does not hold it", one.Value, one.UID)
+		}
+	}
+}
+
+// ownership is the times in which a service had a value.
+type ownership []period
+
+type period struct {
+	from  time.Time // committed at the earliest
+	known time.Time // known to somebody
+	until time.Time // given up at the earliest; zero: not yet
+	over  time.Time // known to be given up
+}
+
+// overlaps reports whether the service may have had the value at some moment between two times.
+func (o ownership) overlaps(from, to time.Time) bool {
+	return slices.ContainsFunc(o, func(p period) bool { return !p.from.After(to) && (p.until.IsZero() || !p.over.Before(from)) })
+}
+
+// covers reports whether the service surely had the value all the time between two times.
+func (o ownership) covers(from, to time.Time) bool {
+	return slices.ContainsFunc(o, func(p period) bool { return !p.known.After(from) && (p.until.IsZero() || p.until.After(to)) })
+}
+
+// lastEnd returns when the service last gave up the value before a time; zero: it never had it.
+func (o ownership) lastEnd(before time.Time) time.Time {
+	var last time.Time
+	for _, p := range o {
+		if !p.over.After(before) {
+			last = later(last, p.over)
+		}
+	}
+	return last
+}
+
+// ownerships returns which services had which values, and reports those that two had.
+func ownerships(h *history.History, x *found) map[history.Held]ownership {
+	all := map[history.Held]ownership{}
+	owners := map[string]object.Key{}
+	take := func(key object.Key, one history.Held, revision uint64, p period) {
+		if other, taken := owners[one.Value]; taken {
+			x.add(key, "revision %d gives it %s, which %s has", revision, one.Value, other)
+		}
+		owners[one.Value] = key
+		all[one] = append(all[one], p)
+	}
+	for key, o := range h.Log.Initial() {
+		for _, one := range heldBy(o) {
+			take(key, one, h.Log.Base, period{})
+		}
+	}
+	clock := clockOf(h)
+	for s := range h.Log.Steps() {
+		known := clock.known(s)
+		before, after := heldBy(s.Old), heldBy(s.New)
+		for _, one := range before {
+			if !slices.Contains(after, one) {
+				delete(owners, one.Value)
+				last := &all[one][len(all[one])-1]
+				last.until, last.over = s.Time, known
+			}
+		}
+		for _, one := range after {
+			if !slices.Contains(before, one) {
+				take(s.Key, one, s.Revision, period{from: s.Time, known: known})
+			}
+		}
+	}
+	return all
+}
+
+// heldBy returns the addresses and node ports of a service that the allocator gives out, each once.
+func heldBy(o object.Object) []history.Held {
+	svc, ok := o.(*corev1.Service)
+	if !ok || svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME {
+		return nil
+	}
+	values := slices.Clone(svc.GetSpec().GetClusterIps())
+	for _, p := range svc.GetSpec().GetPorts() {
+		values = append(values, fmt.Sprint(p.GetNodePort()))
+	}
+	values = append(values, fmt.Sprint(svc.GetSpec().GetHealthCheckNodePort()))
+	slices.Sort(values)
+	var all []history.Held
+	for _, value := range slices.Compact(values) {
+		if value != "" && value != "None" && value != "0" {
+			all = append(all, history.Held{Value: value, UID: svc.GetMetadata().GetUid()})
+		}
+	}
+	return all
+}

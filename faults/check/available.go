@@ -1,0 +1,29 @@
+package check
+
+import (
+	"time"
+
+	"portolan.dev/faults/history"
+	"portolan.dev/services/object"
+)
+
+// Available checks that no client went without service for longer than a bound, for the kinds of clients that have one.
+type Available struct {
+	// Longest are the bounds, by the kinds of history.Windows.
+	Longest map[string]time.Duration
+}
+
+// Name implements Checker.
+func (Available) Name() string { return "available" }
+
+// Check implements Checker.
+func (c Available) Check(h *history.History) []Finding {
+	x := found{check: c.Name()}
+	for _, w := range h.Windows() {
+		if bound, ok := c.Longest[w.Kind]; ok && w.Longest > bound {
+			x.add(object.Key{}, "a client of the kind %q was not served for %s from %s on, want at most %s",
+				w.Kind, w.Longest.Round(time.Millisecond), w.LongestFrom.Format(time.TimeOnly), bound)
+		}
+	}
+	return x.all()
+}

@@ -1,0 +1,75 @@
+package check
+
+import (
+	"fmt"
+
+	"portolan.dev/faults/history"
+	rest "portolan.dev/portolan/e2e/churn/check"
+	"portolan.dev/portolan/e2e/churn/model"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+)
+
+// Finding is a broken promise.
+type Finding = rest.Finding
+
+// Checker looks for broken promises in a history.
+type Checker interface {
+	// Name says which promise.
+	Name() string
+	// Check returns what is wrong. It may be called again with a longer history of the same run.
+	Check(h *history.History) []Finding
+}
+
+// Run runs checkers one after the other.
+func Run(h *history.History, checkers ...Checker) []Finding {
+	var all []Finding
+	for _, c := range checkers {
+		all = append(all, c.Check(h)...)
+	}
+	return all
+}
+
+// found collects what one checker finds. Many findings mostly have one cause, so only the first ones are kept.
+type found struct {
+	check    string
+	findings []Finding
+	more     int
+}
+
+// most is how many findings of one checker are kept.
+const most = 20
+
+func (f *found) add(about object.Key, format string, args ...any) {
+	if len(f.findings) == most {
+		f.more++
+		return
+	}
+	f.findings = append(f.findings, Finding{Check: f.check, Object: about, Problem: fmt.Sprintf(format, args...), Final: true})
+}
+
+func (f *found) all() []Finding {
+	if f.more > 0 {
+		return append(f.findings, Finding{Check: f.check, Problem: fmt.Sprintf("and %d more", f.more), Final: true})
+	}
+	return f.findings
+}
+
+// controllerLabel is on slices that the endpoint controller made.
+const controllerLabel = "endpointslice.kubernetes.io/managed-by"
+
+// World returns the world that the log leads to, for the checkers of portolan/e2e/churn/check.
+func World(log *history.Log) *model.World {
+	world := model.New()
+	for _, o := range log.Final() {
+		switch o := o.(type) {
+		case *corev1.Service, *corev1.Pod:
+			world.Put(o)
+		case *corev1.EndpointSlice:
+			if o.GetMetadata().GetLabels()[controllerLabel] == "" {
+				world.Put(o)
+			}
+		}
+	}
+	return world
+}

@@ -1,0 +1,96 @@
+package check
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"portolan.dev/faults/history"
+	"portolan.dev/portolan/e2e/churn/model"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+)
+
+// Connections checks that an established connection through a virtual IP ends only if its own backend, or the service,
+// goes, and that connections are answered by backends of the service.
+type Connections struct {
+	// Lag is how long a node may send new connections to a backend that was taken out of the service.
+	Lag time.Duration
+	// Excused reports whether something else that was done to an installation is a reason for a loss, such as a backend's
+	// machine being switched off; nil: nothing is.
+	Excused func(history.Connection) bool
+}
+
+// Name implements Checker.
+func (Connections) Name() string { return "connections" }
+
+// Check implements Checker.
+func (c Connections) Check(h *history.History) []Finding {
+	x := found{check: c.Name()}
+	known := map[netip.AddrPort][]moment[behind]{}
+	moments := func(target netip.AddrPort) []moment[behind] {
+		if known[target] == nil {
+			known[target] = momentsBehind(h, target)
+		}
+		return known[target]
+	}
+	for _, conn := range h.Connections {
+		if conn.Lost.IsZero() || !conn.Lost.Before(h.Log.Read) || c.Excused != nil && c.Excused(conn) {
+			continue
+		}
+		all := during(h, moments(conn.Target), conn.Began, conn.Lost, 0)
+		if !slices.ContainsFunc(all, func(b behind) bool { return !b.has(conn.Backend) }) {
+			x.add(all[0].service, "%s lost a connection to %s after %s, though its backend %s was there all the time: %s",
+				conn.Client, conn.Target, conn.Lost.Sub(conn.Began).Round(time.Millisecond), conn.Backend, conn.Error)
+		}
+	}
+	for _, a := range h.Attempts {
+		if a.Error != "" || !a.Ended.Before(h.Log.Read) {
+			continue
+		}
+		all := during(h, moments(a.Target), a.Began, a.Ended, c.Lag)
+		if !slices.ContainsFunc(all, func(b behind) bool { return b.has(a.Backend) }) {
+			x.add(object.Key{Kind: "Service"}, "%s was sent to %s by %s, which is no backend of it", a.Client, a.Backend, a.Target)
+		}
+	}
+	return x.all()
+}
+
+// behind is what is behind an address and port.
+type behind struct {
+	service  object.Key
+	backends []string
+}
+
+func (b behind) has(backend netip.AddrPort) bool {
+	return slices.Contains(b.backends, backend.String())
+}
+
+// momentsBehind returns what was behind an address and port.
+func momentsBehind(h *history.History, target netip.AddrPort) []moment[behind] {
+	owners := map[object.Key]bool{}
+	note := func(o object.Object) {
+		if svc, ok := o.(*corev1.Service); ok && slices.Contains(addressesOf(svc), target.Addr().String()) {
+			owners[object.KeyOf(o)] = true
+		}
+	}
+	for _, o := range h.Log.Objects {
+		note(o)
+	}
+	for s := range h.Log.Steps() {
+		note(s.New)
+	}
+	return momentsOf(h, owners, func(w *model.World) behind {
+		for _, f := range w.Frontends([]netip.Addr{target.Addr()}) {
+			if f.Address == target && f.Protocol == corev1.Protocol_PROTOCOL_TCP {
+				return behind{object.KeyOf(f.Service), f.Backends}
+			}
+		}
+		return behind{}
+	})
+}
+
+// addressesOf returns the virtual addresses of a service.
+func addressesOf(svc *corev1.Service) []string {
+	return slices.Concat(svc.GetSpec().GetClusterIps(), svc.GetSpec().GetExternalIps())
+}

@@ -1,0 +1,107 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"portolan.dev/faults/history"
+	"portolan.dev/portolan/e2e/churn/model"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+)
+
+// moment is something that follows from the objects of some services, from a change on until the next moment.
+type moment[T any] struct {
+	// from is when the change was committed at the earliest, and known when somebody first knew of it.
+	from, known time.Time
+	value       T
+}
+
+// momentsOf returns how something that follows from the named services and their slices changed in the log.
+//
+// The world that compute gets has the slices that the endpoint controller made, and no selectors: name servers and nodes
+// go by slices, which follow pods later.
+func momentsOf[T any](h *history.History, services map[object.Key]bool, compute func(*model.World) T) []moment[T] {
+	world := model.New()
+	put := func(o object.Object) bool {
+		switch o := o.(type) {
+		case *corev1.Service:
+			if services[object.KeyOf(o)] {
+				svc := object.Clone(o)
+				svc.Spec.Selector = nil
+				world.Put(svc)
+				return true
+			}
+		case *corev1.EndpointSlice:
+			if services[serviceOf(o)] {
+				world.Put(o)
+				return true
+			}
+		}
+		return false
+	}
+	for _, o := range h.Log.Objects {
+		put(o)
+	}
+	moments := []moment[T]{{value: compute(world)}}
+	clock := clockOf(h)
+	for s := range h.Log.Steps() {
+		known := clock.known(s)
+		gone := s.Old != nil && world.Get(s.Key) != nil
+		if gone {
+			world.Delete(s.Key)
+		}
+		if came := s.New != nil && put(s.New); !came && !gone {
+			continue
+		}
+		moments = append(moments, moment[T]{s.Time, known, compute(world)})
+	}
+	return moments
+}
+
+// clock tells when somebody first knew of each step of a log.
+type clock struct{ news []news }
+
+func clockOf(h *history.History) *clock { return &clock{newsOf(h)} }
+
+// known returns when somebody first knew of a step. It is asked about one step after the other.
+func (c *clock) known(s history.Step) time.Time {
+	for len(c.news) > 0 && c.news[0].revision < s.Revision {
+		c.news = c.news[1:]
+	}
+	if len(c.news) == 0 {
+		return s.Time
+	}
+	return later(s.Time, c.news[0].at)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// serviceOf returns the key of the service that a slice belongs to.
+func serviceOf(slice *corev1.EndpointSlice) object.Key {
+	meta := slice.GetMetadata()
+	return object.Key{Kind: "Service", Namespace: meta.GetNamespace(), Name: meta.GetLabels()[model.ServiceOf]}
+}
+
+// during returns the values that somebody may go by between two times, who is told of a change within a lag. The nemesis
+// makes the lag longer while it is at work, and for as long afterwards.
+func during[T any](h *history.History, moments []moment[T], from, to time.Time, lag time.Duration) []T {
+	var values []T
+	for i, m := range slices.Backward(moments) {
+		if i < len(moments)-1 {
+			over := moments[i+1].known
+			if late := from.Sub(over); late > lag && late > lag+h.Disturbed(over, from, lag) {
+				break
+			}
+		}
+		if !m.from.After(to) {
+			values = append(values, m.value)
+		}
+	}
+	return values
+}

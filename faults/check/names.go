@@ -1,0 +1,73 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"portolan.dev/faults/history"
+	"portolan.dev/portolan/e2e/churn/model"
+	"portolan.dev/services/object"
+)
+
+// Names checks that each answer about a service's addresses is what some committed state says, which was in force at most
+// Lag before the question. An answer that is a failure of the server, or none, is not wrong: Available counts those.
+type Names struct {
+	Lag time.Duration
+}
+
+// Name implements Checker.
+func (Names) Name() string { return "names" }
+
+// Check implements Checker.
+func (c Names) Check(h *history.History) []Finding {
+	x := found{check: c.Name()}
+	type question struct{ name, kind string }
+	moments := map[question][]moment[string]{}
+	for _, a := range h.Answers {
+		key, ok := serviceNamed(a.Name)
+		if !ok || a.Rcode != "NOERROR" && a.Rcode != "NXDOMAIN" || !a.Ended.Before(h.Log.Read) {
+			continue
+		}
+		q := question{a.Name, a.Type}
+		if moments[q] == nil {
+			moments[q] = momentsOf(h, map[object.Key]bool{key: true}, func(w *model.World) string { return answer(w, a.Name, a.Type) })
+		}
+		got := a.Rcode + " " + strings.Join(a.Records, " ")
+		if want := during(h, moments[q], a.Began, a.Ended, c.Lag); !slices.Contains(want, got) {
+			slices.Sort(want)
+			x.add(key, "%s answered %q about %s %s, the log allows %q within %s", a.Server, got, a.Name, a.Type, slices.Compact(want), c.Lag)
+		}
+	}
+	return x.all()
+}
+
+// serviceNamed returns the service that a name is of.
+func serviceNamed(name string) (object.Key, bool) {
+	rest, ok := strings.CutSuffix(name, ".svc."+model.Zone)
+	service, namespace, dot := strings.Cut(rest, ".")
+	return object.Key{Kind: "Service", Namespace: namespace, Name: service}, ok && dot && !strings.Contains(namespace, ".")
+}
+
+// answer is what a name server that knows a world answers.
+func answer(world *model.World, name, kind string) string {
+	exists := false
+	var records []string
+	for _, lines := range world.Names() {
+		for _, line := range lines {
+			var owner, of, value string
+			if n, _ := fmt.Sscan(line, &owner, &of, &value); n == 3 && owner == name {
+				exists = true
+				if of == kind {
+					records = append(records, value)
+				}
+			}
+		}
+	}
+	if !exists {
+		return "NXDOMAIN "
+	}
+	slices.Sort(records)
+	return "NOERROR " + strings.Join(records, " ")
+}

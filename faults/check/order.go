@@ -1,0 +1,92 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"portolan.dev/faults/history"
+	"portolan.dev/services/object"
+)
+
+// Order checks that revisions follow each other without a gap, and that their order is that of real time: what began
+// after something was acknowledged has the greater revision.
+type Order struct{}
+
+// Name implements Checker.
+func (Order) Name() string { return "order of revisions" }
+
+// Check implements Checker.
+func (c Order) Check(h *history.History) []Finding {
+	x := found{check: c.Name()}
+	last := h.Log.Base
+	for _, change := range h.Log.Changes {
+		o := object.Unwrap(change.GetObject())
+		var key object.Key
+		if o != nil {
+			key = object.KeyOf(o)
+		}
+		if change.GetRevision() != last+1 {
+			x.add(key, "revision %d follows %d in the log", change.GetRevision(), last)
+		}
+		last = change.GetRevision()
+	}
+	realTime(h, &x)
+	return x.all()
+}
+
+// known is a revision that a client was told at a time, or that a write got which began at a time.
+type known struct {
+	at       time.Time
+	revision uint64
+	call     *history.Call
+}
+
+// realTime compares the beginnings of writes with the ends of all calls.
+func realTime(h *history.History, x *found) {
+	var ends, begins []known
+	deleted := deletions(&h.Log)
+	for i := range h.Calls {
+		c := &h.Calls[i]
+		if c.Outcome != history.OK {
+			continue
+		}
+		revision := c.Found.Revision
+		if c.Verb == history.Delete {
+			if revision = deleted[c.Found.UID]; revision == 0 {
+				continue // Writes reports it
+			}
+		}
+		ends = append(ends, known{c.Ended, revision, c})
+		if c.Writes() {
+			begins = append(begins, known{c.Began, revision, c})
+		}
+	}
+	byTime := func(a, b known) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.revision, b.revision)) }
+	slices.SortFunc(ends, byTime)
+	slices.SortFunc(begins, byTime)
+	var newest known
+	for _, b := range begins {
+		for len(ends) > 0 && ends[0].at.Before(b.at) {
+			if ends[0].revision > newest.revision {
+				newest = ends[0]
+			}
+			ends = ends[1:]
+		}
+		if newest.call != nil && b.revision <= newest.revision {
+			x.add(b.call.Key, "%s by %s got revision %d, though it began after %s had been told revision %d (of %s)",
+				b.call.Verb, b.call.Client, b.revision, newest.call.Client, newest.revision, newest.call.Key)
+		}
+	}
+}
+
+// deletions returns the revisions at which objects went, by UID.
+func deletions(log *history.Log) map[string]uint64 {
+	all := map[string]uint64{}
+	for s := range log.Steps() {
+		if s.New == nil && s.Old != nil {
+			all[s.Old.GetMetadata().GetUid()] = s.Revision
+		}
+	}
+	return all
+}

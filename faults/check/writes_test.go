@@ -1,0 +1,111 @@
+package check
+
+import (
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"portolan.dev/faults/history"
+)
+
+func TestWrites(t *testing.T) {
+	created := call(history.Create, 0.5, 1.5, mark("a"), ok("u", 1, "a"))
+	demand(t, []verdict{
+		{"acknowledged and there", Writes{}, tell(put(pod("u", "a")), created), ""},
+		{"acknowledged after the log was read", Writes{}, tell(created, ends(1)), ""},
+		{"acknowledged and lost", Writes{}, tell(created), "create a was acknowledged at revision 1 and is not in the log"},
+		{"acknowledged elsewhere", Writes{}, tell(put(pod("x", "b")), call(history.Create, 0, 1, mark("b"), ok("x", 1, "b")),
+			put(pod("u", "a")), created), "acknowledged at revision 1, the log has it at 2"},
+		{"refused and not there", Writes{}, tell(call(history.Create, 0.5, 1.5, mark("a"), refused(codes.AlreadyExists))), ""},
+		{"refused and there", Writes{}, tell(put(pod("u", "a")), call(history.Create, 0.5, 1.5, mark("a"), refused(codes.AlreadyExists))),
+			"create a was refused (AlreadyExists) and took effect at revision 1"},
+		{"unknown and there", Writes{}, tell(put(pod("u", "a")), call(history.Create, 0.5, 1.5, mark("a"))), ""},
+		{"unknown and not there", Writes{}, tell(call(history.Create, 0.5, 1.5, mark("a"))), ""},
+		{"under way and there", Writes{}, tell(put(pod("u", "a")), call(history.Create, 0.5, 0, mark("a"))), ""},
+		{"unknown and there twice", Writes{}, tell(put(pod("u", "a")), del(pod("u", "a")), put(pod("v", "a")),
+			call(history.Create, 0.5, 1.5, mark("a")), call(history.Delete, 1.6, 2.5, ok("u", 1, "a"))),
+			"took effect at revisions [1 3], want once"},
+		{"a version that somebody else changed", Writes{}, tell(put(pod("u", "a")), put(pod("u", "a")), created), ""},
+		{"written by nobody", Writes{}, tell(put(pod("u", "a"))), `has the mark "a", which no client wrote`},
+		{"deleted", Writes{}, tell(put(pod("u", "a")), created, del(pod("u", "a")), call(history.Delete, 1.6, 2.5, ok("u", 1, "a"))), ""},
+		{"deleted and still there", Writes{}, tell(put(pod("u", "a")), created, call(history.Delete, 1.6, 2.5, ok("u", 1, "a"))),
+			"delete  was acknowledged at revision 1 and is not in the log"},
+		{"deleted without an answer", Writes{}, tell(put(pod("u", "a")), created, del(pod("u", "a")), call(history.Delete, 1.6, 2.5)), ""},
+		{"deleted by nobody", Writes{}, tell(put(pod("u", "a")), created, del(pod("u", "a"))), "revision 2 deletes version 1, which no client asked for"},
+		{"deleted though another one was meant", Writes{}, tell(put(pod("u", "a")), created, del(pod("u", "a")),
+			call(history.Delete, 1.6, 2.5, given("x", 0))), "which no client asked for"},
+		{"deleted though it was refused", Writes{}, tell(put(pod("u", "a")), created, del(pod("u", "a")),
+			call(history.Delete, 1.6, 2.5, refused(codes.Aborted))), "which no client asked for"},
+		{"two deleted by one call", Writes{}, tell(put(pod("u", "a")), created, del(pod("u", "a")),
+			put(pod("v", "b")), call(history.Create, 2.5, 3.5, mark("b"), ok("v", 3, "b")), del(pod("v", "b")),
+			call(history.Delete, 1.6, 9)), "revision 4 deletes version 3, which no client asked for"},
+		{"deleted twice", Writes{}, tell(put(pod("u", "a")), created, del(pod("u", "a")), call(history.Delete, 1.6, 2.5, ok("u", 1, "a")),
+			call(history.Delete, 1.6, 2.5, ok("u", 1, "a"))), "the deletion of u was acknowledged twice"},
+	})
+}
+
+func TestOrder(t *testing.T) {
+	gap := tell(put(pod("u", "a")), func(s *story) { s.last++ }, put(pod("u", "b")))
+	demand(t, []verdict{
+		{"in order", Order{}, tell(put(pod("u", "a")), put(pod("u", "b")), call(history.Create, 0, 1, mark("a"), ok("u", 1, "a")),
+			call(history.Update, 1.5, 2, mark("b"), ok("u", 2, "b"))), ""},
+		{"at the same time", Order{}, tell(call(history.Create, 0, 2, mark("a"), ok("u", 2, "a")), call(history.Update, 1, 2, mark("b"), ok("v", 1, "b"))), ""},
+		{"a gap", Order{}, gap, "revision 3 follows 1 in the log"},
+		{"later and smaller", Order{}, tell(call(history.Create, 0, 1, mark("a"), ok("u", 2, "a")),
+			call(history.Update, 1.5, 2, mark("b"), ok("v", 1, "b"))), "got revision 1, though it began after c had been told revision 2"},
+		{"later and smaller than what was read", Order{}, tell(call(history.Get, 0, 1, ok("u", 7, "a")),
+			call(history.Update, 1.5, 2, mark("b"), ok("v", 6, "b"))), "got revision 6"},
+		{"later and smaller than a deletion", Order{}, tell(put(pod("u", "a")), del(pod("u", "a")), call(history.Delete, 2, 3, ok("u", 1, "a")),
+			call(history.Create, 4, 5, mark("b"), ok("v", 2, "b"))), "got revision 2"},
+	})
+}
+
+// TestLinearizable is about histories without a log and with one.
+func TestLinearizable(t *testing.T) {
+	create := call(history.Create, 0.5, 1.5, mark("a"), ok("u", 1, "a"))
+	unknown := call(history.Create, 0.5, 1.5, mark("a"))
+	noLog := func(s *story) { s.Log = history.Log{} }
+	demand(t, []verdict{
+		{"written and read", Linearizable{}, tell(noLog, create, call(history.Get, 2, 3, ok("u", 1, "a"))), ""},
+		{"written and not read", Linearizable{}, tell(noLog, create, call(history.Get, 2, 3, refused(codes.NotFound))), "get  by c: refused, NotFound"},
+		{"read while it is written", Linearizable{}, tell(noLog, create, call(history.Get, 1, 3, refused(codes.NotFound))), ""},
+		{"an old version read", Linearizable{}, tell(noLog, create, call(history.Update, 2, 3, mark("b"), ok("u", 2, "b")),
+			call(history.Get, 4, 5, ok("u", 1, "a"))), "no order"},
+		{"a lost update", Linearizable{}, tell(noLog, create, call(history.Update, 2, 4, mark("b"), given("u", 1), ok("u", 2, "b")),
+			call(history.Update, 2, 4, mark("c"), given("u", 1), ok("u", 3, "c"))), "no order"},
+		{"a race and its loser", Linearizable{}, tell(noLog, create, call(history.Update, 2, 4, mark("b"), given("u", 1), ok("u", 2, "b")),
+			call(history.Update, 2, 4, mark("c"), given("u", 1), refused(codes.Aborted))), ""},
+		{"refused without a reason", Linearizable{}, tell(noLog, create, call(history.Update, 2, 4, mark("c"), given("u", 1), refused(codes.Aborted))),
+			"no order"},
+		{"gave up after lost races", Linearizable{}, tell(noLog, create, call(history.Update, 2, 4, mark("c"), refused(codes.Aborted))), ""},
+		{"created twice", Linearizable{}, tell(noLog, create, call(history.Create, 2, 3, mark("b"), ok("v", 2, "b"))), "no order"},
+		{"refused as taken", Linearizable{}, tell(noLog, create, call(history.Create, 2, 3, mark("b"), refused(codes.AlreadyExists))), ""},
+		{"refused as taken though it is free", Linearizable{}, tell(noLog, call(history.Create, 2, 3, mark("b"), refused(codes.AlreadyExists))), "no order"},
+		{"deleted and read", Linearizable{}, tell(noLog, create, call(history.Delete, 2, 3, ok("u", 1, "a")),
+			call(history.Get, 4, 5, ok("u", 1, "a"))), "no order"},
+		{"deleted in another version", Linearizable{}, tell(noLog, create, call(history.Delete, 2, 3, given("u", 7), ok("u", 1, "a"))), "no order"},
+		{"unknown, and never happened", Linearizable{}, tell(noLog, unknown, call(history.Get, 2, 3, refused(codes.NotFound))), ""},
+		{"unknown, and happened late", Linearizable{}, tell(noLog, unknown, call(history.Get, 2, 3, refused(codes.NotFound)),
+			call(history.Get, 4, 5, ok("u", 1, "a"))), ""},
+		{"unknown, happened and undone", Linearizable{}, tell(noLog, unknown, call(history.Get, 4, 5, ok("u", 1, "a")),
+			call(history.Get, 6, 7, refused(codes.NotFound))), "no order"},
+		{"an unknown deletion", Linearizable{}, tell(noLog, create, call(history.Delete, 2, 3), call(history.Get, 4, 5, ok("u", 1, "a")),
+			call(history.Get, 6, 7, refused(codes.NotFound))), ""},
+		{"under way, and seen", Linearizable{}, tell(noLog, call(history.Create, 0.5, 0, mark("a")), call(history.Get, 4, 5, ok("u", 1, "a"))), ""},
+		{"seen before it began", Linearizable{}, tell(noLog, call(history.Get, 0, 0.1, ok("u", 1, "a")), unknown), "no order"},
+
+		{"unknown, and in the log", Linearizable{}, tell(unknown, put(pod("u", "a")), call(history.Get, 2, 3, ok("u", 1, "a"))), ""},
+		{"unknown, in the log, and read too late", Linearizable{}, tell(unknown, put(pod("u", "a")), call(history.Get, 2, 3, ok("u", 1, "a")),
+			call(history.Get, 4, 5, refused(codes.NotFound))), "no order"},
+		{"an unknown deletion in the log", Linearizable{}, tell(create, put(pod("u", "a")), call(history.Delete, 2, 3), del(pod("u", "a")),
+			call(history.Get, 4, 5, refused(codes.NotFound))), ""},
+		{"changed by somebody else", Linearizable{}, tell(create, put(pod("u", "a")), put(pod("u", "a")),
+			call(history.Update, 4, 5, mark("b"), given("u", 1), refused(codes.Aborted)), call(history.Get, 6, 7, ok("u", 2, "a"))), ""},
+		{"there from the start", Linearizable{}, tell(func(s *story) {
+			s.Log.Base, s.last = 5, 5
+			o := pod("u", "a")
+			o.Metadata.ResourceVersion = 5
+			s.Log.Objects = append(s.Log.Objects, o)
+		}, call(history.Get, 2, 3, ok("u", 5, "a"))), ""},
+	})
+}

@@ -1,0 +1,79 @@
+package clients
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"portolan.dev/faults/history"
+	"portolan.dev/services/kit/app"
+)
+
+// asker asks a name server for the addresses of names again and again.
+type asker struct {
+	server   string // host:port
+	dial     Dial
+	names    []string // fully qualified
+	random   *rand.Rand
+	recorder *history.Recorder
+	every    time.Duration
+	deadline time.Duration
+}
+
+func (a *asker) run(ctx context.Context) {
+	for app.Pause(ctx, a.every) {
+		a.recorder.Answer(a.ask(ctx, a.names[a.random.IntN(len(a.names))]))
+	}
+}
+
+func (a *asker) ask(ctx context.Context, name string) history.Answer {
+	answer := history.Answer{Server: a.server, Name: name, Type: "A", Began: time.Now()}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.deadline)
+	defer cancel()
+	response, err := a.exchange(ctx, new(dns.Msg).SetQuestion(name, dns.TypeA))
+	answer.Ended = time.Now()
+	if err != nil {
+		answer.Error = err.Error()
+		return answer
+	}
+	answer.Rcode = dns.RcodeToString[response.Rcode]
+	for _, record := range response.Answer {
+		if r, ok := record.(*dns.A); ok && strings.EqualFold(r.Hdr.Name, name) {
+			answer.Records = append(answer.Records, r.A.String())
+		}
+	}
+	slices.Sort(answer.Records)
+	return answer
+}
+
+func (a *asker) exchange(ctx context.Context, question *dns.Msg) (*dns.Msg, error) {
+	conn, err := a.dial(ctx, "udp", a.server)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(until(ctx)); err != nil {
+		return nil, err
+	}
+	c := &dns.Conn{Conn: conn, UDPSize: dns.DefaultMsgSize}
+	question.SetEdns0(1232, false)
+	if err := c.WriteMsg(question); err != nil {
+		return nil, err
+	}
+	for {
+		response, err := c.ReadMsg()
+		if err != nil || response.Id == question.Id {
+			return response, err
+		}
+	}
+}
+
+// until returns the deadline of a context that has one.
+func until(ctx context.Context) time.Time {
+	deadline, _ := ctx.Deadline()
+	return deadline
+}

@@ -1,0 +1,66 @@
+package clients
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc"
+
+	"portolan.dev/services/kit/rpc"
+)
+
+// Dial opens a connection from where a client is.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Inside returns a Dial for sockets that do makes in another place, such as a network namespace.
+func Inside(do func(fn func() error) error) Dial {
+	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+		err = do(func() error {
+			conn, err = direct(ctx, network, address)
+			return err
+		})
+		return conn, err
+	}
+}
+
+func direct(ctx context.Context, network, address string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
+// natsDialer dials a NATS server from where a client is.
+type natsDialer struct{ dial Dial }
+
+// Dial implements nats.CustomDialer.
+func (d natsDialer) Dial(network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return d.dial(ctx, network, address)
+}
+
+// registry is one registry as clients reach it.
+type registry struct {
+	address string
+	*grpc.ClientConn
+}
+
+// dialAll returns a connection to each address. The connections are closed by the returned function.
+func dialAll(addresses []string, dial Dial) ([]registry, func(), error) {
+	var all []registry
+	closeAll := func() {
+		for _, r := range all {
+			_ = r.Close()
+		}
+	}
+	for _, address := range addresses {
+		conn, err := rpc.TCP().Dial(address, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return dial(ctx, "tcp", address)
+		}))
+		if err != nil {
+			closeAll()
+			return nil, nil, fmt.Errorf("%s: %w", address, err)
+		}
+		all = append(all, registry{address, conn})
+	}
+	return all, closeAll, nil
+}

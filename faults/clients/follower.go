@@ -1,0 +1,84 @@
+package clients
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	"portolan.dev/faults/history"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/object"
+)
+
+// follower follows all kinds through the change stream, as daemons do.
+type follower struct {
+	name     string
+	registry grpc.ClientConnInterface
+	nats     *nats.Conn
+	recorder *history.Recorder
+
+	metrics   *prometheus.Registry
+	snapshots float64 // taken so far
+	follower  *changes.Follower
+}
+
+func (f *follower) run(ctx context.Context) error {
+	f.recorder.Watch(f.name, nil)
+	f.metrics = prometheus.NewRegistry()
+	var err error
+	f.follower, err = changes.NewFollower(changes.FollowerConfig{
+		Registry: f.registry, NATS: f.nats, Log: slog.New(slog.DiscardHandler), Metrics: f.metrics, Apply: f.apply,
+	})
+	if err != nil {
+		return err
+	}
+	return f.follower.Run(ctx)
+}
+
+// apply records a batch. After a snapshot it is all objects, because the changes are then a difference of states and not
+// what the log has.
+func (f *follower) apply(_ context.Context, batch []changes.Change, revision uint64) error {
+	taken, err := f.taken()
+	if err != nil {
+		return err
+	}
+	b := history.Batch{At: time.Now(), Revision: revision, Snapshot: taken > f.snapshots}
+	f.snapshots = taken
+	if b.Snapshot {
+		for _, kind := range object.Kinds {
+			for _, o := range f.follower.View().List(kind.Name) {
+				b.Seen = append(b.Seen, history.Seen{Revision: o.GetMetadata().GetResourceVersion(), Object: o})
+			}
+		}
+	} else {
+		for _, c := range batch {
+			s := history.Seen{Revision: c.Revision, Object: c.New}
+			if c.New == nil {
+				s.Deleted, s.Object = true, c.Old
+			}
+			b.Seen = append(b.Seen, s)
+		}
+	}
+	f.recorder.Batch(f.name, b)
+	return nil
+}
+
+// taken returns how many snapshots the follower has taken.
+func (f *follower) taken() (float64, error) {
+	families, err := f.metrics.Gather()
+	if err != nil {
+		return 0, err
+	}
+	const name = "portolan_changes_snapshots_total"
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetCounter().GetValue(), nil
+		}
+	}
+	return 0, fmt.Errorf("a follower has no metric %s", name)
+}

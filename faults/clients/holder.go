@@ -1,0 +1,52 @@
+package clients
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"portolan.dev/faults/history"
+	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	"portolan.dev/services/kit/app"
+)
+
+// holder asks the allocator what it has given out.
+type holder struct {
+	allocator grpc.ClientConnInterface
+	recorder  *history.Recorder
+	every     time.Duration
+}
+
+func (h *holder) run(ctx context.Context) {
+	for app.Pause(ctx, h.every) {
+		if holdings, err := h.ask(ctx); err == nil {
+			h.recorder.Holdings(holdings)
+		}
+	}
+}
+
+// ask returns what is given out. Pages are read one after the other, so values that change hands meanwhile may be in the
+// answer for either owner, for both, or for none.
+func (h *holder) ask(ctx context.Context) (history.Holdings, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	found := history.Holdings{Began: time.Now()}
+	client := allocatorv1.NewAllocatorServiceClient(h.allocator)
+	for request := (&allocatorv1.ListAllocationsRequest{PageSize: 1000}); ; {
+		page, err := client.ListAllocations(ctx, request)
+		if err != nil {
+			return found, err
+		}
+		for _, a := range page.GetAllocations() {
+			if a.GetState() != allocatorv1.AllocationState_ALLOCATION_STATE_RESTING {
+				found.Held = append(found.Held, history.Held{Value: a.GetValue(), UID: a.GetOwner().GetUid()})
+			}
+		}
+		if page.GetNextPageToken() == "" {
+			found.Ended = time.Now()
+			return found, nil
+		}
+		request.PageToken = page.GetNextPageToken()
+	}
+}

@@ -1,0 +1,231 @@
+package clients
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"portolan.dev/faults/check"
+	"portolan.dev/faults/history"
+	rest "portolan.dev/portolan/e2e/churn/check"
+	"portolan.dev/portolan/e2e/churn/model"
+	"portolan.dev/portolan/e2e/labtest"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
+)
+
+var (
+	seed     = flag.Uint64("seed", 0, "seed of the clients; 0: a random one")
+	duration = flag.Duration("run-for", 12*time.Second, "how long clients run")
+)
+
+// bound is how long changes may take on a busy machine to be everywhere.
+const bound = 30 * time.Second
+
+// TestNoPromiseIsBrokenWithoutFaults runs all clients against two registries, an allocator, a name server and a node, and
+// judges what they recorded in the middle of the run and at its end.
+func TestNoPromiseIsBrokenWithoutFaults(t *testing.T) {
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	t.Logf("the same choices again: go test ./faults/clients -args -seed %d", *seed)
+	labtest.Need(t)
+	i := labtest.Install(t, labtest.Options{
+		Store: kittest.Postgres(t), Nodes: []labtest.NodeOptions{{Name: "n1", Zone: "a", ProxyMode: labtest.Modes()[0]}},
+		Flags: map[string][]string{"allocator": {"-verify-grace", "10s", "-verify-interval", "1s"}},
+	})
+	second := i.AddRegistry()
+	virtual := serve(i)
+	recorder := history.NewRecorder()
+	fleet, err := Start(t.Context(), Config{
+		Seed: *seed, Registries: []string{i.RegistryAt().String(), second.String()}, NATS: i.NATS(), Allocator: i.AllocatorAt().String(),
+		NameServers: []string{i.DNS().String()}, Names: names(), Virtual: []netip.AddrPort{virtual},
+		Places: map[string]Dial{"n1": Inside(i.Nodes[0].Namespace.Do)},
+	}, recorder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fleet.Close()
+	run(t, recorder)
+	judge(t, fleet, checkers(false)...)
+	run(t, recorder)
+	fleet.StopWriters()
+	h := judgeAtRest(t, fleet)
+	judgeLines(t, i)
+	if err := fleet.Stop(); err != nil {
+		t.Error(err)
+	}
+	for _, w := range h.Windows() {
+		t.Logf("%s: %d clients, %d served, %d not; longest %s, in all %s", w.Kind, w.Clients, w.Served, w.Failed, w.Longest, w.Total)
+	}
+	findings, err := rest.AtRest(t.Context(), check.World(&h.Log), bound,
+		rest.Objects{Registry: i.Conn}, rest.Slices{Registry: i.Conn}, rest.Allocations{Allocator: i.Allocator()},
+		rest.Names{Server: i.DNS(), Zones: append([]string{model.Zone}, labtest.ReverseZones()...)},
+	)
+	report(t, findings)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// run lets the clients run for half of the time, and for longer if they are slow to do what they are for.
+func run(t *testing.T, recorder *history.Recorder) {
+	t.Helper()
+	half, cancel := context.WithTimeout(t.Context(), *duration/2)
+	defer cancel()
+	<-half.Done()
+	kittest.Eventually(t, "clients have done all that they do", func() error { return unused(recorder.History()) })
+}
+
+func checkers(atRest bool) []check.Checker {
+	return []check.Checker{
+		check.Writes{}, check.Order{}, check.Linearizable{}, check.Watches{CaughtUp: atRest}, check.Names{Lag: bound},
+		check.Connections{Lag: bound}, check.Allocations{Grace: bound},
+		check.Available{Longest: map[string]time.Duration{"write": bound, "read": bound, "name": bound, "connect": bound}},
+	}
+}
+
+func judge(t *testing.T, fleet *Fleet, all ...check.Checker) *history.History {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	h, err := fleet.History(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	report(t, check.Run(h, all...))
+	t.Logf("%d calls, %d changes, %d answers, %d connections judged in %s",
+		len(h.Calls), len(h.Log.Changes), len(h.Answers), len(h.Attempts), time.Since(began).Round(time.Millisecond))
+	return h
+}
+
+// judgeAtRest waits until every watcher has seen the last change.
+func judgeAtRest(t *testing.T, fleet *Fleet) *history.History {
+	t.Helper()
+	kittest.Eventually(t, "watchers have caught up", func() error {
+		h, err := fleet.History(t.Context())
+		if err != nil {
+			return err
+		}
+		if findings := (check.Watches{CaughtUp: true}).Check(h); len(findings) > 0 {
+			return fmt.Errorf("%s", findings[0])
+		}
+		return nil
+	})
+	return judge(t, fleet, checkers(true)...)
+}
+
+// judgeLines judges what the daemons printed.
+func judgeLines(t *testing.T, i *labtest.Installation) {
+	t.Helper()
+	recorder := history.NewRecorder()
+	for name, p := range i.Processes {
+		file, err := os.Open(p.LogFile())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := RecordLog(recorder, name, file); err != nil {
+			t.Error(err)
+		}
+		_ = file.Close()
+	}
+	h := recorder.History()
+	if len(h.Lines) == 0 {
+		t.Error("no daemon printed anything")
+	}
+	report(t, check.Lines{PerMinute: 10}.Check(h))
+}
+
+func report(t *testing.T, findings []check.Finding) {
+	t.Helper()
+	for _, f := range findings {
+		t.Error(f)
+	}
+}
+
+// serve makes a service with two backends that clients connect to, and returns its virtual address.
+func serve(i *labtest.Installation) netip.AddrPort {
+	i.Helper()
+	pods, _ := i.Attach("pods", labtest.Pods[:]...)
+	for _, p := range labtest.Pods {
+		pods.Local(i, p)
+	}
+	const port = int32(8080)
+	var lis net.Listener
+	err := pods.Do(func() (err error) {
+		lis, err = net.Listen("tcp", netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port)).String())
+		return err
+	})
+	if err != nil {
+		i.Fatal(err)
+	}
+	i.Cleanup(func() { _ = lis.Close() })
+	go Echo(lis)
+	meta := &corev1.ObjectMeta{Namespace: object.DefaultNamespace, Name: "steady"}
+	svc := &corev1.Service{Metadata: meta, Spec: &corev1.ServiceSpec{Ports: []*corev1.ServicePort{{Name: "http", Port: 80}}}}
+	stored, err := i.Registry.Apply(i.Context(), svc, false)
+	if err != nil {
+		i.Fatal(err)
+	}
+	name, number := "http", port
+	slice := &corev1.EndpointSlice{
+		Metadata:    &corev1.ObjectMeta{Namespace: meta.GetNamespace(), Name: "steady", Labels: map[string]string{serviceOf: "steady"}},
+		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
+		Ports:       []*corev1.EndpointPort{{Name: &name, Port: &number}},
+		Endpoints:   []*corev1.Endpoint{{Addresses: []string{"10.244.100.1"}}, {Addresses: []string{"10.244.100.2"}}},
+	}
+	if _, err := i.Registry.Apply(i.Context(), slice, false); err != nil {
+		i.Fatal(err)
+	}
+	ip := netip.MustParseAddr(stored.GetObject().GetService().GetSpec().GetClusterIp())
+	return netip.AddrPortFrom(ip, 80)
+}
+
+func names() []string {
+	all := []string{"steady.default.svc." + model.Zone}
+	for _, name := range Services {
+		all = append(all, fmt.Sprintf("%s.%s.svc.%s", name, Namespace, model.Zone))
+	}
+	return all
+}
+
+// unused returns what the clients have not done yet: a run without findings says something of what was used only.
+func unused(h *history.History) error {
+	type use struct {
+		kind    string
+		verb    history.Verb
+		outcome history.Outcome
+	}
+	uses := map[use]int{}
+	for _, c := range h.Calls {
+		uses[use{c.Key.Kind, c.Verb, c.Outcome}]++
+	}
+	for _, s := range subjects() {
+		for _, verb := range []history.Verb{history.Create, history.Update, history.Delete, history.Get} {
+			for _, outcome := range []history.Outcome{history.OK, history.Refused} {
+				if uses[use{s.key.Kind, verb, outcome}] == 0 {
+					return fmt.Errorf("no call %s of a %s had the outcome %d", verb, s.key.Kind, outcome)
+				}
+			}
+		}
+	}
+	rcodes := map[string]int{}
+	for _, a := range h.Answers {
+		rcodes[a.Rcode]++
+	}
+	if rcodes["NOERROR"] == 0 || rcodes["NXDOMAIN"] == 0 {
+		return fmt.Errorf("answers of name servers: %v", rcodes)
+	}
+	if len(h.Connections) == 0 || len(h.Attempts) == 0 || len(h.Holdings) == 0 {
+		return fmt.Errorf("%d connections were kept, %d opened, the allocator was asked %d times", len(h.Connections), len(h.Attempts), len(h.Holdings))
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package clients
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"portolan.dev/faults/history"
+)
+
+// longestLine bounds a line of a daemon's log in bytes.
+const longestLine = 1 << 20
+
+// RecordLog records what a daemon printed, until r ends. Lines that do not say when they were printed count as printed
+// when they are read.
+func RecordLog(recorder *history.Recorder, process string, r io.Reader) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, longestLine)
+	for lines.Scan() {
+		var entry struct{ Time time.Time }
+		if json.Unmarshal(lines.Bytes(), &entry) != nil || entry.Time.IsZero() {
+			entry.Time = time.Now()
+		}
+		recorder.Line(history.Line{Process: process, At: entry.Time, Text: lines.Text()})
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("log of %s: %w", process, err)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package clients
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+)
+
+// Namespace is where the objects are that writers compete for. It must exist.
+const Namespace = "faults"
+
+// serviceOf is the label that joins a slice to its service.
+const serviceOf = "kubernetes.io/service-name"
+
+// subject is an object that writers compete for. Only they write it, as far as the installation is concerned: its kind
+// and fields are such that no daemon has a reason to.
+type subject struct {
+	key object.Key
+	// fill makes up the object but for its metadata.
+	fill func(random *rand.Rand) object.Object
+}
+
+// Services are the names of the services that writers compete for. The second one is headless.
+var Services = []string{"svc-0", "svc-1", "svc-2"}
+
+// subjects are few, so that writers meet.
+func subjects() []subject {
+	all := []subject{
+		{fill: clusterIP, key: object.Key{Kind: "Service", Name: Services[0]}},
+		{fill: headless, key: object.Key{Kind: "Service", Name: Services[1]}},
+		{fill: nodePort, key: object.Key{Kind: "Service", Name: Services[2]}},
+	}
+	for n := range 2 {
+		all = append(all,
+			subject{fill: slice, key: object.Key{Kind: "EndpointSlice", Name: fmt.Sprintf("slice-%d", n)}},
+			subject{fill: endpoints, key: object.Key{Kind: "Endpoints", Name: fmt.Sprintf("endpoints-%d", n)}},
+			subject{fill: pod, key: object.Key{Kind: "Pod", Name: fmt.Sprintf("pod-%d", n)}},
+			subject{fill: lease, key: object.Key{Kind: "Lease", Name: fmt.Sprintf("lease-%d", n)}},
+		)
+	}
+	for n := range all {
+		all[n].key.Namespace = Namespace
+	}
+	return all
+}
+
+func clusterIP(random *rand.Rand) object.Object {
+	return service(random, &corev1.ServiceSpec{Type: corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP})
+}
+
+func headless(random *rand.Rand) object.Object {
+	return service(random, &corev1.ServiceSpec{ClusterIp: "None"})
+}
+
+func nodePort(random *rand.Rand) object.Object {
+	return service(random, &corev1.ServiceSpec{Type: corev1.ServiceType_SERVICE_TYPE_NODE_PORT})
+}
+
+func service(random *rand.Rand, spec *corev1.ServiceSpec) object.Object {
+	spec.Ports = []*corev1.ServicePort{{Name: "http", Port: int32(80 + random.IntN(3)), Protocol: corev1.Protocol_PROTOCOL_TCP}}
+	return &corev1.Service{Spec: spec}
+}
+
+// slice has up to three endpoints of the headless service.
+func slice(random *rand.Rand) object.Object {
+	name, port := "http", int32(8080)
+	s := &corev1.EndpointSlice{
+		Metadata:    &corev1.ObjectMeta{Labels: map[string]string{serviceOf: Services[1]}},
+		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
+		Ports:       []*corev1.EndpointPort{{Name: &name, Port: &port}},
+	}
+	for _, n := range random.Perm(8)[:random.IntN(4)] {
+		s.Endpoints = append(s.Endpoints, &corev1.Endpoint{Addresses: []string{address(n)}})
+	}
+	return s
+}
+
+func endpoints(random *rand.Rand) object.Object {
+	return &corev1.Endpoints{Subsets: []*corev1.EndpointSubset{{
+		Addresses: []*corev1.EndpointAddress{{Ip: address(random.IntN(8))}},
+		Ports:     []*corev1.EndpointSubsetPort{{Port: 8080}},
+	}}}
+}
+
+func pod(random *rand.Rand) object.Object {
+	return &corev1.Pod{
+		Metadata: &corev1.ObjectMeta{Labels: map[string]string{"tier": fmt.Sprint(random.IntN(3))}},
+		Spec:     &corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(0))},
+	}
+}
+
+func lease(random *rand.Rand) object.Object {
+	return &corev1.Lease{Spec: &corev1.LeaseSpec{HolderIdentity: fmt.Sprint(random.IntN(3)), LeaseDurationSeconds: 15}}
+}
+
+// address is the nth address of endpoints; it is in a range for documentation, so that none answers.
+func address(n int) string { return fmt.Sprintf("198.18.0.%d", n+1) }

@@ -1,0 +1,154 @@
+package clients
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"portolan.dev/faults/history"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/object"
+)
+
+// writer creates, changes, deletes and reads objects that others write too, each time at another registry.
+type writer struct {
+	name       string
+	registries []registry
+	random     *rand.Rand
+	recorder   *history.Recorder
+	subjects   []subject
+	// think is the pause between two calls on average, and deadline bounds a call.
+	think, deadline time.Duration
+
+	// known are the versions that the writer saw last.
+	known  map[object.Key]history.Version
+	writes int
+}
+
+// impatient is the share of calls in percent whose deadline is far too short, so that outcomes are unknown without any
+// fault too.
+const impatient = 4
+
+func (w *writer) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		w.step(ctx, w.subjects[w.random.IntN(len(w.subjects))])
+		app.Pause(ctx, time.Duration(w.random.Int64N(2*int64(w.think))))
+	}
+}
+
+// step makes one call. It outlasts ctx, because a call that is given up says nothing.
+func (w *writer) step(ctx context.Context, s subject) {
+	deadline := w.deadline
+	if w.random.IntN(100) < impatient {
+		deadline = time.Duration(w.random.IntN(4000)) * time.Microsecond
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	r := w.registries[w.random.IntN(len(w.registries))]
+	c := history.Call{Client: w.name, Registry: r.address, Key: s.key, Verb: w.verb(s.key)}
+	switch c.Verb {
+	case history.Create, history.Update:
+		w.writes++
+		c.Mark = fmt.Sprintf("%s-%d", w.name, w.writes)
+	}
+	if c.Verb == history.Update || c.Verb == history.Delete {
+		w.condition(&c)
+	}
+	end := w.recorder.Begin(c)
+	found, err := w.call(ctx, r, s, c)
+	end(func(c *history.Call) { conclude(c, found, err) })
+	w.learn(s.key, c.Verb, found, err)
+}
+
+// verb picks what to do. An object that is not known to be there is mostly created.
+func (w *writer) verb(key object.Key) history.Verb {
+	n := w.random.IntN(100)
+	_, known := w.known[key]
+	switch {
+	case n < 25:
+		return history.Get
+	case !known && n < 85:
+		return history.Create
+	case n < 30:
+		return history.Create
+	case n < 80:
+		return history.Update
+	}
+	return history.Delete
+}
+
+// condition binds most writes to the version or the incarnation that the writer has seen.
+func (w *writer) condition(c *history.Call) {
+	seen, known := w.known[c.Key]
+	if !known {
+		return
+	}
+	switch n := w.random.IntN(100); {
+	case n < 50:
+		c.IfUID, c.IfRevision = seen.UID, seen.Revision
+	case n < 75:
+		c.IfUID = seen.UID
+	}
+}
+
+func (w *writer) call(ctx context.Context, r registry, s subject, c history.Call) (object.Object, error) {
+	switch c.Verb {
+	case history.Create:
+		return write(ctx, r, "Create", w.object(s, c))
+	case history.Update:
+		return write(ctx, r, "Update", w.object(s, c))
+	case history.Delete:
+		return remove(ctx, r, c.Key, c.IfUID, c.IfRevision)
+	}
+	return w.read(ctx, r, c.Key)
+}
+
+// read returns the newest version. A registry's view may lag behind another's, so the registry is asked to be as new as
+// the store was when the read began.
+func (w *writer) read(ctx context.Context, r registry, key object.Key) (object.Object, error) {
+	head, err := registryv1.NewChangeServiceClient(r).GetHead(ctx, &registryv1.GetHeadRequest{})
+	if err != nil {
+		return nil, err
+	}
+	return get(ctx, r, key, head.GetRevision())
+}
+
+func (w *writer) object(s subject, c history.Call) object.Object {
+	o := s.fill(w.random)
+	meta := object.MetaOf(o)
+	meta.Namespace, meta.Name = s.key.Namespace, s.key.Name
+	meta.Uid, meta.ResourceVersion = c.IfUID, c.IfRevision
+	meta.Annotations = map[string]string{history.MarkAnnotation: c.Mark}
+	return o
+}
+
+// learn keeps in mind what an answer says of an object.
+func (w *writer) learn(key object.Key, verb history.Verb, found object.Object, err error) {
+	switch {
+	case err == nil && verb != history.Delete:
+		w.known[key] = history.VersionOf(found)
+	case err == nil || status.Code(err) == codes.NotFound:
+		delete(w.known, key)
+	}
+}
+
+// conclude notes the outcome of a call.
+func conclude(c *history.Call, found object.Object, err error) {
+	c.Code, c.Found = status.Code(err), history.VersionOf(found)
+	switch c.Code {
+	case codes.OK:
+		c.Outcome = history.OK
+		return
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.Aborted, codes.FailedPrecondition,
+		codes.ResourceExhausted, codes.PermissionDenied, codes.Unauthenticated, codes.OutOfRange, codes.Unimplemented:
+		c.Outcome = history.Refused
+	default: // also UNAVAILABLE: the connection or the store may have gone after the commit
+		c.Outcome = history.Unknown
+	}
+	c.Error = err.Error()
+}

@@ -1,0 +1,195 @@
+package history
+
+import (
+	"net/netip"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"portolan.dev/services/object"
+)
+
+// History is the record of a run, or of its first part.
+type History struct {
+	// Calls are those of clients, in the order in which they began.
+	Calls []Call
+	// Log is the registry's log of changes. It has what was acknowledged before Log.Read, and possibly more.
+	Log Log
+	// Readings are what watchers saw of the log.
+	Readings []Reading
+	// Answers are those of name servers.
+	Answers []Answer
+	// Connections are those that clients kept open through virtual IPs.
+	Connections []Connection
+	// Attempts are short connections to virtual IPs.
+	Attempts []Attempt
+	// Holdings are what the allocator said to have given out.
+	Holdings []Holdings
+	// Lines are what daemons printed.
+	Lines []Line
+	// Disturbances are what the nemesis did.
+	Disturbances []Disturbance
+}
+
+// Verb is what a call does.
+type Verb string
+
+// The verbs.
+const (
+	Create Verb = "create"
+	Update Verb = "update"
+	Delete Verb = "delete"
+	Get    Verb = "get"
+)
+
+// Outcome is what a client knows of its call.
+type Outcome int
+
+// The outcomes. A call that has not ended has the outcome Unknown.
+const (
+	// Unknown means that a write may have happened, may happen later, or never.
+	Unknown Outcome = iota
+	// OK means that the call was acknowledged.
+	OK
+	// Refused means that a write did not happen and never will.
+	Refused
+)
+
+// Call is one call of a client to a registry about one object.
+type Call struct {
+	Client   string
+	Registry string // address
+	Verb     Verb
+	Key      object.Key
+	Mark     string // of a create or update: the value of MarkAnnotation, different in each
+	// IfUID and IfRevision are the conditions of an update or delete; empty: none.
+	IfUID      string
+	IfRevision uint64
+	Began      time.Time
+	Ended      time.Time // zero: it is under way
+	Outcome    Outcome
+	Code       codes.Code
+	Error      string
+	// Found is the version in the answer: of a create or update as stored, of a delete as it last was.
+	Found Version
+}
+
+// Writes reports whether the call is meant to change its object.
+func (c *Call) Writes() bool { return c.Verb != Get }
+
+// MarkAnnotation tells by which write a version of an object came about.
+const MarkAnnotation = "faults.portolan.dev/write"
+
+// Version identifies a version of an object.
+type Version struct {
+	UID      string
+	Revision uint64
+	Mark     string
+}
+
+// VersionOf returns the version of an object; the zero Version for nil.
+func VersionOf(o object.Object) Version {
+	if o == nil {
+		return Version{}
+	}
+	meta := o.GetMetadata()
+	return Version{meta.GetUid(), meta.GetResourceVersion(), meta.GetAnnotations()[MarkAnnotation]}
+}
+
+// Reading is what one watcher saw of the log, through all its reconnects.
+type Reading struct {
+	Watcher string
+	// Kinds are those that it watches; empty: all.
+	Kinds   []string
+	Batches []Batch
+}
+
+// Batch is what a watcher was told at once.
+type Batch struct {
+	At time.Time
+	// Snapshot reports whether Seen are all objects as they are at Revision, and not what changed.
+	Snapshot bool
+	Seen     []Seen
+	// Revision is up to where the watcher is complete.
+	Revision uint64
+}
+
+// Seen is one change as a watcher saw it, or one object of a snapshot.
+type Seen struct {
+	Revision uint64
+	Deleted  bool
+	Object   object.Object // of a deletion as it last was
+}
+
+// Answer is what a name server answered to one question.
+type Answer struct {
+	Server string
+	Name   string // fully qualified
+	Type   string // such as "A"
+	Began  time.Time
+	Ended  time.Time
+	// Rcode is that of the answer, such as "NOERROR"; empty: there was none.
+	Rcode   string
+	Records []string // values of the answer's records of Type, sorted
+	Error   string
+}
+
+// Connection is one that a client kept open and used.
+type Connection struct {
+	Client  string
+	Target  netip.AddrPort // virtual
+	Backend netip.AddrPort // that answered; invalid: none did
+	Began   time.Time      // of the dial
+	// Lost is when it ended against the client's will; zero: it did not.
+	Lost time.Time
+	// Heard is when the backend last answered.
+	Heard time.Time
+	Error string
+}
+
+// Attempt is a connection that was opened to get one answer.
+type Attempt struct {
+	Client  string
+	Target  netip.AddrPort
+	Backend netip.AddrPort // that answered
+	Began   time.Time
+	Ended   time.Time
+	Error   string // empty: a backend answered
+}
+
+// Holdings is what the allocator said at one time.
+type Holdings struct {
+	Began, Ended time.Time
+	Held         []Held
+}
+
+// Held is a value that the allocator has given to an object and that does not rest.
+type Held struct{ Value, UID string }
+
+// Line is one line of a daemon's log.
+type Line struct {
+	Process string
+	At      time.Time
+	Text    string
+}
+
+// Disturbance is one deed of the nemesis.
+type Disturbance struct {
+	What  string
+	Began time.Time
+	Ended time.Time // zero: it lasts
+}
+
+// Disturbed returns how much of the time between two moments a disturbance lasted. Afterwards is how long the
+// effects of each last.
+func (h *History) Disturbed(from, to time.Time, afterwards time.Duration) time.Duration {
+	var all spans
+	for _, d := range h.Disturbances {
+		end := to
+		if !d.Ended.IsZero() {
+			end = d.Ended.Add(afterwards)
+		}
+		all = append(all, span{later(d.Began, from), earlier(end, to)})
+	}
+	return all.total()
+}

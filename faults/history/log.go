@@ -1,0 +1,82 @@
+package history
+
+import (
+	"iter"
+	"time"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+// Log is the registry's log of changes from a revision on. It is the truth of what was committed.
+type Log struct {
+	Epoch string
+	// Base is the revision that the log begins after, and Objects are those of that revision.
+	Base    uint64
+	Objects []object.Object
+	Changes []*registryv1.Change
+	// Read is when the reading began of which the last change came; zero: it was not read.
+	Read time.Time
+}
+
+// Step is a change with the object before and after it; nil: there was none, or there is none any more.
+type Step struct {
+	Revision uint64
+	Time     time.Time
+	Key      object.Key
+	Old, New object.Object
+}
+
+// Head returns the newest revision of the log.
+func (l *Log) Head() uint64 {
+	if n := len(l.Changes); n > 0 {
+		return l.Changes[n-1].GetRevision()
+	}
+	return l.Base
+}
+
+// Initial returns the objects at Base.
+func (l *Log) Initial() map[object.Key]object.Object {
+	state := map[object.Key]object.Object{}
+	for _, o := range l.Objects {
+		state[object.KeyOf(o)] = o
+	}
+	return state
+}
+
+// Steps yields the changes in order.
+func (l *Log) Steps() iter.Seq[Step] {
+	return func(yield func(Step) bool) {
+		state := l.Initial()
+		for _, c := range l.Changes {
+			o := object.Unwrap(c.GetObject())
+			if o == nil {
+				continue // of a kind that is not known here
+			}
+			s := Step{Revision: c.GetRevision(), Time: c.GetTime().AsTime(), Key: object.KeyOf(o), New: o}
+			s.Old = state[s.Key]
+			if c.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE {
+				s.New = nil
+				delete(state, s.Key)
+			} else {
+				state[s.Key] = o
+			}
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// Final returns the objects at the log's head.
+func (l *Log) Final() map[object.Key]object.Object {
+	state := l.Initial()
+	for s := range l.Steps() {
+		if s.New == nil {
+			delete(state, s.Key)
+			continue
+		}
+		state[s.Key] = s.New
+	}
+	return state
+}

@@ -1,0 +1,104 @@
+package history
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Recorder takes in what happens. All methods are safe for concurrent use.
+type Recorder struct {
+	mu       sync.Mutex
+	h        History
+	readings map[string]int // place in h.Readings by watcher
+}
+
+// NewRecorder returns a recorder without records.
+func NewRecorder() *Recorder { return &Recorder{readings: map[string]int{}} }
+
+// Begin notes a call, which begins now. The returned function notes how it ended.
+func (r *Recorder) Begin(c Call) (end func(fill func(*Call))) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	place := len(r.h.Calls)
+	c.Began = time.Now()
+	r.h.Calls = append(r.h.Calls, c)
+	return func(fill func(*Call)) {
+		ended := time.Now()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.h.Calls[place].Ended = ended
+		fill(&r.h.Calls[place])
+	}
+}
+
+// Disturb notes that a disturbance begins now. The returned function notes its end.
+func (r *Recorder) Disturb(what string) (end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	place := len(r.h.Disturbances)
+	r.h.Disturbances = append(r.h.Disturbances, Disturbance{What: what, Began: time.Now()})
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.h.Disturbances[place].Ended = time.Now()
+	}
+}
+
+// Watch notes that a watcher of these kinds, or of all, begins.
+func (r *Recorder) Watch(watcher string, kinds []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.readings[watcher] = len(r.h.Readings)
+	r.h.Readings = append(r.h.Readings, Reading{Watcher: watcher, Kinds: kinds})
+}
+
+// Batch notes what a watcher was told.
+func (r *Recorder) Batch(watcher string, b Batch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	reading := &r.h.Readings[r.readings[watcher]]
+	reading.Batches = append(reading.Batches, b)
+}
+
+// Answer notes an answer of a name server.
+func (r *Recorder) Answer(a Answer) { record(r, &r.h.Answers, a) }
+
+// Connection notes a connection. The returned function notes what becomes of it.
+func (r *Recorder) Connection(c Connection) (change func(fill func(*Connection))) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	place := len(r.h.Connections)
+	r.h.Connections = append(r.h.Connections, c)
+	return func(fill func(*Connection)) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		fill(&r.h.Connections[place])
+	}
+}
+
+// Attempt notes a short connection.
+func (r *Recorder) Attempt(a Attempt) { record(r, &r.h.Attempts, a) }
+
+// Holdings notes what the allocator said.
+func (r *Recorder) Holdings(a Holdings) { record(r, &r.h.Holdings, a) }
+
+// Line notes a line of a daemon's log.
+func (r *Recorder) Line(l Line) { record(r, &r.h.Lines, l) }
+
+func record[T any](r *Recorder, all *[]T, one T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*all = append(*all, one)
+}
+
+// History returns a copy of all records up to now, without a log.
+func (r *Recorder) History() *History {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.h
+	h.Calls, h.Answers, h.Connections = slices.Clone(h.Calls), slices.Clone(h.Answers), slices.Clone(h.Connections)
+	h.Attempts, h.Holdings, h.Lines = slices.Clone(h.Attempts), slices.Clone(h.Holdings), slices.Clone(h.Lines)
+	h.Readings, h.Disturbances = slices.Clone(h.Readings), slices.Clone(h.Disturbances)
+	return &h
+}
