@@ -77,6 +77,29 @@ func TestChangeOfSourcesDecidesWhoIsInside(t *testing.T) {
 	}
 }
 
+// TestLostSourcesComeBack takes the ranges of pods out of the kernel: a look at the servers puts them back.
+func TestLostSourcesComeBack(t *testing.T) {
+	n, p := start(t)
+	v := netnstest.Server(n.Frontend(t, plan.ClusterIP, plan.TCP, false), echo(t, n))
+	v.Audience = plan.Internal
+	outside := netnstest.Server(v.Addr) // without backends
+	outside.Audience = plan.External
+	netnstest.Apply(t, p, netnstest.Add(v), netnstest.Add(outside))
+	err := n.Node.Do(func() error {
+		conn, err := google.New()
+		if err != nil {
+			return err
+		}
+		conn.FlushSet(&google.Set{Table: &google.Table{Name: "portolan-balancer", Family: google.TableFamilyIPv4}, Name: "pods"})
+		return conn.Flush()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	netnstest.State(t, p)
+	knock(t, n, v.Addr)
+}
+
 // TestLookingChangesNothing: to read servers that are as they should be, of each kind, is no change of the
 // ruleset.
 func TestLookingChangesNothing(t *testing.T) {
