@@ -30,6 +30,9 @@ func TestOneTimerForEachObject(t *testing.T) {
 		wait("longer", time.Hour)
 		wait("gone", time.Minute)
 		graces.cancel(object.Key{Kind: "Pod", Namespace: "default", Name: "gone"})
+		if n := len(graces.timers); n != 1 {
+			t.Errorf("%d timers are kept, want that of the object that is left", n)
+		}
 		wait("passed", -time.Minute)
 		check("at once", "passed", 1)
 		time.Sleep(2 * time.Minute)

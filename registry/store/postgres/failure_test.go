@@ -44,3 +44,26 @@ func TestWhatCannotBeReadIsNoEnd(t *testing.T) {
 		t.Errorf("the log has %d records, %v", len(records), err)
 	}
 }
+
+// TestPruneGoesOnUntilAllIsPruned prunes more than is deleted at once.
+func TestPruneGoesOnUntilAllIsPruned(t *testing.T) {
+	t.Parallel()
+	dsn := kittest.Postgres(t)
+	s := openStore(t, dsn, store.CommitterOptions{})
+	defer closeStore(t, s)
+	const all = pruneChunk + 10
+	admin := connect(t, dsn)
+	const fill = `INSERT INTO registry_changes SELECT n, 1, 'Node', '', 'n', 'uid', '', now(), '', 0 FROM generate_series(1, $1::bigint) n`
+	if _, err := admin.Exec(t.Context(), fill, all); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Exec(t.Context(), `UPDATE registry_head SET revision = $1`, all); err != nil {
+		t.Fatal(err)
+	}
+	if pruned, err := s.Prune(t.Context(), all-5); err != nil || pruned != all-5 {
+		t.Errorf("%d records were pruned, %v; want %d", pruned, err, all-5)
+	}
+	if records, _, err := s.Changes(t.Context(), all-5, 9); err != nil || len(records) != 5 {
+		t.Errorf("%d records are left, %v; want 5", len(records), err)
+	}
+}

@@ -2,8 +2,12 @@ package postgres
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/kittest"
@@ -46,5 +50,26 @@ func TestADatabaseAwayIsOneLine(t *testing.T) {
 	}
 	if text := err.Error(); strings.Contains(text, "\n") || !strings.Contains(text, "127.0.0.1:1") || !strings.Contains(text, "127.0.0.1:2") {
 		t.Errorf("got %q", text)
+	}
+}
+
+// TestARefusalSaysItsRemedy: what the operator has to change is in the error, and nobody waits for it to change by itself.
+func TestARefusalSaysItsRemedy(t *testing.T) {
+	s := &Store{conn: &pgx.ConnConfig{Config: pgconn.Config{User: "clerk", Database: "shop"}}}
+	for code, remedy := range map[string]string{
+		"28P01": "ALTER ROLE clerk PASSWORD",
+		"28000": "CREATE ROLE clerk LOGIN",
+		"3D000": "CREATE DATABASE shop OWNER clerk",
+		"42501": "ALTER DATABASE shop OWNER TO clerk",
+	} {
+		err := s.explain(fmt.Errorf("connect: %w", &pgconn.PgError{Code: code, Message: "what Postgres says"}))
+		if !errors.Is(err, store.ErrUnusable) || !strings.Contains(err.Error(), remedy) || !strings.Contains(err.Error(), "what Postgres says") {
+			t.Errorf("%s: %v, want %q", code, err, remedy)
+		}
+	}
+	for _, passing := range []error{errors.New("connection refused"), &pgconn.PgError{Code: "57P03", Message: "the database system is starting up"}} {
+		if err := s.explain(passing); !errors.Is(err, passing) || errors.Is(err, store.ErrUnusable) {
+			t.Errorf("%v became %v", passing, err)
+		}
 	}
 }
