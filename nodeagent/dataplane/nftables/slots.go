@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"cmp"
 	"hash/fnv"
 	"math"
 	"net/netip"
@@ -100,15 +101,7 @@ func spread(backends []backend, owed map[netip.AddrPort]int) []netip.AddrPort {
 			places = append(places, place{(float64(i) + 0.5) / float64(n), b.addr})
 		}
 	}
-	slices.SortStableFunc(places, func(a, b place) int {
-		switch {
-		case a.at < b.at:
-			return -1
-		case a.at > b.at:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.at, b.at) })
 	out := make([]netip.AddrPort, len(places))
 	for i, p := range places {
 		out[i] = p.addr

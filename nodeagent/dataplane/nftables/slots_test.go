@@ -87,6 +87,16 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// TestSlotsAreSpreadOut: a backend with the most slots has no two in a row while others have some between.
+func TestSlotsAreSpreadOut(t *testing.T) {
+	slots := assign(nil, "rr", backends(3, 2, 2))
+	for i, s := range slots[1:] {
+		if s == slots[i] {
+			t.Errorf("slots %d and %d are both of %s: %v", i, i+1, s, slots)
+		}
+	}
+}
+
 // Consistent hashing spreads by weight, alike wherever it is done, and moves no
 // client between backends that stay.
 func TestRendezvous(t *testing.T) {
