@@ -38,6 +38,9 @@ func (w *Writer) Delete(ctx context.Context, key object.Key, deletion Deletion, 
 			return nil, err
 		}
 		result, err := w.deleteVersion(ctx, row, old, deletion.Grace, options)
+		if err == nil && !result.Changed { // it is said to be going already, perhaps by an old view
+			err = w.checkCurrent(ctx, old)
+		}
 		newer, lost := retriable(err)
 		switch {
 		case errors.Is(err, store.ErrNotFound):

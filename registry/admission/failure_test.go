@@ -26,6 +26,15 @@ import (
 type breaking struct {
 	store.Store
 	before, after atomic.Pointer[error]
+	looked        chan struct{} // has something after the first look at how far the store is
+}
+
+func (b *breaking) Head(ctx context.Context) (store.Head, error) {
+	select {
+	case b.looked <- struct{}{}:
+	default:
+	}
+	return b.Store.Head(ctx)
 }
 
 func (b *breaking) Submit(ctx context.Context, op store.Op) (store.Result, error) {
@@ -48,6 +57,14 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
+	f, follow := newReplica(t, openStore(t))
+	follow()
+	f.must(t, &corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: "default"}})
+	return f
+}
+
+func openStore(t *testing.T) store.Store {
+	t.Helper()
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +74,13 @@ func newFixture(t *testing.T) *fixture {
 			t.Error(err)
 		}
 	})
-	f := &fixture{store: &breaking{Store: s}, allocator: allocfake.New(10, "10.96.0.0/16")}
+	return s
+}
+
+// newReplica returns a writer whose view is as the store is now until follow is called.
+func newReplica(t *testing.T, s store.Store) (f *fixture, follow func()) {
+	t.Helper()
+	f = &fixture{store: &breaking{Store: s, looked: make(chan struct{}, 1)}, allocator: allocfake.New(10, "10.96.0.0/16")}
 	host := kittest.Host(t, nil, "")
 	indexes := kinds.NewIndexes(nil)
 	v, err := view.New(t.Context(), view.Config{Store: s, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Indexes: indexes.List()})
@@ -66,14 +89,12 @@ func newFixture(t *testing.T) *fixture {
 	}
 	client := alloc.NewClient(allocatorv1.NewAllocatorServiceClient(kittest.Conn(t, f.allocator.Register)), host.Log, host.Metrics)
 	t.Cleanup(client.Close)
-	kittest.Run(t, "view", v.Run)
 	kittest.Run(t, "settle", client.Run)
 	f.Writer = admission.New(admission.Config{
 		Store: f.store, View: v, Indexes: indexes, Alloc: client, Log: host.Log,
 		Families: []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4},
 	})
-	f.must(t, &corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: "default"}})
-	return f
+	return f, func() { kittest.Run(t, "view", v.Run) }
 }
 
 func (f *fixture) must(t *testing.T, o object.Object) object.Object {
@@ -208,5 +229,122 @@ func TestConditionalUpdateAfterChange(t *testing.T) {
 	}
 	if _, err := f.Update(t.Context(), created, admission.Options{}); !apierr.IsConflict(err) {
 		t.Errorf("update of the version before: %v", err)
+	}
+}
+
+// TestUpdateThatChangesNothingInAnOldView: what a replica takes for no change, since its view is behind, is one, and is
+// stored. Otherwise the client would be told of a success, and the object would stay as somebody else made it before.
+func TestUpdateThatChangesNothingInAnOldView(t *testing.T) {
+	lease := func(label string) *corev1.Lease {
+		return &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "l", Labels: map[string]string{"as": label}}}
+	}
+	remake := func(t *testing.T, f *fixture) {
+		if _, err := f.Delete(t.Context(), object.KeyOf(lease("")), admission.Deletion{}, admission.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		f.must(t, lease("second"))
+	}
+	for name, change := range map[string]func(t *testing.T, f *fixture){
+		"changed": func(t *testing.T, f *fixture) {
+			if _, err := f.Update(t.Context(), lease("second"), admission.Options{}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"deleted and made again": remake,
+	} {
+		t.Run(name, func(t *testing.T) {
+			ahead := newFixture(t)
+			first := ahead.must(t, lease("first"))
+			behind, follow := newReplica(t, ahead.store)
+			change(t, ahead)
+			got := updateBehind(t, behind, follow, lease("first"))
+			if got.error != nil || !got.Changed || got.Object.GetMetadata().GetResourceVersion() <= first.GetMetadata().GetResourceVersion()+1 {
+				t.Fatalf("update: %+v, %v", got.Result, got.error)
+			}
+			if err := ahead.View.WaitFor(t.Context(), got.Object.GetMetadata().GetResourceVersion()); err != nil {
+				t.Fatal(err)
+			}
+			if item := ahead.View.State().Get(object.KeyOf(first)); item.Object.GetMetadata().GetLabels()["as"] != "first" {
+				t.Errorf("stored is %v", item.Object)
+			}
+		})
+	}
+}
+
+// TestConditionalUpdateThatChangesNothingInAnOldView is refused like any other of a version that is gone.
+func TestConditionalUpdateThatChangesNothingInAnOldView(t *testing.T) {
+	ahead := newFixture(t)
+	first := ahead.must(t, &corev1.Lease{Metadata: &corev1.ObjectMeta{Name: "l"}})
+	behind, follow := newReplica(t, ahead.store)
+	changed := object.Clone(first)
+	changed.GetMetadata().Labels = map[string]string{"a": "b"}
+	if _, err := ahead.Update(t.Context(), changed, admission.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := updateBehind(t, behind, follow, object.Clone(first)); !apierr.IsConflict(got.error) {
+		t.Errorf("update of the version before: %+v, %v, want a conflict", got.Result, got.error)
+	}
+}
+
+// TestDeleteOfWhatGoesInAnOldView: an object that was going when the view was current, and has been made anew since, is
+// deleted.
+func TestDeleteOfWhatGoesInAnOldView(t *testing.T) {
+	ahead := newFixture(t)
+	lease := &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "l", Finalizers: []string{"example.com/wait"}}}
+	key := object.KeyOf(lease)
+	ahead.must(t, lease.CloneVT())
+	if _, err := ahead.Delete(t.Context(), key, admission.Deletion{}, admission.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	behind, follow := newReplica(t, ahead.store)
+	lease.Metadata.Finalizers = nil
+	if _, err := ahead.Update(t.Context(), lease.CloneVT(), admission.Options{}); err != nil { // the last that kept it
+		t.Fatal(err)
+	}
+	ahead.must(t, lease.CloneVT())
+	got := whileBehind(t, behind, follow, func() (*admission.Result, error) {
+		return behind.Delete(t.Context(), key, admission.Deletion{}, admission.Options{})
+	})
+	if got.error != nil || !got.Changed {
+		t.Fatalf("delete: %+v, %v", got.Result, got.error)
+	}
+	head, err := ahead.store.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ahead.View.WaitForHead(t.Context(), head); err != nil {
+		t.Fatal(err)
+	}
+	if item := ahead.View.State().Get(key); item != nil {
+		t.Errorf("it is still there: %v", item.Object)
+	}
+}
+
+type outcome struct {
+	*admission.Result
+	error
+}
+
+func updateBehind(t *testing.T, behind *fixture, follow func(), o object.Object) outcome {
+	t.Helper()
+	return whileBehind(t, behind, follow, func() (*admission.Result, error) {
+		return behind.Update(t.Context(), o, admission.Options{})
+	})
+}
+
+// whileBehind writes on a replica that catches up only once it asks how far the store is.
+func whileBehind(t *testing.T, behind *fixture, follow func(), write func() (*admission.Result, error)) outcome {
+	t.Helper()
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := write()
+		done <- outcome{result, err}
+	}()
+	select {
+	case got := <-done:
+		return got
+	case <-behind.store.looked:
+		follow()
+		return kittest.Receive(t, "the write", done)
 	}
 }

@@ -137,6 +137,9 @@ func (w *Writer) modify(
 			return nil, err
 		}
 		result, err := w.replace(ctx, row, old, updated, options)
+		if err == nil && !result.Changed { // the store did not see this write, which may have been judged against an old version
+			err = w.checkCurrent(ctx, old)
+		}
 		newer, lost := retriable(err)
 		switch {
 		case !lost && !errors.Is(err, store.ErrNotFound):
@@ -150,6 +153,22 @@ func (w *Writer) modify(
 			return nil, err
 		}
 	}
+}
+
+// checkCurrent returns the conflict of a write that was judged against an outdated version. Only a replica whose view has
+// fallen behind has one.
+func (w *Writer) checkCurrent(ctx context.Context, old *view.Item) error {
+	if err := w.catchUp(ctx); err != nil {
+		return err
+	}
+	now := w.View.State().Get(old.Key)
+	if now == nil {
+		return store.ErrNotFound
+	}
+	if now.Revision != old.Revision {
+		return &store.Conflict{Have: now.Revision, HaveUID: now.Object.GetMetadata().GetUid()}
+	}
+	return nil
 }
 
 // replace puts updated in the place of old, unless there is nothing to it; or removes the object, where the last that kept it from going is done.
