@@ -22,6 +22,7 @@ type options struct {
 	seed    uint64
 	budget  time.Duration
 	report  bool
+	again   bool
 	grace   time.Duration // that tests have beyond twice their time
 	env     []string
 	targets []target
@@ -35,6 +36,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the sample")
 	flag.DurationVar(&o.budget, "for", 0, "end after this long; 0: when all is done")
 	flag.BoolVar(&o.report, "report", false, "try nothing, print the table of what was tried")
+	flag.BoolVar(&o.again, "again", false, "try those again that survived, as after tests were written")
 	flag.Usage = func() {
 		fmt.Fprint(flag.CommandLine.Output(), `usage: mutate [flags] [PACKAGE…]
 
@@ -43,6 +45,7 @@ Packages are folders below the root; without any it goes through those of target
 
   mutate -n 20 registry/gc      20 mutants of one package
   mutate -for 2h                all packages, for two hours; the next run goes on
+  mutate -again registry/gc     the same, and those that survived once more
   mutate -report                the table so far
 
 `)
@@ -106,7 +109,7 @@ func (o options) try(ctx context.Context, out io.Writer, r *results, t target, s
 		}
 		one, known := r.done[m.identity()]
 		switch {
-		case known:
+		case known && (one.Outcome != survived || !o.again || o.report || ctx.Err() != nil):
 		case o.report || ctx.Err() != nil:
 			continue
 		default:
