@@ -401,7 +401,7 @@ func TestAMissingValueMayComeLate(t *testing.T) {
 			after(late - time.Millisecond)
 			w.want()
 			w.feed.Delete(object.KeyOf(brief))
-			after(late)
+			after(time.Minute)
 			w.want()
 			w.feed.Put(service("web", "u2", "10.96.0.2"))
 			after(late)
