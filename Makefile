@@ -63,6 +63,12 @@ mutate: .bin/mutate ## which faults the tests would miss; PKG="registry/gc …",
 	@tools/test-tools.sh || true
 	.bin/mutate -n $(or $(N),40) $(if $(FOR),-for $(FOR)) $(if $(AGAIN),-again) $(PKG)
 
+.PHONY: faults
+faults: ## kill, stop, cut off and fill up a whole installation at random for FOR (10m), as root; SEED=…, SCHEDULE=file, SHRINK=1
+	@tools/test-tools.sh || true
+	go test -count=1 -timeout 6h -run '^TestNemesis$$' -v ./faults/nemesis -args -for $(or $(FOR),10m) \
+		$(if $(SEED),-seed $(SEED)) $(if $(SCHEDULE),-schedule $(abspath $(SCHEDULE))) $(if $(SHRINK),-shrink)
+
 .PHONY: bugs
 bugs: ## whether the simulation finds deliberate bugs (faults/sim/testdata/bugs), each within a minute; BUG=name: one of them
 	tools/bugs.sh $(BUG)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"portolan.dev/portolan/e2e/labtest"
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 )
 
 // ports are those of the daemons' APIs; that of metrics and health is a hundred more.
@@ -133,4 +134,9 @@ func (l *Lab) modeOf(m *Machine) string {
 // Resolver returns where a name server answers.
 func (l *Lab) Resolver(name string) netip.AddrPort {
 	return netip.AddrPortFrom(l.Machine(name).Addresses[0], 53)
+}
+
+// Agent returns a client of a node's agent, from the hub.
+func (l *Lab) Agent(n *Node) nodeagentv1.NodeAgentServiceClient {
+	return nodeagentv1.NewNodeAgentServiceClient(l.Dial(n.Name))
 }

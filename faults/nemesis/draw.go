@@ -1,0 +1,112 @@
+package nemesis
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Size says how large a schedule is.
+type Size struct {
+	Rounds int
+	// Length is how long faults of a round may last altogether.
+	Length time.Duration
+	// Faults is how many a round has at most; at least it has one.
+	Faults int
+}
+
+// step is what times are multiples of, so that schedules are easy to read.
+const step = 100 * time.Millisecond
+
+// Draw makes up a schedule. machines are the names of all that there are; besides them clients can be cut off.
+func Draw(seed uint64, size Size, machines []string) Schedule {
+	var s Schedule
+	for round := range size.Rounds {
+		random := rand.New(rand.NewPCG(seed, uint64(round)))
+		var drawn Schedule
+		for range 1 + random.IntN(size.Faults) {
+			f := drawFault(random, size, machines)
+			f.Round = round
+			if !slices.ContainsFunc(drawn, f.conflicts) {
+				drawn = append(drawn, f)
+			}
+		}
+		slices.SortStableFunc(drawn, func(a, b Fault) int { return int(a.At - b.At) })
+		s = append(s, drawn...)
+	}
+	return s
+}
+
+func drawFault(random *rand.Rand, size Size, machines []string) Fault {
+	f := Fault{Kind: pickKind(random)}
+	k := kinds[f.Kind]
+	steps := int64(size.Length / step)
+	f.At = time.Duration(random.Int64N(steps/2)) * step
+	f.For = time.Duration(1+random.Int64N(steps-int64(f.At/step))) * step
+	if k.last {
+		f.For = size.Length - f.At
+	}
+	f.Targets = drawTargets(random, k, machines)
+	return f
+}
+
+func drawTargets(random *rand.Rand, k kind, machines []string) []string {
+	if k.targets == 2 {
+		var pairs [][]string
+		all := append(slices.Clone(machines), "clients")
+		for _, a := range all {
+			for _, b := range all {
+				if a != b && (speak(a, b) || speak(b, a)) {
+					pairs = append(pairs, []string{a, b})
+				}
+			}
+		}
+		return pairs[random.IntN(len(pairs))]
+	}
+	if k.may != nil {
+		machines = slices.DeleteFunc(slices.Clone(machines), func(m string) bool { return !k.may(m) })
+	}
+	var targets []string
+	for _, n := range random.Perm(len(machines))[:k.targets] {
+		targets = append(targets, machines[n])
+	}
+	return targets
+}
+
+// speak reports whether a machine opens connections to another one.
+func speak(from, to string) bool {
+	role := func(machine string) string {
+		kind, _, _ := strings.Cut(machine, "-")
+		return kind
+	}
+	switch role(to) {
+	case "postgres":
+		return role(from) == "postgres" || role(from) == "registry"
+	case "nats":
+		return role(from) != "postgres" && role(from) != "clients"
+	case "registry":
+		return role(from) != "postgres" && role(from) != "nats" && role(from) != "registry"
+	case "allocator":
+		return role(from) == "registry"
+	case "dnssvc", "node":
+		return role(from) == "clients"
+	}
+	return false
+}
+
+// conflicts reports whether two faults touch the same thing at a time. Between them must be some time, too.
+func (f Fault) conflicts(g Fault) bool {
+	if f.At > g.At+g.For+step || g.At > f.At+f.For+step {
+		return false
+	}
+	mine := f.claims()
+	return slices.ContainsFunc(g.claims(), func(c string) bool { return slices.Contains(mine, c) })
+}
+
+func (f Fault) claims() []string {
+	if claims := kinds[f.Kind].claims; claims != nil {
+		return claims(f.Targets)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package nemesis
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var machines = []string{
+	"postgres-0", "postgres-1", "nats-0", "nats-1", "nats-2", "allocator-0", "registry-0", "registry-1",
+	"endpointctl-0", "endpointctl-1", "dnssvc-0", "dnssvc-1", "node-0", "node-1",
+}
+
+// TestScheduleIsRepeatable protects what a seed and a file are for: both give the same schedule again.
+func TestScheduleIsRepeatable(t *testing.T) {
+	size := Size{Rounds: 5, Length: 5 * time.Second, Faults: 8}
+	for seed := range uint64(100) {
+		s := Draw(seed, size, machines)
+		if again := Draw(seed, size, machines); !reflect.DeepEqual(s, again) {
+			t.Fatalf("seed %d: %v and then %v", seed, s, again)
+		}
+		read, err := Parse(strings.NewReader("# a comment\n\n" + s.String()))
+		if err != nil || read.String() != s.String() {
+			t.Fatalf("seed %d: %v\n%s\nwas read as\n%s", seed, err, s, read)
+		}
+	}
+}
+
+// TestScheduleHasAllKinds protects that no kind is forgotten, and that faults do not undo each other.
+func TestScheduleHasAllKinds(t *testing.T) {
+	size := Size{Rounds: 200, Length: 5 * time.Second, Faults: 8}
+	s := Draw(1, size, machines)
+	seen := map[string]int{}
+	for i, f := range s {
+		seen[f.Kind]++
+		if f.At+f.For > size.Length {
+			t.Errorf("%s ends after its round", f)
+		}
+		for _, g := range s[:i] {
+			if f.Round == g.Round && f.conflicts(g) {
+				t.Errorf("%s and %s touch the same thing", f, g)
+			}
+		}
+	}
+	for name := range kinds {
+		if seen[name] == 0 {
+			t.Errorf("no %s among %d faults", name, len(s))
+		}
+	}
+	if s.Rounds() != size.Rounds {
+		t.Errorf("%d rounds, want %d", s.Rounds(), size.Rounds)
+	}
+}
+
+func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
+	for _, line := range []string{"0 1s kill", "x 1s 1s kill node-0", "0 1 1s kill node-0", "0 1s 1 kill node-0", "0 1s 1s bore node-0", "0 1s 1s cut node-0"} {
+		if s, err := Parse(strings.NewReader(line)); err == nil {
+			t.Errorf("%q was read as %v", line, s)
+		}
+	}
+}
+
+// TestShrink protects that what is left over is what a failure needs.
+func TestShrink(t *testing.T) {
+	s := Draw(3, Size{Rounds: 4, Length: 5 * time.Second, Faults: 8}, machines)
+	if len(s) < 10 {
+		t.Fatalf("only %d faults", len(s))
+	}
+	needed := []string{s[2].String(), s[len(s)-3].String()}
+	got := Shrink(s, func(s Schedule) bool {
+		lines := strings.Split(s.String(), "\n")
+		return slices.Contains(lines, needed[0]) && slices.Contains(lines, needed[1])
+	})
+	if lines := strings.Fields(strings.Join(needed, " ")); !slices.Equal(strings.Fields(got.String()), lines) {
+		t.Errorf("left over:\n%swant:\n%s", got, strings.Join(needed, "\n"))
+	}
+}
