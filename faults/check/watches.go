@@ -11,7 +11,8 @@ import (
 // Watches checks that every watcher saw each change of its kinds once, in order and as the log has it, through all its
 // reconnects, and that what it was told to be the present objects were those of a revision.
 type Watches struct {
-	// CaughtUp demands that every watcher has reached the log's head. It is for histories whose end was at rest.
+	// CaughtUp demands that every watcher that still reads has reached the log's head. It is for histories whose end was
+	// at rest.
 	CaughtUp bool
 }
 
@@ -27,7 +28,7 @@ func (c Watches) Check(h *history.History) []Finding {
 		for _, b := range r.Batches {
 			w.take(b)
 		}
-		if c.CaughtUp {
+		if c.CaughtUp && !r.Over {
 			w.caughtUp()
 		}
 	}

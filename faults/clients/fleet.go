@@ -263,6 +263,19 @@ func (f *Fleet) History(ctx context.Context) (*history.History, error) {
 	return h, err
 }
 
+// ReadAgain has each registry tell the whole log once more, for checkers to compare with what it said before. It is for
+// the end of a run; the log must not have been pruned.
+func (f *Fleet) ReadAgain(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.registries {
+		if err := readAgain(ctx, r, f.log, f.recorder); err != nil {
+			return fmt.Errorf("%s: %w", r.address, err)
+		}
+	}
+	return nil
+}
+
 // StopWriters lets every writer end its call. The others go on, so that they can see the end.
 func (f *Fleet) StopWriters() { f.writing.stop() }
 

@@ -57,6 +57,9 @@ func TestNoPromiseIsBrokenWithoutFaults(t *testing.T) {
 	judge(t, fleet, checkers(false)...)
 	run(t, recorder)
 	fleet.StopWriters()
+	if err := fleet.ReadAgain(t.Context()); err != nil {
+		t.Error(err)
+	}
 	h := judgeAtRest(t, fleet)
 	judgeLines(t, i)
 	if err := fleet.Stop(); err != nil {
@@ -92,7 +95,8 @@ func checkers(atRest bool) []check.Checker {
 	}
 }
 
-func judge(t *testing.T, fleet *Fleet, all ...check.Checker) *history.History {
+// judge judges what is recorded so far.
+func judge(t *testing.T, fleet *Fleet, all ...check.Checker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
@@ -100,19 +104,23 @@ func judge(t *testing.T, fleet *Fleet, all ...check.Checker) *history.History {
 	if err != nil {
 		t.Fatal(err)
 	}
+	judgeHistory(t, h, all...)
+}
+
+func judgeHistory(t *testing.T, h *history.History, all ...check.Checker) {
+	t.Helper()
 	began := time.Now()
 	report(t, check.Run(h, all...))
 	t.Logf("%d calls, %d changes, %d answers, %d connections judged in %s",
 		len(h.Calls), len(h.Log.Changes), len(h.Answers), len(h.Attempts), time.Since(began).Round(time.Millisecond))
-	return h
 }
 
-// judgeAtRest waits until every watcher has seen the last change.
+// judgeAtRest waits until every watcher has seen the last change, and judges what is recorded until then.
 func judgeAtRest(t *testing.T, fleet *Fleet) *history.History {
 	t.Helper()
-	kittest.Eventually(t, "watchers have caught up", func() error {
-		h, err := fleet.History(t.Context())
-		if err != nil {
+	var h *history.History
+	kittest.Eventually(t, "watchers have caught up", func() (err error) {
+		if h, err = fleet.History(t.Context()); err != nil {
 			return err
 		}
 		if findings := (check.Watches{CaughtUp: true}).Check(h); len(findings) > 0 {
@@ -120,7 +128,8 @@ func judgeAtRest(t *testing.T, fleet *Fleet) *history.History {
 		}
 		return nil
 	})
-	return judge(t, fleet, checkers(true)...)
+	judgeHistory(t, h, checkers(true)...)
+	return h
 }
 
 // judgeLines judges what the daemons printed.

@@ -34,7 +34,7 @@ func readSnapshot(ctx context.Context, r registry) (history.Log, error) {
 		if err != nil {
 			return history.Log{}, err
 		}
-		log.Epoch, log.Base = batch.GetEpoch(), batch.GetRevision()
+		log.Base = batch.GetRevision()
 		for _, envelope := range batch.GetObjects() {
 			log.Objects = append(log.Objects, object.Unwrap(envelope))
 		}
@@ -50,9 +50,8 @@ func readLog(ctx context.Context, registries []registry, log *history.Log) error
 	began := time.Now()
 	for n := 0; ; n++ {
 		more, err := readPart(ctx, registries[n%len(registries)], log)
-		code := status.Code(err)
 		switch {
-		case code == codes.OutOfRange || code == codes.FailedPrecondition || ctx.Err() != nil:
+		case status.Code(err) == codes.OutOfRange || err != nil && ctx.Err() != nil:
 			return fmt.Errorf("the log after revision %d: %w", log.Head(), err)
 		case err != nil:
 			app.Pause(ctx, again)
@@ -68,10 +67,24 @@ func readPart(ctx context.Context, r registry, log *history.Log) (more bool, err
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	answer, err := registryv1.NewChangeServiceClient(r).ListChanges(ctx, &registryv1.ListChangesRequest{
-		AfterRevision: log.Head(), Limit: logBatch, Epoch: log.Epoch,
+		AfterRevision: log.Head(), Limit: logBatch, // of any epoch: a stream that is made anew has another one, over the same log
 	})
 	log.Changes = append(log.Changes, answer.GetChanges()...)
 	return log.Head() < answer.GetHeadRevision(), err
+}
+
+// readAgain reads the log from its beginning and records it as what another watcher saw.
+func readAgain(ctx context.Context, r registry, base history.Log, recorder *history.Recorder) error {
+	name := "log of " + r.address + " in the end"
+	again := history.Log{Base: base.Base}
+	if err := readLog(ctx, []registry{r}, &again); err != nil {
+		return err
+	}
+	recorder.Watch(name, nil)
+	recorder.Batch(name, history.Batch{At: again.Read, Snapshot: true, Revision: base.Base, Seen: snapshotOf(&base)})
+	recorder.Batch(name, history.Batch{At: time.Now(), Seen: seenOf(again.Changes), Revision: again.Head()})
+	recorder.Over(name)
+	return nil
 }
 
 // tail follows the log from one registry as it grows, so that what it said once can be compared with what it says in

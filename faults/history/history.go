@@ -102,6 +102,8 @@ type Reading struct {
 	// Kinds are those that it watches; empty: all.
 	Kinds   []string
 	Batches []Batch
+	// Over is set once it reads no further.
+	Over bool
 }
 
 // Batch is what a watcher was told at once.

@@ -61,6 +61,13 @@ func (r *Recorder) Batch(watcher string, b Batch) {
 	reading.Batches = append(reading.Batches, b)
 }
 
+// Over notes that a watcher reads no further.
+func (r *Recorder) Over(watcher string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Readings[r.readings[watcher]].Over = true
+}
+
 // Answer notes an answer of a name server.
 func (r *Recorder) Answer(a Answer) { record(r, &r.h.Answers, a) }
 

@@ -1,0 +1,155 @@
+package check
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"portolan.dev/faults/history"
+)
+
+// simulation makes up what clients of one register see that works. Each call takes effect at a moment between its
+// beginning and its end, or is lost, or takes effect after its client gave up.
+type simulation struct {
+	random *rand.Rand
+	story  *story
+	now    float64
+	state  register
+	late   []late
+}
+
+// late is a write that takes effect after its client gave up.
+type late struct {
+	c  history.Call
+	at float64
+}
+
+const (
+	clients = 8
+	rounds  = 150
+)
+
+func simulate(seed uint64) *history.History {
+	s := &simulation{random: rand.New(rand.NewPCG(seed, 1)), story: &story{}}
+	seen := make([]history.Version, clients)
+	for n := range rounds {
+		s.round(n, seen)
+	}
+	s.story.Log.Read = second(s.now + 1)
+	return &s.story.History
+}
+
+// round has every client make a call, all at once: they take effect in a random order.
+func (s *simulation) round(n int, seen []history.Version) {
+	began := s.now
+	for i, client := range s.random.Perm(clients) {
+		s.now = began + float64(i+1)/clients
+		s.land()
+		c := s.call(fmt.Sprintf("%d-%d", n, client), seen[client])
+		c.Client, c.Began = fmt.Sprint(client), second(began+s.random.Float64()/clients)
+		switch s.random.IntN(8) {
+		case 0: // the request is lost, or late
+			if c.Ended = second(s.now); s.random.IntN(2) == 0 {
+				s.late = append(s.late, late{c, s.now + 3*s.random.Float64()})
+			}
+		case 1: // the answer is lost
+			s.apply(&c)
+			c.Outcome, c.Found, c.Ended = history.Unknown, history.Version{}, second(s.now)
+		default:
+			s.apply(&c)
+			c.Ended = second(s.now + s.random.Float64()/clients)
+			if c.Outcome == history.OK {
+				seen[client] = c.Found
+			}
+		}
+		s.story.Calls = append(s.story.Calls, c)
+	}
+	s.now = began + 1.2
+}
+
+// land has late writes take effect whose time has come.
+func (s *simulation) land() {
+	s.late = slices.DeleteFunc(s.late, func(l late) bool {
+		if l.at <= s.now {
+			s.apply(&l.c)
+		}
+		return l.at <= s.now
+	})
+}
+
+func (s *simulation) call(mark string, seen history.Version) history.Call {
+	verbs := []history.Verb{history.Create, history.Update, history.Update, history.Delete, history.Get}
+	c := history.Call{Key: podKey, Verb: verbs[s.random.IntN(len(verbs))]}
+	if c.Verb == history.Create || c.Verb == history.Update {
+		c.Mark = mark
+	}
+	if s.random.IntN(3) > 0 && (c.Verb == history.Update || c.Verb == history.Delete) {
+		c.IfUID, c.IfRevision = seen.UID, seen.Revision
+	}
+	return c
+}
+
+// apply lets a call take effect now.
+func (s *simulation) apply(c *history.Call) {
+	fits := s.state.present && s.state.surelyMatches(c)
+	switch {
+	case c.Verb == history.Create && s.state.present:
+		refused(codes.AlreadyExists)(c)
+		return
+	case c.Verb != history.Create && !s.state.present:
+		refused(codes.NotFound)(c)
+		return
+	case (c.Verb == history.Update || c.Verb == history.Delete) && !fits:
+		refused(codes.Aborted)(c)
+		return
+	}
+	c.Outcome, c.Found = history.OK, s.state.version
+	switch c.Verb {
+	case history.Get:
+		return
+	case history.Delete:
+		del(pod(s.state.version.UID, s.state.version.Mark))(s.story)
+		s.state = register{}
+		return
+	}
+	uid := s.state.version.UID
+	if c.Verb == history.Create {
+		uid = "uid of " + c.Mark
+	}
+	put(pod(uid, c.Mark))(s.story)
+	s.state = register{true, history.Version{UID: uid, Revision: s.story.last, Mark: c.Mark}}
+	c.Found = s.state.version
+}
+
+// TestLinearizableAtRandom protects that the search ends soon for a register that works, whatever its clients know, and
+// that any answer which is exchanged is found.
+func TestLinearizableAtRandom(t *testing.T) {
+	for seed := range uint64(8) {
+		h := simulate(seed)
+		checkers := []Checker{Linearizable{}, Writes{}, Order{}}
+		if found := Run(h, checkers...); len(found) > 0 {
+			t.Fatalf("seed %d: %s", seed, found[0])
+		}
+		random := rand.New(rand.NewPCG(seed, 2))
+		reads := slices.Collect(func(yield func(int) bool) {
+			for n, c := range h.Calls {
+				if c.Verb == history.Get && c.Outcome == history.OK && n > len(h.Calls)/2 && !yield(n) {
+					return
+				}
+			}
+		})
+		planted := &h.Calls[reads[random.IntN(len(reads))]]
+		for _, c := range h.Calls {
+			if c.Verb == history.Create && c.Outcome == history.OK {
+				planted.Found = c.Found // of long ago
+				break
+			}
+		}
+		if found := Run(h, Linearizable{}); len(found) == 0 {
+			t.Errorf("seed %d: the read of version %d at %s is not found", seed, planted.Found.Revision, planted.Began)
+		}
+	}
+}
