@@ -10,10 +10,12 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Allocations checks that at no revision two services have one address or node port, that the allocator gives out nothing
-// for longer than the grace that no service has, and that it takes nothing from a service that has it.
+// Allocations checks that at no revision two services have one address or node port, that the
+// allocator gives out nothing for longer than the grace that no service has, and that it takes
+// nothing from a service that has it.
 type Allocations struct {
-	// Grace is how long a value may be held that no service has: the allocator's own grace, and the time until it looks.
+	// Grace is how long a value may be held that no service has: the allocator's own grace, and the
+	// time until it looks.
 	Grace time.Duration
 }
 

@@ -7,7 +7,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Available checks that no client went without service for longer than a bound, for the kinds of clients that have one.
+// Available checks that no client went without service for longer than a bound, for the kinds of
+// clients that have one.
 type Available struct {
 	// Longest are the bounds, by the kinds of history.Windows.
 	Longest map[string]time.Duration

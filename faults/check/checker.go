@@ -30,7 +30,8 @@ func Run(h *history.History, checkers ...Checker) []Finding {
 	return all
 }
 
-// found collects what one checker finds. Many findings mostly have one cause, so only the first ones are kept.
+// found collects what one checker finds. Many findings mostly have one cause, so only the first
+// ones are kept.
 type found struct {
 	check    string
 	findings []Finding

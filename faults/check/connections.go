@@ -11,13 +11,14 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Connections checks that an established connection through a virtual IP ends only if its own backend, or the service,
-// goes, and that connections are answered by backends of the service.
+// Connections checks that an established connection through a virtual IP ends only if its own
+// backend, or the service, goes, and that connections are answered by backends of the service.
 type Connections struct {
-	// Lag is how long a node may send new connections to a backend that was taken out of the service.
+	// Lag is how long a node may send new connections to a backend that was taken out of the
+	// service.
 	Lag time.Duration
-	// Excused reports whether something else that was done to an installation is a reason for a loss, such as a backend's
-	// machine being switched off; nil: nothing is.
+	// Excused reports whether something else that was done to an installation is a reason for a
+	// loss, such as a backend's machine being switched off; nil: nothing is.
 	Excused func(history.Connection) bool
 }
 

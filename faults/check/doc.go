@@ -1,14 +1,17 @@
 // Package check judges what package history has recorded.
 //
-// A Checker looks at a whole history at once and does nothing else, so each has tests with histories that must pass and
-// with histories that must not. What was committed is read from the registry's log of changes alone. The log itself is
-// judged too: it has no gap, it says the same each time that it is read, and its order is that of acknowledgements.
+// A Checker looks at a whole history at once and does nothing else, so each has tests with
+// histories that must pass and with histories that must not. What was committed is read from the
+// registry's log of changes alone. The log itself is judged too: it has no gap, it says the same
+// each time that it is read, and its order is that of acknowledgements.
 //
-// Two shapes were considered. One is a checker that is told of each event and keeps a state: it finds a fault at once, and
-// needs memory for its state only. But a client's call is judged by what happens after it (an unknown write may take effect
-// later), so most checkers would have to wait for the log anyway. The other is a function of a history. It was chosen
-// because a history that fails can be kept and judged again. A run in progress is judged by judging its first part: calls
+// Two shapes were considered. One is a checker that is told of each event and keeps a state: it
+// finds a fault at once, and needs memory for its state only. But a client's call is judged by what
+// happens after it (an unknown write may take effect later), so most checkers would have to wait
+// for the log anyway. The other is a function of a history. It was chosen because a history that
+// fails can be kept and judged again. A run in progress is judged by judging its first part: calls
 // that have not ended count as unknown.
 //
-// At rest, the checkers of portolan/e2e/churn/check compare each daemon with the world that the log leads to, see World.
+// At rest, the checkers of portolan/e2e/churn/check compare each daemon with the world that the log
+// leads to, see World.
 package check

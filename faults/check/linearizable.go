@@ -15,13 +15,15 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Linearizable checks that the calls about each object can be put into an order that explains all answers, in which no
-// call comes before one that had ended when it began.
+// Linearizable checks that the calls about each object can be put into an order that explains all
+// answers, in which no call comes before one that had ended when it began.
 //
-// Writes whose outcome is unknown may take effect at any time after they began, or never. The log, if it was read, narrows
-// that down: those that it does not have never did, and the others did before somebody first knew of their revision.
+// Writes whose outcome is unknown may take effect at any time after they began, or never. The log,
+// if it was read, narrows that down: those that it does not have never did, and the others did
+// before somebody first knew of their revision.
 type Linearizable struct {
-	// Patience bounds the search for one object; 0: 20 s. A search that does not end is a finding too.
+	// Patience bounds the search for one object; 0: 20 s. A search that does not end is a finding
+	// too.
 	Patience time.Duration
 }
 
@@ -73,7 +75,8 @@ type builder struct {
 	log    *history.Log
 	origin time.Time
 	news   []news
-	// marks are the versions that writes made, by mark, and gone the revisions of deletions, by UID.
+	// marks are the versions that writes made, by mark, and gone the revisions of deletions, by
+	// UID.
 	marks map[string]history.Version
 	gone  map[string]uint64
 	// ours are the revisions that calls account for.
@@ -87,7 +90,8 @@ func (b *builder) put(key object.Key, op *step, began, ended int64) {
 	b.all[key] = append(b.all[key], porcupine.Operation{Input: op, Call: began, Return: ended})
 }
 
-// add adds a call, unless nothing follows from it. What began or ended after the log was read is judged as of then.
+// add adds a call, unless nothing follows from it. What began or ended after the log was read is
+// judged as of then.
 func (b *builder) add(c history.Call) {
 	read := !b.log.Read.IsZero()
 	if read && !c.Began.Before(b.log.Read) {
@@ -112,7 +116,8 @@ func (b *builder) add(c history.Call) {
 	}
 }
 
-// revisionOf returns the revision of a call's change; 0: the log has none, or which one cannot be told.
+// revisionOf returns the revision of a call's change; 0: the log has none, or which one cannot be
+// told.
 func (b *builder) revisionOf(c *history.Call) uint64 {
 	if c.Verb == history.Delete && c.Outcome == history.OK {
 		return b.gone[c.Found.UID]
@@ -120,8 +125,8 @@ func (b *builder) revisionOf(c *history.Call) uint64 {
 	return b.marks[c.Mark].Revision
 }
 
-// telling reports whether a refusal says something of the object's state. A conflict does so only for a write with a
-// condition: others give up after many lost races.
+// telling reports whether a refusal says something of the object's state. A conflict does so only
+// for a write with a condition: others give up after many lost races.
 func telling(c *history.Call) bool {
 	switch c.Code {
 	case codes.NotFound, codes.AlreadyExists:
@@ -132,7 +137,8 @@ func telling(c *history.Call) bool {
 	return false
 }
 
-// addOthers adds the changes that no call accounts for: those of others, and deletions without an answer.
+// addOthers adds the changes that no call accounts for: those of others, and deletions without an
+// answer.
 func (b *builder) addOthers(h *history.History) {
 	for s := range h.Log.Steps() {
 		if b.all[s.Key] == nil || b.ours[s.Revision] {
@@ -195,7 +201,8 @@ func (b *builder) knownBy(revision uint64) int64 {
 	return b.at(b.news[i].at)
 }
 
-// culprit describes the longest order that explains answers, and the operation that does not fit behind it.
+// culprit describes the longest order that explains answers, and the operation that does not fit
+// behind it.
 func culprit(model porcupine.Model, all []porcupine.Operation) string {
 	_, info := porcupine.CheckOperationsVerbose(model, all, time.Minute)
 	var longest []porcupine.Operation

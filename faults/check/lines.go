@@ -10,12 +10,13 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Lines checks that no daemon prints one line again and again, and that none panics. Lines that differ in numbers, names
-// and addresses only count as one.
+// Lines checks that no daemon prints one line again and again, and that none panics. Lines that
+// differ in numbers, names and addresses only count as one.
 type Lines struct {
 	// PerMinute is how often a daemon may print a line within a minute.
 	PerMinute int
-	// Except returns whether a line, without its numbers and names, may come more often; nil: none may.
+	// Except returns whether a line, without its numbers and names, may come more often; nil: none
+	// may.
 	Except func(line string) bool
 }
 
@@ -51,12 +52,13 @@ var (
 	quoted = regexp.MustCompile(`"[^"]*"`)
 	uid    = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	v6     = regexp.MustCompile(`\b[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}\b`)
-	// worded is a word with a digit: a number, an address, a duration, a name such as pod-7 or default/web-2.
+	// worded is a word with a digit: a number, an address, a duration, a name such as pod-7 or
+	// default/web-2.
 	worded = regexp.MustCompile(`[\w./:%-]*\d[\w./:%-]*`)
 )
 
-// normal returns a line without its numbers, names and times. Of a line in JSON only the level, the message and the error
-// count.
+// normal returns a line without its numbers, names and times. Of a line in JSON only the level, the
+// message and the error count.
 func normal(text string) string {
 	var entry struct{ Level, Msg, Err, Error string }
 	if json.Unmarshal([]byte(text), &entry) == nil && entry.Msg != "" {

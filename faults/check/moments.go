@@ -10,17 +10,20 @@ import (
 	"portolan.dev/services/object"
 )
 
-// moment is something that follows from the objects of some services, from a change on until the next moment.
+// moment is something that follows from the objects of some services, from a change on until the
+// next moment.
 type moment[T any] struct {
-	// from is when the change was committed at the earliest, and known when somebody first knew of it.
+	// from is when the change was committed at the earliest, and known when somebody first knew of
+	// it.
 	from, known time.Time
 	value       T
 }
 
-// momentsOf returns how something that follows from the named services and their slices changed in the log.
+// momentsOf returns how something that follows from the named services and their slices changed in
+// the log.
 //
-// The world that compute gets has the slices that the endpoint controller made, and no selectors: name servers and nodes
-// go by slices, which follow pods later.
+// The world that compute gets has the slices that the endpoint controller made, and no selectors:
+// name servers and nodes go by slices, which follow pods later.
 func momentsOf[T any](h *history.History, services map[object.Key]bool, compute func(*model.World) T) []moment[T] {
 	world := model.New()
 	put := func(o object.Object) bool {
@@ -88,8 +91,8 @@ func serviceOf(slice *corev1.EndpointSlice) object.Key {
 	return object.Key{Kind: "Service", Namespace: meta.GetNamespace(), Name: meta.GetLabels()[model.ServiceOf]}
 }
 
-// during returns the values that somebody may go by between two times, who is told of a change within a lag. The nemesis
-// makes the lag longer while it is at work, and for as long afterwards.
+// during returns the values that somebody may go by between two times, who is told of a change
+// within a lag. The nemesis makes the lag longer while it is at work, and for as long afterwards.
 func during[T any](h *history.History, moments []moment[T], from, to time.Time, lag time.Duration) []T {
 	var values []T
 	for i, m := range slices.Backward(moments) {

@@ -11,8 +11,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Names checks that each answer about a service's addresses is what some committed state says, which was in force at most
-// Lag before the question. An answer that is a failure of the server, or none, is not wrong: Available counts those.
+// Names checks that each answer about a service's addresses is what some committed state says,
+// which was in force at most Lag before the question. An answer that is a failure of the server, or
+// none, is not wrong: Available counts those.
 type Names struct {
 	Lag time.Duration
 }

@@ -11,8 +11,8 @@ import (
 	"portolan.dev/faults/history"
 )
 
-// simulation makes up what clients of one register see that works. Each call takes effect at a moment between its
-// beginning and its end, or is lost, or takes effect after its client gave up.
+// simulation makes up what clients of one register see that works. Each call takes effect at a
+// moment between its beginning and its end, or is lost, or takes effect after its client gave up.
 type simulation struct {
 	random *rand.Rand
 	story  *story
@@ -124,8 +124,8 @@ func (s *simulation) apply(c *history.Call) {
 	c.Found = s.state.version
 }
 
-// TestLinearizableAtRandom protects that the search ends soon for a register that works, whatever its clients know, and
-// that any answer which is exchanged is found.
+// TestLinearizableAtRandom protects that the search ends soon for a register that works, whatever
+// its clients know, and that any answer which is exchanged is found.
 func TestLinearizableAtRandom(t *testing.T) {
 	for seed := range uint64(8) {
 		h := simulate(seed)

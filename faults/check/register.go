@@ -9,18 +9,19 @@ import (
 	"portolan.dev/faults/history"
 )
 
-// register is the state of one object, as a register with compare-and-set: absent, or present in a version. Fields of the
-// version that nobody ever learned are empty.
+// register is the state of one object, as a register with compare-and-set: absent, or present in a
+// version. Fields of the version that nobody ever learned are empty.
 type register struct {
 	present bool
 	version history.Version
 }
 
-// step is one operation on a register. Either a client's call, or a change by somebody else that the log has.
+// step is one operation on a register. Either a client's call, or a change by somebody else that
+// the log has.
 type step struct {
 	call *history.Call
-	// from and to are the versions around somebody else's change; from.Revision 0: there was no object, to.Revision 0:
-	// there is none any more.
+	// from and to are the versions around somebody else's change; from.Revision 0: there was no
+	// object, to.Revision 0: there is none any more.
 	from, to history.Version
 	// made is what an unknown create or update makes of the register, as far as that is known.
 	made history.Version
@@ -39,8 +40,9 @@ func registerModel(initial register) porcupine.Model {
 	}
 }
 
-// apply returns whether the operation can have had its outcome in a state, and the state after it. An unknown write that
-// cannot take effect in a state leaves it alone, so placing it there means that it never happened.
+// apply returns whether the operation can have had its outcome in a state, and the state after it.
+// An unknown write that cannot take effect in a state leaves it alone, so placing it there means
+// that it never happened.
 func (op *step) apply(s register) (bool, register) {
 	c := op.call
 	switch {

@@ -21,7 +21,8 @@ func web(name, ip string, nodePort int32) *corev1.Service {
 	}
 }
 
-// behindWeb is a slice of the service web with these ready addresses, as the endpoint controller makes it.
+// behindWeb is a slice of the service web with these ready addresses, as the endpoint controller
+// makes it.
 func behindWeb(addresses ...string) *corev1.EndpointSlice {
 	name, port := "http", int32(8080)
 	s := &corev1.EndpointSlice{

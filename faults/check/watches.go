@@ -8,11 +8,12 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Watches checks that every watcher saw each change of its kinds once, in order and as the log has it, through all its
-// reconnects, and that what it was told to be the present objects were those of a revision.
+// Watches checks that every watcher saw each change of its kinds once, in order and as the log has
+// it, through all its reconnects, and that what it was told to be the present objects were those of
+// a revision.
 type Watches struct {
-	// CaughtUp demands that every watcher that still reads has reached the log's head. It is for histories whose end was
-	// at rest.
+	// CaughtUp demands that every watcher that still reads has reached the log's head. It is for
+	// histories whose end was at rest.
 	CaughtUp bool
 }
 
@@ -155,7 +156,8 @@ func (w *watched) compare(want history.Step, got history.Seen) {
 	}
 }
 
-// lastWas reports whether a deleted object is as it last was but for its version, which may be that of the deletion.
+// lastWas reports whether a deleted object is as it last was but for its version, which may be that
+// of the deletion.
 func lastWas(o, deleted object.Object, revision uint64) bool {
 	if deleted.GetMetadata().GetResourceVersion() != revision {
 		return false

@@ -7,8 +7,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Writes checks that the log has every acknowledged write once and where it was acknowledged, no refused write, each
-// unknown write once or never, and nothing that nobody asked for.
+// Writes checks that the log has every acknowledged write once and where it was acknowledged, no
+// refused write, each unknown write once or never, and nothing that nobody asked for.
 type Writes struct{}
 
 // Name implements Checker.
@@ -30,13 +30,15 @@ func (c Writes) Check(h *history.History) []Finding {
 
 type writes struct {
 	found
-	// marked are the revisions at which a mark appeared on an object, and deleted at which a UID went.
+	// marked are the revisions at which a mark appeared on an object, and deleted at which a UID
+	// went.
 	marked  map[string][]uint64
 	deleted map[string]uint64
 	read    time.Time // of the log
 }
 
-// index notes what a step is. A version that carries on the mark of the version before is somebody else's write.
+// index notes what a step is. A version that carries on the mark of the version before is somebody
+// else's write.
 func (x *writes) index(s history.Step) {
 	before, after := history.VersionOf(s.Old), history.VersionOf(s.New)
 	switch {
@@ -89,7 +91,8 @@ func (x *writes) acknowledged(c *history.Call, at []uint64) {
 	}
 }
 
-// unexplained reports marks that no client set, and deletions of marked objects that no client can have asked for.
+// unexplained reports marks that no client set, and deletions of marked objects that no client can
+// have asked for.
 func (x *writes) unexplained(h *history.History, explained map[uint64]bool) {
 	unknown := map[object.Key][]*history.Call{}
 	acknowledged := map[string]bool{}
@@ -120,7 +123,8 @@ func (x *writes) unexplained(h *history.History, explained map[uint64]bool) {
 	}
 }
 
-// spend takes the call out of some without an answer that most likely deleted a version: one call deletes one object.
+// spend takes the call out of some without an answer that most likely deleted a version: one call
+// deletes one object.
 func spend(calls []*history.Call, deleted history.Version) (rest []*history.Call, possible bool) {
 	best := -1
 	for i, c := range calls {

@@ -12,8 +12,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// The clients are about objects of any kind, so they build calls from the contract, whose names follow one rule. The
-// command line does the same in a package of its own, which is internal to it and has neither create nor update.
+// The clients are about objects of any kind, so they build calls from the contract, whose names
+// follow one rule. The command line does the same in a package of its own, which is internal to it
+// and has neither create nor update.
 
 const contract = "portolan.registry.v1"
 
@@ -51,7 +52,8 @@ func call(ctx context.Context, conn grpc.ClientConnInterface, verb, kind string,
 	return objectOf(response, kind), nil
 }
 
-// watch opens a stream of the changes of a kind after a revision. Each message is received into what newBatch makes.
+// watch opens a stream of the changes of a kind after a revision. Its messages are received into what
+// watchResponse makes.
 func watch(ctx context.Context, conn grpc.ClientConnInterface, kind string, after uint64) (grpc.ClientStream, error) {
 	name := "Watch" + plural(kind)
 	request := message(name + "Request")
@@ -80,7 +82,8 @@ func plural(kind string) string {
 	return kind + "s"
 }
 
-// message makes an empty message of the contract. A name that the contract lacks is a mistake of this package.
+// message makes an empty message of the contract. A name that the contract lacks is a mistake of
+// this package.
 func message(name string) protoreflect.Message {
 	found, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(contract + "." + name))
 	if err != nil {

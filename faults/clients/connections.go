@@ -14,8 +14,9 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// Echo answers connections until the listener is closed: it says at which address it was reached, and then repeats each
-// line that it gets. Backends of services that clients connect to are such listeners.
+// Echo answers connections until the listener is closed: it says at which address it was reached,
+// and then repeats each line that it gets. Backends of services that clients connect to are such
+// listeners.
 func Echo(lis net.Listener) {
 	for {
 		conn, err := lis.Accept()
@@ -71,15 +72,16 @@ func greeting(conn net.Conn, r *bufio.Reader, deadline time.Time) (netip.AddrPor
 	return netip.ParseAddrPort(strings.TrimSpace(line))
 }
 
-// keeper keeps one connection through a virtual IP open and uses it. It opens another one only when it is lost.
+// keeper keeps one connection through a virtual IP open and uses it. It opens another one only when
+// it is lost.
 type keeper struct {
 	name     string
 	target   netip.AddrPort
 	dial     Dial
 	recorder *history.Recorder
 	every    time.Duration
-	// patience is how long an answer may take before the connection counts as lost: longer than any stall that TCP
-	// repairs by itself.
+	// patience is how long an answer may take before the connection counts as lost: longer than any
+	// stall that TCP repairs by itself.
 	patience time.Duration
 }
 

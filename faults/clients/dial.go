@@ -44,7 +44,8 @@ type registry struct {
 	*grpc.ClientConn
 }
 
-// dialAll returns a connection to each address. The connections are closed by the returned function.
+// dialAll returns a connection to each address. The connections are closed by the returned
+// function.
 func dialAll(addresses []string, dial Dial) ([]registry, func(), error) {
 	var all []registry
 	closeAll := func() {

@@ -22,7 +22,8 @@ import (
 // patience bounds what has no deadline of its own.
 const patience = 10 * time.Second
 
-// Config says what clients use and how. Fields that are empty have defaults, or mean that there are no such clients.
+// Config says what clients use and how. Fields that are empty have defaults, or mean that there are
+// no such clients.
 type Config struct {
 	// Seed decides what clients do. Equal seeds make each client choose alike.
 	Seed uint64
@@ -47,7 +48,8 @@ type Config struct {
 	Think time.Duration
 	// Deadline bounds a call, a question and an attempt to connect; 0: 3 s.
 	Deadline time.Duration
-	// KeepFor is how long an answer through an open connection may take before the connection counts as lost; 0: 30 s.
+	// KeepFor is how long an answer through an open connection may take before the connection
+	// counts as lost; 0: 30 s.
 	KeepFor time.Duration
 	// Every is the pause between two questions, attempts or uses of a connection; 0: 50 ms.
 	Every time.Duration
@@ -89,8 +91,8 @@ func (g *group) stop() {
 	g.running.Wait()
 }
 
-// Start reads where the log begins, makes the namespace of the objects that writers compete for, and starts all clients.
-// Their records go to the recorder.
+// Start reads where the log begins, makes the namespace of the objects that writers compete for,
+// and starts all clients. Their records go to the recorder.
 func Start(ctx context.Context, config Config, recorder *history.Recorder) (*Fleet, error) {
 	config.Writers = cmp.Or(config.Writers, 6)
 	config.Think = cmp.Or(config.Think, 20*time.Millisecond)
@@ -167,8 +169,8 @@ func (f *Fleet) startWriters() {
 	}
 }
 
-// startWatchers starts a watcher of each kind that goes from registry to registry, a follower at each registry, and one
-// who reads the log itself.
+// startWatchers starts a watcher of each kind that goes from registry to registry, a follower at
+// each registry, and one who reads the log itself.
 func (f *Fleet) startWatchers() error {
 	for _, kind := range object.Kinds {
 		w := &watcher{
@@ -252,8 +254,8 @@ func (f *Fleet) note(err error) {
 	f.errs = append(f.errs, err)
 }
 
-// History returns all that is recorded so far, with the log as it is now. It can be called while clients run, and asks
-// until a registry answers.
+// History returns all that is recorded so far, with the log as it is now. It can be called while
+// clients run, and asks until a registry answers.
 func (f *Fleet) History(ctx context.Context) (*history.History, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -263,8 +265,8 @@ func (f *Fleet) History(ctx context.Context) (*history.History, error) {
 	return h, err
 }
 
-// ReadAgain has each registry tell the whole log once more, for checkers to compare with what it said before. It is for
-// the end of a run; the log must not have been pruned.
+// ReadAgain has each registry tell the whole log once more, for checkers to compare with what it
+// said before. It is for the end of a run; the log must not have been pruned.
 func (f *Fleet) ReadAgain(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -279,7 +281,8 @@ func (f *Fleet) ReadAgain(ctx context.Context) error {
 // StopWriters lets every writer end its call. The others go on, so that they can see the end.
 func (f *Fleet) StopWriters() { f.writing.stop() }
 
-// Stop lets every client end its call, and returns the errors of those that could not go on. Stopping again does nothing.
+// Stop lets every client end its call, and returns the errors of those that could not go on.
+// Stopping again does nothing.
 func (f *Fleet) Stop() error {
 	f.writing.stop()
 	f.watching.stop()

@@ -26,8 +26,8 @@ func (h *holder) run(ctx context.Context) {
 	}
 }
 
-// ask returns what is given out. Pages are read one after the other, so values that change hands meanwhile may be in the
-// answer for either owner, for both, or for none.
+// ask returns what is given out. Pages are read one after the other, so values that change hands
+// meanwhile may be in the answer for either owner, for both, or for none.
 func (h *holder) ask(ctx context.Context) (history.Holdings, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

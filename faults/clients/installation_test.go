@@ -29,8 +29,8 @@ var (
 // bound is how long changes may take on a busy machine to be everywhere.
 const bound = 30 * time.Second
 
-// TestNoPromiseIsBrokenWithoutFaults runs all clients against two registries, an allocator, a name server and a node, and
-// judges what they recorded in the middle of the run and at its end.
+// TestNoPromiseIsBrokenWithoutFaults runs all clients against two registries, an allocator, a name
+// server and a node, and judges what they recorded in the middle of the run and at its end.
 func TestNoPromiseIsBrokenWithoutFaults(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64()
@@ -78,7 +78,8 @@ func TestNoPromiseIsBrokenWithoutFaults(t *testing.T) {
 	}
 }
 
-// run lets the clients run for half of the time, and for longer if they are slow to do what they are for.
+// run lets the clients run for half of the time, and for longer if they are slow to do what they
+// are for.
 func run(t *testing.T, recorder *history.Recorder) {
 	t.Helper()
 	half, cancel := context.WithTimeout(t.Context(), *duration/2)
@@ -115,7 +116,8 @@ func judgeHistory(t *testing.T, h *history.History, all ...check.Checker) {
 		len(h.Calls), len(h.Log.Changes), len(h.Answers), len(h.Attempts), time.Since(began).Round(time.Millisecond))
 }
 
-// judgeAtRest waits until every watcher has seen the last change, and judges what is recorded until then.
+// judgeAtRest waits until every watcher has seen the last change, and judges what is recorded until
+// then.
 func judgeAtRest(t *testing.T, fleet *Fleet) *history.History {
 	t.Helper()
 	var h *history.History
@@ -206,7 +208,8 @@ func names() []string {
 	return all
 }
 
-// unused returns what the clients have not done yet: a run without findings says something of what was used only.
+// unused returns what the clients have not done yet: a run without findings says something of what
+// was used only.
 func unused(h *history.History) error {
 	type use struct {
 		kind    string

@@ -44,8 +44,8 @@ func readSnapshot(ctx context.Context, r registry) (history.Log, error) {
 	}
 }
 
-// readLog adds to a log what has been committed since it was last read. It asks one registry after the other until one
-// answers.
+// readLog adds to a log what has been committed since it was last read. It asks one registry after
+// the other until one answers.
 func readLog(ctx context.Context, registries []registry, log *history.Log) error {
 	began := time.Now()
 	for n := 0; ; n++ {
@@ -87,8 +87,8 @@ func readAgain(ctx context.Context, r registry, base history.Log, recorder *hist
 	return nil
 }
 
-// tail follows the log from one registry as it grows, so that what it said once can be compared with what it says in
-// the end.
+// tail follows the log from one registry as it grows, so that what it said once can be compared
+// with what it says in the end.
 type tail struct {
 	name       string
 	registries []registry

@@ -14,8 +14,8 @@ const Namespace = "faults"
 // serviceOf is the label that joins a slice to its service.
 const serviceOf = "kubernetes.io/service-name"
 
-// subject is an object that writers compete for. Only they write it, as far as the installation is concerned: its kind
-// and fields are such that no daemon has a reason to.
+// subject is an object that writers compete for. Only they write it, as far as the installation is
+// concerned: its kind and fields are such that no daemon has a reason to.
 type subject struct {
 	key object.Key
 	// fill makes up the object but for its metadata.
@@ -95,5 +95,6 @@ func lease(random *rand.Rand) object.Object {
 	return &corev1.Lease{Spec: &corev1.LeaseSpec{HolderIdentity: fmt.Sprint(random.IntN(3)), LeaseDurationSeconds: 15}}
 }
 
-// address is the nth address of endpoints; it is in a range for documentation, so that none answers.
+// address is the nth address of endpoints; it is in a range for documentation, so that none
+// answers.
 func address(n int) string { return fmt.Sprintf("198.18.0.%d", n+1) }

@@ -15,7 +15,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// writer creates, changes, deletes and reads objects that others write too, each time at another registry.
+// writer creates, changes, deletes and reads objects that others write too, each time at another
+// registry.
 type writer struct {
 	name       string
 	registries []registry
@@ -30,8 +31,8 @@ type writer struct {
 	writes int
 }
 
-// impatient is the share of calls in percent whose deadline is far too short, so that outcomes are unknown without any
-// fault too.
+// impatient is the share of calls in percent whose deadline is far too short, so that outcomes are
+// unknown without any fault too.
 const impatient = 4
 
 func (w *writer) run(ctx context.Context) {
@@ -108,8 +109,8 @@ func (w *writer) call(ctx context.Context, r registry, s subject, c history.Call
 	return w.read(ctx, r, c.Key)
 }
 
-// read returns the newest version. A registry's view may lag behind another's, so the registry is asked to be as new as
-// the store was when the read began.
+// read returns the newest version. A registry's view may lag behind another's, so the registry is
+// asked to be as new as the store was when the read began.
 func (w *writer) read(ctx context.Context, r registry, key object.Key) (object.Object, error) {
 	head, err := registryv1.NewChangeServiceClient(r).GetHead(ctx, &registryv1.GetHeadRequest{})
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 type History struct {
 	// Calls are those of clients, in the order in which they began.
 	Calls []Call
-	// Log is the registry's log of changes. It has what was acknowledged before Log.Read, and possibly more.
+	// Log is the registry's log of changes. It has what was acknowledged before Log.Read, and
+	// possibly more.
 	Log Log
 	// Readings are what watchers saw of the log.
 	Readings []Reading
@@ -70,7 +71,8 @@ type Call struct {
 	Outcome    Outcome
 	Code       codes.Code
 	Error      string
-	// Found is the version in the answer: of a create or update as stored, of a delete as it last was.
+	// Found is the version in the answer: of a create or update as stored, of a delete as it last
+	// was.
 	Found Version
 }
 
@@ -182,8 +184,8 @@ type Disturbance struct {
 	Ended time.Time // zero: it lasts
 }
 
-// Disturbed returns how much of the time between two moments a disturbance lasted. Afterwards is how long the
-// effects of each last.
+// Disturbed returns how much of the time between two moments a disturbance lasted. Afterwards is
+// how long the effects of each last.
 func (h *History) Disturbed(from, to time.Time, afterwards time.Duration) time.Duration {
 	var all spans
 	for _, d := range h.Disturbances {

@@ -18,7 +18,8 @@ type Log struct {
 	Read time.Time
 }
 
-// Step is a change with the object before and after it; nil: there was none, or there is none any more.
+// Step is a change with the object before and after it; nil: there was none, or there is none any
+// more.
 type Step struct {
 	Revision uint64
 	Time     time.Time

@@ -28,8 +28,9 @@ type use struct {
 	served       bool
 }
 
-// Windows returns the times in which clients were not served, for each kind of client. A window begins with the first
-// call that failed and ends with the first one after it that was served. A refusal by rule counts as served.
+// Windows returns the times in which clients were not served, for each kind of client. A window
+// begins with the first call that failed and ends with the first one after it that was served. A
+// refusal by rule counts as served.
 func (h *History) Windows() []Windows {
 	uses := map[string]map[string][]use{}
 	note := func(kind, client string, u use) {

@@ -9,7 +9,8 @@ var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func second(n int) time.Time { return origin.Add(time.Duration(n) * time.Second) }
 
-// TestWindows protects how unavailability is counted: from the first call that fails to the end of the first that is served.
+// TestWindows protects how unavailability is counted: from the first call that fails to the end of
+// the first that is served.
 func TestWindows(t *testing.T) {
 	h := &History{Calls: []Call{
 		{Client: "a", Verb: Create, Began: second(0), Ended: second(1), Outcome: OK},
@@ -34,7 +35,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestDisturbed protects that disturbances at the same time count once, and that one that lasts counts up to the end.
+// TestDisturbed protects that disturbances at the same time count once, and that one that lasts
+// counts up to the end.
 func TestDisturbed(t *testing.T) {
 	h := &History{Disturbances: []Disturbance{
 		{Began: second(0), Ended: second(4)}, {Began: second(2), Ended: second(5)}, {Began: second(10)},

@@ -320,6 +320,37 @@ func TestDeleteOfWhatGoesInAnOldView(t *testing.T) {
 	}
 }
 
+// TestWriteToAnIncarnationThatAnOldViewLacks: a client that saw an object made again on one replica changes and deletes
+// it by its UID on another, whose view has the object before.
+func TestWriteToAnIncarnationThatAnOldViewLacks(t *testing.T) {
+	for name, write := range map[string]func(f *fixture, meta *corev1.ObjectMeta) (*admission.Result, error){
+		"update": func(f *fixture, meta *corev1.ObjectMeta) (*admission.Result, error) {
+			o := &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid()}}
+			o.Metadata.Labels = map[string]string{"a": "b"}
+			return f.Update(t.Context(), o, admission.Options{})
+		},
+		"delete": func(f *fixture, meta *corev1.ObjectMeta) (*admission.Result, error) {
+			key := object.Key{Kind: "Lease", Namespace: meta.GetNamespace(), Name: meta.GetName()}
+			return f.Delete(t.Context(), key, admission.Deletion{UID: meta.GetUid()}, admission.Options{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ahead := newFixture(t)
+			lease := &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "l"}}
+			ahead.must(t, lease.CloneVT())
+			behind, follow := newReplica(t, ahead.store)
+			if _, err := ahead.Delete(t.Context(), object.KeyOf(lease), admission.Deletion{}, admission.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			again := ahead.must(t, lease.CloneVT())
+			got := whileBehind(t, behind, follow, func() (*admission.Result, error) { return write(behind, again.GetMetadata()) })
+			if got.error != nil || !got.Changed {
+				t.Errorf("%+v, %v", got.Result, got.error)
+			}
+		})
+	}
+}
+
 type outcome struct {
 	*admission.Result
 	error

@@ -91,25 +91,31 @@ func (w *Writer) UpdateStatus(ctx context.Context, o object.Object, options Opti
 	})
 }
 
-// checkVersion holds what the client has seen against what there is.
+// checkVersion holds what the client has seen against what there is. The client may have seen on another replica what the
+// view here lacks, so a view that may be behind catches up before anything is refused.
 func (w *Writer) checkVersion(ctx context.Context, o object.Object, old *view.Item) error {
 	meta := o.GetMetadata()
-	if uid := meta.GetUid(); uid != "" && uid != old.Object.GetMetadata().GetUid() {
-		return conflict(old, meta.GetResourceVersion())
-	}
-	want := meta.GetResourceVersion()
-	if want == 0 || want == old.Revision {
+	if matches(meta, old) {
 		return nil
 	}
-	if want > old.Revision { // seen on another replica
-		if err := w.catchUp(ctx); err != nil {
-			return err
-		}
-		if now := w.View.State().Get(old.Key); now != nil && now.Revision == want {
-			return errAgain
-		}
+	sameObject := meta.GetUid() == "" || meta.GetUid() == old.Object.GetMetadata().GetUid()
+	if sameObject && meta.GetResourceVersion() < old.Revision { // the view is newer than the client
+		return conflict(old, meta.GetResourceVersion())
 	}
-	return conflict(old, want)
+	if err := w.catchUp(ctx); err != nil {
+		return err
+	}
+	now := w.View.State().Get(old.Key)
+	if now == nil || matches(meta, now) {
+		return errAgain
+	}
+	return conflict(now, meta.GetResourceVersion())
+}
+
+// matches reports whether an object is the one that the client has seen, at the version that the client has seen.
+func matches(seen *corev1.ObjectMeta, item *view.Item) bool {
+	uid, version := seen.GetUid(), seen.GetResourceVersion()
+	return (uid == "" || uid == item.Object.GetMetadata().GetUid()) && (version == 0 || version == item.Revision)
 }
 
 // errAgain makes modify look at the object again.

@@ -1,0 +1,141 @@
+package clients
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"portolan.dev/faults/history"
+	"portolan.dev/portolan/e2e/labtest"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/kit/kittest"
+)
+
+// TestConclude protects that a write counts as refused only if it cannot have happened.
+func TestConclude(t *testing.T) {
+	for code, want := range map[codes.Code]history.Outcome{
+		codes.OK: history.OK, codes.NotFound: history.Refused, codes.AlreadyExists: history.Refused,
+		codes.Aborted: history.Refused, codes.InvalidArgument: history.Refused, codes.ResourceExhausted: history.Refused,
+		codes.Unavailable: history.Unknown, codes.DeadlineExceeded: history.Unknown, codes.Canceled: history.Unknown,
+		codes.Internal: history.Unknown, codes.Unknown: history.Unknown,
+	} {
+		var c history.Call
+		found := &corev1.Pod{Metadata: &corev1.ObjectMeta{Uid: "u", ResourceVersion: 7}}
+		if code == codes.OK {
+			conclude(&c, found, nil)
+		} else {
+			conclude(&c, nil, status.Error(code, "no"))
+		}
+		if c.Outcome != want || c.Code != code {
+			t.Errorf("%s: the outcome is %d with %s, want %d", code, c.Outcome, c.Code, want)
+		}
+		if known := c.Found == (history.Version{UID: "u", Revision: 7}); known != (code == codes.OK) {
+			t.Errorf("%s: found %+v", code, c.Found)
+		}
+	}
+}
+
+// TestRecordLog protects that lines keep the time at which they were printed.
+func TestRecordLog(t *testing.T) {
+	recorder := history.NewRecorder()
+	began := time.Now()
+	text := `{"time":"2026-01-01T00:00:01Z","msg":"hello"}` + "\npanic: no\n"
+	if err := RecordLog(recorder, "d", strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	lines := recorder.History().Lines
+	if len(lines) != 2 || lines[0].At.Unix() != 1767225601 || lines[1].At.Before(began) || lines[1].Text != "panic: no" {
+		t.Errorf("recorded are %v", lines)
+	}
+	if err := RecordLog(recorder, "d", strings.NewReader(strings.Repeat("x", longestLine+1))); err == nil {
+		t.Error("a line without end is no error")
+	}
+}
+
+// listen opens a listener in the namespace of the tests, whose loopback device is not up by itself.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	labtest.Need(t)
+	labtest.NewNetwork(t)
+	return kittest.Listen(t)
+}
+
+// breakable dials connections that a test can close behind the client's back.
+type breakable struct {
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (b *breakable) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := direct(ctx, network, address)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.conns = append(b.conns, conn)
+	return conn, err
+}
+
+func (b *breakable) cut() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, conn := range b.conns {
+		_ = conn.Close()
+	}
+}
+
+// TestKeeperNoticesALoss protects that a connection that breaks is recorded as lost, and that one which the client closes
+// is not.
+func TestKeeperNoticesALoss(t *testing.T) {
+	lis := listen(t)
+	go Echo(lis)
+	at := netip.MustParseAddrPort(lis.Addr().String())
+	recorder, links := history.NewRecorder(), &breakable{}
+	k := &keeper{name: "k", target: at, dial: links.dial, recorder: recorder, every: time.Millisecond, patience: time.Minute}
+	stop := kittest.Run(t, "keeper", func(ctx context.Context) error {
+		k.run(ctx)
+		return nil
+	})
+	kept := func(n int) {
+		t.Helper()
+		kittest.Eventually(t, "a connection is used", func() error {
+			all := recorder.History().Connections
+			if len(all) < n || !all[n-1].Heard.After(all[n-1].Began) || all[n-1].Backend != at {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+	}
+	kept(1)
+	links.cut()
+	kept(2)
+	stop()
+	all := recorder.History().Connections
+	if all[0].Lost.IsZero() || all[0].Error == "" {
+		t.Errorf("the connection that broke is recorded as %+v", all[0])
+	}
+	if last := all[len(all)-1]; !last.Lost.IsZero() {
+		t.Errorf("the connection that was closed is recorded as %+v", last)
+	}
+}
+
+// TestProberTellsTheBackend protects that an attempt names the backend, or why there was none.
+func TestProberTellsTheBackend(t *testing.T) {
+	lis := listen(t)
+	go Echo(lis)
+	at := netip.MustParseAddrPort(lis.Addr().String())
+	p := &prober{target: at, dial: direct, deadline: time.Minute}
+	if a := p.attempt(t.Context()); a.Error != "" || a.Backend != at {
+		t.Errorf("the attempt is recorded as %+v", a)
+	}
+	_ = lis.Close()
+	if a := p.attempt(t.Context()); a.Error == "" || a.Backend.IsValid() {
+		t.Errorf("the attempt without a backend is recorded as %+v", a)
+	}
+}
