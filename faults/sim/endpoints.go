@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,7 +24,8 @@ const (
 var replicaNames = []string{"endpointctl-a", "endpointctl-b"}
 
 // endpoints simulates two endpoint controllers: clients make, change and delete services and pods, and at rest the
-// slices and Endpoints must be what the rules say. Nobody who does not lead may have written one.
+// slices and Endpoints must be what the rules say. Nobody who does not lead may have written one, and no endpoint may have
+// been in no slice while it moved to another one.
 var endpoints = scenario{draw: drawEndpoints, run: runEndpoints}
 
 func drawEndpoints(d *drawing) {
@@ -53,7 +55,7 @@ func drawTrouble(d *drawing, at time.Duration, name string) {
 }
 
 func runEndpoints(w *world, events []Event) error {
-	w.registry.Log.Put(readyNode(nodeNames[0]), readyNode(nodeNames[1]))
+	w.registry.Put(readyNode(nodeNames[0]), readyNode(nodeNames[1]))
 	startAll := func() {
 		for _, name := range replicaNames {
 			startReplica(w, name)
@@ -68,7 +70,7 @@ func runEndpoints(w *world, events []Event) error {
 	if broken := w.registry.Violations(); len(broken) > 0 {
 		return fmt.Errorf("%q", broken)
 	}
-	return nil
+	return errors.Join(interruptions(w.registry.History())...)
 }
 
 // nodeNames are the nodes that pods are on.
@@ -88,6 +90,7 @@ func startReplica(w *world, name string) {
 		var cfg endpointctl.Config
 		config.Defaults(&cfg)
 		cfg.Identity, cfg.NodeGrace, cfg.Workers, cfg.LeaseDuration = name, 0, 4, 2*time.Second
+		cfg.MaxPerSlice = 3 // so that services have several
 		return endpointctl.New(ctx, cfg, host)
 	})
 }

@@ -25,7 +25,8 @@ const (
 	shrinking = 30 * time.Second
 )
 
-func TestEndpoints(t *testing.T) { explore(t, endpoints, 40) }
+func TestEndpoints(t *testing.T) { explore(t, endpoints, 60) }
+func TestStream(t *testing.T)    { explore(t, stream, 60) }
 
 // explore runs schedules of a scenario until one fails: so many, or as long as the flags say.
 func explore(t *testing.T, s scenario, schedules uint64) {

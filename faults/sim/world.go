@@ -54,6 +54,7 @@ func newWorld(t *testing.T, seed uint64, log io.Writer) *world {
 
 // process is a daemon that runs.
 type process struct {
+	daemon  app.Daemon
 	network *network.Network
 	stop    context.CancelFunc
 	ended   chan error
@@ -77,6 +78,7 @@ func (w *world) start(name string, open func(ctx context.Context, host app.Host)
 		w.failures = append(w.failures, fmt.Errorf("start %s: %w", name, err))
 		return
 	}
+	p.daemon = d
 	w.running[name] = p
 	go func() { p.ended <- d.Run(ctx) }()
 }

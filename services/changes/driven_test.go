@@ -458,3 +458,19 @@ func TestAge(t *testing.T) {
 		t.Error("the view has all that the bookmark promised")
 	}
 }
+
+// TestAgeOfBookmarkThatWaited: a bookmark that waited while the follower did something else tells of the time when it
+// came.
+func TestAgeOfBookmarkThatWaited(t *testing.T) {
+	before := time.Now()
+	d := following(t, 0)
+	known := time.Now()
+	d.must(d.DrainLate(t.Context(), before, d.mark(5)))
+	if least, age := time.Since(known), d.Age(); age < least {
+		t.Errorf("the view is %s old, nothing was heard for %s", age, least)
+	}
+	d.receive(d.mark(5))
+	if age, most := d.Age(), time.Since(known); age > most {
+		t.Errorf("the view is %s old, a bookmark came within %s", age, most)
+	}
+}

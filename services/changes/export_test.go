@@ -2,6 +2,7 @@ package changes
 
 import (
 	"context"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -12,6 +13,12 @@ func (f *Follower) Begin(ctx context.Context) error                { return f.as
 func (f *Follower) Receive(ctx context.Context, m *nats.Msg) error { return f.receive(ctx, m) }
 func (f *Follower) Tick(ctx context.Context) error                 { return f.tick(ctx) }
 func (f *Follower) Drain(ctx context.Context, ms ...*nats.Msg) error {
+	return f.DrainLate(ctx, time.Now(), ms...)
+}
+
+// DrainLate is Drain of messages that have waited since a time.
+func (f *Follower) DrainLate(ctx context.Context, since time.Time, ms ...*nats.Msg) error {
+	f.emptied = since
 	queue := make(chan *nats.Msg, len(ms))
 	for _, m := range ms[1:] {
 		queue <- m

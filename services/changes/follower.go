@@ -101,6 +101,7 @@ type Follower struct {
 	connected bool       // to NATS
 	heard     time.Time  // when the last bookmark came
 	expected  expectation
+	emptied   time.Time // when no message waited: whatever waits came later
 	trusted   time.Time // until then a foreign epoch is known to be not the registry's
 }
 
@@ -115,8 +116,9 @@ const (
 
 // expectation is the head of a bookmark that the view has not reached yet.
 type expectation struct {
-	head uint64 // 0: none
-	at   time.Time
+	head uint64    // 0: none
+	at   time.Time // when the log was there at the earliest
+	seen time.Time // when the bookmark was read
 }
 
 // NewFollower returns a follower that knows nothing yet.
@@ -178,6 +180,9 @@ func (f *Follower) Run(ctx context.Context) error {
 		return f.end(ctx, err)
 	}
 	for {
+		if len(link.messages) == 0 {
+			f.emptied = time.Now()
+		}
 		select {
 		case <-ctx.Done():
 			return nil

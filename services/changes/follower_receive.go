@@ -103,6 +103,8 @@ func (f *Follower) follows(kind string) bool { return len(f.kinds) == 0 || f.kin
 
 // bookmark compares the view with what the log was said to be. A bookmark may overtake the changes before it, so one that is ahead of the view
 // is only remembered; when another one comes half a period later and the view is still not there, changes were lost.
+//
+// A bookmark may have waited while the registry was asked. It then tells of the time when it came and not of now.
 func (f *Follower) bookmark(ctx context.Context, m *nats.Msg) error {
 	mark := &registryv1.Bookmark{}
 	if m.Header.Get(headerStream) != "" || m.Header.Get(headerStatus) != "" || mark.UnmarshalVT(m.Data) != nil || f.need == aSnapshot {
@@ -115,10 +117,10 @@ func (f *Follower) bookmark(ctx context.Context, m *nats.Msg) error {
 	f.heard, f.connected = now, true
 	switch {
 	case mark.GetRevision() <= f.revision:
-		f.completeAt(now)
+		f.completeAt(f.emptied)
 	case f.expected.head == 0:
-		f.expected = expectation{head: mark.GetRevision(), at: now}
-	case now.Sub(f.expected.at) >= f.cfg.BookmarkEvery/2:
+		f.expected = expectation{head: mark.GetRevision(), at: f.emptied, seen: now}
+	case now.Sub(f.expected.seen) >= f.cfg.BookmarkEvery/2:
 		lost := f.expected.head
 		f.expected = expectation{}
 		return f.heal(ctx, lost)

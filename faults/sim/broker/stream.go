@@ -27,6 +27,19 @@ func (s *stream) takes(subject string) bool {
 
 func (s *stream) last() uint64 { return s.first + uint64(len(s.messages)) - 1 }
 
+// Stored returns the data of the messages of the stream, and the sequence of the first one.
+func (b *Broker) Stored() (first uint64, data [][]byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stream == nil {
+		return 0, nil
+	}
+	for _, m := range b.stream.messages {
+		data = append(data, m.data)
+	}
+	return b.stream.first, data
+}
+
 // Codes of the errors that the change stream tells apart.
 const (
 	noStream      = 10059

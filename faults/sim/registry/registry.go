@@ -36,6 +36,7 @@ type Registry struct {
 	mu         sync.Mutex // makes check and write one step
 	names      int
 	violations []string
+	history    []Committed
 }
 
 // New returns an empty registry.
@@ -51,7 +52,20 @@ func (r *Registry) Violations() []string {
 }
 
 // Prune forgets the past: whoever is behind takes a snapshot.
-func (r *Registry) Prune() { r.Log.Prune(r.Log.Revision()) }
+func (r *Registry) Prune() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note()
+	r.Log.Prune(r.Log.Revision())
+}
+
+// Put stores objects as they are, before anything runs.
+func (r *Registry) Put(objects ...object.Object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Log.Put(objects...)
+	r.note()
+}
 
 // NewEpoch makes the log another one, as restoring a backup does: followers cannot go on from what they know.
 func (r *Registry) NewEpoch() {
@@ -145,6 +159,7 @@ func (r *Registry) Delete(ctx context.Context, key object.Key, uid string, versi
 		return nil, err
 	}
 	r.Log.Delete(key)
+	r.note()
 	r.collectSoon()
 	return old, nil
 }
@@ -159,6 +174,7 @@ func (r *Registry) put(o, old object.Object) object.Object {
 		}
 	}
 	r.Log.Put(o)
+	r.note()
 	return r.Log.Get(object.KeyOf(o))
 }
 
@@ -188,6 +204,7 @@ func (r *Registry) collect() {
 			r.Log.Delete(key)
 		}
 	}
+	r.note()
 }
 
 // check returns an error if the writer does not hold the lease that it names. A write of what only a leader may write,

@@ -34,16 +34,22 @@ type Weather struct {
 	seed uint64
 
 	mu       sync.Mutex
-	links    map[string]*rand.Rand
+	links    map[string]*link
 	episodes []running
 	quiet    bool
+}
+
+// link is a way from one daemon to another.
+type link struct {
+	random *rand.Rand
+	latest time.Duration // the longest delay so far
 }
 
 // fairDelay bounds the delay of a message in fair weather.
 const fairDelay = 2 * time.Millisecond
 
 // New returns fair weather.
-func New(seed uint64) *Weather { return &Weather{seed: seed, links: map[string]*rand.Rand{}} }
+func New(seed uint64) *Weather { return &Weather{seed: seed, links: map[string]*link{}} }
 
 // running is an episode that has begun.
 type running struct {
@@ -67,21 +73,15 @@ func (w *Weather) Clear() {
 
 // Next decides about the next message of a link. Each message takes the same number of random values, so that
 // an episode that is left out changes nothing but the messages that it concerned.
-func (w *Weather) Next(link string) Fate {
+func (w *Weather) Next(name string) Fate {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	random := w.links[link]
-	if random == nil {
-		name := fnv.New64a()
-		name.Write([]byte(link))
-		random = rand.New(rand.NewPCG(w.seed, name.Sum64()))
-		w.links[link] = random
-	}
-	share, die := random.Float64(), random.IntN(100)
+	l := w.link(name)
+	share, die := l.random.Float64(), l.random.IntN(100)
 	fate := Fate{Delay: 1 + time.Duration(share*share*float64(fairDelay))}
 	now := time.Now()
 	for _, e := range w.episodes {
-		if w.quiet || !now.Before(e.end) || !strings.HasPrefix(link, e.Links) {
+		if w.quiet || !now.Before(e.end) || !strings.HasPrefix(name, e.Links) {
 			continue
 		}
 		fate.Delay += time.Duration(share * float64(e.Slowest))
@@ -89,5 +89,25 @@ func (w *Weather) Next(link string) Fate {
 		fate.Twice = fate.Twice || die >= 100-e.Twice
 		fate.Overtakes = fate.Overtakes || die%10 < e.Overtakes/10
 	}
+	l.latest = max(l.latest, fate.Delay)
 	return fate
+}
+
+// Latest returns the longest delay that a message of a link has had.
+func (w *Weather) Latest(name string) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.link(name).latest
+}
+
+// link returns the link of a name. The caller holds mu.
+func (w *Weather) link(name string) *link {
+	l := w.links[name]
+	if l == nil {
+		hash := fnv.New64a()
+		hash.Write([]byte(name))
+		l = &link{random: rand.New(rand.NewPCG(w.seed, hash.Sum64()))}
+		w.links[name] = l
+	}
+	return l
 }

@@ -20,7 +20,7 @@ var _ changes.Log = (*Log)(nil)
 type Log struct {
 	t testing.TB
 
-	lock sync.Mutex // the one that Lock takes
+	lock chan struct{} // the one that Lock takes: a channel, since a mutex stops the clock of a synctest bubble
 	conn connection
 	bus  bus
 
@@ -36,7 +36,7 @@ type Log struct {
 
 // New returns an empty log at revision 0.
 func New(t testing.TB) *Log {
-	return &Log{t: t, epoch: 1, objects: map[object.Key]object.Object{}, wake: make(chan struct{})}
+	return &Log{t: t, lock: make(chan struct{}, 1), epoch: 1, objects: map[object.Key]object.Object{}, wake: make(chan struct{})}
 }
 
 // Put commits objects, each as a change of its own, and returns the revision of the last. It keeps copies.
@@ -186,8 +186,12 @@ func (l *Log) after(revision uint64, limit int) ([]*registryv1.Change, error) {
 
 // Lock implements changes.Log.
 func (l *Log) Lock(ctx context.Context, fn func(ctx context.Context) error) error {
-	l.lock.Lock()
-	defer l.lock.Unlock()
+	select {
+	case l.lock <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-l.lock }()
 	return fn(ctx)
 }
 

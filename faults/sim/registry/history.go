@@ -1,0 +1,56 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+// Committed is a change of the log, which the history keeps when the log is pruned.
+type Committed struct {
+	Change *registryv1.Change
+	At     time.Time
+}
+
+// History is everything that was committed: the change of revision n is at n-1. It only grows.
+func (r *Registry) History() []Committed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note()
+	return slices.Clip(r.history)
+}
+
+// note takes what was committed since into the history. The caller holds mu.
+func (r *Registry) note() {
+	const most = 1 << 20
+	since, err := r.Log.After(context.Background(), uint64(len(r.history)), most)
+	if err != nil {
+		panic(fmt.Sprintf("the log was pruned before its history was noted: %v", err))
+	}
+	for _, change := range since {
+		r.history = append(r.history, Committed{change, time.Now()})
+	}
+}
+
+// HeadAt returns the newest revision that there was at a time.
+func HeadAt(history []Committed, at time.Time) uint64 {
+	i, _ := slices.BinarySearchFunc(history, at, func(c Committed, at time.Time) int { return c.At.Compare(at) })
+	return uint64(i)
+}
+
+// Versions are objects by key, of which only the version counts.
+type Versions map[object.Key]uint64
+
+// Take enters a change.
+func (v Versions) Take(c *registryv1.Change) {
+	o := object.Unwrap(c.GetObject())
+	if c.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE {
+		delete(v, object.KeyOf(o))
+		return
+	}
+	v[object.KeyOf(o)] = o.GetMetadata().GetResourceVersion()
+}

@@ -1,0 +1,144 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"portolan.dev/faults/sim/registry"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/object"
+)
+
+// witness is a daemon that compares what its follower hands over with the history of the registry.
+type witness struct {
+	world    *world
+	name     string
+	follower *changes.Follower
+	registry *grpc.ClientConn
+	nats     app.Bus
+
+	revision uint64
+	got      registry.Versions // by what was handed over
+	want     registry.Versions // by the history up to revision
+}
+
+// startWitness starts a follower of all kinds under a name.
+func startWitness(w *world, name string) {
+	w.start(name, func(_ context.Context, host app.Host) (app.Daemon, error) {
+		f := &witness{world: w, name: name, got: registry.Versions{}, want: registry.Versions{}}
+		var err error
+		if f.registry, err = host.Network.Dial("registry"); err != nil {
+			return nil, err
+		}
+		if f.nats, err = host.NATS("changes"); err != nil {
+			return nil, err
+		}
+		f.follower, err = changes.NewFollower(changes.FollowerConfig{
+			Registry: f.registry, NATS: f.nats, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Apply: f.apply,
+		})
+		return f, err
+	})
+}
+
+// Run implements app.Daemon.
+func (f *witness) Run(ctx context.Context) error {
+	defer f.registry.Close()
+	defer f.nats.Close()
+	return app.RunTasks(ctx, app.Task{Run: f.follower.Run}, app.Task{Run: f.watchAge})
+}
+
+// watchAge checks now and then that the view is as fresh as the follower says: it has all that there was when it was
+// last known to be complete. A bookmark does not say when it was sent, so one that comes late, or a second time, makes
+// the view seem younger than it is by as much.
+func (f *witness) watchAge(ctx context.Context) error {
+	for app.Pause(ctx, 100*time.Millisecond+time.Microsecond) {
+		if !f.follower.Synced() {
+			continue
+		}
+		late := 2 * f.world.weather.Latest("nats "+f.name)
+		complete := time.Now().Add(-f.follower.Age() - late)
+		if head := registry.HeadAt(f.world.registry.History(), complete); f.follower.Revision() < head {
+			return fmt.Errorf("the view is at %d and said to be %s old: then the log was at %d already", f.follower.Revision(), f.follower.Age(), head)
+		}
+	}
+	return nil
+}
+
+// apply checks a batch: it is either what the log has after the last one, or the difference to a snapshot.
+func (f *witness) apply(_ context.Context, batch []changes.Change, revision uint64) error {
+	history := f.world.registry.History()
+	if revision < f.revision || revision > uint64(len(history)) {
+		return fmt.Errorf("revision %d was handed over after %d, the log is at %d", revision, f.revision, len(history))
+	}
+	since := history[f.revision:revision]
+	if !isLog(batch, since) {
+		if err := f.isDifference(batch); err != nil {
+			return fmt.Errorf("changes from %d to %d are not the log's: %w", f.revision, revision, err)
+		}
+	}
+	for _, c := range since {
+		f.want.Take(c.Change)
+	}
+	for _, c := range batch {
+		if c.New == nil {
+			delete(f.got, c.Key)
+		} else {
+			f.got[c.Key] = c.New.GetMetadata().GetResourceVersion()
+		}
+	}
+	f.revision = revision
+	if !maps.Equal(f.got, f.want) {
+		return fmt.Errorf("at revision %d there are objects %v, %v were handed over", revision, f.want, f.got)
+	}
+	return nil
+}
+
+// isLog reports whether a batch is these changes of the log, each of them once.
+func isLog(batch []changes.Change, log []registry.Committed) bool {
+	if len(batch) != len(log) {
+		return false
+	}
+	for i, c := range batch {
+		deleted := log[i].Change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE
+		if c.Revision != log[i].Change.GetRevision() || deleted != (c.New == nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// isDifference returns an error if a batch is not the difference between what was handed over before and a snapshot.
+func (f *witness) isDifference(batch []changes.Change) error {
+	seen := map[object.Key]bool{}
+	for _, c := range batch {
+		before, known := f.got[c.Key]
+		switch {
+		case seen[c.Key]:
+			return fmt.Errorf("%s changes twice", c.Key)
+		case c.New == nil && !known:
+			return fmt.Errorf("%s is deleted, and was not there", c.Key)
+		case c.New != nil && known && before >= c.New.GetMetadata().GetResourceVersion():
+			return fmt.Errorf("%s goes from version %d to %d", c.Key, before, c.New.GetMetadata().GetResourceVersion())
+		}
+		seen[c.Key] = true
+	}
+	return nil
+}
+
+// behind returns how far the follower is from the registry at rest.
+func (f *witness) behind() string {
+	head := f.world.registry.Log.Revision()
+	if at := f.follower.Revision(); at != head {
+		return fmt.Sprintf("%s is at revision %d, the log at %d\n", f.name, at, head)
+	}
+	if age := f.follower.Age(); age > 10*time.Second {
+		return fmt.Sprintf("%s says that its view is %s old\n", f.name, age)
+	}
+	return ""
+}
