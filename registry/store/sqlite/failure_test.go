@@ -126,7 +126,8 @@ func TestAHeadThatCannotBeReadIsNoHead(t *testing.T) {
 	}
 }
 
-// TestACommitThatFailsIsNotTakenForDone makes the database refuse the commit itself, when all statements have succeeded.
+// TestACommitThatFailsIsNotTakenForDone makes the database refuse the commit itself, when all statements have succeeded. The next
+// commit does not find itself inside of the transaction that failed.
 func TestACommitThatFailsIsNotTakenForDone(t *testing.T) {
 	s := openStore(t, t.TempDir())
 	defer s.Close()
@@ -151,6 +152,8 @@ func TestACommitThatFailsIsNotTakenForDone(t *testing.T) {
 	if err != nil || state.Head.Revision != 1 || len(state.Rows) != 1 {
 		t.Errorf("it left %+v with %d objects, %v", state.Head, len(state.Rows), err)
 	}
+	exec(`DROP TRIGGER broken`)
+	submit(t, s, op(store.Create, "b"))
 }
 
 // TestAReaderMayEndWithItsContext: what a reader has read to its end is valid, though its context ended before the transaction.
