@@ -33,7 +33,8 @@ const (
 
 // run works until the context ends.
 func (c client) run(ctx context.Context) {
-	c.rest()
+	c.begin()
+	defer c.end()
 	for ctx.Err() == nil {
 		began := time.Now()
 		bounded, cancel := context.WithTimeout(ctx, clientTimeout)

@@ -1,10 +1,14 @@
 package nemesis
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"google.golang.org/grpc/status"
 )
 
 // meter measures what a kind of client sees.
@@ -30,7 +34,7 @@ func (m *meter) note(began time.Time, err error) {
 	m.operations++
 	if err != nil {
 		m.failures++
-		m.reasons[err.Error()]++
+		m.reasons[reasonOf(err)]++
 		return
 	}
 	now := time.Now()
@@ -38,19 +42,41 @@ func (m *meter) note(began time.Time, err error) {
 	m.succeeded = now
 }
 
-// rest leaves out the time in which nobody asked.
-func (m *meter) rest() {
+// reasonOf is the code of an error of the API. Other errors have ports of clients in them, which are left out.
+func reasonOf(err error) string {
+	if s, ok := status.FromError(err); ok {
+		return s.Code().String()
+	}
+	for errors.Unwrap(err) != nil {
+		err = errors.Unwrap(err)
+	}
+	return err.Error()
+}
+
+// begin leaves out the time before, in which nobody asked.
+func (m *meter) begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.succeeded = time.Now()
+}
+
+// end counts the time since the last success, after which nobody asks.
+func (m *meter) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.longest = max(m.longest, time.Since(m.succeeded))
 }
 
 // String returns the figures on one line.
 func (m *meter) String() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return fmt.Sprintf("%-34s %6d operations, %6d failed, at longest %s without success",
+	line := fmt.Sprintf("%-34s %6d operations, %6d failed, at longest %s without success",
 		m.name, m.operations, m.failures, m.longest.Round(time.Millisecond))
+	for _, reason := range slices.Sorted(maps.Keys(m.reasons)) {
+		line += fmt.Sprintf("\n%6d × %s", m.reasons[reason], reason)
+	}
+	return line
 }
 
 // convergence is how long components took until they had everything, after the last fault was healed.

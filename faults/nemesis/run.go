@@ -119,7 +119,7 @@ func (r *run) round(number int, faults Schedule) {
 	for _, c := range r.clients {
 		wg.Go(func() { c.run(ctx) })
 	}
-	r.writer.meter.rest()
+	r.writer.meter.begin()
 	for _, a := range r.actors {
 		wg.Go(func() {
 			for ctx.Err() == nil {
@@ -131,6 +131,7 @@ func (r *run) round(number int, faults Schedule) {
 	}
 	err := r.carryOut(faults)
 	healed := time.Now()
+	r.writer.meter.end()
 	stop()
 	wg.Wait()
 	if err != nil {
