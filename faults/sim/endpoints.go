@@ -24,9 +24,16 @@ const (
 var replicaNames = []string{"endpointctl-a", "endpointctl-b"}
 
 // endpoints simulates two endpoint controllers: clients make, change and delete services and pods, and at rest the
-// slices and Endpoints must be what the rules say. Nobody who does not lead may have written one, and no endpoint may have
-// been in no slice while it moved to another one.
+// slices and Endpoints must be what the rules say. Nobody who does not lead may have written one.
 var endpoints = scenario{draw: drawEndpoints, run: runEndpoints}
+
+// moves is endpoints with one more demand: no endpoint was in no slice while it moved to another one.
+var moves = scenario{draw: drawEndpoints, run: func(w *world, events []Event) error {
+	if err := runEndpoints(w, events); err != nil {
+		return err
+	}
+	return errors.Join(interruptions(w.registry.History())...)
+}}
 
 func drawEndpoints(d *drawing) {
 	length := 300*time.Millisecond + d.upTo(5*time.Second)
@@ -70,7 +77,7 @@ func runEndpoints(w *world, events []Event) error {
 	if broken := w.registry.Violations(); len(broken) > 0 {
 		return fmt.Errorf("%q", broken)
 	}
-	return errors.Join(interruptions(w.registry.History())...)
+	return nil
 }
 
 // nodeNames are the nodes that pods are on.

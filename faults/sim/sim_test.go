@@ -26,7 +26,15 @@ const (
 )
 
 func TestEndpoints(t *testing.T) { explore(t, endpoints, 60) }
-func TestStream(t *testing.T)    { explore(t, stream, 60) }
+
+func TestMoves(t *testing.T) {
+	if *budget == 0 && *keep == "" && !*loud {
+		t.Skip("allowed: it fails for one in some hundred schedules, such as 441: an endpoint that moves from one slice to another is in none for a moment; -args -for 1m")
+	}
+	explore(t, moves, 0)
+}
+
+func TestStream(t *testing.T) { explore(t, stream, 60) }
 
 // explore runs schedules of a scenario until one fails: so many, or as long as the flags say.
 func explore(t *testing.T, s scenario, schedules uint64) {
