@@ -8,7 +8,7 @@ import (
 )
 
 // Plan is the writes that bring slices to what they should be, to be done in
-// this order: creates, updates, deletes.
+// this order: creates, updates in theirs, deletes.
 type Plan struct {
 	Create []*corev1.EndpointSlice
 	Update []*corev1.EndpointSlice // whole objects, with the resource_version that they are based on
@@ -46,6 +46,7 @@ func Pack(w Wanted, existing []*corev1.EndpointSlice) Plan {
 	}
 	p.recycle(&w)
 	p.keepPlaceholders(&w, existing)
+	p.orderMoves(&w, existing)
 	return p
 }
 
@@ -177,7 +178,7 @@ func rewritten(w *Wanted, old *corev1.EndpointSlice, ports []*corev1.EndpointPor
 func (p *Plan) recycle(w *Wanted) {
 	var create []*corev1.EndpointSlice
 	for _, s := range p.Create {
-		at := slices.IndexFunc(p.Delete, func(d *corev1.EndpointSlice) bool { return d.GetAddressType() == s.GetAddressType() })
+		at := p.likest(s)
 		if at < 0 {
 			create = append(create, s)
 			continue
@@ -186,6 +187,28 @@ func (p *Plan) recycle(w *Wanted) {
 		p.Delete = slices.Delete(p.Delete, at, at+1)
 	}
 	p.Create = create
+}
+
+// likest returns which slice to be deleted has most endpoints in common with one to be created, so
+// that fewest of them move; -1 if none has its address type.
+func (p *Plan) likest(s *corev1.EndpointSlice) int {
+	best, most := -1, -1
+	keys := keysOf(s)
+	for i, d := range p.Delete {
+		if d.GetAddressType() != s.GetAddressType() {
+			continue
+		}
+		common := 0
+		for _, ep := range d.GetEndpoints() {
+			if keys[endpointKey(ep)] {
+				common++
+			}
+		}
+		if common > most {
+			best, most = i, common
+		}
+	}
+	return best
 }
 
 // keepPlaceholders leaves an empty slice for each wanted family that has no

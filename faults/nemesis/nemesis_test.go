@@ -27,7 +27,7 @@ const roundLength = 8 * time.Second
 // TestNemesis runs a schedule of any length.
 func TestNemesis(t *testing.T) {
 	if *duration == 0 && *file == "" {
-		t.Skip("make faults runs it")
+		t.Skip("allowed: make faults runs it")
 	}
 	if *seed == 0 {
 		*seed = rand.Uint64()

@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,13 +14,20 @@ import (
 func TestOneTimerForEachObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		graces := newGraces()
+		var mu sync.Mutex // timers run in goroutines of their own
 		calls := map[string]int{}
 		wait := func(name string, grace time.Duration) {
-			graces.wait(object.Key{Kind: "Pod", Namespace: "default", Name: name}, time.Now().Add(grace), func() { calls[name]++ })
+			graces.wait(object.Key{Kind: "Pod", Namespace: "default", Name: name}, time.Now().Add(grace), func() {
+				mu.Lock()
+				defer mu.Unlock()
+				calls[name]++
+			})
 		}
 		check := func(when, name string, want int) {
 			t.Helper()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if calls[name] != want {
 				t.Errorf("%s: %d calls for %s, want %d", when, calls[name], name, want)
 			}

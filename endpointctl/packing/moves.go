@@ -1,0 +1,77 @@
+package packing
+
+import (
+	"slices"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// move is an update on its way into the plan, by what it takes out of its slice and puts into it.
+type move struct {
+	update       *corev1.EndpointSlice
+	old          *corev1.EndpointSlice
+	loses, gains map[string]bool
+}
+
+// orderMoves puts updates into an order in which an endpoint that moves comes into its new slice
+// before it leaves the old one. Where endpoints move in a circle there is no such order: then one
+// slice is created anew, and the old one deleted, because creates come first and deletes last.
+func (p *Plan) orderMoves(w *Wanted, existing []*corev1.EndpointSlice) {
+	if len(p.Update) < 2 {
+		return
+	}
+	waiting := make([]*move, len(p.Update))
+	for i, u := range p.Update {
+		waiting[i] = newMove(u, existing)
+	}
+	p.Update = p.Update[:0]
+	for len(waiting) > 0 {
+		next := slices.IndexFunc(waiting, func(m *move) bool { return !m.waitsForAny(waiting) })
+		if next >= 0 {
+			p.Update = append(p.Update, waiting[next].update)
+		} else {
+			next = 0
+			s := w.Template.fresh(waiting[0].update.GetAddressType(), waiting[0].update.GetPorts())
+			s.Endpoints = waiting[0].update.GetEndpoints()
+			p.Create, p.Delete = append(p.Create, s), append(p.Delete, waiting[0].old)
+		}
+		waiting = slices.Delete(waiting, next, next+1)
+	}
+}
+
+func newMove(u *corev1.EndpointSlice, existing []*corev1.EndpointSlice) *move {
+	name := u.GetMetadata().GetName()
+	at := slices.IndexFunc(existing, func(s *corev1.EndpointSlice) bool { return s.GetMetadata().GetName() == name })
+	m := &move{update: u, old: existing[at]}
+	m.loses, m.gains = keysOf(m.old), keysOf(u)
+	for key := range m.loses {
+		if m.gains[key] {
+			delete(m.loses, key)
+			delete(m.gains, key)
+		}
+	}
+	return m
+}
+
+func keysOf(s *corev1.EndpointSlice) map[string]bool {
+	keys := make(map[string]bool, len(s.GetEndpoints()))
+	for _, ep := range s.GetEndpoints() {
+		keys[endpointKey(ep)] = true
+	}
+	return keys
+}
+
+// waitsForAny reports whether something that leaves the slice has yet to come into another one.
+func (m *move) waitsForAny(others []*move) bool {
+	return slices.ContainsFunc(others, func(other *move) bool {
+		if other == m {
+			return false
+		}
+		for key := range m.loses {
+			if other.gains[key] {
+				return true
+			}
+		}
+		return false
+	})
+}
