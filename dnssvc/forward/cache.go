@@ -46,8 +46,8 @@ func newCache(entries int, stale time.Duration) *cache {
 	return &cache{max: entries, stale: stale, now: time.Now, entries: map[question]*list.Element{}}
 }
 
-// get returns an answer whose records live as much shorter as it is old, and whether it still holds. One that does not is for when nobody
-// else answers.
+// get returns a cached answer, with the TTL of each record shortened by the answer's age, and reports whether it is fresh. An answer that
+// is not fresh is used only if no upstream answers.
 func (c *cache) get(q question) (m *dns.Msg, fresh bool) {
 	e, fresh := c.find(q)
 	if e == nil {

@@ -59,8 +59,8 @@ func (c *stream) transfer(packet []byte) error {
 	return t.sendZone(s, index)
 }
 
-// refuses returns the response code for a transfer that is not to be, or success. index is that of
-// the zone; -1: there is none of that name.
+// refuses returns the response code with which a transfer is refused, or success if it is allowed.
+// index is the place of the zone in the snapshot; -1 means that no zone has the name.
 func (c *stream) refuses(req *dns.Msg, s *zone.Snapshot, index int, e edns, sig *signature) int {
 	switch {
 	case e.bad != 0:

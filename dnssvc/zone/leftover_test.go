@@ -7,7 +7,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// TestNothingIsKeptOfWhatIsGone: a table whose objects were changed, moved and deleted holds nothing.
+// TestNothingIsKeptOfWhatIsGone changes, moves and deletes objects, and expects that the table is empty afterwards.
 func TestNothingIsKeptOfWhatIsGone(t *testing.T) {
 	table, err := New(Config{Zones: []string{"z"}, Pods: PodsVerified})
 	if err != nil {

@@ -161,8 +161,8 @@ func TestSerial(t *testing.T) {
 	}
 }
 
-// TestWeightsBeyondARecordAreTheLargest: a weight that an SRV record cannot hold is the largest that it
-// can, not what is left of it in 16 bits.
+// TestWeightsBeyondARecordAreTheLargest expects 65535, the largest weight of an SRV record, for every
+// weight above it, and not the weight's lower 16 bits.
 func TestWeightsBeyondARecordAreTheLargest(t *testing.T) {
 	table := dnstest.Table(t, config(zone.PodsDisabled, false), dnstest.Service("a/x", "None", "80:http"),
 		dnstest.Slice("a/x/s", "80:http/tcp", "10.0.0.1*65534", "10.0.0.2*65535", "10.0.0.3*65536", "10.0.0.4*2000000000"))

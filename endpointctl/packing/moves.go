@@ -31,9 +31,9 @@ func (p *Plan) orderMoves(w *Wanted, existing []*corev1.EndpointSlice) {
 			p.Update = append(p.Update, waiting[next].update)
 		} else {
 			next = 0
-			s := w.Template.fresh(waiting[0].update.GetAddressType(), waiting[0].update.GetPorts())
-			s.Endpoints = waiting[0].update.GetEndpoints()
-			p.Create, p.Delete = append(p.Create, s), append(p.Delete, waiting[0].old)
+			u := waiting[0].update
+			p.create(w, &Group{AddressType: u.GetAddressType(), Ports: u.GetPorts()}, u.GetEndpoints())
+			p.Delete = append(p.Delete, waiting[0].old)
 		}
 		waiting = slices.Delete(waiting, next, next+1)
 	}

@@ -2,8 +2,8 @@
 //
 // A Checker looks at a whole history at once and does nothing else, so each has tests with
 // histories that must pass and with histories that must not. What was committed is read from the
-// registry's log of changes alone. The log itself is judged too: it has no gap, it says the same
-// each time that it is read, and its order is that of acknowledgements.
+// registry's log of changes alone. The log itself is checked too: it has no gap, every reading of it
+// has the same changes, and they are in the order in which writes were acknowledged.
 //
 // Two shapes were considered. One is a checker that is told of each event and keeps a state: it
 // finds a fault at once, and needs memory for its state only. But a client's call is judged by what

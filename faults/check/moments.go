@@ -62,7 +62,7 @@ func momentsOf[T any](h *history.History, services map[object.Key]bool, compute 
 	return moments
 }
 
-// clock tells when somebody first knew of each step of a log.
+// clock has the earliest time at which any client knew of each step of a log.
 type clock struct{ news []news }
 
 func clockOf(h *history.History) *clock { return &clock{newsOf(h)} }

@@ -20,8 +20,8 @@ type register struct {
 // the log has.
 type step struct {
 	call *history.Call
-	// from and to are the versions around somebody else's change; from.Revision 0: there was no
-	// object, to.Revision 0: there is none any more.
+	// from and to are the versions before and after a change of another client. Revision 0 in from
+	// means that the object did not exist, in to that it was deleted.
 	from, to history.Version
 	// made is what an unknown create or update makes of the register, as far as that is known.
 	made history.Version

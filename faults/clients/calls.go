@@ -12,9 +12,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// The clients are about objects of any kind, so they build calls from the contract, whose names
-// follow one rule. The command line does the same in a package of its own, which is internal to it
-// and has neither create nor update.
+// The clients call the methods of all kinds, so they find each method in the contract by its name,
+// which is made up of the verb and the kind. The command line has such a package too, which is
+// internal to it and has neither create nor update.
 
 const contract = "portolan.registry.v1"
 

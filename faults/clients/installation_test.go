@@ -116,8 +116,8 @@ func judgeHistory(t *testing.T, h *history.History, all ...check.Checker) {
 		len(h.Calls), len(h.Log.Changes), len(h.Answers), len(h.Attempts), time.Since(began).Round(time.Millisecond))
 }
 
-// judgeAtRest waits until every watcher has seen the last change, and judges what is recorded until
-// then.
+// judgeAtRest waits until every watcher has seen the last change, and runs all checkers over the
+// history up to that moment.
 func judgeAtRest(t *testing.T, fleet *Fleet) *history.History {
 	t.Helper()
 	var h *history.History

@@ -61,7 +61,7 @@ func (l *Lab) addDaemon(name string) *Machine {
 	var m *Machine
 	m = l.addMachine(name,
 		func() *labtest.Process { return labtest.Start(l, name, daemon, m.Namespace, l.flags(m)) },
-		func() error { return httpReady(netip.AddrPortFrom(m.Addresses[0], uint16(ports[daemon]+100))) })
+		func() error { return labtest.Ready(netip.AddrPortFrom(m.Addresses[0], uint16(ports[daemon]+100))) })
 	if daemon != "registry" && daemon != "endpointctl" {
 		m.Disk = l.disk(name)
 	}

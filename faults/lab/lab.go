@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
-	"net/netip"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -124,21 +120,6 @@ func eventually(cond func() error) error {
 			return err
 		}
 	}
-}
-
-// httpReady asks a daemon whether it is ready.
-func httpReady(at netip.AddrPort) error {
-	client := http.Client{Timeout: 2 * time.Second}
-	answer, err := client.Get(fmt.Sprintf("http://%s/readyz", at))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%d: %s", answer.StatusCode, strings.TrimSpace(string(text)))
-	}
-	return err
 }
 
 // Dial returns a connection from the hub to a daemon, which nothing cuts; with several names, to any of them.

@@ -53,10 +53,7 @@ func (m *Machine) Kill() error {
 	if m.process == nil {
 		return nil
 	}
-	all, err := family(m.process.PID())
-	for _, pid := range all {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-	}
+	all, err := signalFamily(m.process.PID(), syscall.SIGKILL)
 	m.process.Kill()
 	m.process = nil
 	return errors.Join(err, awaitGone(all))
@@ -74,11 +71,17 @@ func (m *Machine) signal(s syscall.Signal) error {
 	if m.process == nil {
 		return nil
 	}
-	all, err := family(m.process.PID())
-	for _, pid := range all {
-		_ = syscall.Kill(pid, s)
-	}
+	_, err := signalFamily(m.process.PID(), s)
 	return err
+}
+
+// signalFamily sends a signal to a process and its children, and returns them.
+func signalFamily(pid int, s syscall.Signal) ([]int, error) {
+	all, err := family(pid)
+	for _, pid := range all {
+		_ = syscall.Kill(pid, s) // it may have ended
+	}
+	return all, err
 }
 
 // Ready returns why the process is not ready; nil: it is.

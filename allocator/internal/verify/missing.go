@@ -110,8 +110,8 @@ func (v *Verifier) refused(ctx context.Context, svc *corev1.Service, w wanted, v
 	v.reportToOwner(ctx, owner, svc, w, value)
 }
 
-// reportToOwner tells a service that its value is also in another one: the
-// people who look after it see the trouble as well, and cannot know its cause.
+// reportToOwner writes an Event on the service that holds a value which another
+// service has too. Traffic of both is disturbed, and nothing else names the cause.
 func (v *Verifier) reportToOwner(ctx context.Context, owner store.Owner, other *corev1.Service, w wanted, value pool.Value) {
 	svc, ok := v.view.get(owner.UID).(*corev1.Service)
 	if !ok {

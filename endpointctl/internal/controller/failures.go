@@ -87,6 +87,6 @@ func (c *Controller) noteResult(ctx context.Context, key index.Key, svc *corev1.
 	}
 }
 
-// reasons returns what is wrong with an object without the object's name: that of a new slice is
-// another one at each attempt, and would make each attempt an event of its own.
+// reasons returns the violations without the name of the object. A new slice has another name at
+// each attempt, so with the name each attempt would be an Event of its own.
 func reasons(err error) string { return apierr.ViolationsOf(err).String() }

@@ -85,8 +85,8 @@ func (d *driven) wantAddresses(when, want string) {
 	}
 }
 
-// TestASyncKnowsWhatTheOneBeforeWrote syncs again and again before the controller hears of its own writes: no sync is based on an
-// older version than the last, nor writes again what is there.
+// TestASyncKnowsWhatTheOneBeforeWrote syncs several times before the stream brings the controller's own writes. Each sync starts
+// from the versions that the sync before wrote, and writes nothing twice.
 func TestASyncKnowsWhatTheOneBeforeWrote(t *testing.T) {
 	d := drive(t, service(), pod("p1", "10.0.0.1"), pod("p2", "10.0.0.2"), pod("p3", "10.0.0.3"), external(), service())
 	d.hear(2)

@@ -93,8 +93,8 @@ type work struct {
 	items []item
 	errs  map[plan.Frontend]error
 	flows []Flow // to be forgotten
-	// unanswered are flows to backends that drain. Who waits there for the answer
-	// of a backend that may be dead is to be sent to another one.
+	// unanswered are flows to backends that drain and may be dead. A client that
+	// still waits for the first answer there is to be sent to another backend.
 	unanswered []Flow
 	again      bool // a scheduler was found missing
 	// What is to be done in the kernel, and the services that it is about.
@@ -512,15 +512,11 @@ func (w *work) failed(o *Op, err error) {
 // forget cuts what goes on to backends that were removed, and what waits for an
 // answer of those that drain.
 func (w *work) forget() {
-	if len(w.flows) > 0 {
-		if err := w.plane.conntrack.Forget(w.flows); err != nil {
-			w.plane.log.Warn("flows to removed backends may go on", "err", err)
-		}
+	if len(w.flows)+len(w.unanswered) == 0 {
+		return
 	}
-	if len(w.unanswered) > 0 {
-		if err := w.plane.conntrack.ForgetUnanswered(w.unanswered); err != nil {
-			w.plane.log.Warn("clients may go on waiting for backends that drain", "err", err)
-		}
+	if err := w.plane.conntrack.Forget(w.flows, w.unanswered); err != nil {
+		w.plane.log.Warn("flows to removed backends may go on, and clients wait for backends that drain", "err", err)
 	}
 }
 

@@ -33,65 +33,53 @@ func NewConntrack() (*Conntrack, error) {
 // Close frees the socket.
 func (c *Conntrack) Close() { c.handle.Close() }
 
-// Forget removes flows, so that their next packet is a new flow. All are looked
-// for in one reading of the table.
-func (c *Conntrack) Forget(flows []Flow) error {
-	var errs []error
-	for family, list := range byFamily(flows) {
-		errs = append(errs, c.remove(family, list))
+// Forget removes flows, so that their next packet is a new flow. Of unanswered it
+// removes only TCP connections that the backend has not answered. All are looked
+// for in one reading of the table of each family.
+func (c *Conntrack) Forget(flows, unanswered []Flow) error {
+	byFamily := map[netlink.InetFamily]flowSet{}
+	for _, f := range unanswered {
+		add(byFamily, f, true)
 	}
-	return errors.Join(errs...)
-}
-
-// ForgetUnanswered removes those of the flows that are TCP connections which the
-// backend has not answered, so that the client's next SYN is a new flow.
-func (c *Conntrack) ForgetUnanswered(flows []Flow) error {
-	var errs []error
-	for family, list := range byFamily(flows) {
-		errs = append(errs, c.remove(family, unanswered{list}))
-	}
-	return errors.Join(errs...)
-}
-
-func (c *Conntrack) remove(family netlink.InetFamily, which netlink.CustomConntrackFilter) error {
-	if _, err := c.handle.ConntrackDeleteFilters(netlink.ConntrackTable, family, which); err != nil {
-		return fmt.Errorf("forget flows: %w", err)
-	}
-	return nil
-}
-
-// flowSet matches any of its flows.
-type flowSet map[Flow]struct{}
-
-func byFamily(flows []Flow) map[netlink.InetFamily]flowSet {
-	out := map[netlink.InetFamily]flowSet{}
 	for _, f := range flows {
-		family := netlink.InetFamily(unix.AF_INET)
-		if f.Backend.Addr().Is6() {
-			family = unix.AF_INET6
-		}
-		if out[family] == nil {
-			out[family] = flowSet{}
-		}
-		out[family][f] = struct{}{}
+		add(byFamily, f, false)
 	}
-	return out
+	var errs []error
+	for family, set := range byFamily {
+		if _, err := c.handle.ConntrackDeleteFilters(netlink.ConntrackTable, family, set); err != nil {
+			errs = append(errs, fmt.Errorf("forget flows: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// flowSet matches any of its flows; those that are true only while the backend has
+// not answered.
+type flowSet map[Flow]bool
+
+func add(byFamily map[netlink.InetFamily]flowSet, f Flow, unanswered bool) {
+	family := netlink.InetFamily(unix.AF_INET)
+	if f.Backend.Addr().Is6() {
+		family = unix.AF_INET6
+	}
+	if byFamily[family] == nil {
+		byFamily[family] = flowSet{}
+	}
+	byFamily[family][f] = unanswered
 }
 
 // MatchConntrackFlow implements netlink.CustomConntrackFilter.
 func (s flowSet) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	f, ok := flowOf(flow)
-	_, found := s[f]
-	return ok && found
+	unanswered, found := s[f]
+	return ok && found && (!unanswered || isUnanswered(flow))
 }
 
-// unanswered matches those of its flows in which only the client has spoken.
-type unanswered struct{ flowSet }
-
-// MatchConntrackFlow implements netlink.CustomConntrackFilter.
-func (u unanswered) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+// isUnanswered reports whether a flow is a TCP connection to which the backend has
+// sent nothing yet.
+func isUnanswered(flow *netlink.ConntrackFlow) bool {
 	tcp, is := flow.ProtoInfo.(*netlink.ProtoInfoTCP)
-	return is && tcp.State == stateSynSent && u.flowSet.MatchConntrackFlow(flow)
+	return is && tcp.State == stateSynSent
 }
 
 func flowOf(flow *netlink.ConntrackFlow) (Flow, bool) {
@@ -116,7 +104,7 @@ type Tracked struct {
 	Flow
 	Client     netip.Addr
 	Open       bool // false: TCP that is opening or closing
-	Unanswered bool // TCP in which only the client has spoken
+	Unanswered bool // TCP to which the backend has sent nothing yet
 }
 
 // Each hands all flows of both families to fn, except for those of TCP that have
@@ -137,7 +125,7 @@ func (c *Conntrack) Each(fn func(Tracked)) error {
 				if tcp.State == stateTimeWait || tcp.State == stateClosed {
 					continue
 				}
-				t.Open, t.Unanswered = tcp.State == stateEstablished, tcp.State == stateSynSent
+				t.Open, t.Unanswered = tcp.State == stateEstablished, isUnanswered(flow)
 			}
 			if client, ok := netip.AddrFromSlice(flow.Forward.SrcIP); ok {
 				t.Client = client.Unmap()

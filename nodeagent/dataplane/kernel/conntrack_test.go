@@ -29,10 +29,10 @@ func TestForgetFlowsThatAreNotThere(t *testing.T) {
 		at := netip.MustParseAddrPort(text)
 		flows = append(flows, kernel.Flow{Frontend: at, Protocol: unix.IPPROTO_TCP, Backend: netip.AddrPortFrom(at.Addr().Next(), 80)})
 	}
-	if err := c.Forget(flows); err != nil {
+	if err := c.Forget(flows, nil); err != nil {
 		t.Error(err)
 	}
-	if err := c.ForgetUnanswered(flows); err != nil {
+	if err := c.Forget(nil, flows); err != nil {
 		t.Error(err)
 	}
 }

@@ -105,10 +105,10 @@ func (p *pool) remove(b *backend, v *plan.VirtualServer) {
 		return
 	}
 	b.removed = true
-	for s := range b.sessions {
-		if v == nil || v.Drain <= 0 {
-			s.abort()
-		} else {
+	if v == nil || v.Drain <= 0 {
+		abortAll(b)
+	} else {
+		for s := range b.sessions {
 			s.leave()
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"google.golang.org/grpc"
@@ -242,17 +243,20 @@ func (i *Installation) DNS() netip.AddrPort { return netip.AddrPortFrom(control[
 // awaitReady waits until a daemon is ready.
 func (i *Installation) awaitReady(name string, on netip.Addr, port int) {
 	i.Helper()
-	url := fmt.Sprintf("http://%s/readyz", netip.AddrPortFrom(on, uint16(port)))
-	kittest.Eventually(i, name, func() error {
-		answer, err := http.Get(url)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = answer.Body.Close() }()
-		text, err := io.ReadAll(answer.Body)
-		if err == nil && answer.StatusCode != http.StatusOK {
-			err = fmt.Errorf("%d: %s", answer.StatusCode, strings.TrimSpace(string(text)))
-		}
+	kittest.Eventually(i, name, func() error { return Ready(netip.AddrPortFrom(on, uint16(port))) })
+}
+
+// Ready asks a daemon at its HTTP address whether it is ready, and returns why it is not.
+func Ready(at netip.AddrPort) error {
+	client := http.Client{Timeout: 2 * time.Second}
+	answer, err := client.Get(fmt.Sprintf("http://%s/readyz", at))
+	if err != nil {
 		return err
-	})
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%d: %s", answer.StatusCode, strings.TrimSpace(string(text)))
+	}
+	return err
 }
