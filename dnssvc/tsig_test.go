@@ -22,7 +22,7 @@ import (
 	"portolan.dev/dnssvc/server"
 )
 
-// TestTransfersByKey gives a zone to a secondary with a key of the file, and to nobody else.
+// TestTransfersByKey gives a zone to a secondary with a key of the file, and refuses all others.
 func TestTransfersByKey(t *testing.T) {
 	secret := base64.StdEncoding.EncodeToString([]byte("a secret of thirty-two bytes, yes"))
 	file := filepath.Join(t.TempDir(), "keys")

@@ -183,7 +183,7 @@ func TestTheIndexEndsWithWhatTheStreamSays(t *testing.T) {
 	})
 }
 
-// laggingRegistry has slices whose changes the stream brings later.
+// laggingRegistry stores slices, and the stream brings their changes later.
 type laggingRegistry struct {
 	revision   uint64
 	objects    map[string]*corev1.EndpointSlice

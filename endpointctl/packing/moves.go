@@ -6,7 +6,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// move is an update on its way into the plan, by what it takes out of its slice and puts into it.
+// move is an update that waits for its place in the plan, with the endpoints that its slice loses and gains.
 type move struct {
 	update       *corev1.EndpointSlice
 	old          *corev1.EndpointSlice

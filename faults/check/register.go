@@ -10,7 +10,7 @@ import (
 )
 
 // register is the state of one object, as a register with compare-and-set: absent, or present in a
-// version. Fields of the version that nobody ever learned are empty.
+// version. Fields of the version that no client learned are empty.
 type register struct {
 	present bool
 	version history.Version

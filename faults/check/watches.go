@@ -13,7 +13,7 @@ import (
 // a revision.
 type Watches struct {
 	// CaughtUp demands that every watcher that still reads has reached the log's head. It is for
-	// histories whose end was at rest.
+	// histories that end at rest.
 	CaughtUp bool
 }
 

@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// holder asks the allocator what it has given out.
+// holder asks the allocator which values are allocated.
 type holder struct {
 	allocator grpc.ClientConnInterface
 	recorder  *history.Recorder

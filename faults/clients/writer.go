@@ -31,7 +31,7 @@ type writer struct {
 	writes int
 }
 
-// impatient is the share of calls in percent whose deadline is far too short, so that outcomes are
+// impatient is how many percent of the calls get a far too short deadline, so that outcomes are
 // unknown without any fault too.
 const impatient = 4
 

@@ -11,14 +11,14 @@ import (
 
 // History is the record of a run, or of its first part.
 type History struct {
-	// Calls are those of clients, in the order in which they began.
+	// Calls are the calls of clients, in the order in which they began.
 	Calls []Call
 	// Log is the registry's log of changes. It has what was acknowledged before Log.Read, and
 	// possibly more.
 	Log Log
 	// Readings are what watchers saw of the log.
 	Readings []Reading
-	// Answers are those of name servers.
+	// Answers are the answers of name servers.
 	Answers []Answer
 	// Connections are those that clients kept open through virtual IPs.
 	Connections []Connection
@@ -132,7 +132,7 @@ type Answer struct {
 	Type   string // such as "A"
 	Began  time.Time
 	Ended  time.Time
-	// Rcode is that of the answer, such as "NOERROR"; empty: there was none.
+	// Rcode is the response code, such as "NOERROR"; empty if no answer came.
 	Rcode   string
 	Records []string // values of the answer's records of Type, sorted
 	Error   string

@@ -10,7 +10,7 @@ import (
 
 // Log is the registry's log of changes from a revision on. It is the truth of what was committed.
 type Log struct {
-	// Base is the revision that the log begins after, and Objects are those of that revision.
+	// Base is the revision that the log begins after. Objects are the objects at that revision.
 	Base    uint64
 	Objects []object.Object
 	Changes []*registryv1.Change

@@ -92,7 +92,7 @@ func (l *Lab) natsDo(fn func(nc *nats.Conn) error) error {
 	return fn(nc)
 }
 
-// streamReady returns why nobody leads the change stream; nil: somebody does.
+// streamReady returns an error as long as the change stream has no leader.
 func (l *Lab) streamReady() error {
 	return l.natsDo(func(nc *nats.Conn) error {
 		js, err := nc.JetStream(nats.MaxWait(2 * time.Second))

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskSize is that of a machine's disk: what any of the programs needs, several times.
+// diskSize is the size of a machine's disk, several times what any of the programs needs.
 const diskSize = 256 << 20
 
 // filler is the file that takes what is left of a disk.

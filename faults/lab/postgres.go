@@ -20,7 +20,7 @@ import (
 // database is what the registries keep their objects in.
 const database = "portolan"
 
-// settings are those of both servers. Nothing here outlives a loss of power, which is not among the faults: a
+// settings are the configuration of both servers. No write outlives a loss of power, which is not among the faults: a
 // process that is killed leaves its writes to the kernel. Peers that fell silent are given up after seconds.
 var settings = []string{
 	"port=5432", "max_connections=100", "fsync=off", "full_page_writes=off", "shared_buffers=32MB",
@@ -134,7 +134,7 @@ func (p *postgres) follow(primary *postgres) error {
 
 func (p *postgres) reload() error { return p.query("SELECT pg_reload_conf()::int", new(int)) }
 
-// promote makes a standby the primary. Its commits wait for nobody until a standby follows it.
+// promote makes a standby the primary. Its commits do not wait for a standby until one follows it.
 func (p *postgres) promote() error {
 	if err := p.configure(""); err != nil {
 		return err

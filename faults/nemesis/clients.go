@@ -50,7 +50,7 @@ func (c client) run(ctx context.Context) {
 	}
 }
 
-// The service that clients use. Nobody changes it during a run.
+// The service that clients use. It does not change during a run.
 const (
 	steadyNamespace = "steady"
 	steadyName      = "web"

@@ -53,14 +53,14 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// begin leaves out the time before, in which nobody asked.
+// begin excludes the time before it, in which no client asked.
 func (m *meter) begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.succeeded = time.Now()
 }
 
-// end counts the time since the last success, after which nobody asks.
+// end counts the time since the last success. No client asks afterwards.
 func (m *meter) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -23,7 +23,7 @@ const (
 	// insistence is how long a client repeats a write before it turns to something else.
 	insistence = 15 * time.Second
 	// doubtful is how long after its last attempt a write may still happen. The lab's registries and its Postgres
-	// end within two seconds what nobody waits for.
+	// end within two seconds the calls that no client waits for.
 	doubtful = 4 * time.Second
 )
 
@@ -39,7 +39,7 @@ type refusal struct {
 	last  error
 }
 
-// writer carries out writes whose answers may not come.
+// writer carries out writes that may get no answer.
 type writer struct {
 	inner *workload.Writer
 	meter *meter

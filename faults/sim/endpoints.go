@@ -14,7 +14,7 @@ import (
 	"portolan.dev/services/kit/config"
 )
 
-// Who made a slice, or an Endpoints, by hand has no such label.
+// Slices and Endpoints that were made by hand lack these labels.
 const (
 	sliceMadeBy     = "endpointslice.kubernetes.io/managed-by"
 	endpointsMadeBy = "endpoints.kubernetes.io/managed-by"

@@ -53,7 +53,7 @@ type apiError struct {
 	Description string `json:"description"`
 }
 
-// reply sends what JSON makes of a value to whoever asked.
+// reply sends a value as JSON to the sender of a request.
 func (b *Broker) reply(m message, v any) {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -43,7 +43,7 @@ func New(name string, w *weather.Weather, server Server, services Services) *Net
 	return &Network{name: name, link: "grpc " + name, weather: w, server: server, services: services}
 }
 
-// Kill ends all calls of the daemon: what it asks from now on does not reach anybody, as if its process were gone.
+// Kill ends all calls of the daemon. Calls that it makes afterwards reach no server, as if its process were gone.
 func (n *Network) Kill() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -63,7 +63,7 @@ func (n *Network) Dial(target string, opts ...grpc.DialOption) (*grpc.ClientConn
 		grpc.WithUnaryInterceptor(n.unary), grpc.WithStreamInterceptor(n.stream))...)
 }
 
-// Listen implements rpc.Network. Nobody calls the daemons.
+// Listen implements rpc.Network. The daemons get no calls.
 func (n *Network) Listen(string) (net.Listener, error) {
 	return &silent{closed: make(chan struct{})}, nil
 }
@@ -115,7 +115,7 @@ func (n *Network) unary(ctx context.Context, method string, request, reply any, 
 	return nil
 }
 
-// silent is a listener that nobody connects to.
+// silent is a listener that gets no connections.
 type silent struct {
 	once   sync.Once
 	closed chan struct{}

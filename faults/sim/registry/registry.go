@@ -24,7 +24,7 @@ import (
 // fenceHeader ties a write to a lease.
 const fenceHeader = "portolan-fence"
 
-// families are those of service addresses.
+// families are the families of service addresses.
 var families = []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4, corev1.IPFamily_IP_FAMILY_IPV6}
 
 // Registry is the model. It is safe for concurrent use.
@@ -51,7 +51,7 @@ func (r *Registry) Violations() []string {
 	return slices.Clone(r.violations)
 }
 
-// Prune forgets the past: whoever is behind takes a snapshot.
+// Prune drops old changes: a follower that lacks them takes a snapshot.
 func (r *Registry) Prune() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

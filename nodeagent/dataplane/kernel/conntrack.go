@@ -53,7 +53,7 @@ func (c *Conntrack) Forget(flows, unanswered []Flow) error {
 	return errors.Join(errs...)
 }
 
-// flowSet matches any of its flows; those that are true only while the backend has
+// flowSet matches any of its flows. A flow with the value true matches only while the backend has
 // not answered.
 type flowSet map[Flow]bool
 
