@@ -6,7 +6,8 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// move is an update that waits for its place in the plan, with the endpoints that its slice loses and gains.
+// move is an update that waits for its place in the plan, with the endpoints that its slice loses
+// and gains.
 type move struct {
 	update       *corev1.EndpointSlice
 	old          *corev1.EndpointSlice
