@@ -64,13 +64,14 @@ mutate: .bin/mutate ## which faults the tests would miss; PKG="registry/gc …",
 	.bin/mutate -n $(or $(N),40) $(if $(FOR),-for $(FOR)) $(if $(AGAIN),-again) $(PKG)
 
 .PHONY: faults
-faults: ## kill, stop, cut off and fill up a whole installation at random for FOR (10m), as root; SEED=…, SCHEDULE=file, SHRINK=1
+faults: ## kill, stop, cut off and fill up a whole installation at random for FOR (10m), as root; SEED=…, SEEDS=30, SCHEDULE=file, SHRINK=1, FIGURES=file
 	@tools/test-tools.sh || true
 	go test -count=1 -timeout 6h -run '^TestNemesis$$' -v ./faults/nemesis -args -for $(or $(FOR),10m) \
-		$(if $(SEED),-seed $(SEED)) $(if $(SCHEDULE),-schedule $(abspath $(SCHEDULE))) $(if $(SHRINK),-shrink)
+		$(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(SCHEDULE),-schedule $(abspath $(SCHEDULE))) \
+		$(if $(SHRINK),-shrink) $(if $(FIGURES),-figures $(abspath $(FIGURES)))
 
 .PHONY: bugs
-bugs: ## whether the simulation finds deliberate bugs (faults/sim/testdata/bugs), each within a minute; BUG=name: one of them
+bugs: ## whether the simulation finds deliberate bugs (faults/sim/testdata/bugs), each within a minute; BUG=name: one of them; SEED=…
 	tools/bugs.sh $(BUG)
 
 .PHONY: fuzz

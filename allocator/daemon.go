@@ -44,7 +44,17 @@ type Daemon struct {
 // New opens the store, makes the configured pools and listens. It does not need
 // the registry, which itself needs the allocator.
 func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
-	d := &Daemon{log: host.Log}
+	s, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, "allocator.db"))
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	return NewOn(ctx, cfg, host, s)
+}
+
+// NewOn is New with a store that is open already. The daemon closes it, also if
+// NewOn returns an error.
+func NewOn(ctx context.Context, cfg Config, host app.Host, s store.Store) (*Daemon, error) {
+	d := &Daemon{log: host.Log, store: s}
 	if err := d.open(ctx, &cfg, host); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -52,9 +62,6 @@ func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
 }
 
 func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err error) {
-	if d.store, err = sqlite.Open(ctx, filepath.Join(cfg.DataDir, "allocator.db")); err != nil {
-		return fmt.Errorf("open store: %w", err)
-	}
 	if d.engine, err = engine.New(ctx, engine.Config{Store: d.store, Log: host.Log, Metrics: host.Metrics, Rest: cfg.Rest}); err != nil {
 		return err
 	}

@@ -141,9 +141,8 @@ func TestFollowsTheLog(t *testing.T) {
 	r := start(t, testConfig(t, "127.53.240.1"), log)
 	name := "web.default" + loc
 	r.eventually(t, name, dns.TypeA, "NOERROR\n  "+name+" 5 IN A 10.96.0.1")
-	if err := r.host.Health.Ready(); err != nil {
-		t.Errorf("answers and is not ready: %v", err)
-	}
+	// The answers of a first snapshot are published before the daemon says that it is ready.
+	kittest.Eventually(t, "ready", r.host.Health.Ready)
 	log.Put(dnstest.Service("default/web", "10.96.0.2", "80:http"))
 	r.eventually(t, name, dns.TypeA, "NOERROR\n  "+name+" 5 IN A 10.96.0.2")
 	log.Delete(object.Key{Kind: "Service", Namespace: "default", Name: "web"})

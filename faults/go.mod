@@ -80,10 +80,12 @@ require (
 	portolan.dev/nodeagent v0.0.0
 )
 
+require pgregory.net/rapid v1.3.0 // indirect
+
 require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/google/go-cmp v0.7.0 // indirect
-	github.com/google/nftables v0.3.0 // indirect
+	github.com/google/nftables v0.3.0
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/mdlayher/netlink v1.11.2 // indirect
 	github.com/mdlayher/socket v0.6.0 // indirect
@@ -92,7 +94,7 @@ require (
 	github.com/ncruces/julianday v1.0.0 // indirect
 	github.com/vishvananda/netns v0.0.5 // indirect
 	golang.org/x/sync v0.24.0 // indirect
-	portolan.dev/allocator v0.0.0 // indirect
+	portolan.dev/allocator v0.0.0
 	portolan.dev/dnssvc v0.0.0 // indirect
-	portolan.dev/registry v0.0.0 // indirect
+	portolan.dev/registry v0.0.0
 )

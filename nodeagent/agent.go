@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -21,7 +20,6 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 
 	"portolan.dev/nodeagent/dataplane"
-	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/healthcheck"
 	"portolan.dev/nodeagent/probe"
 	"portolan.dev/nodeagent/view"
@@ -71,11 +69,11 @@ type Agent struct {
 	node     *registrar
 	metrics  *metrics
 
-	addressesMu sync.Mutex                   // one refreshAddresses at a time: the last one is the newest
-	local       func() ([]netip.Addr, error) // addresses of the machine
-	fromDisk    time.Time                    // when the view that was loaded was current; zero: none was
-	fallback    string                       // why the mode is not the one asked for; empty: it is
-	diskRefused string                       // why a view on disk was not used; empty: it was, or there was none
+	machine     Machine
+	addressesMu sync.Mutex // one refreshAddresses at a time: the last one is the newest
+	fromDisk    time.Time  // when the view that was loaded was current; zero: none was
+	fallback    string     // why the mode is not the one asked for; empty: it is
+	diskRefused string     // why a view on disk was not used; empty: it was, or there was none
 
 	draining   atomic.Bool
 	auditPause time.Duration // between two audits: auditEvery, but in tests
@@ -83,8 +81,14 @@ type Agent struct {
 	changed    chan struct{} // the view did
 }
 
-// New builds an agent. It listens from here on, and forwards once it runs.
-func New(_ context.Context, cfg Config, host app.Host) (*Agent, error) {
+// New builds an agent of the machine of this process. It listens from here on,
+// and forwards once it runs.
+func New(ctx context.Context, cfg Config, host app.Host) (*Agent, error) {
+	return NewOn(ctx, Linux{}, cfg, host)
+}
+
+// NewOn builds an agent of any machine, see New.
+func NewOn(_ context.Context, machine Machine, cfg Config, host app.Host) (*Agent, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -93,7 +97,7 @@ func New(_ context.Context, cfg Config, host app.Host) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), changed: make(chan struct{}, 1), local: interfaceAddresses, auditPause: auditEvery,
+		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), changed: make(chan struct{}, 1), machine: machine, auditPause: auditEvery,
 	}
 	if err := a.connect(); err != nil {
 		a.close()
@@ -320,7 +324,7 @@ func (a *Agent) reportSave(err error) {
 func (a *Agent) refreshAddresses() error {
 	a.addressesMu.Lock()
 	defer a.addressesMu.Unlock()
-	local, err := a.local()
+	local, err := a.machine.Addresses()
 	if err != nil {
 		return err
 	}
@@ -352,7 +356,7 @@ func (a *Agent) lookAround(context.Context) {
 		a.node.poke()
 	}
 	a.lookAtAddresses()
-	a.syncer.lookAtNodePorts(listeners())
+	a.syncer.lookAtNodePorts(a.machine.Listeners())
 }
 
 func (a *Agent) lookAtAddresses() {
@@ -362,7 +366,7 @@ func (a *Agent) lookAtAddresses() {
 // watchAddresses looks at the node's addresses when the kernel tells that they
 // change. Where it does not, looking around now and then has to do.
 func (a *Agent) watchAddresses(ctx context.Context) error {
-	if err := kernel.WatchAddresses(ctx, a.lookAtAddresses); err != nil {
+	if err := a.machine.WatchAddresses(ctx, a.lookAtAddresses); err != nil {
 		a.log.Info("changes of addresses are noticed late", "within", lookEvery, "err", err)
 	}
 	<-ctx.Done()

@@ -67,17 +67,16 @@ func (s *api) GetPlan(ctx context.Context, req *nodeagentv1.GetPlanRequest) (*no
 	if svc, _ := v.Service(name); svc == nil {
 		return nil, apierr.NotFound("Service", name.String())
 	}
-	s.agent.syncer.explain(name, res)
+	s.agent.syncer.explain([]plan.ServiceName{name}, res)
 	return res, nil
 }
 
 // planAll fills in the plans of all services of a namespace; empty: of all.
 func (s *api) planAll(namespace string, res *nodeagentv1.GetPlanResponse) error {
-	for _, name := range s.agent.view.ServiceNames() {
-		if namespace == "" || namespace == name.Namespace {
-			s.agent.syncer.explain(name, res)
-		}
-	}
+	names := slices.DeleteFunc(s.agent.view.ServiceNames(), func(name plan.ServiceName) bool {
+		return namespace != "" && namespace != name.Namespace
+	})
+	s.agent.syncer.explain(names, res)
 	if more := len(res.GetPending()) - mostPending; more > 0 {
 		res.Pending, res.MorePending = res.Pending[:mostPending], uint32(more)
 	}
@@ -118,24 +117,47 @@ func (s *syncer) describe(res *nodeagentv1.GetStatusResponse) {
 	res.DriftRepaired = s.repaired
 }
 
-// explain adds the virtual servers of a service, with the reasons of all their
-// endpoints, what is really in force, and the steps from there to the plan.
-func (s *syncer) explain(name plan.ServiceName, to *nodeagentv1.GetPlanResponse) {
+// explained is the plan of a service as explain has made it.
+type explained struct {
+	plan.Result
+	waiting bool
+}
+
+// explain adds the virtual servers of services, with the reasons of all their
+// endpoints, what is really in force, and the steps from there to the plan. The
+// connections of all of them are read at once: the nftables plane reads all flows
+// of the node, and changes wait meanwhile.
+func (s *syncer) explain(names []plan.ServiceName, to *nodeagentv1.GetPlanResponse) {
+	plans := make([]explained, len(names))
+	var keys []plan.Key
+	for n, name := range names {
+		plans[n] = s.plans(name)
+		for _, v := range plans[n].Servers {
+			keys = append(keys, v.Key)
+		}
+	}
+	s.tableMu.Lock()
+	defer s.tableMu.Unlock()
+	connections := s.plane.Connections(keys...)
+	for n, name := range names {
+		for i, v := range plans[n].Servers {
+			it := describeServer(v)
+			it.Programmed, it.Error = s.inForce(v)
+			it.RealServers = describeReals(plans[n].Choices[i], connections[v.Key])
+			to.VirtualServers = append(to.VirtualServers, it)
+		}
+		to.Pending = append(to.Pending, s.pendingOf(name, plans[n].Servers, plans[n].waiting)...)
+	}
+}
+
+// plans makes the plan of a service as the view has it now.
+func (s *syncer) plans(name plan.ServiceName) explained {
 	s.mu.Lock()
 	facts := s.facts
 	waiting := s.all || s.view.Waits(name)
 	s.mu.Unlock()
 	svc, slicesOf := s.view.Service(name)
-	res := plan.Build(svc, slicesOf, &facts)
-	s.tableMu.Lock()
-	defer s.tableMu.Unlock()
-	for i, v := range res.Servers {
-		it := describeServer(v)
-		it.Programmed, it.Error = s.inForce(v)
-		it.RealServers = describeReals(res.Choices[i], s.plane.Connections(v.Key))
-		to.VirtualServers = append(to.VirtualServers, it)
-	}
-	to.Pending = append(to.Pending, s.pendingOf(name, res.Servers, waiting)...)
+	return explained{plan.Build(svc, slicesOf, &facts), waiting}
 }
 
 // inForce tells whether the data plane does what a plan says, and if not, why.

@@ -18,6 +18,10 @@
 // Of pods and nodes the agent keeps its own alone, already in the follower: on a
 // cluster of a thousand nodes the others' are most of all objects.
 //
+// Machine is the seam below the agent: addresses, listening programs and the
+// planes of the kernel. Below a plane, kernel.Host is another one. Simulations
+// have both in memory.
+//
 // A data plane in the kernel goes on without the agent. The userspace plane does
 // not: when the agent stops, it stops forwarding, though its node stays Ready
 // until its heartbeats are missed, because a restart is what usually follows.

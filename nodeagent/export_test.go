@@ -20,7 +20,15 @@ func (a *Agent) Interpose(wrap func(dataplane.Plane) dataplane.Plane) {
 }
 
 // SetLocal says what the machine's addresses are. The agent must not run yet.
-func (a *Agent) SetLocal(local func() ([]netip.Addr, error)) { a.local = local }
+func (a *Agent) SetLocal(local func() ([]netip.Addr, error)) { a.machine = readdressed{local: local} }
+
+// readdressed is this machine with other addresses.
+type readdressed struct {
+	Linux
+	local func() ([]netip.Addr, error)
+}
+
+func (m readdressed) Addresses() ([]netip.Addr, error) { return m.local() }
 
 // LookAround does at once what the agent does now and then.
 func (a *Agent) LookAround() { a.lookAround(context.Background()) }

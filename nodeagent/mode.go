@@ -29,19 +29,6 @@ const (
 	userspaceMode = "userspace" // always works
 )
 
-// kernelMode is a mode in which the kernel forwards, also without the agent.
-type kernelMode struct {
-	name    string
-	open    func(kernel.Options) (*kernel.Plane, error)
-	precede func(kernel.Options) (*kernel.Predecessor, error)
-}
-
-// kernelModes are in the order in which they are tried.
-var kernelModes = []kernelMode{
-	{ipvsMode, ipvs.New, ipvs.Precede},
-	{nftablesMode, nftables.New, nftables.Precede},
-}
-
 // proxyModes are the modes that can be asked for.
 func proxyModes() []string {
 	return []string{autoMode, ipvsMode, nftablesMode, iptablesMode, userspaceMode}
@@ -80,8 +67,8 @@ func (c *Config) used(mode string) bool {
 }
 
 // tries are the modes in the kernel that are tried for the configured one.
-func (c *Config) tries() []kernelMode {
-	wanted := c.ProxyMode
+func (a *Agent) tries() []KernelMode {
+	wanted := a.cfg.ProxyMode
 	switch wanted {
 	case userspaceMode:
 		return nil
@@ -90,8 +77,9 @@ func (c *Config) tries() []kernelMode {
 	case iptablesMode:
 		wanted = nftablesMode
 	}
-	i := slices.IndexFunc(kernelModes, func(m kernelMode) bool { return m.name == wanted })
-	return kernelModes[i:]
+	modes := a.machine.Modes()
+	i := slices.IndexFunc(modes, func(m KernelMode) bool { return m.Name == wanted })
+	return modes[i:]
 }
 
 // openPlane opens the data plane of the configured mode. Where the kernel cannot
@@ -101,24 +89,24 @@ func (a *Agent) openPlane() (dataplane.Plane, error) {
 	if a.cfg.ProxyMode == iptablesMode {
 		a.log.Info("proxy mode iptables is served by nftables, its modern form: no iptables rules are made")
 	}
-	tries := a.cfg.tries()
+	tries := a.tries()
 	var reasons []string
 	for _, mode := range tries {
 		plane, err := a.openKernel(mode)
 		if err == nil {
 			if len(reasons) > 0 {
-				a.fellBack(fallback(mode.name, reasons))
+				a.fellBack(fallback(mode.Name, reasons))
 			}
 			return plane, nil
 		}
 		if a.cfg.Strict {
 			return nil, fmt.Errorf("proxy-mode %s: %w", a.cfg.ProxyMode, err)
 		}
-		reasons = append(reasons, fmt.Sprintf("%s does not work here: %v", mode.name, err))
+		reasons = append(reasons, fmt.Sprintf("%s does not work here: %v", mode.Name, err))
 	}
 	if len(reasons) > 0 {
 		a.fellBack(fallback(userspaceMode, reasons))
-	} else if err := a.cfg.leaveKernel(a.log); err != nil {
+	} else if err := a.cfg.leaveKernel(a.machine, a.log); err != nil {
 		a.log.Warn("the kernel may still forward what an earlier agent told it to", "err", err)
 	}
 	return userspace.New(userspace.Options{Log: a.log, Metrics: a.host.Metrics}), nil
@@ -132,15 +120,15 @@ func fallback(used string, reasons []string) string {
 
 // openKernel opens the plane of a mode. What an agent forwards in another one is
 // taken over: no client notices, except for those whose connections IPVS had.
-func (a *Agent) openKernel(mode kernelMode) (*kernel.Plane, error) {
-	options := a.cfg.kernel(mode.name, a.log)
-	before := a.predecessors(mode.name)
+func (a *Agent) openKernel(mode KernelMode) (*kernel.Plane, error) {
+	options := a.cfg.kernel(mode.Name, a.log)
+	before := a.predecessors(mode.Name)
 	for _, p := range before {
 		defer p.Close() //nolint:errcheck // there is nothing to lose any more
 		options.From = join(options.From, p.State())
 		options.Before = p.Before() // of two, both found the same
 	}
-	plane, err := mode.open(options)
+	plane, err := mode.Open(options)
 	if err != nil {
 		return nil, err
 	}
@@ -155,13 +143,13 @@ func (a *Agent) openKernel(mode kernelMode) (*kernel.Plane, error) {
 // predecessors are what agents have left in the kernel in other modes.
 func (a *Agent) predecessors(mode string) []*kernel.Predecessor {
 	var all []*kernel.Predecessor
-	for _, m := range kernelModes {
-		if m.name == mode || !a.cfg.used(m.name) {
+	for _, m := range a.machine.Modes() {
+		if m.Name == mode || !a.cfg.used(m.Name) {
 			continue
 		}
-		p, err := m.precede(a.cfg.kernel(m.name, a.log))
+		p, err := m.Precede(a.cfg.kernel(m.Name, a.log))
 		if err != nil {
-			a.log.Warn("what an earlier agent forwarded is not known", "proxy_mode", m.name, "err", err)
+			a.log.Warn("what an earlier agent forwarded is not known", "proxy_mode", m.Name, "err", err)
 			continue
 		}
 		all = append(all, p)
@@ -183,13 +171,13 @@ func join(a, b *plan.State) *plan.State {
 }
 
 // leaveKernel takes out of the kernel what agents left there, in any mode.
-func (c *Config) leaveKernel(log *slog.Logger) error {
+func (c *Config) leaveKernel(m Machine, log *slog.Logger) error {
 	var errs []error
-	for _, mode := range kernelModes {
-		if !c.used(mode.name) {
+	for _, mode := range m.Modes() {
+		if !c.used(mode.Name) {
 			continue
 		}
-		plane, err := mode.open(c.kernel(mode.name, log))
+		plane, err := mode.Open(c.kernel(mode.Name, log))
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -206,5 +194,5 @@ func Cleanup(_ context.Context, args []string) error {
 	if err := config.Load("nodeagent", &cfg, args, os.LookupEnv, os.Stdout); err != nil {
 		return err
 	}
-	return cfg.leaveKernel(slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	return cfg.leaveKernel(Linux{}, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 }

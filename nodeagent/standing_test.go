@@ -1,6 +1,7 @@
 package nodeagent_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,6 +71,7 @@ func TestHeartbeatIsBounded(t *testing.T) {
 type flaky struct {
 	dataplane.Plane
 	refuse   plan.Op
+	reason   error       // of refusals; nil: errRefused
 	blind    atomic.Bool // State fails
 	refusing atomic.Bool
 
@@ -84,7 +86,7 @@ func (f *flaky) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failur
 	var rest []plan.Step
 	for _, s := range steps {
 		if s.Op == f.refuse && f.refusing.Load() {
-			failures = append(failures, dataplane.Failure{Step: s, Err: errRefused, Remedy: "end the test"})
+			failures = append(failures, dataplane.Failure{Step: s, Err: cmp.Or(f.reason, errRefused), Remedy: "end the test"})
 			continue
 		}
 		rest = append(rest, s)
@@ -144,6 +146,43 @@ func TestSharedRulesFail(t *testing.T) {
 	w.beat("a node without failures", beats, func(b *nodeagentv1.Heartbeat) bool {
 		return b.GetNodeFailure() == "" && b.GetFailingSteps() == 0 && b.GetAppliedRevision() > 0
 	})
+}
+
+// TestReasonOfTheNode protects that a reason of the node, which stops the steps of several
+// services, is one Event on the Node, and that both services are forwarded once it is gone.
+func TestReasonOfTheNode(t *testing.T) {
+	w := newWorld(t)
+	full := &dataplane.NodeError{Err: errRefused, Remedy: "end the test"}
+	plane := &flaky{refuse: plan.AddServer, reason: full}
+	plane.refusing.Store(true)
+	b, vips := backend(t, "b"), []netip.AddrPort{freePort(t), freePort(t)}
+	for i, name := range []string{"web", "shop"} {
+		w.log.Put(service(name, vips[i]), endpoints(name, "here", b))
+	}
+	_, client, _ := w.start(w.config(), plane.behind)
+	if f := w.applied(client).GetFailures(); len(f) != 2 || f[0].GetService() == "" || f[1].GetService() == "" {
+		t.Errorf("failures %v, want one of each service", f)
+	}
+	e := w.event("FailedToProgram")
+	if e.GetRegarding().GetKind() != "Node" || e.GetMessage() != "refused by the test; end the test" {
+		t.Errorf("event %v", e)
+	}
+	plane.refusing.Store(false)
+	for _, vip := range vips {
+		kittest.Eventually(t, "the service to be forwarded", func() error {
+			if got, err := ask(vip); got != "b\n" {
+				return fmt.Errorf("%q %v", got, err)
+			}
+			return nil
+		})
+	}
+	w.log.Put(service("twin", vips[0])) // its event comes after all others
+	for e := range w.events {
+		if e.GetReason() == "AddressInUse" {
+			break
+		}
+		t.Errorf("another event: %v", e)
+	}
 }
 
 // TestRemovalFails: a service that is gone and still forwarded is a failure too.
@@ -336,5 +375,41 @@ func TestPending(t *testing.T) {
 	expect("drift, one", pending(&nodeagentv1.GetPlanRequest{Name: "web"}), "add_server", "default/web", "the next audit")
 	if _, err := client.GetPlan(t.Context(), &nodeagentv1.GetPlanRequest{PendingOnly: true, Name: "web"}); err == nil {
 		t.Error("pending_only of one service is not refused")
+	}
+}
+
+// lookedAt counts how often a plane is asked about connections.
+type lookedAt struct {
+	dataplane.Plane
+	looks atomic.Int32
+}
+
+func (p *lookedAt) Connections(keys ...plan.Key) map[plan.Key]map[netip.AddrPort]uint32 {
+	p.looks.Add(1)
+	return p.Plane.Connections(keys...)
+}
+
+// TestPlanReadsConnectionsOnce: the plan of many services asks the plane about connections once. A plane may
+// read all flows of the node for it, and changes wait meanwhile.
+func TestPlanReadsConnectionsOnce(t *testing.T) {
+	w := newWorld(t)
+	for n := range 5 {
+		name := fmt.Sprint("web-", n)
+		w.log.Put(service(name, freePort(t)), endpoints(name, "here", backend(t, name)))
+	}
+	plane := &lookedAt{}
+	_, client, _ := w.start(w.config(), func(a *nodeagent.Agent) {
+		a.Interpose(func(p dataplane.Plane) dataplane.Plane {
+			plane.Plane = p
+			return plane
+		})
+	})
+	w.applied(client)
+	answer, err := client.GetPlan(t.Context(), &nodeagentv1.GetPlanRequest{})
+	if err != nil || len(answer.GetVirtualServers()) != 5 {
+		t.Fatalf("%d virtual servers, %v", len(answer.GetVirtualServers()), err)
+	}
+	if n := plane.looks.Load(); n != 1 {
+		t.Errorf("asked %d times for one plan, want once", n)
 	}
 }

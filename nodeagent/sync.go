@@ -54,7 +54,9 @@ type syncer struct {
 	told    map[plan.ServiceName]string    // problems that there was an event for
 	trigger map[plan.ServiceName]time.Time // newest trigger that was measured
 	applied uint64
-	adopted bool // what an earlier agent left in the data plane is sorted out
+	// nodeFailure is the failure of the node that was reported last; empty: it is over.
+	nodeFailure string
+	adopted     bool // what an earlier agent left in the data plane is sorted out
 	// live: the view is the registry's, not one from before the agent started.
 	live    atomic.Bool
 	starved map[plan.ServiceName]int // virtual servers without local backends
@@ -327,6 +329,9 @@ func (s *syncer) program(ctx context.Context, c plan.Changes) {
 			s.failed(f, now)
 		}
 	}
+	if ctx.Err() == nil {
+		s.reportNode(failed)
+	}
 	servers, reals := s.table.Counts()
 	s.metrics.servers.Set(float64(servers))
 	s.metrics.reals.Set(float64(reals))
@@ -367,7 +372,7 @@ func (s *syncer) failed(f dataplane.Failure, now time.Time) {
 		service = server.Service
 	}
 	it, news := s.failing.failed(f, service, now)
-	if !news {
+	if _, ofNode := errors.AsType[*dataplane.NodeError](f.Err); ofNode || !news {
 		return
 	}
 	reason := reasonFailedToProgram
@@ -386,6 +391,22 @@ func (s *syncer) failed(f dataplane.Failure, now time.Time) {
 		return
 	}
 	s.events.warnNode(reason, message)
+}
+
+// reportNode reports a failure of the node once, also if it stops the steps of
+// many services. A call without one ends it.
+func (s *syncer) reportNode(failed []dataplane.Failure) {
+	var message string
+	for _, f := range failed {
+		if of, ok := errors.AsType[*dataplane.NodeError](f.Err); ok {
+			message = of.Error() + "; " + of.Remedy
+			break
+		}
+	}
+	if message != "" && message != s.nodeFailure {
+		s.events.warnNode(reasonFailedToProgram, message)
+	}
+	s.nodeFailure = message
 }
 
 // retry repeats what failed and is due.

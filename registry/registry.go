@@ -33,6 +33,7 @@ type Daemon struct {
 	config Config
 	host   app.Host
 	log    *slog.Logger
+	open   Opener
 
 	store     store.Store
 	indexes   *kinds.Indexes
@@ -51,7 +52,19 @@ type Daemon struct {
 
 // New opens the store, for which it waits, reads everything in it and listens. It needs neither the allocator nor NATS to be there.
 func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
-	d := &Daemon{config: cfg, host: host, log: host.Log}
+	kind, where, err := cfg.store()
+	if err != nil {
+		return nil, err
+	}
+	return NewOn(ctx, cfg, host, func(ctx context.Context, commits store.CommitterOptions) (store.Store, error) {
+		return openStore(ctx, kind, where, commits, host.Log)
+	})
+}
+
+// NewOn is New with a store that the given function opens, instead of the configured one. The function is called again while its error is
+// [store.ErrUnavailable].
+func NewOn(ctx context.Context, cfg Config, host app.Host, open Opener) (*Daemon, error) {
+	d := &Daemon{config: cfg, host: host, log: host.Log, open: open}
 	for _, build := range []func(context.Context) error{d.openView, d.openWriter, d.openStream, d.openServer} {
 		if err := build(ctx); err != nil {
 			return nil, errors.Join(err, d.close())
@@ -62,7 +75,7 @@ func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
 
 // openView opens what is read.
 func (d *Daemon) openView(ctx context.Context) (err error) {
-	if d.store, err = awaitStore(ctx, d.config, d.host); err != nil {
+	if d.store, err = awaitStore(ctx, d.open, d.host); err != nil {
 		return err
 	}
 	d.indexes = kinds.NewIndexes(d.config.ServiceCIDR)

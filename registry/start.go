@@ -20,16 +20,15 @@ const (
 	storeRetry = time.Second
 )
 
+// Opener opens a store that commits as the options say.
+type Opener func(ctx context.Context, commits store.CommitterOptions) (store.Store, error)
+
 // awaitStore opens the store and makes it usable. While the database is away it waits: databases start later than registries, and they come. What
 // waiting does not change is an error, of the configuration.
-func awaitStore(ctx context.Context, cfg Config, host app.Host) (store.Store, error) {
-	kind, where, err := cfg.store()
-	if err != nil {
-		return nil, err
-	}
+func awaitStore(ctx context.Context, opener Opener, host app.Host) (store.Store, error) {
 	commits := store.CommitterOptions{Observe: observeBatches(host.Metrics)}
 	open := func() (store.Store, error) {
-		s, err := openStore(ctx, kind, where, commits, host.Log)
+		s, err := opener(ctx, commits)
 		if err != nil {
 			return nil, err
 		}

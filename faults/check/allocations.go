@@ -72,16 +72,21 @@ func (l *looks) losses(look history.Holdings) {
 		held[one] = true
 	}
 	for one, o := range l.owned {
-		if !held[one] && o.covers(look.Began, look.Ended) {
-			l.add(object.Key{Kind: "Service"}, "%s belongs to the service with the UID %s, and the allocator does not hold it", one.Value, one.UID)
+		if p := o.covering(look.Began, look.Ended); p != nil && !held[one] {
+			l.add(p.key, "%s belongs to the service with the UID %s, and the allocator does not hold it: committed at %s, known at %s, asked at %s",
+				one.Value, one.UID, clockTime(p.from), clockTime(p.known), clockTime(look.Began))
 		}
 	}
 }
+
+// clockTime returns a time of day as the calls of a failed run have it.
+func clockTime(t time.Time) string { return t.Format("04:05.000") }
 
 // ownership is the times in which a service had a value.
 type ownership []period
 
 type period struct {
+	key   object.Key
 	from  time.Time // committed at the earliest
 	known time.Time // known to somebody
 	until time.Time // given up at the earliest; zero: not yet
@@ -93,9 +98,13 @@ func (o ownership) overlaps(from, to time.Time) bool {
 	return slices.ContainsFunc(o, func(p period) bool { return !p.from.After(to) && (p.until.IsZero() || !p.over.Before(from)) })
 }
 
-// covers reports whether the service surely had the value all the time between two times.
-func (o ownership) covers(from, to time.Time) bool {
-	return slices.ContainsFunc(o, func(p period) bool { return !p.known.After(from) && (p.until.IsZero() || p.until.After(to)) })
+// covering returns the period in which the service surely had the value all the time between two times; nil: there is none.
+func (o ownership) covering(from, to time.Time) *period {
+	n := slices.IndexFunc(o, func(p period) bool { return !p.known.After(from) && (p.until.IsZero() || p.until.After(to)) })
+	if n < 0 {
+		return nil
+	}
+	return &o[n]
 }
 
 // lastEnd returns when the service last gave up the value before a time; zero: it never had it.
@@ -122,7 +131,7 @@ func ownerships(h *history.History, x *found) map[history.Held]ownership {
 	}
 	for key, o := range h.Log.Initial() {
 		for _, one := range heldBy(o) {
-			take(key, one, h.Log.Base, period{})
+			take(key, one, h.Log.Base, period{key: key})
 		}
 	}
 	clock := clockOf(h)
@@ -138,7 +147,7 @@ func ownerships(h *history.History, x *found) map[history.Held]ownership {
 		}
 		for _, one := range after {
 			if !slices.Contains(before, one) {
-				take(s.Key, one, s.Revision, period{from: s.Time, known: known})
+				take(s.Key, one, s.Revision, period{key: s.Key, from: s.Time, known: known})
 			}
 		}
 	}

@@ -67,11 +67,12 @@ func (b behind) has(backend netip.AddrPort) bool {
 	return slices.Contains(b.backends, backend.String())
 }
 
-// momentsBehind returns what was behind an address and port.
+// momentsBehind returns what was behind an address and port, which are virtual or a node's.
 func momentsBehind(h *history.History, target netip.AddrPort) []moment[behind] {
 	owners := map[object.Key]bool{}
 	note := func(o object.Object) {
-		if svc, ok := o.(*corev1.Service); ok && slices.Contains(addressesOf(svc), target.Addr().String()) {
+		svc, ok := o.(*corev1.Service)
+		if ok && (slices.Contains(addressesOf(svc), target.Addr().String()) || slices.Contains(nodePortsOf(svc), int32(target.Port()))) {
 			owners[object.KeyOf(o)] = true
 		}
 	}
@@ -94,4 +95,15 @@ func momentsBehind(h *history.History, target netip.AddrPort) []moment[behind] {
 // addressesOf returns the virtual addresses of a service.
 func addressesOf(svc *corev1.Service) []string {
 	return slices.Concat(svc.GetSpec().GetClusterIps(), svc.GetSpec().GetExternalIps())
+}
+
+// nodePortsOf returns the ports of nodes at which a service is reached.
+func nodePortsOf(svc *corev1.Service) []int32 {
+	var ports []int32
+	for _, p := range svc.GetSpec().GetPorts() {
+		if p.GetNodePort() > 0 {
+			ports = append(ports, p.GetNodePort())
+		}
+	}
+	return ports
 }

@@ -119,8 +119,11 @@ func (b *builder) add(c history.Call) {
 // revisionOf returns the revision of a call's change; 0: the log has none, or which one cannot be
 // told.
 func (b *builder) revisionOf(c *history.Call) uint64 {
-	if c.Verb == history.Delete && c.Outcome == history.OK {
+	switch {
+	case c.Verb == history.Delete && c.Outcome == history.OK:
 		return b.gone[c.Found.UID]
+	case c.Verb == history.UpdateStatus:
+		return c.Found.Revision // 0, if the answer did not come
 	}
 	return b.marks[c.Mark].Revision
 }

@@ -58,7 +58,7 @@ func realTime(h *history.History, x *found) {
 			}
 		}
 		ends = append(ends, known{c.Ended, revision, c})
-		if c.Writes() {
+		if c.Writes() && c.Verb != history.UpdateStatus { // which may have nothing to change
 			begins = append(begins, known{c.Began, revision, c})
 		}
 	}

@@ -64,11 +64,16 @@ func (op *step) apply(s register) (bool, register) {
 			return true, s
 		}
 		after.version = op.made
-		if after.version.UID == "" && c.Verb == history.Update {
+		if after.version.UID == "" && c.Verb != history.Create {
 			after.version.UID = s.version.UID
+		}
+		if c.Verb == history.UpdateStatus {
+			after.version.Mark = s.version.Mark
 		}
 	case c.Verb == history.Update:
 		possible = possible && agree(s.version.UID, c.Found.UID) && c.Found.Revision > s.version.Revision
+	case c.Verb == history.UpdateStatus:
+		possible = possible && agree(s.version.UID, c.Found.UID) && agree(s.version.Mark, c.Found.Mark) && c.Found.Revision >= s.version.Revision
 	case c.Verb == history.Delete:
 		possible = possible && same(s.version, c.Found)
 	}

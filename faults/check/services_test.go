@@ -85,6 +85,7 @@ func TestNames(t *testing.T) {
 
 var (
 	webAt   = netip.MustParseAddrPort("10.0.0.1:80")
+	nodeAt  = netip.MustParseAddrPort("192.0.2.1:30001")
 	backend = netip.MustParseAddrPort("10.1.0.1:8080")
 	other   = netip.MustParseAddrPort("10.1.0.9:8080")
 )
@@ -98,8 +99,12 @@ func lost(began, at float64, backend netip.AddrPort) func(*story) {
 }
 
 func attempt(began float64, backend netip.AddrPort) func(*story) {
+	return attemptAt(webAt, began, backend)
+}
+
+func attemptAt(target netip.AddrPort, began float64, backend netip.AddrPort) func(*story) {
 	return func(s *story) {
-		s.Attempts = append(s.Attempts, history.Attempt{Client: "prober", Target: webAt, Backend: backend, Began: second(began), Ended: second(began + 0.1)})
+		s.Attempts = append(s.Attempts, history.Attempt{Client: "prober", Target: target, Backend: backend, Began: second(began), Ended: second(began + 0.1)})
 	}
 }
 
@@ -124,6 +129,9 @@ func TestConnections(t *testing.T) {
 		{"answered", c, tell(log, attempt(5, backend)), ""},
 		{"answered by one that just went", c, tell(log, attempt(10.5, backend)), ""},
 		{"answered by one that went long ago", c, tell(log, attempt(15, backend)), "10.1.0.1:8080 by 10.0.0.1:80, which is no backend of it"},
+		{"answered at a node port", c, tell(put(web("web", "10.0.0.1", 30001)), put(behindWeb("10.1.0.1")), attemptAt(nodeAt, 5, backend)), ""},
+		{"answered by a stranger at a node port", c, tell(put(web("web", "10.0.0.1", 30001)), put(behindWeb("10.1.0.1")), attemptAt(nodeAt, 5, other)),
+			"10.1.0.9:8080 by 192.0.2.1:30001, which is no backend of it"},
 		{"answered by a stranger", c, tell(log, attempt(5, other)), "which is no backend of it"},
 	})
 }

@@ -16,7 +16,13 @@ func (Writes) Name() string { return "writes" }
 
 // Check implements Checker.
 func (c Writes) Check(h *history.History) []Finding {
-	x := &writes{found: found{check: c.Name()}, marked: map[string][]uint64{}, deleted: map[string]uint64{}, read: h.Log.Read}
+	x := &writes{
+		found: found{check: c.Name()}, marked: map[string][]uint64{}, deleted: map[string]uint64{},
+		versions: map[history.Version]bool{}, read: h.Log.Read,
+	}
+	for _, o := range h.Log.Objects {
+		x.versions[history.VersionOf(o)] = true
+	}
 	for s := range h.Log.Steps() {
 		x.index(s)
 	}
@@ -34,13 +40,16 @@ type writes struct {
 	// went.
 	marked  map[string][]uint64
 	deleted map[string]uint64
-	read    time.Time // of the log
+	// versions are those that the log has.
+	versions map[history.Version]bool
+	read     time.Time // of the log
 }
 
 // index notes what a step is. A version that carries on the mark of the version before is somebody
 // else's write.
 func (x *writes) index(s history.Step) {
 	before, after := history.VersionOf(s.Old), history.VersionOf(s.New)
+	x.versions[after] = true
 	switch {
 	case s.New == nil:
 		x.deleted[before.UID] = s.Revision
@@ -51,7 +60,13 @@ func (x *writes) index(s history.Step) {
 
 // judge compares a write with the log, and notes which change it explains.
 func (x *writes) judge(c *history.Call, explained map[uint64]bool) {
-	if !c.Writes() {
+	switch c.Verb {
+	case history.Get:
+		return
+	case history.UpdateStatus:
+		if c.Outcome == history.OK && c.Ended.Before(x.read) && !x.versions[c.Found] {
+			x.add(c.Key, "%s was acknowledged with version %d, which is not in the log", c.Verb, c.Found.Revision)
+		}
 		return
 	}
 	var at []uint64

@@ -21,16 +21,27 @@ const contract = "portolan.registry.v1"
 // write creates or updates an object and returns it as stored.
 func write(ctx context.Context, conn grpc.ClientConnInterface, verb string, o object.Object) (object.Object, error) {
 	kind := object.KindOf(o)
-	request := message(verb + kind + "Request")
+	return send(ctx, conn, verb+kind, o)
+}
+
+// writeStatus replaces the status of an object and returns it as stored.
+func writeStatus(ctx context.Context, conn grpc.ClientConnInterface, o object.Object) (object.Object, error) {
+	return send(ctx, conn, "Update"+object.KindOf(o)+"Status", o)
+}
+
+// send calls a method whose request is an object.
+func send(ctx context.Context, conn grpc.ClientConnInterface, name string, o object.Object) (object.Object, error) {
+	kind := object.KindOf(o)
+	request := message(name + "Request")
 	request.Set(objectField(request.Descriptor(), kind), protoreflect.ValueOfMessage(o.ProtoReflect()))
-	return call(ctx, conn, verb, kind, request)
+	return call(ctx, conn, kind, name, request)
 }
 
 // get returns an object as it is at a revision or later.
 func get(ctx context.Context, conn grpc.ClientConnInterface, key object.Key, minRevision uint64) (object.Object, error) {
 	request := named("Get", key)
 	set(request, "min_revision", minRevision)
-	return call(ctx, conn, "Get", key.Kind, request)
+	return call(ctx, conn, key.Kind, "Get"+key.Kind, request)
 }
 
 // remove deletes an object at once and returns it as it last was.
@@ -41,12 +52,12 @@ func remove(ctx context.Context, conn grpc.ClientConnInterface, key object.Key, 
 	if key.Kind == "Pod" {
 		set(request, "grace_period_seconds", int64(0))
 	}
-	return call(ctx, conn, "Delete", key.Kind, request)
+	return call(ctx, conn, key.Kind, "Delete"+key.Kind, request)
 }
 
-func call(ctx context.Context, conn grpc.ClientConnInterface, verb, kind string, request protoreflect.Message) (object.Object, error) {
-	response := message(verb + kind + "Response")
-	if err := conn.Invoke(ctx, method(kind, verb+kind), request.Interface(), response.Interface()); err != nil {
+func call(ctx context.Context, conn grpc.ClientConnInterface, kind, name string, request protoreflect.Message) (object.Object, error) {
+	response := message(name + "Response")
+	if err := conn.Invoke(ctx, method(kind, name), request.Interface(), response.Interface()); err != nil {
 		return nil, err
 	}
 	return objectOf(response, kind), nil

@@ -3,7 +3,6 @@ package clients
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -13,38 +12,6 @@ import (
 	"portolan.dev/faults/history"
 	"portolan.dev/services/kit/app"
 )
-
-// Echo answers connections until the listener is closed: it says at which address it was reached,
-// and then repeats each line that it gets. Backends of services that clients connect to are such
-// listeners.
-func Echo(lis net.Listener) {
-	for {
-		conn, err := lis.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err == nil {
-			go echo(conn)
-		}
-	}
-}
-
-func echo(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	at, err := netip.ParseAddrPort(conn.LocalAddr().String())
-	if err != nil {
-		return
-	}
-	if _, err := fmt.Fprintln(conn, netip.AddrPortFrom(at.Addr().Unmap(), at.Port())); err != nil {
-		return
-	}
-	lines := bufio.NewScanner(conn)
-	for lines.Scan() {
-		if _, err := fmt.Fprintln(conn, lines.Text()); err != nil {
-			return
-		}
-	}
-}
 
 // open opens a connection and returns it with the backend that answers.
 func open(ctx context.Context, dial Dial, target netip.AddrPort) (net.Conn, *bufio.Reader, netip.AddrPort, error) {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/nats-io/nats.go"
 	"google.golang.org/grpc"
 
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 )
 
@@ -38,6 +40,15 @@ func (d natsDialer) Dial(network, address string) (net.Conn, error) {
 	return d.dial(ctx, network, address)
 }
 
+// natsOptions returns how a follower connects to NATS.
+func (c *Config) natsOptions() []nats.Option {
+	all := []nats.Option{nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.SetCustomDialer(natsDialer{c.Control})}
+	if c.Identity != nil {
+		all = append(all, nats.Secure(c.Identity.TLS(identity.NATS)))
+	}
+	return all
+}
+
 // registry is one registry as clients reach it.
 type registry struct {
 	address string
@@ -46,7 +57,7 @@ type registry struct {
 
 // dialAll returns a connection to each address. The connections are closed by the returned
 // function.
-func dialAll(addresses []string, dial Dial) ([]registry, func(), error) {
+func dialAll(addresses []string, dial Dial, security grpc.DialOption) ([]registry, func(), error) {
 	var all []registry
 	closeAll := func() {
 		for _, r := range all {
@@ -54,7 +65,7 @@ func dialAll(addresses []string, dial Dial) ([]registry, func(), error) {
 		}
 	}
 	for _, address := range addresses {
-		conn, err := rpc.TCP().Dial(address, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := rpc.TCP().Dial(address, security, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return dial(ctx, "tcp", address)
 		}))
 		if err != nil {

@@ -13,4 +13,8 @@
 // because faults make outcomes unknown, and because the races are where a registry with several
 // replicas goes wrong. The checkers of churn serve all the same, with the world that the log leads
 // to.
+//
+// An actor is where the two meet: it carries out what the workload of churn makes up, so that
+// endpoints, rules and records have something to follow from, and records its calls as all clients
+// do.
 package clients

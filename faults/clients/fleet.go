@@ -8,14 +8,17 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"portolan.dev/faults/history"
+	"portolan.dev/portolan/e2e/churn/workload"
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )
 
@@ -35,16 +38,24 @@ type Config struct {
 	Allocator string
 	// NameServers are host:port, and Names the fully qualified names that are asked of each.
 	NameServers, Names []string
-	// Virtual are addresses of services whose backends are Echo.
-	Virtual []netip.AddrPort
+	// Identity is that of an operator, for an installation with certificates; nil: everything is in the clear.
+	Identity *identity.Source
+	// Routes are how services are reached whose backends repeat what they are told
+	// (labtest.Echo).
+	Routes []Route
 	// Control dials registries, NATS, allocator and name servers; nil: from the process itself.
 	Control Dial
-	// Places are where connections to Virtual come from, by name; empty: the process itself.
-	Places map[string]Dial
+	// Log dials registries to read their log, by which everything is judged; nil: Control does. Give
+	// one that the nemesis leaves alone, because a log that was pruned cannot be read any more.
+	Log Dial
 
+	// Actors make up the writes of clients that have a namespace each, which must exist.
+	Actors []*workload.Actor
+	// Run marks what is written. Two runs on one installation need different ones.
+	Run string
 	// Writers is how many compete for the same objects; 0: 6.
 	Writers int
-	// Think is the mean pause between two calls of a writer; 0: 20 ms.
+	// Think is the mean pause between two calls of a writer or an actor; 0: 20 ms.
 	Think time.Duration
 	// Deadline bounds a call, a question and an attempt to connect; 0: 3 s.
 	Deadline time.Duration
@@ -55,13 +66,22 @@ type Config struct {
 	Every time.Duration
 }
 
+// Route is a way to a service.
+type Route struct {
+	// From names where connections come from, and Dial makes them there.
+	From string
+	Dial Dial
+	// To is an address of the service, or one of a node with a port of the service.
+	To netip.AddrPort
+}
+
 // Fleet is running clients.
 type Fleet struct {
 	config     Config
 	recorder   *history.Recorder
 	random     *rand.Rand
 	registries []registry
-	log        history.Log
+	log        *logbook
 	closers    []func()
 
 	writing, watching *group // those who write, and all others
@@ -102,8 +122,8 @@ func Start(ctx context.Context, config Config, recorder *history.Recorder) (*Fle
 	if config.Control == nil {
 		config.Control = direct
 	}
-	if len(config.Places) == 0 {
-		config.Places = map[string]Dial{"here": direct}
+	if config.Log == nil {
+		config.Log = config.Control
 	}
 	f := &Fleet{
 		config: config, recorder: recorder, random: rand.New(rand.NewPCG(config.Seed, 0)), writing: newGroup(), watching: newGroup(),
@@ -120,11 +140,11 @@ func (f *Fleet) start(ctx context.Context) error {
 	if len(f.config.Registries) == 0 {
 		return errors.New("clients need at least one registry")
 	}
-	registries, closeAll, err := dialAll(f.config.Registries, f.config.Control)
+	registries, err := f.dial(f.config.Registries, f.config.Control, identity.Registry)
 	if err != nil {
 		return err
 	}
-	f.registries, f.closers = registries, append(f.closers, closeAll)
+	f.registries = registries
 	if err := f.prepare(ctx); err != nil {
 		return err
 	}
@@ -134,10 +154,19 @@ func (f *Fleet) start(ctx context.Context) error {
 	f.startAskers()
 	f.startConnections()
 	f.startWriters()
-	return nil
+	return f.startActors()
 }
 
-// prepare makes the namespace and reads where the log begins.
+// dial returns a connection to each address of a role, until Close.
+func (f *Fleet) dial(addresses []string, dial Dial, role identity.Role) ([]registry, error) {
+	all, closeAll, err := dialAll(addresses, dial, f.config.Identity.Peer(role))
+	if err == nil {
+		f.closers = append(f.closers, closeAll)
+	}
+	return all, err
+}
+
+// prepare makes the namespace, and reads the log from here on.
 func (f *Fleet) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -146,11 +175,16 @@ func (f *Fleet) prepare(ctx context.Context) error {
 	if _, err := registryv1.NewApplyServiceClient(f.registries[0]).Apply(ctx, apply); err != nil {
 		return fmt.Errorf("namespace %s: %w", Namespace, err)
 	}
-	log, err := readSnapshot(ctx, f.registries[0])
+	readers, err := f.dial(f.config.Registries, f.config.Log, identity.Registry)
 	if err != nil {
+		return err
+	}
+	if f.log, err = openLogbook(ctx, readers); err != nil {
 		return fmt.Errorf("where the log begins: %w", err)
 	}
-	f.log = log
+	for _, r := range readers {
+		f.watching.launch(func(ctx context.Context) { f.log.keep(ctx, r) })
+	}
 	return nil
 }
 
@@ -162,11 +196,33 @@ func (f *Fleet) chance() *rand.Rand {
 func (f *Fleet) startWriters() {
 	for n := range f.config.Writers {
 		w := &writer{
-			name: fmt.Sprintf("writer-%d", n), registries: f.registries, random: f.chance(), recorder: f.recorder, subjects: subjects(),
+			caller: f.caller(fmt.Sprintf("writer-%d", n)), registries: f.registries, random: f.chance(), subjects: subjects(),
 			think: f.config.Think, deadline: f.config.Deadline, known: map[object.Key]history.Version{},
 		}
 		f.writing.launch(w.run)
 	}
+}
+
+func (f *Fleet) caller(name string) caller {
+	return caller{name: name, run: f.config.Run, recorder: f.recorder}
+}
+
+// startActors starts the actors, which use all registries as one.
+func (f *Fleet) startActors() error {
+	if len(f.config.Actors) == 0 {
+		return nil
+	}
+	all, err := f.dial([]string{strings.Join(f.config.Registries, ",")}, f.config.Control, identity.Registry)
+	if err != nil {
+		return err
+	}
+	for _, w := range f.config.Actors {
+		a := &actor{
+			caller: f.caller(w.Namespace()), workload: w, registry: all[0], think: f.config.Think, deadline: f.config.Deadline,
+		}
+		f.writing.launch(a.run)
+	}
+	return nil
 }
 
 // startWatchers starts a watcher of each kind that goes from registry to registry, a follower at
@@ -179,8 +235,7 @@ func (f *Fleet) startWatchers() error {
 		}
 		f.watching.launch(w.run)
 	}
-	t := &tail{name: "reader of the log", registries: f.registries, recorder: f.recorder, every: f.config.Every, log: f.log}
-	t.log.Changes = slices.Clone(t.log.Changes)
+	t := &tail{name: "reader of the log", registries: f.registries, recorder: f.recorder, every: f.config.Every, log: f.log.beginning()}
 	f.watching.launch(t.run)
 	for _, r := range f.registries {
 		nc, err := f.connect()
@@ -198,7 +253,7 @@ func (f *Fleet) connect() (*nats.Conn, error) {
 	if f.config.NATS == "" {
 		return nil, nil
 	}
-	nc, err := nats.Connect(f.config.NATS, nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.SetCustomDialer(natsDialer{f.config.Control}))
+	nc, err := nats.Connect(f.config.NATS, f.config.natsOptions()...)
 	if err != nil {
 		return nil, fmt.Errorf("nats: %w", err)
 	}
@@ -217,19 +272,17 @@ func (f *Fleet) startAskers() {
 }
 
 func (f *Fleet) startConnections() {
-	for place, dial := range f.config.Places {
-		for _, target := range f.config.Virtual {
-			k := &keeper{
-				name: "keeper " + place, target: target, dial: dial, recorder: f.recorder,
-				every: f.config.Every, patience: f.config.KeepFor,
-			}
-			f.watching.launch(k.run)
-			p := &prober{
-				name: "prober " + place, target: target, dial: dial, recorder: f.recorder,
-				every: f.config.Every, deadline: f.config.Deadline,
-			}
-			f.watching.launch(p.run)
+	for _, route := range f.config.Routes {
+		k := &keeper{
+			name: "keeper " + route.From, target: route.To, dial: route.Dial, recorder: f.recorder,
+			every: f.config.Every, patience: f.config.KeepFor,
 		}
+		f.watching.launch(k.run)
+		p := &prober{
+			name: "prober " + route.From, target: route.To, dial: route.Dial, recorder: f.recorder,
+			every: f.config.Every, deadline: f.config.Deadline,
+		}
+		f.watching.launch(p.run)
 	}
 }
 
@@ -237,11 +290,10 @@ func (f *Fleet) startHolder() error {
 	if f.config.Allocator == "" {
 		return nil
 	}
-	all, closeAll, err := dialAll([]string{f.config.Allocator}, f.config.Control)
+	all, err := f.dial([]string{f.config.Allocator}, f.config.Control, identity.Allocator)
 	if err != nil {
 		return err
 	}
-	f.closers = append(f.closers, closeAll)
 	h := &holder{allocator: all[0], recorder: f.recorder, every: 10 * f.config.Every}
 	f.watching.launch(h.run)
 	return nil
@@ -257,21 +309,21 @@ func (f *Fleet) note(err error) {
 // History returns all that is recorded so far, with the log as it is now. It can be called while
 // clients run, and asks until a registry answers.
 func (f *Fleet) History(ctx context.Context) (*history.History, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	err := readLog(ctx, f.registries, &f.log)
+	log, err := f.Log(ctx)
 	h := f.recorder.History() // after the log: it is to have the calls of all changes
-	h.Log = f.log
+	h.Log = log
 	return h, err
 }
+
+// Log returns the log as it is now. It can be called while clients run, and asks until a registry
+// answers.
+func (f *Fleet) Log(ctx context.Context) (history.Log, error) { return f.log.read(ctx) }
 
 // ReadAgain has each registry tell the whole log once more, for checkers to compare with what it
 // said before. It is for the end of a run; the log must not have been pruned.
 func (f *Fleet) ReadAgain(ctx context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	for _, r := range f.registries {
-		if err := readAgain(ctx, r, f.log, f.recorder); err != nil {
+		if err := readAgain(ctx, r, f.log.beginning(), f.recorder); err != nil {
 			return fmt.Errorf("%s: %w", r.address, err)
 		}
 	}

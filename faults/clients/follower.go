@@ -76,9 +76,14 @@ func (f *follower) taken() (float64, error) {
 	}
 	const name = "portolan_changes_snapshots_total"
 	for _, family := range families {
-		if family.GetName() == name {
-			return family.GetMetric()[0].GetCounter().GetValue(), nil
+		if family.GetName() != name {
+			continue
 		}
+		sum := 0.0
+		for _, series := range family.GetMetric() { // one for each reason
+			sum += series.GetCounter().GetValue()
+		}
+		return sum, nil
 	}
 	return 0, fmt.Errorf("a follower has no metric %s", name)
 }

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"os"
 	"testing"
@@ -46,8 +45,7 @@ func TestNoPromiseIsBrokenWithoutFaults(t *testing.T) {
 	recorder := history.NewRecorder()
 	fleet, err := Start(t.Context(), Config{
 		Seed: *seed, Registries: []string{i.RegistryAt().String(), second.String()}, NATS: i.NATS(), Allocator: i.AllocatorAt().String(),
-		NameServers: []string{i.DNS().String()}, Names: names(), Virtual: []netip.AddrPort{virtual},
-		Places: map[string]Dial{"n1": Inside(i.Nodes[0].Namespace.Do)},
+		NameServers: []string{i.DNS().String()}, Names: names(), Routes: []Route{{"n1", Inside(i.Nodes[0].Namespace.Do), virtual}},
 	}, recorder)
 	if err != nil {
 		t.Fatal(err)
@@ -165,21 +163,8 @@ func report(t *testing.T, findings []check.Finding) {
 // serve makes a service with two backends that clients connect to, and returns its virtual address.
 func serve(i *labtest.Installation) netip.AddrPort {
 	i.Helper()
-	pods, _ := i.Attach("pods", labtest.Pods[:]...)
-	for _, p := range labtest.Pods {
-		pods.Local(i, p)
-	}
 	const port = int32(8080)
-	var lis net.Listener
-	err := pods.Do(func() (err error) {
-		lis, err = net.Listen("tcp", netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port)).String())
-		return err
-	})
-	if err != nil {
-		i.Fatal(err)
-	}
-	i.Cleanup(func() { _ = lis.Close() })
-	go Echo(lis)
+	i.ServeBackends([]int32{port})
 	meta := &corev1.ObjectMeta{Namespace: object.DefaultNamespace, Name: "steady"}
 	svc := &corev1.Service{Metadata: meta, Spec: &corev1.ServiceSpec{Ports: []*corev1.ServicePort{{Name: "http", Port: 80}}}}
 	stored, err := i.Registry.Apply(i.Context(), svc, false)

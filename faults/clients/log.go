@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -18,6 +19,9 @@ import (
 
 // logBatch is how many changes are read at once.
 const logBatch = 1000
+
+// attention is how long a registry may take to list changes, before another one is asked.
+const attention = 3 * time.Second
 
 // readSnapshot reads where the log of a run begins.
 func readSnapshot(ctx context.Context, r registry) (history.Log, error) {
@@ -44,6 +48,66 @@ func readSnapshot(ctx context.Context, r registry) (history.Log, error) {
 	}
 }
 
+// logbook is the log of a run, as it is read from several registries.
+type logbook struct {
+	registries []registry
+
+	mu    sync.Mutex
+	log   history.Log
+	added time.Time // last
+	lost  error     // why changes are missing for good
+}
+
+// openLogbook reads where the log begins.
+func openLogbook(ctx context.Context, registries []registry) (*logbook, error) {
+	log, err := readSnapshot(ctx, registries[0])
+	return &logbook{registries: registries, log: log, added: time.Now()}, err
+}
+
+// beginning returns the log without changes.
+func (b *logbook) beginning() history.Log {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return history.Log{Base: b.log.Base, Objects: b.log.Objects}
+}
+
+// keep reads the log from one registry again and again, before it is pruned. If a registry hangs, the changes that
+// clients make meanwhile come from another one.
+func (b *logbook) keep(ctx context.Context, r registry) {
+	for app.Pause(ctx, again) {
+		b.mu.Lock()
+		after := b.log.Head()
+		b.mu.Unlock()
+		answer, err := listChanges(ctx, r, after)
+		b.add(after, answer.GetChanges(), err)
+	}
+}
+
+// add adds the changes after a revision, unless they could not be read.
+func (b *logbook) add(after uint64, changes []*registryv1.Change, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.log.Head() != after: // the other reader was faster
+	case err == nil:
+		b.log.Changes, b.added = append(b.log.Changes, changes...), time.Now()
+	case status.Code(err) == codes.OutOfRange && b.lost == nil:
+		b.lost = fmt.Errorf("the log after revision %d was pruned %s after it was read last: %w",
+			after, time.Since(b.added).Round(time.Millisecond), err)
+	}
+}
+
+// read returns the log as it is now.
+func (b *logbook) read(ctx context.Context) (history.Log, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lost != nil {
+		return b.log, b.lost
+	}
+	err := readLog(ctx, b.registries, &b.log)
+	return b.log, err
+}
+
 // readLog adds to a log what has been committed since it was last read. It asks one registry after
 // the other until one answers.
 func readLog(ctx context.Context, registries []registry, log *history.Log) error {
@@ -64,13 +128,17 @@ func readLog(ctx context.Context, registries []registry, log *history.Log) error
 
 // readPart adds the next changes and reports whether there are more.
 func readPart(ctx context.Context, r registry, log *history.Log) (more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	answer, err := registryv1.NewChangeServiceClient(r).ListChanges(ctx, &registryv1.ListChangesRequest{
-		AfterRevision: log.Head(), Limit: logBatch, // of any epoch: a stream that is made anew has another one, over the same log
-	})
+	answer, err := listChanges(ctx, r, log.Head())
 	log.Changes = append(log.Changes, answer.GetChanges()...)
 	return log.Head() < answer.GetHeadRevision(), err
+}
+
+func listChanges(ctx context.Context, r registry, after uint64) (*registryv1.ListChangesResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, attention)
+	defer cancel()
+	return registryv1.NewChangeServiceClient(r).ListChanges(ctx, &registryv1.ListChangesRequest{
+		AfterRevision: after, Limit: logBatch, // of any epoch: a stream that is made anew has another one, over the same log
+	})
 }
 
 // readAgain reads the log from its beginning and records it as what another watcher saw.
@@ -102,7 +170,12 @@ func (t *tail) run(ctx context.Context) {
 	t.recorder.Batch(t.name, history.Batch{At: time.Now(), Snapshot: true, Revision: t.log.Base, Seen: snapshotOf(&t.log)})
 	for n := 0; app.Pause(ctx, t.every); n++ {
 		before := len(t.log.Changes)
-		if _, err := readPart(ctx, t.registries[n%len(t.registries)], &t.log); err != nil {
+		_, err := readPart(ctx, t.registries[n%len(t.registries)], &t.log)
+		if status.Code(err) == codes.OutOfRange { // the log was pruned
+			t.recorder.Over(t.name)
+			return
+		}
+		if err != nil {
 			continue
 		}
 		if fresh := t.log.Changes[before:]; len(fresh) > 0 {

@@ -10,38 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"portolan.dev/faults/history"
 	"portolan.dev/portolan/e2e/labtest"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/kit/kittest"
 )
-
-// TestConclude protects that a write counts as refused only if it cannot have happened.
-func TestConclude(t *testing.T) {
-	for code, want := range map[codes.Code]history.Outcome{
-		codes.OK: history.OK, codes.NotFound: history.Refused, codes.AlreadyExists: history.Refused,
-		codes.Aborted: history.Refused, codes.InvalidArgument: history.Refused, codes.ResourceExhausted: history.Refused,
-		codes.Unavailable: history.Unknown, codes.DeadlineExceeded: history.Unknown, codes.Canceled: history.Unknown,
-		codes.Internal: history.Unknown, codes.Unknown: history.Unknown,
-	} {
-		var c history.Call
-		found := &corev1.Pod{Metadata: &corev1.ObjectMeta{Uid: "u", ResourceVersion: 7}}
-		if code == codes.OK {
-			conclude(&c, found, nil)
-		} else {
-			conclude(&c, nil, status.Error(code, "no"))
-		}
-		if c.Outcome != want || c.Code != code {
-			t.Errorf("%s: the outcome is %d with %s, want %d", code, c.Outcome, c.Code, want)
-		}
-		if known := c.Found == (history.Version{UID: "u", Revision: 7}); known != (code == codes.OK) {
-			t.Errorf("%s: found %+v", code, c.Found)
-		}
-	}
-}
 
 // TestRecordLog protects that lines keep the time at which they were printed.
 func TestRecordLog(t *testing.T) {
@@ -94,7 +66,7 @@ func (b *breakable) cut() {
 // is not.
 func TestKeeperNoticesALoss(t *testing.T) {
 	lis := listen(t)
-	go Echo(lis)
+	go labtest.Echo(lis)
 	at := netip.MustParseAddrPort(lis.Addr().String())
 	recorder, links := history.NewRecorder(), &breakable{}
 	k := &keeper{name: "k", target: at, dial: links.dial, recorder: recorder, every: time.Millisecond, patience: time.Minute}
@@ -128,7 +100,7 @@ func TestKeeperNoticesALoss(t *testing.T) {
 // TestProberTellsTheBackend protects that an attempt names the backend, or why there was none.
 func TestProberTellsTheBackend(t *testing.T) {
 	lis := listen(t)
-	go Echo(lis)
+	go labtest.Echo(lis)
 	at := netip.MustParseAddrPort(lis.Addr().String())
 	p := &prober{target: at, dial: direct, deadline: time.Minute}
 	if a := p.attempt(t.Context()); a.Error != "" || a.Backend != at {

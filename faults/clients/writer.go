@@ -2,7 +2,6 @@ package clients
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -18,17 +17,15 @@ import (
 // writer creates, changes, deletes and reads objects that others write too, each time at another
 // registry.
 type writer struct {
-	name       string
+	caller
 	registries []registry
 	random     *rand.Rand
-	recorder   *history.Recorder
 	subjects   []subject
 	// think is the pause between two calls on average, and deadline bounds a call.
 	think, deadline time.Duration
 
 	// known are the versions that the writer saw last.
-	known  map[object.Key]history.Version
-	writes int
+	known map[object.Key]history.Version
 }
 
 // impatient is how many percent of the calls get a far too short deadline, so that outcomes are
@@ -42,27 +39,21 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// step makes one call. It outlasts ctx, because a call that is given up says nothing.
+// step makes one call.
 func (w *writer) step(ctx context.Context, s subject) {
 	deadline := w.deadline
-	if w.random.IntN(100) < impatient {
+	c := history.Call{Key: s.key, Verb: w.verb(s.key), Impatient: w.random.IntN(100) < impatient}
+	if c.Impatient {
 		deadline = time.Duration(w.random.IntN(4000)) * time.Microsecond
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
-	defer cancel()
 	r := w.registries[w.random.IntN(len(w.registries))]
-	c := history.Call{Client: w.name, Registry: r.address, Key: s.key, Verb: w.verb(s.key)}
-	switch c.Verb {
-	case history.Create, history.Update:
-		w.writes++
-		c.Mark = fmt.Sprintf("%s-%d", w.name, w.writes)
+	if c.Verb == history.Create || c.Verb == history.Update {
+		c.Mark = w.mark()
 	}
 	if c.Verb == history.Update || c.Verb == history.Delete {
 		w.condition(&c)
 	}
-	end := w.recorder.Begin(c)
-	found, err := w.call(ctx, r, s, c)
-	end(func(c *history.Call) { conclude(c, found, err) })
+	found, err := w.do(ctx, r, c, deadline, func(ctx context.Context) (object.Object, error) { return w.call(ctx, r, s, c) })
 	w.learn(s.key, c.Verb, found, err)
 }
 
@@ -124,7 +115,7 @@ func (w *writer) object(s subject, c history.Call) object.Object {
 	meta := object.MetaOf(o)
 	meta.Namespace, meta.Name = s.key.Namespace, s.key.Name
 	meta.Uid, meta.ResourceVersion = c.IfUID, c.IfRevision
-	meta.Annotations = map[string]string{history.MarkAnnotation: c.Mark}
+	marked(o, c.Mark)
 	return o
 }
 
@@ -136,20 +127,4 @@ func (w *writer) learn(key object.Key, verb history.Verb, found object.Object, e
 	case err == nil || status.Code(err) == codes.NotFound:
 		delete(w.known, key)
 	}
-}
-
-// conclude notes the outcome of a call.
-func conclude(c *history.Call, found object.Object, err error) {
-	c.Code, c.Found = status.Code(err), history.VersionOf(found)
-	switch c.Code {
-	case codes.OK:
-		c.Outcome = history.OK
-		return
-	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.Aborted, codes.FailedPrecondition,
-		codes.ResourceExhausted, codes.PermissionDenied, codes.Unauthenticated, codes.OutOfRange, codes.Unimplemented:
-		c.Outcome = history.Refused
-	default: // also UNAVAILABLE: the connection or the store may have gone after the commit
-		c.Outcome = history.Unknown
-	}
-	c.Error = err.Error()
 }

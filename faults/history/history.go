@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -41,6 +42,9 @@ const (
 	Update Verb = "update"
 	Delete Verb = "delete"
 	Get    Verb = "get"
+	// UpdateStatus changes the status of an object, and nothing if it has that status already. The
+	// version keeps its mark.
+	UpdateStatus Verb = "update-status"
 )
 
 // Outcome is what a client knows of its call.
@@ -63,6 +67,9 @@ type Call struct {
 	Verb     Verb
 	Key      object.Key
 	Mark     string // of a create or update: the value of MarkAnnotation, different in each
+	// Impatient calls get a far too short deadline on purpose. They say nothing of how available a
+	// registry is.
+	Impatient bool
 	// IfUID and IfRevision are the conditions of an update or delete; empty: none.
 	IfUID      string
 	IfRevision uint64
@@ -196,4 +203,36 @@ func (h *History) Disturbed(from, to time.Time, afterwards time.Duration) time.D
 		all = append(all, span{later(d.Began, from), earlier(end, to)})
 	}
 	return all.total()
+}
+
+// LastUnknown returns when the last call ended whose outcome is unknown; zero: there is none.
+func (h *History) LastUnknown() time.Time {
+	var last time.Time
+	for _, c := range h.Calls {
+		if c.Outcome == Unknown {
+			last = later(last, c.Ended)
+		}
+	}
+	return last
+}
+
+// String returns the call on one line.
+func (c Call) String() string {
+	text := fmt.Sprintf("%s to %s: %s by %s", c.Began.Format("04:05.000"), c.Ended.Format("04:05.000"), c.what(), c.Client)
+	switch c.Outcome {
+	case OK:
+		return text + fmt.Sprintf(": version %d of %s", c.Found.Revision, c.Found.UID)
+	case Refused:
+		return text + fmt.Sprintf(": refused, %s", c.Error)
+	}
+	return text + ": unknown, " + c.Error
+}
+
+// what describes what is called for.
+func (c Call) what() string {
+	text := fmt.Sprintf("%s %s %s", c.Verb, c.Key, c.Mark)
+	if c.IfUID != "" || c.IfRevision > 0 {
+		text += fmt.Sprintf(" (if uid %q, version %d)", c.IfUID, c.IfRevision)
+	}
+	return text
 }

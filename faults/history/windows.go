@@ -44,7 +44,7 @@ func (h *History) Windows() []Windows {
 		if c.Writes() {
 			kind = "write"
 		}
-		if !c.Ended.IsZero() {
+		if !c.Ended.IsZero() && !c.Impatient {
 			note(kind, c.Client, use{c.Began, c.Ended, c.Outcome != Unknown})
 		}
 	}

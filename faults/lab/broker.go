@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"portolan.dev/portolan/e2e/labtest"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/identity"
 )
 
 // stream is the name of the change stream under the default prefix.
@@ -24,21 +25,19 @@ const stream = "portolan_CHG"
 // Main is what TestMain of a package with a lab calls. It does not return.
 func Main(m *testing.M) { labtest.Main(m, labtest.Program{Name: "nats", Main: natsMain}) }
 
+// monitorPort is where a NATS server tells of itself by HTTP.
+const monitorPort = 8222
+
 // natsMain is the program of a NATS server.
 func natsMain() int {
-	host, name := flag.String("addr", "", "address"), flag.String("name", "", "name of the server")
-	dir, routes := flag.String("store", "", "folder of the streams"), flag.String("routes", "", "addresses of the others")
+	path := flag.String("config", "", "file of the configuration")
 	flag.Parse()
-	o := &server.Options{
-		ServerName: *name, Host: *host, Port: 4222, JetStream: true, StoreDir: *dir,
-		JetStreamMaxStore: 1 << 30, // what the stream asks for, though it never has as much
-		Cluster:           server.ClusterOpts{Name: "portolan", Host: *host, Port: 6222},
-		PingInterval:      2 * time.Second, MaxPingsOut: 2, // peers that fell silent are given up after seconds
+	options, err := server.ProcessConfigFile(*path)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	for peer := range strings.SplitSeq(*routes, ",") {
-		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: peer + ":6222"})
-	}
-	srv, err := server.NewServer(o)
+	srv, err := server.NewServer(options)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -52,31 +51,58 @@ func natsMain() int {
 func (l *Lab) addBrokers(names ...string) {
 	l.Helper()
 	for _, name := range names {
+		folder := l.TempDir()
+		config := filepath.Join(folder, "nats.conf")
 		var m *Machine
-		m = l.addMachine(name, func() *labtest.Process {
-			return labtest.Start(l, name, "nats", m.Namespace, []string{
-				"-addr", m.Addresses[0].String(), "-name", name, "-store", m.Disk, "-routes", strings.Join(l.others(name), ","),
-			})
+		m = l.addMachine(name, folder, func() *labtest.Process {
+			if err := l.configureBroker(m, config); err != nil {
+				l.Fatalf("%s: %v", name, err)
+			}
+			return labtest.Start(l, name, "nats", m.Namespace, []string{"-config", config})
 		}, func() error { return l.streamReady() })
 		m.Disk = l.disk(name)
 		l.brokers = append(l.brokers, m)
 	}
 }
 
-// others are the addresses of the other NATS servers.
-func (l *Lab) others(name string) []string {
-	var all []string
-	for _, m := range l.brokers {
-		if m.Name != name {
-			all = append(all, m.Addresses[0].String())
+// brokerConfig is the configuration of a NATS server, beside what portolan certs nats-config prints. The stream asks
+// for more of a disk than it ever has. Peers that fell silent are given up after seconds.
+const brokerConfig = `
+server_name: %[1]q
+listen: "%[2]s:4222"
+http: "%[2]s:%[8]d"
+ping_interval: "2s"
+ping_max: 2
+jetstream { store_dir: %[3]q, max_file_store: 1GB }
+cluster {
+  name: portolan
+  listen: "%[2]s:6222"
+  routes: [%[4]s]
+  tls { cert_file: %[5]q, key_file: %[6]q, ca_file: %[7]q, verify: true }
+}
+`
+
+// configureBroker writes the configuration of a NATS server. The tests may do everything.
+func (l *Lab) configureBroker(m *Machine, path string) error {
+	access, err := labtest.NATSConfig(l.certificates.folder, filepath.Dir(path), nodeNames())
+	if err != nil {
+		return err
+	}
+	access = strings.Replace(access, "users: [", fmt.Sprintf("users: [\n    { user: %q }", l.Identity.ID()), 1)
+	var routes []string
+	for _, other := range l.brokers {
+		if other != m {
+			routes = append(routes, fmt.Sprintf("%q", fmt.Sprintf("nats://%s:6222", other.Addresses[0])))
 		}
 	}
-	return all
+	own := fmt.Sprintf(brokerConfig, m.Name, m.Addresses[0], m.Disk, strings.Join(routes, ", "), m.files.Cert, m.files.Key, m.files.CA, monitorPort)
+	return os.WriteFile(path, []byte(access+own), 0o600)
 }
 
-func (l *Lab) natsURL() string {
+// natsURL is where clients find NATS servers.
+func natsURL(servers ...*Machine) string {
 	var all []string
-	for _, m := range l.brokers {
+	for _, m := range servers {
 		all = append(all, fmt.Sprintf("nats://%s:4222", m.Addresses[0]))
 	}
 	return strings.Join(all, ",")
@@ -84,7 +110,7 @@ func (l *Lab) natsURL() string {
 
 // natsDo has fn speak to the NATS servers.
 func (l *Lab) natsDo(fn func(nc *nats.Conn) error) error {
-	nc, err := nats.Connect(l.natsURL(), nats.Timeout(2*time.Second), nats.NoReconnect())
+	nc, err := nats.Connect(natsURL(l.brokers...), nats.Timeout(2*time.Second), nats.NoReconnect(), nats.Secure(l.Identity.TLS(identity.NATS)))
 	if err != nil {
 		return err
 	}
@@ -113,6 +139,19 @@ func (l *Lab) StepDown() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		_, err := nc.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+stream, nil)
+		return err
+	})
+}
+
+// Diverge puts a message into the change stream that the log does not have, as one that was left from before a
+// database was restored. So the log gets another epoch, and every follower takes a snapshot.
+func (l *Lab) Diverge() error {
+	return l.natsDo(func(nc *nats.Conn) error {
+		js, err := nc.JetStream(nats.MaxWait(2 * time.Second))
+		if err != nil {
+			return err
+		}
+		_, err = js.Publish(changes.DefaultPrefix+".chg.Foreign.none.none", nil)
 		return err
 	})
 }

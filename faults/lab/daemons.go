@@ -15,7 +15,7 @@ import (
 var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "dnssvc": 7403, "nodeagent": 7404}
 
 // retention is how many changes the registries keep: so few that whoever was cut off for seconds finds the log pruned.
-const retention = "300"
+const retention = 300
 
 // program returns the daemon that a machine runs.
 func program(name string) string {
@@ -26,15 +26,20 @@ func program(name string) string {
 	return kind
 }
 
-// Roles returns the names of all machines, those of a kind together.
-func Roles() [][]string {
+// nodeNames returns the names of the machines with node agents.
+func nodeNames() []string {
 	nodes := make([]string, len(labtest.Modes()))
 	for n := range nodes {
 		nodes[n] = fmt.Sprintf("node-%d", n)
 	}
+	return nodes
+}
+
+// Roles returns the names of all machines, those of a kind together.
+func Roles() [][]string {
 	return [][]string{
 		{"postgres-0", "postgres-1"}, {"nats-0", "nats-1", "nats-2"}, {"allocator-0"}, {"registry-0", "registry-1"},
-		{"endpointctl-0", "endpointctl-1"}, {"dnssvc-0", "dnssvc-1"}, nodes,
+		{"endpointctl-0", "endpointctl-1"}, {"dnssvc-0", "dnssvc-1"}, nodeNames(),
 	}
 }
 
@@ -59,8 +64,8 @@ func (l *Lab) addDaemon(name string) *Machine {
 	l.Helper()
 	daemon := program(name)
 	var m *Machine
-	m = l.addMachine(name,
-		func() *labtest.Process { return labtest.Start(l, name, daemon, m.Namespace, l.flags(m)) },
+	m = l.addMachine(name, l.TempDir(),
+		func() *labtest.Process { return l.startDaemon(m) },
 		func() error { return labtest.Ready(netip.AddrPortFrom(m.Addresses[0], uint16(ports[daemon]+100))) })
 	if daemon != "registry" && daemon != "endpointctl" {
 		m.Disk = l.disk(name)
@@ -95,7 +100,8 @@ func (l *Lab) flags(m *Machine) []string {
 	at := func(port int) string { return netip.AddrPortFrom(m.Addresses[0], uint16(port)).String() }
 	joined := func(ranges [2]netip.Prefix) string { return ranges[0].String() + "," + ranges[1].String() }
 	flags := []string{
-		"-addr", at(ports[daemon]), "-http-addr", at(ports[daemon] + 100), "-insecure", "-log-format", "json", "-nats-url", l.natsURL(),
+		"-addr", at(ports[daemon]), "-http-addr", at(ports[daemon] + 100), "-log-format", "json", "-nats-url", natsURL(l.brokers...),
+		"-tls-cert", m.files.Cert, "-tls-key", m.files.Key, "-tls-ca", m.files.CA,
 	}
 	if daemon != "registry" {
 		flags = append(flags, "-registry", l.api("registry-0", "registry-1"))
@@ -105,8 +111,8 @@ func (l *Lab) flags(m *Machine) []string {
 	}
 	switch daemon {
 	case "registry":
-		flags = append(flags, "-store", l.dsn(), "-allocator", l.api("allocator-0"), "-stream-replicas", fmt.Sprint(len(l.brokers)),
-			"-log-retention", retention, "-reap-interval", "1s")
+		flags = append(flags, "-store", l.dsn(m), "-allocator", l.api("allocator-0"), "-stream-replicas", fmt.Sprint(len(l.brokers)),
+			"-log-retention", fmt.Sprint(retention), "-reap-interval", "1s")
 	case "allocator":
 		flags = append(flags, "-data-dir", filepath.Join(m.Disk, "data"), "-load-balancer-pool", joined(labtest.Balanced),
 			"-verify-grace", "5s", "-verify-interval", "1s")

@@ -14,7 +14,10 @@
 // The second one is taken, because silence is the fault that is hardest to survive. Namespaces, routes and
 // processes are those of portolan/e2e/labtest.
 //
-// What fails is a Machine (Kill, Pause, Fill) or a path between two (Lab.Cut, Lab.Lose, Lab.Throttle). Postgres
+// All connections between daemons, NATS and the registries' to Postgres are mutual TLS: each machine has a certificate
+// of its own role, issued as portolan certs does it, and NATS servers have what portolan certs nats-config prints.
+//
+// What fails is a Machine (Kill, Pause, Fill, Rotate, Downgrade) or a path between two (Lab.Cut, Lab.Lose, Lab.Throttle). Postgres
 // fails over by Lab.FailOver, which acts as an operator's tool would.
 //
 // What this kernel cannot do: Linux has no device here that delays packets (sch_netem is not built), so a slow

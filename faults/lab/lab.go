@@ -15,6 +15,7 @@ import (
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/portolan/e2e/churn/workload"
 	"portolan.dev/portolan/e2e/labtest"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
 )
@@ -34,6 +35,11 @@ type Lab struct {
 	brokers  []*Machine
 	impaired map[path]int        // how often
 	user     *syscall.Credential // that Postgres runs as; nil: our own
+	// Identity is that of the tests, an operator.
+	Identity     *identity.Source
+	certificates certificates
+	release      string // folder with the daemons of the release before; empty: they are not built
+	remains      remains
 }
 
 // Node is a machine with a node agent.
@@ -50,7 +56,9 @@ func Install(t testing.TB) *Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Lab{TB: t, Network: labtest.NewNetwork(t), impaired: map[path]int{}, user: user}
+	l := &Lab{TB: t, impaired: map[path]int{}, user: user}
+	l.leaveNothing()
+	l.Network = labtest.NewNetwork(t)
 	if err := l.nft(fmt.Sprintf(table, lossPercent)); err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +67,10 @@ func Install(t testing.TB) *Lab {
 			t.Error(err)
 		}
 	})
+	l.makeCertificates()
 	l.Network.ServeBackends(workload.Ports)
 	l.Clients = &Machine{Name: "clients"}
-	l.Clients.Namespace, l.Clients.Addresses = l.Network.Attach("clients")
+	l.attach(l.Clients)
 	l.postgres = [2]*postgres{l.addPostgres("postgres-0"), l.addPostgres("postgres-1")}
 	l.addBrokers("nats-0", "nats-1", "nats-2")
 	l.addDaemons()
@@ -77,10 +86,15 @@ func Install(t testing.TB) *Lab {
 	return l
 }
 
-func (l *Lab) addMachine(name string, start func() *labtest.Process, ready func() error) *Machine {
+// addMachine makes a machine with a certificate in a folder.
+func (l *Lab) addMachine(name, folder string, start func() *labtest.Process, ready func() error) *Machine {
 	l.Helper()
-	m := &Machine{Name: name, lab: l, start: start, ready: ready}
-	m.Namespace, m.Addresses = l.Network.Attach(name)
+	m := &Machine{Name: name, lab: l, start: start, ready: ready, id: identityOf(name)}
+	m.files = filesIn(folder, m.id.Role)
+	l.attach(m)
+	if err := errors.Join(m.believe(), m.Rotate()); err != nil {
+		l.Fatalf("%s: %v", name, err)
+	}
 	l.machines = append(l.machines, m)
 	return m
 }
@@ -130,7 +144,7 @@ func (l *Lab) DialFrom(from *Machine, names ...string) *grpc.ClientConn { return
 
 func (l *Lab) dial(from *Machine, names []string) *grpc.ClientConn {
 	l.Helper()
-	var options []grpc.DialOption
+	options := []grpc.DialOption{l.Identity.Peer(identity.Role(program(names[0])))}
 	if from != nil {
 		options = append(options, grpc.WithContextDialer(dialerIn(from.Namespace)))
 	}

@@ -25,6 +25,10 @@ func TestLab(t *testing.T) {
 	t.Run("a throttled and a lossy path still lead somewhere", func(t *testing.T) { impede(t, l) })
 	t.Run("writes survive a fail-over of Postgres", func(t *testing.T) { failOver(t, l) })
 	t.Run("the stream comes back after the loss of all its data", func(t *testing.T) { loseStream(t, l) })
+	t.Run("followers that find the log pruned take a snapshot", func(t *testing.T) { prune(t, l) })
+	t.Run("another epoch makes all followers take a snapshot", func(t *testing.T) { diverge(t, l) })
+	t.Run("certificates and their authority are replaced", func(t *testing.T) { rotateAuthority(t, l) })
+	t.Run("the release before takes over and gives back", func(t *testing.T) { roll(t, l) })
 	t.Run("the stream gets another leader", func(t *testing.T) { must(t, l.StepDown()); must(t, l.AwaitReady()) })
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/portolan/e2e/labtest"
+	"portolan.dev/services/kit/identity"
 )
 
 // Machine is a process with a network namespace and an address of its own.
@@ -26,9 +28,13 @@ type Machine struct {
 	lab   *Lab
 	start func() *labtest.Process
 	ready func() error
+	id    identity.ID    // by its certificate
+	files identity.Files // of its certificate
 
 	mu      sync.Mutex
 	process *labtest.Process // nil: it was killed
+	logs    []string
+	release string // folder of the release that it has; empty: the present one
 }
 
 // Start starts the process, unless it runs.
@@ -39,6 +45,7 @@ func (m *Machine) Start() {
 		return
 	}
 	m.process = m.start()
+	m.logs = append(m.logs, m.process.LogFile())
 	m.lab.Cleanup(func() { // before that of the process, which would stop it gently
 		if err := m.Kill(); err != nil {
 			m.lab.Error(err)
@@ -46,17 +53,39 @@ func (m *Machine) Start() {
 	})
 }
 
+// Logs returns the files of what all processes of the machine have printed.
+func (m *Machine) Logs() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.logs)
+}
+
 // Kill kills the process and its children (kill -9), and waits until all are gone.
+//
+// All of them stop before the first one dies, because they have to go at once, as with their machine. When the first
+// process of Postgres dies alone, the others end their wait for the standby. So for a moment they show transactions
+// to readers that a fail-over then loses.
 func (m *Machine) Kill() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.process == nil {
 		return nil
 	}
+	_, stopping := signalFamily(m.process.PID(), syscall.SIGSTOP)
 	all, err := signalFamily(m.process.PID(), syscall.SIGKILL)
 	m.process.Kill()
 	m.process = nil
-	return errors.Join(err, awaitGone(all))
+	return errors.Join(stopping, err, awaitGone(all))
+}
+
+// PID is the number of the process; 0: it was killed.
+func (m *Machine) PID() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.process == nil {
+		return 0
+	}
+	return m.process.PID()
 }
 
 // Pause keeps the process and its children from running (SIGSTOP) until Continue.
@@ -73,6 +102,16 @@ func (m *Machine) signal(s syscall.Signal) error {
 	}
 	_, err := signalFamily(m.process.PID(), s)
 	return err
+}
+
+// signalFirst sends a signal to the process alone, if it runs.
+func (m *Machine) signalFirst(s syscall.Signal) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.process == nil {
+		return nil
+	}
+	return syscall.Kill(m.process.PID(), s)
 }
 
 // signalFamily sends a signal to a process and its children, and returns them.

@@ -2,11 +2,13 @@ package lab
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"portolan.dev/portolan/e2e/labtest"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -25,6 +28,7 @@ const database = "portolan"
 var settings = []string{
 	"port=5432", "max_connections=100", "fsync=off", "full_page_writes=off", "shared_buffers=32MB",
 	"wal_keep_size=256MB", "wal_sender_timeout=3s", "wal_receiver_timeout=3s", "wal_retrieve_retry_interval=200ms",
+	"dynamic_shared_memory_type=mmap", // in the server's folder: a killed server leaves other kinds behind
 	"tcp_keepalives_idle=2", "tcp_keepalives_interval=1", "tcp_keepalives_count=3",
 }
 
@@ -39,7 +43,7 @@ type postgres struct {
 func (l *Lab) addPostgres(name string) *postgres {
 	l.Helper()
 	// The names of sockets have at most 107 bytes, and the server's user must reach the folder.
-	dir, err := os.MkdirTemp("/tmp", "pg")
+	dir, err := os.MkdirTemp(l.remains.scratch, "pg")
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -48,13 +52,13 @@ func (l *Lab) addPostgres(name string) *postgres {
 			l.Error(err)
 		}
 	})
-	p := &postgres{lab: l, dir: dir, bin: kittest.PostgresBinaries(l)}
-	p.Machine = l.addMachine(name, p.run, func() error { return p.query("SELECT 1", new(int)) })
 	if cred := l.user; cred != nil {
 		if err := os.Chown(dir, int(cred.Uid), int(cred.Gid)); err != nil {
 			l.Fatal(err)
 		}
 	}
+	p := &postgres{lab: l, dir: dir, bin: kittest.PostgresBinaries(l)}
+	p.Machine = l.addMachine(name, dir, p.run, func() error { return p.query("SELECT 1", new(int)) })
 	return p
 }
 
@@ -63,7 +67,7 @@ func (p *postgres) data() string { return filepath.Join(p.dir, "data") }
 func (p *postgres) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(p.bin, name), args...)
 	cmd.Dir = p.dir
-	cmd.Env = []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.lab.user}
 	return cmd
 }
@@ -71,7 +75,11 @@ func (p *postgres) command(name string, args ...string) *exec.Cmd {
 // run starts the server.
 func (p *postgres) run() *labtest.Process {
 	args := []string{"-D", p.data(), "-k", p.dir}
-	for _, s := range append(settings, "listen_addresses="+p.Addresses[0].String()) {
+	own := []string{
+		"listen_addresses=" + p.Addresses[0].String(),
+		"ssl=on", "ssl_cert_file=" + p.files.Cert, "ssl_key_file=" + p.files.Key, "ssl_ca_file=" + p.files.CA,
+	}
+	for _, s := range slices.Concat(settings, own) {
 		args = append(args, "-c", s)
 	}
 	return labtest.Run(p.lab, p.Name, p.command("postgres", args...), p.Namespace)
@@ -87,13 +95,14 @@ func (p *postgres) tool(name string, args ...string) error {
 	})
 }
 
-// initialise makes the first server's data.
+// initialise makes the first server's data. The tests and the standby get in as the superuser; a registry has to show
+// its certificate, whose common name is its role.
 func (p *postgres) initialise() error {
 	err := p.tool("initdb", "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync", "-D", p.data())
 	if err != nil {
 		return err
 	}
-	access := "local all all trust\nhost all all 0.0.0.0/0 trust\nhost replication all 0.0.0.0/0 trust\n"
+	access := "host all postgres 0.0.0.0/0 trust\nhost replication postgres 0.0.0.0/0 trust\nhostssl all all 0.0.0.0/0 cert\n"
 	return errors.Join(p.write("pg_hba.conf", access), p.configure(""))
 }
 
@@ -155,12 +164,29 @@ func (p *postgres) query(sql string, to any) error {
 	return conn.QueryRow(ctx, sql).Scan(to)
 }
 
-// DSN names both servers, of which a client takes the one that can be written to. Writes that were left in the
+// dsn names both servers to a registry, which takes the one that can be written to. Writes that were left in the
 // middle happen within two seconds or never, so that tests need not wait longer.
-func (l *Lab) dsn() string {
-	return fmt.Sprintf("host=%s,%s user=postgres dbname=%s sslmode=disable target_session_attrs=read-write connect_timeout=2 "+
-		"statement_timeout=2000 idle_in_transaction_session_timeout=2000",
-		l.postgres[0].Addresses[0], l.postgres[1].Addresses[0], database)
+func (l *Lab) dsn(registry *Machine) string {
+	return fmt.Sprintf("host=%s,%s user=%s dbname=%s sslmode=verify-full sslrootcert=%s sslcert=%s sslkey=%s "+
+		"target_session_attrs=read-write connect_timeout=2 statement_timeout=2000 idle_in_transaction_session_timeout=2000",
+		l.postgres[0].Addresses[0], l.postgres[1].Addresses[0], registry.id.Role, database,
+		registry.files.CA, registry.files.Cert, registry.files.Key)
+}
+
+// handshakePostgres opens a connection by TLS to the server.
+func (m *Machine) handshakePostgres(config *tls.Config) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	settings, err := pgx.ParseConfig(fmt.Sprintf("host=%s user=postgres dbname=postgres sslmode=require", m.Addresses[0]))
+	if err != nil {
+		return err
+	}
+	settings.TLSConfig = config
+	conn, err := pgx.ConnectConfig(ctx, settings)
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
 }
 
 func (l *Lab) startPostgres() error {
@@ -172,7 +198,11 @@ func (l *Lab) startPostgres() error {
 	if err := eventually(first.Ready); err != nil {
 		return err
 	}
-	if err := first.tool("createdb", "-h", first.Addresses[0].String(), "-U", "postgres", database); err != nil {
+	host := first.Addresses[0].String()
+	err := errors.Join(
+		first.tool("createuser", "-h", host, "-U", "postgres", string(identity.Registry)),
+		first.tool("createdb", "-h", host, "-U", "postgres", "-O", string(identity.Registry), database))
+	if err != nil {
 		return err
 	}
 	return second.follow(first)

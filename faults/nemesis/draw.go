@@ -14,6 +14,8 @@ type Size struct {
 	Length time.Duration
 	// Faults is how many a round has at most; at least it has one.
 	Faults int
+	// Prepared allows for kinds that take long to prepare: a downgrade takes a build of the release before.
+	Prepared bool
 }
 
 // step is what times are multiples of, so that schedules are easy to read.
@@ -39,7 +41,7 @@ func Draw(seed uint64, size Size, machines []string) Schedule {
 }
 
 func drawFault(random *rand.Rand, size Size, machines []string) Fault {
-	f := Fault{Kind: pickKind(random)}
+	f := Fault{Kind: pickKind(random, size)}
 	k := kinds[f.Kind]
 	steps := int64(size.Length / step)
 	f.At = time.Duration(random.Int64N(steps/2)) * step

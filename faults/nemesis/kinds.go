@@ -25,6 +25,10 @@ type kind struct {
 	heal   func(l *lab.Lab, machines []*lab.Machine) error
 	// last has it healed only at the end of its round, after the others.
 	last bool
+	// depends reports that other faults may keep it from happening.
+	depends bool
+	// prepare makes, before a run, something that takes long. Only sizes that allow for it have such kinds.
+	prepare func(l *lab.Lab) error
 }
 
 // kinds are the ways to break something, by name.
@@ -65,12 +69,18 @@ var kinds = map[string]kind{
 		heal:  func(l *lab.Lab, m []*lab.Machine) error { return l.Widen(m[0]) },
 	},
 	"fill": {
-		weight: 3, targets: 1, claims: claim("disk "),
+		weight: 3, targets: 1,
+		claims: func(m []string) []string {
+			if isBroker(m[0]) { // which healing restarts
+				return append(claim("disk ")(m), process(m)...)
+			}
+			return claim("disk ")(m)
+		},
 		may: func(machine string) bool {
 			return !strings.HasPrefix(machine, "postgres") && !strings.HasPrefix(machine, "registry") && !strings.HasPrefix(machine, "endpointctl")
 		},
 		begin: func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Fill() },
-		heal:  func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Empty() },
+		heal:  func(_ *lab.Lab, m []*lab.Machine) error { return empty(m[0]) },
 	},
 	"fail-over": { // of Postgres
 		weight: 3, last: true,
@@ -78,12 +88,32 @@ var kinds = map[string]kind{
 		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.FailOver() },
 		heal:   func(l *lab.Lab, _ []*lab.Machine) error { return l.Rejoin() },
 	},
-	"step-down": { // of the leader of the change stream
-		weight: 2,
-		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.StepDown() },
-		heal:   func(*lab.Lab, []*lab.Machine) error { return nil },
+	"rotate": { // a machine gets a new certificate, which it shows in the end
+		weight: 3, targets: 1, last: true,
+		claims: func(machines []string) []string { return append(process(machines), claim("disk ")(machines)...) },
+		begin:  func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Rotate() },
+		heal:   func(_ *lab.Lab, m []*lab.Machine) error { return m[0].AwaitRotated() },
 	},
-	"lose-stream": { // of all NATS servers, so that the next one has another epoch
+	"step-down": { // of the leader of the change stream
+		weight: 2, depends: true,
+		begin: func(l *lab.Lab, _ []*lab.Machine) error { return l.StepDown() },
+		heal:  func(*lab.Lab, []*lab.Machine) error { return nil },
+	},
+	"diverge": { // the stream has what the log has not, so the log gets another epoch
+		weight: 2, depends: true,
+		begin: func(l *lab.Lab, _ []*lab.Machine) error { return l.Diverge() },
+		heal:  func(*lab.Lab, []*lab.Machine) error { return nil },
+	},
+	"downgrade": { // a daemon is that of the release before
+		weight: 4, targets: 1, claims: process,
+		may: func(machine string) bool {
+			return !strings.HasPrefix(machine, "postgres") && !strings.HasPrefix(machine, "nats")
+		},
+		prepare: func(l *lab.Lab) error { return l.BuildRelease() },
+		begin:   func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Downgrade() },
+		heal:    func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Upgrade() },
+	},
+	"lose-stream": { // of all NATS servers, so that the relay makes another one
 		weight: 2,
 		claims: func([]string) []string { return append(process(brokers), claim("disk ")(brokers)...) },
 		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.LoseStream() },
@@ -95,6 +125,19 @@ var kinds = map[string]kind{
 		},
 	},
 }
+
+// empty makes room on a machine's disk. A NATS server that had none goes on without JetStream until it is restarted, and
+// with one server less than a stream has replicas, the stream cannot be made anew.
+func empty(m *lab.Machine) error {
+	err := m.Empty()
+	if err == nil && isBroker(m.Name) {
+		err = m.Kill()
+		m.Start()
+	}
+	return err
+}
+
+func isBroker(machine string) bool { return slices.Contains(brokers, machine) }
 
 var brokers = []string{"nats-0", "nats-1", "nats-2"}
 
@@ -135,9 +178,26 @@ func (f Fault) find(l *lab.Lab) ([]*lab.Machine, error) {
 	return all, nil
 }
 
+// prepare prepares the kinds of a schedule. It returns the faults that are possible here.
+func (s Schedule) prepare(l *lab.Lab) Schedule {
+	l.Helper()
+	missing := map[string]bool{}
+	for _, f := range s {
+		k := kinds[f.Kind]
+		if _, done := missing[f.Kind]; done || k.prepare == nil {
+			continue
+		}
+		err := k.prepare(l)
+		if missing[f.Kind] = err != nil; err != nil {
+			l.Logf("faults of the kind %s are left out: %v", f.Kind, err)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(s), func(f Fault) bool { return missing[f.Kind] })
+}
+
 // pickKind draws a kind.
-func pickKind(random *rand.Rand) string {
-	names := slices.Sorted(maps.Keys(kinds))
+func pickKind(random *rand.Rand, size Size) string {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(kinds)), func(name string) bool { return kinds[name].prepare != nil && !size.Prepared })
 	total := 0
 	for _, name := range names {
 		total += kinds[name].weight

@@ -15,6 +15,8 @@ import (
 var (
 	seed     = flag.Uint64("seed", 0, "seed of TestNemesis; 0: a random one")
 	duration = flag.Duration("for", 0, "how long TestNemesis has faults, rests not counted; 0: it does not run")
+	seeds    = flag.Int("seeds", 1, "how many seeds TestNemesis runs: the one of -seed, and those that follow it")
+	figures  = flag.String("figures", "", "file that TestNemesis adds the figures of each seed to, as a line of JSON")
 	file     = flag.String("schedule", "", "file of a schedule that TestNemesis runs, instead of one that the seed says")
 	shrink   = flag.Bool("shrink", false, "if TestNemesis fails, leave out faults for as long as it still does")
 )
@@ -24,24 +26,60 @@ func TestMain(m *testing.M) { lab.Main(m) }
 // roundLength is how long faults of a round last.
 const roundLength = 8 * time.Second
 
-// TestNemesis runs a schedule of any length.
+// TestNemesis runs schedules of any length, of one seed or several.
 func TestNemesis(t *testing.T) {
 	if *duration == 0 && *file == "" {
 		t.Skip("allowed: make faults runs it")
 	}
 	if *seed == 0 {
-		*seed = rand.Uint64()
+		*seed = rand.Uint64N(1 << 32)
 	}
-	s := Draw(*seed, Size{Rounds: max(1, int(*duration/roundLength)), Length: roundLength, Faults: 6}, slices.Concat(lab.Roles()...))
+	var all []*Figures
+	for n := range uint64(*seeds) {
+		all = append(all, runSeed(t, *seed+n))
+	}
+	if *seeds > 1 {
+		t.Log(Tables(all))
+	}
+}
+
+// runSeed runs one schedule, and shrinks it if it fails and the flags say so.
+func runSeed(t *testing.T, seed uint64) *Figures {
+	s := Draw(seed, Size{Rounds: max(1, int(*duration/roundLength)), Length: roundLength, Faults: 6, Prepared: true}, machines())
 	if *file != "" {
 		s = load(t, *file)
 	}
-	passes := func(name string, s Schedule) bool { return t.Run(name, func(t *testing.T) { Run(t, *seed, s) }) }
-	if passes("schedule", s) || !*shrink {
-		return
+	f := &Figures{Seed: seed, Schedule: s.String(), Failed: true} // of a run that is given up
+	passes := func(name string, s Schedule) bool {
+		return t.Run(name, func(t *testing.T) { f = Run(t, seed, s) })
 	}
-	s = Shrink(s, func(s Schedule) bool { return !passes(fmt.Sprintf("%d faults", len(s)), s) })
-	t.Logf("seed %d fails with these faults already:\n%s", *seed, s)
+	passed := passes(fmt.Sprintf("seed %d", seed), s)
+	first := f
+	if *figures != "" {
+		if err := first.Append(*figures); err != nil {
+			t.Error(err)
+		}
+	}
+	outcome := "failed"
+	if passed {
+		outcome = "passed"
+	}
+	t.Logf("seed %d %s", seed, outcome)
+	if !passed && *shrink {
+		s = Shrink(s, func(s Schedule) bool { return !passes(fmt.Sprintf("%d faults", len(s)), s) })
+		t.Logf("seed %d fails with these faults already:\n%s", seed, s)
+	}
+	return first
+}
+
+// machines are the names of all machines.
+func machines() []string { return slices.Concat(lab.Roles()...) }
+
+// TestFixedSeed runs a short schedule that is the same each time, so that a change of the product or of the
+// nemesis which breaks either is noticed before anybody runs TestNemesis.
+func TestFixedSeed(t *testing.T) {
+	const seed = 1
+	Run(t, seed, Draw(seed, Size{Rounds: 2, Length: 5 * time.Second, Faults: 6}, machines()))
 }
 
 func load(t *testing.T, path string) Schedule {

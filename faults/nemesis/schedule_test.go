@@ -8,17 +8,12 @@ import (
 	"time"
 )
 
-var machines = []string{
-	"postgres-0", "postgres-1", "nats-0", "nats-1", "nats-2", "allocator-0", "registry-0", "registry-1",
-	"endpointctl-0", "endpointctl-1", "dnssvc-0", "dnssvc-1", "node-0", "node-1",
-}
-
 // TestScheduleIsRepeatable protects what a seed and a file are for: both give the same schedule again.
 func TestScheduleIsRepeatable(t *testing.T) {
 	size := Size{Rounds: 5, Length: 5 * time.Second, Faults: 8}
 	for seed := range uint64(100) {
-		s := Draw(seed, size, machines)
-		if again := Draw(seed, size, machines); !reflect.DeepEqual(s, again) {
+		s := Draw(seed, size, machines())
+		if again := Draw(seed, size, machines()); !reflect.DeepEqual(s, again) {
 			t.Fatalf("seed %d: %v and then %v", seed, s, again)
 		}
 		read, err := Parse(strings.NewReader("# a comment\n\n" + s.String()))
@@ -30,8 +25,8 @@ func TestScheduleIsRepeatable(t *testing.T) {
 
 // TestScheduleHasAllKinds protects that no kind is forgotten, and that faults do not undo each other.
 func TestScheduleHasAllKinds(t *testing.T) {
-	size := Size{Rounds: 200, Length: 5 * time.Second, Faults: 8}
-	s := Draw(1, size, machines)
+	size := Size{Rounds: 200, Length: 5 * time.Second, Faults: 8, Prepared: true}
+	s := Draw(1, size, machines())
 	seen := map[string]int{}
 	for i, f := range s {
 		seen[f.Kind]++
@@ -54,6 +49,15 @@ func TestScheduleHasAllKinds(t *testing.T) {
 	}
 }
 
+// TestScheduleWithoutPreparation protects that a size that allows for no preparation has no kinds that need one.
+func TestScheduleWithoutPreparation(t *testing.T) {
+	for _, f := range Draw(1, Size{Rounds: 200, Length: 5 * time.Second, Faults: 8}, machines()) {
+		if kinds[f.Kind].prepare != nil {
+			t.Errorf("%s needs a preparation", f)
+		}
+	}
+}
+
 func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 	for _, line := range []string{"0 1s kill", "x 1s 1s kill node-0", "0 1 1s kill node-0", "0 1s 1 kill node-0", "0 1s 1s bore node-0", "0 1s 1s cut node-0"} {
 		if s, err := Parse(strings.NewReader(line)); err == nil {
@@ -64,7 +68,7 @@ func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 
 // TestShrink protects that what is left over is what a failure needs.
 func TestShrink(t *testing.T) {
-	s := Draw(3, Size{Rounds: 4, Length: 5 * time.Second, Faults: 8}, machines)
+	s := Draw(3, Size{Rounds: 4, Length: 5 * time.Second, Faults: 8}, machines())
 	if len(s) < 10 {
 		t.Fatalf("only %d faults", len(s))
 	}

@@ -14,12 +14,20 @@
 // daemon dials; package registry is a model of the registry's contract. Package weather decides about each message.
 // All of it runs in a bubble of testing/synctest, where time passes only when nothing else is to be done.
 //
+// TestAllocations has no model of the registry: two whole registries on one database, and the whole allocator with its
+// verifier, call each other through gRPC's own servers and clients over pipes (network.Mesh). What is simulated there
+// are the weather of each question and answer, and the stores (package stores): a database and a disk in memory that keep
+// what was committed when a daemon dies, and lose the rest. The group commits, and the rules by which a batch is
+// decided, are the real ones. The daemons get their stores from NewOn, which New calls too.
+//
 // The other design that was considered is an interface below which messages travel, in services/changes and in each
 // daemon, and pure state machines that one loop drives step by step. It would run some ten times as many schedules in
 // a second, and each would repeat exactly. It would also leave out what lies between the machines, where finding A of
 // "Right under churn" was: the order in which an answer and the stream's echo of it reach two goroutines of a daemon.
 // And the daemons would have to be taken apart for it. The seams that are used here were there: app.Host has a network
-// and a NATS connection, and the NATS client has a place for a connection of its user's choice. No daemon was changed.
+// and a NATS connection, and the NATS client has a place for a connection of its user's choice. Two daemons have got
+// NewOn for it, and the allocator's engine a lock that is a channel: a bubble's time stands still while a goroutine waits
+// for a sync.Mutex, and this lock is held while the store writes.
 //
 // # Repeating a failure
 //

@@ -9,6 +9,7 @@ import (
 	"portolan.dev/endpointctl"
 	"portolan.dev/faults/sim/registry"
 	"portolan.dev/portolan/e2e/churn/model"
+	"portolan.dev/portolan/e2e/churn/workload"
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
@@ -28,12 +29,19 @@ var replicaNames = []string{"endpointctl-a", "endpointctl-b"}
 var endpoints = scenario{draw: drawEndpoints, run: runEndpoints}
 
 // moves is endpoints with one more demand: no endpoint was in no slice while it moved to another one.
-var moves = scenario{draw: drawEndpoints, run: func(w *world, events []Event) error {
+var moves = scenario{draw: drawMoves, run: func(w *world, events []Event) error {
 	if err := runEndpoints(w, events); err != nil {
 		return err
 	}
-	return errors.Join(interruptions(w.registry.History())...)
+	histories := w.registry.Histories()
+	if len(histories) > 1 {
+		return nil // where the log is set back, endpoints come and go
+	}
+	return errors.Join(interruptions(histories[0])...)
 }}
+
+// leaseDuration is the shortest that a lease can have, so that leaders change often.
+const leaseDuration = time.Second
 
 func drawEndpoints(d *drawing) {
 	length := 300*time.Millisecond + d.upTo(5*time.Second)
@@ -48,13 +56,30 @@ func drawEndpoints(d *drawing) {
 	}
 }
 
+// drawMoves lets services have many endpoints whose ports change, which is when endpoints move from slice to slice.
+func drawMoves(d *drawing) {
+	drawEndpoints(d)
+	at := beginning
+	for range 1 + d.random.IntN(3) {
+		app := d.random.IntN(workload.Applications)
+		at += d.upTo(500 * time.Millisecond)
+		d.add(at, func(w *world) { w.crowd(app) }, "all pods come behind the services of application %d", app)
+		for range 1 + d.random.IntN(4) {
+			at += d.upTo(500 * time.Millisecond)
+			d.add(at, (*world).renumber, "all services change their target ports")
+		}
+	}
+}
+
 func drawTrouble(d *drawing, at time.Duration, name string) {
 	switch d.random.IntN(10) {
-	case 0, 1, 2, 3:
+	case 0, 1, 2:
 		drawWeather(d, at, replicaNames)
-	case 4, 5:
+	case 3, 4:
+		drawHeldUp(d, at, name)
+	case 5, 6:
 		drawBroken(d, at, replicaNames)
-	case 6:
+	case 7:
 		drawLog(d, at)
 	default:
 		drawRestart(d, at, name, func(w *world) { startReplica(w, name) })
@@ -96,7 +121,7 @@ func startReplica(w *world, name string) {
 	w.start(name, func(ctx context.Context, host app.Host) (app.Daemon, error) {
 		var cfg endpointctl.Config
 		config.Defaults(&cfg)
-		cfg.Identity, cfg.NodeGrace, cfg.Workers, cfg.LeaseDuration = name, 0, 4, 2*time.Second
+		cfg.Identity, cfg.NodeGrace, cfg.Workers, cfg.LeaseDuration = name, 0, 4, leaseDuration
 		cfg.MaxPerSlice = 3 // so that services have several
 		return endpointctl.New(ctx, cfg, host)
 	})

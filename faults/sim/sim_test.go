@@ -31,6 +31,8 @@ func TestMoves(t *testing.T) { explore(t, moves, 60) }
 
 func TestStream(t *testing.T) { explore(t, stream, 60) }
 
+func TestAllocations(t *testing.T) { explore(t, allocations, 40) }
+
 // explore runs schedules of a scenario until one fails: so many, or as long as the flags say.
 func explore(t *testing.T, s scenario, schedules uint64) {
 	if *keep != "" || *loud {

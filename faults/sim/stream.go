@@ -31,7 +31,7 @@ func drawStream(d *drawing) {
 }
 
 func drawStreamTrouble(d *drawing, at time.Duration) {
-	switch d.random.IntN(10) {
+	switch d.random.IntN(11) {
 	case 0, 1, 2, 3:
 		drawWeather(d, at, slices.Concat(followerNames, relayNames))
 	case 4, 5:
@@ -39,6 +39,8 @@ func drawStreamTrouble(d *drawing, at time.Duration) {
 	case 6, 7:
 		drawLog(d, at)
 	case 8:
+		drawSnapshot(d, at)
+	case 9:
 		name := pick(d, relayNames...)
 		drawRestart(d, at, name, func(w *world) { w.start(name, w.newRelay) })
 	default:

@@ -19,6 +19,13 @@ func drawWeather(d *drawing, at time.Duration, daemons []string) {
 		e.Links, lasts, e.Slowest, e.Lost, e.Twice, e.Overtakes)
 }
 
+// drawHeldUp adds that the calls of a daemon are held up, mostly for longer than a lease counts. They arrive in the end, as
+// if the daemon had been stopped after it had decided on them.
+func drawHeldUp(d *drawing, at time.Duration, name string) {
+	lasts := leaseDuration/2 + d.upTo(3*leaseDuration)
+	d.add(at, func(w *world) { w.weather.Add(weather.Episode{Links: "grpc " + name, Holds: true}, lasts) }, "calls of %s are held up for %s", name, lasts)
+}
+
 // drawBroken adds that NATS fails in some way.
 func drawBroken(d *drawing, at time.Duration, daemons []string) {
 	switch d.random.IntN(4) {
@@ -37,11 +44,46 @@ func drawBroken(d *drawing, at time.Duration, daemons []string) {
 
 // drawLog adds that the log loses its past, or becomes another one.
 func drawLog(d *drawing, at time.Duration) {
-	if d.chance(70) {
+	if d.chance(60) {
 		d.add(at, func(w *world) { w.registry.Prune() }, "the log is pruned")
 		return
 	}
+	if d.chance(50) {
+		drawRestore(d, at)
+		return
+	}
 	d.add(at, func(w *world) { w.registry.NewEpoch() }, "the log gets a new epoch")
+}
+
+// drawRestore adds that a backup of the registry is restored while no relay runs, since relays are part of the registry.
+func drawRestore(d *drawing, at time.Duration) {
+	lost := 1 + uint64(d.upTo(30))
+	var relays []string
+	d.add(at, func(w *world) {
+		for _, name := range relayNames {
+			if w.running[name] != nil {
+				relays = append(relays, name)
+				w.end(name, true)
+			}
+		}
+		w.registry.SetBack(lost)
+	}, "the registry is restored from a backup, without its last %d changes", lost)
+	d.add(at+d.upTo(3*time.Second), func(w *world) {
+		for _, name := range relays {
+			w.start(name, w.newRelay)
+		}
+	}, "its relays start again")
+}
+
+// drawSnapshot adds that a follower has to take a snapshot of several messages while many of its messages are lost.
+func drawSnapshot(d *drawing, at time.Duration) {
+	lossy := weather.Episode{Links: "grpc " + pick(d, followerNames...), Lost: 10 + d.random.IntN(30)}
+	lasts := d.upTo(20 * time.Second)
+	d.add(at, func(w *world) {
+		w.weather.Add(lossy, lasts)
+		w.registry.Put(many()...)
+		w.registry.NewEpoch()
+	}, "the log gets many objects and a new epoch, and %q loses %d%% for %s", lossy.Links, lossy.Lost, lasts)
 }
 
 // drawRestart adds that a daemon ends and comes back.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -26,6 +27,7 @@ type witness struct {
 	revision uint64
 	got      registry.Versions // by what was handed over
 	want     registry.Versions // by the history up to revision
+	history  int               // which of the registry's histories the follower is in
 }
 
 // startWitness starts a follower of all kinds under a name.
@@ -70,9 +72,26 @@ func (f *witness) watchAge(ctx context.Context) error {
 	return nil
 }
 
-// apply checks a batch: it is either what the log has after the last one, or the difference to a snapshot.
+// apply checks a batch: it is either what the log has after the last one, or the difference to a snapshot. If the log was
+// set back, it may also be the difference between what was and what is now.
 func (f *witness) apply(_ context.Context, batch []changes.Change, revision uint64) error {
-	history := f.world.registry.History()
+	histories := f.world.registry.Histories()
+	err := f.isNext(batch, revision, histories[f.history])
+	for n := f.history + 1; err != nil && n < len(histories); n++ {
+		want := registry.Versions{}
+		if later := f.isOther(batch, revision, histories[n], want); later != nil {
+			err = errors.Join(err, later)
+			continue
+		}
+		err, f.want, f.history = nil, want, n
+	}
+	f.revision = revision
+	f.got = f.after(batch)
+	return err
+}
+
+// isNext returns an error if a batch does not lead to a later revision of a history.
+func (f *witness) isNext(batch []changes.Change, revision uint64, history []registry.Committed) error {
 	if revision < f.revision || revision > uint64(len(history)) {
 		return fmt.Errorf("revision %d was handed over after %d, the log is at %d", revision, f.revision, len(history))
 	}
@@ -82,21 +101,42 @@ func (f *witness) apply(_ context.Context, batch []changes.Change, revision uint
 			return fmt.Errorf("changes from %d to %d are not the log's: %w", f.revision, revision, err)
 		}
 	}
+	want := maps.Clone(f.want)
 	for _, c := range since {
-		f.want.Take(c.Change)
+		want.Take(c.Change)
 	}
-	for _, c := range batch {
-		if c.New == nil {
-			delete(f.got, c.Key)
-		} else {
-			f.got[c.Key] = c.New.GetMetadata().GetResourceVersion()
-		}
+	if got := f.after(batch); !maps.Equal(got, want) {
+		return fmt.Errorf("at revision %d there are objects %v, %v were handed over", revision, want, got)
 	}
-	f.revision = revision
-	if !maps.Equal(f.got, f.want) {
-		return fmt.Errorf("at revision %d there are objects %v, %v were handed over", revision, f.want, f.got)
+	f.want = want
+	return nil
+}
+
+// isOther returns an error if a batch does not lead to a revision of another history. It enters what there is then.
+func (f *witness) isOther(batch []changes.Change, revision uint64, history []registry.Committed, want registry.Versions) error {
+	if revision > uint64(len(history)) {
+		return fmt.Errorf("revision %d was handed over, the log was set back to %d", revision, len(history))
+	}
+	for _, c := range history[:revision] {
+		want.Take(c.Change)
+	}
+	if got := f.after(batch); !maps.Equal(got, want) {
+		return fmt.Errorf("the log was set back, and has objects %v at revision %d, %v were handed over", want, revision, got)
 	}
 	return nil
+}
+
+// after returns what was handed over with a batch.
+func (f *witness) after(batch []changes.Change) registry.Versions {
+	got := maps.Clone(f.got)
+	for _, c := range batch {
+		if c.New == nil {
+			delete(got, c.Key)
+		} else {
+			got[c.Key] = c.New.GetMetadata().GetResourceVersion()
+		}
+	}
+	return got
 }
 
 // isLog reports whether a batch is these changes of the log, each of them once.

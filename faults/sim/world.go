@@ -19,6 +19,7 @@ import (
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/rpc"
 )
 
 // world is the surroundings of simulated daemons.
@@ -29,7 +30,9 @@ type world struct {
 	broker   *broker.Broker
 	registry *registry.Registry
 	services network.Services
+	join     func(name string) member // adds a daemon to the network
 	running  map[string]*process
+	cluster  *cluster // of the scenario allocations
 
 	failures   []error
 	reconnects bool // some connection to NATS was cut
@@ -48,14 +51,22 @@ func newWorld(t *testing.T, seed uint64, log io.Writer) *world {
 	w.broker = broker.New(w.weather)
 	w.registry = registry.New(t, w.weather)
 	w.services = network.Serve(w.registry.Log.Register)
+	w.join = func(name string) member { return network.New(name, w.weather, w.registry, w.services) }
 	w.start(relayName, w.newRelay)
 	return w
+}
+
+// member is the network as one daemon has it.
+type member interface {
+	rpc.Network
+	// Kill ends all that the daemon has to do with others, as if its process were gone.
+	Kill()
 }
 
 // process is a daemon that runs.
 type process struct {
 	daemon  app.Daemon
-	network *network.Network
+	network member
 	stop    context.CancelFunc
 	ended   chan error
 }
@@ -65,7 +76,7 @@ func (w *world) start(name string, open func(ctx context.Context, host app.Host)
 	if w.running[name] != nil {
 		return
 	}
-	p := &process{network: network.New(name, w.weather, w.registry, w.services), ended: make(chan error, 1)}
+	p := &process{network: w.join(name), ended: make(chan error, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
 	log := w.log.With("daemon", name)
@@ -100,15 +111,16 @@ func (w *world) end(name string, kill bool) {
 	}
 }
 
-// close ends everything.
+// close ends everything, and waits until calls that are still on their way have arrived.
 func (w *world) close() {
 	for name := range w.running {
 		w.end(name, false)
 	}
+	time.Sleep(time.Minute)
 	w.broker.Close()
 }
 
-// play lets the events happen, and then the weather clear.
+// play lets the events happen, and then the weather clear, and the relay run if it does not.
 func (w *world) play(events []Event) {
 	for _, e := range events {
 		time.Sleep(e.At - time.Since(w.began))
@@ -117,6 +129,7 @@ func (w *world) play(events []Event) {
 	}
 	w.weather.Clear()
 	w.setAway(false)
+	w.start(relayName, w.newRelay)
 }
 
 // cut ends the connection of a daemon to NATS; without a name the connections of all.

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"time"
 
 	"portolan.dev/portolan/e2e/churn/workload"
@@ -21,22 +20,34 @@ func drawWrites(d *drawing, actor int, length time.Duration) {
 	}
 }
 
-// write carries out a client's step. What a dropped step has made impossible is refused, and nothing changes then.
+// write carries out a client's step.
 func (w *world) write(step workload.Step) {
-	ctx := context.Background()
-	var err error
-	switch step.Verb {
-	case workload.Create:
-		_, err = w.registry.Create(ctx, step.Object)
-	case workload.Update:
-		_, err = w.registry.Update(ctx, step.Object, false)
-	default:
-		_, err = w.registry.Delete(ctx, object.KeyOf(step.Object), "", 0)
+	w.registry.Take(step, func(err error) { w.log.Debug("write refused", "err", err) })
+}
+
+// crowd puts all pods behind the services of one application.
+func (w *world) crowd(app int) {
+	for _, o := range w.registry.Log.Objects() {
+		if pod, ok := o.(*corev1.Pod); ok {
+			changed := pod.CloneVT()
+			changed.Metadata.Labels = workload.Application(app)
+			w.write(workload.Step{Verb: workload.Update, Object: changed})
+		}
 	}
-	if pod, ok := step.Object.(*corev1.Pod); ok && step.Verb != workload.Delete && err == nil {
-		_, err = w.registry.Update(ctx, pod, true)
-	}
-	if err != nil {
-		w.log.Debug("write refused", "err", err)
+}
+
+// renumber changes the target ports of all services that have a selector.
+func (w *world) renumber() {
+	for _, o := range w.registry.Log.Objects() {
+		svc, ok := o.(*corev1.Service)
+		if !ok || len(svc.GetSpec().GetSelector()) == 0 || svc.GetSpec().GetClusterIp() == "None" {
+			continue
+		}
+		changed := svc.CloneVT()
+		for _, p := range changed.GetSpec().GetPorts() {
+			other := workload.Ports[0] + workload.Ports[1] - p.GetTargetPort().GetNumber()
+			p.TargetPort = &corev1.IntOrString{Value: &corev1.IntOrString_Number{Number: other}}
+		}
+		w.write(workload.Step{Verb: workload.Update, Object: changed})
 	}
 }

@@ -43,13 +43,29 @@ type Plane interface {
 	// State reads back everything that is in force, from as close to the
 	// traffic as the plane can.
 	State(ctx context.Context) (*plan.State, error)
-	// Connections returns the connections that each backend of a server has,
-	// backends that drain included.
-	Connections(key plan.Key) map[netip.AddrPort]uint32
+	// Connections returns the connections that each backend of some servers has,
+	// backends that drain included. Servers are asked for together because some
+	// planes must read all flows of the kernel to answer.
+	Connections(keys ...plan.Key) map[plan.Key]map[netip.AddrPort]uint32
 	// Close frees what the process holds. A plane in the kernel leaves its
 	// traffic alone; a plane in this process ends it.
 	Close() error
 }
+
+// NodeError is the error of a step that failed for a reason of the node, which
+// has nothing to do with the step's service, such as a full disk. The agent
+// reports it once, on the Node, however many services it concerns.
+type NodeError struct {
+	Err error
+	// Remedy says what a person can do about it.
+	Remedy string
+}
+
+// Error implements error.
+func (e *NodeError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *NodeError) Unwrap() error { return e.Err }
 
 // Failure is a step that could not be carried out.
 type Failure struct {

@@ -34,6 +34,9 @@ func (w *Writer) store(ctx context.Context, x *write) (*Result, error) {
 	if x.options.DryRun {
 		return &Result{Object: x.o, Changed: true, Created: x.old == nil}, nil
 	}
+	if plan != nil {
+		w.Alloc.FindVanished(ctx, plan)
+	}
 	revision, err := w.submit(ctx, x)
 	if err != nil {
 		if plan != nil && !errors.Is(err, store.ErrUnknown) {

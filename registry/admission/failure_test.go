@@ -26,7 +26,8 @@ import (
 type breaking struct {
 	store.Store
 	before, after atomic.Pointer[error]
-	looked        chan struct{} // has something after the first look at how far the store is
+	committed     atomic.Pointer[func()] // called once after a write, before its outcome is known
+	looked        chan struct{}          // has something after the first look at how far the store is
 }
 
 func (b *breaking) Head(ctx context.Context) (store.Head, error) {
@@ -42,6 +43,9 @@ func (b *breaking) Submit(ctx context.Context, op store.Op) (store.Result, error
 		return store.Result{}, *err
 	}
 	result, err := b.Store.Submit(ctx, op)
+	if then := b.committed.Swap(nil); then != nil {
+		(*then)()
+	}
 	if lost := b.after.Load(); err == nil && lost != nil {
 		return store.Result{}, *lost
 	}
@@ -172,6 +176,27 @@ func TestFailedUpdateKeepsWhatIsInUse(t *testing.T) {
 	})
 	if got := f.allocator.Values(uid); !slices.Equal(got, want) {
 		t.Errorf("after a delete that did not happen it has %v, want %v", got, want)
+	}
+}
+
+// TestUpdateKeepsWhatALaterOneTakesAgain: an update gives a node port up, and before it gives the port back to the allocator, another update takes
+// it again. The port must not be given back then: another service could get it.
+func TestUpdateKeepsWhatALaterOneTakesAgain(t *testing.T) {
+	f := newFixture(t)
+	svc, _ := f.must(t, service(corev1.ServiceType_SERVICE_TYPE_NODE_PORT)).(*corev1.Service)
+	update := func(nodePort int32) {
+		updated := svc.CloneVT()
+		updated.Metadata.ResourceVersion = 0
+		updated.Spec.Ports[0].NodePort = nodePort
+		if _, err := f.Update(t.Context(), updated, admission.Options{}); err != nil {
+			t.Errorf("update to node port %d: %v", nodePort, err)
+		}
+	}
+	again := func() { update(30000) }
+	f.store.committed.Store(&again)
+	update(30005)
+	if got, want := f.allocator.Values(svc.GetMetadata().GetUid()), []string{"10.96.0.1", "30000"}; !slices.Equal(got, want) {
+		t.Errorf("it holds %v, want %v", got, want)
 	}
 }
 

@@ -6,5 +6,7 @@
 // commit happened.
 //
 // What an update claims has slots of its own, never those of the version before: two updates of one version, of which one must fail, then
-// cannot release each other's values.
+// cannot release each other's values. Which slots an update releases is found out before its commit: a later version that takes one of
+// the values again claims it after the commit, so its slot is not released. The other order, looking after the commit, took node ports from services
+// that had just taken them again.
 package alloc

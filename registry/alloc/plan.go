@@ -16,11 +16,12 @@ type Plan struct {
 	Claims   []*allocatorv1.Claim
 	Vanished []string // values that the old version has and the new one has not
 
-	svc     *corev1.Service
-	suffix  string
-	skipped []string         // slots of virtual IPs that were passed over
-	fields  []string         // of each claim, in the spelling of manifests
-	assign  []func(v string) // what to do with the value of each claim
+	svc      *corev1.Service
+	suffix   string
+	vanished []string         // slots that have the vanished values
+	skipped  []string         // slots of virtual IPs that were passed over
+	fields   []string         // of each claim, in the spelling of manifests
+	assign   []func(v string) // what to do with the value of each claim
 }
 
 // NewPlan compares a service with its former version, nil on a create. Values that both have stay; what is asked for by name or missing becomes a

@@ -2,6 +2,7 @@ package alloc
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
@@ -14,6 +15,7 @@ const (
 	settleBatch  = 500
 	settleLinger = 100 * time.Millisecond
 	settleRetry  = time.Second
+	findTimeout  = time.Second // a write that only gives values up is held up for no longer without the allocator
 )
 
 // settlement is a confirmation or a release that can wait.
@@ -43,30 +45,31 @@ func (c *Client) ReleaseAll(ctx context.Context, svc *corev1.Service) {
 	}
 }
 
-// ReleaseVanished gives back what the plan's service no longer has, now that it is stored so. Which slots those are in, only the allocator knows; where it
-// does not answer, its verifier will see to it.
-func (c *Client) ReleaseVanished(ctx context.Context, p *Plan) {
+// FindVanished looks up which slots have the values that the new version of a plan's service no longer has. Only the allocator knows. It is called
+// before the commit: a later version may take such a value again, under a slot of its own, which is then not among those that are released. Where
+// the allocator does not answer, its verifier will see to the values.
+func (c *Client) FindVanished(ctx context.Context, p *Plan) {
 	if len(p.Vanished) == 0 {
 		return
 	}
-	uid := p.svc.GetMetadata().GetUid()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, findTimeout)
 	defer cancel()
-	answer, err := c.allocator.ListAllocations(ctx, &allocatorv1.ListAllocationsRequest{OwnerUid: uid, PageSize: 1000})
+	answer, err := c.allocator.ListAllocations(ctx, &allocatorv1.ListAllocationsRequest{OwnerUid: p.svc.GetMetadata().GetUid(), PageSize: 1000})
 	if err != nil {
 		c.log.Warn("values of a former version are left to the verifier", "service", p.svc.GetMetadata().GetName(), "err", err)
 		return
 	}
-	slots := &allocatorv1.OwnerSlots{OwnerUid: uid}
 	for _, allocation := range answer.GetAllocations() {
-		for _, value := range p.Vanished {
-			if allocation.GetValue() == value && allocation.GetState() != allocatorv1.AllocationState_ALLOCATION_STATE_RESTING {
-				slots.Slots = append(slots.Slots, allocation.GetSlot())
-			}
+		if slices.Contains(p.Vanished, allocation.GetValue()) && allocation.GetState() != allocatorv1.AllocationState_ALLOCATION_STATE_RESTING {
+			p.vanished = append(p.vanished, allocation.GetSlot())
 		}
 	}
-	if len(slots.GetSlots()) > 0 {
-		c.release(ctx, slots)
+}
+
+// ReleaseVanished gives back what FindVanished has found, now that the plan's service is stored without it.
+func (c *Client) ReleaseVanished(ctx context.Context, p *Plan) {
+	if len(p.vanished) > 0 {
+		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.vanished})
 	}
 }
 

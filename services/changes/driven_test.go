@@ -3,10 +3,14 @@ package changes_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/changestest"
@@ -23,15 +27,16 @@ type driven struct {
 	keep     func(object.Object) bool // nil: all
 	replay   *replay
 	refusal  error // what Apply returns instead of applying
+	metrics  *prometheus.Registry
 	*changes.Follower
 }
 
 // drive returns a follower whose periods are over at once, except for silence, which only Tick looks at.
 func drive(t *testing.T, log *changestest.Log, kinds ...string) *driven {
 	t.Helper()
-	d := &driven{t: t, log: log, kinds: kinds, registry: &outage{ClientConnInterface: log.Conn()}, replay: newReplay()}
+	d := &driven{t: t, log: log, kinds: kinds, registry: &outage{ClientConnInterface: log.Conn()}, replay: newReplay(), metrics: prometheus.NewRegistry()}
 	follower, err := changes.NewFollower(changes.FollowerConfig{
-		Registry: d.registry, Prefix: changestest.Prefix, Kinds: kinds, Log: kittest.Logger(t), Apply: d.apply, Keep: d.keeps,
+		Registry: d.registry, Prefix: changestest.Prefix, Kinds: kinds, Log: kittest.Logger(t), Metrics: d.metrics, Apply: d.apply, Keep: d.keeps,
 		BookmarkEvery: 2, IdleEvery: 1, Jitter: 1, RetryMax: 1,
 	})
 	if err != nil {
@@ -100,6 +105,18 @@ func (d *driven) asked(lists, snapshots int64) {
 	d.t.Helper()
 	if l, s := d.registry.lists.Swap(0), d.registry.snapshots.Swap(0); l != lists || s != snapshots {
 		d.t.Fatalf("the registry was asked %d times for the log and %d times for a snapshot, want %d and %d", l, s, lists, snapshots)
+	}
+}
+
+// snapshots checks how many snapshots were taken for each reason.
+func (d *driven) snapshots(start, pruned, epoch int) {
+	d.t.Helper()
+	const name = "portolan_changes_snapshots_total"
+	want := fmt.Sprintf("%s{reason=\"epoch\"} %d\n%s{reason=\"pruned\"} %d\n%s{reason=\"start\"} %d\n", name, epoch, name, pruned, name, start)
+	const help = "Snapshots taken from the registry, by reason: start, pruned (the log no longer goes back to what the view has) or epoch (the log began anew)."
+	want = fmt.Sprintf("# HELP %s %s\n# TYPE %s counter\n%s", name, help, name, want)
+	if err := testutil.GatherAndCompare(d.metrics, strings.NewReader(want), name); err != nil {
+		d.t.Error(err)
 	}
 }
 
@@ -212,6 +229,7 @@ func TestPrunedLog(t *testing.T) {
 	d.receive(d.sent(16))
 	d.at(16)
 	d.asked(1, 1)
+	d.snapshots(1, 1, 0)
 }
 
 func TestNewEpoch(t *testing.T) {
@@ -230,6 +248,7 @@ func TestNewEpoch(t *testing.T) {
 			d.receive(message(d))
 			d.at(5)
 			d.asked(1, 1)
+			d.snapshots(1, 0, 1)
 			if last := d.replay.batches[len(d.replay.batches)-1]; len(last) != 4 { // two put, two gone
 				t.Errorf("the new snapshot was handed over as %d changes, want the difference of 4", len(last))
 			}

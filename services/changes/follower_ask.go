@@ -136,7 +136,7 @@ func (f *Follower) takeSnapshot(ctx context.Context) error {
 	if snap.epoch == f.epoch && snap.revision < f.revision {
 		return fmt.Errorf("snapshot is at revision %d, the view already at %d", snap.revision, f.revision)
 	}
-	f.metrics.snapshots.Inc()
+	f.metrics.snapshots.WithLabelValues(f.reasonFor(snap)).Inc()
 	sameEpoch := f.epoch == snap.epoch
 	f.epoch, f.expected = snap.epoch, expectation{}
 	f.pending = append(f.pending, f.view.replace(snap.objects, snap.revision, sameEpoch)...)
@@ -151,6 +151,17 @@ func (f *Follower) takeSnapshot(ctx context.Context) error {
 	}
 	f.judge()
 	return nil
+}
+
+// reasonFor returns why a snapshot was needed.
+func (f *Follower) reasonFor(snap snapshot) string {
+	switch {
+	case !f.synced.Load():
+		return atStart
+	case snap.epoch != f.epoch:
+		return afterEpoch
+	}
+	return afterPrune
 }
 
 type snapshot struct {

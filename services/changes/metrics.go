@@ -29,8 +29,16 @@ func newRelayMetrics(reg prometheus.Registerer) relayMetrics {
 }
 
 type followerMetrics struct {
-	snapshots, healed prometheus.Counter
+	snapshots *prometheus.CounterVec
+	healed    prometheus.Counter
 }
+
+// Reasons for which a follower takes a snapshot.
+const (
+	atStart    = "start"  // it has none yet
+	afterPrune = "pruned" // the log does not go back to what it has
+	afterEpoch = "epoch"  // the log has begun anew
+)
 
 func newFollowerMetrics(reg prometheus.Registerer, f *Follower) followerMetrics {
 	factory := promauto.With(reg)
@@ -40,10 +48,15 @@ func newFollowerMetrics(reg prometheus.Registerer, f *Follower) followerMetrics 
 	factory.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portolan_changes_lag_seconds", Help: "Time since the view was last known to be complete.",
 	}, func() float64 { return f.Age().Seconds() })
+	snapshots := factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "portolan_changes_snapshots_total",
+		Help: "Snapshots taken from the registry, by reason: start, pruned (the log no longer goes back to what the view has) or epoch (the log began anew).",
+	}, []string{"reason"})
+	for _, reason := range []string{atStart, afterPrune, afterEpoch} {
+		snapshots.WithLabelValues(reason)
+	}
 	return followerMetrics{
-		snapshots: factory.NewCounter(prometheus.CounterOpts{
-			Name: "portolan_changes_snapshots_total", Help: "Snapshots taken from the registry.",
-		}),
+		snapshots: snapshots,
 		healed: factory.NewCounter(prometheus.CounterOpts{
 			Name: "portolan_changes_healed_total", Help: "Changes read from the registry's log since the stream did not bring them.",
 		}),

@@ -29,6 +29,10 @@ func MetaOf(o Object) *corev1.ObjectMeta {
 
 // Clone returns a deep copy.
 func Clone[T Object](o T) T {
+	if fast, ok := any(o).(interface{ CloneMessageVT() proto.Message }); ok {
+		copied, _ := fast.CloneMessageVT().(T)
+		return copied
+	}
 	copied, _ := proto.Clone(o).(T)
 	return copied
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,7 +42,7 @@ type Engine struct {
 	outage  obs.Outage // of the store
 	group   *batch.Group[job, struct{}]
 
-	mu    sync.Mutex
+	mu    lock
 	book  *book.Book // guarded by mu
 	stale bool       // guarded by mu: the book may differ from the store
 }
@@ -54,7 +53,7 @@ type job func(b *book.Book, now time.Time, c *book.Change)
 // New reads the store and returns an engine. Close ends it.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
 	e := &Engine{
-		store: cfg.Store, log: cfg.Log, rest: cfg.Rest, clock: cfg.Now,
+		store: cfg.Store, log: cfg.Log, rest: cfg.Rest, clock: cfg.Now, mu: newLock(),
 		outage: obs.Outage{Log: cfg.Log, Down: "store refuses what is allocated", Up: "store takes what is allocated again"},
 	}
 	if e.clock == nil {
@@ -142,6 +141,15 @@ func (e *Engine) try(ctx context.Context, jobs []job) error {
 		return err
 	}
 	return nil
+}
+
+// Refresh makes the book anew if it may differ from the store. A write that the
+// store seemed to refuse may have happened; without Refresh that is seen with
+// the next request only.
+func (e *Engine) Refresh(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.refresh(ctx)
 }
 
 func (e *Engine) refresh(ctx context.Context) error {

@@ -135,6 +135,10 @@ func (v *Verifier) pass(ctx context.Context) {
 	if err := v.cfg.Engine.Forget(ctx); err != nil {
 		v.cfg.Log.Warn("forget what has rested", "err", err)
 	}
+	if err := v.cfg.Engine.Refresh(ctx); err != nil {
+		v.cfg.Log.Warn("read what is allocated", "err", err)
+		return
+	}
 	if !v.cfg.Fresh() {
 		return // an old view says nothing about what is there now
 	}

@@ -30,9 +30,24 @@ import (
 	"portolan.dev/allocator/store/sqlite"
 )
 
+// mute is a store that can carry out a write and say that it failed.
+type mute struct {
+	store.Store
+	silent bool
+}
+
+func (m *mute) Apply(ctx context.Context, puts []store.Put) error {
+	err := m.Store.Apply(ctx, puts)
+	if err == nil && m.silent {
+		return errors.New("no answer")
+	}
+	return err
+}
+
 // world is a verifier with all that it stands on.
 type world struct {
 	*testing.T
+	store    *mute
 	engine   *engine.Engine
 	metrics  *prometheus.Registry
 	verifier *Verifier
@@ -75,8 +90,9 @@ func newWorld(t *testing.T, snapshot ...object.Object) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.store = &mute{Store: st}
 	reg := prometheus.NewRegistry()
-	w.engine, err = engine.New(t.Context(), engine.Config{Store: st, Log: kittest.Logger(t), Metrics: reg, Rest: time.Minute})
+	w.engine, err = engine.New(t.Context(), engine.Config{Store: w.store, Log: kittest.Logger(t), Metrics: reg, Rest: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,6 +386,21 @@ func TestAReleasedValueIsNotGivenBack(t *testing.T) {
 	w.rounds()
 	w.want("10.96.0.1 u1")
 	w.wantEvents("web ClusterIPNotAllocated")
+}
+
+// TestAValueHeldByAWriteThatSeemedToFailIsFreed: nobody knows of it but the store, and nobody allocates anything else.
+func TestAValueHeldByAWriteThatSeemedToFailIsFreed(t *testing.T) {
+	w := newWorld(t)
+	w.store.silent = true
+	wants := []book.Want{{Slot: "ip", Use: clusterIP, Value: "10.96.0.1"}}
+	if _, err := w.engine.Allocate(t.Context(), []engine.Set{{Owner: ownerOf(service("web", "u1", "")), Wants: wants}}, false); err == nil {
+		t.Fatal("a write without an answer is no error")
+	}
+	w.store.silent = false
+	w.verifier.pass(t.Context())
+	w.want("10.96.0.1 u1?")
+	w.rounds()
+	w.want()
 }
 
 func TestRunActsOnChanges(t *testing.T) {

@@ -12,14 +12,15 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"portolan.dev/faults/sim/registry"
 	"portolan.dev/faults/sim/weather"
 	"portolan.dev/services/kit/apierr"
 )
 
-// lostAfter is how long a caller without a deadline waits for an answer that was lost.
-const lostAfter = 5 * time.Second
+// brokenAfter is how long an answer is awaited until the connection counts as broken.
+const brokenAfter = 5 * time.Second
 
 // Server answers unary calls.
 type Server interface {
@@ -70,21 +71,33 @@ func (n *Network) Listen(string) (net.Listener, error) {
 
 var errUnavailable = status.Error(codes.Unavailable, "the registry is not reached")
 
-// travel waits while a message is on its way.
-func (n *Network) travel(ctx context.Context) error {
-	fate := n.weather.Next(n.link)
-	wait, end := fate.Delay, error(nil)
-	if fate.Lost || n.killed() {
-		wait, end = lostAfter, errUnavailable
+// send lets a message travel, and calls arrive when and if it does. What was sent arrives whatever becomes of its
+// sender, which may give up or be killed: what other machines have taken over cannot be called back.
+func (n *Network) send(arrive func()) {
+	if fate := n.weather.Next(n.link); !fate.Lost && !n.killed() {
+		time.AfterFunc(fate.Delay, arrive)
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+}
+
+// await waits for what arrives, until the caller gives up or its connection counts as broken.
+func await(ctx context.Context, arrived <-chan struct{}) error {
+	broken := time.NewTimer(brokenAfter)
+	defer broken.Stop()
 	select {
-	case <-timer.C:
-		return end
+	case <-arrived:
+		return nil
+	case <-broken.C:
+		return errUnavailable
 	case <-ctx.Done():
 		return status.FromContextError(ctx.Err()).Err()
 	}
+}
+
+// travel waits while a message is on its way.
+func (n *Network) travel(ctx context.Context) error {
+	arrived := make(chan struct{})
+	n.send(func() { close(arrived) })
+	return await(ctx, arrived)
 }
 
 // incoming returns the context of the server.
@@ -93,26 +106,50 @@ func (n *Network) incoming(ctx context.Context) context.Context {
 	return registry.WithCaller(metadata.NewIncomingContext(context.Background(), sent), n.name)
 }
 
+// unary carries a call. It has copies of the question and the answer, as a transport has: the server may answer when
+// the caller has given up and uses its own for something else.
 func (n *Network) unary(ctx context.Context, method string, request, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
-	if err := n.travel(ctx); err != nil {
+	asked, _ := request.(proto.Message)
+	wanted, _ := reply.(proto.Message)
+	question, answer := copied(asked), wanted.ProtoReflect().New().Interface()
+	var failed error
+	arrived := make(chan struct{})
+	n.send(func() {
+		failed = n.answer(n.incoming(ctx), method, question, answer)
+		n.send(func() { close(arrived) })
+	})
+	if err := await(ctx, arrived); err != nil {
 		return err
 	}
-	question, _ := request.(proto.Message)
-	answer, _ := reply.(proto.Message)
-	var err error
-	if handler := n.services.unary[method]; handler != nil {
-		err = handler(n.incoming(ctx), question, answer)
-	} else {
-		err = n.server.Call(n.incoming(ctx), method, question, answer)
+	if failed != nil {
+		return apierr.ToStatus(failed).Err()
 	}
-	if err := n.travel(ctx); err != nil {
-		proto.Reset(answer)
-		return err
-	}
-	if err != nil {
-		return apierr.ToStatus(err).Err()
-	}
+	move(answer, wanted)
 	return nil
+}
+
+// answer has the server answer a question.
+func (n *Network) answer(ctx context.Context, method string, question, answer proto.Message) error {
+	if handler := n.services.unary[method]; handler != nil {
+		return handler(ctx, question, answer)
+	}
+	return n.server.Call(ctx, method, question, answer)
+}
+
+// copied returns a copy of a message.
+func copied(m proto.Message) proto.Message {
+	if fast, ok := m.(interface{ CloneMessageVT() proto.Message }); ok {
+		return fast.CloneMessageVT()
+	}
+	return proto.Clone(m)
+}
+
+// move sets the fields of a message to those of another one that nobody else has.
+func move(from, to proto.Message) {
+	from.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		to.ProtoReflect().Set(field, value)
+		return true
+	})
 }
 
 // silent is a listener that gets no connections.

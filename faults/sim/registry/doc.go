@@ -2,7 +2,9 @@
 //
 // The log is the one that the tests of the change stream use (changestest.Log): revisions without gaps, snapshots at
 // one revision, pruning, and epochs. Around it stands what daemons rely on: defaults by services/spec, versions that
-// conflict, fences of leases, and a collector that removes what a deleted object owned.
+// conflict, fences of leases, and a collector that removes what a deleted object owned. Writes that come while a commit is
+// under way share the next one, and are published together. A backup can be restored: the log is set back and has
+// another epoch.
 //
 // The real registry on SQLite keeps the same contract. It takes milliseconds to open and a hundred times as long for a
 // write, and what a schedule needs most, an answer that comes late or a commit of unknown outcome, lies between the

@@ -16,23 +16,35 @@ type Committed struct {
 	At     time.Time
 }
 
-// History is everything that was committed: the change of revision n is at n-1. It only grows.
+// History is everything that was committed: the change of revision n is at n-1. It only grows until the log is set back.
 func (r *Registry) History() []Committed {
+	all := r.Histories()
+	return all[len(all)-1]
+}
+
+// Histories are the histories before each time that the log was set back, and at last the present one.
+func (r *Registry) Histories() [][]Committed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note()
-	return slices.Clip(r.history)
+	all := slices.Clone(r.histories)
+	all[len(all)-1] = slices.Clip(r.current())
+	return all
 }
+
+// current returns the history of the log as it is. The caller holds mu.
+func (r *Registry) current() []Committed { return r.histories[len(r.histories)-1] }
 
 // note takes what was committed since into the history. The caller holds mu.
 func (r *Registry) note() {
 	const most = 1 << 20
-	since, err := r.Log.After(context.Background(), uint64(len(r.history)), most)
+	current := &r.histories[len(r.histories)-1]
+	since, err := r.Log.After(context.Background(), uint64(len(*current)), most)
 	if err != nil {
 		panic(fmt.Sprintf("the log was pruned before its history was noted: %v", err))
 	}
 	for _, change := range since {
-		r.history = append(r.history, Committed{change, time.Now()})
+		*current = append(*current, Committed{change, time.Now()})
 	}
 }
 

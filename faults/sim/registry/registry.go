@@ -36,12 +36,13 @@ type Registry struct {
 	mu         sync.Mutex // makes check and write one step
 	names      int
 	violations []string
-	history    []Committed
+	waiting    []*write
+	histories  [][]Committed // the last one is that of the log as it is
 }
 
 // New returns an empty registry.
 func New(t testing.TB, w *weather.Weather) *Registry {
-	return &Registry{Log: changestest.New(t), weather: w}
+	return &Registry{Log: changestest.New(t), weather: w, histories: [][]Committed{nil}}
 }
 
 // Violations returns the promises that writes have broken.
@@ -67,9 +68,24 @@ func (r *Registry) Put(objects ...object.Object) {
 	r.note()
 }
 
-// NewEpoch makes the log another one, as restoring a backup does: followers cannot go on from what they know.
+// NewEpoch makes the log another one: followers cannot go on from what they know.
 func (r *Registry) NewEpoch() {
 	r.Log.NewEpoch(context.Background()) // a log in memory returns no error
+}
+
+// SetBack restores a backup: the last changes never happened, and the log has a new epoch. At most the first writes and
+// what was pruned cannot be set back.
+func (r *Registry) SetBack(changes uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note()
+	_, head, oldest, _ := r.Log.Head(context.Background()) // a log in memory returns no error
+	if oldest > 0 || changes >= head {
+		return
+	}
+	r.Log.SetBack(changes)
+	r.NewEpoch()
+	r.histories = append(r.histories, slices.Clip(r.current()[:head-changes]))
 }
 
 // Get returns an object.
@@ -82,8 +98,20 @@ func (r *Registry) Get(key object.Key) (object.Object, error) {
 
 // Create stores a new object.
 func (r *Registry) Create(ctx context.Context, o object.Object) (object.Object, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	return r.commit(func() (object.Object, error) { return r.create(ctx, o) })
+}
+
+// Update replaces an object; of a status update only the status counts.
+func (r *Registry) Update(ctx context.Context, o object.Object, status bool) (object.Object, error) {
+	return r.commit(func() (object.Object, error) { return r.update(ctx, o, status) })
+}
+
+// Delete removes an object, and soon what it owned. An empty uid and version 0 stand for any.
+func (r *Registry) Delete(ctx context.Context, key object.Key, uid string, version uint64) (object.Object, error) {
+	return r.commit(func() (object.Object, error) { return r.remove(ctx, key, uid, version) })
+}
+
+func (r *Registry) create(ctx context.Context, o object.Object) (object.Object, error) {
 	o = object.Clone(o)
 	meta := object.MetaOf(o)
 	if meta.GetName() == "" {
@@ -111,10 +139,7 @@ func (r *Registry) Create(ctx context.Context, o object.Object) (object.Object, 
 	return stored, nil
 }
 
-// Update replaces an object; of a status update only the status counts.
-func (r *Registry) Update(ctx context.Context, o object.Object, status bool) (object.Object, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Registry) update(ctx context.Context, o object.Object, status bool) (object.Object, error) {
 	o = object.Clone(o)
 	key := object.KeyOf(o)
 	old := r.Log.Get(key)
@@ -144,10 +169,7 @@ func (r *Registry) Update(ctx context.Context, o object.Object, status bool) (ob
 // differs reports whether a client means another object than there is.
 func differs(wanted, have string) bool { return wanted != "" && wanted != have }
 
-// Delete removes an object, and soon what it owned. An empty uid and version 0 stand for any.
-func (r *Registry) Delete(ctx context.Context, key object.Key, uid string, version uint64) (object.Object, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Registry) remove(ctx context.Context, key object.Key, uid string, version uint64) (object.Object, error) {
 	old := r.Log.Get(key)
 	if old == nil || differs(uid, old.GetMetadata().GetUid()) {
 		return nil, apierr.NotFound(key.Kind, key.Path())
@@ -159,7 +181,6 @@ func (r *Registry) Delete(ctx context.Context, key object.Key, uid string, versi
 		return nil, err
 	}
 	r.Log.Delete(key)
-	r.note()
 	r.collectSoon()
 	return old, nil
 }
@@ -170,11 +191,10 @@ func (r *Registry) put(o, old object.Object) object.Object {
 		before, _ := old.(*corev1.Lease)
 		lease.Spec.Epoch = before.GetSpec().GetEpoch()
 		if holder := lease.GetSpec().GetHolderIdentity(); before == nil || holder != "" && holder != before.GetSpec().GetHolderIdentity() {
-			lease.Spec.Epoch++
+			lease.Spec.Epoch = max(lease.Spec.Epoch, r.Log.Revision()) + 1
 		}
 	}
 	r.Log.Put(o)
-	r.note()
 	return r.Log.Get(object.KeyOf(o))
 }
 
@@ -208,7 +228,8 @@ func (r *Registry) collect() {
 }
 
 // check returns an error if the writer does not hold the lease that it names. A write of what only a leader may write,
-// by a daemon that does not lead, is a violation also if it names no lease.
+// by a daemon that does not lead, is a violation also if it names no lease. It is none once the log was set back: the
+// epochs of leases come again then. (Restoring a registry takes longer than leases last; here it takes no time.)
 func (r *Registry) check(ctx context.Context, o object.Object) error {
 	md, _ := metadata.FromIncomingContext(ctx)
 	for _, fence := range md.Get(fenceHeader) {
@@ -220,7 +241,7 @@ func (r *Registry) check(ctx context.Context, o object.Object) error {
 	}
 	writer := caller(ctx)
 	kind := object.KindOf(o)
-	if !strings.HasPrefix(writer, "endpointctl") || kind != "EndpointSlice" && kind != "Endpoints" {
+	if len(r.histories) > 1 || !strings.HasPrefix(writer, "endpointctl") || kind != "EndpointSlice" && kind != "Endpoints" {
 		return nil
 	}
 	if holder := r.lease(object.DefaultNamespace, "endpointctl").GetSpec().GetHolderIdentity(); holder != "" && holder != writer {

@@ -27,6 +27,8 @@ type Episode struct {
 	Slowest time.Duration
 	// Lost, Twice and Overtakes are percentages of the messages.
 	Lost, Twice, Overtakes int
+	// Holds is true if messages arrive only after the episode.
+	Holds bool
 }
 
 // Weather is safe for concurrent use.
@@ -85,6 +87,9 @@ func (w *Weather) Next(name string) Fate {
 			continue
 		}
 		fate.Delay += time.Duration(share * float64(e.Slowest))
+		if e.Holds {
+			fate.Delay += e.end.Sub(now)
+		}
 		fate.Lost = fate.Lost || die < e.Lost
 		fate.Twice = fate.Twice || die >= 100-e.Twice
 		fate.Overtakes = fate.Overtakes || die%10 < e.Overtakes/10

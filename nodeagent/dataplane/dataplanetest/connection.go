@@ -72,7 +72,7 @@ type Count struct {
 func (a Count) run(w *world) error {
 	key := plan.Key{Frontend: w.frontend(a.Frontend)}
 	return w.eventually(func() error {
-		have, got := w.rig.Plane().Connections(key), Weights{}
+		have, got := w.rig.Plane().Connections(key)[key], Weights{}
 		for n := range a.Want {
 			got[n] = int(have[w.backends[n].addr])
 		}

@@ -572,6 +572,9 @@ func (w *work) judge(s plan.Step, err error, f *dataplane.Failure) bool {
 }
 
 func (p *Plane) remedy(err error) string {
+	if of, ok := errors.AsType[*dataplane.NodeError](err); ok {
+		return of.Remedy
+	}
 	if errors.Is(err, unix.EPERM) {
 		return "run the agent with CAP_NET_ADMIN"
 	}

@@ -57,7 +57,7 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 	if p.traits.ReadsAside {
 		found, err = p.balancer.Read(ids)
 	}
-	tables, tablesErr := ReadTables(p.opts.Namespace)
+	drift, filterErr := p.filter.Read()
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,8 +68,8 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 		return nil, errClosed
 	case err != nil:
 		return nil, err
-	case tablesErr != nil:
-		return nil, tablesErr
+	case filterErr != nil:
+		return nil, filterErr
 	}
 	p.abandon()
 	p.repairSettings()
@@ -77,7 +77,7 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 	if err := p.repairRoutes(); err != nil {
 		return nil, err
 	}
-	if len(p.filter.Drift(tables)) > 0 {
+	if len(drift()) > 0 {
 		if err := p.repairFilter(); err != nil {
 			return nil, err
 		}
@@ -147,18 +147,18 @@ func (p *Plane) repairRoutes() error {
 // repairFilter puts the packet filter back if it is not as it should be. It is
 // read here, where nobody changes it.
 func (p *Plane) repairFilter() error {
-	if !p.filter.installed { // it was cleaned up
+	if !p.filter.Installed() { // it was cleaned up
 		return nil
 	}
-	tables, err := ReadTables(p.opts.Namespace)
+	drift, err := p.filter.Read()
 	if err != nil {
 		return err
 	}
-	drift := p.filter.Drift(tables)
-	if len(drift) == 0 {
+	found := drift()
+	if len(found) == 0 {
 		return nil
 	}
-	p.log.Warn("drift repaired", "differences", drift)
+	p.log.Warn("drift repaired", "differences", found)
 	return p.filter.Install()
 }
 

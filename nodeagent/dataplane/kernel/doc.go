@@ -3,7 +3,8 @@
 // A Plane is made of a Balancer, which spreads connections over backends, and of
 // what any of them needs around it: a packet filter, routes of virtual
 // addresses, settings of the kernel, connection tracking, draining, and the
-// journal of what is ours. So planes differ only where balancers do.
+// journal of what is ours. So planes differ only where balancers do. All of that
+// is reached by a Host, which is Linux but for simulations.
 //
 // Invariants: nothing is touched that is not in our own tables, does not carry
 // our route protocol, or is not in the journal. What is done to the kernel is

@@ -357,6 +357,19 @@ func (f *Filter) Remove() error {
 	return f.flush()
 }
 
+// Installed reports whether the kernel has the filter.
+func (f *Filter) Installed() bool { return f.installed }
+
+// Read reads our tables from the kernel. The function that it returns compares
+// them with what was committed by the time of its call.
+func (f *Filter) Read() (drift func() []string, err error) {
+	tables, err := ReadTables(f.netns)
+	if err != nil {
+		return nil, err
+	}
+	return func() []string { return f.Drift(tables) }, nil
+}
+
 // Drift tells in words how tables that were read from the kernel differ from
 // what was committed.
 func (f *Filter) Drift(have *Tables) []string {

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"portolan.dev/nodeagent/dataplane"
 )
 
 // Journal remembers what is ours across restarts: values by key, in a file that
@@ -178,7 +180,7 @@ func closeEntry(b []byte, start int) []byte {
 func (j *Journal) rewrite() error {
 	f, err := os.CreateTemp(filepath.Dir(j.path), filepath.Base(j.path)+".*")
 	if err != nil {
-		return fmt.Errorf("journal: %w", err)
+		return j.unwritten(err)
 	}
 	b, start := openEntry(nil)
 	b = closeEntry(append(b, j.identity...), start)
@@ -192,13 +194,28 @@ func (j *Journal) rewrite() error {
 	if err != nil {
 		f.Close()
 		os.Remove(f.Name()) //nolint:errcheck // it is useless, not harmful
-		return fmt.Errorf("journal: %w", err)
+		return j.unwritten(err)
 	}
 	if j.file != nil {
 		j.file.Close()
 	}
 	j.file, j.entries, j.pending = f, len(j.live), j.pending[:0]
 	return nil
+}
+
+// unwritten returns the error of a journal that cannot be written. It does not
+// name the new file, whose name is another one at each try, so that all tries
+// have the same error.
+func (j *Journal) unwritten(err error) error {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		err = of.Err
+	} else if of, ok := errors.AsType[*os.LinkError](err); ok {
+		err = of.Err
+	}
+	return &dataplane.NodeError{
+		Err:    fmt.Errorf("journal %s: %w", j.path, err),
+		Remedy: "make room in its folder, or make it writable: the kernel is not told of changes before",
+	}
 }
 
 // Get returns the value of a key.
@@ -245,7 +262,7 @@ func (j *Journal) Flush() error {
 		// Part of an entry may be there, so nothing may follow it.
 		j.file.Close()
 		j.file = nil
-		return errors.Join(fmt.Errorf("journal: %w", err), j.rewrite())
+		return j.rewrite()
 	}
 	j.pending = j.pending[:0]
 	return nil

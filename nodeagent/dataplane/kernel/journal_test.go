@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/dataplane/kernel"
 )
 
@@ -159,4 +160,40 @@ func openFiles(t *testing.T, path string) (n int) {
 		}
 	}
 	return n
+}
+
+// TestJournalThatCannotBeWritten protects that each try has the same error, a reason of the node,
+// so that it is reported once, and that the next try that succeeds writes everything.
+func TestJournalThatCannotBeWritten(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "data")
+	path := filepath.Join(folder, "journal")
+	j := openJournal(t, path)
+	away := folder + ".away"
+	if err := os.Rename(folder, away); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20000 { // so many that the next Flush writes the file anew
+		j.Put("key", fmt.Sprint(i))
+	}
+	var errs []string
+	for range 2 {
+		j.Put("other", fmt.Sprint(len(errs)))
+		err := j.Flush()
+		if of, ok := errors.AsType[*dataplane.NodeError](err); !ok || of.Remedy == "" || !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("error %v, want one of the node, with a remedy", err)
+		}
+		errs = append(errs, err.Error())
+	}
+	if errs[0] != errs[1] || !strings.Contains(errs[0], path+": ") {
+		t.Errorf("errors %q, want the same ones, with the path", errs)
+	}
+	if err := os.Rename(away, folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, openJournal(t, path)); got["other"] != "1" {
+		t.Errorf("got %q", got)
+	}
 }

@@ -26,6 +26,8 @@ type Options struct {
 	ServiceCIDRs []netip.Prefix
 	// Namespace is the path of a network namespace; empty: the process's.
 	Namespace string
+	// Host is the machine around the balancer; nil: this one, Linux.
+	Host Host
 	// Timeouts are those of a balancer that has connections of its own.
 	Timeouts Timeouts
 	// Count: what goes through servers is to be counted, where the kernel does not
@@ -62,9 +64,9 @@ type Plane struct {
 	mu        sync.Mutex
 	closed    bool
 	balancer  Balancer
-	filter    *Filter
-	routes    *Routes
-	conntrack *Conntrack
+	filter    PacketFilter
+	routes    RouteTable
+	conntrack FlowTable
 	journal   *Journal
 	settings  []Setting
 	sources   plan.Sources
@@ -86,6 +88,9 @@ var _ dataplane.Plane = (*Plane)(nil)
 func New(o Options, open func() (Balancer, error)) (*Plane, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Host == nil {
+		o.Host = linux{o.Namespace}
 	}
 	p := &Plane{
 		opts: o, log: o.Log, stop: make(chan struct{}), stopped: make(chan struct{}), kick: make(chan struct{}, 1),
@@ -113,10 +118,10 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 	}
 	p.balancer = b
 	p.name, p.traits = p.balancer.Name(), p.balancer.Traits()
-	if p.routes, err = NewRoutes(); err != nil {
+	if p.routes, err = p.opts.Host.Routes(); err != nil {
 		return err
 	}
-	if p.conntrack, err = NewConntrack(); err != nil {
+	if p.conntrack, err = p.opts.Host.Flows(); err != nil {
 		return err
 	}
 	if p.journal, err = OpenJournal(p.opts.Journal); err != nil {
@@ -126,7 +131,10 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 	if err != nil {
 		return err
 	}
-	p.settings = slices.Concat(Settle(Forwarding), arp, p.balancer.Settle(p.opts.Timeouts), Settle(p.opts.Tracking.settings(runtime.NumCPU())))
+	p.settings = slices.Concat(
+		settle(p.opts.Host, Forwarding), arp, p.balancer.Settle(p.opts.Timeouts),
+		settle(p.opts.Host, p.opts.Tracking.settings(runtime.NumCPU())),
+	)
 	for _, s := range p.settings {
 		if s.Err != nil {
 			p.log.Warn("kernel setting", "setting", s.String())
@@ -138,7 +146,7 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 	if !p.traits.Splits {
 		standIns = StandIns
 	}
-	p.filter, err = NewFilter(p.opts.Namespace, p.opts.ServiceCIDRs, standIns)
+	p.filter, err = p.opts.Host.Filter(p.opts.ServiceCIDRs, standIns)
 	return err
 }
 
@@ -157,7 +165,7 @@ func (p *Plane) Name() string { return p.name }
 func (p *Plane) Settings() []Setting {
 	var looked []Setting
 	err := Within(p.opts.Namespace, func() error {
-		looked = advice()
+		looked = p.opts.Host.Advice()
 		return nil
 	})
 	if err != nil {
@@ -183,24 +191,34 @@ func (p *Plane) Programmed(key plan.Key) *plan.VirtualServer {
 
 // Connections implements dataplane.Plane. Flows count as connections where the
 // protocol has none.
-func (p *Plane) Connections(key plan.Key) map[netip.AddrPort]uint32 {
-	if key.Addr.Addr().IsLoopback() {
-		return p.loopback.Connections(key)
-	}
+func (p *Plane) Connections(keys ...plan.Key) map[plan.Key]map[netip.AddrPort]uint32 {
+	out := p.loopback.Connections(keys...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := p.fronts[key.Frontend]
-	if f == nil || p.closed {
-		return nil
+	if p.closed {
+		return out
 	}
-	found, err := p.balancer.Backends(f.ids(key.Audience)...)
+	ids := map[plan.Key][]ID{}
+	var all []ID
+	for _, key := range keys {
+		if f := p.fronts[key.Frontend]; f != nil {
+			ids[key] = f.ids(key.Audience)
+			all = append(all, ids[key]...)
+		}
+	}
+	if len(all) == 0 {
+		return out
+	}
+	found, err := p.balancer.Backends(all...)
 	if err != nil {
-		p.log.Warn("connections not read", "server", key, "err", err)
+		p.log.Warn("connections not read", "servers", len(all), "err", err)
 	}
-	out := map[netip.AddrPort]uint32{}
-	for _, list := range found {
-		for _, b := range list {
-			out[b.Addr] += b.Connections
+	for key, of := range ids {
+		out[key] = map[netip.AddrPort]uint32{}
+		for _, id := range of {
+			for _, b := range found[id.Frontend] {
+				out[key][b.Addr] += b.Connections
+			}
 		}
 	}
 	return out

@@ -30,6 +30,7 @@ type pretence struct {
 	deleted int
 	// together is how many operations it wants at once, and largest how many it got.
 	together, largest int
+	looks             int // at backends
 	closed            bool
 }
 
@@ -78,6 +79,7 @@ func (b *pretence) Read([]kernel.ID) (map[plan.Frontend]kernel.Server, error) {
 }
 
 func (b *pretence) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backend, error) {
+	b.looks++
 	out := map[plan.Frontend][]kernel.Backend{}
 	for _, id := range ids {
 		out[id.Frontend] = b.servers[id.Frontend].Backends
@@ -267,6 +269,36 @@ func TestOperationsComeInPortions(t *testing.T) {
 		}
 		if want := servers * (1 - i); len(b.servers) != want {
 			t.Errorf("batch %d: %d servers, want %d", i, len(b.servers), want)
+		}
+	}
+}
+
+// TestConnectionsAreReadAtOnce: a balancer may have to read all flows of the kernel to tell the connections of
+// a server, so it is asked about all servers together.
+func TestConnectionsAreReadAtOnce(t *testing.T) {
+	p, b, _, _ := newPlane(t, kernel.Tracking{})
+	var steps []plan.Step
+	var keys []plan.Key
+	for n := range 20 {
+		v := server(n)
+		steps, keys = append(steps, plan.Step{Op: plan.AddServer, Key: v.Key, Server: v}), append(keys, v.Key)
+	}
+	if failed := p.Apply(t.Context(), steps); len(failed) > 0 {
+		t.Fatal(failed)
+	}
+	for n, key := range keys {
+		s := b.servers[key.Frontend]
+		s.Backends[0].Connections = uint32(n)
+		b.servers[key.Frontend] = s
+	}
+	b.looks = 0
+	got := p.Connections(append(keys, server(99).Key)...) // the last one is not there
+	if b.looks != 1 || len(got) != len(keys) {
+		t.Errorf("%d servers after %d looks, want %d after one", len(got), b.looks, len(keys))
+	}
+	for n, key := range keys {
+		if have := got[key][server(n).Reals[0].Addr]; have != uint32(n) {
+			t.Errorf("server %d has %d connections, want %d", n, have, n)
 		}
 	}
 }

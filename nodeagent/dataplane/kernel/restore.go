@@ -1,10 +1,6 @@
 package kernel
 
-import (
-	"errors"
-	"os"
-	"strings"
-)
+import "errors"
 
 // settingKey begins the journal's keys of settings that are put back when the
 // plane is taken away. The values are what was found first.
@@ -21,11 +17,11 @@ func (p *Plane) settleARP() ([]Setting, error) {
 		if _, known := p.journal.Get(key); known {
 			continue
 		}
-		found, err := os.ReadFile(sysctlPath(s.Name))
+		found, err := p.opts.Host.Setting(s.Name)
 		if err != nil {
-			continue // Settle tells
+			continue // settle tells
 		}
-		s.Before = strings.TrimSpace(string(found))
+		s.Before = found
 		if before, inherited := p.opts.Before[s.Name]; inherited {
 			p.journal.Put(key, before)
 		} else if !s.holds() {
@@ -35,7 +31,7 @@ func (p *Plane) settleARP() ([]Setting, error) {
 	if err := p.journal.Flush(); err != nil {
 		return nil, err
 	}
-	return Settle(strictARP), nil
+	return settle(p.opts.Host, strictARP), nil
 }
 
 // restoreSettings gives settings the values that they had before the first plane.
@@ -48,9 +44,8 @@ func (p *Plane) restoreSettings() error {
 		if !known {
 			continue
 		}
-		path := sysctlPath(s.Name)
-		if found, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(found)) == s.Want {
-			errs = append(errs, os.WriteFile(path, []byte(before), 0))
+		if found, err := p.opts.Host.Setting(s.Name); err == nil && found == s.Want {
+			errs = append(errs, p.opts.Host.Set(s.Name, before))
 		}
 		p.journal.Delete(settingKey + s.Name)
 	}
@@ -76,7 +71,7 @@ func (p *Plane) repairSettings() {
 			if !s.Watch {
 				continue
 			}
-			now := Settle([]Setting{{Name: s.Name, Want: s.Want, AtLeast: s.AtLeast}})
+			now := settle(p.opts.Host, []Setting{{Name: s.Name, Want: s.Want, AtLeast: s.AtLeast}})
 			if len(now) == 0 {
 				continue
 			}

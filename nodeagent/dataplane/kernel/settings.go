@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -116,17 +115,19 @@ func (t Tracking) settings(processors int) []Setting {
 // Settle makes settings in the namespace of the calling thread and tells of
 // each what it was. A setting that the kernel does not have is left out: older
 // and newer kernels differ.
-func Settle(settings []Setting) []Setting {
+func Settle(settings []Setting) []Setting { return settle(linux{}, settings) }
+
+// settle makes settings on a host, see Settle.
+func settle(h Host, settings []Setting) []Setting {
 	var out []Setting
 	for _, s := range settings {
-		path := sysctlPath(s.Name)
-		found, err := os.ReadFile(path)
+		found, err := h.Setting(s.Name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		s.Before, s.Err = strings.TrimSpace(string(found)), err
+		s.Before, s.Err = found, err
 		if err == nil && !s.holds() {
-			s.Err = os.WriteFile(path, []byte(s.Want), 0)
+			s.Err = h.Set(s.Name, s.Want)
 		}
 		out = append(out, s)
 	}

@@ -51,6 +51,11 @@ func newRig(t testing.TB, o userspace.Options) *rig {
 
 func (r *rig) Plane() dataplane.Plane { return r.plane }
 
+// connections returns those of one server.
+func (r *rig) connections(key plan.Key) map[netip.AddrPort]uint32 {
+	return r.plane.Connections(key)[key]
+}
+
 func (r *rig) Restart(t testing.TB) {
 	if err := r.plane.Close(); err != nil {
 		t.Error(err)

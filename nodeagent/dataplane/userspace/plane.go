@@ -197,14 +197,17 @@ func (p *Plane) State(context.Context) (*plan.State, error) {
 }
 
 // Connections implements dataplane.Plane. UDP flows count as connections.
-func (p *Plane) Connections(key plan.Key) map[netip.AddrPort]uint32 {
-	p.mu.Lock()
-	f := p.frontends[key.Frontend]
-	p.mu.Unlock()
-	if f == nil {
-		return nil
+func (p *Plane) Connections(keys ...plan.Key) map[plan.Key]map[netip.AddrPort]uint32 {
+	out := make(map[plan.Key]map[netip.AddrPort]uint32, len(keys))
+	for _, key := range keys {
+		p.mu.Lock()
+		f := p.frontends[key.Frontend]
+		p.mu.Unlock()
+		if f != nil {
+			out[key] = f.connections(key.Audience)
+		}
 	}
-	return f.connections(key.Audience)
+	return out
 }
 
 // Close implements dataplane.Plane: all ports are closed, all connections end,

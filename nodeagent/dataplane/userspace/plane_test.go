@@ -176,7 +176,7 @@ func TestReplacedServerHasOnlyItsNewBackends(t *testing.T) {
 		hold()
 	}
 	want := map[netip.AddrPort]uint32{old.addr: 1, both.addr: 3, fresh.addr: 2}
-	if got := r.plane.Connections(plan.Key{Frontend: f}); !maps.Equal(got, want) {
+	if got := r.connections(plan.Key{Frontend: f}); !maps.Equal(got, want) {
 		t.Errorf("connections %v, want %v", got, want)
 	}
 	for _, conn := range before {
@@ -254,7 +254,7 @@ func TestBackendThatLeavesIsNoFailedAttempt(t *testing.T) {
 	asked := make(chan error, 1)
 	go func() { asked <- ask(r, f.Addr) }()
 	kittest.Eventually(t, "the client waits for the silent backend", func() error {
-		if r.plane.Connections(before.Key)[silent.addr] != 1 {
+		if r.connections(before.Key)[silent.addr] != 1 {
 			return errors.New("not yet")
 		}
 		return nil
@@ -341,7 +341,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	if err := say(conn); err != nil {
 		t.Fatal(err)
 	}
-	if n := r.plane.Connections(plan.Key{Frontend: f})[backend.addr]; n != 1 {
+	if n := r.connections(plan.Key{Frontend: f})[backend.addr]; n != 1 {
 		t.Errorf("%d connections, want 1", n)
 	}
 	if err := r.plane.Close(); err != nil {

@@ -70,7 +70,7 @@ func TestFlowsEndWhenIdle(t *testing.T) {
 		// already, and is lost: then the client asks again, over another flow.
 		kittest.Eventually(t, "an answer", func() error { return exchange(conn, time.Second) })
 		kittest.Eventually(t, "the flow to end", func() error {
-			if n := r.plane.Connections(plan.Key{Frontend: f})[backend]; n != 0 {
+			if n := r.connections(plan.Key{Frontend: f})[backend]; n != 0 {
 				return fmt.Errorf("%d flows", n)
 			}
 			if n := counter(t, reg, "portolan_nodeagent_userspace_flows_active"); n != 0 {

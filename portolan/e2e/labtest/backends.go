@@ -1,13 +1,15 @@
 package labtest
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 )
 
-// ServeBackends makes a namespace that has all addresses of pods. There each of the ports of a pod tells its
-// address to everybody who connects.
+// ServeBackends makes a namespace that has all addresses of pods. There each of the ports of a pod is served by
+// Echo.
 func (n *Network) ServeBackends(ports []int32) {
 	n.t.Helper()
 	pods, _ := n.Attach("pods", Pods[:]...)
@@ -24,19 +26,37 @@ func (n *Network) ServeBackends(ports []int32) {
 			n.t.Fatal(err)
 		}
 		n.t.Cleanup(func() { _ = lis.Close() })
-		go tellAddress(lis)
+		go Echo(lis)
 	}
 }
 
-// tellAddress answers each connection with the address that it came to.
-func tellAddress(lis net.Listener) {
+// Echo answers connections until the listener is closed: it says at which address it was reached, and then repeats
+// each line that it gets.
+func Echo(lis net.Listener) {
 	for {
 		conn, err := lis.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		at := conn.LocalAddr().(*net.TCPAddr).AddrPort()
-		_, _ = fmt.Fprintln(conn, netip.AddrPortFrom(at.Addr().Unmap(), at.Port()))
-		_ = conn.Close()
+		if err == nil {
+			go echo(conn)
+		}
+	}
+}
+
+func echo(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	at, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	if err != nil {
+		return
+	}
+	if _, err := fmt.Fprintln(conn, netip.AddrPortFrom(at.Addr().Unmap(), at.Port())); err != nil {
+		return
+	}
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		if _, err := fmt.Fprintln(conn, lines.Text()); err != nil {
+			return
+		}
 	}
 }

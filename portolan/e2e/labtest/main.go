@@ -44,6 +44,14 @@ type Program struct {
 	Main func() int
 }
 
+// The main goroutine keeps the main thread of the hub: Go never ends that thread, so it would stay in a namespace for
+// ever, and the namespace with it.
+func init() {
+	if os.Getenv(hubEnv) != "" {
+		runtime.LockOSThread()
+	}
+}
+
 // Main is what TestMain calls. It does not return. more are programs that Start knows besides the daemons.
 func Main(m *testing.M, more ...Program) {
 	for _, p := range more {
@@ -67,7 +75,8 @@ func Main(m *testing.M, more ...Program) {
 	os.Exit(code)
 }
 
-// inHub runs the tests in namespaces of their own. The mounts that keep namespaces end with them.
+// inHub runs the tests in namespaces of their own. The mounts that keep namespaces end with them, and so does the
+// shared memory that a killed Postgres leaves behind.
 func inHub() (int, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -78,7 +87,7 @@ func inHub() (int, error) {
 	cmd.Env = append(os.Environ(), hubEnv+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWNET, Unshareflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
+		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWIPC, Unshareflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
 	}
 	return 0, cmd.Run()
 }

@@ -38,7 +38,7 @@ func Start(t testing.TB, name, program string, in *topology.Namespace, flags []s
 	}
 	cmd := exec.Command(self, flags...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), programEnv + "=" + program}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), programEnv + "=" + program}
 	return Run(t, name, cmd, in)
 }
 

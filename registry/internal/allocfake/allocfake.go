@@ -34,8 +34,9 @@ type pool struct {
 }
 
 type holder struct {
-	owner, slot string
-	confirmed   bool
+	owner     string
+	slots     []string
+	confirmed bool
 }
 
 // New returns an allocator with some addresses of each range, beginning with its first usable one, and as many node ports from 30000 on.
@@ -138,9 +139,7 @@ func (a *Allocator) serve(set *allocatorv1.ClaimSet, dryRun bool) *allocatorv1.C
 			result.Failures = append(result.Failures, &allocatorv1.ClaimFailure{Slot: claim.GetSlot(), Reason: reason, Message: why})
 			continue
 		}
-		if _, had := a.holders[value]; !had {
-			fresh[value] = holder{owner: set.GetOwner().GetUid(), slot: claim.GetSlot()}
-		}
+		fresh[value] = a.holders[value].with(set.GetOwner().GetUid(), claim.GetSlot())
 		result.Values = append(result.Values, value)
 	}
 	if len(result.GetFailures()) > 0 {
@@ -154,9 +153,24 @@ func (a *Allocator) serve(set *allocatorv1.ClaimSet, dryRun bool) *allocatorv1.C
 	return result
 }
 
+// with returns the holder with one slot more, if it lacks the slot.
+func (h holder) with(owner, slot string) holder {
+	h.owner = owner
+	if !slices.Contains(h.slots, slot) {
+		h.slots = append(slices.Clone(h.slots), slot)
+	}
+	return h
+}
+
+// without returns the holder without some slots; none stand for all.
+func (h holder) without(slots []string) holder {
+	h.slots = slices.DeleteFunc(slices.Clone(h.slots), func(slot string) bool { return len(slots) == 0 || slices.Contains(slots, slot) })
+	return h
+}
+
 func (a *Allocator) pick(uid string, claim *allocatorv1.Claim, fresh map[string]holder) (string, allocatorv1.FailureReason, string) {
 	for value, h := range a.holders {
-		if h.owner == uid && h.slot == claim.GetSlot() {
+		if h.owner == uid && slices.Contains(h.slots, claim.GetSlot()) {
 			return value, 0, ""
 		}
 	}
@@ -170,6 +184,9 @@ func (a *Allocator) pick(uid string, claim *allocatorv1.Claim, fresh map[string]
 		return !taken && !taking
 	}
 	wanted := claim.GetValue()
+	if wanted != "" && a.holders[wanted].owner == uid {
+		return wanted, 0, ""
+	}
 	switch {
 	case wanted == "":
 	case !slices.Contains(a.pools[i].values, wanted):
@@ -187,12 +204,12 @@ func (a *Allocator) pick(uid string, claim *allocatorv1.Claim, fresh map[string]
 	return "", allocatorv1.FailureReason_FAILURE_REASON_FULL, "range is full"
 }
 
-// each calls fn with every value that is named.
-func (a *Allocator) each(owners []*allocatorv1.OwnerSlots, fn func(value string, h holder)) {
+// each calls fn with every value that is named, and with the named slots; none stand for all.
+func (a *Allocator) each(owners []*allocatorv1.OwnerSlots, fn func(value string, h holder, slots []string)) {
 	for _, owner := range owners {
 		for value, h := range a.holders {
-			if h.owner == owner.GetOwnerUid() && (len(owner.GetSlots()) == 0 || slices.Contains(owner.GetSlots(), h.slot)) {
-				fn(value, h)
+			if h.owner == owner.GetOwnerUid() && len(h.without(owner.GetSlots()).slots) < len(h.slots) {
+				fn(value, h, owner.GetSlots())
 			}
 		}
 	}
@@ -205,7 +222,7 @@ func (a *Allocator) Confirm(_ context.Context, req *allocatorv1.ConfirmRequest) 
 	}
 	defer a.mu.Unlock()
 	answer := &allocatorv1.ConfirmResponse{}
-	a.each(req.GetOwners(), func(value string, h holder) {
+	a.each(req.GetOwners(), func(value string, h holder, _ []string) {
 		h.confirmed = true
 		a.holders[value] = h
 		answer.Confirmed++
@@ -220,9 +237,11 @@ func (a *Allocator) Release(_ context.Context, req *allocatorv1.ReleaseRequest) 
 	}
 	defer a.mu.Unlock()
 	answer := &allocatorv1.ReleaseResponse{}
-	a.each(req.GetOwners(), func(value string, _ holder) {
-		delete(a.holders, value)
-		answer.Released++
+	a.each(req.GetOwners(), func(value string, h holder, slots []string) {
+		if a.holders[value] = h.without(slots); len(a.holders[value].slots) == 0 {
+			delete(a.holders, value)
+			answer.Released++
+		}
 	})
 	return answer, nil
 }
@@ -247,8 +266,10 @@ func (a *Allocator) ListAllocations(_ context.Context, req *allocatorv1.ListAllo
 	}
 	defer a.mu.Unlock()
 	answer := &allocatorv1.ListAllocationsResponse{}
-	a.each([]*allocatorv1.OwnerSlots{{OwnerUid: req.GetOwnerUid()}}, func(value string, h holder) {
-		answer.Allocations = append(answer.Allocations, &allocatorv1.Allocation{Value: value, Slot: h.slot, Owner: &allocatorv1.Owner{Uid: h.owner}})
+	a.each([]*allocatorv1.OwnerSlots{{OwnerUid: req.GetOwnerUid()}}, func(value string, h holder, _ []string) {
+		for _, slot := range h.slots {
+			answer.Allocations = append(answer.Allocations, &allocatorv1.Allocation{Value: value, Slot: slot, Owner: &allocatorv1.Owner{Uid: h.owner}})
+		}
 	})
 	return answer, nil
 }

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +51,36 @@ func TestStoreOverTLS(t *testing.T) {
 		if !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// TestStoreFollowsAuthorities: a new connection believes the authorities that are in sslrootcert by then.
+func TestStoreFollowsAuthorities(t *testing.T) {
+	certs, foreign := kittest.NewCertificates(t), kittest.NewCertificates(t)
+	cluster := kittest.NewTLSCluster(t, certs)
+	cluster.Role(t, "registry")
+	dsn := cluster.URL("registry", certs.Issue("registry", time.Hour))
+	own, other := certs.Authority.Pair().Cert, foreign.Authority.Pair().Cert
+	for _, mode := range []string{"verify-full", "verify-ca"} {
+		s := openStore(t, strings.Replace(dsn, "verify-full", mode, 1), store.CommitterOptions{})
+		for _, c := range []struct {
+			name    string
+			file    []byte
+			refused bool
+		}{
+			{"another authority", other, true}, {"both", slices.Concat(other, own), false}, {"a file that cannot be used", []byte("none"), false},
+			{"the other again", other, true}, {"its own", own, false},
+		} {
+			if err := os.WriteFile(certs.CA(), c.file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.pool.Reset()
+			err := s.pool.Ping(t.Context())
+			if refused := err != nil && strings.Contains(err.Error(), "certificate signed by unknown authority"); refused != c.refused || err != nil && !refused {
+				t.Errorf("%s, %s: %v, refused: %t, want %t", mode, c.name, err, refused, c.refused)
+			}
+		}
+		s.Close()
 	}
 }
 

@@ -23,6 +23,13 @@ func BuildAlone(module, dir string, programs ...string) error {
 	return build(cmd)
 }
 
+// BuildTree builds programs of another tree, which has its own workspace. No change of ours can alter them.
+func BuildTree(tree, dir string, programs ...string) error {
+	cmd := exec.Command("go", append([]string{"build", "-C", tree, "-o", dir + "/"}, programs...)...)
+	cmd.Env = append(os.Environ(), "GOWORK=") // as go.work of that tree says
+	return build(cmd)
+}
+
 func build(cmd *exec.Cmd) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", cmd, err, out)

@@ -172,7 +172,15 @@ func (a *Actor) ports() []*corev1.ServicePort {
 
 // selector returns one of three, so that services share pods.
 func (a *Actor) selector() map[string]string {
-	return map[string]string{"app": fmt.Sprintf("app-%d", a.random.IntN(3))}
+	return Application(a.random.IntN(Applications))
+}
+
+// Applications is how many applications the pods of a namespace are of.
+const Applications = 3
+
+// Application returns the labels of the pods of an application.
+func Application(n int) map[string]string {
+	return map[string]string{"app": fmt.Sprintf("app-%d", n)}
 }
 
 func (a *Actor) clusterIPs() []string {

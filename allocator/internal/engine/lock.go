@@ -1,0 +1,14 @@
+package engine
+
+// lock keeps all but one out. It is held while the store writes, which takes
+// long. A simulation in virtual time (testing/synctest) can let time pass while
+// goroutines wait for a channel, but not while they wait for a sync.Mutex.
+type lock chan struct{}
+
+func newLock() lock { return make(lock, 1) }
+
+// Lock waits until nobody else has the lock.
+func (l lock) Lock() { l <- struct{}{} }
+
+// Unlock gives the lock back.
+func (l lock) Unlock() { <-l }

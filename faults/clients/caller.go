@@ -1,0 +1,46 @@
+package clients
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"portolan.dev/faults/history"
+	"portolan.dev/services/object"
+)
+
+// caller makes the calls of one client and records them.
+type caller struct {
+	name     string
+	run      string // tells its marks from those of callers of the name in other runs
+	recorder *history.Recorder
+	writes   int
+}
+
+// mark returns what marks the next write.
+func (c *caller) mark() string {
+	c.writes++
+	return fmt.Sprintf("%s%s-%d", c.run, c.name, c.writes)
+}
+
+// do has fn make a call. The call outlasts ctx, because a call that is given up says nothing.
+func (c *caller) do(
+	ctx context.Context, r registry, call history.Call, deadline time.Duration, fn func(context.Context) (object.Object, error),
+) (object.Object, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	call.Client, call.Registry = c.name, r.address
+	end := c.recorder.Begin(call)
+	found, err := fn(ctx)
+	end(func(call *history.Call) { call.Conclude(found, err) })
+	return found, err
+}
+
+// marked sets the mark of a write on its object.
+func marked(o object.Object, mark string) {
+	meta := object.MetaOf(o)
+	if meta.Annotations == nil {
+		meta.Annotations = map[string]string{}
+	}
+	meta.Annotations[history.MarkAnnotation] = mark
+}

@@ -1,0 +1,240 @@
+package foreign
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/nftables"
+
+	promise "portolan.dev/faults/check"
+	"portolan.dev/faults/history"
+	"portolan.dev/faults/lab"
+	"portolan.dev/nodeagent/kerneltest/topology"
+	"portolan.dev/portolan/e2e/churn/check"
+	"portolan.dev/portolan/e2e/churn/model"
+	"portolan.dev/services/object"
+)
+
+// tables are those of others. They match nothing that a test sends.
+const tables = `
+table inet portolan {
+	set portolan-nodes { type ipv4_addr; flags interval; elements = { 192.0.2.0/28 }; }
+	chain forward { type filter hook forward priority 10; policy accept; ip saddr @portolan-nodes counter drop; }
+}
+table inet portolan-balancer {
+	map servers { type ipv4_addr . inet_service : verdict; elements = { 192.0.2.1 . 80 : accept }; }
+	chain arriving { type filter hook prerouting priority -300; policy accept; ip daddr . tcp dport vmap @servers; }
+}
+table ip portolan-balancer2 {
+	map slots { type inet_service : ipv4_addr; elements = { 80 : 192.0.2.2 }; }
+	chain arriving { type nat hook prerouting priority -111; policy accept; ip daddr 192.0.2.3 dnat to tcp dport map @slots; }
+}
+table ip6 portolan2 {
+	chain hide { type nat hook postrouting priority 101; policy accept; ip6 saddr 2001:db8:2::/64 masquerade; }
+}
+table ip filter-of-others {
+	chain output { type filter hook output priority 0; policy accept; ip daddr 192.0.2.4 reject; }
+}
+`
+
+// iptablesRules are made by the program iptables-nft where it is there and the kernel can.
+var iptablesRules = [][]string{
+	{"-t", "nat", "-A", "PREROUTING", "-d", "192.0.2.5/32", "-p", "tcp", "-j", "DNAT", "--to-destination", "192.0.2.6"},
+	{"-A", "FORWARD", "-s", "192.0.2.7/32", "-j", "DROP"},
+}
+
+// Rules checks that what others have in the namespaces of nodes stays as it is.
+type Rules struct {
+	nodes map[string]*topology.Namespace
+	were  map[string]map[string]string // by node: what there is, by what it is called
+
+	mu       sync.Mutex
+	findings []check.Finding // of Run
+}
+
+// Put puts rules of others into the namespaces of a lab's nodes, and remembers what is there.
+func Put(l *lab.Lab) *Rules {
+	l.Helper()
+	r := of(l)
+	for name, ns := range r.nodes {
+		if err := ns.Do(put); err != nil {
+			l.Fatalf("%s: %v", name, err)
+		}
+	}
+	if err := r.remember(); err != nil {
+		l.Fatal(err)
+	}
+	return r
+}
+
+// Watch remembers what Put has put there, for a Witness of it.
+func Watch(l *lab.Lab) Witness {
+	l.Helper()
+	r := of(l)
+	if err := r.remember(); err != nil {
+		l.Fatal(err)
+	}
+	return Witness{r}
+}
+
+func of(l *lab.Lab) *Rules {
+	r := &Rules{nodes: map[string]*topology.Namespace{}, were: map[string]map[string]string{}}
+	for _, n := range l.Nodes {
+		r.nodes[n.Name] = n.Namespace
+	}
+	return r
+}
+
+// put puts rules into the calling thread's namespace.
+func put() error {
+	cmd := exec.Command("nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(tables)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("nft: %w: %s", err, text)
+	}
+	for _, args := range iptablesRules {
+		_ = exec.Command("iptables-nft", args...).Run() // not every machine has it, nor each kernel what it needs
+	}
+	return run("ip", "route", "add", "local", "192.0.2.128/25", "dev", "lo", "table", "local")
+}
+
+func run(program string, args ...string) error {
+	if text, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, text)
+	}
+	return nil
+}
+
+func (r *Rules) remember() error {
+	for name, ns := range r.nodes {
+		there, err := list(ns)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		r.were[name] = there
+	}
+	return nil
+}
+
+// families are those of tables, as nft calls them.
+var families = map[nftables.TableFamily]string{
+	nftables.TableFamilyIPv4: "ip", nftables.TableFamilyIPv6: "ip6", nftables.TableFamilyINet: "inet",
+	nftables.TableFamilyARP: "arp", nftables.TableFamilyBridge: "bridge", nftables.TableFamilyNetdev: "netdev",
+}
+
+// own are the tables of agents.
+var own = map[string]bool{
+	"table ip portolan": true, "table ip6 portolan": true, "table ip portolan-balancer": true, "table ip6 portolan-balancer": true,
+}
+
+// list returns what others have in a namespace.
+func list(ns *topology.Namespace) (map[string]string, error) {
+	there := map[string]string{}
+	err := ns.Do(func() error {
+		conn, err := nftables.New()
+		if err != nil {
+			return err
+		}
+		all, err := conn.ListTables() // some versions of nft crash when they read the rules of agents
+		if err != nil {
+			return err
+		}
+		for _, t := range all {
+			name := "table " + families[t.Family] + " " + t.Name
+			if own[name] {
+				continue
+			}
+			text, err := exec.Command("nft", append([]string{"-s", "-a", "list"}, strings.Fields(name)...)...).Output()
+			if err != nil {
+				return fmt.Errorf("nft list %s: %w", name, err)
+			}
+			there[name] = string(text)
+		}
+		route, err := exec.Command("ip", "route", "show", "table", "local", "192.0.2.128/25").Output()
+		if len(route) > 0 {
+			there["route"] = string(route)
+		}
+		return err
+	})
+	return there, err
+}
+
+// Name implements both kinds of checkers.
+func (*Rules) Name() string { return "rules of others" }
+
+// Check compares what is there with what was there. It implements check.Checker of package churn.
+func (r *Rules) Check(context.Context, *model.World) ([]check.Finding, error) {
+	var findings []check.Finding
+	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
+		there, err := list(r.nodes[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		findings = append(findings, r.compare(name, there)...)
+	}
+	return findings, nil
+}
+
+func (r *Rules) compare(node string, there map[string]string) []check.Finding {
+	var findings []check.Finding
+	find := func(format string, args ...any) {
+		findings = append(findings, check.Finding{
+			Check: r.Name(), Object: object.Key{Kind: "Node", Name: node}, Problem: fmt.Sprintf(format, args...), Final: true,
+		})
+	}
+	for _, what := range slices.Sorted(maps.Keys(r.were[node])) {
+		switch now, is := there[what]; {
+		case !is:
+			find("%s is gone", what)
+		case now != r.were[node][what]:
+			find("%s was changed:\n%sbefore:\n%s", what, now, r.were[node][what])
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(there)) {
+		if r.were[node][what] == "" {
+			find("%s has appeared:\n%s", what, there[what])
+		}
+	}
+	return findings
+}
+
+// Witness looks at rules of others while a round lasts.
+type Witness struct{ *Rules }
+
+var _ promise.Checker = Witness{}
+
+// pause is the time between two looks.
+const pause = time.Second
+
+// Run looks until ctx is done, or until something was found.
+func (w Witness) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		findings, err := w.Rules.Check(ctx, nil)
+		if err != nil {
+			findings = append(findings, check.Finding{Check: w.Name(), Problem: err.Error(), Final: true})
+		}
+		if len(findings) > 0 {
+			w.mu.Lock()
+			w.findings = findings
+			w.mu.Unlock()
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Check implements promise.Checker.
+func (w Witness) Check(*history.History) []promise.Finding {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.findings)
+}

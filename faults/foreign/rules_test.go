@@ -1,0 +1,108 @@
+package foreign
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"portolan.dev/faults/lab"
+	"portolan.dev/nodeagent/dataplane/kernel"
+	plane "portolan.dev/nodeagent/dataplane/nftables"
+	"portolan.dev/nodeagent/kerneltest/topology"
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/portolan/e2e/churn/check"
+	"portolan.dev/portolan/e2e/labtest"
+	"portolan.dev/services/kit/kittest"
+)
+
+func TestMain(m *testing.M) { lab.Main(m) }
+
+// TestBesideAPlane protects that rules of others can be read beside those of a plane, which some versions of nft
+// cannot print, and that a plane that comes, forwards and cleans up leaves them alone.
+func TestBesideAPlane(t *testing.T) {
+	labtest.Need(t)
+	if err := plane.Probe(""); err != nil {
+		t.Skipf("allowed: %v", err)
+	}
+	ns := topology.New(t, "node")
+	r := &Rules{nodes: map[string]*topology.Namespace{"node": ns}, were: map[string]map[string]string{}}
+	p, err := plane.New(kernel.Options{
+		Log: kittest.Logger(t), Namespace: ns.Path, Journal: filepath.Join(t.TempDir(), "journal"),
+		ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(ns.Do(put), r.remember()); err != nil {
+		t.Fatal(err)
+	}
+	v := &plan.VirtualServer{
+		Key:   plan.Key{Frontend: plan.Frontend{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Protocol: plan.TCP}},
+		Reals: []plan.RealServer{{Addr: netip.MustParseAddrPort("10.1.0.1:8080"), Weight: 1}},
+	}
+	for _, do := range []func() error{
+		func() error {
+			if failed := p.Apply(t.Context(), []plan.Step{{Op: plan.AddServer, Key: v.Key, Server: v}}); len(failed) > 0 {
+				return failed[0].Err
+			}
+			return nil
+		},
+		p.Cleanup, p.Close,
+	} {
+		findings, err := []check.Finding(nil), do()
+		if err == nil {
+			findings, err = r.Check(t.Context(), nil)
+		}
+		if err != nil || len(findings) > 0 {
+			t.Errorf("%v, %v", findings, err)
+		}
+	}
+}
+
+// TestRulesOfOthers protects that each way to touch what is somebody else's is found.
+func TestRulesOfOthers(t *testing.T) {
+	labtest.Need(t)
+	for _, c := range []struct {
+		name, do, want string // do is what an agent should not do
+	}{
+		{"nothing", "true", ""},
+		{"a table of its own", "nft add table ip portolan && nft add table ip6 portolan-balancer", ""},
+		{"a rule is added", "nft add rule inet portolan forward accept", "table inet portolan was changed"},
+		{"an element is deleted", "nft 'delete element inet portolan-balancer servers { 192.0.2.1 . 80 }'", "table inet portolan-balancer was changed"},
+		{"a table is deleted", "nft delete table ip6 portolan2", "table ip6 portolan2 is gone"},
+		{"a table is made anew", "nft -s list table ip6 portolan2 > again && nft delete table ip6 portolan2 && nft -f again", "table ip6 portolan2 was changed"},
+		{"everything is flushed", "nft flush ruleset", "table ip portolan-balancer2 is gone"},
+		{"another table appears", "nft add table ip portolan-new", "table ip portolan-new has appeared"},
+		{"a route is deleted", "ip route del local 192.0.2.128/25 dev lo table local", "route is gone"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &Rules{nodes: map[string]*topology.Namespace{"node": topology.New(t, "node")}, were: map[string]map[string]string{}}
+			if err := r.nodes["node"].Do(put); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.remember(); err != nil || len(r.were["node"]) < 6 {
+				t.Fatalf("%d things, %v", len(r.were["node"]), err)
+			}
+			err := r.nodes["node"].Do(func() error {
+				cmd := exec.Command("sh", "-c", c.do)
+				cmd.Dir = t.TempDir()
+				if text, err := cmd.CombinedOutput(); err != nil {
+					return fmt.Errorf("%w: %s", err, text)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			findings, err := r.Check(t.Context(), nil)
+			got := fmt.Sprint(findings)
+			if err != nil || c.want == "" && len(findings) > 0 || !strings.Contains(got, c.want) {
+				t.Errorf("found %s, %v, want %q", got, err, c.want)
+			}
+		})
+	}
+}

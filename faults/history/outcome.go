@@ -1,0 +1,25 @@
+package history
+
+import (
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"portolan.dev/services/object"
+)
+
+// Conclude notes the outcome of a call by its answer. A write counts as refused only if it cannot
+// have happened.
+func (c *Call) Conclude(found object.Object, err error) {
+	c.Code, c.Found = status.Code(err), VersionOf(found)
+	switch c.Code {
+	case codes.OK:
+		c.Outcome = OK
+		return
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.Aborted, codes.FailedPrecondition,
+		codes.ResourceExhausted, codes.PermissionDenied, codes.Unauthenticated, codes.OutOfRange, codes.Unimplemented:
+		c.Outcome = Refused
+	default: // also UNAVAILABLE: the connection or the store may have gone after the commit
+		c.Outcome = Unknown
+	}
+	c.Error = err.Error()
+}

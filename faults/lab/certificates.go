@@ -1,0 +1,236 @@
+package lab
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"portolan.dev/services/kit/authority"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/kit/kittest"
+)
+
+const (
+	// authorityFile is the file of the authorities that a machine believes.
+	authorityFile = "ca.crt"
+	// validity is how long a certificate is good for.
+	validity = 24 * time.Hour
+)
+
+// certificates are those that the machines of a lab show each other.
+type certificates struct {
+	folder   string // of the authority, as portolan certs has it
+	issuer   *authority.Authority
+	believed []*authority.Authority
+	operator identity.Files // of the tests
+}
+
+// makeCertificates makes an authority, and the certificate of the tests.
+func (l *Lab) makeCertificates() {
+	l.Helper()
+	c := &l.certificates
+	c.folder = l.TempDir()
+	if err := c.newAuthority(); err != nil {
+		l.Fatal(err)
+	}
+	c.believed = []*authority.Authority{c.issuer}
+	c.operator = filesIn(l.TempDir(), identity.Operator)
+	if err := l.certifyTests(); err != nil {
+		l.Fatal(err)
+	}
+	source, err := identity.Open(identity.Options{Files: c.operator, Log: kittest.Logger(l), Every: 100 * time.Millisecond})
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Identity = source
+	kittest.Run(l, "the certificate of the tests", source.Run)
+}
+
+// newAuthority makes an authority that issues all certificates from now on.
+func (c *certificates) newAuthority() (err error) {
+	if c.issuer, err = authority.New(identity.DefaultTrustDomain, validity); err != nil {
+		return err
+	}
+	pair := c.issuer.Pair()
+	return errors.Join(replace(filepath.Join(c.folder, authorityFile), pair.Cert, nil), replace(filepath.Join(c.folder, "ca.key"), pair.Key, nil))
+}
+
+// filesIn returns the files of a role in the folder of a machine.
+func filesIn(folder string, role identity.Role) identity.Files {
+	return identity.Files{
+		Cert: filepath.Join(folder, string(role)+".crt"), Key: filepath.Join(folder, string(role)+".key"), CA: filepath.Join(folder, authorityFile),
+	}
+}
+
+// replace makes a file new, whole or not at all.
+func replace(path string, content []byte, owner *syscall.Credential) error {
+	temporary := path + ".new"
+	if err := os.WriteFile(temporary, content, 0o600); err != nil {
+		return err
+	}
+	if owner != nil {
+		if err := os.Chown(temporary, int(owner.Uid), int(owner.Gid)); err != nil {
+			return err
+		}
+	}
+	return os.Rename(temporary, path)
+}
+
+// issue writes a new certificate, its key before it. Whoever reads both in between sees that they do not match.
+func (c *certificates) issue(id identity.ID, hosts []string, files identity.Files, owner *syscall.Credential) error {
+	pair, err := c.issuer.Issue(authority.Request{ID: id, Hosts: hosts, Lifetime: validity})
+	if err != nil {
+		return err
+	}
+	return errors.Join(replace(files.Key, pair.Key, owner), replace(files.Cert, pair.Cert, owner))
+}
+
+// bundle returns the certificates of all authorities that are believed.
+func (c *certificates) bundle() []byte {
+	var all [][]byte
+	for _, a := range c.believed {
+		all = append(all, a.Pair().Cert)
+	}
+	return bytes.Join(all, nil)
+}
+
+func (l *Lab) certifyTests() error {
+	c := &l.certificates
+	id := identity.ID{TrustDomain: identity.DefaultTrustDomain, Role: identity.Operator}
+	return errors.Join(replace(c.operator.CA, c.bundle(), nil), c.issue(id, nil, c.operator, nil))
+}
+
+// identityOf returns the identity of the process on a machine.
+func identityOf(machine string) identity.ID {
+	id := identity.ID{TrustDomain: identity.DefaultTrustDomain, Role: identity.Role(program(machine))}
+	if id.Role == identity.NodeAgent {
+		id.Name = machine
+	}
+	return id
+}
+
+// owner returns the user whom the files of a machine belong to; nil: our own.
+func (m *Machine) owner() *syscall.Credential {
+	if m.id.Role == identity.Postgres {
+		return m.lab.user
+	}
+	return nil
+}
+
+// Rotate gives the process a new certificate and key, of the authority that issues now.
+func (m *Machine) Rotate() error {
+	err := m.lab.certificates.issue(m.id, []string{m.Addresses[0].String()}, m.files, m.owner())
+	return errors.Join(err, m.reload())
+}
+
+// believe gives the process the authorities that are believed now.
+func (m *Machine) believe() error {
+	return errors.Join(replace(m.files.CA, m.lab.certificates.bundle(), m.owner()), m.reload())
+}
+
+// reload has servers that do not look at their files by themselves do so. Our own daemons look every few seconds.
+func (m *Machine) reload() error {
+	switch m.id.Role {
+	case identity.NATS, identity.Postgres:
+		return m.signalFirst(syscall.SIGHUP)
+	}
+	return nil
+}
+
+// AwaitRotated waits until the process shows the certificate that is in its files to new connections.
+func (m *Machine) AwaitRotated() error {
+	return eventually(func() error {
+		want, err := os.ReadFile(m.files.Cert)
+		if err != nil {
+			return err
+		}
+		cert, err := authority.ParseCert(want)
+		if err != nil {
+			return err
+		}
+		shown, err := m.shownTo(m.lab.Identity)
+		if err == nil && shown != cert.SerialNumber.String() {
+			err = fmt.Errorf("%s shows the certificate %s, and %s is in its files", m.Name, shown, cert.SerialNumber)
+		}
+		return err
+	})
+}
+
+// shownTo returns the serial number of the certificate that the process shows to a new connection of a client.
+func (m *Machine) shownTo(client *identity.Source) (serial string, err error) {
+	config := client.TLS(m.id.Role)
+	verify := config.VerifyConnection
+	var shown atomic.Pointer[string] // Postgres' client may open another connection, to cancel the first, and leave it behind
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		of := state.PeerCertificates[0].SerialNumber.String()
+		shown.Store(&of)
+		return verify(state)
+	}
+	err = m.handshake(config)
+	if of := shown.Load(); of != nil {
+		serial = *of
+	}
+	return serial, err
+}
+
+// handshake opens a connection by TLS to the process, and closes it.
+func (m *Machine) handshake(config *tls.Config) error {
+	switch m.id.Role {
+	case identity.Postgres:
+		return m.handshakePostgres(config)
+	case identity.NATS:
+		nc, err := nats.Connect(natsURL(m), nats.Secure(config), nats.Timeout(2*time.Second), nats.NoReconnect())
+		if err == nil {
+			nc.Close()
+		}
+		return err
+	}
+	config.NextProtos = []string{"h2"}
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 2 * time.Second}, "tcp", m.lab.api(m.Name), config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	// In TLS 1.3 a server refuses a certificate after the client's part of the handshake. What it says first, as a server of HTTP/2 does
+	// unasked, it says to clients that it believes.
+	if err := conn.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		return err
+	}
+	_, err = conn.Read(make([]byte, 1))
+	return err
+}
+
+// NewAuthority has another authority issue certificates from now on, which all processes believe besides those before.
+// The order is that of docs/operations.md: believe the new one, rotate all, forget the old one.
+func (l *Lab) NewAuthority() error {
+	c := &l.certificates
+	if err := c.newAuthority(); err != nil {
+		return err
+	}
+	c.believed = append(c.believed, c.issuer)
+	return l.believeAll()
+}
+
+// ForgetAuthorities has all processes believe the authority alone that issues now.
+func (l *Lab) ForgetAuthorities() error {
+	c := &l.certificates
+	c.believed = []*authority.Authority{c.issuer}
+	return l.believeAll()
+}
+
+func (l *Lab) believeAll() error {
+	errs := []error{replace(l.certificates.operator.CA, l.certificates.bundle(), nil)}
+	for _, m := range l.machines {
+		errs = append(errs, m.believe())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,142 @@
+package lab
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/kit/kittest"
+)
+
+// rotateAuthority replaces the authority and all certificates while everything runs. Afterwards nothing uses, or
+// believes, a certificate from before.
+func rotateAuthority(t *testing.T, l *Lab) {
+	before := filesIn(t.TempDir(), identity.Operator)
+	must(t, l.certificates.issue(l.Identity.ID(), nil, before, nil))
+
+	awaitTaken(t, l, l.NewAuthority)
+	must(t, replace(before.CA, l.certificates.bundle(), nil))
+	must(t, l.certifyTests())
+	each(t, l, func(m *Machine) error { return errors.Join(m.Rotate(), m.AwaitRotated()) })
+	awaitTaken(t, l, l.ForgetAuthorities)
+
+	source, err := identity.Open(identity.Options{Files: before, Log: kittest.Logger(t)})
+	must(t, err)
+	each(t, l, func(m *Machine) error {
+		if _, err := m.shownTo(l.Identity); err != nil {
+			return err
+		}
+		if _, err := m.shownTo(source); err == nil {
+			return errors.New("it lets in a client with a certificate of an authority that is forgotten")
+		}
+		return nil
+	})
+	reconnect(t, l)
+}
+
+// each calls do for all machines at once.
+func each(t *testing.T, l *Lab, do func(*Machine) error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for _, m := range l.Machines() {
+		wg.Go(func() {
+			if err := do(m); err != nil {
+				t.Errorf("%s: %v", m.Name, err)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// daemons returns the machines with daemons of ours.
+func (l *Lab) daemons() []*Machine {
+	return slices.DeleteFunc(slices.Clone(l.machines), func(m *Machine) bool { return ports[program(m.Name)] == 0 })
+}
+
+// awaitTaken changes files of certificates, and waits until all daemons say that they have taken them.
+func awaitTaken(t *testing.T, l *Lab, change func() error) {
+	t.Helper()
+	taken := func(m *Machine) (float64, error) { return m.Metric("portolan_tls_reloads_total", `outcome="taken"`) }
+	before := map[*Machine]float64{}
+	for _, m := range l.daemons() {
+		before[m], _ = taken(m) // there is none as long as none was taken
+	}
+	must(t, change())
+	for _, m := range l.daemons() {
+		kittest.Eventually(t, m.Name, func() error {
+			now, err := taken(m)
+			if err == nil && now <= before[m] {
+				err = errors.New("it has not taken its new files")
+			}
+			return err
+		})
+	}
+}
+
+// reconnect ends all connections between machines, and checks that all of them come back.
+func reconnect(t *testing.T, l *Lab) {
+	t.Helper()
+	must(t, l.FailOver())
+	awaitWrite(t, l, "failed-over") // the standby lets the registries in, which have not been started anew
+	for _, m := range slices.Concat(l.brokers, []*Machine{l.Machine("registry-0"), l.Machine("registry-1"), l.Machine("allocator-0")}) {
+		must(t, m.Kill())
+	}
+	for _, name := range []string{"allocator-0", "registry-0", "registry-1"} {
+		l.Machine(name).Start()
+	}
+	revision := awaitWrite(t, l, "rotated") // the registries reach the allocator
+	for _, m := range l.followers() {       // without NATS they ask a registry
+		kittest.Eventually(t, m.Name, func() error { return m.follows(revision) })
+	}
+	for _, m := range l.brokers {
+		m.Start()
+	}
+	must(t, l.Rejoin())
+	must(t, l.AwaitReady())
+	kittest.Eventually(t, "connections to NATS", func() error { return l.natsHas(l.daemons(), true) })
+}
+
+// followers returns the machines whose daemons follow the log.
+func (l *Lab) followers() []*Machine {
+	return slices.DeleteFunc(l.daemons(), func(m *Machine) bool { return program(m.Name) == "registry" })
+}
+
+// follows returns an error if a follower has not applied a revision yet.
+func (m *Machine) follows(revision uint64) error {
+	at, err := m.Metric("portolan_changes_revision")
+	if err == nil && uint64(at) < revision {
+		err = fmt.Errorf("it is at revision %.0f, want %d", at, revision)
+	}
+	return err
+}
+
+// natsHas returns an error unless daemons are connected to NATS, or are not.
+func (l *Lab) natsHas(daemons []*Machine, want bool) error {
+	connected := map[string]bool{}
+	for _, m := range l.brokers {
+		text, err := m.get(monitorPort, "/connz")
+		if err != nil {
+			return err
+		}
+		var answer struct{ Connections []struct{ IP string } }
+		if err := json.Unmarshal([]byte(text), &answer); err != nil {
+			return err
+		}
+		for _, c := range answer.Connections {
+			connected[c.IP] = true
+		}
+	}
+	for _, m := range daemons {
+		if has := connected[m.Addresses[0].String()]; has != want {
+			return fmt.Errorf("%s is connected: %t", m.Name, has)
+		}
+	}
+	return nil
+}

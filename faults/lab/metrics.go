@@ -1,0 +1,60 @@
+package lab
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// get returns what a page of HTTP on a machine says.
+func (m *Machine) get(port int, path string) (string, error) {
+	client := http.Client{Timeout: 2 * time.Second}
+	answer, err := client.Get(fmt.Sprintf("http://%s%s", netip.AddrPortFrom(m.Addresses[0], uint16(port)), path))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s of %s: %s", path, m.Name, answer.Status)
+	}
+	return string(text), err
+}
+
+// Metric returns the value of a metric of the daemon, the sum of all series that have these labels. Labels are
+// written as the daemon writes them: reason="pruned".
+func (m *Machine) Metric(name string, labels ...string) (float64, error) {
+	text, err := m.get(ports[program(m.Name)]+100, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	sum, found := 0.0, false
+	for line := range strings.Lines(text) {
+		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if bare, _, _ := strings.Cut(series, "{"); bare != name || !containsAll(series, labels) {
+			continue
+		}
+		number, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s of %s: %w", series, m.Name, err)
+		}
+		sum, found = sum+number, true
+	}
+	if !found {
+		return 0, fmt.Errorf("%s has no metric %s %s", m.Name, name, labels)
+	}
+	return sum, nil
+}
+
+func containsAll(text string, parts []string) bool {
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			return false
+		}
+	}
+	return true
+}

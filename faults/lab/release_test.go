@@ -1,0 +1,51 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"portolan.dev/services/kit/kittest"
+)
+
+// roll goes back to the release before, daemon by daemon, and forward again in the order of docs/operations.md. After
+// each step everything is ready, and a write comes to all followers.
+func roll(t *testing.T, l *Lab) {
+	began := time.Now()
+	if err := l.BuildRelease(); errors.Is(err, ErrNoRelease) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s is there after %s", l.release, time.Since(began).Round(time.Millisecond))
+	daemons := l.daemons()
+	for _, m := range slices.Backward(daemons) {
+		must(t, m.Downgrade())
+		works(t, l, m, "down", filepath.Join(l.release, program(m.Name)))
+	}
+	self, err := os.Executable()
+	must(t, err)
+	for _, m := range daemons {
+		must(t, m.Upgrade())
+		works(t, l, m, "up", self)
+	}
+}
+
+// works checks that a machine runs a program, and that all goes on.
+func works(t *testing.T, l *Lab, m *Machine, way, program string) {
+	t.Helper()
+	running, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", m.process.PID()))
+	must(t, err)
+	if running != program {
+		t.Fatalf("%s runs %s, want %s", m.Name, running, program)
+	}
+	must(t, eventually(m.Ready))
+	revision := awaitWrite(t, l, way+"-"+m.Name)
+	for _, f := range l.followers() {
+		kittest.Eventually(t, f.Name, func() error { return f.follows(revision) })
+	}
+}

@@ -1,0 +1,127 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+)
+
+// remains notices what a lab has left behind once everything has been stopped: processes and threads in its
+// namespaces, files outside of the tests' own folders, mounts, devices and packet filters.
+type remains struct {
+	// scratch is the folder for temporary files of tests and daemons.
+	scratch string
+	// machines are the names of machines by the inodes of their namespaces. A process that nobody waits for, such as
+	// one of Postgres' after its first process was killed, is still in its namespace.
+	machines map[uint64]string
+	before   []string
+}
+
+// leaveNothing has the test fail if the lab leaves something behind. It is called before anything is made, so that
+// it looks after everything was undone.
+func (l *Lab) leaveNothing() {
+	l.Helper()
+	scratch, err := os.MkdirTemp("/tmp", "lab") // paths of Postgres' sockets have at most 107 bytes
+	if err != nil {
+		l.Fatal(err)
+	}
+	before, err := inventory()
+	if err := errors.Join(err, os.Chmod(scratch, 0o755)); err != nil {
+		l.Fatal(err)
+	}
+	l.remains = remains{scratch: scratch, machines: map[uint64]string{}, before: before}
+	l.Cleanup(func() {
+		// Threads end a little later than what they did.
+		if err := eventually(l.remains.check); err != nil {
+			l.Errorf("the lab has left something behind: %v", err)
+		}
+		_ = os.RemoveAll(scratch)
+	})
+	l.Setenv("TMPDIR", scratch)
+}
+
+// attach makes a machine's namespace and remembers it.
+func (l *Lab) attach(m *Machine) {
+	l.Helper()
+	m.Namespace, m.Addresses = l.Network.Attach(m.Name)
+	info, err := os.Stat(m.Namespace.Path)
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.remains.machines[inode(info)] = m.Name
+}
+
+func inode(info os.FileInfo) uint64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return stat.Ino
+	}
+	return 0
+}
+
+// check returns an error for all that is left.
+func (r *remains) check() error {
+	now, err := inventory()
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(now, func(thing string) bool { return slices.Contains(r.before, thing) })
+	files, err := os.ReadDir(r.scratch)
+	for _, f := range files {
+		left = append(left, "file "+filepath.Join(r.scratch, f.Name()))
+	}
+	left = append(left, r.threads()...)
+	if len(left) > 0 {
+		err = errors.Join(err, errors.New(strings.Join(left, "\n")))
+	}
+	return err
+}
+
+// threads returns the threads of all processes that are in a namespace of the lab's.
+func (r *remains) threads() []string {
+	var left []string
+	all, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*") // the pattern is right
+	for _, thread := range all {
+		info, err := os.Stat(filepath.Join(thread, "ns/net"))
+		if err != nil {
+			continue // it has ended
+		}
+		if machine, ours := r.machines[inode(info)]; ours {
+			name, _ := os.ReadFile(filepath.Join(thread, "comm")) // it only helps
+			left = append(left, fmt.Sprintf("thread %s (%s) of %s", thread, strings.TrimSpace(string(name)), machine))
+		}
+	}
+	return left
+}
+
+// inventory lists mounts, and the devices and packet filters of the hub.
+func inventory() ([]string, error) {
+	var all []string
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 4 { // number, parent, device, root, where it is
+			all = append(all, "mount "+fields[4])
+		}
+	}
+	links, err := netlink.LinkList()
+	if err != nil {
+		return nil, err
+	}
+	for _, link := range links {
+		all = append(all, "device "+link.Attrs().Name)
+	}
+	tables, err := exec.Command("nft", "list", "tables").Output()
+	for table := range strings.Lines(string(tables)) {
+		all = append(all, strings.TrimSpace(table))
+	}
+	return all, err
+}

@@ -1,0 +1,95 @@
+package lab
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"portolan.dev/nodeagent/kerneltest/topology"
+	"portolan.dev/portolan/e2e/labtest"
+)
+
+// TestRemains protects that each kind of thing that a lab may leave behind is noticed.
+func TestRemains(t *testing.T) {
+	labtest.Need(t)
+	for _, c := range []struct {
+		name string
+		// leave leaves something behind until the returned function is called.
+		leave func(t *testing.T, r *remains) (undo func() error)
+		want  string
+	}{
+		{"a file", func(t *testing.T, r *remains) func() error {
+			path := filepath.Join(r.scratch, "socket")
+			must(t, os.WriteFile(path, nil, 0o600))
+			return func() error { return os.Remove(path) }
+		}, "socket"},
+		{"a mount", func(t *testing.T, r *remains) func() error {
+			dir := t.TempDir()
+			must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"))
+			return func() error { return unix.Unmount(dir, 0) }
+		}, "mount "},
+		{"a device", func(t *testing.T, r *remains) func() error {
+			link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "left0"}, PeerName: "left1"}
+			must(t, netlink.LinkAdd(link))
+			return func() error { return netlink.LinkDel(link) }
+		}, "device left0"},
+		{"a packet filter", func(t *testing.T, r *remains) func() error {
+			must(t, exec.Command("nft", "add table inet left").Run())
+			return func() error { return exec.Command("nft", "delete table inet left").Run() }
+		}, "table inet left"},
+		{"a process", func(t *testing.T, r *remains) func() error {
+			ns := topology.New(t, "left")
+			info, err := os.Stat(ns.Path)
+			must(t, err)
+			r.machines[inode(info)] = "left"
+			cmd := exec.Command("sleep", "1000")
+			must(t, ns.Do(cmd.Start))
+			return func() error {
+				must(t, cmd.Process.Kill())
+				_ = cmd.Wait() // it was killed
+				return nil
+			}
+		}, "(sleep) of left"},
+		{"a thread", func(t *testing.T, r *remains) func() error {
+			ns := topology.New(t, "left")
+			info, err := os.Stat(ns.Path)
+			must(t, err)
+			r.machines[inode(info)] = "left"
+			there, leave := make(chan error), make(chan error)
+			go func() {
+				there <- ns.Do(func() error {
+					there <- nil
+					return <-leave
+				})
+			}()
+			must(t, <-there)
+			return func() error {
+				close(leave)
+				return <-there
+			}
+		}, "of left"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &remains{scratch: t.TempDir(), machines: map[uint64]string{}}
+			var err error
+			r.before, err = inventory()
+			must(t, err)
+			must(t, r.check())
+			undo := c.leave(t, r)
+			if c.name == "a process" || c.name == "a thread" {
+				r.before, err = inventory() // the mount of the namespace stays as long as the test
+				must(t, err)
+			}
+			if err := r.check(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("left behind: %v, want %q", err, c.want)
+			}
+			must(t, undo())
+			must(t, eventually(r.check))
+		})
+	}
+}

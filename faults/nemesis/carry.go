@@ -1,0 +1,91 @@
+package nemesis
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"portolan.dev/faults/lab"
+)
+
+// event is the beginning or the end of a fault.
+type event struct {
+	at    time.Duration
+	fault int
+	heals bool
+}
+
+// events returns what happens when.
+func (s Schedule) events() []event {
+	var all []event
+	for n, f := range s {
+		all = append(all, event{f.At, n, false}, event{f.At + f.For, n, true})
+	}
+	slices.SortStableFunc(all, func(a, b event) int { return int(a.at - b.at) })
+	// What is healed last is healed after all others.
+	return slices.Concat(
+		slices.DeleteFunc(slices.Clone(all), func(e event) bool { return e.heals && kinds[s[e.fault].Kind].last }),
+		slices.DeleteFunc(slices.Clone(all), func(e event) bool { return !e.heals || !kinds[s[e.fault].Kind].last }))
+}
+
+// carryOut has faults begin and end in time. Meanwhile it starts again what ended by itself, as a supervisor does.
+func (r *run) carryOut(s Schedule) error {
+	began := time.Now()
+	missed := map[int]bool{}
+	over := map[int]func(){}
+	for _, e := range s.events() {
+		r.superviseUntil(began.Add(e.at))
+		f := s[e.fault]
+		machines, err := f.find(r.Lab)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !e.heals:
+			over[e.fault] = r.recorder.Disturb(f.String())
+			err = kinds[f.Kind].begin(r.Lab, machines)
+			if kinds[f.Kind].depends || errors.Is(err, lab.ErrNoStandby) {
+				missed[e.fault] = err != nil
+			}
+			if missed[e.fault] {
+				r.Logf("%s did not happen: %v", f, err)
+				err = nil
+			}
+		case !missed[e.fault]:
+			err = kinds[f.Kind].heal(r.Lab, machines)
+		}
+		if e.heals {
+			over[e.fault]()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", f, err)
+		}
+	}
+	r.supervise()
+	for n, f := range s {
+		if !missed[n] {
+			r.now.Happened = append(r.now.Happened, f.Kind)
+		}
+	}
+	return nil
+}
+
+// supervision is the time between two looks of a supervisor.
+const supervision = 100 * time.Millisecond
+
+// superviseUntil waits.
+func (r *run) superviseUntil(end time.Time) {
+	for time.Now().Before(end) {
+		<-time.After(min(supervision, time.Until(end)))
+		r.supervise()
+	}
+}
+
+func (r *run) supervise() {
+	for _, m := range r.Machines() {
+		if m.Supervise() {
+			r.figures.Restarts[m.Name]++
+		}
+	}
+}

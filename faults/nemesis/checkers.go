@@ -1,0 +1,47 @@
+package nemesis
+
+import (
+	"slices"
+
+	"portolan.dev/faults/lab"
+	"portolan.dev/portolan/e2e/churn/check"
+	"portolan.dev/portolan/e2e/churn/model"
+	"portolan.dev/portolan/e2e/labtest"
+)
+
+// unchanged make checkers of what a run must leave alone, such as foreign firewall rules. Each is made when the lab
+// is ready and before the first fault, so that it can remember what there is. It checks in each rest.
+var unchanged = []func(*lab.Lab) check.Checker{}
+
+// atRest returns the checkers of a rest, in the order of cause and effect.
+func (r *run) atRest() []check.Checker { return slices.Concat(r.daemons(true), r.unchanged) }
+
+// daemons returns the checkers of what daemons have, in the order of cause and effect. The first four are about
+// objects, which the others follow from. An audit looks at the data planes themselves.
+func (r *run) daemons(audit bool) []check.Checker {
+	all := []check.Checker{
+		named{"registry-0", check.Objects{Registry: r.registries[0]}}, named{"registry-1", check.Objects{Registry: r.registries[1]}},
+		check.Slices{Registry: r.registries[0]}, check.Legacy{Registry: r.registries[0]},
+	}
+	for _, n := range r.Nodes {
+		node := check.Node{Name: n.Name, Addresses: n.Addresses[:], Agent: r.agents[n], Inside: n.Namespace.Do}
+		all = append(all, check.Forwarding{Node: node, Registry: r.registries[0], Plan: !audit})
+		if audit {
+			all = append(all, check.Traffic{Node: node})
+		}
+	}
+	zones := append([]string{model.Zone}, labtest.ReverseZones()...)
+	for _, name := range []string{"dnssvc-0", "dnssvc-1"} {
+		all = append(all, named{"names of " + name, check.Names{Server: r.Resolver(name), Zones: zones}})
+	}
+	return append(all, check.Allocations{Allocator: r.allocator})
+}
+
+// named is a checker under another name.
+type named struct {
+	name string
+	check.Checker
+}
+
+// Name implements check.Checker.
+func (n named) Name() string { return n.name }

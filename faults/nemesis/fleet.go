@@ -1,0 +1,128 @@
+package nemesis
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"portolan.dev/faults/clients"
+	"portolan.dev/portolan/e2e/churn/model"
+	"portolan.dev/portolan/e2e/churn/workload"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+// How many clients there are and how much they do: as much as leaves two processors time for the daemons.
+const (
+	actors  = 6
+	writers = 4
+	think   = 30 * time.Millisecond
+	every   = 100 * time.Millisecond
+	// callTimeout is how long a client waits for an answer.
+	callTimeout = 3 * time.Second
+)
+
+// The service that clients connect to. It does not change during a run.
+const (
+	steadyNamespace = "steady"
+	steadyName      = "web"
+	steadyIP        = "10.96.0.5"
+	steadyPort      = 80
+	steadyNodePort  = 32000
+)
+
+// podNodes have no agents, which would report the readiness of pods in place of the actors.
+var podNodes = []string{"hand-made-1", "hand-made-2"}
+
+// prepare makes the objects that clients stand on, and waits until all daemons have them: for the checkers, what is
+// there in the beginning was always there.
+func (r *run) prepare() {
+	r.Helper()
+	var all []object.Object
+	namespaces := []string{steadyNamespace}
+	for _, a := range r.actors {
+		namespaces = append(namespaces, a.Namespace())
+	}
+	for _, name := range namespaces {
+		all = append(all, &corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: name}})
+	}
+	for _, name := range podNodes {
+		all = append(all, &corev1.Node{Metadata: &corev1.ObjectMeta{Name: name}})
+	}
+	for _, o := range all {
+		r.apply(o)
+	}
+	world := model.New()
+	for _, o := range steady() {
+		world.Put(r.apply(o))
+	}
+	began := time.Now()
+	for _, c := range r.daemons(false) {
+		if _, ok := r.await(c, began, func() (*model.World, error) { return world, nil }); !ok {
+			r.Fatalf("before the first fault: %s is not right within %s", c.Name(), patience)
+		}
+	}
+}
+
+// apply stores an object and returns it as stored.
+func (r *run) apply(o object.Object) object.Object {
+	r.Helper()
+	answer, err := registryv1.NewApplyServiceClient(r.registries[0]).Apply(r.Context(), &registryv1.ApplyRequest{Object: object.Wrap(o)})
+	if err != nil {
+		r.Fatalf("%s: %v", object.KeyOf(o), err)
+	}
+	return object.Unwrap(answer.GetObject())
+}
+
+// steady returns the service that clients connect to, and its backends.
+func steady() []object.Object {
+	meta := func() *corev1.ObjectMeta { return &corev1.ObjectMeta{Namespace: steadyNamespace, Name: steadyName} }
+	name, number, ready := "http", workload.Ports[0], true
+	conditions := &corev1.EndpointConditions{Ready: &ready}
+	slice := &corev1.EndpointSlice{
+		Metadata: meta(), AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
+		Ports: []*corev1.EndpointPort{{Name: &name, Port: &number}},
+		Endpoints: []*corev1.Endpoint{
+			{Addresses: []string{"10.244.250.1"}, Conditions: conditions}, {Addresses: []string{"10.244.250.2"}, Conditions: conditions},
+		},
+	}
+	slice.Metadata.Labels = map[string]string{model.ServiceOf: steadyName}
+	return []object.Object{slice, &corev1.Service{Metadata: meta(), Spec: &corev1.ServiceSpec{
+		Type: corev1.ServiceType_SERVICE_TYPE_NODE_PORT, ClusterIp: steadyIP, ClusterIps: []string{steadyIP},
+		Ports: []*corev1.ServicePort{{Name: name, Port: steadyPort, NodePort: steadyNodePort}},
+	}}}
+}
+
+// startFleet starts the clients of a round. They are where the nemesis can cut them off, but for those that read
+// the log.
+func (r *run) startFleet() (err error) {
+	from := clients.Inside(r.Clients.Namespace.Do)
+	r.fleet, err = clients.Start(r.Context(), clients.Config{
+		Seed: r.seed + uint64(r.number), Run: fmt.Sprintf("round-%d-", r.number),
+		Registries: r.Registries(), NATS: r.NATS(), Allocator: r.Allocator(), Identity: r.Identity, Control: from, Log: clients.Inside(r.Network.Hub.Do),
+		NameServers: []string{r.Resolver("dnssvc-0").String(), r.Resolver("dnssvc-1").String()}, Names: names(),
+		Routes: r.routes(from), Actors: r.actors, Writers: writers, Think: think, Every: every, Deadline: callTimeout,
+	}, r.recorder)
+	return err
+}
+
+// routes lead to the steady service: through its virtual IP on each node, and through a port of each node.
+func (r *run) routes(from clients.Dial) []clients.Route {
+	var all []clients.Route
+	for _, n := range r.Nodes {
+		all = append(all,
+			clients.Route{From: n.Name, Dial: clients.Inside(n.Namespace.Do), To: netip.AddrPortFrom(netip.MustParseAddr(steadyIP), steadyPort)},
+			clients.Route{From: r.Clients.Name, Dial: from, To: netip.AddrPortFrom(n.Addresses[0], steadyNodePort)})
+	}
+	return all
+}
+
+// names are those that clients ask for.
+func names() []string {
+	all := []string{fmt.Sprintf("%s.%s.svc.%s", steadyName, steadyNamespace, model.Zone)}
+	for _, name := range clients.Services {
+		all = append(all, fmt.Sprintf("%s.%s.svc.%s", name, clients.Namespace, model.Zone))
+	}
+	return all
+}

@@ -1,0 +1,135 @@
+package nemesis
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"portolan.dev/faults/check"
+	"portolan.dev/faults/clients"
+	"portolan.dev/faults/history"
+	"portolan.dev/faults/lab"
+	"portolan.dev/faults/planes"
+)
+
+// Bounds of what daemons may take without a disturbance, on a busy machine. Longer ones would allow nearly anything
+// between two disturbances.
+const (
+	lag = 5 * time.Second
+	// grace is that of the lab's allocator, and the time until it looks.
+	grace = 10 * time.Second
+	// perMinute is how often a daemon may say the same.
+	perMinute = 60
+)
+
+// witness records something of its own while a round lasts, and judges it by the round's history.
+type witness interface {
+	check.Checker
+	// Run records until the context ends.
+	Run(ctx context.Context)
+}
+
+// witnesses make those of a round.
+var witnesses = []func(*lab.Lab) witness{
+	func(l *lab.Lab) witness { return planes.Checker{Seen: planes.Watchers(l)} },
+}
+
+// startWitnesses starts those of the round. The returned function ends them.
+func (r *run) startWitnesses() (stop func()) {
+	ctx, cancel := context.WithCancel(r.Context())
+	var running sync.WaitGroup
+	for _, call := range witnesses {
+		w := call(r.Lab)
+		r.witnesses = append(r.witnesses, w)
+		running.Go(func() { w.Run(ctx) })
+	}
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// promises are the checkers of what was recorded in a round.
+func (r *run) promises(h *history.History) []check.Checker {
+	all := []check.Checker{
+		check.Writes{}, check.Order{}, check.Linearizable{}, check.Watches{CaughtUp: true}, check.Names{Lag: lag},
+		check.Connections{Lag: lag, Excused: func(c history.Connection) bool { return r.excused(h, c) }},
+		check.Allocations{Grace: grace},
+		check.Available{Longest: map[string]time.Duration{"write": patience, "read": patience, "name": patience, "connect": patience}},
+	}
+	for _, w := range r.witnesses {
+		all = append(all, w)
+	}
+	return all
+}
+
+// excused reports whether a connection went through a process of a node which the nemesis did something to. The
+// other data planes are in the kernel: no process of theirs may matter to a connection.
+func (r *run) excused(h *history.History, c history.Connection) bool {
+	return slices.ContainsFunc(r.Nodes, func(n *lab.Node) bool {
+		if n.ProxyMode != "userspace" || c.Client != "keeper "+n.Name && c.Target.Addr() != n.Addresses[0] {
+			return false
+		}
+		return slices.ContainsFunc(h.Disturbances, func(d history.Disturbance) bool {
+			return slices.Contains(strings.Fields(d.What), n.Name) && d.Began.Before(c.Lost) && (d.Ended.IsZero() || d.Ended.After(c.Began))
+		})
+	})
+}
+
+// judge judges what was recorded in the round, once all watchers have seen the last change.
+func (r *run) judge() {
+	r.Helper()
+	var h *history.History
+	for deadline := time.Now().Add(patience); ; <-time.After(every) {
+		var err error
+		if h, err = r.fleet.History(r.Context()); err != nil {
+			r.Errorf("round %d: %v", r.number, err)
+			return
+		}
+		if len(check.Watches{CaughtUp: true}.Check(h)) == 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+	began := time.Now()
+	findings := check.Run(h, r.promises(h)...)
+	for _, f := range findings {
+		r.Errorf("round %d: %s", r.number, f)
+	}
+	r.tell(findings)
+	r.now.note(h)
+	r.Logf("round %d: judged in %s: %v", r.number, time.Since(began).Round(time.Millisecond), r.now.Recorded)
+}
+
+// judgeLines judges what the daemons have printed.
+func (r *run) judgeLines() {
+	r.Helper()
+	recorder := history.NewRecorder()
+	for _, m := range r.Machines() {
+		if !m.Ours() {
+			continue
+		}
+		for _, path := range m.Logs() {
+			if err := recordFile(recorder, m.Name, path); err != nil {
+				r.Error(err)
+			}
+		}
+	}
+	for _, f := range (check.Lines{PerMinute: perMinute, Except: ordered}).Check(recorder.History()) {
+		r.Error(f)
+	}
+}
+
+// ordered reports whether a line tells of what the checkers themselves asked for.
+func ordered(line string) bool { return strings.HasPrefix(line, "INFO zone transfer") }
+
+func recordFile(recorder *history.Recorder, process, path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	return clients.RecordLog(recorder, process, file)
+}

@@ -1,0 +1,116 @@
+package nemesis
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	promise "portolan.dev/faults/check"
+	"portolan.dev/faults/history"
+	"portolan.dev/portolan/e2e/churn/check"
+	"portolan.dev/portolan/e2e/churn/model"
+)
+
+const (
+	// doubtful is how long after a call without an answer its write may still happen. The lab's registries and its
+	// Postgres end within two seconds the calls that no client waits for.
+	doubtful = 4 * time.Second
+	// logTimeout bounds how long the log is asked for before a component is looked at again.
+	logTimeout = 2 * time.Second
+	pause      = 50 * time.Millisecond
+)
+
+// world is the world that the log leads to.
+type world struct {
+	fleet any // whose log it is
+	head  uint64
+	*model.World
+}
+
+// committed returns the world that the log leads to now.
+func (r *run) committed() (*model.World, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), logTimeout)
+	defer cancel()
+	log, err := r.fleet.Log(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.world.fleet != r.fleet || r.world.head != log.Head() {
+		r.world = world{r.fleet, log.Head(), promise.World(&log)}
+	}
+	return r.world.World, nil
+}
+
+// converge waits for each component until it has everything. It measures only; confirm judges.
+func (r *run) converge(healed time.Time) {
+	r.Helper()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for _, c := range r.daemons(false) {
+		wg.Go(func() {
+			if took, ok := r.await(c, healed, r.committed); ok {
+				mu.Lock()
+				defer mu.Unlock()
+				r.now.Convergence[c.Name()] = took
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// await returns how long after a time a component had everything. If it had not while patience lasted, ok is false.
+func (r *run) await(c check.Checker, since time.Time, world func() (*model.World, error)) (took time.Duration, ok bool) {
+	for time.Since(since) < patience {
+		want, err := world()
+		var findings []check.Finding
+		if err == nil {
+			findings, err = c.Check(r.Context(), want)
+		}
+		if err == nil && len(findings) == 0 {
+			return time.Since(since), true
+		}
+		<-time.After(pause)
+	}
+	return 0, false
+}
+
+// confirm checks everything once no write can happen any more that got no answer.
+func (r *run) confirm() {
+	r.Helper()
+	<-time.After(time.Until(r.recorder.History().LastUnknown().Add(doubtful)))
+	want, err := r.committed()
+	if err != nil {
+		r.Errorf("round %d: the log: %v", r.number, err)
+		return
+	}
+	began := time.Now()
+	findings, err := check.AtRest(r.Context(), want, patience/2, r.atRest()...)
+	if err != nil {
+		r.Errorf("round %d: %v", r.number, err)
+	}
+	for _, f := range findings {
+		r.Errorf("round %d, after %s of rest: %s", r.number, time.Since(began).Round(time.Millisecond), f)
+	}
+	r.tell(findings)
+}
+
+// told is how many of the last calls about a namespace a failure prints.
+const told = 60
+
+// tell prints what clients did last in the namespaces of findings.
+func (r *run) tell(findings []check.Finding) {
+	r.Helper()
+	calls := map[string][]history.Call{}
+	for _, c := range r.recorder.History().Calls {
+		calls[c.Key.Namespace] = append(calls[c.Key.Namespace], c)
+	}
+	for _, f := range findings {
+		all := calls[f.Object.Namespace]
+		delete(calls, f.Object.Namespace)
+		for _, c := range all[max(0, len(all)-told):] {
+			r.Log(c)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package planes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"portolan.dev/faults/check"
+	"portolan.dev/faults/history"
+	"portolan.dev/services/object"
+)
+
+// most is how many findings are kept. Many mostly have one cause.
+const most = 20
+
+// Checker checks that what nodes have in force is the plan of the revision that their agents report.
+type Checker struct{ Seen []*Watcher }
+
+// Run reads the nodes until ctx is done.
+func (c Checker) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, w := range c.Seen {
+		running.Go(func() { w.Run(ctx) })
+	}
+	running.Wait()
+}
+
+var _ check.Checker = Checker{}
+
+// Name implements check.Checker.
+func (Checker) Name() string { return "planes" }
+
+// Check implements check.Checker. It leaves out readings of revisions that the log does not have. A node without any
+// other reading is a finding, too: nothing is known of it.
+func (c Checker) Check(h *history.History) []check.Finding {
+	var all []check.Finding
+	for _, w := range c.Seen {
+		readings, failed := w.Readings()
+		readings = slices.DeleteFunc(readings, func(r Reading) bool { return r.Low < h.Log.Base || r.Planned > h.Log.Head() })
+		slices.SortStableFunc(readings, func(a, b Reading) int { return cmp.Compare(a.Low, b.Low) })
+		if len(readings) == 0 {
+			all = append(all, check.Finding{Check: c.Name(), Problem: fmt.Sprintf("%s was never read: %v", w.Node, failed), Final: true})
+			continue
+		}
+		plans := courseOf(&h.Log, w.Addresses)
+		for i := range readings {
+			plans.advance(readings[i].Low)
+			j := judge{w, &readings[i], plans, nil}
+			j.kernel()
+			j.said()
+			all = append(all, j.findings...)
+		}
+	}
+	if more := len(all) - most; more > 0 {
+		all = append(all[:most], check.Finding{Check: c.Name(), Problem: fmt.Sprintf("and %d more", more), Final: true})
+	}
+	return all
+}
+
+// judge looks at one reading.
+type judge struct {
+	w        *Watcher
+	r        *Reading
+	plans    *course // at the reading's lower revision
+	findings []check.Finding
+}
+
+// kernel judges what is in force.
+func (j *judge) kernel() {
+	j.compare("the kernel", j.r.Kernel, j.r.High, j.w.FrontendsOnly, j.r.Restarted)
+}
+
+// said judges what the agent says.
+func (j *judge) said() {
+	changed := j.compare("the agent's plan", j.r.Said, j.r.Planned, false, false)
+	for _, at := range slices.SortedFunc(maps.Keys(j.r.Missing), compareFrontends) {
+		services := slices.Collect(maps.Keys(j.plans.plan[at]))
+		if len(services) != 1 || changed[at] != nil || j.failing(services) || j.plans.written(services[0], j.r.Planned) {
+			continue
+		}
+		j.find("the agent", at, services, "is not in force, it says, though the revision is applied: %s", j.r.Missing[at])
+	}
+}
+
+// compare compares content with the plans from the reading's lower revision to a higher one. It returns the
+// frontends that change in between.
+func (j *judge) compare(what string, content Content, high uint64, frontendsOnly, leftovers bool) map[Frontend][]claims {
+	changed := j.plans.until(high)
+	all := map[Frontend]bool{}
+	for at := range j.plans.plan {
+		all[at] = true
+	}
+	for at := range changed {
+		all[at] = true
+	}
+	for at := range content {
+		all[at] = true
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(all), compareFrontends) {
+		seen := changed[at]
+		if seen == nil {
+			seen = []claims{j.plans.plan[at]}
+		}
+		b := boundsOf(seen, frontendsOnly)
+		backends, there := content[at]
+		switch {
+		case j.failing(b.services):
+		case there && !b.present && !leftovers:
+			j.find(what, at, b.services, "has %s, which is not planned", list(backends))
+		case !there && !b.absent:
+			j.find(what, at, b.services, "is missing, want %s", list(b.most))
+		case there && b.present && !frontendsOnly && !b.allow(backends):
+			j.find(what, at, b.services, "has %s, want at least %s, at most %s", list(backends), list(b.least), list(b.most))
+		}
+	}
+	return changed
+}
+
+// failing reports whether the agent says of one of the services that it fails.
+func (j *judge) failing(services []object.Key) bool {
+	return slices.ContainsFunc(services, func(s object.Key) bool { return j.r.Failing[s.Namespace+"/"+s.Name] })
+}
+
+func (j *judge) find(what string, at Frontend, services []object.Key, format string, args ...any) {
+	var about object.Key
+	if len(services) > 0 {
+		about = services[0]
+	}
+	j.findings = append(j.findings, check.Finding{
+		Check: Checker{}.Name(), Object: about, Final: true,
+		Problem: fmt.Sprintf("%s, at %s, from revision %d to %d: %s: %s %s", j.w.Node, j.r.At.Format("15:04:05.000"), j.r.Low, j.r.High,
+			what, at, fmt.Sprintf(format, args...)),
+	})
+}
+
+// bounds are what a frontend may have.
+type bounds struct {
+	least, most []string
+	// present and absent report whether it was planned at some time, and whether it was not.
+	present, absent bool
+	services        []object.Key // that claimed it
+}
+
+// boundsOf returns what a frontend may have, whose claims were these, one after the other.
+func boundsOf(seen []claims, backendsNeeded bool) bounds {
+	var b bounds
+	for _, now := range seen {
+		planned := false
+		for service, backends := range now {
+			if !slices.Contains(b.services, service) {
+				b.services = append(b.services, service)
+			}
+			if backendsNeeded && len(backends) == 0 {
+				continue
+			}
+			planned = true
+			b.take(backends)
+		}
+		b.absent = b.absent || !planned
+	}
+	slices.SortFunc(b.services, object.Compare)
+	return b
+}
+
+func (b *bounds) take(backends []string) {
+	if !b.present {
+		b.present, b.least = true, slices.Clone(backends)
+	}
+	b.least = slices.DeleteFunc(b.least, func(s string) bool { return !slices.Contains(backends, s) })
+	for _, s := range backends {
+		if !slices.Contains(b.most, s) {
+			b.most = append(b.most, s)
+		}
+	}
+	slices.Sort(b.most)
+}
+
+// allow reports whether backends are within the bounds.
+func (b *bounds) allow(backends []string) bool {
+	return !slices.ContainsFunc(b.least, func(s string) bool { return !slices.Contains(backends, s) }) &&
+		!slices.ContainsFunc(backends, func(s string) bool { return !slices.Contains(b.most, s) })
+}
+
+func compareFrontends(a, b Frontend) int {
+	return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Protocol, b.Protocol))
+}
+
+func list(backends []string) string { return "[" + strings.Join(backends, " ") + "]" }

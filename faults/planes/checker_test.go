@@ -1,0 +1,146 @@
+package planes
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"portolan.dev/faults/history"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+// web is a service with an address.
+func web(name, ip string) *corev1.Service {
+	return &corev1.Service{
+		Metadata: &corev1.ObjectMeta{Namespace: "ns", Name: name},
+		Spec: &corev1.ServiceSpec{
+			ClusterIp: ip, ClusterIps: []string{ip}, Selector: map[string]string{"app": name},
+			Ports: []*corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.Protocol_PROTOCOL_TCP}},
+		},
+	}
+}
+
+// behind is a slice of a service with these ready addresses.
+func behind(service string, addresses ...string) *corev1.EndpointSlice {
+	name, port := "http", int32(8080)
+	s := &corev1.EndpointSlice{
+		Metadata: &corev1.ObjectMeta{Namespace: "ns", Name: service + "-1", Labels: map[string]string{"kubernetes.io/service-name": service}},
+		Ports:    []*corev1.EndpointPort{{Name: &name, Port: &port, Protocol: corev1.Protocol_PROTOCOL_TCP}},
+	}
+	for _, a := range addresses {
+		s.Endpoints = append(s.Endpoints, &corev1.Endpoint{Addresses: []string{a}})
+	}
+	return s
+}
+
+// log is a log after revision 10: the first object is put at revision 11. A nil object is some other write.
+func log(objects ...object.Object) history.Log {
+	l := history.Log{Base: 10}
+	for n, o := range objects {
+		if o == nil {
+			o = &corev1.Pod{Metadata: &corev1.ObjectMeta{Namespace: "ns", Name: "other"}}
+		}
+		l.Changes = append(l.Changes, &registryv1.Change{
+			Revision: l.Base + uint64(n) + 1, Type: registryv1.ChangeType_CHANGE_TYPE_PUT, Object: object.Wrap(o),
+		})
+	}
+	return l
+}
+
+// without deletes the last object of a log at the next revision.
+func without(l history.Log, o object.Object) history.Log {
+	l.Changes = append(l.Changes, &registryv1.Change{
+		Revision: l.Head() + 1, Type: registryv1.ChangeType_CHANGE_TYPE_DELETE, Object: object.Wrap(o),
+	})
+	return l
+}
+
+func at(address string) Frontend {
+	return Frontend{netip.MustParseAddrPort(address), corev1.Protocol_PROTOCOL_TCP}
+}
+
+// reading is one from a revision to another, in which the kernel and the agent agree.
+func reading(low, high uint64, content Content, more ...func(*Reading)) Reading {
+	r := Reading{Low: low, High: high, Planned: high, Kernel: content, Said: content}
+	for _, m := range more {
+		m(&r)
+	}
+	return r
+}
+
+func restarted(r *Reading) { r.Restarted, r.Said = true, Content{} }
+
+func saying(c Content) func(*Reading) { return func(r *Reading) { r.Said = c } }
+
+func failing(service string) func(*Reading) {
+	return func(r *Reading) { r.Failing = map[string]bool{service: true} }
+}
+
+func missing(address string) func(*Reading) {
+	return func(r *Reading) { r.Missing = map[Frontend]string{at(address): "not programmed yet"} }
+}
+
+func TestChecker(t *testing.T) {
+	const a, b, c = "10.1.0.1:8080", "10.1.0.2:8080", "10.1.0.3:8080"
+	// The service comes at 11, its backend a at 12, a and b are there at 13, b and c at 15, and nothing is from 16 on.
+	story := without(log(web("web", "10.96.0.1"), behind("web", "10.1.0.1"), behind("web", "10.1.0.1", "10.1.0.2"), nil,
+		behind("web", "10.1.0.2", "10.1.0.3")), web("web", "10.96.0.1"))
+	// Both services claim the address; web has one backend and heir another one.
+	rivals := log(web("web", "10.96.0.1"), behind("web", "10.1.0.1"), web("heir", "10.96.0.1"), behind("heir", "10.1.0.2"))
+	vip := func(backends ...string) Content { return Content{at("10.96.0.1:80"): backends} }
+	for _, v := range []struct {
+		name string
+		log  history.Log
+		r    Reading
+		only bool // frontends only
+		want string
+	}{
+		{"as planned", story, reading(13, 13, vip(a, b)), false, ""},
+		{"without backends", story, reading(11, 11, vip()), false, ""},
+		{"one backend is missing", story, reading(13, 13, vip(a)), false, "has [" + a + "], want at least [" + a + " " + b + "]"},
+		{"of the revision before", story, reading(12, 12, vip(a, b)), false, "at most [" + a + "]"},
+		{"of the next revision", story, reading(13, 13, vip(b, c)), false, "want at least"},
+		{"another write changes nothing", story, reading(14, 14, vip(a, b)), false, ""},
+		{"on the way", story, reading(14, 15, vip(a, b, c)), false, ""},
+		{"on the way, before", story, reading(14, 15, vip(a, b)), false, ""},
+		{"on the way, after", story, reading(14, 15, vip(b, c)), false, ""},
+		{"on the way, without what stays", story, reading(14, 15, vip(a, c)), false, "want at least [" + b + "]"},
+		{"on the way, with what never was", story, reading(12, 13, vip(a, c)), false, "at most [" + a + " " + b + "]"},
+		{"missing", story, reading(13, 15, Content{}), false, "is missing, want [" + a + " " + b + " " + c + "]"},
+		{"gone", story, reading(16, 16, Content{}), false, ""},
+		{"going", story, reading(15, 16, Content{}), false, ""},
+		{"not gone", story, reading(16, 16, vip(b, c)), false, "which is not planned"},
+		{"not gone after a restart", story, reading(16, 16, vip(b, c), restarted), false, ""},
+		{"other backends after a restart", story, reading(13, 13, vip(c), restarted), false, "want at least"},
+		{"not gone, of a service that fails", story, reading(15, 16, Content{}, failing("ns/web")), false, ""},
+		{"missing, of a service that fails", story, reading(13, 13, Content{}, failing("ns/web")), false, ""},
+		{"missing, and another service fails", story, reading(13, 13, Content{}, failing("ns/other")), false, "is missing"},
+		{"of nobody", story, reading(13, 13, Content{at("10.96.0.1:80"): {a, b}, at("10.96.0.9:80"): {a}}), false, "10.96.0.9:80/TCP has"},
+		{"the agent says something else", story, reading(13, 13, vip(a, b), saying(vip(a))), false, "the agent's plan: 10.96.0.1:80/TCP has"},
+		{"the agent says that it is not in force", story, reading(13, 13, vip(a, b), missing("10.96.0.1:80")), false, "is not in force, it says"},
+		{"it says so while it changes", story, reading(14, 15, vip(a, b), missing("10.96.0.1:80")), false, ""},
+		{"a socket", story, reading(13, 13, vip(), saying(vip(a, b))), true, ""},
+		{"a socket without backends", story, reading(11, 11, vip()), true, "which is not planned"},
+		{"no socket without backends", story, reading(11, 11, Content{}, saying(vip())), true, ""},
+		{"no socket", story, reading(13, 13, Content{}, saying(vip(a, b))), true, "is missing"},
+		{"either rival", rivals, reading(14, 14, vip(a)), false, ""},
+		{"the other rival", rivals, reading(14, 14, vip(b)), false, ""},
+		{"no rival", rivals, reading(14, 14, vip(c)), false, "at most"},
+		{"before the log", story, reading(9, 9, Content{}), false, "was never read"},
+		{"after the log", story, reading(16, 17, vip(a)), false, "was never read"},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			w := &Watcher{Node: "node", FrontendsOnly: v.only, readings: []Reading{v.r}}
+			var text []string
+			for _, f := range (Checker{[]*Watcher{w}}).Check(&history.History{Log: v.log}) {
+				text = append(text, f.String())
+			}
+			got := strings.Join(text, "\n")
+			if v.want == "" && got != "" || !strings.Contains(got, v.want) {
+				t.Errorf("found %q, want %q", got, v.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,135 @@
+package planes
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// lookUps is how often a server is looked up that changes meanwhile.
+const lookUps = 10
+
+var errChanging = errors.New("it changed whenever it was looked up")
+
+// lookUp reads one server by its key; nil: there is none. A server that lacks slots each time really lacks them.
+func lookUp(f Frontend) (*nftServer, error) {
+	var last *nftServer
+	for range lookUps {
+		s, err := lookUpOnce(f)
+		if err != nil || s == nil {
+			return s, err
+		}
+		again, err := valuesOf(f, "servers", key(f))
+		if err != nil {
+			return nil, err
+		}
+		last = nil
+		if len(again) == 1 && again[0] == s.class {
+			last = s
+		}
+		if last != nil && s.complete() {
+			break
+		}
+	}
+	if last == nil {
+		return nil, errChanging
+	}
+	return last, nil
+}
+
+func lookUpOnce(f Frontend) (*nftServer, error) {
+	class, err := valuesOf(f, "servers", key(f))
+	if err != nil || len(class) == 0 {
+		return nil, err
+	}
+	s := &nftServer{class: class[0]}
+	chain, err := valuesOf(f, "classes", s.class)
+	if err != nil || len(chain) == 0 {
+		return s, err
+	}
+	if err := s.takeChain(strings.TrimPrefix(chain[0], "goto ")); err != nil || s.size == 0 {
+		return s, err
+	}
+	return s, s.lookUpSlots(f)
+}
+
+// lookUpSlots reads the slots: all at once, or one by one if some are missing.
+func (s *nftServer) lookUpSlots(f Frontend) error {
+	var keys []string
+	for n := range s.size {
+		keys = append(keys, fmt.Sprintf("%s . %d", key(f), n))
+	}
+	all, err := valuesOf(f, "slots", keys...)
+	if err != nil {
+		return err
+	}
+	for n := range keys {
+		value := all[min(n, len(all)):]
+		if len(all) == 0 {
+			if value, err = valuesOf(f, "slots", keys[n]); err != nil {
+				return err
+			}
+		}
+		if len(value) == 0 {
+			continue
+		}
+		backend, err := parseBackend(value[0])
+		if err != nil {
+			return err
+		}
+		s.takeSlot(n, backend)
+	}
+	return nil
+}
+
+// key is a frontend as nft reads it.
+func key(f Frontend) string {
+	return fmt.Sprintf("%s . %s . %d", f.Address.Addr(), strings.ToLower(protocolName(f.Protocol)), f.Address.Port())
+}
+
+// valuesOf returns the values of keys of a map, in the order of the keys; nothing unless all are there.
+func valuesOf(f Frontend, name string, keys ...string) ([]string, error) {
+	text, err := nft(fmt.Sprintf("get element %s %s %s { %s }", familyOf(f), balancerTable, name, strings.Join(keys, ", ")))
+	return elementValues(text), err
+}
+
+// nft runs the program. Where what it is asked about is not there, it returns nothing.
+func nft(command string) (string, error) {
+	cmd := exec.Command("nft", command)
+	var problem strings.Builder
+	cmd.Stderr = &problem
+	text, err := cmd.Output()
+	if strings.Contains(problem.String(), "No such file or directory") {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, problem.String())
+	}
+	return string(text), nil
+}
+
+// elementValues returns the values of the elements that nft has printed.
+func elementValues(text string) []string {
+	_, text, found := strings.Cut(text, "elements = {")
+	if !found {
+		return nil
+	}
+	text, _, _ = strings.Cut(text, "}")
+	var all []string
+	for element := range strings.SplitSeq(text, ",") {
+		_, value, _ := strings.Cut(element, " : ")
+		all = append(all, strings.TrimSpace(value))
+	}
+	return all
+}
+
+// parseBackend reads a backend as nft prints it, such as 10.1.0.1 . 8080.
+func parseBackend(text string) (netip.AddrPort, error) {
+	address, port, _ := strings.Cut(text, " . ")
+	addr, err := netip.ParseAddr(address)
+	number, err2 := strconv.ParseUint(port, 10, 16)
+	return netip.AddrPortFrom(addr, uint16(number)), errors.Join(err, err2)
+}

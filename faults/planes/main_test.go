@@ -1,0 +1,9 @@
+package planes
+
+import (
+	"testing"
+
+	"portolan.dev/faults/lab"
+)
+
+func TestMain(m *testing.M) { lab.Main(m) }

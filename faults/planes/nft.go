@@ -1,0 +1,203 @@
+package planes
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+)
+
+// balancerTable is the table of the nftables plane, in the families ip and ip6. Its map servers leads from a
+// frontend to the number of a class, classes from there to a chain whose name says how many slots servers of the
+// class have and whether it is closed, and slots from a frontend and a number to a backend. Servers for clients
+// outside alone have maps of their own, which are not read: the workload makes none.
+const balancerTable = "portolan-balancer"
+
+// Nftables reads what the nftables plane of the calling thread's namespace has in force. The kernel moves elements
+// of maps when a map grows or shrinks, and a list that is read meanwhile lacks some. So what is expected and not on
+// the list, and servers that lack slots, are looked up one by one, which is exact.
+func Nftables(expected []Frontend) (Content, error) {
+	content := Content{}
+	for _, family := range []string{"ip", "ip6"} {
+		servers, err := listServers(family)
+		if err != nil {
+			return nil, fmt.Errorf("nft, family %s: %w", family, err)
+		}
+		for _, f := range expected {
+			if familyOf(f) == family && servers[f] == nil {
+				servers[f] = &nftServer{}
+			}
+		}
+		for f, s := range servers {
+			if !s.complete() {
+				if s, err = lookUp(f); err != nil {
+					return nil, fmt.Errorf("nft, %s: %w", f, err)
+				}
+			}
+			if s != nil && s.open {
+				content[f] = s.backends()
+			}
+		}
+	}
+	return content, nil
+}
+
+func familyOf(f Frontend) string {
+	if f.Address.Addr().Is6() {
+		return "ip6"
+	}
+	return "ip"
+}
+
+// nftServer is a server as the kernel has it.
+type nftServer struct {
+	class string // its number, as it was read
+	// open: it takes new connections; otherwise it drains.
+	open  bool
+	known bool // its class is
+	size  int  // number of slots that it should have
+	slots map[int]string
+}
+
+// complete reports whether all slots are known.
+func (s *nftServer) complete() bool { return s.known && len(s.slots) == s.size }
+
+// takeChain takes in the name of the chain of its class, such as rr-0-2-0-any-open-5: scheduler, flags, slots,
+// affinity, audience, state and lane.
+func (s *nftServer) takeChain(chain string) error {
+	parts := strings.Split(chain, "-")
+	if len(parts) != 7 {
+		return fmt.Errorf("chain %q has %d parts, want 7", chain, len(parts))
+	}
+	var err error
+	s.size, err = strconv.Atoi(parts[2])
+	s.known, s.open = err == nil, parts[5] == "open"
+	return err
+}
+
+func (s *nftServer) takeSlot(number int, backend netip.AddrPort) {
+	if s.slots == nil {
+		s.slots = map[int]string{}
+	}
+	s.slots[number] = backend.String()
+}
+
+func (s *nftServer) backends() []string {
+	c := Content{Frontend{}: {}}
+	for _, b := range s.slots {
+		c.add(Frontend{}, b)
+	}
+	return c[Frontend{}]
+}
+
+// listings is how often the lists are read until they fit together.
+const listings = 5
+
+// listServers reads the lists of a family. They may be of different states of the kernel's tables, and then some
+// servers are not complete.
+func listServers(family string) (servers map[Frontend]*nftServer, err error) {
+	conn, err := kernel.DialNftables("")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.CloseLasting() }()
+	table := &nftables.Table{Name: balancerTable, Family: map[string]nftables.TableFamily{
+		"ip": nftables.TableFamilyIPv4, "ip6": nftables.TableFamilyIPv6,
+	}[family]}
+	for range listings {
+		l := listing{conn: conn, table: table, chains: map[string]string{}, servers: map[Frontend]*nftServer{}}
+		if err := l.read(); err != nil {
+			return nil, err
+		}
+		servers = l.servers
+		if !slices.ContainsFunc(slices.Collect(maps.Values(servers)), func(s *nftServer) bool { return !s.complete() }) {
+			break
+		}
+	}
+	return servers, nil
+}
+
+// listing is a reading of the maps of a family.
+type listing struct {
+	conn    *kernel.Nftables
+	table   *nftables.Table
+	chains  map[string]string // by the number of the class
+	servers map[Frontend]*nftServer
+	errs    []error
+}
+
+func (l *listing) read() error {
+	l.each("servers", func(m kernel.Member) error {
+		at, _, err := decodeKey(m.Key)
+		l.servers[at] = &nftServer{class: string(m.Value)}
+		return err
+	})
+	l.each("classes", func(m kernel.Member) error {
+		l.chains[string(m.Key)] = m.Chain
+		return nil
+	})
+	for _, s := range l.servers {
+		if chain := l.chains[s.class]; chain != "" {
+			l.errs = append(l.errs, s.takeChain(chain))
+		}
+	}
+	l.each("slots", func(m kernel.Member) error {
+		at, rest, err := decodeKey(m.Key)
+		address, _, err2 := decodeAddress(m.Value, len(m.Value)-4)
+		if err := errors.Join(err, err2); err != nil || l.servers[at] == nil {
+			return err
+		}
+		if len(rest) != 4 {
+			return fmt.Errorf("the number of a slot has %d bytes, want 4", len(rest))
+		}
+		l.servers[at].takeSlot(int(binary.NativeEndian.Uint32(rest)), netip.AddrPortFrom(address, binary.BigEndian.Uint16(m.Value[len(m.Value)-4:])))
+		return nil
+	})
+	return errors.Join(l.errs...)
+}
+
+// each hands the elements of a map to take. A map that is not there has none.
+func (l *listing) each(name string, take func(kernel.Member) error) {
+	err := l.conn.Elements(&nftables.Set{Table: l.table, Name: name}, func(m kernel.Member) { l.errs = append(l.errs, take(m)) })
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		l.errs = append(l.errs, err)
+	}
+}
+
+// decodeKey reads a key: address, protocol and port, of which each takes a multiple of four bytes, and what follows.
+func decodeKey(b []byte) (Frontend, []byte, error) {
+	size := 4
+	if len(b) > 16 {
+		size = 16
+	}
+	address, rest, err := decodeAddress(b, size)
+	if err != nil || len(rest) < 8 {
+		return Frontend{}, nil, fmt.Errorf("a key of %d bytes", len(b))
+	}
+	protocol := map[byte]corev1.Protocol{
+		unix.IPPROTO_TCP: corev1.Protocol_PROTOCOL_TCP, unix.IPPROTO_UDP: corev1.Protocol_PROTOCOL_UDP, unix.IPPROTO_SCTP: corev1.Protocol_PROTOCOL_SCTP,
+	}[rest[0]]
+	return Frontend{netip.AddrPortFrom(address, binary.BigEndian.Uint16(rest[4:])), protocol}, rest[8:], nil
+}
+
+func decodeAddress(b []byte, size int) (netip.Addr, []byte, error) {
+	if size <= 0 || len(b) < size {
+		return netip.Addr{}, nil, fmt.Errorf("%d bytes have no address", len(b))
+	}
+	address, ok := netip.AddrFromSlice(b[:size])
+	if !ok {
+		return netip.Addr{}, nil, fmt.Errorf("an address of %d bytes", size)
+	}
+	return address, b[size:], nil
+}

@@ -1,0 +1,208 @@
+package planes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+)
+
+const (
+	// pause is the time between two readings of a node.
+	pause = 250 * time.Millisecond
+	// readTimeout bounds a reading. An agent that does not answer is read again later.
+	readTimeout = 5 * time.Second
+)
+
+// Watcher reads a node's plane again and again, and keeps what it has read.
+type Watcher struct {
+	Node      string
+	Addresses []netip.Addr // of the node, which serve node ports
+	// Services are the ranges of virtual addresses.
+	Services []netip.Prefix
+	// NodePorts are the lowest and the highest node port.
+	NodePorts [2]uint16
+	Agent     nodeagentv1.NodeAgentServiceClient
+	// Kernel reads what is in force. It looks more than once for what is expected.
+	Kernel func(expected []Frontend) (Content, error)
+	// FrontendsOnly reports whether Kernel knows frontends that have backends, and nothing else.
+	FrontendsOnly bool
+	// Process returns the number of the agent's process; 0: it does not run.
+	Process func() int
+
+	mu       sync.Mutex
+	readings []Reading
+	failed   error  // why the last reading that failed did
+	process  int    // that was read last
+	heard    uint64 // revision that this process had applied when it was first known to follow the registry
+}
+
+// Reading is what a node had in force.
+type Reading struct {
+	At time.Time
+	// Low and High are the revisions that the agent said to have applied, before and after everything else was read.
+	Low, High uint64
+	// Planned is the newest revision that Said may be of.
+	Planned uint64
+	Kernel  Content
+	// Said is the agent's plan, and Missing why it says that a frontend of it is not in force.
+	Said    Content
+	Missing map[Frontend]string
+	// Failing are the services that the agent reports as failing, as namespace/name.
+	Failing map[string]bool
+	// Restarted reports whether the agent may not have removed yet what an earlier one had in force.
+	Restarted bool
+}
+
+var (
+	errEarly   = errors.New("the agent has applied nothing yet")
+	errStopped = errors.New("the agent does not run, or was started anew meanwhile")
+	errFailing = errors.New("the node as a whole fails")
+)
+
+// Run reads until ctx is done.
+func (w *Watcher) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		r, err := w.read(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		w.keep(r, err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// keep takes in a reading, unless it failed or says what the one before said.
+func (w *Watcher) keep(r Reading, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch n := len(w.readings); {
+	case err != nil:
+		w.failed = err
+	case n == 0 || !r.same(&w.readings[n-1]):
+		w.readings = append(w.readings, r)
+	}
+}
+
+// Readings returns what was read, and why the last reading that failed did. An agent that is away cannot be read.
+func (w *Watcher) Readings() (read []Reading, failed error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.readings), w.failed
+}
+
+// read makes one reading. The agent answers for its status when it has finished the changes under way. So what the
+// kernel has in between is of the revisions between both answers.
+func (w *Watcher) read(ctx context.Context) (Reading, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	r := Reading{At: time.Now(), Said: Content{}, Missing: map[Frontend]string{}, Failing: map[string]bool{}}
+	process := w.Process()
+	before, err := w.Agent.GetStatus(ctx, &nodeagentv1.GetStatusRequest{})
+	if err != nil {
+		return r, err
+	}
+	plan, err := w.Agent.GetPlan(ctx, &nodeagentv1.GetPlanRequest{})
+	if err != nil {
+		return r, err
+	}
+	w.takePlan(&r, plan)
+	kernel, err := w.Kernel(w.expected(r.Said))
+	if err != nil {
+		return r, err
+	}
+	after, err := w.Agent.GetStatus(ctx, &nodeagentv1.GetStatusRequest{})
+	if err != nil {
+		return r, err
+	}
+	r.Low, r.High = before.GetAppliedRevision(), after.GetAppliedRevision()
+	r.Planned = max(r.High, after.GetViewRevision())
+	r.Kernel = w.mine(kernel)
+	for _, f := range slices.Concat(before.GetFailures(), after.GetFailures()) {
+		if f.GetService() == "" {
+			return r, fmt.Errorf("%w: %s: %s", errFailing, f.GetStep(), f.GetError())
+		}
+		r.Failing[f.GetService()] = true
+	}
+	switch {
+	case process == 0 || w.Process() != process || r.High < r.Low:
+		return r, errStopped
+	case r.Low == 0:
+		return r, errEarly
+	}
+	r.Restarted = w.restarted(process, before)
+	return r, nil
+}
+
+// restarted reports whether an agent may still have in force what it found when it started. It removes that at the
+// end of the first batch that ends after it has heard of the registry.
+func (w *Watcher) restarted(process int, status *nodeagentv1.GetStatusResponse) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if process != w.process {
+		w.process, w.heard = process, 0
+	}
+	if status.GetFromDisk() {
+		return true
+	}
+	w.heard = cmp.Or(w.heard, status.GetAppliedRevision())
+	return status.GetAppliedRevision() == w.heard
+}
+
+// expected returns the frontends that Kernel should find if it has what the agent says.
+func (w *Watcher) expected(said Content) []Frontend {
+	return slices.DeleteFunc(slices.Collect(maps.Keys(said)), func(f Frontend) bool { return w.FrontendsOnly && len(said[f]) == 0 })
+}
+
+// takePlan takes in what the agent says.
+func (w *Watcher) takePlan(r *Reading, plan *nodeagentv1.GetPlanResponse) {
+	for _, v := range plan.GetVirtualServers() {
+		addr, err := netip.ParseAddr(v.GetAddress())
+		at := Frontend{netip.AddrPortFrom(addr, uint16(v.GetPort())), v.GetProtocol()}
+		if err != nil || !w.serves(at) {
+			continue
+		}
+		if r.Said[at] == nil {
+			r.Said[at] = []string{}
+		}
+		for _, b := range v.GetRealServers() {
+			if addr, err := netip.ParseAddr(b.GetAddress()); err == nil && b.GetUsed() {
+				r.Said.add(at, netip.AddrPortFrom(addr, uint16(b.GetPort())).String())
+			}
+		}
+		if !v.GetProgrammed() {
+			r.Missing[at] = v.GetError()
+		}
+	}
+}
+
+// mine leaves out what is no frontend of a service, and node ports of addresses that are not the node's.
+func (w *Watcher) mine(c Content) Content {
+	maps.DeleteFunc(c, func(f Frontend, _ []string) bool { return !w.serves(f) })
+	return c
+}
+
+func (w *Watcher) serves(f Frontend) bool {
+	addr, port := f.Address.Addr(), f.Address.Port()
+	if slices.Contains(w.Addresses, addr) {
+		return port >= w.NodePorts[0] && port <= w.NodePorts[1]
+	}
+	return slices.ContainsFunc(w.Services, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// same reports whether two readings say the same.
+func (r *Reading) same(o *Reading) bool {
+	return r.Low == o.Low && r.High == o.High && r.Planned == o.Planned && r.Restarted == o.Restarted &&
+		maps.EqualFunc(r.Kernel, o.Kernel, slices.Equal[[]string]) && maps.EqualFunc(r.Said, o.Said, slices.Equal[[]string]) &&
+		maps.Equal(r.Missing, o.Missing) && maps.Equal(r.Failing, o.Failing)
+}

@@ -1,0 +1,143 @@
+package planes
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+)
+
+// agent answers with one status after the other, the last one again and again.
+type agent struct {
+	nodeagentv1.NodeAgentServiceClient
+	statuses []*nodeagentv1.GetStatusResponse
+	plan     *nodeagentv1.GetPlanResponse
+	asked    int
+}
+
+func (a *agent) GetStatus(context.Context, *nodeagentv1.GetStatusRequest, ...grpc.CallOption) (*nodeagentv1.GetStatusResponse, error) {
+	a.asked++
+	return a.statuses[min(a.asked, len(a.statuses))-1], nil
+}
+
+func (a *agent) GetPlan(context.Context, *nodeagentv1.GetPlanRequest, ...grpc.CallOption) (*nodeagentv1.GetPlanResponse, error) {
+	return a.plan, nil
+}
+
+// watching returns a watcher of an agent that has the process 1.
+func watching(a *agent) *Watcher {
+	return &Watcher{
+		Node: "node", Agent: a, Process: func() int { return 1 }, Kernel: func([]Frontend) (Content, error) { return Content{}, nil },
+		Addresses: []netip.Addr{netip.MustParseAddr("172.31.1.2")}, NodePorts: [2]uint16{30000, 32767},
+		Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
+	}
+}
+
+func status(applied, view uint64, more ...func(*nodeagentv1.GetStatusResponse)) *nodeagentv1.GetStatusResponse {
+	s := &nodeagentv1.GetStatusResponse{AppliedRevision: applied, ViewRevision: view}
+	for _, m := range more {
+		m(s)
+	}
+	return s
+}
+
+func fromDisk(s *nodeagentv1.GetStatusResponse) { s.FromDisk = true }
+
+func failure(service string) func(*nodeagentv1.GetStatusResponse) {
+	return func(s *nodeagentv1.GetStatusResponse) {
+		s.Failures = append(s.Failures, &nodeagentv1.StepFailure{Service: service})
+	}
+}
+
+func TestReading(t *testing.T) {
+	server := func(address string, port int32, programmed bool, backends ...*nodeagentv1.RealServer) *nodeagentv1.VirtualServer {
+		return &nodeagentv1.VirtualServer{
+			Address: address, Port: port, Protocol: corev1.Protocol_PROTOCOL_TCP, Programmed: programmed, Error: "why not", RealServers: backends,
+		}
+	}
+	w := watching(&agent{
+		statuses: []*nodeagentv1.GetStatusResponse{status(5, 6, failure("ns/a")), status(7, 9, failure("ns/b"))},
+		plan: &nodeagentv1.GetPlanResponse{VirtualServers: []*nodeagentv1.VirtualServer{
+			server("10.96.0.1", 80, true, &nodeagentv1.RealServer{Address: "10.1.0.2", Port: 8080, Used: true},
+				&nodeagentv1.RealServer{Address: "10.1.0.1", Port: 8080, Used: true}, &nodeagentv1.RealServer{Address: "10.1.0.3", Port: 8080}),
+			server("172.31.1.2", 30001, false), server("127.0.0.1", 30001, true), server("172.31.1.2", 7404, true),
+		}},
+	})
+	w.Kernel = func([]Frontend) (Content, error) {
+		return Content{at("10.96.0.1:80"): nil, at("172.31.1.2:7404"): nil}, nil
+	}
+	r, err := w.read(t.Context())
+	if err != nil || r.Low != 5 || r.High != 7 || r.Planned != 9 || !r.Failing["ns/a"] || !r.Failing["ns/b"] || !r.Restarted {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if got := r.Said[at("10.96.0.1:80")]; len(r.Said) != 2 || len(got) != 2 || got[0] != "10.1.0.1:8080" || got[1] != "10.1.0.2:8080" {
+		t.Errorf("the agent said %v", r.Said)
+	}
+	if len(r.Missing) != 1 || r.Missing[at("172.31.1.2:30001")] != "why not" || len(r.Kernel) != 1 {
+		t.Errorf("missing %v, kernel %v", r.Missing, r.Kernel)
+	}
+}
+
+// TestReadingsThatSayNothing protects that nothing is concluded of an agent that is not there all the time, or
+// does not claim to be right.
+func TestReadingsThatSayNothing(t *testing.T) {
+	statuses := func(s ...*nodeagentv1.GetStatusResponse) *agent { return &agent{statuses: s} }
+	another, gone := watching(statuses(status(5, 5))), watching(statuses(status(5, 5)))
+	process := 0
+	another.Process = func() int { process++; return process }
+	gone.Process = func() int { return 0 }
+	for name, v := range map[string]struct {
+		w    *Watcher
+		want error
+	}{
+		"nothing applied":     {watching(statuses(status(0, 5))), errEarly},
+		"a revision goes":     {watching(statuses(status(6, 6), status(5, 5))), errStopped},
+		"the node fails":      {watching(statuses(status(5, 5, failure("")))), errFailing},
+		"the process changes": {another, errStopped},
+		"no process":          {gone, errStopped},
+		"all is well":         {watching(statuses(status(5, 5))), nil},
+	} {
+		if _, err := v.w.read(t.Context()); !errors.Is(err, v.want) {
+			t.Errorf("%s: %v, want %v", name, err, v.want)
+		}
+	}
+}
+
+// TestRestarted protects when an agent that was started anew must have removed what it found: once it has applied
+// something after it was known to follow the registry.
+func TestRestarted(t *testing.T) {
+	a := &agent{}
+	w := watching(a)
+	process := 1
+	w.Process = func() int { return process }
+	for n, step := range []struct {
+		process int
+		status  *nodeagentv1.GetStatusResponse
+		want    bool
+	}{
+		{1, status(5, 5, fromDisk), true}, {1, status(6, 6, fromDisk), true}, {1, status(6, 6), true}, {1, status(6, 7), true},
+		{1, status(7, 7), false}, {1, status(8, 8), false}, {2, status(8, 8), true}, {2, status(9, 9), false},
+	} {
+		process, a.statuses, a.asked = step.process, []*nodeagentv1.GetStatusResponse{step.status}, 0
+		if r, err := w.read(t.Context()); err != nil || r.Restarted != step.want {
+			t.Errorf("step %d: restarted %v, %v, want %v", n, r.Restarted, err, step.want)
+		}
+	}
+}
+
+// TestReadingsAreKeptOnce protects the memory of a run: an agent at rest is read as often as a busy one.
+func TestReadingsAreKeptOnce(t *testing.T) {
+	w := watching(&agent{statuses: []*nodeagentv1.GetStatusResponse{status(5, 5)}})
+	for range 3 {
+		w.keep(w.read(t.Context()))
+	}
+	w.keep(Reading{}, errEarly)
+	if read, failed := w.Readings(); len(read) != 1 || !errors.Is(failed, errEarly) {
+		t.Errorf("%d readings, failed: %v", len(read), failed)
+	}
+}

@@ -1,0 +1,50 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"portolan.dev/faults/check"
+	"portolan.dev/faults/history"
+)
+
+// wrong returns in which ways the allocator's holdings differ from what services have, at rest.
+func (c *cluster) wrong() string {
+	l := c.ledger
+	held := c.disk.Holdings()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var b strings.Builder
+	for _, value := range slices.Sorted(maps.Keys(l.owners)) {
+		if h, ok := held[value]; !ok || h.Owner.UID != l.owners[value] {
+			fmt.Fprintf(&b, "the service %s has %s, the allocator holds it for %q\n", l.owners[value], value, h.Owner.UID)
+		}
+	}
+	for _, value := range slices.Sorted(maps.Keys(held)) {
+		h := held[value]
+		if l.owners[value] != h.Owner.UID {
+			fmt.Fprintf(&b, "the allocator holds %s for the service %s, which does not have it\n", value, h.Owner.UID)
+		}
+		for _, claim := range h.Claims {
+			if !claim.Confirmed {
+				fmt.Fprintf(&b, "the allocator holds %s for slot %s of the service %s, not confirmed\n", value, claim.Slot, h.Owner.UID)
+			}
+		}
+	}
+	return b.String()
+}
+
+// judge compares what clients were told with the log.
+func (c *cluster) judge() error {
+	h := c.recorder.History()
+	h.Log = history.Log{Changes: c.ledger.changes(), Read: time.Now()}
+	var found []error
+	for _, f := range check.Run(h, check.Writes{}, check.Order{}, check.Linearizable{}) {
+		found = append(found, fmt.Errorf("%s: %s %s", f.Check, f.Object, f.Problem))
+	}
+	return errors.Join(found...)
+}

@@ -1,0 +1,89 @@
+package network
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"portolan.dev/faults/sim/weather"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+)
+
+// server answers every call with the pod that it is asked to create.
+type server struct {
+	mu    sync.Mutex
+	names []string // of the pods, guarded by mu
+}
+
+// created returns the names of the pods that were created.
+func (s *server) created() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.names)
+}
+
+func (s *server) Call(_ context.Context, _ string, request, reply proto.Message) error {
+	asked, _ := request.(*registryv1.CreatePodRequest)
+	s.mu.Lock()
+	s.names = append(s.names, asked.GetPod().GetMetadata().GetName())
+	s.mu.Unlock()
+	answer, _ := reply.(*registryv1.CreatePodResponse)
+	answer.Pod = asked.GetPod()
+	return nil
+}
+
+// create asks the server for a pod within a time; afterwards it gives the pod of its request another name.
+func create(t *testing.T, w *weather.Weather, s Server, within time.Duration) (*corev1.Pod, error) {
+	t.Helper()
+	conn, err := New("daemon", w, s, Serve(func(grpc.ServiceRegistrar) {})).Dial("registry")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	pod := &corev1.Pod{Metadata: &corev1.ObjectMeta{Name: "web"}}
+	resp, err := registryv1.NewPodServiceClient(conn).CreatePod(ctx, &registryv1.CreatePodRequest{Pod: pod})
+	pod.Metadata.Name = "other"
+	return resp.GetPod(), err
+}
+
+func TestLateQuestionIsCarriedOutThoughItsCallerGaveUp(t *testing.T) {
+	const late = 20 * time.Second
+	for name, c := range map[string]struct {
+		within time.Duration
+		want   codes.Code
+	}{
+		"gave up": {time.Second, codes.DeadlineExceeded},
+		"broken":  {time.Hour, codes.Unavailable},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, s := weather.New(1), &server{}
+			w.Add(weather.Episode{Links: "grpc daemon", Holds: true}, late)
+			if _, err := create(t, w, s, c.within); status.Code(err) != c.want || len(s.created()) != 0 {
+				t.Errorf("%s: the caller is told %v, and %q is created, want %s", name, err, s.created(), c.want)
+			}
+			time.Sleep(late)
+			if len(s.created()) != 1 || s.created()[0] != "web" {
+				t.Errorf("%s: later %q is created", name, s.created())
+			}
+		})
+	}
+}
+
+func TestAnswerInFairWeather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if pod, err := create(t, weather.New(1), &server{}, time.Second); err != nil || pod.GetMetadata().GetName() != "web" {
+			t.Errorf("got %v, %v", pod, err)
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package registry
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"portolan.dev/faults/sim/weather"
+	"portolan.dev/portolan/e2e/churn/workload"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+)
+
+func node(name string) *corev1.Node { return &corev1.Node{Metadata: &corev1.ObjectMeta{Name: name}} }
+
+func create(r *Registry, name string, refused *int) {
+	r.Take(workload.Step{Verb: workload.Create, Object: node(name)}, func(error) { *refused++ })
+}
+
+func TestWritesThatComeTogetherAreOneCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, refused := New(t, weather.New(1)), 0
+		for _, name := range []string{"a", "b", "a"} {
+			create(r, name, &refused)
+		}
+		if head := r.Log.Revision(); head != 0 {
+			t.Errorf("the log is at %d before the commit", head)
+		}
+		if o, err := r.Create(t.Context(), node("c")); err != nil || o.GetMetadata().GetResourceVersion() != 3 {
+			t.Errorf("the last write is stored as %v, %v", o, err)
+		}
+		history := r.History()
+		if len(history) != 3 || !history[0].At.Equal(history[2].At) || refused != 1 {
+			t.Errorf("committed %v, %d refused; want a, b and c at once, and a refused the second time", history, refused)
+		}
+	})
+}
+
+func TestLogThatIsSetBackGoesAnotherWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(t, weather.New(1))
+		r.Put(node("a"), node("b"), node("c"))
+		before, _, _, _ := r.Log.Head(t.Context())
+		r.SetBack(2)
+		r.Put(node("d"))
+		after, head, _, _ := r.Log.Head(t.Context())
+		all := r.Histories()
+		if before == after || head != 2 || len(all) != 2 || len(all[0]) != 3 || len(all[1]) != 2 {
+			t.Fatalf("epoch %s and then %s, head %d, histories %v", before, after, head, all)
+		}
+		if name := object.Unwrap(all[0][1].Change.GetObject()).GetMetadata().GetName(); name != "b" {
+			t.Errorf("the former history has %s as its second change", name)
+		}
+		if name := object.Unwrap(all[1][1].Change.GetObject()).GetMetadata().GetName(); name != "d" {
+			t.Errorf("the history has %s as its second change", name)
+		}
+		r.Prune()
+		if r.SetBack(1); len(r.Histories()) != 2 || r.Log.Revision() != 2 {
+			t.Error("a pruned log was set back")
+		}
+	})
+}
+
+func TestSlowStoreHoldsUpCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := weather.New(1)
+		w.Add(weather.Episode{Links: "store", Holds: true}, time.Second)
+		r, began := New(t, w), time.Now()
+		if _, err := r.Create(t.Context(), node("a")); err != nil || time.Since(began) < time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+	})
+}

@@ -1,0 +1,179 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"portolan.dev/faults/history"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+// serviceCount is how many names services have; clients compete for them.
+const serviceCount = 5
+
+// serviceCall is a client's call about a service.
+type serviceCall struct {
+	client, registry string
+	verb             history.Verb
+	service          *corev1.Service
+	insists          bool // on the version that clients have seen last
+	dryRun           bool
+	timeout          time.Duration
+}
+
+// drawServiceWrites adds the calls of a client, some of which follow each other closely.
+func drawServiceWrites(d *drawing, client string, length time.Duration) {
+	for at, n := beginning, 0; at < length; n++ {
+		c := drawServiceCall(d, client, n)
+		d.add(at, func(w *world) { w.cluster.call(c) }, "%s", c)
+		at += pick(d, d.upTo(3*time.Millisecond), d.upTo(80*time.Millisecond), d.upTo(time.Second), d.upTo(4*time.Second))
+	}
+}
+
+func drawServiceCall(d *drawing, client string, n int) serviceCall {
+	c := serviceCall{
+		client: client, registry: pick(d, registryNames...), insists: d.chance(30), dryRun: d.chance(4),
+		verb:    pick(d, history.Create, history.Create, history.Update, history.Update, history.Update, history.Delete),
+		timeout: pick(d, d.upTo(20*time.Millisecond), time.Second, 3*time.Second, 8*time.Second),
+	}
+	c.service = &corev1.Service{
+		Metadata: &corev1.ObjectMeta{
+			Namespace: object.DefaultNamespace, Name: fmt.Sprintf("s%d", d.random.IntN(serviceCount)),
+			Annotations: map[string]string{history.MarkAnnotation: fmt.Sprintf("%s-%d", client, n)},
+		},
+		Spec: drawServiceSpec(d),
+	}
+	return c
+}
+
+func drawServiceSpec(d *drawing) *corev1.ServiceSpec {
+	s := &corev1.ServiceSpec{Selector: map[string]string{"app": "any"}}
+	switch d.random.IntN(12) {
+	case 0:
+		s.Type, s.ExternalName = corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME, "elsewhere.example"
+		return s
+	case 1:
+		s.ClusterIp, s.ClusterIps = "None", []string{"None"}
+	case 2, 3, 4, 5:
+		s.Type = corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP
+	case 6:
+		s.Type = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
+	default:
+		s.Type = corev1.ServiceType_SERVICE_TYPE_NODE_PORT
+	}
+	if s.ClusterIp == "" && d.chance(25) {
+		ip := serviceRange.Addr()
+		for range 1 + d.random.IntN(6) {
+			ip = ip.Next()
+		}
+		s.ClusterIp, s.ClusterIps = ip.String(), []string{ip.String()}
+	}
+	for i := range 1 + d.random.IntN(2) {
+		p := &corev1.ServicePort{Name: fmt.Sprintf("p%d", i), Port: int32(80 + i), Protocol: corev1.Protocol_PROTOCOL_TCP} //nolint:gosec // 80 or 81
+		if s.GetType() != corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP && s.GetClusterIp() != "None" && d.chance(60) {
+			p.NodePort = firstNodePort + int32(d.random.IntN(nodePortCount/2))
+		}
+		s.Ports = append(s.Ports, p)
+	}
+	return s
+}
+
+// String describes the call in a listing.
+func (c serviceCall) String() string {
+	text := fmt.Sprintf("%s at %s within %s: %s %s", c.client, c.registry, c.timeout, c.verb, c.service.GetMetadata().GetName())
+	if c.verb != history.Delete {
+		text += fmt.Sprintf(" %s %v", c.service.GetSpec().GetType(), valuesOf(c.service))
+	}
+	if c.insists {
+		text += ", the version last seen"
+	}
+	if c.dryRun {
+		text += ", dry run"
+	}
+	return text
+}
+
+// call makes a call and does not wait for its end.
+func (c *cluster) call(s serviceCall) {
+	conn, err := c.conn(s.client, s.registry)
+	if err != nil {
+		c.world.failures = append(c.world.failures, err)
+		return
+	}
+	o := object.Clone(s.service)
+	call := history.Call{Client: s.client, Registry: s.registry, Verb: s.verb, Key: object.KeyOf(o)}
+	if s.verb != history.Delete {
+		call.Mark = o.GetMetadata().GetAnnotations()[history.MarkAnnotation]
+	}
+	if s.insists && s.verb != history.Create {
+		seen := c.seen(o.GetMetadata().GetName())
+		call.IfUID, call.IfRevision = seen.UID, seen.Revision
+		o.Metadata.Uid, o.Metadata.ResourceVersion = seen.UID, seen.Revision
+	}
+	end := func(func(*history.Call)) {}
+	if !s.dryRun {
+		end = c.recorder.Begin(call)
+	}
+	c.clients.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+		defer cancel()
+		found, err := carryOut(ctx, registryv1.NewServiceServiceClient(conn), s, o)
+		end(func(h *history.Call) { h.Conclude(found, err) })
+		c.learn(s, found, err)
+	})
+}
+
+// carryOut returns the service in the answer; nil if there is none.
+func carryOut(ctx context.Context, client registryv1.ServiceServiceClient, s serviceCall, o *corev1.Service) (object.Object, error) {
+	meta := o.GetMetadata()
+	var found *corev1.Service
+	var err error
+	switch s.verb {
+	case history.Create:
+		var answer *registryv1.CreateServiceResponse
+		answer, err = client.CreateService(ctx, &registryv1.CreateServiceRequest{Service: o, DryRun: s.dryRun})
+		found = answer.GetService()
+	case history.Update:
+		var answer *registryv1.UpdateServiceResponse
+		answer, err = client.UpdateService(ctx, &registryv1.UpdateServiceRequest{Service: o, DryRun: s.dryRun})
+		found = answer.GetService()
+	default:
+		var answer *registryv1.DeleteServiceResponse
+		answer, err = client.DeleteService(ctx, &registryv1.DeleteServiceRequest{
+			Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(), ResourceVersion: meta.GetResourceVersion(), DryRun: s.dryRun,
+		})
+		found = answer.GetService()
+	}
+	if err != nil || found == nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// learn keeps in mind what an answer says of a service.
+func (c *cluster) learn(s serviceCall, found object.Object, err error) {
+	c.world.log.Debug("answer", "call", s.String(), "err", err)
+	name := s.service.GetMetadata().GetName()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case s.dryRun:
+	case err == nil && s.verb != history.Delete:
+		c.known[name] = history.VersionOf(found)
+	case err == nil || status.Code(err) == codes.NotFound:
+		delete(c.known, name)
+	}
+}
+
+// seen returns the version of a service that clients have seen last.
+func (c *cluster) seen(name string) history.Version {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known[name]
+}

@@ -1,0 +1,110 @@
+package stores
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"portolan.dev/faults/sim/weather"
+	"portolan.dev/registry/store"
+	"portolan.dev/services/object"
+)
+
+// Database keeps the objects and the log of registries. It is safe for concurrent use.
+type Database struct {
+	// Committed, if not nil, is called with what each commit wrote, in order and before anyone learns of it.
+	Committed func(records []store.Record)
+
+	weather *weather.Weather
+
+	mu       sync.Mutex
+	epochs   int
+	head     store.Head
+	base     uint64 // the revision before the first of records
+	records  []store.Record
+	rows     map[object.Key]store.Row
+	sessions map[*Session]struct{}
+	locks    map[string]chan struct{} // each holds one element while its lock is held
+}
+
+// NewDatabase returns an empty database. Without weather everything happens at once.
+func NewDatabase(w *weather.Weather) *Database {
+	d := &Database{weather: w, rows: map[object.Key]store.Row{}, sessions: map[*Session]struct{}{}, locks: map[string]chan struct{}{}}
+	d.renew()
+	return d
+}
+
+// renew gives the log another epoch. The caller holds mu.
+func (d *Database) renew() {
+	d.epochs++
+	d.head.Epoch = fmt.Sprintf("epoch-%d", d.epochs)
+}
+
+// execute carries out a batch for a session.
+func (d *Database) execute(by *Session, ops []store.Op) (store.Decision, store.Head) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	decision := store.Decide(time.Now().Truncate(time.Microsecond), d.head.Revision, d.rows, ops)
+	for _, w := range decision.Writes {
+		if w.After == nil {
+			delete(d.rows, w.Key)
+		} else {
+			d.rows[w.Key] = *w.After
+		}
+	}
+	if len(decision.Records) == 0 {
+		return decision, d.head
+	}
+	d.head.Revision += uint64(len(decision.Records))
+	d.records = append(d.records, decision.Records...)
+	if d.Committed != nil {
+		d.Committed(decision.Records)
+	}
+	d.notify(by)
+	return decision, d.head
+}
+
+// notify tells all other sessions that the head has moved: a little later, since a session polls if no message comes.
+// The caller holds mu.
+func (d *Database) notify(by *Session) {
+	const poll = 100 * time.Millisecond
+	for s := range d.sessions {
+		if s == by {
+			continue
+		}
+		moved := func() {
+			s.ForgetTail()
+			s.Moved()
+		}
+		if fate := s.next(); fate.Delay > 0 {
+			time.AfterFunc(min(fate.Delay, poll), moved)
+		} else {
+			moved()
+		}
+	}
+}
+
+// sorted returns the rows in the order of their keys. The caller holds mu.
+func (d *Database) sorted() []store.Row {
+	return slices.SortedFunc(maps.Values(d.rows), func(a, b store.Row) int { return object.Compare(a.Key, b.Key) })
+}
+
+// after returns the records that follow a revision. The caller holds mu.
+func (d *Database) after(revision uint64, limit int) []store.Record {
+	if revision >= d.head.Revision {
+		return nil
+	}
+	found := d.records[revision-d.base:]
+	return slices.Clone(found[:min(limit, len(found))])
+}
+
+func (d *Database) lock(name string) chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.locks[name] == nil {
+		d.locks[name] = make(chan struct{}, 1)
+	}
+	return d.locks[name]
+}

@@ -1,0 +1,234 @@
+package stores
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"portolan.dev/allocator/pool"
+	"portolan.dev/allocator/store"
+	"portolan.dev/faults/sim/weather"
+)
+
+// Disk keeps the pools and holdings of an allocator. It is safe for concurrent use.
+type Disk struct {
+	// Applied, if not nil, is called with what each commit changes, before it takes effect. The holdings of before are
+	// those that have the same values; nil: there was none.
+	Applied func(before map[pool.Value]store.Holding, puts []store.Put)
+
+	weather *weather.Weather
+
+	mu       sync.Mutex
+	pools    map[string]store.Pool
+	holdings map[pool.Value]store.Holding
+}
+
+// NewDisk returns an empty disk. Without weather everything happens at once.
+func NewDisk(w *weather.Weather) *Disk {
+	return &Disk{weather: w, pools: map[string]store.Pool{}, holdings: map[pool.Value]store.Holding{}}
+}
+
+// Holdings returns what is in use according to the disk, by value.
+func (d *Disk) Holdings() map[string]store.Holding {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	used := map[string]store.Holding{}
+	for v, h := range d.holdings {
+		if h.Released.IsZero() {
+			used[v.String()] = h
+		}
+	}
+	return used
+}
+
+// Copy returns a disk with the same content, as a backup is.
+func (d *Disk) Copy() *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &Disk{weather: d.weather, pools: maps.Clone(d.pools), holdings: maps.Clone(d.holdings)}
+}
+
+// Restore makes the content that of a copy. No allocator may have the disk open.
+func (d *Disk) Restore(copied *Disk) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pools, d.holdings = maps.Clone(copied.pools), maps.Clone(copied.holdings)
+}
+
+// File is the disk as one run of the allocator has it. It implements store.Store.
+type File struct {
+	link
+	disk *Disk
+
+	mu   sync.Mutex
+	dead bool
+}
+
+var _ store.Store = (*File)(nil)
+
+// Open opens the disk for an allocator of a name, which is that of its link in the weather, after "disk ".
+func (d *Disk) Open(name string) *File {
+	return &File{disk: d, link: link{d.weather, "disk " + name}}
+}
+
+// Kill ends the use of the disk as the death of the allocator does: nothing is written any more.
+func (f *File) Kill() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dead = true
+}
+
+var errDisk = errors.New("input/output error")
+
+// write carries out a change in time. A change whose message the weather loses fails; sometimes it has happened all
+// the same.
+func (f *File) write(ctx context.Context, change func() error) error {
+	there, back := f.next(), f.next()
+	if !pause(ctx, there.Delay) {
+		return ctx.Err()
+	}
+	if there.Lost {
+		return errDisk
+	}
+	if err := f.carryOut(change); err != nil {
+		return err
+	}
+	if back.Lost || !pause(ctx, back.Delay) {
+		return errDisk
+	}
+	return nil
+}
+
+func (f *File) carryOut(change func() error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dead {
+		return errDisk
+	}
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	return change()
+}
+
+// Apply implements store.Store.
+func (f *File) Apply(ctx context.Context, puts []store.Put) error {
+	return f.write(ctx, func() error {
+		before := map[pool.Value]store.Holding{}
+		for _, p := range puts {
+			h, there := f.disk.holdings[p.Value]
+			if there && h.Released.IsZero() && h.Owner.UID != p.From {
+				return &store.ConflictError{Value: p.Value}
+			}
+			if there {
+				before[p.Value] = h
+			}
+		}
+		if f.disk.Applied != nil {
+			f.disk.Applied(before, puts)
+		}
+		for _, p := range puts {
+			f.disk.holdings[p.Value] = p.Holding
+		}
+		return nil
+	})
+}
+
+// Forget implements store.Store.
+func (f *File) Forget(ctx context.Context, t time.Time) error {
+	return f.write(ctx, func() error {
+		maps.DeleteFunc(f.disk.holdings, func(_ pool.Value, h store.Holding) bool {
+			return !h.Released.IsZero() && h.Released.Before(t)
+		})
+		return nil
+	})
+}
+
+// CreatePool implements store.Store.
+func (f *File) CreatePool(ctx context.Context, p store.Pool) error {
+	return f.write(ctx, func() error {
+		if _, exists := f.disk.pools[p.Name]; exists {
+			return store.ErrPoolExists
+		}
+		f.disk.pools[p.Name] = p
+		return nil
+	})
+}
+
+// UpdatePool implements store.Store.
+func (f *File) UpdatePool(ctx context.Context, p store.Pool) error {
+	return f.write(ctx, func() error {
+		if _, exists := f.disk.pools[p.Name]; !exists {
+			return store.ErrPoolNotFound
+		}
+		f.disk.pools[p.Name] = p
+		return nil
+	})
+}
+
+// DeletePool implements store.Store.
+func (f *File) DeletePool(ctx context.Context, name string) error {
+	return f.write(ctx, func() error {
+		if _, exists := f.disk.pools[name]; !exists {
+			return store.ErrPoolNotFound
+		}
+		for _, h := range f.disk.holdings {
+			if h.Pool == name && h.Released.IsZero() {
+				return store.ErrPoolInUse
+			}
+		}
+		maps.DeleteFunc(f.disk.holdings, func(_ pool.Value, h store.Holding) bool { return h.Pool == name })
+		delete(f.disk.pools, name)
+		return nil
+	})
+}
+
+// Pools implements store.Store.
+func (f *File) Pools(context.Context) ([]store.Pool, error) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	return slices.SortedFunc(maps.Values(f.disk.pools), func(a, b store.Pool) int { return strings.Compare(a.Name, b.Name) }), nil
+}
+
+// all returns all holdings in the order of pools and values.
+func (f *File) all() []store.Holding {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	return slices.SortedFunc(maps.Values(f.disk.holdings), func(a, b store.Holding) int {
+		return cmp.Or(strings.Compare(a.Pool, b.Pool), bytes.Compare(a.Value.Key(), b.Value.Key()))
+	})
+}
+
+// Load implements store.Store.
+func (f *File) Load(_ context.Context, fn func(store.Holding) error) error {
+	for _, h := range f.all() {
+		if err := fn(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// List implements store.Store.
+func (f *File) List(_ context.Context, q store.Query) ([]store.Holding, error) {
+	var after []byte
+	if q.AfterValue != (pool.Value{}) {
+		after = q.AfterValue.Key()
+	}
+	var found []store.Holding
+	for _, h := range f.all() {
+		beyond := cmp.Or(strings.Compare(h.Pool, q.AfterPool), bytes.Compare(h.Value.Key(), after)) > 0
+		if beyond && (q.Pool == "" || q.Pool == h.Pool) && len(found) < q.Limit {
+			found = append(found, h)
+		}
+	}
+	return found, nil
+}
+
+// Close implements store.Store.
+func (*File) Close() error { return nil }

@@ -1,0 +1,37 @@
+package stores
+
+import (
+	"context"
+	"time"
+
+	"portolan.dev/faults/sim/weather"
+)
+
+// link is the way from a daemon to its store.
+type link struct {
+	weather *weather.Weather // nil: nothing is late or lost
+	name    string
+}
+
+// next decides about the next request on the link.
+func (l link) next() weather.Fate {
+	if l.weather == nil {
+		return weather.Fate{}
+	}
+	return l.weather.Next(l.name)
+}
+
+// pause waits and reports whether ctx still lasts.
+func pause(ctx context.Context, wait time.Duration) bool {
+	if wait <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,25 @@
+package stores_test
+
+import (
+	"testing"
+
+	"portolan.dev/allocator/store"
+	allocations "portolan.dev/allocator/store/storetest"
+	"portolan.dev/faults/sim/stores"
+	registry "portolan.dev/registry/store"
+	"portolan.dev/registry/store/storetest"
+)
+
+func TestDiskIsAStore(t *testing.T) {
+	allocations.Run(t, func(*testing.T) store.Store { return stores.NewDisk(nil).Open("allocator") })
+}
+
+func TestDatabaseIsAStore(t *testing.T) {
+	storetest.Run(t, func(*testing.T) storetest.Place {
+		d := stores.NewDatabase(nil)
+		return storetest.Place{Replicas: true, Open: func(testing.TB) storetest.Opened {
+			s := d.Open("registry", registry.CommitterOptions{})
+			return storetest.Opened{Store: s, Commit: s.Commit}
+		}}
+	})
+}

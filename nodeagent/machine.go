@@ -1,0 +1,55 @@
+package nodeagent
+
+import (
+	"context"
+	"net/netip"
+
+	"portolan.dev/nodeagent/dataplane/ipvs"
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/nftables"
+	"portolan.dev/nodeagent/plan"
+)
+
+// Machine is what an agent needs of the machine that it runs on, disk and network
+// connections aside. Linux is the machine of every daemon. A simulation has
+// machines in memory.
+type Machine interface {
+	// Addresses lists the unicast addresses of the machine, IPv4 first.
+	Addresses() ([]netip.Addr, error)
+	// WatchAddresses calls changed whenever an address comes or goes, until ctx is
+	// done. After an error changes are noticed late.
+	WatchAddresses(ctx context.Context, changed func()) error
+	// Listeners lists the addresses that programs of the machine listen on.
+	Listeners() []plan.Frontend
+	// Modes are the proxy modes in which the kernel may forward, in the order in
+	// which they are tried.
+	Modes() []KernelMode
+}
+
+// KernelMode is a mode in which the kernel forwards, also without the agent.
+type KernelMode struct {
+	Name string
+	// Open opens the plane, as kernel.New does.
+	Open func(kernel.Options) (*kernel.Plane, error)
+	// Precede finds what an agent has left in this mode, as kernel.Precede does.
+	Precede func(kernel.Options) (*kernel.Predecessor, error)
+}
+
+// Linux is the machine of this process.
+type Linux struct{}
+
+// Addresses implements Machine.
+func (Linux) Addresses() ([]netip.Addr, error) { return interfaceAddresses() }
+
+// WatchAddresses implements Machine.
+func (Linux) WatchAddresses(ctx context.Context, changed func()) error {
+	return kernel.WatchAddresses(ctx, changed)
+}
+
+// Listeners implements Machine.
+func (Linux) Listeners() []plan.Frontend { return listeners() }
+
+// Modes implements Machine.
+func (Linux) Modes() []KernelMode {
+	return []KernelMode{{ipvsMode, ipvs.New, ipvs.Precede}, {nftablesMode, nftables.New, nftables.Precede}}
+}
