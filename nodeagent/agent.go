@@ -170,7 +170,7 @@ func (a *Agent) build() error {
 	a.node = newRegistrar(a)
 	a.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: a.registry, NATS: a.nats, Prefix: a.cfg.NATSPrefix, Kinds: view.Kinds,
-		Keep: a.view.Keeps, Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health, Tracer: a.host.Tracer, Apply: a.apply,
+		Keep: a.view.Keeps, Trim: a.view.Trim, Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health, Tracer: a.host.Tracer, Apply: a.apply,
 	})
 	if err != nil {
 		return err

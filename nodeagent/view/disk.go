@@ -50,6 +50,7 @@ func (v *View) Load(path string) (time.Time, error) {
 		return time.Time{}, errors.New("the view is not empty")
 	}
 	for _, o := range file.Objects {
+		v.trim(o)
 		v.put(o, &Touched{})
 	}
 	v.revision = file.Revision

@@ -166,7 +166,6 @@ func (v *View) put(o object.Object, t *Touched) {
 		v.services[name] = o
 		v.changed[name] = struct{}{}
 	case *corev1.EndpointSlice:
-		v.compact(o)
 		name := serviceOf(o)
 		if i := v.find(name, o); i >= 0 {
 			v.slices[name][i] = o

@@ -30,6 +30,7 @@ type View struct {
 
 	mu    sync.RWMutex
 	kinds map[string]map[object.Key]object.Object
+	seals seals
 }
 
 func newView(versionsOnly bool) *View {
@@ -81,6 +82,8 @@ func (v *View) put(key object.Key, o object.Object) (old object.Object) {
 	kept := v.kept(o)
 	key.Namespace, key.Name = kept.GetMetadata().GetNamespace(), kept.GetMetadata().GetName()
 	objects[key] = kept
+	v.seals.check(old)
+	v.seals.set(kept)
 	return old
 }
 
@@ -90,6 +93,7 @@ func (v *View) remove(key object.Key) (old object.Object) {
 	defer v.mu.Unlock()
 	old = v.kinds[key.Kind][key]
 	delete(v.kinds[key.Kind], key)
+	v.seals.check(old)
 	return old
 }
 

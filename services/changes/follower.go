@@ -38,6 +38,10 @@ type FollowerConfig struct {
 	// Keep says which objects of the kinds matter; nil: all. What does not is never in the view nor handed to Apply, and costs no memory once it
 	// was read; an object that no longer matters is handed over as deleted. Its answer may depend on the object alone.
 	Keep func(object.Object) bool
+	// Trim removes from an object what the daemon does not need, before the follower stores it and
+	// compares it with what it has; nil: nothing is removed. It is called once for each object that
+	// is read and kept. The object belongs to Trim until it returns, and is never changed later.
+	Trim func(object.Object)
 	// VersionsOnly is for daemons that remember themselves what they need: the view, and the Old of changes, then have no more of objects than
 	// tells their versions apart (namespace, name, uid, resource version).
 	VersionsOnly bool

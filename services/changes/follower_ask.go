@@ -196,6 +196,7 @@ func (f *Follower) readSnapshot(ctx context.Context) (snapshot, error) {
 		}
 		for _, envelope := range batch.GetObjects() {
 			if o := object.Unwrap(envelope); o != nil && f.follows(object.KindOf(o)) && f.keeps(o) {
+				f.trim(o)
 				snap.objects = append(snap.objects, o)
 			}
 		}

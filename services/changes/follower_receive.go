@@ -91,6 +91,7 @@ func (f *Follower) take(change *registryv1.Change) {
 			return
 		}
 	} else {
+		f.trim(o)
 		entry.New = o
 		entry.Old = f.view.put(key, o)
 	}
@@ -98,6 +99,12 @@ func (f *Follower) take(change *registryv1.Change) {
 }
 
 func (f *Follower) keeps(o object.Object) bool { return f.cfg.Keep == nil || f.cfg.Keep(o) }
+
+func (f *Follower) trim(o object.Object) {
+	if f.cfg.Trim != nil {
+		f.cfg.Trim(o)
+	}
+}
 
 func (f *Follower) follows(kind string) bool { return len(f.kinds) == 0 || f.kinds[kind] }
 

@@ -4,13 +4,26 @@ import (
 	"unique"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+
+	"portolan.dev/services/object"
 )
 
-// compact lets go of what no plan asks for, and has texts and conditions that
-// many endpoints share kept once: endpoints take most of an agent's memory. It
-// changes the slice itself, which nobody else has: the agent's follower keeps
-// versions only. A copy would leave twice as much to be collected.
-func (v *View) compact(s *corev1.EndpointSlice) {
+// Trim removes from an EndpointSlice the fields that no plan reads, and makes endpoints share equal
+// texts and conditions, because endpoints take most of an agent's memory. It changes the object in
+// place, since a copy would leave twice as much to be collected. The follower therefore calls it
+// before it stores the object: an object that the follower has handed over is never changed.
+func (v *View) Trim(o object.Object) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.trim(o)
+}
+
+// trim is Trim for callers that hold the lock.
+func (v *View) trim(o object.Object) {
+	s, ok := o.(*corev1.EndpointSlice)
+	if !ok {
+		return
+	}
 	for _, e := range s.GetEndpoints() {
 		e.Hostname, e.Zone, e.DeprecatedTopology = nil, nil, nil
 		if e.Conditions != nil {

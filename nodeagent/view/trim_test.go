@@ -1,17 +1,23 @@
 package view
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+
+	"portolan.dev/services/changes"
+	"portolan.dev/services/changes/changestest"
 )
 
-// TestCompact keeps all that plans ask for, in every combination of conditions.
-func TestCompact(t *testing.T) {
+// TestTrim keeps all that plans ask for, in every combination of conditions.
+func TestTrim(t *testing.T) {
 	yes, no, node, weight := true, false, "n1", uint32(7)
 	s := &corev1.EndpointSlice{
 		Metadata: &corev1.ObjectMeta{Namespace: "shop", Name: "web-1"}, AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
@@ -31,13 +37,43 @@ func TestCompact(t *testing.T) {
 		}
 	}
 	was := proto.CloneOf(s)
-	New("n1").compact(s)
+	New("n1").Trim(s)
 	if diff := cmp.Diff(was, s, protocmp.Transform()); diff != "" {
 		t.Errorf("what a plan asks for has changed (-was +is):\n%s", diff)
 	}
 	more := &corev1.EndpointSlice{Endpoints: []*corev1.Endpoint{{Zone: &node, Hostname: &node, DeprecatedTopology: map[string]string{"a": "b"}}}}
-	New("n1").compact(more)
+	New("n1").Trim(more)
 	if !proto.Equal(more.GetEndpoints()[0], &corev1.Endpoint{}) {
 		t.Errorf("what no plan asks for was kept: %v", more)
+	}
+}
+
+// TestUnchangedSlicesAreNotHandedOver: a snapshot has slices with all their fields, and the follower
+// has them trimmed. It must not take them for changed because of that.
+func TestUnchangedSlicesAreNotHandedOver(t *testing.T) {
+	zone := "a"
+	log := changestest.New(t)
+	log.Put(&corev1.EndpointSlice{
+		Metadata:  &corev1.ObjectMeta{Namespace: "shop", Name: "web-1"},
+		Endpoints: []*corev1.Endpoint{{Addresses: []string{"10.0.0.1"}, Zone: &zone}},
+	})
+	v := New("n1")
+	var handed atomic.Int64
+	follower := log.Follow(changes.FollowerConfig{
+		Kinds: Kinds, Keep: v.Keeps, Trim: v.Trim, BookmarkEvery: 10 * time.Millisecond,
+		Apply: func(_ context.Context, batch []changes.Change, revision uint64) error {
+			handed.Add(int64(len(batch)))
+			v.Apply(batch, revision)
+			return nil
+		},
+	})
+	log.WaitFor(follower)
+	if _, err := log.NewEpoch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	log.Put(&corev1.Node{Metadata: &corev1.ObjectMeta{Name: "n1"}})
+	log.WaitFor(follower)
+	if got := handed.Load(); got != 2 {
+		t.Errorf("%d changes were handed over, want 2: the slice and the node, once each", got)
 	}
 }
