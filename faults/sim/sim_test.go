@@ -33,6 +33,8 @@ func TestStream(t *testing.T) { explore(t, stream, 60) }
 
 func TestAllocations(t *testing.T) { explore(t, allocations, 40) }
 
+func TestAgents(t *testing.T) { explore(t, agents, 40) }
+
 // explore runs schedules of a scenario until one fails: so many, or as long as the flags say.
 func explore(t *testing.T, s scenario, schedules uint64) {
 	if *keep != "" || *loud {

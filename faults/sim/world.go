@@ -32,7 +32,9 @@ type world struct {
 	services network.Services
 	join     func(name string) member // adds a daemon to the network
 	running  map[string]*process
-	cluster  *cluster // of the scenario allocations
+	cluster  *cluster         // of the scenario allocations
+	nodes    map[string]*node // of the scenario agents
+	folder   func() string    // makes a folder for the time of the run
 
 	failures   []error
 	reconnects bool // some connection to NATS was cut
@@ -43,7 +45,7 @@ const relayName = "relay"
 
 // newWorld returns a world with a registry and a broker, and a relay between the two.
 func newWorld(t *testing.T, seed uint64, log io.Writer) *world {
-	w := &world{began: time.Now(), weather: weather.New(seed), running: map[string]*process{}}
+	w := &world{began: time.Now(), weather: weather.New(seed), running: map[string]*process{}, folder: t.TempDir}
 	w.log = slog.New(slog.DiscardHandler)
 	if log != nil {
 		w.log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -73,10 +75,14 @@ type process struct {
 
 // start runs a daemon under a name, unless it runs already.
 func (w *world) start(name string, open func(ctx context.Context, host app.Host) (app.Daemon, error)) {
-	if w.running[name] != nil {
-		return
+	if w.running[name] == nil {
+		w.run(name, w.join(name), open)
 	}
-	p := &process{network: w.join(name), ended: make(chan error, 1)}
+}
+
+// run runs a daemon under a name in a network.
+func (w *world) run(name string, network member, open func(ctx context.Context, host app.Host) (app.Daemon, error)) {
+	p := &process{network: network, ended: make(chan error, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
 	log := w.log.With("daemon", name)

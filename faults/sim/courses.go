@@ -1,0 +1,124 @@
+package sim
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"portolan.dev/faults/sim/registry"
+	"portolan.dev/nodeagent/plan"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
+)
+
+// serverKey is a server of the kernel: that of a frontend, or its stand-in for clients outside.
+type serverKey struct {
+	at      plan.Frontend
+	standIn bool
+}
+
+// wanted is what a server is to be.
+type wanted struct {
+	there   bool
+	weights map[netip.AddrPort]uint32
+}
+
+func (w wanted) equal(o wanted) bool { return w.there == o.there && maps.Equal(w.weights, o.weights) }
+
+// version is what a server is to be from a revision on.
+type version struct {
+	wanted
+	revision uint64
+}
+
+// courses are how the plans of a node's servers change with the log.
+type courses struct {
+	facts    plan.Facts
+	read     uint64 // the revision that they have come to
+	services map[plan.ServiceName]*corev1.Service
+	slices   map[plan.ServiceName]map[string]*corev1.EndpointSlice
+	table    *plan.Table
+	of       map[serverKey][]version // in order; the first one is from revision 0 on
+}
+
+func newCourses(facts plan.Facts) *courses {
+	return &courses{
+		facts: facts, services: map[plan.ServiceName]*corev1.Service{}, slices: map[plan.ServiceName]map[string]*corev1.EndpointSlice{},
+		table: plan.NewTable(), of: map[serverKey][]version{},
+	}
+}
+
+// extend takes in what was committed since.
+func (c *courses) extend(history []registry.Committed) {
+	for ; c.read < uint64(len(history)); c.read++ {
+		c.take(history[c.read].Change)
+	}
+}
+
+// take takes in a change of the log.
+func (c *courses) take(change *registryv1.Change) {
+	gone := change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE
+	var name plan.ServiceName
+	switch o := object.Unwrap(change.GetObject()).(type) {
+	case *corev1.Service:
+		name = plan.ServiceName{Namespace: o.GetMetadata().GetNamespace(), Name: o.GetMetadata().GetName()}
+		if c.services[name] = o; gone {
+			delete(c.services, name)
+		}
+	case *corev1.EndpointSlice:
+		name = plan.ServiceName{Namespace: o.GetMetadata().GetNamespace(), Name: o.GetMetadata().GetLabels()["kubernetes.io/service-name"]}
+		if c.slices[name] == nil {
+			c.slices[name] = map[string]*corev1.EndpointSlice{}
+		}
+		if c.slices[name][o.GetMetadata().GetName()] = o; gone {
+			delete(c.slices[name], o.GetMetadata().GetName())
+		}
+	default:
+		return
+	}
+	built := plan.Build(c.services[name], slices.Collect(maps.Values(c.slices[name])), &c.facts)
+	c.table.Set(name, 0, built.Servers)
+	frontends := map[plan.Frontend]bool{}
+	for _, changed := range c.table.Changes().Servers {
+		frontends[changed.Key.Frontend] = true
+	}
+	for at := range frontends {
+		c.note(at, change.GetRevision())
+	}
+}
+
+// note takes in what the servers of a frontend are from a revision on.
+func (c *courses) note(at plan.Frontend, revision uint64) {
+	planned := func(audience plan.Audience) *plan.VirtualServer {
+		if v := c.table.Server(plan.Key{Frontend: at, Audience: audience}); v != nil {
+			return v
+		}
+		return c.table.Server(plan.Key{Frontend: at, Audience: plan.Anyone})
+	}
+	inside, outside := planned(plan.Internal), planned(plan.External)
+	if inside == outside {
+		outside = nil
+	}
+	for key, v := range map[serverKey]*plan.VirtualServer{{at: at}: inside, {at: at, standIn: true}: outside} {
+		now := wanted{}
+		if v != nil {
+			now = wanted{there: true, weights: map[netip.AddrPort]uint32{}}
+			for _, r := range v.Reals {
+				now.weights[r.Addr] = r.Weight
+			}
+		}
+		versions := c.versions(key)
+		if !versions[len(versions)-1].equal(now) {
+			c.of[key] = append(versions, version{now, revision})
+		}
+	}
+}
+
+// versions are what a server was to be, one after the other.
+func (c *courses) versions(key serverKey) []version {
+	if c.of[key] == nil {
+		c.of[key] = []version{{}}
+	}
+	return c.of[key]
+}

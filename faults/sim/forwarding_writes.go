@@ -1,0 +1,150 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"portolan.dev/portolan/e2e/churn/workload"
+	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
+)
+
+// Few of each, so that names and addresses come again soon.
+const (
+	forwardedServices = 4
+	slicesPerService  = 2
+	backendAddresses  = 5
+)
+
+// drawForwardingWrites adds writes of services with fixed addresses, and of their slices.
+func drawForwardingWrites(d *drawing, length time.Duration) {
+	for at := beginning; at < length; {
+		drawForwardingWrite(d, at)
+		at += pick(d, d.upTo(3*time.Millisecond), d.upTo(80*time.Millisecond), d.upTo(time.Second))
+	}
+}
+
+func drawForwardingWrite(d *drawing, at time.Duration) {
+	n := d.random.IntN(forwardedServices)
+	switch d.random.IntN(12) {
+	case 0, 1, 2:
+		drawPut(d, at, drawForwardedService(d, n))
+	case 3:
+		drawDelete(d, at, drawForwardedService(d, n))
+	case 4:
+		drawDelete(d, at, drawForwardedSlice(d, n))
+	case 5:
+		drawPut(d, at, drawNodePod(d))
+	case 6:
+		drawDelete(d, at, pick[object.Object](d, drawNodePod(d), &corev1.Node{Metadata: &corev1.ObjectMeta{Name: pick(d, nodeNames...)}}))
+	default:
+		drawPut(d, at, drawForwardedSlice(d, n))
+	}
+}
+
+func drawPut(d *drawing, at time.Duration, o object.Object) {
+	d.add(at, func(w *world) { w.put(o) }, "put %s %s", object.KeyOf(o), describe(o))
+}
+
+func drawDelete(d *drawing, at time.Duration, o object.Object) {
+	d.add(at, func(w *world) { w.write(workload.Step{Verb: workload.Delete, Object: o}) }, "delete %s", object.KeyOf(o))
+}
+
+// put creates an object, or updates it if it is there.
+func (w *world) put(o object.Object) {
+	verb := workload.Create
+	if w.registry.Log.Get(object.KeyOf(o)) != nil {
+		verb = workload.Update
+	}
+	w.write(workload.Step{Verb: verb, Object: object.Clone(o)})
+}
+
+// describe returns what matters of an object.
+func describe(o object.Object) string {
+	switch o := o.(type) {
+	case *corev1.Service:
+		return fmt.Sprintf("%s, external policy %s, %d ports", o.GetSpec().GetType(), o.GetSpec().GetExternalTrafficPolicy(), len(o.GetSpec().GetPorts()))
+	case *corev1.EndpointSlice:
+		text := ""
+		for _, e := range o.GetEndpoints() {
+			text += fmt.Sprintf(" %s on %s", e.GetAddresses()[0], e.GetNodeName())
+			if e.Weight != nil {
+				text += fmt.Sprintf(" weight %d", e.GetWeight())
+			}
+			if c := e.GetConditions(); !c.GetReady() {
+				text += fmt.Sprintf(" not ready, serving %t", c.GetServing())
+			}
+		}
+		return text
+	}
+	return ""
+}
+
+func drawForwardedService(d *drawing, n int) *corev1.Service {
+	ip := fmt.Sprintf("10.96.0.%d", 10+n)
+	s := &corev1.ServiceSpec{ClusterIp: ip, ClusterIps: []string{ip}, Type: corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP}
+	if d.chance(50) {
+		s.Type = corev1.ServiceType_SERVICE_TYPE_NODE_PORT
+	}
+	if d.chance(30) {
+		s.ExternalIps = []string{fmt.Sprintf("198.51.100.%d", 10+n)}
+	}
+	if (s.GetType() == corev1.ServiceType_SERVICE_TYPE_NODE_PORT || len(s.GetExternalIps()) > 0) && d.chance(50) {
+		s.ExternalTrafficPolicy = corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL
+	}
+	for i, p := range []corev1.Protocol{corev1.Protocol_PROTOCOL_TCP, corev1.Protocol_PROTOCOL_UDP}[:1+d.random.IntN(2)] {
+		port := &corev1.ServicePort{Name: portNames[i], Port: 80, Protocol: p}
+		if s.GetType() == corev1.ServiceType_SERVICE_TYPE_NODE_PORT {
+			port.NodePort = int32(30000 + 10*n + i) //nolint:gosec // a few
+		}
+		s.Ports = append(s.Ports, port)
+	}
+	return &corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: object.DefaultNamespace, Name: fmt.Sprintf("s%d", n)}, Spec: s}
+}
+
+// portNames are the names of the ports of services, TCP and UDP.
+var portNames = []string{"tcp", "udp"}
+
+func drawForwardedSlice(d *drawing, n int) *corev1.EndpointSlice {
+	s := &corev1.EndpointSlice{
+		Metadata: &corev1.ObjectMeta{
+			Namespace: object.DefaultNamespace, Name: fmt.Sprintf("s%d-%d", n, d.random.IntN(slicesPerService)),
+			Labels: map[string]string{"kubernetes.io/service-name": fmt.Sprintf("s%d", n)},
+		},
+		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
+	}
+	for i, p := range []corev1.Protocol{corev1.Protocol_PROTOCOL_TCP, corev1.Protocol_PROTOCOL_UDP} {
+		number := int32(8080)
+		s.Ports = append(s.Ports, &corev1.EndpointPort{Name: &portNames[i], Port: &number, Protocol: p})
+	}
+	for i := range backendAddresses {
+		if d.chance(40) {
+			s.Endpoints = append(s.Endpoints, drawEndpoint(d, i))
+		}
+	}
+	return s
+}
+
+func drawEndpoint(d *drawing, i int) *corev1.Endpoint {
+	on, ready := nodeNames[i%len(nodeNames)], d.chance(85)
+	e := &corev1.Endpoint{Addresses: []string{fmt.Sprintf("10.244.0.%d", 1+i)}, NodeName: &on}
+	e.Conditions = &corev1.EndpointConditions{Ready: &ready}
+	if !ready {
+		leaves := d.chance(50)
+		e.Conditions.Serving, e.Conditions.Terminating = &leaves, &leaves
+	}
+	if d.chance(30) {
+		weight := pick[uint32](d, 0, 0, 1, 3)
+		e.Weight = &weight
+	}
+	return e
+}
+
+func drawNodePod(d *drawing) *corev1.Pod {
+	return &corev1.Pod{
+		Metadata: &corev1.ObjectMeta{Namespace: object.DefaultNamespace, Name: fmt.Sprintf("p%d", d.random.IntN(3))},
+		Spec: &corev1.PodSpec{
+			NodeName: pick(d, nodeNames...), Containers: []*corev1.Container{{Name: "c", Image: "i"}},
+		},
+	}
+}

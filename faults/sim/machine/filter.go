@@ -1,0 +1,107 @@
+package machine
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+)
+
+// rules are the content of a packet filter.
+type rules struct {
+	pods, nodes []netip.Prefix
+	elements    map[kernel.Element]bool
+}
+
+func newRules() *rules { return &rules{elements: map[kernel.Element]bool{}} }
+
+func (r *rules) clone() *rules { return &rules{r.pods, r.nodes, maps.Clone(r.elements)} }
+
+func (r *rules) equal(o *rules) bool {
+	return slices.Equal(r.pods, o.pods) && slices.Equal(r.nodes, o.nodes) && maps.Equal(r.elements, o.elements)
+}
+
+// filter implements kernel.PacketFilter.
+type filter struct {
+	process   *Process
+	wanted    *rules
+	users     map[kernel.Element]int // how many want an element
+	installed bool
+}
+
+// SetSources implements kernel.PacketFilter.
+func (f *filter) SetSources(pods, nodes []netip.Prefix) error {
+	f.wanted.pods, f.wanted.nodes = pods, nodes
+	return f.put()
+}
+
+// Commit implements kernel.PacketFilter.
+func (f *filter) Commit(c kernel.Change) error {
+	for _, e := range c.Remove {
+		if f.users[e]--; f.users[e] <= 0 {
+			delete(f.users, e)
+			delete(f.wanted.elements, e)
+		}
+	}
+	for _, e := range c.Add {
+		f.users[e]++
+		f.wanted.elements[e] = true
+	}
+	return f.put()
+}
+
+// put puts what is wanted in force, once the filter is installed.
+func (f *filter) put() error {
+	if !f.installed {
+		return nil
+	}
+	return f.Install()
+}
+
+// Install implements kernel.PacketFilter.
+func (f *filter) Install() error {
+	if err := f.process.lock(); err != nil {
+		return err
+	}
+	defer f.process.machine.mu.Unlock()
+	f.process.machine.filter, f.installed = f.wanted.clone(), true
+	return nil
+}
+
+// Installed implements kernel.PacketFilter.
+func (f *filter) Installed() bool { return f.installed }
+
+// Read implements kernel.PacketFilter.
+func (f *filter) Read() (drift func() []string, err error) {
+	if err := f.process.lock(); err != nil {
+		return nil, err
+	}
+	defer f.process.machine.mu.Unlock()
+	found := newRules()
+	if have := f.process.machine.filter; have != nil {
+		found = have.clone()
+	}
+	return func() []string {
+		if found.equal(f.wanted) {
+			return nil
+		}
+		return []string{"the packet filter is another one"}
+	}, nil
+}
+
+// Foreign implements kernel.PacketFilter.
+func (*filter) Foreign() <-chan struct{} { return nil }
+
+// Remove implements kernel.PacketFilter.
+func (f *filter) Remove() error {
+	if err := f.process.lock(); err != nil {
+		return err
+	}
+	defer f.process.machine.mu.Unlock()
+	f.process.machine.filter, f.installed = nil, false
+	return nil
+}
+
+// Close implements kernel.PacketFilter.
+func (*filter) Close() error { return nil }

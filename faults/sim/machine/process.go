@@ -1,0 +1,169 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"slices"
+
+	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/plan"
+)
+
+// mode is the name of the mode whose balancer the machine has.
+const mode = "ipvs"
+
+var errDead = errors.New("the process is dead")
+
+// lock takes the machine's lock. It returns an error, and takes no lock, if the process is dead.
+func (p *Process) lock() error {
+	p.machine.mu.Lock()
+	if p.dead {
+		p.machine.mu.Unlock()
+		return errDead
+	}
+	return nil
+}
+
+// Addresses implements nodeagent.Machine.
+func (p *Process) Addresses() ([]netip.Addr, error) {
+	if err := p.lock(); err != nil {
+		return nil, err
+	}
+	defer p.machine.mu.Unlock()
+	return slices.Clone(p.machine.addresses), nil
+}
+
+// WatchAddresses implements nodeagent.Machine.
+func (p *Process) WatchAddresses(ctx context.Context, changed func()) error {
+	if err := p.lock(); err != nil {
+		return err
+	}
+	p.machine.watchers[p] = changed
+	p.machine.mu.Unlock()
+	<-ctx.Done()
+	p.machine.mu.Lock()
+	defer p.machine.mu.Unlock()
+	delete(p.machine.watchers, p)
+	return nil
+}
+
+// Listeners implements nodeagent.Machine: no program listens.
+func (p *Process) Listeners() []plan.Frontend { return nil }
+
+// Modes implements nodeagent.Machine.
+func (p *Process) Modes() []nodeagent.KernelMode {
+	open := func() (kernel.Balancer, error) { return balancer{p}, nil }
+	return []nodeagent.KernelMode{{
+		Name: mode,
+		Open: func(o kernel.Options) (*kernel.Plane, error) {
+			o.Host = p
+			return kernel.New(o, open)
+		},
+		Precede: func(o kernel.Options) (*kernel.Predecessor, error) {
+			o.Host = p
+			return kernel.Precede(o, open)
+		},
+	}}
+}
+
+// Routes implements kernel.Host.
+func (p *Process) Routes() (kernel.RouteTable, error) { return routes{p}, nil }
+
+// Flows implements kernel.Host.
+func (p *Process) Flows() (kernel.FlowTable, error) { return flows{}, nil }
+
+// Filter implements kernel.Host.
+func (p *Process) Filter(_, _ []netip.Prefix) (kernel.PacketFilter, error) {
+	return &filter{process: p, wanted: newRules(), users: map[kernel.Element]int{}}, nil
+}
+
+// Setting implements kernel.Host.
+func (p *Process) Setting(name string) (string, error) {
+	if err := p.lock(); err != nil {
+		return "", err
+	}
+	defer p.machine.mu.Unlock()
+	value, ok := p.machine.settings[name]
+	if !ok {
+		return "", fs.ErrNotExist
+	}
+	return value, nil
+}
+
+// Set implements kernel.Host.
+func (p *Process) Set(name, value string) error {
+	if err := p.lock(); err != nil {
+		return err
+	}
+	defer p.machine.mu.Unlock()
+	p.machine.settings[name] = value
+	return nil
+}
+
+// Advice implements kernel.Host.
+func (p *Process) Advice() []kernel.Setting { return nil }
+
+// flows implements kernel.FlowTable: the balancer knows its connections itself.
+type flows struct{}
+
+func (flows) Forget(_, _ []kernel.Flow) error { return nil }
+func (flows) Close()                          {}
+
+// routes implements kernel.RouteTable.
+type routes struct{ *Process }
+
+func (r routes) Read() error {
+	err := r.lock()
+	if err == nil {
+		r.machine.mu.Unlock()
+	}
+	return err
+}
+
+func (r routes) Has(p netip.Prefix) bool {
+	r.machine.mu.Lock()
+	defer r.machine.mu.Unlock()
+	return r.machine.routes[p]
+}
+
+func (r routes) All() (all []netip.Prefix) {
+	r.machine.mu.Lock()
+	defer r.machine.mu.Unlock()
+	for p := range r.machine.routes {
+		all = append(all, p)
+	}
+	return all
+}
+
+func (r routes) Add(p netip.Prefix) error {
+	if err := r.lock(); err != nil {
+		return err
+	}
+	defer r.machine.mu.Unlock()
+	r.machine.routes[p] = true
+	return nil
+}
+
+func (r routes) Delete(p netip.Prefix) error {
+	if err := r.lock(); err != nil {
+		return err
+	}
+	defer r.machine.mu.Unlock()
+	delete(r.machine.routes, p)
+	return nil
+}
+
+func (r routes) Addresses() (map[netip.Addr]bool, error) {
+	all, err := r.Process.Addresses()
+	local := map[netip.Addr]bool{}
+	for _, a := range all {
+		local[a] = true
+	}
+	return local, err
+}
+
+func (routes) Lost() <-chan struct{} { return nil }
+func (routes) Close()                {}
