@@ -22,6 +22,9 @@
 //
 // What this kernel cannot do: Linux has no device here that delays packets (sch_netem is not built), so a slow
 // path is a token bucket (sch_tbf), whose queue delays and then drops. Loss is a random number in the packet
-// filter. Wall clocks do not jump: a time namespace moves the monotonic clock only, and libfaketime does not
-// reach programs without a C library. No file system here has a slow fsync.
+// filter. Wall clocks do not jump: a time namespace moves CLOCK_MONOTONIC and CLOCK_BOOTTIME only, and libfaketime
+// replaces functions of the C library, which static Go programs do not call. No file system here has a slow fsync:
+// the kernel has neither device mapper nor nbd, a library that is preloaded into Postgres would need a C compiler
+// wherever the tests run, and FUSE a file system of our own. So a slow flush is Postgres' commit_delay, which waits
+// where fsync does.
 package lab

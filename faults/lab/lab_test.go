@@ -23,6 +23,7 @@ func TestLab(t *testing.T) {
 	t.Run("a killed daemon comes back", func(t *testing.T) { kill(t, l) })
 	t.Run("a full disk has no room", func(t *testing.T) { fill(t, l) })
 	t.Run("a throttled and a lossy path still lead somewhere", func(t *testing.T) { impede(t, l) })
+	t.Run("commits of a primary with a slow flush take long", func(t *testing.T) { slowFlush(t, l) })
 	t.Run("writes survive a fail-over of Postgres", func(t *testing.T) { failOver(t, l) })
 	t.Run("the stream comes back after the loss of all its data", func(t *testing.T) { loseStream(t, l) })
 	t.Run("followers that find the log pruned take a snapshot", func(t *testing.T) { prune(t, l) })

@@ -204,6 +204,18 @@ func awaitGone(all []int) error {
 	return nil
 }
 
+// catches reports whether a process has a handler for a signal.
+func catches(pid int, s syscall.Signal) bool {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(content), "\nSigCgt:")
+	mask, _, _ := strings.Cut(rest, "\n")
+	caught, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+	return err == nil && caught&(1<<(s-1)) != 0
+}
+
 // alive reports whether a process has not ended; one that nobody has asked about yet (a zombie) has.
 func alive(pid int) bool {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -26,7 +26,7 @@ const database = "portolan"
 // settings are the configuration of both servers. No write outlives a loss of power, which is not among the faults: a
 // process that is killed leaves its writes to the kernel. Peers that fell silent are given up after seconds.
 var settings = []string{
-	"port=5432", "max_connections=100", "fsync=off", "full_page_writes=off", "shared_buffers=32MB",
+	"port=5432", "max_connections=100", "full_page_writes=off", "shared_buffers=32MB",
 	"wal_keep_size=256MB", "wal_sender_timeout=3s", "wal_receiver_timeout=3s", "wal_retrieve_retry_interval=200ms",
 	"dynamic_shared_memory_type=mmap", // in the server's folder: a killed server leaves other kinds behind
 	"tcp_keepalives_idle=2", "tcp_keepalives_interval=1", "tcp_keepalives_count=3",
@@ -38,6 +38,10 @@ type postgres struct {
 	lab *Lab
 	dir string
 	bin string
+	// replication are the settings that depend on which server is the primary.
+	replication []string
+	// slow reports whether a flush of the log takes long.
+	slow bool
 }
 
 func (l *Lab) addPostgres(name string) *postgres {
@@ -103,20 +107,23 @@ func (p *postgres) initialise() error {
 		return err
 	}
 	access := "host all postgres 0.0.0.0/0 trust\nhost replication postgres 0.0.0.0/0 trust\nhostssl all all 0.0.0.0/0 cert\n"
-	return errors.Join(p.write("pg_hba.conf", access), p.configure(""))
+	return errors.Join(p.write("pg_hba.conf", access), p.replicate())
 }
 
+// write replaces a file of the data at once, because the server may start and read it at any time.
 func (p *postgres) write(name, content string) error {
-	path := filepath.Join(p.data(), name)
-	err := os.WriteFile(path, []byte(content), 0o600)
-	if err == nil && p.lab.user != nil {
-		err = os.Chown(path, int(p.lab.user.Uid), int(p.lab.user.Gid))
-	}
-	return err
+	return replace(filepath.Join(p.data(), name), []byte(content), p.owner())
 }
 
-// configure writes the settings that change: whether commits wait for the standby, and whom a standby follows.
-func (p *postgres) configure(lines ...string) error {
+// replicate sets whether commits wait for the standby, or which primary a standby follows.
+func (p *postgres) replicate(lines ...string) error {
+	p.replication = lines
+	return p.configure()
+}
+
+// configure writes the settings that change.
+func (p *postgres) configure() error {
+	lines := slices.Concat(p.replication, flushing(p.slow))
 	return p.write("postgresql.auto.conf", strings.Join(lines, "\n")+"\n")
 }
 
@@ -131,21 +138,28 @@ func (p *postgres) follow(primary *postgres) error {
 		return err
 	}
 	conninfo := fmt.Sprintf("primary_conninfo = 'host=%s user=postgres application_name=standby connect_timeout=2'", host)
-	if err := errors.Join(p.configure(conninfo), p.write("standby.signal", "")); err != nil {
+	if err := errors.Join(p.replicate(conninfo), p.write("standby.signal", "")); err != nil {
 		return err
 	}
 	p.Start()
-	if err := primary.configure("synchronous_standby_names = 'standby'"); err != nil {
+	if err := primary.replicate("synchronous_standby_names = 'standby'"); err != nil {
 		return err
 	}
 	return primary.reload()
 }
 
-func (p *postgres) reload() error { return p.query("SELECT pg_reload_conf()::int", new(int)) }
+// reload has the server read its settings again; a server that is paused does so when it continues. A server that
+// does not catch SIGHUP yet would die of it. It installs its handlers before it reads its settings, so it needs none.
+func (p *postgres) reload() error {
+	if pid := p.PID(); pid == 0 || !catches(pid, syscall.SIGHUP) {
+		return nil
+	}
+	return p.signalFirst(syscall.SIGHUP)
+}
 
 // promote makes a standby the primary. Its commits do not wait for a standby until one follows it.
 func (p *postgres) promote() error {
-	if err := p.configure(""); err != nil {
+	if err := p.replicate(); err != nil {
 		return err
 	}
 	return errors.Join(p.reload(), p.query("SELECT pg_promote(true, 30)::int", new(int)))

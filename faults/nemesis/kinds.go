@@ -88,6 +88,12 @@ var kinds = map[string]kind{
 		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.FailOver() },
 		heal:   func(l *lab.Lab, _ []*lab.Machine) error { return l.Rejoin() },
 	},
+	"slow-flush": { // of the primary's log
+		weight: 3,
+		claims: func([]string) []string { return []string{"flush"} },
+		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.SlowFlush() },
+		heal:   func(l *lab.Lab, _ []*lab.Machine) error { return l.QuickFlush() },
+	},
 	"rotate": { // a machine gets a new certificate, which it shows in the end
 		weight: 3, targets: 1, last: true,
 		claims: func(machines []string) []string { return append(process(machines), claim("disk ")(machines)...) },
