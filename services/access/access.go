@@ -14,8 +14,8 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// Complete says which methods of a server have no row, and which rows of its
-// services no method.
+// Complete returns an error that names each method of the served services without a row in the
+// table, and each row of those services without a method.
 func (t Table) Complete(services map[string]grpc.ServiceInfo) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(services)) {
@@ -33,8 +33,10 @@ func (t Table) Complete(services map[string]grpc.ServiceInfo) error {
 	return errors.Join(errs...)
 }
 
-// Admit says whether the caller of ctx may call a method, such as
-// /portolan.dns.v1.DNSService/Query.
+// Admit returns an error unless the role of the caller of ctx may call method, the full name of a
+// gRPC method such as /portolan.dns.v1.DNSService/Query. The error is Unauthenticated if the
+// caller's certificate gives no identity, and PermissionDenied if the role is not listed for the
+// method.
 func (t Table) Admit(ctx context.Context, method string) error {
 	id, err := identity.Caller(ctx)
 	if err != nil {
@@ -48,7 +50,7 @@ func (t Table) Admit(ctx context.Context, method string) error {
 	return apierr.PermissionDenied(fmt.Sprintf("role %s (%s) may not call %s: use a certificate of the role %s", id.Role, id, method, either(roles)))
 }
 
-// either lists roles for a sentence.
+// either joins the names of roles with "or".
 func either(roles []identity.Role) string {
 	texts := make([]string, len(roles))
 	for i, role := range roles {

@@ -1,13 +1,12 @@
-// Package access says who may call what: one table, method to roles, for all
-// daemons.
+// Package access decides which roles may call which gRPC methods. It is one table, from method to
+// roles, for all daemons.
 //
-// The invariant: a method that is not in the table can be called by nobody, and
-// a server whose methods and whose rows differ does not start. So whoever adds a
-// method has to say who it is for.
+// The invariant: a method that is not in the table cannot be called, and a server does not start if
+// its methods and the table's rows for its services differ. A new method therefore needs a row with
+// its roles.
 //
-// The table knows roles and methods only. What an object must look like for a
-// role to write it, such as a node agent and its own Node, is for the registry
-// to judge, which has the object (registry/scope). Rules in the contract, as
-// options of its methods, would be the alternative; they would be spread over
-// all files, and a reader could not see at a glance what a role may do.
+// The table deals with roles and methods only. Rules about the object that a role writes, for
+// example that a node agent may write only its own Node, are checked by the registry, which has the
+// object (registry/scope). The alternative, rules as options of the methods in the contract, would
+// spread them over all files, and a reader could not see at a glance which methods a role may call.
 package access

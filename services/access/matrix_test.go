@@ -36,10 +36,10 @@ import (
 
 var update = flag.Bool("update", false, "write the matrix of roles and methods")
 
-// elsewhere are services of the contract that others implement, on servers of their own.
+// elsewhere lists the services of the contract that other programs implement on their own servers.
 var elsewhere = []string{"portolan.loadbalancer.v1.LoadBalancerProviderService"}
 
-// contract returns all services of the contract that are served by us.
+// contract returns the services of the contract that Portolan's daemons serve.
 func contract() []protoreflect.ServiceDescriptor {
 	var services []protoreflect.ServiceDescriptor
 	protoregistry.GlobalFiles.RangeFiles(func(file protoreflect.FileDescriptor) bool {
@@ -57,7 +57,8 @@ func contract() []protoreflect.ServiceDescriptor {
 	return services
 }
 
-// describe makes a service whose methods all answer, with nothing.
+// describe returns a description of the service in which every method succeeds with an empty
+// response.
 func describe(service protoreflect.ServiceDescriptor) *grpc.ServiceDesc {
 	desc := &grpc.ServiceDesc{ServiceName: string(service.FullName()), HandlerType: (*any)(nil)}
 	for i := range service.Methods().Len() {
@@ -85,7 +86,7 @@ func fullName(method protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("/%s/%s", method.Parent().FullName(), method.Name())
 }
 
-// serve serves the whole contract by mutual TLS on a real listener.
+// serve serves the whole contract with mutual TLS on a TCP listener.
 func serve(t *testing.T, certs *kittest.Certificates) (addr string) {
 	t.Helper()
 	log := kittest.Logger(t)
@@ -98,7 +99,7 @@ func serve(t *testing.T, certs *kittest.Certificates) (addr string) {
 	return lis.Addr().String()
 }
 
-// call calls a method with nothing in the request.
+// call calls a method with an empty request.
 func call(ctx context.Context, conn *grpc.ClientConn, method protoreflect.MethodDescriptor) error {
 	if !method.IsStreamingServer() && !method.IsStreamingClient() {
 		return conn.Invoke(ctx, fullName(method), &emptypb.Empty{}, &emptypb.Empty{})
@@ -116,7 +117,7 @@ func call(ctx context.Context, conn *grpc.ClientConn, method protoreflect.Method
 	return nil
 }
 
-// certificateOf is who is asked for a certificate of a role.
+// certificateOf returns the name for which the test requests a certificate of the role.
 func certificateOf(role identity.Role) string {
 	if role == identity.NodeAgent {
 		return "nodeagent/n1"
@@ -124,8 +125,9 @@ func certificateOf(role identity.Role) string {
 	return string(role)
 }
 
-// TestEveryRoleTriesEveryMethod calls every method of the contract as every role. What is let through must be what testdata/matrix.txt says, which
-// people read and change on purpose; what is not must say who may not do what, and who may.
+// TestEveryRoleTriesEveryMethod calls every method of the contract with every role. The admitted
+// calls must be the ones listed in testdata/matrix.txt, which is changed by hand on purpose. The
+// error of a refused call must name the refused role and the roles that may make the call.
 func TestEveryRoleTriesEveryMethod(t *testing.T) {
 	certs := kittest.NewCertificates(t)
 	addr := serve(t, certs)
@@ -140,7 +142,8 @@ func TestEveryRoleTriesEveryMethod(t *testing.T) {
 		defer conn.Close()
 		conns[role] = conn
 	}
-	for role, conn := range conns { // servers of others have no business with us at all
+	// The roles of foreign servers may not even call the health service.
+	for role, conn := range conns {
 		_, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
 		if none := role == identity.NATS || role == identity.Postgres; none != (status.Code(err) == codes.PermissionDenied) || !none && err != nil {
 			t.Errorf("health, as %s: %v", role, err)
@@ -182,7 +185,8 @@ func TestEveryRoleTriesEveryMethod(t *testing.T) {
 	}
 }
 
-// TestReadersOnlyRead holds the table against the names of methods: who only looks may call nothing that changes anything.
+// TestReadersOnlyRead checks the table against the names of methods: the viewer role may call no
+// method that changes anything.
 func TestReadersOnlyRead(t *testing.T) {
 	reading := []string{"Get", "List", "Watch", "Explain", "Query", "Render", "Snapshot"}
 	writes := 0
@@ -218,7 +222,8 @@ func TestNobodyIsAdmitted(t *testing.T) {
 	}
 }
 
-// TestStartNeedsEveryRow: a method without a row, and a row without a method, keep a server from starting.
+// TestStartNeedsEveryRow checks that a server does not start if a method has no row or a row has no
+// method.
 func TestStartNeedsEveryRow(t *testing.T) {
 	certs := kittest.NewCertificates(t)
 	const dns = "portolan.dns.v1.DNSService"
@@ -245,7 +250,7 @@ func TestStartNeedsEveryRow(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	// Services that nobody has heard of are served to nobody.
+	// A service that the table does not list is incomplete.
 	if err := access.Methods().Complete(map[string]grpc.ServiceInfo{"x.Y": {Methods: []grpc.MethodInfo{{Name: "Z"}}}}); err == nil {
 		t.Error("an unknown service is complete")
 	}

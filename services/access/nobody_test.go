@@ -21,7 +21,8 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// TestForeignRolesAreNoRoles: an operator of another trust domain, whose authority is believed, as it is while one authority takes over from another.
+// TestForeignRolesAreNoRoles checks that an operator of another trust domain is refused even if its
+// certificate authority is trusted, as happens while one authority replaces another.
 func TestForeignRolesAreNoRoles(t *testing.T) {
 	ours, theirs := kittest.NewCertificates(t), kittest.NewCertificatesOf(t, "elsewhere")
 	var both []byte
@@ -50,7 +51,8 @@ func TestForeignRolesAreNoRoles(t *testing.T) {
 	kittest.Run(t, "server", func(ctx context.Context) error { return server.Serve(ctx, lis) })
 
 	careless := open(theirs.Issue("operator", time.Hour)).TLS(identity.Registry)
-	careless.VerifyConnection = nil // ours would not have spoken to such a server either
+	// The client's own check would refuse such a server too.
+	careless.VerifyConnection = nil
 	conn, err := rpc.TCP().Dial(lis.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(careless)))
 	if err != nil {
 		t.Fatal(err)

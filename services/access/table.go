@@ -5,21 +5,23 @@ import "portolan.dev/services/kit/identity"
 // Table holds the roles that may call a method, by service and method.
 type Table map[string]map[string][]identity.Role
 
-// Sets of roles. People are those who use the command line.
+// The sets of roles that the rows share.
 var (
 	operators = []identity.Role{identity.Operator}
 	readers   = []identity.Role{identity.Operator, identity.Viewer}
-	followers = []identity.Role{identity.Operator, identity.Viewer, identity.Allocator, identity.EndpointCtl, identity.DNSSvc, identity.NodeAgent} // of the log
+	// followers may read the log.
+	followers = []identity.Role{identity.Operator, identity.Viewer, identity.Allocator, identity.EndpointCtl, identity.DNSSvc, identity.NodeAgent}
 	anybody   = []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.DNSSvc, identity.NodeAgent, identity.Operator, identity.Viewer}
-	reporters = []identity.Role{identity.Operator, identity.Allocator, identity.EndpointCtl, identity.NodeAgent} // write Events
+	// reporters may write Events.
+	reporters = []identity.Role{identity.Operator, identity.Allocator, identity.EndpointCtl, identity.NodeAgent}
 )
 
-// with returns a set and some more.
+// with returns a copy of set with more roles added.
 func with(set []identity.Role, more ...identity.Role) []identity.Role {
 	return append(set[:len(set):len(set)], more...)
 }
 
-// Methods is the table of all that Portolan serves.
+// Methods returns the table of all methods that Portolan serves.
 func Methods() Table {
 	return Table{
 		"portolan.registry.v1.NamespaceService": {

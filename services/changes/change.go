@@ -9,22 +9,25 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Change is what became of one object. Objects are shared with the follower's view and with everybody else who got them: do not change them.
+// Change is the change of one object at one revision. Its objects are shared with the follower's
+// view and other readers: do not modify them.
 type Change struct {
-	// Revision of the change. In a snapshot: of the object's last change, or for deletions the snapshot's.
+	// Revision is the revision of the change. In a snapshot it is the revision of the object's last
+	// change; for a deletion it is the snapshot's revision.
 	Revision uint64
 	Kind     string
 	Key      object.Key
-	// Old is the object before, nil if it was created.
+	// Old is the object before the change, nil if the change created it.
 	Old object.Object
-	// New is the object after, nil if it was deleted.
+	// New is the object after the change, nil if the change deleted it.
 	New object.Object
-	// Traceparent is the W3C traceparent of the commit; empty in a snapshot, and where nobody traced it.
+	// Traceparent is the W3C traceparent of the commit. It is empty in a snapshot and for a commit
+	// without a trace.
 	Traceparent string
 }
 
-// View is the objects of the followed kinds as the follower knows them. It is safe for concurrent use; within Apply it has exactly the state
-// after the batch that Apply is given.
+// View holds the follower's current objects of the followed kinds. It is safe for concurrent use.
+// During a call of Apply it holds exactly the state after the batch that is passed to Apply.
 type View struct {
 	versionsOnly bool
 
@@ -37,28 +40,31 @@ func newView(versionsOnly bool) *View {
 	return &View{versionsOnly: versionsOnly, kinds: map[string]map[object.Key]object.Object{}}
 }
 
-// kept is what the view keeps of an object.
+// kept returns the form in which the view stores o: o itself, or only its version if versionsOnly
+// is set.
 func (v *View) kept(o object.Object) object.Object {
 	if !v.versionsOnly {
 		return o
 	}
 	meta := o.GetMetadata()
-	version, _ := o.ProtoReflect().New().Interface().(object.Object) // of the same kind
+	// The same kind as o.
+	version, _ := o.ProtoReflect().New().Interface().(object.Object)
 	kept := object.MetaOf(version)
-	// Copies: texts that point into the objects of a large snapshot would keep the memory around them from being used again.
+	// The strings are copied, because strings that point into the objects of a large snapshot would
+	// keep all its memory in use.
 	kept.Namespace, kept.Name = unique.Make(meta.GetNamespace()).Value(), strings.Clone(meta.GetName())
 	kept.Uid, kept.ResourceVersion = strings.Clone(meta.GetUid()), meta.GetResourceVersion()
 	return version
 }
 
-// Get returns an object, nil if there is none.
+// Get returns the object with the given key, or nil if there is none.
 func (v *View) Get(key object.Key) object.Object {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.kinds[key.Kind][key]
 }
 
-// List returns all objects of a kind in no particular order.
+// List returns all objects of a kind, in no particular order.
 func (v *View) List(kind string) []object.Object {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -69,7 +75,7 @@ func (v *View) List(kind string) []object.Object {
 	return all
 }
 
-// put stores an object and returns what was there before.
+// put stores an object and returns the object that it replaces, or nil.
 func (v *View) put(key object.Key, o object.Object) (old object.Object) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -87,7 +93,7 @@ func (v *View) put(key object.Key, o object.Object) (old object.Object) {
 	return old
 }
 
-// remove takes an object out and returns it.
+// remove removes an object and returns it, or nil if there was none.
 func (v *View) remove(key object.Key) (old object.Object) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -97,8 +103,9 @@ func (v *View) remove(key object.Key) (old object.Object) {
 	return old
 }
 
-// replace makes the view equal to a snapshot and returns what that changed: objects in the snapshot's order, then what is gone. An object that
-// is the same is no change, though it may have been read anew. Versions tell objects apart within one epoch only.
+// replace makes the view equal to a snapshot and returns the differences: the created and changed
+// objects in the snapshot's order, then the deleted ones. An object that is equal to the stored one
+// is no difference. Versions identify an object's state only within one epoch.
 func (v *View) replace(snapshot []object.Object, revision uint64, sameEpoch bool) []Change {
 	var diff []Change
 	seen := make(map[object.Key]struct{}, len(snapshot))
@@ -118,7 +125,7 @@ func (v *View) replace(snapshot []object.Object, revision uint64, sameEpoch bool
 	return diff
 }
 
-// except returns the keys that are not in seen, in order.
+// except returns the keys of the view that are not in seen, sorted.
 func (v *View) except(seen map[object.Key]struct{}) []object.Key {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

@@ -18,7 +18,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// driven is a follower that does what the test says and nothing else: no NATS, no time.
+// driven is a follower that is driven by the test alone, without NATS and without timers.
 type driven struct {
 	t        *testing.T
 	log      *changestest.Log
@@ -26,12 +26,12 @@ type driven struct {
 	kinds    []string
 	keep     func(object.Object) bool // nil: all
 	replay   *replay
-	refusal  error // what Apply returns instead of applying
+	refusal  error // the error for Apply to return, or nil
 	metrics  *prometheus.Registry
 	*changes.Follower
 }
 
-// drive returns a follower whose periods are over at once, except for silence, which only Tick looks at.
+// drive returns a follower for which all periods are over at once. Only Tick checks for silence.
 func drive(t *testing.T, log *changestest.Log, kinds ...string) *driven {
 	t.Helper()
 	d := &driven{t: t, log: log, kinds: kinds, registry: &outage{ClientConnInterface: log.Conn()}, replay: newReplay(), metrics: prometheus.NewRegistry()}
@@ -67,7 +67,7 @@ func (d *driven) must(err error) {
 	}
 }
 
-// sent is the message of a revision, as the stream of the log's epoch has it.
+// sent returns the message for a revision as the stream has it, with the log's epoch.
 func (d *driven) sent(revision uint64) *nats.Msg {
 	d.t.Helper()
 	epoch, _, _, _ := d.log.Head(d.t.Context())
@@ -88,7 +88,8 @@ func (d *driven) receive(messages ...*nats.Msg) {
 	d.must(d.Drain(d.t.Context(), messages...))
 }
 
-// at checks that the view is at a revision, and if that is the log's newest, that it is the log's state.
+// at checks that the view is at a revision. If that is the log's newest revision, it also checks
+// that the view equals the log's state.
 func (d *driven) at(revision uint64) {
 	d.t.Helper()
 	if _, got := d.Position(); got != revision {
@@ -100,7 +101,7 @@ func (d *driven) at(revision uint64) {
 	}
 }
 
-// asked checks how often the registry was asked since the last look.
+// asked checks the numbers of requests to the registry since the last call of asked.
 func (d *driven) asked(lists, snapshots int64) {
 	d.t.Helper()
 	if l, s := d.registry.lists.Swap(0), d.registry.snapshots.Swap(0); l != lists || s != snapshots {
@@ -108,7 +109,7 @@ func (d *driven) asked(lists, snapshots int64) {
 	}
 }
 
-// snapshots checks how many snapshots were taken for each reason.
+// snapshots checks the number of snapshots taken for each reason.
 func (d *driven) snapshots(start, pruned, epoch int) {
 	d.t.Helper()
 	const name = "portolan_changes_snapshots_total"
@@ -120,7 +121,7 @@ func (d *driven) snapshots(start, pruned, epoch int) {
 	}
 }
 
-// following returns a follower that has a log of five revisions, of which the registry then gets more.
+// following returns a follower that has applied five revisions. The log then gets more revisions.
 func following(t *testing.T, more int) *driven {
 	t.Helper()
 	log := changestest.New(t)
@@ -171,7 +172,7 @@ func TestHoleWhileRegistryIsAway(t *testing.T) {
 	d.registry.down.Store(true)
 	d.receive(d.sent(6), d.sent(8), d.sent(9))
 	d.at(6)
-	d.asked(1, 0) // once for the hole; what follows adds nothing to the question
+	d.asked(1, 0) // once for the gap; the later messages cause no further request
 	d.registry.down.Store(false)
 	d.tickUntil(9)
 	d.at(9)
@@ -191,7 +192,8 @@ func (d *driven) tickUntil(revision uint64) {
 	})
 }
 
-// TestLostTail: nothing comes after what was lost, so that only bookmarks tell.
+// TestLostTail checks that bookmarks alone reveal the loss of the newest changes, after which no
+// message comes.
 func TestLostTail(t *testing.T) {
 	d := following(t, 2)
 	d.receive(d.mark(7))
@@ -211,7 +213,8 @@ func TestBookmarkThatOvertakes(t *testing.T) {
 	d.asked(0, 0)
 }
 
-// TestBookmarkOfWhatNeverWas: no message can make a follower ask for ever.
+// TestBookmarkOfWhatNeverWas checks that a bookmark with a head beyond the log does not make the
+// follower ask for ever.
 func TestBookmarkOfWhatNeverWas(t *testing.T) {
 	d := following(t, 1)
 	d.receive(d.mark(1000), d.mark(1000))
@@ -239,7 +242,7 @@ func TestNewEpoch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := following(t, 0)
-			// Revisions 4 and 5 become other changes than the follower has.
+			// Revisions 4 and 5 become other changes than the ones that the follower has.
 			d.log.SetBack(2)
 			d.log.Put(service("other", 1), node("n1"))
 			if _, err := d.log.NewEpoch(t.Context()); err != nil {
@@ -256,7 +259,8 @@ func TestNewEpoch(t *testing.T) {
 	}
 }
 
-// TestOldEpochAfterNewSnapshot: the message that made the follower find out is not mistaken for the change after the snapshot.
+// TestOldEpochAfterNewSnapshot checks that the message of the old epoch that led to the snapshot is
+// not applied after the snapshot.
 func TestOldEpochAfterNewSnapshot(t *testing.T) {
 	d := following(t, 3)
 	last := d.sent(8)
@@ -268,7 +272,7 @@ func TestOldEpochAfterNewSnapshot(t *testing.T) {
 	d.at(7)
 }
 
-// TestSnapshotOfReplicaThatLags: the view never goes back within an epoch.
+// TestSnapshotOfReplicaThatLags checks that the view never goes back within an epoch.
 func TestSnapshotOfReplicaThatLags(t *testing.T) {
 	d := following(t, 0)
 	d.log.SetBack(2)
@@ -279,7 +283,8 @@ func TestSnapshotOfReplicaThatLags(t *testing.T) {
 	}
 }
 
-// TestUnchangedByNewEpoch: an epoch that changes nothing is no reason to hand over anything.
+// TestUnchangedByNewEpoch checks that a new epoch without changed objects passes no changes to
+// Apply.
 func TestUnchangedByNewEpoch(t *testing.T) {
 	d := following(t, 0)
 	if _, err := d.log.NewEpoch(t.Context()); err != nil {
@@ -292,7 +297,8 @@ func TestUnchangedByNewEpoch(t *testing.T) {
 	}
 }
 
-// TestForeignEpoch: messages of an epoch that the registry does not know change nothing and cost one question.
+// TestForeignEpoch checks that messages of an epoch that the registry does not have change nothing
+// and cause one request.
 func TestForeignEpoch(t *testing.T) {
 	d := following(t, 1)
 	change := d.sent(6)
@@ -338,7 +344,7 @@ func TestForgedMessages(t *testing.T) {
 	})
 }
 
-// TestUnreadableChange: what a message should have said is read from the log.
+// TestUnreadableChange checks that a change is read from the log if its message cannot be decoded.
 func TestUnreadableChange(t *testing.T) {
 	unreadable := map[string]func(d *driven, m *nats.Msg){
 		"garbage":          func(_ *driven, m *nats.Msg) { m.Data = []byte{0xff, 0xff} },
@@ -363,7 +369,8 @@ func elided(h nats.Header) nats.Header {
 	return h
 }
 
-// TestOtherKinds: what is not followed moves the revision and nothing else.
+// TestOtherKinds checks that a change of an unfollowed kind raises the revision and does nothing
+// else.
 func TestOtherKinds(t *testing.T) {
 	log := changestest.New(t)
 	log.Put(node("n1"), service("a", 1))
@@ -381,7 +388,7 @@ func TestOtherKinds(t *testing.T) {
 	d.must(same(stateOf(log, "Node"), viewOf(d.Follower)))
 }
 
-// TestSilence: when nothing comes at all, the log is asked.
+// TestSilence checks that the follower reads the log if no messages arrive at all.
 func TestSilence(t *testing.T) {
 	d := following(t, 200)
 	d.must(d.Tick(t.Context()))
@@ -435,8 +442,8 @@ func TestErrorOfApplyEndsRun(t *testing.T) {
 	}
 }
 
-// TestRefusedChangesAreNotPassedOver: whatever brought the changes, their refusal ends the follower, since nobody would hand them
-// over again.
+// TestRefusedChangesAreNotPassedOver checks that a follower ends if Apply returns an error, for
+// every path by which changes arrive, because the changes would not be passed to Apply again.
 func TestRefusedChangesAreNotPassedOver(t *testing.T) {
 	for name, bring := range map[string]func(d *driven) error{
 		"a message":               func(d *driven) error { return d.Drain(t.Context(), d.sent(6)) },
@@ -459,7 +466,7 @@ func TestRefusedChangesAreNotPassedOver(t *testing.T) {
 	}
 }
 
-// TestAge: proof of completeness, and only that, makes the view young.
+// TestAge checks that only a proof of completeness resets the age of the view.
 func TestAge(t *testing.T) {
 	d := following(t, 2)
 	before := time.Now()
@@ -478,8 +485,8 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// TestAgeOfBookmarkThatWaited: a bookmark that waited while the follower did something else tells of the time when it
-// came.
+// TestAgeOfBookmarkThatWaited checks that a bookmark that waited in the queue counts for the time
+// of its arrival.
 func TestAgeOfBookmarkThatWaited(t *testing.T) {
 	before := time.Now()
 	d := following(t, 0)

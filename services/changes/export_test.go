@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Begin, Receive and Tick are the three things that Run does, for tests that decide themselves what happens when.
+// Begin, Receive and Tick are the three steps of Run, for tests that control their order.
 
 func (f *Follower) Begin(ctx context.Context) error                { return f.ask(ctx, aSnapshot) }
 func (f *Follower) Receive(ctx context.Context, m *nats.Msg) error { return f.receive(ctx, m) }
@@ -16,7 +16,7 @@ func (f *Follower) Drain(ctx context.Context, ms ...*nats.Msg) error {
 	return f.DrainLate(ctx, time.Now(), ms...)
 }
 
-// DrainLate is Drain of messages that have waited since a time.
+// DrainLate is Drain for messages that have waited since the given time.
 func (f *Follower) DrainLate(ctx context.Context, since time.Time, ms ...*nats.Msg) error {
 	f.emptied = since
 	queue := make(chan *nats.Msg, len(ms))
@@ -26,7 +26,7 @@ func (f *Follower) DrainLate(ctx context.Context, since time.Time, ms ...*nats.M
 	return f.drain(ctx, ms[0], queue)
 }
 
-// Position returns what the view is at.
+// Position returns the epoch and the revision of the view.
 func (f *Follower) Position() (epoch string, revision uint64) { return f.epoch, f.revision }
 
 var EncodeToken = encodeToken

@@ -25,91 +25,110 @@ import (
 // HealthCheck is the name under which followers report to the health registry.
 const HealthCheck = "changes"
 
-// FollowerConfig is what a follower is made of.
+// FollowerConfig is the configuration of a follower.
 type FollowerConfig struct {
-	// Registry serves the snapshot and the log.
+	// Registry serves the snapshots and the log. It must be given.
 	Registry grpc.ClientConnInterface
-	// NATS brings changes as they happen. It need not be connected; nil: the registry's log is read every BookmarkEvery instead.
+	// NATS delivers changes as they happen. It need not be connected yet. If it is nil, the
+	// follower reads the registry's log every BookmarkEvery.
 	NATS *nats.Conn
-	// Prefix of all subjects; empty: DefaultPrefix.
+	// Prefix is the prefix of all subjects. The default is DefaultPrefix.
 	Prefix string
-	// Kinds to follow, such as "Service"; empty: all.
+	// Kinds are the kinds to follow, such as "Service". The default is all kinds.
 	Kinds []string
-	// Keep says which objects of the kinds matter; nil: all. What does not is never in the view nor handed to Apply, and costs no memory once it
-	// was read; an object that no longer matters is handed over as deleted. Its answer may depend on the object alone.
+	// Keep reports whether the follower keeps an object. Other objects are never in the view nor
+	// passed to Apply, and use no memory after they were read. If Keep starts to return false for
+	// an object, the object is passed to Apply as deleted. The result may depend only on the
+	// object. If Keep is nil, all objects are kept.
 	Keep func(object.Object) bool
-	// Trim removes from an object what the daemon does not need, before the follower stores it and
-	// compares it with what it has; nil: nothing is removed. It is called once for each object that
-	// is read and kept. The object belongs to Trim until it returns, and is never changed later.
+	// Trim removes the parts of an object that the daemon does not need. The follower calls it
+	// once for each object that it has read and keeps, before it stores the object and compares it
+	// with the stored one. Trim may modify the object until it returns; after that the object
+	// never changes. If Trim is nil, nothing is removed.
 	Trim func(object.Object)
-	// VersionsOnly is for daemons that remember themselves what they need: the view, and the Old of changes, then have no more of objects than
-	// tells their versions apart (namespace, name, uid, resource version).
+	// VersionsOnly is for daemons that store the contents of objects themselves. The view, and Old
+	// in changes, then hold only the version of each object: namespace, name, uid and resource
+	// version.
 	VersionsOnly bool
 	// Log must be given.
 	Log *slog.Logger
 	// Metrics may be nil.
 	Metrics prometheus.Registerer
-	// Health learns whether the view is there and how fresh it is; may be nil.
+	// Health receives the state of the view: missing, stale or current. It may be nil.
 	Health *health.Registry
-	// Tracer continues the traces of changes: what Apply begins with its context is part of that of the first change. Nil: there are none.
+	// Tracer continues the traces of changes: the context of Apply belongs to the trace of the
+	// first change. If it is nil, nothing is traced.
 	Tracer *tracing.Tracer
-	// Apply is handed all changes in order, as many at once as there are, by one goroutine. The first call is the whole snapshot, which may be
-	// empty. Later ones are empty where only other kinds changed, or objects that a new snapshot found unchanged: then revision alone moves.
-	// After Apply returned nil everything up to revision counts as applied. An error ends Run: retry inside what can be retried.
-	// The changes are the callee's to keep, the objects in them are shared.
+	// Apply receives all changes in order, as many at once as are available, from one goroutine.
+	// The first call has the whole snapshot, which may be empty. Later calls have no changes if
+	// only other kinds changed, or if a new snapshot equals the view. Such a call only raises
+	// revision.
+	//
+	// After Apply has returned nil, everything up to revision counts as applied. An error from
+	// Apply ends Run, so Apply itself must retry whatever can be retried. Apply may keep the slice,
+	// but the objects in it are shared.
 	Apply func(ctx context.Context, changes []Change, revision uint64) error
 
-	// BookmarkEvery is how often the relay says how far the log is; 0: 2 s. After three periods of silence the registry is asked instead.
+	// BookmarkEvery is the time between two bookmarks of the relay; 0 means 2 s. After three
+	// periods without a bookmark the follower asks the registry instead.
 	BookmarkEvery time.Duration
-	// IdleEvery bounds how often Apply is called for revisions without changes; 0: 100 ms.
+	// IdleEvery is the shortest time between two calls of Apply without changes; 0 means 100 ms.
 	IdleEvery time.Duration
-	// Jitter is the longest random delay before more than a few missing revisions are asked for, so that a thousand followers that lost the
-	// same ones do not ask at once; 0: 1 s.
+	// Jitter is the longest random delay before the follower asks for more than three missing
+	// revisions, so that a thousand followers that lost the same revisions do not ask at once; 0
+	// means 1 s.
 	Jitter time.Duration
-	// RetryMax is the longest pause between two questions to a registry that does not answer; 0: 5 s.
+	// RetryMax is the longest pause between two requests to a registry that does not answer; 0
+	// means 5 s.
 	RetryMax time.Duration
-	// CallTimeout bounds one answer of the registry, or one batch of a snapshot; 0: 10 s.
+	// CallTimeout is the timeout of a request to the registry, or of one batch of a snapshot; 0
+	// means 10 s.
 	CallTimeout time.Duration
-	// StaleAfter is the age from which health says that the view is stale; 0: 30 s.
+	// StaleAfter is the age from which health reports the view as stale; 0 means 30 s.
 	StaleAfter time.Duration
-	// Queue is how many messages may wait for Apply; what comes beyond is dropped and read from the registry's log later. 0: 8192.
+	// Queue is the number of messages that may wait for Apply; 0 means 8192. Messages that do not
+	// fit are dropped, and their changes are read from the registry's log later.
 	Queue int
 }
 
-// Follower keeps a view of the registry's objects and hands every change to a daemon. Make it with NewFollower, then call Run once; all other
-// methods are safe at any time.
+// Follower keeps a view of the registry's objects and passes every change to a daemon. Make it with
+// NewFollower and call Run once. All other methods are safe for concurrent use.
 type Follower struct {
 	cfg      FollowerConfig
 	subjects subjects
 	registry registryv1.ChangeServiceClient
-	kinds    map[string]bool // empty: all
+	kinds    map[string]bool // empty means all
 	view     *View
 	metrics  followerMetrics
 	started  time.Time
 
 	applied atomic.Uint64
 	synced  atomic.Bool
-	fresh   atomic.Int64 // time from started until the view was last known to be complete
+	// fresh is the time from started until the view was last known to be complete.
+	fresh atomic.Int64
 
-	// All below belongs to the goroutine of Run.
+	// The fields below are used only by the goroutine of Run.
 
 	epoch    string
-	revision uint64 // of the view; applied follows
+	revision uint64 // of the view; applied is set to it after Apply
 	pending  []Change
-	handed   time.Time // when Apply was last called
+	handed   time.Time // time of the last call of Apply
 
 	need      need
 	failures  int
-	outage    obs.Outage // of the registry
-	notBefore time.Time  // no question to the registry before
+	outage    obs.Outage // of requests to the registry
+	notBefore time.Time  // time of the next request to the registry, at the earliest
 	connected bool       // to NATS
-	heard     time.Time  // when the last bookmark came
+	heard     time.Time  // time of the last bookmark
 	expected  expectation
-	emptied   time.Time // when no message waited: whatever waits came later
-	trusted   time.Time // until then a foreign epoch is known to be not the registry's
+	// emptied is when the queue was last seen empty. Every waiting message arrived after it.
+	emptied time.Time
+	// trusted is the time until which the view's epoch counts as the registry's, so that messages
+	// of other epochs are ignored.
+	trusted time.Time
 }
 
-// need is what the follower has to ask the registry for.
+// need is the request that the follower has to send to the registry.
 type need int
 
 const (
@@ -118,14 +137,15 @@ const (
 	aSnapshot
 )
 
-// expectation is the head of a bookmark that the view has not reached yet.
+// expectation is the head in a bookmark that the view has not reached yet.
 type expectation struct {
-	head uint64    // 0: none
-	at   time.Time // when the log was there at the earliest
-	seen time.Time // when the bookmark was read
+	head uint64 // 0 means that there is none
+	// at is the earliest time at which the log had this head.
+	at   time.Time
+	seen time.Time // time when the bookmark was read
 }
 
-// NewFollower returns a follower that knows nothing yet.
+// NewFollower returns a follower with an empty view.
 func NewFollower(cfg FollowerConfig) (*Follower, error) {
 	names, err := newSubjects(cfg.Prefix)
 	if err != nil {
@@ -159,11 +179,11 @@ func NewFollower(cfg FollowerConfig) (*Follower, error) {
 // Revision returns the revision up to which everything is applied; 0 before the first snapshot.
 func (f *Follower) Revision() uint64 { return f.applied.Load() }
 
-// Synced says whether the first snapshot has been applied.
+// Synced reports whether the first snapshot has been applied.
 func (f *Follower) Synced() bool { return f.synced.Load() }
 
-// Age returns the time since the view was last known to be complete; since the follower was made, if it never was. While all is well it stays
-// below about two bookmark periods.
+// Age returns the time since the view was last known to be complete, or since the follower was made
+// if it never was. Normally it stays below about two bookmark periods.
 func (f *Follower) Age() time.Duration {
 	return time.Since(f.started) - time.Duration(f.fresh.Load())
 }
@@ -171,7 +191,9 @@ func (f *Follower) Age() time.Duration {
 // View returns the objects of the followed kinds.
 func (f *Follower) View() *View { return f.view }
 
-// Run follows until ctx is done, and returns nil then, or the error of Apply. The registry or NATS being away is waited out; the view stays.
+// Run follows the registry until ctx is done, and then returns nil. It returns early only with an
+// error from Apply or from the subscription. While the registry or NATS is away, Run keeps the view
+// and retries.
 func (f *Follower) Run(ctx context.Context) error {
 	link, err := f.connect(ctx)
 	if err != nil {
@@ -203,7 +225,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// end tells the end of ctx, which is no error, from a refusal of Apply.
+// end returns nil if ctx is done, because that is the normal end of Run, and err otherwise.
 func (f *Follower) end(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -211,7 +233,8 @@ func (f *Follower) end(ctx context.Context, err error) error {
 	return err
 }
 
-// tick does what is due without a message.
+// tick does the work that is due without a message: requests to the registry, idle calls of Apply,
+// and the health report.
 func (f *Follower) tick(ctx context.Context) error {
 	now := time.Now()
 	if due := f.due(now); due != nothing {
@@ -228,8 +251,8 @@ func (f *Follower) tick(ctx context.Context) error {
 	return nil
 }
 
-// due returns what to ask the registry for at this time: what is needed, or the log when nothing has been heard for too long. Where it is known
-// that nothing can be heard, one period is long enough.
+// due returns the request that is due now: the needed one, or the log after three bookmark periods
+// without a bookmark. If NATS is not connected no bookmark can come, so one period is enough.
 func (f *Follower) due(now time.Time) need {
 	if now.Before(f.notBefore) {
 		return nothing
@@ -247,7 +270,7 @@ func (f *Follower) due(now time.Time) need {
 	return nothing
 }
 
-// hand gives Apply what is pending.
+// hand passes the pending changes to Apply.
 func (f *Follower) hand(ctx context.Context) error {
 	batch, revision := f.pending, f.revision
 	f.pending, f.handed = nil, time.Now()
@@ -260,7 +283,7 @@ func (f *Follower) hand(ctx context.Context) error {
 	return nil
 }
 
-// traceparents lists those of a batch; nearly always there are none.
+// traceparents returns the traceparents of a batch. Most batches have none.
 func traceparents(batch []Change) []string {
 	var all []string
 	for i := range batch {
@@ -271,7 +294,8 @@ func traceparents(batch []Change) []string {
 	return all
 }
 
-// moved notes that the view is at a revision, and whether that meets what a bookmark promised.
+// moved records that the view is at a revision, and whether the view has thereby reached the head
+// of the expected bookmark.
 func (f *Follower) moved(revision uint64) {
 	f.revision = revision
 	if f.expected.head != 0 && revision >= f.expected.head {
@@ -280,7 +304,7 @@ func (f *Follower) moved(revision uint64) {
 	}
 }
 
-// completeAt notes that the view has all that there was at a time.
+// completeAt records that at the given time the view held everything in the log.
 func (f *Follower) completeAt(at time.Time) {
 	if since := int64(at.Sub(f.started)); since > f.fresh.Load() {
 		f.fresh.Store(since)
@@ -289,7 +313,7 @@ func (f *Follower) completeAt(at time.Time) {
 
 var errNoSnapshot = errors.New("no snapshot from the registry yet")
 
-// judge tells health how things are.
+// judge reports the state of the view to health.
 func (f *Follower) judge() {
 	switch age := f.Age(); {
 	case !f.synced.Load():
@@ -307,7 +331,7 @@ func (f *Follower) report(err error) {
 	}
 }
 
-// jitter waits a random while, unless only a few revisions are missing.
+// jitter waits for a random time of at most Jitter if more than three revisions are missing.
 func (f *Follower) jitter(ctx context.Context, missing uint64) {
 	if missing > 3 {
 		app.Pause(ctx, rand.N(f.cfg.Jitter))

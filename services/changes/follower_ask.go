@@ -16,27 +16,31 @@ import (
 )
 
 const (
-	// healBatch is how many changes are asked for at once: small answers keep a registry that a thousand followers ask responsive.
+	// healBatch is the number of changes per request. Answers are small so that a registry with a
+	// thousand followers stays responsive.
 	healBatch = 128
 	retryMin  = 50 * time.Millisecond
-	// toleratedOutage is not worth a line: daemons that start together wait for one another.
+	// toleratedOutage is the length of an outage that is not logged. Daemons that start together
+	// wait for one another for about this long.
 	toleratedOutage = time.Second
 )
 
-// errSnapshotNeeded says that the log does not lead from the view to the present: it is of another epoch, or was pruned.
+// errSnapshotNeeded is returned if the log does not continue the view, because the log has another
+// epoch or was pruned.
 var errSnapshotNeeded = errors.New("the log does not continue the view")
 
-// applyError keeps an error of Apply apart from those of the registry, which are retried.
+// applyError marks an error of Apply. Errors of the registry are retried, errors of Apply are not.
 type applyError struct{ err error }
 
 func (e *applyError) Error() string { return e.err.Error() }
 func (e *applyError) Unwrap() error { return e.err }
 
-// ask asks the registry for the log up to its head, or for a snapshot.
+// ask requests the log up to its head, or a snapshot.
 func (f *Follower) ask(ctx context.Context, what need) error { return f.askUpTo(ctx, what, 0) }
 
-// askUpTo asks for the log at least up to a revision, and for a snapshot if that is what it takes. An error is one of Apply; the registry's own
-// are noted, and asked about again later.
+// askUpTo requests the log up to revision upTo at least, and then a snapshot if the log does not
+// continue the view. It returns only errors of Apply. Errors of the registry are recorded, and the
+// request is repeated later.
 func (f *Follower) askUpTo(ctx context.Context, what need, upTo uint64) error {
 	var err error
 	if what == theLog {
@@ -57,7 +61,7 @@ func (f *Follower) askUpTo(ctx context.Context, what need, upTo uint64) error {
 	return nil
 }
 
-// settle notes how asking went, and when to ask again.
+// settle records the result of a request and sets the time of the next one.
 func (f *Follower) settle(ctx context.Context, what need, err error) {
 	now := time.Now()
 	if err == nil {
@@ -76,7 +80,8 @@ func (f *Follower) settle(ctx context.Context, what need, err error) {
 	f.failures++
 }
 
-// readLog applies the registry's log after the view up to its head, at least up to a revision.
+// readLog applies the registry's log after the view, up to the log's head and at least up to
+// revision upTo.
 func (f *Follower) readLog(ctx context.Context, upTo uint64) error {
 	for {
 		asked := time.Now()
@@ -126,7 +131,8 @@ func (f *Follower) listChanges(ctx context.Context) (*registryv1.ListChangesResp
 	return answer, nil
 }
 
-// takeSnapshot reads a snapshot and hands over what it changes. Nothing of it is used before it is complete.
+// takeSnapshot reads a snapshot and passes its difference to the view to Apply. It uses nothing of
+// a snapshot before the snapshot is complete.
 func (f *Follower) takeSnapshot(ctx context.Context) error {
 	asked := time.Now()
 	snap, err := f.readSnapshot(ctx)
@@ -153,7 +159,7 @@ func (f *Follower) takeSnapshot(ctx context.Context) error {
 	return nil
 }
 
-// reasonFor returns why a snapshot was needed.
+// reasonFor returns the reason for which the snapshot was needed.
 func (f *Follower) reasonFor(snap snapshot) string {
 	switch {
 	case !f.synced.Load():
@@ -174,7 +180,8 @@ type snapshot struct {
 func (f *Follower) readSnapshot(ctx context.Context) (snapshot, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Each batch gets its own time: a large snapshot may take long, a registry that hangs may not.
+	// The timeout applies to each batch, because a large snapshot may take long, while a registry
+	// that hangs must be noticed.
 	watchdog := time.AfterFunc(f.cfg.CallTimeout, cancel)
 	defer watchdog.Stop()
 	stream, err := f.registry.Snapshot(ctx, &registryv1.SnapshotRequest{Kinds: f.cfg.Kinds})

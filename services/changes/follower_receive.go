@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Headers that the server puts on republished messages.
+// Headers that the NATS server sets on republished messages.
 const (
 	headerStatus   = "Status"
 	headerStream   = "Nats-Stream"
@@ -19,7 +19,8 @@ const (
 	headerSequence = "Nats-Sequence"
 )
 
-// drain takes a message and all that wait behind it, and hands their changes over at once.
+// drain receives a message and all messages queued behind it, and passes their changes to Apply at
+// once.
 func (f *Follower) drain(ctx context.Context, m *nats.Msg, msgs <-chan *nats.Msg) error {
 	for waiting := len(msgs); ; waiting-- {
 		if err := f.receive(ctx, m); err != nil {
@@ -36,8 +37,9 @@ func (f *Follower) drain(ctx context.Context, m *nats.Msg, msgs <-chan *nats.Msg
 	return nil
 }
 
-// receive takes one message: a bookmark or a change. Everything in it is checked, since whoever may publish on our subjects could have sent it;
-// a message that is not what it should be is dropped, and what it should have been is found missing.
+// receive processes one message: a bookmark or a change. It checks all fields, because any client
+// with permission to publish on the subjects could have sent the message. An invalid message is
+// dropped, and the follower later finds that its revision is missing.
 func (f *Follower) receive(ctx context.Context, m *nats.Msg) error {
 	if m.Subject == f.subjects.head() {
 		return f.bookmark(ctx, m)
@@ -74,12 +76,12 @@ func (f *Follower) receive(ctx context.Context, m *nats.Msg) error {
 	return nil
 }
 
-// take enters the next change into the view.
+// take applies the next change to the view.
 func (f *Follower) take(change *registryv1.Change) {
 	f.moved(change.GetRevision())
 	o := object.Unwrap(change.GetObject())
 	if o == nil {
-		return // a kind of a later version
+		return // the object's kind was added in a later version
 	}
 	key := object.KeyOf(o)
 	if !f.follows(key.Kind) {
@@ -108,10 +110,12 @@ func (f *Follower) trim(o object.Object) {
 
 func (f *Follower) follows(kind string) bool { return len(f.kinds) == 0 || f.kinds[kind] }
 
-// bookmark compares the view with what the log was said to be. A bookmark may overtake the changes before it, so one that is ahead of the view
-// is only remembered; when another one comes half a period later and the view is still not there, changes were lost.
+// bookmark compares the view with the log's head in a bookmark. A bookmark may overtake the changes
+// before it, so a head beyond the view is only remembered. If another bookmark arrives half a
+// period later and the view has still not reached that head, changes were lost.
 //
-// A bookmark may have waited while the registry was asked. It then tells of the time when it came and not of now.
+// A bookmark may have waited in the queue while the registry was asked. It therefore proves
+// completeness only for the time when the queue was last empty, not for now.
 func (f *Follower) bookmark(ctx context.Context, m *nats.Msg) error {
 	mark := &registryv1.Bookmark{}
 	if m.Header.Get(headerStream) != "" || m.Header.Get(headerStatus) != "" || mark.UnmarshalVT(m.Data) != nil || f.need == aSnapshot {
@@ -135,8 +139,8 @@ func (f *Follower) bookmark(ctx context.Context, m *nats.Msg) error {
 	return nil
 }
 
-// heal reads from the registry's log what is missing up to a revision. While an earlier question is still to be repeated it does nothing: that
-// answer will have this too.
+// heal reads the missing changes up to a revision from the registry's log. It does nothing while an
+// earlier request is due to be repeated, because the answer to that one has these changes too.
 func (f *Follower) heal(ctx context.Context, upTo uint64) error {
 	if f.need != nothing {
 		return nil
@@ -150,8 +154,9 @@ func (f *Follower) heal(ctx context.Context, upTo uint64) error {
 	return f.askUpTo(ctx, theLog, upTo)
 }
 
-// foreign reacts to a message of another epoch than the view's: the registry knows which of the two is out of date. Once it said that ours is
-// right, others are ignored for a while.
+// foreign handles a message of another epoch than the view's by asking the registry which epoch is
+// current. Once the registry has confirmed the view's epoch, messages of other epochs are ignored
+// for one bookmark period.
 func (f *Follower) foreign(ctx context.Context) error {
 	now := time.Now()
 	if now.Before(f.trusted) {

@@ -38,7 +38,8 @@ func TestFollowWithoutNATS(t *testing.T) {
 	waitForView(t, log, f)
 }
 
-// TestAFollowerThatEndedHearsNothing: the connection stays, and nothing is sent to it any more.
+// TestAFollowerThatEndedHearsNothing checks that a follower unsubscribes at its end, while the
+// connection stays open.
 func TestAFollowerThatEndedHearsNothing(t *testing.T) {
 	log := changestest.New(t)
 	nc := log.NATS()
@@ -61,7 +62,7 @@ func TestAFollowerThatEndedHearsNothing(t *testing.T) {
 	}
 }
 
-// movable is an address that a NATS server can be stopped and started behind, without anybody counting on a port to stay free.
+// movable is an address behind which a NATS server can be stopped and restarted on different ports.
 type movable struct {
 	t    *testing.T
 	dir  string
@@ -96,7 +97,8 @@ func (m *movable) connect() *nats.Conn {
 	return impatient(m.t, "nats://127.0.0.1:4222", nats.SetCustomDialer(m), nats.RetryOnFailedConnect(true))
 }
 
-// TestNATSComesAndGoes: without NATS at the start, with it, without it again, and with it once more.
+// TestNATSComesAndGoes runs a follower that starts without NATS, gets it, loses it, and gets it
+// again.
 func TestNATSComesAndGoes(t *testing.T) {
 	bus := &movable{t: t, dir: t.TempDir()}
 	log := changestest.New(t)
@@ -119,7 +121,8 @@ func TestNATSComesAndGoes(t *testing.T) {
 	waitForView(t, log, f)
 }
 
-// TestSlowConsumer: what does not fit the queue while Apply is busy is dropped, and found later.
+// TestSlowConsumer checks that changes dropped from a full queue while Apply is busy are read from
+// the log later.
 func TestSlowConsumer(t *testing.T) {
 	log := changestest.New(t)
 	busy := make(chan struct{})
@@ -146,7 +149,8 @@ func TestSlowConsumer(t *testing.T) {
 	waitForView(t, log, f)
 }
 
-// TestRegistryComesAndGoes: not there at the start, and away while followed; health says so, and the view stays.
+// TestRegistryComesAndGoes runs a follower with the registry away at the start and again later.
+// Health reports it, and the view stays.
 func TestRegistryComesAndGoes(t *testing.T) {
 	log := changestest.New(t)
 	putMany(log, 10)
@@ -180,7 +184,8 @@ func TestRegistryComesAndGoes(t *testing.T) {
 	waitForView(t, log, f)
 }
 
-// TestManyThingsAtOnce follows a log through everything that can happen to NATS, the registry and the log at the same time.
+// TestManyThingsAtOnce follows a log while NATS, the registry and the log fail in random ways at
+// the same time.
 func TestManyThingsAtOnce(t *testing.T) {
 	srv, url := kittest.NATS(t)
 	log := changestest.New(t)
@@ -214,7 +219,7 @@ func TestManyThingsAtOnce(t *testing.T) {
 		case n < 95:
 			log.Prune(log.Revision() - min(log.Revision(), uint64(dice.IntN(20))))
 		case n < 97:
-			_ = js.DeleteStream(t.Context(), changestest.Stream) // it may be gone, or nobody there to ask
+			_ = js.DeleteStream(t.Context(), changestest.Stream) // the stream or the server may be gone
 		default:
 			registry.down.Store(false)
 			log.WaitFor(followers[dice.IntN(len(followers))])

@@ -11,7 +11,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// FuzzReceive: no message makes a follower fail, or believe what the log does not say unless it names the very next revision.
+// FuzzReceive checks that no message makes a follower fail, and that a forged message is applied
+// only if it names the next revision.
 func FuzzReceive(f *testing.F) {
 	f.Add("test.rep.head", "", "", "", "", []byte{})
 	f.Add("test.rep.chg.Service.default.a", "test_CHG", "test.chg.Service.default.a", "7", "epoch-1", []byte{0x08, 0x07})

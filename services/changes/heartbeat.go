@@ -8,10 +8,11 @@ import (
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 )
 
-// ErrDisconnected is the error of telling something while NATS is away.
+// ErrDisconnected is the error of PublishHeartbeat while NATS is not connected.
 var ErrDisconnected = nats.ErrDisconnected
 
-// PublishHeartbeat tells whoever listens how a node is. It is told and forgotten: while NATS is away nothing is kept to be sent later.
+// PublishHeartbeat publishes the state of a node. It does not wait for receivers, and buffers
+// nothing while NATS is not connected.
 func PublishHeartbeat(nc *nats.Conn, prefix string, beat *nodeagentv1.Heartbeat) error {
 	names, err := newSubjects(prefix)
 	if err != nil {
@@ -27,8 +28,9 @@ func PublishHeartbeat(nc *nats.Conn, prefix string, beat *nodeagentv1.Heartbeat)
 	return nc.Publish(names.heartbeat(beat.GetNode()), payload)
 }
 
-// SubscribeHeartbeats calls fn with every heartbeat, one at a time, until stop is called. A node may speak on its own subject only, which is
-// what permissions can be given for; heartbeats that name another node are dropped.
+// SubscribeHeartbeats calls fn with every heartbeat, one at a time, until stop is called. A node
+// may publish only on its own subject, because permissions are given per subject. A heartbeat that
+// names another node than its subject is dropped.
 func SubscribeHeartbeats(nc *nats.Conn, prefix string, fn func(*nodeagentv1.Heartbeat)) (stop func() error, err error) {
 	names, err := newSubjects(prefix)
 	if err != nil {

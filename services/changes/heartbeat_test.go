@@ -24,7 +24,7 @@ func TestHeartbeats(t *testing.T) {
 	}
 	want := &nodeagentv1.Heartbeat{Node: "n1.example", AppliedRevision: 7, Synced: true}
 
-	// A node that speaks for another one, and garbage, come before.
+	// A heartbeat that names another node than its subject, and an undecodable one, come first.
 	forged, err := (&nodeagentv1.Heartbeat{Node: want.GetNode(), AppliedRevision: 99}).MarshalVT()
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,8 @@ func putMany(log *changestest.Log, n int) {
 	}
 }
 
-// fast makes a follower's periods short, so that tests of what happens after one do not take seconds. No test depends on their length.
+// fast shortens a follower's periods, so that tests which wait for one do not take seconds. No test
+// depends on their length.
 func fast(cfg changes.FollowerConfig) changes.FollowerConfig {
 	cfg.BookmarkEvery = 50 * time.Millisecond
 	cfg.IdleEvery = 5 * time.Millisecond
@@ -53,8 +54,9 @@ func fast(cfg changes.FollowerConfig) changes.FollowerConfig {
 	return cfg
 }
 
-// replay is an Apply that builds a state from changes alone, and checks each of them against it. The mutex of the follower's goroutine is the
-// test's: look at it when the follower is at rest.
+// replay is an Apply function that builds a state from changes alone and checks each change against
+// that state. Its fields belong to the follower's goroutine: read them only while the follower is
+// idle.
 type replay struct {
 	objects  map[object.Key]object.Object
 	calls    int
@@ -86,7 +88,7 @@ func (r *replay) apply(_ context.Context, batch []changes.Change, revision uint6
 	return nil
 }
 
-// stateOf returns what the log has of some kinds, all if none are named.
+// stateOf returns the log's objects of the given kinds, or of all kinds if none are given.
 func stateOf(log *changestest.Log, kinds ...string) map[object.Key]object.Object {
 	state := map[object.Key]object.Object{}
 	for _, o := range log.Objects() {
@@ -105,7 +107,7 @@ func stateOf(log *changestest.Log, kinds ...string) map[object.Key]object.Object
 	return state
 }
 
-// viewOf returns what a follower's view has.
+// viewOf returns the objects of a follower's view.
 func viewOf(f *changes.Follower) map[object.Key]object.Object {
 	state := map[object.Key]object.Object{}
 	for _, kind := range object.Kinds {
@@ -116,7 +118,7 @@ func viewOf(f *changes.Follower) map[object.Key]object.Object {
 	return state
 }
 
-// same compares two states by content.
+// same returns an error with the difference if two states differ in content.
 func same(want, got map[object.Key]object.Object) error {
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		return errors.New("states differ (-want +got):\n" + diff)
@@ -124,13 +126,13 @@ func same(want, got map[object.Key]object.Object) error {
 	return nil
 }
 
-// waitForView waits until a follower's view is what the log has.
+// waitForView waits until a follower's view equals the log's state.
 func waitForView(t *testing.T, log *changestest.Log, f *changes.Follower) {
 	t.Helper()
 	kittest.Eventually(t, "view to be the log's", func() error { return same(stateOf(log), viewOf(f)) })
 }
 
-// outage is a connection that can be told to fail.
+// outage is a connection that the test can make fail.
 type outage struct {
 	grpc.ClientConnInterface
 	down      atomic.Bool
@@ -154,7 +156,7 @@ func (o *outage) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	return o.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 }
 
-// republished is the message that the server makes of a change.
+// republished returns the message that the NATS server makes of a change.
 func republished(t testing.TB, epoch string, change *registryv1.Change) *nats.Msg {
 	t.Helper()
 	payload, err := change.MarshalVT()
@@ -173,7 +175,7 @@ func republished(t testing.TB, epoch string, change *registryv1.Change) *nats.Ms
 	return m
 }
 
-// bookmark is the message that a relay makes of a head.
+// bookmark returns the message that a relay sends for a head.
 func bookmark(t testing.TB, epoch string, head uint64) *nats.Msg {
 	t.Helper()
 	payload, err := (&registryv1.Bookmark{Epoch: epoch, Revision: head}).MarshalVT()

@@ -9,18 +9,21 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// link is what a follower hears of NATS. Without NATS it is silent.
+// link is a follower's connection to NATS. Without NATS its channels are nil.
 type link struct {
 	log *slog.Logger
 	nc  *nats.Conn
 	sub *nats.Subscription
-	// messages is the bounded queue between NATS and the follower: the client library drops what does not fit, and never waits.
+	// messages is the bounded queue between NATS and the follower. The client library never waits
+	// for room: it drops the messages that do not fit.
 	messages chan *nats.Msg
-	// status is told rather than asked for: asking waits while the library dials.
+	// status receives changes of the connection's status. Reading the status from the connection
+	// would block while the library dials.
 	status chan nats.Status
 }
 
-// connect subscribes, which comes before the snapshot, so that nothing falls between the two.
+// connect subscribes to the changes. It is called before the snapshot is read, so that no change is
+// missed between the two.
 func (f *Follower) connect(ctx context.Context) (*link, error) {
 	l := &link{log: f.cfg.Log, nc: f.cfg.NATS}
 	if l.nc == nil {
@@ -37,7 +40,8 @@ func (f *Follower) connect(ctx context.Context) (*link, error) {
 		ctx, cancel := context.WithTimeout(ctx, f.cfg.CallTimeout)
 		defer cancel()
 		if err := l.nc.FlushWithContext(ctx); err != nil {
-			l.log.Debug("subscription not confirmed yet", "err", err) // what is missed is healed
+			// The follower finds and reads the missed changes later.
+			l.log.Debug("subscription not confirmed yet", "err", err)
 		}
 	}
 	return l, nil

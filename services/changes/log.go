@@ -6,18 +6,23 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 )
 
-// Log is what the relay needs of the registry's log. All of it must come from the store itself: a replica's view may lag, and a head that lags
-// looks like a stream that ran ahead of a log that was set back.
+// Log is the part of the registry's log that the relay uses. Its answers must come from the store,
+// not from a replica's view. A view may lag, and then the stream would seem to be ahead of a log
+// that was restored from a backup.
 type Log interface {
-	// Head returns the epoch (the log's identity), the newest revision, and the oldest revision that After can start after.
+	// Head returns the log's epoch, its newest revision, and the oldest revision that can be passed
+	// to After.
 	Head(ctx context.Context) (epoch string, head, oldest uint64, err error)
-	// After returns at most limit changes that follow a revision, oldest first and without gaps; none where the log ends.
+	// After returns at most limit changes that follow a revision, oldest first and without gaps. It
+	// returns none at the end of the log.
 	After(ctx context.Context, revision uint64, limit int) ([]*registryv1.Change, error)
-	// Lock runs fn while nobody else who shares the store runs one.
+	// Lock runs fn under a lock that all processes with the same store share.
 	Lock(ctx context.Context, fn func(ctx context.Context) error) error
-	// NewEpoch gives the log a new epoch, which is stored before it is returned: what its revisions mean is no longer what followers believe.
+	// NewEpoch gives the log a new epoch and stores it before returning. A new epoch says that the
+	// log's revisions no longer mean what followers have read.
 	NewEpoch(ctx context.Context) (epoch string, err error)
-	// Wake returns a channel that can be received from once the head has moved. It is asked for before each look at the log, so that it may
-	// be a new channel each time, closed by the next commit, or one channel of capacity one.
+	// Wake returns a channel that can be received from once the head has moved. The relay calls
+	// Wake before each read of the log. The channel may be a new one for each call, closed by the
+	// next commit, or always the same one with capacity one.
 	Wake() <-chan struct{}
 }

@@ -33,11 +33,14 @@ type followerMetrics struct {
 	healed    prometheus.Counter
 }
 
-// Reasons for which a follower takes a snapshot.
+// Reasons for which a follower takes a snapshot, as values of the metric's label.
 const (
-	atStart    = "start"  // it has none yet
-	afterPrune = "pruned" // the log does not go back to what it has
-	afterEpoch = "epoch"  // the log has begun anew
+	// The follower has no snapshot yet.
+	atStart = "start"
+	// The log no longer goes back to the follower's revision.
+	afterPrune = "pruned"
+	// The log has a new epoch.
+	afterEpoch = "epoch"
 )
 
 func newFollowerMetrics(reg prometheus.Registerer, f *Follower) followerMetrics {

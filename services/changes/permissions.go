@@ -6,13 +6,14 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// Permissions are the subjects that somebody may use on NATS; empty: none.
+// Permissions lists the subjects that a daemon may publish and subscribe to on NATS. An empty list
+// permits none.
 type Permissions struct{ Publish, Subscribe []string }
 
-// PermissionsOf returns what a server of NATS should allow somebody, and only
-// that. Changes are published by the relay of a registry alone, a heartbeat by
-// the agent of its node alone. Who follows changes needs to ask nothing of NATS,
-// so nobody but the registry can make the server write into the stream.
+// PermissionsOf returns the permissions that a NATS server should give an identity. Only a
+// registry, with its relay, publishes changes, and only a node's agent publishes the node's
+// heartbeats. Followers send no requests to NATS, so only registries can make the server write into
+// the stream.
 func PermissionsOf(prefix string, id identity.ID) (Permissions, error) {
 	names, err := newSubjects(prefix)
 	if err != nil {
@@ -34,7 +35,7 @@ func PermissionsOf(prefix string, id identity.ID) (Permissions, error) {
 	return may, nil
 }
 
-// Talkers are the roles that use NATS.
+// Talkers returns the roles that use NATS.
 func Talkers() []identity.Role {
 	return slices.DeleteFunc(identity.Roles(), func(role identity.Role) bool {
 		may, err := PermissionsOf(DefaultPrefix, identity.ID{Role: role, Name: "any"})
@@ -42,7 +43,8 @@ func Talkers() []identity.Role {
 	})
 }
 
-// streamAPI is what the relay asks of JetStream, about its own stream.
+// streamAPI returns the subjects of the JetStream requests that the relay sends, limited to its own
+// stream.
 func (s subjects) streamAPI() []string {
 	stream := s.stream()
 	return []string{
@@ -51,6 +53,6 @@ func (s subjects) streamAPI() []string {
 	}
 }
 
-// Inbox is the prefix of the subjects that answers to a daemon come on: private,
-// so that a server can be told who may read which.
+// Inbox returns the prefix of the subjects on which a daemon receives replies. Each daemon has its
+// own prefix, so that a server can restrict the readers of each inbox.
 func Inbox(prefix, daemon string) string { return "_INBOX_" + prefix + "_" + daemon }

@@ -8,8 +8,8 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// TestWhoMayUseNATS: only registries publish changes, an agent only its own heartbeat, and a role that has nothing to say or to
-// hear is no user of the server at all.
+// TestWhoMayUseNATS checks that only registries may publish changes, that an agent may publish only
+// its own heartbeat, and that a role without permissions is not a user of the server.
 func TestWhoMayUseNATS(t *testing.T) {
 	const followed, heartbeats = "test.rep.>", "test.hb.*"
 	for role, want := range map[identity.Role]changes.Permissions{

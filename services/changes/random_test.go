@@ -13,15 +13,18 @@ import (
 	"portolan.dev/services/object"
 )
 
-// evenVersions keeps every other version of a service, so that services come and go without being created and deleted.
+// evenVersions keeps every other version of a service, so that services appear and disappear
+// without being created or deleted.
 func evenVersions(o object.Object) bool {
 	version, _ := strconv.Atoi(o.GetMetadata().GetLabels()["version"])
 	return version%2 == 0
 }
 
-// TestWhateverTheStreamDoes lets messages be lost, repeated, swapped, forged and held back, the registry fail, the log be pruned, set back and
-// given a new epoch, in any order. At every moment the view must be exactly what the log was at the view's revision in the view's epoch; and
-// once the registry answers, exactly what the log is; both without what the follower is told not to keep.
+// TestWhateverTheStreamDoes loses, repeats, swaps, forges and delays messages, and makes the
+// registry fail and the log be pruned, set back and given a new epoch, in any order. At every
+// moment the view must equal the state of the log at the view's revision in the view's epoch. Once
+// the registry answers, the view must equal the log's current state. Objects that Keep excludes are
+// left out of both comparisons.
 func TestWhateverTheStreamDoes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, rt)
@@ -50,7 +53,8 @@ type moment struct {
 	revision uint64
 }
 
-// world is a driven follower, its log, what is on the way between the two, and what was true when.
+// world is a driven follower, its log, the messages in transit between the two, and the log's state
+// at each revision.
 type world struct {
 	*driven
 	waiting []*nats.Msg
@@ -81,7 +85,7 @@ func (w *world) remember() {
 	w.history[w.now()] = state
 }
 
-// committed notes the state after a commit, and puts its message on the way.
+// committed records the state after a commit and queues its message.
 func (w *world) committed() {
 	w.remember()
 	w.waiting = append(w.waiting, w.sent(w.log.Revision()))
@@ -109,7 +113,7 @@ func (w *world) delete(rt *rapid.T) {
 
 func (w *world) bookmark(*rapid.T) { w.waiting = append(w.waiting, w.mark(w.log.Revision())) }
 
-// next takes the message that is due.
+// next removes and returns the next message in transit.
 func (w *world) next(rt *rapid.T) *nats.Msg {
 	if len(w.waiting) == 0 {
 		rt.Skip("nothing is on the way")
@@ -167,7 +171,8 @@ func (w *world) forge(rt *rapid.T) {
 	w.receive(m)
 }
 
-// restore sets the log back to a backup, which the relay notices: it gives the log a new epoch.
+// restore sets the log back as restoring a backup does. The relay notices it and gives the log a
+// new epoch.
 func (w *world) restore(rt *rapid.T) {
 	old, head, oldest, _ := w.log.Head(w.t.Context())
 	if oldest > 0 || head == 0 {
@@ -183,7 +188,7 @@ func (w *world) restore(rt *rapid.T) {
 	}
 }
 
-// check compares the view with what the log was.
+// check compares the view with the recorded state of the log.
 func (w *world) check(rt *rapid.T) {
 	epoch, revision := w.Position()
 	want, ok := w.history[moment{epoch, revision}]
@@ -198,7 +203,8 @@ func (w *world) check(rt *rapid.T) {
 	}
 }
 
-// settle lets the follower ask until it is where the log is. Three questions are enough: one may find out that a snapshot is needed.
+// settle makes the follower ask until it has the log's head. Three requests are enough: the first
+// may show that a snapshot is needed.
 func (w *world) settle(rt *rapid.T) {
 	for range 3 {
 		w.must(w.Tick(w.t.Context()))

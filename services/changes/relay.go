@@ -20,51 +20,57 @@ import (
 	"portolan.dev/services/kit/tracing"
 )
 
-// RelayConfig is what a relay is made of.
+// RelayConfig is the configuration of a relay.
 type RelayConfig struct {
 	NATS *nats.Conn
 	Log  Log
-	// Prefix of all subjects; empty: DefaultPrefix.
+	// Prefix is the prefix of all subjects. The default is DefaultPrefix.
 	Prefix string
-	// Replicas of the stream, used when it is created; 0: 1.
+	// Replicas is the number of replicas with which the stream is created; 0 means 1.
 	Replicas int
-	// MaxMsgs and MaxBytes bound the stream, used when it is created; 0: 100,000 and 512 MiB.
+	// MaxMsgs and MaxBytes are the limits with which the stream is created; 0 means 100,000
+	// messages and 512 MiB.
 	MaxMsgs, MaxBytes int64
 	Logger            *slog.Logger
 	// Metrics may be nil.
 	Metrics prometheus.Registerer
-	// Tracer notes in the traces of changes when the stream had them. Nil: there are none.
+	// Tracer adds to the trace of each change the span of its publication. If it is nil, nothing is
+	// traced.
 	Tracer *tracing.Tracer
 
-	// BookmarkEvery is the time between two bookmarks; 0: 2 s.
+	// BookmarkEvery is the time between two bookmarks; 0 means 2 s.
 	BookmarkEvery time.Duration
-	// CheckEvery is the time between two looks at the stream's state; 0: 2 s.
+	// CheckEvery is the time between two checks of the stream's state; 0 means 2 s.
 	CheckEvery time.Duration
-	// PollEvery is the time after which the log is read though nobody said that it moved; 0: 250 ms.
+	// PollEvery is the time after which the log is read even if Wake has not fired; 0 means 250 ms.
 	PollEvery time.Duration
-	// AckTimeout bounds the wait for the stream's answer to one message; 0: 10 s.
+	// AckTimeout is the timeout of the stream's acknowledgement of one message; 0 means 10 s.
 	AckTimeout time.Duration
-	// StuckAfter is how long a stream may answer and yet take nothing before it is made anew; 0: 30 s.
+	// StuckAfter is the time after which a stream that answers but refuses every message is
+	// recreated; 0 means 30 s.
 	StuckAfter time.Duration
 }
 
-// Relay publishes the registry's log to the stream. Any number may run at once: the stream takes each revision once, from whoever is first.
+// Relay publishes the registry's log to the stream. Several relays may run at once: the stream
+// accepts each revision once, from the first relay that sends it.
 type Relay struct {
 	cfg      RelayConfig
 	subjects subjects
 	js       jetstream.JetStream
 	metrics  relayMetrics
 
-	last atomic.Uint64 // of the stream, as last heard
+	// last is the last known sequence of the stream.
+	last atomic.Uint64
 
-	// verified is a revision whose message is known to be the log's, in the epoch verifiedIn.
+	// verified is a revision for which the stream's message is known to equal the log's change, in
+	// the epoch verifiedIn.
 	verified   uint64
 	verifiedIn string
 	refusals   refusals
 	patience   patience // with questions about the stream
 }
 
-// NewRelay returns a relay; Run makes it work.
+// NewRelay returns a relay. Run starts it.
 func NewRelay(cfg RelayConfig) (*Relay, error) {
 	names, err := newSubjects(cfg.Prefix)
 	if err != nil {
@@ -89,7 +95,7 @@ func NewRelay(cfg RelayConfig) (*Relay, error) {
 		patience: patience{most: cfg.AckTimeout}}, nil
 }
 
-// Run relays until ctx is done, and returns nil then. NATS or the store being away is waited out.
+// Run relays until ctx is done, and then returns nil. While NATS or the store is away, Run retries.
 func (r *Relay) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var bookmarks sync.WaitGroup
@@ -108,7 +114,9 @@ func (r *Relay) Run(ctx context.Context) error {
 			pause = 0
 			continue
 		case errors.Is(err, errConflict):
-			pause = 0 // somebody else is at work: no trouble, only a new look is needed
+			// Another relay published first. That is no failure; the stream only has to be compared
+			// again.
+			pause = 0
 		default:
 			outage.Failed(err)
 		}
@@ -121,7 +129,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// round looks at the stream, puts it right, and feeds it for a while.
+// round aligns the stream with the log and then feeds it until the next check is due.
 func (r *Relay) round(ctx context.Context) error {
 	ctx, done, err := r.whileConnected(ctx)
 	if err != nil {
@@ -131,7 +139,8 @@ func (r *Relay) round(ctx context.Context) error {
 	defer done()
 	epoch, last, err := r.align(ctx)
 	if err != nil {
-		r.refusals.forget() // a stream that does not answer is not one that refuses
+		// A stream that does not answer does not count as one that refuses.
+		r.refusals.forget()
 		return err
 	}
 	err = r.feed(ctx, epoch, last)
@@ -144,8 +153,9 @@ func (r *Relay) round(ctx context.Context) error {
 	return nil
 }
 
-// whileConnected returns a context that ends with the connection: no answer comes to what was asked on one that was lost, and waiting for it
-// would hold up the stream for as long as one may take.
+// whileConnected returns a context that is cancelled when the connection is lost. Requests sent on
+// a lost connection are never answered, and waiting for them would block the stream for a whole
+// timeout.
 func (r *Relay) whileConnected(ctx context.Context) (context.Context, func(), error) {
 	lost := r.cfg.NATS.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
 	if !r.cfg.NATS.IsConnected() {
@@ -168,7 +178,7 @@ func (r *Relay) whileConnected(ctx context.Context) (context.Context, func(), er
 	}, nil
 }
 
-// bookmarks says every now and then how far the log is.
+// bookmarks publishes a bookmark every BookmarkEvery.
 func (r *Relay) bookmarks(ctx context.Context) {
 	ticker := time.NewTicker(r.cfg.BookmarkEvery)
 	defer ticker.Stop()
@@ -182,7 +192,8 @@ func (r *Relay) bookmarks(ctx context.Context) {
 	}
 }
 
-// bookmark tells followers the newest revision of the log, not of the stream: a stream that hangs then holds nobody up.
+// bookmark publishes the newest revision of the log. It does not use the stream's last revision, so
+// that followers notice missing changes even if the stream hangs.
 func (r *Relay) bookmark(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.AckTimeout)
 	defer cancel()
@@ -192,7 +203,7 @@ func (r *Relay) bookmark(ctx context.Context) {
 	}
 	r.metrics.lag.Set(float64(head - min(head, r.last.Load())))
 	if !r.cfg.NATS.IsConnected() {
-		return // what is buffered now is stale when it arrives
+		return // a buffered bookmark would be out of date on arrival
 	}
 	payload, err := (&registryv1.Bookmark{Epoch: epoch, Revision: head}).MarshalVT()
 	if err == nil {

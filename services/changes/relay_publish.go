@@ -14,24 +14,28 @@ import (
 )
 
 const (
-	// publishWindow is how many messages may be on their way unacknowledged.
+	// publishWindow is the largest number of unacknowledged messages.
 	publishWindow = 256
-	// stallWait bounds the wait for a place in the window. A starved process is slow, not broken.
+	// stallWait is the longest wait for a place in the window. It is long because a process that
+	// gets little CPU time is slow, not broken.
 	stallWait = 5 * time.Second
-	// headerRoom is what headers may take of the largest message the server accepts.
+	// headerRoom is the number of bytes reserved for headers in the largest message that the server
+	// accepts.
 	headerRoom = 1 << 10
 )
 
-// errConflict says that the stream was not where we believed: another relay was faster.
+// errConflict is returned if the stream's last sequence is not the expected one, because another
+// relay published first.
 var errConflict = errors.New("the stream is further than expected")
 
-// refusal is an error of the stream, as opposed to one of the log.
+// refusal is an error of the stream, as opposed to an error of the log.
 type refusal struct{ err error }
 
 func (e *refusal) Error() string { return "publish: " + e.err.Error() }
 func (e *refusal) Unwrap() error { return e.err }
 
-// refusals remembers since when the stream has refused everything.
+// refusals counts the consecutive rounds in which the stream refused messages, and holds the time
+// of the first.
 type refusals struct {
 	limit time.Duration
 	since time.Time
@@ -40,7 +44,8 @@ type refusals struct {
 
 func (f *refusals) forget() { f.since, f.count = time.Time{}, 0 }
 
-// note takes the result of a round and says whether the stream has refused for too long.
+// note records the result of a round. It reports whether the stream has refused messages for at
+// least three rounds and the limit's time.
 func (f *refusals) note(err error) bool {
 	var refused *refusal
 	if !errors.As(err, &refused) {
@@ -53,7 +58,8 @@ func (f *refusals) note(err error) bool {
 	return f.count >= 3 && time.Since(f.since) >= f.limit
 }
 
-// feed publishes what the log has after last, as it comes, until it is time to look at the stream again.
+// feed publishes the log's changes after last as they are committed, until the next check of the
+// stream is due.
 func (r *Relay) feed(ctx context.Context, epoch string, last uint64) error {
 	check := time.NewTimer(r.cfg.CheckEvery)
 	defer check.Stop()
@@ -90,8 +96,9 @@ func (r *Relay) feed(ctx context.Context, epoch string, last uint64) error {
 	}
 }
 
-// publish sends one batch and waits until the stream has all of it. Every message names the revision it must follow, so that a message that is
-// lost, late or not ours alone stops all that come after it.
+// publish sends one batch and waits until the stream has acknowledged all of it. Every message
+// names the sequence that it must follow, so that a lost, late or foreign message makes the stream
+// refuse all later ones.
 func (r *Relay) publish(ctx context.Context, epoch string, last uint64, batch []*registryv1.Change) error {
 	began := time.Now()
 	acks := make([]jetstream.PubAckFuture, 0, len(batch))
@@ -145,7 +152,8 @@ func (r *Relay) await(ctx context.Context, ack jetstream.PubAckFuture, revision 
 	}
 }
 
-// message encodes a change; one that is larger than the server accepts goes without payload, so that the stream never stops at it.
+// message encodes a change. A change that is larger than the server accepts is sent without
+// payload, so that it never blocks the stream.
 func (r *Relay) message(epoch string, change *registryv1.Change) (*nats.Msg, error) {
 	o := object.Unwrap(change.GetObject())
 	if o == nil {

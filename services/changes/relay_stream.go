@@ -18,16 +18,19 @@ import (
 
 const metadataEpoch = "epoch"
 
-// standing is what the stream and the log are to each other at one moment.
+// standing is the result of comparing the stream with the log.
 type standing struct {
 	epoch        string // of the log
 	head, oldest uint64 // of the log
 	last         uint64 // of the stream
-	unfit        string // why the stream cannot be continued; empty: it can
-	diverged     bool   // the stream has what the log never had: followers may believe things that are not so
+	unfit        string // the reason why the stream cannot be continued; empty if it can
+	// diverged reports that the stream has changes that the log does not have, so followers may
+	// have applied changes that are lost.
+	diverged bool
 }
 
-// align makes sure that the stream continues the log, and returns the stream's last revision. It makes a stream that does not, anew.
+// align makes sure that the stream continues the log, recreating the stream if necessary, and
+// returns the log's epoch and the stream's last revision.
 func (r *Relay) align(ctx context.Context) (epoch string, last uint64, err error) {
 	now, err := r.compare(ctx)
 	if err != nil {
@@ -54,7 +57,8 @@ func (r *Relay) align(ctx context.Context) (epoch string, last uint64, err error
 	return now.epoch, now.last, nil
 }
 
-// compare reads the stream's state first: a head read earlier could be overtaken by what another relay publishes meanwhile.
+// compare compares the stream with the log. It reads the stream's state before the log's head,
+// because otherwise another relay could publish beyond the head that was read.
 func (r *Relay) compare(ctx context.Context) (standing, error) {
 	stream, err := r.look(ctx)
 	missing := errors.Is(err, jetstream.ErrStreamNotFound)
@@ -93,7 +97,7 @@ func (r *Relay) compare(ctx context.Context) (standing, error) {
 	return now, nil
 }
 
-// look asks for the stream and its state.
+// look returns the stream with its current state.
 func (r *Relay) look(ctx context.Context) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.patience.next())
 	defer cancel()
@@ -104,12 +108,12 @@ func (r *Relay) look(ctx context.Context) (jetstream.Stream, error) {
 	return stream, err
 }
 
-// firstPatience is how long the first question waits.
+// firstPatience is the timeout of the first question.
 const firstPatience = 500 * time.Millisecond
 
-// patience is how long to wait for the answer to a question that may be repeated. A server that starts, or has no
-// leader yet, does not answer what it was asked before it was ready; so the wait begins short, and grows while there
-// is no answer, for servers that are slow.
+// patience is the timeout of a question that may be repeated. A server that is starting, or that
+// has no leader yet, never answers questions it received too early. The timeout therefore starts
+// short, and doubles while there is no answer, for the sake of slow servers.
 type patience struct {
 	most    time.Duration
 	current time.Duration
@@ -122,23 +126,25 @@ func (p *patience) next() time.Duration {
 
 func (p *patience) answered() { p.current = 0 }
 
-// fits says whether a stream of our name does what ours does; its size and replicas are the operator's to change.
+// fits reports whether an existing stream is configured to do what the relay needs. The stream's
+// size and replicas are not compared, because operators may change them.
 func (r *Relay) fits(cfg jetstream.StreamConfig) bool {
 	return slices.Equal(cfg.Subjects, []string{r.subjects.changes()}) && !cfg.Sealed && cfg.MaxMsgsPerSubject <= 0 &&
 		cfg.RePublish != nil && cfg.RePublish.Destination == r.subjects.republished() && !cfg.RePublish.HeadersOnly
 }
 
-// sameAt says whether the stream's last message is the log's change of that revision.
+// sameAt reports whether the stream's last message equals the log's change of that revision. If the
+// stream or the log no longer has it, sameAt reports true.
 func (r *Relay) sameAt(ctx context.Context, stream jetstream.Stream, now standing) (bool, error) {
 	if r.verifiedIn == now.epoch && r.verified == now.last {
 		return true, nil
 	}
 	if now.last == 0 || now.last <= now.oldest || stream.CachedInfo().State.Msgs == 0 {
-		return true, nil // one of the two no longer has it
+		return true, nil // the stream or the log no longer has it
 	}
 	msg, err := stream.GetMsg(ctx, now.last)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return true, nil // aged out since
+		return true, nil // it has aged out since
 	}
 	if err != nil {
 		return false, fmt.Errorf("read revision %d from the stream: %w", now.last, err)
@@ -159,8 +165,8 @@ func (r *Relay) sameAt(ctx context.Context, stream jetstream.Stream, now standin
 
 var errLogEnds = errors.New("the log ends before its head")
 
-// sameChange compares what identifies a change and not every byte: relays of two versions, of which one knows a field that the other does not,
-// must agree.
+// sameChange compares the fields that identify a change, not every byte. Relays of two versions
+// must agree even if only one of them has a certain field.
 func sameChange(a, b *registryv1.Change) bool {
 	keyA, uidA := identityOf(a.GetObject())
 	keyB, uidB := identityOf(b.GetObject())
@@ -176,11 +182,14 @@ func identityOf(envelope *corev1.Object) (object.Key, string) {
 	return object.KeyOf(o), o.GetMetadata().GetUid()
 }
 
-// noStream is why a stream is made for the first time, or after it was lost.
+// noStream is the reason for creating the stream when there is none, at the first start or after it
+// was lost.
 const noStream = "it does not exist"
 
-// rebuild makes the stream anew, unless another relay did so meanwhile. A log that diverged from what was published gets a new epoch first, so
-// that every follower takes a new snapshot even if this relay dies in between. force: though nothing can be seen to be wrong with it.
+// rebuild recreates the stream, unless another relay has done so meanwhile. If the stream has
+// changes that the log lacks, rebuild first gives the log a new epoch, so that every follower takes
+// a new snapshot even if this relay dies before the stream exists. With force, rebuild recreates
+// the stream even if compare finds nothing wrong with it.
 func (r *Relay) rebuild(ctx context.Context, why string, force bool) error {
 	return r.cfg.Log.Lock(ctx, func(ctx context.Context) error {
 		now, err := r.compare(ctx)
@@ -210,7 +219,7 @@ func (r *Relay) rebuild(ctx context.Context, why string, force bool) error {
 		r.metrics.rebuilds.Inc()
 		level := slog.LevelWarn
 		if why == noStream {
-			level = slog.LevelInfo // as at every first start
+			level = slog.LevelInfo // normal at the first start
 		}
 		r.cfg.Logger.Log(ctx, level, "change stream made anew", "because", why, "epoch", now.epoch, "after", now.head)
 		return nil
@@ -235,8 +244,8 @@ func (r *Relay) streamConfig(now standing) jetstream.StreamConfig {
 	}
 }
 
-// skipPruned moves the stream forward to where the log begins: the log no longer has what the stream lacks, and whoever lacks it too takes a
-// snapshot.
+// skipPruned moves the stream's start forward to the oldest revision of the log. The log no longer
+// has the changes in between, so a follower that lacks them takes a snapshot.
 func (r *Relay) skipPruned(ctx context.Context, oldest uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.AckTimeout)
 	defer cancel()

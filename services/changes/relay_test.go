@@ -23,7 +23,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// relayOf returns a relay whose periods are short; what the test depends on is only that they end.
+// relayOf returns a relay with short periods. The tests do not depend on their length.
 func relayOf(t *testing.T, log changes.Log, url string, change ...func(*changes.RelayConfig)) *changes.Relay {
 	t.Helper()
 	cfg := changes.RelayConfig{
@@ -57,7 +57,7 @@ func jetStreamOn(t *testing.T, nc *nats.Conn) jetstream.JetStream {
 	return js
 }
 
-// streamIsAt says whether the stream has come to a revision of the log's epoch.
+// streamIsAt returns an error unless the stream has the log's epoch and has reached the revision.
 func streamIsAt(js jetstream.JetStream, log *changestest.Log, revision uint64) error {
 	ctx := context.Background()
 	epoch, _, _, _ := log.Head(ctx)
@@ -130,7 +130,8 @@ func compareStream(t *testing.T, js jetstream.JetStream, log *changestest.Log) {
 	}
 }
 
-// TestRelaysRaceWhileConnectionsAreCut: whatever happens on the way, the stream becomes the log, every revision once and in order.
+// TestRelaysRaceWhileConnectionsAreCut checks that several relays with failing connections still
+// put every revision of the log into the stream once and in order.
 func TestRelaysRaceWhileConnectionsAreCut(t *testing.T) {
 	const total, rounds = 20_000, 20
 	srv, url := kittest.NATS(t)
@@ -143,7 +144,7 @@ func TestRelaysRaceWhileConnectionsAreCut(t *testing.T) {
 	waitForStreamAt(t, js, log, 0)
 	for round := range rounds {
 		putMany(log, total/rounds)
-		// Somewhere in the middle of what was just written, wherever that is by now.
+		// The cut comes while the messages just written are being published.
 		kittest.Eventually(t, "the relays to get on", func() error { return streamIsPast(js, uint64(round*total/rounds)) })
 		cutConnections(t, srv)
 	}
@@ -178,10 +179,10 @@ func streamIsPast(js jetstream.JetStream, revision uint64) error {
 	return nil
 }
 
-// cuttable is the name of connections that a test cuts.
+// cuttable is the name of the connections that cutConnections closes.
 const cuttable = "cuttable"
 
-// cutConnections ends the connections of that name; they reconnect.
+// cutConnections closes all connections named cuttable. They reconnect.
 func cutConnections(t *testing.T, srv *server.Server) {
 	t.Helper()
 	conns, err := srv.Connz(nil)
@@ -195,8 +196,9 @@ func cutConnections(t *testing.T, srv *server.Server) {
 	}
 }
 
-// TestRelayMendsTheStream does something to the stream or the log while no relay runs, lets the log move on, and expects a relay to make the
-// stream the log's again, and a follower that was there all the time to have what the log has.
+// TestRelayMendsTheStream damages the stream or the log while no relay runs, and lets the log move
+// on. A new relay must make the stream equal to the log again, and a follower that ran all the time
+// must end with the log's state.
 func TestRelayMendsTheStream(t *testing.T) {
 	ctx := context.Background()
 	for name, damage := range map[string]func(t *testing.T, js jetstream.JetStream, log *changestest.Log) error{
@@ -270,7 +272,7 @@ func TestRelayMendsTheStream(t *testing.T) {
 	}
 }
 
-// foreignStream makes a stream that looks like a relay's, with messages that are not the log's.
+// foreignStream creates a stream that looks like a relay's but has other messages than the log.
 func foreignStream(t *testing.T, js jetstream.JetStream, epoch string, messages int) error {
 	t.Helper()
 	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
@@ -285,7 +287,8 @@ func foreignStream(t *testing.T, js jetstream.JetStream, epoch string, messages 
 	return err
 }
 
-// TestStreamThatTakesNothing: a stream that answers questions and refuses every message is made anew.
+// TestStreamThatTakesNothing checks that a stream that answers questions but refuses every message
+// is recreated.
 func TestStreamThatTakesNothing(t *testing.T) {
 	_, url := kittest.NATS(t)
 	log := changestest.New(t)
@@ -294,7 +297,8 @@ func TestStreamThatTakesNothing(t *testing.T) {
 	waitForStreamAt(t, js, log, 0)
 	putMany(log, 5)
 	waitForStreamAt(t, js, log, 5)
-	kittest.Eventually(t, "the stream to refuse everything", func() error { // on a busy machine the relay may be making it anew already
+	// On a busy machine the relay may be recreating the stream already.
+	kittest.Eventually(t, "the stream to refuse everything", func() error {
 		stream, err := js.Stream(t.Context(), changestest.Stream)
 		if err != nil {
 			return err
@@ -308,7 +312,8 @@ func TestStreamThatTakesNothing(t *testing.T) {
 	waitForStreamAt(t, js, log, 10)
 }
 
-// TestChangeTooLargeForAMessage: the stream goes on behind it, and followers take it from the log.
+// TestChangeTooLargeForAMessage checks that the stream continues after a change that is too large
+// for a message, and that followers read that change from the log.
 func TestChangeTooLargeForAMessage(t *testing.T) {
 	log := changestest.New(t)
 	f := log.Follow(changes.FollowerConfig{NATS: log.NATS()})
@@ -322,10 +327,10 @@ func TestChangeTooLargeForAMessage(t *testing.T) {
 	waitForStreamAt(t, jetStream(t, log.URL()), log, 3)
 }
 
-// brokenLog is a log whose store is away, at the start or for good.
+// brokenLog is a log for which the store is away, at first or for ever.
 type brokenLog struct {
 	*changestest.Log
-	away chan struct{} // closed when it is back
+	away chan struct{} // closed when the store is back
 }
 
 var errAway = errors.New("store is away")
@@ -339,8 +344,9 @@ func (l brokenLog) Head(ctx context.Context) (string, uint64, uint64, error) {
 	}
 }
 
-// TestAQuestionThatNobodyAnsweredIsAskedAgainSoon: a JetStream that starts, or has no leader yet, takes questions that it never answers. Here a
-// client that says nothing stands for it.
+// TestAQuestionThatNobodyAnsweredIsAskedAgainSoon checks that the relay repeats an unanswered
+// question soon. JetStream never answers questions that it receives while it starts or has no
+// leader. In this test a client that never replies takes its place.
 func TestAQuestionThatNobodyAnsweredIsAskedAgainSoon(t *testing.T) {
 	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true, StoreDir: t.TempDir()})
 	if err != nil {
@@ -387,7 +393,7 @@ func TestRelayWaitsForTheStore(t *testing.T) {
 	waitForStreamAt(t, js, log.Log, 3)
 }
 
-// stumblingLog is a log whose head cannot be read once, right after the stream was made.
+// stumblingLog is a log that fails to read its head once, right after the stream was created.
 type stumblingLog struct {
 	*changestest.Log
 	stumbles atomic.Bool
@@ -407,12 +413,14 @@ func (l *stumblingLog) Head(ctx context.Context) (string, uint64, uint64, error)
 	return "", 0, 0, errAway
 }
 
-// TestNothingIsPublishedWithoutAnEpoch: a relay that cannot read the head of the log does not feed the stream that it has just made.
+// TestNothingIsPublishedWithoutAnEpoch checks that a relay that cannot read the log's head does not
+// feed the stream that it has just created.
 func TestNothingIsPublishedWithoutAnEpoch(t *testing.T) {
 	_, url := kittest.NATS(t)
 	log := &stumblingLog{Log: changestest.New(t), stumbled: make(chan struct{}, 10)}
 	kittest.Run(t, "relay", relayOf(t, log, url, func(cfg *changes.RelayConfig) {
-		cfg.BookmarkEvery, cfg.CheckEvery = time.Hour, time.Hour // so that only the making of the stream looks at the head
+		// The periods are long, so that only the creation of the stream reads the head.
+		cfg.BookmarkEvery, cfg.CheckEvery = time.Hour, time.Hour
 	}).Run)
 	kittest.Receive(t, "the failure", log.stumbled)
 	putMany(log.Log, 3)

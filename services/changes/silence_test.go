@@ -10,8 +10,9 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestBookmarksSaveQuestions: a follower that hears bookmarks does not ask the registry, so that the registry has thousands of
-// followers. One that hears nothing for three periods asks.
+// TestBookmarksSaveQuestions checks that a follower that receives bookmarks does not ask the
+// registry, so that one registry can serve thousands of followers. A follower without bookmarks
+// asks after three periods.
 func TestBookmarksSaveQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := drive(t, changestest.New(t))
@@ -25,7 +26,7 @@ func TestBookmarksSaveQuestions(t *testing.T) {
 		d.Follower = follower
 		d.must(follower.Begin(t.Context()))
 		d.asked(0, 1)
-		// quiet lets a time pass in which the follower looks ten times a second.
+		// quiet advances the time while the follower ticks ten times a second.
 		quiet := func(long time.Duration) {
 			for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 				d.must(follower.Tick(t.Context()))
@@ -46,8 +47,9 @@ func TestBookmarksSaveQuestions(t *testing.T) {
 	})
 }
 
-// TestManyMissingRevisionsAreAskedForAtDifferentTimes: what a thousand followers have lost together they do not ask for together.
-// A few revisions, which one follower loses, are asked for at once.
+// TestManyMissingRevisionsAreAskedForAtDifferentTimes checks that a follower waits a random time
+// before it asks for many missing revisions, because a thousand followers may have lost the same
+// ones. It asks for a few revisions at once, because usually only one follower lost them.
 func TestManyMissingRevisionsAreAskedForAtDifferentTimes(t *testing.T) {
 	for missing, waits := range map[int]bool{1: false, 3: false, 4: true, 300: true} {
 		synctest.Test(t, func(t *testing.T) {

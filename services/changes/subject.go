@@ -7,18 +7,20 @@ import (
 	"portolan.dev/services/object"
 )
 
-// DefaultPrefix is what subjects stand under unless configured otherwise.
+// DefaultPrefix is the prefix of all subjects if none is configured.
 const DefaultPrefix = "portolan"
 
 const headerEpoch = "Portolan-Epoch"
 
-// headerElided marks a change that is too large for a message and has no payload: its reader takes it from the registry's log.
+// headerElided marks a change that is too large for a message. The message has no payload, and the
+// follower reads the change from the registry's log.
 const headerElided = "Portolan-Elided"
 
-// subjects names everything on NATS that belongs to one installation.
+// subjects builds the names of the subjects and the stream of one installation.
 type subjects struct{ prefix string }
 
-// newSubjects checks the prefix: letters, digits and "-", in tokens separated by dots.
+// newSubjects checks the prefix. It consists of letters, digits and "-", in tokens separated by
+// dots.
 func newSubjects(prefix string) (subjects, error) {
 	if prefix == "" {
 		prefix = DefaultPrefix
@@ -31,7 +33,8 @@ func newSubjects(prefix string) (subjects, error) {
 	return subjects{prefix: prefix}, nil
 }
 
-// stream is the name of the stream. Prefixes have no "_", so that two prefixes never share one.
+// stream returns the name of the stream. Prefixes contain no "_", so two prefixes never share a
+// stream.
 func (s subjects) stream() string { return strings.ReplaceAll(s.prefix, ".", "_") + "_CHG" }
 
 func (s subjects) changes() string     { return s.prefix + ".chg.>" }
@@ -46,7 +49,8 @@ func (s subjects) change(key object.Key) string {
 	return s.prefix + ".chg." + encodeToken(key.Kind) + "." + encodeToken(key.Namespace) + "." + encodeToken(key.Name)
 }
 
-// kindOf returns the kind of the change that was republished on a subject, and the subject it was published on.
+// kindOf splits the subject of a republished change. It returns the kind of the change and the
+// subject on which the change was published.
 func (s subjects) kindOf(subject string) (kind, published string, ok bool) {
 	rest, ok := strings.CutPrefix(subject, s.prefix+".rep.")
 	if !ok {
@@ -62,8 +66,9 @@ func (s subjects) kindOf(subject string) (kind, published string, ok bool) {
 
 const hexDigits = "0123456789ABCDEF"
 
-// encodeToken makes one subject token of any string: letters, digits and "-" stand for themselves, other bytes are written =XX, since names
-// contain dots, which separate tokens. The empty string is "_".
+// encodeToken encodes any string as one subject token. Letters, digits and "-" are kept; other
+// bytes are written as =XX, because names contain dots, which separate tokens. The empty string is
+// encoded as "_".
 func encodeToken(s string) string {
 	if s == "" {
 		return "_"

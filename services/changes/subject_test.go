@@ -31,7 +31,8 @@ func TestEncodeToken(t *testing.T) {
 	}
 }
 
-// TestTokensAreDistinct: two names never share a subject, and a token is always one.
+// TestTokensAreDistinct checks that two names never share a subject, and that an encoded name is
+// always one token.
 func TestTokensAreDistinct(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		name := rapid.OneOf(rapid.String(), rapid.StringMatching(`[=_.A-F0-9]{0,6}`))

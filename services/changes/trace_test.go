@@ -14,8 +14,8 @@ import (
 	"portolan.dev/services/kit/tracing"
 )
 
-// TestApplyIsPartOfTheTraceOfAChange: a request can be followed from the client to every daemon that acts on it, and what nobody
-// traces begins no trace.
+// TestApplyIsPartOfTheTraceOfAChange checks that a request can be traced from the client to every
+// daemon that handles it, and that a change without a trace starts none.
 func TestApplyIsPartOfTheTraceOfAChange(t *testing.T) {
 	const trace = "0102030405060708090a0b0c0d0e0f10"
 	d := drive(t, changestest.New(t))

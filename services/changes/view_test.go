@@ -7,7 +7,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// A view of versions keeps nothing else, and still knows what a snapshot changes. In another epoch equal versions say nothing.
+// TestVersionsOnly checks that a view of versions stores only versions, and still finds the
+// differences to a snapshot. In another epoch equal versions prove nothing.
 func TestVersionsOnly(t *testing.T) {
 	service := func(uid string, version uint64) object.Object {
 		return &corev1.Service{

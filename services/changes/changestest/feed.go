@@ -8,14 +8,16 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Feed calls an Apply function as a follower would, one change at a time, and returns when it has. It is not safe for concurrent use.
+// Feed calls an Apply function as a follower would, and returns when the call has returned. It is
+// not safe for concurrent use.
 type Feed struct {
 	t     testing.TB
 	log   *Log
 	apply func(ctx context.Context, batch []changes.Change, revision uint64) error
 }
 
-// NewFeed hands over objects as the first snapshot, and returns what feeds the changes after it.
+// NewFeed passes objects to apply as the first snapshot, and returns a Feed for the changes after
+// it.
 func NewFeed(t testing.TB, apply func(ctx context.Context, batch []changes.Change, revision uint64) error, snapshot ...object.Object) *Feed {
 	t.Helper()
 	f := &Feed{t: t, log: New(t), apply: apply}
@@ -28,7 +30,7 @@ func NewFeed(t testing.TB, apply func(ctx context.Context, batch []changes.Chang
 	return f
 }
 
-// Put hands over objects that were created or changed, all at once.
+// Put passes created or changed objects to Apply, all in one batch, and returns the new revision.
 func (f *Feed) Put(objects ...object.Object) uint64 {
 	f.t.Helper()
 	var batch []changes.Change
@@ -41,7 +43,8 @@ func (f *Feed) Put(objects ...object.Object) uint64 {
 	return f.hand(batch)
 }
 
-// Delete hands over the deletion of objects that exist, all at once.
+// Delete passes the deletion of existing objects to Apply, all in one batch, and returns the new
+// revision.
 func (f *Feed) Delete(keys ...object.Key) uint64 {
 	f.t.Helper()
 	var batch []changes.Change
@@ -55,7 +58,7 @@ func (f *Feed) Delete(keys ...object.Key) uint64 {
 	return f.hand(batch)
 }
 
-// Get returns an object as it was handed over last, nil if there is none.
+// Get returns an object as it was last passed to Apply, or nil if there is none.
 func (f *Feed) Get(key object.Key) object.Object { return f.log.Get(key) }
 
 func (f *Feed) hand(batch []changes.Change) uint64 {

@@ -16,11 +16,13 @@ import (
 
 var _ changes.Log = (*Log)(nil)
 
-// Log is a log in memory. It is safe for concurrent use.
+// Log is a registry's log in memory. It is safe for concurrent use.
 type Log struct {
 	t testing.TB
 
-	lock chan struct{} // the one that Lock takes: a channel, since a mutex stops the clock of a synctest bubble
+	// lock is the lock of Lock. It is a channel because waiting for a mutex stops the clock of a
+	// synctest bubble.
+	lock chan struct{}
 	conn connection
 	bus  bus
 
@@ -28,7 +30,7 @@ type Log struct {
 	epoch   int
 	head    uint64
 	oldest  uint64
-	changes []*registryv1.Change // oldest+1 … head
+	changes []*registryv1.Change // revisions oldest+1 to head
 	objects map[object.Key]object.Object
 	uids    int
 	wake    chan struct{}
@@ -39,7 +41,8 @@ func New(t testing.TB) *Log {
 	return &Log{t: t, lock: make(chan struct{}, 1), epoch: 1, objects: map[object.Key]object.Object{}, wake: make(chan struct{})}
 }
 
-// Put commits objects, each as a change of its own, and returns the revision of the last. It keeps copies.
+// Put commits copies of the objects, each as its own change, and returns the revision of the last
+// one.
 func (l *Log) Put(objects ...object.Object) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +52,8 @@ func (l *Log) Put(objects ...object.Object) uint64 {
 	return l.head
 }
 
-// Change commits what change makes of an object, with no other commit in between. It reports whether the object exists.
+// Change commits the result of calling change on a copy of the stored object, with no other commit
+// in between. It reports whether the object exists.
 func (l *Log) Change(key object.Key, change func(o object.Object)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +81,8 @@ func (l *Log) put(o object.Object) {
 	l.append(registryv1.ChangeType_CHANGE_TYPE_PUT, o)
 }
 
-// Delete commits the deletion of an object and returns its revision; without the object it does nothing and returns the head.
+// Delete commits the deletion of an object and returns its revision. If there is no such object, it
+// returns the head.
 func (l *Log) Delete(key object.Key) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,14 +107,14 @@ func (l *Log) Revision() uint64 {
 	return l.head
 }
 
-// Get returns an object as it is stored, nil if there is none.
+// Get returns the stored object, or nil if there is none.
 func (l *Log) Get(key object.Key) object.Object {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.objects[key]
 }
 
-// Objects returns all objects, in the order of their keys.
+// Objects returns all objects, sorted by key.
 func (l *Log) Objects() []object.Object {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +130,7 @@ func (l *Log) sorted() []object.Object {
 	return all
 }
 
-// Prune forgets the changes up to a revision; the objects stay.
+// Prune removes the changes up to a revision from the log. The objects stay.
 func (l *Log) Prune(upTo uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +141,8 @@ func (l *Log) Prune(upTo uint64) {
 	}
 }
 
-// SetBack is what restoring a backup does: the last n changes never happened, and nobody says so. It needs the changes to be there still.
+// SetBack removes the last n changes without changing the epoch, as restoring a backup does. The
+// log must not have been pruned.
 func (l *Log) SetBack(n uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

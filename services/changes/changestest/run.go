@@ -15,10 +15,10 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// Prefix is what the subjects of a test stand under.
+// Prefix is the prefix of the subjects in tests.
 const Prefix = "test"
 
-// Stream is the name of the stream of a test.
+// Stream is the name of the stream in tests.
 const Stream = "test_CHG"
 
 type connection struct {
@@ -31,14 +31,15 @@ type bus struct {
 	url  string
 }
 
-// Conn returns a client of the log's ChangeService, served until the test ends.
+// Conn returns a client connection to the log's ChangeService, which is served until the test ends.
 func (l *Log) Conn() *grpc.ClientConn {
 	l.conn.once.Do(func() { l.conn.grpc = kittest.Conn(l.t, l.Register) })
 	return l.conn.grpc
 }
 
-// URL starts a NATS server and a relay that feeds it from this log, both until the test ends, and returns the server's URL. Subjects stand under
-// Prefix. What is committed from then on is on the stream.
+// URL starts a NATS server, and a relay from this log to it, and returns the server's URL. Both run
+// until the test ends. Subjects have the prefix Prefix. Changes committed after URL has returned
+// are published on the stream.
 func (l *Log) URL() string {
 	l.t.Helper()
 	l.bus.once.Do(func() {
@@ -56,7 +57,8 @@ func (l *Log) URL() string {
 	return l.bus.url
 }
 
-// WaitForStream waits until a relay has made the stream: what the log had before goes to followers as a snapshot, not as changes.
+// WaitForStream waits until a relay has created the stream. Changes committed before that reach
+// followers in a snapshot, not as messages.
 func WaitForStream(t testing.TB, nc *nats.Conn) {
 	t.Helper()
 	js, err := jetstream.New(nc)
@@ -69,13 +71,14 @@ func WaitForStream(t testing.TB, nc *nats.Conn) {
 	})
 }
 
-// NATS returns a connection of its own to the server of URL, closed when the test ends.
+// NATS returns a new connection to the server of URL, closed when the test ends.
 func (l *Log) NATS() *nats.Conn {
 	l.t.Helper()
 	return kittest.NATSConn(l.t, l.URL())
 }
 
-// Follow runs a follower of the log, without NATS unless cfg has it, until the test ends. It fills in what cfg leaves open.
+// Follow runs a follower of the log until the test ends. It uses NATS only if cfg has a connection,
+// and sets the other fields that cfg leaves empty.
 func (l *Log) Follow(cfg changes.FollowerConfig) *changes.Follower {
 	l.t.Helper()
 	if cfg.Registry == nil {
@@ -98,7 +101,8 @@ func (l *Log) Follow(cfg changes.FollowerConfig) *changes.Follower {
 	return follower
 }
 
-// WaitFor waits until a follower, or anything else that has a revision, has applied the newest revision of the log.
+// WaitFor waits until a follower, or any other value with a revision, has applied the newest
+// revision of the log.
 func (l *Log) WaitFor(follower interface{ Revision() uint64 }) {
 	l.t.Helper()
 	head := l.Revision()

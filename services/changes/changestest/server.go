@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Register serves the log as ChangeService.
+// Register registers the log as a ChangeService.
 func (l *Log) Register(server grpc.ServiceRegistrar) {
 	registryv1.RegisterChangeServiceServer(server, &changeServer{log: l})
 }
@@ -22,7 +22,7 @@ type changeServer struct {
 	log *Log
 }
 
-// batchObjects is small, so that tests see snapshots of several batches.
+// batchObjects is small, so that tests get snapshots of several batches.
 const batchObjects = 50
 
 // GetHead implements registryv1.ChangeServiceServer.

@@ -23,27 +23,28 @@ import (
 	"portolan.dev/services/object"
 )
 
-// The file begins with a line that names its form and the owner. Then come batches of objects,
-// each with its length before it. The last one is marked complete and says how many objects
-// there are. At the end is a checksum of all before it.
+// The file begins with a line that names its format and the owner. Batches of objects follow, each
+// preceded by its length. The last batch is marked complete and has the number of all objects. At
+// the end is a checksum of all bytes before it.
 const (
 	fileForm  = "portolan-view 1"
 	batchSize = 256
-	// maxHeader and maxBatch bound the lengths that are accepted from a file, in bytes.
+	// maxHeader and maxBatch are the largest accepted lengths of the first line and of a batch, in
+	// bytes.
 	maxHeader = 1 << 10
 	maxBatch  = 256 << 20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Contents are what a file holds.
+// Contents are the contents of a file.
 type Contents struct {
 	Objects  []object.Object
 	Revision uint64    // of the log
-	At       time.Time // when they were last known to be current
+	At       time.Time // time when they were last known to be current
 }
 
-// Save writes the objects of a revision to path, whole or not at all.
+// Save writes the objects of a revision to path. It replaces the file atomically.
 func Save(path, owner string, revision uint64, objects iter.Seq[object.Object]) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
@@ -90,8 +91,8 @@ func write(f *os.File, owner string, revision uint64, objects iter.Seq[object.Ob
 	return f.Sync()
 }
 
-// writer writes batches. It has one buffer for all: a daemon that has just changed something
-// should not need twice its memory.
+// writer writes batches. It uses one buffer for all of them, so that saving does not double the
+// memory of the daemon.
 type writer struct {
 	out *bufio.Writer
 	buf []byte
@@ -109,7 +110,7 @@ func (w *writer) write(batch *registryv1.SnapshotResponse) error {
 	return err
 }
 
-// Load reads the file of an owner. A missing file is fs.ErrNotExist.
+// Load reads the file of an owner. If there is no file, the error is fs.ErrNotExist.
 func Load(path, owner string) (Contents, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -127,7 +128,7 @@ func Load(path, owner string) (Contents, error) {
 	return Contents{Objects: objects, Revision: revision, At: info.ModTime()}, nil
 }
 
-// summed reads, and keeps the checksum of what was read.
+// summed is a reader that computes the checksum of the bytes read.
 type summed struct {
 	*bufio.Reader
 	sum hash.Hash32

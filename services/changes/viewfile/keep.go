@@ -8,30 +8,30 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// Keeping says how a view is kept on disk.
+// Keeping is the configuration of Keep.
 type Keeping struct {
-	// Path of the file.
+	// Path is the path of the file.
 	Path string
-	// Revision returns the revision of the view; 0: there is none yet.
+	// Revision returns the revision of the view, or 0 if there is no view yet.
 	Revision func() uint64
-	// Loaded is the revision of the file if the view was begun from it. It is not written again, which
-	// would make it look current.
+	// Loaded is the revision of the file that the view was loaded from, or 0. Keep does not write
+	// that revision again, because that would make it look current.
 	Loaded uint64
 	// Save writes the view to Path.
 	Save func(path string) error
-	// Changed is filled when the view may have changed.
+	// Changed receives a value when the view may have changed.
 	Changed <-chan struct{}
-	// Every is the shortest time between two saves, and how often the file is marked as current
-	// when nothing changes.
+	// Every is the shortest time between two saves, and the time between two updates of the file's
+	// modification time while nothing changes.
 	Every time.Duration
-	// Current reports whether the view is known to be what the registry has.
+	// Current reports whether the view is known to equal the registry's state.
 	Current func() bool
-	// Report is given the outcome of each save. A failed one is repeated.
+	// Report receives the result of each save. A failed save is repeated.
 	Report func(error)
 }
 
-// Keep saves the view soon after each change, but never taking more than a small share of the
-// time, and once more at the end.
+// Keep saves the view soon after each change, and once more when ctx is done. It pauses for 20
+// times the duration of a save after it, so that saving takes only a small share of the time.
 func Keep(ctx context.Context, o Keeping) error {
 	k := keeper{Keeping: o, saved: o.Loaded}
 	tick := time.NewTicker(o.Every)
@@ -55,16 +55,16 @@ func Keep(ctx context.Context, o Keeping) error {
 // keeper is the state of Keep.
 type keeper struct {
 	Keeping
-	saved uint64 // revision in the file
+	saved uint64 // the file's revision
 }
 
-// stale reports whether the view has something that the file lacks.
+// stale reports whether the view's revision differs from the file's.
 func (k *keeper) stale() bool {
 	now := k.Revision()
 	return now != 0 && now != k.saved
 }
 
-// save writes what is new, and returns how long to leave the disk alone.
+// save saves the view if it has changed, and returns the pause before the next save.
 func (k *keeper) save() time.Duration {
 	began := time.Now()
 	if now := k.Revision(); k.stale() {
@@ -77,8 +77,8 @@ func (k *keeper) save() time.Duration {
 	return max(k.Every, 20*time.Since(began))
 }
 
-// confirm marks the file as current, so that its age says how old its contents can be, not for
-// how long nothing has changed.
+// confirm sets the file's modification time to now if its contents are current. The age of the file
+// is then the age of its contents, not the time since the last change.
 func (k *keeper) confirm() {
 	if k.saved == 0 || k.saved != k.Revision() || !k.Current() {
 		return

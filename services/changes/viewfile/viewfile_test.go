@@ -41,7 +41,7 @@ func save(t *testing.T, owner string, n int) (path string) {
 	return path
 }
 
-// TestSavedIsLoaded covers the ends of batches.
+// TestSavedIsLoaded checks numbers of objects at the limits of batches.
 func TestSavedIsLoaded(t *testing.T) {
 	for _, n := range []int{0, 1, 255, 256, 257, 512, 600} {
 		got, err := viewfile.Load(save(t, "here", n), "here")
@@ -57,8 +57,8 @@ func TestSavedIsLoaded(t *testing.T) {
 	}
 }
 
-// TestDamagedFilesAreRefused tries every kind of damage: no prefix of a file and no file with a
-// changed byte is taken for a view.
+// TestDamagedFilesAreRefused checks that Load refuses every proper prefix of a file and every file
+// with one changed byte.
 func TestDamagedFilesAreRefused(t *testing.T) {
 	path := save(t, "here", 300)
 	whole, err := os.ReadFile(path)
@@ -88,8 +88,8 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 	}
 }
 
-// TestForeignFilesAreRefused tries a disk that was moved to another machine, and a file of
-// another program or version.
+// TestForeignFilesAreRefused checks that Load refuses a file from another machine's disk, and one
+// of another program or version.
 func TestForeignFilesAreRefused(t *testing.T) {
 	path := save(t, "there", 1)
 	if _, err := viewfile.Load(path, "here"); err == nil || !strings.Contains(err.Error(), `view of "there", this is "here"`) {
@@ -103,8 +103,8 @@ func TestForeignFilesAreRefused(t *testing.T) {
 	}
 }
 
-// TestKeepLeavesWhatWasLoaded runs Keep for a view that came from the file and never changed: the
-// file goes on saying how old the view is. So it does once there is no view any more.
+// TestKeepLeavesWhatWasLoaded runs Keep for a view that was loaded from the file and never changed.
+// The file must keep its age, also after the view is gone.
 func TestKeepLeavesWhatWasLoaded(t *testing.T) {
 	path := save(t, "here", 1)
 	old := time.Now().Add(-time.Hour).Truncate(time.Second)
@@ -156,7 +156,8 @@ func TestKeep(t *testing.T) {
 		return nil
 	})
 	revision.Store(2)
-	stop() // Keep was not told of the change: it saves at its end all the same
+	// Keep got no notice of the change, and still saves the view at its end.
+	stop()
 	if got, err := viewfile.Load(path, "here"); err != nil || got.Revision != 2 {
 		t.Errorf("revision %d on disk: %v", got.Revision, err)
 	}
