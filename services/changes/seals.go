@@ -4,8 +4,8 @@ package changes
 
 import "portolan.dev/services/object"
 
-// seals find objects that are changed although others share them. They cost a checksum of each
-// object, so only programs that are built with the race detector have them.
+// seals detects changes of shared objects. It is empty without the race detector, because it costs a
+// checksum of each object.
 type seals struct{}
 
 func (seals) set(object.Object) {}

@@ -11,12 +11,12 @@ import (
 	"portolan.dev/services/object"
 )
 
-// seals are checksums of the objects of a view. The lock of the view protects them.
+// seals holds the checksums of a view's objects. The view's lock protects it.
 type seals struct{ sums map[object.Object]uint64 }
 
 var sealSeed = maphash.MakeSeed()
 
-// set takes the checksum of an object that the view is about to share.
+// set records the checksum of an object that the view is about to share.
 func (s *seals) set(o object.Object) {
 	if s.sums == nil {
 		s.sums = map[object.Object]uint64{}
@@ -24,7 +24,7 @@ func (s *seals) set(o object.Object) {
 	s.sums[o] = sumOf(o)
 }
 
-// check panics if an object that leaves the view is not as it was when it came.
+// check panics if an object that leaves the view has changed since it was stored.
 func (s *seals) check(o object.Object) {
 	if o == nil {
 		return

@@ -9,8 +9,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestSharedObjectsMustNotChange: under the race detector a view notices that an object which it
-// shares was changed.
+// TestSharedObjectsMustNotChange checks that under the race detector a view notices a change of an
+// object that it shares.
 func TestSharedObjectsMustNotChange(t *testing.T) {
 	for _, changed := range []bool{false, true} {
 		v := newView(false)
