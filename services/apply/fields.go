@@ -13,10 +13,11 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Manager is the name under which the fields of ApplyService are remembered.
+// Manager is the manager's name in the managed fields of ApplyService.
 const Manager = "apply"
 
-// FieldsOf returns the sorted paths of the fields that an object sets. Status and the identity of the object are left out.
+// FieldsOf returns the sorted paths of the fields that an object sets, without status and the
+// fields of the object's identity.
 func FieldsOf(o object.Object) []string {
 	var paths []string
 	m := o.ProtoReflect()
@@ -27,7 +28,8 @@ func FieldsOf(o object.Object) []string {
 	return paths
 }
 
-// Remembered returns the paths that were applied last, and reports whether the object was ever applied.
+// Remembered returns the paths of the last applied manifest. It reports whether the object was ever
+// applied.
 func Remembered(o object.Object) ([]string, bool) {
 	for _, entry := range o.GetMetadata().GetManagedFields() {
 		if entry.GetManager() == Manager {
@@ -37,7 +39,8 @@ func Remembered(o object.Object) ([]string, bool) {
 	return nil, false
 }
 
-// Remember returns the managed fields of an object after paths have been applied to it.
+// Remember returns the managed fields of an object after a manifest with these paths was applied to
+// it.
 func Remember(before []*corev1.ManagedFields, paths []string) []*corev1.ManagedFields {
 	var after []*corev1.ManagedFields
 	for _, entry := range before {
@@ -48,7 +51,7 @@ func Remember(before []*corev1.ManagedFields, paths []string) []*corev1.ManagedF
 	return append(after, &corev1.ManagedFields{Manager: Manager, Fields: paths})
 }
 
-// fieldsToApply yields the fields of an object that a manifest decides on.
+// fieldsToApply yields the top-level fields that a manifest can set: all except status.
 func fieldsToApply(object protoreflect.MessageDescriptor) func(func(protoreflect.FieldDescriptor) bool) {
 	return func(yield func(protoreflect.FieldDescriptor) bool) {
 		for i := range object.Fields().Len() {
@@ -59,10 +62,10 @@ func fieldsToApply(object protoreflect.MessageDescriptor) func(func(protoreflect
 	}
 }
 
-// appliedMeta are the fields of the metadata that a manifest decides on.
+// appliedMeta lists the fields of the metadata that a manifest can set.
 var appliedMeta = map[protoreflect.Name]bool{"labels": true, "annotations": true, "finalizers": true, "owner_references": true}
 
-// shape is how a field is merged.
+// shape is the way in which a field is merged.
 type shape int
 
 const (
@@ -73,7 +76,7 @@ const (
 	itemList              // a list of messages, by the keys of its items
 )
 
-// itemKeys are the fields that name an item, by the type of the list's items.
+// itemKeys lists the fields that identify an item of a list, by the type of the items.
 var itemKeys = map[protoreflect.FullName][]protoreflect.Name{
 	nameOf(&corev1.ServicePort{}):    {"port", "protocol"},
 	nameOf(&corev1.Container{}):      {"name"},
@@ -84,8 +87,8 @@ var itemKeys = map[protoreflect.FullName][]protoreflect.Name{
 
 func nameOf(m proto.Message) protoreflect.FullName { return m.ProtoReflect().Descriptor().FullName() }
 
-// exceptions are the fields whose shape their type does not tell: a selector means something as a whole only, and
-// finalizers are independent of each other.
+// exceptions lists the fields whose shape does not follow from their type. A selector has a meaning
+// only as a whole; finalizers are independent of each other.
 var exceptions = map[protoreflect.FullName]shape{
 	nameOf(&corev1.ServiceSpec{}).Append("selector"):  whole,
 	nameOf(&corev1.ObjectMeta{}).Append("finalizers"): set,
@@ -111,12 +114,12 @@ func shapeOf(field protoreflect.FieldDescriptor) shape {
 	}
 }
 
-// skipped reports whether a field is no part of what is applied.
+// skipped reports whether a field of the metadata cannot be set by a manifest.
 func skipped(field protoreflect.FieldDescriptor) bool {
 	return field.ContainingMessage().FullName() == nameOf(&corev1.ObjectMeta{}) && !appliedMeta[field.Name()]
 }
 
-// collect calls add with the path of a field and of what is below it, where m sets it.
+// collect calls add with the paths of a field and its subfields, as far as m sets them.
 func collect(m protoreflect.Message, field protoreflect.FieldDescriptor, parent string, add func(string)) {
 	if skipped(field) || !m.Has(field) {
 		return
@@ -145,7 +148,8 @@ func collect(m protoreflect.Message, field protoreflect.FieldDescriptor, parent 
 	}
 }
 
-// collectBelow collects the fields of a message but for the keys that its path has already.
+// collectBelow collects the fields of a message, except the keys, which are part of its path
+// already.
 func collectBelow(m protoreflect.Message, keys []protoreflect.Name, path string, add func(string)) {
 	for i := range m.Descriptor().Fields().Len() {
 		if field := m.Descriptor().Fields().Get(i); !slices.Contains(keys, field.Name()) {
@@ -154,7 +158,7 @@ func collectBelow(m protoreflect.Message, keys []protoreflect.Name, path string,
 	}
 }
 
-// keyOf returns the name of an item: "main", "80/TCP".
+// keyOf returns the key of an item, such as "main" or "80/TCP".
 func keyOf(m protoreflect.Message) string {
 	var parts []string
 	for _, name := range itemKeys[m.Descriptor().FullName()] {

@@ -9,8 +9,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Merge returns the stored object after a manifest was applied to it. Neither of the two is changed. The uid and the
-// resource version are those of the manifest, because they say which version the client has seen.
+// Merge returns the result of applying a manifest to the stored object. It modifies neither of the
+// two. The uid and the resource version come from the manifest, because they identify the version
+// that the client has read.
 func Merge(stored, manifest object.Object) object.Object {
 	merged, wanted := object.Clone(stored), object.Clone(manifest)
 	meta := object.MetaOf(merged)
@@ -26,7 +27,7 @@ func Merge(stored, manifest object.Object) object.Object {
 	return merged
 }
 
-// merger merges one manifest; before has the paths that were applied last.
+// merger merges one manifest. Its field before holds the paths of the last applied manifest.
 type merger struct{ before map[string]bool }
 
 func (m *merger) field(to, from protoreflect.Message, field protoreflect.FieldDescriptor, parent string) {
@@ -107,8 +108,9 @@ func (m *merger) set(to, from protoreflect.Message, field protoreflect.FieldDesc
 	to.Set(field, protoreflect.ValueOfList(kept))
 }
 
-// items merges a list by the keys of its items: those of the manifest in its order, then those of others. A manifest that
-// has one key twice is taken as it is, so that validation finds the mistake.
+// items merges a list by the keys of its items: first the manifest's items in their order, then the
+// others. If the manifest has a key twice, its list is taken unchanged, so that validation reports
+// the mistake.
 func (m *merger) items(to, from protoreflect.Message, field protoreflect.FieldDescriptor, path string) {
 	wanted, unique := byKey(from.Get(field).List())
 	if !unique {
@@ -133,13 +135,13 @@ func (m *merger) items(to, from protoreflect.Message, field protoreflect.FieldDe
 	to.Set(field, protoreflect.ValueOfList(merged))
 }
 
-// keyed is an item of a list.
+// keyed is an item of a list with its key.
 type keyed struct {
 	key     string
 	message protoreflect.Message
 }
 
-// byKey returns the items of a list, and reports whether every key is there once.
+// byKey returns the items of a list, and reports whether all keys are unique.
 func byKey(list protoreflect.List) (items []keyed, unique bool) {
 	seen := make(map[string]bool, list.Len())
 	for i := range list.Len() {

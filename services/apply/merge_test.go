@@ -15,7 +15,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// applied returns a stored object after manifests were applied to it, one after the other.
+// applied returns a stored object after several manifests were applied to it, one after the other.
 func applied(stored object.Object, manifests ...object.Object) object.Object {
 	for _, manifest := range manifests {
 		merged := apply.Merge(stored, manifest)
@@ -111,8 +111,9 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeIsThreeWay: whatever is stored and was applied, the manifest holds afterwards, what only the one before had is gone,
-// the rest is as it was, and the same again changes nothing.
+// TestMergeIsThreeWay checks for any stored object and manifests that the merge sets all fields of
+// the manifest, removes the fields that only the previous manifest had, leaves the other fields
+// alone, and changes nothing if it is repeated.
 func TestMergeIsThreeWay(t *testing.T) {
 	labels := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c", "d"}), rapid.SampledFrom([]string{"1", "2", "3"}), 0, 4)
 	draw := func(t *rapid.T, name string) *corev1.Service {

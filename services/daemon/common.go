@@ -10,12 +10,12 @@ import (
 	"portolan.dev/services/kit/obs"
 )
 
-// Common are the settings that every daemon has. Embed it, and give the
-// addresses their defaults there:
+// Common holds the settings that every daemon has. A daemon's configuration embeds it and sets the
+// default addresses in the field's tag:
 //
 //	daemon.Common `default:"addr=127.0.0.1:7400 http-addr=127.0.0.1:7500"`
 //
-// A configuration with a Validate of its own calls that of Common.
+// A configuration with its own Validate must call Validate of Common.
 type Common struct {
 	Addr          string     `flag:"addr" default:"127.0.0.1:0" usage:"host:port of the gRPC API"`
 	HTTPAddr      string     `flag:"http-addr" default:"127.0.0.1:0" usage:"host:port of metrics, health checks and pprof"`
@@ -28,10 +28,12 @@ type Common struct {
 	Insecure bool `flag:"insecure" default:"false" usage:"allow an address that other machines reach, though there is no TLS"`
 }
 
-// CommonConfig gives Main the settings of any configuration that embeds Common.
+// CommonConfig returns c. With it Main reaches the common settings of any configuration that embeds
+// Common.
 func (c *Common) CommonConfig() *Common { return c }
 
-// Validate says what is wrong with the settings, all of it.
+// Validate returns an error that lists all invalid settings. Without TLS the gRPC address must be a
+// loopback address, unless Insecure is set.
 func (c *Common) Validate() error {
 	err := c.TLS.Validate()
 	if c.TLSCert == "" && !c.Insecure && !local(c.Addr) {
@@ -41,12 +43,12 @@ func (c *Common) Validate() error {
 	return err
 }
 
-// local says whether only programs of this machine reach an address. Of a name
-// other than localhost it cannot be told.
+// local reports whether an address can be reached only from this machine. It reports false for
+// every host name except localhost, because other names can resolve to any address.
 func local(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || host == "localhost" {
-		return true // listening says better what is wrong with it
+		return true // the error of listening is more precise
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback()

@@ -1,13 +1,11 @@
-// Package daemon is the face that all daemons have in common: the settings each
-// of them has, and the main function that turns a configuration and a
-// constructor into a process.
+// Package daemon provides the part that all daemons share: their common settings, and the main
+// function that makes a process from a configuration and a constructor.
 //
-// A daemon consists of Config, which embeds Common, and New; cmd/<name>/main.go
-// is no more than
+// A daemon consists of a Config, which embeds Common, and a function New. Its cmd/<name>/main.go
+// has one line:
 //
 //	func main() { os.Exit(daemon.Main("registry", registry.New)) }
 //
-// Everything a daemon needs from its surroundings is in app.Host, so that
-// several can also be built in one process by a program that has other ideas
-// about flags, logs and networks.
+// A daemon gets everything it needs from its environment in app.Host. A program can therefore run
+// several daemons in one process, with its own flags, logs and networks.
 package daemon

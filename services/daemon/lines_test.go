@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// lines is a log that a test reads.
+// lines is a log in memory that a test can read.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer

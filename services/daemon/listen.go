@@ -9,14 +9,14 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// Listen opens the address of the gRPC API on a host's network.
+// Listen listens on the address of the gRPC API on a host's network.
 func (c *Common) Listen(network rpc.Network) (net.Listener, error) {
 	lis, err := network.Listen(c.Addr)
 	return lis, ListenError("addr", err)
 }
 
-// ListenError says of an address that cannot be listened on which flag it comes
-// from, and what to do where that is known. It is nil where err is.
+// ListenError adds to an error of listening the flag with the address and, if known, the remedy. It
+// returns nil if err is nil.
 func ListenError(flag string, err error) error {
 	switch {
 	case err == nil:

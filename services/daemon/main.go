@@ -25,10 +25,10 @@ type configuration[C any] interface {
 	CommonConfig() *Common
 }
 
-// Main is the main function of a daemon. It reads the configuration, builds the
-// host, serves metrics and health over HTTP, and runs what build returns until
-// a signal comes. With "ready" before the flags it asks the daemon that runs with
-// them whether it is ready instead. It returns the exit code.
+// Main is the main function of a daemon. It reads the configuration, makes the host, serves metrics
+// and health over HTTP, and runs the daemon that build returns until a signal arrives. It returns
+// the exit code. If the first argument is "ready", Main instead asks the running daemon with this
+// configuration whether it is ready.
 func Main[C any, D app.Daemon, P configuration[C]](
 	name string, build func(ctx context.Context, cfg C, host app.Host) (D, error),
 ) int {
@@ -50,7 +50,7 @@ func Main[C any, D app.Daemon, P configuration[C]](
 	})
 }
 
-// run is Main after the configuration.
+// run does the work of Main after the configuration is loaded.
 func run(ctx context.Context, name string, common Common, build func(context.Context, app.Host) (app.Daemon, error)) error {
 	base, level := obs.NewLogger(os.Stderr, common.LogLevel, common.LogFormat)
 	log := base.With("daemon", name)
@@ -68,9 +68,8 @@ func run(ctx context.Context, name string, common Common, build func(context.Con
 	return Serve(ctx, name, common, host, level, build)
 }
 
-// Serve runs a daemon on a host: what Main does once the host is there, and what
-// a process of several daemons does for each of them. Errors do not name the
-// daemon, the caller does.
+// Serve runs a daemon on a host until ctx is done. Main calls it once the host is made; a process
+// with several daemons calls it for each. Errors do not name the daemon; the caller adds the name.
 func Serve(
 	ctx context.Context, name string, common Common, host app.Host, level *slog.LevelVar, build func(context.Context, app.Host) (app.Daemon, error),
 ) error {
@@ -97,7 +96,8 @@ func Serve(
 	return err
 }
 
-// keepIdentity keeps the certificate up to date, where there is one.
+// keepIdentity reloads the certificate when its files change. Without a certificate it only waits
+// for ctx.
 func keepIdentity(ctx context.Context, source *identity.Source) error {
 	if source == nil {
 		<-ctx.Done()
@@ -106,13 +106,14 @@ func keepIdentity(ctx context.Context, source *identity.Source) error {
 	return source.Run(ctx)
 }
 
-// startCheck keeps a daemon from being ready while it is built.
+// startCheck is the health check that keeps a daemon from being ready while it is built.
 const startCheck = "start"
 
 var errStarting = errors.New("starting")
 
-// runDaemon builds and runs the daemon. When it ends by itself the process
-// ends, also without an error: a supervisor should see it.
+// runDaemon builds and runs the daemon. If the daemon ends before ctx is done, runDaemon returns an
+// error even if the daemon returned none, so that the process ends with an error and its supervisor
+// restarts it.
 func runDaemon(ctx context.Context, host app.Host, build func(context.Context, app.Host) (app.Daemon, error)) error {
 	d, err := build(ctx, host)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// asDaemon makes the test binary the daemon under test: what Main does shows in
-// a process only.
+// asDaemon is the environment variable that makes the test binary run as the daemon under test,
+// because Main can only be tested in its own process.
 const asDaemon = "PORTOLAN_TEST_DAEMON"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// config is that of a daemon that behaves as it is told.
+// config is the configuration of a daemon whose behavior a flag selects.
 type config struct {
 	daemon.Common `default:"addr=127.0.0.1:7400 nats-prefix=sample"`
 	Behave        string `flag:"behave" default:"run" usage:"run, refuse, end, fail, chatter or wait"`
@@ -91,7 +91,7 @@ func start(t *testing.T, args ...string) *child {
 	return &child{cmd, bufio.NewScanner(stderr)}
 }
 
-// event reads the log up to an event.
+// event reads the log up to the event and returns its attributes.
 func (c *child) event(t *testing.T, msg string) map[string]any {
 	t.Helper()
 	for c.stderr.Scan() {
@@ -107,14 +107,14 @@ func (c *child) event(t *testing.T, msg string) map[string]any {
 	return nil
 }
 
-// end reads what is left and returns the exit code.
+// end reads the rest of the log and waits for the process. It returns the exit code and the rest.
 func (c *child) end(t *testing.T) (int, string) {
 	t.Helper()
 	var rest strings.Builder
 	for c.stderr.Scan() {
 		rest.WriteString(c.stderr.Text() + "\n")
 	}
-	_ = c.cmd.Wait() // the state has the code
+	_ = c.cmd.Wait() // the state has the exit code
 	return c.cmd.ProcessState.ExitCode(), rest.String()
 }
 
@@ -147,7 +147,8 @@ func TestDaemonServesAndStops(t *testing.T) {
 	stop(t, c)
 }
 
-// TestLogLevelAtRunTime: more is logged from the moment on that somebody asks for it.
+// TestLogLevelAtRunTime checks that a request to /debug/loglevel changes the log level of a running
+// daemon.
 func TestLogLevelAtRunTime(t *testing.T) {
 	c := start(t, "-behave=chatter")
 	url := fmt.Sprint("http://", c.event(t, "starting")["http"], "/debug/loglevel")
@@ -163,7 +164,7 @@ func TestLogLevelAtRunTime(t *testing.T) {
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("status %s", resp.Status)
 	}
-	c.event(t, "chatter") // which is not logged at the level before
+	c.event(t, "chatter") // not logged at the initial level
 	stop(t, c)
 }
 

@@ -13,12 +13,12 @@ import (
 	"portolan.dev/services/kit/obs"
 )
 
-// NATS returns a function that connects as this daemon, for a host: by mutual
-// TLS where it has an identity, which may be nil. The connection never gives up,
-// also when no server answered yet, or one that does not let us in. Nothing is
-// buffered while there is none: what matters is sent again from the log, and a
-// heartbeat that arrives late is a lie. Inboxes are private, so that a server can
-// be told who may read which. Options in extra win.
+// NATS returns a function that opens a connection to NATS for this daemon. The function's argument
+// names the connection. The connection uses mutual TLS if source is not nil. It reconnects for
+// ever, also if no server was reachable at first or if a server refuses the daemon. Nothing is
+// buffered while it is disconnected, because changes are sent again from the log, and a late
+// heartbeat would report an outdated state. Each daemon has its own prefix of inboxes, so that a
+// server can restrict the readers of each inbox. Options in extra take precedence.
 func NATS(name string, common Common, log *slog.Logger, source *identity.Source, extra ...nats.Option) func(string) (*nats.Conn, error) {
 	return func(conn string) (*nats.Conn, error) {
 		log := log.With("connection", conn)
@@ -40,11 +40,11 @@ func natsOptions(log *natsLog) []nats.Option {
 	return []nats.Option{
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
-		nats.IgnoreAuthErrorAbort(), // what the server knows of us may change while we wait
+		nats.IgnoreAuthErrorAbort(), // the server's permissions for us may change meanwhile
 		nats.ReconnectWait(time.Second),
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil { // nil is our own Close
+			if err != nil { // nil after our own Close
 				log.failed(err)
 			}
 		}),
@@ -55,9 +55,9 @@ func natsOptions(log *natsLog) []nats.Option {
 	}
 }
 
-// natsLog tells of a connection. Of an outage it tells the beginning and the end,
-// and once that a server does not let us in: then there is something to do, also
-// where the outage began with a server that was away.
+// natsLog logs the state of a connection. Of an outage it logs the beginning and the end. It logs a
+// refusal by the server separately, even during an outage, because a refusal needs the operator's
+// attention.
 type natsLog struct {
 	log      *slog.Logger
 	identity *identity.Source
@@ -81,7 +81,7 @@ func (l *natsLog) connected(nc *nats.Conn) {
 	}
 }
 
-// failed counts an attempt that made no connection; the library goes on trying.
+// failed records a failed attempt to connect. The library retries by itself.
 func (l *natsLog) failed(err error) {
 	if remedied, ok := l.explain(err); ok {
 		l.refused.Failed(remedied)
@@ -103,7 +103,7 @@ func (l *natsLog) asynchronous(_ *nats.Conn, sub *nats.Subscription, err error) 
 	l.log.Error("nats", "subject", subject, "err", err)
 }
 
-// explain returns an error with what to do about it, and whether that is known.
+// explain adds the remedy to an error, and reports whether the remedy is known.
 func (l *natsLog) explain(err error) (error, bool) {
 	who := "we are nobody to it: give this daemon tls-cert, tls-key and tls-ca"
 	explained := false

@@ -28,7 +28,8 @@ func TestNATSConnectionIsNamedAndPrivate(t *testing.T) {
 	if inbox := nc.NewInbox(); !strings.HasPrefix(inbox, "_INBOX_portolan_sample.") {
 		t.Errorf("inbox %s", inbox)
 	}
-	kittest.Eventually(t, "the connection", func() error { // it is made in the background where the first attempt takes too long
+	// If the first attempt takes too long, the connection is made in the background.
+	kittest.Eventually(t, "the connection", func() error {
 		conns, err := srv.Connz(&server.ConnzOptions{})
 		if err != nil || len(conns.Conns) != 1 || conns.Conns[0].Name != "portolan sample changes" {
 			return fmt.Errorf("server sees %+v, %w", conns, err)
@@ -37,8 +38,8 @@ func TestNATSConnectionIsNamedAndPrivate(t *testing.T) {
 	})
 }
 
-// TestNATSConnectsWhenTheServerComes: the daemon starts first, and is connected
-// once there is a server, without doing anything for it.
+// TestNATSConnectsWhenTheServerComes checks that a daemon that starts before the server connects by
+// itself once the server runs.
 func TestNATSConnectsWhenTheServerComes(t *testing.T) {
 	srv, _ := kittest.NATS(t)
 	gate := newGate(t, srv.Addr().String())
@@ -60,7 +61,8 @@ func TestNATSConnectsWhenTheServerComes(t *testing.T) {
 	})
 }
 
-// TestAnOutageOfNATSIsTwoLines: the attempts to connect differ in their errors, by the ports that they come from, and by the server.
+// TestAnOutageOfNATSIsTwoLines checks that an outage is logged in two lines, although the errors of
+// the attempts differ in their ports and servers.
 func TestAnOutageOfNATSIsTwoLines(t *testing.T) {
 	srv, _ := kittest.NATS(t)
 	gates := []*gate{newGate(t, srv.Addr().String()), newGate(t, srv.Addr().String())}
@@ -101,14 +103,14 @@ func TestNATSRefusesNonsense(t *testing.T) {
 	}
 }
 
-// gate is an address that hangs up on everybody until it is unlocked, then
-// leads to target. Unlike a port that was closed, nobody can take it meanwhile.
+// gate is an address that closes every connection until it is unlocked, and then forwards
+// connections to target. Unlike a closed port, it cannot be taken by another process meanwhile.
 type gate struct {
 	addr   string
 	target string
 	mu     sync.Mutex
 	open   bool
-	turned int // how many were turned away
+	turned int // number of closed connections
 	conns  sync.WaitGroup
 }
 
@@ -129,7 +131,7 @@ func (g *gate) unlock() {
 	g.open = true
 }
 
-// refused returns how many connections were turned away.
+// refused returns the number of connections closed so far.
 func (g *gate) refused() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -165,7 +167,7 @@ func (g *gate) forward(in net.Conn) {
 	defer out.Close()
 	var back sync.WaitGroup
 	back.Go(func() {
-		_, _ = io.Copy(in, out) // either end may hang up at any time
+		_, _ = io.Copy(in, out) // either end may close at any time
 		in.Close()
 	})
 	_, _ = io.Copy(out, in)

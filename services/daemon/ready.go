@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// readyTimeout bounds a question whose answer is at hand.
+// readyTimeout is the timeout of the request. It is short because the daemon answers from memory.
 const readyTimeout = 5 * time.Second
 
-// askReady asks the running daemon of a configuration whether it is ready. It is
-// for health checks of containers that have no shell and no curl.
+// askReady asks the running daemon with this configuration whether it is ready. It serves as the
+// health check of containers without a shell and curl.
 func askReady(ctx context.Context, common Common) error {
 	addr, err := reachable(common.HTTPAddr)
 	if err != nil {
@@ -45,7 +45,7 @@ func askReady(ctx context.Context, common Common) error {
 	return nil
 }
 
-// reachable is the address at which this machine reaches what listens on addr.
+// reachable returns the address at which this machine reaches a server that listens on addr.
 func reachable(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

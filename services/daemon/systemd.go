@@ -13,16 +13,17 @@ import (
 	"portolan.dev/services/kit/health"
 )
 
-// tellSystemd says to systemd, where that has started the process, that the
-// daemon is up (READY), what it waits for (STATUS), and that it still answers
-// (WATCHDOG, by asking itself over HTTP at alive). A daemon that waits for others
-// is up: to restart it would help nobody. Without systemd it does nothing.
+// tellSystemd notifies systemd, if systemd started the process, that the daemon is up (READY),
+// which checks it waits for (STATUS), and that it is alive (WATCHDOG). To check the latter it
+// requests the URL alive from itself. A daemon that waits for other daemons counts as up, because
+// restarting it would not help. Without systemd, tellSystemd returns at once.
 func tellSystemd(ctx context.Context, checks *health.Registry, alive string) error {
 	if told, err := daemon.SdNotify(false, "STATUS=starting"); !told {
-		return err // nil: nobody asked
+		return err // nil without systemd
 	}
 	stop := checks.Watch(func(ready error) {
-		_, _ = daemon.SdNotify(false, systemdState(ready)) // who does not listen is not told
+		// An error means that systemd does not listen, which is not the daemon's concern.
+		_, _ = daemon.SdNotify(false, systemdState(ready))
 	})
 	defer stop()
 	interval, err := daemon.SdWatchdogEnabled(false)
@@ -42,8 +43,8 @@ func tellSystemd(ctx context.Context, checks *health.Registry, alive string) err
 	return nil
 }
 
-// systemdState is what to say about a daemon's checks; while it starts, no more
-// than what it waits for.
+// systemdState returns the notification for a result of the daemon's checks. While the daemon
+// starts, the notification has only STATUS.
 func systemdState(ready error) string {
 	if ready == nil {
 		return "READY=1\nSTATUS=ready"
@@ -55,7 +56,7 @@ func systemdState(ready error) string {
 	return "READY=1\n" + status
 }
 
-// answers tells whether the process serves HTTP in time.
+// answers reports whether the process answers an HTTP request in time.
 func answers(ctx context.Context, url string, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

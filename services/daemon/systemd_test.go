@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// supervisor receives what a daemon tells systemd.
+// supervisor receives a daemon's notifications to systemd.
 type supervisor struct{ conn *net.UnixConn }
 
 func supervise(t *testing.T, watchdog string) *supervisor {
@@ -27,7 +27,7 @@ func supervise(t *testing.T, watchdog string) *supervisor {
 	return &supervisor{conn}
 }
 
-// hear reads until something was said, and returns all that came before too.
+// hear reads notifications until one contains want, and returns all that it has read.
 func (s *supervisor) hear(t *testing.T, want string) string {
 	t.Helper()
 	if err := s.conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {

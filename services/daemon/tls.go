@@ -7,7 +7,7 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// TLS are the settings of who a program is to others. Embed it.
+// TLS holds the settings of a program's certificate. A configuration embeds it.
 type TLS struct {
 	TLSCert     string `flag:"tls-cert" usage:"file of the certificate (PEM); with one, all connections are mutual TLS, that to NATS too"`
 	TLSKey      string `flag:"tls-key" usage:"file of the certificate's private key (PEM)"`
@@ -15,7 +15,7 @@ type TLS struct {
 	TrustDomain string `flag:"trust-domain" usage:"trust domain that everybody must be of; empty: that of the certificate"`
 }
 
-// Validate says what is wrong with the settings.
+// Validate returns an error if only some of the three files are given.
 func (t *TLS) Validate() error {
 	var given, missing []string
 	for _, one := range []struct{ name, value string }{{"tls-cert", t.TLSCert}, {"tls-key", t.TLSKey}, {"tls-ca", t.TLSCA}} {
@@ -31,8 +31,8 @@ func (t *TLS) Validate() error {
 	return nil
 }
 
-// Identity opens the certificate; nil where there is none. The files of options
-// are these.
+// Identity opens the certificate of these settings. It returns nil if none is configured. It sets
+// the Files of options.
 func (t *TLS) Identity(options identity.Options) (*identity.Source, error) {
 	if t.TLSCert == "" {
 		return nil, nil

@@ -17,14 +17,16 @@ func tlsFlags(files identity.Files) []string {
 	return []string{"-tls-cert=" + files.Cert, "-tls-key=" + files.Key, "-tls-ca=" + files.CA}
 }
 
-// startAs starts the sample under the name of a daemon that has a role.
+// startAs starts the sample daemon under the name of a real daemon, so that it has that daemon's
+// role.
 func startAs(t *testing.T, name string, args ...string) *child {
 	t.Helper()
 	t.Setenv(asDaemon, name)
 	return start(t, args...)
 }
 
-// TestBadCertificatesEndTheStart: waiting helps nobody, so the daemon says in one line what to do, and ends.
+// TestBadCertificatesEndTheStart checks that a daemon with an unusable certificate ends at once and
+// says in one line how to fix it, because waiting would not help.
 func TestBadCertificatesEndTheStart(t *testing.T) {
 	certs, foreign := kittest.NewCertificates(t), kittest.NewCertificates(t)
 	good, other := certs.Issue("registry", time.Hour), certs.Issue("dnssvc", time.Hour)
@@ -62,7 +64,8 @@ func TestBadCertificatesEndTheStart(t *testing.T) {
 	}
 }
 
-// TestDaemonTakesANewCertificate: while it runs, and its metrics say so.
+// TestDaemonTakesANewCertificate checks that a running daemon reloads its certificate, and that its
+// metrics show it.
 func TestDaemonTakesANewCertificate(t *testing.T) {
 	certs := kittest.NewCertificates(t)
 	files := certs.Issue("registry", time.Hour)
@@ -86,7 +89,8 @@ func TestDaemonTakesANewCertificate(t *testing.T) {
 	stop(t, c)
 }
 
-// TestNATSWithoutTLSIsToldOf: whoever starts with a certificate wants TLS, also to NATS; it goes on trying, since the server may be given one.
+// TestNATSWithoutTLSIsToldOf checks that a daemon with a certificate logs that the NATS server does
+// not use TLS. The daemon keeps trying, because the server may be reconfigured.
 func TestNATSWithoutTLSIsToldOf(t *testing.T) {
 	_, url := kittest.NATS(t)
 	log := &lines{}
@@ -107,7 +111,8 @@ func TestNATSWithoutTLSIsToldOf(t *testing.T) {
 	}
 }
 
-// TestNATSThatIsAwayIsToldOf, once, and connects when there is one.
+// TestNATSThatIsAwayIsToldOf checks that a missing server is logged once, and that the daemon
+// connects once there is a server.
 func TestNATSThatIsAwayIsToldOf(t *testing.T) {
 	srv, _ := kittest.NATS(t)
 	gate := newGate(t, srv.Addr().String())

@@ -14,31 +14,33 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// apiService is the service of the default namespace that every workload sees.
+// apiService is the service of the default namespace that is visible in every namespace.
 const apiService = "kubernetes"
 
-// Options say for whom the environment is.
+// Options selects the services in a workload's environment.
 type Options struct {
-	// Namespace of the workload; "default" when empty.
+	// Namespace is the namespace of the workload. The default is "default".
 	Namespace string
-	// NoServiceLinks leaves out the services of the namespace: a large one does not fit into an environment.
+	// NoServiceLinks leaves out the services of the namespace, because those of a large namespace
+	// do not fit into an environment.
 	NoServiceLinks bool
-	// Selector picks among the services of the namespace.
+	// Selector selects among the services of the namespace.
 	Selector spec.Selector
 }
 
-// Environment is what a workload is given.
+// Environment is the rendered environment of a workload.
 type Environment struct {
-	// Variables by name.
+	// Variables maps names to values.
 	Variables map[string]string
 	// Lines are the variables as NAME=value, sorted.
 	Lines []string
-	// Warnings say which names two services claim, and who won.
+	// Warnings has a line for each variable that two services claim with different values.
 	Warnings []string
 }
 
-// Render renders the environment from services of any namespaces; those that do not belong in it are passed over. What a workload sets
-// itself wins over it: lay that on top.
+// Render renders the environment from services of any namespaces, and ignores the services that the
+// workload does not see. Variables that the workload sets itself take precedence; the caller must
+// add them.
 func Render(services []*corev1.Service, options Options) Environment {
 	claims := map[string][]claim{}
 	for _, svc := range visible(services, options) {
@@ -57,7 +59,8 @@ func Render(services []*corev1.Service, options Options) Environment {
 	return env
 }
 
-// visible returns the services that the workload sees, one for each name; its own namespace wins over the default one.
+// visible returns the services that the workload sees, by name. A service of the workload's
+// namespace takes precedence over one of the default namespace.
 func visible(services []*corev1.Service, options Options) map[string]*corev1.Service {
 	namespace := cmp.Or(options.Namespace, object.DefaultNamespace)
 	seen := map[string]*corev1.Service{}
@@ -80,14 +83,15 @@ func hasAddress(svc *corev1.Service) bool {
 	return spec.NeedsClusterIP(svc) && svc.GetSpec().GetClusterIp() != "" && len(svc.GetSpec().GetPorts()) > 0
 }
 
-// claim is a variable that a service would have.
+// claim is a variable that a service would set.
 type claim struct {
 	name, value string
 	service     string
-	link        bool // a variable of container links, which gives way
+	link        bool // a variable of container links, which loses to other claims
 }
 
-// settle picks the winner among the claims to one name.
+// settle returns the claim that wins among the claims to one name, and a warning for each other
+// claim with a different value.
 func settle(claims []claim) (winner claim, warnings []string) {
 	slices.SortFunc(claims, func(a, b claim) int {
 		if a.link != b.link {

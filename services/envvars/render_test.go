@@ -139,7 +139,7 @@ func TestCollision(t *testing.T) {
 	}
 }
 
-// TestOrderDoesNotMatter draws names that collide often.
+// TestOrderDoesNotMatter draws names that often collide.
 func TestOrderDoesNotMatter(t *testing.T) {
 	names := []string{"foo", "foo-service", "foo-service-service", "foo-port", "foo-port-80-tcp", "kubernetes"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// DefaultNamespace is where objects live whose namespace is not given.
+// DefaultNamespace is the namespace of objects for which none is given.
 const DefaultNamespace = "default"
 
-// Key says which object is meant.
+// Key identifies an object.
 type Key struct {
 	Kind      string
 	Namespace string // empty for kinds without namespaces
@@ -21,7 +21,7 @@ func KeyOf(o Object) Key {
 	return Key{Kind: KindOf(o), Namespace: meta.GetNamespace(), Name: meta.GetName()}
 }
 
-// String returns the key as people write it: "Service default/web", "Node n1".
+// String returns the key in the form used in messages: "Service default/web", "Node n1".
 func (k Key) String() string { return k.Kind + " " + k.Path() }
 
 // Path returns the key without its kind: "default/web", "n1".

@@ -6,17 +6,18 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Kind is what is known of a kind without looking at its objects.
+// Kind describes a kind of objects.
 type Kind struct {
 	Name       string   // "Service"
 	Plural     string   // "services"
 	Short      []string // "svc"
 	Namespaced bool
-	HasStatus  bool          // status is written separately from the rest
-	New        func() Object // an empty object
+	HasStatus  bool          // status is written separately from the other fields
+	New        func() Object // returns an empty object
 }
 
-// Kinds lists every kind, in the order in which a manifest of all of them is best applied: what others refer to comes first.
+// Kinds lists all kinds in the order in which objects of several kinds should be applied: a kind
+// comes after the kinds that it refers to.
 var Kinds = []Kind{
 	{Name: "Namespace", Plural: "namespaces", Short: []string{"ns"}, HasStatus: true, New: func() Object { return &corev1.Namespace{} }},
 	{Name: "Node", Plural: "nodes", Short: []string{"no"}, HasStatus: true, New: func() Object { return &corev1.Node{} }},
@@ -28,7 +29,7 @@ var Kinds = []Kind{
 	{Name: "Event", Plural: "events", Short: []string{"ev"}, Namespaced: true, New: func() Object { return &corev1.Event{} }},
 }
 
-// KindNamed finds a kind by its name, singular, plural or short name, in any case.
+// KindNamed returns the kind with a singular, plural or short name. It ignores case.
 func KindNamed(name string) (Kind, bool) {
 	kind, ok := kindsByName[strings.ToLower(name)]
 	return kind, ok

@@ -16,7 +16,7 @@ type Object interface {
 // KindOf returns the name of the object's kind, such as "Service".
 func KindOf(o Object) string { return string(o.ProtoReflect().Descriptor().Name()) }
 
-// MetaOf returns the object's metadata, which it makes where there is none.
+// MetaOf returns the object's metadata, and creates it if the object has none.
 func MetaOf(o Object) *corev1.ObjectMeta {
 	if meta := o.GetMetadata(); meta != nil {
 		return meta
@@ -37,10 +37,11 @@ func Clone[T Object](o T) T {
 	return copied
 }
 
-// Equal says whether two objects are the same in every field, metadata included.
+// Equal reports whether two objects are equal in every field, metadata included.
 func Equal(a, b Object) bool { return proto.Equal(a, b) }
 
-// Wrap puts an object, which it does not copy, into the envelope. It returns nil for a message that is no object of a known kind.
+// Wrap returns an envelope with the object, without copying it. It returns nil if the message is
+// not an object of a known kind.
 func Wrap(o Object) *corev1.Object {
 	field, ok := envelopeFields[o.ProtoReflect().Descriptor().FullName()]
 	if !ok {
@@ -51,7 +52,8 @@ func Wrap(o Object) *corev1.Object {
 	return envelope
 }
 
-// Unwrap takes the object, which it does not copy, out of the envelope; nil where the envelope is empty or of a kind that is not known here.
+// Unwrap returns the object of an envelope, without copying it. It returns nil if the envelope is
+// empty or has an object of an unknown kind.
 func Unwrap(envelope *corev1.Object) Object {
 	m := envelope.ProtoReflect()
 	field := m.WhichOneof(envelopeOneof)

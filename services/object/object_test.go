@@ -7,7 +7,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestKindsMatchTheEnvelope holds the rows of Kinds and the envelope of the contract together.
+// TestKindsMatchTheEnvelope checks that Kinds and the envelope of the contract list the same kinds.
 func TestKindsMatchTheEnvelope(t *testing.T) {
 	fields := (&corev1.Object{}).ProtoReflect().Descriptor().Oneofs().ByName("kind").Fields()
 	if fields.Len() != len(object.Kinds) {

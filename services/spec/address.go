@@ -6,27 +6,33 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Rules are what validation must know of the installation. The zero value holds Kubernetes' rules.
+// Rules holds the settings of the installation that validation depends on. The zero value stands
+// for Kubernetes' rules.
 type Rules struct {
-	// LoopbackEndpoints are loopback ranges whose addresses may be backends all the same: the pods of `portolan dev` live in one.
+	// LoopbackEndpoints are loopback ranges in which backends may have addresses, as the pods of
+	// `portolan dev` do.
 	LoopbackEndpoints []netip.Prefix
-	// ServiceCIDRs are the ranges of the virtual IPs; addresses from outside, such as externalIPs, must not lie in one.
+	// ServiceCIDRs are the ranges of the virtual IPs. Addresses outside the cluster, such as
+	// externalIPs, must not lie in them.
 	ServiceCIDRs []netip.Prefix
-	// PodCIDRs are the ranges of the pods' addresses, with the same rule.
+	// PodCIDRs are the ranges of the pods' addresses. Addresses outside the cluster must not lie in
+	// them either.
 	PodCIDRs []netip.Prefix
-	// LoadBalancerSCTP says that the load-balancer provider forwards SCTP.
+	// LoadBalancerSCTP reports whether the load-balancer provider forwards SCTP.
 	LoadBalancerSCTP bool
 }
 
 const addressRule = "must be an IPv4 address (such as 10.9.8.7) or an IPv6 address (such as 2001:db8::ffff)"
 
-// parseAddress refuses zones and IPv4 in IPv6 clothes, which would be one address under two names.
+// parseAddress parses an address. It refuses addresses with a zone and IPv4-mapped IPv6 addresses,
+// because with them one address would have two spellings.
 func parseAddress(s string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(s)
 	return addr, err == nil && addr.Zone() == "" && !addr.Is4In6()
 }
 
-// FamilyOf returns the family of an address; unspecified where the text is no address.
+// FamilyOf returns the family of an address, or IP_FAMILY_UNSPECIFIED if the text is not an
+// address.
 func FamilyOf(address string) corev1.IPFamily {
 	addr, ok := parseAddress(address)
 	switch {
@@ -47,7 +53,7 @@ func checkAddress(c *checks, field, value string) (netip.Addr, bool) {
 	return addr, ok
 }
 
-// checkEndpointAddress holds the rule for addresses of backends.
+// checkEndpointAddress checks the address of a backend.
 func checkEndpointAddress(c *checks, field, value string, rules Rules) (netip.Addr, bool) {
 	addr, ok := checkAddress(c, field, value)
 	if !ok {
@@ -59,7 +65,7 @@ func checkEndpointAddress(c *checks, field, value string, rules Rules) (netip.Ad
 	return addr, checkNotSpecial(c, field, addr)
 }
 
-// checkNotSpecial refuses addresses that mean something else on every node.
+// checkNotSpecial refuses addresses that have another meaning on every node.
 func checkNotSpecial(c *checks, field string, addr netip.Addr) bool {
 	var kind string
 	switch {
@@ -78,7 +84,8 @@ func checkNotSpecial(c *checks, field string, addr netip.Addr) bool {
 	return false
 }
 
-// checkOutside refuses addresses of the cluster where one is meant that clients outside use: nodes would take its traffic away from its owner.
+// checkOutside refuses addresses of the cluster in fields for external addresses, because nodes
+// would take the traffic of such an address away from its owner.
 func checkOutside(c *checks, field string, addr netip.Addr, rules Rules) {
 	switch {
 	case contains(rules.ServiceCIDRs, addr):
@@ -97,7 +104,8 @@ func contains(ranges []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// canonical returns the one spelling of an address, so that stored addresses can be compared as text; other text it leaves alone.
+// canonical returns the canonical spelling of an address, so that stored addresses can be compared
+// as text. Other text is returned unchanged.
 func canonical(s string) string {
 	if addr, ok := parseAddress(s); ok {
 		return addr.String()

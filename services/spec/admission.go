@@ -6,7 +6,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// kindRules are the rules of one kind behind a face that is the same for all.
+// kindRules holds the functions of one kind, with signatures that are the same for all kinds.
 type kindRules struct {
 	fill           func(object.Object)
 	validate       func(object.Object, Rules) apierr.Violations
@@ -46,7 +46,7 @@ var byKind = map[string]kindRules{
 	"Event": rulesFor(DefaultEvent, ValidateEvent, ValidateEventUpdate, nil),
 }
 
-// Default fills what an object of any kind may leave out. Doing it twice changes nothing.
+// Default sets the default values of an object of any kind. It is idempotent.
 func Default(o object.Object) { byKind[object.KindOf(o)].fill(o) }
 
 // Validate checks a new object of any kind.
@@ -54,7 +54,7 @@ func Validate(o object.Object, rules Rules) apierr.Violations {
 	return byKind[object.KindOf(o)].validate(o, rules)
 }
 
-// ValidateUpdate checks an object of any kind that is to take the place of old, which is of the same kind.
+// ValidateUpdate checks an object of any kind that is to replace old, which has the same kind.
 func ValidateUpdate(updated, old object.Object, rules Rules) apierr.Violations {
 	return byKind[object.KindOf(updated)].validateUpdate(updated, old, rules)
 }

@@ -7,7 +7,7 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// checks collects violations; its methods are the ways in which a field can be wrong.
+// checks collects violations. It has a method for each kind of violation.
 type checks struct{ found apierr.Violations }
 
 func (c *checks) required(field, why string) {
@@ -42,7 +42,7 @@ func (c *checks) tooLong(field string, limit int) {
 	c.found.Add(field, apierr.ReasonTooLong, "may not be more than %d bytes", limit)
 }
 
-// syntax adds the problem, if any, that one of the syntax functions found in value.
+// syntax adds a violation if problem, the result of a syntax function for value, is not empty.
 func (c *checks) syntax(field, value, problem string) {
 	if problem != "" {
 		c.invalid(field, value, "%s", problem)
@@ -64,7 +64,7 @@ func quote(value any) string {
 	}
 }
 
-// clip keeps a message readable whatever was sent.
+// clip shortens a long text, so that messages stay readable.
 func clip(s string) string {
 	const most = 128
 	if len(s) <= most {
@@ -73,7 +73,7 @@ func clip(s string) string {
 	return s[:most] + "…"
 }
 
-// checkEnum adds a violation unless value is one of the named ones.
+// checkEnum adds a violation unless value is one of the enum's named values.
 func checkEnum[E Enum](c *checks, field string, value E) bool {
 	if _, ok := ParseEnum[E](EnumName(value)); ok {
 		return true

@@ -7,10 +7,10 @@ import (
 	"portolan.dev/services/object"
 )
 
-// DefaultAffinitySeconds is how long a client is remembered where a service with ClientIP affinity does not say.
+// DefaultAffinitySeconds is the default timeout of ClientIP affinity, in seconds.
 const DefaultAffinitySeconds = 10800
 
-// setDefault fills a field that was left at its zero value.
+// setDefault sets a field that has its zero value.
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -25,7 +25,8 @@ func defaultMeta(o object.Object) {
 	}
 }
 
-// DefaultService fills what a service may leave out and clears the details of an affinity that is not wanted.
+// DefaultService sets the default values of a service, and clears sessionAffinityConfig unless the
+// affinity is ClientIP.
 func DefaultService(svc *corev1.Service) {
 	defaultMeta(svc)
 	if svc.Spec == nil {
@@ -80,7 +81,7 @@ func defaultIngress(status *corev1.ServiceStatus) {
 	}
 }
 
-// DefaultEndpointSlice fills what a slice may leave out.
+// DefaultEndpointSlice sets the default values of an EndpointSlice.
 func DefaultEndpointSlice(slice *corev1.EndpointSlice) {
 	defaultMeta(slice)
 	for _, port := range slice.Ports {
@@ -91,7 +92,7 @@ func DefaultEndpointSlice(slice *corev1.EndpointSlice) {
 	}
 }
 
-// DefaultEndpoints fills what an Endpoints may leave out.
+// DefaultEndpoints sets the default values of an Endpoints.
 func DefaultEndpoints(endpoints *corev1.Endpoints) {
 	defaultMeta(endpoints)
 	for _, subset := range endpoints.Subsets {
@@ -101,7 +102,7 @@ func DefaultEndpoints(endpoints *corev1.Endpoints) {
 	}
 }
 
-// DefaultPod fills what a pod may leave out.
+// DefaultPod sets the default values of a pod.
 func DefaultPod(pod *corev1.Pod) {
 	defaultMeta(pod)
 	if pod.Spec == nil {
@@ -138,7 +139,7 @@ func defaultProbe(probe *corev1.Probe) {
 	}
 }
 
-// defaultPodStatus completes the pair of podIP and podIPs from whichever is given.
+// defaultPodStatus sets podIP from podIPs or podIPs from podIP if only one of them is given.
 func defaultPodStatus(pod *corev1.Pod) {
 	if pod.Status == nil {
 		pod.Status = &corev1.PodStatus{}
@@ -148,7 +149,8 @@ func defaultPodStatus(pod *corev1.Pod) {
 	status.PodIp, status.PodIps = pairUp(status.PodIp, status.PodIps)
 }
 
-// DefaultNode fills what a node may leave out: the pair of podCIDR and podCIDRs is completed from whichever is given.
+// DefaultNode sets the default values of a node: podCIDR from podCIDRs or podCIDRs from podCIDR if
+// only one of them is given.
 func DefaultNode(node *corev1.Node) {
 	defaultMeta(node)
 	if node.Spec == nil {
@@ -167,7 +169,7 @@ func pairUp(first string, all []string) (string, []string) {
 	return first, all
 }
 
-// DefaultNamespace fills what a namespace may leave out.
+// DefaultNamespace sets the default values of a namespace.
 func DefaultNamespace(namespace *corev1.Namespace) {
 	defaultMeta(namespace)
 	if namespace.Status == nil {
@@ -176,7 +178,7 @@ func DefaultNamespace(namespace *corev1.Namespace) {
 	setDefault(&namespace.Status.Phase, corev1.NamespacePhase_NAMESPACE_PHASE_ACTIVE)
 }
 
-// DefaultLease fills what a lease may leave out.
+// DefaultLease sets the default values of a lease.
 func DefaultLease(lease *corev1.Lease) {
 	defaultMeta(lease)
 	if lease.Spec == nil {
@@ -184,7 +186,7 @@ func DefaultLease(lease *corev1.Lease) {
 	}
 }
 
-// DefaultEvent fills what an event may leave out.
+// DefaultEvent sets the default values of an event.
 func DefaultEvent(event *corev1.Event) {
 	defaultMeta(event)
 	setDefault(&event.Type, corev1.EventType_EVENT_TYPE_NORMAL)

@@ -1,12 +1,16 @@
-// Package spec says what a correct object is: defaults, validation, what an update may change, label and field selectors, and how
-// Kubernetes spells our enums.
+// Package spec defines correct objects: defaults, validation, allowed changes of an update, label
+// and field selectors, and the Kubernetes spelling of our enums.
 //
-// Everything here is a pure function over core.v1 messages: no clock, no store, no network. The invariant: an object that passed
-// [Default], [PrepareCreate] or [PrepareUpdate], [ResolveFamilies] and then [Validate] or [ValidateUpdate] without violations needs no
-// further checks by whoever reads it; what depends on other objects (is the address free, is it another service's) is asked elsewhere.
-// All violations of an object are found in one go, under the field paths that manifests use.
+// All functions are pure functions of core.v1 messages, without clock, store or network. The
+// invariant: an object that passed [Default], [PrepareCreate] or [PrepareUpdate], [ResolveFamilies]
+// and then [Validate] or [ValidateUpdate] without violations needs no further checks by its
+// readers. Properties that depend on other objects, for example whether an address is free, are
+// checked elsewhere. All violations of an object are reported together, under the field paths that
+// manifests use.
 //
-// The rules could have been annotations in the contract (protovalidate); most of them look at several fields, at the object before the
-// update or at the installation, and would have become a second language. The order of the steps on a create is Default, PrepareCreate,
-// ResolveFamilies, Validate, allocation; on an update Default, PrepareUpdate, ResolveFamilies, ValidateUpdate, allocation.
+// The rules could have been annotations in the contract (protovalidate). But most of them depend on
+// several fields, on the object before the update or on the installation, and would have become a
+// second language. The order of the steps on a create is Default, PrepareCreate, ResolveFamilies,
+// Validate, allocation; on an update Default, PrepareUpdate, ResolveFamilies, ValidateUpdate,
+// allocation.
 package spec

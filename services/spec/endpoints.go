@@ -12,7 +12,7 @@ func ValidateEndpoints(endpoints *corev1.Endpoints, rules Rules) apierr.Violatio
 	return c.found
 }
 
-// ValidateEndpointsUpdate checks an Endpoints that is to take the place of old.
+// ValidateEndpointsUpdate checks an Endpoints that is to replace old.
 func ValidateEndpointsUpdate(updated, old *corev1.Endpoints, rules Rules) apierr.Violations {
 	c := checks{found: ValidateEndpoints(updated, rules)}
 	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))

@@ -7,7 +7,7 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// Sizes of EndpointSlices and Endpoints.
+// Limits of EndpointSlices and Endpoints.
 const (
 	MaxEndpointsPerSlice = 1000
 	MaxPortsPerSlice     = 100
@@ -24,7 +24,7 @@ func ValidateEndpointSlice(slice *corev1.EndpointSlice, rules Rules) apierr.Viol
 	return c.found
 }
 
-// ValidateEndpointSliceUpdate checks a slice that is to take the place of old.
+// ValidateEndpointSliceUpdate checks a slice that is to replace old.
 func ValidateEndpointSliceUpdate(updated, old *corev1.EndpointSlice, rules Rules) apierr.Violations {
 	c := checks{found: validateMeta(updated, DNSSubdomain)}
 	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
@@ -108,7 +108,8 @@ func checkSliceAddress(c *checks, field, address string, family corev1.AddressTy
 	}
 	addr, ok := checkEndpointAddress(c, field, address, rules)
 	is4, is6 := family == corev1.AddressType_ADDRESS_TYPE_IPV4, family == corev1.AddressType_ADDRESS_TYPE_IPV6
-	if ok && (is4 && !addr.Is4() || is6 && addr.Is4()) { // an address type of neither has a violation of its own
+	// An unknown address type has its own violation.
+	if ok && (is4 && !addr.Is4() || is6 && addr.Is4()) {
 		c.invalid(field, address, "must be an %s address, as addressType says", EnumName(family))
 	}
 }

@@ -11,7 +11,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Enum is an enum of the contract that manifests write as a word.
+// Enum is an enum of the contract whose values manifests write as words.
 type Enum interface {
 	corev1.AddressType | corev1.ConditionStatus | corev1.EventType | corev1.IPFamily | corev1.IPFamilyPolicy | corev1.IPMode |
 		corev1.NamespacePhase | corev1.PodPhase | corev1.Protocol | corev1.Scheduler | corev1.ServiceType | corev1.SessionAffinity |
@@ -21,8 +21,8 @@ type Enum interface {
 	protoreflect.Enum
 }
 
-// EnumName returns the word that manifests use for a value: "NodePort", "ClientIP", "TCP". It is empty for the unspecified value, and
-// the number for a value that has no word.
+// EnumName returns the word for a value in manifests: "NodePort", "ClientIP", "TCP". It returns the
+// empty string for the unspecified value, and the number for a value without a word.
 func EnumName[E Enum](value E) string {
 	if value == 0 {
 		return ""
@@ -33,7 +33,7 @@ func EnumName[E Enum](value E) string {
 	return strconv.Itoa(int(value))
 }
 
-// ParseEnum returns the value that a word of a manifest means. Words are case-sensitive, as in Kubernetes.
+// ParseEnum returns the value for a word in manifests. Words are case-sensitive, as in Kubernetes.
 func ParseEnum[E Enum](word string) (E, bool) {
 	var zero E
 	for number, known := range wordsOf(zero) {
@@ -44,7 +44,7 @@ func ParseEnum[E Enum](word string) (E, bool) {
 	return 0, false
 }
 
-// EnumNames lists the words of an enum in the order of their numbers.
+// EnumNames returns the words of an enum, in the order of their numbers.
 func EnumNames[E Enum]() []string {
 	var zero E
 	words := wordsOf(zero)
@@ -55,7 +55,7 @@ func EnumNames[E Enum]() []string {
 	return names
 }
 
-// irregular holds the words that do not follow from the name in the contract by its rule; see wordsOf.
+// irregular maps the names of values to the words that readWords cannot derive.
 var irregular = map[string]string{
 	"CLUSTER_IP": "ClusterIP", "CLIENT_IP": "ClientIP", "IPV4": "IPv4", "IPV6": "IPv6", "FQDN": "FQDN", "VIP": "VIP",
 	"TCP": "TCP", "UDP": "UDP", "SCTP": "SCTP",
@@ -78,8 +78,9 @@ func allWords() map[protoreflect.FullName]map[int32]string {
 
 func wordsOf(enum protoreflect.Enum) map[int32]string { return words[enum.Descriptor().FullName()] }
 
-// readWords derives the words from the contract: SERVICE_TYPE_NODE_PORT loses what it shares with SERVICE_TYPE_UNSPECIFIED and becomes
-// NodePort. A value added to the contract so has its word at once.
+// readWords derives the words from the names in the contract: SERVICE_TYPE_NODE_PORT without the
+// prefix that it shares with SERVICE_TYPE_UNSPECIFIED becomes NodePort. A value that is added to
+// the contract therefore has a word without further code.
 func readWords(enum protoreflect.EnumDescriptor) map[int32]string {
 	values := enum.Values()
 	prefix := strings.TrimSuffix(string(values.ByNumber(0).Name()), "UNSPECIFIED")

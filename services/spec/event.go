@@ -11,7 +11,8 @@ const (
 	maxEventMessage = 1024
 )
 
-// ValidateEvent checks a new event. It lives in the namespace of its object; events of objects without one live in the default namespace.
+// ValidateEvent checks a new event. An event must be in the namespace of its object, or in the
+// default namespace if its object has none.
 func ValidateEvent(event *corev1.Event, _ Rules) apierr.Violations {
 	c := checks{found: validateMeta(event, DNSSubdomain)}
 	if event.GetRegarding().GetKind() == "" {
@@ -39,7 +40,7 @@ func ValidateEvent(event *corev1.Event, _ Rules) apierr.Violations {
 	return c.found
 }
 
-// ValidateEventUpdate checks an event that is to take the place of old.
+// ValidateEventUpdate checks an event that is to replace old.
 func ValidateEventUpdate(updated, old *corev1.Event, rules Rules) apierr.Violations {
 	c := checks{found: ValidateEvent(updated, rules)}
 	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))

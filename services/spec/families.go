@@ -7,9 +7,10 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// ResolveFamilies settles how many and which families a service has, from what it says, from what it was (old is nil on a create), and
-// from the families that the installation has, its default first. Afterwards ipFamilies and ipFamilyPolicy are set, unless the service
-// is an ExternalName or there are violations.
+// ResolveFamilies determines the IP families of a service from the service itself, from old, the
+// service before an update (nil on a create), and from the families of the installation, its
+// default family first. Afterwards ipFamilies and ipFamilyPolicy are set, unless the service is an
+// ExternalName or there are violations.
 func ResolveFamilies(svc, old *corev1.Service, clusterFamilies []corev1.IPFamily) apierr.Violations {
 	if IsExternalName(svc) || len(clusterFamilies) == 0 {
 		return nil
@@ -22,7 +23,7 @@ func ResolveFamilies(svc, old *corev1.Service, clusterFamilies []corev1.IPFamily
 	}
 	var c checks
 	if checkClusterIPs(&c, svc); len(c.found) > 0 {
-		// What is malformed cannot be resolved; validation reports it.
+		// Malformed cluster IPs cannot be resolved. Validation reports them.
 		return nil
 	}
 	r := resolution{checks: &c, svc: svc, spec: svc.Spec, cluster: clusterFamilies}
@@ -35,7 +36,8 @@ func ResolveFamilies(svc, old *corev1.Service, clusterFamilies []corev1.IPFamily
 	return c.found
 }
 
-// inheritFamilies takes what the client left out from the old service, and lets a change to SingleStack give up what is second.
+// inheritFamilies sets omitted fields from the old service. If the policy changes to SingleStack,
+// it removes the second cluster IP and the second family if the client left them unchanged.
 func inheritFamilies(spec, old *corev1.ServiceSpec) {
 	setDefault(&spec.IpFamilyPolicy, old.GetIpFamilyPolicy())
 	if len(spec.IpFamilies) == 0 {
@@ -52,8 +54,8 @@ func inheritFamilies(spec, old *corev1.ServiceSpec) {
 	}
 }
 
-// keepsPreferDual says whether a PreferDualStack service is left as it is: it gains or loses a family when its owner says so, not when
-// the installation changes.
+// keepsPreferDual reports whether a PreferDualStack service keeps its families unchanged. It gains
+// or loses a family only by a change of the service, not by a change of the installation.
 func keepsPreferDual(spec, old *corev1.ServiceSpec) bool {
 	const prefer = corev1.IPFamilyPolicy_IP_FAMILY_POLICY_PREFER_DUAL_STACK
 	return spec.IpFamilyPolicy == prefer && old.GetIpFamilyPolicy() == prefer && len(spec.IpFamilies) > 0 &&
@@ -67,7 +69,8 @@ type resolution struct {
 	cluster []corev1.IPFamily
 }
 
-// byHand says whether the service has neither virtual IPs nor a selector: then it may have families that the installation lacks.
+// byHand reports whether the service has neither virtual IPs nor a selector. Such a service may
+// have families that the installation lacks.
 func (r resolution) byHand() bool { return IsHeadless(r.svc) && len(r.spec.Selector) == 0 }
 
 func (r resolution) inferFamilies() {
@@ -93,7 +96,8 @@ func (r resolution) inferPolicy() {
 	}
 }
 
-// requireFamilies checks that the installation has what the service asks for.
+// requireFamilies checks that the installation has the service's families, unless the service is
+// byHand.
 func (r resolution) requireFamilies() {
 	if r.byHand() {
 		return
@@ -108,7 +112,8 @@ func (r resolution) requireFamilies() {
 	}
 }
 
-// complete adds the second family where two are wanted and to be had.
+// complete adds the second family if the policy allows two and the installation has it. A service
+// that is byHand gets it in any case.
 func (r resolution) complete() {
 	if r.spec.IpFamilyPolicy == corev1.IPFamilyPolicy_IP_FAMILY_POLICY_SINGLE_STACK || len(r.spec.IpFamilies) != 1 {
 		return

@@ -60,7 +60,7 @@ func TestResolveFamiliesOnUpdate(t *testing.T) {
 	both, one := []string{"10.96.0.10", "fd00::10"}, []string{"10.96.0.10"}
 	for _, test := range []struct {
 		name       string
-		before     []corev1.IPFamily // families of the installation when the service was made
+		before     []corev1.IPFamily // families of the installation when the service was created
 		old, with  changes
 		want       []corev1.IPFamily
 		policy     corev1.IPFamilyPolicy

@@ -11,7 +11,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// FieldSelector picks objects of one kind by a few of their fields. The zero value picks all.
+// FieldSelector selects objects of one kind by the values of a few fields. The zero value selects
+// all objects.
 type FieldSelector struct{ terms []fieldTerm }
 
 type fieldTerm struct {
@@ -20,8 +21,9 @@ type fieldTerm struct {
 	equal bool
 }
 
-// ParseFieldSelector reads terms "field=value", "field==value" and "field!=value", separated by commas, of which all must hold. In a value
-// a backslash stands before ',', '=' and itself. The kind decides which fields there are.
+// ParseFieldSelector parses a list of terms "field=value", "field==value" and "field!=value",
+// separated by commas. An object must satisfy all terms. In a value a backslash escapes ',', '='
+// and itself. The available fields depend on the kind.
 func ParseFieldSelector(kind, text string) (FieldSelector, error) {
 	var selector FieldSelector
 	fields := selectableFields(kind)
@@ -43,10 +45,10 @@ func ParseFieldSelector(kind, text string) (FieldSelector, error) {
 	return selector, nil
 }
 
-// Empty says whether the selector picks all objects.
+// Empty reports whether the selector selects all objects.
 func (s FieldSelector) Empty() bool { return len(s.terms) == 0 }
 
-// Matches says whether the object, which is of the selector's kind, is picked.
+// Matches reports whether the selector selects the object, which must be of the selector's kind.
 func (s FieldSelector) Matches(o object.Object) bool {
 	for _, term := range s.terms {
 		if (term.read(o) == term.value) != term.equal {
@@ -56,7 +58,7 @@ func (s FieldSelector) Matches(o object.Object) bool {
 	return true
 }
 
-// splitEscaped splits at commas that no backslash precedes; the backslashes stay.
+// splitEscaped splits a text at the commas that are not escaped. It keeps the backslashes.
 func splitEscaped(text string) []string {
 	var terms []string
 	start := 0
@@ -121,7 +123,7 @@ func selectableFields(kind string) map[string]func(object.Object) string {
 	return fields
 }
 
-// addEventFields knows the object of an event under its present and its older name.
+// addEventFields adds the fields of an event's object under their current and their older name.
 func addEventFields(fields map[string]func(object.Object) string) {
 	for _, prefix := range []string{"regarding", "involvedObject"} {
 		fields[prefix+".kind"] = field(func(e *corev1.Event) string { return e.GetRegarding().GetKind() })

@@ -16,7 +16,7 @@ import (
 
 var day = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 
-// example returns a valid object of a kind in the form a client sends.
+// example returns a valid object of a kind, as a client would send it.
 func example(kind string) object.Object {
 	meta := &corev1.ObjectMeta{Name: "web"}
 	switch kind {
@@ -42,7 +42,8 @@ func example(kind string) object.Object {
 	panic("no example of kind " + kind)
 }
 
-// onStored gives the example the values that an allocator would, so that an update without them is no change.
+// onStored sets the allocated values of the example, so that an update without them changes
+// nothing.
 func onStored(svc *corev1.Service) *corev1.Service {
 	svc.Spec.ClusterIp, svc.Spec.Ports[0].NodePort = "10.96.0.10", 30100
 	return svc
@@ -200,7 +201,8 @@ func TestValidateEndpointSlice(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := slice(test.with)
-			if len(s.Ports) <= 100 { // nil entries stand for many ports; only their number is looked at
+			// With more than 100 ports the entries are nil, because only their number is checked.
+			if len(s.Ports) <= 100 {
 				spec.Default(s)
 			} else {
 				s.Metadata.Namespace = "default"

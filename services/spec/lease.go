@@ -21,7 +21,7 @@ func ValidateLease(lease *corev1.Lease, _ Rules) apierr.Violations {
 	return c.found
 }
 
-// ValidateLeaseUpdate checks a lease that is to take the place of old.
+// ValidateLeaseUpdate checks a lease that is to replace old.
 func ValidateLeaseUpdate(updated, old *corev1.Lease, rules Rules) apierr.Violations {
 	c := checks{found: ValidateLease(updated, rules)}
 	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))

@@ -6,8 +6,8 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// PendingLoadBalancer returns why a service of type LoadBalancer has no address yet; "" if it has
-// one, or is of another type.
+// PendingLoadBalancer returns the reason why a service of type LoadBalancer has no address yet. It
+// returns the empty string if the service has an address or another type.
 func PendingLoadBalancer(svc *corev1.Service) string {
 	if !IsLoadBalancer(svc) || len(svc.GetStatus().GetLoadBalancer().GetIngress()) > 0 {
 		return ""

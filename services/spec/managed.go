@@ -7,23 +7,24 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Labels that name the writer of slices and Endpoints, and the values of the endpoint controller.
+// Labels that name the writer of EndpointSlices and Endpoints, and their values for the endpoint
+// controller.
 const (
 	LabelManagedBy          = "endpointslice.kubernetes.io/managed-by"
 	LabelEndpointsManagedBy = "endpoints.kubernetes.io/managed-by"
 
-	// ManagedByController is on slices made from selectors, ManagedByMirroring on slices made from
-	// Endpoints, ManagedByEndpoints on Endpoints made from selectors.
+	// ManagedByController marks slices made from selectors, ManagedByMirroring slices made from
+	// Endpoints, and ManagedByEndpoints Endpoints made from selectors.
 	ManagedByController = "endpointslice-controller.k8s.io"
 	ManagedByMirroring  = "endpointslicemirroring-controller.k8s.io"
 	ManagedByEndpoints  = "endpoint-controller"
 
-	// managedByReserved must be avoided: Kubernetes keeps it for itself.
+	// managedByReserved must not be used, because Kubernetes reserves it.
 	managedByReserved = "controller"
 )
 
-// ControllerLabel returns the label by which the endpoint controller knows an object as its own,
-// and whether the object has it.
+// ControllerLabel returns the label that marks an object as written by the endpoint controller, and
+// reports whether the object has it.
 func ControllerLabel(o object.Object) (key, value string, ok bool) {
 	switch o := o.(type) {
 	case *corev1.EndpointSlice:
@@ -37,7 +38,7 @@ func ControllerLabel(o object.Object) (key, value string, ok bool) {
 	}
 }
 
-// managedWarnings says what becomes of an object that a person writes with such a label.
+// managedWarnings returns warnings for an object that a user writes with such a label.
 func managedWarnings(o object.Object) []string {
 	if key, value, ok := ControllerLabel(o); ok {
 		return []string{fmt.Sprintf("label %s=%s: the endpoint controller undoes changes as long as the service has a selector", key, value)}

@@ -14,7 +14,8 @@ import (
 
 const maxAnnotations = 256 << 10
 
-// validateMeta checks the metadata of an object of any kind; nameRule is the rule for the kind's names.
+// validateMeta checks the metadata of an object of any kind. nameRule checks the name; nil skips
+// that check.
 func validateMeta(o object.Object, nameRule func(string) string) apierr.Violations {
 	var c checks
 	meta := o.GetMetadata()
@@ -45,7 +46,8 @@ func validateMeta(o object.Object, nameRule func(string) string) apierr.Violatio
 	return c.found
 }
 
-// checkLabels goes through the keys in order, so that the same object has the same violations.
+// checkLabels checks labels in the order of their keys, so that the violations of an object are
+// always the same.
 func checkLabels(c *checks, field string, labels map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		c.syntax(field, key, QualifiedName(key))
@@ -84,7 +86,8 @@ func checkOwners(c *checks, owners []*corev1.OwnerReference) {
 	}
 }
 
-// validateMetaUpdate checks what of the metadata an update may change.
+// validateMetaUpdate checks that an update leaves the immutable metadata unchanged, and adds no
+// finalizer to an object that is being deleted.
 func validateMetaUpdate(updated, old *corev1.ObjectMeta) apierr.Violations {
 	var c checks
 	for _, field := range []struct{ name, updated, old string }{
@@ -109,8 +112,9 @@ func validateMetaUpdate(updated, old *corev1.ObjectMeta) apierr.Violations {
 	return c.found
 }
 
-// keepSystemMeta gives an update the metadata that the registry sets, where the client left it out, so that a manifest can be applied
-// again. What the client did set is kept and validated.
+// keepSystemMeta copies metadata that the registry sets from the old object if the client omitted
+// it, so that a manifest can be applied again. Values from the client are kept, and validation
+// checks them.
 func keepSystemMeta(updated, old *corev1.ObjectMeta) {
 	setDefault(&updated.Uid, old.GetUid())
 	setDefault(&updated.GenerateName, old.GetGenerateName())

@@ -15,14 +15,14 @@ func ValidateNamespace(namespace *corev1.Namespace, _ Rules) apierr.Violations {
 	return c.found
 }
 
-// ValidateNamespaceUpdate checks a namespace that is to take the place of old.
+// ValidateNamespaceUpdate checks a namespace that is to replace old.
 func ValidateNamespaceUpdate(updated, old *corev1.Namespace, rules Rules) apierr.Violations {
 	c := checks{found: ValidateNamespace(updated, rules)}
 	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
 	return c.found
 }
 
-// ValidateNamespaceStatus checks what is reported of a namespace.
+// ValidateNamespaceStatus checks the status of a namespace.
 func ValidateNamespaceStatus(namespace *corev1.Namespace) apierr.Violations {
 	var c checks
 	if phase := namespace.GetStatus().GetPhase(); phase != 0 {

@@ -23,8 +23,8 @@ func ValidateNode(node *corev1.Node, rules Rules) apierr.Violations {
 	return c.found
 }
 
-// ValidateNodeUpdate checks a node that is to take the place of old. Ranges of pods stay once they are set: addresses in use come from
-// them.
+// ValidateNodeUpdate checks a node that is to replace old. The pod ranges cannot change once they
+// are set, because pods have addresses from them.
 func ValidateNodeUpdate(updated, old *corev1.Node, rules Rules) apierr.Violations {
 	c := checks{found: ValidateNode(updated, rules)}
 	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
@@ -35,7 +35,7 @@ func ValidateNodeUpdate(updated, old *corev1.Node, rules Rules) apierr.Violation
 	return c.found
 }
 
-// ValidateNodeStatus checks what is reported of a node.
+// ValidateNodeStatus checks the status of a node.
 func ValidateNodeStatus(node *corev1.Node, _ Rules) apierr.Violations {
 	var c checks
 	checkConditions(&c, node.GetStatus().GetConditions())

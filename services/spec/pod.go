@@ -16,7 +16,7 @@ func ValidatePod(pod *corev1.Pod, rules Rules) apierr.Violations {
 	return c.found
 }
 
-// ValidatePodUpdate checks a pod that is to take the place of old. A pod stays on its node.
+// ValidatePodUpdate checks a pod that is to replace old. A pod cannot move to another node.
 func ValidatePodUpdate(updated, old *corev1.Pod, rules Rules) apierr.Violations {
 	c := checks{found: ValidatePod(updated, rules)}
 	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
@@ -26,7 +26,7 @@ func ValidatePodUpdate(updated, old *corev1.Pod, rules Rules) apierr.Violations 
 	return c.found
 }
 
-// ValidatePodStatus checks what is reported of a pod.
+// ValidatePodStatus checks the status of a pod.
 func ValidatePodStatus(pod *corev1.Pod, rules Rules) apierr.Violations {
 	var c checks
 	status := pod.GetStatus()
@@ -185,7 +185,7 @@ func checkPortOrName(c *checks, field string, port *corev1.IntOrString) {
 	checkPort(c, field, port.GetNumber())
 }
 
-// isToken says whether s is a token of RFC 9110, as names of headers are.
+// isToken reports whether s is a token of RFC 9110, the syntax of header names.
 func isToken(s string) bool {
 	for i := range len(s) {
 		if b := s[i]; !lower(b) && !upper(b) && !digit(b) && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(b)) {

@@ -10,8 +10,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// PrepareCreate brings a new object into the form that is validated: what only the registry sets is cleared, status included, and
-// linked fields are completed.
+// PrepareCreate prepares a new object for validation. It clears the fields that only the registry
+// sets, including status, and completes pairs of linked fields.
 func PrepareCreate(o object.Object) {
 	meta := object.MetaOf(o)
 	meta.Uid, meta.ResourceVersion, meta.Generation = "", 0, 0
@@ -30,8 +30,8 @@ func PrepareCreate(o object.Object) {
 	}
 }
 
-// PrepareUpdate brings an update into the form that is validated: status stays as it was, and what the client left out and may leave
-// out is taken from the old object.
+// PrepareUpdate prepares an update for validation. It keeps the old status, and copies optional
+// fields that the client omitted from the old object.
 func PrepareUpdate(updated, old object.Object) {
 	keepSystemMeta(object.MetaOf(updated), old.GetMetadata())
 	copyField(updated, old, "status")
@@ -42,8 +42,9 @@ func PrepareUpdate(updated, old object.Object) {
 	}
 }
 
-// PrepareStatusUpdate brings an update of the status into the form that is validated: everything else stays as it was, except
-// metadata.resourceVersion, which says what the client has seen.
+// PrepareStatusUpdate prepares an update of the status for validation. It keeps everything else
+// from the old object, except metadata.resourceVersion, which identifies the version that the
+// client has read.
 func PrepareStatusUpdate(updated, old object.Object) {
 	seen := updated.GetMetadata().GetResourceVersion()
 	copyField(updated, old, "metadata")
@@ -52,7 +53,7 @@ func PrepareStatusUpdate(updated, old object.Object) {
 	Default(updated)
 }
 
-// copyField copies a message field deeply, where the kind has it.
+// copyField replaces a message field by a deep copy, if the kind has the field.
 func copyField(to, from object.Object, name protoreflect.Name) {
 	m, source := to.ProtoReflect(), from.ProtoReflect()
 	field := m.Descriptor().Fields().ByName(name)
@@ -65,7 +66,7 @@ func copyField(to, from object.Object, name protoreflect.Name) {
 	}
 }
 
-// PrepareServiceCreate completes clusterIPs from clusterIP for clients that know only the one.
+// PrepareServiceCreate sets clusterIPs from clusterIP, for clients that set only clusterIP.
 func PrepareServiceCreate(svc *corev1.Service) {
 	canonicalClusterIPs(svc.GetSpec())
 	if spec := svc.Spec; spec.GetClusterIp() != "" && len(spec.GetClusterIps()) == 0 {
@@ -73,9 +74,10 @@ func PrepareServiceCreate(svc *corev1.Service) {
 	}
 }
 
-// PrepareServiceUpdate settles what the client means by fields that it left out or that no longer fit the service's type: linked cluster
-// IPs are aligned, allocated values are taken from the old service, and values that were allocated for a former type go. A field that
-// the client changed itself is never touched, so that validation can refuse it.
+// PrepareServiceUpdate completes an update of a service. It aligns clusterIP and clusterIPs, copies
+// omitted allocated values from the old service, and clears values that were allocated for the
+// former type. It never changes a field that the client changed itself, so that validation can
+// refuse the value.
 func PrepareServiceUpdate(updated, old *corev1.Service) {
 	canonicalClusterIPs(updated.GetSpec())
 	if updated.Spec == nil {
@@ -99,7 +101,7 @@ func canonicalClusterIPs(spec *corev1.ServiceSpec) {
 	}
 }
 
-// alignClusterIPs lets a client that knows only clusterIP, or that changes only clusterIP, mean clusterIPs too.
+// alignClusterIPs sets clusterIPs for a client that sets or changes only clusterIP.
 func alignClusterIPs(updated, old *corev1.ServiceSpec) {
 	if updated.ClusterIp == old.GetClusterIp() {
 		if len(updated.ClusterIps) == 0 {
@@ -122,7 +124,7 @@ func patchAllocated(updated, old *corev1.Service) {
 			updated.Spec.ClusterIps = slices.Clone(old.GetSpec().GetClusterIps())
 		}
 	}
-	// Without allocation a missing node port means that the client no longer wants it.
+	// If allocation is switched off, a missing node port means that the client gives it up.
 	if AllowsNodePorts(old) && NeedsNodePorts(updated) {
 		patchNodePorts(updated.Spec, old.GetSpec())
 	}
@@ -136,7 +138,8 @@ type nodePort struct {
 	number   int32
 }
 
-// patchNodePorts gives ports without a node port the one of the old port of the same name, unless another port has taken it.
+// patchNodePorts sets each missing node port to the node port of the old port with the same name,
+// unless another port uses it.
 func patchNodePorts(updated, old *corev1.ServiceSpec) {
 	before := map[string]int32{}
 	for _, port := range old.GetPorts() {
@@ -155,7 +158,8 @@ func patchNodePorts(updated, old *corev1.ServiceSpec) {
 	}
 }
 
-// dropTypeDependent clears values that the new type has no use for, where they are those of the old service.
+// dropTypeDependent clears values that the new type cannot have, if they are equal to the values of
+// the old service.
 func dropTypeDependent(updated, old *corev1.Service) {
 	spec, before := updated.Spec, old.GetSpec()
 	if IsExternalName(updated) && !IsExternalName(old) {

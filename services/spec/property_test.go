@@ -13,7 +13,7 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// drawService makes services as clients send them: most of them valid, some not.
+// drawService returns a random service as a client could send it. Most of them are valid.
 func drawService(t *rapid.T) *corev1.Service {
 	svc := web(ofType(rapid.SampledFrom([]corev1.ServiceType{0, clusterIP, nodePort, loadBalancer, externalName}).Draw(t, "type")))
 	s := svc.Spec
@@ -60,8 +60,8 @@ func TestDefaultIsIdempotent(t *testing.T) {
 	})
 }
 
-// TestApplyAgain checks what makes `apply` repeatable: whatever was admitted and allocated stays valid and unchanged when the same
-// manifest, or the stored object itself, is sent again.
+// TestApplyAgain checks that `apply` is repeatable: an admitted and allocated service stays valid
+// and unchanged if the same manifest, or the stored object itself, is sent again.
 func TestApplyAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cluster := rapid.SampledFrom([][]corev1.IPFamily{{v4}, {v6}, {v4, v6}, {v6, v4}}).Draw(t, "cluster")
@@ -83,7 +83,8 @@ func TestApplyAgain(t *testing.T) {
 	})
 }
 
-// TestUpdateNeverMutatesOld checks that an update shares nothing with the stored object, which others read at the same time.
+// TestUpdateNeverMutatesOld checks that an update shares no memory with the stored object, which
+// other goroutines may be reading.
 func TestUpdateNeverMutatesOld(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		old, updated := drawService(t), drawService(t)
@@ -153,8 +154,8 @@ func FuzzParseSelector(f *testing.F) {
 	})
 }
 
-// FuzzValidateService sends whatever decodes as two services through admission: nothing may panic, and what was admitted must be
-// admitted again.
+// FuzzValidateService admits two arbitrary services that decode. No input may cause a panic, and an
+// admitted service must be admitted again.
 func FuzzValidateService(f *testing.F) {
 	for _, svc := range []*corev1.Service{
 		{}, web(), web(headless, byHand), web(ofType(loadBalancer), affinity(5), externalPolicy(local)), web(ofType(externalName)),

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Selector picks objects by their labels. The zero value picks all.
+// Selector selects objects by their labels. The zero value selects all objects.
 type Selector struct{ requirements []requirement }
 
 type operator string
@@ -18,15 +18,16 @@ const (
 	opAbsent operator = "!"
 )
 
-// requirement is one term; = and != are in and notin with one value.
+// requirement is one term. The terms = and != are stored as in and notin with one value.
 type requirement struct {
 	key    string
 	op     operator
 	values []string
 }
 
-// ParseSelector reads the selector language of Kubernetes: terms "k=v", "k==v", "k!=v", "k in (a,b)", "k notin (a,b)", "k" and "!k",
-// separated by commas, of which all must hold.
+// ParseSelector parses the selector language of Kubernetes: a list of terms "k=v", "k==v", "k!=v",
+// "k in (a,b)", "k notin (a,b)", "k" and "!k", separated by commas. An object must satisfy all
+// terms.
 func ParseSelector(text string) (Selector, error) {
 	p := selectorParser{tokens: scanSelector(text)}
 	requirements, err := p.parse()
@@ -36,11 +37,11 @@ func ParseSelector(text string) (Selector, error) {
 	return Selector{requirements}, nil
 }
 
-// Empty says whether the selector picks all objects.
+// Empty reports whether the selector selects all objects.
 func (s Selector) Empty() bool { return len(s.requirements) == 0 }
 
-// Matches says whether an object with these labels is picked. A label that an object does not have is not any value: "k!=v" and
-// "k notin (v)" pick it.
+// Matches reports whether the selector selects an object with these labels. The terms "k!=v" and "k
+// notin (v)" also select objects without the label k.
 func (s Selector) Matches(labels map[string]string) bool {
 	for _, r := range s.requirements {
 		if !r.matches(labels) {
@@ -64,7 +65,7 @@ func (r requirement) matches(labels map[string]string) bool {
 	}
 }
 
-// String returns the selector in a form that ParseSelector reads back to the same.
+// String returns the selector in a form from which ParseSelector makes the same selector.
 func (s Selector) String() string {
 	terms := make([]string, len(s.requirements))
 	for i, r := range s.requirements {
@@ -88,8 +89,9 @@ func (r requirement) String() string {
 	}
 }
 
-// MatchEquality says whether a service's selector picks an object with these labels: every pair must be there. An empty selector picks
-// nothing, since the endpoints of such a service are written by hand.
+// MatchEquality reports whether a service's selector selects an object with these labels. The
+// object must have all pairs. An empty selector selects nothing, because the endpoints of such a
+// service are written by hand.
 func MatchEquality(selector, labels map[string]string) bool {
 	for key, value := range selector {
 		if have, ok := labels[key]; !ok || have != value {
@@ -99,7 +101,7 @@ func MatchEquality(selector, labels map[string]string) bool {
 	return len(selector) > 0
 }
 
-// scanSelector splits text into words and the symbols "!", "=", "==", "!=", "(", ")" and ",".
+// scanSelector splits a text into words and the symbols "!", "=", "==", "!=", "(", ")" and ",".
 func scanSelector(text string) []string {
 	const symbols = "!=(),<>"
 	var tokens []string
@@ -129,7 +131,7 @@ type selectorParser struct {
 	tokens []string
 }
 
-// peek returns the next token, "" at the end.
+// peek returns the next token without consuming it, or "" at the end.
 func (p *selectorParser) peek() string {
 	if len(p.tokens) == 0 {
 		return ""
@@ -208,7 +210,7 @@ func (p *selectorParser) comparison(r requirement) (requirement, error) {
 	return r, err
 }
 
-// value reads the value of an equality, which may be empty.
+// value parses the value of an equality, which may be empty.
 func (p *selectorParser) value() ([]string, error) {
 	if token := p.peek(); token == "" || token == "," {
 		return []string{""}, nil
@@ -220,7 +222,8 @@ func (p *selectorParser) value() ([]string, error) {
 	return []string{token}, nil
 }
 
-// values reads "(a,b)"; between commas a value may be empty. They are returned in order, each once.
+// values parses a list "(a,b)", in which values may be empty. It returns the values sorted, without
+// duplicates.
 func (p *selectorParser) values() ([]string, error) {
 	if token := p.next(); token != "(" {
 		return nil, fmt.Errorf("found %q where '(' was expected", token)

@@ -11,7 +11,7 @@ import (
 // ClusterIPNone is the cluster IP of a headless service.
 const ClusterIPNone = "None"
 
-// Labels and annotations of Kubernetes that mean something here.
+// Labels and annotations of Kubernetes that Portolan evaluates.
 const (
 	LabelServiceName            = "kubernetes.io/service-name"
 	AnnotationSourceRanges      = "service.beta.kubernetes.io/load-balancer-source-ranges"
@@ -20,38 +20,39 @@ const (
 	annotationTopologyModeOlder = "service.kubernetes.io/topology-aware-hints"
 )
 
-// IsHeadless says whether the service has a name but, by wish, no virtual IP.
+// IsHeadless reports whether the service is headless: its clusterIP is "None" and it is not an
+// ExternalName.
 func IsHeadless(svc *corev1.Service) bool {
 	return svc.GetSpec().GetClusterIp() == ClusterIPNone && !IsExternalName(svc)
 }
 
-// TopologyAuto reports whether the service's annotation asks for backends of the client's zone. It
-// comes before spec.trafficDistribution.
+// TopologyAuto reports whether the service's annotation requests backends in the client's zone. The
+// annotation takes precedence over spec.trafficDistribution.
 func TopologyAuto(svc *corev1.Service) bool {
 	notes := svc.GetMetadata().GetAnnotations()
 	mode := cmp.Or(notes[annotationTopologyMode], notes[annotationTopologyModeOlder])
 	return mode == "Auto" || mode == "auto"
 }
 
-// IsExternalName says whether the service is only an alias in DNS.
+// IsExternalName reports whether the service is only an alias in DNS.
 func IsExternalName(svc *corev1.Service) bool {
 	return svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME
 }
 
-// IsLoadBalancer says whether a load-balancer provider is wanted.
+// IsLoadBalancer reports whether the service is of type LoadBalancer.
 func IsLoadBalancer(svc *corev1.Service) bool {
 	return svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
 }
 
-// NeedsClusterIP says whether the service has, or is to be given, virtual IPs.
+// NeedsClusterIP reports whether the service has virtual IPs or is to get them.
 func NeedsClusterIP(svc *corev1.Service) bool { return !IsExternalName(svc) && !IsHeadless(svc) }
 
-// AllowsNodePorts says whether the service's type can have node ports.
+// AllowsNodePorts reports whether the service's type can have node ports.
 func AllowsNodePorts(svc *corev1.Service) bool {
 	return svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_NODE_PORT || IsLoadBalancer(svc)
 }
 
-// NeedsNodePorts says whether ports without a node port are to be given one.
+// NeedsNodePorts reports whether the allocator assigns node ports to ports without one.
 func NeedsNodePorts(svc *corev1.Service) bool {
 	if !AllowsNodePorts(svc) {
 		return false
@@ -60,18 +61,20 @@ func NeedsNodePorts(svc *corev1.Service) bool {
 	return !IsLoadBalancer(svc) || allocate == nil || *allocate
 }
 
-// NeedsHealthCheckNodePort says whether every node tells load balancers on a port of its own if it has backends.
+// NeedsHealthCheckNodePort reports whether the service needs a node port on which every node tells
+// load balancers if it has backends.
 func NeedsHealthCheckNodePort(svc *corev1.Service) bool {
 	return IsLoadBalancer(svc) && svc.GetSpec().GetExternalTrafficPolicy() == corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL
 }
 
-// ExternallyAccessible says whether traffic from outside can be meant for the service.
+// ExternallyAccessible reports whether the service can receive traffic from outside the cluster.
 func ExternallyAccessible(svc *corev1.Service) bool {
 	return AllowsNodePorts(svc) || (!IsExternalName(svc) && len(svc.GetSpec().GetExternalIps()) > 0)
 }
 
-// LoadBalancerSourceRanges returns the ranges that may reach the load balancer's addresses: those of the field, else those of the older
-// annotation. None means all. Entries that are no ranges, which validation refuses, are left out.
+// LoadBalancerSourceRanges returns the ranges of clients that may reach the load balancer's
+// addresses. They come from the field or, if that is empty, from the older annotation. An empty
+// result allows all clients. Malformed entries, which validation refuses, are left out.
 func LoadBalancerSourceRanges(svc *corev1.Service) []netip.Prefix {
 	var ranges []netip.Prefix
 	texts, _ := sourceRanges(svc)
@@ -83,7 +86,7 @@ func LoadBalancerSourceRanges(svc *corev1.Service) []netip.Prefix {
 	return ranges
 }
 
-// sourceRanges returns the trimmed ranges and the field they come from.
+// sourceRanges returns the trimmed ranges and the path of the field that they come from.
 func sourceRanges(svc *corev1.Service) (texts []string, field string) {
 	texts, field = svc.GetSpec().GetLoadBalancerSourceRanges(), "spec.loadBalancerSourceRanges"
 	if len(texts) == 0 {

@@ -6,7 +6,8 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// checkClusterIPs checks clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy, each alone and then against each other.
+// checkClusterIPs checks clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy, each by itself and
+// then together.
 func checkClusterIPs(c *checks, svc *corev1.Service) {
 	if IsExternalName(svc) {
 		return

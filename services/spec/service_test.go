@@ -69,7 +69,7 @@ func TestDefaultClearsConfigOfNoAffinity(t *testing.T) {
 	}
 }
 
-// port changes the first port of web.
+// port returns a change of the first port of web.
 func port(change func(*corev1.ServicePort)) func(*corev1.Service) {
 	return func(svc *corev1.Service) { change(svc.Spec.Ports[0]) }
 }
@@ -300,7 +300,7 @@ func TestValidateService(t *testing.T) {
 	}
 }
 
-// TestValidateWithoutDefaults checks the rules that defaulting makes unreachable through admission.
+// TestValidateWithoutDefaults checks the rules that cannot be violated after defaulting.
 func TestValidateWithoutDefaults(t *testing.T) {
 	svc := &corev1.Service{Spec: &corev1.ServiceSpec{
 		Type: loadBalancer, Ports: []*corev1.ServicePort{{Port: 80, TargetPort: number(80)}},
@@ -371,7 +371,7 @@ func TestLoadBalancerSourceRanges(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	for _, test := range []struct {
 		svc  *corev1.Service
-		want []string // how each warning begins
+		want []string // beginnings of the warnings
 	}{
 		{web(), nil},
 		{web(ofType(loadBalancer), withSpec(func(s *corev1.ServiceSpec) { s.LoadBalancerIp = "192.0.2.1" })), []string{"spec.loadBalancerIP is deprecated"}},

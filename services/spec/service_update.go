@@ -9,8 +9,8 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// ValidateServiceUpdate checks a service that is to take the place of old. Its name is not checked again: a name that an older release
-// let through does not keep its service from being changed.
+// ValidateServiceUpdate checks a service that is to replace old. It does not check the name again,
+// so that a service whose name an older release accepted can still be changed.
 func ValidateServiceUpdate(updated, old *corev1.Service, rules Rules) apierr.Violations {
 	c := checks{found: validateMeta(updated, nil)}
 	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
@@ -49,8 +49,8 @@ func checkFamilyChange(c *checks, updated, old *corev1.ServiceSpec) {
 	checkPairChange(c, updated, "spec.ipFamilies", names(updated.GetIpFamilies()), names(old.GetIpFamilies()))
 }
 
-// checkPairChange holds the rule for lists of one or two: the first stays, the second comes or goes but does not change, and the policy
-// says so.
+// checkPairChange checks the change of a list of one or two values. The first value cannot change.
+// The second can be added or removed but not changed, and the policy must fit.
 func checkPairChange(c *checks, spec *corev1.ServiceSpec, field string, updated, old []string) {
 	for i, value := range old {
 		if i < len(updated) && updated[i] != value {
@@ -68,7 +68,7 @@ func checkPairChange(c *checks, spec *corev1.ServiceSpec, field string, updated,
 	}
 }
 
-// ValidateServiceStatus checks what a load-balancer provider reports.
+// ValidateServiceStatus checks the status of a service, which a load-balancer provider writes.
 func ValidateServiceStatus(svc *corev1.Service, rules Rules) apierr.Violations {
 	var c checks
 	checkConditions(&c, svc.GetStatus().GetConditions())
@@ -76,7 +76,9 @@ func ValidateServiceStatus(svc *corev1.Service, rules Rules) apierr.Violations {
 	ingresses := svc.GetStatus().GetLoadBalancer().GetIngress()
 	if len(ingresses) > 0 && !IsLoadBalancer(svc) {
 		c.forbidden(field, "may only be set when spec.type is \"LoadBalancer\"")
-		return c.found // of other types nothing is defaulted, so the details would be missing too
+		// Nothing is defaulted for other types, so the checks below would report missing details
+		// too.
+		return c.found
 	}
 	for i, ingress := range ingresses {
 		checkIngress(&c, at(field, i), ingress, rules)

@@ -92,7 +92,8 @@ func checkAppProtocol(c *checks, field string, appProtocol *string) {
 	}
 }
 
-// checkNodePort leaves the range to the allocator, who knows it.
+// checkNodePort checks the node port of a port. The allocator checks the range, which is part of
+// its configuration.
 func checkNodePort(c *checks, field string, svc *corev1.Service, port *corev1.ServicePort, seen map[nodePort]bool) {
 	number := port.GetNodePort()
 	if number == 0 {
@@ -198,8 +199,8 @@ func checkTrafficPolicies(c *checks, svc *corev1.Service) {
 	}
 }
 
-// checkHealthCheckApart refuses a health-check node port that is a node port of the same service as well: they are one value to the allocator,
-// which does not mind that its owner has it twice.
+// checkHealthCheckApart refuses a health-check node port that is also a node port of the same
+// service. The allocator would accept it, because both are the same value with the same owner.
 func checkHealthCheckApart(c *checks, spec *corev1.ServiceSpec) {
 	for i, port := range spec.GetPorts() {
 		if port.GetNodePort() == spec.GetHealthCheckNodePort() {
@@ -209,7 +210,8 @@ func checkHealthCheckApart(c *checks, spec *corev1.ServiceSpec) {
 	}
 }
 
-// checkLoadBalancerProtocols refuses what the load-balancer provider cannot forward: the service would wait for its address for ever.
+// checkLoadBalancerProtocols refuses protocols that the load-balancer provider cannot forward,
+// because the service would never get an address.
 func checkLoadBalancerProtocols(c *checks, svc *corev1.Service, rules Rules) {
 	if !IsLoadBalancer(svc) || rules.LoadBalancerSCTP {
 		return
@@ -221,7 +223,8 @@ func checkLoadBalancerProtocols(c *checks, svc *corev1.Service, rules Rules) {
 	}
 }
 
-// hasSCTPLoadBalancer reports whether a stored service is a load balancer for SCTP. An earlier release accepted it, so it stays changeable.
+// hasSCTPLoadBalancer reports whether a stored service is a load balancer with SCTP ports. An
+// earlier release accepted such services, so they must stay changeable.
 func hasSCTPLoadBalancer(svc *corev1.Service) bool {
 	return IsLoadBalancer(svc) && slices.ContainsFunc(svc.GetSpec().GetPorts(), func(port *corev1.ServicePort) bool {
 		return port.GetProtocol() == corev1.Protocol_PROTOCOL_SCTP
@@ -263,7 +266,7 @@ func checkLoadBalancerFields(c *checks, svc *corev1.Service) {
 	}
 }
 
-// rangesApplyTo is what source ranges can protect.
+// rangesApplyTo lists the kinds of addresses that source ranges can protect.
 var rangesApplyTo = []string{"loadBalancer", "nodePort", "externalIP"}
 
 func checkRangesApplyTo(c *checks, annotations map[string]string) {
@@ -278,7 +281,7 @@ func checkRangesApplyTo(c *checks, annotations map[string]string) {
 	}
 }
 
-// schedulerFlags are the refinements that IPVS knows, by scheduler.
+// schedulerFlags lists the flags of each IPVS scheduler.
 var schedulerFlags = map[corev1.Scheduler][]string{
 	corev1.Scheduler_SCHEDULER_SH: {"sh-fallback", "sh-port"},
 	corev1.Scheduler_SCHEDULER_MH: {"mh-fallback", "mh-port"},

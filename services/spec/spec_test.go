@@ -40,7 +40,7 @@ var (
 	dualStack   = []corev1.IPFamily{v4, v6}
 )
 
-// web is a valid service in the form a client sends.
+// web returns a valid service as a client would send it.
 func web(changes ...func(*corev1.Service)) *corev1.Service {
 	svc := &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Name: "web"},
@@ -63,7 +63,7 @@ func named(name string) *corev1.IntOrString {
 	return &corev1.IntOrString{Value: &corev1.IntOrString_Name{Name: name}}
 }
 
-// ofType, onIP and their like are the usual changes to web.
+// ofType and the functions after it return the usual changes of web.
 func ofType(t corev1.ServiceType) func(*corev1.Service) {
 	return func(svc *corev1.Service) {
 		svc.Spec.Type = t
@@ -81,7 +81,7 @@ func headless(svc *corev1.Service)     { svc.Spec.ClusterIp = spec.ClusterIPNone
 func withoutPorts(svc *corev1.Service) { svc.Spec.Ports = nil }
 func byHand(svc *corev1.Service)       { svc.Spec.Selector = nil }
 
-// admit does to a new object what the registry does, up to allocation.
+// admit runs the registry's steps for a new object, up to allocation.
 func admit(o object.Object, families []corev1.IPFamily, rules spec.Rules) apierr.Violations {
 	spec.Default(o)
 	spec.PrepareCreate(o)
@@ -93,7 +93,7 @@ func admit(o object.Object, families []corev1.IPFamily, rules spec.Rules) apierr
 	return spec.Validate(o, rules)
 }
 
-// admitUpdate does to an update what the registry does, up to allocation.
+// admitUpdate runs the registry's steps for an update, up to allocation.
 func admitUpdate(updated, old object.Object, families []corev1.IPFamily) apierr.Violations {
 	spec.Default(updated)
 	spec.PrepareUpdate(updated, old)
@@ -105,7 +105,7 @@ func admitUpdate(updated, old object.Object, families []corev1.IPFamily) apierr.
 	return spec.ValidateUpdate(updated, old, spec.Rules{})
 }
 
-// allocate stands in for the allocator: what a stored service has that a client did not choose.
+// allocate sets the values that the allocator would set.
 func allocate(svc *corev1.Service) *corev1.Service {
 	s := svc.Spec
 	if spec.NeedsClusterIP(svc) {
@@ -129,7 +129,7 @@ func allocate(svc *corev1.Service) *corev1.Service {
 	return svc
 }
 
-// stored is a service as the registry keeps it.
+// stored returns a service as the registry stores it.
 func stored(t *testing.T, families []corev1.IPFamily, changes ...func(*corev1.Service)) *corev1.Service {
 	t.Helper()
 	svc := web(changes...)
@@ -139,7 +139,7 @@ func stored(t *testing.T, families []corev1.IPFamily, changes ...func(*corev1.Se
 	return allocate(svc)
 }
 
-// expect compares violations, written "field REASON", in any order.
+// expect compares violations with want, in the form "field REASON", in any order.
 func expect(t *testing.T, got apierr.Violations, want ...string) {
 	t.Helper()
 	have := make([]string, len(got))

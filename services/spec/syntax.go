@@ -2,7 +2,7 @@ package spec
 
 import "strings"
 
-// The functions of this file return what is wrong with a word, or "".
+// The functions in this file return the violated rule, or "" if the word is correct.
 
 const (
 	maxLabel     = 63
@@ -23,7 +23,7 @@ func lower(b byte) bool { return b >= 'a' && b <= 'z' }
 func upper(b byte) bool { return b >= 'A' && b <= 'Z' }
 func digit(b byte) bool { return b >= '0' && b <= '9' }
 
-// DNSLabel checks an RFC 1123 label, as ports and namespaces are named.
+// DNSLabel checks an RFC 1123 label, the syntax of names of ports and namespaces.
 func DNSLabel(s string) string {
 	if len(s) > maxLabel || !isLabel(s) {
 		return labelRule
@@ -31,7 +31,7 @@ func DNSLabel(s string) string {
 	return ""
 }
 
-// RFC1035Label checks a label that begins with a letter, as services are named.
+// RFC1035Label checks a label that begins with a letter, the syntax of names of services.
 func RFC1035Label(s string) string {
 	if len(s) > maxLabel || !isLabel(s) || !lower(s[0]) {
 		return rfc1035Rule
@@ -39,7 +39,7 @@ func RFC1035Label(s string) string {
 	return ""
 }
 
-// DNSSubdomain checks a DNS name of one or more labels, as most kinds are named.
+// DNSSubdomain checks a DNS name of one or more labels, the syntax of names of most kinds.
 func DNSSubdomain(s string) string {
 	if len(s) > maxSubdomain {
 		return subdomainRule
@@ -52,7 +52,8 @@ func DNSSubdomain(s string) string {
 	return ""
 }
 
-// QualifiedName checks a key of a label, of an annotation, or a name made like one: an optional DNS prefix and a name.
+// QualifiedName checks a name with an optional DNS prefix, the syntax of keys of labels and
+// annotations.
 func QualifiedName(s string) string {
 	prefix, name, prefixed := strings.Cut(s, "/")
 	if !prefixed {
@@ -83,7 +84,7 @@ func LabelValue(s string) string {
 	return ""
 }
 
-// PortName checks an IANA service name, as ports of pods are named.
+// PortName checks an IANA service name, the syntax of names of pods' ports.
 func PortName(s string) string {
 	letter := false
 	for i := range len(s) {
@@ -103,7 +104,8 @@ func PortName(s string) string {
 	return ""
 }
 
-// isLabel leaves the length to the caller: inside a DNS name Kubernetes does not limit it.
+// isLabel reports whether s is a label of any length. Its callers check the length, because
+// Kubernetes does not limit the labels within a DNS name.
 func isLabel(s string) bool {
 	for i := range len(s) {
 		inner := i > 0 && i < len(s)-1

@@ -13,8 +13,9 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// TestTypeChangeMatrix goes from every type to every type, once with a manifest that names only what it wants and once with the stored
-// object whose type was changed in place. Either way what the old type had been given goes or stays as the new type needs it.
+// TestTypeChangeMatrix changes every type to every other type, once with a manifest that has only
+// the needed fields and once with the stored object and a new type. In both cases the allocated
+// values of the old type are kept or cleared as the new type requires.
 func TestTypeChangeMatrix(t *testing.T) {
 	types := []corev1.ServiceType{clusterIP, nodePort, loadBalancer, externalName}
 	for _, from := range types {
@@ -49,7 +50,8 @@ func checkTypeChange(t *testing.T, how string, svc, old *corev1.Service) {
 	}
 }
 
-// TestTypeChangeKeepsWhatTheClientChanged checks that values which the client set itself are refused, not cleared.
+// TestTypeChangeKeepsWhatTheClientChanged checks that values that the client changed itself are
+// refused, not cleared.
 func TestTypeChangeKeepsWhatTheClientChanged(t *testing.T) {
 	old := stored(t, dualStack, ofType(loadBalancer), externalPolicy(local), class("internal-vip"))
 	svc := object.Clone(old)
@@ -254,7 +256,8 @@ func TestPrepareCreateClearsWhatTheRegistrySets(t *testing.T) {
 	}
 }
 
-// TestSCTPLoadBalancersOfAnEarlierReleaseStayChangeable, and a provider that forwards SCTP is believed.
+// TestSCTPLoadBalancersOfAnEarlierReleaseStayChangeable checks that stored SCTP load balancers can
+// be updated, and that SCTP is accepted if the provider forwards it.
 func TestSCTPLoadBalancersOfAnEarlierReleaseStayChangeable(t *testing.T) {
 	lb := web(ofType(loadBalancer), func(s *corev1.Service) { s.Spec.Ports[0].Protocol = sctp })
 	other := web(ofType(nodePort), func(s *corev1.Service) { s.Spec.Ports[0].Protocol = sctp })
@@ -266,7 +269,8 @@ func TestSCTPLoadBalancersOfAnEarlierReleaseStayChangeable(t *testing.T) {
 	expect(t, spec.ValidateService(lb, spec.Rules{LoadBalancerSCTP: true}))
 }
 
-// TestAHealthCheckNodePortBecomesNoNodePort: on an update neither.
+// TestAHealthCheckNodePortBecomesNoNodePort checks that an update cannot make the health-check node
+// port a node port of the same service, or the reverse.
 func TestAHealthCheckNodePortBecomesNoNodePort(t *testing.T) {
 	old := web(ofType(loadBalancer), externalPolicy(local), func(s *corev1.Service) { s.Spec.HealthCheckNodePort, s.Spec.Ports[0].NodePort = 30500, 30501 })
 	spec.Default(old)

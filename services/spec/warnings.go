@@ -7,7 +7,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Warnings lists what is allowed in an object and yet probably not what its owner means.
+// Warnings returns warnings about valid fields of an object that are probably a mistake.
 func Warnings(o object.Object) []string {
 	switch o := o.(type) {
 	case *corev1.Service:
