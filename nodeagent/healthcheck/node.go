@@ -8,29 +8,29 @@ import (
 	"time"
 )
 
-// Node is how a node is, for load balancers that send to any node, and for who
-// restarts agents.
+// Node is the health of the node, for load balancers that send traffic to any node and for
+// supervisors that restart agents.
 type Node struct {
-	// Healthy: changes reach the data plane.
+	// Healthy reports whether changes reach the data plane.
 	Healthy bool
-	// Eligible: the node is neither being deleted nor draining.
+	// Eligible reports whether the node is neither being deleted nor draining.
 	Eligible bool
-	// Updated is when the data plane was last brought to the plan.
+	// Updated is the time at which the data plane last matched the plan.
 	Updated time.Time
 }
 
-// nodeAnswer is what kube-proxy answers, field by field.
+// nodeAnswer has the same fields as kube-proxy's answer.
 type nodeAnswer struct {
 	LastUpdated  time.Time `json:"lastUpdated"`
 	CurrentTime  time.Time `json:"currentTime"`
 	NodeEligible *bool     `json:"nodeEligible,omitempty"`
 }
 
-// NodeHandler serves /proxyMode, the name of the mode as text, and /healthz and
-// /livez with the meaning that they have on a
-// Kubernetes node: both are 503 when changes have not reached the data plane for
-// too long, /healthz also when the node is about to go, so that load balancers
-// leave it while nobody restarts its agent. asked is told of each answer.
+// NodeHandler serves /proxyMode, the name of the mode as text, and /healthz and /livez with the
+// meaning that they have on a Kubernetes node. Both return 503 if changes have not reached the data
+// plane for too long. /healthz also returns 503 if the node is being deleted or draining, so that
+// load balancers avoid the node while its agent is not restarted. NodeHandler calls asked with the
+// path and status of each answer.
 func NodeHandler(mode string, state func() Node, asked func(path string, code int)) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) {
@@ -43,7 +43,7 @@ func NodeHandler(mode string, state func() Node, asked func(path string, code in
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			node := state()
 			a := nodeAnswer{LastUpdated: node.Updated, CurrentTime: time.Now()}
-			if node.Healthy { // nothing waits: what is in force is the present
+			if node.Healthy { // no change is pending, so the state in force is current
 				a.LastUpdated = a.CurrentTime
 			}
 			code := http.StatusOK

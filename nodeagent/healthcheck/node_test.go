@@ -10,8 +10,8 @@ import (
 	"portolan.dev/nodeagent/healthcheck"
 )
 
-// TestNodeHandler: who restarts agents looks at what is stuck alone, load
-// balancers also at whether the node stays.
+// TestNodeHandler checks that /livez fails only if changes are stuck, and that /healthz also fails
+// if the node is about to go.
 func TestNodeHandler(t *testing.T) {
 	updated := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
 	for _, c := range []struct {
@@ -42,7 +42,7 @@ func TestNodeHandler(t *testing.T) {
 			if body.NodeEligible != nil && *body.NodeEligible != c.eligible {
 				t.Errorf("%+v: %s", c, w.Body)
 			}
-			// Of a node that is well, what is in force is the present.
+			// The answer of a healthy node carries the present time.
 			if old := body.LastUpdated.Equal(updated); old == c.healthy || body.CurrentTime.Before(updated.Add(time.Hour)) {
 				t.Errorf("%+v: %s", c, w.Body)
 			}
@@ -53,7 +53,7 @@ func TestNodeHandler(t *testing.T) {
 	}
 }
 
-// TestProxyMode: /proxyMode is the bare name of the mode, as kube-proxy answers it.
+// TestProxyMode checks that /proxyMode returns the bare name of the mode, as kube-proxy does.
 func TestProxyMode(t *testing.T) {
 	var asked []string
 	handler := healthcheck.NodeHandler("nftables", func() healthcheck.Node { return healthcheck.Node{} },

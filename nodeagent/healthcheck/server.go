@@ -17,14 +17,14 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Options of a Server.
+// Options configure a Server.
 type Options struct {
-	// Healthy tells whether the node forwards at all. Required.
+	// Healthy reports whether the node forwards at all. Required.
 	Healthy func() bool
-	// Report is told when a port could not be opened, and with nil when it
-	// could after all. Required.
+	// Report is called with an error if a port cannot be opened, and with nil once the error is
+	// over. Required.
 	Report func(service plan.ServiceName, port uint16, err error)
-	// RetryEvery is the pause between tries to open ports. Default 10 s.
+	// RetryEvery is the time between attempts to open ports. Default 10 s.
 	RetryEvery time.Duration
 }
 
@@ -57,8 +57,7 @@ func New(o Options) *Server {
 	return &Server{opts: o, checks: map[plan.ServiceName]*check{}}
 }
 
-// Run opens again what could not be opened, until ctx is done; then it closes
-// all ports.
+// Run retries to open the ports that failed until ctx is done. It then closes all ports.
 func (s *Server) Run(ctx context.Context) error {
 	ticker := time.NewTicker(s.opts.RetryEvery)
 	defer ticker.Stop()
@@ -73,10 +72,10 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// Drain makes every answer 503, or ends that.
+// Drain makes every answer 503 while on is true.
 func (s *Server) Drain(on bool) { s.draining.Store(on) }
 
-// SetAddresses says on which addresses of the node the ports are.
+// SetAddresses sets the addresses of the node on which the ports are open.
 func (s *Server) SetAddresses(addrs []netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +88,7 @@ func (s *Server) SetAddresses(addrs []netip.Addr) {
 	}
 }
 
-// Set opens, changes or, with nil, closes the port of a service.
+// Set opens or changes the port of a service. If want is nil, Set closes it.
 func (s *Server) Set(service plan.ServiceName, want *plan.HealthCheck) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +131,7 @@ func (s *Server) retry() {
 	}
 }
 
-// open makes the listeners of a check those of the present addresses.
+// open makes the listeners of a check match the current addresses.
 func (s *Server) open(c *check) {
 	c.closeExcept(s.addrs)
 	var errs []error
@@ -167,15 +166,14 @@ func (c *check) closeExcept(keep []netip.Addr) {
 	}
 }
 
-// socket is one listener of a check and what serves it.
+// socket is one listener of a check with its HTTP server.
 type socket struct {
 	lis net.Listener
 	srv *http.Server
 }
 
-// close frees the port at once. Closing the server alone would leave that to
-// its goroutine when it has not begun to serve yet, and whoever opens the port
-// again would find it taken.
+// close frees the port at once. If only the server were closed before its goroutine has begun to
+// serve, the listener would stay open until then, and opening the port again would fail.
 func (k *socket) close() {
 	k.lis.Close()
 	k.srv.Close()
@@ -191,7 +189,7 @@ func (s *Server) close() {
 	s.serving.Wait()
 }
 
-// answer is what a load balancer reads.
+// answer is the body of the answer to a load balancer.
 type answer struct {
 	Service             serviceName `json:"service"`
 	LocalEndpoints      int         `json:"localEndpoints"`

@@ -18,7 +18,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// address is one that no other test uses, with a port that is free there.
+// address returns an address that no other test uses, with a free port.
 func address(t *testing.T) netip.AddrPort {
 	t.Helper()
 	addr := netip.AddrFrom4([4]byte{127, 100 + byte(rand.N(20)), byte(rand.N(256)), byte(1 + rand.N(254))})
@@ -130,7 +130,7 @@ func TestTakenPortIsReportedAndTriedAgain(t *testing.T) {
 	}
 }
 
-// TestAPortIsFreeAtOnce opens and closes faster than a server begins to serve.
+// TestAPortIsFreeAtOnce opens and closes a port faster than its server begins to serve.
 func TestAPortIsFreeAtOnce(t *testing.T) {
 	at := address(t)
 	s := healthcheck.New(healthcheck.Options{Healthy: func() bool { return true }, Report: func(_ plan.ServiceName, _ uint16, err error) {

@@ -12,29 +12,31 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// defaultAffinity is how long ClientIP affinity lasts unless told otherwise.
+// defaultAffinity is the duration of ClientIP affinity if a service does not set one. Kubernetes
+// has the same default.
 const defaultAffinity = 3 * time.Hour
 
-// Facts are what Build needs to know of the node.
+// Facts are the properties of the node that Build depends on.
 type Facts struct {
-	Node string // name
-	Zone string // of the node; may be empty
+	Node string // the node's name
+	Zone string // the node's zone; may be empty
 	// NodePorts are the addresses that serve node ports, sorted.
 	NodePorts []netip.Addr
-	// Scheduler and Drain are for services that do not say.
+	// Scheduler and Drain apply to services that do not set their own.
 	Scheduler Scheduler
 	Drain     time.Duration
-	// MasqueradeAll hides all clients of cluster IPs from backends.
+	// MasqueradeAll replaces the source address of every client of a cluster IP, so that backends
+	// never see it.
 	MasqueradeAll bool
 }
 
-// Equal tells whether two sets of facts lead to the same plans.
+// Equal reports whether two sets of facts lead to the same plans.
 func (f *Facts) Equal(o *Facts) bool {
 	return f.Node == o.Node && f.Zone == o.Zone && slices.Equal(f.NodePorts, o.NodePorts) &&
 		f.Scheduler == o.Scheduler && f.Drain == o.Drain && f.MasqueradeAll == o.MasqueradeAll
 }
 
-// HealthCheck is what a load balancer may ask the node about a service.
+// HealthCheck is the health-check node port of a service, which load balancers query.
 type HealthCheck struct {
 	Port  uint16
 	Local int // ready endpoints on this node
@@ -43,20 +45,20 @@ type HealthCheck struct {
 // Result is the plan of one service.
 type Result struct {
 	Service ServiceName
-	// Servers are the virtual servers, each frontend and audience once, by key.
+	// Servers are the virtual servers in the order of their keys, each key once.
 	Servers []*VirtualServer
-	// Choices tell of every endpoint why it is in or out, in the order of Servers.
+	// Choices explain for every candidate endpoint why it is used or not. Choices[i] belongs to
+	// Servers[i].
 	Choices [][]Choice
-	// HealthCheck is nil where the service has none.
+	// HealthCheck is nil if the service has no health-check node port.
 	HealthCheck *HealthCheck
-	// Problems are what was left out because it makes no sense, each once.
+	// Problems describe invalid fields that the plan ignores, each once.
 	Problems []string
 }
 
-// Build plans one service from its spec, its status and its slices. Neither is
-// changed. A nil service, or one without a spec, has an empty plan, and so has
-// one whose labels leave it to another proxy. Slices with such labels do not
-// count.
+// Build plans one service from its spec, its status and its EndpointSlices. It changes none of
+// them. The plan is empty if the service is nil, has no spec, is headless or of type ExternalName,
+// or has a label that assigns it to another proxy. EndpointSlices with such a label are ignored.
 func Build(svc *corev1.Service, slicesOf []*corev1.EndpointSlice, facts *Facts) Result {
 	b := builder{
 		facts: facts, svc: svc, spec: svc.GetSpec(), taken: map[Key]bool{},
@@ -91,7 +93,7 @@ type builder struct {
 	spec   *corev1.ServiceSpec
 	slices []*corev1.EndpointSlice
 
-	attrs Attributes // what all servers of the service share
+	attrs Attributes // shared by all servers of the service
 	taken map[Key]bool
 	res   Result
 }
@@ -102,7 +104,7 @@ func (b *builder) report(format string, args ...any) {
 	}
 }
 
-// common fills in what does not depend on the port.
+// common sets the attributes that do not depend on the port.
 func (b *builder) common() {
 	b.attrs = Attributes{
 		Service:   b.res.Service,
@@ -125,8 +127,8 @@ func (b *builder) common() {
 	}
 }
 
-// flagsOf understands the flags of a service; hashing falls back to another
-// backend unless the service gives a list of flags without it.
+// flagsOf parses the scheduler flags of a service. If the service lists none, hashing schedulers
+// get HashFallback. Other schedulers have no flags.
 func flagsOf(names []string, s Scheduler) Flags {
 	if s != SourceHash && s != Maglev {
 		return 0
@@ -146,7 +148,7 @@ func flagsOf(names []string, s Scheduler) Flags {
 	return f
 }
 
-// port plans one port of the service, in both families.
+// port plans one port of the service in both address families.
 func (b *builder) port(port *corev1.ServicePort) {
 	if n := port.GetPort(); n < 1 || n > 65535 {
 		b.report("port %q is %d, which is no port", port.GetName(), n)
@@ -161,13 +163,14 @@ func (b *builder) port(port *corev1.ServicePort) {
 	}
 }
 
-// exposed is an address and port that the service is reached at.
+// exposed is an address and port at which the service is reachable.
 type exposed struct {
 	addr     netip.AddrPort
 	exposure Exposure
 }
 
-// frontends lists where one port of the service is reached in one family.
+// frontends returns the addresses at which clients reach one port of the service in one address
+// family.
 func (b *builder) frontends(port *corev1.ServicePort, v6 bool) []exposed {
 	var out []exposed
 	add := func(text string, e Exposure) {
@@ -218,7 +221,7 @@ func hasNodePorts(spec *corev1.ServiceSpec) bool {
 	return t == corev1.ServiceType_SERVICE_TYPE_NODE_PORT || t == corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
 }
 
-// family makes the servers of one port in one family.
+// family makes the servers of one port in one address family.
 func (b *builder) family(port *corev1.ServicePort, addrs []exposed, all []Candidate) {
 	cluster := clusterPool(all, hintsWanted(b.svc), b.facts)
 	local := localPool(all, b.facts)
@@ -247,16 +250,16 @@ func (b *builder) family(port *corev1.ServicePort, addrs []exposed, all []Candid
 	}
 }
 
-// addLocal makes the two servers of a frontend under external policy Local:
-// clients from outside reach local backends, clients inside reach all. Backends
-// see the addresses of both; only the node itself is hidden, since the address
-// that its packets come from is the frontend's.
+// addLocal makes the two servers of a frontend with external traffic policy Local. External clients
+// reach local backends only, internal clients reach all backends. Backends see the client's address
+// in both cases. Only the node's own packets are masqueraded, because their source address is the
+// frontend's.
 func (b *builder) addLocal(key Key, attrs Attributes, cluster, local pool) {
 	b.restrict(&attrs, exposed{key.Addr, attrs.Exposure})
 	inside := attrs
 	inside.Masquerade = MasqueradeOutside
 	if len(cluster.reals) > 0 {
-		attrs.WithoutBackends = Drop // another node has some
+		attrs.WithoutBackends = Drop // backends exist on other nodes
 	}
 	key.Audience = Internal
 	b.add(key, inside, cluster)
@@ -264,7 +267,7 @@ func (b *builder) addLocal(key Key, attrs Attributes, cluster, local pool) {
 	b.add(key, attrs, local)
 }
 
-// add makes a server unless the service has it already.
+// add adds a server unless the service already has one for the same traffic.
 func (b *builder) add(key Key, attrs Attributes, p pool) {
 	anyone, internal := key, key
 	anyone.Audience, internal.Audience = Anyone, Internal
@@ -276,7 +279,7 @@ func (b *builder) add(key Key, attrs Attributes, p pool) {
 	b.res.Choices = append(b.res.Choices, p.choices)
 }
 
-// finish orders servers, and choices with them.
+// finish sorts the servers by key, and the choices with them.
 func (b *builder) finish() {
 	order := make([]int, len(b.res.Servers))
 	for i := range order {

@@ -7,14 +7,14 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Choice is a candidate and what became of it.
+// Choice is a candidate with the decision about it.
 type Choice struct {
 	Candidate
 	Used   bool
 	Reason string
 }
 
-// The reasons of choices, for people.
+// The reasons of choices, as shown to operators.
 const (
 	reasonReady       = "ready"
 	reasonNotReady    = "not ready"
@@ -26,15 +26,15 @@ const (
 	reasonWeightZero  = "ready with weight 0: no new connections"
 )
 
-// pool is the outcome for one audience.
+// pool is the result of a choice: the backends, and the decision about every candidate.
 type pool struct {
 	choices []Choice
 	reals   []RealServer
 }
 
-// clusterPool is the choice under policy Cluster: all ready endpoints, narrowed
-// by topology hints where they can be followed; without any, those that are
-// leaving but still answer.
+// clusterPool chooses under traffic policy Cluster: all ready endpoints, or those that topology
+// hints select if the hints are usable. If no endpoint is ready, it chooses endpoints that are
+// terminating but still serving.
 func clusterPool(all []Candidate, hinted bool, facts *Facts) pool {
 	near := func(*Candidate) (bool, string) { return true, "" }
 	if hinted {
@@ -43,13 +43,14 @@ func clusterPool(all []Candidate, hinted bool, facts *Facts) pool {
 	return choose(all, near)
 }
 
-// localPool is the choice under policy Local: the same among the endpoints of
-// this node, hints aside.
+// localPool chooses under traffic policy Local: as clusterPool, but only among the endpoints of
+// this node and without topology hints.
 func localPool(all []Candidate, facts *Facts) pool {
 	return choose(all, func(c *Candidate) (bool, string) { return c.Node == facts.Node, reasonOtherNode })
 }
 
-// choose uses what is eligible and ready, else what is eligible and leaving.
+// choose uses the eligible endpoints that are ready. If there are none, it uses the eligible ones
+// that are terminating but still serving.
 func choose(all []Candidate, eligible func(*Candidate) (bool, string)) pool {
 	p := pool{choices: make([]Choice, len(all))}
 	anyReady := slices.ContainsFunc(all, func(c Candidate) bool {
@@ -61,7 +62,7 @@ func choose(all []Candidate, eligible func(*Candidate) (bool, string)) pool {
 		used, reason := judge(c, eligible, anyReady)
 		p.choices[i] = Choice{Candidate: *c, Used: used, Reason: reason}
 		if used {
-			if p.reals == nil { // as much as it may take: there are many of these
+			if p.reals == nil { // the upper bound, allocated once because large services have many backends
 				p.reals = make([]RealServer, 0, len(all)-i)
 			}
 			p.reals = append(p.reals, RealServer{Addr: c.Addr, Weight: c.Weight})
@@ -95,15 +96,15 @@ func notReady(c *Candidate) string {
 	return reasonNotReady
 }
 
-// hintsWanted tells whether the service asks for near backends.
+// hintsWanted reports whether the service asks for topology-aware routing.
 func hintsWanted(svc *corev1.Service) bool {
 	return spec.TopologyAuto(svc) ||
 		svc.GetSpec().GetTrafficDistribution() != corev1.TrafficDistribution_TRAFFIC_DISTRIBUTION_UNSPECIFIED
 }
 
-// nearby returns the test that topology hints amount to. Hints count only if
-// every ready endpoint has one and one of them names this place: half-written
-// hints must not leave a place without backends.
+// nearby returns the predicate that the topology hints stand for. Hints are used only if every
+// ready endpoint has one and at least one of them names this node or zone. Otherwise hints that are
+// only partly written could leave a node or zone without backends.
 func nearby(all []Candidate, facts *Facts) func(*Candidate) (bool, string) {
 	byNode := func(c *Candidate) []string { return c.forNodes }
 	byZone := func(c *Candidate) []string { return c.forZones }

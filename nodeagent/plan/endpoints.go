@@ -14,18 +14,18 @@ type Candidate struct {
 	Addr   netip.AddrPort
 	Weight uint32
 	Node   string
-	Pod    string // namespace/name, where known
+	Pod    string // namespace/name; empty if unknown
 
 	Ready, Serving, Terminating bool
 
 	forZones, forNodes []string
 }
 
-// leaving tells whether the endpoint shuts down but still answers: what
-// KEP-1669 falls back to.
+// leaving reports whether the endpoint is terminating but still serves. KEP-1669 uses such
+// endpoints if no endpoint is ready.
 func (c *Candidate) leaving() bool { return c.Serving && c.Terminating }
 
-// candidates are the endpoints of one service port in one family, by address,
+// candidates returns the endpoints of one service port in one address family, sorted by address,
 // each address once.
 func candidates(slicesOf []*corev1.EndpointSlice, port *corev1.ServicePort, v6 bool, report func(string, ...any)) []Candidate {
 	var all []Candidate
@@ -56,13 +56,13 @@ func addressType(v6 bool) corev1.AddressType {
 	return corev1.AddressType_ADDRESS_TYPE_IPV4
 }
 
-// portIn finds the number behind a service port in a slice.
+// portIn returns the port number that a slice maps a service port to.
 func portIn(slice *corev1.EndpointSlice, port *corev1.ServicePort, report func(string, ...any)) (uint16, bool) {
 	for _, p := range slice.GetPorts() {
 		if p.GetName() != port.GetName() || protocolOf(p.GetProtocol()) != protocolOf(port.GetProtocol()) {
 			continue
 		}
-		if p.Port == nil { // "all ports" means something to other consumers only
+		if p.Port == nil { // an EndpointPort without a number means "all ports", which no data plane here supports
 			return 0, false
 		}
 		if n := p.GetPort(); n < 1 || n > 65535 {
@@ -117,8 +117,8 @@ func newCandidate(ep *corev1.Endpoint, addr netip.AddrPort, namespace string) Ca
 	return c
 }
 
-// dedupe sorts by address and keeps the best of each: while an endpoint moves
-// between slices it is in two.
+// dedupe sorts the candidates by address and keeps the best one of each address. An endpoint that
+// moves between slices is in both for a moment.
 func dedupe(all []Candidate) []Candidate {
 	slices.SortStableFunc(all, func(a, b Candidate) int {
 		return cmp.Or(a.Addr.Compare(b.Addr), rank(&a)-rank(&b))

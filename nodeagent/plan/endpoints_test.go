@@ -11,7 +11,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// endpoint describes an endpoint in few words: "10.0.0.1 ready node=a zones=x,y".
+// endpoint parses a short description of an endpoint, such as "10.0.0.1 ready node=a zones=x,y".
 func endpoint(t *testing.T, text string) *corev1.Endpoint {
 	t.Helper()
 	words := strings.Fields(text)
@@ -55,7 +55,7 @@ func endpoint(t *testing.T, text string) *corev1.Endpoint {
 	return ep
 }
 
-// slice is an EndpointSlice of IPv4 endpoints with one unnamed TCP port.
+// slice returns an EndpointSlice of IPv4 endpoints with one unnamed TCP port.
 func slice(t *testing.T, name string, endpoints ...string) *corev1.EndpointSlice {
 	t.Helper()
 	port := int32(8080)
@@ -86,7 +86,7 @@ func service(change func(*corev1.Service)) *corev1.Service {
 
 var here = plan.Facts{Node: "here", Zone: "z1"}
 
-// backends are the last numbers of the addresses of a server's backends.
+// backends returns the last octets of the addresses of a server's backends.
 func backends(v *plan.VirtualServer) string {
 	var out []string
 	for _, r := range v.Reals {
@@ -102,8 +102,8 @@ func backends(v *plan.VirtualServer) string {
 
 const hinted = "hinted"
 
-// TestChoice is KEP-1669 and the rule of topology hints, case by case: what the
-// two policies choose of the same endpoints.
+// TestChoice checks KEP-1669 and topology hints case by case: the endpoints that the two traffic
+// policies choose.
 func TestChoice(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
@@ -149,7 +149,8 @@ func TestChoice(t *testing.T) {
 						s.Spec.TrafficDistribution = corev1.TrafficDistribution_TRAFFIC_DISTRIBUTION_PREFER_SAME_ZONE
 					}
 				})
-				// One slice, and each endpoint in a slice of its own, are the same.
+				// One slice with all endpoints must give the same plan as one slice for each
+				// endpoint.
 				split := make([]*corev1.EndpointSlice, len(tc.endpoints))
 				for i, text := range tc.endpoints {
 					split[i] = slice(t, fmt.Sprint("s", i), text)
@@ -197,8 +198,8 @@ func TestBadEndpointsAreReportedAndLeftOut(t *testing.T) {
 	}
 }
 
-// TestADualStackPodCountsOnce: for the health-check node port, whose answer is
-// also a weight, a pod with two addresses is one endpoint.
+// TestADualStackPodCountsOnce checks that a pod with two addresses counts as one endpoint at the
+// health-check node port, because load balancers use the number as a weight.
 func TestADualStackPodCountsOnce(t *testing.T) {
 	svc := service(func(s *corev1.Service) {
 		s.Spec.Type, s.Spec.HealthCheckNodePort = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, 32000

@@ -8,7 +8,7 @@ import (
 
 func compare(a, b string) int { return cmp.Compare(a, b) }
 
-// Protocol is a transport protocol; the numbers are IANA's.
+// Protocol is a transport protocol. The numbers are IANA's.
 type Protocol uint8
 
 // The protocols.
@@ -29,7 +29,7 @@ func (p Protocol) String() string {
 	return "TCP"
 }
 
-// Proto returns the protocol as the API spells it.
+// Proto returns the protocol's value in the API.
 func (p Protocol) Proto() corev1.Protocol {
 	switch p {
 	case UDP:
@@ -50,25 +50,24 @@ func protocolOf(p corev1.Protocol) Protocol {
 	return TCP
 }
 
-// Audience says whose traffic a virtual server takes. A server for one audience
-// wins over a server for anyone at the same frontend.
+// Audience is the set of clients that a virtual server serves. At one frontend, a server for
+// Internal or External takes precedence over a server for Anyone.
 type Audience uint8
 
 // The audiences.
 const (
 	Anyone   Audience = iota
 	Internal          // pods and the node itself
-	External          // everybody else
+	External          // all other clients
 )
 
-// String returns the word that the API uses.
+// String returns the audience's name in the API.
 func (a Audience) String() string { return [...]string{"any", "internal", "external"}[a] }
 
-// Exposure says why the node serves a frontend.
+// Exposure is the reason why the node serves a frontend.
 type Exposure uint8
 
-// The exposures, strongest first: where one service has a frontend twice, the
-// first wins.
+// The exposures by precedence: if a service has the same frontend twice, the first one applies.
 const (
 	ClusterIP Exposure = iota
 	ExternalIP
@@ -76,43 +75,44 @@ const (
 	NodePort
 )
 
-// String returns the word that the API uses.
+// String returns the exposure's name in the API.
 func (e Exposure) String() string {
 	return [...]string{"clusterIP", "externalIP", "loadBalancerIP", "nodePort"}[e]
 }
 
-// Verdict is what happens to traffic that no backend takes.
+// Verdict is the treatment of traffic to a frontend without usable backends.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Refuse Verdict = iota // the client learns at once
-	Drop                  // the client hears nothing, and a load balancer tries another node
+	Refuse Verdict = iota // the client gets an error at once
+	Drop                  // the client gets no answer, so that a load balancer tries another node
 )
 
-// String returns the word that the API uses.
+// String returns the verdict's name in the API.
 func (v Verdict) String() string { return [...]string{"refuse", "drop"}[v] }
 
-// Masquerade says whose source address is replaced by the node's.
+// Masquerade selects the traffic that has its source address replaced by the node's.
 type Masquerade uint8
 
-// The choices. A plane that terminates connections always does.
+// The choices. A plane that terminates connections, such as the userspace plane, always replaces
+// the source address.
 const (
 	MasqueradeNever Masquerade = iota
-	// MasqueradeOutside: sources that are no pods, as far as the ranges of pods are
-	// known; the node itself; and those that sit beside the backend, whose answers
-	// would not come back through the node.
+	// MasqueradeOutside replaces the source address of traffic from outside the known pod ranges,
+	// from the node itself, and from clients on the same host or link as the backend, because the
+	// backend's answers to those would not return through the node.
 	MasqueradeOutside
 	MasqueradeAlways
 )
 
-// String returns a word for people.
+// String returns the choice in lower case, for logs and explanations.
 func (m Masquerade) String() string { return [...]string{"never", "outside", "always"}[m] }
 
-// Scheduler is how a backend is picked.
+// Scheduler is the algorithm that picks a backend for a new connection.
 type Scheduler uint8
 
-// The schedulers. Their numbers are the API's.
+// The schedulers. Their numbers are those in the API.
 const (
 	DefaultScheduler Scheduler = iota
 	RoundRobin
@@ -129,7 +129,7 @@ func (s Scheduler) String() string {
 	return [...]string{"", "rr", "lc", "dh", "sh", "sed", "nq", "mh"}[s]
 }
 
-// ParseScheduler understands the kernel's names.
+// ParseScheduler returns the scheduler with the given kernel name.
 func ParseScheduler(name string) (Scheduler, bool) {
 	for s := RoundRobin; s <= Maglev; s++ {
 		if s.String() == name {
@@ -139,7 +139,7 @@ func ParseScheduler(name string) (Scheduler, bool) {
 	return DefaultScheduler, false
 }
 
-// Proto returns the scheduler as the API spells it.
+// Proto returns the scheduler's value in the API.
 func (s Scheduler) Proto() corev1.Scheduler { return corev1.Scheduler(s) }
 
 // Flags refine a scheduler.
@@ -147,11 +147,11 @@ type Flags uint8
 
 // The flags.
 const (
-	HashFallback Flags = 1 << iota // sh, mh: another backend where the hashed one is away
-	HashPort                       // sh, mh: the source port counts too
+	HashFallback Flags = 1 << iota // sh, mh: use another backend if the hashed one is unavailable
+	HashPort                       // sh, mh: hash the source port too
 )
 
-// String returns the flags as a service spells them for sh.
+// String returns the flags in the spelling that services use for sh.
 func (f Flags) String() string {
 	return [...]string{"", "sh-fallback", "sh-port", "sh-fallback,sh-port"}[f&3]
 }

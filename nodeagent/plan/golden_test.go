@@ -20,14 +20,14 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// goldenFacts are the node of the golden tests.
+// goldenFacts are the facts of the node in the golden tests.
 var goldenFacts = plan.Facts{
 	Node: "here", Zone: "z1", Scheduler: plan.RoundRobin, Drain: 300 * time.Second,
 	NodePorts: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")},
 }
 
-// TestGolden plans the services in testdata: objects as text, separated by
-// lines of dashes, the service first. The .golden file beside it is the plan.
+// TestGolden plans the services in testdata. A file holds objects in text format, separated by
+// lines of dashes, the service first. The .golden file beside it holds the expected plan.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtpb")
 	if err != nil || len(files) == 0 {
@@ -77,7 +77,7 @@ func readObjects(t *testing.T, file string) (*corev1.Service, []*corev1.Endpoint
 	return svc, slicesOf
 }
 
-// render writes a plan for people.
+// render formats a plan as text.
 func render(res plan.Result) string {
 	var b strings.Builder
 	for i, v := range res.Servers {

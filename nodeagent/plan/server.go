@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ServiceName names a service.
+// ServiceName is the namespace and name of a service.
 type ServiceName struct{ Namespace, Name string }
 
 // String returns namespace/name.
@@ -21,8 +21,8 @@ func (n ServiceName) Compare(o ServiceName) int {
 	return compare(n.Name, o.Name)
 }
 
-// Frontend is where clients connect to: what a data plane has at most one owner
-// for.
+// Frontend is an address, port and protocol that clients connect to. In a data plane at most one
+// service owns it.
 type Frontend struct {
 	Addr     netip.AddrPort
 	Protocol Protocol
@@ -39,13 +39,13 @@ func (f Frontend) Compare(o Frontend) int {
 	return int(f.Protocol) - int(o.Protocol)
 }
 
-// Key identifies a virtual server: a frontend, and whose traffic it takes.
+// Key identifies a virtual server by its frontend and its audience.
 type Key struct {
 	Frontend
 	Audience Audience
 }
 
-// String returns the frontend, and the audience unless it is everybody.
+// String returns the frontend, followed by the audience unless it is Anyone.
 func (k Key) String() string {
 	if k.Audience == Anyone {
 		return k.Frontend.String()
@@ -64,19 +64,19 @@ func (k Key) Compare(o Key) int {
 // RealServer is a backend of a virtual server.
 type RealServer struct {
 	Addr   netip.AddrPort
-	Weight uint32 // share of new traffic; 0: none
+	Weight uint32 // share of new connections; 0: none
 }
 
-// VirtualServer is a frontend, its backends, and how traffic gets from one to
-// the others. A VirtualServer that was handed over is not changed any more.
+// VirtualServer is a frontend, its backends, and the way in which traffic is distributed to them. A
+// VirtualServer never changes once it has been passed on.
 type VirtualServer struct {
 	Key
 	Attributes
-	Reals []RealServer // by address, each once
+	Reals []RealServer // by address, each address once
 }
 
-// Attributes are what can change in place. They are comparable except for
-// Allowed: use Equal.
+// Attributes are the properties of a virtual server that a data plane can change in place.
+// Attributes are compared with Equal, because Allowed is a slice.
 type Attributes struct {
 	Service  ServiceName
 	PortName string
@@ -84,23 +84,22 @@ type Attributes struct {
 
 	Scheduler Scheduler
 	Flags     Flags
-	// Affinity is how long after its last connection a client stays with its
-	// backend; 0: not at all.
+	// Affinity is how long after its last connection a client keeps its backend; 0: no affinity.
 	Affinity time.Duration
-	// Drain bounds how long connections to a removed backend may go on.
+	// Drain is the longest time for which connections to a removed backend continue.
 	Drain time.Duration
 
-	// WithoutBackends says what happens to traffic that no backend takes.
+	// WithoutBackends is the treatment of traffic if there are no usable backends.
 	WithoutBackends Verdict
-	// Masquerade says whose source address backends do not get to see.
+	// Masquerade selects the clients that have their source address replaced by the node's.
 	Masquerade Masquerade
 
-	// Restricted limits clients to Allowed, which may be empty: nobody.
+	// Restricted limits clients to Allowed. With an empty Allowed no client is admitted.
 	Restricted bool
 	Allowed    []netip.Prefix // sorted
 }
 
-// Equal tells whether two sets of attributes are the same.
+// Equal reports whether two sets of attributes are the same.
 func (a *Attributes) Equal(b *Attributes) bool {
 	return a.Service == b.Service && a.PortName == b.PortName && a.Exposure == b.Exposure &&
 		a.Scheduler == b.Scheduler && a.Flags == b.Flags && a.Affinity == b.Affinity && a.Drain == b.Drain &&
@@ -108,7 +107,7 @@ func (a *Attributes) Equal(b *Attributes) bool {
 		a.Restricted == b.Restricted && slices.Equal(a.Allowed, b.Allowed)
 }
 
-// Equal tells whether two virtual servers are the same, backends included.
+// Equal reports whether two virtual servers are the same, including their backends.
 func (v *VirtualServer) Equal(o *VirtualServer) bool {
 	return v.Key == o.Key && v.Attributes.Equal(&o.Attributes) && slices.Equal(v.Reals, o.Reals)
 }
@@ -131,19 +130,18 @@ func (v *VirtualServer) String() string {
 	return fmt.Sprintf("%s %s of %s, %d backends", v.Exposure, v.Key, v.Service, len(v.Reals))
 }
 
-// Sources says which sources of traffic are what, for the whole node.
+// Sources classifies the source addresses of traffic, for the whole node.
 type Sources struct {
 	Pods []netip.Prefix // addresses of pods, on any node; sorted
 	Node []netip.Prefix // addresses of this node, loopback among them; sorted
 }
 
-// Inside tells whether traffic from addr counts as internal: it comes from a pod
-// or from this very node.
+// Inside reports whether traffic from addr is internal: it comes from a pod or from this node.
 func (s *Sources) Inside(addr netip.Addr) bool {
 	return contains(s.Pods, addr) || contains(s.Node, addr)
 }
 
-// IsPod tells whether addr belongs to a pod.
+// IsPod reports whether addr belongs to a pod.
 func (s *Sources) IsPod(addr netip.Addr) bool { return contains(s.Pods, addr) }
 
 func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
@@ -151,12 +149,12 @@ func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// Equal tells whether two sets of sources are the same.
+// Equal reports whether two sets of sources are the same.
 func (s *Sources) Equal(o *Sources) bool {
 	return slices.Equal(s.Pods, o.Pods) && slices.Equal(s.Node, o.Node)
 }
 
-// State is all that a node forwards.
+// State is everything that a node forwards.
 type State struct {
 	Sources Sources
 	Servers map[Key]*VirtualServer

@@ -9,18 +9,17 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// sourceRangesAnnotation is the older form of spec.loadBalancerSourceRanges,
-// which wins.
+// sourceRangesAnnotation is the older form of spec.loadBalancerSourceRanges. The field takes
+// precedence.
 const sourceRangesAnnotation = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
-// rangesApplyToAnnotation lists what the source ranges of a service protect. An
-// annotation was taken instead of a field, so that manifests stay those of
-// Kubernetes.
+// rangesApplyToAnnotation lists the exposures that the source ranges of a service apply to. It is
+// an annotation and not a field, so that manifests stay valid in Kubernetes.
 const rangesApplyToAnnotation = "portolan.dev/source-ranges-apply-to"
 
-// restricted reports whether the source ranges of the service apply to an
-// exposure: to load-balancer addresses, unless the annotation says otherwise.
-// Cluster IPs are never restricted.
+// restricted reports whether the source ranges of the service apply to an exposure. They apply to
+// load-balancer addresses unless the annotation lists other exposures. Cluster IPs are never
+// restricted.
 func (b *builder) restricted(e Exposure) bool {
 	list := splitList(b.svc.GetMetadata().GetAnnotations()[rangesApplyToAnnotation])
 	if len(list) == 0 {
@@ -30,7 +29,7 @@ func (b *builder) restricted(e Exposure) bool {
 	return slices.Contains(list, name)
 }
 
-// restrict limits the clients of a frontend that source ranges apply to.
+// restrict limits the clients of a frontend that the service's source ranges apply to.
 func (b *builder) restrict(attrs *Attributes, e exposed) {
 	if !b.restricted(e.exposure) {
 		return
@@ -49,7 +48,8 @@ func (b *builder) restrict(attrs *Attributes, e exposed) {
 		case err != nil:
 			b.report("source range %q is no CIDR", text)
 		case prefix.Addr().Is6() != e.addr.Addr().Is6():
-			// The other family's: it neither allows nor lifts the restriction.
+			// A range of the other family allows no client here, but it keeps the restriction in
+			// force.
 		case prefix.Bits() == 0:
 			attrs.Restricted, attrs.Allowed = false, nil
 			return
@@ -65,9 +65,9 @@ func splitList(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// healthCheck counts the ready endpoints of this node, whatever port they are
-// on, for load balancers that must not send traffic to a node without. A pod with
-// an address of each family counts once, as in the weight that balancers read.
+// healthCheck counts the ready endpoints of this node, on any port. Load balancers must not send
+// traffic to a node that has none. A pod with an address in each family counts once, because load
+// balancers use the number as the node's weight.
 func (b *builder) healthCheck() {
 	port := b.spec.GetHealthCheckNodePort()
 	if port < 1 || port > 65535 ||

@@ -6,28 +6,28 @@ import (
 	"slices"
 )
 
-// Op is what a step does.
+// Op is the operation of a step.
 type Op uint8
 
-// The operations, in the order in which a plan carries them out: rules before
-// servers, servers before backends, what comes before what goes. In between no
-// traffic is lost that both ends of the change would carry.
+// The operations, in the order in which steps are carried out: rules before servers, servers before
+// backends, additions before removals. In this order, traffic that is served both before and after
+// a change is served at every step between.
 const (
 	SetSources   Op = iota // Sources
-	AddServer              // Server with its backends; one that is there is replaced in place
-	UpdateServer           // attributes of Server; its Reals mean nothing
+	AddServer              // Server with its backends; replaces an existing one in place
+	UpdateServer           // attributes of Server; its Reals are ignored
 	AddReal                // Real at Key
 	UpdateReal             // weight of Real at Key
-	DeleteReal             // Real at Key: drains
-	DeleteServer           // Server at Key, whose backends drain
+	DeleteReal             // Real at Key; its connections drain
+	DeleteServer           // Server at Key; connections to its backends drain
 )
 
-// String returns a word for metrics and logs.
+// String returns the operation's name in metrics and logs.
 func (o Op) String() string {
 	return [...]string{"set_sources", "add_server", "update_server", "add_real", "update_real", "delete_real", "delete_server"}[o]
 }
 
-// Step is one change of what a node forwards.
+// Step is one change of the forwarding state.
 type Step struct {
 	Op      Op
 	Key     Key
@@ -36,7 +36,7 @@ type Step struct {
 	Sources *Sources       // SetSources
 }
 
-// String describes the step for people.
+// String describes the step for operators.
 func (s Step) String() string {
 	switch s.Op {
 	case SetSources:
@@ -55,7 +55,7 @@ func (s Step) String() string {
 	return fmt.Sprintf("remove %s", s.Key)
 }
 
-// Diff returns the steps from one state to another.
+// Diff returns the steps that lead from one state to another.
 func Diff(from, to *State) []Step {
 	var steps []Step
 	if !from.Sources.Equal(&to.Sources) {
@@ -74,8 +74,8 @@ func Diff(from, to *State) []Step {
 	return Order(steps)
 }
 
-// DiffServer appends the steps from one version of a virtual server to another,
-// of the same key; nil stands for none.
+// DiffServer appends the steps from one version of a virtual server to another version with the
+// same key. Nil means that the server does not exist.
 func DiffServer(steps []Step, old, now *VirtualServer) []Step {
 	switch {
 	case old == nil && now == nil:
@@ -91,7 +91,7 @@ func DiffServer(steps []Step, old, now *VirtualServer) []Step {
 	return diffReals(steps, now.Key, old.Reals, now.Reals)
 }
 
-// diffReals merges two sorted lists.
+// diffReals appends the steps between two lists of backends, which must be sorted by address.
 func diffReals(steps []Step, key Key, old, now []RealServer) []Step {
 	for len(old) > 0 || len(now) > 0 {
 		switch {
@@ -111,9 +111,9 @@ func diffReals(steps []Step, key Key, old, now []RealServer) []Step {
 	return steps
 }
 
-// Order sorts steps into the order in which they must be carried out. Of the
-// weights, those that give traffic come before those that take it, so that a
-// server whose backends swap places has one all the time.
+// Order sorts steps into the order in which they must be carried out. Weight changes to a positive
+// value come before changes to 0, so that a server always has a usable backend while backends swap
+// their weights.
 func Order(steps []Step) []Step {
 	takes := func(s Step) int {
 		if s.Op == UpdateReal && s.Real.Weight == 0 {
@@ -136,8 +136,8 @@ func Order(steps []Step) []Step {
 	return steps
 }
 
-// Apply returns the state after the steps. The state given is not changed, but
-// shares what is the same.
+// Apply returns the state after the steps. The given state does not change. The result shares the
+// unchanged servers with it.
 func Apply(state *State, steps []Step) *State {
 	next := &State{Sources: state.Sources, Servers: maps.Clone(state.Servers)}
 	if next.Servers == nil {
@@ -160,9 +160,8 @@ func Apply(state *State, steps []Step) *State {
 	return next
 }
 
-// After returns the virtual server after a step that concerns it: UpdateServer
-// or one of the steps of backends. A step that finds nothing to change changes
-// nothing.
+// After returns the virtual server after an UpdateServer, AddReal, UpdateReal or DeleteReal step.
+// DeleteReal has no effect if the server lacks the backend.
 func (v *VirtualServer) After(s Step) *VirtualServer {
 	next := *v
 	switch s.Op {

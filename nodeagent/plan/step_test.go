@@ -12,7 +12,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// states draws states from few values, so that two of them have much in common.
+// states draws states from a small set of values, so that two states have much in common.
 func states() *rapid.Generator[*plan.State] {
 	return rapid.Custom(func(t *rapid.T) *plan.State {
 		s := &plan.State{Servers: map[plan.Key]*plan.VirtualServer{}}
@@ -72,8 +72,8 @@ func same(a, b *plan.State) error {
 	return nil
 }
 
-// TestDiffThenApply: the steps lead where they should, there are none between
-// equal states, and they come in the order that loses no traffic.
+// TestDiffThenApply checks that the steps lead to the target state, that there are none between
+// equal states, and that they are in the order that loses no traffic.
 func TestDiffThenApply(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := states().Draw(t, "a"), states().Draw(t, "b")
@@ -90,8 +90,8 @@ func TestDiffThenApply(t *testing.T) {
 	})
 }
 
-// TestNoStepDropsTraffic: what a client reaches before a change and after it, it
-// reaches after every single step of it.
+// TestNoStepDropsTraffic checks that a client that is served before and after a change is also
+// served after every single step of it.
 func TestNoStepDropsTraffic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := states().Draw(t, "a")
@@ -108,8 +108,8 @@ func TestNoStepDropsTraffic(t *testing.T) {
 	})
 }
 
-// variant is a state that another one may well become: every other server is
-// the same but for the weights of its backends.
+// variant returns a state that is a likely successor of the given one: about half of the servers
+// differ in the weights of their backends only.
 func variant(t *rapid.T, of *plan.State) *plan.State {
 	b := states().Draw(t, "b")
 	for key, v := range of.Servers {
@@ -126,16 +126,16 @@ func variant(t *rapid.T, of *plan.State) *plan.State {
 	return b
 }
 
-// aClient is somebody who connects to a frontend.
+// aClient is a client of a frontend.
 type aClient struct {
 	from   netip.Addr
 	to     plan.Frontend
 	inside bool
 }
 
-// clients are one of each kind at each frontend: a pod, and programs outside that
-// source ranges allow or do not. Those that a change of sources moves from one
-// side to the other are left out: what they reach is another question then.
+// clients returns one client of each kind at each frontend: a pod, and external programs that
+// source ranges admit or reject. Clients that the change of sources moves between internal and
+// external are left out, because a different server serves them afterwards.
 func clients(a, b *plan.State) []aClient {
 	var out []aClient
 	for _, s := range []*plan.State{a, b} {
@@ -151,7 +151,7 @@ func clients(a, b *plan.State) []aClient {
 	return out
 }
 
-// served tells whether the client reaches a backend.
+// served reports whether the client reaches a backend.
 func (c aClient) served(s *plan.State) bool {
 	audience := plan.External
 	if c.inside {

@@ -6,37 +6,36 @@ import (
 	"slices"
 )
 
-// Table is what all services together want of the node. It settles who gets a
-// frontend that several services claim: the oldest, so that nobody can take
-// traffic away from a service by claiming its address later.
+// Table combines the virtual servers of all services of the node. If several services claim a
+// frontend, the oldest one owns it, so that a service cannot take traffic away from another one by
+// claiming its address later.
 //
-// Set changes what is wanted, as often as there are services to change; Changes
-// then returns the outcome. A frontend that goes from one service to another is
-// one change of its key there, whatever the order of the services was. Steps for
-// each service, one after the other, would have to be put in an order that
-// depends on who had the frontend before.
+// Set replaces the plan of one service and may be called for any number of services. Changes then
+// returns the resulting changes by key. If a frontend moves from one service to another, that is
+// one change of its key, independent of the order in which the services were set. With steps for
+// each service in turn, the right order would depend on the former owner of the frontend.
 //
 // A Table is not safe for concurrent use.
 type Table struct {
 	sources  Sources
 	services map[ServiceName]*entry
-	claims   map[Frontend][]*entry // the services that claim a frontend, the owner first
+	claims   map[Frontend][]*entry // the services that claim a frontend; the first one owns it
 	servers  map[Key]*VirtualServer
-	// What was wanted when Changes was last called, of all that was set since.
+	// The former values of the keys set, and of the sources, since Changes was last called.
 	before        map[Key]*VirtualServer
 	beforeSources *Sources
 }
 
-// Wanted is what is wanted at a key. The server is nil if nothing is.
+// Wanted is the planned virtual server at a key. Server is nil if none is planned.
 type Wanted struct {
 	Key    Key
 	Server *VirtualServer
 }
 
-// Changes are the parts of a state that changed.
+// Changes are the differences between two states of a table.
 type Changes struct {
-	Sources *Sources // nil: as before
-	Servers []Wanted // in the order of keys, each key once
+	Sources *Sources // nil: unchanged
+	Servers []Wanted // sorted by key, each key once
 }
 
 // entry is the plan of one service.
@@ -63,7 +62,7 @@ func NewTable() *Table {
 	}
 }
 
-// SetSources changes the sources of the node.
+// SetSources replaces the sources of the node.
 func (t *Table) SetSources(s Sources) {
 	if t.beforeSources == nil {
 		before := t.sources
@@ -75,8 +74,8 @@ func (t *Table) SetSources(s Sources) {
 // Sources returns the sources of the node.
 func (t *Table) Sources() Sources { return t.sources }
 
-// Set replaces the plan of one service, created at the given time (any unit).
-// Without servers the service is forgotten.
+// Set replaces the plan of a service. The parameter created is its creation time in any unit, as
+// long as all services use the same one. A service without servers is removed from the table.
 func (t *Table) Set(name ServiceName, created int64, servers []*VirtualServer) {
 	touched := map[Frontend]bool{}
 	if old := t.services[name]; old != nil {
@@ -92,7 +91,7 @@ func (t *Table) Set(name ServiceName, created int64, servers []*VirtualServer) {
 	}
 }
 
-// Changes returns what changed since it was last called.
+// Changes returns the changes since its last call.
 func (t *Table) Changes() Changes {
 	var c Changes
 	if t.beforeSources != nil && !t.beforeSources.Equal(&t.sources) {
@@ -135,7 +134,7 @@ func (t *Table) claim(e *entry, touched map[Frontend]bool) {
 	}
 }
 
-// settle brings the servers of one frontend to what its owner wants.
+// settle updates the planned servers of one frontend to those of the service that owns it.
 func (t *Table) settle(f Frontend) {
 	wanted := map[Audience]*VirtualServer{}
 	if claims := t.claims[f]; len(claims) > 0 {
@@ -162,10 +161,10 @@ func (t *Table) settle(f Frontend) {
 	}
 }
 
-// Server returns what is wanted at key; nil: nothing.
+// Server returns the planned virtual server at key, or nil.
 func (t *Table) Server(key Key) *VirtualServer { return t.servers[key] }
 
-// State returns all that is wanted. The caller may keep it.
+// State returns the planned state. The caller may keep it.
 func (t *Table) State() *State { return &State{Sources: t.sources, Servers: maps.Clone(t.servers)} }
 
 // Counts returns the numbers of virtual servers and of backends behind them.
@@ -176,7 +175,7 @@ func (t *Table) Counts() (servers, reals int) {
 	return len(t.servers), reals
 }
 
-// Planned returns the plan of a service as it was set, whoever has its frontends.
+// Planned returns the plan of a service as it was set, including frontends that other services own.
 func (t *Table) Planned(name ServiceName) []*VirtualServer {
 	if e := t.services[name]; e != nil {
 		return e.servers
@@ -184,7 +183,7 @@ func (t *Table) Planned(name ServiceName) []*VirtualServer {
 	return nil
 }
 
-// Owner returns the service that has a frontend; empty: nobody claims it.
+// Owner returns the service that owns a frontend, or the empty name if no service claims it.
 func (t *Table) Owner(f Frontend) ServiceName {
 	if claims := t.claims[f]; len(claims) > 0 {
 		return claims[0].name
@@ -192,7 +191,7 @@ func (t *Table) Owner(f Frontend) ServiceName {
 	return ServiceName{}
 }
 
-// Conflicts tells which frontends of a service belong to another one, in words.
+// Conflicts describes the frontends of a service that other services own.
 func (t *Table) Conflicts(name ServiceName) []string {
 	e := t.services[name]
 	if e == nil {
@@ -208,8 +207,8 @@ func (t *Table) Conflicts(name ServiceName) []string {
 	return slices.Compact(out)
 }
 
-// Rivals returns the services other than name that claim a frontend of it: their
-// standing may change when it does.
+// Rivals returns the other services that claim a frontend of the service. A change of the service
+// may give them the frontend or take it from them.
 func (t *Table) Rivals(name ServiceName) []ServiceName {
 	var out []ServiceName
 	if e := t.services[name]; e != nil {

@@ -12,10 +12,10 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// TestChangesAddUpToTheTable: whatever services come, change and go, in batches
-// of any size, the changes that a table returned add up to what it wants, each is
-// a change of one key, and the order of events leaves no trace. Nothing is kept of
-// services that are gone: an agent lives longer than they do.
+// TestChangesAddUpToTheTable checks that the changes that a table returns add up to its state, in
+// batches of any size, while services are added, changed and removed. Each change must change its
+// key, and the order of events must not matter. The table must keep nothing of removed services,
+// because an agent outlives them.
 func TestChangesAddUpToTheTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, real := plan.NewTable(), map[plan.Key]*plan.VirtualServer{}

@@ -20,13 +20,13 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// maxBody bounds what is read of an answer.
+// maxBody is the number of bytes that are read of an answer's body.
 const maxBody = 10 << 10
 
-// checker asks a program once.
+// checker runs one check. It returns an error if the check fails.
 type checker func(ctx context.Context) error
 
-// newChecker returns the question that a probe of a container asks.
+// newChecker returns the check for a container's probe.
 func newChecker(pod *corev1.Pod, c *corev1.Container, p *corev1.Probe) (checker, error) {
 	ip, err := podAddr(pod)
 	if err != nil {
@@ -46,8 +46,8 @@ func newChecker(pod *corev1.Pod, c *corev1.Container, p *corev1.Probe) (checker,
 	return nil, fmt.Errorf("the probe of container %q asks nothing", c.GetName())
 }
 
-// podAddr returns the address to ask a pod at. A pod of the host network needs none of its own: it
-// is on the agent's node.
+// podAddr returns the address at which a pod is probed. A pod of the host network may lack an
+// address of its own, because it is on the agent's node.
 func podAddr(pod *corev1.Pod) (string, error) {
 	ip := pod.GetStatus().GetPodIp()
 	if ip == "" && len(pod.GetStatus().GetPodIps()) > 0 {
@@ -86,8 +86,8 @@ func tcpCheck(addr string) checker {
 	}
 }
 
-// httpClient opens a connection for every question: a connection that is kept
-// would tell of the program that had it, not of the one that runs now.
+// httpClient returns a client that opens a new connection for every check, because a connection
+// that is kept could belong to a program that has been replaced since.
 func httpClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -98,8 +98,8 @@ func httpClient() *http.Client {
 	}
 }
 
-// sameHostOnly follows redirects within the pod. One that leads elsewhere is an
-// answer by itself, and a good one.
+// sameHostOnly follows redirects within the pod. A redirect to another host is the final answer,
+// and counts as a success.
 func sameHostOnly(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 || req.URL.Hostname() != via[0].URL.Hostname() {
 		return http.ErrUseLastResponse
@@ -134,7 +134,7 @@ func httpCheck(a *corev1.HTTPGetAction, ip, port string) checker {
 			return err
 		}
 		defer res.Body.Close()
-		body, _ := io.ReadAll(io.LimitReader(res.Body, maxBody)) // only for the message
+		body, _ := io.ReadAll(io.LimitReader(res.Body, maxBody)) // used in the message only
 		if res.StatusCode < 200 || res.StatusCode >= 400 {
 			return fmt.Errorf("GET %s: %s: %s", path, res.Status, firstLine(body))
 		}
@@ -165,7 +165,7 @@ func grpcCheck(addr, service string) checker {
 	}
 }
 
-// timing is a probe's timing with its defaults filled in.
+// timing is the timing of a probe with defaults filled in.
 type timing struct {
 	delay, timeout, period time.Duration
 	successes, failures    int

@@ -1,12 +1,11 @@
-// Package probe finds out which pods of this node are ready, and tells the
-// registry.
+// Package probe determines which pods of this node are ready and reports that to the registry.
 //
-// Readiness probes (TCP, HTTP, gRPC) have the meaning and the thresholds of
-// Kubernetes. A pod without probes is ready once it runs. A pod that the
-// registry calls ready when the agent starts stays so until its probes have
-// failed as often as it takes: a restart of the agent takes nobody out.
+// Readiness probes (TCP, HTTP, gRPC) have the meaning and the thresholds of Kubernetes. A pod
+// without probes is ready once it runs. A pod that is ready in the registry when the agent starts
+// stays ready until its probes have failed as often as the failure threshold says. So a restart of
+// the agent makes no pod unready.
 //
-// The invariant is level-triggered: what the registry says of a pod is compared
-// with what the probes say whenever either changes, and written when they
-// differ, until it sticks. A report that is lost costs a delay, not a truth.
+// Reporting is level-triggered: the pod's conditions in the registry are compared with the results
+// of the probes whenever either changes, and a difference is written until the write succeeds. A
+// lost report therefore only costs a delay.
 package probe

@@ -12,16 +12,16 @@ import (
 	"portolan.dev/services/object"
 )
 
-// podProber watches one pod: a goroutine for each container with a probe, and
-// one that writes what came out.
+// podProber probes one pod. It has a goroutine for each container with a probe, and one that writes
+// the result.
 type podProber struct {
 	prober *Prober
 	key    object.Key
 	cancel context.CancelFunc
-	wake   chan struct{} // the writer should compare again
+	wake   chan struct{} // tells the writer to compare again
 
 	mu         sync.Mutex
-	pod        *corev1.Pod // as the registry last told
+	pod        *corev1.Pod // as last seen in the registry
 	containers []*containerProber
 }
 
@@ -30,7 +30,7 @@ type containerProber struct {
 	container *corev1.Container
 	timing    timing
 	ready     bool
-	last      error // why not ready
+	last      error // why the container is not ready
 }
 
 func newPodProber(p *Prober, pod *corev1.Pod) *podProber {
@@ -44,7 +44,7 @@ func newPodProber(p *Prober, pod *corev1.Pod) *podProber {
 	return pp
 }
 
-// probed lists the containers of a pod that have probes.
+// probed returns the containers of a pod that have readiness probes.
 func probed(pod *corev1.Pod) []*corev1.Container {
 	var out []*corev1.Container
 	for _, c := range pod.GetSpec().GetContainers() {
@@ -60,8 +60,8 @@ func probed(pod *corev1.Pod) []*corev1.Container {
 	return out
 }
 
-// covers tells whether the pod is the same incarnation, at the same address and
-// to be asked the same.
+// covers reports whether the pod is the same incarnation, at the same address and with the same
+// probes.
 func (pp *podProber) covers(pod *corev1.Pod) bool {
 	pp.mu.Lock()
 	defer pp.mu.Unlock()
@@ -82,7 +82,7 @@ func (pp *podProber) covers(pod *corev1.Pod) bool {
 	return true
 }
 
-// observe takes in how the registry sees the pod now.
+// observe stores the pod as the registry now has it.
 func (pp *podProber) observe(pod *corev1.Pod) {
 	pp.mu.Lock()
 	pp.pod = pod
@@ -97,7 +97,7 @@ func (pp *podProber) poke() {
 	}
 }
 
-// start is called with the prober locked.
+// start starts the goroutines. The caller holds the prober's lock.
 func (pp *podProber) start(ctx context.Context) {
 	ctx, pp.cancel = context.WithCancel(ctx)
 	if running(pp.pod) {
@@ -111,12 +111,12 @@ func (pp *podProber) start(ctx context.Context) {
 
 func (pp *podProber) stop() { pp.cancel() }
 
-// running tells whether there is something to ask.
+// running reports whether the pod is running, so that it can be probed.
 func running(pod *corev1.Pod) bool {
 	return pod.GetStatus().GetPhase() == corev1.PodPhase_POD_PHASE_RUNNING
 }
 
-// probe asks one container until ctx is done.
+// probe checks one container periodically until ctx is done.
 func (pp *podProber) probe(ctx context.Context, c *containerProber) {
 	pp.mu.Lock()
 	check, bad := newChecker(pp.pod, c.container, c.container.GetReadinessProbe())
@@ -151,8 +151,7 @@ type streak struct {
 	count int
 }
 
-// add counts a result, and tells whether it has come often enough to be
-// believed.
+// add counts a result and reports whether the streak has reached its threshold.
 func (s *streak) add(err error, t timing) bool {
 	if good := err == nil; good != s.good || s.count == 0 {
 		*s = streak{good: good}
@@ -164,7 +163,7 @@ func (s *streak) add(err error, t timing) bool {
 	return s.count >= t.failures
 }
 
-// result takes in what a probe has found.
+// result stores the result of a probe.
 func (pp *podProber) result(c *containerProber, err error) {
 	pp.mu.Lock()
 	changed := c.ready != (err == nil)
@@ -176,13 +175,13 @@ func (pp *podProber) result(c *containerProber, err error) {
 	}
 }
 
-// verdict is what the pod's conditions should say.
+// verdict is the value that the pod's conditions should have.
 type verdict struct {
 	containersReady, ready bool
 	reason, message        string
 }
 
-// judge puts together what probes, phase and readiness gates say.
+// judge derives the verdict from the probes, the pod's phase and its readiness gates.
 func (pp *podProber) judge() (*corev1.Pod, verdict) {
 	pp.mu.Lock()
 	defer pp.mu.Unlock()

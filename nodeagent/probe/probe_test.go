@@ -34,7 +34,7 @@ type world struct {
 
 	mu       sync.Mutex
 	pods     map[string]*corev1.Pod
-	failures int // writes that fail from now on
+	failures int // number of writes that will fail
 	writes   int
 }
 
@@ -62,7 +62,7 @@ func (w *world) write(_ context.Context, pod *corev1.Pod, change func(*corev1.Po
 	return nil
 }
 
-// tell is what the change stream does.
+// tell passes all pods to the prober, as the change stream does.
 func (w *world) tell() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +86,7 @@ func (w *world) get(name string) *corev1.Pod {
 	return w.pods[name].CloneVT()
 }
 
-// until waits for the Ready condition of a pod.
+// until waits for a status of a pod's Ready condition.
 func (w *world) until(name string, want corev1.ConditionStatus) *corev1.Condition {
 	w.t.Helper()
 	var found *corev1.Condition
@@ -121,7 +121,7 @@ func number(port uint16) *corev1.IntOrString {
 
 func portOf(a net.Addr) uint16 { return a.(*net.TCPAddr).AddrPort().Port() }
 
-// every asks each second and believes the first answer, good or bad.
+// every makes a probe run each second and act on the first result.
 func every(p *corev1.Probe) *corev1.Probe {
 	p.PeriodSeconds, p.FailureThreshold, p.TimeoutSeconds = 1, 1, 60
 	return p
@@ -164,8 +164,8 @@ func TestReadinessGates(t *testing.T) {
 	w.until("gated", isTrue)
 }
 
-// TestTCP: not ready before the first success, ready with it, not ready when
-// connecting fails.
+// TestTCP checks that a pod is not ready before the first success, ready after it, and not ready
+// once connecting fails.
 func TestTCP(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -218,7 +218,7 @@ func TestHTTP(t *testing.T) {
 		t.Errorf("asked %s of %s with %v", r.URL, r.Host, r.Header)
 	}
 	w.until("http", isFalse)
-	code.Store(http.StatusFound) // to another host: an answer by itself
+	code.Store(http.StatusFound) // to another host: counts as an answer
 	w.until("http", isTrue)
 	code.Store(http.StatusNotFound)
 	if c := w.until("http", isFalse); !strings.Contains(c.GetMessage(), "404 Not Found: warming up") {
@@ -242,8 +242,8 @@ func TestGRPC(t *testing.T) {
 	w.until("grpc", isTrue)
 }
 
-// TestReadyStaysReadyWhenTheAgentRestarts: one failure is not enough to take a
-// pod out that the registry knows as ready.
+// TestReadyStaysReadyWhenTheAgentRestarts checks that one failure is not enough to make a pod
+// unready that is ready in the registry.
 func TestReadyStaysReadyWhenTheAgentRestarts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -265,7 +265,7 @@ func TestReadyStaysReadyWhenTheAgentRestarts(t *testing.T) {
 	}
 }
 
-// TestWritesAreRepeated until they succeed, and not more often.
+// TestWritesAreRepeated checks that writes are repeated until they succeed, and not more often.
 func TestWritesAreRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -274,7 +274,7 @@ func TestWritesAreRepeated(t *testing.T) {
 	w.mu.Unlock()
 	w.put(pod("p", nil))
 	w.until("p", isTrue)
-	// Somebody writes something else: the registry is set right again.
+	// Another client overwrites the condition: the prober corrects it.
 	p := w.get("p")
 	p.Status.Conditions = []*corev1.Condition{{Type: "Ready", Status: isFalse, Reason: "Mistake"}}
 	w.put(p)
@@ -300,7 +300,7 @@ func TestPodsThatGoAreForgotten(t *testing.T) {
 	}
 }
 
-// podServer is a registry with one pod, whose first updates conflict.
+// podServer is a registry with one pod. Its first updates fail with a conflict.
 type podServer struct {
 	registryv1.UnimplementedPodServiceServer
 	mu        sync.Mutex

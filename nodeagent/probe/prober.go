@@ -14,20 +14,18 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Options of a Prober. Log and Write are required, the rest has defaults.
+// Options configure a Prober. Log and Write are required, the others have defaults.
 type Options struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	// Write stores conditions in the status of a pod.
 	Write Writer
-	// Parallel bounds the questions that are asked at once. Default 64.
+	// Parallel is the maximum number of checks that run at once. Default 64.
 	Parallel int
-	// Spread is the longest random delay of a container's first question, so
-	// that those of many pods do not come in step. Default: a tenth of the
-	// period, at most a second.
+	// Spread is the longest random delay of a container's first check, so that many pods are not
+	// checked all at once. Default: a tenth of the period, at most 1 s.
 	Spread time.Duration
-	// RetryMin and RetryMax bound the pause after a failed write. Defaults
-	// 200 ms and 15 s.
+	// RetryMin and RetryMax bound the pause after a failed write. Defaults 200 ms and 15 s.
 	RetryMin, RetryMax time.Duration
 }
 
@@ -47,7 +45,7 @@ func (o Options) withDefaults() Options {
 // Prober probes the pods of a node. It is safe for concurrent use.
 type Prober struct {
 	opts  Options
-	slots chan struct{} // one per question that is asked at present
+	slots chan struct{} // one per running check
 	asked *prometheus.CounterVec
 
 	mu    sync.Mutex
@@ -73,7 +71,7 @@ func New(o Options) *Prober {
 	return p
 }
 
-// Run probes until ctx is done, and returns when everything it started has.
+// Run probes until ctx is done. It returns when all of its goroutines have ended.
 func (p *Prober) Run(ctx context.Context) error {
 	p.mu.Lock()
 	p.ctx = ctx
@@ -82,21 +80,21 @@ func (p *Prober) Run(ctx context.Context) error {
 	}
 	p.mu.Unlock()
 	<-ctx.Done()
-	p.mu.Lock() // whoever calls Set after this starts nothing
+	p.mu.Lock() // calls of Set after this start no goroutines
 	p.mu.Unlock()
 	p.tasks.Wait()
 	return nil
 }
 
-// Pods returns how many pods are watched.
+// Pods returns the number of watched pods.
 func (p *Prober) Pods() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.pods)
 }
 
-// Set says which pods the node has, and how the registry sees them. Probing of
-// a pod starts anew when what is to be asked has changed.
+// Set sets the pods of the node as they are in the registry. The probes of a pod restart if its
+// probes, its address or its incarnation have changed.
 func (p *Prober) Set(pods []*corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +128,7 @@ func (p *Prober) add(pod *corev1.Pod) *podProber {
 	return pp
 }
 
-// jitter is the delay of a first question.
+// jitter returns the random delay of a first check.
 func (p *Prober) jitter(period time.Duration) time.Duration {
 	spread := p.opts.Spread
 	if spread == 0 {
@@ -139,7 +137,7 @@ func (p *Prober) jitter(period time.Duration) time.Duration {
 	return rand.N(spread)
 }
 
-// ask asks one question, waiting for its turn first.
+// ask runs one check as soon as a slot is free.
 func (p *Prober) ask(ctx context.Context, timeout time.Duration, check checker) error {
 	select {
 	case p.slots <- struct{}{}:

@@ -8,8 +8,8 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// TestThresholds: + is a success, - a failure; upper case letters of want mark
-// where the result is believed.
+// TestThresholds checks the streak with a row of results. In results, + is a success and - a
+// failure. In believed, y marks the results that reach a threshold.
 func TestThresholds(t *testing.T) {
 	for _, tc := range []struct {
 		successes, failures int

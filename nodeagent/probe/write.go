@@ -23,14 +23,13 @@ const (
 
 var errNotAsked = errors.New("no probe has succeeded yet")
 
-// Writer stores the status of a pod that was changed by change, which may be
-// called several times, each time with the pod as it is at the moment, and
-// returns false where nothing needs to be written.
+// Writer stores the status of a pod as modified by change. It may call change several times, each
+// time with the current pod. If change returns false, there is nothing to write.
 type Writer func(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod) bool) error
 
-// RegistryWriter writes to the registry: read, change, write at that version,
-// and again when somebody else was faster. A pod that is gone, or another
-// incarnation, needs nothing.
+// RegistryWriter returns a Writer that reads the pod from the registry, changes it, and writes it
+// at the version read. It repeats this if another client wrote in between. It writes nothing if the
+// pod is gone or is another incarnation.
 func RegistryWriter(client registryv1.PodServiceClient) Writer {
 	return func(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod) bool) error {
 		meta := pod.GetMetadata()
@@ -86,7 +85,7 @@ func (pp *podProber) write(ctx context.Context) {
 	}
 }
 
-// writeOnce writes the verdict unless the registry already says so.
+// writeOnce writes the verdict unless the registry already has it.
 func (pp *podProber) writeOnce(ctx context.Context) error {
 	pod, v := pp.judge()
 	if agrees(pod, v) {
@@ -104,8 +103,8 @@ func (pp *podProber) writeOnce(ctx context.Context) error {
 	})
 }
 
-// agrees tells whether a pod's conditions already say what the verdict does.
-// A pod that never started has no conditions: nothing is ready by default.
+// agrees reports whether a pod's conditions already match the verdict. A pod without conditions
+// never matches, so that even the first verdict "not ready" is written.
 func agrees(pod *corev1.Pod, v verdict) bool {
 	c := condition(pod, readyType)
 	if c == nil {

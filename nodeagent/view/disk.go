@@ -9,7 +9,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Save writes the view to path, whole or not at all.
+// Save writes the view to path atomically.
 func (v *View) Save(path string) error {
 	objects, revision := v.objects()
 	return viewfile.Save(path, v.node, revision, slices.Values(objects))
@@ -36,9 +36,10 @@ func (v *View) objects() ([]object.Object, uint64) {
 	return out, v.revision
 }
 
-// Load fills an empty view from path, and returns when the view was last known to
-// be current. The next batch has all its services. A missing file is
-// fs.ErrNotExist; a file that is damaged or another node's leaves the view empty.
+// Load fills an empty view from path and returns the time at which the file was known to be
+// current. The next batch has all services of the file. If the file is missing, the error is
+// fs.ErrNotExist. If it is damaged or of another node, Load returns an error and the view stays
+// empty.
 func (v *View) Load(path string) (time.Time, error) {
 	file, err := viewfile.Load(path, v.node)
 	if err != nil {

@@ -1,12 +1,10 @@
-// Package view is what the node agent knows: services with their slices, the
-// pods of its node, and the node itself.
+// Package view holds the objects that the node agent works from: services with their
+// EndpointSlices, the pods of its node, and the node itself.
 //
-// It is indexed by service, so that a change costs its own service only, and
-// kept on disk, so that an agent that starts while the control plane is away
-// forwards by what was last known. The invariant: a view is either all of one
-// revision, or empty. A file that is cut off, or another node's, is as good as
-// none (services/changes/viewfile).
+// The view is indexed by service, so that the cost of a change is limited to its own service. It is
+// also saved on disk, so that an agent that starts while the control plane is unavailable forwards
+// according to the last known objects. The invariant: a view is either complete at one revision or
+// empty. A file that is truncated, or of another node, is ignored (services/changes/viewfile).
 //
-// The follower (services/changes) has a view of its own, of every object by
-// key; the objects here are the same ones, under other keys.
+// The follower (services/changes) holds the same objects, indexed by key. Both share them.
 package view

@@ -8,9 +8,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Trim removes from an EndpointSlice the fields that no plan reads, and makes endpoints share equal
-// texts and conditions, because endpoints take most of an agent's memory. It changes the object in
-// place, since a copy would leave twice as much to be collected. The follower therefore calls it
+// Trim removes the fields of an EndpointSlice that no plan reads, and makes endpoints share equal
+// strings and conditions, because endpoints take most of an agent's memory. It changes the object
+// in place, since a copy would leave twice as much to be collected. The follower therefore calls it
 // before it stores the object: an object that the follower has handed over is never changed.
 func (v *View) Trim(o object.Object) {
 	v.mu.Lock()
@@ -18,7 +18,7 @@ func (v *View) Trim(o object.Object) {
 	v.trim(o)
 }
 
-// trim is Trim for callers that hold the lock.
+// trim implements Trim. The caller holds the lock.
 func (v *View) trim(o object.Object) {
 	s, ok := o.(*corev1.EndpointSlice)
 	if !ok {
@@ -38,7 +38,7 @@ func (v *View) trim(o object.Object) {
 	}
 }
 
-// nodeName returns the one copy of a node's name.
+// nodeName returns the shared copy of a node's name.
 func (v *View) nodeName(name string) *string {
 	known := v.nodeNames[name]
 	if known == nil {
@@ -48,7 +48,7 @@ func (v *View) nodeName(name string) *string {
 	return known
 }
 
-// state is what conditions say: of each whether it is set, and to what.
+// state is the value of an endpoint's conditions. Each field is -1 if unset, 0 if false, 1 if true.
 type state struct{ ready, serving, terminating int8 }
 
 func stateOf(c *corev1.EndpointConditions) state {
@@ -65,7 +65,7 @@ func tristate(b *bool) int8 {
 	return 0
 }
 
-// conditions are all that there can be.
+// conditions holds every possible value, so that endpoints share them.
 var conditions = func() map[state]*corev1.EndpointConditions {
 	yes, no := true, false
 	values := map[int8]*bool{-1: nil, 0: &no, 1: &yes}

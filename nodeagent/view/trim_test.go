@@ -16,7 +16,7 @@ import (
 	"portolan.dev/services/changes/changestest"
 )
 
-// TestTrim keeps all that plans ask for, in every combination of conditions.
+// TestTrim checks that Trim keeps all fields that plans read, in every combination of conditions.
 func TestTrim(t *testing.T) {
 	yes, no, node, weight := true, false, "n1", uint32(7)
 	s := &corev1.EndpointSlice{
@@ -48,8 +48,8 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// TestUnchangedSlicesAreNotHandedOver: a snapshot has slices with all their fields, and the follower
-// has them trimmed. It must not take them for changed because of that.
+// TestUnchangedSlicesAreNotHandedOver checks that the follower does not report a slice as changed
+// because the snapshot has all of its fields while the follower's copy is trimmed.
 func TestUnchangedSlicesAreNotHandedOver(t *testing.T) {
 	zone := "a"
 	log := changestest.New(t)

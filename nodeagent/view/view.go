@@ -12,47 +12,46 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Kinds are the kinds that a view is made of.
+// Kinds are the kinds of objects in a view.
 var Kinds = []string{"Service", "EndpointSlice", "Pod", "Node"}
 
-// ServiceLabel is the label of a slice that names its service.
+// ServiceLabel is the label with which a slice names its service.
 const ServiceLabel = "kubernetes.io/service-name"
 
-// Touched says what changes concern besides services.
+// Touched reports the objects other than services that a batch of changes concerns.
 type Touched struct {
-	Pods bool // of this node
+	Pods bool // pods of this node
 	Node bool // this node
 }
 
-// Batch is the services that have changed since the batch before, all as of one
-// revision. A plan that is made from a batch never meets a service that is newer
-// than the rest of it.
+// Batch holds the services that have changed since the previous batch, all at the same revision, so
+// that a plan never mixes objects of different revisions.
 type Batch struct {
 	Revision uint64
 	Services map[plan.ServiceName]Service
 }
 
-// Service is a service with its slices, which are in no particular order. The
-// object is nil if the service does not exist.
+// Service is a service with its slices in no particular order. Object is nil if the service does
+// not exist.
 type Service struct {
 	Object *corev1.Service
 	Slices []*corev1.EndpointSlice
 }
 
-// View is safe for concurrent use. Objects that it returns are shared: they must
-// not be changed.
+// View is the node's view of the registry. It is safe for concurrent use. The objects that it
+// returns are shared and must not be changed.
 type View struct {
 	node string
 
 	mu       sync.RWMutex
-	complete bool                          // the registry's, not only the disk's
-	revision uint64                        // everything up to here is in it
-	changed  map[plan.ServiceName]struct{} // services, since the last batch
+	complete bool                          // from the registry, not only from the file
+	revision uint64                        // the view includes all changes up to this revision
+	changed  map[plan.ServiceName]struct{} // services changed since the last batch
 	contents
-	nodeNames map[string]*string // each once
+	nodeNames map[string]*string // the shared copies
 }
 
-// contents are the objects.
+// contents are the objects of a view.
 type contents struct {
 	services map[plan.ServiceName]*corev1.Service
 	slices   map[plan.ServiceName][]*corev1.EndpointSlice
@@ -68,9 +67,9 @@ func newContents() contents {
 	}
 }
 
-// Keeps tells whether an object has a place in the view: services and slices all
-// do, pods and nodes only where they are this node's. What it says of an object
-// depends on nothing else, so that a follower may ask before it keeps the object.
+// Keeps reports whether the view stores an object: all services and slices, and of pods and nodes
+// only those of this node. The result depends on the object and the node only, so a follower may
+// call Keeps before it stores the object.
 func (v *View) Keeps(o object.Object) bool {
 	switch o := o.(type) {
 	case *corev1.Pod:
@@ -81,14 +80,14 @@ func (v *View) Keeps(o object.Object) bool {
 	return true
 }
 
-// New returns the empty view of a node.
+// New returns an empty view for the named node.
 func New(node string) *View {
 	return &View{node: node, contents: newContents(), changed: map[plan.ServiceName]struct{}{}, nodeNames: map[string]*string{}}
 }
 
-// Apply takes in changes up to a revision. The first batch has to be a complete
-// snapshot: it replaces what was loaded from disk, and only from then on does
-// something that is missing count as deleted.
+// Apply applies changes up to a revision. The first batch must be a complete snapshot. It replaces
+// the objects that were loaded from disk, and only from then on does a missing object count as
+// deleted.
 func (v *View) Apply(batch []changes.Change, revision uint64) Touched {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -117,8 +116,8 @@ func (v *View) touchServices() {
 	}
 }
 
-// Take returns what has changed since it was last called, or, if all is set,
-// every service.
+// Take returns the services that have changed since it was last called, or every service if all is
+// set.
 func (v *View) Take(all bool) Batch {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -133,7 +132,7 @@ func (v *View) Take(all bool) Batch {
 	return b
 }
 
-// Waits reports whether the next batch will have the service.
+// Waits reports whether the next batch has the service.
 func (v *View) Waits(name plan.ServiceName) bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -141,15 +140,14 @@ func (v *View) Waits(name plan.ServiceName) bool {
 	return waits
 }
 
-// Behind reports whether the next batch will have any service.
+// Behind reports whether the next batch has any service.
 func (v *View) Behind() bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return len(v.changed) > 0
 }
 
-// Changed returns the names of the services that the next batch will have, in
-// order.
+// Changed returns the sorted names of the services in the next batch.
 func (v *View) Changed() []plan.ServiceName {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -207,8 +205,8 @@ func (v *View) remove(o object.Object, t *Touched) {
 	}
 }
 
-// find returns where a slice of a service is; negative: nowhere. A service has
-// few, for which a map would take more memory than they do.
+// find returns the index of a service's slice with the same name, or a negative number. It searches
+// linearly because a service has few slices, and a map would take more memory than they do.
 func (v *View) find(name plan.ServiceName, s *corev1.EndpointSlice) int {
 	return slices.IndexFunc(v.slices[name], func(o *corev1.EndpointSlice) bool {
 		return o.GetMetadata().GetName() == s.GetMetadata().GetName()
@@ -223,15 +221,14 @@ func serviceOf(s *corev1.EndpointSlice) plan.ServiceName {
 	return plan.ServiceName{Namespace: s.GetMetadata().GetNamespace(), Name: s.GetMetadata().GetLabels()[ServiceLabel]}
 }
 
-// Revision returns the revision of the view; 0: empty.
+// Revision returns the revision of the view, or 0 if it is empty.
 func (v *View) Revision() uint64 {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.revision
 }
 
-// Service returns a service, nil if there is none, and its slices in no
-// particular order.
+// Service returns a service, or nil if it does not exist, and its slices in no particular order.
 func (v *View) Service(name plan.ServiceName) (*corev1.Service, []*corev1.EndpointSlice) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -239,7 +236,7 @@ func (v *View) Service(name plan.ServiceName) (*corev1.Service, []*corev1.Endpoi
 	return s.Object, s.Slices
 }
 
-// service returns a service. The caller holds the lock, and may keep the result.
+// service returns a service. The caller holds the lock and may keep the result.
 func (v *View) service(name plan.ServiceName) Service {
 	svc := v.services[name]
 	if svc == nil {
@@ -248,7 +245,7 @@ func (v *View) service(name plan.ServiceName) Service {
 	return Service{Object: svc, Slices: slices.Clone(v.slices[name])}
 }
 
-// ServiceNames returns the names of all services, in order.
+// ServiceNames returns the sorted names of all services.
 func (v *View) ServiceNames() []plan.ServiceName {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -262,7 +259,7 @@ func (v *View) Pods() []*corev1.Pod {
 	return slices.Collect(maps.Values(v.pods))
 }
 
-// Self returns the node; nil: the registry does not know it.
+// Self returns the node's own object, or nil if the registry has none.
 func (v *View) Self() *corev1.Node {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

@@ -32,7 +32,7 @@ func pod(name, node string) *corev1.Pod {
 
 func node(name string) *corev1.Node { return &corev1.Node{Metadata: &corev1.ObjectMeta{Name: name}} }
 
-// put is a change from old, which may be nil, to now.
+// put returns the change from old, which may be nil, to now.
 func put(old, now object.Object) changes.Change {
 	return changes.Change{Kind: object.KindOf(now), Key: object.KeyOf(now), Old: old, New: now}
 }
@@ -41,7 +41,7 @@ func gone(old object.Object) changes.Change {
 	return changes.Change{Kind: object.KindOf(old), Key: object.KeyOf(old), Old: old}
 }
 
-// names are the services of the next batch, which is taken.
+// names takes the next batch and returns the names of its services.
 func names(v *view.View) []string {
 	var out []string
 	for n := range v.Take(false).Services {
@@ -91,8 +91,8 @@ func TestChangesTouchTheirOwnService(t *testing.T) {
 	}
 }
 
-// TestABatchIsOfOneRevision: a batch keeps to what was there when it was taken,
-// and what comes later is in the next one.
+// TestABatchIsOfOneRevision checks that a batch keeps the state at the time when it was taken, and
+// that later changes are in the next batch.
 func TestABatchIsOfOneRevision(t *testing.T) {
 	v := view.New("here")
 	a, b := plan.ServiceName{Namespace: "default", Name: "a"}, plan.ServiceName{Namespace: "default", Name: "b"}
@@ -117,8 +117,8 @@ func TestABatchIsOfOneRevision(t *testing.T) {
 	}
 }
 
-// TestDiskThenSnapshot: what was loaded from disk is there at once, and what the
-// registry's first snapshot does not have is gone only then.
+// TestDiskThenSnapshot checks that objects loaded from disk are there at once, and that those
+// missing from the registry's first snapshot disappear only with it.
 func TestDiskThenSnapshot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "view.pb")
 	old := view.New("here")
