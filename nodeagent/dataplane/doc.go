@@ -1,14 +1,13 @@
-// Package dataplane is the contract between the node agent and what forwards
-// its traffic.
+// Package dataplane is the contract between the node agent and the data planes that forward its
+// traffic.
 //
-// A Plane is given steps (package plan) and answers with those that failed. It
-// never decides anything about services: what to forward where is settled
-// before. So a plane can be replaced without touching the rest, and package
-// dataplanetest holds any plane to the same behaviour by real traffic.
+// A Plane carries out steps (package plan) and returns those that failed. It makes no decisions
+// about services, because the plan already has them. So a plane can be replaced without touching
+// the other packages, and package dataplanetest checks with real traffic that all planes behave
+// alike.
 //
-// Reconcile computes the steps, from the plane's record of the changed keys to
-// what is wanted there, and compares the record afterwards. The alternative,
-// handing a plane the whole desired state each time, makes every plane compute
-// differences of its own, and cost what the state costs instead of what the
-// change costs.
+// Reconcile computes the steps from the plane's record of the changed keys to the plan, and
+// compares the record with the plan afterwards. The alternative, to give the plane the whole
+// desired state each time, would make every plane compute differences of its own, and a change
+// would cost as much as the whole state.
 package dataplane

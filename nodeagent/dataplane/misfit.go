@@ -10,12 +10,11 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// MisfitRemedy says what a person can do about an endpoint that Fits and Sane
-// find to be impossible.
+// MisfitRemedy is the advice for operators about an endpoint that Fits and Sane reject.
 const MisfitRemedy = "correct the endpoint"
 
-// Fits returns an error if an address cannot be a backend of a frontend: it has
-// no port, or is of the other family. It is one of ErrNotSupported.
+// Fits returns an error if an address cannot be a backend of a frontend because it has no port or
+// is of the other family. The error wraps ErrNotSupported.
 func Fits(f plan.Frontend, backend netip.AddrPort) error {
 	switch {
 	case !backend.IsValid() || backend.Port() == 0:
@@ -26,8 +25,8 @@ func Fits(f plan.Frontend, backend netip.AddrPort) error {
 	return nil
 }
 
-// Sane returns the virtual server without the backends that do not fit, and an
-// error that names them. If all fit it is v itself.
+// Sane returns the virtual server without the backends that do not fit, and an error that names
+// them. If all backends fit, it returns v itself.
 func Sane(v *plan.VirtualServer) (*plan.VirtualServer, error) {
 	misfit := func(r plan.RealServer) bool { return Fits(v.Frontend, r.Addr) != nil }
 	if !slices.ContainsFunc(v.Reals, misfit) {

@@ -8,69 +8,65 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// ErrNotSupported is in the error of a step that the plane can never carry out:
-// trying again does not help.
+// ErrNotSupported is wrapped by the error of a step that the plane can never carry out. There is no
+// point in a retry.
 var ErrNotSupported = errors.New("not supported by this data plane")
 
-// Plane forwards traffic.
+// Plane forwards traffic. All planes follow these rules:
 //
-// What it must keep, in all planes:
-//
-//   - Steps are carried out in the order given. A step that fails does not keep
-//     the others from being tried, and leaves what it is about as it was, or not
-//     programmed at all: Programmed tells which.
-//   - AddServer of a server that is there replaces it in place. UpdateServer,
-//     AddReal and UpdateReal never break a connection. Steps are idempotent.
-//   - DeleteReal and DeleteServer take new connections away at once. TCP
-//     connections that are established go on, at most for the server's Drain; a
-//     backend that comes back in this time, or that the frontend still has for
-//     another audience, keeps them. UDP moves at once.
-//   - A server without usable backends refuses: a TCP client gets a reset or
-//     ECONNREFUSED, a UDP client ECONNREFUSED, both at once. With verdict Drop
-//     a plane that cannot be silent refuses too.
-//   - A server for one audience wins over one for anyone at the same frontend.
-//   - Affinity: a client address comes back to its backend until Affinity after
-//     its last connection, as long as the backend is there.
-//   - Nothing that the plane did not set up is ever touched.
+//   - Steps are carried out in the given order. If a step fails, the others are still tried. The
+//     server of the failed step stays as it was, or is not programmed at all: Programmed reports
+//     which.
+//   - AddServer replaces an existing server in place. UpdateServer, AddReal and UpdateReal never
+//     break a connection. Steps are idempotent.
+//   - DeleteReal and DeleteServer stop new connections at once. Established TCP connections
+//     continue for at most the server's Drain. A backend keeps them if it comes back in this time,
+//     or if the frontend still has it for another audience. UDP flows move at once.
+//   - A server without usable backends refuses traffic at once: a TCP client gets a reset or
+//     ECONNREFUSED, a UDP client ECONNREFUSED. With verdict Drop, a plane that cannot drop packets
+//     silently refuses too.
+//   - At one frontend, a server for one audience takes precedence over the server for Anyone.
+//   - With affinity, a client address keeps its backend until Affinity after its last connection,
+//     as long as the backend exists.
+//   - A plane never changes anything in the system that it did not set up itself.
 type Plane interface {
-	// Name is how the plane is called in status and configuration.
+	// Name returns the plane's name in status and configuration.
 	Name() string
-	// Apply carries out steps and returns those that failed. It is called by
-	// one goroutine at a time. When ctx ends the rest of the steps fails.
+	// Apply carries out steps and returns those that failed. Only one goroutine at a time calls it.
+	// When ctx ends, the remaining steps fail.
 	Apply(ctx context.Context, steps []plan.Step) []Failure
-	// Programmed returns what is in force at key; nil: nothing.
+	// Programmed returns the virtual server in force at key, or nil.
 	Programmed(key plan.Key) *plan.VirtualServer
-	// State reads back everything that is in force, from as close to the
-	// traffic as the plane can.
+	// State reads back everything that is in force, from as close to the traffic as the plane can.
 	State(ctx context.Context) (*plan.State, error)
-	// Connections returns the connections that each backend of some servers has,
-	// backends that drain included. Servers are asked for together because some
-	// planes must read all flows of the kernel to answer.
+	// Connections returns the number of connections of each backend of the given servers, including
+	// backends that drain. It takes several servers because some planes have to read all flows of
+	// the kernel for it.
 	Connections(keys ...plan.Key) map[plan.Key]map[netip.AddrPort]uint32
-	// Close frees what the process holds. A plane in the kernel leaves its
-	// traffic alone; a plane in this process ends it.
+	// Close releases the resources of the process. A plane in the kernel keeps forwarding. A plane
+	// in this process ends all traffic.
 	Close() error
 }
 
-// NodeError is the error of a step that failed for a reason of the node, which
-// has nothing to do with the step's service, such as a full disk. The agent
-// reports it once, on the Node, however many services it concerns.
+// NodeError is the error of a step that failed for a reason that lies in the node and not in the
+// step's service, such as a full disk. The agent reports it once, on the Node, for any number of
+// services.
 type NodeError struct {
 	Err error
-	// Remedy says what a person can do about it.
+	// Remedy is the advice for operators.
 	Remedy string
 }
 
 // Error implements error.
 func (e *NodeError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the reason.
+// Unwrap returns Err.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// Failure is a step that could not be carried out.
+// Failure is a step that could not be carried out, with its error.
 type Failure struct {
 	Step plan.Step
 	Err  error
-	// Remedy says what a person can do about it; may be empty.
+	// Remedy is the advice for operators; may be empty.
 	Remedy string
 }

@@ -7,17 +7,16 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// ErrNotInForce is the error for a key that differs between the plan and the
-// record of a plane, although the plane reported no failure.
+// ErrNotInForce is the error for a key at which the record of a plane differs from the plan
+// although the plane reported no failure.
 var ErrNotInForce = errors.New("the data plane accepted the change, and does not have it in force")
 
-// Reconcile brings a plane to what is wanted. It returns the steps that it gave
-// to the plane, and a failure for each key that is not as wanted afterwards, by
-// the plane's report or by its record.
+// Reconcile brings a plane to the plan. It returns the steps that it gave to the plane, and a
+// failure for each key that does not match the plan afterwards, according to the plane's report or
+// its record.
 //
-// The steps lead from the record of the plane to the plan, all changed keys
-// together. Steps from plan to plan would assume that what was planned before is
-// in force.
+// The steps lead from the plane's record to the plan, for all changed keys together. Steps from the
+// previous plan would assume that the previous plan is in force.
 func Reconcile(ctx context.Context, p Plane, c plan.Changes) ([]plan.Step, []Failure) {
 	steps := stepsTo(p, c)
 	failures := p.Apply(ctx, steps)
@@ -36,7 +35,7 @@ func Reconcile(ctx context.Context, p Plane, c plan.Changes) ([]plan.Step, []Fai
 	return steps, failures
 }
 
-// stepsTo returns the steps from what a plane has to what is wanted.
+// stepsTo returns the steps from the plane's record to the planned changes.
 func stepsTo(p Plane, c plan.Changes) []plan.Step {
 	var steps []plan.Step
 	if c.Sources != nil {
@@ -44,8 +43,8 @@ func stepsTo(p Plane, c plan.Changes) []plan.Step {
 	}
 	for _, w := range c.Servers {
 		if w.Server == nil {
-			// Also if the plane has none on record: of a server that failed it
-			// may keep something.
+			// This is needed even if the plane has no record of the server, because it may have
+			// kept parts of a server that failed.
 			steps = append(steps, plan.Step{Op: plan.DeleteServer, Key: w.Key})
 			continue
 		}

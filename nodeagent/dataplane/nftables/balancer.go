@@ -15,41 +15,41 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Name is how the plane is called in configuration.
+// Name is the plane's name in the configuration.
 const Name = "nftables"
 
-// transaction is about how many elements are changed at once. More would only
-// take more memory.
+// transaction is the approximate number of elements in one transaction. Larger transactions would
+// only take more memory.
 const transaction = 20000
 
-// New returns a data plane that forwards by nftables. It takes up what an
-// earlier process has left in the kernel.
+// New returns a data plane that forwards by nftables. It takes over the state that an earlier
+// process has left in the kernel.
 func New(o kernel.Options) (*kernel.Plane, error) {
 	return kernel.New(o, func() (kernel.Balancer, error) { return open(o.Namespace, o.Count) })
 }
 
-// Precede finds what a plane with these options has left in the kernel, for one
-// of another kind that takes its place.
+// Precede reads the state that a plane with these options has left in the kernel, for a plane of
+// another kind that replaces it.
 func Precede(o kernel.Options) (*kernel.Predecessor, error) {
 	return kernel.Precede(o, func() (kernel.Balancer, error) { return open(o.Namespace, false) })
 }
 
-// balancer is the kernel's nftables.
+// balancer balances connections with the kernel's nftables.
 type balancer struct {
 	namespace string
 	conn      *kernel.Nftables
 	flows     *kernel.Conntrack
 	tables    [2]*table // IPv4, IPv6
 	sources   plan.Sources
-	counts    bool // servers have counters
-	// known: what the kernel has is what the tables say.
+	counts    bool // whether servers have counters
+	// known is set if the kernel's tables match the mirrors in tables.
 	known bool
 }
 
 var _ kernel.Balancer = (*balancer)(nil)
 
-// open opens the balancer of the calling thread's namespace, whose path is
-// given. It counts what goes through servers if it is to and the kernel can.
+// open opens the balancer in the calling thread's namespace, which has the given path. It counts
+// the traffic of servers if count is set and the kernel supports it.
 func open(namespace string, count bool) (*balancer, error) {
 	counts := count && probe(namespace, true) == nil
 	if !counts {
@@ -86,7 +86,8 @@ func (b *balancer) Name() string { return Name }
 // Traits implements kernel.Balancer.
 func (b *balancer) Traits() kernel.Traits { return kernel.Traits{Splits: true, Tracks: true} }
 
-// Settle implements kernel.Balancer: connections are connection tracking's.
+// Settle implements kernel.Balancer. There are no settings, because connection tracking keeps the
+// connections.
 func (b *balancer) Settle(kernel.Timeouts) []kernel.Setting { return nil }
 
 // Settings implements kernel.Balancer.
@@ -122,7 +123,7 @@ func (b *balancer) SetSources(s plan.Sources) error {
 		return nil
 	}
 	b.sources = s
-	if !b.known { // they come with the rest
+	if !b.known { // install writes them with everything else
 		return nil
 	}
 	for _, t := range b.tables {
@@ -149,8 +150,7 @@ func (b *balancer) addSources(t *table) error {
 	return nil
 }
 
-// Apply implements kernel.Balancer. All that is about one server happens at
-// once.
+// Apply implements kernel.Balancer. All changes of one server are made in the same transaction.
 func (b *balancer) Apply(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
 	if !b.known {
@@ -174,7 +174,7 @@ func (b *balancer) Apply(ops []kernel.Op) []error {
 	return errs
 }
 
-// steps takes together what operations want of each server.
+// steps combines the operations on each server into one step.
 func (b *balancer) steps(ops []kernel.Op, errs []error) []*step {
 	var steps []*step
 	byServer := map[key]*step{}
@@ -203,7 +203,7 @@ func (b *balancer) steps(ops []kernel.Op, errs []error) []*step {
 	return steps
 }
 
-// want adds to a step what an operation is for.
+// want adds an operation to a step.
 func (s *step) want(o *kernel.Op) error {
 	if s.new == nil {
 		switch o.Kind {
@@ -228,8 +228,8 @@ func (s *step) want(o *kernel.Op) error {
 	return nil
 }
 
-// commit carries out steps, those that fail aside. The first time something
-// fails it may be because the kernel is not as expected.
+// commit carries out steps. If that fails, the kernel's tables may differ from the mirror, so
+// commit builds them anew and tries again. If it fails again, halve isolates the steps at fault.
 func (b *balancer) commit(steps []*step, errs []error) {
 	err := b.try(steps)
 	if err == nil {
@@ -241,8 +241,8 @@ func (b *balancer) commit(steps []*step, errs []error) {
 	b.halve(steps, errs, err)
 }
 
-// halve finds those of some steps that fail with an error when they are taken
-// together.
+// halve finds the steps that fail among steps that failed together with err. It tries each half on
+// its own, and stores the errors by operation.
 func (b *balancer) halve(steps []*step, errs []error, err error) {
 	switch {
 	case err == nil:
@@ -260,7 +260,7 @@ func (b *balancer) halve(steps []*step, errs []error, err error) {
 	}
 }
 
-// try carries out steps in one transaction, or none of them.
+// try carries out all steps in one transaction, or none of them.
 func (b *balancer) try(steps []*step) error {
 	c := newChange(b.conn)
 	for _, s := range steps {
@@ -279,8 +279,8 @@ func (b *balancer) try(steps []*step) error {
 	return nil
 }
 
-// install builds the tables in one transaction, in the place of those that are
-// there. Clients keep their backends.
+// install builds the tables in one transaction and replaces the existing ones. Clients keep their
+// backends.
 func (b *balancer) install() error {
 	c := newChange(b.conn)
 	for _, t := range b.tables {
@@ -311,7 +311,7 @@ func (b *balancer) install() error {
 	return nil
 }
 
-// remembered are the clients that have a backend to come back to.
+// remembered returns the clients with affinity, by set.
 func (b *balancer) remembered(t *table) map[*nftables.Set][]nftables.SetElement {
 	out := map[*nftables.Set][]nftables.SetElement{}
 	for i := range t.sets {
@@ -319,7 +319,7 @@ func (b *balancer) remembered(t *table) map[*nftables.Set][]nftables.SetElement 
 		err := b.conn.Elements(set, func(m kernel.Member) {
 			out[set] = append(out[set], nftables.SetElement{Key: bytes.Clone(m.Key), Val: bytes.Clone(m.Value), Timeout: m.Expires})
 		})
-		if err != nil { // there is no table yet
+		if err != nil { // the table does not exist yet
 			continue
 		}
 	}
@@ -361,7 +361,7 @@ func (b *balancer) Remedy(err error) string {
 // Remove implements kernel.Balancer.
 func (b *balancer) Remove() error {
 	for _, t := range b.tables {
-		b.conn.AddTable(t.Table) // so that there is one to delete
+		b.conn.AddTable(t.Table) // so that DelTable finds one
 		b.conn.DelTable(t.Table)
 		clear(t.servers)
 		clear(t.chains)

@@ -14,12 +14,12 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernel"
 )
 
-// step is what becomes of a server: from old to new, either of which may be nil.
+// step is the change of one server from old to new. Either may be nil.
 type step struct {
 	table    *table
 	key      key
 	old, new *server
-	ops      []int // that asked for it
+	ops      []int // indexes of the operations of this step
 }
 
 // change is one transaction.
@@ -27,8 +27,8 @@ type change struct {
 	conn     *kernel.Nftables
 	order    []*nftables.Set
 	del, add map[*nftables.Set][]nftables.SetElement
-	used     map[chainKey]chainUse // of chains that are touched: what they were before
-	gone     []chainKey            // of these: that nobody uses any more and that are too many
+	used     map[chainKey]chainUse // former state of the chains that the change touches
+	gone     []chainKey            // the touched chains that are unused and exceed mostIdle
 }
 
 type chainKey struct {
@@ -36,15 +36,15 @@ type chainKey struct {
 	class class
 }
 
-// mostIdle is how many chains of a table may be there for nobody. A rule that
-// looks into a map costs the kernel a walk through all of it when the rule is
-// made, which a server that gains and loses a backend should not cost each time.
+// mostIdle is the maximum number of unused chains in a table. A chain is not deleted as soon as it
+// is unused, because the kernel walks through a whole map to make a rule that looks into it. A
+// server that gains and loses a backend should not cause that each time.
 const mostIdle = 256
 
-// chainUse is a chain of a class.
+// chainUse is the use of a class's chain.
 type chainUse struct {
-	number  uint32 // that stands for it; 0: there is no such chain
-	servers int    // that use it
+	number  uint32 // number of the chain; 0: there is no such chain
+	servers int    // number of servers that use it
 }
 
 func newChange(conn *kernel.Nftables) *change {
@@ -61,7 +61,7 @@ func (c *change) note(in map[*nftables.Set][]nftables.SetElement, s *nftables.Se
 	in[s] = append(in[s], nftables.SetElement{Key: key, Val: value})
 }
 
-// use counts servers of a class, and returns the number of the class.
+// use adds n to the number of servers of a class, and returns the number of the class's chain.
 func (c *change) use(t *table, cl class, n int) uint32 {
 	k := chainKey{t, cl}
 	u, ok := t.chains[cl]
@@ -77,7 +77,7 @@ func (c *change) use(t *table, cl class, n int) uint32 {
 	return u.number
 }
 
-// idle counts the chains that nobody uses.
+// idle returns the number of unused chains.
 func (t *table) idle() int {
 	n := 0
 	for _, u := range t.chains {
@@ -88,8 +88,7 @@ func (t *table) idle() int {
 	return n
 }
 
-// take adds a step. It chooses the lane of a server that has come into another
-// class.
+// take adds a step. If the server has moved to another class, take chooses its lane.
 func (c *change) take(s *step) {
 	t := s.table
 	if s.new != nil {
@@ -103,7 +102,7 @@ func (c *change) take(s *step) {
 	c.place(s)
 }
 
-// place notes what a step adds and removes.
+// place notes the elements that a step adds and removes.
 func (c *change) place(s *step) {
 	c.differ(s)
 	if s.old != nil && s.new != nil && s.old.class == s.new.class {
@@ -120,7 +119,7 @@ func (c *change) place(s *step) {
 	}
 }
 
-// quietest is the lane of a class that the fewest servers share.
+// quietest returns the lane of a class that the fewest servers share.
 func (t *table) quietest(c class) class {
 	best := c.shape()
 	for c.lane = range lanes {
@@ -134,13 +133,13 @@ func (t *table) quietest(c class) class {
 	return best
 }
 
-// differ notes the elements about backends that a step adds and removes.
+// differ notes the elements for backends that a step adds and removes.
 func (c *change) differ(s *step) {
 	none := &server{}
 	old, now := cmp.Or(s.old, none), cmp.Or(s.new, none)
 	t, sets := s.table, s.table.setsOf(s.key.outside)
 	at := t.frontendKey(s.key.Frontend)
-	at = at[:len(at):len(at)] // what is appended is a copy
+	at = at[:len(at):len(at)] // so that append copies it
 	for i := range max(len(old.slots), len(now.slots)) {
 		was, is := i < len(old.slots), i < len(now.slots)
 		if was && is && old.slots[i] == now.slots[i] {
@@ -182,7 +181,7 @@ func (c *change) differ(s *step) {
 	}
 }
 
-// state is the set that a backend is in besides slots; nil: none.
+// state returns the set other than slots that a backend is in, or nil.
 func (s *server) state(i int, sets *sets) *nftables.Set {
 	switch {
 	case s.backends[i].weight == 0:
@@ -193,7 +192,7 @@ func (s *server) state(i int, sets *sets) *nftables.Set {
 	return nil
 }
 
-// commit sends the transaction. If it fails nothing has happened.
+// commit sends the transaction. If it fails, nothing has changed.
 func (c *change) commit() error {
 	err := c.queue()
 	if err == nil {
@@ -215,8 +214,8 @@ func (c *change) commit() error {
 	return err
 }
 
-// queue orders messages: chains before what leads to them, what goes before what
-// comes in its place.
+// queue queues the messages in order: chains before the elements that refer to them, removals
+// before the additions that replace them.
 func (c *change) queue() error {
 	touched := slices.SortedFunc(maps.Keys(c.used), func(a, b chainKey) int { return strings.Compare(a.class.chain(), b.class.chain()) })
 	var errs []error

@@ -14,29 +14,28 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// flagPort: the source port counts too when clients are hashed.
+// flagPort makes the hash of a client include its source port.
 const flagPort = 1
 
-// lanes is how many chains a class of servers that take turns may have. Servers
-// in one lane share a counter, so that two that are always asked in turn would
-// each see every other number only.
+// lanes is the maximum number of chains of a round-robin class. The servers in a lane share a
+// counter, so two servers that are used alternately would each get every other number only.
 const lanes = 64
 
-// hashSeed is fixed: all nodes hash alike.
+// hashSeed is constant, so that all nodes hash alike.
 const hashSeed = 0x706f7274
 
-// deleteOp takes an element out of a set while a packet passes.
+// deleteOp is the nftables operation that removes an element from a set while a packet passes.
 const deleteOp = 2
 
-// class is what servers have in common that share a chain.
+// class is the set of properties that servers in the same chain have in common.
 type class struct {
 	kernel.Settings
 	slots   int
-	outside bool // for clients outside alone
+	outside bool // for external clients only
 	lane    int
 }
 
-// chain is the name of the class's chain, which parseClass understands.
+// chain returns the name of the class's chain. parseClass parses it.
 func (c class) chain() string {
 	audience := map[bool]string{false: "any", true: "outside"}[c.outside]
 	state := map[bool]string{false: "open", true: "closed"}[c.Closed]
@@ -68,19 +67,19 @@ func parseClass(chain string) (class, error) {
 	return class{}, fmt.Errorf("chain %q is not ours", chain)
 }
 
-// shape is the class without its lane.
+// shape returns the class without its lane.
 func (c class) shape() class {
 	c.lane = 0
 	return c
 }
 
-// counts tells whether the chain of the class has a counter.
+// counts reports whether the chain of the class has a counter.
 func (c class) counts() bool { return c.Scheduler == plan.RoundRobin.String() && c.slots > 1 }
 
-// sticky tells whether clients come back to their backends.
+// sticky reports whether the class has client affinity.
 func (c class) sticky() bool { return c.Affinity > 0 }
 
-// registers say where the parts of a key are while a packet passes.
+// registers are the numbers of the registers that hold the parts of a key while a packet passes.
 type registers struct{ client, frontend, index, backend, end uint32 }
 
 func (t *table) registers(sticky bool) registers {
@@ -95,13 +94,13 @@ func (t *table) registers(sticky bool) registers {
 	return r
 }
 
-// rules are those of the chain of a class: a server's number of slots is that of
-// the class, and what is in them is an element each.
+// rules returns the rules of a class's chain. The number of slots is fixed by the class. The
+// backend in each slot is an element of a map.
 func (t *table) rules(c class) [][]expr.Any {
 	switch {
-	case c.Closed && c.outside: // all clients go to the server for anyone
+	case c.Closed && c.outside: // all clients use the server for Anyone
 		return [][]expr.Any{t.find(false)}
-	case c.slots == 0: // nobody is sent anywhere, and the packet filter refuses
+	case c.slots == 0: // there are no backends, so the packet filter refuses
 		return [][]expr.Any{{&expr.Verdict{Kind: expr.VerdictAccept}}}
 	}
 	sets := t.setsOf(c.outside)
@@ -110,7 +109,7 @@ func (t *table) rules(c class) [][]expr.Any {
 	if !c.sticky() {
 		return [][]expr.Any{plain}
 	}
-	remembered := r.index // where nothing is chosen
+	remembered := r.index // the index is unused here, so its register is free
 	recall := append(t.load(c, r),
 		&expr.Lookup{SourceRegister: r.client, DestRegister: remembered, IsDestRegSet: true, SetName: sets.affinity.Name})
 	update := func(op, data uint32) expr.Any {
@@ -121,10 +120,10 @@ func (t *table) rules(c class) [][]expr.Any {
 		update(unix.NFT_DYNSET_OP_UPDATE, remembered), t.translate(remembered))
 	forget := append(append([]expr.Any{}, recall...), update(deleteOp, remembered))
 	anew := append(t.choose(c, r), update(unix.NFT_DYNSET_OP_UPDATE, r.backend), t.translate(r.backend))
-	return [][]expr.Any{back, forget, anew, plain} // the last one for when there is no room to remember
+	return [][]expr.Any{back, forget, anew, plain} // the last rule applies if the affinity set is full
 }
 
-// load puts what is looked up by into registers.
+// load loads the parts of the lookup key into registers.
 func (t *table) load(c class, r registers) []expr.Any {
 	var out []expr.Any
 	if c.sticky() {
@@ -133,7 +132,7 @@ func (t *table) load(c class, r registers) []expr.Any {
 	return append(out, t.Frontend(r.frontend)...)
 }
 
-// choose picks one of the slots and finds the backend in it.
+// choose picks one of the slots and looks up its backend.
 func (t *table) choose(c class, r registers) []expr.Any {
 	out := t.load(c, r)
 	slots := uint32(c.slots)
@@ -146,7 +145,7 @@ func (t *table) choose(c class, r registers) []expr.Any {
 		out = append(out, &expr.Hash{
 			SourceRegister: r.frontend, DestRegister: r.index, Length: t.AddrLen(), Modulus: slots, Seed: hashSeed, Type: expr.HashTypeJenkins,
 		})
-	default: // of the source, where the backend will be
+	default: // hash the source, in the registers that will later hold the backend
 		length := t.AddrLen()
 		out = append(out, t.Source(r.backend))
 		if c.Flags&flagPort != 0 {
@@ -160,7 +159,7 @@ func (t *table) choose(c class, r registers) []expr.Any {
 	return append(out, &expr.Lookup{SourceRegister: r.frontend, DestRegister: r.backend, IsDestRegSet: true, SetName: t.setsOf(c.outside).slots.Name})
 }
 
-// translate sends the connection to the backend in a register.
+// translate sends the connection to the backend in the registers that begin at register.
 func (t *table) translate(register uint32) expr.Any {
 	return &expr.NAT{
 		Type: expr.NATTypeDestNAT, Family: uint32(t.Family), RegAddrMin: register, RegProtoMin: register + t.AddrLen()/4,

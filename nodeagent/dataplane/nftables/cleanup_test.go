@@ -8,8 +8,8 @@ import (
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 )
 
-// What was cleaned up stays away, also when the kernel has so much to tell of
-// changes that the plane cannot hear whose they are.
+// TestCleanupOfManyServers checks that Cleanup leaves nothing, even if the kernel reports so many
+// changes that the plane cannot receive their origin.
 func TestCleanupOfManyServers(t *testing.T) {
 	n, p := start(t)
 	netnstest.Apply(t, p, steps(netnstest.Servers(5000, 1))...)
@@ -36,8 +36,8 @@ func TestCleanupOfManyServers(t *testing.T) {
 	}
 }
 
-// Servers that change again and again are what they should be, and what is read
-// back fits.
+// TestManyServersComeAndGo changes servers again and again, and checks that they match the plan and
+// that reading them back finds no contradiction.
 func TestManyServersComeAndGo(t *testing.T) {
 	_, p := start(t)
 	servers := netnstest.Servers(300, 3)

@@ -1,18 +1,17 @@
-// Package nftables is the data plane in the kernel's nftables: the modern form
-// of the iptables mode, for kernels without IPVS.
+// Package nftables is the data plane in the kernel's nftables. It is the modern form of the
+// iptables mode, for kernels without IPVS.
 //
-// Servers with the same number of backends, scheduler and affinity are a class,
-// and share a chain that picks a number. What is behind a number is an element
-// of a map, and so is which class a server is of. So a server costs elements and
-// no rules, and a change of one backend costs a few elements, whatever else
-// there is. The alternative, a chain per server and a rule per backend, takes
-// ten times as long to load and is what made the iptables mode slow.
+// Servers with the same number of backends, scheduler and affinity form a class. They share a chain
+// that picks a slot number. The backend for a slot number is an element of a map, and so is the
+// class of a server. A server therefore adds elements but no rules, and a change of one backend
+// costs a few elements, independent of the number of servers. The alternative, a chain per server
+// and a rule per backend, takes ten times as long to load and is the reason why the iptables mode
+// is slow.
 //
-// The invariant: the mirror of the tables in memory is what the last transaction
-// made of them. A transaction that fails has changed neither; it is taken apart
-// until those that fail stand alone.
+// The invariant: the mirror of the tables in memory equals the result of the last transaction. A
+// failed transaction changes neither. It is split until the failing steps are isolated.
 //
-// What differs from IPVS: nftables counts no connections, so lc, sed and nq are
-// rr; a hashed client always falls back to another backend; and the time of
-// affinity runs from the start of a client's last connection.
+// Differences from IPVS: nftables counts no connections, so lc, sed and nq become rr; a hashed
+// client always falls back to another backend; and the time of affinity runs from the start of a
+// client's last connection.
 package nftables

@@ -12,7 +12,8 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// What is dropped is counted by service and reason, and what is let in is not.
+// TestDroppedPacketsAreCounted checks that dropped packets are counted by service and reason, and
+// that admitted ones are not.
 func TestDroppedPacketsAreCounted(t *testing.T) {
 	n, p := start(t)
 	lis, _ := n.Listen(t, plan.TCP, false)

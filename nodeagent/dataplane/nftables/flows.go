@@ -5,11 +5,12 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Backends implements kernel.Balancer. Connections are those that the kernel
-// tracks: it is asked once for all of them.
+// Backends implements kernel.Balancer. It reads the connections of all servers from connection
+// tracking at once.
 func (b *balancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backend, error) {
 	out := make(map[plan.Frontend][]kernel.Backend, len(ids))
-	index := map[kernel.Flow]map[bool]*kernel.Backend{} // of both kinds of servers
+	// The key of the inner map is whether the server is for external clients.
+	index := map[kernel.Flow]map[bool]*kernel.Backend{}
 	for _, id := range ids {
 		s := b.tableOf(id.For).servers[keyOf(id)]
 		if s == nil {
@@ -32,7 +33,7 @@ func (b *balancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backen
 		}
 		outside := !b.sources.Inside(t.Client) && t.Client != t.Frontend.Addr()
 		it := either[outside]
-		if it == nil { // it was opened under another policy
+		if it == nil { // the connection was opened under another traffic policy
 			it = either[!outside]
 		}
 		if t.Open {

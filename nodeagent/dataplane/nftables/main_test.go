@@ -8,7 +8,8 @@ import (
 	"portolan.dev/nodeagent/kerneltest"
 )
 
-// What the machine's own kernel can do is tested there, in namespaces.
+// TestMain runs the tests in namespaces of the machine's own kernel if that kernel supports
+// everything they need.
 func TestMain(m *testing.M) {
 	flag.Set("rapid.checks", "20") //nolint:errcheck // the flag is rapid's; a check takes a quarter of a second
 	kerneltest.MainOrNative(m, func() error { return nftables.Probe("") })

@@ -22,8 +22,8 @@ var (
 	rounds  = flag.Int("rounds", 5, "how often full loads are measured; the median counts")
 )
 
-// TestMeasure loads and changes many services: on the machine's own kernel where
-// it can.
+// TestMeasure measures how long it takes to load and change many services, on the machine's own
+// kernel if possible.
 func TestMeasure(t *testing.T) {
 	if !*measure {
 		t.Skip("allowed: measures only when asked to, with -measure")
@@ -69,8 +69,8 @@ func steps(servers []*plan.VirtualServer) []plan.Step {
 	return plan.Order(out)
 }
 
-// loadAll is how long a full load takes, and how much of it the processor works
-// for us: the rest it works for others.
+// loadAll returns the time of a full load, and the fraction of it in which the processor works for
+// this process.
 func loadAll(t *testing.T, servers []*plan.VirtualServer) (took, cpu float64) {
 	_, p := start(t)
 	todo := steps(servers)
@@ -83,7 +83,7 @@ func loadAll(t *testing.T, servers []*plan.VirtualServer) (took, cpu float64) {
 	return took, cpu
 }
 
-// processor is the time that the process has had of it, in seconds.
+// processor returns the CPU time of the process in seconds.
 func processor(t *testing.T) float64 {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
@@ -92,7 +92,7 @@ func processor(t *testing.T) float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// changes is the median time of an endpoint that comes, or goes again, in ms.
+// changes returns the median time to add or remove an endpoint, in milliseconds.
 func changes(t *testing.T, size int) float64 {
 	_, p := start(t)
 	servers := netnstest.Servers(size, 1)
@@ -110,7 +110,7 @@ func changes(t *testing.T, size int) float64 {
 	return median(took)
 }
 
-// takeOver is what a restart and an audit cost.
+// takeOver measures a restart and an audit.
 func takeOver(t *testing.T) {
 	n, p := start(t)
 	servers := netnstest.Servers(10000, 10)

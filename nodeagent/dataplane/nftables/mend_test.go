@@ -21,7 +21,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// TestProbeOfNoNamespace: what cannot be looked at is not taken for good.
+// TestProbeOfNoNamespace checks that Probe returns an error for a namespace that does not exist.
 func TestProbeOfNoNamespace(t *testing.T) {
 	kerneltest.Need(t)
 	if err := nftables.Probe(filepath.Join(t.TempDir(), "none")); err == nil {
@@ -29,8 +29,8 @@ func TestProbeOfNoNamespace(t *testing.T) {
 	}
 }
 
-// TestChangeOfSourcesMendsTables takes all tables away and changes the node's addresses: the servers are
-// there again.
+// TestChangeOfSourcesMendsTables deletes all tables and changes the node's addresses. The servers
+// must be restored.
 func TestChangeOfSourcesMendsTables(t *testing.T) {
 	n, p := start(t)
 	v := netnstest.Server(n.Frontend(t, plan.ClusterIP, plan.TCP, false), echo(t, n))
@@ -52,8 +52,8 @@ func TestChangeOfSourcesMendsTables(t *testing.T) {
 	knock(t, n, v.Addr)
 }
 
-// TestChangeOfSourcesDecidesWhoIsInside: a client is not inside any more as soon as no range of pods has it,
-// without a look at the kernel in between.
+// TestChangeOfSourcesDecidesWhoIsInside checks that a client stops being internal as soon as no pod
+// range contains it, without a read of the kernel in between.
 func TestChangeOfSourcesDecidesWhoIsInside(t *testing.T) {
 	n, p := start(t)
 	v := netnstest.Server(n.Frontend(t, plan.ClusterIP, plan.TCP, false), echo(t, n))
@@ -77,7 +77,8 @@ func TestChangeOfSourcesDecidesWhoIsInside(t *testing.T) {
 	}
 }
 
-// TestLostSourcesComeBack takes the ranges of pods out of the kernel: a look at the servers puts them back.
+// TestLostSourcesComeBack removes the pod ranges from the kernel. Reading the servers must restore
+// them.
 func TestLostSourcesComeBack(t *testing.T) {
 	n, p := start(t)
 	v := netnstest.Server(n.Frontend(t, plan.ClusterIP, plan.TCP, false), echo(t, n))
@@ -100,7 +101,7 @@ func TestLostSourcesComeBack(t *testing.T) {
 	knock(t, n, v.Addr)
 }
 
-// TestLookingChangesNothing: to read servers that are as they should be, of each kind, is no change of the
+// TestLookingChangesNothing checks that reading intact servers of each kind does not change the
 // ruleset.
 func TestLookingChangesNothing(t *testing.T) {
 	n, p := start(t)
@@ -131,7 +132,7 @@ func TestLookingChangesNothing(t *testing.T) {
 	}
 }
 
-// generation is the number of the kernel's transactions on nftables in the node's namespace.
+// generation returns the number of the last nftables transaction in the node's namespace.
 func generation(t *testing.T, n *netnstest.Network) uint32 {
 	t.Helper()
 	var replies []netlink.Message

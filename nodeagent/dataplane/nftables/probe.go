@@ -10,15 +10,14 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// probeName is that of tables that are there for a moment.
+// probeName is the name of the temporary tables of Probe.
 const probeName = "portolan-probe"
 
-// Probe tells whether the kernel can do all that the plane needs of nftables in
-// a namespace, and why not: it makes tables with a server of each kind, reads
-// them back, and takes them away.
+// Probe returns an error unless the kernel supports everything that the plane needs of nftables in
+// a namespace. It makes tables with a server of each kind, reads them back, and removes them.
 func Probe(namespace string) error { return probe(namespace, false) }
 
-// probe tells also whether servers can have counters.
+// probe does the same as Probe. If counts is set, it also tests counters of servers.
 func probe(namespace string, counts bool) error {
 	conn, err := kernel.DialNftables(namespace)
 	if err != nil {

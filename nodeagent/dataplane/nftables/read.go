@@ -15,8 +15,8 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Read implements kernel.Balancer. What contradicts itself, or belongs to no
-// server that is asked for, is put right on the way.
+// Read implements kernel.Balancer. It also repairs contradictions, and removes servers that are not
+// in ids.
 func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error) {
 	asked := make(map[key]bool, len(ids))
 	for _, id := range ids {
@@ -33,7 +33,7 @@ func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error
 				delete(r.servers, k)
 				r.sound = false
 			} else if mine := t.servers[k]; mine != nil && mine.equal(s) {
-				r.servers[k] = mine // with weights as they were given
+				r.servers[k] = mine // with the original weights
 			}
 		}
 		t.servers = r.servers
@@ -55,7 +55,8 @@ func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error
 	return out, nil
 }
 
-// recount counts who uses which chain, whose numbers have been read.
+// recount counts the servers of each chain. The numbers of the chains have been read from the
+// kernel.
 func (t *table) recount(numbers map[class]uint32) {
 	clear(t.chains)
 	for c, number := range numbers {
@@ -69,17 +70,17 @@ func (t *table) recount(numbers map[class]uint32) {
 	}
 }
 
-// reading is what has been read of a table.
+// reading is the content of a table as read from the kernel.
 type reading struct {
 	*table
 	servers map[key]*server
 	classes map[uint32]class
 	numbers map[class]uint32
-	sound   bool // so far nothing contradicts anything
+	sound   bool // no contradiction has been found so far
 }
 
-// readTable reads the servers of a table, and tells whether there is anything
-// that does not fit.
+// readTable reads the servers of a table. The reading is not sound if any part of the table does
+// not fit.
 func (b *balancer) readTable(t *table) (*reading, error) {
 	r := &reading{table: t, servers: map[key]*server{}, classes: map[uint32]class{}, numbers: map[class]uint32{}, sound: true}
 	for i := range t.sets {
@@ -114,8 +115,8 @@ func (b *balancer) readTable(t *table) (*reading, error) {
 	return r, err
 }
 
-// each hands the elements of a set to take, which tells whether one fits. A set
-// that is not there has none, and does not fit.
+// each passes the elements of a set to take, which reports whether an element fits. If the set does
+// not exist, the reading is not sound.
 func (b *balancer) each(r *reading, s *nftables.Set, take func(kernel.Member) bool) error {
 	err := b.conn.Elements(s, func(m kernel.Member) { r.sound = take(m) && r.sound })
 	if errors.Is(err, os.ErrNotExist) {
@@ -125,7 +126,7 @@ func (b *balancer) each(r *reading, s *nftables.Set, take func(kernel.Member) bo
 	return err
 }
 
-// countSources tells whether the kernel has as many sources as we know.
+// countSources reports whether the kernel has as many source ranges as the balancer.
 func (b *balancer) countSources(t *table) (bool, error) {
 	same := true
 	for s, want := range map[*nftables.Set][]netip.Prefix{t.pods: b.sources.Pods, t.nodes: b.sources.Node} {
@@ -148,19 +149,19 @@ func (b *balancer) countSources(t *table) (bool, error) {
 	return same, nil
 }
 
-// ruled tells whether there are the rules that servers need, and no other ones.
+// ruled reports whether the table has exactly the rules that its servers need.
 func (r *reading) ruled(rules map[string]int) bool {
 	want := map[string]int{}
 	for _, c := range r.base() {
 		want[c.Name] = len(c.rules)
 	}
-	for c := range r.numbers { // also those that no server uses at the moment
+	for c := range r.numbers { // including chains that no server uses at the moment
 		want[c.chain()] = len(r.rules(c))
 	}
 	return maps.Equal(rules, want)
 }
 
-// class takes in an element that says what a number stands for.
+// class reads an element that maps a number to the chain of a class.
 func (r *reading) class(number []byte, chain string, outside bool) bool {
 	c, err := parseClass(chain)
 	if err != nil || len(number) != 4 || c.outside != outside {
@@ -172,7 +173,7 @@ func (r *reading) class(number []byte, chain string, outside bool) bool {
 	return !twice
 }
 
-// server takes in an element that says what class a server is of.
+// server reads an element that maps a frontend to the number of its class.
 func (r *reading) server(at, number []byte, outside bool) bool {
 	f, err := r.frontendOf(at)
 	if err != nil || len(number) != 4 {
@@ -186,7 +187,7 @@ func (r *reading) server(at, number []byte, outside bool) bool {
 	return true
 }
 
-// of is the server that an element with a longer key belongs to.
+// of returns the server at the beginning of an element's key, and the other part of the key.
 func (r *reading) of(k []byte, outside bool) (s *server, rest []byte) {
 	at, err := r.frontendOf(k)
 	if err != nil {
@@ -219,8 +220,7 @@ func (r *reading) idle(k []byte, outside bool) bool {
 	return true
 }
 
-// weigh gives backends the weight of their slots, and leaves out slots that are
-// empty.
+// weigh derives the backends' weights from the slots and removes empty slots.
 func (r *reading) weigh(outside bool) {
 	for k, s := range r.servers {
 		if k.outside != outside {
@@ -257,7 +257,7 @@ func (r *reading) live(k []byte, outside bool) bool {
 	return ok && s.backends[i].weight > 0
 }
 
-// sticky is how many backends clients may come back to.
+// sticky returns the number of backends that clients with affinity may return to.
 func (r *reading) sticky(outside bool) int {
 	n := 0
 	for k, s := range r.servers {

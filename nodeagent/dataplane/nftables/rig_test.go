@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 	dataplanetest.Run(t, func(*testing.T) dataplanetest.Rig { return rig })
 }
 
-// TestInForceIsPlanned: after any batch of changes.
+// TestInForceIsPlanned checks that the plan is in force after any batch of changes.
 func TestInForceIsPlanned(t *testing.T) { dataplanetest.Batches(t, newRig(t)) }
 
 func newRig(t *testing.T) *netnstest.Rig {
@@ -35,7 +35,7 @@ func open(namespace, journal string, log *slog.Logger) (*kernel.Plane, error) {
 	return nftables.New(kernel.Options{Log: log, Journal: journal, ServiceCIDRs: netnstest.Virtual[:], Namespace: namespace, Count: true})
 }
 
-// start makes a network and a plane that knows the sources.
+// start makes a network and a plane with its sources set.
 func start(t testing.TB) (*netnstest.Network, *kernel.Plane) {
 	t.Helper()
 	kerneltest.Need(t)

@@ -8,7 +8,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// key is what a server is found by within a table.
+// key identifies a server within a table.
 type key struct {
 	plan.Frontend
 	outside bool
@@ -16,8 +16,7 @@ type key struct {
 
 func keyOf(id kernel.ID) key { return key{id.For, id.Frontend != id.For} }
 
-// server is a server as the kernel has it. It is not changed any more once it is
-// in a table.
+// server is a server as it is in the kernel. It does not change once it is in a table.
 type server struct {
 	class
 	backends []backend // by address
@@ -28,14 +27,14 @@ func (s *server) find(addr netip.AddrPort) (int, bool) {
 	return slices.BinarySearchFunc(s.backends, addr, func(b backend, a netip.AddrPort) int { return b.addr.Compare(a) })
 }
 
-// clone is a copy that can be changed.
+// clone returns a copy that can be changed.
 func (s *server) clone() *server {
 	next := *s
 	next.backends = slices.Clone(s.backends)
 	return &next
 }
 
-// set gives a backend a weight.
+// set sets the weight of a backend, and adds the backend if needed.
 func (s *server) set(addr netip.AddrPort, weight uint32) {
 	i, ok := s.find(addr)
 	if !ok {
@@ -50,21 +49,21 @@ func (s *server) remove(addr netip.AddrPort) {
 	}
 }
 
-// settle fills the slots, which may put the server into another class.
+// settle fills the slots, which may move the server to another class.
 func (s *server) settle() {
 	s.slots = assign(s.slots, s.Scheduler, s.backends)
 	s.class.slots = len(s.slots)
 }
 
-// equal tells whether the kernel would have the same for both, weights that
-// make no difference aside.
+// equal reports whether the kernel's state for both servers is the same. Weights above 0 may
+// differ, since only the slots are in the kernel.
 func (s *server) equal(o *server) bool {
 	return s.class == o.class && slices.Equal(s.slots, o.slots) && slices.EqualFunc(s.backends, o.backends, func(a, b backend) bool {
 		return a.addr == b.addr && (a.weight == 0) == (b.weight == 0)
 	})
 }
 
-// read is the server as package kernel knows it.
+// read returns the server in the form of package kernel.
 func (s *server) read() kernel.Server {
 	out := kernel.Server{Settings: s.Settings, Backends: make([]kernel.Backend, len(s.backends))}
 	for i, b := range s.backends {

@@ -11,21 +11,20 @@ import (
 )
 
 const (
-	// maxSlots bounds the slots of a server: finer weights are rounded.
+	// maxSlots is the maximum number of slots of a server. Finer weights are rounded.
 	maxSlots = 1000
-	// hashSlots is how many slots a server has whose clients are hashed
-	// consistently: a prime, several times the usual number of backends.
+	// hashSlots is the number of slots of a server with consistent hashing: a prime, several times
+	// the usual number of backends.
 	hashSlots = 251
 )
 
-// backend is a backend and its weight.
+// backend is a backend with its weight.
 type backend struct {
 	addr   netip.AddrPort
 	weight uint32
 }
 
-// assign fills the slots of a server with its backends. As few as possible
-// change.
+// assign fills the slots of a server with its backends. It changes as few slots as possible.
 func assign(old []netip.AddrPort, scheduler string, backends []backend) []netip.AddrPort {
 	if scheduler == plan.Maglev.String() {
 		return rendezvous(backends)
@@ -47,7 +46,7 @@ func assign(old []netip.AddrPort, scheduler string, backends []backend) []netip.
 		next[free[0]] = missing[0]
 		free, missing = free[1:], missing[1:]
 	}
-	for len(free) > 0 { // the last ones move into what is free
+	for len(free) > 0 { // the last slots move to free places
 		last := len(next) - 1
 		if free[len(free)-1] == last {
 			free = free[:len(free)-1]
@@ -60,8 +59,7 @@ func assign(old []netip.AddrPort, scheduler string, backends []backend) []netip.
 	return append(next, missing...)
 }
 
-// shares is how many slots each backend gets: its weight, in smaller numbers
-// that do as well.
+// shares returns the number of slots of each backend: its weight, divided by a common factor.
 func shares(backends []backend) map[netip.AddrPort]int {
 	var divisor, total uint64
 	for _, b := range backends {
@@ -88,7 +86,7 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// spread lists backends as often as they are owed, each as evenly as it can be.
+// spread lists each backend as often as it is owed a slot, at even distances.
 func spread(backends []backend, owed map[netip.AddrPort]int) []netip.AddrPort {
 	type place struct {
 		at   float64
@@ -109,9 +107,9 @@ func spread(backends []backend, owed map[netip.AddrPort]int) []netip.AddrPort {
 	return out
 }
 
-// rendezvous gives every slot to the backend that draws the best lot for it,
-// weights considered: all nodes agree without talking, and a backend that comes
-// or goes moves no client between others.
+// rendezvous gives every slot to the backend with the highest weighted score for it (rendezvous
+// hashing). All nodes get the same result without communication, and adding or removing a backend
+// moves no client between other backends.
 func rendezvous(backends []backend) []netip.AddrPort {
 	var out []netip.AddrPort
 	for slot := range uint32(hashSlots) {
@@ -133,13 +131,13 @@ func rendezvous(backends []backend) []netip.AddrPort {
 	return out
 }
 
-// draw is a backend's lot for a slot: a number below zero that is the larger the
-// luckier it is.
+// draw returns a backend's score for a slot, a negative number. The highest one wins.
 func draw(addr netip.AddrPort, slot, weight uint32) float64 {
 	h := fnv.New64a()
 	h.Write(addr.Addr().AsSlice())                                                          //nolint:errcheck // it never fails
 	h.Write([]byte{byte(addr.Port() >> 8), byte(addr.Port()), byte(slot >> 8), byte(slot)}) //nolint:errcheck // it never fails
-	x := h.Sum64()                                                                          // its low bits are the better ones, which a product moves up
+	// FNV's low bits are the better ones. A product moves them up.
+	x := h.Sum64()
 	x = (x ^ x>>32) * 0x9e3779b97f4a7c15
 	x ^= x >> 29
 	return math.Log((float64(x>>11)+0.5)/(1<<53)) / float64(weight)

@@ -22,8 +22,8 @@ func backends(weights ...uint32) []backend {
 	return out
 }
 
-// Whatever came before, every backend has the slots of its weight, and no more
-// slots change than have to.
+// TestAssign checks that every backend has the slots of its weight after any history, and that no
+// more slots change than necessary.
 func TestAssign(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights := rapid.SliceOfN(rapid.Uint32Range(0, 5), 0, 12)
@@ -56,7 +56,7 @@ func TestAssign(t *testing.T) {
 	})
 }
 
-// One backend more or less changes two slots at most.
+// TestAssignChangesLittle checks that adding or removing one backend changes at most two slots.
 func TestAssignChangesLittle(t *testing.T) {
 	full := backends(slices.Repeat([]uint32{1}, 100)...)
 	slots := assign(nil, "rr", full)
@@ -75,7 +75,7 @@ func TestAssignChangesLittle(t *testing.T) {
 	}
 }
 
-// Large weights are kept by their ratio.
+// TestShares checks that large weights keep their ratio.
 func TestShares(t *testing.T) {
 	got := shares(backends(100, 200, 0))
 	if got[addr(0)] != 1 || got[addr(1)] != 2 || len(got) != 2 {
@@ -87,7 +87,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestSlotsAreSpreadOut: a backend with the most slots has no two in a row while others have some between.
+// TestSlotsAreSpreadOut checks that the backend with the most slots never has two adjacent ones if
+// the others have enough slots to separate them.
 func TestSlotsAreSpreadOut(t *testing.T) {
 	slots := assign(nil, "rr", backends(3, 2, 2))
 	for i, s := range slots[1:] {
@@ -97,8 +98,8 @@ func TestSlotsAreSpreadOut(t *testing.T) {
 	}
 }
 
-// Consistent hashing spreads by weight, alike wherever it is done, and moves no
-// client between backends that stay.
+// TestRendezvous checks that consistent hashing follows the weights, gives the same result
+// everywhere, and moves no client between backends that stay.
 func TestRendezvous(t *testing.T) {
 	list := backends(1, 1, 2)
 	slots := assign(nil, plan.Maglev.String(), list)

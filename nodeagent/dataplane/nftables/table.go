@@ -12,42 +12,43 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// tableName is that of our tables, in the families ip and ip6.
+// tableName is the name of the plane's tables, in the families ip and ip6.
 const tableName = "portolan-balancer"
 
-// chunk is how many elements go into one message.
+// chunk is the number of elements in one message.
 const chunk = 500
 
-// clients is how many clients with affinity a node remembers in each family.
-// Those beyond are spread anew with each connection.
+// clients is the maximum number of clients with affinity that a node remembers in each family.
+// Other clients get a new backend with each connection.
 const clients = 1 << 20
 
-// priority of the chains: before those of other programs that translate.
+// priority is the priority of the base chains. They come before the chains of other programs that
+// translate addresses.
 const priority = -110
 
-// table is our table of one family.
+// table is the plane's table of one family.
 type table struct {
 	*nftables.Table
 	kernel.Packet
 	pods, nodes *nftables.Set // sources
-	sets        [2]sets       // of servers for anyone, and for clients outside
+	sets        [2]sets       // of servers for Anyone, and of servers for external clients
 	chains      map[class]chainUse
-	last        uint32 // number that was given to a class
+	last        uint32 // the last number that was given to a class
 	servers     map[key]*server
 }
 
-// sets are those of one kind of servers.
+// sets are the sets for servers of one kind.
 type sets struct {
 	classes  *nftables.Set // number: chain of the class
 	servers  *nftables.Set // frontend: number of the class
 	slots    *nftables.Set // frontend, number: backend
-	idle     *nftables.Set // frontend, backend: those that take no new connections
-	live     *nftables.Set // frontend, backend: those that clients may come back to
-	affinity *nftables.Set // client, frontend: backend, until it is forgotten
+	idle     *nftables.Set // frontend, backend: backends that take no new connections
+	live     *nftables.Set // frontend, backend: backends that clients with affinity may return to
+	affinity *nftables.Set // client, frontend: backend, until it expires
 }
 
-// newTable describes the table of one family. Servers in it may have counters,
-// which count new connections: no other packet looks for its server.
+// newTable describes the table of one family. If counts is set, each server has a counter of new
+// connections. Other packets do not look up their server.
 func newTable(name string, v6, counts bool) *table {
 	t := &table{
 		Table:  &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4},
@@ -95,7 +96,7 @@ func (t *table) setsOf(outside bool) *sets {
 	return &t.sets[0]
 }
 
-// all are the sets, those first that others need.
+// all returns the sets, those first that others refer to.
 func (s *sets) all() []*nftables.Set {
 	return []*nftables.Set{s.classes, s.servers, s.slots, s.idle, s.live, s.affinity}
 }
@@ -106,9 +107,8 @@ type chain struct {
 	rules [][]expr.Any
 }
 
-// find sends packets to the chain of their server's class. That is two maps,
-// since the kernel goes through all elements of one that leads to chains when
-// any of them changes.
+// find sends packets to the chain of their server's class. It uses two maps, because the kernel
+// walks through all elements of a map that leads to chains whenever one of them changes.
 func (t *table) find(outside bool) []expr.Any {
 	number := 8 + t.AddrLen()/4 + 2
 	return append(t.Frontend(8),
@@ -116,7 +116,7 @@ func (t *table) find(outside bool) []expr.Any {
 		&expr.Lookup{SourceRegister: number, SetName: t.setsOf(outside).classes.Name, IsDestRegSet: true})
 }
 
-// base are the chains that every new connection passes.
+// base returns the chains that every new connection passes.
 func (t *table) base() []chain {
 	inside := func(s *nftables.Set) []expr.Any {
 		return []expr.Any{

@@ -8,9 +8,9 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Traffic implements kernel.Balancer. Connections are counted, and nothing else:
-// the packets that follow are connection tracking's. A server that comes into
-// another class begins at zero.
+// Traffic implements kernel.Balancer. Only new connections are counted, because connection tracking
+// handles all later packets. The counter of a server that moves to another class starts again at
+// zero.
 func (b *balancer) Traffic(ids []kernel.ID) (map[plan.Frontend]kernel.Traffic, error) {
 	counted := map[key]uint64{}
 	for _, t := range b.tables {

@@ -19,11 +19,12 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// patience is for what has to happen, on a slow machine.
+// patience is the timeout for events on a slow machine.
 const patience = 60 * time.Second
 
-// Connections are counted by server, and by nothing that follows in them. Tables
-// of an agent that counted nothing are made anew by one that does.
+// TestTraffic checks that connections are counted by server, and that later packets are not
+// counted. If an agent without counters is replaced by one with counters, the tables are built
+// anew.
 func TestTraffic(t *testing.T) {
 	kerneltest.Need(t)
 	n := netnstest.NewNetwork(t)
@@ -74,7 +75,7 @@ func connections(found []kernel.Counted) map[plan.Frontend]uint64 {
 	return out
 }
 
-// echo sends back what it is sent.
+// echo starts a backend that returns the data that it reads.
 func echo(t *testing.T, n *netnstest.Network) netip.AddrPort {
 	t.Helper()
 	lis, _ := n.Listen(t, plan.TCP, false)
@@ -94,7 +95,7 @@ func echo(t *testing.T, n *netnstest.Network) netip.AddrPort {
 	return lis.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// knock is one connection, with a line each way.
+// knock makes one connection and exchanges a line each way.
 func knock(t *testing.T, n *netnstest.Network, at netip.AddrPort) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

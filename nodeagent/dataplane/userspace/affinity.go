@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// maxSticks bounds the clients that a virtual server remembers.
+// maxSticks is the maximum number of clients that a virtual server remembers.
 const maxSticks = 1 << 17
 
-// affinity remembers where clients were sent. The zero value is empty.
+// affinity remembers the backends of clients. The zero value is empty.
 type affinity struct {
 	clients map[netip.Addr]stick
-	sweepAt int // size at which expired clients are forgotten
+	sweepAt int // number of clients at which sweep runs
 }
 
 type stick struct {
@@ -34,15 +34,15 @@ func (a *affinity) put(client netip.Addr, to netip.AddrPort, until, now time.Tim
 	}
 }
 
-// renew counts a client's time from now if it still belongs to the backend.
+// renew restarts a client's affinity if the client still belongs to the backend.
 func (a *affinity) renew(client netip.Addr, to netip.AddrPort, until, now time.Time) {
 	if s, ok := a.clients[client]; ok && s.to == to {
 		a.put(client, to, until, now)
 	}
 }
 
-// sweep forgets expired clients, and any where there are too many. It runs when
-// the number has doubled, so its cost per connection is constant.
+// sweep removes expired clients, and arbitrary ones if there are more than maxSticks. It runs when
+// the number of clients has doubled, so its cost per connection is constant.
 func (a *affinity) sweep(now time.Time) {
 	for c, s := range a.clients {
 		if !now.Before(s.until) || len(a.clients) > maxSticks {

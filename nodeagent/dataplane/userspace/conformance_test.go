@@ -21,18 +21,17 @@ func TestConformance(t *testing.T) {
 	dataplanetest.Run(t, func(t *testing.T) dataplanetest.Rig { return newRig(t, userspace.Options{}) })
 }
 
-// TestInForceIsPlanned: after any batch of changes.
+// TestInForceIsPlanned checks that the plan is in force after any batch of changes.
 func TestInForceIsPlanned(t *testing.T) { dataplanetest.Batches(t, newRig(t, userspace.Options{})) }
 
-// rig plays everything on loopback addresses, of which Linux has a whole /8:
-// backends are in 127.64.0.0/16, pods that are clients in 127.77.0.0/16, clients
-// outside in 127.88.0.0/16, frontends in 127.96.0.0/11. Of IPv6 there is one
-// address.
+// rig runs everything on loopback addresses, of which Linux has a whole /8. Backends are in
+// 127.64.0.0/16, client pods in 127.77.0.0/16, external clients in 127.88.0.0/16, frontends in
+// 127.96.0.0/11. IPv6 has a single loopback address.
 type rig struct {
 	options userspace.Options
 	plane   *userspace.Plane
 	ipv6    bool
-	port    uint16 // of all frontends but node ports; 0: not chosen yet
+	port    uint16 // of all frontends except node ports; 0: not chosen yet
 	nodes   []netip.Addr
 }
 
@@ -51,7 +50,7 @@ func newRig(t testing.TB, o userspace.Options) *rig {
 
 func (r *rig) Plane() dataplane.Plane { return r.plane }
 
-// connections returns those of one server.
+// connections returns the connections of one server's backends.
 func (r *rig) connections(key plan.Key) map[netip.AddrPort]uint32 {
 	return r.plane.Connections(key)[key]
 }
@@ -63,16 +62,16 @@ func (r *rig) Restart(t testing.TB) {
 	r.plane = userspace.New(r.options)
 }
 
-// Cleanup ends the process: nothing is left of this plane then.
+// Cleanup ends the process, which leaves nothing of this plane.
 func (r *rig) Cleanup(t testing.TB) error {
 	r.Restart(t)
 	return nil
 }
 
-// Damage has nothing to take away: all is in the process.
+// Damage does nothing, because this plane has no state outside the process.
 func (r *rig) Damage(testing.TB) {}
 
-// Occupy listens at a frontend, and answers with its own words.
+// Occupy listens at a frontend with a program of its own.
 func (r *rig) Occupy(t testing.TB, at plan.Frontend) (intact func() error) {
 	lis, err := net.Listen("tcp", at.Addr.String())
 	if err != nil {
@@ -129,13 +128,13 @@ func (r *rig) ClientAddr(from dataplanetest.Vantage, n int, v6 bool) netip.Addr 
 }
 
 func (r *rig) NodeAddrs(v6 bool) []netip.Addr {
-	if v6 { // there is no other
+	if v6 { // IPv6 has one loopback address
 		return []netip.Addr{netip.IPv6Loopback(), netip.IPv6Loopback()}
 	}
 	return r.nodes
 }
 
-// Frontend finds a port that is free on an address that nobody else has.
+// Frontend returns a frontend with a free port at an address that nothing else uses.
 func (r *rig) Frontend(t testing.TB, e plan.Exposure, p plan.Protocol, v6 bool) netip.AddrPort {
 	t.Helper()
 	addr := netip.AddrFrom4([4]byte{127, 96 + byte(rand.N(32)), byte(rand.N(256)), byte(1 + rand.N(254))})
@@ -205,7 +204,7 @@ func (r *rig) Dial(ctx context.Context, _ dataplanetest.Vantage, source netip.Ad
 	return d.DialContext(ctx, network, to.String())
 }
 
-// dialAs connects the n-th client inside.
+// dialAs connects as the n-th internal client.
 func (r *rig) dialAs(ctx context.Context, n int, p plan.Protocol, to netip.AddrPort) (net.Conn, error) {
 	addr := r.ClientAddr(dataplanetest.Inside, n, to.Addr().Is6())
 	return r.Dial(ctx, dataplanetest.Inside, netip.AddrPortFrom(addr, 0), p, to)

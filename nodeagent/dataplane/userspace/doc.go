@@ -1,14 +1,13 @@
-// Package userspace is the data plane that needs nothing: a TCP and UDP proxy in
-// this process, without root, modules or rules.
+// Package userspace is the data plane without requirements: a TCP and UDP proxy in this process,
+// which needs no root, no kernel modules and no rules.
 //
-// It listens on every frontend itself, so a frontend's address must be one of
-// the machine (all of 127.0.0.0/8 is, on Linux) and its port free. What follows
-// from being a proxy, and is different from planes in the kernel: backends see
-// the node's address; forwarding ends with the process; a frontend without
-// backends is a closed port, which refuses, because a socket cannot be silent;
-// a dial that fails is tried at another backend, which no kernel plane can do.
+// The proxy listens on every frontend itself, so a frontend's address must belong to the machine
+// (on Linux, all of 127.0.0.0/8 does) and its port must be free. A proxy differs from planes in the
+// kernel: backends see the node's address; forwarding ends with the process; a frontend without
+// backends is a closed port, which refuses, because a socket cannot drop packets silently; and if a
+// dial fails, the proxy tries another backend, which no kernel plane can do.
 //
-// The invariant: a frontend's socket is open exactly while one of its servers
-// has a backend with weight. Connections belong to backends, not to servers, so
-// that changing a server in place never touches them.
+// The invariant: a frontend's socket is open if and only if one of its servers has a backend with a
+// weight above 0. Connections belong to backends, not to servers, so a change of a server in place
+// never affects them.
 package userspace

@@ -1,6 +1,6 @@
 package userspace
 
-// Frontends is how many frontends the plane knows, those that only drain included.
+// Frontends returns the number of frontends in the plane, including those that only drain.
 func (p *Plane) Frontends() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,11 +12,11 @@ var errClosed = errors.New("the data plane is closed")
 
 var audiences = [...]plan.Audience{plan.Anyone, plan.Internal, plan.External}
 
-// socket is what listens on a frontend.
+// socket is the open socket of a frontend.
 type socket interface{ Close() error }
 
-// frontend is one address, port and protocol: at most one socket, and a pool of
-// backends for each audience.
+// frontend is one address, port and protocol. It has at most one socket, and a pool of backends for
+// each audience.
 type frontend struct {
 	plane *Plane
 	key   plan.Frontend
@@ -25,7 +25,7 @@ type frontend struct {
 	sources plan.Sources
 	pools   [len(audiences)]*pool
 	socket  socket // nil: closed
-	err     error  // why the socket is closed though it should be open
+	err     error  // why the socket could not be opened
 }
 
 func newFrontend(p *Plane, key plan.Frontend) *frontend { return &frontend{plane: p, key: key} }
@@ -61,7 +61,7 @@ func (f *frontend) step(s plan.Step) {
 	}
 }
 
-// reconcile makes the socket what the pools need.
+// reconcile opens or closes the socket as the pools require.
 func (f *frontend) reconcile() error {
 	wanted := false
 	for _, p := range f.pools {
@@ -89,7 +89,7 @@ func (f *frontend) setSources(s plan.Sources) {
 	f.sources = s
 }
 
-// route finds the pool for a client; nil: the client is not served.
+// route returns the pool for a client, or nil if the client is not served.
 func (f *frontend) route(client netip.Addr) *pool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,7 +108,7 @@ func (f *frontend) route(client netip.Addr) *pool {
 	return nil
 }
 
-// serves tells whether a backend is in service for any audience.
+// serves reports whether a backend is in use for any audience.
 func (f *frontend) serves(addr netip.AddrPort) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,8 +138,8 @@ func (f *frontend) connections(a plan.Audience) map[netip.AddrPort]uint32 {
 	return f.pools[a].counts()
 }
 
-// forgotten tells whether nothing is left: no server, and no connection that
-// drains.
+// forgotten reports whether the frontend has no servers and no draining connections left. It drops
+// the pools that are empty.
 func (f *frontend) forgotten() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -25,7 +25,8 @@ func (f *frontend) listen() (socket, error) {
 	return lis, nil
 }
 
-// network keeps an IPv6 socket from taking IPv4 too.
+// network returns the network name for one family only, so that an IPv6 socket does not accept
+// IPv4.
 func network(base string, addr netip.AddrPort) string {
 	if addr.Addr().Is4() {
 		return base + "4"
@@ -33,7 +34,7 @@ func network(base string, addr netip.AddrPort) string {
 	return base + "6"
 }
 
-// reason cuts an error of package net to what its address does not already say.
+// reason returns the cause of an error of package net without the address, which the caller adds.
 func reason(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -42,7 +43,7 @@ func reason(err error) error {
 	return err
 }
 
-// remedy says what a person can do about a socket that cannot be opened.
+// remedy returns the advice for operators about a socket that cannot be opened.
 func remedy(f plan.Frontend, err error) string {
 	port := f.Addr.Port()
 	switch {

@@ -2,7 +2,7 @@ package userspace
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics of the proxy.
+// metrics are the proxy's metrics.
 type metrics struct {
 	sockets      prometheus.Gauge
 	active       prometheus.Gauge

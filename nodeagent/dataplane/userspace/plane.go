@@ -13,18 +13,18 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Options of the plane. The zero value of a field means its default.
+// Options configure a Plane. The zero value of a field selects its default.
 type Options struct {
 	Log     *slog.Logger          // default: discard
 	Metrics prometheus.Registerer // default: none
 
-	// MaxAttempts bounds how many backends are dialled for one connection. Default 5.
+	// MaxAttempts is the maximum number of backends that are dialled for one connection. Default 5.
 	MaxAttempts int
-	// FailedFor is how long a backend whose dial failed comes last. Default 2 s.
+	// FailedFor is the time for which other backends are preferred to one that failed. Default 2 s.
 	FailedFor time.Duration
-	// FlowIdle is how long a silent UDP flow is kept. Default 60 s.
+	// FlowIdle is the time after which a silent UDP flow ends. Default 60 s.
 	FlowIdle time.Duration
-	// MaxFlows bounds the UDP flows of one frontend. Default 8192.
+	// MaxFlows is the maximum number of UDP flows of one frontend. Default 8192.
 	MaxFlows int
 }
 
@@ -47,7 +47,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Plane is the data plane. It is safe for concurrent use.
+// Plane is the data plane in this process. It is safe for concurrent use.
 type Plane struct {
 	opts    Options
 	metrics *metrics
@@ -55,7 +55,7 @@ type Plane struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup // accept loops, connections, flows
 
-	// mu guards what follows. Locks are taken in the order plane, frontend, pool.
+	// mu guards the fields below. Locks are taken in the order plane, frontend, pool.
 	mu        sync.Mutex
 	closed    bool
 	sources   plan.Sources
@@ -75,8 +75,8 @@ func New(o Options) *Plane {
 // Name implements dataplane.Plane.
 func (p *Plane) Name() string { return "userspace" }
 
-// Apply implements dataplane.Plane. Sockets are opened and closed once per
-// frontend, after all its steps: a swap of backends never closes a port.
+// Apply implements dataplane.Plane. It opens and closes sockets once per frontend after all steps,
+// so that a swap of backends never closes a port.
 func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failure {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,8 +110,8 @@ func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failur
 	return failures
 }
 
-// sane leaves out of a step the backends that cannot be; keep: something is left
-// of it.
+// sane removes the backends that do not fit from a step. It reports whether anything of the step is
+// left.
 func sane(s plan.Step) (next plan.Step, keep bool, err error) {
 	switch s.Op {
 	case plan.AddServer:
@@ -124,7 +124,7 @@ func sane(s plan.Step) (next plan.Step, keep bool, err error) {
 	return s, true, nil
 }
 
-// refuse tells of steps that cannot even be tried.
+// refuse returns the failure of a step that cannot even be tried.
 func (p *Plane) refuse(ctx context.Context, s plan.Step) (dataplane.Failure, bool) {
 	switch {
 	case p.closed:
@@ -169,8 +169,8 @@ func (p *Plane) setSources(s plan.Sources) {
 	}
 }
 
-// Programmed implements dataplane.Plane: a server is in force if its port is
-// open, or closed because it has no backends.
+// Programmed implements dataplane.Plane. A server is in force if its port is open, or if it has no
+// backends and its port is closed.
 func (p *Plane) Programmed(key plan.Key) *plan.VirtualServer {
 	p.mu.Lock()
 	f := p.frontends[key.Frontend]
@@ -210,8 +210,8 @@ func (p *Plane) Connections(keys ...plan.Key) map[plan.Key]map[netip.AddrPort]ui
 	return out
 }
 
-// Close implements dataplane.Plane: all ports are closed, all connections end,
-// and everything that the plane started has returned.
+// Close implements dataplane.Plane. It closes all ports and ends all connections. It returns after
+// all goroutines of the plane have ended.
 func (p *Plane) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -224,7 +224,7 @@ func (p *Plane) Close() error {
 	return nil
 }
 
-// sweep forgets a frontend that was deleted and has no connections left.
+// sweep removes a frontend that was deleted and has no connections left.
 func (p *Plane) sweep(key plan.Frontend) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

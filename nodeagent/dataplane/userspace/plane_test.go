@@ -23,11 +23,11 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// echo is a TCP backend that returns what it reads and keeps count.
+// echo is a TCP backend that returns the data that it reads.
 type echo struct {
 	addr netip.AddrPort
 	lis  net.Listener
-	ends chan error // how each connection ended, as the backend saw it
+	ends chan error // the end of each connection, as seen by the backend
 	done sync.WaitGroup
 }
 
@@ -51,10 +51,10 @@ func startEcho(t testing.TB, r *rig) *echo {
 	return e
 }
 
-// stop ends it; connections end when their clients do.
+// stop closes the listener. Connections end when their clients close them.
 func (e *echo) stop() { e.lis.Close() }
 
-// deadAddr is an address where nobody listens.
+// deadAddr returns an address without a listener.
 func deadAddr(t testing.TB, r *rig) netip.AddrPort {
 	lis, _ := r.Listen(t, plan.TCP, false)
 	defer lis.Close()
@@ -66,7 +66,7 @@ func server(key plan.Frontend, addrs ...netip.AddrPort) *plan.VirtualServer {
 	for _, a := range addrs {
 		v.Reals = append(v.Reals, plan.RealServer{Addr: a, Weight: 1})
 	}
-	// Sorted, as a plan has them.
+	// A plan's backends are sorted.
 	for i := range v.Reals {
 		for j := range v.Reals[:i] {
 			if v.Reals[i].Addr.Compare(v.Reals[j].Addr) < 0 {
@@ -88,10 +88,10 @@ func mustApply(t testing.TB, p *userspace.Plane, steps ...plan.Step) {
 	}
 }
 
-// ask sends a line over a new connection and wants it back.
+// ask sends a line over a new connection and expects it back.
 func ask(r *rig, to netip.AddrPort) error { return askAs(r, 0, to) }
 
-// askAs asks as the n-th client.
+// askAs does the same as ask for the n-th client.
 func askAs(r *rig, n int, to netip.AddrPort) error {
 	conn, err := r.dialAs(context.Background(), n, plan.TCP, to)
 	if err != nil {
@@ -151,8 +151,8 @@ func TestTakenPortIsReportedAndTheRestWorks(t *testing.T) {
 	}
 }
 
-// TestReplacedServerHasOnlyItsNewBackends adds a server that is there, with other backends: those that it
-// lacks now get no new connections, and a connection to one of them goes on.
+// TestReplacedServerHasOnlyItsNewBackends adds a server again with other backends. The former
+// backends get no new connections, and a connection to one of them continues.
 func TestReplacedServerHasOnlyItsNewBackends(t *testing.T) {
 	r := newRig(t, userspace.Options{})
 	old, both, fresh := startEcho(t, r), startEcho(t, r), startEcho(t, r)
@@ -186,8 +186,8 @@ func TestReplacedServerHasOnlyItsNewBackends(t *testing.T) {
 	}
 }
 
-// TestDrainedServersAreForgotten: of a server that was deleted nothing is kept once its last connection has
-// ended.
+// TestDrainedServersAreForgotten checks that nothing is kept of a deleted server once its last
+// connection has ended.
 func TestDrainedServersAreForgotten(t *testing.T) {
 	r := newRig(t, userspace.Options{})
 	backend, f := startEcho(t, r), frontend(t, r, plan.TCP)
@@ -223,8 +223,8 @@ func TestForeignAddressIsReported(t *testing.T) {
 	}
 }
 
-// TestDeadBackendIsAskedOnce: after a dial failed nobody else waits for that
-// backend for a while.
+// TestDeadBackendIsAskedOnce checks that after a failed dial no other client waits for that backend
+// for a while.
 func TestDeadBackendIsAskedOnce(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	r := newRig(t, userspace.Options{FailedFor: time.Hour, Metrics: reg})
@@ -240,8 +240,8 @@ func TestDeadBackendIsAskedOnce(t *testing.T) {
 	}
 }
 
-// TestBackendThatLeavesIsNoFailedAttempt: a client that waits for a backend which is taken away is served
-// by another one, though only one may fail.
+// TestBackendThatLeavesIsNoFailedAttempt checks that a client that waits for a backend is served by
+// another one if the first is removed, even though only one attempt may fail.
 func TestBackendThatLeavesIsNoFailedAttempt(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	r := newRig(t, userspace.Options{MaxAttempts: 1, Metrics: reg})
@@ -285,8 +285,8 @@ func counter(t testing.TB, reg *prometheus.Registry, name string) float64 {
 	return sum
 }
 
-// TestAllBackendsDead: the client is told, and a backend that comes back is
-// found though it failed before.
+// TestAllBackendsDead checks that the client gets an error, and that a backend that comes back is
+// used although it failed before.
 func TestAllBackendsDead(t *testing.T) {
 	r := newRig(t, userspace.Options{FailedFor: time.Hour})
 	f, dead := frontend(t, r, plan.TCP), deadAddr(t, r)
@@ -358,9 +358,9 @@ func TestCloseEndsEverything(t *testing.T) {
 	}
 }
 
-// TestNoRequestFailsWhileBackendsComeAndGo: there is always one backend, never
-// the same ones, and clients that connect all the time. Each time from another
-// address: one has 28000 ports, which rest for a minute after their use.
+// TestNoRequestFailsWhileBackendsComeAndGo changes the backends all the time, with always one in
+// use, while clients connect. Each connection comes from another address, because one address has
+// 28,000 ports, which cannot be reused for a minute.
 func TestNoRequestFailsWhileBackendsComeAndGo(t *testing.T) {
 	r := newRig(t, userspace.Options{})
 	f := frontend(t, r, plan.TCP)

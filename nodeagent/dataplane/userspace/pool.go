@@ -11,35 +11,35 @@ import (
 
 // session is a TCP connection or a UDP flow through the proxy.
 type session interface {
-	abort() // ends it at once; may be called several times
-	leave() // its backend leaves: what can go on elsewhere does so
+	abort() // ends the session at once; may be called several times
+	leave() // ends parts that can continue at another backend, because this one is removed
 }
 
-// backend is a real server of a pool. It outlives its removal while it drains.
+// backend is a real server of a pool. After its removal it stays in the pool while it drains.
 type backend struct {
 	addr     netip.AddrPort
 	weight   int
 	removed  bool
-	failed   time.Time // dials are pointless until then
-	current  int       // of smooth weighted round robin
+	failed   time.Time // the backend counts as failed until then
+	current  int       // state of smooth weighted round robin
 	sessions map[session]struct{}
-	deadline *time.Timer // of draining
+	deadline *time.Timer // end of draining
 }
 
-// pool is the backends of one virtual server. Its lock is the innermost.
+// pool holds the backends of one virtual server. Its lock is the innermost.
 type pool struct {
 	front *frontend
 
 	mu       sync.Mutex
 	server   *plan.VirtualServer // nil: deleted
-	backends []*backend          // by address, removed ones that drain included
-	turn     int                 // of plain round robin
+	backends []*backend          // sorted by address; includes removed backends that drain
+	turn     int                 // state of plain round robin
 	sticks   affinity
 }
 
 func newPool(f *frontend) *pool { return &pool{front: f} }
 
-// replace makes the pool that of another version of its server; nil deletes it.
+// replace replaces the pool's server by another version of it. Nil deletes the server.
 func (p *pool) replace(v *plan.VirtualServer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *pool) replace(v *plan.VirtualServer) {
 	}
 }
 
-// step carries out a step about this server.
+// step applies a step that concerns this server.
 func (p *pool) step(s plan.Step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *pool) find(addr netip.AddrPort) (int, bool) {
 	return slices.BinarySearchFunc(p.backends, addr, func(b *backend, a netip.AddrPort) int { return b.addr.Compare(a) })
 }
 
-// set adds a backend or changes its weight. One that drains is back.
+// set adds a backend or changes its weight. A backend that drains is in use again.
 func (p *pool) set(r plan.RealServer) {
 	i, ok := p.find(r.Addr)
 	if !ok {
@@ -98,8 +98,8 @@ func (p *pool) set(r plan.RealServer) {
 	}
 }
 
-// remove takes a backend out. Its TCP connections may go on for the drain time
-// of v; UDP flows end, so that the next datagram goes elsewhere.
+// remove removes a backend. Its TCP connections may continue for the drain time of v. UDP flows
+// end, so that the next datagram goes to another backend.
 func (p *pool) remove(b *backend, v *plan.VirtualServer) {
 	if b.removed {
 		return
@@ -125,9 +125,9 @@ func (p *pool) drain(b *backend, d time.Duration) {
 	b.deadline = time.AfterFunc(d, func() { p.expire(b, d) })
 }
 
-// expire ends what still goes on at the end of the drain time. Where another
-// audience of the frontend still has the backend, as after a change of the
-// traffic policy, there is no reason to.
+// expire ends the connections that are left at the end of the drain time. If the frontend still has
+// the backend for another audience, for example after a change of the traffic policy, they
+// continue.
 func (p *pool) expire(b *backend, d time.Duration) {
 	elsewhere := p.front.serves(b.addr)
 	p.mu.Lock()
@@ -141,7 +141,7 @@ func (p *pool) expire(b *backend, d time.Duration) {
 	}
 }
 
-// has tells whether the pool has a backend that takes traffic.
+// has reports whether the pool has a backend at addr that is not removed.
 func (p *pool) has(addr netip.AddrPort) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,8 +164,8 @@ func (p *pool) drop(b *backend) {
 	}
 }
 
-// pick chooses a backend for a client and counts s as its session; nil: there is
-// none. Backends in tried are left out.
+// pick chooses a backend for a client and adds s to its sessions. Backends in tried are excluded.
+// It returns nil if there is no backend.
 func (p *pool) pick(client, local netip.AddrPort, tried []*backend, s session) *backend {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,7 +188,8 @@ func (p *pool) pick(client, local netip.AddrPort, tried []*backend, s session) *
 	return b
 }
 
-// sticky returns the backend that a client has to come back to, if it can.
+// sticky returns the backend that affinity assigns to a client, or nil if that backend cannot be
+// used.
 func (p *pool) sticky(client netip.Addr, tried []*backend, now time.Time) *backend {
 	if p.server.Affinity <= 0 {
 		return nil
@@ -207,8 +208,8 @@ func (p *pool) sticky(client netip.Addr, tried []*backend, now time.Time) *backe
 
 func (b *backend) takesNew() bool { return !b.removed && b.weight > 0 }
 
-// candidates are the backends that a new connection may go to. Those that
-// failed a moment ago are left out unless all did: then a try is worth it.
+// candidates returns the backends for a new connection. Backends that failed recently are included
+// only if all have failed, because then they are worth another try.
 func (p *pool) candidates(tried []*backend, now time.Time) []*backend {
 	well := make([]*backend, 0, len(p.backends))
 	var ill []*backend
@@ -227,14 +228,14 @@ func (p *pool) candidates(tried []*backend, now time.Time) []*backend {
 	return well
 }
 
-// others tells whether there is a backend that was not tried yet.
+// others reports whether there is a backend that was not tried yet.
 func (p *pool) others(tried []*backend) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.server != nil && len(p.candidates(tried, time.Now())) > 0
 }
 
-// failed remembers that a dial failed, and takes the session away.
+// failed marks a backend as failed after a dial, and releases the session.
 func (p *pool) failed(b *backend, s session, until time.Time) {
 	p.mu.Lock()
 	b.failed = until
@@ -242,8 +243,8 @@ func (p *pool) failed(b *backend, s session, until time.Time) {
 	p.release(b, s, netip.Addr{})
 }
 
-// release takes a session that has ended from its backend. The time that its
-// client is remembered starts again: it counts from the end.
+// release removes a session that has ended from its backend. It restarts the client's affinity,
+// which counts from the end of the last session.
 func (p *pool) release(b *backend, s session, client netip.Addr) {
 	p.mu.Lock()
 	delete(b.sessions, s)
@@ -267,7 +268,7 @@ func (p *pool) live() bool {
 	return p.server != nil
 }
 
-// usable tells whether a connection can be served.
+// usable reports whether the pool can serve a connection.
 func (p *pool) usable() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -280,7 +281,7 @@ func (p *pool) empty() bool {
 	return p.server == nil && len(p.backends) == 0
 }
 
-// allows tells whether the source ranges admit a client.
+// allows reports whether the source ranges admit a client.
 func (p *pool) allows(client netip.Addr) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -315,7 +316,7 @@ func (p *pool) abort() {
 	}
 }
 
-// shun remembers that a backend does not answer.
+// shun marks a backend as failed.
 func (p *pool) shun(b *backend, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

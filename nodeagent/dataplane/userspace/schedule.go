@@ -9,11 +9,11 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// schedule picks among candidates, of which there is at least one, all with
-// weight. The rules are the kernel's; the hashing ones keep their promise
-// (stable per address, shares by weight) by rendezvous hashing, which moves
-// fewer clients than the kernel's tables when backends change. They always fall
-// back: a candidate is a backend that is there.
+// schedule picks one of the candidates, of which there is at least one, all with a weight above 0.
+// The schedulers follow the kernel's rules. The hashing ones use rendezvous hashing. It is stable
+// per address and distributes by weight like the kernel's tables, but moves fewer clients when
+// backends change. Hashing always falls back to another backend, because only usable backends are
+// candidates.
 func (p *pool) schedule(candidates []*backend, client, local netip.AddrPort) *backend {
 	switch p.server.Scheduler {
 	case plan.LeastConnections:
@@ -40,7 +40,7 @@ func (p *pool) schedule(candidates []*backend, client, local netip.AddrPort) *ba
 
 func expectedDelay(b *backend) float64 { return float64(len(b.sessions)+1) / float64(b.weight) }
 
-// least returns the first of the candidates with the smallest value.
+// least returns the first candidate with the smallest value.
 func least(candidates []*backend, value func(*backend) float64) *backend {
 	best, low := candidates[0], value(candidates[0])
 	for _, b := range candidates[1:] {
@@ -51,8 +51,9 @@ func least(candidates []*backend, value func(*backend) float64) *backend {
 	return best
 }
 
-// roundRobin takes turns; with different weights smoothly: in every round of
-// sum(weights) picks each backend gets its weight, spread out evenly.
+// roundRobin returns the candidates in turn. If weights differ it uses smooth weighted round robin:
+// in every round of sum(weights) picks each backend is picked as often as its weight says, spread
+// evenly over the round.
 func (p *pool) roundRobin(candidates []*backend) *backend {
 	total, equal := 0, true
 	for _, b := range candidates {
@@ -89,7 +90,7 @@ func unit(addr netip.Addr, port uint16, to netip.AddrPort) float64 {
 	h.Write(binary.BigEndian.AppendUint16(nil, port))
 	h.Write(b[:])
 	h.Write(binary.BigEndian.AppendUint16(nil, to.Port()))
-	x := h.Sum64() // FNV alone mixes its high bits badly: finish as splitmix64 does
+	x := h.Sum64() // FNV mixes its high bits badly; the lines below finish as in splitmix64
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	x ^= x >> 31

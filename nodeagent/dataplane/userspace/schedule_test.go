@@ -18,8 +18,8 @@ func weighted(weights ...int) []*backend {
 	return out
 }
 
-// TestRoundRobinIsFair: every round of sum(weights) picks gives each backend its
-// weight.
+// TestRoundRobinIsFair checks that in every round of sum(weights) picks each backend is picked as
+// often as its weight says.
 func TestRoundRobinIsFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights := rapid.SliceOfN(rapid.IntRange(1, 9), 1, 6).Draw(t, "weights")
@@ -45,8 +45,8 @@ func TestRoundRobinIsFair(t *testing.T) {
 	})
 }
 
-// TestHashMovesOnlyWhatItMust: a client stays where it is unless its own backend
-// goes, and shares follow weights.
+// TestHashMovesOnlyWhatItMust checks that a client keeps its backend unless the backend is removed,
+// and that shares follow weights.
 func TestHashMovesOnlyWhatItMust(t *testing.T) {
 	backends := weighted(1, 1, 2)
 	const clients = 4000
@@ -92,7 +92,7 @@ func TestAffinityExpires(t *testing.T) {
 func TestAffinityForgets(t *testing.T) {
 	var a affinity
 	start := time.Unix(1000, 0)
-	for i := range 10000 { // each remembered for a second, one new client per second
+	for i := range 10000 { // one new client per second, each remembered for a second
 		now := start.Add(time.Duration(i) * time.Second)
 		a.put(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), netip.AddrPort{}, now.Add(time.Second), now)
 	}

@@ -12,13 +12,13 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// How long a dial may take: little while there is another backend to try.
+// The timeouts of a dial. firstDial is short because there is another backend to try.
 const (
 	firstDial = time.Second
 	lastDial  = 10 * time.Second
 )
 
-// accept takes connections until the socket is closed.
+// accept accepts connections until the socket is closed.
 func (f *frontend) accept(lis *net.TCPListener) {
 	backoff := 5 * time.Millisecond
 	for {
@@ -29,7 +29,7 @@ func (f *frontend) accept(lis *net.TCPListener) {
 			f.plane.running.Go(func() { f.serve(conn) })
 		case errors.Is(err, net.ErrClosed):
 			return
-		default: // out of descriptors, mostly: give connections time to end
+		default: // mostly out of file descriptors: wait until connections have ended
 			f.plane.opts.Log.Warn("accept", "frontend", f.key.String(), "err", err)
 			if !app.Pause(f.plane.ctx, backoff) {
 				return
@@ -62,11 +62,11 @@ func (f *frontend) serve(client *net.TCPConn) {
 	p.release(b, c, from.Addr())
 }
 
-// errLeft says that a backend was taken away while it was dialled.
+// errLeft is the error of a dial that ended because the backend was removed.
 var errLeft = errors.New("the backend leaves")
 
-// connect dials a backend, and others when it fails. A backend that is taken away
-// meanwhile has not failed: it may be back, and is dialled again then.
+// connect dials backends until one answers, at most MaxAttempts. A backend that is removed during
+// the dial does not count as a failed attempt, because it may come back and is dialled again then.
 func (f *frontend) connect(c *connection, p *pool, from, to netip.AddrPort) *backend {
 	var tried []*backend
 	for len(tried) < f.plane.opts.MaxAttempts && f.plane.ctx.Err() == nil {
@@ -81,8 +81,8 @@ func (f *frontend) connect(c *connection, p *pool, from, to netip.AddrPort) *bac
 	return nil
 }
 
-// attempt dials one of the backends that were not tried. It returns nil if there
-// is none, or if the connection was aborted meanwhile.
+// attempt dials one of the backends that were not tried. It returns nil if there is none, or if the
+// connection was aborted during the dial.
 func (f *frontend) attempt(c *connection, p *pool, from, to netip.AddrPort, tried []*backend) (*backend, error) {
 	ctx, cancel := context.WithCancel(f.plane.ctx)
 	defer cancel()
@@ -99,7 +99,7 @@ func (f *frontend) attempt(c *connection, p *pool, from, to netip.AddrPort, trie
 	switch {
 	case err == nil && c.connected(conn):
 		return b, nil
-	case err == nil: // aborted meanwhile: the backend is well
+	case err == nil: // the connection was aborted; the backend has not failed
 		p.release(b, c, netip.Addr{})
 		return nil, nil
 	case ctx.Err() != nil:
@@ -120,32 +120,33 @@ func dial(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*net
 	return conn.(*net.TCPConn), nil
 }
 
-// connection is a client and its backend.
+// connection is a client connection with its backend connection.
 type connection struct {
 	client *net.TCPConn
 
 	mu      sync.Mutex
-	dial    context.CancelFunc // ends the dial under way
+	dial    context.CancelFunc // cancels the current dial
 	server  *net.TCPConn
 	aborted bool
 }
 
-// dials notes how to end the dial that begins.
+// dials stores the function that cancels the dial that is about to begin.
 func (c *connection) dials(cancel context.CancelFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dial = cancel
 }
 
-// leave ends the dial of a backend that leaves, and may be dead: another one is
-// tried. A connection to it goes on.
+// leave cancels the dial of a backend that was removed and may be dead, so that another one is
+// tried. An established connection continues.
 func (c *connection) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dial()
 }
 
-// connected takes the connection to the backend, unless the end came before.
+// connected stores the connection to the backend and reports true. If the connection was aborted
+// before, it resets the one to the backend instead.
 func (c *connection) connected(server *net.TCPConn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,9 +174,9 @@ func reset(conn *net.TCPConn) {
 	conn.Close()
 }
 
-// copyBoth moves bytes in both directions until both have ended. The end of one
-// is passed on alone, as a half-closed connection; an error ends both with a
-// reset, so that a peer can tell a broken stream from a finished one.
+// copyBoth copies bytes in both directions until both have ended. The end of one direction is
+// passed on as a half-close. An error ends both with a reset, so that a peer can tell a broken
+// stream from a complete one.
 func (c *connection) copyBoth() {
 	done := make(chan struct{})
 	go func() {
@@ -188,7 +189,8 @@ func (c *connection) copyBoth() {
 	c.server.Close()
 }
 
-// copyOne moves bytes inside the kernel where it can (splice).
+// copyOne copies bytes in one direction. The kernel does it without copies to this process where it
+// can (splice).
 func (c *connection) copyOne(to, from *net.TCPConn) {
 	if _, err := io.Copy(to, from); err != nil {
 		c.abort()

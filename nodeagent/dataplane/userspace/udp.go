@@ -16,10 +16,10 @@ import (
 // maxDatagram is the largest payload that UDP can carry.
 const maxDatagram = 65535
 
-// buffers are for datagrams on their way. A flow that waits holds none.
+// buffers holds buffers for datagrams in transit. A flow that waits holds no buffer.
 var buffers = sync.Pool{New: func() any { b := make([]byte, maxDatagram); return &b }}
 
-// udpSocket is a frontend's socket and the flows of its clients.
+// udpSocket is a frontend's UDP socket with the flows of its clients.
 type udpSocket struct {
 	front *frontend
 	conn  *net.UDPConn
@@ -39,7 +39,7 @@ func (f *frontend) listenUDP() (socket, error) {
 	return s, nil
 }
 
-// Close implements socket: flows end with it.
+// Close implements socket. It ends all flows.
 func (s *udpSocket) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -50,7 +50,7 @@ func (s *udpSocket) Close() error {
 	return s.conn.Close()
 }
 
-// receive passes on what clients send until the socket is closed.
+// receive forwards the datagrams of clients until the socket is closed.
 func (s *udpSocket) receive() {
 	buf := make([]byte, maxDatagram)
 	for {
@@ -71,7 +71,8 @@ func (s *udpSocket) receive() {
 	}
 }
 
-// flow finds the flow of a client or starts one; nil: the datagram is dropped.
+// flow returns the flow of a client and starts one if needed. It returns nil if the datagram has to
+// be dropped.
 func (s *udpSocket) flow(client netip.AddrPort) *flow {
 	s.mu.Lock()
 	fl := s.flows[client]
@@ -92,7 +93,7 @@ func (s *udpSocket) flow(client netip.AddrPort) *flow {
 	return s.start(client, p)
 }
 
-// start connects a client to a backend.
+// start starts a flow from a client to a backend.
 func (s *udpSocket) start(client netip.AddrPort, p *pool) *flow {
 	fl := &flow{socket: s, client: client, pool: p}
 	fl.backend = p.pick(client, s.front.key.Addr, nil, fl)
@@ -106,7 +107,7 @@ func (s *udpSocket) start(client netip.AddrPort, p *pool) *flow {
 		s.front.plane.metrics.dropped.WithLabelValues("dial").Inc()
 		return nil
 	}
-	if !fl.connected(conn) || !s.keep(fl) { // the backend or the frontend went away meanwhile
+	if !fl.connected(conn) || !s.keep(fl) { // the backend or the frontend was removed during the dial
 		conn.Close()
 		p.release(fl.backend, fl, netip.Addr{})
 		return nil
@@ -134,13 +135,13 @@ func (s *udpSocket) forget(fl *flow) {
 	}
 }
 
-// flow is the datagrams between one client and one backend.
+// flow carries the datagrams between one client and one backend.
 type flow struct {
 	socket  *udpSocket
 	client  netip.AddrPort
 	pool    *pool
 	backend *backend
-	last    atomic.Int64 // when the client last sent, in nanoseconds
+	last    atomic.Int64 // time of the client's last datagram, in Unix nanoseconds
 
 	mu      sync.Mutex
 	conn    *net.UDPConn
@@ -157,9 +158,9 @@ func (fl *flow) connected(conn *net.UDPConn) bool {
 	return true
 }
 
-// abort ends the flow: the client's next datagram starts another one. It is
-// called with the pool locked, so forgetting is left to answer, except that the
-// socket must not find the flow again: send sees the closed connection.
+// abort ends the flow. The client's next datagram starts another one. The pool is locked during the
+// call, so answer removes the flow from the socket later. If the socket still finds it until then,
+// send sees the closed connection.
 func (fl *flow) abort() {
 	fl.mu.Lock()
 	defer fl.mu.Unlock()
@@ -169,11 +170,11 @@ func (fl *flow) abort() {
 	}
 }
 
-// leave ends the flow, so that the client's next datagram goes elsewhere.
+// leave ends the flow, so that the client's next datagram goes to another backend.
 func (fl *flow) leave() { fl.abort() }
 
-// send passes a datagram on. The first one after the flow was cut goes over a
-// new flow: nothing is lost by moving.
+// send forwards a datagram to the backend. The first datagram after the flow has ended goes over a
+// new flow, so that none is lost by the move.
 func (fl *flow) send(data []byte) {
 	fl.last.Store(time.Now().UnixNano())
 	_, err := fl.conn.Write(data)
@@ -192,13 +193,13 @@ func (fl *flow) send(data []byte) {
 	}
 }
 
-// refused notes that nobody listens at the backend.
+// refused marks the backend as failed because no program listens there, and ends the flow.
 func (fl *flow) refused() {
 	fl.pool.shun(fl.backend, time.Now().Add(fl.socket.front.plane.opts.FailedFor))
 	fl.abort()
 }
 
-// answer passes on what the backend sends until the flow is idle or cut.
+// answer forwards the backend's datagrams until the flow is idle or ended.
 func (fl *flow) answer() {
 	idle := fl.socket.front.plane.opts.FlowIdle
 	for {
@@ -209,7 +210,7 @@ func (fl *flow) answer() {
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			fl.refused()
 		} else if isTimeout(err) && time.Since(time.Unix(0, fl.last.Load())) < idle {
-			continue // the client still talks
+			continue // the client is still sending
 		}
 		break
 	}
@@ -224,7 +225,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// answerOne waits for a datagram without holding a buffer, then passes it on.
+// answerOne waits for a datagram without holding a buffer, then forwards it.
 func (fl *flow) answerOne(deadline time.Time) error {
 	if err := fl.conn.SetReadDeadline(deadline); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// startUDP is a backend that returns every datagram.
+// startUDP starts a backend that returns every datagram.
 func startUDP(t testing.TB, r *rig) netip.AddrPort {
 	_, conn := r.Listen(t, plan.UDP, false)
 	t.Cleanup(func() { conn.Close() })
@@ -66,8 +66,8 @@ func TestFlowsEndWhenIdle(t *testing.T) {
 	mustApply(t, r.plane, add(server(f, backend)))
 	conn := dialUDP(t, r, 0, f.Addr)
 	for range 3 {
-		// On a busy machine the backend's answer may come when the flow has ended
-		// already, and is lost: then the client asks again, over another flow.
+		// On a busy machine the backend's answer may arrive after the flow has ended, and is lost.
+		// The client then sends again, over another flow.
 		kittest.Eventually(t, "an answer", func() error { return exchange(conn, time.Second) })
 		kittest.Eventually(t, "the flow to end", func() error {
 			if n := r.connections(plan.Key{Frontend: f})[backend]; n != 0 {
@@ -102,8 +102,8 @@ func TestFlowsAreBounded(t *testing.T) {
 	})
 }
 
-// TestDeadUDPBackendIsLeft: a backend where nobody listens says so by ICMP; the
-// client's next datagrams go elsewhere.
+// TestDeadUDPBackendIsLeft checks that after an ICMP error from a backend without a listener, the
+// client's next datagrams go to another backend.
 func TestDeadUDPBackendIsLeft(t *testing.T) {
 	r := newRig(t, userspace.Options{FailedFor: time.Hour})
 	_, gone := r.Listen(t, plan.UDP, false)
