@@ -61,7 +61,7 @@ func (a *api) Query(ctx context.Context, req *dnsv1.QueryRequest) (*dnsv1.QueryR
 	return a.response(first, rrtype), nil
 }
 
-// queryType reads the type. An address asks for its names.
+// queryType reads the record type of a request. The default is A, or PTR if the name is an address.
 func queryType(req *dnsv1.QueryRequest) (uint16, apierr.Violations) {
 	var violations apierr.Violations
 	text := strings.ToUpper(req.GetType())
@@ -78,7 +78,8 @@ func queryType(req *dnsv1.QueryRequest) (uint16, apierr.Violations) {
 	return rrtype, violations
 }
 
-// candidates are the names that may be meant, the likeliest first: what a workload of the namespace would try, in the order of its search path.
+// candidates returns the full names that the request's name may stand for, the likeliest first.
+// They are the names that a workload of the namespace tries by its search path.
 func (a *api) candidates(req *dnsv1.QueryRequest) []string {
 	text := req.GetName()
 	if addr, err := netip.ParseAddr(text); err == nil {
@@ -99,7 +100,7 @@ func (a *api) candidates(req *dnsv1.QueryRequest) []string {
 	primary := zone.Text(s.Zones[0].Name)
 	inNamespace, inZone := text+"."+namespace+".svc."+primary, text+".svc."+primary
 	if strings.Contains(text, ".") && !strings.HasPrefix(text, "_") {
-		inNamespace, inZone = inZone, inNamespace // service.namespace is likelier than endpoint.service
+		inNamespace, inZone = inZone, inNamespace // SERVICE.NAMESPACE is likelier than ENDPOINT.SERVICE.
 	}
 	var names []string
 	for _, candidate := range []string{inNamespace, inZone, text + "." + primary} {
@@ -110,7 +111,7 @@ func (a *api) candidates(req *dnsv1.QueryRequest) []string {
 	return names
 }
 
-// ask asks the ordinary handler, as a client on this machine would by TCP.
+// ask puts a question to the ordinary handler, as if a client on this machine had sent it by TCP.
 func (a *api) ask(ctx context.Context, name string, rrtype uint16) (*dns.Msg, error) {
 	m := new(dns.Msg).SetQuestion(name, rrtype)
 	packet, err := m.Pack()
@@ -149,7 +150,7 @@ func (a *api) response(m *dns.Msg, rrtype uint16) *dnsv1.QueryResponse {
 	return resp
 }
 
-// partial says that an answer has not all records of the set that was asked for.
+// partial returns a sentence if the answer m lacks records of the set of that name and type.
 func (a *api) partial(m *dns.Msg, name string, rrtype uint16) []string {
 	n := a.daemon.table.Snapshot().Get([]byte(name))
 	if n == nil || n.Set(rrtype) == nil || len(m.Answer) >= int(n.Set(rrtype).Count) {

@@ -68,7 +68,7 @@ const (
 	leastUpstreamTO = 10 * time.Millisecond
 )
 
-// Validate says what is wrong with the configuration, all of it.
+// Validate returns all errors of the configuration, joined.
 func (c *Config) Validate() error {
 	errs := []error{c.Common.Validate()}
 	bad := func(wrong bool, format string, args ...any) {
@@ -109,7 +109,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// zone is the part of the configuration that says which names there are.
+// zone returns the configuration of the zone table.
 func (c *Config) zone() zone.Config {
 	return zone.Config{
 		Zones: c.Zones, Reverse: slices.Concat(c.ServiceCIDR, c.PodCIDR), TTL: c.TTL,
@@ -117,7 +117,8 @@ func (c *Config) zone() zone.Config {
 	}
 }
 
-// nameservers are the addresses at which the name server says it is.
+// nameservers returns the addresses of this name server for its own zones: those of -advertise,
+// otherwise the specific addresses of -listen.
 func (c *Config) nameservers() []netip.Addr {
 	if len(c.Advertise) > 0 {
 		return c.Advertise

@@ -16,14 +16,16 @@ const (
 	viewFile  = "view.pb"
 	viewOwner = "dnssvc"
 	saveEvery = 5 * time.Second
-	// believeAfter is how long the registry may take before names that the view on disk lacks are
-	// said not to exist. A registry that is there has sent its snapshot by then.
+	// believeAfter is the time after which a name that the view on disk lacks is answered NXDOMAIN,
+	// if the registry has not answered by then. A running registry has sent its snapshot within
+	// this time.
 	believeAfter = 5 * time.Second
-	// viewCheck is the health check that says that answers come from the view on disk.
+	// viewCheck is the name of the health check that fails while answers come from the view on
+	// disk.
 	viewCheck = "view"
 )
 
-// viewPath returns where the view is kept; empty if it is not.
+// viewPath returns the path of the view on disk. It returns "" if no view is kept.
 func (d *Daemon) viewPath() string {
 	if d.cfg.DataDir == "" {
 		return ""
@@ -31,8 +33,8 @@ func (d *Daemon) viewPath() string {
 	return filepath.Join(d.cfg.DataDir, viewFile)
 }
 
-// loadView starts from the names that were known before, so that they are answered though the
-// registry is away. A file that cannot be used is no reason not to start.
+// loadView fills the table from the view on disk, so that its names are answered while the registry
+// is away. If the file cannot be used, the daemon starts without it.
 func (d *Daemon) loadView() {
 	path := d.viewPath()
 	if path == "" {
@@ -63,15 +65,15 @@ func (d *Daemon) loadView() {
 		file.At.UTC().Format(time.RFC3339)))
 }
 
-// endDisk notes that answers come from the view on disk no longer.
+// endDisk records that answers no longer come from the view on disk.
 func (d *Daemon) endDisk() {
 	if d.onDisk.Swap(false) {
 		d.health.Set(viewCheck, nil)
 	}
 }
 
-// outlast bounds what is answered from the view on disk. Names that it has are answered at once,
-// that others do not exist after believeAfter, and nothing once the view is too old.
+// outlast bounds the use of the view on disk. Its names are answered at once, other names are
+// NXDOMAIN after believeAfter, and the view is dropped once it is older than DataMaxAge.
 func (d *Daemon) outlast(ctx context.Context) error {
 	if d.fromDisk.IsZero() {
 		return nil
@@ -92,7 +94,7 @@ func (d *Daemon) outlast(ctx context.Context) error {
 	return nil
 }
 
-// withoutRegistry waits, and reports whether there was no snapshot in that time.
+// withoutRegistry waits for the given time and reports whether no snapshot arrived in it.
 func (d *Daemon) withoutRegistry(ctx context.Context, long time.Duration) bool {
 	timer := time.NewTimer(long)
 	defer timer.Stop()
@@ -106,8 +108,8 @@ func (d *Daemon) withoutRegistry(ctx context.Context, long time.Duration) bool {
 	}
 }
 
-// keepView keeps the view on disk. Only changes of names count: a busy log of other kinds should not
-// write a large view again and again.
+// keepView keeps the view on disk. It writes only after changes of names, because a log that is
+// busy with other kinds would otherwise rewrite a large view again and again.
 func (d *Daemon) keepView(ctx context.Context) error {
 	path := d.viewPath()
 	if path == "" {

@@ -41,21 +41,22 @@ type Daemon struct {
 	registry *grpc.ClientConn
 	nats     app.Bus
 	metrics  *metrics
-	forward  *forward.Forwarder // nil: other names are refused
+	forward  *forward.Forwarder // nil if other names are refused
 	notifier *server.Notifier
-	keys     server.Keys      // of secondaries
-	public   *identity.Public // the certificate of -listen-tls-cert; nil: there is none
+	keys     server.Keys      // keys of secondaries
+	public   *identity.Public // certificate of -listen-tls-cert; nil without the flag
 
 	first     sync.Once
 	firstDone chan struct{} // closed when the first snapshot has been taken over
 
-	fromDisk time.Time     // when the view that was loaded was current; zero: none was
-	loaded   uint64        // its serial
-	onDisk   atomic.Bool   // answers come from it
-	changed  chan struct{} // full when names have changed since the view was kept
+	fromDisk time.Time     // when the loaded view was current; zero if no view was loaded
+	loaded   uint64        // serial number of the loaded view
+	onDisk   atomic.Bool   // whether answers come from the loaded view
+	changed  chan struct{} // full if names have changed since the view was written
 }
 
-// New listens, for DNS and for the API. It needs neither the registry nor NATS: names come when those do.
+// New listens for DNS and for the API. It needs neither the registry nor NATS: names appear once
+// both answer.
 func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	d := &Daemon{cfg: cfg, log: host.Log, health: host.Health, firstDone: make(chan struct{}), changed: make(chan struct{}, 1)}
 	if err := d.open(host); err != nil {
@@ -140,20 +141,21 @@ func (d *Daemon) serverConfig() server.Config {
 	return cfg
 }
 
-// Addr is where the gRPC API listens.
+// Addr returns the address of the gRPC API.
 func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
 
-// TLSAddrs are the addresses of DNS over TLS.
+// TLSAddrs returns the addresses of DNS over TLS.
 func (d *Daemon) TLSAddrs() []string { return d.dns.TLSAddrs() }
 
-// DNSAddrs are where questions are answered, by UDP and TCP.
+// DNSAddrs returns the addresses of DNS by UDP and TCP.
 func (d *Daemon) DNSAddrs() []string { return d.dns.Addrs() }
 
-// settleTime is how long after the first snapshot nothing of it is in use any more but the names.
+// settleTime is the time after the first snapshot in which its objects become garbage. Only the
+// names stay in use.
 const settleTime = time.Second
 
-// returnMemory gives back what reading the first snapshot took. By itself that would wait for the next collection, and names alone make hardly
-// any garbage that could cause one.
+// returnMemory returns the memory that reading the first snapshot took to the system. Without it
+// that waits for the next collection, and names alone make hardly any garbage that would start one.
 func (d *Daemon) returnMemory(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -171,7 +173,8 @@ func (d *Daemon) returnMemory(ctx context.Context) error {
 // lameDuckCheck is the health check that fails while the daemon is about to stop.
 const lameDuckCheck = "stop"
 
-// Run answers until ctx is done, and a little longer: clients should hear that we stop before we do.
+// Run answers until ctx is done and for LameDuck longer, so that clients can see the daemon fail
+// its readiness check before it stops.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("dnssvc listens", "addr", d.listener.Addr().String(), "dns", d.dns.Addrs(), "tls", d.dns.TLSAddrs())
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -201,7 +204,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return errors.Join(err, d.close())
 }
 
-// lameDuck waits while those who watch our health turn to others.
+// lameDuck fails the readiness check and waits for LameDuck, so that clients that watch it can turn
+// to other servers.
 func (d *Daemon) lameDuck() {
 	d.health.Set(lameDuckCheck, errors.New("stopping"))
 	if d.cfg.LameDuck > 0 {
@@ -209,7 +213,7 @@ func (d *Daemon) lameDuck() {
 	}
 }
 
-// apply takes over what the change stream brings.
+// apply puts a batch of the change stream into the table.
 func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uint64) error {
 	start := time.Now()
 	before := d.table.Snapshot().Serial
@@ -235,7 +239,7 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 		d.notifier.Changed()
 		select {
 		case d.changed <- struct{}{}:
-		default: // it will be kept anyway
+		default: // The view is marked as changed already.
 		}
 	}
 	return nil

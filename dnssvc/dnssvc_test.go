@@ -30,7 +30,7 @@ import (
 
 const loc = ".svc.cluster.local."
 
-// testConfig is the default configuration on an address of the test's own.
+// testConfig returns the default configuration, listening on the given host address.
 func testConfig(t *testing.T, host string) dnssvc.Config {
 	t.Helper()
 	var cfg dnssvc.Config
@@ -40,7 +40,7 @@ func testConfig(t *testing.T, host string) dnssvc.Config {
 	return cfg
 }
 
-// registry serves a log as the registry does, and returns where.
+// registry serves a log as the registry does, and returns its address.
 func registry(t *testing.T, log *changestest.Log, network rpc.Network, host app.Host) string {
 	t.Helper()
 	lis, err := network.Listen("127.0.0.1:0")
@@ -54,7 +54,7 @@ func registry(t *testing.T, log *changestest.Log, network rpc.Network, host app.
 }
 
 type running struct {
-	addr string // of DNS
+	addr string // of the DNS server
 	api  dnsv1.DNSServiceClient
 	host app.Host
 	stop func()
@@ -69,7 +69,7 @@ func start(t *testing.T, cfg dnssvc.Config, log *changestest.Log) running {
 		url, cfg.NATSPrefix = log.URL(), changestest.Prefix
 		cfg.Registry = registry(t, log, network, kittest.Host(t, network, ""))
 	} else {
-		cfg.Registry = kittest.Listen(t).Addr().String() // accepts, and never says a word
+		cfg.Registry = kittest.Listen(t).Addr().String() // accepts connections and never answers
 	}
 	host := kittest.Host(t, network, url)
 	d, err := dnssvc.New(t.Context(), cfg, host)
@@ -122,7 +122,7 @@ func (r running) synced(t *testing.T) {
 	})
 }
 
-// eventually waits for an answer.
+// eventually waits for the given answer.
 func (r running) eventually(t *testing.T, name string, qtype uint16, want string) {
 	t.Helper()
 	kittest.Eventually(t, name, func() error {
@@ -134,14 +134,14 @@ func (r running) eventually(t *testing.T, name string, qtype uint16, want string
 	})
 }
 
-// What is committed is answered; what is deleted is not.
+// TestFollowsTheLog checks that a committed name is answered and a deleted one is not.
 func TestFollowsTheLog(t *testing.T) {
 	log := changestest.New(t)
 	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "10.96.0.1", "80:http"))
 	r := start(t, testConfig(t, "127.53.240.1"), log)
 	name := "web.default" + loc
 	r.eventually(t, name, dns.TypeA, "NOERROR\n  "+name+" 5 IN A 10.96.0.1")
-	// The answers of a first snapshot are published before the daemon says that it is ready.
+	// The names of the first snapshot are published before the daemon reports that it is ready.
 	kittest.Eventually(t, "ready", r.host.Health.Ready)
 	log.Put(dnstest.Service("default/web", "10.96.0.2", "80:http"))
 	r.eventually(t, name, dns.TypeA, "NOERROR\n  "+name+" 5 IN A 10.96.0.2")
@@ -169,7 +169,8 @@ func TestFollowsTheLog(t *testing.T) {
 	}
 }
 
-// A registry that does not answer: names are unknown, not absent, and the daemon is not ready.
+// TestWithoutRegistry checks that without a registry names are unknown rather than absent, and that
+// the daemon is not ready.
 func TestWithoutRegistry(t *testing.T) {
 	r := start(t, testConfig(t, "127.53.240.2"), nil)
 	m := dnstest.Ask(t, dnstest.Ways[0], r.addr, "web.default"+loc, dns.TypeA)
@@ -185,10 +186,9 @@ func TestWithoutRegistry(t *testing.T) {
 	}
 }
 
-// Told to stop, the daemon says that it will before it does: those who watch its readiness can turn to others.
-// TestRestartsWithoutRegistry: names that were known are answered at once from the view on disk, that
-// others do not exist a little later, and a metric and the age say where it comes from. When the
-// registry is back, what it does not have is gone.
+// TestRestartsWithoutRegistry restarts the daemon from the view on disk. Names in the view are
+// answered at once, other names are NXDOMAIN a little later, and a metric and the age show that the
+// view is from disk. When the registry is back, names of objects that it lacks are gone.
 func TestRestartsWithoutRegistry(t *testing.T) {
 	log := changestest.New(t)
 	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "10.96.0.1", "80:http"))
@@ -239,8 +239,8 @@ func TestRestartsWithoutRegistry(t *testing.T) {
 	}
 }
 
-// TestOldViewsAreNotAnsweredFrom: neither one that is too old at the start, nor one that gets too old
-// while the registry stays away, nor one that is damaged.
+// TestOldViewsAreNotAnsweredFrom checks that the daemon does not use a view that is too old at the
+// start, that gets too old while the registry stays away, or that is damaged.
 func TestOldViewsAreNotAnsweredFrom(t *testing.T) {
 	log := changestest.New(t)
 	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "10.96.0.1", "80:http"))
@@ -276,7 +276,8 @@ func TestLameDuck(t *testing.T) {
 	log := changestest.New(t)
 	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "10.96.0.1", "80:http"))
 	name := "web.default" + loc
-	for i, duck := range []time.Duration{time.Second, 5 * time.Second, 25 * time.Second} { // the later ones are for a machine that is very busy
+	// the longer times are for a very busy machine
+	for i, duck := range []time.Duration{time.Second, 5 * time.Second, 25 * time.Second} {
 		cfg := testConfig(t, fmt.Sprintf("127.53.240.%d", 10+i))
 		cfg.LameDuck = duck
 		r := start(t, cfg, log)
@@ -355,8 +356,8 @@ func TestQueryExplains(t *testing.T) {
 	}
 }
 
-// TestRecordsAreCappedByFlags asks a daemon whose configuration bounds the records of an answer, and
-// the API why there are no more.
+// TestRecordsAreCappedByFlags asks a daemon that bounds the records of an answer, and checks that
+// the API explains why there are no more.
 func TestRecordsAreCappedByFlags(t *testing.T) {
 	log := changestest.New(t)
 	log.Put(dnstest.Namespace("default"), dnstest.Service("default/peers", "None"),
@@ -392,7 +393,8 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// An address that is taken is an error at once, and says which.
+// TestAddressInUse checks that New fails at once for an address in use, with that address in the
+// error.
 func TestAddressInUse(t *testing.T) {
 	r := start(t, testConfig(t, "127.53.240.4"), changestest.New(t))
 	cfg := testConfig(t, "127.53.240.4")

@@ -5,10 +5,11 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// gcPercent lets the garbage of changes grow to less than Go's default of 100: names take most of the memory, and hardly any of them is garbage.
+// gcPercent is the garbage, in percent of the live heap, at which a collection starts. It is below
+// Go's default of 100 because names take most of the memory and hardly any of them is garbage.
 const gcPercent = 18
 
-// Main is the main function of the daemon in a process of its own.
+// Main runs the daemon in a process of its own.
 func Main() int {
 	app.SetGCPercent(gcPercent)
 	return daemon.Main("dnssvc", New)

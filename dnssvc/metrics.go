@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics of the names; those of questions are the server's.
+// metrics are the metrics of the names. The server has its own metrics of questions.
 type metrics struct {
 	apply prometheus.Histogram
 }

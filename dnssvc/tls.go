@@ -35,12 +35,13 @@ func (d *Daemon) listenTLS(host app.Host) error {
 	return nil
 }
 
-// certificate returns the TLS settings with the certificate for DNS clients, and when that expires.
-// A certificate of its own comes first. Otherwise it is the daemon's, if that has a host name or an
-// address: DNS clients do not know roles.
+// certificate returns the TLS settings for DNS clients and a function that returns when their
+// certificate expires. It prefers -listen-tls-cert. Without that flag it uses the daemon's own
+// certificate, if this has a host name or an address, because DNS clients do not check roles.
 func (d *Daemon) certificate(own *identity.Source) (*tls.Config, func() time.Time, error) {
 	if d.cfg.ListenTLSCert == "" {
-		if own == nil { // another program than Main gave the daemon no identity
+		// Only a program other than Main gives the daemon no identity.
+		if own == nil {
 			return nil, nil, fmt.Errorf("listen-tls: there is no certificate: give listen-tls-cert and listen-tls-key")
 		}
 		settings, err := own.ServerTLS()
@@ -55,8 +56,8 @@ func (d *Daemon) certificate(own *identity.Source) (*tls.Config, func() time.Tim
 	return d.public.ServerTLS(), d.public.Expires, nil
 }
 
-// keepCertificate takes new files of the certificate for DNS clients. The daemon's own certificate
-// is kept up to date for all its servers at once, by its host.
+// keepCertificate reloads the certificate for DNS clients when its files change. The daemon's own
+// certificate is reloaded by the host, for all servers at once.
 func (d *Daemon) keepCertificate(ctx context.Context) error {
 	if d.public == nil {
 		return nil

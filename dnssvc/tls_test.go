@@ -22,7 +22,7 @@ import (
 	"portolan.dev/dnssvc/internal/dnstest"
 )
 
-// tlsConfig is a configuration with DNS over TLS and without a registry.
+// tlsConfig returns a configuration with DNS over TLS and without a registry.
 func tlsConfig(t *testing.T, host string) dnssvc.Config {
 	t.Helper()
 	cfg := testConfig(t, host)
@@ -49,8 +49,8 @@ func serial(t *testing.T, addr string, roots *x509.CertPool) (string, error) {
 	return conn.Conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String(), nil
 }
 
-// TestRenewedCertificateOfDNSOverTLS replaces the certificate that DNS clients see while the name
-// server runs: one of its own, and the daemon's, which has a host name.
+// TestRenewedCertificateOfDNSOverTLS replaces the certificate for DNS clients while the name server
+// runs. It does so for a certificate of its own and for the daemon's, which has a host name.
 func TestRenewedCertificateOfDNSOverTLS(t *testing.T) {
 	for i, own := range []bool{true, false} {
 		t.Run(fmt.Sprintf("own files %v", own), func(t *testing.T) {
@@ -92,8 +92,8 @@ func TestRenewedCertificateOfDNSOverTLS(t *testing.T) {
 	}
 }
 
-// TestUnusableCertificateOfDNSOverTLS: what is wrong with the certificate is said at the start,
-// with the flag and the remedy.
+// TestUnusableCertificateOfDNSOverTLS checks that the daemon does not start with an unusable
+// certificate, and that the error names the flag and the remedy.
 func TestUnusableCertificateOfDNSOverTLS(t *testing.T) {
 	certs := kittest.NewCertificates(t)
 	good, expired := certs.Issue("dnssvc", time.Hour, "127.0.0.1"), certs.Issue("registry", -time.Minute, "127.0.0.1")
@@ -122,13 +122,13 @@ func TestUnusableCertificateOfDNSOverTLS(t *testing.T) {
 		}
 	}
 	host := kittest.Host(t, rpc.Memory(), "nats://127.0.0.1:1")
-	host.Identity = certs.Source("dnssvc") // as issued for daemons only
+	host.Identity = certs.Source("dnssvc") // issued for daemons only
 	if _, err := dnssvc.New(t.Context(), tlsConfig(t, "127.0.0.1"), host); err == nil || !strings.Contains(err.Error(), "portolan certs issue --host") {
 		t.Errorf("the daemon's certificate without a host: %v", err)
 	}
 }
 
-// TestSettingsOfDNSOverTLS: settings that do not go together are refused before the start.
+// TestSettingsOfDNSOverTLS checks that contradictory settings are refused before the start.
 func TestSettingsOfDNSOverTLS(t *testing.T) {
 	for want, change := range map[string]func(*dnssvc.Config){
 		`listen-tls: "853": want host:port`:                func(c *dnssvc.Config) { c.ListenTLS = []string{"853"} },

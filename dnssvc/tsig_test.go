@@ -22,7 +22,8 @@ import (
 	"portolan.dev/dnssvc/server"
 )
 
-// TestTransfersByKey gives a zone to a secondary with a key of the file, and refuses all others.
+// TestTransfersByKey transfers a zone to a secondary with a key of the file, and checks that all
+// others are refused.
 func TestTransfersByKey(t *testing.T) {
 	secret := base64.StdEncoding.EncodeToString([]byte("a secret of thirty-two bytes, yes"))
 	file := filepath.Join(t.TempDir(), "keys")

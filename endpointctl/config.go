@@ -22,7 +22,7 @@ type Config struct {
 	NodeGrace     time.Duration `flag:"node-grace" default:"10s" usage:"how long a node agent may be silent before its node is not ready; 0: for ever"`
 }
 
-// Validate says what is wrong with the configuration, all of it.
+// Validate returns all errors of the configuration, joined.
 func (c *Config) Validate() error {
 	errs := []error{c.Common.Validate()}
 	check := func(ok bool, text string) {

@@ -36,9 +36,9 @@ const (
 	syncTimeout = 30 * time.Second
 	retryMin    = 50 * time.Millisecond
 	retryMax    = 30 * time.Second
-	// lastingFailure is how long the syncs of a service fail before people are told.
+	// lastingFailure is how long the syncs of a service fail before the failure is reported.
 	lastingFailure = 10 * time.Second
-	// recheck is how often the registry is asked again about endpoints that it refused.
+	// recheck is the interval after which endpoints that the registry refused are tried again.
 	recheck = time.Minute
 )
 
@@ -48,7 +48,7 @@ type Daemon struct {
 	cfg        Config
 	index      *index.Index
 	controller *controller.Controller
-	nodes      *nodewatch.Watch // nil: nodes are not watched
+	nodes      *nodewatch.Watch // nil if nodes are not watched
 	follower   *changes.Follower
 	elector    *lease.Elector
 	server     *rpc.Server
@@ -57,7 +57,7 @@ type Daemon struct {
 	nats       app.Bus
 	synced     chan struct{} // closed when the registry has been read
 	once       sync.Once
-	epoch      atomic.Uint64 // 0: this replica does not lead
+	epoch      atomic.Uint64 // 0 if this replica does not lead
 }
 
 var _ api.State = (*Daemon)(nil)
@@ -122,7 +122,7 @@ func (d *Daemon) newElector() (*lease.Elector, error) {
 	}), nil
 }
 
-// apply takes in what the follower brings.
+// apply applies a batch of the change stream.
 func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uint64) error {
 	if err := d.controller.Apply(ctx, batch, revision); err != nil {
 		return err
@@ -131,8 +131,8 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 	return nil
 }
 
-// lead does what only one replica does. It waits until it knows all that the
-// leader before has written: that one can write no more.
+// lead runs the tasks that only the leader may run. It first waits until this replica has read all
+// writes of the previous leader, which can write no more.
 func (d *Daemon) lead(ctx context.Context, epoch, revision uint64) {
 	if !d.caughtUp(ctx, revision) {
 		return
@@ -147,7 +147,7 @@ func (d *Daemon) lead(ctx context.Context, epoch, revision uint64) {
 	parts.Wait()
 }
 
-// caughtUp waits for a revision; it returns false when ctx is done.
+// caughtUp waits for a revision. It returns false if ctx is done first.
 func (d *Daemon) caughtUp(ctx context.Context, revision uint64) bool {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -161,7 +161,7 @@ func (d *Daemon) caughtUp(ctx context.Context, revision uint64) bool {
 	return true
 }
 
-// elect competes for the lease once there is something to lead with.
+// elect competes for the lease once the registry has been read.
 func (d *Daemon) elect(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -171,7 +171,7 @@ func (d *Daemon) elect(ctx context.Context) error {
 	}
 }
 
-// listen notes heartbeats.
+// listen records the heartbeats of nodes.
 func (d *Daemon) listen(ctx context.Context) error {
 	if d.nodes == nil {
 		return nil
@@ -184,7 +184,7 @@ func (d *Daemon) listen(ctx context.Context) error {
 	return stop()
 }
 
-// Run works until ctx is done, and gives the lease back.
+// Run works until ctx is done, and then releases the lease.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("endpointctl listens", "addr", d.listener.Addr().String())
 	err := app.RunTasks(ctx,
@@ -206,7 +206,7 @@ func (d *Daemon) close() error {
 	return nil
 }
 
-// Addr is where the gRPC API listens.
+// Addr returns the address of the gRPC API.
 func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
 
 // Synced implements api.State.

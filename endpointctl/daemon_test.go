@@ -102,8 +102,8 @@ const (
 	unknown = corev1.ConditionStatus_CONDITION_STATUS_UNKNOWN
 )
 
-// state describes all slices and Endpoints: "slice web 9376: 10.0.0.1 !10.0.0.2",
-// where "!" stands before what is not ready.
+// state describes all slices and Endpoints as "slice web 9376: 10.0.0.1 !10.0.0.2". An address that
+// is not ready has a leading "!".
 func state(r *registrytest.Registry) []string {
 	var all []string
 	for _, s := range registrytest.All[*corev1.EndpointSlice](r) {
@@ -141,7 +141,7 @@ func mark(ready bool) string {
 	return "!"
 }
 
-// becomes waits for the registry to have these slices and Endpoints.
+// becomes waits until the registry has these slices and Endpoints.
 func becomes(t *testing.T, what string, r *registrytest.Registry, want ...string) {
 	t.Helper()
 	slices.Sort(want)
@@ -220,7 +220,7 @@ func TestWhatOthersDoToSlicesIsUndone(t *testing.T) {
 	becomes(t, "slices of others to stay", r, "slice web: ", "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
 }
 
-// catchesUp waits until the daemon has read everything in the log.
+// catchesUp waits until the daemon has read the whole log.
 func catchesUp(t *testing.T, r *registrytest.Registry, client endpointsv1.EndpointControllerServiceClient) {
 	t.Helper()
 	head := r.Log.Revision()
@@ -240,7 +240,8 @@ func TestAWriteThatIsDeletedBeforeItsAnswerComesIsRepeated(t *testing.T) {
 	leads(t, "it", client)
 	var mu sync.Mutex
 	deleted := map[string]bool{}
-	r.Delay(func(_ string, o object.Object) { // the garbage collector is faster than the answer
+	// The garbage collector is faster than the response.
+	r.Delay(func(_ string, o object.Object) {
 		mu.Lock()
 		defer mu.Unlock()
 		if kind := object.KindOf(o); !deleted[kind] {
@@ -338,14 +339,14 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	becomes(t, "the endpoints", r, "slice web 9376: 10.0.0.1", "endpoints web: 10.0.0.1")
 	second, stopSecond := replica("second", addr)
 
-	cutOff() // the first cannot renew; it gives up, and the second takes over
+	cutOff() // the first cannot renew its lease and gives up, and the second takes over
 	leads(t, "second", second)
 	leadsNot(t, "first", first)
 	r.Put(pod("p2", "web", "10.0.0.2", true))
 	becomes(t, "the second to work", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
 
 	third, _ := replica("third", addr)
-	stopSecond() // gives the lease back
+	stopSecond() // releases the lease
 	leads(t, "third", third)
 	r.Delete(pod("p1", "", "", true))
 	becomes(t, "the third to work", r, "slice web 9376: 10.0.0.2", "endpoints web: 10.0.0.2")
@@ -448,7 +449,7 @@ func TestASilentNodeTakesItsPodsOut(t *testing.T) {
 	becomes(t, "the other one to be out", r, "slice web 9376: !10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.2 !10.0.0.1")
 }
 
-// heartbeats sends those of a node until the test ends, or it is stopped.
+// heartbeats sends a node's heartbeats until the test ends or stop is called.
 func heartbeats(t *testing.T, r *registrytest.Registry, name string) (stop func()) {
 	t.Helper()
 	nc := r.Log.NATS()

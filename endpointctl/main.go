@@ -2,5 +2,5 @@ package endpointctl
 
 import "portolan.dev/services/daemon"
 
-// Main is the main function of the daemon in a process of its own.
+// Main runs the daemon in a process of its own.
 func Main() int { return daemon.Main("endpointctl", New) }

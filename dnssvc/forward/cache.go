@@ -8,18 +8,19 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Limits of what is remembered.
+// Limits of the cache.
 const (
 	maxPositive = time.Hour
 	maxNegative = 30 * time.Minute
-	maxBytes    = 4096 // longer answers are not worth their memory
-	staleTTL    = 30   // seconds, of records that have outlived their time (RFC 8767)
+	maxBytes    = 4096 // bytes; longer answers are not worth their memory
+	staleTTL    = 30   // seconds; TTL of expired records (RFC 8767)
 )
 
-// cache remembers answers, the most recently used ones. It keeps them packed: an unpacked one is several times as large.
+// cache holds the most recently used answers. It keeps them packed, because an unpacked answer is
+// several times as large.
 type cache struct {
 	max   int
-	stale time.Duration // how long answers are kept after their end
+	stale time.Duration // how long answers are kept after they expire
 	now   func() time.Time
 
 	mu      sync.Mutex
@@ -29,7 +30,7 @@ type cache struct {
 	misses  uint64
 }
 
-// question is what answers are remembered by; the name is in lower case.
+// question is the key of a cached answer. The name is in lower case.
 type question struct {
 	name  string
 	qtype uint16
@@ -46,8 +47,8 @@ func newCache(entries int, stale time.Duration) *cache {
 	return &cache{max: entries, stale: stale, now: time.Now, entries: map[question]*list.Element{}}
 }
 
-// get returns a cached answer, with the TTL of each record shortened by the answer's age, and reports whether it is fresh. An answer that
-// is not fresh is used only if no upstream answers.
+// get returns a cached answer, with the TTL of each record shortened by the answer's age, and
+// reports whether it is fresh. An answer that is not fresh is used only if no upstream answers.
 func (c *cache) get(q question) (m *dns.Msg, fresh bool) {
 	e, fresh := c.find(q)
 	if e == nil {
@@ -55,7 +56,7 @@ func (c *cache) get(q question) (m *dns.Msg, fresh bool) {
 	}
 	m = new(dns.Msg)
 	if err := m.Unpack(e.packed); err != nil {
-		return nil, false // never happens: it was packed here
+		return nil, false // impossible: it was packed here
 	}
 	age := uint32(c.now().Sub(e.since) / time.Second)
 	for _, section := range [][]dns.RR{m.Answer, m.Ns} {
@@ -98,7 +99,7 @@ func (c *cache) removeLocked(element *list.Element) {
 	delete(c.entries, e.question)
 }
 
-// put remembers an answer if it may be.
+// put caches an answer if it may be cached.
 func (c *cache) put(q question, m *dns.Msg) {
 	life := lifetime(m)
 	if life == 0 || c.max == 0 {
@@ -121,15 +122,16 @@ func (c *cache) put(q question, m *dns.Msg) {
 	}
 }
 
-// lifetime says how long an answer holds: as long as the first of its records to expire; for one that says there is nothing, as long as the
-// SOA record says (RFC 2308). 0: it must not be remembered.
+// lifetime returns how long an answer may be cached. That is the lowest TTL of its records. For an
+// answer without records it is the time of the SOA record (RFC 2308). It returns 0 if the answer
+// must not be cached.
 func lifetime(m *dns.Msg) time.Duration {
 	if m.Truncated || m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
 		return 0
 	}
 	negative := m.Rcode == dns.RcodeNameError
 	ttl := uint32(maxPositive / time.Second)
-	ends := false // in something other than an alias
+	ends := false // the last record is no alias
 	for _, rr := range m.Answer {
 		ttl = min(ttl, rr.Header().Ttl)
 		ends = rr.Header().Rrtype != dns.TypeCNAME || rr.Header().Rrtype == m.Question[0].Qtype

@@ -20,8 +20,8 @@ func address(t *testing.T) func(dns.Question, string) *dns.Msg {
 
 func silent(dns.Question, string) *dns.Msg { return nil }
 
-// TestSilentServersAreLeftAlone: each question is answered though a server says nothing, and after two
-// failures it is not asked any more.
+// TestSilentServersAreLeftAlone checks that each question is answered although one server is
+// silent, and that this server is not asked after two failures.
 func TestSilentServersAreLeftAlone(t *testing.T) {
 	dead, good := serve(t, silent), serve(t, address(t))
 	f := newForwarder(t, dead, good)
@@ -46,7 +46,7 @@ func TestSilentServersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestServersTakeTurns: none that works is spared.
+// TestServersTakeTurns checks that all working servers are asked.
 func TestServersTakeTurns(t *testing.T) {
 	one, two := serve(t, address(t)), serve(t, address(t))
 	f := newForwarder(t, one, two)
@@ -60,8 +60,8 @@ func TestServersTakeTurns(t *testing.T) {
 	}
 }
 
-// TestWhenAllAreDownOneMayHaveRecovered: servers that are left alone are asked if there is no other, and
-// one that answers is taken back.
+// TestWhenAllAreDownOneMayHaveRecovered checks that paused servers are asked if there is no other,
+// and that one that answers is usable again.
 func TestWhenAllAreDownOneMayHaveRecovered(t *testing.T) {
 	u := serve(t, address(t))
 	f := newForwarder(t, u)
@@ -79,7 +79,7 @@ func TestWhenAllAreDownOneMayHaveRecovered(t *testing.T) {
 	}
 }
 
-// TestTriesAreBounded: a question that no server can answer does not go to all of them.
+// TestTriesAreBounded checks that a question that no server can answer is not sent to all of them.
 func TestTriesAreBounded(t *testing.T) {
 	var all []*names
 	for range maxTries + 2 {
@@ -110,12 +110,12 @@ func TestTriesAreBounded(t *testing.T) {
 	}
 }
 
-// TestStoppingEndsQuestions: when the forwarder stops, a question to a silent server is cut short at
-// once, and that is not held against the server.
+// TestStoppingEndsQuestions checks that stopping the forwarder cuts a question to a silent server
+// off at once, and that this does not count as a failure of the server.
 func TestStoppingEndsQuestions(t *testing.T) {
 	asked := make(chan struct{}, 10)
 	u := serve(t, func(dns.Question, string) *dns.Msg { asked <- struct{}{}; return nil })
-	f := newForwarder(t, u) // its servers have 30 s
+	f := newForwarder(t, u) // its servers have a timeout of 30 s
 	ended := make(chan error, failuresToDown)
 	for i := range failuresToDown {
 		go func() {
@@ -159,7 +159,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestOnlyTheAnswerIsKept: additional records of other servers are not handed on.
+// TestOnlyTheAnswerIsKept checks that additional records of other servers are dropped.
 func TestOnlyTheAnswerIsKept(t *testing.T) {
 	u := serve(t, func(q dns.Question, _ string) *dns.Msg {
 		return &dns.Msg{Answer: records(t, q.Name+" 60 IN A 192.0.2.1"), Extra: records(t, "bank.example. 60 IN A 192.0.2.66")}
@@ -172,8 +172,8 @@ func TestOnlyTheAnswerIsKept(t *testing.T) {
 	}
 }
 
-// TestCacheKeepsOneAnswerToAQuestion: a newer answer takes the place of the older, and one that is too
-// long is not kept.
+// TestCacheKeepsOneAnswerToAQuestion checks that a newer answer replaces the older one, and that an
+// answer that is too long is not cached.
 func TestCacheKeepsOneAnswerToAQuestion(t *testing.T) {
 	c := newCache(10, 0)
 	q := question{"x.example.", dns.TypeA}
@@ -196,7 +196,7 @@ func TestCacheKeepsOneAnswerToAQuestion(t *testing.T) {
 	}
 }
 
-// TestAnswersToOtherQuestionsAreRefused: an answer is to the question that was asked, or it is none.
+// TestAnswersToOtherQuestionsAreRefused checks that an answer to another question is refused.
 func TestAnswersToOtherQuestionsAreRefused(t *testing.T) {
 	for what, question := range map[string]dns.Question{
 		"another name": a("other.example."),

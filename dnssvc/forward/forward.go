@@ -18,14 +18,14 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Config says who is asked, and for whom.
+// Config is the configuration of a forwarder.
 type Config struct {
 	Upstreams []Server
-	Allow     []netip.Prefix // clients
-	Entries   int            // answers to remember
+	Allow     []netip.Prefix // clients that may ask
+	Entries   int            // number of cached answers
 	Timeout   time.Duration  // of one server
-	Stale     time.Duration  // how long after its end an answer may be given when servers fail; 0: never
-	Roots     *x509.CertPool // of the certificates of servers that are asked over TLS; nil: the system's
+	Stale     time.Duration  // how long an expired answer may be given if servers fail; 0: never
+	Roots     *x509.CertPool // authorities of servers over TLS; nil: those of the system
 	Log       *slog.Logger
 }
 
@@ -35,11 +35,12 @@ type Forwarder struct {
 	cache     *cache
 	upstreams []*upstream
 	next      atomic.Uint32
-	probe     string // ends the names by which we recognise ourselves
+	probe     string // suffix of the names by which the forwarder detects loops
 
 	asked, failed, shared, stale atomic.Uint64
 
-	// Who asks first may lose patience, and the others should not have to suffer for it: questions live as long as the forwarder.
+	// The first client of a question may give up, and the other clients must not suffer from it.
+	// Questions therefore live as long as the forwarder.
 	life context.Context //nolint:containedctx // see above
 	stop context.CancelFunc
 
@@ -47,7 +48,7 @@ type Forwarder struct {
 	flights map[question]*flight
 }
 
-// flight is a question that is being asked, for all who want to know.
+// flight is a question in progress, shared by all clients that asked it.
 type flight struct {
 	done  chan struct{}
 	reply *dns.Msg
@@ -69,7 +70,7 @@ func New(cfg Config) *Forwarder {
 	return f
 }
 
-// Allowed says whether a client may ask for other names.
+// Allowed reports whether a client may ask for other names.
 func (f *Forwarder) Allowed(client netip.Addr) bool {
 	for _, p := range f.cfg.Allow {
 		if p.Contains(client) {
@@ -79,7 +80,8 @@ func (f *Forwarder) Allowed(client netip.Addr) bool {
 	return false
 }
 
-// Exchange answers a question: from memory, together with others who ask it, or by asking. The answer may be shared.
+// Exchange answers a question from the cache, from a flight in progress, or by asking a server. The
+// answer may be shared.
 func (f *Forwarder) Exchange(ctx context.Context, q dns.Question) (*dns.Msg, error) {
 	name := strings.ToLower(q.Name)
 	if index, ok := strings.CutSuffix(name, f.probe); ok {
@@ -117,12 +119,12 @@ func (f *Forwarder) Exchange(ctx context.Context, q dns.Question) (*dns.Msg, err
 	}
 }
 
-// patience is how long servers may take before a client that could have an old answer gets that.
+// patience is how long servers may take before a client gets an expired answer, if there is one.
 // Clients ask again, or give up, after a few seconds (RFC 8767 proposes 1.8 s).
 const patience = time.Second
 
-// orStale returns what a flight brings, or an answer that has outlived its time if the flight fails or
-// takes too long. The flight goes on, and the next client gets what it brings.
+// orStale returns the answer of a flight, or the expired answer if the flight fails or takes too
+// long. The flight continues, and the next client gets its answer.
 func (f *Forwarder) orStale(ctx context.Context, fl *flight, old *dns.Msg) (*dns.Msg, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -139,7 +141,7 @@ func (f *Forwarder) orStale(ctx context.Context, fl *flight, old *dns.Msg) (*dns
 	return old, nil
 }
 
-// fly asks, and tells all who wait.
+// fly asks the question and completes the flight for all its clients.
 func (f *Forwarder) fly(fl *flight, k question, q dns.Question) {
 	defer func() {
 		f.mu.Lock()
@@ -147,7 +149,7 @@ func (f *Forwarder) fly(fl *flight, k question, q dns.Question) {
 		f.mu.Unlock()
 		close(fl.done)
 	}()
-	fl.err = errors.New("asking was cut short") // should ask panic
+	fl.err = errors.New("asking was cut short") // in case ask panics
 	fl.reply, fl.err = f.ask(f.life, q)
 	if fl.err == nil {
 		fl.reply.Extra = nil
@@ -155,10 +157,11 @@ func (f *Forwarder) fly(fl *flight, k question, q dns.Question) {
 	}
 }
 
-// maxTries bounds how many servers are asked one question.
+// maxTries is the largest number of servers that are asked one question.
 const maxTries = 3
 
-// ask tries servers until one answers. An answer that says the server failed is better than none.
+// ask tries servers until one answers. It returns a server's own report of failure if no server has
+// a better answer.
 func (f *Forwarder) ask(ctx context.Context, q dns.Question) (*dns.Msg, error) {
 	f.asked.Add(1)
 	var errs []error
@@ -176,7 +179,8 @@ func (f *Forwarder) ask(ctx context.Context, q dns.Question) (*dns.Msg, error) {
 	return nil, errors.Join(errs...)
 }
 
-// inTurn lists the servers to try: those that work, each time from the next one on; where none does, all of them, since one may have recovered.
+// inTurn returns the servers to try: the usable ones, starting with the next one each time. If none
+// is usable, it returns all of them, since one may have recovered.
 func (f *Forwarder) inTurn() []*upstream {
 	var well, rest []*upstream
 	start := int(f.next.Add(1))
@@ -193,10 +197,10 @@ func (f *Forwarder) inTurn() []*upstream {
 	return all[:min(len(all), maxTries)]
 }
 
-// probeEvery is how often we look whether a server has become ourselves.
+// probeEvery is the interval of the checks for upstream servers that lead back to this one.
 const probeEvery = time.Minute
 
-// Run looks for servers that lead back here, until ctx is done. Then all questions are cut short.
+// Run checks for servers that lead back here until ctx is done. It then cuts off all questions.
 func (f *Forwarder) Run(ctx context.Context) error {
 	defer func() {
 		f.stop()
@@ -211,7 +215,8 @@ func (f *Forwarder) Run(ctx context.Context) error {
 			if u.isLoop() {
 				continue
 			}
-			// Whatever comes back is of no interest; what matters is whether the question arrives here.
+			// The answer does not matter. The probe succeeds if the question arrives at this
+			// server.
 			_, err := u.ask(ctx, dns.Question{Name: strconv.Itoa(i) + f.probe, Qtype: dns.TypeA, Qclass: dns.ClassINET})
 			f.cfg.Log.Debug("looked for loops", "upstream", u.server, "result", fmt.Sprint(err))
 		}

@@ -24,7 +24,7 @@ type names struct {
 	asked atomic.Int64
 }
 
-// serve runs a server whose answers are up to answer; nil: it says nothing.
+// serve runs a server that answers with the result of answer. If the result is nil, it is silent.
 func serve(t *testing.T, answer func(q dns.Question, network string) *dns.Msg) *names {
 	t.Helper()
 	pc, lis := listen(t)
@@ -44,7 +44,7 @@ func serve(t *testing.T, answer func(q dns.Question, network string) *dns.Msg) *
 	srv := &dns.Server{PacketConn: pc, Handler: handler}
 	kittest.Run(t, "upstream", func(ctx context.Context) error {
 		defer context.AfterFunc(ctx, func() {
-			_ = srv.Shutdown() // does nothing to a server that has not begun yet
+			_ = srv.Shutdown() // has no effect on a server that has not started yet
 			pc.Close()
 		})()
 		err := srv.ActivateAndServe()
@@ -144,7 +144,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// What does not fit is asked for by TCP.
+// TestTruncatedAnswersComeByTCP checks that an answer that does not fit is asked for by TCP.
 func TestTruncatedAnswersComeByTCP(t *testing.T) {
 	u := serve(t, func(q dns.Question, network string) *dns.Msg {
 		if network == "udp" {
@@ -158,12 +158,12 @@ func TestTruncatedAnswersComeByTCP(t *testing.T) {
 	}
 }
 
-// Many who ask the same are one question.
+// TestOneFlight checks that identical questions at the same time are asked once.
 func TestOneFlight(t *testing.T) {
 	release := make(chan struct{})
 	u := serve(t, func(q dns.Question, _ string) *dns.Msg {
 		<-release
-		return &dns.Msg{Answer: records(t, q.Name+" 0 IN A 192.0.2.1")} // and must not be remembered
+		return &dns.Msg{Answer: records(t, q.Name+" 0 IN A 192.0.2.1")} // TTL 0: the answer must not be cached
 	})
 	f := newForwarder(t, u)
 	var wg sync.WaitGroup
@@ -190,7 +190,7 @@ func TestOneFlight(t *testing.T) {
 	}
 }
 
-// A server that leads back here is found, and not asked again.
+// TestLoop checks that a server that leads back here is detected and not asked again.
 func TestLoop(t *testing.T) {
 	var f *Forwarder
 	ready := make(chan struct{})
@@ -228,8 +228,8 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// TestLoopOfNoServer: a question below the name by which loops are found, but of no server, accuses none.
-// A server that is asked for loops learns the name, and may ask anything below it.
+// TestLoopOfNoServer checks that a question below the name of the probes, but for no server, marks
+// none as a loop. A probed server learns the name and may ask for any name below it.
 func TestLoopOfNoServer(t *testing.T) {
 	f := newForwarder(t, serve(t, address(t)), serve(t, address(t)))
 	for _, label := range []string{"", "x", "-1", "2", "1000000", "99999999999999999999"} {
@@ -251,7 +251,8 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// A server that fails is left alone for longer and longer, and taken back when it answers.
+// TestDownAndUp checks that the pause of a failing server grows, and that it is usable again once
+// it answers.
 func TestDownAndUp(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	u := &upstream{now: func() time.Time { return now }}
@@ -300,7 +301,8 @@ func TestLifetime(t *testing.T) {
 	}
 }
 
-// TTLs go down with time, and at the end the answer is gone; the least recently used go first.
+// TestCache checks that TTLs decrease with time, that an expired answer is gone, and that the least
+// recently used answers are evicted first.
 func TestCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(3, 0)

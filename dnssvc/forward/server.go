@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// Server is a name server that is asked: by UDP, and by TCP for what does not fit, or over TLS alone.
+// Server is an upstream name server. It is asked by UDP, with TCP for answers that do not fit, or
+// over TLS alone.
 type Server struct {
 	Addr netip.AddrPort
 	TLS  bool
-	Name string // in its certificate; empty: its address is
+	Name string // name in its certificate; empty: its address
 }
 
 const (
@@ -19,8 +20,9 @@ const (
 	tlsPort   = 853
 )
 
-// UnmarshalText implements encoding.TextUnmarshaler: "192.0.2.1:53", "tls://192.0.2.1#dns.example" or
-// "tls://192.0.2.1:853". Addresses only: a name would have to be asked for first.
+// UnmarshalText implements encoding.TextUnmarshaler. It reads "192.0.2.1:53",
+// "tls://192.0.2.1#dns.example" or "tls://192.0.2.1:853". It reads addresses only, because a name
+// would have to be resolved first.
 func (s *Server) UnmarshalText(text []byte) error {
 	rest, overTLS := strings.CutPrefix(string(text), tlsScheme)
 	rest, name, named := strings.Cut(rest, "#")
@@ -43,7 +45,7 @@ func (s *Server) UnmarshalText(text []byte) error {
 // MarshalText implements encoding.TextMarshaler.
 func (s Server) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// String returns the server as UnmarshalText reads it.
+// String returns the server in the form that UnmarshalText reads.
 func (s Server) String() string {
 	switch {
 	case !s.TLS:

@@ -12,8 +12,9 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestOldAnswersServeWhenServersFail: an answer that has outlived its time is given while the servers
-// fail or say nothing, with a short TTL and for a bounded time, and a new one as soon as there is one.
+// TestOldAnswersServeWhenServersFail checks that an expired answer is given while the servers fail
+// or are silent, with a short TTL and for a bounded time, and that a new answer is given as soon as
+// there is one.
 func TestOldAnswersServeWhenServersFail(t *testing.T) {
 	const works, fails, hangs = 0, 1, 2
 	var mode atomic.Int64
@@ -32,7 +33,7 @@ func TestOldAnswersServeWhenServersFail(t *testing.T) {
 	var later atomic.Int64
 	f.cache.now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	ask := func() (*dns.Msg, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // less than that of the server
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // less than the timeout of the server
 		defer cancel()
 		return f.Exchange(ctx, a("x.example."))
 	}
@@ -71,8 +72,8 @@ func TestOldAnswersServeWhenServersFail(t *testing.T) {
 	}
 }
 
-// TestAnswersWithoutLifetimeAreNeverOld: an answer that must not be remembered is not kept for the time
-// when servers fail.
+// TestAnswersWithoutLifetimeAreNeverOld checks that an answer that must not be cached is not kept
+// for the time when servers fail.
 func TestAnswersWithoutLifetimeAreNeverOld(t *testing.T) {
 	c := newCache(10, time.Hour)
 	q := question{"x.example.", dns.TypeA}

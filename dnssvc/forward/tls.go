@@ -9,12 +9,12 @@ import (
 	"github.com/miekg/dns"
 )
 
-// maxIdle bounds the connections of one server that are kept for the next question: a handshake takes
-// several times as long as a question.
+// maxIdle bounds the idle connections of one server that are kept for later questions, because a
+// handshake takes several times as long as a question.
 const maxIdle = 8
 
-// exchangeTLS asks over a connection that is left from an earlier question, or over a new one. A
-// server may have closed an idle connection, which is no failure of it.
+// exchangeTLS asks over an idle connection of an earlier question, or over a new one. If the server
+// has closed the idle connection, that does not count as its failure.
 func (u *upstream) exchangeTLS(ctx context.Context, m *dns.Msg) (*dns.Msg, error) {
 	client := &dns.Client{Net: "tcp-tls", Timeout: u.timeout, TLSConfig: &tls.Config{
 		ServerName: cmp.Or(u.server.Name, u.server.Addr.Addr().WithZone("").String()), RootCAs: u.roots, MinVersion: tls.VersionTLS12,
@@ -52,7 +52,7 @@ func (u *upstream) exchangeOver(ctx context.Context, client *dns.Client, conn *d
 	return reply, nil
 }
 
-// closeIdle closes the connections that are kept.
+// closeIdle closes the idle connections.
 func (u *upstream) closeIdle() {
 	for {
 		select {

@@ -16,11 +16,11 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// overTLS runs a server that answers over TLS, and returns where, the authority of its certificate,
-// which is for 127.0.0.1 and example.com, and how many connections it has had.
+// overTLS runs a server that answers over TLS. It returns its address, the authority of its
+// certificate, which is for 127.0.0.1 and example.com, and the number of its connections so far.
 func overTLS(t *testing.T) (addr netip.AddrPort, roots *x509.CertPool, connections *atomic.Int64) {
 	t.Helper()
-	web := httptest.NewTLSServer(nil) // for its certificate
+	web := httptest.NewTLSServer(nil) // only its certificate is used
 	web.Close()
 	roots = x509.NewCertPool()
 	roots.AddCert(web.Certificate())
@@ -28,7 +28,8 @@ func overTLS(t *testing.T) (addr netip.AddrPort, roots *x509.CertPool, connectio
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]bool{} // the handler of one connection is one goroutine, and they take turns here
+	// Each connection has a handler goroutine of its own. turn guards the map.
+	seen := map[string]bool{}
 	connections = &atomic.Int64{}
 	turn := make(chan struct{}, 1)
 	srv := &dns.Server{Listener: lis, Net: "tcp-tls", Handler: dns.HandlerFunc(func(w dns.ResponseWriter, req *dns.Msg) {
@@ -55,8 +56,8 @@ func overTLS(t *testing.T) (addr netip.AddrPort, roots *x509.CertPool, connectio
 	return netip.MustParseAddrPort(lis.Addr().String()), roots, connections
 }
 
-// TestForwardingOverTLS asks over TLS: the certificate has to be for the server, and one connection
-// serves many questions, also after the server has ended it.
+// TestForwardingOverTLS checks that the certificate must be for the server, and that one connection
+// serves many questions, also after the server has closed one.
 func TestForwardingOverTLS(t *testing.T) {
 	forwarder := func(addr netip.AddrPort, name string, roots *x509.CertPool) *Forwarder {
 		f := New(Config{
@@ -76,14 +77,16 @@ func TestForwardingOverTLS(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "example.com"} {
-		addr, roots, connections := overTLS(t) // of its own: other forwarders look for loops when they like
+		// Each forwarder has a server of its own, because forwarders look for loops at any time.
+		addr, roots, connections := overTLS(t)
 		u := forwarder(addr, name, roots).upstreams[0]
 		for i, question := range []string{"a.example.", "b.example.", "last.example.", "c.example.", "d.example."} {
 			if m, err := u.ask(t.Context(), a(question)); err != nil || len(m.Answer) != 1 {
 				t.Fatalf("certificate for %q, question %d: %v, %v", name, i, m, err)
 			}
 		}
-		// One until the server ends it, one after that; the forwarder's look for loops has its own.
+		// One connection until the server closes it, one after that, and one for the forwarder's
+		// look for loops.
 		if n := connections.Load(); n > 3 {
 			t.Errorf("certificate for %q: %d connections for 5 questions", name, n)
 		}

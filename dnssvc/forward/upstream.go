@@ -16,26 +16,26 @@ const (
 	failuresToDown = 2
 	firstPause     = time.Second
 	longestPause   = 30 * time.Second
-	// askSize is the largest answer by UDP that we take.
+	// askSize is the largest answer by UDP that the forwarder accepts, in bytes.
 	askSize = 1232
 )
 
-// upstream is one server that is asked.
+// upstream is one upstream server.
 type upstream struct {
 	server  Server
 	timeout time.Duration
 	now     func() time.Time
-	roots   *x509.CertPool // of certificates; nil: the system's
-	idle    chan *dns.Conn // over TLS
+	roots   *x509.CertPool // of certificates; nil: those of the system
+	idle    chan *dns.Conn // idle connections over TLS
 
 	mu       sync.Mutex
-	failures int // in a row
+	failures int // consecutive failures
 	pause    time.Duration
-	until    time.Time // left alone until then
-	loops    bool      // it is ourselves
+	until    time.Time // not asked before this time
+	loops    bool      // the upstream is this server
 }
 
-// usable says whether it is worth asking now.
+// usable reports whether the server should be asked now.
 func (u *upstream) usable() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -48,7 +48,7 @@ func (u *upstream) isLoop() bool {
 	return u.loops
 }
 
-// setLoop reports whether that was news.
+// setLoop records that the upstream is this server. It reports whether this was unknown before.
 func (u *upstream) setLoop() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -57,7 +57,7 @@ func (u *upstream) setLoop() bool {
 	return !was
 }
 
-// report takes down how it went. A server that keeps failing is left alone for longer and longer.
+// report records the result of a question. The pause of a server grows with each failure in a row.
 func (u *upstream) report(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -71,7 +71,7 @@ func (u *upstream) report(err error) {
 	}
 }
 
-// errFailed is an answer that says the server could not find out.
+// errFailed is returned for an answer that reports a failure of the server.
 var errFailed = errors.New("server failure")
 
 func (u *upstream) ask(ctx context.Context, q dns.Question) (*dns.Msg, error) {
@@ -88,7 +88,7 @@ func (u *upstream) ask(ctx context.Context, q dns.Question) (*dns.Msg, error) {
 	return reply, err
 }
 
-// unlessAnswered drops an error that shows that the server is there: it does not make it a bad one.
+// unlessAnswered drops errFailed, because a server that answers is reachable.
 func unlessAnswered(err error) error {
 	if errors.Is(err, errFailed) {
 		return nil
@@ -96,8 +96,8 @@ func unlessAnswered(err error) error {
 	return err
 }
 
-// send asks by UDP, and by TCP for what does not fit, or over TLS. By UDP every question has a socket, and so a port, of its own: answers are
-// hard to forge.
+// send asks by UDP, with TCP for an answer that does not fit, or over TLS. By UDP every question
+// has its own socket and therefore its own port, so that answers are hard to forge.
 func (u *upstream) send(ctx context.Context, m *dns.Msg) (*dns.Msg, error) {
 	if u.server.TLS {
 		return u.exchangeTLS(ctx, m)
@@ -116,7 +116,8 @@ func (u *upstream) exchange(ctx context.Context, network string, m *dns.Msg) (*d
 		return nil, fmt.Errorf("ask %s: %w", u.server, err)
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })() // the library waits for its timeout alone
+	// The library does not watch the context, only its own timeout.
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	reply, _, err := client.ExchangeWithConnContext(ctx, m, conn)
 	if err == nil {
 		err = u.check(m, reply)
@@ -127,7 +128,7 @@ func (u *upstream) exchange(ctx context.Context, network string, m *dns.Msg) (*d
 	return reply, nil
 }
 
-// check returns an error for a message that does not answer m.
+// check returns an error if reply does not answer m.
 func (*upstream) check(m, reply *dns.Msg) error {
 	asked := m.Question[0]
 	if !reply.Response || len(reply.Question) != 1 || reply.Question[0].Qtype != asked.Qtype || !strings.EqualFold(reply.Question[0].Name, asked.Name) {

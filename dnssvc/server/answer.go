@@ -9,19 +9,20 @@ import (
 	"portolan.dev/dnssvc/zone"
 )
 
-// maxChain bounds how many aliases are followed for one question.
+// maxChain is the largest number of aliases that are followed for one question.
 const maxChain = 10
 
-// answer is what is said to a question before it is known how much of it fits. Record sets are whole or absent.
+// answer is the answer to a question before it is fitted into a message. Each record set will be
+// whole or absent.
 type answer struct {
 	rcode      int
 	outside    bool // the name is in none of the zones
 	answer     [][]dns.RR
 	authority  []dns.RR
 	additional [][]dns.RR
-	// chase is the name at the end of the aliases where it is not ours.
+	// chase is the name at the end of the aliases, if it is in none of the zones.
 	chase string
-	// partial says that the answer has not all records of a set, and is no less an answer.
+	// partial is true if the answer lacks records of a set. It is a normal answer all the same.
 	partial bool
 }
 
@@ -30,11 +31,11 @@ type resolver struct {
 	*zone.Snapshot
 	qtype  uint16
 	rotate uint32 // where to start in sets of addresses
-	most   int    // records of one set in the answer
+	most   int    // largest number of records of one set in the answer
 	answer
 }
 
-// resolve answers from the zones alone. qname is given as it was asked, which is how the answer spells it.
+// resolve answers a question from the zones alone. The answer spells qname as the question does.
 func resolve(s *zone.Snapshot, qname string, qtype uint16, rotate uint32, most int) answer {
 	r := &resolver{Snapshot: s, qtype: qtype, rotate: rotate, most: most}
 	owner := qname
@@ -62,13 +63,14 @@ func resolve(s *zone.Snapshot, qname string, qtype uint16, rotate uint32, most i
 		name = alias.Data
 		owner = zone.Text(name)
 		if slices.Contains(seen, name) || len(seen) > maxChain {
-			return r.answer // a loop, or as good as one: what there is of it
+			return r.answer // A loop, or a chain that is too long: the answer has the aliases so far.
 		}
 		seen = append(seen, name)
 	}
 }
 
-// absent answers for a name that has no node. At the end of a chain of aliases it may be elsewhere.
+// absent answers for a name without a node. At the end of a chain of aliases the name may be
+// outside of the zones.
 func (r *resolver) absent(owner, name string, chained bool) {
 	if addr, ok := r.InsecurePod(name); ok {
 		r.insecurePod(owner, name, zone.InsecurePodSet(addr))
@@ -128,17 +130,18 @@ func (r *resolver) present(owner string, n *zone.Node) {
 	r.glue(rrs)
 }
 
-// minimalAny answers ANY with as little as possible (RFC 8482): nobody can use it to make a small question a large answer.
+// minimalAny answers ANY with a single record (RFC 8482), so that ANY cannot be used to turn a
+// small question into a large answer.
 func (r *resolver) minimalAny(owner string) {
 	r.answer.answer = append(r.answer.answer, []dns.RR{&dns.HINFO{Hdr: header(owner, dns.TypeHINFO, r.TTL), Cpu: "RFC8482"}})
 }
 
-// glue adds the addresses of the targets.
+// glue adds the addresses of the targets to the additional section.
 func (r *resolver) glue(rrs []dns.RR) {
 	for _, target := range targets(rrs) {
 		name, err := zone.ParseName(target)
 		if err != nil {
-			continue // cannot be: it is one of our names
+			continue // impossible: the target is in one of the zones
 		}
 		t := r.Get([]byte(name))
 		if t == nil {
@@ -152,7 +155,7 @@ func (r *resolver) glue(rrs []dns.RR) {
 	}
 }
 
-// targets are the names that SRV and NS records point at, each once.
+// targets returns the names in the data of SRV and NS records, each once.
 func targets(rrs []dns.RR) []string {
 	var names []string
 	seen := map[string]bool{}
@@ -172,7 +175,7 @@ func targets(rrs []dns.RR) []string {
 	return names
 }
 
-// records unpacks a set, or a part of one that is larger than an answer may be.
+// records unpacks a set. It unpacks only part of a set that is larger than an answer may be.
 func (r *resolver) records(owner string, n *zone.Node, set *zone.Set) []dns.RR {
 	var rrs []dns.RR
 	count := min(r.most, int(set.Count))
@@ -208,7 +211,8 @@ func header(owner string, rrtype uint16, ttl uint32) dns.RR_Header {
 	return dns.RR_Header{Name: owner, Rrtype: rrtype, Class: dns.ClassINET, Ttl: ttl}
 }
 
-// addresses unpacks n of a set of addresses, beginning at one that differs from question to question.
+// addresses unpacks n addresses of a set, starting at a position that changes from question to
+// question.
 func addresses(owner string, ttl uint32, set *zone.Set, rotate uint32, n int) []dns.RR {
 	size := zone.AddrSize(set.Type)
 	rrs := make([]dns.RR, 0, n)
@@ -223,7 +227,8 @@ func addresses(owner string, ttl uint32, set *zone.Set, rotate uint32, n int) []
 	return rrs
 }
 
-// Times of the SOA record; secondaries follow NOTIFY, so these are for when it is lost.
+// Times of the SOA record, in seconds. Secondaries follow NOTIFY, so the times matter only if a
+// notification is lost.
 const (
 	soaRefresh = 7200
 	soaRetry   = 1800
@@ -231,7 +236,8 @@ const (
 	soaMaxTTL  = 300
 )
 
-// soa is the SOA record of the zone with that index, in which name is. Its minimum, how long absence may be remembered, is the TTL of all records.
+// soa returns the SOA record of the zone with that index, which contains name. Its minimum, the
+// time for which absence may be cached, is the TTL of all records.
 func (r *resolver) soa(index int, name string) *dns.SOA {
 	return soaOf(r.Snapshot, r.ZoneAt(index, name))
 }
@@ -244,13 +250,13 @@ func soaOf(s *zone.Snapshot, z zone.Zone) *dns.SOA {
 	}
 }
 
-// size is what an answer may take.
+// size is the space for an answer.
 type size struct {
 	bytes int
-	last  bool // there is no other transport that takes more
+	last  bool // no other transport has more space
 }
 
-// reply makes the message for an answer, with what fits.
+// reply returns the packed message for an answer, with the records that fit.
 func (a *answer) reply(req *dns.Msg, limit size, opt *dns.OPT) []byte {
 	m := new(dns.Msg)
 	m.SetReply(req)
@@ -260,9 +266,10 @@ func (a *answer) reply(req *dns.Msg, limit size, opt *dns.OPT) []byte {
 	return fit(m, a, limit, opt)
 }
 
-// fit packs as much of an answer as there is room for: first additional sets are left out, which needs no flag because nobody asked for them;
-// then whole sets of the answer, and the flag says so. Where asking elsewhere gives no more, a part of
-// a set is better than none, and the flag would be a lie.
+// fit packs as much of an answer as there is room for. It first leaves out additional sets, without
+// the TC flag, because the client did not ask for them. It then leaves out whole sets of the answer
+// and sets the TC flag. On the last transport it answers with part of a set instead, because that
+// is better than no record, and without the flag, because no other transport would carry more.
 func fit(m *dns.Msg, a *answer, limit size, opt *dns.OPT) []byte {
 	sets, cut := a.answer, false
 	try := func(answers, additional int) []byte {
@@ -322,13 +329,13 @@ func fit(m *dns.Msg, a *answer, limit size, opt *dns.OPT) []byte {
 	}
 	packed, err := m.Pack()
 	if err != nil {
-		return nil // cannot be: it is the question, which came packed
+		return nil // impossible: the question was packed when it arrived
 	}
 	return packed
 }
 
-// roomFor returns how many records of a set fit into so many bytes if their owner is compressed, and
-// nothing else.
+// roomFor returns the number of records of a set that fit into room bytes, if only the name of
+// their owner is compressed.
 func roomFor(set []dns.RR, room int) int {
 	const pointer = 2
 	for n, rr := range set {
@@ -339,5 +346,5 @@ func roomFor(set []dns.RR, room int) int {
 	return len(set)
 }
 
-// sameName compares names as people write them.
+// sameName compares names in text form.
 func sameName(a, b string) bool { return strings.EqualFold(a, b) }

@@ -5,8 +5,9 @@ import (
 	"net/netip"
 )
 
-// clients are ranges of addresses. Every question by UDP is held against them, so IPv4, which is most of it, is compared as numbers: a
-// netip.Prefix takes as long as the whole answer does.
+// clients is a set of address ranges. The source of every question by UDP is looked up in it. IPv4,
+// the most frequent case, is compared as numbers, because a netip.Prefix would take as long as the
+// whole answer.
 type clients struct {
 	v4 []range4
 	v6 []netip.Prefix

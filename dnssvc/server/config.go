@@ -8,34 +8,37 @@ import (
 	"portolan.dev/dnssvc/zone"
 )
 
-// Config says how questions are answered. Names and Log are required.
+// Config is the configuration of a server. Names and Log are required.
 type Config struct {
 	Names func() *zone.Snapshot
 	Log   *slog.Logger
-	// Forward answers for other names; nil: they are refused.
+	// Forward answers questions about other names. If it is nil, they are refused.
 	Forward Forwarder
-	// Transfer gives whole zones to secondaries; nil: to nobody.
+	// Transfer allows transfers of whole zones to secondaries. If it is nil, no client gets any.
 	Transfer *Transfer
-	// Keys are the keys of secondaries. An answer to a signed question is signed. With keys, transfers
-	// must be signed.
+	// Keys are the keys of secondaries. The answer to a signed question is signed. If there are
+	// keys, transfers must be signed.
 	Keys Keys
-	// Clients are who may get more by UDP than they send. Others may not be who they say: an answer longer than their question is truncated,
-	// and TCP has it all. Default: everybody.
+	// Clients are the addresses that may get answers by UDP that are longer than their questions.
+	// The source address of a packet from elsewhere may be forged, so its answer is truncated if it
+	// is longer than the question; the client gets all records by TCP. Default: all addresses.
 	Clients []netip.Prefix
-	// MaxUDP bounds answers by UDP, in bytes. Default 1232, which no path fragments.
+	// MaxUDP is the largest answer by UDP, in bytes. Default 1232, which no path fragments.
 	MaxUDP int
-	// MaxRecordsUDP and MaxRecordsTCP bound the records of a set in the answer to one question. Of
-	// a larger set the answer has a part, each time another one. Default: as many as fit.
+	// MaxRecordsUDP and MaxRecordsTCP bound the records of a set in one answer. If a set has more,
+	// the answer has part of them, and each answer another part. Default: as many as fit.
 	MaxRecordsUDP, MaxRecordsTCP int
-	// IdleTimeout ends TCP connections on which nothing is asked, and those that take longer to write one question. Default 10 s.
+	// IdleTimeout closes TCP connections without questions, and those that take longer to send one
+	// question. Default 10 s.
 	IdleTimeout time.Duration
-	// MaxConns bounds TCP connections, MaxConnsPerClient those of one address. Default 2000 and 200.
+	// MaxConns bounds all TCP connections, MaxConnsPerClient the connections of one address.
+	// Defaults 2000 and 200.
 	MaxConns, MaxConnsPerClient int
-	// MaxPending bounds questions that wait for upstream servers. Default 2000.
+	// MaxPending bounds the questions that wait for upstream servers. Default 2000.
 	MaxPending int
-	// Workers is the number of goroutines that read from one UDP socket. Default: one.
+	// Workers is the number of goroutines that read from each UDP socket. Default 1.
 	Workers int
-	// LogQueries writes a line for every question.
+	// LogQueries logs a line for every question.
 	LogQueries bool
 	// OrdinaryOnly turns the fast path off.
 	OrdinaryOnly bool
@@ -62,13 +65,14 @@ func (c Config) withDefaults() Config {
 
 // Numbers of records of one set.
 const (
-	// streamRecords fit into an answer by TCP: IPv4 addresses, which are the smallest records.
+	// streamRecords is the number of IPv4 addresses, which are the smallest records, that fit into
+	// an answer by TCP.
 	streamRecords = (streamLimit - headerSize - 1 - questionTail) / (fixedRR + 4)
-	// allRecords is more than any set has.
+	// allRecords is more than the records of any set.
 	allRecords = 1 << 16
 )
 
-// maxRecords bounds the records of a set in an answer.
+// maxRecords holds the largest number of records of a set in one answer, by transport.
 type maxRecords struct{ udp, tcp int }
 
 func (c Config) maxRecords() maxRecords {

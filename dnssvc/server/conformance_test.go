@@ -17,7 +17,8 @@ const (
 	loc      = ".svc.cluster.local."
 )
 
-// conformance is the specification: question, and answer as dnstest.Describe has it. "@" stands for the name asked for.
+// conformance is the specification as questions and answers. Answers have the form of
+// dnstest.Describe, and "@" stands for the name in the question.
 var conformance = []struct {
 	rule, name, qtype, want string
 }{
@@ -140,7 +141,7 @@ var conformance = []struct {
 	{"a zone whose name ends alike", "xcluster.local.", "A", refused},
 }
 
-// reverse6 is the reverse name of an address in 2001:db8::/32 by its last nibbles.
+// reverse6 returns the reverse name of an address in 2001:db8::/32 with the given last nibbles.
 func reverse6(last string) string {
 	nibbles := strings.Split(last, ".")
 	for len(nibbles) < 24 {
@@ -170,7 +171,7 @@ func conforms(t *testing.T, w dnstest.Way, addr string) {
 			if w.Net != "udp" || w.Size > 512 {
 				t.Errorf("%s: truncated", tt.rule)
 			}
-			continue // a test of its own
+			continue // other tests cover this answer
 		}
 		if got := dnstest.Describe(m); got != want {
 			t.Errorf("%s: %s %s:\ngot  %s\nwant %s", tt.rule, tt.name, tt.qtype, got, want)
@@ -179,7 +180,7 @@ func conforms(t *testing.T, w dnstest.Way, addr string) {
 	}
 }
 
-// typeNumber reads TYPE65280; 0 for types with names.
+// typeNumber returns the number of TYPE65280, and 0 for types with names.
 func typeNumber(text string) uint16 {
 	if text == "TYPE65280" {
 		return 65280
@@ -187,7 +188,7 @@ func typeNumber(text string) uint16 {
 	return 0
 }
 
-// checkShape checks what holds of every answer.
+// checkShape checks properties of every answer.
 func checkShape(t *testing.T, rule string, m *dns.Msg, w dnstest.Way) {
 	t.Helper()
 	ours := m.Rcode != dns.RcodeRefused
@@ -216,7 +217,7 @@ func checkShape(t *testing.T, rule string, m *dns.Msg, w dnstest.Way) {
 	}
 }
 
-// lastName is the name that the last alias of an answer leads to.
+// lastName returns the target of the last alias of an answer.
 func lastName(m *dns.Msg) string {
 	name := m.Question[0].Name
 	for _, rr := range m.Answer {
@@ -227,7 +228,7 @@ func lastName(m *dns.Msg) string {
 	return name
 }
 
-// SRV answers bring the addresses of their targets along.
+// TestGlue checks that SRV answers carry the addresses of their targets.
 func TestGlue(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...))
 	tests := []struct{ name, qtype, want string }{

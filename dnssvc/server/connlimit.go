@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// connLimit bounds connections, in all and of one client.
+// connLimit bounds the number of connections, in total and per client.
 type connLimit struct {
 	max, perClient int
 

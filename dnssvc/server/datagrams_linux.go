@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mmsghdr is struct mmsghdr of recvmmsg(2), which golang.org/x/sys does not have.
+// mmsghdr is struct mmsghdr of recvmmsg(2), which golang.org/x/sys lacks.
 type mmsghdr struct {
 	hdr unix.Msghdr
 	n   uint32
 	_   [unsafe.Sizeof(uintptr(0)) - 4]byte
 }
 
-// controlSize has room for one packet information message.
+// controlSize is the space in bytes for one packet information message.
 const controlSize = 64
 
 // slot is the memory for one packet and its answer.
@@ -32,16 +32,20 @@ type slot struct {
 	out     []byte
 }
 
-// batch reads with recvmmsg(2) and writes with sendmmsg(2). It allocates nothing once it is made.
+// batch reads with recvmmsg(2) and writes with sendmmsg(2). It allocates memory only when it is
+// made.
 type batch struct {
-	raw      syscall.RawConn
-	anyAddr  bool // the socket stands for several addresses: answers must come from the one that was asked
+	raw syscall.RawConn
+	// anyAddr is true if the socket listens on several addresses. An answer must then come from the
+	// address to which its question was sent.
+	anyAddr  bool
 	slots    [batchSize]slot
 	received [batchSize]mmsghdr
 	staged   [batchSize]mmsghdr
 	nStaged  int
 
-	// Of the system call under way; the functions are made once, since a closure for each call would be garbage.
+	// State of the current system call. The functions are made once, because a closure per call
+	// would be garbage.
 	n                   int
 	errno               syscall.Errno
 	readReady, writeAll func(fd uintptr) bool
@@ -73,7 +77,7 @@ func newDatagrams(conn *net.UDPConn, maxReply int) (datagrams, error) {
 	return b, nil
 }
 
-// wantPacketInfo asks the kernel to tell which of our addresses a packet came to.
+// wantPacketInfo makes the kernel report the local address to which each packet was sent.
 func wantPacketInfo(raw syscall.RawConn, local netip.Addr) error {
 	var set error
 	err := raw.Control(func(fd uintptr) {
@@ -116,7 +120,8 @@ func (b *batch) recvmmsg(fd uintptr) bool {
 	for {
 		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.received[0])), batchSize, unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
-		case unix.EINTR, unix.ECONNREFUSED: // the latter is a client that is gone, told to us by ICMP
+		// ECONNREFUSED is an ICMP error from a client that has closed its socket.
+		case unix.EINTR, unix.ECONNREFUSED:
 			continue
 		case unix.EAGAIN:
 			return false
@@ -128,7 +133,7 @@ func (b *batch) recvmmsg(fd uintptr) bool {
 
 func (b *batch) packet(i int) []byte {
 	if b.received[i].hdr.Flags&unix.MSG_TRUNC != 0 {
-		return b.slots[i].in[:headerSize] // too long to be a question: its header is answered
+		return b.slots[i].in[:headerSize] // too long for a question, so only its header is answered
 	}
 	return b.slots[i].in[:b.received[i].n]
 }
@@ -144,7 +149,8 @@ func (b *batch) client(i int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom16([16]byte(from[8:24])).Unmap(), port)
 }
 
-// control is the received packet information as it has to be for the answer: from the same address, by whatever interface leads there.
+// control returns the received packet information in the form for the answer: from the same
+// address, by the interface that the routes choose.
 func (b *batch) control(i int) []byte {
 	h := &b.received[i].hdr
 	if !b.anyAddr || h.Controllen < unix.SizeofCmsghdr {
@@ -190,7 +196,7 @@ func (b *batch) answer(i int, reply []byte) {
 }
 
 func (b *batch) send() error {
-	b.n, b.errno = 0, 0 // n counts what is done
+	b.n, b.errno = 0, 0 // n counts the messages sent
 	if b.nStaged == 0 {
 		return nil
 	}
@@ -213,7 +219,7 @@ func (b *batch) sendmmsg(fd uintptr) bool {
 		case unix.EAGAIN:
 			return false
 		default:
-			// One address that cannot be reached must not cost the others their answers.
+			// An address that cannot be reached must not cost other clients their answers.
 			b.n++
 			if errno != unix.ECONNREFUSED && errno != unix.EPERM {
 				b.errno = errno

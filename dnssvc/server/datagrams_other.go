@@ -7,8 +7,9 @@ import (
 	"net/netip"
 )
 
-// single reads and writes one packet at a time, on systems without recvmmsg. Answers come from the address that the system chooses, so here
-// a server should listen on addresses rather than on all of them.
+// single reads and writes one packet at a time, on systems without recvmmsg. The system chooses the
+// source address of an answer, so on these systems a server should listen on single addresses and
+// not on all of them.
 type single struct {
 	conn  *net.UDPConn
 	in    [maxQuery]byte

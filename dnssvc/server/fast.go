@@ -8,45 +8,46 @@ import (
 	"portolan.dev/dnssvc/zone"
 )
 
-// fastPath answers the questions that are asked all day. It reads the question where it lies, copies it before the answer, and writes records
-// whose owner is a pointer to it; nothing is allocated.
+// fastPath answers frequent questions. It reads the question in place, copies it into the answer,
+// and writes records whose owner is a pointer to it. It allocates nothing.
 type fastPath struct {
 	names  func() *zone.Snapshot
 	maxUDP int
 	most   maxRecords
 	rotate uint32
-	// chases says that aliases to the outside are followed, which takes the handler.
+	// chases is true if aliases to names outside are followed. The handler does that.
 	chases bool
 
-	// Of the question at hand.
+	// State of the current question.
 	s     *zone.Snapshot
-	name  [256]byte // lower case
-	qlen  int       // of the name
+	name  [256]byte // in lower case
+	qlen  int       // length of the name
 	qtype uint16
-	end   int // of the question section
+	end   int // end of the question section
 	edns  bool
 	do    bool
 	tcp   bool
 	limit int
 
-	// Of the answer.
-	partial                       bool // there are more records
+	// State of the answer.
+	partial                       bool // the set has more records
 	out                           []byte
-	base                          int // where the message starts in out
+	base                          int // start of the message in out
 	answers, authority, additions uint16
 	target                        [256]byte
 }
 
-// Offsets and sizes in a message.
+// Offsets and sizes in a message, in bytes.
 const (
 	questionTail = 4  // type and class
-	optSize      = 11 // of an OPT record without options
-	fixedRR      = 12 // of a record: pointer to its owner, type, class, TTL, length
+	optSize      = 11 // OPT record without options
+	fixedRR      = 12 // record without data: pointer to its owner, type, class, TTL, length
 	pointerBits  = 0xc000
 	maxPointer   = 0x3fff
 )
 
-// answer appends the answer to packet to out. It declines whatever it does not know all about; then out is as it was.
+// answer appends the answer to packet to out. It declines any question that it does not fully
+// support, and then leaves out unchanged.
 func (f *fastPath) answer(out, packet []byte, tcp, recursion bool) (reply []byte, ok bool) {
 	if !f.read(packet, tcp) {
 		return out, false
@@ -76,12 +77,12 @@ func (f *fastPath) answer(out, packet []byte, tcp, recursion bool) (reply []byte
 	return f.out, true
 }
 
-// read reads a packet that is nothing but one ordinary question, perhaps with an OPT record.
+// read reads a packet that holds one ordinary question and at most an OPT record.
 func (f *fastPath) read(packet []byte, tcp bool) bool {
 	if len(packet) < headerSize+1+questionTail {
 		return false
 	}
-	const oneQuestion = 1 << 32 // counts of questions, answers and authority records
+	const oneQuestion = 1 << 32 // numbers of questions, answers and authority records
 	if binary.BigEndian.Uint16(packet[2:])&(flagQR|opcodeMask|flagTC) != 0 || binary.BigEndian.Uint64(packet[4:])&^0xffff != oneQuestion<<16 {
 		return false
 	}
@@ -107,7 +108,7 @@ func (f *fastPath) read(packet []byte, tcp bool) bool {
 	return f.readOPT(packet[f.end:], int(packet[11]), int(packet[10]), tcp)
 }
 
-// readOPT reads what comes after the question.
+// readOPT reads the records after the question.
 func (f *fastPath) readOPT(rest []byte, records, recordsHigh int, tcp bool) bool {
 	f.edns, f.do = false, false
 	f.limit = plainLimit
@@ -134,7 +135,8 @@ func (f *fastPath) readOPT(rest []byte, records, recordsHigh int, tcp bool) bool
 	return true
 }
 
-// knownOptions says whether the options are ones that can be ignored without a look inside, and fill the rest of the packet.
+// knownOptions reports whether the options fill the rest of the packet and can all be ignored
+// without looking into them.
 func knownOptions(options []byte, size int) bool {
 	if len(options) != size {
 		return false
@@ -149,7 +151,7 @@ func knownOptions(options []byte, size int) bool {
 	return len(options) == 0
 }
 
-// write writes the records, and returns the response code with the flag of truncation.
+// write writes the records, and returns the response code and the TC flag.
 func (f *fastPath) write() (flags uint16, ok bool) {
 	n := f.s.Get(f.name[:f.qlen])
 	if n == nil {
@@ -182,9 +184,9 @@ func (f *fastPath) write() (flags uint16, ok bool) {
 	return f.answerAddresses(set), true
 }
 
-// answerAddresses writes a set of addresses as the answer, and returns the flag of truncation. Of a
-// set that is too large for TCP, or larger than it may be, it writes a part, which changes from
-// question to question.
+// answerAddresses writes a set of addresses as the answer, and returns the TC flag. If the set is
+// too large for TCP or exceeds the configured bound, it writes a part, which changes from question
+// to question.
 func (f *fastPath) answerAddresses(set *zone.Set) (flags uint16) {
 	count := int(set.Count)
 	n := min(count, f.most.of(f.tcp))
@@ -207,7 +209,7 @@ func (f *fastPath) absent() (flags uint16, ok bool) {
 	return dns.RcodeNameError, index >= 0 && f.writeSOA(index)
 }
 
-// alias answers with a CNAME that leads outside; others are followed by the handler.
+// alias answers with a CNAME to a name outside of the zones. The handler follows other aliases.
 func (f *fastPath) alias(set *zone.Set) bool {
 	if f.chases || f.qtype == dns.TypeNone || f.qtype == dns.TypeOPT || isTransfer(f.qtype) {
 		return false
@@ -219,10 +221,10 @@ func (f *fastPath) alias(set *zone.Set) bool {
 	return f.named(dns.TypeCNAME, set.Data)
 }
 
-// named writes the only record of a set, which is a name.
+// named writes the only record of a set of names.
 func (f *fastPath) named(rrtype uint16, data string) bool {
 	if !f.room(fixedRR + len(data)) {
-		return false // the handler compresses names, so it may fit there
+		return false // the handler compresses names, so its answer may fit
 	}
 	f.record(headerSize, rrtype, f.s.TTL, len(data))
 	f.out = append(f.out, data...)
@@ -230,20 +232,21 @@ func (f *fastPath) named(rrtype uint16, data string) bool {
 	return true
 }
 
-// at is the offset in the message where the next byte goes.
+// at returns the offset in the message at which the next byte is written.
 func (f *fastPath) at() int { return len(f.out) - f.base }
 
 func (f *fastPath) room(n int) bool { return f.at()+n <= f.limit }
 
-// record writes all of a record before its data. The owner is a pointer.
+// record writes a record up to its data. The owner is a pointer.
 func (f *fastPath) record(owner int, rrtype uint16, ttl uint32, length int) {
 	f.out = append(f.out,
 		pointerBits>>8|byte(owner>>8), byte(owner), byte(rrtype>>8), byte(rrtype), 0, dns.ClassINET,
 		byte(ttl>>24), byte(ttl>>16), byte(ttl>>8), byte(ttl), byte(length>>8), byte(length))
 }
 
-// addresses writes n addresses of a set, for which there is room: as zone.Set.Part says, but it is
-// what most answers are made of, and spare records are rare.
+// addresses writes n addresses of a set, for which there must be room. It yields the same positions
+// as zone.Set.Part but is faster, because most answers consist of addresses and spare records are
+// rare.
 func (f *fastPath) addresses(owner int, set *zone.Set, n int) {
 	lead := set.Lead()
 	f.addressRun(owner, set, 0, lead, min(n, lead))
@@ -252,7 +255,7 @@ func (f *fastPath) addresses(owner int, set *zone.Set, n int) {
 	}
 }
 
-// addressRun writes n of the addresses at the positions from (included) to to (excluded).
+// addressRun writes n of the addresses at the positions from (inclusive) to to (exclusive).
 func (f *fastPath) addressRun(owner int, set *zone.Set, from, to, n int) {
 	size := zone.AddrSize(set.Type)
 	next := from + zone.Turn(f.rotate, to-from)
@@ -265,7 +268,7 @@ func (f *fastPath) addressRun(owner int, set *zone.Set, from, to, n int) {
 	}
 }
 
-// services writes SRV records, and of the addresses of their targets as many sets as there is room for.
+// services writes SRV records, and adds as many address sets of their targets as there is room for.
 func (f *fastPath) services(n *zone.Node, set *zone.Set) (flags uint16, ok bool) {
 	base := n.Name()[set.Strip():]
 	count := int(set.Count)
@@ -282,10 +285,10 @@ func (f *fastPath) services(n *zone.Node, set *zone.Set) (flags uint16, ok bool)
 	}
 	f.answers = set.Count
 	if f.at() > maxPointer {
-		return 0, false // too far away to point at
+		return 0, false // beyond the reach of a pointer
 	}
 	owner := first
-	last := "-" // no label
+	last := "-" // differs from every label
 	for srv := range set.SRVs() {
 		owner += fixedRR + 6
 		if srv.Label != last && !f.glue(owner, srv.Label, base) {
@@ -305,8 +308,8 @@ func (f *fastPath) service(srv zone.SRV, base string) {
 	f.out = append(f.out, base...)
 }
 
-// someServices writes as many SRV records as there may be in one answer. If all of these fit it
-// adds addresses as services does.
+// someServices writes as many SRV records as one answer may have. If all of these fit, it adds
+// addresses as services does.
 func (f *fastPath) someServices(set *zone.Set, base string) (flags uint16, ok bool) {
 	part := set.SRVPart(f.rotate, min(int(set.Count), f.most.of(f.tcp)))
 	first := f.at()
@@ -338,7 +341,8 @@ func (f *fastPath) someServices(set *zone.Set, base string) (flags uint16, ok bo
 	return 0, true
 }
 
-// glue writes the addresses of one target, which stands at owner. It returns false where there was no room.
+// glue writes the addresses of one target, which is at offset owner. It returns false if there was
+// no room.
 func (f *fastPath) glue(owner int, label, base string) bool {
 	target := append(append(f.target[:0], label...), base...)
 	n := f.s.Get(target)
@@ -358,14 +362,15 @@ func (f *fastPath) glue(owner int, label, base string) bool {
 	return true
 }
 
-// truncate takes back all records.
+// truncate removes all records.
 func (f *fastPath) truncate() uint16 {
 	f.out = f.out[:f.base+f.end]
 	f.answers, f.authority, f.additions = 0, 0, 0
 	return flagTC
 }
 
-// writeSOA writes what a negative answer needs. The name of the zone ends the name that was asked for.
+// writeSOA writes the SOA record of a negative answer. The name of the zone is a suffix of the name
+// in the question.
 func (f *fastPath) writeSOA(index int) bool {
 	if index == zone.Own {
 		return false

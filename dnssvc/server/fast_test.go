@@ -17,7 +17,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// fastWorld has what the fast path is for, and what it has to decline.
+// fastWorld returns a table with names that the fast path answers and names that it must decline.
 func fastWorld(t testing.TB, pods zone.PodMode) *zone.Table {
 	t.Helper()
 	crowd := []string{"9376:peer/tcp", "9377:gossip/udp"}
@@ -67,7 +67,7 @@ var fastTypes = []uint16{
 	dns.TypeHTTPS, dns.TypeAXFR, dns.TypeOPT, dns.TypeNone, 65280,
 }
 
-// oracle holds a fast path against the handler.
+// oracle compares a fast path with the handler.
 type oracle struct {
 	fast    *fastPath
 	handler *Handler
@@ -81,7 +81,8 @@ func newOracle(table *zone.Table) *oracle {
 	}
 }
 
-// compare says in what the answers differ, and whether the fast path answered at all.
+// compare returns the differences between the two answers as an error, and reports whether the fast
+// path answered.
 func (o *oracle) compare(packet []byte, tcp bool) (answered bool, err error) {
 	sent := slices.Clone(packet)
 	prefix := []byte("before")
@@ -106,7 +107,8 @@ func (o *oracle) compare(packet []byte, tcp bool) (answered bool, err error) {
 	return true, sameReply(got, want)
 }
 
-// sameReply compares packed answers but for the order of records and how names are compressed.
+// sameReply compares packed answers without regard to the order of records and the compression of
+// names.
 func sameReply(got, want []byte) error {
 	a, b := new(dns.Msg), new(dns.Msg)
 	if err := a.Unpack(got); err != nil {
@@ -122,14 +124,14 @@ func sameReply(got, want []byte) error {
 			})
 		}
 	}
-	// Pointers to the question make names of zones look as they were asked for.
+	// Names that point to the question have its spelling.
 	if a.Question[0] != b.Question[0] || !strings.EqualFold(a.String(), b.String()) {
 		return fmt.Errorf("fast:\n%s\nhandler:\n%s", a, b)
 	}
 	return nil
 }
 
-// shapes are what a client may say besides its question.
+// shapes are variations of a question besides name and type.
 var shapes = []func(m *dns.Msg){
 	func(*dns.Msg) {},
 	func(m *dns.Msg) { m.RecursionDesired = false },
@@ -147,7 +149,8 @@ var shapes = []func(m *dns.Msg){
 	func(m *dns.Msg) { m.Truncated = true },
 }
 
-// Every question in every shape: the fast path agrees with the handler or declines, and it does not decline what it is there for.
+// TestFastPathAgrees sends every question in every shape. It checks that the fast path agrees with
+// the handler or declines, and that it does not decline frequent questions.
 func TestFastPathAgrees(t *testing.T) {
 	for _, pods := range []zone.PodMode{zone.PodsDisabled, zone.PodsInsecure} {
 		o := newOracle(fastWorld(t, pods))
@@ -184,7 +187,7 @@ func shouldBeFast(name string, qtype uint16) bool {
 	return qtype == dns.TypeA || qtype == dns.TypeAAAA || qtype == dns.TypePTR || qtype == dns.TypeSRV
 }
 
-// Answers are the same also while data changes: each is that of one snapshot.
+// TestFastPathUnsynced compares the answers before the first complete view.
 func TestFastPathUnsynced(t *testing.T) {
 	table, err := zone.New(zone.Config{Zones: []string{"cluster.local"}, TTL: 5})
 	if err != nil {
@@ -215,7 +218,8 @@ func seedPackets(add func([]byte)) {
 	}
 }
 
-// FuzzPackets: whatever comes, the fast path agrees with the handler or declines, and nothing panics.
+// FuzzPackets checks that for any packet the fast path agrees with the handler or declines, and
+// that neither panics.
 func FuzzPackets(f *testing.F) {
 	seedPackets(func(packet []byte) { f.Add(packet, false); f.Add(packet, true) })
 	o := newOracle(fastWorld(f, zone.PodsDisabled))
@@ -246,7 +250,7 @@ func FuzzPackets(f *testing.F) {
 	})
 }
 
-// Packets that are nearly right find more than packets that are random.
+// TestBentPackets checks packets that are nearly valid, which find more than random ones.
 func TestBentPackets(t *testing.T) {
 	o := newOracle(fastWorld(t, zone.PodsDisabled))
 	var packets [][]byte

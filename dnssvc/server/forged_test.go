@@ -15,12 +15,13 @@ import (
 	"portolan.dev/dnssvc/zone"
 )
 
-// wire is a network whose packets come from wherever a test says: no socket can send from port 0, and few may from port 53.
+// wire is a network with packets from any source address. No socket can send from port 0, and few
+// processes may send from port 53.
 type wire struct {
 	from    netip.AddrPort
-	packets [][]byte // that are still to come
+	packets [][]byte // not yet received
 	batch   [][]byte
-	answers [][]byte // by packet of the batch, nil where there was none
+	answers [][]byte // by packet of the batch; nil without an answer
 	spaces  [batchSize][1232]byte
 	done    func(packet, answer []byte)
 }
@@ -48,7 +49,8 @@ func (w *wire) send() error {
 	return nil
 }
 
-// exchange sends packets from an address, and hands each to done with its answer, nil for none.
+// exchange sends packets from an address, and calls done with each packet and its answer, which is
+// nil if there is none.
 func exchange(t *testing.T, s *Server, from string, packets [][]byte, done func(packet, answer []byte)) {
 	t.Helper()
 	w := &wire{from: netip.MustParseAddrPort(from), packets: packets, done: done}
@@ -59,7 +61,7 @@ func exchange(t *testing.T, s *Server, from string, packets [][]byte, done func(
 	wait.wg.Wait()
 }
 
-// oddPackets are questions of every name, type and shape, what is nearly one, and garbage.
+// oddPackets returns questions of every name, type and shape, nearly valid packets, and garbage.
 func oddPackets(t testing.TB) [][]byte {
 	t.Helper()
 	var packets [][]byte
@@ -80,12 +82,13 @@ func oddPackets(t testing.TB) [][]byte {
 	for n := range len(whole) {
 		packets = append(packets, whole[:n])
 	}
-	text := make([]byte, 72) // as a character generator sends it
+	text := make([]byte, 72) // output of a character generator
 	for i := range text {
 		text[i] = byte(' ' + i)
 	}
 	return append(packets, text, make([]byte, 12), make([]byte, maxQuery),
-		[]byte("\x01w\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\xc0\x00\x00\x01\x00\x01")) // the name of the question is a pointer into the header
+		// The name of the question is a pointer into the header.
+		[]byte("\x01w\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\xc0\x00\x00\x01\x00\x01"))
 }
 
 func forgedServers(t *testing.T, change func(*Config)) map[string]*Server {
@@ -98,7 +101,8 @@ func forgedServers(t *testing.T, change func(*Config)) map[string]*Server {
 	return servers
 }
 
-// Where a forged source would make another service talk back, nothing is sent; a name server at port 53 gets one answer, and our answers get none.
+// TestForgedPorts checks that packets from ports of services that would answer get no answer, and
+// that a name server at port 53 gets one answer to a question and none to an answer.
 func TestForgedPorts(t *testing.T) {
 	packets := oddPackets(t)
 	for name, s := range forgedServers(t, func(*Config) {}) {
@@ -130,7 +134,7 @@ func TestForgedPorts(t *testing.T) {
 	}
 }
 
-// local forwards for this machine only.
+// local forwards questions of this machine only.
 type local struct{ t *testing.T }
 
 func (local) Allowed(client netip.Addr) bool { return client.IsLoopback() }
@@ -140,7 +144,8 @@ func (l local) Exchange(_ context.Context, q dns.Question) (*dns.Msg, error) {
 	return nil, net.ErrClosed
 }
 
-// Whoever forges the address of somebody outside sends them no more than it would without us, whatever the question.
+// TestNothingIsAmplified checks that a forged source address outside of the clients gets no more
+// bytes than the attacker sends, whatever the question.
 func TestNothingIsAmplified(t *testing.T) {
 	packets := oddPackets(t)
 	clients := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fc00::/7")}
@@ -176,7 +181,8 @@ func TestNothingIsAmplified(t *testing.T) {
 	t.Logf("largest answer / question: at most 1 outside, %.1f inside", most)
 }
 
-// What is truncated for an outsider still says so in a way that can be read, and with the record of EDNS that the question had.
+// TestShortAnswers checks that a truncated answer to an outsider can be parsed, and has an OPT
+// record if the question has one.
 func TestShortAnswers(t *testing.T) {
 	s := New(Config{
 		Names: fastWorld(t, zone.PodsDisabled).Snapshot, Log: kittest.Logger(t), Clients: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
@@ -202,7 +208,7 @@ func TestShortAnswers(t *testing.T) {
 	}
 }
 
-// The ranges hold what prefixes hold, at their ends too.
+// TestClients checks that the ranges contain the same addresses as the prefixes, at their ends too.
 func TestClients(t *testing.T) {
 	list := []string{"127.0.0.0/8", "10.1.2.3/32", "172.16.0.0/12", "192.168.7.9/16", "fc00::/7", "2001:db8::1/128"}
 	var prefixes []netip.Prefix

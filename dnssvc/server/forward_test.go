@@ -13,7 +13,7 @@ import (
 	"portolan.dev/dnssvc/server"
 )
 
-// outside is what there is elsewhere.
+// outside answers for names outside of the zones.
 type outside struct{ allow netip.Prefix }
 
 func (o outside) Allowed(client netip.Addr) bool { return o.allow.Contains(client) }
@@ -85,7 +85,7 @@ func TestForwarding(t *testing.T) {
 	}
 }
 
-// stuck never answers until its context ends.
+// stuck does not answer before its context ends.
 type stuck struct{ asked chan struct{} }
 
 func (stuck) Allowed(netip.Addr) bool { return true }
@@ -96,7 +96,8 @@ func (s stuck) Exchange(ctx context.Context, _ dns.Question) (*dns.Msg, error) {
 	return nil, ctx.Err()
 }
 
-// Upstream servers that do not answer hold up nobody who asks for services, and those who wait are bounded.
+// TestUpstreamHangs checks that silent upstream servers do not delay questions for services, and
+// that the number of waiting questions is bounded.
 func TestUpstreamHangs(t *testing.T) {
 	asked := make(chan struct{}, 1000)
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...), func(c *server.Config) {

@@ -11,53 +11,55 @@ import (
 	"portolan.dev/dnssvc/zone"
 )
 
-// Forwarder answers questions about other people's names.
+// Forwarder answers questions about names outside of the zones.
 type Forwarder interface {
-	// Allowed says whether a client may ask about such names.
+	// Allowed reports whether a client may ask for such names.
 	Allowed(client netip.Addr) bool
-	// Exchange asks. The answer may be shared: it must not be changed.
+	// Exchange returns the answer to q. The answer may be shared, so the caller must not change it.
 	Exchange(ctx context.Context, q dns.Question) (*dns.Msg, error)
 }
 
-// Handler is the ordinary way to an answer.
+// Handler is the ordinary, complete implementation of the answers.
 type Handler struct {
 	names   func() *zone.Snapshot
 	maxUDP  int
 	most    maxRecords
-	forward Forwarder // nil: other names are refused
+	forward Forwarder // nil if other names are refused
 	keys    Keys
 	rotate  atomic.Uint32
 	partial atomic.Uint64 // answers with a part of a set
-	badSigs atomic.Uint64 // questions whose signature does not count
+	badSigs atomic.Uint64 // questions with an invalid signature
 }
 
-// NewHandler returns a handler. Of the configuration it needs Names, and what bounds answers.
+// NewHandler returns a handler. It uses Names and the bounds of answers of the configuration.
 func NewHandler(cfg Config) *Handler {
 	cfg = cfg.withDefaults()
 	return &Handler{names: cfg.Names, maxUDP: cfg.MaxUDP, most: cfg.maxRecords(), forward: cfg.Forward, keys: cfg.Keys}
 }
 
-// Query is a question as it came.
+// Query is a received question.
 type Query struct {
-	Packet []byte // only good until the first answer
+	Packet []byte // valid until the first answer
 	Client netip.AddrPort
 	TCP    bool
 	Short  bool // the answer must not be longer than the packet
 }
 
-// Handle answers a question. The reply is nil where there is nothing to say. If later is not nil the answer depends on somebody else: the
-// caller has to call it, where waiting does no harm, and gets the reply then.
+// Handle answers a question. The reply is nil if the packet gets no answer. If later is not nil,
+// the answer depends on an upstream server: the caller calls later where it may block, and later
+// returns the reply.
 func (h *Handler) Handle(q Query) (reply []byte, later func(context.Context) []byte) {
 	reply, later = h.handle(q)
 	if q.Short && len(reply) > len(q.Packet) {
-		return errorReply(q.Packet, dns.RcodeFormatError), nil // its question was packed shorter than anybody does
+		// The question is packed more tightly than any client packs it.
+		return errorReply(q.Packet, dns.RcodeFormatError), nil
 	}
 	return reply, later
 }
 
 func (h *Handler) handle(q Query) (reply []byte, later func(context.Context) []byte) {
 	if len(q.Packet) < headerSize || q.Packet[2]&0x80 != 0 {
-		return nil, nil // answers are never answered: two servers could go on for ever
+		return nil, nil // an answer gets no answer, because two servers could otherwise go on forever
 	}
 	if flags := binary.BigEndian.Uint16(q.Packet[2:]); flags&opcodeMask != 0 {
 		return errorReply(q.Packet, dns.RcodeNotImplemented), nil
@@ -77,7 +79,7 @@ func (h *Handler) handle(q Query) (reply []byte, later func(context.Context) []b
 	return nil, func(ctx context.Context) []byte { return sig.signPacked(later(ctx)) }
 }
 
-// signature reads the signature of a question, and counts it if it does not count.
+// signature reads the signature of a question, and counts invalid ones.
 func (h *Handler) signature(req *dns.Msg, packet []byte) (*signature, error) {
 	sig, err := h.keys.verify(req, packet)
 	if err != nil || sig != nil && sig.fault != 0 {
@@ -103,7 +105,8 @@ func (h *Handler) question(req *dns.Msg, q Query, sig *signature) (reply []byte,
 	case sig != nil && sig.fault != 0:
 		return refusal(dns.RcodeNotAuth).reply(req, limit, e.opt), nil
 	case question.Qclass != dns.ClassINET,
-		question.Qtype == dns.TypeAXFR, question.Qtype == dns.TypeIXFR: // transfers have a way of their own, by TCP
+		// transfers are handled by stream.transfer, by TCP
+		question.Qtype == dns.TypeAXFR, question.Qtype == dns.TypeIXFR:
 		return refusal(dns.RcodeRefused).reply(req, limit, e.opt), nil
 	case question.Qtype == dns.TypeOPT || question.Qtype == dns.TypeNone:
 		return refusal(dns.RcodeFormatError).reply(req, limit, e.opt), nil
@@ -111,7 +114,7 @@ func (h *Handler) question(req *dns.Msg, q Query, sig *signature) (reply []byte,
 	return h.answer(req, q.Client.Addr(), limit, e.opt)
 }
 
-// recursionFor says whether a client may ask about other names.
+// recursionFor reports whether a client may ask for other names.
 func (h *Handler) recursionFor(client netip.Addr) bool {
 	return h.forward != nil && h.forward.Allowed(client)
 }
@@ -141,7 +144,8 @@ func (h *Handler) answer(req *dns.Msg, client netip.Addr, limit size, opt *dns.O
 	}
 }
 
-// complete adds what the upstream servers say. Without them the aliases of our own zones remain; for a foreign name nothing does.
+// complete adds the answer of the upstream servers. If they fail, an answer keeps the aliases in
+// the zones, while a question for a name outside fails.
 func (h *Handler) complete(ctx context.Context, a *answer, question dns.Question) {
 	if a.chase != "" {
 		question.Name = a.chase
@@ -158,7 +162,7 @@ func (h *Handler) complete(ctx context.Context, a *answer, question dns.Question
 	}
 }
 
-// bySet groups records that follow each other by name and type.
+// bySet groups consecutive records by name and type.
 func bySet(rrs []dns.RR) [][]dns.RR {
 	var sets [][]dns.RR
 	for i, rr := range rrs {

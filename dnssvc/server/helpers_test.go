@@ -14,7 +14,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// hosts numbers the servers of this test binary: each listens on an address of its own, so that ports that are free by UDP are by TCP too.
+// hosts numbers the servers of this test binary. Each listens on an address of its own, so that a
+// port that is free by UDP is also free by TCP.
 var hosts atomic.Uint32
 
 func zoneConfig() zone.Config {
@@ -27,7 +28,7 @@ func zoneConfig() zone.Config {
 	}
 }
 
-// serve runs a server for a table and returns where it listens.
+// serve runs a server for a table and returns its address.
 func serve(t testing.TB, table *zone.Table, change ...func(*server.Config)) (addr string, s *server.Server) {
 	t.Helper()
 	cfg := server.Config{Names: table.Snapshot, Log: kittest.Logger(t), IdleTimeout: dnstest.Patience}
@@ -43,7 +44,7 @@ func serve(t testing.TB, table *zone.Table, change ...func(*server.Config)) (add
 	return s.Addrs()[0], s
 }
 
-// world has a service of each kind, and of each kind of trouble.
+// world returns a service of each kind and with each kind of problem.
 func world() []object.Object {
 	return []object.Object{
 		dnstest.Namespace("default"), dnstest.Namespace("empty"),
@@ -63,7 +64,7 @@ func world() []object.Object {
 		dnstest.Slice("default/portless/p-1", "10.64.4.1"),
 		dnstest.Service("default/mixed", "None", "80:http"),
 		dnstest.Slice("default/mixed/m-1", "8080:http/tcp", "10.64.5.1"),
-		dnstest.Slice("default/mixed/m-2", "10.64.5.2"), // a pod that has no port of that name
+		dnstest.Slice("default/mixed/m-2", "10.64.5.2"), // a pod without a port of that name
 		dnstest.Service("other/ext", "=db.Example.COM."),
 		dnstest.Service("other/digits", "=10.1.2.3"),
 		dnstest.Service("other/digits6", "=2001:db8::1"),
@@ -73,8 +74,9 @@ func world() []object.Object {
 		dnstest.Service("other/self", "=self.other.svc.cluster.local"),
 		dnstest.Service("other/ping", "=pong.other.svc.cluster.local"),
 		dnstest.Service("other/pong", "=ping.other.svc.cluster.local"),
-		dnstest.Service("other/apart", "172.16.0.1", "80:http"), // outside the reverse zones
-		dnstest.Service("other/twin", "10.96.0.9", "80:http"),   // and an endpoint of another service has its address
+		dnstest.Service("other/apart", "172.16.0.1", "80:http"), // outside of the reverse zones
+		// an endpoint of another service has the same address
+		dnstest.Service("other/twin", "10.96.0.9", "80:http"),
 		dnstest.Service("other/manual", "10.96.0.8", "80:http"),
 		dnstest.Slice("other/manual/m-1", "80:http/tcp", "10.96.0.9", "10.64.0.1", "8.8.8.8"),
 	}

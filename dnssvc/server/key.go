@@ -13,26 +13,26 @@ import (
 
 // Key is a secret that the name server shares with a secondary (TSIG, RFC 8945).
 type Key struct {
-	Name      string // in lower case, with a dot at the end
-	Algorithm string // as TSIG records name it
+	Name      string // in lower case, with a final dot
+	Algorithm string // as in TSIG records
 	secret    string // in base64
 }
 
 // Keys are keys by name.
 type Keys map[string]Key
 
-// algorithms are those that RFC 8945 recommends. HMAC-MD5 and HMAC-SHA1 are left out: every
-// secondary knows a better one.
+// algorithms are the algorithms that RFC 8945 recommends. HMAC-MD5 and HMAC-SHA1 are left out
+// because every secondary supports a better one.
 var algorithms = []string{dns.HmacSHA256, dns.HmacSHA384, dns.HmacSHA512}
 
-// leastSecret is the least length of a secret, in bytes: half of the hash of HMAC-SHA256.
+// leastSecret is the shortest length of a secret, in bytes: half the hash of HMAC-SHA256.
 const leastSecret = 16
 
-// KeyName returns the name of a key as Keys has it.
+// KeyName returns the name of a key in the form of Keys.
 func KeyName(name string) string { return dns.CanonicalName(name) }
 
-// ReadKeys reads keys as tsig-keygen writes them and BIND and dig read them. Errors do not contain
-// secrets.
+// ReadKeys reads keys in the format that tsig-keygen writes and that BIND and dig read. Its errors
+// do not contain secrets.
 func ReadKeys(path string) (Keys, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -18,7 +18,8 @@ const (
 	largePort = "_peer._tcp." + largeName
 )
 
-// largeTable has a headless service with n endpoints that serve and some that only are published.
+// largeTable returns a table with a headless service that has serving endpoints and spare ones,
+// which are only published.
 func largeTable(t testing.TB, serving, spare int) *zone.Table {
 	t.Helper()
 	args := []string{"9376:peer/tcp"}
@@ -34,7 +35,7 @@ func largeTable(t testing.TB, serving, spare int) *zone.Table {
 	}...)
 }
 
-// unique returns what the records of an answer are about, and fails if one is there twice.
+// unique returns the targets or addresses of an answer's records, and fails if one occurs twice.
 func unique(t *testing.T, m *dns.Msg) map[string]bool {
 	t.Helper()
 	seen := map[string]bool{}
@@ -63,8 +64,9 @@ func askPacked(t *testing.T, reply []byte) *dns.Msg {
 	return m
 }
 
-// TestAnswersThatNoTransportCarriesArePartial asks for more records than 64 KiB hold: there are as
-// many as fit, those of one connection are not those of the next, and a metric counts them.
+// TestAnswersThatNoTransportCarriesArePartial asks for more records than 64 KiB hold. It checks
+// that an answer has as many as fit, that two connections get different parts, and that a metric
+// counts partial answers.
 func TestAnswersThatNoTransportCarriesArePartial(t *testing.T) {
 	table := largeTable(t, 5000, 0)
 	for _, ordinary := range []bool{false, true} {
@@ -110,8 +112,8 @@ func TestAnswersThatNoTransportCarriesArePartial(t *testing.T) {
 	}
 }
 
-// TestRecordsAreCapped asks with bounds on records: no answer has more, nor says that it is
-// truncated, and in time all records are answered.
+// TestRecordsAreCapped asks with bounds on records. It checks that no answer has more records or
+// the TC flag, and that all records are answered in time.
 func TestRecordsAreCapped(t *testing.T) {
 	const endpoints = 40
 	table := largeTable(t, endpoints, 0)
@@ -154,8 +156,8 @@ func TestRecordsAreCapped(t *testing.T) {
 	}
 }
 
-// TestReadyFirst asks a service that publishes what is not ready too: a part of its endpoints has
-// all that serve before any that does not.
+// TestReadyFirst asks for a service that publishes endpoints that are not ready. It checks that
+// part of the endpoints has all serving ones before any other.
 func TestReadyFirst(t *testing.T) {
 	const serving, spare = 5, 20
 	table := largeTable(t, serving, spare)
@@ -205,8 +207,8 @@ func TestReadyFirst(t *testing.T) {
 	}
 }
 
-// TestPartsAgree holds the fast path against the handler where answers are parts: as many records,
-// as many addresses, the same flags.
+// TestPartsAgree compares the fast path with the handler for partial answers: the number of
+// records, the number of addresses and the flags must be equal.
 func TestPartsAgree(t *testing.T) {
 	for _, n := range []int{1, 40, 1500} {
 		table := largeTable(t, n, n/3)
@@ -228,7 +230,8 @@ func TestPartsAgree(t *testing.T) {
 					parts := handler.partial.Load()
 					ordinary, _ := handler.Handle(Query{Packet: packet, TCP: tcp})
 					got, want := askPacked(t, reply), askPacked(t, ordinary)
-					// How many fit depends on how long the names are at which a part begins.
+					// The number that fits depends on the length of the names at which a part
+					// begins.
 					differ := func(a, b []dns.RR) bool { return max(len(a)-len(b), len(b)-len(a)) > len(a)/100 }
 					if got.MsgHdr != want.MsgHdr || differ(got.Answer, want.Answer) || differ(got.Extra, want.Extra) {
 						t.Errorf("%d endpoints, at most %d, %s, tcp %v: %d and %d records, the handler has %d and %d",

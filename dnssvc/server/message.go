@@ -24,7 +24,8 @@ const (
 	opcodeMask = 0xf << 11
 )
 
-// errorReply answers a packet that cannot be read any further than its header. The question is not repeated: it may be what cannot be read.
+// errorReply answers a packet of which only the header can be read. It does not repeat the
+// question, because the question may be the unreadable part.
 func errorReply(packet []byte, rcode int) []byte {
 	reply := make([]byte, headerSize)
 	copy(reply, packet[:2])
@@ -33,14 +34,14 @@ func errorReply(packet []byte, rcode int) []byte {
 	return reply
 }
 
-// edns is what a question says by its OPT record.
+// edns holds the values of a question's OPT record.
 type edns struct {
-	opt  *dns.OPT // to be put into the answer; nil where there was none
-	size int      // what the client can take by UDP
-	bad  int      // rcode for a record that cannot be accepted
+	opt  *dns.OPT // for the answer; nil if the question has none
+	size int      // largest answer by UDP that the client accepts
+	bad  int      // response code for an unacceptable record
 }
 
-// readEDNS reads the OPT record. Options are ignored, as RFC 6891 wants of those that are not known.
+// readEDNS reads the OPT record. It ignores options, as RFC 6891 requires for unknown ones.
 func readEDNS(req *dns.Msg, maxSize int) edns {
 	var e edns
 	e.size = plainLimit

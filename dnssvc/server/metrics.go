@@ -18,7 +18,7 @@ const (
 
 var transportNames = [transports]string{"udp", "tcp", "tls"}
 
-// Types that are counted by name; all others are one.
+// countedTypes are the types that are counted by name. All others are counted together.
 var countedTypes = [...]uint16{
 	dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypePTR, dns.TypeCNAME, dns.TypeSOA, dns.TypeNS, dns.TypeTXT, dns.TypeMX,
 	dns.TypeHTTPS, dns.TypeANY,
@@ -26,7 +26,7 @@ var countedTypes = [...]uint16{
 
 const otherType = len(countedTypes)
 
-// typeIndex is where a type is counted; all that are counted by name are below 256.
+// typeIndex maps a type to its counter. All types that are counted by name are below 256.
 var typeIndex = func() (index [256]uint8) {
 	for i := range index {
 		index[i] = uint8(otherType)
@@ -39,17 +39,17 @@ var typeIndex = func() (index [256]uint8) {
 
 const rcodes = 16
 
-// worker has the counters of one goroutine.
+// worker holds the counters of one goroutine.
 type worker struct {
 	queries   [transports][otherType + 1]atomic.Uint64
 	replies   [rcodes]atomic.Uint64
 	fast      atomic.Uint64
 	truncated atomic.Uint64
-	partial   atomic.Uint64 // a part of a set is the answer
-	dropped   atomic.Uint64 // too many waiting
-	ignored   atomic.Uint64 // nothing to answer
+	partial   atomic.Uint64 // answers with part of a set
+	dropped   atomic.Uint64 // because too many were waiting
+	ignored   atomic.Uint64 // packets that get no answer
 	panics    atomic.Uint64
-	_         [64]byte // the next worker's counters are another core's
+	_         [64]byte // padding: another core writes the next worker's counters
 }
 
 func (w *worker) counters() []*atomic.Uint64 {
@@ -81,7 +81,7 @@ func (w *worker) countFast(transport int, f *fastPath, reply []byte) {
 	w.count(transport, f.qtype, reply)
 }
 
-// count counts a question with its answer.
+// count counts a question and its answer.
 func (w *worker) count(transport int, qtype uint16, reply []byte) {
 	i := otherType
 	if qtype < 256 {
@@ -97,7 +97,7 @@ func (w *worker) count(transport int, qtype uint16, reply []byte) {
 	}
 }
 
-// questionType reads the type of the question in a packet; TypeNone where it cannot be read.
+// questionType returns the type of the question in a packet, or TypeNone if it cannot be read.
 func questionType(packet []byte) uint16 {
 	for at := headerSize; at < len(packet); {
 		n := int(packet[at])

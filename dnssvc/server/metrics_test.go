@@ -13,7 +13,7 @@ import (
 	"portolan.dev/dnssvc/zone"
 )
 
-// values are the counters that are not 0, by name and labels.
+// values returns the counters that are not 0, by name and labels.
 func values(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	ch := make(chan prometheus.Metric)
@@ -40,7 +40,8 @@ func values(t *testing.T, c prometheus.Collector) map[string]float64 {
 	return all
 }
 
-// Every question is counted once, with its type and its answer, whichever way it took, and also after its worker is gone.
+// TestCounters checks that each question is counted once by its type and its answer, on either
+// path, and also after its worker has ended.
 func TestCounters(t *testing.T) {
 	questions := []struct {
 		name  string

@@ -14,7 +14,7 @@ import (
 
 type row struct{ name, qtype, want string }
 
-// check asks by every way.
+// check asks the questions over every transport.
 func check(t *testing.T, table *zone.Table, rows []row) {
 	t.Helper()
 	addr, _ := serve(t, table)
@@ -68,14 +68,14 @@ func TestVerifiedPods(t *testing.T) {
 		{"10-64-9-1.other.pod.cluster.local.", "A", nxdomain},
 	}
 	check(t, table, rows)
-	// Two pods shared the address: the name stays until the second one goes.
+	// Two pods shared the address, so the name stays until the second pod is deleted.
 	dnstest.Delete(t, table, 2, dnstest.Pod("default/a", "10.64.9.1"))
 	check(t, table, append(rows[:1:1], row{rows[1].name, "AAAA", nxdomain}))
 	dnstest.Delete(t, table, 3, dnstest.Pod("default/b", "10.64.9.1"))
 	check(t, table, []row{{rows[0].name, "A", nxdomain}, {"default.pod.cluster.local.", "A", nodata}})
 }
 
-// Before the first snapshot nothing is known to be absent.
+// TestUnsynced checks that before the first snapshot no name is answered as absent.
 func TestUnsynced(t *testing.T) {
 	table, err := zone.New(zoneConfig())
 	if err != nil {
@@ -94,7 +94,8 @@ func TestUnsynced(t *testing.T) {
 	check(t, table, []row{{"web.default" + loc, "A", "NOERROR|@ 5 IN A 10.96.0.1"}, {"nosuch.cluster.local.", "A", nxdomain}})
 }
 
-// A name that only the service's own records fill is gone with it, and what was below it too.
+// TestServiceGoesAndReturns checks that the names of a service and all names below them disappear
+// with it.
 func TestServiceGoesAndReturns(t *testing.T) {
 	objects := world()
 	table := dnstest.Table(t, zoneConfig(), objects...)
@@ -126,7 +127,8 @@ func TestServiceGoesAndReturns(t *testing.T) {
 	})
 }
 
-// Every address comes first at times, and all always come.
+// TestRotation checks that every answer has all addresses, and that each address is first in some
+// answer.
 func TestRotation(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...))
 	first := map[string]bool{}

@@ -14,7 +14,8 @@ import (
 	"portolan.dev/services/kit/obs"
 )
 
-// Notifier tells secondaries that zones have changed (RFC 1996), so that they need not wait for the refresh time of the SOA.
+// Notifier notifies secondaries of changes of the zones (RFC 1996), so that they need not wait for
+// the refresh time of the SOA record.
 type Notifier struct {
 	names func() *zone.Snapshot
 	hosts []*notified
@@ -23,12 +24,12 @@ type Notifier struct {
 // notified is one secondary.
 type notified struct {
 	addr    netip.AddrPort
-	key     *Key          // signs what it is told; nil: nothing does
-	changed chan struct{} // full when there is something to tell
+	key     *Key          // signs notifications; nil if they are not signed
+	changed chan struct{} // full if there is a change to notify
 	outage  obs.Outage
 }
 
-// NewNotifier returns a notifier of secondaries. Their keys must be among keys.
+// NewNotifier returns a notifier of secondaries. Their keys must be in keys.
 func NewNotifier(names func() *zone.Snapshot, secondaries []Secondary, keys Keys, log *slog.Logger) *Notifier {
 	n := &Notifier{names: names}
 	for _, s := range secondaries {
@@ -44,23 +45,25 @@ func NewNotifier(names func() *zone.Snapshot, secondaries []Secondary, keys Keys
 	return n
 }
 
-// Changed says that there is something to tell. It does not wait.
+// Changed records that zones have changed. It does not block.
 func (n *Notifier) Changed() {
 	for _, h := range n.hosts {
 		select {
 		case h.changed <- struct{}{}:
-		default: // it will be told anyway
+		default: // a notification is due already
 		}
 	}
 }
 
 const (
-	notifyPause   = time.Second // between two rounds: a secondary that copies zones all the time does nothing else
+	// notifyPause is the time between two rounds, so that a secondary is not busy copying zones all
+	// the time.
+	notifyPause   = time.Second
 	notifyTimeout = 2 * time.Second
 	notifyTries   = 3
 )
 
-// Run tells until ctx is done.
+// Run notifies until ctx is done.
 func (n *Notifier) Run(ctx context.Context) error {
 	var tasks []app.Task
 	for _, h := range n.hosts {
@@ -80,7 +83,7 @@ func (n *Notifier) follow(ctx context.Context, h *notified) error {
 		for i := range s.Zones {
 			if err := h.tell(ctx, s, i); err != nil && ctx.Err() == nil {
 				h.outage.Failed(err, "secondary", h.addr, "zone", zone.Text(s.Zones[i].Name))
-				break // it will hear of the next change, or look for itself
+				break // the next change is notified too, and the secondary refreshes by itself
 			} else if err == nil {
 				h.outage.Over("secondary", h.addr)
 			}
@@ -93,7 +96,7 @@ func (n *Notifier) follow(ctx context.Context, h *notified) error {
 	}
 }
 
-// tell tells the secondary of one zone, some times until it answers.
+// tell notifies the secondary of one zone, up to notifyTries times until it answers.
 func (h *notified) tell(ctx context.Context, s *zone.Snapshot, index int) error {
 	client := &dns.Client{Timeout: notifyTimeout}
 	if h.key != nil {
@@ -115,7 +118,7 @@ func (h *notified) tell(ctx context.Context, s *zone.Snapshot, index int) error 
 	return errors.Join(errs...)
 }
 
-// notification returns the message for one zone. Each try has one of its own, because signing
+// notification returns the message for one zone. Each try has its own message, because signing
 // changes it.
 func (h *notified) notification(s *zone.Snapshot, index int) *dns.Msg {
 	m := new(dns.Msg).SetNotify(zone.Text(s.Zones[index].Name))

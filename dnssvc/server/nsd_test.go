@@ -23,11 +23,12 @@ import (
 	"portolan.dev/services/object"
 )
 
-// nsdHost is where NSD listens: nothing else in these tests does.
+// nsdHost is the address of NSD. No other server of these tests uses it.
 const nsdHost = "127.53.253.1"
 
-// TestNSDAgrees copies our zones into NSD and asks both for every name and type. ANY is left out: we answer it with as
-// little as possible. So is SRV of an alias: an ExternalName service has no ports.
+// TestNSDAgrees copies the zones into NSD and asks both servers for every name and type. ANY is
+// left out because this server answers it with a single record. SRV records of an alias are left
+// out because an ExternalName service has no ports.
 func TestNSDAgrees(t *testing.T) {
 	table := dnstest.Table(t, zoneConfig(), append(world(), generated(6)...)...)
 	addr, _ := serve(t, table, allowTransfer)
@@ -56,8 +57,9 @@ func TestNSDAgrees(t *testing.T) {
 	t.Logf("%d names, %d differences", len(names), differences)
 }
 
-// reserved says whether a name exists only because the specification reserves it (svc, pod, namespaces without services): a copied zone has
-// only what has records.
+// reserved reports whether a name exists only because the specification reserves it (svc, pod,
+// namespaces without services). A copied zone lacks such names, because it has only names with
+// records.
 func reserved(s *zone.Snapshot, name string, got, want string) bool {
 	wire, err := zone.ParseName(name)
 	if err != nil {
@@ -76,7 +78,8 @@ func isAlias(s *zone.Snapshot, name string) bool {
 	return n != nil && n.Set(dns.TypeCNAME) != nil
 }
 
-// asker asks by TCP on one connection, and on another one when that ends: NSD ends them when it takes over a zone.
+// asker asks by TCP on one connection, and opens another if it ends, because NSD closes connections
+// when it loads a zone.
 type asker struct {
 	addr string
 	conn *dns.Conn
@@ -96,7 +99,7 @@ func (a *asker) exchange(t *testing.T, name string, qtype uint16) (*dns.Msg, err
 	return a.conn.ReadMsg()
 }
 
-// ask describes an answer, its SOA included.
+// ask describes an answer, including its SOA record.
 func (a *asker) ask(t *testing.T, name string, qtype uint16) string {
 	t.Helper()
 	var reply *dns.Msg
@@ -122,7 +125,7 @@ func (a *asker) ask(t *testing.T, name string, qtype uint16) string {
 	return strings.ToLower(text)
 }
 
-// generated are n services of all kinds with up to some endpoints, always the same ones.
+// generated returns n services of all kinds with endpoints, the same ones in each call.
 func generated(n int) []object.Object {
 	random := rand.New(rand.NewPCG(1, 2))
 	var objects []object.Object
@@ -153,7 +156,7 @@ func startNSD(t *testing.T, primary string, s *zone.Snapshot) (addr string) {
 	return startNSDWithKey(t, primary, s, "NOKEY")
 }
 
-// startNSDWithKey is startNSD with a key that signs what both say to each other.
+// startNSDWithKey is startNSD with a key that signs the messages of both servers.
 func startNSDWithKey(t *testing.T, primary string, s *zone.Snapshot, key string) (addr string) {
 	t.Helper()
 	binary := findNSD(t)
@@ -183,7 +186,8 @@ func findNSD(t *testing.T) string {
 	return ""
 }
 
-// runNSD starts it on a port that was free a moment ago; should somebody else be quicker, NSD stops and the next try has another.
+// runNSD starts NSD on a port that was free a moment before. If another process takes the port
+// first, NSD stops and the next try uses another port.
 func runNSD(t *testing.T, binary, primary string, s *zone.Snapshot, key string) (addr string, stopped <-chan struct{}) {
 	t.Helper()
 	lis, err := net.Listen("tcp", nsdHost+":0")
@@ -230,7 +234,7 @@ func runNSD(t *testing.T, binary, primary string, s *zone.Snapshot, key string) 
 	return addr, ended
 }
 
-// hasZones waits for the zones, or for the end.
+// hasZones waits until NSD has the zones or has stopped.
 func hasZones(t *testing.T, addr string, s *zone.Snapshot, stopped <-chan struct{}) bool {
 	t.Helper()
 	client := &dns.Client{Net: "tcp", Timeout: dnstest.Patience}

@@ -8,7 +8,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// logQuery writes a line for a question, which it reads back from the answer.
+// logQuery logs a question, which it reads from the answer.
 func (s *Server) logQuery(transport string, client netip.AddrPort, reply []byte) {
 	if !s.cfg.LogQueries || len(reply) < headerSize {
 		return

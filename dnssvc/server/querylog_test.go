@@ -13,7 +13,7 @@ import (
 	"portolan.dev/dnssvc/server"
 )
 
-// buffer may be written to by several goroutines.
+// buffer is a bytes.Buffer that several goroutines may write to.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -31,7 +31,8 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// Every question has a line before its answer is out, by the fast path and by the ordinary one; without the option there is none.
+// TestQueryLog checks that each question is logged before its answer is sent, on either path, and
+// that nothing is logged without the option.
 func TestQueryLog(t *testing.T) {
 	table := dnstest.Table(t, zoneConfig(), world()...)
 	for _, on := range []bool{true, false} {

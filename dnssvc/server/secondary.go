@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// Secondary is a name server that copies zones, and is told when they have changed.
+// Secondary is a name server that copies zones and is notified of their changes.
 type Secondary struct {
 	Addr netip.AddrPort
-	Key  string // name of the key that signs what it is told, as Keys has it; empty: none does
+	Key  string // name in Keys of the key that signs notifications; empty if they are not signed
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler: "192.0.2.1:53" or "192.0.2.1:53#key-name".
+// UnmarshalText implements encoding.TextUnmarshaler. It reads "192.0.2.1:53" or
+// "192.0.2.1:53#key-name".
 func (s *Secondary) UnmarshalText(text []byte) error {
 	rest, key, signed := strings.Cut(string(text), "#")
 	addr, err := netip.ParseAddrPort(rest)
@@ -29,7 +30,7 @@ func (s *Secondary) UnmarshalText(text []byte) error {
 // MarshalText implements encoding.TextMarshaler.
 func (s Secondary) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// String returns the secondary as UnmarshalText reads it.
+// String returns the secondary in the form that UnmarshalText reads.
 func (s Secondary) String() string {
 	if s.Key == "" {
 		return s.Addr.String()

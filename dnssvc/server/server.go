@@ -13,14 +13,14 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// Server answers on any number of addresses, by UDP, by TCP and over TLS. Listen, then Run.
+// Server answers by UDP, by TCP and over TLS, on any number of addresses. Call Listen, then Run.
 type Server struct {
 	cfg     Config
 	handler *Handler
 	stats   *stats
-	pending chan struct{} // a place for each question that waits
+	pending chan struct{} // one place for each waiting question
 	conns   *connLimit
-	clients clients // those of the configuration
+	clients clients // from the configuration
 
 	udp []*net.UDPConn
 	tcp []net.Listener
@@ -42,13 +42,13 @@ func New(cfg Config) *Server {
 	}
 }
 
-// Handler is the ordinary way to an answer, for those who ask without a network.
+// Handler returns the ordinary handler, for callers that ask without a network.
 func (s *Server) Handler() *Handler { return s.handler }
 
-// portTries bounds the search for a port that is free by UDP and by TCP where any port will do.
+// portTries bounds the search for a port that is free by UDP and by TCP, if the port is not given.
 const portTries = 100
 
-// Listen opens addr for UDP and TCP. Port 0 means any port that is free for both.
+// Listen opens addr for UDP and TCP. Port 0 stands for any port that is free for both.
 func (s *Server) Listen(addr string) error {
 	for try := 1; ; try++ {
 		pc, err := net.ListenPacket("udp", addr)
@@ -57,7 +57,7 @@ func (s *Server) Listen(addr string) error {
 		}
 		lis, err := net.Listen("tcp", pc.LocalAddr().String())
 		if err == nil {
-			conn, _ := pc.(*net.UDPConn) // what ListenPacket returns for udp
+			conn, _ := pc.(*net.UDPConn) // the type that ListenPacket returns for udp
 			setBuffers(conn)
 			s.udp, s.tcp = append(s.udp, conn), append(s.tcp, lis)
 			return nil
@@ -69,16 +69,17 @@ func (s *Server) Listen(addr string) error {
 	}
 }
 
-// socketBuffer is what may wait in the kernel while the workers are busy, in bytes.
+// socketBuffer is the size in bytes of the kernel's buffers for packets that wait while the workers
+// are busy.
 const socketBuffer = 4 << 20
 
-// setBuffers asks for room; less than asked for is no error.
+// setBuffers sets the buffer sizes. A smaller size than requested is no error.
 func setBuffers(conn *net.UDPConn) {
 	_ = conn.SetReadBuffer(socketBuffer)
 	_ = conn.SetWriteBuffer(socketBuffer)
 }
 
-// Addrs are the addresses listened on, each for UDP and TCP.
+// Addrs returns the addresses on which the server listens by UDP and TCP.
 func (s *Server) Addrs() []string {
 	var addrs []string
 	for _, conn := range s.udp {
@@ -87,7 +88,7 @@ func (s *Server) Addrs() []string {
 	return addrs
 }
 
-// Close closes what Listen opened, for those who never Run.
+// Close closes the sockets of Listen, for callers that do not call Run.
 func (s *Server) Close() {
 	for i := range s.udp {
 		s.udp[i].Close()
@@ -98,7 +99,7 @@ func (s *Server) Close() {
 	}
 }
 
-// Run answers until ctx is done. Questions that wait for others are then cut off.
+// Run answers until ctx is done. It then cuts off the questions that wait for upstream servers.
 func (s *Server) Run(ctx context.Context) error {
 	var tasks []app.Task
 	for i := range s.udp {
@@ -118,18 +119,19 @@ func (s *Server) Run(ctx context.Context) error {
 	return app.RunTasks(ctx, tasks...)
 }
 
-// newFastPath returns a fast path for one worker, nil where there is to be none.
+// newFastPath returns a fast path for one worker, or nil if the fast path is off.
 func (s *Server) newFastPath() *fastPath {
 	if s.cfg.OrdinaryOnly {
 		return nil
 	}
 	return &fastPath{
 		names: s.cfg.Names, maxUDP: s.cfg.MaxUDP, most: s.cfg.maxRecords(), chases: s.cfg.Forward != nil,
-		rotate: rand.Uint32(), // the first question of each connection would get the same records
+		rotate: rand.Uint32(), // otherwise the first question of each connection would get the same records
 	}
 }
 
-// handle asks the handler. A bug that only one packet brings to light must not end the service for all others.
+// handle calls the handler and recovers from a panic, because a bug that only one packet triggers
+// must not end the service.
 func (s *Server) handle(q Query, w *worker) (reply []byte, later func(context.Context) []byte) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -141,10 +143,10 @@ func (s *Server) handle(q Query, w *worker) (reply []byte, later func(context.Co
 	return s.handler.Handle(q)
 }
 
-// waiting are the questions of one server loop that wait for somebody else.
+// waiting counts the questions of one server loop that wait for upstream servers.
 type waiting struct{ wg sync.WaitGroup }
 
-// start runs fn beside the loop unless too many wait already.
+// start runs fn beside the loop. It returns false if too many questions wait already.
 func (s *Server) start(w *waiting, fn func()) bool {
 	select {
 	case s.pending <- struct{}{}:
@@ -158,14 +160,15 @@ func (s *Server) start(w *waiting, fn func()) bool {
 	return true
 }
 
-// stats are the counters of all workers, summed when somebody looks.
+// stats holds the counters of all workers. They are summed when they are read.
 type stats struct {
 	mu      sync.Mutex
 	workers []*worker
-	retired worker // what workers that are gone have counted
+	retired worker // counts of workers that have ended
 }
 
-// worker counts what one goroutine does. Nobody else writes to it, so counting costs next to nothing.
+// worker returns counters for one goroutine. Only that goroutine writes to them, so counting is
+// cheap.
 func (s *stats) worker() *worker {
 	w := &worker{}
 	s.mu.Lock()
@@ -174,7 +177,7 @@ func (s *stats) worker() *worker {
 	return w
 }
 
-// retire keeps what a worker counted when it goes.
+// retire keeps the counts of a worker that ends.
 func (s *stats) retire(w *worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +185,7 @@ func (s *stats) retire(w *worker) {
 	s.workers = slices.DeleteFunc(s.workers, func(other *worker) bool { return other == w })
 }
 
-// sum adds everything up.
+// sum adds the counters of all workers.
 func (s *stats) sum() *worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// While services change, come and go, every answer is one that was right at some moment between question and answer. The benchmark does the
-// same a million times.
+// TestAnswersUnderChanges checks, while services change, that every answer was right at some moment
+// between question and answer. The benchmark does the same a million times.
 func TestAnswersUnderChanges(t *testing.T) {
 	table := dnstest.Table(t, zoneConfig())
 	addr, _ := serve(t, table)

@@ -14,11 +14,14 @@ import (
 )
 
 const (
-	// readBuffer holds many pipelined questions; a longer one is refused without being kept.
+	// readBuffer is the size of the read buffer, in bytes. It holds many pipelined questions. A
+	// longer message is refused without being stored.
 	readBuffer = 4096
-	// flushSize is how much may be answered before it is written though more questions are waiting.
+	// flushSize is the size of answers, in bytes, that are written although more questions are
+	// waiting.
 	flushSize = 32 << 10
-	// maxConnPending bounds the questions of one connection that wait for upstream servers; then the connection waits.
+	// maxConnPending is the number of questions of one connection that may wait for upstream
+	// servers. Beyond it the connection is not read.
 	maxConnPending = 64
 )
 
@@ -35,7 +38,8 @@ func (s *Server) serveTCP(ctx context.Context, lis net.Listener, config *tls.Con
 			return nil
 		}
 		if err != nil {
-			// Out of file descriptors, or a client that was gone again: neither is a reason to stop.
+			// The process is out of file descriptors, or the client has closed the connection. The
+			// server continues in both cases.
 			s.cfg.Log.Warn("accept", "err", err)
 			select {
 			case <-ctx.Done():
@@ -60,21 +64,21 @@ func (s *Server) serveTCP(ctx context.Context, lis net.Listener, config *tls.Con
 	}
 }
 
-// stream is one TCP connection, in the clear or over TLS.
+// stream is one TCP connection, plain or over TLS.
 type stream struct {
 	server    *Server
 	conn      net.Conn
 	client    netip.AddrPort
 	transport int // byTCP or byTLS
 	worker    *worker
-	fast      *fastPath // nil: none
+	fast      *fastPath // nil if the fast path is off
 	in        *bufio.Reader
-	out       []byte // answers not yet written
+	out       []byte // answers that are not written yet
 
 	timed   bool // whether the question being read has a deadline
 	waiting waiting
-	slots   chan struct{} // a place for each question that waits
-	mu      sync.Mutex    // one write at a time
+	slots   chan struct{} // one place for each waiting question
+	mu      sync.Mutex    // serializes writes
 }
 
 func (s *Server) serveConn(ctx context.Context, conn net.Conn, client netip.AddrPort, transport int) {
@@ -91,7 +95,7 @@ func (s *Server) serveConn(ctx context.Context, conn net.Conn, client netip.Addr
 	for {
 		packet, err := c.next()
 		if err != nil {
-			return // the client has gone, or has taken too long; what it was owed is written
+			return // The client has closed the connection or was too slow. The answers due are written.
 		}
 		if err := c.serve(ctx, packet); err != nil {
 			return
@@ -99,8 +103,8 @@ func (s *Server) serveConn(ctx context.Context, conn net.Conn, client netip.Addr
 	}
 }
 
-// next returns the next question, which is good until the one after. Answers are written before it waits, so that one system call carries
-// the answers to all that came together.
+// next returns the next question, which is valid until the following call. It writes answers before
+// it waits, so that one system call carries the answers to all questions that arrived together.
 func (c *stream) next() ([]byte, error) {
 	c.timed = false
 	prefix, err := c.peek(2)
@@ -115,11 +119,11 @@ func (c *stream) next() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.in.Discard(2 + size) // peeked, so it is there; the bytes stay until the next read
+	_, err = c.in.Discard(2 + size) // the bytes were peeked, and stay valid until the next read
 	return frame[2:], err
 }
 
-// peek returns the next n bytes.
+// peek returns the next n bytes without consuming them.
 func (c *stream) peek(n int) ([]byte, error) {
 	if c.in.Buffered() < n {
 		if err := c.prepareWait(); err != nil {
@@ -129,8 +133,9 @@ func (c *stream) peek(n int) ([]byte, error) {
 	return c.in.Peek(n)
 }
 
-// prepareWait does what has to be done before waiting for the client. A question has to be complete within the idle timeout: who sends a byte
-// now and then is no client.
+// prepareWait flushes the answers and sets the deadline before the stream waits for the client. A
+// question must be complete within the idle timeout, so that a client cannot hold a connection by
+// sending a byte now and then.
 func (c *stream) prepareWait() error {
 	if err := c.flush(); err != nil {
 		return err
@@ -142,7 +147,7 @@ func (c *stream) prepareWait() error {
 	return c.conn.SetReadDeadline(time.Now().Add(c.server.cfg.IdleTimeout))
 }
 
-// nextLong returns the header of a message that is too long to be a question, for which there is no memory.
+// nextLong returns the header of a message that is too long for a question and for the buffer.
 func (c *stream) nextLong(size int) ([]byte, error) {
 	if err := c.prepareWait(); err != nil {
 		return nil, err
@@ -178,14 +183,14 @@ func (c *stream) serve(ctx context.Context, packet []byte) error {
 		return c.later(ctx, later)
 	case reply == nil:
 		c.worker.ignored.Add(1)
-		return errors.New("not a question") // whoever sends this is no client
+		return errors.New("not a question") // no client sends such a message
 	}
 	s.logQuery(transportNames[c.transport], c.client, reply)
 	c.worker.count(c.transport, qtype, reply)
 	return c.append(reply)
 }
 
-// serveFast answers an ordinary question into the buffer of what is written together.
+// serveFast answers an ordinary question into the buffer of answers that are written together.
 func (c *stream) serveFast(packet []byte) (done bool, err error) {
 	start := len(c.out)
 	out, ok := c.fast.answer(append(c.out, 0, 0), packet, true, c.server.handler.recursionFor(c.client.Addr()))
@@ -203,7 +208,7 @@ func (c *stream) serveFast(packet []byte) (done bool, err error) {
 	return true, nil
 }
 
-// append adds an answer to those that are written together.
+// append adds an answer to the buffer of answers that are written together.
 func (c *stream) append(reply []byte) error {
 	c.out = binary.BigEndian.AppendUint16(c.out, uint16(len(reply)))
 	c.out = append(c.out, reply...)
@@ -213,7 +218,8 @@ func (c *stream) append(reply []byte) error {
 	return nil
 }
 
-// later answers out of turn, as RFC 7766 allows: a slow upstream server does not hold up the questions after.
+// later writes an answer out of order, as RFC 7766 allows, so that a slow upstream server does not
+// delay later questions.
 func (c *stream) later(ctx context.Context, answer func(context.Context) []byte) error {
 	select {
 	case c.slots <- struct{}{}:
@@ -225,7 +231,7 @@ func (c *stream) later(ctx context.Context, answer func(context.Context) []byte)
 		reply := answer(ctx)
 		c.server.logQuery(transportNames[c.transport], c.client, reply)
 		frame := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(reply)), uint16(len(reply)))
-		_ = c.write(append(frame, reply...)) // the reader notices by itself that the connection is broken
+		_ = c.write(append(frame, reply...)) // the reader notices a broken connection
 	})
 	if !started {
 		<-c.slots
@@ -241,12 +247,13 @@ func (c *stream) flush() error {
 	err := c.write(c.out)
 	c.out = c.out[:0]
 	if cap(c.out) > 2*flushSize {
-		c.out = nil // one long answer need not be remembered
+		c.out = nil // one long answer must not keep its memory
 	}
 	return err
 }
 
-// write writes within the idle timeout: who does not read is no client.
+// write writes within the idle timeout, so that a client that does not read cannot hold a
+// connection.
 func (c *stream) write(frames []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// dotProtocol is the name of DNS over TLS in the handshake (ALPN). A client that says it wants
-// another protocol, such as a browser that was sent here, is refused.
+// dotProtocol is the name of DNS over TLS in the handshake (ALPN). A client that offers only other
+// protocols, such as a browser that was directed here, is refused.
 const dotProtocol = "dot"
 
 // tlsListener is a listener for DNS over TLS.
@@ -29,7 +29,7 @@ func (s *Server) ListenTLS(addr string, config *tls.Config) error {
 	return nil
 }
 
-// TLSAddrs are the addresses listened on for DNS over TLS.
+// TLSAddrs returns the addresses on which the server listens for DNS over TLS.
 func (s *Server) TLSAddrs() []string {
 	var addrs []string
 	for _, lis := range s.tls {
@@ -38,8 +38,8 @@ func (s *Server) TLSAddrs() []string {
 	return addrs
 }
 
-// serveTLS serves a connection after its handshake, which has to be complete within the idle
-// timeout like a question.
+// serveTLS serves a connection after its handshake. The handshake, like a question, must be
+// complete within the idle timeout.
 func (s *Server) serveTLS(ctx context.Context, conn *tls.Conn, client netip.AddrPort) {
 	limited, cancel := context.WithTimeout(ctx, s.cfg.IdleTimeout)
 	err := conn.HandshakeContext(limited)

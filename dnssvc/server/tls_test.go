@@ -19,7 +19,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// serveTLS runs a server for the world that also answers over TLS. It returns where, and the
+// serveTLS runs a server for the world that also answers over TLS. It returns its address and the
 // settings of a client that verifies its certificate by an address.
 func serveTLS(t *testing.T, change ...func(*server.Config)) (addr string, client *tls.Config, s *server.Server) {
 	t.Helper()
@@ -43,7 +43,7 @@ func serveTLS(t *testing.T, change ...func(*server.Config)) (addr string, client
 	return s.TLSAddrs()[0], &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}, s
 }
 
-// dialTLS opens a connection that ends when the test's patience does.
+// dialTLS opens a connection with a deadline.
 func dialTLS(t *testing.T, addr string, client *tls.Config) *dns.Conn {
 	t.Helper()
 	conn, err := tls.Dial("tcp", addr, client)
@@ -57,7 +57,8 @@ func dialTLS(t *testing.T, addr string, client *tls.Config) *dns.Conn {
 	return &dns.Conn{Conn: conn}
 }
 
-// TestDNSOverTLS asks over TLS on one connection what is also asked by TCP, and copies a zone.
+// TestDNSOverTLS asks the same questions over TLS, on one connection, and by TCP, and copies a
+// zone.
 func TestDNSOverTLS(t *testing.T) {
 	addr, client, s := serveTLS(t, allowTransfer)
 	plain, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), crowd(1500)...)...))
@@ -67,7 +68,7 @@ func TestDNSOverTLS(t *testing.T) {
 		{Name: "_peer._tcp.peers.default" + loc, Qtype: dns.TypeSRV}, {Name: "nosuch.default" + loc, Qtype: dns.TypeA},
 		{Name: "inside.other" + loc, Qtype: dns.TypeAAAA}, {Name: "www.example.com.", Qtype: dns.TypeA},
 	}
-	for _, q := range questions { // all are on the way before the first answer is read
+	for _, q := range questions { // all are sent before the first answer is read
 		if err := conn.WriteMsg(new(dns.Msg).SetQuestion(q.Name, q.Qtype)); err != nil {
 			t.Fatal(err)
 		}
@@ -102,8 +103,8 @@ func TestDNSOverTLS(t *testing.T) {
 	}
 }
 
-// sample returns the value of the metric with these values of its labels, which are in the order of
-// their names.
+// sample returns the value of the metric with these values of its labels, in the order of their
+// names.
 func sample(t *testing.T, c prometheus.Collector, name string, labels ...string) float64 {
 	t.Helper()
 	reg := prometheus.NewRegistry()
@@ -127,9 +128,9 @@ func sample(t *testing.T, c prometheus.Collector, name string, labels ...string)
 	return 0
 }
 
-// TestOnlyTLSIsAnsweredOverTLS: a client without TLS gets no answer at the port for TLS, a client
-// of another protocol or of an old version of TLS is refused, and one that does not trust the
-// certificate asks nothing.
+// TestOnlyTLSIsAnsweredOverTLS checks that the port for TLS does not answer a client without TLS,
+// that it refuses a client of another protocol or of an old version of TLS, and that a client that
+// does not trust the certificate sends no question.
 func TestOnlyTLSIsAnsweredOverTLS(t *testing.T) {
 	addr, client, s := serveTLS(t)
 	conn := dial(t, addr)
@@ -166,8 +167,8 @@ func TestOnlyTLSIsAnsweredOverTLS(t *testing.T) {
 	})
 }
 
-// TestTLSConnectionsAreBounded: connections over TLS count among those of TCP, and one whose
-// handshake does not come is ended.
+// TestTLSConnectionsAreBounded checks that connections over TLS count as TCP connections, and that
+// a connection without a handshake is closed.
 func TestTLSConnectionsAreBounded(t *testing.T) {
 	addr, client, _ := serveTLS(t, func(c *server.Config) { c.MaxConnsPerClient, c.IdleTimeout = 2, 200*time.Millisecond })
 	var silent []net.Conn

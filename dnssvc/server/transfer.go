@@ -10,14 +10,14 @@ import (
 	"portolan.dev/dnssvc/zone"
 )
 
-// Transfer gives whole zones to secondaries (AXFR), by TCP only.
+// Transfer configures transfers of whole zones to secondaries (AXFR), by TCP only.
 type Transfer struct {
-	// Allow lists the networks of the secondaries; empty: a key is enough.
+	// Allow lists the networks of the secondaries. If it is empty, a key suffices.
 	Allow []netip.Prefix
 }
 
-// allows reports whether a secondary may copy zones: its address has to be listed, and the question
-// has to be signed if there are keys. Without either, nobody may.
+// allows reports whether a secondary may copy zones. Its address must be listed, and the question
+// must be signed if there are keys. Without a list and keys no client may copy zones.
 func (t *Transfer) allows(client netip.Addr, keys Keys, sig *signature) bool {
 	listed := slices.ContainsFunc(t.Allow, func(p netip.Prefix) bool { return p.Contains(client) })
 	if len(keys) == 0 {
@@ -28,10 +28,11 @@ func (t *Transfer) allows(client netip.Addr, keys Keys, sig *signature) bool {
 
 func isTransfer(qtype uint16) bool { return qtype == dns.TypeAXFR || qtype == dns.TypeIXFR }
 
-// transferSize is about how much of a zone goes into one message, in bytes.
+// transferSize is the approximate size in bytes of one message of a transfer.
 const transferSize = 16 << 10
 
-// transfer answers AXFR and IXFR. Of a zone that has changed the whole is sent, which RFC 1995 allows.
+// transfer answers AXFR and IXFR. It answers IXFR with the whole zone if the zone has changed, as
+// RFC 1995 allows.
 func (c *stream) transfer(packet []byte) error {
 	req := new(dns.Msg)
 	if err := req.Unpack(packet); err != nil || len(req.Question) != 1 || req.Response {
@@ -59,8 +60,8 @@ func (c *stream) transfer(packet []byte) error {
 	return t.sendZone(s, index)
 }
 
-// refuses returns the response code with which a transfer is refused, or success if it is allowed.
-// index is the place of the zone in the snapshot; -1 means that no zone has the name.
+// refuses returns the response code that refuses a transfer, or success if it is allowed. index is
+// the index of the zone in the snapshot, or -1 if no zone has the name.
 func (c *stream) refuses(req *dns.Msg, s *zone.Snapshot, index int, e edns, sig *signature) int {
 	switch {
 	case e.bad != 0:
@@ -82,10 +83,10 @@ type zoneTransfer struct {
 	*stream
 	req *dns.Msg
 	opt *dns.OPT
-	sig *signature // nil: it is not signed
+	sig *signature // nil if the answer is not signed
 }
 
-// current says whether the client of an IXFR has this serial, or a later one.
+// current reports whether the client of an IXFR has this serial or a later one.
 func current(req *dns.Msg, serial uint32) bool {
 	for _, rr := range req.Ns {
 		if soa, ok := rr.(*dns.SOA); ok {

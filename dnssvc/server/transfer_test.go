@@ -38,7 +38,8 @@ func axfr(t testing.TB, addr string, m *dns.Msg) ([]dns.RR, error) {
 	return all, err
 }
 
-// A transferred zone is SOA, everything, SOA, also when it takes many messages.
+// TestTransfer checks that a transferred zone is the SOA record, all other records and the SOA
+// record again, also in many messages.
 func TestTransfer(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), crowd(1500)...)...), allowTransfer)
 	all, err := axfr(t, addr, new(dns.Msg).SetAxfr("cluster.local."))
@@ -95,7 +96,8 @@ func TestTransferRules(t *testing.T) {
 	}
 }
 
-// Secondaries hear of changes, with the serial that they can then copy.
+// TestNotify checks that secondaries are notified of changes, with the serial number that they can
+// then copy.
 func TestNotify(t *testing.T) {
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -105,7 +107,7 @@ func TestNotify(t *testing.T) {
 	secondary := &dns.Server{PacketConn: pc, MsgAcceptFunc: func(dns.Header) dns.MsgAcceptAction { return dns.MsgAccept },
 		Handler: dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) {
 			heard <- m
-			_ = w.WriteMsg(new(dns.Msg).SetReply(m)) // it may have stopped asking
+			_ = w.WriteMsg(new(dns.Msg).SetReply(m)) // the notifier may have given up
 		})}
 	kittest.Run(t, "secondary", func(ctx context.Context) error {
 		defer context.AfterFunc(ctx, func() { _ = secondary.Shutdown() })()

@@ -18,7 +18,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// crowd is a headless service with n endpoints, whose answers are long.
+// crowd returns a headless service with n endpoints, which has long answers.
 func crowd(n int) []object.Object {
 	args := []string{"9376:peer/tcp"}
 	for i := range n {
@@ -27,7 +27,8 @@ func crowd(n int) []object.Object {
 	return []object.Object{dnstest.Service("default/crowd", "None"), dnstest.Slice("default/crowd/c-1", args...)}
 }
 
-// Sets are whole or absent; when one is absent the answer says so, and TCP has it all.
+// TestTruncation checks that sets are whole or absent, that the TC flag is set if one is absent,
+// and that TCP carries all records.
 func TestTruncation(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), crowd(60)...)...))
 	const crowdName, port = "crowd.default" + loc, "_peer._tcp.crowd.default" + loc
@@ -40,7 +41,7 @@ func TestTruncation(t *testing.T) {
 	}{
 		{crowdName, dns.TypeA, 0, true, 0},
 		{crowdName, dns.TypeA, 512, true, 0},
-		{crowdName, dns.TypeA, 100, true, 0}, // less than 512 is read as 512
+		{crowdName, dns.TypeA, 100, true, 0}, // less than 512 counts as 512
 		{crowdName, dns.TypeA, 1232, false, 60},
 		{crowdName, dns.TypeA, 4096, false, 60},
 		{port, dns.TypeSRV, 4096, true, 0},
@@ -71,7 +72,8 @@ func packedSize(t *testing.T, m *dns.Msg) int {
 	return len(packed)
 }
 
-// Who is none of the clients is told to ask by TCP, and gets everything there.
+// TestOutsiders checks that addresses outside of the clients are referred to TCP, and get all
+// records there.
 func TestOutsiders(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...), func(c *server.Config) {
 		c.Clients = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
@@ -84,7 +86,8 @@ func TestOutsiders(t *testing.T) {
 	}
 }
 
-// Additional records that do not fit are left out without a word, a whole set at a time.
+// TestGlueThatDoesNotFit checks that additional records that do not fit are left out without the TC
+// flag, one whole set at a time.
 func TestGlueThatDoesNotFit(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), crowd(6)...))
 	const port = "_peer._tcp.crowd.default" + loc
@@ -135,7 +138,7 @@ func TestEDNS(t *testing.T) {
 	}
 }
 
-// Questions that are none of ours.
+// TestOddQuestions checks the answers to unsupported questions.
 func TestOddQuestions(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...))
 	question := func(change func(m *dns.Msg)) *dns.Msg {
@@ -170,7 +173,7 @@ func TestOddQuestions(t *testing.T) {
 	}
 }
 
-// frames packs messages as TCP carries them.
+// frames packs messages with their lengths, as TCP carries them.
 func frames(t testing.TB, msgs ...*dns.Msg) []byte {
 	t.Helper()
 	var out []byte
@@ -197,7 +200,7 @@ func dial(t testing.TB, addr string) net.Conn {
 	return conn
 }
 
-// Pipelined questions, cut anywhere, are all answered.
+// TestPipelining checks that pipelined questions are all answered, wherever the stream is cut.
 func TestPipelining(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), crowd(200)...)...))
 	var msgs []*dns.Msg
@@ -216,7 +219,7 @@ func TestPipelining(t *testing.T) {
 		for size := 1; len(sent) > 0; size = size*3 + 1 {
 			n := min(size, len(sent))
 			if _, err := conn.Write(sent[:n]); err != nil {
-				return // the reader fails
+				return // the reader fails then
 			}
 			sent = sent[n:]
 		}
@@ -238,7 +241,7 @@ func TestPipelining(t *testing.T) {
 	}
 }
 
-// A message of 64 kB is no question; the connection goes on.
+// TestLongMessage checks that a message of 64 kB is refused, and that the connection stays open.
 func TestLongMessage(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...))
 	conn := dial(t, addr)
@@ -258,7 +261,8 @@ func TestLongMessage(t *testing.T) {
 	}
 }
 
-// Who sends nothing, sends too slowly or does not begin with a question is sent away.
+// TestIdleConnections checks that the server closes connections that send nothing, send too slowly,
+// or do not begin with a question.
 func TestIdleConnections(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...), func(c *server.Config) { c.IdleTimeout = 50 * time.Millisecond })
 	question := frames(t, new(dns.Msg).SetQuestion("web.default"+loc, dns.TypeA))
@@ -278,13 +282,15 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// isTimeout tells our own patience running out from the server ending the connection, by whatever means.
+// isTimeout reports whether the test's own deadline has passed, as opposed to the server closing
+// the connection.
 func isTimeout(err error) bool {
 	timeout, ok := err.(net.Error)
 	return ok && timeout.Timeout()
 }
 
-// One client's connections are bounded, and do not keep others out.
+// TestConnectionLimit checks that the connections of one client are bounded and do not keep other
+// clients out.
 func TestConnectionLimit(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...), func(c *server.Config) { c.MaxConnsPerClient = 3 })
 	question := frames(t, new(dns.Msg).SetQuestion("web.default"+loc, dns.TypeA))
@@ -320,7 +326,8 @@ func TestConnectionLimit(t *testing.T) {
 	}
 }
 
-// Slow clients from everywhere take all connections, and lose them again: who asks by UDP does not notice, and who asks by TCP gets in.
+// TestSlowClients checks that slow clients that take all connections lose them again: clients by
+// UDP are not affected, and other clients by TCP get in.
 func TestSlowClients(t *testing.T) {
 	const most = 4
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...), func(c *server.Config) {
@@ -334,7 +341,7 @@ func TestSlowClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		_, _ = conn.Write(question[:1+i]) // it may have been refused
+		_, _ = conn.Write(question[:1+i]) // the connection may have been refused
 	}
 	if m := dnstest.Ask(t, dnstest.Ways[0], addr, "web.default"+loc, dns.TypeA); len(m.Answer) != 1 {
 		t.Errorf("by UDP: %s", m)
@@ -346,7 +353,8 @@ func TestSlowClients(t *testing.T) {
 	})
 }
 
-// A server that listens on all addresses answers from the one that was asked: clients drop what comes from elsewhere.
+// TestAnyAddress checks that a server that listens on all addresses answers from the address in
+// question. Clients drop answers from other addresses.
 func TestAnyAddress(t *testing.T) {
 	table := dnstest.Table(t, zoneConfig(), world()...)
 	s := server.New(server.Config{Names: table.Snapshot, Log: discard})

@@ -10,23 +10,23 @@ import (
 	"github.com/miekg/dns"
 )
 
-// tsigFudge is how far the clocks of both ends may differ, in seconds: what RFC 8945 recommends.
+// tsigFudge is the allowed difference between the clocks of both ends, in seconds, as RFC 8945
+// recommends.
 const tsigFudge = 300
 
-// signature is the signature of a question (TSIG, RFC 8945), and what the answer to it is signed
-// with.
+// signature is the signature of a question (TSIG, RFC 8945) and the state for signing its answer.
 type signature struct {
 	question dns.TSIG
 	key      Key
-	fault    uint16 // why the signature does not count: BADKEY, BADSIG or BADTIME; 0: it does
-	mac      string // of the question or the message signed last, in hexadecimal
+	fault    uint16 // why the signature is invalid: BADKEY, BADSIG or BADTIME; 0 if it is valid
+	mac      string // of the question or the last signed message, in hexadecimal
 	more     bool   // a message of the answer is signed already
 }
 
 var errMisplaced = errors.New("TSIG record is not the last one, or there are two")
 
-// verify reads the signature of a question. It returns nil if there is none or if there are no
-// keys, so that no one can expect a signed answer.
+// verify reads the signature of a question. It returns nil if there is none. It also returns nil
+// without keys, because the answer is then not signed.
 func (k Keys) verify(req *dns.Msg, packet []byte) (*signature, error) {
 	if len(k) == 0 {
 		return nil, nil
@@ -71,32 +71,35 @@ func (s *signature) keyName() string {
 	return s.key.Name
 }
 
-// room is what a signature adds to an answer, in bytes.
+// room returns the size that a signature adds to an answer, in bytes.
 func (s *signature) room() int {
 	switch {
 	case s == nil:
 		return 0
-	case s.fault == dns.RcodeBadKey, s.fault == dns.RcodeBadSig: // the answer has a record without a signature
+	// the answer has a TSIG record without a signature
+	case s.fault == dns.RcodeBadKey, s.fault == dns.RcodeBadSig:
 		return dns.Len(s.record(0))
 	}
 	return dns.Len(s.record(0)) + len(s.question.MAC)/2
 }
 
-// record is the TSIG record of an answer before it is signed.
+// record returns the TSIG record of an answer before it is signed.
 func (s *signature) record(id uint16) *dns.TSIG {
 	record := &dns.TSIG{
 		Hdr:       dns.RR_Header{Name: s.question.Hdr.Name, Rrtype: dns.TypeTSIG, Class: dns.ClassANY},
 		Algorithm: s.question.Algorithm, TimeSigned: uint64(time.Now().Unix()), Fudge: tsigFudge, OrigId: id, Error: s.fault,
 	}
-	if s.fault == dns.RcodeBadTime { // the client learns our time, signed with its own (RFC 8945, 5.2.3)
+	// The record tells the client the server's time. It is signed with the client's own time (RFC
+	// 8945, 5.2.3).
+	if s.fault == dns.RcodeBadTime {
 		record.OtherLen, record.OtherData = 6, fmt.Sprintf("%012x", record.TimeSigned)
 		record.TimeSigned = s.question.TimeSigned
 	}
 	return record
 }
 
-// sign packs a message with its signature, or without one if s is nil. Messages after the first one
-// are signed together with the one before, so that none can be left out.
+// sign packs a message with its signature, or without one if s is nil. Each message after the first
+// is signed together with its predecessor, so that no message can be left out.
 func (s *signature) sign(m *dns.Msg) ([]byte, error) {
 	if s == nil {
 		return m.Pack()
@@ -107,19 +110,19 @@ func (s *signature) sign(m *dns.Msg) ([]byte, error) {
 	return packed, err
 }
 
-// signPacked signs an answer that is packed already.
+// signPacked signs a packed answer.
 func (s *signature) signPacked(reply []byte) []byte {
 	if s == nil || reply == nil {
 		return reply
 	}
 	m := new(dns.Msg)
 	if err := m.Unpack(reply); err != nil {
-		return nil // cannot be: we packed it
+		return nil // impossible: the answer was packed here
 	}
 	m.Compress = true
 	signed, err := s.sign(m)
 	if err != nil {
-		return nil // cannot be: the key has been used to verify the question
+		return nil // impossible: the key has verified the question
 	}
 	return signed
 }

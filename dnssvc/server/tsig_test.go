@@ -18,7 +18,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// keyName is a key of these tests, with its secret.
+// keyName is the name of a key of these tests, keySecret its secret.
 const keyName = "secondary.test."
 
 var keySecret = base64.StdEncoding.EncodeToString([]byte("a secret of thirty-two bytes, yes"))
@@ -37,7 +37,7 @@ func keyText() string {
 	return "key \"" + strings.TrimSuffix(keyName, ".") + "\" {\n\talgorithm hmac-sha256;\n\tsecret \"" + keySecret + "\";\n};\n"
 }
 
-// testKeys are keys as they are read from a file.
+// testKeys returns keys read from a file.
 func testKeys(t *testing.T) server.Keys {
 	t.Helper()
 	keys, err := server.ReadKeys(keyFile(t, keyText()))
@@ -47,7 +47,7 @@ func testKeys(t *testing.T) server.Keys {
 	return keys
 }
 
-// withKey allows transfers by key, and from networks only if there are any.
+// withKey allows transfers by key, restricted to networks if there are any.
 func withKey(t *testing.T, networks ...string) func(*server.Config) {
 	t.Helper()
 	keys := testKeys(t)
@@ -61,7 +61,8 @@ func withKey(t *testing.T, networks ...string) func(*server.Config) {
 
 var secrets = map[string]string{keyName: keySecret}
 
-// TestSignedTransfer copies a zone with a key: every message is signed, and the zone is whole.
+// TestSignedTransfer copies a zone with a key, and checks that every message is signed and that the
+// zone is whole.
 func TestSignedTransfer(t *testing.T) {
 	table := dnstest.Table(t, zoneConfig(), append(world(), crowd(1500)...)...)
 	for what, networks := range map[string][]string{"key": nil, "key and address": {"127.0.0.0/8"}} {
@@ -78,7 +79,7 @@ func TestSignedTransfer(t *testing.T) {
 		}
 		var got []dns.RR
 		messages := 0
-		for e := range envelopes { // the library verifies each message with the one before
+		for e := range envelopes { // the library verifies each message with its predecessor
 			if e.Error != nil {
 				t.Fatalf("%s: message %d: %v", what, messages, e.Error)
 			}
@@ -91,8 +92,8 @@ func TestSignedTransfer(t *testing.T) {
 	}
 }
 
-// TestTransferNeedsKey: without the key, or from elsewhere than listed, there is no zone, and the
-// answer says why as RFC 8945 wants.
+// TestTransferNeedsKey checks that a secondary without the key, or from an address that is not
+// listed, gets no zone, and that the answer has the error code of RFC 8945.
 func TestTransferNeedsKey(t *testing.T) {
 	table := dnstest.Table(t, zoneConfig(), world()...)
 	byKey, s := serve(t, table, withKey(t))
@@ -152,8 +153,8 @@ func TestTransferNeedsKey(t *testing.T) {
 	}
 }
 
-// macOf signs an answer anew, to the question with a signature. The library does not verify answers
-// with NOTAUTH.
+// macOf signs an answer anew, for the question with a signature, because the library does not
+// verify answers with NOTAUTH.
 func macOf(t *testing.T, reply *dns.Msg, secret, question string) string {
 	t.Helper()
 	m := reply.Copy()
@@ -184,8 +185,8 @@ func exchangePacket(t *testing.T, addr string, packet []byte) *dns.Msg {
 	return reply
 }
 
-// TestMisplacedSignature: a TSIG record that is not the last one of the message, or not the only
-// one, is a malformed question. Its key might sign something else than it seems.
+// TestMisplacedSignature checks that a message with a TSIG record that is not its last or not its
+// only one is a malformed question. Such a key may sign something other than it seems to.
 func TestMisplacedSignature(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...), withKey(t))
 	opt := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT, Class: 1232}}
@@ -208,7 +209,8 @@ func TestMisplacedSignature(t *testing.T) {
 	}
 }
 
-// TestShortSignature: a signature that is shorter than any hash is answered as a wrong one.
+// TestShortSignature checks that a signature that is shorter than any hash is answered as a wrong
+// one.
 func TestShortSignature(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...), withKey(t))
 	for _, mac := range []string{"", "00"} {
@@ -233,9 +235,9 @@ func TestShortSignature(t *testing.T) {
 	}
 }
 
-// TestSignedQuestions: an ordinary question that is signed, such as that for the SOA record with
-// which secondaries begin, has a signed answer within the bounds of its transport. An answer for
-// which only the signature leaves no room is truncated.
+// TestSignedQuestions checks that an ordinary question that is signed, such as the question for the
+// SOA record with which secondaries begin, gets a signed answer within the bounds of its transport.
+// If an answer fits only without the signature, it is truncated.
 func TestSignedQuestions(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), crowd(70)...)...), withKey(t))
 	keyless, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...))
@@ -271,8 +273,8 @@ func TestSignedQuestions(t *testing.T) {
 	}
 }
 
-// TestNSDCopiesWithKey runs NSD as a secondary that has the key: it copies the zones, and hears of
-// a change by a signed NOTIFY, without which it would only look again hours later.
+// TestNSDCopiesWithKey runs NSD as a secondary with the key. It copies the zones and is notified of
+// a change by a signed NOTIFY, without which it would refresh only hours later.
 func TestNSDCopiesWithKey(t *testing.T) {
 	table := dnstest.Table(t, zoneConfig(), world()...)
 	addr, _ := serve(t, table, withKey(t))
@@ -290,8 +292,8 @@ func TestNSDCopiesWithKey(t *testing.T) {
 	})
 }
 
-// TestKeyFiles reads keys as tsig-keygen writes them, and says what is wrong with others without
-// showing a secret.
+// TestKeyFiles checks that keys are read as tsig-keygen writes them, and that errors about other
+// files explain the fault without showing a secret.
 func TestKeyFiles(t *testing.T) {
 	second := "# by hand\nkey Other.Test { secret " + keySecret + "; algorithm HMAC-SHA512; };\n"
 	keys, err := server.ReadKeys(keyFile(t, keyText()+second))

@@ -12,27 +12,32 @@ import (
 
 const (
 	batchSize = 32
-	// maxQuery is the longest datagram that is read. A question with every option there is stays far below.
+	// maxQuery is the largest datagram that is read, in bytes. A question with all existing options
+	// is far smaller.
 	maxQuery = 2048
 )
 
-// datagrams reads and writes batches; every system has one of its own.
+// datagrams reads and writes batches of packets. Its implementation depends on the operating
+// system.
 type datagrams interface {
-	// receive waits for packets, at most batchSize of them.
+	// receive waits for packets and returns their number, at most batchSize.
 	receive() (int, error)
 	packet(i int) []byte
 	client(i int) netip.AddrPort
-	// space is where the answer to a packet may be written.
+	// space returns the buffer for the answer to packet i.
 	space(i int) []byte
-	// answer stages an answer to packet i: in space(i) or elsewhere. It must stay as it is until send.
+	// answer stages an answer to packet i, in space(i) or elsewhere. The answer must not change
+	// until send.
 	answer(i int, reply []byte)
-	// send writes what was staged. What the network does not take is lost, as datagrams are.
+	// send writes the staged answers. Answers that the network does not accept are lost, like any
+	// datagram.
 	send() error
-	// route is what it takes to answer packet i later.
+	// route returns the route for a later answer to packet i.
 	route(i int) route
 }
 
-// route is the way back to a client: its address, and which of our addresses it asked.
+// route is the way back to a client: its address, and the local address to which it sent the
+// question.
 type route struct {
 	client  netip.AddrPort
 	control []byte
@@ -81,7 +86,7 @@ func (s *Server) udpWorker(ctx context.Context, wait *waiting, conn *net.UDPConn
 	}
 }
 
-// answerFast stages the answer to packet i if it is an ordinary question.
+// answerFast stages the answer to packet i if the packet is an ordinary question.
 func (s *Server) answerFast(w *worker, fast *fastPath, d datagrams, i int) bool {
 	client := d.client(i)
 	if s.short(client.Addr()) {
@@ -97,7 +102,7 @@ func (s *Server) answerFast(w *worker, fast *fastPath, d datagrams, i int) bool 
 	return true
 }
 
-// answerUDP stages the answer to packet i, now or later.
+// answerUDP stages the answer to packet i, or starts a goroutine that answers later.
 func (s *Server) answerUDP(ctx context.Context, w *worker, wait *waiting, conn *net.UDPConn, d datagrams, i int) {
 	packet := d.packet(i)
 	client := d.client(i)
@@ -127,14 +132,16 @@ func (s *Server) answerUDP(ctx context.Context, w *worker, wait *waiting, conn *
 	}
 }
 
-// reflectors has a bit for each port from which no question comes: 0, at which nobody can be reached, and those of services that answer
-// whatever they get (echo, daytime, quote of the day, character generator, time: RFC 862-868). With a forged question from there the two of us
-// would talk to each other for ever. From port 53 name servers ask; our answers end there, because answers are never answered.
+// reflectors has a bit for each port that sends no genuine questions: port 0, which cannot be
+// reached, and the ports of services that answer any packet (echo, daytime, quote of the day,
+// character generator, time: RFC 862-868). A forged question from such a port would make the two
+// servers answer each other forever. Port 53 is allowed, because name servers send questions from
+// it, and an answer to them ends there: answers are never answered.
 const reflectors uint64 = 1<<0 | 1<<7 | 1<<13 | 1<<17 | 1<<19 | 1<<37
 
 func forged(client netip.AddrPort) bool { return reflectors>>client.Port()&1 != 0 }
 
-// short says whether the answer to a client must not be longer than its question.
+// short reports whether the answer to a client must not be longer than its question.
 func (s *Server) short(client netip.Addr) bool {
 	return !s.clients.empty() && !s.clients.contain(client)
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSetsOfMoreRecordsThanCanBeCounted: a set of more records than its count can say answers with as
-// many as it can, not with the few that are left when the count starts again at 0.
+// TestSetsOfMoreRecordsThanCanBeCounted checks that a set with more records than its count can hold
+// is answered with as many as possible, not with the few that remain after an overflow.
 func TestSetsOfMoreRecordsThanCanBeCounted(t *testing.T) {
 	const n = maxRecords + 2
 	var (

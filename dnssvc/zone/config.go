@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// PodMode says whether pods have names.
+// PodMode is the kind of names that pods have.
 type PodMode string
 
 // Modes of pod records.
 const (
-	PodsDisabled PodMode = "disabled" // no names
-	PodsInsecure PodMode = "insecure" // the address in the name is the answer; nobody looks whether there is such a pod
-	PodsVerified PodMode = "verified" // names of pods that there are
+	PodsDisabled PodMode = "disabled" // pods have no names
+	PodsInsecure PodMode = "insecure" // the address in the name is the answer, whether or not such a pod exists
+	PodsVerified PodMode = "verified" // existing pods have names
 )
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -28,28 +28,30 @@ func (m *PodMode) UnmarshalText(text []byte) error {
 	return errors.New("want disabled, insecure or verified")
 }
 
-// Config says what a table is for.
+// Config is the configuration of a table.
 type Config struct {
-	// Zones in which services have names; PTR records name the first. At least one.
+	// Zones are the zones in which services have names, at least one. PTR records name the first.
 	Zones []string
-	// Reverse ranges for whose addresses there are PTR records.
+	// Reverse are the ranges of addresses that have PTR records.
 	Reverse []netip.Prefix
-	// TTL of all records, and of the absence of records, in seconds.
+	// TTL of all records and of their absence, in seconds.
 	TTL uint32
-	// Pods says whether pods have names. Default PodsDisabled.
+	// Pods is the kind of names that pods have. Default PodsDisabled.
 	Pods PodMode
-	// EmptyHeadlessExists lets the name of a headless service without ready endpoints exist (NODATA); otherwise it does not (NXDOMAIN).
+	// EmptyHeadlessExists answers the name of a headless service without ready endpoints with
+	// NODATA instead of NXDOMAIN.
 	EmptyHeadlessExists bool
 	// Nameservers are the addresses of ns.dns.<zone>.
 	Nameservers []netip.Addr
 }
 
-// Labels that the specification reserves below a zone.
+// svcLabel and podLabel are the labels that the specification reserves below a zone.
 const (
 	svcLabel = "\x03svc"
 	podLabel = "\x03pod"
 
-	// PrimaryLabels stand before the first zone in the name of the primary name server, MailboxLabels in that of its mailbox.
+	// PrimaryLabels and MailboxLabels, put before the name of the first zone, make the names of the
+	// primary name server and of its mailbox.
 	PrimaryLabels = "\x02ns\x03dns"
 	MailboxLabels = "\x0ahostmaster"
 )
@@ -57,7 +59,8 @@ const (
 // schemaVersion is the version of the Kubernetes DNS specification that the records follow.
 const schemaVersion = "1.1.0"
 
-// zones lists the zones of the configuration: those for services, then the reverse ones.
+// zones returns the zones of the configuration: first the zones for services, then the reverse
+// ones.
 func (c Config) zones() ([]Zone, error) {
 	if len(c.Zones) == 0 {
 		return nil, errors.New("no zone is given")
@@ -94,7 +97,8 @@ func (c Config) zones() ([]Zone, error) {
 	return zones, nil
 }
 
-// outermost leaves out names that are at or below another of them, or below one of have.
+// outermost returns names without those that are at or below another name of the list, or at or
+// below a name in have.
 func outermost(names, have []string) []string {
 	var out []string
 	for i, name := range names {
@@ -109,7 +113,7 @@ func outermost(names, have []string) []string {
 	return out
 }
 
-// below says whether name is zone or below it.
+// below reports whether name is at or below zone.
 func below(name, zone string) bool {
 	for len(name) > len(zone) {
 		name = Parent(name)

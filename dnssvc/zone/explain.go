@@ -9,7 +9,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Explain says, a sentence each, which objects the records of a type at a name come from, or why there are none.
+// Explain returns sentences that name the objects from which the records of a type at a name
+// derive, or that say why there are none.
 func (t *Table) Explain(name string, rrtype uint16) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,7 +40,7 @@ func (t *Table) Explain(name string, rrtype uint16) []string {
 	return []string{Text(name) + " is in none of the zones served here"}
 }
 
-// labels splits a relative name into text.
+// labels splits a name below a zone into its labels, as text.
 func labels(rel string) []string {
 	var out []string
 	for rel != "" {
@@ -61,7 +62,8 @@ func (x *explanation) say(format string, args ...any) {
 	x.lines = append(x.lines, fmt.Sprintf(format, args...))
 }
 
-// forward explains a name by its labels below the zone, the last first: kind, namespace, service, and what is below a service.
+// forward explains a name by its labels below the zone. From the last label to the first they are
+// kind, namespace, service, and the labels below a service.
 func (x *explanation) forward(l []string) {
 	kind := l[len(l)-1]
 	switch rest := l[:len(l)-1]; {
@@ -90,7 +92,7 @@ func (x *explanation) namespace(name string) {
 	x.say("%s is a namespace: it exists and has no records of its own", name)
 }
 
-// inUse says whether there is a service in the namespace.
+// inUse reports whether the namespace has a service.
 func (x *explanation) inUse(namespace string) bool {
 	for k, s := range x.t.services {
 		if k.namespace == namespace && s.spec != nil {
@@ -137,7 +139,7 @@ func (x *explanation) service(k key, rest []string) {
 	}
 }
 
-// elsewhere helps who asked in the wrong namespace.
+// elsewhere names other namespaces that have a service of that name.
 func (x *explanation) elsewhere(k key) {
 	var in []string
 	for other, s := range x.t.services {
@@ -200,7 +202,7 @@ func (s *service) sliceNames() []string {
 	return names
 }
 
-// port explains _port._protocol.
+// port explains a name of the form _PORT._PROTOCOL below a service.
 func (x *explanation) port(s *service, rest []string) {
 	if len(rest) == 1 {
 		x.say("Service %s: ask for _port.%s", s.key, rest[0])
@@ -239,7 +241,7 @@ func (x *explanation) port(s *service, rest []string) {
 	}
 }
 
-// endpoint explains one label below a service.
+// endpoint explains a name with one label below a service.
 func (x *explanation) endpoint(s *service, l string) {
 	for _, sl := range s.slices {
 		for e := range sl.endpoints() {

@@ -10,7 +10,7 @@ import (
 	"portolan.dev/dnssvc/zone"
 )
 
-// explainedTable returns a table with a service of each form, and the objects that belong to it.
+// explainedTable returns a table with a service of each form and its objects.
 func explainedTable(t *testing.T, pods zone.PodMode) *zone.Table {
 	return dnstest.Table(t, config(pods, false),
 		dnstest.Namespace("a"), dnstest.Namespace("empty"),
@@ -26,12 +26,13 @@ func explainedTable(t *testing.T, pods zone.PodMode) *zone.Table {
 	)
 }
 
-// TestExplain: each sentence names what a name's records come from, or what is missing for them.
+// TestExplain checks that each sentence names the objects from which a name's records derive, or
+// the missing object.
 func TestExplain(t *testing.T) {
 	tests := []struct {
 		name   string
 		rrtype uint16
-		want   string // sentences, each a line; of one that ends in … only the beginning
+		want   string // one sentence per line; only the beginning if it ends in …
 	}{
 		{"cluster.local.", dns.TypeA, "cluster.local. is the apex of a zone…"},
 		{"10.in-addr.arpa.", dns.TypePTR, "10.in-addr.arpa. is in none of the zones served here"},
@@ -92,7 +93,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainPods: what is said of a pod's name depends on the kind of pod records.
+// TestExplainPods checks that the explanation of a pod's name depends on the kind of pod records.
 func TestExplainPods(t *testing.T) {
 	disabled, insecure, verified := explainedTable(t, zone.PodsDisabled), explainedTable(t, zone.PodsInsecure), explainedTable(t, zone.PodsVerified)
 	checkExplained(t, disabled, "10-0-4-1.a.pod.cluster.local.", dns.TypeA, "pods have no names here…")
@@ -104,7 +105,8 @@ func TestExplainPods(t *testing.T) {
 	checkExplained(t, verified, "10-0-4-1.x.a.pod.cluster.local.", dns.TypeA, "no Pod of namespace a has the address…")
 }
 
-// TestExplainBeforeAllObjectsAreSeen: until then a name that is missing may be one that exists.
+// TestExplainBeforeAllObjectsAreSeen checks that before the first complete view a missing name is
+// not explained as absent.
 func TestExplainBeforeAllObjectsAreSeen(t *testing.T) {
 	table, err := zone.New(config(zone.PodsDisabled, false))
 	if err != nil {

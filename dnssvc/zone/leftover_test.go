@@ -7,7 +7,8 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// TestNothingIsKeptOfWhatIsGone changes, moves and deletes objects, and expects that the table is empty afterwards.
+// TestNothingIsKeptOfWhatIsGone changes, moves and deletes objects, and checks that the table is
+// empty afterwards.
 func TestNothingIsKeptOfWhatIsGone(t *testing.T) {
 	table, err := New(Config{Zones: []string{"z"}, Pods: PodsVerified})
 	if err != nil {
@@ -38,7 +39,8 @@ func TestNothingIsKeptOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestAddressesOfTwoSlicesAreOne: an endpoint that moves between slices is in both for a while.
+// TestAddressesOfTwoSlicesAreOne checks that an endpoint in two slices has one record. An endpoint
+// that moves between slices is in both for a while.
 func TestAddressesOfTwoSlicesAreOne(t *testing.T) {
 	one := &slice{name: "s1"}
 	one.add(endpoint{addr: netip.MustParseAddr("10.0.0.1"), details: details{weight: unweighted}})
@@ -52,7 +54,8 @@ func TestAddressesOfTwoSlicesAreOne(t *testing.T) {
 	}
 }
 
-// TestWeightsOfManyEndpointsAreNotZero: a weight of 0 would keep clients from all of them.
+// TestWeightsOfManyEndpointsAreNotZero checks that the weight of many endpoints is at least 1,
+// because clients avoid records with weight 0.
 func TestWeightsOfManyEndpointsAreNotZero(t *testing.T) {
 	var records []SRV
 	for i := range 300 {

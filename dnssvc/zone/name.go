@@ -9,12 +9,13 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Names are strings in wire format and lower case, "\x03web\x00". Length bytes are below 'A', so a whole name is put into lower case byte by
-// byte, and a suffix of labels is a suffix of bytes.
+// Names are strings in wire format and lower case, such as "\x03web\x00". Length bytes are less
+// than 'A', so a whole name can be put into lower case byte by byte, and a suffix of labels is a
+// suffix of bytes.
 
-// ParseName reads a name as people write it, with or without the final dot.
+// ParseName converts a name from text, with or without the final dot.
 func ParseName(text string) (string, error) {
-	var buf [maxName]byte // the library alone would let one byte more through
+	var buf [maxName]byte // the library by itself accepts one byte more
 	n, err := dns.PackDomainName(dns.Fqdn(text), buf[:], 0, nil, false)
 	if err != nil {
 		return "", fmt.Errorf("%q is no domain name: %w", text, err)
@@ -23,16 +24,16 @@ func ParseName(text string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// Text writes a name as people read it, with the final dot.
+// Text converts a name to text, with the final dot.
 func Text(name string) string {
 	text, _, err := dns.UnpackDomainName([]byte(name), 0)
 	if err != nil {
-		return fmt.Sprintf("%q", name) // never happens to names made by this package
+		return fmt.Sprintf("%q", name) // impossible for names made by this package
 	}
 	return text
 }
 
-// Lower puts a name in wire format into lower case.
+// Lower puts a name in wire format into lower case, in place.
 func Lower(name []byte) {
 	for i, c := range name {
 		if c >= 'A' && c <= 'Z' {
@@ -41,7 +42,7 @@ func Lower(name []byte) {
 	}
 }
 
-// Parent takes the first label away; the parent of the root is "".
+// Parent returns the name without its first label. The parent of the root is "".
 func Parent(name string) string {
 	if len(name) <= 1 {
 		return ""
@@ -49,10 +50,11 @@ func Parent(name string) string {
 	return name[1+int(name[0]):]
 }
 
-// maxName is the longest name in wire format.
+// maxName is the length of the longest name in wire format, in bytes (RFC 1035).
 const maxName = 255
 
-// label returns text as a label in wire format; "" where it is none.
+// label returns text as a label in wire format. It returns "" if text is empty or too long for a
+// label.
 func label(text string) string {
 	if text == "" || len(text) > 63 {
 		return ""
@@ -60,7 +62,8 @@ func label(text string) string {
 	return string([]byte{byte(len(text))}) + strings.ToLower(text)
 }
 
-// Dashed is the label of an address: 10-1-2-3, 2001-db8--1. One that would end in a dash, which labels must not, gets a zero.
+// Dashed returns the label of an address, such as 10-1-2-3 or 2001-db8--1. A label must not end in
+// a dash, so a zero is appended to one that would.
 func Dashed(addr netip.Addr) string {
 	text := strings.NewReplacer(".", "-", ":", "-").Replace(addr.WithZone("").String())
 	if strings.HasSuffix(text, "-") {
@@ -69,7 +72,7 @@ func Dashed(addr netip.Addr) string {
 	return text
 }
 
-// parseDashed is the inverse of Dashed. It also takes other spellings of the same address.
+// parseDashed is the inverse of Dashed. It also accepts other spellings of the same address.
 func parseDashed(text string) (netip.Addr, bool) {
 	if strings.Count(text, "-") == 3 {
 		if addr, err := netip.ParseAddr(strings.ReplaceAll(text, "-", ".")); err == nil {
@@ -82,13 +85,14 @@ func parseDashed(text string) (netip.Addr, bool) {
 
 var arpa = map[bool]string{true: "\x07in-addr\x04arpa\x00", false: "\x03ip6\x04arpa\x00"}
 
-// ReverseName is the name at which the PTR records of an address stand.
+// ReverseName returns the name of the PTR records of an address.
 func ReverseName(addr netip.Addr) string {
 	addr = addr.Unmap()
 	return reverseZone(netip.PrefixFrom(addr, addr.BitLen()))
 }
 
-// reverseZone is the name of a prefix that ends on a label's boundary: 8 bits in IPv4, 4 in IPv6.
+// reverseZone returns the name of a prefix that ends on the boundary of a label: 8 bits in IPv4, 4
+// bits in IPv6.
 func reverseZone(p netip.Prefix) string {
 	var b strings.Builder
 	raw := p.Addr().AsSlice()
@@ -107,8 +111,9 @@ func reverseZone(p netip.Prefix) string {
 	return b.String()
 }
 
-// reverseZones are the zones that together are the prefix: one where it ends on a label's boundary, otherwise one for each way to go on to
-// the next boundary.
+// reverseZones returns the zones that together cover the prefix. That is one zone if the prefix
+// ends on the boundary of a label. Otherwise it is one zone for each extension of the prefix to the
+// next boundary.
 func reverseZones(p netip.Prefix) []string {
 	p = p.Masked()
 	step := 4
@@ -121,7 +126,7 @@ func reverseZones(p netip.Prefix) []string {
 		raw := p.Addr().AsSlice()
 		last := max(bits-1, 0) / 8
 		raw[last] |= byte(i << ((8 - bits%8) % 8))
-		addr, _ := netip.AddrFromSlice(raw) // as long as it was
+		addr, _ := netip.AddrFromSlice(raw) // of the same length, therefore valid
 		names = append(names, reverseZone(netip.PrefixFrom(addr, bits)))
 	}
 	return names

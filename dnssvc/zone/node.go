@@ -11,17 +11,18 @@ import (
 // Node is a name that exists. It never changes.
 type Node struct {
 	name   string
-	sets   []Set // by type
-	below  int32 // nodes whose parent this is
+	sets   []Set // ordered by type
+	below  int32 // number of child nodes
 	zone   uint16
-	exists bool // by itself, not only because of what is below
+	exists bool // the name exists by itself, not only because of names below it
 }
 
-// inlineData is how much data of a set is kept beside the name.
+// inlineData is the size in bytes up to which the data of a set is stored beside the name.
 const inlineData = 64
 
-// newNode returns a node that exists by itself. What a question needs of it lies together, because in a large zone it is in no cache: the sets
-// are in the same piece of memory as the node, and short data is in the same one as the name.
+// newNode returns a node that exists by itself. The fields that a question reads lie together,
+// because in a large zone none of them is in a cache: the sets share an allocation with the node,
+// and short data shares one with the name.
 func newNode(name string, zone uint16, sets []Set) *Node {
 	var n *Node
 	switch len(sets) {
@@ -57,21 +58,23 @@ func newNode(name string, zone uint16, sets []Set) *Node {
 	return n
 }
 
-// short says whether a set's data is kept beside the name. Names in it are names of other nodes, with which they share memory.
+// short reports whether the set's data is stored beside the name. Sets of names are not, because
+// they share memory with the names of other nodes.
 func (s *Set) short() bool {
 	return (s.Type == dns.TypeA || s.Type == dns.TypeAAAA || s.Type == dns.TypeSRV) && len(s.Data) <= inlineData
 }
 
-// Name is the node's name in wire format and lower case.
+// Name returns the node's name in wire format and lower case.
 func (n *Node) Name() string { return n.name }
 
-// Zone is the index of the node's zone in Snapshot.Zones.
+// Zone returns the index of the node's zone in Snapshot.Zones.
 func (n *Node) Zone() int { return int(n.zone) }
 
-// Sets are the record sets of the node but for the SOA of an apex; not to be changed.
+// Sets returns the record sets of the node, without the SOA record of an apex. The caller must not
+// change them.
 func (n *Node) Sets() []Set { return n.sets }
 
-// Set returns the records of one type, nil where there are none.
+// Set returns the records of one type, or nil if there are none.
 func (n *Node) Set(rrtype uint16) *Set {
 	for i := range n.sets {
 		if n.sets[i].Type == rrtype {
@@ -81,15 +84,17 @@ func (n *Node) Set(rrtype uint16) *Set {
 	return nil
 }
 
-// Set is the records of one type at one name.
+// Set holds the records of one type at one name.
 type Set struct {
 	Type  uint16
-	Count uint16 // records that are answered
-	// Spare is how many of them, at the end, are answered only after all others: endpoints that
-	// are published though they do not serve. It is less than Count.
+	Count uint16 // number of records that are answered
+	// Spare is the number of records at the end of the set that are answered only after all others.
+	// They belong to endpoints that are published although they do not serve. It is less than
+	// Count.
 	Spare uint16
-	// Data is packed: addresses one after the other; names (PTR, CNAME, NS) in wire format one after the other; for SRV see SRV; TXT as one
-	// record's data. There may be more than Count says: records held back.
+	// Data is packed. Addresses follow each other, and so do names (PTR, CNAME, NS) in wire format.
+	// For SRV records see SRV. TXT is the data of a single record. Data may hold more records than
+	// Count; the records beyond Count are held back.
 	Data string
 }
 
@@ -107,10 +112,10 @@ func (s *Set) Names() iter.Seq[string] {
 	}
 }
 
-// First is the first of the names of a PTR, CNAME or NS set.
+// First returns the first name of a PTR, CNAME or NS set.
 func (s *Set) First() string { return s.Data[:nameLen(s.Data)] }
 
-// nameLen is the length of the name that data starts with.
+// nameLen returns the length of the name at the start of data.
 func nameLen(data string) int {
 	i := 0
 	for data[i] != 0 {
@@ -124,7 +129,7 @@ func (s *Set) Addrs() iter.Seq[netip.Addr] {
 	size := AddrSize(s.Type)
 	return func(yield func(netip.Addr) bool) {
 		for i := range int(s.Count) {
-			addr, _ := netip.AddrFromSlice([]byte(s.Data[i*size : (i+1)*size])) // 4 or 16 bytes
+			addr, _ := netip.AddrFromSlice([]byte(s.Data[i*size : (i+1)*size])) // the slice has 4 or 16 bytes
 			if !yield(addr) {
 				return
 			}
@@ -132,7 +137,7 @@ func (s *Set) Addrs() iter.Seq[netip.Addr] {
 	}
 }
 
-// AddrSize is the length of an address of type A or AAAA.
+// AddrSize returns the length in bytes of an address of type A or AAAA.
 func AddrSize(rrtype uint16) int {
 	if rrtype == dns.TypeAAAA {
 		return 16
@@ -140,17 +145,18 @@ func AddrSize(rrtype uint16) int {
 	return 4
 }
 
-// SRV is a record of an SRV set. Its target is Label (in wire format, "" for none) before the name that is left when Strip bytes are taken
-// from the owner's.
+// SRV is a record of an SRV set. Its target is Label (in wire format, "" if it has none) followed
+// by the owner's name without its first Strip bytes.
 type SRV struct {
 	Weight, Port uint16
 	Label        string
 }
 
-// srvHeader is what stands before the label of each record: weight, port.
+// srvHeader is the size in bytes of weight and port, which precede the label of each record.
 const srvHeader = 4
 
-// Strip is how much of the owner's name does not belong to the targets of an SRV set.
+// Strip returns the number of bytes at the start of the owner's name that do not belong to the
+// targets of an SRV set.
 func (s *Set) Strip() int { return int(s.Data[0]) }
 
 // SRVs yields the records of an SRV set.
@@ -166,7 +172,7 @@ func (s *Set) SRVs() iter.Seq[SRV] {
 	}
 }
 
-// firstSRV unpacks the record that data starts with, and returns the data after it.
+// firstSRV unpacks the record at the start of data, and returns the data after it.
 func firstSRV(data string) (r SRV, rest string) {
 	end := srvHeader + 1 + int(data[srvHeader])
 	r = SRV{
@@ -179,7 +185,7 @@ func firstSRV(data string) (r SRV, rest string) {
 	return r, data[end:]
 }
 
-// srvSet packs records.
+// srvSet packs records into a set.
 func srvSet(strip int, records []SRV) Set {
 	data := []byte{byte(strip)}
 	for _, r := range records {

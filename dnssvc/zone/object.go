@@ -10,32 +10,33 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// What is kept of objects is copied out of them: a few bytes that point into an object that came with ten thousand others would keep the memory
-// around them from being used again.
+// Texts are copied out of objects, because a few bytes that point into an object of a large batch
+// would keep the memory of the whole batch in use.
 
-// shared returns a copy of a text that many objects have, one for all of them.
+// shared returns a copy of text that all objects with the same text share.
 func shared(text string) string { return unique.Make(text).Value() }
 
-// key names an object of a namespace.
+// key is the namespace and name of an object.
 type key struct{ namespace, name string }
 
 func (k key) String() string { return k.namespace + "/" + k.name }
 
-// service is what names need of one service. It is changed by replacing parts, never within them, so that a shallow copy is a copy.
+// service holds the parts of one service from which its names derive. Its parts are replaced, never
+// changed, so a shallow copy is a full copy.
 type service struct {
 	key
-	spec   *serviceSpec // nil while there are only slices
-	slices []*slice     // by name; few services have more than two
+	spec   *serviceSpec // nil if only slices are known
+	slices []*slice     // ordered by name; few services have more than two
 }
 
-// clone copies so that the copy can be changed.
+// clone returns a copy that can be changed.
 func (s *service) clone() *service {
 	c := *s
 	c.slices = slices.Clone(s.slices)
 	return &c
 }
 
-// place finds a slice, or where it would stand.
+// place returns the position of a slice, or the position at which to insert it.
 func (s *service) place(name string) (int, bool) {
 	return slices.BinarySearchFunc(s.slices, name, func(sl *slice, name string) int { return strings.Compare(sl.name, name) })
 }
@@ -55,8 +56,8 @@ func (s *service) drop(name string) {
 }
 
 type serviceSpec struct {
-	external string // externalName of an ExternalName service, as it was written
-	alias    string // the same in wire format; empty if it is no name that may be asked for
+	external string // externalName of an ExternalName service, as written
+	alias    string // external in wire format; empty if it is no valid name
 	headless bool
 	addrs    []netip.Addr
 	ports    []port
@@ -68,12 +69,12 @@ type port struct {
 	number      uint16
 }
 
-// slice is what names need of an EndpointSlice: the endpoints that are ready.
+// slice holds the ready endpoints of an EndpointSlice.
 type slice struct {
 	name     string
 	ports    []port
 	ready    []netip.Addr
-	details  []details // of those in ready; nil while none has any, which is how most are
+	details  []details // by index in ready; nil if no endpoint has any, as in most slices
 	notReady int
 }
 
@@ -84,13 +85,13 @@ type endpoint struct {
 
 type details struct {
 	hostname string
-	weight   int32 // unweighted where there is none
-	spare    bool  // published, but it does not serve or is about to end
+	weight   int32 // unweighted if none is set
+	spare    bool  // published, but not serving or terminating
 }
 
 const unweighted = -1
 
-// add adds an endpoint that is ready.
+// add adds a ready endpoint.
 func (s *slice) add(e endpoint) {
 	plain := details{weight: unweighted}
 	if s.details == nil && e.details != plain {
@@ -104,7 +105,7 @@ func (s *slice) add(e endpoint) {
 	}
 }
 
-// endpoints yields those that are ready.
+// endpoints yields the ready endpoints.
 func (s *slice) endpoints() iter.Seq[endpoint] {
 	return func(yield func(endpoint) bool) {
 		for i, addr := range s.ready {
@@ -119,12 +120,13 @@ func (s *slice) endpoints() iter.Seq[endpoint] {
 	}
 }
 
-// spareAddrs are the addresses at which no endpoint serves; nil for nearly every service.
+// spareAddrs returns the addresses at which no endpoint serves. It is nil for nearly every service.
 func (s *service) spareAddrs() map[netip.Addr]bool {
 	return spareOf(s, func(e endpoint) netip.Addr { return e.addr })
 }
 
-// spareLabels are the labels of endpoints of which none serves; nil for nearly every service.
+// spareLabels returns the labels whose endpoints all do not serve. It is nil for nearly every
+// service.
 func (s *service) spareLabels() map[string]bool { return spareOf(s, endpoint.label) }
 
 func spareOf[K comparable](s *service, by func(endpoint) K) map[K]bool {
@@ -145,14 +147,15 @@ func spareOf[K comparable](s *service, by func(endpoint) K) map[K]bool {
 	for _, sl := range s.slices {
 		for e := range sl.endpoints() {
 			if !e.spare {
-				delete(spare, by(e)) // it stands in two slices while it moves between them
+				delete(spare, by(e)) // an endpoint that moves is in two slices for a while
 			}
 		}
 	}
 	return spare
 }
 
-// label is the endpoint's label below the service. It depends on nothing but the endpoint, so that SRV, A and PTR records agree.
+// label returns the endpoint's label below the service. It depends on the endpoint only, so that
+// SRV, A and PTR records agree.
 func (e endpoint) label() string {
 	if e.hostname != "" {
 		return label(e.hostname)
@@ -187,8 +190,8 @@ func convertService(o *corev1.Service) *serviceSpec {
 	return s
 }
 
-// aliasOf returns the name that an ExternalName service stands for; empty if there is none. An
-// address would be taken for a name of digits, which nobody can resolve.
+// aliasOf returns the name that an ExternalName service stands for, or "" if there is none. An
+// address is refused, because it would be read as a name of digits that does not resolve.
 func aliasOf(externalName string) string {
 	text := strings.TrimSuffix(externalName, ".")
 	if _, err := netip.ParseAddr(text); err == nil {
@@ -209,7 +212,7 @@ func protocol(p corev1.Protocol) string {
 	}
 }
 
-// convertSlice returns nil for a slice whose endpoints are names: an address is what is asked for.
+// convertSlice returns nil for a slice of host names, because DNS answers with addresses.
 func convertSlice(o *corev1.EndpointSlice) *slice {
 	if o.GetAddressType() == corev1.AddressType_ADDRESS_TYPE_FQDN {
 		return nil
@@ -244,13 +247,13 @@ func convertSlice(o *corev1.EndpointSlice) *slice {
 	return s
 }
 
-// isSpare reports whether an endpoint is published as ready though it does not serve or is about
-// to end, as all endpoints of a service with publishNotReadyAddresses are.
+// isSpare reports whether a ready endpoint does not serve or is terminating. All endpoints of a
+// service with publishNotReadyAddresses are published as ready.
 func isSpare(c *corev1.EndpointConditions) bool {
 	return c.GetTerminating() || c != nil && c.Serving != nil && !c.GetServing()
 }
 
-// podAddrs are the addresses at which a pod has names: none once it has ended.
+// podAddrs returns the addresses at which a pod has names. It returns none once the pod has ended.
 func podAddrs(o *corev1.Pod) []netip.Addr {
 	status := o.GetStatus()
 	if phase := status.GetPhase(); phase == corev1.PodPhase_POD_PHASE_SUCCEEDED || phase == corev1.PodPhase_POD_PHASE_FAILED {

@@ -2,9 +2,9 @@ package zone
 
 import "iter"
 
-// Part yields the positions of n records of the set, at most all of them. Spare records come after
-// all others. Which record of either kind is the first depends on rotate, so that one question
-// after the other gets all records.
+// Part yields the positions of n records of the set, or of all if it has fewer. Spare records come
+// after all others. The first record of either kind depends on rotate, so that successive questions
+// get all records.
 func (s *Set) Part(rotate uint32, n int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		left := n
@@ -20,7 +20,8 @@ func (s *Set) Part(rotate uint32, n int) iter.Seq[int] {
 	}
 }
 
-// kinds yields the ranges of the records that come first and of the spare ones, if there are any.
+// kinds yields the range of the records that come first and the range of the spare records, if
+// there are any.
 func (s *Set) kinds() iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		split, all := s.Lead(), int(s.Count)
@@ -30,14 +31,15 @@ func (s *Set) kinds() iter.Seq2[int, int] {
 	}
 }
 
-// Lead is how many records come before the spare ones.
+// Lead returns the number of records before the spare ones.
 func (s *Set) Lead() int { return int(s.Count - s.Spare) }
 
-// Turn is the position that a rotation of count records starts at.
+// Turn returns the position at which a rotation of count records starts.
 func Turn(rotate uint32, count int) int { return int(rotate % uint32(count)) }
 
-// SRVPart yields n records of an SRV set, those that Part says. It reads the set from its start for
-// each run of records, which takes far less than writing them: use SRVs where all are wanted.
+// SRVPart yields n records of an SRV set, at the positions that Part yields. It reads the set from
+// its start for each run of records, which is far cheaper than writing them. For all records use
+// SRVs.
 func (s *Set) SRVPart(rotate uint32, n int) iter.Seq[SRV] {
 	return func(yield func(SRV) bool) {
 		left := n
@@ -52,7 +54,7 @@ func (s *Set) SRVPart(rotate uint32, n int) iter.Seq[SRV] {
 	}
 }
 
-// srvs yields the records at the positions from (included) to to (excluded).
+// srvs yields the records at the positions from (inclusive) to to (exclusive).
 func (s *Set) srvs(from, to int, yield func(SRV) bool) bool {
 	rest := s.Data[1:]
 	for i := range to {
@@ -64,14 +66,14 @@ func (s *Set) srvs(from, to int, yield func(SRV) bool) bool {
 	return true
 }
 
-// SRVSize is the size of the data of all records of an SRV set whose targets end in base, in bytes:
-// priority, weight, port and target, which is not compressed.
+// SRVSize returns the size in bytes of the data of all records of an SRV set whose targets end in
+// base: priority, weight, port and target, which is not compressed.
 func (s *Set) SRVSize(base string) int {
 	count := int(s.Count)
-	const own = 1 // of Data, for Strip
+	const own = 1 // size of Strip in Data
 	labels := len(s.Data) - own - count*srvHeader
 	if s.Data[own+srvHeader] == 0 {
-		labels = 0 // the records of a cluster IP have none
+		labels = 0 // records of a cluster IP have no labels
 	}
 	return labels + count*(6+len(base))
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// publish turns what an object contributed into what it contributes now, in every zone.
+// publish replaces the names of an object's older version by those of its newer version, in every
+// zone.
 func (t *Table) publish(e *edit, before, after *rendering) {
 	for name := range before.names {
 		if _, stays := after.names[name]; !stays {
@@ -36,9 +37,10 @@ func (t *Table) publish(e *edit, before, after *rendering) {
 	}
 }
 
-// point changes the names of one address. Several services may contribute to it. An address outside of
-// all reverse ranges is a zone of its own if it is a cluster IP, which comes from a pool that was
-// made since the start. Those of endpoints may be anybody's.
+// point updates the PTR records of one address. Several services may contribute to them. A cluster
+// IP outside of all reverse ranges comes from a pool that was made since the start, so its address
+// becomes a zone of its own. Addresses of endpoints outside of the ranges get no records, because
+// they may belong to another network.
 func (t *Table) point(e *edit, reverse string, before, after []ptr) {
 	zone := t.reverseZoneOf(reverse)
 	var lead, rest []string
@@ -56,7 +58,7 @@ func (t *Table) point(e *edit, reverse string, before, after []ptr) {
 		full := p.name + primary
 		n := e.get(full)
 		if n == nil {
-			continue // too long to exist: what does not resolve forward is not given
+			continue // Too long to exist: a PTR record must name a target that resolves.
 		}
 		switch {
 		case p.lead:
@@ -76,8 +78,8 @@ func (t *Table) point(e *edit, reverse string, before, after []ptr) {
 	e.set(reverse, uint16(zone), []Set{packPTR(lead, rest)})
 }
 
-// pointOwn changes the names of an address that is a zone of its own. It has no parent: what is above
-// is not ours.
+// pointOwn updates the PTR records of an address that is a zone of its own. The node has no parent,
+// because the names above it are not served here.
 func (t *Table) pointOwn(e *edit, reverse string, names []string) {
 	if len(names) == 0 {
 		e.delete(reverse)
@@ -86,7 +88,8 @@ func (t *Table) pointOwn(e *edit, reverse string, names []string) {
 	e.put(newNode(reverse, Own, []Set{{Type: dns.TypeNS, Count: 1, Data: t.zones[0].MName}, packPTR(names, nil)}))
 }
 
-// packPTR packs the names of an address. The names of cluster IPs come first, and hold back those of endpoints at the same address.
+// packPTR packs the names of an address. Names of cluster IPs come first. If there are any, the
+// names of endpoints at the same address are held back.
 func packPTR(lead, rest []string) Set {
 	slices.Sort(lead)
 	slices.Sort(rest)
@@ -95,7 +98,8 @@ func packPTR(lead, rest []string) Set {
 	if len(lead) == 0 {
 		s.Count = uint16(min(len(rest), maxRecords))
 	}
-	if len(lead)+len(rest) == 1 { // nearly always: the name is shared with its node
+	// This is nearly always the case. The string is shared with the node of that name.
+	if len(lead)+len(rest) == 1 {
 		s.Data = slices.Concat(lead, rest)[0]
 		return s
 	}
@@ -103,7 +107,8 @@ func packPTR(lead, rest []string) Set {
 	return s
 }
 
-// unpackPTR is the inverse of packPTR. The name of a service has fewer labels than that of an endpoint.
+// unpackPTR is the inverse of packPTR. It tells the two kinds apart because the name of a service
+// has fewer labels than the name of an endpoint.
 func (t *Table) unpackPTR(s Set) (lead, rest []string) {
 	data := s.Data
 	for data != "" {
@@ -122,7 +127,7 @@ func (t *Table) isService(name string) bool {
 	return Parent(Parent(name)) == svcLabel+t.zones[0].Name
 }
 
-// reverseZoneOf returns the index of the reverse zone that the name is in, -1 for none.
+// reverseZoneOf returns the index of the reverse zone of a name, or -1 if it is in none.
 func (t *Table) reverseZoneOf(name string) int {
 	for ; name != ""; name = Parent(name) {
 		if i, ok := t.reverse[name]; ok {
@@ -132,7 +137,7 @@ func (t *Table) reverseZoneOf(name string) int {
 	return -1
 }
 
-// set gives a name its sets, and makes it exist.
+// set gives a name its record sets and makes it exist.
 func (e *edit) set(name string, zone uint16, sets []Set) {
 	if len(name) > maxName {
 		return
@@ -151,7 +156,8 @@ func (e *edit) set(name string, zone uint16, sets []Set) {
 	}
 }
 
-// addBelow counts one more node below a name, which exists from then on. The walk ends at an apex at the latest: it always exists.
+// addBelow counts one more node below a name, which thereby exists. It goes up until it meets an
+// existing name; the apex of a zone always exists.
 func (e *edit) addBelow(name string, zone uint16) {
 	have := e.get(name)
 	if have != nil {
@@ -164,7 +170,8 @@ func (e *edit) addBelow(name string, zone uint16) {
 	e.addBelow(Parent(name), zone)
 }
 
-// remove takes from a name what it has. The name itself goes unless something is below.
+// remove removes the record sets of a name. The name itself is removed unless there are names below
+// it.
 func (e *edit) remove(name string) {
 	have := e.get(name)
 	switch {
@@ -178,7 +185,8 @@ func (e *edit) remove(name string) {
 	e.dropBelow(Parent(name))
 }
 
-// dropBelow counts one node less below a name, which goes if that was all it was there for.
+// dropBelow counts one node less below a name. The name is removed if it existed only because of
+// that node.
 func (e *edit) dropBelow(name string) {
 	n := *e.get(name)
 	n.below--

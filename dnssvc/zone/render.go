@@ -9,24 +9,24 @@ import (
 	"github.com/miekg/dns"
 )
 
-// rendering is what one object contributes to the names. It depends on nothing but the object, so that what an older version contributed
-// need not be kept: it is rendered again and compared.
+// rendering holds the names of one object. It depends on that object only, so the rendering of an
+// older version need not be kept: it is made again and compared.
 type rendering struct {
 	names map[string][]Set     // by name relative to the zone; a name without sets exists
 	ptrs  map[netip.Addr][]ptr // in reverse zones
 }
 
-// ptr is the name of an address, relative to the zone.
+// ptr is a target of a PTR record, relative to the zone.
 type ptr struct {
 	name string
-	lead bool // a cluster IP: other names of the address are held back
+	lead bool // the target of a cluster IP; other targets of the address are held back
 }
 
 func newRendering() *rendering {
 	return &rendering{names: map[string][]Set{}, ptrs: map[netip.Addr][]ptr{}}
 }
 
-// render gives the names of a service; none for nil.
+// render returns the names of a service. It returns none if s is nil.
 func (c Config) render(s *service) *rendering {
 	r := newRendering()
 	if s == nil || s.spec == nil {
@@ -35,7 +35,7 @@ func (c Config) render(s *service) *rendering {
 	base := label(s.name) + label(s.namespace) + svcLabel
 	switch {
 	case s.spec.external != "" && s.spec.alias == "":
-		// It has no names, so that it is absent.
+		// An address is no alias, so the service has no names.
 	case s.spec.alias != "":
 		r.names[base] = []Set{{Type: dns.TypeCNAME, Count: 1, Data: s.spec.alias}}
 	case s.spec.headless:
@@ -73,7 +73,7 @@ func (r *rendering) headless(base string, s *service, existsEmpty bool) {
 		for e := range sl.endpoints() {
 			addrs = append(addrs, e.addr)
 			if e.label() == "" {
-				continue // a hostname that is no label
+				continue // the hostname is no valid label
 			}
 			form.weighted = form.weighted || e.weight != unweighted
 			for _, p := range sl.ports {
@@ -96,7 +96,8 @@ func (r *rendering) headless(base string, s *service, existsEmpty bool) {
 	r.endpoints(base, s)
 }
 
-// portLabels is what a named port puts before the name of its service; "" for a port without a name, or with one that is too long for it.
+// portLabels returns the labels of a named port, which precede the name of its service. It returns
+// "" if the port has no name or a name that is too long for a label.
 func portLabels(p port) string {
 	if first := label("_" + p.name); p.name != "" && first != "" {
 		return first + label("_"+p.proto)
@@ -104,7 +105,8 @@ func portLabels(p port) string {
 	return ""
 }
 
-// services adds the SRV records: of each named port, and of all ports at the name of the service.
+// services adds SRV records for each named port, and SRV records for all ports at the name of the
+// service.
 func (r *rendering) services(base string, byName map[string][]SRV, all []SRV, form srvForm) {
 	if len(all) > 0 {
 		r.names[base] = append(r.names[base], form.set(0, all))
@@ -114,10 +116,10 @@ func (r *rendering) services(base string, byName map[string][]SRV, all []SRV, fo
 	}
 }
 
-// srvForm says how the SRV records of a service are written.
+// srvForm holds the properties that all SRV records of a service share.
 type srvForm struct {
-	weighted bool            // by the endpoints; otherwise all have the same weight
-	spare    map[string]bool // labels of endpoints that come after all others
+	weighted bool            // weighted by the endpoints; otherwise all have the same weight
+	spare    map[string]bool // labels whose records come after all others
 }
 
 // set packs SRV records.
@@ -126,7 +128,7 @@ func (f srvForm) set(strip int, records []SRV) Set {
 		return cmp.Or(compareBool(f.spare[a.Label], f.spare[b.Label]),
 			strings.Compare(a.Label, b.Label), cmp.Compare(a.Port, b.Port), cmp.Compare(b.Weight, a.Weight))
 	})
-	// One name may stand in a slice of each family, and in several while it moves between them.
+	// A label occurs in a slice of each family, and in several slices while its endpoint moves.
 	records = slices.CompactFunc(records, func(a, b SRV) bool { return a.Label == b.Label && a.Port == b.Port })
 	records = records[:min(len(records), maxRecords)]
 	if !f.weighted {
@@ -150,8 +152,8 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// spareAtEnd counts the spare records of a sorted set. Where there are no others they are as good
-// as any, so that it returns 0.
+// spareAtEnd returns the number of spare records at the end of a sorted set. It returns 0 if all
+// records are spare, because none of them is then less suitable than another.
 func spareAtEnd[T any](sorted []T, spare func(T) bool) uint16 {
 	first := slices.IndexFunc(sorted, spare)
 	if first <= 0 {
@@ -160,10 +162,11 @@ func spareAtEnd[T any](sorted []T, spare func(T) bool) uint16 {
 	return uint16(len(sorted) - first)
 }
 
-// maxRecords bounds a set to what its count can say; far less fits into a message.
+// maxRecords is the largest number of records that the count of a set can hold. A message has room
+// for far fewer.
 const maxRecords = 65535
 
-// endpoints adds the names of the endpoints, and to their addresses those names.
+// endpoints adds the names of the endpoints, and the PTR records of their addresses.
 func (r *rendering) endpoints(base string, s *service) {
 	byLabel := map[string][]netip.Addr{}
 	for _, sl := range s.slices {
@@ -182,8 +185,8 @@ func (r *rendering) endpoints(base string, s *service) {
 	}
 }
 
-// addressSets packs addresses into an A and an AAAA set, each left out where it would be empty.
-// Those in spare, which may be nil, come last.
+// addressSets packs addresses into an A set and an AAAA set, and leaves out an empty set. Addresses
+// in spare, which may be nil, come last.
 func addressSets(addrs []netip.Addr, spare map[netip.Addr]bool) []Set {
 	addrs = slices.Clone(addrs)
 	slices.SortFunc(addrs, func(a, b netip.Addr) int {

@@ -12,8 +12,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Restore fills an empty table with objects that were known at a revision. The names are answered,
-// but the view is not complete: what is not there may have come since.
+// Restore fills an empty table with the objects of an earlier revision. Their names are answered,
+// but the view is not complete, because other objects may have been created since.
 func (t *Table) Restore(objects []object.Object, revision uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -32,8 +32,8 @@ func (t *Table) Restore(objects []object.Object, revision uint64) error {
 	return nil
 }
 
-// Believe makes a view that was restored a complete one: names that it lacks do not exist. It does
-// nothing after Apply.
+// Believe makes a restored view complete: names that it lacks do not exist. It does nothing after
+// Apply.
 func (t *Table) Believe() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,7 +44,7 @@ func (t *Table) Believe() {
 	}
 }
 
-// Forget empties a table that was restored. It does nothing after Apply.
+// Forget empties a restored table. It does nothing after Apply.
 func (t *Table) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +53,7 @@ func (t *Table) Forget() {
 	}
 }
 
-// missing returns the end of each object of the table that is not among the changes.
+// missing returns a deletion for each object of the table that is not among the changes.
 func (t *Table) missing(changes []Change) []Change {
 	have := make(map[object.Key]bool, len(changes))
 	for _, c := range changes {
@@ -68,15 +68,15 @@ func (t *Table) missing(changes []Change) []Change {
 	return gone
 }
 
-// Objects yields what names need of the objects, from which Restore makes the same names, and
-// returns the revision that they are of.
+// Objects yields objects from which Restore makes the same names. They hold only the fields that
+// names derive from. Objects also returns their revision.
 func (t *Table) Objects() (objects iter.Seq[object.Object], revision uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.held().objects(), t.current.Load().Revision
 }
 
-// held is what a table holds at one time. The parts are never changed, only replaced.
+// held is the content of a table at one time. Its parts are never changed, only replaced.
 type held struct {
 	services   []*service
 	namespaces []string
@@ -147,7 +147,8 @@ func (p port) protocol() corev1.Protocol {
 	return corev1.Protocol(corev1.Protocol_value["PROTOCOL_"+strings.ToUpper(p.proto)])
 }
 
-// object is the inverse of convertSlice, except that endpoints that are not ready are only counted.
+// object is the inverse of convertSlice, except for endpoints that are not ready, of which a slice
+// holds only the number.
 func (s *slice) object(of key) *corev1.EndpointSlice {
 	o := &corev1.EndpointSlice{Metadata: key{of.namespace, s.name}.meta()}
 	o.Metadata.Labels = map[string]string{ServiceNameLabel: of.name}

@@ -14,8 +14,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestRestoredTableHasTheSameNames: what Objects yields makes the same names in another table, and
-// what the first batch of changes does not have is gone after it.
+// TestRestoredTableHasTheSameNames checks that the objects of Objects make the same names in
+// another table, and that objects absent from the first batch of changes are removed by it.
 func TestRestoredTableHasTheSameNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := config(rapid.SampledFrom([]zone.PodMode{zone.PodsDisabled, zone.PodsVerified}).Draw(t, "pods"), rapid.Bool().Draw(t, "empty exists"))
@@ -52,7 +52,8 @@ func TestRestoredTableHasTheSameNames(t *testing.T) {
 	})
 }
 
-// TestRestoredKeepsDetails: hostnames, weights, ports and what only is published.
+// TestRestoredKeepsDetails checks that hostnames, weights, ports and endpoints that are only
+// published survive Restore.
 func TestRestoredKeepsDetails(t *testing.T) {
 	cfg := config(zone.PodsDisabled, false)
 	was := dnstest.Table(t, cfg,
@@ -78,7 +79,7 @@ func TestRestoredKeepsDetails(t *testing.T) {
 	}
 }
 
-// TestRestoreThatFailsLeavesNothing: after objects that cannot be restored the table is as it was made.
+// TestRestoreThatFailsLeavesNothing checks that a failed Restore leaves the table as New made it.
 func TestRestoreThatFailsLeavesNothing(t *testing.T) {
 	cfg := config(zone.PodsDisabled, false)
 	table, err := zone.New(cfg)
@@ -98,8 +99,8 @@ func TestRestoreThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestRestoredViewIsBelievedOrForgotten: until it is believed it is not complete, and neither
-// happens to a view that is the registry's.
+// TestRestoredViewIsBelievedOrForgotten checks that a restored view is incomplete until Believe,
+// and that Believe and Forget leave the registry's view alone.
 func TestRestoredViewIsBelievedOrForgotten(t *testing.T) {
 	web := []object.Object{dnstest.Service("a/web", "10.0.0.1", "80")}
 	restored := func() *zone.Table {

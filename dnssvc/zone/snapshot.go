@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Snapshot is all names at one revision. It never changes.
+// Snapshot holds all names at one revision. It never changes.
 type Snapshot struct {
 	Revision uint64 // of the log
 	Serial   uint32 // of the SOA records: the revision of the last change to any name
-	Synced   bool   // whether a complete view was ever there
+	Synced   bool   // whether the view is complete
 	Zones    []Zone
 	TTL      uint32 // of all records
 
@@ -21,17 +21,17 @@ type Snapshot struct {
 // Zone is a zone that is served.
 type Zone struct {
 	Name  string // wire format, lower case
-	MName string // the primary's name, wire format
-	RName string // the mailbox, wire format
-	// Reverse says that the zone is for PTR records.
+	MName string // primary name server, wire format
+	RName string // mailbox, wire format
+	// Reverse is true if the zone is for PTR records.
 	Reverse bool
 }
 
-// Own is the index of zones that are one address: that of a cluster IP outside of all reverse ranges.
-// The apex is the name of the address, and there is nothing else in such a zone.
+// Own is the index of all zones that consist of one address: a cluster IP outside of all reverse
+// ranges. The apex is the name of the address and the only name of such a zone.
 const Own = 1<<16 - 1
 
-// ZoneAt returns the zone with that index, in which name is.
+// ZoneAt returns the zone with that index. For Own it is the zone that contains name.
 func (s *Snapshot) ZoneAt(index int, name string) Zone {
 	if index != Own {
 		return s.Zones[index]
@@ -42,14 +42,15 @@ func (s *Snapshot) ZoneAt(index int, name string) Zone {
 	return Zone{Name: name, MName: s.Zones[0].MName, RName: s.Zones[0].RName, Reverse: true}
 }
 
-// Size is the number of names.
+// Size returns the number of names.
 func (s *Snapshot) Size() int { return s.tree.size }
 
-// Get returns the node of a name in wire format and lower case, nil where there is none.
+// Get returns the node of a name in wire format and lower case, or nil if it does not exist.
 func (s *Snapshot) Get(name []byte) *Node { return s.tree.get(name) }
 
-// ZoneOf returns the index of the zone that a name is in, Own included, -1 for none. It looks from the root down, where the names are that everybody asks for:
-// the names below a zone's apex are its own, so the first that exists decides.
+// ZoneOf returns the index of the zone that contains a name, which may be Own, or -1 if there is
+// none. It searches from the root down, because most questions share the names near the root. All
+// names below an apex belong to its zone, so the first name that exists decides.
 func (s *Snapshot) ZoneOf(name []byte) int {
 	var labels [maxName / 2]uint8
 	depth := 0
@@ -65,10 +66,11 @@ func (s *Snapshot) ZoneOf(name []byte) int {
 	return -1
 }
 
-// Apex says whether the node is the apex of its zone, where the SOA is.
+// Apex reports whether the node is the apex of its zone, which has the SOA record.
 func (s *Snapshot) Apex(n *Node) bool { return n.zone == Own || n.name == s.Zones[n.zone].Name }
 
-// Nodes yields the nodes of one zone, or of all that are one address, in any order.
+// Nodes yields the nodes of one zone in any order. For Own it yields the nodes of all zones that
+// consist of one address.
 func (s *Snapshot) Nodes(zone int) iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
 		for n := range s.tree.all() {
@@ -79,7 +81,7 @@ func (s *Snapshot) Nodes(zone int) iter.Seq[*Node] {
 	}
 }
 
-// ZoneNamed returns the index of the zone of that name, -1 where there is none.
+// ZoneNamed returns the index of the zone of that name, or -1 if there is none.
 func (s *Snapshot) ZoneNamed(name string) int {
 	for i := range s.Zones {
 		if s.Zones[i].Name == name {
@@ -89,11 +91,11 @@ func (s *Snapshot) ZoneNamed(name string) int {
 	return -1
 }
 
-// InsecurePods says whether names below pod.<zone> are answered without looking.
+// InsecurePods reports whether names below pod.<zone> are answered without a look at pods.
 func (s *Snapshot) InsecurePods() bool { return s.pods == PodsInsecure }
 
-// InsecurePod returns the address that a name such as 10-1-2-3.default.pod.<zone> stands for where such names are answered without looking.
-// The namespace must exist.
+// InsecurePod returns the address that a name such as 10-1-2-3.default.pod.<zone> stands for, if
+// such names are answered without a look at pods. The namespace must exist.
 func (s *Snapshot) InsecurePod(name string) (addr netip.Addr, ok bool) {
 	if s.pods != PodsInsecure {
 		return netip.Addr{}, false
@@ -108,5 +110,5 @@ func (s *Snapshot) InsecurePod(name string) (addr netip.Addr, ok bool) {
 	return parseDashed(name[1 : 1+int(name[0])])
 }
 
-// InsecurePodSet is the record set of such a name.
+// InsecurePodSet returns the record set of a name of InsecurePod.
 func InsecurePodSet(addr netip.Addr) Set { return addressSets([]netip.Addr{addr}, nil)[0] }

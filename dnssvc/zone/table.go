@@ -14,16 +14,16 @@ import (
 	"portolan.dev/services/object"
 )
 
-// ServiceNameLabel says which service a slice belongs to.
+// ServiceNameLabel is the label of an EndpointSlice that names its service.
 const ServiceNameLabel = "kubernetes.io/service-name"
 
-// Change is an object as it is now, or its end.
+// Change is a changed or deleted object.
 type Change struct {
-	Object  object.Object // when Deleted, only kind, namespace and name count
+	Object  object.Object // if Deleted is true, only kind, namespace and name are used
 	Deleted bool
 }
 
-// Kinds are the kinds of objects that a table of this configuration wants to hear of.
+// Kinds returns the kinds of objects that a table of this configuration needs.
 func (c Config) Kinds() []string {
 	kinds := []string{"Namespace", "Service", "EndpointSlice"}
 	if c.Pods == PodsVerified {
@@ -32,25 +32,27 @@ func (c Config) Kinds() []string {
 	return kinds
 }
 
-// Table holds the objects that names come from. It is safe for concurrent use; snapshots are read without a lock.
+// Table holds the objects from which names derive. It is safe for concurrent use. Snapshots are
+// read without a lock.
 type Table struct {
 	cfg     Config
 	zones   []Zone
-	forward int            // the number of zones for services, which come first
-	reverse map[string]int // index of a reverse zone by name
+	forward int            // number of zones for services, which come first
+	reverse map[string]int // index of a reverse zone by its name
 	current atomic.Pointer[Snapshot]
 
-	mu         sync.Mutex // guards all below
+	mu         sync.Mutex // guards the fields below
 	gen        uint64
 	services   map[key]*service
-	sliceOwner map[key]string // service by slice
+	sliceOwner map[key]string // service name by slice
 	namespaces map[string]bool
 	pods       map[key][]netip.Addr
-	podNames   map[key]int // pods by namespace and dashed address
-	restored   bool        // what is there came from Restore
+	podNames   map[key]int // number of pods by namespace and dashed address
+	restored   bool        // the objects come from Restore
 }
 
-// New returns a table without objects. Its snapshot has the names that every zone has, and is not synced.
+// New returns a table without objects. Its snapshot has the names that every zone has and is not
+// synced.
 func New(cfg Config) (*Table, error) {
 	zones, err := cfg.zones()
 	if err != nil {
@@ -69,7 +71,7 @@ func New(cfg Config) (*Table, error) {
 	return t, nil
 }
 
-// clear takes all objects out of the table.
+// clear removes all objects from the table.
 func (t *Table) clear() {
 	t.services, t.sliceOwner, t.namespaces = map[key]*service{}, map[key]string{}, map[string]bool{}
 	t.pods, t.podNames, t.restored = map[key][]netip.Addr{}, map[key]int{}, false
@@ -80,7 +82,7 @@ func (t *Table) clear() {
 	t.current.Store(&Snapshot{Zones: t.zones, TTL: t.cfg.TTL, pods: t.cfg.Pods, tree: e.tree})
 }
 
-// found puts what is always there into a zone.
+// found adds the names that every zone has.
 func (t *Table) found(e *edit, zone uint16) {
 	z := t.zones[zone]
 	e.put(&Node{
@@ -102,11 +104,11 @@ func (t *Table) nextGen() uint64 {
 	return t.gen
 }
 
-// Snapshot returns the names as they are now.
+// Snapshot returns the current names.
 func (t *Table) Snapshot() *Snapshot { return t.current.Load() }
 
-// Apply takes over changes up to a revision of the log. The first call completes the view: of what
-// Restore brought, only what it has too stays.
+// Apply applies changes up to a revision of the log. The first call completes the view: it also
+// removes restored objects that are not among its changes.
 func (t *Table) Apply(changes []Change, revision uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,11 +118,11 @@ func (t *Table) Apply(changes []Change, revision uint64) error {
 	return t.apply(changes, revision, true)
 }
 
-// apply publishes changes. synced is true if the view is complete with them.
+// apply publishes changes. synced is true if they complete the view.
 func (t *Table) apply(changes []Change, revision uint64, synced bool) error {
 	last := t.current.Load()
 	e := &edit{tree: last.tree, gen: t.nextGen()}
-	touched := map[key]*service{} // as they were
+	touched := map[key]*service{} // as they were before the batch
 	for _, c := range changes {
 		if err := t.take(e, c, touched); err != nil {
 			return err
@@ -132,13 +134,15 @@ func (t *Table) apply(changes []Change, revision uint64, synced bool) error {
 	next := *last
 	next.tree, next.Revision, next.Synced = e.tree, revision, synced
 	if e.root != last.tree.root || !last.Synced {
-		next.Serial = uint32(revision) // serial numbers wrap around, as RFC 1982 wants
+		next.Serial = uint32(revision) // serial numbers wrap around (RFC 1982)
 	}
 	t.current.Store(&next)
 	return nil
 }
 
-// take puts one change into the objects. What services were like before goes to touched; all else is published at once.
+// take applies one change to the objects. It puts the previous state of changed services into
+// touched, so that their names can be published once per batch. All other names are published at
+// once.
 func (t *Table) take(e *edit, c Change, touched map[key]*service) error {
 	meta := c.Object.GetMetadata()
 	k := key{shared(meta.GetNamespace()), strings.Clone(meta.GetName())}
@@ -236,7 +240,7 @@ func (t *Table) takeNamespace(e *edit, name string, exists bool) {
 	}
 }
 
-// takePod counts, because pods on their node's network share its address.
+// takePod counts the pods of an address, because pods in their node's network share its address.
 func (t *Table) takePod(e *edit, k key, addrs []netip.Addr) {
 	if t.cfg.Pods != PodsVerified {
 		return

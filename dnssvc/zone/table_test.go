@@ -23,7 +23,7 @@ func config(pods zone.PodMode, emptyExists bool) zone.Config {
 	}
 }
 
-// describe is a snapshot as text: every name with its sets.
+// describe returns a snapshot as text: every name with its sets.
 func describe(s *zone.Snapshot) map[string]string {
 	all := map[string]string{}
 	for i := range len(s.Zones) + 1 {
@@ -37,7 +37,7 @@ func describe(s *zone.Snapshot) map[string]string {
 	return all
 }
 
-// drawObject draws an object of a small world, so that they often meet.
+// drawObject draws an object from few names and addresses, so that objects often interact.
 func drawObject(t *rapid.T) object.Object {
 	namespace := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "namespace")
 	service := namespace + "/" + rapid.SampledFrom([]string{"x", "y"}).Draw(t, "service")
@@ -65,8 +65,9 @@ func drawObject(t *rapid.T) object.Object {
 	return dnstest.Slice(service+"/"+rapid.SampledFrom([]string{"s1", "s2"}).Draw(t, "slice"), args...)
 }
 
-// However they came about, the same objects give the same names: what changes leave behind is what a start from nothing gives. And a name
-// exists exactly if something is at it or below it.
+// TestChangesLeaveNothingBehind checks that the names depend on the objects only, not on the
+// changes that led to them, and that a name exists exactly if there are records at it or a name
+// below it.
 func TestChangesLeaveNothingBehind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := config(rapid.SampledFrom([]zone.PodMode{zone.PodsDisabled, zone.PodsVerified}).Draw(t, "pods"), rapid.Bool().Draw(t, "empty exists"))
@@ -123,7 +124,8 @@ func apply(t *rapid.T, table *zone.Table, batch []zone.Change, revision uint64) 
 	}
 }
 
-// checkExistence checks that every name below an apex has a parent, and that names without sets have a reason.
+// checkExistence checks that every name below an apex has a parent, and that a name without sets
+// has a name below it or is reserved.
 func checkExistence(t *rapid.T, s *zone.Snapshot) {
 	children := map[string]int{}
 	for i := range s.Zones {
@@ -146,7 +148,8 @@ func checkExistence(t *rapid.T, s *zone.Snapshot) {
 	}
 }
 
-// The serial moves with names, not with revisions that do not touch any.
+// TestSerial checks that the serial number changes with names, and not with revisions that change
+// no name.
 func TestSerial(t *testing.T) {
 	table := dnstest.Table(t, config(zone.PodsDisabled, false), dnstest.Service("a/x", "10.0.0.1", "80"))
 	first := table.Snapshot()
@@ -161,8 +164,8 @@ func TestSerial(t *testing.T) {
 	}
 }
 
-// TestWeightsBeyondARecordAreTheLargest expects 65535, the largest weight of an SRV record, for every
-// weight above it, and not the weight's lower 16 bits.
+// TestWeightsBeyondARecordAreTheLargest checks that a weight above 65535, the largest weight of an
+// SRV record, becomes 65535 and not its lower 16 bits.
 func TestWeightsBeyondARecordAreTheLargest(t *testing.T) {
 	table := dnstest.Table(t, config(zone.PodsDisabled, false), dnstest.Service("a/x", "None", "80:http"),
 		dnstest.Slice("a/x/s", "80:http/tcp", "10.0.0.1*65534", "10.0.0.2*65535", "10.0.0.3*65536", "10.0.0.4*2000000000"))
@@ -179,7 +182,7 @@ func TestWeightsBeyondARecordAreTheLargest(t *testing.T) {
 	}
 }
 
-// TestSRVSize: the size of SRV records is that of what they are written as, with and without labels of
+// TestSRVSize checks that SRVSize is the size of the written records, with and without labels of
 // endpoints.
 func TestSRVSize(t *testing.T) {
 	table := dnstest.Table(t, config(zone.PodsDisabled, false), dnstest.Service("a/x", "None"), dnstest.Service("a/y", "10.0.0.1", "80", "81"),
@@ -190,16 +193,16 @@ func TestSRVSize(t *testing.T) {
 			t.Fatal(err)
 		}
 		set := table.Snapshot().Get([]byte(base)).Set(dns.TypeSRV)
-		const records, numbers = 2, 6 // priority, weight and port
+		const records, numbers = 2, 6 // sizes of priority, weight and port
 		if got, want := set.SRVSize(base), records*(numbers+len(base))+len(labels); got != want || set.Count != records {
 			t.Errorf("%s: %d bytes of %d records, want %d", service, got, set.Count, want)
 		}
 	}
 }
 
-// TestLabelsForProxiesDoNotConcernNames sets and removes, on a live service and its slice, the labels
-// that take a service away from the agents: another proxy forwards its cluster IP, and the name goes on
-// leading there.
+// TestLabelsForProxiesDoNotConcernNames sets and removes the labels that take a service away from
+// the agents, on a live service and its slice. The name must stay, because another proxy then
+// forwards the cluster IP.
 func TestLabelsForProxiesDoNotConcernNames(t *testing.T) {
 	service := dnstest.Service("a/x", "10.0.0.1", "80:http")
 	slice := dnstest.Slice("a/x/s", "80:http/tcp", "10.0.1.1")
@@ -220,8 +223,8 @@ func TestLabelsForProxiesDoNotConcernNames(t *testing.T) {
 	}
 }
 
-// TestPoolsMadeLaterHavePTRs gives a service an address outside of the reverse ranges, as from a pool
-// that was made since the start, and takes it away again.
+// TestPoolsMadeLaterHavePTRs gives a service an address outside of the reverse ranges, as if it
+// came from a pool made since the start, and takes it away again.
 func TestPoolsMadeLaterHavePTRs(t *testing.T) {
 	table := dnstest.Table(t, config(zone.PodsDisabled, false), dnstest.Service("a/x", "10.0.0.1", "80"))
 	before := describe(table.Snapshot())
@@ -260,7 +263,8 @@ func TestPoolsMadeLaterHavePTRs(t *testing.T) {
 	}
 }
 
-// Ranges that do not end on a boundary of labels are several zones, and those inside others none.
+// TestReverseZones checks that a range that does not end on the boundary of a label is several
+// zones, and that a range inside another is none.
 func TestReverseZones(t *testing.T) {
 	tests := []struct {
 		ranges string
@@ -311,7 +315,7 @@ func TestDashed(t *testing.T) {
 	}
 }
 
-// FuzzNames: what is a name stays the same when it is written and read again.
+// FuzzNames checks that a parsed name stays the same when it is converted to text and parsed again.
 func FuzzNames(f *testing.F) {
 	for _, seed := range []string{"web.default.svc.cluster.local.", "WEB", ".", "", "a..b", `a\.b.c`, `\255\000.x`, strings.Repeat("a.", 127), strings.Repeat("x", 63) + ".y"} {
 		f.Add(seed)

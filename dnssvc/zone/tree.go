@@ -6,28 +6,33 @@ import (
 	"math/bits"
 )
 
-// tree is a persistent map from names to nodes: a hash array mapped trie with 32 ways per level. A tree that was handed out never changes;
-// an edit copies the branches on the way to what it changes, once per generation.
+// tree is a persistent map from names to nodes: a hash array mapped trie with 32 ways per level. A
+// published tree never changes. An edit copies the branches on the path to a change, once per
+// generation.
 type tree struct {
 	root *branch
 	size int
 }
 
-// branch has a bit in nodeMap or subMap for each way that is taken, and the nodes and branches in the order of their bits.
+// branch has a bit in nodeMap or subMap for each way in use. nodes and subs are in the order of
+// these bits.
 type branch struct {
 	nodeMap, subMap uint32
-	gen             uint64 // of the edit that made it, and may change it
-	nodes           []*Node
-	subs            []*branch
+	// generation of the edit that made the branch and may change it
+	gen   uint64
+	nodes []*Node
+	subs  []*branch
 }
 
 const (
-	wayBits  = 5
-	wayMask  = 1<<wayBits - 1
-	lastTurn = 60 // beyond it the hash is used up: nodes that still collide stand in one list
+	wayBits = 5
+	wayMask = 1<<wayBits - 1
+	// shift beyond which the hash is used up: nodes that still collide are kept in one list
+	lastTurn = 60
 )
 
-// seed makes the hashes of names differ between processes, so that nobody can choose names that collide.
+// seed makes the hashes of names differ between processes, so that clients cannot choose names that
+// collide.
 var seed = maphash.MakeSeed()
 
 func (t tree) get(name []byte) *Node {
@@ -64,7 +69,7 @@ func (b *branch) listed(name []byte) *Node {
 
 func index(bitmap, bit uint32) int { return bits.OnesCount32(bitmap & (bit - 1)) }
 
-// all yields every node, in no order that means anything.
+// all yields every node in no particular order.
 func (t tree) all() iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
 		if t.root != nil {

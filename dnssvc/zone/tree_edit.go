@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// edit changes a tree without changing any that was handed out: branches of its own generation in place, all others by copy.
+// edit changes a tree without changing published trees: it changes branches of its own generation
+// in place, and copies all others.
 type edit struct {
 	tree
 	gen uint64
@@ -13,7 +14,7 @@ type edit struct {
 
 func (e *edit) get(name string) *Node { return e.tree.get([]byte(name)) }
 
-// put adds the node, or replaces the one of the same name.
+// put adds the node or replaces the node of the same name.
 func (e *edit) put(n *Node) {
 	added := false
 	e.root, added = e.putAt(e.root, n, maphash.String(seed, n.name), 0)
@@ -22,7 +23,7 @@ func (e *edit) put(n *Node) {
 	}
 }
 
-// delete takes the node of that name away, if there is one.
+// delete removes the node of that name, if there is one.
 func (e *edit) delete(name string) {
 	if e.get(name) == nil {
 		return
@@ -31,7 +32,7 @@ func (e *edit) delete(name string) {
 	e.size--
 }
 
-// own returns a branch that may be changed.
+// own returns the branch, or a copy of it, that this edit may change.
 func (e *edit) own(b *branch) *branch {
 	if b == nil {
 		return &branch{gen: e.gen}
@@ -74,7 +75,7 @@ func (e *edit) putAt(b *branch, n *Node, h uint64, shift int) (_ *branch, added 
 		b.nodes[i] = n
 		return b, false
 	}
-	// Two names on one way: both move a level down.
+	// Two names share the way, so both move a level down.
 	sub, _ := e.putAt(nil, have, maphash.String(seed, have.name), shift+wayBits)
 	sub, _ = e.putAt(sub, n, h, shift+wayBits)
 	b.nodes = slices.Delete(b.nodes, i, i+1)
@@ -84,7 +85,8 @@ func (e *edit) putAt(b *branch, n *Node, h uint64, shift int) (_ *branch, added 
 	return b, true
 }
 
-// insertAt inserts with hardly any room to spare: there are many branches, and few ever grow again.
+// insertAt inserts v without spare capacity, because there are many branches and few of them grow
+// again.
 func insertAt[T any](s []T, i int, v T) []T {
 	grown := make([]T, len(s)+1)
 	copy(grown, s[:i])
@@ -93,8 +95,8 @@ func insertAt[T any](s []T, i int, v T) []T {
 	return grown
 }
 
-// deleteAt deletes a name that is there. A branch that is left empty goes; one that is left with a single node stays as it is, since the next
-// name on its way would need it again.
+// deleteAt deletes a name that exists. It removes a branch that becomes empty. A branch with a
+// single node left stays, because the next name on its path would need it again.
 func (e *edit) deleteAt(b *branch, name string, h uint64, shift int) *branch {
 	b = e.own(b)
 	if shift > lastTurn {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A tree is a map, and one that was handed out stays what it was.
+// TestTreeIsAPersistentMap checks that a tree is a map, and that a published tree does not change.
 func TestTreeIsAPersistentMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type handedOut struct {
@@ -57,11 +57,11 @@ func TestTreeIsAPersistentMap(t *testing.T) {
 	})
 }
 
-// Names whose hashes agree to the last bit stand in a list.
+// TestTreeCollisions checks that names with equal hashes are kept in a list.
 func TestTreeCollisions(t *testing.T) {
 	e := &edit{gen: 1}
 	names := []string{"\x01a\x00", "\x01b\x00", "\x01c\x00"}
-	for range 2 { // put, and put again
+	for range 2 { // add, then replace
 		for _, name := range names {
 			var added bool
 			e.root, added = e.putAt(e.root, &Node{name: name}, 0, lastTurn+wayBits)

@@ -1,17 +1,17 @@
-// Package index is what the endpoint controller knows of the registry, kept so
-// that a change costs the services that it concerns and no others.
+// Package index holds the endpoint controller's view of the registry, indexed so that a change
+// costs work only for the services that it affects.
 //
-// Services are found by one label pair of their selector, pods by each of their
-// labels and by their node: a pod that changes looks up the services of its own
-// labels, and a service its pods, without a scan of either. The alternative,
-// trying every selector of the namespace on every pod change, is what makes
-// large namespaces slow.
+// Services are indexed by one label pair of their selector, pods by each of their labels and by
+// their node. A changed pod looks up the services of its own labels, and a service looks up its
+// pods; neither scans all objects. The alternative, to try every selector of the namespace on every
+// change of a pod, is slow in large namespaces.
 //
-// What the controller writes is noted at once ([Index.Wrote], [Index.Deleted]) and read instead of
-// what the stream brought, so that a second sync does not write the same again. A note counts only
-// until the stream has passed its revision: the answer to a write may come after the stream has
-// brought the write and what others did to the object since. The invariant: an object here is
-// never older than the last write that the controller knows of, and once the stream has come to
-// its end, the index has what the stream has and no notes. Putting writes straight into what the
-// stream brought is simpler, and makes an object that was deleted in between stay for ever.
+// The controller's own writes are recorded at once ([Index.Wrote], [Index.Deleted]) and read
+// instead of the streamed objects, so that a second sync does not repeat a write. A record is used
+// until the stream has passed its revision, because the response to a write may arrive after the
+// stream has delivered the write and later changes of the object by others. The invariant is that
+// an object in the index is never older than the last write that the controller knows of. Once the
+// stream has caught up, the index equals the stream and has no records. A simpler design would put
+// writes straight into the streamed objects, but an object that was deleted in between would then
+// stay forever.
 package index

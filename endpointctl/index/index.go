@@ -13,16 +13,16 @@ import (
 	"portolan.dev/endpointctl/packing"
 )
 
-// Kinds are what the index follows.
+// Kinds returns the kinds that the index follows.
 func Kinds() []string { return []string{"Service", "Pod", "Node", "EndpointSlice", "Endpoints"} }
 
-// Key names a service, and what belongs to it.
+// Key is the namespace and name of a service and of its Endpoints.
 type Key struct{ Namespace, Name string }
 
-// String is the key as people write it.
+// String returns the key as NAMESPACE/NAME.
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
-// KeyOf returns the key of a service, or of another object of the same name.
+// KeyOf returns the key of a service, or of another object with the same name.
 func KeyOf(o object.Object) Key {
 	return Key{o.GetMetadata().GetNamespace(), o.GetMetadata().GetName()}
 }
@@ -30,12 +30,11 @@ func KeyOf(o object.Object) Key {
 // pair is a label in a namespace.
 type pair struct{ namespace, key, value string }
 
-// Index is safe for concurrent use. Objects in it are shared: do not change
-// them.
+// Index is safe for concurrent use. Its objects are shared and must not be changed.
 type Index struct {
 	mu         sync.RWMutex
 	services   map[Key]*corev1.Service
-	bySelector map[pair]map[Key]bool // under one pair of each selector
+	bySelector map[pair]map[Key]bool // by one pair of each selector
 	pods       map[Key]*corev1.Pod
 	byLabel    map[pair]map[Key]*corev1.Pod
 	byNode     map[string]map[Key]*corev1.Pod
@@ -46,7 +45,7 @@ type Index struct {
 	revision   uint64                       // of the stream
 }
 
-// New returns an index that knows nothing.
+// New returns an empty index.
 func New() *Index {
 	return &Index{
 		services: map[Key]*corev1.Service{}, bySelector: map[pair]map[Key]bool{},
@@ -56,12 +55,12 @@ func New() *Index {
 	}
 }
 
-// Apply takes in the changes up to a revision, and returns the services that they concern.
+// Apply applies the changes up to a revision, and returns the services that they affect.
 func (x *Index) Apply(batch []changes.Change, revision uint64) map[Key]bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if revision < x.revision {
-		clear(x.written) // the log was set back: what was written may never have happened
+		clear(x.written) // the log was set back, so the recorded writes may be lost
 	}
 	x.revision = revision
 	dirty := map[Key]bool{}
@@ -86,7 +85,7 @@ func (x *Index) Apply(batch []changes.Change, revision uint64) map[Key]bool {
 	return dirty
 }
 
-// as returns the object as its type; nil stays nil.
+// as returns the object as type T, and nil if it is nil.
 func as[T object.Object](o object.Object) T {
 	typed, _ := o.(T)
 	return typed
@@ -108,8 +107,8 @@ func (x *Index) putService(key Key, svc *corev1.Service) {
 	}
 }
 
-// selectorPair is the pair that a service is found by: any will do, as long as
-// it is always the same.
+// selectorPair returns the pair under which a service is indexed. Any pair of the selector would do
+// if it is always the same one.
 func selectorPair(svc *corev1.Service) (pair, bool) {
 	selector := svc.GetSpec().GetSelector()
 	if len(selector) == 0 {
@@ -151,8 +150,8 @@ func (x *Index) servicesOf(pod *corev1.Pod, found map[Key]bool) {
 	}
 }
 
-// putNode concerns the services of the node's pods, if anything changed that
-// counts for them.
+// putNode marks the services of the node's pods dirty if a property of the node that affects
+// endpoints has changed.
 func (x *Index) putNode(name string, node *corev1.Node, dirty map[Key]bool) {
 	old := x.nodes[name]
 	if node == nil {

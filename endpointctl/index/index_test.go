@@ -15,13 +15,13 @@ import (
 	"portolan.dev/endpointctl/packing"
 )
 
-// world is what an index should know, kept naively.
+// world is a naive model of an index.
 type world struct {
 	objects  map[object.Key]object.Object
 	revision uint64
 }
 
-// change makes an object be so, or be gone, and returns what the stream says.
+// change puts or deletes an object, and returns the streamed change.
 func (w *world) change(key object.Key, o object.Object) changes.Change {
 	w.revision++
 	old := w.objects[key]
@@ -109,7 +109,7 @@ func TestAChangeConcernsItsOwnServices(t *testing.T) {
 	})
 }
 
-// checkRead compares what is read of every service with what there is.
+// checkRead compares the objects read for every service with the model.
 func checkRead(t *rapid.T, x *Index, w *world) {
 	services, pods := 0, 0
 	for _, o := range w.objects {

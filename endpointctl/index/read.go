@@ -12,23 +12,23 @@ import (
 	"portolan.dev/endpointctl/packing"
 )
 
-// Service is all that a sync needs to know of a service, at one moment.
+// Service holds all objects that a sync of a service needs, as of one moment.
 type Service struct {
-	Service   *corev1.Service // nil: there is none
-	Pods      []*corev1.Pod   // that it selects
+	Service   *corev1.Service // nil if there is none
+	Pods      []*corev1.Pod   // pods that the service selects
 	Nodes     map[string]packing.Node
 	Slices    []*corev1.EndpointSlice // made from its selector
 	Mirrored  []*corev1.EndpointSlice // made from its Endpoints
-	Endpoints *corev1.Endpoints       // nil: there is none
+	Endpoints *corev1.Endpoints       // nil if there is none
 }
 
-// FindNode finds one of Nodes.
+// FindNode returns the node with that name.
 func (s *Service) FindNode(name string) (packing.Node, bool) {
 	n, ok := s.Nodes[name]
 	return n, ok
 }
 
-// Read returns what there is to know of a service.
+// Read returns the objects of a service.
 func (x *Index) Read(key Key) Service {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -48,7 +48,7 @@ func (x *Index) Read(key Key) Service {
 	return s
 }
 
-// slicesOf returns the slices of a service with the controller's own writes.
+// slicesOf returns the slices of a service, including the controller's own writes.
 func (x *Index) slicesOf(service Key) []*corev1.EndpointSlice {
 	written := x.written[service]
 	var all []*corev1.EndpointSlice
@@ -65,8 +65,8 @@ func (x *Index) slicesOf(service Key) []*corev1.EndpointSlice {
 	return all
 }
 
-// endpointsOf returns the Endpoints of a service with the controller's own writes, nil if there
-// is none.
+// endpointsOf returns the Endpoints of a service, including the controller's own write, or nil if
+// there is none.
 func (x *Index) endpointsOf(service Key) *corev1.Endpoints {
 	key := object.Key{Kind: "Endpoints", Namespace: service.Namespace, Name: service.Name}
 	if w, ok := x.written[service][key]; ok {
@@ -75,7 +75,7 @@ func (x *Index) endpointsOf(service Key) *corev1.Endpoints {
 	return x.endpoints[service]
 }
 
-// ReadNamespace is Read with all pods of the namespace instead of the selected.
+// ReadNamespace is Read with all pods of the namespace instead of the selected ones.
 func (x *Index) ReadNamespace(key Key) Service {
 	s := x.Read(key)
 	x.mu.RLock()
@@ -91,7 +91,7 @@ func (x *Index) ReadNamespace(key Key) Service {
 	return s
 }
 
-// selected returns the pods of a service, looked up by the rarest pair of its
+// selected returns the pods of a service. It looks them up by the rarest pair of the service's
 // selector.
 func (x *Index) selected(svc *corev1.Service) []*corev1.Pod {
 	selector := svc.GetSpec().GetSelector()
@@ -128,7 +128,7 @@ func (x *Index) nodesOf(pods []*corev1.Pod) map[string]packing.Node {
 	return nodes
 }
 
-// Nodes returns all nodes, by name.
+// Nodes returns all nodes, ordered by name.
 func (x *Index) Nodes() []*corev1.Node {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -137,7 +137,7 @@ func (x *Index) Nodes() []*corev1.Node {
 	})
 }
 
-// Keys returns everything that has a service, slices of ours or an Endpoints.
+// Keys returns the keys that have a service, slices made by this controller, or an Endpoints.
 func (x *Index) Keys() map[Key]bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -161,7 +161,7 @@ func (x *Index) Keys() map[Key]bool {
 	return all
 }
 
-// Count returns how many services and pods there are.
+// Count returns the numbers of services and pods.
 func (x *Index) Count() (services, pods int) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -18,7 +18,7 @@ func ours(s *corev1.EndpointSlice) bool {
 	}
 }
 
-// serviceOf returns the key of the service that a slice or an Endpoints belongs to.
+// serviceOf returns the key of the service to which a slice or an Endpoints belongs.
 func serviceOf(o object.Object) Key {
 	if s, ok := o.(*corev1.EndpointSlice); ok {
 		return Key{s.GetMetadata().GetNamespace(), s.GetMetadata().GetLabels()[packing.LabelServiceName]}
@@ -26,15 +26,15 @@ func serviceOf(o object.Object) Key {
 	return KeyOf(o)
 }
 
-// write is what the controller knows of an object from its own write.
+// write is the state of an object after the controller's own write.
 type write struct {
 	uid      string
-	revision uint64        // the newest version of the object that is known
-	object   object.Object // nil: it is deleted
+	revision uint64        // newest known version of the object
+	object   object.Object // nil if it is deleted
 }
 
-// Wrote notes a write by the controller: o is the object as the registry stored it. The note
-// counts until the stream has passed the revision of the write.
+// Wrote records a write by the controller. o is the object as the registry stored it. The record is
+// used until the stream has passed the revision of the write.
 func (x *Index) Wrote(o object.Object) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -44,8 +44,9 @@ func (x *Index) Wrote(o object.Object) {
 	}
 }
 
-// Deleted notes that an object does not exist any more: the controller has deleted it, or the
-// registry answered that it is not found. The note counts until the stream says the same.
+// Deleted records that an object does not exist any more: the controller has deleted it, or the
+// registry has returned NotFound for it. The record is used until the stream has delivered the
+// deletion.
 func (x *Index) Deleted(o object.Object) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -63,7 +64,7 @@ func (x *Index) note(o object.Object, w write) {
 	x.written[service][object.KeyOf(o)] = w
 }
 
-// known returns the newest that the index has of an object.
+// known returns the newest version of an object in the index.
 func (x *Index) known(o object.Object) write {
 	service, key := serviceOf(o), object.KeyOf(o)
 	if w, noted := x.written[service][key]; noted {
@@ -74,7 +75,7 @@ func (x *Index) known(o object.Object) write {
 	return write{meta.GetUid(), meta.GetResourceVersion(), streamed}
 }
 
-// streamed returns the slice or the Endpoints that the stream last brought under a key.
+// streamed returns the slice or Endpoints with that key as the stream last delivered it.
 func (x *Index) streamed(service Key, key object.Key) object.Object {
 	if key.Kind == "EndpointSlice" {
 		return x.slices[service][key.Name]
@@ -82,7 +83,7 @@ func (x *Index) streamed(service Key, key object.Key) object.Object {
 	return x.endpoints[service]
 }
 
-// isEcho reports whether a change tells what the controller knows from its own writes.
+// isEcho reports whether a change only repeats one of the controller's own writes.
 func (x *Index) isEcho(c *changes.Change) bool {
 	o := c.New
 	if o == nil {
@@ -99,8 +100,8 @@ func (x *Index) isEcho(c *changes.Change) bool {
 	}
 }
 
-// forgetPassed drops the notes that the stream has passed. All notes are looked at: there are
-// only as many as writes are on their way through the stream.
+// forgetPassed drops the records that the stream has passed. It visits all records, because there
+// are only as many as writes on their way through the stream.
 func (x *Index) forgetPassed() {
 	for service, notes := range x.written {
 		for key, w := range notes {
@@ -108,7 +109,7 @@ func (x *Index) forgetPassed() {
 				continue
 			}
 			if w.object == nil && x.streamed(service, key).GetMetadata().GetUid() == w.uid {
-				continue // the stream has the object still
+				continue // the stream still has the object
 			}
 			delete(notes, key)
 		}
@@ -118,7 +119,8 @@ func (x *Index) forgetPassed() {
 	}
 }
 
-// applySlice takes in a slice from the stream. It concerns its service if it is one of ours.
+// applySlice applies a streamed change of a slice. It marks the service dirty if this controller
+// made the slice.
 func (x *Index) applySlice(c *changes.Change, dirty map[Key]bool) {
 	before, after := as[*corev1.EndpointSlice](c.Old), as[*corev1.EndpointSlice](c.New)
 	echo := x.isEcho(c)
@@ -151,7 +153,7 @@ func (x *Index) dropSlice(s *corev1.EndpointSlice) {
 	}
 }
 
-// applyEndpoints takes in an Endpoints from the stream.
+// applyEndpoints applies a streamed change of an Endpoints.
 func (x *Index) applyEndpoints(key Key, c *changes.Change, dirty map[Key]bool) {
 	if !x.isEcho(c) {
 		dirty[key] = true

@@ -28,7 +28,7 @@ func endpoints(uid string, revision uint64) *corev1.Endpoints {
 	return &corev1.Endpoints{Metadata: &corev1.ObjectMeta{Namespace: "x", Name: "web", Uid: uid, ResourceVersion: revision}}
 }
 
-// stream lets the stream bring one change, and reports whether it concerns the service web.
+// stream applies one streamed change, and reports whether it affects the service web.
 func stream(x *Index, revision uint64, old, now object.Object) bool {
 	c := changes.Change{Revision: revision, Old: old, New: now}
 	for _, o := range []object.Object{old, now} {
@@ -39,7 +39,7 @@ func stream(x *Index, revision uint64, old, now object.Object) bool {
 	return x.Apply([]changes.Change{c}, revision)[web]
 }
 
-// versions describes what is read of the service web: "slice s u1@5" for version 5 of uid u1.
+// versions describes the objects read for the service web: "slice s u1@5" is version 5 of uid u1.
 func versions(x *Index) []string {
 	known := x.Read(web)
 	var all []string
@@ -53,7 +53,7 @@ func versions(x *Index) []string {
 	return all
 }
 
-// expect checks what is known, and whether the last change concerned the service.
+// expect checks the objects read, and whether the last change affected the service.
 func expect(t *testing.T, x *Index, after string, got, concerned bool, want ...string) {
 	t.Helper()
 	if known := versions(x); got != concerned || !slices.Equal(known, want) {
@@ -94,7 +94,7 @@ func TestOwnWritesOfEndpoints(t *testing.T) {
 	x.Deleted(v2)
 	expect(t, x, "the delete's echo", stream(x, 3, v2, nil), false)
 	expect(t, x, "somebody's Endpoints", stream(x, 5, nil, other), true, "endpoints v@5")
-	x.Wrote(endpoints("w", 8)) // somebody deleted theirs
+	x.Wrote(endpoints("w", 8)) // another client deleted its Endpoints
 	expect(t, x, "a deletion that the write came after", stream(x, 7, other, nil), false, "endpoints w@8")
 	expect(t, x, "the create's echo", stream(x, 8, nil, endpoints("w", 8)), false, "endpoints w@8")
 	expect(t, x, "their deletion", stream(x, 9, endpoints("w", 8), nil), true)
@@ -123,9 +123,9 @@ func TestWhatTheRegistryDoesNotFindIsKnownNoMore(t *testing.T) {
 	x := New()
 	created := slice("s", "u1", 5, packing.ManagedByController)
 	x.Wrote(created)
-	x.Deleted(created) // an update was answered with NotFound
+	x.Deleted(created) // an update returned NotFound
 	expect(t, x, "the answer", false, false)
-	x.Apply(nil, 9) // a snapshot that has neither the create nor the delete
+	x.Apply(nil, 9) // a snapshot without the create and the delete
 	expect(t, x, "the snapshot", false, false)
 	if len(x.written) != 0 {
 		t.Errorf("%v is noted still", x.written)
@@ -140,8 +140,8 @@ func TestALogThatIsSetBackEndsTheNotes(t *testing.T) {
 	expect(t, x, "the log is set back", false, false)
 }
 
-// TestTheIndexEndsWithWhatTheStreamSays protects the invariant of the package: whatever the order
-// in which changes and answers come.
+// TestTheIndexEndsWithWhatTheStreamSays checks the invariant of the package for any order of
+// changes and responses.
 func TestTheIndexEndsWithWhatTheStreamSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, r := New(), &laggingRegistry{objects: map[string]*corev1.EndpointSlice{}}
@@ -169,7 +169,7 @@ func TestTheIndexEndsWithWhatTheStreamSays(t *testing.T) {
 			answer()
 		}
 		r.bring(x, len(r.log))
-		for _, answer := range r.unanswered { // late ones change nothing
+		for _, answer := range r.unanswered { // late responses change nothing
 			answer()
 		}
 		var want []string
@@ -183,11 +183,11 @@ func TestTheIndexEndsWithWhatTheStreamSays(t *testing.T) {
 	})
 }
 
-// laggingRegistry stores slices, and the stream brings their changes later.
+// laggingRegistry stores slices. The stream delivers their changes later.
 type laggingRegistry struct {
 	revision   uint64
 	objects    map[string]*corev1.EndpointSlice
-	log        []changes.Change // not brought yet
+	log        []changes.Change // not delivered yet
 	unanswered []func()
 }
 

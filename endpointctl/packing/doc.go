@@ -1,13 +1,11 @@
-// Package packing turns a service and its pods into EndpointSlices and an
-// Endpoints: what they should be ([Want], [Legacy], [Mirror]) and the fewest
-// writes that get there from what exists ([Pack]).
+// Package packing turns a service and its pods into EndpointSlices and an Endpoints object. [Want],
+// [Legacy] and [Mirror] compute the wanted objects. [Pack] computes the fewest writes from the
+// existing slices to the wanted ones.
 //
-// The one invariant: after the writes every wanted endpoint is in exactly one
-// slice of its address type and ports, and no slice has more than it may. In
-// between, an endpoint that moves may be in two, and is never in none: consumers
-// take each address once.
+// The invariant is that after the writes every wanted endpoint is in exactly one slice of its
+// address type and ports, and that no slice exceeds its bound. During the writes an endpoint that
+// moves may be in two slices but is never in none. Consumers count each address once.
 //
-// Slices that have room are not merged: a merge costs a write to every consumer
-// and buys nothing. Everything here is a pure function; objects that come in are
-// shared with others and never changed.
+// Slices with free space are not merged, because a merge costs every consumer a write and has no
+// benefit. All functions are pure. Their arguments are shared with other callers and never changed.
 package packing

@@ -8,9 +8,8 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Legacy returns what the Endpoints of a service with a selector should be,
-// based on what exists, nil if there is none. The answer is existing itself
-// when it is right already.
+// Legacy returns the wanted Endpoints of a service with a selector. existing is nil if there is
+// none. Legacy returns existing itself if it is right already.
 func Legacy(svc *corev1.Service, verdicts []Verdict, trigger string, existing *corev1.Endpoints) *corev1.Endpoints {
 	subsets := legacySubsets(svc, sorted(verdicts))
 	truncated := truncate(subsets, MaxEndpoints)
@@ -40,12 +39,13 @@ func Legacy(svc *corev1.Service, verdicts []Verdict, trigger string, existing *c
 	return want
 }
 
-// ManagedEndpoints says whether an Endpoints is made by us and not by people.
+// ManagedEndpoints reports whether an Endpoints object is made by this controller and not by
+// people.
 func ManagedEndpoints(e *corev1.Endpoints) bool {
 	return e.GetMetadata().GetLabels()[LabelEndpointsManagedBy] == endpointsController
 }
 
-// annotate sets an annotation or takes it away.
+// annotate sets or removes an annotation.
 func annotate(meta *corev1.ObjectMeta, key, value string, wanted bool) {
 	if !wanted {
 		delete(meta.Annotations, key)
@@ -105,8 +105,8 @@ func legacyPorts(ports []*corev1.EndpointPort) []*corev1.EndpointSubsetPort {
 	return all
 }
 
-// truncate leaves at most limit addresses: ready ones first, of each subset in
-// proportion to what it has. It says whether anything was left out.
+// truncate keeps at most limit addresses, ready ones first, from each subset in proportion to its
+// size. It reports whether addresses were left out.
 func truncate(subsets []*corev1.EndpointSubset, limit int) bool {
 	ready, all := 0, 0
 	for _, s := range subsets {
@@ -121,8 +121,8 @@ func truncate(subsets []*corev1.EndpointSubset, limit int) bool {
 	return true
 }
 
-// shrink cuts the lists to limit in all, in proportion; what rounding leaves
-// over goes to the first that have more.
+// shrink cuts the lists to limit addresses in total, in proportion to their lengths. The remainder
+// of the rounding goes to the first lists that have more.
 func shrink(subsets []*corev1.EndpointSubset, limit int, list func(*corev1.EndpointSubset) *[]*corev1.EndpointAddress) {
 	total := 0
 	for _, s := range subsets {

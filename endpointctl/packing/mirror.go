@@ -8,14 +8,14 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Problem is something about an Endpoints that its writer should know.
+// Problem is a problem of an Endpoints object that is reported to its author.
 type Problem struct {
 	Reason  string
 	Message string
 }
 
-// Mirrored says whether an Endpoints, written by hand for a service without
-// selector, is to be turned into slices.
+// Mirrored reports whether an Endpoints object is to be turned into slices: it must be written by
+// hand, for a service without a selector.
 func Mirrored(svc *corev1.Service, e *corev1.Endpoints) bool {
 	if svc == nil || e == nil || Unmanaged(svc) != "no selector" || ManagedEndpoints(e) {
 		return false
@@ -25,7 +25,7 @@ func Mirrored(svc *corev1.Service, e *corev1.Endpoints) bool {
 	return !elected && meta.GetLabels()[LabelSkipMirror] != "true"
 }
 
-// Mirror returns what the slices of an Endpoints should be, without the refused endpoints.
+// Mirror returns the wanted slices of an Endpoints object, without the refused endpoints.
 func Mirror(e *corev1.Endpoints, refused Refused) (Wanted, []Problem) {
 	meta := e.GetMetadata()
 	annotations := maps.Clone(meta.GetAnnotations())

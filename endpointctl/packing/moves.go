@@ -6,17 +6,17 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// move is an update that waits for its place in the plan, with the endpoints that its slice loses
-// and gains.
+// move is an update without a place in the plan yet, with the endpoints that its slice loses and
+// gains.
 type move struct {
 	update       *corev1.EndpointSlice
 	old          *corev1.EndpointSlice
 	loses, gains map[string]bool
 }
 
-// orderMoves puts updates into an order in which an endpoint that moves comes into its new slice
-// before it leaves the old one. Where endpoints move in a circle there is no such order: then one
-// slice is created anew, and the old one deleted, because creates come first and deletes last.
+// orderMoves orders updates so that an endpoint that moves comes into its new slice before it
+// leaves the old one. If endpoints move in a circle, there is no such order. One slice is then
+// created anew and the old one deleted, because creates come first and deletes last.
 func (p *Plan) orderMoves(w *Wanted, existing []*corev1.EndpointSlice) {
 	if len(p.Update) < 2 {
 		return
@@ -62,7 +62,7 @@ func keysOf(s *corev1.EndpointSlice) map[string]bool {
 	return keys
 }
 
-// waitsForAny reports whether something that leaves the slice has yet to come into another one.
+// waitsForAny reports whether an endpoint that leaves the slice has yet to come into another one.
 func (m *move) waitsForAny(others []*move) bool {
 	return slices.ContainsFunc(others, func(other *move) bool {
 		if other == m {

@@ -2,13 +2,14 @@ package packing
 
 import "portolan.dev/services/spec"
 
-// Labels and annotations, as Kubernetes spells them.
+// Labels and annotations in the spelling of Kubernetes.
 const (
 	LabelServiceName = spec.LabelServiceName
 	LabelManagedBy   = spec.LabelManagedBy
 	LabelHeadless    = "service.kubernetes.io/headless"
 	LabelSkipMirror  = "endpointslice.kubernetes.io/skip-mirror"
-	// LabelEndpointsManagedBy tells Endpoints of ours from those that people write.
+	// LabelEndpointsManagedBy distinguishes the Endpoints of this controller from those that people
+	// write.
 	LabelEndpointsManagedBy = spec.LabelEndpointsManagedBy
 	LabelZone               = "topology.kubernetes.io/zone"
 
@@ -17,7 +18,8 @@ const (
 	annotationLeader       = "control-plane.alpha.kubernetes.io/leader"
 	annotationLastApplied  = "kubectl.kubernetes.io/last-applied-configuration"
 
-	// ManagedByController is on slices made from selectors, ManagedByMirroring on those made from Endpoints.
+	// ManagedByController is the value on slices made from selectors, ManagedByMirroring on slices
+	// made from Endpoints.
 	ManagedByController = spec.ManagedByController
 	ManagedByMirroring  = spec.ManagedByMirroring
 
@@ -28,8 +30,9 @@ const (
 
 // Sizes.
 const (
-	// DefaultMaxPerSlice is how many endpoints a slice has at most, unless told otherwise.
+	// DefaultMaxPerSlice is the default largest number of endpoints in a slice.
 	DefaultMaxPerSlice = 100
-	// MaxEndpoints is how many addresses an Endpoints has at most, and how many of a subset are mirrored.
+	// MaxEndpoints is the largest number of addresses in an Endpoints object, and of addresses of
+	// one subset that are mirrored.
 	MaxEndpoints = 1000
 )

@@ -7,26 +7,25 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Plan is the writes that bring slices to what they should be, to be done in
-// this order: creates, updates in theirs, deletes.
+// Plan holds the writes that turn existing slices into wanted ones. They must be made in this
+// order: creates, updates in the order of Update, deletes.
 type Plan struct {
 	Create []*corev1.EndpointSlice
-	Update []*corev1.EndpointSlice // whole objects, with the resource_version that they are based on
+	Update []*corev1.EndpointSlice // whole objects, with the resource_version on which they are based
 	Delete []*corev1.EndpointSlice
 }
 
-// Empty says whether there is nothing to write.
+// Empty reports whether there is nothing to write.
 func (p *Plan) Empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 }
 
-// slot is a slice on its way from what it is to what it should be.
+// slot is an existing slice with its future endpoints.
 type slot struct {
 	old     *corev1.EndpointSlice
 	keep    []*corev1.Endpoint
 	changed bool
 }
 
-// Pack returns the writes that bring the existing slices of a service to what
-// is wanted.
+// Pack returns the writes that turn the existing slices of a service into the wanted ones.
 func Pack(w Wanted, existing []*corev1.EndpointSlice) Plan {
 	var p Plan
 	if w.MaxPerSlice <= 0 {
@@ -38,7 +37,7 @@ func Pack(w Wanted, existing []*corev1.EndpointSlice) Plan {
 		p.packGroup(&w, &w.Groups[i], slots[key])
 		delete(slots, key)
 	}
-	for _, s := range inSliceOrder(existing) { // of groups that nobody wants any more
+	for _, s := range inSliceOrder(existing) { // of groups that are not wanted any more
 		key := sliceKey(s)
 		if slices.ContainsFunc(slots[key], func(x *slot) bool { return x.old == s }) {
 			p.Delete = append(p.Delete, s)
@@ -62,14 +61,14 @@ func byGroup(existing []*corev1.EndpointSlice) map[groupKey][]*slot {
 	return slots
 }
 
-// inSliceOrder puts slices in the order of their names.
+// inSliceOrder returns the slices ordered by name.
 func inSliceOrder(existing []*corev1.EndpointSlice) []*corev1.EndpointSlice {
 	return slices.SortedFunc(slices.Values(existing), compareSlices)
 }
 
-// packGroup writes the endpoints of a group into its slices: those that stay,
-// where they are; the rest into slices that are written anyway, then into full
-// new ones, and at last into the slice that it fills best.
+// packGroup distributes the endpoints of a group over its slices. Endpoints that are in a slice
+// stay there. New ones go into slices that are written anyway, then into full new slices, and
+// finally into the slice that they fill best.
 func (p *Plan) packGroup(w *Wanted, g *Group, slots []*slot) {
 	left := keepInPlace(w, g, slots)
 	left = fillChanged(w, slots, left)
@@ -94,8 +93,8 @@ func (p *Plan) packGroup(w *Wanted, g *Group, slots []*slot) {
 	}
 }
 
-// keepInPlace lets every slice keep what is still wanted, in its present form,
-// and returns what is in no slice yet.
+// keepInPlace keeps the wanted endpoints of every slice, in their current form. It returns the
+// endpoints that are in no slice yet.
 func keepInPlace(w *Wanted, g *Group, slots []*slot) (left []*corev1.Endpoint) {
 	wanted := make(map[string]*corev1.Endpoint, len(g.Endpoints))
 	for _, ep := range g.Endpoints {
@@ -106,7 +105,7 @@ func keepInPlace(w *Wanted, g *Group, slots []*slot) (left []*corev1.Endpoint) {
 			key := endpointKey(have)
 			want := wanted[key]
 			if want == nil || len(s.keep) == w.MaxPerSlice {
-				s.changed = true // gone, or seen already in a slice before, or too many
+				s.changed = true // not wanted, already seen in an earlier slice, or too many
 				continue
 			}
 			delete(wanted, key)
@@ -123,8 +122,8 @@ func keepInPlace(w *Wanted, g *Group, slots []*slot) (left []*corev1.Endpoint) {
 	return left
 }
 
-// fillChanged puts endpoints into slices that are written anyway, the fullest
-// first, and returns those that found no room.
+// fillChanged puts endpoints into slices that are written anyway, the fullest first. It returns the
+// endpoints without a place.
 func fillChanged(w *Wanted, slots []*slot, left []*corev1.Endpoint) []*corev1.Endpoint {
 	var changed []*slot
 	for _, s := range slots {
@@ -143,8 +142,8 @@ func fillChanged(w *Wanted, slots []*slot, left []*corev1.Endpoint) []*corev1.En
 	return left
 }
 
-// bestFit returns the slice, not written yet, that n more endpoints fill most,
-// nil if none has room.
+// bestFit returns the slice that n more endpoints fill most, among those not written yet. It
+// returns nil if none has room.
 func bestFit(w *Wanted, slots []*slot, n int) *slot {
 	var best *slot
 	for _, s := range slots {
@@ -164,7 +163,7 @@ func (p *Plan) create(w *Wanted, g *Group, endpoints []*corev1.Endpoint) {
 	p.Create = append(p.Create, s)
 }
 
-// rewritten returns a slice with other contents and the identity it has.
+// rewritten returns a slice with new contents and its existing identity.
 func rewritten(w *Wanted, old *corev1.EndpointSlice, ports []*corev1.EndpointPort, endpoints []*corev1.Endpoint) *corev1.EndpointSlice {
 	s := &corev1.EndpointSlice{
 		Metadata: old.GetMetadata().CloneVT(), AddressType: old.GetAddressType(), Ports: ports, Endpoints: endpoints,
@@ -173,8 +172,8 @@ func rewritten(w *Wanted, old *corev1.EndpointSlice, ports []*corev1.EndpointPor
 	return s
 }
 
-// recycle turns a delete and a create of one address type into an update, which
-// is one write and not two.
+// recycle turns a delete and a create of the same address type into one update, which is one write
+// instead of two.
 func (p *Plan) recycle(w *Wanted) {
 	var create []*corev1.EndpointSlice
 	for _, s := range p.Create {
@@ -189,8 +188,9 @@ func (p *Plan) recycle(w *Wanted) {
 	p.Create = create
 }
 
-// likest returns which slice to be deleted has most endpoints in common with one to be created, so
-// that fewest of them move; -1 if none has its address type.
+// likest returns the index of the slice to be deleted that has most endpoints in common with the
+// slice s to be created, so that the fewest endpoints move. It returns -1 if none has the address
+// type of s.
 func (p *Plan) likest(s *corev1.EndpointSlice) int {
 	best, most := -1, -1
 	keys := keysOf(s)
@@ -211,8 +211,8 @@ func (p *Plan) likest(s *corev1.EndpointSlice) int {
 	return best
 }
 
-// keepPlaceholders leaves an empty slice for each wanted family that has no
-// other, so that consumers see that the service is known and has no backends.
+// keepPlaceholders keeps an empty slice for each wanted family without any other slice, so that
+// consumers see that the service is known and has no backends.
 func (p *Plan) keepPlaceholders(w *Wanted, existing []*corev1.EndpointSlice) {
 	for _, family := range w.Families {
 		of := func(s *corev1.EndpointSlice) bool { return s.GetAddressType() == family }

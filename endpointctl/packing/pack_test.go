@@ -11,13 +11,14 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// cluster is a small registry: it has slices, and carries out plans.
+// cluster is a small registry that holds slices and executes plans.
 type cluster struct {
 	slices  []*corev1.EndpointSlice
 	created int
 }
 
-// apply carries out a plan. After each write every endpoint must be somewhere that was there before the plan and is afterwards.
+// apply executes a plan. It checks that every endpoint that is there before and after the plan is
+// in some slice after each write.
 func (c *cluster) apply(t *rapid.T, p Plan) {
 	before := c.keys()
 	var seen []map[string]bool // after each write
@@ -67,7 +68,7 @@ func (c *cluster) find(s *corev1.EndpointSlice) int {
 	return slices.IndexFunc(c.slices, func(x *corev1.EndpointSlice) bool { return x.GetMetadata().GetName() == s.GetMetadata().GetName() })
 }
 
-// check says whether the slices are what is wanted.
+// check checks that the slices are the wanted ones.
 func (c *cluster) check(t *rapid.T, w Wanted) {
 	seen := map[groupKey]map[string]*corev1.Endpoint{}
 	empty := map[corev1.AddressType]int{}
@@ -156,7 +157,7 @@ func drawWanted(t *rapid.T) Wanted {
 	return w
 }
 
-// moves reports whether a plan brings an endpoint from one slice to another.
+// moves reports whether a plan moves an endpoint from one slice to another.
 func moves(p Plan, before []*corev1.EndpointSlice) bool {
 	of := map[string]string{} // names of slices by endpoint
 	for _, s := range before {

@@ -10,11 +10,11 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// restartAlways makes an init container a sidecar, whose ports count.
+// restartAlways is the restart policy that makes an init container a sidecar. The ports of sidecars
+// count.
 const restartAlways = "Always"
 
-// resolvePorts returns the ports that a pod has for a service, and which it
-// has not.
+// resolvePorts returns the ports that a pod has for a service, and those that it lacks.
 func resolvePorts(svc *corev1.Service, pod *corev1.Pod) (ports []*corev1.EndpointPort, unresolved []string) {
 	for _, p := range svc.GetSpec().GetPorts() {
 		number, ok := resolve(p, pod)
@@ -36,7 +36,7 @@ func portTitle(p *corev1.ServicePort) string {
 	return fmt.Sprint(p.GetPort())
 }
 
-// resolve returns the number that a service's port has in a pod.
+// resolve returns the number of a service's port in a pod.
 func resolve(p *corev1.ServicePort, pod *corev1.Pod) (number int32, ok bool) {
 	name := p.GetTargetPort().GetName()
 	if name == "" {
@@ -77,7 +77,7 @@ func protocol(p corev1.Protocol) corev1.Protocol {
 	return p
 }
 
-// portsKey is equal for sets of ports that are equal in any order.
+// portsKey returns a key that is equal for equal sets of ports in any order.
 func portsKey(ports []*corev1.EndpointPort) string {
 	texts := make([]string, len(ports))
 	for i, p := range ports {

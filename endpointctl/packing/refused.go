@@ -8,18 +8,18 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Refused are endpoints that the registry does not accept, by EndpointKey. They are left out, so
-// that they do not keep the other endpoints of their service out of the slices.
+// Refused holds the endpoints that the registry does not accept, by EndpointKey. They are left out,
+// so that they do not keep the other endpoints of their service out of the slices.
 type Refused map[string]Refusal
 
-// Refusal is why the registry does not accept an endpoint.
+// Refusal is the reason for which the registry does not accept an endpoint.
 type Refusal struct {
 	Address string
-	Pod     string // empty: none
+	Pod     string // empty if the endpoint has no pod
 	Reason  string
 }
 
-// String returns the refusal with the endpoint that it is about.
+// String returns the refusal with its endpoint.
 func (r Refusal) String() string {
 	if r.Pod == "" {
 		return r.Address + ": " + r.Reason
@@ -27,7 +27,7 @@ func (r Refusal) String() string {
 	return fmt.Sprintf("%s of pod %s: %s", r.Address, r.Pod, r.Reason)
 }
 
-// Texts returns the refusals as texts, in order.
+// Texts returns the refusals as sorted texts.
 func (r Refused) Texts() []string {
 	texts := make([]string, 0, len(r))
 	for _, refusal := range r {
@@ -37,8 +37,8 @@ func (r Refused) Texts() []string {
 	return texts
 }
 
-// Add notes that the registry refuses an address of a pod, or of nothing with a name. It returns
-// false if that is known.
+// Add records that the registry refuses an address. ref is its pod, or nil. Add returns false if
+// the refusal was recorded before.
 func (r Refused) Add(address string, ref *corev1.ObjectReference, reason string) bool {
 	key := EndpointKey(address, ref)
 	_, known := r[key]
@@ -46,12 +46,12 @@ func (r Refused) Add(address string, ref *corev1.ObjectReference, reason string)
 	return !known
 }
 
-// EndpointKey returns a key that an endpoint keeps whatever its state: its address and its pod.
+// EndpointKey returns a key that does not depend on an endpoint's state: its address and its pod.
 func EndpointKey(address string, ref *corev1.ObjectReference) string {
 	return address + " " + ref.GetNamespace() + "/" + ref.GetName() + " " + ref.GetUid()
 }
 
-// endpointKey returns the key of an endpoint in a slice.
+// endpointKey returns the EndpointKey of an endpoint in a slice.
 func endpointKey(ep *corev1.Endpoint) string {
 	address := ""
 	if len(ep.GetAddresses()) > 0 {
@@ -60,7 +60,7 @@ func endpointKey(ep *corev1.Endpoint) string {
 	return EndpointKey(address, ep.GetTargetRef())
 }
 
-// LeaveOut takes the refused addresses of a pod from its verdict. A pod that has no other address
+// LeaveOut removes the refused addresses of a pod from its verdict. A pod without any other address
 // is not behind the service.
 func (r Refused) LeaveOut(svc *corev1.Service, v *Verdict) {
 	if !v.Selected || len(r) == 0 {

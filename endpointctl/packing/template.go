@@ -6,15 +6,17 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Template is what all slices of a service have in common.
+// Template holds the properties that all slices of a service share.
 type Template struct {
 	Namespace    string
 	GenerateName string
 	Labels       map[string]string
-	// Annotations that a slice must have; what else it has stays, but for the trigger time.
+	// Annotations are the annotations that a slice must have. Its other annotations stay, except
+	// for the trigger time.
 	Annotations map[string]string
 	Owner       *corev1.OwnerReference
-	// Trigger is when what is written now came about, as RFC 3339 with nanoseconds; empty: unknown.
+	// Trigger is the time of the change that causes the write, as RFC 3339 with nanoseconds. It is
+	// empty if unknown.
 	Trigger string
 }
 
@@ -29,7 +31,7 @@ func ofService(svc *corev1.Service) Template {
 	}
 }
 
-// sliceLabels copies the labels of whom a slice is made from, and adds ours.
+// sliceLabels copies the labels of the slice's source and adds the controller's labels.
 func sliceLabels(from map[string]string, service, managedBy string, headless bool) map[string]string {
 	labels := make(map[string]string, len(from)+3)
 	maps.Copy(labels, from)
@@ -48,7 +50,7 @@ func ownerReference(kind string, meta *corev1.ObjectMeta) *corev1.OwnerReference
 	}
 }
 
-// fresh makes a slice without endpoints.
+// fresh returns a new slice without endpoints.
 func (t *Template) fresh(family corev1.AddressType, ports []*corev1.EndpointPort) *corev1.EndpointSlice {
 	s := &corev1.EndpointSlice{
 		Metadata:    &corev1.ObjectMeta{Namespace: t.Namespace, GenerateName: t.GenerateName},
@@ -58,8 +60,8 @@ func (t *Template) fresh(family corev1.AddressType, ports []*corev1.EndpointPort
 	return s
 }
 
-// fits says whether a slice has what the template asks for; the trigger time
-// alone is no reason to write.
+// fits reports whether a slice has the properties of the template. The trigger time alone is no
+// reason to write.
 func (t *Template) fits(s *corev1.EndpointSlice) bool {
 	meta := s.GetMetadata()
 	if !maps.Equal(meta.GetLabels(), t.Labels) || len(meta.GetOwnerReferences()) != 1 || !meta.GetOwnerReferences()[0].EqualVT(t.Owner) {
@@ -73,7 +75,7 @@ func (t *Template) fits(s *corev1.EndpointSlice) bool {
 	return true
 }
 
-// stamp gives a slice that is about to be written what the template asks for.
+// stamp sets the properties of the template on a slice before it is written.
 func (t *Template) stamp(s *corev1.EndpointSlice) {
 	s.Metadata.Labels = maps.Clone(t.Labels)
 	s.Metadata.OwnerReferences = []*corev1.OwnerReference{t.Owner.CloneVT()}

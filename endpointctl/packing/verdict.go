@@ -9,15 +9,16 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Node is what counts of a node.
+// Node holds the properties of a node that its endpoints depend on.
 type Node struct {
 	Zone  string
 	Ready bool
-	// IPv4 and IPv6 are the addresses of pods of the host network: the first internal ones.
+	// IPv4 and IPv6 are the addresses of pods in the host network: the first internal address of
+	// each family.
 	IPv4, IPv6 netip.Addr
 }
 
-// NodeOf reads a node. A node that says nothing of itself counts as ready.
+// NodeOf converts a node. A node without a Ready condition counts as ready.
 func NodeOf(n *corev1.Node) Node {
 	status := condition(n.GetStatus().GetConditions(), conditionReady).GetStatus()
 	node := Node{
@@ -38,17 +39,17 @@ func NodeOf(n *corev1.Node) Node {
 	return node
 }
 
-// Nodes finds a node by its name.
+// Nodes returns a node by its name.
 type Nodes func(name string) (Node, bool)
 
-// Verdict says whether a pod is behind a service, and why.
+// Verdict holds the result of whether a pod is behind a service, with the reason.
 type Verdict struct {
 	Pod      *corev1.Pod
 	Selected bool
 	Ready    bool
 	Serving  bool
 	Reason   string
-	// Unresolved are the ports of the service that the pod does not have.
+	// Unresolved are the ports of the service that the pod lacks.
 	Unresolved []string
 	Addresses  []netip.Addr
 
@@ -56,7 +57,8 @@ type Verdict struct {
 	node  Node
 }
 
-// Unmanaged says why a service gets no endpoints from pods; empty if it does.
+// Unmanaged returns the reason why a service gets no endpoints from pods. It is empty if the
+// service gets them.
 func Unmanaged(svc *corev1.Service) string {
 	switch {
 	case svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME:
@@ -78,7 +80,7 @@ func JudgeAll(svc *corev1.Service, pods []*corev1.Pod, nodes Nodes, refused Refu
 	return verdicts
 }
 
-// Judge says whether a pod is behind a service.
+// Judge returns the verdict on one pod of a service.
 func Judge(svc *corev1.Service, pod *corev1.Pod, nodes Nodes) Verdict {
 	v := Verdict{Pod: pod}
 	registered := v.findNode(nodes)
@@ -100,7 +102,8 @@ func Judge(svc *corev1.Service, pod *corev1.Pod, nodes Nodes) Verdict {
 	return v
 }
 
-// exclude returns why a pod is not behind a service at all; empty if it is.
+// exclude returns the reason why a pod is not behind a service at all. It is empty if the pod is
+// behind it.
 func (v *Verdict) exclude(svc *corev1.Service, registered bool) string {
 	if why := mismatch(svc.GetSpec().GetSelector(), v.Pod.GetMetadata().GetLabels()); why != "" {
 		return why
@@ -121,7 +124,7 @@ func (v *Verdict) exclude(svc *corev1.Service, registered bool) string {
 		return fmt.Sprintf("its node %q is not registered", v.Pod.GetSpec().GetNodeName())
 	}
 	v.ports, v.Unresolved = resolvePorts(svc, v.Pod)
-	if v.lacksPorts(svc) && !isHeadless(svc) { // a name is of use without a port, a virtual IP is not
+	if v.lacksPorts(svc) && !isHeadless(svc) { // a name is useful without a port, a virtual IP is not
 		return "has none of the service's ports"
 	}
 	return ""
@@ -132,12 +135,12 @@ func (v *Verdict) hasAddress(svc *corev1.Service) bool {
 	return slices.ContainsFunc(v.Addresses, func(a netip.Addr) bool { return slices.Contains(families(svc), addressType(a)) })
 }
 
-// lacksPorts reports whether the service has ports and the pod none of them.
+// lacksPorts reports whether the service has ports and the pod has none of them.
 func (v *Verdict) lacksPorts(svc *corev1.Service) bool {
 	return len(v.ports) == 0 && len(svc.GetSpec().GetPorts()) > 0
 }
 
-// findNode looks the pod's node up, and reports whether it is registered or the pod has none.
+// findNode looks up the pod's node. It returns true if the node is registered or the pod has none.
 func (v *Verdict) findNode(nodes Nodes) bool {
 	v.node = Node{Ready: true}
 	name := v.Pod.GetSpec().GetNodeName()
@@ -151,7 +154,7 @@ func (v *Verdict) findNode(nodes Nodes) bool {
 	return ok
 }
 
-// serving says whether a pod answers, and why not.
+// serving reports whether a pod serves, and why not.
 func serving(pod *corev1.Pod, node Node) (ok bool, reason string) {
 	if !node.Ready {
 		return false, fmt.Sprintf("its node %q is not ready", pod.GetSpec().GetNodeName())
@@ -185,7 +188,7 @@ func condition(all []*corev1.Condition, name string) *corev1.Condition {
 	return nil
 }
 
-// mismatch says which pair of a selector the labels do not have.
+// mismatch describes a pair of the selector that the labels lack. It returns "" if they match.
 func mismatch(selector, labels map[string]string) string {
 	if spec.MatchEquality(selector, labels) {
 		return ""
@@ -201,8 +204,8 @@ func mismatch(selector, labels map[string]string) string {
 	return "the service has no selector"
 }
 
-// addresses returns the pod's addresses that can be read. A pod of the host network has those of
-// its node; if the node has none, the ones that are reported of the pod.
+// addresses returns the valid addresses of a pod. A pod in the host network has the addresses of
+// its node or, if the node has none, the addresses in the pod's status.
 func addresses(pod *corev1.Pod, node Node) []netip.Addr {
 	status := pod.GetStatus()
 	texts := status.GetPodIps()
@@ -249,5 +252,5 @@ func families(svc *corev1.Service) []corev1.AddressType {
 	return types
 }
 
-// isHeadless says whether a service has no virtual IP.
+// isHeadless reports whether a service has no virtual IP.
 func isHeadless(svc *corev1.Service) bool { return svc.GetSpec().GetClusterIp() == "None" }

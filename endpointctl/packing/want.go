@@ -10,8 +10,7 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Group is the endpoints that are wanted in slices of one address type and one
-// set of ports.
+// Group holds the wanted endpoints of one address type and one set of ports.
 type Group struct {
 	AddressType corev1.AddressType
 	Ports       []*corev1.EndpointPort
@@ -25,17 +24,18 @@ type groupKey struct {
 
 func (g *Group) key() groupKey { return groupKey{g.AddressType, portsKey(g.Ports)} }
 
-// Wanted is what the slices of a service should be.
+// Wanted describes the wanted slices of a service.
 type Wanted struct {
 	Template Template
-	// Families are those that keep an empty slice when they have no endpoint, so that consumers see that the service is known.
+	// Families are the families that keep an empty slice if they have no endpoint, so that
+	// consumers see that the service is known.
 	Families []corev1.AddressType
 	Groups   []Group
-	// MaxPerSlice bounds the endpoints of a slice.
+	// MaxPerSlice is the largest number of endpoints in a slice.
 	MaxPerSlice int
 }
 
-// Want returns what the slices of a service with a selector should be.
+// Want returns the wanted slices of a service with a selector.
 func Want(svc *corev1.Service, verdicts []Verdict, maxPerSlice int) Wanted {
 	w := Wanted{Template: ofService(svc), Families: families(svc), MaxPerSlice: maxPerSlice}
 	groups := map[groupKey]*Group{}
@@ -61,8 +61,8 @@ func Want(svc *corev1.Service, verdicts []Verdict, maxPerSlice int) Wanted {
 	return w
 }
 
-// sorted puts pods in the order of their names, so that the same input gives
-// the same slices.
+// sorted returns the verdicts ordered by the names of their pods, so that the same input gives the
+// same slices.
 func sorted(verdicts []Verdict) []Verdict {
 	return slices.SortedFunc(slices.Values(verdicts), func(a, b Verdict) int {
 		return strings.Compare(a.Pod.GetMetadata().GetName(), b.Pod.GetMetadata().GetName())
@@ -81,7 +81,7 @@ func inOrder(groups map[groupKey]*Group) []Group {
 	return all
 }
 
-// endpoint makes the endpoint of a pod, nil if it has no address of the family.
+// endpoint returns the endpoint of a pod, or nil if the pod has no address of the family.
 func endpoint(svc *corev1.Service, v *Verdict, family corev1.AddressType) *corev1.Endpoint {
 	at := slices.IndexFunc(v.Addresses, func(a netip.Addr) bool { return addressType(a) == family })
 	if at < 0 {
@@ -112,7 +112,7 @@ func podRef(pod *corev1.Pod) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: "Pod", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid()}
 }
 
-// hostname is the pod's name in DNS below the service, if it has one there.
+// hostname returns the pod's DNS name below the service, or nil if it has none.
 func hostname(svc *corev1.Service, pod *corev1.Pod) *string {
 	s, meta := pod.GetSpec(), svc.GetMetadata()
 	if s.GetHostname() == "" || s.GetSubdomain() != meta.GetName() || pod.GetMetadata().GetNamespace() != meta.GetNamespace() {
@@ -122,11 +122,11 @@ func hostname(svc *corev1.Service, pod *corev1.Pod) *string {
 	return &name
 }
 
-// hints says who should prefer an endpoint. Only ready endpoints have hints:
-// consumers follow them when all ready endpoints have some. The topology mode
-// Auto means the zone of the endpoint. Kubernetes also gives endpoints away to
-// zones that have too few for their share of the processors; nodes here do not
-// say how many they have.
+// hints returns the zones or nodes that should prefer an endpoint. Only ready endpoints have hints,
+// because consumers follow them only if all ready endpoints have some. The topology mode Auto
+// stands for the zone of the endpoint. Kubernetes also assigns endpoints to zones that have too few
+// for their share of the processors. That is not done here, because nodes do not report their
+// processors.
 func hints(svc *corev1.Service, ep *corev1.Endpoint) *corev1.EndpointHints {
 	distribution := svc.GetSpec().GetTrafficDistribution()
 	if spec.TopologyAuto(svc) {

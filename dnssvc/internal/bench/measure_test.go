@@ -32,7 +32,7 @@ var (
 	batchedNSD = flag.String("nsd", "", "an NSD configured with --enable-recvmmsg, to be measured too")
 )
 
-// source is a registry's log with n services, and how a daemon reaches it.
+// source is a registry's log with n services, and the flags with which a daemon reaches it.
 type source struct {
 	*changestest.Log
 	args []string
@@ -52,7 +52,7 @@ func newSource(t *testing.T, objects []object.Object) *source {
 	}}
 }
 
-// load is how much dnsperf asks of one server at once.
+// load is the load that dnsperf puts on one server at once.
 type load struct {
 	questions *questionFile
 	tcp       bool
@@ -65,15 +65,15 @@ var (
 	code      = regexp.MustCompile(`([A-Z]+) (\d+)`)
 )
 
-// checkCodes compares the response codes that dnsperf counted with those that the questions should have. A question without an
-// answer may have had any.
+// checkCodes compares the response codes that dnsperf counted with the expected ones. An unanswered
+// question may have any code.
 func checkCodes(out []byte, q *questionFile) error {
 	number := func(of *regexp.Regexp) int {
 		found := of.FindSubmatch(out)
 		if found == nil {
 			return 0
 		}
-		n, _ := strconv.Atoi(string(found[1])) // the expression has digits only
+		n, _ := strconv.Atoi(string(found[1])) // the expression matches digits only
 		return n
 	}
 	unanswered := number(lost)
@@ -99,7 +99,7 @@ func checkCodes(out []byte, q *questionFile) error {
 	return nil
 }
 
-// cost is the CPU time of a server per 100,000 questions, in seconds.
+// cost returns the CPU time of a server per 100,000 questions, in seconds.
 func cost(t *testing.T, s *server, l load) float64 {
 	t.Helper()
 	host, port, err := net.SplitHostPort(s.addr)
@@ -131,8 +131,8 @@ func cost(t *testing.T, s *server, l load) float64 {
 	return used.Seconds() / float64(n) * 100000
 }
 
-// costs measures servers in turn, another one first in each round, so that what else the machine does hits all alike, and
-// returns the median of each.
+// costs measures servers in turn and returns the median of each. Each round starts with another
+// server, so that other load of the machine affects all alike.
 func costs(t *testing.T, what string, servers []*server, loads func(s *server) load, rounds int) map[string]float64 {
 	t.Helper()
 	all := map[string][]float64{}
@@ -151,7 +151,7 @@ func costs(t *testing.T, what string, servers []*server, loads func(s *server) l
 	return medians
 }
 
-// toMeasure skips a test that was not told to measure.
+// toMeasure skips a test unless -measure is given.
 func toMeasure(t *testing.T) {
 	t.Helper()
 	if !*measure {
@@ -159,7 +159,7 @@ func toMeasure(t *testing.T) {
 	}
 }
 
-// served is what a daemon is known to serve.
+// served is the latest serial number that a daemon is known to serve.
 type served struct {
 	conn *dns.Conn
 
@@ -167,7 +167,7 @@ type served struct {
 	serial uint32
 }
 
-// wait waits until a revision is served. Of several who wait one asks, for all of them.
+// wait waits until a revision is served. If several goroutines wait, one asks for all of them.
 func (s *served) wait(ctx context.Context, revision uint32) error {
 	client := &dns.Client{Timeout: 5 * time.Second}
 	for {
@@ -187,8 +187,9 @@ func (s *served) wait(ctx context.Context, revision uint32) error {
 	}
 }
 
-// TestMeasureUnderChanges asks a million times while a thousand services a second change, and holds every answer against a model. A change is
-// done once the serial shows that the daemon serves it.
+// TestMeasureUnderChanges asks a million questions while a thousand services change per second, and
+// checks every answer against a model. A change is complete once the serial number shows that the
+// daemon serves it.
 func TestMeasureUnderChanges(t *testing.T) {
 	toMeasure(t)
 	questions := 1000000
@@ -283,8 +284,9 @@ func TestMeasure(t *testing.T) {
 	ratio("stream_to_answer_p50_ms", float64(commit)/float64(time.Millisecond), yardstick.AtMost(5))
 }
 
-// streamToAnswer is the median time from a change in the log of a registry in this process to the changed answer, through the
-// stream. make bench-registry measures it from a commit in Postgres.
+// streamToAnswer returns the median time from a change in the log of a registry in this process,
+// through the stream, to the changed answer. make bench-registry measures it from a commit in
+// Postgres.
 func streamToAnswer(t *testing.T, src *source, s *server) time.Duration {
 	t.Helper()
 	client := &dns.Client{Timeout: time.Second}

@@ -27,11 +27,11 @@ import (
 // server is a name server in a process of its own.
 type server struct {
 	name string
-	addr string // of DNS
+	addr string // of the DNS server
 	cmd  *exec.Cmd
 }
 
-// start starts a process that ends with the test, also should the test be killed.
+// start starts a process that ends with the test, even if the test is killed.
 func start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
@@ -39,12 +39,12 @@ func start(t *testing.T, cmd *exec.Cmd) {
 	started := make(chan error, 1)
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // the child's life is tied to this thread
+		runtime.LockOSThread() // the child is tied to this thread
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // it is killed
+			_ = cmd.Wait() // it was killed
 		}
 	}()
 	if err := <-started; err != nil {
@@ -56,7 +56,8 @@ func start(t *testing.T, cmd *exec.Cmd) {
 	})
 }
 
-// daemon builds the daemon, once, and returns its path. What is measured is what is installed: this test's own binary has a NATS server and more in it.
+// daemon builds the daemon once and returns its path. The test measures the installed program,
+// because its own binary also contains a NATS server and more.
 var daemon = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "dnssvc-bench-")
 	if err != nil {
@@ -65,7 +66,7 @@ var daemon = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "dnssvc"), kittest.Build(dir, "portolan.dev/dnssvc/cmd/dnssvc")
 })
 
-// TestMain removes the daemon that was built.
+// TestMain removes the daemon's binary.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
@@ -77,7 +78,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startDaemon runs the daemon, and learns from its log where it listens.
+// startDaemon runs the daemon, and reads its addresses from its log.
 func startDaemon(t *testing.T, name string, args ...string) *server {
 	t.Helper()
 	path, err := daemon()
@@ -104,7 +105,7 @@ func startDaemon(t *testing.T, name string, args ...string) *server {
 			s.addr = line.DNS[0]
 		}
 	}
-	go func() { _, _ = io.Copy(io.Discard, logs) }() // until it ends
+	go func() { _, _ = io.Copy(io.Discard, logs) }() // until the daemon ends
 	if s.addr == "" {
 		t.Fatalf("%s did not start: %v", name, lines.Err())
 	}
@@ -124,7 +125,7 @@ func (s *server) waitFor(t *testing.T, name string) {
 	})
 }
 
-// freePort returns an address whose port was free by UDP and TCP a moment ago.
+// freePort returns an address whose port was free by UDP and TCP a moment before.
 func freePort(t *testing.T, host string) (addr, port string) {
 	t.Helper()
 	for range 100 {
@@ -145,8 +146,8 @@ func freePort(t *testing.T, host string) (addr, port string) {
 	return "", ""
 }
 
-// startNSD and startKnot serve zones from files, made for one processor: one process, or one thread, answers. Limits on the rate of answers are
-// off: they would drop what we measure.
+// startNSD and startKnot serve zones from files on one processor: one process or one thread
+// answers. They turn limits on the rate of answers off, because these would drop part of the load.
 func startNSD(t *testing.T, name, program, host string, files map[string]string) *server {
 	t.Helper()
 	addr, port := freePort(t, host)
@@ -190,7 +191,8 @@ func write(t *testing.T, dir, text string) string {
 	return file
 }
 
-// cpu is the CPU time that the server's processes have used. NSD has several; all are of its process group.
+// cpu returns the CPU time that the server's processes have used. NSD has several, all in one
+// process group.
 func (s *server) cpu(t *testing.T) time.Duration {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -201,7 +203,7 @@ func (s *server) cpu(t *testing.T) time.Duration {
 	for _, file := range stats {
 		content, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		_, rest, _ := strings.Cut(string(content), ") ")
 		fields := strings.Fields(rest)
@@ -219,7 +221,7 @@ func (s *server) cpu(t *testing.T) time.Duration {
 	return time.Duration(ticks) * time.Second / 100
 }
 
-// rss is the memory of the server's first process, in MB.
+// rss returns the memory of the server's first process, in MB.
 func (s *server) rss(t *testing.T) float64 {
 	t.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))

@@ -18,10 +18,10 @@ import (
 
 const suffix = ".svc.cluster.local."
 
-// perService is how many endpoints a service has.
+// perService is the number of endpoints of a service.
 const perService = 10
 
-// world has n services: of ten, six have a cluster IP, three are headless, one is an alias.
+// world returns n services. Of ten, six have a cluster IP, three are headless, and one is an alias.
 func world(n int) []object.Object {
 	var all []object.Object
 	for i := range n {
@@ -36,7 +36,8 @@ func world(n int) []object.Object {
 			all = append(all, dnstest.Service(path, fmt.Sprintf("10.96.%d.%d", i/250, 1+i%250), "80:http", "443:https"))
 		}
 		args := []string{"8080:http/tcp", "8443:https/tcp"}
-		for e := range perService + 1 { // nine tenths of the services have endpoints: about ten for each of all
+		// Nine tenths of the services have endpoints, which makes about ten per service overall.
+		for e := range perService + 1 {
 			k := i*(perService+1) + e
 			args = append(args, fmt.Sprintf("10.%d.%d.%d", 128+k/62500, k/250%250, 1+k%250))
 		}
@@ -45,13 +46,14 @@ func world(n int) []object.Object {
 	return all
 }
 
-// asker goes through the names of each kind in turn, so that all of them are asked.
+// asker goes through the names of each kind in turn, so that every name is asked for.
 type asker struct {
 	services int
 	next     map[string]int
 }
 
-// service returns the next service of a kind: those whose number ends with one of the digits.
+// service returns the next service of a kind, that is, with a number that ends in one of the
+// digits.
 func (a *asker) service(kind string, digits ...int) (n int, name string) {
 	k := a.next[kind]
 	a.next[kind]++
@@ -59,14 +61,14 @@ func (a *asker) service(kind string, digits ...int) (n int, name string) {
 	return n, fmt.Sprintf("svc-%d.ns-%d%s", n, n%50, suffix)
 }
 
-// Numbers of services: see world.
+// Last digits of the numbers of services by kind: see world.
 var (
 	withIP   = []int{0, 1, 2, 3, 4, 5}
 	headless = []int{6, 7, 8}
 	aliases  = []int{9}
 )
 
-// ask returns the k-th question of a hundred, and the code of its answer.
+// ask returns the k-th of a hundred questions, and the response code of its answer.
 func (a *asker) ask(k int, only string) (name, qtype, code string) {
 	switch k %= 100; {
 	case k < 40 || only == "a":
@@ -83,7 +85,8 @@ func (a *asker) ask(k int, only string) (name, qtype, code string) {
 		return name, "A", "NOERROR"
 	case k < 90:
 		n, _ := a.service("none", withIP...)
-		return fmt.Sprintf("www.example.com.ns-%d%s", n%50, suffix), "A", "NXDOMAIN" // what a search path makes of it
+		// A search path makes such names.
+		return fmt.Sprintf("www.example.com.ns-%d%s", n%50, suffix), "A", "NXDOMAIN"
 	case k < 95:
 		n, _ := a.service("PTR", withIP...)
 		return fmt.Sprintf("%d.%d.96.10.in-addr.arpa.", 1+n%250, n/250), "PTR", "NOERROR"
@@ -97,10 +100,11 @@ func (a *asker) ask(k int, only string) (name, qtype, code string) {
 type questionFile struct {
 	name  string
 	count int
-	codes map[string]int // how many answers have each code
+	codes map[string]int // number of answers by response code
 }
 
-// questionsOf writes questions, in an order that the seed determines. 200,000 have every name of 10,000 services in them.
+// questionsOf writes questions to a file. The seed determines their order. 200,000 questions cover
+// every name of 10,000 services.
 func questionsOf(t *testing.T, services, count int, only string) *questionFile {
 	t.Helper()
 	q := &questionFile{name: filepath.Join(t.TempDir(), "questions"), count: count, codes: map[string]int{}}
@@ -119,7 +123,7 @@ func questionsOf(t *testing.T, services, count int, only string) *questionFile {
 	return q
 }
 
-// TestEveryNameIsAsked counts the names in a whole measurement's questions.
+// TestEveryNameIsAsked counts the names in the questions of a whole measurement.
 func TestEveryNameIsAsked(t *testing.T) {
 	q := questionsOf(t, 10000, 200000, "")
 	content, err := os.ReadFile(q.name)
@@ -184,7 +188,7 @@ func zoneFiles(t *testing.T, addr string, zones ...string) map[string]string {
 			for _, rr := range e.RR {
 				if rr.Header().Rrtype == dns.TypeSOA {
 					if soas++; soas > 1 {
-						continue // the one that ends the transfer
+						continue // the SOA record at the end of the transfer
 					}
 				}
 				fmt.Fprintln(w, rr)

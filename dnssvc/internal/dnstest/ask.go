@@ -13,14 +13,14 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Way is a way to ask.
+// Way is a transport and message size with which to ask.
 type Way struct {
 	Name string
 	Net  string // udp or tcp
-	Size uint16 // announced by EDNS; 0: no EDNS
+	Size uint16 // announced by EDNS, in bytes; 0: no EDNS
 }
 
-// Ways are all ways to ask that should give the same answer.
+// Ways are all ways to ask that must give the same answer.
 var Ways = []Way{
 	{"udp", "udp", 0},
 	{"udp edns 512", "udp", 512},
@@ -30,10 +30,11 @@ var Ways = []Way{
 	{"tcp edns", "tcp", 1232},
 }
 
-// Patience bounds waiting for an answer.
+// Patience bounds the wait for an answer.
 const Patience = 30 * time.Second
 
-// Ask asks one question at addr. By UDP it asks again when it hears nothing: datagrams may be lost.
+// Ask asks one question at addr. By UDP it asks again without an answer, because datagrams may be
+// lost.
 func Ask(t testing.TB, w Way, addr, name string, qtype uint16) *dns.Msg {
 	t.Helper()
 	m := new(dns.Msg).SetQuestion(name, qtype)
@@ -61,7 +62,7 @@ func Exchange(t testing.TB, network, addr string, m *dns.Msg) *dns.Msg {
 	return nil
 }
 
-// Text is a section in one line per record, sorted.
+// Text returns a section as sorted lines, one per record.
 func Text(rrs []dns.RR) []string {
 	lines := []string{}
 	for _, rr := range rrs {
@@ -108,7 +109,8 @@ func Delete(t testing.TB, table *zone.Table, revision uint64, objects ...object.
 	}
 }
 
-// Describe is an answer in short: its code, whether it is cut or authoritative, and its answer section.
+// Describe returns an answer as short text: its response code, whether it is truncated, and its
+// answer section.
 func Describe(m *dns.Msg) string {
 	var b strings.Builder
 	b.WriteString(dns.RcodeToString[m.Rcode])

@@ -10,8 +10,9 @@ import (
 	"portolan.dev/dnssvc/zone"
 )
 
-// Service returns a service; path is namespace/name. Of the rest, "None" makes it headless, an address is a cluster IP, port:name/proto (the
-// last two may be left out) is a port, and =name makes it an alias.
+// Service returns a service; path is NAMESPACE/NAME. Each text in rest is one of these: "None"
+// makes the service headless, an address is a cluster IP, port:name/proto (the last two may be left
+// out) is a port, and =name makes it an alias.
 func Service(path string, rest ...string) *corev1.Service {
 	s := &corev1.Service{Metadata: meta(path), Spec: &corev1.ServiceSpec{}}
 	for _, text := range rest {
@@ -45,9 +46,10 @@ func port(text string) (number int32, name string, proto corev1.Protocol) {
 	return number, name, corev1.Protocol(corev1.Protocol_value["PROTOCOL_"+strings.ToUpper(protoText)])
 }
 
-// Slice returns a slice; path is namespace/service/slice. Of the rest, port:name/proto (as in Service, but "/" must be there) is a port, and
-// all others are endpoints: address, address=hostname, with a leading "!" where it is not ready or "~" where it is published though it does
-// not serve, and *weight at the end where it has one.
+// Slice returns a slice; path is NAMESPACE/SERVICE/SLICE. A text in rest of the form
+// port:name/proto (as in Service, but with "/") is a port. All others are endpoints: address or
+// address=hostname. A leading "!" makes the endpoint not ready, a leading "~" publishes it although
+// it does not serve, and *weight at the end gives it a weight.
 func Slice(path string, rest ...string) *corev1.EndpointSlice {
 	parts := strings.Split(path, "/")
 	s := &corev1.EndpointSlice{Metadata: meta(parts[0] + "/" + parts[2]), AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4}

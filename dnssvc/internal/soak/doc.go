@@ -1,6 +1,8 @@
-// Package soak asks a name server questions while its data changes, and holds every answer against a model.
+// Package soak asks a name server questions while its data changes, and checks every answer against
+// a model.
 //
-// Every service has versions, and all its records say which version they are of. A version that was complete before the question was sent is
-// the oldest that may be answered, and one that was begun before the answer came is the newest; an answer of which two records disagree is
-// torn. So correctness does not depend on when anything happens, and neither does the verdict.
+// Every service has versions, and each of its records shows its version. The oldest valid version
+// of an answer is the one that was complete before the question was sent. The newest is the one
+// that was begun before the answer arrived. An answer with records of two versions is torn. The
+// checks therefore do not depend on timing.
 package soak

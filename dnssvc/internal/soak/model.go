@@ -14,15 +14,15 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Every fourth version of a service is its absence; the others have as many endpoints as this.
+// Every fourth version of a service is its absence. The others have this many endpoints.
 const (
 	absentEvery = 4
 	endpoints   = 3
 )
 
-// Model knows which versions of its services there may be.
+// Model holds the range of possible versions of each service.
 type Model struct {
-	Zone     string // with the final dot
+	Zone     string // with a final dot
 	services []versions
 }
 
@@ -38,7 +38,7 @@ func NewModel(zone string, n int) *Model {
 	return m
 }
 
-// Objects are the services as they are to begin with.
+// Objects returns the objects of the first version of all services.
 func (m *Model) Objects() []object.Object {
 	var all []object.Object
 	for i := range m.services {
@@ -48,8 +48,8 @@ func (m *Model) Objects() []object.Object {
 	return all
 }
 
-// Step makes the next version of a service by handing objects to apply, which returns when all answers follow from them. One service takes one
-// step at a time.
+// Step makes the next version of a service. It hands the changed objects to apply, which returns
+// once all answers derive from them. A service takes one step at a time.
 func (m *Model) Step(i int, apply func(put, remove []object.Object) error) error {
 	v := m.services[i].begun.Add(1)
 	put, remove := m.objects(i, v)
@@ -62,7 +62,8 @@ func (m *Model) Step(i int, apply func(put, remove []object.Object) error) error
 
 func name(i int) string { return fmt.Sprintf("svc-%d", i) }
 
-// objects are what makes a version of service i. Names follow from the last object that is put, and from the first that is removed.
+// objects returns the objects of a version of service i. The names change with the last object that
+// is put, or with the first that is removed.
 func (m *Model) objects(i int, version int64) (put, remove []object.Object) {
 	service := &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Namespace: "soak", Name: name(i)},
@@ -84,7 +85,7 @@ func (m *Model) objects(i int, version int64) (put, remove []object.Object) {
 	return []object.Object{service, slice}, nil
 }
 
-// address of an endpoint of a version: 22 bits of the version, 2 of the endpoint.
+// address returns the address of an endpoint: 22 bits for the version, 2 bits for the endpoint.
 func address(version int64, endpoint int) netip.Addr {
 	v := uint32(version)<<2 | uint32(endpoint)
 	return netip.AddrFrom4([4]byte{10, byte(v >> 16), byte(v >> 8), byte(v)})
@@ -97,7 +98,7 @@ func versionOf(a *dns.A) int64 {
 	return int64(ip[1])<<14 | int64(ip[2])<<6 | int64(ip[3])>>2
 }
 
-// Question is something to ask, with what may be answered from now on.
+// Question is a question with the oldest version that may answer it.
 type Question struct {
 	Name  string
 	Type  uint16
@@ -122,7 +123,7 @@ func (m *Model) Question(i, n int) Question {
 	return q
 }
 
-// Check says what is wrong with an answer that has just come.
+// Check returns an error if an answer that has just arrived is wrong.
 func (m *Model) Check(q Question, reply *dns.Msg) error {
 	most := m.services[q.index].begun.Load()
 	if most >= maxVersion {
@@ -146,7 +147,7 @@ func (m *Model) Check(q Question, reply *dns.Msg) error {
 	return checkRecords(q, reply, most)
 }
 
-// possible says whether absence, and whether presence, is among the versions.
+// possible reports whether absence, and whether presence, is among the versions.
 func possible(least, most int64) (absence, presence bool) {
 	for v := least; v <= most && v < least+absentEvery; v++ {
 		absence = absence || v%absentEvery == 0
@@ -155,7 +156,7 @@ func possible(least, most int64) (absence, presence bool) {
 	return absence, presence
 }
 
-// checkRecords checks that all records are there and of one version that may be.
+// checkRecords checks that all records are there and have the same possible version.
 func checkRecords(q Question, reply *dns.Msg, most int64) error {
 	want := endpoints
 	if strings.HasPrefix(q.Name, "e1.") {

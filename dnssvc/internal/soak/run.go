@@ -15,34 +15,37 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Config says how much is asked.
+// Config is the configuration of a run.
 type Config struct {
 	Model   *Model
 	Addr    string // of the server, by UDP
 	Queries int
 	Clients int
-	// Apply makes changes. It returns when all answers follow from them. Changers call it at the same time.
+	// Apply makes changes. It returns once all answers derive from them. Changers call it
+	// concurrently.
 	Apply func(put, remove []object.Object) error
-	// Changers is how many changes are under way at once, each of another service. Default 1.
+	// Changers is the number of concurrent changes, each of another service. Default 1.
 	Changers int
-	// Pace is the time between two changes; 0: as fast as they go. What was late is made up for.
+	// Pace is the time between two changes. If it is 0, changes follow without a pause. Late
+	// changes catch up.
 	Pace time.Duration
 }
 
-// Report says how it went. Any wrong answer is an error instead.
+// Report is the result of a run without a wrong answer. A wrong answer is returned as an error.
 type Report struct {
-	Queries, Changes, Repeated int64 // repeated: questions whose answer did not come at once
+	// repeated: questions that were sent again because no answer arrived in time
+	Queries, Changes, Repeated int64
 	P50, P99                   time.Duration
 	Took                       time.Duration
 }
 
-// patience is how long an answer may take before the question is repeated, and tries how often.
+// patience is the time after which a question is repeated, tries how often it is sent.
 const (
 	patience = 5 * time.Second
 	tries    = 6
 )
 
-// Run asks until all questions are answered, while the data changes.
+// Run asks all questions while the data changes.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	var r Report
 	start := time.Now()
@@ -79,7 +82,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return r, err
 }
 
-// change changes every Changers-th service, from number id on, until ctx is done.
+// change changes every Changers-th service, starting with number id, until ctx is done.
 func change(ctx context.Context, cfg Config, id int, count *int64) error {
 	random := rand.New(rand.NewPCG(7, uint64(id)))
 	own := (len(cfg.Model.services) - id + cfg.Changers - 1) / cfg.Changers
@@ -131,7 +134,7 @@ type client struct {
 	repeated *int64
 }
 
-// exchange asks until an answer comes.
+// exchange sends a question until an answer arrives.
 func (c *client) exchange(q Question) (*dns.Msg, error) {
 	m := new(dns.Msg).SetQuestion(q.Name, q.Type)
 	var err error
@@ -145,7 +148,7 @@ func (c *client) exchange(q Question) (*dns.Msg, error) {
 		}
 		var reply *dns.Msg
 		for reply, err = c.conn.ReadMsg(); err == nil; reply, err = c.conn.ReadMsg() {
-			if reply.Id == m.Id { // else it is late, to a question that was repeated
+			if reply.Id == m.Id { // otherwise a late answer to an earlier try
 				return reply, nil
 			}
 		}

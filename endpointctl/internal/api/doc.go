@@ -1,2 +1,2 @@
-// Package api is the gRPC face of the endpoint controller: what it does and why.
+// Package api is the gRPC server of the endpoint controller.
 package api

@@ -17,21 +17,21 @@ import (
 	"portolan.dev/endpointctl/packing"
 )
 
-// State is what the server asks the daemon.
+// State is the part of the daemon that the server reports.
 type State interface {
-	// Synced says whether the registry has been read.
+	// Synced reports whether the registry has been read.
 	Synced() bool
-	// Revision is up to where.
+	// Revision returns the revision up to which the registry has been read.
 	Revision() uint64
-	// Leading says whether this replica writes, and with which epoch.
+	// Leading reports whether this replica leads, and returns the epoch of its lease.
 	Leading() (epoch uint64, leading bool)
-	// Pending is how many services are due.
+	// Pending returns the number of services that are due.
 	Pending() int
-	// Failure returns why the last sync of a service failed, and whether it did.
+	// Failure returns the reason why the last sync of a service failed, and whether it failed.
 	Failure(key index.Key) (controller.Failure, bool)
 	// Refused returns the endpoints of a service that the registry refuses.
 	Refused(key index.Key) packing.Refused
-	// Resync makes all services due, and returns how many there are.
+	// Resync makes all services due, and returns their number.
 	Resync() int
 }
 
@@ -91,7 +91,7 @@ func (s *Server) ready() error {
 	return nil
 }
 
-// describe puts the pods that are in first.
+// describe returns the verdicts with the selected pods first.
 func describe(verdicts []packing.Verdict) []*endpointsv1.PodVerdict {
 	slices.SortStableFunc(verdicts, func(a, b packing.Verdict) int {
 		switch {
@@ -115,7 +115,7 @@ func describe(verdicts []packing.Verdict) []*endpointsv1.PodVerdict {
 	return all
 }
 
-// wanted returns the slices as they will be after the writes that are due.
+// wanted returns the slices as they will be after the pending writes.
 func wanted(w packing.Wanted, existing []*corev1.EndpointSlice) []*corev1.EndpointSlice {
 	plan := packing.Pack(w, existing)
 	byName := map[string]*corev1.EndpointSlice{}
@@ -147,8 +147,8 @@ func (s *Server) GetStatus(context.Context, *endpointsv1.GetStatusRequest) (*end
 	}, nil
 }
 
-// Resync implements EndpointControllerService. A replica that does not lead has
-// nothing to compare.
+// Resync implements EndpointControllerService. A replica that does not lead returns
+// FailedPrecondition, because only the leader syncs.
 func (s *Server) Resync(context.Context, *endpointsv1.ResyncRequest) (*endpointsv1.ResyncResponse, error) {
 	if err := s.ready(); err != nil {
 		return nil, err

@@ -21,25 +21,26 @@ import (
 	"portolan.dev/endpointctl/packing"
 )
 
-// component is who reports events.
+// component is the reporting component of events.
 const component = "endpointctl"
 
-// Config is what a controller needs.
+// Config is the configuration of a controller.
 type Config struct {
 	Registry grpc.ClientConnInterface
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
 	Index    *index.Index
-	// MaxPerSlice bounds the endpoints of a slice.
+	// MaxPerSlice is the largest number of endpoints in a slice.
 	MaxPerSlice int
-	// Workers is how many services are synced at once.
+	// Workers is the number of services that are synced at once.
 	Workers int
 	Queue   queue.Options
 	// SyncTimeout bounds one sync.
 	SyncTimeout time.Duration
-	// LastingFailure is how long the syncs of a service fail before its owner and the metrics are told.
+	// LastingFailure is the time for which the syncs of a service fail before an event and the
+	// metrics report it.
 	LastingFailure time.Duration
-	// Recheck is how often the registry is asked again about endpoints that it refused.
+	// Recheck is the interval after which refused endpoints are tried again.
 	Recheck time.Duration
 }
 
@@ -57,9 +58,9 @@ type Controller struct {
 	leading   atomic.Bool
 
 	mu       sync.Mutex
-	deleted  map[index.Key]bool         // guarded by mu: services whose deletion was seen and not synced yet
-	reported map[notice]string          // guarded by mu: the last event of each
-	traces   map[index.Key]tracing.Span // guarded by mu: what made a service due, where it is traced
+	deleted  map[index.Key]bool         // guarded by mu: deleted services that are not synced yet
+	reported map[notice]string          // guarded by mu: the last event of each notice
+	traces   map[index.Key]tracing.Span // guarded by mu: the traced change that made a service due
 }
 
 // New returns a controller that does not lead.
@@ -78,7 +79,7 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Apply takes in changes of the registry.
+// Apply applies changes of the registry.
 func (c *Controller) Apply(ctx context.Context, batch []changes.Change, revision uint64) error {
 	dirty := c.cfg.Index.Apply(batch, revision)
 	if !c.leading.Load() {
@@ -95,7 +96,8 @@ func (c *Controller) Apply(ctx context.Context, batch []changes.Change, revision
 	return nil
 }
 
-// noteTrace remembers the trace that a service is due for, the first where there are several.
+// noteTrace records the trace of the change that made a service due. If there are several, it keeps
+// the first.
 func (c *Controller) noteTrace(key index.Key, span tracing.Span) {
 	if !span.Recorded() {
 		return
@@ -107,7 +109,7 @@ func (c *Controller) noteTrace(key index.Key, span tracing.Span) {
 	}
 }
 
-// continueTrace begins a span for a sync in the trace that made it due.
+// continueTrace starts a span for a sync in the trace of the change that made the service due.
 func (c *Controller) continueTrace(ctx context.Context, key index.Key) (context.Context, tracing.Span) {
 	c.mu.Lock()
 	span := c.traces[key]
@@ -118,7 +120,7 @@ func (c *Controller) continueTrace(ctx context.Context, key index.Key) (context.
 	return ctx, sync
 }
 
-// noteDeleted remembers the services that were deleted, and reports whether there are any.
+// noteDeleted records deleted services, and reports whether the batch has any.
 func (c *Controller) noteDeleted(batch []changes.Change) (found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,8 +133,8 @@ func (c *Controller) noteDeleted(batch []changes.Change) (found bool) {
 	return found
 }
 
-// Lead syncs every service, and from then on those that change, until ctx is
-// done. The context fences the writes.
+// Lead syncs every service, and then each service that changes, until ctx is done. The context
+// fences the writes.
 func (c *Controller) Lead(ctx context.Context) {
 	c.triggers.reset()
 	c.leading.Store(true)
@@ -148,10 +150,10 @@ func (c *Controller) Lead(ctx context.Context) {
 	workers.Wait()
 }
 
-// Leading says whether this controller writes.
+// Leading reports whether this controller leads.
 func (c *Controller) Leading() bool { return c.leading.Load() }
 
-// Resync makes every service due, and returns how many there are.
+// Resync makes every service due, and returns their number.
 func (c *Controller) Resync() int {
 	keys := c.cfg.Index.Keys()
 	for key := range keys {
@@ -160,7 +162,7 @@ func (c *Controller) Resync() int {
 	return len(keys)
 }
 
-// Pending is how many services are due or being synced.
+// Pending returns the number of services that are due or being synced.
 func (c *Controller) Pending() int { return c.queue.Len() }
 
 func (c *Controller) work(ctx context.Context) {
@@ -179,8 +181,8 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
-// severity returns how a failed sync is logged. It is ordinary that an object was changed or
-// deleted in the meantime.
+// severity returns the level at which a failed sync is logged. It is low if an object was changed
+// or deleted by others in the meantime, because that is ordinary.
 func severity(err error) slog.Level {
 	switch apierr.Code(err) {
 	case codes.Aborted, codes.NotFound:

@@ -45,7 +45,7 @@ func pod(name, ip string) *corev1.Pod {
 	}
 }
 
-// run runs a controller that leads, against a registry.
+// run runs a leading controller with a registry.
 func run(t *testing.T, r *registrytest.Registry, change func(*Config)) (*Controller, *prometheus.Registry) {
 	t.Helper()
 	conn := kittest.Conn(t, r.Register)
@@ -83,7 +83,7 @@ func run(t *testing.T, r *registrytest.Registry, change func(*Config)) (*Control
 	return c, reg
 }
 
-// gauge reads a metric without labels.
+// gauge returns the value of a metric without labels.
 func gauge(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -109,7 +109,7 @@ func events(r *registrytest.Registry) []string {
 	return all
 }
 
-// addresses returns what is in the slices and in the Endpoints of the service.
+// addresses returns the addresses in the slices and in the Endpoints of the service.
 func addresses(r *registrytest.Registry) string {
 	var slice, legacy []string
 	for _, s := range registrytest.All[*corev1.EndpointSlice](r) {
@@ -143,7 +143,7 @@ func invalid(o object.Object, field, message string) error {
 	return apierr.Invalid(object.KindOf(o), object.KeyOf(o).Path(), apierr.Violations{{Field: field, Reason: apierr.ReasonInvalid, Message: message}})
 }
 
-// refuse makes all writes of slices fail. The channel has a value for each attempt.
+// refuse makes all writes of slices fail. The channel gets a value for each attempt.
 func refuse(r *registrytest.Registry, with func(o object.Object) error) <-chan struct{} {
 	attempts := make(chan struct{}, 2)
 	r.Fail(func(_ string, o object.Object) error {
@@ -173,7 +173,7 @@ func TestALastingFailureIsToldToThePeopleOnce(t *testing.T) {
 		}
 		return nil
 	})
-	for range cap(attempts) + 3 { // those before the event, and some after it
+	for range cap(attempts) + 3 { // attempts before the event, and some after it
 		kittest.Receive(t, "an attempt", attempts)
 	}
 	if got := events(r); !slices.Equal(got, want) {
@@ -193,7 +193,8 @@ func TestALastingFailureIsToldToThePeopleOnce(t *testing.T) {
 	})
 }
 
-// TestSyncsAreCounted: those that fail, those that succeed, and how long a change took that was written.
+// TestSyncsAreCounted checks the metrics of failed and successful syncs, and of the delay of
+// written changes.
 func TestSyncsAreCounted(t *testing.T) {
 	r := registrytest.New(t)
 	r.Put(service(), pod("p1", "10.0.0.1"))
@@ -276,7 +277,7 @@ func TestSlicesWithoutSelectorStayAndAreToldAbout(t *testing.T) {
 	r.Delete(pod("p1", ""))
 	with := service()
 	with.Metadata.Name, with.Spec.Selector = "other", map[string]string{"app": "none"}
-	r.Put(with) // once this one is served, the deletion has been seen
+	r.Put(with) // once this service is synced, the deletion has been seen
 	kittest.Eventually(t, "the other service's Endpoints", func() error {
 		if n := len(registrytest.All[*corev1.Endpoints](r)); n != 2 {
 			return fmt.Errorf("%d Endpoints", n)

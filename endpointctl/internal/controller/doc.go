@@ -1,15 +1,14 @@
-// Package controller keeps EndpointSlices and Endpoints as the services and
-// their pods want them.
+// Package controller keeps EndpointSlices and Endpoints in accordance with services and their pods.
 //
-// Every replica follows the registry; the one that leads also writes. A change
-// makes the services that it concerns due, and a sync brings one service's
-// slices to what they should be, whatever happened before: it needs no memory,
-// so a new leader begins by syncing every service and writes what differs.
+// Every replica follows the registry, and the leader also writes. A change makes the affected
+// services due. A sync computes and writes the slices of one service. It needs no memory of earlier
+// syncs, so a new leader syncs every service and writes only the differences.
 //
-// Which endpoints are valid is the registry's decision alone. If it refuses single endpoints of a
-// write, the controller leaves these out, remembers them, and asks again after a while. Checking
-// them here beforehand would save a refused call and repeat the registry's rules.
+// Only the registry decides which endpoints are valid. If it refuses single endpoints of a write,
+// the controller leaves these out, remembers them, and tries them again after a while. Checking
+// them beforehand would save a refused call but would duplicate the registry's rules.
 //
-// The invariant: a write names the version that it is based on, and the epoch
-// of the lease. Who works from an old view, or leads no more, changes nothing.
+// The invariant is that each write names the version on which it is based and the epoch of the
+// lease. A replica with an outdated view, or one that no longer leads, therefore cannot change
+// anything.
 package controller

@@ -13,19 +13,20 @@ import (
 	"portolan.dev/endpointctl/index"
 )
 
-// Failure is why the endpoints of a service cannot be written.
+// Failure is the reason why the endpoints of a service cannot be written.
 type Failure struct {
-	Since   time.Time // when the first of the syncs failed that have failed in a row
-	Message string    // the last error
+	Since   time.Time // time of the first of the consecutive failed syncs
+	Message string    // last error
 }
 
-// failures remembers the services whose last sync failed. It is safe for concurrent use.
+// failures holds the services whose last sync failed. It is safe for concurrent use.
 type failures struct {
 	mu  sync.Mutex
 	all map[index.Key]Failure // guarded by mu
 }
 
-// note takes in the result of a sync, and returns since when the service's syncs fail.
+// note records the result of a sync. It returns the time since which the service's syncs have
+// failed.
 func (f *failures) note(key index.Key, err error) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -49,7 +50,7 @@ func (f *failures) get(key index.Key) (Failure, bool) {
 	return failure, failed
 }
 
-// lasting returns how many services have failed for at least the given time.
+// lasting returns the number of services that have failed for at least the given time.
 func (f *failures) lasting(least time.Duration) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,12 +69,12 @@ func (f *failures) reset() {
 	clear(f.all)
 }
 
-// Failure returns why the last sync of a service failed, and whether it did.
+// Failure returns the reason why the last sync of a service failed, and whether it failed.
 func (c *Controller) Failure(key index.Key) (Failure, bool) { return c.failures.get(key) }
 
-// noteResult remembers the result of a sync. It tells the owner of a service at once what the
-// registry finds wrong with its endpoints, since waiting will not cure that, and of any other
-// failure once it has lasted.
+// noteResult records the result of a sync. It reports to the owner of a service at once if the
+// registry refuses its endpoints, because a retry does not help. It reports other failures once
+// they have lasted.
 func (c *Controller) noteResult(ctx context.Context, key index.Key, svc *corev1.Service, err error) {
 	since := c.failures.note(key, err)
 	switch {
@@ -87,6 +88,6 @@ func (c *Controller) noteResult(ctx context.Context, key index.Key, svc *corev1.
 	}
 }
 
-// reasons returns the violations without the name of the object. A new slice has another name at
-// each attempt, so with the name each attempt would be an Event of its own.
+// reasons returns the violations without the name of the object. Each attempt gives a new slice
+// another name, so with the name each attempt would make an Event of its own.
 func reasons(err error) string { return apierr.ViolationsOf(err).String() }

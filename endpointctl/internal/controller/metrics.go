@@ -37,7 +37,7 @@ func newMetrics(reg prometheus.Registerer, pending, failing func() int) *metrics
 	return m
 }
 
-// synced notes a sync.
+// synced counts a sync.
 func (m *metrics) synced(err error, wrote bool, took, delay time.Duration) {
 	m.duration.Observe(took.Seconds())
 	if err != nil {

@@ -29,15 +29,15 @@ type refusal struct {
 
 type refusedEndpoint struct {
 	address string
-	pod     *corev1.ObjectReference // nil: none
+	pod     *corev1.ObjectReference // nil if there is none
 	reason  string
 }
 
 // Unwrap returns the registry's error.
 func (r *refusal) Unwrap() error { return r.error }
 
-// refusedIn returns the error of a write as a refusal of endpoints, if it is about any. What else
-// is wrong with the object comes to light when it is written without them.
+// refusedIn returns the error of a write as a refusal if it concerns single endpoints. Other faults
+// of the object are found when it is written without these endpoints.
 func refusedIn(o object.Object, err error) error {
 	r := &refusal{error: err}
 	for _, v := range apierr.ViolationsOf(err) {
@@ -51,7 +51,7 @@ func refusedIn(o object.Object, err error) error {
 	return r
 }
 
-// endpointAt returns the address and the pod of the endpoint that a field belongs to.
+// endpointAt returns the address and pod of the endpoint to which a field belongs.
 func endpointAt(o object.Object, field string) (address string, pod *corev1.ObjectReference, ok bool) {
 	var i, j int
 	switch o := o.(type) {
@@ -75,14 +75,14 @@ func endpointAt(o object.Object, field string) (address string, pod *corev1.Obje
 	return "", nil, false
 }
 
-// refusals remembers the endpoints that the registry refused, so that they are left out until it
-// is asked again. It is safe for concurrent use.
+// refusals holds the endpoints that the registry refused, so that they are left out until they are
+// tried again. It is safe for concurrent use.
 type refusals struct {
 	mu  sync.Mutex
 	all map[index.Key]packing.Refused // guarded by mu; the values are never changed
 }
 
-// add takes in a refusal, and returns false if all of it is known.
+// add records a refusal. It returns false if all its endpoints were recorded before.
 func (r *refusals) add(key index.Key, refused *refusal) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +109,7 @@ func (r *refusals) forget(key index.Key) {
 	delete(r.all, key)
 }
 
-// takeAll forgets all refusals, and returns the services that had some.
+// takeAll removes all refusals, and returns the services that had any.
 func (r *refusals) takeAll() []index.Key {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +121,7 @@ func (r *refusals) takeAll() []index.Key {
 // Refused returns the endpoints of a service that are left out because the registry refuses them.
 func (c *Controller) Refused(key index.Key) packing.Refused { return c.refusals.get(key) }
 
-// recheckRefused asks the registry again from time to time about endpoints that it refused.
+// recheckRefused tries refused endpoints again once per Recheck interval.
 func (c *Controller) recheckRefused(ctx context.Context) {
 	ticker := time.NewTicker(c.cfg.Recheck)
 	defer ticker.Stop()
@@ -136,7 +136,7 @@ func (c *Controller) recheckRefused(ctx context.Context) {
 }
 
 // askAgain makes the services with refused endpoints due. Endpoints that are refused again are
-// reported again, which the registry counts.
+// reported again, and the registry counts the repeated event.
 func (c *Controller) askAgain() {
 	for _, key := range c.refusals.takeAll() {
 		c.forgetReport(notice{key, leftOut})
@@ -144,7 +144,7 @@ func (c *Controller) askAgain() {
 	}
 }
 
-// reportLeftOut tells the owner of a service, after a sync, which endpoints it goes without.
+// reportLeftOut reports to the owner of a service, after a sync, the endpoints that are left out.
 func (t *task) reportLeftOut(ctx context.Context, err error) {
 	refused := t.c.refusals.get(t.key)
 	if err != nil || t.known.Service == nil || len(refused) == 0 {
@@ -153,7 +153,7 @@ func (t *task) reportLeftOut(ctx context.Context, err error) {
 	t.c.report(ctx, t.known.Service, leftOut, "left out because the registry refuses them: "+strings.Join(refused.Texts(), "; "))
 }
 
-// reportProblems sends the problems of an Endpoints as Events on it, one for each reason.
+// reportProblems records the problems of an Endpoints as Events on it, one for each reason.
 func (t *task) reportProblems(ctx context.Context, problems []packing.Problem) {
 	texts := map[string][]string{}
 	for _, p := range problems {

@@ -17,7 +17,8 @@ import (
 // clusterIP is the address that the registry refuses in these tests.
 const clusterIP = "10.96.0.5"
 
-// checkBackends refuses clusterIP as an endpoint, field by field as the registry does.
+// checkBackends refuses clusterIP as an endpoint, with the field in the error, as the registry
+// does.
 func checkBackends(_ string, o object.Object) error {
 	var found apierr.Violations
 	check := func(field, address string) {
@@ -77,7 +78,7 @@ func TestTheRegistryIsAskedAgainAboutRefusedEndpoints(t *testing.T) {
 	r.Fail(checkBackends)
 	run(t, r, func(cfg *Config) { cfg.Recheck = 20 * time.Millisecond })
 	waitFor(t, r, "10.0.0.1 / 10.0.0.1")
-	r.Fail(nil) // and nothing else changes
+	r.Fail(nil) // no other object changes
 	waitFor(t, r, "10.0.0.1 10.96.0.5 / 10.0.0.1 10.96.0.5")
 }
 
@@ -97,7 +98,8 @@ func TestARefusedAddressOfAnEndpointsIsNotMirrored(t *testing.T) {
 	}
 }
 
-// TestOnlyFieldsOfEndpointsNameOne: whatever else the registry finds wrong with an object is no reason to leave an endpoint out.
+// TestOnlyFieldsOfEndpointsNameOne checks that other violations of an object do not make the
+// controller leave out an endpoint.
 func TestOnlyFieldsOfEndpointsNameOne(t *testing.T) {
 	slice := &corev1.EndpointSlice{Endpoints: []*corev1.Endpoint{{Addresses: []string{"10.0.0.1"}}, {Addresses: []string{"10.0.0.2"}}}}
 	legacy := &corev1.Endpoints{Subsets: []*corev1.EndpointSubset{{Addresses: []*corev1.EndpointAddress{{Ip: "10.0.0.3"}}}, {

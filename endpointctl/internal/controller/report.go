@@ -18,29 +18,29 @@ import (
 // failedToUpdate is the reason of the event for a service whose slices cannot be written.
 const failedToUpdate = "FailedToUpdateEndpointSlices"
 
-// takenOver is the reason of the event for a service whose selector replaces an Endpoints that
-// somebody wrote.
+// takenOver is the reason of the event for a service with a selector that replaces an Endpoints
+// written by hand.
 const takenOver = "EndpointsReplaced"
 
-// untended is the reason of the event for a service whose selector was removed: as in Kubernetes
-// what was made from it stays, and belongs to the service's owner.
+// untended is the reason of the event for a service whose selector was removed. As in Kubernetes,
+// the slices made from the selector stay, and now belong to the service's owner.
 const untended = "EndpointSlicesUntended"
 
-// pending is the reason of the event for a LoadBalancer service without an address. It comes from
-// here because every service is synced here, by one replica; the registry writes no events.
+// pending is the reason of the event for a LoadBalancer service without an address. The controller
+// reports it because one replica syncs every service here, and the registry writes no events.
 const pending = "LoadBalancerPending"
 
 // maxMessage bounds the message of an event, in bytes.
 const maxMessage = 1024
 
-// notice is what an event can be about.
+// notice is the object and reason of an event.
 type notice struct {
 	key    index.Key
 	reason string
 }
 
-// report records an event on a service or an Endpoints, unless it was the last
-// of its reason there.
+// report records an event on a service or an Endpoints, unless it equals the last one with the same
+// reason there.
 func (c *Controller) report(ctx context.Context, about object.Object, reason, message string) {
 	meta := about.GetMetadata()
 	subject := notice{index.KeyOf(about), reason}
@@ -65,8 +65,8 @@ func (c *Controller) report(ctx context.Context, about object.Object, reason, me
 	}
 }
 
-// eventType returns the type of the events of a reason. A service that waits for its load balancer is
-// in order; every other reason is a fault.
+// eventType returns the type of the events of a reason. A service that waits for its load balancer
+// is in order. Every other reason is a fault.
 func eventType(reason string) corev1.EventType {
 	if reason == pending {
 		return corev1.EventType_EVENT_TYPE_NORMAL
@@ -74,7 +74,7 @@ func eventType(reason string) corev1.EventType {
 	return corev1.EventType_EVENT_TYPE_WARNING
 }
 
-// reportPending tells the owner of a LoadBalancer service why it has no address.
+// reportPending reports to the owner of a LoadBalancer service why it has no address.
 func (t *task) reportPending(ctx context.Context) {
 	if why := spec.PendingLoadBalancer(t.known.Service); why != "" {
 		t.c.report(ctx, t.known.Service, pending, why)
@@ -83,7 +83,8 @@ func (t *task) reportPending(ctx context.Context) {
 	}
 }
 
-// reportUntended tells the owner of a service without selector which slices were made from one.
+// reportUntended reports to the owner of a service without selector the slices that were made from
+// its selector.
 func (t *task) reportUntended(ctx context.Context) {
 	if len(t.known.Slices) == 0 {
 		t.c.forgetReport(notice{t.key, untended})

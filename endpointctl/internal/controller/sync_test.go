@@ -20,16 +20,16 @@ import (
 	"portolan.dev/endpointctl/internal/registrytest"
 )
 
-// driven is a controller that syncs when the test says so, and hears of changes as late as the test wants.
+// driven is a controller that syncs on demand and receives changes when the test delivers them.
 type driven struct {
 	*Controller
 	t        *testing.T
 	registry *registrytest.Registry
 	metrics  *prometheus.Registry
-	heard    uint64 // the revision up to which the controller has heard
+	heard    uint64 // revision up to which changes are delivered
 }
 
-// drive returns a controller whose registry has objects of which it has not heard.
+// drive returns a controller whose registry has objects that are not delivered yet.
 func drive(t *testing.T, objects ...object.Object) *driven {
 	t.Helper()
 	d := &driven{t: t, registry: registrytest.New(t), metrics: prometheus.NewRegistry()}
@@ -43,7 +43,7 @@ func drive(t *testing.T, objects ...object.Object) *driven {
 	return d
 }
 
-// hear hands the controller the next changes, all of them puts.
+// hear delivers the next n changes to the controller. All of them must be puts.
 func (d *driven) hear(n int) {
 	d.t.Helper()
 	logged, err := d.registry.Log.After(d.t.Context(), d.heard, n)
@@ -74,7 +74,7 @@ func (d *driven) sync() error {
 	return err
 }
 
-// wantAddresses syncs, which must succeed, and checks what is in slices and Endpoints.
+// wantAddresses syncs, which must succeed, and checks the addresses in slices and Endpoints.
 func (d *driven) wantAddresses(when, want string) {
 	d.t.Helper()
 	if err := d.sync(); err != nil {
@@ -85,8 +85,9 @@ func (d *driven) wantAddresses(when, want string) {
 	}
 }
 
-// TestASyncKnowsWhatTheOneBeforeWrote syncs several times before the stream brings the controller's own writes. Each sync starts
-// from the versions that the sync before wrote, and writes nothing twice.
+// TestASyncKnowsWhatTheOneBeforeWrote syncs several times before the stream delivers the
+// controller's own writes. It checks that each sync starts from the versions that the previous sync
+// wrote, and repeats no write.
 func TestASyncKnowsWhatTheOneBeforeWrote(t *testing.T) {
 	d := drive(t, service(), pod("p1", "10.0.0.1"), pod("p2", "10.0.0.2"), pod("p3", "10.0.0.3"), external(), service())
 	d.hear(2)
@@ -115,8 +116,9 @@ portolan_endpointctl_writes_total{kind="Endpoints",op="update"} 2
 	}
 }
 
-// TestWhatSomebodyDeletedIsMadeAnew deletes what the controller wrote, of which it does not hear. The sync that finds out fails,
-// and the next one makes it again.
+// TestWhatSomebodyDeletedIsMadeAnew deletes objects of the controller without delivering the
+// deletion. It checks that the sync that notices it fails, and that the next one creates the object
+// again.
 func TestWhatSomebodyDeletedIsMadeAnew(t *testing.T) {
 	for _, deleted := range []string{"EndpointSlice", "Endpoints"} {
 		t.Run(deleted, func(t *testing.T) {
@@ -137,7 +139,8 @@ func TestWhatSomebodyDeletedIsMadeAnew(t *testing.T) {
 	}
 }
 
-// TestAWriteThatFailsFailsTheSync: a sync that left something undone is repeated, whichever write it was.
+// TestAWriteThatFailsFailsTheSync checks that a sync fails, and is therefore repeated, if any of
+// its writes fails.
 func TestAWriteThatFailsFailsTheSync(t *testing.T) {
 	for _, kind := range []string{"EndpointSlice", "Endpoints"} {
 		for step, op := range []string{opCreate, opUpdate, opDelete} {
@@ -150,7 +153,7 @@ func TestAWriteThatFailsFailsTheSync(t *testing.T) {
 					return nil
 				})
 				d.hear(1)
-				for range step { // what comes before it succeeds
+				for range step { // the writes before it succeed
 					d.hear(1)
 					if err := d.sync(); err != nil {
 						t.Fatal(err)

@@ -23,8 +23,8 @@ type task struct {
 	writes int
 }
 
-// run brings what belongs to the service to what it should be. If the registry refuses endpoints,
-// it begins again without them.
+// run updates the slices and the Endpoints of the service. If the registry refuses endpoints, it
+// starts again without them.
 func (t *task) run(ctx context.Context) error {
 	for {
 		err := t.sync(ctx)
@@ -54,7 +54,7 @@ func (t *task) sync(ctx context.Context) error {
 	}
 }
 
-// fromPods serves a service with a selector.
+// fromPods syncs a service with a selector.
 func (t *task) fromPods(ctx context.Context) error {
 	svc := t.known.Service
 	verdicts := packing.JudgeAll(svc, t.known.Pods, t.known.FindNode, t.c.refusals.get(t.key))
@@ -72,8 +72,7 @@ func (t *task) fromPods(ctx context.Context) error {
 	return nil
 }
 
-// fromEndpoints mirrors the Endpoints that somebody wrote for a service without
-// selector.
+// fromEndpoints mirrors an Endpoints that was written by hand for a service without selector.
 func (t *task) fromEndpoints(ctx context.Context) error {
 	if !packing.Mirrored(t.known.Service, t.known.Endpoints) {
 		return t.deleteSlices(ctx, t.known.Mirrored)
@@ -83,8 +82,8 @@ func (t *task) fromEndpoints(ctx context.Context) error {
 	return t.carryOut(ctx, packing.Pack(want, t.known.Mirrored))
 }
 
-// cleanUp removes what a service left behind. An Endpoints that somebody wrote
-// goes with its service too, but one that came before its service stays.
+// cleanUp deletes the objects of a service that does not exist. An Endpoints written by hand is
+// deleted with its service, but one that was written before its service was created stays.
 func (t *task) cleanUp(ctx context.Context) error {
 	err := errors.Join(t.deleteSlices(ctx, t.known.Slices), t.deleteSlices(ctx, t.known.Mirrored))
 	if t.c.wasDeleted(t.key) {
@@ -102,8 +101,8 @@ func (t *task) cleanUp(ctx context.Context) error {
 	return nil
 }
 
-// carryOut does the writes of a plan, in its order: an endpoint that moves is in
-// two slices for a moment, not in none.
+// carryOut makes the writes of a plan in the plan's order. An endpoint that moves is thus in two
+// slices for a moment, and never in none.
 func (t *task) carryOut(ctx context.Context, p packing.Plan) error {
 	for _, s := range p.Create {
 		if err := t.createSlice(ctx, s); err != nil {
@@ -125,7 +124,7 @@ func (t *task) deleteManagedEndpoints(ctx context.Context) error {
 	return t.deleteEndpoints(ctx, t.known.Endpoints)
 }
 
-// wrote takes in what the registry has stored.
+// wrote records an object as the registry stored it.
 func (t *task) wrote(o object.Object, op string) {
 	t.writes++
 	t.c.metrics.writes.WithLabelValues(object.KindOf(o), op).Inc()
@@ -138,8 +137,8 @@ func (t *task) removed(o object.Object) {
 	t.c.cfg.Index.Deleted(o)
 }
 
-// failed returns the error of an update or a deletion with what was tried. An object that the
-// registry does not find is known no more, so that the next sync does without it.
+// failed returns the error of an update or deletion, wrapped with the operation. If the registry
+// does not find the object, the index drops it, so that the next sync does not use it.
 func (t *task) failed(o object.Object, op string, err error) error {
 	if status.Code(err) == codes.NotFound {
 		t.c.cfg.Index.Deleted(o)
@@ -158,8 +157,8 @@ func (t *task) putEndpoints(ctx context.Context, want *corev1.Endpoints) error {
 	}
 }
 
-// replaceEndpoints also tells the writer of an Endpoints that it is lost, as in Kubernetes: the
-// service of the same name has a selector.
+// replaceEndpoints updates an Endpoints. If it was written by hand, it also reports an event,
+// because the service of that name has a selector and the content is lost, as in Kubernetes.
 func (t *task) replaceEndpoints(ctx context.Context, want *corev1.Endpoints) error {
 	byHand := !packing.ManagedEndpoints(t.known.Endpoints)
 	err := t.updateEndpoints(ctx, want)

@@ -9,15 +9,14 @@ import (
 	"portolan.dev/endpointctl/index"
 )
 
-// triggers remembers, for each service, what its last sync had seen, and so
-// knows since when what a sync now sees has been waiting. It is safe for
-// concurrent use.
+// triggers holds, for each service, the changes that its last sync had seen. From these it computes
+// how long the changes of a sync have been waiting. It is safe for concurrent use.
 type triggers struct {
 	mu   sync.Mutex
 	seen map[index.Key]seen // guarded by mu
 }
 
-// seen is when a service was created and its pods last changed.
+// seen holds the time at which a service was created and the times of the last changes of its pods.
 type seen struct {
 	service time.Time
 	pods    map[string]time.Time
@@ -37,8 +36,8 @@ func (t *triggers) forget(key index.Key) {
 	delete(t.seen, key)
 }
 
-// compute returns the earliest change that no sync before has seen, as RFC 3339
-// with nanoseconds; empty if there is none. done notes that this sync went well.
+// compute returns the time of the earliest change that no sync has seen, as RFC 3339 with
+// nanoseconds. It returns "" if there is none. The caller calls done when the sync has succeeded.
 func (t *triggers) compute(key index.Key, svc *corev1.Service, pods []*corev1.Pod) (trigger string, done func()) {
 	now := seen{service: svc.GetMetadata().GetCreationTimestamp().AsTime(), pods: make(map[string]time.Time, len(pods))}
 	t.mu.Lock()
@@ -66,7 +65,7 @@ func (t *triggers) compute(key index.Key, svc *corev1.Service, pods []*corev1.Po
 	}
 }
 
-// changedAt is when a pod last became ready or not, or was asked to end.
+// changedAt returns the time at which a pod last became ready or not ready, or was asked to end.
 func changedAt(pod *corev1.Pod) time.Time {
 	var at time.Time
 	for _, c := range pod.GetStatus().GetConditions() {

@@ -9,7 +9,8 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// TestTriggerIsTheRequestToEnd: a pod's deletion timestamp lies in the future by its grace period; the change happened before.
+// TestTriggerIsTheRequestToEnd checks that the change is the request to end. A pod's deletion
+// timestamp is later than the request by the grace period.
 func TestTriggerIsTheRequestToEnd(t *testing.T) {
 	asked := time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
 	ready := &corev1.Condition{Type: "Ready", LastTransitionTime: timestamppb.New(asked.Add(-time.Minute))}
@@ -22,7 +23,8 @@ func TestTriggerIsTheRequestToEnd(t *testing.T) {
 	}
 }
 
-// TestOnlyReadinessAndTheRequestToEndAreChanges: other conditions of a pod change no endpoint.
+// TestOnlyReadinessAndTheRequestToEndAreChanges checks that other conditions of a pod do not count,
+// because they change no endpoint.
 func TestOnlyReadinessAndTheRequestToEndAreChanges(t *testing.T) {
 	at := time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
 	condition := func(kind string, at time.Time) *corev1.Condition {

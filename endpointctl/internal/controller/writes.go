@@ -36,7 +36,7 @@ func (t *task) updateSlice(ctx context.Context, s *corev1.EndpointSlice) error {
 	return nil
 }
 
-// deleteSlices deletes slices; those that are gone already count as deleted.
+// deleteSlices deletes slices. A slice that does not exist counts as deleted.
 func (t *task) deleteSlices(ctx context.Context, all []*corev1.EndpointSlice) error {
 	for _, s := range all {
 		meta := s.GetMetadata()

@@ -1,10 +1,10 @@
 // Package lease elects one leader among replicas by a Lease in the registry.
 //
-// The invariant: at no time do two replicas write with success. A leader that
-// cannot renew gives up before others may take over, by its own clock; and
-// should its clock or its scheduler betray it, its writes carry the epoch of its
-// lease ([Fence]), which the registry refuses once another has taken over.
+// The invariant is that two replicas never write successfully at the same time. A leader that
+// cannot renew its lease gives up, by its own clock, before other replicas may take over. If its
+// clock or scheduler fails, its writes still carry the epoch of its lease ([Fence]), and the
+// registry refuses them once another replica has taken over.
 //
-// Others judge a lease by whether it changes, never by the times that are
-// written in it: clocks of machines need not agree.
+// A replica decides by the changes of a lease whether its holder is alive, never by the times in
+// the lease, because the clocks of machines need not agree.
 package lease

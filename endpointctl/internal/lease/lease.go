@@ -16,27 +16,27 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// fenceHeader ties a write to a lease.
+// fenceHeader is the metadata key that ties a write to a lease.
 const fenceHeader = "portolan-fence"
 
-// Fence returns a context whose writes the registry refuses unless the lease is
-// at this epoch.
+// Fence returns a context for writes that the registry refuses unless the lease has this epoch.
 func Fence(ctx context.Context, namespace, name string, epoch uint64) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, fenceHeader, fmt.Sprintf("%s/%s=%d", namespace, name, epoch))
 }
 
-// Config is what an elector needs.
+// Config is the configuration of an elector.
 type Config struct {
 	Client    registryv1.LeaseServiceClient
 	Log       *slog.Logger
 	Namespace string
 	Name      string
-	// Identity is unique among replicas and from one start to the next.
+	// Identity is the name of this replica in the lease. No other running replica may have it.
 	Identity string
-	// Duration is how long a lease counts that is not renewed.
+	// Duration is the time after which a lease that is not renewed expires.
 	Duration time.Duration
-	// Lead is called when the lease is won. It must end when its context does, which is before the lease runs out.
-	// The context fences writes. All that a leader before has written is at or before the revision.
+	// Lead is called when the lease is won. It must return when its context ends, which is before
+	// the lease expires. The context fences writes. All writes of the previous leader are at or
+	// before the revision.
 	Lead func(ctx context.Context, epoch, revision uint64)
 }
 
@@ -44,7 +44,8 @@ type Config struct {
 type Elector struct {
 	cfg Config
 
-	// seen is the lease as it last changed, and when that was noticed.
+	// seen is the last observed version of the lease, and seenAt the time at which it was first
+	// observed.
 	seen   *corev1.Lease
 	seenAt time.Time
 }
@@ -52,7 +53,7 @@ type Elector struct {
 // New returns an elector.
 func New(cfg Config) *Elector { return &Elector{cfg: cfg} }
 
-// Run competes until ctx is done, and then gives the lease back.
+// Run competes until ctx is done, and then releases the lease.
 func (e *Elector) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		held, at := e.compete(ctx)
@@ -64,8 +65,8 @@ func (e *Elector) Run(ctx context.Context) error {
 	return nil
 }
 
-// compete tries until the lease is won, and returns it and when it was asked
-// for, or nil when ctx is done.
+// compete tries until the lease is won. It returns the lease and the time of the request that won
+// it, or nil when ctx is done.
 func (e *Elector) compete(ctx context.Context) (*corev1.Lease, time.Time) {
 	for {
 		at := time.Now()
@@ -82,8 +83,8 @@ func (e *Elector) compete(ctx context.Context) (*corev1.Lease, time.Time) {
 	}
 }
 
-// try takes the lease if nobody has it, or who has it has not renewed it for its
-// duration. Nil without an error: somebody has it.
+// try takes the lease if it has no holder, or if its holder has not renewed it for its duration. It
+// returns nil without an error if another replica holds it.
 func (e *Elector) try(ctx context.Context) (*corev1.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Duration/2)
 	defer cancel()
@@ -101,7 +102,7 @@ func (e *Elector) try(ctx context.Context) (*corev1.Lease, error) {
 	}
 	duration := time.Duration(now.GetSpec().GetLeaseDurationSeconds()) * time.Second
 	holder := now.GetSpec().GetHolderIdentity()
-	// That it is our own happens when the answer to a renewal was lost.
+	// The holder is this replica if the response to a renewal was lost.
 	if holder != "" && holder != e.cfg.Identity && time.Since(e.seenAt) < duration {
 		return nil, nil
 	}
@@ -109,7 +110,7 @@ func (e *Elector) try(ctx context.Context) (*corev1.Lease, error) {
 	return updated.GetLease(), err
 }
 
-// taken is the lease when this replica has taken it; old is nil if there is none.
+// taken returns the lease with this replica as its holder. old is nil if the lease does not exist.
 func (e *Elector) taken(old *corev1.Lease) *corev1.Lease {
 	now := timestamppb.Now()
 	seconds := int32((e.cfg.Duration + time.Second - 1) / time.Second)
@@ -125,7 +126,7 @@ func (e *Elector) taken(old *corev1.Lease) *corev1.Lease {
 	return fresh
 }
 
-// lead leads while the lease can be renewed.
+// lead leads as long as the lease can be renewed.
 func (e *Elector) lead(ctx context.Context, held *corev1.Lease, at time.Time) {
 	epoch := held.GetSpec().GetEpoch()
 	e.cfg.Log.Info("leading", "lease", e.cfg.Name, "epoch", epoch)
@@ -145,9 +146,9 @@ func (e *Elector) lead(ctx context.Context, held *corev1.Lease, at time.Time) {
 	}
 }
 
-// renew renews the lease until ctx is done, and then returns it as it is; or
-// nil if it is lost: to somebody else, or because it could not be renewed for
-// two thirds of its duration.
+// renew renews the lease until ctx is done, and then returns its last version. It returns nil if
+// the lease is lost: another replica has taken it, or it could not be renewed for two thirds of its
+// duration.
 func (e *Elector) renew(ctx context.Context, held *corev1.Lease, at time.Time) *corev1.Lease {
 	for {
 		until := at.Add(e.cfg.Duration * 2 / 3)
@@ -180,8 +181,8 @@ func (e *Elector) renewOnce(ctx context.Context, held *corev1.Lease, until time.
 	return resp.GetLease(), err
 }
 
-// giveBack lets another replica take over at once. That it may fail is why
-// leases run out.
+// giveBack releases the lease, so that another replica can take over at once. If that fails, the
+// lease expires.
 func (e *Elector) giveBack(held *corev1.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.Duration/2)
 	defer cancel()

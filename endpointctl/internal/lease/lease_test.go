@@ -18,15 +18,15 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// leases is a registry of one lease. Calls take no time, but as long as it is
-// away none succeeds.
+// leases is a registry of one lease. Calls take no time. They fail for a holder that cannot reach
+// it.
 type leases struct {
 	registryv1.LeaseServiceClient
 
 	mu       sync.Mutex
 	lease    *corev1.Lease
-	away     map[string]bool // holders who cannot reach it
-	lostAcks int             // updates that happen and fail all the same
+	away     map[string]bool // holders that cannot reach the registry
+	lostAcks int             // updates that are stored and return an error
 }
 
 var errAway = errors.New("away")
@@ -86,7 +86,7 @@ func (l *leases) set(fn func()) {
 	fn()
 }
 
-// journal is who led when.
+// journal records the replicas that led.
 type journal struct {
 	mu      sync.Mutex
 	leading map[string]uint64
@@ -120,7 +120,7 @@ func (j *journal) who() string {
 
 const duration = 5 * time.Second
 
-// compete runs electors of these names until the returned functions are called.
+// compete runs electors with these names, and returns a function for each that stops it.
 func compete(t *testing.T, l *leases, j *journal, names ...string) map[string]func() {
 	stops := map[string]func(){}
 	for _, name := range names {
@@ -136,7 +136,7 @@ func compete(t *testing.T, l *leases, j *journal, names ...string) map[string]fu
 				t.Error(err)
 			}
 		})
-		synctest.Wait() // so that the first in the list leads first
+		synctest.Wait() // so that the first of the list leads first
 	}
 	return stops
 }

@@ -19,35 +19,35 @@ import (
 )
 
 const (
-	// massHold is how many times the grace a node may be silent if more than half
-	// of the nodes fell silent together with it.
+	// massHold is the number of graces for which a node may be silent if more than half of the
+	// nodes fell silent together with it.
 	massHold = 4
-	// beatsMissed is how many heartbeats an agent may miss at least: one with a
-	// long interval has a longer grace.
+	// beatsMissed is the number of heartbeats that any agent may miss. An agent with a long
+	// interval therefore has a longer grace.
 	beatsMissed = 3
-	// maxInterval bounds the interval that an agent is believed to have.
+	// maxInterval bounds the interval in an agent's heartbeats.
 	maxInterval = 30 * time.Second
 )
 
-// What the condition says.
+// Type and reasons of the condition.
 const (
 	conditionReady = "Ready"
 	reasonSilent   = "NodeStatusUnknown"
 	reasonBack     = "HeartbeatsReturned"
 )
 
-// Config is what a watch needs.
+// Config is the configuration of a watch.
 type Config struct {
 	Registry grpc.ClientConnInterface
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
 	// Nodes returns all nodes.
 	Nodes func() []*corev1.Node
-	// Grace is how long a node may be silent.
+	// Grace is the time for which a node may be silent.
 	Grace time.Duration
 }
 
-// Watch notes heartbeats and judges nodes.
+// Watch records heartbeats and sets the Ready conditions of nodes.
 type Watch struct {
 	cfg    Config
 	nodes  registryv1.NodeServiceClient
@@ -55,25 +55,25 @@ type Watch struct {
 	held   prometheus.Gauge
 
 	mu    sync.Mutex
-	heard map[string]heartbeat // guarded by mu: the last one of each node
-	last  heartbeat            // guarded by mu: the last one of all
-	since time.Time            // guarded by mu: since when silence counts
-	// mass has the nodes that were late together with more than half of all, and
-	// have not been heard of since; guarded by mu.
+	heard map[string]heartbeat // guarded by mu: the last heartbeat of each node
+	last  heartbeat            // guarded by mu: the last heartbeat of any node
+	since time.Time            // guarded by mu: when silence began to count
+	// mass holds the nodes that were late together with more than half of all nodes and have not
+	// been heard since. Guarded by mu.
 	mass map[string]bool
 
-	holding bool // of Lead: nodes are held
+	holding bool // used by Lead only: some nodes are held
 
-	writes obs.Outage // of the registry, when conditions are written
+	writes obs.Outage // outages of the registry when conditions are written
 }
 
-// heartbeat is when a node was heard, and when it is to be heard again.
+// heartbeat is the time of a heartbeat and the interval to the next one.
 type heartbeat struct {
 	at       time.Time
 	interval time.Duration
 }
 
-// New returns a watch that has heard nobody.
+// New returns a watch without any heartbeat.
 func New(cfg Config) *Watch {
 	w := &Watch{
 		writes: obs.Outage{Log: cfg.Log, Down: "conditions of nodes are not written, trying on", Up: "conditions of nodes are written again"},
@@ -90,7 +90,7 @@ func New(cfg Config) *Watch {
 	return w
 }
 
-// Heard notes a heartbeat.
+// Heard records a heartbeat.
 func (w *Watch) Heard(beat *nodeagentv1.Heartbeat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,15 +104,15 @@ func (w *Watch) Heard(beat *nodeagentv1.Heartbeat) {
 	delete(w.mass, beat.GetNode())
 }
 
-// grace returns how long the node of a heartbeat may be silent.
+// grace returns the time for which the node of a heartbeat may be silent.
 func (w *Watch) grace(h heartbeat) time.Duration { return max(w.cfg.Grace, beatsMissed*h.interval) }
 
-// deaf reports whether no heartbeat of any node has come for so long that the
-// controller takes itself for cut off. That is less than the grace, so that the
-// controller is deaf before any node counts as silent. The caller holds the lock.
+// deaf reports whether the controller has heard no node for so long that it must be cut off itself.
+// That time is less than the grace, so the controller is deaf before any node counts as silent. The
+// caller holds the lock.
 func (w *Watch) deaf(now time.Time) bool { return now.Sub(w.last.at) > w.grace(w.last)/2 }
 
-// Lead judges nodes until ctx is done. The context fences the writes.
+// Lead sets the conditions of nodes until ctx is done. The context fences the writes.
 func (w *Watch) Lead(ctx context.Context) {
 	ticker := time.NewTicker(max(w.cfg.Grace/20, time.Millisecond))
 	defer ticker.Stop()
@@ -128,19 +128,19 @@ func (w *Watch) Lead(ctx context.Context) {
 	}
 }
 
-// verdict on a node.
+// verdict is the state of a node by its heartbeats.
 type verdict int
 
 const (
-	unclear verdict = iota // say nothing
+	unclear verdict = iota // no heartbeat since silence counts
 	alive
-	late   // it should have been heard of: counts for a mass lapse only
-	held   // silent, and so are many others
+	late   // a heartbeat is overdue: counts for a mass lapse only
+	held   // silent, together with many others
 	silent // out of service
 )
 
-// judge returns the verdict on a node, and how long the node has been silent. The
-// caller holds the lock, and has made sure that the controller is not deaf.
+// judge returns the verdict on a node and the time for which it has been silent. The caller holds
+// the lock, and has checked that the controller is not deaf.
 func (w *Watch) judge(name string, now time.Time) (verdict, time.Duration) {
 	heard := w.heard[name]
 	silence, grace := now.Sub(later(heard.at, w.since)), w.grace(heard)
@@ -150,7 +150,7 @@ func (w *Watch) judge(name string, now time.Time) (verdict, time.Duration) {
 	case silence > grace/2:
 		return late, silence
 	case heard.at.Before(w.since):
-		return unclear, silence // not heard of since silence counts
+		return unclear, silence // no heartbeat since silence counts
 	default:
 		return alive, silence
 	}
@@ -163,15 +163,15 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// judgement is the verdict on a node, and how long it has been silent.
+// judgement is the verdict on a node, with the time for which it has been silent.
 type judgement struct {
 	node    *corev1.Node
 	verdict verdict
 	silence time.Duration
 }
 
-// judgeNodes returns the verdicts on nodes that agents have registered; none if
-// the controller is cut off.
+// judgeNodes returns the verdicts on nodes that agents have registered. It returns none if the
+// controller is cut off.
 func (w *Watch) judgeNodes(nodes []*corev1.Node, now time.Time) []judgement {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -226,8 +226,8 @@ func (w *Watch) judgeAll(ctx context.Context) {
 	w.silent.Set(float64(count[silent] + count[held]))
 }
 
-// noteHeld tells of the nodes that are held, with one line when that begins and
-// one when it ends.
+// noteHeld sets the metric of held nodes, and logs when the first node is held and when none is
+// held any more.
 func (w *Watch) noteHeld(n int) {
 	w.held.Set(float64(n))
 	switch began := w.holding; {
@@ -240,14 +240,13 @@ func (w *Watch) noteHeld(n int) {
 	w.holding = n > 0
 }
 
-// lapsed reports whether a node is out of service because of its silence.
+// lapsed reports whether a node is out of service because it is silent.
 func lapsed(node *corev1.Node) bool {
 	c := ready(node)
 	return c.GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_UNKNOWN && c.GetReason() == reasonSilent
 }
 
-// wanted returns the condition that a node should have instead of the one it
-// has, nil if that may stay.
+// wanted returns the condition that must replace the node's current one, or nil if that may stay.
 func wanted(node *corev1.Node, v verdict, silence time.Duration) *corev1.Condition {
 	have := ready(node)
 	switch {
@@ -274,8 +273,8 @@ func ready(node *corev1.Node) *corev1.Condition {
 	return nil
 }
 
-// write changes the condition. Where it fails, the next judgement tries again
-// on what the stream has brought meanwhile.
+// write writes the condition. If it fails, the next round tries again with the objects that the
+// stream has delivered by then.
 func (w *Watch) write(ctx context.Context, node *corev1.Node, want *corev1.Condition) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 )
 
-// fleet is nodes, and a registry of them.
+// fleet holds nodes, and is their registry.
 type fleet struct {
 	registryv1.NodeServiceClient
 
@@ -169,8 +169,8 @@ func TestWhatSomebodyElseSaysOfANodeStays(t *testing.T) {
 	})
 }
 
-// TestAMassLapseIsHeld: while more than half of the nodes are silent, they stay in
-// service for four times as long; half of them do not.
+// TestAMassLapseIsHeld checks that if more than half of the nodes are silent, they stay in service
+// for four graces, and that exactly half of them do not.
 func TestAMassLapseIsHeld(t *testing.T) {
 	for _, tc := range []struct {
 		silent []string
@@ -187,7 +187,8 @@ func TestAMassLapseIsHeld(t *testing.T) {
 				f := newFleet(all...)
 				w, stop := watched(t, f)
 				defer stop()
-				// Not all at the same moment: the first to be late is not alone for long.
+				// The heartbeats are spread, so that the nodes do not become late at the same
+				// moment.
 				for i, name := range all {
 					time.AfterFunc(time.Duration(i)*300*time.Millisecond, func() { w.Heard(&nodeagentv1.Heartbeat{Node: name}) })
 				}
@@ -215,8 +216,8 @@ func TestAMassLapseIsHeld(t *testing.T) {
 	}
 }
 
-// TestNodesThatAreLongGoneDoNotHoldOthers: three of five were switched off one
-// after the other, and their nodes not deleted.
+// TestNodesThatAreLongGoneDoNotHoldOthers checks that nodes that were switched off earlier, one
+// after the other, and not deleted do not count as part of a mass lapse.
 func TestNodesThatAreLongGoneDoNotHoldOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet("a", "b", "gone-1", "gone-2", "gone-3")
@@ -236,8 +237,9 @@ func TestNodesThatAreLongGoneDoNotHoldOthers(t *testing.T) {
 	})
 }
 
-// TestARestartOfTheTransportTakesNobodyOut: nobody is heard for less time than it
-// takes to notice that, and agents come back one after the other.
+// TestARestartOfTheTransportTakesNobodyOut checks that no node is taken out of service if no
+// heartbeat arrives for less than the time after which that is noticed, and the agents return one
+// after the other.
 func TestARestartOfTheTransportTakesNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := []string{"a", "b", "c", "d", "e", "f"}
@@ -256,8 +258,8 @@ func TestARestartOfTheTransportTakesNobodyOut(t *testing.T) {
 	})
 }
 
-// TestASlowAgentHasALongerGrace: its heartbeats say how often they come, and are
-// believed within reason.
+// TestASlowAgentHasALongerGrace checks that the interval in an agent's heartbeats extends its
+// grace, up to a bound.
 func TestASlowAgentHasALongerGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet("a", "slow", "liar")

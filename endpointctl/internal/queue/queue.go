@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// Options say when keys become due.
+// Options are the delays of a queue.
 type Options struct {
-	// Quiet is how long nothing must be added for a key before it is due, Longest how long it is put off at most.
+	// Quiet is the time without an Add after which a key is due. Longest is the longest time for
+	// which further Adds delay a key.
 	Quiet, Longest time.Duration
-	// RetryMin is the pause before the first retry; it doubles up to RetryMax. A key that is added
-	// during a pause is tried again after Longest.
+	// RetryMin is the pause before the first retry. It doubles up to RetryMax. A key that is added
+	// during a pause is retried after Longest at the latest.
 	RetryMin, RetryMax time.Duration
 }
 
@@ -21,8 +22,8 @@ type Queue[K comparable] struct {
 	options Options
 
 	mu    sync.Mutex
-	items map[K]*item[K] // guarded by mu: all that waits or is worked on
-	due   dueHeap[K]     // guarded by mu: what waits
+	items map[K]*item[K] // guarded by mu: all keys that wait or are worked on
+	due   dueHeap[K]     // guarded by mu: keys that wait
 	wake  chan struct{}
 }
 
@@ -30,7 +31,7 @@ type item[K comparable] struct {
 	key      K
 	added    time.Time // when it began to wait
 	at       time.Time // when it is due
-	place    int       // in due; -1 while it is worked on
+	place    int       // index in due; -1 while it is worked on
 	again    bool      // added while it was worked on
 	failures int
 }
@@ -54,7 +55,7 @@ func (q *Queue[K]) Add(key K) {
 	case it.place < 0:
 		it.again = true
 		return
-	case it.failures > 0: // the change may help
+	case it.failures > 0: // the change may cure the failure
 		it.at = earlier(it.at, now.Add(q.options.Longest))
 		heap.Fix(&q.due, it.place)
 	default:
@@ -71,7 +72,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// signal wakes one that waits in Get.
+// signal wakes one goroutine that waits in Get.
 func (q *Queue[K]) signal() {
 	select {
 	case q.wake <- struct{}{}:
@@ -79,8 +80,8 @@ func (q *Queue[K]) signal() {
 	}
 }
 
-// Get waits for a key that is due, and hands it out until Done; added is when
-// it was added first. It returns false when ctx is done.
+// Get waits for a due key and reserves it until Done. added is the time of its first Add. Get
+// returns false when ctx is done.
 func (q *Queue[K]) Get(ctx context.Context) (key K, added time.Time, ok bool) {
 	for {
 		it, pause := q.next()
@@ -102,12 +103,12 @@ func (q *Queue[K]) Get(ctx context.Context) (key K, added time.Time, ok bool) {
 	}
 }
 
-// next takes a key that is due, or says how long there will be none.
+// next returns a due key, or the time for which there will be none.
 func (q *Queue[K]) next() (*item[K], time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.due) == 0 {
-		return nil, time.Minute // Add wakes
+		return nil, time.Minute // Add wakes Get
 	}
 	if pause := time.Until(q.due[0].at); pause > 0 {
 		return nil, pause
@@ -119,8 +120,8 @@ func (q *Queue[K]) next() (*item[K], time.Duration) {
 	return it, 0
 }
 
-// Done ends the work on a key. After a failure, or when it was added in the
-// meantime, it becomes due again.
+// Done ends the work on a key. The key becomes due again after a failure, or if it was added in the
+// meantime.
 func (q *Queue[K]) Done(key K, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -142,14 +143,14 @@ func (q *Queue[K]) Done(key K, err error) {
 	q.signal()
 }
 
-// Len is how many keys wait or are worked on.
+// Len returns the number of keys that wait or are worked on.
 func (q *Queue[K]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.items)
 }
 
-// dueHeap has the key that is due first at the front.
+// dueHeap is a heap with the earliest due key at the front.
 type dueHeap[K comparable] []*item[K]
 
 func (h dueHeap[K]) Len() int           { return len(h) }

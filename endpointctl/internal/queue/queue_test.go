@@ -82,7 +82,7 @@ func TestAChangeShortensThePauseAfterFailures(t *testing.T) {
 		start := time.Now()
 		q.Add("a")
 		time.Sleep(options.Longest / 2)
-		q.Add("a") // does not put it off
+		q.Add("a") // does not delay it further
 		if q.Get(t.Context()); time.Since(start) != options.Longest {
 			t.Errorf("a key with changes was tried again after %v, want %v", time.Since(start), options.Longest)
 		}

@@ -1,4 +1,4 @@
-// Package registrytest is as much of a registry as the tests of the endpoint
-// controller need, on a log in memory: the objects that it writes, with versions
-// and fencing as the real one enforces them.
+// Package registrytest is a fake registry for the tests of the endpoint controller, on a log in
+// memory. It serves the objects that the controller writes, and enforces versions and fencing as
+// the real registry does.
 package registrytest

@@ -20,8 +20,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Registry is the fake. Its Log is for tests to put objects into and to look
-// at.
+// Registry is the fake. Tests put objects into its Log and inspect it.
 type Registry struct {
 	Log *changestest.Log
 
@@ -47,21 +46,21 @@ func (r *Registry) Serve(t testing.TB) string {
 	return lis.Addr().String()
 }
 
-// Fail makes fn decide which writes fail; nil: none.
+// Fail makes writes fail with the error that fn returns for them. If fn is nil, none fail.
 func (r *Registry) Fail(fn func(op string, o object.Object) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fail = fn
 }
 
-// Delay calls fn after each write by the controller, before the controller gets the answer.
+// Delay calls fn after each write by the controller, before the controller gets the response.
 func (r *Registry) Delay(fn func(op string, o object.Object)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.delay = fn
 }
 
-// answer returns the result of a write to the controller, after the delay that the test asks for.
+// answer returns the result of a write to the controller, after the test's delay.
 func answer[T object.Object](r *Registry, op string, o T, err error) (T, error) {
 	r.mu.Lock()
 	delay := r.delay
@@ -72,14 +71,14 @@ func answer[T object.Object](r *Registry, op string, o T, err error) (T, error) 
 	return o, err
 }
 
-// Put stores an object as somebody else than the controller would.
+// Put stores objects as another client than the controller.
 func (r *Registry) Put(objects ...object.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Log.Put(objects...)
 }
 
-// Delete deletes an object as somebody else would.
+// Delete deletes an object as another client than the controller.
 func (r *Registry) Delete(o object.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +96,7 @@ func All[T object.Object](r *Registry) []T {
 	return all
 }
 
-// check says whether a write may happen.
+// check returns an error if a write must fail.
 func (r *Registry) check(ctx context.Context, op string, o object.Object) error {
 	if err := r.checkFence(ctx, o); err != nil {
 		return err
@@ -108,7 +107,7 @@ func (r *Registry) check(ctx context.Context, op string, o object.Object) error 
 	return nil
 }
 
-// checkFence is stricter than the real one: who leads must say so.
+// checkFence is stricter than the real registry: every write except to a Lease must have a fence.
 func (r *Registry) checkFence(ctx context.Context, o object.Object) error {
 	md, _ := metadata.FromIncomingContext(ctx)
 	fences := md.Get("portolan-fence")
@@ -165,7 +164,7 @@ func update[T object.Object](ctx context.Context, r *Registry, o T) (T, error) {
 	return stored(r, object.Clone(o), old), nil
 }
 
-// stored puts an object, with the epoch if it is a lease.
+// stored puts an object, and sets the epoch of a lease.
 func stored[T object.Object](r *Registry, o T, old object.Object) T {
 	if lease, ok := any(o).(*corev1.Lease); ok {
 		before, _ := old.(*corev1.Lease)
@@ -179,7 +178,7 @@ func stored[T object.Object](r *Registry, o T, old object.Object) T {
 	return now
 }
 
-// wanted names the version of an object that is to be deleted.
+// wanted is a request to delete a version of an object.
 type wanted interface {
 	GetNamespace() string
 	GetName() string

@@ -9,7 +9,7 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 )
 
-// Register serves everything that the controller uses.
+// Register serves the services that the controller uses.
 func (r *Registry) Register(server grpc.ServiceRegistrar) {
 	r.Log.Register(server)
 	registryv1.RegisterEndpointSliceServiceServer(server, sliceServer{r: r})
