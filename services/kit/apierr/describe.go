@@ -9,15 +9,15 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Describe renders err, ours or received, for a person at a terminal: what went
-// wrong, one line per violation, and what to do next where that is known.
+// Describe renders an error, local or received, for a person at a terminal: the problem, one line
+// per violation, and the time of the next attempt if the error has one.
 func Describe(err error) string {
 	if err == nil {
 		return ""
 	}
 	st := ToStatus(err)
 	if st.Code() == codes.Internal && !received(err) {
-		return err.Error() // a local error: the text kept from callers is ours to read
+		return err.Error() // a local error: the cause, which callers do not see, may be shown here
 	}
 	var b strings.Builder
 	if v := ViolationsOf(err); len(v) > 0 {
@@ -36,7 +36,8 @@ func Describe(err error) string {
 	return b.String()
 }
 
-// received tells whether err came over the wire, or says no more than if it had.
+// received reports whether err was received from a server, or is an error of this package without a
+// cause.
 func received(err error) bool {
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own.cause == nil

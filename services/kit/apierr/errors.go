@@ -13,7 +13,7 @@ import (
 // Domain is the ErrorInfo domain of every error of Portolan.
 const Domain = "portolan.dev"
 
-// Reasons of an error as a whole, found in its ErrorInfo.
+// Reasons of an error, in its ErrorInfo.
 const (
 	ReasonInvalidArgument    = "INVALID_ARGUMENT"
 	ReasonNotFound           = "NOT_FOUND"
@@ -30,7 +30,7 @@ const (
 	ReasonCanceled           = "CANCELED"
 )
 
-// Reasons of a single field violation.
+// Reasons of a field violation.
 const (
 	ReasonRequired     = "REQUIRED"
 	ReasonInvalid      = "INVALID"
@@ -51,13 +51,13 @@ const (
 	metaWhat   = "what"
 )
 
-// Violation is one thing wrong with one field.
+// Violation is one problem of one field.
 type Violation struct {
 	// Field is the path in the spelling of Kubernetes: spec.ports[0].nodePort.
 	Field string
 	// Reason is one of the field reasons of this package.
 	Reason string
-	// Message says what is wrong and what would be right.
+	// Message describes the problem and the correct values.
 	Message string
 }
 
@@ -69,8 +69,7 @@ func (v Violation) String() string {
 	return v.Field + ": " + v.Message
 }
 
-// Violations are all the things wrong with one object. The zero value is empty
-// and ready to be added to.
+// Violations are all the problems of one object. The zero value is empty and ready to use.
 type Violations []Violation
 
 // Add appends a violation whose message is formatted like fmt.Sprintf.
@@ -91,21 +90,21 @@ func (v Violations) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// Error is an error with everything a caller needs to act on it. It is made by
-// the functions of this package and must not be changed afterwards.
+// Error is an error with all the information that a caller needs to handle it. It is made by the
+// functions of this package and must not be modified.
 type Error struct {
 	code       codes.Code
 	reason     string
 	message    string
 	metadata   map[string]string
 	violations Violations
-	resource   bool // kind and name of the metadata are also a ResourceInfo
+	resource   bool // kind and name in metadata also go into a ResourceInfo
 	retryAfter time.Duration
 	cause      error
 }
 
-// Error implements error. The cause of an internal error is included: the text
-// is for our logs, GRPCStatus is what a caller gets.
+// Error implements error. The text includes the cause of an internal error and is meant for our
+// logs. Callers get GRPCStatus, without the cause.
 func (e *Error) Error() string {
 	if e.cause != nil {
 		return e.message + ": " + e.cause.Error()
@@ -116,7 +115,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause of an internal error.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Invalid is InvalidArgument with all the violations of one object.
+// Invalid returns an InvalidArgument error with all the violations of one object.
 func Invalid(kind, name string, v Violations) error {
 	return &Error{
 		code: codes.InvalidArgument, reason: ReasonInvalidArgument,
@@ -126,7 +125,7 @@ func Invalid(kind, name string, v Violations) error {
 	}
 }
 
-// NotFound says that the object does not exist.
+// NotFound returns the error for an object that does not exist.
 func NotFound(kind, name string) error {
 	return &Error{
 		code: codes.NotFound, reason: ReasonNotFound, resource: true,
@@ -135,7 +134,7 @@ func NotFound(kind, name string) error {
 	}
 }
 
-// AlreadyExists says that an object of this name exists.
+// AlreadyExists returns the error for creating an object that exists.
 func AlreadyExists(kind, name string) error {
 	return &Error{
 		code: codes.AlreadyExists, reason: ReasonAlreadyExists, resource: true,
@@ -144,8 +143,8 @@ func AlreadyExists(kind, name string) error {
 	}
 }
 
-// Conflict says that the object is at resource version have while the caller
-// wants to change version want: read it again, then retry.
+// Conflict returns the error for a change of an object that is based on resource version want,
+// while the object is at version have. The caller must read the object again and retry.
 func Conflict(kind, name string, have, want uint64) error {
 	meta := objectMeta(kind, name)
 	maps.Copy(meta, map[string]string{
@@ -160,7 +159,7 @@ func Conflict(kind, name string, have, want uint64) error {
 	}
 }
 
-// Exhausted says that a bounded thing, such as a pool, has nothing left.
+// Exhausted returns the error for a limited resource, such as a pool, that has nothing left.
 func Exhausted(what, msg string) error {
 	return &Error{
 		code: codes.ResourceExhausted, reason: ReasonExhausted,
@@ -168,8 +167,8 @@ func Exhausted(what, msg string) error {
 	}
 }
 
-// Unavailable says that trying again after a while helps. A retryAfter of zero
-// leaves the delay to the caller.
+// Unavailable returns the error for a request that may succeed later. If retryAfter is zero, the
+// caller chooses the delay.
 func Unavailable(msg string, retryAfter time.Duration) error {
 	return &Error{
 		code: codes.Unavailable, reason: ReasonUnavailable,
@@ -177,8 +176,8 @@ func Unavailable(msg string, retryAfter time.Duration) error {
 	}
 }
 
-// OutOfRange says that the history asked for is gone; oldest is the first
-// revision that can still be read. The caller lists again.
+// OutOfRange returns the error for a request for revisions that are no longer stored. oldest is the
+// first revision that can still be read. The caller must list again.
 func OutOfRange(msg string, oldest uint64) error {
 	return &Error{
 		code: codes.OutOfRange, reason: ReasonCompacted,
@@ -187,23 +186,23 @@ func OutOfRange(msg string, oldest uint64) error {
 	}
 }
 
-// FailedPrecondition says that the request is right and the state is not.
+// FailedPrecondition returns the error for a valid request that the current state does not allow.
 func FailedPrecondition(msg string) error {
 	return &Error{code: codes.FailedPrecondition, reason: ReasonFailedPrecondition, message: msg}
 }
 
-// PermissionDenied says that this caller may not do this.
+// PermissionDenied returns the error for a caller without the permission for a request.
 func PermissionDenied(msg string) error {
 	return &Error{code: codes.PermissionDenied, reason: ReasonPermissionDenied, message: msg}
 }
 
-// Unauthenticated says that it is not clear who this caller is.
+// Unauthenticated returns the error for a caller without a known identity.
 func Unauthenticated(msg string) error {
 	return &Error{code: codes.Unauthenticated, reason: ReasonUnauthenticated, message: msg}
 }
 
-// Internal marks a fault of ours. The caller learns that there was one, the
-// log gets err. Internal(nil) is nil.
+// Internal returns the error for a fault in the server. The caller learns only that there was a
+// fault; the log gets err. Internal(nil) is nil.
 func Internal(err error) error {
 	if err == nil {
 		return nil

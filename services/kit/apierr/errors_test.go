@@ -16,7 +16,7 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// wire is what a client receives for err: a status that went through its bytes.
+// wire returns err as a client receives it: as a status that was encoded and decoded.
 func wire(t testing.TB, err error) error {
 	t.Helper()
 	return status.FromProto(apierr.ToStatus(err).Proto()).Err()
@@ -27,7 +27,7 @@ func TestEveryErrorSaysTheSameOnBothSides(t *testing.T) {
 		err    error
 		code   codes.Code
 		reason string
-		text   string // of the status
+		text   string // message of the status
 	}{
 		{
 			apierr.Invalid("Service", "default/web", apierr.Violations{{"spec.ports", apierr.ReasonRequired, "at least one"}}),

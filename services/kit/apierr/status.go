@@ -15,13 +15,13 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// GRPCStatus is what the caller of the API receives. Having it on the type makes
-// status.FromError and status.Code understand the errors of this package too.
+// GRPCStatus returns the status that callers of the API receive. Because of this method,
+// status.FromError and status.Code support the errors of this package.
 func (e *Error) GRPCStatus() *status.Status {
 	st := status.New(e.code, e.message)
 	with, err := st.WithDetails(e.details()...)
 	if err != nil {
-		return st // only fails for code OK, which no constructor makes
+		return st // only fails for code OK, which no constructor uses
 	}
 	return with
 }
@@ -56,9 +56,9 @@ func (e *Error) details() []protoadapt.MessageV1 {
 	return out
 }
 
-// ToStatus is the one mapping from errors to statuses. Errors of this package
-// and statuses received from another daemon keep what they say, also when
-// wrapped; the ends of contexts keep their code; all else is Internal.
+// ToStatus maps an error to a status. Errors of this package and statuses received from another
+// daemon keep their code and details, also if they are wrapped. The errors of contexts keep their
+// code. All other errors become Internal.
 func ToStatus(err error) *status.Status {
 	if err == nil {
 		return status.New(codes.OK, "")
@@ -77,14 +77,14 @@ func ToStatus(err error) *status.Status {
 	return newStatus(codes.Internal, ReasonInternal, "internal error")
 }
 
-// statusError is what *Error and the errors of the gRPC library have in common.
+// statusError is the interface of *Error and the errors of the gRPC library.
 type statusError interface {
 	error
 	GRPCStatus() *status.Status
 }
 
-// withInfo gives a status that is not of our making, such as a refused
-// connection to another daemon, the ErrorInfo that all errors of the API have.
+// withInfo adds an ErrorInfo to a status that was not made by this package, for example the one of
+// a refused connection to another daemon.
 func withInfo(st *status.Status) *status.Status {
 	for _, d := range st.Details() {
 		if _, ok := d.(*errdetails.ErrorInfo); ok {
@@ -98,8 +98,7 @@ func withInfo(st *status.Status) *status.Status {
 	return with
 }
 
-// codeReason spells a code the way reasons are: DeadlineExceeded is
-// DEADLINE_EXCEEDED.
+// codeReason returns a code in the spelling of reasons: DeadlineExceeded becomes DEADLINE_EXCEEDED.
 func codeReason(c codes.Code) string {
 	var b strings.Builder
 	for i, r := range c.String() {
@@ -115,23 +114,23 @@ func newStatus(code codes.Code, reason, message string) *status.Status {
 	return (&Error{code: code, reason: reason, message: message}).GRPCStatus()
 }
 
-// Code returns the code that a caller of the API sees for err, on both sides of
-// the wire: codes.OK for nil.
+// Code returns the code that a caller of the API sees for err. It works on local and on received
+// errors, and returns codes.OK for nil.
 func Code(err error) codes.Code { return ToStatus(err).Code() }
 
-// IsNotFound tells whether err says that an object does not exist.
+// IsNotFound reports whether err says that an object does not exist.
 func IsNotFound(err error) bool { return Code(err) == codes.NotFound }
 
-// IsAlreadyExists tells whether err says that an object exists already.
+// IsAlreadyExists reports whether err says that an object already exists.
 func IsAlreadyExists(err error) bool { return Code(err) == codes.AlreadyExists }
 
-// IsConflict tells whether err asks for the object to be read again.
+// IsConflict reports whether err says that the object must be read again.
 func IsConflict(err error) bool { return Code(err) == codes.Aborted }
 
-// IsUnavailable tells whether the same request may succeed later.
+// IsUnavailable reports whether the same request may succeed later.
 func IsUnavailable(err error) bool { return Code(err) == codes.Unavailable }
 
-// ViolationsOf returns the field violations of err, ours or received.
+// ViolationsOf returns the field violations of a local or received error.
 func ViolationsOf(err error) Violations {
 	bad, ok := detail[*errdetails.BadRequest](err)
 	if !ok {
@@ -144,20 +143,19 @@ func ViolationsOf(err error) Violations {
 	return out
 }
 
-// ReasonOf returns the reason of err as a whole, or "".
+// ReasonOf returns the reason of err, or "" if it has none.
 func ReasonOf(err error) string {
 	info, _ := detail[*errdetails.ErrorInfo](err)
 	return info.GetReason()
 }
 
-// RetryAfter returns how long the server asks to wait before the next try.
+// RetryAfter returns the time to wait before the next attempt, if err has one.
 func RetryAfter(err error) (time.Duration, bool) {
 	info, ok := detail[*errdetails.RetryInfo](err)
 	return info.GetRetryDelay().AsDuration(), ok
 }
 
-// OldestRevision returns the first revision that can still be read, from an
-// error made by OutOfRange.
+// OldestRevision returns the first revision that can still be read, if err was made by OutOfRange.
 func OldestRevision(err error) (uint64, bool) {
 	info, ok := detail[*errdetails.ErrorInfo](err)
 	if !ok || info.GetReason() != ReasonCompacted {
@@ -167,7 +165,7 @@ func OldestRevision(err error) (uint64, bool) {
 	return rev, perr == nil
 }
 
-// detail finds the first detail of type D in err's status.
+// detail returns the first detail of type D in err's status.
 func detail[D any](err error) (D, bool) {
 	var none D
 	if err == nil {

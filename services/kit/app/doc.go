@@ -1,8 +1,7 @@
-// Package app is the frame a process of Portolan runs in: tasks that live and
-// end together, signals and exit codes, and the host that a daemon is given.
+// Package app runs a process of Portolan: its tasks, which start and end together, its signals and
+// exit codes, and the Host that a daemon receives.
 //
-// The invariant: every goroutine belongs to a task, and RunTasks returns only
-// when all its tasks have. The first error ends the others and is what the
-// caller gets, together with whatever went wrong afterwards. errgroup comes
-// near, but loses later errors and lets a panic take the process down.
+// The invariant: every goroutine belongs to a task, and RunTasks returns only after all its tasks
+// have returned. The first error ends the other tasks. RunTasks returns it together with all later
+// errors. errgroup is similar, but loses later errors and lets a panic end the process.
 package app

@@ -5,8 +5,8 @@ import (
 	"runtime/debug"
 )
 
-// SetGCPercent sets how much garbage the process lets grow, in percent of the memory in use, unless the environment sets
-// GOGC.
+// SetGCPercent sets the garbage collector's target percentage, as debug.SetGCPercent does, unless
+// the environment sets GOGC.
 func SetGCPercent(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)

@@ -13,28 +13,28 @@ import (
 	"portolan.dev/services/kit/tracing"
 )
 
-// Host is what a daemon is given from outside. Each daemon has one of its own,
-// also where several share a process.
+// Host is what a daemon receives from its process. Each daemon has its own Host, even if several
+// daemons share a process.
 type Host struct {
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
 	Health  *health.Registry
 	Network rpc.Network
-	// Tracer is how traces enter the daemon; nil: there are none.
+	// Tracer starts and continues traces. If it is nil, nothing is traced.
 	Tracer *tracing.Tracer
-	// Identity is who the daemon is to others; nil: it speaks in the clear.
+	// Identity is the daemon's certificate. If it is nil, connections are not encrypted.
 	Identity *identity.Source
-	// NATS opens a connection, named for those who watch the server. It may
-	// return before there is one: it connects, and reconnects, by itself. The
-	// caller closes it.
+	// NATS opens a connection with a name that is shown in the server's monitoring. It may return
+	// before the connection is established; the connection is established, and re-established, in
+	// the background. The caller closes it.
 	NATS func(name string) (Bus, error)
 }
 
-// Bus is a connection to the message bus. A daemon passes it on to
-// services/changes, which alone looks inside, and closes it.
+// Bus is a connection to the message bus. A daemon passes it to services/changes, the only package
+// that uses its methods, and closes it.
 type Bus = *nats.Conn
 
-// Daemon is what runs until its context is done.
+// Daemon runs until its context is done.
 type Daemon interface {
 	Run(ctx context.Context) error
 }

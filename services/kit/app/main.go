@@ -11,8 +11,8 @@ import (
 	"portolan.dev/services/kit/config"
 )
 
-// Exit codes of every program of Portolan. ExitConfig is EX_CONFIG of
-// sysexits.h, which lets a supervisor tell what a restart cannot cure.
+// Exit codes of every program of Portolan. ExitConfig is EX_CONFIG of sysexits.h. It tells a
+// supervisor that a restart will not help.
 const (
 	ExitOK     = 0
 	ExitError  = 1
@@ -20,12 +20,12 @@ const (
 	ExitConfig = 78
 )
 
-// Main runs a program and returns its exit code. SIGINT and SIGTERM end the
-// context of run, a second signal ends the process.
+// Main runs a program and returns its exit code. SIGINT and SIGTERM cancel the context of run; a
+// second signal ends the process.
 func Main(name string, run func(ctx context.Context, args []string) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // from now on signals do what they do by default
+	context.AfterFunc(ctx, stop) // from now on signals have their default effect
 	err := run(ctx, os.Args[1:])
 	code := exitCode(err)
 	if code != ExitOK {

@@ -16,8 +16,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// program is a Main under test, run as a child process: signals and exit codes
-// belong to processes.
+// program is the environment variable that makes the test binary run Main as a child process,
+// because signals and exit codes can only be tested in a separate process.
 const program = "PORTOLAN_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -79,7 +79,7 @@ func TestExitCodes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		cmd, _, stderr := start(t, tt.what)
-		_ = cmd.Wait() // the state has the code
+		_ = cmd.Wait() // the state has the exit code
 		if got := cmd.ProcessState.ExitCode(); got != tt.code || stderr.String() != tt.stderr {
 			t.Errorf("%s: exit code %d and %q, want %d and %q", tt.what, got, stderr, tt.code, tt.stderr)
 		}
@@ -100,12 +100,12 @@ func TestSecondSignalKills(t *testing.T) {
 	expect(t, out, "up")
 	signal(t, cmd)
 	expect(t, out, "signalled")
-	// The handler is removed right after the context ended; until then a signal
-	// is one too early and lost, so ask until the process is gone.
+	// The handler is removed right after the context has ended. A signal that arrives before that
+	// is lost, so the test sends signals until the process has ended.
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_ = cmd.Wait() // killed: the state says how
+		_ = cmd.Wait() // the process state tells which signal killed it
 	}()
 	kittest.Eventually(t, "the end of the process", func() error {
 		select {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Pause waits, and says whether ctx let it.
+// Pause waits for d or until ctx is done. It reports whether the whole time passed.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

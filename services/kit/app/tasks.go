@@ -11,18 +11,17 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Task is a part of a process that runs until ctx is done. Returning nil early
-// means that its work is finished and ends nothing else. Its errors are prefixed
-// with its name, if it has one.
+// Task is a part of a process that runs until ctx is done. A task that returns nil early has
+// finished its work; the other tasks go on. If a task has a name, its errors are prefixed with it.
 type Task struct {
 	Name string
 	Run  func(ctx context.Context) error
 }
 
-// RunTasks runs tasks until all have returned. The first error, or a panic,
-// cancels the context of the others, with the error as its cause. The result
-// joins all errors, first the one that came first; that a task ended because
-// its context did is not an error, so it is nil when ctx was what ended them.
+// RunTasks runs tasks until all have returned. The first error or panic cancels the context of the
+// other tasks, with the error as its cause. The result joins all errors in the order in which they
+// occurred. A task that returns the error of its cancelled context has not failed, so RunTasks
+// returns nil if ctx ended all tasks.
 func RunTasks(ctx context.Context, tasks ...Task) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -62,7 +61,7 @@ func runTask(ctx context.Context, t Task) (err error) {
 	return t.Run(ctx)
 }
 
-// endedBy tells whether err is no more than the echo of a context that is done.
+// endedBy reports whether err only says that ctx is done.
 func endedBy(ctx context.Context, err error) bool {
 	if ctx.Err() == nil {
 		return false

@@ -12,7 +12,8 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// untilDone waits for its context, then returns what end makes of it.
+// untilDone returns a task that waits for its context to be done, and then returns the result of
+// end.
 func untilDone(name string, end func(context.Context) error) app.Task {
 	return app.Task{Name: name, Run: func(ctx context.Context) error {
 		<-ctx.Done()

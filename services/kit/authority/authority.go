@@ -17,7 +17,7 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// Pair is a certificate and its private key, both PEM.
+// Pair is a certificate and its private key, both in PEM.
 type Pair struct{ Cert, Key []byte }
 
 // Authority issues certificates of one trust domain.
@@ -27,10 +27,10 @@ type Authority struct {
 	pair Pair
 }
 
-// backdate is how far clocks may be behind the authority's.
+// backdate is the largest accepted difference by which other clocks are behind the authority's.
 const backdate = 5 * time.Minute
 
-// New makes an authority.
+// New returns an authority with a new key and a self-signed certificate.
 func New(trustDomain string, lifetime time.Duration) (*Authority, error) {
 	if err := (identity.ID{TrustDomain: trustDomain, Role: identity.Operator}).Validate(); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func New(trustDomain string, lifetime time.Duration) (*Authority, error) {
 	return Load(pair)
 }
 
-// Load returns the authority that a pair is of.
+// Load returns the authority with the given certificate and key.
 func Load(pair Pair) (*Authority, error) {
 	cert, err := ParseCert(pair.Cert)
 	if err != nil {
@@ -79,7 +79,7 @@ func Load(pair Pair) (*Authority, error) {
 	return &Authority{cert: cert, key: key, pair: pair}, nil
 }
 
-// ParseCert reads the first certificate in PEM.
+// ParseCert parses the first certificate in PEM data.
 func ParseCert(data []byte) (*x509.Certificate, error) {
 	block, _ := pem.Decode(data)
 	if block == nil || block.Type != "CERTIFICATE" {
@@ -91,21 +91,22 @@ func ParseCert(data []byte) (*x509.Certificate, error) {
 // Pair returns the authority's own certificate and key.
 func (a *Authority) Pair() Pair { return a.pair }
 
-// TrustDomain returns the domain that all its certificates are of.
+// TrustDomain returns the trust domain of the authority and of its certificates.
 func (a *Authority) TrustDomain() string { return a.cert.URIs[0].Host }
 
-// Expires returns the end of the authority's own time.
+// Expires returns the time until which the authority's certificate is valid.
 func (a *Authority) Expires() time.Time { return a.cert.NotAfter }
 
-// Request is what a certificate is to say.
+// Request describes a certificate to issue.
 type Request struct {
 	ID identity.ID
-	// Hosts are names and addresses of a server, for clients that look at those.
+	// Hosts are the host names and addresses of a server, for clients that verify them.
 	Hosts    []string
 	Lifetime time.Duration
 }
 
-// Issue makes a certificate with a new key. It never outlives the authority.
+// Issue returns a certificate with a new key. The certificate expires no later than the
+// authority's.
 func (a *Authority) Issue(r Request) (Pair, error) {
 	if err := r.ID.Validate(); err != nil {
 		return Pair{}, err
@@ -113,7 +114,7 @@ func (a *Authority) Issue(r Request) (Pair, error) {
 	if r.ID.TrustDomain != a.TrustDomain() {
 		return Pair{}, fmt.Errorf("the authority is of the trust domain %s and cannot issue %s", a.TrustDomain(), r.ID)
 	}
-	// A server of Postgres takes the common name for a user: the role.
+	// A Postgres server takes the common name as the name of the user, which is the role.
 	template, err := blank(pkix.Name{CommonName: r.ID.Path(), Organization: []string{r.ID.TrustDomain}}, r.Lifetime)
 	if err != nil {
 		return Pair{}, err

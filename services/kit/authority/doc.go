@@ -1,9 +1,7 @@
-// Package authority issues the certificates that package identity reads: a
-// certificate authority of one installation, its key in the hands of whoever
-// runs it.
+// Package authority issues the certificates that package identity uses. It implements the
+// certificate authority of one installation. The operator of the installation keeps its key.
 //
-// The invariant: what it issues is a certificate of exactly one role, good for
-// client and server, and for nothing else; it never issues another authority.
-// Keys are ECDSA P-256, which everything that meets them understands: Go, NATS,
-// Postgres, grpcurl.
+// The invariant: an issued certificate is for exactly one role, valid for clients and servers and
+// for nothing else. An authority never issues another authority. Keys are ECDSA P-256, because Go,
+// NATS, Postgres and grpcurl support it.
 package authority

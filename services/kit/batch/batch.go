@@ -8,30 +8,31 @@ import (
 	"time"
 )
 
-// ErrClosed is the outcome of a request that was not run because the group was closed.
+// ErrClosed is the error of a request that was not run because the group was closed.
 var ErrClosed = errors.New("batch group closed")
 
-// Options bound the batches of a Group.
+// Options are the limits of the batches of a Group.
 type Options[Req any] struct {
-	// MaxItems is the most requests in a batch. Default: 256.
+	// MaxItems is the largest number of requests in a batch. Default: 256.
 	MaxItems int
-	// MaxBytes is the most bytes in a batch, as Size counts them; a larger request is a batch of its own. 0: no bound.
+	// MaxBytes is the largest size of a batch in bytes, as counted by Size. A larger request is a
+	// batch by itself. 0 means no limit.
 	MaxBytes int
-	// Size returns the bytes of a request; needed with MaxBytes.
+	// Size returns the size of a request in bytes. It is required with MaxBytes.
 	Size func(Req) int
 	// Timeout is the deadline of a batch. Default: 10s.
 	Timeout time.Duration
-	// Observe, if not nil, is called after each batch with the number of requests and the time it took.
+	// Observe, if not nil, is called after each batch with the number of requests and the duration.
 	Observe func(items int, took time.Duration)
 }
 
-// Outcome is what became of one request.
+// Outcome is the result of one request.
 type Outcome[Res any] struct {
 	Value Res
 	Err   error
 }
 
-// Group runs requests in batches. All methods may be called concurrently.
+// Group runs requests in batches. Its methods are safe for concurrent use.
 type Group[Req, Res any] struct {
 	options Options[Req]
 	run     func(context.Context, []Req) []Outcome[Res]
@@ -49,8 +50,9 @@ type entry[Req, Res any] struct {
 	done    chan Outcome[Res]
 }
 
-// New returns a group that calls run with one batch after the other, never two at once, and hands out what it returns: one outcome per request, in
-// their order. The context of run ends with the batch's deadline only.
+// New returns a group that calls run with one batch after the other, never concurrently. run
+// returns one outcome per request, in the order of the requests. Its context is done only at the
+// batch's deadline.
 func New[Req, Res any](options Options[Req], run func(context.Context, []Req) []Outcome[Res]) *Group[Req, Res] {
 	if options.MaxItems <= 0 {
 		options.MaxItems = 256
@@ -61,8 +63,9 @@ func New[Req, Res any](options Options[Req], run func(context.Context, []Req) []
 	return &Group[Req, Res]{options: options, run: run}
 }
 
-// Do runs one request as a part of a batch and returns its outcome. When ctx ends before the batch began, the request is not run and the error is
-// that of ctx; after Close it is [ErrClosed].
+// Do runs a request as part of a batch and returns its outcome. If ctx is done before the batch has
+// started, the request is not run and the error is ctx.Err(). If the group is closed, the error is
+// [ErrClosed].
 func (g *Group[Req, Res]) Do(ctx context.Context, req Req) (Res, error) {
 	var none Res
 	if err := ctx.Err(); err != nil {
@@ -84,7 +87,7 @@ func (g *Group[Req, Res]) Do(ctx context.Context, req Req) (Res, error) {
 	return outcome.Value, outcome.Err
 }
 
-// Close refuses further requests and those that wait, and returns when the batch under way is done.
+// Close refuses waiting and further requests, and returns when the running batch is done.
 func (g *Group[Req, Res]) Close() {
 	g.mu.Lock()
 	g.closed = true
@@ -112,21 +115,24 @@ func (g *Group[Req, Res]) enqueue(e *entry[Req, Res]) bool {
 	return true
 }
 
-// withdraw takes a request back, and says whether that was still possible.
+// withdraw removes a request that has not started, and reports whether it did.
 func (g *Group[Req, Res]) withdraw(e *entry[Req, Res]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e.started {
 		return false
 	}
-	e.started = true // so that take passes it over
+	e.started = true // take skips started requests
 	return true
 }
 
-// loop runs batches until nothing waits. It is started by the request that finds none running, so that an idle group holds no goroutine.
+// loop runs batches until no requests wait. The first waiting request starts it, so an idle group
+// has no goroutine.
 func (g *Group[Req, Res]) loop() {
 	for {
-		runtime.Gosched() // lets those whose batch was just done come back and be in this one: it makes batches about twice as large
+		// Let the callers of the last batch enqueue their next requests. It makes batches about
+		// twice as large.
+		runtime.Gosched()
 		batch := g.take()
 		if batch == nil {
 			return
@@ -135,7 +141,7 @@ func (g *Group[Req, Res]) loop() {
 	}
 }
 
-// take returns the next batch, or nil and the loop is over.
+// take returns the next batch. If there is none, it marks the loop as ended and returns nil.
 func (g *Group[Req, Res]) take() []*entry[Req, Res] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -189,7 +195,7 @@ func (g *Group[Req, Res]) runBatch(batch []*entry[Req, Res]) {
 	}
 }
 
-// Fail returns the outcomes of n requests that all failed with err.
+// Fail returns n outcomes with the error err.
 func Fail[Res any](n int, err error) []Outcome[Res] {
 	outcomes := make([]Outcome[Res], n)
 	for i := range outcomes {

@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/kit/batch"
 )
 
-// gate is a run function that stays in its batch until it is let go.
+// gate is a run function that blocks until the test releases its batch.
 type gate struct {
 	batches [][]int
 	release chan struct{}
@@ -42,7 +42,7 @@ type answer struct {
 	err   error
 }
 
-// do starts a request and returns when it waits.
+// do starts a request and returns once the request waits in the group.
 func do(ctx context.Context, group *batch.Group[int, string], req int) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
@@ -177,13 +177,13 @@ func TestCloseRefusesWhatWaitsAndWaitsForWhatRuns(t *testing.T) {
 	})
 }
 
-// TestEveryRequestIsRunOnce runs many callers, some of which give up, with real goroutines.
+// TestEveryRequestIsRunOnce runs many concurrent callers, some of which cancel their requests.
 func TestEveryRequestIsRunOnce(t *testing.T) {
 	const callers, each = 32, 200
 	ran := map[int]int{}
 	busy := false
 	group := batch.New(batch.Options[int]{MaxItems: 8}, func(_ context.Context, reqs []int) []batch.Outcome[int] {
-		if busy { // batches are not to overlap: the race detector would see it as well
+		if busy { // batches must not overlap; the race detector would notice as well
 			t.Error("two batches at once")
 		}
 		busy = true

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// command is what a command line says. The standard flag package stops at the
-// first problem and prints by itself; this reads the same syntax to the end.
+// command is a parsed command line. The standard flag package stops at the first problem and prints
+// it; parseArgs accepts the same syntax and collects all problems.
 type command struct {
 	file               string
 	help, check, print bool
 	settings           []setting
 }
 
-// setting is a flag with its value, not yet parsed: flags are read first,
-// because one of them names the file, and applied last.
+// setting is a flag with its unparsed value. The flags are read first, because -config names the
+// file, and applied last, because they take precedence.
 type setting struct {
 	field *field
 	text  string
@@ -57,7 +57,7 @@ func parseArgs(fields []*field, args []string) (command, []error) {
 	return cmd, problems
 }
 
-// builtin takes one of the reserved flags.
+// builtin sets one of the reserved flags.
 func (c *command) builtin(name, text string) error {
 	if name == "config" {
 		c.file = text

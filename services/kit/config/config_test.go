@@ -42,7 +42,7 @@ func (s *settings) Validate() error {
 	return nil
 }
 
-// load is config.Load with an environment from a map and a file from a text.
+// load calls config.Load with an environment from a map and a file from a text.
 func load(t testing.TB, args []string, env map[string]string, file string) (settings, string, error) {
 	t.Helper()
 	if file != "" {
@@ -109,7 +109,7 @@ addr: ~
 	}
 }
 
-// flat is what can be compared.
+// flat returns the fields as comparable values.
 func (s settings) flat() []any {
 	return []any{s.Addr, s.Debug, s.Store, s.Workers, s.Lease, s.Ratio, s.Port, s.VIPsText(), s.Names, s.DNS.String()}
 }
@@ -236,8 +236,8 @@ func TestPasswordsAreMasked(t *testing.T) {
 	}
 }
 
-// TestPrintedIsAccepted: what -print-config prints, -config takes, and it means
-// the same.
+// TestPrintedIsAccepted checks that -config accepts the output of -print-config and reads the same
+// values from it.
 func TestPrintedIsAccepted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "printed.yaml")
 	rapid.Check(t, func(rt *rapid.T) {

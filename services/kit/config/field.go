@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// field is one setting: its description and the variable it is stored in.
+// field is one setting: its description and its variable.
 type field struct {
 	name   string // of the flag and of the key in the file
 	env    string
@@ -16,8 +16,8 @@ type field struct {
 	origin string
 }
 
-// fieldsOf lists the settings of the struct that cfg points to. A mistake in
-// the tags is a mistake in the program, hence the panics.
+// fieldsOf returns the settings of the struct that cfg points to. It panics on wrong tags, because
+// they are mistakes in the program.
 func fieldsOf(daemon string, cfg any) []*field {
 	v := reflect.ValueOf(cfg)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
@@ -59,8 +59,8 @@ func collect(v reflect.Value, override map[string]string) []*field {
 	return out
 }
 
-// overrides reads `default:"a=1 b=2"` on an embedded struct. What an outer
-// struct says wins.
+// overrides parses the tag `default:"a=1 b=2"` of an embedded struct. Defaults from an outer struct
+// take precedence.
 func overrides(sf reflect.StructField, outer map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, pair := range strings.Fields(sf.Tag.Get("default")) {
@@ -76,15 +76,15 @@ func overrides(sf reflect.StructField, outer map[string]string) map[string]strin
 	return out
 }
 
-// envName is PORTOLAN_<DAEMON>_<NAME>.
+// envName returns the name of a setting's environment variable: PORTOLAN_<DAEMON>_<NAME>.
 func envName(daemon, name string) string {
 	return strings.ToUpper(strings.ReplaceAll("portolan_"+daemon+"_"+name, "-", "_"))
 }
 
-// isBool tells whether the flag may stand without a value.
+// isBool reports whether the flag may be given without a value.
 func (f *field) isBool() bool { return f.value.Kind() == reflect.Bool }
 
-// set parses text into the field and records where it came from.
+// set parses text into the field and records its origin.
 func (f *field) set(text, origin string) error {
 	parsed := reflect.New(f.value.Type()).Elem()
 	if err := parse(parsed, text); err != nil {
@@ -117,6 +117,6 @@ func setDefaults(fields []*field) {
 	}
 }
 
-// Defaults fills cfg, a pointer to a struct, with the defaults of its tags. It
-// is for tests and for programs that build a configuration without reading one.
+// Defaults sets cfg, a pointer to a struct, to the defaults in its tags. It is for tests and for
+// programs that build a configuration without reading one.
 func Defaults(cfg any) { setDefaults(fieldsOf("", cfg)) }

@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// applyFile reads a YAML file with one key per setting.
+// applyFile sets the fields from a YAML file with one key per setting.
 func applyFile(fields []*field, path string) []error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -20,7 +20,7 @@ func applyFile(fields []*field, path string) []error {
 		return []error{fmt.Errorf("%s: %w", path, err)}
 	}
 	if len(doc.Content) == 0 {
-		return nil // an empty file says nothing
+		return nil // an empty file sets nothing
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
@@ -59,8 +59,8 @@ func applyKey(fields []*field, key string, value *yaml.Node, at string) error {
 	return f.set(text, at)
 }
 
-// nodeText turns a scalar or a list of scalars into the text a flag would have.
-// Lists are joined by commas, so an item must not have one.
+// nodeText returns a scalar or a list of scalars in the form of a flag's value. Lists are joined by
+// commas, so their items cannot contain commas.
 func nodeText(n *yaml.Node) (string, error) {
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -78,7 +78,7 @@ func nodeText(n *yaml.Node) (string, error) {
 	return "", errors.New("want a value or a list of values")
 }
 
-// scalarText is the value as written; ~ and null are empty.
+// scalarText returns the value as written. The result for ~ and null is empty.
 func scalarText(n *yaml.Node) string {
 	if n.Tag == "!!null" {
 		return ""

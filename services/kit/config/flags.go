@@ -1,6 +1,6 @@
 package config
 
-// Flag describes one setting, for documents.
+// Flag describes one setting, for documentation.
 type Flag struct {
 	Name    string // without the dash; also the key in the file
 	Env     string
@@ -8,7 +8,7 @@ type Flag struct {
 	Usage   string
 }
 
-// Flags lists the settings of a configuration in the order of its fields.
+// Flags returns the settings of a configuration in the order of its fields.
 func Flags(daemon string, cfg any) []Flag {
 	fields := fieldsOf(daemon, cfg)
 	flags := make([]Flag, len(fields))

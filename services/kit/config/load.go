@@ -11,22 +11,21 @@ import (
 )
 
 var (
-	// ErrDone says that Load printed what was asked for: nothing is left to do.
+	// ErrDone is returned if Load has printed the requested text, so that the program can exit.
 	ErrDone = errors.New("done")
-	// ErrUsage is in the error of a command line that cannot be understood.
+	// ErrUsage marks the error of an invalid command line.
 	ErrUsage = errors.New("wrong usage")
-	// ErrInvalid is in the error of values that cannot be used.
+	// ErrInvalid marks the error of invalid values.
 	ErrInvalid = errors.New("invalid configuration")
 )
 
-// validator is implemented by configurations with rules beyond the types of
-// their fields. It should report all problems, joined.
+// validator is implemented by configurations with rules beyond the types of their fields. Validate
+// should report all problems, joined.
 type validator interface{ Validate() error }
 
-// Load fills cfg, a pointer to a struct, from its defaults, the file named by
-// -config, the environment and args, each overriding what comes before. out is
-// where -h, -print-config and -check-config print; after these Load returns
-// ErrDone.
+// Load fills cfg, a pointer to a struct, from its defaults, the file named by -config, the
+// environment and args. Each of these takes precedence over the ones before it. With -h,
+// -print-config or -check-config, Load prints to out and returns ErrDone.
 func Load(daemon string, cfg any, args []string, env func(string) (string, bool), out io.Writer) error {
 	fields := fieldsOf(daemon, cfg)
 	setDefaults(fields)
@@ -95,8 +94,8 @@ func validate(cfg any) []error {
 	return nil
 }
 
-// failure keeps the text to the problems themselves: what kind of failure it is
-// shows in the exit code.
+// failure returns the error for problems. Its text starts with the kind of failure, which also
+// determines the exit code.
 func failure(usage bool, problems []error) error {
 	kind := ErrInvalid
 	if usage {
@@ -107,7 +106,7 @@ func failure(usage bool, problems []error) error {
 
 type loadError struct{ kind, problems error }
 
-// Error is one line where there is one problem.
+// Error is a single line if there is only one problem.
 func (e *loadError) Error() string {
 	text := e.problems.Error()
 	if strings.Contains(text, "\n") {
@@ -118,7 +117,7 @@ func (e *loadError) Error() string {
 
 func (e *loadError) Unwrap() []error { return []error{e.kind, e.problems} }
 
-// reserved are the flags that every daemon has.
+// reserved lists the flags that every daemon has.
 var reserved = map[string]bool{
 	"config": true, "check-config": true, "print-config": true, "h": true, "help": true,
 }
@@ -135,7 +134,7 @@ func knownNames(fields []*field) []string {
 	return names
 }
 
-// suggest returns "; did you mean x?" when a known name is near enough to be what was meant.
+// suggest returns "; did you mean x?" if a known name is similar to name.
 func suggest(name string, known []string, prefix string) string {
 	near := nearest.Name(name, known)
 	if near == "" {

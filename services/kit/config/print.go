@@ -11,7 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// printHelp lists every setting with its flag, variable and default.
+// printHelp prints every setting with its flag, variable and default.
 func printHelp(out io.Writer, daemon string, fields []*field) {
 	fmt.Fprintf(out, "Usage: %s [flags]\n\n", daemon)
 	fmt.Fprintf(out, "A flag wins over its environment variable, that over the file, that over the default.\n\n")
@@ -27,8 +27,8 @@ func printHelp(out io.Writer, daemon string, fields []*field) {
 	}
 }
 
-// printEffective writes a file that -config would accept, except for passwords,
-// which are masked.
+// printEffective prints the values of all settings as a file that -config accepts, except that
+// passwords are masked.
 func printEffective(out io.Writer, fields []*field) {
 	for _, f := range fields {
 		text, masked := redact(format(f.value))
@@ -40,7 +40,8 @@ func printEffective(out io.Writer, fields []*field) {
 	}
 }
 
-// yamlScalar quotes text where YAML would take a string for something else.
+// yamlScalar returns text as a YAML scalar. It quotes strings that YAML would parse as another
+// type.
 func yamlScalar(kind reflect.Kind, text string) string {
 	if kind == reflect.Bool || (kind >= reflect.Int && kind <= reflect.Float64) {
 		return text
@@ -54,7 +55,8 @@ func yamlScalar(kind reflect.Kind, text string) string {
 
 var passwordPair = regexp.MustCompile(`(?i)\b(password|token|secret)=('[^']*'|[^\s&]+)`)
 
-// redact masks passwords in URLs and in key=value connection strings.
+// redact masks passwords in URLs and in key=value connection strings. It reports whether it masked
+// any.
 func redact(text string) (string, bool) {
 	parts := strings.Split(text, ",")
 	for i, part := range parts {

@@ -15,7 +15,7 @@ var (
 	textType     = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// settable tells whether parse knows the type.
+// settable reports whether parse supports the type.
 func settable(t reflect.Type) bool {
 	if reflect.PointerTo(t).Implements(textType) {
 		return true
@@ -31,9 +31,8 @@ func settable(t reflect.Type) bool {
 	return false
 }
 
-// parse stores text in v. An empty text is the zero value of strings, lists and
-// addresses, and an error for numbers, durations and booleans unless it is the
-// default.
+// parse parses text and stores the value in v. An empty text gives the zero value of strings, lists
+// and addresses; for numbers, durations and booleans it is an error.
 func parse(v reflect.Value, text string) error {
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		if err := u.UnmarshalText([]byte(text)); err != nil {
@@ -107,7 +106,8 @@ func parseScalar(v reflect.Value, text string) error {
 	return nil
 }
 
-// reasonOnly drops the function name and the input, which strconv repeats.
+// reasonOnly removes the function name and the input from an error of strconv, because the caller
+// adds them.
 func reasonOnly(err error) error {
 	if num, ok := errors.AsType[*strconv.NumError](err); ok {
 		return num.Err
@@ -115,7 +115,7 @@ func reasonOnly(err error) error {
 	return err
 }
 
-// kindName is what people call the type.
+// kindName returns the name of a type in messages.
 func kindName(t reflect.Type) string {
 	switch {
 	case t == durationType:
@@ -134,7 +134,7 @@ func kindName(t reflect.Type) string {
 	return "whole number"
 }
 
-// format is the inverse of parse.
+// format returns the text of a value, the inverse of parse.
 func format(v reflect.Value) string {
 	if v.Kind() == reflect.Slice {
 		items := make([]string, v.Len())

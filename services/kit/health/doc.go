@@ -1,7 +1,7 @@
-// Package health knows whether a daemon is ready, and why not.
+// Package health tracks whether a daemon is ready, and if not, why.
 //
-// Every part of a daemon reports under a name of its own; the daemon is ready
-// when no part reports an error. The registry feeds /readyz and the gRPC health
-// service. Parts push their state when it changes, they are not polled: the part
-// knows at once, and a probe must be cheap. Only transitions are logged.
+// Each part of a daemon reports its state under its own name. The daemon is ready if no part
+// reports an error. The registry's state is served at /readyz and by the gRPC health service. Parts
+// report their state when it changes instead of being polled, because a part notices a change at
+// once and a probe must be cheap. Only transitions are logged.
 package health

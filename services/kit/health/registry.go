@@ -20,12 +20,12 @@ type Registry struct {
 	nextID   int
 }
 
-// New returns a registry without checks, which is ready.
+// New returns a registry without checks. Such a registry is ready.
 func New(log *slog.Logger) *Registry {
 	return &Registry{log: log, checks: map[string]error{}, watchers: map[int]func(error){}}
 }
 
-// Set reports the state of one check; nil means well. A part that must work
+// Set sets the state of a check. A nil error means that the part works. A part that must work
 // before the daemon is ready sets an error when it is built.
 func (r *Registry) Set(check string, err error) {
 	r.mu.Lock()
@@ -47,7 +47,7 @@ func (r *Registry) logTransition(check string, known bool, before, now error) {
 	case now != nil && (!known || before == nil):
 		level := slog.LevelWarn
 		if !known {
-			level = slog.LevelInfo // starting up is no incident
+			level = slog.LevelInfo // not ready is normal at the start
 		}
 		r.log.Log(context.Background(), level, "not ready", "check", check, "err", now)
 	case now == nil && known && before != nil:
@@ -55,8 +55,8 @@ func (r *Registry) logTransition(check string, known bool, before, now error) {
 	}
 }
 
-// Ready returns nil if every check is well, otherwise all that are not, in the
-// order of their names.
+// Ready returns nil if no check has an error. Otherwise it returns all their errors, sorted by the
+// name of the check.
 func (r *Registry) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,8 +73,8 @@ func (r *Registry) readyLocked() error {
 	return errors.Join(errs...)
 }
 
-// Watch calls fn at once and after every change with what Ready returns, one
-// call at a time, until stop is called. fn must not call the registry.
+// Watch calls fn with the result of Ready, immediately and after every change, until stop is
+// called. The calls do not overlap. fn must not call the registry.
 func (r *Registry) Watch(fn func(ready error)) (stop func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

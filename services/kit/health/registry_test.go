@@ -79,7 +79,7 @@ func TestWatchSeesEveryChangeInOrder(t *testing.T) {
 func TestConcurrentUse(t *testing.T) {
 	r := health.New(slog.New(slog.DiscardHandler))
 	var last error
-	defer r.Watch(func(err error) { last = err })() // calls are one at a time
+	defer r.Watch(func(err error) { last = err })() // calls do not overlap
 	var wg sync.WaitGroup
 	for _, name := range []string{"a", "b", "c"} {
 		wg.Go(func() {

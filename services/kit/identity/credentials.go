@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// TLS returns the settings of a client of a server of some role, for protocols
-// that bring their own TLS.
+// TLS returns the settings of a client that connects to a server of the given role, for protocols
+// with their own TLS.
 func (s *Source) TLS(role Role) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
@@ -28,9 +28,9 @@ func (s *Source) TLS(role Role) *tls.Config {
 	}
 }
 
-// verifyServer says whether a server is who was meant.
+// verifyServer returns an error unless the server's certificate is valid and has the role.
 func (m *material) verifyServer(state tls.ConnectionState, role Role) error {
-	leaf := state.PeerCertificates[0] // the handshake does without none
+	leaf := state.PeerCertificates[0] // the handshake fails without a certificate
 	id, idErr := Of(leaf)
 	who := fmt.Sprintf("the server's certificate (%s)", leaf.Subject)
 	if idErr == nil {
@@ -57,8 +57,8 @@ func (m *material) verifyServer(state tls.ConnectionState, role Role) error {
 	return nil
 }
 
-// Peer returns the option to dial a server of some role with. Without a source
-// the connection is in the clear.
+// Peer returns the option for dialing a server of the given role. If s is nil, the connection is
+// not encrypted.
 func (s *Source) Peer(role Role) grpc.DialOption {
 	if s == nil {
 		return grpc.WithTransportCredentials(insecure.NewCredentials())
@@ -66,7 +66,7 @@ func (s *Source) Peer(role Role) grpc.DialOption {
 	return grpc.WithTransportCredentials(&clientCredentials{credentials.NewTLS(s.TLS(role)), s})
 }
 
-// clientCredentials are those of gRPC with errors that say what to do.
+// clientCredentials are gRPC credentials with errors that include the remedy.
 type clientCredentials struct {
 	credentials.TransportCredentials
 	source *Source
@@ -86,9 +86,9 @@ func (c *clientCredentials) Clone() credentials.TransportCredentials {
 	return &clientCredentials{c.TransportCredentials.Clone(), c.source}
 }
 
-// explainingConn explains why a server hung up: in TLS 1.3 it looks at our
-// certificate after our part of the handshake, so its refusal is read, not
-// returned by the handshake.
+// explainingConn explains why a server closed the connection. In TLS 1.3 the server verifies our
+// certificate after our side of the handshake is done, so its refusal is the error of a later Read
+// and not of the handshake.
 type explainingConn struct {
 	net.Conn
 	source *Source
@@ -103,8 +103,8 @@ func (c *explainingConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. A write that fails because the server hung up says
-// nothing of why; what the server said last is still there to be read.
+// Write implements net.Conn. The error of a write on a closed connection does not contain the
+// reason, but the server's last message can still be read.
 func (c *explainingConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	if err == nil {
@@ -118,8 +118,8 @@ func (c *explainingConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// ServerCredentials returns those of a server. Every client must have a
-// certificate of our authority; who it is, Caller says.
+// ServerCredentials returns the credentials of a server. Every client must have a certificate of a
+// trusted authority. Caller returns the client's identity.
 func (s *Source) ServerCredentials() credentials.TransportCredentials {
 	return &serverCredentials{credentials.NewTLS(&tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -128,23 +128,23 @@ func (s *Source) ServerCredentials() credentials.TransportCredentials {
 			return &tls.Config{
 				MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{m.cert},
 				ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: m.roots,
-				SessionTicketsDisabled: true, // every connection is looked at
+				SessionTicketsDisabled: true, // so that every connection is verified
 			}, nil
 		},
 	}), s}
 }
 
-// serverCredentials are those of gRPC, which also know who calls.
+// serverCredentials are gRPC credentials that also determine the identity of the caller.
 type serverCredentials struct {
 	credentials.TransportCredentials
 	source *Source
 }
 
-// caller is who is at the other end of a server's connection.
+// caller is the client at the other end of a server's connection.
 type caller struct {
 	credentials.TLSInfo
 	id  ID
-	err error // why it is nobody
+	err error // the reason why it has no identity
 }
 
 // ServerHandshake implements credentials.TransportCredentials.
@@ -172,8 +172,8 @@ func (c *serverCredentials) Clone() credentials.TransportCredentials {
 
 var errMissing = errors.New("is missing")
 
-// Caller returns who made the call that ctx is of. The error says why it is
-// nobody that we know.
+// Caller returns the identity of the caller in whose call ctx originates. The error says why the
+// caller has no identity in this trust domain.
 func Caller(ctx context.Context) (ID, error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

@@ -1,27 +1,26 @@
-// Package identity is who a daemon is to others, and who others are to it:
-// mutual TLS in which a certificate's URI SAN names a role, as SPIFFE does it
-// (spiffe://<trust-domain>/<role>, spiffe://<trust-domain>/nodeagent/<node>).
+// Package identity authenticates daemons to each other. It implements mutual TLS in which the URI
+// SAN of a certificate names a role, as in SPIFFE (spiffe://<trust-domain>/<role>,
+// spiffe://<trust-domain>/nodeagent/<node>).
 //
-// The invariant: with a Source, no byte of a call is read from anybody whose
-// certificate is not of the same authority and in its time, and no call is sent
-// to anybody whose certificate is not of the role that was meant. What a role may
-// do is for services/access to say.
+// The invariant: with a Source, a server reads no byte of a call unless the client's certificate is
+// of a trusted authority and valid now, and a client sends no call unless the server's certificate
+// has the expected role. The rules for the calls that a role may make are in services/access.
 //
-//	source, err := identity.Open(identity.Options{Files: files, Role: identity.Registry, Log: log})
+//	options := identity.Options{Files: files, Role: identity.Registry, Log: log}
+//	source, err := identity.Open(options)
 //	conn, err := network.Dial(target, source.Peer(identity.Allocator))
 //	server := rpc.NewServer(rpc.ServerOptions{Identity: source, …})
 //
-// A nil Source is the absence of all this: everything in the clear.
+// With a nil Source nothing is encrypted or authenticated.
 //
-// Clients that know no roles, such as those of DNS over TLS, verify a server by its host name or address.
-// For them a Source gives the daemon's certificate without asking for one of theirs (ServerTLS), and a
-// Public reads a certificate of any authority.
+// Clients that do not use roles, such as clients of DNS over TLS, verify a server by its host name
+// or address. For them a Source serves the daemon's certificate without requesting one from the
+// client (ServerTLS), and a Public serves a certificate of any authority.
 //
-// Servers are known by their role and not by their host name, because daemons
-// move between addresses and share them; certificates may carry host names too,
-// for clients that know no roles. The files are read again while the process
-// runs, by content and not by time, so that a file that was replaced in any way
-// counts; what cannot be used leaves the old one in place. go-spiffe would bring
-// the workload API and its agent, which an installation from files has no use
-// for.
+// Servers are identified by role and not by host name, because daemons move between addresses and
+// share them. Certificates may contain host names too, for clients that do not use roles. The files
+// are read again while the process runs. They are compared by content and not by time, so that a
+// file may be replaced in any way. If the new files cannot be used, the old certificate stays in
+// use. go-spiffe would add the workload API and its agent, which an installation with files does
+// not need.
 package identity

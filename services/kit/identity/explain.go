@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// Refused is the error of a connection that the other end refused because of
-// our certificate.
+// Refused is the error of a connection that the server closed because of our certificate.
 type Refused struct {
 	ID   ID
-	Why  string // what the other end said, and what to do
+	Why  string // the server's reason and the remedy
 	File string // of the certificate
 }
 
@@ -21,7 +20,7 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("the server refused our certificate %s (%s): %s", e.File, e.ID, e.Why)
 }
 
-// alerts are those of TLS that are about our certificate, and what to do.
+// alerts lists the TLS alerts about the client's certificate with their meaning and remedy.
 var alerts = []struct{ alert, why string }{
 	{"unknown certificate authority", "it was issued by an authority that the server does not know: both ends need certificates of one"},
 	{"expired certificate", "it has expired, or is not valid yet by the server's clock: portolan certs renew makes a new one"},
@@ -30,8 +29,8 @@ var alerts = []struct{ alert, why string }{
 	{"unsupported certificate", "it is not one for this use: portolan certs issue makes one that is"},
 }
 
-// Explain says in one line what an error of a TLS connection means and what to
-// do; others it returns as they are.
+// Explain returns an error that explains an error of a TLS connection, with the remedy, in one
+// line. It returns other errors unchanged.
 func (s *Source) Explain(err error) error {
 	if (errors.As(err, new(tls.RecordHeaderError))) || strings.Contains(err.Error(), "first record does not look like a TLS handshake") {
 		return errors.New("the server does not speak TLS: give it tls-cert, tls-key and tls-ca, or leave ours out")

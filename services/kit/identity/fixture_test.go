@@ -19,7 +19,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// server answers health checks by mutual TLS, and remembers who asked.
+// server is a health server with mutual TLS that records its callers.
 type server struct {
 	healthpb.UnimplementedHealthServer
 	addr string
@@ -64,7 +64,7 @@ func serve(t *testing.T, source *identity.Source) *server {
 	return s
 }
 
-// dial makes a client that gives up at the first failure.
+// dial returns a client that does not retry.
 func dial(t *testing.T, addr string, option grpc.DialOption) healthpb.HealthClient {
 	t.Helper()
 	conn, err := grpc.NewClient(addr, option)
@@ -83,7 +83,7 @@ func check(t *testing.T, client healthpb.HealthClient) error {
 	return err
 }
 
-// open opens files with a log that the test reads and metrics.
+// open opens files with metrics and with a log that the test can read.
 func open(t *testing.T, o identity.Options) (*identity.Source, *record, *prometheus.Registry) {
 	t.Helper()
 	log := &record{}
@@ -96,7 +96,7 @@ func open(t *testing.T, o identity.Options) (*identity.Source, *record, *prometh
 	return source, log, reg
 }
 
-// record is a log.
+// record is a log in memory.
 type record struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -135,7 +135,7 @@ func metric(t *testing.T, reg *prometheus.Registry, name, label string) float64 
 	return 0
 }
 
-// plain is a server in the clear.
+// plain starts a server without TLS.
 func plain(t *testing.T) net.Listener {
 	t.Helper()
 	lis := kittest.Listen(t)
@@ -151,7 +151,8 @@ func write(t *testing.T, path string, data []byte) {
 	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(path+".new", path); err != nil { // whoever reads meanwhile has the one or the other
+	// A concurrent reader gets either the old or the new file, never a part.
+	if err := os.Rename(path+".new", path); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -9,20 +9,22 @@ import (
 	"strings"
 )
 
-// Role is what somebody is: the first word of the path of a SPIFFE ID.
+// Role is the role of a daemon, person or server: the first element of the path of a SPIFFE ID.
 type Role string
 
-// Roles.
+// The roles.
 const (
 	Registry    Role = "registry"
 	Allocator   Role = "allocator"
 	EndpointCtl Role = "endpointctl"
 	DNSSvc      Role = "dnssvc"
 	NodeAgent   Role = "nodeagent" // always with the name of its node
-	Operator    Role = "operator"  // a person or program that may do everything; may have a name
-	Viewer      Role = "viewer"    // one that may look at everything; may have a name
-	NATS        Role = "nats"      // a NATS server
-	Postgres    Role = "postgres"  // a Postgres server
+	// Operator is a person or program that may call every method. It may have a name.
+	Operator Role = "operator"
+	// Viewer is a person or program that may read everything. It may have a name.
+	Viewer   Role = "viewer"
+	NATS     Role = "nats"     // a NATS server
+	Postgres Role = "postgres" // a Postgres server
 )
 
 // Roles lists all roles.
@@ -30,17 +32,19 @@ func Roles() []Role {
 	return []Role{Registry, Allocator, EndpointCtl, DNSSvc, NodeAgent, Operator, Viewer, NATS, Postgres}
 }
 
-// DefaultTrustDomain is that of an installation that was not given another.
+// DefaultTrustDomain is the trust domain of an installation that does not configure one.
 const DefaultTrustDomain = "portolan"
 
-// ID is who somebody is.
+// ID is the identity of a daemon, person or server.
 type ID struct {
 	TrustDomain string
 	Role        Role
-	Name        string // node of a node agent, name of an operator or viewer; otherwise empty
+	// Name is the node of a node agent, or the name of an operator or viewer. It is empty for other
+	// roles.
+	Name string
 }
 
-// Path returns the role and, where there is one, the name: nodeagent/n1.
+// Path returns the role and, if the ID has one, the name: nodeagent/n1.
 func (id ID) Path() string {
 	if id.Name == "" {
 		return string(id.Role)
@@ -48,7 +52,7 @@ func (id ID) Path() string {
 	return string(id.Role) + "/" + id.Name
 }
 
-// URI returns the ID as certificates carry it.
+// URI returns the ID in the form used in certificates.
 func (id ID) URI() *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: id.TrustDomain, Path: "/" + id.Path()}
 }
@@ -56,7 +60,7 @@ func (id ID) URI() *url.URL {
 // String returns the ID as text: spiffe://portolan/nodeagent/n1.
 func (id ID) String() string { return id.URI().String() }
 
-// Validate says what is wrong with an ID.
+// Validate returns an error if the ID is not valid.
 func (id ID) Validate() error {
 	switch {
 	case !made(id.TrustDomain, "abcdefghijklmnopqrstuvwxyz0123456789.-_"):
@@ -73,13 +77,13 @@ func (id ID) Validate() error {
 	return nil
 }
 
-// named says whether a role may have a name.
+// named reports whether a role may have a name.
 func named(role Role) bool { return role == NodeAgent || role == Operator || role == Viewer }
 
-// longest bounds a trust domain and a name, as SPIFFE does.
+// longest is the largest length of a trust domain and of a name, as in SPIFFE, in bytes.
 const longest = 255
 
-// made says whether a text is made of some letters and is not empty.
+// made reports whether a text is a possible name that consists only of the given letters.
 func made(text, letters string) bool {
 	return text != "" && len(text) <= longest && strings.Trim(text, letters) == "" && text != "." && text != ".."
 }
@@ -92,7 +96,7 @@ func words(roles []Role) string {
 	return strings.Join(texts, ", ")
 }
 
-// ParsePath reads ROLE or ROLE/NAME.
+// ParsePath parses ROLE or ROLE/NAME.
 func ParsePath(trustDomain, path string) (ID, error) {
 	role, name, cut := strings.Cut(path, "/")
 	id := ID{TrustDomain: trustDomain, Role: Role(role), Name: name}
@@ -102,7 +106,7 @@ func ParsePath(trustDomain, path string) (ID, error) {
 	return id, id.Validate()
 }
 
-// Of returns who a certificate is of.
+// Of returns the identity in a certificate.
 func Of(cert *x509.Certificate) (ID, error) {
 	if len(cert.URIs) != 1 || cert.URIs[0].Scheme != "spiffe" {
 		return ID{}, errors.New("names no role: it needs exactly one URI SAN, spiffe://TRUST-DOMAIN/ROLE (portolan certs issue makes such certificates)")

@@ -28,7 +28,8 @@ func TestBothEndsKnowEachOther(t *testing.T) {
 	}
 }
 
-// TestStrangersAreToldWhy: nobody else gets through, and both sides can read in one line why.
+// TestStrangersAreToldWhy checks that clients without a usable certificate are refused, and that
+// both sides report the reason in one line.
 func TestStrangersAreToldWhy(t *testing.T) {
 	certs, foreign := kittest.NewCertificates(t), kittest.NewCertificates(t)
 	files := certs.Issue("registry", time.Hour)
@@ -37,8 +38,8 @@ func TestStrangersAreToldWhy(t *testing.T) {
 
 	mixed := foreign.Issue("operator", time.Hour)
 	mixedSource := sourceOf(t, mixed)
-	// It believes our server and is itself of another authority: as after a new
-	// authority that only one end was given.
+	// The client trusts our server's authority but has a certificate of another one, as if only one
+	// side had been given a new authority.
 	bundle := filepath.Join(t.TempDir(), "both.crt")
 	write(t, bundle, append(read(t, mixed.CA), read(t, certs.CA())...))
 	mixed.CA = bundle
@@ -55,7 +56,9 @@ func TestStrangersAreToldWhy(t *testing.T) {
 		"no TLS at the server":                {plain(t).Addr().String(), certs.Source("operator").Peer(identity.Registry), "the server does not speak TLS"},
 	} {
 		client := dial(t, c.addr, c.option)
-		kittest.Eventually(t, name, func() error { // a connection that breaks in an unlucky moment says less, and is made anew
+		// The error of a connection that breaks at another point has no reason. The client then
+		// reconnects.
+		kittest.Eventually(t, name, func() error {
 			err := check(t, client)
 			if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				return errorf("got %v\nwant %q", err, c.want)
@@ -81,7 +84,8 @@ func TestStrangersAreToldWhy(t *testing.T) {
 	}
 }
 
-// TestForeignTrustDomainIsNobody: an authority that is believed and that is of another trust domain gives nobody a role here.
+// TestForeignTrustDomainIsNobody checks that a certificate of another trust domain has no role,
+// even if its authority is trusted.
 func TestForeignTrustDomainIsNobody(t *testing.T) {
 	certs, other := kittest.NewCertificates(t), kittest.NewCertificatesOf(t, "elsewhere")
 	both := filepath.Join(t.TempDir(), "both.crt")
@@ -94,7 +98,7 @@ func TestForeignTrustDomainIsNobody(t *testing.T) {
 	if err := check(t, dial(t, s.addr, sourceOf(t, theirs).Peer(identity.Registry))); err == nil || !strings.Contains(err.Error(), "is of another trust domain than elsewhere") {
 		t.Errorf("as seen by the client: %v", err)
 	}
-	// What their server would be to our client is what our server must say of their client, which asks with the client's checks left out.
+	// The client omits its own checks, so that the server's check is tested.
 	config := sourceOf(t, theirs).TLS(identity.Registry)
 	config.VerifyConnection = nil
 	if err := check(t, dial(t, s.addr, withTLS(config))); err != nil {
@@ -174,7 +178,8 @@ func TestNamesOfRoles(t *testing.T) {
 	}
 }
 
-// TestAuthorityKeepsItsBounds: what it issues never outlives it, and is never of another trust domain.
+// TestAuthorityKeepsItsBounds checks that certificates expire no later than their authority and
+// have its trust domain.
 func TestAuthorityKeepsItsBounds(t *testing.T) {
 	a := kittest.NewCertificates(t).Authority
 	pair, err := a.Issue(authority.Request{ID: identity.ID{TrustDomain: "portolan", Role: identity.Viewer}, Lifetime: 10 * time.Hour, Hosts: []string{"db", "::1"}})

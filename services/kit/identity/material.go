@@ -11,16 +11,17 @@ import (
 	"time"
 )
 
-// Files say where a certificate is. All are PEM.
+// Files names the files of a certificate. All are PEM.
 type Files struct {
 	Cert string // the certificate, followed by intermediate ones if there are any
 	Key  string // its private key
-	CA   string // certificates of the authorities whose certificates are believed
-	// TrustDomain is the one that everybody must be of; empty: that of the certificate.
+	CA   string // certificates of the trusted authorities
+	// TrustDomain is the required trust domain of all certificates. The default is the trust domain
+	// of the certificate.
 	TrustDomain string
 }
 
-// material is what was read from the files at one moment.
+// material is the parsed contents of the files.
 type material struct {
 	id    ID
 	cert  tls.Certificate
@@ -37,7 +38,7 @@ func (m *material) name() string {
 	return m.id.String()
 }
 
-// contents are the bytes of the files.
+// contents are the unparsed contents of the files.
 type contents struct{ cert, key, ca []byte }
 
 func (f Files) read() (c contents, err error) {
@@ -65,7 +66,8 @@ func (c contents) sum() (sum [sha256.Size]byte) {
 	return sum
 }
 
-// parse makes what was read usable, or says in one line what keeps it from being so.
+// parse parses and verifies the contents of the files. Its errors are one line and include the
+// remedy.
 func (f Files) parse(c contents, role Role, now time.Time) (*material, error) {
 	m := &material{roots: x509.NewCertPool(), sum: c.sum()}
 	if !m.roots.AppendCertsFromPEM(c.ca) {
@@ -93,7 +95,7 @@ func (f Files) parse(c contents, role Role, now time.Time) (*material, error) {
 	return m, nil
 }
 
-// example is how the certificate of a role is asked for.
+// example returns the path with which a certificate of the role is requested.
 func example(role Role) string {
 	if role == NodeAgent {
 		return "nodeagent/NODE"
@@ -101,7 +103,7 @@ func example(role Role) string {
 	return string(role)
 }
 
-// parsePair reads the certificate and its key.
+// parsePair parses the certificate and its key.
 func (f Files) parsePair(m *material, c contents) (err error) {
 	if block, _ := pem.Decode(c.cert); block == nil {
 		return fmt.Errorf("tls-cert %s: has no certificate in PEM", f.Cert)
@@ -116,7 +118,7 @@ func (f Files) parsePair(m *material, c contents) (err error) {
 	return nil
 }
 
-// believable says whether a certificate is of our authority and in its time.
+// believable returns an error unless a certificate is of a trusted authority and valid now.
 func (m *material) believable(leaf *x509.Certificate, others [][]byte, now time.Time, usage x509.ExtKeyUsage) error {
 	if err := inTime(leaf, now); err != nil {
 		return err

@@ -11,25 +11,26 @@ import (
 	"time"
 )
 
-// PublicOptions are the options of a certificate for clients that do not know roles.
+// PublicOptions are the options of a Public.
 type PublicOptions struct {
 	Cert, Key string // PEM files; the certificate may be followed by intermediate ones
-	// Flags is the prefix of the flags that name the files, for errors: listen-tls.
+	// Flags is the prefix of the flags that name the files, such as listen-tls. It is used in
+	// errors.
 	Flags string
 	Log   *slog.Logger
-	// Every is the time between two looks at the files; 0: 5 s.
+	// Every is the time between two checks of the files; 0 means 5 s.
 	Every time.Duration
 }
 
-// Public is the certificate of a server whose clients have no certificates and verify the server by
-// its host name or address. Any authority may have issued it, because the clients decide what they
-// believe.
+// Public is the certificate of a server for clients that have no certificates and verify the server
+// by its host name or address. It may be of any authority, because the clients decide which
+// authorities they trust.
 type Public struct {
 	reloader
 	opts PublicOptions
 }
 
-// OpenPublic reads the files. The error says in one line what is wrong with them.
+// OpenPublic reads the files. Its error is one line.
 func OpenPublic(o PublicOptions) (*Public, error) {
 	p := &Public{opts: o}
 	p.reloader = reloader{read: p.readFiles, parse: p.parseFiles, log: o.Log, every: o.Every}
@@ -85,11 +86,11 @@ func (s *Source) ServerTLS() (*tls.Config, error) {
 	return s.serverTLS(), nil
 }
 
-// serverTLS shows each new connection the current certificate. The settings themselves stay the
-// same, so that clients can resume their sessions.
+// serverTLS returns settings that present the current certificate on each new connection. The
+// settings themselves do not change, so that clients can resume their sessions.
 func (r *reloader) serverTLS() *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12, // clients that are not ours may know no later version
+		MinVersion: tls.VersionTLS12, // other clients may not support a later version
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return &r.current.Load().cert, nil
 		},

@@ -14,13 +14,15 @@ type reloader struct {
 	read   func() (contents, error)
 	parse  func(contents) (*material, error)
 	log    *slog.Logger
-	every  time.Duration        // between two looks at the files; 0: 5 s
-	count  func(outcome string) // counts files as taken or refused
-	looked func()               // is called after each look
+	every  time.Duration        // time between two checks of the files; 0 means 5 s
+	count  func(outcome string) // counts changed files as taken or refused
+	looked func()               // called after each check
 
 	current atomic.Pointer[material]
-	seen    [sha256.Size]byte // contents that could not be used when last looked at; Run's own
-	refused bool              // that was told; Run's own
+	// seen is the checksum of the contents that were unusable at the last check. Only Run uses it.
+	seen [sha256.Size]byte
+	// refused reports whether that has been logged. Only Run uses it.
+	refused bool
 }
 
 // open reads the files for the first time.
@@ -41,12 +43,11 @@ func (r *reloader) open() error {
 	return nil
 }
 
-// Expires returns the end of the certificate's time.
+// Expires returns the time until which the certificate is valid.
 func (r *reloader) Expires() time.Time { return r.current.Load().leaf.NotAfter }
 
-// Run looks at the files every now and then, until ctx is done. New connections
-// use what it finds; those there are go on. Files that cannot be used are told of
-// once, and change nothing.
+// Run checks the files periodically until ctx is done. New connections use the new certificate;
+// existing ones are kept. Unusable files are logged once and change nothing.
 func (r *reloader) Run(ctx context.Context) error {
 	ticker := time.NewTicker(r.every)
 	defer ticker.Stop()
@@ -61,8 +62,8 @@ func (r *reloader) Run(ctx context.Context) error {
 	}
 }
 
-// reload takes what is new in the files. What cannot be used counts when it is
-// seen twice: a certificate and its key cannot be replaced at one moment.
+// reload uses new contents of the files. It refuses unusable contents only at the second check in a
+// row, because a certificate and its key cannot be replaced at the same moment.
 func (r *reloader) reload() {
 	found, err := r.read()
 	sum, old := found.sum(), r.current.Load()
@@ -84,7 +85,7 @@ func (r *reloader) reload() {
 	r.log.Info("new certificate taken", "id", m.name(), "expires", m.leaf.NotAfter)
 }
 
-// refuse tells once of files that cannot be used.
+// refuse counts and logs unusable files once.
 func (r *reloader) refuse(sum [sha256.Size]byte, old *material, err error) {
 	if sum != r.seen {
 		r.seen, r.refused = sum, false

@@ -27,7 +27,8 @@ func sourceOf(t *testing.T, files identity.Files) *identity.Source {
 	return source
 }
 
-// presented returns the serial number of the certificate that a server shows to a new connection.
+// presented returns the serial number of the certificate that a server presents on a new
+// connection.
 func presented(t *testing.T, addr string, client *identity.Source) string {
 	t.Helper()
 	conn, err := tls.Dial("tcp", addr, client.TLS(identity.Registry))
@@ -38,7 +39,8 @@ func presented(t *testing.T, addr string, client *identity.Source) string {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// TestRenewedCertificateIsUsed: for new connections, while those there are go on.
+// TestRenewedCertificateIsUsed checks that new connections use a renewed certificate, and that
+// existing ones are kept.
 func TestRenewedCertificateIsUsed(t *testing.T) {
 	certs := kittest.NewCertificates(t)
 	client := certs.Source("operator")
@@ -73,7 +75,8 @@ func TestRenewedCertificateIsUsed(t *testing.T) {
 	}
 }
 
-// TestUnusableNewFilesChangeNothing: the old certificate stays, which is told once.
+// TestUnusableNewFilesChangeNothing checks that unusable new files leave the old certificate in use
+// and are logged once.
 func TestUnusableNewFilesChangeNothing(t *testing.T) {
 	certs := kittest.NewCertificates(t)
 	client := certs.Source("operator")
@@ -116,7 +119,8 @@ func TestUnusableNewFilesChangeNothing(t *testing.T) {
 	}
 }
 
-// TestExpiredMeansNotReady: nobody talks to a daemon whose certificate has expired, and its health says so, until there is another.
+// TestExpiredMeansNotReady checks that a daemon with an expired certificate accepts no connections
+// and is not ready, until it gets a new certificate.
 func TestExpiredMeansNotReady(t *testing.T) {
 	certs := kittest.NewCertificates(t)
 	checks := health.New(kittest.Logger(t))
@@ -132,7 +136,8 @@ func TestExpiredMeansNotReady(t *testing.T) {
 	kittest.Eventually(t, "health", checks.Ready)
 }
 
-// openShort opens a certificate that expires soon: as soon as this machine allows for at the moment.
+// openShort opens a certificate that expires as soon as possible but not before it is opened, which
+// depends on the speed of the machine.
 func openShort(t *testing.T, certs *kittest.Certificates, o identity.Options) *identity.Source {
 	t.Helper()
 	for lifetime := time.Second; ; lifetime *= 2 {

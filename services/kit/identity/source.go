@@ -11,21 +11,21 @@ import (
 	"portolan.dev/services/kit/health"
 )
 
-// Options are what a source is made of.
+// Options are the options of a Source.
 type Options struct {
 	Files Files
-	// Role is the one that the certificate must be of; empty: any.
+	// Role is the required role of the certificate. If it is empty, any role is accepted.
 	Role Role
 	Log  *slog.Logger
 	// Metrics and Health may be nil.
 	Metrics prometheus.Registerer
 	Health  *health.Registry
-	// Every is the time between two looks at the files; 0: 5 s.
+	// Every is the time between two checks of the files; 0 means 5 s.
 	Every time.Duration
 }
 
-// Source is the certificate that a process has at the moment, and those that it
-// believes. It may be used by many at once.
+// Source holds the current certificate of a process and the authorities that it trusts. It is safe
+// for concurrent use.
 type Source struct {
 	reloader
 	opts    Options
@@ -33,7 +33,7 @@ type Source struct {
 	quiet   quiet
 }
 
-// Open reads the files. The error says in one line what is wrong with them.
+// Open reads the files. Its error is one line.
 func Open(o Options) (*Source, error) {
 	s := &Source{opts: o}
 	s.reloader = reloader{read: o.Files.read, parse: s.parse, log: o.Log, every: o.Every}
@@ -46,7 +46,7 @@ func Open(o Options) (*Source, error) {
 	return s, nil
 }
 
-// parse parses the files. While the process runs, its identity must not change.
+// parse parses the files. It refuses a change of the identity while the process runs.
 func (s *Source) parse(found contents) (*material, error) {
 	m, err := s.opts.Files.parse(found, s.opts.Role, time.Now())
 	if old := s.current.Load(); err == nil && old != nil && m.id != old.id {
@@ -55,10 +55,11 @@ func (s *Source) parse(found contents) (*material, error) {
 	return m, err
 }
 
-// ID returns who the process is.
+// ID returns the identity of the process.
 func (s *Source) ID() ID { return s.current.Load().id }
 
-// healthCheck is not ready once our own certificate has expired: nobody talks to us then.
+// healthCheck is the name of the health check. It fails once the certificate has expired, because
+// then other daemons refuse connections.
 const healthCheck = "certificate"
 
 // report sets the health check of the certificate.
@@ -73,8 +74,7 @@ func (s *Source) report() {
 	s.opts.Health.Set(healthCheck, err)
 }
 
-// quiet lets through one of many: whoever knocks at a port must not be able to
-// fill the log.
+// quiet limits the log to one line per second, so that clients cannot fill it by connecting.
 type quiet struct {
 	mu   sync.Mutex
 	last time.Time

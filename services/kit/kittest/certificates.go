@@ -10,20 +10,21 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// Certificates is an authority of a test, and the files of what it issued.
+// Certificates is the certificate authority of a test, with the files of the certificates it has
+// issued.
 type Certificates struct {
 	t         testing.TB
 	Authority *authority.Authority
 	dir       string
 }
 
-// NewCertificates makes an authority of the default trust domain.
+// NewCertificates returns an authority of the default trust domain.
 func NewCertificates(t testing.TB) *Certificates {
 	t.Helper()
 	return NewCertificatesOf(t, identity.DefaultTrustDomain)
 }
 
-// NewCertificatesOf makes an authority of a trust domain.
+// NewCertificatesOf returns an authority of the given trust domain.
 func NewCertificatesOf(t testing.TB, trustDomain string) *Certificates {
 	t.Helper()
 	a, err := authority.New(trustDomain, time.Hour)
@@ -35,11 +36,11 @@ func NewCertificatesOf(t testing.TB, trustDomain string) *Certificates {
 	return c
 }
 
-// CA is the file of the authority's certificate.
+// CA returns the file of the authority's certificate.
 func (c *Certificates) CA() string { return filepath.Join(c.dir, "ca.crt") }
 
-// Issue writes a certificate of who is named, such as registry or nodeagent/n1,
-// good for a while, in the place of the one before.
+// Issue issues a certificate for an identity such as registry or nodeagent/n1 with the given
+// lifetime. Its files replace those of the identity's previous certificate.
 func (c *Certificates) Issue(who string, lifetime time.Duration, hosts ...string) identity.Files {
 	c.t.Helper()
 	id, err := identity.ParsePath(c.Authority.TrustDomain(), who)
@@ -60,13 +61,14 @@ func (c *Certificates) write(name string, data []byte) string {
 	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	if err := os.Rename(path+".new", path); err != nil { // whoever reads meanwhile has the one or the other
+	// A concurrent reader gets either the old or the new file, never a part.
+	if err := os.Rename(path+".new", path); err != nil {
 		c.t.Fatal(err)
 	}
 	return path
 }
 
-// Source opens a new certificate of who is named.
+// Source opens a new certificate for an identity.
 func (c *Certificates) Source(who string) *identity.Source {
 	c.t.Helper()
 	source, err := identity.Open(identity.Options{Files: c.Issue(who, time.Hour), Log: Logger(c.t)})

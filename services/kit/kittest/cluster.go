@@ -20,20 +20,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Cluster is a Postgres server of its own, for tests that stop it.
+// Cluster is a Postgres server for a single test, which may stop it.
 type Cluster struct {
 	bin, dir string
-	cred     *syscall.Credential // of the user to run as; nil is our own
+	cred     *syscall.Credential // of the user to run as; nil means our own
 	proc     *process            // nil while stopped
-	port     int                 // of TCP, and in the name of the socket
-	tls      []string            // arguments of a server that also listens on TCP, by TLS
-	log      strings.Builder     // of servers that were stopped
+	port     int                 // of TCP, and part of the socket's name
+	tls      []string            // arguments of a server that also listens on TCP with TLS
+	log      strings.Builder     // output of stopped servers
 }
 
-// defaultPort is in the name of the socket, which is in a directory of its own.
+// defaultPort is part of the socket's name. Each server has its socket in its own directory.
 const defaultPort = 5432
 
-// NewCluster starts a server that only this test uses. Skips like Postgres.
+// NewCluster starts a server for this test only. Like Postgres, it skips the test if there is no
+// installation.
 func NewCluster(t testing.TB) *Cluster {
 	t.Helper()
 	c, err := startCluster(PostgresBinaries(t))
@@ -48,7 +49,8 @@ func NewCluster(t testing.TB) *Cluster {
 	return c
 }
 
-// Database makes an empty database. It goes with the cluster.
+// Database creates an empty database and returns its connection string. The database is removed
+// with the cluster.
 func (c *Cluster) Database(t testing.TB) (dsn string) {
 	t.Helper()
 	name := fmt.Sprintf("portolan_test_%d", databases.Add(1))
@@ -58,14 +60,14 @@ func (c *Cluster) Database(t testing.TB) (dsn string) {
 	return c.DSN(name)
 }
 
-// DSN is the connection string of a database. The server listens on a Unix
-// socket only, so there is no port that somebody else might have.
+// DSN returns the connection string of a database. The server listens only on a Unix socket, so its
+// port cannot be in use.
 func (c *Cluster) DSN(database string) string {
 	return fmt.Sprintf("host=%s port=%d user=postgres dbname=%s sslmode=disable", c.dir, c.port, database)
 }
 
-// Password makes a role with a database of its own, both of one name, which the
-// server from now on lets in by its password alone; but postgres, who needs none.
+// Password creates a role, and a database with the same name and owner. From then on the server
+// asks all roles except postgres for a password.
 func (c *Cluster) Password(t testing.TB, role, password string) (dsn string) {
 	t.Helper()
 	c.write(t, filepath.Join("data", "pg_hba.conf"), []byte("local all postgres trust\nlocal all all scram-sha-256\n"))
@@ -77,14 +79,15 @@ func (c *Cluster) Password(t testing.TB, role, password string) (dsn string) {
 			t.Fatalf("postgres: %v", err)
 		}
 	}
-	if err := errors.Join(c.Stop(), c.Start()); err != nil { // a new start reads pg_hba.conf, for certain
+	// Only a restart is certain to read pg_hba.conf.
+	if err := errors.Join(c.Stop(), c.Start()); err != nil {
 		t.Fatalf("postgres: %v", err)
 	}
 	return fmt.Sprintf("host=%s port=%d user=%s password=%s dbname=%s sslmode=disable", c.dir, c.port, role, password, role)
 }
 
-// Environment is what psql and its like need to be found, and to reach the server
-// as its superuser.
+// Environment returns the environment in which psql and the other client programs are found, and
+// connect to the server as its superuser.
 func (c *Cluster) Environment() []string {
 	return []string{
 		"PATH=" + c.bin + string(os.PathListSeparator) + os.Getenv("PATH"),
@@ -92,13 +95,13 @@ func (c *Cluster) Environment() []string {
 	}
 }
 
-// URL is DSN as a URL, for a role and its password.
+// URL returns the connection string of a database as a URL, with a role and its password.
 func (c *Cluster) URL(role, password, database string) string {
 	query := url.Values{"host": {c.dir}, "port": {strconv.Itoa(c.port)}, "sslmode": {"disable"}}
 	return (&url.URL{Scheme: "postgres", User: url.UserPassword(role, password), Path: "/" + database, RawQuery: query.Encode()}).String()
 }
 
-// Stop stops the server at once, as a crash does. Stopping twice does nothing.
+// Stop stops the server at once, as a crash would. It does nothing if the server is stopped.
 func (c *Cluster) Stop() error {
 	if c.proc == nil {
 		return nil
@@ -112,10 +115,10 @@ func (c *Cluster) Stop() error {
 	return err
 }
 
-// Log returns what the server wrote to its log until it was stopped.
+// Log returns the output of the server up to its last stop.
 func (c *Cluster) Log() string { return c.log.String() }
 
-// Start starts a stopped server on the same data and waits until it answers.
+// Start starts a stopped server with the same data and waits until it accepts connections.
 func (c *Cluster) Start() error {
 	if c.proc != nil {
 		return nil
@@ -161,7 +164,7 @@ func startCluster(bin string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Socket names are limited to about 100 bytes and t.TempDir to nothing.
+	// The path of a socket is limited to about 100 bytes, and t.TempDir can be longer.
 	dir, err := os.MkdirTemp("/tmp", "pg")
 	if err != nil {
 		return nil, err
@@ -198,7 +201,8 @@ func (c *Cluster) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// PostgresUser returns the user that a server has to run as, which refuses to be root; nil: our own.
+// PostgresUser returns the user that the server must run as, because Postgres refuses to run as
+// root. It returns nil if the test does not run as root.
 func PostgresUser() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -212,8 +216,8 @@ func PostgresUser() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err1, err2)
 }
 
-// PostgresBinaries returns the directory of initdb and its like, of the newest version. Without one it skips
-// the test like Postgres.
+// PostgresBinaries returns the directory of initdb and the other programs, of the newest version
+// installed. Without one it skips the test, as Postgres does.
 func PostgresBinaries(t testing.TB) string {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is well-formed
@@ -232,13 +236,13 @@ func PostgresBinaries(t testing.TB) string {
 	return ""
 }
 
-// process is a running child. It dies with this process: the kernel sends it
-// SIGQUIT when the thread that started it ends, so that thread is kept for it.
+// process is a running child process. The kernel sends it SIGQUIT when the thread that started it
+// ends, so that it ends with the test binary. The goroutine that waits for it keeps that thread.
 type process struct {
 	cmd    *exec.Cmd
-	output bytes.Buffer // to be read when done
+	output bytes.Buffer // to be read after done is closed
 	done   chan struct{}
-	err    error // how it ended, set before done is closed
+	err    error // set before done is closed
 }
 
 func startProcess(cmd *exec.Cmd) (*process, error) {
@@ -258,7 +262,7 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, <-started
 }
 
-// stop is an immediate shutdown in the terms of Postgres.
+// stop requests an immediate shutdown, as Postgres calls it.
 func (p *process) stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGQUIT); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

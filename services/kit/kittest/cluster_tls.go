@@ -11,18 +11,18 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// TLSCluster is a Postgres server that lets nobody in over TCP without a
-// certificate whose common name is the user's.
+// TLSCluster is a Postgres server that accepts a TCP connection only with a certificate whose
+// common name is the name of the user.
 type TLSCluster struct {
 	*Cluster
 }
 
-// attempts is how often a port that was free a moment ago may be taken by
-// somebody else.
+// attempts is the number of attempts to find a free port, because another process may take a port
+// between its choice and its use.
 const attempts = 20
 
-// NewTLSCluster starts a server with a certificate of the role postgres, for
-// localhost. Skips like Postgres.
+// NewTLSCluster starts a server with a certificate of the role postgres for localhost. Like
+// Postgres, it skips the test if there is no installation.
 func NewTLSCluster(t testing.TB, certs *Certificates) *TLSCluster {
 	t.Helper()
 	c := &TLSCluster{Cluster: NewCluster(t)}
@@ -50,7 +50,7 @@ func NewTLSCluster(t testing.TB, certs *Certificates) *TLSCluster {
 	}
 }
 
-// Role makes a role with a database of its own, both of one name.
+// Role creates a role, and a database with the same name and owner.
 func (c *TLSCluster) Role(t testing.TB, name string) {
 	t.Helper()
 	for _, sql := range []string{"CREATE ROLE " + name + " LOGIN", "CREATE DATABASE " + name + " OWNER " + name} {
@@ -60,13 +60,13 @@ func (c *TLSCluster) Role(t testing.TB, name string) {
 	}
 }
 
-// URL is the connection string of a role's own database, by TLS.
+// URL returns the connection string of a role's own database, over TLS.
 func (c *TLSCluster) URL(role string, files identity.Files) string {
 	return fmt.Sprintf("postgres://%s@localhost:%d/%s?sslmode=verify-full&sslrootcert=%s&sslcert=%s&sslkey=%s",
 		role, c.port, role, files.CA, files.Cert, files.Key)
 }
 
-// take copies a file to where the server may read it.
+// take copies a file to a place where the server may read it.
 func (c *TLSCluster) take(t testing.TB, from, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(from)
@@ -76,7 +76,7 @@ func (c *TLSCluster) take(t testing.TB, from, name string) string {
 	return c.write(t, name, data)
 }
 
-// write makes a file of the server.
+// write writes a file of the server.
 func (c *Cluster) write(t testing.TB, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(c.dir, name)

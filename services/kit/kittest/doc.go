@@ -1,7 +1,7 @@
-// Package kittest has what tests of Portolan need: real parts started and
-// stopped for them, and waiting without sleeping.
+// Package kittest starts and stops real servers for tests, and waits for conditions without
+// sleeping.
 //
-// Whatever a helper starts it also stops, and waits for, when the test ends.
-// The parts are the real ones: an embedded NATS server, a throwaway Postgres, a
-// gRPC server as the daemons build it. Nothing here is for production code.
+// A helper stops everything that it has started, and waits for its end, when the test ends. The
+// servers are real: an embedded NATS server, a temporary Postgres, a gRPC server built as the
+// daemons build it. The package is not for production code.
 package kittest

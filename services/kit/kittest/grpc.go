@@ -14,9 +14,9 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// Conn serves what register registers, by a server as the daemons have, and
-// returns a client of it. Both end with the test; calls in flight are waited
-// for.
+// Conn starts a gRPC server built as the daemons build it, with the services that register
+// registers, and returns a client connection to it. Both are closed when the test ends, after all
+// calls have ended.
 func Conn(t testing.TB, register func(grpc.ServiceRegistrar)) *grpc.ClientConn {
 	t.Helper()
 	log := Logger(t)
@@ -33,21 +33,21 @@ func Conn(t testing.TB, register func(grpc.ServiceRegistrar)) *grpc.ClientConn {
 	return conn
 }
 
-// Listen opens a TCP listener on a free port of the loopback interface, closed
-// when the test ends.
+// Listen returns a TCP listener on a free port of the loopback interface. It is closed when the
+// test ends.
 func Listen(t testing.TB) net.Listener {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { lis.Close() }) // an error only says that the test closed it
+	t.Cleanup(func() { lis.Close() }) // an error means that the test has closed it already
 	return lis
 }
 
-// Run runs a task beside the test. When the test ends its context ends, and
-// the test fails if the task returned an error. The returned function ends it
-// sooner and waits for it.
+// Run runs a task beside the test. When the test ends, the task's context is cancelled, and the
+// test fails if the task returns an error. The returned function ends the task earlier and waits
+// for it.
 func Run(t testing.TB, name string, run func(ctx context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -68,9 +68,8 @@ func Run(t testing.TB, name string, run func(ctx context.Context) error) (stop f
 	return stop
 }
 
-// Host returns a host for a daemon under test: its log is the test's, its
-// metrics and health are its own. Give it NATS by the URL of a server, or ""
-// for none.
+// Host returns a host for a daemon under test, with the test's log and new metrics and health.
+// natsURL is the URL of a NATS server, or "" for none.
 func Host(t testing.TB, network rpc.Network, natsURL string) app.Host {
 	t.Helper()
 	log := Logger(t)

@@ -87,7 +87,7 @@ func TestPostgresOfTheEnvironmentIsUsed(t *testing.T) {
 	t.Setenv("PORTOLAN_TEST_POSTGRES", "host="+t.TempDir()+" user=nobody")
 	fake := &recorder{TB: t}
 	func() {
-		defer func() { _ = recover() }() // how the recorder ends a test
+		defer func() { _ = recover() }() // the recorder ends a test by a panic
 		kittest.Postgres(fake)
 	}()
 	if !strings.Contains(fake.said, "postgres: ") {
@@ -95,7 +95,7 @@ func TestPostgresOfTheEnvironmentIsUsed(t *testing.T) {
 	}
 }
 
-// recorder is a test that remembers how it failed.
+// recorder is a testing.TB that records the message of a failure.
 type recorder struct {
 	testing.TB
 	said string
@@ -204,5 +204,5 @@ func TestHostIsComplete(t *testing.T) {
 func TestLinesAfterTheEndAreDropped(t *testing.T) {
 	var log *slog.Logger
 	t.Run("short", func(t *testing.T) { log = kittest.Logger(t) })
-	log.Info("late") // would panic
+	log.Info("late") // would panic without the check
 }

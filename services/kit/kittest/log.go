@@ -7,10 +7,9 @@ import (
 	"testing"
 )
 
-// Logger returns a logger whose lines belong to the test, from debugging level
-// on. Lines that come after the end of the test are dropped: client libraries
-// have callbacks that nobody can wait for, and writing to a test that has ended
-// is a panic.
+// Logger returns a logger that writes to the test's output, at level debug. Lines after the end of
+// the test are dropped, because client libraries may call back later than a test can wait for, and
+// writing to the output of an ended test panics.
 func Logger(t testing.TB) *slog.Logger {
 	w := &testWriter{to: t.Output()}
 	t.Cleanup(w.close)
@@ -19,7 +18,7 @@ func Logger(t testing.TB) *slog.Logger {
 
 type testWriter struct {
 	mu sync.Mutex
-	to io.Writer // nil when the test has ended
+	to io.Writer // nil after the test has ended
 }
 
 // Write implements io.Writer.

@@ -6,14 +6,13 @@ import (
 	"testing"
 )
 
-// Main is for the TestMain of packages that use Postgres: the server is then
-// started once and not once per test.
+// Main is for the TestMain of packages that use Postgres. With it the server is started once per
+// package instead of once per test.
 //
 //	func TestMain(m *testing.M) { kittest.Main(m) }
 func Main(m *testing.M) { os.Exit(RunTests(m)) }
 
-// RunTests is Main for a TestMain that has something of its own to clear up
-// afterwards: it returns the exit code.
+// RunTests is Main for a TestMain with its own cleanup. It returns the exit code.
 func RunTests(m *testing.M) int {
 	shared.keep()
 	code := m.Run()

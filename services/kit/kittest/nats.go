@@ -9,16 +9,14 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// NATS starts a NATS server with JetStream on a port of its own and returns it
-// with its URL.
+// NATS starts a NATS server with JetStream on a free port. It returns the server and its URL.
 func NATS(t testing.TB) (*server.Server, string) {
 	t.Helper()
 	return NATSAt(t, t.TempDir(), server.RANDOM_PORT)
 }
 
-// NATSAt starts a NATS server that keeps its streams in dir, for tests that stop
-// a server and start another one on the same streams. The directory goes with
-// the test.
+// NATSAt starts a NATS server with its streams in dir, for tests that stop a server and start
+// another one with the same streams. The directory is removed when the test ends.
 func NATSAt(t testing.TB, dir string, port int) (*server.Server, string) {
 	t.Helper()
 	srv, err := server.NewServer(&server.Options{
@@ -40,22 +38,21 @@ func NATSAt(t testing.TB, dir string, port int) (*server.Server, string) {
 	return srv, srv.ClientURL()
 }
 
-// StopNATS stops a server and waits until it is gone.
+// StopNATS stops a server and waits for its end.
 func StopNATS(srv *server.Server) {
 	srv.Shutdown()
 	srv.WaitForShutdown()
 }
 
-// clearAway removes the directory of a server that was stopped. JetStream has
-// background writers that a stopped server does not wait for: one that writes
-// while the directory is being removed makes that fail, as it would in
-// t.TempDir, and then once more is enough.
+// clearAway removes the directory of a stopped server. JetStream has background writers that a
+// stopped server does not wait for. If one of them writes during the removal, the removal fails, as
+// it would in t.TempDir, and is repeated.
 func clearAway(t testing.TB, dir string) {
 	t.Helper()
 	Eventually(t, "the removal of "+dir, func() error { return os.RemoveAll(dir) })
 }
 
-// NATSConn connects to url, reconnecting for ever, until the test ends.
+// NATSConn connects to url until the test ends. The connection reconnects for ever.
 func NATSConn(t testing.TB, url string) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.Name(t.Name()), nats.Timeout(patience))
@@ -66,7 +63,7 @@ func NATSConn(t testing.TB, url string) *nats.Conn {
 	return nc
 }
 
-// natsFor is the NATS function of a host.
+// natsFor returns the NATS function of a host.
 func natsFor(url string) func(string) (*nats.Conn, error) {
 	return func(name string) (*nats.Conn, error) {
 		if url == "" {

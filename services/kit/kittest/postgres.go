@@ -18,19 +18,17 @@ const (
 	envRequireReal = "PORTOLAN_REQUIRE_REAL"
 )
 
-// shared is the server of this test binary.
+// shared is the server that the tests of this binary share.
 var shared sharedCluster
 
-// databases numbers the databases, so that their names are unique in a server.
+// databases numbers the databases, so that their names are unique.
 var databases atomic.Int64
 
-// Postgres returns the connection string of an empty database, dropped when the
-// test ends. The server is the one that PORTOLAN_TEST_POSTGRES names, otherwise
-// a throwaway one that all tests of the binary share. It has no fsync, so
-// nothing measured on it means anything.
+// Postgres returns the connection string of an empty database, which is dropped when the test ends.
+// The server is the one named by PORTOLAN_TEST_POSTGRES, or else a temporary one that all tests of
+// the binary share. The temporary one runs without fsync, so it is not suitable for measurements.
 //
-// Without a Postgres installation the test is skipped, or fails if
-// PORTOLAN_REQUIRE_REAL=1.
+// Without a Postgres installation the test is skipped, or fails if PORTOLAN_REQUIRE_REAL=1.
 func Postgres(t testing.TB) (dsn string) {
 	t.Helper()
 	admin := os.Getenv(envPostgres)
@@ -41,7 +39,7 @@ func Postgres(t testing.TB) (dsn string) {
 	return newDatabase(t, admin)
 }
 
-// newDatabase makes a database on the server that admin connects to.
+// newDatabase creates a database on the server that admin connects to.
 func newDatabase(t testing.TB, admin string) string {
 	t.Helper()
 	name := fmt.Sprintf("portolan_test_%d_%d", os.Getpid(), databases.Add(1))
@@ -49,8 +47,8 @@ func newDatabase(t testing.TB, admin string) string {
 		t.Fatalf("postgres: %v", err)
 	}
 	t.Cleanup(func() {
-		// The server waits five seconds for the connections that it cut, which a
-		// busy machine can exceed; then it refuses, and has to be asked again.
+		// The server waits five seconds for the connections that it has closed. On a busy machine
+		// that may not be enough; then the command fails and must be repeated.
 		Eventually(t, "the end of database "+name, func() error {
 			return execute(admin, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
 		})
@@ -70,20 +68,19 @@ func execute(dsn, sql string) error {
 	return err
 }
 
-// withDatabase replaces the database of a connection string, in either of the
-// two spellings that Postgres has.
+// withDatabase replaces the database in a connection string, which may be a URL or a list of
+// key=value pairs.
 func withDatabase(dsn, name string) string {
 	if !strings.Contains(dsn, "://") {
-		return dsn + " dbname=" + name // the last one counts
+		return dsn + " dbname=" + name // the last value counts
 	}
 	u := mustURL(dsn)
 	u.Path = "/" + name
 	return u.String()
 }
 
-// sharedCluster starts a cluster for the first test that needs one. It is
-// stopped by the last test that uses it, or at the end of the binary if Main
-// keeps it.
+// sharedCluster starts a cluster for the first test that needs one. The last test that uses the
+// cluster stops it or, if Main keeps it, the end of the binary.
 type sharedCluster struct {
 	mu      sync.Mutex
 	cluster *Cluster

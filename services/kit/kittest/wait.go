@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// patience bounds waiting in tests. It is far beyond what anything takes: a test
-// fails because something did not happen, never because it was slow.
+// patience is the longest wait in tests. It is far longer than any operation takes, so that a test
+// fails because something did not happen, never because the machine is slow.
 const patience = 60 * time.Second
 
-// Eventually calls cond until it returns nil, and fails the test with its last
-// error when that takes unreasonably long. what says what is being waited for.
+// Eventually calls cond until it returns nil. If that takes longer than patience, the test fails
+// with cond's last error. what describes the condition.
 func Eventually(t testing.TB, what string, cond func() error) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -26,8 +26,8 @@ func Eventually(t testing.TB, what string, cond func() error) {
 	}
 }
 
-// Receive returns the next value of ch, and fails the test when none comes or
-// ch is closed.
+// Receive returns the next value of ch. The test fails if ch is closed or has no value within
+// patience.
 func Receive[T any](t testing.TB, what string, ch <-chan T) T {
 	t.Helper()
 	select {
