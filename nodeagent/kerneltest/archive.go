@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// modules are loaded before the tests, with what they depend on: nothing in the
-// guest would load them on demand.
+// modules are loaded before the tests, with their dependencies, because the guest cannot load
+// modules on demand.
 var modules = []string{
 	"ip_vs", "ip_vs_rr", "ip_vs_lc", "ip_vs_dh", "ip_vs_sh", "ip_vs_sed", "ip_vs_nq", "ip_vs_wrr", "ip_vs_wlc", "ip_vs_mh",
 	"nf_tables", "nft_chain_nat", "nft_nat", "nft_masq", "nft_ct", "nft_reject_inet", "nft_reject_ipv4", "nft_reject_ipv6",
@@ -31,14 +31,14 @@ const (
 	modulesDir = "modules"
 )
 
-// job is what the guest has to do.
+// job is the description of the guest's work.
 type job struct {
 	Args    []string
 	Env     []string
-	Modules []string // files, in the order to load them
+	Modules []string // files, in the order in which they are loaded
 }
 
-// writeInitrd packs the test binary, which is its own init, and the modules.
+// writeInitrd packs the modules and the test binary, which is its own init.
 func (m *machine) writeInitrd(path string, args []string) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -79,7 +79,7 @@ func (m *machine) writeInitrd(path string, args []string) error {
 	return f.Close()
 }
 
-// guestEnv keeps the variables that tests read.
+// guestEnv returns the environment variables that tests read.
 func guestEnv(environ []string) []string {
 	env := []string{"PATH=/", "TMPDIR=/tmp", "HOME=/tmp"}
 	for _, e := range environ {
@@ -115,14 +115,14 @@ func (a *archive) write(p []byte) {
 	}
 }
 
-// module is a kernel module without its signature, which only costs time.
+// module is a kernel module without its signature, because verifying signatures takes time.
 type module struct {
 	name string
 	code []byte
 }
 
-// collect reads modules and what they depend on, dependencies first. What is
-// built into the kernel has no file.
+// collect reads modules and their dependencies, dependencies first. Modules that are built into the
+// kernel have no file.
 func collect(tree string, names []string) ([]module, error) {
 	paths := map[string]string{}
 	err := filepath.WalkDir(tree, func(path string, _ fs.DirEntry, err error) error {
@@ -170,7 +170,7 @@ func collect(tree string, names []string) ([]module, error) {
 	return out, nil
 }
 
-// dependencies reads what a module says about itself.
+// dependencies reads the dependencies from a module's metadata.
 func dependencies(code []byte) ([]string, error) {
 	f, err := elf.NewFile(bytes.NewReader(code))
 	if err != nil {
@@ -192,8 +192,8 @@ func dependencies(code []byte) ([]string, error) {
 	return nil, nil
 }
 
-// unsigned cuts a signature off: the signature, 12 bytes about it of which the
-// last 4 are its length, and a magic text.
+// unsigned removes a signature: the signature itself, 12 bytes of metadata with the length in the
+// last 4, and a magic text.
 func unsigned(code []byte) []byte {
 	const magic = "~Module signature appended~\n"
 	body, ok := bytes.CutSuffix(code, []byte(magic))
@@ -207,7 +207,7 @@ func unsigned(code []byte) []byte {
 	return body[:len(body)-12-size]
 }
 
-// isStatic tells whether a program runs without shared libraries.
+// isStatic reports whether a program runs without shared libraries.
 func isStatic(path string) (bool, error) {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -2,10 +2,10 @@ package kerneltest
 
 import "time"
 
-// ticks reads the processor's counter, which is the guest's clock too.
+// ticks reads the processor's time-stamp counter, which is also the guest's clock.
 func ticks() int64
 
-// clockRate measures the counter, in kHz.
+// clockRate measures the frequency of the counter in kHz.
 func clockRate() int {
 	began, from := time.Now(), ticks()
 	time.Sleep(50 * time.Millisecond)

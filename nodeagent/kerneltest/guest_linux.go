@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// initGuest is the first process of the guest: it prepares what the tests need,
-// runs them as a child, reports the child's exit code and powers off. It does
-// not return.
+// initGuest is the first process of the guest. It prepares the guest for the tests, runs them as a
+// child, reports the child's exit code and powers off. It does not return.
 func initGuest() {
 	code, err := guest()
 	out, openErr := os.OpenFile("/dev/ttyS1", os.O_WRONLY, 0)
@@ -67,7 +66,7 @@ func guest() (int, error) {
 func mountAll() error {
 	for _, m := range []struct{ kind, at, options string }{
 		{"proc", "/proc", ""}, {"sysfs", "/sys", ""}, {"devtmpfs", "/dev", ""}, {"tmpfs", "/run", ""},
-		{"tmpfs", "/tmp", "size=8g"}, // what servers reserve is more than what they use
+		{"tmpfs", "/tmp", "size=8g"}, // servers reserve more memory than they use
 	} {
 		if err := unix.Mount(m.kind, m.at, m.kind, 0, m.options); err != nil && !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("mount %s: %w", m.at, err)
@@ -76,7 +75,7 @@ func mountAll() error {
 	return nil
 }
 
-// makeRaw keeps the terminal from changing what goes through it.
+// makeRaw stops the terminal from changing its output.
 func makeRaw(f *os.File) error {
 	t, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	if err != nil {
@@ -112,8 +111,8 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req)
 }
 
-// runTests runs the test binary once more, as a child: what becomes of it is
-// known even if it crashes.
+// runTests runs the test binary once more, as a child, so that its result is known even if it
+// crashes.
 func runTests(todo *job, out *os.File) (int, error) {
 	cmd := exec.Command("/"+initPath, todo.Args...)
 	cmd.Args[0] = "guest.test"

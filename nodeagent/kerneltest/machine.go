@@ -17,10 +17,10 @@ import (
 
 const (
 	qemu = "qemu-system-x86_64"
-	// kernelEnv names a directory with boot/vmlinuz-* and lib/modules instead of
-	// the one in the user's cache.
+	// kernelEnv names a directory with boot/vmlinuz-* and lib/modules that is used instead of the
+	// one in the user's cache.
 	kernelEnv = "PORTOLAN_TEST_KERNEL"
-	// grace is what booting and powering off may take beyond the tests' time.
+	// grace is the time for booting and powering off, in addition to the tests' time.
 	grace = 2 * time.Minute
 )
 
@@ -28,12 +28,12 @@ const (
 type machine struct {
 	qemu   string
 	kernel string   // the bzImage
-	tree   string   // where its modules are
+	tree   string   // root of its modules
 	binary string   // the test binary
 	names  []string // modules to load
 }
 
-// newMachine finds what booting takes, or says what is missing.
+// newMachine finds the files for booting, or returns an error that names the missing one.
 func newMachine() (*machine, error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return nil, fmt.Errorf("test binaries for %s/%s cannot run in the guest, which is linux/amd64", runtime.GOOS, runtime.GOARCH)
@@ -79,7 +79,7 @@ func kernelDir() (string, error) {
 	return filepath.Join(cache, "portolan", "kernel"), nil
 }
 
-// testTimeout is how long the tests themselves may take.
+// testTimeout returns the timeout of the tests themselves.
 func testTimeout(args []string) time.Duration {
 	timeout := 10 * time.Minute
 	for _, arg := range args {
@@ -91,9 +91,8 @@ func testTimeout(args []string) time.Duration {
 	return timeout
 }
 
-// run boots the machine, relays what the tests print and returns their exit
-// code. Only one machine runs at a time, whoever starts it: two would make each
-// other slow enough to fail.
+// run boots the machine, relays the output of the tests and returns their exit code. Only one
+// machine runs at a time on a host, because two would slow each other down until tests fail.
 func (m *machine) run(args []string, timeout time.Duration) (int, error) {
 	unlock, err := lock(filepath.Join(os.TempDir(), fmt.Sprintf("portolan-kerneltest-%d.lock", os.Getuid())))
 	if err != nil {
@@ -111,7 +110,7 @@ func (m *machine) run(args []string, timeout time.Duration) (int, error) {
 	return m.boot(dir, timeout+grace)
 }
 
-// lock waits until nobody else holds the file.
+// lock waits until no other process holds the file.
 func lock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -138,13 +137,13 @@ func (m *machine) boot(dir string, timeout time.Duration) (int, error) {
 	}
 	defer out.Close()
 	cmd := exec.Command(m.qemu, m.options(dir, console)...)
-	// A group of its own, so that a timeout leaves nothing running; and no
-	// machine outlives the process that waits for it.
+	// The process has a group of its own, so that a timeout leaves nothing running. No machine
+	// outlives the process that waits for it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Stdout = in
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
-	// The parent whose death counts is the thread that starts the process.
+	// Pdeathsig refers to the thread that starts the process, so that thread must stay.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err = cmd.Start()
@@ -159,16 +158,17 @@ func (m *machine) boot(dir string, timeout time.Duration) (int, error) {
 	if copyErr == nil {
 		return code, nil
 	}
-	log, _ := os.ReadFile(console) // what there is of it
+	log, _ := os.ReadFile(console) // as far as it was written
 	return 1, fmt.Errorf("%w (%v)\n%s%s", copyErr, waitErr, complaints.String(), lastLines(log, 60))
 }
 
-// options of QEMU. One processor: with two the guest sometimes hangs.
+// options returns the options of QEMU. There is only one processor, because with two the guest
+// sometimes hangs.
 func (m *machine) options(dir, console string) []string {
 	appended := "console=ttyS0 quiet nokaslr mitigations=off no5lvl random.trust_cpu=on panic=-1 reboot=t " +
 		"tsc=reliable no_timer_check nowatchdog 8250.nr_uarts=2 audit=0 selinux=0 apparmor=0 " +
 		"rcupdate.rcu_expedited=1 cryptomgr.notests=1"
-	if khz := clockRate(); khz > 0 { // a busy host makes the guest's own measurement fail
+	if khz := clockRate(); khz > 0 { // the guest's own measurement fails on a busy host
 		appended += " tsc_early_khz=" + strconv.Itoa(khz)
 	}
 	return []string{
@@ -181,10 +181,10 @@ func (m *machine) options(dir, console string) []string {
 	}
 }
 
-// trailer ends the output of a guest; the exit code and a newline follow.
+// trailer ends the output of a guest. The exit code and a newline follow.
 const trailer = "\x00exit "
 
-// relay copies what comes before the trailer and returns the exit code in it.
+// relay copies the output before the trailer and returns the exit code after it.
 func relay(w io.Writer, r io.Reader) (int, error) {
 	var pending []byte
 	buf := make([]byte, 32<<10)

@@ -10,13 +10,13 @@ import (
 // childEnv marks the process that runs the tests in the guest.
 const childEnv = "PORTOLAN_KERNEL_GUEST"
 
-// requireEnv turns tests that cannot run into failures.
+// requireEnv makes tests fail that cannot run.
 const requireEnv = "PORTOLAN_REQUIRE_REAL"
 
-// unavailable says why there is no kernel to test; empty: this is the guest.
+// unavailable is the reason why there is no kernel to test. It is empty in the guest.
 var unavailable = "TestMain does not call kerneltest.Main"
 
-// Main is what TestMain calls. It does not return.
+// Main runs the tests of a package in the guest. TestMain must call it. It does not return.
 func Main(m *testing.M) {
 	switch {
 	case os.Getpid() == 1:
@@ -28,7 +28,7 @@ func Main(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	vm, err := newMachine()
-	if err != nil { // Need tells each test
+	if err != nil { // Need reports it in each test
 		unavailable = err.Error()
 		os.Exit(m.Run())
 	}
@@ -40,11 +40,9 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// MainOrNative is Main for a package whose tests do all in network namespaces of
-// their own, and need no more of the kernel than probe looks for: where this
-// machine has that, and lets the process make namespaces, its own kernel is the
-// one that is tested, which is much faster. probe is called in a namespace of its
-// own.
+// MainOrNative does the same as Main, but runs the tests on this machine's own kernel if possible,
+// which is much faster. The tests must run in network namespaces of their own and need no more of
+// the kernel than probe checks. probe is called in a new namespace.
 func MainOrNative(m *testing.M, probe func() error) {
 	if os.Getpid() != 1 && os.Getenv(childEnv) == "" && native(probe) == nil {
 		unavailable = ""
@@ -53,8 +51,7 @@ func MainOrNative(m *testing.M, probe func() error) {
 	Main(m)
 }
 
-// Need skips a test where there is no kernel for it, or fails it if such tests
-// are required.
+// Need skips a test if there is no kernel for it, or fails it if such tests are required.
 func Need(t testing.TB) {
 	t.Helper()
 	if unavailable == "" {
@@ -66,13 +63,13 @@ func Need(t testing.TB) {
 	t.Skip(unavailable)
 }
 
-// hostFlags are about files of the host, or tell the host something.
+// hostFlags are the flags about files of the host or for the host only.
 var hostFlags = []string{
 	"testlogfile", "outputdir", "coverprofile", "gocoverdir", "cpuprofile", "memprofile", "blockprofile",
 	"mutexprofile", "trace", "fuzzcachedir",
 }
 
-// guestArgs are the arguments that mean something in the guest.
+// guestArgs returns the arguments that are meaningful in the guest.
 func guestArgs(args []string) []string {
 	var out []string
 	for _, arg := range args {

@@ -21,7 +21,7 @@ func TestTheGuestHasItsOwnKernel(t *testing.T) {
 	}
 }
 
-// Where there are namespaces, the probe decides.
+// TestNative checks that native returns the result of the probe if there are namespaces.
 func TestNative(t *testing.T) {
 	Need(t)
 	if err := native(func() error { return nil }); err != nil {

@@ -12,18 +12,18 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// The process's first thread is the main goroutine's. Any other goroutine that
-// ended there in a network namespace would leave it there, since this thread
-// cannot end before the process: the namespace would stay, and what it uses.
+// The main goroutine stays on the process's first thread. If another goroutine ended on that thread
+// in a network namespace, the thread would stay there until the process ends, and would keep the
+// namespace alive.
 func init() { runtime.LockOSThread() }
 
-// WithoutModules takes modules out of the guest's kernel, in this order, until
-// loaded is called or the test is over. Nobody may be using them, or begin to.
+// WithoutModules removes modules from the guest's kernel, in the given order, until loaded is
+// called or the test ends. The modules must not be in use, and must not come into use.
 func WithoutModules(t testing.TB, names ...string) (loaded func()) {
 	t.Helper()
 	var gone []string
 	loaded = sync.OnceFunc(func() {
-		for _, name := range slices.Backward(gone) { // the order they need each other in
+		for _, name := range slices.Backward(gone) { // in the order of dependencies
 			if err := loadModule(filepath.Join("/", modulesDir, name)); err != nil {
 				t.Errorf("load %s again: %v", name, err)
 			}

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// native tells whether tests can do in namespaces of this machine what they
-// would do in the guest, and why not.
+// native returns an error unless the tests can run in namespaces of this machine as they do in the
+// guest.
 func native(probe func() error) error {
 	result := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // for good: the thread stays in its namespace, and ends
+		runtime.LockOSThread() // never unlocked: the thread must end in its namespace
 		result <- tryNamespace(probe)
 	}()
 	return <-result
@@ -28,7 +28,7 @@ func tryNamespace(probe func() error) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, ""); err != nil { // namespaces are kept by mounts
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, ""); err != nil { // mounts keep namespaces alive
 		return fmt.Errorf("mount: %w", err)
 	}
 	if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {

@@ -11,17 +11,17 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Sight is what a backend sees of a client.
+// Sight is the source address of a client as a backend sees it.
 type Sight uint8
 
-// The sights.
+// The values of Sight.
 const (
 	Anything Sight = iota
 	Own            // the client's own address
-	Hidden         // another one
+	Hidden         // another address
 )
 
-// Ask connects Times (default once) and counts who answers.
+// Ask connects Times (default once) and counts the answers by backend.
 type Ask struct {
 	Client
 	Frontend string
@@ -45,7 +45,7 @@ func (a Ask) run(w *world) error {
 	return w.shares(a.Frontend, got, a.Want)
 }
 
-// sees compares what a backend saw of a client with what it is to see.
+// sees compares the address that a backend saw with the expected one.
 func (w *world) sees(c Client, want Sight, seen netip.Addr) error {
 	if want == Anything {
 		return nil
@@ -59,8 +59,8 @@ func (w *world) sees(c Client, want Sight, seen netip.Addr) error {
 	return nil
 }
 
-// shares compares who answered with who had to. Where the plane has another
-// scheduler than the server, or no turns, it must be one of them at least.
+// shares compares the answers by backend with the expected ones. If the plane replaced the
+// scheduler, or has no turns, each answer must come from one of the expected backends.
 func (w *world) shares(frontend string, got, want Weights) error {
 	exact := w.traits.Turns || len(want) == 1
 	if v := w.serverOf(frontend); v != nil && v.Scheduler != plan.RoundRobin && v.Affinity == 0 {
@@ -80,9 +80,8 @@ func (w *world) shares(frontend string, got, want Weights) error {
 	return nil
 }
 
-// AskAmong connects Times as each of Clients clients. Each client must be served
-// by one and the same backend (Sticky), and all clients together by this many
-// backends.
+// AskAmong connects Times as each of Clients clients. If Sticky is set, the same backend must serve
+// all connections of a client. All clients together must be served by AtLeast to AtMost backends.
 type AskAmong struct {
 	From     Vantage
 	Frontend string
@@ -121,9 +120,9 @@ func (a AskAmong) run(w *world) error {
 	return nil
 }
 
-// AskHeld connects as each of Clients clients, who are hashed to backends of
-// which only one takes new connections. Where hashes hold, it serves some of them
-// and the others are refused.
+// AskHeld connects as each of Clients clients. Clients are hashed to backends, and only one backend
+// takes new connections. With the trait HashHolds, it must serve some of the clients and the others
+// must be refused.
 type AskHeld struct {
 	Frontend string
 	Clients  int
@@ -151,7 +150,7 @@ func (a AskHeld) run(w *world) error {
 	return nil
 }
 
-// Refused connects and must be told no, at once.
+// Refused connects and must be refused at once.
 type Refused struct {
 	Client
 	Frontend string
@@ -168,7 +167,7 @@ func (a Refused) run(w *world) error {
 	return nil
 }
 
-// Denied connects and must not be served: refused, or met with silence.
+// Denied connects and must not be served: it is refused or gets no answer.
 type Denied struct {
 	Client
 	Frontend string
@@ -198,8 +197,8 @@ func (a Dropped) run(w *world) error {
 	return nil
 }
 
-// AskDead connects where one backend is dead: a plane that retries serves all
-// clients, another one may lose some.
+// AskDead connects to a server with one dead backend. A plane that retries must serve all clients,
+// another one may lose some.
 type AskDead struct {
 	Frontend string
 	Times    int
@@ -219,8 +218,8 @@ func (a AskDead) run(w *world) error {
 	return nil
 }
 
-// Stray connects to the address of a frontend, at the port of a socket of the
-// node that listens on all addresses.
+// Stray connects to the address of a frontend, at the port of a socket of the node that listens on
+// all addresses.
 type Stray struct {
 	Client
 	Frontend string
@@ -240,8 +239,7 @@ func (a Stray) run(w *world) error {
 	return nil
 }
 
-// OwnSocket connects to the same socket at the node's own address, where it is
-// served by no plane.
+// OwnSocket connects to the same socket at the node's own address, where no plane forwards.
 type OwnSocket struct{ Client }
 
 func (a OwnSocket) run(w *world) error {
@@ -253,9 +251,8 @@ func (a OwnSocket) run(w *world) error {
 	return nil
 }
 
-// Forgotten waits until a client that asks only now and then, with Silent in
-// between, is served by another backend than before: nothing keeps it at one.
-// Where a plane pins clients, this one must be where it was.
+// Forgotten connects at intervals of Silent until another backend than before serves the client,
+// because its affinity has ended. With the trait PinsClients the same backend must serve it.
 type Forgotten struct {
 	Client
 	Frontend string
@@ -281,8 +278,8 @@ func (a Forgotten) run(w *world) error {
 	return fmt.Errorf("still served by %d", a.Backend)
 }
 
-// Remembered connects twice where affinity began before a restart: where the
-// plane remembers clients, this backend has to answer.
+// Remembered connects twice after a restart, with affinity from before it. With the trait
+// RemembersClients, this backend must answer.
 type Remembered struct {
 	Client
 	Frontend string

@@ -12,12 +12,12 @@ import (
 	"sync"
 )
 
-// The backends speak lines: "who" is answered with the backend's number and the
-// client as the backend sees it; "echo <text>" with the text; "quit" with "bye"
-// and the end of the stream; the end of the client's stream with "bye <number of
-// lines>". Datagrams are lines without an end.
+// The backends speak a line protocol. The answer to "who" is the backend's number and the client's
+// address as the backend sees it; to "echo <text>" the text; to "quit" it is "bye" and the end of
+// the stream; to the end of the client's stream "bye <number of lines>". A datagram is a line
+// without a newline.
 
-// backend answers with its number.
+// backend is a backend that answers with its number.
 type backend struct {
 	number int
 	addr   netip.AddrPort
@@ -29,8 +29,8 @@ type backend struct {
 	conns map[net.Conn]struct{}
 }
 
-// ListenTCP opens the socket of a backend. It has no multipath TCP, with which the
-// kernel lets no filter be attached to a socket.
+// ListenTCP opens the socket of a backend. It disables multipath TCP, because the kernel cannot
+// attach filters to such sockets.
 func ListenTCP(at netip.AddrPort) (net.Listener, error) {
 	var c net.ListenConfig
 	c.SetMultipathTCP(false)
@@ -50,7 +50,7 @@ func startBackend(number int, lis net.Listener, packet net.PacketConn) *backend 
 	return b
 }
 
-// stop ends the backend as a crash would: connections are reset.
+// stop ends the backend as a crash would: its connections are reset.
 func (b *backend) stop() {
 	if b.lis != nil {
 		b.lis.Close()

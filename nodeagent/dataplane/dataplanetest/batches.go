@@ -13,9 +13,9 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Batches checks that a plane has in force what is planned after any batch of
-// changes: services come, change and go, several in one batch, and take over
-// each other's frontends. It reads the plane back after each batch.
+// Batches checks that the plan is in force after any batch of changes: services are added, changed
+// and removed, several in one batch, and take over each other's frontends. It reads the plane back
+// after each batch.
 func Batches(t *testing.T, rig Rig) {
 	frontends := someFrontends(t, rig)
 	rapid.Check(t, func(t *rapid.T) {
@@ -32,7 +32,7 @@ func Batches(t *testing.T, rig Rig) {
 	})
 }
 
-// frontend is a frontend with addresses that may be its backends.
+// frontend is a frontend with the addresses that may be its backends.
 type frontend struct {
 	plan.Frontend
 	backends []netip.AddrPort
@@ -71,7 +71,7 @@ type batches struct {
 	schedulers []plan.Scheduler
 }
 
-// change draws a new plan for a service, which may be an empty one.
+// change draws a new plan for a service, which may be empty.
 func (b *batches) change() {
 	name := plan.ServiceName{Namespace: "default", Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(b.t, "service")}
 	var servers []*plan.VirtualServer
@@ -83,8 +83,8 @@ func (b *batches) change() {
 	b.table.Set(name, rapid.Int64Range(1, 2).Draw(b.t, "created"), servers)
 }
 
-// servers draws what a service wants of a frontend: a virtual server for all
-// clients, or one for each audience.
+// servers draws the virtual servers of a service at a frontend: one for all clients, or one for
+// each audience.
 func (b *batches) servers(name plan.ServiceName, f frontend) []*plan.VirtualServer {
 	attrs := plan.Attributes{
 		Service:    name,
@@ -118,7 +118,7 @@ func (b *batches) reals(from []netip.AddrPort) []plan.RealServer {
 	return out
 }
 
-// program puts a batch in force, and compares the plane with the plan.
+// program puts a batch in force and compares the plane with the plan.
 func (b *batches) program() {
 	steps, failures := dataplane.Reconcile(context.Background(), b.plane, b.table.Changes())
 	for _, f := range failures {
@@ -139,7 +139,7 @@ func (b *batches) program() {
 	}
 }
 
-// clear ends what the plane forwards.
+// clear removes all servers from the plane.
 func (b *batches) clear() {
 	have, err := b.plane.State(context.Background())
 	if err != nil {

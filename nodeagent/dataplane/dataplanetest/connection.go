@@ -16,7 +16,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Open connects and keeps the connection under a name. Want is who may answer.
+// Open connects and keeps the connection under a name. Want lists the backends that may answer.
 type Open struct {
 	Client
 	Frontend string
@@ -39,7 +39,7 @@ func (a Open) run(w *world) error {
 	return nil
 }
 
-// Hold opens Times connections, keeps them, and counts who answers.
+// Hold opens Times connections, keeps them, and counts the answers by backend.
 type Hold struct {
 	Frontend string
 	Times    int
@@ -62,8 +62,7 @@ func (a Hold) run(w *world) error {
 	return w.shares(a.Frontend, got, a.Want)
 }
 
-// Count compares what the plane says of open connections with those that there
-// are. It looks at backends that Want names.
+// Count compares the plane's numbers of connections with the actual ones, for the backends in Want.
 type Count struct {
 	Frontend string
 	Want     Weights
@@ -83,8 +82,7 @@ func (a Count) run(w *world) error {
 	})
 }
 
-// Continue uses an open connection: the same backend has to answer, or with
-// Moved another one.
+// Continue uses an open connection. The same backend must answer, or if Moved is set, another one.
 type Continue struct {
 	Conn  string
 	Moved bool
@@ -102,7 +100,7 @@ func (a Continue) run(w *world) error {
 	return nil
 }
 
-// Knock sends from a new UDP socket to where nobody is, and keeps the socket.
+// Knock sends from a new UDP socket to a frontend without backends, and keeps the socket.
 type Knock struct {
 	Client
 	Frontend string
@@ -121,7 +119,7 @@ func (a Knock) run(w *world) error {
 	return nil
 }
 
-// RefusedOn uses an open UDP socket, and must be told that nobody is there.
+// RefusedOn uses an open UDP socket, and must be refused.
 type RefusedOn struct{ Conn string }
 
 func (a RefusedOn) run(w *world) error {
@@ -135,7 +133,7 @@ func (a RefusedOn) run(w *world) error {
 	return nil
 }
 
-// Broken waits for an open connection to be cut.
+// Broken waits until an open connection is reset or closed.
 type Broken struct{ Conn string }
 
 func (a Broken) run(w *world) error {
@@ -149,8 +147,8 @@ func (a Broken) run(w *world) error {
 	return nil
 }
 
-// Cut waits for an open connection to be cut by the plane: at once, or where the
-// plane cuts on use, when it is used.
+// Cut waits until the plane ends an open connection: at once, or with the trait CutsOnUse when the
+// connection is used.
 type Cut struct{ Conn string }
 
 func (a Cut) run(w *world) error {
@@ -169,8 +167,8 @@ func (a Cut) run(w *world) error {
 	})
 }
 
-// HalfClose ends the client's direction of an open TCP connection; the backend
-// must see that, and its last words must arrive.
+// HalfClose ends the client's direction of an open TCP connection. The backend must see the end,
+// and its last line must arrive.
 type HalfClose struct{ Conn string }
 
 func (a HalfClose) run(w *world) error {
@@ -188,7 +186,7 @@ func (a HalfClose) run(w *world) error {
 	return nil
 }
 
-// Transfer sends Size bytes through an open connection and wants them back.
+// Transfer sends Size bytes through an open connection and expects them back.
 type Transfer struct {
 	Conn string
 	Size int
@@ -206,9 +204,8 @@ func (a Transfer) run(w *world) error {
 	return nil
 }
 
-// Reuse connects Times from one and the same source port, each time as soon as
-// the backend has ended the connection before. The kernel's memory of that one
-// must not be in the way of the next.
+// Reuse connects Times from the same source port, each time as soon as the backend has ended the
+// previous connection. The kernel's state of the previous connection must not disturb the next one.
 type Reuse struct {
 	Frontend string
 	Times    int
@@ -232,14 +229,14 @@ func (a Reuse) run(w *world) error {
 			return fmt.Errorf("from port %d: %w", source.Port(), err)
 		}
 	}
-	// A slow machine may lose one or the other, a stale entry loses every one.
+	// A slow machine may lose a few packets, but a stale entry loses the first packet every time.
 	if again < 2 {
 		return errors.New("the first packet of each connection from a port that was used before was lost")
 	}
 	return nil
 }
 
-// quit makes the backend end a connection, and sees the end of it.
+// quit makes the backend end a connection and waits for the end.
 func (w *world) quit(c *client) error {
 	if _, err := w.say(c, "quit", patience); err != nil {
 		return err
@@ -250,7 +247,7 @@ func (w *world) quit(c *client) error {
 	return nil
 }
 
-// reconnect waits until this side of the old connection is gone.
+// reconnect connects from a source as soon as this side of the old connection is gone.
 func (w *world) reconnect(source, to netip.AddrPort) (c *client, err error) {
 	err = w.eventually(func() error {
 		ctx, cancel := context.WithTimeout(w.t.Context(), patience)

@@ -11,10 +11,10 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// here is the node that plans are made for.
+// here is the name of the node in the plans.
 const here = "here"
 
-// Condition is what an endpoint says of itself.
+// Condition is the condition of an endpoint.
 type Condition uint8
 
 // The conditions.
@@ -24,25 +24,24 @@ const (
 	Down              // not ready
 )
 
-// Endpoint is a backend of a service: where it is, and how it is.
+// Endpoint is a backend of a service, with its node and its condition.
 type Endpoint struct {
 	Backend int
 	Local   bool // on this node
 	Is      Condition
 }
 
-// Deploy makes the plane forward a service, as the node agent would plan it:
-// its cluster IP, external IP, load balancer's IP and node port are the frontends
-// of these names.
+// Deploy makes the plane forward a service according to the node agent's plan. The frontends are
+// the service's cluster IP, external IP, load balancer IP and node port, under these names.
 type Deploy struct {
-	Internal, External corev1.TrafficPolicy // of internal and external traffic
+	Internal, External corev1.TrafficPolicy // for internal and external traffic
 	Endpoints          []Endpoint
-	// NodeAddrs limits the node's addresses that serve node ports, by number; nil:
-	// the first one.
+	// NodeAddrs are the indexes of the node's addresses that serve node ports; nil: the first
+	// address.
 	NodeAddrs []int
 }
 
-// The frontends of a service that was deployed.
+// The frontends of a deployed service.
 const (
 	clusterIP      = "clusterIP"
 	externalIP     = "externalIP"
@@ -95,7 +94,7 @@ func (d Deploy) service(w *world) *corev1.Service {
 	}
 }
 
-// slices are one for each endpoint: backends may have ports of their own.
+// slices returns one slice for each endpoint, because backends may have different ports.
 func (d Deploy) slices(w *world) []*corev1.EndpointSlice {
 	var out []*corev1.EndpointSlice
 	for i, e := range d.Endpoints {
@@ -123,12 +122,11 @@ func (d Deploy) slices(w *world) []*corev1.EndpointSlice {
 	return out
 }
 
-// AtNode connects to the node port of a service that was deployed, at one of the
-// node's addresses.
+// AtNode connects to the node port of a deployed service at one of the node's addresses.
 type AtNode struct {
 	Client
 	Addr int
-	Want []int // who may answer; none: it is refused
+	Want []int // backends that may answer; none: the connection must be refused
 }
 
 func (a AtNode) run(w *world) error {

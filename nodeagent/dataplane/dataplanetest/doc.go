@@ -1,11 +1,10 @@
-// Package dataplanetest holds data planes to their contract by real traffic.
+// Package dataplanetest checks with real traffic that data planes fulfil their contract.
 //
-// Run plays every scenario on a rig: something that has a plane, can start
-// backends behind it and connect clients through it, from a pod, from the node
-// and from outside. What a plane does differently from others, and says so, is
-// data (Traits), not a skipped test.
+// Run runs every scenario on a rig. A rig has a plane, can start backends behind it, and can
+// connect clients through it, from a pod, from the node and from outside. The declared differences
+// between planes are data (Traits), not skipped tests.
 //
-// Scenarios are data too: what is programmed, who connects, and who has to
-// answer. So they read like the contract, and a rig in another kernel or on
-// another machine plays the same ones.
+// Scenarios are data too: the programmed servers, the clients that connect, and the backends that
+// must answer. So they read like the contract, and a rig with another kernel or on another machine
+// runs the same scenarios.
 package dataplanetest

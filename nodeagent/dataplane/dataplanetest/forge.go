@@ -7,16 +7,16 @@ import (
 	"net/netip"
 )
 
-// Forger is a rig that can send packets that no socket would send.
+// Forger is implemented by rigs that can send packets that no socket would send.
 type Forger interface {
 	// Forge sends an IP packet from a vantage. Self stands for all backends.
 	Forge(from Vantage, packet []byte) error
 }
 
-// OutsideWindow sends segments of an open TCP connection that lie outside of its
-// window, from the client's side or, with Backend, from the backend's. The
-// connection must survive them: whoever takes one for a packet of no connection
-// answers with a reset that both ends believe.
+// OutsideWindow sends segments of an open TCP connection with sequence numbers outside of its
+// window, from the client's side or, if Backend is set, from the backend's. The connection must
+// survive. If a plane took such a segment for a packet of an unknown connection, it would answer
+// with a reset that both ends accept.
 type OutsideWindow struct {
 	Client
 	Frontend string
@@ -24,7 +24,7 @@ type OutsideWindow struct {
 	Backend  bool
 }
 
-// segmentsOutside is how many segments OutsideWindow sends.
+// segmentsOutside is the number of segments that OutsideWindow sends.
 const segmentsOutside = 5
 
 func (a OutsideWindow) run(w *world) error {
@@ -41,14 +41,14 @@ func (a OutsideWindow) run(w *world) error {
 	if err != nil {
 		return err
 	}
-	const beyond = 1 << 29 // any window
+	const beyond = 1 << 29 // larger than any window
 	for i := range uint32(segmentsOutside) {
 		packet := segment(addrPortOf(local.LocalAddr()), remote, send+beyond+i, receive)
 		if err := w.rig.(Forger).Forge(from, packet); err != nil {
 			return err
 		}
 	}
-	for range 3 { // a reset may still be under way
+	for range 3 { // a reset may still be in transit
 		if err := (Continue{Conn: a.Conn}).run(w); err != nil {
 			return err
 		}
@@ -83,8 +83,7 @@ func addrPortOf(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 }
 
-// segment is an IP packet with a TCP segment of one byte that acknowledges what
-// was received.
+// segment returns an IP packet with a TCP segment of one byte that acknowledges the received data.
 func segment(from, to netip.AddrPort, sequence, acknowledged uint32) []byte {
 	const ack, window = 0x10, 65535
 	tcp := binary.BigEndian.AppendUint16(nil, from.Port())
@@ -102,7 +101,7 @@ func segment(from, to netip.AddrPort, sequence, acknowledged uint32) []byte {
 	return append(header(source, destination, len(tcp)), tcp...)
 }
 
-// header is the IP header of a TCP segment.
+// header returns the IP header of a TCP segment.
 func header(source, destination []byte, size int) []byte {
 	const lifetime, tcp = 64, 6
 	var h []byte
@@ -120,7 +119,7 @@ func header(source, destination []byte, size int) []byte {
 	return h
 }
 
-// checksum is the one of IP and TCP.
+// checksum computes the checksum of IP and TCP.
 func checksum(b []byte) uint16 {
 	var sum uint32
 	for i, c := range b {

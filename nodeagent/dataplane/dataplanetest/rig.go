@@ -10,7 +10,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Vantage is where a client is.
+// Vantage is the place of a client.
 type Vantage string
 
 // The vantages. Clients that are Inside or on the Node are internal.
@@ -21,59 +21,57 @@ const (
 	Self    Vantage = "self"    // the n-th backend
 )
 
-// Machine is what the machine that a rig is on can do.
+// Machine holds the abilities of the rig's machine.
 type Machine struct {
-	// IPv6: it has IPv6.
+	// IPv6 is set if the machine has IPv6.
 	IPv6 bool
-	// Sources6: clients have an IPv6 address each. Otherwise all have the same.
+	// Sources6 is set if each client has an IPv6 address of its own. Otherwise all share one.
 	Sources6 bool
-	// SCTP: it has SCTP sockets.
+	// SCTP is set if the machine has SCTP sockets.
 	SCTP bool
 }
 
-// Rig is a plane with clients and backends around it. Ranges and addresses are
-// the rig's choice. A backend and a frontend have an address, or a port, that no
-// other one had before.
+// Rig is a plane with clients and backends around it. The rig chooses ranges and addresses. Each
+// backend and frontend has an address or a port that was not used before.
 type Rig interface {
-	// Plane is under test. It forwards nothing at the start of each scenario, and
+	// Plane returns the plane under test. It forwards nothing at the start of each scenario, and
 	// may be the same one each time.
 	Plane() dataplane.Plane
-	// Restart ends the plane's process, as for an upgrade, and starts another.
+	// Restart ends the plane's process, as for an upgrade, and starts another one.
 	Restart(t testing.TB)
-	// Cleanup takes away all that the plane has left, as when it is removed from
-	// the machine, and starts another. It returns an error if anything but the
-	// plane's own is gone or changed, or anything of its own is left.
+	// Cleanup removes everything that the plane has left, as when it is removed from the machine,
+	// and starts another one. It returns an error if state of the plane remains, or if any other
+	// state is missing or changed.
 	Cleanup(t testing.TB) error
-	// Damage takes away, behind the plane's back, all that it has set up where
-	// somebody else can reach it.
+	// Damage removes, without the plane's knowledge, all of its state that other programs can
+	// reach.
 	Damage(t testing.TB)
-	// Occupy gives a frontend to somebody else, as far as there is such a thing
-	// for the plane. intact tells whether it is still as it was.
+	// Occupy gives a frontend to another program, as far as the kind of plane allows it. intact
+	// returns an error if the other program's state has changed.
 	Occupy(t testing.TB, at plan.Frontend) (intact func() error)
 
 	Traits() Traits
 	Machine() Machine
-	// Sources are those that make the vantages what they are.
+	// Sources returns the sources that match the vantages.
 	Sources() plan.Sources
-	// ClientAddr is the address of the n-th client at a vantage other than Self.
+	// ClientAddr returns the address of the n-th client at a vantage other than Self.
 	ClientAddr(from Vantage, n int, v6 bool) netip.Addr
-	// NodeAddrs are two or more addresses of the node.
+	// NodeAddrs returns two or more addresses of the node.
 	NodeAddrs(v6 bool) []netip.Addr
-	// Frontend returns an address and port for an exposure. Those that are not
-	// node ports have the same port; node ports are at the first of NodeAddrs.
+	// Frontend returns an address and port for an exposure. All frontends except node ports have
+	// the same port. Node ports are at the first of NodeAddrs.
 	Frontend(t testing.TB, e plan.Exposure, p plan.Protocol, v6 bool) netip.AddrPort
-	// Listen opens a socket for a backend: that of ListenTCP for TCP, a PacketConn
-	// for UDP.
+	// Listen opens a socket for a backend: for TCP one of ListenTCP, for UDP a PacketConn.
 	Listen(t testing.TB, p plan.Protocol, v6 bool) (net.Listener, net.PacketConn)
-	// ListenNode opens a TCP socket of the node on all its addresses.
+	// ListenNode opens a TCP socket of the node on all of its addresses.
 	ListenNode(t testing.TB, v6 bool) net.Listener
-	// Dial connects from a vantage. A source with port 0 leaves the port to the
-	// rig, and the one of Node the address too. When ctx ends, so does the try.
+	// Dial connects from a vantage. If the source's port is 0, the rig chooses the port, and for
+	// vantage Node also the address. The attempt ends with ctx.
 	Dial(ctx context.Context, from Vantage, source netip.AddrPort, p plan.Protocol, to netip.AddrPort) (net.Conn, error)
 }
 
-// Run plays all scenarios, each on a rig made by newRig. What the machine cannot
-// do is skipped; what the plane does otherwise is not.
+// Run runs all scenarios, each on a rig made by newRig. Scenarios that the machine cannot run are
+// skipped. Differences between planes are not skipped.
 func Run(t *testing.T, newRig func(t *testing.T) Rig) {
 	for _, s := range scenarios() {
 		for _, v := range s.variants() {

@@ -10,38 +10,38 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Scenario is a story about one plane.
+// Scenario is a sequence of actions with one plane.
 type Scenario struct {
 	Name string
-	// Over lists the protocols to play it over; none: TCP and UDP.
+	// Over lists the protocols of the variants; none: TCP and UDP.
 	Over []plan.Protocol
-	// V6 says whether it is played with IPv6 too.
+	// V6 selects the variants with IPv6.
 	V6 Family6
-	// Forges: it sends packets that no socket would send.
+	// Forges is set if the scenario sends packets that no socket would send.
 	Forges bool
-	// Backends is how many there are, numbered from 0. Others6 more follow, of the
-	// other family.
+	// Backends is the number of backends, numbered from 0. They are followed by Others6 backends of
+	// the other family.
 	Backends, Others6 int
 	Do                []Action
 }
 
-// Family6 says how a scenario uses IPv6.
+// Family6 is the use of IPv6 in a scenario.
 type Family6 uint8
 
 // The uses of IPv6.
 const (
 	Without6 Family6 = iota
-	Also6            // it is played with IPv4 and with IPv6
-	Sources6         // the same, and its clients differ in their addresses
+	Also6            // variants with IPv4 and with IPv6
+	Sources6         // as Also6, and its clients need different addresses
 )
 
-// variant is a way to play a scenario.
+// variant is a protocol and family to run a scenario with.
 type variant struct {
 	protocol plan.Protocol
 	v6       bool
 }
 
-// String returns a word for the names of tests.
+// String returns the variant's part of a test name.
 func (v variant) String() string {
 	if v.v6 {
 		return v.protocol.String() + "6"
@@ -64,7 +64,7 @@ func (s *Scenario) variants() []variant {
 	return out
 }
 
-// lacks says what a machine lacks to play it; empty: nothing.
+// lacks returns a reason why the scenario cannot run on the rig's machine, or an empty string.
 func (v variant) lacks(rig Rig, s Scenario) string {
 	m, t := rig.Machine(), rig.Traits()
 	switch {
@@ -88,16 +88,16 @@ func forges(rig Rig) bool {
 // Action is one step of a scenario.
 type Action interface{ run(w *world) error }
 
-// Client is the n-th client at a vantage; without one it is inside.
+// Client is the n-th client at a vantage. The default vantage is Inside.
 type Client struct {
 	From Vantage
 	N    int
 }
 
-// Weights are the backends of a server, or what they got, by number.
+// Weights maps backends, by number, to their weights or to their numbers of answers.
 type Weights map[int]int
 
-// each gives backends weight 1.
+// each returns weight 1 for each of the backends.
 func each(numbers ...int) Weights {
 	w := Weights{}
 	for _, n := range numbers {
@@ -106,10 +106,10 @@ func each(numbers ...int) Weights {
 	return w
 }
 
-// Hiding says which clients backends do not get to see.
+// Hiding selects the clients that have their addresses hidden from backends.
 type Hiding uint8
 
-// The ways to hide clients.
+// The choices.
 const (
 	HideAll Hiding = iota
 	HideOutside
@@ -120,11 +120,11 @@ func (h Hiding) masquerade() plan.Masquerade {
 	return [...]plan.Masquerade{plan.MasqueradeAlways, plan.MasqueradeOutside, plan.MasqueradeNever}[h]
 }
 
-// Server is a virtual server as a scenario describes it.
+// Server is a virtual server in a scenario.
 type Server struct {
-	Frontend  string        // a name; the same name is the same frontend
-	Exposure  plan.Exposure // of the frontend, when its name is new
-	Other6    bool          // the frontend is of the other family
+	Frontend  string        // a name; equal names are the same frontend
+	Exposure  plan.Exposure // exposure of the frontend if its name is new
+	Other6    bool          // whether the frontend is of the other family
 	Audience  plan.Audience
 	Scheduler plan.Scheduler // default rr
 	Flags     plan.Flags
@@ -132,11 +132,11 @@ type Server struct {
 	Drain     time.Duration
 	Without   plan.Verdict
 	Hide      Hiding
-	Only      []Client // source ranges; nil: everybody
+	Only      []Client // source ranges; nil: all clients
 	Weights   Weights
 }
 
-// Podless takes the ranges of pods from the plane, with the next change.
+// Podless removes the ranges of pods from the plane with the next change.
 type Podless struct{}
 
 func (Podless) run(w *world) error {
@@ -149,7 +149,7 @@ type Program []Server
 
 func (p Program) run(w *world) error { return w.program(w.servers(p)) }
 
-// program brings the plane to a state, and looks whether it is there.
+// program brings the plane to a state, and checks that the state is in force.
 func (w *world) program(want *plan.State) error {
 	failed := w.apply(want)
 	for _, v := range want.Servers {
@@ -174,7 +174,7 @@ func (w *world) program(want *plan.State) error {
 	return w.readBack(want)
 }
 
-// inForce looks whether a server counts as programmed.
+// inForce checks that a server counts as programmed.
 func (w *world) inForce(v *plan.VirtualServer, lacking bool) error {
 	have := w.rig.Plane().Programmed(v.Key)
 	if have == nil {
@@ -190,7 +190,7 @@ func (w *world) inForce(v *plan.VirtualServer, lacking bool) error {
 	return nil
 }
 
-// readBack looks whether the plane finds what it was told.
+// readBack checks that the plane reads back the wanted state.
 func (w *world) readBack(want *plan.State) error {
 	have, err := w.rig.Plane().State(w.t.Context())
 	if err != nil {

@@ -13,7 +13,7 @@ var (
 	out2       = Client{Outside, 2}
 )
 
-// scenarios are the contract of a plane.
+// scenarios returns the scenarios that make up the contract of a plane.
 func scenarios() []Scenario {
 	var all []Scenario
 	for _, group := range [][]Scenario{
@@ -221,7 +221,7 @@ func protection() []Scenario {
 				{Frontend: "local", Exposure: plan.LoadBalancerIP, Audience: plan.Internal, Hide: HideOutside, Weights: each(0)},
 				{Frontend: "local", Exposure: plan.LoadBalancerIP, Audience: plan.External, Hide: HideNone, Weights: each(0)},
 			},
-			// Its answers would not come back through the node.
+			// The backend's answers would not return through the node.
 			Ask{Client: Client{Self, 1}, Frontend: "cluster", Want: each(0), Sees: Hidden},
 			Ask{Client: Client{Self, 1}, Frontend: "local", Want: each(0), Sees: Hidden},
 			Ask{Client: in0, Frontend: "local", Want: each(0), Sees: Own},

@@ -9,7 +9,7 @@ import (
 // long is a time that does not end within a scenario.
 const long = time.Hour
 
-// sticking is about clients that come back to their backends.
+// sticking returns the scenarios with affinity.
 func sticking() []Scenario {
 	return []Scenario{
 		{Name: "affinity", V6: Sources6, Backends: 3, Do: []Action{
@@ -66,7 +66,7 @@ func sticking() []Scenario {
 	}
 }
 
-// draining is about backends that leave.
+// draining returns the scenarios in which backends are removed.
 func draining() []Scenario {
 	return []Scenario{
 		{Name: "a connection outlives its backend's removal", Over: onlyTCP, V6: Also6, Backends: 2, Do: []Action{
@@ -115,7 +115,7 @@ func draining() []Scenario {
 	}
 }
 
-// restarting is about a process that ends, and the next.
+// restarting returns the scenarios in which the plane's process restarts.
 func restarting() []Scenario {
 	return []Scenario{
 		{Name: "a restart", Over: onlyTCP, V6: Sources6, Backends: 2, Do: []Action{
@@ -164,7 +164,7 @@ func restarting() []Scenario {
 	}
 }
 
-// udp is about flows, which have no end that one could wait for.
+// udp returns the scenarios with UDP flows, which have no end that a test could wait for.
 func udp() []Scenario {
 	return []Scenario{
 		{Name: "UDP moves at once", Over: onlyUDP, V6: Also6, Backends: 2, Do: []Action{

@@ -8,7 +8,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// audiences is about clients inside and outside that have backends of their own.
+// audiences returns the scenarios in which internal and external clients have different backends.
 func audiences() []Scenario {
 	return []Scenario{
 		{Name: "internal and external clients have backends of their own", V6: Sources6, Backends: 2, Do: []Action{
@@ -49,7 +49,7 @@ func audiences() []Scenario {
 		{Name: "a change of the policy breaks no connection to a backend that stays", Over: onlyTCP, Backends: 2, Do: []Action{
 			Program{{Drain: long, Weights: each(0)}},
 			Open{Conn: "stays", Want: []int{0}},
-			Program{{Drain: long, Weights: each(1)}}, // 0 is back before it has drained, however slow the machine is
+			Program{{Drain: long, Weights: each(1)}}, // 0 comes back before it has drained, even on a slow machine
 			Open{Conn: "goes", Want: []int{1}},
 			Program{{Drain: time.Second, Weights: each(0, 1)}},
 			Program{{Drain: time.Second, Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External}},
@@ -64,15 +64,15 @@ const (
 	local   = corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL
 )
 
-// situation is where a service has its backends, and who of them may be picked
-// among all, and among those here.
+// situation is the distribution of a service's backends. Here are the backends that policy Local
+// may choose, and all those that policy Cluster may choose.
 type situation struct {
 	name      string
 	endpoints []Endpoint
 	all, here []int
 }
 
-// situations have backend 0 on this node, and backend 1 on another.
+// situations have backend 0 on this node and backend 1 on another.
 var situations = []situation{
 	{"local and remote", []Endpoint{{0, true, Ready}, {1, false, Ready}}, []int{0, 1}, []int{0}},
 	{"local", []Endpoint{{0, true, Ready}}, []int{0}, []int{0}},
@@ -83,8 +83,8 @@ var situations = []situation{
 	{"remote leaving", []Endpoint{{0, true, Down}, {1, false, Leaving}}, []int{1}, nil},
 }
 
-// policies is the matrix of traffic policies, backends and clients, through the
-// plans that the node agent makes.
+// policies returns the matrix of traffic policies, backends and clients, with the plans of the node
+// agent.
 func policies() []Scenario {
 	var out []Scenario
 	for _, s := range situations {
@@ -111,11 +111,11 @@ func policies() []Scenario {
 	}})
 }
 
-// sight returns the source address that backends see of a client. If all is true,
-// the frontend hides the addresses of all clients.
+// sight returns the source address that backends see of a client. If all is true, the frontend
+// hides the addresses of all clients.
 func sight(c Client, all bool) Sight {
 	switch {
-	case c.From == Node: // its address is the kernel's choice
+	case c.From == Node: // the kernel chooses its address
 		return Anything
 	case all || c.From == Outside:
 		return Hidden
@@ -123,11 +123,11 @@ func sight(c Client, all bool) Sight {
 	return Own
 }
 
-// expect is what clients find. Policy Local of internal traffic is about the
-// cluster IP; that of external traffic about the rest, and about clients outside
-// only: those inside are served by all backends, and pods by their own addresses. Where nobody is here but
-// somebody elsewhere, clients outside hear nothing, so that a load balancer
-// tries another node.
+// expect returns the actions that check the expectations. Internal traffic policy Local applies to
+// the cluster IP. External traffic policy Local applies to the other frontends, and only to
+// external clients: internal clients are served by all backends, and pods with their own addresses.
+// If there are no backends on this node but on others, external clients get no answer, so that a
+// load balancer tries another node.
 func (s situation) expect(internal, external corev1.TrafficPolicy) []Action {
 	var out []Action
 	add := func(c Client, frontend string, from []int, none Action, sees Sight) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// retransmits tells how many segments of a TCP connection were sent again; it
-// does not know of other connections.
+// retransmits returns the number of retransmitted segments of a TCP connection, and 0 for other
+// connections.
 func retransmits(conn net.Conn) (n uint32) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
@@ -28,8 +28,8 @@ func retransmits(conn net.Conn) (n uint32) {
 	return n
 }
 
-// Silence makes a listening socket drop all packets without an answer, as one on a
-// machine that is switched off.
+// Silence makes a listening socket drop all packets without an answer, as if its machine were
+// switched off.
 func Silence(lis *net.TCPListener) error {
 	raw, err := lis.SyscallConn()
 	if err != nil {
@@ -42,7 +42,7 @@ func Silence(lis *net.TCPListener) error {
 	return errors.Join(broken, os.NewSyscallError("setsockopt SO_ATTACH_FILTER", err))
 }
 
-// dropped returns how many packets a socket has dropped.
+// dropped returns the number of packets that a socket has dropped.
 func dropped(lis *net.TCPListener) (n uint32, err error) {
 	raw, err := lis.SyscallConn()
 	if err != nil {
@@ -61,8 +61,8 @@ func dropped(lis *net.TCPListener) (n uint32, err error) {
 	return info[drops], errors.Join(broken, err)
 }
 
-// sequences returns the number of the byte that a TCP connection sends next, and
-// of the one that it expects next.
+// sequences returns the number of the byte that a TCP connection sends next, and the number of the
+// byte that it expects next.
 func sequences(conn net.Conn) (send, receive uint32, err error) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
@@ -76,8 +76,7 @@ func sequences(conn net.Conn) (send, receive uint32, err error) {
 	return send, receive, errors.Join(broken, err)
 }
 
-// repairNumbers reads sequence numbers, which the kernel tells in its repair mode
-// only.
+// repairNumbers reads sequence numbers, which the kernel reveals in its repair mode only.
 func repairNumbers(fd int) (send, receive uint32, err error) {
 	const on, off = 1, -1 // off without a probe of the window
 	const receiveQueue, sendQueue = 1, 2

@@ -8,46 +8,46 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Traits are what planes may do differently. What a scenario expects is computed
+// Traits are the permitted differences between planes. The expectations of scenarios are computed
 // from them.
 type Traits struct {
-	// Outlives: traffic goes on without the process, and the next one takes it
-	// up. Otherwise connections end with it.
+	// Outlives is set if forwarding continues without the process and the next process takes it
+	// over. Otherwise connections end with the process.
 	Outlives bool
-	// SilentDrop: verdict Drop, and a source range, leave a client without any
-	// answer. Otherwise it is refused.
+	// SilentDrop is set if clients get no answer under verdict Drop, or if a source range excludes
+	// them. Otherwise they are refused.
 	SilentDrop bool
-	// Guards: sockets of the node that listen on all addresses do not answer at
-	// virtual ones.
+	// Guards is set if sockets of the node that listen on all addresses do not answer at virtual
+	// ones.
 	Guards bool
-	// HidesClients: backends see the node, whatever the plan says.
+	// HidesClients is set if backends always see the node's address, for any plan.
 	HidesClients bool
-	// Retries: a connection for a dead backend is carried by another one.
+	// Retries is set if another backend serves a connection if its backend is dead.
 	Retries bool
-	// CutsOnUse: a connection whose draining is over hears of it when it is used
-	// next. Otherwise at once.
+	// CutsOnUse is set if a connection ends when it is used for the first time after the end of
+	// draining. Otherwise it ends at once.
 	CutsOnUse bool
-	// Claims: a frontend that somebody else has is reported, and left to them.
-	// Otherwise both can have it, and the plane's forwarding wins.
+	// Claims is set if a frontend of another program is reported and not taken. Otherwise both can
+	// have it, and the plane's forwarding takes precedence.
 	Claims bool
-	// SCTP is forwarded. Otherwise adding such a server fails with
+	// SCTP is set if SCTP is forwarded. Otherwise adding an SCTP server fails with
 	// dataplane.ErrNotSupported.
 	SCTP bool
-	// Schedulers are those that the plane has. Another one is replaced by rr,
-	// which is reported with dataplane.ErrNotSupported.
+	// Schedulers are the plane's schedulers. Others are replaced by rr, which is reported with
+	// dataplane.ErrNotSupported.
 	Schedulers []plan.Scheduler
-	// HashHolds: sh without fallback refuses clients whose backend takes no new
-	// connections. Otherwise another one serves them.
+	// HashHolds is set if sh without fallback refuses clients if their backend takes no new
+	// connections. Otherwise another backend serves them.
 	HashHolds bool
-	// SwapsGap: while the scheduler of a server changes, new connections may be
-	// refused for a moment.
+	// SwapsGap is set if new connections may be refused for a moment while the scheduler of a
+	// server changes.
 	SwapsGap bool
-	// Turns: rr takes turns. Otherwise it is a choice at random, by weight.
+	// Turns is set if rr uses the backends in turn. Otherwise it chooses at random, by weight.
 	Turns bool
-	// RemembersClients: affinity outlives the process.
+	// RemembersClients is set if affinity outlives the process.
 	RemembersClients bool
-	// PinsClients: affinity lasts as long as a flow of the client is remembered.
-	// Otherwise its time alone counts.
+	// PinsClients is set if affinity lasts as long as the plane remembers a flow of the client.
+	// Otherwise only its time counts.
 	PinsClients bool
 }
 
@@ -74,7 +74,7 @@ var (
 	}
 )
 
-// Table writes traits as a table of Markdown, a column for each plane.
+// Table formats traits as a Markdown table with a column for each plane.
 func Table(planes []string, traits []Traits) string {
 	var b strings.Builder
 	row := func(what string, of func(*Traits) string) {

@@ -14,8 +14,8 @@ var update = flag.Bool("update", false, "write the table of differences into the
 
 var differences = regexp.MustCompile(`(?m)^\| \| ipvs \|.*\n(?:\|.*\n)+`)
 
-// What the planes do differently is said once, and holds: the table in the
-// README is what scenarios expect.
+// TestReadmeTellsTheDifferences checks that the README's table of differences between the planes
+// equals the traits that the scenarios use.
 func TestReadmeTellsTheDifferences(t *testing.T) {
 	readme := filepath.Join("..", "..", "README.md")
 	text, err := os.ReadFile(readme)

@@ -12,8 +12,8 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Restart ends the plane's process and starts the next, which takes up what it
-// finds and is told the rest.
+// Restart ends the plane's process and starts the next one, which takes over the state that it
+// finds and gets the remaining steps.
 type Restart struct{}
 
 func (Restart) run(w *world) error {
@@ -23,7 +23,7 @@ func (Restart) run(w *world) error {
 		return err
 	}
 	if steps := plan.Diff(found, w.state); w.traits.Outlives && len(steps) > 1 {
-		return fmt.Errorf("the next process finds a difference: %v", steps) // sources are told anew
+		return fmt.Errorf("the next process finds a difference: %v", steps) // the sources are always set again
 	}
 	want := w.state
 	w.state = found
@@ -40,9 +40,8 @@ func (a Outlives) run(w *world) error {
 	return Broken{Conn: a.Conn}.run(w)
 }
 
-// RestartsUnderLoad restarts the plane again and again, each time with a change,
-// while clients are at work: none may notice, unless traffic ends with the
-// process.
+// RestartsUnderLoad restarts the plane again and again, each time with a change, while clients
+// connect. No client may notice, unless forwarding ends with the process.
 type RestartsUnderLoad struct{ Programs []Program }
 
 func (a RestartsUnderLoad) run(w *world) error {
@@ -61,7 +60,7 @@ func (a RestartsUnderLoad) run(w *world) error {
 	return AskAmong{Clients: 1, Times: 1, AtLeast: 1}.run(w)
 }
 
-// Cleanup takes away all that the plane has left.
+// Cleanup removes everything that the plane has left.
 type Cleanup struct{}
 
 func (Cleanup) run(w *world) error {
@@ -72,8 +71,8 @@ func (Cleanup) run(w *world) error {
 	return nil
 }
 
-// Damage takes away what the plane has set up, behind its back, and repairs it as
-// an audit does.
+// Damage removes the state that the plane has set up, without the plane's knowledge, and repairs it
+// as an audit does.
 type Damage struct{}
 
 func (Damage) run(w *world) error {
@@ -87,7 +86,7 @@ func (Damage) run(w *world) error {
 	return w.program(want)
 }
 
-// Stop ends a backend without telling the plane.
+// Stop ends a backend without a change of the plan.
 type Stop struct{ Backend int }
 
 func (a Stop) run(w *world) error {
@@ -95,7 +94,7 @@ func (a Stop) run(w *world) error {
 	return nil
 }
 
-// Foreign gives a frontend to somebody else.
+// Foreign gives a frontend to another program.
 type Foreign struct{ Frontend string }
 
 func (a Foreign) run(w *world) error {
@@ -103,7 +102,7 @@ func (a Foreign) run(w *world) error {
 	return nil
 }
 
-// Intact looks whether all that is somebody else's is as it was.
+// Intact checks that the state of other programs is unchanged.
 type Intact struct{}
 
 func (Intact) run(w *world) error {
@@ -115,8 +114,8 @@ func (Intact) run(w *world) error {
 	return nil
 }
 
-// Contested programs a server at a frontend that somebody else has, and others.
-// A plane that claims frontends must say so and leave it to them.
+// Contested programs a server at a frontend of another program, and other servers. A plane with the
+// trait Claims must report it and leave the frontend to the other program.
 type Contested struct {
 	Frontend string
 	Weights  Weights
@@ -140,9 +139,8 @@ func (a Contested) run(w *world) error {
 	return w.readBack(w.state)
 }
 
-// Misfits programs a server with backends, and beside them with some that cannot
-// be: at port 0, and of the other family. They must be reported, and not keep
-// the others from serving.
+// Misfits programs a server with usable backends and with invalid ones, at port 0 and of the other
+// family. The invalid ones must be reported and must not keep the others from serving.
 type Misfits struct{ Weights Weights }
 
 func (a Misfits) run(w *world) error {
@@ -179,8 +177,7 @@ func (a Misfits) run(w *world) error {
 	return w.readBack(w.state)
 }
 
-// refusesProtocol looks whether a server of a protocol that the plane does not
-// have is reported.
+// refusesProtocol checks that a server of an unsupported protocol is reported.
 func (w *world) refusesProtocol() error {
 	key := plan.Key{Frontend: w.frontend("")}
 	failed := w.rig.Plane().Apply(w.t.Context(), []plan.Step{{Op: plan.AddServer, Key: key, Server: &plan.VirtualServer{Key: key}}})
@@ -193,17 +190,18 @@ func (w *world) refusesProtocol() error {
 	return nil
 }
 
-// UnderLoad does what it says while clients keep connecting, and others keep
-// using their connections. None may fail.
+// UnderLoad runs actions while some clients keep connecting and others keep using their
+// connections. None may fail.
 type UnderLoad struct {
 	Frontend string
 	From     []Vantage
-	// Swaps: schedulers change.
+	// Swaps is set if schedulers change.
 	Swaps bool
 	Do    []Action
 }
 
-// loadEvery keeps the clients from using up the machine and its ports.
+// loadEvery is the time between connections. It keeps the clients from using up the machine and its
+// ports.
 const loadEvery = 5 * time.Millisecond
 
 func (a UnderLoad) run(w *world) error {
@@ -237,7 +235,7 @@ func (a UnderLoad) run(w *world) error {
 	}
 }
 
-// act waits until all clients are at work, and does what there is to do.
+// act waits until all clients have connected, and runs the actions.
 func (a UnderLoad) act(w *world, warm <-chan struct{}, failed chan error) error {
 	for range cap(failed) {
 		select {
@@ -254,7 +252,7 @@ func (a UnderLoad) act(w *world, warm <-chan struct{}, failed chan error) error 
 	return nil
 }
 
-// keepTrying is keepConnecting where some may be refused, but not the last.
+// keepTrying does the same as keepConnecting, but connections other than the last may be refused.
 func (w *world) keepTrying(ctx context.Context, c Client, to netip.AddrPort, warm func()) error {
 	for ctx.Err() == nil {
 		if err := w.keepConnecting(ctx, c, to, warm); err != nil && !refused(err) {
@@ -266,7 +264,7 @@ func (w *world) keepTrying(ctx context.Context, c Client, to netip.AddrPort, war
 	return err
 }
 
-// keepConnecting connects again and again, at least once more after ctx ends.
+// keepConnecting connects again and again, and at least once more after ctx ends.
 func (w *world) keepConnecting(ctx context.Context, c Client, to netip.AddrPort, warm func()) error {
 	for n := 0; ; n++ {
 		last := ctx.Err() != nil

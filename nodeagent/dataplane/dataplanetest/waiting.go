@@ -6,13 +6,13 @@ import (
 	"net"
 )
 
-// Mute makes a backend dead: it answers nothing, and refuses nothing.
+// Mute makes a backend drop all packets without an answer.
 type Mute struct{ Backend int }
 
 func (a Mute) run(w *world) error { return Silence(w.backends[a.Backend].lis.(*net.TCPListener)) }
 
-// Call begins to connect, and does not wait for it. It waits until a backend that
-// is mute was asked.
+// Call starts to connect and does not wait for the connection. It returns when the mute backend
+// Unanswered has received a packet.
 type Call struct {
 	Client
 	Frontend   string
@@ -39,13 +39,13 @@ func (a Call) run(w *world) error {
 	})
 }
 
-// call is what became of the attempt to connect.
+// call is the result of an attempt to connect.
 type call struct {
 	c   *client
 	err error
 }
 
-// Answered waits until the connection of a Call is answered by a backend.
+// Answered waits until a backend has answered the connection of a Call.
 type Answered struct {
 	Conn    string
 	Backend int

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	patience = 60 * time.Second // for what has to happen
+	patience = 60 * time.Second // timeout for expected events
 	silence  = 300 * time.Millisecond
 )
 
-// world is a scenario that is being played.
+// world is the state of a running scenario.
 type world struct {
 	variant
 	t        *testing.T
@@ -31,25 +31,25 @@ type world struct {
 	traits   Traits
 	scenario Scenario
 
-	frontends map[string]plan.Frontend // by their names in the scenario
+	frontends map[string]plan.Frontend // by name in the scenario
 	backends  []*backend
 	state     *plan.State
-	fresh     map[plan.Key]bool // servers whose attributes the last steps were about
-	podless   bool              // no ranges of pods are known
+	fresh     map[plan.Key]bool // servers with attributes set by the last steps
+	podless   bool              // whether the ranges of pods are unknown
 	conns     map[string]*client
 	calls     map[string]chan call
 	intact    []func() error
 	node      *backend // the node's own socket
-	// used are the UDP sockets that asked once. They stay open: a port that is
-	// used again would be the same flow, which goes to the same backend.
+	// used holds the UDP sockets that have sent one datagram. They stay open, because a reused port
+	// would continue the same flow to the same backend.
 	used []*client
 }
 
-// client is a connection that is kept.
+// client is a connection that stays open.
 type client struct {
 	net.Conn
 	reader *bufio.Reader
-	from   int // number of the backend that answered first
+	from   int // number of the first backend that answered
 }
 
 func newClient(conn net.Conn) *client {
@@ -76,7 +76,7 @@ func newWorld(t *testing.T, rig Rig, s Scenario, v variant) *world {
 	return w
 }
 
-// refused tells whether the plane does not have the protocol.
+// refused reports whether the plane does not support the protocol.
 func (w *world) refused() bool { return w.protocol == plan.SCTP && !w.traits.SCTP }
 
 // end leaves the plane empty for the next scenario.
@@ -106,8 +106,7 @@ func (w *world) play() {
 	}
 }
 
-// apply brings the plane from the state that it has to another one, and returns
-// what failed by the server it was about.
+// apply brings the plane from its state to another one. It returns the failures by server.
 func (w *world) apply(to *plan.State) map[plan.Key]dataplane.Failure {
 	to.Sources = w.rig.Sources()
 	if w.podless {
@@ -128,7 +127,7 @@ func (w *world) apply(to *plan.State) map[plan.Key]dataplane.Failure {
 	return failed
 }
 
-// frontend finds the frontend of a name, and chooses one for a new name.
+// frontend returns the frontend with a name, and chooses one for a new name.
 func (w *world) frontend(name string) plan.Frontend {
 	return w.frontendOf(name, plan.ClusterIP, w.v6)
 }
@@ -142,12 +141,12 @@ func (w *world) frontendOf(name string, e plan.Exposure, v6 bool) plan.Frontend 
 	return f
 }
 
-// serverOf returns what is programmed for everybody at a frontend; nil: nothing.
+// serverOf returns the server for all clients at a frontend, or nil.
 func (w *world) serverOf(frontend string) *plan.VirtualServer {
 	return w.state.Servers[plan.Key{Frontend: w.frontend(frontend)}]
 }
 
-// weighs tells whether a backend takes new connections of a frontend.
+// weighs reports whether a backend takes new connections of a frontend.
 func (w *world) weighs(frontend string, number int) bool {
 	v := w.serverOf(frontend)
 	if v == nil {
@@ -157,7 +156,7 @@ func (w *world) weighs(frontend string, number int) bool {
 	return ok && r.Weight > 0
 }
 
-// source is where a client dials from; port 0.
+// source returns the address that a client dials from, with port 0.
 func (w *world) source(c Client) netip.AddrPort {
 	switch c.From {
 	case Self:
@@ -176,7 +175,7 @@ func (w *world) dial(c Client, to netip.AddrPort, wait time.Duration) (*client, 
 		from = Inside
 	}
 	source := w.source(c)
-	if other := to.Addr().Is6(); other != w.v6 { // of a frontend of the other family
+	if other := to.Addr().Is6(); other != w.v6 { // for a frontend of the other family
 		source = netip.AddrPortFrom(w.rig.ClientAddr(from, c.N, other), 0)
 	}
 	conn, err := w.rig.Dial(ctx, from, source, w.protocol, to)
@@ -206,7 +205,8 @@ func (w *world) say(c *client, line string, wait time.Duration) (string, error) 
 	return strings.TrimSuffix(answer, "\n"), err
 }
 
-// who asks a connection for its backend, and for what that sees of the client.
+// who returns the number of a connection's backend, and the client's address as the backend sees
+// it.
 func (w *world) who(c *client, wait time.Duration) (number int, seen netip.Addr, err error) {
 	answer, err := w.say(c, "who", wait)
 	if err != nil {
@@ -220,7 +220,7 @@ func (w *world) who(c *client, wait time.Duration) (number int, seen netip.Addr,
 	return number, at.Addr().Unmap(), err
 }
 
-// try connects, asks who answers, and hangs up.
+// try connects, calls who, and closes the connection.
 func (w *world) try(c Client, frontend string, wait time.Duration) (int, netip.Addr, error) {
 	conn, err := w.dial(c, w.frontend(frontend).Addr, wait)
 	if err != nil {
@@ -234,7 +234,7 @@ func (w *world) try(c Client, frontend string, wait time.Duration) (int, netip.A
 	return w.who(conn, wait)
 }
 
-// tryAt is the same at any address, for TCP.
+// tryAt does the same as try at any address, for TCP.
 func (w *world) tryAt(c Client, to netip.AddrPort, wait time.Duration) (int, netip.Addr, error) {
 	conn, err := w.dial(c, to, wait)
 	if err != nil {
@@ -244,7 +244,7 @@ func (w *world) tryAt(c Client, to netip.AddrPort, wait time.Duration) (int, net
 	return w.who(conn, wait)
 }
 
-// nodeSocket is the number of the node's own socket, which is no backend.
+// nodeSocket is the number of the node's own socket, which is not a backend.
 const nodeSocket = 1000
 
 func (w *world) nodeSocket() *backend {
@@ -255,11 +255,10 @@ func (w *world) nodeSocket() *backend {
 	return w.node
 }
 
-// final is an error that waiting does not mend.
+// final is an error that a retry cannot change.
 type final struct{ error }
 
-// eventually calls cond until it returns nil or a final error, for as long as
-// patience lasts.
+// eventually calls cond until it returns nil or a final error, or until patience has passed.
 func (w *world) eventually(cond func() error) error {
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
@@ -273,7 +272,7 @@ func (w *world) eventually(cond func() error) error {
 	}
 }
 
-// refused tells whether an error is that of a client who was told no.
+// refused reports whether an error means that the connection was refused.
 func refused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
@@ -282,7 +281,7 @@ func timedOut(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// servers turns what a scenario says into a state.
+// servers converts a scenario's servers into a state.
 func (w *world) servers(list []Server) *plan.State {
 	state := &plan.State{Servers: map[plan.Key]*plan.VirtualServer{}}
 	for _, s := range list {

@@ -24,8 +24,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// An agent finds IPVS by itself; what it has set up goes on without it, and the
-// next one takes it up: connections stay, and what has gone meanwhile goes.
+// TestAgent checks that an agent finds IPVS by itself, that its state in the kernel outlives it,
+// and that the next agent takes it over: connections continue, and services that were deleted in
+// between are removed.
 func TestAgent(t *testing.T) {
 	w := newAgentWorld(t)
 	backend := echo(t, w.Network)
@@ -68,9 +69,8 @@ func TestAgent(t *testing.T) {
 	w.cleanup()
 }
 
-// Agents are killed, also before they have taken up what is there, and replaced
-// by others, while clients are at work and backends come and go: no connection
-// is lost.
+// TestAgentIsKilledUnderLoad kills agents, even before they have taken over the kernel's state, and
+// replaces them while clients connect and backends change. No connection may be lost.
 func TestAgentIsKilledUnderLoad(t *testing.T) {
 	w := newAgentWorld(t)
 	at := fresh(t, w.Network)
@@ -84,7 +84,7 @@ func TestAgentIsKilledUnderLoad(t *testing.T) {
 		w.log.Put(endpoints("web", backends...))
 		agent = w.spawn("ipvs")
 		w.listening()
-		agent.end(syscall.SIGKILL) // in the middle of its start
+		agent.end(syscall.SIGKILL) // during its start
 		agent = w.spawn("ipvs")
 		if s := w.applied(w.client()); len(s.GetFailures()) > 0 || int(s.GetRealServers()) != len(backends) {
 			t.Errorf("status %v", s)
@@ -100,8 +100,8 @@ func TestAgentIsKilledUnderLoad(t *testing.T) {
 	w.cleanup()
 }
 
-// The userspace mode needs the addresses on the node. It takes over from the
-// kernel and gives back to it.
+// TestModeChangesToUserspace checks that the userspace mode takes over from the kernel and gives
+// back to it. It needs the addresses on the node.
 func TestModeChangesToUserspace(t *testing.T) {
 	w := newAgentWorld(t)
 	at := fresh(t, w.Network)
@@ -125,8 +125,8 @@ func TestModeChangesToUserspace(t *testing.T) {
 	w.cleanup()
 }
 
-// A service that wants a scheduler that the kernel does not have is served by rr,
-// and told so.
+// TestServiceWithMissingScheduler checks that a service with a scheduler that the kernel lacks is
+// served by rr, and that its status reports it.
 func TestServiceWithMissingScheduler(t *testing.T) {
 	w := newAgentWorld(t)
 	kerneltest.WithoutModules(t, "ip_vs_mh")
@@ -147,9 +147,9 @@ func TestServiceWithMissingScheduler(t *testing.T) {
 	w.cleanup()
 }
 
-// Node ports are served at chosen addresses of the node, at those that come
-// later too, and on loopback; load balancers learn whether the node has
-// backends.
+// TestNodePortsOfTheNode checks that node ports are served at the chosen addresses of the node,
+// including ones that are added later, and on loopback, and that load balancers see whether the
+// node has backends.
 func TestNodePortsOfTheNode(t *testing.T) {
 	w := newAgentWorld(t)
 	w.cfg.NodePortAddresses = []netip.Prefix{netip.MustParsePrefix("172.31.3.0/24"), netip.MustParsePrefix("127.0.0.0/8")}
@@ -194,7 +194,7 @@ func TestNodePortsOfTheNode(t *testing.T) {
 	w.cleanup()
 }
 
-// health waits for an answer of a health-check port to a load balancer outside.
+// health waits for an answer of a health-check port to an external load balancer.
 func (w *agentWorld) health(at netip.AddrPort, code int, body string) {
 	w.t.Helper()
 	client := http.Client{Timeout: patience, Transport: &http.Transport{

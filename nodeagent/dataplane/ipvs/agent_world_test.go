@@ -38,13 +38,12 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// agentEnv makes the test binary a node agent.
+// agentEnv makes the test binary run a node agent.
 const agentEnv = "PORTOLAN_TEST_AGENT"
 
 func agentMain() int { return daemon.Main("nodeagent", nodeagent.New) }
 
-// agentWorld is a registry, and the node that the test process is on, with a
-// network around it.
+// agentWorld is a registry, and the node of the test process with a network around it.
 type agentWorld struct {
 	*netnstest.Network
 	t      *testing.T
@@ -64,7 +63,7 @@ func newAgentWorld(t *testing.T) *agentWorld {
 	registryv1.RegisterEventServiceServer(srv, &events{w: w})
 	lis := kittest.Listen(t)
 	kittest.Run(t, "registry", func(ctx context.Context) error { return srv.Serve(ctx, lis) })
-	free := kittest.Listen(t) // nobody else is in this kernel: its port stays free
+	free := kittest.Listen(t) // the port stays free, because nothing else runs in this kernel
 	free.Close()
 	config.Defaults(&w.cfg)
 	w.cfg.Addr, w.cfg.HTTPAddr, w.cfg.Registry = free.Addr().String(), "127.0.0.1:0", lis.Addr().String()
@@ -74,7 +73,7 @@ func newAgentWorld(t *testing.T) *agentWorld {
 	return w
 }
 
-// events is the registry's EventService, as far as an agent uses it.
+// events is the part of the registry's EventService that an agent uses.
 type events struct {
 	registryv1.UnimplementedEventServiceServer
 	w *agentWorld
@@ -95,8 +94,8 @@ func (w *agentWorld) event(reason string) *corev1.Event {
 	}
 }
 
-// start runs an agent in this process until stop is called, once it has done all
-// there is.
+// start runs an agent in this process until stop is called. It returns once the agent has applied
+// everything.
 func (w *agentWorld) start() (client nodeagentv1.NodeAgentServiceClient, stop func()) {
 	w.t.Helper()
 	agent, err := nodeagent.New(w.t.Context(), w.cfg, kittest.Host(w.t, rpc.TCP(), w.log.URL()))
@@ -120,7 +119,7 @@ func (w *agentWorld) client() nodeagentv1.NodeAgentServiceClient {
 	return nodeagentv1.NewNodeAgentServiceClient(conn)
 }
 
-// applied waits until an agent has programmed all that the registry has.
+// applied waits until an agent has programmed the registry's last revision.
 func (w *agentWorld) applied(client nodeagentv1.NodeAgentServiceClient) *nodeagentv1.GetStatusResponse {
 	w.t.Helper()
 	head := w.log.Revision()
@@ -135,7 +134,7 @@ func (w *agentWorld) applied(client nodeagentv1.NodeAgentServiceClient) *nodeage
 	return res
 }
 
-// cleanup takes away what agents have left, and looks whether they did.
+// cleanup removes the state that agents have left, and checks that nothing remains.
 func (w *agentWorld) cleanup() {
 	w.t.Helper()
 	if err := nodeagent.Cleanup(w.t.Context(), []string{"-data-dir", w.cfg.DataDir}); err != nil {
@@ -177,7 +176,7 @@ func (w *agentWorld) spawn(mode string) *process {
 	return p
 }
 
-// end sends a signal, and waits until the process has gone.
+// end sends a signal and waits until the process has ended.
 func (p *process) end(s syscall.Signal) {
 	p.t.Helper()
 	p.Process.Signal(s) //nolint:errcheck // it may be gone
@@ -191,8 +190,8 @@ func (p *process) end(s syscall.Signal) {
 	})
 }
 
-// listening waits until an agent has opened its port, which it does before it
-// looks at the kernel.
+// listening waits until an agent has opened its port, which it does before it reads the kernel's
+// state.
 func (w *agentWorld) listening() {
 	w.t.Helper()
 	kittest.Eventually(w.t, "the agent to listen", func() error {
@@ -204,8 +203,8 @@ func (w *agentWorld) listening() {
 	})
 }
 
-// load keeps clients at work: some connect again and again, and some use a
-// connection that they had at first. stop ends them and returns what they lost.
+// load runs clients: some connect again and again, others keep using their first connection. stop
+// ends them and returns the connections that were lost.
 func (w *agentWorld) load(at netip.AddrPort) (stop func() error) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -302,7 +301,7 @@ func (w *agentWorld) reach(from dataplanetest.Vantage, at netip.AddrPort) error 
 	return err
 }
 
-// service is a ClusterIP service, changed by some.
+// service returns a ClusterIP service, modified by the given functions.
 func service(name string, at netip.AddrPort, change ...func(*corev1.Service)) *corev1.Service {
 	svc := &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name},
@@ -317,7 +316,7 @@ func service(name string, at netip.AddrPort, change ...func(*corev1.Service)) *c
 	return svc
 }
 
-// endpoints are the backends of a service, all on this node and at one port.
+// endpoints returns the slice of a service's backends, all on this node and at the same port.
 func endpoints(service string, at ...netip.AddrPort) *corev1.EndpointSlice {
 	here := "here"
 	slice := &corev1.EndpointSlice{

@@ -13,16 +13,16 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Name is how the plane is called in configuration.
+// Name is the plane's name in the configuration.
 const Name = "ipvs"
 
-// New returns a data plane that forwards by IPVS. It takes up what an earlier
-// process has left in the kernel.
+// New returns a data plane that forwards by IPVS. It takes over the state that an earlier process
+// has left in the kernel.
 func New(o kernel.Options) (*kernel.Plane, error) {
 	return kernel.New(o, func() (kernel.Balancer, error) { return open(o.Namespace) })
 }
 
-// Probe tells whether the kernel can do IPVS in a namespace, and why not.
+// Probe returns an error unless the kernel supports IPVS in a namespace.
 func Probe(namespace string) error {
 	return kernel.Within(namespace, func() error {
 		b, err := open(namespace)
@@ -34,23 +34,22 @@ func Probe(namespace string) error {
 	})
 }
 
-// balancer is the kernel's IPVS.
+// balancer balances connections with the kernel's IPVS.
 type balancer struct {
 	namespace string
 	sock      *socket
-	reader    *socket         // of Read and Traffic
-	requests  []request       // room for those of Apply
-	of        []int           // the operations that they are about
-	missing   map[string]bool // schedulers that the kernel does not have
-	// unsure are servers that were to be added, of which the kernel has not said
-	// whether they are there. They got no backends.
+	reader    *socket         // used by Read and Traffic
+	requests  []request       // buffer of Apply
+	of        []int           // indexes of the operations that the requests belong to
+	missing   map[string]bool // schedulers that the kernel lacks
+	// unsure holds the servers for which the kernel's answer to an AddServer is unknown. They got
+	// no backends.
 	unsure map[serviceID]settings
 }
 
 var _ kernel.Balancer = (*balancer)(nil)
 
-// open opens the balancer of the calling thread's namespace, whose path is
-// given.
+// open opens the balancer in the calling thread's namespace, which has the given path.
 func open(namespace string) (*balancer, error) {
 	sock, err := openSocket()
 	if err != nil {
@@ -68,8 +67,8 @@ func open(namespace string) (*balancer, error) {
 	return &balancer{namespace: namespace, sock: sock, reader: reader, missing: map[string]bool{}, unsure: map[serviceID]settings{}}, nil
 }
 
-// probe makes a virtual server and reads it back: there are kernels that accept
-// everything and do nothing.
+// probe makes a virtual server and reads it back, because some kernels accept every request but
+// ignore it.
 func (s *socket) probe() error {
 	id := serviceID{netip.MustParseAddrPort("198.51.100.0:20000"), plan.TCP}
 	err := s.do([]request{serviceRequest(cmdNewService, id, settings{scheduler: "rr"})})[0]
@@ -100,15 +99,15 @@ func (b *balancer) Settle(t kernel.Timeouts) []kernel.Setting {
 	return append(kernel.Settle(sysctls(kernel.Version())), b.sock.settleTimeouts(t)...)
 }
 
-// sysctls are the settings of IPVS for a version of the kernel.
+// sysctls returns the IPVS settings for a kernel version.
 func sysctls(major, minor int) []kernel.Setting {
 	list := []kernel.Setting{
-		{Name: "net.ipv4.vs.conntrack", Want: "1", Watch: true},                 // masquerading needs it
-		{Name: "net.ipv4.vs.expire_nodest_conn", Want: "1", Watch: true},        // what goes to a removed backend is cut
+		{Name: "net.ipv4.vs.conntrack", Want: "1", Watch: true},                 // required by masquerading
+		{Name: "net.ipv4.vs.expire_nodest_conn", Want: "1", Watch: true},        // cuts removed backends
 		{Name: "net.ipv4.vs.expire_quiescent_template", Want: "1", Watch: true}, // affinity leaves a draining backend
 	}
 	if major == 4 && minor >= 1 || major == 5 && minor < 9 {
-		// In between, a reused source port costs the client a second.
+		// In these versions, a reused source port costs the client a second.
 		list = append(list, kernel.Setting{Name: "net.ipv4.vs.conn_reuse_mode", Want: "0"})
 	}
 	return list
@@ -141,7 +140,7 @@ func (b *balancer) Settings(v *plan.VirtualServer) kernel.Settings {
 	return s
 }
 
-// weighted tells whether backends that take traffic differ in weight.
+// weighted reports whether the backends that take traffic differ in weight.
 func weighted(reals []plan.RealServer) bool {
 	var first uint32
 	for _, r := range reals {
@@ -164,11 +163,11 @@ func (b *balancer) Lacks(s plan.Scheduler) (remedy string, lacks bool) {
 	return fmt.Sprintf("load the kernel module ip_vs_%s", s), true
 }
 
-// SetSources implements kernel.Balancer: stand-ins tell clients apart.
+// SetSources implements kernel.Balancer. It does nothing, because stand-ins separate the clients.
 func (b *balancer) SetSources(plan.Sources) error { return nil }
 
-// Apply implements kernel.Balancer. Servers are added before anything else: one
-// that is somebody else's must not get our backends.
+// Apply implements kernel.Balancer. Servers are added before anything else, because a server of
+// another program must not get backends of ours.
 func (b *balancer) Apply(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
 	refused := map[serviceID]error{}
@@ -189,7 +188,7 @@ func (b *balancer) Apply(ops []kernel.Op) []error {
 	return errs
 }
 
-// carryOut carries out some of the operations.
+// carryOut carries out the operations that which selects.
 func (b *balancer) carryOut(ops []kernel.Op, errs []error, which func(*kernel.Op) bool) {
 	requests, of := b.requests[:0], b.of[:0]
 	for i := range ops {
@@ -208,9 +207,9 @@ func (b *balancer) carryOut(ops []kernel.Op, errs []error, which func(*kernel.Op
 	}
 }
 
-// resolve finds out about servers that may have been added, as far as requests
-// are about them. One that is there with what it was to be added with is ours,
-// and is changed instead of added; somebody else's is not removed.
+// resolve finds out whether servers in unsure exist, for the servers that requests concern. If a
+// server exists with the settings that it was to be added with, it is ours, and its request changes
+// it instead of adding it. A server of another program is not removed.
 func (b *balancer) resolve(requests []request) {
 	for id, asked := range b.unsure {
 		about := slices.IndexFunc(requests, func(r request) bool { return r.id == id })
@@ -229,8 +228,8 @@ func (b *balancer) resolve(requests []request) {
 		}
 		switch ours := found == asked && len(list) == 0; {
 		case unread && r.cmd == cmdDelService:
-			r.cmd = cmdGetService // which does nothing
-		case err != nil: // it is not there
+			r.cmd = cmdGetService // has no effect
+		case err != nil: // the server does not exist
 		case r.cmd == cmdNewService && ours:
 			r.cmd = cmdSetService
 		case r.cmd == cmdDelService && !ours:
@@ -259,8 +258,8 @@ func requestOf(o *kernel.Op) request {
 	return destRequest(cmdDelDest, id, o.Backend, 0)
 }
 
-// judge turns the kernel's answer into an error that the plane understands, or
-// into none where all is as it was meant to be.
+// judge turns the kernel's answer into an error of package kernel, or into nil if the result is as
+// intended.
 func (b *balancer) judge(r *request, o *kernel.Op, err error) error {
 	scheduler := o.Settings.Scheduler
 	_, unsure := b.unsure[r.id]
@@ -307,7 +306,7 @@ func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error
 		at := serviceOf(id)
 		if set, ok := found[at]; ok {
 			list, listed := table[at]
-			if !listed { // the list skips some where other namespaces have servers too
+			if !listed { // the list omits servers if other namespaces have servers too
 				if list, err = b.reader.destinations(at); err != nil {
 					return nil, err
 				}
@@ -321,8 +320,7 @@ func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error
 	return out, nil
 }
 
-// Traffic implements kernel.Balancer. The kernel brings its counters up to date
-// every two seconds.
+// Traffic implements kernel.Balancer. The kernel updates its counters every two seconds.
 func (b *balancer) Traffic(ids []kernel.ID) (map[plan.Frontend]kernel.Traffic, error) {
 	found, err := b.reader.traffic()
 	if err != nil {
@@ -352,8 +350,7 @@ func (b *balancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backen
 	return out, errors.Join(errs...)
 }
 
-// backends are destinations as the plane knows them. Flows of datagrams are
-// what the kernel calls inactive.
+// backends converts destinations. The kernel counts UDP flows as inactive.
 func backends(p plan.Protocol, list []destination) []kernel.Backend {
 	out := make([]kernel.Backend, len(list))
 	for i, d := range list {
@@ -373,7 +370,8 @@ func (b *balancer) Remedy(err error) string {
 	return ""
 }
 
-// Remove implements kernel.Balancer: there is nothing but servers.
+// Remove implements kernel.Balancer. It does nothing, because servers are all that the balancer
+// keeps in the kernel.
 func (b *balancer) Remove() error { return nil }
 
 // Close implements kernel.Balancer.

@@ -23,17 +23,17 @@ var (
 	rounds  = flag.Int("rounds", 3, "how often full loads are measured; the median counts")
 )
 
-// TestMeasure loads, changes and takes over many services, beside the raw
-// messages that this takes at least and beside a library that sends them one at
-// a time, in the same kernel. Seconds are those of an emulated machine; ratios
-// hold.
+// TestMeasure measures loading, changing and taking over many services. For comparison it measures
+// in the same kernel the raw messages that are the minimum, and a library that sends one message at
+// a time. The seconds are from an emulated machine, but the ratios hold elsewhere too.
 func TestMeasure(t *testing.T) {
 	if !*measure {
 		t.Skip("allowed: measures only when asked to, with -measure")
 	}
 	kerneltest.Need(t)
-	// Parts, so that the namespaces of one are gone when the next begins. First
-	// the one that reads the kernel's list, which is slow where others have one.
+	// Each part has its own subtest, so that its namespaces are gone when the next part begins. The
+	// part that reads the kernel's list comes first, because the list is slow if other namespaces
+	// have servers.
 	t.Run("restart", takeOver)
 	for _, size := range []struct {
 		name            string
@@ -52,14 +52,14 @@ func ratio(name string, value float64, target yardstick.Target) {
 	fmt.Println(yardstick.Line(name, value, target))
 }
 
-// fullLoad measures in turn, in a namespace of its own each time.
+// fullLoad measures the methods in turn, each time in a new namespace.
 func fullLoad(t *testing.T, name string, servers []*plan.VirtualServer) {
 	var floor, took []float64
 	for range *rounds {
 		floor = append(floor, raw(t, servers))
 		took = append(took, loadAll(t, servers))
 	}
-	const part = 20 // it is the same for each
+	const part = 20 // enough, because the time per message is constant
 	alone := part * oneAtATime(t, servers[:len(servers)/part])
 	fmt.Printf("%s: seconds of raw messages %.3f, of the plane %.3f, of moby/ipvs %.1f (a twentieth measured)\n", name, floor, took, alone)
 	ratio("ipvs_"+name+"_vs_floor", median(took)/median(floor), yardstick.AtMost(1.4))
@@ -71,7 +71,7 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// timed runs fn on a heap without garbage, and returns seconds.
+// timed runs fn on a heap without garbage and returns its time in seconds.
 func timed(t *testing.T, fn func() error) float64 {
 	t.Helper()
 	runtime.GC()
@@ -82,13 +82,13 @@ func timed(t *testing.T, fn func() error) float64 {
 	return time.Since(began).Seconds()
 }
 
-// raw is what the messages take that are encoded already, 64 at a time.
+// raw returns the time of messages that are already encoded, 64 at a time.
 func raw(t *testing.T, servers []*plan.VirtualServer) float64 {
 	n := netnstest.NewNetwork(t)
 	return timed(t, newFloor(t, n.Node.Path, servers, 64).send)
 }
 
-// oneAtATime is what they take with a library that waits for each answer.
+// oneAtATime returns the time with a library that waits for each answer.
 func oneAtATime(t *testing.T, servers []*plan.VirtualServer) float64 {
 	n := netnstest.NewNetwork(t)
 	h, err := moby.New(n.Node.Path)
@@ -133,7 +133,7 @@ func loadAll(t *testing.T, servers []*plan.VirtualServer) float64 {
 	})
 }
 
-// changes is the median time of one change of an endpoint, in ms.
+// changes returns the median time of one change of an endpoint, in milliseconds.
 func changes(t *testing.T, size int) float64 {
 	_, p := start(t)
 	servers := netnstest.Servers(size, 1)
@@ -150,7 +150,7 @@ func changes(t *testing.T, size int) float64 {
 	return median(took)
 }
 
-// takeOver is what a restart and an audit cost.
+// takeOver measures a restart and an audit.
 func takeOver(t *testing.T) {
 	n, p := start(t)
 	servers := netnstest.Servers(10000, 10)
@@ -172,7 +172,7 @@ func takeOver(t *testing.T) {
 	fmt.Printf(", %.2f s of CPU\n", (cpuTime(t) - cpu).Seconds())
 }
 
-// cpuTime is what this process has used.
+// cpuTime returns the CPU time of this process.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Rusage

@@ -17,15 +17,16 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// floor is what programming costs at least: messages that are encoded beforehand, and a socket. The encoding is that of a library
-// and shares nothing with the plane, so a mistake of the plane's, or a needless attribute, does not lower what it is compared with.
+// floor is the minimum cost of programming: messages that are encoded beforehand, and a socket. The
+// encoding is done by a library and shares nothing with the plane, so that a mistake or a needless
+// attribute in the plane does not affect the floor.
 type floor struct {
 	fd     int
 	loads  [][]byte
-	counts []int // messages of each load
+	counts []int // messages in each load
 }
 
-// newFloor encodes the servers, so many messages at once.
+// newFloor encodes the servers, with the given number of messages in one load.
 func newFloor(t testing.TB, namespace string, servers []*plan.VirtualServer, together int) *floor {
 	t.Helper()
 	f := &floor{}
@@ -84,7 +85,7 @@ func (f *floor) send() error {
 	return nil
 }
 
-// acknowledged counts the acknowledgements in what the kernel has sent.
+// acknowledged counts the acknowledgements in the kernel's messages.
 func acknowledged(b []byte) (count int, err error) {
 	for len(b) >= unix.SizeofNlMsghdr+4 {
 		size := int(binary.NativeEndian.Uint32(b))
@@ -100,7 +101,8 @@ func acknowledged(b []byte) (count int, err error) {
 	return count, nil
 }
 
-// Numbers of the kernel's include/uapi/linux/ip_vs.h, written down here once more.
+// The numbers of the kernel's include/uapi/linux/ip_vs.h, repeated here to be independent of the
+// plane.
 const (
 	ipvsNewService, ipvsNewDest                                            = 1, 5
 	ipvsService, ipvsDest                                                  = 1, 2
@@ -138,7 +140,7 @@ func newDestinationMessage(family uint16, v *plan.VirtualServer, r plan.RealServ
 	return message(family, ipvsNewDest, identity(v), dest)
 }
 
-// identity is what a virtual server is found by.
+// identity returns the attributes that identify a virtual server.
 func identity(v *plan.VirtualServer) *nl.RtAttr {
 	service := nl.NewRtAttr(ipvsService|unix.NLA_F_NESTED, nil)
 	family := uint16(unix.AF_INET)
@@ -163,7 +165,8 @@ func message(family uint16, command uint8, attributes ...*nl.RtAttr) []byte {
 	return request.Serialize()
 }
 
-// TestFloorLoads reads what the floor has loaded with a library: a floor that loads less than the plane would be no floor.
+// TestFloorLoads reads the loaded servers back with a library, because a floor that loads less than
+// the plane would not be a floor.
 func TestFloorLoads(t *testing.T) {
 	kerneltest.Need(t)
 	n := netnstest.NewNetwork(t)

@@ -21,11 +21,11 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// patience is for what has to happen, on a slow machine.
+// patience is the timeout for events on a slow machine.
 const patience = 60 * time.Second
 
-// echo serves lines at an address of a namespace: each is answered with the
-// client as the server sees it. It returns where.
+// echo starts a backend that answers each line with the client's address as the backend sees it. It
+// returns the backend's address.
 func echo(t testing.TB, n *netnstest.Network) netip.AddrPort {
 	t.Helper()
 	lis, _ := n.Listen(t, plan.TCP, false)
@@ -51,7 +51,7 @@ func serve(t testing.TB, lis net.Listener) {
 	}()
 }
 
-// conversation is a connection to an echo.
+// conversation is a connection to an echo backend.
 type conversation struct {
 	net.Conn
 	lines *bufio.Scanner
@@ -68,7 +68,7 @@ func talk(t testing.TB, n *netnstest.Network, from dataplanetest.Vantage, to net
 	return &conversation{conn, bufio.NewScanner(conn)}, nil
 }
 
-// ask returns the client as the server sees it.
+// ask returns the client's address as the backend sees it.
 func (c *conversation) ask() (netip.Addr, error) {
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return netip.Addr{}, err
@@ -83,7 +83,7 @@ func (c *conversation) ask() (netip.Addr, error) {
 	return seen.Addr(), err
 }
 
-// seen connects once and returns the client as the server sees it.
+// seen connects once and returns the client's address as the backend sees it.
 func seen(t testing.TB, n *netnstest.Network, from dataplanetest.Vantage, to netip.AddrPort) (netip.Addr, error) {
 	c, err := talk(t, n, from, to)
 	if err != nil {
@@ -93,7 +93,8 @@ func seen(t testing.TB, n *netnstest.Network, from dataplanetest.Vantage, to net
 	return c.ask()
 }
 
-// A scheduler that the kernel does not have is reported, and rr serves.
+// TestMissingScheduler checks that a scheduler that the kernel lacks is reported and replaced by
+// rr.
 func TestMissingScheduler(t *testing.T) {
 	n, p := start(t)
 	kerneltest.WithoutModules(t, "ip_vs_mh")
@@ -109,7 +110,7 @@ func TestMissingScheduler(t *testing.T) {
 	}
 }
 
-// Whatever is changed behind the agent's back is found and put back.
+// TestDrift checks that changes made by other programs are found and reverted.
 func TestDrift(t *testing.T) {
 	n, p := start(t)
 	one, two := echo(t, n), echo(t, n)
@@ -121,7 +122,7 @@ func TestDrift(t *testing.T) {
 		t.Fatal(err)
 	}
 	netnstest.Apply(t, vandal, plan.Step{Op: plan.UpdateReal, Key: v.Key, Real: plan.RealServer{Addr: one, Weight: 9}})
-	if err := vandal.Cleanup(); err != nil { // takes rules and routes too
+	if err := vandal.Cleanup(); err != nil { // removes rules and routes too
 		t.Fatal(err)
 	}
 	if err := vandal.Close(); err != nil {
@@ -147,8 +148,8 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// Many servers at once are many messages, and an error is that of its own
-// message.
+// TestManyServersAndOneError checks that adding many servers takes many messages, and that an error
+// is matched to its message.
 func TestManyServersAndOneError(t *testing.T) {
 	n, p := start(t)
 	foreign := netnstest.Server(nthFrontend(700))
@@ -174,13 +175,13 @@ func TestManyServersAndOneError(t *testing.T) {
 	if err := next.Cleanup(); err != nil {
 		t.Fatal(err)
 	}
-	// The head of the list has an arrow too, and no backend of ours may be left.
+	// The header of the list has an arrow too. No backend of ours may be left.
 	if list := table(t, n); strings.Count(list, "TCP ") != 1 || strings.Count(list, "->") != 1 {
 		t.Errorf("left: %s, want the foreign server as it was", list)
 	}
 }
 
-// fresh is a frontend that nobody had before.
+// fresh returns a frontend that was not used before.
 func fresh(t testing.TB, n *netnstest.Network) netip.AddrPort {
 	return n.Frontend(t, plan.ClusterIP, plan.TCP, false)
 }
@@ -199,13 +200,13 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// table is the kernel's own list of virtual servers.
+// table returns the kernel's own list of virtual servers.
 func table(t testing.TB, n *netnstest.Network) string {
 	t.Helper()
 	var text []byte
 	err := n.Node.Do(func() (err error) {
 		text, err = os.ReadFile("/proc/thread-self/net/ip_vs")
-		if errors.Is(err, os.ErrNotExist) { // without the module there are none
+		if errors.Is(err, os.ErrNotExist) { // without the module there are no servers
 			return nil
 		}
 		return err

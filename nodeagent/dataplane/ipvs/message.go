@@ -24,11 +24,11 @@ const (
 	cmdSetConfig  = 12
 	cmdGetConfig  = 13
 
-	attrTypeMask = 0x3fff // without the flags of netlink
+	attrTypeMask = 0x3fff // masks the flags of netlink
 
 	attrService    = 1
 	attrDest       = 2
-	attrTimeoutTCP = 4 // then tcpfin, udp
+	attrTimeoutTCP = 4 // tcpfin and udp follow
 
 	svcFamily    = 1
 	svcProtocol  = 2
@@ -38,7 +38,7 @@ const (
 	svcFlags     = 7
 	svcTimeout   = 8
 	svcNetmask   = 9
-	svcTraffic   = 12 // in numbers of 64 bits
+	svcTraffic   = 12 // counters of 64 bits
 
 	trafficConnections = 1
 	trafficPacketsIn   = 2
@@ -56,12 +56,12 @@ const (
 	destInactive = 8
 
 	flagPersistent = 0x1
-	flagFallback   = 0x8  // of sh and mh
-	flagSourcePort = 0x10 // of sh and mh
+	flagFallback   = 0x8  // for sh and mh
+	flagSourcePort = 0x10 // for sh and mh
 	flagsOurs      = flagPersistent | flagFallback | flagSourcePort
 )
 
-// serviceID is what a virtual server is found by.
+// serviceID identifies a virtual server.
 type serviceID struct {
 	addr     netip.AddrPort
 	protocol plan.Protocol
@@ -71,35 +71,35 @@ func (id serviceID) String() string {
 	return plan.Frontend{Addr: id.addr, Protocol: id.protocol}.String()
 }
 
-// settings are what can be changed about a virtual server in place.
+// settings are the properties of a virtual server that can be changed in place.
 type settings struct {
 	scheduler string
 	flags     uint32
-	timeout   uint32 // seconds of affinity
+	timeout   uint32 // affinity in seconds
 }
 
-// destination is a backend as the kernel knows it.
+// destination is a backend in the kernel.
 type destination struct {
 	addr             netip.AddrPort
 	weight           uint32
-	active, inactive uint32 // connections
+	active, inactive uint32 // numbers of connections
 }
 
-// encoder writes netlink messages into one buffer.
+// encoder appends netlink messages to a buffer.
 type encoder struct{ b []byte }
 
 func (e *encoder) u16(v uint16) { e.b = binary.NativeEndian.AppendUint16(e.b, v) }
 
 func (e *encoder) u32(v uint32) { e.b = binary.NativeEndian.AppendUint32(e.b, v) }
 
-// pad fills up to a multiple of four bytes, which all lengths here end at.
+// pad fills up to a multiple of four bytes, as netlink requires.
 func (e *encoder) pad() {
 	for len(e.b)&3 != 0 {
 		e.b = append(e.b, 0)
 	}
 }
 
-// open starts an attribute whose length close fills in.
+// open starts an attribute. close fills in its length.
 func (e *encoder) open(kind uint16) (at int) {
 	at = len(e.b)
 	e.u16(0)
@@ -138,7 +138,7 @@ func (e *encoder) text(kind uint16, v string) {
 	e.close(at)
 }
 
-// addr puts an address into the 16 bytes that the kernel has for both families.
+// addr appends an address in the 16 bytes that the kernel uses for both families.
 func (e *encoder) addr(kind uint16, addr netip.Addr) {
 	e.u16(20)
 	e.u16(kind)
@@ -170,29 +170,29 @@ func family(addr netip.Addr) uint16 {
 type request struct {
 	cmd uint8
 	id  serviceID
-	// set is for cmdNewService and cmdSetService.
+	// set applies to cmdNewService and cmdSetService.
 	set settings
-	// backend and weight are for what is about a destination.
+	// backend and weight apply to the commands for destinations.
 	backend netip.AddrPort
 	weight  uint32
-	// body, if any, is the attributes of another command.
+	// body holds the attributes of other commands; may be nil.
 	body []byte
 }
 
-// serviceRequest adds or changes a virtual server.
+// serviceRequest returns a request that adds or changes a virtual server.
 func serviceRequest(cmd uint8, id serviceID, s settings) request {
 	return request{cmd: cmd, id: id, set: s}
 }
 
-// deleteService removes a virtual server.
+// deleteService returns a request that deletes a virtual server.
 func deleteService(id serviceID) request { return request{cmd: cmdDelService, id: id} }
 
-// destRequest adds, changes or removes a backend.
+// destRequest returns a request that adds, changes or removes a backend.
 func destRequest(cmd uint8, id serviceID, addr netip.AddrPort, weight uint32) request {
 	return request{cmd: cmd, id: id, backend: addr, weight: weight}
 }
 
-// message writes a request with its headers.
+// message appends a request with its headers.
 func (e *encoder) message(r *request, family, flags uint16, seq uint32) {
 	start := len(e.b)
 	e.u32(0)
@@ -228,10 +228,10 @@ func (e *encoder) service(r *request) {
 	e.text(svcScheduler, r.set.scheduler)
 	flags := e.open(svcFlags)
 	e.u32(r.set.flags)
-	e.u32(^uint32(0)) // the flags that are meant: all
+	e.u32(^uint32(0)) // the mask of the flags to set: all
 	e.close(flags)
 	e.number32(svcTimeout, r.set.timeout)
-	if r.id.addr.Addr().Is4() { // one client is one address
+	if r.id.addr.Addr().Is4() { // affinity is by single address
 		e.number32(svcNetmask, 0xffffffff)
 	} else {
 		e.number32(svcNetmask, 128)
@@ -252,8 +252,8 @@ func (e *encoder) destination(r *request) {
 	e.close(at)
 }
 
-// fields are the attributes of a message by kind. Those of newer kernels that
-// are not in it nobody here asks for.
+// fields are the attributes of a message by kind. Attributes of newer kernels with higher numbers
+// are dropped, because this package does not use them.
 type fields [16][]byte
 
 // parse splits a list of attributes.
@@ -272,7 +272,7 @@ func parse(b []byte) (out fields, err error) {
 	return out, nil
 }
 
-// number reads an integer of 2 or 4 bytes; 0: it is missing.
+// number64 decodes an integer of 8 bytes. It returns 0 if the attribute is missing.
 func number64(b []byte) uint64 {
 	if len(b) != 8 {
 		return 0
@@ -301,8 +301,8 @@ func addrPort(addr, port []byte, v4 bool) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a, binary.BigEndian.Uint16(port)), nil
 }
 
-// parseService reads a virtual server. Those that are found by a packet mark
-// are nobody's business here: ok is false.
+// parseService decodes a virtual server. If the server is identified by a packet mark, ok is false,
+// because it is never ours.
 func parseService(body []byte) (id serviceID, s settings, ok bool, err error) {
 	outer, err := parse(body)
 	if err != nil {
@@ -331,7 +331,7 @@ func parseService(body []byte) (id serviceID, s settings, ok bool, err error) {
 	return id, s, true, nil
 }
 
-// parseTraffic reads what has gone through a virtual server.
+// parseTraffic decodes the counters of a virtual server.
 func parseTraffic(body []byte) (id serviceID, t kernel.Traffic, ok bool, err error) {
 	id, _, ok, err = parseService(body)
 	if err != nil || !ok {

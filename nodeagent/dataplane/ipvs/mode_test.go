@@ -22,9 +22,9 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// Agents follow each other in other modes while clients connect: every client is
-// let in, nothing is left of the mode before, and connections that the kernel
-// tracks go on.
+// TestModeChangesUnderLoad replaces agents by agents in other modes while clients connect. Every
+// client must be served, nothing may be left of the previous mode, and connections that the kernel
+// tracks must continue.
 func TestModeChangesUnderLoad(t *testing.T) {
 	w := newAgentWorld(t)
 	at := fresh(t, w.Network)
@@ -59,8 +59,8 @@ func TestModeChangesUnderLoad(t *testing.T) {
 	w.only("")
 }
 
-// knock has clients connect again and again until stop is called, which returns
-// who was not let in.
+// knock runs clients that connect again and again until stop is called. stop returns the errors of
+// clients that were not served.
 func (w *agentWorld) knock(at netip.AddrPort) (stop func() error) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var clients sync.WaitGroup
@@ -88,7 +88,7 @@ func (w *agentWorld) knock(at netip.AddrPort) (stop func() error) {
 	}
 }
 
-// only looks whether nothing but what a mode needs is there.
+// only checks that nothing is there but the state that a mode needs.
 func (w *agentWorld) only(mode string) {
 	w.t.Helper()
 	journals, err := filepath.Glob(filepath.Join(w.cfg.DataDir, "*.journal"))
@@ -117,8 +117,8 @@ func (w *agentWorld) only(mode string) {
 	}
 }
 
-// Where the kernel has no IPVS, nftables takes its place, with an event; a strict
-// agent does not start.
+// TestWithoutIPVS checks that nftables replaces IPVS if the kernel lacks it, with an event, and
+// that a strict agent does not start.
 func TestWithoutIPVS(t *testing.T) {
 	w := newAgentWorld(t)
 	loaded := kerneltest.WithoutModules(t,
@@ -141,7 +141,7 @@ func TestWithoutIPVS(t *testing.T) {
 		t.Error(err)
 	}
 	stop()
-	loaded() // the next agent has it again
+	loaded() // restores IPVS for the next agent
 	client, stop = w.start()
 	if s := w.applied(client); s.GetProxyMode() != "ipvs" || s.GetFallbackReason() != "" {
 		t.Errorf("status %v", s)

@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 	dataplanetest.Run(t, func(*testing.T) dataplanetest.Rig { return rig })
 }
 
-// TestInForceIsPlanned: after any batch of changes.
+// TestInForceIsPlanned checks that the plan is in force after any batch of changes.
 func TestInForceIsPlanned(t *testing.T) { dataplanetest.Batches(t, newRig(t)) }
 
 func newRig(t *testing.T) *netnstest.Rig {
@@ -37,7 +37,7 @@ func open(namespace, journal string, log *slog.Logger) (*kernel.Plane, error) {
 	return ipvs.New(kernel.Options{Log: log, Journal: journal, ServiceCIDRs: netnstest.Virtual[:], Namespace: namespace})
 }
 
-// occupy makes a virtual server that no journal tells of.
+// occupy makes a virtual server that is in no journal.
 func occupy(t testing.TB, n *netnstest.Network, at plan.Frontend) {
 	t.Helper()
 	v := &plan.VirtualServer{Key: plan.Key{Frontend: at}, Attributes: plan.Attributes{Scheduler: plan.RoundRobin}}
@@ -47,7 +47,7 @@ func occupy(t testing.TB, n *netnstest.Network, at plan.Frontend) {
 	}
 }
 
-// start makes a network and a plane that knows the sources.
+// start makes a network and a plane with its sources set.
 func start(t testing.TB) (*netnstest.Network, *kernel.Plane) {
 	t.Helper()
 	kerneltest.Need(t)

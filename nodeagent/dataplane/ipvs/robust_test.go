@@ -12,8 +12,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// The kernel's list of all servers skips some where other namespaces have
-// servers too: none of ours is taken for changed because of that.
+// TestRestartBesideOtherNamespaces checks that no server counts as changed because the kernel's
+// list of all servers omits some while other namespaces have servers too.
 func TestRestartBesideOtherNamespaces(t *testing.T) {
 	n, p := start(t)
 	servers := netnstest.Servers(400, 3)
@@ -33,8 +33,8 @@ func TestRestartBesideOtherNamespaces(t *testing.T) {
 	netnstest.Apply(t, next, steps(servers)...)
 }
 
-// What somebody else does to the packet filter is undone at once, without an
-// audit.
+// TestForeignChangesAreUndone checks that changes of the packet filter by another program are
+// reverted at once, without an audit.
 func TestForeignChangesAreUndone(t *testing.T) {
 	n, p := start(t)
 	v := netnstest.Server(netip.MustParseAddrPort("10.96.3.3:80"), netip.MustParseAddrPort("10.64.3.3:8080"))

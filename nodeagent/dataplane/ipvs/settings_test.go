@@ -15,7 +15,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// Timeouts are set as asked for, and told; those that are not stay the kernel's.
+// TestTimeouts checks that timeouts are set and reported as configured, and that the others keep
+// the kernel's values.
 func TestTimeouts(t *testing.T) {
 	kerneltest.Need(t)
 	n := netnstest.NewNetwork(t)
@@ -46,7 +47,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// The kernel's counters are those of the traffic there was, by server.
+// TestTraffic checks that the counters match the traffic of each server.
 func TestTraffic(t *testing.T) {
 	n, p := start(t)
 	backend := echo(t, n)
@@ -70,7 +71,7 @@ func TestTraffic(t *testing.T) {
 		for _, c := range found {
 			switch c.Server {
 			case busy.Frontend:
-				// A handshake, a line each way, and goodbye.
+				// A handshake, a line each way, and the close.
 				enough := c.PacketsIn >= 4*clients && c.PacketsOut >= 3*clients && c.BytesIn > 40*c.PacketsIn && c.BytesOut > 40*c.PacketsOut
 				if c.Connections != clients || !enough || c.Service != busy.Service || c.PortName != "http" {
 					return fmt.Errorf("%+v", c)

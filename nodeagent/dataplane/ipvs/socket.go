@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	// batchSize is how many messages go to the kernel at once: most of the gain,
-	// and few enough for the answers to fit into the socket's buffer.
+	// batchSize is the number of messages in one send. It achieves most of the gain, and the
+	// answers still fit into the socket's buffer.
 	batchSize = 64
-	// loadSize is how many are encoded while the kernel works on those before.
+	// loadSize is the number of messages that are encoded while the kernel works on the previous
+	// ones.
 	loadSize = 8 * batchSize
-	// stalled is how long the kernel may take for an answer.
+	// stalled is the longest time that the kernel may take for an answer.
 	stalled = 10 * time.Second
 
 	headerSize  = unix.NLMSG_HDRLEN
@@ -30,23 +31,23 @@ const (
 var native = binary.NativeEndian
 
 var (
-	// errStalled says that the kernel owes answers.
+	// errStalled is the error for answers that the kernel has not sent in time.
 	errStalled = errors.New("the kernel does not answer on its IPVS socket")
-	// errUnknown marks a message whose fate is unknown because answers were lost.
+	// errUnknown is the error of a message with an unknown result, because answers were lost.
 	errUnknown = errors.New("the kernel's answer was lost")
-	// errInterrupted says that what was dumped changed meanwhile.
+	// errInterrupted is the error of a dump if the data changed during the dump.
 	errInterrupted = errors.New("changed while it was read")
 )
 
-// socket speaks the kernel's IPVS protocol. It is opened anew when the kernel
-// does not answer. It is not safe for concurrent use.
+// socket speaks the kernel's IPVS protocol. It reopens its line if the kernel does not answer. It
+// is not safe for concurrent use.
 type socket struct {
 	dial     func() (wire, error)
-	patience time.Duration // with the kernel
-	netns    *os.File      // of the namespace, so that it can be opened again; nil: dial knows
+	patience time.Duration // longest wait for the kernel
+	netns    *os.File      // the namespace, for reopening; nil: dial does not need it
 
-	line   *line // nil: to be opened
-	stuck  *line // given up, and not let go by the kernel yet
+	line   *line // nil: not open
+	stuck  *line // abandoned, but its goroutine is still in a call to the kernel
 	family uint16
 	seq    uint32
 	loads  [2]*load
@@ -78,7 +79,7 @@ func (s *socket) connect() error {
 	if s.line != nil {
 		return nil
 	}
-	if s.stuck != nil && !s.stuck.gone() { // another one would hang as well
+	if s.stuck != nil && !s.stuck.gone() { // a new line would hang too
 		return errStalled
 	}
 	w, err := s.dial()
@@ -89,7 +90,7 @@ func (s *socket) connect() error {
 	return s.findFamily()
 }
 
-// findFamily asks what number the kernel gives its IPVS protocol.
+// findFamily gets the number of the kernel's IPVS netlink family.
 func (s *socket) findFamily() error {
 	var name encoder
 	name.text(unix.CTRL_ATTR_FAMILY_NAME, "IPVS")
@@ -122,23 +123,22 @@ func (s *socket) close() {
 	}
 }
 
-// giveUp leaves a line to the kernel that does not answer on it.
+// giveUp abandons the line because the kernel does not answer on it.
 func (s *socket) giveUp() {
 	s.stuck = s.line
 	s.hangUp()
-	s.loads = [2]*load{} // the kernel may still look at them
+	s.loads = [2]*load{} // the abandoned goroutine may still use them
 }
 
-// await waits for a job that was handed to the line. Its error is errStalled
-// also when the kernel does not come back at all; then the job goes on, and what
-// it uses belongs to it.
+// await waits for a job of the line. It returns errStalled if the kernel does not answer. If the
+// job does not even end, it continues in the background, and its data must not be used any more.
 func (s *socket) await(done <-chan error) error {
 	watchdog := time.NewTimer(3 * s.patience)
 	defer watchdog.Stop()
 	select {
 	case err := <-done:
 		if errors.Is(err, errStalled) {
-			s.hangUp() // late answers would be taken for others
+			s.hangUp() // a late answer would be taken for the answer to another request
 		}
 		return err
 	case <-watchdog.C:
@@ -147,17 +147,17 @@ func (s *socket) await(done <-chan error) error {
 	}
 }
 
-// load is a run of messages and what became of them.
+// load is a run of messages with their results.
 type load struct {
 	encoder
-	ends  []int // of the batches in it
+	ends  []int // ends of the batches
 	first uint32
 	errs  []error
 	done  chan error
 }
 
-// encode fills the load with requests. Only the last one of a batch asks for an
-// answer: errors are reported unasked, and the kernel answers in order.
+// encode fills the load with requests. Only the last message of a batch requests an answer, because
+// errors are always reported and the kernel answers in order.
 func (l *load) encode(requests []request, family uint16, seq uint32) {
 	l.b, l.ends, l.first = l.b[:0], l.ends[:0], seq
 	l.errs = append(l.errs[:0], make([]error, len(requests))...)
@@ -183,7 +183,7 @@ func (l *load) run(x *exchange) {
 		if err == nil {
 			err = x.answers(l.first+uint32(i*batchSize), errs)
 		}
-		if errors.Is(err, errStalled) { // nothing was sent of the rest
+		if errors.Is(err, errStalled) { // the following batches were not sent
 			errs = l.errs[i*batchSize:]
 		}
 		for k := range errs {
@@ -200,9 +200,9 @@ func (l *load) run(x *exchange) {
 	l.done <- nil
 }
 
-// do sends requests and returns what became of each. What failed is tried once
-// more without the others, in order: it may have failed because of one of them.
-// Where the kernel's answers were lost it is found out what it did.
+// do sends requests and returns the error of each. Failed requests are tried once more in order,
+// without the others, because one of the others may have caused the failure. If answers were lost,
+// do finds out whether the kernel carried out the requests.
 func (s *socket) do(requests []request) []error {
 	errs := make([]error, len(requests))
 	s.send(requests, errs)
@@ -229,18 +229,17 @@ func (s *socket) do(requests []request) []error {
 	return errs
 }
 
-// lost tells whether a request may have been carried out in spite of its error.
+// lost reports whether a request may have been carried out in spite of its error.
 func lost(err error) bool { return errors.Is(err, errUnknown) || errors.Is(err, errStalled) }
 
-// send sends requests in loads, of which one is encoded while the kernel works
-// on another.
+// send sends requests in loads. It encodes a load while the kernel works on the previous one.
 func (s *socket) send(requests []request, errs []error) {
 	if err := s.connect(); err != nil {
 		fill(errs, fmt.Errorf("%w: %w", errStalled, err))
 		return
 	}
 	var before *load
-	var results []error // of the load before
+	var results []error // of the previous load
 	for n := 0; len(requests) > 0; n++ {
 		size := min(loadSize, len(requests))
 		l := s.load(n % len(s.loads))
@@ -257,14 +256,14 @@ func (s *socket) send(requests []request, errs []error) {
 	s.finish(before, results)
 }
 
-// finish waits for a load and tells whether the line can be used for more.
+// finish waits for a load and reports whether the line can be used for more.
 func (s *socket) finish(l *load, results []error) bool {
 	if l == nil {
 		return true
 	}
 	err := s.await(l.done)
 	if s.line == nil && s.stuck != nil && !s.stuck.gone() {
-		fill(results, err) // the load is not ours any more
+		fill(results, err) // the abandoned goroutine still uses the load
 		return false
 	}
 	copy(results, l.errs)
@@ -284,7 +283,7 @@ func (s *socket) load(i int) *load {
 	return s.loads[i]
 }
 
-// done tells whether an error says that there was nothing left to do.
+// done reports whether an error means that there was nothing to do.
 func done(cmd uint8, err error) bool {
 	switch cmd {
 	case cmdNewService, cmdNewDest:
@@ -295,9 +294,9 @@ func done(cmd uint8, err error) bool {
 	return false
 }
 
-// findOut returns what became of a request whose first answer was lost, by what
-// came of trying it again. A virtual server that is there may be somebody else's:
-// ours has the settings and only backends of these requests.
+// findOut returns the result of a request if its first answer was lost, from the error of the
+// second try. A virtual server that exists may belong to another program. Ours has the settings and
+// only the backends of these requests.
 func (s *socket) findOut(requests []request, i int, err error) error {
 	r := &requests[i]
 	switch {
@@ -328,7 +327,7 @@ func (s *socket) findOut(requests []request, i int, err error) error {
 	return nil
 }
 
-// dump reads a list. It is read again if it changed meanwhile.
+// dump reads a list. It starts again if the list changed during the read.
 func (s *socket) dump(r request, start func(), fn func(body []byte) error) error {
 	for range 5 {
 		start()
@@ -340,8 +339,7 @@ func (s *socket) dump(r request, start func(), fn func(body []byte) error) error
 	return errInterrupted
 }
 
-// ask sends one request and hands the answers' attributes to fn, which must not
-// keep them.
+// ask sends one request and passes the attributes of each answer to fn, which must not keep them.
 func (s *socket) ask(r request, flags uint16, fn func(body []byte) error) error {
 	if err := s.connect(); err != nil {
 		return err
@@ -362,8 +360,7 @@ func (s *socket) ask(r request, flags uint16, fn func(body []byte) error) error 
 	return err
 }
 
-// listener hands answers on until it leaves, which it may do before the kernel
-// has said all.
+// listener passes answers on until it leaves, possibly before the kernel has sent all of them.
 type listener struct {
 	mu   sync.Mutex
 	left bool
@@ -426,7 +423,7 @@ func (s *socket) services() (map[serviceID]settings, error) {
 	return out, nil
 }
 
-// traffic reads what has gone through all virtual servers of the kernel.
+// traffic reads the counters of all virtual servers of the kernel.
 func (s *socket) traffic() (map[serviceID]kernel.Traffic, error) {
 	var out map[serviceID]kernel.Traffic
 	err := s.dump(request{cmd: cmdGetService}, func() { out = map[serviceID]kernel.Traffic{} }, func(body []byte) error {
@@ -455,7 +452,8 @@ func (s *socket) service(id serviceID) (settings, error) {
 	return out, nil
 }
 
-// destinations reads the backends of a virtual server, which may be gone.
+// destinations reads the backends of a virtual server. If the server does not exist, the list is
+// empty.
 func (s *socket) destinations(id serviceID) ([]destination, error) {
 	var out []destination
 	err := s.dump(request{cmd: cmdGetDest, id: id}, func() { out = nil }, func(body []byte) error {

@@ -15,7 +15,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// imitation is a kernel that keeps virtual servers, and can be told to fail.
+// imitation is a kernel that keeps virtual servers and can be made to fail.
 type imitation struct {
 	mu       sync.Mutex
 	services map[serviceID]settings
@@ -23,17 +23,17 @@ type imitation struct {
 	sent     int // messages that arrived
 	dialed   int
 
-	// lose drops the answers to the next so many sends, as a full buffer does.
+	// lose is the number of sends with lost answers, as with a full buffer.
 	lose int
-	// mute swallows the next so many sends and never answers.
+	// mute is the number of sends that are ignored and never answered.
 	mute int
-	// silent carries out the next so many sends and never answers.
+	// silent is the number of sends that are carried out and never answered.
 	silent int
-	// hang keeps the caller of the next send until it is closed.
+	// hang blocks the next send until it is closed.
 	hang chan struct{}
-	// interrupt says of the next so many lists that they changed while they were read.
+	// interrupt is the number of dumps that report a change during the dump.
 	interrupt int
-	// refuse fails a message.
+	// refuse returns the error of a message.
 	refuse func(r *request) error
 }
 
@@ -41,8 +41,8 @@ func newImitation() *imitation {
 	return &imitation{services: map[serviceID]settings{}, backends: map[serviceID]map[netip.AddrPort]uint32{}}
 }
 
-// socket is connected with the imitation. Its patience is short, but nothing is
-// waited for that comes.
+// socket returns a socket that is connected to the imitation. Its patience is short, but every
+// answer that comes is sent at once.
 func (k *imitation) socket(t *testing.T) *socket {
 	s := &socket{patience: 50 * time.Millisecond, dial: func() (wire, error) {
 		k.mu.Lock()
@@ -229,7 +229,7 @@ func backendOf(n int) netip.AddrPort {
 
 var plain = settings{scheduler: "rr"}
 
-// many makes servers with one backend each.
+// manyRequests returns the requests for n servers with one backend each.
 func manyRequests(n int) (out []request) {
 	for i := range n {
 		out = append(out, serviceRequest(cmdNewService, idOf(i), plain), destRequest(cmdNewDest, idOf(i), backendOf(i), 3))
@@ -258,8 +258,8 @@ func none(t *testing.T, errs []error) {
 	}
 }
 
-// Each error is that of its message; what failed is tried once more; everything
-// else is done.
+// TestErrorsBelongToTheirMessages checks that each error is matched to its message, that failed
+// requests are tried once more, and that all others are carried out.
 func TestErrorsBelongToTheirMessages(t *testing.T) {
 	const n = 2000 // several loads, the last one not full
 	k := newImitation()
@@ -272,7 +272,7 @@ func TestErrorsBelongToTheirMessages(t *testing.T) {
 		tries[r.id]++
 		switch {
 		case r.id == idOf(500) && tries[r.id] == 1:
-			return unix.ENOMEM // passes
+			return unix.ENOMEM // succeeds at the second try
 		case slices.ContainsFunc(bad, func(i int) bool { return r.id == idOf(i) }):
 			return unix.EPERM
 		}
@@ -287,13 +287,13 @@ func TestErrorsBelongToTheirMessages(t *testing.T) {
 		}
 	}
 	k.complete(t, n, bad...)
-	if k.sent > 2*n+2*len(bad)+3 { // with the family's name, and what passed at the second try
+	if k.sent > 2*n+2*len(bad)+3 { // including the family's name, and the second try that succeeds
 		t.Errorf("%d messages", k.sent)
 	}
 }
 
-// Answers that are lost in a full buffer are made up for: what was done counts
-// as done, and what somebody else has there stays theirs.
+// TestLostAnswers checks that the results of requests are found out if their answers are lost in a
+// full buffer, and that servers of other programs do not change.
 func TestLostAnswers(t *testing.T) {
 	k := newImitation()
 	s := k.socket(t)
@@ -314,8 +314,8 @@ func TestLostAnswers(t *testing.T) {
 	k.complete(t, 300, 1)
 }
 
-// TestListsThatChangeAreReadAgain: a list that changed while it was read is read again, and one that goes on
-// changing is no list of what there is.
+// TestListsThatChangeAreReadAgain checks that a list that changed during the read is read again,
+// and that a list that keeps changing is an error.
 func TestListsThatChangeAreReadAgain(t *testing.T) {
 	k := newImitation()
 	s := k.socket(t)
@@ -333,7 +333,8 @@ func TestListsThatChangeAreReadAgain(t *testing.T) {
 	}
 }
 
-// A socket that does not answer is replaced, and what it was about tried again.
+// TestStalledSocketIsReplaced checks that a socket that does not answer is replaced, and that its
+// requests are tried again.
 func TestStalledSocketIsReplaced(t *testing.T) {
 	k := newImitation()
 	s := k.socket(t)
@@ -345,8 +346,8 @@ func TestStalledSocketIsReplaced(t *testing.T) {
 	}
 }
 
-// While the kernel keeps a call the caller is let go, with an error for what is
-// not done and without another call that would hang; then all goes on.
+// TestHangingKernel checks that the caller gets an error while the kernel does not return from a
+// call, that no further call is made that would hang, and that requests succeed again afterwards.
 func TestHangingKernel(t *testing.T) {
 	k := newImitation()
 	s := k.socket(t)
@@ -380,18 +381,19 @@ func TestHangingKernel(t *testing.T) {
 	k.complete(t, 600)
 }
 
-// balancer balances by the imitation.
+// balancer returns a balancer on the imitation.
 func (k *imitation) balancer(t *testing.T) *balancer {
 	return &balancer{sock: k.socket(t), missing: map[string]bool{}, unsure: map[serviceID]settings{}}
 }
 
-// op is an operation about a server of idOf.
+// op returns an operation on the server of idOf(n).
 func op(kind kernel.OpKind, n int) kernel.Op {
 	at := plan.Frontend{Addr: idOf(n).addr, Protocol: plan.TCP}
 	return kernel.Op{Kind: kind, ID: kernel.ID{Frontend: at, For: at}, Settings: kernel.Settings{Scheduler: "rr"}, Backend: backendOf(n), Weight: 3}
 }
 
-// A server that is somebody else's gets none of our backends, also for a moment.
+// TestForeignServersGetNoBackends checks that a server of another program never gets our backends,
+// not even for a moment.
 func TestForeignServersGetNoBackends(t *testing.T) {
 	k := newImitation()
 	b := k.balancer(t)
@@ -416,8 +418,9 @@ func TestForeignServersGetNoBackends(t *testing.T) {
 	}
 }
 
-// A server whose making was never answered for is found again: ours is gone on
-// with or removed, somebody else's is left alone.
+// TestServersOfUnknownFate checks that a server is found again if the request that added it was
+// never answered. If it is ours it is used or removed, and if it belongs to another program it does
+// not change.
 func TestServersOfUnknownFate(t *testing.T) {
 	k := newImitation()
 	b := k.balancer(t)
@@ -425,14 +428,14 @@ func TestServersOfUnknownFate(t *testing.T) {
 	k.services[idOf(foreign)], k.backends[idOf(foreign)] = settings{scheduler: "lc"}, map[netip.AddrPort]uint32{}
 	unknown := func(n int) {
 		t.Helper()
-		k.silent = 2 // the second try too
+		k.silent = 2 // for the second try too
 		if errs := b.Apply([]kernel.Op{op(kernel.AddServer, n)}); !errors.Is(errs[0], kernel.ErrUnknown) {
 			t.Fatalf("server %d: %v", n, errs[0])
 		}
 	}
 	unknown(made)
 	unknown(foreign)
-	k.silent = 1 // while it is looked for: it stays unknown, and is not removed
+	k.silent = 1 // for the query too: the result stays unknown, and the server is not removed
 	if errs := b.Apply([]kernel.Op{op(kernel.DeleteServer, foreign)}); !errors.Is(errs[0], kernel.ErrUnknown) {
 		t.Errorf("foreign, unread: %v", errs[0])
 	}

@@ -14,16 +14,15 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// readTable reads the backends of all virtual servers at once. Over netlink this
-// takes a request for each server, which at ten thousand is the difference
-// between seconds and minutes on a slow machine. What the list does not tell are
-// the flags of a server: those come over netlink, all at once too. Where other
-// network namespaces have servers as well, the kernel loses count of the list
-// between two reads, and skips servers: these are read one by one.
+// readTable reads the backends of all virtual servers from the kernel's list in /proc. Over netlink
+// this would take a request for each server. With ten thousand servers on a slow machine, that is
+// the difference between seconds and minutes. The list does not contain the flags of servers; those
+// are read over netlink, also all at once. If other network namespaces have servers too, the kernel
+// loses its position in the list between two reads and omits servers. Those are read one by one.
 func readTable(namespace string) (map[serviceID][]destination, error) {
 	var out map[serviceID][]destination
 	err := kernel.Within(namespace, func() error {
-		// Not /proc/net: that is the main thread's namespace.
+		// Not /proc/net, which shows the main thread's namespace.
 		f, err := os.Open("/proc/thread-self/net/ip_vs")
 		if err != nil {
 			return err
@@ -38,14 +37,13 @@ func readTable(namespace string) (map[serviceID][]destination, error) {
 	return out, nil
 }
 
-// parseTable understands the kernel's list: a line for each server, which starts
-// with its protocol, and one for each backend, which starts with an arrow.
-// Servers by packet mark are passed over with their backends.
+// parseTable parses the kernel's list. The line of a server starts with its protocol, the line of a
+// backend with an arrow. Servers with a packet mark and their backends are skipped.
 func parseTable(r io.Reader) (map[serviceID][]destination, error) {
 	out := map[serviceID][]destination{}
 	var id serviceID
 	var list []destination
-	known := false // what the server of the lines is
+	known := false // whether id is the server of the following lines
 	keep := func() {
 		if known {
 			out[id] = slices.Clone(list)
@@ -93,7 +91,7 @@ func field(line []byte) (word, rest []byte) {
 	return line[start:end], line[end:]
 }
 
-// parseBackend reads address, way of forwarding, weight and connections.
+// parseBackend parses address, forwarding method, weight and connections.
 func parseBackend(line []byte) (destination, error) {
 	at, rest := field(line)
 	addr, err := parseHexAddr(at)
@@ -114,7 +112,7 @@ func parseBackend(line []byte) (destination, error) {
 	return d, nil
 }
 
-// parseHexAddr reads 0A600001:0050 or [fd00:0000:…:0001]:0050.
+// parseHexAddr parses 0A600001:0050 or [fd00:0000:…:0001]:0050.
 func parseHexAddr(text []byte) (netip.AddrPort, error) {
 	i := bytes.LastIndexByte(text, ':')
 	if i < 0 {
@@ -136,7 +134,7 @@ func parseHexAddr(text []byte) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{byte(v4 >> 24), byte(v4 >> 16), byte(v4 >> 8), byte(v4)}), uint16(port)), nil
 }
 
-// numberOf reads a number of at most so many bits.
+// numberOf parses a number of at most the given bits.
 func numberOf(text []byte, base, bits int) (uint32, bool) {
 	n, err := strconv.ParseUint(string(text), base, bits)
 	return uint32(n), err == nil

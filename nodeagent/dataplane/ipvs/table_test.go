@@ -45,7 +45,8 @@ func TestParseTable(t *testing.T) {
 	}
 }
 
-// TestWeightsChooseTheScheduler: rr is by weight where weights differ, and no other scheduler is replaced.
+// TestWeightsChooseTheScheduler checks that rr becomes wrr if weights differ, and that no other
+// scheduler is replaced.
 func TestWeightsChooseTheScheduler(t *testing.T) {
 	b := &balancer{missing: map[string]bool{"lc": true}}
 	for _, tt := range []struct {
@@ -58,7 +59,7 @@ func TestWeightsChooseTheScheduler(t *testing.T) {
 		{plan.RoundRobin, []uint32{3, 1}, "wrr"},
 		{plan.RoundRobin, []uint32{0, 3, 1}, "wrr"},
 		{plan.SourceHash, []uint32{3, 1}, "sh"},
-		{plan.LeastConnections, []uint32{3, 3}, "rr"}, // the kernel does not have it
+		{plan.LeastConnections, []uint32{3, 3}, "rr"}, // the kernel lacks it
 	} {
 		v := &plan.VirtualServer{Attributes: plan.Attributes{Scheduler: tt.scheduler}}
 		for _, w := range tt.weights {

@@ -8,14 +8,14 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernel"
 )
 
-// timeouts are those of the kernel, in seconds, in the order of its attributes.
+// timeouts are the kernel's IPVS timeouts in seconds, in the order of its attributes.
 type timeouts [3]uint32
 
-// timeoutNames are what they are called in status.
+// timeoutNames are the names of the timeouts in status.
 var timeoutNames = [len(timeouts{})]string{"ipvs timeout tcp", "ipvs timeout tcpfin", "ipvs timeout udp"}
 
-// settleTimeouts sets those timeouts of the namespace that are not zero, and
-// tells what they were.
+// settleTimeouts sets the timeouts of the namespace that are not zero in t. It returns the settings
+// with their former values.
 func (s *socket) settleTimeouts(t kernel.Timeouts) []kernel.Setting {
 	before, err := s.readTimeouts()
 	var out []kernel.Setting

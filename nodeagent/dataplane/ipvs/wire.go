@@ -12,13 +12,13 @@ import (
 // wire carries netlink messages to the kernel and its answers back.
 type wire interface {
 	send(messages []byte) error
-	// receive fails with EAGAIN when nothing comes for the wire's patience, and
-	// with ENOBUFS when answers were lost.
+	// receive returns EAGAIN if no answer arrives within the wire's patience, and ENOBUFS if
+	// answers were lost.
 	receive(into []byte) (int, error)
 	close()
 }
 
-// netlinkWire is a socket of the kernel.
+// netlinkWire is a netlink socket.
 type netlinkWire struct{ fd int }
 
 // dialKernel opens a wire in the network namespace of the calling thread.
@@ -37,7 +37,7 @@ func dialKernel(patience time.Duration) (wire, error) {
 		w.close()
 		return nil, os.NewSyscallError("setsockopt", err)
 	}
-	// Both only make lost answers rarer.
+	// Both options only make lost answers less likely.
 	unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20) //nolint:errcheck // see above
 	unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_CAP_ACK, 1)   //nolint:errcheck // see above
 	return w, nil
@@ -51,15 +51,14 @@ func (w *netlinkWire) receive(into []byte) (int, error) { return unix.Read(w.fd,
 
 func (w *netlinkWire) close() { unix.Close(w.fd) }
 
-// line is a wire with a goroutine of its own, so that a kernel that does not
-// come back from a call takes nobody with it, and messages can be encoded while
-// the kernel works on those before.
+// line is a wire with a goroutine of its own. If the kernel does not return from a call, only that
+// goroutine hangs. The caller can also encode messages while the kernel works on the previous ones.
 type line struct {
 	jobs chan func(*exchange)
 	over chan struct{} // closed when the goroutine has ended
 }
 
-// exchange is what a job works with.
+// exchange is the wire with the receive buffer that a job uses.
 type exchange struct {
 	wire
 	in []byte
@@ -78,10 +77,10 @@ func newLine(w wire) *line {
 	return l
 }
 
-// hangUp ends the goroutine as soon as the kernel lets it go.
+// hangUp ends the goroutine as soon as its current call to the kernel returns.
 func (l *line) hangUp() { close(l.jobs) }
 
-// gone tells whether the goroutine has ended.
+// gone reports whether the goroutine has ended.
 func (l *line) gone() bool {
 	select {
 	case <-l.over:
@@ -91,12 +90,12 @@ func (l *line) gone() bool {
 	}
 }
 
-// answers collects the errors of messages that were sent together, until the
-// last one is answered. The kernel answers in order.
+// answers collects the errors of messages that were sent together, until the last one is answered.
+// The kernel answers in order.
 func (x *exchange) answers(first uint32, errs []error) error {
 	return x.each(func(kind, _ uint16, seq uint32, body []byte) (bool, error) {
 		i := int(seq - first)
-		if i < 0 || i >= len(errs) || kind != unix.NLMSG_ERROR { // of a batch before, which was given up
+		if i < 0 || i >= len(errs) || kind != unix.NLMSG_ERROR { // answer to an earlier batch that was abandoned
 			return false, nil
 		}
 		errs[i] = errnoIn(body)
@@ -104,7 +103,7 @@ func (x *exchange) answers(first uint32, errs []error) error {
 	})
 }
 
-// each hands messages to fn until it is done.
+// each passes messages to fn until fn reports that it is done.
 func (x *exchange) each(fn func(kind, flags uint16, seq uint32, body []byte) (bool, error)) error {
 	for {
 		n, err := x.receive(x.in)

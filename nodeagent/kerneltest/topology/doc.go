@@ -1,5 +1,5 @@
-// Package topology builds networks of network namespaces for kernel tests: a
-// node in the middle, and around it whoever talks to it or through it.
+// Package topology builds networks of network namespaces for kernel tests: a node in the middle,
+// surrounded by the programs that talk to it or through it.
 //
-// Namespaces end with the test. Nothing outside of them is touched.
+// Namespaces end with the test. Nothing outside of them changes.
 package topology

@@ -16,8 +16,8 @@ import (
 
 // Namespace is a network namespace with lo up.
 type Namespace struct {
-	// Path opens it: a file that lives as long as the test. Empty: the namespace
-	// of the process.
+	// Path is a file that opens the namespace and lives until the end of the test. It is empty for
+	// the namespace of the process.
 	Path string
 	name string
 	file *os.File
@@ -32,7 +32,7 @@ func New(t testing.TB, name string) *Namespace {
 	}
 	result := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // for good: the thread stays in the namespace, and ends
+		runtime.LockOSThread() // never unlocked: the thread must end in its namespace
 		result <- create(path)
 	}()
 	if err := <-result; err != nil {
@@ -50,15 +50,15 @@ func New(t testing.TB, name string) *Namespace {
 		}
 	})
 	n.Link(t, "lo", nil)
-	n.Sysctl(t, "net.ipv4.icmp_ratelimit", "0") // tests hear more refusals than a kernel likes to send
+	n.Sysctl(t, "net.ipv4.icmp_ratelimit", "0") // tests cause more refusals than the default limit allows
 	n.Sysctl(t, "net.ipv6.icmp.ratelimit", "0")
 	return n
 }
 
-// Own returns the namespace that the test process itself is in.
+// Own returns the namespace of the test process.
 func Own(t testing.TB, name string) *Namespace {
 	t.Helper()
-	// Not /proc/self: that is the main thread, which may be in another one.
+	// Not /proc/self, which is the main thread and may be in another namespace.
 	file, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func create(path string) error {
 	return unix.Mount(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), path, "", unix.MS_BIND, "")
 }
 
-// Do runs fn in the namespace: sockets that it opens stay there.
+// Do runs fn in the namespace. Sockets that fn opens stay in it.
 func (n *Namespace) Do(fn func() error) error {
 	result := make(chan error, 1)
 	go func() {
@@ -95,7 +95,7 @@ func (n *Namespace) must(t testing.TB, fn func() error) {
 	}
 }
 
-// Sysctl makes a setting.
+// Sysctl sets a kernel parameter.
 func (n *Namespace) Sysctl(t testing.TB, name, value string) {
 	t.Helper()
 	n.must(t, func() error {
@@ -103,7 +103,7 @@ func (n *Namespace) Sysctl(t testing.TB, name, value string) {
 	})
 }
 
-// Link sets a device up and gives it addresses.
+// Link sets a device up and adds addresses to it.
 func (n *Namespace) Link(t testing.TB, device string, addrs []netip.Prefix) {
 	t.Helper()
 	n.must(t, func() error {
@@ -115,7 +115,7 @@ func (n *Namespace) Link(t testing.TB, device string, addrs []netip.Prefix) {
 			return err
 		}
 		for _, a := range addrs {
-			addr := &netlink.Addr{IPNet: ipNet(a), Flags: unix.IFA_F_NODAD} // usable at once
+			addr := &netlink.Addr{IPNet: ipNet(a), Flags: unix.IFA_F_NODAD} // no duplicate detection: usable at once
 			if err := netlink.AddrAdd(link, addr); err != nil {
 				return fmt.Errorf("%s on %s: %w", a, device, err)
 			}
@@ -124,7 +124,7 @@ func (n *Namespace) Link(t testing.TB, device string, addrs []netip.Prefix) {
 	})
 }
 
-// Down takes a device out of service.
+// Down sets a device down.
 func (n *Namespace) Down(t testing.TB, device string) {
 	t.Helper()
 	n.must(t, func() error {
@@ -136,7 +136,7 @@ func (n *Namespace) Down(t testing.TB, device string) {
 	})
 }
 
-// Route sends a prefix to a gateway.
+// Route adds a route to a prefix through a gateway.
 func (n *Namespace) Route(t testing.TB, to netip.Prefix, via netip.Addr) {
 	t.Helper()
 	n.must(t, func() error {
@@ -144,7 +144,7 @@ func (n *Namespace) Route(t testing.TB, to netip.Prefix, via netip.Addr) {
 	})
 }
 
-// OnLink says that a prefix is reached by a device directly.
+// OnLink adds a route to a prefix that is directly reachable through a device.
 func (n *Namespace) OnLink(t testing.TB, device string, to netip.Prefix) {
 	t.Helper()
 	n.must(t, func() error {
@@ -180,10 +180,10 @@ func (n *Namespace) Bridge(t testing.TB, name string) {
 	})
 }
 
-// Local makes all addresses of a prefix the namespace's own.
+// Local makes all addresses of a prefix local to the namespace.
 func (n *Namespace) Local(t testing.TB, p netip.Prefix) {
 	t.Helper()
-	if p.Addr().Is6() { // where a route does not do for listening
+	if p.Addr().Is6() { // a route alone does not allow listening
 		n.Sysctl(t, "net.ipv6.ip_nonlocal_bind", "1")
 	}
 	n.must(t, func() error {
@@ -199,8 +199,8 @@ func (n *Namespace) Local(t testing.TB, p netip.Prefix) {
 	})
 }
 
-// Connect joins two namespaces by a pair of devices, each named after the other
-// end, with these addresses.
+// Connect joins two namespaces by a pair of devices with the given addresses. Each device is named
+// after the other end.
 func Connect(t testing.TB, a, b *Namespace, addrsA, addrsB []netip.Prefix) {
 	t.Helper()
 	a.must(t, func() error {
@@ -208,7 +208,7 @@ func Connect(t testing.TB, a, b *Namespace, addrsA, addrsB []netip.Prefix) {
 			LinkAttrs: netlink.LinkAttrs{Name: b.name}, PeerName: a.name, PeerNamespace: netlink.NsFd(b.file.Fd()),
 		})
 	})
-	t.Cleanup(func() { // the process's own namespace stays, and a namespace whose sockets are open
+	t.Cleanup(func() { // needed for namespaces that outlive the test: the process's own, and those with open sockets
 		err := a.Do(func() error {
 			link, err := netlink.LinkByName(b.name)
 			if err != nil {

@@ -1,8 +1,6 @@
-// Package netnstest is a dataplanetest.Rig of network namespaces, for data planes
-// in the kernel: a node between a namespace of backends, one of pods that are
-// clients, and one of clients outside.
+// Package netnstest is a dataplanetest.Rig of network namespaces, for data planes in the kernel.
+// The node is between a namespace of backends, one of client pods, and one of external clients.
 //
-// It runs wherever namespaces can be made: in the guest of package kerneltest,
-// and natively where root is at hand. Nothing outside of its namespaces is
-// touched.
+// It runs in the guest of package kerneltest, and natively if the process is root and can make
+// namespaces. It changes nothing outside of its namespaces.
 package netnstest

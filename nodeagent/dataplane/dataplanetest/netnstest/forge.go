@@ -16,7 +16,7 @@ func (n *Network) Forge(from dataplanetest.Vantage, packet []byte) error {
 	return n.place(from).Do(func() error { return sendRaw(packet) })
 }
 
-// sendRaw sends an IP packet as it is.
+// sendRaw sends a complete IP packet.
 func sendRaw(packet []byte) error {
 	v6 := packet[0]>>4 == 6
 	domain, destination := unix.AF_INET, packet[16:20]

@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inventory lists what forwarding in the node's namespace depends on, a line for
-// each thing: tables with their chains, rules and sets, addresses, routes, rules
-// of routing, and virtual servers.
+// inventory lists everything in the node's namespace that forwarding depends on, one line each:
+// tables with their chains, rules and sets, addresses, routes, routing rules, and virtual servers.
 func (n *Network) inventory(t testing.TB) map[string]bool {
 	t.Helper()
 	lines := map[string]bool{}
@@ -67,7 +66,7 @@ func noteRoutes(note func(string, ...any)) error {
 		return err
 	}
 	for i := range addrs {
-		if addrs[i].IP.IsLinkLocalUnicast() { // the kernel makes these when it likes
+		if addrs[i].IP.IsLinkLocalUnicast() { // the kernel adds and removes these by itself
 			continue
 		}
 		note("address %s on %d", addrs[i].IPNet, addrs[i].LinkIndex)
@@ -82,7 +81,8 @@ func noteRoutes(note func(string, ...any)) error {
 			return err
 		}
 		for _, r := range routes {
-			own := family == netlink.FAMILY_V6 && r.LinkIndex != lo.Attrs().Index // the kernel makes these when it likes, too
+			// The kernel adds these by itself, too.
+			own := family == netlink.FAMILY_V6 && r.LinkIndex != lo.Attrs().Index
 			if !own && (r.Type == unix.RTN_LOCAL || r.Type == unix.RTN_UNICAST) {
 				note("route of type %d to %s via %s on %d in table %d", r.Type, r.Dst, r.Gw, r.LinkIndex, r.Table)
 			}
@@ -98,7 +98,7 @@ func noteRoutes(note func(string, ...any)) error {
 	return nil
 }
 
-// noteServers notes the virtual servers of IPVS, where the kernel has it.
+// noteServers notes the virtual servers of IPVS if the kernel has it.
 func noteServers(note func(string, ...any)) error {
 	text, err := os.ReadFile("/proc/thread-self/net/ip_vs")
 	if errors.Is(err, os.ErrNotExist) {
@@ -112,7 +112,7 @@ func noteServers(note func(string, ...any)) error {
 	return err
 }
 
-// foreign sets up what forwarding of somebody else's might consist of.
+// foreign sets up the state of another program that forwards.
 func (n *Network) foreign(t testing.TB) {
 	t.Helper()
 	err := n.Node.Do(func() error { return errors.Join(foreignTable(), foreignRoute()) })

@@ -13,34 +13,37 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// The addresses of a network: of IPv4, and of IPv6.
+// The addresses of a network: IPv4, then IPv6.
 var (
-	Virtual  = [2]netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112")}   // cluster IPs
-	external = [2]netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("fd00:203::/64")} // other virtual addresses
-	Pods     = [2]netip.Prefix{netip.MustParsePrefix("10.64.0.0/15"), netip.MustParsePrefix("fd00:64::/63")}    // backends and clients
-	serving  = [2]netip.Prefix{netip.MustParsePrefix("10.64.0.0/16"), netip.MustParsePrefix("fd00:64::/64")}
-	asking   = [2]netip.Prefix{netip.MustParsePrefix("10.65.0.0/16"), netip.MustParsePrefix("fd00:64:0:1::/64")}
-	outside  = [2]netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")}
+	// Virtual are the ranges of cluster IPs.
+	Virtual = [2]netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112")}
+	// external are the ranges of other virtual addresses.
+	external = [2]netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("fd00:203::/64")}
+	// Pods are the ranges of backends (serving) and client pods (asking).
+	Pods    = [2]netip.Prefix{netip.MustParsePrefix("10.64.0.0/15"), netip.MustParsePrefix("fd00:64::/63")}
+	serving = [2]netip.Prefix{netip.MustParsePrefix("10.64.0.0/16"), netip.MustParsePrefix("fd00:64::/64")}
+	asking  = [2]netip.Prefix{netip.MustParsePrefix("10.65.0.0/16"), netip.MustParsePrefix("fd00:64:0:1::/64")}
+	outside = [2]netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")}
 )
 
-// ports counts the connections of the tests: each has a source port that no
-// other one had for long, below those that the kernel chooses from.
+// ports counts the connections of the tests. Each gets a source port that was not used for long,
+// below the range that the kernel chooses from.
 var ports atomic.Uint32
 
 func sourcePort() uint16 { return uint16(10000 + ports.Add(1)%20000) }
 
-// Network is what one plane stands in.
+// Network is the network around one plane.
 type Network struct {
-	// The plane's namespace, and those around it.
+	// Node is the plane's namespace. The others surround it.
 	Node, Backends, Pods, Outside *topology.Namespace
-	// Journal is a file for the plane.
+	// Journal is the path of the plane's journal.
 	Journal string
-	// Counters: each backend and frontend has an address of its own, since the
-	// kernel remembers.
+	// These count the addresses in use. Each backend and frontend has an address of its own,
+	// because the kernel remembers flows.
 	backend, frontend, nodePort, external atomic.Uint32
 }
 
-// NewNetwork makes a network that lasts as long as the test.
+// NewNetwork makes a network that lasts until the end of the test.
 func NewNetwork(t testing.TB) *Network { return Around(t, topology.New(t, "node")) }
 
 // Around makes a network around a node.
@@ -68,7 +71,7 @@ func Around(t testing.TB, node *topology.Namespace) *Network {
 	return n
 }
 
-// nodeAddr is the node's address on the i-th of its devices.
+// nodeAddr returns the node's address on its i-th device.
 func nodeAddr(i int, v6 bool) netip.Addr {
 	if v6 {
 		return netip.AddrFrom16([16]byte{0xfd, 0, 0, 0x31, 0, byte(i + 1), 15: 1})
@@ -76,12 +79,12 @@ func nodeAddr(i int, v6 bool) netip.Addr {
 	return netip.AddrFrom4([4]byte{172, 31, byte(i + 1), 1})
 }
 
-// NodeAddrs are the node's addresses.
+// NodeAddrs returns the node's addresses.
 func (n *Network) NodeAddrs(v6 bool) []netip.Addr {
 	return []netip.Addr{nodeAddr(0, v6), nodeAddr(1, v6), nodeAddr(2, v6)}
 }
 
-// Sources are the ranges of pods and the addresses of the node.
+// Sources returns the ranges of pods and the addresses of the node.
 func (n *Network) Sources() plan.Sources {
 	s := plan.Sources{Pods: Pods[:]}
 	for _, v6 := range []bool{false, true} {
@@ -99,7 +102,7 @@ func unspecified(v6 bool) netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
-// Nth returns an address of a range.
+// Nth returns the n-th address of a range.
 func Nth(p netip.Prefix, n uint32) netip.Addr {
 	b := p.Addr().AsSlice()
 	b[len(b)-1], b[len(b)-2] = b[len(b)-1]+byte(n), b[len(b)-2]+byte(n>>8)
@@ -114,8 +117,7 @@ func family(v6 bool) int {
 	return 0
 }
 
-// Frontend returns a virtual address that nobody had before, at port 80, or a
-// node port.
+// Frontend returns an unused virtual address at port 80, or an unused node port.
 func (n *Network) Frontend(_ testing.TB, e plan.Exposure, _ plan.Protocol, v6 bool) netip.AddrPort {
 	switch e {
 	case plan.NodePort:
@@ -126,7 +128,7 @@ func (n *Network) Frontend(_ testing.TB, e plan.Exposure, _ plan.Protocol, v6 bo
 	return netip.AddrPortFrom(Nth(external[family(v6)], n.external.Add(1)), 80)
 }
 
-// Listen opens a socket for a backend, at an address that none had before.
+// Listen opens a socket for a backend at an unused address.
 func (n *Network) Listen(t testing.TB, p plan.Protocol, v6 bool) (net.Listener, net.PacketConn) {
 	t.Helper()
 	at := netip.AddrPortFrom(Nth(serving[family(v6)], 256+n.backend.Add(1)), 8080)
@@ -149,7 +151,7 @@ func (n *Network) Listen(t testing.TB, p plan.Protocol, v6 bool) (net.Listener, 
 	return lis, packet
 }
 
-// ListenNode opens a socket of the node on all its addresses.
+// ListenNode opens a socket of the node on all of its addresses.
 func (n *Network) ListenNode(t testing.TB, v6 bool) net.Listener {
 	t.Helper()
 	var lis net.Listener
@@ -163,7 +165,7 @@ func (n *Network) ListenNode(t testing.TB, v6 bool) net.Listener {
 	return lis
 }
 
-// ClientAddr is the address of the n-th client at a vantage.
+// ClientAddr returns the address of the n-th client at a vantage.
 func (n *Network) ClientAddr(from dataplanetest.Vantage, client int, v6 bool) netip.Addr {
 	switch from {
 	case dataplanetest.Inside:
@@ -174,8 +176,7 @@ func (n *Network) ClientAddr(from dataplanetest.Vantage, client int, v6 bool) ne
 	return nodeAddr(0, v6)
 }
 
-// Dial connects from a vantage. The node's own programs leave the choice of
-// their address to the kernel.
+// Dial connects from a vantage. The kernel chooses the source address of the node's own programs.
 func (n *Network) Dial(ctx context.Context, from dataplanetest.Vantage, source netip.AddrPort, p plan.Protocol, to netip.AddrPort) (net.Conn, error) {
 	if from == dataplanetest.Node {
 		source = netip.AddrPortFrom(unspecified(to.Addr().Is6()), source.Port())

@@ -13,36 +13,36 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Plane is a data plane that can take away what it has left in the kernel. It
-// can only be closed after that.
+// Plane is a data plane that can remove its state from the kernel. After Cleanup, only Close may be
+// called.
 type Plane interface {
 	dataplane.Plane
 	Cleanup() error
 }
 
-// Options of a rig.
+// Options configure a Rig.
 type Options struct {
 	Traits dataplanetest.Traits
-	// Open opens the plane in the network namespace at a path, with this file for
-	// its journal, and the ranges of Virtual.
+	// Open opens the plane in the network namespace at the given path, with the given journal file
+	// and the ranges of Virtual.
 	Open func(namespace, journal string) (Plane, error)
-	// Occupy gives a frontend to somebody else in a way that only the plane's kind
-	// of forwarding knows; nil: there is none.
+	// Occupy gives a frontend to another program in a way that only planes of this kind can detect;
+	// nil: there is no such way.
 	Occupy func(t testing.TB, n *Network, at plan.Frontend)
 }
 
-// Rig is a dataplanetest.Rig. One does for all scenarios.
+// Rig is a dataplanetest.Rig. One rig is enough for all scenarios.
 type Rig struct {
 	*Network
 	options Options
 	plane   Plane
-	// others are what is in the namespace and not the plane's.
+	// others is the inventory without the plane.
 	others map[string]bool
 }
 
 var _ dataplanetest.Rig = (*Rig)(nil)
 
-// New makes a network and opens the plane there.
+// New makes a network and opens the plane in it.
 func New(t testing.TB, o Options) *Rig {
 	t.Helper()
 	r := &Rig{Network: NewNetwork(t), options: o}
@@ -89,8 +89,8 @@ func (r *Rig) Restart(t testing.TB) {
 	r.open(t)
 }
 
-// Damage implements dataplanetest.Rig: somebody who takes a copy of the journal
-// for their own cleans up.
+// Damage implements dataplanetest.Rig. A second plane, with a copy of the journal, cleans up the
+// first plane's state.
 func (r *Rig) Damage(t testing.TB) {
 	t.Helper()
 	text, err := os.ReadFile(r.Journal)
@@ -114,8 +114,8 @@ func (r *Rig) Damage(t testing.TB) {
 	}
 }
 
-// Cleanup implements dataplanetest.Rig. It compares all tables, routes, addresses
-// and virtual servers of the namespace with those that are not the plane's.
+// Cleanup implements dataplanetest.Rig. It compares the inventory of the namespace with the one
+// before the plane was opened.
 func (r *Rig) Cleanup(t testing.TB) error {
 	t.Helper()
 	if err := r.plane.Cleanup(); err != nil {
@@ -141,8 +141,8 @@ func (r *Rig) Cleanup(t testing.TB) error {
 	return nil
 }
 
-// Occupy implements dataplanetest.Rig: somebody else has a frontend, and a table,
-// a route and an address.
+// Occupy implements dataplanetest.Rig. Another program gets the frontend, and a table, a route and
+// an address.
 func (r *Rig) Occupy(t testing.TB, at plan.Frontend) (intact func() error) {
 	t.Helper()
 	before := r.inventory(t)

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// One-to-one SCTP sockets have the calls of TCP sockets, so package net can use
-// those that are made here.
+// One-to-one SCTP sockets support the calls of TCP sockets, so package net can use the sockets that
+// are made here.
 
-// sctpPatience bounds the set-up of an association, in seconds.
+// sctpPatience is the longest time to set up an association, in seconds.
 const sctpPatience = 60
 
 func sctpSocket(v6 bool) (int, error) {
@@ -31,7 +31,7 @@ func sctpSocket(v6 bool) (int, error) {
 	return fd, nil
 }
 
-// hasSCTP tells whether the machine has SCTP.
+// hasSCTP reports whether the machine supports SCTP.
 func hasSCTP() bool {
 	fd, err := sctpSocket(false)
 	if err == nil {
@@ -47,7 +47,7 @@ func sockaddr(a netip.AddrPort) unix.Sockaddr {
 	return &unix.SockaddrInet4{Addr: a.Addr().As4(), Port: int(a.Port())}
 }
 
-// boundSCTP returns a socket that is bound, and what then made of it.
+// boundSCTP binds a socket and applies then to it.
 func boundSCTP(at netip.AddrPort, then func(fd int) error) (*os.File, error) {
 	fd, err := sctpSocket(at.Addr().Is6())
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Server is a virtual server for TCP with backends of weight 1, which drain for
-// an hour.
+// Server returns a virtual server for TCP with backends of weight 1 and a drain time of an hour.
 func Server(at netip.AddrPort, reals ...netip.AddrPort) *plan.VirtualServer {
 	v := &plan.VirtualServer{
 		Key:        plan.Key{Frontend: plan.Frontend{Addr: at, Protocol: plan.TCP}},
@@ -24,7 +23,7 @@ func Server(at netip.AddrPort, reals ...netip.AddrPort) *plan.VirtualServer {
 	return v
 }
 
-// Servers are many with backends of their own, as cluster IPs are planned.
+// Servers returns n virtual servers with backends of their own, as planned for cluster IPs.
 func Servers(n, behind int) []*plan.VirtualServer {
 	var out []*plan.VirtualServer
 	for i := range n {
@@ -41,12 +40,12 @@ func Servers(n, behind int) []*plan.VirtualServer {
 	return out
 }
 
-// Add is the step that adds a server.
+// Add returns the step that adds a server.
 func Add(v *plan.VirtualServer) plan.Step {
 	return plan.Step{Op: plan.AddServer, Key: v.Key, Server: v}
 }
 
-// Apply carries out steps, none of which may fail.
+// Apply carries out steps. The test fails if one of them fails.
 func Apply(t testing.TB, p dataplane.Plane, steps ...plan.Step) {
 	t.Helper()
 	for _, f := range p.Apply(t.Context(), steps) {
@@ -54,7 +53,7 @@ func Apply(t testing.TB, p dataplane.Plane, steps ...plan.Step) {
 	}
 }
 
-// State is what is in force.
+// State returns the state in force.
 func State(t testing.TB, p dataplane.Plane) *plan.State {
 	t.Helper()
 	s, err := p.State(t.Context())
