@@ -14,7 +14,7 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Config is how the registry is set.
+// Config is the configuration of the registry.
 type Config struct {
 	daemon.Common `default:"addr=127.0.0.1:7400 http-addr=127.0.0.1:7500"`
 
@@ -36,7 +36,7 @@ type Config struct {
 	StreamReplicas   int           `flag:"stream-replicas" default:"1" usage:"NATS servers that keep the change stream, when it is created"`
 }
 
-// Validate says what is wrong with the configuration, all of it.
+// Validate returns an error that lists everything that is wrong with the configuration.
 func (c *Config) Validate() error {
 	errs := []error{c.Common.Validate()}
 	if _, _, err := c.store(); err != nil {
@@ -64,13 +64,13 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Kinds of store, as DiscoveryService names them.
+// Kinds of store, as DiscoveryService returns them.
 const (
 	storeSQLite   = "sqlite"
 	storePostgres = "postgres"
 )
 
-// store returns the kind of store and where it is.
+// store returns the kind of store and its location: a folder or a DSN.
 func (c *Config) store() (kind, where string, err error) {
 	if dir, ok := strings.CutPrefix(c.Store, "sqlite:"); ok && dir != "" {
 		return storeSQLite, dir, nil
@@ -81,7 +81,7 @@ func (c *Config) store() (kind, where string, err error) {
 	return "", "", errors.New("store: must be sqlite:FOLDER, postgres://… or host=… dbname=…")
 }
 
-// families returns the families of the virtual IPs, the default first.
+// families returns the families of the virtual IPs, the default family first.
 func (c *Config) families() []corev1.IPFamily {
 	var families []corev1.IPFamily
 	seen := map[corev1.IPFamily]bool{}
@@ -98,7 +98,7 @@ func (c *Config) families() []corev1.IPFamily {
 	return families
 }
 
-// settings returns what clients are told of the installation.
+// settings returns the settings of the installation that DiscoveryService publishes.
 func (c *Config) settings() *registryv1.GetSettingsResponse {
 	kind, _, _ := c.store() //nolint:errcheck // the store is open: its name is right
 	return &registryv1.GetSettingsResponse{

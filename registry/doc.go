@@ -1,10 +1,21 @@
-// Package registry is the daemon that keeps the objects.
+// Package registry is the daemon that stores the objects.
 //
-// A write goes through admission (defaults, validation, allocation) into the store, whose log of changes is the source of everything that is read: the view
-// in memory that answers gets, lists and watches, here and in other replicas, and the change stream that all other daemons follow. The invariant: nobody
-// learns of a change that is not in the log, and nobody who follows misses one that is.
+// A write passes through admission (defaults, validation, allocation) into the store. The store's
+// log of changes is the source of everything that is read: the in-memory view that answers gets,
+// lists and watches in this replica and in the others, and the change stream that all other daemons
+// follow. The invariant is that every published change is in the log, and that every follower sees
+// every change of the log.
 //
-// The parts, from the bottom: store (objects and log), view (all objects in memory), watch (changes to watchers), kinds (what is special about
-// each kind), alloc (addresses and ports around a commit), admission (every write), gc (what goes by itself), changelog (the log as others know it), wire and api (the
-// gRPC services), backup.
+// The parts, from the bottom:
+//
+//   - store: the objects and the log.
+//   - view: all objects in memory.
+//   - watch: the changes, for watchers.
+//   - kinds: the rules that are specific to one kind.
+//   - alloc: the addresses and ports that a commit needs.
+//   - admission: every write.
+//   - gc: the deletion of objects, events and log records that are no longer needed.
+//   - changelog: the log in the form of the API.
+//   - wire and api: the gRPC services.
+//   - backup: export and import of all objects.
 package registry

@@ -34,7 +34,8 @@ func openStore(ctx context.Context, kind, where string, commits store.CommitterO
 	return orNil(postgres.Open(ctx, postgres.Config{DSN: where, Commits: commits, Log: log}))
 }
 
-// orNil keeps a store that was not opened from becoming an interface that holds nothing and is not nil.
+// orNil returns a nil interface if the store could not be opened. A nil pointer in the interface
+// would not compare equal to nil.
 func orNil[S store.Store](s S, err error) (store.Store, error) {
 	if err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func orNil[S store.Store](s S, err error) (store.Store, error) {
 	return s, nil
 }
 
-// observeBatches measures group commits.
+// observeBatches returns a function that records the size and the duration of each group commit.
 func observeBatches(metrics prometheus.Registerer) func(int, time.Duration) {
 	if metrics == nil {
 		return nil
@@ -61,7 +62,8 @@ func observeBatches(metrics prometheus.Registerer) func(int, time.Duration) {
 	}
 }
 
-// ensureDefaultNamespace makes a new store usable: without a namespace nothing can be created.
+// ensureDefaultNamespace creates the namespace default if it does not exist, because nothing can be
+// created without a namespace.
 func ensureDefaultNamespace(ctx context.Context, s store.Store, uid string) error {
 	namespace := &corev1.Namespace{Metadata: &corev1.ObjectMeta{
 		Name: object.DefaultNamespace, Uid: uid, Generation: 1, CreationTimestamp: timestamppb.New(time.Now().Truncate(time.Millisecond)),

@@ -50,7 +50,8 @@ type Daemon struct {
 	nats      app.Bus
 }
 
-// New opens the store, for which it waits, reads everything in it and listens. It needs neither the allocator nor NATS to be there.
+// New opens the store, waiting until it is available, reads all objects and listens. It needs
+// neither the allocator nor NATS.
 func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	kind, where, err := cfg.store()
 	if err != nil {
@@ -61,8 +62,8 @@ func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	})
 }
 
-// NewOn is New with a store that the given function opens, instead of the configured one. The function is called again while its error is
-// [store.ErrUnavailable].
+// NewOn is New with a store that the given function opens instead of the configured one. NewOn
+// calls the function again while it returns [store.ErrUnavailable].
 func NewOn(ctx context.Context, cfg Config, host app.Host, open Opener) (*Daemon, error) {
 	d := &Daemon{config: cfg, host: host, log: host.Log, open: open}
 	for _, build := range []func(context.Context) error{d.openView, d.openWriter, d.openStream, d.openServer} {
@@ -73,7 +74,8 @@ func NewOn(ctx context.Context, cfg Config, host app.Host, open Opener) (*Daemon
 	return d, nil
 }
 
-// openView opens what is read.
+// openView opens the store and builds everything that reads from it: the indexes, the collector,
+// the view and the watch hub.
 func (d *Daemon) openView(ctx context.Context) (err error) {
 	if d.store, err = awaitStore(ctx, d.open, d.host); err != nil {
 		return err
@@ -95,7 +97,7 @@ func (d *Daemon) openView(ctx context.Context) (err error) {
 	return nil
 }
 
-// openWriter opens what is written with.
+// openWriter connects to the allocator and builds the writer.
 func (d *Daemon) openWriter(context.Context) (err error) {
 	if d.allocator, err = d.host.Network.Dial(d.config.Allocator, d.host.Identity.Peer(identity.Allocator)); err != nil {
 		return err
@@ -109,7 +111,7 @@ func (d *Daemon) openWriter(context.Context) (err error) {
 	return nil
 }
 
-// openStream opens what changes go out by and heartbeats come in.
+// openStream connects to NATS, which carries the change stream and the heartbeats of node agents.
 func (d *Daemon) openStream(context.Context) (err error) {
 	if d.nats, err = d.host.NATS("relay"); err != nil {
 		return err
@@ -142,7 +144,7 @@ func (d *Daemon) openServer(context.Context) (err error) {
 	return err
 }
 
-// Addr is where the gRPC API listens.
+// Addr returns the address at which the gRPC API listens.
 func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
 
 // Run serves until ctx is done.
@@ -156,7 +158,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		View: d.view, Store: d.store, Writer: d.writer, Log: d.log, Every: d.config.ReapInterval,
 		EventTTL: d.config.EventTTL, MaxEvents: d.config.MaxEvents, Retention: uint64(d.config.LogRetention),
 	}
-	// What calls stand on goes on until the last of them is answered.
+	// The tasks that calls depend on run until the last call is answered.
 	background, served := context.WithCancel(context.WithoutCancel(ctx))
 	behind := func(name string, run func(context.Context) error) app.Task {
 		return app.Task{Name: name, Run: func(context.Context) error { return run(background) }}
@@ -175,7 +177,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return errors.Join(err, stop(), d.close())
 }
 
-// close ends what New opened, the store last: others still write to it.
+// close closes everything that New opened. The store comes last because the other parts still write
+// to it.
 func (d *Daemon) close() error {
 	var errs []error
 	if d.nats != nil {

@@ -14,17 +14,19 @@ import (
 )
 
 const (
-	// storeCheck is the check of the store until it is open; then that of the view says how it is.
+	// storeCheck is the name of the health check of the store until the store is open. After that
+	// the view's check reports outages.
 	storeCheck = "store"
 	// storeRetry is the time between two attempts to open the store.
 	storeRetry = time.Second
 )
 
-// Opener opens a store that commits as the options say.
+// Opener opens a store that commits with the given options.
 type Opener func(ctx context.Context, commits store.CommitterOptions) (store.Store, error)
 
-// awaitStore opens the store and makes it usable. While the database is away it waits: databases start later than registries, and they come. What
-// waiting does not change is an error, of the configuration.
+// awaitStore opens the store and makes it usable. It waits while the database is unavailable,
+// because a database may start later than the registry. A failure that waiting cannot cure
+// ([store.ErrUnusable]) is returned as an error of the configuration.
 func awaitStore(ctx context.Context, opener Opener, host app.Host) (store.Store, error) {
 	commits := store.CommitterOptions{Observe: observeBatches(host.Metrics)}
 	open := func() (store.Store, error) {

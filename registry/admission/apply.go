@@ -10,13 +10,15 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// notApplied warns of an object of which nothing is removed yet, because no field of it is known to come from a manifest.
+// notApplied is the warning for an object that was not created by apply. Nothing is removed from it
+// yet because no field of it is known to come from a manifest.
 const notApplied = "the object was not made by apply: what the manifest leaves out stays as it is; from now on, what is taken out of the manifest is removed"
 
-// Apply creates an object, or merges it into the stored one: fields that were applied before and are no longer in o are
-// removed, and fields that the registry or others have set stay. See package apply.
+// Apply creates an object, or merges it into the stored one. Fields that were applied before and
+// are no longer in o are removed. Fields that were set by the registry or by other clients stay.
+// See package apply.
 func (w *Writer) Apply(ctx context.Context, o object.Object, options Options) (*Result, error) {
-	paths := apply.FieldsOf(o) // before defaults, which nobody applied
+	paths := apply.FieldsOf(o) // before defaults, which are not applied fields
 	named := object.Clone(o)
 	spec.Default(named)
 	object.MetaOf(o).Namespace = named.GetMetadata().GetNamespace()

@@ -15,15 +15,16 @@ import (
 	"portolan.dev/services/object"
 )
 
-// write is an object on its way into the store.
+// write is a write that has passed validation.
 type write struct {
 	row     *kinds.Row
-	old     *view.Item // the version that it was judged against; nil: a new object
+	old     *view.Item // the version that it was validated against; nil: a new object
 	o       object.Object
 	options Options
 }
 
-// store allocates what the object needs, commits it and settles with the allocator. A lost race is a *store.Conflict or store.ErrExists.
+// store allocates the values that the object needs, commits the object, and confirms or releases
+// the values. If it loses a race, the error is a *store.Conflict or store.ErrExists.
 func (w *Writer) store(ctx context.Context, x *write) (*Result, error) {
 	plan := w.plan(x)
 	if plan != nil {
@@ -62,7 +63,7 @@ func (w *Writer) allocate(ctx context.Context, plan *alloc.Plan, dryRun bool) er
 	return err
 }
 
-// plan returns what a service needs from the allocator; nil for other kinds.
+// plan returns the allocation plan of a service. It returns nil for other kinds.
 func (w *Writer) plan(x *write) *alloc.Plan {
 	if x.row.Service == nil {
 		return nil
@@ -75,7 +76,7 @@ func (w *Writer) plan(x *write) *alloc.Plan {
 }
 
 func (w *Writer) submit(ctx context.Context, x *write) (uint64, error) {
-	if err := checkSize(x.o); err != nil { // again: defaults and allocated values add to it
+	if err := checkSize(x.o); err != nil { // checked again because defaults and allocated values add to the size
 		return 0, err
 	}
 	data, err := store.Encode(x.o)
@@ -95,7 +96,8 @@ func (w *Writer) submit(ctx context.Context, x *write) (uint64, error) {
 	return w.commit(ctx, op, x.options)
 }
 
-// commit writes one operation. Those who apply it continue the trace from here; without one of our own, that of the client.
+// commit writes one operation. The stored traceparent lets followers of the log continue the trace
+// of the commit. Without a trace here, it is the client's.
 func (w *Writer) commit(ctx context.Context, op store.Op, options Options) (uint64, error) {
 	ctx, span := tracing.Start(ctx, "commit")
 	op.Traceparent = cmp.Or(tracing.Traceparent(ctx), options.Traceparent)
@@ -105,7 +107,7 @@ func (w *Writer) commit(ctx context.Context, op store.Op, options Options) (uint
 	return result.Revision, err
 }
 
-// remove deletes exactly this version of an object and gives back what it had from the allocator.
+// remove deletes exactly this version of an object and releases its allocated values.
 func (w *Writer) remove(ctx context.Context, row *kinds.Row, old *view.Item, options Options) error {
 	op := store.Op{
 		Action: store.Delete, Key: old.Key, UID: old.Object.GetMetadata().GetUid(), Revision: old.Revision, Data: old.Stored(),
@@ -121,8 +123,9 @@ func (w *Writer) remove(ctx context.Context, row *kinds.Row, old *view.Item, opt
 	return w.visible(ctx, revision)
 }
 
-// visible returns once a committed write can be read here. Where the store went away before that, the client is to look for itself: UNAVAILABLE alone
-// would say that nothing happened.
+// visible returns when a committed write can be read on this replica. If the store becomes
+// unavailable before that, the error is [store.ErrUnknown], because UNAVAILABLE alone would mean
+// that nothing was written.
 func (w *Writer) visible(ctx context.Context, revision uint64) error {
 	ctx, span := tracing.Start(ctx, "visible")
 	err := w.View.WaitFor(ctx, revision)

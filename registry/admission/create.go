@@ -19,12 +19,12 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Create stores a new object, which it changes.
+// Create stores a new object. It modifies o.
 func (w *Writer) Create(ctx context.Context, o object.Object, options Options) (*Result, error) {
 	return w.createManaged(ctx, o, nil, options)
 }
 
-// createManaged is Create of an object with managed fields.
+// createManaged creates an object with the given managed fields.
 func (w *Writer) createManaged(ctx context.Context, o object.Object, managed []*corev1.ManagedFields, options Options) (*Result, error) {
 	if err := checkSize(o); err != nil {
 		return nil, err
@@ -73,7 +73,8 @@ func (w *Writer) create(ctx context.Context, row *kinds.Row, world kinds.World, 
 	return result, nil
 }
 
-// admit says whether there may be such a new object.
+// admit validates a new object and sets the fields that only the registry sets. It returns an error
+// if the object is invalid, its namespace is missing or being deleted, or its name is taken.
 func (w *Writer) admit(ctx context.Context, row *kinds.Row, world kinds.World, o object.Object) error {
 	var found apierr.Violations
 	if row.Settle != nil {
@@ -98,7 +99,8 @@ func (w *Writer) admit(ctx context.Context, row *kinds.Row, world kinds.World, o
 	return nil
 }
 
-// checkFree spares an object that exists the allocation, and lets a dry run know. The store has the last word.
+// checkFree returns AlreadyExists if the object exists, before anything is allocated for it. For a
+// dry run this is the only such check; otherwise the store decides.
 func (w *Writer) checkFree(ctx context.Context, key object.Key) error {
 	if w.View.State().Get(key) == nil {
 		return nil
@@ -112,7 +114,7 @@ func (w *Writer) checkFree(ctx context.Context, key object.Key) error {
 	return apierr.AlreadyExists(key.Kind, key.Path())
 }
 
-// repeat counts a new object that says what another one says already.
+// repeat counts a repetition of an existing object instead of creating a new one.
 func (w *Writer) repeat(ctx context.Context, row *kinds.Row, key object.Key, o object.Object, options Options) (*Result, error) {
 	return w.modify(ctx, row, key, options, func(old *view.Item) (object.Object, bool, error) {
 		existing := object.Clone(old.Object)
@@ -122,7 +124,7 @@ func (w *Writer) repeat(ctx context.Context, row *kinds.Row, key object.Key, o o
 }
 
 const (
-	nameLetters  = "bcdfghjklmnpqrstvwxz2456789" // no vowels: no words
+	nameLetters  = "bcdfghjklmnpqrstvwxz2456789" // no vowels, so that no words appear
 	suffixLength = 5
 	longestName  = 63
 )

@@ -16,15 +16,15 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Deletion is what a request to delete an object says beside its name.
+// Deletion holds the parameters of a delete request.
 type Deletion struct {
-	UID      string // only this incarnation; empty: any
-	Revision uint64 // only this version; 0: any
-	Grace    *int64 // seconds until the object goes; nil: as long as its kind has
+	UID      string // the object's UID, as a precondition; empty: any
+	Revision uint64 // the object's version, as a precondition; 0: any
+	Grace    *int64 // grace period in seconds; nil: the default of the kind
 }
 
-// Delete removes an object, or marks it while others must act or its grace period lasts. It returns the object as it last was,
-// or as it is marked.
+// Delete removes an object. If finalizers, a grace period or its kind keep the object, Delete marks
+// it instead. It returns the object as it last was, or as it is marked.
 func (w *Writer) Delete(ctx context.Context, key object.Key, deletion Deletion, options Options) (*Result, error) {
 	row := kinds.Named(key.Kind)
 	for attempt := 0; ; attempt++ {
@@ -38,7 +38,7 @@ func (w *Writer) Delete(ctx context.Context, key object.Key, deletion Deletion, 
 			return nil, err
 		}
 		result, err := w.deleteVersion(ctx, row, old, deletion.Grace, options)
-		if err == nil && !result.Changed { // it is said to be going already, perhaps by an old view
+		if err == nil && !result.Changed { // the view has the object as being deleted, but the view may be outdated
 			err = w.checkCurrent(ctx, old)
 		}
 		newer, lost := retriable(err)
@@ -82,7 +82,7 @@ func (w *Writer) deleteVersion(ctx context.Context, row *kinds.Row, old *view.It
 	}
 	if row.Terminate == nil && len(old.Object.GetMetadata().GetFinalizers()) == 0 && grace == 0 {
 		result := &Result{Object: object.Clone(old.Object), Changed: true}
-		if old.Object.GetMetadata().GetDeletionTimestamp() != nil { // the grace period that it had is given up
+		if old.Object.GetMetadata().GetDeletionTimestamp() != nil { // its remaining grace period is cut short
 			markTerminating(object.MetaOf(result.Object), w.world(options).Now, grace)
 		}
 		if options.DryRun {
@@ -100,8 +100,9 @@ func (w *Writer) deleteVersion(ctx context.Context, row *kinds.Row, old *view.It
 	return w.store(ctx, &write{row: row, old: old, o: marked, options: options})
 }
 
-// markTerminating sets the time at which an object goes. For an object that is marked already it shortens the grace period,
-// which counts from the first request. It reports whether anything changed.
+// markTerminating sets the time at which an object will be removed. If the object is already
+// marked, it only shortens the grace period, which counts from the first request. It reports
+// whether anything changed.
 func markTerminating(meta *corev1.ObjectMeta, now time.Time, grace int64) bool {
 	requested := now
 	if meta.GetDeletionTimestamp() != nil {
@@ -115,12 +116,14 @@ func markTerminating(meta *corev1.ObjectMeta, now time.Time, grace int64) bool {
 	return true
 }
 
-// MaxGrace is the longest grace period in seconds, with which times can still be computed.
+// MaxGrace is the longest grace period in seconds. A longer one could overflow the computation of
+// times.
 const MaxGrace = math.MaxInt32
 
 func seconds(n int64) time.Duration { return time.Duration(min(n, MaxGrace)) * time.Second }
 
-// Ends returns when an object that is being deleted goes, unless finalizers or its kind keep it.
+// Ends returns the time at which an object that is being deleted will be removed. It returns false
+// if the object is not being deleted, or if finalizers or its kind keep it.
 func Ends(o object.Object) (at time.Time, ok bool) {
 	meta := o.GetMetadata()
 	if meta.GetDeletionTimestamp() == nil || len(meta.GetFinalizers()) > 0 || kinds.Of(o).Terminate != nil {
@@ -129,8 +132,9 @@ func Ends(o object.Object) (at time.Time, ok bool) {
 	return meta.GetDeletionTimestamp().AsTime(), true
 }
 
-// Remove removes exactly this version of an object, whatever kept it so far: for those who have seen to it that nothing does any more. That it has
-// gone or changed meanwhile is no error.
+// Remove removes exactly this version of an object, even if finalizers or its kind keep it. The
+// caller has made sure that nothing keeps the object any more. Remove returns nil if the object is
+// already gone or has changed.
 func (w *Writer) Remove(ctx context.Context, item *view.Item) error {
 	err := w.remove(ctx, kinds.Named(item.Key.Kind), item, Options{})
 	if _, lost := retriable(err); lost || errors.Is(err, store.ErrNotFound) {

@@ -1,9 +1,13 @@
-// Package admission is how objects come into the registry, change and go.
+// Package admission creates, changes and deletes the objects of the registry.
 //
-// Every write takes one way: default, settle, patch what the client left out, validate, allocate, commit, confirm. The invariant: what is stored has passed all
-// of it, and a write that failed anywhere has left nothing behind, neither an object nor a value it was allocated.
+// Every write takes the same steps: set defaults, complete what depends on the installation, keep
+// what the client left out, validate, allocate, commit, confirm. The invariant is that every stored
+// object has passed all steps, and that a write that failed at any step has left nothing behind,
+// neither an object nor an allocated value.
 //
-// Writes are compare-and-swap on the version that they were judged against; one that names no version is judged again against the newer one when
-// it loses a race. So nobody overwrites what they have not seen, and those who write status and those who write the rest do not undo each other.
-// Locks per object would hold only in one process, and the registry has several.
+// A write is a compare-and-swap on the version that it was validated against. If the client names
+// no version and the write loses a race, it is validated again against the newer version. A client
+// therefore never overwrites a change that it has not seen, and writers of the status and writers
+// of the other fields do not undo each other's changes. Locks per object would work only within one
+// process, and a registry may have several.
 package admission

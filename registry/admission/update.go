@@ -17,16 +17,18 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Update replaces an object but for its status. Where the object names a resource_version, only that version.
+// Update replaces an object except for its status. If the object has a resource_version, it
+// replaces only that version.
 func (w *Writer) Update(ctx context.Context, o object.Object, options Options) (*Result, error) {
 	spec.Default(o)
 	return w.update(ctx, o, options, func(old object.Object) (object.Object, []*corev1.ManagedFields) {
-		return object.Clone(o), old.GetMetadata().GetManagedFields() // shared, since entries are never changed
+		return object.Clone(o), old.GetMetadata().GetManagedFields() // shared, because entries are never changed
 	})
 }
 
-// update replaces an object by what renew makes of the stored version and of the client's object, which is o. renew also
-// returns the managed fields, which no client sets. A retry calls it again with the newer version.
+// update replaces the stored version by the object that renew returns for it. o is the client's
+// object. renew also returns the managed fields, which clients cannot set. A retry calls renew
+// again with the newer version.
 func (w *Writer) update(
 	ctx context.Context, o object.Object, options Options, renew func(old object.Object) (object.Object, []*corev1.ManagedFields),
 ) (*Result, error) {
@@ -49,7 +51,7 @@ func (w *Writer) update(
 	return result, err
 }
 
-// judge prepares and validates an update.
+// judge completes and validates an update.
 func (w *Writer) judge(row *kinds.Row, updated, old object.Object, options Options) error {
 	world := w.world(options)
 	spec.PrepareUpdate(updated, old)
@@ -91,15 +93,16 @@ func (w *Writer) UpdateStatus(ctx context.Context, o object.Object, options Opti
 	})
 }
 
-// checkVersion holds what the client has seen against what there is. The client may have seen on another replica what the
-// view here lacks, so a view that may be behind catches up before anything is refused.
+// checkVersion compares the UID and version that the client named with the stored object, and
+// returns a conflict if they differ. The client may have read a version from another replica that
+// the view here lacks, so the view catches up before the write is refused.
 func (w *Writer) checkVersion(ctx context.Context, o object.Object, old *view.Item) error {
 	meta := o.GetMetadata()
 	if matches(meta, old) {
 		return nil
 	}
 	sameObject := meta.GetUid() == "" || meta.GetUid() == old.Object.GetMetadata().GetUid()
-	if sameObject && meta.GetResourceVersion() < old.Revision { // the view is newer than the client
+	if sameObject && meta.GetResourceVersion() < old.Revision { // the view is newer than the client's version
 		return conflict(old, meta.GetResourceVersion())
 	}
 	if err := w.catchUp(ctx); err != nil {
@@ -112,16 +115,17 @@ func (w *Writer) checkVersion(ctx context.Context, o object.Object, old *view.It
 	return conflict(now, meta.GetResourceVersion())
 }
 
-// matches reports whether an object is the one that the client has seen, at the version that the client has seen.
+// matches reports whether an object has the UID and version that the client named.
 func matches(seen *corev1.ObjectMeta, item *view.Item) bool {
 	uid, version := seen.GetUid(), seen.GetResourceVersion()
 	return (uid == "" || uid == item.Object.GetMetadata().GetUid()) && (version == 0 || version == item.Revision)
 }
 
-// errAgain makes modify look at the object again.
+// errAgain makes modify read the object again.
 var errAgain = errors.New("the view has a newer version")
 
-// modify replaces an object by what change makes of it. change also says whether the client insists on the version it was given.
+// modify replaces an object by the one that change returns. change also returns whether the client
+// named a version, which makes the write conditional.
 func (w *Writer) modify(
 	ctx context.Context, row *kinds.Row, key object.Key, options Options, change func(old *view.Item) (updated object.Object, conditional bool, err error),
 ) (*Result, error) {
@@ -143,7 +147,9 @@ func (w *Writer) modify(
 			return nil, err
 		}
 		result, err := w.replace(ctx, row, old, updated, options)
-		if err == nil && !result.Changed { // the store did not see this write, which may have been judged against an old version
+		// An unchanged object is not written, so the store has not checked the version. The object
+		// may have been compared with an outdated one.
+		if err == nil && !result.Changed {
 			err = w.checkCurrent(ctx, old)
 		}
 		newer, lost := retriable(err)
@@ -161,8 +167,8 @@ func (w *Writer) modify(
 	}
 }
 
-// checkCurrent returns the conflict of a write that was judged against an outdated version. Only a replica whose view has
-// fallen behind has one.
+// checkCurrent returns a conflict if a newer version than old exists. That can happen only on a
+// replica whose view has fallen behind.
 func (w *Writer) checkCurrent(ctx context.Context, old *view.Item) error {
 	if err := w.catchUp(ctx); err != nil {
 		return err
@@ -177,7 +183,8 @@ func (w *Writer) checkCurrent(ctx context.Context, old *view.Item) error {
 	return nil
 }
 
-// replace puts updated in the place of old, unless there is nothing to it; or removes the object, where the last that kept it from going is done.
+// replace stores updated in the place of old, unless they are equal. It removes the object instead
+// if updated takes away the last reason that kept it from being deleted.
 func (w *Writer) replace(ctx context.Context, row *kinds.Row, old *view.Item, updated object.Object, options Options) (*Result, error) {
 	meta := object.MetaOf(updated)
 	meta.ResourceVersion = old.Revision
@@ -203,10 +210,10 @@ func equal(a, b object.Object) bool {
 	return object.Equal(a, b)
 }
 
-// sameBody says whether two objects are the same but for metadata and status.
+// sameBody reports whether two objects are equal except for metadata and status.
 func sameBody(a, b object.Object) bool { return proto.Equal(body(a), body(b)) }
 
-// body returns the object without metadata and status; it shares the rest.
+// body returns the object without metadata and status. The other fields are shared.
 func body(o object.Object) proto.Message {
 	m := o.ProtoReflect()
 	out := m.New()

@@ -19,14 +19,14 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Config is what writes need. All of it is required.
+// Config is the configuration of a [Writer]. All fields are required.
 type Config struct {
 	Store    store.Store
 	View     *view.View
 	Indexes  *kinds.Indexes
 	Alloc    *alloc.Client
 	Rules    spec.Rules
-	Families []corev1.IPFamily // that the installation has, its default first
+	Families []corev1.IPFamily // IP families of the installation, the default first
 	Log      *slog.Logger
 }
 
@@ -36,17 +36,18 @@ type Writer struct{ Config }
 // New returns a writer.
 func New(config Config) *Writer { return &Writer{config} }
 
-// Options are what a write is asked for beside the object.
+// Options are the parameters of a write other than the object.
 type Options struct {
-	DryRun      bool         // check everything, store nothing
-	Fence       *store.Fence // must hold for the write to happen
+	DryRun      bool         // validate, but store nothing
+	Fence       *store.Fence // must hold for the write to be stored
 	Traceparent string       // W3C traceparent of the request
 
-	// Limit says what of objects the client may write; nil: everything.
+	// Limit returns an error for a write that the client's role may not make. nil allows all
+	// writes.
 	Limit scope.Limit
 }
 
-// allow asks the limit of a write.
+// allow returns an error if the client's role may not make this write.
 func (o *Options) allow(updated, old object.Object) error {
 	if o.Limit == nil {
 		return nil
@@ -54,11 +55,12 @@ func (o *Options) allow(updated, old object.Object) error {
 	return o.Limit(updated, old)
 }
 
-// byController reports whether a controller makes the write: it names its lease, or its certificate
-// limits what it may write.
+// byController reports whether a controller makes the write: the write names a lease, or the
+// client's certificate limits its writes.
 func (o *Options) byController() bool { return o.Fence != nil || o.Limit != nil }
 
-// warnings returns what a person should know of a written object; a controller does not read them.
+// warnings returns the warnings for a written object. They are meant for people, so a controller
+// gets none.
 func (o *Options) warnings(written object.Object) []string {
 	if o.byController() {
 		return nil
@@ -66,19 +68,19 @@ func (o *Options) warnings(written object.Object) []string {
 	return spec.Warnings(written)
 }
 
-// Result is what a write did.
+// Result is the result of a write.
 type Result struct {
-	Object   object.Object // as stored; nobody else has it
-	Warnings []string      // what a person should know
+	Object   object.Object // as stored; owned by the caller
+	Warnings []string      // warnings for people
 	Changed  bool          // false: the object was already so
 	Created  bool          // the object is new
 }
 
 const (
 	maxObject   = 3 << 19 // 1.5 MiB
-	maxRetries  = 32      // of a write that names no version and loses races
-	nameRetries = 8       // of a generated name that is taken
-	mostReports = 100     // violations in one error, so that it fits the trailer of an answer
+	maxRetries  = 32      // retries of a write without a version that loses races
+	nameRetries = 8       // retries of a generated name that is taken
+	mostReports = 100     // violations in one error, so that it fits into the trailer of a response
 )
 
 func (w *Writer) world(options Options) kinds.World {
@@ -89,7 +91,8 @@ func (w *Writer) world(options Options) kinds.World {
 	}
 }
 
-// find returns an object, also one that another replica stored a moment ago.
+// find returns the object with the given key. If the view lacks it, find waits until the view has
+// caught up with the store, because another replica may just have written it.
 func (w *Writer) find(ctx context.Context, key object.Key) (*view.Item, error) {
 	if item := w.View.State().Get(key); item != nil {
 		return item, nil
@@ -103,7 +106,7 @@ func (w *Writer) find(ctx context.Context, key object.Key) (*view.Item, error) {
 	return nil, apierr.NotFound(key.Kind, key.Path())
 }
 
-// catchUp waits until the view has everything that is stored now.
+// catchUp waits until the view has everything that the store has at the time of the call.
 func (w *Writer) catchUp(ctx context.Context) error {
 	head, err := w.Store.Head(ctx)
 	if err != nil {
@@ -112,12 +115,12 @@ func (w *Writer) catchUp(ctx context.Context) error {
 	return w.View.WaitForHead(ctx, head)
 }
 
-// conflict says that an object is not what the client takes it for.
+// conflict returns the error for a write that was based on an outdated version.
 func conflict(old *view.Item, want uint64) error {
 	return apierr.Conflict(old.Key.Kind, old.Key.Path(), old.Revision, want)
 }
 
-// invalid makes the error of violations; nil where there are none.
+// invalid returns the error for violations, or nil if there are none.
 func invalid(o object.Object, found apierr.Violations) error {
 	if len(found) == 0 {
 		return nil
@@ -131,7 +134,8 @@ func invalid(o object.Object, found apierr.Violations) error {
 	return apierr.Invalid(key.Kind, key.Path(), found)
 }
 
-// checkSize refuses an object before anything costly is done with it.
+// checkSize returns an error if an object is larger than maxObject. It is called before anything
+// costly is done with the object.
 func checkSize(o object.Object) error {
 	sized, ok := o.(interface{ SizeVT() int })
 	if !ok || sized.SizeVT() <= maxObject {
@@ -142,7 +146,8 @@ func checkSize(o object.Object) error {
 	}})
 }
 
-// checkNamespace refuses new objects where there is no namespace for them, or none for long.
+// checkNamespace returns an error if the namespace of a new object does not exist or is being
+// deleted.
 func (w *Writer) checkNamespace(ctx context.Context, o object.Object) error {
 	name := o.GetMetadata().GetNamespace()
 	if name == "" {
@@ -169,7 +174,7 @@ func NewUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// retriable returns the version that a write lost against, if it was that what it failed of.
+// retriable returns the version that a write conflicted with, if a conflict is why it failed.
 func retriable(err error) (uint64, bool) {
 	lost := (*store.Conflict)(nil)
 	if !errors.As(err, &lost) {

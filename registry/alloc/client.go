@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	callTimeout = 5 * time.Second // for one call of the allocator
+	callTimeout = 5 * time.Second // for one call to the allocator
 	mostSkipped = 16              // virtual IPs that are passed over for one service
-	retryAfter  = time.Second     // what clients are told while it is away
-	mostSets    = 500             // in one call
-	mostPending = 100_000         // owners that wait to be confirmed or released
+	retryAfter  = time.Second     // returned to clients while the allocator does not answer
+	mostSets    = 500             // claim sets in one call
+	mostPending = 100_000         // confirmations and releases that may wait
 )
 
-// Client asks the allocator. Concurrent allocations share calls; confirming, and releasing what could not be released at once, happens in the
-// background (see [Client.Run]).
+// Client calls the allocator. Concurrent allocations share calls. Confirmations, and releases that
+// failed at first, are sent in the background (see [Client.Run]).
 type Client struct {
 	allocator allocatorv1.AllocatorServiceClient
 	log       *slog.Logger
@@ -48,14 +48,15 @@ func NewClient(allocator allocatorv1.AllocatorServiceClient, log *slog.Logger, m
 	return c
 }
 
-// Close refuses further allocations and waits for the call under way.
+// Close refuses further allocations and waits for the current call.
 func (c *Client) Close() { c.group.Close() }
 
-// Allocate gets the values of a plan and writes them into its service. The errors are ready for the API: violations of what was asked for by name,
-// RESOURCE_EXHAUSTED where nothing is left, UNAVAILABLE where the allocator does not answer.
+// Allocate allocates the values of a plan and writes them into its service. The errors are those of
+// the API: violations for values that were requested explicitly, RESOURCE_EXHAUSTED if a range is
+// full, UNAVAILABLE if the allocator does not answer.
 //
-// A virtual IP that is in use elsewhere, which the allocator cannot know, is not taken: it stays held, so that the next pick is another one, until
-// the plan is settled.
+// The allocator does not know which virtual IPs are in use by backends. Such an address is skipped:
+// it stays allocated until the plan is settled, so that the next attempt gets another one.
 func (c *Client) Allocate(ctx context.Context, p *Plan, dryRun bool, inUse func(address string) bool) error {
 	if len(p.Claims) == 0 {
 		return nil
@@ -79,7 +80,8 @@ func (c *Client) Allocate(ctx context.Context, p *Plan, dryRun bool, inUse func(
 	}
 }
 
-// giveBack releases the virtual IPs that were passed over. If there are any, earlier attempts also allocated slots, which are released too.
+// giveBack releases the virtual IPs that were skipped. If there are any, earlier attempts also
+// allocated slots, which are released too.
 func (c *Client) giveBack(ctx context.Context, p *Plan, slots []string) {
 	if len(p.skipped) > 0 {
 		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: append(p.skipped, slots...)})
@@ -103,10 +105,11 @@ func (c *Client) allocateOnce(ctx context.Context, p *Plan, dryRun bool) ([]stri
 	return got, err
 }
 
-// settingsTimeout bounds what is asked only to be told to people.
+// settingsTimeout bounds calls for values that are only displayed to people.
 const settingsTimeout = time.Second
 
-// NodePorts returns the ranges of node ports that the allocator has, separated by commas; nothing while it does not answer.
+// NodePorts returns the allocator's ranges of node ports, separated by commas. It returns "" if the
+// allocator does not answer.
 func (c *Client) NodePorts(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()
@@ -153,7 +156,8 @@ func (c *Client) call(ctx context.Context, sets []*allocatorv1.ClaimSet, dryRun 
 	return outcomes
 }
 
-// unavailable tells a caller of ours that the allocator does not answer. What it complains about beyond that is a fault between the two.
+// unavailable converts an error of the allocator to an error of the API. Any error other than a
+// missing answer is a fault between registry and allocator, and so an internal error.
 func unavailable(err error) error {
 	switch apierr.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted:
@@ -162,13 +166,13 @@ func unavailable(err error) error {
 	return apierr.Internal(fmt.Errorf("allocator: %w", err))
 }
 
-// claimsError carries the failures of one claim set to the plan that can explain them.
+// claimsError carries the failures of one claim set to its plan, which maps them to fields.
 type claimsError struct{ failures []*allocatorv1.ClaimFailure }
 
-// Error returns the first failure.
+// Error returns the message of the first failure.
 func (e *claimsError) Error() string { return e.failures[0].GetMessage() }
 
-// explain turns failures into an error that names the fields.
+// explain converts failures to an error that names the fields.
 func (p *Plan) explain(failures []*allocatorv1.ClaimFailure) error {
 	var violations apierr.Violations
 	for _, failure := range failures {

@@ -11,21 +11,22 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Plan is what a version of a service needs from the allocator, and what it no longer needs.
+// Plan holds the claims of a version of a service, and the values that the version no longer needs.
 type Plan struct {
 	Claims   []*allocatorv1.Claim
 	Vanished []string // values that the old version has and the new one has not
 
 	svc      *corev1.Service
 	suffix   string
-	vanished []string         // slots that have the vanished values
-	skipped  []string         // slots of virtual IPs that were passed over
-	fields   []string         // of each claim, in the spelling of manifests
-	assign   []func(v string) // what to do with the value of each claim
+	vanished []string         // slots of the vanished values
+	skipped  []string         // slots of virtual IPs that were skipped
+	fields   []string         // field of each claim, in the spelling of manifests
+	assign   []func(v string) // stores the value of each claim
 }
 
-// NewPlan compares a service with its former version, nil on a create. Values that both have stay; what is asked for by name or missing becomes a
-// claim. The service must have its families settled.
+// NewPlan compares a service with its former version, which is nil on a create. Values that both
+// have stay. A value that is requested explicitly or missing becomes a claim. The families of the
+// service must be resolved already.
 func NewPlan(svc, old *corev1.Service) *Plan {
 	p := &Plan{svc: svc}
 	if old != nil {
@@ -45,7 +46,7 @@ func NewPlan(svc, old *corev1.Service) *Plan {
 	return p
 }
 
-// values returns everything that a service has from the allocator.
+// values returns all allocated values of a service.
 func values(svc *corev1.Service) map[string]bool {
 	all := map[string]bool{}
 	if svc == nil {
@@ -64,7 +65,7 @@ func values(svc *corev1.Service) map[string]bool {
 	return all
 }
 
-// hasValues says whether a service has anything from the allocator.
+// hasValues reports whether a service has allocated values.
 func hasValues(svc *corev1.Service) bool { return len(values(svc)) > 0 }
 
 func portValue(number int32) string {
@@ -117,7 +118,7 @@ func (p *Plan) planNodePorts(had map[string]bool) {
 	if !spec.NeedsNodePorts(p.svc) {
 		return
 	}
-	dynamic := map[int32]int{} // port number to the place in ports that a claim is made for
+	dynamic := map[int32]int{} // port number to the index in ports for which a claim is made
 	for i, port := range p.svc.Spec.Ports {
 		if port.NodePort != 0 || p.shareNodePort(port) {
 			continue
@@ -141,7 +142,8 @@ func (p *Plan) claimNodePort(i int, value string, assign func(string)) {
 	p.claim(slot, fmt.Sprintf("spec.ports[%d].nodePort", i), claim, assign)
 }
 
-// shareNodePort gives a port the node port of another protocol's port of the same number, where that is free for its own protocol.
+// shareNodePort gives a port the node port of another port with the same number and another
+// protocol, if that node port is free for its own protocol. It reports whether it did.
 func (p *Plan) shareNodePort(port *corev1.ServicePort) bool {
 	for _, other := range p.svc.Spec.Ports {
 		if other.NodePort == 0 || other.Port != port.Port || other.Protocol == port.Protocol {
@@ -158,7 +160,7 @@ func (p *Plan) shareNodePort(port *corev1.ServicePort) bool {
 	return false
 }
 
-// setNodePorts gives the node port to all ports of a number that have none.
+// setNodePorts sets the node port of all ports with this number that have none.
 func (p *Plan) setNodePorts(number int32, value string) {
 	nodePort := parsePort(value)
 	for _, port := range p.svc.Spec.Ports {
@@ -182,7 +184,8 @@ func (p *Plan) planHealthCheck(had map[string]bool) {
 	})
 }
 
-// parsePort reads what the allocator answered; 0 for what is no port, which the caller's check of the answer refuses.
+// parsePort parses a port that the allocator returned. It returns 0 if the value is not a port,
+// which the check of the response refuses.
 func parsePort(value string) int32 {
 	number, err := strconv.ParseUint(value, 10, 16)
 	if err != nil {
@@ -191,7 +194,8 @@ func parsePort(value string) int32 {
 	return int32(number)
 }
 
-// skip gives another slot to each claim whose virtual IP, which nobody asked for, is in use elsewhere, and reports whether there was one.
+// skip assigns another slot to each claim without an explicit value whose virtual IP is in use by a
+// backend. It reports whether there was such a claim.
 func (p *Plan) skip(allocated []string, inUse func(address string) bool) bool {
 	found := false
 	for i, claim := range p.Claims {

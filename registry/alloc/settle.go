@@ -15,39 +15,43 @@ const (
 	settleBatch  = 500
 	settleLinger = 100 * time.Millisecond
 	settleRetry  = time.Second
-	findTimeout  = time.Second // a write that only gives values up is held up for no longer without the allocator
+	// findTimeout is the longest that a write that only gives up values is delayed if the allocator
+	// does not answer.
+	findTimeout = time.Second
 )
 
-// settlement is a confirmation or a release that can wait.
+// settlement is a confirmation or a release that is sent later.
 type settlement struct {
 	slots   *allocatorv1.OwnerSlots
 	release bool
 }
 
-// Confirm makes the values of a plan permanent, now that the service is stored. It does not wait.
+// Confirm confirms the values of a plan after the service is stored. It does not wait.
 func (c *Client) Confirm(p *Plan) {
 	if len(p.Claims) > 0 {
 		c.settleLater(settlement{slots: &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.Slots()}})
 	}
 }
 
-// Undo gives back what a plan was allocated: its service is certainly not stored.
+// Undo releases the values of a plan. The caller must be certain that the service was not stored.
 func (c *Client) Undo(ctx context.Context, p *Plan) {
 	if len(p.Claims) > 0 {
 		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.Slots()})
 	}
 }
 
-// ReleaseAll gives back everything of a service that is certainly gone.
+// ReleaseAll releases all values of a service. The caller must be certain that the service is
+// deleted.
 func (c *Client) ReleaseAll(ctx context.Context, svc *corev1.Service) {
 	if hasValues(svc) {
 		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: svc.GetMetadata().GetUid()})
 	}
 }
 
-// FindVanished looks up which slots have the values that the new version of a plan's service no longer has. Only the allocator knows. It is called
-// before the commit: a later version may take such a value again, under a slot of its own, which is then not among those that are released. Where
-// the allocator does not answer, its verifier will see to the values.
+// FindVanished finds the slots of the values that the new version of the service no longer has.
+// Only the allocator has this information. It is called before the commit, because a later version
+// may claim such a value again in a slot of its own, which then is not among the slots to release.
+// If the allocator does not answer, its verifier will free the values.
 func (c *Client) FindVanished(ctx context.Context, p *Plan) {
 	if len(p.Vanished) == 0 {
 		return
@@ -66,14 +70,15 @@ func (c *Client) FindVanished(ctx context.Context, p *Plan) {
 	}
 }
 
-// ReleaseVanished gives back what FindVanished has found, now that the plan's service is stored without it.
+// ReleaseVanished releases the slots that FindVanished found, after the new version is stored.
 func (c *Client) ReleaseVanished(ctx context.Context, p *Plan) {
 	if len(p.vanished) > 0 {
 		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.vanished})
 	}
 }
 
-// release tries at once, also where the caller has given up, so that a value is free when the answer to a delete is there; and later where that fails.
+// release releases slots at once, also if the caller has given up, so that a value is free when a
+// delete returns. If that fails, it is tried again later.
 func (c *Client) release(ctx context.Context, slots *allocatorv1.OwnerSlots) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
@@ -90,7 +95,8 @@ func (c *Client) settleLater(s settlement) {
 	}
 }
 
-// Run settles in batches what can wait, until ctx is done. What is left then is the verifier's.
+// Run sends waiting confirmations and releases in batches until ctx is done. What remains then is
+// left to the allocator's verifier.
 func (c *Client) Run(ctx context.Context) error {
 	for {
 		batch := c.collect(ctx)
@@ -105,8 +111,9 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 }
 
-// collect waits for something to settle and takes along what comes soon after it; nil when ctx is done. The wait is what keeps settling cheap: each
-// call is a commit of the allocator, and somebody's allocation waits for it.
+// collect waits for a settlement and adds those that follow within settleLinger. It returns nil
+// when ctx is done. Batching keeps the number of calls low: each call is a commit of the allocator,
+// and allocations wait for it.
 func (c *Client) collect(ctx context.Context) []settlement {
 	var batch []settlement
 	select {
@@ -130,7 +137,9 @@ func (c *Client) collect(ctx context.Context) []settlement {
 	return batch
 }
 
-// settle says whether the batch is settled. An answer that is no lack of an answer will be the same next time: it is logged, and the verifier's to cure.
+// settle sends a batch and reports whether it is done. If the allocator does not answer, the batch
+// must be sent again. Any other error would repeat, so it is logged and the batch is left to the
+// allocator's verifier.
 func (c *Client) settle(ctx context.Context, batch []settlement) bool {
 	confirm, release := &allocatorv1.ConfirmRequest{}, &allocatorv1.ReleaseRequest{}
 	for _, s := range batch {

@@ -13,10 +13,10 @@ import (
 	"portolan.dev/services/object"
 )
 
-// mostAgents bounds what anybody who can send heartbeats can make the registry keep.
+// mostAgents limits the memory that the senders of heartbeats can make the registry use.
 const mostAgents = 100_000
 
-// Agents implements registryv1.AgentServiceServer from the heartbeats it is given.
+// Agents implements registryv1.AgentServiceServer from the heartbeats that it receives.
 type Agents struct {
 	registryv1.UnsafeAgentServiceServer
 	view    *view.View
@@ -31,12 +31,13 @@ type heartbeat struct {
 	at   time.Time
 }
 
-// NewAgents returns an empty list; an agent counts as alive for timeout after its last heartbeat.
+// NewAgents returns an empty list. An agent counts as alive for timeout after its last heartbeat.
 func NewAgents(v *view.View, timeout time.Duration) *Agents {
 	return &Agents{view: v, timeout: timeout, heard: map[string]heartbeat{}}
 }
 
-// Heard takes a heartbeat; one without a node means nothing. Its own time is not looked at: what counts is when it was heard.
+// Heard records a heartbeat and the time of its arrival. It ignores the time in the heartbeat, and
+// a heartbeat without a node.
 func (s *Agents) Heard(beat *nodeagentv1.Heartbeat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +47,8 @@ func (s *Agents) Heard(beat *nodeagentv1.Heartbeat) {
 	}
 }
 
-// forgetAfter is how many timeouts an agent that fell silent stays in the list, unless its node is still registered.
+// forgetAfter is the number of timeouts after which a silent agent is removed from the list, unless
+// its node is still registered.
 const forgetAfter = 10
 
 // ListAgents returns the last heartbeat of every agent.

@@ -24,7 +24,8 @@ type Backup struct {
 	Version string
 }
 
-// Export streams one state of the view, which has everything that was acknowledged before the call.
+// Export streams the objects of one state of the view. The state includes every write that was
+// acknowledged before the call.
 func (s *Backup) Export(_ *registryv1.ExportRequest, stream grpc.ServerStreamingServer[registryv1.ExportResponse]) error {
 	ctx := stream.Context()
 	head, err := s.Store.Head(ctx)
@@ -49,7 +50,7 @@ func (s *Backup) Export(_ *registryv1.ExportRequest, stream grpc.ServerStreaming
 	})
 }
 
-// Import reads a backup to its end, and only then touches the store.
+// Import reads a backup completely before it changes the store.
 func (s *Backup) Import(stream grpc.ClientStreamingServer[registryv1.ImportRequest, registryv1.ImportResponse]) error {
 	b, err := backup.Read(func() (*registryv1.BackupRecord, error) {
 		req, err := stream.Recv()

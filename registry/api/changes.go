@@ -32,7 +32,7 @@ type Changes struct {
 	Store store.Store
 }
 
-// GetHead answers from the store: a view may lag.
+// GetHead returns the head of the store, because a view may lag.
 func (s *Changes) GetHead(ctx context.Context, _ *registryv1.GetHeadRequest) (*registryv1.GetHeadResponse, error) {
 	head, err := s.Store.Head(ctx)
 	if err != nil {
@@ -83,7 +83,8 @@ func snapshotQuery(req *registryv1.SnapshotRequest) ([]*kinds.Row, spec.Selector
 	return wanted, match, nil
 }
 
-// sendSnapshot sends the items in batches; the last one says so, also where there is nothing.
+// sendSnapshot sends the items in batches. The last batch is marked as such, and there is one even
+// if there are no items.
 func sendSnapshot(state *view.State, items []*view.Item, stream grpc.ServerStream) error {
 	batch := &wire.Message{}
 	for left := items; ; {
@@ -101,7 +102,7 @@ func sendSnapshot(state *view.State, items []*view.Item, stream grpc.ServerStrea
 	}
 }
 
-// ListChanges reads the log.
+// ListChanges returns changes of the log.
 func (s *Changes) ListChanges(ctx context.Context, req *registryv1.ListChangesRequest) (*registryv1.ListChangesResponse, error) {
 	limit := defaultChanges
 	if req.GetLimit() > 0 {

@@ -21,7 +21,7 @@ type Discovery struct {
 	NodePorts func(ctx context.Context) string
 }
 
-// RenderEnv renders the environment from the services there are now.
+// RenderEnv renders the environment variables for the present services.
 func (s *Discovery) RenderEnv(_ context.Context, req *registryv1.RenderEnvRequest) (*registryv1.RenderEnvResponse, error) {
 	selector, err := spec.ParseSelector(req.GetLabelSelector())
 	if err != nil {
@@ -35,7 +35,8 @@ func (s *Discovery) RenderEnv(_ context.Context, req *registryv1.RenderEnvReques
 	return &registryv1.RenderEnvResponse{Variables: env.Variables, Lines: env.Lines, Warnings: env.Warnings}, nil
 }
 
-// services returns those that can matter in a namespace: its own and the default one's.
+// services returns the services that can affect a namespace: its own and those of the namespace
+// default.
 func (s *Discovery) services(namespace string) []*corev1.Service {
 	state := s.View.State()
 	namespaces := []string{object.DefaultNamespace}
@@ -53,7 +54,7 @@ func (s *Discovery) services(namespace string) []*corev1.Service {
 	return services
 }
 
-// GetSettings returns what the installation is set to.
+// GetSettings returns the settings of the installation.
 func (s *Discovery) GetSettings(ctx context.Context, _ *registryv1.GetSettingsRequest) (*registryv1.GetSettingsResponse, error) {
 	settings := s.Settings.CloneVT()
 	settings.NodePortRange = s.NodePorts(ctx)

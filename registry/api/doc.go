@@ -1,8 +1,10 @@
-// Package api answers the calls of registry.v1.
+// Package api implements the gRPC services of registry.v1.
 //
-// The services of all kinds are one implementation ([Objects]): for each kind a gRPC service description is built at start from the contract's
-// descriptors, and its handlers work on what the generated request types have in common. The invariant: a kind that is in the contract and in
+// One implementation ([Objects]) serves all kinds. For each kind a gRPC service description is
+// built at start from the descriptors of the API, and its handlers use the methods that the
+// generated request types have in common. The invariant is that every kind in the API and in
 // services/object is served completely, or the registry does not start.
 //
-// Generated server interfaces, one per kind, would need one adapter per kind and method that differ in nothing but type names.
+// The alternative, generated server interfaces, would need an adapter for each kind and method,
+// which would differ only in type names.
 package api

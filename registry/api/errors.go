@@ -12,10 +12,10 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// retryAfter is what clients are told when the store does not answer.
+// retryAfter is the delay that clients are asked to wait if the store does not answer.
 const retryAfter = time.Second
 
-// translate makes errors of the API out of those of the store; others it leaves alone.
+// translate converts errors of the store to errors of the API. Other errors are returned unchanged.
 func translate(err error) error {
 	var (
 		pruned   *store.Pruned
@@ -41,7 +41,7 @@ func translate(err error) error {
 	return err
 }
 
-// Interceptors are what a server of this package's services needs.
+// Interceptors returns the interceptors that a server of this package's services needs.
 func Interceptors() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {

@@ -19,10 +19,11 @@ import (
 const (
 	defaultPage = 500
 	largestPage = 1000
-	pageBytes   = 2 << 20 // a page ends with the object that makes it so large: clients take no more than 4 MiB by default
+	// pageBytes is the size at which a page ends. Clients accept at most 4 MiB by default.
+	pageBytes = 2 << 20
 )
 
-// list answers ListX.
+// list implements ListX.
 func (s *Objects) list(ctx context.Context, row *kinds.Row, req proto.Message, _ protoreflect.FieldDescriptor) (*wire.Message, error) {
 	request, _ := req.(listRequest)
 	match, err := matcher(row, request)
@@ -55,7 +56,8 @@ func pageSize(wanted int32) int {
 	return min(int(wanted), largestPage)
 }
 
-// page collects objects from start on; next is where the page after it begins, nil if this is the last.
+// page collects objects from start on. next is the key at which the next page begins, nil if this
+// is the last page.
 func page(state *view.State, start object.Key, namespace string, match func(*view.Item) bool, size int) (message *wire.Message, next *object.Key) {
 	message = &wire.Message{}
 	objects, bytes := 0, 0
@@ -73,7 +75,8 @@ func page(state *view.State, start object.Key, namespace string, match func(*vie
 	return message, nil
 }
 
-// matcher returns what the selectors of a request pick; nil if that is everything.
+// matcher returns a function that reports whether an object matches the selectors of a request. It
+// returns nil if all objects match.
 func matcher(row *kinds.Row, request selecting) (func(*view.Item) bool, error) {
 	labels, labelErr := spec.ParseSelector(request.GetLabelSelector())
 	fields, fieldErr := spec.ParseFieldSelector(row.Name, request.GetFieldSelector())
@@ -95,7 +98,7 @@ func matcher(row *kinds.Row, request selecting) (func(*view.Item) bool, error) {
 	}, nil
 }
 
-// behind is the error of a read that waited for a revision in vain.
+// behind returns the error of a read that waited in vain for a revision.
 func behind(ctx context.Context, revision uint64, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return err

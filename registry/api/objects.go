@@ -17,7 +17,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Objects answers for all kinds.
+// Objects implements the services of all kinds.
 type Objects struct {
 	View     *view.View
 	Writer   *admission.Writer
@@ -25,17 +25,17 @@ type Objects struct {
 	Pages    *Pages
 }
 
-// create answers CreateX.
+// create implements CreateX.
 func (s *Objects) create(ctx context.Context, _ *kinds.Row, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error) {
 	return s.write(ctx, req, field, s.Writer.Create)
 }
 
-// update answers UpdateX.
+// update implements UpdateX.
 func (s *Objects) update(ctx context.Context, _ *kinds.Row, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error) {
 	return s.write(ctx, req, field, s.Writer.Update)
 }
 
-// updateStatus answers UpdateXStatus.
+// updateStatus implements UpdateXStatus.
 func (s *Objects) updateStatus(ctx context.Context, _ *kinds.Row, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error) {
 	return s.write(ctx, req, field, s.Writer.UpdateStatus)
 }
@@ -58,7 +58,7 @@ func (s *Objects) write(ctx context.Context, req proto.Message, field protorefle
 	return answer(result)
 }
 
-// answer encodes the object of a write.
+// answer encodes the result of a write.
 func answer(result *admission.Result) (*wire.Message, error) {
 	encoded, err := store.Marshal(result.Object)
 	if err != nil {
@@ -70,7 +70,7 @@ func answer(result *admission.Result) (*wire.Message, error) {
 	return message, nil
 }
 
-// get answers GetX.
+// get implements GetX.
 func (s *Objects) get(ctx context.Context, row *kinds.Row, req proto.Message, _ protoreflect.FieldDescriptor) (*wire.Message, error) {
 	get, _ := req.(getRequest)
 	key, err := keyOf(row, req, get.GetName())
@@ -89,7 +89,7 @@ func (s *Objects) get(ctx context.Context, row *kinds.Row, req proto.Message, _ 
 	return message, nil
 }
 
-// remove answers DeleteX.
+// remove implements DeleteX.
 func (s *Objects) remove(ctx context.Context, row *kinds.Row, req proto.Message, _ protoreflect.FieldDescriptor) (*wire.Message, error) {
 	request, _ := req.(deleteRequest)
 	key, err := keyOf(row, req, request.GetName())
@@ -112,7 +112,7 @@ func (s *Objects) remove(ctx context.Context, row *kinds.Row, req proto.Message,
 	return answer(result)
 }
 
-// watch answers WatchX.
+// watch implements WatchX.
 func (s *Objects) watch(row *kinds.Row, req proto.Message, stream grpc.ServerStream) error {
 	request, _ := req.(watchRequest)
 	match, err := matcher(row, request)

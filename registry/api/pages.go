@@ -19,16 +19,19 @@ import (
 )
 
 const (
-	pageLife   = time.Minute     // how long a list may at least pause between pages, on the replica that it began on
-	mostLists  = 1000            // that are under way
-	futurePage = 3 * time.Second // how long a page waits for a revision that only another replica has
+	pageLife   = time.Minute     // shortest pause between pages that a list survives on the replica where it began
+	mostLists  = 1000            // unfinished lists in memory
+	futurePage = 3 * time.Second // how long a page waits for a revision that this replica has not reached
 )
 
-// Pages keeps the states that lists under way are read from. A state costs little: it shares what has not changed since.
+// Pages keeps the states that unfinished lists are read from. A state takes little memory because
+// it shares everything that has not changed since.
 //
-// A token says which revision its list is of and where the page begins, so any replica can go on with it, one that did not begin the list from the changes
-// that it keeps for watchers. To remember every list in the replica that began it would tie clients to that replica; to read the log back from the store would
-// need the objects as they were before each change, which it does not have.
+// A token holds the revision of its list and the key at which the page begins, so any replica can
+// continue the list. A replica that did not begin the list rebuilds the state from the changes that
+// it keeps for watchers. If only the replica that began a list remembered it, clients would be tied
+// to that replica. Rebuilding from the log in the store would need the objects as they were before
+// each change, which the log does not have.
 type Pages struct {
 	view *view.View
 	hub  *watch.Hub
@@ -37,7 +40,7 @@ type Pages struct {
 	lists map[snapshotKey]*openList
 }
 
-// snapshotKey names a state that lists of a kind are read from.
+// snapshotKey identifies a state that lists of a kind are read from.
 type snapshotKey struct {
 	epoch    string
 	revision uint64
@@ -49,16 +52,16 @@ type openList struct {
 	used  time.Time
 }
 
-// pageQuery is what all pages of a list have in common.
+// pageQuery holds the parameters that all pages of a list have in common.
 type pageQuery struct{ kind, namespace, labels, fields string }
 
-// sum tells queries apart, briefly.
+// sum returns a short hash of the query.
 func (q pageQuery) sum() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{q.kind, q.namespace, q.labels, q.fields}))
 	return string(sum[:8])
 }
 
-// pageToken is where a page begins.
+// pageToken is the position at which a page begins.
 type pageToken struct {
 	epoch    string
 	revision uint64
@@ -66,12 +69,13 @@ type pageToken struct {
 	next     object.Key
 }
 
-// NewPages returns a keeper of pages without any.
+// NewPages returns an empty Pages.
 func NewPages(v *view.View, hub *watch.Hub) *Pages {
 	return &Pages{view: v, hub: hub, lists: map[snapshotKey]*openList{}}
 }
 
-// open returns the state that a page is read from and where the page begins. Without a token, that is the beginning of the newest state.
+// open returns the state that a page is read from and the key at which the page begins. Without a
+// token, these are the newest state and its first key.
 func (p *Pages) open(ctx context.Context, text string, query pageQuery) (*view.State, object.Key, error) {
 	start := object.Key{Kind: query.kind}
 	if text == "" {
@@ -105,7 +109,8 @@ func (p *Pages) kept(key snapshotKey) *view.State {
 	return list.state
 }
 
-// rebuild makes a state from what is kept for watchers. A replica that is behind the one that began the list waits a while.
+// rebuild rebuilds a state from the changes that are kept for watchers. If this replica is behind
+// the one that began the list, it waits up to futurePage.
 func (p *Pages) rebuild(ctx context.Context, key snapshotKey) (*view.State, error) {
 	waiting, cancel := context.WithTimeout(ctx, futurePage)
 	defer cancel()
@@ -118,7 +123,7 @@ func (p *Pages) rebuild(ctx context.Context, key snapshotKey) (*view.State, erro
 		case errors.Is(err, watch.ErrForgotten):
 			newest := p.view.State().Revision()
 			return nil, apierr.OutOfRange("the revision of the list is no longer kept: list again from the first page", newest)
-		case app.Pause(waiting, time.Millisecond): // the view has it, and is about to publish it
+		case app.Pause(waiting, time.Millisecond): // the view has reached it, but the hub has not been updated yet
 			err = nil
 		}
 	}
@@ -129,7 +134,7 @@ func badToken(why string) error {
 	return apierr.Invalid("request", "", apierr.Violations{{Field: "page_token", Reason: apierr.ReasonInvalid, Message: "the page token " + why}})
 }
 
-// keep remembers the state for the page that begins with next, and returns that page's token.
+// keep keeps the state for the page that begins with next, and returns the token of that page.
 func (p *Pages) keep(query pageQuery, state *view.State, next object.Key) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +143,8 @@ func (p *Pages) keep(query pageQuery, state *view.State, next object.Key) string
 	return pageToken{epoch: state.Epoch(), revision: state.Revision(), query: query.sum(), next: next}.String()
 }
 
-// dropOld forgets lists that nobody goes on with; where there are too many, also the one that was idle longest.
+// dropOld removes lists that were not continued within pageLife. If there are still too many, it
+// also removes the one that was idle longest.
 func (p *Pages) dropOld() {
 	var oldest snapshotKey
 	for key, list := range p.lists {
@@ -153,7 +159,7 @@ func (p *Pages) dropOld() {
 	}
 }
 
-// String returns the token as clients see it.
+// String returns the token in the form that clients get.
 func (t pageToken) String() string {
 	parts := []string{t.epoch, strconv.FormatUint(t.revision, 10), t.next.Namespace, t.next.Name, t.query}
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(parts, "\x00")))
@@ -161,7 +167,7 @@ func (t pageToken) String() string {
 
 func parseToken(text string) (pageToken, bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
-	parts := strings.SplitN(string(raw), "\x00", 5) // the sum comes last and may contain anything
+	parts := strings.SplitN(string(raw), "\x00", 5) // the sum comes last because it may contain any byte
 	if err != nil || len(parts) != 5 {
 		return pageToken{}, false
 	}

@@ -18,7 +18,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// What the generated requests of all kinds have in common. Requests of kinds without namespaces have no GetNamespace; the other methods are checked at start.
+// The methods that the generated requests of all kinds have in common. Requests of kinds without
+// namespaces lack GetNamespace. The other methods are checked at start.
 type (
 	namespaced interface{ GetNamespace() string }
 	dryRun     interface{ GetDryRun() bool }
@@ -48,7 +49,7 @@ type (
 	}
 )
 
-// namespaceOf returns the namespace that a request asks for, which may be empty.
+// namespaceOf returns the namespace of a request, which may be empty.
 func namespaceOf(req any) string {
 	if n, ok := req.(namespaced); ok {
 		return n.GetNamespace()
@@ -56,7 +57,7 @@ func namespaceOf(req any) string {
 	return ""
 }
 
-// keyOf returns the key that a request names; an empty namespace means "default".
+// keyOf returns the key of the object that a request names. An empty namespace means "default".
 func keyOf(row *kinds.Row, req any, name string) (object.Key, error) {
 	key := object.Key{Kind: row.Name, Namespace: namespaceOf(req), Name: name}
 	if row.Namespaced && key.Namespace == "" {
@@ -85,7 +86,8 @@ func objectIn(req proto.Message, field protoreflect.FieldDescriptor) (object.Obj
 	return o, nil
 }
 
-// graceOf returns the grace period of a request to delete an object; nil if it has none, or the kind has none.
+// graceOf returns the grace period of a delete request. It returns nil if the request or the kind
+// has none.
 func graceOf(row *kinds.Row, req proto.Message) (*int64, error) {
 	m := req.ProtoReflect()
 	field := m.Descriptor().Fields().ByName("grace_period_seconds")
@@ -102,7 +104,7 @@ func graceOf(row *kinds.Row, req proto.Message) (*int64, error) {
 	return &seconds, nil
 }
 
-// options reads what is asked for beside the object.
+// options returns the options of a write from the request and its metadata.
 func options(ctx context.Context, req any) (admission.Options, error) {
 	o := admission.Options{Limit: scope.Of(ctx)}
 	if d, ok := req.(dryRun); ok {
@@ -122,7 +124,8 @@ func options(ctx context.Context, req any) (admission.Options, error) {
 	return o, nil
 }
 
-// traceparentLength is that of version 00, the only one there is; it is stored with the change and should not be anything.
+// traceparentLength is the length of a traceparent of version 00, the only version. It is checked
+// because the value is stored with the change.
 const traceparentLength = 55
 
 // fenceHeader is the request metadata that ties a write to a lease: "<namespace>/<name>=<epoch>".

@@ -18,8 +18,8 @@ import (
 
 type unary func(ctx context.Context, row *kinds.Row, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error)
 
-// Register registers the services of all kinds. An error is a mistake in the contract or in this package. The server must have the codec of
-// services/kit/rpc, see package wire.
+// Register registers the services of all kinds. An error is a mistake in the API definition or in
+// this package. The server must have the codec of services/kit/rpc, see package wire.
 func (s *Objects) Register(server grpc.ServiceRegistrar) error {
 	for _, row := range kinds.All {
 		desc, err := s.describe(row)
@@ -31,7 +31,7 @@ func (s *Objects) Register(server grpc.ServiceRegistrar) error {
 	return nil
 }
 
-// describe builds the service of one kind.
+// describe builds the service description of one kind.
 func (s *Objects) describe(row *kinds.Row) (*grpc.ServiceDesc, error) {
 	service, err := serviceOf(row)
 	if err != nil {
@@ -45,7 +45,8 @@ func (s *Objects) describe(row *kinds.Row) (*grpc.ServiceDesc, error) {
 	return desc, errors.Join(wrong...)
 }
 
-// serviceOf finds the service of a kind in the contract: the one whose Get answers with it.
+// serviceOf returns the service of a kind in the API: the service that has a Get method for the
+// kind.
 func serviceOf(row *kinds.Row) (protoreflect.ServiceDescriptor, error) {
 	pkg := registryv1.File_portolan_registry_v1_watch_proto.Package()
 	for _, name := range []protoreflect.Name{protoreflect.Name(row.Name + "Service"), protoreflect.Name(strings.TrimSuffix(row.Name, "Service") + "Service")} {
@@ -85,7 +86,8 @@ func (s *Objects) addMethod(desc *grpc.ServiceDesc, row *kinds.Row, method proto
 	return nil
 }
 
-// handlerOf finds what answers a method, and checks that its requests have what that needs.
+// handlerOf returns the function that implements a method. It returns an error if the method's
+// request type lacks a method that the function needs.
 func (s *Objects) handlerOf(row *kinds.Row, method string, request proto.Message) (unary, error) {
 	var handle unary
 	ok := true
@@ -114,7 +116,7 @@ func (s *Objects) handlerOf(row *kinds.Row, method string, request proto.Message
 	return handle, nil
 }
 
-// fieldOf returns the field of a request that holds an object of the kind, nil where there is none.
+// fieldOf returns the field of a request that holds an object of the kind, or nil.
 func fieldOf(request protoreflect.MessageType, kind protoreflect.FullName) protoreflect.FieldDescriptor {
 	fields := request.Descriptor().Fields()
 	for i := range fields.Len() {

@@ -1,8 +1,10 @@
-// Package backup copies all objects of a registry out and into an empty one.
+// Package backup exports all objects of a registry and imports them into an empty one.
 //
-// A backup is a stream of records: a header, batches of objects as they are at one revision, and a trailer with their number and a checksum. The invariant:
-// a backup is restored as a whole or not at all; a stream that was cut off or damaged changes nothing. As a file it is the same records, each preceded by its
-// length.
+// A backup is a stream of records: a header, batches of objects as they are at one revision, and a
+// trailer with their number and a checksum. The invariant is that a backup is restored as a whole
+// or not at all: a truncated or damaged stream changes nothing. A backup file contains the same
+// records, each preceded by its length.
 //
-// It holds objects, not the tables of a store, so that it moves between kinds of stores and outlives their schemas.
+// A backup holds objects, not the tables of a store, so it can be moved between kinds of stores and
+// does not depend on their schemas.
 package backup

@@ -13,14 +13,15 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Backup is a backup that was read to its end and found whole.
+// Backup is a backup that was read completely and verified.
 type Backup struct {
 	Revision uint64
-	Version  string // of the registry that wrote it
+	Version  string // version of the registry that wrote it
 	Rows     []store.Row
 }
 
-// Read reads a backup from what recv returns, up to io.EOF. An error says what is wrong with it.
+// Read reads a backup from the records that recv returns, until recv returns io.EOF. It returns a
+// [*Broken] if the backup is damaged.
 func Read(recv func() (*registryv1.BackupRecord, error)) (*Backup, error) {
 	r := &reader{sum: newChecksum(), keys: map[object.Key]bool{}}
 	for {
@@ -37,10 +38,10 @@ func Read(recv func() (*registryv1.BackupRecord, error)) (*Backup, error) {
 	}
 }
 
-// Broken says that a stream is no backup, or no longer.
+// Broken is the error of a stream that is not a complete backup.
 type Broken struct{ Why string }
 
-// Error returns why.
+// Error returns the reason.
 func (b *Broken) Error() string { return "broken backup: " + b.Why }
 
 func broken(why string, args ...any) error { return &Broken{fmt.Sprintf(why, args...)} }

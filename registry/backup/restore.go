@@ -9,10 +9,11 @@ import (
 	"portolan.dev/services/object"
 )
 
-// ErrNotEmpty says that a registry has objects of its own.
+// ErrNotEmpty is returned if the registry to restore into already has objects.
 var ErrNotEmpty = errors.New("the registry is not empty")
 
-// Restore fills an empty store, one that has nothing but the namespace that every store has.
+// Restore fills an empty store. A store is empty if it has no object other than the namespace
+// default. Otherwise the error is [ErrNotEmpty].
 func Restore(ctx context.Context, s store.Store, b *Backup) error {
 	var at uint64
 	own := false
@@ -44,7 +45,7 @@ func Restore(ctx context.Context, s store.Store, b *Backup) error {
 	})
 }
 
-// FromStore writes a backup of a store that no registry needs to be running on.
+// FromStore writes a backup of a store. It needs no running registry.
 func FromStore(ctx context.Context, s store.Store, write func(revision uint64, objects iter.Seq2[object.Object, error]) error) error {
 	return s.Snapshot(ctx, func(head store.Head, rows iter.Seq2[store.Row, error]) error {
 		return write(head.Revision, func(yield func(object.Object, error) bool) {

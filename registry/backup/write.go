@@ -20,7 +20,7 @@ const (
 	batchBytes   = 1 << 20
 )
 
-// checksum is taken over the deterministic encodings of objects.
+// checksum is the SHA-256 of the deterministic encodings of objects.
 type checksum struct {
 	hash    hash.Hash
 	objects uint64
@@ -28,7 +28,7 @@ type checksum struct {
 
 func newChecksum() *checksum { return &checksum{hash: sha256.New()} }
 
-// add takes an object in, and returns the size of its encoding.
+// add adds an object and returns the size of its encoding.
 func (c *checksum) add(envelope *corev1.Object) (int, error) {
 	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(envelope)
 	if err != nil {

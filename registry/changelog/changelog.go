@@ -10,7 +10,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Change turns a record of the store into a change of the contract.
+// Change converts a record of the store to a change of the API.
 func Change(record store.Record) (*registryv1.Change, error) {
 	o, err := record.Object()
 	if err != nil {
@@ -21,16 +21,16 @@ func Change(record store.Record) (*registryv1.Change, error) {
 	}, nil
 }
 
-// Log is the log for the relay of services/changes.
+// Log implements the log that the relay of services/changes reads.
 type Log struct{ Store store.Store }
 
-// Head returns the epoch, the newest revision and the oldest one that After can start after.
+// Head returns the epoch, the newest revision and the oldest revision that After can start after.
 func (l Log) Head(ctx context.Context) (epoch string, head, oldest uint64, err error) {
 	h, err := l.Store.Head(ctx)
 	return h.Epoch, h.Revision, h.Oldest, err
 }
 
-// After returns the changes that follow a revision.
+// After returns the changes after a revision.
 func (l Log) After(ctx context.Context, revision uint64, limit int) ([]*registryv1.Change, error) {
 	records, _ := l.Store.Tail("", revision, limit)
 	var err error
@@ -49,7 +49,7 @@ func (l Log) After(ctx context.Context, revision uint64, limit int) ([]*registry
 	return changes, nil
 }
 
-// Lock runs fn while no other relay on this store is inside one.
+// Lock runs fn while no other relay on this store runs one.
 func (l Log) Lock(ctx context.Context, fn func(ctx context.Context) error) error {
 	return l.Store.Lock(ctx, "relay", fn)
 }

@@ -1,5 +1,6 @@
-// Package changelog is the store's log as others know it: as changes of the contract, for the change stream and for those who read it over the API.
+// Package changelog converts the store's log to changes of the API, for the change stream and for
+// clients that read the log.
 //
-// It reads from the store itself and never from the view, which may lag: to the relay, a head that lags would look like a stream that ran ahead of a
-// log that was set back.
+// It reads from the store and never from the view, which may lag: a lagging head would look to the
+// relay as if the stream were ahead of a log that was set back.
 package changelog

@@ -33,7 +33,7 @@ type settings struct {
 	daemon.TLS
 }
 
-// dial connects to the registry, with the certificate of an operator where there is one.
+// dial connects to the registry, with the certificate of an operator if one is configured.
 func (s *settings) dial() (*grpc.ClientConn, error) {
 	source, err := s.Identity(identity.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -66,7 +66,7 @@ func runExport(ctx context.Context, args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		defer os.Remove(file.Name()) // gone already where all went well
+		defer os.Remove(file.Name()) // already renamed if all went well
 		if err := errors.Join(export(ctx, s, file), file.Sync(), file.Close()); err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func runImport(ctx context.Context, args []string, stdin io.Reader) error {
 	return s.importServer(ctx, read)
 }
 
-// maxRecord is more than any record that an export writes.
+// maxRecord is larger than any record that an export writes.
 const maxRecord = 16 << 20
 
 func (s *settings) importServer(ctx context.Context, read func() (*registryv1.BackupRecord, error)) error {
@@ -178,7 +178,7 @@ func (s *settings) importServer(ctx context.Context, read func() (*registryv1.Ba
 			return fmt.Errorf("read backup: %w", err)
 		}
 		if err := stream.Send(&registryv1.ImportRequest{Record: record}); err != nil {
-			break // the answer says why
+			break // the response has the reason
 		}
 	}
 	answer, err := stream.CloseAndRecv()

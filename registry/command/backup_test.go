@@ -27,7 +27,7 @@ func start(t *testing.T, dsn string) (addr string, stop func()) {
 	return startAs(t, dsn, nil)
 }
 
-// startAs is start with a certificate.
+// startAs starts a registry with a certificate.
 func startAs(t *testing.T, dsn string, source *identity.Source) (addr string, stop func()) {
 	t.Helper()
 	_, url := kittest.NATS(t)
@@ -53,7 +53,8 @@ func leases(t *testing.T, addr string) registryv1.LeaseServiceClient {
 	return registryv1.NewLeaseServiceClient(conn)
 }
 
-// TestCommands takes a backup of a running registry into a store, and of that store into another running registry.
+// TestCommands exports a running registry into a store, and that store into another running
+// registry.
 func TestCommands(t *testing.T) {
 	dir := t.TempDir()
 	file, second := filepath.Join(dir, "backup"), filepath.Join(dir, "second")
@@ -87,7 +88,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestCutOff: half a file is refused, and an export that fails leaves no file that looks like a backup.
+// TestCutOff checks that half a file is refused, and that a failed export leaves no file that looks
+// like a backup.
 func TestCutOff(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "backup")
@@ -121,7 +123,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestCommandsOverTLS: a backup is an operator's, and a registry with TLS gives nobody else one.
+// TestCommandsOverTLS checks that a registry with TLS lets only an operator take a backup.
 func TestCommandsOverTLS(t *testing.T) {
 	certs := kittest.NewCertificates(t)
 	dir := t.TempDir()

@@ -9,8 +9,8 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// gcPercent lets garbage grow to twice the objects in memory, where Go's default is once. Every write leaves some garbage,
-// and each collection looks through all objects.
+// gcPercent lets garbage grow to twice the size of the objects in memory; Go's default is once.
+// Every write leaves some garbage, and each collection scans all objects.
 const gcPercent = 200
 
 // Main is the main function of the program.

@@ -17,10 +17,11 @@ import (
 const (
 	workers    = 8
 	retryEvery = time.Second
-	sweepEvery = time.Minute // the net under changes that were missed
+	sweepEvery = time.Minute // a safety net for missed changes
 )
 
-// Collector removes objects that nothing keeps. Give it every change by [Collector.Observe] and run it.
+// Collector removes objects that are no longer needed. Pass it every change with
+// [Collector.Observe] and run it.
 type Collector struct {
 	view    *view.View
 	indexes *kinds.Indexes
@@ -30,15 +31,17 @@ type Collector struct {
 	graces  *graces
 }
 
-// NewCollector returns a collector. It can observe at once; what it reads and writes with is given to it by [Collector.Use].
+// NewCollector returns a collector. It can observe changes at once. Set its view and writer with
+// [Collector.Use].
 func NewCollector(indexes *kinds.Indexes, log *slog.Logger) *Collector {
 	return &Collector{indexes: indexes, log: log, queue: newQueue(), graces: newGraces()}
 }
 
-// Use gives the collector what it reads and writes with; before Run.
+// Use sets the view and the writer. It must be called before Run.
 func (c *Collector) Use(v *view.View, writer *admission.Writer) { c.view, c.writer = v, writer }
 
-// Observe notes what a step of the view may have left without need. It runs while the view waits, and does no more than look.
+// Observe queues the objects that a change of the view may have made unneeded. The view waits for
+// it, so it only reads memory.
 func (c *Collector) Observe(state *view.State, changes []*view.Change) {
 	for _, change := range changes {
 		if change.New == nil {
@@ -49,7 +52,8 @@ func (c *Collector) Observe(state *view.State, changes []*view.Change) {
 	}
 }
 
-// look queues an object if there is anything to do about it, and sets a timer for one whose grace period is not over.
+// look queues an object if the collector may have to act on it, and sets a timer for an object
+// whose grace period is not over.
 func (c *Collector) look(state *view.State, item *view.Item) {
 	switch ends, ok := admission.Ends(item.Object); {
 	case ok:
@@ -59,13 +63,13 @@ func (c *Collector) look(state *view.State, item *view.Item) {
 	}
 }
 
-// observeEnd notes who may have lived for an object that went.
+// observeEnd queues the objects that may have depended on a deleted object.
 func (c *Collector) observeEnd(state *view.State, change *view.Change) {
 	key := change.Last.Key
 	c.graces.cancel(key)
 	c.queue.add(dependents(c.indexes, change.Last.Object.GetMetadata().GetUid())...)
 	switch {
-	case key.Kind == "Service": // its Endpoints are its own by their name alone
+	case key.Kind == "Service": // its Endpoints belong to it by name only
 		c.queue.addLeft(object.Key{Kind: "Endpoints", Namespace: key.Namespace, Name: key.Name}, change.Revision)
 	case key.Kind == "Namespace":
 		c.addContents(state, key.Name)
@@ -82,7 +86,7 @@ func terminating(item *view.Item) bool {
 	return item.Object.GetMetadata().GetDeletionTimestamp() != nil
 }
 
-// due says whether there is anything to do about an object.
+// due reports whether the collector has to act on an object.
 func (c *Collector) due(state *view.State, item *view.Item) bool {
 	if item.Key.Kind == "Namespace" {
 		return terminating(item)
@@ -118,7 +122,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	return nil
 }
 
-// sweep looks at everything.
+// sweep looks at all objects.
 func (c *Collector) sweep() {
 	state := c.view.State()
 	for _, row := range kinds.All {
@@ -147,7 +151,8 @@ func (c *Collector) work(ctx context.Context) {
 	}
 }
 
-// again puts back what could not be done, after a while, so that a store that is away is not hammered.
+// again queues a failed object again after a pause, so that an unavailable store is not called in a
+// tight loop.
 func (c *Collector) again(ctx context.Context, key object.Key, goneAt uint64, err error) {
 	if ctx.Err() != nil {
 		return
@@ -169,7 +174,7 @@ func (c *Collector) collect(ctx context.Context, key object.Key, goneAt uint64) 
 	}
 	if ends, ok := admission.Ends(item.Object); ok {
 		if ends.After(time.Now()) {
-			return nil // another change, or the timer, brings it back here
+			return nil // another change or the timer queues it again
 		}
 		return c.writer.Remove(ctx, item)
 	}
@@ -183,7 +188,7 @@ func (c *Collector) collect(ctx context.Context, key object.Key, goneAt uint64) 
 	case apierr.IsNotFound(err):
 		return nil
 	case apierr.IsConflict(err):
-		c.queue.addLeft(key, goneAt) // it changed: judge it again
+		c.queue.addLeft(key, goneAt) // it changed: examine it again
 		return nil
 	case err != nil:
 		return err
@@ -192,7 +197,8 @@ func (c *Collector) collect(ctx context.Context, key object.Key, goneAt uint64) 
 	return nil
 }
 
-// unneeded says why an object may go, or "". goneAt is when the service of its name went, if it did.
+// unneeded returns why an object may be deleted, or "". goneAt is the revision at which the service
+// of its name was deleted, or 0.
 func (c *Collector) unneeded(state *view.State, item *view.Item, goneAt uint64) string {
 	if item.Key.Namespace != "" {
 		namespace := state.Get(object.Key{Kind: "Namespace", Name: item.Key.Namespace})
@@ -212,7 +218,8 @@ func (c *Collector) unneeded(state *view.State, item *view.Item, goneAt uint64) 
 	return ""
 }
 
-// orphaned says whether an object had owners and has none left. An owner of a kind that is not kept here is taken to be there.
+// orphaned reports whether an object had owners and has none left. An owner of a kind that the
+// registry does not store counts as existing.
 func (c *Collector) orphaned(item *view.Item) bool {
 	owners := item.Object.GetMetadata().GetOwnerReferences()
 	for _, owner := range owners {

@@ -1,6 +1,9 @@
-// Package gc removes what nobody needs any more: objects whose owners are all gone, what is in a namespace that is being deleted, events that are old or too
-// many, and the part of the change log that is no longer kept.
+// Package gc removes objects that are no longer needed: objects whose owners are all gone, the
+// contents of a namespace that is being deleted, events beyond their age or number, and the part of
+// the change log beyond its retention.
 //
-// It looks at the view and writes like any client, on exactly the version that it judged. The invariant: it may stop anywhere and run anywhere, in any number
-// of replicas, and the same objects go. A single collector, elected, would save some lost races and could fail to be there.
+// It reads the view and writes like any client, on exactly the version that it examined. The
+// invariant is that any number of replicas may collect at the same time, and each may stop at any
+// point, and the same objects are removed. A single elected collector would avoid some lost races,
+// but collection would stop whenever there is no leader.
 package gc

@@ -7,7 +7,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// graces has a timer for every object of which the grace period is not over.
+// graces holds a timer for every object whose grace period is not over.
 type graces struct {
 	mu      sync.Mutex
 	stopped bool
@@ -16,7 +16,8 @@ type graces struct {
 
 func newGraces() *graces { return &graces{timers: map[object.Key]*time.Timer{}} }
 
-// wait calls over at the given time, or at once if that has passed. A later call for the same object replaces an earlier one.
+// wait calls over at the given time, or at once if that has passed. A later call for the same
+// object replaces an earlier one.
 func (g *graces) wait(key object.Key, ends time.Time, over func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -29,7 +30,7 @@ func (g *graces) wait(key object.Key, ends time.Time, over func()) {
 	g.timers[key] = time.AfterFunc(time.Until(ends), over)
 }
 
-// cancel drops the timer of an object that is gone.
+// cancel stops the timer of a deleted object.
 func (g *graces) cancel(key object.Key) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -39,7 +40,7 @@ func (g *graces) cancel(key object.Key) {
 	}
 }
 
-// stop ends all timers; none is set afterwards.
+// stop stops all timers. No timer is set afterwards.
 func (g *graces) stop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

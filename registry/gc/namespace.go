@@ -8,7 +8,7 @@ import (
 	"portolan.dev/registry/view"
 )
 
-// empty removes what is in a namespace that is being deleted, and then the namespace.
+// empty removes the contents of a namespace that is being deleted, and then the namespace.
 func (c *Collector) empty(ctx context.Context, state *view.State, item *view.Item) error {
 	if !terminating(item) {
 		return nil
@@ -17,12 +17,12 @@ func (c *Collector) empty(ctx context.Context, state *view.State, item *view.Ite
 	meta := item.Object.GetMetadata()
 	namespace, _ := item.Object.(*corev1.Namespace)
 	if left || len(meta.GetFinalizers()) > 0 || len(namespace.GetSpec().GetFinalizers()) > 0 {
-		return nil // its last object, or the change of the namespace, brings it back here
+		return nil // its last object, or a change of the namespace, queues it again
 	}
 	return c.writer.Remove(ctx, item)
 }
 
-// addContents has everything in a namespace looked at, and says whether there is anything.
+// addContents queues all objects of a namespace and reports whether there are any.
 func (c *Collector) addContents(state *view.State, namespace string) bool {
 	found := false
 	for _, row := range kinds.All {

@@ -9,7 +9,7 @@ import (
 // queue holds the keys of objects to look at, each once.
 type queue struct {
 	mu    sync.Mutex
-	keys  map[object.Key]uint64 // to the revision at which the object's service went, or 0
+	keys  map[object.Key]uint64 // value: the revision at which the object's service was deleted, or 0
 	filed chan struct{}         // has an element while the queue may not be empty
 }
 
@@ -21,7 +21,7 @@ func (q *queue) add(keys ...object.Key) {
 	}
 }
 
-// addLeft adds an object that the service of its name may have left behind when it went.
+// addLeft adds an object that may be left behind by the deleted service of the same name.
 func (q *queue) addLeft(key object.Key, goneAt uint64) {
 	q.mu.Lock()
 	q.keys[key] = max(q.keys[key], goneAt)
@@ -36,7 +36,7 @@ func (q *queue) signal() {
 	}
 }
 
-// take returns one key, and wakes another worker where there are more.
+// take returns one key, and wakes another worker if there are more.
 func (q *queue) take() (key object.Key, goneAt uint64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

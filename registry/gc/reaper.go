@@ -15,17 +15,17 @@ import (
 	"portolan.dev/services/kit/obs"
 )
 
-// Reaper bounds what grows by itself.
+// Reaper bounds the number of events and the length of the change log.
 type Reaper struct {
 	View   *view.View
 	Store  store.Store
 	Writer *admission.Writer
 	Log    *slog.Logger
 
-	EventTTL  time.Duration // after which an event that was not repeated goes
-	MaxEvents int           // beyond which the oldest go
+	EventTTL  time.Duration // age at which an event that was not repeated is deleted
+	MaxEvents int           // beyond this number the oldest are deleted
 	Retention uint64        // changes that the log keeps
-	Every     time.Duration // between two looks
+	Every     time.Duration // interval
 }
 
 // Run reaps until ctx is done.
@@ -57,7 +57,8 @@ func (r *Reaper) reap(ctx context.Context) error {
 	return r.pruneLog(ctx)
 }
 
-// dueEvents returns the events that are too old, and the oldest of those that are too many.
+// dueEvents returns the events that are too old, and the oldest of the others if there are too
+// many.
 func (r *Reaper) dueEvents(now time.Time) []*view.Item {
 	var young, due []*view.Item
 	for item := range r.View.State().All("Event", "") {
@@ -84,7 +85,7 @@ func lastSeen(item *view.Item) time.Time {
 	return event.GetMetadata().GetCreationTimestamp().AsTime()
 }
 
-// pruneLog forgets changes beyond the retention, a tenth of it at a time.
+// pruneLog deletes the changes beyond the retention when they exceed it by a tenth.
 func (r *Reaper) pruneLog(ctx context.Context) error {
 	head, err := r.Store.Head(ctx)
 	if err != nil {

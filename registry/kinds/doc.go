@@ -1,5 +1,7 @@
-// Package kinds says what is special about each kind of object; everything else in the registry treats all kinds alike.
+// Package kinds holds the rules that are specific to one kind of object. The rest of the registry
+// treats all kinds alike.
 //
-// What an object must look like is in services/spec. What is here needs more than the object: other objects, the installation, or the moment of the
-// write. A kind without a row here has nothing special.
+// The rules for an object by itself are in services/spec. The rules here need more than the object:
+// other objects, the installation, or the time of the write. A kind without hooks here has no
+// specific rules.
 package kinds

@@ -8,7 +8,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// stampEvent keeps the count of repetitions, which is the registry's.
+// stampEvent sets the count and the times of an event, which only the registry may set.
 func stampEvent(w World, o, old object.Object) {
 	event, ok := o.(*corev1.Event)
 	if !ok {
@@ -23,7 +23,7 @@ func stampEvent(w World, o, old object.Object) {
 	event.LastTimestamp = timestamppb.New(w.Now)
 }
 
-// foldEvent finds the event that says the same already.
+// foldEvent returns the event that the new one repeats, or nil.
 func foldEvent(w World, o object.Object) *view.Item {
 	event, ok := o.(*corev1.Event)
 	if !ok {
@@ -42,8 +42,8 @@ func repeatEvent(w World, existing, _ object.Object) {
 	}
 }
 
-// stampLease makes the fencing epoch grow whenever somebody else takes the lease. It begins with the newest revision, so that it also grows from
-// one incarnation of the lease to the next.
+// stampLease increases the fencing epoch whenever the holder changes. The epoch starts from the
+// newest revision, so that it also grows when a lease is deleted and created again.
 func stampLease(w World, o, old object.Object) {
 	lease, ok := o.(*corev1.Lease)
 	if !ok {

@@ -10,17 +10,17 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Indexes find objects by what rules ask for.
+// Indexes are the indexes that the rules of the kinds use.
 type Indexes struct {
 	ClusterIPs    *view.Index // services by virtual IP
 	NodeAddresses *view.Index // nodes by address
-	Backends      *view.Index // pods, EndpointSlices and Endpoints by address, where it lies in a range of virtual IPs
-	Events        *view.Index // events by what they say
-	Owners        *view.Index // dependents by the uid of an owner
-	UIDs          *view.Index // objects by uid
+	Backends      *view.Index // pods, EndpointSlices and Endpoints by address, if it is in a range of virtual IPs
+	Events        *view.Index // events by content, see sameEvent
+	Owners        *view.Index // dependents by the UID of an owner
+	UIDs          *view.Index // objects by UID
 }
 
-// NewIndexes returns the indexes, still empty, for an installation with these ranges of virtual IPs.
+// NewIndexes returns empty indexes for an installation with these ranges of virtual IPs.
 func NewIndexes(virtualIPs []netip.Prefix) *Indexes {
 	return &Indexes{
 		ClusterIPs:    view.NewIndex(clusterIPs),
@@ -37,7 +37,8 @@ func (x *Indexes) List() []*view.Index {
 	return []*view.Index{x.ClusterIPs, x.NodeAddresses, x.Backends, x.Events, x.Owners, x.UIDs}
 }
 
-// canonical returns the one spelling of an address; what is no address stays as it is.
+// canonical returns the canonical spelling of an address. A string that is not an address is
+// returned unchanged.
 func canonical(address string) string {
 	addr, err := netip.ParseAddr(address)
 	if err != nil {
@@ -58,8 +59,8 @@ func clusterIPs(item *view.Item) []string {
 	return keys
 }
 
-// backendsWithin returns the addresses of backends that could be those of a service. There are none in most installations, so that the index
-// costs no memory.
+// backendsWithin returns the addresses of backends that lie in the ranges of virtual IPs. Most
+// installations have none, so the index takes no memory.
 func backendsWithin(virtualIPs []netip.Prefix, item *view.Item) []string {
 	var keys []string
 	add := func(address string) {
@@ -119,7 +120,7 @@ func eventKey(item *view.Item) []string {
 	return []string{sameEvent(event)}
 }
 
-// sameEvent is equal for events that say the same of the same object.
+// sameEvent returns a key that is equal for events that repeat each other.
 func sameEvent(event *corev1.Event) string {
 	regarding := event.GetRegarding()
 	return strings.Join([]string{

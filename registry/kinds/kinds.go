@@ -10,46 +10,50 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// World is what a write is judged by, beside the object.
+// World holds everything that a write is validated against, other than the object.
 type World struct {
 	Rules    spec.Rules
-	Families []corev1.IPFamily // that the installation has, its default first
+	Families []corev1.IPFamily // IP families of the installation, the default first
 	Indexes  *Indexes
-	Revision uint64 // newest that is known
+	Revision uint64 // newest known revision
 	Now      time.Time
-	// ByController: the writer is a controller, by the lease that the write names or by its certificate.
+	// ByController is set if the writer is a controller, according to the lease that the write
+	// names or to its certificate.
 	ByController bool
 }
 
-// Row is one kind. Hooks may be nil; old is nil on a create, and what a hook gets as old must not be changed.
+// Row holds the hooks of one kind. Hooks may be nil. old is nil on a create, and a hook must not
+// change it.
 type Row struct {
 	object.Kind
 
-	// Settle completes what depends on the installation; it runs before validation.
+	// Settle sets fields that depend on the installation. It runs before validation.
 	Settle func(w World, o, old object.Object) apierr.Violations
-	// Check holds the object against others; it runs with validation.
+	// Check validates the object against other objects. It runs with validation.
 	Check func(w World, o, old object.Object) apierr.Violations
-	// CheckStatus holds a reported status against other objects; it runs with validation.
+	// CheckStatus validates a reported status against other objects. It runs with validation.
 	CheckStatus func(w World, o, old object.Object) apierr.Violations
-	// Stamp sets what only the registry may set; it runs last.
+	// Stamp sets the fields that only the registry may set. It runs last.
 	Stamp func(w World, o, old object.Object)
-	// Fold returns the object that a new one is a repetition of, nil if it is none; Repeat makes that object count it.
+	// Fold returns the existing object that a new one repeats, or nil. Repeat updates that object
+	// for the repetition.
 	Fold   func(w World, o object.Object) *view.Item
 	Repeat func(w World, existing, o object.Object)
-	// Service returns the object as a service, which has values from the allocator.
+	// Service returns the object as a service, which has allocated values.
 	Service func(o object.Object) *corev1.Service
 	// Epoch returns the fencing epoch that writes can be tied to.
 	Epoch func(o object.Object) uint64
-	// Grace returns the seconds that an object has between the request to delete it and its end, of which wanted is what
-	// the request says, nil if it says nothing. Without the hook it is 0.
+	// Grace returns the seconds between the request to delete an object and its removal. wanted is
+	// the grace period of the request, nil if it has none. Without the hook the grace period is 0.
 	Grace func(o object.Object, wanted *int64) int64
-	// Terminate marks an object of which all else must go before it: deleting it never removes it at once.
+	// Terminate marks an object whose contents must be deleted before it. An object of such a kind
+	// is never removed at once.
 	Terminate func(o object.Object)
-	// Undeletable returns why an object must stay, or "".
+	// Undeletable returns why an object cannot be deleted, or "".
 	Undeletable func(o object.Object) string
 }
 
-// special has the hooks of the kinds that have some.
+// special holds the hooks of the kinds that have any.
 var special = map[string]Row{
 	"Namespace": {
 		Terminate:   terminateNamespace,
@@ -97,7 +101,7 @@ func index() map[string]*Row {
 // Of returns the row of an object's kind.
 func Of(o object.Object) *Row { return byName[object.KindOf(o)] }
 
-// Named returns the row of a kind by its exact name, nil for an unknown one.
+// Named returns the row of the kind with this exact name, or nil.
 func Named(name string) *Row { return byName[name] }
 
 func terminateNamespace(o object.Object) {
@@ -116,7 +120,7 @@ func undeletableNamespace(o object.Object) string {
 	return ""
 }
 
-// podGrace returns 0 for a pod that does not run, because nothing of it has to end.
+// podGrace returns 0 for a pod that is not running, because it has nothing to terminate.
 func podGrace(o object.Object, wanted *int64) int64 {
 	pod, _ := o.(*corev1.Pod)
 	switch {

@@ -6,10 +6,10 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// checkManagedBy refuses the labels of the endpoint controller on what people write, because the
-// controller would change or delete it as its own. An object that has the label stays changeable:
-// the controller made it. A warning instead is what Kubernetes' documentation amounts to; it is
-// easily missed, and what was written is gone then.
+// checkManagedBy refuses the label of the endpoint controller on objects that people write, because
+// the controller would change or delete the object as its own. An object that already has the label
+// stays changeable, because the controller created it. Kubernetes documents the label with a
+// warning only; a warning is easily missed, and the object is lost then.
 func checkManagedBy(w World, o, old object.Object) apierr.Violations {
 	var found apierr.Violations
 	key, value, marked := spec.ControllerLabel(o)

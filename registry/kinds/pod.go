@@ -9,8 +9,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// checkPodStatus refuses the cluster IP of a service as a pod's address: no slice could hold it.
-// An address that the pod had before stays, because it is the service that came later.
+// checkPodStatus refuses the cluster IP of a service as a pod's address, because no EndpointSlice
+// could contain it. An address that the pod had before stays, because the service was created
+// later.
 func checkPodStatus(w World, o, old object.Object) apierr.Violations {
 	var found apierr.Violations
 	pod, _ := o.(*corev1.Pod)

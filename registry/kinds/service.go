@@ -23,8 +23,9 @@ func checkService(w World, o, old object.Object) apierr.Violations {
 	return append(found, checkHeadlessPorts(svc)...)
 }
 
-// checkExternalIPs refuses a node's own address: the node would give everything that arrives for it to the service, its own remote access included. What
-// the service had before stays: a node that came later must not make it unchangeable.
+// checkExternalIPs refuses the address of a node, because the node would send all traffic for its
+// own address to the service, including remote access to the node. Addresses that the service had
+// before stay, so that a node that was added later does not make the service unchangeable.
 func checkExternalIPs(w World, svc, old *corev1.Service) apierr.Violations {
 	var found apierr.Violations
 	for i, ip := range svc.GetSpec().GetExternalIps() {
@@ -38,8 +39,9 @@ func checkExternalIPs(w World, svc, old *corev1.Service) apierr.Violations {
 	return found
 }
 
-// checkServiceStatus refuses a node's own address as that of a load balancer, for the same reason. A provider that answers there itself says so
-// by ipMode Proxy: then nodes leave the traffic alone.
+// checkServiceStatus refuses the address of a node as the address of a load balancer, for the same
+// reason. It allows the address with ipMode Proxy, with which the provider answers at that address
+// itself and nodes do not redirect the traffic.
 func checkServiceStatus(w World, o, old object.Object) apierr.Violations {
 	svc, _ := o.(*corev1.Service)
 	before, _ := old.(*corev1.Service)
@@ -61,7 +63,8 @@ func checkServiceStatus(w World, o, old object.Object) apierr.Violations {
 	return found
 }
 
-// checkClusterIPs refuses an address that a backend has already: nodes would take the backend's own traffic for the service's.
+// checkClusterIPs refuses an address that a backend already has, because nodes would redirect the
+// backend's own traffic to the service.
 func checkClusterIPs(w World, svc, old *corev1.Service) apierr.Violations {
 	var found apierr.Violations
 	if !spec.NeedsClusterIP(svc) {
@@ -79,8 +82,8 @@ func checkClusterIPs(w World, svc, old *corev1.Service) apierr.Violations {
 	return found
 }
 
-// checkHeadlessPorts: nobody translates the ports of a headless service whose endpoints are written by hand, so another target port would be a promise
-// that is not kept.
+// checkHeadlessPorts refuses a target port that differs from the port in a headless service without
+// selector, because nothing translates the ports of such a service.
 func checkHeadlessPorts(svc *corev1.Service) apierr.Violations {
 	var found apierr.Violations
 	if !spec.IsHeadless(svc) || len(svc.GetSpec().GetSelector()) > 0 {
@@ -148,7 +151,8 @@ func checkEndpoints(w World, o, old object.Object) apierr.Violations {
 	return found
 }
 
-// checkBackend refuses a virtual IP as a backend: no node translates twice.
+// checkBackend refuses a virtual IP as the address of a backend, because nodes translate an address
+// only once.
 func checkBackend(w World, found *apierr.Violations, field, address string) {
 	for _, svc := range w.Indexes.ClusterIPs.Lookup(canonical(address)) {
 		found.Add(field, apierr.ReasonInvalid, "invalid value %q: may not be the cluster IP of a service (%s)", address, svc.Key.Path())

@@ -1,10 +1,9 @@
-// Package scope says which objects a role may write, and what of them: the part
-// of authorisation that needs the object.
+// Package scope limits which objects, and which fields of them, a role may write. It is the part of
+// authorisation that needs the object.
 //
-// services/access has let the call through, because the role writes objects of
-// this kind in this way at all. The invariant here: a node agent changes nothing
-// that belongs to another node, and a controller nothing that people or other
-// controllers have made, whatever a request says; the old object counts, not
-// what the request claims of it. That is why the rules are asked inside the
-// write, with the version that it replaces, and not before it.
+// services/access has already checked that the role may call the method at all. The invariant is
+// that a node agent changes only objects of its own node, and that a controller does not change
+// objects of people or of other controllers. The stored object decides, not the object in the
+// request. The rules are therefore checked within the write, against the version that it replaces,
+// and not before it.
 package scope

@@ -15,12 +15,12 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Limit says whether a write may happen. updated is nil when an object goes, old
-// is nil when it comes.
+// Limit returns an error if a write is not allowed. updated is nil if the object is deleted; old is
+// nil if it is created.
 type Limit func(updated, old object.Object) error
 
-// Of returns the limits of who makes a call; nil where there are none: for
-// operators, and where there is no TLS.
+// Of returns the limits of the caller's role. It returns nil, for no limits, for operators and
+// without TLS.
 func Of(ctx context.Context) Limit {
 	id, err := identity.Caller(ctx)
 	if err != nil || id.Role == identity.Operator {
@@ -46,8 +46,8 @@ func Of(ctx context.Context) Limit {
 	}
 }
 
-// nodeAgent may write its own Node, the readiness of the pods on it, and Events
-// in its own name.
+// nodeAgent allows writes to the agent's own Node, to the readiness of the pods on that node, and
+// to Events in the agent's name.
 func nodeAgent(id identity.ID, updated, old object.Object) string {
 	switch o := updated.(type) {
 	case *corev1.Node:
@@ -72,8 +72,8 @@ func madeByController(slice *corev1.EndpointSlice) bool {
 	return ok
 }
 
-// endpointCtl may write the slices that it makes, Endpoints, Leases, the
-// readiness of nodes, and Events in its own name.
+// endpointCtl allows writes to the slices that the controller creates, to Endpoints and Leases, to
+// the readiness of nodes, and to Events in the controller's name.
 func endpointCtl(_ identity.ID, updated, old object.Object) string {
 	for _, o := range []object.Object{old, updated} {
 		if slice, ok := o.(*corev1.EndpointSlice); ok && !madeByController(slice) {
@@ -90,7 +90,7 @@ func endpointCtl(_ identity.ID, updated, old object.Object) string {
 	return ""
 }
 
-// allocator may write Events in its own name.
+// allocator allows writes to Events in the allocator's name.
 func allocator(_ identity.ID, updated, _ object.Object) string {
 	event, ok := updated.(*corev1.Event)
 	if !ok {
@@ -99,7 +99,7 @@ func allocator(_ identity.ID, updated, _ object.Object) string {
 	return reports(event, "allocator", "")
 }
 
-// reports says whether an Event is in the name of who writes it.
+// reports returns an error text if an Event is not in the writer's own name, otherwise "".
 func reports(event *corev1.Event, component, instance string) string {
 	if event.GetReportingComponent() == component && (instance == "" || event.GetReportingInstance() == instance) {
 		return ""
@@ -107,14 +107,14 @@ func reports(event *corev1.Event, component, instance string) string {
 	return fmt.Sprintf("an Event must be in the writer's own name: reporting_component %q, reporting_instance %q", component, instance)
 }
 
-// status is one with conditions.
+// status is a status with conditions.
 type status interface {
 	proto.Message
 	GetConditions() []*corev1.Condition
 }
 
-// onlyConditions says whether a status differs from the one before in some
-// conditions only.
+// onlyConditions returns an error text if a status differs from the one before in more than the
+// given conditions, otherwise "".
 func onlyConditions[S status](updated, before S, types ...string) string {
 	if proto.Equal(without(updated, types), without(before, types)) {
 		return ""
@@ -122,7 +122,7 @@ func onlyConditions[S status](updated, before S, types ...string) string {
 	return fmt.Sprintf("of the status, only the conditions %q are this role's to change", types)
 }
 
-// without returns a status that lacks some conditions; it is never nil.
+// without returns a status without the given conditions. It never returns nil.
 func without[S status](s S, types []string) proto.Message {
 	m := s.ProtoReflect()
 	if !m.IsValid() {

@@ -11,26 +11,27 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Decision is what becomes of a batch.
+// Decision is the result of [Decide] for a batch.
 type Decision struct {
-	// Outcomes has one for each operation, in their order.
+	// Outcomes has one outcome for each operation, in the order of the operations.
 	Outcomes []batch.Outcome[Result]
-	// Records are the log of those that hold; their revisions follow the base without gaps.
+	// Records are the log records of the successful operations. Their revisions follow the base
+	// without gaps.
 	Records []Record
-	// Writes are what all of that amounts to: at most one for each key.
+	// Writes are the net changes to the rows, at most one for each key.
 	Writes []Write
 }
 
 // Write is a change to a row.
 type Write struct {
 	Key object.Key
-	// Before is the revision of the row as it is; 0: there is none.
+	// Before is the present revision of the row. 0 means that the row does not exist.
 	Before uint64
-	// After is the row as it shall be; nil: none.
+	// After is the new row. nil deletes the row.
 	After *Row
 }
 
-// Touched returns the keys whose rows decide about the operations, each once, in order.
+// Touched returns the keys of all rows that decide on the operations, each once, in order.
 func Touched(ops []Op) []object.Key {
 	keys := make([]object.Key, 0, len(ops))
 	for _, op := range ops {
@@ -43,10 +44,11 @@ func Touched(ops []Op) []object.Key {
 	return slices.Compact(keys)
 }
 
-// Decide applies operations, one after the other, to rows, which must hold those of all [Touched] keys that exist. base is the newest revision.
+// Decide applies operations in order to rows, which must contain the rows of all [Touched] keys
+// that exist. base is the newest revision.
 func Decide(now time.Time, base uint64, rows map[object.Key]Row, ops []Op) Decision {
 	d := Decision{Outcomes: make([]batch.Outcome[Result], len(ops))}
-	present := make(map[object.Key]Row, len(rows)) // rows, as the operations so far left them
+	present := make(map[object.Key]Row, len(rows)) // the rows after the operations so far
 	for key, row := range rows {
 		present[key] = row
 	}
@@ -76,7 +78,7 @@ func Decide(now time.Time, base uint64, rows map[object.Key]Row, ops []Op) Decis
 	return d
 }
 
-// refuse returns why an operation does not hold, or nil.
+// refuse returns the reason why an operation fails, or nil.
 func refuse(op Op, row Row, exists bool, present map[object.Key]Row) error {
 	if op.Fence != nil {
 		if lease, ok := present[op.Fence.Lease]; !ok || lease.Epoch != op.Fence.Epoch {
@@ -108,17 +110,17 @@ func netWrites(before, after map[object.Key]Row, changed []object.Key) []Write {
 		if row, ok := after[key]; ok {
 			write.After = &row
 		}
-		if write.Before != 0 || write.After != nil { // else made and removed within the batch
+		if write.Before != 0 || write.After != nil { // otherwise the row was created and deleted within the batch
 			writes = append(writes, write)
 		}
 	}
 	return writes
 }
 
-// maxKey is the most bytes of a key: no index of any database minds them.
+// maxKey is the longest key in bytes. The indexes of all databases accept it.
 const maxKey = 1024
 
-// Check returns an [*InvalidOp] for an operation that no store can carry out.
+// Check returns an [*InvalidOp] for an operation that no store can execute.
 func (op Op) Check() error {
 	why := ""
 	switch {
@@ -147,7 +149,8 @@ func (op Op) Check() error {
 	return &InvalidOp{Action: op.Action, Key: op.Key, Why: why}
 }
 
-// isText says whether every database takes the strings as text. One that does not would fail its whole batch.
+// isText reports whether every database accepts the strings as text. A string that a database
+// rejects would fail its whole batch.
 func isText(all ...string) bool {
 	for _, s := range all {
 		if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
@@ -157,5 +160,6 @@ func isText(all ...string) bool {
 	return true
 }
 
-// size is what an operation counts in the bounds of a batch.
+// size returns the bytes that an operation adds to its batch, with an estimate of 256 for
+// everything but the object.
 func size(op Op) int { return len(op.Data) + 256 }

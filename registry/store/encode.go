@@ -9,14 +9,14 @@ import (
 	"portolan.dev/services/object"
 )
 
-// vtMessage is what the generated code of every kind has: marshalling without reflection.
+// vtMessage is implemented by the generated code of every kind: marshalling without reflection.
 type vtMessage interface {
 	MarshalVT() ([]byte, error)
 	UnmarshalVT(data []byte) error
 }
 
-// Encode returns the object as the store keeps it: with resource_version 0. It changes o for the duration of the call only, so nobody else may use o
-// meanwhile.
+// Encode returns the object as it is stored, with resource_version 0. Encode changes o for the
+// duration of the call, so o must not be used concurrently.
 func Encode(o object.Object) ([]byte, error) {
 	meta := object.MetaOf(o)
 	revision := meta.ResourceVersion
@@ -25,7 +25,7 @@ func Encode(o object.Object) ([]byte, error) {
 	return Marshal(o)
 }
 
-// Marshal encodes the object as it is.
+// Marshal encodes the object without changing it.
 func Marshal(o object.Object) ([]byte, error) {
 	if vt, ok := o.(vtMessage); ok {
 		return vt.MarshalVT()
@@ -53,14 +53,15 @@ func Decode(kind string, data []byte, revision uint64) (object.Object, error) {
 	return o, nil
 }
 
-// decoded is the object of a record, once somebody has asked for it.
+// decoded is the object of a record. It is decoded when it is first asked for.
 type decoded struct {
 	once   sync.Once
 	object object.Object
 	err    error
 }
 
-// Object returns the object of a record, with its revision as resource_version. It is not to be changed: others may have it too.
+// Object returns the object of a record, with its revision as resource_version. The object may be
+// shared and must not be changed.
 func (r *Record) Object() (object.Object, error) {
 	if r.decoded == nil {
 		return Decode(r.Key.Kind, r.Data, r.Revision)

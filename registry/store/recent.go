@@ -2,23 +2,25 @@ package store
 
 import "sync"
 
-// Bounds of the tail: of what a reader that is at the head can have missed, many batches.
+// Limits of the tail. They allow for many batches, more than a reader at the head can have missed.
 const (
 	maxTailRecords = 4096
 	maxTailBytes   = 8 << 20
 )
 
-// Recent remembers the newest commits of its process, so that those who follow the log need not ask the database for what was just in their hands. It
-// has no gap, and it ends where the log ends as far as anybody has said: what others commit empties it, before their commit wakes anybody. So whoever
-// takes a channel from Wake first and then reads the tail is woken for all that was not in it. The zero value is empty and ready.
+// Recent keeps the newest records that this process has committed, so that followers of the log
+// need not read them from the database. The records have no gap, and the last of them is the newest
+// record of the log as far as this process knows. A commit of another process empties the tail
+// before it wakes a waiter. A reader that first calls Wake and then reads the tail is therefore
+// woken for every record that was not in the tail. The zero value is empty and ready.
 type Recent struct {
 	mu      sync.Mutex
-	head    Head     // guarded by mu; as it was with the last record
-	records []Record // guarded by mu; of consecutive revisions, up to that of head
+	head    Head     // guarded by mu; the head as of the last record
+	records []Record // guarded by mu; consecutive revisions that end at head
 	bytes   int      // guarded by mu
 }
 
-// Tail is the Tail of [Store].
+// Tail implements Tail of [Store].
 func (r *Recent) Tail(epoch string, after uint64, limit int) ([]Record, Head) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,7 +31,7 @@ func (r *Recent) Tail(epoch string, after uint64, limit int) ([]Record, Head) {
 	return append([]Record(nil), found[:min(limit, len(found))]...), r.head
 }
 
-// Committed appends what a commit wrote, all of it; head is as it was with that.
+// Committed appends all records of a commit. head is the head after that commit.
 func (r *Recent) Committed(head Head, records []Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +49,8 @@ func (r *Recent) Committed(head Head, records []Record) {
 	}
 }
 
-// halve drops the older records, many at once: the rest has to be moved.
+// halve drops the older half of the records. It drops many at once because the remaining records
+// have to be copied.
 func (r *Recent) halve() {
 	keep := append([]Record(nil), r.records[len(r.records)/2:]...)
 	r.records, r.bytes = keep, 0
@@ -56,7 +59,8 @@ func (r *Recent) halve() {
 	}
 }
 
-// Saw compares with a head that was read. Where that is another one, somebody else has committed, or the log was set back.
+// Saw compares the tail with a head that was read from the database. If they differ, another
+// process has committed or the log was set back, and Saw empties the tail.
 func (r *Recent) Saw(head Head) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

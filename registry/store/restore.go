@@ -2,7 +2,8 @@ package store
 
 import "fmt"
 
-// CheckRestored returns why a row cannot be a part of a restored store whose newest revision is the given one, or nil.
+// CheckRestored returns an error if a row cannot be part of a restored store with the given newest
+// revision.
 func CheckRestored(row Row, newest uint64) error {
 	switch {
 	case row.Key.Kind == "" || row.Key.Name == "" || row.UID == "" || len(row.Data) == 0:

@@ -11,52 +11,64 @@ import (
 
 // Store keeps objects and the log of their changes. All methods may be called concurrently.
 type Store interface {
-	// Submit commits one write, together with those that are submitted meanwhile. Errors: [ErrExists], [ErrNotFound], [*Conflict], [*Fenced];
-	// [ErrUnavailable], [ErrClosed] or the error of ctx when it did not happen for reasons not its own; [ErrUnknown] when nobody can tell.
+	// Submit commits one write, together with other writes that are submitted in the meantime. It
+	// returns [ErrExists], [ErrNotFound], [*Conflict] or [*Fenced] if the write is refused;
+	// [ErrUnavailable], [ErrClosed] or the error of ctx if the write was not stored for another
+	// reason; and [ErrUnknown] if the outcome cannot be determined.
 	Submit(ctx context.Context, op Op) (Result, error)
 
-	// Snapshot calls read with all rows as they are at head.Revision, ordered by key. The rows are to be used inside read only; read may stop early.
-	// Row.Data is the reader's to keep.
+	// Snapshot calls read with all rows as they are at head.Revision, ordered by key. The rows may
+	// be used only inside read, which may stop early. The reader may keep Row.Data.
 	Snapshot(ctx context.Context, read func(head Head, rows iter.Seq2[Row, error]) error) error
 
-	// Changes returns up to limit records with revisions after+1, after+2, … and the head as it was in the same instant. Where after lies before
-	// Head.Oldest the error is [*Pruned]; where it lies at or beyond the newest revision there are none.
+	// Changes returns up to limit records with revisions after+1, after+2, … and the head as it was
+	// in the same instant. If after is less than Head.Oldest, the error is [*Pruned]. If after is
+	// the newest revision or a later one, there are no records.
 	Changes(ctx context.Context, after uint64, limit int) ([]Record, Head, error)
 
-	// Tail returns up to limit records that follow a revision as far as this process has just committed them, and the head as it was then; none where
-	// it does not know: then Changes does, also what others committed meanwhile. It asks nobody. epoch must be that of the log; empty: any.
+	// Tail returns up to limit of the records after a revision, from those that this process has
+	// just committed, and the head as of the last of these commits. It never reads the database. If
+	// it returns no records, use Changes, which also returns the records of other processes. epoch
+	// must be the epoch of the log; the empty epoch matches any.
 	Tail(epoch string, after uint64, limit int) ([]Record, Head)
 
-	// Head returns how far the log goes.
+	// Head returns the present extent of the log.
 	Head(ctx context.Context) (Head, error)
 
-	// Wake returns a channel that is closed when the head may have moved since the call. Take it first, then read, then wait for it.
+	// Wake returns a channel that is closed when the head may have moved since the call. Call Wake
+	// first, then read, then wait for the channel, so that no change is missed.
 	Wake() <-chan struct{}
 
-	// Prune forgets the records up to and with a revision, and returns how many those were. Objects stay.
+	// Prune deletes the records up to and including a revision, and returns their number. Objects
+	// stay.
 	Prune(ctx context.Context, through uint64) (int64, error)
 
-	// NewEpoch gives the log another epoch: revisions may from now on mean other changes than those that followers have seen.
+	// NewEpoch gives the log another epoch: from now on a revision may stand for another change
+	// than the one that followers have seen.
 	NewEpoch(ctx context.Context) (Head, error)
 
-	// Restore replaces all objects by rows, each with its revision, in one transaction, if the newest revision still is at; otherwise the error is
-	// [*Conflict]. Afterwards the log is empty, its epoch new, and its newest revision the greater of at and revision, which no row may exceed.
+	// Restore replaces all objects by rows, each with its revision, in one transaction, if the
+	// newest revision still is at; otherwise the error is [*Conflict]. Afterwards the log is empty,
+	// its epoch is new, and its newest revision is the greater of at and revision. The revision of
+	// a row must not exceed it.
 	Restore(ctx context.Context, at, revision uint64, rows iter.Seq2[Row, error]) error
 
-	// Lock runs fn while no other caller, of any process on this store, is inside Lock of the same name. The context of fn ends when the lock is lost.
+	// Lock runs fn under the lock of the given name, which one caller at a time holds among all
+	// processes on this store. The context of fn ends when the lock is lost.
 	Lock(ctx context.Context, name string, fn func(context.Context) error) error
 
-	// Close ends the store. Writes that wait are refused with [ErrClosed]; one batch in mid-commit is waited for.
+	// Close closes the store. Waiting writes fail with [ErrClosed]. Close waits for a batch that is
+	// being committed.
 	Close() error
 }
 
-// Action is what a write does.
+// Action is the kind of a write.
 type Action uint8
 
 const (
 	// Create stores an object that must not exist.
 	Create Action = iota + 1
-	// Update replaces an object that must exist, as the incarnation UID.
+	// Update replaces an object that must exist with the given UID.
 	Update
 	// Delete removes an object that must exist.
 	Delete
@@ -79,34 +91,36 @@ func (a Action) String() string {
 type Op struct {
 	Action Action
 	Key    object.Key
-	// UID is the object's identity: required for Create and Update; for Delete a precondition, unless empty.
+	// UID is the object's identity. It is required for Create and Update. For Delete it is a
+	// precondition unless it is empty.
 	UID string
-	// Revision is the revision that Update or Delete is based on; 0: whatever there is.
+	// Revision is the revision that an Update or Delete is based on. 0 matches any revision.
 	Revision uint64
-	// Data is the object as [Encode] makes it. Not to be changed afterwards. For Delete, which must then name UID and Revision, it is the object as it
-	// is stored in that revision, for those who follow; or empty: then the store looks.
+	// Data is the object as [Encode] returns it. It must not be changed afterwards. For Delete it
+	// is either empty, and the store then reads the object itself, or the object as stored in that
+	// revision, for followers of the log; UID and Revision are then required.
 	Data []byte
-	// Epoch is the fencing epoch that the row shall carry: that of a Lease, else 0.
+	// Epoch is the fencing epoch that the row shall carry: the epoch of a Lease, 0 for other kinds.
 	Epoch uint64
-	// Fence, if not nil, must hold for the write to happen.
+	// Fence, if not nil, must hold for the write to be stored.
 	Fence *Fence
-	// Traceparent is the W3C traceparent of the request; may be empty.
+	// Traceparent is the W3C traceparent of the request. It may be empty.
 	Traceparent string
 }
 
-// Fence ties a write to a lease: it holds while the row exists with exactly this epoch.
+// Fence ties a write to a lease. It holds while the row exists with exactly this epoch.
 type Fence struct {
 	Lease object.Key
 	Epoch uint64
 }
 
-// Result is what a write that happened has to say.
+// Result is the result of a successful write.
 type Result struct {
-	// Revision of the change: from now on the object's resource_version.
+	// Revision is the revision of the change, which is the object's new resource_version.
 	Revision uint64
 }
 
-// Row is an object as it is stored.
+// Row is a stored object.
 type Row struct {
 	Key      object.Key
 	UID      string
@@ -115,26 +129,28 @@ type Row struct {
 	Data     []byte
 }
 
-// Record is one change.
+// Record is one change in the log.
 type Record struct {
 	Revision uint64
 	Type     registryv1.ChangeType
 	Key      object.Key
 	UID      string
-	// Data is the object after the change; for a deletion, as it last was.
+	// Data is the object after the change, or before it if the change is a deletion.
 	Data        []byte
 	Time        time.Time
 	Traceparent string
 
-	decoded *decoded // shared by the copies of a record that several follow; nil: nobody else has it
+	// decoded is shared by the copies of a record that several followers read. If it is nil, the
+	// record is not shared.
+	decoded *decoded
 }
 
-// Head says how far the log goes.
+// Head is the extent of the log.
 type Head struct {
 	// Epoch is the incarnation of the log.
 	Epoch string
-	// Revision is the newest one; 0: nothing was ever written.
+	// Revision is the newest revision. 0 means that no change was ever written.
 	Revision uint64
-	// Oldest is the revision after which Changes can start: records up to it are pruned.
+	// Oldest is the revision after which Changes can start. Records up to it are pruned.
 	Oldest uint64
 }

@@ -2,13 +2,13 @@ package store
 
 import "sync"
 
-// Waker tells any number of waiters that the head may have moved. The zero value is ready.
+// Waker notifies any number of waiters that the head may have moved. The zero value is ready.
 type Waker struct {
 	mu    sync.Mutex
-	moved chan struct{} // guarded by mu; nil until somebody waits
+	moved chan struct{} // guarded by mu; nil while there is no waiter
 }
 
-// Wake is the Wake of [Store].
+// Wake implements Wake of [Store].
 func (w *Waker) Wake() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -18,7 +18,7 @@ func (w *Waker) Wake() <-chan struct{} {
 	return w.moved
 }
 
-// Moved wakes all who wait.
+// Moved wakes all waiters.
 func (w *Waker) Moved() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Index finds the present objects by something that is in them. It follows the newest state, in place: it answers "who has this now?" and
-// has no history.
+// Index finds present objects by keys that are computed from their content. It is updated in place
+// with the newest state and has no history.
 type Index struct {
 	keysOf func(*Item) []string
 
@@ -17,12 +17,13 @@ type Index struct {
 	items map[string]map[object.Key]*Item
 }
 
-// NewIndex returns an index by what keysOf returns, which may be nothing. It must be given to [New].
+// NewIndex returns an index by the keys that keysOf returns for an item, if any. It must be passed
+// to [New].
 func NewIndex(keysOf func(*Item) []string) *Index {
 	return &Index{keysOf: keysOf, items: map[string]map[object.Key]*Item{}}
 }
 
-// Lookup returns the objects that have the key, in the order of their own keys.
+// Lookup returns the objects that have the key, ordered by object key.
 func (x *Index) Lookup(key string) []*Item {
 	x.mu.RLock()
 	found := slices.Collect(maps.Values(x.items[key]))
@@ -31,7 +32,7 @@ func (x *Index) Lookup(key string) []*Item {
 	return found
 }
 
-// Has says whether any object has the key.
+// Has reports whether any object has the key.
 func (x *Index) Has(key string) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -20,12 +20,13 @@ func itemOf(record *store.Record) (*Item, error) {
 type Change struct {
 	Revision uint64
 	Type     registryv1.ChangeType
-	Old      *Item // nil: there was none, or it is not known (see [Decode])
-	New      *Item // nil: deleted
-	Last     *Item // New, or for deletions the object as it last was
+	Old      *Item // nil: the object was created, or its old version is not known (see [Decode])
+	New      *Item // nil: the object was deleted
+	Last     *Item // New, or the last version of a deleted object
 }
 
-// Decode reads a record of the log that the view has passed already. What was there before is not known then: Old is nil.
+// Decode decodes a record of the log that the view has already applied. Old is nil because the
+// version before is not known.
 func Decode(record store.Record) (*Change, error) {
 	item, err := itemOf(&record)
 	if err != nil {

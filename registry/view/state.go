@@ -7,37 +7,37 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Item is one version of an object. Nothing in it may be changed: it is shared by all who read.
+// Item is one version of an object. It is shared by all readers, so nothing in it may be changed.
 type Item struct {
 	Key      object.Key
 	Revision uint64        // the object's resource_version
 	Object   object.Object // decoded
-	Bytes    []byte        // encoded, resource_version included
-	Field    []byte        // the same as a field of an answer, see wire.Object
+	Bytes    []byte        // encoded, with resource_version
+	Field    []byte        // the same as a field of a response, see wire.Object
 
-	stored int // length of what the store keeps, with which Bytes begins
+	stored int // length of the stored encoding, with which Bytes begins
 }
 
-// Stored returns the object as the store keeps it.
+// Stored returns the object as it is stored.
 func (i *Item) Stored() []byte { return i.Bytes[:i.stored:i.stored] }
 
-// State is every object at one revision. It never changes.
+// State holds all objects at one revision. It never changes.
 type State struct {
 	epoch    string
 	revision uint64
 	kinds    map[string]tree
 }
 
-// StateAt returns a state without objects, for tests of what follows a view.
+// StateAt returns a state without objects, for tests of the packages that follow a view.
 func StateAt(revision uint64) *State { return &State{revision: revision} }
 
-// Epoch returns the incarnation of the log that the revision belongs to.
+// Epoch returns the epoch of the log that the revision belongs to.
 func (s *State) Epoch() string { return s.epoch }
 
-// Revision returns the revision that the state is at.
+// Revision returns the revision of the state.
 func (s *State) Revision() uint64 { return s.revision }
 
-// Get returns an object, nil where there is none.
+// Get returns an object, or nil if it does not exist.
 func (s *State) Get(key object.Key) *Item { return s.kinds[key.Kind].get(key.Namespace, key.Name) }
 
 // Len returns the number of objects of all kinds.
@@ -49,7 +49,8 @@ func (s *State) Len() int {
 	return n
 }
 
-// From iterates over a kind's objects in the order of their keys, beginning with the given one. An empty namespace means all of them.
+// From iterates over a kind's objects in the order of their keys, beginning with the given key. An
+// empty namespace selects all namespaces.
 func (s *State) From(start object.Key, namespace string) iter.Seq[*Item] {
 	if namespace != "" && start.Namespace < namespace {
 		start.Namespace, start.Name = namespace, ""
@@ -66,12 +67,13 @@ func (s *State) From(start object.Key, namespace string) iter.Seq[*Item] {
 	}
 }
 
-// All iterates over a kind's objects, of one namespace or, where it is empty, of all.
+// All iterates over a kind's objects in one namespace, or in all namespaces if it is empty.
 func (s *State) All(kind, namespace string) iter.Seq[*Item] {
 	return s.From(object.Key{Kind: kind, Namespace: namespace}, namespace)
 }
 
-// Before returns the objects of one kind as they were at an earlier revision. changes are all of the kind since, oldest first.
+// Before returns the objects of one kind as they were at an earlier revision. changes are all
+// changes of the kind since then, oldest first.
 func (s *State) Before(revision uint64, kind string, changes []*Change) *State {
 	objects := s.kinds[kind]
 	for _, change := range slices.Backward(changes) {
@@ -97,7 +99,7 @@ func (s *State) everything() iter.Seq[*Item] {
 	}
 }
 
-// sameObjects says whether two states have the same versions of the same objects.
+// sameObjects reports whether two states have the same versions of the same objects.
 func (s *State) sameObjects(other *State) bool {
 	if s.revision != other.revision || s.Len() != other.Len() {
 		return false

@@ -8,8 +8,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// tree is an immutable ordered map from namespace and name to items: a treap whose priorities are hashes of the keys, so that its shape
-// depends on the keys alone. The zero value is empty.
+// tree is an immutable ordered map from namespace and name to items. It is a treap: the priority of
+// a node is a hash of its key, so the shape of the tree depends only on its keys. The zero value is
+// empty.
 type tree struct {
 	root  *node
 	count int
@@ -54,7 +55,7 @@ func (t tree) get(namespace, name string) *Item {
 	return nil
 }
 
-// put returns the tree with item, and the item it replaces.
+// put returns the tree with item, and the item that it replaces.
 func (t tree) put(item *Item) (tree, *Item) {
 	root, old := insert(t.root, &node{item: item, priority: priorityOf(item.Key)})
 	if old == nil {
@@ -134,7 +135,7 @@ func removeFrom(n *node, namespace, name string) (*node, *Item) {
 	return &copied, old
 }
 
-// merge joins two trees of which all keys of a come before those of b.
+// merge joins two trees. All keys of a must come before those in b.
 func merge(a, b *node) *node {
 	switch {
 	case a == nil:
@@ -152,7 +153,8 @@ func merge(a, b *node) *node {
 	}
 }
 
-// from returns the items from the key on, in order; the key's own item is the first where there is one.
+// from returns the items from the given key on, in order. The item with that key is included if it
+// exists.
 func (t tree) from(namespace, name string) iter.Seq[*Item] {
 	return func(yield func(*Item) bool) { walk(t.root, namespace, name, yield) }
 }
@@ -166,7 +168,7 @@ func walk(n *node, namespace, name string, yield func(*Item) bool) bool {
 	return true
 }
 
-// walkAll need not compare anything.
+// walkAll yields all items of a subtree without comparing keys.
 func walkAll(n *node, yield func(*Item) bool) bool {
 	for ; n != nil; n = n.right {
 		if !walkAll(n.left, yield) || !yield(n.item) {

@@ -20,36 +20,39 @@ import (
 
 const (
 	batchSize  = 1000                   // records read at once
-	pollEvery  = time.Second            // how long a lost wake-up can go unnoticed
-	retryEvery = 100 * time.Millisecond // between attempts to read from a store that fails
-	tolerance  = 3 * time.Second        // how long the view may be behind before it says so
+	pollEvery  = time.Second            // interval of polling, which bounds the delay after a lost wake-up
+	retryEvery = 100 * time.Millisecond // between attempts to read from a failing store
+	tolerance  = 3 * time.Second        // how long the view may be behind before the health check fails
 )
 
-// Config is what a view stands on. All but Indexes and the hooks is required.
+// Config is the configuration of a view. Everything but Indexes and the hooks is required.
 type Config struct {
 	Store   store.Store
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Health  *health.Registry
-	// Indexes that the view keeps.
+	// Indexes are updated by the view.
 	Indexes []*Index
-	// Publish is called after every step of the view, in order, with the changes that led there.
+	// Publish is called after each update of the view, in order, with the changes since the
+	// previous state.
 	Publish func(state *State, changes []*Change)
-	// Reset is called instead of Publish when the view was read anew, because the log does not lead from the old state to the new one.
+	// Reset is called instead of Publish if the view was read anew because the log does not lead
+	// from the old state to the new one.
 	Reset func(state *State)
 }
 
-// View follows the store. Build it with [New].
+// View follows the store. Make it with [New].
 type View struct {
 	config  Config
 	state   atomic.Pointer[State]
-	current atomic.Int64 // when the view was last known to be at the head, in Unix nanoseconds
+	current atomic.Int64 // time at which the view was last known to be at the head, in Unix nanoseconds
 
 	mu      sync.Mutex
 	waiters map[*waiter]struct{}
 }
 
-// New reads everything from the store and returns the view of it. It follows once [View.Run] runs.
+// New reads all objects from the store and returns a view of them. The view follows the store while
+// [View.Run] runs.
 func New(ctx context.Context, config Config) (*View, error) {
 	v := &View{config: config, waiters: map[*waiter]struct{}{}}
 	state, err := v.read(ctx)
@@ -81,7 +84,8 @@ func (v *View) State() *State { return v.state.Load() }
 
 func (v *View) age() time.Duration { return time.Since(time.Unix(0, v.current.Load())) }
 
-// Run follows the store until ctx is done. While the store does not answer, the view stays as it is and tries again.
+// Run follows the store until ctx is done. While the store does not answer, the view keeps its
+// state and Run tries again.
 func (v *View) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wake := v.config.Store.Wake()
@@ -109,10 +113,11 @@ func (v *View) Run(ctx context.Context) error {
 	return nil
 }
 
-// errCatchingUp says that there is more in the log than the view could take in so far.
+// errCatchingUp means that the log has more changes than the view could apply so far.
 var errCatchingUp = errors.New("there are more changes than it can take in")
 
-// report tells health, and those who wait in vain, how the view is. An error that passes quickly is not worth a transition.
+// report sets the health check of the view and fails its waiters. An error that lasts no longer
+// than tolerance is ignored.
 func (v *View) report(err error) {
 	switch {
 	case err == nil:
@@ -120,13 +125,13 @@ func (v *View) report(err error) {
 	case v.age() > tolerance && !errors.Is(err, context.Canceled):
 		v.config.Health.Set("view", fmt.Errorf("behind the store: %w", err))
 		if errors.Is(err, errCatchingUp) {
-			return // those who wait may well get what they wait for
+			return // the revision that a waiter waits for may still be reached
 		}
 		v.failWaiters(fmt.Errorf("%w: the view is behind: %w", store.ErrUnavailable, err))
 	}
 }
 
-// advance takes one batch from the log and says whether there may be more.
+// advance applies one batch of the log and reports whether there may be more.
 func (v *View) advance(ctx context.Context) (bool, error) {
 	state := v.State()
 	records, head, err := v.next(ctx, state)
@@ -150,7 +155,8 @@ func (v *View) advance(ctx context.Context) (bool, error) {
 	return next.revision < head.Revision, nil
 }
 
-// next reads what follows a state: what this process committed itself is at hand.
+// next returns the records after a state. It prefers the tail of records that this process
+// committed, which needs no read of the database.
 func (v *View) next(ctx context.Context, state *State) ([]store.Record, store.Head, error) {
 	if records, head := v.config.Store.Tail(state.epoch, state.revision, batchSize); len(records) > 0 {
 		return records, head, nil
@@ -158,7 +164,7 @@ func (v *View) next(ctx context.Context, state *State) ([]store.Record, store.He
 	return v.config.Store.Changes(ctx, state.revision, batchSize)
 }
 
-// apply makes the state after the records and says what changed.
+// apply returns the state after the records, and the changes that lead to it.
 func (v *View) apply(state *State, records []store.Record) (*State, []*Change, error) {
 	next := &State{epoch: state.epoch, revision: state.revision, kinds: maps.Clone(state.kinds)}
 	changes := make([]*Change, 0, len(records))
@@ -181,14 +187,17 @@ func (v *View) apply(state *State, records []store.Record) (*State, []*Change, e
 			change.New, change.Last = item, item
 		}
 		next.kinds[key.Kind] = kind
-		if change.Last != nil { // a deletion of what is not there would be a fault of the store; there is nobody to tell
+		// A deletion without an object would be a fault of the store. It is left out because it has
+		// nothing to report.
+		if change.Last != nil {
 			changes = append(changes, change)
 		}
 	}
 	return next, changes, nil
 }
 
-// step makes next the newest state and tells everybody, in this order: indexes, readers, followers, those who wait.
+// step makes next the newest state. It updates in this order: indexes, readers, the Publish hook,
+// waiters.
 func (v *View) step(next *State, changes []*Change) {
 	for _, change := range changes {
 		for _, index := range v.config.Indexes {
@@ -202,7 +211,8 @@ func (v *View) step(next *State, changes []*Change) {
 	v.wakeWaiters(next)
 }
 
-// reload reads everything anew: the log no longer leads on from the view. Where nothing but the epoch is new, followers do not notice.
+// reload reads all objects anew because the log does not continue from the state of the view. If
+// only the epoch is new, Reset is not called.
 func (v *View) reload(ctx context.Context) error {
 	state, err := v.read(ctx)
 	if err != nil {
@@ -222,7 +232,7 @@ func (v *View) reload(ctx context.Context) error {
 	return nil
 }
 
-// replace makes state the newest one, whatever was there before.
+// replace makes state the newest one, whatever the previous state was.
 func (v *View) replace(state *State) {
 	old := v.state.Swap(state)
 	for _, index := range v.config.Indexes {

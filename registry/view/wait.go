@@ -6,25 +6,27 @@ import (
 	"portolan.dev/registry/store"
 )
 
-// waiter waits for a state; done is closed when it has been reached, or cannot be because the store does not answer.
+// waiter waits for a state. done is closed when the view has reached it, or when waiting fails
+// because the store does not answer.
 type waiter struct {
-	epoch    string // empty: any
+	epoch    string // empty: any epoch
 	revision uint64
 	done     chan struct{}
-	err      error // once done is closed
+	err      error // set before done is closed
 }
 
 func (w *waiter) satisfied(s *State) bool {
 	return s.revision >= w.revision && (w.epoch == "" || w.epoch == s.epoch)
 }
 
-// WaitFor returns once the view has reached a revision, or with the error of ctx. While the view is behind because the store does not answer the error is
-// [store.ErrUnavailable]: whoever waits should hear of it and not of the end of their patience.
+// WaitFor returns when the view has reached a revision, or with the error of ctx. If the view is
+// behind because the store does not answer, the error is [store.ErrUnavailable], so that the caller
+// learns the cause instead of running into its deadline.
 func (v *View) WaitFor(ctx context.Context, revision uint64) error {
 	return v.wait(ctx, &waiter{revision: revision})
 }
 
-// WaitForHead returns once the view has everything up to a head, of its epoch.
+// WaitForHead returns when the view has everything up to a head, in the epoch of that head.
 func (v *View) WaitForHead(ctx context.Context, head store.Head) error {
 	return v.wait(ctx, &waiter{epoch: head.Epoch, revision: head.Revision})
 }
@@ -42,7 +44,7 @@ func (v *View) wait(ctx context.Context, w *waiter) error {
 		delete(v.waiters, w)
 		v.mu.Unlock()
 	}()
-	if w.satisfied(v.State()) { // reached between the look and the entry
+	if w.satisfied(v.State()) { // reached between the first check and the registration
 		return nil
 	}
 	select {
@@ -64,7 +66,7 @@ func (v *View) wakeWaiters(state *State) {
 	}
 }
 
-// failWaiters ends all waiting.
+// failWaiters fails all waiters with err.
 func (v *View) failWaiters(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -8,14 +8,15 @@ import (
 	"portolan.dev/registry/wire"
 )
 
-// Batch is changes of one kind that the view took in one step.
+// Batch holds the changes of one kind in one update of the view.
 type Batch struct {
 	entries []*entry
-	bytes   int // of memory that the changes take, about
+	bytes   int // estimate of the memory that the changes take
 }
 
-// What a change takes beside its objects, and how much an object takes for each byte of its encoding: it is kept as message, as it is
-// stored, and as it is sent. Measured with services of 550 bytes: 2.9 KB a change.
+// Memory estimates. A change takes changeOverhead bytes beside its object. An object takes
+// objectFactor times the bytes of its encoding, because it is kept as a message, as stored, and as
+// sent. Measured with services of 550 bytes: 2.9 KB a change.
 const (
 	changeOverhead = 256
 	objectFactor   = 5
@@ -29,7 +30,7 @@ func (b *Batch) add(change *view.Change) {
 // last returns the revision of the batch's last change.
 func (b *Batch) last() uint64 { return b.entries[len(b.entries)-1].change.Revision }
 
-// entry is a change and, once somebody asked for it, its encoding.
+// entry is a change and its encoding. The encoding is made when it is first needed.
 type entry struct {
 	change  *view.Change
 	encode  sync.Once
@@ -41,22 +42,24 @@ func (e *entry) bytes() []byte {
 	return e.encoded
 }
 
-// Filter says which objects a watcher wants.
+// Filter selects the objects of a watch.
 type Filter struct {
-	Namespace string                // empty: all
-	Match     func(*view.Item) bool // nil: all
+	Namespace string                // empty: all namespaces
+	Match     func(*view.Item) bool // nil: all objects
 }
 
 func (f Filter) wants(item *view.Item) bool {
 	return item != nil && f.covers(item) && (f.Match == nil || f.Match(item))
 }
 
-// covers says whether an object can be wanted, whatever is in it.
+// covers reports whether an object is in the namespace of the filter. It does not look at the
+// object's content.
 func (f Filter) covers(item *view.Item) bool {
 	return f.Namespace == "" || item.Key.Namespace == f.Namespace
 }
 
-// encoding returns what a change is for somebody with this filter: the change itself, the deletion of an object that is no longer wanted, or nothing.
+// encoding returns the message for a watch with this filter: the change itself, a deletion if the
+// object no longer matches the filter, or nil.
 func (f Filter) encoding(e *entry) []byte {
 	change := e.change
 	switch {
@@ -72,12 +75,12 @@ func (f Filter) encoding(e *entry) []byte {
 	return nil
 }
 
-// gone encodes the deletion of an object that is still there but no longer wanted.
+// gone encodes the deletion of an object that still exists but no longer matches the filter.
 func gone(item *view.Item, revision uint64) []byte {
 	return wire.Change(int32(registryv1.ChangeType_CHANGE_TYPE_DELETE), item.Bytes, revision)
 }
 
-// present encodes an object that was there when the watch began.
+// present encodes an object that existed when the watch began.
 func present(item *view.Item) []byte {
 	return wire.Change(int32(registryv1.ChangeType_CHANGE_TYPE_PUT), item.Bytes, item.Revision)
 }

@@ -1,13 +1,19 @@
-// Package watch hands the changes of the view to those who watch.
+// Package watch sends the changes of the view to watchers.
 //
-// The hub keeps the newest changes of each kind in a ring; a watcher is no more than a place in it. Publishing is an append and a wake-up, whatever
-// the number of watchers, and a change is encoded once for all of them. The invariant: nobody waits for a watcher. One that falls out of the ring,
-// because its client reads too slowly, is told so and starts again from the last revision it has.
+// The hub keeps the newest changes of each kind in a ring, and a watcher is a position in that
+// ring. Publishing is an append and a wake-up, regardless of the number of watchers, and a change
+// is encoded once for all of them. The invariant is that publishing never waits for a watcher. If a
+// client reads too slowly, the ring drops changes before the watcher has sent them; the watch then
+// ends with an error, and the client resumes from the last revision that it has.
 //
-// Rings are bounded in changes, each, and in bytes, all together: objects may be a thousand times as large as most are. Beyond the bytes the
-// largest ring shrinks. Bounding each kind in bytes was the alternative; it multiplies what has to be provided for by the number of kinds.
+// Each ring is bounded in changes, and all rings together are bounded in bytes, because some
+// objects are a thousand times as large as most. Above the limit of bytes the largest ring shrinks.
+// The alternative, a limit of bytes for each kind, would multiply the memory to provide by the
+// number of kinds.
 //
-// The same ring leads back: a list that began at a revision is continued, also on another replica, by taking back what changed since ([Hub.At]).
+// The ring also leads back in time: a list that began at a revision continues at that revision,
+// also on another replica, by undoing the changes since then ([Hub.At]).
 //
-// A queue per watcher would need a bound each, a decision per watcher at every change, and memory for every slow one.
+// A queue per watcher was rejected: each would need its own bound, every change would have to be
+// offered to every watcher, and every slow watcher would hold memory.
 package watch

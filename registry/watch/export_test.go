@@ -1,6 +1,6 @@
 package watch
 
-// Poll returns the revisions that are new, without waiting.
+// Poll returns the revisions of the new changes, without waiting.
 func (c *Cursor) Poll() ([]uint64, uint64, error) {
 	batches, upTo, _, err := c.take()
 	var revisions []uint64

@@ -9,43 +9,45 @@ import (
 	"portolan.dev/registry/view"
 )
 
-// ErrSlow says that changes were overwritten before the watcher took them.
+// ErrSlow is returned if changes were dropped before the watcher had taken them.
 var ErrSlow = errors.New("the watcher does not keep up")
 
-// ErrReset says that history was replaced: revisions may mean other changes than before.
+// ErrReset is returned if the history was replaced, so that a revision may stand for another change
+// than before.
 var ErrReset = errors.New("the history was replaced")
 
-// Limits bound what a hub keeps.
+// Limits bound the changes that a hub keeps.
 type Limits struct {
-	// Changes of each kind.
+	// Changes is the limit for each kind.
 	Changes int
-	// Bytes of memory that all changes together may take, about. The newest batch of each kind is kept in any case.
+	// Bytes is the approximate limit on the memory of all changes together. The newest batch of
+	// each kind is always kept.
 	Bytes int
 }
 
-// Hub has the newest changes of every kind.
+// Hub keeps the newest changes of every kind.
 type Hub struct {
 	limits Limits
 
 	mu     sync.RWMutex
-	start  uint64      // nothing before was published
-	state  *view.State // everything up to here was published
-	resets int         // how often history was replaced
+	start  uint64      // revision at which publishing began
+	state  *view.State // newest published state
+	resets int         // number of times the history was replaced
 	rings  map[string]*ring
 	bytes  int // in all rings
 }
 
-// ring is the newest changes of one kind, as the batches in which the view took them.
+// ring holds the newest changes of one kind, in the batches of the view's updates.
 type ring struct {
 	floor   uint64 // the ring has every change after this revision
-	first   uint64 // number of batches[0]; numbers are never used again
+	first   uint64 // number of batches[0]; numbers are never reused
 	batches []*Batch
 	changes int           // in all batches
 	bytes   int           // in all batches
 	wake    chan struct{} // closed when a batch is appended
 }
 
-// NewHub returns a hub for what comes after a state.
+// NewHub returns a hub for the changes after a state.
 func NewHub(state *view.State, limits Limits) *Hub {
 	return &Hub{limits: limits, start: state.Revision(), state: state, rings: map[string]*ring{}}
 }
@@ -59,7 +61,7 @@ func (h *Hub) ring(kind string) *ring {
 	return r
 }
 
-// Publish appends a step of the view. It is called for every step, in order.
+// Publish appends an update of the view. It must be called for every update, in order.
 func (h *Hub) Publish(state *view.State, changes []*view.Change) {
 	byKind := map[string]*Batch{}
 	for _, change := range changes {
@@ -81,7 +83,7 @@ func (h *Hub) Publish(state *view.State, changes []*view.Change) {
 	h.trim()
 }
 
-// append adds a batch and drops the oldest ones of its kind beyond the limit of changes.
+// append adds a batch and drops the oldest batches of its kind beyond the limit of changes.
 func (h *Hub) append(r *ring, batch *Batch) {
 	r.batches = append(r.batches, batch)
 	r.changes += len(batch.entries)
@@ -92,7 +94,7 @@ func (h *Hub) append(r *ring, batch *Batch) {
 	}
 }
 
-// drop forgets the oldest batch of a ring.
+// drop removes the oldest batch of a ring.
 func (h *Hub) drop(r *ring) {
 	oldest := r.batches[0]
 	r.changes -= len(oldest.entries)
@@ -104,8 +106,8 @@ func (h *Hub) drop(r *ring) {
 	r.first++
 }
 
-// trim drops the oldest batches of the largest rings until all together are within the limit of bytes: a kind that changes much does not
-// shorten the history of the others.
+// trim drops the oldest batches of the largest rings until all rings together are within the limit
+// of bytes. A kind that changes often therefore does not shorten the history of the others.
 func (h *Hub) trim() {
 	for h.bytes > h.limits.Bytes {
 		var largest *ring
@@ -121,14 +123,14 @@ func (h *Hub) trim() {
 	}
 }
 
-// Bytes returns the memory that the changes take, about.
+// Bytes returns the approximate memory that the changes take.
 func (h *Hub) Bytes() int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.bytes
 }
 
-// Reset ends all watches: the view was replaced.
+// Reset ends all watches because the view was replaced.
 func (h *Hub) Reset(state *view.State) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,16 +141,17 @@ func (h *Hub) Reset(state *view.State) {
 	h.resets++
 }
 
-// Cursor is a place in the changes of a kind. It belongs to one goroutine.
+// Cursor is a position in the changes of a kind. It must be used by one goroutine only.
 type Cursor struct {
 	hub    *Hub
 	kind   string
 	next   uint64 // number of the next batch
 	resets int
-	taken  []*Batch // what take returned last
+	taken  []*Batch // the result of the last take
 }
 
-// Cursor returns the place from which every change after revision will be seen; false if some of those are no longer in the ring.
+// Cursor returns the position from which every change after revision will be seen. It returns false
+// if some of those changes are no longer in the ring.
 func (h *Hub) Cursor(kind string, revision uint64) (*Cursor, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -163,7 +166,7 @@ func (h *Hub) Cursor(kind string, revision uint64) (*Cursor, bool) {
 	return &Cursor{hub: h, kind: kind, next: r.first + uint64(skip), resets: h.resets}, true
 }
 
-// Now returns the place behind everything that was published.
+// Now returns the position after everything that was published.
 func (h *Hub) Now(kind string) *Cursor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,7 +174,8 @@ func (h *Hub) Now(kind string) *Cursor {
 	return &Cursor{hub: h, kind: kind, next: r.first + uint64(len(r.batches)), resets: h.resets}
 }
 
-// take returns what is new, until it is called again, and the revision up to which it is complete. Where nothing is, wake is closed once something may be.
+// take returns the new batches, which are valid until the next call, and the revision up to which
+// they are complete. wake is closed when a further batch is published.
 func (c *Cursor) take() (batches []*Batch, revision uint64, wake <-chan struct{}, err error) {
 	h := c.hub
 	h.mu.RLock()
@@ -179,7 +183,7 @@ func (c *Cursor) take() (batches []*Batch, revision uint64, wake <-chan struct{}
 	if c.resets != h.resets {
 		return nil, 0, nil, ErrReset
 	}
-	r := h.rings[c.kind] // there since the cursor is
+	r := h.rings[c.kind] // created with the cursor
 	if c.next < r.first {
 		return nil, 0, nil, ErrSlow
 	}
@@ -189,8 +193,9 @@ func (c *Cursor) take() (batches []*Batch, revision uint64, wake <-chan struct{}
 	return c.taken, h.state.Revision(), r.wake, nil
 }
 
-// Next waits for changes. It returns those that are new, all of them, and the revision up to which they are complete; when bell rings, that may be
-// none. The slice is the caller's until the next call. Errors: [ErrSlow], [ErrReset], that of ctx.
+// Next waits for changes. It returns all new batches and the revision up to which they are
+// complete. When bell rings, there may be no batches. The slice is valid until the next call.
+// Errors: [ErrSlow], [ErrReset], the error of ctx.
 func (c *Cursor) Next(ctx context.Context, bell <-chan time.Time) ([]*Batch, uint64, error) {
 	for rang := false; ; {
 		batches, revision, wake, err := c.take()

@@ -6,14 +6,16 @@ import (
 	"portolan.dev/registry/view"
 )
 
-// ErrForgotten says that the way back to a revision is not known any more, or never was: the log is of another epoch.
+// ErrForgotten is returned if the changes since a revision are no longer kept, or if the revision
+// belongs to another epoch of the log.
 var ErrForgotten = errors.New("the revision is no longer kept")
 
-// ErrAhead says that a revision was not published yet.
+// ErrAhead is returned if a revision was not published yet.
 var ErrAhead = errors.New("the revision is not reached yet")
 
-// At returns the objects of a kind as they were at a revision, made from the newest state by taking back what changed since. It goes as far back as the changes
-// that are kept for watchers. Errors: [ErrForgotten], [ErrAhead].
+// At returns the objects of a kind as they were at a revision. It takes the newest state and undoes
+// the changes since then, so it reaches as far back as the changes that are kept for watchers.
+// Errors: [ErrForgotten], [ErrAhead].
 func (h *Hub) At(kind, epoch string, revision uint64) (*view.State, error) {
 	state, changes, err := h.since(kind, epoch, revision)
 	if err != nil || state.Revision() == revision {
@@ -22,7 +24,7 @@ func (h *Hub) At(kind, epoch string, revision uint64) (*view.State, error) {
 	return state.Before(revision, kind, changes), nil
 }
 
-// since returns the newest state and the changes of a kind that lead to it from a revision.
+// since returns the newest state and the changes of a kind between a revision and that state.
 func (h *Hub) since(kind, epoch string, revision uint64) (*view.State, []*view.Change, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

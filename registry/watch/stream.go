@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	messageBytes   = 1 << 20         // a message of a stream ends with the change that makes it so large
+	messageBytes   = 1 << 20         // limit after which the buffered changes are sent
 	logBatch       = 1000            // records read at once when a watch resumes
-	futureRevision = 3 * time.Second // how long a watch waits for a revision that this replica has not seen
+	futureRevision = 3 * time.Second // how long a watch waits for a revision that this replica has not reached
 )
 
 // Streamer runs watches.
@@ -25,9 +25,9 @@ type Streamer struct {
 	View  *view.View
 	Hub   *Hub
 	Store store.Store
-	// BookmarkEvery is how long a stream is silent before it says how far it is.
+	// BookmarkEvery is how long a stream may be silent before it sends its revision.
 	BookmarkEvery time.Duration
-	// Dropped counts the watchers that did not keep up.
+	// Dropped counts the watches that ended because the client did not keep up.
 	Dropped prometheus.Counter
 }
 
@@ -40,8 +40,8 @@ func NewDropped(metrics prometheus.Registerer) prometheus.Counter {
 	return dropped
 }
 
-// Watch sends the changes of a kind after a revision, until ctx is done or something is wrong. From revision 0 it begins with the present objects. A message is
-// the sender's until send returns.
+// Watch sends the changes of a kind after a revision, until ctx is done or an error occurs.
+// Revision 0 starts with the present objects. A message belongs to send until send returns.
 func (s *Streamer) Watch(ctx context.Context, kind string, from uint64, filter Filter, send func(*wire.Message) error) error {
 	w := &stream{Streamer: s, kind: kind, filter: filter, send: send, after: from}
 	var cursor *Cursor
@@ -63,11 +63,12 @@ type stream struct {
 	kind   string
 	filter Filter
 	send   func(*wire.Message) error
-	after  uint64 // everything up to here was sent
+	after  uint64 // everything up to this revision was sent
 	buffer wire.Message
 }
 
-// add puts a change into the buffer and sends it where it is full. The revision of such a message is how far the stream was complete before.
+// add puts a change into the buffer and sends the buffer if it is full. The revision of that
+// message is the one up to which the stream was complete before the message.
 func (w *stream) add(encoded []byte) error {
 	if encoded == nil {
 		return nil
@@ -86,7 +87,8 @@ func (w *stream) flush(revision uint64, synced bool) error {
 	return err
 }
 
-// present sends the objects there are. The cursor is taken first: what changes meanwhile is seen twice rather than never, and then left out by its revision.
+// present sends the present objects. The cursor is taken before the state, so a change in between
+// is seen twice instead of never; the second time it is left out because of its revision.
 func (w *stream) present() (*Cursor, error) {
 	cursor := w.Hub.Now(w.kind)
 	state := w.View.State()
@@ -102,7 +104,8 @@ func (w *stream) present() (*Cursor, error) {
 	return cursor, w.flush(w.after, true)
 }
 
-// resume finds the place in the ring, where needed after reading from the log what is no longer in the ring.
+// resume returns the position in the ring. If the changes are no longer in the ring, it sends them
+// from the log first.
 func (w *stream) resume(ctx context.Context) (*Cursor, error) {
 	if err := w.reach(ctx, w.after); err != nil {
 		return nil, err
@@ -124,7 +127,8 @@ func (w *stream) resume(ctx context.Context) (*Cursor, error) {
 	}
 }
 
-// reach waits a while for a revision that another replica may have handed out.
+// reach waits up to futureRevision for a revision that another replica may have returned to the
+// client.
 func (w *stream) reach(ctx context.Context, revision uint64) error {
 	waiting, cancel := context.WithTimeout(ctx, futureRevision)
 	defer cancel()
@@ -138,8 +142,8 @@ func (w *stream) reach(ctx context.Context, revision uint64) error {
 	return apierr.OutOfRange(fmt.Sprintf("revision %d is not reached yet, the newest is %d: list again", revision, now), now)
 }
 
-// replay sends records of the log. What an object was before is not known here: one that is not wanted is reported as deleted, whether it was
-// wanted before or not.
+// replay sends records of the log. The version before a change is not known here. An object that
+// does not match the filter is therefore reported as deleted, whether or not it matched before.
 func (w *stream) replay(records []store.Record) error {
 	for _, record := range records {
 		if record.Key.Kind != w.kind {
@@ -162,7 +166,7 @@ func (w *stream) replay(records []store.Record) error {
 	return w.flush(w.after, false)
 }
 
-// follow sends what happens from now on.
+// follow sends all further changes.
 func (w *stream) follow(ctx context.Context, cursor *Cursor) error {
 	bookmark := time.NewTimer(w.BookmarkEvery)
 	defer bookmark.Stop()
@@ -191,7 +195,7 @@ func (w *stream) follow(ctx context.Context, cursor *Cursor) error {
 	}
 }
 
-// forward puts batches into the buffer and says whether there was anything for this watcher.
+// forward puts batches into the buffer and reports whether they had a change for this watch.
 func (w *stream) forward(batches []*Batch) (bool, error) {
 	sent := false
 	for _, batch := range batches {

@@ -10,7 +10,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// envelopeFields has the field of core.v1.Object that holds a kind.
+// envelopeFields maps a kind to its field in core.v1.Object.
 var envelopeFields = readEnvelope()
 
 func readEnvelope() map[string]protowire.Number {
@@ -22,7 +22,8 @@ func readEnvelope() map[string]protowire.Number {
 	return numbers
 }
 
-// Check holds the field numbers of this package against an answer of the contract that holds objects of a kind; an error is a mistake in the contract.
+// Check compares the field numbers of this package with the descriptor of a response that holds
+// objects of a kind. An error is a mistake in the API definition.
 func Check(answer protoreflect.MessageDescriptor, kind protoreflect.FullName) error {
 	first := answer.Fields().ByNumber(1)
 	switch {
@@ -41,7 +42,7 @@ func Check(answer protoreflect.MessageDescriptor, kind protoreflect.FullName) er
 	)
 }
 
-// at checks the number of a field that the message may have.
+// at checks the number of a field if the message has it.
 func at(message protoreflect.MessageDescriptor, name protoreflect.Name, number protowire.Number) error {
 	if field := message.Fields().ByName(name); field != nil && field.Number() != number {
 		return fmt.Errorf("%s is field %d, not %d", field.FullName(), field.Number(), number)
@@ -49,7 +50,7 @@ func at(message protoreflect.MessageDescriptor, name protoreflect.Name, number p
 	return nil
 }
 
-// holds checks that a field is of the kind.
+// holds checks that a field has the type of the kind.
 func holds(message protoreflect.MessageDescriptor, number protowire.Number, kind protoreflect.FullName) error {
 	if field := message.Fields().ByNumber(number); field == nil || field.Message() == nil || field.Message().FullName() != kind {
 		return fmt.Errorf("%s has no %s as field %d", message.FullName(), kind, number)

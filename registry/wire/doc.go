@@ -1,8 +1,11 @@
-// Package wire builds the answers of the registry's API from objects that are encoded already.
+// Package wire builds the responses of the registry's API from encoded objects.
 //
-// The view has every object as bytes. A Get, a page of a List and a change of a Watch are those bytes with a few around them, so answering
-// decodes and encodes nothing, and thousands of watchers share one encoding of a change. The price is that field numbers of the contract
-// are written down here; [Check], which the API calls for every service it registers, holds them against the descriptors.
+// The view keeps every object in encoded form. The response of a Get, a page of a List and a change
+// of a Watch consist of these bytes with a few more around them. Responses are therefore sent
+// without decoding or encoding objects, and thousands of watchers share one encoding of a change.
+// The price is that the field numbers of the API are repeated here. [Check], which the API calls
+// for every service that it registers, compares them with the descriptors.
 //
-// The alternative, generated response messages that hold decoded objects, costs an encoding per answer and per watcher.
+// The alternative, generated response messages that hold decoded objects, would cost one encoding
+// per response and watcher.
 package wire

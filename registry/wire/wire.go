@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Field numbers that the answers of all kinds have in common.
+// Field numbers that the responses of all kinds have in common.
 const (
 	fieldObject   protowire.Number = 1 // CreateXResponse and others: the object; ListXResponse: the objects
 	fieldWarnings protowire.Number = 2 // CreateXResponse, UpdateXResponse
@@ -33,27 +33,30 @@ const (
 	fieldResourceVersion protowire.Number = 5 // core.v1.ObjectMeta
 )
 
-// Message is an answer in parts, to be sent one after the other. The codec of services/kit/rpc sends it like a generated message. Parts may
-// be shared between messages and are not copied before they are sent.
+// Message is a response in parts, which are sent one after the other. The codec of services/kit/rpc
+// sends it like a generated message. Parts may be shared between messages and are not copied before
+// they are sent.
 type Message struct {
 	parts [][]byte
-	own   []byte // the parts between those that are shared
+	own   []byte // parts that are not shared
 
-	// The kind of the last envelope and its field: objects of a kind come together.
+	// kind and field are those of the last envelope, because objects of a kind come together.
 	kind  string
 	field protowire.Number
 }
 
-// keptParts is how many parts a message that is empty again has room for: those of a snapshot's batch. Streams are many, and most of their messages small.
+// keptParts is the largest number of parts whose memory Reset keeps: the parts of one batch of a
+// snapshot. There are many streams, and most of their messages are small.
 const keptParts = 512
 
-// Reset makes the message empty and keeps its memory, unless that is much, for the next one of a stream: what was sent has been copied.
+// Reset empties the message for the next one of a stream. It keeps the memory unless there is much
+// of it. The codec has copied the parts that were sent.
 func (m *Message) Reset() {
 	if cap(m.parts) > keptParts {
 		*m = Message{}
 		return
 	}
-	clear(m.parts) // what they share may be let go
+	clear(m.parts) // allows the shared parts to be freed
 	m.parts, m.own = m.parts[:0], m.own[:0]
 }
 
@@ -66,7 +69,7 @@ func (m *Message) SizeVT() int {
 	return size
 }
 
-// MarshalToSizedBufferVT fills the end of buf with the encoding.
+// MarshalToSizedBufferVT writes the encoding to the end of buf and returns its length.
 func (m *Message) MarshalToSizedBufferVT(buf []byte) (int, error) {
 	size := m.SizeVT()
 	if size > len(buf) {
@@ -79,7 +82,8 @@ func (m *Message) MarshalToSizedBufferVT(buf []byte) (int, error) {
 	return size, nil
 }
 
-// UnmarshalVT is part of what the codec asks for; answers are never received here.
+// UnmarshalVT returns an error. The codec requires the method, but responses are never received
+// here.
 func (m *Message) UnmarshalVT([]byte) error {
 	return errors.New("an answer in parts cannot be decoded")
 }
@@ -87,8 +91,9 @@ func (m *Message) UnmarshalVT([]byte) error {
 // Part returns a part of the encoding, which is shared.
 func (m *Message) Part(i int) []byte { return m.parts[i] }
 
-// Object sets the resource_version of an encoded object that has none, and returns the object and the same as the field that answers hold it in. Protobuf
-// merges a message field that occurs twice, so a second metadata with nothing but the version sets it without taking the object apart.
+// Object sets the resource_version of an encoded object that has none. It returns the object, and
+// the same object as field 1 of a response. Protobuf merges a message field that occurs twice, so a
+// second metadata field with only the version sets it without decoding the object.
 func Object(data []byte, revision uint64) (field, object []byte) {
 	var version [16]byte
 	inner := protowire.AppendVarint(protowire.AppendTag(version[:0], fieldResourceVersion, protowire.VarintType), revision)
@@ -101,7 +106,7 @@ func Object(data []byte, revision uint64) (field, object []byte) {
 	return field, field[before:]
 }
 
-// AddField appends an object as the field that [Object] made of it, the answer's only one or one more of a list.
+// AddField appends an object as the field that [Object] returned.
 func (m *Message) AddField(field []byte) { m.parts = append(m.parts, field) }
 
 // AddObject appends an encoded object.
@@ -118,7 +123,7 @@ func (m *Message) AddWarnings(warnings []string) {
 	}
 }
 
-// EndList appends what follows the objects of a page.
+// EndList appends the fields that follow the objects of a page.
 func (m *Message) EndList(pageToken string, revision uint64) {
 	var tail []byte
 	if pageToken != "" {
@@ -127,10 +132,10 @@ func (m *Message) EndList(pageToken string, revision uint64) {
 	m.parts = append(m.parts, appendUint(tail, fieldListRevision, revision))
 }
 
-// AddChanges appends changes made by [Change].
+// AddChanges appends changes that were encoded by [Change].
 func (m *Message) AddChanges(encoded []byte) { m.parts = append(m.parts, encoded) }
 
-// EndWatch appends what follows the changes of a batch.
+// EndWatch appends the fields that follow the changes of a batch.
 func (m *Message) EndWatch(revision uint64, synced bool) {
 	begin := len(m.own)
 	m.own = appendUint(m.own, fieldWatchRevision, revision)
@@ -151,7 +156,7 @@ func (m *Message) AddEnvelope(kind string, encoded []byte) {
 	m.parts = append(m.parts, m.own[begin:], encoded)
 }
 
-// EndSnapshot appends what follows the objects of a batch.
+// EndSnapshot appends the fields that follow the objects of a batch.
 func (m *Message) EndSnapshot(epoch string, revision uint64, complete bool, total int) {
 	tail := protowire.AppendString(protowire.AppendTag(nil, fieldSnapshotEpoch, protowire.BytesType), epoch)
 	tail = appendUint(tail, fieldSnapshotRevision, revision)
@@ -161,7 +166,8 @@ func (m *Message) EndSnapshot(epoch string, revision uint64, complete bool, tota
 	m.parts = append(m.parts, appendUint(tail, fieldSnapshotTotal, uint64(total)))
 }
 
-// Change encodes one change, ready for [Message.AddChanges]. changeType is a number of registryv1.ChangeType.
+// Change encodes one change for [Message.AddChanges]. changeType is a number of
+// registryv1.ChangeType.
 func Change(changeType int32, object []byte, revision uint64) []byte {
 	inner := appendUint(nil, fieldChangeType, uint64(changeType))
 	inner = append(inner, header(fieldChangeObject, len(object))...)

@@ -16,7 +16,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Allocator is an allocator.
+// Allocator is an in-memory allocator.
 type Allocator struct {
 	allocatorv1.UnimplementedAllocatorServiceServer
 
@@ -39,7 +39,8 @@ type holder struct {
 	confirmed bool
 }
 
-// New returns an allocator with some addresses of each range, beginning with its first usable one, and as many node ports from 30000 on.
+// New returns an allocator with size addresses of each range, beginning with the first usable
+// address, and size node ports from 30000 on.
 func New(size int, ranges ...string) *Allocator {
 	a := &Allocator{holders: map[string]holder{}}
 	for _, text := range ranges {
@@ -67,14 +68,14 @@ func (a *Allocator) Register(server grpc.ServiceRegistrar) {
 	allocatorv1.RegisterAllocatorServiceServer(server, a)
 }
 
-// SetAway makes every call fail as if there were no allocator, or no longer.
+// SetAway makes every call fail with UNAVAILABLE while away is true.
 func (a *Allocator) SetAway(away bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.away = away
 }
 
-// Values returns the values that an owner has, sorted.
+// Values returns the values of an owner, sorted.
 func (a *Allocator) Values(uid string) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -88,7 +89,7 @@ func (a *Allocator) Values(uid string) []string {
 	return values
 }
 
-// Held returns the values that somebody has and nobody confirmed.
+// Held returns the allocated values that are not confirmed.
 func (a *Allocator) Held() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -101,7 +102,7 @@ func (a *Allocator) Held() []string {
 	return values
 }
 
-// Used returns the number of values that somebody has.
+// Used returns the number of allocated values.
 func (a *Allocator) Used() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -153,7 +154,7 @@ func (a *Allocator) serve(set *allocatorv1.ClaimSet, dryRun bool) *allocatorv1.C
 	return result
 }
 
-// with returns the holder with one slot more, if it lacks the slot.
+// with returns the holder with an additional slot, unless it already has it.
 func (h holder) with(owner, slot string) holder {
 	h.owner = owner
 	if !slices.Contains(h.slots, slot) {
@@ -162,7 +163,7 @@ func (h holder) with(owner, slot string) holder {
 	return h
 }
 
-// without returns the holder without some slots; none stand for all.
+// without returns the holder without the given slots. An empty list stands for all slots.
 func (h holder) without(slots []string) holder {
 	h.slots = slices.DeleteFunc(slices.Clone(h.slots), func(slot string) bool { return len(slots) == 0 || slices.Contains(slots, slot) })
 	return h
@@ -204,7 +205,8 @@ func (a *Allocator) pick(uid string, claim *allocatorv1.Claim, fresh map[string]
 	return "", allocatorv1.FailureReason_FAILURE_REASON_FULL, "range is full"
 }
 
-// each calls fn with every value that is named, and with the named slots; none stand for all.
+// each calls fn with every value of the owners that has one of the named slots, and with these
+// slots. An empty list stands for all slots.
 func (a *Allocator) each(owners []*allocatorv1.OwnerSlots, fn func(value string, h holder, slots []string)) {
 	for _, owner := range owners {
 		for value, h := range a.holders {

@@ -12,11 +12,12 @@ import (
 	"portolan.dev/registry/store"
 )
 
-// pruneChunk is how many records go in one transaction, so that none takes long.
+// pruneChunk is the number of records that one transaction deletes, so that none takes long.
 const pruneChunk = 10_000
 
-// Prune is the Prune of [store.Store]. It moves the head's oldest first and deletes then, without the head: what an interrupted one left over nobody
-// sees, and the next one takes it along.
+// Prune implements Prune of [store.Store]. It first moves the oldest revision of the head and then
+// deletes records without locking the head. Records that an interrupted Prune left behind are not
+// visible, and the next one deletes them.
 func (s *Store) Prune(ctx context.Context, through uint64) (int64, error) {
 	const move = `UPDATE registry_head SET oldest = LEAST($1, revision) WHERE oldest < LEAST($1, revision)`
 	if _, err := s.pool.Exec(ctx, move, int64(min(through, math.MaxInt64))); err != nil {
@@ -36,7 +37,7 @@ func (s *Store) Prune(ctx context.Context, through uint64) (int64, error) {
 	}
 }
 
-// NewEpoch is the NewEpoch of [store.Store].
+// NewEpoch implements NewEpoch of [store.Store].
 func (s *Store) NewEpoch(ctx context.Context) (store.Head, error) {
 	head, err := scanHead(s.pool.QueryRow(ctx, `UPDATE registry_head SET epoch = $1 RETURNING epoch, revision, oldest`, rand.Text()))
 	s.ForgetTail()
@@ -44,7 +45,7 @@ func (s *Store) NewEpoch(ctx context.Context) (store.Head, error) {
 	return head, err
 }
 
-// Restore is the Restore of [store.Store].
+// Restore implements Restore of [store.Store].
 func (s *Store) Restore(ctx context.Context, at, revision uint64, rows iter.Seq2[store.Row, error]) error {
 	tx, err := s.pool.Begin(ctx)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *Store) Restore(ctx context.Context, at, revision uint64, rows iter.Seq2
 func fill(ctx context.Context, tx pgx.Tx, newest uint64, rows iter.Seq2[store.Row, error]) error {
 	next, stop := iter.Pull2(rows)
 	defer stop()
-	var broken error // of rows, not of the database
+	var broken error // an error of rows, not of the database
 	columns := []string{"kind", "namespace", "name", "uid", "revision", "epoch", "data"}
 	_, err := tx.CopyFrom(ctx, pgx.Identifier{"registry_objects"}, columns, pgx.CopyFromFunc(func() ([]any, error) {
 		row, err, more := next()
@@ -104,13 +105,14 @@ func fill(ctx context.Context, tx pgx.Tx, newest uint64, rows iter.Seq2[store.Ro
 	return unavailable(err)
 }
 
-// Lock is the Lock of [store.Store]: an advisory lock, on a connection of its own whose loss is the loss of the lock.
+// Lock implements Lock of [store.Store] with an advisory lock on a connection of its own. The lock
+// is lost when the connection is lost.
 func (s *Store) Lock(ctx context.Context, name string, fn func(context.Context) error) error {
 	conn, err := pgx.ConnectConfig(ctx, s.conn)
 	if err != nil {
 		return unavailable(err)
 	}
-	defer closeNow(conn) // which is what releases the lock
+	defer closeNow(conn) // releases the lock
 	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock(hashtextextended('portolan registry ' || $1, 0))`, name); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -16,19 +16,21 @@ import (
 	"portolan.dev/services/object"
 )
 
-// attempts is how often a batch is tried that the database refused, or lost, without having done it.
+// attempts is how often a batch is tried if the database refused or lost it without having
+// committed it.
 const attempts = 3
 
-// committed is what became of a batch that was committed, in a form that outlives a lost connection.
+// committed is the result of a committed batch. It does not depend on the connection.
 type committed struct {
-	base     uint64                        // revision before the batch
-	outcomes []batch.Outcome[store.Result] // of a decided batch, already with revisions; nil: all hold, in order
+	base uint64 // revision before the batch
+	// of a decided batch, with revisions; nil: all operations succeeded, in order
+	outcomes []batch.Outcome[store.Result]
 	size     int
-	head     store.Head     // with the batch
-	records  []store.Record // of the batch; none where they are not at hand
+	head     store.Head     // the head after the batch
+	records  []store.Record // the records of the batch; empty if not all are in memory
 }
 
-// commit carries out a batch.
+// commit executes a batch.
 func (s *Store) commit(ctx context.Context, ops []store.Op) []batch.Outcome[store.Result] {
 	done, err := s.writer.try(ctx, ops)
 	for range attempts - 1 {
@@ -61,10 +63,11 @@ func (c committed) results(n int) []batch.Outcome[store.Result] {
 	return outcomes
 }
 
-// try tries once, on a connection that it makes where there is none.
+// try executes a batch once. It connects first if there is no connection.
 func (w *writer) try(ctx context.Context, ops []store.Op) (committed, error) {
 	if err := w.connect(ctx); err != nil {
-		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "57P01" { // admin_shutdown: of this session, maybe not of the server
+		// admin_shutdown ends this session, but not necessarily the server.
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "57P01" {
 			err = fmt.Errorf("%w: %w", errAgain, err)
 		}
 		return committed{}, unavailable(err)
@@ -88,10 +91,11 @@ type querier interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }
 
-// errExpectation is returned by write if a row is not as the batch expects it; nothing is written.
+// errExpectation is returned by write if a row is not as the batch expects. Nothing is written
+// then.
 var errExpectation = errors.New("a row is not as expected")
 
-// write runs the one statement that writes.
+// write runs the statement that commits a batch.
 func (w *writer) write(ctx context.Context, on querier, rows *batchRows, mark int64) (committed, error) {
 	now := time.Now().Truncate(time.Microsecond)
 	var epoch zeronull.Text
@@ -108,7 +112,7 @@ func (w *writer) write(ctx context.Context, on querier, rows *batchRows, mark in
 	return done, nil
 }
 
-// decide does a batch with the head locked.
+// decide executes a batch under the lock of the head.
 func (w *writer) decide(ctx context.Context, ops []store.Op) (committed, error) {
 	tx, err := w.conn.Begin(ctx)
 	if err != nil {
@@ -145,7 +149,9 @@ func readAndDecide(ctx context.Context, tx pgx.Tx, ops []store.Op) (store.Decisi
 		WHERE o.kind = k.kind AND o.namespace = k.namespace AND o.name = k.name`
 	var base uint64
 	rows := make(map[object.Key]store.Row, len(keys))
-	reads := &pgx.Batch{} // one round trip; the second statement begins when the first has the lock, and sees all that was committed under it before
+	// The two statements take one round trip. The second begins when the first has the lock, so it
+	// sees everything that was committed before.
+	reads := &pgx.Batch{}
 	reads.Queue(`SELECT revision FROM registry_head FOR UPDATE`).QueryRow(func(row pgx.Row) error { return row.Scan(&base) })
 	reads.Queue(rowsQuery, kinds, namespaces, names).Query(func(found pgx.Rows) error {
 		for found.Next() {
@@ -163,7 +169,7 @@ func readAndDecide(ctx context.Context, tx pgx.Tx, ops []store.Op) (store.Decisi
 	return store.Decide(time.Now().Truncate(time.Microsecond), base, rows, ops), nil
 }
 
-// errAgain is wrapped where a batch has not happened and may as well be tried again at once.
+// errAgain is wrapped by errors of a batch that was not committed and can be tried again at once.
 var errAgain = errors.New("try again")
 
 // lost drops the connection after an error that left nothing committed.
@@ -175,7 +181,8 @@ func (w *writer) lost(err error) error {
 	return fmt.Errorf("%w: %w", errAgain, err)
 }
 
-// transient are the codes of errors that come from the moment, not from the statement.
+// transient holds the codes of errors that do not depend on the statement, so that it may succeed
+// if it is repeated.
 var transient = map[string]bool{
 	"40001": true, // serialization_failure
 	"40P01": true, // deadlock_detected

@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/kit/sqldb"
 )
 
-// unavailable says of an error that it is the database's absence.
+// unavailable wraps an error of the database in [store.ErrUnavailable].
 func unavailable(err error) error {
 	if err == nil {
 		return nil
@@ -19,10 +19,11 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, oneLine{err})
 }
 
-// oneLine is an error whose text is a single line. The driver's has one for each address that it tried.
+// oneLine is an error with a text of a single line. The driver's text has one line for each address
+// that it tried.
 type oneLine struct{ error }
 
-// Error joins the lines, each of them once.
+// Error joins the lines and omits duplicates.
 func (o oneLine) Error() string {
 	var parts []string
 	seen := map[string]bool{}
@@ -35,10 +36,11 @@ func (o oneLine) Error() string {
 	return strings.ReplaceAll(strings.Join(parts, "; "), ":; ", ": ")
 }
 
-// Unwrap returns the error in its own words.
+// Unwrap returns the original error.
 func (o oneLine) Unwrap() error { return o.error }
 
-// explain tells refusals, which stay as they are however long one waits, from absence, and says what to do about them.
+// explain distinguishes refusals, which waiting does not cure, from an unavailable database. It
+// wraps refusals in [store.ErrUnusable] with a remedy.
 func (s *Store) explain(err error) error {
 	if errors.Is(err, sqldb.ErrSchema) {
 		return fmt.Errorf("%w: %w: run the program that the database was upgraded to, or restore a backup into an empty database", store.ErrUnusable, err)

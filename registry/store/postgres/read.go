@@ -22,12 +22,12 @@ func scanHead(row pgx.Row) (store.Head, error) {
 	return head, unavailable(err)
 }
 
-// Head is the Head of [store.Store].
+// Head implements Head of [store.Store].
 func (s *Store) Head(ctx context.Context) (store.Head, error) {
 	return scanHead(s.pool.QueryRow(ctx, headQuery))
 }
 
-// Snapshot is the Snapshot of [store.Store].
+// Snapshot implements Snapshot of [store.Store].
 func (s *Store) Snapshot(ctx context.Context, read func(store.Head, iter.Seq2[store.Row, error]) error) error {
 	tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Store) Snapshot(ctx context.Context, read func(store.Head, iter.Seq2[st
 	})
 }
 
-// eachRow yields all rows, and says whether it was stopped.
+// eachRow yields all rows and reports whether yield stopped it.
 func eachRow(ctx context.Context, tx pgx.Tx, yield func(store.Row, error) bool) (stopped bool, err error) {
 	rows, err := tx.Query(ctx, `SELECT kind, namespace, name, uid, revision, epoch, data FROM registry_objects ORDER BY kind, namespace, name`)
 	if err != nil {
@@ -71,7 +71,9 @@ func scanRow(row pgx.Row) (store.Row, error) {
 	return r, err
 }
 
-// changesQuery returns at least one row, with the head, and no change in it where there is none. One statement, so that both are of the same instant.
+// changesQuery returns at least one row. Every row has the head; if there are no changes, the
+// columns of the change are NULL. It is one statement so that the head and the changes are of the
+// same instant.
 const changesQuery = `
 SELECT h.epoch, h.revision, h.oldest, c.revision, c.type, c.kind, c.namespace, c.name, c.uid, c.data, c.time, c.traceparent
 FROM registry_head h LEFT JOIN LATERAL (
@@ -79,7 +81,7 @@ FROM registry_head h LEFT JOIN LATERAL (
 	FROM registry_changes WHERE revision > $1 AND $1 >= h.oldest ORDER BY revision LIMIT $2
 ) c ON true ORDER BY c.revision`
 
-// Changes is the Changes of [store.Store].
+// Changes implements Changes of [store.Store].
 func (s *Store) Changes(ctx context.Context, after uint64, limit int) ([]store.Record, store.Head, error) {
 	rows, err := s.pool.Query(ctx, changesQuery, min(after, math.MaxInt64), limit)
 	if err != nil {
@@ -119,9 +121,9 @@ func scanChange(row pgx.Row, head *store.Head) (record store.Record, found bool,
 	return record, revision != 0, err
 }
 
-// rollback ends a transaction; after a commit it does nothing.
+// rollback ends a transaction. After a commit it does nothing.
 func rollback(tx pgx.Tx) {
 	if err := tx.Rollback(context.Background()); err != nil && !errors.Is(err, pgx.ErrTxClosed) {
-		_ = tx.Conn().Close(context.Background()) // not to be used again; the pool makes another
+		_ = tx.Conn().Close(context.Background()) // not to be reused; the pool makes another
 	}
 }

@@ -8,28 +8,32 @@ import (
 	"portolan.dev/services/object"
 )
 
-// What a change does to the row of its key.
+// Effects of a change on the row of its key.
 const (
-	rowStays   int16 = iota // another change of the batch has the last word on it
-	rowAppears              // must be absent
-	rowChanges              // must be there, of the guarding revision and UID where those are given
-	rowGoes                 // likewise
+	rowStays   int16 = iota // the row is written by another change of the batch
+	rowAppears              // the row is inserted; it must be absent
+	rowChanges              // the row is updated; it must exist, with the guarding revision and UID if these are given
+	rowGoes                 // the row is deleted; same condition
 )
 
-// commitQuery calls the function that commits a batch. It is the only way in which anything is written. It returns NULLs if an expectation
-// did not hold; then nothing is written.
+// commitQuery calls the function that commits a batch. All writes of objects and changes use it. It
+// returns NULLs, and writes nothing, if an expectation did not hold.
 const commitQuery = `SELECT new_epoch, new_revision, new_oldest FROM pg_temp.registry_commit(
 	$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`
 
-// commitFunction makes that function, for one session.
+// commitFunction creates that function, for one session.
 //
-//   - Everything joins head, so the head is locked before any row is: no two batches can wait for each other.
-//   - Its snapshot may be older than the lock. Rows found by UPDATE, DELETE and FOR SHARE are looked at again in their newest version, and INSERT
-//     finds every taken key; what else is missed is missing from the count, as any other broken expectation.
-//   - A count other than expected, or a key that is taken, undoes all of it. It has to be a function for that: the exception is caught in the
-//     server, which writes nothing about it to its log, and the batch remains one round trip. A transaction that the client rolls back would
-//     hold the head for another round trip, and checking the rows before writing them would find each row twice.
-//   - The data of a deletion may be empty; they are then those of the row.
+//   - All parts join head, so the head is locked before any row. Two batches can therefore not wait
+//     for each other.
+//   - Its snapshot may be older than the lock. UPDATE, DELETE and FOR SHARE check the rows that
+//     they find again in their newest version, and INSERT finds every taken key. Any other row that
+//     is missed is missing from the count, like any other broken expectation.
+//   - If the count differs from the expected one, or a key is taken, all writes are undone. That
+//     requires a function: the exception is caught in the server, which does not log it, and the
+//     batch remains one round trip. A transaction that the client rolls back would hold the head
+//     for another round trip, and checking the rows before writing them would look up each row
+//     twice.
+//   - The data of a deletion may be empty. The data of the row is then logged.
 const commitFunction = `
 CREATE FUNCTION pg_temp.registry_commit(
 	int2[], int2[], text[], text[], text[], text[], bytea[], int8[], int8[], text[], text[], text[], text[], text[], int8[], timestamptz, int8, text, int8,
@@ -90,10 +94,11 @@ EXCEPTION WHEN SQLSTATE '` + brokenExpectation + `' OR unique_violation THEN
 END
 $function$`
 
-// brokenExpectation is the state that commitFunction raises, and catches, if a row is not as expected.
+// brokenExpectation is the SQLSTATE that commitFunction raises, and catches, if a row is not as
+// expected.
 const brokenExpectation = "PX001"
 
-// batchRows is a batch in columns, as commitQuery wants it.
+// batchRows is a batch in columns, the form of the parameters of commitQuery.
 type batchRows struct {
 	effects, types          []int16
 	kinds, namespaces       []string
@@ -112,7 +117,8 @@ func newBatchRows(n int) *batchRows {
 	}
 }
 
-// optimistic turns operations into a batch that succeeds if every one of them does. It cannot where one depends on another.
+// optimistic converts operations to a batch that succeeds only if each of them succeeds. It returns
+// false if one operation depends on another.
 func optimistic(ops []store.Op) (*batchRows, bool) {
 	b := newBatchRows(len(ops))
 	fences := map[object.Key]uint64{}
@@ -157,7 +163,7 @@ func typeOf(action store.Action) registryv1.ChangeType {
 	return registryv1.ChangeType_CHANGE_TYPE_PUT
 }
 
-// decided turns a decision into a batch. The last record of a key carries what becomes of its row.
+// decided converts a decision to a batch. The last record of a key carries the write to its row.
 func decided(d store.Decision) *batchRows {
 	writes := make(map[object.Key]store.Write, len(d.Writes))
 	for _, write := range d.Writes {
@@ -200,7 +206,7 @@ func (b *batchRows) guard(revision uint64, uid string) {
 	b.guards, b.guardUIDs = append(b.guards, int64(revision)), append(b.guardUIDs, uid)
 }
 
-// expected is how many rows and fences commitQuery has to find.
+// expected returns the number of rows and fences that commitQuery has to find.
 func (b *batchRows) expected() int {
 	n := len(b.fences)
 	for _, effect := range b.effects {
@@ -211,12 +217,13 @@ func (b *batchRows) expected() int {
 	return n
 }
 
-// records are the log of the batch, from base on; none where they are not all at hand.
+// records returns the log records of the batch, whose revisions follow base. It returns nil if not
+// all records are in memory.
 func (b *batchRows) records(base uint64, now time.Time) []store.Record {
 	records := make([]store.Record, len(b.effects))
 	for i := range records {
 		if len(b.data[i]) == 0 {
-			return nil // a deletion whose data only the database has
+			return nil // the data of this deletion is only in the database
 		}
 		records[i] = store.Record{
 			Revision: base + uint64(i) + 1, Type: registryv1.ChangeType(b.types[i]), Key: object.Key{Kind: b.kinds[i], Namespace: b.namespaces[i], Name: b.names[i]},
@@ -226,7 +233,7 @@ func (b *batchRows) records(base uint64, now time.Time) []store.Record {
 	return records
 }
 
-// args are the parameters of commitQuery.
+// args returns the parameters of commitQuery.
 func (b *batchRows) args(now time.Time, mark int64, sender string) []any {
 	kinds, namespaces, names := make([]string, len(b.fences)), make([]string, len(b.fences)), make([]string, len(b.fences))
 	epochs := make([]int64, len(b.fences))

@@ -23,18 +23,19 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// maxConnect bounds how long a host that does not answer holds up a batch.
+// maxConnect limits how long a host that does not answer delays a batch.
 const maxConnect = 3 * time.Second
 
-// Config is what a store needs.
+// Config is the configuration of a [Store].
 type Config struct {
-	// DSN says where the database is, as a URL or as keywords and values. Several hosts with target_session_attrs=read-write follow a failover.
+	// DSN is the location of the database, as a URL or as keywords and values. Several hosts with
+	// target_session_attrs=read-write follow a failover.
 	DSN string
-	// CheckOnly refuses a database whose schema is not up to date instead of migrating it.
+	// CheckOnly refuses a database with an outdated schema instead of migrating it.
 	CheckOnly bool
-	// Commits is how writes are committed.
+	// Commits are the options of group commits.
 	Commits store.CommitterOptions
-	// Log gets what happens to connections in the background. Default: nothing.
+	// Log receives events of background connections. Default: none are logged.
 	Log *slog.Logger
 }
 
@@ -45,18 +46,19 @@ type Store struct {
 	store.Recent
 
 	log    *slog.Logger
-	conn   *pgx.ConnConfig // of connections outside the pool
-	pool   *pgxpool.Pool   // for all that is not a commit
+	conn   *pgx.ConnConfig // configuration of connections outside the pool
+	pool   *pgxpool.Pool   // for everything except commits
 	writer *writer
 
-	stop       context.CancelFunc // ends the background
+	stop       context.CancelFunc // stops the background tasks
 	background sync.WaitGroup
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the store in a database, whose tables it makes or migrates. Where the database cannot be reached, the error wraps
-// [store.ErrUnavailable]; where it does not let us in, or is not ours to use, [store.ErrUnusable].
+// Open opens the store in a database and creates or migrates its tables. The error wraps
+// [store.ErrUnavailable] if the database cannot be reached, and [store.ErrUnusable] if it refuses
+// the connection or cannot be used.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	poolConfig, err := pgxpool.ParseConfig(config.DSN)
 	if err != nil {
@@ -118,7 +120,8 @@ func (s *Store) prepare(ctx context.Context, checkOnly bool) (err error) {
 	return unavailable(err)
 }
 
-// checkTemporary returns an error if the role may not make the function that commits, which each writing session has for itself.
+// checkTemporary returns an error if the role may not create the temporary function that commits.
+// Each writing session creates its own.
 func checkTemporary(ctx context.Context, db *sql.DB) error {
 	var may bool
 	var role, database string
@@ -133,7 +136,7 @@ func checkTemporary(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Close is the Close of [store.Store].
+// Close implements Close of [store.Store].
 func (s *Store) Close() error {
 	s.Committer.Close()
 	s.stop()

@@ -8,8 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// renewing makes new connections use the client certificate (sslcert, sslkey) and the authorities (sslrootcert) that are in the files then: pgx reads
-// them when it reads the DSN, and neither lives as long as a registry. Files that cannot be used leave what was there at first.
+// renewing makes new connections use the present content of the files of the client certificate
+// (sslcert, sslkey) and of the authorities (sslrootcert). pgx reads these files once, when it
+// parses the DSN, but a registry runs longer than certificates are valid. If the files cannot be
+// used, the first content is used.
 func renewing(dsn string, config *pgx.ConnConfig) {
 	renew(dsn, config.TLSConfig)
 	for _, fallback := range config.Fallbacks {
@@ -39,12 +41,12 @@ func renew(dsn string, config *tls.Config) {
 	if first.InsecureSkipVerify && first.VerifyPeerCertificate == nil {
 		return // the DSN asks for no verification
 	}
-	config.InsecureSkipVerify, config.VerifyPeerCertificate = true, nil // VerifyConnection does what they would
+	config.InsecureSkipVerify, config.VerifyPeerCertificate = true, nil // VerifyConnection does the same checks
 	config.VerifyConnection = func(state tls.ConnectionState) error { return verifyServer(state, first.ServerName, current()) }
 }
 
-// verifyServer returns an error unless config, read anew, accepts the server. host is the server that this connection is for, which need not be the
-// first one of the DSN.
+// verifyServer returns an error unless config, which was read anew, accepts the server. host is the
+// server of this connection, which need not be the first one of the DSN.
 func verifyServer(state tls.ConnectionState, host string, config *tls.Config) error {
 	if config.VerifyPeerCertificate != nil { // verify-ca: any host
 		var chain [][]byte

@@ -12,26 +12,27 @@ import (
 )
 
 const (
-	// channel is where batches are announced.
+	// channel is the notification channel on which batches are announced.
 	channel = "portolan_registry"
-	// pollEvery is how late a change is seen whose notification was lost.
+	// pollEvery is the longest delay before a change is seen if its notification was lost.
 	pollEvery = 100 * time.Millisecond
 )
 
-// listen wakes when another process says that it committed. An outage is told once, with its end.
+// listen wakes waiters when another process notifies of a commit. It logs the beginning and the end
+// of an outage once.
 func (s *Store) listen(ctx context.Context) {
 	outage := obs.Outage{Log: s.log, Down: "store notifications interrupted", Up: "store notifications are back"}
 	for ctx.Err() == nil {
 		err := s.listenOnce(ctx, func() { outage.Over() })
-		s.ForgetTail() // whatever is said meanwhile is not heard
+		s.ForgetTail() // notifications are lost while there is no connection
 		if ctx.Err() == nil {
 			outage.Failed(err)
 		}
-		app.Pause(ctx, 10*pollEvery) // polling goes on meanwhile
+		app.Pause(ctx, 10*pollEvery) // polling continues in the meantime
 	}
 }
 
-// listenOnce listens until the connection is lost, and calls begun once it does.
+// listenOnce listens until the connection is lost. It calls begun when it starts to listen.
 func (s *Store) listenOnce(ctx context.Context, begun func()) error {
 	conn, err := pgx.ConnectConfig(ctx, s.conn)
 	if err != nil {
@@ -54,7 +55,7 @@ func (s *Store) listenOnce(ctx context.Context, begun func()) error {
 	}
 }
 
-// poll wakes when the head has moved, whoever moved it and whether or not anybody said so.
+// poll wakes waiters when the head has moved, independently of notifications.
 func (s *Store) poll(ctx context.Context) {
 	var last store.Head
 	for {
@@ -69,7 +70,7 @@ func (s *Store) poll(ctx context.Context) {
 	}
 }
 
-// closeNow closes a connection that nothing more is wanted of.
+// closeNow closes a connection that is no longer used.
 func closeNow(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

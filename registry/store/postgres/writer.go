@@ -15,34 +15,38 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// writer has the one connection through which this process commits. It is used by one batch at a time.
+// writer holds the one connection through which this process commits. One batch at a time uses it.
 type writer struct {
 	config   *pgx.ConnConfig
-	patience time.Duration // how long a batch that was cut off is looked for
-	key      int64         // of the advisory lock that says: this process has a backend that may commit
-	sender   string        // the same, in notifications
+	patience time.Duration // how long the outcome of a lost batch is looked up
+	key      int64         // key of the advisory lock that marks the backend of this process that may commit
+	sender   string        // the same key, in notifications
 	conn     *pgx.Conn
 	began    bool   // seen was read
-	seen     uint64 // newest revision known when the last batch began: its changes, if any, are later in the log
+	seen     uint64 // newest revision known when the last batch began; the changes of that batch have later ones
 }
 
-// limit is how long a statement of the writer may take, or its transaction wait for the next one. What a process sent before it was killed either
-// happens within that or never. It must be more than a batch may take, so that a live process hears of its own deadline first; and with that and the
-// longest that a request may wait (30 s) less than the grace after which the allocator frees an address that was held for a service and is not
-// in use (60 s): a commit that comes later would store a service whose address somebody else has.
+// limit is how long a statement of the writer may take, and how long its transaction may be idle.
+// The last statement of a killed process is therefore committed within that time or never. The
+// limit must be longer than the timeout of a batch, so that a live process reaches its own deadline
+// first. The limit and the longest wait of a request (30 s) together must be shorter than the grace
+// (60 s) after which the allocator frees an address that was allocated for a service but is not in
+// use. Otherwise a late commit could store a service with an address that already belongs to
+// another service.
 const limit = 15 * time.Second
 
 func newWriter(config *pgx.ConnConfig) *writer {
 	config = config.Copy()
 	for name, value := range map[string]string{
 		"application_name": "portolan-registry-writer",
-		// The statement is planned once and joins a batch of unknown size to tables of unknown size: always by the key.
+		// The statement is planned once. It joins a batch of unknown size with tables of unknown
+		// size, so it must always use the index on the key.
 		"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off", "jit": "off",
 	} {
 		config.RuntimeParams[name] = value
 	}
 	for _, name := range []string{"statement_timeout", "idle_in_transaction_session_timeout"} {
-		if config.RuntimeParams[name] == "" { // else the operator knows better
+		if config.RuntimeParams[name] == "" { // otherwise the DSN sets it
 			config.RuntimeParams[name] = strconv.FormatInt(limit.Milliseconds(), 10)
 		}
 	}
@@ -50,7 +54,8 @@ func newWriter(config *pgx.ConnConfig) *writer {
 	return &writer{config: config, patience: 3 * time.Second, key: key, sender: strconv.FormatInt(key, 36)}
 }
 
-// connect makes the connection, unless there is one, and waits until no former one can commit anything any more.
+// connect opens the connection unless there is one, and waits until no former backend of this
+// process can commit.
 func (w *writer) connect(ctx context.Context) error {
 	if w.conn != nil {
 		if !w.conn.IsClosed() {
@@ -70,7 +75,8 @@ func (w *writer) connect(ctx context.Context) error {
 	return nil
 }
 
-// succeed ends the former backend of this process, if there is one, takes its lock, and makes the function that commits.
+// succeed terminates the former backend of this process, if there is one, takes its lock, and
+// creates the function that commits.
 func (w *writer) succeed(ctx context.Context) error {
 	const former = `SELECT pg_terminate_backend(pid) FROM pg_locks
 		WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid <> pg_backend_pid()
@@ -85,7 +91,7 @@ func (w *writer) succeed(ctx context.Context) error {
 	if _, err := w.conn.Exec(ctx, commitFunction); err != nil {
 		return err
 	}
-	if w.began { // not to be read anew: a batch that is looked for may be older than this connection
+	if w.began { // not read anew: the lost batch may be older than this connection
 		return nil
 	}
 	err := w.conn.QueryRow(ctx, `SELECT revision FROM registry_head`).Scan(&w.seen)
@@ -93,24 +99,27 @@ func (w *writer) succeed(ctx context.Context) error {
 	return err
 }
 
-// drop closes the connection without ceremony.
+// drop closes the connection and ignores errors.
 func (w *writer) drop() {
 	if w.conn == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = w.conn.Close(ctx) // it is given up because it is of no use any more
+	_ = w.conn.Close(ctx) // the connection is no longer usable
 	w.conn = nil
 }
 
-// resolve finds out what became of a batch whose commit returned an error. done is what it has to say if it happened.
+// resolve looks up the outcome of a batch whose commit returned an error. done is the result if the
+// batch was committed.
 func (w *writer) resolve(ctx context.Context, cause error, mark int64, done committed) (committed, error) {
 	if refused, ok := errors.AsType[*pgconn.PgError](cause); ok && refused.Severity == "ERROR" || pgconn.SafeToRetry(cause) {
-		return committed{}, w.lost(cause) // the database said that it did not happen, or was never asked
+		return committed{}, w.lost(cause) // the database refused the batch, or never received it
 	}
 	w.drop()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.patience) // whatever is left of the batch's own time, which may have been the cause
+	// The time for the lookup does not depend on the deadline of the batch, which may be the cause
+	// of the error.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.patience)
 	defer cancel()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		found, err := w.find(ctx, mark, &done)
@@ -125,10 +134,11 @@ func (w *writer) resolve(ctx context.Context, cause error, mark int64, done comm
 	}
 }
 
-// errPruned says that the log no longer tells what became of a batch.
+// errPruned is returned if the part of the log that shows the outcome of a batch has been pruned.
 var errPruned = errors.New("the log after the last known revision is already pruned")
 
-// find looks for a batch by its mark, on a new connection: the former one can then not commit it any more.
+// find looks for a batch by its mark. It uses a new connection, because then the former connection
+// can no longer commit the batch.
 func (w *writer) find(ctx context.Context, mark int64, done *committed) (bool, error) {
 	if err := w.connect(ctx); err != nil {
 		return false, err

@@ -10,7 +10,7 @@ import (
 	"portolan.dev/registry/store"
 )
 
-// Prune is the Prune of [store.Store].
+// Prune implements Prune of [store.Store].
 func (s *Store) Prune(ctx context.Context, through uint64) (pruned int64, err error) {
 	err = s.inWriter(ctx, func(tx *sql.Tx) error {
 		head, err := readHead(ctx, tx)
@@ -34,7 +34,7 @@ func (s *Store) Prune(ctx context.Context, through uint64) (pruned int64, err er
 	return pruned, err
 }
 
-// NewEpoch is the NewEpoch of [store.Store].
+// NewEpoch implements NewEpoch of [store.Store].
 func (s *Store) NewEpoch(ctx context.Context) (head store.Head, err error) {
 	err = s.inWriter(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE head SET epoch = ?`, rand.Text()); err != nil {
@@ -48,7 +48,7 @@ func (s *Store) NewEpoch(ctx context.Context) (head store.Head, err error) {
 	return head, err
 }
 
-// Restore is the Restore of [store.Store].
+// Restore implements Restore of [store.Store].
 func (s *Store) Restore(ctx context.Context, at, revision uint64, rows iter.Seq2[store.Row, error]) error {
 	err := s.inWriter(ctx, func(tx *sql.Tx) error {
 		head, err := readHead(ctx, tx)
@@ -88,7 +88,8 @@ func (s *Store) fill(ctx context.Context, tx *sql.Tx, revision uint64, rows iter
 	return nil
 }
 
-// Lock is the Lock of [store.Store]. The store belongs to one process, so the locks live in it.
+// Lock implements Lock of [store.Store]. The store belongs to one process, so the locks are in
+// memory.
 func (s *Store) Lock(ctx context.Context, name string, fn func(context.Context) error) error {
 	held := s.locks.named(name)
 	select {
@@ -100,7 +101,8 @@ func (s *Store) Lock(ctx context.Context, name string, fn func(context.Context) 
 	return fn(ctx)
 }
 
-// locks are channels that hold one element while their lock is held: unlike a mutex, one can stop waiting for them.
+// locks are channels that hold one element while their lock is held. Unlike for a mutex, waiting
+// can be cancelled.
 type locks struct {
 	mu     sync.Mutex
 	byName map[string]chan struct{} // guarded by mu

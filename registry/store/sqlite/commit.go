@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// commit carries out a batch in one transaction.
+// commit executes a batch in one transaction.
 func (s *Store) commit(ctx context.Context, ops []store.Op) []batch.Outcome[store.Result] {
 	tx, err := s.db.Writer.BeginTx(ctx, nil)
 	if err != nil {
@@ -32,7 +32,8 @@ func (s *Store) commit(ctx context.Context, ops []store.Op) []batch.Outcome[stor
 	return decision.Outcomes
 }
 
-// committed says whether a commit happened that was reported to have failed: nobody else writes, so the head knows.
+// committed reports whether a commit that returned an error was stored nevertheless. This process
+// is the only writer, so the head tells.
 func (s *Store) committed(ctx context.Context, decision store.Decision) bool {
 	head, err := s.Head(ctx)
 	return err == nil && head.Revision == decision.Records[len(decision.Records)-1].Revision
@@ -76,7 +77,8 @@ func (w *writer) close() error {
 	return errors.Join(errs...)
 }
 
-// write reads what the operations touch, decides, and writes. The head is as it is then.
+// write reads the rows that the operations touch, decides, and writes. It returns the head after
+// the batch.
 func (w *writer) write(ctx context.Context, tx *sql.Tx, ops []store.Op) (store.Decision, store.Head, error) {
 	var head store.Head
 	if err := tx.StmtContext(ctx, w.head).QueryRowContext(ctx).Scan(&head.Epoch, &head.Revision, &head.Oldest); err != nil {

@@ -20,7 +20,8 @@ func (s *Store) inReader(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	return errors.Join(fn(tx), ignoreDone(tx.Rollback()))
 }
 
-// ignoreDone drops the error of a transaction that ended with its context: fn has reported that.
+// ignoreDone drops the error of a rollback if the transaction ended with its context, because fn
+// has returned that error.
 func ignoreDone(err error) error {
 	if errors.Is(err, sql.ErrTxDone) {
 		return nil
@@ -34,7 +35,7 @@ func readHead(ctx context.Context, tx *sql.Tx) (store.Head, error) {
 	return head, unavailable(err)
 }
 
-// Head is the Head of [store.Store].
+// Head implements Head of [store.Store].
 func (s *Store) Head(ctx context.Context) (head store.Head, err error) {
 	err = s.inReader(ctx, func(tx *sql.Tx) (err error) {
 		head, err = readHead(ctx, tx)
@@ -43,7 +44,7 @@ func (s *Store) Head(ctx context.Context) (head store.Head, err error) {
 	return head, err
 }
 
-// Snapshot is the Snapshot of [store.Store].
+// Snapshot implements Snapshot of [store.Store].
 func (s *Store) Snapshot(ctx context.Context, read func(store.Head, iter.Seq2[store.Row, error]) error) error {
 	return s.inReader(ctx, func(tx *sql.Tx) error {
 		head, err := readHead(ctx, tx)
@@ -59,7 +60,7 @@ func (s *Store) Snapshot(ctx context.Context, read func(store.Head, iter.Seq2[st
 	})
 }
 
-// eachRow yields all rows, and says whether it was stopped.
+// eachRow yields all rows and reports whether yield stopped it.
 func eachRow(ctx context.Context, tx *sql.Tx, yield func(store.Row, error) bool) (stopped bool, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT kind, namespace, name, uid, revision, epoch, data FROM objects ORDER BY kind, namespace, name`)
 	if err != nil {
@@ -78,7 +79,7 @@ func eachRow(ctx context.Context, tx *sql.Tx, yield func(store.Row, error) bool)
 	return false, rows.Err()
 }
 
-// Changes is the Changes of [store.Store].
+// Changes implements Changes of [store.Store].
 func (s *Store) Changes(ctx context.Context, after uint64, limit int) (records []store.Record, head store.Head, err error) {
 	err = s.inReader(ctx, func(tx *sql.Tx) (err error) {
 		if head, err = readHead(ctx, tx); err != nil {

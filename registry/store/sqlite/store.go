@@ -17,11 +17,11 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Config is what a store needs.
+// Config is the configuration of a [Store].
 type Config struct {
-	// Dir is the folder of the database, made where there is none.
+	// Dir is the folder of the database. It is created if it does not exist.
 	Dir string
-	// Commits is how writes are committed.
+	// Commits are the options of group commits.
 	Commits store.CommitterOptions
 }
 
@@ -68,13 +68,13 @@ func (s *Store) prepare(ctx context.Context) error {
 	return err
 }
 
-// Close is the Close of [store.Store].
+// Close implements Close of [store.Store].
 func (s *Store) Close() error {
 	s.Committer.Close()
 	return errors.Join(s.writer.close(), s.db.Close())
 }
 
-// inWriter runs fn in a transaction of the writing connection.
+// inWriter runs fn in a transaction on the writing connection.
 func (s *Store) inWriter(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	tx, err := s.db.Writer.BeginTx(ctx, nil)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Store) inWriter(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	return unavailable(tx.Commit())
 }
 
-// unavailable marks an error of the database as such.
+// unavailable wraps an error of the database in [store.ErrUnavailable].
 func unavailable(err error) error {
 	if err == nil {
 		return nil
