@@ -13,7 +13,8 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// TestAServiceGetsNoAddressOfABackend by request, which is refused, nor at random, where the address is passed over and free again afterwards.
+// TestAServiceGetsNoAddressOfABackend checks that a service which requests the address of a backend
+// is refused, and that a random allocation skips such an address and releases it afterwards.
 func TestAServiceGetsNoAddressOfABackend(t *testing.T) {
 	i, r := run(t)
 	_, err := r.slices.CreateEndpointSlice(t.Context(), &registryv1.CreateEndpointSliceRequest{EndpointSlice: &corev1.EndpointSlice{
@@ -35,7 +36,8 @@ func TestAServiceGetsNoAddressOfABackend(t *testing.T) {
 	i.holds(t, random, "10.96.0.3")
 }
 
-// TestALoadBalancerIsAtNoAddressOfTheCluster: nodes would take all that arrives there for the service's.
+// TestALoadBalancerIsAtNoAddressOfTheCluster checks that a status with the address of a node is
+// refused, because nodes would redirect all traffic for that address to the service.
 func TestALoadBalancerIsAtNoAddressOfTheCluster(t *testing.T) {
 	_, r := run(t, func(c *registry.Config) { c.PodCIDR = []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")} })
 	_, err := r.nodes.CreateNode(t.Context(), &registryv1.CreateNodeRequest{Node: &corev1.Node{Metadata: &corev1.ObjectMeta{Name: "n1"}}})

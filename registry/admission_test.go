@@ -234,7 +234,8 @@ func TestPodsHaveTimeToEnd(t *testing.T) {
 	}
 }
 
-// TestPodsGoWhenTheirGraceIsOver: nobody has to confirm the end, also when the registry was away meanwhile.
+// TestPodsGoWhenTheirGraceIsOver checks that a pod is removed without a confirmation when its grace
+// period ends, also if the registry was not running at that time.
 func TestPodsGoWhenTheirGraceIsOver(t *testing.T) {
 	i, r := run(t)
 	r.runningPod(t, "one", 1)
@@ -265,7 +266,8 @@ func TestPodsGoWhenTheirGraceIsOver(t *testing.T) {
 	gone(t, "two", getPod(i.start(), "two"))
 }
 
-// TestPodsThatDoNotRunGoAtOnce: without an address, or with an end of its own, a pod has nothing to finish.
+// TestPodsThatDoNotRunGoAtOnce checks that a pod without an address, or one that has terminated, is
+// removed without a grace period.
 func TestPodsThatDoNotRunGoAtOnce(t *testing.T) {
 	_, r := run(t)
 	for _, phase := range []corev1.PodPhase{corev1.PodPhase_POD_PHASE_SUCCEEDED, corev1.PodPhase_POD_PHASE_FAILED, corev1.PodPhase_POD_PHASE_PENDING} {
@@ -283,7 +285,7 @@ func TestPodsThatDoNotRunGoAtOnce(t *testing.T) {
 	}
 }
 
-// runningPod makes a pod that has an address and the given seconds to end.
+// runningPod creates a pod that has an address and the given grace period in seconds.
 func (r *replica) runningPod(t *testing.T, name string, grace int64, finalizers ...string) *corev1.Pod {
 	t.Helper()
 	if _, err := r.pods.CreatePod(within(t), &registryv1.CreatePodRequest{Pod: &corev1.Pod{
@@ -333,8 +335,9 @@ func TestApplyKeepsWhatOthersWrote(t *testing.T) {
 	}
 }
 
-// TestApplyRemovesWhatTheManifestNoLongerSays: annotations, labels, fields and ports that an earlier manifest had go with it;
-// what the registry and others have set stays.
+// TestApplyRemovesWhatTheManifestNoLongerSays checks that annotations, labels, fields and ports are
+// removed if an earlier manifest had them and the new one does not, and that values set by the
+// registry or by others stay.
 func TestApplyRemovesWhatTheManifestNoLongerSays(t *testing.T) {
 	_, r := run(t)
 	apply := func(options ...func(*corev1.Service)) (*corev1.Service, registryv1.ApplyOutcome) {
@@ -379,8 +382,8 @@ func TestApplyRemovesWhatTheManifestNoLongerSays(t *testing.T) {
 	}
 }
 
-// TestNodePortsStayWithoutAllocation: a load balancer that no longer wants node ports keeps those it has until the
-// manifest that named one leaves it out.
+// TestNodePortsStayWithoutAllocation checks that a load balancer which stops requesting node ports
+// keeps those it has, until a manifest that named one leaves it out.
 func TestNodePortsStayWithoutAllocation(t *testing.T) {
 	_, r := run(t)
 	apply := func(nodePort int32, allocate bool) *corev1.Service {
@@ -407,7 +410,8 @@ func TestNodePortsStayWithoutAllocation(t *testing.T) {
 	}
 }
 
-// TestOnlyApplyWritesManagedFields: neither a create nor an update decides what a later apply removes.
+// TestOnlyApplyWritesManagedFields checks that neither a create nor an update determines the fields
+// that a later apply removes.
 func TestOnlyApplyWritesManagedFields(t *testing.T) {
 	_, r := run(t)
 	forged := []*corev1.ManagedFields{{Manager: "apply", Fields: []string{"spec.externalIps"}}}

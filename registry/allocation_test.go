@@ -42,7 +42,7 @@ func nodePorts(svc *corev1.Service) []int32 {
 	return numbers
 }
 
-// holds checks what an owner has at the allocator.
+// holds checks the values that the allocator has for a service.
 func (i *installation) holds(t *testing.T, svc *corev1.Service, want ...string) {
 	t.Helper()
 	slices.Sort(want)
@@ -236,7 +236,8 @@ func TestDualStack(t *testing.T) {
 	i.holds(t, svc, "10.96.0.1", "fd00:96::1")
 }
 
-// TestOneOfManyWins creates one service many times at once: one create wins, and the values of the others are free again.
+// TestOneOfManyWins creates one service many times concurrently. One create must succeed, and the
+// values of the others must be free again.
 func TestOneOfManyWins(t *testing.T) {
 	i, r := run(t)
 	var wg sync.WaitGroup
@@ -264,7 +265,8 @@ func TestOneOfManyWins(t *testing.T) {
 	}
 }
 
-// TestRacingUpdatesKeepTheirValues lets many updates of one version ask for node ports: the values of the one that wins stay.
+// TestRacingUpdatesKeepTheirValues lets many updates of one version request node ports. The values
+// of the successful update must stay allocated.
 func TestRacingUpdatesKeepTheirValues(t *testing.T) {
 	i, r := run(t)
 	svc := r.create(t, web("web"))

@@ -13,7 +13,7 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// report reports addresses of a pod as its node's agent does.
+// report reports addresses of a pod as the agent of its node does.
 func (r *replica) report(t *testing.T, name string, ips ...string) error {
 	t.Helper()
 	_, err := r.pods.UpdatePodStatus(within(t), &registryv1.UpdatePodStatusRequest{Pod: &corev1.Pod{

@@ -43,13 +43,13 @@ func (r *replica) restore(t *testing.T, records []*registryv1.BackupRecord) (*re
 	}
 	for _, record := range records {
 		if stream.Send(&registryv1.ImportRequest{Record: record}) != nil {
-			break // the answer says why
+			break // the response has the reason
 		}
 	}
 	return stream.CloseAndRecv()
 }
 
-// everything returns all objects by their keys.
+// everything returns all objects by key.
 func (r *replica) everything(t *testing.T) map[object.Key]object.Object {
 	t.Helper()
 	stream, err := r.changes.Snapshot(within(t), &registryv1.SnapshotRequest{})
@@ -137,7 +137,8 @@ func TestBrokenBackups(t *testing.T) {
 	}
 }
 
-// TestWatchersLearnOfAnImport: what revisions meant before is not what they mean now.
+// TestWatchersLearnOfAnImport checks that a watch ends after an import, because revisions now stand
+// for other changes.
 func TestWatchersLearnOfAnImport(t *testing.T) {
 	_, source := run(t)
 	source.lease(t, "a", nil)

@@ -17,7 +17,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// gone waits until a lookup finds nothing.
+// gone waits until a lookup returns NotFound.
 func gone(t *testing.T, what string, get func(ctx context.Context) error) {
 	t.Helper()
 	kittest.Eventually(t, what+" is collected", func() error {
@@ -84,7 +84,7 @@ func TestOwnedObjectsGoWithTheirOwners(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// Born an orphan: its owner went before it came.
+	// Its owner was deleted before it was created.
 	r.slice(t, "late", owner(one))
 	gone(t, "the late slice", r.getSlice("late"))
 }
@@ -131,12 +131,14 @@ func TestNamespaceEmptiesFirst(t *testing.T) {
 	})
 }
 
-// TestCollectionGoesOn: what had to be collected when the registry ended is collected when it is back.
+// TestCollectionGoesOn checks that objects which were due when the registry stopped are removed
+// after it starts again.
 func TestCollectionGoesOn(t *testing.T) {
 	i, r := run(t)
 	r.slice(t, "orphan")
 	r.stop()
-	// The reference is given to it behind the registry's back, as a registry that ended in the middle would leave it.
+	// The reference is written directly to the store, to get the state that a registry leaves if it
+	// stops in the middle of a collection.
 	i.edit("EndpointSlice", "orphan", func(o *corev1.ObjectMeta) {
 		o.OwnerReferences = []*corev1.OwnerReference{{Kind: "Service", Name: "gone", Uid: "gone"}}
 	})

@@ -18,7 +18,8 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// childVariable makes the test binary run the registry instead of tests.
+// childVariable is the environment variable that makes the test binary run the registry instead of
+// tests.
 const childVariable = "PORTOLAN_TEST_REGISTRY_PROCESS"
 
 func TestMain(m *testing.M) {
@@ -66,21 +67,24 @@ func (i *installation) spawn(t *testing.T) *process {
 	return p
 }
 
-// kill ends the process as a power cut would, and waits until it is gone. Killing it twice does nothing.
+// kill ends the process as a power failure would, and waits until it has ended. Killing it twice
+// does nothing.
 func (p *process) kill() {
 	if p.command.ProcessState != nil {
 		return
 	}
 	_ = p.command.Process.Kill() // it may have ended by itself
 	p.logged.Wait()
-	_ = p.command.Wait() // it was killed: that is the error
+	_ = p.command.Wait() // the error is that it was killed
 }
 
-// TestKilledUnderLoad kills the registry again and again while services come and go. What was acknowledged is there; what is there has the addresses
-// it says, and nobody else has them.
+// TestKilledUnderLoad kills the registry repeatedly while services are created and deleted. Every
+// acknowledged service must exist, and every service that exists must own its addresses, which no
+// other service has.
 func TestKilledUnderLoad(t *testing.T) {
 	i := install(t)
-	acknowledged := map[string]bool{} // by name: it exists, or it does not; names in doubt are missing
+	// by name: whether the service exists; services with an unknown outcome are missing
+	acknowledged := map[string]bool{}
 	for round := range 3 {
 		p := i.spawn(t)
 		i.load(t, p, round, acknowledged)
@@ -110,7 +114,8 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// load creates and deletes services from several clients, kills the registry in the middle, and notes what was acknowledged.
+// load creates and deletes services from several clients, kills the registry in the middle, and
+// records the acknowledged writes.
 func (i *installation) load(t *testing.T, p *process, round int, acknowledged map[string]bool) {
 	t.Helper()
 	conn, err := rpc.TCP().Dial(p.addr)
@@ -133,7 +138,7 @@ func (i *installation) load(t *testing.T, p *process, round int, acknowledged ma
 		acknowledged[name] = exists
 		select {
 		case answers <- struct{}{}:
-		default: // far more than anybody waits for
+		default: // far more than any test waits for
 		}
 		return true
 	}
@@ -147,7 +152,7 @@ func (i *installation) load(t *testing.T, p *process, round int, acknowledged ma
 					return
 				}
 				if n%50 == 1 {
-					continue // some stay, in all rounds fewer than there are addresses
+					continue // some stay, over all rounds fewer than there are addresses
 				}
 				if _, err = client.DeleteService(ctx, &registryv1.DeleteServiceRequest{Name: name}); !note(name, false, err) {
 					return

@@ -21,10 +21,11 @@ import (
 	"portolan.dev/services/object"
 )
 
-// poolSize is how many values of each kind the allocator has: more than processes that are killed can leave behind.
+// poolSize is the number of values of each kind in the allocator, more than killed processes can
+// leave allocated.
 const poolSize = 50
 
-// installation is a registry with everything around it.
+// installation is a registry with its store, allocator and NATS.
 type installation struct {
 	t         *testing.T
 	config    registry.Config
@@ -51,7 +52,8 @@ type replica struct {
 	changes    registryv1.ChangeServiceClient
 }
 
-// install makes an installation without running registries. Its stream needs NATS, which most tests can do without: the relay then goes on trying.
+// install creates an installation without running registries. The stream needs NATS, but most tests
+// do without it; the relay then keeps trying.
 func install(t *testing.T, set ...func(*registry.Config)) *installation {
 	t.Helper()
 	_, url := kittest.NATS(t)
@@ -81,7 +83,7 @@ func dual(c *registry.Config) {
 	c.ServiceCIDR = append(c.ServiceCIDR, netip.MustParsePrefix("fd00:96::/112"))
 }
 
-// start runs a registry.
+// start starts a registry.
 func (i *installation) start() *replica {
 	i.t.Helper()
 	d, err := registry.New(i.ctx, i.config, kittest.Host(i.t, i.network, i.nats))
@@ -103,14 +105,14 @@ func (i *installation) start() *replica {
 	}
 }
 
-// run makes an installation with one registry.
+// run creates an installation with one registry.
 func run(t *testing.T, set ...func(*registry.Config)) (*installation, *replica) {
 	t.Helper()
 	i := install(t, set...)
 	return i, i.start()
 }
 
-// within bounds a call of a test that would otherwise hang for good.
+// within returns a context with a deadline for calls that could hang.
 func within(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -137,7 +139,7 @@ func number(n int32) *corev1.IntOrString {
 	return &corev1.IntOrString{Value: &corev1.IntOrString_Number{Number: n}}
 }
 
-// create stores a service that must be accepted.
+// create creates a service and fails the test if it is refused.
 func (r *replica) create(t *testing.T, svc *corev1.Service) *corev1.Service {
 	t.Helper()
 	answer, err := r.services.CreateService(within(t), &registryv1.CreateServiceRequest{Service: svc})
@@ -147,7 +149,7 @@ func (r *replica) create(t *testing.T, svc *corev1.Service) *corev1.Service {
 	return answer.GetService()
 }
 
-// update stores a service that must be accepted.
+// update updates a service and fails the test if it is refused.
 func (r *replica) update(t *testing.T, svc *corev1.Service) *corev1.Service {
 	t.Helper()
 	answer, err := r.services.UpdateService(within(t), &registryv1.UpdateServiceRequest{Service: svc})
@@ -157,7 +159,7 @@ func (r *replica) update(t *testing.T, svc *corev1.Service) *corev1.Service {
 	return answer.GetService()
 }
 
-// edit changes an object's metadata in the store, while no registry runs on it.
+// edit changes an object's metadata in the store while no registry runs on it.
 func (i *installation) edit(kind, name string, change func(*corev1.ObjectMeta)) {
 	i.t.Helper()
 	s, err := registry.OpenStore(i.ctx, i.config, kittest.Logger(i.t), nil)

@@ -17,7 +17,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// samples has an acceptable object of every kind.
+// samples returns a valid object of every kind.
 func samples() map[string]object.Object {
 	meta := func() *corev1.ObjectMeta {
 		return &corev1.ObjectMeta{Name: "sample", Labels: map[string]string{"app": "a"}}
@@ -39,7 +39,7 @@ func samples() map[string]object.Object {
 	}
 }
 
-// caller calls the methods of a kind's service by their names, as a client without generated code would.
+// caller calls the methods of a kind's service by name, like a client without generated code.
 type caller struct {
 	t       *testing.T
 	conn    *grpc.ClientConn
@@ -58,7 +58,8 @@ func newCaller(t *testing.T, conn *grpc.ClientConn, kind object.Kind) *caller {
 	return &caller{t: t, conn: conn, kind: kind, service: service}
 }
 
-// method finds the method that begins with a verb; a status method only where that is asked for.
+// method returns the method that begins with the verb. It returns a status method only if the verb
+// asks for it.
 func (c *caller) method(verb string) protoreflect.MethodDescriptor {
 	for i := range c.service.Methods().Len() {
 		method := c.service.Methods().Get(i)
@@ -80,7 +81,7 @@ func message(t *testing.T, descriptor protoreflect.MessageDescriptor) protorefle
 	return kind.New()
 }
 
-// request builds the request of a method: with an object, or the values of fields.
+// request builds the request of a method from an object or from the values of fields.
 func (c *caller) request(method protoreflect.MethodDescriptor, o object.Object, set map[protoreflect.Name]any) proto.Message {
 	req := message(c.t, method.Input())
 	fields := method.Input().Fields()
@@ -104,7 +105,7 @@ func path(method protoreflect.MethodDescriptor) string {
 	return "/" + string(method.Parent().FullName()) + "/" + string(method.Name())
 }
 
-// object calls a method that answers with an object.
+// object calls a method that returns an object.
 func (c *caller) object(verb string, o object.Object, set map[protoreflect.Name]any) object.Object {
 	c.t.Helper()
 	answer, err := c.call(verb, o, set)
@@ -115,7 +116,7 @@ func (c *caller) object(verb string, o object.Object, set map[protoreflect.Name]
 	return got
 }
 
-// watched reads the first object of a watch.
+// watched returns the first object of a watch.
 func (c *caller) watched(ctx context.Context, set map[protoreflect.Name]any) object.Object {
 	c.t.Helper()
 	method := c.method("Watch")
@@ -143,7 +144,7 @@ func (c *caller) watched(ctx context.Context, set map[protoreflect.Name]any) obj
 	}
 }
 
-// TestEveryKind goes through all methods of every kind.
+// TestEveryKind calls all methods of every kind.
 func TestEveryKind(t *testing.T) {
 	_, r := run(t)
 	for _, kind := range object.Kinds {
@@ -188,7 +189,7 @@ func TestEveryKind(t *testing.T) {
 			}
 			c.object("Delete", nil, named)
 			if kind.Name == "Namespace" {
-				return // goes when it is empty, see TestNamespaceEmptiesFirst
+				return // removed when it is empty, see TestNamespaceEmptiesFirst
 			}
 			if _, err := c.call("Get", nil, named); !apierr.IsNotFound(err) {
 				t.Errorf("get after delete: %v", err)

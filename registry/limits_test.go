@@ -13,7 +13,7 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// TestBadInputStoresNothing sends what no client should.
+// TestBadInputStoresNothing sends invalid requests and checks that nothing is stored.
 func TestBadInputStoresNothing(t *testing.T) {
 	_, r := run(t)
 	before := r.everything(t)

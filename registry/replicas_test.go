@@ -129,7 +129,8 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
-// TestPostgresAway stops the database under a running registry: reads go on, writes are refused with the time to try again, and nothing needs a restart.
+// TestPostgresAway stops the database under a running registry. Reads must continue, writes must
+// fail with a retry delay, and writes must succeed again without a restart.
 func TestPostgresAway(t *testing.T) {
 	cluster := kittest.NewCluster(t)
 	i := install(t, func(c *registry.Config) { c.Store = cluster.Database(t) })
@@ -151,7 +152,7 @@ func TestPostgresAway(t *testing.T) {
 	kittest.Eventually(t, "writes succeed again", func() error {
 		_, err := r.services.CreateService(within(t), &registryv1.CreateServiceRequest{Service: web("third")})
 		if apierr.IsAlreadyExists(err) {
-			return nil // an attempt that nobody could tell the outcome of had succeeded
+			return nil // an earlier attempt with an unknown outcome succeeded
 		}
 		return err
 	})

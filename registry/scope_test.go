@@ -18,7 +18,7 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// guarded is a registry that speaks mutual TLS only, with an allocator that does.
+// guarded is a registry that accepts mutual TLS only, with an allocator that does the same.
 type guarded struct {
 	t     *testing.T
 	certs *kittest.Certificates
@@ -50,7 +50,7 @@ func guard(t *testing.T) *guarded {
 	return g
 }
 
-// as connects as somebody.
+// as connects with the certificate of the given role.
 func (g *guarded) as(who string) *grpc.ClientConn {
 	g.t.Helper()
 	conn, err := g.network.Dial(g.addr, g.certs.Source(who).Peer(identity.Registry))
@@ -61,7 +61,7 @@ func (g *guarded) as(who string) *grpc.ClientConn {
 	return conn
 }
 
-// refused demands that a write was refused, for a reason that is told in one line.
+// refused fails the test unless a write was refused with a reason in one line.
 func refused(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	text := status.Convert(err).Message()
@@ -86,7 +86,7 @@ const (
 	no  = corev1.ConditionStatus_CONDITION_STATUS_FALSE
 )
 
-// podOn stores a pod that runs on a node.
+// podOn creates a pod that runs on a node.
 func (g *guarded) podOn(operator *grpc.ClientConn, name, node string) *corev1.Pod {
 	g.t.Helper()
 	pods := registryv1.NewPodServiceClient(operator)
@@ -105,7 +105,8 @@ func (g *guarded) podOn(operator *grpc.ClientConn, name, node string) *corev1.Po
 	return updated.GetPod()
 }
 
-// TestAgentsWriteWhatIsTheirs: its Node, the readiness of its pods, Events in its name, and nothing else of anybody.
+// TestAgentsWriteWhatIsTheirs checks that an agent may write its Node, the readiness of its pods
+// and Events in its name, and nothing else.
 func TestAgentsWriteWhatIsTheirs(t *testing.T) {
 	g := guard(t)
 	operator, agent := g.as("operator"), g.as("nodeagent/n1")
@@ -158,14 +159,15 @@ func TestAgentsWriteWhatIsTheirs(t *testing.T) {
 		_, err := events.CreateEvent(ctx, &registryv1.CreateEventRequest{Event: e})
 		return err
 	}
-	for range 2 { // the second one is counted in the first
+	for range 2 { // the second event is counted in the first
 		accepted(t, "an Event", event("nodeagent", "n1"))
 	}
 	refused(t, "an Event of another agent", event("nodeagent", "n2"), `in the writer's own name: reporting_component "nodeagent", reporting_instance "n1"`)
 	refused(t, "an Event of the controller", event("endpointctl", "n1"), "in the writer's own name")
 }
 
-// TestControllersWriteWhatIsTheirs: what others have made stays as it is.
+// TestControllersWriteWhatIsTheirs checks that a controller cannot change objects that others have
+// created.
 func TestControllersWriteWhatIsTheirs(t *testing.T) {
 	g := guard(t)
 	ctx := within(t)
@@ -221,7 +223,7 @@ func TestControllersWriteWhatIsTheirs(t *testing.T) {
 	}
 }
 
-// TestGuardedRegistryAllocates: the registry itself is let in by the allocator.
+// TestGuardedRegistryAllocates checks that the allocator accepts the registry's certificate.
 func TestGuardedRegistryAllocates(t *testing.T) {
 	g := guard(t)
 	created, err := registryv1.NewServiceServiceClient(g.as("operator/ann")).CreateService(within(t), &registryv1.CreateServiceRequest{Service: web("web")})

@@ -14,7 +14,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestChangesReachFollowers runs the whole way: API, store, relay, stream, follower.
+// TestChangesReachFollowers follows changes all the way: API, store, relay, stream, follower.
 func TestChangesReachFollowers(t *testing.T) {
 	i, r := run(t)
 	r.lease(t, "before", nil)
@@ -113,7 +113,7 @@ func TestDiscovery(t *testing.T) {
 	if err != nil || env.GetVariables()["REDIS_MASTER_SERVICE_HOST"] != svc.GetSpec().GetClusterIp() {
 		t.Errorf("environment = %v, %v", env, err)
 	}
-	// The ranges of node ports are the allocator's, who alone knows how they have grown.
+	// The ranges of node ports come from the allocator, because they may have grown.
 	settings, err := discovery.GetSettings(within(t), &registryv1.GetSettingsRequest{})
 	if err != nil || settings.GetStore() != "sqlite" || settings.GetServiceCidrs()[0] != "10.96.0.0/16" || settings.GetZone() != "cluster.local" ||
 		settings.GetNodePortRange() != "30000-30049" {
@@ -121,7 +121,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// TestRestart: what was acknowledged is there after a restart, at the same revision.
+// TestRestart checks that acknowledged writes exist after a restart, at the same revision.
 func TestRestart(t *testing.T) {
 	i, r := run(t)
 	r.create(t, web("web"))

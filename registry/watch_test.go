@@ -17,7 +17,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// lease stores a lease, the cheapest object there is: it writes and allocates nothing.
+// lease creates a lease, the cheapest kind of object: it allocates nothing.
 func (r *replica) lease(t *testing.T, name string, labels map[string]string) *corev1.Lease {
 	t.Helper()
 	answer, err := r.leases.CreateLease(within(t), &registryv1.CreateLeaseRequest{Lease: &corev1.Lease{Metadata: &corev1.ObjectMeta{Name: name, Labels: labels}}})
@@ -43,7 +43,7 @@ func (r *replica) drop(t *testing.T, name string) {
 	}
 }
 
-// watcher reads a watch change by change.
+// watcher reads a watch one change at a time.
 type watcher struct {
 	t        *testing.T
 	stream   grpc.ServerStreamingClient[registryv1.WatchLeasesResponse]
@@ -90,7 +90,7 @@ func (w *watcher) read() error {
 	return nil
 }
 
-// until reads until the stream says that it is complete up to a revision.
+// until reads until the stream is complete up to a revision.
 func (w *watcher) until(revision uint64) {
 	w.t.Helper()
 	for w.revision < revision {
@@ -165,7 +165,7 @@ func TestBookmarks(t *testing.T) {
 	w.until(other.GetNamespace().GetMetadata().GetResourceVersion())
 }
 
-// TestWatchResumes resumes from every revision, those included that only the log still has.
+// TestWatchResumes resumes from every revision, including those that only the log still has.
 func TestWatchResumes(t *testing.T) {
 	_, r := run(t, func(c *registry.Config) { c.WatchBuffer = 2 })
 	var want []string
@@ -214,7 +214,9 @@ func TestWatchFromPrunedRevision(t *testing.T) {
 	})
 }
 
-// TestSlowWatcher lets a watcher read nothing while far more is written than the connection holds: writers do not notice, and the watcher is told to resume.
+// TestSlowWatcher opens a watch that reads nothing while far more is written than the connection
+// buffers. Writers must not be delayed, and the watch must end with an error that says where to
+// resume.
 func TestSlowWatcher(t *testing.T) {
 	_, r := run(t, func(c *registry.Config) { c.WatchBuffer = 4 })
 	w := r.watch(t, &registryv1.WatchLeasesRequest{})
@@ -274,7 +276,8 @@ func TestPagesAreOfOneRevision(t *testing.T) {
 	}
 }
 
-// restOfList goes on with a list of leases on this replica and returns the names of all its pages, and the revision that they are of.
+// restOfList continues a list of leases on this replica and returns the names on all its pages and
+// the list's revision.
 func (r *replica) restOfList(t *testing.T, page *registryv1.ListLeasesResponse) (names []string, revision uint64) {
 	t.Helper()
 	revision = page.GetRevision()
@@ -295,8 +298,8 @@ func (r *replica) restOfList(t *testing.T, page *registryv1.ListLeasesResponse) 
 	}
 }
 
-// TestPageTokenOutlivesItsReplica: a registry that was started anew goes on with a list while it knows the way back to the list's revision, and says so where
-// it does not.
+// TestPageTokenOutlivesItsReplica checks that a restarted registry continues a list if it still has
+// the changes since the list's revision, and otherwise returns an error.
 func TestPageTokenOutlivesItsReplica(t *testing.T) {
 	i, r := run(t)
 	for n := range 7 {

@@ -22,12 +22,12 @@ import (
 	"portolan.dev/services/object"
 )
 
-// breaking is a store whose writes can be made to fail, before or after they happened.
+// breaking is a store whose writes can be made to fail, before or after they are stored.
 type breaking struct {
 	store.Store
 	before, after atomic.Pointer[error]
-	committed     atomic.Pointer[func()] // called once after a write, before its outcome is known
-	looked        chan struct{}          // has something after the first look at how far the store is
+	committed     atomic.Pointer[func()] // called once after a write, before its outcome is returned
+	looked        chan struct{}          // has an element after the first call of Head
 }
 
 func (b *breaking) Head(ctx context.Context) (store.Head, error) {
@@ -52,7 +52,8 @@ func (b *breaking) Submit(ctx context.Context, op store.Op) (store.Result, error
 	return result, err
 }
 
-// fixture is a writer on a real store, which can be made to fail, and an allocator that keeps its rules.
+// fixture is a writer on a real store, which can be made to fail, with an allocator that keeps its
+// rules.
 type fixture struct {
 	*admission.Writer
 	store     *breaking
@@ -81,7 +82,8 @@ func openStore(t *testing.T) store.Store {
 	return s
 }
 
-// newReplica returns a writer whose view is as the store is now until follow is called.
+// newReplica returns a writer whose view stays at the present state of the store until follow is
+// called.
 func newReplica(t *testing.T, s store.Store) (f *fixture, follow func()) {
 	t.Helper()
 	f = &fixture{store: &breaking{Store: s, looked: make(chan struct{}, 1)}, allocator: allocfake.New(10, "10.96.0.0/16")}
@@ -124,7 +126,8 @@ func fail(way *atomic.Pointer[error], err error, fn func()) {
 	fn()
 }
 
-// TestFailedCommitReleases: what a write was allocated that certainly did not happen is free again; what may have happened keeps its values.
+// TestFailedCommitReleases checks that the values of a write which was certainly not stored are
+// released, and that a write with an unknown outcome keeps its values.
 func TestFailedCommitReleases(t *testing.T) {
 	f := newFixture(t)
 	fail(&f.store.before, store.ErrUnavailable, func() {
@@ -145,7 +148,8 @@ func TestFailedCommitReleases(t *testing.T) {
 	}
 }
 
-// TestFailedUpdateKeepsWhatIsInUse: values of the version before are released by an update that is stored, never by one that is not.
+// TestFailedUpdateKeepsWhatIsInUse checks that values of the former version are released by an
+// update that is stored, and kept by one that is not.
 func TestFailedUpdateKeepsWhatIsInUse(t *testing.T) {
 	f := newFixture(t)
 	svc, _ := f.must(t, service(corev1.ServiceType_SERVICE_TYPE_NODE_PORT)).(*corev1.Service)
@@ -179,8 +183,9 @@ func TestFailedUpdateKeepsWhatIsInUse(t *testing.T) {
 	}
 }
 
-// TestUpdateKeepsWhatALaterOneTakesAgain: an update gives a node port up, and before it gives the port back to the allocator, another update takes
-// it again. The port must not be given back then: another service could get it.
+// TestUpdateKeepsWhatALaterOneTakesAgain lets an update give up a node port. Before it releases the
+// port, another update claims the port again. The port must not be released then, because another
+// service could get it.
 func TestUpdateKeepsWhatALaterOneTakesAgain(t *testing.T) {
 	f := newFixture(t)
 	svc, _ := f.must(t, service(corev1.ServiceType_SERVICE_TYPE_NODE_PORT)).(*corev1.Service)
@@ -200,7 +205,8 @@ func TestUpdateKeepsWhatALaterOneTakesAgain(t *testing.T) {
 	}
 }
 
-// TestUnconditionalUpdatesDoNotLoseEachOther lets many writers change the status and the rest at once, without naming versions.
+// TestUnconditionalUpdatesDoNotLoseEachOther lets many writers change the status and the other
+// fields concurrently, without naming versions.
 func TestUnconditionalUpdatesDoNotLoseEachOther(t *testing.T) {
 	f := newFixture(t)
 	pod := &corev1.Pod{Metadata: &corev1.ObjectMeta{Name: "p"}, Spec: &corev1.PodSpec{Containers: []*corev1.Container{{Name: "c", Image: "i"}}}}
@@ -243,7 +249,8 @@ func TestUnconditionalUpdatesDoNotLoseEachOther(t *testing.T) {
 	}
 }
 
-// TestConditionalUpdateAfterChange is refused with both versions named.
+// TestConditionalUpdateAfterChange checks that an update of an outdated version is refused with an
+// error that names both versions.
 func TestConditionalUpdateAfterChange(t *testing.T) {
 	f := newFixture(t)
 	created := f.must(t, &corev1.Lease{Metadata: &corev1.ObjectMeta{Name: "l"}})
@@ -257,8 +264,9 @@ func TestConditionalUpdateAfterChange(t *testing.T) {
 	}
 }
 
-// TestUpdateThatChangesNothingInAnOldView: what a replica takes for no change, since its view is behind, is one, and is
-// stored. Otherwise the client would be told of a success, and the object would stay as somebody else made it before.
+// TestUpdateThatChangesNothingInAnOldView sends an update that changes nothing in the outdated view
+// of a replica, but does change the stored object. It must be stored. Otherwise the client would
+// get a success, and the object would keep the changes of another client.
 func TestUpdateThatChangesNothingInAnOldView(t *testing.T) {
 	lease := func(label string) *corev1.Lease {
 		return &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "l", Labels: map[string]string{"as": label}}}
@@ -296,7 +304,8 @@ func TestUpdateThatChangesNothingInAnOldView(t *testing.T) {
 	}
 }
 
-// TestConditionalUpdateThatChangesNothingInAnOldView is refused like any other of a version that is gone.
+// TestConditionalUpdateThatChangesNothingInAnOldView checks that such an update is refused if it
+// names an outdated version.
 func TestConditionalUpdateThatChangesNothingInAnOldView(t *testing.T) {
 	ahead := newFixture(t)
 	first := ahead.must(t, &corev1.Lease{Metadata: &corev1.ObjectMeta{Name: "l"}})
@@ -311,8 +320,8 @@ func TestConditionalUpdateThatChangesNothingInAnOldView(t *testing.T) {
 	}
 }
 
-// TestDeleteOfWhatGoesInAnOldView: an object that was going when the view was current, and has been made anew since, is
-// deleted.
+// TestDeleteOfWhatGoesInAnOldView checks that an object is deleted if it is being deleted in an
+// outdated view, and has been created again since.
 func TestDeleteOfWhatGoesInAnOldView(t *testing.T) {
 	ahead := newFixture(t)
 	lease := &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "l", Finalizers: []string{"example.com/wait"}}}
@@ -323,7 +332,8 @@ func TestDeleteOfWhatGoesInAnOldView(t *testing.T) {
 	}
 	behind, follow := newReplica(t, ahead.store)
 	lease.Metadata.Finalizers = nil
-	if _, err := ahead.Update(t.Context(), lease.CloneVT(), admission.Options{}); err != nil { // the last that kept it
+	// removes its last finalizer
+	if _, err := ahead.Update(t.Context(), lease.CloneVT(), admission.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	ahead.must(t, lease.CloneVT())
@@ -345,8 +355,9 @@ func TestDeleteOfWhatGoesInAnOldView(t *testing.T) {
 	}
 }
 
-// TestWriteToAnIncarnationThatAnOldViewLacks: a client that saw an object made again on one replica changes and deletes
-// it by its UID on another, whose view has the object before.
+// TestWriteToAnIncarnationThatAnOldViewLacks checks that a client which read a new incarnation of
+// an object on one replica can change and delete it by its UID on another replica, whose view has
+// the former incarnation.
 func TestWriteToAnIncarnationThatAnOldViewLacks(t *testing.T) {
 	for name, write := range map[string]func(f *fixture, meta *corev1.ObjectMeta) (*admission.Result, error){
 		"update": func(f *fixture, meta *corev1.ObjectMeta) (*admission.Result, error) {
@@ -388,7 +399,7 @@ func updateBehind(t *testing.T, behind *fixture, follow func(), o object.Object)
 	})
 }
 
-// whileBehind writes on a replica that catches up only once it asks how far the store is.
+// whileBehind writes on a replica whose view catches up only when the write calls Head.
 func whileBehind(t *testing.T, behind *fixture, follow func(), write func() (*admission.Result, error)) outcome {
 	t.Helper()
 	done := make(chan outcome, 1)

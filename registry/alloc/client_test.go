@@ -16,7 +16,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// scripted is an allocator that answers as the test says.
+// scripted is an allocator that returns the responses that the test sets.
 type scripted struct {
 	allocatorv1.UnimplementedAllocatorServiceServer
 	results []*allocatorv1.ClaimSetResult
@@ -49,7 +49,8 @@ func nodePortService() *corev1.Service {
 
 func notInUse(string) bool { return false }
 
-// TestOddAnswersAreRefused: no service is stored with less than it needs, whatever the allocator answers.
+// TestOddAnswersAreRefused checks that no service is stored with fewer values than it needs, for
+// any response of the allocator.
 func TestOddAnswersAreRefused(t *testing.T) {
 	values := func(values ...string) []*allocatorv1.ClaimSetResult {
 		return []*allocatorv1.ClaimSetResult{{Values: values}}
@@ -87,7 +88,8 @@ func TestOddAnswersAreRefused(t *testing.T) {
 	}
 }
 
-// TestFailuresNameTheirFields: people read which field of the service cannot be as they wrote it.
+// TestFailuresNameTheirFields checks that an error names the field of the service whose value was
+// refused.
 func TestFailuresNameTheirFields(t *testing.T) {
 	const (
 		full       = allocatorv1.FailureReason_FAILURE_REASON_FULL
@@ -99,7 +101,7 @@ func TestFailuresNameTheirFields(t *testing.T) {
 	asked.Spec.Ports[0].NodePort = 30007
 	for name, c := range map[string]struct {
 		svc     *corev1.Service
-		reasons []allocatorv1.FailureReason // why the address is refused, and why the node port; 0: it is not
+		reasons []allocatorv1.FailureReason // reasons to refuse the address and the node port; 0: not refused
 		code    codes.Code
 		fields  []string
 	}{

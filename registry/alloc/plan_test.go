@@ -9,7 +9,8 @@ import (
 	"portolan.dev/registry/alloc"
 )
 
-// TestProtocolsOfOnePortShareItsNodePort: two protocols of a port number have one node port, and ports of different numbers never do.
+// TestProtocolsOfOnePortShareItsNodePort checks that two protocols of a port number have one node
+// port, and that ports with different numbers have different ones.
 func TestProtocolsOfOnePortShareItsNodePort(t *testing.T) {
 	const (
 		tcp = corev1.Protocol_PROTOCOL_TCP
@@ -21,7 +22,7 @@ func TestProtocolsOfOnePortShareItsNodePort(t *testing.T) {
 	for name, c := range map[string]struct {
 		ports []*corev1.ServicePort
 		asked []string // node ports of the claims; "": any
-		want  []int32  // node ports in the end, where the allocator gives 31000, 31001, …
+		want  []int32  // resulting node ports if the allocator returns 31000, 31001, …
 	}{
 		"none asked for":            {[]*corev1.ServicePort{port(tcp, 53, 0), port(udp, 53, 0)}, []string{""}, []int32{31000, 31000}},
 		"different numbers":         {[]*corev1.ServicePort{port(tcp, 80, 0), port(udp, 53, 0)}, []string{"", ""}, []int32{31000, 31001}},

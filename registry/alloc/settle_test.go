@@ -14,7 +14,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// counting is an allocator that counts the calls that settle, and the owners in them.
+// counting is an allocator that counts Confirm and Release calls, and the owners in them.
 type counting struct {
 	allocatorv1.AllocatorServiceClient
 	confirms, confirmed int
@@ -26,7 +26,8 @@ func (c *counting) Confirm(_ context.Context, req *allocatorv1.ConfirmRequest, _
 	return &allocatorv1.ConfirmResponse{}, nil
 }
 
-// TestConfirmationsShareACall: each call is a commit of the allocator, so that what is stored within a moment is confirmed at once.
+// TestConfirmationsShareACall checks that services which are stored shortly after one another are
+// confirmed in one call, because each call is a commit of the allocator.
 func TestConfirmationsShareACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		allocator := &counting{}

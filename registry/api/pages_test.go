@@ -8,8 +8,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestPageTokensComeBack: a token says what was put into it, whatever the sum of its query is made of, and one that somebody changed is not taken for another
-// query's.
+// TestPageTokensComeBack checks that a token keeps its content for any hash of its query, and that
+// a modified token is not accepted for another query.
 func TestPageTokensComeBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.StringMatching(`[a-z0-9.-]{0,12}`)
@@ -29,7 +29,7 @@ func TestPageTokensComeBack(t *testing.T) {
 	})
 }
 
-// FuzzPageToken: whatever a client sends as a token is read or refused.
+// FuzzPageToken checks that any string is either parsed or refused as a token.
 func FuzzPageToken(f *testing.F) {
 	f.Add("")
 	f.Add("nonsense")

@@ -92,7 +92,7 @@ func (f *fixture) create(o object.Object) object.Object {
 	return result.Object
 }
 
-// lease creates a lease whose owner is another one, or none.
+// lease creates a lease with the given owner, if any.
 func (f *fixture) lease(name string, owner object.Object) object.Object {
 	f.t.Helper()
 	lease := &corev1.Lease{Metadata: &corev1.ObjectMeta{Name: name}}
@@ -122,7 +122,8 @@ func (f *fixture) stored(name string) bool {
 
 func (f *fixture) run() (stop func()) { return kittest.Run(f.t, "collector", f.collector.Run) }
 
-// TestOnlyTheJudgedVersionIsDeleted lets an object get a new owner between the collector's judgement and its deletion.
+// TestOnlyTheJudgedVersionIsDeleted gives an object a new owner between the collector's decision
+// and its deletion.
 func TestOnlyTheJudgedVersionIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -159,7 +160,8 @@ func TestOnlyTheJudgedVersionIsDeleted(t *testing.T) {
 	})
 }
 
-// TestSweepsAgain lets the collector miss a change. The next sweep finds what it left, however many there were before.
+// TestSweepsAgain lets the collector miss a change. A later sweep must find the object, after any
+// number of earlier sweeps.
 func TestSweepsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -187,7 +189,8 @@ func TestSweepsAgain(t *testing.T) {
 	})
 }
 
-// TestCollectsAgainAfterFailure makes the store fail for a while: what was to be deleted is deleted once the store is back.
+// TestCollectsAgainAfterFailure makes the store fail for a while. Objects that were due must be
+// deleted once the store works again.
 func TestCollectsAgainAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -218,7 +221,8 @@ func TestCollectsAgainAfterFailure(t *testing.T) {
 	})
 }
 
-// TestNamespaceGoesLast deletes a namespace with contents: they go first, and the namespace when nothing is left.
+// TestNamespaceGoesLast deletes a namespace with contents. The contents must be deleted first, and
+// then the namespace.
 func TestNamespaceGoesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -9,8 +9,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestOneTimerForEachObject sets timers again, as each sweep and each change of an object does, cancels one, and ends the rest:
-// otherwise timers of one pod pile up for as long as its grace period is.
+// TestOneTimerForEachObject sets timers repeatedly, as each sweep and each change of an object
+// does, cancels one, and stops the others. Without the replacement, timers of one pod would
+// accumulate for the length of its grace period.
 func TestOneTimerForEachObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		graces := newGraces()

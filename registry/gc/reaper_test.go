@@ -22,7 +22,7 @@ func (f *fixture) event(name string) {
 	})
 }
 
-// events returns the names of the events that are there.
+// events returns the names of the present events.
 func (f *fixture) events() []string {
 	var names []string
 	for item := range f.View.State().All("Event", "default") {
@@ -46,7 +46,8 @@ func (f *fixture) wantEvents(when string, want ...string) {
 	}
 }
 
-// TestEventsGoWhenTheyAreOld keeps an event for as long as its time to live, also those that the reaper finds later.
+// TestEventsGoWhenTheyAreOld checks that an event is kept for its time to live, also if it was
+// created after the reaper started.
 func TestEventsGoWhenTheyAreOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -66,7 +67,8 @@ func TestEventsGoWhenTheyAreOld(t *testing.T) {
 	})
 }
 
-// TestOldestEventsGoWhenThereAreTooMany counts only the events that are not too old.
+// TestOldestEventsGoWhenThereAreTooMany checks that only events within their time to live count
+// towards the limit.
 func TestOldestEventsGoWhenThereAreTooMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -77,7 +79,7 @@ func TestOldestEventsGoWhenThereAreTooMany(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		f.event("f2")
-		f.event("f1") // of events of one time the first written goes first
+		f.event("f1") // events with the same time are removed in the order in which they were written
 		f.reap(&gc.Reaper{EventTTL: time.Hour, MaxEvents: 7, Retention: 1000})
 		f.wantEvents("as many as may be", "e0", "e1", "e2", "e3", "e4", "f1", "f2")
 		for n := range 6 {
@@ -88,7 +90,8 @@ func TestOldestEventsGoWhenThereAreTooMany(t *testing.T) {
 	})
 }
 
-// TestLogIsPrunedInSteps keeps what is asked for, and a tenth more before it prunes.
+// TestLogIsPrunedInSteps checks that the log keeps the retention, and is pruned only when it
+// exceeds the retention by a tenth.
 func TestLogIsPrunedInSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

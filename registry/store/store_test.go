@@ -43,7 +43,7 @@ func TestAnObjectComesBackWithItsRevision(t *testing.T) {
 
 func TestAWakerWakesAllWhoWaitedBefore(t *testing.T) {
 	var w store.Waker
-	w.Moved() // nobody waits
+	w.Moved() // without a waiter
 	first, second := w.Wake(), w.Wake()
 	w.Moved()
 	for _, wake := range []<-chan struct{}{first, second} {
@@ -109,7 +109,8 @@ func TestRecentCommits(t *testing.T) {
 	}
 }
 
-// TestAnObjectOfTheTailIsDecodedOnce: those who follow the tail share each object, however many they are.
+// TestAnObjectOfTheTailIsDecodedOnce checks that all followers of the tail share each decoded
+// object.
 func TestAnObjectOfTheTailIsDecodedOnce(t *testing.T) {
 	data, err := store.Encode(&corev1.Node{Metadata: &corev1.ObjectMeta{Name: "n", Uid: "uid"}})
 	if err != nil {
@@ -141,7 +142,8 @@ func TestAnObjectOfTheTailIsDecodedOnce(t *testing.T) {
 	}
 }
 
-// TestTheLongestKey: every database takes a key of 1024 bytes, and none has to take a longer one.
+// TestTheLongestKey checks that every database accepts a key of 1024 bytes, and that a longer key
+// is refused before it reaches the database.
 func TestTheLongestKey(t *testing.T) {
 	op := store.Op{Action: store.Create, UID: "uid", Data: []byte("x")}
 	op.Key = object.Key{Kind: "Node", Namespace: "default", Name: strings.Repeat("n", 1024-len("Nodedefault"))}

@@ -9,7 +9,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestTree compares the tree with a sorted slice, and every former version of it with what it was.
+// TestTree compares the tree with a sorted slice, and every former version of the tree with its
+// content at that time.
 func TestTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type version struct {

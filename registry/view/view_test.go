@@ -23,7 +23,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// fixture is a view on a real store, and what it told its followers.
+// fixture is a view on a real store, with the states and changes that it published.
 type fixture struct {
 	*view.View
 	t     *testing.T
@@ -31,7 +31,7 @@ type fixture struct {
 	index *view.Index
 
 	mu       sync.Mutex
-	replay   map[object.Key]uint64 // what a follower of the changes has, by version
+	replay   map[object.Key]uint64 // the objects that a follower of the changes has, with their revisions
 	revision uint64
 	resets   int
 }
@@ -91,7 +91,7 @@ func lease(name, app string) *corev1.Lease {
 	return &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name, Uid: "uid-" + name, Labels: map[string]string{"app": app}}}
 }
 
-// submit writes and waits until the view has it.
+// submit writes and waits until the view has the change.
 func (f *fixture) submit(action store.Action, o *corev1.Lease) uint64 {
 	f.t.Helper()
 	op := store.Op{Action: action, Key: object.KeyOf(o), UID: o.GetMetadata().GetUid()}
@@ -146,7 +146,8 @@ func TestViewFollowsTheStore(t *testing.T) {
 	}
 }
 
-// TestFollowersCanReplay compares what a follower of the changes has with the view, after many concurrent writes.
+// TestFollowersCanReplay compares the objects that a follower derives from the changes with the
+// view, after many concurrent writes.
 func TestFollowersCanReplay(t *testing.T) {
 	f := newFixture(t)
 	var wg sync.WaitGroup
@@ -192,7 +193,8 @@ func TestFollowersCanReplay(t *testing.T) {
 	}
 }
 
-// TestNewEpoch: an epoch alone disturbs nobody; a replaced history does.
+// TestNewEpoch checks that a new epoch alone does not reset the view, and that a replaced history
+// does.
 func TestNewEpoch(t *testing.T) {
 	f := newFixture(t)
 	f.submit(store.Create, lease("a", "x"))
@@ -233,7 +235,7 @@ func TestNewEpoch(t *testing.T) {
 	}
 }
 
-// TestWaitEndsWithItsContext waits for what never comes.
+// TestWaitEndsWithItsContext waits for a revision that is never reached.
 func TestWaitEndsWithItsContext(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -243,7 +245,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// flooded is a store in which others write all the time, until it is told that they stopped.
+// flooded is a store in which other processes write continuously until the test stops them.
 type flooded struct {
 	store.Store
 	data    []byte
@@ -263,7 +265,8 @@ func (s *flooded) Changes(ctx context.Context, after uint64, _ int) ([]store.Rec
 	return []store.Record{record}, head, nil
 }
 
-// TestAViewThatFallsBehindSaysSo: a view that reads more slowly than others write is not ready, and its age grows; one that has caught up is ready again.
+// TestAViewThatFallsBehindSaysSo checks that a view which reads more slowly than others write is
+// not ready and that its age grows, and that it is ready again when it has caught up.
 func TestAViewThatFallsBehindSaysSo(t *testing.T) {
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
 	if err != nil {

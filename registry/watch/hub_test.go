@@ -22,7 +22,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestHistoryIsBoundedInBytes publishes large changes of one kind, and few small ones of another, which stay.
+// TestHistoryIsBoundedInBytes publishes large changes of one kind, and a few small changes of
+// another kind, which must stay.
 func TestHistoryIsBoundedInBytes(t *testing.T) {
 	const size, limit = 100_000, 4_000_000
 	hub := watch.NewHub(view.StateAt(0), watch.Limits{Changes: 10_000, Bytes: limit})
@@ -31,7 +32,7 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 		change := &view.Change{Revision: revision, Type: registryv1.ChangeType_CHANGE_TYPE_PUT, New: item, Last: item}
 		hub.Publish(view.StateAt(revision), []*view.Change{change})
 	}
-	hub.Now("Service") // somebody watches both kinds
+	hub.Now("Service") // both kinds are watched
 	hub.Now("Pod")
 	publish(1, "Service", 100)
 	publish(2, "Service", 100)
@@ -56,8 +57,8 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// TestCursors publishes steps of any size and lets cursors begin and read at any time: each sees every change of its kind after its beginning once and in
-// order, or is told that it cannot.
+// TestCursors publishes batches of any size and lets cursors start and read at any time. Each
+// cursor must return every change of its kind after its start once and in order, or an error.
 func TestCursors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 8).Draw(t, "limit")
@@ -142,7 +143,7 @@ func countAfter(revisions []uint64, after uint64) int {
 	return n
 }
 
-// followed returns a store, a view of it, and a hub that keeps some changes of each kind.
+// followed returns a store, a view of it, and a hub that keeps limit changes of each kind.
 func followed(t *testing.T, limit int) (store.Store, *view.View, *watch.Hub) {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
@@ -169,7 +170,7 @@ func followed(t *testing.T, limit int) (store.Store, *view.View, *watch.Hub) {
 	return s, v, hub
 }
 
-// TestOneEncodingForAllWatchers: what watchers without a filter are sent is the same memory.
+// TestOneEncodingForAllWatchers checks that watches without a filter send the same memory.
 func TestOneEncodingForAllWatchers(t *testing.T) {
 	s, v, hub := followed(t, 100)
 	streamer := &watch.Streamer{View: v, Hub: hub, Store: s, BookmarkEvery: 1 << 40, Dropped: watch.NewDropped(prometheus.NewRegistry())}
@@ -209,7 +210,7 @@ func TestOneEncodingForAllWatchers(t *testing.T) {
 	}
 }
 
-// write stores or deletes a lease and returns the revision of that.
+// write stores or deletes a lease and returns the revision of the change.
 func write(t *testing.T, s store.Store, action store.Action, name string) uint64 {
 	t.Helper()
 	lease := &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name, Uid: "u"}}
@@ -237,7 +238,8 @@ func versions(state *view.State) string {
 	return fmt.Sprint(state.Revision(), all)
 }
 
-// TestThePastComesBack goes back from the newest state to every revision that the ring has a way to, and no further.
+// TestThePastComesBack rebuilds every revision that the ring reaches from the newest state, and
+// checks that older revisions are refused.
 func TestThePastComesBack(t *testing.T) {
 	const limit = 20
 	s, v, hub := followed(t, limit)

@@ -20,7 +20,7 @@ func encode(t *testing.T, m proto.Message) []byte {
 	return encoded
 }
 
-// TestMessages builds each answer from parts and reads it with the stock codec.
+// TestMessages builds each response from parts and decodes it with the generated code.
 func TestMessages(t *testing.T) {
 	one := &corev1.Service{Metadata: &corev1.ObjectMeta{Name: "one"}, Spec: &corev1.ServiceSpec{ClusterIp: "10.96.0.1"}}
 	two := &corev1.Service{Metadata: &corev1.ObjectMeta{Name: "two"}}
@@ -78,7 +78,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMessageIsUsedAgain sends one message after the other in the same memory, small ones and one that is large.
+// TestMessageIsUsedAgain sends several messages in the same memory, small ones and a large one.
 func TestMessageIsUsedAgain(t *testing.T) {
 	var m wire.Message
 	for _, objects := range []int{1, 3, 1000, 0, 2} {
@@ -101,7 +101,7 @@ func TestMessageIsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestObject sets the version of an object without decoding it.
+// TestObject checks that Object sets the version of an object without decoding it.
 func TestObject(t *testing.T) {
 	for _, o := range []*corev1.Service{
 		{}, {Spec: &corev1.ServiceSpec{ClusterIp: "10.96.0.1"}},
@@ -128,7 +128,7 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// TestCheck refuses answers of another shape.
+// TestCheck checks that responses with other field numbers are refused.
 func TestCheck(t *testing.T) {
 	service := (&corev1.Service{}).ProtoReflect().Descriptor().FullName()
 	for _, good := range []proto.Message{&registryv1.ListServicesResponse{}, &registryv1.WatchServicesResponse{}, &registryv1.CreateServiceResponse{}} {

@@ -33,7 +33,7 @@ func closeStore(t testing.TB, s *Store) {
 	}
 }
 
-// verify compares a store with what its writers were told.
+// verify compares a store with the outcomes that its writers got.
 func verify(t *testing.T, s store.Store, ledger *storetest.Ledger) {
 	t.Helper()
 	state, err := storetest.CheckInvariants(t.Context(), s)
@@ -42,8 +42,8 @@ func verify(t *testing.T, s store.Store, ledger *storetest.Ledger) {
 	}
 }
 
-// TestWritersSurviveTheLossOfTheirConnections ends the backends of two replicas again and again in mid-commit. Every write is done, once, and its
-// writer knows.
+// TestWritersSurviveTheLossOfTheirConnections terminates the backends of two replicas repeatedly in
+// mid-commit. Every write must be stored once, and its writer must get the outcome.
 func TestWritersSurviveTheLossOfTheirConnections(t *testing.T) {
 	t.Parallel()
 	dsn := kittest.Postgres(t)
@@ -109,7 +109,8 @@ func terminate(t *testing.T, admin *pgx.Conn, application string) {
 	}
 }
 
-// TestTheServerGoesAndComesBack stops the server under load: writes and reads fail with what they should, and go on by themselves when it is back.
+// TestTheServerGoesAndComesBack stops the server under load. Writes and reads must fail with the
+// documented errors and succeed again when the server is back.
 func TestTheServerGoesAndComesBack(t *testing.T) {
 	t.Parallel()
 	cluster := kittest.NewCluster(t)
@@ -126,7 +127,7 @@ func TestTheServerGoesAndComesBack(t *testing.T) {
 				acked.Add(1)
 			case errors.Is(e.Err, store.ErrUnknown), errors.Is(e.Err, store.ErrUnavailable):
 				failed.Add(1)
-				app.Pause(t.Context(), 10*time.Millisecond) // as a client does that is told to come back later
+				app.Pause(t.Context(), 10*time.Millisecond) // as a client does after an error with a retry delay
 			default:
 				t.Errorf("%s of %s: %v", e.Action, e.Key, e.Err)
 				return true
@@ -162,7 +163,8 @@ func TestTheServerGoesAndComesBack(t *testing.T) {
 	verify(t, s, ledger)
 }
 
-// TestABatchWhoseEndWasNotSeenIsFound cuts off a writer at the three points that matter.
+// TestABatchWhoseEndWasNotSeenIsFound disconnects a writer at three points: before, during and
+// after the commit.
 func TestABatchWhoseEndWasNotSeenIsFound(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, kittest.Postgres(t), store.CommitterOptions{})
@@ -188,7 +190,7 @@ func TestABatchWhoseEndWasNotSeenIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	abandoned := w.conn
-	w.conn = nil // as if the network were gone: the backend is still there, in the middle of its commit
+	w.conn = nil // like a lost network: the backend still exists, in the middle of its commit
 	if _, err := w.resolve(ctx, io.ErrUnexpectedEOF, mark, committed{size: 2}); !errors.Is(err, errAgain) {
 		t.Errorf("a batch in the middle of its commit: %v", err)
 	}
@@ -231,7 +233,7 @@ func must(t *testing.T, s *Store, op store.Op) uint64 {
 	return result.Revision
 }
 
-// TestABatchDoesNotWaitForever holds the head, as an operator with an open transaction might.
+// TestABatchDoesNotWaitForever locks the head, as an operator with an open transaction might.
 func TestABatchDoesNotWaitForever(t *testing.T) {
 	t.Parallel()
 	dsn := kittest.Postgres(t)
@@ -255,7 +257,7 @@ func TestABatchDoesNotWaitForever(t *testing.T) {
 	kittest.Eventually(t, "writing to go on", func() error {
 		_, err := s.Submit(t.Context(), newOp("b"))
 		if errors.Is(err, store.ErrExists) {
-			return nil // on a busy machine a second may be too short to hear that an attempt succeeded
+			return nil // on a busy machine an attempt may succeed without its result arriving within a second
 		}
 		return err
 	})
@@ -265,7 +267,8 @@ func TestABatchDoesNotWaitForever(t *testing.T) {
 	}
 }
 
-// TestWritesThatDoNotHoldAreNoErrorsOfTheDatabase: who reads the server's log finds there what went wrong, and a lost race did not.
+// TestWritesThatDoNotHoldAreNoErrorsOfTheDatabase checks that a refused write adds nothing to the
+// server's log, because a lost race is not a fault.
 func TestWritesThatDoNotHoldAreNoErrorsOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	cluster := kittest.NewCluster(t)
@@ -308,7 +311,8 @@ func TestWritesThatDoNotHoldAreNoErrorsOfTheDatabase(t *testing.T) {
 	}
 }
 
-// TestAWriteOutlivesTheFailoverOfItsServer: a session whose server has become a standby cannot write any more, another one can.
+// TestAWriteOutlivesTheFailoverOfItsServer checks that a write is repeated in another session if
+// its server has become a standby, where it cannot write.
 func TestAWriteOutlivesTheFailoverOfItsServer(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, kittest.Postgres(t), store.CommitterOptions{})
@@ -324,7 +328,8 @@ func TestAWriteOutlivesTheFailoverOfItsServer(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheMomentAreTriedAgain, and errors of the statement are not.
+// TestErrorsOfTheMomentAreTriedAgain checks that transient errors are retried and errors of the
+// statement are not.
 func TestErrorsOfTheMomentAreTriedAgain(t *testing.T) {
 	for code, again := range map[string]bool{"40001": true, "40P01": true, "25006": true, "23514": false, "42P01": false} {
 		w := &writer{}
@@ -357,14 +362,15 @@ func endOf(ctx context.Context) <-chan struct{} {
 	return ended
 }
 
-// TestAChangeThatNobodyAnnouncedIsSeen moves the head behind the back of the store.
+// TestAChangeThatNobodyAnnouncedIsSeen moves the head directly in the database, without a
+// notification.
 func TestAChangeThatNobodyAnnouncedIsSeen(t *testing.T) {
 	t.Parallel()
 	dsn := kittest.Postgres(t)
 	s := openStore(t, dsn, store.CommitterOptions{})
 	defer closeStore(t, s)
 	admin := connect(t, dsn)
-	for _, epoch := range []string{"a", "b", "c"} { // the first wake-up may be of the opening
+	for _, epoch := range []string{"a", "b", "c"} { // the first wake-up may be caused by opening the store
 		wake := s.Wake()
 		if _, err := admin.Exec(t.Context(), `UPDATE registry_head SET epoch = $1`, epoch); err != nil {
 			t.Fatal(err)
@@ -393,7 +399,8 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestOnlyIndependentWritesAreOptimistic: what the one statement cannot see must go the other way.
+// TestOnlyIndependentWritesAreOptimistic checks that operations which depend on one another are not
+// committed by the single statement.
 func TestOnlyIndependentWritesAreOptimistic(t *testing.T) {
 	t.Parallel()
 	lease := newOp("lease")

@@ -10,8 +10,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestWhatCannotBeReadIsNoEnd spoils one row in the middle: the reader of a snapshot or of the log is told, and does not take what
-// came before the row for everything.
+// TestWhatCannotBeReadIsNoEnd damages one row in the middle. The reader of a snapshot or of the log
+// must get an error, and must not take the rows before it for all rows.
 func TestWhatCannotBeReadIsNoEnd(t *testing.T) {
 	t.Parallel()
 	dsn := kittest.Postgres(t)
@@ -45,7 +45,7 @@ func TestWhatCannotBeReadIsNoEnd(t *testing.T) {
 	}
 }
 
-// TestPruneGoesOnUntilAllIsPruned prunes more than is deleted at once.
+// TestPruneGoesOnUntilAllIsPruned prunes more records than one transaction deletes.
 func TestPruneGoesOnUntilAllIsPruned(t *testing.T) {
 	t.Parallel()
 	dsn := kittest.Postgres(t)

@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// impatient returns a writer whose sessions have a limit of two seconds, connected.
+// impatient returns a connected writer whose sessions have a limit of two seconds.
 func impatient(t *testing.T, s *Store) *writer {
 	t.Helper()
 	config := s.conn.Copy()
@@ -39,7 +39,7 @@ func lockHead(t *testing.T, conn *pgx.Conn) pgx.Tx {
 	return tx
 }
 
-// waitUntilGone waits for the end of a session.
+// waitUntilGone waits until a session has ended.
 func waitUntilGone(t *testing.T, admin *pgx.Conn, pid uint32) {
 	t.Helper()
 	kittest.Eventually(t, "the end of the session", func() error {
@@ -52,8 +52,9 @@ func waitUntilGone(t *testing.T, admin *pgx.Conn, pid uint32) {
 	})
 }
 
-// TestTheLastWriteOfADeadProcessEnds kills a process, as far as the server can see, while its commit waits for another's. It must end by itself and
-// not when that is done.
+// TestTheLastWriteOfADeadProcessEnds lets a process disappear, from the server's point of view,
+// while its commit waits for another one. The commit must end by its own limit, not when the other
+// one ends.
 func TestTheLastWriteOfADeadProcessEnds(t *testing.T) {
 	t.Parallel()
 	dsn := kittest.Postgres(t)
@@ -93,7 +94,8 @@ func TestTheLastWriteOfADeadProcessEnds(t *testing.T) {
 	}
 }
 
-// TestAWriterThatFallsSilentEnds begins a transaction and does not go on: the machine of the process is gone, and the server was not told.
+// TestAWriterThatFallsSilentEnds begins a transaction and sends nothing more, like a process whose
+// machine has failed without the server noticing.
 func TestAWriterThatFallsSilentEnds(t *testing.T) {
 	t.Parallel()
 	dsn := kittest.Postgres(t)
@@ -108,7 +110,7 @@ func TestAWriterThatFallsSilentEnds(t *testing.T) {
 	}
 }
 
-// TestSessionsThatCommitHaveALimit also when the operator says another one.
+// TestSessionsThatCommitHaveALimit checks the default limits and those of the DSN.
 func TestSessionsThatCommitHaveALimit(t *testing.T) {
 	t.Parallel()
 	dsn := kittest.Postgres(t)

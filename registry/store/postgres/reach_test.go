@@ -13,7 +13,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// The driver tells of every address that it tried in a line of its own.
+// TestAnAbsenceIsOneLine checks that an error has one line, although the driver writes one line for
+// each address that it tried.
 func TestAnAbsenceIsOneLine(t *testing.T) {
 	first, second := errors.New("10.0.0.1:5432: refused"), errors.New("10.0.0.2:5432: no route")
 	err := unavailable(errors.Join(errors.New("failed to connect:"), first, second, first))
@@ -25,7 +26,8 @@ func TestAnAbsenceIsOneLine(t *testing.T) {
 	}
 }
 
-// TestARoleThatMayMakeNothingTemporaryIsTold how to be let: it could read, and commit nothing.
+// TestARoleThatMayMakeNothingTemporaryIsTold checks that the error has the remedy. Such a role
+// could read, but commit nothing.
 func TestARoleThatMayMakeNothingTemporaryIsTold(t *testing.T) {
 	t.Parallel()
 	cluster := kittest.NewCluster(t)
@@ -42,7 +44,7 @@ func TestARoleThatMayMakeNothingTemporaryIsTold(t *testing.T) {
 	}
 }
 
-// An address of the database that is away is one line too, whatever the driver makes of it.
+// TestADatabaseAwayIsOneLine checks that the error of an unreachable database has one line.
 func TestADatabaseAwayIsOneLine(t *testing.T) {
 	_, err := Open(t.Context(), Config{DSN: "postgres://nobody@127.0.0.1:1,127.0.0.1:2/nothing"})
 	if !errors.Is(err, store.ErrUnavailable) {
@@ -53,7 +55,8 @@ func TestADatabaseAwayIsOneLine(t *testing.T) {
 	}
 }
 
-// TestARefusalSaysItsRemedy: what the operator has to change is in the error, and nobody waits for it to change by itself.
+// TestARefusalSaysItsRemedy checks that a refusal is returned at once with the change that the
+// operator has to make, because waiting does not cure it.
 func TestARefusalSaysItsRemedy(t *testing.T) {
 	s := &Store{conn: &pgx.ConnConfig{Config: pgconn.Config{User: "clerk", Database: "shop"}}}
 	for code, remedy := range map[string]string{

@@ -22,7 +22,8 @@ func openStore(t testing.TB, dsn string, commits store.CommitterOptions) *Store 
 	return s
 }
 
-// TestStore gives every test of the suite a schema: databases take much longer to make.
+// TestStore gives every test of the suite its own schema, because creating a database takes much
+// longer.
 func TestStore(t *testing.T) {
 	dsn := kittest.Postgres(t)
 	admin := connect(t, dsn)

@@ -13,7 +13,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestStoreOverTLS: by the certificate of the registry alone, also by a renewed one, and to the server that was meant alone.
+// TestStoreOverTLS checks that connections use the registry's certificate, also after it is
+// renewed, and accept only the configured server.
 func TestStoreOverTLS(t *testing.T) {
 	certs := kittest.NewCertificates(t)
 	cluster := kittest.NewTLSCluster(t, certs)
@@ -54,7 +55,8 @@ func TestStoreOverTLS(t *testing.T) {
 	}
 }
 
-// TestStoreFollowsAuthorities: a new connection believes the authorities that are in sslrootcert by then.
+// TestStoreFollowsAuthorities checks that a new connection trusts the authorities that are in
+// sslrootcert at that time.
 func TestStoreFollowsAuthorities(t *testing.T) {
 	certs, foreign := kittest.NewCertificates(t), kittest.NewCertificates(t)
 	cluster := kittest.NewTLSCluster(t, certs)
@@ -84,7 +86,8 @@ func TestStoreFollowsAuthorities(t *testing.T) {
 	}
 }
 
-// serial says whether a connection of the store is encrypted, and which certificate it was made with.
+// serial returns whether a connection of the store is encrypted, and the serial number of its
+// client certificate.
 func serial(t *testing.T, s *Store) (encrypted bool, number string) {
 	t.Helper()
 	err := s.pool.QueryRow(t.Context(), `SELECT ssl, client_serial::text FROM pg_stat_ssl WHERE pid = pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&encrypted, &number)

@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// lines counts log lines by message, and knows when the first of each came.
+// lines counts log lines by message and records when the first of each was logged.
 type lines struct {
 	slog.Handler
 
@@ -38,7 +38,8 @@ func (l *lines) of(message string) (int, time.Duration) {
 	return l.count[message], time.Since(l.first[message])
 }
 
-// TestAnOutageIsToldOnce with its end, however often the store tries to listen again meanwhile.
+// TestAnOutageIsToldOnce checks that the beginning and the end of an outage are logged once,
+// however often the store tries to listen in between.
 func TestAnOutageIsToldOnce(t *testing.T) {
 	t.Parallel()
 	cluster := kittest.NewCluster(t)
@@ -72,8 +73,8 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestNobodyIsWokenForNothing waits for the polls after a commit to be over. Then nothing moves, so nobody is woken: each of
-// thousands who follow would read the log ten times a second.
+// TestNobodyIsWokenForNothing waits until the polls after a commit are over. No waiter may be woken
+// after that, because each of thousands of followers would read the log ten times a second.
 func TestNobodyIsWokenForNothing(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, kittest.Postgres(t), store.CommitterOptions{})

@@ -14,7 +14,8 @@ import (
 	"portolan.dev/registry/store/storetest"
 )
 
-// envChild tells the test binary that it is the process to be killed, and where its store is.
+// envChild is the environment variable that makes the test binary run the process to be killed. Its
+// value is the folder of the store.
 const envChild = "PORTOLAN_TEST_SQLITE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child writes to the store until it is killed, and prints what it was told.
+// child writes to the store until it is killed, and prints the outcome of each write.
 func child(dir string) int {
 	s, err := Open(context.Background(), Config{Dir: dir})
 	if err != nil {
@@ -38,10 +39,10 @@ func child(dir string) int {
 		defer mu.Unlock()
 		return e.Err != nil || told.Encode(e) != nil
 	})
-	return 1 // it is not meant to get here
+	return 1 // not reached: the process is killed before
 }
 
-// TestAKilledProcessLosesNothingItAcknowledged kills a writing process, three times over on one store.
+// TestAKilledProcessLosesNothingItAcknowledged kills a writing process, three times on one store.
 func TestAKilledProcessLosesNothingItAcknowledged(t *testing.T) {
 	dir := t.TempDir()
 	ledger := &storetest.Ledger{}
@@ -55,7 +56,8 @@ func TestAKilledProcessLosesNothingItAcknowledged(t *testing.T) {
 	}
 }
 
-// killWriter starts a child, kills it after 300 acknowledgements, and enters those that came through.
+// killWriter starts a child, kills it after 300 acknowledgements, and enters the received outcomes
+// in the ledger.
 func killWriter(t *testing.T, dir string, ledger *storetest.Ledger) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -77,7 +79,7 @@ func killWriter(t *testing.T, dir string, ledger *storetest.Ledger) {
 			}
 		}
 		var e storetest.Entry
-		if err := told.Decode(&e); err != nil { // cut off, in the middle of an entry or between two
+		if err := told.Decode(&e); err != nil { // truncated, in the middle of an entry or between two
 			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Error(err)
 			}
@@ -85,7 +87,7 @@ func killWriter(t *testing.T, dir string, ledger *storetest.Ledger) {
 		}
 		ledger.Add(e)
 	}
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // the error is that it was killed
 	if n < 300 {
 		t.Fatalf("the writer ended by itself after %d writes", n)
 	}

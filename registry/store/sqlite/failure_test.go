@@ -32,8 +32,9 @@ func submit(t *testing.T, s *Store, ops ...store.Op) {
 	}
 }
 
-// TestAStatementThatFailsUndoesItsBatch makes the database refuse one statement of a commit, as a full disk or a broken page would:
-// nothing of the batch is there, and nobody is told otherwise.
+// TestAStatementThatFailsUndoesItsBatch makes the database refuse one statement of a commit, as a
+// full disk or a damaged page would. Nothing of the batch may be stored, and every write must get
+// an error.
 func TestAStatementThatFailsUndoesItsBatch(t *testing.T) {
 	for _, statement := range []string{"INSERT ON objects", "UPDATE ON objects", "DELETE ON objects", "INSERT ON changes", "UPDATE ON head"} {
 		t.Run(statement, func(t *testing.T) {
@@ -74,8 +75,8 @@ func TestAStatementThatFailsUndoesItsBatch(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeReadIsNoEnd spoils one row in the middle: the reader of a snapshot or of the log is told, and does not take what
-// came before the row for everything.
+// TestWhatCannotBeReadIsNoEnd damages one row in the middle. The reader of a snapshot or of the log
+// must get an error, and must not take the rows before it for all rows.
 func TestWhatCannotBeReadIsNoEnd(t *testing.T) {
 	s := openStore(t, t.TempDir())
 	defer s.Close()
@@ -99,7 +100,8 @@ func TestWhatCannotBeReadIsNoEnd(t *testing.T) {
 	}
 }
 
-// TestAHeadThatCannotBeReadIsNoHead: nothing that depends on how far the log goes succeeds without knowing.
+// TestAHeadThatCannotBeReadIsNoHead checks that every operation that depends on the head fails if
+// the head cannot be read.
 func TestAHeadThatCannotBeReadIsNoHead(t *testing.T) {
 	s := openStore(t, t.TempDir())
 	defer s.Close()
@@ -126,8 +128,8 @@ func TestAHeadThatCannotBeReadIsNoHead(t *testing.T) {
 	}
 }
 
-// TestACommitThatFailsIsNotTakenForDone makes the database refuse the commit itself, when all statements have succeeded. The next
-// commit does not find itself inside of the transaction that failed.
+// TestACommitThatFailsIsNotTakenForDone makes the database refuse the commit itself after all
+// statements have succeeded. The next commit must not run inside the failed transaction.
 func TestACommitThatFailsIsNotTakenForDone(t *testing.T) {
 	s := openStore(t, t.TempDir())
 	defer s.Close()
@@ -156,7 +158,8 @@ func TestACommitThatFailsIsNotTakenForDone(t *testing.T) {
 	submit(t, s, op(store.Create, "b"))
 }
 
-// TestAReaderMayEndWithItsContext: what a reader has read to its end is valid, though its context ended before the transaction.
+// TestAReaderMayEndWithItsContext checks that a complete read is valid although its context ended
+// before the transaction did.
 func TestAReaderMayEndWithItsContext(t *testing.T) {
 	s := openStore(t, t.TempDir())
 	defer s.Close()

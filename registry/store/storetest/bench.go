@@ -11,8 +11,8 @@ import (
 	"portolan.dev/registry/store"
 )
 
-// BenchmarkCommit creates objects of 600 bytes: from 1, 8, 64 and 256 writers at once into an empty store, and from 64 beside many objects. An
-// operation is one create.
+// BenchmarkCommit creates objects of 600 bytes: from 1, 8, 64 and 256 concurrent writers into an
+// empty store, and from 64 into a store with many objects. An operation is one create.
 func BenchmarkCommit(b *testing.B, newStore func(b *testing.B) store.Store) {
 	for _, run := range []struct{ writers, beside int }{{1, 0}, {8, 0}, {64, 0}, {256, 0}, {64, 1_000}, {64, 100_000}} {
 		b.Run(fmt.Sprintf("c=%d/beside=%d", run.writers, run.beside), func(b *testing.B) {

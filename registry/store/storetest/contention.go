@@ -12,13 +12,14 @@ import (
 	"portolan.dev/services/object"
 )
 
-// testContention lets many, on all replicas, fight for a few objects, and holds every success against what the log says was there just before it.
+// testContention lets many writers on all replicas compete for a few objects. It compares every
+// success with the version that the object had in the log just before it.
 func testContention(t *testing.T, place Place) {
 	all := replicas(t, place, 2)
 	const writers, each, objects = 24, 60, 4
 	var mu sync.Mutex
 	done := map[uint64]store.Op{} // by revision
-	latest := map[string]uint64{} // what a writer may have heard of an object; it is often out of date
+	latest := map[string]uint64{} // last revision of an object that a writer got; it is often outdated
 	var wg sync.WaitGroup
 	for writer := range writers {
 		s := all[writer%len(all)]
@@ -49,7 +50,8 @@ func testContention(t *testing.T, place Place) {
 	checkBasis(t, state, done)
 }
 
-// contend makes one of the writes that one object can suffer. Updates do not know its UID, so all incarnations have the same.
+// contend returns a random write to an object. The writers do not know the UID of its present
+// incarnation, so all incarnations have the same UID.
 func contend(name, id string, latest uint64) store.Op {
 	switch rand.IntN(6) {
 	case 0:
@@ -65,7 +67,7 @@ func contend(name, id string, latest uint64) store.Op {
 	}
 }
 
-// checkBasis replays the log beside the writes that were acknowledged, which must be all of it.
+// checkBasis compares the log with the acknowledged writes, which must be the same.
 func checkBasis(t *testing.T, state State, done map[uint64]store.Op) {
 	if len(done) != len(state.Log) {
 		t.Errorf("%d writes were acknowledged, %d are in the log", len(done), len(state.Log))
@@ -88,7 +90,8 @@ func checkBasis(t *testing.T, state State, done map[uint64]store.Op) {
 	}
 }
 
-// testFencingUnderLoad passes a lease on while holders, on all replicas, write under it: in the log, every write is under the lease of its time.
+// testFencingUnderLoad passes a lease on while its holders write on all replicas. In the log, every
+// write must be under the epoch that the lease had at that time.
 func testFencingUnderLoad(t *testing.T, place Place) {
 	all := replicas(t, place, 2)
 	lease := object.Key{Kind: "Lease", Namespace: "default", Name: "leader"}
@@ -107,7 +110,7 @@ func testFencingUnderLoad(t *testing.T, place Place) {
 		wg.Go(func() {
 			for i := 0; !over.Load(); i++ {
 				epoch := current.Load()
-				op := create(fmt.Sprintf("o%d-%d", writer, i), fmt.Sprint(epoch), "x") // the UID tells the epoch
+				op := create(fmt.Sprintf("o%d-%d", writer, i), fmt.Sprint(epoch), "x") // the UID is the epoch
 				op.Fence = &store.Fence{Lease: lease, Epoch: epoch}
 				_, err := s.Submit(t.Context(), op)
 				if _, refused := errors.AsType[*store.Fenced](err); refused {
@@ -128,7 +131,7 @@ func testFencingUnderLoad(t *testing.T, place Place) {
 	for epoch := uint64(2); epoch <= epochs; epoch++ {
 		must(t, all[len(all)-1], pass(store.Update, epoch))
 		current.Store(epoch)
-		for range 2 * cap(wrote) { // the lease does not pass on before it was used
+		for range 2 * cap(wrote) { // the lease is passed on only after it was used
 			if err := waitFor(t.Context(), wrote); err != nil {
 				t.Fatalf("no writes under epoch %d: %v", epoch, err)
 			}

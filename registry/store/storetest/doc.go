@@ -1,5 +1,7 @@
-// Package storetest is the definition of a store: [Run] is what every implementation passes, [CheckInvariants] and [Load] are for whoever torments
-// one in another way (crashes, lost connections, several replicas).
+// Package storetest defines the behaviour of a store. Every implementation must pass [Run].
+// [CheckInvariants] and [Load] are for tests that strain a store in other ways (crashes, lost
+// connections, several replicas).
 //
-// It knows the rules on its own (the model in model.go), not through store.Decide: a rule broken there is found here.
+// The package has its own implementation of the rules (the model in model.go) and does not use
+// store.Decide, so it finds a rule that is broken there.
 package storetest

@@ -13,15 +13,16 @@ import (
 	"portolan.dev/services/object"
 )
 
-// State is what a store holds: its objects and its log, read in two steps.
+// State is the content of a store: its objects and its log, read in two steps.
 type State struct {
 	Head store.Head
 	Rows map[object.Key]store.Row
 	Log  []store.Record
 }
 
-// CheckInvariants reads the whole store, to which nobody must write meanwhile, and returns what is there, and what is wrong with it: revisions
-// without gaps, a log that replays to the present state.
+// CheckInvariants reads the whole store and checks that revisions have no gaps and that the log
+// replays to the present state. It returns the content, and an error that lists the violations.
+// Nothing may write to the store meanwhile.
 func CheckInvariants(ctx context.Context, s store.Store) (State, error) {
 	state, err := readState(ctx, s)
 	if err != nil {
@@ -52,7 +53,7 @@ func readState(ctx context.Context, s store.Store) (State, error) {
 	}
 }
 
-// ReadSnapshot reads all rows; that they come in order, each once, is checked.
+// ReadSnapshot reads all rows. It returns an error unless they come in order, each once.
 func ReadSnapshot(ctx context.Context, s store.Store) (store.Head, map[object.Key]store.Row, error) {
 	var head store.Head
 	all := map[object.Key]store.Row{}
@@ -89,7 +90,8 @@ func checkRows(state State) error {
 	return errors.Join(errs...)
 }
 
-// checkLog replays the log. Where it is pruned, objects that it does not mention must be as old as the pruned part.
+// checkLog replays the log. If the log is pruned, objects that it does not contain must be as old
+// as the pruned part.
 func checkLog(state State) error {
 	var errs []error
 	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

@@ -12,19 +12,19 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Ledger is what writers were told: the truth that a store is measured by afterwards.
+// Ledger records the outcomes that writers got. A store is compared with it afterwards.
 type Ledger struct {
 	mu      sync.Mutex
 	entries []Entry // guarded by mu
 }
 
-// Entry is what one writer was told of one write. Every write has data, or a deletion a UID, of its own.
+// Entry is the outcome of one write. The data of every write, or the UID of a deletion, are unique.
 type Entry struct {
 	Action   store.Action
 	Key      object.Key
 	UID      string
 	Data     []byte
-	Revision uint64 // where Err is nil
+	Revision uint64 // set if Err is nil
 	Err      error
 }
 
@@ -35,15 +35,16 @@ func (l *Ledger) Add(e Entry) {
 	l.entries = append(l.entries, e)
 }
 
-// Entries returns what was added so far.
+// Entries returns all entries so far.
 func (l *Ledger) Entries() []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.entries)
 }
 
-// Load runs writers that create, change and delete objects of their own until stop says so, which is asked after every write with what came of it,
-// and returns when all have stopped. The name tells the objects of several loads on one place apart.
+// Load runs writers that create, change and delete objects of their own. stop is called with the
+// entry of every write; a writer ends when stop returns true. Load returns when all writers have
+// ended. The name distinguishes the objects of several loads on one place.
 func Load(ctx context.Context, s store.Store, name string, writers int, ledger *Ledger, stop func(Entry) bool) {
 	var wg sync.WaitGroup
 	for writer := range writers {
@@ -59,7 +60,8 @@ func Load(ctx context.Context, s store.Store, name string, writers int, ledger *
 	wg.Wait()
 }
 
-// life creates an object, changes it three times and deletes it, unless told not to go on; a step that did not succeed ends it.
+// life creates an object, changes it three times and deletes it. It ends early if goOn returns
+// false or a write fails. It returns false in the first case.
 func life(ctx context.Context, s store.Store, name string, goOn func(Entry) bool) bool {
 	uid := "uid-" + name
 	ops := []store.Op{create(name, uid, name+" 0")}
@@ -78,9 +80,11 @@ func life(ctx context.Context, s store.Store, name string, goOn func(Entry) bool
 	return true
 }
 
-// Verify compares a state, whose log must be whole, with the ledger: what was acknowledged is in the log, at the revision that was told; what was
-// refused is not; of what nobody could tell, either. Where the ledger is complete, the log holds nothing else; the ledger of a killed process cannot
-// know what it was about to be told.
+// Verify compares a state with the ledger. The log of the state must not be pruned. Acknowledged
+// writes must be in the log at the acknowledged revision. Refused writes must not be in it. Writes
+// with an unknown outcome may be in it. If the ledger is complete, the log must hold nothing else.
+// The ledger of a killed process is incomplete, because it lacks the outcomes that the process
+// would have received.
 func (l *Ledger) Verify(state State, complete bool) error {
 	logged := make(map[string]store.Record, len(state.Log))
 	for _, r := range state.Log {

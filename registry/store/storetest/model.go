@@ -12,13 +12,13 @@ import (
 	"portolan.dev/services/object"
 )
 
-// model is the rules of writing, one write at a time.
+// model implements the rules for writes, one write at a time.
 type model struct {
 	revision uint64
 	rows     map[object.Key]store.Row
 }
 
-// apply returns what must come of a write: a revision, or what is wrong with it.
+// apply returns the expected revision of a write, or the expected error as describe words it.
 func (m *model) apply(op store.Op) (uint64, string) {
 	row, exists := m.rows[op.Key]
 	if op.Fence != nil && m.rows[op.Fence.Lease].Epoch != op.Fence.Epoch {
@@ -51,7 +51,7 @@ func (m *model) apply(op store.Op) (uint64, string) {
 	return m.revision, ""
 }
 
-// describe says in the words of the model what is wrong.
+// describe returns an error in the words of the model.
 func describe(err error) string {
 	_, conflict := errors.AsType[*store.Conflict](err)
 	_, fenced := errors.AsType[*store.Fenced](err)
@@ -73,7 +73,7 @@ func describe(err error) string {
 // names are few, so that a batch often has several writes to one object.
 var names = []string{"a", "b", "c"}
 
-// drawOp makes a write that has a fair chance to succeed and a fair chance to fail in every way.
+// drawOp draws a write that may well succeed and may well fail in each way.
 func drawOp(rt *rapid.T, m *model, prefix string, n int) store.Op {
 	name := prefix + rapid.SampledFrom(names).Draw(rt, "name")
 	row := m.rows[key(name)]
@@ -99,7 +99,7 @@ func drawOp(rt *rapid.T, m *model, prefix string, n int) store.Op {
 	return op
 }
 
-// testBatches compares batches of several writes, many to one object, with the model.
+// testBatches compares batches of several writes, many to the same object, with the model.
 func testBatches(t *testing.T, place Place) {
 	s := open(t, place)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

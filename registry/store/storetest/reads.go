@@ -14,7 +14,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// testSnapshots takes snapshots while others write: each must be what the log says up to its revision.
+// testSnapshots takes snapshots during concurrent writes. Each must equal the replayed log up to
+// its revision.
 func testSnapshots(t *testing.T, place Place) {
 	all := replicas(t, place, 2)
 	writer, reader := all[0], all[len(all)-1]
@@ -65,7 +66,7 @@ func testSnapshots(t *testing.T, place Place) {
 	}
 }
 
-// testSnapshotStandsStill writes between the head of a snapshot and its rows.
+// testSnapshotStandsStill writes after the head of a snapshot was read and before its rows are.
 func testSnapshotStandsStill(t *testing.T, place Place) {
 	s := open(t, place)
 	at := fill(t, s, "o", 3)
@@ -138,7 +139,7 @@ func testFollowers(t *testing.T, place Place) {
 	wg.Wait()
 }
 
-// fillConcurrently is fill for other goroutines than the test's.
+// fillConcurrently does the same as fill and may be called from other goroutines than the test's.
 func fillConcurrently(t *testing.T, s store.Store, prefix string, n int) {
 	for i := range n {
 		name := fmt.Sprint(prefix, i)
@@ -149,7 +150,7 @@ func fillConcurrently(t *testing.T, s store.Store, prefix string, n int) {
 	}
 }
 
-// follow reads the log until a revision, none of which it may miss or see twice.
+// follow reads the log until a revision and checks that no revision is missing or repeated.
 func follow(t *testing.T, s store.Store, until uint64) {
 	for after := uint64(0); after < until; {
 		wake := s.Wake()
@@ -175,7 +176,8 @@ func follow(t *testing.T, s store.Store, until uint64) {
 	}
 }
 
-// testTail follows the log as a view does, by what each process has just committed where that is enough, and compares it with the log.
+// testTail follows the log as a view does, with Tail if it returns records and Changes otherwise,
+// and compares the result with the log.
 func testTail(t *testing.T, place Place) {
 	all := replicas(t, place, 2)
 	const each = 300
@@ -189,7 +191,7 @@ func testTail(t *testing.T, place Place) {
 		}
 	}
 	writers.Wait()
-	must(t, all[0], remove("r0-w0-0", "", 0)) // what was deleted, only the store knows
+	must(t, all[0], remove("r0-w0-0", "", 0)) // only the store has the data of the deleted object
 	must(t, all[len(all)-1], create("last", "uid", "x"))
 	followers.Wait()
 	want, _, err := all[0].Changes(t.Context(), 0, int(until))
@@ -208,7 +210,8 @@ func sameRecord(a, b store.Record) bool {
 		a.Time.Equal(b.Time) && a.Traceparent == b.Traceparent
 }
 
-// followByTail returns the log until a revision. It waits whenever it is at the head that it was told of, and then must be woken for what comes.
+// followByTail returns the log until a revision. When it has reached the head, it waits, and must
+// then be woken for the next change.
 func followByTail(t *testing.T, s store.Store, until uint64) (found []store.Record) {
 	for after := uint64(0); after < until; {
 		wake := s.Wake()
@@ -232,7 +235,7 @@ func followByTail(t *testing.T, s store.Store, until uint64) (found []store.Reco
 	return found
 }
 
-// testDeletionWithData deletes a version whose data the caller has.
+// testDeletionWithData deletes a version whose data the caller passes.
 func testDeletionWithData(t *testing.T, place Place) {
 	s := open(t, place)
 	created := must(t, s, create("a", "uid", "data of a"))
@@ -253,7 +256,7 @@ func testDeletionWithData(t *testing.T, place Place) {
 	}
 }
 
-// testTailIsOfOneLog asks for what was committed before the log became another one.
+// testTailIsOfOneLog calls Tail for changes that were committed before the log was replaced.
 func testTailIsOfOneLog(t *testing.T, place Place) {
 	s := open(t, place)
 	fill(t, s, "o", 5)

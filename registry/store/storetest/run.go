@@ -16,24 +16,26 @@ const (
 	removal = registryv1.ChangeType_CHANGE_TYPE_DELETE
 )
 
-// patience bounds everything that a test waits for; far more than anything takes.
+// patience limits every wait of a test. It is far longer than anything takes.
 const patience = 60 * time.Second
 
-// Opened is a store, and the function behind its committer: with it the suite chooses the batches itself, while nobody uses Submit.
+// Opened is a store with the function behind its committer. With this function the suite chooses
+// the batches itself, while Submit is not used.
 type Opened struct {
 	store.Store
 	Commit store.Commit
 }
 
-// Place is where the data of one test are. It begins empty.
+// Place is the location of the data of one test. It starts empty.
 type Place struct {
-	// Open opens a store on them; the test closes it.
+	// Open opens a store on the place. The test closes it.
 	Open func(t testing.TB) Opened
-	// Replicas says that several stores may be open at once.
+	// Replicas is set if several stores may be open at once.
 	Replicas bool
 }
 
-// Run runs the whole suite, its tests in parallel. newPlace is called for every test, one after the other.
+// Run runs the whole suite, its tests in parallel. newPlace is called once for every test, never
+// concurrently.
 func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 	for _, test := range []struct {
 		name string
@@ -88,7 +90,7 @@ func open(t testing.TB, place Place) Opened {
 	return s
 }
 
-// replicas opens as many stores on one place as it bears, up to n.
+// replicas opens n stores on one place, or one if the place does not allow several.
 func replicas(t testing.TB, place Place, n int) []Opened {
 	t.Helper()
 	if !place.Replicas {
@@ -117,7 +119,7 @@ func remove(name, uid string, revision uint64) store.Op {
 	return store.Op{Action: store.Delete, Key: key(name), UID: uid, Revision: revision}
 }
 
-// must submits what has to succeed.
+// must submits a write and fails the test if it is refused.
 func must(t testing.TB, s store.Store, op store.Op) uint64 {
 	t.Helper()
 	result, err := s.Submit(t.Context(), op)

@@ -48,7 +48,7 @@ func testPrune(t *testing.T, place Place) {
 	}
 }
 
-// testPruneUnderReaders prunes what followers read: they get all or are told.
+// testPruneUnderReaders prunes the log under followers. Each must get all changes or an error.
 func testPruneUnderReaders(t *testing.T, place Place) {
 	all := replicas(t, place, 2)
 	s, other := all[0], all[len(all)-1]
@@ -126,7 +126,7 @@ func rowsOf(rows map[object.Key]store.Row) iter.Seq2[store.Row, error] {
 	}
 }
 
-// testRestore moves the objects of one store into it again, over others.
+// testRestore restores the objects of one store into itself, over other objects.
 func testRestore(t *testing.T, place Place) {
 	s := open(t, place)
 	fill(t, s, "kept", 600)
@@ -192,10 +192,10 @@ func testRestoreRefused(t *testing.T, place Place) {
 	}
 }
 
-// testLock lets many, on all replicas, count with a counter that only the lock protects.
+// testLock lets many goroutines on all replicas increment a counter that only the lock protects.
 func testLock(t *testing.T, place Place) {
 	all := replicas(t, place, 2)
-	inside, entered := 0, 0 // the race detector sees whether the lock protects them
+	inside, entered := 0, 0 // the race detector checks that the lock protects them
 	var wg sync.WaitGroup
 	for i := range 12 {
 		wg.Go(func() {
@@ -235,7 +235,8 @@ func testLock(t *testing.T, place Place) {
 	}
 }
 
-// testLockKeepsOthersOut: while one is inside, another one that asks for the same lock, on another replica if there are some, does not get in.
+// testLockKeepsOthersOut checks that a second caller for the same lock, on another replica if there
+// are several, does not get it while the first holds it.
 func testLockKeepsOthersOut(t *testing.T, place Place) {
 	all := replicas(t, place, 2)
 	asking, entered := make(chan struct{}), make(chan struct{})
@@ -252,7 +253,7 @@ func testLockKeepsOthersOut(t *testing.T, place Place) {
 		select {
 		case <-entered:
 			t.Error("two are inside")
-		case <-time.After(500 * time.Millisecond): // far more than getting in takes
+		case <-time.After(500 * time.Millisecond): // far longer than getting the lock takes
 		}
 		return nil
 	})
@@ -267,7 +268,7 @@ func testLockKeepsOthersOut(t *testing.T, place Place) {
 	}
 }
 
-// testCommitsWake: whoever waits for changes is woken before the writer has its answer, and not by a poll some time later.
+// testCommitsWake checks that a waiter is woken before Submit returns, and not by a later poll.
 func testCommitsWake(t *testing.T, place Place) {
 	s := open(t, place)
 	late := 0
@@ -286,7 +287,7 @@ func testCommitsWake(t *testing.T, place Place) {
 	}
 }
 
-// testReopen closes and opens again: all is as it was.
+// testReopen closes and reopens a store and checks that nothing has changed.
 func testReopen(t *testing.T, place Place) {
 	s := place.Open(t)
 	fill(t, s, "o", 20)
@@ -311,7 +312,7 @@ func testReopen(t *testing.T, place Place) {
 	}
 }
 
-// testClose closes a store in use: every write is done or refused.
+// testClose closes a store that is in use. Every write must be stored or refused.
 func testClose(t *testing.T, place Place) {
 	s := place.Open(t)
 	ledger := &Ledger{}

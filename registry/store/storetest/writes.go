@@ -14,14 +14,14 @@ import (
 	"portolan.dev/services/object"
 )
 
-// testOutcomes goes through every outcome of a write, one after the other on one object.
+// testOutcomes tests every outcome of a write, one after the other on one object.
 func testOutcomes(t *testing.T, place Place) {
 	s := open(t, place)
 	for _, step := range []struct {
 		what string
 		op   store.Op
-		want string // what is wrong with it, as describe says
-		next uint64 // revision, where nothing is wrong
+		want string // the error, as describe returns it
+		next uint64 // the revision, if there is no error
 	}{
 		{"update of nothing", update("a", "1", 0, "x"), "not found", 0},
 		{"deletion of nothing", remove("a", "", 0), "not found", 0},
@@ -84,7 +84,7 @@ func testInvalidOps(t *testing.T, place Place) {
 	}
 }
 
-// testContents stores what is unusual and wants it back as it was.
+// testContents stores unusual content and checks that it is read unchanged.
 func testContents(t *testing.T, place Place) {
 	s := open(t, place)
 	everyByte := make([]byte, 0, 1024)
@@ -117,7 +117,7 @@ func testContents(t *testing.T, place Place) {
 	}
 }
 
-// testFencing lets a lease pass from hand to hand.
+// testFencing passes a lease from one holder to the next.
 func testFencing(t *testing.T, place Place) {
 	s := open(t, place)
 	lease := object.Key{Kind: "Lease", Namespace: "default", Name: "leader"}
@@ -157,7 +157,7 @@ func testFencing(t *testing.T, place Place) {
 	must(t, s, write(store.Create, 1))
 	expect("the holder of the deleted lease", fenced(2), 1)
 
-	// Within a batch, a fence sees what came before it.
+	// Within a batch, a fence sees the effect of earlier operations.
 	last := create("b", "1", "x")
 	last.Fence = &store.Fence{Lease: lease, Epoch: 2}
 	first := create("c", "1", "x")
@@ -172,7 +172,8 @@ func testFencing(t *testing.T, place Place) {
 	}
 }
 
-// testConcurrentWriters lets many write, on several replicas where there are some, and compares the store with what they were told.
+// testConcurrentWriters lets many writers write, on several replicas if possible, and compares the
+// store with the outcomes that they got.
 func testConcurrentWriters(t *testing.T, place Place) {
 	all := replicas(t, place, 3)
 	ledger := &Ledger{}
@@ -197,7 +198,7 @@ func testConcurrentWriters(t *testing.T, place Place) {
 	}
 }
 
-// testRaces lets many do what only one can.
+// testRaces lets many writers attempt a write of which only one can succeed.
 func testRaces(t *testing.T, place Place) {
 	all := replicas(t, place, 2)
 	race := func(what string, loser string, op func(i int) store.Op) {
@@ -237,7 +238,8 @@ func testRaces(t *testing.T, place Place) {
 	}
 }
 
-// testCancellation cancels requests at any moment: who is told that his was cancelled must not find it done.
+// testCancellation cancels requests at any moment. A write reported as cancelled must not have been
+// committed.
 func testCancellation(t *testing.T, place Place) {
 	s := open(t, place)
 	dead, cancel := context.WithCancel(t.Context())
