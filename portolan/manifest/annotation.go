@@ -10,16 +10,18 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Annotations in which manifests carry the fields that Portolan has and Kubernetes has not. A manifest that has one sets the field; the
-// annotation itself is not kept in the object and is written again from the field.
+// Annotations for the fields that Portolan has and Kubernetes lacks. A manifest with such an
+// annotation sets the field. The annotation is not kept in the object; it is written again from the
+// field.
 const (
 	AnnotationScheduler      = "portolan.dev/scheduler"       // of a Service: rr, lc, dh, sh, sed, nq or mh
 	AnnotationSchedulerFlags = "portolan.dev/scheduler-flags" // of a Service: sh-port,sh-fallback
 	AnnotationDrainTimeout   = "portolan.dev/drain-timeout"   // of a Service: seconds
-	AnnotationWeight         = "portolan.dev/weight"          // of a Pod: 0-65535; of an EndpointSlice: that, or address=weight,…
-	AnnotationProxyMode      = "portolan.dev/proxy-mode"      // of a Node: what its agent reports
-	AnnotationAgentAddress   = "portolan.dev/agent-address"   // of a Node: what its agent reports
-	AnnotationEpoch          = "portolan.dev/epoch"           // of a Lease: its fencing epoch
+	// of a Pod: 0-65535; of an EndpointSlice: one such number, or address=weight,…
+	AnnotationWeight       = "portolan.dev/weight"
+	AnnotationProxyMode    = "portolan.dev/proxy-mode"    // of a Node: reported by its agent
+	AnnotationAgentAddress = "portolan.dev/agent-address" // of a Node: reported by its agent
+	AnnotationEpoch        = "portolan.dev/epoch"         // of a Lease: its fencing epoch
 )
 
 // take removes an annotation from the metadata and returns its value.
@@ -45,7 +47,7 @@ func put(meta *metav1.ObjectMeta, name, value string) {
 
 func annotationPath(name string) string { return "metadata.annotations[" + name + "]" }
 
-// takeNumber reads an annotation that is a number; nil where there is none.
+// takeNumber removes an annotation and returns its number. It returns nil if there is none.
 func (r *reader) takeNumber(meta *corev1.ObjectMeta, name string, most uint64) *uint64 {
 	text, ok := take(meta, name)
 	if !ok {
@@ -69,7 +71,8 @@ func (r *reader) number(annotation, text string, most uint64) (uint64, bool) {
 
 const maxWeight = 65535
 
-// sliceWeights sets the weights of endpoints from one number for all or from "address=weight" pairs.
+// sliceWeights sets the weights of endpoints from one number for all, or from "address=weight"
+// pairs.
 func (r *reader) sliceWeights(slice *corev1.EndpointSlice) {
 	text, ok := take(slice.Metadata, AnnotationWeight)
 	if !ok {

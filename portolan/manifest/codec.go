@@ -12,15 +12,15 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// codec converts between one kind of Kubernetes and the same kind of ours.
+// codec converts objects of one kind between Kubernetes' types and core.v1.
 type codec struct {
 	new  func() any
 	in   func(r *reader, typed any) object.Object
 	out  func(o object.Object) any
-	mend func(n *node) // turns a tree of an older version into one of the present
+	mend func(n *node) // converts the tree of an older version to the current one
 }
 
-// codecFor makes a codec of functions that know their types.
+// codecFor makes a codec of functions with concrete types.
 func codecFor[K any, O object.Object](apiVersion, kind string, in func(*reader, *K) O, out func(O, *K)) codec {
 	typeMeta := metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
 	return codec{
@@ -40,7 +40,7 @@ const (
 	discoveryOld = "discovery.k8s.io/v1beta1"
 )
 
-// codecs are what can be read, by apiVersion and kind.
+// codecs are the codecs for reading, by apiVersion and kind.
 var codecs = map[string]codec{
 	"v1 Service":   codecFor("v1", "Service", (*reader).service, writeService),
 	"v1 Endpoints": codecFor("v1", "Endpoints", (*reader).endpoints, writeEndpoints),
@@ -54,7 +54,7 @@ var codecs = map[string]codec{
 	"coordination.k8s.io/v1 Lease":  codecFor("coordination.k8s.io/v1", "Lease", (*reader).lease, writeLease),
 }
 
-// written are the codecs to write with, by kind.
+// written are the codecs for writing, by kind.
 var written = map[string]codec{
 	"Service": codecs["v1 Service"], "Endpoints": codecs["v1 Endpoints"], "Pod": codecs["v1 Pod"], "Node": codecs["v1 Node"],
 	"Namespace": codecs["v1 Namespace"], "Event": codecs["v1 Event"],
@@ -63,7 +63,8 @@ var written = map[string]codec{
 
 func typeOf(typed any) reflect.Type { return reflect.TypeOf(typed).Elem() }
 
-// oldEndpointSlice reads the version of EndpointSlice whose endpoints had a topology.
+// oldEndpointSlice returns a codec that reads the version of EndpointSlice with a topology in
+// endpoints.
 func oldEndpointSlice(present codec) codec {
 	present.mend = func(n *node) {
 		for i := range n.pairs {
@@ -82,7 +83,7 @@ func oldEndpointSlice(present codec) codec {
 	return present
 }
 
-// mendTopology moves what has a field of its own today out of the topology of an endpoint.
+// mendTopology moves entries of an endpoint's topology to the fields that exist for them today.
 func mendTopology(endpoint *node) {
 	for i := range endpoint.pairs {
 		if endpoint.pairs[i].key != "topology" {
@@ -109,10 +110,10 @@ var topologyFields = map[string]string{
 	kcorev1.LabelHostname: "nodeName", kcorev1.LabelTopologyZone: "zone",
 }
 
-// reader converts from Kubernetes' types and collects what cannot be.
+// reader converts from Kubernetes' types and collects the values that cannot be converted.
 type reader struct{ found apierr.Violations }
 
-// readEnum converts a word.
+// readEnum converts a word to an enum value.
 func readEnum[E spec.Enum, W ~string](r *reader, path string, word W) E {
 	if word == "" {
 		return 0

@@ -13,24 +13,26 @@ import (
 
 // Document is one document of a manifest, or one item of a List in it.
 type Document struct {
-	// Object is what the document describes; nil where it was skipped.
+	// Object is the decoded object. It is nil if the document was skipped.
 	Object object.Object
-	// Skipped says what the document describes where it is of a kind that Portolan has not.
+	// Skipped names the object if Portolan does not have its kind.
 	Skipped *Skipped
-	// Line is where the document begins, from 1.
+	// Line is the first line of the document, from 1.
 	Line int
-	// Warnings say what was mended, and what was dropped because Portolan has no use for it.
+	// Warnings describe corrections, and values that were dropped because Portolan does not use
+	// them.
 	Warnings []string
 }
 
-// Skipped names an object of a kind that Portolan has not, such as a Deployment.
+// Skipped names an object of a kind that Portolan does not have, such as a Deployment.
 type Skipped struct{ APIVersion, Kind, Namespace, Name string }
 
-// String names the object: "apps/v1 Deployment web".
+// String returns the name of the object, such as "apps/v1 Deployment web".
 func (s Skipped) String() string { return fmt.Sprintf("%s %s %s", s.APIVersion, s.Kind, s.Name) }
 
-// Decode reads a manifest: documents of YAML or JSON, separated by lines of "---", Lists taken apart. Source is the name for messages, such
-// as the name of the file. It returns the documents without mistakes in their order, and the mistakes of all others as [Problems].
+// Decode reads a manifest of YAML or JSON documents, separated by lines of "---". It splits Lists
+// into their items. source is the name in messages, such as the name of the file. Decode returns
+// the documents without mistakes in their order, and the mistakes of all others as [Problems].
 func Decode(r io.Reader, source string) ([]Document, error) {
 	stream, err := io.ReadAll(r)
 	if err != nil {
@@ -74,7 +76,7 @@ func (d *decoder) chunk(c chunk) {
 	}
 }
 
-// parse takes for JSON what begins like it, unless only YAML can make sense of it.
+// parse reads text that begins like JSON as JSON, unless it is valid only as YAML.
 func parse(source []byte) ([]*node, *Problem) {
 	if !bytes.HasPrefix(bytes.TrimSpace(source), []byte("{")) {
 		return readYAML(source)
@@ -108,7 +110,7 @@ func (d *decoder) root(n *node, offset int) {
 		return
 	}
 	for _, item := range items.items {
-		if itemKind != "" && item.kind == mapping && item.get("kind") == nil { // as servers write them
+		if itemKind != "" && item.kind == mapping && item.get("kind") == nil { // as API servers write items
 			item.pairs = append(item.pairs, pair{key: "kind", value: n.get("kind").renamed(itemKind)})
 			if version := n.get("apiVersion"); item.get("apiVersion") == nil && version != nil {
 				item.pairs = append(item.pairs, pair{key: "apiVersion", value: version})
@@ -155,7 +157,8 @@ func (d *decoder) object(n *node, offset int) {
 	d.documents = append(d.documents, document)
 }
 
-// decode reads the tree as the Kubernetes type, converts that, and says what got lost on the way.
+// decode decodes the tree into the Kubernetes type and converts the result. It returns warnings
+// about values that were lost.
 func (c codec) decode(n *node) (object.Object, []string, Problems) {
 	if c.mend != nil {
 		c.mend(n)

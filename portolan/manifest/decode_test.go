@@ -14,7 +14,7 @@ import (
 
 const service = "apiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec:\n  ports:\n  - port: 80\n"
 
-// problems decodes a manifest and renders what is wrong with it.
+// problems decodes a manifest and returns its problems as text.
 func problems(t *testing.T, text string) []string {
 	t.Helper()
 	_, err := manifest.Decode(strings.NewReader(text), "web.yaml")
@@ -35,7 +35,7 @@ func problems(t *testing.T, text string) []string {
 func TestMistakes(t *testing.T) {
 	for _, test := range []struct {
 		name, text string
-		want       []string // how each problem begins
+		want       []string // beginning of each problem
 	}{
 		{"no mistake", service, nil},
 		{"unknown field", service + "    prot: TCP\n    targetPorts: 1\n", []string{
@@ -135,7 +135,7 @@ func TestStreams(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			documents, err := manifest.Decode(strings.NewReader(test.text), "test")
-			if test.name == "JSON, several" { // what follows the second is on the same line
+			if test.name == "JSON, several" { // the text after the second document is on the same line
 				if err == nil || len(documents) != 2 {
 					t.Errorf("%d documents, %v", len(documents), err)
 				}

@@ -1,10 +1,14 @@
-// Package manifest reads and writes Kubernetes manifests, as YAML or JSON, without a Kubernetes.
+// Package manifest reads and writes Kubernetes manifests, as YAML or JSON, without a Kubernetes
+// cluster.
 //
-// A document is parsed into a tree that knows the line of everything, held against the types of k8s.io/api, and converted into an object
-// of core.v1; writing goes the other way. The invariant: whatever an object and a manifest can both say survives the way in and the way
-// out, and whatever is lost is named in a warning. What Portolan has and Kubernetes has not travels in annotations under portolan.dev.
+// A document is parsed into a tree with line numbers, checked against the types of k8s.io/api, and
+// converted into an object of core.v1. Writing goes the other way. The invariant is that values
+// that both an object and a manifest can hold survive reading and writing, and that a warning names
+// each value that is lost. Fields that Portolan has and Kubernetes lacks are kept in annotations
+// under portolan.dev.
 //
-// The strict decoder is our own walk over the types of k8s.io/api, because theirs knows neither lines nor all mistakes at once. YAML is
-// read by the parser that Kubernetes' tools use, so that the same text means the same; it is poor at saying where text is malformed, so
-// then, and only then, a second parser is asked for the place.
+// The strict decoder walks the types of k8s.io/api itself, because Kubernetes' own decoder reports
+// neither line numbers nor all mistakes at once. YAML is read by the parser of Kubernetes' tools,
+// so that the same text has the same meaning. This parser reports the position of malformed text
+// poorly, so a second parser locates it. The second parser is used for nothing else.
 package manifest

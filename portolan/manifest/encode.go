@@ -13,7 +13,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Format is how a manifest is written.
+// Format is the syntax of a manifest.
 type Format string
 
 // The formats.
@@ -26,7 +26,7 @@ const (
 type Encoder struct {
 	w       io.Writer
 	format  Format
-	written bool // what follows is another document
+	written bool // a document has been written
 }
 
 // NewEncoder returns an encoder that writes to w.
@@ -41,7 +41,7 @@ func (e *Encoder) Encode(o object.Object) error {
 	return e.write(tree)
 }
 
-// EncodeList writes objects, however many, as one document: a List.
+// EncodeList writes any number of objects as one document, a List.
 func (e *Encoder) EncodeList(objects []object.Object) error {
 	items := make([]any, len(objects))
 	for i, o := range objects {
@@ -88,8 +88,8 @@ func marshalJSON(tree any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// generic turns a value of a Kubernetes type into maps and slices without what says nothing: nulls, empty objects, and the port 0 by which
-// the types write an absent one.
+// generic converts a value of a Kubernetes type into maps and slices. It leaves out nulls, empty
+// objects, and the port 0 with which the types write an absent port.
 func generic(typed any) (any, error) {
 	data, err := json.Marshal(typed)
 	if err != nil {
@@ -120,7 +120,7 @@ func prune(tree any) (pruned any, keep bool) {
 		return tree, len(tree) > 0
 	case []any:
 		for i, item := range tree {
-			if item, keep := prune(item); keep { // an item counts even when it says nothing
+			if item, keep := prune(item); keep { // an empty item still counts
 				tree[i] = item
 			} else {
 				tree[i] = map[string]any{}
@@ -145,8 +145,8 @@ func native(number json.Number) any {
 	return number.String()
 }
 
-// dropped lists the fields that the first value has and the second has not, each with "[*]" for the items of lists and without what lies
-// below it.
+// dropped returns the fields of the first value that the second lacks. Paths have "[*]" for the
+// items of lists. The fields below a dropped field are not listed.
 func dropped(from, to any) []string {
 	before, err := generic(from)
 	if err != nil {
@@ -167,7 +167,7 @@ func dropped(from, to any) []string {
 	return slices.Sorted(maps.Keys(lost))
 }
 
-// visit calls f for every field, and goes into those for which it says so.
+// visit calls f for every field, and descends into a field if f returns true.
 func visit(tree any, path string, f func(path string, value any) bool) {
 	switch tree := tree.(type) {
 	case map[string]any:

@@ -12,8 +12,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// FuzzDecode reads whatever comes. Nothing may panic, every mistake has a place, and what was read can be written and read again to the
-// same.
+// FuzzDecode checks that decoding any text does not panic, that every mistake has a position, and
+// that a decoded object stays the same when it is written and read again.
 func FuzzDecode(f *testing.F) {
 	files, err := filepath.Glob("testdata/*/*.*")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// readJSON reads every document of a chunk that is JSON.
+// readJSON reads every document of a chunk of JSON.
 func readJSON(source []byte) ([]*node, *Problem) {
 	r := jsonReader{source: source, decoder: json.NewDecoder(bytes.NewReader(source))}
 	r.decoder.UseNumber()
@@ -30,12 +30,12 @@ type jsonReader struct {
 	decoder *json.Decoder
 	nodes   int
 	token   json.Token
-	offset  int // where the token begins
+	offset  int // start of the token
 
 	counted, lines, lineStart int // see position
 }
 
-// next reads a token; at the end of the text the token is nil and the offset that of the end.
+// next reads a token. At the end of the text the token is nil and the offset is the end.
 func (r *jsonReader) next() *Problem {
 	r.offset = int(r.decoder.InputOffset())
 	for r.offset < len(r.source) && bytes.IndexByte([]byte(" \t\r\n,:"), r.source[r.offset]) >= 0 {
@@ -60,7 +60,7 @@ func (r *jsonReader) next() *Problem {
 	}
 }
 
-// read reads the next value; nil at the end of the text.
+// read reads the next value. It returns nil at the end of the text.
 func (r *jsonReader) read(depth int) (*node, *Problem) {
 	if problem := r.next(); problem != nil {
 		return nil, problem
@@ -74,7 +74,7 @@ func (r *jsonReader) read(depth int) (*node, *Problem) {
 	return r.value(depth)
 }
 
-// value reads the value that the token begins.
+// value reads the value that starts with the token.
 func (r *jsonReader) value(depth int) (*node, *Problem) {
 	if r.nodes++; depth > maxDepth || r.nodes > maxNodes {
 		return nil, r.malformed(r.offset, "nested more than %d levels deep, or more than %d values", maxDepth, maxNodes)
@@ -145,7 +145,8 @@ func (r *jsonReader) malformed(offset int, format string, args ...any) *Problem 
 	return malformed(line, column, format, args...)
 }
 
-// position counts on from where it counted before: offsets grow.
+// position returns the line and column of an offset. It continues from the last offset, because
+// offsets usually grow.
 func (r *jsonReader) position(offset int) (line, column int) {
 	offset = min(max(offset, 0), len(r.source))
 	if offset < r.counted {

@@ -10,9 +10,11 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// The rules of services/spec are held against Kubernetes' own here, the only module that may import them.
+// This module is the only one that may import Kubernetes' own rules, so it compares the rules of
+// services/spec with them.
 
-// TestSelectorsAsKubernetes draws selectors, right and wrong, from the pieces of their language.
+// TestSelectorsAsKubernetes compares the parsing of valid and invalid selectors, drawn from the
+// pieces of their syntax.
 func TestSelectorsAsKubernetes(t *testing.T) {
 	pieces := []string{"a", "b", "in", "notin", "x.io/a", "A-b_c", "-", "a--b", "=", "==", "!=", "!", "(", ")", ",", " ", ", ", "(a,b)", " in (", "a=b", "/"}
 	sets := []map[string]string{{}, {"a": "b"}, {"a": "", "b": "a"}, {"in": "in", "notin": "a", "x.io/a": "b"}, {"A-b_c": "A-b_c", "a": "a--b"}}

@@ -43,15 +43,16 @@ func writeMeta(from *corev1.ObjectMeta) metav1.ObjectMeta {
 		return metav1.ObjectMeta{}
 	}
 	to := metav1.ObjectMeta{
-		Name:                       from.GetName(),
-		GenerateName:               from.GetGenerateName(),
-		Namespace:                  from.GetNamespace(),
-		UID:                        types.UID(from.GetUid()),
-		ResourceVersion:            writeVersion(from.GetResourceVersion()),
-		Generation:                 from.GetGeneration(),
-		CreationTimestamp:          writeTime(from.GetCreationTimestamp()),
-		Labels:                     nonEmpty(from.GetLabels()),
-		Annotations:                maps.Clone(nonEmpty(from.GetAnnotations())), // ours are added to it
+		Name:              from.GetName(),
+		GenerateName:      from.GetGenerateName(),
+		Namespace:         from.GetNamespace(),
+		UID:               types.UID(from.GetUid()),
+		ResourceVersion:   writeVersion(from.GetResourceVersion()),
+		Generation:        from.GetGeneration(),
+		CreationTimestamp: writeTime(from.GetCreationTimestamp()),
+		Labels:            nonEmpty(from.GetLabels()),
+		// Portolan's annotations are added to it
+		Annotations:                maps.Clone(nonEmpty(from.GetAnnotations())),
 		Finalizers:                 from.GetFinalizers(),
 		DeletionGracePeriodSeconds: from.DeletionGracePeriodSeconds,
 	}
@@ -75,7 +76,7 @@ func nonEmpty(m map[string]string) map[string]string {
 	return m
 }
 
-// version reads a resource version, which is a number here and an opaque text there.
+// version reads a resource version, which is a number in Portolan and an opaque text in Kubernetes.
 func (r *reader) version(path, text string) uint64 {
 	if text == "" {
 		return 0

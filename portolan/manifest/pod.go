@@ -42,7 +42,9 @@ func (r *reader) containers(path string, from []kcorev1.Container) []*corev1.Con
 			}),
 		}
 		for _, env := range container.Env {
-			if env.ValueFrom == nil { // a value that only Kubernetes could look up is better absent than empty
+			// A value that only Kubernetes can look up is left out, because it would otherwise be
+			// empty.
+			if env.ValueFrom == nil {
 				to.Env = append(to.Env, &corev1.EnvVar{Name: env.Name, Value: env.Value})
 			}
 		}
@@ -135,7 +137,8 @@ func writePodStatus(from *corev1.PodStatus, to *kcorev1.PodStatus) {
 	}
 }
 
-// readProbe reads a probe. One that runs a command in the container is for whoever started the container: it is dropped.
+// readProbe reads a probe. It drops a probe that runs a command in the container, because only the
+// program that started the container can run it.
 func readProbe(from *kcorev1.Probe) *corev1.Probe {
 	if from == nil {
 		return nil

@@ -7,25 +7,25 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// Problem is one thing wrong with a manifest.
+// Problem is one mistake in a manifest.
 type Problem struct {
-	// Source is the name that the manifest was read under, such as that of a file.
+	// Source is the name under which the manifest was read, such as the name of a file.
 	Source string
-	// Line and Column say where, from 1.
+	// Line and Column are the position of the mistake, from 1.
 	Line, Column int
-	// Violation says what; its field is empty where the text itself is malformed.
+	// Violation describes the mistake. Its field is empty if the text itself is malformed.
 	apierr.Violation
 }
 
-// Error renders the problem as compilers do: "web.yaml:7:5: spec.ports[0].prot: unknown field".
+// Error formats the problem as compilers do: "web.yaml:7:5: spec.ports[0].prot: unknown field".
 func (p Problem) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", p.Source, p.Line, p.Column, p.Violation)
 }
 
-// Problems are all the things wrong with a manifest.
+// Problems are all mistakes in a manifest.
 type Problems []Problem
 
-// Error lists the problems, one on each line.
+// Error lists the problems, one per line.
 func (p Problems) Error() string {
 	lines := make([]string, len(p))
 	for i := range p {

@@ -16,8 +16,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// fill sets every field of a message to something that validates no rule but has the right type, so that a field which a codec forgets is
-// found the day it enters the contract.
+// fill sets every field of a message to a value of the right type that need not be valid. A codec
+// that lacks a new field therefore fails the test as soon as the field is in the API.
 func fill(m protoreflect.Message, depth int) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -61,8 +61,9 @@ func scalar(field protoreflect.FieldDescriptor) protoreflect.Value {
 	panic("no value for " + field.FullName())
 }
 
-// filled is an object of a kind with every field set, except those that the kind's conditions do not have in Kubernetes, and
-// the managed fields, which the registry keeps and manifests do not show.
+// filled returns an object of a kind with every field set. It leaves out fields that the kind's
+// conditions lack in Kubernetes, and the managed fields, which the registry keeps and manifests do
+// not show.
 func filled(kind object.Kind) object.Object {
 	o := kind.New()
 	fill(o.ProtoReflect(), 0)
@@ -105,7 +106,7 @@ func TestEveryFieldSurvives(t *testing.T) {
 	}
 }
 
-// TestProbesSurvive covers the handlers of probes that come second and third in their oneof.
+// TestProbesSurvive covers the second and third handler of probes in their oneof.
 func TestProbesSurvive(t *testing.T) {
 	for _, probe := range []*corev1.Probe{
 		{Handler: &corev1.Probe_TcpSocket{TcpSocket: &corev1.TCPSocketAction{Port: portNamed("http")}}},
@@ -162,7 +163,7 @@ metadata:
 	}
 }
 
-// TestLists: a List stays one, also of no or one object.
+// TestLists checks that a List stays a List, also with one object or none.
 func TestLists(t *testing.T) {
 	objects := []object.Object{
 		&corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: "a"}},

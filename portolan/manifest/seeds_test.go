@@ -19,7 +19,7 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// asKubernetes decodes every document as Kubernetes' own decoder does.
+// asKubernetes decodes every document with Kubernetes' own decoder.
 func asKubernetes(t *testing.T, text string) []any {
 	t.Helper()
 	var typed []any
@@ -65,7 +65,8 @@ func encode(t *testing.T, format manifest.Format, objects ...object.Object) stri
 	return out.String()
 }
 
-// comesBackEqual reads a manifest as we do, checks that its objects are valid, writes them, and compares what Kubernetes reads in both.
+// comesBackEqual decodes a manifest, checks that its objects are valid, writes them, and compares
+// the objects that Kubernetes decodes from both texts.
 func comesBackEqual(t *testing.T, text string, want []any) []manifest.Document {
 	t.Helper()
 	documents := decode(t, text)
@@ -95,7 +96,8 @@ func checkValid(t *testing.T, o object.Object) {
 	}
 }
 
-// TestPublishedManifests reads every manifest that the documentation of Services has shown, from the first release on, unmodified.
+// TestPublishedManifests reads every manifest that the documentation of Services has contained
+// since the first release, unmodified.
 func TestPublishedManifests(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.*")
 	if err != nil || len(files) != 29 {
@@ -117,7 +119,7 @@ func TestPublishedManifests(t *testing.T) {
 	}
 }
 
-// TestPublishedFragments completes what the documentation shows of Services in part.
+// TestPublishedFragments completes and reads the fragments in the documentation of Services.
 func TestPublishedFragments(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/fragments/*.yaml")
 	if err != nil || len(files) != 38 {
@@ -127,7 +129,7 @@ func TestPublishedFragments(t *testing.T) {
 		t.Run(strings.TrimPrefix(file, "testdata/"), func(t *testing.T) {
 			text := complete(read(t, file))
 			original := text
-			if strings.HasSuffix(file, "internal-oci.yaml") { // Kubernetes itself refuses it as it was published
+			if strings.HasSuffix(file, "internal-oci.yaml") { // Kubernetes refuses it in its published form
 				original = strings.Replace(text, ": true", `: "true"`, 1)
 			}
 			document := comesBackEqual(t, text, asKubernetes(t, original))[0]
@@ -138,7 +140,7 @@ func TestPublishedFragments(t *testing.T) {
 	}
 }
 
-// complete makes a Service of a fragment of one.
+// complete makes a Service of a fragment.
 func complete(fragment string) string {
 	indent := fragment[:len(fragment)-len(strings.TrimLeft(fragment, " "))]
 	var lines []string
@@ -170,7 +172,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// TestWhatTheManifestsMean looks at what a few of them became.
+// TestWhatTheManifestsMean checks the fields of a few decoded manifests.
 func TestWhatTheManifestsMean(t *testing.T) {
 	first := decode(t, read(t, "testdata/kubernetes-1.27/service.yaml"))[0].Object.(*corev1.Service)
 	if p := first.Spec.Ports[0]; first.Spec.Selector["app.kubernetes.io/name"] != "MyApp" || p.Port != 80 || p.TargetPort.GetNumber() != 9376 || p.Protocol != 1 {

@@ -168,7 +168,8 @@ func writeServiceStatus(from *corev1.ServiceStatus, to *kcorev1.ServiceStatus) {
 	})
 }
 
-// readPort reads a port by number or name; what Kubernetes cannot tell from an absent one is nil.
+// readPort reads a port by number or name. It returns nil for values that Kubernetes does not
+// distinguish from an absent port.
 func readPort(from intstr.IntOrString) *corev1.IntOrString {
 	switch {
 	case from.Type == intstr.String && from.StrVal != "":
@@ -187,7 +188,7 @@ func writePort(from *corev1.IntOrString) intstr.IntOrString {
 	return intstr.FromInt32(from.GetNumber())
 }
 
-// value is what a pointer points to, or the zero value.
+// value returns the value that a pointer points to, or the zero value if it is nil.
 func value[T any](from *T) T {
 	if from == nil {
 		var zero T
@@ -196,7 +197,8 @@ func value[T any](from *T) T {
 	return *from
 }
 
-// wordOf is the word of an enum where Kubernetes has a pointer; nil for the unspecified value.
+// wordOf returns the word of an enum for a pointer field of Kubernetes. It returns nil for the
+// unspecified value.
 func wordOf[W ~string, E spec.Enum](from E) *W {
 	if from == 0 {
 		return nil

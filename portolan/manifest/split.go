@@ -5,16 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// chunk is the text of one document of a stream, or of several that only their parser can tell apart.
+// chunk is the text of one document of a stream, or of several documents that only their parser can
+// separate.
 type chunk struct {
 	text   []byte
-	offset int // lines of the stream before it
+	offset int // number of lines of the stream before it
 }
 
 var byteOrderMark = []byte("\ufeff")
 
-// split cuts a stream at its lines of "---". A chunk keeps that line, so that what follows on it stays where it is; chunks without
-// content, also those of directives only, are left out.
+// split cuts a stream at its lines of "---". A chunk keeps that line, so that text after the dashes
+// keeps its position. Chunks without content, or with directives only, are left out.
 func split(stream []byte) []chunk {
 	stream = bytes.TrimPrefix(stream, byteOrderMark)
 	var chunks []chunk
@@ -59,7 +60,7 @@ func hasContent(text []byte) bool {
 	return false
 }
 
-// checkText refuses what is not UTF-8: the contract's strings must be.
+// checkText returns a problem if the stream is not UTF-8, because strings in the API must be.
 func checkText(stream []byte) *Problem {
 	if utf8.Valid(stream) {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"portolan.dev/services/kit/nearest"
 )
 
-// strict holds a tree against a type of k8s.io/api. It collects all mistakes, and mends in place what older documents get away with: keys
-// in another case, and annotations that someone forgot to quote.
+// strict checks a tree against a type of k8s.io/api. It collects all mistakes. It corrects in place
+// two mistakes that older documents contain: keys in another case, and annotations without quotes.
 type strict struct {
 	problems Problems
 	warnings []string
@@ -79,7 +79,7 @@ func (s *strict) expect(n *node, path, want string, kinds ...kind) bool {
 	return false
 }
 
-// checkCustom lets a type that reads itself, such as a time, say what it makes of the value.
+// checkCustom checks a value by a type that decodes itself, such as a time.
 func (s *strict) checkCustom(n *node, t reflect.Type, path string) {
 	data, err := json.Marshal(n)
 	if err == nil {
@@ -140,7 +140,7 @@ func (s *strict) checkMap(n *node, t reflect.Type, path string) {
 
 func (s *strict) checkScalar(n *node, t reflect.Type, path string) {
 	switch t.Kind() {
-	case reflect.String, reflect.Slice: // a slice of bytes is text
+	case reflect.String, reflect.Slice: // a slice of bytes is written as text
 		if n.kind == number || n.kind == boolean {
 			s.wrong(n, path, "must be a text, not %s; put it in quotes", n.describe())
 			return
@@ -160,7 +160,7 @@ func (s *strict) checkScalar(n *node, t reflect.Type, path string) {
 	}
 }
 
-// yamlBooleans are the other words of YAML 1.1 for true and false, which Kubernetes' tools read.
+// yamlBooleans are the other words of YAML 1.1 for true and false, which Kubernetes' tools accept.
 var yamlBooleans = map[string]string{
 	"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false",
 }
@@ -193,7 +193,8 @@ type fields struct {
 	folded map[string]field // by lower-case name
 }
 
-var fieldCache sync.Map // reflect.Type -> fields
+// fieldCache holds fields by reflect.Type.
+var fieldCache sync.Map
 
 func fieldsOf(t reflect.Type) fields {
 	if known, ok := fieldCache.Load(t); ok {

@@ -10,7 +10,7 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// Bounds of what a document may hold: no manifest comes near, and an alias of an alias of an alias does.
+// Bounds of a document. Manifests are far smaller, but nested YAML aliases can exceed them.
 const (
 	maxDepth = 100
 	maxNodes = 1 << 20
@@ -27,11 +27,11 @@ const (
 	boolean
 )
 
-// node is a value of a document, of YAML or JSON alike, and where it stands.
+// node is a value of a YAML or JSON document with its position.
 type node struct {
 	kind         kind
-	value        string // the text; of numbers and booleans their spelling in JSON
-	plain        bool   // text without quotes, which YAML 1.1 may have meant as a boolean
+	value        string // the text; for numbers and booleans their spelling in JSON
+	plain        bool   // text without quotes, which may be a boolean of YAML 1.1
 	pairs        []pair
 	items        []*node
 	line, column int
@@ -53,7 +53,7 @@ func (n *node) get(key string) *node {
 	return nil
 }
 
-// textOf returns the text of a key, "" where it is absent or no text.
+// textOf returns the text of a key, or "" if it is absent or no text.
 func (n *node) textOf(key string) string {
 	if value := n.get(key); value != nil && value.kind == text {
 		return value.value
@@ -61,7 +61,8 @@ func (n *node) textOf(key string) string {
 	return ""
 }
 
-// locate finds the node that a field path such as "spec.ports[0].nodePort" means, or the one that lacks it.
+// locate returns the node of a field path such as "spec.ports[0].nodePort", or the nearest existing
+// node above it.
 func (n *node) locate(path string) *node {
 	for path != "" {
 		var step string
@@ -94,7 +95,7 @@ func (n *node) locate(path string) *node {
 	return n
 }
 
-// MarshalJSON writes the tree, for the decoders of the typed values.
+// MarshalJSON writes the tree as JSON, which the types decode.
 func (n *node) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	n.write(&b)
@@ -135,7 +136,7 @@ func (n *node) write(b *bytes.Buffer) {
 func writeText(b *bytes.Buffer, s string) {
 	quoted, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // a string always has a JSON form
+		panic(err) // impossible: a string always has a JSON form
 	}
 	b.Write(quoted)
 }
@@ -166,7 +167,7 @@ func clip(s string) string {
 	return s
 }
 
-// malformed is a mistake in the text itself.
+// malformed returns a problem in the text itself.
 func malformed(line, column int, format string, args ...any) *Problem {
 	return &Problem{
 		Line: max(line, 1), Column: max(column, 1),

@@ -130,7 +130,7 @@ func readScalar(from *yaml.Node, to *node) *Problem {
 			return malformed(from.Line, from.Column, "%s is no number that JSON knows", from.Value)
 		}
 		to.kind, to.value = number, strconv.FormatFloat(value, 'g', -1, 64)
-	default: // also dates and binary data: the types that take them read text
+	default: // also dates and binary data, because their types decode text
 		to.kind, to.plain = text, from.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
 	}
 	if err != nil {
@@ -151,7 +151,8 @@ func integer(from *yaml.Node) (string, error) {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
-// explain says where text is malformed. Where the second parser finds nothing wrong, the first one's line has to do.
+// explain returns the problem with the position of malformed text. If the second parser finds no
+// mistake, it uses the line of the first.
 func explain(source []byte, err error) *Problem {
 	if problem := locateSyntax(source); problem != nil {
 		return problem
@@ -174,7 +175,8 @@ func firstColumn(source []byte, line int) int {
 	return len(lines[line-1]) - len(bytes.TrimLeft(lines[line-1], " ")) + 1
 }
 
-// locateSyntax asks the second parser, whose panics on malformed text are no reason for ours.
+// locateSyntax asks the second parser for the position. It recovers from that parser's panics on
+// malformed text.
 func locateSyntax(source []byte) (problem *Problem) {
 	const largest = 1 << 20
 	if len(source) > largest {

@@ -13,9 +13,10 @@ import (
 	"portolan.dev/services/kit/yardstick"
 )
 
-// measureAnswer measures how long a new service takes to be answered for by a name server: from the commit in a registry on
-// Postgres, through the log, the relay and NATS. The client learns of the commit when its call returns, which is a little later;
-// so the time from the beginning of the call is printed too, which is longer than the one that is asked for.
+// measureAnswer measures the time from the commit of a new service in a registry on Postgres,
+// through the log, the relay and NATS, to the first answer of a name server. The client sees the
+// commit when its call returns, which is a little later. The time from the start of the call, which
+// is longer than the time of interest, is therefore printed too.
 func (b *bench) measureAnswer(ctx context.Context) error {
 	dsn, err := b.postgres.database(ctx, "answers")
 	if err != nil {
@@ -62,8 +63,9 @@ func (b *bench) measureAnswer(ctx context.Context) error {
 	return nil
 }
 
-// untilAnswered creates a service and returns how long after the beginning of the call, and after its end, the name has an
-// address. An answer that comes before the call returns took no time after it.
+// untilAnswered creates a service. It returns the time from the start of the call, and from its
+// end, until the name has an address. If the answer arrives before the call returns, the second
+// time is 0.
 func (i *installation) untilAnswered(ctx context.Context, server, name string) (call, commit time.Duration, err error) {
 	waiting, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

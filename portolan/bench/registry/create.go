@@ -24,13 +24,14 @@ import (
 // serviceCIDR has room for every service of a run.
 const serviceCIDR = "10.64.0.0/10"
 
-// installation is a registry and an allocator on a database of their own.
+// installation is a registry and an allocator with a database of their own.
 type installation struct {
 	registry, allocator *daemon
-	conn                *grpc.ClientConn // of all clients, as those of etcd share one
+	conn                *grpc.ClientConn // shared by all clients, as the clients of etcd share one
 }
 
-// install starts an installation. Several of one run do not hear each other.
+// install starts an installation. Each has its own prefix of NATS subjects, so that several in one
+// run do not interfere.
 func (b *bench) install(ctx context.Context, name, dsn string) (*installation, error) {
 	addrs, err := freeAddrs(1)
 	if err != nil {
@@ -58,7 +59,8 @@ func (i *installation) services() registryv1.ServiceServiceClient {
 	return registryv1.NewServiceServiceClient(i.conn)
 }
 
-// service is a service of about the size of the yardsticks' objects. An address of "None" asks for none.
+// service returns a service of about the size of the yardsticks' objects. If clusterIP is "None",
+// no address is allocated.
 func service(name, clusterIP string) *corev1.Service {
 	return &corev1.Service{
 		Metadata: &corev1.ObjectMeta{
@@ -72,7 +74,8 @@ func service(name, clusterIP string) *corev1.Service {
 	}
 }
 
-// clients calls do from some clients for a while, and returns calls per second. n counts the calls of all.
+// clients calls do from count clients for the time d, and returns calls per second. n counts the
+// calls of all clients.
 func clients(ctx context.Context, count int, d time.Duration, do func(ctx context.Context, client int, n int64) error) (float64, error) {
 	var n, done atomic.Int64
 	var wg sync.WaitGroup
@@ -108,10 +111,10 @@ func (b *bench) rounds() (int, time.Duration) {
 
 var clientCounts = []int{1, 8, 64, 256}
 
-// rates are of one number of clients, one of each round.
+// rates are the rates at one number of clients, one per round.
 type rates struct{ create, pgbench, etcd []float64 }
 
-// measureCreate compares create through gRPC, with IP allocation, with pgbench and etcd.
+// measureCreate compares creates through gRPC, with IP allocation, with pgbench and etcd.
 func (b *bench) measureCreate(ctx context.Context) error {
 	dsn, err := b.postgres.database(ctx, "creates")
 	if err != nil {
@@ -162,13 +165,14 @@ func (b *bench) compareCreate(ctx context.Context, i *installation, e *etcd, r *
 	})
 }
 
-// contestant is one of those that are compared.
+// contestant is one of the compared systems.
 type contestant struct {
-	rates   *[]float64 // one of each round
+	rates   *[]float64 // one per round
 	measure func() (float64, error)
 }
 
-// inTurn measures all. Another one begins in each round, because what is measured first finds the disk idle.
+// inTurn measures all contestants. Each round starts with another one, because the first
+// measurement finds the disk idle.
 func inTurn(round int, all []contestant) error {
 	for n := range all {
 		one := all[(round+n)%len(all)]
@@ -188,7 +192,7 @@ func (i *installation) creator(prefix string) func(context.Context, int, int64) 
 	}
 }
 
-// profileCreate writes CPU profiles under 64 clients.
+// profileCreate writes CPU profiles of creates by 64 clients.
 func (b *bench) profileCreate(ctx context.Context, i *installation) error {
 	var wg sync.WaitGroup
 	errs := make(chan error, 2)
@@ -214,7 +218,7 @@ func (b *bench) profileCreate(ctx context.Context, i *installation) error {
 	return errors.Join(<-errs, <-errs)
 }
 
-// printBatches says how many creates shared what, since the start.
+// printBatches prints the mean sizes and durations of commits and batches since the start.
 func (i *installation) printBatches(ctx context.Context) error {
 	for _, histogram := range []struct {
 		of   *daemon
@@ -251,7 +255,7 @@ func median(values []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// quotient is the median of the quotients of each round.
+// quotient returns the median of the quotients of each round.
 func quotient(ours, theirs []float64) float64 {
 	quotients := make([]float64, len(ours))
 	for i := range ours {

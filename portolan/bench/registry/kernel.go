@@ -18,15 +18,16 @@ import (
 	"portolan.dev/services/kit/yardstick"
 )
 
-// ownNamespace marks the process that has a network namespace of its own.
+// ownNamespace is the environment variable that marks the process in its own network namespace.
 const ownNamespace = "PORTOLAN_BENCH_NAMESPACE"
 
 // backendAddr is the address of the pods, on the loopback device of the namespace.
 const backendAddr = "10.128.0.1"
 
-// measureKernel measures how long the endpoint of a service takes to get connections: from its commit in a registry on Postgres,
-// through the log, the relay, NATS and a node agent, to the first connection through nftables. It needs root, and runs in a
-// process with a network namespace of its own, so that it leaves nothing behind in the machine's packet filter.
+// measureKernel measures the time from the commit of a service's endpoint in a registry on
+// Postgres, through the log, the relay, NATS and a node agent, to the first connection through
+// nftables. It needs root. It runs in a process with its own network namespace, so that it leaves
+// nothing behind in the machine's packet filter.
 func (b *bench) measureKernel(ctx context.Context) error {
 	if os.Getenv(ownNamespace) == "" {
 		return b.inNamespace(ctx, "kernel")
@@ -80,7 +81,7 @@ func (b *bench) measureKernel(ctx context.Context) error {
 	return nil
 }
 
-// inNamespace runs one part in a process with a network namespace of its own, and takes over what it prints.
+// inNamespace runs one part in a process with its own network namespace, and takes over its output.
 func (b *bench) inNamespace(ctx context.Context, part string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -90,7 +91,7 @@ func (b *bench) inNamespace(ctx context.Context, part string) error {
 	cmd.Env = append(os.Environ(), ownNamespace+"=1")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	// Interrupt rather than kill: it has processes of its own to stop.
+	// The process is interrupted rather than killed, because it must stop its own child processes.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
 	out, err := cmd.Output()
@@ -117,8 +118,9 @@ func acceptAll(lis net.Listener) {
 	}
 }
 
-// untilConnected gives a service an endpoint, and returns how long after the commit a connection to the service's virtual IP
-// succeeds: before, the node refuses it. The client learns of the commit when its call returns.
+// untilConnected gives a service an endpoint. It returns the time from the commit until a
+// connection to the service's virtual IP succeeds. Until then the node refuses connections. The
+// client sees the commit when its call returns.
 func (i *installation) untilConnected(ctx context.Context, name string) (time.Duration, error) {
 	waiting, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -151,7 +153,8 @@ func (i *installation) untilConnected(ctx context.Context, name string) (time.Du
 	return max(0, at.Sub(returned)), nil
 }
 
-// connect tries until a connection succeeds. An attempt that is not refused and not accepted does not hold up the next.
+// connect tries until a connection succeeds. An attempt that is neither refused nor accepted ends
+// after a short timeout.
 func connect(ctx context.Context, target string) error {
 	dialer := &net.Dialer{Timeout: 20 * time.Millisecond}
 	for ctx.Err() == nil {

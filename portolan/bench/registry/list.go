@@ -27,7 +27,7 @@ const (
 	listSlices   = 100_000
 )
 
-// manyObjects are services with slices of one endpoint.
+// manyObjects yields services and slices of one endpoint each.
 func manyObjects(yield func(object.Object) bool) {
 	for i := range listServices {
 		if !yield(service(fmt.Sprintf("seed-%06d", i), "None")) {
@@ -52,7 +52,8 @@ func manyObjects(yield func(object.Object) bool) {
 	}
 }
 
-// measureList reads 110 000 objects, and again from a server that sends one object in each message by the codec that gRPC comes with.
+// measureList reads 110 000 objects from the registry, and again from a server that sends one
+// object per message with gRPC's default codec.
 func (b *bench) measureList(ctx context.Context) error {
 	dsn, err := b.seed(ctx, "list", manyObjects)
 	if err != nil {
@@ -83,13 +84,15 @@ func (b *bench) measureList(ctx context.Context) error {
 	return nil
 }
 
-// reading is what lists took, in nanoseconds.
+// reading holds the costs of lists, in nanoseconds.
 type reading struct{ time, cpu, serving []float64 }
 
-// lists are read for one figure: the CPU time of a process is told in steps of a hundredth of a second.
+// lists is the number of lists per figure, because the CPU time of a process has a resolution of a
+// hundredth of a second.
 const lists = 5
 
-// take reads lists from a server. What this process has left to clear away from before is no part of it.
+// take reads lists from a server. It collects this process's garbage first, so that older garbage
+// does not count.
 func (r *reading) take(from *daemon, read func() error) error {
 	runtime.GC()
 	began, self, server := time.Now(), cpuOfSelf(), from.cpu()
@@ -134,7 +137,8 @@ const plainMethod = "/plain/List"
 
 var plainStream = grpc.StreamDesc{StreamName: "List", ServerStreams: true}
 
-// startPlain starts this program as the server that [servePlain] is: with its objects in this process, the client would pay for their garbage collection.
+// startPlain starts this program as the server of [servePlain]. With its objects in this process,
+// their garbage collection would count as the client's.
 func (b *bench) startPlain(ctx context.Context) (*daemon, *grpc.ClientConn, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -161,7 +165,7 @@ func (b *bench) startPlain(ctx context.Context) (*daemon, *grpc.ClientConn, erro
 	return d, conn, err
 }
 
-// servePlain serves the objects one by one until ctx is done, and prints where.
+// servePlain serves the objects one by one until ctx is done, and prints its address.
 func servePlain(ctx context.Context) error {
 	var all []*corev1.Object
 	for o := range manyObjects {

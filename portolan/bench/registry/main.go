@@ -49,7 +49,7 @@ type bench struct {
 	ratios       []string
 }
 
-// ratio keeps a line for the end.
+// ratio keeps a line for the end of the output.
 func (b *bench) ratio(name string, value float64, target yardstick.Target) {
 	b.ratios = append(b.ratios, yardstick.Line(name, value, target))
 }
@@ -67,7 +67,7 @@ func run(ctx context.Context, b *bench, only []string) (err error) {
 		return err
 	}
 	b.later(func() { _ = os.RemoveAll(b.dir) })
-	if err := os.Chmod(b.dir, 0o755); err != nil { // Postgres runs as somebody else
+	if err := os.Chmod(b.dir, 0o755); err != nil { // Postgres runs as another user
 		return err
 	}
 	if b.postgres, err = b.startPostgres(ctx); err != nil {
@@ -94,7 +94,7 @@ func run(ctx context.Context, b *bench, only []string) (err error) {
 	return nil
 }
 
-// loadavg says how busy the machine is.
+// loadavg returns the load averages of the machine.
 func loadavg() string {
 	content, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// startNATS starts this program as the NATS server of the change stream. In the bench's own process its CPU time and its garbage
-// would count among those of the clients.
+// startNATS starts this program as the NATS server of the change stream. In the bench's own process
+// its CPU time and garbage would count as the clients'.
 func (b *bench) startNATS(ctx context.Context) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -37,7 +37,7 @@ func (b *bench) startNATS(ctx context.Context) (string, error) {
 	return url, nil
 }
 
-// serveNATS serves until ctx is done, and prints where.
+// serveNATS serves until ctx is done, and prints its address.
 func serveNATS(ctx context.Context, dir string) error {
 	srv, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true,

@@ -22,10 +22,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// payload is the size of an object of the yardsticks, about that of a service.
+// payload is the size in bytes of an object of the yardsticks, about the size of a service.
 const payload = 600
 
-// cluster is a Postgres server of our own, with fsync.
+// cluster is a Postgres server of this bench, with fsync.
 type cluster struct {
 	bin, dir, version string
 	cred              *syscall.Credential
@@ -96,12 +96,12 @@ func (p *cluster) query(ctx context.Context, database, sql string, into any) err
 	return conn.QueryRow(ctx, sql).Scan(into)
 }
 
-// database makes an empty database and returns how to connect to it.
+// database makes an empty database and returns its DSN.
 func (p *cluster) database(ctx context.Context, name string) (string, error) {
 	return p.dsn(name), p.query(ctx, "postgres", "CREATE DATABASE "+name, nil)
 }
 
-// cpu is the CPU time of all processes of the server that are there.
+// cpu returns the CPU time of all current processes of the server.
 func (p *cluster) cpu() time.Duration {
 	total := cpuOf(p.cmd.Process.Pid)
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.cmd.Process.Pid, p.cmd.Process.Pid))
@@ -117,9 +117,10 @@ var (
 	connecting = regexp.MustCompile(`initial connection time = ([0-9.]+) ms`)
 )
 
-// pgbench returns the inserts per second of some clients, each of which commits every row, for as long as the others are measured.
-// Its seconds begin before its clients are connected, which takes a busy machine seconds. So a first run, which also warms the
-// server up, finds how long that takes. The rate is that of the connected clients.
+// pgbench returns the inserts per second of some clients that commit every row, measured for the
+// time d. pgbench's own clock starts before its clients are connected, which takes seconds on a
+// busy machine. A first run, which also warms up the server, measures that time. The result is the
+// rate of the connected clients.
 func (p *cluster) pgbench(ctx context.Context, clients int, d time.Duration) (float64, error) {
 	script := filepath.Join(p.dir, "insert.sql")
 	const insert = `CREATE TABLE IF NOT EXISTS insert_only (name text PRIMARY KEY, data bytea NOT NULL)`
@@ -150,7 +151,7 @@ func (p *cluster) pgbench(ctx context.Context, clients int, d time.Duration) (fl
 	return run(tps, "-T", strconv.Itoa(int(seconds)))
 }
 
-// etcd is a server of our own.
+// etcd is an etcd server of this bench.
 type etcd struct {
 	cmd  *exec.Cmd
 	conn *grpc.ClientConn
@@ -179,7 +180,8 @@ func (b *bench) startEtcd(ctx context.Context) (*etcd, error) {
 	return e, e.put(waiting, "first", grpc.WaitForReady(true))
 }
 
-// put stores an object. The message is written by hand: one call of one API is not worth its client library.
+// put stores an object. The message is encoded by hand, because one call does not justify etcd's
+// client library.
 func (e *etcd) put(ctx context.Context, key string, options ...grpc.CallOption) error {
 	request := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), key)
 	request = protowire.AppendString(protowire.AppendTag(request, 2, protowire.BytesType), strings.Repeat("x", payload))
@@ -187,7 +189,7 @@ func (e *etcd) put(ctx context.Context, key string, options ...grpc.CallOption) 
 	return e.conn.Invoke(ctx, "/etcdserverpb.KV/Put", &request, &answer, options...)
 }
 
-// raw sends and receives bytes.
+// raw is a codec that sends and receives bytes.
 type raw struct{}
 
 func (raw) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }
@@ -197,7 +199,7 @@ func (raw) Unmarshal(data []byte, v any) error {
 }
 func (raw) Name() string { return "proto" }
 
-// freeAddrs returns addresses that nobody listened on a moment ago.
+// freeAddrs returns addresses that were free a moment before.
 func freeAddrs(n int) ([]string, error) {
 	var addrs []string
 	for range n {

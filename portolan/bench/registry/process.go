@@ -57,7 +57,7 @@ func (b *bench) startDaemon(ctx context.Context, name string, args ...string) (*
 			Msg, Addr, HTTP string
 			DNS             []string
 		}
-		_ = json.Unmarshal(lines.Bytes(), &line) // lines of another form say nothing of interest
+		_ = json.Unmarshal(lines.Bytes(), &line) // lines of another form do not matter
 		switch line.Msg {
 		case "starting":
 			d.http = line.HTTP
@@ -81,7 +81,7 @@ func cpuOf(pid int) time.Duration {
 	if err != nil {
 		return 0
 	}
-	// The second field is a name in parentheses and may contain anything.
+	// The second field is a name in parentheses that may contain any character.
 	fields := strings.Fields(string(content[strings.LastIndexByte(string(content), ')')+1:]))
 	user, _ := strconv.Atoi(fields[11])
 	system, _ := strconv.Atoi(fields[12])
@@ -111,7 +111,7 @@ func (d *daemon) mean(ctx context.Context, name string) (float64, error) {
 	values := map[string]float64{}
 	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
 		if key, text, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(key, name) {
-			values[key], _ = strconv.ParseFloat(text, 64) // what is no number is of another series
+			values[key], _ = strconv.ParseFloat(text, 64) // other series may have other values
 		}
 	}
 	return values[name+"_sum"] / values[name+"_count"], nil

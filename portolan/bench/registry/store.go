@@ -74,7 +74,7 @@ func (b *bench) seed(ctx context.Context, name string, objects iter.Seq[object.O
 	})
 }
 
-// identify gives an object what the registry gives to those that it creates.
+// identify sets the metadata that the registry sets on objects that it creates.
 func identify(meta *corev1.ObjectMeta, revision uint64) {
 	meta.Uid, meta.Generation = fmt.Sprintf("uid-%d", revision), 1
 }
@@ -89,7 +89,8 @@ func headless(n int) iter.Seq[object.Object] {
 	}
 }
 
-// measureWrite compares writes beside 1 000 objects with writes beside 100 000: each client creates and deletes, so that the number stays.
+// measureWrite compares writes beside 1 000 objects with writes beside 100 000. Each client creates
+// and deletes, so that the number stays constant.
 func (b *bench) measureWrite(ctx context.Context) error {
 	sizes := []int{1_000, 100_000}
 	installations := make([]*installation, len(sizes))
@@ -98,7 +99,8 @@ func (b *bench) measureWrite(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, upkeep := range []string{"VACUUM ANALYZE", "CHECKPOINT"} { // else Postgres does it by itself meanwhile, where there is much
+		// Otherwise Postgres does it by itself during the measurement of the larger database.
+		for _, upkeep := range []string{"VACUUM ANALYZE", "CHECKPOINT"} {
 			if err := b.postgres.query(ctx, fmt.Sprintf("beside%d", size), upkeep, nil); err != nil {
 				return err
 			}
@@ -109,7 +111,8 @@ func (b *bench) measureWrite(ctx context.Context) error {
 	}
 	rounds, d := b.rounds()
 	perWrite, cpu, ofRegistry := make([][]float64, len(sizes)), make([][]float64, len(sizes)), make([][]float64, len(sizes))
-	for round := -1; round < 2*rounds; round++ { // the first one only warms up: followers read everything meanwhile
+	// The first round only warms up, while followers read all objects.
+	for round := -1; round < 2*rounds; round++ {
 		for n, i := range installations {
 			registry, postgres := i.registry.cpu(), b.postgres.cpu()
 			rate, err := clients(ctx, 64, d, func(ctx context.Context, _ int, n int64) error {
@@ -166,5 +169,5 @@ func (i *installation) createAndDelete(ctx context.Context, name string) error {
 	return err
 }
 
-// millis writes a time for people.
+// millis formats a duration in milliseconds.
 func millis(d time.Duration) string { return fmt.Sprintf("%.0f ms", float64(d.Microseconds())/1000) }

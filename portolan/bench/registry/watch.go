@@ -14,10 +14,11 @@ import (
 	"portolan.dev/services/kit/yardstick"
 )
 
-// perConn is how many watches share one connection.
+// perConn is the number of watches that share one connection.
 const perConn = 100
 
-// measureWatch measures what a change costs the registry's process with few and with many watchers.
+// measureWatch measures the cost of a change in the registry's process, with few and with many
+// watchers.
 func (b *bench) measureWatch(ctx context.Context) error {
 	dsn, err := b.postgres.database(ctx, "watch")
 	if err != nil {
@@ -51,7 +52,7 @@ func (b *bench) measureWatch(ctx context.Context) error {
 	return nil
 }
 
-// watch returns the CPU time of the registry per change while so many watch.
+// watch returns the CPU time of the registry per change with that number of watchers.
 func (i *installation) watch(ctx context.Context, watchers, changes int) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -90,7 +91,7 @@ func (i *installation) watch(ctx context.Context, watchers, changes int) (time.D
 	return (i.registry.cpu() - before) / time.Duration(changes), ctx.Err()
 }
 
-// follow counts the changes that come after the present state.
+// follow counts the changes after the snapshot.
 func follow(ctx context.Context, client registryv1.ServiceServiceClient, ready chan<- error, received *atomic.Int64) {
 	stream, err := client.WatchServices(ctx, &registryv1.WatchServicesRequest{})
 	for synced := false; err == nil; {

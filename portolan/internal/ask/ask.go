@@ -12,27 +12,29 @@ import (
 	"time"
 )
 
-// Options say what to ask and how.
+// Options are the settings of the client.
 type Options struct {
 	URL     string
-	Rate    int           // requests begun per second
-	Tries   int           // attempts at one request
+	Rate    int           // requests started per second
+	Tries   int           // attempts per request
 	Timeout time.Duration // of one attempt
 	Report  time.Duration // between two reports
 }
 
-// Report is what came of all requests so far.
+// Report counts all requests so far.
 type Report struct {
-	Asked    int            `json:"asked"`
-	Failed   int            `json:"failed"`  // no attempt had an answer
-	Retried  int            `json:"retried"` // attempts that had none, where another had one
-	Slowest  string         `json:"slowest"` // since the report before
-	Answers  map[string]int `json:"answers"` // by what answered: the answer's text up to a comma
+	Asked  int `json:"asked"`
+	Failed int `json:"failed"` // requests without an answer to any attempt
+	// failed attempts of requests with an answer to another attempt
+	Retried int    `json:"retried"`
+	Slowest string `json:"slowest"` // since the previous report
+	// by backend: the answer's text up to a comma
+	Answers  map[string]int `json:"answers"`
 	LastFail string         `json:"lastFailure,omitempty"`
 }
 
-// Run asks until ctx ends and passes reports on, the last one when all requests
-// have ended.
+// Run sends requests until ctx ends. It passes reports on, the last one when all requests have
+// ended.
 func Run(ctx context.Context, o Options, report func(Report)) error {
 	if o.Rate < 1 || o.Tries < 1 || o.Timeout <= 0 || o.Report <= 0 {
 		return errors.New("rate, tries, timeout and report must be positive")
@@ -60,8 +62,8 @@ func Run(ctx context.Context, o Options, report func(Report)) error {
 	}
 }
 
-// client makes a connection for each request, so that each asks for the name and
-// is balanced anew.
+// client returns a client that makes a connection for each request, so that each request resolves
+// the name and is balanced again.
 func client(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,
@@ -82,8 +84,8 @@ type asker struct {
 	answers map[string]int
 }
 
-// ask makes one request, which goes on when the command is being stopped: it has
-// begun, and counts.
+// ask makes one request. A started request continues while the command is being stopped, because it
+// counts.
 func (a *asker) ask() {
 	began := time.Now()
 	var from string
@@ -112,7 +114,7 @@ func (a *asker) count(from string, failures int, took time.Duration, err error) 
 	a.answers[from]++
 }
 
-// try makes one attempt and returns who answered.
+// try makes one attempt and returns the name of the backend that answered.
 func (a *asker) try() (string, error) {
 	resp, err := a.client.Get(a.options.URL)
 	if err != nil {

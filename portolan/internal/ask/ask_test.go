@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestCounts has a server that refuses two attempts, fewer than a request may take, and all of one kind.
+// TestCounts uses a server that refuses two attempts, fewer than a request may take, and all
+// attempts of one path.
 func TestCounts(t *testing.T) {
 	var attempts atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +33,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// run asks until the server had so many more attempts.
+// run asks until the server has had the given number of additional attempts.
 func run(t *testing.T, o Options, attempts *atomic.Int64, more int64) Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

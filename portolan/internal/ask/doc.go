@@ -1,5 +1,5 @@
-// Package ask is the client of the examples: it asks a URL again and again, each
-// time by name and on a new connection, as a program would that has nothing left
-// from before, and counts what came of it. Like the backend in package hello it
-// lives in the command line so that trying Portolan needs no second program.
+// Package ask is the client of the examples. It requests a URL again and again and counts the
+// results. Each request resolves the name and makes a new connection, as a newly started program
+// would. Like the backend in package hello it is part of the command line so that trying Portolan
+// needs no second program.
 package ask

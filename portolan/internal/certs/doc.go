@@ -1,12 +1,10 @@
-// Package certs keeps the folder of an installation's certificates: an
-// authority, and what it has issued, as files that daemons, NATS and Postgres
-// read.
+// Package certs manages the folder of an installation's certificates: an authority and its
+// certificates, as files that daemons, NATS and Postgres read.
 //
-// The invariant: nothing that is there is overwritten unless it is asked for,
-// and a file is always whole, the old one or the new one. Keys are readable by
-// their owner alone.
+// The invariant is that no existing file is overwritten unless that is requested, and that a file
+// is always complete, in either its old or its new version. Only their owner can read keys.
 //
-// A folder and not a service: a first installation needs certificates before
-// anything runs. Whoever has a certificate authority of their own can use it
-// instead; the daemons look at the URI SAN and nothing else.
+// It is a folder and not a service, because a first installation needs certificates before any
+// daemon runs. An existing certificate authority can be used instead, because the daemons check
+// only the URI SAN.
 package certs

@@ -22,37 +22,39 @@ const (
 	day    = 24 * time.Hour
 )
 
-// DefaultLifetime is that of a certificate, DefaultAuthorityLifetime that of the authority.
+// DefaultLifetime is the default lifetime of a certificate, DefaultAuthorityLifetime the default
+// lifetime of the authority.
 const (
 	DefaultLifetime          = 90 * day
 	DefaultAuthorityLifetime = 3650 * day
 )
 
-// Certificate is one of a folder.
+// Certificate is a certificate of a folder.
 type Certificate struct {
 	Name    string    `json:"name"` // role, or role/name; "ca" is the authority
 	ID      string    `json:"id"`   // URI SAN
 	Hosts   []string  `json:"hosts,omitempty"`
 	Expires time.Time `json:"expires"`
-	Cert    string    `json:"cert"` // files
+	Cert    string    `json:"cert"` // paths of the files
 	Key     string    `json:"key"`
 	Written bool      `json:"written"` // by this command
 }
 
-// Folder is one that has an authority.
+// Folder is a folder with an authority.
 type Folder struct {
 	dir       string
 	authority *authority.Authority
 }
 
-// Request is what is asked for.
+// Request is a request for a certificate.
 type Request struct {
 	Who      string // role, or role/name
 	Hosts    []string
 	Lifetime time.Duration
 }
 
-// Init makes an authority and certificates in a folder that has none yet, or, by force, in the place of what is there.
+// Init makes an authority and certificates in a folder without an authority. If force is true, it
+// replaces an existing authority.
 func Init(dir, trustDomain string, lifetime time.Duration, requests []Request, force bool) ([]Certificate, error) {
 	made, err := authority.New(trustDomain, lifetime)
 	if err != nil {
@@ -104,7 +106,7 @@ func Open(dir string) (*Folder, error) {
 	return f, nil
 }
 
-// Issue makes certificates. Nothing is written when one of them cannot be.
+// Issue makes certificates. If one of them cannot be made, it writes none.
 func (f *Folder) Issue(requests []Request, force bool) ([]Certificate, error) {
 	if err := f.check(requests, force); err != nil {
 		return nil, err
@@ -112,7 +114,7 @@ func (f *Folder) Issue(requests []Request, force bool) ([]Certificate, error) {
 	return f.issue(requests)
 }
 
-// check says what keeps certificates from being issued.
+// check returns the errors that keep certificates from being issued.
 func (f *Folder) check(requests []Request, force bool) error {
 	var errs []error
 	for _, r := range requests {
@@ -163,8 +165,9 @@ func (f *Folder) issue(requests []Request) ([]Certificate, error) {
 	return issued, nil
 }
 
-// Renew makes anew those certificates that expire soon, for as long as they were for, with new keys; by names, only some; by force, also those that
-// do not expire soon. It returns all that it looked at.
+// Renew replaces certificates that expire within the given time. The new ones have the same
+// lifetime and new keys. If names are given, it renews only these. If force is true, it also renews
+// certificates that do not expire soon. It returns all certificates that it examined.
 func (f *Folder) Renew(names []string, within time.Duration, force bool) ([]Certificate, error) {
 	all, err := f.List()
 	if err != nil {
@@ -197,7 +200,7 @@ func (f *Folder) Renew(names []string, within time.Duration, force bool) ([]Cert
 	return looked, nil
 }
 
-// List returns the certificates of the folder, but for the authority's.
+// List returns the certificates of the folder, except for the authority's.
 func (f *Folder) List() ([]Certificate, error) {
 	paths, err := filepath.Glob(f.path("*.crt"))
 	if err != nil {
@@ -242,7 +245,8 @@ func (f *Folder) describe(id identity.ID, cert *x509.Certificate) Certificate {
 	return Certificate{Name: id.Path(), ID: id.String(), Hosts: hosts, Expires: cert.NotAfter, Cert: f.path(certFile), Key: f.path(keyFile)}
 }
 
-// FilesOf returns the files of the first role that a folder has a certificate of; it needs no authority's key.
+// FilesOf returns the files of the first role for which a folder has a certificate. It does not
+// need the authority's key.
 func FilesOf(dir string, roles ...identity.Role) (identity.Files, error) {
 	var names []string
 	for _, role := range roles {
@@ -256,12 +260,13 @@ func FilesOf(dir string, roles ...identity.Role) (identity.Files, error) {
 	return identity.Files{}, fmt.Errorf("%s has no %s: portolan certs issue makes them, and --tls-cert, --tls-key and --tls-ca name other files", dir, strings.Join(names, " and no "))
 }
 
-// TrustDomain is that of the authority.
+// TrustDomain returns the trust domain of the authority.
 func (f *Folder) TrustDomain() string { return f.authority.TrustDomain() }
 
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, name) }
 
-// files are those of a certificate. No role has a dash, so that no two share one.
+// files returns the names of a certificate's files. Role names have no dash, so no two certificates
+// share a file.
 func files(id identity.ID) (cert, key string) {
 	base := strings.ReplaceAll(id.Path(), "/", "-")
 	return base + ".crt", base + ".key"
@@ -272,7 +277,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// write replaces a pair, the key first: who reads both in between sees a pair that does not match and looks again.
+// write replaces a pair of files, the key first. A program that reads them in between finds a pair
+// that does not match, and reads again.
 func (f *Folder) write(cert, key string, pair authority.Pair) error {
 	if err := f.replace(key, pair.Key, 0o600); err != nil {
 		return err
@@ -280,13 +286,13 @@ func (f *Folder) write(cert, key string, pair authority.Pair) error {
 	return f.replace(cert, pair.Cert, 0o644)
 }
 
-// replace makes a file new, whole or not at all.
+// replace writes a file completely or not at all.
 func (f *Folder) replace(name string, data []byte, mode fs.FileMode) error {
 	temporary, err := os.CreateTemp(f.dir, "."+name+".*")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // there is none where all went well
+	defer func() { _ = os.Remove(temporary.Name()) }() // it does not exist after a success
 	_, err = temporary.Write(data)
 	err = errors.Join(err, temporary.Chmod(mode), temporary.Sync(), temporary.Close())
 	if err != nil {

@@ -82,7 +82,7 @@ func TestInitMakesWhatDaemonsRead(t *testing.T) {
 	}
 }
 
-// contents of a folder, by file.
+// contents returns the contents of a folder, by file.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -100,7 +100,8 @@ func contents(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// TestNothingIsOverwritten: what cannot be done is not done by half, and what is there stays.
+// TestNothingIsOverwritten checks that a failed operation writes nothing, and that existing files
+// stay.
 func TestNothingIsOverwritten(t *testing.T) {
 	dir, folder := initialise(t, "registry")
 	before := contents(t, dir)
@@ -176,7 +177,8 @@ func TestBrokenAuthorityIsToldOf(t *testing.T) {
 	}
 }
 
-// TestRenewKeepsWhatItIs: the role, the hosts and the time that it is good for; the key is new. What does not expire soon stays.
+// TestRenewKeepsWhatItIs checks that a renewed certificate has the same role, hosts and lifetime
+// and a new key, and that certificates that do not expire soon stay.
 func TestRenewKeepsWhatItIs(t *testing.T) {
 	dir, folder := initialise(t, "registry", "nodeagent/n1")
 	before := contents(t, dir)

@@ -10,15 +10,16 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// NATSOptions are what a configuration of NATS depends on.
+// NATSOptions are the settings of a NATS configuration.
 type NATSOptions struct {
-	Prefix string   // of all subjects
-	Path   string   // folder in which the server has its certificate
-	Nodes  []string // nodes that may send heartbeats, beside those with a certificate in the folder
+	Prefix string // of all subjects
+	Path   string // folder of the server's certificate
+	// nodes that may send heartbeats, besides the nodes with a certificate in the folder
+	Nodes []string
 }
 
-// NATSConfig returns the part of a nats-server's configuration that lets our roles in, each to its own subjects, and nobody else. The server takes the URI SAN of a
-// certificate for the user.
+// NATSConfig returns the part of a nats-server's configuration that lets in Portolan's roles only,
+// each with its own subjects. The server uses the URI SAN of a certificate as the user.
 func (f *Folder) NATSConfig(options NATSOptions) (string, error) {
 	users, err := f.natsUsers(options.Nodes)
 	if err != nil {
@@ -47,7 +48,7 @@ authorization {
 	return out.String(), nil
 }
 
-// natsUsers returns who may connect.
+// natsUsers returns the identities that may connect.
 func (f *Folder) natsUsers(nodes []string) ([]identity.ID, error) {
 	all, err := f.List()
 	if err != nil {
@@ -76,7 +77,7 @@ func (f *Folder) natsUsers(nodes []string) ([]identity.ID, error) {
 	return users, nil
 }
 
-// allow writes subjects as NATS reads them.
+// allow returns permissions for subjects in NATS's syntax.
 func allow(subjects []string) string {
 	if len(subjects) == 0 {
 		return `{ deny: ">" }`

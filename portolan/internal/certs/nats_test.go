@@ -18,7 +18,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// natsServer runs a stock server with the configuration that the folder prints.
+// natsServer runs a stock server with the configuration of the folder.
 func natsServer(t *testing.T, dir string, folder *certs.Folder, nodes ...string) *server.Server {
 	t.Helper()
 	text, err := folder.NATSConfig(certs.NATSOptions{Prefix: changes.DefaultPrefix, Path: dir, Nodes: nodes})
@@ -56,7 +56,8 @@ func connect(t *testing.T, srv *server.Server, source *identity.Source, options 
 	return nc, err
 }
 
-// allowed asks the server, which answers in order: what it has against a subject comes before the answer to Flush.
+// allowed reports whether the server allows an operation. The server answers in order, so its error
+// about a subject arrives before the answer to Flush.
 func allowed(t *testing.T, srv *server.Server, source *identity.Source, use func(*nats.Conn) error) bool {
 	t.Helper()
 	nc, err := connect(t, srv, source)
@@ -76,7 +77,8 @@ func allowed(t *testing.T, srv *server.Server, source *identity.Source, use func
 	return refusal == nil
 }
 
-// TestRolesOnNATS tries every subject as every role, to publish and to subscribe, on a server with the configuration that certs nats-config prints.
+// TestRolesOnNATS tries every subject as every role, to publish and to subscribe, on a server with
+// the configuration that certs nats-config prints.
 func TestRolesOnNATS(t *testing.T) {
 	who := []string{"registry", "allocator", "endpointctl", "dnssvc", "nodeagent/n1", "nodeagent/n2.example.com"}
 	dir, folder := initialise(t, append(who, "nats")...)
@@ -119,7 +121,8 @@ func TestRolesOnNATS(t *testing.T) {
 	}
 }
 
-// TestStrangersOnNATS: who has no certificate of a role that uses NATS does not get in.
+// TestStrangersOnNATS checks that a client without a certificate of a role that uses NATS cannot
+// connect.
 func TestStrangersOnNATS(t *testing.T) {
 	dir, folder := initialise(t, "nats", "registry", "operator", "viewer")
 	elsewhere, _ := initialise(t, "registry")
@@ -129,7 +132,7 @@ func TestStrangersOnNATS(t *testing.T) {
 			t.Errorf("%s: %v", base, err)
 		}
 	}
-	// Another authority's registry, which believes our server.
+	// A registry of another authority that trusts this server.
 	files := filesIn(elsewhere, "registry")
 	bundle := filepath.Join(t.TempDir(), "both.crt")
 	var both []byte
@@ -151,7 +154,7 @@ func TestStrangersOnNATS(t *testing.T) {
 		nc.Close()
 		t.Error("a client without a certificate got in")
 	}
-	// Agents that have no certificate in this folder are let in by name.
+	// Agents without a certificate in this folder are allowed by name.
 	if _, err := folder.Issue(requests("nodeagent/n7", "nodeagent/n8"), false); err != nil {
 		t.Fatal(err)
 	}

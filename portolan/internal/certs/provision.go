@@ -15,35 +15,37 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// Provision is a list of the certificates of an installation and of where they
-// belong, for those who set machines and containers up.
+// Provision is a list of an installation's certificates and their folders, for the set-up of
+// machines and containers.
 type Provision struct {
-	// TrustDomain of a new authority; default: "portolan".
+	// TrustDomain is the trust domain of a new authority. Default: "portolan".
 	TrustDomain string `yaml:"trustDomain"`
-	// Days that certificates are good for; default: 90.
+	// Days is the lifetime of certificates in days. Default: 90.
 	Days int `yaml:"days"`
-	// RenewWithinDays is how soon before its end a certificate is made anew; default: 30.
+	// RenewWithinDays is the number of days before its end at which a certificate is renewed.
+	// Default: 30.
 	RenewWithinDays int `yaml:"renewWithinDays"`
-	// Certificates are all that there should be.
+	// Certificates are all certificates of the installation.
 	Certificates []Placed `yaml:"certificates"`
-	// NATS is the part of nats-server's configuration that lets them in; none where File is empty.
+	// NATS describes the part of nats-server's configuration that lets the certificates in. It is
+	// not written if File is empty.
 	NATS struct {
-		File string `yaml:"file"` // is written
-		Path string `yaml:"path"` // folder in which the server has its certificate; default: that of File
+		File string `yaml:"file"` // file to write
+		// folder of the server's certificate; default: the folder of File
+		Path string `yaml:"path"`
 	} `yaml:"nats"`
 }
 
-// Placed is a certificate and the folder that gets it, with its key and the
-// authority's certificate.
+// Placed is a certificate with the folder that gets it, its key and the authority's certificate.
 type Placed struct {
 	Who    string   `yaml:"who"` // role, or role/name
 	Hosts  []string `yaml:"hosts"`
 	Folder string   `yaml:"folder"`
-	// Owner is the user, by number, that the files belong to; default: who runs the command.
+	// Owner is the number of the user that owns the files. Default: the user that runs the command.
 	Owner *int `yaml:"owner"`
 }
 
-// ReadProvision reads a list; it refuses what it does not know.
+// ReadProvision reads a list. It refuses unknown fields.
 func ReadProvision(r io.Reader) (*Provision, error) {
 	decoder := yaml.NewDecoder(r)
 	decoder.KnownFields(true)
@@ -66,10 +68,9 @@ func ReadProvision(r io.Reader) (*Provision, error) {
 	return p, errors.Join(errs...)
 }
 
-// Provision brings an authority's folder and the folders of a list up to date:
-// it makes what is missing, the authority itself included, makes anew what
-// expires soon, and leaves the rest. It may be run at any time, by whoever may
-// write those folders.
+// Provision updates the folders of an authority and of a list. It makes missing certificates,
+// including the authority, and renews certificates that expire soon. It may be run at any time by a
+// user that may write to the folders.
 func (p *Provision) Provision(dir string) ([]Certificate, error) {
 	folder, made, err := p.open(dir)
 	if err != nil {
@@ -107,7 +108,7 @@ func (p *Provision) Provision(dir string) ([]Certificate, error) {
 	return append(made, all...), p.configureNATS(folder)
 }
 
-// open opens the folder of the authority, or makes both.
+// open opens the authority's folder. It makes the folder and the authority if they do not exist.
 func (p *Provision) open(dir string) (*Folder, []Certificate, error) {
 	var made []Certificate
 	if !exists(filepath.Join(dir, caCert)) && !exists(filepath.Join(dir, caKey)) {
@@ -129,8 +130,8 @@ func (p *Provision) request(c Placed) Request {
 	return Request{Who: c.Who, Hosts: c.Hosts, Lifetime: lifetime}
 }
 
-// place copies a certificate to where it belongs, the key before the certificate
-// and each only where it differs.
+// place copies a certificate into its folder, the key before the certificate. It copies only files
+// that differ.
 func (f *Folder) place(c Placed) error {
 	id, err := identity.ParsePath(f.TrustDomain(), c.Who)
 	if err != nil {

@@ -30,7 +30,8 @@ func read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestProvision makes everything, then nothing, then what was added and what expires soon.
+// TestProvision checks that a first run makes everything, a second one nothing, and later ones the
+// added certificates and those that expire soon.
 func TestProvision(t *testing.T) {
 	dir := t.TempDir()
 	const first = `

@@ -44,7 +44,7 @@ Documents of kinds that Portolan does not have are skipped, with a warning each;
 	return command
 }
 
-// register adds the flags that say which manifests are meant.
+// register adds the flags that select manifests.
 func (o *applyOptions) register(command *cobra.Command) {
 	set := command.Flags()
 	set.StringArrayVarP(&o.files, "filename", "f", nil, "file, folder (its .yaml, .yml and .json files) or - for standard input; may be repeated")
@@ -87,7 +87,8 @@ func apply(ctx context.Context, command *cobra.Command, registry *client.Client,
 	})
 }
 
-// objectsOf returns the objects among documents, having warned of what is left out.
+// objectsOf returns the objects of documents, and prints a warning for each document that is left
+// out.
 func objectsOf(errOut io.Writer, documents []document, namespace string, strict bool) ([]object.Object, error) {
 	var objects []object.Object
 	var refused []error

@@ -9,7 +9,7 @@ import (
 	"portolan.dev/portolan/internal/ask"
 )
 
-// newAsk is the client of the examples; hidden, as newHello is.
+// newAsk returns the command of the examples' client. It is hidden, as newHello is.
 func newAsk() *cobra.Command {
 	options := ask.Options{}
 	command := &cobra.Command{

@@ -10,12 +10,13 @@ import (
 	"portolan.dev/services/object"
 )
 
-// bulk does the same to many objects. Those of one kind are independent of each other and are sent side by side, which lets the
-// registry commit them together; kinds follow one another in their order.
+// bulk performs one operation on many objects. Objects of one kind are independent of each other,
+// so they are sent concurrently, which lets the registry commit them together. Kinds follow each
+// other in their order.
 type bulk struct {
 	out, errOut io.Writer
 	total       int
-	verb        string // "applied"
+	verb        string // such as "applied"
 
 	mu       sync.Mutex // guards the fields below and the output
 	done     int
@@ -25,7 +26,8 @@ type bulk struct {
 
 const bulkWorkers = 32
 
-// each calls do for every item, and joins its errors. report, which do returns, prints what was done.
+// each calls do for every item, and joins its errors. do returns the function that prints its
+// result.
 func each[T any](b *bulk, items []T, keyOf func(T) object.Key, do func(T) (report func(), err error)) error {
 	b.reported = time.Now()
 	for len(items) > 0 {
@@ -58,7 +60,7 @@ func sideBySide[T any](items []T, do func(T)) {
 	running.Wait()
 }
 
-// finish counts an object, and tells a person who waits how far it is, at most once a second.
+// finish counts an object, and prints the progress at most once a second.
 func (b *bulk) finish(report func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

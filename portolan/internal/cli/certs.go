@@ -17,7 +17,7 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// certsFlags are those that all commands about certificates have.
+// certsFlags are the flags that all commands about certificates share.
 type certsFlags struct {
 	output string
 	force  bool
@@ -45,7 +45,8 @@ func (f *certsFlags) register(command *cobra.Command, force string) {
 	set.BoolVar(&f.force, "force", false, force)
 }
 
-// folderOf returns the folder of the certificates: the one that other commands look into for a certificate of their own, or certs.
+// folderOf returns the folder of the certificates: the folder of --certs, which other commands use
+// to find their own certificate, or certs.
 func folderOf(flags *connection) string { return cmp.Or(flags.certs, "certs") }
 
 func (f *certsFlags) registerIssue(command *cobra.Command, hosts string) {
@@ -53,7 +54,7 @@ func (f *certsFlags) registerIssue(command *cobra.Command, hosts string) {
 	command.Flags().StringArrayVar(&f.hosts, "host", nil, hosts)
 }
 
-// check says which flags make no sense.
+// check returns an error for invalid values of flags.
 func (f *certsFlags) check() error {
 	if f.output != "table" && f.output != "json" {
 		return usageError{fmt.Errorf("--output %q: outputs are table and json", f.output)}
@@ -70,7 +71,8 @@ func days(flag string, n int) (time.Duration, error) {
 	return time.Duration(n) * 24 * time.Hour, nil
 }
 
-// hostsOf returns the host names of a certificate: those that were given, and, for a server, those it has for programs of its own machine.
+// hostsOf returns the host names of a certificate. Besides the given ones, the certificate of a
+// server has the names for programs on its own machine.
 func hostsOf(who string, given []string) []string {
 	role, _, _ := strings.Cut(who, "/")
 	if role == string(identity.Operator) || role == string(identity.Viewer) {
@@ -118,7 +120,7 @@ Clients of ours know a server by its role; those of NATS among themselves and of
 	return command
 }
 
-// firstRequests are the certificates of a first installation.
+// firstRequests returns the requests for the certificates of a first installation.
 func (f *certsFlags) firstRequests(nodes []string) ([]certs.Request, error) {
 	lifetime, err := f.lifetime()
 	if err != nil {
@@ -258,7 +260,7 @@ its own heartbeats. Include it in the configuration of each server; nodes are th
 	return command
 }
 
-// print shows certificates.
+// print prints certificates.
 func (f *certsFlags) print(out io.Writer, list []certs.Certificate) error {
 	if f.output == "json" {
 		encoder := json.NewEncoder(out)

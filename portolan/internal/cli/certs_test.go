@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestCertsFromTheCommandLine goes the way of a first installation, and the wrong ways.
+// TestCertsFromTheCommandLine runs the commands of a first installation, and wrong commands.
 func TestCertsFromTheCommandLine(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	code, out, errOut := run(t, "", "certs", "init", "--certs", dir, "--node", "n1", "--host", "nats=nats-1,nats-2", "-o", "json")

@@ -17,7 +17,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// run runs the command line as a process would be run; nothing answers at the server's address.
+// run runs the command line like a process. No server listens at its address.
 func run(t *testing.T, stdin string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -25,7 +25,8 @@ func run(t *testing.T, stdin string, args ...string) (code int, out, errOut stri
 	return code, o.String(), e.String()
 }
 
-// TestMisuse demands of every command that is not understood exit code 2, what is wrong, and where help is.
+// TestMisuse checks that every command that is not understood has exit code 2, and prints the
+// mistake and where to find help.
 func TestMisuse(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
@@ -70,7 +71,8 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// TestBadManifestsAreRefusedBeforeAnythingIsSent needs no server: nothing is applied when one document is bad.
+// TestBadManifestsAreRefusedBeforeAnythingIsSent checks, without a server, that no document is
+// applied if one is bad.
 func TestBadManifestsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	dir := t.TempDir()
 	good := "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n"
@@ -97,7 +99,8 @@ func TestServerThatIsAway(t *testing.T) {
 	}
 }
 
-// TestEveryCommandExplainsItself holds the help of every command: a line, and an example where there is something to show.
+// TestEveryCommandExplainsItself checks the help of every command: a line, and an example if one is
+// useful.
 func TestEveryCommandExplainsItself(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(command *cobra.Command) {
@@ -114,7 +117,8 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	walk(Root())
 }
 
-// TestListsAreLists: what is asked for by kind is a List however many there are, what is named or followed is not.
+// TestListsAreLists checks that objects selected by kind are a List whatever their number, and that
+// named or watched ones are not.
 func TestListsAreLists(t *testing.T) {
 	web := &corev1.Service{Metadata: &corev1.ObjectMeta{Name: "web"}}
 	kind, _ := object.KindNamed("svc")

@@ -22,7 +22,7 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// connection says where the daemons are; the flags are the same for every command.
+// connection holds the addresses of the daemons. Its flags are the same for every command.
 type connection struct {
 	server  string
 	timeout time.Duration
@@ -30,7 +30,7 @@ type connection struct {
 	files   identity.Files
 }
 
-// envCerts names the folder of certificates.
+// envCerts is the environment variable for the folder of certificates.
 const envCerts = "PORTOLAN_CERTS"
 
 const defaultServer = "127.0.0.1:7400"
@@ -53,7 +53,7 @@ func (c *connection) register(root *cobra.Command) {
 	root.PersistentFlags().DurationVar(&c.timeout, "timeout", 30*time.Second, "how long one request may take")
 }
 
-// dial connects to a daemon; connecting itself happens with the first call.
+// dial returns a connection to a daemon. It connects at the first call.
 func (c *connection) dial(address string, role identity.Role) (*grpc.ClientConn, error) {
 	source, err := c.identity()
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *connection) dialAgent(address string) (*grpc.ClientConn, error) {
 	return c.dial(address, identity.NodeAgent)
 }
 
-// identity opens the certificate that was given; nil where there is none.
+// identity opens the given certificate. It returns nil if none is given.
 func (c *connection) identity() (*identity.Source, error) {
 	files := c.files
 	if files.Cert == "" && files.Key == "" && files.CA == "" {
@@ -87,8 +87,8 @@ func (c *connection) identity() (*identity.Source, error) {
 	return identity.Open(identity.Options{Files: files, Log: slog.New(slog.DiscardHandler)})
 }
 
-// beside returns the address of another daemon: the one given, or, where none is, the registry's host (the first one's, where there are several)
-// and the port that the daemon has by default.
+// beside returns the address of another daemon: the given one or, if it is empty, the host of the
+// (first) registry with the daemon's default port.
 func (c *connection) beside(address string, port int) string {
 	if address != "" {
 		return address
@@ -110,14 +110,15 @@ func (c *connection) registry() (*client.Client, *grpc.ClientConn, error) {
 	return client.New(conn), conn, nil
 }
 
-// bound gives every call the command's time limit.
+// bound sets the command's time limit on every call.
 func (c *connection) bound(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	return c.hint(invoke(ctx, method, req, reply, cc, opts...))
 }
 
-// hint says what to do where a server that wants TLS was talked to without: it hangs up before it says anything.
+// hint adds a hint to the error of a call without TLS to a server that requires TLS. Such a server
+// closes the connection without a message.
 func (c *connection) hint(err error) error {
 	if c.certs+c.files.Cert != "" || status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "server preface") {
 		return err
@@ -125,7 +126,7 @@ func (c *connection) hint(err error) error {
 	return status.Errorf(codes.Unavailable, "%s: does the server want TLS? --certs names a folder of certificates", status.Convert(err).Message())
 }
 
-// withRegistry runs a command with a connection to the registry.
+// withRegistry returns a command function that runs with a connection to the registry.
 func (c *connection) withRegistry(run func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
 		registry, conn, err := c.registry()

@@ -24,7 +24,7 @@ type deleteOptions struct {
 	labels        string
 	fields        string
 	everything    bool
-	grace         int64 // seconds; negative: the pod's own
+	grace         int64 // seconds; negative: the pod's own grace period
 	dryRun        bool
 	ignoreMissing bool
 }
@@ -62,10 +62,11 @@ serves only where no other pod of its service is ready, and "portolan run" stops
 	return command
 }
 
-// selects reports whether the objects are chosen by what they are like, not by name.
+// selects reports whether the objects are selected by their properties, not by name.
 func (o *deleteOptions) selects() bool { return o.everything || o.labels != "" || o.fields != "" }
 
-// deletions returns what to delete. The objects of manifests come in reverse, so that what others refer to goes last.
+// deletions returns the deletions to make. The objects of manifests come in reverse order, so that
+// objects that others refer to are deleted last.
 func (o *deleteOptions) deletions(command *cobra.Command, args []string, registry *client.Client) ([]client.Deletion, error) {
 	if err := o.check(args); err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func (o *deleteOptions) check(args []string) error {
 	return usageError{errors.New(wrong)}
 }
 
-// deletion returns how to delete one object.
+// deletion returns the deletion of one object.
 func (o *deleteOptions) deletion(key object.Key) client.Deletion {
 	d := client.Deletion{Key: key, DryRun: o.dryRun}
 	if o.grace >= 0 {
@@ -141,7 +142,8 @@ func (o *deleteOptions) ofFiles(command *cobra.Command) ([]client.Deletion, erro
 	return deletions, nil
 }
 
-// ofCollection lists what the selectors pick. Each is deleted under its UID, so that an object which is made again meanwhile stays.
+// ofCollection lists the selected objects. Each is deleted under its UID, so that an object that is
+// recreated in the meantime stays.
 func (o *deleteOptions) ofCollection(command *cobra.Command, kind object.Kind, registry *client.Client) ([]client.Deletion, error) {
 	query := client.Query{Namespace: o.namespaceOf(kind), Labels: o.labels, Fields: o.fields}
 	found, _, err := registry.List(command.Context(), kind, query)
@@ -171,7 +173,7 @@ func deleteAll(ctx context.Context, command *cobra.Command, registry *client.Cli
 		last, err := registry.Delete(ctx, d)
 		switch code := status.Code(err); {
 		case code == codes.NotFound && (options.ignoreMissing || d.UID != ""), code == codes.Aborted && d.UID != "":
-			return func() {}, nil // it is gone, or is another object by now
+			return func() {}, nil // it is deleted, or another object by now
 		case err != nil:
 			return nil, fmt.Errorf("%s: %s", label, apierr.Describe(err))
 		}

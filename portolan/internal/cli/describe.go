@@ -58,11 +58,12 @@ func describe(ctx context.Context, command *cobra.Command, flags *connection, re
 	return printer.Describe(command.OutOrStdout(), o, printer.Related{Slices: slices, Nodes: nodes, Events: events, Now: time.Now()})
 }
 
-// mostNodes bounds the nodes that are listed with what is in the way there.
+// mostNodes bounds the number of listed nodes with obstacles.
 const mostNodes = 10
 
-// nodesOf says on which nodes a service is programmed, and why not on the others; other objects, and services that have nothing to program, are
-// on none. What cannot be found out is told in the same place: the object itself is more important.
+// nodesOf returns the nodes on which a service is programmed, and the obstacles on the others. It
+// returns nil for other objects and for services without anything to program. Its failures are
+// reported in the same place, because the description of the object itself is more important.
 func nodesOf(ctx context.Context, flags *connection, registry *client.Client, o object.Object, slices []*corev1.EndpointSlice) []string {
 	service, ok := o.(*corev1.Service)
 	if !ok || service.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME || spec.IsHeadless(service) {
@@ -82,7 +83,7 @@ func nodesOf(ctx context.Context, flags *connection, registry *client.Client, o 
 	return append([]string{progress.String()}, missingLines(progress)...)
 }
 
-// missingLines says what is in the way on the nodes where a service is not programmed.
+// missingLines returns the obstacles on the nodes where a service is not programmed.
 func missingLines(progress rollout.Progress) []string {
 	var lines []string
 	for i, node := range progress.Missing() {
@@ -94,7 +95,7 @@ func missingLines(progress rollout.Progress) []string {
 	return lines
 }
 
-// slicesOf returns the endpoint slices of a service; other objects have none.
+// slicesOf returns the endpoint slices of a service, and none for other objects.
 func slicesOf(ctx context.Context, registry *client.Client, o object.Object) ([]*corev1.EndpointSlice, error) {
 	if _, ok := o.(*corev1.Service); !ok {
 		return nil, nil

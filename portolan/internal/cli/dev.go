@@ -54,7 +54,7 @@ first, as root: ip -6 route add local fd00:7f60::/112 dev lo, the same for the p
 	return command
 }
 
-// parseDev reads the texts of the flags that have a form.
+// parseDev parses the flags that are not plain texts.
 func parseDev(options *dev.Options, texts map[string]*string) (err error) {
 	parse := func(flag string, read func(string) error) {
 		if err == nil {
@@ -74,7 +74,7 @@ func parseDev(options *dev.Options, texts map[string]*string) (err error) {
 	return err
 }
 
-// parsePrefixes reads ranges that are separated by commas.
+// parsePrefixes parses ranges separated by commas.
 func parsePrefixes(text string) ([]netip.Prefix, error) {
 	var prefixes []netip.Prefix
 	for one := range strings.SplitSeq(text, ",") {

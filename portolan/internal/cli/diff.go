@@ -38,7 +38,8 @@ a unified diff of YAML. It changes nothing. The exit code is 0 without differenc
 	return command
 }
 
-// diffManifests prints the differences of all objects. A failure has exit code 2, because 1 means that there are differences.
+// diffManifests prints the differences of all objects. A failure has exit code 2, because 1 means
+// that there are differences.
 func diffManifests(command *cobra.Command, registry *client.Client, options *applyOptions) error {
 	objects, err := options.objects(command)
 	differences := 0
@@ -65,7 +66,8 @@ func diffManifests(command *cobra.Command, registry *client.Client, options *app
 	return nil
 }
 
-// diffObject prints the difference that applying an object would make, and reports whether there is one.
+// diffObject prints the difference that applying an object would make, and reports whether there is
+// one.
 func diffObject(ctx context.Context, command *cobra.Command, registry *client.Client, o object.Object) (bool, error) {
 	answer, err := registry.Apply(ctx, o, true)
 	if err != nil {
@@ -102,7 +104,8 @@ func printDiff(out io.Writer, before, after object.Object) (bool, error) {
 	return len(text) > 0, err
 }
 
-// diffable returns an object as YAML without what every write changes and a new object gets. It is empty for nil.
+// diffable returns an object as YAML, without the fields that every write changes or that a new
+// object gets. It is empty for nil.
 func diffable(o object.Object) ([]byte, error) {
 	if o == nil {
 		return nil, nil

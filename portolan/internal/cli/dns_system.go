@@ -10,14 +10,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// hostResolver is a resolver that machines have, and how it is told to ask a name server for one zone.
+// hostResolver is a resolver of the machine, with the steps that make it ask a name server for one
+// zone.
 type hostResolver struct {
 	name  string
-	sign  string // folder that says that the machine has it
+	sign  string // folder whose existence shows that the machine has the resolver
 	steps func(zone string, server netip.AddrPort) string
 }
 
-// hostResolvers are sorted by how much a machine that has several uses them.
+// hostResolvers are in the order in which a machine with several uses them.
 var hostResolvers = []hostResolver{
 	{"resolved", "/run/systemd/resolve", func(zone string, server netip.AddrPort) string {
 		return fmt.Sprintf(`sudo mkdir -p /etc/systemd/resolved.conf.d

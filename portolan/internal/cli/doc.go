@@ -1,5 +1,5 @@
-// Package cli is the command line: one file per command, each a thin layer between its flags and a package that does the work
-// (client, manifest, printer, explain, workload, dev).
+// Package cli is the command line. Each command has a file, which is a thin layer between its flags
+// and a package that does the work (client, manifest, printer, explain, workload, dev).
 //
-// Exit codes: 0 done, 1 it could not be done, 2 the command was not understood.
+// Exit codes: 0 success, 1 failure, 2 a command that was not understood.
 package cli

@@ -68,7 +68,7 @@ func get(ctx context.Context, command *cobra.Command, args []string, registry *c
 	return follow(ctx, registry, query, revision, screen)
 }
 
-// find returns the objects meant, and the revision from which a watch goes on.
+// find returns the selected objects, and the revision from which a watch continues.
 func find(ctx context.Context, registry *client.Client, what target, query *client.Query, options *getOptions) ([]object.Object, uint64, error) {
 	if what.name == "" {
 		return registry.List(ctx, what.kind, *query)
@@ -87,7 +87,8 @@ func find(ctx context.Context, registry *client.Client, what target, query *clie
 	return registry.List(ctx, what.kind, *query)
 }
 
-// follow shows every change after a revision until the command is interrupted. A stream that breaks is resumed where it broke.
+// follow prints every change after a revision until the command is interrupted. A broken stream is
+// resumed at its last revision.
 func follow(ctx context.Context, registry *client.Client, query client.Query, revision uint64, screen *screen) error {
 	for {
 		var broken error

@@ -10,7 +10,8 @@ import (
 	"portolan.dev/portolan/internal/hello"
 )
 
-// newHello is the backend of the examples; hidden, because it is no tool for working with Portolan.
+// newHello returns the command of the examples' backend. It is hidden, because it is no tool for
+// working with Portolan.
 func newHello() *cobra.Command {
 	options := hello.Options{}
 	command := &cobra.Command{
@@ -29,7 +30,7 @@ func newHello() *cobra.Command {
 	return command
 }
 
-// podAddresses returns the addresses that "portolan run" has given to this program.
+// podAddresses returns the addresses that "portolan run" gave to this program.
 func podAddresses() []string {
 	addresses := cmp.Or(os.Getenv("POD_IPS"), os.Getenv("POD_IP"))
 	if addresses == "" {

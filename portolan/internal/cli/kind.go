@@ -10,7 +10,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// namespaceFlags say which namespace a command is about.
+// namespaceFlags select the namespace of a command.
 type namespaceFlags struct {
 	namespace string
 	all       bool
@@ -23,10 +23,10 @@ func (f *namespaceFlags) register(command *cobra.Command, withAll bool) {
 	}
 }
 
-// target is what "KIND", "KIND NAME" or "KIND/NAME" mean.
+// target is the kind and name in "KIND", "KIND NAME" or "KIND/NAME".
 type target struct {
 	kind object.Kind
-	name string // empty: all of the kind
+	name string // empty: all objects of the kind
 }
 
 func parseTarget(args []string) (target, error) {
@@ -55,7 +55,7 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// namespaceOf returns the namespace to ask for, which is none for kinds without.
+// namespaceOf returns the namespace of the request. It is empty for kinds without namespace.
 func (f *namespaceFlags) namespaceOf(kind object.Kind) string {
 	if !kind.Namespaced || f.all {
 		return ""
@@ -63,7 +63,7 @@ func (f *namespaceFlags) namespaceOf(kind object.Kind) string {
 	return f.namespace
 }
 
-// completeTarget completes kinds, then the names of objects that are there.
+// completeTarget completes kinds, then the names of existing objects.
 func completeTarget(flags *connection, namespace *namespaceFlags) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch len(args) {

@@ -6,7 +6,7 @@ import (
 	"portolan.dev/portolan/internal/manual"
 )
 
-// newMan is for packagers; hidden, because readers have man.
+// newMan returns the command for packagers. It is hidden, because users have man.
 func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man FOLDER",

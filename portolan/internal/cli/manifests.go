@@ -12,7 +12,7 @@ import (
 	"portolan.dev/portolan/manifest"
 )
 
-// document is a document of a manifest, and where it stands.
+// document is a document of a manifest, with its source.
 type document struct {
 	manifest.Document
 
@@ -21,7 +21,8 @@ type document struct {
 
 func (d document) where() string { return fmt.Sprintf("%s:%d", d.source, d.Line) }
 
-// readManifests reads all documents of files, folders and standard input ("-"). A fault anywhere means that nothing is returned.
+// readManifests reads all documents of files, folders and standard input ("-"). If any document has
+// a mistake, it returns none.
 func readManifests(in io.Reader, sources []string) ([]document, error) {
 	var documents []document
 	var faults []error
@@ -66,7 +67,7 @@ func decode(r io.Reader, source string) ([]document, error) {
 	return documents, err
 }
 
-// manifestPaths returns the file itself, or the manifests of a folder in the order of their names.
+// manifestPaths returns the path of a file, or the manifests of a folder ordered by name.
 func manifestPaths(source string) ([]string, error) {
 	if source == "-" {
 		return []string{source}, nil

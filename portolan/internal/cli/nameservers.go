@@ -14,11 +14,12 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// askNames is how long a program's start waits for a name server that does not answer.
+// askNames is how long the start of a program waits for a name server that does not answer.
 const askNames = 2 * time.Second
 
-// nameservers returns the addresses for a program's resolv.conf: those given, unless that is "none", or those at which the name
-// server listens on port 53, which is the only one that resolvers ask. A name server that does not answer has none.
+// nameservers returns the addresses for a program's resolv.conf. These are the given ones, or none
+// if "none" is given. By default they are the addresses at which the name server listens on port
+// 53, because resolvers ask no other port. If the name server does not answer, there are none.
 func (c *connection) nameservers(ctx context.Context, given []string, api string) ([]string, error) {
 	if len(given) == 1 && given[0] == "none" {
 		return nil, nil
@@ -47,8 +48,8 @@ func (c *connection) nameservers(ctx context.Context, given []string, api string
 	return onPort53(status.GetListen(), host), nil
 }
 
-// onPort53 returns the addresses, among those listened on, that a resolv.conf can name. One that stands for every address is
-// replaced by the host of the API.
+// onPort53 returns the addresses of listen with port 53, which a resolv.conf can name. An
+// unspecified address is replaced by the host of the API.
 func onPort53(listen []string, host string) []string {
 	var servers []string
 	for _, text := range listen {
@@ -67,7 +68,8 @@ func onPort53(listen []string, host string) []string {
 	return servers
 }
 
-// newWithResolver is a step of run; hidden, because it means nothing to people.
+// newWithResolver returns a command that is a step of run. It is hidden, because users have no use
+// for it.
 func newWithResolver() *cobra.Command {
 	return &cobra.Command{
 		Use:     "with-resolver FILE -- COMMAND [ARG...]",

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestResolversAskPort53: of what a name server listens on, a resolv.conf can name the addresses with that port.
+// TestResolversAskPort53 checks that a resolv.conf gets only the addresses on which a name server
+// listens on port 53.
 func TestResolversAskPort53(t *testing.T) {
 	listen := []string{"127.0.0.1:7053", "10.0.0.1:53", "[fd00::1]:53", "[::]:53", "nonsense"}
 	if got := onPort53(listen, "192.0.2.7"); !slices.Equal(got, []string{"10.0.0.1", "fd00::1", "192.0.2.7"}) {
@@ -17,7 +18,7 @@ func TestResolversAskPort53(t *testing.T) {
 	}
 }
 
-// TestResolverOfTheHost: the commands name the zone and the server with its port.
+// TestResolverOfTheHost checks that the commands name the zone and the server with its port.
 func TestResolverOfTheHost(t *testing.T) {
 	for resolver, want := range map[string][]string{
 		"resolved": {"DNS=127.0.0.1:7053", "Domains=~cluster.local"},

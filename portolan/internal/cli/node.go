@@ -33,7 +33,7 @@ func newNode(flags *connection) *cobra.Command {
 	return command
 }
 
-// agentFlags are those of commands that speak to one agent.
+// agentFlags are the flags of commands that speak to one agent.
 type agentFlags struct {
 	*connection
 	output, agent string
@@ -44,7 +44,7 @@ func (f *agentFlags) register(command *cobra.Command) {
 	command.Flags().StringVar(&f.agent, "agent", "", "address of the agent's API (default: what the node says)")
 }
 
-// agentCommand completes a command that asks one agent: NODE comes first.
+// command completes a command that asks one agent. Its first argument is NODE.
 func (f *agentFlags) command(command *cobra.Command, args cobra.PositionalArgs, usage string,
 	ask func(ctx context.Context, agent nodeagentv1.NodeAgentServiceClient, args []string) (proto.Message, error), text func(*cobra.Command, proto.Message) error,
 ) *cobra.Command {
@@ -93,13 +93,13 @@ func (f *agentFlags) ask(ctx context.Context, registry *client.Client, args []st
 	return answer, err
 }
 
-// whereabouts say how to reach an agent.
+// whereabouts is the address of an agent.
 type whereabouts struct {
-	address string // empty: not known
-	heard   string // when it was last heard of
+	address string // empty: unknown
+	heard   string // when its last heartbeat arrived
 }
 
-// locate finds the agent of a node by its last heartbeat, else by its Node.
+// locate returns the address of a node's agent by its last heartbeat, or else by its Node.
 func locate(ctx context.Context, registry *client.Client, node string) (whereabouts, error) {
 	listed, err := registryv1.NewAgentServiceClient(registry.Conn()).ListAgents(ctx, &registryv1.ListAgentsRequest{})
 	if err != nil {

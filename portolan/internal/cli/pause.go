@@ -2,8 +2,8 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// newPause holds a network namespace for the containers of a node while they
-// come and go; hidden, because it is no tool for working with Portolan.
+// newPause returns a command that holds a network namespace for the containers of a node while they
+// are restarted. It is hidden, because it is no tool for working with Portolan.
 func newPause() *cobra.Command {
 	return &cobra.Command{
 		Use:     "pause",

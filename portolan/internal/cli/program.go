@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// Program runs the command line of the process until it ends or a signal comes, and returns its exit code.
+// Program runs the command line of the process until it ends or a signal comes, and returns its
+// exit code.
 func Program() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

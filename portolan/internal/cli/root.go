@@ -12,10 +12,11 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// usageError is a command that was not understood.
+// usageError is the error of a command that was not understood.
 type usageError struct{ error }
 
-// quietError ends the command with an exit code, everything having been said.
+// quietError ends the command with an exit code and without a message, because everything has been
+// printed.
 type quietError struct{ code int }
 
 func (e quietError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
@@ -69,7 +70,7 @@ func Root() *cobra.Command {
 	return root
 }
 
-// arguments makes an argument check whose failure counts as a command that was not understood.
+// arguments returns an argument check that fails with a usageError.
 func arguments(check cobra.PositionalArgs, usage string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if err := check(command, args); err != nil {
@@ -79,7 +80,7 @@ func arguments(check cobra.PositionalArgs, usage string) cobra.PositionalArgs {
 	}
 }
 
-// isTerminal says whether a writer is a person's screen.
+// isTerminal reports whether a writer is a terminal.
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	if !ok {

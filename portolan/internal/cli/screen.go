@@ -15,7 +15,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// screen shows what get found, and then what changes, in the form that was asked for.
+// screen prints the objects of get, and then their changes, in the requested form.
 type screen struct {
 	out, errOut io.Writer
 	what        target
@@ -50,8 +50,8 @@ func (s *screen) show(found []object.Object) error {
 	return table.Flush()
 }
 
-// encode writes a List, also of no or one object, so that scripts need not count; an object that was named, and those that others follow,
-// are documents of their own.
+// encode writes a List, also for one object or none, so that scripts need not count. A named object
+// and watched objects are separate documents.
 func (s *screen) encode(found []object.Object) error {
 	if s.what.name == "" && !s.options.watch {
 		return s.manifests.EncodeList(found)

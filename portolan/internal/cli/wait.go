@@ -92,8 +92,8 @@ func runWait(command *cobra.Command, flags *connection, registry *client.Client,
 		time.Since(began).Round(100*time.Millisecond), strings.Join(missingLines(progress), "\n  "))
 }
 
-// revisionOf returns the revision that a service and its slices, as they are now, have: that of the list of slices, which also covers slices that
-// were just deleted.
+// revisionOf returns the current revision of a service and its slices. It is the revision of the
+// list of slices, which also covers slices that were just deleted.
 func revisionOf(ctx context.Context, registry *client.Client, namespace, name string) (uint64, error) {
 	got, err := registryv1.NewServiceServiceClient(registry.Conn()).GetService(ctx, &registryv1.GetServiceRequest{Namespace: namespace, Name: name})
 	if err != nil {
@@ -104,21 +104,22 @@ func revisionOf(ctx context.Context, registry *client.Client, namespace, name st
 	return max(revision, got.GetService().GetMetadata().GetResourceVersion()), err
 }
 
-// How often wait looks: soon at first, since most changes take milliseconds.
+// Limits of the interval between two checks. It starts short, because most changes take
+// milliseconds.
 const (
 	waitMin = 50 * time.Millisecond
 	waitMax = time.Second
 )
 
-// waiter looks until a service is programmed.
+// waiter checks until a service is programmed.
 type waiter struct {
 	registry *client.Client
 	question rollout.Question
 	screen   io.Writer
-	live     bool // somebody watches
+	live     bool // the screen is a terminal
 }
 
-// wait returns how it stood in the end. A registry that is away is waited for too.
+// wait returns the last progress. It also waits for a registry that does not answer.
 func (w *waiter) wait(ctx context.Context, timeout time.Duration) (progress rollout.Progress, err error) {
 	defer w.wipe()
 	deadline := time.Now().Add(timeout)
@@ -134,7 +135,8 @@ func (w *waiter) wait(ctx context.Context, timeout time.Duration) (progress roll
 			return progress, err
 		}
 		left := time.Until(deadline)
-		nobody := len(progress.Nodes) == 0 && w.question.Nodes != "" // waiting would hide a mistake in the labels
+		// waiting would hide a mistake in the labels
+		nobody := len(progress.Nodes) == 0 && w.question.Nodes != ""
 		if err == nil && (progress.Complete() || nobody) || timeout >= 0 && left <= 0 {
 			return progress, err
 		}

@@ -18,7 +18,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// slowNode is a registry with one node, which comes one revision further with every look, and is away for the third.
+// slowNode is a registry with one node that advances one revision with every look and cannot be
+// reached for the third.
 type slowNode struct {
 	registryv1.UnimplementedNodeServiceServer
 	registryv1.UnimplementedAgentServiceServer
@@ -38,8 +39,9 @@ func (s *slowNode) ListAgents(context.Context, *registryv1.ListAgentsRequest) (*
 	}}, nil
 }
 
-// TestWaitShowsProgress: one line that changes, gone in the end; nothing where nobody watches. A registry that is away is waited for, unless
-// there is no time for that.
+// TestWaitShowsProgress checks that progress is one line that changes and is finally removed, and
+// that none is printed without a terminal. It checks that wait waits for a registry that does not
+// answer, unless its time is up.
 func TestWaitShowsProgress(t *testing.T) {
 	look := func(live bool, screen *bytes.Buffer) *waiter {
 		conn := kittest.Conn(t, func(s grpc.ServiceRegistrar) {

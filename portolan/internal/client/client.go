@@ -13,15 +13,15 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Client talks to a registry.
+// Client is a client of a registry.
 type Client struct {
 	conn grpc.ClientConnInterface
 }
 
-// New returns a client on a connection that stays the caller's.
+// New returns a client on a connection. The caller keeps the connection and closes it.
 func New(conn grpc.ClientConnInterface) *Client { return &Client{conn: conn} }
 
-// Conn returns the connection, for the generated stubs of services that are not about one kind.
+// Conn returns the connection, for the generated stubs of services that do not belong to a kind.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
 // Get returns one object.
@@ -29,15 +29,16 @@ func (c *Client) Get(ctx context.Context, kind object.Kind, namespace, name stri
 	return c.one(ctx, kind, "Get"+kind.Name, map[string]any{"namespace": namespace, "name": name})
 }
 
-// Deletion says which object is to be deleted and how.
+// Deletion selects an object to be deleted, and the way of its deletion.
 type Deletion struct {
 	Key    object.Key
-	UID    string // only this incarnation; empty: any
-	Grace  *int64 // seconds until a pod is removed; nil: its own
+	UID    string // only the object with this UID; empty: any
+	Grace  *int64 // seconds until a pod is removed; nil: its own grace period
 	DryRun bool
 }
 
-// Delete removes one object, or marks it while finalizers must act or its grace period lasts, and returns it as it last was.
+// Delete removes one object, or marks it as deleted while finalizers must act or its grace period
+// lasts. It returns the object's last version.
 func (c *Client) Delete(ctx context.Context, d Deletion) (object.Object, error) {
 	kind, _ := object.KindNamed(d.Key.Kind)
 	fields := map[string]any{"namespace": d.Key.Namespace, "name": d.Key.Name, "uid": d.UID, "dry_run": d.DryRun}
@@ -52,7 +53,7 @@ func (c *Client) Apply(ctx context.Context, o object.Object, dryRun bool) (*regi
 	return registryv1.NewApplyServiceClient(c.conn).Apply(ctx, &registryv1.ApplyRequest{Object: object.Wrap(o), DryRun: dryRun})
 }
 
-// Events returns what happened to an object, oldest first.
+// Events returns the events of an object, oldest first.
 func (c *Client) Events(ctx context.Context, key object.Key) ([]*corev1.Event, error) {
 	kind, _ := object.KindNamed("Event")
 	namespace := key.Namespace
@@ -90,12 +91,13 @@ func (c *Client) call(ctx context.Context, kind object.Kind, method string, requ
 
 const registryPackage = "portolan.registry.v1"
 
-// fullMethod returns the path of a method: the service of kind Service is ServiceService, that of Endpoints EndpointsService.
+// fullMethod returns the path of a method. The gRPC service of kind Service is ServiceService, the
+// one of Endpoints is EndpointsService.
 func fullMethod(kind object.Kind, method string) string {
 	return fmt.Sprintf("/%s.%sService/%s", registryPackage, kind.Name, method)
 }
 
-// plural returns the kind's name as the methods List and Watch spell it.
+// plural returns the kind's name as in the methods List and Watch.
 func plural(kind object.Kind) string {
 	if kind.Name == "Endpoints" {
 		return kind.Name
@@ -103,7 +105,8 @@ func plural(kind object.Kind) string {
 	return kind.Name + "s"
 }
 
-// newMessage makes an empty message of the contract; a name that is not in it is a broken build.
+// newMessage returns an empty message of the API. It panics for a name that the API lacks, because
+// that is a bug in the build.
 func newMessage(name string) protoreflect.Message {
 	messageType, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(registryPackage + "." + name))
 	if err != nil {
@@ -112,7 +115,7 @@ func newMessage(name string) protoreflect.Message {
 	return messageType.New()
 }
 
-// objectField finds the field, single or repeated, that carries objects of the kind.
+// objectField returns the field, single or repeated, that carries objects of the kind.
 func objectField(message protoreflect.MessageDescriptor, kind object.Kind) protoreflect.FieldDescriptor {
 	want := kind.New().ProtoReflect().Descriptor().FullName()
 	for i := range message.Fields().Len() {
@@ -123,7 +126,8 @@ func objectField(message protoreflect.MessageDescriptor, kind object.Kind) proto
 	panic(fmt.Sprintf("message %s carries no %s", message.FullName(), want))
 }
 
-// setFields sets the named fields that the message has; kinds without namespaces have no such field, for one.
+// setFields sets the fields that the message has. Kinds without namespaces, for example, have no
+// field for one.
 func setFields(message protoreflect.Message, fields map[string]any) {
 	for name, value := range fields {
 		if field := message.Descriptor().Fields().ByName(protoreflect.Name(name)); field != nil {

@@ -10,7 +10,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestContractFollowsTheRule holds the names that calls are built from against the contract, for every kind and verb.
+// TestContractFollowsTheRule compares the names from which calls are built with the API, for every
+// kind and verb.
 func TestContractFollowsTheRule(t *testing.T) {
 	for _, kind := range object.Kinds {
 		methods := []string{"Get" + kind.Name, "Delete" + kind.Name, "List" + plural(kind), "Watch" + plural(kind)}

@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Query says which objects are meant.
+// Query selects objects.
 type Query struct {
 	Namespace string // empty: all
 	Labels    string // label selector; empty: all
@@ -23,7 +23,7 @@ func (q Query) fields() map[string]any {
 	return map[string]any{"namespace": q.Namespace, "label_selector": q.Labels, "field_selector": q.Fields}
 }
 
-// List returns all objects that match, from all pages, and the revision at which they were read.
+// List returns all matching objects, from all pages, and the revision at which they were read.
 func (c *Client) List(ctx context.Context, kind object.Kind, query Query) ([]object.Object, uint64, error) {
 	method := "List" + plural(kind)
 	request := newMessage(method + "Request")
@@ -52,11 +52,12 @@ func (c *Client) List(ctx context.Context, kind object.Kind, query Query) ([]obj
 // Change is one change of a watched object.
 type Change struct {
 	Type     registryv1.ChangeType
-	Object   object.Object // for deletions as it last was
-	Revision uint64        // watching goes on from here
+	Object   object.Object // for deletions its last version
+	Revision uint64        // the revision from which a watch continues
 }
 
-// Watch yields the changes after a revision until the context or the stream ends; the last pair carries the error.
+// Watch yields the changes after a revision until the context or the stream ends. The last pair has
+// the error.
 func (c *Client) Watch(ctx context.Context, kind object.Kind, query Query, after uint64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -81,7 +82,7 @@ func (c *Client) Watch(ctx context.Context, kind object.Kind, query Query, after
 	}
 }
 
-// open starts a stream whose client sends one message.
+// open starts a stream on which the client sends one message.
 func (c *Client) open(ctx context.Context, kind object.Kind, method string, request protoreflect.Message) (grpc.ClientStream, error) {
 	stream, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, fullMethod(kind, method))
 	if err != nil {

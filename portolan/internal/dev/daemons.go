@@ -11,7 +11,8 @@ import (
 	"portolan.dev/services/kit/config"
 )
 
-// daemons returns the task of every daemon. What is not set here has the default that the daemon has everywhere.
+// daemons returns the task of every daemon. Settings that are not set here have the daemon's own
+// defaults.
 func (i *Installation) daemons() []app.Task {
 	return []app.Task{i.allocator(), i.registry(), i.endpointctl(), i.dnssvc(), i.nodeagent()}
 }
@@ -56,7 +57,9 @@ func (i *Installation) endpointctl() app.Task {
 	config.Defaults(&cfg)
 	cfg.Common = i.common(endpointctlPort)
 	cfg.Registry = i.options.addr(registryPort)
-	cfg.Identity = "dev" // the same as before a restart, so that it need not wait for its own lease to run out
+	// The identity is the same after a restart, so that the daemon need not wait for its own lease
+	// to expire.
+	cfg.Identity = "dev"
 	return daemonTask(i, "endpointctl", cfg, cfg.Common, endpointctl.New)
 }
 
@@ -66,7 +69,7 @@ func (i *Installation) dnssvc() app.Task {
 	cfg.Common = i.common(dnssvcPort)
 	cfg.Registry = i.options.addr(registryPort)
 	cfg.Listen = []string{i.options.DNSAddr.String()}
-	cfg.LameDuck = 0 // nobody moves to another name server meanwhile
+	cfg.LameDuck = 0 // no client moves to another name server meanwhile
 	cfg.Zones = []string{i.options.Zone}
 	cfg.ServiceCIDR = i.options.ServiceCIDR
 	cfg.PodCIDR = i.options.PodCIDR

@@ -18,7 +18,7 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// Installation is all daemons in one process.
+// Installation holds all daemons in one process.
 type Installation struct {
 	options Options
 	out     *printer
@@ -29,7 +29,7 @@ type Installation struct {
 	health  map[string]*health.Registry
 }
 
-// Run starts everything, says when it is ready, and stops everything when ctx ends.
+// Run starts everything, reports when it is ready, and stops everything when ctx ends.
 func Run(ctx context.Context, options Options, out *os.File) error {
 	if err := options.Validate(); err != nil {
 		return err
@@ -58,7 +58,7 @@ func Run(ctx context.Context, options Options, out *os.File) error {
 	return i.run(ctx)
 }
 
-// run runs the daemons, and beside them what a person at a terminal needs: to be told when it is ready, and the example.
+// run runs the daemons. Beside them it reports when they are ready, and runs the example.
 func (i *Installation) run(ctx context.Context) error {
 	tasks := i.daemons()
 	tasks = append(tasks, app.Task{Name: "ready", Run: i.announce})
@@ -69,11 +69,12 @@ func (i *Installation) run(ctx context.Context) error {
 	return err
 }
 
-// daemon makes the task that runs one daemon as its own main function would, on this process's network.
+// daemonTask returns the task that runs one daemon as its own main function would, on this
+// process's network.
 func daemonTask[C any, D app.Daemon](i *Installation, name string, cfg C, common daemon.Common, build func(context.Context, C, app.Host) (D, error)) app.Task {
 	log := i.log.With("daemon", name)
 	checks := health.New(log)
-	checks.Set(begunCheck, errors.New("not begun")) // a daemon's own checks are there only once it runs
+	checks.Set(begunCheck, errors.New("not begun")) // a daemon's own checks exist only once it runs
 	i.health[name] = checks
 	host := app.Host{
 		Log: log, Metrics: obs.NewMetrics(), Health: checks, Network: i.network,
@@ -87,5 +88,5 @@ func daemonTask[C any, D app.Daemon](i *Installation, name string, cfg C, common
 	}}
 }
 
-// begunCheck keeps a daemon that was not started yet from counting as ready.
+// begunCheck is the name of the check that keeps a daemon from being ready before it was started.
 const begunCheck = "begun"

@@ -23,7 +23,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// exampleBackends is how many backends the example has.
+// exampleBackends is the number of backends of the example.
 const exampleBackends = 3
 
 // example applies the example's manifest and runs its backends until ctx ends.
@@ -78,7 +78,7 @@ func applyExample(ctx context.Context, registry *client.Client, path string) (*c
 	return service, nil
 }
 
-// introduce waits until the example's service has its backends, and says what to try.
+// introduce waits until the example's service has its backends, and prints commands to try.
 func (i *Installation) introduce(ctx context.Context, service *corev1.Service, started time.Time) error {
 	agent, err := i.network.Dial(i.options.addr(nodeagentPort))
 	if err != nil {
@@ -102,7 +102,7 @@ func (i *Installation) introduce(ctx context.Context, service *corev1.Service, s
 	return nil
 }
 
-// forwards says what a plan lacks to reach n backends.
+// forwards returns an error unless the plan forwards to n backends.
 func forwards(plan *nodeagentv1.GetPlanResponse, n int) error {
 	for _, server := range plan.GetVirtualServers() {
 		if rollout.UsedBackends(server) >= n && server.GetProgrammed() {

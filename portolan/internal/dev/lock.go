@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// lock keeps a second installation from using the same data directory. The kernel lets go of the lock with the process, however that ends.
+// lock keeps a second installation from using the same data directory. The kernel releases the lock
+// when the process ends, even if it crashes.
 func lock(path string) (release func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

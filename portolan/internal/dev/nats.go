@@ -8,7 +8,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// startNATS runs a NATS server inside the process. It listens on no port: connections are made in memory.
+// startNATS runs a NATS server in this process. It listens on no port, because connections are made
+// in memory.
 func startNATS(storeDir string) (*server.Server, error) {
 	nats, err := server.NewServer(&server.Options{
 		ServerName: "portolan-dev", DontListen: true, JetStream: true, StoreDir: storeDir, NoSigs: true, NoLog: true,

@@ -11,23 +11,25 @@ import (
 	"strconv"
 )
 
-// Options say how the installation is laid out. IPv4 addresses are loopback addresses, but for Bind and DNSAddr where Insecure allows others.
+// Options are the settings of the installation. IPv4 addresses must be loopback addresses, except
+// for Bind and DNSAddr if Insecure is true.
 type Options struct {
-	DataDir       string         // everything that is kept
+	DataDir       string         // folder of all stored data
 	Bind          netip.Addr     // address of every daemon; default 127.0.0.1
 	ServiceCIDR   []netip.Prefix // virtual IPs, at most one range per family
 	PodCIDR       []netip.Prefix // addresses of pods, of the same families
 	NodePortRange string         // ports on the node
-	DNSAddr       netip.AddrPort // where names are answered
+	DNSAddr       netip.AddrPort // address of the name server
 	Zone          string         // DNS zone
 	Node          string         // name of the only node
 	Example       string         // folder of a manifest to apply, with three backends; empty: none
 	LogLevel      slog.Level     // of all daemons
-	Insecure      bool           // let other machines reach the daemons, which speak in the clear and ask nobody who they are
-	TraceEndpoint string         // of an OpenTelemetry collector; empty: none
+	// let other machines reach the daemons, which use no TLS and check no identities
+	Insecure      bool
+	TraceEndpoint string // of an OpenTelemetry collector; empty: none
 }
 
-// Validate says what cannot be, field by field.
+// Validate returns the invalid fields, joined.
 func (o *Options) Validate() error {
 	var faults []error
 	faults = append(faults, checkRanges("--service-cidr", o.ServiceCIDR)...)
@@ -57,8 +59,9 @@ func (o *Options) Validate() error {
 	return errors.Join(faults...)
 }
 
-// checkRanges finds ranges that are not this machine's own. IPv6 has one loopback address only, so its ranges are unique local
-// ones, which [Options.Bindable] holds against the routes of the machine.
+// checkRanges returns an error for each range that is not local to this machine. IPv6 has only one
+// loopback address, so IPv6 ranges must be unique local ones. [Options.Bindable] checks them
+// against the routes of the machine.
 func checkRanges(flag string, ranges []netip.Prefix) (faults []error) {
 	if len(ranges) == 0 {
 		faults = append(faults, fmt.Errorf("%s: name a range", flag))
@@ -76,7 +79,8 @@ func checkRanges(flag string, ranges []netip.Prefix) (faults []error) {
 	return faults
 }
 
-// Bindable reports which ranges no program of this machine can listen in, with the remedy.
+// Bindable returns an error for each range in which no program of this machine can listen, with the
+// remedy.
 func (o *Options) Bindable() error {
 	var faults []error
 	for _, one := range slices.Concat(o.ServiceCIDR, o.PodCIDR) {
@@ -94,7 +98,7 @@ func (o *Options) Bindable() error {
 	return errors.Join(faults...)
 }
 
-// Ports of the daemons' APIs; metrics and health are a hundred above.
+// Ports of the daemons' APIs. Metrics and health are at these ports plus httpOffset.
 const (
 	registryPort    = 7400
 	allocatorPort   = 7401

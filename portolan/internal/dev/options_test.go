@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestOnlyThisMachineReachesDev: unless it is told to be insecure, and even then never by every address.
+// TestOnlyThisMachineReachesDev checks that other machines cannot reach dev unless it is insecure,
+// and that it never listens on all addresses.
 func TestOnlyThisMachineReachesDev(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Options)
@@ -52,7 +53,8 @@ func ranges(texts ...string) []netip.Prefix {
 	return prefixes
 }
 
-// TestRangesThatAreNotLocalAreRefused: dev says beforehand that nothing can listen, and what to do.
+// TestRangesThatAreNotLocalAreRefused checks that dev reports before its start that no program can
+// listen in a range, with the remedy.
 func TestRangesThatAreNotLocalAreRefused(t *testing.T) {
 	o := Options{ServiceCIDR: ranges("127.96.0.0/16"), PodCIDR: ranges("127.64.0.0/16")}
 	if err := o.Bindable(); err != nil {

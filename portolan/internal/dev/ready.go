@@ -17,7 +17,7 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 )
 
-// printer writes what a person should read; the daemons' logs go elsewhere.
+// printer writes messages to the user. The daemons' logs go elsewhere.
 type printer struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -29,7 +29,8 @@ func (p *printer) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.w, format+"\n", args...)
 }
 
-// announce waits until every daemon is ready and the only node is heard of, says so, and runs the example if there is one.
+// announce waits until every daemon is ready and the only node has sent a heartbeat. It then prints
+// that the installation is ready, or runs the example if there is one.
 func (i *Installation) announce(ctx context.Context) error {
 	started := time.Now()
 	conn, err := rpc.Network(i.network).Dial(i.options.addr(registryPort))
@@ -63,7 +64,7 @@ func join(ranges []netip.Prefix) string {
 	return strings.Join(texts, " and ")
 }
 
-// ready says what is still missing.
+// ready returns an error that names the first daemon that is not ready.
 func (i *Installation) ready(ctx context.Context, conn grpc.ClientConnInterface) error {
 	for name, checks := range i.health {
 		if err := checks.Ready(); err != nil {
@@ -87,13 +88,13 @@ func (i *Installation) ready(ctx context.Context, conn grpc.ClientConnInterface)
 	return nil
 }
 
-// Intervals of await: how often it looks, and how often it tells a person what it waits for.
+// Intervals of await: between two checks, and between two messages about the missing part.
 const (
 	lookInterval = 10 * time.Millisecond
 	tellInterval = 5 * time.Second
 )
 
-// await looks until there is nothing missing or ctx ends.
+// await checks until missing returns nil or ctx ends.
 func (i *Installation) await(ctx context.Context, missing func() error) error {
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()

@@ -12,7 +12,8 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// addresses compares the service's virtual IPs and node ports with the allocator's books, and with the other services.
+// addresses compares the service's virtual IPs and node ports with the allocator's allocations, and
+// with the other services.
 func (c *chain) addresses(ctx context.Context) Step {
 	step := Step{Title: "virtual IPs and node ports", State: OK}
 	wanted := values(c.service)
@@ -41,8 +42,8 @@ func (c *chain) addresses(ctx context.Context) Step {
 	return step
 }
 
-// duplicates reports the other services that have a value of this one. It is the service to which the value is not
-// allocated that has to be made anew.
+// duplicates reports the other services that have a value of this one. The service to which the
+// value is not allocated must be recreated.
 func (c *chain) duplicates(ctx context.Context, step *Step, wanted, owned []string) error {
 	request := &registryv1.ListServicesRequest{PageSize: 1000}
 	for {
@@ -74,14 +75,14 @@ func (c *chain) duplicates(ctx context.Context, step *Step, wanted, owned []stri
 	}
 }
 
-// recreate is the remedy for a service with a value that is another's.
+// recreate returns the remedy for a service with a value that is allocated to another service.
 func recreate(svc *corev1.Service, value string) string {
 	meta := svc.GetMetadata()
 	return fmt.Sprintf("%s is not allocated to %s/%s: recreate that service, without asking for %s: portolan delete service %s -n %s, then apply it",
 		value, meta.GetNamespace(), meta.GetName(), value, meta.GetName(), meta.GetNamespace())
 }
 
-// values returns what a service should own.
+// values returns the values that must be allocated to a service.
 func values(svc *corev1.Service) []string {
 	var values []string
 	if spec.NeedsClusterIP(svc) {

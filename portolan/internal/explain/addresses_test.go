@@ -13,7 +13,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// books is an allocator that knows the owner of each value, and a registry with services.
+// books is a fake allocator with the owner of each value, and a registry with services.
 type books struct {
 	allocatorv1.UnimplementedAllocatorServiceServer
 	registryv1.UnimplementedServiceServiceServer
@@ -43,7 +43,8 @@ func withValues(name, ip string, nodePort int32) *corev1.Service {
 	}
 }
 
-// TestDuplicatesAreExplainedOnBothServices: whichever of the two is asked about, the remedy names the one to make anew.
+// TestDuplicatesAreExplainedOnBothServices checks that for either of the two services the remedy
+// names the one to recreate.
 func TestDuplicatesAreExplainedOnBothServices(t *testing.T) {
 	b := &books{
 		owners: map[string][]string{"uid-old": {"10.96.0.1", "30001"}, "uid-young": {"30002"}, "uid-alone": {"10.96.0.9", "30009"}},

@@ -1,7 +1,9 @@
-// Package explain follows a service from what its owner wrote to what each node forwards, and says where the chain breaks.
+// Package explain follows a service from the object that its owner wrote to the traffic that each
+// node forwards, and reports where the chain breaks.
 //
-// Every link is asked of the daemon that decides it, so that the answer is what is, not what ought to be: pods and slices of the endpoint
-// controller, addresses of the allocator, names of the name server, virtual servers of each node agent. A daemon that does not answer is a
-// finding, not a failure: the rest is still told. Working it out from the registry's objects alone would be simpler and would repeat the
-// rules of four daemons, differently.
+// It asks the daemon that decides each link, so that the answer is the actual state: the endpoint
+// controller for pods and slices, the allocator for addresses, the name server for names, and each
+// node agent for virtual servers. A daemon that does not answer is a finding, not a failure, and
+// the other links are still reported. Deriving everything from the registry's objects would be
+// simpler but would duplicate the rules of four daemons.
 package explain

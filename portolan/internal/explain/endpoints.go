@@ -13,10 +13,11 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// shown is how many pods, endpoints and the like are listed before the rest is counted.
+// shown is the number of pods, endpoints and other items that are listed; the others are only
+// counted.
 const shown = 10
 
-// selection asks the endpoint controller which pods are behind the service and why.
+// selection asks the endpoint controller which pods are behind the service, and why.
 func (c *chain) selection(ctx context.Context) Step {
 	step := Step{Title: "selector and pods", State: OK}
 	meta := c.service.GetMetadata()
@@ -38,7 +39,7 @@ func (c *chain) selection(ctx context.Context) Step {
 	return step
 }
 
-// pods says of the pods of the namespace which are behind the service.
+// pods reports the pods of the namespace, with the reason why each is behind the service or not.
 func (c *chain) pods(step *Step, answer *endpointsv1.ExplainServiceResponse) {
 	selector := c.service.GetSpec().GetSelector()
 	if len(selector) == 0 {
@@ -95,7 +96,7 @@ func labels(selector map[string]string) string {
 	return strings.Join(parts, ",")
 }
 
-// slices reads what is stored, which is what everybody follows.
+// slices reports the stored slices, which all daemons follow.
 func (c *chain) slices(ctx context.Context) Step {
 	step := Step{Title: "endpoint slices", State: OK}
 	meta := c.service.GetMetadata()
@@ -132,7 +133,7 @@ func (c *chain) slices(ctx context.Context) Step {
 	return step
 }
 
-// untended tells of slices that were made from a selector that the service no longer has.
+// untended reports slices that were made from a selector that the service no longer has.
 func (c *chain) untended(step *Step, slices []*corev1.EndpointSlice) {
 	if len(c.service.GetSpec().GetSelector()) > 0 {
 		return
@@ -153,7 +154,8 @@ func ports(slice *corev1.EndpointSlice) string {
 	return b.String()
 }
 
-// isReady reads the condition as consumers must: unset counts as true.
+// isReady reports whether an endpoint is ready. An unset condition counts as true, as the API
+// requires.
 func isReady(endpoint *corev1.Endpoint) bool {
 	conditions := endpoint.GetConditions()
 	return conditions == nil || conditions.Ready == nil || conditions.GetReady()

@@ -13,13 +13,14 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Daemons are the connections that the chain is asked over.
+// Daemons are the connections to the daemons that are asked.
 type Daemons struct {
 	Registry  grpc.ClientConnInterface
 	Allocator grpc.ClientConnInterface
 	Endpoints grpc.ClientConnInterface
 	DNS       grpc.ClientConnInterface
-	Dial      func(address string) (*grpc.ClientConn, error) // to node agents, whose addresses the registry knows
+	// Dial connects to node agents. The registry has their addresses.
+	Dial func(address string) (*grpc.ClientConn, error)
 }
 
 // chain is one run.
@@ -31,7 +32,7 @@ type chain struct {
 	zone    string
 }
 
-// Service explains one service. The error is that of reading the service itself.
+// Service explains one service. It returns an error only if the service itself cannot be read.
 func Service(ctx context.Context, daemons Daemons, namespace, name string) (*Report, error) {
 	got, err := registryv1.NewServiceServiceClient(daemons.Registry).GetService(ctx, &registryv1.GetServiceRequest{Namespace: namespace, Name: name})
 	if err != nil {
@@ -49,7 +50,7 @@ func Service(ctx context.Context, daemons Daemons, namespace, name string) (*Rep
 	return report, nil
 }
 
-// links returns what there is to ask for a service of this type.
+// links returns the steps for a service of this type.
 func (c *chain) links() []func(context.Context) Step {
 	switch {
 	case c.service.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME:
@@ -61,7 +62,7 @@ func (c *chain) links() []func(context.Context) Step {
 	}
 }
 
-// asWritten shows what the owner wants.
+// asWritten reports the service as its owner wrote it.
 func (c *chain) asWritten(context.Context) Step {
 	s := c.service.GetSpec()
 	step := Step{Title: "service", State: OK}
@@ -93,7 +94,7 @@ func target(port *corev1.ServicePort) string {
 	return fmt.Sprintf("port %d of the pods", port.GetTargetPort().GetNumber())
 }
 
-// silent is the step of a daemon that did not answer.
+// silent returns the step of a daemon that did not answer.
 func silent(step Step, daemon string, err error) Step {
 	step.say("%s did not answer: %s", daemon, apierr.Describe(err))
 	step.mark(Unknown, "is "+daemon+" running, and is its address right?")

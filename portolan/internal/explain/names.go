@@ -8,7 +8,7 @@ import (
 	dnsv1 "portolan.dev/proto/portolan/dns/v1"
 )
 
-// names asks the name server what it answers for the service.
+// names asks the name server for its answer about the service.
 func (c *chain) names(ctx context.Context) Step {
 	step := Step{Title: "names", State: OK}
 	meta := c.service.GetMetadata()
@@ -34,7 +34,7 @@ func (c *chain) names(ctx context.Context) Step {
 	return step
 }
 
-// recordType is the one that a client of the service asks for first.
+// recordType returns the record type that a client of the service asks for first.
 func (c *chain) recordType() string {
 	families := c.service.GetSpec().GetIpFamilies()
 	switch {

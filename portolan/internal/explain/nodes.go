@@ -14,8 +14,8 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// nodes says on which nodes the service is programmed, by what their heartbeats say, and asks the agents of some what they forward: those first
-// on which it is not.
+// nodes reports by heartbeats on which nodes the service is programmed. It also asks the agents of
+// some nodes for their plan of the service, first those where it is not programmed.
 func (c *chain) nodes(ctx context.Context) Step {
 	step := Step{Title: "nodes", State: OK}
 	meta := c.service.GetMetadata()
@@ -43,13 +43,13 @@ func (c *chain) nodes(ctx context.Context) Step {
 		}
 		c.node(ctx, &step, node)
 	}
-	for _, node := range progress.Missing() { // also those that are not shown
+	for _, node := range progress.Missing() { // also for nodes that are not shown
 		mark(&step, node)
 	}
 	return step
 }
 
-// urgency puts the nodes first that a person should look at.
+// urgency orders the nodes: those that need attention come first.
 var urgency = map[rollout.State]int{rollout.Programmed: 0, rollout.Behind: 1, rollout.Silent: 2, rollout.Failing: 3}
 
 func (c *chain) node(ctx context.Context, step *Step, node rollout.Node) {
@@ -83,7 +83,7 @@ func (c *chain) node(ctx context.Context, step *Step, node rollout.Node) {
 	}
 }
 
-// mark notes how bad it is that the service is not programmed on a node.
+// mark sets the state of the step for a node on which the service is not programmed.
 func mark(step *Step, node rollout.Node) {
 	switch node.State {
 	case rollout.Failing:

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// State says what holds of a link of the chain.
+// State is the state of a link of the chain.
 type State string
 
 // States, the worst last.
 const (
 	OK      State = "ok"
-	Notice  State = "notice"  // works, and worth knowing
-	Unknown State = "unknown" // could not be asked
+	Notice  State = "notice"  // works, with a remark
+	Unknown State = "unknown" // the daemon did not answer
 	Broken  State = "broken"
 )
 
@@ -22,7 +22,7 @@ type Step struct {
 	Title  string   `json:"title"`
 	State  State    `json:"state"`
 	Lines  []string `json:"lines,omitempty"`
-	Remedy string   `json:"remedy,omitempty"` // what to do about it
+	Remedy string   `json:"remedy,omitempty"` // how to repair it
 }
 
 // Report is the whole chain.
@@ -38,7 +38,7 @@ func (s *Step) say(format string, args ...any) {
 	s.Lines = append(s.Lines, fmt.Sprintf(format, args...))
 }
 
-// mark notes a state, unless a worse one is there, with a remedy where there is one.
+// mark sets a state and its remedy, which may be empty, unless the step already has a worse state.
 func (s *Step) mark(state State, remedy string) {
 	if rank[state] <= rank[s.State] {
 		return
@@ -48,7 +48,7 @@ func (s *Step) mark(state State, remedy string) {
 
 var rank = map[State]int{OK: 0, Notice: 1, Unknown: 2, Broken: 3}
 
-// conclude sets the verdict: the first broken link is the one to look at.
+// conclude sets the verdict, which names the first broken link.
 func (r *Report) conclude() {
 	r.Works, r.Verdict = true, "the chain is whole"
 	for _, step := range r.Steps {
@@ -71,7 +71,7 @@ func (r *Report) conclude() {
 
 var marks = map[State]string{OK: "ok  ", Notice: "note", Unknown: "?   ", Broken: "FAIL"}
 
-// Write prints the report for people.
+// Write prints the report as text.
 func (r *Report) Write(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Service %s\n", r.Service)

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Options say where to listen and who to be.
+// Options are the addresses and the name of the server.
 type Options struct {
-	Addresses []string // none: all
+	Addresses []string // empty: all
 	Port      uint16
-	Name      string // what every answer names
+	Name      string // in every answer
 }
 
-// Serve answers until ctx ends; requests on their way are finished.
+// Serve answers until ctx ends, and then completes the requests in progress.
 func Serve(ctx context.Context, options Options) error {
 	listeners, err := listen(ctx, options)
 	if err != nil {
@@ -39,7 +39,7 @@ func Serve(ctx context.Context, options Options) error {
 	return server.Shutdown(bounded)
 }
 
-// listen listens on every address, or on none.
+// listen listens on all addresses. If one fails, it listens on none.
 func listen(ctx context.Context, options Options) ([]net.Listener, error) {
 	addresses := options.Addresses
 	if len(addresses) == 0 {

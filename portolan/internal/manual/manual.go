@@ -19,11 +19,11 @@ import (
 	"portolan.dev/services/kit/config"
 )
 
-// daemon is what a page says of a daemon, beside its settings.
+// daemon holds the content of a daemon's page besides its settings.
 type daemon struct {
 	name, what string
 	settings   any
-	also       []string // further ways to call it, with what they do
+	also       []string // other commands of the program
 }
 
 var daemons = []daemon{
@@ -36,13 +36,13 @@ var daemons = []daemon{
 	{"nodeagent", "makes a node forward to services", &nodeagent.Config{}, []string{"nodeagent cleanup -h"}},
 }
 
-// Write writes all pages into a folder: portolan*.1 and one page in section 8
-// for each daemon. The folder is made where there is none.
+// Write writes all pages into a folder: portolan*.1, and one page in section 8 for each daemon. It
+// makes the folder if it does not exist.
 func Write(folder string, root *cobra.Command) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	root.DisableAutoGenTag = true // pages of one version are the same
+	root.DisableAutoGenTag = true // pages of one version are identical
 	errs := []error{doc.GenManTree(root, &doc.GenManHeader{Title: "PORTOLAN", Section: "1", Source: "Portolan", Manual: "Portolan"}, folder)}
 	for _, d := range daemons {
 		errs = append(errs, os.WriteFile(filepath.Join(folder, d.name+".8"), md2man.Render([]byte(d.page())), 0o644))
@@ -50,7 +50,7 @@ func Write(folder string, root *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
-// page is a daemon's page in the Markdown that md2man knows.
+// page returns a daemon's page in the Markdown that md2man accepts.
 func (d daemon) page() string {
 	var out strings.Builder
 	upper := strings.ToUpper(d.name)
@@ -75,7 +75,7 @@ func option(out *strings.Builder, name, usage string) {
 	fmt.Fprintf(out, "**%s**\n: %s\n\n", escape(name), escape(usage))
 }
 
-// escape keeps Markdown from taking text for markup.
+// escape escapes characters that are Markdown's markup.
 func escape(text string) string {
 	return strings.NewReplacer("*", `\*`, "_", `\_`, "<", `\<`, "[", `\[`, "]", `\]`).Replace(text)
 }

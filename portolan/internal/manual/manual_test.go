@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/kit/config"
 )
 
-// TestPages has a page for each command and daemon, with every setting on it.
+// TestPages checks that each command and daemon has a page with all its settings.
 func TestPages(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "man")
 	root := &cobra.Command{Use: "portolan", Short: "s"}

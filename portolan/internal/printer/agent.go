@@ -14,7 +14,7 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Agents prints what all node agents say of themselves, a line each.
+// Agents prints the last heartbeats of all node agents, one per line.
 func Agents(w io.Writer, listed *registryv1.ListAgentsResponse) error {
 	out := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 	_, _ = fmt.Fprintln(out, "NODE\tSTATE\tMODE\tBEHIND\tFAILING\tAGENT\tVERSION")
@@ -41,7 +41,7 @@ func agentState(agent *registryv1.Agent) string {
 	}
 }
 
-// AgentStatus prints how one agent is.
+// AgentStatus prints the status of one agent.
 func AgentStatus(w io.Writer, s *nodeagentv1.GetStatusResponse) error {
 	d := description{out: tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)}
 	d.line("Node", "%s", s.GetNode())
@@ -98,7 +98,7 @@ func failureLine(f *nodeagentv1.StepFailure) string {
 	return line + fmt.Sprintf(" (for %s)", Age(f.GetSince().AsTime(), time.Now()))
 }
 
-// Plan prints virtual servers with their backends, and what is still to be done.
+// Plan prints virtual servers with their backends, and the pending changes.
 func Plan(w io.Writer, plan *nodeagentv1.GetPlanResponse) error {
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, server := range plan.GetVirtualServers() {

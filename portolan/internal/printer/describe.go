@@ -16,15 +16,16 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Related is what a description needs beside the object.
+// Related holds the other objects and facts that a description shows.
 type Related struct {
 	Slices []*corev1.EndpointSlice // of a service
-	Nodes  []string                // on which nodes a service is programmed, and what is in the way on the others
+	// nodes on which a service is programmed, and the obstacles on the others
+	Nodes  []string
 	Events []*corev1.Event
 	Now    time.Time
 }
 
-// description collects lines of "Name:  value".
+// description collects lines of "Name: value".
 type description struct{ out *tabwriter.Writer }
 
 func (d description) line(name, format string, args ...any) {
@@ -134,7 +135,8 @@ func describePort(d description, port *corev1.ServicePort, endpointSlices []*cor
 	d.line("Endpoints", "%s", few(endpointsOf(port, endpointSlices)))
 }
 
-// endpointsOf returns the ready endpoints of one port, which slices name by the service port's name.
+// endpointsOf returns the ready endpoints of one port. Slices name the port by the service port's
+// name.
 func endpointsOf(port *corev1.ServicePort, endpointSlices []*corev1.EndpointSlice) []string {
 	var found []string
 	for _, slice := range endpointSlices {

@@ -1,5 +1,7 @@
-// Package printer shows objects as tables and descriptions, with kubectl's columns where kubectl has them.
+// Package printer prints objects as tables and descriptions, with kubectl's columns where kubectl
+// has them.
 //
-// A kind is shown by one row of [tables] (columns, and which of them only the wide form has) and, where there is more to say than
-// metadata, by one row of describers. A kind without a row still prints its name and age.
+// A row of [tables] holds the columns of a kind, some of which appear only in the wide form. A row
+// of describers describes a kind beyond its metadata. A kind without a row is printed with its name
+// and age.
 package printer

@@ -10,7 +10,7 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// tables has the columns of each kind.
+// tables are the columns of each kind.
 var tables = map[string][]column{
 	"Service": {
 		name,

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// CheckFormat says what is wrong with the name of an output: text, json and yaml are known.
+// CheckFormat returns an error unless format is text, json or yaml.
 func CheckFormat(format string) error {
 	switch format {
 	case "text", "json", "yaml":
@@ -20,7 +20,8 @@ func CheckFormat(format string) error {
 	return fmt.Errorf("output %q is not known; outputs are text, json, yaml", format)
 }
 
-// Message prints an answer of the API as programs want it: "json" or "yaml", with the field names of the contract's JSON mapping.
+// Message prints a response of the API as "json" or "yaml", with the field names of the API's JSON
+// mapping.
 func Message(w io.Writer, m proto.Message, format string) error {
 	content, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {

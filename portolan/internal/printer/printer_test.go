@@ -61,7 +61,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestEveryKindHasATable keeps a new kind from being printed by its name alone.
+// TestEveryKindHasATable checks that no kind is printed with its name alone.
 func TestEveryKindHasATable(t *testing.T) {
 	for _, kind := range object.Kinds {
 		if tables[kind.Name] == nil {
@@ -114,7 +114,7 @@ func TestDescribeService(t *testing.T) {
 	}
 }
 
-// squeeze makes columns one space apart, so that tests do not depend on their width.
+// squeeze separates columns by one space, so that tests do not depend on their width.
 func squeeze(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {

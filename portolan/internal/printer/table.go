@@ -10,12 +10,12 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Options say how a table looks.
+// Options are the settings of a table.
 type Options struct {
 	Wide          bool      // all columns
 	WithNamespace bool      // a column for the namespace
 	NoHeader      bool      // rows only
-	Now           time.Time // what ages are counted from
+	Now           time.Time // time from which ages are counted
 }
 
 // column is one column of a kind's table.
@@ -38,7 +38,8 @@ func NewTable(w io.Writer, kind object.Kind, options Options) *Table {
 	return &Table{columns: columnsOf(kind, options), options: options, out: tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)}
 }
 
-// Row adds an object. first, where not empty, is printed before the other columns, such as what happened to a watched object.
+// Row adds an object. If first is not empty, it is printed before the other columns. A watch puts
+// the type of the change there.
 func (t *Table) Row(o object.Object, first ...string) {
 	if !t.started && !t.options.NoHeader {
 		t.line(t.header(len(first)))
@@ -51,7 +52,7 @@ func (t *Table) Row(o object.Object, first ...string) {
 	t.line(cells)
 }
 
-// Flush writes what is there, aligned.
+// Flush writes the aligned rows.
 func (t *Table) Flush() error { return t.out.Flush() }
 
 func (t *Table) header(first int) []string {
@@ -100,7 +101,7 @@ func orDash(s string) string {
 	return s
 }
 
-// Age says how long ago something was, in the two largest units that matter: 45s, 7m30s, 3h20m, 5d4h.
+// Age returns the time since then in its two largest units: 45s, 7m30s, 3h20m, 5d4h.
 func Age(then, now time.Time) string {
 	if then.IsZero() || then.Unix() <= 0 {
 		return "<unknown>"

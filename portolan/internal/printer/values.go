@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Labels prints a set of labels in order, as selectors write it.
+// Labels returns labels in order, in the form of selectors.
 func Labels(labels map[string]string) string {
 	pairs := make([]string, 0, len(labels))
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -92,7 +92,7 @@ func endpointsAddresses(e *corev1.Endpoints) []string {
 	return addresses
 }
 
-// few shortens a list the way kubectl does: three, and how many more.
+// few shortens a list as kubectl does: three values, and the number of the others.
 func few(values []string) string {
 	if len(values) <= 3 {
 		return strings.Join(values, ",")

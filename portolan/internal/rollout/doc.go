@@ -1,9 +1,11 @@
-// Package rollout says on which nodes a service is programmed, and what keeps the others.
+// Package rollout reports on which nodes a service is programmed, and why it is not on the others.
 //
-// It stands on heartbeats, which the registry has of all nodes: one question tells of thousands, and agents need not be reachable from where
-// the command line runs. A heartbeat says up to which revision everything was tried and which services failed; where its list of these is too
-// long, the agent is asked. Asking every agent instead would be a connection per node and look, and could not tell of those behind a firewall.
+// It uses heartbeats, which the registry has from all nodes. One call returns thousands of them,
+// and agents need not be reachable from the machine of the command line. A heartbeat contains the
+// revision up to which the node has applied everything, and the services that failed. If that list
+// is too long for a heartbeat, the agent is asked. To ask every agent instead would need a
+// connection per node each time, and could not reach nodes behind a firewall.
 //
-// The invariant: a node counts only while it is heard of, at a revision that covers the service and its slices, with neither the service nor
-// the node as a whole failing.
+// The invariant is that a node counts only while it is heard, at a revision that covers the service
+// and its slices, and if neither the service nor the node as a whole fails.
 package rollout

@@ -16,50 +16,50 @@ import (
 	"portolan.dev/services/object"
 )
 
-// State is how a service stands on a node.
+// State is the state of a service on a node.
 type State string
 
 // States.
 const (
 	Programmed State = "programmed"
-	Behind     State = "behind"  // has not come to the revision yet
-	Failing    State = "failing" // tried, and did not work
-	Silent     State = "silent"  // nobody knows
+	Behind     State = "behind"  // the node has not reached the revision yet
+	Failing    State = "failing" // the node has tried and failed
+	Silent     State = "silent"  // unknown, because the node is not heard
 )
 
-// Node is how a service stands on one node.
+// Node is the state of a service on one node, with its details.
 type Node struct {
 	Name    string
 	State   State
-	Why     string // what is in the way; empty: nothing
-	Address string // of the agent's API; empty: it was never heard of
+	Why     string // the reason if it is not programmed; otherwise empty
+	Address string // of the agent's API; empty if the agent was never heard
 	Mode    string // how the node forwards
 	Applied uint64 // revision up to which the node has tried everything
 }
 
-// Progress is how a service stands on all nodes that are meant.
+// Progress holds the states of a service on all nodes in question.
 type Progress struct {
-	Revision uint64 // that nodes have to reach
-	Nodes    []Node // by name
+	Revision uint64 // that nodes must reach
+	Nodes    []Node // ordered by name
 }
 
-// Done counts the nodes on which the service is programmed.
+// Done returns the number of nodes on which the service is programmed.
 func (p Progress) Done() int { return len(p.Nodes) - len(p.Missing()) }
 
-// Missing returns the nodes on which it is not.
+// Missing returns the nodes on which the service is not programmed.
 func (p Progress) Missing() []Node {
 	return slices.DeleteFunc(slices.Clone(p.Nodes), func(n Node) bool { return n.State == Programmed })
 }
 
-// String says it in a few words.
+// String returns a short summary.
 func (p Progress) String() string {
 	return fmt.Sprintf("programmed on %d of %d nodes", p.Done(), len(p.Nodes))
 }
 
-// Complete says whether there are nodes, and the service is programmed on all of them.
+// Complete reports whether there are nodes, and the service is programmed on all of them.
 func (p Progress) Complete() bool { return len(p.Nodes) > 0 && p.Done() == len(p.Nodes) }
 
-// Revision returns the revision of the newest of a service and its slices.
+// Revision returns the highest revision of a service and its slices.
 func Revision(service *corev1.Service, endpointSlices []*corev1.EndpointSlice) uint64 {
 	newest := service.GetMetadata().GetResourceVersion()
 	for _, slice := range endpointSlices {
@@ -68,16 +68,17 @@ func Revision(service *corev1.Service, endpointSlices []*corev1.EndpointSlice) u
 	return newest
 }
 
-// Question is what to find out.
+// Question selects a service, a revision and nodes.
 type Question struct {
 	Namespace, Name string // of the service
-	Revision        uint64 // that nodes have to reach
-	Nodes           string // label selector of the nodes meant; empty: all that have an agent
-	// Dial connects to an agent, which is done only where heartbeats do not say enough; nil: never.
+	Revision        uint64 // that nodes must reach
+	Nodes           string // label selector of the nodes; empty: all nodes with an agent
+	// Dial connects to an agent. It is called only if a heartbeat is not detailed enough. If it is
+	// nil, agents are not asked.
 	Dial func(address string) (*grpc.ClientConn, error)
 }
 
-// Look answers from what nodes last said.
+// Look returns the progress by the nodes' last heartbeats.
 func Look(ctx context.Context, registry *client.Client, q Question) (Progress, error) {
 	kind, _ := object.KindNamed("Node")
 	found, _, err := registry.List(ctx, kind, client.Query{Labels: q.Nodes})
@@ -100,7 +101,7 @@ func Look(ctx context.Context, registry *client.Client, q Question) (Progress, e
 		}
 	}
 	for name, agent := range agents {
-		if q.Nodes == "" && agent.GetAlive() { // heard of before its Node was written
+		if q.Nodes == "" && agent.GetAlive() { // the heartbeat came before the Node was written
 			meant[name] = true
 		}
 	}
@@ -112,7 +113,7 @@ func Look(ctx context.Context, registry *client.Client, q Question) (Progress, e
 	return progress, nil
 }
 
-// judge says how the service stands on one node.
+// judge returns the state of the service on one node.
 func (q *Question) judge(ctx context.Context, name string, agent *registryv1.Agent) Node {
 	beat := agent.GetHeartbeat()
 	node := Node{Name: name, Address: beat.GetAddress(), Mode: beat.GetProxyMode(), Applied: beat.GetAppliedRevision()}
@@ -139,7 +140,7 @@ func (q *Question) judge(ctx context.Context, name string, agent *registryv1.Age
 	return node
 }
 
-// ask asks an agent that has more failing services than its heartbeat names.
+// ask asks an agent with more failing services than its heartbeat names.
 func (q *Question) ask(ctx context.Context, beat *nodeagentv1.Heartbeat) (State, string) {
 	if q.Dial == nil {
 		return Failing, fmt.Sprintf("%d services fail there, more than it names", len(beat.GetFailingServices())+int(beat.GetMoreFailingServices()))
@@ -156,7 +157,7 @@ func (q *Question) ask(ctx context.Context, beat *nodeagentv1.Heartbeat) (State,
 	return Programmed, ""
 }
 
-// Plan asks an agent for its plan of a service.
+// Plan returns an agent's plan of a service.
 func Plan(ctx context.Context, dial func(string) (*grpc.ClientConn, error), address, namespace, name string) (*nodeagentv1.GetPlanResponse, error) {
 	conn, err := dial(address)
 	if err != nil {
@@ -166,7 +167,8 @@ func Plan(ctx context.Context, dial func(string) (*grpc.ClientConn, error), addr
 	return nodeagentv1.NewNodeAgentServiceClient(conn).GetPlan(ctx, &nodeagentv1.GetPlanRequest{Namespace: namespace, Name: name})
 }
 
-// Explain fills in why the service fails on the nodes where it does, asking at most so many agents.
+// Explain sets the reason on nodes where the service fails. It asks at most the given number of
+// agents.
 func (p Progress) Explain(ctx context.Context, q Question, most int) {
 	for i := range p.Nodes {
 		node := &p.Nodes[i]
@@ -189,7 +191,7 @@ func (p Progress) Explain(ctx context.Context, q Question, most int) {
 	}
 }
 
-// UsedBackends counts the backends that a virtual server sends traffic to.
+// UsedBackends returns the number of backends to which a virtual server sends traffic.
 func UsedBackends(server *nodeagentv1.VirtualServer) int {
 	used := 0
 	for _, backend := range server.GetRealServers() {

@@ -17,7 +17,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// registry knows nodes and agents.
+// registry is a fake registry of nodes and agents.
 type registry struct {
 	registryv1.UnimplementedNodeServiceServer
 	registryv1.UnimplementedAgentServiceServer
@@ -33,7 +33,7 @@ func (r *registry) ListAgents(context.Context, *registryv1.ListAgentsRequest) (*
 	return &registryv1.ListAgentsResponse{Agents: r.agents}, nil
 }
 
-// agent says of every service that it is not programmed, for a reason.
+// agent is a fake agent on which no service is programmed, for a given reason.
 type agent struct {
 	nodeagentv1.UnimplementedNodeAgentServiceServer
 	errors []string
@@ -49,7 +49,7 @@ func (a *agent) GetPlan(context.Context, *nodeagentv1.GetPlanRequest) (*nodeagen
 
 const wanted = 10
 
-// TestLook has a node of every kind.
+// TestLook looks at a node in each state.
 func TestLook(t *testing.T) {
 	beat := func(name string, change func(*nodeagentv1.Heartbeat)) *registryv1.Agent {
 		b := &nodeagentv1.Heartbeat{Node: name, AppliedRevision: wanted, Synced: true, Address: name}

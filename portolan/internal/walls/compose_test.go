@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// stubEngine is a docker that prints the client's next report at each call; the last one again and again.
+// stubEngine is a docker command that prints the client's next report at each call, and the last
+// one repeatedly.
 const stubEngine = `#!/usr/bin/env bash
 [ "$2" = logs ] || exit 0
 dir=$(dirname "$0")
@@ -16,7 +17,8 @@ head -n1 "$dir/reports"
 if [ "$(wc -l <"$dir/reports")" -gt 1 ]; then sed -i 1d "$dir/reports"; fi
 `
 
-// TestComposeCounts runs a stage of the scripts of deploy/compose against reports of a client that never ran.
+// TestComposeCounts runs a stage of the scripts of deploy/compose with reports of a client that
+// does not exist.
 func TestComposeCounts(t *testing.T) {
 	const start = `{"asked":1000,"failed":7,"retried":50,"slowest":"1ms","answers":{"hello from web-1":943}}`
 	for name, c := range map[string]struct {

@@ -19,7 +19,7 @@ func deployed(parts ...string) string {
 	return filepath.Join(append([]string{repository, "deploy"}, parts...)...)
 }
 
-// TestSampleConfigurations loads each daemon's sample file as the daemon would.
+// TestSampleConfigurations loads each daemon's sample file as the daemon does.
 func TestSampleConfigurations(t *testing.T) {
 	none := func(string) (string, bool) { return "", false }
 	for _, daemon := range daemons {
@@ -31,7 +31,7 @@ func TestSampleConfigurations(t *testing.T) {
 	}
 }
 
-// TestUnits has systemd itself read the units, as they would be installed.
+// TestUnits has systemd check the units as they are installed.
 func TestUnits(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -57,7 +57,8 @@ func TestUnits(t *testing.T) {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
 	for _, name := range names {
-		// 0 is a service that may do nothing, 10 one that may do everything; the agent needs the network and is root.
+		// 0 is a service without any rights, 10 one with all. The agent needs the network and is
+		// root.
 		exposure := exec.CommandContext(t.Context(), analyze, "security", "--offline=true", "--root="+root, "--threshold=40", name)
 		if out, err := exposure.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
@@ -84,7 +85,8 @@ func install(t *testing.T, from, to string) {
 
 var variable = regexp.MustCompile(`^PORTOLAN_([A-Z]+)_[A-Z_]+$`)
 
-// TestComposeNamesSettings finds variables in the compose file that no daemon reads: in an environment, unlike a file, nobody would.
+// TestComposeNamesSettings finds variables in the compose file that no daemon reads. Unlike an
+// unknown key in a file, an unknown variable is not reported by a daemon.
 func TestComposeNamesSettings(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repository, "docker-compose.yml"))
 	if err != nil {

@@ -32,7 +32,8 @@ func TestFileLength(t *testing.T) {
 	}
 }
 
-// Every package says in doc.go what it is. A command of one file may say it there; generated packages say it in their source.
+// TestEveryPackageHasDoc checks that every package has its comment in doc.go. A command of one file
+// may have it there, and generated packages have it in their source.
 func TestEveryPackageHasDoc(t *testing.T) {
 	packages := map[string][]file{}
 	for _, f := range files(t) {
@@ -55,7 +56,8 @@ func documented(pkg []file) bool {
 	})
 }
 
-// Waiting by the clock is how tests become flaky. In a synctest bubble the clock is the test's own, so Sleep is allowed in files that use it.
+// TestNoSleepInTests finds calls of time.Sleep, because waiting by the clock makes tests flaky.
+// Files that use synctest may call it, because the clock in its bubble is the test's own.
 func TestNoSleepInTests(t *testing.T) {
 	for _, f := range files(t) {
 		if !f.test || importsPath(f.syntax, "testing/synctest") {
@@ -112,7 +114,7 @@ var wait = time.Sleep
 	}
 }
 
-// A package is named after what it is about; these names say nothing.
+// TestPackageNames refuses package names that do not describe the package's subject.
 func TestPackageNames(t *testing.T) {
 	for _, f := range files(t) {
 		if base := path.Base(f.pkg); slices.Contains([]string{"util", "utils", "common", "helpers", "misc", "types"}, base) {
@@ -121,8 +123,9 @@ func TestPackageNames(t *testing.T) {
 	}
 }
 
-// Profiles are served on the port of metrics alone: the package that has them also puts them where whoever serves without a handler of its own finds
-// them.
+// TestProfilesOnTheDebugPortOnly checks that profiles are served on the port of metrics alone.
+// net/http/pprof also registers them in the DefaultServeMux, which a server without a handler of
+// its own uses.
 func TestProfilesOnTheDebugPortOnly(t *testing.T) {
 	careless := []string{"DefaultServeMux", "ListenAndServe", "ListenAndServeTLS", "Handle", "HandleFunc"}
 	for _, f := range files(t) {

@@ -9,9 +9,9 @@ import (
 
 var daemons = []string{"registry", "allocator", "endpointctl", "dnssvc", "nodeagent"}
 
-// mayImport says which areas (first folder) an area may import besides itself.
+// mayImport lists the areas (first folders) that an area may import besides itself.
 var mayImport = map[string][]string{
-	"proto":       nil, // the contract stands alone
+	"proto":       nil, // the API stands alone
 	"services":    {"proto"},
 	"registry":    {"proto", "services"},
 	"allocator":   {"proto", "services"},
@@ -19,14 +19,16 @@ var mayImport = map[string][]string{
 	"dnssvc":      {"proto", "services"},
 	"nodeagent":   {"proto", "services"},
 	"portolan":    {"proto", "services", "registry", "allocator", "endpointctl", "dnssvc", "nodeagent"},
-	"faults":      {"proto", "services", "registry", "allocator", "endpointctl", "dnssvc", "nodeagent", "portolan"}, // and is imported by none
-	"tools":       nil,                                                                                              // each tool is a module of its own
+	// No other area imports faults.
+	"faults": {"proto", "services", "registry", "allocator", "endpointctl", "dnssvc", "nodeagent", "portolan"},
+	"tools":  nil, // each tool is a module of its own
 }
 
-// natsPlaces know that the change stream is NATS: who speaks it, who connects, and the kit that carries the connection.
+// natsPlaces are the packages that may depend on NATS: the change stream, the daemons' set-up, and
+// the kit.
 var natsPlaces = []string{ours + "services/changes", ours + "services/daemon", ours + "services/kit"}
 
-// area is the first folder of an import path of ours; "" for all other paths.
+// area returns the first folder of an import path of this repository, and "" for all other paths.
 func area(pkg string) string {
 	rest, ok := strings.CutPrefix(pkg, ours)
 	if !ok {
@@ -42,12 +44,13 @@ func below(pkg string, roots ...string) bool {
 	})
 }
 
-// testOnly says whether a package of ours exists for tests: kittest, storetest, dataplanetest, all of faults.
+// testOnly reports whether a package exists for tests: kittest, storetest, dataplanetest, all of
+// faults.
 func testOnly(pkg string) bool {
 	return strings.HasPrefix(pkg, ours) && strings.HasSuffix(pkg, "test") || area(pkg) == "faults"
 }
 
-// refuse says why from may not import to, "" if it may. In tests some more is allowed.
+// refuse returns the reason why from may not import to, or "" if it may. Tests may import more.
 func refuse(from, to string, test bool) string {
 	a, b := area(from), area(to)
 	allowed, known := mayImport[a]

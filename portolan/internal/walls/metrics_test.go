@@ -33,7 +33,7 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// metric is one family as a daemon shows it.
+// metric is one metric family of a daemon.
 type metric struct {
 	name, kind, labels, help string
 	daemons                  []string
@@ -44,7 +44,7 @@ const (
 	metricsMarker = "<!-- written by: go test ./portolan/internal/walls -run Metrics -update -->\n"
 )
 
-// TestMetrics holds docs/metrics.md and the READMEs against what the daemons register.
+// TestMetrics compares docs/metrics.md and the READMEs with the metrics that the daemons register.
 func TestMetrics(t *testing.T) {
 	all := registered(t)
 	text, err := os.ReadFile(metricsFile)
@@ -104,7 +104,8 @@ func metricsTable(list []metric) string {
 	return out.String()
 }
 
-// ofModule are the metrics that a module's README lists: of a daemon its own, of the common ground the others.
+// ofModule returns the metrics for a module's README: a daemon's own metrics, or for services the
+// shared ones.
 func ofModule(all []metric, module string) []metric {
 	own := func(m metric) bool { return strings.HasPrefix(m.name, "portolan_"+module+"_") }
 	if module == "services" {
@@ -136,7 +137,7 @@ func of(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// registered builds all daemons and returns what they register, in the order of names.
+// registered builds all daemons and returns their metrics, ordered by name.
 func registered(t *testing.T) []metric {
 	t.Helper()
 	found := map[string]*metric{}
@@ -159,10 +160,11 @@ func registered(t *testing.T) []metric {
 	return all
 }
 
-// description is how a prometheus.Desc describes itself, which has no other way to be read.
+// description matches the text of a prometheus.Desc, which cannot be read in another way.
 var description = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "((?:[^"\\]|\\.)*)", unit: "[^"]*", constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 
-// metricsOf reads a registry. Types are those of samples; families that have none yet are counters by their name.
+// metricsOf reads a registry. It takes the types from samples. A family without samples is a
+// counter if its name says so.
 func metricsOf(t *testing.T, reg *prometheus.Registry) []metric {
 	t.Helper()
 	kinds := map[string]string{}
@@ -218,7 +220,8 @@ func labelNames(constant, variable string) string {
 	return strings.Join(names, ", ")
 }
 
-// registries builds and runs each daemon, with all that makes it register more, and returns their metrics by daemon.
+// registries builds and runs each daemon with all settings that add metrics, and returns their
+// registries by daemon.
 func registries(t *testing.T) map[string]*prometheus.Registry {
 	t.Helper()
 	s := &suite{t: t, network: rpc.Memory(), all: map[string]*prometheus.Registry{}, addrs: map[string]string{}}
@@ -262,7 +265,7 @@ func registries(t *testing.T) map[string]*prometheus.Registry {
 	return s.all
 }
 
-// suite is all daemons in one process.
+// suite holds all daemons in one process.
 type suite struct {
 	t       *testing.T
 	network rpc.Network
@@ -270,7 +273,8 @@ type suite struct {
 	addrs   map[string]string
 }
 
-// start runs a daemon until the test ends. Its certificate is there for the metrics of it; in one process nobody asks for one.
+// start runs a daemon until the test ends. It has a certificate only for the sake of its metrics;
+// calls within one process do not need it.
 func start[C any, D app.Daemon](s *suite, name string, cfg C, build func(context.Context, C, app.Host) (D, error)) {
 	s.t.Helper()
 	host := kittest.Host(s.t, s.network, "nats://127.0.0.1:1")
@@ -311,7 +315,7 @@ func (s *suite) certificate(name string, metrics prometheus.Registerer) {
 	}
 }
 
-// call makes one call of each sort, so that there are samples of calls.
+// call makes one call of each type, so that there are samples of calls.
 func (s *suite) call(name string) {
 	s.t.Helper()
 	conn, err := s.network.Dial(s.addrs[name])

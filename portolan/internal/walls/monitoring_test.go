@@ -16,7 +16,7 @@ import (
 	"portolan.dev/services/kit/config"
 )
 
-// promtool runs it in deploy/prometheus.
+// promtool runs promtool in deploy/prometheus.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	found, err := exec.LookPath("promtool")
@@ -34,13 +34,15 @@ func promtool(t *testing.T, args ...string) {
 	}
 }
 
-// TestPrometheusRules has promtool check the files, and each alert fire for what it is there for and not for what it is not.
+// TestPrometheusRules has promtool check the files, and check that each alert fires when it should
+// and only then.
 func TestPrometheusRules(t *testing.T) {
 	promtool(t, "check", "config", "prometheus.yml")
 	promtool(t, "test", "rules", "rules_test.yml")
 }
 
-// TestPrometheusScrapesTheStack: each target is a service of docker-compose.yml at the port that its daemon has by default, and no daemon is left out.
+// TestPrometheusScrapesTheStack checks that each target is a service of docker-compose.yml at its
+// daemon's default port, and that no daemon is missing.
 func TestPrometheusScrapesTheStack(t *testing.T) {
 	var compose struct{ Services map[string]any }
 	decode(t, filepath.Join(repository, "docker-compose.yml"), yaml.Unmarshal, &compose)
@@ -97,7 +99,7 @@ func decode(t *testing.T, file string, unmarshal func([]byte, any) error, into a
 	}
 }
 
-// TestEveryAlertIsTested: with something that sets it off.
+// TestEveryAlertIsTested checks that each alert has a test in which it fires.
 func TestEveryAlertIsTested(t *testing.T) {
 	type expectation struct {
 		Expr    string
@@ -126,7 +128,7 @@ func TestEveryAlertIsTested(t *testing.T) {
 	}
 }
 
-// dashboard is what matters of Grafana's format.
+// dashboard holds the parts of Grafana's format that the tests check.
 type dashboard struct {
 	Annotations struct{ List []struct{ Expr string } }
 	Panels      []struct {
@@ -157,7 +159,8 @@ func readDashboard(t *testing.T) *dashboard {
 	return d
 }
 
-// TestDashboard: a row per daemon, every panel asks something, none covers another, and Prometheus understands the questions.
+// TestDashboard checks that each daemon has a row, that every panel has a query, that no panels
+// overlap, and that Prometheus can parse the queries.
 func TestDashboard(t *testing.T) {
 	d := readDashboard(t)
 	var rows []string
@@ -204,7 +207,8 @@ var (
 	listedMetric = regexp.MustCompile("(?m)^\\| `(portolan_[a-z0-9_]+)` \\| ([a-z]+) \\|")
 )
 
-// TestMonitoringUsesWhatThereIs: rules and dashboard name only metrics that docs/metrics.md lists, and what the recording rules record.
+// TestMonitoringUsesWhatThereIs checks that rules and dashboard name only metrics of
+// docs/metrics.md and of the recording rules.
 func TestMonitoringUsesWhatThereIs(t *testing.T) {
 	text, err := os.ReadFile(metricsFile)
 	if err != nil {

@@ -13,10 +13,11 @@ import (
 	"testing"
 )
 
-// programPath matches the import path of a program of ours.
+// programPath matches the import path of a program of this repository.
 var programPath = regexp.MustCompile(`^portolan\.dev/[a-z]+/cmd/[a-z]+$`)
 
-// behind returns the package behind each program: the only one of ours that its main function imports.
+// behind returns the package behind each program: the only package of this repository that its main
+// function imports.
 func behind(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -53,8 +54,8 @@ func whole(t *testing.T, f file) *ast.File {
 	return syntax
 }
 
-// TestProgramsAreOneCall keeps everything that a program does in a package that tests can import: main calls one function of
-// one package of ours and exits with its result.
+// TestProgramsAreOneCall checks that main calls one function of one package of this repository and
+// exits with its result, so that tests can import everything that a program does.
 func TestProgramsAreOneCall(t *testing.T) {
 	programs := behind(t)
 	if len(programs) < len(daemons)+1 {
@@ -86,8 +87,9 @@ func oneExit(decl ast.Decl) bool {
 	return ok && isSelector(call.Fun, "os", "Exit")
 }
 
-// TestTestsDeclareTheProgramsTheyBuild finds packages that build a program of ours without importing what is behind it: go
-// test would serve their old result from its cache after a change of the program.
+// TestTestsDeclareTheProgramsTheyBuild finds packages that build a program of this repository
+// without importing the package behind it. After a change of the program, go test would serve their
+// old result from its cache.
 func TestTestsDeclareTheProgramsTheyBuild(t *testing.T) {
 	programs := behind(t)
 	imported := map[string][]string{} // by package
@@ -130,7 +132,8 @@ func literals(syntax *ast.File) []string {
 	return found
 }
 
-// TestTestsReadTheirOwnModule finds tests that name a file outside their module, whose changes the go command does not notice.
+// TestTestsReadTheirOwnModule finds tests that name a file outside of their module. The go command
+// does not notice changes of such a file.
 func TestTestsReadTheirOwnModule(t *testing.T) {
 	for _, f := range files(t) {
 		if !f.test {
@@ -146,8 +149,8 @@ func TestTestsReadTheirOwnModule(t *testing.T) {
 	}
 }
 
-// TestProgramsAreBuiltInOnePlace keeps tests from running the go command by themselves, where TestTestsDeclareTheProgramsTheyBuild
-// would not see what they build.
+// TestProgramsAreBuiltInOnePlace checks that tests do not run the go command themselves, because
+// TestTestsDeclareTheProgramsTheyBuild would not see the programs that they build.
 func TestProgramsAreBuiltInOnePlace(t *testing.T) {
 	for _, f := range files(t) {
 		if !f.test && !testOnly(f.pkg) || area(f.pkg) == "tools" || path.Base(f.pkg) == "kittest" || strings.HasPrefix(f.name, "tools/") {

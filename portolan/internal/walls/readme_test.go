@@ -19,7 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of configuration into the READMEs")
 
-// headings are those of every module's README, in this order. A library leaves out what it has not.
+// headings are the headings of every module's README, in this order. A library leaves out headings
+// that do not apply.
 var headings = []string{"Purpose", "API", "Configuration", "Metrics", "Failure modes", "Run it"}
 
 var configurations = map[string]any{
@@ -64,7 +65,7 @@ var (
 	inlineFlag  = regexp.MustCompile("`-([a-z][a-z-]*)[ =`]")
 )
 
-// table is what a README says of the settings: what the program itself says with -h.
+// table returns the table of settings for a README, from the same source as the program's -h.
 func table(flags []config.Flag) string {
 	var out strings.Builder
 	out.WriteString("| flag | default | |\n|---|---|---|\n")
@@ -74,7 +75,8 @@ func table(flags []config.Flag) string {
 	return out.String()
 }
 
-// TestReadmeConfiguration keeps the tables of settings from being wrong, and the text around them from naming flags that there are none of.
+// TestReadmeConfiguration checks the tables of settings, and that the text around them names no
+// flag that does not exist.
 func TestReadmeConfiguration(t *testing.T) {
 	for _, daemon := range daemons {
 		text, flags := readme(t, daemon), config.Flags(daemon, configurations[daemon])

@@ -16,8 +16,9 @@ import (
 
 const ours = "portolan.dev/"
 
-// repository is a link to the root of the repository. The go command notices changes of files that a test opens only if their
-// path is below the test's own module, as a path through this link is: without it, it would serve an old result from its cache.
+// repository is a link to the root of the repository. The go command notices changes of files that
+// a test opens only if their path is below the test's own module, as a path through this link is.
+// Without it, it would serve an old result from its cache.
 const repository = "../../testdata/repository"
 
 // file is one Go file of the repository.
@@ -31,7 +32,7 @@ type file struct {
 	syntax    *ast.File
 }
 
-// at names a place in the file, for messages.
+// at returns a position in the file, for messages.
 func (f file) at(pos token.Pos) string {
 	return f.name + ":" + strconv.Itoa(f.fset.Position(pos).Line)
 }
@@ -92,7 +93,8 @@ func importPath(modules map[string]string, rel string) string {
 	}
 }
 
-// parse reads function bodies only where a test looks at them: generated code is most of the text and none of the habits.
+// parse parses a file, with function bodies only if a test looks at them. Generated code is most of
+// the text, and no habit applies to it.
 func parse(name, rel string) (file, error) {
 	f := file{name: rel, test: strings.HasSuffix(rel, "_test.go"), fset: token.NewFileSet()}
 	source, err := os.ReadFile(name)

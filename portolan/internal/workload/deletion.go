@@ -9,11 +9,11 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// watchAgain is the pause before a watch that broke begins anew.
+// watchAgain is the pause before a broken watch is started again.
 const watchAgain = time.Second
 
-// deletions returns a channel that gets the time left to the program when another client deletes the pod. A registry that is
-// away is waited for until ctx ends.
+// deletions returns a channel that gets the program's remaining time when another client deletes
+// the pod. It keeps trying until ctx ends if the registry does not answer.
 func (r *Runner) deletions(ctx context.Context) <-chan time.Duration {
 	deleted := make(chan time.Duration, 1)
 	go func() {
@@ -30,7 +30,8 @@ func (r *Runner) deletions(ctx context.Context) <-chan time.Duration {
 	return deleted
 }
 
-// watch follows the pod until it is deleted, which it reports, or until the stream ends.
+// watch follows the pod until it is deleted or the stream ends. It reports whether the pod was
+// deleted.
 func (r *Runner) watch(ctx context.Context) (left time.Duration, deleted bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -59,13 +60,13 @@ func (r *Runner) watch(ctx context.Context) (left time.Duration, deleted bool) {
 			there = true
 		}
 		if batch.GetSynced() && !there {
-			return r.Options.Grace + r.Options.DrainDelay, true // it went while nobody watched
+			return r.Options.Grace + r.Options.DrainDelay, true // deleted between two watches
 		}
 	}
 }
 
-// graceOf returns the grace period as a duration from now on. The deletion timestamp is not used, because the clocks of two
-// machines differ.
+// graceOf returns the grace period, starting now. It does not use the deletion timestamp, because
+// the clocks of two machines differ.
 func graceOf(pod *corev1.Pod) time.Duration {
 	return time.Duration(pod.GetMetadata().GetDeletionGracePeriodSeconds()) * time.Second
 }

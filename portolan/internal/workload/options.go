@@ -13,24 +13,24 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Options say what to run.
+// Options are the settings of a run.
 type Options struct {
-	Name         string            // empty: made from the program's name
+	Name         string            // empty: derived from the program's name
 	Namespace    string            // empty: default
-	Labels       map[string]string // none: no service selects the pod
+	Labels       map[string]string // empty: no service selects the pod
 	Ports        []string          // NAME=NUMBER[/PROTOCOL]
 	ReadyTCP     string            // port, by number or name
 	ReadyHTTP    string            // PORT/PATH
 	ReadyGRPC    string            // port
-	Node         string            // empty: the only node there is
-	Addresses    []string          // that the program has, at most one per family; empty: one of each pod range
-	Replace      bool              // an earlier run's pod of the same name
-	Hostname     string            // name in DNS below Subdomain's service
+	Node         string            // empty: the only node
+	Addresses    []string          // of the program, at most one per family; empty: one of each pod range
+	Replace      bool              // replace the pod of the same name that an earlier run left
+	Hostname     string            // DNS name below Subdomain's service
 	Subdomain    string            // headless service
 	Grace        time.Duration     // between the request to stop and the end
 	ServiceLinks bool              // services of the namespace in the environment
-	Nameservers  []string          // addresses that answer names on port 53; none: the host's resolver
-	DrainDelay   time.Duration     // between leaving the services and the request to stop
+	Nameservers  []string          // name servers on port 53; empty: the host's resolver
+	DrainDelay   time.Duration     // between the removal from services and the request to stop
 	Command      []string
 }
 
@@ -57,12 +57,12 @@ func (o *Options) pod() (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// graceSeconds returns the grace period of the pod: time to drain, to stop, and to be taken out.
+// graceSeconds returns the grace period of the pod: time to drain, to stop, and to be removed.
 func (o *Options) graceSeconds() int64 {
 	return int64(math.Ceil((o.DrainDelay + o.Grace).Seconds())) + 1
 }
 
-// check finds options that make no sense.
+// check returns an error for options that contradict each other.
 func (o *Options) check() error {
 	families := map[bool]string{}
 	for _, text := range o.Addresses {
@@ -81,7 +81,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// nameOf makes the beginning of a pod's name from a program's path.
+// nameOf returns the beginning of a pod's name, derived from a program's path.
 func nameOf(program string) string {
 	base := program[strings.LastIndexByte(program, '/')+1:]
 	name := strings.Map(func(r rune) rune {
@@ -107,7 +107,7 @@ func parsePorts(texts []string) ([]*corev1.ContainerPort, error) {
 	return ports, errors.Join(faults...)
 }
 
-// parsePort reads NAME=NUMBER[/PROTOCOL]; the name may be left out.
+// parsePort parses NAME=NUMBER[/PROTOCOL]. The name may be left out.
 func parsePort(text string) (*corev1.ContainerPort, error) {
 	name, rest, named := strings.Cut(text, "=")
 	if !named {
@@ -129,7 +129,7 @@ var protocols = map[string]corev1.Protocol{
 	"TCP": corev1.Protocol_PROTOCOL_TCP, "UDP": corev1.Protocol_PROTOCOL_UDP, "SCTP": corev1.Protocol_PROTOCOL_SCTP,
 }
 
-// probe returns the readiness probe that the options ask for; nil for none.
+// probe returns the readiness probe of the options, or nil if there is none.
 func (o *Options) probe() (*corev1.Probe, error) {
 	wanted := 0
 	for _, flag := range []string{o.ReadyTCP, o.ReadyHTTP, o.ReadyGRPC} {

@@ -18,12 +18,14 @@ const hostResolvConf = "/etc/resolv.conf"
 // parentDied is the signal that a program gets if `portolan run` dies.
 const parentDied = syscall.SIGTERM
 
-// sockets are the folders by which the C library reaches a resolver that does not read resolv.conf.
+// sockets are the folders through which the C library reaches a resolver that does not read
+// resolv.conf.
 var sockets = []string{"/run/systemd/resolve", "/run/nscd"}
 
-// ExecWithResolver replaces this process by a command that has the given file as its resolv.conf, in a mount namespace of its own.
-// The process keeps its ID, so that it is signalled and waited for as before. If it may not make the namespace, the command gets
-// the search path in its environment, and errOut a line that says so.
+// ExecWithResolver replaces this process by a command that has the given file as its resolv.conf,
+// in a mount namespace of its own. The process keeps its ID, so that it is signalled and waited for
+// as before. If it may not make the namespace, the command gets the search path in its environment,
+// and ExecWithResolver writes a line about that to errOut.
 func ExecWithResolver(path string, command []string, errOut io.Writer) error {
 	program, err := exec.LookPath(command[0])
 	if err != nil {
@@ -33,20 +35,22 @@ func ExecWithResolver(path string, command []string, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
-	runtime.LockOSThread() // the namespace is that of a thread
+	runtime.LockOSThread() // a mount namespace belongs to a thread
 	environment := os.Environ()
 	if err := mountResolver(path, content); err != nil {
 		_, _ = fmt.Fprintf(errOut, "names: no private resolv.conf (%v); the host's resolver is asked, with the search path in LOCALDOMAIN\n", err)
 		environment = append(environment, Names{Search: searchOf(path)}.environment()...)
 	}
-	// This thread becomes the process, and lacks the signal for its parent's death, which the first thread has.
+	// This thread becomes the process. It lacks the signal for its parent's death, which only the
+	// first thread has.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(parentDied), 0, 0, 0); err != nil {
 		return fmt.Errorf("signal for the parent's death: %w", err)
 	}
 	return syscall.Exec(program, command, environment)
 }
 
-// mountResolver makes the file this thread's resolv.conf, and hides the resolvers that would be asked instead.
+// mountResolver makes the file this thread's resolv.conf, and hides the resolvers that would be
+// asked instead.
 func mountResolver(path string, content []byte) error {
 	target, err := filepath.EvalSymlinks(hostResolvConf)
 	if err != nil {
@@ -65,7 +69,7 @@ func mountResolver(path string, content []byte) error {
 		if err := unix.Mount("tmpfs", folder, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0755,size=64k"); err != nil {
 			return fmt.Errorf("hide %s: %w", folder, err)
 		}
-		if strings.HasPrefix(target, folder+"/") { // it was hidden too
+		if strings.HasPrefix(target, folder+"/") { // the target was hidden too
 			if err := os.WriteFile(target, content, 0o644); err != nil { //nolint:gosec // programs of all users read it
 				return err
 			}

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Names is how programs find services by name.
+// Names holds the resolver settings by which programs find services.
 type Names struct {
-	Servers []string // addresses of name servers, which answer on port 53; none: the host's resolver
-	Search  []string // domains that short names are completed with
+	Servers []string // addresses of name servers on port 53; empty: the host's resolver
+	Search  []string // domains that complete short names
 }
 
 // Limits of the C library's resolver.
@@ -20,7 +20,8 @@ const (
 	mostSearch  = 6
 )
 
-// NamesFor returns the names of programs of a namespace. The search path ends with more, as the host has it.
+// NamesFor returns the settings for programs of a namespace. The search path ends with the domains
+// in more, which come from the host.
 func NamesFor(servers []string, namespace, zone string, more []string) Names {
 	zone = strings.Trim(zone, ".")
 	search := []string{namespace + ".svc." + zone, "svc." + zone, zone}
@@ -42,8 +43,8 @@ func (n Names) ResolvConf() string {
 	return b.String()
 }
 
-// environment returns the variables by which the C library completes short names with the search path. A variable that the
-// caller has set stays as it is.
+// environment returns the variables that make the C library complete short names with the search
+// path. It leaves out variables that the caller has set.
 func (n Names) environment() []string {
 	var variables []string
 	for name, value := range map[string]string{"LOCALDOMAIN": strings.Join(n.Search, " "), "RES_OPTIONS": "ndots:5"} {
@@ -54,7 +55,7 @@ func (n Names) environment() []string {
 	return variables
 }
 
-// searchOf returns the search path of a resolv.conf; none if it cannot be read.
+// searchOf returns the search path of a resolv.conf, or nil if it cannot be read.
 func searchOf(path string) []string {
 	file, err := os.Open(path)
 	if err != nil {
@@ -70,9 +71,9 @@ func searchOf(path string) []string {
 	return slices.DeleteFunc(search, func(domain string) bool { return domain == "." })
 }
 
-// private returns a command that runs the program with a resolv.conf of its own, and the function that removes its file. A
-// process without privileges, or one that does not know a name server, gets the program as it is, and the search path in its
-// environment.
+// private returns a command that runs the program with a resolv.conf of its own, and a function
+// that removes that file. Without privileges or without name servers it returns the program itself,
+// and the search path for its environment.
 func (r *Runner) private(names Names, program []string) (command, environment []string, remove func(), err error) {
 	if len(names.Servers) == 0 || r.Self == "" || os.Geteuid() != 0 {
 		return program, names.environment(), func() {}, nil

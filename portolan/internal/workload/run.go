@@ -28,7 +28,9 @@ type Runner struct {
 	Out       io.Writer
 	ErrOut    io.Writer
 	Options   Options
-	Self      string // path of the portolan program, which gives a program its resolv.conf; empty: none is given
+	// path of the portolan program, which sets up a program's resolv.conf; empty: no resolv.conf is
+	// set up
+	Self string
 
 	pods registryv1.PodServiceClient
 	pod  *corev1.Pod // as last stored
@@ -36,13 +38,14 @@ type Runner struct {
 	settings *registryv1.GetSettingsResponse
 }
 
-// ErrExit is the exit code of a program that did not end well.
+// ErrExit is the error of a program that ended with an exit code other than 0.
 type ErrExit struct{ Code int }
 
 // Error implements error.
 func (e ErrExit) Error() string { return fmt.Sprintf("the program ended with exit code %d", e.Code) }
 
-// Run returns when the program has ended and the pod is gone. When ctx ends, the program is asked to stop.
+// Run runs the program. It returns when the program has ended and the pod is removed. When ctx
+// ends, it asks the program to stop.
 func (r *Runner) Run(ctx context.Context) error {
 	r.pods = registryv1.NewPodServiceClient(r.Registry)
 	pod, err := r.Options.pod()
@@ -73,7 +76,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	return r.wait(ctx, command)
 }
 
-// register stores the pod, then gives it an address: the address belongs to the pod's identity, which the registry makes.
+// register stores the pod and then gives it an address, because the address is allocated to the
+// pod's UID, which the registry makes.
 func (r *Runner) register(ctx context.Context, pod *corev1.Pod) error {
 	if err := r.chooseNode(ctx, pod); err != nil {
 		return err
@@ -97,12 +101,12 @@ func (r *Runner) register(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// replace takes out what an earlier run has left behind under the pod's name.
+// replace removes the pod of that name that an earlier run has left behind.
 func (r *Runner) replace(ctx context.Context, pod *corev1.Pod) (*registryv1.CreatePodResponse, error) {
 	meta := pod.GetMetadata()
 	left, err := r.pods.GetPod(ctx, &registryv1.GetPodRequest{Namespace: meta.GetNamespace(), Name: meta.GetName()})
 	switch {
-	case status.Code(err) == codes.NotFound: // gone meanwhile
+	case status.Code(err) == codes.NotFound: // deleted in the meantime
 	case err != nil:
 		return nil, err
 	default:
@@ -112,7 +116,7 @@ func (r *Runner) replace(ctx context.Context, pod *corev1.Pod) (*registryv1.Crea
 	return r.pods.CreatePod(ctx, &registryv1.CreatePodRequest{Pod: pod})
 }
 
-// addresses returns those that the program has, or new ones.
+// addresses returns the given addresses of the program, or allocates new ones.
 func (r *Runner) addresses(ctx context.Context) ([]string, error) {
 	if len(r.Options.Addresses) > 0 {
 		return r.Options.Addresses, nil
@@ -120,7 +124,7 @@ func (r *Runner) addresses(ctx context.Context) ([]string, error) {
 	return r.allocate(ctx)
 }
 
-// chooseNode takes the only node there is where none is named.
+// chooseNode chooses the only node if none is named.
 func (r *Runner) chooseNode(ctx context.Context, pod *corev1.Pod) error {
 	if pod.GetSpec().GetNodeName() != "" {
 		return nil
@@ -147,7 +151,7 @@ func (r *Runner) chooseNode(ctx context.Context, pod *corev1.Pod) error {
 	}
 }
 
-// running publishes the address: from now on the readiness probe decides.
+// running publishes the address. From then on the readiness probe decides about traffic.
 func (r *Runner) running(ctx context.Context) error {
 	pod := &corev1.Pod{Metadata: r.pod.GetMetadata(), Status: r.pod.GetStatus()}
 	pod.Metadata.ResourceVersion = 0
@@ -160,8 +164,9 @@ func (r *Runner) running(ctx context.Context) error {
 	return nil
 }
 
-// command prepares the program. It is a process group of its own, so that Ctrl-C reaches it through us, after the pod has left its services.
-// The function that it returns removes what the program needs while it runs.
+// command prepares the program in a process group of its own, so that Ctrl-C reaches it only
+// through this process, after the pod has left its services. The returned function removes the
+// files that the program needs while it runs.
 func (r *Runner) command(ctx context.Context) (command *exec.Cmd, forget func(), err error) {
 	program := exec.Command(r.Options.Command[0], r.Options.Command[1:]...)
 	if program.Err != nil {
@@ -183,7 +188,8 @@ func (r *Runner) command(ctx context.Context) (command *exec.Cmd, forget func(),
 	return command, forget, nil
 }
 
-// wait returns when the program has ended, which it is asked to when ctx ends or the pod is deleted.
+// wait returns when the program has ended. It asks the program to stop when ctx ends or the pod is
+// deleted.
 func (r *Runner) wait(ctx context.Context, command *exec.Cmd) error {
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
@@ -212,7 +218,7 @@ func (r *Runner) wait(ctx context.Context, command *exec.Cmd) error {
 	return nil
 }
 
-// pause waits, and says whether the program ended meanwhile.
+// pause waits for d, and reports whether the program ended in the meantime.
 func pause(ended <-chan error, d time.Duration) bool {
 	select {
 	case <-ended:
@@ -234,7 +240,7 @@ func exitOf(err error) error {
 	return err
 }
 
-// cleanup is how long taking the pod out may take once the command itself is being stopped.
+// cleanup bounds the removal of the pod while the command itself is being stopped.
 const cleanup = 10 * time.Second
 
 // terminate deletes the pod with its grace period, so that balancers stop sending.
@@ -246,7 +252,7 @@ func (r *Runner) terminate() {
 	}
 }
 
-// remove takes the pod out for good. The allocator frees the address of a pod that is gone.
+// remove deletes the pod without grace. The allocator frees the address of a deleted pod.
 func (r *Runner) remove() {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
 	defer cancel()
@@ -258,7 +264,7 @@ func (r *Runner) remove() {
 	r.release(ctx)
 }
 
-// delete deletes the pod, of this incarnation only: another one is ABORTED.
+// delete deletes the pod if it still has this UID. Otherwise it returns ABORTED.
 func (r *Runner) delete(ctx context.Context, grace int64) error {
 	meta := r.pod.GetMetadata()
 	_, err := r.pods.DeletePod(ctx, &registryv1.DeletePodRequest{

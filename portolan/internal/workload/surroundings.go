@@ -39,8 +39,8 @@ func (r *Runner) allocate(ctx context.Context) ([]string, error) {
 	return result.GetValues(), nil
 }
 
-// families returns the families of the pod ranges, the first range's first. An installation that says nothing of its pod ranges
-// is taken for one of IPv4.
+// families returns the families of the pod ranges, in the order of the ranges. It returns IPv4 if
+// the installation does not publish its pod ranges.
 func (r *Runner) families() []corev1.IPFamily {
 	var families []corev1.IPFamily
 	for _, text := range r.settings.GetPodCidrs() {
@@ -55,10 +55,10 @@ func (r *Runner) families() []corev1.IPFamily {
 	return families
 }
 
-// release gives the addresses back; where that fails, the allocator's verifier does it later.
+// release releases the addresses. If that fails, the allocator's verifier does it later.
 func (r *Runner) release(ctx context.Context) {
 	if len(r.Options.Addresses) > 0 {
-		return // they are not the allocator's
+		return // they are not allocated
 	}
 	uid := r.pod.GetMetadata().GetUid()
 	_, _ = allocatorv1.NewAllocatorServiceClient(r.Allocator).Release(ctx, &allocatorv1.ReleaseRequest{
@@ -66,7 +66,8 @@ func (r *Runner) release(ctx context.Context) {
 	})
 }
 
-// environment is the caller's, then what the pod is, then the discovery variables; a variable that the caller has set stays as it is.
+// environment returns the caller's environment, the properties of the pod, and the discovery
+// variables. A variable that the caller has set is not changed.
 func (r *Runner) environment(ctx context.Context) ([]string, error) {
 	meta := r.pod.GetMetadata()
 	rendered, err := registryv1.NewDiscoveryServiceClient(r.Registry).RenderEnv(ctx, &registryv1.RenderEnvRequest{
