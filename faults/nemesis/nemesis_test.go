@@ -75,11 +75,14 @@ func runSeed(t *testing.T, seed uint64) *Figures {
 // machines are the names of all machines.
 func machines() []string { return slices.Concat(lab.Roles()...) }
 
-// TestFixedSeed runs a short schedule that is the same each time, so that a change of the product or of the
-// nemesis which breaks either is noticed before anybody runs TestNemesis.
-func TestFixedSeed(t *testing.T) {
-	const seed = 1
-	Run(t, seed, Draw(seed, Size{Rounds: 2, Length: 5 * time.Second, Faults: 6}, machines()))
+// TestFixedSeeds runs short schedules that are the same each time, so that a change of the product or
+// of the nemesis which breaks either is noticed before anybody runs TestNemesis.
+func TestFixedSeeds(t *testing.T) {
+	for _, seed := range fixedSeeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			Run(t, seed, Draw(seed, Size{Rounds: 2, Length: 5 * time.Second, Faults: 6}, machines()))
+		})
+	}
 }
 
 func load(t *testing.T, path string) Schedule {
