@@ -11,9 +11,8 @@ import (
 	"portolan.dev/allocator/pool"
 )
 
-// Config is the configuration of the daemon. Ranges name the pools that are to
-// be there; a pool that is there already is grown to a range that contains its
-// own, and is never made smaller or removed by a start.
+// Config is the configuration of the daemon. Its ranges create pools. A pool that lies within a
+// range is enlarged to it. A start never makes a pool smaller or removes it.
 type Config struct {
 	daemon.Common `default:"addr=127.0.0.1:7401 http-addr=127.0.0.1:7501"`
 
@@ -28,7 +27,7 @@ type Config struct {
 	VerifyInterval   time.Duration  `flag:"verify-interval" default:"20s" usage:"time between two comparisons with the registry"`
 }
 
-// Validate says what is wrong with the configuration, all of it.
+// Validate returns an error that lists everything that is wrong with the configuration.
 func (c *Config) Validate() error {
 	errs := []error{c.Common.Validate()}
 	for _, r := range c.ranges() {

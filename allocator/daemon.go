@@ -24,8 +24,7 @@ import (
 	"portolan.dev/allocator/store/sqlite"
 )
 
-// staleAfter is the age from which the view of the registry says nothing about
-// what is there now.
+// staleAfter is the age at which the view of the registry is too old to judge by.
 const staleAfter = 30 * time.Second
 
 // Daemon is the allocator. Make it with New, then call Run once.
@@ -41,8 +40,8 @@ type Daemon struct {
 	nats     app.Bus
 }
 
-// New opens the store, makes the configured pools and listens. It does not need
-// the registry, which itself needs the allocator.
+// New opens the store, creates the configured pools and listens. It does not need the registry,
+// because the registry itself needs the allocator.
 func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	s, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, "allocator.db"))
 	if err != nil {
@@ -51,8 +50,8 @@ func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	return NewOn(ctx, cfg, host, s)
 }
 
-// NewOn is New with a store that is open already. The daemon closes it, also if
-// NewOn returns an error.
+// NewOn is New with a store that is already open. The daemon closes the store, also if NewOn
+// returns an error.
 func NewOn(ctx context.Context, cfg Config, host app.Host, s store.Store) (*Daemon, error) {
 	d := &Daemon{log: host.Log, store: s}
 	if err := d.open(ctx, &cfg, host); err != nil {
@@ -79,7 +78,8 @@ func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err erro
 		Grace: cfg.VerifyGrace, Interval: cfg.VerifyInterval,
 		Fresh: func() bool { return d.follower.Synced() && d.follower.Age() < staleAfter },
 	})
-	// The follower does not report to Health: once the verifier has taken up its first snapshot, allocating does not depend on it.
+	// The follower does not report to Health: once the verifier has taken up its first snapshot,
+	// allocating does not depend on the follower.
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: verify.Kinds(),
 		Log: host.Log, Metrics: host.Metrics, Tracer: host.Tracer, Apply: d.verifier.Apply,
@@ -92,7 +92,7 @@ func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err erro
 	return err
 }
 
-// Addr is where the gRPC API listens.
+// Addr returns the address at which the gRPC API listens.
 func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
 
 // Run serves until ctx is done.

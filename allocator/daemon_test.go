@@ -57,12 +57,12 @@ func defaults(t *testing.T) allocator.Config {
 	var cfg allocator.Config
 	config.Defaults(&cfg)
 	cfg.Addr = "127.0.0.1:0"
-	cfg.Registry = "127.0.0.1:1" // nobody
+	cfg.Registry = "127.0.0.1:1" // nothing listens there
 	cfg.DataDir = t.TempDir()
 	return cfg
 }
 
-// start runs a daemon and returns a client of it.
+// start starts a daemon and returns a client of it.
 func start(t *testing.T, cfg allocator.Config, natsURL string) (allocatorv1.AllocatorServiceClient, func()) {
 	t.Helper()
 	return startOn(t, cfg, kittest.Host(t, rpc.TCP(), natsURL))
@@ -119,7 +119,8 @@ func pools(t *testing.T, c allocatorv1.AllocatorServiceClient) string {
 	return strings.Join(all, ", ")
 }
 
-// TestAnEmptyFolderHandsOutNothingInUse: the registry has services of before, the allocator's folder is new.
+// TestAnEmptyFolderHandsOutNothingInUse starts an allocator with a new folder for a registry that
+// already has services.
 func TestAnEmptyFolderHandsOutNothingInUse(t *testing.T) {
 	log := changestest.New(t)
 	for n := 1; n < 14; n++ {

@@ -1,11 +1,10 @@
-// Package allocator is the daemon that hands out virtual IPs, ports of nodes
-// and addresses of pods and load balancers.
+// Package allocator is the daemon that allocates virtual IPs, node ports, and addresses of pods and
+// load balancers.
 //
-// It serves AllocatorService from pools that are rows in its store, and its
-// verifier follows the registry to free what was left behind. The invariant: a
-// value has one owner at most, which a constraint of the store guarantees.
+// It serves AllocatorService from pools that are rows in its store. Its verifier follows the
+// registry and frees values that no longer have an owner. The invariant is that a value has at most
+// one owner, which a constraint of the store guarantees.
 //
-// It is a daemon of its own, and not a part of the registry, so that another
-// allocator can take its place: the contract is in the proto and, as tests, in
-// the package allocatortest.
+// It is a separate daemon, and not a part of the registry, so that another allocator can replace
+// it. The contract is the proto file, and package allocatortest tests it.
 package allocator

@@ -5,10 +5,10 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// gcPercent lets garbage grow to twice what is in memory, as in the registry.
+// gcPercent lets garbage grow to twice the size of the data in memory, as in the registry.
 const gcPercent = 200
 
-// Main is the main function of the daemon in a process of its own.
+// Main is the main function of the program.
 func Main() int {
 	app.SetGCPercent(gcPercent)
 	return daemon.Main("allocator", New)

@@ -15,16 +15,16 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// configured is a range that the configuration asks for.
+// configured is a range of the configuration.
 type configured struct {
 	flag  string
-	base  string // of the pool's name
+	base  string // start of the pool's name
 	use   allocatorv1.Use
 	text  string
 	ports bool
 }
 
-// ranges returns what the configuration asks for.
+// ranges returns the ranges of the configuration.
 func (c *Config) ranges() []configured {
 	var all []configured
 	add := func(flag, base string, use allocatorv1.Use, prefixes []netip.Prefix) {
@@ -44,7 +44,7 @@ func (c *Config) ranges() []configured {
 	})
 }
 
-// ensurePools makes the pools that the configuration asks for.
+// ensurePools creates or enlarges the pools of the configuration.
 func ensurePools(ctx context.Context, e *engine.Engine, cfg *Config, log *slog.Logger) error {
 	for _, r := range cfg.ranges() {
 		if err := ensurePool(ctx, e, r, log); err != nil {
@@ -85,7 +85,7 @@ func ensurePool(ctx context.Context, e *engine.Engine, r configured, log *slog.L
 	return err
 }
 
-// freeName is base, or base-2, base-3, … where others have it.
+// freeName returns base, or base-2, base-3, … if other pools have that name.
 func freeName(base string, pools []book.Fill) string {
 	taken := map[string]bool{}
 	for _, p := range pools {

@@ -11,7 +11,7 @@ import (
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
 )
 
-// Reasons, shorter.
+// Short names of the reasons.
 const (
 	reasonFull      = allocatorv1.FailureReason_FAILURE_REASON_FULL
 	reasonRange     = allocatorv1.FailureReason_FAILURE_REASON_NOT_IN_RANGE
@@ -121,7 +121,8 @@ func (s *suite) bands() {
 	s.refused("late", claim("ip", useIP, ""), reasonFull, "")
 }
 
-// restedBeforeStatic: the lower band is used when all values of the upper one are in use, and not before they have rested.
+// restedBeforeStatic checks that the lower band is used only when all values of the upper band are
+// in use, and not while some of them rest.
 func (s *suite) restedBeforeStatic() {
 	s.pool("ports", usePort, "30000-30031") // a static band of 16
 	for i := range 16 {
@@ -227,7 +228,7 @@ func (s *suite) replace() {
 		s.Errorf("after the way back the slot has %s", got)
 	}
 	s.must("a", claim("p", usePort, "30003"))
-	s.confirmed("a", "p") // the update went through
+	s.confirmed("a", "p") // the update succeeded
 	if got := s.must("a", claim("p", usePort, "")); got != "30003" {
 		s.Errorf("after the update the slot has %s", got)
 	}

@@ -1,5 +1,4 @@
-// Package allocatortest is the contract of AllocatorService as tests, for
-// whoever implements it:
+// Package allocatortest tests the contract of AllocatorService, for any implementation:
 //
 //	func TestConformance(t *testing.T) {
 //		allocatortest.Run(t, func(t *testing.T) allocatorv1.AllocatorServiceClient {
@@ -7,6 +6,6 @@
 //		})
 //	}
 //
-// The suite speaks gRPC only. Each test wants an allocator of its own without
-// pools, and a rest of released values of at least a minute.
+// The suite uses gRPC only. Each test needs its own allocator without pools, in which released
+// values rest for at least a minute.
 package allocatortest

@@ -54,7 +54,7 @@ func (s *suite) pools() {
 func (s *suite) poolLife() {
 	s.pool("ips", useIP, "10.96.0.0/28")
 	for range 14 {
-		s.must("fill", claim(s.fill("ips").String(), useIP, "")) // a slot of its own each time
+		s.must("fill", claim(s.fill("ips").String(), useIP, "")) // a different slot each time
 	}
 	s.refused("a", claim("ip", useIP, ""), reasonFull, "")
 

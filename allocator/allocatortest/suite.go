@@ -11,7 +11,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Open returns a client of a fresh allocator without pools.
+// Open returns a client of a new allocator without pools.
 type Open func(t *testing.T) allocatorv1.AllocatorServiceClient
 
 // Run runs the suite.
@@ -54,7 +54,7 @@ const (
 	usePort = allocatorv1.Use_USE_NODE_PORT
 )
 
-// pool makes a pool.
+// pool creates a pool.
 func (s *suite) pool(name string, use allocatorv1.Use, text string) *allocatorv1.Pool {
 	s.Helper()
 	resp, err := s.client.CreatePool(s.Context(), &allocatorv1.CreatePoolRequest{Pool: &allocatorv1.Pool{Name: name, Use: use, Range: text}})
@@ -73,7 +73,7 @@ func (s *suite) update(p *allocatorv1.Pool) *allocatorv1.Pool {
 	return resp.GetPool()
 }
 
-// fill returns a pool as it is listed.
+// fill returns a pool as ListPools returns it.
 func (s *suite) fill(name string) *allocatorv1.Pool {
 	s.Helper()
 	resp, err := s.client.ListPools(s.Context(), &allocatorv1.ListPoolsRequest{})
@@ -163,7 +163,7 @@ func (s *suite) released(uid string, slots ...string) uint32 {
 	return resp.GetReleased()
 }
 
-// listed returns all allocations of an owner, or of all, as "pool value slot state".
+// listed returns all allocations of an owner, or of all owners, as "pool value slot state".
 func (s *suite) listed(uid string) []string {
 	s.Helper()
 	var all []string

@@ -1,20 +1,18 @@
 // Package pool picks values from a range: addresses of a CIDR, or ports.
 //
-// A [Space] is a range as an ordered set of values by index; a [Pool] is a
-// space and which of its values are taken. The one invariant: a value that is
-// in use is never picked, and a pool is full exactly when all its values are in
-// use.
+// A [Space] is a range as an ordered set of values by index. A [Pool] is a space with the set of
+// its values that are taken. The invariant is that a value in use is never picked, and that a pool
+// is full exactly when all its values are in use.
 //
-// The taken values are a sparse tree of 64-bit words with a "full" bit per
-// branch, so that the next free value is found in a handful of steps at any
-// fill, and a /64 of IPv6 costs what is used of it. A bitmap would not hold a
-// /64, and a sorted list of free ranges costs a search and a shift per pick.
+// The taken values are stored in a sparse tree of 64-bit words with a "full" bit per branch. The
+// next free value is found in a few steps at any fill level, and a /64 of IPv6 takes memory only
+// for the values in use. A bitmap could not hold a /64, and a sorted list of free ranges would cost
+// a search and a shift per pick.
 //
-// A pick begins where the last one ended, for a few hundred picks from a random
-// start, and not at a random place each time: neighbours share a page of the
-// store, of which a batch then writes few. What keeps a value from coming back
-// too soon is its rest, not chance.
+// A pick begins where the last one ended, for a few hundred picks from a random start. Neighbouring
+// values share a page of the store, so a batch writes fewer pages than with a random place for each
+// pick. A value is kept from being reused too soon by its rest, not by chance.
 //
-// Picking is memory only: who really has a value is for the store's constraints
-// to say. Nothing here reads a clock; callers pass the time.
+// The package works in memory only: the constraints of the store decide which owner has a value. It
+// does not read a clock; callers pass the time.
 package pool

@@ -6,29 +6,30 @@ import (
 	"time"
 )
 
-// What can stand in the way of a value.
+// Errors of Pick and Take.
 var (
 	ErrFull       = errors.New("range is full")
 	ErrNotInRange = errors.New("value is not in range")
 	ErrAllocated  = errors.New("value is already allocated")
 )
 
-// Pool is a space and which of its values are in use or at rest. It is not safe
-// for concurrent use.
+// Pool is a space with the sets of its values that are in use or at rest. It is not safe for
+// concurrent use.
 type Pool struct {
 	space  Space
 	band   uint64
 	rest   time.Duration
 	random func(n uint64) uint64 // in [0, n)
 
-	blocked *set // in use, or at rest
+	blocked *set // in use or at rest
 	resting map[uint64]time.Time
 	next    uint64   // where the next pick begins, while left > 0
-	left    int      // of the run of picks
+	left    int      // remaining picks of the run
 	queues  [2]queue // of the upper band and of the lower one
 }
 
-// queue has values at rest in the order of release. Entries that no longer match resting are void.
+// queue holds values at rest in the order of release. Entries that no longer match resting are
+// void.
 type queue []rested
 
 type rested struct {
@@ -36,8 +37,8 @@ type rested struct {
 	since time.Time
 }
 
-// New returns a pool with all values free. The first band values are left to
-// explicit requests while others are free; a released value rests for rest.
+// New returns a pool with all values free. The first band values are left to explicit requests
+// while others are free. A released value rests for the duration rest.
 func New(space Space, band uint64, rest time.Duration) *Pool {
 	return &Pool{
 		space: space, band: min(band, space.Size()), rest: rest, random: rand.Uint64N,
@@ -51,22 +52,21 @@ func (p *Pool) Space() Space { return p.space }
 // Band returns the size of the lower band.
 func (p *Pool) Band() uint64 { return p.band }
 
-// Used is the number of values in use.
+// Used returns the number of values in use.
 func (p *Pool) Used() uint64 { return p.blocked.count - uint64(len(p.resting)) }
 
-// Resting is the number of values at rest.
+// Resting returns the number of values at rest.
 func (p *Pool) Resting(now time.Time) uint64 {
 	p.wake(now)
 	return uint64(len(p.resting))
 }
 
-// run is how many picks follow a random start, each from where the one before
-// ended. Neighbours are neighbours on disk, where a batch then writes few pages.
+// run is the number of picks that follow one random start, each from where the one before ended.
+// Neighbouring values are neighbours on disk, so a batch writes few pages.
 const run = 256
 
-// Class says which kind of value was picked, the one to be taken first before
-// the others. The lower band is for explicit requests while any value of the
-// upper one is not in use, be it at rest.
+// Class is the class of a picked value. A smaller class is preferred. The lower band is left to
+// explicit requests while any value of the upper band is not in use, even if it is at rest.
 type Class int
 
 // Classes of values.
@@ -77,11 +77,10 @@ const (
 	LowerResting              // at rest, of the lower band
 )
 
-// Pick returns a value that is not in use, of the best class that there is, and
-// does not take it. Free ones are picked from a random start, and by the picks
-// after it, up to a few hundred, from where it ended. Rest is a preference and
-// not a lock: of values at rest it is the one that has rested longest. ErrFull
-// means that all values are in use.
+// Pick returns a value that is not in use, of the best available class. It does not take the value.
+// Free values are picked from a random start, and the following picks, up to a few hundred,
+// continue where the last one ended. Rest is a preference and not a lock: among values at rest Pick
+// returns the one that has rested longest. The error is ErrFull if all values are in use.
 func (p *Pool) Pick(now time.Time) (Value, Class, error) {
 	p.wake(now)
 	if i, ok := p.scan(p.band, p.space.Size()); ok {
@@ -107,7 +106,7 @@ func (p *Pool) queueOf(index uint64) *queue {
 	return &p.queues[0]
 }
 
-// scan returns the next free index in [from, to), round.
+// scan returns the next free index in [from, to). It wraps around at the end.
 func (p *Pool) scan(from, to uint64) (uint64, bool) {
 	if from >= to {
 		return 0, false
@@ -121,8 +120,8 @@ func (p *Pool) scan(from, to uint64) (uint64, bool) {
 	return i, ok
 }
 
-// start returns where to look in [from, to): where the last pick ended, or
-// anywhere when its run is over or was of another band.
+// start returns the index in [from, to) at which to begin: where the last pick ended, or a random
+// index if the run is over or was in another band.
 func (p *Pool) start(from, to uint64) uint64 {
 	if p.left > 0 && p.next >= from && p.next < to {
 		p.left--
@@ -132,7 +131,8 @@ func (p *Pool) start(from, to uint64) uint64 {
 	return from + p.random(to-from)
 }
 
-// Take marks a value as in use; one at rest may be taken at once.
+// Take marks a value as in use. A value at rest may be taken at once. Errors: ErrNotInRange,
+// ErrAllocated.
 func (p *Pool) Take(v Value) error {
 	i, ok := p.space.Index(v)
 	if !ok {
@@ -149,8 +149,8 @@ func (p *Pool) Take(v Value) error {
 	return nil
 }
 
-// Release ends the use of a value, which rests from since on. A value that is
-// not in use stays as it is, and the answer is false.
+// Release ends the use of a value, which rests from since on. It returns false, and changes
+// nothing, if the value is not in use.
 func (p *Pool) Release(v Value, since time.Time) bool {
 	i, ok := p.space.Index(v)
 	if !ok || !p.blocked.contains(i) {
@@ -163,12 +163,12 @@ func (p *Pool) Release(v Value, since time.Time) bool {
 	q := p.queueOf(i)
 	*q = append(*q, rested{i, since})
 	for at := len(*q) - 1; at > 0 && (*q)[at-1].since.After(since); at-- {
-		(*q)[at-1], (*q)[at] = (*q)[at], (*q)[at-1] // a clock that went back
+		(*q)[at-1], (*q)[at] = (*q)[at], (*q)[at-1] // the clock went back
 	}
 	return true
 }
 
-// RestsSince says since when a value rests, if it does.
+// RestsSince returns since when a value rests, and whether it does.
 func (p *Pool) RestsSince(v Value) (time.Time, bool) {
 	i, ok := p.space.Index(v)
 	if !ok {
@@ -193,7 +193,7 @@ func (p *Pool) Free(v Value) {
 	}
 }
 
-// wake frees what has rested long enough.
+// wake frees the values that have rested long enough.
 func (p *Pool) wake(now time.Time) {
 	for n := range p.queues {
 		q := &p.queues[n]

@@ -10,7 +10,7 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// model is what a pool should be, told naively.
+// model is a simple implementation of the rules of a pool.
 type model struct {
 	used    map[Value]bool
 	resting map[Value]time.Time
@@ -189,7 +189,7 @@ func TestVeryLargePoolCostsWhatIsUsedOfIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.random = func(n uint64) uint64 { return n - 1 } // the very end of the range, again and again
+	p.random = func(n uint64) uint64 { return n - 1 } // always the end of the range
 	for range 100 {
 		p.left = 0
 		v, _, err := p.Pick(epoch)
@@ -199,8 +199,7 @@ func TestVeryLargePoolCostsWhatIsUsedOfIt(t *testing.T) {
 	}
 }
 
-// TestNeighboursAreHandedOutTogether: picks go on from a random start, for a
-// while.
+// TestNeighboursAreHandedOutTogether checks that picks continue from a random start for a while.
 func TestNeighboursAreHandedOutTogether(t *testing.T) {
 	s, _ := Parse("10.0.0.0/12")
 	p := New(s, s.Band(), time.Minute)
@@ -238,8 +237,8 @@ func BenchmarkPickFromAlmostFull(b *testing.B) {
 	}
 }
 
-// TestWhatHasRestedIsFree picks without asking for anything else in between: a value counts as at rest until its rest is over, and
-// as free from then on.
+// TestWhatHasRestedIsFree calls nothing but Pick: a value counts as at rest until its rest is over,
+// and as free from then on.
 func TestWhatHasRestedIsFree(t *testing.T) {
 	s, err := Parse("8-8")
 	if err != nil {

@@ -2,13 +2,13 @@ package pool
 
 import "math/bits"
 
-// fanout is what one word tells apart: 64 members, or 64 branches.
+// A word of the tree stands for 64 members or 64 branches.
 const (
 	fanoutBits = 6
 	slotMask   = 1<<fanoutBits - 1
 )
 
-// set is a set of numbers below size. The zero value is not ready: use newSet.
+// set is a set of numbers below size. Make it with newSet; the zero value is not ready.
 type set struct {
 	root  *node
 	size  uint64
@@ -16,9 +16,9 @@ type set struct {
 	count uint64
 }
 
-// node is one word of the tree. At the lowest level has holds members; above,
-// it says which branches exist, full which of them have no room left, and kids
-// holds those that exist, in order.
+// node is one word of the tree. At the lowest level has holds the members. Above it, has marks the
+// branches that exist, full marks those without room, and kids holds the existing branches in
+// order.
 type node struct {
 	has  uint64
 	full uint64
@@ -33,7 +33,7 @@ func newSet(size uint64) *set {
 	return s
 }
 
-// add puts v in and says whether it was new.
+// add adds v and reports whether it was new.
 func (s *set) add(v uint64) bool {
 	if !s.root.add(v, s.shift) {
 		return false
@@ -42,7 +42,7 @@ func (s *set) add(v uint64) bool {
 	return true
 }
 
-// remove takes v out and says whether it was there.
+// remove removes v and reports whether it was in the set.
 func (s *set) remove(v uint64) bool {
 	if !s.root.remove(v, s.shift) {
 		return false
@@ -75,12 +75,12 @@ func (s *set) nextAbsent(from, end uint64) (uint64, bool) {
 	return v, ok && v < end
 }
 
-// rank is the place of slot's branch among those that exist.
+// rank returns the index of slot's branch among the existing branches.
 func (n *node) rank(slot uint64) int {
 	return bits.OnesCount64(n.has & (1<<slot - 1))
 }
 
-// allFull says whether nothing below is free.
+// allFull reports whether the subtree has no free number.
 func (n *node) allFull(shift uint) bool {
 	if shift == 0 {
 		return n.has == ^uint64(0)
@@ -132,15 +132,15 @@ func (n *node) remove(v uint64, shift uint) bool {
 	return true
 }
 
-// nextAbsent looks in the first slots branches of n; from says where in the
-// subtree to begin, and its upper bits say which subtree this is.
+// nextAbsent searches the first slots branches of n. The lower bits of from are the position in the
+// subtree at which to begin; its upper bits identify the subtree.
 func (n *node) nextAbsent(from uint64, shift uint, slots uint64) (uint64, bool) {
 	slot := from >> shift & slotMask
 	if shift > 0 && n.has>>slot&1 == 1 && n.full>>slot&1 == 0 {
 		if v, ok := n.kids[n.rank(slot)].nextAbsent(from, shift-fanoutBits, 64); ok {
 			return v, true
 		}
-		slot++ // free ones of this branch lie before from
+		slot++ // the free numbers of this branch lie before from
 	} else if n.has>>slot&1 == 0 {
 		return from, true
 	}

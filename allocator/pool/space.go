@@ -9,18 +9,17 @@ import (
 	"strings"
 )
 
-// Space is a range of values in order; its members are known by their index
-// from 0. The zero value is empty.
+// Space is an ordered range of values, which have indexes from 0. The zero value is empty.
 type Space struct {
 	prefix netip.Prefix // addresses; invalid for ports
-	first  uint64       // index 0: low 64 bits of the address, or the port
+	first  uint64       // value of index 0: low 64 bits of the address, or the port
 	size   uint64
-	total  uint64 // what the bands are reckoned from: 2^host bits, or the ports
+	total  uint64 // base of the size of the bands: 2^host bits, or the number of ports
 }
 
-// Addresses returns the usable addresses of a CIDR: of IPv4 all but the network
-// and the broadcast address, of IPv6 all but the first, the subnet-router
-// anycast address. Of a range of one or two addresses all are usable.
+// Addresses returns the usable addresses of a CIDR: for IPv4 all but the network and the broadcast
+// address, for IPv6 all but the first, the subnet-router anycast address. All addresses of a range
+// of one or two are usable. A range larger than a /64 is an error.
 func Addresses(prefix netip.Prefix) (Space, error) {
 	if !prefix.IsValid() {
 		return Space{}, errors.New("no valid CIDR")
@@ -34,7 +33,7 @@ func Addresses(prefix netip.Prefix) (Space, error) {
 	}
 	s := Space{prefix: prefix, first: low(prefix.Addr())}
 	if hostBits == 64 {
-		s.total = ^uint64(0) // one less than there are, which no band notices
+		s.total = ^uint64(0) // one less than the true number, which changes no band
 		s.first, s.size = s.first+1, ^uint64(0)
 		return s, nil
 	}
@@ -59,8 +58,7 @@ func Ports(first, last uint16) (Space, error) {
 	return Space{first: uint64(first), size: n, total: n}, nil
 }
 
-// Parse reads a range as people write it: a CIDR, "30000-32767", "30000+2767"
-// or a single port.
+// Parse parses a range in text form: a CIDR, "30000-32767", "30000+2767" or a single port.
 func Parse(text string) (Space, error) {
 	if strings.Contains(text, "/") {
 		prefix, err := netip.ParsePrefix(text)
@@ -99,16 +97,16 @@ func parsePorts(text string) (first, last uint16, err error) {
 	return uint16(a), uint16(b), nil
 }
 
-// Size is the number of values.
+// Size returns the number of values.
 func (s Space) Size() uint64 { return s.size }
 
-// IsAddresses says whether the values are addresses; otherwise they are ports.
+// IsAddresses reports whether the values are addresses; otherwise they are ports.
 func (s Space) IsAddresses() bool { return s.prefix.IsValid() }
 
-// Prefix is the CIDR of addresses.
+// Prefix returns the CIDR of addresses.
 func (s Space) Prefix() netip.Prefix { return s.prefix }
 
-// String is the range in the form that Parse reads.
+// String returns the range in the form that Parse reads.
 func (s Space) String() string {
 	if s.IsAddresses() {
 		return s.prefix.String()
@@ -116,9 +114,9 @@ func (s Space) String() string {
 	return fmt.Sprintf("%d-%d", s.first, s.first+s.size-1)
 }
 
-// Band returns how many of the first values are left to explicit requests while
-// others are free: of addresses min(max(16, n/16), 256) (KEP-3070), of ports
-// min(max(16, n/32), 128) (KEP-3668), of 16 values or fewer none.
+// Band returns how many of the first values are left to explicit requests while others are free:
+// min(max(16, n/16), 256) addresses (KEP-3070), min(max(16, n/32), 128) ports (KEP-3668), and none
+// if there are at most 16 values.
 func (s Space) Band() uint64 {
 	switch {
 	case s.total <= 16:
@@ -147,7 +145,7 @@ func (s Space) Value(i uint64) Value {
 	}
 }
 
-// Index returns the index of a value, and whether it is one of the space's.
+// Index returns the index of a value, and whether the value is in the space.
 func (s Space) Index(v Value) (uint64, bool) {
 	if v.IsAddr() != s.IsAddresses() {
 		return 0, false
@@ -167,7 +165,7 @@ func (s Space) Index(v Value) (uint64, bool) {
 	return n - s.first, true
 }
 
-// Contains says whether every value of o is one of s.
+// Contains reports whether every value of o is in s.
 func (s Space) Contains(o Space) bool {
 	if o.size == 0 || s.IsAddresses() != o.IsAddresses() {
 		return false
@@ -177,7 +175,7 @@ func (s Space) Contains(o Space) bool {
 	return first && last
 }
 
-// Overlaps says whether the ranges have values in common.
+// Overlaps reports whether the ranges have values in common.
 func (s Space) Overlaps(o Space) bool {
 	if s.IsAddresses() != o.IsAddresses() {
 		return false
@@ -188,7 +186,7 @@ func (s Space) Overlaps(o Space) bool {
 	return s.first < o.first+o.size && o.first < s.first+s.size
 }
 
-// low is the part of an address that counts inside a range of at most 2^64.
+// low returns the lowest 64 bits of an address, which identify it within a range of at most 2^64.
 func low(a netip.Addr) uint64 {
 	b := a.As16()
 	n := binary.BigEndian.Uint64(b[8:])

@@ -7,20 +7,19 @@ import (
 	"strconv"
 )
 
-// Value is an address or a port. It is comparable, sorts by Key, and the zero
-// value is none.
+// Value is an address or a port. It is comparable, and sorts by Key. The zero value is no value.
 type Value struct {
 	addr netip.Addr
 	port uint16
 }
 
-// AddrValue is an address as a value.
+// AddrValue returns an address as a value.
 func AddrValue(a netip.Addr) Value { return Value{addr: a.Unmap()} }
 
-// PortValue is a port as a value.
+// PortValue returns a port as a value.
 func PortValue(p uint16) Value { return Value{port: p} }
 
-// ParseAddr reads an address.
+// ParseAddr parses an address. A zone is an error.
 func ParseAddr(text string) (Value, error) {
 	a, err := netip.ParseAddr(text)
 	if err != nil || a.Zone() != "" {
@@ -29,7 +28,7 @@ func ParseAddr(text string) (Value, error) {
 	return AddrValue(a), nil
 }
 
-// ParsePort reads a port.
+// ParsePort parses a port.
 func ParsePort(text string) (Value, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 {
@@ -38,7 +37,7 @@ func ParsePort(text string) (Value, error) {
 	return PortValue(uint16(n)), nil
 }
 
-// ValueOfKey reads what Key wrote.
+// ValueOfKey returns the value of a key that Key returned.
 func ValueOfKey(key []byte) (Value, error) {
 	switch len(key) {
 	case 2:
@@ -51,8 +50,8 @@ func ValueOfKey(key []byte) (Value, error) {
 	}
 }
 
-// Key is the value in bytes: two for a port, four or sixteen for an address, so
-// that values of one kind sort as they count.
+// Key returns the value in bytes: two for a port, four or sixteen for an address. Keys of one kind
+// sort like their values.
 func (v Value) Key() []byte {
 	if v.IsAddr() {
 		return v.addr.AsSlice()
@@ -60,16 +59,16 @@ func (v Value) Key() []byte {
 	return binary.BigEndian.AppendUint16(nil, v.port)
 }
 
-// IsAddr says whether the value is an address.
+// IsAddr reports whether the value is an address.
 func (v Value) IsAddr() bool { return v.addr.IsValid() }
 
-// Addr is the address; invalid for a port.
+// Addr returns the address. It is invalid for a port.
 func (v Value) Addr() netip.Addr { return v.addr }
 
-// Port is the port; 0 for an address.
+// Port returns the port. It is 0 for an address.
 func (v Value) Port() uint16 { return v.port }
 
-// String is the value as people write it.
+// String returns the value in text form.
 func (v Value) String() string {
 	if v.IsAddr() {
 		return v.addr.String()

@@ -28,7 +28,8 @@ func TestTextThatIsNoAddressIsRefused(t *testing.T) {
 	}
 }
 
-// TestKeysSortAsValuesCount reads each key back, and checks the order in which a store returns values by their keys.
+// TestKeysSortAsValuesCount reads each key back, and checks the order in which a store returns
+// values by their keys.
 func TestKeysSortAsValuesCount(t *testing.T) {
 	for _, sorted := range [][]string{
 		{"1", "80", "255", "256", "65535"},

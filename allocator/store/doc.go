@@ -1,15 +1,14 @@
-// Package store is where allocations are kept, and who decides when two want
-// the same value: an implementation must make a value have one owner at most by
-// a constraint, not by care.
+// Package store defines the storage of allocations. The store decides if two owners request the
+// same value: an implementation must guarantee by a constraint, not only by its logic, that a value
+// has at most one owner.
 //
-// A holding is a value and its owner; the owner's claims say which of its slots
-// have the value. A holding without claims is at rest, and belongs to nobody
-// although it still remembers the last owner.
+// A holding is a value with its owner. The claims of a holding are the slots of the owner that have
+// the value. A holding without claims is at rest: it has no owner, although the last owner is still
+// stored.
 //
-// The interface takes lists of holdings that come true together or not at all,
-// because that is what a group commit can do in one transaction. What they
-// should be is for the caller, which holds the same state in memory; the store
-// is the arbiter when that was not up to date. A holding is stored as a whole,
-// with its claims, instead of operations on claims one by one: what a batch does
-// to a value is one write of one row, however many steps it took.
+// Apply takes a list of holdings that are stored together or not at all, because a group commit can
+// do that in one transaction. The caller decides their content from the same state in memory. The
+// store refuses the list if that state was outdated. A holding is stored as a whole, with its
+// claims, and not as operations on single claims, so that a batch writes one row per value, however
+// many steps it took.
 package store

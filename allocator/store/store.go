@@ -11,14 +11,14 @@ import (
 	"portolan.dev/allocator/pool"
 )
 
-// What can stand in the way of a change to the pools.
+// Errors of changes to pools.
 var (
 	ErrPoolExists   = errors.New("pool exists")
 	ErrPoolNotFound = errors.New("pool not found")
 	ErrPoolInUse    = errors.New("pool has values in use")
 )
 
-// Pool is a range of values as it is stored.
+// Pool is a stored pool.
 type Pool struct {
 	Name  string
 	Use   allocatorv1.Use
@@ -27,43 +27,43 @@ type Pool struct {
 	Band  uint64 // values of the lower band
 }
 
-// Owner is the object that a value belongs to. Only UID counts; the rest is for
+// Owner is the object that a value belongs to. Only the UID identifies it. The other fields are for
 // people and the verifier.
 type Owner struct {
 	UID, Kind, Namespace, Name string
 }
 
-// Claim says that a slot of the owner has the value.
+// Claim is a slot of the owner that has the value.
 type Claim struct {
 	Slot      string
 	Confirmed bool
 	Since     time.Time
 }
 
-// Holding is a value and who has it. Times are kept to the millisecond.
+// Holding is a value with its owner and claims. Times are kept to the millisecond.
 type Holding struct {
 	Value    pool.Value
 	Pool     string
 	Owner    Owner
 	Released time.Time // zero while in use
-	Claims   []Claim   // none while at rest
+	Claims   []Claim   // empty while at rest
 }
 
-// Put is a holding as it is to be from now on, and who is to have its value until then.
+// Put is the new state of a holding, with the owner that the value must have before the write.
 type Put struct {
 	Holding
-	// From is the UID of the owner that has the value; empty: it is free, or at rest. Nobody else may have it.
+	// From is the UID of the present owner. Empty means that the value is free or at rest. If the
+	// value has another owner, the write fails.
 	From string
 }
 
-// ConflictError says that somebody else has a value than was believed.
+// ConflictError is returned if a value has another owner than the caller expected.
 type ConflictError struct{ Value pool.Value }
 
 // Error implements error.
 func (e *ConflictError) Error() string { return fmt.Sprintf("%s has another owner", e.Value) }
 
-// Query says which holdings are wanted: those after the place that Pool and
-// Value name, in the order of pools and values.
+// Query selects holdings after the position AfterPool and AfterValue, ordered by pool and value.
 type Query struct {
 	Pool       string // only this pool; empty: all
 	AfterPool  string
@@ -71,25 +71,26 @@ type Query struct {
 	Limit      int
 }
 
-// Store keeps pools and holdings. Its methods may be called concurrently.
+// Store stores pools and holdings. Its methods may be called concurrently.
 type Store interface {
 	// Pools returns all pools, ordered by name.
 	Pools(ctx context.Context) ([]Pool, error)
-	// CreatePool adds a pool, or returns ErrPoolExists when there is one of the name.
+	// CreatePool adds a pool. It returns ErrPoolExists if the name is taken.
 	CreatePool(ctx context.Context, p Pool) error
 	// UpdatePool replaces a pool, or returns ErrPoolNotFound.
 	UpdatePool(ctx context.Context, p Pool) error
-	// DeletePool removes a pool and what rests in it, or returns ErrPoolNotFound or ErrPoolInUse.
+	// DeletePool removes a pool and its values at rest. It returns ErrPoolNotFound, or ErrPoolInUse
+	// if values are in use.
 	DeletePool(ctx context.Context, name string) error
 	// Load calls fn for every holding, in any order.
 	Load(ctx context.Context, fn func(Holding) error) error
-	// List returns holdings by query, at most Limit.
+	// List returns at most Limit holdings that match the query.
 	List(ctx context.Context, q Query) ([]Holding, error)
-	// Apply makes all of puts come true, or none: then the error is a *ConflictError or says that the store is not to be
-	// reached. Each value is in at most one of them.
+	// Apply stores all of puts, or none. In the second case the error is a *ConflictError, or means
+	// that the store cannot be reached. Each value is in at most one of them.
 	Apply(ctx context.Context, puts []Put) error
-	// Forget removes what has been at rest since before t.
+	// Forget removes the values that have been at rest since before t.
 	Forget(ctx context.Context, t time.Time) error
-	// Close ends the use of the store.
+	// Close closes the store.
 	Close() error
 }

@@ -51,7 +51,7 @@ func NewClient(allocator allocatorv1.AllocatorServiceClient, log *slog.Logger, m
 // Close refuses further allocations and waits for the current call.
 func (c *Client) Close() { c.group.Close() }
 
-// Allocate allocates the values of a plan and writes them into its service. The errors are those of
+// Allocate allocates the values of a plan and writes them into its service. It returns errors of
 // the API: violations for values that were requested explicitly, RESOURCE_EXHAUSTED if a range is
 // full, UNAVAILABLE if the allocator does not answer.
 //

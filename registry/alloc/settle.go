@@ -95,8 +95,8 @@ func (c *Client) settleLater(s settlement) {
 	}
 }
 
-// Run sends waiting confirmations and releases in batches until ctx is done. What remains then is
-// left to the allocator's verifier.
+// Run sends waiting confirmations and releases in batches until ctx is done. Those that remain then
+// are left to the allocator's verifier.
 func (c *Client) Run(ctx context.Context) error {
 	for {
 		batch := c.collect(ctx)

@@ -35,8 +35,8 @@ func (s *Discovery) RenderEnv(_ context.Context, req *registryv1.RenderEnvReques
 	return &registryv1.RenderEnvResponse{Variables: env.Variables, Lines: env.Lines, Warnings: env.Warnings}, nil
 }
 
-// services returns the services that can affect a namespace: its own and those of the namespace
-// default.
+// services returns the services that can affect a namespace: the services of the namespace itself
+// and of the namespace default.
 func (s *Discovery) services(namespace string) []*corev1.Service {
 	state := s.View.State()
 	namespaces := []string{object.DefaultNamespace}

@@ -232,7 +232,7 @@ func (v *View) reload(ctx context.Context) error {
 	return nil
 }
 
-// replace makes state the newest one, whatever the previous state was.
+// replace makes state the newest one and rebuilds the indexes from it.
 func (v *View) replace(state *State) {
 	old := v.state.Swap(state)
 	for _, index := range v.config.Indexes {

@@ -40,7 +40,7 @@ type Message struct {
 	parts [][]byte
 	own   []byte // parts that are not shared
 
-	// kind and field are those of the last envelope, because objects of a kind come together.
+	// kind and field describe the last envelope, because objects of a kind come together.
 	kind  string
 	field protowire.Number
 }

@@ -1,4 +1,4 @@
-// Command allocator hands out virtual IPs and ports.
+// Command allocator allocates virtual IPs, ports and addresses.
 package main
 
 import (

@@ -1,3 +1,3 @@
-// Package api is the gRPC face of the allocator: it checks and translates
-// requests, and the engine does what they ask.
+// Package api implements the gRPC service of the allocator. It validates and converts requests,
+// which the engine executes.
 package api

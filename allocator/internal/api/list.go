@@ -21,8 +21,8 @@ const (
 	maxPage     = 1000
 )
 
-// ListAllocations implements AllocatorService. A value that several slots have
-// comes once per slot, and all of them on one page.
+// ListAllocations implements AllocatorService. A value that several slots have is returned once per
+// slot, and all of these on one page.
 func (s *Server) ListAllocations(ctx context.Context, req *allocatorv1.ListAllocationsRequest) (*allocatorv1.ListAllocationsResponse, error) {
 	var v apierr.Violations
 	size := int(req.GetPageSize())

@@ -13,7 +13,7 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// Bounds of a request.
+// Limits of a request.
 const (
 	maxSets   = 1000
 	maxOwners = 1000
@@ -21,8 +21,8 @@ const (
 	maxText   = 512  // bytes
 )
 
-// takeUpPatience is how long Allocate waits for the values in use: less than the
-// registry waits for its answer, so that the reason gets there.
+// takeUpPatience is how long Allocate waits until the values in use are known. It is shorter than
+// the timeout of the registry's call, so that the registry gets the reason.
 const takeUpPatience = 3 * time.Second
 
 // Server implements AllocatorService.
@@ -35,14 +35,13 @@ type Server struct {
 
 var _ allocatorv1.AllocatorServiceServer = (*Server)(nil)
 
-// New returns a server that stands on an engine. It allocates nothing before
-// takenUp is closed.
+// New returns a server on an engine. It allocates nothing before takenUp is closed.
 func New(e *engine.Engine, takenUp <-chan struct{}) *Server {
 	return &Server{engine: e, takenUp: takenUp}
 }
 
-// awaitTakenUp waits until the values in use are known, for a moment: they are
-// right after the start, unless the registry is away.
+// awaitTakenUp waits for a short time until the values in use are known. They are known right after
+// the start, unless the registry is unavailable.
 func (s *Server) awaitTakenUp(ctx context.Context) error {
 	patience := time.NewTimer(takeUpPatience)
 	defer patience.Stop()

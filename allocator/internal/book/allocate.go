@@ -14,37 +14,36 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// Want is a claim that is asked for.
+// Want is a requested claim.
 type Want struct {
 	Slot   string
 	Use    allocatorv1.Use
 	Family corev1.IPFamily
-	Value  string // exactly this one; empty: any
-	Pool   string // only of this pool; empty: any
-	// Repair lets a value that an object has anyway also come from a retired pool.
+	Value  string // exactly this value; empty: any
+	Pool   string // only from this pool; empty: any
+	// Repair allows a value that an object already has to come from a retired pool.
 	Repair bool
 }
 
-// Failure says why a claim could not be served.
+// Failure is the reason why a claim could not be served.
 type Failure struct {
 	Slot    string
 	Use     allocatorv1.Use
-	Pool    string // that was tried, if it was one
+	Pool    string // the pool that was tried, if any
 	Reason  allocatorv1.FailureReason
 	Message string
 }
 
-// Got is a value that a claim was given.
+// Got is a value that was allocated for a claim.
 type Got struct {
 	Value  pool.Value
 	Pool   string
 	Use    allocatorv1.Use
-	Static bool // it was asked for by value
+	Static bool // the value was requested explicitly
 	New    bool // the owner did not have it before
 }
 
-// Allocate serves all wants of an owner, or none: then it says what was wrong
-// with each that failed.
+// Allocate serves all wants of an owner, or none. If any want fails, it returns the failures.
 func (b *Book) Allocate(now time.Time, owner store.Owner, wants []Want, c *Change) ([]Got, []Failure) {
 	mark := c.Mark()
 	got := make([]Got, 0, len(wants))
@@ -84,7 +83,7 @@ func (b *Book) serve(now time.Time, owner store.Owner, w Want, seen map[string]b
 	return b.serveExact(now, owner, w, c)
 }
 
-// serveAny gives what the slot has already, or a free value.
+// serveAny returns the value that the slot already has, or allocates a free one.
 func (b *Book) serveAny(now time.Time, owner store.Owner, w Want, c *Change) (Got, *Failure) {
 	if has := b.owners[owner.UID][w.Slot]; len(has) > 0 {
 		h := has[len(has)-1].of
@@ -126,7 +125,7 @@ func (b *Book) pick(now time.Time, pools []*entry) (best *entry, value pool.Valu
 	return best, value, found
 }
 
-// serveExact gives the value that is asked for.
+// serveExact allocates the requested value.
 func (b *Book) serveExact(now time.Time, owner store.Owner, w Want, c *Change) (Got, *Failure) {
 	v, err := parse(w)
 	if err != nil {
@@ -163,8 +162,8 @@ func (b *Book) serveFrom(now time.Time, owner store.Owner, w Want, e *entry, v p
 	return got, nil
 }
 
-// supersede drops what the slot holds beside what it has confirmed: another
-// value is wanted now.
+// supersede drops unconfirmed claims of the slot on other values, because another value is
+// requested now.
 func (b *Book) supersede(now time.Time, owner store.Owner, slot string, v pool.Value, c *Change) {
 	for _, has := range slices.Clone(b.owners[owner.UID][slot]) {
 		if !has.confirmed && has.of.value != v {
@@ -173,7 +172,7 @@ func (b *Book) supersede(now time.Time, owner store.Owner, slot string, v pool.V
 	}
 }
 
-// take makes a free value the owner's.
+// take allocates a free value to the owner.
 func (b *Book) take(owner store.Owner, e *entry, v pool.Value, c *Change) *holding {
 	since, rested := e.values.RestsSince(v)
 	if err := e.values.Take(v); err != nil {
@@ -191,7 +190,7 @@ func (b *Book) take(owner store.Owner, e *entry, v pool.Value, c *Change) *holdi
 	return h
 }
 
-// hold gives the slot a claim on the holding, or renews the one it has.
+// hold adds a claim of the slot to the holding, or renews its existing claim.
 func (b *Book) hold(now time.Time, owner store.Owner, slot string, h *holding, c *Change) {
 	if has := b.claim(owner.UID, slot, h.value); has != nil {
 		if has.confirmed {
@@ -225,7 +224,7 @@ func (b *Book) noPool(w Want) *Failure {
 	return &Failure{Reason: allocatorv1.FailureReason_FAILURE_REASON_FULL, Message: "there is no pool of " + useName(w.Use) + familyName(w.Family)}
 }
 
-// parse reads the value of a claim.
+// parse parses the value of a claim.
 func parse(w Want) (pool.Value, error) {
 	if w.Use == allocatorv1.Use_USE_NODE_PORT {
 		return pool.ParsePort(w.Value)

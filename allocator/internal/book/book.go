@@ -15,12 +15,12 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// Book is what is held by whom.
+// Book holds all values in use with their owners and claims.
 type Book struct {
 	rest   time.Duration
-	pools  []*entry // by name
+	pools  []*entry // ordered by name
 	values map[pool.Value]*holding
-	owners map[string]map[string][]*claim // by UID and slot; the claim that counts is the last
+	owners map[string]map[string][]*claim // by UID and slot; the last claim is the current one
 }
 
 // entry is a pool and its values.
@@ -45,8 +45,7 @@ type claim struct {
 	since     time.Time
 }
 
-// New returns a book of these pools without holdings. A released value rests
-// for rest.
+// New returns a book of these pools without holdings. A released value rests for the duration rest.
 func New(pools []store.Pool, rest time.Duration) (*Book, error) {
 	b := &Book{rest: rest, values: map[pool.Value]*holding{}, owners: map[string]map[string][]*claim{}}
 	for _, p := range pools {
@@ -64,7 +63,7 @@ func (b *Book) sort() {
 	slices.SortFunc(b.pools, func(x, y *entry) int { return strings.Compare(x.Name, y.Name) })
 }
 
-// Restore puts a stored holding in.
+// Restore adds a stored holding.
 func (b *Book) Restore(h store.Holding) error {
 	e := b.pool(h.Pool)
 	if e == nil {
@@ -93,7 +92,7 @@ func (b *Book) pool(name string) *entry {
 	return b.pools[i]
 }
 
-// link makes a claim known under its owner and its value.
+// link adds a claim to its owner and its holding.
 func (b *Book) link(c *claim) {
 	uid := c.of.owner.UID
 	slots := b.owners[uid]
@@ -106,7 +105,7 @@ func (b *Book) link(c *claim) {
 	slices.SortStableFunc(slots[c.slot], older)
 }
 
-// older puts what is confirmed before what is held, and then goes by age.
+// older orders confirmed claims before held ones, and then by age.
 func older(x, y *claim) int {
 	switch {
 	case x.confirmed == y.confirmed:
@@ -131,7 +130,7 @@ func (b *Book) unlink(c *claim) {
 	}
 }
 
-// claim finds the claim of a slot on a value.
+// claim returns the claim of a slot on a value, or nil.
 func (b *Book) claim(uid, slot string, v pool.Value) *claim {
 	for _, c := range b.owners[uid][slot] {
 		if c.of.value == v {
@@ -146,13 +145,13 @@ func (b *Book) slots(uid string) []string {
 	return slices.Sorted(maps.Keys(b.owners[uid]))
 }
 
-// Fill says how full a pool is.
+// Fill is a pool with its fill level.
 type Fill struct {
 	store.Pool
 	Size, Used, Resting uint64
 }
 
-// Pools returns the pools, ordered by name, and how full they are.
+// Pools returns the pools with their fill levels, ordered by name.
 func (b *Book) Pools(now time.Time) []Fill {
 	fills := make([]Fill, len(b.pools))
 	for i, e := range b.pools {
@@ -165,7 +164,7 @@ func (e *entry) fill(now time.Time) Fill {
 	return Fill{Pool: e.Pool, Size: e.values.Space().Size(), Used: e.values.Used(), Resting: e.values.Resting(now)}
 }
 
-// Held is a value in use, for those who look at all of them.
+// Held is a value in use with its owner and claims.
 type Held struct {
 	Value  pool.Value
 	Pool   string
@@ -181,13 +180,14 @@ func (b *Book) Each(fn func(Held)) {
 	}
 }
 
-// Holds says whether an owner has a value.
+// Holds reports whether an owner has a value.
 func (b *Book) Holds(uid string, v pool.Value) bool {
 	h := b.values[v]
 	return h != nil && h.owner.UID == uid
 }
 
-// ListBy returns what an owner has by query. What rests is nobody's.
+// ListBy returns the holdings of an owner that match the query. Values at rest have no owner and
+// are not included.
 func (b *Book) ListBy(uid string, q store.Query) []store.Holding {
 	mine := map[*holding]bool{}
 	for _, claims := range b.owners[uid] {
@@ -206,12 +206,12 @@ func (b *Book) ListBy(uid string, q store.Query) []store.Holding {
 	return found[:min(len(found), q.Limit)]
 }
 
-// byPlace compares as the store orders: by pool, then by value.
+// byPlace compares in the order of the store: by pool, then by value.
 func byPlace(poolX string, x pool.Value, poolY string, y pool.Value) int {
 	return cmp.Or(strings.Compare(poolX, poolY), bytes.Compare(x.Key(), y.Key()))
 }
 
-// OwnerOf says who has a value.
+// OwnerOf returns the owner of a value, and whether it has one.
 func (b *Book) OwnerOf(v pool.Value) (store.Owner, bool) {
 	h := b.values[v]
 	if h == nil {
@@ -220,7 +220,7 @@ func (b *Book) OwnerOf(v pool.Value) (store.Owner, bool) {
 	return h.owner, true
 }
 
-// RestsSince returns since when a value rests, and reports whether it does.
+// RestsSince returns since when a value rests, and whether it does.
 func (b *Book) RestsSince(v pool.Value) (time.Time, bool) {
 	for _, e := range b.pools {
 		if since, rests := e.values.RestsSince(v); rests {

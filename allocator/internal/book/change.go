@@ -9,26 +9,26 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// Change collects what was decided: what the store must write, and how to take
-// the decision back in memory. The zero value is ready to use.
+// Change collects decisions: the writes for the store, and the steps that undo the decisions in
+// memory. The zero value is ready to use.
 type Change struct {
 	steps []step
 }
 
-// step is one thing that was done to a holding.
+// step is one change to a holding.
 type step struct {
 	of       *holding
-	fresh    bool // its value belonged to nobody before
+	fresh    bool // its value had no owner before
 	released time.Time
 	undo     func()
 }
 
 func (c *Change) add(s step) { c.steps = append(c.steps, s) }
 
-// Mark is a place to roll back to.
+// Mark returns a position to roll back to.
 func (c *Change) Mark() int { return len(c.steps) }
 
-// Rollback takes back what was decided after the mark.
+// Rollback undoes the decisions after the mark.
 func (c *Change) Rollback(mark int) {
 	for i := len(c.steps) - 1; i >= mark; i-- {
 		c.steps[i].undo()
@@ -36,8 +36,8 @@ func (c *Change) Rollback(mark int) {
 	c.steps = c.steps[:mark]
 }
 
-// Puts is what all of it amounts to: each value once, as it is after its last
-// step, in the order of their first ones.
+// Puts returns the net writes: each value once, as it is after its last step, in the order of the
+// first steps.
 func (c *Change) Puts() []store.Put {
 	places := make(map[pool.Value]int, len(c.steps))
 	puts := make([]store.Put, 0, len(c.steps))
@@ -62,12 +62,12 @@ func (c *Change) Puts() []store.Put {
 	return puts
 }
 
-// stored is a holding as the store keeps it.
+// stored returns a holding in the form of the store.
 func (h *holding) stored(released time.Time) store.Holding {
 	return store.Holding{Value: h.value, Pool: h.pool, Owner: h.owner, Released: released, Claims: h.storedClaims()}
 }
 
-// storedClaims are the claims on a holding as the store keeps them, by slot.
+// storedClaims returns the claims on a holding in the form of the store, ordered by slot.
 func (h *holding) storedClaims() []store.Claim {
 	claims := make([]store.Claim, len(h.claims))
 	for i, c := range h.claims {

@@ -1,12 +1,11 @@
-// Package book is the state of the allocator in memory: pools, holdings and
-// claims, and the rules of handing them out. It decides; the store makes it
-// true.
+// Package book is the state of the allocator in memory: pools, holdings and claims, and the rules
+// for allocating values. It decides, and the store makes the decisions durable.
 //
-// The invariant: every change to the book is in a [Change], as the operations
-// that the store must carry out and as the way back should it not. Nothing here
-// blocks, reads a clock or is safe for concurrent use; one goroutine owns a book.
+// The invariant is that every change to the book is recorded in a [Change], both as the operations
+// that the store must execute and as the steps that undo the change if the store fails. The package
+// does not block or read a clock, and it is not safe for concurrent use. One goroutine owns a book.
 //
-// Deciding in memory keeps picking cheap and lets a group commit decide many
-// requests before one transaction. Asking the database for a free value would
-// cost a search per pick, and a retry per collision within the batch.
+// Deciding in memory makes picking cheap and allows a group commit to decide many requests before
+// one transaction. Asking the database for a free value would cost a search per pick, and a retry
+// per collision within the batch.
 package book

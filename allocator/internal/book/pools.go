@@ -13,13 +13,13 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// poolKind is what errors call a pool.
+// poolKind is the kind that errors of the API name for a pool.
 const poolKind = "Pool"
 
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// CheckCreate says what the pool is when it is completed, or what is wrong with
-// it.
+// CheckCreate returns the new pool with defaults filled in, or an error of the API if it is not
+// valid.
 func (b *Book) CheckCreate(p store.Pool) (store.Pool, error) {
 	var v apierr.Violations
 	if !label.MatchString(p.Name) {
@@ -46,7 +46,8 @@ func (b *Book) CheckCreate(p store.Pool) (store.Pool, error) {
 	return p, nil
 }
 
-// CheckUpdate says what the pool is after an update, or why it cannot be so.
+// CheckUpdate returns the pool as it is after an update, or an error of the API if the update is
+// not allowed.
 func (b *Book) CheckUpdate(p store.Pool) (store.Pool, error) {
 	e := b.pool(p.Name)
 	if e == nil {
@@ -84,8 +85,8 @@ func (b *Book) CheckUpdate(p store.Pool) (store.Pool, error) {
 	return p, nil
 }
 
-// band returns the static band of a pool that gets another range: what a new pool of the range would have, unless the
-// pool was made with a band of its own.
+// band returns the static band of a pool that gets another range. It is the band of a new pool with
+// that range, unless the pool was created with a band of its own.
 func (e *entry) band(space pool.Space) uint64 {
 	if e.Band == e.values.Space().Band() {
 		return space.Band()
@@ -93,7 +94,7 @@ func (e *entry) band(space pool.Space) uint64 {
 	return e.Band
 }
 
-// CheckDelete says why a pool cannot go, if so.
+// CheckDelete returns an error of the API if a pool cannot be deleted.
 func (b *Book) CheckDelete(name string) error {
 	e := b.pool(name)
 	switch {
@@ -141,7 +142,7 @@ func (b *Book) RemovePool(name string) {
 	b.pools = slices.DeleteFunc(b.pools, func(e *entry) bool { return e.Name == name })
 }
 
-// FillOf says how full a pool is.
+// FillOf returns the fill level of a pool, and whether the pool exists.
 func (b *Book) FillOf(name string, now time.Time) (Fill, bool) {
 	e := b.pool(name)
 	if e == nil {

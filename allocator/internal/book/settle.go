@@ -8,9 +8,9 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// Confirm makes the newest value of each slot permanent and gives back what the
-// slot had before; without slots, of all that the owner has. It returns how
-// many slots have a confirmed value now, and which the owner does not have.
+// Confirm confirms the newest value of each slot and releases the slot's earlier values. Without
+// slots it confirms all slots of the owner. It returns how many slots have a confirmed value now,
+// and the slots that the owner does not have.
 func (b *Book) Confirm(now time.Time, uid string, slots []string, c *Change) (confirmed int, unknown []string) {
 	if len(slots) == 0 {
 		if slots = b.slots(uid); len(slots) == 0 {
@@ -41,9 +41,9 @@ func (b *Book) confirm(has *claim, c *Change) {
 	c.add(step{of: has.of, undo: func() { has.confirmed = false }})
 }
 
-// Release gives back what the slots hold beside a confirmed value, or else all
-// that they have; without slots, all that the owner has. What the owner does
-// not have is passed over. It returns the values that nobody has any more.
+// Release releases the unconfirmed values of a slot that also has a confirmed one, and otherwise
+// all values of the slot. Without slots it releases all values of the owner. Slots that the owner
+// does not have are ignored. It returns the values that no longer have an owner.
 func (b *Book) Release(now time.Time, uid string, slots []string, c *Change) []pool.Value {
 	all := len(slots) == 0
 	if all {
@@ -64,8 +64,8 @@ func (b *Book) Release(now time.Time, uid string, slots []string, c *Change) []p
 	return freed
 }
 
-// Reclaim ends all claims on a value whose holding is still as it was seen: the
-// same owner, and no claim made or renewed since. It says whether it did.
+// Reclaim removes all claims on a value if its holding has not changed since it was seen: it has
+// the same owner, and no claim was made or renewed. It reports whether it did.
 func (b *Book) Reclaim(now time.Time, seen Held, c *Change) bool {
 	h := b.values[seen.Value]
 	if h == nil || h.owner.UID != seen.Owner.UID || !slices.EqualFunc(h.storedClaims(), seen.Claims, sameClaim) {
@@ -81,8 +81,8 @@ func sameClaim(x, y store.Claim) bool {
 	return x.Slot == y.Slot && x.Confirmed == y.Confirmed && x.Since.Equal(y.Since)
 }
 
-// drop ends a claim, and the use of its value with the last one. It says
-// whether the value is free now.
+// drop removes a claim, and frees its value if it was the last claim. It reports whether the value
+// is free now.
 func (b *Book) drop(now time.Time, x *claim, c *Change) bool {
 	h := x.of
 	b.unlink(x)

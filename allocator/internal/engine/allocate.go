@@ -9,26 +9,25 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// Set is all that one owner wants at once.
+// Set holds the claims of one owner that are served together.
 type Set struct {
 	Owner store.Owner
 	Wants []book.Want
 }
 
-// SetResult is what became of a set: values in the order of the wants, or what
-// was wrong.
+// SetResult is the result of a set: the values in the order of the wants, or the failures.
 type SetResult struct {
 	Got      []book.Got
 	Failures []book.Failure
 }
 
-// Slots names slots of an owner; without slots, all that it has.
+// Slots names slots of an owner. Without slots it names all of them.
 type Slots struct {
 	UID   string
 	Slots []string
 }
 
-// Allocate serves each set wholly or not at all. With dry it holds nothing.
+// Allocate serves each set as a whole or not at all. With dry it allocates nothing.
 func (e *Engine) Allocate(ctx context.Context, sets []Set, dry bool) ([]SetResult, error) {
 	var results []SetResult
 	err := e.do(ctx, func(b *book.Book, now time.Time, c *book.Change) {
@@ -50,8 +49,8 @@ func (e *Engine) Allocate(ctx context.Context, sets []Set, dry bool) ([]SetResul
 	return results, nil
 }
 
-// Confirm makes held values permanent. It returns how many slots have a
-// confirmed value now, and which their owners do not have.
+// Confirm makes held values permanent. It returns how many slots have a confirmed value now, and
+// the slots that their owners do not have.
 func (e *Engine) Confirm(ctx context.Context, owners []Slots) (confirmed int, unknown []string, err error) {
 	err = e.do(ctx, func(b *book.Book, now time.Time, c *book.Change) {
 		confirmed, unknown = 0, nil
@@ -64,7 +63,7 @@ func (e *Engine) Confirm(ctx context.Context, owners []Slots) (confirmed int, un
 	return confirmed, unknown, err
 }
 
-// Release gives values back. It returns how many are free now.
+// Release releases values. It returns how many are free now.
 func (e *Engine) Release(ctx context.Context, owners []Slots) (released int, err error) {
 	err = e.do(ctx, func(b *book.Book, now time.Time, c *book.Change) {
 		released = 0
@@ -75,8 +74,8 @@ func (e *Engine) Release(ctx context.Context, owners []Slots) (released int, err
 	return released, err
 }
 
-// Reclaim frees values whose holding is still as it was seen. It returns those
-// it freed.
+// Reclaim frees values whose holding has not changed since it was seen. It returns the freed
+// values.
 func (e *Engine) Reclaim(ctx context.Context, seen []book.Held) (freed []pool.Value, err error) {
 	err = e.do(ctx, func(b *book.Book, now time.Time, c *book.Change) {
 		freed = nil
@@ -98,39 +97,39 @@ func (e *Engine) Held() []book.Held {
 	return all
 }
 
-// Holds says whether an owner has a value.
+// Holds reports whether an owner has a value.
 func (e *Engine) Holds(uid string, v pool.Value) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.book.Holds(uid, v)
 }
 
-// OwnerOf says who has a value.
+// OwnerOf returns the owner of a value, and whether it has one.
 func (e *Engine) OwnerOf(v pool.Value) (store.Owner, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.book.OwnerOf(v)
 }
 
-// RestsSince returns since when a value rests, and reports whether it does.
+// RestsSince returns since when a value rests, and whether it does.
 func (e *Engine) RestsSince(v pool.Value) (time.Time, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.book.RestsSince(v)
 }
 
-// Forget removes from the store what has rested long enough; in memory it has
-// woken already.
+// Forget removes values from the store that have rested long enough. In memory they are free
+// already.
 func (e *Engine) Forget(ctx context.Context) error {
 	return e.store.Forget(ctx, e.now().Add(-e.rest))
 }
 
-// List returns holdings by query, straight from the store.
+// List returns the holdings that match the query, directly from the store.
 func (e *Engine) List(ctx context.Context, q store.Query) ([]store.Holding, error) {
 	return e.store.List(ctx, q)
 }
 
-// ListBy returns the holdings of an owner by query.
+// ListBy returns the holdings of an owner that match the query.
 func (e *Engine) ListBy(uid string, q store.Query) []store.Holding {
 	e.mu.Lock()
 	defer e.mu.Unlock()

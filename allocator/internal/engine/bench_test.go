@@ -17,8 +17,8 @@ import (
 	"portolan.dev/allocator/store/sqlite"
 )
 
-// BenchmarkAllocate64 is 64 clients at once, each of which allocates an address
-// and confirms it; the time is per pair.
+// BenchmarkAllocate64 runs 64 concurrent clients, each of which allocates an address and confirms
+// it. The time is per pair of calls.
 func BenchmarkAllocate64(b *testing.B) {
 	st, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "a.db"))
 	if err != nil {

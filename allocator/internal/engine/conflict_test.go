@@ -15,8 +15,7 @@ import (
 	"portolan.dev/allocator/store/sqlite"
 )
 
-// TestStoreIsTheArbiter lets two engines, which know nothing of each other,
-// hand out the values of one store.
+// TestStoreIsTheArbiter lets two independent engines allocate the values of one store.
 func TestStoreIsTheArbiter(t *testing.T) {
 	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "a.db"))
 	if err != nil {

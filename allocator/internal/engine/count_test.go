@@ -11,7 +11,7 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// allocate serves the wants of an owner, or with dry only says how it would.
+// allocate serves the wants of an owner. With dry it allocates nothing.
 func allocate(t *testing.T, e *Engine, uid string, dry bool, wants ...book.Want) SetResult {
 	t.Helper()
 	results, err := e.Allocate(t.Context(), []Set{{Owner: store.Owner{UID: uid}, Wants: wants}}, dry)
@@ -28,7 +28,7 @@ func TestAllocationsAndFailuresAreCounted(t *testing.T) {
 	static := func(slot, value string) book.Want { return book.Want{Slot: slot, Use: ports.Use, Value: value} }
 	allocate(t, e, "u1", false, static("b", "30005"), dynamic("a"), dynamic("c"))
 	allocate(t, e, "u1", false, dynamic("a"), static("b", "30005"))    // has them already
-	allocate(t, e, "u2", true, dynamic("a"))                           // only asks
+	allocate(t, e, "u2", true, dynamic("a"))                           // dry run
 	allocate(t, e, "u3", false, dynamic("a"), static("b", "30005"))    // is in use
 	allocate(t, e, "u4", false, static("a", "40000"), dynamic("fine")) // is in no pool
 	want := `

@@ -17,18 +17,17 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// attempts bounds how often a batch is decided anew because somebody else had
-// taken a value.
+// attempts is how often a batch is decided if another process has taken one of its values.
 const attempts = 5
 
-// Config is what an engine needs.
+// Config is the configuration of an [Engine].
 type Config struct {
 	Store   store.Store
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
-	// Rest is how long a released value is kept from dynamic reuse.
+	// Rest is how long a released value is not allocated again while others are free.
 	Rest time.Duration
-	// Now is the clock; nil: time.Now.
+	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }
 
@@ -67,13 +66,13 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Close waits for the batch under way and refuses further ones.
+// Close waits for the running batch and refuses further ones.
 func (e *Engine) Close() { e.group.Close() }
 
-// now is the time as the store keeps it.
+// now returns the time with the precision of the store.
 func (e *Engine) now() time.Time { return e.clock().Truncate(time.Millisecond) }
 
-// reload makes the book anew from the store. The caller holds mu, or is alone.
+// reload reads the book from the store. The caller holds mu, unless the engine is not shared yet.
 func (e *Engine) reload(ctx context.Context) error {
 	pools, err := e.store.Pools(ctx)
 	if err != nil {
@@ -99,7 +98,7 @@ func (e *Engine) do(ctx context.Context, j job) error {
 	return err
 }
 
-// run decides a batch and makes it true.
+// run decides a batch and stores it.
 func (e *Engine) run(ctx context.Context, jobs []job) []batch.Outcome[struct{}] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -136,16 +135,15 @@ func (e *Engine) try(ctx context.Context, jobs []job) error {
 		return nil
 	}
 	if err := e.store.Apply(ctx, puts); err != nil {
-		c.Rollback(0) // readers see no half-truth until the book is read anew
+		c.Rollback(0) // readers must not see a partial batch until the book is read anew
 		e.stale = true
 		return err
 	}
 	return nil
 }
 
-// Refresh makes the book anew if it may differ from the store. A write that the
-// store seemed to refuse may have happened; without Refresh that is seen with
-// the next request only.
+// Refresh reads the book from the store if the two may differ. A write that returned an error may
+// have been stored; without Refresh only the next request would notice.
 func (e *Engine) Refresh(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestMain asks for fewer random runs than is usual: each writes to a disk.
+// TestMain reduces the number of random runs below the default, because each writes to a disk.
 func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", "25"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

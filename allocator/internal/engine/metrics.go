@@ -9,7 +9,7 @@ import (
 	"portolan.dev/allocator/internal/book"
 )
 
-// Values of the label scope: asked for by value, or any.
+// Values of the label scope: requested explicitly, or any value.
 const (
 	scopeStatic  = "static"
 	scopeDynamic = "dynamic"
@@ -52,7 +52,7 @@ func (m *metrics) observe(items int, took time.Duration) {
 	m.batchTime.Observe(took.Seconds())
 }
 
-// count counts what became of sets.
+// count counts the allocated values and the failures of sets.
 func (m *metrics) count(sets []Set, results []SetResult) {
 	for i, r := range results {
 		for _, g := range r.Got {
@@ -77,7 +77,7 @@ func scope(static bool) string {
 	return scopeDynamic
 }
 
-// fillCollector asks for the fill of the pools when it is scraped.
+// fillCollector reads the fill levels of the pools when it is scraped.
 type fillCollector struct {
 	pools                         func() []book.Fill
 	allocated, available, resting *prometheus.Desc

@@ -21,10 +21,10 @@ import (
 	"portolan.dev/allocator/store/sqlite"
 )
 
-// flaky is a store that can be told to fail, before or after it did its work.
+// flaky is a store that can be made to fail, before or after it has executed a call.
 type flaky struct {
 	store.Store
-	before, after int // how many calls fail
+	before, after int // number of calls to fail
 }
 
 var errFlaky = errors.New("disk on fire")
@@ -44,7 +44,7 @@ func (f *flaky) Apply(ctx context.Context, puts []store.Put) error {
 	return nil
 }
 
-// describe is the state of an engine as text, for comparing.
+// describe returns the state of an engine as text, for comparisons.
 func describe(e *Engine) string {
 	var lines []string
 	for _, h := range e.Held() {
@@ -62,8 +62,8 @@ func describe(e *Engine) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestBookAndStoreAgree drives an engine at random, also with a store that
-// fails, and compares it with one that was read anew from the store.
+// TestBookAndStoreAgree drives an engine at random, also with a failing store, and compares it with
+// an engine that was read anew from the store.
 func TestBookAndStoreAgree(t *testing.T) {
 	runs := 0
 	dir := t.TempDir()
@@ -125,7 +125,7 @@ func TestBookAndStoreAgree(t *testing.T) {
 			"break after":  func(rt *rapid.T) { broken.after = 1 },
 			"": func(rt *rapid.T) {
 				if isStale(e) {
-					return // it will read the store before it acts
+					return // it reads the store before its next action
 				}
 				fresh := open(st)
 				defer fresh.Close()
@@ -149,7 +149,7 @@ func tolerate(rt *rapid.T, err error) {
 	}
 }
 
-// checkAllocate allocates and checks what can be said of any answer.
+// checkAllocate allocates and checks the properties that hold for any result.
 func checkAllocate(rt *rapid.T, e *Engine, set Set, dry bool) {
 	before, stale := describe(e), isStale(e)
 	results, err := e.Allocate(context.Background(), []Set{set}, dry)

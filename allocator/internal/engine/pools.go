@@ -10,19 +10,19 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// Pools returns the pools, ordered by name, and how full they are.
+// Pools returns the pools with their fill levels, ordered by name.
 func (e *Engine) Pools() []book.Fill {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.book.Pools(e.now())
 }
 
-// CreatePool adds a pool. Errors are those of the API.
+// CreatePool adds a pool. It returns errors of the API.
 func (e *Engine) CreatePool(ctx context.Context, p store.Pool) (book.Fill, error) {
 	return e.changePool(ctx, p, (*book.Book).CheckCreate, e.store.CreatePool)
 }
 
-// UpdatePool grows a pool or changes its state. Errors are those of the API.
+// UpdatePool changes the range or the state of a pool. It returns errors of the API.
 func (e *Engine) UpdatePool(ctx context.Context, p store.Pool) (book.Fill, error) {
 	return e.changePool(ctx, p, (*book.Book).CheckUpdate, e.store.UpdatePool)
 }
@@ -51,7 +51,7 @@ func (e *Engine) changePool(
 	return fill, nil
 }
 
-// DeletePool removes a retired pool. Errors are those of the API.
+// DeletePool removes a retired pool. It returns errors of the API.
 func (e *Engine) DeletePool(ctx context.Context, name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,8 +69,8 @@ func (e *Engine) DeletePool(ctx context.Context, name string) error {
 	return nil
 }
 
-// poolError translates what the store says, which only differs from what the
-// book said when another process changed the pools.
+// poolError converts an error of the store to an error of the API. After the checks of the book,
+// such an error occurs only if another process has changed the pools, or if the store fails.
 func poolError(name string, err error) error {
 	switch {
 	case errors.Is(err, store.ErrPoolExists):

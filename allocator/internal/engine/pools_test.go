@@ -54,7 +54,7 @@ func createPool(t *testing.T, e *Engine, p store.Pool) {
 	}
 }
 
-// retire makes a pool one that can be deleted.
+// retire sets the state of a pool to retired, so that it can be deleted.
 func retire(t *testing.T, e *Engine, p store.Pool) book.Fill {
 	t.Helper()
 	p.State = allocatorv1.PoolState_POOL_STATE_RETIRED
@@ -79,12 +79,12 @@ func TestADeletedPoolIsGone(t *testing.T) {
 		t.Errorf("deleted again: %v, want that there is no such pool", err)
 	}
 	again := ports
-	again.Range = "30005-30020" // overlaps what was deleted
+	again.Range = "30005-30020" // overlaps the deleted pool
 	createPool(t, e, again)
 }
 
-// TestPoolsOfAnotherProcess changes a pool by one engine of which another one, on the same store, knows nothing. The other answers
-// as if it had known, and knows from then on.
+// TestPoolsOfAnotherProcess changes a pool with one engine. Another engine on the same store has
+// not read the change. It must answer as if it had, and must have the change afterwards.
 func TestPoolsOfAnotherProcess(t *testing.T) {
 	st := openStore(t)
 	first, _ := openEngine(t, st)

@@ -1,20 +1,18 @@
-// Package verify compares what is allocated with what the registry's objects
-// have, and mends the difference.
+// Package verify compares the allocated values with the values in the registry's objects and
+// corrects differences.
 //
-// A value that no object has is freed, one that an object has and nobody
-// allocated is allocated for it, and what cannot be mended is reported as an
-// Event on the Service. The invariant: nothing is taken from a live object. So
-// nothing is freed before the view has been complete for a while, before the
-// difference has stood for the whole grace, nor before the registry itself,
-// asked at the end, has said that the object is gone or has another value.
+// A value that no object has is freed. A value that an object has without an allocation is
+// allocated for it. A difference that cannot be corrected is reported as an Event on the Service.
+// The invariant is that nothing is taken from a live object. A value is therefore freed only after
+// the view has been complete for a while, after the difference has lasted for the whole grace, and
+// after the registry itself has confirmed that the object is gone or has another value.
 //
-// Before anything is allocated at all, the values of the objects in a complete
-// snapshot are taken up ([Verifier.TakenUp]), at each start. Doing so only for an
-// empty store was the alternative: it does not notice an old copy of a store, and
-// saves nothing, because only registries call the allocator.
+// At each start, before any value is allocated, the values of the objects in a complete snapshot
+// are taken up ([Verifier.TakenUp]). The alternative, doing so only if the store is empty, would
+// not notice an old copy of a store. It would also save nothing, because only registries call the
+// allocator.
 //
-// An allocation comes before its object is stored and a release after the
-// object is gone, and a crash may come between the two: this is what clears
-// up after it. Only kinds that the registry has are judged; what others have
-// confirmed is theirs.
+// A value is allocated before its object is stored, and released after the object is deleted. A
+// crash may happen in between, and the verifier corrects the result. It examines only kinds that
+// the registry has. Confirmed values of other owners are left alone.
 package verify

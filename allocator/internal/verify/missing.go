@@ -17,18 +17,20 @@ import (
 
 // Reasons of events.
 const (
-	ipNotValid    = "ClusterIPNotValid"
-	ipOutOfRange  = "ClusterIPOutOfRange"
-	ipTaken       = "ClusterIPAlreadyAllocated"
-	ipMended      = "ClusterIPNotAllocated"
-	portNotValid  = "PortNotValid"
-	portOutside   = "PortOutOfRange"
-	portTaken     = "PortAlreadyAllocated"
-	portMended    = "PortNotAllocated"
-	repairedSlots = "repair/" // and the value: such a slot is nobody else's
+	ipNotValid   = "ClusterIPNotValid"
+	ipOutOfRange = "ClusterIPOutOfRange"
+	ipTaken      = "ClusterIPAlreadyAllocated"
+	ipMended     = "ClusterIPNotAllocated"
+	portNotValid = "PortNotValid"
+	portOutside  = "PortOutOfRange"
+	portTaken    = "PortAlreadyAllocated"
+	portMended   = "PortNotAllocated"
+	// repairedSlots is the prefix of the slots that the verifier claims. The value follows it, so
+	// no other claim has such a slot.
+	repairedSlots = "repair/"
 )
 
-// allocateMissing sees to it that services have allocated what they have.
+// allocateMissing allocates the values that services have without an allocation.
 func (v *Verifier) allocateMissing(ctx context.Context, services []*corev1.Service) {
 	if !v.cfg.Fresh() {
 		return
@@ -49,8 +51,8 @@ func (v *Verifier) allocateMissing(ctx context.Context, services []*corev1.Servi
 	}
 }
 
-// allocate gives a service a value that it already has. That it is asked for by
-// value keeps it from those who have it allocated.
+// allocate allocates a value to the service that already has it. The value is requested explicitly,
+// so the request fails if another owner has it.
 func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, w wanted, value pool.Value) {
 	meta := svc.GetMetadata()
 	if !v.hasForSure(ctx, svc, w, value) {
@@ -75,16 +77,17 @@ func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, w wanted, 
 	v.report(ctx, svc, w, "", ipMended, portMended, fmt.Sprintf("%s: %s was not allocated; it is now", w.field, w.text))
 }
 
-// justReleased reports whether a value was released within the grace. Its owner is
-// probably being deleted: a registry releases the values of a deleted service as
-// soon as the deletion is committed, and another replica may still have the
-// service. A value that a service has after all is allocated when the grace is over.
+// justReleased reports whether a value was released within the grace. Its owner is probably being
+// deleted: a registry releases the values of a deleted service as soon as the deletion is
+// committed, and another replica may still have the service. If a service has the value after all,
+// it is allocated when the grace is over.
 func (v *Verifier) justReleased(value pool.Value) bool {
 	since, rests := v.cfg.Engine.RestsSince(value)
 	return rests && time.Since(since) < v.cfg.Grace
 }
 
-// hasForSure asks the registry itself, because the view may lag behind it.
+// hasForSure reports whether the service has the value according to the registry, because the view
+// may lag behind it.
 func (v *Verifier) hasForSure(ctx context.Context, svc *corev1.Service, w wanted, value pool.Value) bool {
 	key := object.KeyOf(svc)
 	o, err := v.get(ctx, key)
@@ -110,8 +113,8 @@ func (v *Verifier) refused(ctx context.Context, svc *corev1.Service, w wanted, v
 	v.reportToOwner(ctx, owner, svc, w, value)
 }
 
-// reportToOwner writes an Event on the service that holds a value which another
-// service has too. Traffic of both is disturbed, and nothing else names the cause.
+// reportToOwner writes an Event on the service that holds a value which another service has too.
+// Traffic of both is disturbed, and nothing else names the cause.
 func (v *Verifier) reportToOwner(ctx context.Context, owner store.Owner, other *corev1.Service, w wanted, value pool.Value) {
 	svc, ok := v.view.get(owner.UID).(*corev1.Service)
 	if !ok {
@@ -128,8 +131,8 @@ func (v *Verifier) reportToOwner(ctx context.Context, owner store.Owner, other *
 	}
 }
 
-// report records an event, once for each thing that can be said of a value.
-// other is the UID of the owner that has the same value, if it is about one.
+// report records an event, once for each reason and value of a field. other is the UID of the owner
+// that has the same value, if the event is about one.
 func (v *Verifier) report(ctx context.Context, svc *corev1.Service, w wanted, other, ip, port, message string) {
 	reason, typ := ip, corev1.EventType_EVENT_TYPE_WARNING
 	if w.use == allocatorv1.Use_USE_NODE_PORT {

@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// component is who reports.
+// component is the reporting component of events.
 const component = "allocator"
 
 // client is a Registry over gRPC.
@@ -22,7 +22,7 @@ type client struct {
 	events   registryv1.EventServiceClient
 }
 
-// NewRegistry returns a Registry that asks over a connection.
+// NewRegistry returns a Registry that uses a connection.
 func NewRegistry(conn grpc.ClientConnInterface) Registry {
 	return &client{
 		services: registryv1.NewServiceServiceClient(conn),

@@ -19,25 +19,26 @@ import (
 )
 
 const (
-	// HealthCheck is the name under which the verifier reports whether it has taken up what objects have.
+	// HealthCheck is the name of the health check that fails until the verifier has taken up the
+	// values of objects.
 	HealthCheck = "values"
-	// takeUpBatch is how many values are taken up in one transaction.
+	// takeUpBatch is the number of values that are taken up in one transaction.
 	takeUpBatch = 500
-	// takeUpRetry is the pause after a store that did not take a batch.
+	// takeUpRetry is the pause after a failure of the store.
 	takeUpRetry = time.Second
 )
 
 var errNotTakenUp = errors.New("the values that services and pods have are not known yet: no snapshot from the registry")
 
-// TakenUp returns a channel that is closed once every value that the objects of a
-// complete snapshot have is allocated. A value handed out earlier could be one in
-// use: the store may be new, or an old copy.
+// TakenUp returns a channel that is closed once every value of the objects in a complete snapshot
+// is allocated. Before that, a newly allocated value could be in use, because the store may be new
+// or an old copy.
 func (v *Verifier) TakenUp() <-chan struct{} { return v.takenUp }
 
-// takeUp allocates to the objects of the first snapshot what they have. Of two
-// that have the same value, the older one gets it; Run reports the other. It asks
-// the registry about no object, other than [Verifier.allocate]: a value taken up
-// for an object that was deleted meanwhile is freed after the grace.
+// takeUp allocates to the objects of the first snapshot the values that they have. If two objects
+// have the same value, the older one gets it, and Run reports the other. Unlike
+// [Verifier.allocate], it does not ask the registry about each object: a value of an object that
+// was deleted in the meantime is freed after the grace.
 func (v *Verifier) takeUp(ctx context.Context, snapshot []changes.Change) error {
 	missing := v.missing(snapshot)
 	outage := obs.Outage{Log: v.cfg.Log, Down: "values of objects are not taken up, trying on", Up: "values of objects are taken up"}
@@ -60,7 +61,8 @@ func (v *Verifier) takeUp(ctx context.Context, snapshot []changes.Change) error 
 	return nil
 }
 
-// missing returns a set for each value that an object has and is not allocated, the older objects first.
+// missing returns a set for each value that an object has without an allocation, the older objects
+// first.
 func (v *Verifier) missing(snapshot []changes.Change) []engine.Set {
 	objects := make([]object.Object, 0, len(snapshot))
 	for _, c := range snapshot {
@@ -73,7 +75,7 @@ func (v *Verifier) missing(snapshot []changes.Change) []engine.Set {
 		for _, w := range wantedBy(o) {
 			value, err := parse(w)
 			if err != nil || v.cfg.Engine.Holds(owner.UID, value) {
-				continue // what is no value is reported by Run
+				continue // a malformed value is reported by Run
 			}
 			sets = append(sets, engine.Set{Owner: owner, Wants: []book.Want{
 				{Slot: repairedSlots + value.String(), Use: w.use, Value: w.text, Repair: true},
@@ -83,8 +85,8 @@ func (v *Verifier) missing(snapshot []changes.Change) []engine.Set {
 	return sets
 }
 
-// takeUpBatch allocates and confirms what can be allocated. What cannot, because
-// another owner has it or no pool does, is left to Run to report.
+// takeUpBatch allocates and confirms the values that can be allocated. A value that another owner
+// has, or that is in no pool, is left to Run, which reports it.
 func (v *Verifier) takeUpBatch(ctx context.Context, sets []engine.Set) error {
 	results, err := v.cfg.Engine.Allocate(ctx, sets, false)
 	if err != nil {

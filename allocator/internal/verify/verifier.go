@@ -20,32 +20,32 @@ import (
 	"portolan.dev/allocator/pool"
 )
 
-// Registry is what the verifier asks the registry directly.
+// Registry is the registry as the verifier calls it directly.
 type Registry interface {
-	// Get returns an object, nil if there is none.
+	// Get returns an object, or nil if it does not exist.
 	Get(ctx context.Context, key object.Key) (object.Object, error)
 	// Report records an event on a service.
 	Report(ctx context.Context, svc *corev1.Service, typ corev1.EventType, reason, message string) error
 }
 
-// Config is what a verifier needs.
+// Config is the configuration of a [Verifier].
 type Config struct {
 	Engine   *engine.Engine
 	Registry Registry
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
-	// Health learns whether the values that objects have are known.
+	// Health receives the check [HealthCheck].
 	Health *health.Registry
-	// Grace is how long a difference must stand before a value is freed.
+	// Grace is how long a difference must last before a value is freed.
 	Grace time.Duration
 	// Interval is the time between two comparisons of everything.
 	Interval time.Duration
-	// Fresh says whether the view is complete up to a moment ago.
+	// Fresh reports whether the view is up to date.
 	Fresh func() bool
 }
 
-// Verifier compares. Apply is for the follower, which may call it from another
-// goroutine than Run's.
+// Verifier compares the allocated values with the registry's objects. The follower calls Apply,
+// possibly from another goroutine than Run's.
 type Verifier struct {
 	cfg     Config
 	metrics *metrics
@@ -54,31 +54,31 @@ type Verifier struct {
 	takenUp chan struct{}
 
 	// applied belongs to the goroutine that calls Apply.
-	applied bool // the first snapshot
+	applied bool // the first snapshot was applied
 
-	// All below belongs to the goroutine of Run.
+	// The following fields belong to the goroutine of Run.
 
-	suspects map[suspect]time.Time // since when a difference stands
-	reported map[notice]string     // the last event on it
-	standing map[notice]bool       // what was found again in this pass
-	outage   obs.Outage            // of the registry, asked directly
+	suspects map[suspect]time.Time // since when a difference exists
+	reported map[notice]string     // the last event about it
+	standing map[notice]bool       // notices that were found again in this pass
+	outage   obs.Outage            // of direct calls to the registry
 }
 
-// suspect is a value and who has it, or should have.
+// suspect is a value with the owner that has it, or should have it.
 type suspect struct {
 	uid   string
 	value pool.Value
 }
 
-// notice is a field of a service that an event can be about, and the service
-// that has the same value, where the event names one.
+// notice identifies the subject of an event: a field of a service, and the service with the same
+// value if the event names one.
 type notice struct {
 	uid   string
 	field string
-	other string // its UID
+	other string // UID of the other service
 }
 
-// New returns a verifier that knows no objects yet.
+// New returns a verifier without objects.
 func New(cfg Config) *Verifier {
 	cfg.Health.Set(HealthCheck, errNotTakenUp)
 	return &Verifier{
@@ -88,8 +88,8 @@ func New(cfg Config) *Verifier {
 	}
 }
 
-// Apply takes in what has changed in the registry. The first batch is a complete
-// snapshot; Apply returns when all values in it are taken up.
+// Apply applies changes of the registry's objects. The first batch is a complete snapshot, for
+// which Apply returns when all its values are taken up.
 func (v *Verifier) Apply(ctx context.Context, batch []changes.Change, _ uint64) error {
 	if !v.applied {
 		if err := v.takeUp(ctx, batch); err != nil {
@@ -106,12 +106,12 @@ func (v *Verifier) Apply(ctx context.Context, batch []changes.Change, _ uint64) 
 	return nil
 }
 
-// settle is how long changes are collected, and how long a value may be missing
-// before it is allocated anew: the view lags behind the registry a little.
+// settle returns how long changes are collected, and how long a value may be missing before it is
+// allocated, because the view lags a little behind the registry.
 func (v *Verifier) settle() time.Duration { return min(2*time.Second, v.cfg.Grace/4) }
 
-// Run compares until ctx is done: what has changed soon after it did, and
-// everything now and then.
+// Run compares until ctx is done: changed services shortly after the change, and everything at each
+// interval.
 func (v *Verifier) Run(ctx context.Context) error {
 	ticker := time.NewTicker(v.cfg.Interval)
 	defer ticker.Stop()
@@ -140,7 +140,7 @@ func (v *Verifier) pass(ctx context.Context) {
 		return
 	}
 	if !v.cfg.Fresh() {
-		return // an old view says nothing about what is there now
+		return // an outdated view must not decide
 	}
 	v.view.takeDirty()
 	before := v.suspects
@@ -148,12 +148,12 @@ func (v *Verifier) pass(ctx context.Context) {
 	clear(v.standing)
 	v.freeUnowned(ctx, before)
 	v.allocateMissing(ctx, v.view.services())
-	// What is gone, or mended, is said again should it come back.
+	// A difference that has disappeared is reported again if it comes back.
 	maps.DeleteFunc(v.reported, func(n notice, _ string) bool { return !v.standing[n] })
 	v.metrics.passes.Inc()
 }
 
-// since returns how long a difference stands, and keeps it in mind.
+// since returns how long a difference has lasted, and records it for the next pass.
 func (v *Verifier) since(s suspect, before map[suspect]time.Time, now time.Time) time.Duration {
 	first, ok := before[s]
 	if !ok {
@@ -163,8 +163,8 @@ func (v *Verifier) since(s suspect, before map[suspect]time.Time, now time.Time)
 	return now.Sub(first)
 }
 
-// freeUnowned frees values that no object has, and confirms those that were
-// left in between.
+// freeUnowned frees values that no object has, and confirms values of objects that were left
+// unconfirmed.
 func (v *Verifier) freeUnowned(ctx context.Context, before map[suspect]time.Time) {
 	now := time.Now()
 	var free []book.Held
@@ -185,11 +185,11 @@ func (v *Verifier) freeUnowned(ctx context.Context, before map[suspect]time.Time
 	v.free(ctx, free)
 }
 
-// verdict on a value.
+// verdict is the result of judge for a value.
 type verdict int
 
 const (
-	foreign verdict = iota // not ours to judge
+	foreign verdict = iota // of an owner that the registry does not have
 	owned
 	unowned
 )
@@ -204,13 +204,13 @@ func (v *Verifier) judge(h book.Held) verdict {
 	case h.Owner.Kind == kindService || h.Owner.Kind == kindPod:
 		return unowned
 	case len(unconfirmed(h)) == len(h.Claims):
-		return unowned // held for somebody we cannot ask, who never came back
+		return unowned // held for an owner of another kind, and never confirmed
 	default:
 		return foreign
 	}
 }
 
-// get asks the registry for an object; nil if there is none.
+// get reads an object from the registry. It returns nil if the object does not exist.
 func (v *Verifier) get(ctx context.Context, key object.Key) (object.Object, error) {
 	o, err := v.cfg.Registry.Get(ctx, key)
 	if err != nil {
@@ -221,7 +221,8 @@ func (v *Verifier) get(ctx context.Context, key object.Key) (object.Object, erro
 	return o, nil
 }
 
-// goneForSure asks the registry itself.
+// goneForSure reports whether the owner no longer has the value according to the registry, because
+// the view may lag behind it.
 func (v *Verifier) goneForSure(ctx context.Context, h book.Held) bool {
 	if h.Owner.Kind != kindService && h.Owner.Kind != kindPod {
 		return true

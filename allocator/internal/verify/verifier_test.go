@@ -30,7 +30,7 @@ import (
 	"portolan.dev/allocator/store/sqlite"
 )
 
-// mute is a store that can carry out a write and say that it failed.
+// mute is a store that can execute a write and return an error nevertheless.
 type mute struct {
 	store.Store
 	silent bool
@@ -44,7 +44,7 @@ func (m *mute) Apply(ctx context.Context, puts []store.Put) error {
 	return err
 }
 
-// world is a verifier with all that it stands on.
+// world is a verifier with all its dependencies.
 type world struct {
 	*testing.T
 	store    *mute
@@ -56,11 +56,11 @@ type world struct {
 	fresh    bool
 }
 
-// registry answers from the feed, unless told otherwise.
+// registry returns the objects of the feed unless the test sets others.
 type registry struct {
 	feed *changestest.Feed
 	err  error
-	// differs is what the registry has that the view has not; nil: gone.
+	// differs holds objects that the registry has and the view has not; nil: deleted.
 	differs map[object.Key]object.Object
 
 	mu     sync.Mutex
@@ -83,7 +83,7 @@ func (r *registry) Report(_ context.Context, svc *corev1.Service, typ corev1.Eve
 	return nil
 }
 
-// newWorld is a world whose registry has the objects of a snapshot from the start.
+// newWorld returns a world whose registry starts with the objects of a snapshot.
 func newWorld(t *testing.T, snapshot ...object.Object) *world {
 	w := &world{T: t, fresh: true}
 	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "a.db"))
@@ -123,7 +123,7 @@ func newWorld(t *testing.T, snapshot ...object.Object) *world {
 	return w
 }
 
-// rounds lets the verifier look often enough for a difference to be old.
+// rounds runs enough passes for a difference to be old.
 func (w *world) rounds() {
 	for range 3 {
 		w.verifier.pass(w.Context())
@@ -145,7 +145,8 @@ func (w *world) confirm(uid string) {
 	}
 }
 
-// want checks who has what: "10.96.0.1 uid", with "?" where it is not confirmed.
+// want checks the values with their owners: "10.96.0.1 uid", with "?" if the value is not
+// confirmed.
 func (w *world) want(lines ...string) {
 	w.Helper()
 	var got []string
@@ -163,7 +164,7 @@ func (w *world) want(lines ...string) {
 	}
 }
 
-// wantEvents checks events by their beginnings, and forgets them.
+// wantEvents checks events by their beginnings, and removes them.
 func (w *world) wantEvents(beginnings ...string) {
 	w.Helper()
 	slices.Sort(w.registry.events)
@@ -174,7 +175,7 @@ func (w *world) wantEvents(beginnings ...string) {
 	w.registry.events = nil
 }
 
-// wantCounts checks counters of the verifier, by the part of their names that is their own.
+// wantCounts checks counters of the verifier, by their names without the common prefix.
 func (w *world) wantCounts(want map[string]float64) {
 	w.Helper()
 	families, err := w.metrics.Gather()
@@ -225,7 +226,7 @@ func TestWhatNoObjectHasIsFreed(t *testing.T) {
 	w.confirm("u4")
 	w.allocate(store.Owner{UID: "u5", Kind: "Machine", Name: "n"}, "ip", clusterIP, "10.96.0.5")
 	w.rounds()
-	// The pod's address was confirmed, since the pod is there.
+	// The pod's address was confirmed because the pod exists.
 	w.want("10.96.0.1 u1", "30001 u1", "10.98.0.1 u1", "10.97.0.1 u3", "10.96.0.4 u4")
 
 	w.feed.Delete(object.KeyOf(web), object.KeyOf(pod))
@@ -289,7 +290,7 @@ func TestWhatObjectsHaveIsAllocated(t *testing.T) {
 		"fourth ClusterIPNotValid", "fourth PortNotValid",
 	)
 	w.rounds()
-	w.wantEvents() // all of it has been said
+	w.wantEvents() // all events were reported before
 	for reason, typ := range w.registry.types {
 		if normal := reason == ipMended || reason == portMended; normal != (typ == corev1.EventType_EVENT_TYPE_NORMAL) {
 			t.Errorf("an event %s is of type %s; only what is in order again is no warning", reason, typ)
@@ -303,8 +304,8 @@ func TestWhatObjectsHaveIsAllocated(t *testing.T) {
 	w.wantEvents("second ClusterIPNotAllocated", "second PortNotAllocated")
 }
 
-// TestASnapshotIsTakenUpBeforeAnythingIsAllocated is the start on an empty folder:
-// once the first snapshot is applied, what its objects have is theirs.
+// TestASnapshotIsTakenUpBeforeAnythingIsAllocated starts on an empty folder: once the first
+// snapshot is applied, the values of its objects are allocated to them.
 func TestASnapshotIsTakenUpBeforeAnythingIsAllocated(t *testing.T) {
 	old := service("old", "u9", "10.96.0.1", 30001)
 	old.Metadata.CreationTimestamp = timestamppb.New(time.Unix(1000, 0))
@@ -337,7 +338,7 @@ func TestASnapshotIsTakenUpBeforeAnythingIsAllocated(t *testing.T) {
 		"broken ClusterIPNotValid",
 	)
 	w.rounds()
-	w.wantEvents() // all of it has been said
+	w.wantEvents() // all events were reported before
 }
 
 func TestTakingUpWaitsForTheStore(t *testing.T) {
@@ -366,8 +367,8 @@ func TestAServiceThatWasJustDeletedGetsNothing(t *testing.T) {
 	w.wantEvents()
 }
 
-// TestAReleasedValueIsNotGivenBack is about a service that is being deleted: its values are
-// released, and the registry still answers from before the deletion.
+// TestAReleasedValueIsNotGivenBack tests a service that is being deleted: its values are released,
+// and the registry still returns the service as it was before the deletion.
 func TestAReleasedValueIsNotGivenBack(t *testing.T) {
 	w := newWorld(t)
 	w.verifier.cfg.Grace = time.Minute
@@ -382,13 +383,14 @@ func TestAReleasedValueIsNotGivenBack(t *testing.T) {
 	w.want()
 	w.wantEvents()
 
-	w.verifier.cfg.Grace = time.Nanosecond // it is over, and the service still there
+	w.verifier.cfg.Grace = time.Nanosecond // the grace is over, and the service still exists
 	w.rounds()
 	w.want("10.96.0.1 u1")
 	w.wantEvents("web ClusterIPNotAllocated")
 }
 
-// TestAValueHeldByAWriteThatSeemedToFailIsFreed: nobody knows of it but the store, and nobody allocates anything else.
+// TestAValueHeldByAWriteThatSeemedToFailIsFreed checks that a value which only the store has is
+// freed without a further allocation.
 func TestAValueHeldByAWriteThatSeemedToFailIsFreed(t *testing.T) {
 	w := newWorld(t)
 	w.store.silent = true
@@ -415,8 +417,9 @@ func TestRunActsOnChanges(t *testing.T) {
 	})
 }
 
-// TestAMissingValueMayComeLate lets a service go again within the time that the view may lag behind the registry: nothing is
-// allocated to it. A service that stays gets its value after two seconds, or after a quarter of a shorter grace.
+// TestAMissingValueMayComeLate deletes a service within the time that the view may lag behind the
+// registry: nothing is allocated to it. A service that stays gets its value after two seconds, or
+// after a quarter of a shorter grace.
 func TestAMissingValueMayComeLate(t *testing.T) {
 	for grace, late := range map[time.Duration]time.Duration{time.Hour: 2 * time.Second, 4 * time.Second: time.Second} {
 		synctest.Test(t, func(t *testing.T) {

@@ -8,16 +8,16 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Kinds whose objects have values.
+// Kinds of objects that have allocated values.
 const (
 	kindService = "Service"
 	kindPod     = "Pod"
 )
 
-// Kinds are what the verifier follows.
+// Kinds returns the kinds that the verifier follows.
 func Kinds() []string { return []string{kindService, kindPod} }
 
-// view is the registry's objects by UID.
+// view holds the registry's objects by UID.
 type view struct {
 	mu    sync.Mutex
 	byUID map[string]object.Object   // guarded by mu
@@ -28,7 +28,7 @@ func newView() *view {
 	return &view{byUID: map[string]object.Object{}, dirty: map[string]*corev1.Service{}}
 }
 
-// apply takes in changes and says whether a service changed.
+// apply applies changes and reports whether a service changed.
 func (w *view) apply(batch []changes.Change) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,7 +56,7 @@ func (w *view) get(uid string) object.Object {
 	return w.byUID[uid]
 }
 
-// takeDirty returns the services that changed since it was last called.
+// takeDirty returns the services that changed since the last call.
 func (w *view) takeDirty() []*corev1.Service {
 	w.mu.Lock()
 	defer w.mu.Unlock()

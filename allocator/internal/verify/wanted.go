@@ -17,10 +17,9 @@ type wanted struct {
 	field string
 }
 
-// wantedBy returns the values that an object should have from the allocator.
-// What it does not read as a value comes with what it should be, and fails
-// when it is allocated. Only some addresses of pods are the allocator's: those
-// that no pool has fail as well.
+// wantedBy returns the values of an object that should be allocated. A malformed value is included;
+// its allocation fails. Some addresses of pods do not come from the allocator; their allocation
+// fails as well because they are in no pool.
 func wantedBy(o object.Object) []wanted {
 	switch o := o.(type) {
 	case *corev1.Service:
@@ -64,9 +63,8 @@ func wantedByService(svc *corev1.Service) []wanted {
 	return all
 }
 
-// has says whether an object has a value that is allocated to it. Where the
-// object does not say, as with addresses that a pod or a load balancer may yet
-// get, it counts as having it.
+// has reports whether an object has a value that is allocated to it. It returns true if the object
+// cannot tell, as with addresses that a pod or a load balancer may still get.
 func has(o object.Object, use allocatorv1.Use, v pool.Value) bool {
 	svc, ok := o.(*corev1.Service)
 	if !ok || use != allocatorv1.Use_USE_CLUSTER_IP && use != allocatorv1.Use_USE_NODE_PORT {

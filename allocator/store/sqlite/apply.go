@@ -12,7 +12,8 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// put writes a holding over what rests, or over what the named owner has; otherwise it changes no row.
+// put writes a holding if its value is free, at rest, or belongs to the named owner. Otherwise it
+// changes no row.
 const put = `INSERT INTO holdings (value, pool, uid, kind, namespace, name, released, claims) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 	ON CONFLICT (value) DO UPDATE SET pool = excluded.pool, uid = excluded.uid, kind = excluded.kind, namespace = excluded.namespace,
 		name = excluded.name, released = excluded.released, claims = excluded.claims
@@ -62,7 +63,7 @@ func (s *Store) Forget(ctx context.Context, t time.Time) error {
 	return nil
 }
 
-// claim is one as it is stored: [slot, 1 if confirmed, milliseconds since 1970].
+// claim is a claim in its stored form: [slot, 1 if confirmed, milliseconds since 1970].
 type claim [3]any
 
 func writeClaims(claims []store.Claim) (string, error) {

@@ -1,9 +1,7 @@
-// Package sqlite keeps allocations in an embedded database, which belongs to
-// one process: a single replica of the allocator. Every Apply is one
-// transaction and is on disk when it returns.
+// Package sqlite stores allocations in an embedded database, which belongs to one process: a single
+// replica of the allocator. Every Apply is one transaction and is on disk when it returns.
 //
-// What a batch costs is pages: each row is one, the claims of a value being a part
-// of it, and there is no index in another order than that of the values. Tables
-// of holdings and of claims, with an index by owner, wrote five pages for each
-// value.
+// The cost of a batch is the number of pages that it writes. Each row takes one page, because the
+// claims are part of the row of their value, and no index has an order other than by value.
+// Separate tables of holdings and claims, with an index by owner, wrote five pages for each value.
 package sqlite

@@ -16,8 +16,8 @@ import (
 	"portolan.dev/allocator/store/sqlite"
 )
 
-// TestClaimsMoveIntoTheirHoldings opens a database of before claims were a part
-// of their holding.
+// TestClaimsMoveIntoTheirHoldings opens a database from the time before claims were a part of their
+// holding.
 func TestClaimsMoveIntoTheirHoldings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	makeFirst(t, path)
@@ -51,7 +51,7 @@ func sameHolding(x, y store.Holding) bool {
 		})
 }
 
-// makeFirst makes a database as it was with the first migration only.
+// makeFirst creates a database with the first migration only.
 func makeFirst(t *testing.T, path string) {
 	t.Helper()
 	db, err := sqldb.OpenEmbedded(t.Context(), path)

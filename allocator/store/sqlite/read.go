@@ -32,7 +32,7 @@ func (s *Store) List(ctx context.Context, q store.Query) ([]store.Holding, error
 	return found, err
 }
 
-// read calls fn for every holding of the rows.
+// read calls fn for every holding in the rows of a query.
 func (s *Store) read(ctx context.Context, fn func(store.Holding) error, query string, args ...any) (err error) {
 	rows, err := s.db.Reader.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -25,7 +25,7 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the database in a file, which it makes where there is none.
+// Open opens the database in a file, and creates it if it does not exist.
 func Open(ctx context.Context, path string) (*Store, error) {
 	db, err := sqldb.OpenEmbedded(ctx, path)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Store) UpdatePool(ctx context.Context, p store.Pool) error {
 		int32(p.Use), p.Range, int32(p.State), int64(p.Band), p.Name)
 }
 
-// one runs a statement that must change one row; otherwise it returns none.
+// one runs a statement that must change one row. If it changes no row, one returns none.
 func (s *Store) one(ctx context.Context, what string, none error, query string, args ...any) error {
 	res, err := s.db.Writer.ExecContext(ctx, query, args...)
 	if err != nil {

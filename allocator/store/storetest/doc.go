@@ -1,3 +1,2 @@
-// Package storetest is the contract of store.Store as tests, for every
-// implementation of it.
+// Package storetest tests the contract of store.Store, for every implementation.
 package storetest

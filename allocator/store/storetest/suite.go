@@ -48,19 +48,19 @@ func ports(name string) store.Pool {
 	return store.Pool{Name: name, Use: allocatorv1.Use_USE_NODE_PORT, Range: "30000-30099", State: allocatorv1.PoolState_POOL_STATE_ACTIVE, Band: 16}
 }
 
-// take makes a value that nobody has the owner's.
+// take returns a Put that gives a free value to an owner.
 func take(v pool.Value, o store.Owner, claims ...store.Claim) store.Put {
 	return store.Put{Holding: store.Holding{Value: v, Pool: "ports", Owner: o, Claims: claims}}
 }
 
-// keep changes the claims of an owner that has the value.
+// keep returns a Put that changes the claims of the owner that has the value.
 func keep(v pool.Value, o store.Owner, claims ...store.Claim) store.Put {
 	p := take(v, o, claims...)
 	p.From = o.UID
 	return p
 }
 
-// rest ends the use of a value by the owner that has it.
+// rest returns a Put that ends the use of a value by its owner.
 func rest(v pool.Value, o store.Owner, at time.Time) store.Put {
 	p := keep(v, o)
 	p.Released = at
@@ -78,7 +78,7 @@ func apply(t *testing.T, s store.Store, puts ...store.Put) {
 	}
 }
 
-// want checks all holdings, as text.
+// want checks all holdings in text form.
 func want(t *testing.T, s store.Store, lines ...string) {
 	t.Helper()
 	var got []string

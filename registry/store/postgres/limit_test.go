@@ -110,7 +110,7 @@ func TestAWriterThatFallsSilentEnds(t *testing.T) {
 	}
 }
 
-// TestSessionsThatCommitHaveALimit checks the default limits and those of the DSN.
+// TestSessionsThatCommitHaveALimit checks the default limits, and limits that are set in the DSN.
 func TestSessionsThatCommitHaveALimit(t *testing.T) {
 	t.Parallel()
 	dsn := kittest.Postgres(t)
