@@ -24,7 +24,7 @@ import (
 	"portolan.dev/allocator/store/sqlite"
 )
 
-// staleAfter is the age at which the view of the registry is too old to judge by.
+// staleAfter is the age at which the view of the registry counts as outdated.
 const staleAfter = 30 * time.Second
 
 // Daemon is the allocator. Make it with New, then call Run once.

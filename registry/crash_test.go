@@ -83,7 +83,8 @@ func (p *process) kill() {
 // other service has.
 func TestKilledUnderLoad(t *testing.T) {
 	i := install(t)
-	// by name: whether the service exists; services with an unknown outcome are missing
+	// acknowledged holds by name whether a service exists. Services with an unknown outcome are
+	// missing.
 	acknowledged := map[string]bool{}
 	for round := range 3 {
 		p := i.spawn(t)

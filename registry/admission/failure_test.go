@@ -332,7 +332,7 @@ func TestDeleteOfWhatGoesInAnOldView(t *testing.T) {
 	}
 	behind, follow := newReplica(t, ahead.store)
 	lease.Metadata.Finalizers = nil
-	// removes its last finalizer
+	// The update removes the last finalizer.
 	if _, err := ahead.Update(t.Context(), lease.CloneVT(), admission.Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 // nil if it is created.
 type Limit func(updated, old object.Object) error
 
-// Of returns the limits of the caller's role. It returns nil, for no limits, for operators and
-// without TLS.
+// Of returns the limits of the caller's role. It returns nil, which means no limits, for operators
+// and if there is no TLS.
 func Of(ctx context.Context) Limit {
 	id, err := identity.Caller(ctx)
 	if err != nil || id.Role == identity.Operator {

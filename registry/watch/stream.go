@@ -40,8 +40,9 @@ func NewDropped(metrics prometheus.Registerer) prometheus.Counter {
 	return dropped
 }
 
-// Watch sends the changes of a kind after a revision, until ctx is done or an error occurs.
-// Revision 0 starts with the present objects. A message belongs to send until send returns.
+// Watch sends the changes of a kind after a revision, until ctx is done or an error occurs. If the
+// revision is 0, it first sends the present objects. send must not keep the message after it
+// returns.
 func (s *Streamer) Watch(ctx context.Context, kind string, from uint64, filter Filter, send func(*wire.Message) error) error {
 	w := &stream{Streamer: s, kind: kind, filter: filter, send: send, after: from}
 	var cursor *Cursor

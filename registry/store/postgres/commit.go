@@ -23,7 +23,8 @@ const attempts = 3
 // committed is the result of a committed batch. It does not depend on the connection.
 type committed struct {
 	base uint64 // revision before the batch
-	// of a decided batch, with revisions; nil: all operations succeeded, in order
+	// outcomes has the outcomes of a decided batch, with revisions. If it is nil, all operations
+	// succeeded, in order.
 	outcomes []batch.Outcome[store.Result]
 	size     int
 	head     store.Head     // the head after the batch

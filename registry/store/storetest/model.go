@@ -143,7 +143,8 @@ func runBatch(rt *rapid.T, ctx context.Context, s Opened, m *model, prefix strin
 	askForRows(rt, ctx, s, m, prefix)
 }
 
-// askForRows asks the store for the rows by writes that cannot succeed.
+// askForRows compares the rows of the store with the model. It submits writes that cannot succeed,
+// because their errors return the present revision and UID.
 func askForRows(rt *rapid.T, ctx context.Context, s Opened, m *model, prefix string) {
 	var ops []store.Op
 	for _, name := range names {
