@@ -15,8 +15,9 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// compile reads every .proto below root and returns the request that all plugins get: the files to generate, and every file
-// they import before the file that imports it, as plugins demand.
+// compile compiles every .proto file below root and returns the request for all plugins. The
+// request has the files to generate, and every imported file before the files that import it, as
+// plugins require.
 func compile(ctx context.Context, root string) (*pluginpb.CodeGeneratorRequest, error) {
 	names, err := filesBelow(root, ".proto")
 	if err != nil {
@@ -26,7 +27,7 @@ func compile(ctx context.Context, root string) (*pluginpb.CodeGeneratorRequest, 
 		return nil, fmt.Errorf("no .proto files below %s", root)
 	}
 
-	// All faults of all files are collected: whoever edits the contract wants the list, not the first of it.
+	// All errors in all files are collected and reported together.
 	var faults []error
 	compiler := protocompile.Compiler{
 		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{root}}),
@@ -64,7 +65,8 @@ func addWithImports(request *pluginpb.CodeGeneratorRequest, file protoreflect.Fi
 	request.ProtoFile = append(request.ProtoFile, protoutil.ProtoFromFileDescriptor(file))
 }
 
-// filesBelow lists files with the suffix, slash-separated and relative to root, in lexical order.
+// filesBelow returns the files with the suffix, slash-separated and relative to root, in lexical
+// order.
 func filesBelow(root, suffix string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

@@ -14,14 +14,15 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// plugins are run in this order; all write beside the source.
+// plugins are run in this order. All write next to the source.
 var plugins = []struct{ name, options string }{
 	{"protoc-gen-go", "paths=source_relative"},
 	{"protoc-gen-go-grpc", "paths=source_relative"},
 	{"protoc-gen-go-vtproto", "paths=source_relative,features=marshal+unmarshal+size+clone+equal"},
 }
 
-// generate runs all plugins on one request and returns file content by name relative to the root.
+// generate runs all plugins on one request. It returns the contents of the generated files by name,
+// relative to the root.
 func generate(ctx context.Context, bin string, request *pluginpb.CodeGeneratorRequest) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, plugin := range plugins {
@@ -41,7 +42,7 @@ func generate(ctx context.Context, bin string, request *pluginpb.CodeGeneratorRe
 }
 
 func runPlugin(ctx context.Context, path string, request *pluginpb.CodeGeneratorRequest) (*pluginpb.CodeGeneratorResponse, error) {
-	// Deterministic, because a plugin may copy descriptor bytes into what it writes.
+	// The encoding is deterministic, because a plugin may copy descriptor bytes into its output.
 	input, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
 	if err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func runPlugin(ctx context.Context, path string, request *pluginpb.CodeGenerator
 	return response, nil
 }
 
-// staleFiles lists generated files that no .proto stands behind any more.
+// staleFiles lists the generated files without a .proto file.
 func staleFiles(root string, want map[string][]byte) ([]string, error) {
 	have, err := filesBelow(root, ".pb.go")
 	if err != nil {
@@ -72,7 +73,8 @@ func staleFiles(root string, want map[string][]byte) ([]string, error) {
 	return slices.DeleteFunc(have, func(name string) bool { return want[name] != nil }), nil
 }
 
-// write leaves files alone that are right already, so that nothing is rebuilt for nothing.
+// write writes the generated files that have changed and removes the stale ones. Unchanged files
+// are left alone, so that they are not compiled again.
 func write(root string, want map[string][]byte, stale []string) error {
 	for name, content := range want {
 		path := filepath.Join(root, name)
@@ -91,7 +93,7 @@ func write(root string, want map[string][]byte, stale []string) error {
 	return nil
 }
 
-// compare says what write would change, one line per file, in lexical order.
+// compare lists the changes that write would make, one line per file, in lexical order.
 func compare(root string, want map[string][]byte, stale []string) []string {
 	var differ []string
 	for name, content := range want {

@@ -9,7 +9,7 @@ import (
 	"os/signal"
 )
 
-// errDiffers makes -check end with exit code 1 after the files were named.
+// errDiffers makes -check exit with code 1 after the files were listed.
 var errDiffers = errors.New("generated code is not what the contract says; run `make generate` and commit the result")
 
 func main() {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// options are the flags.
+// options are the values of the flags.
 type options struct {
 	root    string
 	results string
@@ -23,7 +23,7 @@ type options struct {
 	budget  time.Duration
 	report  bool
 	again   bool
-	grace   time.Duration // that tests have beyond twice their time
+	grace   time.Duration // time for tests beyond twice their time without a mutant
 	env     []string
 	targets []target
 }
@@ -62,7 +62,7 @@ Packages are folders below the root; without any it goes through those of target
 	}
 }
 
-// errBudget ends a run whose time is over, without a failure.
+// errBudget is the cause of ending a run after its time is over. It is not a failure.
 var errBudget = errors.New("the time is over; run it again to go on")
 
 // mutate tries the mutants of all targets and prints the table.
@@ -94,7 +94,7 @@ func mutate(ctx context.Context, out io.Writer, o options) error {
 	return ctx.Err()
 }
 
-// try tries the mutants of a target that have no result yet, and sums up all of them.
+// try tries the mutants of a target that have no result yet, and adds all results to sum.
 func (o options) try(ctx context.Context, out io.Writer, r *results, t target, sum *tally) error {
 	all, err := mutantsOf(t.pkg, filepath.Join(o.root, t.pkg))
 	if err != nil {
@@ -131,7 +131,7 @@ func (o options) try(ctx context.Context, out io.Writer, r *results, t target, s
 	return nil
 }
 
-// shuffle brings the mutants of a package into an order that the seed determines.
+// shuffle sorts the mutants of a package in a random order determined by the seed.
 func shuffle(all []mutant, seed uint64) {
 	if len(all) == 0 {
 		return

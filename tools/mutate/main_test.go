@@ -23,7 +23,8 @@ func sample(t *testing.T, change func(*options)) string {
 	return out.String()
 }
 
-// TestSurvivors tries all mutants of a package whose tests leave two things open, and goes on after an interruption.
+// TestSurvivors tries all mutants of a package with two gaps in its tests, and continues after an
+// interruption.
 func TestSurvivors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "results")
 	before, err := os.ReadFile("testdata/sample/weak/weak.go")
@@ -74,7 +75,8 @@ func TestTestsMustPassWithoutMutant(t *testing.T) {
 	}
 }
 
-// TestSampleIsTheSame for one seed, and another one for another seed.
+// TestSampleIsTheSame checks that the same seed gives the same sample, and another seed another
+// one.
 func TestSampleIsTheSame(t *testing.T) {
 	order := func(seed uint64) []int {
 		all, err := mutantsOf("weak", "testdata/sample/weak")

@@ -19,21 +19,21 @@ type mutant struct {
 	File    string // base name
 	Line    int
 	Column  int
-	Kind    string // what is done
-	Old     string // the text that goes
-	New     string // the text that comes
+	Kind    string // the description of the change
+	Old     string // the text before the change
+	New     string // the text after the change
 	Source  string // a hash of the file
 
 	path       string
 	start, end int // of Old, in bytes
 }
 
-// String is the mutant as a person finds it.
+// String returns the mutant's place and change, for people.
 func (m mutant) String() string {
 	return fmt.Sprintf("%s/%s:%d:%d: %s: `%s` → `%s`", m.Package, m.File, m.Line, m.Column, m.Kind, oneLine(m.Old), oneLine(m.New))
 }
 
-// oneLine shortens a text to what fits a line.
+// oneLine returns the text on one line, shortened if it is long.
 func oneLine(text string) string {
 	const most = 60
 	text = strings.Join(strings.Fields(text), " ")
@@ -43,7 +43,7 @@ func oneLine(text string) string {
 	return text
 }
 
-// apply returns the file's text with the change.
+// apply returns the contents of the file with the change.
 func (m mutant) apply() ([]byte, error) {
 	source, err := os.ReadFile(m.path)
 	if err != nil {
@@ -52,7 +52,8 @@ func (m mutant) apply() ([]byte, error) {
 	return slices.Concat(source[:m.start], []byte(m.New), source[m.end:]), nil
 }
 
-// mutantsOf returns all mutants of the Go files of a folder, in their order. Tests and generated files have none.
+// mutantsOf returns all mutants of the Go files of a folder, in the order of their places. It
+// ignores tests and generated files.
 func mutantsOf(pkg, dir string) ([]mutant, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -99,7 +100,7 @@ func (f *finder) text(n ast.Node) string {
 
 func (f *finder) offset(pos token.Pos) int { return f.fset.Position(pos).Offset }
 
-// add notes that the text from start to end becomes another one.
+// add adds a mutant that replaces the text from start to end.
 func (f *finder) add(kind string, start, end token.Pos, text string) {
 	m := f.template
 	place := f.fset.Position(start)
@@ -163,7 +164,7 @@ func (f *finder) cases(n *ast.SwitchStmt) {
 	}
 }
 
-// others are the operators that take each other's place.
+// others maps each operator to its replacement.
 var others = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
@@ -188,7 +189,8 @@ func (f *finder) exchange(kind string, at token.Pos, op token.Token) {
 	}
 }
 
-// assignment leaves out assignments to what exists already, and evaluates their right side.
+// assignment exchanges the operator of an assignment, and leaves out assignments to existing
+// variables. The right side is still evaluated.
 func (f *finder) assignment(n *ast.AssignStmt) {
 	f.exchange("exchange an operator", n.TokPos, n.Tok)
 	if n.Tok != token.ASSIGN || len(n.Lhs) != len(n.Rhs) {
@@ -201,7 +203,7 @@ func (f *finder) assignment(n *ast.AssignStmt) {
 	}
 }
 
-// results exchanges true and false, and drops errors.
+// results exchanges true and false, and replaces returned errors by nil.
 func (f *finder) results(n *ast.ReturnStmt) {
 	for _, result := range n.Results {
 		switch text := f.text(result); {
@@ -220,7 +222,8 @@ func (f *finder) results(n *ast.ReturnStmt) {
 	}
 }
 
-// leaveOut replaces a call by the evaluation of its function and arguments, which keeps variables and imports in use.
+// leaveOut replaces a call by the evaluation of its function and arguments, so that variables and
+// imports stay in use.
 func (f *finder) leaveOut(kind string, statement ast.Node, call *ast.CallExpr) {
 	var parts []string
 	if _, builtin := call.Fun.(*ast.Ident); !builtin {
@@ -236,7 +239,7 @@ func (f *finder) leaveOut(kind string, statement ast.Node, call *ast.CallExpr) {
 	f.add(kind, statement.Pos(), statement.End(), text)
 }
 
-// logs reports whether a call only tells people something.
+// logs reports whether a call only writes to a log.
 func (f *finder) logs(call *ast.CallExpr) bool {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {

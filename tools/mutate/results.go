@@ -14,31 +14,32 @@ import (
 // Outcomes of a mutant.
 const (
 	killed   = "killed"
-	timeout  = "timeout" // the tests did not end: killed too
+	timeout  = "timeout" // the tests did not end; counts as killed
 	survived = "survived"
 	invalid  = "invalid" // it does not compile
 )
 
-// result is what became of a mutant. It is a line of the file of results.
+// result is the outcome of a mutant, and a line of the file of results.
 type result struct {
 	mutant
 	Outcome string
 	Seconds float64
 }
 
-// results is the file of all results.
+// results is the file of all results, with its contents.
 type results struct {
 	file *os.File
 	done map[mutant]result
 }
 
-// identity returns what two runs have in common of one mutant.
+// identity returns the fields of a mutant that are equal in all runs.
 func (m mutant) identity() mutant {
 	m.path, m.start, m.end = "", 0, 0
 	return m
 }
 
-// openResults reads the file and makes it ready for more. The last line may be half: the run was killed while it wrote.
+// openResults reads the file and opens it for appending. The last line may be incomplete if the
+// previous run was killed.
 func openResults(name string) (*results, error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (r *results) add(one result) error {
 	return err
 }
 
-// tally is the sum of a package.
+// tally is the total of a package.
 type tally struct {
 	killed    int
 	survivors []mutant
@@ -92,7 +93,7 @@ func (t *tally) add(one result) {
 
 func (t *tally) tried() int { return t.killed + len(t.survivors) }
 
-// printTable writes the table for docs/testing.md, and below it the survivors.
+// printTable prints the table for docs/testing.md and a list of the survivors.
 func printTable(out io.Writer, order []string, tallies map[string]*tally) {
 	fmt.Fprint(out, "\n| package | mutants | killed | survived | killed, % |\n|---|---|---|---|---|\n")
 	var all tally

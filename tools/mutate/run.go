@@ -13,29 +13,29 @@ import (
 	"time"
 )
 
-// tester runs tests with one file replaced.
+// tester runs tests, with or without a mutant.
 type tester struct {
 	root string // the folder of the workspace
 	env  []string
-	// grace is how long tests may take with a mutant, beyond twice the time without.
+	// grace is the time that tests with a mutant have in addition to twice their time without one.
 	grace time.Duration
 }
 
-// verdict is how a run of tests ended.
+// verdict is the result of a run of tests.
 type verdict struct {
 	outcome string
 	output  string
 	took    time.Duration
 }
 
-// test runs the tests of a package. m may be nil: then nothing is changed.
+// test runs the tests of a package with a mutant, or on the unchanged code if m is nil.
 func (t *tester) test(ctx context.Context, pkg string, m *mutant, limit time.Duration) (verdict, error) {
 	dir, err := os.MkdirTemp("", "mutate-")
 	if err != nil {
 		return verdict{}, err
 	}
 	defer os.RemoveAll(dir)
-	// -short is not given: a test that is left out kills nothing.
+	// -short is not set, because a skipped test kills no mutant.
 	args := []string{"test", "-vet=off", "-count=1", "-failfast", "-timeout", limit.String()}
 	if m != nil {
 		overlay, err := writeOverlay(dir, *m)
@@ -47,7 +47,7 @@ func (t *tester) test(ctx context.Context, pkg string, m *mutant, limit time.Dur
 	return t.run(ctx, append(args, "./"+pkg), limit)
 }
 
-// building is how long the go command may take beyond the tests.
+// building is the time that the go command has in addition to the tests.
 const building = 10 * time.Minute
 
 func (t *tester) run(ctx context.Context, args []string, limit time.Duration) (verdict, error) {
@@ -55,7 +55,7 @@ func (t *tester) run(ctx context.Context, args []string, limit time.Duration) (v
 	defer cancel()
 	cmd := exec.CommandContext(limited, "go", args...)
 	cmd.Dir, cmd.Env = t.root, append(os.Environ(), t.env...)
-	// All that the tests have started goes with them: a mutant may leave processes behind.
+	// Kill the whole process group, because a mutant may leave processes behind.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
@@ -64,7 +64,7 @@ func (t *tester) run(ctx context.Context, args []string, limit time.Duration) (v
 	began := time.Now()
 	err := cmd.Run()
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // most leave nothing
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // usually none is left
 	}
 	v := verdict{output: out.String(), took: time.Since(began)}
 	exit := (*exec.ExitError)(nil)
@@ -85,7 +85,7 @@ func (t *tester) run(ctx context.Context, args []string, limit time.Duration) (v
 	return v, nil
 }
 
-// writeOverlay writes what -overlay reads, and returns its name.
+// writeOverlay writes the files for -overlay, and returns the name of the overlay file.
 func writeOverlay(dir string, m mutant) (string, error) {
 	text, err := m.apply()
 	if err != nil {
@@ -106,7 +106,7 @@ func writeOverlay(dir string, m mutant) (string, error) {
 	return overlay, nil
 }
 
-// judge tries a mutant against the packages that should notice it.
+// judge runs the tests that should kill a mutant, one package after the other, until one does.
 func (t *tester) judge(ctx context.Context, tests []string, m mutant, limits map[string]time.Duration) (result, error) {
 	r := result{mutant: m}
 	for _, pkg := range tests {
@@ -123,7 +123,8 @@ func (t *tester) judge(ctx context.Context, tests []string, m mutant, limits map
 	return r, nil
 }
 
-// limits runs the tests on the code as it is, which must pass, and returns how long they may take with a mutant.
+// limits runs the tests on the unchanged code and returns the time limits of the packages for runs
+// with a mutant. It returns an error if the tests fail.
 func (t *tester) limits(ctx context.Context, tests []string) (map[string]time.Duration, error) {
 	limits := map[string]time.Duration{}
 	for _, pkg := range tests {

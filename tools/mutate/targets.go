@@ -2,14 +2,14 @@ package main
 
 import "strings"
 
-// target is a package to mutate and the packages whose tests should notice, the quickest first: each runs only if those before
-// it have not noticed.
+// target is a package to mutate, with the packages of the tests that should kill its mutants, the
+// fastest first. Each of them runs only if the ones before it did not kill the mutant.
 type target struct {
 	pkg   string
 	tests []string
 }
 
-// targets are the packages with logic of their own, which `make mutate` goes through.
+// targets are the packages with their own logic. `make mutate` tries all of them.
 var targets = []target{
 	{"registry/store", []string{"registry/store", "registry/store/sqlite"}},
 	{"registry/store/sqlite", []string{"registry/store/sqlite"}},
@@ -30,7 +30,8 @@ var targets = []target{
 	{"dnssvc/forward", []string{"dnssvc/forward"}},
 }
 
-// choose returns the targets of the packages that are named, or all. A package that is not in the list is tested by itself.
+// choose returns the targets with the given names, or all targets if there are no names. A package
+// that is not in targets is tested by itself.
 func choose(names []string) []target {
 	if len(names) == 0 {
 		return targets

@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// flakeList holds the tests that may fail once: the reason by "PACKAGE TEST", where TEST has no subtest.
+// flakeList maps "PACKAGE TEST" to the reason why the test may fail once. TEST is a top-level test.
 type flakeList map[string]string
 
 var flakeEntry = regexp.MustCompile(`^(\S+ (?:Test|Example|Fuzz)\w*): (\S.*)$`)
 
-// readFlakes reads a list with an entry "PACKAGE TEST: REASON" per line. Empty lines and lines with # at the start do not count.
+// readFlakes reads a list with an entry "PACKAGE TEST: REASON" per line. It ignores empty lines and
+// lines that begin with #.
 func readFlakes(file string) (flakeList, error) {
 	if file == "" {
 		return nil, nil
@@ -39,10 +40,10 @@ func readFlakes(file string) (flakeList, error) {
 	return list, nil
 }
 
-// flake is a failure that a second run of the package did not repeat.
+// flake is a failure that did not recur in a second run of the package.
 type flake struct {
-	test   string // PACKAGE TEST, or the package alone if it failed outside of its tests
-	reason string // of the list; "" if the list lacks the test
+	test   string // PACKAGE TEST, or the package alone if it failed outside its tests
+	reason string // from the list; "" if the list lacks the test
 }
 
 func (f flake) String() string {
@@ -53,7 +54,8 @@ func (f flake) String() string {
 	return fmt.Sprintf("FLAKY\t%s: failed once, passed when run alone — %s", f.test, why)
 }
 
-// flakesOf returns the failures of a package that passed in its second run, each top-level test once.
+// flakesOf returns a flake for each top-level test that failed in the first run of a package that
+// passed in its second run.
 func (l flakeList) flakesOf(first *pkg) []flake {
 	var flakes []flake
 	for _, name := range first.failures() {
@@ -70,7 +72,7 @@ func (l flakeList) flakesOf(first *pkg) []flake {
 	return flakes
 }
 
-// outdated returns the entries whose test no package has.
+// outdated returns the entries of tests that no package has.
 func (l flakeList) outdated(seen map[string]bool) []string {
 	var names []string
 	for name := range l {

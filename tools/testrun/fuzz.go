@@ -11,8 +11,9 @@ import (
 
 type fuzzTarget struct{ path, name string }
 
-// fuzz runs the fuzz targets of a module one after the other: go test takes one target of one package at a time.
-// A failure leaves its input below testdata/fuzz, where it is a test case from then on.
+// fuzz runs the fuzz targets of a module one after the other, because go test fuzzes only one
+// target at a time. The input of a failure is stored below testdata/fuzz and is a test case from
+// then on.
 func (r *runner) fuzz(ctx context.Context, m module, each time.Duration) {
 	targets, err := fuzzTargets(ctx, m)
 	if err != nil {
@@ -37,7 +38,7 @@ func fuzzTargets(ctx context.Context, m module) ([]fuzzTarget, error) {
 	list := m.command(ctx, "test", "-list", "^Fuzz", "./...")
 	list.Stderr = os.Stderr
 	listing, err := list.Output()
-	// The names of a package come before its "ok" line.
+	// The output lists the names of a package before its "ok" line.
 	var targets []fuzzTarget
 	var names []string
 	for line := range bytes.Lines(listing) {

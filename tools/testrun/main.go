@@ -16,7 +16,7 @@ import (
 
 type options struct {
 	modules []module
-	goFlags []string // handed to go test
+	goFlags []string // passed to go test
 	fuzz    time.Duration
 	flakes  flakeList // tests that may fail once
 	strict  bool      // skips and flakes are failures
@@ -56,7 +56,7 @@ func exit(err error) {
 	os.Exit(1)
 }
 
-// run does what the options say and reports whether all is well.
+// run tests or fuzzes the modules and reports whether nothing failed.
 func run(ctx context.Context, out io.Writer, o options) bool {
 	r := &runner{out: out, goFlags: o.goFlags, flakes: o.flakes, total: totals{seen: map[string]bool{}}}
 	for _, m := range o.modules {
@@ -80,7 +80,7 @@ func run(ctx context.Context, out io.Writer, o options) bool {
 	return r.total.summarize(out, o.strict)
 }
 
-// selects reports whether a flag of go test leaves tests out.
+// selects reports whether a flag of go test excludes tests.
 func selects(flag string) bool {
 	name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
 	return name == "run" || name == "skip" || name == "short"
@@ -114,7 +114,7 @@ func stderrOf(err error) string {
 	return ""
 }
 
-// command prepares a go command in the module.
+// command returns a go command that runs in the module's folder.
 func (m module) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = m.dir
@@ -122,7 +122,8 @@ func (m module) command(ctx context.Context, args ...string) *exec.Cmd {
 	if m.alone {
 		cmd.Env = append(cmd.Env, "GOWORK=off")
 	}
-	// Interrupt rather than kill: go test then ends its test processes, and they what they have started.
+	// On an interrupt, unlike on a kill, go test ends its test processes, and they end the
+	// processes that they have started.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	return cmd

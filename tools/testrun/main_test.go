@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// testrun runs the tool on one module below testdata and returns its verdict and its lines.
+// testrun runs the tool on one module below testdata. It returns whether it passed, and its output.
 func testrun(t *testing.T, name string, o options) (ok bool, output string) {
 	t.Helper()
 	o.modules = []module{{dir: filepath.Join("testdata", name), alone: true}}
@@ -55,7 +55,8 @@ func TestFailuresAreShownAndCounted(t *testing.T) {
 			t.Errorf("should not be there: %q", unwanted)
 		}
 	}
-	// Passed: TestOne, its sub, TestGood. Failed: TestBad, its sub, the package that does not build.
+	// Passed: TestOne, its subtest, TestGood. Failed: TestBad, its subtest, the package that does
+	// not build.
 	wantLast(t, output, "3 passed, 3 failed, 0 skipped")
 }
 
@@ -73,7 +74,8 @@ func TestFlakeIsReportedNotHidden(t *testing.T) {
 	wantLast(t, output, "1 passed, 0 failed, 0 skipped")
 }
 
-// TestFlakeFailsAStrictRun is about CI: a test that passes the second time fails the run, unless the list has it.
+// TestFlakeFailsAStrictRun checks that in CI a test that passes only the second time fails the run,
+// unless the list has it.
 func TestFlakeFailsAStrictRun(t *testing.T) {
 	t.Setenv("TESTRUN_MARK", filepath.Join(t.TempDir(), "mark"))
 	ok, output := testrun(t, "flaky", options{strict: true})
@@ -161,7 +163,8 @@ func TestFlagsReachGoTest(t *testing.T) {
 	wantLast(t, output, "2 passed, 1 failed, 0 skipped")
 }
 
-// Only the list: the first run of a fuzz target compiles the standard library anew, which takes longer than all other tests.
+// TestFuzzTargets tests only the listing, because the first run of a fuzz target compiles the
+// standard library again, which takes longer than all other tests.
 func TestFuzzTargets(t *testing.T) {
 	got, err := fuzzTargets(t.Context(), module{dir: "testdata/fuzzy", alone: true})
 	if err != nil {
@@ -173,7 +176,7 @@ func TestFuzzTargets(t *testing.T) {
 	}
 }
 
-// What a process says that is killed in the middle must not vanish.
+// TestCutStream checks that the output of a killed process is not lost.
 func TestCutStream(t *testing.T) {
 	var out strings.Builder
 	r := &runner{out: &out, total: totals{seen: map[string]bool{}}}

@@ -24,13 +24,13 @@ const (
 	skipped
 )
 
-// pkg is what one run of one package gave.
+// pkg is the result of one run of one package.
 type pkg struct {
 	path        string
 	state       state
 	unbuildable bool
 	tests       map[string]state
-	order       []string // of the tests, as they began
+	order       []string // names of the tests, in the order of their start
 	lines       []line
 }
 
@@ -68,7 +68,8 @@ func (p *pkg) take(e event) (ended bool) {
 	return true
 }
 
-// print writes go test's line for the package, and before it, if the package failed, all output of tests that did not pass.
+// print writes go test's line for the package. If the package failed, it first writes all output of
+// the tests that did not pass.
 func (p *pkg) print(out io.Writer) {
 	for _, l := range p.lines {
 		verdict := l.test == "" && (strings.HasPrefix(l.text, "ok  \t") || strings.HasPrefix(l.text, "?   \t") || strings.HasPrefix(l.text, "FAIL\t"))
@@ -78,7 +79,8 @@ func (p *pkg) print(out io.Writer) {
 	}
 }
 
-// of reports whether the line belongs to the failure: it is the package's own, or of a test that neither passed nor was skipped.
+// of reports whether a line belongs to a failure, because it is the package's own line or a line of
+// a test that neither passed nor was skipped.
 func (p *pkg) of(l line) bool {
 	if l.test == "" {
 		return true
@@ -87,7 +89,8 @@ func (p *pkg) of(l line) bool {
 	return s == failed || s == unfinished
 }
 
-// failures names the tests that failed; a package that failed without one (no build, a panic outside of tests) stands for itself.
+// failures returns the names of the failed tests. If the package failed without a failed test (no
+// build, a panic outside tests), it returns the name of the package.
 func (p *pkg) failures() []string {
 	var names []string
 	for _, name := range p.order {
@@ -101,10 +104,10 @@ func (p *pkg) failures() []string {
 	return names
 }
 
-// logged matches what t.Skip and t.Log print: the place in the source, then the text.
+// logged matches the output of t.Skip and t.Log: the place in the source, then the text.
 var logged = regexp.MustCompile(`^\s+\S+\.go:\d+: (.*)`)
 
-// reason is what a skipped test said last.
+// reason returns the last message of a skipped test.
 func (p *pkg) reason(test string) string {
 	reason := "no reason given"
 	for _, l := range p.lines {

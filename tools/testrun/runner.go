@@ -18,7 +18,7 @@ type runner struct {
 	total   totals
 }
 
-// module tests all packages of one module, and what failed a second time.
+// module tests all packages of a module, and runs the failed ones again.
 func (r *runner) module(ctx context.Context, m module) {
 	packages, err := r.goTest(ctx, m, "./...")
 	var again []*pkg
@@ -61,9 +61,10 @@ func (r *runner) problem(what string) {
 	r.total.failures = append(r.total.failures, what)
 }
 
-// goTest runs go test -json and returns the packages in the order in which they ended. Each is printed when it ends.
+// goTest runs go test -json and returns the packages in the order in which they ended. It prints
+// each package when it ends.
 func (r *runner) goTest(ctx context.Context, m module, args ...string) ([]*pkg, error) {
-	// The flags that were asked for come first: a later -p or -count wins.
+	// The given flags come first, because later flags such as -p and -count take precedence.
 	cmd := m.command(ctx, slices.Concat([]string{"test", "-json"}, r.goFlags, args)...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
@@ -93,7 +94,7 @@ func (r *runner) read(stream io.Reader) []*pkg {
 			break
 		}
 	}
-	// A package that never ended was killed with go test itself.
+	// A package that has not ended was killed together with go test.
 	for _, p := range open {
 		p.state = failed
 		p.print(r.out)
@@ -106,7 +107,7 @@ func (r *runner) read(stream io.Reader) []*pkg {
 func (r *runner) line(open map[string]*pkg, line []byte) *pkg {
 	var e event
 	if json.Unmarshal(line, &e) != nil {
-		r.out.Write(line) // not ours to judge, not ours to hide
+		r.out.Write(line) // output of other programs is passed on unchanged
 		return nil
 	}
 	if strings.HasPrefix(e.Action, "build-") {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// totals is the sum over all packages; a package that was run twice counts with its second run.
+// totals is the sum over all packages. A package that was run twice counts with its second run.
 type totals struct {
 	passed   int
 	failures []string
 	skips    []skip
 	flakes   []flake
-	seen     map[string]bool // PACKAGE TEST, of all top-level tests
+	seen     map[string]bool // PACKAGE TEST, for all top-level tests
 }
 
 type skip struct{ test, reason string }
@@ -30,7 +30,7 @@ func (t *totals) add(p *pkg) {
 	t.failures = append(t.failures, p.failures()...)
 }
 
-// summarize writes the end of the report and says whether all is well.
+// summarize writes the end of the report and reports whether nothing failed.
 func (t *totals) summarize(out io.Writer, strict bool) bool {
 	failures := len(t.failures)
 	skips := 0

@@ -1,4 +1,6 @@
-// Package nearest finds the name that was probably meant by one that is not known, for messages.
+// Package nearest suggests, for messages, the known name that a user probably meant by an unknown
+// one.
 //
-// The invariant: no suggestion is better than a wrong one. A name that would have to be changed for the most part suggests nothing.
+// The invariant: no suggestion is better than a wrong one. If most of a name would have to be
+// changed, nothing is suggested.
 package nearest

@@ -5,13 +5,14 @@ import (
 	"strings"
 )
 
-// Name returns the known name nearest to the given one, "" if none is near. Upper and lower case count as the same.
+// Name returns the known name that is most similar to the given one, or "" if none is similar. It
+// ignores case.
 func Name(name string, known []string) string {
 	best, least := "", min(max(2, len(name)/3), len(name)-1)+1
 	for _, candidate := range slices.Sorted(slices.Values(known)) {
 		d := distance(strings.ToLower(name), strings.ToLower(candidate))
 		if len(name) > 2 && strings.HasPrefix(candidate, name) {
-			d = min(d, 1) // cut short rather than misspelled
+			d = min(d, 1) // an abbreviation, not a misspelling
 		}
 		if d < least {
 			best, least = candidate, d
@@ -20,7 +21,8 @@ func Name(name string, known []string) string {
 	return best
 }
 
-// distance counts the bytes to add, drop or change to get from a to b (Levenshtein): names are ASCII.
+// distance returns the Levenshtein distance of a and b: the number of bytes to add, remove or
+// change. Names are ASCII.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -14,9 +14,9 @@ func TestName(t *testing.T) {
 		"lease-nam":          "lease-name",
 		"clusterip":          "clusterIP",
 		"Ports":              "ports",
-		"check":              "check-config", // cut short
+		"check":              "check-config", // abbreviated
 		"tl":                 "ttl",
-		"t":                  "", // every letter would be another
+		"t":                  "", // every letter would differ
 		"":                   "",
 		"colour":             "",
 		"entirely-different": "",

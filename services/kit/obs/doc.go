@@ -1,11 +1,10 @@
-// Package obs is how a daemon is seen from outside: its logger, its metrics and
-// the HTTP endpoints that show them.
+// Package obs makes a daemon observable. It provides the logger, the metrics registry and the HTTP
+// endpoints that expose them.
 //
-// Nothing here is global. A process may hold several daemons, so each has a
-// metrics registry and a logger of its own; the default Prometheus registry and
-// slog's default logger would mix them up.
+// There is no global state. A process may run several daemons, so each daemon has its own metrics
+// registry and logger. The default Prometheus registry and slog's default logger would mix them up.
 //
-// Whatever is tried again and again reports its failures to an [Outage], which is
-// two lines in the log. Comparing the texts of errors was the alternative: they
-// differ from one attempt to the next, by ports, addresses and causes.
+// Code that retries an operation reports its failures to an [Outage], which logs two lines per
+// outage. Comparing the texts of errors would not work, because ports, addresses and causes differ
+// between attempts.
 package obs

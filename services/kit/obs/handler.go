@@ -13,9 +13,9 @@ import (
 
 // Handler serves /metrics, /healthz, /readyz and /debug/pprof.
 //
-// /healthz says that the process runs and answers; it does not look at the
-// checks, because restarting a daemon whose database is away helps nobody.
-// /readyz is 503 with the reasons, one per line, until all checks are well.
+// /healthz says that the process answers. It ignores the checks, because restarting a daemon does
+// not help if, for example, its database is away. /readyz returns 503 with the failing checks, one
+// per line, until all checks succeed.
 func Handler(metrics prometheus.Gatherer, checks *health.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))

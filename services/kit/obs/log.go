@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// Format is how log lines look.
+// Format is the format of log lines.
 type Format string
 
-// The formats: FormatAuto is text on a terminal, otherwise JSON.
+// The formats. FormatAuto is text on a terminal and JSON otherwise.
 const (
 	FormatAuto Format = "auto"
 	FormatJSON Format = "json"
 	FormatText Format = "text"
 )
 
-// UnmarshalText implements encoding.TextUnmarshaler, for configurations.
+// UnmarshalText implements encoding.TextUnmarshaler, for use in configurations.
 func (f *Format) UnmarshalText(text []byte) error {
 	switch got := Format(text); got {
 	case FormatAuto, FormatJSON, FormatText:
@@ -30,8 +30,7 @@ func (f *Format) UnmarshalText(text []byte) error {
 	return errors.New("want auto, json or text")
 }
 
-// NewLogger returns a logger to w, and the level it obeys, which may be changed
-// at any time.
+// NewLogger returns a logger that writes to w, and its level, which may be changed at any time.
 func NewLogger(w io.Writer, level slog.Level, format Format) (*slog.Logger, *slog.LevelVar) {
 	lv := new(slog.LevelVar)
 	lv.Set(level)
@@ -51,8 +50,8 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// LevelHandler shows the log level on GET and changes it on PUT, whose body is
-// the new level: an operator can look closer at a running daemon.
+// LevelHandler returns the log level on GET and sets it to the request's body on PUT, so that an
+// operator can debug a running daemon.
 func LevelHandler(level *slog.LevelVar) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method {

@@ -5,8 +5,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// NewMetrics returns a metrics registry with what every daemon shows: the
-// process, the Go runtime, and portolan_build_info.
+// NewMetrics returns a metrics registry with the metrics of every daemon: the process, the Go
+// runtime, and portolan_build_info.
 func NewMetrics() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	version, revision := buildVersion()

@@ -69,7 +69,8 @@ func TestMetricsAreWellNamed(t *testing.T) {
 
 func TestLogger(t *testing.T) {
 	for format, want := range map[obs.Format]string{
-		obs.FormatJSON: `{"time":`, obs.FormatText: "time=", obs.FormatAuto: `{"time":`, // a buffer is no terminal
+		// FormatAuto is JSON here, because a buffer is not a terminal.
+		obs.FormatJSON: `{"time":`, obs.FormatText: "time=", obs.FormatAuto: `{"time":`,
 	} {
 		var buf bytes.Buffer
 		log, level := obs.NewLogger(&buf, slog.LevelInfo, format)

@@ -7,25 +7,27 @@ import (
 	"time"
 )
 
-// Outage logs that something fails which is tried again and again: one line when
-// that begins, and one when it works again, with the length and the number of
-// failures. Its methods may be called concurrently.
+// Outage logs failures of an operation that is retried: one line at the first failure, and one line
+// with the duration and the number of failures when the operation succeeds again. Its methods are
+// safe for concurrent use.
 type Outage struct {
 	// Log must be given.
 	Log *slog.Logger
-	// Down and Up are the messages of the two lines.
+	// Down and Up are the messages of the first and the second line.
 	Down, Up string
-	// Tolerate is the length that is not worth a line.
+	// Tolerate is the duration of an outage that is not logged.
 	Tolerate time.Duration
 
-	mu       sync.Mutex
-	since    time.Time // guarded by mu: of the first failure; zero while all is well
-	failures int       // guarded by mu
-	told     bool      // guarded by mu
+	mu sync.Mutex
+	// since is the time of the first failure, or zero while there is no outage. Guarded by mu.
+	since    time.Time
+	failures int // guarded by mu
+	// told reports whether the outage has been logged. Guarded by mu.
+	told bool
 }
 
-// Failed counts a failure. The first one that comes after what is tolerated is
-// logged as a warning, with its error and attrs.
+// Failed records a failure. It logs a warning, with the error and attrs, for the first failure
+// after more than Tolerate.
 func (o *Outage) Failed(err error, attrs ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -39,8 +41,8 @@ func (o *Outage) Failed(err error, attrs ...any) {
 	o.Log.Log(context.Background(), slog.LevelWarn, o.Down, append([]any{"err", err}, attrs...)...)
 }
 
-// Over ends the outage and reports whether it was told; then its end is logged,
-// with attrs. Without an outage it does nothing.
+// Over ends the outage. If the outage was logged, Over logs its end, with attrs, and returns true.
+// Without an outage it does nothing.
 func (o *Outage) Over(attrs ...any) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"portolan.dev/services/kit/obs"
 )
 
-// TestAnOutageIsTwoLines however often what fails is tried again, and whatever each failure says.
+// TestAnOutageIsTwoLines checks that an outage is logged in two lines, for any number of failures
+// and any errors.
 func TestAnOutageIsTwoLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

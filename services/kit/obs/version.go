@@ -2,7 +2,8 @@ package obs
 
 import "runtime/debug"
 
-// Version returns the version of this program as people write it: the module's version, and the commit where version control recorded one.
+// Version returns the version of this program for messages: the module's version, and the commit if
+// version control recorded one.
 func Version() string {
 	version, revision := buildVersion()
 	if revision == "unknown" {
@@ -11,8 +12,8 @@ func Version() string {
 	return version + " (" + revision[:min(len(revision), 12)] + ")"
 }
 
-// buildVersion reads what the linker recorded; both may be "unknown" in a build
-// outside of version control.
+// buildVersion returns the version and the commit that the linker recorded. Both may be "unknown"
+// in a build outside version control.
 func buildVersion() (version, revision string) {
 	version, revision = "unknown", "unknown"
 	info, ok := debug.ReadBuildInfo()

@@ -14,22 +14,22 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 )
 
-// serviceConfig spreads calls over all addresses of the target. It has no retry
-// policy: the library already repeats calls that never reached a server, and
-// only the caller knows whether another may be repeated.
+// serviceConfig distributes calls over all addresses of the target. It has no retry policy, because
+// the library already retries calls that never reached a server, and only the caller can decide
+// whether another call may be repeated.
 const serviceConfig = `{"loadBalancingConfig":[{"round_robin":{}}]}`
 
-// dialFunc opens one connection.
+// dialFunc opens a connection.
 type dialFunc func(ctx context.Context, addr string) (net.Conn, error)
 
-// dial returns a client of target, which is whatever gRPC understands, or a
-// comma separated list of addresses. Options given by the caller win.
+// dial returns a client connection to target, which is any target of gRPC or a comma-separated list
+// of addresses. Options in opts take precedence.
 func dial(target string, open dialFunc, opts []grpc.DialOption) (*grpc.ClientConn, error) {
 	base := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(open),
 		grpc.WithDefaultServiceConfig(serviceConfig),
-		grpc.WithDisableServiceConfig(), // nobody configures our clients by DNS
+		grpc.WithDisableServiceConfig(), // clients are not configured by DNS
 		grpc.WithStaticStreamWindowSize(streamWindow),
 		grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithDefaultCallOptions(
@@ -40,8 +40,8 @@ func dial(target string, open dialFunc, opts []grpc.DialOption) (*grpc.ClientCon
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: 20 * time.Second, Timeout: 10 * time.Second, PermitWithoutStream: true,
 		}),
-		// A daemon that restarts is back within seconds; the library's default
-		// would leave its clients waiting for up to two minutes.
+		// A daemon restarts within seconds. With the library's default backoff its clients could
+		// wait for up to two minutes.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
@@ -55,8 +55,8 @@ func dial(target string, open dialFunc, opts []grpc.DialOption) (*grpc.ClientCon
 	return grpc.NewClient(target, append(base, opts...)...)
 }
 
-// fixedList resolves a target such as "10.0.0.1:7400,10.0.0.2:7400" to its
-// members.
+// fixedList returns a resolver for a target such as "10.0.0.1:7400,10.0.0.2:7400", and the target
+// with the resolver's scheme.
 func fixedList(target string) (resolver.Builder, string) {
 	r := manual.NewBuilderWithScheme("list")
 	var state resolver.State

@@ -8,16 +8,16 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// vtCodec uses the generated MarshalVT and UnmarshalVT methods of messages that
-// have them, and the stock codec for all others, such as those of the health
-// service. The bytes are the same; it has the stock codec's name, and is given
-// to servers and clients explicitly so that nothing global changes.
+// vtCodec uses the generated MarshalVT and UnmarshalVT methods of messages that have them, and the
+// stock codec for all others, such as the messages of the health service. The encoding is the same.
+// vtCodec has the stock codec's name, and is passed to servers and clients explicitly, so that
+// nothing global changes.
 //
-// Unlike the stock codec it does not check that strings are UTF-8: servers do
-// that for requests (checkUTF8).
+// Unlike the stock codec it does not check that strings are UTF-8. Servers check the strings of
+// requests with checkUTF8.
 type vtCodec struct{ encoding.CodecV2 }
 
-// vtMessage is what protoc-gen-go-vtproto adds to a message.
+// vtMessage has the methods that protoc-gen-go-vtproto adds to a message.
 type vtMessage interface {
 	Reset()
 	SizeVT() int
@@ -50,9 +50,8 @@ func (c vtCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(buf, pool)}, nil
 }
 
-// marshalInto fills buf, whose length is the size of m. A message that changed
-// meanwhile would come out truncated: that is a bug of the caller and must not
-// reach the wire.
+// marshalInto encodes m into buf, whose length is the size of m. If m changes meanwhile, the result
+// would be truncated, so marshalInto returns an error. Such a change is a bug of the caller.
 func marshalInto(m vtMessage, buf []byte) error {
 	n, err := m.MarshalToSizedBufferVT(buf)
 	if err != nil {
@@ -64,8 +63,8 @@ func marshalInto(m vtMessage, buf []byte) error {
 	return nil
 }
 
-// Unmarshal implements encoding.CodecV2. UnmarshalVT copies what it keeps, so
-// the buffer can go back to its pool.
+// Unmarshal implements encoding.CodecV2. UnmarshalVT copies the data that it keeps, so the buffer
+// can be returned to its pool.
 func (c vtCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(vtMessage)
 	if !ok {

@@ -15,8 +15,8 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// TestBytesAreThoseOfTheStockCodec, in both directions and for sizes on either
-// side of where buffers are pooled.
+// TestBytesAreThoseOfTheStockCodec compares the encodings in both directions, for sizes below and
+// above the threshold of buffer pooling.
 func TestBytesAreThoseOfTheStockCodec(t *testing.T) {
 	ours, stock := rpc.NewCodec(), encoding.GetCodecV2("proto")
 	if ours.Name() != stock.Name() {
@@ -46,7 +46,7 @@ func TestBytesAreThoseOfTheStockCodec(t *testing.T) {
 	}
 }
 
-// split cuts data into buffers at random places, as the network does.
+// split splits data into buffers at random places, as the network does.
 func split(data mem.BufferSlice) mem.BufferSlice {
 	var out mem.BufferSlice
 	for rest := data.Materialize(); len(rest) > 0; {
@@ -57,8 +57,8 @@ func split(data mem.BufferSlice) mem.BufferSlice {
 	return out
 }
 
-// TestReadMessagesOwnTheirBytes: the buffer goes back to its pool, and what was
-// read must not change when the next message is put there.
+// TestReadMessagesOwnTheirBytes checks that a decoded message does not change when its buffer is
+// reused for the next message.
 func TestReadMessagesOwnTheirBytes(t *testing.T) {
 	codec := rpc.NewCodec()
 	data, err := codec.Marshal(newText(strings.Repeat("a", 5000)))

@@ -1,10 +1,10 @@
 package rpc
 
-// For tests of parts that have no face of their own.
+// Internal functions for tests.
 var (
 	NewCodec  = newCodec
 	CheckUTF8 = checkUTF8
 )
 
-// Serves tells whether a connection to addr would stay in memory.
+// Serves reports whether a connection to addr would use a pipe.
 func Serves(n *MemoryNetwork, addr string) bool { return n.find(addr) != nil }

@@ -18,8 +18,8 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// text is a message with the methods that protoc-gen-go-vtproto writes. Like
-// them it does not look at what strings contain.
+// text is a message with the methods that protoc-gen-go-vtproto generates. Like the generated
+// methods, they do not validate strings.
 type text struct{ *wrapperspb.StringValue }
 
 func newText(s string) *text { return &text{wrapperspb.String(s)} }
@@ -60,7 +60,7 @@ func (m *text) UnmarshalVT(data []byte) error {
 	return nil
 }
 
-// echo is a service of one unary call and one stream whose bodies a test gives.
+// echo is a service with a unary call and a stream, which the test implements.
 type echo struct {
 	unary  func(ctx context.Context, req *text) (*text, error)
 	stream func(ss grpc.ServerStream) error
@@ -89,12 +89,12 @@ func (e *echo) register(s grpc.ServiceRegistrar) {
 	}, e)
 }
 
-// fixture is a served echo.
+// fixture is a running server with the echo service.
 type fixture struct {
 	metrics *prometheus.Registry
 	health  *health.Registry
 	conn    *grpc.ClientConn
-	stop    func() // ends the server as its context would, and waits
+	stop    func() // cancels the server's context and waits for its end
 }
 
 func serve(t *testing.T, e *echo, change func(*rpc.ServerOptions)) *fixture {

@@ -13,8 +13,8 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// call runs one handler with everything that is common to unary calls and
-// streams, so that neither can lack a part.
+// call runs a handler with everything that unary calls and streams share, so that neither can omit
+// a part.
 func (s *Server) call(ctx context.Context, method string, stream bool, handler func() error) error {
 	start := time.Now()
 	err := s.admit(ctx, method)
@@ -28,7 +28,7 @@ func (s *Server) call(ctx context.Context, method string, stream bool, handler f
 	return st.Err()
 }
 
-// admit says whether the caller may make a call.
+// admit returns an error if the caller may not make the call.
 func (s *Server) admit(ctx context.Context, method string) error {
 	if s.opts.Identity == nil {
 		return nil
@@ -36,7 +36,7 @@ func (s *Server) admit(ctx context.Context, method string) error {
 	return s.opts.Access.Admit(ctx, method)
 }
 
-// recovered turns a panic of the handler into an internal error.
+// recovered converts a panic of the handler to an internal error.
 func (s *Server) recovered(method string, handler func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -48,8 +48,8 @@ func (s *Server) recovered(method string, handler func() error) (err error) {
 	return handler()
 }
 
-// logCall logs our own faults as errors and everything else for debugging only:
-// what a client does wrong is the client's to read.
+// logCall logs faults of the server at level error and all other calls at level debug, because a
+// client reads its own errors.
 func (s *Server) logCall(ctx context.Context, method string, code codes.Code, took time.Duration, err error) {
 	level := slog.LevelDebug
 	if code == codes.Internal || code == codes.Unknown || code == codes.DataLoss {
@@ -97,17 +97,16 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	return s.call(ctx, info.FullMethod, true, func() error {
 		err := handler(srv, &serverStream{ServerStream: ss, ctx: ctx})
 		if err != nil && context.Cause(ctx) == errDraining && apierr.Code(err) == codes.Canceled {
-			return errDraining // the client did not cancel: it may come back at once
+			return errDraining // the client did not cancel and may reconnect at once
 		}
 		return err
 	})
 }
 
-// errDraining is how streams end when the server stops.
+// errDraining is the error of streams that end because the server stops.
 var errDraining = apierr.Unavailable("the server is shutting down", time.Second)
 
-// serverStream has the context that the server can cancel, and checks what it
-// receives.
+// serverStream is a stream with a context that the server can cancel. It checks received messages.
 type serverStream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // a stream carries its context by design of gRPC

@@ -12,19 +12,18 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// pipeBuffer is how many bytes a pipe holds in each direction.
+// pipeBuffer is the capacity of a pipe in each direction, in bytes.
 const pipeBuffer = 256 << 10
 
-// MemoryNetwork joins daemons of one process. It listens on TCP too, and dials
-// in memory whatever one of its own listeners serves at the moment of
-// connecting, so the order in which daemons start does not matter. Everything
-// else is dialled over TCP.
+// MemoryNetwork connects the daemons of one process. It listens on TCP too. When it connects to an
+// address that one of its own listeners serves at that moment, it uses a pipe, so the order in
+// which daemons start does not matter. It connects to all other addresses over TCP.
 type MemoryNetwork struct {
 	mu        sync.Mutex
-	listeners map[string]*memoryListener // by the address listened on, port resolved
+	listeners map[string]*memoryListener // by listening address, with the resolved port
 }
 
-// Memory returns an empty network.
+// Memory returns a network without listeners.
 func Memory() *MemoryNetwork {
 	return &MemoryNetwork{listeners: map[string]*memoryListener{}}
 }
@@ -58,7 +57,7 @@ func (n *MemoryNetwork) Dial(target string, opts ...grpc.DialOption) (*grpc.Clie
 	return conn, nil
 }
 
-// connect opens a pipe to one of our listeners, or a TCP connection.
+// connect opens a pipe to one of the network's listeners, or a TCP connection.
 func (n *MemoryNetwork) connect(ctx context.Context, addr string) (net.Conn, error) {
 	if l := n.find(addr); l != nil {
 		return l.pipe.DialContext(ctx)
@@ -66,8 +65,8 @@ func (n *MemoryNetwork) connect(ctx context.Context, addr string) (net.Conn, err
 	return dialTCP(ctx, addr)
 }
 
-// find returns the listener of addr. One that listens on all addresses is also
-// the one of every loopback address.
+// find returns the listener for addr, or nil. A listener on all addresses also serves every
+// loopback address.
 func (n *MemoryNetwork) find(addr string) *memoryListener {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -86,7 +85,7 @@ func (n *MemoryNetwork) find(addr string) *memoryListener {
 	return nil
 }
 
-// memoryListener accepts from a TCP listener and from pipes.
+// memoryListener accepts connections from a TCP listener and from pipes.
 type memoryListener struct {
 	tcp      net.Listener
 	pipe     *bufconn.Listener
@@ -96,8 +95,8 @@ type memoryListener struct {
 	close    func() error
 }
 
-// accepted is one result of Accept. Errors are handed on as well: the server
-// knows which are temporary, and how long to wait then.
+// accepted is a result of Accept. Errors are passed on too, because the gRPC server knows which are
+// temporary, and waits before it calls Accept again.
 type accepted struct {
 	conn net.Conn
 	err  error
@@ -144,7 +143,7 @@ func (l *memoryListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Addr implements net.Listener. It is the TCP address, port resolved.
+// Addr implements net.Listener. It returns the TCP address with the resolved port.
 func (l *memoryListener) Addr() net.Addr { return l.tcp.Addr() }
 
 // Close implements net.Listener.

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// metrics of the calls a server answers. Methods are those registered, so the
-// labels are bounded.
+// metrics are the metrics of a server's calls. The number of label values is limited, because only
+// registered methods are counted.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -39,8 +39,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 }
 
-// register adds c to reg, or returns what an earlier server of the same daemon
-// has added: they share the numbers.
+// register registers c with reg. If an earlier server of the same daemon has registered the metric,
+// register returns that one, so that the servers share it.
 func register[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 	err := reg.Register(c)
 	if err == nil {
@@ -51,7 +51,7 @@ func register[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 			return same
 		}
 	}
-	panic(err) // two metrics of one name: a mistake in the program
+	panic(err) // two metrics with one name: a mistake in the program
 }
 
 func (m *metrics) done(method string, stream bool, code codes.Code, took time.Duration) {

@@ -8,15 +8,16 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Network is how daemons reach each other.
+// Network connects daemons with each other.
 type Network interface {
-	// Listen opens addr for a server.
+	// Listen listens on addr for a server.
 	Listen(addr string) (net.Listener, error)
-	// Dial returns a client of target. It does not wait for a connection.
+	// Dial returns a client connection to target. It does not wait until the connection is
+	// established.
 	Dial(target string, opts ...grpc.DialOption) (*grpc.ClientConn, error)
 }
 
-// TCP returns the network between machines.
+// TCP returns the network that uses TCP.
 func TCP() Network { return tcpNetwork{} }
 
 type tcpNetwork struct{}

@@ -17,13 +17,13 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// via answers with the network that a call came by: "tcp" or "bufconn".
+// via returns the network by which the call arrived: "tcp" or "bufconn".
 func via(ctx context.Context, _ *text) (*text, error) {
 	p, _ := peer.FromContext(ctx)
 	return newText(p.Addr.Network()), nil
 }
 
-// serveOn serves via at addr and returns the address with its port.
+// serveOn serves via at addr and returns the address with the resolved port.
 func serveOn(t *testing.T, n rpc.Network, addr string) (bound string, stop func()) {
 	t.Helper()
 	lis, err := n.Listen(addr)
@@ -130,8 +130,8 @@ func TestListenErrorNamesTheAddress(t *testing.T) {
 	}
 }
 
-// TestRoundRobin: a list of addresses shares the calls, and the loss of one
-// costs none that are sent once it is known.
+// TestRoundRobin checks that calls are distributed over a list of addresses, and that no call fails
+// once the loss of one address is known.
 func TestRoundRobin(t *testing.T) {
 	network := rpc.TCP()
 	a, stopA := serveOn(t, network, "127.0.0.1:0")

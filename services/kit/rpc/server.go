@@ -21,43 +21,45 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// DefaultMaxMessage bounds a message, in bytes, unless told otherwise.
+// DefaultMaxMessage is the default limit of the size of a message, in bytes.
 const DefaultMaxMessage = 4 << 20
 
 const (
-	// What a peer may send ahead on a stream and on a connection, in bytes. They are fixed: finding out what a connection bears costs a ping, and an
-	// answer to it, for most messages.
+	// streamWindow and connWindow are the number of bytes that a peer may send ahead on a stream
+	// and on a connection. They are fixed, because measuring a connection's capacity costs a ping
+	// and its answer for most messages.
 	streamWindow = 1 << 20
 	connWindow   = 4 << 20
-	// streamWorkers answer calls one after the other, so that their stacks have grown already; calls beyond them get a goroutine each.
+	// streamWorkers is the number of goroutines that handle one call after the other, so that their
+	// stacks have grown already. Further calls get a new goroutine each.
 	streamWorkers = 64
 )
 
-// giveUp is how long handlers may take to notice that they were canceled.
+// giveUp is the time that cancelled handlers have to return.
 const giveUp = 10 * time.Second
 
-// ServerOptions are what a server needs. Log, Metrics and Health are required,
-// the rest has defaults.
+// ServerOptions are the options of a server. Log, Metrics and Health are required; the other fields
+// have defaults.
 type ServerOptions struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Health  *health.Registry
 
-	// Identity is who the server is to its clients, by mutual TLS; nil: it speaks
-	// in the clear, and everybody may call everything.
+	// Identity is the server's certificate for mutual TLS. If it is nil, connections are not
+	// encrypted, and every client may make every call.
 	Identity *identity.Source
-	// Access says who may call what, where there is an identity; nil means
-	// access.Methods.
+	// Access is the table of the roles that may make each call. It is used if there is an identity.
+	// The default is access.Methods.
 	Access access.Table
 
-	// MaxMessage bounds messages in both directions; 0 means DefaultMaxMessage.
+	// MaxMessage is the limit of the size of messages in both directions, in bytes; 0 means
+	// DefaultMaxMessage.
 	MaxMessage int
-	// DefaultTimeout bounds unary calls without a deadline; 0 means 30 s.
+	// DefaultTimeout is the timeout of unary calls without a deadline; 0 means 30 s.
 	DefaultTimeout time.Duration
-	// DrainTimeout bounds how long calls may go on after the server was told
-	// to stop; 0 means 5 s.
+	// DrainTimeout is the time that calls have to end after the server was stopped; 0 means 5 s.
 	DrainTimeout time.Duration
-	// Extra is handed to gRPC, for example interceptors.
+	// Extra is passed to gRPC, for example interceptors.
 	Extra []grpc.ServerOption
 }
 
@@ -84,7 +86,7 @@ func (o ServerOptions) credentials() grpc.ServerOption {
 	return grpc.Creds(o.Identity.ServerCredentials())
 }
 
-// Server is a gRPC server of Portolan. Register services, then Serve.
+// Server is a gRPC server of Portolan. Register services before calling Serve.
 type Server struct {
 	opts    ServerOptions
 	log     *slog.Logger
@@ -97,7 +99,7 @@ type Server struct {
 	health     *grpchealth.Server
 }
 
-// Server registers services like a *grpc.Server.
+// Server can register services like a *grpc.Server.
 var _ reflection.GRPCServer = (*Server)(nil)
 
 // NewServer returns a server without services.
@@ -116,7 +118,8 @@ func NewServer(o ServerOptions) *Server {
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.NumStreamWorkers(streamWorkers),
-		// Clients ping every 20 s (see Dial); what pings far more often is cut off.
+		// Clients ping every 20 s (see dial). Connections of clients that ping far more often are
+		// closed.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 	}, o.Extra...)...)
@@ -128,14 +131,13 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.grpc.RegisterService(desc, impl)
 }
 
-// GetServiceInfo lists what is registered.
+// GetServiceInfo returns the registered services.
 func (s *Server) GetServiceInfo() map[string]grpc.ServiceInfo { return s.grpc.GetServiceInfo() }
 
-// Serve answers calls on lis until ctx is done. Then the health service says
-// NOT_SERVING, streams end with UNAVAILABLE, and unary calls may finish within
-// DrainTimeout. It closes lis, and returns nil when it was stopped. A server with
-// an identity does not start when its methods are not those that it has rules
-// for.
+// Serve answers calls on lis until ctx is done. Then the health service reports NOT_SERVING,
+// streams end with UNAVAILABLE, and unary calls have DrainTimeout to finish. Serve closes lis, and
+// returns nil if ctx ended it. A server with an identity does not start unless the table of
+// permissions lists exactly its methods.
 func (s *Server) Serve(ctx context.Context, lis net.Listener) error {
 	s.complete.Do(func() {
 		healthpb.RegisterHealthServer(s.grpc, s.health)
@@ -159,15 +161,15 @@ func (s *Server) Serve(ctx context.Context, lis net.Listener) error {
 	case <-ctx.Done():
 	}
 	stopErr := s.stop()
-	// ErrServerStopped: told to stop before it had begun.
+	// The server returns ErrServerStopped if it was stopped before it started to serve.
 	if err := <-failed; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serve %s: %w", lis.Addr(), err)
 	}
 	return stopErr
 }
 
-// showHealth gives the state of the daemon to the health service, under the
-// name of every service and under "".
+// showHealth copies the state of the daemon to the health service, for every service and for the
+// name "".
 func (s *Server) showHealth(ready error) {
 	state := healthpb.HealthCheckResponse_SERVING
 	if ready != nil {
@@ -179,8 +181,8 @@ func (s *Server) showHealth(ready error) {
 	}
 }
 
-// stop ends all calls. It returns an error if a handler ignores the end of its
-// context: such a handler would otherwise keep the process from ending.
+// stop ends all calls. It returns an error if a handler ignores the end of its context, because
+// such a handler would otherwise keep the process from ending.
 func (s *Server) stop() error {
 	s.health.Shutdown()
 	s.startDrain()

@@ -92,7 +92,7 @@ func TestMetrics(t *testing.T) {
 	if err := f.open(t.Context(), t).RecvMsg(newText("")); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
-	f.stop() // all calls are counted when their handlers have returned
+	f.stop() // calls are counted when their handlers have returned
 	want := `# HELP portolan_rpc_panics_total Handlers that panicked. Each is a bug.
 # TYPE portolan_rpc_panics_total counter
 portolan_rpc_panics_total 1
@@ -207,7 +207,7 @@ func TestStopEndsStreamsAndFinishesCalls(t *testing.T) {
 		stream: func(ss grpc.ServerStream) error {
 			inside <- struct{}{}
 			<-ss.Context().Done()
-			defer close(release) // the stream ends first: the unary call is not cut off
+			defer close(release) // the stream ends first; the unary call is not cancelled
 			return ss.Context().Err()
 		},
 	}, func(o *rpc.ServerOptions) { o.DrainTimeout = time.Minute })

@@ -10,14 +10,13 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// checkUTF8 returns InvalidArgument naming every string of a request that is not
-// UTF-8. Text that is not could be stored, and then break every client that
-// reads it with the stock codec. Messages that the stock codec read were checked
-// by it.
+// checkUTF8 returns an InvalidArgument error that names all strings of a request that are not
+// UTF-8. Such text could be stored, and would break every client that reads it with the stock
+// codec. Messages that the stock codec has decoded are not checked again.
 //
-// Every request pays for this, so what looks is not protoreflect, which costs
-// more than reading the message did, but a plan per Go type. Protoreflect then
-// names what is wrong.
+// The check runs for every request. It therefore uses a plan per Go type instead of protoreflect,
+// which would cost more than decoding the message. Protoreflect is used only to name the invalid
+// strings.
 func checkUTF8(req any) error {
 	msg, ok := req.(interface {
 		vtMessage
@@ -31,7 +30,8 @@ func checkUTF8(req any) error {
 	return apierr.Invalid(string(msg.ProtoReflect().Descriptor().Name()), "", found)
 }
 
-// plans has the textual fields of each struct that was met: map[reflect.Type][]int.
+// plans caches the indexes of the fields that may hold text, for each struct type:
+// map[reflect.Type][]int.
 var plans sync.Map
 
 // textFields returns the indexes of the fields of t that may hold text.
@@ -49,7 +49,8 @@ func textFields(t reflect.Type) []int {
 	return plan
 }
 
-// mayHoldText looks only as deep as it must to leave out numbers and bytes.
+// mayHoldText reports whether a value of type t may contain text. It looks only deep enough to
+// exclude numbers and bytes.
 func mayHoldText(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.String, reflect.Struct, reflect.Interface:
@@ -62,13 +63,13 @@ func mayHoldText(t reflect.Type) bool {
 	return false
 }
 
-// validText tells whether all strings reachable from v are UTF-8. The fields of
-// generated messages form a tree, so this ends.
+// validText reports whether all strings reachable from v are UTF-8. It terminates because the
+// fields of generated messages form a tree.
 func validText(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.String:
 		return utf8.ValidString(v.String())
-	case reflect.Pointer, reflect.Interface: // a message, an optional string, a oneof
+	case reflect.Pointer, reflect.Interface: // a message, an optional string or a oneof
 		return v.IsNil() || validText(v.Elem())
 	case reflect.Struct:
 		for _, i := range textFields(v.Type()) {
@@ -92,7 +93,7 @@ func validMap(v reflect.Value) bool {
 	if v.Len() == 0 {
 		return true
 	}
-	if m, ok := v.Interface().(map[string]string); ok { // labels, without an allocation per entry
+	if m, ok := v.Interface().(map[string]string); ok { // labels; avoids an allocation per entry
 		for key, value := range m {
 			if !utf8.ValidString(key) || !utf8.ValidString(value) {
 				return false

@@ -17,8 +17,7 @@ import (
 
 const bad = "a\xffb"
 
-// fast gives any message the methods of a generated fast one; they are not
-// called.
+// fast adds the methods of a generated message to any message. The methods are not called.
 type fast struct {
 	proto.Message
 	*text
@@ -84,8 +83,8 @@ func TestWhatTheStockCodecReadIsNotCheckedAgain(t *testing.T) {
 	}
 }
 
-// TestCheckAgreesWithTheStockCodec: what is refused here is what the stock codec
-// would refuse to send.
+// TestCheckAgreesWithTheStockCodec checks that checkUTF8 refuses exactly the messages that the
+// stock codec refuses to encode.
 func TestCheckAgreesWithTheStockCodec(t *testing.T) {
 	word := rapid.OneOf(rapid.Just("plain"), rapid.Just("größe"), rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 3), func(b []byte) string { return string(b) }))
 	var value func(depth int) *rapid.Generator[*structpb.Value]

@@ -9,7 +9,7 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// walkStrings reports all strings below m that are not UTF-8, by their paths.
+// walkStrings adds a violation for each string below m that is not UTF-8.
 func walkStrings(m protoreflect.Message, path func() string, found *apierr.Violations) {
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		here := func() string { return join(path, fd) }
@@ -51,7 +51,7 @@ func walkValue(fd protoreflect.FieldDescriptor, v protoreflect.Value, path func(
 	}
 }
 
-// isText tells whether strings can be found under the field.
+// isText reports whether the field may contain strings.
 func isText(fd protoreflect.FieldDescriptor) bool {
 	switch fd.Kind() {
 	case protoreflect.StringKind, protoreflect.MessageKind, protoreflect.GroupKind:
@@ -64,8 +64,8 @@ func report(path func() string, found *apierr.Violations) {
 	found.Add(path(), apierr.ReasonInvalid, "must be valid UTF-8")
 }
 
-// join appends the name of the field. Paths are put together from the inside
-// when something is to be reported.
+// join appends the name of the field to a path. Paths are functions, so that they are built only
+// for violations.
 func join(path func() string, fd protoreflect.FieldDescriptor) string {
 	if path == nil {
 		return fd.JSONName()

@@ -14,14 +14,14 @@ import (
 	"strings"
 )
 
-// Dialect is how a database differs from the others.
+// Dialect holds the SQL that differs between databases.
 type Dialect struct {
-	lock, unlock string // around migrations; may be empty
-	time         string // expression: now, as text
-	table        string // finds a table by its name
+	lock, unlock string // run before and after migrations; may be empty
+	time         string // expression for the current time as text
+	table        string // query that counts the tables named schema_migrations
 }
 
-// Dialects.
+// The dialects.
 var (
 	// Postgres is for PostgreSQL through pgx.
 	Postgres = Dialect{
@@ -37,7 +37,7 @@ var (
 	}
 )
 
-// ErrSchema is wrapped by errors that say that a database does not fit the program; retrying will not help.
+// ErrSchema marks errors that say that a database does not fit the program. Retrying does not help.
 var ErrSchema = errors.New("database schema does not fit this program")
 
 type migration struct {
@@ -47,8 +47,8 @@ type migration struct {
 	query    string
 }
 
-// Migrate brings the tables of a component, such as "registry", to the newest of the migrations, which are the files NNNN_name.sql of a folder.
-// Several components may share a database.
+// Migrate applies the missing migrations of a component, such as "registry". The migrations are the
+// files NNNN_name.sql in files. Several components may share a database.
 func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, component string, files fs.FS) error {
 	return withMigrations(ctx, db, dialect, component, files, func(conn *sql.Conn, missing []migration) error {
 		for _, m := range missing {
@@ -60,7 +60,7 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, component string,
 	})
 }
 
-// CheckMigrated returns nil if Migrate would have nothing to do and nothing to refuse.
+// CheckMigrated returns nil if Migrate would apply nothing and return no error.
 func CheckMigrated(ctx context.Context, db *sql.DB, dialect Dialect, component string, files fs.FS) error {
 	return withMigrations(ctx, db, dialect, component, files, func(_ *sql.Conn, missing []migration) error {
 		if len(missing) > 0 {
@@ -70,7 +70,7 @@ func CheckMigrated(ctx context.Context, db *sql.DB, dialect Dialect, component s
 	})
 }
 
-// withMigrations calls do under the lock, with what is still to be applied.
+// withMigrations calls do with the missing migrations, under the lock.
 func withMigrations(ctx context.Context, db *sql.DB, dialect Dialect, component string, files fs.FS, do func(*sql.Conn, []migration) error) (err error) {
 	wanted, err := readMigrations(files)
 	if err != nil {
@@ -85,7 +85,8 @@ func withMigrations(ctx context.Context, db *sql.DB, dialect Dialect, component 
 		if _, err := conn.ExecContext(ctx, dialect.lock); err != nil {
 			return fmt.Errorf("lock for migrations: %w", err)
 		}
-		// Not with ctx: a connection that goes back to the pool with the lock would keep it.
+		// The unlock ignores the end of ctx, because otherwise the connection could return to the
+		// pool with the lock.
 		defer func() {
 			_, unlockErr := conn.ExecContext(context.WithoutCancel(ctx), dialect.unlock)
 			err = errors.Join(err, unlockErr)
@@ -101,7 +102,7 @@ func withMigrations(ctx context.Context, db *sql.DB, dialect Dialect, component 
 	return do(conn, wanted[len(applied):])
 }
 
-// compare checks that what was applied is the beginning of what is wanted.
+// compare returns an error unless the applied migrations are the first of the wanted ones.
 func compare(component string, applied, wanted []migration) error {
 	if len(applied) > len(wanted) {
 		return fmt.Errorf("%w: it is at version %d of %s, the program knows %d", ErrSchema, len(applied), component, len(wanted))
@@ -170,7 +171,8 @@ func ignoreDone(err error) error {
 	return err
 }
 
-// readMigrations returns the files in order. Their numbers must be 1, 2, 3, …: two branches that both added a file are found here, not in production.
+// readMigrations returns the migrations in order. Their numbers must be 1, 2, 3, …, so that a
+// conflict between two branches that both added a file is found in tests and not in production.
 func readMigrations(files fs.FS) ([]migration, error) {
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil {

@@ -27,7 +27,7 @@ var (
 	second = files("0001_init.sql", "CREATE TABLE a (x integer);\nCREATE TABLE b (x integer);", "0002_more.sql", "INSERT INTO a VALUES (7)")
 )
 
-// eachDialect runs a test on an empty database of each kind.
+// eachDialect runs a test on an empty database of each dialect.
 func eachDialect(t *testing.T, test func(t *testing.T, db *sql.DB, dialect sqldb.Dialect)) {
 	t.Run("sqlite", func(t *testing.T) {
 		embedded, err := sqldb.OpenEmbedded(t.Context(), filepath.Join(t.TempDir(), "test.db"))

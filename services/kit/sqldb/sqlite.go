@@ -15,22 +15,24 @@ import (
 	_ "github.com/ncruces/go-sqlite3/driver" // registers "sqlite3"
 )
 
-// ErrInUse says that another process has the embedded database open.
+// ErrInUse is returned if another process has the embedded database open.
 var ErrInUse = errors.New("database is in use by another process")
 
-// Embedded is a SQLite database that belongs to this process: one connection that writes, several that read beside it.
-// A commit is on disk when it returns, and survives kill -9 and power loss.
+// Embedded is a SQLite database that belongs to this process. It has one connection for writing and
+// several for concurrent reading. When a commit returns, it is on disk and survives kill -9 and
+// power loss.
 type Embedded struct {
-	// Writer has one connection; its transactions take the write lock when they begin.
+	// Writer has one connection. Its transactions take the write lock when they begin.
 	Writer *sql.DB
-	// Reader has connections that cannot write; each of its transactions sees one state of the database.
+	// Reader has read-only connections. Each of its transactions sees a single state of the
+	// database.
 	Reader *sql.DB
 
 	lock *os.File
 }
 
-// OpenEmbedded opens the database in a file, which it makes with its folder where there is none. The error is [ErrInUse] while another process, or
-// this one, has it open.
+// OpenEmbedded opens the database in a file, and creates the file and its folder if necessary. The
+// error is [ErrInUse] if this or another process has it open.
 func OpenEmbedded(ctx context.Context, path string) (*Embedded, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("folder of the database: %w", err)
@@ -50,7 +52,7 @@ func OpenEmbedded(ctx context.Context, path string) (*Embedded, error) {
 	return e, nil
 }
 
-// Close closes all connections and lets others open the database.
+// Close closes all connections and releases the lock, so that the database can be opened again.
 func (e *Embedded) Close() error {
 	var errs []error
 	for _, db := range []*sql.DB{e.Reader, e.Writer} {
@@ -76,8 +78,8 @@ func openPool(ctx context.Context, path string, connections int, params ...strin
 	return db, nil
 }
 
-// lockFile takes a lock that the system releases with the process, however it ends. SQLite's own locks would let a second process in, one transaction
-// at a time.
+// lockFile takes a lock that the system releases when the process ends in any way. SQLite's own
+// locks would allow a second process to write between transactions.
 func lockFile(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

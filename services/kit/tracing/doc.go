@@ -1,17 +1,13 @@
-// Package tracing follows one change through all daemons, as OpenTelemetry
-// traces.
+// Package tracing traces a change through all daemons with OpenTelemetry.
 //
-// A trace begins with a call to the registry. What is committed carries the W3C
-// traceparent of its commit in the log, so that whoever applies the change,
-// whenever that is, continues the trace: no daemon keeps a table of who asked for
-// what, and a follower that reads the log later still knows. Calls between daemons
-// carry it as gRPC metadata.
+// A trace begins with a call to the registry. A change in the log has the W3C traceparent of its
+// commit, and every daemon that applies the change later continues the trace. No daemon needs to
+// remember the requests behind changes, and a follower that reads the log later has the traceparent
+// too. Calls between daemons carry it as gRPC metadata.
 //
-// Tracing is off unless an endpoint is given. Then a [Tracer] is nil, which all
-// its methods understand, and [Start] looks for a span in the context and finds
-// none: neither allocates.
+// Tracing is off unless an endpoint is given. Then the [Tracer] is nil. All its methods support
+// that, and [Start] finds no span in the context. Neither allocates memory.
 //
-// Chosen: a span below another one is begun with what that one was begun with
-// (Start), instead of handing a tracer to every package, because the only code
-// that needs one is where a trace enters a process.
+// A child span inherits its parent's sampling decision and tracer provider (Start). Therefore a
+// Tracer is needed only where a trace enters a process, and is not passed to every package.
 package tracing

@@ -12,8 +12,8 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// quiet are the methods that no trace is about: those that go on for ever, and
-// those by which daemons keep up.
+// quiet lists the prefixes of methods that are not traced: methods whose calls do not end, and
+// methods that followers call all the time.
 var quiet = []string{"/grpc.", "/portolan.registry.v1.ChangeService/"}
 
 func traced(info *stats.RPCTagInfo) bool {
@@ -32,7 +32,7 @@ func (t *Tracer) options() []otelgrpc.Option {
 	}
 }
 
-// ServerOption makes a gRPC server begin or continue a trace with each call.
+// ServerOption returns a gRPC option with which each call begins or continues a trace.
 func (t *Tracer) ServerOption() grpc.ServerOption {
 	if t == nil {
 		return grpc.EmptyServerOption{}
@@ -40,8 +40,7 @@ func (t *Tracer) ServerOption() grpc.ServerOption {
 	return grpc.StatsHandler(otelgrpc.NewServerHandler(t.options()...))
 }
 
-// Network returns a network whose clients hand on the trace that a call is part
-// of.
+// Network returns a network with clients that add the trace of a call to its metadata.
 func (t *Tracer) Network(below rpc.Network) rpc.Network {
 	if t == nil {
 		return below

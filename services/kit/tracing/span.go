@@ -10,20 +10,19 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Span is a part of a trace. End it.
+// Span is a part of a trace. It must be ended with End.
 type Span struct{ span trace.Span }
 
-// none is the span that is not recorded.
+// none is a span that is not recorded.
 var none = Span{trace.SpanFromContext(context.Background())}
 
-// Of returns the span in ctx, to be continued later and elsewhere with [Span.In].
+// Of returns the span in ctx. With [Span.In] it can be continued later in another context.
 func Of(ctx context.Context) Span { return Span{trace.SpanFromContext(ctx)} }
 
-// Recorded says whether anybody will see the span.
+// Recorded reports whether the span is recorded.
 func (s Span) Recorded() bool { return s.span != nil && s.span.SpanContext().IsSampled() }
 
-// In returns a context in which what is begun is below the span, also when it
-// has ended.
+// In returns a context in which new spans are children of s, even if s has ended.
 func (s Span) In(ctx context.Context) context.Context {
 	if !s.Recorded() {
 		return ctx
@@ -31,21 +30,21 @@ func (s Span) In(ctx context.Context) context.Context {
 	return trace.ContextWithSpan(ctx, s.span)
 }
 
-// Count adds a number to what is known of the span.
+// Count adds an integer attribute to the span.
 func (s Span) Count(name string, n int) {
 	if s.Recorded() {
 		s.span.SetAttributes(attribute.Int(name, n))
 	}
 }
 
-// Name adds a name to what is known of the span.
+// Name adds a string attribute to the span.
 func (s Span) Name(name, value string) {
 	if s.Recorded() {
 		s.span.SetAttributes(attribute.String(name, value))
 	}
 }
 
-// End ends the span, and with an error says so.
+// End ends the span. If err is not nil, the span has the status error.
 func (s Span) End(err error) {
 	if !s.Recorded() {
 		return
@@ -56,7 +55,7 @@ func (s Span) End(err error) {
 	s.span.End()
 }
 
-// Start begins a span below the one in ctx. Where there is none it does nothing.
+// Start begins a child of the span in ctx. If ctx has no recorded span, Start does nothing.
 func Start(ctx context.Context, name string) (context.Context, Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.SpanContext().IsSampled() {
@@ -68,8 +67,7 @@ func Start(ctx context.Context, name string) (context.Context, Span) {
 
 var w3c propagation.TraceContext
 
-// Traceparent is the W3C traceparent of the span in ctx; empty where there is
-// none that is recorded.
+// Traceparent returns the W3C traceparent of the span in ctx, or "" if ctx has no recorded span.
 func Traceparent(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ""
@@ -79,18 +77,18 @@ func Traceparent(ctx context.Context) string {
 	return carrier["traceparent"]
 }
 
-// resume puts what travelled as a traceparent into a context; nonsense is nothing.
+// resume returns a context with the span of a traceparent. A malformed traceparent is ignored.
 func resume(ctx context.Context, traceparent string) context.Context {
 	return w3c.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
 }
 
-// mostTraces bounds the traces that one batch continues.
+// mostTraces is the largest number of traces that one batch continues.
 const mostTraces = 64
 
-// Continue begins a span in each of several traces, given by their
-// traceparents, for work that is done for all of them at once. Spans that are
-// begun with the context it returns are below the first; the others have a link
-// there. Empty ones and repetitions do not count. done ends them all.
+// Continue begins a span in each of several traces, for work that is done for all of them at once.
+// The traces are given by their traceparents; empty ones and duplicates are ignored. In the
+// returned context new spans are children of the first span. The other spans have a link to the
+// first. done ends all of them.
 func (t *Tracer) Continue(ctx context.Context, name string, traceparents []string) (_ context.Context, done func(error)) {
 	if t == nil {
 		return ctx, func(error) {}
@@ -123,7 +121,7 @@ func (t *Tracer) Continue(ctx context.Context, name string, traceparents []strin
 	}
 }
 
-// Note records what was done for a trace from a time until now.
+// Note adds a span from began until now to the trace of a traceparent.
 func (t *Tracer) Note(traceparent, name string, began time.Time) {
 	if t == nil || traceparent == "" {
 		return

@@ -17,32 +17,32 @@ import (
 	"portolan.dev/services/kit/obs"
 )
 
-// scope names this instrumentation to those who read traces.
+// scope is the name of this instrumentation in traces.
 const scope = "portolan.dev/services/kit/tracing"
 
-// Tracer is how traces enter and leave a daemon. Nil is one that is off.
+// Tracer begins and continues traces in a daemon. A nil Tracer is off.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 }
 
-// Options say where spans go.
+// Options are the options of a Tracer.
 type Options struct {
 	// Daemon is the name of the service in traces.
 	Daemon string
-	// Version of the daemon.
+	// Version is the version of the daemon.
 	Version string
-	// Endpoint is host:port of a collector that takes OTLP over gRPC, without TLS.
-	// Empty: what OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
-	// OTEL_EXPORTER_OTLP_ENDPOINT says, and tracing is off if that is nothing.
+	// Endpoint is the host:port of a collector for OTLP over gRPC without TLS. If it is empty,
+	// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT is used. If those are empty
+	// too, tracing is off.
 	Endpoint string
-	// Log is told when spans are lost.
+	// Log receives warnings about lost spans.
 	Log *slog.Logger
 }
 
-// New returns a tracer, nil where tracing is off. It does not wait for the
-// collector; what the collector does not take in time is dropped. The other
-// OTEL_EXPORTER_OTLP_ variables (headers, certificates) hold as everywhere.
+// New returns a tracer, or nil if tracing is off. It does not wait for the collector. Spans that
+// the collector does not accept in time are dropped. The other OTEL_EXPORTER_OTLP_ variables, such
+// as headers and certificates, have their usual meaning.
 func New(ctx context.Context, o Options) (*Tracer, error) {
 	var options []otlptracegrpc.Option
 	switch {
@@ -58,8 +58,8 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 	return NewWith(o, sdktrace.WithBatcher(reported(exporter, o.Log), sdktrace.WithBatchTimeout(time.Second))), nil
 }
 
-// reporting says in the log when spans begin to be lost, and when they are taken
-// again. The library would write a line of its own for each batch, past our log.
+// reporting logs when spans begin to be lost and when they are accepted again. The library itself
+// would write a line for each batch to its own log.
 type reporting struct {
 	sdktrace.SpanExporter
 	outage obs.Outage
@@ -80,20 +80,20 @@ func (r *reporting) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySp
 	return nil
 }
 
-// NewWith returns a tracer whose spans go where an option says.
+// NewWith returns a tracer that sends its spans to the destination in an option.
 func NewWith(o Options, to sdktrace.TracerProviderOption) *Tracer {
 	options := []sdktrace.TracerProviderOption{to, sdktrace.WithResource(resource.NewSchemaless(
 		semconv.ServiceNamespace("portolan"), semconv.ServiceName(o.Daemon), semconv.ServiceVersion(o.Version),
 	))}
-	if os.Getenv("OTEL_TRACES_SAMPLER") == "" { // which the library reads
+	if os.Getenv("OTEL_TRACES_SAMPLER") == "" { // read by the library
 		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(fromOutside{})))
 	}
 	provider := sdktrace.NewTracerProvider(options...)
 	return &Tracer{provider: provider, tracer: provider.Tracer(scope)}
 }
 
-// fromOutside samples traces that begin with a call from outside. What a daemon
-// does of its own accord (heartbeats, leases, polls) would bury them.
+// fromOutside samples traces that begin with an external call. Traces of the daemons' own activity
+// (heartbeats, leases, polls) would be too many.
 type fromOutside struct{}
 
 // ShouldSample implements sdktrace.Sampler.
@@ -108,10 +108,10 @@ func (fromOutside) ShouldSample(p sdktrace.SamplingParameters) sdktrace.Sampling
 // Description implements sdktrace.Sampler.
 func (fromOutside) Description() string { return "FromOutside" }
 
-// closeTimeout bounds how long a daemon that stops waits for the collector.
+// closeTimeout is the longest time that a stopping daemon waits for the collector.
 const closeTimeout = 2 * time.Second
 
-// Close sends what is left.
+// Close sends the remaining spans.
 func (t *Tracer) Close(log *slog.Logger) {
 	if t == nil {
 		return

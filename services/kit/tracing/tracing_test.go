@@ -30,7 +30,7 @@ func recorder(t *testing.T) (*tracing.Tracer, *tracetest.InMemoryExporter) {
 	return tracing.NewWith(tracing.Options{Daemon: "sample"}, sdktrace.WithSyncer(exporter)), exporter
 }
 
-// TestOff: without tracing everything may be called, and nothing is allocated.
+// TestOff checks that everything may be called without tracing, and that nothing is allocated.
 func TestOff(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")
@@ -61,7 +61,8 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// TestContinue: work for several changes is in the trace of each; what is below it is in that of the first.
+// TestContinue checks that work for several changes is in the trace of each, and that its child
+// spans are in the trace of the first.
 func TestContinue(t *testing.T) {
 	tracer, spans := recorder(t)
 	second := "00-1102030405060708090a0b0c0d0e0f10-1102030405060708-01"
@@ -105,7 +106,8 @@ func TestNote(t *testing.T) {
 	}
 }
 
-// TestCalls: calls between daemons hand the trace on; what goes on for ever, and what daemons do of their own accord, begins none.
+// TestCalls checks that calls between daemons pass on the trace, and that calls without an end and
+// a daemon's own activity begin none.
 func TestCalls(t *testing.T) {
 	tracer, spans := recorder(t)
 	lis := kittest.Listen(t)
@@ -147,7 +149,7 @@ func TestCalls(t *testing.T) {
 	call(ctx, "/test.Sample/Call")
 	done(nil)
 	var got tracetest.SpanStubs
-	kittest.Eventually(t, "all spans", func() error { // the server's ends after the answer
+	kittest.Eventually(t, "all spans", func() error { // the server's span ends after the answer
 		if got = spans.GetSpans(); len(got) != 4 {
 			return errors.New("not all are there")
 		}
@@ -172,7 +174,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestCallFromOutside begins a trace.
+// TestCallFromOutside checks that an external call begins a trace.
 func TestCallFromOutside(t *testing.T) {
 	tracer, spans := recorder(t)
 	srv := rpc.NewServer(rpc.ServerOptions{
@@ -204,7 +206,7 @@ func TestCallFromOutside(t *testing.T) {
 	})
 }
 
-// safeBuffer may be read while something is still written.
+// safeBuffer is a buffer that can be read and written concurrently.
 type safeBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -222,7 +224,8 @@ func (s *safeBuffer) String() string {
 	return s.b.String()
 }
 
-// TestCollectorAway: a collector that is not there costs a line in the log, and no daemon its end.
+// TestCollectorAway checks that an unreachable collector causes one line in the log and does not
+// end the daemon.
 func TestCollectorAway(t *testing.T) {
 	lis := kittest.Listen(t)
 	if err := lis.Close(); err != nil {

@@ -1,5 +1,6 @@
-// Package yardstick prints what benchmarks find, beside what they are to reach.
+// Package yardstick prints the results of benchmarks with their targets.
 //
-// A line is `ratio NAME VALUE (TARGET)`, and ends with MISSED if the value misses its target. The targets stand beside the
-// measurements and not only in docs/benchmarks.md, because a run that misses one must say so itself.
+// A line is `ratio NAME VALUE (TARGET)`, and ends with MISSED if the value misses its target. The
+// targets are in the code of the benchmarks and not only in docs/benchmarks.md, so that a run that
+// misses one reports it.
 package yardstick

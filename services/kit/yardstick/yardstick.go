@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Target is what a figure is to reach. The zero value is none.
+// Target is a bound for a value. The zero value has no bound.
 type Target struct {
 	sign  string
 	bound float64
 }
 
-// AtMost is the target of a figure that is the better the smaller it is.
+// AtMost returns the target of a value that must not exceed bound.
 func AtMost(bound float64) Target { return Target{"≤", bound} }
 
-// AtLeast is the target of a figure that is the better the larger it is.
+// AtLeast returns the target of a value that must not be below bound.
 func AtLeast(bound float64) Target { return Target{"≥", bound} }
 
-// Missed reports whether a value misses the target. A value that is no number misses every target.
+// Missed reports whether a value misses the target. NaN misses every target.
 func (t Target) Missed(value float64) bool {
 	switch t.sign {
 	case "≤":
@@ -28,7 +28,7 @@ func (t Target) Missed(value float64) bool {
 	return false
 }
 
-// Line returns the line of a figure.
+// Line returns the output line of a value.
 func Line(name string, value float64, target Target) string {
 	line := fmt.Sprintf("ratio %s %s", name, trim(value))
 	if target.sign != "" {
@@ -40,7 +40,7 @@ func Line(name string, value float64, target Target) string {
 	return line
 }
 
-// trim formats a number with three decimals, and without those that are zero at the end.
+// trim formats a number with three decimals, without trailing zeros.
 func trim(value float64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", value), "0"), ".")
 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestMissedTargetsAreMarked covers both directions, the bound itself, and a quotient whose divisor was zero.
+// TestMissedTargetsAreMarked covers both directions, the bound itself, and NaN, the result of
+// dividing zero by zero.
 func TestMissedTargetsAreMarked(t *testing.T) {
 	for _, c := range []struct {
 		value  float64
