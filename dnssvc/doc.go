@@ -26,15 +26,16 @@
 //
 // Not built, and why:
 //
-//   - Completion of short names on the server by the client's namespace, as CoreDNS's autopath does. The
-//     answer would depend on the client, so every cache on the way would hand the answers of one
-//     namespace to another, and the server would have to follow all pods. Clients set ndots to 1 or 2
-//     and use whole names.
-//   - Padding of answers over TLS (RFC 8467). It hides the sizes of answers, which reveal little if all
-//     clients ask for the services of one cluster, and it makes every answer at least 468 bytes long.
+//   - Completion of short names on the server by the client's namespace, as CoreDNS's autopath
+//     does. The answer would depend on the client, so every cache on the way would hand the answers
+//     of one namespace to another, and the server would have to follow all pods. Clients set ndots
+//     to 1 or 2 and use whole names.
+//   - Padding of answers over TLS (RFC 8467). It hides the sizes of answers, which reveal little if
+//     all clients ask for the services of one cluster, and it makes every answer at least 468 bytes
+//     long.
 //   - DNS over HTTPS and over QUIC. Resolvers that speak them to a server also speak DNS over TLS.
-//   - Other ways than a file to agree on a key with a secondary (TKEY, GSS-TSIG, SIG(0)), and new keys
-//     without a restart. There are few secondaries, and their keys seldom change.
-//   - Transfers of differences only (IXFR). Zones can be copied whole, and secondaries are notified of
-//     changes at most once a second.
+//   - Other ways than a file to agree on a key with a secondary (TKEY, GSS-TSIG, SIG(0)), and new
+//     keys without a restart. There are few secondaries, and their keys seldom change.
+//   - Transfers of differences only (IXFR). Zones can be copied whole, and secondaries are notified
+//     of changes at most once a second.
 package dnssvc

@@ -244,9 +244,8 @@ func (f *fastPath) record(owner int, rrtype uint16, ttl uint32, length int) {
 		byte(ttl>>24), byte(ttl>>16), byte(ttl>>8), byte(ttl), byte(length>>8), byte(length))
 }
 
-// addresses writes n addresses of a set, for which there must be room. It yields the same positions
-// as zone.Set.Part but is faster, because most answers consist of addresses and spare records are
-// rare.
+// addresses writes n addresses of a set, in the order of zone.Set.Part. There must be room for them.
+// It does not use Part because most answers consist of addresses and spare records are rare.
 func (f *fastPath) addresses(owner int, set *zone.Set, n int) {
 	lead := set.Lead()
 	f.addressRun(owner, set, 0, lead, min(n, lead))

@@ -21,7 +21,8 @@ spec:
     - port: 80
 `
 
-// TestManifestTakesBackWhatItSaid: what is taken out of a manifest is shown by diff, and gone after apply.
+// TestManifestTakesBackWhatItSaid checks that a field removed from a manifest is shown by diff, and
+// is removed from the object by apply.
 func TestManifestTakesBackWhatItSaid(t *testing.T) {
 	i := install(t)
 	i.apply(restricted)

@@ -10,7 +10,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestBadInput demands of every fault that it names the place, changes nothing and breaks nothing.
+// TestBadInput checks that the error of each bad input names its position, and that nothing changes
+// or breaks.
 func TestBadInput(t *testing.T) {
 	i := install(t)
 	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: first}, spec: {type: NodePort, clusterIP: ` + i.network.ip("64.10") + `, ports: [{port: 80, nodePort: 30010}]}}`)
@@ -47,7 +48,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestPortIsTaken has another program on the address and port of a service: the service says so, everything else works.
+// TestPortIsTaken has another program on the address and port of a service. It checks that the
+// service reports it and that everything else works.
 func TestPortIsTaken(t *testing.T) {
 	i := install(t)
 	other, err := net.Listen("tcp", i.network.addr("64.20", 8080))
@@ -75,7 +77,7 @@ func TestPortIsTaken(t *testing.T) {
 	i.awaitBackends("blocked", 1)
 }
 
-// TestPublicManifests applies what well-known applications publish, as it is.
+// TestPublicManifests applies manifests that well-known applications publish, unmodified.
 func TestPublicManifests(t *testing.T) {
 	files, err := filepath.Glob("testdata/public/*.yaml")
 	if err != nil || len(files) < 2 {

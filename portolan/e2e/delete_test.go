@@ -9,8 +9,9 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestDeletedPodServesUntilOthersDo: a pod that another client deletes leaves its service, serves on while it is the only one,
-// and its program is asked to stop; when it has ended the pod is gone.
+// TestDeletedPodServesUntilOthersDo checks that a pod that another client deletes leaves its
+// service, serves while it is the only one, and has its program asked to stop. When the program has
+// ended, the pod is gone.
 func TestDeletedPodServesUntilOthersDo(t *testing.T) {
 	i := install(t)
 	i.apply(firstService)
@@ -39,7 +40,8 @@ func TestDeletedPodServesUntilOthersDo(t *testing.T) {
 	i.awaitBackends("my-service", 1)
 }
 
-// TestDeleteCollection: a selector picks what is deleted; a dry run shows it; the rest stays.
+// TestDeleteCollection checks that a selector selects the objects to delete, that a dry run lists
+// them, and that the others stay.
 func TestDeleteCollection(t *testing.T) {
 	i := install(t)
 	for _, labels := range []string{"a: {tier: front}", "b: {tier: front}", "c: {tier: back}"} {
@@ -61,7 +63,7 @@ func TestDeleteCollection(t *testing.T) {
 	}
 }
 
-// awaitCondition waits until the only endpoint of a service is in a state.
+// awaitCondition waits until the only endpoint of a service has the given conditions.
 func (i *installation) awaitCondition(service string, is func(ready, serving, terminating bool) bool) {
 	i.Helper()
 	slices := registryv1.NewEndpointSliceServiceClient(i.dial(7400))

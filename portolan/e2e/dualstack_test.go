@@ -28,9 +28,10 @@ spec:
       targetPort: 9376
 `
 
-// TestDualStackEndToEnd: an installation with ranges of both families gives each service and each pod an address of both, forwards
-// to both and answers for both. It runs in a network namespace of its own, of which the IPv6 ranges are made local. All that talks
-// is a process that the test's thread starts, because only that thread is in the namespace.
+// TestDualStackEndToEnd checks that an installation with ranges of both families gives each service
+// and each pod an address of both, forwards to both and answers for both. It runs in its own
+// network namespace, to which the IPv6 ranges are local. All communication is by processes that the
+// test's thread starts, because only that thread is in the namespace.
 func TestDualStackEndToEnd(t *testing.T) {
 	ownNetwork(t)
 	const services, pods = "fd00:7f60::/112", "fd00:7f64::/112"
@@ -66,7 +67,8 @@ func TestDualStackEndToEnd(t *testing.T) {
 	}
 }
 
-// ownNetwork gives the test's thread, and the processes that it starts, an empty network. The thread ends with the test.
+// ownNetwork gives the test's thread, and the processes that it starts, an empty network namespace.
+// The thread ends with the test.
 func ownNetwork(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -78,7 +80,8 @@ func ownNetwork(t *testing.T) {
 	}
 }
 
-// makeLocal makes IPv6 ranges local to the network of the test's thread, as IPv4's loopback range is.
+// makeLocal makes IPv6 ranges local to the network of the test's thread, as IPv4's loopback range
+// is by default.
 func makeLocal(t *testing.T, ranges ...string) {
 	t.Helper()
 	must(t, "ip", "link", "set", "lo", "up")
@@ -90,7 +93,7 @@ func makeLocal(t *testing.T, ranges ...string) {
 	}
 }
 
-// must runs a program that must succeed, and returns what it printed.
+// must runs a program that must succeed, and returns its output.
 func must(t *testing.T, command ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput()
@@ -100,7 +103,8 @@ func must(t *testing.T, command ...string) string {
 	return string(out)
 }
 
-// field returns the texts at a place of an object, as get prints it; lists on the way are gone through.
+// field returns the texts at a path of an object as get prints it. It descends into every item of
+// lists on the path.
 func (i *installation) field(target string, path ...string) []string {
 	i.Helper()
 	var tree any

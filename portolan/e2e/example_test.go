@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestExample is what `make run` starts, and what it tells people to try.
+// TestExample runs the installation of `make run`, and the commands that it prints.
 func TestExample(t *testing.T) {
 	i := &installation{T: t, network: claimNetwork(t), dataDir: t.TempDir()}
 	example, err := filepath.Abs(repository + "/examples/hello")
@@ -23,7 +23,8 @@ func TestExample(t *testing.T) {
 	tried := 0
 	for _, name := range []string{"curl", "dig"} {
 		line := strings.TrimSpace(i.process.await("  " + name + " "))
-		kittest.Eventually(t, line, func() error { // the name server and the node follow the registry each at its own pace
+		// the name server and the node follow the registry independently
+		kittest.Eventually(t, line, func() error {
 			out, err := exec.CommandContext(t.Context(), "sh", "-c", line).CombinedOutput()
 			if err != nil || len(strings.TrimSpace(string(out))) == 0 {
 				return fmt.Errorf("%w\n%s", cmp.Or(err, errors.New("no answer")), out)
@@ -50,7 +51,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// lacks says which of the wanted texts is missing.
+// lacks returns an error that names a wanted text that is missing.
 func lacks(text string, wanted ...string) error {
 	for _, want := range wanted {
 		if !strings.Contains(text, want) {

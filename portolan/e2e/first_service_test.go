@@ -26,7 +26,8 @@ spec:
       targetPort: 9376
 `
 
-// TestFirstService is the life of a service: applied, balanced, named, without one of its backends, over a restart, and deleted.
+// TestFirstService runs through the life of a service: apply, balancing, name, loss of a backend,
+// restart, and deletion.
 func TestFirstService(t *testing.T) {
 	i := install(t)
 	i.apply(firstService)
@@ -59,7 +60,7 @@ func TestFirstService(t *testing.T) {
 	i.rests(vip)
 }
 
-// digAgrees asks with dig, which people have.
+// digAgrees compares an answer with dig's, which users have.
 func (i *installation) digAgrees(name, want string) {
 	i.Helper()
 	host, port, _ := strings.Cut(i.network.dns(), ":")
@@ -69,7 +70,7 @@ func (i *installation) digAgrees(name, want string) {
 	}
 }
 
-// loseBackend kills a backend under load: nobody may notice.
+// loseBackend kills a backend under load. No request may fail.
 func (i *installation) loseBackend(backend *process, address string) {
 	i.Helper()
 	traffic := startLoad(i.T, address, 4)
@@ -82,13 +83,14 @@ func (i *installation) loseBackend(backend *process, address string) {
 	if failures := traffic.end(); len(failures) > 0 {
 		i.Errorf("%d of %d requests failed when a backend was killed, such as: %v", len(failures), traffic.requests.Load(), failures[0])
 	}
-	// A client has one request under way at most; whoever connects after the end finds another backend.
+	// A client has at most one request in progress, and a connection made after the backend's end
+	// reaches another backend.
 	if again := traffic.again.Load(); again > int64((attempts-1)*traffic.clients) {
 		i.Errorf("%d attempts were repeated, more than %d clients can have had inside a backend that was killed", again, traffic.clients)
 	}
 }
 
-// rests demands that a value is on nobody's hands and not given out again yet.
+// rests checks that a value is not allocated, and is not given out again yet.
 func (i *installation) rests(value string) {
 	i.Helper()
 	listed, err := allocatorv1.NewAllocatorServiceClient(i.dial(7401)).ListAllocations(i.Context(), &allocatorv1.ListAllocationsRequest{PageSize: 1000})

@@ -10,7 +10,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// grpcurl is the tool of people who have no client of their own: everything it needs comes by reflection.
+// grpcurl runs the tool of users without a client of their own. It gets everything it needs by
+// reflection.
 type grpcurl struct {
 	*testing.T
 	program string
@@ -43,7 +44,7 @@ func (g grpcurl) must(args ...string) string {
 	return out
 }
 
-// call calls a method with data and returns what was said, also in the case of an error status.
+// call calls a method with data and returns the output, also for an error status.
 func (g grpcurl) call(method, data string) string {
 	g.Helper()
 	out, _ := g.run("-plaintext", "-max-time", "1", "-d", data, g.address, method)
@@ -80,7 +81,8 @@ func TestGRPCurl(t *testing.T) {
 	}
 }
 
-// TestThreeFaultsAtOnce demands every violation of a bad service, by its field.
+// TestThreeFaultsAtOnce checks that the error of a bad service lists every violation with its
+// field.
 func TestThreeFaultsAtOnce(t *testing.T) {
 	i := install(t)
 	g := newGRPCurl(t, i.api(7400))

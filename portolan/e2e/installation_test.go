@@ -20,7 +20,7 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// installation is a running `portolan dev` and the ways to ask it.
+// installation is a running `portolan dev`, with methods to use it.
 type installation struct {
 	*testing.T
 	network network
@@ -45,7 +45,7 @@ func (i *installation) startDev(args ...string) {
 	i.process.await("portolan ready")
 }
 
-// restart stops the installation as Ctrl-C does and starts it on the same data.
+// restart stops the installation as Ctrl-C does, and starts it on the same data.
 func (i *installation) restart() {
 	i.Helper()
 	if err := i.process.signal(syscall.SIGINT); err != nil {
@@ -54,7 +54,7 @@ func (i *installation) restart() {
 	i.startDev()
 }
 
-// api is the address of a daemon's gRPC API.
+// api returns the address of a daemon's gRPC API.
 func (i *installation) api(port int) string { return i.network.addr("0.1", port) }
 
 func (i *installation) dial(port int) *grpc.ClientConn {
@@ -67,7 +67,7 @@ func (i *installation) dial(port int) *grpc.ClientConn {
 	return conn
 }
 
-// addresses are the flags that say where the daemons are.
+// addresses returns the flags with the addresses of the daemons.
 func (i *installation) addresses(command string) []string {
 	flags := []string{"--server", i.api(7400)}
 	switch command {
@@ -95,7 +95,7 @@ func (i *installation) portolan(args ...string) string {
 	return out
 }
 
-// apply applies a manifest that must be taken.
+// apply applies a manifest, which must succeed.
 func (i *installation) apply(manifest string) string {
 	i.Helper()
 	out, errOut, err := i.try(manifest, "apply", "-f", "-")
@@ -163,7 +163,8 @@ func (i *installation) awaitAnswer(name string, qtype uint16, check func(*dns.Ms
 	kittest.Eventually(i.T, name+" "+dns.TypeToString[qtype], func() error { return check(i.ask(name, qtype)) })
 }
 
-// answers demands exactly these records, in any order, each as the end of its presentation format.
+// answers returns a check for exactly these records, in any order. Each is given as the end of its
+// presentation format.
 func answers(want ...string) func(*dns.Msg) error {
 	return func(m *dns.Msg) error {
 		if m.Rcode != dns.RcodeSuccess || len(m.Answer) != len(want) {

@@ -12,7 +12,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestKindsOfService has one installation with a service of every kind that the Kubernetes documentation describes.
+// TestKindsOfService runs one installation with a service of every kind that the Kubernetes
+// documentation describes.
 func TestKindsOfService(t *testing.T) {
 	i := install(t)
 	i.T = t
@@ -38,7 +39,8 @@ func (i *installation) headless() {
 	i.awaitAnswer(reverse(ip), dns.TypePTR, answers("PTR first.headless.default.svc.cluster.local."))
 }
 
-// addressOfItsOwn has a backend that brings its address, as in a container. Its runner is killed, and the next one takes its pod's place.
+// addressOfItsOwn runs a backend with its own address, as in a container. Its runner is killed, and
+// the next one replaces its pod.
 func (i *installation) addressOfItsOwn() {
 	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: own}, spec: {selector: {app: own}, ports: [{port: 80, targetPort: 8080}]}}`)
 	ip := i.network.ip("191.1")
@@ -71,7 +73,8 @@ func (i *installation) externalName() {
 	i.awaitAnswer("db.default.svc.cluster.local", dns.TypeCNAME, answers("CNAME my.database.example.com."))
 }
 
-// namedTargetPorts has two backends that call different numbers by the same name, and two ports.
+// namedTargetPorts runs two backends that use the same name for different port numbers, and a
+// service with two ports.
 func (i *installation) namedTargetPorts() {
 	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: multi}, spec: {selector: {app: multi}, ports: [
   {name: http, port: 8080, targetPort: web}, {name: admin, port: 9090, targetPort: web}]}}`)
@@ -87,9 +90,10 @@ func (i *installation) namedTargetPorts() {
 	i.awaitAnswer("_admin._tcp.multi.default.svc.cluster.local", dns.TypeSRV, answers("9090 multi.default.svc.cluster.local."))
 }
 
-// withoutSelector sends to a program that is no pod, by a slice written by hand.
+// withoutSelector sends to a program without a pod, by a slice written by hand.
 func (i *installation) withoutSelector() {
-	address := i.network.ip("128.7") // of the pods' range, whose first addresses are not handed out while others are left
+	// The address is in the pods' range. Its first addresses are allocated last.
+	address := i.network.ip("128.7")
 	listener, err := net.Listen("tcp", address+":0")
 	if err != nil {
 		i.Fatal(err)
@@ -137,7 +141,7 @@ subsets: [{addresses: [{ip: %s}], ports: [{port: %d, protocol: UDP}]}]
 			return err
 		}
 		defer func() { _ = conn.Close() }()
-		return echoes(conn, "over UDP", time.Second) // a datagram may be lost; the next one is not
+		return echoes(conn, "over UDP", time.Second) // a datagram may be lost, so it is sent again
 	})
 }
 

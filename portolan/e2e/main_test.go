@@ -8,11 +8,11 @@ import (
 	"portolan.dev/portolan/e2e/programtest"
 )
 
-// daemons are those that are programs of their own too.
+// daemons are the daemons that are also separate programs.
 var daemons = []string{"registry", "allocator", "endpointctl", "dnssvc", "nodeagent"}
 
-// repository is a link to the root of the repository, through which the go command notices changes of the files that tests
-// read there.
+// repository is a link to the root of the repository, through which the go command notices changes
+// of the files that tests read there.
 const repository = "../testdata/repository"
 
 // bin is the folder of the programs under test, built once.

@@ -10,7 +10,8 @@ import (
 // network is a /16 of the loopback range that no other test uses at the same time.
 type network struct{ octet int }
 
-// claimNetwork takes a network. What claims it is a listener on a port that nothing else uses: whoever else wants the network fails to listen.
+// claimNetwork returns a free network. It claims the network by a listener on a port that has no
+// other use: another test that tries the same network fails to listen.
 func claimNetwork(t *testing.T) network {
 	t.Helper()
 	for range 200 {
@@ -30,7 +31,7 @@ func (n network) ip(host string) string { return fmt.Sprintf("127.%d.%s", n.octe
 
 func (n network) addr(host string, port int) string { return fmt.Sprintf("%s:%d", n.ip(host), port) }
 
-// The parts of a network.
+// Addresses and ranges of a network.
 func (n network) bind() string     { return n.ip("0.1") }
 func (n network) services() string { return n.ip("64.0/18") }
 func (n network) pods() string     { return n.ip("128.0/18") }

@@ -18,8 +18,9 @@ import (
 // manual is the document under test.
 const manual = repository + "/docs/operations.md"
 
-// TestOperations does what docs/operations.md says, in its order, to an installation of two registries on a real Postgres: every block marked sh is run by
-// bash, with addresses and folders of the test in place of those in the document, and every line of a block marked console has its counterpart in a table.
+// TestOperations follows docs/operations.md, in its order, on an installation of two registries on
+// a real Postgres. Bash runs every block marked sh, with addresses and folders of the test in place
+// of the document's. Every line of a block marked console has a counterpart in a table.
 func TestOperations(t *testing.T) {
 	o := operate(t)
 	done := map[string]bool{}
@@ -53,7 +54,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// block is a fenced part of a document.
+// block is a fenced block of a document.
 type block struct {
 	language string
 	line     int // of its first line
@@ -83,11 +84,11 @@ func blocksOf(t *testing.T, path string) []block {
 	return found
 }
 
-// operator does what the document says.
+// operator executes the document.
 type operator struct {
 	*separate
-	dir     string   // in which commands run
-	env     []string // with which they begin
+	dir     string   // working folder of commands
+	env     []string // initial environment
 	replace *strings.Replacer
 	url     func(database string) string
 	console map[string]func() // what to do in place of a line that needs more than bash
@@ -108,7 +109,7 @@ func operate(t *testing.T) *operator {
 		"systemctl enable --now portolan-allocator portolan-registry portolan-endpointctl portolan-dnssvc portolan-nodeagent": o.startAll,
 		"portolan run --name web-1 -l app=web --port http=8080 --ready-http 8080/healthz -- portolan hello --port 8080":       o.startBackend,
 		"systemctl disable --now portolan-nodeagent": func() { o.stop(seat{"nodeagent", host}) },
-		// It needs root and a kernel of its own: the tests of nodeagent run it in one.
+		// It needs root and a kernel of its own, so the tests of nodeagent run it.
 		"nodeagent cleanup -config /etc/portolan/nodeagent.yaml": func() {},
 	}
 	for _, daemon := range daemons {
@@ -152,16 +153,16 @@ func (o *operator) startAll() {
 func (o *operator) startBackend() {
 	o.backend("web-1", "--node", "n1", "-l", "app=web", "--port", "http=8080", "--ready-http", "8080/healthz", "--drain-delay", "0s",
 		"--", filepath.Join(bin, "portolan"), "hello", "--port", "8080")
-	kittest.Eventually(o.T, "the service", func() error { // which a person would wait for, too
+	kittest.Eventually(o.T, "the service", func() error { // a person would wait for it too
 		_, _, err := o.try("", "explain", "service", "web")
 		return err
 	})
 }
 
-// storeURL is the document's way to name a database of ours.
+// storeURL matches the document's URL of a database.
 var storeURL = regexp.MustCompile(`postgres://portolan:secret@db\.example/(\w+)`)
 
-// run runs a block, with the variables that blocks before it exported.
+// run runs a block, with the variables that earlier blocks exported.
 func (o *operator) run(b block) {
 	o.Helper()
 	text := storeURL.ReplaceAllStringFunc(b.text, func(url string) string { return o.url(storeURL.FindStringSubmatch(url)[1]) })
@@ -170,7 +171,7 @@ func (o *operator) run(b block) {
 	defer cancel()
 	c := exec.CommandContext(ctx, "bash", "-c", script)
 	c.Dir, c.Env = o.dir, o.env
-	c.WaitDelay = time.Second // for what a killed shell has left running
+	c.WaitDelay = time.Second // for processes that a killed shell has left running
 	out, err := c.CombinedOutput()
 	if err != nil {
 		o.Fatalf("%s:%d: %v\n%s\n%s", manual, b.line, err, b.text, out)

@@ -14,17 +14,18 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// theTest is the key of a script's test among its values.
+// theTest is the key of the test among a script's values.
 const theTest = "test"
 
-// probed are the arguments of the installation that testdata/probes is written for.
+// probed are the arguments of the installation for which testdata/probes is written.
 var probed = []string{
 	"dev", "--dns-addr", "127.0.0.1:53",
 	"--service-cidr", "127.96.0.0/16,fd00:7f60::/112", "--pod-cidr", "127.64.0.0/16,fd00:7f64::/112",
 }
 
-// TestProbes runs the scripts of testdata/probes, all at the same time, against one installation. The installation has
-// a network of its own, so that the scripts can use the addresses of an ordinary `portolan dev`, and both families.
+// TestProbes runs the scripts of testdata/probes, all at the same time, on one installation. The
+// installation has a network namespace of its own, so that the scripts can use the addresses of an
+// ordinary `portolan dev`, and both families.
 func TestProbes(t *testing.T) {
 	ownNetwork(t)
 	makeLocal(t, "fd00:7f60::/112", "fd00:7f64::/112")
@@ -43,7 +44,8 @@ func TestProbes(t *testing.T) {
 	})
 }
 
-// entering returns a folder with the programs of the scripts, each of which runs in the network of the given process.
+// entering returns a folder with the programs of the scripts. Each of them runs in the network
+// namespace of the given process.
 func entering(t *testing.T, pid int) string {
 	t.Helper()
 	curl, err := exec.LookPath("curl")
@@ -60,8 +62,9 @@ func entering(t *testing.T, pid int) string {
 	return dir
 }
 
-// eventually repeats a command until its output matches a regular expression: eventually PATTERN PROGRAM [ARG...].
-// With an exclamation mark before the pattern it repeats the command until the output does not match.
+// eventually repeats a command until its output matches a regular expression: eventually PATTERN
+// PROGRAM [ARG...]. With an exclamation mark before the pattern it repeats the command until the
+// output does not match.
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	absent := len(args) > 0 && args[0] == "!"
 	if absent {

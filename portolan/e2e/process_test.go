@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// patience is how long anything may take on a busy machine before it counts as broken.
+// patience bounds the time of any operation. It is long enough for a busy machine.
 const patience = 60 * time.Second
 
 // process is a program under test that runs beside the test.
@@ -24,20 +24,21 @@ type process struct {
 	t       *testing.T
 	command *exec.Cmd
 	ended   chan struct{}
-	err     error // once ended is closed
+	err     error // valid once ended is closed
 
 	mu    sync.Mutex
 	lines []string
 	seen  chan struct{} // replaced and closed with every line
 }
 
-// start runs the command line, whose output becomes the test's. It is stopped with the test at the latest.
+// start runs the command line and copies its output to the test's. The program is stopped when the
+// test ends, if not before.
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
 	return startProgram(t, name, "portolan", args...)
 }
 
-// startProgram is start of any of our programs.
+// startProgram starts any of Portolan's programs like start.
 func startProgram(t *testing.T, name, program string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, command: exec.Command(filepath.Join(bin, program), args...), ended: make(chan struct{}), seen: make(chan struct{})}
@@ -81,7 +82,7 @@ func (p *process) await(prefix string) string {
 	return p.awaitLine(prefix, func(line string) bool { return strings.HasPrefix(line, prefix) })
 }
 
-// awaitLine returns the first line of a kind; what says which.
+// awaitLine returns the first line for which is returns true. what describes it in an error.
 func (p *process) awaitLine(what string, is func(string) bool) string {
 	p.t.Helper()
 	deadline := time.After(patience)
@@ -106,7 +107,7 @@ func (p *process) awaitLine(what string, is func(string) bool) string {
 	}
 }
 
-// said returns the lines up to now.
+// said returns the lines so far.
 func (p *process) said() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +133,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// run runs a program to its end and returns what it printed.
+// runProgram runs a program to its end and returns its output.
 func runProgram(t *testing.T, stdin string, name string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), name, args...)
@@ -142,7 +143,7 @@ func runProgram(t *testing.T, stdin string, name string, args ...string) (stdout
 	return out.String(), errOut.String(), err
 }
 
-// childPID returns the process that `portolan run` has started, which is what a person would kill.
+// childPID returns the ID of the process that `portolan run` has started.
 func (p *process) childPID() int {
 	p.t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -155,7 +156,7 @@ func (p *process) childPID() int {
 		if err != nil {
 			continue // the process has ended
 		}
-		// "pid (name) state parent …", where the name may have anything in it.
+		// "pid (name) state parent …", where the name may contain any character.
 		fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
 		if len(fields) < 2 || fields[0] == "Z" || fields[1] != strconv.Itoa(p.command.Process.Pid) {
 			continue

@@ -10,7 +10,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestClientNeedsNoLabels: a program without labels gets the environment of its namespace and is behind no service.
+// TestClientNeedsNoLabels checks that a program without labels gets the environment of its
+// namespace and is behind no service.
 func TestClientNeedsNoLabels(t *testing.T) {
 	i := install(t)
 	i.apply(firstService)
@@ -20,8 +21,9 @@ func TestClientNeedsNoLabels(t *testing.T) {
 	}
 }
 
-// TestProgramsFindNamesUnasked: a program finds services by their short names, by a resolv.conf that only it has; without
-// privileges for one, or a name server on port 53, it has the search path in its environment.
+// TestProgramsFindNamesUnasked checks that a program finds services by their short names, through a
+// resolv.conf of its own. Without the privileges for it, or without a name server on port 53, the
+// program has the search path in its environment.
 func TestProgramsFindNamesUnasked(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("allowed: only root listens on port 53 and makes mount namespaces")
@@ -46,7 +48,8 @@ func TestProgramsFindNamesUnasked(t *testing.T) {
 	}
 }
 
-// TestProgramEndsWithItsRunner: a program with a resolv.conf of its own is stopped when `portolan run` is killed.
+// TestProgramEndsWithItsRunner checks that a program with a resolv.conf of its own is stopped when
+// `portolan run` is killed.
 func TestProgramEndsWithItsRunner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("allowed: only root listens on port 53 and makes mount namespaces")

@@ -11,7 +11,8 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 )
 
-// TestTenThousandServices applies ten thousand services in one run and reads every one back by name.
+// TestTenThousandServices applies ten thousand services in one run and reads every one back by
+// name.
 func TestTenThousandServices(t *testing.T) {
 	const n = 10_000
 	i := install(t)
@@ -54,7 +55,8 @@ func (i *installation) services() []*corev1.Service {
 	}
 }
 
-// askForAll compares the address of every service with the name server's answer, which follows the registry a moment behind.
+// askForAll compares the address of every service with the name server's answer. The name server
+// follows the registry with a small delay.
 func (i *installation) askForAll(services []*corev1.Service) {
 	i.Helper()
 	for _, service := range services {

@@ -29,8 +29,9 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// secured is an installation that was set up as the documents say: certificates by portolan certs, a stock NATS server with the configuration that it
-// prints, and daemons that have nothing but their own certificate.
+// secured is an installation set up as the documents describe: certificates by portolan certs, a
+// stock NATS server with the configuration that portolan certs prints, and daemons that have only
+// their own certificate.
 type secured struct {
 	*installation
 	certs string
@@ -38,7 +39,7 @@ type secured struct {
 	log   journal
 }
 
-// journal keeps what daemons log.
+// journal collects the logs of the daemons.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -120,7 +121,7 @@ func (s *secured) startNATS(text string) {
 	s.nats = serveNATS(s.T, options).ClientURL()
 }
 
-// natsDir is a folder for a NATS server, which goes on writing for a moment after it was stopped.
+// natsDir returns a folder for a NATS server, which still writes for a moment after it was stopped.
 func natsDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "portolan-nats-")
@@ -147,7 +148,7 @@ func serveNATS(t *testing.T, options *server.Options) *server.Server {
 	return srv
 }
 
-// common are the settings of a daemon whose certificate is in a file of some name.
+// common returns the settings of a daemon, with its certificate in the given file.
 func (s *secured) common(file string, port int) daemon.Common {
 	var common daemon.Common
 	config.Defaults(&common)
@@ -187,8 +188,10 @@ func (s *secured) explained(name string) {
 	})
 }
 
-// TestSecuredInstallation: with certificates everywhere and no more rights than each role has, all works: a service is registered, gets its address and
-// its name, its backends are found ready by the agent, and traffic reaches them. Nobody is refused anything on the way; whoever has no rights is.
+// TestSecuredInstallation checks that everything works with certificates everywhere and with each
+// role's rights only: a service is registered, gets its address and its name, its backends become
+// ready, and traffic reaches them. No daemon's request is refused, and requests without the right
+// are.
 func TestSecuredInstallation(t *testing.T) {
 	s := secure(t)
 	s.apply(strings.ReplaceAll(firstService, "port: 80\n", "port: 8080\n"))

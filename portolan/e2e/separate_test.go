@@ -13,22 +13,23 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// separate is an installation whose daemons are processes of their own, at their usual ports, in the clear.
+// separate is an installation whose daemons are separate processes, at their default ports and
+// without TLS.
 type separate struct {
 	*installation
-	store      string   // of the registries
-	registries []string // hosts that run one; the others run on the first
-	folder     string   // of the allocator
+	store      string   // URL of the registries' store
+	registries []string // hosts that run a registry; all other daemons run on the first host
+	folder     string   // data folder of the allocator
 	running    map[seat]*process
 }
 
-// seat is where a daemon runs.
+// seat is a daemon on a host.
 type seat struct{ daemon, host string }
 
-// host is the first, on which all run.
+// host is the first host, on which all daemons run.
 const host = "0.1"
 
-// separately makes an installation of which nothing runs yet.
+// separately returns an installation in which no daemon runs yet.
 func separately(t *testing.T, store string, registries ...string) *separate {
 	t.Helper()
 	return &separate{
@@ -36,10 +37,10 @@ func separately(t *testing.T, store string, registries ...string) *separate {
 	}
 }
 
-// ports are those of the daemons' APIs; that of metrics is a hundred more.
+// ports are the ports of the daemons' APIs. The port of metrics is higher by 100.
 var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "dnssvc": 7403, "nodeagent": 7404}
 
-// seats are where a daemon is to run.
+// seats returns the places at which a daemon is to run.
 func (s *separate) seats(daemon string) []seat {
 	if daemon != "registry" {
 		return []seat{{daemon, host}}
@@ -51,7 +52,7 @@ func (s *separate) seats(daemon string) []seat {
 	return all
 }
 
-// start starts a daemon, which finds the others at their usual ports.
+// start starts a daemon, which finds the others at their default ports.
 func (s *separate) start(at seat) *process {
 	s.Helper()
 	p := startProgram(s.T, at.daemon, at.daemon, s.flags(at)...)
@@ -107,7 +108,7 @@ func (s *separate) startNATS() {
 	serveNATS(s.T, &server.Options{Host: s.network.bind(), Port: 4222, JetStream: true, StoreDir: natsDir(s.T)})
 }
 
-// http is where a daemon serves metrics and health.
+// http returns the address of a daemon's metrics and health.
 func (s *separate) http(at seat) string { return s.network.addr(at.host, ports[at.daemon]+100) }
 
 // awaitReady waits until a daemon is ready.
@@ -116,7 +117,7 @@ func (s *separate) awaitReady(at seat) {
 	kittest.Eventually(s.T, at.daemon, func() error { return s.ready(at) })
 }
 
-// ready says what keeps a daemon from being ready.
+// ready returns the reason why a daemon is not ready, or nil.
 func (s *separate) ready(at seat) error {
 	answer, err := http.Get("http://" + s.http(at) + "/readyz")
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// nowhere are the flags of a daemon that finds nothing of what it needs, and takes no port that another may have.
+// nowhere returns the flags of a daemon that finds none of the services that it needs. It listens
+// on any free port.
 func nowhere(t *testing.T, daemon string) []string {
 	flags := []string{"-addr", "127.0.0.1:0", "-http-addr", "127.0.0.1:0", "-log-format", "json", "-nats-url", "nats://127.0.0.1:1"}
 	switch daemon {
@@ -36,12 +37,13 @@ func nowhere(t *testing.T, daemon string) []string {
 // refusal is a start that must fail.
 type refusal struct {
 	daemon string
-	flags  []string // beside nowhere's, over which they win
+	flags  []string // in addition to nowhere's flags, which they override
 	code   int
-	want   string // in the line that says why
+	want   string // in the line with the reason
 }
 
-// check runs the daemon to its end. What is no line of the log is one line, which says what is wrong.
+// check runs the daemon to its end. Besides log lines it must print one line, which states the
+// fault.
 func (r refusal) check(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -66,7 +68,8 @@ func (r refusal) check(t *testing.T) {
 	}
 }
 
-// TestRefusesToStart: what waiting cannot change ends a daemon at once, with one line that says what is wrong and what to do.
+// TestRefusesToStart checks that a fault that waiting cannot repair ends a daemon at once, with one
+// line that states the fault and the remedy.
 func TestRefusesToStart(t *testing.T) {
 	for _, daemon := range daemons {
 		t.Run(daemon, func(t *testing.T) {
@@ -77,7 +80,7 @@ func TestRefusesToStart(t *testing.T) {
 	}
 }
 
-// refusalsOf are the refusals that every daemon has.
+// refusalsOf returns the refusals that all daemons share.
 func refusalsOf(t *testing.T, daemon string) map[string]refusal {
 	taken := kittest.Listen(t).Addr().String()
 	file := func(text string) string {
@@ -117,11 +120,13 @@ func refusalsOf(t *testing.T, daemon string) map[string]refusal {
 	return cases
 }
 
-// TestRefusesTheStore: a registry that Postgres does not let in, or that is too old for its database, ends at once.
+// TestRefusesTheStore checks that a registry ends at once if Postgres refuses its login, or if it
+// is too old for its database.
 func TestRefusesTheStore(t *testing.T) {
 	postgres := kittest.NewCluster(t)
 	right := postgres.Password(t, "portolan", "secret")
-	runProgramWell(t, "registry", "export", "-store", right, "-file", filepath.Join(t.TempDir(), "backup")) // makes the tables
+	// creates the tables
+	runProgramWell(t, "registry", "export", "-store", right, "-file", filepath.Join(t.TempDir(), "backup"))
 	newer := postgres.Database(t)
 	runProgramWell(t, "registry", "export", "-store", newer, "-file", filepath.Join(t.TempDir(), "backup"))
 	conn, err := pgx.Connect(t.Context(), newer)
@@ -161,8 +166,9 @@ func runProgramWell(t *testing.T, program string, args ...string) string {
 	return out
 }
 
-// TestStartsInAnyOrder starts all daemons where neither Postgres nor NATS is there, nor any daemon that they ask. Each waits, and says for what. Then
-// Postgres and NATS come, and all is well without a restart.
+// TestStartsInAnyOrder starts all daemons without Postgres, NATS or the daemons that they need. It
+// checks that each waits and logs the reason, and that after the start of Postgres and NATS all
+// become ready without a restart.
 func TestStartsInAnyOrder(t *testing.T) {
 	postgres := kittest.NewCluster(t)
 	store := postgres.Database(t)
@@ -170,7 +176,7 @@ func TestStartsInAnyOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := separately(t, store, host)
-	waiting := map[string][]string{ // for what each says that it waits, in its log
+	waiting := map[string][]string{ // reasons in the log of each daemon
 		"registry":    {"waiting for the store"},
 		"allocator":   {"nats not connected", "changes cannot be read from the registry"},
 		"endpointctl": {"nats not connected", "changes cannot be read from the registry"},
@@ -196,7 +202,7 @@ func TestStartsInAnyOrder(t *testing.T) {
 			t.Errorf("without a registry %s says %v", daemon, err)
 		}
 	}
-	s.stop(seat{"registry", host}) // it is told while it waits
+	s.stop(seat{"registry", host}) // it is stopped while it waits
 	started["registry"] = s.start(seat{"registry", host})
 	if err := postgres.Start(); err != nil {
 		t.Fatal(err)
@@ -206,7 +212,7 @@ func TestStartsInAnyOrder(t *testing.T) {
 		s.awaitReady(seat{daemon, host})
 	}
 	s.apply(`{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: 8080}]}}`)
-	var told []string // a reason is told once
+	var told []string // each reason is logged once
 	for _, line := range started["registry"].said() {
 		if strings.Contains(line, "waiting for the store") {
 			told = append(told, line[strings.Index(line, `"err":`):])
@@ -222,8 +228,8 @@ func TestStartsInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestColdStart starts all daemons at once, beside Postgres and NATS that are there, and logs how long it takes until all are ready. An outage that
-// a daemon meets on the way is one warning.
+// TestColdStart starts all daemons at once, with Postgres and NATS running, and logs the time until
+// all are ready. It checks that an outage that a daemon meets at its start is one warning.
 func TestColdStart(t *testing.T) {
 	s := separately(t, kittest.Postgres(t), host)
 	s.startNATS()

@@ -20,7 +20,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// collector keeps the spans that daemons send, each as "daemon: name".
+// collector collects the daemons' spans, each as "daemon: name".
 type collector struct {
 	collectorv1.UnimplementedTraceServiceServer
 	addr string
@@ -70,7 +70,8 @@ func (c *collector) add(daemon string, span *tracev1.Span) {
 	c.parents[id], c.traces[id] = hex.EncodeToString(span.GetParentSpanId()), hex.EncodeToString(span.GetTraceId())
 }
 
-// paths are the ways from the beginning of a trace to each of its spans that are wholly there.
+// paths returns the paths from the root of a trace to each of its spans, as far as all spans of a
+// path have arrived.
 func (c *collector) paths(trace, root string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,8 +92,8 @@ func (c *collector) paths(trace, root string) []string {
 	return slices.Compact(all)
 }
 
-// TestTraceOfAChange follows the creation of a service: to the kernel (here: the userspace plane), to the names, to its endpoints, and with those
-// to the kernel again, in one trace.
+// TestTraceOfAChange follows the creation of a service in one trace: to the kernel (here the
+// userspace plane), to the names, to its endpoints, and with these to the kernel again.
 func TestTraceOfAChange(t *testing.T) {
 	spans := collect(t)
 	i := &installation{T: t, network: claimNetwork(t), dataDir: t.TempDir()}
@@ -115,8 +116,8 @@ func TestTraceOfAChange(t *testing.T) {
 		slice, slice + " > registry: publish", slice + plan, slice + done,
 	}
 	const root = "00f067aa0ba902b7"
-	// Changes that come together are programmed together, in the trace of the first: then the endpoints' way is not of its own, and the next
-	// service may have more luck.
+	// Changes that arrive together are programmed together, in the trace of the first. The
+	// endpoints' path is then not in its own trace, so the test tries again with another service.
 	for n := range 20 {
 		trace := fmt.Sprintf("4bf92f3577b34da6a3ce929d0e0e%04x", n)
 		name := fmt.Sprint("traced-", n)

@@ -36,7 +36,7 @@ func get(address string) (string, error) {
 	return name, nil
 }
 
-// spread asks n times and counts who answered.
+// spread asks n times and counts the answers by backend.
 func spread(t *testing.T, address string, n int) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -50,12 +50,15 @@ func spread(t *testing.T, address string, n int) map[string]int {
 	return counts
 }
 
-// attempts is how often a request is made. What is inside a process when that is killed dies with it, and nothing in front of it can know whether it
-// was acted upon, so clients repeat what may be repeated. Twice, since the kernel closes the connections of a process that was killed before the
-// socket it listens on: who is quick can get into it once more.
+// attempts is the largest number of times a request is made. A request inside a process dies when
+// that process is killed. A proxy in front cannot know whether it was executed, so clients repeat
+// requests that can be repeated. Two repetitions are needed, because the kernel closes the
+// connections of a killed process before its listening socket, so that a quick client can connect
+// to it once more.
 const attempts = 3
 
-// load asks from several clients until stopped. A request that fails is made again, on a new connection, as HTTP clients do.
+// load sends requests from several clients until stopped. A failed request is repeated on a new
+// connection, as HTTP clients do.
 type load struct {
 	t        *testing.T
 	clients  int
@@ -112,7 +115,7 @@ func (l *load) more(n int64) {
 	})
 }
 
-// end stops asking and returns the failures.
+// end stops the requests and returns the failures.
 func (l *load) end() []error {
 	select {
 	case <-l.stop:
@@ -123,7 +126,7 @@ func (l *load) end() []error {
 	return l.failures
 }
 
-// awaitRefused waits until nothing listens on an address any more.
+// awaitRefused waits until no process listens on an address any more.
 func awaitRefused(t *testing.T, address string) {
 	t.Helper()
 	kittest.Eventually(t, address+" refuses", func() error {

@@ -28,16 +28,16 @@ var (
 
 const (
 	actors = 12
-	// moves is what an actor does in a round, each of one to three writes.
+	// moves is the number of an actor's moves in a round. Each is one to three writes.
 	moves = 30
-	// patience is how long a daemon may take that says itself that it is behind.
+	// patience is how long a daemon may be behind, by its own account.
 	patience = 30 * time.Second
-	// histories is how many namespaces a failure prints the history of.
+	// histories is the number of namespaces for which a failure prints the history.
 	histories = 3
 )
 
-// TestChurn has clients change services, pods and slices at random, in rounds. After each round every daemon must
-// have what the objects say.
+// TestChurn has clients change services, pods and slices at random, in rounds. It checks after each
+// round that every daemon agrees with the objects.
 func TestChurn(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64()
@@ -86,10 +86,11 @@ func start(t *testing.T) *run {
 	return r
 }
 
-// podNodes have no agents, which would report the readiness of pods in place of the actors.
+// podNodes are nodes without agents. Agents would report the readiness of pods in place of the
+// actors.
 var podNodes = []string{"hand-made-1", "hand-made-2"}
 
-// prepare makes an object that is no part of the workload.
+// prepare makes an object that does not belong to the workload.
 func (r *run) prepare(o object.Object) {
 	r.Helper()
 	if _, err := r.Registry.Apply(r.Context(), o, false); err != nil {
@@ -97,7 +98,7 @@ func (r *run) prepare(o object.Object) {
 	}
 }
 
-// checkers are in the order of cause and effect.
+// checkers returns the checkers in the order of cause and effect.
 func checkers(i *labtest.Installation) []check.Checker {
 	all := []check.Checker{
 		check.Objects{Registry: i.Conn}, check.Slices{Registry: i.Conn}, check.Legacy{Registry: i.Conn},
@@ -113,8 +114,8 @@ func checkers(i *labtest.Installation) []check.Checker {
 	)
 }
 
-// round has all actors write at once. In every other round agents sleep meanwhile, so that all changes reach
-// them in one batch; in the others they are held up for moments.
+// round has all actors write at once. In every other round agents are paused meanwhile, so that all
+// changes reach them in one batch. In the others they are paused for short times.
 func (r *run) round(number int) {
 	r.Helper()
 	group, ctx := errgroup.WithContext(r.Context())
@@ -150,7 +151,7 @@ func (r *run) act(ctx context.Context, a *workload.Actor) error {
 	return nil
 }
 
-// holdUp keeps agents from running for moments.
+// holdUp pauses agents for short times.
 func (r *run) holdUp() {
 	for range 3 {
 		for _, n := range r.Nodes {
@@ -163,7 +164,7 @@ func (r *run) holdUp() {
 
 func (r *run) moment() time.Duration { return time.Duration(r.random.IntN(100)) * time.Millisecond }
 
-// rest waits until all daemons have what the objects say.
+// rest waits until all daemons agree with the objects.
 func (r *run) rest(number int) {
 	r.Helper()
 	began := time.Now()

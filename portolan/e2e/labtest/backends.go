@@ -8,8 +8,8 @@ import (
 	"net/netip"
 )
 
-// ServeBackends makes a namespace that has all addresses of pods. There each of the ports of a pod is served by
-// Echo.
+// ServeBackends makes a namespace with all addresses of pods. In it Echo serves each of the given
+// ports of every pod.
 func (n *Network) ServeBackends(ports []int32) {
 	n.t.Helper()
 	pods, _ := n.Attach("pods", Pods[:]...)
@@ -30,8 +30,8 @@ func (n *Network) ServeBackends(ports []int32) {
 	}
 }
 
-// Echo answers connections until the listener is closed: it says at which address it was reached, and then repeats
-// each line that it gets.
+// Echo answers connections until the listener is closed. It sends the address at which it was
+// reached, and then repeats each line that it receives.
 func Echo(lis net.Listener) {
 	for {
 		conn, err := lis.Accept()

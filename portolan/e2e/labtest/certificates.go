@@ -5,8 +5,8 @@ import (
 	"portolan.dev/services/changes"
 )
 
-// NATSConfig returns what portolan certs nats-config prints for the authority in a folder. The server that is
-// configured so has its certificate in the folder path.
+// NATSConfig returns the output of portolan certs nats-config for the authority in a folder. path
+// is the folder of the server's certificate.
 func NATSConfig(authority, path string, nodes []string) (string, error) {
 	folder, err := certs.Open(authority)
 	if err != nil {

@@ -23,20 +23,20 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// ports are those of the daemons' APIs; that of metrics and health is a hundred more.
+// ports are the ports of the daemons' APIs. The port of metrics and health is higher by 100.
 var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "dnssvc": 7403, "nodeagent": 7404}
 
-// Options say how an installation is made.
+// Options are the settings of an installation.
 type Options struct {
-	// Store is the registry's; empty: SQLite.
+	// Store is the registry's store. Default: SQLite.
 	Store string
-	// Nodes have an agent each.
+	// Nodes are the nodes, each with an agent.
 	Nodes []NodeOptions
-	// Flags are added to those of a daemon, over which they win.
+	// Flags are additional flags of each daemon. They override its other flags.
 	Flags map[string][]string
 }
 
-// NodeOptions say how a node is made.
+// NodeOptions are the settings of a node.
 type NodeOptions struct {
 	Name, Zone, ProxyMode string
 }
@@ -49,20 +49,21 @@ type Installation struct {
 	Registry *client.Client
 	Conn     *grpc.ClientConn
 	Nodes    []*Node
-	// Outside is where clients are that are neither pods nor nodes. All addresses of its ranges are its own.
+	// Outside is the namespace of clients that are neither pods nor nodes. All addresses of its
+	// ranges are local to it.
 	Outside *topology.Namespace
 	// Processes are the daemons of the control plane, by name.
 	Processes map[string]*Process
 	options   Options
 	commands  map[string][]string // flags of the daemons of the control plane
-	replicas  int                 // of the registry, beside the first
+	replicas  int                 // replicas of the registry besides the first
 }
 
 // Node is a machine with an agent.
 type Node struct {
 	Name, Zone, ProxyMode string
 	Namespace             *topology.Namespace
-	// Addresses of the node, and the ranges of its pods: of IPv4, and of IPv6.
+	// Addresses of the node and the ranges of its pods, first IPv4, then IPv6.
 	Addresses [2]netip.Addr
 	PodRanges [2]netip.Prefix
 	dataDir   string
@@ -119,7 +120,7 @@ func (i *Installation) startNATS() {
 	}
 }
 
-// flags are those of a daemon that listens on an address.
+// flags returns the flags of a daemon that listens on an address.
 func (i *Installation) flags(daemon string, on netip.Addr) []string {
 	at := func(port int) string { return netip.AddrPortFrom(on, uint16(port)).String() }
 	peer := func(daemon string) string { return fmt.Sprintf("%s:%d", control[0], ports[daemon]) }
@@ -153,7 +154,7 @@ func (i *Installation) flags(daemon string, on netip.Addr) []string {
 
 func joined(ranges [2]netip.Prefix) string { return ranges[0].String() + "," + ranges[1].String() }
 
-// addNode makes a node, with the nth part of the pods' ranges.
+// addNode makes a node with the nth part of the pods' ranges.
 func (i *Installation) addNode(n int, o NodeOptions) {
 	i.Helper()
 	node := &Node{Name: o.Name, Zone: o.Zone, ProxyMode: o.ProxyMode, dataDir: i.TempDir(), PodRanges: [2]netip.Prefix{
@@ -172,7 +173,7 @@ func (i *Installation) addNode(n int, o NodeOptions) {
 	node.Agent = nodeagentv1.NewNodeAgentServiceClient(i.Dial(netip.AddrPortFrom(node.Addresses[0], uint16(ports["nodeagent"]))))
 }
 
-// StartAgent starts the agent of a node, which has none.
+// StartAgent starts the agent of a node that has none.
 func (i *Installation) StartAgent(n *Node) {
 	i.Helper()
 	n.Process = Start(i, n.Name, "nodeagent", n.Namespace, append(i.flags("nodeagent", n.Addresses[0]),
@@ -188,13 +189,15 @@ func (i *Installation) Restart(daemon string) {
 	i.Processes[daemon].Stop()
 	i.Processes[daemon] = Start(i, daemon, daemon, i.Hub, i.commands[daemon])
 	i.awaitReady(daemon, control[0], ports[daemon]+100)
-	kittest.Eventually(i, "the connection to the registry", func() error { // which backs off after a refusal
+	// the connection backs off after a refusal
+	kittest.Eventually(i, "the connection to the registry", func() error {
 		_, err := registryv1.NewChangeServiceClient(i.Conn).GetHead(i.Context(), &registryv1.GetHeadRequest{})
 		return err
 	})
 }
 
-// AddRegistry starts another replica of the registry and returns its address. The store must be one that can be shared.
+// AddRegistry starts another replica of the registry and returns its address. The store must be a
+// shared one.
 func (i *Installation) AddRegistry() netip.AddrPort {
 	i.Helper()
 	i.replicas++
@@ -208,20 +211,20 @@ func (i *Installation) AddRegistry() netip.AddrPort {
 	return at
 }
 
-// RegistryAt is where the first registry answers.
+// RegistryAt returns the address of the first registry.
 func (i *Installation) RegistryAt() netip.AddrPort {
 	return netip.AddrPortFrom(control[0], uint16(ports["registry"]))
 }
 
-// AllocatorAt is where the allocator answers.
+// AllocatorAt returns the address of the allocator.
 func (i *Installation) AllocatorAt() netip.AddrPort {
 	return netip.AddrPortFrom(control[0], uint16(ports["allocator"]))
 }
 
-// NATS is the URL of the NATS server.
+// NATS returns the URL of the NATS server.
 func (i *Installation) NATS() string { return fmt.Sprintf("nats://%s:4222", control[0]) }
 
-// Dial returns a connection to a daemon, until the test ends.
+// Dial returns a connection to a daemon, which is closed when the test ends.
 func (i *Installation) Dial(at netip.AddrPort) *grpc.ClientConn {
 	i.Helper()
 	conn, err := rpc.TCP().Dial(at.String())
@@ -237,7 +240,7 @@ func (i *Installation) Allocator() *grpc.ClientConn {
 	return i.Dial(i.AllocatorAt())
 }
 
-// DNS is where the name server answers.
+// DNS returns the address of the name server.
 func (i *Installation) DNS() netip.AddrPort { return netip.AddrPortFrom(control[0], 53) }
 
 // awaitReady waits until a daemon is ready.
@@ -246,7 +249,7 @@ func (i *Installation) awaitReady(name string, on netip.Addr, port int) {
 	kittest.Eventually(i, name, func() error { return Ready(netip.AddrPortFrom(on, uint16(port))) })
 }
 
-// Ready asks a daemon at its HTTP address whether it is ready, and returns why it is not.
+// Ready asks a daemon at its HTTP address whether it is ready, and returns the reason if it is not.
 func Ready(at netip.AddrPort) error {
 	client := http.Client{Timeout: 2 * time.Second}
 	answer, err := client.Get(fmt.Sprintf("http://%s/readyz", at))

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// programEnv names the daemon that a process is.
+	// programEnv is the environment variable with the name of the daemon that a process runs.
 	programEnv = "PORTOLAN_LAB_PROGRAM"
 	// hubEnv marks the process that runs the tests in the hub.
 	hubEnv = "PORTOLAN_LAB_HUB"
@@ -31,28 +31,29 @@ const (
 	requireEnv = "PORTOLAN_REQUIRE_REAL"
 )
 
-// unavailable is the reason why there is no hub; empty: there is one.
+// unavailable is the reason why there is no hub. It is empty if there is one.
 var unavailable = "TestMain does not call labtest.Main"
 
 var programs = map[string]func() int{
 	"registry": command.Main, "allocator": allocator.Main, "endpointctl": endpointctl.Main, "dnssvc": dnssvc.Main, "nodeagent": nodeagent.Main,
 }
 
-// Program is what a process can be besides a daemon.
+// Program is another program than a daemon that a process can run.
 type Program struct {
 	Name string
 	Main func() int
 }
 
-// The main goroutine keeps the main thread of the hub: Go never ends that thread, so it would stay in a namespace for
-// ever, and the namespace with it.
+// The main goroutine keeps the main thread in the hub. Go never ends that thread, so if it entered
+// another namespace, it would keep that namespace forever.
 func init() {
 	if os.Getenv(hubEnv) != "" {
 		runtime.LockOSThread()
 	}
 }
 
-// Main is what TestMain calls. It does not return. more are programs that Start knows besides the daemons.
+// Main runs the tests and exits. TestMain calls it. more are programs that Start can run besides
+// the daemons.
 func Main(m *testing.M, more ...Program) {
 	for _, p := range more {
 		programs[p.Name] = p.Main
@@ -68,15 +69,15 @@ func Main(m *testing.M, more ...Program) {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code, err = max(exit.ExitCode(), 1), nil
 	}
-	if err != nil { // Need tells each test
+	if err != nil { // Need reports it to each test
 		unavailable = fmt.Sprintf("network namespaces cannot be made here: %v", err)
 		code = kittest.RunTests(m)
 	}
 	os.Exit(code)
 }
 
-// inHub runs the tests in namespaces of their own. The mounts that keep namespaces end with them, and so does the
-// shared memory that a killed Postgres leaves behind.
+// inHub runs the tests in namespaces of their own. The mounts that keep namespaces alive end with
+// them, and so does the shared memory that a killed Postgres leaves behind.
 func inHub() (int, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -104,7 +105,7 @@ func Need(t testing.TB) {
 	t.Skip(unavailable)
 }
 
-// Modes returns the proxy modes that nodes can have here: the data planes of this kernel, and userspace.
+// Modes returns the proxy modes that nodes can have on this kernel, and userspace.
 func Modes() []string {
 	var modes []string
 	if ipvs.Probe("") == nil {

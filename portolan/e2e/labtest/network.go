@@ -14,26 +14,28 @@ import (
 	"portolan.dev/nodeagent/kerneltest/topology"
 )
 
-// The ranges of an installation: of IPv4, and of IPv6.
+// The ranges of an installation, first IPv4, then IPv6.
 var (
 	Services = [2]netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112")}
 	Pods     = [2]netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:244::/48")}
-	Balanced = [2]netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("fd00:203::/112")}  // load balancers
-	External = [2]netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("fd00:198::/112")} // external IPs
+	// Balanced are the addresses of load balancers.
+	Balanced = [2]netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("fd00:203::/112")}
+	// External are external IPs.
+	External = [2]netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("fd00:198::/112")}
 	outside  = [2]netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")}
 )
 
-// control is where the control plane listens.
+// control holds the addresses of the control plane.
 var control = [2]netip.Addr{netip.MustParseAddr("172.31.0.1"), netip.MustParseAddr("fd00:31::1")}
 
-// Network is the hub and the namespaces around it.
+// Network is the hub with the namespaces around it.
 type Network struct {
 	t     testing.TB
 	Hub   *topology.Namespace
 	links int
 }
 
-// NewNetwork makes the hub of the namespace that the process is in.
+// NewNetwork makes the hub in the namespace of the process.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	n := &Network{t: t, Hub: topology.Own(t, "hub")}
@@ -69,8 +71,8 @@ func forward(t testing.TB, in *topology.Namespace) {
 	in.Sysctl(t, "net.ipv6.conf.all.forwarding", "1")
 }
 
-// Attach makes a namespace beside the hub, which sends to it what is for these ranges. It returns the addresses
-// that the namespace itself has.
+// Attach makes a namespace beside the hub, to which the hub routes these ranges. It returns the
+// namespace's own addresses.
 func (n *Network) Attach(name string, ranges ...netip.Prefix) (*topology.Namespace, [2]netip.Addr) {
 	n.t.Helper()
 	n.links++
@@ -95,7 +97,8 @@ func (n *Network) Attach(name string, ranges ...netip.Prefix) (*topology.Namespa
 	return peer, own
 }
 
-// Via has the hub send a range to a namespace with these addresses, and no longer to another one.
+// Via makes the hub route a range to the namespace with these addresses, and no longer to another
+// one.
 func (n *Network) Via(p netip.Prefix, gateway [2]netip.Addr) {
 	n.t.Helper()
 	via := gateway[0]
@@ -105,8 +108,9 @@ func (n *Network) Via(p netip.Prefix, gateway [2]netip.Addr) {
 	n.must(func() error { return netlink.RouteReplace(&netlink.Route{Dst: network(p), Gw: via.AsSlice()}) })
 }
 
-// Plug joins a pod to its node's namespace by a pair of devices, for as long as the test lasts. Everything that the
-// pod sends goes through the node, also to pods beside it. name is that of the pod's namespace.
+// Plug connects a pod to its node's namespace by a pair of devices until the test ends. All packets
+// of the pod go through the node, also those to pods on the same node. name is the name of the
+// pod's namespace.
 func Plug(t testing.TB, node, pod *topology.Namespace, name string, addrs [2]netip.Addr) {
 	t.Helper()
 	topology.Connect(t, node, pod, nil, nil)
@@ -125,7 +129,8 @@ func Plug(t testing.TB, node, pod *topology.Namespace, name string, addrs [2]net
 	}
 }
 
-// point gives a device an address and a route to the one at its other end; a pod also its default route.
+// point gives a device an address and a route to the address at its other end. A pod's device also
+// gets the default route.
 func point(device string, own, peer netip.Addr, pod bool) error {
 	link, err := find(device)
 	if err != nil {
@@ -157,7 +162,7 @@ func point(device string, own, peer netip.Addr, pod bool) error {
 	return nil
 }
 
-// find returns a device; without a name the only one beside lo.
+// find returns a device. Without a name it returns the only one besides lo.
 func find(device string) (netlink.Link, error) {
 	if device != "" {
 		return netlink.LinkByName(device)
@@ -178,7 +183,7 @@ func network(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// ReverseZones are the zones of the names of services' addresses.
+// ReverseZones returns the reverse zones of the services' addresses.
 func ReverseZones() []string {
 	var zones []string
 	for _, p := range Services {

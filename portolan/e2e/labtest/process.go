@@ -14,10 +14,10 @@ import (
 	"portolan.dev/nodeagent/kerneltest/topology"
 )
 
-// patience is how long a process may take to end. It is far beyond what it takes.
+// patience bounds the time for a process to end. It is far longer than a process needs.
 const patience = 60 * time.Second
 
-// tailLines is how much of a daemon's log a failed test prints.
+// tailLines is the number of lines of a daemon's log that a failed test prints.
 const tailLines = 40
 
 // Process is a daemon in a namespace. It ends with the test, and dies with the test binary.
@@ -25,11 +25,11 @@ type Process struct {
 	t     testing.TB
 	name  string
 	cmd   *exec.Cmd
-	log   string // file
+	log   string // path of the log
 	ended chan struct{}
 }
 
-// Start starts a daemon, or another program that Main was told of, in a namespace.
+// Start starts a daemon, or a program that Main was given, in a namespace.
 func Start(t testing.TB, name, program string, in *topology.Namespace, flags []string) *Process {
 	t.Helper()
 	self, err := os.Executable()
@@ -58,12 +58,13 @@ func Run(t testing.TB, name string, cmd *exec.Cmd, in *topology.Namespace) *Proc
 	started := make(chan error, 1)
 	go func() {
 		defer close(p.ended)
-		// The namespace is that of the thread, and the process dies with the thread: it waits here.
+		// The namespace belongs to the thread, and the process dies with the thread, so the thread
+		// waits here.
 		err := in.Do(func() error {
 			err := p.cmd.Start()
 			started <- err
 			if err == nil {
-				_ = p.cmd.Wait() // how it ended is not asked for: mostly it is told to
+				_ = p.cmd.Wait() // the exit code does not matter, because most processes are told to end
 			}
 			return nil
 		})
@@ -90,7 +91,8 @@ func (p *Process) Ended() <-chan struct{} { return p.ended }
 // PID is the number of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Stop stops the daemon as a supervisor does and waits until it is gone. Stopping twice does nothing.
+// Stop stops the daemon as a supervisor does and waits until it has ended. A second Stop does
+// nothing.
 func (p *Process) Stop() {
 	p.Continue()
 	p.signal(syscall.SIGTERM)
@@ -102,24 +104,27 @@ func (p *Process) Stop() {
 	}
 }
 
-// Kill kills the daemon and waits until it is gone.
+// Kill kills the daemon and waits until it has ended.
 func (p *Process) Kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.ended
 }
 
-// Pause keeps the daemon from running at all until Continue: what is sent to it waits, and then comes at once.
+// Pause stops the daemon from running until Continue. Data sent to it waits, and then arrives at
+// once.
 func (p *Process) Pause() { p.signal(syscall.SIGSTOP) }
 
 // Continue lets a paused daemon run again.
 func (p *Process) Continue() { p.signal(syscall.SIGCONT) }
 
-func (p *Process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) } // it may have ended
+// signal sends a signal. The process may have ended.
+func (p *Process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// LogFile is the file that the daemon's log goes to.
+// LogFile returns the path of the daemon's log.
 func (p *Process) LogFile() string { return p.log }
 
-// tail returns the last warnings and errors of the log, and lines that are no log lines, such as a panic.
+// tail returns the last warnings and errors of the log, and lines that are not log lines, such as a
+// panic.
 func (p *Process) tail() string {
 	content, err := os.ReadFile(p.log)
 	if err != nil {

@@ -26,7 +26,8 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// directory is a TCP network in which daemons have names, so that two of them can know each other before either has a port.
+// directory is a TCP network in which daemons have names, so that two of them can refer to each
+// other before either has a port.
 type directory struct {
 	mu    sync.Mutex
 	names map[string]string // address of each name
@@ -63,7 +64,7 @@ type cluster struct {
 	directory *directory
 	nats      string
 	cidr      netip.Prefix
-	vips      byte // given out so far
+	vips      byte // number of virtual IPs used so far
 	agents    map[string]*agent
 }
 
@@ -91,7 +92,7 @@ func start(t *testing.T, nodes int) *cluster {
 	return c
 }
 
-// control starts a registry and an allocator of services with addresses in a range.
+// control starts a registry and an allocator that gives services addresses of a range.
 func control(t *testing.T, cidr netip.Prefix) *cluster {
 	t.Helper()
 	_, url := kittest.NATS(t)
@@ -106,7 +107,8 @@ func control(t *testing.T, cidr netip.Prefix) *cluster {
 	config.Defaults(&rc)
 	rc.Common, rc.Allocator, rc.Store = c.common("registry"), "allocator", "sqlite:"+filepath.Join(t.TempDir(), "registry")
 	rc.ServiceCIDR, rc.LoopbackEndpoints = []netip.Prefix{c.cidr}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	rc.HeartbeatTimeout = 3 * time.Second // no test depends on it: they wait for what the command line says
+	// no test depends on it, because they wait for the output of the command line
+	rc.HeartbeatTimeout = 3 * time.Second
 	run(c, "registry", rc, registry.New)
 	return c
 }
@@ -139,14 +141,14 @@ func (c *cluster) portolan(stdin string, args ...string) (code int, out, errOut 
 	c.Helper()
 	var o, e bytes.Buffer
 	flags := []string{"--server", c.directory.address("registry")}
-	if args[0] == "explain" { // nobody listens on port 1: the chain is looked at without these two
+	if args[0] == "explain" { // no process listens on port 1: the chain is checked without these two
 		flags = append(flags, "--allocator", c.directory.address("allocator"), "--endpointctl", "127.0.0.1:1", "--dnssvc", "127.0.0.1:1")
 	}
 	code = cli.Main(c.Context(), append(args[:len(args):len(args)], flags...), strings.NewReader(stdin), &o, &e)
 	return code, o.String(), e.String()
 }
 
-// expect runs a command again and again until it ends with a code, and what it prints has all these words.
+// expect repeats a command until it ends with a code and its output has all these words.
 func (c *cluster) expect(code int, args []string, words ...string) {
 	c.Helper()
 	kittest.Eventually(c.T, "portolan "+strings.Join(args, " "), func() error {
@@ -163,7 +165,8 @@ func (c *cluster) expect(code int, args []string, words ...string) {
 	})
 }
 
-// apply applies a manifest that must be taken; right after the start its allocator may not be there yet.
+// apply applies a manifest, which must succeed. It retries, because right after the start the
+// allocator may not be ready.
 func (c *cluster) apply(manifest string) {
 	c.Helper()
 	kittest.Eventually(c.T, "the manifest to be taken", func() error {
@@ -174,11 +177,11 @@ func (c *cluster) apply(manifest string) {
 	})
 }
 
-// free returns a virtual IP of the cluster with a port that nobody uses there.
+// free returns a virtual IP of the cluster with a port that no process uses there.
 func (c *cluster) free() netip.AddrPort {
 	c.Helper()
 	addr := c.cidr.Addr().As4()
-	c.vips++ // from the lower end, which is for those who choose
+	c.vips++ // from the lower end of the range, which is for chosen addresses
 	addr[3] = c.vips
 	lis, err := net.Listen("tcp", netip.AddrPortFrom(netip.AddrFrom4(addr), 0).String())
 	if err != nil {
@@ -188,7 +191,7 @@ func (c *cluster) free() netip.AddrPort {
 	return lis.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// service is the manifest of a service with one backend, on a node.
+// service returns the manifest of a service with one backend, on a node.
 func service(name string, vip netip.AddrPort, node string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Service

@@ -24,12 +24,13 @@ import (
 
 var measure = flag.Bool("measure", false, "measure node deaths, several times")
 
-// deathBound is how long after its death a node may get packets: the grace, an interval of heartbeats, and the way through
-// controller, registry and agent.
+// deathBound is how long after its death a node may get packets: the grace, an interval of
+// heartbeats, and the time for controller, registry and agent.
 const deathBound = 15 * time.Second
 
-// TestADeadNodeGetsNoPackets: a machine is switched off while another one sends it connections through a cluster IP. All
-// daemons run with their defaults. It prints the time from the death to the last packet.
+// TestADeadNodeGetsNoPackets switches off a machine while another one opens connections to it
+// through a cluster IP. All daemons run with their defaults. The test prints the time from the
+// death to the last packet.
 func TestADeadNodeGetsNoPackets(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("allowed: namespaces need root")
@@ -55,7 +56,7 @@ func TestADeadNodeGetsNoPackets(t *testing.T) {
 	}
 }
 
-// death switches off a node of three, and returns how long another one sent packets to its pod.
+// death switches off one of three nodes, and returns how long another one sent packets to its pod.
 func death(t *testing.T) time.Duration {
 	c := control(t, virtual)
 	var ec endpointctl.Config
@@ -96,7 +97,7 @@ spec:
 	return packets.last().Sub(died)
 }
 
-// clients of a virtual IP, each of which connects anew all the time.
+// clients are clients of a virtual IP that open new connections all the time.
 type clients struct {
 	mu      sync.Mutex
 	answers map[string]int
@@ -124,7 +125,7 @@ func (m *machine) clients(t *testing.T, vip netip.AddrPort) *clients {
 	return cs
 }
 
-// ask returns who answers at an address; nothing if nobody does.
+// ask returns the name of the pod that answers at an address, or "" if none does.
 func (m *machine) ask(at netip.AddrPort) string {
 	var answer []byte
 	err := m.Do(func() error {
@@ -149,7 +150,7 @@ func (c *clients) note(answer string) {
 	c.answers[answer]++
 }
 
-// answered reports whether all these pods have answered since it was last called.
+// answered returns an error unless all these pods have answered since the last call.
 func (c *clients) answered(names ...string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,8 +164,9 @@ func (c *clients) answered(names ...string) error {
 	return nil
 }
 
-// sniffer sees the SYNs that a device sends to an address: who opens a connection is sent there. Other packets are of
-// connections that were open before. Nothing can move those, and their sender repeats its last words for minutes.
+// sniffer records the SYNs that a device sends to an address, because a new connection starts with
+// one. Other packets belong to older connections. These cannot be moved, and their sender
+// retransmits for minutes.
 type sniffer struct {
 	mu sync.Mutex
 	at time.Time
@@ -184,7 +186,7 @@ func (m *machine) sniff(t *testing.T, device string, to netip.Addr) *sniffer {
 		if err != nil {
 			return err
 		}
-		all := uint16(unix.ETH_P_ALL<<8 | unix.ETH_P_ALL>>8) // in network order
+		all := uint16(unix.ETH_P_ALL<<8 | unix.ETH_P_ALL>>8) // in network byte order
 		if fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(all)); err != nil {
 			return err
 		}

@@ -24,8 +24,9 @@ var (
 	podCIDR = netip.MustParsePrefix("10.244.0.0/16")
 )
 
-// machine is a node in a network namespace, with an agent that forwards by nftables and a pod. Its only way to other machines
-// is a router. Its agent reaches registry and NATS through ports of its own loopback.
+// machine is a node in a network namespace, with an agent that forwards by nftables and a pod. It
+// reaches other machines only through a router. Its agent reaches registry and NATS through ports
+// of its own loopback.
 type machine struct {
 	*topology.Namespace
 	name  string
@@ -88,7 +89,8 @@ func (m *machine) serve(t *testing.T, addr string, answer func(net.Conn)) string
 	return lis.Addr().String()
 }
 
-// forward opens a port of the namespace's loopback that leads to an address of the machine that the test runs on.
+// forward opens a port of the namespace's loopback that leads to an address of the machine on which
+// the test runs.
 func (m *machine) forward(t *testing.T, to string) string {
 	t.Helper()
 	return m.serve(t, "127.0.0.1:0", func(conn net.Conn) {
@@ -105,7 +107,7 @@ func (m *machine) forward(t *testing.T, to string) string {
 	})
 }
 
-// startMachine starts the agent of a machine, in a process of its own.
+// startMachine starts the agent of a machine in a process of its own.
 func (c *cluster) startMachine(m *machine) {
 	c.Helper()
 	m.agent = exec.Command("/proc/self/exe",
@@ -130,7 +132,7 @@ func (m *machine) kill() {
 	<-m.ended
 }
 
-// podManifest is a pod of the machine with a readiness probe.
+// podManifest returns the manifest of the machine's pod, which has a readiness probe.
 func (m *machine) podManifest() string {
 	return fmt.Sprintf(`---
 apiVersion: v1
@@ -145,7 +147,7 @@ spec:
 `, m.name, m.pod.Port())
 }
 
-// runs tells the registry that the pod of a machine runs.
+// runs reports to the registry that the pod of a machine runs.
 func (c *cluster) runs(m *machine) {
 	c.Helper()
 	conn, err := c.directory.Dial("registry", grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -159,7 +161,7 @@ func (c *cluster) runs(m *machine) {
 		c.Fatal(err)
 	}
 	pod, ip := got.GetPod(), m.pod.Addr().String()
-	pod.Metadata.ResourceVersion = 0 // the agent writes conditions meanwhile
+	pod.Metadata.ResourceVersion = 0 // the agent writes conditions in the meantime
 	pod.Status = &corev1.PodStatus{Phase: corev1.PodPhase_POD_PHASE_RUNNING, PodIp: ip, PodIps: []string{ip}}
 	if _, err := pods.UpdatePodStatus(c.Context(), &registryv1.UpdatePodStatusRequest{Pod: pod}); err != nil {
 		c.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"portolan.dev/services/daemon"
 )
 
-// agentEnv makes the test binary a node agent.
+// agentEnv is the environment variable that makes the test binary a node agent.
 const agentEnv = "PORTOLAN_TEST_AGENT"
 
 func TestMain(m *testing.M) {

@@ -9,7 +9,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestWaitForEveryNode: three nodes that are well, one that fails, one that is silent, and all again.
+// TestWaitForEveryNode checks wait with three working nodes, with a failing one, with a silent one,
+// and with all working again.
 func TestWaitForEveryNode(t *testing.T) {
 	c := start(t, 3)
 	c.apply(service("web", c.free(), "n1"))
@@ -25,7 +26,7 @@ func TestWaitForEveryNode(t *testing.T) {
 	defer foreign.Close()
 	c.apply(service("blocked", taken, "n1"))
 	c.fails()
-	// The others are not concerned, and neither are other services of the node.
+	// The other nodes are not affected, and neither are other services of the node.
 	c.expect(0, []string{"wait", "svc", "blocked", "--applied", "--nodes", "topology.kubernetes.io/zone in (z2,z3)", "--timeout", "60s"}, "2 of 2 nodes")
 	c.expect(0, []string{"wait", "svc", "web", "--applied", "--timeout", "60s"}, "3 of 3 nodes")
 
@@ -36,7 +37,7 @@ func TestWaitForEveryNode(t *testing.T) {
 	c.expect(0, []string{"wait", "svc/web", "--applied", "--nodes", "topology.kubernetes.io/zone!=z3", "--timeout", "60s"}, "2 of 2 nodes")
 	c.expect(1, []string{"wait", "svc/web", "--applied", "--nodes", "zone=none"}, "no node with an agent has the labels zone=none")
 
-	// Who waits is told when both are over.
+	// A waiting command ends when both faults are over.
 	done := make(chan string, 1)
 	go func() {
 		code, out, errOut := c.portolan("", "wait", "svc/blocked", "--applied", "--timeout", "-1s")
@@ -54,7 +55,7 @@ func TestWaitForEveryNode(t *testing.T) {
 	c.expect(1, []string{"wait", "svc/none", "--applied"}, `Service "default/none" not found`)
 }
 
-// fails looks at a node that cannot forward a service, from all sides.
+// fails checks the output of all commands about a node that cannot forward a service.
 func (c *cluster) fails() {
 	c.Helper()
 	const why = "address already in use"
@@ -68,7 +69,7 @@ func (c *cluster) fails() {
 	c.expect(0, []string{"node", "status"}, "failing", "n2", "ok")
 }
 
-// TestNodeCommands: what they do, and what they say when they cannot.
+// TestNodeCommands checks the node commands, and their errors.
 func TestNodeCommands(t *testing.T) {
 	c := start(t, 2)
 	c.apply(service("web", c.free(), "n1"))

@@ -9,7 +9,8 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// affinity is of service.go and localhost_nodeports.go: session affinity by client.
+// affinity has the descriptions of session affinity by client, of service.go and
+// localhost_nodeports.go.
 var affinity = []description{
 	{"should have session affinity work for service with type clusterIP", func(s *scene) {
 		svc, from := s.service("web", sticky), s.client(0).namespace
@@ -50,7 +51,7 @@ var affinity = []description{
 	}},
 }
 
-// timeout is that of forgetful services.
+// timeout is the affinity timeout of forgetful services, in seconds.
 const timeout = 1
 
 func forgetful(spec *corev1.ServiceSpec) {
@@ -99,7 +100,7 @@ func (s *scene) switches(from *topology.Namespace, to netip.AddrPort, pods []*po
 	s.reaches(from, to, pods...)
 }
 
-// forgets waits for a client to come to another pod after it was away for longer than the timeout.
+// forgets waits until a client reaches another pod after a pause longer than the timeout.
 func (s *scene) forgets(from *topology.Namespace, to netip.AddrPort) {
 	s.Helper()
 	s.sticks(get, from, to)

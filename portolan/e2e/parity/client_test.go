@@ -18,15 +18,15 @@ import (
 
 // Times of a client.
 const (
-	// answerTime is how long a client waits for an answer. No packet is lost between namespaces.
+	// answerTime bounds a client's wait for an answer. No packet is lost between namespaces.
 	answerTime = 3 * time.Second
-	// silence is how long a client waits to be sure that nothing comes.
+	// silence is how long a client waits before it concludes that no answer comes.
 	silence = 300 * time.Millisecond
-	// long is how much a large request sends.
+	// long is the size of a large request, in bytes.
 	long = 1 << 20
 )
 
-// answer is what a server says.
+// answer is a server's answer.
 type answer struct {
 	pod    string
 	port   uint16
@@ -43,7 +43,7 @@ func parse(line string) (a answer, err error) {
 	return a, err
 }
 
-// connect makes a connection from a namespace and returns what the server says.
+// connect makes a connection from a namespace and returns the server's answer.
 func connect(from *topology.Namespace, to netip.AddrPort) (net.Conn, answer, error) {
 	var conn net.Conn
 	err := from.Do(func() (err error) {
@@ -65,7 +65,7 @@ func connect(from *topology.Namespace, to netip.AddrPort) (net.Conn, answer, err
 	return conn, a, err
 }
 
-// get asks by TCP once.
+// get asks once by TCP.
 func get(from *topology.Namespace, to netip.AddrPort) (answer, error) {
 	conn, a, err := connect(from, to)
 	if err == nil {
@@ -74,7 +74,8 @@ func get(from *topology.Namespace, to netip.AddrPort) (answer, error) {
 	return a, err
 }
 
-// socket opens a UDP socket in a namespace for one destination, from a source port; 0: any.
+// socket opens a UDP socket in a namespace for one destination, from a source port. Source port 0
+// stands for any.
 func socket(from *topology.Namespace, to netip.AddrPort, source uint16) (net.Conn, error) {
 	var conn net.Conn
 	err := from.Do(func() (err error) {
@@ -105,7 +106,7 @@ func send(conn net.Conn, size int, patience time.Duration) (answer, error) {
 	return a, err
 }
 
-// getUDP asks by UDP once, from a port of its own.
+// getUDP asks once by UDP, from a port of its own.
 func getUDP(from *topology.Namespace, to netip.AddrPort) (answer, error) {
 	conn, err := socket(from, to, 0)
 	if err != nil {
@@ -115,7 +116,7 @@ func getUDP(from *topology.Namespace, to netip.AddrPort) (answer, error) {
 	return send(conn, 10, answerTime)
 }
 
-// asker asks once.
+// asker asks once and returns the answer.
 type asker func(from *topology.Namespace, to netip.AddrPort) (answer, error)
 
 // reaches waits until exactly these pods answer a client.
@@ -128,7 +129,7 @@ func (s *scene) reachesBy(ask asker, from *topology.Namespace, to netip.AddrPort
 	s.Helper()
 	s.eventually(fmt.Sprintf("%s answers by %s", to, podNames(pods)), func() error {
 		got := map[string]bool{}
-		for range 8 * len(pods) { // planes that pick at random need some
+		for range 8 * len(pods) { // planes that pick at random need several tries
 			a, err := ask(from, to)
 			if err != nil {
 				return err
@@ -164,7 +165,7 @@ func (s *scene) refused(from *topology.Namespace, to netip.AddrPort) {
 	})
 }
 
-// dropped waits until connections hear nothing.
+// dropped waits until connections get no answer.
 func (s *scene) dropped(from *topology.Namespace, to netip.AddrPort) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("%s is silent", to), func() error {
@@ -189,7 +190,7 @@ func orSuccess(err error) error {
 	return err
 }
 
-// everywhere are clients on all nodes: the nodes themselves, and a pod on each.
+// everywhere returns clients on all nodes: the nodes themselves, and a pod on each.
 func (s *scene) everywhere() []*topology.Namespace {
 	s.Helper()
 	var all []*topology.Namespace
@@ -199,7 +200,7 @@ func (s *scene) everywhere() []*topology.Namespace {
 	return all
 }
 
-// Where a service is reached.
+// Addresses of a service.
 
 func clusterIP(svc *corev1.Service, port int32) netip.AddrPort {
 	return at(svc.GetSpec().GetClusterIp(), port)
@@ -209,7 +210,7 @@ func at(ip string, port int32) netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(ip), uint16(port))
 }
 
-// nodeAt is the node port of a service's first port on a node.
+// nodeAt returns the node port of a service's first port on a node.
 func (s *scene) nodeAt(node int, svc *corev1.Service) netip.AddrPort {
 	return netip.AddrPortFrom(s.lab.Nodes[node].Addresses[0], uint16(svc.GetSpec().GetPorts()[0].GetNodePort()))
 }

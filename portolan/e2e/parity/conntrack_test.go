@@ -10,7 +10,8 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// conntrack is of conntrack.go: flows that outlive what the kernel remembers of them.
+// conntrack has the descriptions of conntrack.go: flows that outlive the kernel's connection
+// tracking entries.
 var conntrack = []description{
 	{"should be able to preserve UDP traffic when server pod cycles for a NodePort service", func(s *scene) {
 		svc := s.service("web", nodePort, udp("udp", 80, 8080))
@@ -32,7 +33,7 @@ var conntrack = []description{
 		s.flows(conn, local)
 		s.endpoints("web", local.addrs[0].String()+" udp:8080", remote.addrs[0].String()+" udp:8080")
 		local.delete()
-		s.unanswered(getUDP, from, clusterIP(svc, 80)) // remote is of no use to this client
+		s.unanswered(getUDP, from, clusterIP(svc, 80)) // remote does not serve this client
 		s.flows(conn, s.pod("web", 0))
 	}},
 	{"should be able to preserve UDP traffic when initial unready endpoints get ready", func(s *scene) {
@@ -84,7 +85,8 @@ func (s *scene) flows(conn net.Conn, p *pod) {
 	})
 }
 
-// cycles has a flow go on while the pod behind the service web is replaced by one on another node.
+// cycles keeps a flow going while the pod behind the service web is replaced by one on another
+// node.
 func (s *scene) cycles(from *topology.Namespace, to netip.AddrPort, nodes ...int) {
 	s.Helper()
 	conn := s.flow(from, to)
@@ -100,8 +102,8 @@ func (s *scene) cycles(from *topology.Namespace, to netip.AddrPort, nodes ...int
 	}
 }
 
-// keepSending sends datagrams until stop is called, also while there is no backend, which is what the
-// kernel must not remember.
+// keepSending sends datagrams until stop is called, also while there is no backend. The kernel must
+// not keep that state.
 func keepSending(conn net.Conn) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -8,8 +8,8 @@ import (
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 )
 
-// disruptive are descriptions that restart daemons, take something out of a node's kernel, or add a
-// range of cluster IPs that others would get addresses of.
+// disruptive has the descriptions that restart daemons, remove state from a node's kernel, or add a
+// range of cluster IPs from which other services would get addresses.
 var disruptive = []description{
 	{"should work after restarting kube-proxy", func(s *scene) {
 		node := s.lab.Nodes[0]
@@ -17,7 +17,7 @@ var disruptive = []description{
 		from := s.client(0).namespace
 		s.reaches(from, clusterIP(one, 80), p)
 		node.Process.Kill()
-		s.reaches(from, clusterIP(one, 80), p) // the kernel forwards on
+		s.reaches(from, clusterIP(one, 80), p) // the kernel continues to forward
 		two, q := s.service("two", nil), s.pod("two", 2)
 		s.lab.StartAgent(node)
 		s.reaches(from, clusterIP(two, 80), q)
@@ -47,7 +47,7 @@ var disruptive = []description{
 		if _, err := get(from, clusterIP(svc, 80)); err == nil {
 			s.Error("nothing was deleted")
 		}
-		// The agent looks every minute. The test asks it to look now.
+		// The agent checks every minute. The test makes it check now.
 		if _, err := node.Agent.Resync(s.Context(), &nodeagentv1.ResyncRequest{}); err != nil {
 			s.Fatal(err)
 		}

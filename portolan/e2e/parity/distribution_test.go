@@ -2,7 +2,8 @@ package parity
 
 import corev1 "portolan.dev/proto/portolan/core/v1"
 
-// distribution is of traffic_distribution.go and topology_hints.go. Nodes 0 and 1 are in zone a, node 2 is in zone b.
+// distribution has the descriptions of traffic_distribution.go and topology_hints.go. Nodes 0 and 1
+// are in zone a, node 2 is in zone b.
 var distribution = []description{
 	{"should route traffic to an endpoint in the same zone when using PreferClose", func(s *scene) {
 		s.zones(corev1.TrafficDistribution_TRAFFIC_DISTRIBUTION_PREFER_CLOSE)
@@ -51,7 +52,8 @@ func distribute(how corev1.TrafficDistribution) func(*corev1.ServiceSpec) {
 	return func(spec *corev1.ServiceSpec) { spec.TrafficDistribution = how }
 }
 
-// zones demands that clients come to pods of their own zone, and to the others' when it has none.
+// zones checks that clients reach pods of their own zone, and pods of other zones if theirs has
+// none.
 func (s *scene) zones(how corev1.TrafficDistribution) {
 	s.Helper()
 	svc := s.service("web", distribute(how))
@@ -63,8 +65,8 @@ func (s *scene) zones(how corev1.TrafficDistribution) {
 	s.reaches(s.client(2).namespace, clusterIP(svc, 80), a)
 }
 
-// nodesOfZones demands that a client comes to the pods of all nodes of its zone, and to those of the
-// other zone when its own has none.
+// nodesOfZones checks that a client reaches the pods of all nodes of its zone, and the pods of the
+// other zone if its own has none.
 func (s *scene) nodesOfZones(svc *corev1.Service) {
 	s.Helper()
 	a, b, c := s.pod("web", 0), s.pod("web", 1), s.pod("web", 2)

@@ -13,8 +13,8 @@ const (
 	v6 = corev1.IPFamily_IP_FAMILY_IPV6
 )
 
-// dualStack is of dual_stack.go: a service in either family, or in both in either order.
-// The last one is not of the list there.
+// dualStack has the descriptions of dual_stack.go: a service of either family, or of both in either
+// order. The last description is not in Kubernetes' list.
 var dualStack = slices.Concat(granular("Granular Checks: Services Secondary IP Family ", secondary), []description{
 	{"should create a single stack service with cluster ip from primary service range", func(s *scene) { s.families(nil, v4) }},
 	{"should create service with ipv4 cluster ip", func(s *scene) { s.families([]corev1.IPFamily{v4}, v4) }},
@@ -68,7 +68,8 @@ func dual(spec *corev1.ServiceSpec) {
 	spec.IpFamilyPolicy = corev1.IPFamilyPolicy_IP_FAMILY_POLICY_REQUIRE_DUAL_STACK
 }
 
-// families makes a service of some families and demands an address and an endpoint of each of want.
+// families makes a service of some families and checks that it has an address and an endpoint of
+// each family in want.
 func (s *scene) families(ask []corev1.IPFamily, want ...corev1.IPFamily) {
 	s.Helper()
 	svc := s.service("web", func(spec *corev1.ServiceSpec) {

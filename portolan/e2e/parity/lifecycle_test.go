@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// lifecycle is of pod_lifecycle.go and no_snat.go: pods that take over, and pods that reach each
-// other past services.
+// lifecycle has the descriptions of pod_lifecycle.go and no_snat.go: pods that take over, and pods
+// that reach each other without services.
 var lifecycle = []description{
 	{"should be able to have zero downtime on a Blue Green deployment using Services and Readiness Gates", func(s *scene) {
 		svc, from := s.service("web", nil), s.client(0).namespace
@@ -33,7 +33,7 @@ var lifecycle = []description{
 	}},
 }
 
-// seenBy connects to another pod, which must see the address of this one.
+// seenBy connects to another pod and checks that it sees this pod's address.
 func (p *pod) seenBy(server *pod, family int) error {
 	a, err := get(p.namespace, netip.AddrPortFrom(server.addrs[family], 8080))
 	if err == nil && (a.pod != server.name || a.client.Addr() != p.addrs[family]) {

@@ -12,8 +12,8 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 )
 
-// loadBalancers are of loadbalancer.go. The load balancer is the hub, which sends an address to one node, and the
-// provider is the test, which writes the address into the status.
+// loadBalancers has the descriptions of loadbalancer.go. The load balancer is the hub, which routes
+// an address to one node. The provider is the test, which writes the address into the status.
 var loadBalancers = []description{
 	{"should be able to change the type and ports of a TCP service", func(s *scene) {
 		svc, p := s.service("web", nil), s.pod("web", 1)
@@ -96,7 +96,7 @@ var loadBalancers = []description{
 	{"ExternalTrafficPolicy: Local should target all nodes with endpoints", func(s *scene) {
 		svc := s.service("web", both(balanced, externalLocal))
 		pods, ip := []*pod{s.pod("web", 0), s.pod("web", 1)}, s.ingress("web", 0)
-		for node, p := range pods { // the hub sends to one node at a time
+		for node, p := range pods { // the hub routes to one node at a time
 			s.healthy(node, svc, http.StatusOK)
 			s.lab.Via(netip.PrefixFrom(ip, 32), s.lab.Nodes[node].Addresses)
 			s.reaches(s.lab.Outside, netip.AddrPortFrom(ip, 80), p)
@@ -150,10 +150,10 @@ var loadBalancers = []description{
 
 func balanced(spec *corev1.ServiceSpec) { spec.Type = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER }
 
-// ingresses numbers the addresses of load balancers.
+// ingresses counts the addresses of load balancers.
 var ingresses atomic.Uint32
 
-// ingress gives a service an address of a load balancer, which sends it to a node.
+// ingress gives a service an address of a load balancer that forwards to a node.
 func (s *scene) ingress(name string, node int) netip.Addr {
 	s.Helper()
 	ip := nth(labtest.Balanced[0], ingresses.Add(1))
@@ -167,14 +167,14 @@ func (s *scene) ingress(name string, node int) netip.Addr {
 	return ip
 }
 
-// refusesHealth waits until a node tells load balancers nothing of a service.
+// refusesHealth waits until a node refuses connections to a service's health check port.
 func (s *scene) refusesHealth(node int, svc *corev1.Service) {
 	s.Helper()
 	s.refused(s.lab.Hub, netip.AddrPortFrom(s.lab.Nodes[node].Addresses[0], uint16(svc.GetSpec().GetHealthCheckNodePort())))
 }
 
-// rolls replaces pods on two nodes, each after its successor is ready, while a client outside makes one
-// connection after the other, none of which may fail.
+// rolls replaces pods on two nodes, each after its successor is ready, while a client outside makes
+// one connection after the other. None of these may fail.
 func (s *scene) rolls(to netip.AddrPort, nodes ...int) {
 	s.Helper()
 	var old []*pod
@@ -193,7 +193,8 @@ func (s *scene) rolls(to netip.AddrPort, nodes ...int) {
 	}
 }
 
-// unbroken makes one connection after the other until stop is called, which reports the first failure.
+// unbroken makes one connection after the other until stop is called. stop reports the first
+// failure.
 func (s *scene) unbroken(from *topology.Namespace, to netip.AddrPort) (stop func()) {
 	done, ended := make(chan struct{}), make(chan error, 1)
 	go func() {

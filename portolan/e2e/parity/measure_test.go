@@ -17,15 +17,16 @@ var measure = flag.Bool("measure", false, "measure, which takes a minute")
 // Sizes of the measurement.
 const (
 	rounds = 100
-	// quiet is how long no connection may come to a pod before the last one counts as the last.
+	// quiet is the time without connections to a pod after which the previous connection counts as
+	// the last.
 	quiet = 200 * time.Millisecond
 	// between is the pause between a client's connections.
 	between = 5 * time.Millisecond
 )
 
-// TestMeasure measures, by connections from all nodes, how long a new service takes until every node reaches it, and
-// how long a pod that is no longer ready still gets connections. It stands for service_latency.go, which measures only
-// until the endpoints are stored.
+// TestMeasure measures, by connections from all nodes, how long a new service takes until every
+// node reaches it, and how long a pod that is no longer ready still gets connections. It replaces
+// service_latency.go, which measures only until the endpoints are stored.
 func TestMeasure(t *testing.T) {
 	if !*measure {
 		t.Skip("allowed: measures only when asked to, with -measure")
@@ -48,10 +49,11 @@ func TestMeasure(t *testing.T) {
 	report("not ready until the last connection   ", left)
 }
 
-// measureNew makes a service of pods that are ready and waits until all nodes have reached it.
+// measureNew makes a service of ready pods and waits until all nodes have reached it.
 func (s *scene) measureNew(n int) time.Duration {
 	s.Helper()
-	addr := nth(netip.MustParsePrefix("10.96.0.0/24"), uint32(100+n)) // chosen, so that clients know it beforehand
+	// The address is chosen, so that clients know it beforehand.
+	addr := nth(netip.MustParsePrefix("10.96.0.0/24"), uint32(100+n))
 	name, began := fmt.Sprintf("new-%d", n), time.Now()
 	s.service(name, func(spec *corev1.ServiceSpec) {
 		spec.ClusterIp, spec.ClusterIps, spec.Selector = addr.String(), []string{addr.String()}, map[string]string{"app": "web"}
@@ -69,7 +71,7 @@ func (s *scene) measureNew(n int) time.Duration {
 	}
 	nodes.Wait()
 	took := time.Since(began)
-	s.deleteService(name) // a pod of many services would be told of to all of them
+	s.deleteService(name) // a change of a pod in many services would reach all of them
 	return took
 }
 

@@ -11,7 +11,8 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// names are of dns.go. Pods ask the name server by its address: who writes their resolv.conf is not this suite's.
+// names has the descriptions of dns.go. Pods ask the name server by its address, because this suite
+// does not cover their resolv.conf.
 var names = []description{
 	{"should provide DNS for services", func(s *scene) {
 		svc := s.service("web", nil)
@@ -65,7 +66,7 @@ var names = []description{
 	}},
 }
 
-// name is the name of a service of the scene.
+// name returns the full name of a service of the scene.
 func (s *scene) name(service string) string {
 	return fmt.Sprintf("%s.%s.svc.cluster.local.", service, s.namespace)
 }

@@ -16,7 +16,7 @@ const (
 	secondary = 1
 )
 
-// networking is of networking.go. What is called http there is asked by TCP.
+// networking has the descriptions of networking.go. Its http checks are connections by TCP here.
 var networking = slices.Concat(granular("", primary), []description{
 	{"should function for multiple endpoint-Services with same selector", func(s *scene) {
 		one, pods := s.service("web", nodePort), s.three()
@@ -41,8 +41,8 @@ var networking = slices.Concat(granular("", primary), []description{
 	}},
 })
 
-// granular are the descriptions that networking.go has of the first family, and dual_stack.go of the
-// second one, under a prefix.
+// granular returns the descriptions that networking.go has for the first family, and dual_stack.go
+// for the second one with a prefix.
 func granular(prefix string, family int) []description {
 	var all []description
 	byTCP, byUDP := reached{family, get, tcp("tcp", 80, 8080)}, reached{family, getUDP, udp("udp", 80, 8080)}
@@ -91,21 +91,21 @@ func granular(prefix string, family int) []description {
 			}
 		}},
 		description{prefix + "should function for service endpoints using hostNetwork", func(s *scene) {
-			port := uint16(10280 + 10*family) // of no other description
+			port := uint16(10280 + 10*family) // not used by other descriptions
 			s.hostEndpoints("tcp", reached{family, get, tcp("tcp", 80, int32(port))}, port)
 			s.hostEndpoints("udp", reached{family, getUDP, udp("udp", 80, int32(port+1))}, port+1)
 		}},
 	)
 }
 
-// reached is how a service is reached.
+// reached is a way to reach a service.
 type reached struct {
 	family int
 	ask    asker
 	port   *corev1.ServicePort
 }
 
-// access gives a service node ports, and the second family if it is reached by that one.
+// access gives a service node ports. It also gives it the second family if that is the family of r.
 func (r reached) access(spec *corev1.ServiceSpec) {
 	nodePort(spec)
 	if r.family == secondary {
@@ -113,17 +113,17 @@ func (r reached) access(spec *corev1.ServiceSpec) {
 	}
 }
 
-// cluster is the cluster IP of a service.
+// cluster returns the cluster IP of a service.
 func (r reached) cluster(svc *corev1.Service) netip.AddrPort {
 	return at(svc.GetSpec().GetClusterIps()[r.family], 80)
 }
 
-// node is the node port of a service on a node.
+// node returns the node port of a service on a node.
 func (r reached) node(s *scene, node int, svc *corev1.Service) netip.AddrPort {
 	return netip.AddrPortFrom(s.lab.Nodes[node].Addresses[r.family], s.nodeAt(node, svc).Port())
 }
 
-// everyPlace asks a service at its cluster IP and its node ports on all nodes.
+// everyPlace asks a service at its cluster IP and at its node ports on all nodes.
 func (s *scene) everyPlace(r reached, from *topology.Namespace) {
 	s.Helper()
 	svc, pods := s.service("web", r.access, r.port), s.three()
@@ -133,7 +133,7 @@ func (s *scene) everyPlace(r reached, from *topology.Namespace) {
 	}
 }
 
-// fromEndpoint asks a service from one of its own pods, which may come to itself.
+// fromEndpoint asks a service from one of its own pods, which may reach itself.
 func (s *scene) fromEndpoint(r reached) {
 	s.Helper()
 	svc, pods := s.service("web", r.access, r.port), s.three()
@@ -141,7 +141,7 @@ func (s *scene) fromEndpoint(r reached) {
 	s.reachesBy(r.ask, pods[0].namespace, r.node(s, 0, svc), pods...)
 }
 
-// updates takes a pod away and starts another one.
+// updates deletes a pod and starts another one.
 func (s *scene) updates(r reached) {
 	s.Helper()
 	svc, pods, from := s.service("web", r.access, r.port), s.three(), s.client(0).namespace
@@ -151,7 +151,7 @@ func (s *scene) updates(r reached) {
 	s.reachesBy(r.ask, from, r.cluster(svc), append(pods[1:], s.pod("web", 0))...)
 }
 
-// hostEndpoints asks a service of pods of the host network from a pod and from a node.
+// hostEndpoints asks a service of pods in the host network from a pod and from a node.
 func (s *scene) hostEndpoints(name string, r reached, port uint16) {
 	s.Helper()
 	svc := s.service(name, r.access, r.port)

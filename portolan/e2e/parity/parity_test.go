@@ -8,13 +8,14 @@ import (
 	"portolan.dev/portolan/e2e/labtest"
 )
 
-// description is a test of Kubernetes' list, under the words that it has there.
+// description is a test of Kubernetes' list, with the name that it has there.
 type description struct {
 	name string
 	test func(*scene)
 }
 
-// TestParity runs what can share the installation at the same time, then what disturbs it.
+// TestParity runs the descriptions that can share the installation at the same time, then those
+// that disturb it.
 func TestParity(t *testing.T) {
 	i := install(t)
 	t.Run("shared", func(t *testing.T) {
@@ -42,7 +43,7 @@ func install(t *testing.T) *labtest.Installation {
 	if mode == "userspace" {
 		t.Skip("allowed: the kernel has neither IPVS nor nftables; without them most of the list is not possible")
 	}
-	// Node ports on loopback addresses are not served unless they are asked for.
+	// Node ports on loopback addresses are served only if they are configured.
 	o := labtest.Options{Flags: map[string][]string{
 		"nodeagent": {"-nodeport-addresses", "172.31.0.0/16,fd00:31::/32,127.0.0.0/8,::1/128"},
 	}}

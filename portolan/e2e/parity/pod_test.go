@@ -11,7 +11,7 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 )
 
-// pod is a namespace with servers, and its object.
+// pod is a namespace with servers, and its Pod object.
 type pod struct {
 	scene     *scene
 	name      string
@@ -20,24 +20,25 @@ type pod struct {
 	addrs     [2]netip.Addr
 }
 
-// pods numbers the pods of all scenes. plugged counts those of each node: each has an address that none had before.
+// pods numbers the pods of all scenes. plugged counts the pods of each node, so that each pod has
+// an address that was not used before.
 var (
 	pods    atomic.Uint32
 	plugged [3]atomic.Uint32
 )
 
-// gate is a condition of pods that the test sets, where it says when they are ready.
+// gate is a readiness gate of pods. The test sets its condition.
 const gate = "parity.test/open"
 
 // podOption changes a pod before it is made.
 type podOption func(*corev1.Pod)
 
-// gated pods are ready once they are told to be.
+// gated makes a pod that is ready only after open.
 func gated(p *corev1.Pod) {
 	p.Spec.ReadinessGates = []*corev1.PodReadinessGate{{ConditionType: gate}}
 }
 
-// pod starts a pod behind the service app, on a node by its number from 0.
+// pod starts a pod behind the service app, on the node with this index.
 func (s *scene) pod(app string, node int, options ...podOption) *pod {
 	s.Helper()
 	p := s.plug(app, node)
@@ -46,8 +47,8 @@ func (s *scene) pod(app string, node int, options ...podOption) *pod {
 	return p
 }
 
-// hostPod starts a pod of the host network of a node. It listens on each address of the node,
-// so that answers by UDP have the address that was asked.
+// hostPod starts a pod in the host network of a node. It listens on each address of the node, so
+// that answers by UDP come from the address that was asked.
 func (s *scene) hostPod(app string, node int, port uint16) *pod {
 	s.Helper()
 	n := s.lab.Nodes[node]
@@ -60,7 +61,7 @@ func (s *scene) hostPod(app string, node int, port uint16) *pod {
 	return p
 }
 
-// client starts a pod that no service selects and no object stands for.
+// client starts a pod without an object, which no service selects.
 func (s *scene) client(node int) *pod {
 	s.Helper()
 	return s.plug("client", node)
@@ -82,7 +83,7 @@ func (s *scene) plug(app string, node int) *pod {
 	return p
 }
 
-// nth is the nth address of a range, below 256.
+// nth returns the nth address of a range. n must be below 256.
 func nth(r netip.Prefix, n uint32) netip.Addr {
 	b := r.Addr().AsSlice()
 	b[len(b)-1] = byte(n)
@@ -90,7 +91,7 @@ func nth(r netip.Prefix, n uint32) netip.Addr {
 	return addr
 }
 
-// create makes the pod's object. Its node's agent calls it ready unless it is gated.
+// create creates the pod's object. Its node's agent makes it ready unless it is gated.
 func (p *pod) create(app string, options ...podOption) {
 	s := p.scene
 	s.Helper()
@@ -112,7 +113,7 @@ func (p *pod) create(app string, options ...podOption) {
 		option(o)
 	}
 	_, err := s.pods().CreatePod(s.Context(), &registryv1.CreatePodRequest{Pod: o})
-	if err == nil { // what is reported of a pod is not taken from who makes it
+	if err == nil { // a create ignores the status
 		_, err = s.pods().UpdatePodStatus(s.Context(), &registryv1.UpdatePodStatusRequest{Pod: o})
 	}
 	if err != nil {
@@ -120,7 +121,7 @@ func (p *pod) create(app string, options ...podOption) {
 	}
 }
 
-// open tells a gated pod to be ready, or not to be.
+// open makes a gated pod ready or not ready.
 func (p *pod) open(ready bool) {
 	s := p.scene
 	s.Helper()
@@ -133,7 +134,7 @@ func (p *pod) open(ready bool) {
 		if err != nil {
 			return err
 		}
-		o := got.GetPod() // its version: the agent writes the same status
+		o := got.GetPod() // with its version, because the agent writes the same status
 		var conditions []*corev1.Condition
 		for _, c := range o.GetStatus().GetConditions() {
 			if c.GetType() != gate {
@@ -146,7 +147,7 @@ func (p *pod) open(ready bool) {
 	})
 }
 
-// delete deletes the pod's object. Its servers go on.
+// delete deletes the pod's object. Its servers continue to run.
 func (p *pod) delete() {
 	p.scene.Helper()
 	_, err := p.scene.pods().DeletePod(p.scene.Context(), &registryv1.DeletePodRequest{Namespace: p.scene.namespace, Name: p.name})

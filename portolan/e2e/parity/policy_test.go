@@ -10,7 +10,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// policies are of service.go and loadbalancer.go: traffic policies.
+// policies has the descriptions of traffic policies, of service.go and loadbalancer.go.
 var policies = []description{
 	{"should respect internalTrafficPolicy=Local Pod to Pod", func(s *scene) {
 		svc, p := s.service("web", internalLocal), s.pod("web", 0)
@@ -23,7 +23,7 @@ var policies = []description{
 		s.refused(s.lab.Nodes[1].Namespace, clusterIP(svc, 80))
 	}},
 	{"should respect internalTrafficPolicy=Local Pod and Node, to Pod (hostNetwork: true)", func(s *scene) {
-		const port = 10180 // of no other description
+		const port = 10180 // not used by other descriptions
 		svc, p := s.service("web", internalLocal, tcp("http", 80, port)), s.hostPod("web", 0, port)
 		for _, from := range []*topology.Namespace{s.client(0).namespace, s.lab.Nodes[0].Namespace} {
 			s.reaches(from, clusterIP(svc, 80), p)
@@ -37,7 +37,7 @@ var policies = []description{
 		s.reaches(s.lab.Outside, s.nodeAt(0, svc), p)
 		s.sees(s.lab.Outside, s.nodeAt(0, svc), false)
 		s.dropped(s.lab.Outside, s.nodeAt(1, svc))
-		s.reaches(s.client(1).namespace, s.nodeAt(1, svc), p) // who is inside reaches all
+		s.reaches(s.client(1).namespace, s.nodeAt(1, svc), p) // clients inside reach all endpoints
 	}},
 	{"should implement NodePort and HealthCheckNodePort correctly when ExternalTrafficPolicy changes", func(s *scene) {
 		svc, p := s.service("web", both(balanced, externalLocal)), s.pod("web", 0)
@@ -74,8 +74,8 @@ var policies = []description{
 	}},
 }
 
-// terminating is of service.go: endpoints that are on their way out are the last resort. One name
-// is misspelled there, and so it is here.
+// terminating has the descriptions of service.go about terminating endpoints, which are used only
+// as the last resort. One name is misspelled there, and therefore here.
 var terminating = []description{
 	{"should fallback to terminating endpoints when there are no ready endpoints with internalTrafficPolicy=Cluster", func(s *scene) {
 		svc, from, p := s.service("web", nil), s.client(1).namespace, s.pod("web", 0, held)
@@ -120,8 +120,8 @@ var terminating = []description{
 	}},
 }
 
-// onlyOnNode0 demands of a service of policy Local, whose only pod is on node 0, that node 0 alone
-// is healthy and serves others, and that node 1 serves itself.
+// onlyOnNode0 checks a service of policy Local whose only pod is on node 0: node 0 alone is healthy
+// and serves other clients, and node 1 serves its own.
 func (s *scene) onlyOnNode0(svc *corev1.Service, p *pod) {
 	s.Helper()
 	for node, status := range []int{http.StatusOK, http.StatusServiceUnavailable, http.StatusServiceUnavailable} {
@@ -134,7 +134,7 @@ func (s *scene) onlyOnNode0(svc *corev1.Service, p *pod) {
 	s.dropped(from, s.nodeAt(2, svc))
 }
 
-// terminates waits until a pod's endpoint says that it is terminating.
+// terminates waits until a pod's endpoint has the condition terminating.
 func (s *scene) terminates(service string, p *pod) {
 	s.Helper()
 	s.eventually("the slice says that "+p.name+" terminates", func() error {
@@ -149,7 +149,7 @@ func (s *scene) terminates(service string, p *pod) {
 	})
 }
 
-// healthy waits for what a node tells load balancers of a service.
+// healthy waits until a node's health check of a service returns a status.
 func (s *scene) healthy(node int, svc *corev1.Service, want int) {
 	s.Helper()
 	url := fmt.Sprintf("http://%s/healthz", netip.AddrPortFrom(s.lab.Nodes[node].Addresses[0], uint16(svc.GetSpec().GetHealthCheckNodePort())))
@@ -166,7 +166,7 @@ func (s *scene) healthy(node int, svc *corev1.Service, want int) {
 	})
 }
 
-// sees demands that a server sees the client's own address, or another one.
+// sees checks whether a server sees the client's own address, or another one if hidden is true.
 func (s *scene) sees(from *topology.Namespace, to netip.AddrPort, hidden bool) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("%s hides clients: %v", to, hidden), func() error {

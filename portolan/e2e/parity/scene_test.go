@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// scene is what one description has for itself: a namespace, and what it makes there.
+// scene is the environment of one description: a namespace and its objects.
 type scene struct {
 	*testing.T
 	lab       *labtest.Installation
@@ -45,7 +45,7 @@ func (s *scene) services() registryv1.ServiceServiceClient {
 
 func (s *scene) pods() registryv1.PodServiceClient { return registryv1.NewPodServiceClient(s.lab.Conn) }
 
-// The ports of a service that stand for nearly all.
+// httpPort is the port of most services.
 var httpPort = tcp("http", 80, 8080)
 
 func tcp(name string, port, target int32) *corev1.ServicePort {
@@ -62,7 +62,7 @@ func servicePort(name string, port, target int32, protocol corev1.Protocol) *cor
 	}
 }
 
-// named is a port of a service that leads to the port of this name of each pod.
+// named returns a port of a service that leads to the port of this name of each pod.
 func named(name string, port int32, target string) *corev1.ServicePort {
 	p := tcp(name, port, 0)
 	p.TargetPort = &corev1.IntOrString{Value: &corev1.IntOrString_Name{Name: target}}
@@ -147,7 +147,7 @@ func sticky(spec *corev1.ServiceSpec) {
 	spec.SessionAffinity = corev1.SessionAffinity_SESSION_AFFINITY_CLIENT_IP
 }
 
-// both makes one change of several.
+// both returns a change that makes all given changes.
 func both(changes ...func(*corev1.ServiceSpec)) func(*corev1.ServiceSpec) {
 	return func(spec *corev1.ServiceSpec) {
 		for _, change := range changes {

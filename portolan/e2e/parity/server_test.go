@@ -8,15 +8,16 @@ import (
 	"net/netip"
 )
 
-// ports are those that every pod listens on, by TCP and UDP.
+// ports are the ports on which every pod listens, by TCP and UDP.
 var ports = []uint16{8080, 8081}
 
-// serve starts the pod's servers, which end with the test. A TCP server says at once who it is and who it sees,
-// and then sends back what it gets. A UDP server says the same to each datagram, with the datagram's size.
+// serve starts the pod's servers, which end with the test. A TCP server first sends its own name
+// and the client's address, and then returns all data that it receives. A UDP server answers each
+// datagram in the same way, with the datagram's size.
 func (p *pod) serve() {
 	p.scene.Helper()
 	for _, port := range ports {
-		p.listen(netip.AddrPortFrom(netip.IPv6Unspecified(), port)) // of both families
+		p.listen(netip.AddrPortFrom(netip.IPv6Unspecified(), port)) // both families
 	}
 }
 
@@ -65,7 +66,7 @@ func (p *pod) serveUDP(packets net.PacketConn, port uint16) {
 	}
 }
 
-// plain is an address as of IPv4 where it is.
+// plain returns an address, unmapped if it is an IPv4 one.
 func plain(a net.Addr) netip.AddrPort {
 	at := netip.MustParseAddrPort(a.String())
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())

@@ -14,7 +14,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// services are of service.go: what a cluster IP does.
+// services has the descriptions of service.go about cluster IPs.
 var services = []description{
 	{"should serve a basic endpoint from pods", func(s *scene) {
 		vip, from := clusterIP(s.service("web", nil), 80), s.client(0).namespace
@@ -169,7 +169,7 @@ var services = []description{
 		svc, from := s.service("web", publishNotReady), s.client(0).namespace
 		p := s.pod("web", 1, gated, held)
 		s.reaches(from, clusterIP(svc, 80), p)
-		p.delete() // the finalizer holds it
+		p.delete() // the finalizer keeps the pod
 		s.update("web", func(svc *corev1.Service) { svc.Spec.PublishNotReadyAddresses = false })
 		s.refused(from, clusterIP(svc, 80))
 		s.update("web", func(svc *corev1.Service) { svc.Spec.PublishNotReadyAddresses = true })
@@ -179,7 +179,7 @@ var services = []description{
 		svc, from := s.service("web", both(publishNotReady, nodePort)), s.client(0).namespace
 		p := s.pod("web", 1, gated, held)
 		s.reaches(from, clusterIP(svc, 80), p)
-		p.delete() // the finalizer holds it
+		p.delete() // the finalizer keeps the pod
 		s.terminates("web", p)
 		s.reaches(from, clusterIP(svc, 80), p)
 		s.reaches(s.lab.Outside, s.nodeAt(0, svc), p)
@@ -189,9 +189,9 @@ var services = []description{
 		p := s.pod("web", 0, gated, held)
 		p.open(true)
 		s.reaches(from, clusterIP(svc, 80), p)
-		p.delete() // the finalizer holds it
+		p.delete() // the finalizer keeps the pod
 		s.terminates("web", p)
-		s.reaches(from, clusterIP(svc, 80), p) // it is the last one, and still serves
+		s.reaches(from, clusterIP(svc, 80), p) // it is the last endpoint and still serves
 		p.open(false)
 		s.refused(from, clusterIP(svc, 80))
 		s.refused(from, s.nodeAt(0, svc))
@@ -244,7 +244,7 @@ var services = []description{
 	}},
 }
 
-// leaves has a label take a live service away from the nodes, and gives it back.
+// leaves sets a label that takes a live service away from the nodes, and removes it again.
 func (s *scene) leaves(label, value string) {
 	s.Helper()
 	svc, p, from := s.service("web", nil), s.pod("web", 1), s.client(0).namespace
@@ -255,13 +255,14 @@ func (s *scene) leaves(label, value string) {
 	s.reaches(from, clusterIP(svc, 80), p)
 }
 
-// publishNotReady makes endpoints of pods that are not ready.
+// publishNotReady publishes pods that are not ready as endpoints.
 func publishNotReady(spec *corev1.ServiceSpec) { spec.PublishNotReadyAddresses = true }
 
-// onPort8081 has the port named http of a pod be 8081.
+// onPort8081 sets the number of a pod's port named http to 8081.
 func onPort8081(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 8081 }
 
-// reachesSidecar connects to a service whose port leads to port 8081 of a restartable init container.
+// reachesSidecar connects to a service whose port leads to port 8081 of a restartable init
+// container.
 func (s *scene) reachesSidecar(port *corev1.ServicePort) {
 	s.Helper()
 	svc, from, always := s.service("web", nil, port), s.client(0).namespace, "Always"
@@ -278,7 +279,7 @@ func (s *scene) reachesSidecar(port *corev1.ServicePort) {
 	}
 }
 
-// fail says that a pod has ended.
+// fail sets the status of a pod to failed.
 func (s *scene) fail(p *pod, reason string) {
 	s.Helper()
 	s.eventually("the end of "+p.name, func() error {
@@ -293,7 +294,7 @@ func (s *scene) fail(p *pod, reason string) {
 	})
 }
 
-// held pods stay after their deletion, terminating.
+// held gives a pod a finalizer, so that it stays, terminating, after its deletion.
 func held(p *corev1.Pod) { p.Metadata.Finalizers = []string{"parity.test/held"} }
 
 // slices lists the slices of a service.

@@ -10,7 +10,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// endpointSlices are of endpointslice.go, endpointslicemirroring.go and endpoints.go.
+// endpointSlices has the descriptions of endpointslice.go, endpointslicemirroring.go and
+// endpoints.go.
 var endpointSlices = []description{
 	{"should create and delete EndpointSlices for a Service with a selector that matches no pods", func(s *scene) {
 		s.service("web", nil)
@@ -46,7 +47,7 @@ var endpointSlices = []description{
 				s.Fatal(err)
 			}
 		}
-		s.endpoints("web", want...) // the controller makes them again
+		s.endpoints("web", want...) // the controller recreates them
 		b.delete()
 		s.endpoints("web", a.addrs[0].String()+" http:8080 named:8080")
 	}},
@@ -148,14 +149,15 @@ var endpointSlices = []description{
 
 func unselected(spec *corev1.ServiceSpec) { spec.Selector = nil }
 
-// found looks for an object.
+// found returns an error unless an object exists.
 func (s *scene) found(kind, name string) error {
 	k, _ := object.KindNamed(kind)
 	_, err := s.lab.Registry.Get(s.Context(), k, s.namespace, name)
 	return err
 }
 
-// endpoints waits until the slices of a service have exactly these endpoints, each with its ports by name.
+// endpoints waits until the slices of a service have exactly these endpoints, each with its named
+// ports.
 func (s *scene) endpoints(service string, want ...string) {
 	s.Helper()
 	slices.Sort(want)

@@ -7,7 +7,8 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// serviceTypes are of service.go and localhost_nodeports.go: types, and node ports.
+// serviceTypes has the descriptions of service types and node ports, of service.go and
+// localhost_nodeports.go.
 var serviceTypes = []description{
 	{"should be able to create a functioning NodePort service", func(s *scene) {
 		svc, a, b := s.service("web", nodePort), s.pod("web", 0), s.pod("web", 1)
@@ -91,7 +92,7 @@ var serviceTypes = []description{
 	}},
 }
 
-// loopback are the node ports of a service on the loopback addresses of its families.
+// loopback returns the node ports of a service on the loopback addresses of its families.
 func loopback(svc *corev1.Service) (all []netip.AddrPort) {
 	addrs := map[corev1.IPFamily]string{v4: "127.0.0.1", v6: "::1"}
 	for _, family := range svc.GetSpec().GetIpFamilies() {
@@ -105,7 +106,7 @@ func external(spec *corev1.ServiceSpec) {
 	spec.ClusterIp, spec.ClusterIps, spec.Selector, spec.Ports = "", nil, nil, nil
 }
 
-// virtual is the spec of a service of a type that selects the pods of web.
+// virtual returns the spec of a service of a type that selects the pods of web.
 func (s *scene) virtual(t corev1.ServiceType) *corev1.ServiceSpec {
 	return &corev1.ServiceSpec{
 		Type: t, Selector: map[string]string{"app": "web"}, Ports: []*corev1.ServicePort{httpPort.CloneVT()},

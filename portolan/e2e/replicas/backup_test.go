@@ -10,8 +10,10 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestBackup takes a backup from a running registry and one from its store, restores each into an empty database, and starts a registry and an allocator that
-// never saw the services: they have the same objects, at the same revisions, and the allocator takes their addresses up again.
+// TestBackup takes a backup from a running registry and one from its store, and restores each into
+// an empty database. It then starts a registry and an allocator that never saw the services, and
+// checks that they have the same objects at the same revisions, and that the allocator recovers the
+// addresses.
 func TestBackup(t *testing.T) {
 	original := install(t, kittest.Postgres(t), brokers(t, 1), 1)
 	r := original.replicas[0]
@@ -55,7 +57,8 @@ func TestBackup(t *testing.T) {
 		if err := command(t, "registry", "import", "-store", dsn, "-file", cut).Run(); err == nil {
 			t.Error("half a backup was restored")
 		}
-		runs(t, "registry", "import", "-store", dsn, "-file", online) // the half left nothing
+		// the partial import has left nothing behind
+		runs(t, "registry", "import", "-store", dsn, "-file", online)
 	})
 }
 

@@ -12,12 +12,13 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// broker is a NATS server that can be stopped and started on its data, behind doors that stay.
+// broker is a NATS server that can be stopped and started on its data, behind doors with fixed
+// addresses.
 type broker struct {
 	t               *testing.T
 	name, dir       string
 	clients, routes *door
-	peers           []*broker // of its cluster
+	peers           []*broker // in its cluster
 	server          *server.Server
 }
 
@@ -78,7 +79,7 @@ func (b *broker) start() {
 	}
 }
 
-// awaitReady waits until the server would take part in keeping a stream.
+// awaitReady waits until the server can take part in storing a stream.
 func (b *broker) awaitReady() {
 	b.t.Helper()
 	kittest.Eventually(b.t, b.name+" is ready", func() error {

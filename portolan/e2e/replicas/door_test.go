@@ -9,13 +9,13 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// door is an address that stays while what is behind it comes and goes, each time on another port.
+// door is a proxy with a fixed address. The process behind it can be restarted on another port.
 type door struct {
 	lis  net.Listener
 	wait sync.WaitGroup
 
 	mu     sync.Mutex
-	target string // empty: shut
+	target string // empty: connections are refused
 	conns  map[net.Conn]bool
 }
 
@@ -33,7 +33,8 @@ func openDoor(t *testing.T) *door {
 
 func (d *door) addr() string { return d.lis.Addr().String() }
 
-// leadTo changes what is behind the door, "" for nothing, and cuts all connections to what was there.
+// leadTo sets the address behind the door, "" for none, and closes all connections to the previous
+// one.
 func (d *door) leadTo(target string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +84,7 @@ func carry(to, from net.Conn) {
 	_ = from.Close()
 }
 
-// enter keeps the connections in mind, unless the door leads elsewhere by now.
+// enter records connections, unless the door leads elsewhere by now.
 func (d *door) enter(target string, conns ...net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,22 +13,24 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// gate stands between a registry and the allocator, and can do something at one step of a write.
+// gate is a proxy between a registry and the allocator that can run a function at one step of a
+// write.
 type gate struct {
 	allocatorv1.UnimplementedAllocatorServiceServer
 	to allocatorv1.AllocatorServiceClient
 
 	mu    sync.Mutex
 	armed *trap
-	uids  map[string]string // of the services that values were asked for, by name
+	uids  map[string]string // UIDs by name of the services for which values were requested
 }
 
-// trap is what happens at a step of one service's write, once. Confirmations and releases linger a moment to be sent together, so those of the
-// write before may come after the trap was set; they pass.
+// trap runs a function once, at a step of one service's write. Confirmations and releases of the
+// previous write may arrive after the trap was set, because they wait a moment to be sent together.
+// They pass.
 type trap struct {
 	name   string // of the service
 	method string
-	after  bool // the allocator has done it, and the registry does not know yet
+	after  bool // after the allocator has done the step, and before the registry knows
 	spring func()
 	sprung chan struct{}
 }
@@ -45,7 +47,7 @@ func openGate(t *testing.T, to allocatorv1.AllocatorServiceClient) (*gate, strin
 	return g, lis.Addr().String()
 }
 
-// arm sets a trap; the channel is closed when it has sprung.
+// arm sets a trap and returns a channel that is closed when it has run.
 func (g *gate) arm(name, method string, after bool, spring func()) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,7 +68,8 @@ func (g *gate) at(method string, after bool, owners []string) {
 	close(trap.sprung)
 }
 
-// passed carries one call about some owners to the allocator. The registry's death does not keep the allocator from doing what it was asked for.
+// passed forwards one call about some owners to the allocator. The registry's death does not cancel
+// the call.
 func passed[Q, A any](
 	ctx context.Context, g *gate, method string, owners []string, request Q, call func(context.Context, Q, ...grpc.CallOption) (A, error),
 ) (A, error) {
@@ -76,7 +79,7 @@ func passed[Q, A any](
 	return answer, err
 }
 
-// know remembers whose values are asked for.
+// know records the owners for whose services values are requested, and returns their UIDs.
 func (g *gate) know(r *allocatorv1.AllocateRequest) (uids []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -21,18 +21,18 @@ import (
 // installation is an allocator and any number of registries, each behind a door.
 type installation struct {
 	t         *testing.T
-	store     string // of the registries
+	store     string // DSN of the registries' store
 	brokers   []*broker
-	registry  *door // what the allocator knows of the registries: the first
+	registry  *door // the address of the registries for the allocator; it leads to the first
 	replicas  []*replica
 	allocator *allocator
 }
 
-// allocator is the one allocator of an installation.
+// allocator is the only allocator of an installation.
 type allocator struct {
 	i       *installation
-	door    *door // what registries know of it
-	direct  *door // the same, for those who judge
+	door    *door // its address for registries
+	direct  *door // its address for the checks
 	dir     string
 	flags   []string
 	process *process
@@ -77,7 +77,7 @@ func dial(t *testing.T, d *door) *grpc.ClientConn {
 	return conn
 }
 
-// within is the time that a call may take.
+// within returns a context with the time limit of a call.
 func within(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -98,14 +98,14 @@ func (a *allocator) start() {
 	a.direct.leadTo(addr)
 }
 
-// kill kills the process and shuts its doors.
+// kill kills the process and closes its doors.
 func (a *allocator) kill() {
 	a.process.kill()
 	a.door.leadTo("")
 	a.direct.leadTo("")
 }
 
-// held returns who has each value that is not resting.
+// held returns the allocation of each value that is not resting.
 func (a *allocator) held() (map[string]*allocatorv1.Allocation, error) {
 	found := map[string]*allocatorv1.Allocation{}
 	request := &allocatorv1.ListAllocationsRequest{PageSize: 1000}
@@ -138,13 +138,13 @@ func (r *replica) start() {
 	}
 }
 
-// kill kills the process and shuts its door.
+// kill kills the process and closes its door.
 func (r *replica) kill() {
 	r.process.kill()
 	r.door.leadTo("")
 }
 
-// ready is what the replica says of its health.
+// ready reports whether the replica is ready, with its text.
 func (r *replica) ready() (bool, string) {
 	r.i.t.Helper()
 	status, text, err := r.http("/readyz")
@@ -174,7 +174,7 @@ func (r *replica) metric(name string) float64 {
 	return 0
 }
 
-// http asks the replica's port for metrics and health.
+// http asks the replica's port of metrics and health.
 func (r *replica) http(path string) (status int, text string, err error) {
 	r.i.t.Helper()
 	answer, err := http.Get("http://" + r.process.await("starting", "http") + path)
@@ -196,7 +196,7 @@ func (r *replica) head() uint64 {
 	return head.GetRevision()
 }
 
-// list returns all services as they are when the replica has a revision.
+// list returns all services once the replica has reached a revision.
 func (r *replica) list(revision uint64) (map[string]*corev1.Service, error) {
 	all := map[string]*corev1.Service{}
 	request := &registryv1.ListServicesRequest{MinRevision: revision, PageSize: 1000}

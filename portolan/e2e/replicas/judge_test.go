@@ -16,7 +16,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// judge compares what an installation has with itself and with what the clients of a load were told, after the load has stopped.
+// judge checks an installation after a load has stopped, for consistency and against the responses
+// that the load's clients got.
 func (i *installation) judge(l *load) {
 	i.t.Helper()
 	log := i.log()
@@ -37,7 +38,7 @@ func (i *installation) judge(l *load) {
 	i.t.Logf("%d revisions, %d services in the end", head, len(final))
 }
 
-// log reads the log of changes from the beginning. It demands every revision once.
+// log reads the log of changes from the beginning. It checks that every revision is there once.
 func (i *installation) log() []*registryv1.Change {
 	i.t.Helper()
 	r := i.replicas[0]
@@ -57,7 +58,8 @@ func (i *installation) log() []*registryv1.Change {
 	return log
 }
 
-// replay returns the services that the log leads to. On the way no two of them may have one address, and none may be half a service.
+// replay returns the services that result from the log. At no revision may two services have one
+// address, or a service be incomplete.
 func replay(log []*registryv1.Change) (map[string]*corev1.Service, error) {
 	services, owners := map[string]*corev1.Service{}, map[string]string{}
 	var errs []error
@@ -86,7 +88,8 @@ func replay(log []*registryv1.Change) (map[string]*corev1.Service, error) {
 	return services, errors.Join(errs...)
 }
 
-// compare demands that the log has every write that was acknowledged, at the revision that was told, and no write twice.
+// compare checks that the log has every acknowledged write at the acknowledged revision, and no
+// write twice.
 func (l *load) compare(log []*registryv1.Change) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +122,7 @@ func (l *load) compare(log []*registryv1.Change) error {
 	return errors.Join(errs...)
 }
 
-// same compares services, also their revisions.
+// same compares services, including their revisions.
 func same(want, got map[string]*corev1.Service) error {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if !want[name].EqualVT(got[name]) {
@@ -135,7 +138,8 @@ func same(want, got map[string]*corev1.Service) error {
 // stream is the name of the change stream under the default prefix.
 const stream = "portolan_CHG"
 
-// judgeStream waits until the stream has all of the log, and demands each revision in it once, in its place.
+// judgeStream waits until the stream has the whole log, and checks that each revision is in it once
+// and in order.
 func (i *installation) judgeStream(log []*registryv1.Change) {
 	i.t.Helper()
 	nc, err := nats.Connect(natsURL(i.brokers), nats.MaxReconnects(-1), nats.Timeout(time.Minute))
@@ -193,8 +197,10 @@ func (i *installation) judgeStream(log []*registryv1.Change) {
 	}
 }
 
-// lostAfter is when a request to NATS is made again: a cluster between two leaders does not answer at all.
+// lostAfter is the time after which a request to NATS is repeated, because a cluster between two
+// leaders does not answer.
 const lostAfter = 5 * time.Second
 
-// firstOfLoad is at or before the first revision that a load writes: the default namespace comes before it.
+// firstOfLoad is at or before the first revision of a load. The default namespace is written before
+// it.
 const firstOfLoad = 2

@@ -23,7 +23,8 @@ func TestKilledReplicas(t *testing.T) {
 	i.judge(l)
 }
 
-// TestClusterOfThree stops one of three NATS servers after the other while clients write on two registries, one of which is killed meanwhile.
+// TestClusterOfThree stops each of three NATS servers in turn while clients write on two
+// registries, one of which is also killed.
 func TestClusterOfThree(t *testing.T) {
 	const clients, between = 16, 10
 	nats := brokers(t, 3)

@@ -18,18 +18,19 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// markLabel has another value in each write, so that the log can be compared with what clients were told.
+// markLabel is a label with another value in each write, so that the log can be compared with the
+// responses.
 const markLabel = "write"
 
-// entry is what one client was told of one write.
+// entry is the result of one write for its client.
 type entry struct {
 	mark     string // of a create or update
 	uid      string // of a deletion
-	revision uint64 // 0: the answer does not say
+	revision uint64 // 0: not in the response
 	err      error
 }
 
-// load is clients that write until they are told to stop.
+// load holds clients that write until they are stopped.
 type load struct {
 	t       *testing.T
 	stopped chan struct{}
@@ -57,7 +58,8 @@ func startLoad(t *testing.T, replicas []*replica, clients int) *load {
 	return l
 }
 
-// think is how long a client does nothing after the life of an object: a load that takes all of the machine leaves none for processes to start.
+// think is the pause of a client after the life of an object. A load that takes the whole machine
+// would leave no time for processes to start.
 const think = 50 * time.Millisecond
 
 func (l *load) pause(d time.Duration) {
@@ -84,7 +86,8 @@ func (l *load) stop() {
 	l.clients.Wait()
 }
 
-// life creates a service, changes it twice, and deletes it unless it is to stay. A write that is not acknowledged ends it.
+// life creates a service, changes it twice, and deletes it unless stays is true. A write that is
+// not acknowledged ends it.
 func (l *load) life(r *replica, name string, stays bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -110,7 +113,7 @@ func (l *load) life(r *replica, name string, stays bool) {
 	}
 }
 
-// web is a service with a selector and one port.
+// web returns a service with a selector and one port.
 func web(name string) *corev1.Service {
 	return &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Name: name},
@@ -121,10 +124,11 @@ func web(name string) *corev1.Service {
 	}
 }
 
-// note says whether the write was acknowledged. Of errors only those are in order that say that somebody is not there.
+// note records a write and reports whether it was acknowledged. It accepts only errors that mean
+// that a daemon cannot be reached.
 func (l *load) note(r *replica, e entry) bool {
 	if e.err != nil {
-		l.pause(think) // a client that is told to come back later does so
+		l.pause(think) // a client that should retry later does so
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +153,8 @@ func (l *load) awaitAcks(n int, replicas ...*replica) {
 	l.await(l.acked, "acknowledged writes", n, replicas)
 }
 
-// awaitRefusals waits until replicas have answered n more writes each with UNAVAILABLE and RetryInfo.
+// awaitRefusals waits until replicas have answered n more writes each with UNAVAILABLE and
+// RetryInfo.
 func (l *load) awaitRefusals(n int, replicas ...*replica) {
 	l.t.Helper()
 	l.await(l.refused, "refused writes", n, replicas)

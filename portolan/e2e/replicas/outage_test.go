@@ -11,11 +11,11 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// outage is how long Postgres is away: longer than a registry takes to say that it is behind.
+// outage is how long Postgres is stopped: longer than a registry takes to report that it is behind.
 const outage = 10 * time.Second
 
-// TestPostgresAway stops Postgres under load for ten seconds: writes are refused with the time to try again, reads go on, and all is well again without a
-// restart.
+// TestPostgresAway stops Postgres under load for ten seconds. It checks that writes are refused
+// with the time to retry, that reads continue, and that everything recovers without a restart.
 func TestPostgresAway(t *testing.T) {
 	const clients, some = 64, 20
 	postgres := kittest.NewCluster(t)
@@ -65,7 +65,8 @@ func TestPostgresAway(t *testing.T) {
 	i.judge(l)
 }
 
-// TestNATSRestarts stops NATS under load and starts it again, several times. Writes do not notice.
+// TestNATSRestarts stops NATS under load and starts it again, several times. It checks that no
+// write fails.
 func TestNATSRestarts(t *testing.T) {
 	const clients, restarts, some = 64, 3, 20
 	nats := brokers(t, 1)
@@ -87,7 +88,8 @@ func TestNATSRestarts(t *testing.T) {
 	i.judge(l)
 }
 
-// TestReadYourWrites: the replica that took a write has it, and any other one that is asked for its revision.
+// TestReadYourWrites checks that the replica that stored a write returns it, and that any other
+// replica does if its revision is requested.
 func TestReadYourWrites(t *testing.T) {
 	const clients, rounds = 16, 5
 	i := install(t, kittest.Postgres(t), brokers(t, 1), 2)

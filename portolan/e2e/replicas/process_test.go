@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// patience is how long anything may take on a busy machine before it counts as broken.
+// patience bounds the time of any operation. It is long enough for a busy machine.
 const patience = 2 * time.Minute
 
 // process is a daemon under test. It dies with the test binary.
@@ -37,12 +37,12 @@ func start(t *testing.T, name, program string, args ...string) *process {
 	p.command.Stdout, p.command.Stderr = writer, writer
 	started := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // the kernel sends Pdeathsig when the thread ends that started the process
+		runtime.LockOSThread() // the kernel sends Pdeathsig when the thread that started the process ends
 		defer runtime.UnlockOSThread()
 		err := p.command.Start()
 		started <- err
 		if err == nil {
-			_ = p.command.Wait() // how it ended does not matter: mostly it is killed
+			_ = p.command.Wait() // the exit code does not matter, because most processes are killed
 		}
 		_ = writer.Close()
 	}()
@@ -57,7 +57,7 @@ func start(t *testing.T, name, program string, args ...string) *process {
 	return p
 }
 
-// command is a program under test with nothing of our own environment.
+// command returns a program under test with an environment of PATH only.
 func command(t *testing.T, program string, args ...string) *exec.Cmd {
 	c := exec.Command(filepath.Join(bin, program), args...)
 	c.Dir = t.TempDir()
@@ -65,7 +65,7 @@ func command(t *testing.T, program string, args ...string) *exec.Cmd {
 	return c
 }
 
-// read keeps the log. What goes well is not worth a line in the test's own.
+// read collects the log. It copies only warnings and errors to the test's log.
 func (p *process) read(name string, r io.Reader) {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, 1<<20)
@@ -108,13 +108,13 @@ func (p *process) await(msg, attr string) string {
 	}
 }
 
-// kill is kill -9, also of what is dead already.
+// kill is kill -9. It accepts a process that has ended already.
 func (p *process) kill() {
 	_ = p.command.Process.Kill()
 	<-p.ended
 }
 
-// runs runs a command to its end, which must be a good one.
+// runs runs a command to its end, which must succeed.
 func runs(t *testing.T, program string, args ...string) {
 	t.Helper()
 	c := command(t, program, args...)

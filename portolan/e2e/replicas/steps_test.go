@@ -14,11 +14,12 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// steps are the places between allocation, commit, confirmation and release where a process can die.
+// steps are the points between allocation, commit, confirmation and release at which a process can
+// die.
 var steps = []struct {
 	write, method string
 	after         bool
-	stored        bool // whether the service of the write is there in the end
+	stored        bool // whether the service of the write exists in the end
 }{
 	{"create", "Allocate", false, false},
 	{"create", "Allocate", true, false},
@@ -28,7 +29,7 @@ var steps = []struct {
 	{"delete", "Release", true, false},
 }
 
-// scene is an installation whose registry meets the allocator through a gate.
+// scene is an installation whose registry reaches the allocator through a gate.
 type scene struct {
 	*installation
 	gate *gate
@@ -47,8 +48,9 @@ func stage(t *testing.T) *scene {
 	return &scene{i, g}
 }
 
-// TestKilledAtEachStep kills registry or allocator at each step of a write. Then the verifier, whose grace is short here, has to find what was left
-// behind, and to leave alone what is in use.
+// TestKilledAtEachStep kills the registry or the allocator at each step of a write. It checks that
+// the verifier, whose grace is short here, finds the values left behind and leaves values in use
+// alone.
 func TestKilledAtEachStep(t *testing.T) {
 	s := stage(t)
 	r := s.replicas[0]
@@ -62,7 +64,7 @@ func TestKilledAtEachStep(t *testing.T) {
 				s.create(t, name)
 			}
 			s.awaitAllocator(t)
-			s.registry.leadTo("") // what is under way must not be judged, however slow this machine is
+			s.registry.leadTo("") // pending operations must not be verified, however slow this machine is
 			kill, restart := r.kill, r.start
 			if victim == "allocator" {
 				kill, restart = s.killAllocator, s.startAllocator
@@ -71,7 +73,7 @@ func TestKilledAtEachStep(t *testing.T) {
 			written := make(chan struct{})
 			go func() {
 				defer close(written)
-				s.try(step.write, name) // its answer is nobody's promise: a process died
+				s.try(step.write, name) // the response does not matter, because a process died
 			}()
 			kittest.Receive(t, name, closed(sprung))
 			restart()
@@ -81,7 +83,7 @@ func TestKilledAtEachStep(t *testing.T) {
 				want[name] = true
 			}
 			if victim == "allocator" && step.write == "create" && step.method == "Allocate" && s.exists(t, name) {
-				want[name] = true // the registry may as well have asked again
+				want[name] = true // the registry may have repeated the request
 			}
 		}
 	}
@@ -104,7 +106,7 @@ func kebab(s string) string {
 	return string(out)
 }
 
-// closed turns the closing of a channel into a value.
+// closed returns a channel that gets a value when ch is closed.
 func closed(ch <-chan struct{}) <-chan struct{} {
 	value := make(chan struct{}, 1)
 	go func() {
@@ -119,7 +121,8 @@ func (s *scene) killAllocator() {
 	s.allocator.direct.leadTo("")
 }
 
-// startAllocator returns when the gate has reached the allocator: the next step is not to fail of this one.
+// startAllocator returns when the gate has reached the allocator, so that the next step does not
+// fail because of this one.
 func (s *scene) startAllocator() {
 	gate := s.allocator.door.target
 	s.allocator.start()
@@ -129,7 +132,8 @@ func (s *scene) startAllocator() {
 	}
 }
 
-// awaitAllocator waits until the allocator allocates: first it reads from the registry which values are in use.
+// awaitAllocator waits until the allocator allocates. It first reads the values in use from the
+// registry.
 func (s *scene) awaitAllocator(t *testing.T) {
 	t.Helper()
 	trial := &allocatorv1.AllocateRequest{DryRun: true, Sets: []*allocatorv1.ClaimSet{{
@@ -166,7 +170,8 @@ func (s *scene) exists(t *testing.T, name string) bool {
 	return all[name] != nil
 }
 
-// killInMidCommit kills the registry while its commit waits in Postgres, which carries it out all the same.
+// killInMidCommit kills the registry while its commit waits in Postgres, which executes it all the
+// same.
 func (s *scene) killInMidCommit(t *testing.T, name string) {
 	t.Helper()
 	conn, err := pgx.Connect(within(t), s.store)
@@ -211,8 +216,8 @@ func (s *scene) killInMidCommit(t *testing.T, name string) {
 	s.registry.leadTo(s.replicas[0].door.addr())
 }
 
-// settle waits until exactly the services in want are there, and the allocator has exactly their addresses, confirmed. Until then no
-// service may be without its address.
+// settle waits until exactly the services in want exist, and the allocator has exactly their
+// addresses, confirmed. Until then no service may be without its address.
 func (s *scene) settle(t *testing.T, want map[string]bool) {
 	t.Helper()
 	r := s.replicas[0]

@@ -10,7 +10,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Allocations checks that the allocator has given out what services have, and nothing else.
+// Allocations checks that the values of services are allocated, and no others.
 type Allocations struct{ Allocator grpc.ClientConnInterface }
 
 // Name implements Checker.

@@ -14,29 +14,30 @@ import (
 
 // Checker compares a part of an installation with a world.
 type Checker interface {
-	// Name says which part.
+	// Name returns the name of the part.
 	Name() string
-	// Check returns the differences. An error means that it could not look.
+	// Check returns the differences. It returns an error if it cannot compare.
 	Check(ctx context.Context, want *model.World) ([]Finding, error)
 }
 
 // Finding is a difference.
 type Finding struct {
 	Check   string
-	Object  object.Key // concerned; may be empty
+	Object  object.Key // may be empty
 	Problem string
-	// Final reports whether the difference is a fault already: waiting would not make it right.
+	// Final is true if the difference is a fault that waiting does not repair.
 	Final bool
 }
 
 // String returns the finding on one line.
 func (f Finding) String() string { return fmt.Sprintf("%s: %s: %s", f.Check, f.Object, f.Problem) }
 
-// pause is the time between two looks.
+// pause is the time between two checks.
 const pause = 50 * time.Millisecond
 
-// AtRest runs checkers, one after the other, each until it finds nothing. When the patience for one ends, or what
-// it finds is final, the others look once more, so that causes and effects are reported together.
+// AtRest runs checkers, one after the other, each until it finds nothing. When the patience for one
+// ends, or its findings are final, the others check once more, so that causes and effects are
+// reported together.
 func AtRest(ctx context.Context, want *model.World, patience time.Duration, checkers ...Checker) ([]Finding, error) {
 	var all []Finding
 	for _, c := range checkers {
@@ -75,7 +76,7 @@ func settle(ctx context.Context, want *model.World, patience time.Duration, c Ch
 	}
 }
 
-// compare returns the lines that are wanted and not there, and those that are there and not wanted.
+// compare returns the wanted lines that are missing, and the lines that are not wanted.
 func compare(check string, want, got model.Lines, final bool) []Finding {
 	var findings []Finding
 	keys := maps.Clone(want)
@@ -97,7 +98,7 @@ func compare(check string, want, got model.Lines, final bool) []Finding {
 	return findings
 }
 
-// without returns the lines of a that are not in b, counting how often each is there.
+// without returns the lines of a that are not in b, with regard to their numbers.
 func without(a, b []string) []string {
 	count := map[string]int{}
 	for _, line := range b {
@@ -115,7 +116,7 @@ func without(a, b []string) []string {
 	return left
 }
 
-// serviceKey is the key of a service named as namespace/name.
+// serviceKey returns the key of a service from NAMESPACE/NAME.
 func serviceKey(path string) object.Key {
 	namespace, name, _ := strings.Cut(path, "/")
 	return object.Key{Kind: "Service", Namespace: namespace, Name: name}

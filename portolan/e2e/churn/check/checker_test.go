@@ -28,7 +28,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// scripted finds one thing after the other.
+// scripted is a Checker with predefined findings, one set per check.
 type scripted struct {
 	name  string
 	looks [][]Finding
@@ -44,8 +44,8 @@ func (s *scripted) Check(context.Context, *model.World) ([]Finding, error) {
 	return look, s.err
 }
 
-// TestAtRest protects that a checker is asked again until it finds nothing, but not about what is final, and that
-// the others look once more then.
+// TestAtRest checks that a checker is repeated until it finds nothing, but not for a final finding,
+// and that the others check once more in that case.
 func TestAtRest(t *testing.T) {
 	late := &scripted{name: "late", looks: [][]Finding{{{Problem: "not yet"}}, {}}}
 	wrong := &scripted{name: "wrong", looks: [][]Finding{{{Problem: "wrong", Final: true}}, {}}}

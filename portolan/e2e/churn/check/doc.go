@@ -1,7 +1,7 @@
-// Package check compares what each daemon has with what a model says that it should have.
+// Package check compares the state of each daemon with the state that a model computes.
 //
-// A Checker looks at one daemon, through what it offers to people: its API, the names it answers, and the
-// packets it forwards. It knows nothing of how the objects came about, so the same checkers serve a run with
-// faults. A difference is no fault while a daemon says itself that it is behind; it is one at once when the
-// daemon says that it is not.
+// A Checker observes one daemon through its interfaces for users: its API, the names it answers,
+// and the packets it forwards. It does not depend on the history of the objects, so the same
+// checkers serve runs with faults. While a daemon reports that it is behind, a difference is no
+// fault. When the daemon reports that it is current, a difference is a fault at once.
 package check

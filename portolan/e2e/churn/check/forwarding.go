@@ -17,23 +17,24 @@ type Node struct {
 	Name      string
 	Addresses []netip.Addr
 	Agent     nodeagentv1.NodeAgentServiceClient
-	// Inside runs fn where sockets that it opens are the node's.
+	// Inside runs fn so that sockets that it opens belong to the node.
 	Inside func(fn func() error) error
 }
 
-// Forwarding checks that a node forwards what it should: what it plans, what it says to be in force, and what
-// its data plane has.
+// Forwarding checks a node's plan, the state that its agent reports, and its data plane.
 type Forwarding struct {
 	Node     Node
 	Registry grpc.ClientConnInterface
-	// Plan leaves out the audit of the data plane, which repairs what it finds.
+	// Plan leaves out the audit of the data plane, because an audit repairs the differences that it
+	// finds.
 	Plan bool
 }
 
 // Name implements Checker.
 func (c Forwarding) Name() string { return "forwarding on " + c.Node.Name }
 
-// Check implements Checker. Once the agent says that it has applied everything, each difference is final.
+// Check implements Checker. Once the agent reports that it has applied everything, each difference
+// is final.
 func (c Forwarding) Check(ctx context.Context, want *model.World) ([]Finding, error) {
 	head, err := registryv1.NewChangeServiceClient(c.Registry).GetHead(ctx, &registryv1.GetHeadRequest{})
 	if err != nil {
@@ -59,7 +60,7 @@ func (c Forwarding) Check(ctx context.Context, want *model.World) ([]Finding, er
 	return append(append(findings, planned...), audited...), err
 }
 
-// planned compares the plan with the model, and looks at what is said to be in force.
+// planned compares the plan with the model, and checks the state that the plan reports.
 func (c Forwarding) planned(ctx context.Context, want *model.World) ([]Finding, error) {
 	plan, err := c.Node.Agent.GetPlan(ctx, &nodeagentv1.GetPlanRequest{})
 	if err != nil {
@@ -71,7 +72,7 @@ func (c Forwarding) planned(ctx context.Context, want *model.World) ([]Finding, 
 		key := serviceKey(v.GetService())
 		at := netip.AddrPortFrom(netip.MustParseAddr(v.GetAddress()), uint16(v.GetPort()))
 		if v.GetExposure() == "nodePort" && !c.own(at.Addr()) {
-			continue // loopback, and what else the node serves node ports at
+			continue // loopback, or another address at which the node serves node ports
 		}
 		var backends []string
 		for _, r := range v.GetRealServers() {
@@ -97,7 +98,7 @@ func (c Forwarding) own(a netip.Addr) bool {
 	return false
 }
 
-// audited has the agent compare its data plane with its plan.
+// audited makes the agent compare its data plane with its plan.
 func (c Forwarding) audited(ctx context.Context) ([]Finding, error) {
 	audit, err := c.Node.Agent.Resync(ctx, &nodeagentv1.ResyncRequest{})
 	var findings []Finding

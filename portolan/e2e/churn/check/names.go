@@ -17,7 +17,8 @@ import (
 // Names checks all records of a name server, by zone transfers.
 type Names struct {
 	Server netip.AddrPort
-	// Zones are transferred: that of services, and those of the addresses of services.
+	// Zones are the zones to transfer: the zone of services and the reverse zones of their
+	// addresses.
 	Zones []string
 }
 
@@ -50,7 +51,7 @@ func (c Names) Check(_ context.Context, want *model.World) ([]Finding, error) {
 	return compare(c.Name(), wanted, got, false), nil
 }
 
-// read notes the records of a zone that the model knows about.
+// read collects the records of a zone that the model covers.
 func (c Names) read(zone string, seen map[string]bool) error {
 	envelopes, err := new(dns.Transfer).In(new(dns.Msg).SetAxfr(zone), c.Server.String())
 	if err != nil {
@@ -69,7 +70,7 @@ func (c Names) read(zone string, seen map[string]bool) error {
 	return err
 }
 
-// line is a record as the model writes it; empty: the model does not know such records.
+// line returns a record in the model's form, or "" for records that the model does not cover.
 func line(record dns.RR) string {
 	name := record.Header().Name
 	switch r := record.(type) {
@@ -91,7 +92,7 @@ func line(record dns.RR) string {
 	return ""
 }
 
-// notOwn leaves out the addresses of the name server itself.
+// notOwn drops the addresses of the name server itself.
 func notOwn(name, line string) string {
 	if name == "ns.dns."+model.Zone {
 		return ""
@@ -99,7 +100,7 @@ func notOwn(name, line string) string {
 	return line
 }
 
-// serviceIn guesses the service that a record is of.
+// serviceIn guesses the service of a record.
 func serviceIn(line string) object.Key {
 	for field := range strings.FieldsSeq(line) {
 		labels := strings.Split(strings.TrimSuffix(field, ".svc."+model.Zone), ".")

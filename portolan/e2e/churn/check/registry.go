@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Labels that say who made an object.
+// Labels that name the maker of an object.
 const (
 	sliceMadeBy     = "endpointslice.kubernetes.io/managed-by"
 	endpointsMadeBy = "endpoints.kubernetes.io/managed-by"
@@ -34,7 +34,7 @@ func list[T object.Object](ctx context.Context, registry grpc.ClientConnInterfac
 	return all, err
 }
 
-// Objects checks that the registry has exactly what it has acknowledged.
+// Objects checks that the registry has exactly the objects that it has acknowledged.
 type Objects struct{ Registry grpc.ClientConnInterface }
 
 // Name implements Checker.
@@ -67,7 +67,7 @@ func (c Objects) Check(ctx context.Context, want *model.World) ([]Finding, error
 	return compare(c.Name(), want.Objects(), got, true), err
 }
 
-// Slices checks that the slices of services with selectors are what the rules say.
+// Slices checks that the slices of services with selectors follow the rules.
 type Slices struct{ Registry grpc.ClientConnInterface }
 
 // Name implements Checker.
@@ -98,7 +98,7 @@ func (c Slices) Check(ctx context.Context, want *model.World) ([]Finding, error)
 	return compare(c.Name(), want.Slices(), got, false), nil
 }
 
-// Legacy checks that the Endpoints of services with selectors are what the rules say.
+// Legacy checks that the Endpoints of services with selectors follow the rules.
 type Legacy struct{ Registry grpc.ClientConnInterface }
 
 // Name implements Checker.
@@ -128,10 +128,10 @@ func (c Legacy) Check(ctx context.Context, want *model.World) ([]Finding, error)
 	return compare(c.Name(), want.Legacy(), got, false), nil
 }
 
-// Events checks that no daemon has told of what did not happen.
+// Events checks that no daemon has reported events without a cause.
 type Events struct {
 	Registry grpc.ClientConnInterface
-	// False are the reasons of events that there is no cause for.
+	// False are the reasons of events that have no cause in this run.
 	False map[string]bool
 }
 

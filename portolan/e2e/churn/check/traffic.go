@@ -16,14 +16,14 @@ import (
 	"portolan.dev/services/object"
 )
 
-// tries is how many connections Traffic makes to each frontend.
+// tries is the number of connections that Traffic makes to each frontend.
 const tries = 2
 
-// answerTimeout is how long an answer may take. No packet is lost between namespaces.
+// answerTimeout bounds the wait for an answer. No packet is lost between namespaces.
 const answerTimeout = 5 * time.Second
 
-// Traffic checks by connections that each frontend of a node answers, from one of its backends, or refuses if
-// it has none. A backend tells its address to who connects.
+// Traffic checks by connections that one of its backends answers at each frontend of a node, or
+// that the frontend refuses connections if it has none. A backend sends its address to each client.
 type Traffic struct{ Node Node }
 
 // Name implements Checker.
@@ -49,7 +49,7 @@ func (c Traffic) Check(_ context.Context, want *model.World) ([]Finding, error) 
 	return findings, err
 }
 
-// connect returns what is wrong with a connection.
+// connect returns an error if a connection does not behave as expected.
 func connect(f model.Frontend) error {
 	conn, err := net.DialTimeout("tcp", f.Address.String(), answerTimeout)
 	if len(f.Backends) == 0 {
@@ -78,7 +78,7 @@ func connect(f model.Frontend) error {
 	return nil
 }
 
-// errClosed is how a plane refuses that accepts before it looks for a backend.
+// errClosed is the refusal of a data plane that accepts a connection before it looks for a backend.
 var errClosed = errors.New("the connection was closed at once")
 
 func refusedLater(conn net.Conn) error {

@@ -6,7 +6,8 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Allocations says which values belong to which services. Ports of one number and two protocols share a node port.
+// Allocations returns the values that must be allocated, by service. Ports with the same number and
+// different protocols share a node port.
 func (w *World) Allocations() Lines {
 	lines := Lines{}
 	for _, svc := range Of[*corev1.Service](w) {
@@ -29,5 +30,5 @@ func (w *World) Allocations() Lines {
 	return lines
 }
 
-// Allocated is the line of a value in Allocations.
+// Allocated returns the line of a value in Allocations.
 func Allocated(value, uid string) string { return fmt.Sprintf("%s of %s", value, uid) }

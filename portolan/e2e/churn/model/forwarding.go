@@ -9,7 +9,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Frontend is an address and port at which a service is reached, and the backends behind it.
+// Frontend is an address and port of a service, with the backends behind it.
 type Frontend struct {
 	Service  *corev1.Service
 	Exposure string
@@ -18,18 +18,18 @@ type Frontend struct {
 	Backends []string // host:port, sorted
 }
 
-// String is the line of a frontend in Forwarding.
+// String returns the line of a frontend in Forwarding.
 func (f Frontend) String() string {
 	return Forwarded(f.Exposure, f.Address.String(), Protocol(f.Protocol), f.Backends)
 }
 
-// Forwarded is the line of a frontend in Forwarding.
+// Forwarded returns the line of a frontend in Forwarding.
 func Forwarded(exposure, address, protocol string, backends []string) string {
 	slices.Sort(backends)
 	return fmt.Sprintf("%s %s/%s -> %s", exposure, address, protocol, strings.Join(slices.Compact(backends), " "))
 }
 
-// Frontends returns what a node with these addresses should forward.
+// Frontends returns the frontends that a node with these addresses must forward.
 func (w *World) Frontends(node []netip.Addr) []Frontend {
 	var all []Frontend
 	for _, svc := range Of[*corev1.Service](w) {
@@ -48,7 +48,7 @@ func (w *World) Frontends(node []netip.Addr) []Frontend {
 	return all
 }
 
-// reached lists where a port of a service is reached.
+// reached returns the addresses at which a port of a service is reached.
 func reached(svc *corev1.Service, p *corev1.ServicePort, node []netip.Addr) []Frontend {
 	var all []Frontend
 	add := func(exposure string, addr netip.Addr, port int32) {
@@ -61,14 +61,15 @@ func reached(svc *corev1.Service, p *corev1.ServicePort, node []netip.Addr) []Fr
 		add("externalIP", netip.MustParseAddr(ip), p.GetPort())
 	}
 	if p.GetNodePort() > 0 {
-		for _, addr := range node { // of both families: that which the service does not have is refused
+		// of both families; an address of a family that the service lacks is refused
+		for _, addr := range node {
 			add("nodePort", addr, p.GetNodePort())
 		}
 	}
 	return all
 }
 
-// backends lists the ready endpoints of a family that have a port.
+// backends returns the ready endpoints of a family that have a port.
 func backends(endpoints []endpoint, p *corev1.ServicePort, v4 bool) []string {
 	var all []string
 	for _, e := range endpoints {
@@ -82,7 +83,7 @@ func backends(endpoints []endpoint, p *corev1.ServicePort, v4 bool) []string {
 	return slices.Compact(all)
 }
 
-// Forwarding says what a node with these addresses should forward.
+// Forwarding returns the lines of the frontends that a node with these addresses must forward.
 func (w *World) Forwarding(node []netip.Addr) Lines {
 	lines := Lines{}
 	for _, f := range w.Frontends(node) {

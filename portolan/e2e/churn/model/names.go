@@ -13,7 +13,7 @@ import (
 // Zone is the zone of all names.
 const Zone = "cluster.local."
 
-// Names says which records of types A, AAAA, CNAME and PTR, and which SRV records of ports, there should be.
+// Names returns the expected records of types A, AAAA, CNAME and PTR, and the SRV records of ports.
 func (w *World) Names() Lines {
 	lines := Lines{}
 	for _, svc := range Of[*corev1.Service](w) {
@@ -27,7 +27,7 @@ func (w *World) Names() Lines {
 			w.clusterIP(lines, svc, base)
 		}
 	}
-	lines.Compact() // several slices may have one endpoint
+	lines.Compact() // several slices may have the same endpoint
 	return lines
 }
 
@@ -75,5 +75,5 @@ func recordType(a netip.Addr) string {
 	return "AAAA"
 }
 
-// dashed is the name of an endpoint without a host name.
+// dashed returns the name of an endpoint without a host name.
 func dashed(a netip.Addr) string { return strings.NewReplacer(".", "-", ":", "-").Replace(a.String()) }

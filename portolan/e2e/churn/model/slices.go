@@ -8,7 +8,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Slices says which endpoints the controller should have published for each service with a selector.
+// Slices returns the endpoints that the controller must publish for each service with a selector.
 func (w *World) Slices() Lines {
 	lines := Lines{}
 	for _, svc := range Of[*corev1.Service](w) {
@@ -26,14 +26,14 @@ func (w *World) Slices() Lines {
 	return lines
 }
 
-// Published is the line of an endpoint in Slices.
+// Published returns the line of an endpoint in Slices.
 func Published(address string, ready bool, pod, node string, ports []string) string {
 	slices.Sort(ports)
 	return fmt.Sprintf("%s ready=%v pod %s on %q ports %s", address, ready, pod, node, strings.Join(ports, ","))
 }
 
-// Legacy says which addresses the Endpoints of each service with a selector should have: those of its first
-// family.
+// Legacy returns the addresses that the Endpoints of each service with a selector must have: the
+// addresses of its first family.
 func (w *World) Legacy() Lines {
 	lines := Lines{}
 	for _, svc := range Of[*corev1.Service](w) {
@@ -49,7 +49,7 @@ func (w *World) Legacy() Lines {
 	return lines
 }
 
-// InEndpoints is the line of an address in Legacy.
+// InEndpoints returns the line of an address in Legacy.
 func InEndpoints(address string, ready bool, pod string) string {
 	return fmt.Sprintf("%s ready=%v pod %s", address, ready, pod)
 }

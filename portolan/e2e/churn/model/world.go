@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// World is the objects that clients know to be stored.
+// World holds the objects that the registry has acknowledged.
 type World struct {
 	mu      sync.Mutex
 	objects map[object.Key]object.Object
@@ -21,28 +21,28 @@ type World struct {
 // New returns a world without objects.
 func New() *World { return &World{objects: map[object.Key]object.Object{}} }
 
-// Put takes in an object as the registry has stored it.
+// Put adds an object as the registry has stored it.
 func (w *World) Put(o object.Object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.objects[object.KeyOf(o)] = o
 }
 
-// Delete forgets an object.
+// Delete removes an object.
 func (w *World) Delete(key object.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.objects, key)
 }
 
-// Get returns an object; nil if there is none.
+// Get returns an object, or nil if it does not exist.
 func (w *World) Get(key object.Key) object.Object {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.objects[key]
 }
 
-// Of returns the objects of one type, by namespace and name.
+// Of returns the objects of one type, ordered by namespace and name.
 func Of[T object.Object](w *World) []T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,7 +55,7 @@ func Of[T object.Object](w *World) []T {
 	return all
 }
 
-// Lines are facts by the object that they are about.
+// Lines are facts by object.
 type Lines map[object.Key][]string
 
 func (l Lines) add(about object.Object, format string, args ...any) {
@@ -63,7 +63,7 @@ func (l Lines) add(about object.Object, format string, args ...any) {
 	l[key] = append(l[key], fmt.Sprintf(format, args...))
 }
 
-// Compact leaves each line once.
+// Compact removes duplicate lines.
 func (l Lines) Compact() {
 	for key, lines := range l {
 		slices.Sort(lines)
@@ -71,7 +71,7 @@ func (l Lines) Compact() {
 	}
 }
 
-// Objects says which objects there are, at which versions.
+// Objects returns the existing objects with their versions.
 func (w *World) Objects() Lines {
 	lines := Lines{}
 	w.mu.Lock()
@@ -82,16 +82,16 @@ func (w *World) Objects() Lines {
 	return lines
 }
 
-// Version is the line of an object in Objects.
+// Version returns the line of an object in Objects.
 func Version(o object.Object) string {
 	return fmt.Sprintf("%s at revision %d", o.GetMetadata().GetUid(), o.GetMetadata().GetResourceVersion())
 }
 
-// endpoint is where a service sends traffic to.
+// endpoint is an endpoint of a service.
 type endpoint struct {
 	address netip.Addr
 	ready   bool
-	pod     *corev1.Pod // nil: of a slice that a person wrote
+	pod     *corev1.Pod // nil if a person wrote the slice
 	node    string
 	ports   []endpointPort
 }
@@ -106,10 +106,10 @@ func (p endpointPort) String() string {
 	return fmt.Sprintf("%s:%d/%s", p.name, p.number, Protocol(p.protocol))
 }
 
-// Protocol is a protocol as people write it.
+// Protocol returns the usual name of a protocol, such as TCP.
 func Protocol(p corev1.Protocol) string { return strings.TrimPrefix(p.String(), "PROTOCOL_") }
 
-// endpoints returns what is behind a service.
+// endpoints returns the endpoints of a service.
 func (w *World) endpoints(svc *corev1.Service) []endpoint {
 	if IsExternalName(svc) {
 		return nil
@@ -162,7 +162,7 @@ func familyOf(a netip.Addr) corev1.IPFamily {
 	return corev1.IPFamily_IP_FAMILY_IPV6
 }
 
-// ServiceOf is the label that joins a slice to its service.
+// ServiceOf is the label of a slice that names its service.
 const ServiceOf = "kubernetes.io/service-name"
 
 // written returns the endpoints of slices that people wrote for a service.

@@ -9,7 +9,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Verb is what a step does.
+// Verb is the type of a write.
 type Verb string
 
 // The verbs.
@@ -22,10 +22,10 @@ const (
 // Step is one write.
 type Step struct {
 	Verb   Verb
-	Object object.Object // of a deletion only the name counts
+	Object object.Object // for a deletion only the name is used
 }
 
-// Sizes of an actor's world: so few of each that names and addresses come again soon.
+// Sizes of an actor's world. They are small, so that names and addresses are soon used again.
 const (
 	serviceNames  = 6
 	podNames      = 8
@@ -37,7 +37,7 @@ const (
 	manualService = "m" // first letter of services without a selector
 )
 
-// Actor makes up the writes of one namespace.
+// Actor generates the writes of one namespace.
 type Actor struct {
 	number   int
 	random   *rand.Rand
@@ -47,8 +47,8 @@ type Actor struct {
 	slices   map[string]*corev1.EndpointSlice
 }
 
-// NewActor returns an actor. Its number, below 40, says which names and addresses it has; nodes are the names of
-// those that pods may be on.
+// NewActor returns an actor. Its number, below 40, determines its names and addresses. nodes are
+// the names of the nodes of its pods.
 func NewActor(seed uint64, number int, nodes []string) *Actor {
 	return &Actor{
 		number: number, random: rand.New(rand.NewPCG(seed, uint64(number))), nodes: nodes,
@@ -56,10 +56,10 @@ func NewActor(seed uint64, number int, nodes []string) *Actor {
 	}
 }
 
-// Namespace is where all of the actor's objects are.
+// Namespace returns the namespace of all objects of the actor.
 func (a *Actor) Namespace() string { return fmt.Sprintf("churn-%d", a.number) }
 
-// Next makes up some writes, to be done one after the other.
+// Next generates some writes, which must be made in order.
 func (a *Actor) Next() []Step {
 	switch n := a.random.IntN(100); {
 	case n < 20:
@@ -85,7 +85,7 @@ func (a *Actor) podName() string { return fmt.Sprintf("pod-%d", a.random.IntN(po
 
 func (a *Actor) chance(percent int) bool { return a.random.IntN(100) < percent }
 
-// pick returns one of the values that are not in use; nothing if all are.
+// pick returns a random value that is not in use. It returns false if all are.
 func pick[T comparable](a *Actor, all, used []T) (T, bool) {
 	free := slices.DeleteFunc(all, func(v T) bool { return slices.Contains(used, v) })
 	if len(free) == 0 {

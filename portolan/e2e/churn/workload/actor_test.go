@@ -9,7 +9,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestActorIsRepeatable protects what a seed is for: the same seed makes up the same writes.
+// TestActorIsRepeatable checks that the same seed generates the same writes.
 func TestActorIsRepeatable(t *testing.T) {
 	nodes := []string{"n1", "n2"}
 	a, b := NewActor(7, 3, nodes), NewActor(7, 3, nodes)
@@ -21,8 +21,8 @@ func TestActorIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestActorIsConsistent protects that each write can succeed: names are free when they are made, and no two
-// services have an address or a node port at once.
+// TestActorIsConsistent checks that each write can succeed: names are free when objects are
+// created, and no two services have the same address or node port at once.
 func TestActorIsConsistent(t *testing.T) {
 	a := NewActor(7, 3, []string{"n1"})
 	there := map[object.Key]object.Object{}

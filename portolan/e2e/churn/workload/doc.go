@@ -1,7 +1,8 @@
-// Package workload writes objects at random, so that services, pods and slices come, change, go and come again
-// under the same names and addresses.
+// Package workload writes objects at random, so that services, pods and slices are created,
+// changed, deleted and created again under the same names and addresses.
 //
-// An Actor makes up what happens in one namespace. What it makes up depends on its seed alone, and never on
-// time or answers, so that a run can be repeated. Actors share no name and no address: so each of their writes
-// must succeed however they run beside each other, and the order of writes to one object is known.
+// An Actor generates the writes of one namespace. They depend on its seed only, never on time or
+// responses, so that a run can be repeated. Actors share no name and no address. Each of their
+// writes must therefore succeed however they interleave, and the order of writes to one object is
+// known.
 package workload

@@ -9,10 +9,10 @@ import (
 	"portolan.dev/services/object"
 )
 
-// kept is how many writes of a namespace are remembered.
+// kept is the number of writes that are kept per namespace.
 const kept = 60
 
-// History remembers the last writes of each namespace.
+// History holds the last writes of each namespace.
 type History struct {
 	began time.Time
 
@@ -23,7 +23,7 @@ type History struct {
 // NewHistory returns a history without writes.
 func NewHistory() *History { return &History{began: time.Now(), entries: map[string][]string{}} }
 
-// Note remembers a write and its outcome.
+// Note records a write and its outcome.
 func (h *History) Note(s Step, stored object.Object, err error) {
 	var outcome string
 	if err != nil {
@@ -45,7 +45,7 @@ func (h *History) Note(s Step, stored object.Object, err error) {
 	}
 }
 
-// digest is an object without what all objects have, on one line.
+// digest returns an object on one line, without its name and namespace.
 func digest(o object.Object) string {
 	body := object.Clone(o)
 	meta := object.MetaOf(body)

@@ -11,10 +11,10 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Ports are those that every backend listens on.
+// Ports are the ports on which every backend listens.
 var Ports = []int32{8080, 8081}
 
-// address is the nth address of the actor's pods.
+// address returns the nth address of the actor's pods.
 func (a *Actor) address(n int, v6 bool) string {
 	if v6 {
 		return netip.AddrFrom16([16]byte{0: 0xfd, 2: 2, 3: 0x44, 7: byte(100 + a.number), 15: byte(n + 1)}).String()
@@ -32,7 +32,7 @@ func (a *Actor) togglePod(name string) []Step {
 	return []Step{{Create, object.Clone(pod)}}
 }
 
-// remakePod deletes a pod and makes it again, mostly at another address and on another node.
+// remakePod deletes a pod and creates it again, mostly with another address and on another node.
 func (a *Actor) remakePod(name string) []Step {
 	if a.pods[name] == nil {
 		return a.togglePod(name)
@@ -40,7 +40,7 @@ func (a *Actor) remakePod(name string) []Step {
 	return append(a.togglePod(name), a.togglePod(name)...)
 }
 
-// changePod changes a pod's readiness, or the services that it is behind.
+// changePod changes a pod's readiness, or the services that select it.
 func (a *Actor) changePod(name string) []Step {
 	old := a.pods[name]
 	if old == nil {
@@ -90,7 +90,8 @@ func readiness(ready bool) []*corev1.Condition {
 	return []*corev1.Condition{{Type: "Ready", Status: status}}
 }
 
-// nextSlice makes, changes or deletes a slice of a service without a selector. The service need not be there.
+// nextSlice creates, changes or deletes a slice of a service without a selector. The service need
+// not exist.
 func (a *Actor) nextSlice(name string) []Step {
 	old := a.slices[name]
 	if old != nil && a.chance(40) {
@@ -105,7 +106,7 @@ func (a *Actor) nextSlice(name string) []Step {
 		number := Ports[(n+a.random.IntN(2))%2]
 		slice.Ports = append(slice.Ports, &corev1.EndpointPort{Name: &port, Protocol: tcp, Port: &number})
 	}
-	if old != nil { // a slice stays with its service here, to keep it simple for readers of a history
+	if old != nil { // a slice keeps its service, which makes histories easier to read
 		slice.Metadata.Labels = old.GetMetadata().GetLabels()
 	} else {
 		slice.Metadata.Labels = map[string]string{model.ServiceOf: fmt.Sprintf("%s%d", manualService, serviceNames-1-a.random.IntN(2))}

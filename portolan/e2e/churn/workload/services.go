@@ -9,7 +9,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// serviceName returns a service's name. The last two are of services without a selector.
+// serviceName returns a service's name. The last two names are for services without a selector.
 func (a *Actor) serviceName() string {
 	n := a.random.IntN(serviceNames)
 	if n >= serviceNames-2 {
@@ -18,7 +18,7 @@ func (a *Actor) serviceName() string {
 	return fmt.Sprintf("s%d", n)
 }
 
-// toggleService makes a service, or deletes it if it is there.
+// toggleService creates a service, or deletes it if it exists.
 func (a *Actor) toggleService(name string) []Step {
 	if svc := a.services[name]; svc != nil {
 		return a.deleteService(svc)
@@ -26,7 +26,7 @@ func (a *Actor) toggleService(name string) []Step {
 	return a.createService(a.newService(name))
 }
 
-// remakeService deletes a service and makes it again at once, mostly with its address.
+// remakeService deletes a service and creates it again at once, mostly with its address.
 func (a *Actor) remakeService(name string) []Step {
 	old := a.services[name]
 	if old == nil {
@@ -40,7 +40,7 @@ func (a *Actor) remakeService(name string) []Step {
 	return append(steps, a.createService(svc)...)
 }
 
-// handOver deletes a service and gives its address to another one, which is made anew.
+// handOver deletes a service and gives its address to another one, which is created anew.
 func (a *Actor) handOver(from, to string) []Step {
 	old := a.services[from]
 	if old == nil || from == to {
@@ -55,7 +55,7 @@ func (a *Actor) handOver(from, to string) []Step {
 	return append(steps, a.createService(svc)...)
 }
 
-// inherit gives a service the addresses and node ports of one that is gone.
+// inherit gives a service the addresses and node ports of a deleted one.
 func inherit(svc, old *corev1.Service) {
 	if virtual(svc) && virtual(old) {
 		svc.Spec.ClusterIp, svc.Spec.ClusterIps = old.GetSpec().GetClusterIp(), old.GetSpec().GetClusterIps()
@@ -77,7 +77,8 @@ func virtual(svc *corev1.Service) bool {
 	return svc.GetSpec().GetType() != corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME && svc.GetSpec().GetClusterIp() != "None"
 }
 
-// changeService changes a service's ports, selector, external IPs, or whom it publishes.
+// changeService changes a service's ports, selector, external IPs, or its publishing of endpoints
+// that are not ready.
 func (a *Actor) changeService(name string) []Step {
 	old := a.services[name]
 	if old == nil || !virtual(old) {
@@ -103,7 +104,8 @@ func (a *Actor) changeService(name string) []Step {
 	}
 	a.services[name] = svc
 	sent := object.Clone(svc)
-	sent.Spec.ClusterIp, sent.Spec.ClusterIps = "", nil // it keeps what it has, a second one of the registry's choice too
+	// The service keeps its addresses, including a second one that the registry has chosen.
+	sent.Spec.ClusterIp, sent.Spec.ClusterIps = "", nil
 	return []Step{{Update, sent}}
 }
 
@@ -131,7 +133,7 @@ func (a *Actor) newService(name string) *corev1.Service {
 	case n < 15:
 		spec.ClusterIp, spec.ClusterIps = "None", []string{"None"}
 		for _, p := range spec.GetPorts() {
-			p.TargetPort = nil // the same as port, which it must be without a selector
+			p.TargetPort = nil // equal to the port, as is required without a selector
 		}
 		return svc
 	case n < 20:
@@ -170,12 +172,12 @@ func (a *Actor) ports() []*corev1.ServicePort {
 	return all
 }
 
-// selector returns one of three, so that services share pods.
+// selector returns one of three selectors, so that services share pods.
 func (a *Actor) selector() map[string]string {
 	return Application(a.random.IntN(Applications))
 }
 
-// Applications is how many applications the pods of a namespace are of.
+// Applications is the number of applications to which the pods of a namespace belong.
 const Applications = 3
 
 // Application returns the labels of the pods of an application.
@@ -185,7 +187,7 @@ func Application(n int) map[string]string {
 
 func (a *Actor) clusterIPs() []string {
 	var all []string
-	for n := range clusterIPs { // of the lower end of the range, which is for those who choose
+	for n := range clusterIPs { // from the lower end of the range, which is for chosen addresses
 		all = append(all, fmt.Sprintf("10.96.0.%d", 10+a.number*clusterIPs+n))
 	}
 	return all
@@ -224,7 +226,7 @@ func (a *Actor) usedNodePorts() []int32 {
 	})
 }
 
-// used lists what the services have.
+// used returns the values that the services use.
 func used[T any](a *Actor, of func(*corev1.Service) []T) []T {
 	var all []T
 	for _, name := range slices.Sorted(maps.Keys(a.services)) {

@@ -12,14 +12,14 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Writer carries out steps and keeps in mind what was acknowledged.
+// Writer executes steps and records the acknowledged objects.
 type Writer struct {
 	Registry grpc.ClientConnInterface
 	World    *model.World
 	History  *History
 }
 
-// Do carries out one step. Without an error the world has it.
+// Do executes one step. If it returns no error, the world has the result.
 func (w *Writer) Do(ctx context.Context, s Step) error {
 	stored, err := w.write(ctx, s)
 	w.History.Note(s, stored, err)
@@ -63,7 +63,7 @@ func (w *Writer) service(ctx context.Context, verb Verb, o *corev1.Service) (obj
 	}
 }
 
-// pod writes a pod. What is reported of it is written separately from the rest, which never takes it along.
+// pod writes a pod. Its status is written separately, because writes of the pod ignore the status.
 func (w *Writer) pod(ctx context.Context, verb Verb, o *corev1.Pod) (object.Object, error) {
 	c := registryv1.NewPodServiceClient(w.Registry)
 	switch verb {
