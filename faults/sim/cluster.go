@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	"portolan.dev/allocator"
@@ -17,7 +18,6 @@ import (
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
-	"portolan.dev/services/kit/obs"
 )
 
 // Times of the allocator's verifier. A write is under way for less than the grace, as with the defaults.
@@ -125,7 +125,7 @@ func (c *cluster) start(name string, open func(context.Context, app.Host, *body)
 	c.world.start(name, func(ctx context.Context, host app.Host) (app.Daemon, error) {
 		body, _ := host.Network.(*body)
 		for {
-			host.Metrics = obs.NewMetrics()
+			host.Metrics = prometheus.NewRegistry()
 			d, err := open(ctx, host, body)
 			if err == nil {
 				return d, nil

@@ -8,9 +8,9 @@ import (
 )
 
 // TestMain runs all on one processor, since goroutines that run at the same time make schedules differ from one run to
-// the next, and lets garbage lie for longer, since schedules leave much of it and keep nothing.
+// the next, and lets garbage lie for much longer, since schedules leave much of it and keep nothing.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(2000)
 	os.Exit(m.Run())
 }

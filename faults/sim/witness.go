@@ -75,23 +75,22 @@ func (f *witness) watchAge(ctx context.Context) error {
 // apply checks a batch: it is either what the log has after the last one, or the difference to a snapshot. If the log was
 // set back, it may also be the difference between what was and what is now.
 func (f *witness) apply(_ context.Context, batch []changes.Change, revision uint64) error {
-	histories := f.world.registry.Histories()
-	err := f.isNext(batch, revision, histories[f.history])
+	histories, got := f.world.registry.Histories(), f.after(batch)
+	err := f.isNext(batch, got, revision, histories[f.history])
 	for n := f.history + 1; err != nil && n < len(histories); n++ {
 		want := registry.Versions{}
-		if later := f.isOther(batch, revision, histories[n], want); later != nil {
+		if later := isOther(got, revision, histories[n], want); later != nil {
 			err = errors.Join(err, later)
 			continue
 		}
 		err, f.want, f.history = nil, want, n
 	}
-	f.revision = revision
-	f.got = f.after(batch)
+	f.revision, f.got = revision, got
 	return err
 }
 
-// isNext returns an error if a batch does not lead to a later revision of a history.
-func (f *witness) isNext(batch []changes.Change, revision uint64, history []registry.Committed) error {
+// isNext returns an error if a batch, after which there is got, does not lead to a later revision of a history.
+func (f *witness) isNext(batch []changes.Change, got registry.Versions, revision uint64, history []registry.Committed) error {
 	if revision < f.revision || revision > uint64(len(history)) {
 		return fmt.Errorf("revision %d was handed over after %d, the log is at %d", revision, f.revision, len(history))
 	}
@@ -101,26 +100,29 @@ func (f *witness) isNext(batch []changes.Change, revision uint64, history []regi
 			return fmt.Errorf("changes from %d to %d are not the log's: %w", f.revision, revision, err)
 		}
 	}
-	want := maps.Clone(f.want)
+	want := f.want
+	if len(since) > 0 {
+		want = maps.Clone(want)
+	}
 	for _, c := range since {
 		want.Take(c.Change)
 	}
-	if got := f.after(batch); !maps.Equal(got, want) {
+	if !maps.Equal(got, want) {
 		return fmt.Errorf("at revision %d there are objects %v, %v were handed over", revision, want, got)
 	}
 	f.want = want
 	return nil
 }
 
-// isOther returns an error if a batch does not lead to a revision of another history. It enters what there is then.
-func (f *witness) isOther(batch []changes.Change, revision uint64, history []registry.Committed, want registry.Versions) error {
+// isOther returns an error if got is not what there is at a revision of another history. It enters what there is then.
+func isOther(got registry.Versions, revision uint64, history []registry.Committed, want registry.Versions) error {
 	if revision > uint64(len(history)) {
 		return fmt.Errorf("revision %d was handed over, the log was set back to %d", revision, len(history))
 	}
 	for _, c := range history[:revision] {
 		want.Take(c.Change)
 	}
-	if got := f.after(batch); !maps.Equal(got, want) {
+	if !maps.Equal(got, want) {
 		return fmt.Errorf("the log was set back, and has objects %v at revision %d, %v were handed over", want, revision, got)
 	}
 	return nil
@@ -128,6 +130,9 @@ func (f *witness) isOther(batch []changes.Change, revision uint64, history []reg
 
 // after returns what was handed over with a batch.
 func (f *witness) after(batch []changes.Change) registry.Versions {
+	if len(batch) == 0 {
+		return f.got
+	}
 	got := maps.Clone(f.got)
 	for _, c := range batch {
 		if c.New == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"portolan.dev/faults/sim/broker"
 	"portolan.dev/faults/sim/network"
@@ -18,7 +19,6 @@ import (
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/health"
-	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/kit/rpc"
 )
 
@@ -87,7 +87,7 @@ func (w *world) run(name string, network member, open func(ctx context.Context, 
 	p.stop = stop
 	log := w.log.With("daemon", name)
 	d, err := open(ctx, app.Host{
-		Log: log, Metrics: obs.NewMetrics(), Health: health.New(log), Network: p.network,
+		Log: log, Metrics: prometheus.NewRegistry(), Health: health.New(log), Network: p.network,
 		NATS: daemon.NATS(name, daemon.Common{}, log, nil, nats.InProcessServer(w.broker.Dialer(name))),
 	})
 	if err != nil {

@@ -3,12 +3,9 @@ package broker
 import (
 	"encoding/json"
 	"fmt"
-	"net/textproto"
 	"strconv"
 	"strings"
 	"time"
-
-	"bufio"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -169,11 +166,11 @@ func (b *Broker) store(m message) {
 
 // expected returns the sequence that a message must follow.
 func expected(header []byte) (uint64, bool) {
-	_, fields, _ := strings.Cut(string(header), "\r\n")
-	parsed, err := textproto.NewReader(bufio.NewReader(strings.NewReader(fields))).ReadMIMEHeader()
-	if err != nil {
-		return 0, false
+	for line := range strings.SplitSeq(string(header), "\r\n") {
+		if name, value, _ := strings.Cut(line, ":"); strings.EqualFold(name, jetstream.ExpectedLastSeqHeader) {
+			sequence, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
+			return sequence, err == nil
+		}
 	}
-	sequence, err := strconv.ParseUint(parsed.Get("Nats-Expected-Last-Sequence"), 10, 64)
-	return sequence, err == nil
+	return 0, false
 }
