@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addressGroups are the kernel's groups for news of addresses.
+// addressGroups are the netlink groups for changes of addresses.
 const addressGroups = unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR
 
-// WatchAddresses calls changed whenever an address of the machine comes or goes,
-// until ctx is done. Several changes at once may be one call.
+// WatchAddresses calls changed whenever an address of the machine is added or removed, until ctx is
+// done. Several changes at once may cause one call.
 func WatchAddresses(ctx context.Context, changed func()) error {
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{Groups: addressGroups})
 	if err != nil {
@@ -26,7 +26,7 @@ func WatchAddresses(ctx context.Context, changed func()) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil && !errors.Is(err, unix.ENOBUFS) { // of those that were lost, one call is as good as many
+		if err != nil && !errors.Is(err, unix.ENOBUFS) { // changes were lost, and one call covers them all
 			return fmt.Errorf("watch addresses: %w", err)
 		}
 		changed()

@@ -11,12 +11,12 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// sourcesKey is the journal's key of the sources. All others are frontends, those
-// that begin with settingKey aside.
+// sourcesKey is the journal's key of the sources. All other keys are frontends, except those that
+// begin with settingKey.
 const sourcesKey = "sources"
 
-// adopt takes up what the journal and the kernel agree on, and what another
-// plane has forwarded.
+// adopt takes over the state on which the journal and the kernel agree, and the state of another
+// plane if there is one.
 func (p *Plane) adopt() error {
 	if err := p.recollect(); err != nil {
 		return err
@@ -27,7 +27,7 @@ func (p *Plane) adopt() error {
 	return p.restore()
 }
 
-// recollect reads journal and kernel.
+// recollect reads the journal and the kernel.
 func (p *Plane) recollect() error {
 	if err := p.journal.Each(p.recall); err != nil {
 		return err
@@ -50,18 +50,18 @@ func (p *Plane) recollect() error {
 			p.mirror(s, have.Backends)
 		}
 	}
-	for _, f := range p.fronts { // of whose backends the journal does not tell
+	for _, f := range p.fronts { // the journal does not contain their backends
 		p.confirm(f)
 	}
 	return nil
 }
 
-// recall takes in an entry of the journal.
+// recall reads an entry of the journal.
 func (p *Plane) recall(key, value string) error {
 	switch {
 	case key == sourcesKey:
 		return readSources(value, &p.sources)
-	case strings.HasPrefix(key, settingKey): // not of a frontend either
+	case strings.HasPrefix(key, settingKey): // not a frontend either
 		return nil
 	}
 	f, err := readRecord(key, value)
@@ -75,9 +75,9 @@ func (p *Plane) recall(key, value string) error {
 	return nil
 }
 
-// restore puts routes, servers and rules in place for the fronts that are known,
-// and settles what each serves. The rules of another balancer, whose place is
-// taken, hold until the servers are there.
+// restore puts routes, servers and rules in place for the known fronts, and settles the servers in
+// force. If the plane replaces another one, the rules of the other balancer stay in force until the
+// servers exist.
 func (p *Plane) restore() error {
 	if err := p.openRanges(); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (p *Plane) restore() error {
 	return p.closeRoutes()
 }
 
-// openRanges makes ranges of virtual addresses local.
+// openRanges makes the ranges of virtual addresses local.
 func (p *Plane) openRanges() error {
 	ranges := p.opts.ServiceCIDRs
 	if !p.traits.Splits {
@@ -118,7 +118,7 @@ func (p *Plane) openRanges() error {
 		switch err := p.routes.Add(c); {
 		case err == nil:
 			p.ranges = append(p.ranges, c)
-		case c.Addr().Is6(): // a node may do without IPv6
+		case c.Addr().Is6(): // a node may lack IPv6
 			p.log.Warn("no IPv6 on this node", "err", err)
 		default:
 			return err
@@ -127,8 +127,8 @@ func (p *Plane) openRanges() error {
 	return nil
 }
 
-// closeRoutes removes routes of ours that nothing needs: ranges may have been
-// others before.
+// closeRoutes removes routes of the plane that are not needed, because the ranges may have changed
+// since an earlier process.
 func (p *Plane) closeRoutes() error {
 	for _, r := range p.routes.All() {
 		if slices.Contains(p.ranges, r) || r.IsSingleIP() && p.vips[r.Addr()] > 0 {
@@ -141,7 +141,7 @@ func (p *Plane) closeRoutes() error {
 	return nil
 }
 
-// reread brings the mirror of one service to what the kernel has.
+// reread updates the mirror of one service from the kernel.
 func (p *Plane) reread(id ID) {
 	found, err := p.balancer.Backends(id)
 	if err != nil {
@@ -153,8 +153,8 @@ func (p *Plane) reread(id ID) {
 	}
 }
 
-// mirror takes in the backends of a service. One without weight that nobody
-// wants was drained by an earlier process.
+// mirror stores the backends of a service. A backend with weight 0 that is not wanted was drained
+// by an earlier process.
 func (p *Plane) mirror(s *service, list []Backend) {
 	var v *plan.VirtualServer
 	if f := p.fronts[s.id.For]; f != nil {
@@ -187,8 +187,8 @@ func wants(v *plan.VirtualServer, addr netip.AddrPort) bool {
 	return ok
 }
 
-// settle makes what counts as programmed what is in the kernel, and forgets
-// fronts that have nothing left there.
+// settle sets the programmed servers of fronts to the kernel's state, and releases fronts that have
+// nothing left in the kernel.
 func (p *Plane) settle(fronts []*front) {
 	var gone []*front
 	for _, f := range fronts {
@@ -202,7 +202,7 @@ func (p *Plane) settle(fronts []*front) {
 	}
 }
 
-// confirm makes what counts as programmed what is in the kernel.
+// confirm sets the programmed servers of a front to the kernel's state.
 func (p *Plane) confirm(f *front) {
 	var buf [2]want
 	for _, w := range f.wanted(buf[:0]) {
@@ -215,7 +215,7 @@ func (p *Plane) confirm(f *front) {
 	}
 }
 
-// left tells whether a front still has something in the kernel, or may have.
+// left reports whether a front still has a server in the kernel, or may have one.
 func (p *Plane) left(f *front) bool {
 	return slices.ContainsFunc(f.all(), func(id ID) bool {
 		_, unsure := p.unsure[id.Frontend]
@@ -223,7 +223,7 @@ func (p *Plane) left(f *front) bool {
 	})
 }
 
-// actual is a virtual server as the kernel has it; nil: it does not.
+// actual returns a virtual server as it is in the kernel, or nil if it is not there.
 func (p *Plane) actual(v *plan.VirtualServer, id ID) *plan.VirtualServer {
 	s := p.services[id.Frontend]
 	if s == nil {
@@ -240,12 +240,12 @@ func (p *Plane) actual(v *plan.VirtualServer, id ID) *plan.VirtualServer {
 		}
 	}
 	if s.Settings != p.balancer.Settings(&next) {
-		next.Scheduler = plan.DefaultScheduler // not what was asked for
+		next.Scheduler = plan.DefaultScheduler // differs from the wanted one
 	}
 	return &next
 }
 
-// serves tells whether the backends of a service are those of a virtual server.
+// serves reports whether the backends of a service equal those of a virtual server.
 func (s *service) serves(v *plan.VirtualServer) bool {
 	if len(s.backends)-s.leaving != len(v.Reals) {
 		return false
@@ -264,7 +264,7 @@ func (s *service) serves(v *plan.VirtualServer) bool {
 	return true
 }
 
-// release forgets fronts, and gives back what was claimed for them.
+// release removes fronts, and frees their routes, stand-ins, filter elements and journal entries.
 func (p *Plane) release(fronts []*front) {
 	var c Change
 	for _, f := range fronts {

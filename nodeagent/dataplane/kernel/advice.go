@@ -10,15 +10,13 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// advice tells of settings that the plane leaves alone, since they concern more
-// than its own traffic, and that some of its traffic may suffer from. It looks in
-// the namespace of the calling thread.
+// advice returns settings that may harm the plane's traffic, but that the plane does not change
+// because they also concern other traffic. It reads them in the namespace of the calling thread.
 func advice() []Setting {
 	return slices.Concat(reversePath(), bridges())
 }
 
-// reversePath tells of devices that drop packets whose answers would leave by
-// another device.
+// reversePath returns the devices that drop packets if the answers would leave by another device.
 func reversePath() []Setting {
 	const strict = "1"
 	paths, _ := filepath.Glob(sysctlPath("net.ipv4.conf.*.rp_filter")) // the pattern is right
@@ -45,7 +43,7 @@ func reversePath() []Setting {
 	}}
 }
 
-// bridges tells what pods on a bridge may miss.
+// bridges returns the bridges that may disturb traffic of pods.
 func bridges() []Setting {
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -77,7 +75,7 @@ func bridges() []Setting {
 	return nil
 }
 
-// shorten names some of many devices.
+// shorten lists some of many devices.
 func shorten(devices []string) string {
 	const most = 5
 	if more := len(devices) - most; more > 0 {

@@ -16,9 +16,9 @@ import (
 
 var errClosed = errors.New("the data plane is closed")
 
-// Apply implements dataplane.Plane. Steps are first taken together by frontend,
-// then carried out for all frontends at once: rules before servers, servers
-// before backends, what comes before what goes.
+// Apply implements dataplane.Plane. It first combines the steps by frontend, then carries them out
+// for all frontends at once: rules before servers, servers before backends, additions before
+// removals.
 func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failure {
 	local, rest := separate(steps)
 	failures := p.loopback.Apply(ctx, local)
@@ -48,8 +48,7 @@ func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failur
 
 const filterRemedy = "see what the kernel has: nft list table ip portolan"
 
-// separate splits off the steps of loopback frontends, and gives sources to
-// both.
+// separate splits off the steps of loopback frontends, and puts SetSources into both lists.
 func separate(steps []plan.Step) (local, rest []plan.Step) {
 	rest = make([]plan.Step, 0, len(steps))
 	for _, s := range steps {
@@ -64,8 +63,8 @@ func separate(steps []plan.Step) (local, rest []plan.Step) {
 	return local, rest
 }
 
-// setSources changes who is inside, and what depends on the node's addresses.
-// What fails is not in force, so that the next audit tries again.
+// setSources changes the sources of internal traffic, and the elements that depend on the node's
+// addresses. If it fails, the sources are not in force, so that the next audit tries again.
 func (p *Plane) setSources(s plan.Sources) error {
 	if err := errors.Join(p.filter.SetSources(s.Pods, s.Node), p.balancer.SetSources(s)); err != nil {
 		return err
@@ -85,19 +84,19 @@ func (p *Plane) setSources(s plan.Sources) error {
 	return p.journal.Flush()
 }
 
-// work is one call of Apply.
+// work is the state of one call of Apply.
 type work struct {
 	plane *Plane
 	steps []plan.Step
-	next  []int // of a step: the next one of its frontend; 0: none
+	next  []int // for each step, the next one of its frontend; 0: none
 	items []item
 	errs  map[plan.Frontend]error
-	flows []Flow // to be forgotten
-	// unanswered are flows to backends that drain and may be dead. A client that
-	// still waits for the first answer there is to be sent to another backend.
+	flows []Flow // to be removed from connection tracking
+	// unanswered are flows to backends that drain and may be dead. A client that still waits for
+	// the first answer from such a backend is moved to another one.
 	unanswered []Flow
-	again      bool // a scheduler was found missing
-	// What is to be done in the kernel, and the services that it is about.
+	again      bool // a scheduler was found to be missing
+	// ops are the queued operations, and of[i] is the service of ops[i].
 	ops []Op
 	of  []*service
 }
@@ -106,13 +105,13 @@ type work struct {
 type item struct {
 	at          plan.Frontend
 	front       *front
-	first, last int // steps
+	first, last int // indexes of its steps
 }
 
 func (p *Plane) work() *work { return &work{plane: p, errs: map[plan.Frontend]error{}} }
 
-// expect makes room for steps. A plane that is filled at once does not grow its
-// maps again and again.
+// expect allocates space for steps, so that the maps of an empty plane do not grow again and again
+// while it is filled.
 func (w *work) expect(steps []plan.Step) {
 	p := w.plane
 	w.steps, w.next = steps, make([]int, len(steps))
@@ -122,13 +121,13 @@ func (w *work) expect(steps []plan.Step) {
 	}
 }
 
-// take notes what a step wants. An endpoint that makes no sense is left out.
+// take applies a step to the wanted servers of its front. It leaves out invalid endpoints.
 func (w *work) take(i int) error {
 	s := &w.steps[i]
 	f := w.plane.fronts[s.Key.Frontend]
 	if f == nil {
 		if s.Op != plan.AddServer {
-			return nil // there is nothing to change
+			return nil // there is no server to change
 		}
 		f = &front{at: s.Key.Frontend}
 		w.plane.fronts[s.Key.Frontend] = f
@@ -146,7 +145,7 @@ func (w *work) take(i int) error {
 		*server = nil
 	case s.Op == plan.AddServer:
 		*server, err = dataplane.Sane(s.Server)
-	case *server == nil: // it could not be programmed
+	case *server == nil: // the server could not be programmed
 	case s.Op == plan.AddReal:
 		if err = dataplane.Fits(s.Key.Frontend, s.Real.Addr); err == nil {
 			*server = (*server).After(*s)
@@ -157,7 +156,7 @@ func (w *work) take(i int) error {
 	return err
 }
 
-// run carries out what was taken.
+// run carries out the steps that were taken.
 func (w *work) run() {
 	if len(w.items) == 0 {
 		return
@@ -169,7 +168,7 @@ func (w *work) run() {
 		w.plane.touch(fronts[i].at)
 	}
 	late := w.prepare(fronts)
-	for range 2 { // the second time with schedulers that the kernel has
+	for range 2 { // the second time without schedulers that the kernel lacks
 		w.again = false
 		for _, f := range fronts {
 			w.arrivals(f)
@@ -191,9 +190,8 @@ func (w *work) run() {
 	w.plane.settle(fronts)
 }
 
-// prepare notes in the journal what becomes ours, makes virtual addresses local,
-// and changes the packet filter as far as this has to come before servers. It
-// returns the rest.
+// prepare writes the new state to the journal, makes virtual addresses local, and makes the changes
+// of the packet filter that must come before servers. It returns the other changes.
 func (w *work) prepare(fronts []*front) (late Change) {
 	p := w.plane
 	var early Change
@@ -215,8 +213,7 @@ func (w *work) prepare(fronts []*front) (late Change) {
 	return late
 }
 
-// commit changes the packet filter. What it refuses is a failure of the fronts
-// that want it.
+// commit changes the packet filter. Elements that the kernel refuses are failures of their fronts.
 func (w *work) commit(fronts []*front, c Change) {
 	err := w.plane.filter.Commit(c)
 	var refused *RefusedError
@@ -230,12 +227,12 @@ func (w *work) commit(fronts []*front, c Change) {
 				w.fail(f.at, err)
 			}
 		}
-		// What is not there is to be tried again.
+		// Refused elements are tried again later.
 		f.elements = slices.DeleteFunc(f.elements, func(e Element) bool { return refused.Elements[e] != nil })
 	}
 }
 
-// attract makes the node take packets to a frontend's address for its own.
+// attract makes a frontend's address local to the node.
 func (p *Plane) attract(f *front, c *Change) error {
 	addr := f.at.Addr.Addr()
 	if f.virtual || f.exposure() == plan.NodePort || f.empty() || p.inRange(addr) {
@@ -249,7 +246,7 @@ func (p *Plane) attract(f *front, c *Change) error {
 			}
 			p.locals = locals
 		}
-		if p.locals[addr] { // an address of the node is local, and has other sockets
+		if p.locals[addr] { // an address of the node is local already, and other sockets use it
 			return nil
 		}
 		if err := p.routes.Add(netip.PrefixFrom(addr, addr.BitLen())); err != nil {
@@ -266,9 +263,8 @@ func (p *Plane) inRange(addr netip.Addr) bool {
 	return slices.ContainsFunc(p.opts.ServiceCIDRs, func(c netip.Prefix) bool { return c.Contains(addr) })
 }
 
-// rules adds to two changes of the packet filter what a front takes: what has to
-// come before servers, and the rest, which is what sends clients elsewhere or
-// turns them away, and what goes.
+// rules adds the changes of a front's filter elements to early and late. Early changes must come
+// before servers. Late ones are redirections, rejections and removals.
 func (w *work) rules(f *front, early, late *Change) {
 	now := w.plane.elements(f, &w.plane.sources)
 	if slices.Equal(now, f.elements) {
@@ -294,7 +290,7 @@ func (w *work) rules(f *front, early, late *Change) {
 	}
 }
 
-// elements are what a front takes in the packet filter.
+// elements returns the packet filter's elements for a front.
 func (p *Plane) elements(f *front, sources *plan.Sources) []Element {
 	implied := Class(0)
 	if addr := f.at.Addr.Addr(); p.inRange(addr) {
@@ -303,7 +299,7 @@ func (p *Plane) elements(f *front, sources *plan.Sources) []Element {
 	return f.filter(sources, p.traits, implied)
 }
 
-// without returns what is in a and not in b.
+// without returns the elements of a that are not in b.
 func without(a, b []Element) []Element {
 	if len(b) == 0 {
 		return a
@@ -327,8 +323,7 @@ func (w *work) do(o Op, s *service) {
 	w.ops, w.of = append(w.ops, o), append(w.of, s)
 }
 
-// arrivals queues what brings services and backends to what they should be, as
-// far as nothing goes.
+// arrivals queues the additions and changes of a front's services and backends, without removals.
 func (w *work) arrivals(f *front) {
 	p := w.plane
 	var buf [2]want
@@ -344,7 +339,7 @@ func (w *work) arrivals(f *front) {
 			w.do(Op{Kind: SetServer, Settings: settings}, have)
 		}
 		have.drain = v.Drain
-		if f.at.Protocol == plan.UDP && p.traits.Tracks && !have.takes() { // flows that were refused would be again
+		if f.at.Protocol == plan.UDP && p.traits.Tracks && !have.takes() { // refused flows would be refused again
 			w.flows = append(w.flows, Flow{Frontend: f.at.Addr, Protocol: uint8(f.at.Protocol), Backend: f.at.Addr})
 		}
 		for _, r := range v.Reals {
@@ -365,7 +360,8 @@ func (w *work) arrival(s *service, r plan.RealServer) {
 	}
 }
 
-// departures queues what takes backends and services away: they drain, or go.
+// departures queues the removals of a front's services and backends. Backends with connections
+// drain first.
 func (w *work) departures(f *front) {
 	for _, id := range f.all() {
 		s, v := w.plane.services[id.Frontend], f.wantedAt(id)
@@ -393,7 +389,7 @@ func (w *work) departures(f *front) {
 		switch {
 		case v == nil && left == 0:
 			w.do(Op{Kind: DeleteServer}, s)
-		case v == nil && w.plane.traits.Splits && !s.Closed: // its clients go elsewhere, while it drains
+		case v == nil && w.plane.traits.Splits && !s.Closed: // its clients use another server while it drains
 			closed := s.Settings
 			closed.Closed = true
 			w.do(Op{Kind: SetServer, Settings: closed}, s)
@@ -401,8 +397,7 @@ func (w *work) departures(f *front) {
 	}
 }
 
-// abandon queues the removal of a server that may be there, and that nobody wants
-// any more.
+// abandon queues the removal of a server that may exist and is not wanted any more.
 func (w *work) abandon(d doubt) {
 	d.unwanted = true
 	w.plane.unsure[d.id.Frontend] = d
@@ -423,7 +418,7 @@ func (w *work) departure(s *service, b *backend, drains bool) {
 	}
 }
 
-// serves tells whether a frontend has a backend for any audience.
+// serves reports whether a frontend has a backend for any audience.
 func (p *Plane) serves(at plan.Frontend, addr netip.AddrPort) bool {
 	f := p.fronts[at]
 	return f != nil && slices.ContainsFunc(f.all(), func(id ID) bool {
@@ -432,15 +427,15 @@ func (p *Plane) serves(at plan.Frontend, addr netip.AddrPort) bool {
 	})
 }
 
-// executeFull carries out what is queued once it is as much as the balancer
-// wants at a time.
+// executeFull carries out the queued operations if there are as many as the balancer prefers at
+// once.
 func (w *work) executeFull() {
 	if n := w.plane.traits.Together; n > 0 && len(w.ops) >= n {
 		w.execute()
 	}
 }
 
-// execute carries out what is queued and takes in what became of it.
+// execute carries out the queued operations and updates the mirror with the results.
 func (w *work) execute() {
 	if len(w.ops) == 0 {
 		return
@@ -456,7 +451,7 @@ func (w *work) execute() {
 	w.ops, w.of = w.ops[:0], w.of[:0]
 }
 
-// took brings the mirror to what an operation has made of the kernel.
+// took updates the mirror after an operation that succeeded.
 func (w *work) took(o *Op, s *service) {
 	p := w.plane
 	switch o.Kind {
@@ -489,7 +484,7 @@ func (w *work) took(o *Op, s *service) {
 	}
 }
 
-// failed draws the consequences of an operation that did not work.
+// failed updates the mirror after an operation that failed, and stores its error.
 func (w *work) failed(o *Op, err error) {
 	p, id := w.plane, o.ID
 	switch unknown := errors.Is(err, ErrUnknown); {
@@ -502,15 +497,14 @@ func (w *work) failed(o *Op, err error) {
 	case errors.Is(err, ErrNoScheduler):
 		w.again = true
 	case errors.Is(err, ErrGone):
-		delete(p.services, id.Frontend) // the next try makes it anew
+		delete(p.services, id.Frontend) // the next try adds it again
 	case errors.Is(err, ErrDrifted):
 		p.reread(id)
 	}
 	w.fail(id.For, fmt.Errorf("%s: %w", id, err))
 }
 
-// forget cuts what goes on to backends that were removed, and what waits for an
-// answer of those that drain.
+// forget removes flows to removed backends, and unanswered ones to backends that drain.
 func (w *work) forget() {
 	if len(w.flows)+len(w.unanswered) == 0 {
 		return
@@ -526,7 +520,7 @@ func (w *work) fail(at plan.Frontend, err error) {
 	}
 }
 
-// blame takes an error to be that of all frontends.
+// blame stores an error for all the fronts.
 func (w *work) blame(fronts []*front, err error) {
 	if err == nil {
 		return
@@ -536,7 +530,7 @@ func (w *work) blame(fronts []*front, err error) {
 	}
 }
 
-// failures are the steps of the frontends that something went wrong with.
+// failures returns the failures of the steps, by the errors of their frontends.
 func (w *work) failures() []dataplane.Failure {
 	var out []dataplane.Failure
 	for _, it := range w.items {
@@ -553,7 +547,7 @@ func (w *work) failures() []dataplane.Failure {
 	return out
 }
 
-// judge tells whether a step failed, of a frontend with an error or none.
+// judge reports whether a step failed. The parameter err is the error of its frontend, or nil.
 func (w *work) judge(s plan.Step, err error, f *dataplane.Failure) bool {
 	if err != nil {
 		*f = dataplane.Failure{Step: s, Err: err, Remedy: w.plane.remedy(err)}

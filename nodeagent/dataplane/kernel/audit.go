@@ -10,27 +10,26 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// repairPause is the least time between two repairs at once of what somebody
-// else has done: nobody is fought over every packet.
+// repairPause is the least time between two immediate repairs of changes by other programs, so that
+// the plane does not fight another program continuously.
 const repairPause = time.Second
 
-// audit is a look at the kernel, while which changes go on.
+// audit is a read of the kernel's state during which changes continue.
 type audit struct {
-	// touched are the frontends that were changed meanwhile: what was read of
-	// them is not to be relied on.
+	// touched are the frontends that were changed during the audit. Their state as read is not
+	// reliable.
 	touched map[plan.Frontend]bool
 }
 
-// touch tells a look at the kernel that a frontend is being changed.
+// touch marks a frontend as changed for the audit in progress.
 func (p *Plane) touch(f plan.Frontend) {
 	if p.audit != nil {
 		p.audit.touched[f] = true
 	}
 }
 
-// State implements dataplane.Plane: everything of ours is read from the kernel,
-// while changes go on. Rules and routes that are not as they should be are
-// repaired on the way, since no step is about them.
+// State implements dataplane.Plane. It reads all of the plane's state from the kernel, while
+// changes continue. It also repairs rules and routes, because no step would repair them.
 func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 	local, err := p.loopback.State(ctx)
 	if err != nil {
@@ -93,7 +92,7 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 	return state, nil
 }
 
-// abandon tries again to remove servers that may be there, and that nobody wants.
+// abandon tries again to remove servers that may exist and are not wanted.
 func (p *Plane) abandon() {
 	w := p.work()
 	for _, d := range p.unsure {
@@ -107,7 +106,7 @@ func (p *Plane) abandon() {
 	}
 }
 
-// compare brings the mirror to what was read.
+// compare updates the mirror with the servers that were read.
 func (p *Plane) compare(found map[plan.Frontend]Server, meanwhile *audit) {
 	for at, s := range p.services {
 		if meanwhile.touched[s.id.For] {
@@ -124,7 +123,7 @@ func (p *Plane) compare(found map[plan.Frontend]Server, meanwhile *audit) {
 	p.settle(slices.Collect(maps.Values(p.fronts)))
 }
 
-// repairRoutes puts routes back.
+// repairRoutes restores missing routes.
 func (p *Plane) repairRoutes() error {
 	if err := p.routes.Read(); err != nil {
 		return err
@@ -144,10 +143,10 @@ func (p *Plane) repairRoutes() error {
 	return nil
 }
 
-// repairFilter puts the packet filter back if it is not as it should be. It is
-// read here, where nobody changes it.
+// repairFilter restores the packet filter if it has drifted. The caller holds the lock, so the
+// filter does not change during the read.
 func (p *Plane) repairFilter() error {
-	if !p.filter.Installed() { // it was cleaned up
+	if !p.filter.Installed() { // the plane was cleaned up
 		return nil
 	}
 	drift, err := p.filter.Read()
@@ -162,7 +161,7 @@ func (p *Plane) repairFilter() error {
 	return p.filter.Install()
 }
 
-// interfered repairs what somebody else may have changed.
+// interfered calls repair after another program may have changed the plane's state.
 func (p *Plane) interfered(repair func() error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,114 +8,110 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Balancer is what spreads connections over backends in the kernel, as far as
-// one differs from another: the rest is the Plane's. It is not safe for
-// concurrent use.
+// Balancer distributes connections over backends in the kernel. It contains the parts in which
+// balancers differ; Plane does everything else. It is not safe for concurrent use.
 //
-// A server of a balancer is known by an address, a port and a protocol. That is
-// a frontend, or, where clients outside have backends of their own, a stand-in
-// for it.
+// A server of a balancer is identified by an address, a port and a protocol. That is a frontend or,
+// if external clients have backends of their own, its stand-in.
 type Balancer interface {
-	// Name is how the plane is called in configuration.
+	// Name returns the plane's name in the configuration.
 	Name() string
-	// Traits tell the plane what the balancer leaves to it.
+	// Traits returns the balancer's properties that the plane depends on.
 	Traits() Traits
-	// Settle makes the settings of the kernel that the balancer needs besides
-	// Forwarding, in the namespace of the calling thread, and tells what became of
-	// them.
+	// Settle makes the settings of the kernel that the balancer needs in addition to Forwarding, in
+	// the namespace of the calling thread. It returns the settings with their results.
 	Settle(t Timeouts) []Setting
-	// Settings are what the balancer makes of a virtual server, backends aside.
-	// They may change when Apply finds that the kernel lacks something.
+	// Settings returns the balancer's settings for a virtual server, without its backends. They may
+	// change when Apply finds that the kernel lacks a feature.
 	Settings(v *plan.VirtualServer) Settings
-	// Lacks tells whether the kernel does not have a scheduler, with what a
-	// person can do about it; another one is used in its place.
+	// Lacks reports whether the kernel lacks a scheduler, with advice for operators. Another
+	// scheduler is used instead.
 	Lacks(s plan.Scheduler) (remedy string, lacks bool)
-	// SetSources says whose traffic is internal.
+	// SetSources sets the sources of internal traffic.
 	SetSources(s plan.Sources) error
-	// Apply carries out operations in order and answers each. An error of one
-	// does not keep the others from being tried, except that a server that could
-	// not be added gets no backends: it may be somebody else's.
+	// Apply carries out operations in order and returns the error of each. If one fails, the others
+	// are still tried, except that a server that could not be added gets no backends, because it
+	// may belong to another program.
 	Apply(ops []Op) []error
-	// Read reads servers back, by the kernel's frontend. One that is not there is
-	// not in the result.
+	// Read reads servers back, by the kernel's frontend. Servers that do not exist are missing in
+	// the result.
 	Read(ids []ID) (map[plan.Frontend]Server, error)
-	// Backends reads the backends of some servers with their connections.
+	// Backends reads the backends of some servers with their numbers of connections.
 	Backends(ids ...ID) (map[plan.Frontend][]Backend, error)
-	// Traffic reads what has gone through servers, by the kernel's frontend. It may
-	// be called while another method is under way, Read aside.
+	// Traffic reads the counters of servers, by the kernel's frontend. It may be called during a
+	// call of another method other than Read.
 	Traffic(ids []ID) (map[plan.Frontend]Traffic, error)
-	// Remedy says what a person can do about an error of Apply; may be empty.
+	// Remedy returns advice for operators about an error of Apply; may be empty.
 	Remedy(err error) string
-	// Remove takes out of the kernel what is ours besides servers.
+	// Remove removes the balancer's state other than servers from the kernel.
 	Remove() error
-	// Close frees sockets and leaves the kernel as it is.
+	// Close closes sockets and leaves the kernel as it is.
 	Close()
 }
 
-// Traits are what a plane has to know of its balancer.
+// Traits are the properties of a balancer that a plane depends on.
 type Traits struct {
-	// Splits: it tells clients inside from those outside by itself. A stand-in
-	// is then nothing but a name.
+	// Splits is set if the balancer itself separates internal from external clients. The address of
+	// a stand-in is then only a name.
 	Splits bool
-	// Refuses: it refuses who comes to a server without backends. Otherwise the
+	// Refuses is set if the balancer refuses clients of a server without backends. Otherwise the
 	// packet filter does.
 	Refuses bool
-	// Together is how many operations Apply is best given at once; 0: all.
+	// Together is the preferred number of operations in a call of Apply; 0: no limit.
 	Together int
-	// ReadsAside: Read may be called while another method is under way. Otherwise
-	// changes wait while everything is read.
+	// ReadsAside is set if Read may be called during a call of another method. Otherwise changes
+	// wait while everything is read.
 	ReadsAside bool
-	// Tracks: its connections live in connection tracking alone, so that they
-	// are cut by being forgotten there.
+	// Tracks is set if the connections exist in connection tracking only, so that removing them
+	// there ends them.
 	Tracks bool
 }
 
-// ID is a server of a balancer. That of a stand-in is for clients outside.
+// ID identifies a server of a balancer. The server of a stand-in serves external clients.
 type ID struct {
-	plan.Frontend               // the kernel's
-	For           plan.Frontend // the frontend that it serves: itself, unless it is that of a stand-in
+	plan.Frontend               // in the kernel
+	For           plan.Frontend // the frontend that it serves; differs from the kernel's for a stand-in
 }
 
-// Settings are what can be changed about a server in place, as the kernel knows
-// them.
+// Settings are the properties of a server that can be changed in place, in the kernel's form.
 type Settings struct {
 	Scheduler string        // the kernel's name
 	Flags     uint32        // as the balancer defines them
 	Affinity  time.Duration // in whole seconds; 0: none
-	// Closed: nobody is sent there any more, for all that drains. It is asked for
-	// where the balancer splits.
+	// Closed is set if the server takes no new clients while its last backends drain. It is used
+	// only if the balancer splits.
 	Closed bool
 }
 
-// Server is a server as the kernel has it.
+// Server is a server in the kernel.
 type Server struct {
 	Settings
 	Backends []Backend
 }
 
-// Backend is a backend as the kernel has it.
+// Backend is a backend in the kernel.
 type Backend struct {
 	Addr   netip.AddrPort
 	Weight uint32 // 0: no new connections
-	// Connections are established, or flows where the protocol knows no
-	// connections; Closing are those that the kernel keeps for a while.
+	// Connections is the number of established connections, or of flows if the protocol has no
+	// connections. Closing is the number of closed connections that the kernel still keeps.
 	Connections, Closing uint32
-	// Unanswered are those of Closing that the backend has not answered yet. They
-	// are counted where Traits.Tracks.
+	// Unanswered is the number of connections in Closing that the backend has not answered yet. It
+	// is counted only if Traits.Tracks is set.
 	Unanswered uint32
 }
 
-// OpKind is what an operation does.
+// OpKind is the kind of an operation.
 type OpKind uint8
 
 // The operations.
 const (
 	AddServer     OpKind = iota // ID, Settings
 	SetServer                   // ID, Settings
-	DeleteServer                // ID; it is no error if there is none
+	DeleteServer                // ID; no error if the server does not exist
 	AddBackend                  // ID, Backend, Weight
 	SetBackend                  // ID, Backend, Weight
-	DeleteBackend               // ID, Backend; it is no error if there is none
+	DeleteBackend               // ID, Backend; no error if the backend does not exist
 )
 
 // Op is one change of a balancer.
@@ -127,19 +123,19 @@ type Op struct {
 	Weight   uint32
 }
 
-// Errors of Apply that the plane has an answer to.
+// Errors of Apply that the plane handles.
 var (
-	// ErrForeign: there is a server already, which is not ours.
+	// ErrForeign is returned if there is a server already that the plane did not make.
 	ErrForeign = errors.New("the kernel has a virtual server there that is not ours")
-	// ErrGone: the server is not there any more.
+	// ErrGone is returned if the server no longer exists.
 	ErrGone = errors.New("a virtual server of ours has vanished from the kernel")
-	// ErrDrifted: the backends of a server are not what they were.
+	// ErrDrifted is returned if the backends of a server differ from the plane's record.
 	ErrDrifted = errors.New("the backends of a virtual server of ours have been changed")
-	// ErrUnknown: the kernel has not said what it did. A server that was to be
-	// added may be there. The balancer remembers, and a later AddServer or
-	// DeleteServer of it finds out.
+	// ErrUnknown is returned if the kernel's answer was lost. A server that was to be added may
+	// exist. The balancer remembers this, and a later AddServer or DeleteServer of the server finds
+	// out.
 	ErrUnknown = errors.New("what the kernel did is not known")
-	// ErrNoScheduler: the kernel does not have the scheduler. Settings has
-	// another one from now on.
+	// ErrNoScheduler is returned if the kernel lacks the scheduler. From then on Settings returns
+	// another one.
 	ErrNoScheduler = errors.New("the kernel does not have the scheduler")
 )

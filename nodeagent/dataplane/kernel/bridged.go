@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// bridged says of IPv4 and IPv6 whether packets between two ports of a bridge
-// pass the packet filter: docker and Kubernetes switch that on.
+// bridged reports for IPv4 and IPv6 whether packets between two ports of a bridge pass the packet
+// filter. Docker and Kubernetes enable that.
 type bridged [2]bool
 
 func (b bridged) of(v6 bool) bool {
@@ -16,8 +16,8 @@ func (b bridged) of(v6 bool) bool {
 	return b[0]
 }
 
-// readBridged reads the settings of a namespace. Where the module br_netfilter is
-// not loaded there are none, and bridged packets pass no filter.
+// readBridged reads the settings of a namespace. If the module br_netfilter is not loaded there are
+// none, and bridged packets pass no filter.
 func readBridged(netns string) (b bridged) {
 	Within(netns, func() error { //nolint:errcheck // then they pass no filter
 		for i, name := range bridgeSettings {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Cleanup takes everything of ours out of the kernel, and nothing else. The
-// plane can only be closed after it.
+// Cleanup removes all of the plane's state from the kernel, and nothing else. After it, only Close
+// may be called.
 func (p *Plane) Cleanup() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -20,14 +20,14 @@ func (p *Plane) Cleanup() error {
 	for _, d := range p.unsure {
 		ops = append(ops, Op{Kind: DeleteServer, ID: d.id})
 	}
-	p.ranges = nil // no route is put back from here on
+	p.ranges = nil // prevents the repair of routes from here on
 	clear(p.vips)
 	errs := append(p.balancer.Apply(ops), p.balancer.Remove())
 	for _, r := range p.routes.All() {
 		errs = append(errs, p.routes.Delete(r))
 	}
 	errs = append(errs, p.filter.Remove(), Within(p.opts.Namespace, p.restoreSettings))
-	for i := range p.settings { // nor is a setting made again
+	for i := range p.settings { // nor are settings repaired
 		p.settings[i].Watch = false
 	}
 	if err := errors.Join(errs...); err != nil {

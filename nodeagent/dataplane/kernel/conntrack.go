@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flow is what connection tracking knows of traffic to a backend: where the
-// client sent it, and where it went.
+// Flow is an entry of connection tracking for traffic to a backend: the destination that the client
+// used, and the backend.
 type Flow struct {
 	Frontend netip.AddrPort
 	Protocol uint8
 	Backend  netip.AddrPort
 }
 
-// Conntrack forgets flows. It opens a socket in the namespace of the thread that
-// calls NewConntrack.
+// Conntrack removes flows from connection tracking. It opens a socket in the namespace of the
+// thread that calls NewConntrack.
 type Conntrack struct{ handle *netlink.Handle }
 
 // NewConntrack opens the socket.
@@ -30,12 +30,12 @@ func NewConntrack() (*Conntrack, error) {
 	return &Conntrack{handle}, nil
 }
 
-// Close frees the socket.
+// Close closes the socket.
 func (c *Conntrack) Close() { c.handle.Close() }
 
-// Forget removes flows, so that their next packet is a new flow. Of unanswered it
-// removes only TCP connections that the backend has not answered. All are looked
-// for in one reading of the table of each family.
+// Forget removes flows, so that their next packet begins a new flow. Of unanswered it only removes
+// TCP connections that the backend has not answered. It reads the table of each family only once
+// for all flows.
 func (c *Conntrack) Forget(flows, unanswered []Flow) error {
 	byFamily := map[netlink.InetFamily]flowSet{}
 	for _, f := range unanswered {
@@ -75,8 +75,8 @@ func (s flowSet) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	return ok && found && (!unanswered || isUnanswered(flow))
 }
 
-// isUnanswered reports whether a flow is a TCP connection to which the backend has
-// sent nothing yet.
+// isUnanswered reports whether a flow is a TCP connection to which the backend has sent nothing
+// yet.
 func isUnanswered(flow *netlink.ConntrackFlow) bool {
 	tcp, is := flow.ProtoInfo.(*netlink.ProtoInfoTCP)
 	return is && tcp.State == stateSynSent
@@ -99,7 +99,7 @@ const (
 	stateClosed      = 8
 )
 
-// Tracked is a flow as it stands.
+// Tracked is a flow with its state.
 type Tracked struct {
 	Flow
 	Client     netip.Addr
@@ -107,8 +107,7 @@ type Tracked struct {
 	Unanswered bool // TCP to which the backend has sent nothing yet
 }
 
-// Each hands all flows of both families to fn, except for those of TCP that have
-// ended.
+// Each passes all flows of both families to fn, except TCP flows that have ended.
 func (c *Conntrack) Each(fn func(Tracked)) error {
 	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
 		list, err := c.handle.ConntrackTableList(netlink.ConntrackTable, family)

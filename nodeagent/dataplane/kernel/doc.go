@@ -1,18 +1,16 @@
-// Package kernel is the data plane in the Linux kernel, whatever balances there.
+// Package kernel is the data plane in the Linux kernel, independent of the balancer there.
 //
-// A Plane is made of a Balancer, which spreads connections over backends, and of
-// what any of them needs around it: a packet filter, routes of virtual
-// addresses, settings of the kernel, connection tracking, draining, and the
-// journal of what is ours. So planes differ only where balancers do. All of that
-// is reached by a Host, which is Linux but for simulations.
+// A Plane consists of a Balancer, which distributes connections over backends, and of everything
+// around it that all balancers need: a packet filter, routes of virtual addresses, settings of the
+// kernel, connection tracking, draining, and a journal of the plane's own state. So planes differ
+// only in their balancers. Plane reaches the kernel through a Host, which is Linux except in
+// simulations.
 //
-// Invariants: nothing is touched that is not in our own tables, does not carry
-// our route protocol, or is not in the journal. What is done to the kernel is
-// known here: a mirror in memory says what every change costs, a journal on disk
-// says what is ours when the process starts again, and an audit compares both
-// with the kernel.
+// Invariants: the plane only changes state that is in its own tables, carries its route protocol,
+// or is in its journal. The plane records all changes that it makes to the kernel: a mirror in
+// memory is the base from which changes are computed, a journal on disk identifies the plane's
+// state when the process starts again, and an audit compares both with the kernel.
 //
-// The alternative, an ipset and an iptables rule per case and an address per
-// virtual server on a dummy device, costs an exec per change and a scan that
-// grows with the number of services.
+// The alternative, an ipset and an iptables rule per case and an address per virtual server on a
+// dummy device, costs an exec per change and a scan that grows with the number of services.
 package kernel

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// drainEvery is how often backends that drain are looked at.
+// drainEvery is the time between checks of backends that drain.
 const drainEvery = 5 * time.Second
 
-// sweepPause is the least time between two looks at all flows of the kernel,
-// which is what it takes where connections are known by nothing else.
+// sweepPause is the least time between two reads of all flows of the kernel. They are needed if
+// connections exist in connection tracking only.
 const sweepPause = time.Second
 
-// watch has an eye on a service of which a backend drains.
+// watch adds a service with draining backends to the ones that attend checks.
 func (p *Plane) watch(s *service) {
 	p.draining[s] = true
 	select {
@@ -23,15 +23,15 @@ func (p *Plane) watch(s *service) {
 	}
 }
 
-// attend removes backends whose connections have ended, or whose time is over,
-// and undoes at once what others do to the packet filter and to routes, until the
-// plane is closed.
+// attend removes backends when their connections have ended or their drain time is over, and
+// immediately reverts changes of the packet filter and of routes by other programs, until the plane
+// is closed.
 func (p *Plane) attend() {
 	defer close(p.stopped)
 	timer, pause := time.NewTimer(0), time.NewTimer(0)
 	defer timer.Stop()
 	defer pause.Stop()
-	var foreign, lost <-chan struct{} // nil while it pauses
+	var foreign, lost <-chan struct{} // nil during a pause
 	var swept time.Time
 	for {
 		select {
@@ -65,7 +65,7 @@ func (p *Plane) attend() {
 	}
 }
 
-// sweep ends what can be ended, and returns when to look again.
+// sweep removes the backends that have drained, and returns the time until the next check.
 func (p *Plane) sweep(now time.Time) time.Duration {
 	var leaving []*service
 	var ids []ID
@@ -111,8 +111,8 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 	return next
 }
 
-// ended queues the removal of the backends of a service that have drained, and
-// returns when to look again.
+// ended queues the removal of the backends of a service that have drained, and returns the time
+// until the next check.
 func (w *work) ended(s *service, now time.Time, busy func(netip.AddrPort) bool) time.Duration {
 	wait := drainEvery
 	left := len(s.backends)

@@ -13,29 +13,29 @@ import (
 
 // The reasons of dropped packets.
 const (
-	ReasonSourceRange = "source_range" // the client is in none of the ranges that may come
-	ReasonNoBackend   = "no_backend"   // there is no backend here, and another node may have one
+	ReasonSourceRange = "source_range" // the client is in none of the allowed ranges
+	ReasonNoBackend   = "no_backend"   // there is no backend on this node, but another node may have one
 )
 
-// dropping are the sets whose members are frontends that packets were dropped
-// for, with the reason.
+// dropping maps the sets with counters of dropped packets to the reason. Their members are
+// frontends.
 var dropping = map[Set]string{
 	DeniedSet: ReasonSourceRange, LimitNode: ReasonSourceRange,
 	DropInside: ReasonNoBackend, DropOutside: ReasonNoBackend,
 }
 
-// Drop is what was dropped at a frontend for a reason.
+// Drop is the number of packets that were dropped at a frontend for a reason.
 type Drop struct {
 	Frontend plan.Frontend
-	Set      Set // that counted
+	Set      Set // the set that counted them
 	Reason   string
 	Service  plan.ServiceName
 	PortName string
 	Packets  uint64 // since the packet filter was built
 }
 
-// Drops reads from the kernel what the packet filter has dropped. Frontends that
-// lost nothing are left out, and all of them where the kernel cannot count.
+// Drops reads the numbers of dropped packets from the kernel. Frontends without dropped packets are
+// left out. The result is empty if the kernel cannot count.
 func (p *Plane) Drops() ([]Drop, error) {
 	var found []Drop
 	err := readLists(p.opts.Namespace, func(conn *netlink.Conn) error {
@@ -69,7 +69,7 @@ func (p *Plane) Drops() ([]Drop, error) {
 	return known, nil
 }
 
-// ownerOf returns a virtual server of a frontend; nil: there is none.
+// ownerOf returns a virtual server of a frontend, or nil.
 func (p *Plane) ownerOf(at plan.Frontend) *plan.VirtualServer {
 	f := p.fronts[at]
 	if f == nil {
@@ -83,7 +83,7 @@ func (p *Plane) ownerOf(at plan.Frontend) *plan.VirtualServer {
 	return nil
 }
 
-// frontendOf is the reverse of frontendKey.
+// frontendOf is the inverse of frontendKey.
 func frontendOf(key []byte, v6 bool) (plan.Frontend, bool) {
 	size := int(Packet{v6}.AddrLen())
 	if len(key) < size+6 {

@@ -11,66 +11,65 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Set names a set or map of the packet filter.
+// Set is the name of a set or map of the packet filter.
 type Set string
 
-// The sets. Where a set is about frontends its key is address, protocol, port.
+// The sets. The key of a set of frontends is address, protocol, port.
 const (
 	podSet        Set = "pods"         // sources that are pods
 	nodeSet       Set = "nodes"        // sources that are this node
 	rangeSet      Set = "ranges"       // virtual addresses: whole ranges
-	standInSet    Set = "stand-ins"    // ranges that nobody may ask for directly
+	standInSet    Set = "stand-ins"    // ranges that no client may use directly
 	VirtualSet    Set = "virtual"      // virtual addresses outside of the ranges
-	MasqueradeMap Set = "masquerade"   // frontends: whose source is replaced
-	loopSet       Set = "loop"         // pods that ask at a virtual address, as source and destination
-	turnSet       Set = "turn"         // devices that packets came by, as the first and the second
-	SplitMap      Set = "split"        // frontends: the stand-in address for clients outside
-	DropInside    Set = "drop-inside"  // frontends that are silent to clients inside
-	DropOutside   Set = "drop-outside" // and outside
-	LimitInside   Set = "limit-inside" // frontends whose clients inside must be in AllowedSet
+	MasqueradeMap Set = "masquerade"   // frontends: chain for the sources to masquerade
+	loopSet       Set = "loop"         // pods that use a virtual address, as source and destination
+	turnSet       Set = "turn"         // incoming devices of packets, as the first and the second
+	SplitMap      Set = "split"        // frontends: the stand-in address for external clients
+	DropInside    Set = "drop-inside"  // frontends that drop packets of internal clients
+	DropOutside   Set = "drop-outside" // the same for external clients
+	LimitInside   Set = "limit-inside" // frontends with internal clients limited to AllowedSet
 	LimitOutside  Set = "limit-outside"
 	LimitNode     Set = "limit-node" // frontends that this node itself may not use
 	AllowedSet    Set = "allowed"    // frontends with ranges of sources
-	DeniedSet     Set = "denied"     // frontends with ranges of sources, to count who is in none
-	RefuseSet     Set = "refuse"     // frontends that nobody serves, where the balancer does not say so
+	DeniedSet     Set = "denied"     // the same, to count clients outside of the ranges
+	RefuseSet     Set = "refuse"     // frontends without a server that the balancer does not refuse itself
 )
 
-// Element is an element of a set. Elements are values: two that are the same
-// are one element.
+// Element is an element of a set. Elements are compared by value.
 type Element struct {
 	V6    bool
 	Set   Set
 	Key   string
-	End   string // of a range of keys
-	Value string // of a map: an address, or the name of a chain
+	End   string // end of a range of keys
+	Value string // in a map: an address, or the name of a chain
 }
 
-// Frontend is an element that is about a frontend.
+// Frontend returns an element with a frontend as its key.
 func Frontend(set Set, f plan.Frontend) Element {
 	return Element{V6: f.Addr.Addr().Is6(), Set: set, Key: frontendKey(f)}
 }
 
-// Masquerade replaces the sources of clients of a frontend who are in the
-// classes given.
+// Masquerade returns the element that replaces the sources of a frontend's clients in the given
+// classes.
 func Masquerade(f plan.Frontend, classes Class) Element {
 	e := Frontend(MasqueradeMap, f)
 	e.Value = classes.chain()
 	return e
 }
 
-// Split sends clients outside to a stand-in for the frontend's address.
+// Split returns the element that sends external clients to a stand-in for the frontend's address.
 func Split(f plan.Frontend, standIn netip.Addr) Element {
 	e := Frontend(SplitMap, f)
 	e.Value = string(standIn.AsSlice())
 	return e
 }
 
-// Virtual is an address that only frontends are to be reached at.
+// Virtual returns the element for an address that only serves frontends.
 func Virtual(addr netip.Addr) Element {
 	return Element{V6: addr.Is6(), Set: VirtualSet, Key: string(addr.AsSlice())}
 }
 
-// Allowed are the sources that may use a frontend.
+// Allowed returns the elements for the sources that may use a frontend.
 func Allowed(f plan.Frontend, prefixes []netip.Prefix) []Element {
 	var out []Element
 	for _, r := range merge(prefixes, f.Addr.Addr().Is6()) {
@@ -105,17 +104,17 @@ const (
 	Pods Class = 1 << iota
 	Node
 	Outside
-	// Turning are pods, or where their ranges are not known all sources but the
-	// node, whose packets leave by the device that they came by: the backend is
-	// beside its client and would answer it directly.
+	// Turning are pods with packets that leave by the device on which they arrived. The backend is
+	// then on the same device as its client and would answer it directly. If the ranges of pods are
+	// unknown, Turning are all sources except the node.
 	Turning
 	everybody  = Pods | Node | Outside
 	allClasses = everybody | Turning
 )
 
-// rangeClasses are those whose source is replaced in the ranges of virtual
-// addresses, unless a frontend has it otherwise. For cluster IPs it is that, so
-// that most frontends take no element at all.
+// rangeClasses are the classes that are masqueraded in the ranges of virtual addresses unless a
+// frontend overrides it. They match the plan for cluster IPs, so that most frontends need no
+// element at all.
 func rangeClasses(podsKnown bool) Class { return classes(plan.MasqueradeOutside, podsKnown) }
 
 var masqueradeChains = func() (names [allClasses + 1]string) {
@@ -127,8 +126,8 @@ var masqueradeChains = func() (names [allClasses + 1]string) {
 
 func (c Class) chain() string { return masqueradeChains[c] }
 
-// classes are the sources that a virtual server hides. Without ranges of pods
-// nobody can be told from them, and upstream hides the node alone.
+// classes returns the sources that a virtual server masquerades. If the ranges of pods are unknown,
+// external clients cannot be told from pods, and like upstream only the node is masqueraded.
 func classes(m plan.Masquerade, podsKnown bool) Class {
 	switch {
 	case m == plan.MasqueradeAlways:
@@ -141,11 +140,11 @@ func classes(m plan.Masquerade, podsKnown bool) Class {
 	return 0
 }
 
-// Ranges are address ranges that do not overlap.
+// addrRange is a range of addresses, from first to last inclusive.
 type addrRange struct{ first, last netip.Addr }
 
-// merge turns the prefixes of one family into ranges, of which none touches
-// another: the kernel refuses overlaps.
+// merge converts the prefixes of one family to ranges that neither overlap nor touch, because the
+// kernel refuses overlaps.
 func merge(prefixes []netip.Prefix, v6 bool) []addrRange {
 	var all []addrRange
 	for _, p := range prefixes {
@@ -176,13 +175,13 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return addr
 }
 
-// ranges are the elements of a set of ranges: of each its start, and what comes
-// after its end.
+// ranges returns the elements of an interval set: for each range its start, and the address after
+// its end.
 func ranges(prefixes []netip.Prefix, v6 bool) []nftables.SetElement {
 	var out []nftables.SetElement
 	for _, r := range merge(prefixes, v6) {
 		out = append(out, nftables.SetElement{Key: r.first.AsSlice()})
-		if next := r.last.Next(); next.IsValid() { // a range up to the last address has no end
+		if next := r.last.Next(); next.IsValid() { // a range up to the last address has no end element
 			out = append(out, nftables.SetElement{Key: next.AsSlice(), IntervalEnd: true})
 		}
 	}

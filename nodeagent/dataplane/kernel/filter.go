@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The names of our table, in the families ip and ip6.
+// filterTable is the name of the plane's table, in the families ip and ip6.
 const filterTable = "portolan"
 
-// chunk is how many elements go into one message.
+// chunk is the number of elements in one message.
 const chunk = 500
 
-// Filter is the packet filter around a load balancer: a fixed set of rules, and
-// sets that say what they are about. A change is one transaction.
+// Filter is the packet filter around a balancer: a fixed set of rules, and sets that hold their
+// parameters. A change is one transaction.
 //
-// It is not safe for concurrent use.
+// A Filter is not safe for concurrent use.
 type Filter struct {
 	netns    string
 	conn     *Nftables
@@ -33,19 +33,19 @@ type Filter struct {
 	nodes    []netip.Prefix
 	ranges   []netip.Prefix
 	standIns []netip.Prefix
-	have     map[Element]int // how many want it
-	// installed: the kernel has it. Before that, changes are only noted.
+	have     map[Element]int // number of users of each element
+	// installed is set if the kernel has the filter. Before that, changes are only recorded.
 	installed bool
-	// bridged is what the rules were made for.
+	// bridged is the setting for which the rules were made.
 	bridged bridged
-	// structure is what the kernel has made of the rules.
+	// structure is the structure of the rules as read back from the kernel.
 	structure []string
 	guard     *guard
-	port      atomic.Uint32 // of the socket that we change our tables by
+	port      atomic.Uint32 // of the socket that makes our changes
 }
 
-// NewFilter returns a filter that is not in the kernel before Install. Ranges
-// are virtual addresses, stand-ins too, but nobody may ask for those.
+// NewFilter returns a filter that is not in the kernel before Install. Ranges are the virtual
+// addresses. Stand-ins are virtual addresses too, but clients may not use them directly.
 func NewFilter(netns string, ranges, standIns []netip.Prefix) (*Filter, error) {
 	f := &Filter{
 		netns: netns, ranges: slices.Concat(ranges, standIns), standIns: standIns, have: map[Element]int{},
@@ -63,25 +63,24 @@ func NewFilter(netns string, ranges, standIns []netip.Prefix) (*Filter, error) {
 	return f, nil
 }
 
-// changedByOthers tells whether a message is about a change of our tables by
-// somebody else. The name of its table is the first attribute of everything there
-// is.
+// changedByOthers reports whether a message is about a change of our tables by another program. The
+// first attribute of every kind of object is the name of its table.
 func (f *Filter) changedByOthers(m *netlink.Message) bool {
 	const newGeneration = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWGEN
 	return m.Header.PID != f.port.Load() && m.Header.Type != newGeneration && len(m.Data) > 4 &&
 		textOf(attributeOf(m.Data[4:], unix.NFTA_TABLE_NAME)) == filterTable
 }
 
-// Close frees the sockets and leaves the rules.
+// Close closes the sockets and leaves the rules in the kernel.
 func (f *Filter) Close() error {
 	f.guard.close()
 	return f.conn.CloseLasting()
 }
 
-// Foreign gets a token when somebody else has changed our tables.
+// Foreign returns a channel that receives a token when another program has changed our tables.
 func (f *Filter) Foreign() <-chan struct{} { return f.guard.foreign }
 
-// SetSources says who is inside.
+// SetSources sets the sources of internal traffic.
 func (f *Filter) SetSources(pods, nodes []netip.Prefix) error {
 	rules := [2]bool{podsKnown(f.pods, false), podsKnown(f.pods, true)}
 	f.pods, f.nodes = pods, nodes
@@ -115,14 +114,14 @@ func podsKnown(pods []netip.Prefix, v6 bool) bool {
 	return slices.ContainsFunc(pods, func(p netip.Prefix) bool { return p.Addr().Is6() == v6 })
 }
 
-// Change is what one transaction does. An element that several want stays until
-// nobody does.
+// Change is a transaction. An element that is added several times stays until it is removed as
+// often.
 type Change struct {
 	Remove, Add []Element
 }
 
-// RefusedError says which elements the kernel does not take. All the others of
-// the change are there.
+// RefusedError holds the elements that the kernel refused. All other elements of the change are in
+// force.
 type RefusedError struct{ Elements map[Element]error }
 
 // Error implements error.
@@ -133,9 +132,9 @@ func (e *RefusedError) Error() string {
 	return "packet filter: elements refused"
 }
 
-// Commit carries out a change. If the kernel refuses it because it is not as
-// expected, everything is built anew at once, which no packet notices. If it
-// does not take some of the elements, the error is a *RefusedError.
+// Commit carries out a change. If the kernel refuses it because its state differs from the expected
+// one, Commit builds everything anew in one transaction, without an effect on packets. If the
+// kernel refuses some of the elements, the error is a *RefusedError.
 func (f *Filter) Commit(c Change) error {
 	var gone, come []Element
 	for _, e := range c.Remove {
@@ -174,15 +173,15 @@ func (f *Filter) send(gone, come []Element) error {
 	return f.flush()
 }
 
-// salvage builds the filter without elements that came last, of which the kernel
-// does not take some, and adds those that it takes.
+// salvage builds the filter without the elements that were just added, because the kernel refuses
+// some of them. It then adds the ones that the kernel accepts.
 func (f *Filter) salvage(come []Element) error {
 	counts := make([]int, len(come))
 	for i, e := range come {
 		counts[i] = f.have[e]
 		delete(f.have, e)
 	}
-	if err := f.Install(); err != nil { // it is not about these
+	if err := f.Install(); err != nil { // the elements are not the cause
 		for i, e := range come {
 			f.have[e] = counts[i]
 		}
@@ -196,7 +195,7 @@ func (f *Filter) salvage(come []Element) error {
 	return refused
 }
 
-// insert adds what the kernel takes, by halves.
+// insert adds the elements that the kernel accepts, by halves.
 func (f *Filter) insert(come []Element, counts []int, refused *RefusedError) {
 	err := f.send(nil, come)
 	switch half := len(come) / 2; {
@@ -263,17 +262,16 @@ func (f *Filter) add(s *nftables.Set, elements []nftables.SetElement) error {
 	return f.conn.SetAddElements(s, elements)
 }
 
-// flush sends what is queued.
+// flush sends the queued messages.
 func (f *Filter) flush() error {
 	err := f.conn.Flush()
-	if err != nil && f.conn.sock != nil { // the socket is another one
+	if err != nil && f.conn.sock != nil { // the socket was replaced
 		f.port.Store(f.conn.sock.PID())
 	}
 	return err
 }
 
-// Install builds the whole filter in one transaction, in the place of what is
-// there.
+// Install builds the whole filter in one transaction and replaces the existing one.
 func (f *Filter) Install() error {
 	err := f.install()
 	if err != nil && f.tables[0].sets[DeniedSet].Counter { // kernels before 5.7 cannot count elements
@@ -285,7 +283,7 @@ func (f *Filter) Install() error {
 		if f.install() == nil {
 			return nil
 		}
-		for _, t := range f.tables { // it was not that
+		for _, t := range f.tables { // counters were not the cause
 			for name := range dropping {
 				t.sets[name].Counter = true
 			}
@@ -346,10 +344,10 @@ func (f *Filter) build(t *table) error {
 		f.add(t.sets[rangeSet], ranges(f.ranges, t.V6)), f.add(t.sets[standInSet], ranges(f.standIns, t.V6)))
 }
 
-// Remove takes the filter out of the kernel.
+// Remove removes the filter from the kernel.
 func (f *Filter) Remove() error {
 	for _, t := range f.tables {
-		f.conn.AddTable(t.Table) // so that there is one to delete
+		f.conn.AddTable(t.Table) // so that DelTable finds one
 		f.conn.DelTable(t.Table)
 	}
 	clear(f.have)
@@ -360,8 +358,8 @@ func (f *Filter) Remove() error {
 // Installed reports whether the kernel has the filter.
 func (f *Filter) Installed() bool { return f.installed }
 
-// Read reads our tables from the kernel. The function that it returns compares
-// them with what was committed by the time of its call.
+// Read reads our tables from the kernel. The returned function compares them with the state that is
+// committed at the time of its call.
 func (f *Filter) Read() (drift func() []string, err error) {
 	tables, err := ReadTables(f.netns)
 	if err != nil {
@@ -370,8 +368,8 @@ func (f *Filter) Read() (drift func() []string, err error) {
 	return func() []string { return f.Drift(tables) }, nil
 }
 
-// Drift tells in words how tables that were read from the kernel differ from
-// what was committed.
+// Drift describes the differences between tables that were read from the kernel and the committed
+// state.
 func (f *Filter) Drift(have *Tables) []string {
 	want := &Tables{structure: f.structure, bridged: f.bridged, elements: make(map[Element]struct{}, len(f.have))}
 	for e := range f.have {

@@ -8,25 +8,25 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// front is a frontend and what serves it.
+// front is a frontend with the virtual servers that are programmed for it.
 type front struct {
 	at plan.Frontend
-	// servers are in force, by audience.
+	// servers are the servers in force, by audience.
 	servers [3]*plan.VirtualServer
-	// elements of the packet filter that are there for it.
+	// elements are the packet filter's elements for the frontend.
 	elements []Element
-	// standIn is the address of the service for clients outside; zero until
-	// they have one of their own.
+	// standIn is the address of the service for external clients. It is zero until they have one of
+	// their own.
 	standIn netip.Addr
-	// virtual: the address has a route and protection of its own.
+	// virtual is set if the address has a route and protection of its own.
 	virtual bool
-	// item is where Apply keeps the front, plus one; 0 outside of it.
+	// item is the index of the front's item in a work, plus one; 0 outside of Apply.
 	item int
-	// drained is how long backends of the last server might drain.
+	// drained is the drain time of the last server.
 	drained time.Duration
 }
 
-// drain is how long backends may drain.
+// drain returns the drain time of the frontend's backends.
 func (f *front) drain() time.Duration {
 	for _, v := range f.servers {
 		if v != nil {
@@ -36,8 +36,8 @@ func (f *front) drain() time.Duration {
 	return f.drained
 }
 
-// inside returns who serves clients inside: their own server before the one for
-// anybody.
+// inside returns the virtual server for internal clients: the internal one if it exists, otherwise
+// the one for Anyone.
 func (f *front) inside() *plan.VirtualServer {
 	if v := f.servers[plan.Internal]; v != nil {
 		return v
@@ -45,7 +45,8 @@ func (f *front) inside() *plan.VirtualServer {
 	return f.servers[plan.Anyone]
 }
 
-// outside returns who serves clients outside.
+// outside returns the virtual server for external clients: the external one if it exists, otherwise
+// the one for Anyone.
 func (f *front) outside() *plan.VirtualServer {
 	if v := f.servers[plan.External]; v != nil {
 		return v
@@ -53,7 +54,7 @@ func (f *front) outside() *plan.VirtualServer {
 	return f.servers[plan.Anyone]
 }
 
-// split tells whether clients outside have a service of their own.
+// split reports whether external clients have a service of their own.
 func (f *front) split() bool { return f.outside() != nil && f.outside() != f.inside() }
 
 func (f *front) primary() ID { return ID{f.at, f.at} }
@@ -63,13 +64,13 @@ func (f *front) secondary() ID {
 	return ID{at, f.at}
 }
 
-// want is a service that is to be in the kernel.
+// want is a service that should be in the kernel.
 type want struct {
 	id     ID
 	server *plan.VirtualServer
 }
 
-// wanted returns the services that are to be in the kernel, appended to list.
+// wanted appends the services that should be in the kernel to list.
 func (f *front) wanted(list []want) []want {
 	if v := f.inside(); v != nil {
 		list = append(list, want{f.primary(), v})
@@ -80,7 +81,7 @@ func (f *front) wanted(list []want) []want {
 	return list
 }
 
-// wantedAt returns what is to be at a service of the front; nil: nothing.
+// wantedAt returns the virtual server that should be at a service of the front, or nil.
 func (f *front) wantedAt(id ID) *plan.VirtualServer {
 	switch {
 	case id.Frontend == f.at:
@@ -91,7 +92,7 @@ func (f *front) wantedAt(id ID) *plan.VirtualServer {
 	return nil
 }
 
-// empty tells whether nothing is wanted.
+// empty reports whether no server is wanted.
 func (f *front) empty() bool { return f.inside() == nil && f.outside() == nil }
 
 // all returns the services that the frontend may have.
@@ -113,7 +114,7 @@ func (f *front) ids(a plan.Audience) []ID {
 	return f.all()
 }
 
-// exposure returns why the node serves the frontend.
+// exposure returns the reason why the node serves the frontend.
 func (f *front) exposure() plan.Exposure {
 	for _, v := range f.servers {
 		if v != nil {
@@ -123,8 +124,8 @@ func (f *front) exposure() plan.Exposure {
 	return plan.ClusterIP
 }
 
-// filter returns the elements that the frontend needs, routes aside. What the
-// rules replace the source of without being told takes none.
+// filter returns the filter elements that the frontend needs, without the ones for routes. Clients
+// in the implied classes are masqueraded without an element.
 func (f *front) filter(sources *plan.Sources, traits Traits, implied Class) []Element {
 	var out []Element
 	if v := f.inside(); v != nil {
@@ -164,7 +165,7 @@ func (f *front) filter(sources *plan.Sources, traits Traits, implied Class) []El
 	return out
 }
 
-// allowed are the sources that either server allows.
+// allowed returns the sources that either server allows.
 func (f *front) allowed() []netip.Prefix {
 	var all []netip.Prefix
 	for _, v := range []*plan.VirtualServer{f.inside(), f.outside()} {
@@ -175,12 +176,12 @@ func (f *front) allowed() []netip.Prefix {
 	return all
 }
 
-// hidden are the sources that backends of the frontend do not get to see.
+// hidden returns the sources that are masqueraded for the frontend.
 func (f *front) hidden(podsKnown bool) Class {
 	var c Class
 	if v := f.inside(); v != nil {
 		inside := Pods | Node | Turning
-		if !podsKnown && f.split() { // Turning would be about clients outside
+		if !podsKnown && f.split() { // Turning would include external clients
 			inside = Pods | Node
 		}
 		c |= classes(v.Masquerade, podsKnown) & inside
@@ -191,58 +192,57 @@ func (f *front) hidden(podsKnown bool) Class {
 	return c
 }
 
-// silent tells whether clients are to hear nothing.
+// silent reports whether clients get no answer.
 func silent(v *plan.VirtualServer) bool { return v.WithoutBackends == plan.Drop && idle(v) }
 
-// idle tells whether no backend takes traffic.
+// idle reports whether no backend takes new traffic.
 func idle(v *plan.VirtualServer) bool {
 	return !slices.ContainsFunc(v.Reals, func(r plan.RealServer) bool { return r.Weight > 0 })
 }
 
-// unserved tells whether there is a server that no backend takes traffic of.
+// unserved reports whether the front has a server without usable backends.
 func (f *front) unserved() bool {
 	in, out := f.inside(), f.outside()
 	return in != nil && idle(in) || out != nil && idle(out)
 }
 
-// anyAllowed tells whether one of the node's own addresses is among prefixes.
+// anyAllowed reports whether allowed contains one of the node's own addresses.
 func anyAllowed(allowed, nodes []netip.Prefix) bool {
 	return slices.ContainsFunc(nodes, func(n netip.Prefix) bool {
 		return n.IsSingleIP() && slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(n.Addr()) })
 	})
 }
 
-// service is what is ours in the kernel.
+// service is a server of the plane in the kernel.
 type service struct {
 	Settings
 	id       ID
 	drain    time.Duration
-	backends []backend // by address
-	leaving  int       // backends that drain
+	backends []backend // sorted by address
+	leaving  int       // number of backends that drain
 }
 
 // backend is a backend of a service.
 type backend struct {
 	addr   netip.AddrPort
-	until  int64 // of its draining, in ns since the epoch; 0: it does not
+	until  int64 // end of its draining, in ns since the epoch; 0: it does not drain
 	weight uint32
 }
 
-// flow is the traffic of the service's clients to a backend.
+// flow returns the flow of the service's clients to a backend.
 func (s *service) flow(to netip.AddrPort) Flow {
 	return Flow{Frontend: s.id.For.Addr, Protocol: uint8(s.id.For.Protocol), Backend: to}
 }
 
-// find returns where a backend is, or would be.
+// find returns the index of a backend, or the index at which to insert it.
 func (s *service) find(addr netip.AddrPort) (int, bool) {
 	if n := len(s.backends); n == 0 || s.backends[n-1].addr.Compare(addr) < 0 {
-		return n, false // as when many are added in order
+		return n, false // the common case when many are added in order
 	}
 	return slices.BinarySearchFunc(s.backends, addr, func(b backend, a netip.AddrPort) int { return b.addr.Compare(a) })
 }
 
-// backend returns a backend, which holds until the next one comes or goes; nil:
-// there is none.
+// backend returns a backend, or nil. The pointer is valid until a backend is added or removed.
 func (s *service) backend(addr netip.AddrPort) *backend {
 	if i, ok := s.find(addr); ok {
 		return &s.backends[i]
@@ -250,7 +250,7 @@ func (s *service) backend(addr netip.AddrPort) *backend {
 	return nil
 }
 
-// note takes in the weight of a backend, which stays.
+// note sets the weight of a backend and ends its draining. It adds the backend if needed.
 func (s *service) note(addr netip.AddrPort, weight uint32) {
 	i, ok := s.find(addr)
 	if !ok {
@@ -260,7 +260,7 @@ func (s *service) note(addr netip.AddrPort, weight uint32) {
 	s.leave(&s.backends[i], time.Time{})
 }
 
-// leave marks a backend as draining, or as staying (zero).
+// leave marks a backend as draining until a time. The zero time ends the draining.
 func (s *service) leave(b *backend, until time.Time) {
 	if b.until != 0 {
 		s.leaving--
@@ -272,7 +272,7 @@ func (s *service) leave(b *backend, until time.Time) {
 	}
 }
 
-// takes tells whether a backend takes new connections.
+// takes reports whether a backend takes new connections.
 func (s *service) takes() bool {
 	return slices.ContainsFunc(s.backends, func(b backend) bool { return b.weight > 0 })
 }

@@ -9,16 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guard hears from the kernel when somebody changes what is ours.
+// guard receives the kernel's notifications and reports changes of the plane's state by other
+// programs.
 type guard struct {
 	conn     *netlink.Conn
 	concerns func(*netlink.Message) bool
-	foreign  chan struct{} // gets a token
+	foreign  chan struct{} // receives a token
 	over     chan struct{}
 }
 
-// newGuard listens, in a namespace, to groups of a family of messages (a bit
-// each), of which some concern us.
+// newGuard subscribes, in a namespace, to groups of a netlink family (a bit each). The function
+// concerns selects the relevant messages.
 func newGuard(netns string, family int, groups uint32, concerns func(*netlink.Message) bool) (*guard, error) {
 	g := &guard{concerns: concerns, foreign: make(chan struct{}, 1), over: make(chan struct{})}
 	err := Within(netns, func() (err error) {
@@ -42,7 +43,7 @@ func (g *guard) listen() {
 	for {
 		messages, err := g.conn.Receive()
 		switch {
-		case errors.Is(err, unix.ENOBUFS): // some were lost
+		case errors.Is(err, unix.ENOBUFS): // notifications were lost
 			g.tell()
 			continue
 		case errors.Is(err, os.ErrClosed), err != nil:
