@@ -14,7 +14,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestWatchAddresses: an address that comes is told of.
+// TestWatchAddresses checks that a new address is reported.
 func TestWatchAddresses(t *testing.T) {
 	kerneltest.Need(t)
 	ns := topology.New(t, "node")
@@ -31,7 +31,8 @@ func TestWatchAddresses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The watch begins at some time: what comes and goes before is not told of.
+	// The watch may not have begun yet, so the address is added and removed until a change is
+	// reported.
 	kittest.Eventually(t, "news of an address", func() error {
 		change(netlink.AddrReplace)
 		change(netlink.AddrDel)

@@ -8,8 +8,8 @@ import (
 	"portolan.dev/nodeagent/kerneltest/topology"
 )
 
-// Settings that the plane leaves alone and that traffic may suffer from are told
-// with a remedy, as long as they are so.
+// TestDoubtfulSettingsAreTold checks that settings that the plane does not change, but that may
+// harm traffic, are reported with a remedy as long as they last.
 func TestDoubtfulSettingsAreTold(t *testing.T) {
 	p, _, ns, _ := newPlane(t, kernel.Tracking{})
 	told := func(part string) string {

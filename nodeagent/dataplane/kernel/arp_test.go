@@ -19,7 +19,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// lan is a network of two nodes with planes, and of a client.
+// lan is a network with a client and two nodes that run planes.
 type lan struct {
 	t      *testing.T
 	client *topology.Namespace
@@ -57,7 +57,7 @@ func newLAN(t *testing.T) *lan {
 	for _, p := range ranges {
 		l.client.OnLink(t, "lan", p)
 	}
-	for _, family := range []string{"ipv4", "ipv6"} { // an address that nobody has is given up soon
+	for _, family := range []string{"ipv4", "ipv6"} { // unused addresses fail soon
 		l.client.Sysctl(t, "net."+family+".neigh.lan.retrans_time_ms", "100")
 	}
 	return l
@@ -90,7 +90,7 @@ func send(from, to netip.Addr) error {
 	return err
 }
 
-// neighbour returns what the client knows of an address; nil: nothing yet.
+// neighbour returns the client's neighbour entry for an address, or nil.
 func (l *lan) neighbour(addr netip.Addr) (found *netlink.Neigh, err error) {
 	err = l.client.Do(func() error {
 		list, err := netlink.NeighList(0, netlink.FAMILY_ALL)
@@ -104,7 +104,7 @@ func (l *lan) neighbour(addr netip.Addr) (found *netlink.Neigh, err error) {
 	return found, err
 }
 
-// answered reports whether somebody answers for an address on the network.
+// answered reports whether a node answers for an address on the network.
 func (l *lan) answered(addr netip.Addr) (yes bool) {
 	l.t.Helper()
 	unspecified := netip.IPv4Unspecified()
@@ -129,7 +129,8 @@ func (l *lan) answered(addr netip.Addr) (yes bool) {
 	return yes
 }
 
-// With several agents on a network, none of them calls a virtual address its own.
+// TestNodesDoNotAnswerForVirtualAddresses checks that no node answers ARP requests for a virtual
+// address.
 func TestNodesDoNotAnswerForVirtualAddresses(t *testing.T) {
 	l := newLAN(t)
 	l.serve(true)
@@ -147,8 +148,8 @@ func TestNodesDoNotAnswerForVirtualAddresses(t *testing.T) {
 	}
 }
 
-// A node that asks for a neighbour, in order to send a packet that comes from a
-// virtual address, does not do so in the name of that address.
+// TestNodesDoNotAnnounceVirtualAddresses checks that a node that sends a packet from a virtual
+// address does not use that address in its ARP request for the neighbour.
 func TestNodesDoNotAnnounceVirtualAddresses(t *testing.T) {
 	l := newLAN(t)
 	l.serve(true)
@@ -192,8 +193,9 @@ const (
 	arpAnnounce = "net.ipv4.conf.all.arp_announce"
 )
 
-// Settings that others change are made again by an audit, and those of ARP are
-// put back when the plane is taken away, also by a later process.
+// TestSettingsAreWatchedAndPutBack checks that an audit restores settings that another program has
+// changed, and that the ARP settings are restored when the plane is removed, also by a later
+// process.
 func TestSettingsAreWatchedAndPutBack(t *testing.T) {
 	kerneltest.Need(t)
 	ns, o := topology.New(t, "node"), kernel.Options{Journal: filepath.Join(t.TempDir(), "journal"), StrictARP: true}
@@ -226,7 +228,8 @@ func TestSettingsAreWatchedAndPutBack(t *testing.T) {
 	want("after the cleanup", "0", "1")
 }
 
-// What is stricter than needed stays, and so does what somebody has changed.
+// TestSettingsOfOthersStay checks that stricter settings stay, and settings that another program
+// has changed.
 func TestSettingsOfOthersStay(t *testing.T) {
 	kerneltest.Need(t)
 	ns := topology.New(t, "node")
@@ -244,7 +247,8 @@ func TestSettingsOfOthersStay(t *testing.T) {
 	}
 }
 
-// A plane that takes the place of another one puts back what that one found.
+// TestSettingsAreHandedOver checks that a plane restores the settings from before the plane that it
+// replaced.
 func TestSettingsAreHandedOver(t *testing.T) {
 	kerneltest.Need(t)
 	ns, dir := topology.New(t, "node"), t.TempDir()

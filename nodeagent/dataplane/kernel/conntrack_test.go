@@ -11,8 +11,8 @@ import (
 	"portolan.dev/nodeagent/kerneltest/topology"
 )
 
-// TestForgetFlowsThatAreNotThere: to forget flows of both families that the kernel does not have is no
-// error.
+// TestForgetFlowsThatAreNotThere checks that it is no error to forget flows of both families that
+// do not exist.
 func TestForgetFlowsThatAreNotThere(t *testing.T) {
 	kerneltest.Need(t)
 	var c *kernel.Conntrack

@@ -2,20 +2,20 @@ package kernel
 
 import "portolan.dev/nodeagent/plan"
 
-// SetLimit bounds a set of a filter that is not in the kernel yet.
+// SetLimit sets the size of a set in a filter that is not in the kernel yet.
 func (f *Filter) SetLimit(name Set, size uint32) {
 	for _, t := range f.tables {
 		t.sets[name].Size = size
 	}
 }
 
-// EncodeFront is what the journal keeps of a front that Decode gives back.
+// EncodeFront returns the journal's key and value of a front.
 func EncodeFront(at plan.Frontend, servers [3]*plan.VirtualServer) (key, value string) {
 	f := &front{at: at, servers: servers}
 	return journalKey(at), string(f.appendRecord(nil))
 }
 
-// DecodeFront is the reverse of EncodeFront.
+// DecodeFront is the inverse of EncodeFront.
 func DecodeFront(key, value string) ([3]*plan.VirtualServer, error) {
 	f, err := readRecord(key, value)
 	if err != nil {
@@ -24,8 +24,8 @@ func DecodeFront(key, value string) ([3]*plan.VirtualServer, error) {
 	return f.servers, nil
 }
 
-// EncodeSources and DecodeSources are about the journal too.
+// EncodeSources returns the journal's value of the sources.
 func EncodeSources(s *plan.Sources) string { return string(appendSources(nil, s)) }
 
-// DecodeSources is the reverse of EncodeSources.
+// DecodeSources is the inverse of EncodeSources.
 func DecodeSources(value string) (s plan.Sources, err error) { return s, readSources(value, &s) }

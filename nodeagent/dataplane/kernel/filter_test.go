@@ -24,8 +24,8 @@ var (
 	filtered = nftables.Table{Name: "portolan", Family: nftables.TableFamilyIPv4}
 )
 
-// newFilter returns a filter that is in the kernel of a namespace of its own,
-// unless told otherwise.
+// newFilter returns a filter that is installed in a namespace of its own. It calls prepare, if not
+// nil, before it installs the filter.
 func newFilter(t *testing.T, prepare func(*kernel.Filter)) (*kernel.Filter, *topology.Namespace) {
 	t.Helper()
 	kerneltest.Need(t)
@@ -64,7 +64,7 @@ func frontend(n int) plan.Frontend {
 	return plan.Frontend{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{203, 0, byte(n >> 8), byte(n)}), 80), Protocol: plan.TCP}
 }
 
-// elements of every kind.
+// someElements returns elements of every kind.
 func someElements() []kernel.Element {
 	v4, v6 := frontend(1), plan.Frontend{Addr: netip.MustParseAddrPort("[fd00:1::1]:443"), Protocol: plan.UDP}
 	var out []kernel.Element
@@ -81,7 +81,8 @@ func someElements() []kernel.Element {
 	return out
 }
 
-// What is committed is what an audit finds, and what is taken back is gone.
+// TestFilterIsWhatIsCommitted checks that an audit finds the committed elements, and that removed
+// elements are gone.
 func TestFilterIsWhatIsCommitted(t *testing.T) {
 	f, ns := newFilter(t, nil)
 	all := someElements()
@@ -119,9 +120,9 @@ func TestFilterIsWhatIsCommitted(t *testing.T) {
 	}
 }
 
-// An audit sees a change of contents, of rules, of chains, of the table, also
-// where the numbers are the same; whoever makes one is heard at once; and what
-// we do ourselves alarms nobody.
+// TestForeignChangesAreSeen checks that an audit notices changes of elements, rules, chains and the
+// table, even if their number stays the same; that changes by other programs are reported at once;
+// and that the filter's own changes are not reported.
 func TestForeignChangesAreSeen(t *testing.T) {
 	f, ns := newFilter(t, nil)
 	if err := f.Commit(kernel.Change{Add: someElements()}); err != nil {
@@ -159,7 +160,7 @@ func TestForeignChangesAreSeen(t *testing.T) {
 		"another rule": func() error {
 			chain := &nftables.Chain{Table: &table, Name: "refuse"}
 			conn.FlushChain(chain)
-			for range 3 { // as many as there were
+			for range 3 { // as many as before
 				conn.AddRule(&nftables.Rule{Table: &table, Chain: chain, Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}})
 			}
 			return nil
@@ -196,7 +197,8 @@ func TestForeignChangesAreSeen(t *testing.T) {
 	}
 }
 
-// A change that the kernel refuses because it is not as expected mends it.
+// TestCommitMendsTheFilter checks that a change repairs the filter if the kernel refuses it because
+// the filter was modified.
 func TestCommitMendsTheFilter(t *testing.T) {
 	f, ns := newFilter(t, nil)
 	first := kernel.Frontend(kernel.DropInside, frontend(1))
@@ -222,8 +224,8 @@ func TestCommitMendsTheFilter(t *testing.T) {
 	}
 }
 
-// When a set is full the elements that fit are there, the others are named, and
-// other sets are not affected; what was refused is taken once there is room.
+// TestFullSet checks that if a set is full, the elements that fit are in it, the others are
+// reported, and other sets are not affected. Refused elements are accepted once there is room.
 func TestFullSet(t *testing.T) {
 	const room = 100
 	f, ns := newFilter(t, func(f *kernel.Filter) { f.SetLimit(kernel.DropInside, room) })

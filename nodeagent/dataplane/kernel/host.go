@@ -6,32 +6,31 @@ import (
 	"strings"
 )
 
-// Host is the machine around a balancer: everything that a Plane reads and
-// changes there besides servers and backends. Linux is the host of every agent.
-// A simulation has a host in memory, so that all of the Plane runs above it.
+// Host is the machine around a balancer: everything that a Plane reads and changes there in
+// addition to servers and backends. Linux is the host of every agent. A simulation has a host in
+// memory, so that the whole Plane runs on top of it.
 //
 // Its methods are called in the namespace of the options.
 type Host interface {
-	// Routes finds the routes that are ours.
+	// Routes returns the plane's routes.
 	Routes() (RouteTable, error)
 	// Flows opens connection tracking.
 	Flows() (FlowTable, error)
-	// Filter returns a packet filter that is not in force before its Install.
-	// Ranges are virtual addresses; stand-ins are too, but no client may ask for
-	// them.
+	// Filter returns a packet filter that is not in force before its Install. Ranges are the
+	// virtual addresses. Stand-ins are virtual addresses too, but clients may not use them
+	// directly.
 	Filter(ranges, standIns []netip.Prefix) (PacketFilter, error)
-	// Setting returns the value of a setting of the kernel. The error for one
-	// that the kernel does not have is fs.ErrNotExist.
+	// Setting returns the value of a setting of the kernel. If the kernel does not have it, the
+	// error is fs.ErrNotExist.
 	Setting(name string) (value string, err error)
 	// Set changes a setting of the kernel.
 	Set(name, value string) error
-	// Advice returns settings that the plane leaves alone, since they concern more
-	// than its own traffic, and that some of its traffic may suffer from.
+	// Advice returns settings that may harm the plane's traffic, but that the plane does not change
+	// because they also concern other traffic.
 	Advice() []Setting
 }
 
-// RouteTable makes a node take packets to virtual addresses for its own. See
-// Routes, which does so in Linux.
+// RouteTable makes virtual addresses local to a node. Routes implements it for Linux.
 type RouteTable interface {
 	Read() error
 	Has(p netip.Prefix) bool
@@ -43,35 +42,34 @@ type RouteTable interface {
 	Close()
 }
 
-// FlowTable forgets flows. See Conntrack, which does so in Linux.
+// FlowTable removes flows. Conntrack implements it for Linux.
 type FlowTable interface {
 	Forget(flows, unanswered []Flow) error
 	Close()
 }
 
-// PacketFilter is what a plane needs of a packet filter. See Filter, which is
-// that of Linux.
+// PacketFilter is the packet filter of a plane. Filter implements it for Linux.
 type PacketFilter interface {
 	SetSources(pods, nodes []netip.Prefix) error
 	Commit(c Change) error
 	Install() error
 	Installed() bool
-	// Read looks at what is in force, and may be called while another method is
-	// under way. The function that it returns tells in words how this differs from
-	// what was committed by the time of its call.
+	// Read reads the state in force, and may be called during a call of another method. The
+	// returned function describes the differences from the state that is committed at the time of
+	// its call.
 	Read() (drift func() []string, err error)
 	Foreign() <-chan struct{}
 	Remove() error
 	Close() error
 }
 
-// linux is the host of a plane unless its options have another one.
+// linux is the default host of a plane.
 type linux struct{ netns string }
 
 // Routes implements Host.
 func (linux) Routes() (RouteTable, error) {
 	r, err := NewRoutes()
-	if err != nil { // r would be a pointer to nothing
+	if err != nil { // r is a nil pointer, which is not a nil RouteTable
 		return nil, err
 	}
 	return r, nil

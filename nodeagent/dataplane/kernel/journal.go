@@ -17,35 +17,35 @@ import (
 	"portolan.dev/nodeagent/dataplane"
 )
 
-// Journal remembers what is ours across restarts: values by key, in a file that
-// changes are appended to and that is rewritten when most of it is old. It is
-// written before the kernel is changed, so that nothing of ours is ever unknown.
+// Journal records the plane's state across restarts: values by key, in a file. Changes are appended
+// to the file, and it is rewritten when most of its entries are obsolete. It is written before the
+// kernel is changed, so that the kernel never has state of the plane that the journal lacks.
 //
-// It is about one network namespace of one boot: a journal of another one is
-// void, since what it speaks of is gone.
+// A journal belongs to one network namespace of one boot. A journal of another one is ignored,
+// because its state no longer exists.
 //
-// Entries are not synced to the disk: a crash of the machine that loses them
-// loses the kernel's state too.
+// Entries are not synced to the disk: a crash of the machine that loses them loses the kernel's
+// state too.
 type Journal struct {
-	path     string // empty: kept in memory only
+	path     string // empty: in memory only
 	identity string
 	file     *os.File
 	live     map[string]string
 	pending  []byte // entries that are not written yet
-	entries  int    // in the file, the pending ones included
+	entries  int    // in the file, including the pending ones
 }
 
 const (
-	// slack is how many entries more than twice the live ones a file may have.
+	// slack is the number of entries that a file may have in addition to twice the live ones.
 	slack = 1000
-	// maxEntry bounds what is believed of a length in the file.
+	// maxEntry is the longest entry that is accepted from the file, in bytes.
 	maxEntry = 16 << 20
-	// entryHead is the length of an entry and its checksum, 4 bytes each.
+	// entryHead is the size of an entry's length and checksum, 4 bytes each.
 	entryHead = 8
 )
 
-// OpenJournal reads the journal at path, for the namespace of the calling
-// thread. An empty path is a journal that ends with the process.
+// OpenJournal reads the journal at path, for the namespace of the calling thread. If the path is
+// empty, the journal ends with the process.
 func OpenJournal(path string) (*Journal, error) {
 	j := &Journal{path: path, live: map[string]string{}}
 	if path == "" {
@@ -64,8 +64,8 @@ func OpenJournal(path string) (*Journal, error) {
 	return j, j.rewrite()
 }
 
-// identity tells this boot and this namespace from all others. The namespace is
-// told by its number, which the kernel gives to another one later only.
+// identity identifies this boot and this namespace. The namespace is identified by its inode
+// number. The kernel may reuse that number later, but not while the namespace exists.
 func identity() (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -78,7 +78,7 @@ func identity() (string, error) {
 	return fmt.Sprintf("portolan 2 %s net:%d", strings.TrimSpace(string(boot)), ns.Ino), nil
 }
 
-// read replays the file. It ends where an entry was cut short by a crash.
+// read replays the file. It stops at an entry that a crash has truncated.
 func (j *Journal) read() error {
 	f, err := os.Open(j.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,8 +141,8 @@ func cutShort(err error) error {
 	return err
 }
 
-// An entry is the length of its key, the key, and, unless the key is forgotten,
-// 1 and the value.
+// splitEntry decodes an entry: the length of its key, the key, and, unless the key is deleted, 1
+// and the value.
 func splitEntry(entry []byte) (key, value string, there, ok bool) {
 	size, n := binary.Uvarint(entry)
 	if n <= 0 || size > uint64(len(entry)-n) {
@@ -176,7 +176,7 @@ func closeEntry(b []byte, start int) []byte {
 	return b
 }
 
-// rewrite writes what is live into a new file, and goes on with that.
+// rewrite writes the live entries into a new file and continues with that file.
 func (j *Journal) rewrite() error {
 	f, err := os.CreateTemp(filepath.Dir(j.path), filepath.Base(j.path)+".*")
 	if err != nil {
@@ -203,9 +203,8 @@ func (j *Journal) rewrite() error {
 	return nil
 }
 
-// unwritten returns the error of a journal that cannot be written. It does not
-// name the new file, whose name is another one at each try, so that all tries
-// have the same error.
+// unwritten returns the error for a journal that cannot be written. It does not contain the name of
+// the new file, which differs in each try, so that all tries return the same error.
 func (j *Journal) unwritten(err error) error {
 	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		err = of.Err
@@ -224,7 +223,7 @@ func (j *Journal) Get(key string) (value string, ok bool) {
 	return value, ok
 }
 
-// Put notes a value. It is in the file after the next Flush.
+// Put sets a value. The next Flush writes it to the file.
 func (j *Journal) Put(key, value string) {
 	if old, ok := j.live[key]; ok && old == value {
 		return
@@ -233,7 +232,7 @@ func (j *Journal) Put(key, value string) {
 	j.note(key, value, true)
 }
 
-// Delete forgets a key. It is in the file after the next Flush.
+// Delete deletes a key. The next Flush writes that to the file.
 func (j *Journal) Delete(key string) {
 	if _, ok := j.live[key]; ok {
 		delete(j.live, key)
@@ -249,8 +248,7 @@ func (j *Journal) note(key, value string, there bool) {
 	j.entries++
 }
 
-// Flush writes what is new in one go. If it fails all of it is written by a
-// later Flush.
+// Flush writes the pending entries in one write. If it fails, a later Flush writes all of them.
 func (j *Journal) Flush() error {
 	if len(j.pending) == 0 {
 		return nil
@@ -259,7 +257,7 @@ func (j *Journal) Flush() error {
 		return j.rewrite()
 	}
 	if _, err := j.file.Write(j.pending); err != nil {
-		// Part of an entry may be there, so nothing may follow it.
+		// The failed write may have left part of an entry, so nothing may be appended after it.
 		j.file.Close()
 		j.file = nil
 		return j.rewrite()
@@ -268,7 +266,7 @@ func (j *Journal) Flush() error {
 	return nil
 }
 
-// Each hands every value to fn.
+// Each calls fn with every value.
 func (j *Journal) Each(fn func(key, value string) error) error {
 	for key, value := range j.live {
 		if err := fn(key, value); err != nil {
@@ -278,7 +276,7 @@ func (j *Journal) Each(fn func(key, value string) error) error {
 	return nil
 }
 
-// Close writes what is new, frees the file and leaves its content.
+// Close writes the pending entries and closes the file.
 func (j *Journal) Close() error {
 	err := j.Flush()
 	if j.file == nil {
@@ -289,7 +287,7 @@ func (j *Journal) Close() error {
 	return err
 }
 
-// Remove deletes the file, when nothing is ours any more.
+// Remove deletes the file, once the plane has no state left.
 func (j *Journal) Remove() error {
 	if j.path == "" {
 		return nil

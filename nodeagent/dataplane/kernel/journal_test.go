@@ -38,9 +38,9 @@ func content(t testing.TB, j *kernel.Journal) map[string]string {
 	return out
 }
 
-// Whatever is put and deleted is what the next process finds, however often the
-// file was rewritten and wherever a crash has cut it: what was flushed before
-// the cut is there.
+// TestJournalComesBack checks that the next process reads back the entries that were put and not
+// deleted, after any number of rewrites and with the file truncated at any place: entries that were
+// flushed before that place are there.
 func TestJournalComesBack(t *testing.T) {
 	dir := t.TempDir()
 	file := 0
@@ -93,7 +93,8 @@ func fileSize(t testing.TB, path string) int64 {
 	return info.Size()
 }
 
-// A journal of another boot or namespace, and what is none, are void.
+// TestJournalOfAnotherKernelIsVoid checks that a journal of another boot or namespace, and a file
+// that is not a journal, are ignored.
 func TestJournalOfAnotherKernelIsVoid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := openJournal(t, path)
@@ -105,7 +106,7 @@ func TestJournalOfAnotherKernelIsVoid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := range 60 { // in the line about boot and namespace
+	for at := range 60 { // in the line with boot and namespace
 		damaged := []byte(string(whole))
 		damaged[at] ^= 1
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
@@ -119,7 +120,8 @@ func TestJournalOfAnotherKernelIsVoid(t *testing.T) {
 	}
 }
 
-// A file does not grow with the number of changes, but with what is live.
+// TestJournalIsRewritten checks that the file's size depends on the live entries and not on the
+// number of changes.
 func TestJournalIsRewritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := openJournal(t, path)
@@ -146,7 +148,8 @@ func TestJournalIsRewritten(t *testing.T) {
 	}
 }
 
-// openFiles counts the files that this process has open whose name begins with path, deleted ones included.
+// openFiles counts the files that this process has open with names that begin with path, including
+// deleted ones.
 func openFiles(t *testing.T, path string) (n int) {
 	t.Helper()
 	const folder = "/proc/self/fd"
@@ -162,8 +165,8 @@ func openFiles(t *testing.T, path string) (n int) {
 	return n
 }
 
-// TestJournalThatCannotBeWritten protects that each try has the same error, a reason of the node,
-// so that it is reported once, and that the next try that succeeds writes everything.
+// TestJournalThatCannotBeWritten checks that each try returns the same error, with a reason of the
+// node, so that it is reported once, and that the first try that succeeds writes everything.
 func TestJournalThatCannotBeWritten(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "data")
 	path := filepath.Join(folder, "journal")
@@ -172,7 +175,7 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 	if err := os.Rename(folder, away); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 20000 { // so many that the next Flush writes the file anew
+	for i := range 20000 { // enough for the next Flush to rewrite the file
 		j.Put("key", fmt.Sprint(i))
 	}
 	var errs []string

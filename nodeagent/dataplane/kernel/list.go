@@ -12,18 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Member is an element of a set as the kernel has it. Its bytes are not to be
-// kept.
+// Member is an element of a set as read from the kernel. Its slices must not be kept.
 type Member struct {
 	Key, End, Value []byte
-	Chain           string        // of a map to verdicts
-	EndsInterval    bool          // it is what comes after a range
+	Chain           string        // in a map to verdicts
+	EndsInterval    bool          // it is the address after a range
 	Expires         time.Duration // from now; 0: never
-	Counts          bool          // it has a counter
-	Packets         uint64        // that were counted
+	Counts          bool          // whether it has a counter
+	Packets         uint64        // number of packets that were counted
 }
 
-// Attributes of elements that package unix does not have.
+// Attributes of elements that package unix lacks.
 const (
 	elementKeyEnd      = 10 // NFTA_SET_ELEM_KEY_END
 	elementExpressions = 11 // NFTA_SET_ELEM_EXPRESSIONS
@@ -31,9 +30,9 @@ const (
 
 var errTablesChanged = errors.New("changed while it was read")
 
-// readLists reads lists of nftables, again if something changes meanwhile: read
-// starts from nothing each time. The socket is of this reading alone, since after
-// an error answers may be left on it.
+// readLists reads lists of nftables. If the tables change during the read, it calls read again,
+// which must start from nothing each time. Each call has its own socket, because after an error
+// answers may be left on the socket.
 func readLists(netns string, read func(*netlink.Conn) error) error {
 	var conn *netlink.Conn
 	err := Within(netns, func() (err error) {
@@ -56,21 +55,22 @@ func readLists(netns string, read func(*netlink.Conn) error) error {
 	return nil
 }
 
-// list says what is to be read of a table: chains, rules or, of a set, elements.
+// list selects the objects to read from a table: chains, rules or, with a set, elements.
 type list struct {
 	message    netlink.HeaderType
 	family     byte
 	table, set string
 }
 
-// readList hands what a list has to fn, when all of it is known to fit together.
+// readList calls fn with each object of a list, after it has checked that the whole list is
+// consistent.
 func readList(conn *netlink.Conn, l list, fn func(body []byte)) error {
 	asked := []netlink.Attribute{{Type: unix.NFTA_RULE_TABLE, Data: []byte(l.table + "\x00")}}
 	if l.set != "" {
 		asked = append(asked, netlink.Attribute{Type: unix.NFTA_SET_ELEM_LIST_SET, Data: []byte(l.set + "\x00")})
 	}
 	if l.message == unix.NFT_MSG_GETTABLE || l.message == unix.NFT_MSG_GETCHAIN {
-		asked = nil // a list of these is always of all
+		asked = nil // these lists always contain all tables
 	}
 	attrs, err := netlink.MarshalAttributes(asked)
 	if err != nil {
@@ -93,7 +93,7 @@ func readList(conn *netlink.Conn, l list, fn func(body []byte)) error {
 		}
 	}
 	for _, m := range found {
-		// The name of its table is the first attribute of everything.
+		// The first attribute of every object is the name of its table.
 		if len(m.Data) > 4 && m.Data[0] == l.family && textOf(attributeOf(m.Data[4:], unix.NFTA_RULE_TABLE)) == l.table {
 			fn(m.Data[4:])
 		}
@@ -101,8 +101,8 @@ func readList(conn *netlink.Conn, l list, fn func(body []byte)) error {
 	return nil
 }
 
-// readElements hands the elements of a set to fn. A set that is not there is an
-// error that is os.ErrNotExist.
+// readElements calls fn with the elements of a set. If the set does not exist, the error is
+// os.ErrNotExist.
 func readElements(conn *netlink.Conn, family byte, table, set string, fn func(Member)) error {
 	return readList(conn, list{unix.NFT_MSG_GETSETELEM, family, table, set}, func(body []byte) {
 		for _, element := range attributes(attributeOf(body, unix.NFTA_SET_ELEM_LIST_ELEMENTS)) {
@@ -138,7 +138,7 @@ func memberOf(element []byte) (m Member) {
 	return m
 }
 
-// count takes in an expression of the element, if it is a counter.
+// count reads an expression of the element if it is a counter.
 func (m *Member) count(expression []byte) {
 	if textOf(attributeOf(expression, unix.NFTA_EXPR_NAME)) == "counter" {
 		m.Counts = true
@@ -153,8 +153,8 @@ func number64(b []byte) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// attributes are those of the kernel's tables. The lists that are read here
-// number them all alike.
+// attributes returns the attributes in a message about nftables. The lists that are read here use
+// the same numbers for them.
 func attributes(b []byte) iter.Seq2[uint16, []byte] {
 	return func(yield func(uint16, []byte) bool) {
 		for len(b) >= 4 {
@@ -170,7 +170,7 @@ func attributes(b []byte) iter.Seq2[uint16, []byte] {
 	}
 }
 
-// attributeOf is the first one of a kind; nil: there is none.
+// attributeOf returns the first attribute of a kind, or nil.
 func attributeOf(b []byte, kind uint16) []byte {
 	for k, value := range attributes(b) {
 		if k == kind {

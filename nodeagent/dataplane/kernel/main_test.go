@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { kerneltest.MainOrNative(m, probe) }
 
-// probe looks for what the packet filter needs of a kernel.
+// probe checks that the kernel supports the packet filter.
 func probe() error {
 	if _, err := os.Stat("/proc/sys/net/netfilter/nf_conntrack_max"); err != nil {
 		return err

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Within runs fn on a thread in the network namespace of a path such as
-// /run/netns/x; an empty path is the namespace that the process is in. Sockets
-// that fn opens stay in the namespace.
+// Within runs fn on a thread in the network namespace at a path such as /run/netns/x. If the path
+// is empty, it runs fn in the namespace of the process. Sockets that fn opens stay in the
+// namespace.
 func Within(path string, fn func() error) error {
 	if path == "" {
 		return fn()
@@ -22,8 +22,8 @@ func Within(path string, fn func() error) error {
 	defer ns.Close()
 	result := make(chan error, 1)
 	go func() {
-		// Never unlocked: the thread ends with the goroutine, so that no other
-		// one finds itself in a foreign namespace.
+		// Never unlocked: the thread ends with the goroutine, so that no other goroutine runs in
+		// this namespace.
 		runtime.LockOSThread()
 		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 			result <- fmt.Errorf("network namespace %s: %w", path, err)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nftablesPatience is how long the kernel may take for an answer about nftables.
+// nftablesPatience is the longest time that the kernel may take for an answer about nftables.
 const nftablesPatience = 15 * time.Second
 
 // Nftables is a socket for transactions of any size.
@@ -42,8 +42,8 @@ func (n *Nftables) dial() error {
 	return nil
 }
 
-// Flush sends what is queued as one transaction. After an error the socket is
-// replaced: answers may be left on it.
+// Flush sends the queued messages as one transaction. After an error it replaces the socket,
+// because answers may be left on it.
 func (n *Nftables) Flush() error {
 	err := n.sock.SetDeadline(time.Now().Add(nftablesPatience))
 	if err == nil {
@@ -56,11 +56,11 @@ func (n *Nftables) Flush() error {
 	return errors.Join(fmt.Errorf("nftables: %w", err), n.dial())
 }
 
-// Sources are the elements of a set of the prefixes of one family.
+// Sources returns the elements of an interval set for the prefixes of one family.
 func Sources(prefixes []netip.Prefix, v6 bool) []nftables.SetElement { return ranges(prefixes, v6) }
 
-// CountRules counts the rules of each chain of a table. It asks the kernel
-// itself: the library cannot read all the rules that it can write.
+// CountRules counts the rules of each chain of a table. It reads them from the kernel itself,
+// because the library cannot read all the rules that it can write.
 func (n *Nftables) CountRules(t *nftables.Table) (map[string]int, error) {
 	out := map[string]int{}
 	return out, readLists(n.netns, func(conn *netlink.Conn) error {
@@ -71,8 +71,8 @@ func (n *Nftables) CountRules(t *nftables.Table) (map[string]int, error) {
 	})
 }
 
-// Elements hands the elements of a set to fn. A set that is not there is an
-// error that is os.ErrNotExist.
+// Elements calls fn with the elements of a set. If the set does not exist, the error is
+// os.ErrNotExist.
 func (n *Nftables) Elements(s *nftables.Set, fn func(Member)) error {
 	return readLists(n.netns, func(conn *netlink.Conn) error {
 		return readElements(conn, byte(s.Table.Family), s.Table.Name, s.Name, fn)

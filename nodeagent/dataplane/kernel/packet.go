@@ -5,14 +5,14 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// The registers of a key: an address, then 4 bytes each. Register 1 is another
-// name of the first four.
+// firstRegister is the first register of a key: an address, then 4 bytes each. Registers of 4 bytes
+// are numbered from 8. Register 1 is another name of the first four.
 const firstRegister = 8
 
 // Packet loads parts of packets of one family into registers of 4 bytes.
 type Packet struct{ V6 bool }
 
-// AddrLen is the length of an address in bytes.
+// AddrLen returns the length of an address in bytes.
 func (p Packet) AddrLen() uint32 {
 	if p.V6 {
 		return 16
@@ -20,7 +20,7 @@ func (p Packet) AddrLen() uint32 {
 	return 4
 }
 
-// AddrType is the type of an address in a set.
+// AddrType returns the type of an address in a set.
 func (p Packet) AddrType() nftables.SetDatatype {
 	if p.V6 {
 		return nftables.TypeIP6Addr
@@ -36,13 +36,13 @@ func (p Packet) load(offset4, offset6, register uint32) expr.Any {
 	return e
 }
 
-// Source loads the address that a packet comes from.
+// Source loads the source address of a packet.
 func (p Packet) Source(register uint32) expr.Any { return p.load(12, 8, register) }
 
-// Destination loads the address that a packet is for.
+// Destination loads the destination address of a packet.
 func (p Packet) Destination(register uint32) expr.Any { return p.load(16, 24, register) }
 
-// Frontend loads the frontend that a packet is for: address, protocol, port.
+// Frontend loads the frontend that a packet is addressed to: address, protocol, port.
 func (p Packet) Frontend(register uint32) []expr.Any {
 	rest := register + p.AddrLen()/4
 	return []expr.Any{

@@ -15,52 +15,47 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Options of the plane.
+// Options configure a Plane.
 type Options struct {
 	Log *slog.Logger // default: discard
-	// Journal is a file that says what is ours when the agent starts again.
-	// Empty: what is in the kernel then counts as somebody else's.
+	// Journal is the path of the file that identifies the plane's state when the agent starts
+	// again. If it is empty, existing state in the kernel then counts as another program's.
 	Journal string
-	// ServiceCIDRs are the ranges of virtual addresses. One outside of them gets
-	// a route of its own.
+	// ServiceCIDRs are the ranges of virtual addresses. An address outside of them gets a route of
+	// its own.
 	ServiceCIDRs []netip.Prefix
 	// Namespace is the path of a network namespace; empty: the process's.
 	Namespace string
-	// Host is the machine around the balancer; nil: this one, Linux.
+	// Host is the machine around the balancer; nil: this machine, which must be Linux.
 	Host Host
-	// Timeouts are those of a balancer that has connections of its own.
+	// Timeouts apply to balancers with connections of their own.
 	Timeouts Timeouts
-	// Count: what goes through servers is to be counted, where the kernel does not
-	// do so anyway.
+	// Count enables counting the traffic of servers if the kernel does not do so anyway.
 	Count bool
-	// Tracking is about connection tracking.
+	// Tracking configures connection tracking.
 	Tracking Tracking
-	// StrictARP: the node does not answer for virtual addresses on its networks.
+	// StrictARP makes the node not answer ARP requests for virtual addresses on its networks.
 	StrictARP bool
-	// Before are values that settings had before another plane, whose place this
-	// one takes, by their names.
+	// Before holds the values of settings, by name, from before the plane that this one replaces.
 	Before map[string]string
-	// From is what another plane forwards, whose place this one takes: it is in
-	// force when the plane is there.
+	// From is the state of the plane that this one replaces. It is in force when New returns.
 	From *plan.State
 }
 
-// Plane is a data plane around a balancer of the kernel. It is safe for
-// concurrent use.
+// Plane is a data plane around a balancer of the kernel. It is safe for concurrent use.
 type Plane struct {
 	opts   Options
 	log    *slog.Logger
 	name   string
 	traits Traits
-	// loopback serves frontends on loopback addresses, whose packets cannot
-	// leave the node.
+	// loopback serves frontends on loopback addresses, because their packets cannot leave the node.
 	loopback *userspace.Plane
 	stop     chan struct{}
 	stopped  chan struct{}
-	kick     chan struct{} // something drains
-	auditing sync.Mutex    // of who reads all servers; taken before mu
+	kick     chan struct{} // a backend drains
+	auditing sync.Mutex    // held while all servers are read; taken before mu
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu        sync.Mutex
 	closed    bool
 	balancer  Balancer
@@ -71,20 +66,20 @@ type Plane struct {
 	settings  []Setting
 	sources   plan.Sources
 	fronts    map[plan.Frontend]*front
-	services  map[plan.Frontend]*service // what is ours in the kernel, by the balancer's address
-	draining  map[*service]bool          // those that backends may drain of
-	unsure    map[plan.Frontend]doubt    // what may be ours besides, by the balancer's address
+	services  map[plan.Frontend]*service // the plane's servers in the kernel, by the balancer's address
+	draining  map[*service]bool          // services with backends that may drain
+	unsure    map[plan.Frontend]doubt    // servers that may exist in the kernel, by the balancer's address
 	standIns  standIns
-	ranges    []netip.Prefix      // virtual addresses with one route for all
-	vips      map[netip.Addr]int  // frontends by virtual address that has a route of its own
-	audit     *audit              // under way; nil: none is
-	locals    map[netip.Addr]bool // addresses of the node, while something is applied
+	ranges    []netip.Prefix      // ranges of virtual addresses that share one route
+	vips      map[netip.Addr]int  // number of frontends by virtual address with a route of its own
+	audit     *audit              // the audit in progress; nil: none
+	locals    map[netip.Addr]bool // addresses of the node, during Apply
 }
 
 var _ dataplane.Plane = (*Plane)(nil)
 
-// New takes up what an earlier process has left in the kernel, and changes
-// nothing about it. The balancer is opened in the namespace of the options.
+// New takes over the state that an earlier process has left in the kernel, without changing it. It
+// opens the balancer in the namespace of the options.
 func New(o Options, open func() (Balancer, error)) (*Plane, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -113,7 +108,7 @@ func New(o Options, open func() (Balancer, error)) (*Plane, error) {
 // open opens everything that belongs to the namespace of the calling thread.
 func (p *Plane) open(balancer func() (Balancer, error)) error {
 	b, err := balancer()
-	if err != nil { // b may be a pointer to nothing
+	if err != nil { // b may be a nil pointer
 		return err
 	}
 	p.balancer = b
@@ -150,18 +145,18 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 	return err
 }
 
-// doubt is a server that was to be added, and that the kernel may have. It stays
-// claimed until that is known.
+// doubt is a server that was to be added and may exist in the kernel. It stays claimed until that
+// is known.
 type doubt struct {
 	id       ID
-	unwanted bool // by now
+	unwanted bool // it is not wanted any more
 }
 
 // Name implements dataplane.Plane.
 func (p *Plane) Name() string { return p.name }
 
-// Settings tells what became of the kernel's settings, and what those look like
-// that the plane leaves alone.
+// Settings returns the kernel's settings with the results of setting them, and settings of the
+// host's advice.
 func (p *Plane) Settings() []Setting {
 	var looked []Setting
 	err := Within(p.opts.Namespace, func() error {
@@ -189,8 +184,8 @@ func (p *Plane) Programmed(key plan.Key) *plan.VirtualServer {
 	return nil
 }
 
-// Connections implements dataplane.Plane. Flows count as connections where the
-// protocol has none.
+// Connections implements dataplane.Plane. If the protocol has no connections, flows count as
+// connections.
 func (p *Plane) Connections(keys ...plan.Key) map[plan.Key]map[netip.AddrPort]uint32 {
 	out := p.loopback.Connections(keys...)
 	p.mu.Lock()
@@ -224,7 +219,7 @@ func (p *Plane) Connections(keys ...plan.Key) map[plan.Key]map[netip.AddrPort]ui
 	return out
 }
 
-// Close implements dataplane.Plane: the kernel goes on forwarding.
+// Close implements dataplane.Plane. The kernel continues to forward.
 func (p *Plane) Close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -235,12 +230,12 @@ func (p *Plane) Close() error {
 	p.mu.Unlock()
 	close(p.stop)
 	<-p.stopped
-	p.auditing.Lock() // whoever reads has to end
+	p.auditing.Lock() // wait for readers to end
 	defer p.auditing.Unlock()
 	return errors.Join(p.loopback.Close(), p.free())
 }
 
-// free closes what is open.
+// free closes all open resources.
 func (p *Plane) free() error {
 	var errs []error
 	if p.balancer != nil {
@@ -261,10 +256,10 @@ func (p *Plane) free() error {
 	return errors.Join(errs...)
 }
 
-// clock is now; drains are bounded by it.
+// clock returns the present time, which bounds draining.
 func clock() time.Time { return time.Now() }
 
-// contextFailure says that there was no time for a step.
+// contextFailure returns the failure of a step that was not tried because ctx ended.
 func contextFailure(ctx context.Context, s plan.Step) dataplane.Failure {
 	return dataplane.Failure{Step: s, Err: context.Cause(ctx)}
 }

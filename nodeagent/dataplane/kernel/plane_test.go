@@ -22,15 +22,15 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// pretence is a balancer that forwards nothing, and that does with servers what
-// a test says.
+// pretence is a balancer that forwards nothing. The test controls the results of its operations.
 type pretence struct {
-	refuse  error // what becomes of servers that are to be added; nil: they are
+	refuse  error // the error of adding a server; nil: success
 	servers map[plan.Frontend]kernel.Server
 	deleted int
-	// together is how many operations it wants at once, and largest how many it got.
+	// together is the preferred number of operations in a call, and largest the largest number in a
+	// call.
 	together, largest int
-	looks             int // at backends
+	looks             int // number of calls of Backends
 	closed            bool
 }
 
@@ -122,14 +122,14 @@ func server(n int) *plan.VirtualServer {
 	}
 }
 
-// claims are the frontends that a journal says are ours.
+// claims returns the number of frontends in a journal.
 func claims(t *testing.T, ns *topology.Namespace, path string) int {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	twin := filepath.Join(t.TempDir(), "journal") // whoever opens a journal writes it
+	twin := filepath.Join(t.TempDir(), "journal") // a copy, because opening a journal writes it
 	if err := os.WriteFile(twin, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -153,8 +153,8 @@ func claims(t *testing.T, ns *topology.Namespace, path string) int {
 	return n
 }
 
-// A server that the kernel refuses is not ours: neither the journal nor a route
-// says so. One that may be there stays claimed until that is known.
+// TestClaimsThatAreGivenBack checks that a server that the kernel refuses leaves neither a journal
+// entry nor a route. A server that may exist stays claimed until that is known.
 func TestClaimsThatAreGivenBack(t *testing.T) {
 	p, b, ns, journal := newPlane(t, kernel.Tracking{})
 	v := server(1)
@@ -191,7 +191,7 @@ func TestClaimsThatAreGivenBack(t *testing.T) {
 	}
 }
 
-// routes looks at the routes of ours.
+// routes reads the plane's routes.
 func routes(t *testing.T, ns *topology.Namespace) *kernel.Routes {
 	t.Helper()
 	var r *kernel.Routes
@@ -206,8 +206,8 @@ func routes(t *testing.T, ns *topology.Namespace) *kernel.Routes {
 	return r
 }
 
-// A route that somebody else removes is put back at once, without an audit, and
-// none is after a cleanup.
+// TestLostRoutesComeBack checks that a route that another program removes is restored at once,
+// without an audit, and that none is restored after a cleanup.
 func TestLostRoutesComeBack(t *testing.T) {
 	p, _, ns, _ := newPlane(t, kernel.Tracking{})
 	v := server(1)
@@ -247,8 +247,8 @@ func TestLostRoutesComeBack(t *testing.T) {
 	}
 }
 
-// TestOperationsComeInPortions: a balancer gets about as many operations at once as it wants, when servers
-// come and when they go.
+// TestOperationsComeInPortions checks that a balancer gets about its preferred number of operations
+// at once, when servers are added and when they are removed.
 func TestOperationsComeInPortions(t *testing.T) {
 	p, b, _, _ := newPlane(t, kernel.Tracking{})
 	const servers = 50
@@ -263,7 +263,7 @@ func TestOperationsComeInPortions(t *testing.T) {
 		if failed := p.Apply(t.Context(), steps); len(failed) > 0 {
 			t.Fatal(failed)
 		}
-		// The server and its backend are not torn apart.
+		// The operations on a server and its backend are not split.
 		if b.largest < b.together || b.largest > b.together+1 {
 			t.Errorf("batch %d: up to %d operations at once, want %d or one more", i, b.largest, b.together)
 		}
@@ -273,8 +273,8 @@ func TestOperationsComeInPortions(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreReadAtOnce: a balancer may have to read all flows of the kernel to tell the connections of
-// a server, so it is asked about all servers together.
+// TestConnectionsAreReadAtOnce checks that the balancer is asked for the connections of all servers
+// at once, because it may have to read all flows of the kernel.
 func TestConnectionsAreReadAtOnce(t *testing.T) {
 	p, b, _, _ := newPlane(t, kernel.Tracking{})
 	var steps []plan.Step
@@ -292,7 +292,7 @@ func TestConnectionsAreReadAtOnce(t *testing.T) {
 		b.servers[key.Frontend] = s
 	}
 	b.looks = 0
-	got := p.Connections(append(keys, server(99).Key)...) // the last one is not there
+	got := p.Connections(append(keys, server(99).Key)...) // the last one does not exist
 	if b.looks != 1 || len(got) != len(keys) {
 		t.Errorf("%d servers after %d looks, want %d after one", len(got), b.looks, len(keys))
 	}
@@ -303,8 +303,9 @@ func TestConnectionsAreReadAtOnce(t *testing.T) {
 	}
 }
 
-// TestNoRouteToAddressesOfNodes: a route of its own is for a virtual address that is served. Neither a node
-// port nor an address that the node had when its server came gets one, also once the node has lost it.
+// TestNoRouteToAddressesOfNodes checks that only served virtual addresses get a route of their own.
+// Node ports get none, and neither does an address that the node had when the server was added,
+// even after the node has lost it.
 func TestNoRouteToAddressesOfNodes(t *testing.T) {
 	p, _, ns, _ := newPlane(t, kernel.Tracking{})
 	lo, r := link(t, ns), routes(t, ns)
@@ -338,7 +339,7 @@ func TestNoRouteToAddressesOfNodes(t *testing.T) {
 	apply(plan.Step{Op: plan.DeleteServer, Key: lost.Key}, plan.Step{Op: plan.DeleteServer, Key: port.Key})
 }
 
-// TestPlaneThatCannotBeOpenedSaysWhy: the error of the balancer comes back.
+// TestPlaneThatCannotBeOpenedSaysWhy checks that the balancer's error is returned.
 func TestPlaneThatCannotBeOpenedSaysWhy(t *testing.T) {
 	kerneltest.Need(t)
 	ns, broken := topology.New(t, "node"), errors.New("no balancer")
@@ -348,7 +349,8 @@ func TestPlaneThatCannotBeOpenedSaysWhy(t *testing.T) {
 	}
 }
 
-// TestPlaneThatCannotBeOpenedFreesWhatItHas: here the balancer, when the journal cannot be opened.
+// TestPlaneThatCannotBeOpenedFreesWhatItHas checks that the balancer is closed if the journal
+// cannot be opened.
 func TestPlaneThatCannotBeOpenedFreesWhatItHas(t *testing.T) {
 	kerneltest.Need(t)
 	ns, b := topology.New(t, "node"), &pretence{}
@@ -365,7 +367,8 @@ func TestPlaneThatCannotBeOpenedFreesWhatItHas(t *testing.T) {
 	}
 }
 
-// Connection tracking is set as asked for; what may be larger stays as it is.
+// TestTrackingIsSet checks that connection tracking is set as configured, and that larger limits
+// stay.
 func TestTrackingIsSet(t *testing.T) {
 	p, _, ns, _ := newPlane(t, kernel.Tracking{MaxPerCore: 1, Min: 1, Established: 4000 * time.Second, CloseWait: 77 * time.Second, Liberal: true})
 	told := map[string]kernel.Setting{}
@@ -396,7 +399,7 @@ func TestTrackingIsSet(t *testing.T) {
 	}
 }
 
-// TestTrackingIsLeftAlone: what is zero is as the kernel has it.
+// TestTrackingIsLeftAlone checks that a zero leaves the kernel's value.
 func TestTrackingIsLeftAlone(t *testing.T) {
 	p, _, _, _ := newPlane(t, kernel.Tracking{Min: 1})
 	for _, s := range p.Settings() {

@@ -9,11 +9,11 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// A front in the journal: what cannot be read back from the kernel, which is
-// everything but the backends. So a change of backends writes nothing, and a
-// backend without weight counts as draining until a plan says otherwise.
+// A record is a front in the journal: the properties that cannot be read back from the kernel,
+// which are all but the backends. So a change of backends writes nothing, and a backend with weight
+// 0 counts as draining unless a plan has it.
 
-// journalKey is the key of a frontend.
+// journalKey returns the journal's key of a frontend.
 func journalKey(f plan.Frontend) string {
 	var b [32]byte
 	return string(appendFrontend(b[:0], f))
@@ -91,7 +91,7 @@ func readRecord(key, value string) (*front, error) {
 	return f, nil
 }
 
-// decoder reads what was appended, and goes bad where it makes no sense.
+// decoder decodes records. It sets bad if the data is invalid.
 type decoder struct {
 	rest string
 	bad  bool

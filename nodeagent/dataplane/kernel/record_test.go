@@ -39,7 +39,7 @@ var anyAttributes = rapid.Custom(func(r *rapid.T) plan.Attributes {
 	}
 })
 
-// What the journal keeps of a frontend is all but its backends.
+// TestRecordsComeBack checks that the journal keeps a frontend without its backends.
 func TestRecordsComeBack(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		v6 := rapid.Bool().Draw(r, "v6")
@@ -76,7 +76,8 @@ func TestSourcesComeBack(t *testing.T) {
 	})
 }
 
-// A damaged entry is an error or something else, but never a crash.
+// TestDamagedRecords checks that a damaged entry causes an error or a different result, but never a
+// crash.
 func TestDamagedRecords(t *testing.T) {
 	at := plan.Frontend{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Protocol: plan.TCP}
 	v := &plan.VirtualServer{Key: plan.Key{Frontend: at}, Attributes: plan.Attributes{Allowed: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}}

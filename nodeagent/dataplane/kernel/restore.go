@@ -2,12 +2,12 @@ package kernel
 
 import "errors"
 
-// settingKey begins the journal's keys of settings that are put back when the
-// plane is taken away. The values are what was found first.
+// settingKey is the prefix of the journal's keys for settings that are restored when the plane is
+// removed. The values are the settings' original values.
 const settingKey = "setting "
 
-// settleARP makes the settings of strictARP, or puts back what was before if they
-// are not wanted any more. It runs in the plane's namespace.
+// settleARP makes the settings of strictARP, or restores the original ones if StrictARP is off. It
+// runs in the plane's namespace.
 func (p *Plane) settleARP() ([]Setting, error) {
 	if !p.opts.StrictARP {
 		return nil, p.restoreSettings()
@@ -19,7 +19,7 @@ func (p *Plane) settleARP() ([]Setting, error) {
 		}
 		found, err := p.opts.Host.Setting(s.Name)
 		if err != nil {
-			continue // settle tells
+			continue // settle reports it
 		}
 		s.Before = found
 		if before, inherited := p.opts.Before[s.Name]; inherited {
@@ -34,9 +34,8 @@ func (p *Plane) settleARP() ([]Setting, error) {
 	return settle(p.opts.Host, strictARP), nil
 }
 
-// restoreSettings gives settings the values that they had before the first plane.
-// A setting that another program has changed since stays. It runs in the plane's
-// namespace.
+// restoreSettings restores the values that settings had before the first plane. A setting that
+// another program has changed since is left alone. It runs in the plane's namespace.
 func (p *Plane) restoreSettings() error {
 	var errs []error
 	for _, s := range strictARP {
@@ -52,7 +51,7 @@ func (p *Plane) restoreSettings() error {
 	return errors.Join(append(errs, p.journal.Flush())...)
 }
 
-// foundSettings are the values that settings had before the plane.
+// foundSettings returns the values that settings had before the plane.
 func (p *Plane) foundSettings() map[string]string {
 	found := map[string]string{}
 	for _, s := range strictARP {
@@ -63,7 +62,7 @@ func (p *Plane) foundSettings() map[string]string {
 	return found
 }
 
-// repairSettings makes settings again that another program has changed.
+// repairSettings restores settings that another program has changed.
 func (p *Plane) repairSettings() {
 	Within(p.opts.Namespace, func() error { //nolint:errcheck // the namespace was there before
 		for i := range p.settings {

@@ -11,12 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// routeProtocol marks routes as ours.
+// routeProtocol marks the plane's routes.
 const routeProtocol = 112
 
-// Routes make the node take packets to virtual addresses for its own, without
-// an address on any device. It opens its sockets in the namespace of the thread
-// that calls NewRoutes. It is not safe for concurrent use.
+// Routes make virtual addresses local to the node, without an address on any device. It opens its
+// sockets in the namespace of the thread that calls NewRoutes. It is not safe for concurrent use.
 type Routes struct {
 	handle *netlink.Handle
 	guard  *guard
@@ -24,7 +23,7 @@ type Routes struct {
 	have   map[netip.Prefix]bool
 }
 
-// NewRoutes finds the routes that are ours.
+// NewRoutes reads the plane's routes.
 func NewRoutes() (*Routes, error) {
 	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -44,7 +43,7 @@ func (r *Routes) open() error {
 		return fmt.Errorf("loopback device: %w", err)
 	}
 	r.lo = lo.Attrs().Index
-	if lo.Attrs().Flags&net.FlagUp == 0 { // nothing local is reachable without it
+	if lo.Attrs().Flags&net.FlagUp == 0 { // local addresses are unreachable while lo is down
 		if err := r.handle.LinkSetUp(lo); err != nil {
 			return fmt.Errorf("loopback device: %w", err)
 		}
@@ -55,21 +54,20 @@ func (r *Routes) open() error {
 	return r.Read()
 }
 
-// routeGroups are the kernel's groups for news of routes.
+// routeGroups are the netlink groups for changes of routes.
 const routeGroups = unix.RTMGRP_IPV4_ROUTE | unix.RTMGRP_IPV6_ROUTE
 
-// lostRoute tells whether a message says that a route of ours is gone, whoever
-// has removed it.
+// lostRoute reports whether a message means that a route of the plane was removed, by any program.
 func lostRoute(m *rtnetlink.Message) bool {
-	const table, protocol = 4, 5 // in the message's header
+	const table, protocol = 4, 5 // offsets in the message's header
 	return m.Header.Type == unix.RTM_DELROUTE && len(m.Data) > protocol &&
 		m.Data[table] == unix.RT_TABLE_LOCAL && m.Data[protocol] == routeProtocol
 }
 
-// Lost gets a token when routes of ours have gone.
+// Lost returns a channel that receives a token when routes of the plane were removed.
 func (r *Routes) Lost() <-chan struct{} { return r.guard.foreign }
 
-// Close frees the sockets and leaves the routes.
+// Close closes the sockets and leaves the routes in the kernel.
 func (r *Routes) Close() {
 	if r.guard != nil {
 		r.guard.close()
@@ -77,7 +75,7 @@ func (r *Routes) Close() {
 	r.handle.Close()
 }
 
-// Read looks at the kernel again.
+// Read reads the routes from the kernel again.
 func (r *Routes) Read() error {
 	found := map[netip.Prefix]bool{}
 	filter := &netlink.Route{Table: unix.RT_TABLE_LOCAL, Protocol: routeProtocol}
@@ -96,10 +94,10 @@ func (r *Routes) Read() error {
 	return nil
 }
 
-// Has tells whether a route of ours is there.
+// Has reports whether the plane has a route for p.
 func (r *Routes) Has(p netip.Prefix) bool { return r.have[p] }
 
-// All returns the routes of ours that are there.
+// All returns the plane's routes.
 func (r *Routes) All() []netip.Prefix {
 	var out []netip.Prefix
 	for p := range r.have {
@@ -120,7 +118,7 @@ func (r *Routes) Add(p netip.Prefix) error {
 	return nil
 }
 
-// Delete removes a route of ours.
+// Delete removes a route of the plane.
 func (r *Routes) Delete(p netip.Prefix) error {
 	if !r.have[p] {
 		return nil

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loopTime is how long it is remembered that a pod asked, and by which device:
-// longer than its packet takes through the node.
+// loopTime is how long the sets loop and turn remember a packet's source or device: longer than the
+// packet takes through the node.
 const loopTime = 10 * time.Second
 
-// table is our table of one family.
+// table is the plane's table of one family.
 type table struct {
 	*nftables.Table
 	Packet
@@ -66,12 +66,12 @@ func (t *table) define(s nftables.Set) *nftables.Set {
 
 type rule []expr.Any
 
-// frontend loads the frontend that a packet is for.
+// frontend loads the frontend that a packet is addressed to.
 func (t *table) frontend() rule { return t.Frontend(firstRegister) }
 
 func (t *table) after(addresses uint32) uint32 { return firstRegister + addresses*t.AddrLen()/4 }
 
-// originalFrontend loads the frontend that a connection was opened to.
+// originalFrontend loads the frontend to which a connection was opened.
 func (t *table) originalFrontend() rule {
 	return rule{
 		&expr.Ct{Key: expr.CtKeyDST, Register: firstRegister},
@@ -86,7 +86,7 @@ func notIn(s Set) expr.Any {
 	return &expr.Lookup{SourceRegister: firstRegister, SetName: string(s), Invert: true}
 }
 
-// sourceIn matches sources.
+// sourceIn matches packets with a source in a set.
 func (t *table) sourceIn(s Set) rule { return rule{t.Source(firstRegister), in(s)} }
 
 func (t *table) sourceNotIn(s Set) rule { return rule{t.Source(firstRegister), notIn(s)} }
@@ -119,7 +119,7 @@ type chain struct {
 	rules    []rule
 }
 
-// chains are all chains, those that others jump to first.
+// chains returns all chains, those first that others jump to.
 func (t *table) chains(podsKnown, bridged bool) []chain {
 	all := append(t.guards(), t.invalid()...)
 	all = append(all, t.turning(podsKnown, bridged))
@@ -137,8 +137,9 @@ func (t *table) chains(podsKnown, bridged bool) []chain {
 	return append(all, t.protection()...)
 }
 
-// guards turn packets away before anybody looks at them: those whom a frontend
-// is silent to, and those whom it does not allow.
+// guards returns the chains that reject packets before any other chain sees them: packets to
+// frontends that must not answer their clients, and packets from clients that a frontend does not
+// allow.
 func (t *table) guards() []chain {
 	limited := verdict(expr.VerdictJump, "limited")
 	return []chain{
@@ -173,9 +174,9 @@ func (t *table) guards() []chain {
 	}
 }
 
-// remember notes the source of a packet as one that may be sent to itself. A rule
-// cannot compare two addresses of a packet; a set with the pair can, and filled
-// by the packets it needs no element for each backend.
+// remember adds the source of a packet to the set of pairs (source, source). A rule cannot compare
+// two addresses of a packet, but a set of pairs can. Because packets fill the set, it needs no
+// element for each backend.
 func (t *table) remember() rule {
 	return rule{
 		t.Source(firstRegister), t.Source(t.after(1)),
@@ -183,16 +184,17 @@ func (t *table) remember() rule {
 	}
 }
 
-// invalid drops TCP packets that connection tracking assigns to no connection,
-// such as segments outside of a window. It translates no address in them, so the
-// client of a virtual address gets a segment of a backend that it never heard of,
-// and its reset ends the connection that the segment belongs to. Where such a
-// segment is for a virtual address, or for the address that hides a client, the
-// node resets the connection itself; IPVS would hand it to a backend that does.
+// invalid returns the chains that drop TCP packets that connection tracking assigns to no
+// connection, such as segments outside of a window. Connection tracking does not translate
+// addresses in such packets. So the client of a virtual address would get a segment from a backend
+// address that it does not know, and its reset would end the connection that the segment belongs
+// to. If such a segment is addressed to a virtual address, or to the address that a client is
+// masqueraded with, the node would reset the connection itself, and IPVS would pass the segment to
+// a backend that resets it.
 //
-// All packets are looked at, as kube-proxy does. Only those of backends and for
-// frontends would have to be, but a set of all backends costs more than all other
-// sets together. A node that sees one direction of foreign connections only needs
+// The rules apply to all packets, as in kube-proxy. It would be enough to check packets from
+// backends and to frontends, but a set of all backends costs more than all other sets together. A
+// node that sees only one direction of other connections needs
 // net.netfilter.nf_conntrack_tcp_be_liberal, which makes their segments valid.
 func (t *table) invalid() []chain {
 	dropping := func(name string, hook *nftables.ChainHook) chain {
@@ -225,8 +227,8 @@ func isProtocol(p byte) rule {
 	}
 }
 
-// masquerading replaces sources. A packet of the node itself has the virtual
-// address as its source, so these count as the node.
+// masquerading returns the chains that replace source addresses. Packets of the node itself count
+// as Node, because their source is the virtual address.
 func (t *table) masquerading(inRanges Class) []chain {
 	masq := masquerade()
 	var all []chain
@@ -265,15 +267,15 @@ func (t *table) masquerading(inRanges Class) []chain {
 
 const turningChain = "turning"
 
-// turning hides sources whose packets leave by the device that they came by: the
-// answers would go past the node, and arrive from an address that the client has
-// not asked. A rule cannot compare two devices, hence a set of pairs (see
-// remember). Packets between ports of one bridge that pass the packet filter are
-// translated back on their way, so nobody needs to be hidden there.
+// turning returns the chain that masquerades packets that leave by the device on which they
+// arrived. Otherwise the answers would not pass the node, and would arrive from an address that the
+// client did not use. A rule cannot compare two devices, so this uses a set of pairs (see
+// remember). Packets between ports of one bridge that pass the packet filter are translated back on
+// their way, so they need no masquerading.
 func (t *table) turning(podsKnown, bridged bool) chain {
 	device := func(key expr.MetaKey, register uint32) expr.Any { return &expr.Meta{Key: key, Register: register} }
 	var about rule
-	if podsKnown { // others are hidden anyway, or are to be seen
+	if podsKnown { // other sources are masqueraded anyway, or must stay visible
 		about = t.sourceIn(podSet)
 	}
 	if bridged {
@@ -291,9 +293,9 @@ func (t *table) turning(podsKnown, bridged bool) chain {
 
 func masquerade() expr.Any { return &expr.Masq{FullyRandom: true} }
 
-// protection refuses what is for a virtual address and no frontend: without it
-// every socket of the node would answer there. The load balancer has taken its
-// own packets before this.
+// protection returns the chains that refuse packets to a virtual address but to no frontend.
+// Without it every socket of the node would answer there. The balancer has taken its own packets
+// before this.
 func (t *table) protection() []chain {
 	icmp := byte(unix.IPPROTO_ICMP)
 	unreachable := uint8(3) // port

@@ -14,20 +14,20 @@ import (
 
 // Setting is a setting of the kernel that forwarding depends on.
 type Setting struct {
-	Name   string // as sysctl calls it, such as net.ipv4.ip_forward
+	Name   string // in sysctl's form, such as net.ipv4.ip_forward
 	Want   string
-	Before string // what was found; empty: the kernel does not have it
-	Err    error  // it could not be set
-	// AtLeast: a number that may be larger.
+	Before string // the value that was found; empty: the kernel lacks the setting
+	Err    error  // the error of setting it
+	// AtLeast allows a number larger than Want.
 	AtLeast bool
-	// Watch: every audit makes the setting again if somebody has changed it.
+	// Watch makes every audit restore the setting if another program has changed it.
 	Watch bool
-	// Remedy is of a setting that the plane leaves alone: what it does to traffic,
-	// and what a person can do about it.
+	// Remedy is set for a setting that the plane does not change. It describes the effect on
+	// traffic and the advice for operators.
 	Remedy string
 }
 
-// String says what became of the setting.
+// String describes the setting and its result.
 func (s Setting) String() string {
 	switch {
 	case s.Remedy != "":
@@ -40,7 +40,7 @@ func (s Setting) String() string {
 	return fmt.Sprintf("%s set to %s, was %s", s.Name, s.Want, s.Before)
 }
 
-// holds tells whether what was found is what is wanted.
+// holds reports whether the value that was found satisfies Want.
 func (s Setting) holds() bool {
 	if !s.AtLeast {
 		return s.Before == s.Want
@@ -50,44 +50,44 @@ func (s Setting) holds() bool {
 	return err == nil && err2 == nil && before >= want
 }
 
-// Forwarding is what every plane in the kernel needs.
+// Forwarding are the settings that every plane in the kernel needs.
 var Forwarding = []Setting{
 	{Name: "net.ipv4.ip_forward", Want: "1", Watch: true},
 	{Name: "net.ipv6.conf.all.forwarding", Want: "1", Watch: true},
 }
 
-// strictARP keeps the node from answering ARP requests for addresses that no
-// device of it has, and from asking by ARP in the name of one: virtual addresses
-// are local by a route, on all nodes alike, and the network would see them all as
-// owners. IPv6 neighbours are told of addresses of devices only.
+// strictARP makes the node not answer ARP requests for addresses that none of its devices has, and
+// not use such addresses as the source of its own requests. Virtual addresses are local by a route
+// on all nodes alike, so the network would otherwise see all nodes as their owners. IPv6 neighbour
+// discovery only answers for addresses of devices anyway.
 //
-// An ARP table of nftables could do the same for virtual addresses alone. It was
-// not taken since older kernels and some distributions have none, and since these
-// settings are what load balancers in the network tell people to make.
+// An ARP table of nftables could do the same for virtual addresses only. It is not used, because
+// older kernels and some distributions lack it, and because load balancers in the network document
+// these settings.
 var strictARP = []Setting{
 	{Name: "net.ipv4.conf.all.arp_ignore", Want: "1", AtLeast: true, Watch: true},
 	{Name: "net.ipv4.conf.all.arp_announce", Want: "2", AtLeast: true, Watch: true},
 }
 
-// Timeouts are how long a balancer keeps connections on which nothing happens, in
-// whole seconds. A zero leaves the kernel's as it is.
+// Timeouts are the times for which a balancer keeps idle connections, in whole seconds. Zero leaves
+// the kernel's value.
 type Timeouts struct{ TCP, TCPFin, UDP time.Duration }
 
-// Tracking is about connection tracking, with kube-proxy's meaning. A zero leaves
-// the kernel's as it is.
+// Tracking configures connection tracking, with kube-proxy's meaning. Zero leaves the kernel's
+// value.
 type Tracking struct {
-	// MaxPerCore connections may be tracked for each processor, but Min at least;
-	// more if the machine is set so.
+	// MaxPerCore is the number of connections that can be tracked for each processor, Min the
+	// lowest total. A larger number in the kernel stays.
 	MaxPerCore, Min int
-	// Established and CloseWait are how long a TCP connection in these states is
-	// kept, in whole seconds.
+	// Established and CloseWait are the times for which a TCP connection in these states is kept,
+	// in whole seconds.
 	Established, CloseWait time.Duration
-	// Liberal: TCP segments outside of their window are valid, and so are not
-	// dropped. False leaves the kernel's setting as it is.
+	// Liberal makes TCP segments outside of their window valid, so that they are not dropped. False
+	// leaves the kernel's setting.
 	Liberal bool
 }
 
-// bucketSize is how many connections a bucket of the kernel's table is meant for.
+// bucketSize is the intended number of connections in a bucket of the kernel's table.
 const bucketSize = 4
 
 func (t Tracking) settings(processors int) []Setting {
@@ -112,12 +112,12 @@ func (t Tracking) settings(processors int) []Setting {
 	return list
 }
 
-// Settle makes settings in the namespace of the calling thread and tells of
-// each what it was. A setting that the kernel does not have is left out: older
-// and newer kernels differ.
+// Settle makes settings in the namespace of the calling thread and returns them with the values
+// that were found. Settings that the kernel lacks are left out, because they differ between kernel
+// versions.
 func Settle(settings []Setting) []Setting { return settle(linux{}, settings) }
 
-// settle makes settings on a host, see Settle.
+// settle does the same as Settle on a host.
 func settle(h Host, settings []Setting) []Setting {
 	var out []Setting
 	for _, s := range settings {
@@ -134,7 +134,7 @@ func settle(h Host, settings []Setting) []Setting {
 	return out
 }
 
-// sysctlPath is the file of a setting.
+// sysctlPath returns the file of a setting.
 func sysctlPath(name string) string {
 	return filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/"))
 }

@@ -8,7 +8,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernel"
 )
 
-// TestVersion: settings depend on the version of the kernel that runs.
+// TestVersion checks the version of the running kernel, because settings depend on it.
 func TestVersion(t *testing.T) {
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {

@@ -5,22 +5,22 @@ import (
 	"net/netip"
 )
 
-// StandIns are the addresses that stand for those of services whose clients
-// outside have backends of their own. They never leave the node.
+// StandIns are the ranges of stand-in addresses. A stand-in replaces the address of a service if
+// external clients have backends of their own. Packets to stand-ins never leave the node.
 var StandIns = []netip.Prefix{netip.MustParsePrefix("240.112.0.0/16"), netip.MustParsePrefix("fd70:6f72:746f:6c61::/64")}
 
-// standIns gives addresses their stand-ins.
+// standIns assigns stand-ins to addresses.
 type standIns struct {
 	of    map[netip.Addr]netip.Addr
-	taken map[netip.Addr]int // frontends that use a stand-in
+	taken map[netip.Addr]int // number of frontends that use a stand-in
 }
 
 func newStandIns() standIns {
 	return standIns{of: map[netip.Addr]netip.Addr{}, taken: map[netip.Addr]int{}}
 }
 
-// take finds the stand-in of an address, for one more frontend. It comes from
-// the address, so that it seldom changes.
+// take returns the stand-in of an address for one more frontend. It is derived from the address, so
+// that it seldom changes.
 func (s *standIns) take(addr netip.Addr) netip.Addr {
 	if in, ok := s.of[addr]; ok {
 		s.taken[in]++
@@ -46,7 +46,7 @@ func (s *standIns) take(addr netip.Addr) netip.Addr {
 	}
 }
 
-// note remembers a stand-in, for one more frontend.
+// note records a stand-in for one more frontend.
 func (s *standIns) note(addr, in netip.Addr) {
 	s.of[addr] = in
 	s.taken[in]++

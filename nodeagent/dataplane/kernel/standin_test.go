@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestStandInsAreSharedByFrontends: the frontends of an address have one stand-in, which is free for other
-// addresses when the last of them has gone.
+// TestStandInsAreSharedByFrontends checks that the frontends of an address share one stand-in, and
+// that it is free for other addresses when the last of them is removed.
 func TestStandInsAreSharedByFrontends(t *testing.T) {
 	for _, text := range []string{"10.96.0.1", "fd00:96::1"} {
 		addr, s := netip.MustParseAddr(text), newStandIns()

@@ -9,7 +9,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// inherit takes over what another plane forwards.
+// inherit takes over the state of another plane.
 func (p *Plane) inherit(from *plan.State) error {
 	if from == nil {
 		return nil
@@ -39,12 +39,12 @@ func (p *Plane) inherit(from *plan.State) error {
 	return p.journal.Flush()
 }
 
-// Predecessor is a plane of another kind whose process has ended and which still
-// forwards. Looking at it changes nothing.
+// Predecessor is a plane of another kind that still forwards although its process has ended.
+// Reading it changes nothing.
 type Predecessor struct{ plane *Plane }
 
-// Precede finds what a plane with these options has left. There is none without
-// a journal.
+// Precede reads the state that a plane with these options has left. Without a journal there is no
+// predecessor.
 func Precede(o Options, open func() (Balancer, error)) (*Predecessor, error) {
 	p := &Plane{
 		opts: o, log: slog.New(slog.DiscardHandler), kick: make(chan struct{}, 1),
@@ -68,7 +68,7 @@ func Precede(o Options, open func() (Balancer, error)) (*Predecessor, error) {
 	return &Predecessor{p}, nil
 }
 
-// State is what the predecessor forwards, what drains aside.
+// State returns the predecessor's state without draining backends.
 func (d *Predecessor) State() *plan.State {
 	state := &plan.State{Sources: d.plane.sources, Servers: map[plan.Key]*plan.VirtualServer{}}
 	for _, f := range d.plane.fronts {
@@ -81,12 +81,12 @@ func (d *Predecessor) State() *plan.State {
 	return state
 }
 
-// Before are the values that settings had before the predecessor, by their names,
-// for the plane that puts them back.
+// Before returns the values that settings had before the predecessor, by name, for the plane that
+// will restore them.
 func (d *Predecessor) Before() map[string]string { return d.plane.foundSettings() }
 
-// Leave takes the predecessor's balancing out of the kernel, and its journal.
-// What planes share stays for the one that has taken its place.
+// Leave removes the predecessor's balancer state from the kernel, and its journal. State that
+// planes share stays for the plane that has replaced it.
 func (d *Predecessor) Leave() error {
 	var ops []Op
 	for _, s := range d.plane.services {
@@ -99,5 +99,5 @@ func (d *Predecessor) Leave() error {
 	return d.plane.journal.Remove()
 }
 
-// Close frees what is open.
+// Close closes all open resources.
 func (d *Predecessor) Close() error { return d.plane.free() }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tables are what the kernel has of our tables.
+// Tables are the plane's tables as read from the kernel.
 type Tables struct {
 	// structure has a line for each table, chain and rule, in the kernel's form.
 	structure []string
@@ -20,8 +20,8 @@ type Tables struct {
 	bridged   bridged
 }
 
-// ReadTables reads the tables of a namespace. It is of no concern to a Filter,
-// which may be changed meanwhile.
+// ReadTables reads the tables of a namespace. It uses no Filter, so a Filter may change during the
+// read.
 func ReadTables(netns string) (*Tables, error) {
 	t := &Tables{bridged: readBridged(netns)}
 	return t, readLists(netns, func(conn *netlink.Conn) error {
@@ -52,12 +52,12 @@ func familyOf(v6 bool) byte {
 	return unix.NFPROTO_IPV4
 }
 
-// readStructure reads table, chains and rules of one family; none is no error.
+// readStructure reads the table, chains and rules of one family. It is no error if there are none.
 func (t *Tables) readStructure(conn *netlink.Conn, v6 bool) error {
 	family := familyOf(v6)
 	structures := []struct {
 		message netlink.HeaderType
-		kinds   []uint16 // what is not the same each time is left out
+		kinds   []uint16 // the attributes that do not vary between reads
 	}{
 		{unix.NFT_MSG_GETTABLE, []uint16{unix.NFTA_TABLE_NAME, unix.NFTA_TABLE_FLAGS}},
 		{unix.NFT_MSG_GETCHAIN, []uint16{unix.NFTA_CHAIN_NAME, unix.NFTA_CHAIN_HOOK, unix.NFTA_CHAIN_POLICY, unix.NFTA_CHAIN_TYPE}},
@@ -80,10 +80,10 @@ func (t *Tables) readStructure(conn *netlink.Conn, v6 bool) error {
 	return nil
 }
 
-// readElements reads the sets of one family; none is no error.
+// readElements reads the sets of one family. It is no error if there are none.
 func (t *Tables) readElements(conn *netlink.Conn, v6 bool) error {
 	for name := range newTable(filterTable, v6).sets {
-		if name == loopSet || name == turnSet { // packets fill them
+		if name == loopSet || name == turnSet { // packets fill these sets
 			continue
 		}
 		err := readElements(conn, familyOf(v6), filterTable, string(name), func(m Member) { t.note(m, name, v6) })
@@ -94,7 +94,7 @@ func (t *Tables) readElements(conn *netlink.Conn, v6 bool) error {
 	return nil
 }
 
-// note takes in an element of a set.
+// note stores an element of a set.
 func (t *Tables) note(m Member, set Set, v6 bool) {
 	e := Element{V6: v6, Set: set, Key: string(m.Key), End: string(m.End), Value: string(m.Value)}
 	switch {
@@ -112,7 +112,7 @@ func (t *Tables) note(m Member, set Set, v6 bool) {
 // intervalEnd is the value of an element that ends a range.
 const intervalEnd = "end of a range"
 
-// differences tells in words how the tables differ from others.
+// differences describes the differences from other tables.
 func (t *Tables) differences(want *Tables) []string {
 	var out []string
 	if !slices.Equal(t.structure, want.structure) {

@@ -2,28 +2,27 @@ package kernel
 
 import "portolan.dev/nodeagent/plan"
 
-// Traffic is what has gone through a server since the kernel has it.
+// Traffic holds the counters of a server since it was added to the kernel.
 type Traffic struct {
-	Connections uint64 // or flows, where the protocol knows no connections
-	// In is from clients, Out to them. Zero where the balancer does not count it.
+	Connections uint64 // or flows, if the protocol has no connections
+	// In is from clients, Out is to them. Zero if the balancer does not count it.
 	PacketsIn, PacketsOut, BytesIn, BytesOut uint64
 }
 
 // Counted is the traffic of one server of the balancer.
 type Counted struct {
-	// Server is known by the balancer's address. A service has one for each of
-	// its addresses, and another one for clients outside.
+	// Server is the server's address in the balancer. A service has a server for each of its
+	// addresses, and others for external clients.
 	Server   plan.Frontend
 	Service  plan.ServiceName
 	PortName string
 	Traffic
 }
 
-// Traffic reads from the kernel what has gone through the servers that are there.
-// Changes go on meanwhile, and a server that was made anew begins at zero. Those
-// on loopback addresses are not counted.
+// Traffic reads the counters of all servers from the kernel. Changes continue during the read. A
+// server that was added anew begins at zero. Servers on loopback addresses are not counted.
 func (p *Plane) Traffic() ([]Counted, error) {
-	p.auditing.Lock() // one reader at a time
+	p.auditing.Lock() // only one reader at a time
 	defer p.auditing.Unlock()
 	ids, out := p.counted()
 	if len(ids) == 0 {
@@ -39,7 +38,7 @@ func (p *Plane) Traffic() ([]Counted, error) {
 	return out, nil
 }
 
-// counted lists the servers that services have now.
+// counted returns the servers that services have now.
 func (p *Plane) counted() (ids []ID, out []Counted) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +48,7 @@ func (p *Plane) counted() (ids []ID, out []Counted) {
 	ids, out = make([]ID, 0, len(p.services)), make([]Counted, 0, len(p.services))
 	for at, s := range p.services {
 		f := p.fronts[s.id.For]
-		if f == nil || s.Closed { // its clients are counted elsewhere
+		if f == nil || s.Closed { // its clients are counted at another server
 			continue
 		}
 		if v := f.wantedAt(s.id); v != nil {
