@@ -276,7 +276,7 @@ func TestLameDuck(t *testing.T) {
 	log := changestest.New(t)
 	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "10.96.0.1", "80:http"))
 	name := "web.default" + loc
-	// the longer times are for a very busy machine
+	// The longer times are for a very busy machine.
 	for i, duck := range []time.Duration{time.Second, 5 * time.Second, 25 * time.Second} {
 		cfg := testConfig(t, fmt.Sprintf("127.53.240.%d", 10+i))
 		cfg.LameDuck = duck

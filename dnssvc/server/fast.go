@@ -113,7 +113,7 @@ func (f *fastPath) readOPT(rest []byte, records, recordsHigh int, tcp bool) bool
 	f.edns, f.do = false, false
 	f.limit = plainLimit
 	if records == 1 && recordsHigh == 0 {
-		// root, OPT, size, extended code, version 0, flags, length
+		// The record is: root, OPT, size, extended code, version 0, flags, length.
 		if len(rest) < optSize || rest[0] != 0 || binary.BigEndian.Uint16(rest[1:]) != dns.TypeOPT || rest[6] != 0 {
 			return false
 		}
@@ -244,8 +244,8 @@ func (f *fastPath) record(owner int, rrtype uint16, ttl uint32, length int) {
 		byte(ttl>>24), byte(ttl>>16), byte(ttl>>8), byte(ttl), byte(length>>8), byte(length))
 }
 
-// addresses writes n addresses of a set, in the order of zone.Set.Part. There must be room for them.
-// It does not use Part because most answers consist of addresses and spare records are rare.
+// addresses writes n addresses of a set, in the order of zone.Set.Part. There must be room for
+// them. It does not use Part because most answers consist of addresses and spare records are rare.
 func (f *fastPath) addresses(owner int, set *zone.Set, n int) {
 	lead := set.Lead()
 	f.addressRun(owner, set, 0, lead, min(n, lead))

@@ -105,7 +105,7 @@ func (h *Handler) question(req *dns.Msg, q Query, sig *signature) (reply []byte,
 	case sig != nil && sig.fault != 0:
 		return refusal(dns.RcodeNotAuth).reply(req, limit, e.opt), nil
 	case question.Qclass != dns.ClassINET,
-		// transfers are handled by stream.transfer, by TCP
+		// Transfers are handled by stream.transfer, by TCP.
 		question.Qtype == dns.TypeAXFR, question.Qtype == dns.TypeIXFR:
 		return refusal(dns.RcodeRefused).reply(req, limit, e.opt), nil
 	case question.Qtype == dns.TypeOPT || question.Qtype == dns.TypeNone:

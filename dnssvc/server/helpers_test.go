@@ -75,7 +75,7 @@ func world() []object.Object {
 		dnstest.Service("other/ping", "=pong.other.svc.cluster.local"),
 		dnstest.Service("other/pong", "=ping.other.svc.cluster.local"),
 		dnstest.Service("other/apart", "172.16.0.1", "80:http"), // outside of the reverse zones
-		// an endpoint of another service has the same address
+		// An endpoint of another service has the same address.
 		dnstest.Service("other/twin", "10.96.0.9", "80:http"),
 		dnstest.Service("other/manual", "10.96.0.8", "80:http"),
 		dnstest.Slice("other/manual/m-1", "80:http/tcp", "10.96.0.9", "10.64.0.1", "8.8.8.8"),

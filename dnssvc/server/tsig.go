@@ -76,7 +76,7 @@ func (s *signature) room() int {
 	switch {
 	case s == nil:
 		return 0
-	// the answer has a TSIG record without a signature
+	// The answer has a TSIG record without a signature.
 	case s.fault == dns.RcodeBadKey, s.fault == dns.RcodeBadSig:
 		return dns.Len(s.record(0))
 	}

@@ -18,7 +18,7 @@ type tree struct {
 // these bits.
 type branch struct {
 	nodeMap, subMap uint32
-	// generation of the edit that made the branch and may change it
+	// gen is the generation of the edit that made the branch and may change it.
 	gen   uint64
 	nodes []*Node
 	subs  []*branch
@@ -27,7 +27,8 @@ type branch struct {
 const (
 	wayBits = 5
 	wayMask = 1<<wayBits - 1
-	// shift beyond which the hash is used up: nodes that still collide are kept in one list
+	// lastTurn is the shift beyond which the hash is used up. Nodes that still collide are kept in
+	// one list.
 	lastTurn = 60
 )
 

@@ -23,7 +23,7 @@ func TestExample(t *testing.T) {
 	tried := 0
 	for _, name := range []string{"curl", "dig"} {
 		line := strings.TrimSpace(i.process.await("  " + name + " "))
-		// the name server and the node follow the registry independently
+		// The name server and the node follow the registry independently.
 		kittest.Eventually(t, line, func() error {
 			out, err := exec.CommandContext(t.Context(), "sh", "-c", line).CombinedOutput()
 			if err != nil || len(strings.TrimSpace(string(out))) == 0 {

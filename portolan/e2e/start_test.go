@@ -125,7 +125,7 @@ func refusalsOf(t *testing.T, daemon string) map[string]refusal {
 func TestRefusesTheStore(t *testing.T) {
 	postgres := kittest.NewCluster(t)
 	right := postgres.Password(t, "portolan", "secret")
-	// creates the tables
+	// The export creates the tables.
 	runProgramWell(t, "registry", "export", "-store", right, "-file", filepath.Join(t.TempDir(), "backup"))
 	newer := postgres.Database(t)
 	runProgramWell(t, "registry", "export", "-store", newer, "-file", filepath.Join(t.TempDir(), "backup"))

@@ -17,7 +17,8 @@ const (
 	AnnotationScheduler      = "portolan.dev/scheduler"       // of a Service: rr, lc, dh, sh, sed, nq or mh
 	AnnotationSchedulerFlags = "portolan.dev/scheduler-flags" // of a Service: sh-port,sh-fallback
 	AnnotationDrainTimeout   = "portolan.dev/drain-timeout"   // of a Service: seconds
-	// of a Pod: 0-65535; of an EndpointSlice: one such number, or address=weight,…
+	// AnnotationWeight is the weight of a Pod (0-65535) or of an EndpointSlice (one such number, or
+	// address=weight,…).
 	AnnotationWeight       = "portolan.dev/weight"
 	AnnotationProxyMode    = "portolan.dev/proxy-mode"    // of a Node: reported by its agent
 	AnnotationAgentAddress = "portolan.dev/agent-address" // of a Node: reported by its agent

@@ -33,7 +33,7 @@ type Config struct {
 
 // Report is the result of a run without a wrong answer. A wrong answer is returned as an error.
 type Report struct {
-	// repeated: questions that were sent again because no answer arrived in time
+	// Repeated counts the questions that were sent again because no answer arrived in time.
 	Queries, Changes, Repeated int64
 	P50, P99                   time.Duration
 	Took                       time.Duration

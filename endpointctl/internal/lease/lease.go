@@ -30,7 +30,8 @@ type Config struct {
 	Log       *slog.Logger
 	Namespace string
 	Name      string
-	// Identity is the name of this replica in the lease. No other running replica may have it.
+	// Identity is the name of this replica in the lease. No other running replica may have it. A
+	// replica with the same identity after a restart takes its lease back at once.
 	Identity string
 	// Duration is the time after which a lease that is not renewed expires.
 	Duration time.Duration

@@ -189,7 +189,7 @@ func (i *Installation) Restart(daemon string) {
 	i.Processes[daemon].Stop()
 	i.Processes[daemon] = Start(i, daemon, daemon, i.Hub, i.commands[daemon])
 	i.awaitReady(daemon, control[0], ports[daemon]+100)
-	// the connection backs off after a refusal
+	// The connection backs off after a refusal.
 	kittest.Eventually(i, "the connection to the registry", func() error {
 		_, err := registryv1.NewChangeServiceClient(i.Conn).GetHead(i.Context(), &registryv1.GetHeadRequest{})
 		return err

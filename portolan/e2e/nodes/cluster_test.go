@@ -107,7 +107,7 @@ func control(t *testing.T, cidr netip.Prefix) *cluster {
 	config.Defaults(&rc)
 	rc.Common, rc.Allocator, rc.Store = c.common("registry"), "allocator", "sqlite:"+filepath.Join(t.TempDir(), "registry")
 	rc.ServiceCIDR, rc.LoopbackEndpoints = []netip.Prefix{c.cidr}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	// no test depends on it, because they wait for the output of the command line
+	// No test depends on the timeout, because they wait for the output of the command line.
 	rc.HeartbeatTimeout = 3 * time.Second
 	run(c, "registry", rc, registry.New)
 	return c

@@ -57,7 +57,7 @@ func TestBackup(t *testing.T) {
 		if err := command(t, "registry", "import", "-store", dsn, "-file", cut).Run(); err == nil {
 			t.Error("half a backup was restored")
 		}
-		// the partial import has left nothing behind
+		// The partial import has left nothing behind.
 		runs(t, "registry", "import", "-store", dsn, "-file", online)
 	})
 }

@@ -25,10 +25,10 @@ type Options struct {
 type Report struct {
 	Asked  int `json:"asked"`
 	Failed int `json:"failed"` // requests without an answer to any attempt
-	// failed attempts of requests with an answer to another attempt
+	// Retried counts the failed attempts of requests with an answer to another attempt.
 	Retried int    `json:"retried"`
 	Slowest string `json:"slowest"` // since the previous report
-	// by backend: the answer's text up to a comma
+	// Answers counts the answers by backend: the answer's text up to a comma.
 	Answers  map[string]int `json:"answers"`
 	LastFail string         `json:"lastFailure,omitempty"`
 }

@@ -14,7 +14,7 @@ import (
 type NATSOptions struct {
 	Prefix string // of all subjects
 	Path   string // folder of the server's certificate
-	// nodes that may send heartbeats, besides the nodes with a certificate in the folder
+	// Nodes may send heartbeats, besides the nodes with a certificate in the folder.
 	Nodes []string
 }
 

@@ -31,7 +31,7 @@ type Provision struct {
 	// not written if File is empty.
 	NATS struct {
 		File string `yaml:"file"` // file to write
-		// folder of the server's certificate; default: the folder of File
+		// Path is the folder of the server's certificate. Default: the folder of File.
 		Path string `yaml:"path"`
 	} `yaml:"nats"`
 }

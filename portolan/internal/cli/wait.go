@@ -135,7 +135,7 @@ func (w *waiter) wait(ctx context.Context, timeout time.Duration) (progress roll
 			return progress, err
 		}
 		left := time.Until(deadline)
-		// waiting would hide a mistake in the labels
+		// If the labels select no node, waiting would hide a mistake in them.
 		nobody := len(progress.Nodes) == 0 && w.question.Nodes != ""
 		if err == nil && (progress.Complete() || nobody) || timeout >= 0 && left <= 0 {
 			return progress, err

@@ -24,7 +24,7 @@ type Options struct {
 	Node          string         // name of the only node
 	Example       string         // folder of a manifest to apply, with three backends; empty: none
 	LogLevel      slog.Level     // of all daemons
-	// let other machines reach the daemons, which use no TLS and check no identities
+	// Insecure lets other machines reach the daemons, which use no TLS and check no identities.
 	Insecure      bool
 	TraceEndpoint string // of an OpenTelemetry collector; empty: none
 }

@@ -19,7 +19,7 @@ import (
 // Related holds the other objects and facts that a description shows.
 type Related struct {
 	Slices []*corev1.EndpointSlice // of a service
-	// nodes on which a service is programmed, and the obstacles on the others
+	// Nodes are the nodes on which a service is programmed, and the obstacles on the others.
 	Nodes  []string
 	Events []*corev1.Event
 	Now    time.Time

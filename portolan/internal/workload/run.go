@@ -28,8 +28,8 @@ type Runner struct {
 	Out       io.Writer
 	ErrOut    io.Writer
 	Options   Options
-	// path of the portolan program, which sets up a program's resolv.conf; empty: no resolv.conf is
-	// set up
+	// Self is the path of the portolan program, which sets up a program's resolv.conf. If it is
+	// empty, no resolv.conf is set up.
 	Self string
 
 	pods registryv1.PodServiceClient

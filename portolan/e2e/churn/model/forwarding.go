@@ -61,7 +61,8 @@ func reached(svc *corev1.Service, p *corev1.ServicePort, node []netip.Addr) []Fr
 		add("externalIP", netip.MustParseAddr(ip), p.GetPort())
 	}
 	if p.GetNodePort() > 0 {
-		// of both families; an address of a family that the service lacks is refused
+		// The node's addresses are of both families. An address of a family that the service lacks
+		// is refused.
 		for _, addr := range node {
 			add("nodePort", addr, p.GetNodePort())
 		}
