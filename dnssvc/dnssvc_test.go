@@ -122,6 +122,12 @@ func (r running) synced(t *testing.T) {
 	})
 }
 
+// ready waits until the daemon reports that it is ready. It publishes the names of the first snapshot before that.
+func (r running) ready(t *testing.T) {
+	t.Helper()
+	kittest.Eventually(t, "ready", r.host.Health.Ready)
+}
+
 // eventually waits for the given answer.
 func (r running) eventually(t *testing.T, name string, qtype uint16, want string) {
 	t.Helper()
@@ -141,8 +147,7 @@ func TestFollowsTheLog(t *testing.T) {
 	r := start(t, testConfig(t, "127.53.240.1"), log)
 	name := "web.default" + loc
 	r.eventually(t, name, dns.TypeA, "NOERROR\n  "+name+" 5 IN A 10.96.0.1")
-	// The names of the first snapshot are published before the daemon reports that it is ready.
-	kittest.Eventually(t, "ready", r.host.Health.Ready)
+	r.ready(t)
 	log.Put(dnstest.Service("default/web", "10.96.0.2", "80:http"))
 	r.eventually(t, name, dns.TypeA, "NOERROR\n  "+name+" 5 IN A 10.96.0.2")
 	log.Delete(object.Key{Kind: "Service", Namespace: "default", Name: "web"})
@@ -231,11 +236,9 @@ func TestRestartsWithoutRegistry(t *testing.T) {
 	r = start(t, cfg, log)
 	r.eventually(t, name, dns.TypeA, "NXDOMAIN")
 	r.eventually(t, other, dns.TypeA, "NOERROR\n  "+other+" 5 IN A 10.96.0.2")
+	r.ready(t)
 	if got := r.metric(t, "portolan_dnssvc_view_from_disk"); got != 0 {
 		t.Errorf("view_from_disk is %v after the first snapshot", got)
-	}
-	if err := r.host.Health.Ready(); err != nil {
-		t.Errorf("not ready: %v", err)
 	}
 }
 
@@ -272,6 +275,8 @@ func TestOldViewsAreNotAnsweredFrom(t *testing.T) {
 	r.eventually(t, "web.default"+loc, dns.TypeA, "SERVFAIL")
 }
 
+// TestLameDuck: told to stop, the daemon says that it will before it does, so that those who watch its readiness can
+// turn to others.
 func TestLameDuck(t *testing.T) {
 	log := changestest.New(t)
 	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "10.96.0.1", "80:http"))
@@ -282,6 +287,7 @@ func TestLameDuck(t *testing.T) {
 		cfg.LameDuck = duck
 		r := start(t, cfg, log)
 		r.eventually(t, name, dns.TypeA, "NOERROR\n  "+name+" 5 IN A 10.96.0.1")
+		r.ready(t)
 		stopped := make(chan bool, 1)
 		go func() {
 			r.stop()

@@ -251,10 +251,15 @@ func TestAWriteThatIsDeletedBeforeItsAnswerComesIsRepeated(t *testing.T) {
 		}
 	})
 	r.Put(service("web"))
+	kittest.Eventually(t, "the collector to delete a slice and an Endpoints", func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(deleted) != 2 {
+			return fmt.Errorf("it deleted %v", deleted)
+		}
+		return nil
+	})
 	becomes(t, "what was deleted to be written again", r, "slice web 9376: 10.0.0.1", "endpoints web: 10.0.0.1")
-	if len(deleted) != 2 {
-		t.Errorf("the collector deleted %v, want a slice and an Endpoints", deleted)
-	}
 	r.Put(pod("p2", "web", "10.0.0.2", true))
 	becomes(t, "a change to be written", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
 }
