@@ -22,7 +22,8 @@ import (
 func TestMain(m *testing.M) { lab.Main(m) }
 
 // TestBesideAPlane protects that rules of others can be read beside those of a plane, which some versions of nft
-// cannot print, and that a plane that comes, forwards and cleans up leaves them alone.
+// cannot print, that the remedy for errors about tables names commands that work there, and that a plane that
+// comes, forwards and cleans up leaves rules of others alone.
 func TestBesideAPlane(t *testing.T) {
 	labtest.Need(t)
 	if err := plane.Probe(""); err != nil {
@@ -44,12 +45,16 @@ func TestBesideAPlane(t *testing.T) {
 		Key:   plan.Key{Frontend: plan.Frontend{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Protocol: plan.TCP}},
 		Reals: []plan.RealServer{{Addr: netip.MustParseAddrPort("10.1.0.1:8080"), Weight: 1}},
 	}
+	_, commands, _ := strings.Cut(kernel.LookAtTables, ": ")
 	for _, do := range []func() error{
 		func() error {
 			if failed := p.Apply(t.Context(), []plan.Step{{Op: plan.AddServer, Key: v.Key, Server: v}}); len(failed) > 0 {
 				return failed[0].Err
 			}
 			return nil
+		},
+		func() error {
+			return ns.Do(func() error { return lists(commands, "10.96.0.1", "10.1.0.1") })
 		},
 		p.Cleanup, p.Close,
 	} {
@@ -61,6 +66,20 @@ func TestBesideAPlane(t *testing.T) {
 			t.Errorf("%v, %v", findings, err)
 		}
 	}
+}
+
+// lists returns an error unless commands succeed, and print some words.
+func lists(commands string, words ...string) error {
+	text, err := exec.Command("sh", "-ec", commands).CombinedOutput()
+	for _, w := range words {
+		if err == nil && !strings.Contains(string(text), w) {
+			err = fmt.Errorf("no %s", w)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", commands, err, text)
+	}
+	return nil
 }
 
 // TestRulesOfOthers protects that each way to touch what is somebody else's is found.

@@ -3,6 +3,7 @@ package nemesis
 import (
 	"slices"
 
+	"portolan.dev/faults/foreign"
 	"portolan.dev/faults/lab"
 	"portolan.dev/portolan/e2e/churn/check"
 	"portolan.dev/portolan/e2e/churn/model"
@@ -11,7 +12,9 @@ import (
 
 // unchanged make checkers of what a run must leave alone, such as foreign firewall rules. Each is made when the lab
 // is ready and before the first fault, so that it can remember what there is. It checks in each rest.
-var unchanged = []func(*lab.Lab) check.Checker{}
+var unchanged = []func(*lab.Lab) check.Checker{
+	func(l *lab.Lab) check.Checker { return foreign.Put(l) },
+}
 
 // atRest returns the checkers of a rest, in the order of cause and effect.
 func (r *run) atRest() []check.Checker { return slices.Concat(r.daemons(true), r.unchanged) }

@@ -10,6 +10,7 @@ import (
 
 	"portolan.dev/faults/check"
 	"portolan.dev/faults/clients"
+	"portolan.dev/faults/foreign"
 	"portolan.dev/faults/history"
 	"portolan.dev/faults/lab"
 	"portolan.dev/faults/planes"
@@ -35,6 +36,7 @@ type witness interface {
 // witnesses make those of a round.
 var witnesses = []func(*lab.Lab) witness{
 	func(l *lab.Lab) witness { return planes.Checker{Seen: planes.Watchers(l)} },
+	func(l *lab.Lab) witness { return foreign.Watch(l) },
 }
 
 // startWitnesses starts those of the round. The returned function ends them.
