@@ -34,7 +34,7 @@ func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failur
 			failures = append(failures, contextFailure(ctx, s))
 		case s.Op == plan.SetSources:
 			if err := p.setSources(*s.Sources); err != nil {
-				failures = append(failures, dataplane.Failure{Step: s, Err: err, Remedy: filterRemedy})
+				failures = append(failures, dataplane.Failure{Step: s, Err: err, Remedy: LookAtTables})
 			}
 		default:
 			if err := w.take(i); err != nil {
@@ -46,7 +46,9 @@ func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failur
 	return append(failures, w.failures()...)
 }
 
-const filterRemedy = "see what the kernel has: nft list table ip portolan"
+// LookAtTables is the remedy of errors about tables. nft 1.0.6 aborts when it lists tables or the
+// ruleset beside rules of ours; it can list sets and maps.
+const LookAtTables = "see what the kernel has: nft list sets; nft list maps"
 
 // separate splits off the steps of loopback frontends, and puts SetSources into both lists.
 func separate(steps []plan.Step) (local, rest []plan.Step) {

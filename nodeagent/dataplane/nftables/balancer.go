@@ -353,9 +353,9 @@ func (b *balancer) build(t *table) error {
 func (b *balancer) Remedy(err error) string {
 	switch {
 	case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOSPC):
-		return "the kernel has no room for more: see what it has, nft list ruleset"
+		return "the kernel has no room for more: " + kernel.LookAtTables
 	}
-	return "see what the kernel has: nft list table ip " + tableName
+	return kernel.LookAtTables
 }
 
 // Remove implements kernel.Balancer.
