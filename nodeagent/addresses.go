@@ -9,22 +9,23 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// addresses are the node's addresses, each in a role.
+// addresses are the node's addresses by role.
 type addresses struct {
-	node      []netip.Addr // what the node is known by, its main one first
+	node      []netip.Addr // addresses in the Node's status, the main one first
 	nodePorts []netip.Addr // sorted
 	sources   plan.Sources
 }
 
-// loopback is where traffic of the node itself may come from.
+// loopback are the ranges of the node's own loopback traffic.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// assign gives addresses their roles; local are those of the interfaces.
+// assign assigns roles to the node's addresses. The parameter local holds the addresses of the
+// interfaces.
 func (c *Config) assign(local []netip.Addr) addresses {
 	var a addresses
 	configured := len(c.NodeAddresses) > 0
 	for _, text := range c.NodeAddresses {
-		a.node = append(a.node, netip.MustParseAddr(text)) // Validate has looked
+		a.node = append(a.node, netip.MustParseAddr(text)) // Validate has checked it
 	}
 	for _, addr := range local {
 		if !configured && addr.IsGlobalUnicast() {
@@ -62,7 +63,7 @@ func (c *Config) sources(node []netip.Addr) plan.Sources {
 	return s
 }
 
-// interfaceAddresses lists the unicast addresses of the machine, IPv4 first.
+// interfaceAddresses returns the unicast addresses of the machine, IPv4 first.
 func interfaceAddresses() ([]netip.Addr, error) {
 	found, err := net.InterfaceAddrs()
 	if err != nil {
@@ -79,9 +80,9 @@ func interfaceAddresses() ([]netip.Addr, error) {
 	return out, nil
 }
 
-// facts are what plans are made from.
+// facts returns the facts that plans are built from.
 func (c *Config) facts(node, zone string, a addresses) plan.Facts {
-	scheduler, _ := plan.ParseScheduler(c.Scheduler) // Validate has looked
+	scheduler, _ := plan.ParseScheduler(c.Scheduler) // Validate has checked it
 	return plan.Facts{
 		Node: node, Zone: zone, NodePorts: a.nodePorts,
 		Scheduler: scheduler, Drain: c.DrainTimeout, MasqueradeAll: c.MasqueradeAll,

@@ -40,14 +40,14 @@ const (
 	auditEvery = time.Minute
 )
 
-// Names of health checks: the agent is not ready before its first sync, and not
-// while it works from the view on its disk.
+// Names of health checks. The agent is not ready before its first sync, and not while it uses the
+// view from its disk.
 const (
 	programmedCheck = "programmed"
 	viewCheck       = "view"
 )
 
-// Agent is the daemon.
+// Agent is the daemon of a node.
 type Agent struct {
 	cfg  Config
 	name string // of the node
@@ -70,19 +70,19 @@ type Agent struct {
 	metrics  *metrics
 
 	machine     Machine
-	addressesMu sync.Mutex // one refreshAddresses at a time: the last one is the newest
-	fromDisk    time.Time  // when the view that was loaded was current; zero: none was
-	fallback    string     // why the mode is not the one asked for; empty: it is
-	diskRefused string     // why a view on disk was not used; empty: it was, or there was none
+	addressesMu sync.Mutex // serializes refreshAddresses, so that the last call stores the newest addresses
+	fromDisk    time.Time  // when the loaded view was current; zero: no view was loaded
+	fallback    string     // why the configured mode is not used; empty: it is used
+	diskRefused string     // why the view on disk was not used; empty: it was used, or there was none
 
 	draining   atomic.Bool
-	auditPause time.Duration // between two audits: auditEvery, but in tests
+	auditPause time.Duration // time between two audits; auditEvery except in tests
 	lastAudit  atomic.Int64  // in ns since the epoch; 0: never
-	changed    chan struct{} // the view did
+	changed    chan struct{} // receives a token when the view has changed
 }
 
-// New builds an agent of the machine of this process. It listens from here on,
-// and forwards once it runs.
+// New builds an agent of this process's machine. The agent listens from here on, and forwards once
+// it runs.
 func New(ctx context.Context, cfg Config, host app.Host) (*Agent, error) {
 	return NewOn(ctx, Linux{}, cfg, host)
 }
@@ -110,7 +110,8 @@ func NewOn(_ context.Context, machine Machine, cfg Config, host app.Host) (*Agen
 	return a, nil
 }
 
-// nodeName returns the node that this is the agent of. A certificate says it, and nothing else may.
+// nodeName returns the name of the agent's node. If there is a certificate, its name is the only
+// valid one.
 func nodeName(cfg *Config, source *identity.Source) (string, error) {
 	if source != nil {
 		certified := source.ID().Name
@@ -215,7 +216,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return app.RunTasks(ctx, tasks...)
 }
 
-// close frees what New has taken; the parts that are there.
+// close releases the resources that New has opened so far.
 func (a *Agent) close() {
 	if a.plane != nil {
 		if err := a.plane.Close(); err != nil {
@@ -242,7 +243,7 @@ func (a *Agent) serve(ctx context.Context) error {
 	return srv.Serve(ctx, a.lis)
 }
 
-// apply is what the follower calls.
+// apply applies a batch of the follower's changes.
 func (a *Agent) apply(ctx context.Context, batch []changes.Change, revision uint64) error {
 	_, span := tracing.Start(ctx, "view")
 	touched := a.view.Apply(batch, revision)
@@ -272,8 +273,8 @@ func (a *Agent) viewPath() string {
 	return filepath.Join(a.cfg.DataDir, viewFile)
 }
 
-// loadView starts from what was known before, so that a node forwards though
-// the control plane is away. No probes run from it: there is nobody to tell.
+// loadView loads the view from disk, so that the node forwards even if the control plane is
+// unavailable. It starts no probes, because their results could not be reported.
 func (a *Agent) loadView() {
 	path := a.viewPath()
 	if path == "" {
@@ -299,10 +300,10 @@ func (a *Agent) loadView() {
 	a.syncer.changed(tracing.Span{})
 }
 
-// onDisk tells whether the agent works from the view on its disk.
+// onDisk reports whether the agent uses the view from its disk.
 func (a *Agent) onDisk() bool { return !a.fromDisk.IsZero() && !a.syncer.live.Load() }
 
-// viewAge is the time since the view was last known to be current.
+// viewAge returns the time since the view was known to be current.
 func (a *Agent) viewAge() time.Duration {
 	if a.onDisk() {
 		return time.Since(a.fromDisk)
@@ -310,8 +311,8 @@ func (a *Agent) viewAge() time.Duration {
 	return a.follower.Age()
 }
 
-// current tells whether the view is known to be what the registry has. While
-// all is well its age is below about two bookmarks.
+// current reports whether the view is known to match the registry. Normally the view's age is below
+// about two bookmark intervals.
 func (a *Agent) current() bool { return a.follower.Synced() && a.follower.Age() < 2*saveEvery }
 
 func (a *Agent) reportSave(err error) {
@@ -320,7 +321,7 @@ func (a *Agent) reportSave(err error) {
 	}
 }
 
-// refreshAddresses reads the node's addresses anew, and tells who needs them.
+// refreshAddresses reads the node's addresses again and passes them on.
 func (a *Agent) refreshAddresses() error {
 	a.addressesMu.Lock()
 	defer a.addressesMu.Unlock()
@@ -330,7 +331,7 @@ func (a *Agent) refreshAddresses() error {
 	}
 	addrs := a.cfg.assign(local)
 	if len(addrs.node) == 0 {
-		addrs.node = addrs.nodePorts // a machine without a network: loopback is all there is
+		addrs.node = addrs.nodePorts // a machine without a network has loopback addresses only
 	}
 	a.node.setAddresses(addrs)
 	a.checks.SetAddresses(addrs.nodePorts)
@@ -338,19 +339,19 @@ func (a *Agent) refreshAddresses() error {
 	return nil
 }
 
-// refreshFacts tells the syncer what plans are to be made from.
+// refreshFacts passes the current facts to the syncer.
 func (a *Agent) refreshFacts() {
 	addrs := a.node.addresses()
 	a.syncer.setFacts(a.cfg.facts(a.name, a.zone(), addrs), addrs.sources)
 }
 
-// zone is what the registry says of the node, or what the agent would say.
+// zone returns the node's zone according to the registry, or to the configured labels.
 func (a *Agent) zone() string {
 	return cmp.Or(a.view.Self().GetMetadata().GetLabels()[zoneLabel], a.cfg.labels()[zoneLabel])
 }
 
-// lookAround notices what nobody tells: addresses that have changed, programs that
-// listen on node ports, and that the node is still called lost.
+// lookAround checks for changes without notifications: changed addresses, programs that listen on
+// node ports, and a Node that is still not ready.
 func (a *Agent) lookAround(context.Context) {
 	if self := a.view.Self(); self != nil && !ready(self) {
 		a.node.poke()
@@ -363,8 +364,8 @@ func (a *Agent) lookAtAddresses() {
 	a.syncer.nodeTrouble(troubleAddresses, a.refreshAddresses(), reasonAddressesUnknown)
 }
 
-// watchAddresses looks at the node's addresses when the kernel tells that they
-// change. Where it does not, looking around now and then has to do.
+// watchAddresses reads the node's addresses whenever the kernel reports a change. If the kernel
+// does not report changes, lookAround finds them later.
 func (a *Agent) watchAddresses(ctx context.Context) error {
 	if err := a.machine.WatchAddresses(ctx, a.lookAtAddresses); err != nil {
 		a.log.Info("changes of addresses are noticed late", "within", lookEvery, "err", err)
@@ -389,7 +390,7 @@ func (a *Agent) audit(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// every calls fn again and again until ctx is done.
+// every calls fn at intervals of d until ctx is done.
 func (a *Agent) every(ctx context.Context, d time.Duration, fn func(context.Context)) error {
 	ticker := time.NewTicker(d)
 	defer ticker.Stop()

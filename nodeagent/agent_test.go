@@ -21,8 +21,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestAgentForwards follows a service through its life: created before the
-// agent starts, changed while it runs, explained, and deleted.
+// TestAgentForwards follows a service that is created before the agent starts, changed while it
+// runs, explained, and deleted.
 func TestAgentForwards(t *testing.T) {
 	w := newWorld(t)
 	vip, one, two := freePort(t), backend(t, "one"), backend(t, "two")
@@ -72,8 +72,8 @@ func TestAgentForwards(t *testing.T) {
 	}
 }
 
-// TestAgentTellsOfItsNode: the object, the heartbeat, and that a deleted object
-// comes back.
+// TestAgentTellsOfItsNode checks the Node object and the heartbeat, and that a deleted object is
+// created again.
 func TestAgentTellsOfItsNode(t *testing.T) {
 	w := newWorld(t)
 	beats := w.beats()
@@ -114,7 +114,7 @@ func TestAgentTellsOfItsNode(t *testing.T) {
 	}
 }
 
-// TestAgentProbes: a pod of this node becomes ready, another node's does not.
+// TestAgentProbes checks that a pod of this node becomes ready, and a pod of another node does not.
 func TestAgentProbes(t *testing.T) {
 	w := newWorld(t)
 	pod := func(name, node string) *corev1.Pod {
@@ -145,8 +145,8 @@ func TestAgentProbes(t *testing.T) {
 	}
 }
 
-// TestTakenPort: an event says whose and what to do, the status too, the rest
-// works, and when the port is free it is taken without anybody asking.
+// TestTakenPort checks that an event and the status name a port in use with a remedy, that
+// everything else works, and that the port is served by itself once it is free.
 func TestTakenPort(t *testing.T) {
 	w := newWorld(t)
 	taken, free, b := freePort(t), freePort(t), backend(t, "b")
@@ -188,8 +188,8 @@ func TestTakenPort(t *testing.T) {
 	})
 }
 
-// TestStartWithoutRegistry: an agent that finds nobody forwards by the view that
-// it kept, and says so.
+// TestStartWithoutRegistry checks that an agent without a registry forwards by its saved view, and
+// reports that.
 func TestStartWithoutRegistry(t *testing.T) {
 	w := newWorld(t)
 	vip, b := freePort(t), backend(t, "b")
@@ -244,7 +244,8 @@ func TestResyncRepairs(t *testing.T) {
 	}
 }
 
-// TestAuditRepairsByItself breaks what is in force again and again: audits find and repair it without a call.
+// TestAuditRepairsByItself breaks the state in force again and again, and checks that audits find
+// and repair it without a call.
 func TestAuditRepairsByItself(t *testing.T) {
 	w := newWorld(t)
 	vip, b := freePort(t), backend(t, "b")
@@ -267,7 +268,7 @@ func TestAuditRepairsByItself(t *testing.T) {
 	}
 }
 
-// TestLoadBalancerWithLocalPolicy: node port, health-check port, draining.
+// TestLoadBalancerWithLocalPolicy checks the node port, the health-check port, and draining.
 func TestLoadBalancerWithLocalPolicy(t *testing.T) {
 	w := newWorld(t)
 	vip, b := freePort(t), backend(t, "b")
@@ -317,8 +318,8 @@ func TestLoadBalancerWithLocalPolicy(t *testing.T) {
 	}
 }
 
-// TestClaimedTwice: the older service keeps an address, the newer one's owner is
-// told, and gets the address when it is free.
+// TestClaimedTwice checks that the older service keeps an address, that an event on the newer one
+// reports it, and that the newer one gets the address once it is free.
 func TestClaimedTwice(t *testing.T) {
 	w := newWorld(t)
 	vip, one, two := freePort(t), backend(t, "one"), backend(t, "two")

@@ -16,10 +16,10 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// maxPlan bounds an answer of GetPlan, in bytes: below what clients take.
+// maxPlan is the largest answer of GetPlan, in bytes. It is below the limit of clients.
 const maxPlan = rpc.DefaultMaxMessage - 64<<10
 
-// api is the agent's NodeAgentService.
+// api implements the agent's NodeAgentService.
 type api struct {
 	nodeagentv1.UnsafeNodeAgentServiceServer
 	agent *Agent
@@ -71,7 +71,7 @@ func (s *api) GetPlan(ctx context.Context, req *nodeagentv1.GetPlanRequest) (*no
 	return res, nil
 }
 
-// planAll fills in the plans of all services of a namespace; empty: of all.
+// planAll adds the plans of all services of a namespace. An empty namespace means all of them.
 func (s *api) planAll(namespace string, res *nodeagentv1.GetPlanResponse) error {
 	names := slices.DeleteFunc(s.agent.view.ServiceNames(), func(name plan.ServiceName) bool {
 		return namespace != "" && namespace != name.Namespace
@@ -105,7 +105,7 @@ func (s *api) SetDraining(_ context.Context, req *nodeagentv1.SetDrainingRequest
 	return &nodeagentv1.SetDrainingResponse{Draining: req.GetDraining()}, nil
 }
 
-// describe fills in what the syncer knows.
+// describe adds the syncer's status.
 func (s *syncer) describe(res *nodeagentv1.GetStatusResponse) {
 	s.tableMu.Lock()
 	defer s.tableMu.Unlock()
@@ -117,16 +117,15 @@ func (s *syncer) describe(res *nodeagentv1.GetStatusResponse) {
 	res.DriftRepaired = s.repaired
 }
 
-// explained is the plan of a service as explain has made it.
+// explained is the plan of a service as made by explain.
 type explained struct {
 	plan.Result
 	waiting bool
 }
 
-// explain adds the virtual servers of services, with the reasons of all their
-// endpoints, what is really in force, and the steps from there to the plan. The
-// connections of all of them are read at once: the nftables plane reads all flows
-// of the node, and changes wait meanwhile.
+// explain adds the virtual servers of services, with the reasons of all their endpoints, the state
+// in force, and the steps from there to the plan. It reads the connections of all servers at once,
+// because the nftables plane reads all flows of the node for it, and changes wait meanwhile.
 func (s *syncer) explain(names []plan.ServiceName, to *nodeagentv1.GetPlanResponse) {
 	plans := make([]explained, len(names))
 	var keys []plan.Key
@@ -150,7 +149,7 @@ func (s *syncer) explain(names []plan.ServiceName, to *nodeagentv1.GetPlanRespon
 	}
 }
 
-// plans makes the plan of a service as the view has it now.
+// plans builds the plan of a service from the current view.
 func (s *syncer) plans(name plan.ServiceName) explained {
 	s.mu.Lock()
 	facts := s.facts
@@ -160,7 +159,7 @@ func (s *syncer) plans(name plan.ServiceName) explained {
 	return explained{plan.Build(svc, slicesOf, &facts), waiting}
 }
 
-// inForce tells whether the data plane does what a plan says, and if not, why.
+// inForce reports whether the data plane matches a planned server, and if not, the reason.
 func (s *syncer) inForce(v *plan.VirtualServer) (bool, string) {
 	if f := s.failing[v.Key]; f != nil && f.service == v.Service {
 		return false, describeError(f)
@@ -190,7 +189,7 @@ func describeServer(v *plan.VirtualServer) *nodeagentv1.VirtualServer {
 	}
 }
 
-// describeReals lists candidates, those in use first, and then what drains.
+// describeReals lists the candidates, those in use first, and then the draining backends.
 func describeReals(choices []plan.Choice, active map[netip.AddrPort]uint32) []*nodeagentv1.RealServer {
 	var out []*nodeagentv1.RealServer
 	known := map[netip.AddrPort]bool{}
@@ -214,8 +213,7 @@ func describeReals(choices []plan.Choice, active map[netip.AddrPort]uint32) []*n
 	return append(out, describeGone(known, active)...)
 }
 
-// describeGone lists backends that are no candidates any more and still have
-// connections.
+// describeGone lists backends that are no longer candidates and still have connections.
 func describeGone(known map[netip.AddrPort]bool, active map[netip.AddrPort]uint32) []*nodeagentv1.RealServer {
 	var out []*nodeagentv1.RealServer
 	for addr, n := range active {

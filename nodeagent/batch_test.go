@@ -28,7 +28,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// bench is a syncer with a view of its own, whose batches the test decides on.
+// bench is a syncer with a view of its own. The test controls its batches.
 type bench struct {
 	*syncer
 	t        testing.TB
@@ -55,7 +55,7 @@ func newUserspaceBench(t *testing.T) *bench {
 	return newBench(t, plane)
 }
 
-// change lets the view take in objects, in one batch. It does not sync.
+// change applies objects to the view in one batch. It does not sync.
 func (b *bench) change(objects ...object.Object) {
 	var batch []changes.Change
 	for _, o := range objects {
@@ -66,7 +66,7 @@ func (b *bench) change(objects ...object.Object) {
 	b.apply(batch)
 }
 
-// replace is change, and in the same batch other objects are deleted.
+// replace does the same as change, and deletes other objects in the same batch.
 func (b *bench) replace(gone []object.Object, objects ...object.Object) {
 	var batch []changes.Change
 	for _, o := range gone {
@@ -88,7 +88,7 @@ func (b *bench) apply(batch []changes.Change) {
 	b.changed(tracing.Span{})
 }
 
-// problems returns the events that wait to be written.
+// problems returns the reasons of the events that wait to be written.
 func (b *bench) problems() (reasons []string) {
 	for {
 		select {
@@ -128,7 +128,7 @@ func sliceOf(service string, backends ...netip.AddrPort) *corev1.EndpointSlice {
 	return s
 }
 
-// freeAt is a port that is free at a loopback address of its own.
+// freeAt returns a free port at a loopback address.
 func freeAt(t testing.TB, addr string) netip.AddrPort {
 	t.Helper()
 	lis, err := net.Listen("tcp", addr+":0")
@@ -139,8 +139,8 @@ func freeAt(t testing.TB, addr string) netip.AddrPort {
 	return lis.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// TestAnAddressChangesHandsWithinABatch: one batch deletes a service and gives
-// its address to another one, whose name sorts before or after.
+// TestAnAddressChangesHandsWithinABatch checks that one batch can delete a service and give its
+// address to another one, with a name that sorts before or after it.
 func TestAnAddressChangesHandsWithinABatch(t *testing.T) {
 	for _, tc := range []struct{ from, to string }{{"a", "z"}, {"z", "a"}} {
 		t.Run(tc.from+" to "+tc.to, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestAnAddressChangesHandsWithinABatch(t *testing.T) {
 	}
 }
 
-// held is a data plane whose Apply takes until the test lets it go on.
+// held is a data plane with an Apply that blocks until the test continues it.
 type held struct {
 	dataplane.Plane
 	began, goOn chan struct{}
@@ -180,8 +180,8 @@ func (p *held) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failure
 	return p.Plane.Apply(ctx, steps)
 }
 
-// TestAServiceDeletedBeforeHoldsNoAddress: while a batch is being programmed, a
-// service of it gets the address of one that is deleted. Nobody else has it then.
+// TestAServiceDeletedBeforeHoldsNoAddress checks that a service gets the address of a deleted one
+// while a batch with it is being programmed. No other service has the address then.
 func TestAServiceDeletedBeforeHoldsNoAddress(t *testing.T) {
 	b := newUserspaceBench(t)
 	shared, other, urgentAt := freeAt(t, "127.101.7.4"), freeAt(t, "127.101.7.5"), freeAt(t, "127.101.7.6")
@@ -189,7 +189,7 @@ func TestAServiceDeletedBeforeHoldsNoAddress(t *testing.T) {
 	b.change(older)
 	b.sync(t.Context())
 
-	first := webService("first", 2, urgentAt) // a batch of two parts
+	first := webService("first", 2, urgentAt) // makes the batch have two parts
 	first.Metadata.Annotations = map[string]string{urgentAnnotation: "true"}
 	b.change(first, webService("newer", 3, other))
 	plane := &held{Plane: b.plane, began: make(chan struct{}), goOn: make(chan struct{})}
@@ -211,8 +211,8 @@ func TestAServiceDeletedBeforeHoldsNoAddress(t *testing.T) {
 	}
 }
 
-// TestLabelsLeaveAServiceToAnotherProxy: set on a live service, or on a slice, and
-// removed again.
+// TestLabelsLeaveAServiceToAnotherProxy sets the label on a live service, or on a slice, and
+// removes it again.
 func TestLabelsLeaveAServiceToAnotherProxy(t *testing.T) {
 	for _, label := range []string{"service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless"} {
 		t.Run(label, func(t *testing.T) {
@@ -254,13 +254,13 @@ func TestLabelsLeaveAServiceToAnotherProxy(t *testing.T) {
 	}
 }
 
-// forgetful is a data plane that reports success, and does nothing.
+// forgetful is a data plane that reports success and does nothing.
 type forgetful struct{ dataplane.Plane }
 
 func (forgetful) Apply(context.Context, []plan.Step) []dataplane.Failure { return nil }
 
-// TestWhatIsNotOnThePlanesRecordIsNotApplied: a plane that accepts a change and
-// does not have it is a failure of the service, and it is tried again.
+// TestWhatIsNotOnThePlanesRecordIsNotApplied checks that a change that a plane accepts and does not
+// have on record is a failure of the service, and is tried again.
 func TestWhatIsNotOnThePlanesRecordIsNotApplied(t *testing.T) {
 	b := newUserspaceBench(t)
 	plane := b.plane
@@ -284,8 +284,8 @@ func TestWhatIsNotOnThePlanesRecordIsNotApplied(t *testing.T) {
 	}
 }
 
-// TestADeletedServiceIsForgottenThoughItFailed: a service whose port another
-// program had is deleted, and nobody listens once the port is free.
+// TestADeletedServiceIsForgottenThoughItFailed checks that a service with a port in use by another
+// program can be deleted, and that the plane does not listen once the port is free.
 func TestADeletedServiceIsForgottenThoughItFailed(t *testing.T) {
 	b := newUserspaceBench(t)
 	foreign, err := net.Listen("tcp", "127.101.7.10:0")

@@ -48,7 +48,7 @@ type Config struct {
 	HeartbeatInterval time.Duration `flag:"heartbeat-interval" default:"2s" usage:"time between heartbeats"`
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate returns all errors in the configuration.
 func (c *Config) Validate() error {
 	errs := []error{c.Common.Validate()}
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -81,7 +81,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateKernel looks at settings of the kernel.
+// validateKernel checks the settings of the kernel.
 func (c *Config) validateKernel() error {
 	var errs []error
 	for _, it := range []struct {
@@ -104,9 +104,9 @@ func (c *Config) validateKernel() error {
 }
 
 const (
-	// maxKernelTimeout is what the kernel's clock can count to, at a thousand
-	// ticks a second.
+	// maxKernelTimeout is the longest time that the kernel's clock can count, at a thousand ticks a
+	// second.
 	maxKernelTimeout = 24 * 24 * time.Hour
-	// maxTracked keeps a slip of the keyboard from taking all memory.
+	// maxTracked prevents a typing error from taking all memory.
 	maxTracked = 1 << 24
 )

@@ -53,8 +53,8 @@ func TestEveryMistakeIsReported(t *testing.T) {
 	}
 }
 
-// TestAddresses: which addresses a node is known by, which serve node ports, and
-// whose traffic is internal.
+// TestAddresses checks which addresses are in the Node's status, which ones serve node ports, and
+// which sources are internal.
 func TestAddresses(t *testing.T) {
 	local := []netip.Addr{
 		netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("10.0.0.1"),

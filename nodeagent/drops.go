@@ -12,17 +12,16 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// dropping is a data plane that knows what it has dropped.
+// dropping is a data plane that counts dropped packets.
 type dropping interface {
 	Drops() ([]kernel.Drop, error)
 }
 
-// dropMetrics reads drops from the kernel whenever somebody asks for the metrics.
-// Its counters begin anew with the packet filter, so what they have grown by is
-// added up here, as for traffic.
+// dropMetrics reads the dropped packets from the kernel at each scrape of the metrics. The kernel's
+// counters restart with the packet filter, so their increases are added up here, as for traffic.
 type dropMetrics struct {
 	plane dropping // nil: it counts none
-	most  int      // series
+	most  int      // maximum number of series
 	log   *slog.Logger
 	desc  *prometheus.Desc
 
@@ -41,7 +40,7 @@ type dropSeries struct {
 	reason string
 }
 
-// watchDrops registers the metric of dropped packets, of so many service ports.
+// watchDrops registers the metric of dropped packets for at most the given number of service ports.
 func watchDrops(reg prometheus.Registerer, plane any, most int, log *slog.Logger) {
 	if most == 0 {
 		return
@@ -67,7 +66,7 @@ func (m *dropMetrics) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	found, err := m.plane.Drops()
-	if err != nil { // the sums so far are still true
+	if err != nil { // the sums so far remain valid
 		m.log.Warn("dropped packets not read", "err", err)
 	} else {
 		m.add(found)
@@ -85,8 +84,8 @@ func (m *dropMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// add brings the sums to what was found. Ports that drop nothing any more, such
-// as those of services that are gone, are forgotten.
+// add adds the increases since the last reading to the sums. It forgets ports without dropped
+// packets, such as ports of deleted services.
 func (m *dropMetrics) add(found []kernel.Drop) {
 	last, sums := make(map[dropSource]uint64, len(found)), map[dropSeries]uint64{}
 	for _, d := range found {
@@ -97,7 +96,7 @@ func (m *dropMetrics) add(found []kernel.Drop) {
 			sums[s] = m.sums[s]
 		}
 		before := m.last[from]
-		if d.Packets < before { // the filter was built anew
+		if d.Packets < before { // the packet filter was built anew
 			before = 0
 		}
 		sums[s] += d.Packets - before

@@ -13,7 +13,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// droppers are what a data plane says that it has dropped.
+// droppers is a data plane with a given list of dropped packets.
 type droppers struct{ list []kernel.Drop }
 
 func (d *droppers) Drops() ([]kernel.Drop, error) { return d.list, nil }
@@ -25,8 +25,8 @@ func dropped(service string, set kernel.Set, reason string, packets uint64) kern
 	}
 }
 
-// TestDropMetrics: sums by port and reason, which go on when the kernel begins to
-// count anew, and of those ports only that have most.
+// TestDropMetrics checks that the sums by port and reason continue when the kernel's counters
+// restart, and that only the ports with the most packets have series.
 func TestDropMetrics(t *testing.T) {
 	d, reg := &droppers{}, prometheus.NewRegistry()
 	nodeagent.WatchDrops(reg, d, 2, kittest.Logger(t))

@@ -24,7 +24,8 @@ const (
 	reasonHealthCheckNodePort = "FailedToStartServiceHealthcheck"
 	reasonNodePortTaken       = "NodePortTaken"
 
-	// On the node; FailedToProgram too, for what concerns all services.
+	// Reasons of events on the node. FailedToProgram is used there too, for failures that concern
+	// all services.
 	reasonProxyModeFallback = "ProxyModeFallback"
 	reasonKernelSetting     = "KernelSettingRefused"
 	reasonFailedToAudit     = "FailedToReadBack"
@@ -33,17 +34,16 @@ const (
 )
 
 const (
-	eventQueue      = 256              // events that may wait; more are dropped
+	eventQueue      = 256              // events that may wait; further ones are dropped
 	eventTimeout    = 10 * time.Second // for one event
 	eventRetryMin   = 200 * time.Millisecond
 	eventRetryMax   = 10 * time.Second
-	maxEventMessage = 1024 // bytes that the registry takes
+	maxEventMessage = 1024 // the registry's limit in bytes
 )
 
-// recorder writes events in the background. While the registry is away they
-// wait, as many as there is room for: what an agent found out while it started
-// alone is told later. Beyond that they are lost, and the status of the agent
-// still has it all.
+// recorder writes events in the background. While the registry is unavailable, events wait in the
+// queue, so that findings of an agent that starts alone are reported later. Events that do not fit
+// are lost, but the agent's status still has everything.
 type recorder struct {
 	node   string
 	client registryv1.EventServiceClient
@@ -55,7 +55,7 @@ func newRecorder(node string, client registryv1.EventServiceClient, log *slog.Lo
 	return &recorder{node: node, client: client, log: log, queue: make(chan *corev1.Event, eventQueue)}
 }
 
-// warn says that something about a service needs a look.
+// warn writes an event about a service that needs attention.
 func (r *recorder) warn(svc *corev1.Service, reason, message string) {
 	meta := svc.GetMetadata()
 	r.log.Warn("service needs a look", "service", meta.GetNamespace()+"/"+meta.GetName(), "reason", reason, "message", message)
@@ -64,8 +64,8 @@ func (r *recorder) warn(svc *corev1.Service, reason, message string) {
 	}, meta.GetNamespace(), reason, message)
 }
 
-// warnNode says that something about the node needs a look. Events of nodes,
-// which are in no namespace, are in the default one.
+// warnNode writes an event about the node. Nodes are in no namespace, so their events are in the
+// default one.
 func (r *recorder) warnNode(reason, message string) {
 	r.log.Warn("the node needs a look", "reason", reason, "message", message)
 	r.put(&corev1.ObjectReference{Kind: "Node", Name: r.node}, "default", reason, message)
@@ -85,7 +85,7 @@ func (r *recorder) put(about *corev1.ObjectReference, namespace, reason, message
 	}
 }
 
-// cut shortens a text without cutting a character in two.
+// cut shortens a text without splitting a character.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -93,7 +93,7 @@ func cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "")
 }
 
-// run writes what is queued until ctx is done.
+// run writes the queued events until ctx is done.
 func (r *recorder) run(ctx context.Context) error {
 	for {
 		select {
@@ -105,7 +105,7 @@ func (r *recorder) run(ctx context.Context) error {
 	}
 }
 
-// write tries until it worked, or trying again is pointless.
+// write tries to write an event until it succeeds or a retry is pointless.
 func (r *recorder) write(ctx context.Context, event *corev1.Event) {
 	for pause := eventRetryMin; ; pause = min(2*pause, eventRetryMax) {
 		err := r.try(ctx, event)

@@ -9,17 +9,16 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Plane is the data plane, for tests that interfere with it.
+// Plane returns the data plane, for tests that modify it.
 func (a *Agent) Plane() dataplane.Plane { return a.plane }
 
-// Interpose puts something between the agent and its data plane. The agent must
-// not run yet.
+// Interpose wraps the agent's data plane. The agent must not run yet.
 func (a *Agent) Interpose(wrap func(dataplane.Plane) dataplane.Plane) {
 	a.plane = wrap(a.plane)
 	a.syncer.plane = a.plane
 }
 
-// SetLocal says what the machine's addresses are. The agent must not run yet.
+// SetLocal sets the function that returns the machine's addresses. The agent must not run yet.
 func (a *Agent) SetLocal(local func() ([]netip.Addr, error)) { a.machine = readdressed{local: local} }
 
 // readdressed is this machine with other addresses.
@@ -30,29 +29,29 @@ type readdressed struct {
 
 func (m readdressed) Addresses() ([]netip.Addr, error) { return m.local() }
 
-// LookAround does at once what the agent does now and then.
+// LookAround runs the agent's periodic check at once.
 func (a *Agent) LookAround() { a.lookAround(context.Background()) }
 
 // AuditEvery sets the time between two audits. The agent must not run yet.
 func (a *Agent) AuditEvery(pause time.Duration) { a.auditPause = pause }
 
-// Known counts the objects of a kind that the agent keeps.
+// Known returns the number of objects of a kind that the agent keeps.
 func (a *Agent) Known(kind string) int { return len(a.follower.View().List(kind)) }
 
-// APIAddr is where the agent listens.
+// APIAddr returns the address of the agent's API.
 func (a *Agent) APIAddr() string { return a.lis.Addr().String() }
 
-// HealthzAddr is where the agent's health endpoints are.
+// HealthzAddr returns the address of the agent's health endpoints.
 func (a *Agent) HealthzAddr() string { return a.healthz.Addr().String() }
 
-// Assign gives addresses their roles.
+// Assign returns the result of assign.
 func (c *Config) Assign(local []netip.Addr) (node, nodePorts []netip.Addr, sources plan.Sources) {
 	a := c.assign(local)
 	return a.node, a.nodePorts, a.sources
 }
 
-// WatchTraffic registers metrics of the traffic of so many service ports.
+// WatchTraffic is watchTraffic.
 var WatchTraffic = watchTraffic
 
-// WatchDrops registers the metric of dropped packets, of so many service ports.
+// WatchDrops is watchDrops.
 var WatchDrops = watchDrops

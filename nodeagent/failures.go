@@ -15,28 +15,27 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// The pauses between two tries of what failed.
+// The shortest and the longest pause between two tries.
 const (
 	retryMin = time.Second
 	retryMax = 30 * time.Second
 )
 
-// failing is a virtual server that could not be programmed as planned, or the
-// rules that all share.
+// failing is a virtual server that could not be programmed as planned, or the shared rules.
 type failing struct {
 	step    plan.Step
-	service plan.ServiceName // empty: nobody's
+	service plan.ServiceName // empty: not of a service
 	err     error
 	remedy  string
 	since   time.Time
 	pause   time.Duration
-	next    time.Time // of the next try; zero: trying again is pointless
+	next    time.Time // time of the next try; zero: a retry is pointless
 }
 
-// failures are the virtual servers that are not as planned, by key.
+// failures are the virtual servers that differ from the plan, by key.
 type failures map[plan.Key]*failing
 
-// failed notes a failure, and tells whether it is news.
+// failed records a failure and reports whether it is new.
 func (f failures) failed(fl dataplane.Failure, service plan.ServiceName, now time.Time) (*failing, bool) {
 	old := f[fl.Step.Key]
 	it := &failing{step: fl.Step, service: service, err: fl.Err, remedy: fl.Remedy, since: now, pause: retryMin}
@@ -50,8 +49,7 @@ func (f failures) failed(fl dataplane.Failure, service plan.ServiceName, now tim
 	return it, old == nil || old.service != service || old.err.Error() != fl.Err.Error()
 }
 
-// due returns the keys to try again now, and when the next one is due; zero:
-// never.
+// due returns the keys to try again now, and the time of the next try; zero: there is none.
 func (f failures) due(now time.Time) (keys []plan.Key, next time.Time) {
 	for key, it := range f {
 		switch {
@@ -66,7 +64,7 @@ func (f failures) due(now time.Time) (keys []plan.Key, next time.Time) {
 	return keys, next
 }
 
-// proto lists the failures for the API, in order.
+// proto returns the failures for the API, sorted.
 func (f failures) proto() []*nodeagentv1.StepFailure {
 	out := make([]*nodeagentv1.StepFailure, 0, len(f))
 	for _, it := range f {

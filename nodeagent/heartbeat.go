@@ -12,8 +12,8 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// beat tells who listens how the node is, at once when something was applied
-// and otherwise at every interval. What nobody hears is not repeated.
+// beat publishes heartbeats: after progress of the syncer, and otherwise at every interval. A
+// heartbeat without a listener is not repeated.
 func (a *Agent) beat(ctx context.Context) error {
 	ticker := time.NewTicker(a.cfg.HeartbeatInterval)
 	defer ticker.Stop()
@@ -27,7 +27,7 @@ func (a *Agent) beat(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		case <-a.syncer.progress:
-			// Bounds how often progress is told.
+			// Bounds the rate of heartbeats for progress.
 			if !app.Pause(ctx, min(a.cfg.HeartbeatInterval/10, 50*time.Millisecond)) {
 				return nil
 			}

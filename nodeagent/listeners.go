@@ -13,12 +13,12 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Tables of the sockets of this network namespace. Not below /proc/net: that is
-// the main thread's namespace.
+// socketTables are the tables of sockets in this network namespace. They are not read below
+// /proc/net, which shows the main thread's namespace.
 var socketTables = []struct {
 	path     string
 	protocol plan.Protocol
-	state    string // of a socket that takes connections, or datagrams of anybody
+	state    string // of sockets that accept connections, or datagrams from any address
 }{
 	{"/proc/thread-self/net/tcp", plan.TCP, "0A"},
 	{"/proc/thread-self/net/tcp6", plan.TCP, "0A"},
@@ -26,8 +26,8 @@ var socketTables = []struct {
 	{"/proc/thread-self/net/udp6", plan.UDP, "07"},
 }
 
-// listeners returns the addresses that programs of this machine listen on.
-// Tables that cannot be read are left out.
+// listeners returns the addresses that programs of this machine listen on. Tables that cannot be
+// read are skipped.
 func listeners() []plan.Frontend {
 	var out []plan.Frontend
 	for _, table := range socketTables {
@@ -49,8 +49,8 @@ func listeners() []plan.Frontend {
 	return out
 }
 
-// socketAddr parses an address of a table: words in the byte order of the
-// machine, a colon, and the port.
+// socketAddr parses an address in a table: words in the byte order of the machine, a colon, and the
+// port.
 func socketAddr(text string) (netip.AddrPort, bool) {
 	host, port, _ := strings.Cut(text, ":")
 	words, err := hex.DecodeString(host)
@@ -65,9 +65,9 @@ func socketAddr(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(number)), ok
 }
 
-// takenNodePorts returns the node ports of a plan that a program listens on too,
-// with the address that it listens on. Loopback addresses are left out: there
-// node ports have sockets in every mode, and a failure to open one is reported.
+// takenNodePorts returns the node ports of a plan that a program listens on too, with the program's
+// address. Loopback addresses are left out, because node ports have sockets there in every mode,
+// and a failure to open one is reported.
 func takenNodePorts(servers map[plan.Key]*plan.VirtualServer, listening []plan.Frontend) map[trouble]netip.AddrPort {
 	type port struct {
 		number   uint16
@@ -86,7 +86,7 @@ func takenNodePorts(servers map[plan.Key]*plan.VirtualServer, listening []plan.F
 			continue
 		}
 		for _, l := range by[port{key.Addr.Port(), key.Protocol}] {
-			dual := l.Addr() == netip.IPv6Unspecified() // takes IPv4 too, as a rule
+			dual := l.Addr() == netip.IPv6Unspecified() // usually accepts IPv4 too
 			if l.Addr() == key.Addr.Addr() || dual || l.Addr().IsUnspecified() && l.Addr().Is6() == key.Addr.Addr().Is6() {
 				taken[trouble{what: fmt.Sprintf("node port %d/%s", key.Addr.Port(), key.Protocol), service: v.Service, notice: true}] = l
 			}
@@ -95,10 +95,10 @@ func takenNodePorts(servers map[plan.Key]*plan.VirtualServer, listening []plan.F
 	return taken
 }
 
-// lookAtNodePorts reports node ports that a program of the machine listens on. A
-// plane in the kernel forwards them all the same, and the program hears nobody.
+// lookAtNodePorts reports node ports that a program of the machine listens on. A plane in the
+// kernel still forwards them, and the program gets no connections.
 func (s *syncer) lookAtNodePorts(listening []plan.Frontend) {
-	if s.plane.Name() == userspaceMode { // it could not listen, and said so
+	if s.plane.Name() == userspaceMode { // this plane could not listen, and has reported it
 		return
 	}
 	s.tableMu.Lock()

@@ -18,13 +18,14 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// kernelLike is a plane that says it is one in the kernel.
+// kernelLike is a plane with the name of one in the kernel.
 type kernelLike struct{ dataplane.Plane }
 
 func (kernelLike) Name() string { return nftablesMode }
 
-// TestATakenNodePortIsReportedInKernelModes: once, in an Event and in the status,
-// as long as the program listens. The service is forwarded, so nothing fails.
+// TestATakenNodePortIsReportedInKernelModes checks that the conflict is reported once, in an Event
+// and in the status, as long as the program listens. The service is forwarded, so there is no
+// failure.
 func TestATakenNodePortIsReportedInKernelModes(t *testing.T) {
 	plane := userspace.New(userspace.Options{})
 	defer plane.Close()

@@ -10,28 +10,27 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Machine is what an agent needs of the machine that it runs on, disk and network
-// connections aside. Linux is the machine of every daemon. A simulation has
-// machines in memory.
+// Machine is the machine that an agent runs on, without disk and network connections. Linux is the
+// machine of every daemon. A simulation has machines in memory.
 type Machine interface {
-	// Addresses lists the unicast addresses of the machine, IPv4 first.
+	// Addresses returns the unicast addresses of the machine, IPv4 first.
 	Addresses() ([]netip.Addr, error)
-	// WatchAddresses calls changed whenever an address comes or goes, until ctx is
-	// done. After an error changes are noticed late.
+	// WatchAddresses calls changed whenever an address is added or removed, until ctx is done. If
+	// it returns an error, changes are noticed late.
 	WatchAddresses(ctx context.Context, changed func()) error
-	// Listeners lists the addresses that programs of the machine listen on.
+	// Listeners returns the addresses that programs of the machine listen on.
 	Listeners() []plan.Frontend
-	// Modes are the proxy modes in which the kernel may forward, in the order in
-	// which they are tried.
+	// Modes returns the proxy modes in which the kernel may forward, in the order in which they are
+	// tried.
 	Modes() []KernelMode
 }
 
-// KernelMode is a mode in which the kernel forwards, also without the agent.
+// KernelMode is a mode in which the kernel forwards, even without the agent.
 type KernelMode struct {
 	Name string
 	// Open opens the plane, as kernel.New does.
 	Open func(kernel.Options) (*kernel.Plane, error)
-	// Precede finds what an agent has left in this mode, as kernel.Precede does.
+	// Precede reads the state that an agent has left in this mode, as kernel.Precede does.
 	Precede func(kernel.Options) (*kernel.Predecessor, error)
 }
 

@@ -8,12 +8,11 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// gcPercent lets the garbage of changes grow to less than Go's default of 100:
-// endpoints take most of the memory, and hardly any of them is garbage.
+// gcPercent is below Go's default of 100, because endpoints take most of the memory and hardly any
+// of them becomes garbage.
 const gcPercent = 10
 
-// Main is the main function of the daemon in a process of its own, and of its
-// command cleanup.
+// Main is the main function of the daemon as a process, and of its command cleanup.
 func Main() int {
 	app.SetGCPercent(gcPercent)
 	if len(os.Args) > 1 && os.Args[1] == "cleanup" {

@@ -8,10 +8,10 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// triggerAnnotation of a slice says when the change behind it happened.
+// triggerAnnotation is a slice's annotation with the time of the change that caused it.
 const triggerAnnotation = "endpoints.kubernetes.io/last-change-trigger-time"
 
-// metrics of the agent.
+// metrics are the agent's metrics.
 type metrics struct {
 	revision    prometheus.Gauge
 	servers     prometheus.Gauge
@@ -67,7 +67,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-// ages adds what is measured from the present time back.
+// ages registers the gauges of times up to the present.
 func (m *metrics) ages(reg prometheus.Registerer, queue, view func() time.Duration) {
 	age := func(name, help string, of func() time.Duration) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "portolan_nodeagent_" + name, Help: help}, func() float64 { return of().Seconds() })
@@ -78,16 +78,15 @@ func (m *metrics) ages(reg prometheus.Registerer, queue, view func() time.Durati
 	)
 }
 
-// synced notes the end of a sync.
+// synced records the end of a sync.
 func (m *metrics) synced(began time.Time) {
 	now := time.Now()
 	m.sync.Observe(now.Sub(began).Seconds())
 	m.lastSync.Set(float64(now.UnixMilli()) / 1000)
 }
 
-// latencies measures how long ago the triggers of slices were. A trigger is
-// counted once: slices whose trigger is not newer than last are skipped. It
-// returns the newest.
+// latencies observes the time since the triggers of slices. Each trigger counts once: slices with a
+// trigger that is not newer than last are skipped. It returns the newest trigger.
 func (m *metrics) latencies(slicesOf []*corev1.EndpointSlice, last, now time.Time) time.Time {
 	newest := last
 	for _, s := range slicesOf {

@@ -20,26 +20,26 @@ import (
 	"portolan.dev/services/kit/config"
 )
 
-// The proxy modes. With autoMode the best one that the node can do is used.
+// The proxy modes. With autoMode the agent uses the best mode that the node supports.
 const (
 	autoMode      = "auto"
 	ipvsMode      = ipvs.Name
 	nftablesMode  = nftables.Name
-	iptablesMode  = "iptables"  // another name of nftablesMode, which is its modern form
+	iptablesMode  = "iptables"  // another name of nftablesMode, its modern form
 	userspaceMode = "userspace" // always works
 )
 
-// proxyModes are the modes that can be asked for.
+// proxyModes returns the modes that can be configured.
 func proxyModes() []string {
 	return []string{autoMode, ipvsMode, nftablesMode, iptablesMode, userspaceMode}
 }
 
-// runDir is where the journal of the kernel's state is kept without a data
-// directory: like that state, it does not survive the machine.
+// runDir holds the journal of the kernel's state if there is no data directory. Like that state, it
+// does not survive a reboot.
 const runDir = "/run/portolan"
 
-// journal is the file that says what is ours in the kernel in a mode. Where
-// there is one, something may be.
+// journal returns the path of the journal for a mode. If the file exists, the kernel may have state
+// of the agent in that mode.
 func (c *Config) journal(mode string) string {
 	dir := c.DataDir
 	if dir == "" {
@@ -60,13 +60,13 @@ func (c *Config) kernel(mode string, log *slog.Logger) kernel.Options {
 	}
 }
 
-// used tells whether an agent may have left something in the kernel in a mode.
+// used reports whether an agent may have left state in the kernel in a mode.
 func (c *Config) used(mode string) bool {
 	_, err := os.Stat(c.journal(mode))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// tries are the modes in the kernel that are tried for the configured one.
+// tries returns the modes in the kernel to try for the configured one.
 func (a *Agent) tries() []KernelMode {
 	wanted := a.cfg.ProxyMode
 	switch wanted {
@@ -82,9 +82,8 @@ func (a *Agent) tries() []KernelMode {
 	return modes[i:]
 }
 
-// openPlane opens the data plane of the configured mode. Where the kernel cannot
-// do it, the agent forwards all the same in the next best one, and says so,
-// unless it is strict.
+// openPlane opens the data plane of the configured mode. If the kernel does not support it, the
+// agent uses the next best mode and reports that, unless it is strict.
 func (a *Agent) openPlane() (dataplane.Plane, error) {
 	if a.cfg.ProxyMode == iptablesMode {
 		a.log.Info("proxy mode iptables is served by nftables, its modern form: no iptables rules are made")
@@ -112,21 +111,21 @@ func (a *Agent) openPlane() (dataplane.Plane, error) {
 	return userspace.New(userspace.Options{Log: a.log, Metrics: a.host.Metrics}), nil
 }
 
-// fallback tells why a mode is used, and what to do about it.
+// fallback returns the reason why a mode is used, with the remedy.
 func fallback(used string, reasons []string) string {
 	return fmt.Sprintf("proxy mode %s is used, since %s; load the module ip_vs and run the agent as root, or set -proxy-mode=%s",
 		used, strings.Join(reasons, ", and "), used)
 }
 
-// openKernel opens the plane of a mode. What an agent forwards in another one is
-// taken over: no client notices, except for those whose connections IPVS had.
+// openKernel opens the plane of a mode. It takes over the state of an agent in another mode. No
+// client notices, except that open connections of IPVS end.
 func (a *Agent) openKernel(mode KernelMode) (*kernel.Plane, error) {
 	options := a.cfg.kernel(mode.Name, a.log)
 	before := a.predecessors(mode.Name)
 	for _, p := range before {
 		defer p.Close() //nolint:errcheck // there is nothing to lose any more
 		options.From = join(options.From, p.State())
-		options.Before = p.Before() // of two, both found the same
+		options.Before = p.Before() // two predecessors would have the same values
 	}
 	plane, err := mode.Open(options)
 	if err != nil {
@@ -140,7 +139,7 @@ func (a *Agent) openKernel(mode KernelMode) (*kernel.Plane, error) {
 	return plane, nil
 }
 
-// predecessors are what agents have left in the kernel in other modes.
+// predecessors returns the state that agents have left in the kernel in other modes.
 func (a *Agent) predecessors(mode string) []*kernel.Predecessor {
 	var all []*kernel.Predecessor
 	for _, m := range a.machine.Modes() {
@@ -157,7 +156,7 @@ func (a *Agent) predecessors(mode string) []*kernel.Predecessor {
 	return all
 }
 
-// join adds what only the second state has to the first; nil is none.
+// join adds to a the servers that only b has. A nil state is empty.
 func join(a, b *plan.State) *plan.State {
 	if a == nil {
 		return b
@@ -170,7 +169,7 @@ func join(a, b *plan.State) *plan.State {
 	return a
 }
 
-// leaveKernel takes out of the kernel what agents left there, in any mode.
+// leaveKernel removes the state that agents have left in the kernel, in any mode.
 func (c *Config) leaveKernel(m Machine, log *slog.Logger) error {
 	var errs []error
 	for _, mode := range m.Modes() {
@@ -187,8 +186,8 @@ func (c *Config) leaveKernel(m Machine, log *slog.Logger) error {
 	return errors.Join(errs...)
 }
 
-// Cleanup takes everything out of the kernel that the agent of a configuration
-// has put there, and nothing else. The agent must not be running.
+// Cleanup removes everything from the kernel that the agent with this configuration has put there,
+// and nothing else. The agent must not be running.
 func Cleanup(_ context.Context, args []string) error {
 	var cfg Config
 	if err := config.Load("nodeagent", &cfg, args, os.LookupEnv, os.Stdout); err != nil {

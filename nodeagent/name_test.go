@@ -11,7 +11,8 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// TestNameIsThatOfTheCertificate: an agent that called itself otherwise would be refused everything.
+// TestNameIsThatOfTheCertificate checks that the certificate determines the node's name, because an
+// agent with another name would be denied everything.
 func TestNameIsThatOfTheCertificate(t *testing.T) {
 	var cfg nodeagent.Config
 	config.Defaults(&cfg)

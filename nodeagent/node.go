@@ -27,17 +27,18 @@ const (
 	registerTimeout  = 10 * time.Second
 	registerRetryMin = 200 * time.Millisecond
 	registerRetryMax = 10 * time.Second
-	registerQuiet    = time.Second // not worth a line: daemons that start together wait for one another
-	assertEvery      = 10 * time.Second
+	// registerQuiet is the length of outages that are not logged, because daemons that start
+	// together wait for each other.
+	registerQuiet = time.Second
+	assertEvery   = 10 * time.Second
 )
 
-// registrar keeps the node's object in the registry: it is created if missing,
-// and its status is what the agent knows better than anybody else. Labels and
-// spec belong to the operator once the object is there.
+// registrar maintains the node's object in the registry. It creates the object if it is missing,
+// and writes the status that the agent reports. Labels and spec belong to the operator once the
+// object exists.
 //
-// The object is looked at when the agent starts, when the node's addresses
-// change, and when the object itself does: somebody who deletes the Node of a
-// running agent finds it back.
+// The registrar compares the object when the agent starts, when the node's addresses change, and
+// when the object changes. So if the Node of a running agent is deleted, it is created again.
 type registrar struct {
 	agent  *Agent
 	client registryv1.NodeServiceClient
@@ -45,7 +46,7 @@ type registrar struct {
 
 	mu       sync.Mutex
 	addrs    addresses
-	asserted time.Time // when the node was last called ready
+	asserted time.Time // when the agent last set the node ready
 }
 
 func newRegistrar(a *Agent) *registrar {
@@ -75,7 +76,7 @@ func (r *registrar) addresses() addresses {
 	return r.addrs
 }
 
-// run registers the node whenever it is told to, until it works.
+// run registers the node whenever it is woken, and retries until that succeeds.
 func (r *registrar) run(ctx context.Context) error {
 	pause := registerRetryMin
 	outage := obs.Outage{Log: r.agent.log, Down: "node not registered, trying on", Up: "node registered", Tolerate: registerQuiet}
@@ -103,7 +104,7 @@ func (r *registrar) run(ctx context.Context) error {
 	}
 }
 
-// register brings the registry's object to what it should be.
+// register updates the registry's object.
 func (r *registrar) register(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()
@@ -133,13 +134,13 @@ func (r *registrar) getOrCreate(ctx context.Context) (*corev1.Node, error) {
 		return nil, err
 	}
 	r.mu.Lock()
-	r.asserted = time.Time{} // a new object says nothing yet
+	r.asserted = time.Time{} // a new object has no conditions yet
 	r.mu.Unlock()
 	r.agent.log.Info("node registered")
 	return created.GetNode(), nil
 }
 
-// update fills in the status, and tells whether that changed anything.
+// update sets the status and reports whether that changed anything.
 func (r *registrar) update(node *corev1.Node) bool {
 	before := node.GetStatus().CloneVT()
 	if node.Status == nil {
@@ -155,9 +156,10 @@ func (r *registrar) update(node *corev1.Node) bool {
 	return !s.EqualVT(before)
 }
 
-// mayAssert tells whether the agent may call its node ready: when it starts, and
-// later, now and then, while its heartbeats go out. Who does not hear them has a
-// reason to call the node lost, and must not be contradicted all the time.
+// mayAssert reports whether the agent may set its node ready: when it starts, and later at
+// intervals while it can publish heartbeats. If the endpoint controller does not receive the
+// heartbeats, it has a reason to mark the node as lost, and the agent must not contradict it all
+// the time.
 func (r *registrar) mayAssert() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,14 +170,14 @@ func (r *registrar) mayAssert() bool {
 	return true
 }
 
-// ready tells whether a Node is called ready.
+// ready reports whether a Node is marked as ready.
 func ready(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.GetStatus().GetConditions(), func(c *corev1.Condition) bool {
 		return c.GetType() == "Ready" && c.GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_TRUE
 	})
 }
 
-// setReady says that the agent runs. That it does not is for others to say.
+// setReady sets the condition Ready to true. Only other programs set it to false.
 func setReady(s *corev1.NodeStatus) {
 	i := slices.IndexFunc(s.Conditions, func(c *corev1.Condition) bool { return c.GetType() == "Ready" })
 	if i < 0 {
@@ -187,7 +189,7 @@ func setReady(s *corev1.NodeStatus) {
 	c.Reason, c.Message = "AgentRunning", "the node agent runs"
 }
 
-// nodeAddresses lists addresses as a Node does.
+// nodeAddresses converts addresses to the form of a Node.
 func nodeAddresses(name string, addrs []netip.Addr) []*corev1.NodeAddress {
 	var out []*corev1.NodeAddress
 	for _, a := range addrs {
@@ -196,9 +198,8 @@ func nodeAddresses(name string, addrs []netip.Addr) []*corev1.NodeAddress {
 	return append(out, &corev1.NodeAddress{Type: "Hostname", Address: name})
 }
 
-// agentAddress is where others reach the agent's API: what the configuration
-// says, or where it listens; a socket on all addresses is reached at the first
-// of the node.
+// agentAddress returns the address of the agent's API: the configured one, or the one that it
+// listens on. A socket on all addresses is reached at the first address of the node.
 func (r *registrar) agentAddress() string {
 	if r.agent.cfg.AdvertiseAddr != "" {
 		return r.agent.cfg.AdvertiseAddr
@@ -215,7 +216,7 @@ func (r *registrar) agentAddress() string {
 	return listening
 }
 
-// labels are those of a new Node object.
+// labels returns the labels of a new Node object.
 func (c *Config) labels() map[string]string {
 	labels := map[string]string{}
 	for _, l := range c.NodeLabels {

@@ -17,7 +17,7 @@ import (
 // goingTaint is on nodes that an autoscaler is about to remove.
 const goingTaint = "ToBeDeletedByClusterAutoscaler"
 
-// health is how the node is, for its health endpoints.
+// health returns the state of the node for its health endpoints.
 func (a *Agent) health() healthcheck.Node {
 	return healthcheck.Node{
 		Healthy:  a.syncer.healthy(),
@@ -26,8 +26,7 @@ func (a *Agent) health() healthcheck.Node {
 	}
 }
 
-// leaving tells whether a node is being deleted. Of one that is not known, that
-// cannot be said.
+// leaving reports whether a node is being deleted. An unknown node is not.
 func leaving(n *corev1.Node) bool {
 	return n.GetMetadata().GetDeletionTimestamp() != nil ||
 		slices.ContainsFunc(n.GetSpec().GetTaints(), func(t *corev1.Taint) bool { return t.GetKey() == goingTaint })

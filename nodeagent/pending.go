@@ -12,11 +12,11 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// mostPending bounds the steps in one answer.
+// mostPending is the maximum number of steps in one answer.
 const mostPending = 1000
 
-// waits returns the services that changed and are not planned yet, in order; all
-// of them when what plans are made from did.
+// waits returns the sorted names of services that have changed and are not planned yet. If the
+// facts have changed, these are all services.
 func (s *syncer) waits() []plan.ServiceName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,12 +26,12 @@ func (s *syncer) waits() []plan.ServiceName {
 	return s.view.Changed()
 }
 
-// pendingOf lists the steps from what is in force to a plan of one service. It
-// is called with the table's lock.
+// pendingOf returns the steps from the state in force to the plan of one service. The caller holds
+// tableMu.
 func (s *syncer) pendingOf(name plan.ServiceName, servers []*plan.VirtualServer, waiting bool) []*nodeagentv1.PendingStep {
 	wanted := map[plan.Key]*plan.VirtualServer{}
 	for _, v := range s.table.Planned(name) {
-		wanted[v.Key] = nil // unless it is still in the plan
+		wanted[v.Key] = nil // unless the new plan has it
 	}
 	for _, v := range servers {
 		wanted[v.Key] = v
@@ -40,7 +40,7 @@ func (s *syncer) pendingOf(name plan.ServiceName, servers []*plan.VirtualServer,
 	for _, key := range slices.SortedFunc(maps.Keys(wanted), plan.Key.Compare) {
 		have := s.plane.Programmed(key)
 		if have != nil && have.Service != name && s.table.Owner(key.Frontend) != name {
-			have = nil // another service's: only the reason is about it
+			have = nil // it belongs to another service, which only the reason mentions
 			if wanted[key] == nil {
 				continue
 			}
@@ -55,8 +55,8 @@ func (s *syncer) pendingOf(name plan.ServiceName, servers []*plan.VirtualServer,
 	return out
 }
 
-// pending lists the steps from what the kernel, read anew, has to the plan, and
-// how many more there are than fit.
+// pending reads the kernel's state again and returns the steps from there to the plan, and the
+// number of further steps that do not fit.
 func (s *syncer) pending(ctx context.Context) (out []*nodeagentv1.PendingStep, more int, err error) {
 	waits := s.waits()
 	s.tableMu.Lock()
@@ -94,7 +94,7 @@ func describeStep(step plan.Step, service plan.ServiceName, reason string) *node
 	return p
 }
 
-// whyPending says why what is planned at a key is not in force.
+// whyPending returns the reason why the plan at a key is not in force.
 func (s *syncer) whyPending(key plan.Key, service plan.ServiceName, waiting bool) string {
 	if f := s.failing[key]; f != nil {
 		if f.next.IsZero() {

@@ -4,12 +4,12 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernel"
 )
 
-// settled is a data plane that stands on settings of the kernel.
+// settled is a data plane that depends on settings of the kernel.
 type settled interface {
 	Settings() []kernel.Setting
 }
 
-// settings are the kernel's, as the data plane has set them or would have.
+// settings returns the kernel's settings with the results of setting them.
 func (a *Agent) settings() []kernel.Setting {
 	if p, ok := a.plane.(settled); ok {
 		return p.Settings()
@@ -17,8 +17,8 @@ func (a *Agent) settings() []kernel.Setting {
 	return nil
 }
 
-// tellSettings writes an event for each setting that could not be made: what
-// does not work because of it is in no step.
+// tellSettings writes an event for each setting that could not be made, because no step fails for
+// that reason.
 func (a *Agent) tellSettings() {
 	for _, s := range a.settings() {
 		if s.Err != nil {
@@ -27,7 +27,7 @@ func (a *Agent) tellSettings() {
 	}
 }
 
-// fellBack notes that the agent forwards in another mode than it was asked to.
+// fellBack records that the agent uses another mode than the configured one.
 func (a *Agent) fellBack(message string) {
 	a.fallback = message
 	a.events.warnNode(reasonProxyModeFallback, message)

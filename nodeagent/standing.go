@@ -8,34 +8,33 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// mostNamed bounds the services that a heartbeat names.
+// mostNamed is the maximum number of services that a heartbeat names.
 const mostNamed = 32
 
-// standing is how far the node is, as heartbeats tell it.
+// standing is the node's progress as reported in heartbeats.
 //
-// The revision says up to where everything was tried, the rest what did not
-// work; both are of one moment. Holding the revision back at the first failure
-// instead would let one service whose port is taken keep everybody from knowing
-// that theirs is in force.
+// Every change up to the revision was tried, and the other fields contain the failures at the same
+// moment. If the revision were held back at the first failure instead, one service with a port in
+// use would hide that all other services are in force.
 type standing struct {
 	applied  uint64
-	failures int      // steps, ports and the like
-	services []string // that are not forwarded as planned, in order
-	more     int      // services that have no place in the list
-	node     string   // what is wrong with the node as a whole; empty: nothing
+	failures int      // number of failing steps, ports and the like
+	services []string // services that are not forwarded as planned, sorted
+	more     int      // number of services that do not fit in the list
+	node     string   // the problem of the node as a whole; empty: none
 }
 
-// core is the part of a standing that belongs to the table.
+// core is the part of a standing that is derived from the table.
 type core struct {
 	applied  uint64
 	failures int
-	services []plan.ServiceName // in order
-	shared   string             // why rules that all services share are not in force
-	since    time.Time          // of shared
+	services []plan.ServiceName // sorted
+	shared   string             // why the shared rules are not in force
+	since    time.Time          // start of the failure in shared
 }
 
-// stand notes how far the table is in force, for those who cannot wait for the
-// data plane. It is called with the table's lock, after every change.
+// stand stores the present core, for readers that cannot wait for the data plane. The caller holds
+// tableMu, and calls stand after every change.
 func (s *syncer) stand() {
 	c := &core{applied: s.applied, failures: len(s.failing)}
 	named := maps.Clone(s.conflicts)
@@ -53,7 +52,7 @@ func (s *syncer) stand() {
 	s.tellProgress()
 }
 
-// standing returns how far the node is, without waiting for the data plane.
+// standing returns the node's progress without waiting for the data plane.
 func (s *syncer) standing() standing {
 	c := s.core.Load()
 	st := standing{applied: c.applied, failures: c.failures, node: c.shared}
@@ -78,7 +77,7 @@ func (s *syncer) standing() standing {
 	return st
 }
 
-// tellProgress makes the next heartbeat come soon.
+// tellProgress requests a heartbeat soon.
 func (s *syncer) tellProgress() {
 	select {
 	case s.progress <- struct{}{}:

@@ -25,7 +25,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestHeartbeatNamesWhatFails: the revision goes on while a port is taken, and
+// TestHeartbeatNamesWhatFails checks that the revision advances while a port is in use, and that
 // the service is named until it is in force.
 func TestHeartbeatNamesWhatFails(t *testing.T) {
 	w := newWorld(t)
@@ -51,7 +51,7 @@ func TestHeartbeatNamesWhatFails(t *testing.T) {
 	})
 }
 
-// TestHeartbeatIsBounded: forty services want what one has.
+// TestHeartbeatIsBounded has forty services claim one address.
 func TestHeartbeatIsBounded(t *testing.T) {
 	w := newWorld(t)
 	beats := w.beats()
@@ -67,12 +67,12 @@ func TestHeartbeatIsBounded(t *testing.T) {
 	}
 }
 
-// flaky is a data plane that refuses steps of some kind, and notes all others.
+// flaky is a data plane that refuses steps of one kind and records all others.
 type flaky struct {
 	dataplane.Plane
 	refuse   plan.Op
-	reason   error       // of refusals; nil: errRefused
-	blind    atomic.Bool // State fails
+	reason   error       // error of refusals; nil: errRefused
+	blind    atomic.Bool // makes State fail
 	refusing atomic.Bool
 
 	mu    sync.Mutex
@@ -104,7 +104,7 @@ func (f *flaky) State(ctx context.Context) (*plan.State, error) {
 	return f.Plane.State(ctx)
 }
 
-// behind puts the plane between an agent and its own.
+// behind inserts the plane between an agent and its own.
 func (f *flaky) behind(a *nodeagent.Agent) {
 	a.Interpose(func(p dataplane.Plane) dataplane.Plane {
 		f.Plane = p
@@ -112,8 +112,8 @@ func (f *flaky) behind(a *nodeagent.Agent) {
 	})
 }
 
-// TestSharedRulesFail: what concerns all services is in the heartbeat and in the
-// status, there is an event on the node, and it is tried again.
+// TestSharedRulesFail checks that a failure of the shared rules is in the heartbeat and the status,
+// causes an event on the node, and is tried again.
 func TestSharedRulesFail(t *testing.T) {
 	w := newWorld(t)
 	beats := w.beats()
@@ -148,8 +148,8 @@ func TestSharedRulesFail(t *testing.T) {
 	})
 }
 
-// TestReasonOfTheNode protects that a reason of the node, which stops the steps of several
-// services, is one Event on the Node, and that both services are forwarded once it is gone.
+// TestReasonOfTheNode checks that a failure of the node that stops the steps of several services is
+// reported by one Event on the Node, and that both services are forwarded once it is over.
 func TestReasonOfTheNode(t *testing.T) {
 	w := newWorld(t)
 	full := &dataplane.NodeError{Err: errRefused, Remedy: "end the test"}
@@ -185,7 +185,7 @@ func TestReasonOfTheNode(t *testing.T) {
 	}
 }
 
-// TestRemovalFails: a service that is gone and still forwarded is a failure too.
+// TestRemovalFails checks that a deleted service that is still forwarded is a failure too.
 func TestRemovalFails(t *testing.T) {
 	w := newWorld(t)
 	plane := &flaky{refuse: plan.DeleteServer}
@@ -210,8 +210,8 @@ func TestRemovalFails(t *testing.T) {
 	})
 }
 
-// TestBlindAgent: a kernel that cannot be read back is told of, once, and
-// forwarding goes on.
+// TestBlindAgent checks that a kernel that cannot be read back is reported once, and that
+// forwarding continues.
 func TestBlindAgent(t *testing.T) {
 	w := newWorld(t)
 	beats := w.beats()
@@ -245,15 +245,15 @@ func TestBlindAgent(t *testing.T) {
 	}
 }
 
-// strictKernel is a data plane in a kernel that does not let everything be set.
+// strictKernel is a data plane in a kernel that refuses some settings.
 type strictKernel struct{ dataplane.Plane }
 
 func (strictKernel) Settings() []kernel.Setting {
 	return []kernel.Setting{{Name: "net.ipv4.fine", Want: "1", Before: "1"}, {Name: "net.ipv4.stubborn", Want: "1", Before: "0", Err: errRefused}}
 }
 
-// TestRefusedKernelSettings: they are in the status, and there is an event for
-// what the kernel did not take.
+// TestRefusedKernelSettings checks that the settings are in the status, and that there is an event
+// for the refused one.
 func TestRefusedKernelSettings(t *testing.T) {
 	w := newWorld(t)
 	_, client, _ := w.start(w.config(), func(a *nodeagent.Agent) {
@@ -267,8 +267,8 @@ func TestRefusedKernelSettings(t *testing.T) {
 	}
 }
 
-// TestUrgentServicesFirst: when an agent starts, what everything else needs is in
-// force before the first of the others is handed over.
+// TestUrgentServicesFirst checks that the services that all others depend on are in force before
+// the first other one is passed to the plane, when an agent starts.
 func TestUrgentServicesFirst(t *testing.T) {
 	w := newWorld(t)
 	var wantFirst []string
@@ -304,7 +304,7 @@ func TestUrgentServicesFirst(t *testing.T) {
 	w.applied(client)
 	plane.mu.Lock()
 	defer plane.mu.Unlock()
-	var calls [][]string // services added, call by call
+	var calls [][]string // the added services of each call
 	for _, steps := range plane.calls {
 		var added []string
 		for _, s := range steps {
@@ -328,7 +328,7 @@ func endpointsOf(s *corev1.Service, at netip.AddrPort) *corev1.EndpointSlice {
 	return slice
 }
 
-// TestPending: what would be done next, and why it was not done yet.
+// TestPending checks the pending steps and their reasons.
 func TestPending(t *testing.T) {
 	w := newWorld(t)
 	vip, taken, b := freePort(t), freePort(t), backend(t, "b")
@@ -378,7 +378,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// lookedAt counts how often a plane is asked about connections.
+// lookedAt counts the calls of Connections.
 type lookedAt struct {
 	dataplane.Plane
 	looks atomic.Int32
@@ -389,8 +389,8 @@ func (p *lookedAt) Connections(keys ...plan.Key) map[plan.Key]map[netip.AddrPort
 	return p.Plane.Connections(keys...)
 }
 
-// TestPlanReadsConnectionsOnce: the plan of many services asks the plane about connections once. A plane may
-// read all flows of the node for it, and changes wait meanwhile.
+// TestPlanReadsConnectionsOnce checks that the plan of many services reads the connections once,
+// because a plane may read all flows of the node for it, and changes wait meanwhile.
 func TestPlanReadsConnectionsOnce(t *testing.T) {
 	w := newWorld(t)
 	for n := range 5 {

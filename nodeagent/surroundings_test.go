@@ -24,8 +24,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestViewOnDiskTellsItsAge: in the status, the metrics and the readiness, until
-// the registry has answered.
+// TestViewOnDiskTellsItsAge checks that the age is in the status, the metrics and the readiness
+// until the registry has answered.
 func TestViewOnDiskTellsItsAge(t *testing.T) {
 	w := newWorld(t)
 	vip, b := freePort(t), backend(t, "b")
@@ -62,7 +62,7 @@ func TestViewOnDiskTellsItsAge(t *testing.T) {
 	}
 }
 
-// TestBadViewsOnDisk: the agent says why it does not use a file, and goes on
+// TestBadViewsOnDisk checks that the agent reports why it does not use a file, and continues
 // without it.
 func TestBadViewsOnDisk(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -111,7 +111,7 @@ func TestBadViewsOnDisk(t *testing.T) {
 	}
 }
 
-// TestNodePortsFollowAddresses: a node port is served where the node is.
+// TestNodePortsFollowAddresses checks that a node port is served at the node's new address.
 func TestNodePortsFollowAddresses(t *testing.T) {
 	w := newWorld(t)
 	old, b := freePort(t), backend(t, "b")
@@ -143,7 +143,7 @@ func TestNodePortsFollowAddresses(t *testing.T) {
 	})
 }
 
-// TestUnreadableAddresses: what the agent knew stays, and there is an event.
+// TestUnreadableAddresses checks that the known addresses stay, and that there is an event.
 func TestUnreadableAddresses(t *testing.T) {
 	w := newWorld(t)
 	var broken atomic.Bool
@@ -168,8 +168,8 @@ func TestUnreadableAddresses(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatMattersIsKept: of pods and nodes, the agent keeps its own; a pod
-// that comes here later is probed like all others.
+// TestOnlyWhatMattersIsKept checks that the agent keeps only its own pods and node, and that a pod
+// that comes to the node later is probed like all others.
 func TestOnlyWhatMattersIsKept(t *testing.T) {
 	w := newWorld(t)
 	pod := func(name, node string) *corev1.Pod {
@@ -203,7 +203,7 @@ func TestOnlyWhatMattersIsKept(t *testing.T) {
 	kept("a pod that went elsewhere", 1)
 }
 
-// TestHealthz: what a load balancer and a supervisor are told.
+// TestHealthz checks the answers to a load balancer and to a supervisor.
 func TestHealthz(t *testing.T) {
 	w := newWorld(t)
 	cfg := w.config()
@@ -266,8 +266,8 @@ func TestHealthz(t *testing.T) {
 	}
 }
 
-// TestLatencyIsMeasuredFromTheTrigger: once for each trigger, however often the
-// slice is programmed.
+// TestLatencyIsMeasuredFromTheTrigger checks that each trigger counts once, even if the slice is
+// programmed several times.
 func TestLatencyIsMeasuredFromTheTrigger(t *testing.T) {
 	w := newWorld(t)
 	b := backend(t, "b")
@@ -311,7 +311,8 @@ func TestLatencyIsMeasuredFromTheTrigger(t *testing.T) {
 	})
 }
 
-// TestProxyModeIsAGauge: the mode in use is 1, no other mode has a value.
+// TestProxyModeIsAGauge checks that the mode in use has the value 1, and that no other mode has a
+// value.
 func TestProxyModeIsAGauge(t *testing.T) {
 	w := newWorld(t)
 	_, client, _ := w.start(w.config())

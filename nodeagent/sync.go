@@ -23,8 +23,7 @@ import (
 // stuckAfter is how long changes may wait before the node counts as unhealthy.
 const stuckAfter = time.Minute
 
-// syncer brings the data plane to the plan of the view: one goroutine (run),
-// woken by changes.
+// syncer brings the data plane to the plan of the view. Its goroutine (run) is woken by changes.
 type syncer struct {
 	view    *view.View
 	plane   dataplane.Plane
@@ -33,40 +32,40 @@ type syncer struct {
 	metrics *metrics
 	log     *slog.Logger
 	wake    chan struct{}
-	ready   func() // called when what is known has been programmed once
-	// progress gets a token when there is news for the heartbeat.
+	ready   func() // called when the view has been programmed for the first time
+	// progress receives a token when there is news for the heartbeat.
 	progress chan struct{}
 
-	// mu guards what is waiting to be planned.
+	// mu guards the fields for work that waits to be planned.
 	mu      sync.Mutex
-	all     bool // every service is to be planned, not only those that changed
+	all     bool // plan every service, not only the changed ones
 	facts   plan.Facts
 	sources plan.Sources
-	known   bool         // there was a view
-	waiting time.Time    // since when something waits or is under way; zero: nothing is
-	cause   tracing.Span // the first change that waits and is traced
+	known   bool         // a view has been received
+	waiting time.Time    // when the oldest waiting or running work began to wait; zero: there is none
+	cause   tracing.Span // of the first waiting change that is traced
 
-	// tableMu guards what is planned and how it went. It is held while the data
-	// plane works: who asks then waits.
+	// tableMu guards the plan and its results. It is held while the data plane works, so readers
+	// wait.
 	tableMu sync.Mutex
 	table   *plan.Table
 	failing failures
-	told    map[plan.ServiceName]string    // problems that there was an event for
+	told    map[plan.ServiceName]string    // problems that were reported by an event
 	trigger map[plan.ServiceName]time.Time // newest trigger that was measured
 	applied uint64
-	// nodeFailure is the failure of the node that was reported last; empty: it is over.
+	// nodeFailure is the last failure of the node that was reported; empty: it is over.
 	nodeFailure string
-	adopted     bool // what an earlier agent left in the data plane is sorted out
-	// live: the view is the registry's, not one from before the agent started.
+	adopted     bool // the state of an earlier agent in the data plane has been reconciled
+	// live is set if the view is from the registry, not from the disk.
 	live    atomic.Bool
-	starved map[plan.ServiceName]int // virtual servers without local backends
-	// conflicts are the services that another one keeps from a frontend.
+	starved map[plan.ServiceName]int // number of virtual servers without local backends
+	// conflicts are the services with a frontend that another service owns.
 	conflicts map[plan.ServiceName]struct{}
-	// repaired counts the differences that audits found.
+	// repaired is the number of differences that audits have found.
 	repaired uint64
 
-	core     atomic.Pointer[core] // what stand has noted last
-	ended    atomic.Int64         // when a sync last did, in ns since the epoch; 0: none has
+	core     atomic.Pointer[core] // stored by stand
+	ended    atomic.Int64         // end of the last sync, in ns since the epoch; 0: there was none
 	troubles troubles
 }
 
@@ -80,8 +79,7 @@ func newSyncer(v *view.View, plane dataplane.Plane, events *recorder, m *metrics
 	return s
 }
 
-// changed has the changes that the view has taken in planned, in the trace of
-// their cause.
+// changed requests a sync for the changes in the view, in the trace of their cause.
 func (s *syncer) changed(cause tracing.Span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +90,7 @@ func (s *syncer) changed(cause tracing.Span) {
 	s.poke()
 }
 
-// setFacts changes what plans are made from.
+// setFacts changes the facts and sources that plans are built from.
 func (s *syncer) setFacts(facts plan.Facts, sources plan.Sources) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +112,7 @@ func (s *syncer) poke() {
 	}
 }
 
-// queueAge is how long changes have been waiting or are being programmed; 0:
-// there are none.
+// queueAge returns how long changes have been waiting or are being programmed; 0: there are none.
 func (s *syncer) queueAge() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,15 +122,14 @@ func (s *syncer) queueAge() time.Duration {
 	return time.Since(s.waiting)
 }
 
-// healthy tells whether changes reach the data plane: none waits for long, and
-// the rules that all services share could be programmed. A single service that
-// cannot be does not make the node unhealthy.
+// healthy reports whether changes reach the data plane: none has waited for long, and the shared
+// rules are in force. A single service that fails does not make the node unhealthy.
 func (s *syncer) healthy() bool {
 	c := s.core.Load()
 	return s.queueAge() < stuckAfter && (c.shared == "" || time.Since(c.since) < stuckAfter)
 }
 
-// lastSync returns when a sync last ended; zero: none has.
+// lastSync returns when a sync last ended; zero: there was none.
 func (s *syncer) lastSync() time.Time {
 	if at := s.ended.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -141,8 +137,7 @@ func (s *syncer) lastSync() time.Time {
 	return time.Time{}
 }
 
-// run plans and programs what is touched, and repeats what failed, until ctx is
-// done.
+// run plans and programs changed services, and retries failures, until ctx is done.
 func (s *syncer) run(ctx context.Context) error {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
@@ -172,18 +167,18 @@ func (s *syncer) nextRetry() time.Duration {
 	return time.Until(next)
 }
 
-// batch is what one sync plans. All of it is of one revision, also if the view
-// goes on meanwhile.
+// batch is the input of one sync. All of it is of the same revision, even if the view changes
+// during the sync.
 type batch struct {
 	view.Batch
-	names   []plan.ServiceName // of Services, in order
+	names   []plan.ServiceName // sorted names of Services
 	facts   plan.Facts
 	sources plan.Sources
 	known   bool
 	cause   tracing.Span
 }
 
-// take empties the list of what waits.
+// take takes all waiting work.
 func (s *syncer) take() batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +188,7 @@ func (s *syncer) take() batch {
 	return b
 }
 
-// rest notes that a batch is done; what came meanwhile waits from now on.
+// rest records the end of a batch. Changes that came during the batch wait from now on.
 func (s *syncer) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,9 +230,8 @@ func (s *syncer) sync(ctx context.Context) {
 	s.measure(b.Services)
 }
 
-// replan makes the plan of one service anew, and notes the services whose
-// conflicts that may change: the service itself, and those that claim what it
-// claimed or claims.
+// replan rebuilds the plan of one service, and adds to touched the services with conflicts that may
+// change: the service itself, and those that claim its former or new frontends.
 func (s *syncer) replan(
 	name plan.ServiceName, svc view.Service, facts *plan.Facts, touched map[plan.ServiceName]bool,
 ) {
@@ -251,9 +245,8 @@ func (s *syncer) replan(
 	}
 }
 
-// adopt removes, once the view is the registry's, what an earlier agent has left
-// in the data plane and nobody wants any more. A view from the disk may be older
-// than what is in force.
+// adopt removes the state of an earlier agent from the data plane that is not in the plan, once the
+// view is from the registry. A view from the disk may be older than the state in force.
 func (s *syncer) adopt(ctx context.Context) {
 	if s.adopted || !s.live.Load() {
 		return
@@ -271,12 +264,12 @@ func (s *syncer) adopt(ctx context.Context) {
 		}
 	}
 	s.program(ctx, gone)
-	// What reading the snapshot and the kernel took would otherwise be kept: there
-	// is hardly any garbage from now on that would cause a collection.
+	// Return the memory that reading the snapshot and the kernel took. From now on there is too
+	// little garbage to cause a collection soon.
 	debug.FreeOSMemory()
 }
 
-// plan makes the plan of one service.
+// plan builds the plan of one service.
 func (s *syncer) plan(name plan.ServiceName, svc view.Service, facts *plan.Facts) {
 	res := plan.Build(svc.Object, svc.Slices, facts)
 	if svc.Object == nil {
@@ -295,7 +288,7 @@ func created(svc *corev1.Service) int64 {
 	return at.GetSeconds()*1e9 + int64(at.GetNanos())
 }
 
-// starve counts the virtual servers that drop what comes from outside.
+// starve counts the virtual servers that drop external traffic.
 func (s *syncer) starve(name plan.ServiceName, servers []*plan.VirtualServer) {
 	n := 0
 	for _, v := range servers {
@@ -311,7 +304,7 @@ func (s *syncer) starve(name plan.ServiceName, servers []*plan.VirtualServer) {
 	s.starved[name] = n
 }
 
-// program has the data plane put changes in force, and takes in what failed.
+// program puts changes in force and records the failures.
 func (s *syncer) program(ctx context.Context, c plan.Changes) {
 	now := time.Now()
 	ctx, span := tracing.Start(ctx, "program")
@@ -337,7 +330,7 @@ func (s *syncer) program(ctx context.Context, c plan.Changes) {
 	s.metrics.reals.Set(float64(reals))
 }
 
-// succeeded ends the failures of what was changed, except for what failed again.
+// succeeded ends the failures of the changed keys, except those that failed again.
 func (s *syncer) succeeded(c plan.Changes, failed []dataplane.Failure) {
 	again := make(map[plan.Key]bool, len(failed))
 	for _, f := range failed {
@@ -353,18 +346,18 @@ func (s *syncer) succeeded(c plan.Changes, failed []dataplane.Failure) {
 	}
 }
 
-// advance notes that everything up to a revision was handed to the data plane.
+// advance records that every change up to a revision was passed to the data plane.
 func (s *syncer) advance(revision uint64) {
 	s.applied = revision
 	s.ready()
 	s.metrics.revision.Set(float64(revision))
 }
 
-// sharedRules is the key of steps that are about all services.
+// sharedRules is the key of steps that concern all services.
 var sharedRules plan.Key
 
-// failed notes a failure and tells the owner of the service, or, where it is
-// nobody's, whoever looks after the node.
+// failed records a failure and writes an event about the service, or about the node if the failure
+// belongs to no service.
 func (s *syncer) failed(f dataplane.Failure, now time.Time) {
 	server := s.table.Server(f.Step.Key)
 	var service plan.ServiceName
@@ -393,8 +386,8 @@ func (s *syncer) failed(f dataplane.Failure, now time.Time) {
 	s.events.warnNode(reason, message)
 }
 
-// reportNode reports a failure of the node once, also if it stops the steps of
-// many services. A call without one ends it.
+// reportNode reports a failure of the node once, even if it stops the steps of many services. If
+// failed contains none, the failure is over.
 func (s *syncer) reportNode(failed []dataplane.Failure) {
 	var message string
 	for _, f := range failed {
@@ -409,7 +402,7 @@ func (s *syncer) reportNode(failed []dataplane.Failure) {
 	s.nodeFailure = message
 }
 
-// retry repeats what failed and is due.
+// retry retries the failures that are due.
 func (s *syncer) retry(ctx context.Context) {
 	s.tableMu.Lock()
 	defer s.tableMu.Unlock()
@@ -420,7 +413,7 @@ func (s *syncer) retry(ctx context.Context) {
 	s.stand()
 }
 
-// wanted returns what is planned at keys.
+// wanted returns the planned servers at keys.
 func (s *syncer) wanted(keys []plan.Key) plan.Changes {
 	var c plan.Changes
 	for _, key := range keys {

@@ -27,11 +27,11 @@ import (
 	"portolan.dev/services/object"
 )
 
-// stalled is a data plane whose calls take until somebody lets them go, and
-// which may refuse the rules that all services share.
+// stalled is a data plane with calls that block until the test continues them. It may refuse the
+// shared rules.
 type stalled struct {
 	dataplane.Plane
-	hold   chan struct{} // nil: nothing is held
+	hold   chan struct{} // nil: calls do not block
 	refuse atomic.Bool
 }
 
@@ -69,7 +69,8 @@ func runStalled(t *testing.T, plane *stalled) (s *syncer, stop func()) {
 	return s, func() { cancel(); wg.Wait() }
 }
 
-// TestAQueueThatStandsIsUnhealthy: a netlink socket that does not answer, say.
+// TestAQueueThatStandsIsUnhealthy checks the effect of, for example, a netlink socket that does not
+// answer.
 func TestAQueueThatStandsIsUnhealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane := &stalled{hold: make(chan struct{})}
@@ -83,7 +84,7 @@ func TestAQueueThatStandsIsUnhealthy(t *testing.T) {
 		if s.healthy() {
 			t.Errorf("healthy with a queue of %s", s.queueAge())
 		}
-		if st := s.standing(); st.applied != 0 { // told without waiting for the plane
+		if st := s.standing(); st.applied != 0 { // returned without waiting for the plane
 			t.Errorf("standing %+v", st)
 		}
 		close(plane.hold)
@@ -99,7 +100,8 @@ func TestAQueueThatStandsIsUnhealthy(t *testing.T) {
 	})
 }
 
-// TestSharedRulesThatFailForLongAreUnhealthy: a single service that does is not.
+// TestSharedRulesThatFailForLongAreUnhealthy checks that shared rules that fail for long make the
+// node unhealthy, and that a single failing service does not.
 func TestSharedRulesThatFailForLongAreUnhealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane := &stalled{}
@@ -124,7 +126,7 @@ func TestSharedRulesThatFailForLongAreUnhealthy(t *testing.T) {
 	})
 }
 
-// absent is a registry that is away for some calls.
+// absent is a registry that is unavailable for some calls.
 type absent struct {
 	registryv1.EventServiceClient
 	away int
@@ -143,8 +145,8 @@ func (a *absent) CreateEvent(_ context.Context, req *registryv1.CreateEventReque
 	return &registryv1.CreateEventResponse{}, nil
 }
 
-// TestEventsWaitForTheRegistry: what an agent finds out while it starts alone is
-// told later; what the registry refuses is not sent again.
+// TestEventsWaitForTheRegistry checks that findings of an agent that starts alone are reported
+// later, and that events that the registry refuses are not sent again.
 func TestEventsWaitForTheRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := &absent{away: 20}

@@ -12,7 +12,7 @@ import (
 	"portolan.dev/nodeagent/view"
 )
 
-// tell writes an event about a service unless the last one said the same.
+// tell writes an event about a service unless its last event had the same message.
 func (s *syncer) tell(name plan.ServiceName, svc *corev1.Service, reason string, problems []string) {
 	message := strings.Join(problems, "; ")
 	if s.told[name] == message {
@@ -22,8 +22,7 @@ func (s *syncer) tell(name plan.ServiceName, svc *corev1.Service, reason string,
 	s.events.warn(svc, reason, message)
 }
 
-// tellConflicts writes an event where another service has a frontend of this
-// one.
+// tellConflicts writes an event if another service owns a frontend of this one.
 func (s *syncer) tellConflicts(name plan.ServiceName) {
 	conflicts := s.table.Conflicts(name)
 	if len(conflicts) == 0 {
@@ -36,7 +35,7 @@ func (s *syncer) tellConflicts(name plan.ServiceName) {
 	}
 }
 
-// measure observes how long changes took to get here.
+// measure observes the time from the changes of pods until now.
 func (s *syncer) measure(services map[plan.ServiceName]view.Service) {
 	now := time.Now()
 	for name, svc := range services {
@@ -48,8 +47,8 @@ func (s *syncer) measure(services map[plan.ServiceName]view.Service) {
 	}
 }
 
-// audit compares what is in force with what is planned and repairs what
-// differs. It returns the differences in words.
+// audit compares the state in force with the plan and repairs the differences. It returns
+// descriptions of them.
 func (s *syncer) audit(ctx context.Context) ([]string, error) {
 	s.tableMu.Lock()
 	defer s.tableMu.Unlock()
@@ -62,7 +61,7 @@ func (s *syncer) audit(ctx context.Context) ([]string, error) {
 	var keys []plan.Key
 	for _, step := range plan.Diff(have, s.table.State()) {
 		keys = append(keys, step.Key)
-		if s.failing[step.Key] == nil { // what failed is known: no drift
+		if s.failing[step.Key] == nil { // known failures are not drift
 			words = append(words, step.String())
 		}
 	}

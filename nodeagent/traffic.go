@@ -14,12 +14,12 @@ import (
 	"portolan.dev/services/kit/obs"
 )
 
-// counting is a data plane that knows what went through its servers.
+// counting is a data plane that counts the traffic of its servers.
 type counting interface {
 	Traffic() ([]kernel.Counted, error)
 }
 
-// servicePort is what traffic is summed up for: all addresses of a port.
+// servicePort is the unit of the sums: all addresses of a service's port.
 type servicePort struct {
 	service  plan.ServiceName
 	port     string
@@ -30,17 +30,16 @@ func (p servicePort) compare(o servicePort) int {
 	return cmp.Or(p.service.Compare(o.service), cmp.Compare(p.port, o.port), cmp.Compare(p.protocol, o.protocol))
 }
 
-// trafficMetrics reads traffic from the kernel whenever somebody asks for the
-// metrics, and at no other time.
+// trafficMetrics reads traffic from the kernel at each scrape of the metrics, and at no other time.
 //
-// The kernel's counters end with its servers, and those of one port are several.
-// So what they have grown by since they were last read is added up here: sums
-// never shrink, which a reader of counters would take for a new beginning.
+// The kernel's counters end with its servers, and a port has several of them. So their increases
+// since the last reading are added up here. The sums never decrease, because Prometheus would take
+// that for a restart.
 type trafficMetrics struct {
 	plane counting // nil: it counts nothing
-	most  int      // service ports that have series
+	most  int      // maximum number of service ports with series
 
-	outage obs.Outage // of the counters
+	outage obs.Outage // of reading the counters
 
 	connections, packets, bytes, omitted *prometheus.Desc
 
@@ -49,7 +48,7 @@ type trafficMetrics struct {
 	sums map[servicePort]kernel.Traffic
 }
 
-// watchTraffic registers metrics of the traffic of so many service ports.
+// watchTraffic registers the metrics of traffic for at most the given number of service ports.
 func watchTraffic(reg prometheus.Registerer, plane any, most int, log *slog.Logger) {
 	if most == 0 {
 		return
@@ -82,7 +81,7 @@ func (m *trafficMetrics) Collect(ch chan<- prometheus.Metric) {
 	defer m.mu.Unlock()
 	if m.plane != nil {
 		found, err := m.plane.Traffic()
-		if err != nil { // the sums so far are still true
+		if err != nil { // the sums so far remain valid
 			m.outage.Failed(err)
 		} else {
 			m.outage.Over()
@@ -96,8 +95,7 @@ func (m *trafficMetrics) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(m.omitted, prometheus.GaugeValue, float64(len(m.sums)-len(shown)))
 }
 
-// add brings the sums to what was found. Ports that are not there any more are
-// forgotten.
+// add adds the increases since the last reading to the sums. It forgets ports that no longer exist.
 func (m *trafficMetrics) add(found []kernel.Counted) {
 	last, sums := make(map[plan.Frontend]kernel.Traffic, len(found)), map[servicePort]kernel.Traffic{}
 	for _, c := range found {
@@ -112,8 +110,8 @@ func (m *trafficMetrics) add(found []kernel.Counted) {
 	m.last, m.sums = last, sums
 }
 
-// grown is a sum with what a server has counted between two readings. One that
-// has counted less was made anew.
+// grown returns a sum plus the increase of a server's counters between two readings. If the
+// counters have decreased, the server was added anew.
 func grown(sum, before, now kernel.Traffic) kernel.Traffic {
 	if now.Connections < before.Connections || now.PacketsIn < before.PacketsIn {
 		before = kernel.Traffic{}
@@ -126,7 +124,7 @@ func grown(sum, before, now kernel.Traffic) kernel.Traffic {
 	return sum
 }
 
-// busiest are the ports that have series: those with most connections.
+// busiest returns the ports that have series: the ones with the most connections.
 func (m *trafficMetrics) busiest() []servicePort {
 	all := make([]servicePort, 0, len(m.sums))
 	for p := range m.sums {
@@ -144,7 +142,7 @@ func (m *trafficMetrics) show(ch chan<- prometheus.Metric, p servicePort, t kern
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), slices.Concat(labels, direction)...)
 	}
 	count(m.connections, t.Connections)
-	if t.PacketsIn+t.PacketsOut == 0 { // there were none, or they are not counted
+	if t.PacketsIn+t.PacketsOut == 0 { // there were no packets, or they are not counted
 		return
 	}
 	count(m.packets, t.PacketsIn, "in")

@@ -14,7 +14,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// counters are what a data plane says that it has counted.
+// counters is a data plane with given counters.
 type counters struct {
 	list  []kernel.Counted
 	err   error
@@ -26,7 +26,7 @@ func (c *counters) Traffic() ([]kernel.Counted, error) {
 	return c.list, c.err
 }
 
-// counted is the traffic of one address of a service.
+// counted returns the traffic of one address of a service.
 func counted(service string, address byte, connections uint64) kernel.Counted {
 	return kernel.Counted{
 		Server:  plan.Frontend{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, 0, address}), 80), Protocol: plan.TCP},
@@ -35,7 +35,7 @@ func counted(service string, address byte, connections uint64) kernel.Counted {
 	}
 }
 
-// series are the values of all metrics of traffic, by what tells them apart.
+// series returns the values of all metrics of traffic, by name and labels.
 func series(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -55,8 +55,8 @@ func series(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	return out
 }
 
-// TestTrafficMetrics: sums over the addresses of a port, which never shrink while
-// the port is there, of the busiest ports.
+// TestTrafficMetrics checks the sums over the addresses of a port, of the busiest ports only. They
+// never decrease while the port exists.
 func TestTrafficMetrics(t *testing.T) {
 	plane, reg := &counters{}, prometheus.NewRegistry()
 	nodeagent.WatchTraffic(reg, plane, 2, kittest.Logger(t))
@@ -67,7 +67,9 @@ func TestTrafficMetrics(t *testing.T) {
 		t.Helper()
 		want := map[string]float64{"ports_without_traffic_metrics": omitted}
 		for service, n := range connections {
-			labels := " http TCP " + service // by the names of the labels: namespace, port, protocol, service
+			// The values of the labels are in the order of their names: namespace, port, protocol,
+			// service.
+			labels := " http TCP " + service
 			want["connections_total default"+labels] = n
 			want["packets_total in default"+labels], want["packets_total out default"+labels] = 10*n, 0
 			want["bytes_total in default"+labels], want["bytes_total out default"+labels] = 0, 100*n
@@ -90,7 +92,8 @@ func TestTrafficMetrics(t *testing.T) {
 	expect("two services less", 0, map[string]float64{"b": 8})
 }
 
-// TestNoTrafficMetrics: none are asked for, or the data plane counts nothing.
+// TestNoTrafficMetrics checks that there are no series if none are configured, or if the data plane
+// counts nothing.
 func TestNoTrafficMetrics(t *testing.T) {
 	plane, reg := &counters{list: []kernel.Counted{counted("a", 1, 5)}}, prometheus.NewRegistry()
 	nodeagent.WatchTraffic(reg, plane, 0, kittest.Logger(t))

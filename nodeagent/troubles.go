@@ -16,30 +16,29 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// What can be wrong with the node as a whole, as it is called in status.
+// The problems of the node as a whole, as named in status.
 const (
 	troubleAudit     = "read back what is in force"
 	troubleAddresses = "read the addresses of the node"
 )
 
-// troubles are failures that belong to no virtual server: health-check ports
-// that could not be opened, and what concerns the node as a whole. They have a
-// lock of their own, taken last: the health-check server reports while it is
-// being changed by the syncer.
+// troubles are failures that belong to no virtual server: health-check ports that could not be
+// opened, and problems of the node as a whole. They have a lock of their own, which is taken last,
+// because the health-check server reports while the syncer changes it.
 type troubles struct {
 	mu sync.Mutex
 	by map[trouble]*nodeagentv1.StepFailure
 }
 
-// trouble identifies a failure: what is wrong, and with which service; the zero
-// name stands for the node.
+// trouble identifies a failure by a description and a service. The zero service name stands for the
+// node.
 type trouble struct {
 	what    string
 	service plan.ServiceName
-	notice  bool // everything is forwarded as planned all the same
+	notice  bool // everything is still forwarded as planned
 }
 
-// set notes a failure and tells whether it is news. A nil error ends it.
+// set records a failure and reports whether it is new. A nil error ends the failure.
 func (t *troubles) set(id trouble, err error, remedy string) (news bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +64,7 @@ func (t *troubles) set(id trouble, err error, remedy string) (news bool) {
 	return true
 }
 
-// endNotices ends the notices that are not among those that still hold.
+// endNotices ends the notices that are not in hold.
 func (t *troubles) endNotices(hold map[trouble]netip.AddrPort) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +86,7 @@ func (t *troubles) forget(service plan.ServiceName) {
 	}
 }
 
-// list returns all failures, and notices if they are wanted, by what is wrong.
+// list returns all failures, and notices if requested, sorted by description.
 func (t *troubles) list(notices bool) []*nodeagentv1.StepFailure {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,7 +102,7 @@ func (t *troubles) list(notices bool) []*nodeagentv1.StepFailure {
 	return out
 }
 
-// checkReported is told by the health-check server how a port is.
+// checkReported records the health-check server's report about a port.
 func (s *syncer) checkReported(service plan.ServiceName, port uint16, err error) {
 	defer s.tellProgress()
 	if err == nil {
@@ -120,8 +119,8 @@ func (s *syncer) checkReported(service plan.ServiceName, port uint16, err error)
 	}
 }
 
-// nodeTrouble notes how something went that concerns the node as a whole, and
-// writes an event where it is news.
+// nodeTrouble records the result of an operation of the node as a whole, and writes an event for a
+// new failure.
 func (s *syncer) nodeTrouble(what string, err error, reason string) {
 	defer s.tellProgress()
 	if s.troubles.set(trouble{what: what}, err, "") {
@@ -129,8 +128,8 @@ func (s *syncer) nodeTrouble(what string, err error, reason string) {
 	}
 }
 
-// readBack notes whether what is in force could be read. That an agent which is
-// told to stop could not read it says nothing.
+// readBack records whether the state in force could be read. Errors of an agent that is being
+// stopped are ignored.
 func (s *syncer) readBack(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		s.nodeTrouble(troubleAudit, err, reasonFailedToAudit)

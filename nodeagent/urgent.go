@@ -8,22 +8,21 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Where services are without which nothing else starts: the control plane's and
-// the name server's. A node that comes up programs them before all others.
+// The places of services that all others depend on: the control plane's and the name server's. A
+// node that starts programs them before all others.
 var (
 	urgentNamespaces = []string{"kube-system", "portolan-system"}
-	// urgentLabels are what the manifests of name servers carry.
+	// urgentLabels are labels in the manifests of name servers.
 	urgentLabels = map[string][]string{
 		"k8s-app":                {"kube-dns", "coredns"},
 		"app.kubernetes.io/name": {"coredns", "portolan-dnssvc", "portolan-registry"},
 	}
 )
 
-// urgentAnnotation lets an operator name such a service; any value but "false"
-// counts.
+// urgentAnnotation marks a service as urgent with any value except "false".
 const urgentAnnotation = "portolan.dev/program-first"
 
-// urgent tells whether a service is to be programmed before others.
+// urgent reports whether a service is programmed before others.
 func urgent(svc *corev1.Service) bool {
 	meta := svc.GetMetadata()
 	if v, ok := meta.GetAnnotations()[urgentAnnotation]; ok {
@@ -40,9 +39,8 @@ func urgent(svc *corev1.Service) bool {
 	return false
 }
 
-// parts divides a batch: urgent services are in force before the others are even
-// planned. Each part is a whole plan of its own, so that no step comes before one
-// that it stands on.
+// parts divides a batch: urgent services are in force before the others are even planned. Each part
+// is a complete plan, so that no step comes before one that it depends on.
 func (b *batch) parts() [][]plan.ServiceName {
 	var first, rest []plan.ServiceName
 	for _, name := range b.names {

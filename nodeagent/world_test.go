@@ -30,15 +30,15 @@ import (
 	"portolan.dev/services/object"
 )
 
-// world is a registry in memory and what an agent needs around it.
+// world is a registry in memory with the surroundings of an agent.
 type world struct {
 	t       *testing.T
 	log     *changestest.Log
 	network *rpc.MemoryNetwork
 	addr    string // of the registry
 	events  chan *corev1.Event
-	stop    func()   // ends the registry
-	host    app.Host // of the agent that was started last
+	stop    func()   // stops the registry
+	host    app.Host // of the last agent that was started
 }
 
 func newWorld(t *testing.T) *world {
@@ -58,18 +58,20 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// config is that of an agent of this world.
+// config returns the configuration of an agent in this world.
 func (w *world) config() nodeagent.Config {
 	cfg := defaults()
 	cfg.Addr, cfg.Registry, cfg.NATSPrefix = "127.0.0.1:0", w.addr, changestest.Prefix
 	cfg.NodeName, cfg.NodeAddresses = "here", []string{"127.0.0.1"}
 	cfg.HeartbeatInterval = 50 * time.Millisecond
-	cfg.ProxyMode = "userspace" // auto would program the kernel of the machine where it can
-	cfg.DataDir = w.t.TempDir() // without it an agent looks for what another one of this machine left in its kernel
+	cfg.ProxyMode = "userspace" // auto would program the machine's kernel if possible
+	// Without a data directory an agent looks for state that another agent of this machine has left
+	// in its kernel.
+	cfg.DataDir = w.t.TempDir()
 	return cfg
 }
 
-// start runs an agent, prepared in some way, and returns a client of it.
+// start runs an agent after calling the prepare functions on it, and returns a client.
 func (w *world) start(cfg nodeagent.Config, prepare ...func(*nodeagent.Agent)) (*nodeagent.Agent, nodeagentv1.NodeAgentServiceClient, func()) {
 	w.t.Helper()
 	w.host = kittest.Host(w.t, w.network, w.log.URL())
@@ -89,7 +91,7 @@ func (w *world) start(cfg nodeagent.Config, prepare ...func(*nodeagent.Agent)) (
 	return agent, nodeagentv1.NewNodeAgentServiceClient(conn), stop
 }
 
-// applied waits until an agent has programmed all that the registry has.
+// applied waits until an agent has programmed the registry's last revision.
 func (w *world) applied(client nodeagentv1.NodeAgentServiceClient) *nodeagentv1.GetStatusResponse {
 	w.t.Helper()
 	head := w.log.Revision()
@@ -107,7 +109,7 @@ func (w *world) applied(client nodeagentv1.NodeAgentServiceClient) *nodeagentv1.
 	return res
 }
 
-// beats returns the heartbeats from now on.
+// beats returns a channel of all heartbeats from now on.
 func (w *world) beats() <-chan *nodeagentv1.Heartbeat {
 	w.t.Helper()
 	beats := make(chan *nodeagentv1.Heartbeat, 1000)
@@ -147,8 +149,8 @@ func (w *world) event(reason string) *corev1.Event {
 	}
 }
 
-// metric returns the value of a metric without labels, or with the one given; of
-// a histogram how often and the sum.
+// metric returns the value of a metric, without labels or with the given one. For a histogram it
+// returns the count and the sum.
 func (w *world) metric(name string, label ...string) (value, sum float64) {
 	w.t.Helper()
 	families, err := w.host.Metrics.Gather()
@@ -172,7 +174,7 @@ func (w *world) metric(name string, label ...string) (value, sum float64) {
 	return 0, 0
 }
 
-// nodes is the registry's NodeService, as far as an agent uses it.
+// nodes is the part of the registry's NodeService that an agent uses.
 type nodes struct {
 	registryv1.UnimplementedNodeServiceServer
 	w *world
@@ -200,7 +202,7 @@ func (s *nodes) UpdateNodeStatus(_ context.Context, req *registryv1.UpdateNodeSt
 	return &registryv1.UpdateNodeStatusResponse{Node: req.GetNode()}, nil
 }
 
-// pods is the registry's PodService, as far as an agent uses it.
+// pods is the part of the registry's PodService that an agent uses.
 type pods struct {
 	registryv1.UnimplementedPodServiceServer
 	w *world
@@ -221,7 +223,7 @@ func (s *pods) UpdatePodStatus(_ context.Context, req *registryv1.UpdatePodStatu
 	return &registryv1.UpdatePodStatusResponse{Pod: req.GetPod()}, nil
 }
 
-// events is the registry's EventService, as far as an agent uses it.
+// events is the part of the registry's EventService that an agent uses.
 type events struct {
 	registryv1.UnimplementedEventServiceServer
 	w *world
@@ -234,8 +236,8 @@ func (s *events) CreateEvent(_ context.Context, req *registryv1.CreateEventReque
 
 var _ grpc.ServiceRegistrar = (*rpc.Server)(nil)
 
-// freePort is an address that nothing else in this test uses, in 127.96.0.0/11,
-// with a port that is free there.
+// freePort returns an address in 127.96.0.0/11 that nothing else in this test uses, with a free
+// port.
 func freePort(t *testing.T) netip.AddrPort {
 	t.Helper()
 	addr := netip.AddrFrom4([4]byte{127, 96 + byte(rand.N(32)), byte(rand.N(256)), byte(1 + rand.N(254))})
@@ -247,7 +249,7 @@ func freePort(t *testing.T) netip.AddrPort {
 	return lis.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// backend answers every line with its name.
+// backend starts a backend that answers every line with its name.
 func backend(t *testing.T, name string) netip.AddrPort {
 	t.Helper()
 	lis := kittest.Listen(t)
@@ -285,7 +287,7 @@ func ask(at netip.AddrPort) (string, error) {
 	return bufio.NewReader(conn).ReadString('\n')
 }
 
-// service is a service at one address.
+// service returns a service with one address.
 func service(name string, at netip.AddrPort) *corev1.Service {
 	return &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name},
@@ -296,7 +298,7 @@ func service(name string, at netip.AddrPort) *corev1.Service {
 	}
 }
 
-// endpoints is a slice of a service with one backend on a node.
+// endpoints returns a slice of a service with one backend on a node.
 func endpoints(service, node string, at netip.AddrPort) *corev1.EndpointSlice {
 	ready, port := true, int32(at.Port())
 	return &corev1.EndpointSlice{

@@ -1,5 +1,5 @@
-// Command nodeagent runs the daemon of a node. `nodeagent cleanup` takes what it
-// has left in the kernel out again, once it has been stopped for good.
+// Command nodeagent runs the daemon of a node. `nodeagent cleanup` removes the state that it has
+// left in the kernel, after it was stopped for good.
 package main
 
 import (

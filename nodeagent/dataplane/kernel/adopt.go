@@ -245,7 +245,7 @@ func (p *Plane) actual(v *plan.VirtualServer, id ID) *plan.VirtualServer {
 	return &next
 }
 
-// serves reports whether the backends of a service equal those of a virtual server.
+// serves reports whether the backends of a service match a virtual server.
 func (s *service) serves(v *plan.VirtualServer) bool {
 	if len(s.backends)-s.leaving != len(v.Reals) {
 		return false

@@ -29,15 +29,15 @@ var measure = flag.Bool("measure", false, "measure, which takes a minute")
 
 const (
 	services  = 10000
-	endpoints = 10 // of each
+	endpoints = 10 // of each service
 	rounds    = 400
 
 	// ownEnv marks the process that runs in a network namespace of its own.
 	ownEnv = "PORTOLAN_BENCH_NAMESPACE"
 )
 
-// TestMain runs the measurements in a network namespace of their own, which
-// leaves nothing behind and is in nobody's way.
+// TestMain runs the measurements in a network namespace of their own, so that they leave nothing
+// behind and disturb no other program.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if !*measure || os.Getenv(ownEnv) != "" {
@@ -91,9 +91,9 @@ func loopbackUp() error {
 	return rtnetlink.LinkSetUp(lo)
 }
 
-// commits measures how long changes of an endpoint take from a log in memory until
-// the kernel says that its tables have changed, and where the time goes: until a
-// follower has the change, and while the agent plans and programs.
+// commits measures the time from a change of an endpoint in a log in memory until the kernel
+// reports that its tables have changed. It also measures the parts: the time until a follower has
+// the change, and the time in which the agent plans and programs.
 func commits(t *testing.T, log *changestest.Log, agent *daemonProcess) {
 	kernel := watchKernel(t)
 	heard := make(chan uint64, 1000)
@@ -113,7 +113,7 @@ func commits(t *testing.T, log *changestest.Log, agent *daemonProcess) {
 		drain(kernel)
 		n, add := i/2, i%2 == 0
 		s := slice(n)
-		if add { // and the next time it goes again
+		if add { // the next round removes it again
 			s.Endpoints = append(s.Endpoints, endpoint(services*endpoints+n))
 		}
 		began := time.Now()
@@ -154,7 +154,7 @@ func drain(c <-chan time.Time) {
 	}
 }
 
-// watchKernel tells when the tables of nftables were changed.
+// watchKernel returns a channel with the times of changes of nftables.
 func watchKernel(t *testing.T) <-chan time.Time {
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{Groups: 1 << (unix.NFNLGRP_NFTABLES - 1)})
 	if err != nil {

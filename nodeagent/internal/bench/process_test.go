@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	_ "portolan.dev/nodeagent" // what startDaemon builds
+	_ "portolan.dev/nodeagent" // startDaemon builds it
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/health"
@@ -29,7 +29,7 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// serve serves a log by TCP, as a registry does, and returns where.
+// serve serves a log by TCP, as a registry does, and returns its address.
 func serve(t *testing.T, log *changestest.Log) string {
 	t.Helper()
 	logger := kittest.Logger(t)
@@ -43,14 +43,14 @@ func serve(t *testing.T, log *changestest.Log) string {
 	return lis.Addr().String()
 }
 
-// daemonProcess is the daemon in a process of its own: what is measured is what
-// is installed, and nothing of the test.
+// daemonProcess is the daemon as a process, so that the measurement includes the installed program
+// and nothing of the test.
 type daemonProcess struct {
 	cmd    *exec.Cmd
 	client nodeagentv1.NodeAgentServiceClient
 }
 
-// The daemon's addresses: nobody else is in this namespace.
+// The daemon's addresses. Nothing else runs in this namespace.
 const (
 	apiAddr  = "127.0.0.1:7404"
 	httpAddr = "127.0.0.1:7504"
@@ -72,12 +72,12 @@ func startDaemon(t *testing.T, args ...string) *daemonProcess {
 	started, ended := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(ended)
-		runtime.LockOSThread() // the child's life is tied to this thread
+		runtime.LockOSThread() // the child dies with this thread
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // it is told to end
+			_ = cmd.Wait() // it is stopped by a signal
 		}
 	}()
 	if err := <-started; err != nil {
@@ -95,8 +95,7 @@ func startDaemon(t *testing.T, args ...string) *daemonProcess {
 	return &daemonProcess{cmd, nodeagentv1.NewNodeAgentServiceClient(conn)}
 }
 
-// applied waits until the daemon has programmed a revision, and fails the test if
-// anything failed.
+// applied waits until the daemon has programmed a revision. The test fails if any step has failed.
 func (d *daemonProcess) applied(t *testing.T, revision uint64) {
 	t.Helper()
 	kittest.Eventually(t, fmt.Sprintf("revision %d to be programmed", revision), func() error {
@@ -115,7 +114,7 @@ func (d *daemonProcess) applied(t *testing.T, revision uint64) {
 	})
 }
 
-// rss is the memory of the process, in MB.
+// rss returns the memory of the process in MB.
 func (d *daemonProcess) rss(t *testing.T) float64 { return d.status(t, "VmRSS") }
 
 func (d *daemonProcess) status(t *testing.T, field string) float64 {
@@ -132,8 +131,7 @@ func (d *daemonProcess) status(t *testing.T, field string) float64 {
 	return kb / 1024
 }
 
-// syncs returns how often the daemon has planned and programmed, and the seconds
-// that this took.
+// syncs returns the number of syncs and their total time in seconds.
 func (d *daemonProcess) syncs(t *testing.T) (count, seconds float64) {
 	t.Helper()
 	res, err := http.Get("http://" + httpAddr + "/metrics")
