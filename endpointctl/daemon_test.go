@@ -107,7 +107,7 @@ const (
 func state(r *registrytest.Registry) []string {
 	var all []string
 	for _, s := range registrytest.All[*corev1.EndpointSlice](r) {
-		line := "slice " + s.GetMetadata().GetLabels()[packing.LabelServiceName]
+		line := "slice " + s.GetMetadata().GetLabels()[object.LabelServiceName]
 		for _, p := range s.GetPorts() {
 			line += fmt.Sprint(" ", p.GetPort())
 		}
@@ -215,7 +215,7 @@ func TestWhatOthersDoToSlicesIsUndone(t *testing.T) {
 	r.Delete(registrytest.All[*corev1.Endpoints](r)[0])
 	becomes(t, "a deleted Endpoints to come back", r, want...)
 
-	manual := &corev1.EndpointSlice{Metadata: &corev1.ObjectMeta{Name: "mine", Namespace: "default", Labels: map[string]string{packing.LabelServiceName: "web"}}}
+	manual := &corev1.EndpointSlice{Metadata: &corev1.ObjectMeta{Name: "mine", Namespace: "default", Labels: map[string]string{object.LabelServiceName: "web"}}}
 	r.Put(manual, pod("p2", "web", "10.0.0.2", true))
 	becomes(t, "slices of others to stay", r, "slice web: ", "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
 }
@@ -275,7 +275,7 @@ func TestCustomEndpointsAreMirrored(t *testing.T) {
 		return &corev1.Endpoints{Metadata: &corev1.ObjectMeta{Name: "db", Namespace: "default"}, Subsets: []*corev1.EndpointSubset{subset}}
 	}
 	manual := &corev1.EndpointSlice{
-		Metadata:    &corev1.ObjectMeta{Name: "by-hand", Namespace: "default", Labels: map[string]string{packing.LabelServiceName: "other"}},
+		Metadata:    &corev1.ObjectMeta{Name: "by-hand", Namespace: "default", Labels: map[string]string{object.LabelServiceName: "other"}},
 		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4, Endpoints: []*corev1.Endpoint{{Addresses: []string{"10.9.9.9"}, Conditions: &corev1.EndpointConditions{Ready: ptr(true)}}},
 	}
 	r.Put(db, service("other", func(s *corev1.Service) { s.Spec.Selector = nil }), manual, custom("10.1.1.1", "nonsense"))

@@ -31,6 +31,7 @@ import (
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/kit/tracing"
+	"portolan.dev/services/object"
 )
 
 const (
@@ -347,7 +348,7 @@ func (a *Agent) refreshFacts() {
 
 // zone returns the node's zone according to the registry, or to the configured labels.
 func (a *Agent) zone() string {
-	return cmp.Or(a.view.Self().GetMetadata().GetLabels()[zoneLabel], a.cfg.labels()[zoneLabel])
+	return cmp.Or(a.view.Self().GetMetadata().GetLabels()[object.LabelZone], a.cfg.labels()[object.LabelZone])
 }
 
 // lookAround checks for changes without notifications: changed addresses, programs that listen on

@@ -116,7 +116,7 @@ func sliceOf(service string, backends ...netip.AddrPort) *corev1.EndpointSlice {
 	port := int32(8080)
 	s := &corev1.EndpointSlice{
 		Metadata: &corev1.ObjectMeta{
-			Namespace: "default", Name: service + "-1", Labels: map[string]string{view.ServiceLabel: service},
+			Namespace: "default", Name: service + "-1", Labels: map[string]string{object.LabelServiceName: service},
 		},
 		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
 		Ports:       []*corev1.EndpointPort{{Protocol: corev1.Protocol_PROTOCOL_TCP, Port: &port}},

@@ -19,9 +19,8 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/object"
 )
-
-const zoneLabel = "topology.kubernetes.io/zone"
 
 const (
 	registerTimeout  = 10 * time.Second
@@ -172,19 +171,16 @@ func (r *registrar) mayAssert() bool {
 
 // ready reports whether a Node is marked as ready.
 func ready(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.GetStatus().GetConditions(), func(c *corev1.Condition) bool {
-		return c.GetType() == "Ready" && c.GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_TRUE
-	})
+	return object.IsReady(n.GetStatus().GetConditions())
 }
 
 // setReady sets the condition Ready to true. Only other programs set it to false.
 func setReady(s *corev1.NodeStatus) {
-	i := slices.IndexFunc(s.Conditions, func(c *corev1.Condition) bool { return c.GetType() == "Ready" })
-	if i < 0 {
-		s.Conditions = append(s.Conditions, &corev1.Condition{Type: "Ready"})
-		i = len(s.Conditions) - 1
+	c := object.Condition(s.Conditions, object.ConditionReady)
+	if c == nil {
+		c = &corev1.Condition{Type: object.ConditionReady}
+		s.Conditions = append(s.Conditions, c)
 	}
-	c := s.Conditions[i]
 	c.Status, c.LastTransitionTime = corev1.ConditionStatus_CONDITION_STATUS_TRUE, timestamppb.Now()
 	c.Reason, c.Message = "AgentRunning", "the node agent runs"
 }

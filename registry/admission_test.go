@@ -15,7 +15,6 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
-	"portolan.dev/services/spec"
 )
 
 // fields returns the fields of an error's violations, sorted.
@@ -350,7 +349,7 @@ func TestApplyRemovesWhatTheManifestNoLongerSays(t *testing.T) {
 	}
 	balancer := func(s *corev1.Service) { s.Spec.Type = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER }
 	restricted := func(s *corev1.Service) {
-		s.Metadata.Annotations = map[string]string{spec.AnnotationSourceRanges: "192.0.2.0/24"}
+		s.Metadata.Annotations = map[string]string{object.AnnotationSourceRanges: "192.0.2.0/24"}
 		s.Metadata.Labels = map[string]string{"tier": "front"}
 		s.Spec.SessionAffinity = corev1.SessionAffinity_SESSION_AFFINITY_CLIENT_IP
 		s.Spec.Ports = append(s.Spec.Ports, &corev1.ServicePort{Name: "metrics", Port: 9090})

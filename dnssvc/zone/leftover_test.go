@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 )
 
 // TestNothingIsKeptOfWhatIsGone changes, moves and deletes objects, and checks that the table is
@@ -18,7 +19,7 @@ func TestNothingIsKeptOfWhatIsGone(t *testing.T) {
 	service := &corev1.Service{Metadata: key{"a", "x"}.meta(), Spec: &corev1.ServiceSpec{ClusterIps: []string{"None"}}}
 	slice := func(of string) *corev1.EndpointSlice {
 		s := &corev1.EndpointSlice{Metadata: key{"a", "s"}.meta(), Endpoints: []*corev1.Endpoint{{Addresses: []string{"10.0.0.1"}}}}
-		s.Metadata.Labels = map[string]string{ServiceNameLabel: of}
+		s.Metadata.Labels = map[string]string{object.LabelServiceName: of}
 		return s
 	}
 	pod := &corev1.Pod{Metadata: key{"a", "p"}.meta(), Status: &corev1.PodStatus{PodIps: []string{"10.0.0.1"}}}

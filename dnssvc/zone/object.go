@@ -8,6 +8,7 @@ import (
 	"unique"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 )
 
 // Texts are copied out of objects, because a few bytes that point into an object of a large batch
@@ -166,7 +167,7 @@ func (e endpoint) label() string {
 func convertService(o *corev1.Service) *serviceSpec {
 	s := &serviceSpec{}
 	spec := o.GetSpec()
-	if spec.GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME {
+	if object.IsExternalName(o) {
 		s.external = strings.Clone(spec.GetExternalName())
 		s.alias = aliasOf(s.external)
 		return s
@@ -175,7 +176,7 @@ func convertService(o *corev1.Service) *serviceSpec {
 	if len(ips) == 0 && spec.GetClusterIp() != "" {
 		ips = []string{spec.GetClusterIp()}
 	}
-	if len(ips) > 0 && ips[0] == "None" {
+	if len(ips) > 0 && ips[0] == object.ClusterIPNone {
 		s.headless = true
 		ips = nil
 	}

@@ -151,7 +151,7 @@ func (p port) protocol() corev1.Protocol {
 // holds only the number.
 func (s *slice) object(of key) *corev1.EndpointSlice {
 	o := &corev1.EndpointSlice{Metadata: key{of.namespace, s.name}.meta()}
-	o.Metadata.Labels = map[string]string{ServiceNameLabel: of.name}
+	o.Metadata.Labels = map[string]string{object.LabelServiceName: of.name}
 	for _, p := range s.ports {
 		number := int32(p.number)
 		o.Ports = append(o.Ports, &corev1.EndpointPort{Name: &p.name, Protocol: p.protocol(), Port: &number})

@@ -14,9 +14,6 @@ import (
 	"portolan.dev/services/object"
 )
 
-// ServiceNameLabel is the label of an EndpointSlice that names its service.
-const ServiceNameLabel = "kubernetes.io/service-name"
-
 // Change is a changed or deleted object.
 type Change struct {
 	Object  object.Object // if Deleted is true, only kind, namespace and name are used
@@ -199,7 +196,7 @@ func (t *Table) takeSlice(k key, o *corev1.EndpointSlice, deleted bool, touched 
 	var sl *slice
 	owner := ""
 	if !deleted {
-		sl, owner = convertSlice(o), strings.Clone(o.GetMetadata().GetLabels()[ServiceNameLabel])
+		sl, owner = convertSlice(o), strings.Clone(o.GetMetadata().GetLabels()[object.LabelServiceName])
 	}
 	if had, ok := t.sliceOwner[k]; ok && (sl == nil || had != owner) {
 		from := key{k.namespace, had}

@@ -90,7 +90,7 @@ func TestAChangeConcernsItsOwnServices(t *testing.T) {
 			},
 			"node": func(t *rapid.T) {
 				node := &corev1.Node{Metadata: &corev1.ObjectMeta{Name: rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "name")}}
-				node.Metadata.Labels = map[string]string{packing.LabelZone: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "zone"), "noise": names.Draw(t, "noise")}
+				node.Metadata.Labels = map[string]string{object.LabelZone: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "zone"), "noise": names.Draw(t, "noise")}
 				apply(t, node, func(old, now object.Object, found map[Key]bool) {
 					before, was := old.(*corev1.Node)
 					after, is := now.(*corev1.Node)

@@ -38,10 +38,10 @@ func (x *Index) Read(key Key) Service {
 	}
 	s.Nodes = x.nodesOf(s.Pods)
 	for _, slice := range x.slicesOf(key) {
-		switch slice.GetMetadata().GetLabels()[packing.LabelManagedBy] {
-		case packing.ManagedByController:
+		switch slice.GetMetadata().GetLabels()[object.LabelManagedBy] {
+		case object.ManagedByController:
 			s.Slices = append(s.Slices, slice)
-		case packing.ManagedByMirroring:
+		case object.ManagedByMirroring:
 			s.Mirrored = append(s.Mirrored, slice)
 		}
 	}

@@ -4,14 +4,12 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/object"
-
-	"portolan.dev/endpointctl/packing"
 )
 
 // ours reports whether this controller made a slice.
 func ours(s *corev1.EndpointSlice) bool {
-	switch s.GetMetadata().GetLabels()[packing.LabelManagedBy] {
-	case packing.ManagedByController, packing.ManagedByMirroring:
+	switch s.GetMetadata().GetLabels()[object.LabelManagedBy] {
+	case object.ManagedByController, object.ManagedByMirroring:
 		return true
 	default:
 		return false
@@ -21,7 +19,7 @@ func ours(s *corev1.EndpointSlice) bool {
 // serviceOf returns the key of the service to which a slice or an Endpoints belongs.
 func serviceOf(o object.Object) Key {
 	if s, ok := o.(*corev1.EndpointSlice); ok {
-		return Key{s.GetMetadata().GetNamespace(), s.GetMetadata().GetLabels()[packing.LabelServiceName]}
+		return Key{s.GetMetadata().GetNamespace(), s.GetMetadata().GetLabels()[object.LabelServiceName]}
 	}
 	return KeyOf(o)
 }

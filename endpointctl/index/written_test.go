@@ -11,8 +11,6 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/object"
-
-	"portolan.dev/endpointctl/packing"
 )
 
 var web = Key{"x", "web"}
@@ -20,7 +18,7 @@ var web = Key{"x", "web"}
 func slice(name, uid string, revision uint64, managedBy string) *corev1.EndpointSlice {
 	return &corev1.EndpointSlice{Metadata: &corev1.ObjectMeta{
 		Namespace: "x", Name: name, Uid: uid, ResourceVersion: revision,
-		Labels: map[string]string{packing.LabelServiceName: "web", packing.LabelManagedBy: managedBy},
+		Labels: map[string]string{object.LabelServiceName: "web", object.LabelManagedBy: managedBy},
 	}}
 }
 
@@ -63,7 +61,7 @@ func expect(t *testing.T, x *Index, after string, got, concerned bool, want ...s
 
 func TestOwnWritesAreKnownAtOnceAndTheirEchoConcernsNobody(t *testing.T) {
 	x := New()
-	by := packing.ManagedByController
+	by := object.ManagedByController
 	v5, v7, v9 := slice("s", "u1", 5, by), slice("s", "u1", 7, by), slice("s", "u1", 9, by)
 	x.Wrote(v5)
 	expect(t, x, "a create", false, false, "slice s u1@5")
@@ -105,7 +103,7 @@ func TestOwnWritesOfEndpoints(t *testing.T) {
 
 func TestAWriteThatTheStreamHasPassedCountsNoMore(t *testing.T) {
 	x := New()
-	created, e := slice("s", "u1", 5, packing.ManagedByController), endpoints("u2", 7)
+	created, e := slice("s", "u1", 5, object.ManagedByController), endpoints("u2", 7)
 	stream(x, 5, nil, created)
 	stream(x, 6, created, nil) // by the garbage collector
 	stream(x, 7, nil, e)
@@ -121,7 +119,7 @@ func TestAWriteThatTheStreamHasPassedCountsNoMore(t *testing.T) {
 
 func TestWhatTheRegistryDoesNotFindIsKnownNoMore(t *testing.T) {
 	x := New()
-	created := slice("s", "u1", 5, packing.ManagedByController)
+	created := slice("s", "u1", 5, object.ManagedByController)
 	x.Wrote(created)
 	x.Deleted(created) // an update returned NotFound
 	expect(t, x, "the answer", false, false)
@@ -135,7 +133,7 @@ func TestWhatTheRegistryDoesNotFindIsKnownNoMore(t *testing.T) {
 func TestALogThatIsSetBackEndsTheNotes(t *testing.T) {
 	x := New()
 	x.Apply(nil, 100)
-	x.Wrote(slice("s", "u1", 101, packing.ManagedByController))
+	x.Wrote(slice("s", "u1", 101, object.ManagedByController))
 	x.Apply(nil, 50) // a backup was restored
 	expect(t, x, "the log is set back", false, false)
 }
@@ -198,7 +196,7 @@ func (r *laggingRegistry) put(name string) *corev1.EndpointSlice {
 	if old == nil {
 		uid = fmt.Sprint("u", r.revision)
 	}
-	now := slice(name, uid, r.revision, packing.ManagedByController)
+	now := slice(name, uid, r.revision, object.ManagedByController)
 	r.objects[name] = now
 	c := changes.Change{Revision: r.revision, Kind: "EndpointSlice", Key: object.KeyOf(now), New: now}
 	if old != nil {

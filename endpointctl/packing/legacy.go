@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 )
 
 // Legacy returns the wanted Endpoints of a service with a selector. existing is nil if there is
@@ -20,11 +21,11 @@ func Legacy(svc *corev1.Service, verdicts []Verdict, trigger string, existing *c
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	delete(labels, LabelHeadless)
-	if isHeadless(svc) {
-		labels[LabelHeadless] = ""
+	delete(labels, object.LabelHeadless)
+	if object.IsHeadless(svc) {
+		labels[object.LabelHeadless] = ""
 	}
-	labels[LabelEndpointsManagedBy] = endpointsController
+	labels[object.LabelEndpointsManagedBy] = object.ManagedByEndpoints
 	if existing != nil && sameSubsets(existing.GetSubsets(), subsets) && maps.Equal(existing.GetMetadata().GetLabels(), labels) &&
 		(existing.GetMetadata().GetAnnotations()[AnnotationOverCapacity] == overCapacity) == truncated {
 		return existing
@@ -42,7 +43,7 @@ func Legacy(svc *corev1.Service, verdicts []Verdict, trigger string, existing *c
 // ManagedEndpoints reports whether an Endpoints object is made by this controller and not by
 // people.
 func ManagedEndpoints(e *corev1.Endpoints) bool {
-	return e.GetMetadata().GetLabels()[LabelEndpointsManagedBy] == endpointsController
+	return e.GetMetadata().GetLabels()[object.LabelEndpointsManagedBy] == object.ManagedByEndpoints
 }
 
 // annotate sets or removes an annotation.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 )
 
 // subsets describes an Endpoints: "http/9376: 10.0.0.1 !10.0.0.2".
@@ -139,7 +140,7 @@ func TestMirror(t *testing.T) {
 		t.Errorf("slice %v", s)
 	}
 	meta := s.GetMetadata()
-	if meta.GetLabels()["team"] != "x" || meta.GetLabels()[LabelServiceName] != "db" || meta.GetLabels()[LabelManagedBy] != ManagedByMirroring ||
+	if meta.GetLabels()["team"] != "x" || meta.GetLabels()[object.LabelServiceName] != "db" || meta.GetLabels()[object.LabelManagedBy] != object.ManagedByMirroring ||
 		len(meta.GetAnnotations()) != 1 || meta.GetAnnotations()["note"] != "1" || meta.GetOwnerReferences()[0].GetKind() != "Endpoints" {
 		t.Errorf("metadata %v", meta)
 	}
@@ -171,9 +172,9 @@ func TestWhatIsMirrored(t *testing.T) {
 		"with selector":    {webService(), plain(nothing), false},
 		"no service":       {nil, plain(nothing), false},
 		"no endpoints":     {selectorless, nil, false},
-		"skipped":          {selectorless, plain(func(m *corev1.ObjectMeta) { m.Labels[LabelSkipMirror] = "true" }), false},
+		"skipped":          {selectorless, plain(func(m *corev1.ObjectMeta) { m.Labels[object.LabelSkipMirror] = "true" }), false},
 		"election":         {selectorless, plain(func(m *corev1.ObjectMeta) { m.Annotations[annotationLeader] = "{}" }), false},
-		"ours":             {selectorless, plain(func(m *corev1.ObjectMeta) { m.Labels[LabelEndpointsManagedBy] = endpointsController }), false},
+		"ours":             {selectorless, plain(func(m *corev1.ObjectMeta) { m.Labels[object.LabelEndpointsManagedBy] = object.ManagedByEndpoints }), false},
 		"ExternalName":     {webService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME }), plain(nothing), false},
 	} {
 		if got := Mirrored(c.svc, c.e); got != c.want {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 )
 
 // Problem is a problem of an Endpoints object that is reported to its author.
@@ -22,7 +23,7 @@ func Mirrored(svc *corev1.Service, e *corev1.Endpoints) bool {
 	}
 	meta := e.GetMetadata()
 	_, elected := meta.GetAnnotations()[annotationLeader]
-	return !elected && meta.GetLabels()[LabelSkipMirror] != "true"
+	return !elected && meta.GetLabels()[object.LabelSkipMirror] != "true"
 }
 
 // Mirror returns the wanted slices of an Endpoints object, without the refused endpoints.
@@ -34,14 +35,14 @@ func Mirror(e *corev1.Endpoints, refused Refused) (Wanted, []Problem) {
 	w := Wanted{
 		Template: Template{
 			Namespace: meta.GetNamespace(), GenerateName: meta.GetName() + "-",
-			Labels:      sliceLabels(meta.GetLabels(), meta.GetName(), ManagedByMirroring, false),
+			Labels:      sliceLabels(meta.GetLabels(), meta.GetName(), object.ManagedByMirroring, false),
 			Annotations: annotations,
 			Owner:       ownerReference("Endpoints", meta),
 		},
 		MaxPerSlice: MaxEndpoints,
 	}
-	if headless, ok := meta.GetLabels()[LabelHeadless]; ok {
-		w.Template.Labels[LabelHeadless] = headless
+	if headless, ok := meta.GetLabels()[object.LabelHeadless]; ok {
+		w.Template.Labels[object.LabelHeadless] = headless
 	}
 	groups := map[groupKey]*Group{}
 	var problems []Problem

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 )
 
 // Template holds the properties that all slices of a service share.
@@ -26,7 +27,7 @@ func ofService(svc *corev1.Service) Template {
 	return Template{
 		Namespace:    meta.GetNamespace(),
 		GenerateName: meta.GetName() + "-",
-		Labels:       sliceLabels(meta.GetLabels(), meta.GetName(), ManagedByController, isHeadless(svc)),
+		Labels:       sliceLabels(meta.GetLabels(), meta.GetName(), object.ManagedByController, object.IsHeadless(svc)),
 		Owner:        ownerReference("Service", meta),
 	}
 }
@@ -35,10 +36,10 @@ func ofService(svc *corev1.Service) Template {
 func sliceLabels(from map[string]string, service, managedBy string, headless bool) map[string]string {
 	labels := make(map[string]string, len(from)+3)
 	maps.Copy(labels, from)
-	labels[LabelServiceName], labels[LabelManagedBy] = service, managedBy
-	delete(labels, LabelHeadless)
+	labels[object.LabelServiceName], labels[object.LabelManagedBy] = service, managedBy
+	delete(labels, object.LabelHeadless)
 	if headless {
-		labels[LabelHeadless] = ""
+		labels[object.LabelHeadless] = ""
 	}
 	return labels
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
@@ -20,9 +21,9 @@ type Node struct {
 
 // NodeOf converts a node. A node without a Ready condition counts as ready.
 func NodeOf(n *corev1.Node) Node {
-	status := condition(n.GetStatus().GetConditions(), conditionReady).GetStatus()
+	status := object.Condition(n.GetStatus().GetConditions(), object.ConditionReady).GetStatus()
 	node := Node{
-		Zone: n.GetMetadata().GetLabels()[LabelZone],
+		Zone: n.GetMetadata().GetLabels()[object.LabelZone],
 		Ready: status != corev1.ConditionStatus_CONDITION_STATUS_FALSE &&
 			status != corev1.ConditionStatus_CONDITION_STATUS_UNKNOWN,
 	}
@@ -124,7 +125,7 @@ func (v *Verdict) exclude(svc *corev1.Service, registered bool) string {
 		return fmt.Sprintf("its node %q is not registered", v.Pod.GetSpec().GetNodeName())
 	}
 	v.ports, v.Unresolved = resolvePorts(svc, v.Pod)
-	if v.lacksPorts(svc) && !isHeadless(svc) { // a name is useful without a port, a virtual IP is not
+	if v.lacksPorts(svc) && !object.IsHeadless(svc) { // a name is useful without a port, a virtual IP is not
 		return "has none of the service's ports"
 	}
 	return ""
@@ -160,7 +161,7 @@ func serving(pod *corev1.Pod, node Node) (ok bool, reason string) {
 		return false, fmt.Sprintf("its node %q is not ready", pod.GetSpec().GetNodeName())
 	}
 	conditions := pod.GetStatus().GetConditions()
-	ready := condition(conditions, conditionReady)
+	ready := object.Condition(conditions, object.ConditionReady)
 	if ready.GetStatus() != corev1.ConditionStatus_CONDITION_STATUS_TRUE {
 		switch {
 		case ready.GetMessage() != "":
@@ -172,20 +173,11 @@ func serving(pod *corev1.Pod, node Node) (ok bool, reason string) {
 		}
 	}
 	for _, gate := range pod.GetSpec().GetReadinessGates() {
-		if condition(conditions, gate.GetConditionType()).GetStatus() != corev1.ConditionStatus_CONDITION_STATUS_TRUE {
+		if !object.IsTrue(conditions, gate.GetConditionType()) {
 			return false, fmt.Sprintf("its readiness gate %q is not open", gate.GetConditionType())
 		}
 	}
 	return true, "is ready"
-}
-
-func condition(all []*corev1.Condition, name string) *corev1.Condition {
-	for _, c := range all {
-		if c.GetType() == name {
-			return c
-		}
-	}
-	return nil
 }
 
 // mismatch describes a pair of the selector that the labels lack. It returns "" if they match.
@@ -251,6 +243,3 @@ func families(svc *corev1.Service) []corev1.AddressType {
 	}
 	return types
 }
-
-// isHeadless reports whether a service has no virtual IP.
-func isHeadless(svc *corev1.Service) bool { return svc.GetSpec().GetClusterIp() == "None" }

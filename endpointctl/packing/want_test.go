@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -267,12 +268,12 @@ func TestHints(t *testing.T) {
 
 func TestSliceMetadata(t *testing.T) {
 	svc := webService(func(s *corev1.Service) {
-		s.Metadata.Labels = map[string]string{"tier": "front", LabelManagedBy: "me", LabelHeadless: "x", LabelServiceName: "y"}
+		s.Metadata.Labels = map[string]string{"tier": "front", object.LabelManagedBy: "me", object.LabelHeadless: "x", object.LabelServiceName: "y"}
 	})
 	w := want(svc)
 	w.Template.Trigger = "2026-01-01T00:00:00Z"
 	s := Pack(w, nil).Create[0]
-	labels := map[string]string{"tier": "front", LabelManagedBy: ManagedByController, LabelServiceName: "web"}
+	labels := map[string]string{"tier": "front", object.LabelManagedBy: object.ManagedByController, object.LabelServiceName: "web"}
 	if !maps.Equal(s.GetMetadata().GetLabels(), labels) || s.GetMetadata().GetGenerateName() != "web-" || s.GetMetadata().GetNamespace() != "default" {
 		t.Errorf("metadata %v", s.GetMetadata())
 	}
@@ -297,7 +298,7 @@ func TestSliceMetadata(t *testing.T) {
 	if len(p.Update) != 1 {
 		t.Fatalf("the label of a headless service is not written: %v", p)
 	}
-	labels[LabelHeadless] = ""
+	labels[object.LabelHeadless] = ""
 	if meta := p.Update[0].GetMetadata(); !maps.Equal(meta.GetLabels(), labels) || !maps.Equal(meta.GetAnnotations(), map[string]string{"example.com/note": "kept"}) {
 		t.Errorf("after the change %v", meta)
 	}

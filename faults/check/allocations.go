@@ -168,7 +168,7 @@ func heldBy(o object.Object) []history.Held {
 	slices.Sort(values)
 	var all []history.Held
 	for _, value := range slices.Compact(values) {
-		if value != "" && value != "None" && value != "0" {
+		if value != "" && value != object.ClusterIPNone && value != "0" {
 			all = append(all, history.Held{Value: value, UID: svc.GetMetadata().GetUid()})
 		}
 	}

@@ -56,9 +56,6 @@ func (f *found) all() []Finding {
 	return f.findings
 }
 
-// controllerLabel is on slices that the endpoint controller made.
-const controllerLabel = "endpointslice.kubernetes.io/managed-by"
-
 // World returns the world that the log leads to, for the checkers of portolan/e2e/churn/check.
 func World(log *history.Log) *model.World {
 	world := model.New()
@@ -67,7 +64,7 @@ func World(log *history.Log) *model.World {
 		case *corev1.Service, *corev1.Pod:
 			world.Put(o)
 		case *corev1.EndpointSlice:
-			if o.GetMetadata().GetLabels()[controllerLabel] == "" {
+			if o.GetMetadata().GetLabels()[object.LabelManagedBy] == "" {
 				world.Put(o)
 			}
 		}

@@ -36,7 +36,7 @@ func momentsOf[T any](h *history.History, services map[object.Key]bool, compute 
 				return true
 			}
 		case *corev1.EndpointSlice:
-			if services[serviceOf(o)] {
+			if services[object.ServiceKey(o)] {
 				world.Put(o)
 				return true
 			}
@@ -83,12 +83,6 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// serviceOf returns the key of the service that a slice belongs to.
-func serviceOf(slice *corev1.EndpointSlice) object.Key {
-	meta := slice.GetMetadata()
-	return object.Key{Kind: "Service", Namespace: meta.GetNamespace(), Name: meta.GetLabels()[model.ServiceOf]}
 }
 
 // during returns the values that somebody may go by between two times, who is told of a change

@@ -27,7 +27,7 @@ func behindWeb(addresses ...string) *corev1.EndpointSlice {
 	name, port := "http", int32(8080)
 	s := &corev1.EndpointSlice{
 		Metadata: &corev1.ObjectMeta{Namespace: "ns", Name: "web-1", Labels: map[string]string{
-			"kubernetes.io/service-name": "web", controllerLabel: "endpointslice-controller.k8s.io",
+			"kubernetes.io/service-name": "web", object.LabelManagedBy: "endpointslice-controller.k8s.io",
 		}},
 		Ports: []*corev1.EndpointPort{{Name: &name, Port: &port, Protocol: corev1.Protocol_PROTOCOL_TCP}},
 	}

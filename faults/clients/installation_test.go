@@ -173,7 +173,7 @@ func serve(i *labtest.Installation) netip.AddrPort {
 	}
 	name, number := "http", port
 	slice := &corev1.EndpointSlice{
-		Metadata:    &corev1.ObjectMeta{Namespace: meta.GetNamespace(), Name: "steady", Labels: map[string]string{serviceOf: "steady"}},
+		Metadata:    &corev1.ObjectMeta{Namespace: meta.GetNamespace(), Name: "steady", Labels: map[string]string{object.LabelServiceName: "steady"}},
 		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
 		Ports:       []*corev1.EndpointPort{{Name: &name, Port: &number}},
 		Endpoints:   []*corev1.Endpoint{{Addresses: []string{"10.244.100.1"}}, {Addresses: []string{"10.244.100.2"}}},

@@ -11,9 +11,6 @@ import (
 // Namespace is where the objects are that writers compete for. It must exist.
 const Namespace = "faults"
 
-// serviceOf is the label that joins a slice to its service.
-const serviceOf = "kubernetes.io/service-name"
-
 // subject is an object that writers compete for. Only they write it, as far as the installation is
 // concerned: its kind and fields are such that no daemon has a reason to.
 type subject struct {
@@ -67,7 +64,7 @@ func service(random *rand.Rand, spec *corev1.ServiceSpec) object.Object {
 func slice(random *rand.Rand) object.Object {
 	name, port := "http", int32(8080)
 	s := &corev1.EndpointSlice{
-		Metadata:    &corev1.ObjectMeta{Labels: map[string]string{serviceOf: Services[1]}},
+		Metadata:    &corev1.ObjectMeta{Labels: map[string]string{object.LabelServiceName: Services[1]}},
 		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
 		Ports:       []*corev1.EndpointPort{{Name: &name, Port: &port}},
 	}

@@ -87,7 +87,7 @@ func steady() []object.Object {
 			{Addresses: []string{"10.244.250.1"}, Conditions: conditions}, {Addresses: []string{"10.244.250.2"}, Conditions: conditions},
 		},
 	}
-	slice.Metadata.Labels = map[string]string{model.ServiceOf: steadyName}
+	slice.Metadata.Labels = map[string]string{object.LabelServiceName: steadyName}
 	return []object.Object{slice, &corev1.Service{Metadata: meta(), Spec: &corev1.ServiceSpec{
 		Type: corev1.ServiceType_SERVICE_TYPE_NODE_PORT, ClusterIp: steadyIP, ClusterIps: []string{steadyIP},
 		Ports: []*corev1.ServicePort{{Name: name, Port: steadyPort, NodePort: steadyNodePort}},

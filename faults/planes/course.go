@@ -79,8 +79,7 @@ func serviceOf(o object.Object) (object.Key, bool) {
 	case *corev1.Service:
 		return object.KeyOf(o), true
 	case *corev1.EndpointSlice:
-		meta := o.GetMetadata()
-		return object.Key{Kind: "Service", Namespace: meta.GetNamespace(), Name: meta.GetLabels()[model.ServiceOf]}, true
+		return object.ServiceKey(o), true
 	}
 	return object.Key{}, false
 }

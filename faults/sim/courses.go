@@ -67,7 +67,7 @@ func (c *courses) take(change *registryv1.Change) {
 			delete(c.services, name)
 		}
 	case *corev1.EndpointSlice:
-		name = plan.ServiceName{Namespace: o.GetMetadata().GetNamespace(), Name: o.GetMetadata().GetLabels()["kubernetes.io/service-name"]}
+		name = plan.ServiceName{Namespace: o.GetMetadata().GetNamespace(), Name: o.GetMetadata().GetLabels()[object.LabelServiceName]}
 		if c.slices[name] == nil {
 			c.slices[name] = map[string]*corev1.EndpointSlice{}
 		}

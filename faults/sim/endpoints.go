@@ -13,11 +13,11 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
+	"portolan.dev/services/object"
 )
 
 // Slices and Endpoints that were made by hand lack these labels.
 const (
-	sliceMadeBy     = "endpointslice.kubernetes.io/managed-by"
 	endpointsMadeBy = "endpoints.kubernetes.io/managed-by"
 )
 
@@ -135,7 +135,7 @@ func wrongEndpoints(r *registry.Registry) string {
 		case *corev1.Service, *corev1.Pod:
 			objects.Put(o)
 		case *corev1.EndpointSlice:
-			if o.GetMetadata().GetLabels()[sliceMadeBy] != "" {
+			if o.GetMetadata().GetLabels()[object.LabelManagedBy] != "" {
 				addSlice(slices, o)
 			}
 		case *corev1.Endpoints:

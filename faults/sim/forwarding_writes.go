@@ -109,7 +109,7 @@ func drawForwardedSlice(d *drawing, n int) *corev1.EndpointSlice {
 	s := &corev1.EndpointSlice{
 		Metadata: &corev1.ObjectMeta{
 			Namespace: object.DefaultNamespace, Name: fmt.Sprintf("s%d-%d", n, d.random.IntN(slicesPerService)),
-			Labels: map[string]string{"kubernetes.io/service-name": fmt.Sprintf("s%d", n)},
+			Labels: map[string]string{object.LabelServiceName: fmt.Sprintf("s%d", n)},
 		},
 		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
 	}

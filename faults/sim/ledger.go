@@ -16,7 +16,6 @@ import (
 	"portolan.dev/registry/changelog"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/object"
-	"portolan.dev/services/spec"
 )
 
 // ledger keeps the account of values: it learns of each commit of the registries' database and of the allocator's disk
@@ -56,7 +55,7 @@ func (l *ledger) changes() []*registryv1.Change {
 // valuesOf returns the values of a service that the allocator gives out.
 func valuesOf(svc *corev1.Service) []string {
 	var all []string
-	if spec.NeedsClusterIP(svc) {
+	if object.NeedsClusterIP(svc) {
 		all = append(all, svc.GetSpec().GetClusterIps()...)
 	}
 	for _, p := range svc.GetSpec().GetPorts() {

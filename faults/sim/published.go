@@ -17,7 +17,7 @@ func addSlice(lines model.Lines, s *corev1.EndpointSlice) {
 	for _, p := range s.GetPorts() {
 		ports = append(ports, fmt.Sprintf("%s:%d/%s", p.GetName(), p.GetPort(), model.Protocol(p.GetProtocol())))
 	}
-	key := object.Key{Kind: "Service", Namespace: s.GetMetadata().GetNamespace(), Name: s.GetMetadata().GetLabels()[model.ServiceOf]}
+	key := object.ServiceKey(s)
 	for _, ep := range s.GetEndpoints() {
 		lines[key] = append(lines[key], model.Published(
 			ep.GetAddresses()[0], ep.GetConditions().GetReady(), ep.GetTargetRef().GetUid(), ep.GetNodeName(), ports,

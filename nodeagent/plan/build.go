@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
@@ -64,7 +65,7 @@ func Build(svc *corev1.Service, slicesOf []*corev1.EndpointSlice, facts *Facts) 
 		facts: facts, svc: svc, spec: svc.GetSpec(), taken: map[Key]bool{},
 	}
 	b.res.Service = ServiceName{svc.GetMetadata().GetNamespace(), svc.GetMetadata().GetName()}
-	if b.spec == nil || b.spec.GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME || headless(b.spec) ||
+	if b.spec == nil || !object.NeedsClusterIP(svc) ||
 		spec.ForeignProxy(svc.GetMetadata().GetLabels()) != "" {
 		return b.res
 	}
@@ -81,10 +82,6 @@ func Build(svc *corev1.Service, slicesOf []*corev1.EndpointSlice, facts *Facts) 
 	b.healthCheck()
 	b.finish()
 	return b.res
-}
-
-func headless(s *corev1.ServiceSpec) bool {
-	return s.GetClusterIp() == "None" || slices.Contains(s.GetClusterIps(), "None")
 }
 
 type builder struct {

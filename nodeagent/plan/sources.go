@@ -7,21 +7,14 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 )
-
-// sourceRangesAnnotation is the older form of spec.loadBalancerSourceRanges. The field takes
-// precedence.
-const sourceRangesAnnotation = "service.beta.kubernetes.io/load-balancer-source-ranges"
-
-// rangesApplyToAnnotation lists the exposures that the source ranges of a service apply to. It is
-// an annotation and not a field, so that manifests stay valid in Kubernetes.
-const rangesApplyToAnnotation = "portolan.dev/source-ranges-apply-to"
 
 // restricted reports whether the source ranges of the service apply to an exposure. They apply to
 // load-balancer addresses unless the annotation lists other exposures. Cluster IPs are never
 // restricted.
 func (b *builder) restricted(e Exposure) bool {
-	list := splitList(b.svc.GetMetadata().GetAnnotations()[rangesApplyToAnnotation])
+	list := splitList(b.svc.GetMetadata().GetAnnotations()[object.AnnotationRangesApplyTo])
 	if len(list) == 0 {
 		return e == LoadBalancerIP
 	}
@@ -36,7 +29,7 @@ func (b *builder) restrict(attrs *Attributes, e exposed) {
 	}
 	ranges := b.spec.GetLoadBalancerSourceRanges()
 	if len(ranges) == 0 {
-		ranges = splitList(b.svc.GetMetadata().GetAnnotations()[sourceRangesAnnotation])
+		ranges = splitList(b.svc.GetMetadata().GetAnnotations()[object.AnnotationSourceRanges])
 	}
 	if len(ranges) == 0 {
 		return

@@ -35,7 +35,7 @@ type containerProber struct {
 
 func newPodProber(p *Prober, pod *corev1.Pod) *podProber {
 	pp := &podProber{prober: p, key: object.KeyOf(pod), pod: pod, wake: make(chan struct{}, 1), cancel: func() {}}
-	known := conditionTrue(pod, readyType)
+	known := object.IsReady(pod.GetStatus().GetConditions())
 	for _, c := range probed(pod) {
 		pp.containers = append(pp.containers, &containerProber{
 			container: c, timing: timingOf(c.GetReadinessProbe()), ready: known, last: errNotAsked,
@@ -200,7 +200,7 @@ func (pp *podProber) judge() (*corev1.Pod, verdict) {
 		return pp.pod, verdict{reason: "ContainersNotReady", message: strings.Join(waiting, "; ")}
 	}
 	for _, gate := range pp.pod.GetSpec().GetReadinessGates() {
-		if !conditionTrue(pp.pod, gate.GetConditionType()) {
+		if !object.IsTrue(pp.pod.GetStatus().GetConditions(), gate.GetConditionType()) {
 			waiting = append(waiting, gate.GetConditionType())
 		}
 	}

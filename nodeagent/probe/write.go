@@ -13,11 +13,11 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/object"
 )
 
 // The conditions that a prober writes.
 const (
-	readyType           = "Ready"
 	containersReadyType = "ContainersReady"
 )
 
@@ -98,7 +98,7 @@ func (pp *podProber) writeOnce(ctx context.Context) error {
 			return false
 		}
 		set(now, containersReadyType, v.containersReady, v)
-		set(now, readyType, v.ready, v)
+		set(now, object.ConditionReady, v.ready, v)
 		return true
 	})
 }
@@ -106,7 +106,7 @@ func (pp *podProber) writeOnce(ctx context.Context) error {
 // agrees reports whether a pod's conditions already match the verdict. A pod without conditions
 // never matches, so that even the first verdict "not ready" is written.
 func agrees(pod *corev1.Pod, v verdict) bool {
-	c := condition(pod, readyType)
+	c := object.Condition(pod.GetStatus().GetConditions(), object.ConditionReady)
 	if c == nil {
 		return false
 	}
@@ -118,7 +118,7 @@ func set(pod *corev1.Pod, kind string, holds bool, v verdict) {
 	if pod.Status == nil {
 		pod.Status = &corev1.PodStatus{}
 	}
-	c := condition(pod, kind)
+	c := object.Condition(pod.GetStatus().GetConditions(), kind)
 	if c == nil {
 		c = &corev1.Condition{Type: kind}
 		pod.Status.Conditions = append(pod.Status.Conditions, c)
@@ -131,17 +131,4 @@ func set(pod *corev1.Pod, kind string, holds bool, v verdict) {
 	if c.GetStatus() != want {
 		c.Status, c.LastTransitionTime = want, timestamppb.Now()
 	}
-}
-
-func condition(pod *corev1.Pod, kind string) *corev1.Condition {
-	for _, c := range pod.GetStatus().GetConditions() {
-		if c.GetType() == kind {
-			return c
-		}
-	}
-	return nil
-}
-
-func conditionTrue(pod *corev1.Pod, kind string) bool {
-	return condition(pod, kind).GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_TRUE
 }

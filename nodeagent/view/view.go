@@ -15,9 +15,6 @@ import (
 // Kinds are the kinds of objects in a view.
 var Kinds = []string{"Service", "EndpointSlice", "Pod", "Node"}
 
-// ServiceLabel is the label with which a slice names its service.
-const ServiceLabel = "kubernetes.io/service-name"
-
 // Touched reports the objects other than services that a batch of changes concerns.
 type Touched struct {
 	Pods bool // pods of this node
@@ -218,7 +215,7 @@ func nameOf(m *corev1.ObjectMeta) plan.ServiceName {
 }
 
 func serviceOf(s *corev1.EndpointSlice) plan.ServiceName {
-	return plan.ServiceName{Namespace: s.GetMetadata().GetNamespace(), Name: s.GetMetadata().GetLabels()[ServiceLabel]}
+	return plan.ServiceName{Namespace: s.GetMetadata().GetNamespace(), Name: s.GetMetadata().GetLabels()[object.LabelServiceName]}
 }
 
 // Revision returns the revision of the view, or 0 if it is empty.

@@ -22,7 +22,7 @@ func svc(name string) *corev1.Service {
 
 func slice(name, service string) *corev1.EndpointSlice {
 	return &corev1.EndpointSlice{Metadata: &corev1.ObjectMeta{
-		Namespace: "default", Name: name, Labels: map[string]string{view.ServiceLabel: service},
+		Namespace: "default", Name: name, Labels: map[string]string{object.LabelServiceName: service},
 	}}
 }
 

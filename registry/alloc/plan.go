@@ -8,6 +8,7 @@ import (
 
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
@@ -52,7 +53,7 @@ func values(svc *corev1.Service) map[string]bool {
 	if svc == nil {
 		return all
 	}
-	if spec.NeedsClusterIP(svc) {
+	if object.NeedsClusterIP(svc) {
 		for _, ip := range svc.GetSpec().GetClusterIps() {
 			all[ip] = true
 		}
@@ -83,7 +84,7 @@ func (p *Plan) claim(slot, field string, claim *allocatorv1.Claim, assign func(s
 }
 
 func (p *Plan) planAddresses(had map[string]bool) {
-	if !spec.NeedsClusterIP(p.svc) {
+	if !object.NeedsClusterIP(p.svc) {
 		return
 	}
 	s := p.svc.Spec

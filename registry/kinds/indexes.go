@@ -7,6 +7,7 @@ import (
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/registry/view"
+	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
@@ -49,7 +50,7 @@ func canonical(address string) string {
 
 func clusterIPs(item *view.Item) []string {
 	svc, ok := item.Object.(*corev1.Service)
-	if !ok || !spec.NeedsClusterIP(svc) {
+	if !ok || !object.NeedsClusterIP(svc) {
 		return nil
 	}
 	keys := make([]string, 0, len(svc.GetSpec().GetClusterIps()))

@@ -67,7 +67,7 @@ func checkServiceStatus(w World, o, old object.Object) apierr.Violations {
 // backend's own traffic to the service.
 func checkClusterIPs(w World, svc, old *corev1.Service) apierr.Violations {
 	var found apierr.Violations
-	if !spec.NeedsClusterIP(svc) {
+	if !object.NeedsClusterIP(svc) {
 		return nil
 	}
 	for i, ip := range svc.GetSpec().GetClusterIps() {
@@ -86,7 +86,7 @@ func checkClusterIPs(w World, svc, old *corev1.Service) apierr.Violations {
 // selector, because nothing translates the ports of such a service.
 func checkHeadlessPorts(svc *corev1.Service) apierr.Violations {
 	var found apierr.Violations
-	if !spec.IsHeadless(svc) || len(svc.GetSpec().GetSelector()) > 0 {
+	if !object.IsHeadless(svc) || len(svc.GetSpec().GetSelector()) > 0 {
 		return nil
 	}
 	for i, port := range svc.GetSpec().GetPorts() {

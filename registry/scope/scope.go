@@ -60,7 +60,7 @@ func nodeAgent(id identity.ID, updated, old object.Object) string {
 		if !ok || before.GetSpec().GetNodeName() != id.Name {
 			return fmt.Sprintf("the pod is on node %q, and an agent writes pods of its own node only", before.GetSpec().GetNodeName())
 		}
-		return onlyConditions(o.GetStatus(), before.GetStatus(), "Ready", "ContainersReady")
+		return onlyConditions(o.GetStatus(), before.GetStatus(), object.ConditionReady, "ContainersReady")
 	case *corev1.Event:
 		return reports(o, "nodeagent", id.Name)
 	}
@@ -77,13 +77,13 @@ func madeByController(slice *corev1.EndpointSlice) bool {
 func endpointCtl(_ identity.ID, updated, old object.Object) string {
 	for _, o := range []object.Object{old, updated} {
 		if slice, ok := o.(*corev1.EndpointSlice); ok && !madeByController(slice) {
-			return fmt.Sprintf("the controller writes slices whose label %s is its own only", spec.LabelManagedBy)
+			return fmt.Sprintf("the controller writes slices whose label %s is its own only", object.LabelManagedBy)
 		}
 	}
 	switch o := updated.(type) {
 	case *corev1.Node:
 		before, _ := old.(*corev1.Node)
-		return onlyConditions(o.GetStatus(), before.GetStatus(), "Ready")
+		return onlyConditions(o.GetStatus(), before.GetStatus(), object.ConditionReady)
 	case *corev1.Event:
 		return reports(o, "endpointctl", "")
 	}

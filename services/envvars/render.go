@@ -80,7 +80,7 @@ func visible(services []*corev1.Service, options Options) map[string]*corev1.Ser
 }
 
 func hasAddress(svc *corev1.Service) bool {
-	return spec.NeedsClusterIP(svc) && svc.GetSpec().GetClusterIp() != "" && len(svc.GetSpec().GetPorts()) > 0
+	return object.NeedsClusterIP(svc) && svc.GetSpec().GetClusterIp() != "" && len(svc.GetSpec().GetPorts()) > 0
 }
 
 // claim is a variable that a service would set.

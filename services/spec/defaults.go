@@ -41,7 +41,7 @@ func DefaultService(svc *corev1.Service) {
 	if ExternallyAccessible(svc) {
 		setDefault(&spec.ExternalTrafficPolicy, corev1.TrafficPolicy_TRAFFIC_POLICY_CLUSTER)
 	}
-	if !IsExternalName(svc) {
+	if !object.IsExternalName(svc) {
 		setDefault(&spec.InternalTrafficPolicy, corev1.TrafficPolicy_TRAFFIC_POLICY_CLUSTER)
 	}
 	if IsLoadBalancer(svc) {

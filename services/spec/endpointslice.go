@@ -5,6 +5,7 @@ import (
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
 )
 
 // Limits of EndpointSlices and Endpoints.
@@ -41,8 +42,8 @@ func checkSlice(c *checks, slice *corev1.EndpointSlice, rules Rules) {
 	} else {
 		checkEnum(c, "addressType", slice.GetAddressType())
 	}
-	if service, ok := slice.GetMetadata().GetLabels()[LabelServiceName]; ok && service == "" {
-		c.invalid("metadata.labels["+LabelServiceName+"]", service, "names the service of the slice")
+	if service, ok := slice.GetMetadata().GetLabels()[object.LabelServiceName]; ok && service == "" {
+		c.invalid("metadata.labels["+object.LabelServiceName+"]", service, "names the service of the slice")
 	}
 	checkSlicePorts(c, slice.GetPorts())
 	if n := len(slice.GetEndpoints()); n > MaxEndpointsPerSlice {

@@ -5,6 +5,7 @@ import (
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
 )
 
 // ResolveFamilies determines the IP families of a service from the service itself, from old, the
@@ -12,10 +13,10 @@ import (
 // default family first. Afterwards ipFamilies and ipFamilyPolicy are set, unless the service is an
 // ExternalName or there are violations.
 func ResolveFamilies(svc, old *corev1.Service, clusterFamilies []corev1.IPFamily) apierr.Violations {
-	if IsExternalName(svc) || len(clusterFamilies) == 0 {
+	if object.IsExternalName(svc) || len(clusterFamilies) == 0 {
 		return nil
 	}
-	if old != nil && !IsExternalName(old) {
+	if old != nil && !object.IsExternalName(old) {
 		inheritFamilies(svc.Spec, old.GetSpec())
 		if keepsPreferDual(svc.Spec, old.GetSpec()) {
 			return nil
@@ -71,11 +72,11 @@ type resolution struct {
 
 // byHand reports whether the service has neither virtual IPs nor a selector. Such a service may
 // have families that the installation lacks.
-func (r resolution) byHand() bool { return IsHeadless(r.svc) && len(r.spec.Selector) == 0 }
+func (r resolution) byHand() bool { return object.IsHeadless(r.svc) && len(r.spec.Selector) == 0 }
 
 func (r resolution) inferFamilies() {
 	for i, ip := range r.spec.ClusterIps {
-		if i >= len(r.spec.IpFamilies) && ip != ClusterIPNone {
+		if i >= len(r.spec.IpFamilies) && ip != object.ClusterIPNone {
 			r.spec.IpFamilies = append(r.spec.IpFamilies, FamilyOf(ip))
 		}
 	}

@@ -64,7 +64,7 @@ func pod(changes ...func(*corev1.Pod)) *corev1.Pod {
 
 func slice(changes ...func(*corev1.EndpointSlice)) *corev1.EndpointSlice {
 	s := &corev1.EndpointSlice{
-		Metadata:    &corev1.ObjectMeta{Name: "web", Labels: map[string]string{spec.LabelServiceName: "web"}},
+		Metadata:    &corev1.ObjectMeta{Name: "web", Labels: map[string]string{object.LabelServiceName: "web"}},
 		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
 		Ports:       []*corev1.EndpointPort{{Port: proto.Int32(9376)}},
 		Endpoints:   []*corev1.Endpoint{{Addresses: []string{"10.4.5.6", "10.1.2.3"}}},
@@ -197,7 +197,7 @@ func TestValidateEndpointSlice(t *testing.T) {
 		{"port 0", ports(&corev1.EndpointPort{Port: proto.Int32(0)}), []string{"ports[0].port INVALID"}},
 		{"port protocol", ports(&corev1.EndpointPort{Protocol: 8}), []string{"ports[0].protocol NOT_SUPPORTED"}},
 		{"101 ports", ports(make([]*corev1.EndpointPort, 101)...), []string{"ports TOO_LONG"}},
-		{"empty service name", func(s *corev1.EndpointSlice) { s.Metadata.Labels[spec.LabelServiceName] = "" }, []string{"metadata.labels[kubernetes.io/service-name] INVALID"}},
+		{"empty service name", func(s *corev1.EndpointSlice) { s.Metadata.Labels[object.LabelServiceName] = "" }, []string{"metadata.labels[kubernetes.io/service-name] INVALID"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := slice(test.with)

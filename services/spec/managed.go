@@ -7,32 +7,20 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Labels that name the writer of EndpointSlices and Endpoints, and their values for the endpoint
-// controller.
-const (
-	LabelManagedBy          = "endpointslice.kubernetes.io/managed-by"
-	LabelEndpointsManagedBy = "endpoints.kubernetes.io/managed-by"
-
-	// ManagedByController marks slices made from selectors, ManagedByMirroring slices made from
-	// Endpoints, and ManagedByEndpoints Endpoints made from selectors.
-	ManagedByController = "endpointslice-controller.k8s.io"
-	ManagedByMirroring  = "endpointslicemirroring-controller.k8s.io"
-	ManagedByEndpoints  = "endpoint-controller"
-
-	// managedByReserved must not be used, because Kubernetes reserves it.
-	managedByReserved = "controller"
-)
+// managedByReserved is a value of object.LabelManagedBy that must not be used, because Kubernetes
+// reserves it.
+const managedByReserved = "controller"
 
 // ControllerLabel returns the label that marks an object as written by the endpoint controller, and
 // reports whether the object has it.
 func ControllerLabel(o object.Object) (key, value string, ok bool) {
 	switch o := o.(type) {
 	case *corev1.EndpointSlice:
-		value = o.GetMetadata().GetLabels()[LabelManagedBy]
-		return LabelManagedBy, value, value == ManagedByController || value == ManagedByMirroring
+		value = o.GetMetadata().GetLabels()[object.LabelManagedBy]
+		return object.LabelManagedBy, value, value == object.ManagedByController || value == object.ManagedByMirroring
 	case *corev1.Endpoints:
-		value = o.GetMetadata().GetLabels()[LabelEndpointsManagedBy]
-		return LabelEndpointsManagedBy, value, value == ManagedByEndpoints
+		value = o.GetMetadata().GetLabels()[object.LabelEndpointsManagedBy]
+		return object.LabelEndpointsManagedBy, value, value == object.ManagedByEndpoints
 	default:
 		return "", "", false
 	}
@@ -43,8 +31,8 @@ func managedWarnings(o object.Object) []string {
 	if key, value, ok := ControllerLabel(o); ok {
 		return []string{fmt.Sprintf("label %s=%s: the endpoint controller undoes changes as long as the service has a selector", key, value)}
 	}
-	if o.GetMetadata().GetLabels()[LabelManagedBy] == managedByReserved {
-		return []string{fmt.Sprintf("label %s=%s: the value is reserved; use one of your own, such as \"staff\"", LabelManagedBy, managedByReserved)}
+	if o.GetMetadata().GetLabels()[object.LabelManagedBy] == managedByReserved {
+		return []string{fmt.Sprintf("label %s=%s: the value is reserved; use one of your own, such as \"staff\"", object.LabelManagedBy, managedByReserved)}
 	}
 	return nil
 }

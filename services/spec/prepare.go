@@ -118,7 +118,7 @@ func alignClusterIPs(updated, old *corev1.ServiceSpec) {
 }
 
 func patchAllocated(updated, old *corev1.Service) {
-	if !IsExternalName(updated) && !IsExternalName(old) {
+	if !object.IsExternalName(updated) && !object.IsExternalName(old) {
 		setDefault(&updated.Spec.ClusterIp, old.GetSpec().GetClusterIp())
 		if len(updated.Spec.ClusterIps) == 0 && updated.Spec.ClusterIp == old.GetSpec().GetClusterIp() {
 			updated.Spec.ClusterIps = slices.Clone(old.GetSpec().GetClusterIps())
@@ -162,7 +162,7 @@ func patchNodePorts(updated, old *corev1.ServiceSpec) {
 // the old service.
 func dropTypeDependent(updated, old *corev1.Service) {
 	spec, before := updated.Spec, old.GetSpec()
-	if IsExternalName(updated) && !IsExternalName(old) {
+	if object.IsExternalName(updated) && !object.IsExternalName(old) {
 		if spec.ClusterIp == before.GetClusterIp() && slices.Equal(spec.ClusterIps, before.GetClusterIps()) {
 			spec.ClusterIp, spec.ClusterIps = "", nil
 		}

@@ -6,46 +6,21 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 )
-
-// ClusterIPNone is the cluster IP of a headless service.
-const ClusterIPNone = "None"
-
-// Labels and annotations of Kubernetes that Portolan evaluates.
-const (
-	LabelServiceName            = "kubernetes.io/service-name"
-	AnnotationSourceRanges      = "service.beta.kubernetes.io/load-balancer-source-ranges"
-	annotationRangesApplyTo     = "portolan.dev/source-ranges-apply-to"
-	annotationTopologyMode      = "service.kubernetes.io/topology-mode"
-	annotationTopologyModeOlder = "service.kubernetes.io/topology-aware-hints"
-)
-
-// IsHeadless reports whether the service is headless: its clusterIP is "None" and it is not an
-// ExternalName.
-func IsHeadless(svc *corev1.Service) bool {
-	return svc.GetSpec().GetClusterIp() == ClusterIPNone && !IsExternalName(svc)
-}
 
 // TopologyAuto reports whether the service's annotation requests backends in the client's zone. The
 // annotation takes precedence over spec.trafficDistribution.
 func TopologyAuto(svc *corev1.Service) bool {
 	notes := svc.GetMetadata().GetAnnotations()
-	mode := cmp.Or(notes[annotationTopologyMode], notes[annotationTopologyModeOlder])
+	mode := cmp.Or(notes[object.AnnotationTopologyMode], notes[object.AnnotationTopologyModeOlder])
 	return mode == "Auto" || mode == "auto"
-}
-
-// IsExternalName reports whether the service is only an alias in DNS.
-func IsExternalName(svc *corev1.Service) bool {
-	return svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME
 }
 
 // IsLoadBalancer reports whether the service is of type LoadBalancer.
 func IsLoadBalancer(svc *corev1.Service) bool {
 	return svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
 }
-
-// NeedsClusterIP reports whether the service has virtual IPs or is to get them.
-func NeedsClusterIP(svc *corev1.Service) bool { return !IsExternalName(svc) && !IsHeadless(svc) }
 
 // AllowsNodePorts reports whether the service's type can have node ports.
 func AllowsNodePorts(svc *corev1.Service) bool {
@@ -69,7 +44,7 @@ func NeedsHealthCheckNodePort(svc *corev1.Service) bool {
 
 // ExternallyAccessible reports whether the service can receive traffic from outside the cluster.
 func ExternallyAccessible(svc *corev1.Service) bool {
-	return AllowsNodePorts(svc) || (!IsExternalName(svc) && len(svc.GetSpec().GetExternalIps()) > 0)
+	return AllowsNodePorts(svc) || (!object.IsExternalName(svc) && len(svc.GetSpec().GetExternalIps()) > 0)
 }
 
 // LoadBalancerSourceRanges returns the ranges of clients that may reach the load balancer's
@@ -90,11 +65,11 @@ func LoadBalancerSourceRanges(svc *corev1.Service) []netip.Prefix {
 func sourceRanges(svc *corev1.Service) (texts []string, field string) {
 	texts, field = svc.GetSpec().GetLoadBalancerSourceRanges(), "spec.loadBalancerSourceRanges"
 	if len(texts) == 0 {
-		annotation := strings.TrimSpace(svc.GetMetadata().GetAnnotations()[AnnotationSourceRanges])
+		annotation := strings.TrimSpace(svc.GetMetadata().GetAnnotations()[object.AnnotationSourceRanges])
 		if annotation == "" {
 			return nil, field
 		}
-		texts, field = strings.Split(annotation, ","), "metadata.annotations["+AnnotationSourceRanges+"]"
+		texts, field = strings.Split(annotation, ","), "metadata.annotations["+object.AnnotationSourceRanges+"]"
 	}
 	trimmed := make([]string, len(texts))
 	for i, text := range texts {

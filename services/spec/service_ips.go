@@ -4,12 +4,13 @@ import (
 	"slices"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 )
 
 // checkClusterIPs checks clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy, each by itself and
 // then together.
 func checkClusterIPs(c *checks, svc *corev1.Service) {
-	if IsExternalName(svc) {
+	if object.IsExternalName(svc) {
 		return
 	}
 	spec := svc.GetSpec()
@@ -17,7 +18,7 @@ func checkClusterIPs(c *checks, svc *corev1.Service) {
 	checkPrimary(c, spec)
 	checkFamilies(c, spec)
 	for i, ip := range spec.GetClusterIps() {
-		if ip != ClusterIPNone {
+		if ip != object.ClusterIPNone {
 			checkAddress(c, at("spec.clusterIPs", i), ip)
 		} else if len(spec.GetClusterIps()) > 1 {
 			c.invalid(at("spec.clusterIPs", i), ip, "'None' must be the first and only value")
@@ -66,7 +67,7 @@ func checkFamilies(c *checks, spec *corev1.ServiceSpec) {
 }
 
 func checkClusterIPFamilies(c *checks, svc *corev1.Service) {
-	if IsHeadless(svc) {
+	if object.IsHeadless(svc) {
 		return
 	}
 	ips, families := svc.GetSpec().GetClusterIps(), svc.GetSpec().GetIpFamilies()

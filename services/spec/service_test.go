@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
@@ -244,9 +245,9 @@ func TestValidateService(t *testing.T) {
 		{"source ranges on ClusterIP", changes{sourceRanges("143.231.0.0/16")}, []string{"spec.loadBalancerSourceRanges FORBIDDEN"}},
 		{"source ranges apply to", changes{ofType(loadBalancer), annotate("portolan.dev/source-ranges-apply-to", "loadBalancer, nodePort,externalIP")}, nil},
 		{"source ranges apply to what there is not", changes{ofType(loadBalancer), annotate("portolan.dev/source-ranges-apply-to", "nodePort,clusterIP")}, []string{"metadata.annotations[portolan.dev/source-ranges-apply-to] NOT_SUPPORTED"}},
-		{"source ranges annotated", changes{ofType(loadBalancer), annotate(spec.AnnotationSourceRanges, "10.0.0.0/8, 10.1.0.0/16")}, nil},
-		{"source ranges annotated badly", changes{ofType(loadBalancer), annotate(spec.AnnotationSourceRanges, "10.0.0.0/8,x")}, []string{"metadata.annotations[" + spec.AnnotationSourceRanges + "][1] INVALID"}},
-		{"source ranges annotated on NodePort", changes{ofType(nodePort), annotate(spec.AnnotationSourceRanges, "10.0.0.0/8")}, []string{"metadata.annotations[" + spec.AnnotationSourceRanges + "] FORBIDDEN"}},
+		{"source ranges annotated", changes{ofType(loadBalancer), annotate(object.AnnotationSourceRanges, "10.0.0.0/8, 10.1.0.0/16")}, nil},
+		{"source ranges annotated badly", changes{ofType(loadBalancer), annotate(object.AnnotationSourceRanges, "10.0.0.0/8,x")}, []string{"metadata.annotations[" + object.AnnotationSourceRanges + "][1] INVALID"}},
+		{"source ranges annotated on NodePort", changes{ofType(nodePort), annotate(object.AnnotationSourceRanges, "10.0.0.0/8")}, []string{"metadata.annotations[" + object.AnnotationSourceRanges + "] FORBIDDEN"}},
 		{"allocateLoadBalancerNodePorts on ClusterIP", changes{withSpec(func(s *corev1.ServiceSpec) { s.AllocateLoadBalancerNodePorts = proto.Bool(false) })}, []string{"spec.allocateLoadBalancerNodePorts FORBIDDEN"}},
 		{"allocateLoadBalancerNodePorts on LoadBalancer", changes{ofType(loadBalancer), withSpec(func(s *corev1.ServiceSpec) { s.AllocateLoadBalancerNodePorts = proto.Bool(false) })}, nil},
 		{"class", changes{ofType(loadBalancer), class("internal-vip")}, nil},
@@ -338,7 +339,7 @@ func TestPredicates(t *testing.T) {
 	} {
 		got := []byte("------")
 		for i, holds := range []bool{
-			spec.IsHeadless(test.svc), spec.NeedsClusterIP(test.svc), spec.AllowsNodePorts(test.svc), spec.NeedsNodePorts(test.svc),
+			object.IsHeadless(test.svc), object.NeedsClusterIP(test.svc), spec.AllowsNodePorts(test.svc), spec.NeedsNodePorts(test.svc),
 			spec.NeedsHealthCheckNodePort(test.svc), spec.ExternallyAccessible(test.svc),
 		} {
 			if holds {
@@ -358,9 +359,9 @@ func TestLoadBalancerSourceRanges(t *testing.T) {
 	}{
 		{web(), "[]"},
 		{web(sourceRanges(" 10.1.2.3/8 ", "nonsense", "fd00::/8")), "[10.0.0.0/8 fd00::/8]"},
-		{web(annotate(spec.AnnotationSourceRanges, "10.0.0.0/8 , 192.0.2.0/24")), "[10.0.0.0/8 192.0.2.0/24]"},
-		{web(annotate(spec.AnnotationSourceRanges, "10.0.0.0/8"), sourceRanges("192.0.2.0/24")), "[192.0.2.0/24]"},
-		{web(annotate(spec.AnnotationSourceRanges, " ")), "[]"},
+		{web(annotate(object.AnnotationSourceRanges, "10.0.0.0/8 , 192.0.2.0/24")), "[10.0.0.0/8 192.0.2.0/24]"},
+		{web(annotate(object.AnnotationSourceRanges, "10.0.0.0/8"), sourceRanges("192.0.2.0/24")), "[192.0.2.0/24]"},
+		{web(annotate(object.AnnotationSourceRanges, " ")), "[]"},
 	} {
 		if got := fmt.Sprint(spec.LoadBalancerSourceRanges(test.svc)); got != test.want {
 			t.Errorf("got %s, want %s", got, test.want)

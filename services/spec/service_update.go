@@ -7,6 +7,7 @@ import (
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
 )
 
 // ValidateServiceUpdate checks a service that is to replace old. It does not check the name again,
@@ -14,9 +15,9 @@ import (
 func ValidateServiceUpdate(updated, old *corev1.Service, rules Rules) apierr.Violations {
 	c := checks{found: validateMeta(updated, nil)}
 	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
-	if !IsExternalName(updated) && !IsExternalName(old) {
+	if !object.IsExternalName(updated) && !object.IsExternalName(old) {
 		checkClusterIPChange(&c, updated.GetSpec(), old.GetSpec())
-		if !IsHeadless(updated) || !IsHeadless(old) {
+		if !object.IsHeadless(updated) || !object.IsHeadless(old) {
 			checkFamilyChange(&c, updated.GetSpec(), old.GetSpec())
 		}
 	}

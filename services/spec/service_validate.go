@@ -8,6 +8,7 @@ import (
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
 )
 
 const (
@@ -38,16 +39,16 @@ func validateServiceSpec(c *checks, svc *corev1.Service, rules Rules) {
 }
 
 func checkTopologyMode(c *checks, annotations map[string]string) {
-	mode, hasMode := annotations[annotationTopologyMode]
-	older, hasOlder := annotations[annotationTopologyModeOlder]
+	mode, hasMode := annotations[object.AnnotationTopologyMode]
+	older, hasOlder := annotations[object.AnnotationTopologyModeOlder]
 	if hasMode && hasOlder && mode != older {
-		c.invalid("metadata.annotations["+annotationTopologyMode+"]", mode, "must equal annotation %s, which is its older name", annotationTopologyModeOlder)
+		c.invalid("metadata.annotations["+object.AnnotationTopologyMode+"]", mode, "must equal annotation %s, which is its older name", object.AnnotationTopologyModeOlder)
 	}
 }
 
 func checkServicePorts(c *checks, svc *corev1.Service) {
 	ports := svc.GetSpec().GetPorts()
-	if len(ports) == 0 && !IsHeadless(svc) && !IsExternalName(svc) {
+	if len(ports) == 0 && !object.IsHeadless(svc) && !object.IsExternalName(svc) {
 		c.required("spec.ports", "a service that is neither headless nor an ExternalName has at least one port")
 	}
 	names, numbers, nodePorts := map[string]bool{}, map[nodePort]bool{}, map[nodePort]bool{}
@@ -116,10 +117,10 @@ func checkServiceType(c *checks, svc *corev1.Service) {
 	if !checkEnum(c, "spec.type", spec.GetType()) {
 		return
 	}
-	if AllowsNodePorts(svc) && spec.GetClusterIp() == ClusterIPNone {
-		c.invalid("spec.clusterIPs[0]", ClusterIPNone, "may not be set to 'None' for %s services", EnumName(spec.GetType()))
+	if AllowsNodePorts(svc) && spec.GetClusterIp() == object.ClusterIPNone {
+		c.invalid("spec.clusterIPs[0]", object.ClusterIPNone, "may not be set to 'None' for %s services", EnumName(spec.GetType()))
 	}
-	if !IsExternalName(svc) {
+	if !object.IsExternalName(svc) {
 		return
 	}
 	if name := strings.TrimSuffix(spec.GetExternalName(), "."); name == "" {
@@ -183,7 +184,7 @@ func checkTrafficPolicies(c *checks, svc *corev1.Service) {
 	} else if spec.GetExternalTrafficPolicy() != 0 {
 		c.forbidden("spec.externalTrafficPolicy", "may only be set for services that are reachable from outside: NodePort, LoadBalancer, or with externalIPs")
 	}
-	if !IsExternalName(svc) || spec.GetInternalTrafficPolicy() != 0 {
+	if !object.IsExternalName(svc) || spec.GetInternalTrafficPolicy() != 0 {
 		checkPolicy(c, "spec.internalTrafficPolicy", spec.GetInternalTrafficPolicy())
 	}
 	if spec.GetTrafficDistribution() != 0 {
@@ -270,13 +271,13 @@ func checkLoadBalancerFields(c *checks, svc *corev1.Service) {
 var rangesApplyTo = []string{"loadBalancer", "nodePort", "externalIP"}
 
 func checkRangesApplyTo(c *checks, annotations map[string]string) {
-	list, has := annotations[annotationRangesApplyTo]
+	list, has := annotations[object.AnnotationRangesApplyTo]
 	if !has {
 		return
 	}
 	for text := range strings.SplitSeq(list, ",") {
 		if text = strings.TrimSpace(text); !slices.Contains(rangesApplyTo, text) {
-			c.unsupported("metadata.annotations["+annotationRangesApplyTo+"]", text, rangesApplyTo)
+			c.unsupported("metadata.annotations["+object.AnnotationRangesApplyTo+"]", text, rangesApplyTo)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func onIP(ips ...string) func(*corev1.Service) {
 	return func(svc *corev1.Service) { svc.Spec.ClusterIp, svc.Spec.ClusterIps = ips[0], ips }
 }
 
-func headless(svc *corev1.Service)     { svc.Spec.ClusterIp = spec.ClusterIPNone }
+func headless(svc *corev1.Service)     { svc.Spec.ClusterIp = object.ClusterIPNone }
 func withoutPorts(svc *corev1.Service) { svc.Spec.Ports = nil }
 func byHand(svc *corev1.Service)       { svc.Spec.Selector = nil }
 
@@ -108,7 +108,7 @@ func admitUpdate(updated, old object.Object, families []corev1.IPFamily) apierr.
 // allocate sets the values that the allocator would set.
 func allocate(svc *corev1.Service) *corev1.Service {
 	s := svc.Spec
-	if spec.NeedsClusterIP(svc) {
+	if object.NeedsClusterIP(svc) {
 		free := map[corev1.IPFamily]string{v4: "10.96.0.10", v6: "fd00::10"}
 		for _, family := range s.IpFamilies[len(s.ClusterIps):] {
 			s.ClusterIps = append(s.ClusterIps, free[family])

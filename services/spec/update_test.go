@@ -36,7 +36,7 @@ func TestTypeChangeMatrix(t *testing.T) {
 func checkTypeChange(t *testing.T, how string, svc, old *corev1.Service) {
 	t.Helper()
 	wantIP, wantPort := "", int32(0)
-	if !spec.IsExternalName(svc) {
+	if !object.IsExternalName(svc) {
 		wantIP = old.Spec.ClusterIp
 	}
 	if spec.AllowsNodePorts(svc) {
@@ -45,7 +45,7 @@ func checkTypeChange(t *testing.T, how string, svc, old *corev1.Service) {
 	if got := svc.Spec; got.ClusterIp != wantIP || got.Ports[0].NodePort != wantPort {
 		t.Errorf("%s: clusterIP %q, nodePort %d, want %q, %d", how, got.ClusterIp, got.Ports[0].NodePort, wantIP, wantPort)
 	}
-	if spec.IsExternalName(svc) != (len(svc.Spec.IpFamilies) == 0) || spec.IsExternalName(svc) != (svc.Spec.IpFamilyPolicy == 0) {
+	if object.IsExternalName(svc) != (len(svc.Spec.IpFamilies) == 0) || object.IsExternalName(svc) != (svc.Spec.IpFamilyPolicy == 0) {
 		t.Errorf("%s: families %v, policy %v", how, svc.Spec.IpFamilies, svc.Spec.IpFamilyPolicy)
 	}
 }

@@ -29,14 +29,14 @@ func serviceWarnings(svc *corev1.Service) []string {
 	spec := svc.GetSpec()
 	warn(spec.GetLoadBalancerIp() != "", "spec.loadBalancerIP is deprecated: the annotations of the load-balancer provider say more")
 	warn(spec.GetLoadBalancerIp() != "" && !IsLoadBalancer(svc), "spec.loadBalancerIP means nothing for type %s", EnumName(spec.GetType()))
-	warn(IsExternalName(svc) && len(spec.GetPorts()) > 0, "spec.ports means nothing for type ExternalName")
-	warn(IsExternalName(svc) && len(spec.GetExternalIps()) > 0, "spec.externalIPs means nothing for type ExternalName")
-	warn(IsExternalName(svc) && FamilyOf(spec.GetExternalName()) != 0,
+	warn(object.IsExternalName(svc) && len(spec.GetPorts()) > 0, "spec.ports means nothing for type ExternalName")
+	warn(object.IsExternalName(svc) && len(spec.GetExternalIps()) > 0, "spec.externalIPs means nothing for type ExternalName")
+	warn(object.IsExternalName(svc) && FamilyOf(spec.GetExternalName()) != 0,
 		"spec.externalName %q is an address, not a name: the service will not resolve; use a headless service with an EndpointSlice", spec.GetExternalName())
-	warn(!IsExternalName(svc) && spec.GetExternalName() != "", "spec.externalName means nothing for type %s", EnumName(spec.GetType()))
-	warn(IsHeadless(svc) && spec.GetSessionAffinity() == corev1.SessionAffinity_SESSION_AFFINITY_CLIENT_IP,
+	warn(!object.IsExternalName(svc) && spec.GetExternalName() != "", "spec.externalName means nothing for type %s", EnumName(spec.GetType()))
+	warn(object.IsHeadless(svc) && spec.GetSessionAffinity() == corev1.SessionAffinity_SESSION_AFFINITY_CLIENT_IP,
 		"spec.sessionAffinity means nothing for headless services")
-	if IsHeadless(svc) && len(spec.GetSelector()) == 0 {
+	if object.IsHeadless(svc) && len(spec.GetSelector()) == 0 {
 		for i, port := range spec.GetPorts() {
 			target := port.GetTargetPort()
 			warn(target.GetName() != "" || target.GetNumber() != port.GetPort(),

@@ -44,7 +44,7 @@ func wantedByService(svc *corev1.Service) []wanted {
 	spec := svc.GetSpec()
 	if spec.GetType() != corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME {
 		for i, ip := range spec.GetClusterIps() {
-			if ip != "" && ip != "None" {
+			if ip != "" && ip != object.ClusterIPNone {
 				all = append(all, wanted{allocatorv1.Use_USE_CLUSTER_IP, ip, "spec.clusterIPs[" + strconv.Itoa(i) + "]"})
 			}
 		}

@@ -6,8 +6,7 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
-
-	"portolan.dev/dnssvc/zone"
+	"portolan.dev/services/object"
 )
 
 // Service returns a service; path is NAMESPACE/NAME. Each text in rest is one of these: "None"
@@ -53,7 +52,7 @@ func port(text string) (number int32, name string, proto corev1.Protocol) {
 func Slice(path string, rest ...string) *corev1.EndpointSlice {
 	parts := strings.Split(path, "/")
 	s := &corev1.EndpointSlice{Metadata: meta(parts[0] + "/" + parts[2]), AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4}
-	s.Metadata.Labels = map[string]string{zone.ServiceNameLabel: parts[1]}
+	s.Metadata.Labels = map[string]string{object.LabelServiceName: parts[1]}
 	for _, text := range rest {
 		if strings.Contains(text, "/") {
 			number, name, proto := port(text)

@@ -10,7 +10,6 @@ import (
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
 
-	"portolan.dev/dnssvc/zone"
 	"portolan.dev/services/object"
 )
 
@@ -71,7 +70,7 @@ func (m *Model) objects(i int, version int64) (put, remove []object.Object) {
 	}
 	portName, portNumber := "p", int32(version%60000+1)
 	slice := &corev1.EndpointSlice{
-		Metadata:    &corev1.ObjectMeta{Namespace: "soak", Name: name(i) + "-1", Labels: map[string]string{zone.ServiceNameLabel: name(i)}},
+		Metadata:    &corev1.ObjectMeta{Namespace: "soak", Name: name(i) + "-1", Labels: map[string]string{object.LabelServiceName: name(i)}},
 		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
 		Ports:       []*corev1.EndpointPort{{Name: &portName, Port: &portNumber}},
 	}

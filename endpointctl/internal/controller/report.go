@@ -12,7 +12,6 @@ import (
 	"portolan.dev/services/spec"
 
 	"portolan.dev/endpointctl/index"
-	"portolan.dev/endpointctl/packing"
 )
 
 // failedToUpdate is the reason of the event for a service whose slices cannot be written.
@@ -96,7 +95,7 @@ func (t *task) reportUntended(ctx context.Context) {
 	}
 	slices.Sort(names)
 	t.c.report(ctx, t.known.Service, untended, "the service has no selector, so nothing updates the EndpointSlices that were made from one; "+
-		"delete them, or give them a label "+packing.LabelManagedBy+" of your own and tend them: "+strings.Join(names, ", "))
+		"delete them, or give them a label "+object.LabelManagedBy+" of your own and tend them: "+strings.Join(names, ", "))
 }
 
 func (c *Controller) forgetReport(subject notice) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 
 	"portolan.dev/endpointctl/index"
 )
@@ -68,10 +69,8 @@ func (t *triggers) compute(key index.Key, svc *corev1.Service, pods []*corev1.Po
 // changedAt returns the time at which a pod last became ready or not ready, or was asked to end.
 func changedAt(pod *corev1.Pod) time.Time {
 	var at time.Time
-	for _, c := range pod.GetStatus().GetConditions() {
-		if c.GetType() == "Ready" && c.GetLastTransitionTime() != nil {
-			at = c.GetLastTransitionTime().AsTime()
-		}
+	if c := object.Condition(pod.GetStatus().GetConditions(), object.ConditionReady); c.GetLastTransitionTime() != nil {
+		at = c.GetLastTransitionTime().AsTime()
 	}
 	if ends := pod.GetMetadata().GetDeletionTimestamp(); ends != nil {
 		grace := time.Duration(pod.GetMetadata().GetDeletionGracePeriodSeconds()) * time.Second

@@ -16,6 +16,7 @@ import (
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 
 	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/object"
 )
 
 const (
@@ -29,11 +30,10 @@ const (
 	maxInterval = 30 * time.Second
 )
 
-// Type and reasons of the condition.
+// Reasons of the condition.
 const (
-	conditionReady = "Ready"
-	reasonSilent   = "NodeStatusUnknown"
-	reasonBack     = "HeartbeatsReturned"
+	reasonSilent = "NodeStatusUnknown"
+	reasonBack   = "HeartbeatsReturned"
 )
 
 // Config is the configuration of a watch.
@@ -265,12 +265,7 @@ func wanted(node *corev1.Node, v verdict, silence time.Duration) *corev1.Conditi
 }
 
 func ready(node *corev1.Node) *corev1.Condition {
-	for _, c := range node.GetStatus().GetConditions() {
-		if c.GetType() == conditionReady {
-			return c
-		}
-	}
-	return nil
+	return object.Condition(node.GetStatus().GetConditions(), object.ConditionReady)
 }
 
 // write writes the condition. If it fails, the next round tries again with the objects that the
@@ -278,11 +273,11 @@ func ready(node *corev1.Node) *corev1.Condition {
 func (w *Watch) write(ctx context.Context, node *corev1.Node, want *corev1.Condition) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	want.Type, want.LastTransitionTime = conditionReady, timestamppb.Now()
+	want.Type, want.LastTransitionTime = object.ConditionReady, timestamppb.Now()
 	next := node.CloneVT()
 	conditions := []*corev1.Condition{want}
 	for _, c := range next.GetStatus().GetConditions() {
-		if c.GetType() != conditionReady {
+		if c.GetType() != object.ConditionReady {
 			conditions = append(conditions, c)
 		}
 	}

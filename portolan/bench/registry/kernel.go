@@ -16,6 +16,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/yardstick"
+	"portolan.dev/services/object"
 )
 
 // ownNamespace is the environment variable that marks the process in its own network namespace.
@@ -138,7 +139,7 @@ func (i *installation) untilConnected(ctx context.Context, name string) (time.Du
 	}()
 	ready, portName, port := true, "http", int32(8080)
 	_, err = registryv1.NewEndpointSliceServiceClient(i.conn).CreateEndpointSlice(waiting, &registryv1.CreateEndpointSliceRequest{EndpointSlice: &corev1.EndpointSlice{
-		Metadata:    &corev1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"kubernetes.io/service-name": name}},
+		Metadata:    &corev1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{object.LabelServiceName: name}},
 		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
 		Ports:       []*corev1.EndpointPort{{Name: &portName, Port: &port}},
 		Endpoints:   []*corev1.Endpoint{{Addresses: []string{backendAddr}, Conditions: &corev1.EndpointConditions{Ready: &ready}}},

@@ -39,7 +39,7 @@ func manyObjects(yield func(object.Object) bool) {
 		if !yield(&corev1.EndpointSlice{
 			Metadata: &corev1.ObjectMeta{
 				Name: fmt.Sprintf("seed-%06d", i), Namespace: "default",
-				Labels: map[string]string{"kubernetes.io/service-name": fmt.Sprintf("seed-%06d", i%listServices)},
+				Labels: map[string]string{object.LabelServiceName: fmt.Sprintf("seed-%06d", i%listServices)},
 			},
 			AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
 			Endpoints: []*corev1.Endpoint{{

@@ -66,7 +66,7 @@ const mostNodes = 10
 // reported in the same place, because the description of the object itself is more important.
 func nodesOf(ctx context.Context, flags *connection, registry *client.Client, o object.Object, slices []*corev1.EndpointSlice) []string {
 	service, ok := o.(*corev1.Service)
-	if !ok || service.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME || spec.IsHeadless(service) {
+	if !ok || service.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME || object.IsHeadless(service) {
 		return nil
 	}
 	if label := spec.ForeignProxy(service.GetMetadata().GetLabels()); label != "" {
@@ -103,7 +103,7 @@ func slicesOf(ctx context.Context, registry *client.Client, o object.Object) ([]
 	kind, _ := object.KindNamed("EndpointSlice")
 	found, _, err := registry.List(ctx, kind, client.Query{
 		Namespace: o.GetMetadata().GetNamespace(),
-		Labels:    "kubernetes.io/service-name=" + o.GetMetadata().GetName(),
+		Labels:    object.LabelServiceName + "=" + o.GetMetadata().GetName(),
 	})
 	if err != nil {
 		return nil, err

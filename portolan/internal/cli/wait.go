@@ -100,7 +100,7 @@ func revisionOf(ctx context.Context, registry *client.Client, namespace, name st
 		return 0, err
 	}
 	kind, _ := object.KindNamed("EndpointSlice")
-	_, revision, err := registry.List(ctx, kind, client.Query{Namespace: namespace, Labels: spec.LabelServiceName + "=" + name})
+	_, revision, err := registry.List(ctx, kind, client.Query{Namespace: namespace, Labels: object.LabelServiceName + "=" + name})
 	return max(revision, got.GetService().GetMetadata().GetResourceVersion()), err
 }
 

@@ -9,7 +9,7 @@ import (
 	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
-	"portolan.dev/services/spec"
+	"portolan.dev/services/object"
 )
 
 // addresses compares the service's virtual IPs and node ports with the allocator's allocations, and
@@ -85,7 +85,7 @@ func recreate(svc *corev1.Service, value string) string {
 // values returns the values that must be allocated to a service.
 func values(svc *corev1.Service) []string {
 	var values []string
-	if spec.NeedsClusterIP(svc) {
+	if object.NeedsClusterIP(svc) {
 		values = slices.Clone(svc.GetSpec().GetClusterIps())
 	}
 	add := func(port int32) {

@@ -10,6 +10,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	endpointsv1 "portolan.dev/proto/portolan/endpoints/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
@@ -101,7 +102,7 @@ func (c *chain) slices(ctx context.Context) Step {
 	step := Step{Title: "endpoint slices", State: OK}
 	meta := c.service.GetMetadata()
 	listed, err := registryv1.NewEndpointSliceServiceClient(c.Registry).ListEndpointSlices(ctx, &registryv1.ListEndpointSlicesRequest{
-		Namespace: meta.GetNamespace(), LabelSelector: spec.LabelServiceName + "=" + meta.GetName(), PageSize: 1000,
+		Namespace: meta.GetNamespace(), LabelSelector: object.LabelServiceName + "=" + meta.GetName(), PageSize: 1000,
 	})
 	if err != nil {
 		return silent(step, "registry", err)
@@ -124,7 +125,7 @@ func (c *chain) slices(ctx context.Context) Step {
 	step.say("%d endpoints in all, %d ready", total, ready)
 	switch {
 	case len(listed.GetEndpointSlices()) == 0 && len(c.service.GetSpec().GetSelector()) == 0:
-		step.mark(Broken, fmt.Sprintf("write an EndpointSlice with the label %s=%s", spec.LabelServiceName, meta.GetName()))
+		step.mark(Broken, fmt.Sprintf("write an EndpointSlice with the label %s=%s", object.LabelServiceName, meta.GetName()))
 	case len(listed.GetEndpointSlices()) == 0:
 		step.mark(Broken, "the endpoint controller has not written any; is it running, and the leader?")
 	case ready == 0:
@@ -139,9 +140,9 @@ func (c *chain) untended(step *Step, slices []*corev1.EndpointSlice) {
 		return
 	}
 	for _, slice := range slices {
-		if slice.GetMetadata().GetLabels()[spec.LabelManagedBy] == spec.ManagedByController {
+		if slice.GetMetadata().GetLabels()[object.LabelManagedBy] == object.ManagedByController {
 			step.say("nothing updates %s: it was made from a selector, and the service has none", slice.GetMetadata().GetName())
-			step.mark(Notice, "delete these slices, or give them a label "+spec.LabelManagedBy+" of your own and tend them")
+			step.mark(Notice, "delete these slices, or give them a label "+object.LabelManagedBy+" of your own and tend them")
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	endpointsv1 "portolan.dev/proto/portolan/endpoints/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/kittest"
-	"portolan.dev/services/spec"
+	"portolan.dev/services/object"
 )
 
 // controller answers ExplainService.
@@ -79,7 +79,7 @@ func (l sliceList) ListEndpointSlices(context.Context, *registryv1.ListEndpointS
 
 func TestSlicesSaysThatNothingUpdatesThoseWithoutSelector(t *testing.T) {
 	made := &corev1.EndpointSlice{
-		Metadata:  &corev1.ObjectMeta{Name: "web-abc", Labels: map[string]string{spec.LabelManagedBy: spec.ManagedByController}},
+		Metadata:  &corev1.ObjectMeta{Name: "web-abc", Labels: map[string]string{object.LabelManagedBy: object.ManagedByController}},
 		Endpoints: []*corev1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
 	}
 	conn := kittest.Conn(t, func(r grpc.ServiceRegistrar) {

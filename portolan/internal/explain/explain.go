@@ -10,6 +10,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
@@ -55,7 +56,7 @@ func (c *chain) links() []func(context.Context) Step {
 	switch {
 	case c.service.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME:
 		return []func(context.Context) Step{c.asWritten, c.names}
-	case spec.IsHeadless(c.service):
+	case object.IsHeadless(c.service):
 		return []func(context.Context) Step{c.asWritten, c.selection, c.slices, c.names}
 	default:
 		return []func(context.Context) Step{c.asWritten, c.selection, c.slices, c.addresses, c.names, c.nodes}

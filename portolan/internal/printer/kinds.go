@@ -23,7 +23,9 @@ var tables = map[string][]column{
 	},
 	"Pod": {
 		name,
-		of("READY", func(p *corev1.Pod) string { return conditionStatus(p.GetStatus().GetConditions(), "Ready") }),
+		of("READY", func(p *corev1.Pod) string {
+			return conditionStatus(p.GetStatus().GetConditions(), object.ConditionReady)
+		}),
 		of("STATUS", podState),
 		age,
 		wide(of("IP", func(p *corev1.Pod) string { return p.GetStatus().GetPodIp() })),

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
@@ -101,10 +102,8 @@ func few(values []string) string {
 }
 
 func conditionStatus(conditions []*corev1.Condition, conditionType string) string {
-	for _, condition := range conditions {
-		if condition.GetType() == conditionType {
-			return spec.EnumName(condition.GetStatus())
-		}
+	if condition := object.Condition(conditions, conditionType); condition != nil {
+		return spec.EnumName(condition.GetStatus())
 	}
 	return "Unknown"
 }
@@ -117,7 +116,7 @@ func podState(p *corev1.Pod) string {
 }
 
 func nodeState(n *corev1.Node) string {
-	state := map[string]string{"True": "Ready", "False": "NotReady"}[conditionStatus(n.GetStatus().GetConditions(), "Ready")]
+	state := map[string]string{"True": "Ready", "False": "NotReady"}[conditionStatus(n.GetStatus().GetConditions(), object.ConditionReady)]
 	if state == "" {
 		state = "Unknown"
 	}

@@ -14,7 +14,6 @@ import (
 
 // Labels that name the maker of an object.
 const (
-	sliceMadeBy     = "endpointslice.kubernetes.io/managed-by"
 	endpointsMadeBy = "endpoints.kubernetes.io/managed-by"
 )
 
@@ -60,7 +59,7 @@ func (c Objects) Check(ctx context.Context, want *model.World) ([]Finding, error
 	}
 	slices, err := list[*corev1.EndpointSlice](ctx, c.Registry, "EndpointSlice")
 	for _, o := range slices {
-		if o.GetMetadata().GetLabels()[sliceMadeBy] == "" {
+		if o.GetMetadata().GetLabels()[object.LabelManagedBy] == "" {
 			note(o)
 		}
 	}
@@ -81,14 +80,14 @@ func (c Slices) Check(ctx context.Context, want *model.World) ([]Finding, error)
 	}
 	got := model.Lines{}
 	for _, s := range slices {
-		if s.GetMetadata().GetLabels()[sliceMadeBy] == "" {
+		if s.GetMetadata().GetLabels()[object.LabelManagedBy] == "" {
 			continue
 		}
 		var ports []string
 		for _, p := range s.GetPorts() {
 			ports = append(ports, fmt.Sprintf("%s:%d/%s", p.GetName(), p.GetPort(), model.Protocol(p.GetProtocol())))
 		}
-		key := object.Key{Kind: "Service", Namespace: s.GetMetadata().GetNamespace(), Name: s.GetMetadata().GetLabels()[model.ServiceOf]}
+		key := object.ServiceKey(s)
 		for _, ep := range s.GetEndpoints() {
 			got[key] = append(got[key], model.Published(
 				ep.GetAddresses()[0], ep.GetConditions().GetReady(), ep.GetTargetRef().GetUid(), ep.GetNodeName(), ports,

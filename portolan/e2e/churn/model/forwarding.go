@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 )
 
 // Frontend is an address and port of a service, with the backends behind it.
@@ -33,7 +34,7 @@ func Forwarded(exposure, address, protocol string, backends []string) string {
 func (w *World) Frontends(node []netip.Addr) []Frontend {
 	var all []Frontend
 	for _, svc := range Of[*corev1.Service](w) {
-		if IsExternalName(svc) || isHeadless(svc) {
+		if IsExternalName(svc) || object.IsHeadless(svc) {
 			continue
 		}
 		endpoints := w.endpoints(svc)

@@ -8,6 +8,7 @@ import (
 	"github.com/miekg/dns"
 
 	corev1 "portolan.dev/proto/portolan/core/v1"
+	"portolan.dev/services/object"
 )
 
 // Zone is the zone of all names.
@@ -21,7 +22,7 @@ func (w *World) Names() Lines {
 		switch {
 		case IsExternalName(svc):
 			lines.add(svc, "%s CNAME %s", base, dns.Fqdn(svc.GetSpec().GetExternalName()))
-		case isHeadless(svc):
+		case object.IsHeadless(svc):
 			w.headless(lines, svc, base)
 		default:
 			w.clusterIP(lines, svc, base)

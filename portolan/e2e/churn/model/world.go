@@ -137,10 +137,7 @@ func selects(svc *corev1.Service, pod *corev1.Pod) bool {
 
 // ofPod returns a pod's endpoints, one for each family of the service.
 func ofPod(svc *corev1.Service, pod *corev1.Pod) []endpoint {
-	ready := svc.GetSpec().GetPublishNotReadyAddresses()
-	for _, c := range pod.GetStatus().GetConditions() {
-		ready = ready || c.GetType() == "Ready" && c.GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_TRUE
-	}
+	ready := svc.GetSpec().GetPublishNotReadyAddresses() || object.IsReady(pod.GetStatus().GetConditions())
 	var ports []endpointPort
 	for _, p := range svc.GetSpec().GetPorts() {
 		ports = append(ports, endpointPort{p.GetName(), p.GetTargetPort().GetNumber(), p.GetProtocol()})
@@ -162,15 +159,12 @@ func familyOf(a netip.Addr) corev1.IPFamily {
 	return corev1.IPFamily_IP_FAMILY_IPV6
 }
 
-// ServiceOf is the label of a slice that names its service.
-const ServiceOf = "kubernetes.io/service-name"
-
 // written returns the endpoints of slices that people wrote for a service.
 func (w *World) written(svc *corev1.Service) []endpoint {
 	var found []endpoint
 	for _, slice := range Of[*corev1.EndpointSlice](w) {
 		meta := slice.GetMetadata()
-		if meta.GetNamespace() != svc.GetMetadata().GetNamespace() || meta.GetLabels()[ServiceOf] != svc.GetMetadata().GetName() {
+		if meta.GetNamespace() != svc.GetMetadata().GetNamespace() || meta.GetLabels()[object.LabelServiceName] != svc.GetMetadata().GetName() {
 			continue
 		}
 		var ports []endpointPort
@@ -190,5 +184,3 @@ func (w *World) written(svc *corev1.Service) []endpoint {
 func IsExternalName(svc *corev1.Service) bool {
 	return svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME
 }
-
-func isHeadless(svc *corev1.Service) bool { return svc.GetSpec().GetClusterIp() == "None" }

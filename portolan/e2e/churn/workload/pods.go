@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"portolan.dev/portolan/e2e/churn/model"
 	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
@@ -109,7 +108,7 @@ func (a *Actor) nextSlice(name string) []Step {
 	if old != nil { // a slice keeps its service, which makes histories easier to read
 		slice.Metadata.Labels = old.GetMetadata().GetLabels()
 	} else {
-		slice.Metadata.Labels = map[string]string{model.ServiceOf: fmt.Sprintf("%s%d", manualService, serviceNames-1-a.random.IntN(2))}
+		slice.Metadata.Labels = map[string]string{object.LabelServiceName: fmt.Sprintf("%s%d", manualService, serviceNames-1-a.random.IntN(2))}
 	}
 	a.slices[name] = slice
 	verb := Update

@@ -1,0 +1,24 @@
+package object
+
+import corev1 "portolan.dev/proto/portolan/core/v1"
+
+// ConditionReady is the type of the condition that tells whether a pod or a node is ready.
+const ConditionReady = "Ready"
+
+// Condition returns the condition of a type, or nil if there is none.
+func Condition(conditions []*corev1.Condition, conditionType string) *corev1.Condition {
+	for _, c := range conditions {
+		if c.GetType() == conditionType {
+			return c
+		}
+	}
+	return nil
+}
+
+// IsTrue reports whether the condition of a type exists and is true.
+func IsTrue(conditions []*corev1.Condition, conditionType string) bool {
+	return Condition(conditions, conditionType).GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_TRUE
+}
+
+// IsReady reports whether the Ready condition is true.
+func IsReady(conditions []*corev1.Condition) bool { return IsTrue(conditions, ConditionReady) }

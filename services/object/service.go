@@ -1,0 +1,27 @@
+package object
+
+import corev1 "portolan.dev/proto/portolan/core/v1"
+
+// ClusterIPNone is the cluster IP of a headless service.
+const ClusterIPNone = "None"
+
+// IsHeadless reports whether the service is headless: its clusterIP is "None" and it is not an
+// ExternalName.
+func IsHeadless(svc *corev1.Service) bool {
+	return svc.GetSpec().GetClusterIp() == ClusterIPNone && !IsExternalName(svc)
+}
+
+// IsExternalName reports whether the service is only an alias in DNS.
+func IsExternalName(svc *corev1.Service) bool {
+	return svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME
+}
+
+// NeedsClusterIP reports whether the service has virtual IPs or is to get them.
+func NeedsClusterIP(svc *corev1.Service) bool { return !IsExternalName(svc) && !IsHeadless(svc) }
+
+// ServiceKey returns the key of the service that an EndpointSlice belongs to. Its name is empty if
+// the slice lacks LabelServiceName.
+func ServiceKey(slice *corev1.EndpointSlice) Key {
+	meta := slice.GetMetadata()
+	return Key{Kind: "Service", Namespace: meta.GetNamespace(), Name: meta.GetLabels()[LabelServiceName]}
+}
