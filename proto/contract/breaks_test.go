@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// breaksOf says where a contract does not keep what an older one of the same files had, one line for each. Descriptors are looked up in now by their
-// full names.
+// breaksOf returns one line for each way in which a contract breaks an older contract of the same
+// files. It looks up the new descriptors in now by their full names.
 func breaksOf(old []protoreflect.FileDescriptor, now func(protoreflect.FullName) protoreflect.Descriptor) []string {
 	c := &comparison{now: now}
 	for _, file := range old {
@@ -27,7 +27,8 @@ func (c *comparison) broken(d protoreflect.Descriptor, format string, args ...an
 	c.breaks = append(c.breaks, fmt.Sprintf("%s: ", d.FullName())+fmt.Sprintf(format, args...))
 }
 
-// find returns what an old descriptor is now, and whether it is still of its kind.
+// find returns the new descriptor for an old one, and reports whether it exists and has the same
+// kind.
 func find[D protoreflect.Descriptor](c *comparison, old D) (D, bool) {
 	now, ok := c.now(old.FullName()).(D)
 	if !ok {
@@ -73,7 +74,7 @@ func (c *comparison) field(old protoreflect.FieldDescriptor, message protoreflec
 	}
 }
 
-// typeOf names the type of a field.
+// typeOf returns the name of a field's type.
 func typeOf(f protoreflect.FieldDescriptor) string {
 	switch {
 	case f.IsMap():
@@ -86,7 +87,7 @@ func typeOf(f protoreflect.FieldDescriptor) string {
 	return f.Kind().String()
 }
 
-// oneofOf names the oneof of a field.
+// oneofOf returns the name of a field's oneof, or "none".
 func oneofOf(f protoreflect.FieldDescriptor) string {
 	if oneof := f.ContainingOneof(); oneof != nil && !oneof.IsSynthetic() {
 		return string(oneof.Name())
@@ -94,14 +95,15 @@ func oneofOf(f protoreflect.FieldDescriptor) string {
 	return "none"
 }
 
-// reserved: what was given up once must not come back as something else.
+// reserved checks that reserved numbers and names stay reserved, because a removed field must not
+// be replaced by another one.
 func (c *comparison) reserved(old, now protoreflect.MessageDescriptor) {
 	ranges := old.ReservedRanges()
 	for i := range ranges.Len() {
 		for n := ranges.Get(i)[0]; n < ranges.Get(i)[1]; n++ {
 			if !now.ReservedRanges().Has(n) {
 				c.broken(old, "field number %d is no longer reserved", n)
-				break // a range may end at the largest number there is
+				break // a range may end at the largest possible number
 			}
 		}
 	}

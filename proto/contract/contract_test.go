@@ -26,10 +26,11 @@ import (
 
 var update = flag.Bool("update", false, "record the contract of this tree as the released one")
 
-// released is the recorded contract.
+// released is the file of the recorded contract.
 const released = "testdata/released.binpb"
 
-// TestKeepsWhatWasReleased: the contract of this tree understands, and is understood by, programs of the last release.
+// TestKeepsWhatWasReleased checks that programs with this tree's contract and programs of the last
+// release understand each other.
 func TestKeepsWhatWasReleased(t *testing.T) {
 	content, err := os.ReadFile(released)
 	if *update && os.IsNotExist(err) {
@@ -54,7 +55,8 @@ func TestKeepsWhatWasReleased(t *testing.T) {
 	}
 }
 
-// TestEveryFileIsLinkedIn: what is compared are the descriptors of the generated code, so that none may be missing here.
+// TestEveryFileIsLinkedIn checks that this test imports the generated code of every .proto file,
+// because descriptors that are not linked in would not be compared.
 func TestEveryFileIsLinkedIn(t *testing.T) {
 	sources, err := filepath.Glob("../portolan/*/*/*.proto")
 	if err != nil || len(sources) < 20 {
@@ -68,7 +70,7 @@ func TestEveryFileIsLinkedIn(t *testing.T) {
 	}
 }
 
-// record writes the contract of this tree, with all that it imports.
+// record writes the contract of this tree with all its imports.
 func record(t *testing.T) {
 	t.Helper()
 	set := &descriptorpb.FileDescriptorSet{}
@@ -129,11 +131,11 @@ func ofOurs(files []protoreflect.FileDescriptor) []protoreflect.FileDescriptor {
 	return slices.DeleteFunc(files, func(file protoreflect.FileDescriptor) bool { return !strings.HasPrefix(file.Path(), "portolan/") })
 }
 
-// TestBreaks breaks a small contract in every way that there is a rule for.
+// TestBreaks breaks each rule once in a small contract.
 func TestBreaks(t *testing.T) {
 	tests := map[string]struct {
 		change func(*descriptorpb.FileDescriptorProto)
-		want   string // empty: allowed
+		want   string // empty means that the change is allowed
 	}{
 		"nothing": {func(*descriptorpb.FileDescriptorProto) {}, ""},
 		"a new field": {func(f *descriptorpb.FileDescriptorProto) {
@@ -196,14 +198,14 @@ func field(name string, number int32, kind descriptorpb.FieldDescriptorProto_Typ
 	}
 }
 
-// optional gives the first field presence, which the compiler writes as a oneof of its own.
+// optional makes the first field optional, which the compiler represents by a synthetic oneof.
 func optional(message *descriptorpb.DescriptorProto) {
 	message.Field[0].Proto3Optional = proto.Bool(true)
 	message.Field[0].OneofIndex = proto.Int32(int32(len(message.OneofDecl)))
 	message.OneofDecl = append(message.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: proto.String("_name")})
 }
 
-// build compiles a small contract, changed.
+// build compiles a small contract after change was applied to it.
 func build(t *testing.T, change func(*descriptorpb.FileDescriptorProto)) protoreflect.FileDescriptor {
 	t.Helper()
 	inOneof := field("picked", 3, str)

@@ -1,8 +1,12 @@
-// Package contract holds the contract of this tree to the one that was released last, whose descriptors are in testdata: it may only grow, so that
-// daemons of the two versions understand each other (docs/operations.md, "Upgrade"). `go test ./proto/contract -update` records the contract of a
-// release, as a part of making it, and refuses where the tree does not keep the one before.
-// What nobody has released yet may still change: remove the file, and record it anew.
+// Package contract compares the contract of this tree with the one that was released last. The
+// descriptors of the latter are in testdata. A contract may only grow, so that daemons of the two
+// versions understand each other (docs/operations.md, "Upgrade"). As a part of making a release,
+// `go test ./proto/contract -update` records the contract of the release. It fails if the tree
+// breaks the previous contract.
 //
-// The rules are those of buf's category WIRE_JSON, and of FILE for names that programs of others see. They are tested on descriptors, which the
-// generated code has anyway, instead of by buf, which takes minutes to build and would leave `make test` without them.
+// A contract that has not been released may still change: remove the file, and record it again.
+//
+// The rules are the ones of buf's category WIRE_JSON, and of FILE for names that other programs
+// use. They are tested on the descriptors of the generated code. buf could check them too, but
+// takes minutes to build, and `make test` would not include them.
 package contract

@@ -23,11 +23,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Use says what values of a pool are for.
+// Use is the purpose of a pool's values.
 type Use int32
 
 const (
-	// Refused.
+	// Not given; refused.
 	Use_USE_UNSPECIFIED Use = 0
 	// Virtual IPs of services.
 	Use_USE_CLUSTER_IP Use = 1
@@ -35,7 +35,7 @@ const (
 	Use_USE_NODE_PORT Use = 2
 	// Addresses for load balancers.
 	Use_USE_LOAD_BALANCER_IP Use = 3
-	// Addresses of pods, where Portolan hands them out.
+	// Addresses of pods, if Portolan allocates them.
 	Use_USE_POD_IP Use = 4
 )
 
@@ -84,19 +84,19 @@ func (Use) EnumDescriptor() ([]byte, []int) {
 	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{0}
 }
 
-// FailureReason says why a claim could not be served.
+// FailureReason is the reason why a claim could not be served.
 type FailureReason int32
 
 const (
-	// Never sent.
+	// Not used.
 	FailureReason_FAILURE_REASON_UNSPECIFIED FailureReason = 0
 	// No value is left.
 	FailureReason_FAILURE_REASON_FULL FailureReason = 1
-	// The wanted value is in no pool.
+	// No pool has the requested value.
 	FailureReason_FAILURE_REASON_NOT_IN_RANGE FailureReason = 2
-	// Somebody has the wanted value.
+	// Another owner has the requested value.
 	FailureReason_FAILURE_REASON_ALLOCATED FailureReason = 3
-	// The claim itself is wrong.
+	// The claim itself is invalid.
 	FailureReason_FAILURE_REASON_INVALID FailureReason = 4
 )
 
@@ -145,15 +145,15 @@ func (FailureReason) EnumDescriptor() ([]byte, []int) {
 	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{1}
 }
 
-// AllocationState says what holds of a value.
+// AllocationState is the state of a value.
 type AllocationState int32
 
 const (
-	// Never sent.
+	// Not used.
 	AllocationState_ALLOCATION_STATE_UNSPECIFIED AllocationState = 0
 	// Held for an owner that is not stored yet.
 	AllocationState_ALLOCATION_STATE_HELD AllocationState = 1
-	// The owner's.
+	// Confirmed for its owner.
 	AllocationState_ALLOCATION_STATE_CONFIRMED AllocationState = 2
 	// Released, resting.
 	AllocationState_ALLOCATION_STATE_RESTING AllocationState = 3
@@ -202,17 +202,17 @@ func (AllocationState) EnumDescriptor() ([]byte, []int) {
 	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{2}
 }
 
-// PoolState says whether a pool hands out values.
+// PoolState says whether values are allocated from a pool.
 type PoolState int32
 
 const (
 	// Defaults to active.
 	PoolState_POOL_STATE_UNSPECIFIED PoolState = 0
-	// It does.
+	// Values are allocated.
 	PoolState_POOL_STATE_ACTIVE PoolState = 1
-	// Only values asked for by name.
+	// Only values that a claim names are allocated.
 	PoolState_POOL_STATE_DRAINING PoolState = 2
-	// None.
+	// No values are allocated.
 	PoolState_POOL_STATE_RETIRED PoolState = 3
 )
 
@@ -264,7 +264,7 @@ type Owner struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identity of the object.
 	Uid string `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
-	// Kind, for people and the verifier.
+	// Kind, for messages and the verifier.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Namespace.
 	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -332,21 +332,22 @@ func (x *Owner) GetName() string {
 	return ""
 }
 
-// Claim asks for one value.
+// Claim is a request for one value.
 type Claim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Place in the owner that the value is for, such as "clusterIPs/IPv4", "nodePort/http", "healthCheckNodePort". A claim without value
-	// returns what the slot has. A claim of another value than the slot has holds that beside it until Confirm, which gives back
-	// the old one; Release of the slot in between gives back only the new one. Several slots of one owner may have the same value,
-	// which is free when none of them has it any more.
+	// Place in the owner that the value is for, such as "clusterIPs/IPv4", "nodePort/http",
+	// "healthCheckNodePort". A claim without a value returns the slot's value. A claim of another
+	// value than the slot's holds the new value in addition to the old one until Confirm, which
+	// releases the old one. If the slot is released before that, only the new value is released.
+	// Several slots of one owner may have the same value, which is free once none of them has it.
 	Slot string `protobuf:"bytes,1,opt,name=slot,proto3" json:"slot,omitempty"`
-	// What the value is for.
+	// Purpose of the value.
 	Use Use `protobuf:"varint,2,opt,name=use,proto3,enum=portolan.allocator.v1.Use" json:"use,omitempty"`
 	// Family, for addresses.
 	Family v1.IPFamily `protobuf:"varint,3,opt,name=family,proto3,enum=portolan.core.v1.IPFamily" json:"family,omitempty"`
-	// Exactly this value ("10.96.0.10", "30080"); empty: any, from the upper band first.
+	// The requested value ("10.96.0.10", "30080"); empty: any, from the upper band first.
 	Value string `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
-	// Only this pool; empty: any pool of the use and family.
+	// Name of the pool to use; empty: any pool of the use and family.
 	Pool          string `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -417,12 +418,12 @@ func (x *Claim) GetPool() string {
 	return ""
 }
 
-// ClaimSet is all that one owner needs at once.
+// ClaimSet is the set of all claims of one owner.
 type ClaimSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The owner.
 	Owner *Owner `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	// What it needs; all or nothing.
+	// Claims of the owner; all or none are served.
 	Claims        []*Claim `protobuf:"bytes,2,rep,name=claims,proto3" json:"claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -475,9 +476,9 @@ func (x *ClaimSet) GetClaims() []*Claim {
 // AllocateRequest is the request of Allocate.
 type AllocateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Sets, each served on its own; at most 1000.
+	// Sets, served independently of each other; at most 1000.
 	Sets []*ClaimSet `protobuf:"bytes,1,rep,name=sets,proto3" json:"sets,omitempty"`
-	// Check and pick, hold nothing.
+	// Validate the request and choose values without holding them.
 	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -573,12 +574,12 @@ func (x *AllocateResponse) GetResults() []*ClaimSetResult {
 	return nil
 }
 
-// ClaimSetResult is what became of a set.
+// ClaimSetResult is the result of a set.
 type ClaimSetResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The values, in the order of the claims; empty on failure.
 	Values []string `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
-	// What was wrong, one per failed claim; empty on success.
+	// Failures, one per failed claim; empty on success.
 	Failures      []*ClaimFailure `protobuf:"bytes,2,rep,name=failures,proto3" json:"failures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -628,14 +629,15 @@ func (x *ClaimSetResult) GetFailures() []*ClaimFailure {
 	return nil
 }
 
-// ClaimFailure says why a claim could not be served.
+// ClaimFailure is the failure of a claim.
 type ClaimFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The claim's slot.
 	Slot string `protobuf:"bytes,1,opt,name=slot,proto3" json:"slot,omitempty"`
-	// Why.
+	// Reason of the failure.
 	Reason FailureReason `protobuf:"varint,2,opt,name=reason,proto3,enum=portolan.allocator.v1.FailureReason" json:"reason,omitempty"`
-	// Why, in words, such as "provided IP is not in the valid range. The range of valid IPs is 10.96.0.0/16".
+	// Reason in words, such as "provided IP is not in the valid range. The range of valid IPs is
+	// 10.96.0.0/16".
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -695,7 +697,7 @@ func (x *ClaimFailure) GetMessage() string {
 // ConfirmRequest is the request of Confirm.
 type ConfirmRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whose values.
+	// Owners and slots of the values to confirm.
 	Owners        []*OwnerSlots `protobuf:"bytes,1,rep,name=owners,proto3" json:"owners,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -738,12 +740,12 @@ func (x *ConfirmRequest) GetOwners() []*OwnerSlots {
 	return nil
 }
 
-// OwnerSlots names values of an owner.
+// OwnerSlots selects values of an owner.
 type OwnerSlots struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identity of the owner.
 	OwnerUid string `protobuf:"bytes,1,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
-	// Which of its values; empty: all.
+	// Slots of the values; empty: all.
 	Slots         []string `protobuf:"bytes,2,rep,name=slots,proto3" json:"slots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -796,7 +798,7 @@ func (x *OwnerSlots) GetSlots() []string {
 // ConfirmResponse is the answer of Confirm.
 type ConfirmResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Values confirmed.
+	// Number of confirmed values.
 	Confirmed uint32 `protobuf:"varint,1,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
 	// Slots that the owners did not have, as "uid/slot".
 	Unknown       []string `protobuf:"bytes,2,rep,name=unknown,proto3" json:"unknown,omitempty"`
@@ -851,7 +853,7 @@ func (x *ConfirmResponse) GetUnknown() []string {
 // ReleaseRequest is the request of Release.
 type ReleaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whose values.
+	// Owners and slots of the values to release.
 	Owners        []*OwnerSlots `protobuf:"bytes,1,rep,name=owners,proto3" json:"owners,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -897,7 +899,7 @@ func (x *ReleaseRequest) GetOwners() []*OwnerSlots {
 // ReleaseResponse is the answer of Release.
 type ReleaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Values released.
+	// Number of released values.
 	Released      uint32 `protobuf:"varint,1,opt,name=released,proto3" json:"released,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -943,13 +945,13 @@ func (x *ReleaseResponse) GetReleased() uint32 {
 // ListAllocationsRequest is the request of ListAllocations.
 type ListAllocationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only this pool; empty: all.
+	// Name of a pool; empty: all pools.
 	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
-	// Only what this owner has, nothing at rest; empty: all.
+	// Identity of an owner, to list only its allocations and no resting values; empty: all.
 	OwnerUid string `protobuf:"bytes,2,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
-	// At most so many; 0: 500; at most 1000.
+	// Largest number of allocations in the answer; 0: 500; at most 1000.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before.
+	// next_page_token of the previous page.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1018,7 +1020,7 @@ type ListAllocationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Allocations.
 	Allocations []*Allocation `protobuf:"bytes,1,rep,name=allocations,proto3" json:"allocations,omitempty"`
-	// Token of the next page; empty: this was the last.
+	// Token of the next page; empty: this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1068,7 +1070,7 @@ func (x *ListAllocationsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// Allocation is a value and who has it.
+// Allocation is a value with its owner.
 type Allocation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Pool.
@@ -1079,9 +1081,9 @@ type Allocation struct {
 	Owner *Owner `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Place in the owner.
 	Slot string `protobuf:"bytes,4,opt,name=slot,proto3" json:"slot,omitempty"`
-	// What holds of it.
+	// State of the value.
 	State AllocationState `protobuf:"varint,5,opt,name=state,proto3,enum=portolan.allocator.v1.AllocationState" json:"state,omitempty"`
-	// Since when.
+	// Time since which the value has this state.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1164,20 +1166,21 @@ type Pool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, a DNS-1123 label.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What the values are for. Immutable.
+	// Purpose of the values. Immutable.
 	Use Use `protobuf:"varint,2,opt,name=use,proto3,enum=portolan.allocator.v1.Use" json:"use,omitempty"`
 	// Addresses, as CIDR; or ports, as "30000-32767".
 	Range string `protobuf:"bytes,3,opt,name=range,proto3" json:"range,omitempty"`
-	// Whether it hands out values.
+	// Whether values are allocated from the pool.
 	State PoolState `protobuf:"varint,4,opt,name=state,proto3,enum=portolan.allocator.v1.PoolState" json:"state,omitempty"`
-	// First values that only explicit requests use while others are left; kept with the pool, so that every replica agrees (KEP-3070, KEP-3668).
-	// 0 at creation: computed from the range, and again when the pool gets another one.
+	// Number of values at the beginning of the range that are allocated dynamically only if no others
+	// are left; stored with the pool, so that every replica uses the same number (KEP-3070,
+	// KEP-3668). 0 at creation: computed from the range, and again if the pool gets another range.
 	StaticBand uint64 `protobuf:"varint,5,opt,name=static_band,json=staticBand,proto3" json:"static_band,omitempty"`
-	// Values in all. Set by the allocator.
+	// Number of values. Set by the allocator.
 	Size uint64 `protobuf:"varint,6,opt,name=size,proto3" json:"size,omitempty"`
-	// Values in use. Set by the allocator.
+	// Number of values in use. Set by the allocator.
 	Used uint64 `protobuf:"varint,7,opt,name=used,proto3" json:"used,omitempty"`
-	// Values at rest. Set by the allocator.
+	// Number of resting values. Set by the allocator.
 	Resting       uint64 `protobuf:"varint,8,opt,name=resting,proto3" json:"resting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1447,7 +1450,7 @@ func (x *CreatePoolResponse) GetPool() *Pool {
 // UpdatePoolRequest is the request of UpdatePool.
 type UpdatePoolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The pool; name says which, range and state are what it should be.
+	// The pool; name identifies it, range and state are the desired ones.
 	Pool          *Pool `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

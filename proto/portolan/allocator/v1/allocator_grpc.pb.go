@@ -33,26 +33,31 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AllocatorService hands out virtual IPs and ports. Every value has one owner at most, which the store's constraints guarantee.
-// A value is first held; Confirm makes it permanent once the owner is stored. A held value that nobody confirms is freed
-// after a grace by the verifier, unless the registry has its owner.
+// AllocatorService allocates virtual IPs and ports. Every value has at most one owner, which the
+// store's constraints guarantee. A value is first held. Confirm makes it permanent once its owner
+// is stored. A held value that is not confirmed is freed by the verifier after a grace period,
+// unless the registry has its owner.
 type AllocatorServiceClient interface {
-	// Allocate serves each claim set wholly or not at all, independent of the others. Repeating a claim (same owner and slot)
-	// returns the same value. Errors of a set are in its result.
-	// Errors: UNAVAILABLE until the allocator knows from the registry which values are in use, at each start.
+	// Allocate serves each claim set completely or not at all, independent of the others. Repeating a
+	// claim (same owner and slot) returns the same value. Errors of a set are in its result. Errors:
+	// UNAVAILABLE at each start, until the allocator has learned from the registry which values are
+	// in use.
 	Allocate(ctx context.Context, in *AllocateRequest, opts ...grpc.CallOption) (*AllocateResponse, error)
-	// Confirm makes held values permanent. Unknown ones are reported, not an error.
+	// Confirm makes held values permanent. Unknown values are reported in the response and are not an
+	// error.
 	Confirm(ctx context.Context, in *ConfirmRequest, opts ...grpc.CallOption) (*ConfirmResponse, error)
-	// Release gives values back, only those of the named owner; what the owner does not have is passed over. A released value
-	// rests before it is handed out dynamically again.
+	// Release releases values of the named owners. Values that an owner does not have are ignored. A
+	// released value rests before it is allocated dynamically again.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
-	// ListAllocations returns who has what, ordered by pool and value.
+	// ListAllocations returns allocations ordered by pool and value.
 	ListAllocations(ctx context.Context, in *ListAllocationsRequest, opts ...grpc.CallOption) (*ListAllocationsResponse, error)
-	// ListPools returns the pools with their fill.
+	// ListPools returns the pools with the numbers of their values.
 	ListPools(ctx context.Context, in *ListPoolsRequest, opts ...grpc.CallOption) (*ListPoolsResponse, error)
-	// CreatePool adds a pool. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (name, or an overlapping range).
+	// CreatePool adds a pool. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (name, or an overlapping
+	// range).
 	CreatePool(ctx context.Context, in *CreatePoolRequest, opts ...grpc.CallOption) (*CreatePoolResponse, error)
-	// UpdatePool grows a pool or changes its state. Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the new range leaves out values in use).
+	// UpdatePool grows a pool or changes its state. Errors: INVALID_ARGUMENT, NOT_FOUND,
+	// FAILED_PRECONDITION (the new range leaves out values in use).
 	UpdatePool(ctx context.Context, in *UpdatePoolRequest, opts ...grpc.CallOption) (*UpdatePoolResponse, error)
 	// DeletePool removes a retired pool. Errors: NOT_FOUND, FAILED_PRECONDITION (values are in use).
 	DeletePool(ctx context.Context, in *DeletePoolRequest, opts ...grpc.CallOption) (*DeletePoolResponse, error)
@@ -150,26 +155,31 @@ func (c *allocatorServiceClient) DeletePool(ctx context.Context, in *DeletePoolR
 // All implementations must embed UnimplementedAllocatorServiceServer
 // for forward compatibility.
 //
-// AllocatorService hands out virtual IPs and ports. Every value has one owner at most, which the store's constraints guarantee.
-// A value is first held; Confirm makes it permanent once the owner is stored. A held value that nobody confirms is freed
-// after a grace by the verifier, unless the registry has its owner.
+// AllocatorService allocates virtual IPs and ports. Every value has at most one owner, which the
+// store's constraints guarantee. A value is first held. Confirm makes it permanent once its owner
+// is stored. A held value that is not confirmed is freed by the verifier after a grace period,
+// unless the registry has its owner.
 type AllocatorServiceServer interface {
-	// Allocate serves each claim set wholly or not at all, independent of the others. Repeating a claim (same owner and slot)
-	// returns the same value. Errors of a set are in its result.
-	// Errors: UNAVAILABLE until the allocator knows from the registry which values are in use, at each start.
+	// Allocate serves each claim set completely or not at all, independent of the others. Repeating a
+	// claim (same owner and slot) returns the same value. Errors of a set are in its result. Errors:
+	// UNAVAILABLE at each start, until the allocator has learned from the registry which values are
+	// in use.
 	Allocate(context.Context, *AllocateRequest) (*AllocateResponse, error)
-	// Confirm makes held values permanent. Unknown ones are reported, not an error.
+	// Confirm makes held values permanent. Unknown values are reported in the response and are not an
+	// error.
 	Confirm(context.Context, *ConfirmRequest) (*ConfirmResponse, error)
-	// Release gives values back, only those of the named owner; what the owner does not have is passed over. A released value
-	// rests before it is handed out dynamically again.
+	// Release releases values of the named owners. Values that an owner does not have are ignored. A
+	// released value rests before it is allocated dynamically again.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
-	// ListAllocations returns who has what, ordered by pool and value.
+	// ListAllocations returns allocations ordered by pool and value.
 	ListAllocations(context.Context, *ListAllocationsRequest) (*ListAllocationsResponse, error)
-	// ListPools returns the pools with their fill.
+	// ListPools returns the pools with the numbers of their values.
 	ListPools(context.Context, *ListPoolsRequest) (*ListPoolsResponse, error)
-	// CreatePool adds a pool. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (name, or an overlapping range).
+	// CreatePool adds a pool. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (name, or an overlapping
+	// range).
 	CreatePool(context.Context, *CreatePoolRequest) (*CreatePoolResponse, error)
-	// UpdatePool grows a pool or changes its state. Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the new range leaves out values in use).
+	// UpdatePool grows a pool or changes its state. Errors: INVALID_ARGUMENT, NOT_FOUND,
+	// FAILED_PRECONDITION (the new range leaves out values in use).
 	UpdatePool(context.Context, *UpdatePoolRequest) (*UpdatePoolResponse, error)
 	// DeletePool removes a retired pool. Errors: NOT_FOUND, FAILED_PRECONDITION (values are in use).
 	DeletePool(context.Context, *DeletePoolRequest) (*DeletePoolResponse, error)

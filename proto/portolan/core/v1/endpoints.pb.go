@@ -21,12 +21,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Endpoints is the older form of EndpointSlices: one object per service, of the same name, at most 1000 addresses.
+// Endpoints is the older form of EndpointSlices: one object per service, of the same name, at most
+// 1000 addresses.
 type Endpoints struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, identity, labels.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// Addresses by their set of ports.
+	// Addresses, grouped by their ports.
 	Subsets       []*EndpointSubset `protobuf:"bytes,2,rep,name=subsets,proto3" json:"subsets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -79,11 +80,11 @@ func (x *Endpoints) GetSubsets() []*EndpointSubset {
 // EndpointSubset is a group of addresses with the same ports.
 type EndpointSubset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Addresses that take traffic.
+	// Addresses that receive traffic.
 	Addresses []*EndpointAddress `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"`
-	// Addresses that do not yet, or no longer.
+	// Addresses that do not receive traffic, because they are not ready yet or are terminating.
 	NotReadyAddresses []*EndpointAddress `protobuf:"bytes,2,rep,name=not_ready_addresses,json=notReadyAddresses,proto3" json:"not_ready_addresses,omitempty"`
-	// Ports of each of them.
+	// Ports of each address.
 	Ports         []*EndpointSubsetPort `protobuf:"bytes,3,rep,name=ports,proto3" json:"ports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -145,7 +146,7 @@ type EndpointAddress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Address. Not loopback, link-local or multicast.
 	Ip string `protobuf:"bytes,1,opt,name=ip,proto3" json:"ip,omitempty"`
-	// Name in DNS below the service's; optional.
+	// Hostname in DNS, below the service's name; optional.
 	Hostname string `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`
 	// Node that the backend runs on; optional.
 	NodeName *string `protobuf:"bytes,3,opt,name=node_name,json=nodeName,proto3,oneof" json:"node_name,omitempty"`

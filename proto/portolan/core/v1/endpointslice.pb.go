@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AddressType says what addresses of endpoints are.
+// AddressType is the type of the addresses of endpoints.
 type AddressType int32
 
 const (
@@ -78,12 +78,13 @@ func (AddressType) EnumDescriptor() ([]byte, []int) {
 	return file_portolan_core_v1_endpointslice_proto_rawDescGZIP(), []int{0}
 }
 
-// EndpointSlice is a part of the endpoints of one service; the label kubernetes.io/service-name says which.
+// EndpointSlice is a part of the endpoints of one service, which the label
+// kubernetes.io/service-name names.
 type EndpointSlice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, identity, labels.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What the addresses are. Required; immutable.
+	// Type of the addresses. Required; immutable.
 	AddressType AddressType `protobuf:"varint,2,opt,name=address_type,json=addressType,proto3,enum=portolan.core.v1.AddressType" json:"address_type,omitempty"`
 	// Endpoints, at most 1000; in any order.
 	Endpoints []*Endpoint `protobuf:"bytes,3,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
@@ -158,7 +159,7 @@ type Endpoint struct {
 	Addresses []string `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// State of the backend.
 	Conditions *EndpointConditions `protobuf:"bytes,2,opt,name=conditions,proto3" json:"conditions,omitempty"`
-	// Name of the backend in DNS below the service's; a DNS-1123 label; optional.
+	// Hostname of the backend in DNS, below the service's name; a DNS-1123 label; optional.
 	Hostname *string `protobuf:"bytes,3,opt,name=hostname,proto3,oneof" json:"hostname,omitempty"`
 	// Object behind the endpoint, usually a Pod; optional.
 	TargetRef *ObjectReference `protobuf:"bytes,4,opt,name=target_ref,json=targetRef,proto3" json:"target_ref,omitempty"`
@@ -166,11 +167,11 @@ type Endpoint struct {
 	NodeName *string `protobuf:"bytes,5,opt,name=node_name,json=nodeName,proto3,oneof" json:"node_name,omitempty"`
 	// Zone that the backend runs in; optional.
 	Zone *string `protobuf:"bytes,6,opt,name=zone,proto3,oneof" json:"zone,omitempty"`
-	// Who should prefer this backend; optional.
+	// Zones and nodes that should prefer this backend; optional.
 	Hints *EndpointHints `protobuf:"bytes,7,opt,name=hints,proto3" json:"hints,omitempty"`
-	// Labels of the place in the older format; kept, not acted upon.
+	// Topology labels in the older format; stored but not used.
 	DeprecatedTopology map[string]string `protobuf:"bytes,8,rep,name=deprecated_topology,json=deprecatedTopology,proto3" json:"deprecated_topology,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Share of traffic relative to the others, 0-65535; Portolan's own. Unset: 1.
+	// Share of traffic relative to the others, 0-65535; not in Kubernetes. Unset: 1.
 	Weight        *uint32 `protobuf:"varint,9,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -272,11 +273,11 @@ func (x *Endpoint) GetWeight() uint32 {
 // EndpointConditions is the state of a backend.
 type EndpointConditions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether new traffic should go there; unset counts as true.
+	// Whether the backend may receive new traffic; unset counts as true.
 	Ready *bool `protobuf:"varint,1,opt,name=ready,proto3,oneof" json:"ready,omitempty"`
-	// Whether it answers, also while terminating; unset counts as ready.
+	// Whether the backend answers, also while terminating; unset counts as ready.
 	Serving *bool `protobuf:"varint,2,opt,name=serving,proto3,oneof" json:"serving,omitempty"`
-	// Whether it is shutting down; unset counts as false.
+	// Whether the backend is terminating; unset counts as false.
 	Terminating   *bool `protobuf:"varint,3,opt,name=terminating,proto3,oneof" json:"terminating,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -333,12 +334,12 @@ func (x *EndpointConditions) GetTerminating() bool {
 	return false
 }
 
-// EndpointHints says who should prefer a backend.
+// EndpointHints names the zones and nodes that should prefer a backend.
 type EndpointHints struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Zones that should; at most 8.
+	// Zones that should prefer the backend; at most 8.
 	ForZones []*ForZone `protobuf:"bytes,1,rep,name=for_zones,json=forZones,proto3" json:"for_zones,omitempty"`
-	// Nodes that should; at most 8.
+	// Nodes that should prefer the backend; at most 8.
 	ForNodes      []*ForNode `protobuf:"bytes,2,rep,name=for_nodes,json=forNodes,proto3" json:"for_nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -22,13 +22,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// EventType says whether a person should look.
+// EventType says whether people should look at the object.
 type EventType int32
 
 const (
 	// Not given; read as normal.
 	EventType_EVENT_TYPE_UNSPECIFIED EventType = 0
-	// For the record.
+	// Information; no action is needed.
 	EventType_EVENT_TYPE_NORMAL EventType = 1
 	// Something is wrong.
 	EventType_EVENT_TYPE_WARNING EventType = 2
@@ -75,28 +75,28 @@ func (EventType) EnumDescriptor() ([]byte, []int) {
 	return file_portolan_core_v1_event_proto_rawDescGZIP(), []int{0}
 }
 
-// Event is something that happened to an object and that a person would ask about. Events expire and are bounded in number.
+// Event reports an occurrence that concerns an object. Events expire and are limited in number.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, identity, labels.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// The object it happened to.
+	// The object that the event concerns.
 	Regarding *ObjectReference `protobuf:"bytes,2,opt,name=regarding,proto3" json:"regarding,omitempty"`
-	// What happened, as one CamelCase word for programs.
+	// Type of the occurrence, as one CamelCase word for programs.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What happened, in words for people; at most 1024 bytes.
+	// Description of the occurrence for people; at most 1024 bytes.
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
-	// Whether a person should look.
+	// Whether people should look at the object.
 	Type EventType `protobuf:"varint,5,opt,name=type,proto3,enum=portolan.core.v1.EventType" json:"type,omitempty"`
-	// How often it was seen; the registry folds repetitions into one event. Set by the registry.
+	// Number of occurrences. The registry folds repetitions into one event. Set by the registry.
 	Count int32 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
-	// When it was first seen. Set by the registry.
+	// Time of the first occurrence. Set by the registry.
 	FirstTimestamp *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=first_timestamp,json=firstTimestamp,proto3" json:"first_timestamp,omitempty"`
-	// When it was last seen. Set by the registry.
+	// Time of the last occurrence. Set by the registry.
 	LastTimestamp *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=last_timestamp,json=lastTimestamp,proto3" json:"last_timestamp,omitempty"`
-	// Which component says so, such as "nodeagent".
+	// Component that reported the event, such as "nodeagent".
 	ReportingComponent string `protobuf:"bytes,9,opt,name=reporting_component,json=reportingComponent,proto3" json:"reporting_component,omitempty"`
-	// Which instance of it, such as the node's name.
+	// Instance of the component, such as the node's name.
 	ReportingInstance string `protobuf:"bytes,10,opt,name=reporting_instance,json=reportingInstance,proto3" json:"reporting_instance,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache

@@ -22,12 +22,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Lease says who does something at present, until when.
+// Lease records the current holder of a task and the time until which it holds the lease.
 type Lease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, identity, labels.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// Who holds it.
+	// Holder and times.
 	Spec          *LeaseSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -77,20 +77,21 @@ func (x *Lease) GetSpec() *LeaseSpec {
 	return nil
 }
 
-// LeaseSpec says who holds a lease.
+// LeaseSpec describes the holder of a lease.
 type LeaseSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who holds it; empty: nobody.
+	// Name of the holder; empty: none.
 	HolderIdentity string `protobuf:"bytes,1,opt,name=holder_identity,json=holderIdentity,proto3" json:"holder_identity,omitempty"`
-	// Seconds after renew_time at which others may take it.
+	// Seconds after renew_time after which another holder may take the lease.
 	LeaseDurationSeconds int32 `protobuf:"varint,2,opt,name=lease_duration_seconds,json=leaseDurationSeconds,proto3" json:"lease_duration_seconds,omitempty"`
-	// When the holder took it.
+	// Time at which the holder took the lease.
 	AcquireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=acquire_time,json=acquireTime,proto3" json:"acquire_time,omitempty"`
-	// When the holder last renewed it.
+	// Time of the holder's last renewal.
 	RenewTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=renew_time,json=renewTime,proto3" json:"renew_time,omitempty"`
-	// How often it changed hands.
+	// Number of changes of the holder.
 	LeaseTransitions int32 `protobuf:"varint,5,opt,name=lease_transitions,json=leaseTransitions,proto3" json:"lease_transitions,omitempty"`
-	// Fencing epoch: grows whenever the lease changes hands. The registry refuses writes that carry an older one. Set by the registry.
+	// Fencing epoch, which grows with every change of the holder. The registry refuses writes with an
+	// older epoch. Set by the registry.
 	Epoch         uint64 `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -32,7 +32,7 @@ const (
 	ConditionStatus_CONDITION_STATUS_TRUE ConditionStatus = 1
 	// It does not hold.
 	ConditionStatus_CONDITION_STATUS_FALSE ConditionStatus = 2
-	// Nobody can tell.
+	// It is not known whether the condition holds.
 	ConditionStatus_CONDITION_STATUS_UNKNOWN ConditionStatus = 3
 )
 
@@ -189,39 +189,43 @@ func (IPFamily) EnumDescriptor() ([]byte, []int) {
 	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{2}
 }
 
-// ObjectMeta is what every object has: its name, its identity and its history.
+// ObjectMeta is the metadata of every object: its name, its identity and its history.
 type ObjectMeta struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name, unique within kind and namespace. Immutable. Services: an RFC 1035 label; other kinds: an RFC 1123 subdomain.
+	// Name, unique within kind and namespace. Immutable. Services: an RFC 1035 label; other kinds: an
+	// RFC 1123 subdomain.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Prefix from which the registry makes a unique name when name is empty.
+	// Prefix from which the registry makes a unique name if name is empty.
 	GenerateName string `protobuf:"bytes,2,opt,name=generate_name,json=generateName,proto3" json:"generate_name,omitempty"`
-	// Namespace of the object; "default" when empty. Always empty for kinds without namespaces (Namespace, Node). Immutable.
+	// Namespace of the object; "default" when empty. Always empty for kinds without namespaces
+	// (Namespace, Node). Immutable.
 	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Identity of this incarnation of the object, a UUID. Set by the registry.
 	Uid string `protobuf:"bytes,4,opt,name=uid,proto3" json:"uid,omitempty"`
-	// Revision of the last change to the object. On update: the version that the change is based on (a mismatch is ABORTED),
-	// or 0 for an unconditional update. Set by the registry.
+	// Revision of the last change to the object. On update: the version that the change is based on
+	// (a mismatch is ABORTED), or 0 for an unconditional update. Set by the registry.
 	ResourceVersion uint64 `protobuf:"varint,5,opt,name=resource_version,json=resourceVersion,proto3" json:"resource_version,omitempty"`
 	// Counts the changes to the desired state (spec), from 1. Set by the registry.
 	Generation int64 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
 	// When the object was created. Set by the registry.
 	CreationTimestamp *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=creation_timestamp,json=creationTimestamp,proto3" json:"creation_timestamp,omitempty"`
-	// When the object is to go: the time of the request to delete it, plus its grace period. It goes then, or when its
-	// finalizers are gone, if that is later. Set by the registry.
+	// Time at which the object is to be removed: the time of the request to delete it, plus its grace
+	// period. The object is removed at that time, or once it has no finalizers, if that is later. Set
+	// by the registry.
 	DeletionTimestamp *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deletion_timestamp,json=deletionTimestamp,proto3" json:"deletion_timestamp,omitempty"`
-	// Seconds between the request to delete and deletion_timestamp; set with it. 0 for all kinds but Pod.
+	// Seconds between the request to delete and deletion_timestamp; set with it. 0 for all kinds but
+	// Pod.
 	DeletionGracePeriodSeconds *int64 `protobuf:"varint,9,opt,name=deletion_grace_period_seconds,json=deletionGracePeriodSeconds,proto3,oneof" json:"deletion_grace_period_seconds,omitempty"`
-	// Labels: what selectors match. Keys are qualified names, values at most 63 characters.
+	// Labels, which selectors match. Keys are qualified names, values have at most 63 characters.
 	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Annotations: data for tools, kept verbatim; 256 KiB in all.
+	// Annotations: data for tools, stored unchanged; 256 KiB in all.
 	Annotations map[string]string `protobuf:"bytes,11,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Objects this one lives for: when the last of them is gone, so is this one.
+	// Owners of the object. When the last of them is deleted, the object is deleted too.
 	OwnerReferences []*OwnerReference `protobuf:"bytes,12,rep,name=owner_references,json=ownerReferences,proto3" json:"owner_references,omitempty"`
-	// Names of those that must act before the object may go; qualified names.
+	// Names of the finalizers that must be removed before the object is removed; qualified names.
 	Finalizers []string `protobuf:"bytes,13,rep,name=finalizers,proto3" json:"finalizers,omitempty"`
-	// The fields that managers have applied: Apply removes a field that its manager applied before and applies no longer.
-	// Set by the registry.
+	// The fields that each manager has applied. Apply removes a field that its manager applied before
+	// and now omits. Set by the registry.
 	ManagedFields []*ManagedFields `protobuf:"bytes,14,rep,name=managed_fields,json=managedFields,proto3" json:"managed_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -360,8 +364,9 @@ type ManagedFields struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the manager; "apply" for all callers of ApplyService.
 	Manager string `protobuf:"bytes,1,opt,name=manager,proto3" json:"manager,omitempty"`
-	// Paths of the fields, sorted, without values: "metadata.labels[app]", "spec.ports[80/TCP].nodePort". A map or a list
-	// of named items is listed by its keys, any other list as a whole.
+	// Paths of the fields, sorted, without values: "metadata.labels[app]",
+	// "spec.ports[80/TCP].nodePort". A map or a list of named items is listed by its keys, any other
+	// list as a whole.
 	Fields        []string `protobuf:"bytes,2,rep,name=fields,proto3" json:"fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -411,20 +416,20 @@ func (x *ManagedFields) GetFields() []string {
 	return nil
 }
 
-// OwnerReference names an object that another one lives for, in the same namespace or without one.
+// OwnerReference names an owner of an object. The owner is in the same namespace or has none.
 type OwnerReference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// API version of the owner as manifests write it, such as "v1". Kept verbatim.
+	// API version of the owner as manifests write it, such as "v1". Stored unchanged.
 	ApiVersion string `protobuf:"bytes,1,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
 	// Kind of the owner, such as "Service".
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Name of the owner.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Identity of the owner; an owner of the same name with another UID is another object.
+	// Identity of the owner. An object of the same name with another UID is not the owner.
 	Uid string `protobuf:"bytes,4,opt,name=uid,proto3" json:"uid,omitempty"`
 	// Whether the owner is the managing controller; at most one is.
 	Controller *bool `protobuf:"varint,5,opt,name=controller,proto3,oneof" json:"controller,omitempty"`
-	// Whether the owner may only go after this object, when deleted in the foreground.
+	// Whether the owner is removed only after this object, if the owner is deleted in the foreground.
 	BlockOwnerDeletion *bool `protobuf:"varint,6,opt,name=block_owner_deletion,json=blockOwnerDeletion,proto3,oneof" json:"block_owner_deletion,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -507,15 +512,15 @@ type ObjectReference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Kind, such as "Pod".
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Namespace; empty for kinds without.
+	// Namespace; empty for kinds without namespaces.
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// Identity; optional.
 	Uid string `protobuf:"bytes,4,opt,name=uid,proto3" json:"uid,omitempty"`
-	// API version as manifests write it; kept verbatim.
+	// API version as manifests write it; stored unchanged.
 	ApiVersion string `protobuf:"bytes,5,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
-	// Revision that was meant; 0: any.
+	// Revision of the object; 0: any.
 	ResourceVersion uint64 `protobuf:"varint,6,opt,name=resource_version,json=resourceVersion,proto3" json:"resource_version,omitempty"`
 	// Part of the object, such as "spec.ports[0]"; optional.
 	FieldPath     string `protobuf:"bytes,7,opt,name=field_path,json=fieldPath,proto3" json:"field_path,omitempty"`
@@ -607,17 +612,17 @@ type Condition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the aspect, such as "Ready".
 	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
-	// Whether it holds.
+	// Whether the condition holds.
 	Status ConditionStatus `protobuf:"varint,2,opt,name=status,proto3,enum=portolan.core.v1.ConditionStatus" json:"status,omitempty"`
-	// Generation that was looked at; 0: unknown.
+	// Generation of the object that was observed; 0: unknown.
 	ObservedGeneration int64 `protobuf:"varint,3,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
-	// When the status last changed.
+	// Time of the last change of the status.
 	LastTransitionTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_transition_time,json=lastTransitionTime,proto3" json:"last_transition_time,omitempty"`
-	// Why, as one CamelCase word for programs.
+	// Reason, as one CamelCase word for programs.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Why, in words for people.
+	// Reason, in words for people.
 	Message string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
-	// When the aspect was last looked at; optional.
+	// Time of the last observation; optional.
 	LastProbeTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_probe_time,json=lastProbeTime,proto3" json:"last_probe_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

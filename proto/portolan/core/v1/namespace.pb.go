@@ -21,15 +21,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// NamespacePhase is where a namespace is in its life.
+// NamespacePhase is the phase of a namespace's life.
 type NamespacePhase int32
 
 const (
 	// Not given; read as active.
 	NamespacePhase_NAMESPACE_PHASE_UNSPECIFIED NamespacePhase = 0
-	// In use.
+	// The namespace can be used.
 	NamespacePhase_NAMESPACE_PHASE_ACTIVE NamespacePhase = 1
-	// Being emptied; nothing new can be made in it.
+	// The namespace is being deleted. No objects can be created in it.
 	NamespacePhase_NAMESPACE_PHASE_TERMINATING NamespacePhase = 2
 )
 
@@ -74,14 +74,14 @@ func (NamespacePhase) EnumDescriptor() ([]byte, []int) {
 	return file_portolan_core_v1_namespace_proto_rawDescGZIP(), []int{0}
 }
 
-// Namespace separates names. "default" is always there.
+// Namespace is a scope for names. The namespace "default" always exists.
 type Namespace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, identity, labels.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What is wanted.
+	// Desired state.
 	Spec *NamespaceSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// How it is.
+	// Observed state.
 	Status        *NamespaceStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -138,10 +138,10 @@ func (x *Namespace) GetStatus() *NamespaceStatus {
 	return nil
 }
 
-// NamespaceSpec is what is wanted of a namespace.
+// NamespaceSpec is the desired state of a namespace.
 type NamespaceSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of those that must act before it may go.
+	// Names of the finalizers that must be removed before the namespace is removed.
 	Finalizers    []string `protobuf:"bytes,1,rep,name=finalizers,proto3" json:"finalizers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -184,12 +184,12 @@ func (x *NamespaceSpec) GetFinalizers() []string {
 	return nil
 }
 
-// NamespaceStatus is how a namespace is.
+// NamespaceStatus is the observed state of a namespace.
 type NamespaceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where it is in its life.
+	// Phase of the namespace.
 	Phase NamespacePhase `protobuf:"varint,1,opt,name=phase,proto3,enum=portolan.core.v1.NamespacePhase" json:"phase,omitempty"`
-	// Observed aspects.
+	// Conditions.
 	Conditions    []*Condition `protobuf:"bytes,2,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -24,11 +24,11 @@ const (
 // Node is a machine that runs a node agent.
 type Node struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name, identity, labels; topology.kubernetes.io/zone is the zone.
+	// Name, identity, labels. The label topology.kubernetes.io/zone is the zone.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What it is.
+	// Desired state.
 	Spec *NodeSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// How it is.
+	// Observed state.
 	Status        *NodeStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -85,18 +85,18 @@ func (x *Node) GetStatus() *NodeStatus {
 	return nil
 }
 
-// NodeSpec is what a node is.
+// NodeSpec describes a node.
 type NodeSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Addresses of its pods; equals pod_cidrs[0].
+	// Range of its pods' addresses; equals pod_cidrs[0].
 	PodCidr string `protobuf:"bytes,1,opt,name=pod_cidr,json=podCidr,proto3" json:"pod_cidr,omitempty"`
-	// Addresses of its pods, at most one range per family.
+	// Ranges of its pods' addresses, at most one per family.
 	PodCidrs []string `protobuf:"bytes,2,rep,name=pod_cidrs,json=podCidrs,proto3" json:"pod_cidrs,omitempty"`
-	// Whether new backends should stay away.
+	// Whether no new backends should be placed on the node.
 	Unschedulable bool `protobuf:"varint,3,opt,name=unschedulable,proto3" json:"unschedulable,omitempty"`
-	// Marks that keep others away.
+	// Taints of the node.
 	Taints []*Taint `protobuf:"bytes,4,rep,name=taints,proto3" json:"taints,omitempty"`
-	// Its name at the provider; kept verbatim.
+	// Identifier at the provider of the machine; stored unchanged.
 	ProviderId    string `protobuf:"bytes,5,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -167,7 +167,7 @@ func (x *NodeSpec) GetProviderId() string {
 	return ""
 }
 
-// Taint is a mark that keeps others away.
+// Taint repels backends from a node.
 type Taint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Qualified name.
@@ -231,20 +231,20 @@ func (x *Taint) GetEffect() string {
 	return ""
 }
 
-// NodeStatus is how a node is.
+// NodeStatus is the observed state of a node.
 type NodeStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its addresses.
 	Addresses []*NodeAddress `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"`
-	// Observed aspects; "Ready" false or unknown takes its backends out.
+	// Conditions. If "Ready" is false or unknown, the node's backends do not receive traffic.
 	Conditions []*Condition `protobuf:"bytes,2,rep,name=conditions,proto3" json:"conditions,omitempty"`
-	// How it forwards: "ipvs", "nftables" or "userspace"; set by its agent.
+	// Data plane: "ipvs", "nftables" or "userspace"; set by the node's agent.
 	ProxyMode string `protobuf:"bytes,3,opt,name=proxy_mode,json=proxyMode,proto3" json:"proxy_mode,omitempty"`
-	// Where its agent's gRPC API listens, host:port; set by its agent.
+	// Address of the gRPC API of the node's agent, host:port; set by the agent.
 	AgentAddress string `protobuf:"bytes,4,opt,name=agent_address,json=agentAddress,proto3" json:"agent_address,omitempty"`
-	// Version of its agent.
+	// Version of the node's agent.
 	AgentVersion string `protobuf:"bytes,5,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
-	// Kernel that it runs.
+	// Version of the node's kernel.
 	KernelVersion string `protobuf:"bytes,6,opt,name=kernel_version,json=kernelVersion,proto3" json:"kernel_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -24,7 +24,7 @@ const (
 // Object is an object of any kind.
 type Object struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The object; the field's name says its kind.
+	// The object. The field's name is its kind.
 	//
 	// Types that are valid to be assigned to Kind:
 	//

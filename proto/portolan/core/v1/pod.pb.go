@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// PodPhase is where a backend is in its life.
+// PodPhase is the phase of a backend's life.
 type PodPhase int32
 
 const (
@@ -32,9 +32,9 @@ const (
 	PodPhase_POD_PHASE_PENDING PodPhase = 1
 	// Runs.
 	PodPhase_POD_PHASE_RUNNING PodPhase = 2
-	// Ended well, for good.
+	// Ended successfully and does not restart.
 	PodPhase_POD_PHASE_SUCCEEDED PodPhase = 3
-	// Ended badly, for good.
+	// Ended with a failure and does not restart.
 	PodPhase_POD_PHASE_FAILED PodPhase = 4
 	// Its node does not answer.
 	PodPhase_POD_PHASE_UNKNOWN PodPhase = 5
@@ -87,14 +87,15 @@ func (PodPhase) EnumDescriptor() ([]byte, []int) {
 	return file_portolan_core_v1_pod_proto_rawDescGZIP(), []int{0}
 }
 
-// Pod is any running backend: a process, a virtual machine, a container. The registry never starts one.
+// Pod is any running backend: a process, a virtual machine, a container. The registry never starts
+// one.
 type Pod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, identity, labels.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What it is.
+	// Desired state.
 	Spec *PodSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// How it is.
+	// Observed state.
 	Status        *PodStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -151,20 +152,20 @@ func (x *Pod) GetStatus() *PodStatus {
 	return nil
 }
 
-// PodSpec is what a backend is.
+// PodSpec describes a backend.
 type PodSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Node that it runs on.
+	// Name of the node that it runs on.
 	NodeName string `protobuf:"bytes,1,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
-	// Programs that it consists of; their ports can be named as a target port.
+	// Programs of the backend. A service's target port can name their ports.
 	Containers []*Container `protobuf:"bytes,2,rep,name=containers,proto3" json:"containers,omitempty"`
-	// Programs that run before; those that restart always (sidecars) can offer ports too.
+	// Programs that run before the others. Those that always restart (sidecars) can have ports too.
 	InitContainers []*Container `protobuf:"bytes,3,rep,name=init_containers,json=initContainers,proto3" json:"init_containers,omitempty"`
-	// Name of the backend in DNS below the service named by subdomain; optional.
+	// Hostname of the backend in DNS, below the service named by subdomain; optional.
 	Hostname string `protobuf:"bytes,4,opt,name=hostname,proto3" json:"hostname,omitempty"`
 	// Name of the headless service that publishes hostname; optional.
 	Subdomain string `protobuf:"bytes,5,opt,name=subdomain,proto3" json:"subdomain,omitempty"`
-	// Whether it uses the node's own addresses.
+	// Whether the backend uses the node's own addresses.
 	HostNetwork bool `protobuf:"varint,6,opt,name=host_network,json=hostNetwork,proto3" json:"host_network,omitempty"`
 	// Whether services of the namespace appear in its environment. Default true.
 	EnableServiceLinks *bool `protobuf:"varint,7,opt,name=enable_service_links,json=enableServiceLinks,proto3,oneof" json:"enable_service_links,omitempty"`
@@ -172,9 +173,9 @@ type PodSpec struct {
 	TerminationGracePeriodSeconds *int64 `protobuf:"varint,8,opt,name=termination_grace_period_seconds,json=terminationGracePeriodSeconds,proto3,oneof" json:"termination_grace_period_seconds,omitempty"`
 	// Extra conditions that must be true for the backend to be ready.
 	ReadinessGates []*PodReadinessGate `protobuf:"bytes,9,rep,name=readiness_gates,json=readinessGates,proto3" json:"readiness_gates,omitempty"`
-	// Share of traffic relative to other backends, 0-65535; Portolan's own. Unset: 1.
+	// Share of traffic relative to other backends, 0-65535; not in Kubernetes. Unset: 1.
 	Weight *uint32 `protobuf:"varint,10,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
-	// When to restart it ("Always", "OnFailure", "Never"); kept verbatim.
+	// Restart policy ("Always", "OnFailure", "Never"); stored unchanged.
 	RestartPolicy string `protobuf:"bytes,11,opt,name=restart_policy,json=restartPolicy,proto3" json:"restart_policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -338,17 +339,18 @@ type Container struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, a DNS-1123 label unique in the pod.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Image; kept verbatim.
+	// Image; stored unchanged.
 	Image string `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
-	// Command; kept verbatim.
+	// Command; stored unchanged.
 	Command []string `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`
-	// Arguments; kept verbatim.
+	// Arguments; stored unchanged.
 	Args []string `protobuf:"bytes,4,rep,name=args,proto3" json:"args,omitempty"`
-	// Environment; wins over the discovery variables.
+	// Environment variables; take precedence over the discovery variables.
 	Env []*EnvVar `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty"`
 	// Ports that it listens on.
 	Ports []*ContainerPort `protobuf:"bytes,6,rep,name=ports,proto3" json:"ports,omitempty"`
-	// How the node agent finds out whether it is ready; unset: always, once it runs.
+	// Check by which the node agent decides whether the program is ready. Unset: ready as soon as it
+	// runs.
 	ReadinessProbe *Probe `protobuf:"bytes,7,opt,name=readiness_probe,json=readinessProbe,proto3" json:"readiness_probe,omitempty"`
 	// Restart policy of an init container; "Always" makes it a sidecar.
 	RestartPolicy *string `protobuf:"bytes,8,opt,name=restart_policy,json=restartPolicy,proto3,oneof" json:"restart_policy,omitempty"`
@@ -506,9 +508,9 @@ type ContainerPort struct {
 	ContainerPort int32 `protobuf:"varint,2,opt,name=container_port,json=containerPort,proto3" json:"container_port,omitempty"`
 	// Protocol. Default TCP.
 	Protocol Protocol `protobuf:"varint,3,opt,name=protocol,proto3,enum=portolan.core.v1.Protocol" json:"protocol,omitempty"`
-	// Port on the node; kept, not acted upon.
+	// Port on the node; stored but not used.
 	HostPort int32 `protobuf:"varint,4,opt,name=host_port,json=hostPort,proto3" json:"host_port,omitempty"`
-	// Address on the node; kept, not acted upon.
+	// Address on the node; stored but not used.
 	HostIp        string `protobuf:"bytes,5,opt,name=host_ip,json=hostIp,proto3" json:"host_ip,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -579,10 +581,10 @@ func (x *ContainerPort) GetHostIp() string {
 	return ""
 }
 
-// Probe asks a program whether it is ready.
+// Probe checks whether a program is ready.
 type Probe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is asked.
+	// Kind of check.
 	//
 	// Types that are valid to be assigned to Handler:
 	//
@@ -590,15 +592,15 @@ type Probe struct {
 	//	*Probe_HttpGet
 	//	*Probe_Grpc
 	Handler isProbe_Handler `protobuf_oneof:"handler"`
-	// Seconds before the first question. Default 0.
+	// Seconds before the first check. Default 0.
 	InitialDelaySeconds int32 `protobuf:"varint,4,opt,name=initial_delay_seconds,json=initialDelaySeconds,proto3" json:"initial_delay_seconds,omitempty"`
 	// Seconds to wait for the answer. Default 1.
 	TimeoutSeconds int32 `protobuf:"varint,5,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
-	// Seconds between questions. Default 10.
+	// Seconds between checks. Default 10.
 	PeriodSeconds int32 `protobuf:"varint,6,opt,name=period_seconds,json=periodSeconds,proto3" json:"period_seconds,omitempty"`
-	// Successes in a row after a failure to be ready. Default 1.
+	// Number of consecutive successes after which a failed program is ready again. Default 1.
 	SuccessThreshold int32 `protobuf:"varint,7,opt,name=success_threshold,json=successThreshold,proto3" json:"success_threshold,omitempty"`
-	// Failures in a row to be not ready. Default 3.
+	// Number of consecutive failures after which a program is not ready. Default 3.
 	FailureThreshold int32 `protobuf:"varint,8,opt,name=failure_threshold,json=failureThreshold,proto3" json:"failure_threshold,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -708,17 +710,17 @@ type isProbe_Handler interface {
 }
 
 type Probe_TcpSocket struct {
-	// A TCP connection can be made.
+	// Succeeds if a TCP connection can be opened.
 	TcpSocket *TCPSocketAction `protobuf:"bytes,1,opt,name=tcp_socket,json=tcpSocket,proto3,oneof"`
 }
 
 type Probe_HttpGet struct {
-	// An HTTP GET gives 200-399.
+	// Succeeds if an HTTP GET returns 200-399.
 	HttpGet *HTTPGetAction `protobuf:"bytes,2,opt,name=http_get,json=httpGet,proto3,oneof"`
 }
 
 type Probe_Grpc struct {
-	// The gRPC health service says SERVING.
+	// Succeeds if the gRPC health service reports SERVING.
 	Grpc *GRPCAction `protobuf:"bytes,3,opt,name=grpc,proto3,oneof"`
 }
 
@@ -728,7 +730,7 @@ func (*Probe_HttpGet) isProbe_Handler() {}
 
 func (*Probe_Grpc) isProbe_Handler() {}
 
-// TCPSocketAction asks by connecting.
+// TCPSocketAction checks by opening a TCP connection.
 type TCPSocketAction struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Port, by number or by name of a container port.
@@ -783,7 +785,7 @@ func (x *TCPSocketAction) GetHost() string {
 	return ""
 }
 
-// HTTPGetAction asks by HTTP.
+// HTTPGetAction checks by an HTTP request.
 type HTTPGetAction struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Path. Default "/".
@@ -792,7 +794,7 @@ type HTTPGetAction struct {
 	Port *IntOrString `protobuf:"bytes,2,opt,name=port,proto3" json:"port,omitempty"`
 	// Address; empty: the pod's.
 	Host string `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
-	// "HTTP" (default) or "HTTPS", whose certificate is not verified.
+	// "HTTP" (default) or "HTTPS". The certificate of HTTPS is not verified.
 	Scheme string `protobuf:"bytes,4,opt,name=scheme,proto3" json:"scheme,omitempty"`
 	// Headers to send.
 	HttpHeaders   []*HTTPHeader `protobuf:"bytes,5,rep,name=http_headers,json=httpHeaders,proto3" json:"http_headers,omitempty"`
@@ -920,12 +922,12 @@ func (x *HTTPHeader) GetValue() string {
 	return ""
 }
 
-// GRPCAction asks by the gRPC health protocol.
+// GRPCAction checks by the gRPC health protocol.
 type GRPCAction struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Port number.
 	Port int32 `protobuf:"varint,1,opt,name=port,proto3" json:"port,omitempty"`
-	// Service to ask for; may be empty.
+	// Name of the service to check; may be empty.
 	Service       *string `protobuf:"bytes,2,opt,name=service,proto3,oneof" json:"service,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -975,12 +977,12 @@ func (x *GRPCAction) GetService() string {
 	return ""
 }
 
-// PodStatus is how a backend is.
+// PodStatus is the observed state of a backend.
 type PodStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where it is in its life.
+	// Phase of the backend.
 	Phase PodPhase `protobuf:"varint,1,opt,name=phase,proto3,enum=portolan.core.v1.PodPhase" json:"phase,omitempty"`
-	// Observed aspects; "Ready" decides whether it takes traffic.
+	// Conditions. "Ready" decides whether the backend receives traffic.
 	Conditions []*Condition `protobuf:"bytes,2,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	// Its address; equals pod_ips[0].
 	PodIp string `protobuf:"bytes,3,opt,name=pod_ip,json=podIp,proto3" json:"pod_ip,omitempty"`
@@ -988,11 +990,11 @@ type PodStatus struct {
 	PodIps []string `protobuf:"bytes,4,rep,name=pod_ips,json=podIps,proto3" json:"pod_ips,omitempty"`
 	// Address of its node; optional.
 	HostIp string `protobuf:"bytes,5,opt,name=host_ip,json=hostIp,proto3" json:"host_ip,omitempty"`
-	// When it started; optional.
+	// Time of the start; optional.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// Why it is as it is, as one word; optional.
+	// Reason for the state, as one word; optional.
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Why it is as it is, in words; optional.
+	// Reason for the state, in words; optional.
 	Message       string `protobuf:"bytes,8,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

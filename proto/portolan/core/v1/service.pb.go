@@ -21,7 +21,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ServiceType says how a service is exposed; each but EXTERNAL_NAME adds to the one before.
+// ServiceType says how a service is exposed. Each type except EXTERNAL_NAME includes the previous
+// one.
 type ServiceType int32
 
 const (
@@ -88,7 +89,7 @@ type SessionAffinity int32
 const (
 	// Not given; defaults to NONE.
 	SessionAffinity_SESSION_AFFINITY_UNSPECIFIED SessionAffinity = 0
-	// Every connection may go elsewhere.
+	// Each connection may go to another backend.
 	SessionAffinity_SESSION_AFFINITY_NONE SessionAffinity = 1
 	// Connections from one client address stay together.
 	SessionAffinity_SESSION_AFFINITY_CLIENT_IP SessionAffinity = 2
@@ -135,7 +136,7 @@ func (SessionAffinity) EnumDescriptor() ([]byte, []int) {
 	return file_portolan_core_v1_service_proto_rawDescGZIP(), []int{1}
 }
 
-// TrafficPolicy says whose backends traffic may go to.
+// TrafficPolicy selects the backends that may receive traffic.
 type TrafficPolicy int32
 
 const (
@@ -196,9 +197,9 @@ const (
 	IPFamilyPolicy_IP_FAMILY_POLICY_UNSPECIFIED IPFamilyPolicy = 0
 	// One family.
 	IPFamilyPolicy_IP_FAMILY_POLICY_SINGLE_STACK IPFamilyPolicy = 1
-	// Two where the installation has two.
+	// Two families if the installation has two.
 	IPFamilyPolicy_IP_FAMILY_POLICY_PREFER_DUAL_STACK IPFamilyPolicy = 2
-	// Two, or an error.
+	// Two families, or an error.
 	IPFamilyPolicy_IP_FAMILY_POLICY_REQUIRE_DUAL_STACK IPFamilyPolicy = 3
 )
 
@@ -302,7 +303,7 @@ func (TrafficDistribution) EnumDescriptor() ([]byte, []int) {
 	return file_portolan_core_v1_service_proto_rawDescGZIP(), []int{4}
 }
 
-// Scheduler is how IPVS picks a backend.
+// Scheduler is the algorithm by which IPVS chooses a backend.
 type Scheduler int32
 
 const (
@@ -375,15 +376,16 @@ func (Scheduler) EnumDescriptor() ([]byte, []int) {
 	return file_portolan_core_v1_service_proto_rawDescGZIP(), []int{5}
 }
 
-// IPMode says how a provider delivers to the nodes.
+// IPMode says how a provider delivers traffic to the nodes.
 type IPMode int32
 
 const (
-	// Not given; defaults to VIP where ip is set.
+	// Not given; defaults to VIP if ip is set.
 	IPMode_IP_MODE_UNSPECIFIED IPMode = 0
-	// With the load balancer's address as destination: nodes serve it.
+	// The destination is the load balancer's address, and the nodes serve it.
 	IPMode_IP_MODE_VIP IPMode = 1
-	// With a node's or pod's address as destination: nodes leave the address alone.
+	// The destination is the address of a node or pod, and the nodes do not serve the load balancer's
+	// address.
 	IPMode_IP_MODE_PROXY IPMode = 2
 )
 
@@ -433,9 +435,9 @@ type Service struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, identity, labels.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What is wanted.
+	// Desired state.
 	Spec *ServiceSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// What is there.
+	// Observed state.
 	Status        *ServiceStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -492,7 +494,7 @@ func (x *Service) GetStatus() *ServiceStatus {
 	return nil
 }
 
-// ServiceSpec is what the owner of a service wants.
+// ServiceSpec is the desired state of a service.
 type ServiceSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Ports that the service offers. Required unless headless or ExternalName.
@@ -505,23 +507,28 @@ type ServiceSpec struct {
 	ClusterIps []string `protobuf:"bytes,4,rep,name=cluster_ips,json=clusterIps,proto3" json:"cluster_ips,omitempty"`
 	// How the service is exposed. Default CLUSTER_IP.
 	Type ServiceType `protobuf:"varint,5,opt,name=type,proto3,enum=portolan.core.v1.ServiceType" json:"type,omitempty"`
-	// Addresses outside Portolan's care on which the nodes accept traffic for the service.
+	// Addresses that Portolan does not manage, on which the nodes accept traffic for the service.
 	ExternalIps []string `protobuf:"bytes,6,rep,name=external_ips,json=externalIps,proto3" json:"external_ips,omitempty"`
 	// Whether a client stays with one backend. Default NONE.
 	SessionAffinity SessionAffinity `protobuf:"varint,7,opt,name=session_affinity,json=sessionAffinity,proto3,enum=portolan.core.v1.SessionAffinity" json:"session_affinity,omitempty"`
 	// Details of the affinity; only with CLIENT_IP.
 	SessionAffinityConfig *SessionAffinityConfig `protobuf:"bytes,8,opt,name=session_affinity_config,json=sessionAffinityConfig,proto3" json:"session_affinity_config,omitempty"`
-	// Address asked for at the load-balancer provider; free-form, deprecated in favour of the provider's annotations.
+	// Address requested from the load-balancer provider; free-form, deprecated in favour of the
+	// provider's annotations.
 	LoadBalancerIp string `protobuf:"bytes,9,opt,name=load_balancer_ip,json=loadBalancerIp,proto3" json:"load_balancer_ip,omitempty"`
-	// CIDRs that may reach the load balancer's addresses; empty: all. Only with LOAD_BALANCER.
+	// CIDRs of clients that may reach the load balancer's addresses; empty: all. Only with
+	// LOAD_BALANCER.
 	LoadBalancerSourceRanges []string `protobuf:"bytes,10,rep,name=load_balancer_source_ranges,json=loadBalancerSourceRanges,proto3" json:"load_balancer_source_ranges,omitempty"`
-	// DNS name that the service is an alias of. Required with, and meaningful for, EXTERNAL_NAME.
+	// DNS name that the service is an alias of. Required for EXTERNAL_NAME and ignored for other
+	// types.
 	ExternalName string `protobuf:"bytes,11,opt,name=external_name,json=externalName,proto3" json:"external_name,omitempty"`
-	// Whether traffic from outside may go to any node's backends. Default CLUSTER where the service is reachable from outside.
+	// Whether external traffic may go to backends on any node. Default CLUSTER if the service can be
+	// reached from outside.
 	ExternalTrafficPolicy TrafficPolicy `protobuf:"varint,12,opt,name=external_traffic_policy,json=externalTrafficPolicy,proto3,enum=portolan.core.v1.TrafficPolicy" json:"external_traffic_policy,omitempty"`
-	// Whether traffic from inside may go to any node's backends. Default CLUSTER.
+	// Whether internal traffic may go to backends on any node. Default CLUSTER.
 	InternalTrafficPolicy TrafficPolicy `protobuf:"varint,13,opt,name=internal_traffic_policy,json=internalTrafficPolicy,proto3,enum=portolan.core.v1.TrafficPolicy" json:"internal_traffic_policy,omitempty"`
-	// Port on every node that tells a load balancer whether the node has backends. LOAD_BALANCER with LOCAL only; allocated when 0.
+	// Port on every node on which load balancers check whether the node has backends. Only for
+	// LOAD_BALANCER with LOCAL; allocated if 0.
 	HealthCheckNodePort int32 `protobuf:"varint,14,opt,name=health_check_node_port,json=healthCheckNodePort,proto3" json:"health_check_node_port,omitempty"`
 	// Whether backends are published before they are ready. Default false.
 	PublishNotReadyAddresses bool `protobuf:"varint,15,opt,name=publish_not_ready_addresses,json=publishNotReadyAddresses,proto3" json:"publish_not_ready_addresses,omitempty"`
@@ -531,15 +538,18 @@ type ServiceSpec struct {
 	IpFamilyPolicy IPFamilyPolicy `protobuf:"varint,17,opt,name=ip_family_policy,json=ipFamilyPolicy,proto3,enum=portolan.core.v1.IPFamilyPolicy" json:"ip_family_policy,omitempty"`
 	// Whether a LOAD_BALANCER service gets node ports. Default true; unset for other types.
 	AllocateLoadBalancerNodePorts *bool `protobuf:"varint,18,opt,name=allocate_load_balancer_node_ports,json=allocateLoadBalancerNodePorts,proto3,oneof" json:"allocate_load_balancer_node_ports,omitempty"`
-	// Which load-balancer provider is meant, such as "example.com/internal-vip". LOAD_BALANCER only; immutable while it is one.
+	// Class of the load-balancer provider, such as "example.com/internal-vip". Only for
+	// LOAD_BALANCER; immutable while the type is LOAD_BALANCER.
 	LoadBalancerClass *string `protobuf:"bytes,19,opt,name=load_balancer_class,json=loadBalancerClass,proto3,oneof" json:"load_balancer_class,omitempty"`
 	// Preference for near backends, honoured through hints in EndpointSlices. Optional.
 	TrafficDistribution TrafficDistribution `protobuf:"varint,20,opt,name=traffic_distribution,json=trafficDistribution,proto3,enum=portolan.core.v1.TrafficDistribution" json:"traffic_distribution,omitempty"`
-	// How the kernel picks a backend; Portolan's own. Unset: the node agent's default (rr).
+	// Scheduler by which the kernel chooses a backend; not in Kubernetes. Unset: the node agent's
+	// default (rr).
 	Scheduler Scheduler `protobuf:"varint,21,opt,name=scheduler,proto3,enum=portolan.core.v1.Scheduler" json:"scheduler,omitempty"`
-	// Refinements of the scheduler, such as "sh-fallback", "sh-port", "mh-fallback", "mh-port"; Portolan's own.
+	// Flags of the scheduler: "sh-fallback", "sh-port", "mh-fallback", "mh-port"; not in Kubernetes.
 	SchedulerFlags []string `protobuf:"bytes,22,rep,name=scheduler_flags,json=schedulerFlags,proto3" json:"scheduler_flags,omitempty"`
-	// Seconds that connections to a leaving backend may go on; Portolan's own. Unset: the node agent's default (300).
+	// Seconds that connections to a removed backend may continue; not in Kubernetes. Unset: the node
+	// agent's default (300).
 	DrainTimeoutSeconds *int32 `protobuf:"varint,23,opt,name=drain_timeout_seconds,json=drainTimeoutSeconds,proto3,oneof" json:"drain_timeout_seconds,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -743,13 +753,14 @@ type ServicePort struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Transport protocol. Default TCP.
 	Protocol Protocol `protobuf:"varint,2,opt,name=protocol,proto3,enum=portolan.core.v1.Protocol" json:"protocol,omitempty"`
-	// Application protocol hint such as "http" or "kubernetes.io/h2c", copied to the endpoints. Optional.
+	// Application protocol hint such as "http" or "kubernetes.io/h2c", copied to the endpoints.
+	// Optional.
 	AppProtocol *string `protobuf:"bytes,3,opt,name=app_protocol,json=appProtocol,proto3,oneof" json:"app_protocol,omitempty"`
 	// Port of the virtual IP, 1-65535.
 	Port int32 `protobuf:"varint,4,opt,name=port,proto3" json:"port,omitempty"`
 	// Port of the backends, by number or by the name that each pod declares. Default: equal to port.
 	TargetPort *IntOrString `protobuf:"bytes,5,opt,name=target_port,json=targetPort,proto3" json:"target_port,omitempty"`
-	// Port on every node; 0: allocated where the type calls for one.
+	// Port on every node; 0: allocated if the type needs one.
 	NodePort      int32 `protobuf:"varint,6,opt,name=node_port,json=nodePort,proto3" json:"node_port,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -876,7 +887,8 @@ func (x *SessionAffinityConfig) GetClientIp() *ClientIPConfig {
 // ClientIPConfig details affinity by client address.
 type ClientIPConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Seconds after the last connection that a client is remembered, 1-86400. Default 10800.
+	// Seconds after a client's last connection for which its backend is remembered, 1-86400. Default
+	// 10800.
 	TimeoutSeconds *int32 `protobuf:"varint,1,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -919,12 +931,12 @@ func (x *ClientIPConfig) GetTimeoutSeconds() int32 {
 	return 0
 }
 
-// ServiceStatus is what is there.
+// ServiceStatus is the observed state of a service.
 type ServiceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// State of the load balancer; LOAD_BALANCER only.
 	LoadBalancer *LoadBalancerStatus `protobuf:"bytes,1,opt,name=load_balancer,json=loadBalancer,proto3" json:"load_balancer,omitempty"`
-	// Observed aspects.
+	// Conditions.
 	Conditions    []*Condition `protobuf:"bytes,2,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -974,10 +986,10 @@ func (x *ServiceStatus) GetConditions() []*Condition {
 	return nil
 }
 
-// LoadBalancerStatus is what a provider has set up.
+// LoadBalancerStatus is the state of a service's load balancer.
 type LoadBalancerStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where traffic comes in.
+	// Addresses or names that receive the traffic.
 	Ingress       []*LoadBalancerIngress `protobuf:"bytes,1,rep,name=ingress,proto3" json:"ingress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1020,14 +1032,14 @@ func (x *LoadBalancerStatus) GetIngress() []*LoadBalancerIngress {
 	return nil
 }
 
-// LoadBalancerIngress is one way in.
+// LoadBalancerIngress is one address or name that receives traffic.
 type LoadBalancerIngress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Address; or hostname.
+	// IP address; unset if hostname is set.
 	Ip string `protobuf:"bytes,1,opt,name=ip,proto3" json:"ip,omitempty"`
 	// DNS name, for providers that work by name.
 	Hostname string `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`
-	// How the provider delivers to the nodes; only with ip. Default VIP.
+	// How the provider delivers traffic to the nodes; only with ip. Default VIP.
 	IpMode IPMode `protobuf:"varint,3,opt,name=ip_mode,json=ipMode,proto3,enum=portolan.core.v1.IPMode" json:"ip_mode,omitempty"`
 	// State of each port; optional.
 	Ports         []*PortStatus `protobuf:"bytes,4,rep,name=ports,proto3" json:"ports,omitempty"`
@@ -1100,7 +1112,7 @@ type PortStatus struct {
 	Port int32 `protobuf:"varint,1,opt,name=port,proto3" json:"port,omitempty"`
 	// Protocol.
 	Protocol Protocol `protobuf:"varint,2,opt,name=protocol,proto3,enum=portolan.core.v1.Protocol" json:"protocol,omitempty"`
-	// Why the port could not be set up, as a CamelCase word; optional.
+	// Reason why the port could not be set up, as a CamelCase word; optional.
 	Error         *string `protobuf:"bytes,3,opt,name=error,proto3,oneof" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

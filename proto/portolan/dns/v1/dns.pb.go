@@ -24,7 +24,7 @@ const (
 // QueryRequest is the request of Query.
 type QueryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name; without a final dot it is completed with the zone where it is not below a zone already.
+	// Name. If it has no final dot and is not below a zone already, it is completed with the zone.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Type, such as "A". Default "A".
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
@@ -98,10 +98,10 @@ type QueryResponse struct {
 	Authority []string `protobuf:"bytes,4,rep,name=authority,proto3" json:"authority,omitempty"`
 	// Additional section.
 	Additional []string `protobuf:"bytes,5,rep,name=additional,proto3" json:"additional,omitempty"`
-	// Where the answer comes from, such as "Service default/web, clusterIP", or why there is none, such as
-	// "Service default/web exists and has no port named https".
+	// Origin of the answer, such as "Service default/web, clusterIP", or the reason why there is
+	// none, such as "Service default/web exists and has no port named https".
 	Explanation []string `protobuf:"bytes,6,rep,name=explanation,proto3" json:"explanation,omitempty"`
-	// Revision that the answer stands on.
+	// Revision of the data for the answer.
 	Revision      uint64 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -226,17 +226,17 @@ func (*GetStatusRequest) Descriptor() ([]byte, []int) {
 // GetStatusResponse is the answer of GetStatus.
 type GetStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Zones served.
+	// Served zones.
 	Zones []string `protobuf:"bytes,1,rep,name=zones,proto3" json:"zones,omitempty"`
-	// Revision served.
+	// Revision of the served data.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Seconds since the data was last known to be current.
 	AgeSeconds float64 `protobuf:"fixed64,3,opt,name=age_seconds,json=ageSeconds,proto3" json:"age_seconds,omitempty"`
-	// Whether a complete view is there.
+	// Whether the view is complete.
 	Synced bool `protobuf:"varint,4,opt,name=synced,proto3" json:"synced,omitempty"`
-	// Names served.
+	// Number of served names.
 	Names uint64 `protobuf:"varint,5,opt,name=names,proto3" json:"names,omitempty"`
-	// Addresses listened on.
+	// Listening addresses.
 	Listen        []string `protobuf:"bytes,6,rep,name=listen,proto3" json:"listen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

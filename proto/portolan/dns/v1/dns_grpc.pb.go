@@ -27,11 +27,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// DNSService says what the name server answers and why; the names themselves are asked for over DNS.
+// DNSService explains the answers of the name server. Clients resolve names over DNS itself.
 type DNSServiceClient interface {
-	// Query answers a question as the name server would, and says which object the answer comes from or why there is none.
+	// Query answers a question as the name server would. The response names the object that the
+	// answer comes from, or the reason why there is no answer.
 	Query(ctx context.Context, in *QueryRequest, opts ...grpc.CallOption) (*QueryResponse, error)
-	// GetStatus returns how the name server is.
+	// GetStatus returns the state of the name server.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
 }
 
@@ -67,11 +68,12 @@ func (c *dNSServiceClient) GetStatus(ctx context.Context, in *GetStatusRequest, 
 // All implementations must embed UnimplementedDNSServiceServer
 // for forward compatibility.
 //
-// DNSService says what the name server answers and why; the names themselves are asked for over DNS.
+// DNSService explains the answers of the name server. Clients resolve names over DNS itself.
 type DNSServiceServer interface {
-	// Query answers a question as the name server would, and says which object the answer comes from or why there is none.
+	// Query answers a question as the name server would. The response names the object that the
+	// answer comes from, or the reason why there is no answer.
 	Query(context.Context, *QueryRequest) (*QueryResponse, error)
-	// GetStatus returns how the name server is.
+	// GetStatus returns the state of the name server.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
 	mustEmbedUnimplementedDNSServiceServer()
 }

@@ -81,18 +81,20 @@ func (x *ExplainServiceRequest) GetName() string {
 // ExplainServiceResponse is the answer of ExplainService.
 type ExplainServiceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Revision that the answer stands on.
+	// Revision of the data for the answer.
 	Revision uint64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Whether the controller makes endpoints for it, and if not, why: "no selector", "ExternalName".
+	// Whether the controller makes endpoints for the service, and if not, the reason: "no selector",
+	// "ExternalName".
 	Managed string `protobuf:"bytes,2,opt,name=managed,proto3" json:"managed,omitempty"`
-	// Pods, those in first.
+	// Pods, the endpoints first.
 	Pods []*PodVerdict `protobuf:"bytes,3,rep,name=pods,proto3" json:"pods,omitempty"`
-	// Slices wanted.
+	// Desired slices.
 	Slices []*v1.EndpointSlice `protobuf:"bytes,4,rep,name=slices,proto3" json:"slices,omitempty"`
-	// Why the last sync of the service failed; unset if it did not. Only the replica that leads knows.
+	// Failure of the last sync of the service; unset if it succeeded. Only the leading replica has
+	// it.
 	Failure *SyncFailure `protobuf:"bytes,5,opt,name=failure,proto3" json:"failure,omitempty"`
-	// Addresses of an Endpoints that are left out of the slices because the registry refuses them, with
-	// its reason. For pods the verdict has the reason.
+	// Addresses of an Endpoints that are left out of the slices because the registry refuses them,
+	// with the registry's reason. For pods the reason is in the verdict.
 	LeftOut       []string `protobuf:"bytes,6,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -170,10 +172,10 @@ func (x *ExplainServiceResponse) GetLeftOut() []string {
 	return nil
 }
 
-// SyncFailure says why the slices and the Endpoints of a service cannot be written.
+// SyncFailure is the failure to write the slices and the Endpoints of a service.
 type SyncFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// When the first of the syncs failed that have failed in a row.
+	// Time of the first of the consecutive failures.
 	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
 	// The last error.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
@@ -225,18 +227,19 @@ func (x *SyncFailure) GetMessage() string {
 	return ""
 }
 
-// PodVerdict says whether a pod is behind a service.
+// PodVerdict says whether a pod is an endpoint of a service.
 type PodVerdict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the pod.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Whether it is in a slice.
 	Selected bool `protobuf:"varint,2,opt,name=selected,proto3" json:"selected,omitempty"`
-	// Whether it takes traffic.
+	// Whether it receives traffic.
 	Ready bool `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
-	// Why, in words, such as "label app is \"api\", wanted \"web\"".
+	// Reason, in words, such as "label app is \"api\", wanted \"web\"".
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Ports that could not be resolved, such as "http: no container port of that name and protocol TCP".
+	// Ports that could not be resolved, such as "http: no container port of that name and protocol
+	// TCP".
 	UnresolvedPorts []string `protobuf:"bytes,5,rep,name=unresolved_ports,json=unresolvedPorts,proto3" json:"unresolved_ports,omitempty"`
 	// Addresses.
 	Addresses     []string `protobuf:"bytes,6,rep,name=addresses,proto3" json:"addresses,omitempty"`
@@ -356,17 +359,17 @@ func (*GetStatusRequest) Descriptor() ([]byte, []int) {
 // GetStatusResponse is the answer of GetStatus.
 type GetStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Revision seen.
+	// Revision of the controller's data.
 	Revision uint64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Whether this replica is the one that writes.
+	// Whether this replica is the leading one, which writes.
 	Leader bool `protobuf:"varint,2,opt,name=leader,proto3" json:"leader,omitempty"`
 	// Fencing epoch of the lease.
 	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Services known.
+	// Number of services.
 	Services uint32 `protobuf:"varint,4,opt,name=services,proto3" json:"services,omitempty"`
-	// Pods known.
+	// Number of pods.
 	Pods uint32 `protobuf:"varint,5,opt,name=pods,proto3" json:"pods,omitempty"`
-	// Services whose sync is due.
+	// Number of services with a pending sync.
 	Pending       uint32 `protobuf:"varint,6,opt,name=pending,proto3" json:"pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -484,7 +487,7 @@ func (*ResyncRequest) Descriptor() ([]byte, []int) {
 // ResyncResponse is the answer of Resync.
 type ResyncResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Services compared.
+	// Number of compared services.
 	Services      uint32 `protobuf:"varint,1,opt,name=services,proto3" json:"services,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -28,14 +28,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// EndpointControllerService says what the endpoint controller does and why.
+// EndpointControllerService explains the work of the endpoint controller.
 type EndpointControllerServiceClient interface {
-	// ExplainService returns, for one service, every pod of its namespace with the reason why it is in or out, and the slices wanted.
-	// Errors: NOT_FOUND.
+	// ExplainService returns, for one service, every pod of its namespace with the reason why the pod
+	// is an endpoint or not, and the desired slices. Errors: NOT_FOUND.
 	ExplainService(ctx context.Context, in *ExplainServiceRequest, opts ...grpc.CallOption) (*ExplainServiceResponse, error)
-	// GetStatus returns what the controller has seen and done.
+	// GetStatus returns the state of the controller.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
-	// Resync compares every service anew with what is stored.
+	// Resync compares the slices of every service with the stored ones again.
 	Resync(ctx context.Context, in *ResyncRequest, opts ...grpc.CallOption) (*ResyncResponse, error)
 }
 
@@ -81,14 +81,14 @@ func (c *endpointControllerServiceClient) Resync(ctx context.Context, in *Resync
 // All implementations must embed UnimplementedEndpointControllerServiceServer
 // for forward compatibility.
 //
-// EndpointControllerService says what the endpoint controller does and why.
+// EndpointControllerService explains the work of the endpoint controller.
 type EndpointControllerServiceServer interface {
-	// ExplainService returns, for one service, every pod of its namespace with the reason why it is in or out, and the slices wanted.
-	// Errors: NOT_FOUND.
+	// ExplainService returns, for one service, every pod of its namespace with the reason why the pod
+	// is an endpoint or not, and the desired slices. Errors: NOT_FOUND.
 	ExplainService(context.Context, *ExplainServiceRequest) (*ExplainServiceResponse, error)
-	// GetStatus returns what the controller has seen and done.
+	// GetStatus returns the state of the controller.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
-	// Resync compares every service anew with what is stored.
+	// Resync compares the slices of every service with the stored ones again.
 	Resync(context.Context, *ResyncRequest) (*ResyncResponse, error)
 	mustEmbedUnimplementedEndpointControllerServiceServer()
 }

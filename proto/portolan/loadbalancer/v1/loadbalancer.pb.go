@@ -62,9 +62,9 @@ func (*GetCapabilitiesRequest) Descriptor() ([]byte, []int) {
 // GetCapabilitiesResponse is the answer of GetCapabilities.
 type GetCapabilitiesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Value of spec.loadBalancerClass that the provider answers to; empty: services without a class.
+	// Value of spec.loadBalancerClass that the provider serves; empty: services without a class.
 	LoadBalancerClass string `protobuf:"bytes,1,opt,name=load_balancer_class,json=loadBalancerClass,proto3" json:"load_balancer_class,omitempty"`
-	// Protocols; a service with another one is refused at admission.
+	// Supported protocols. A service with another protocol is refused at admission.
 	Protocols []v1.Protocol `protobuf:"varint,2,rep,packed,name=protocols,proto3,enum=portolan.core.v1.Protocol" json:"protocols,omitempty"`
 	// Whether the ports of one service may have different protocols.
 	MixedProtocols bool `protobuf:"varint,3,opt,name=mixed_protocols,json=mixedProtocols,proto3" json:"mixed_protocols,omitempty"`
@@ -72,11 +72,11 @@ type GetCapabilitiesResponse struct {
 	LoadBalancerIp bool `protobuf:"varint,4,opt,name=load_balancer_ip,json=loadBalancerIp,proto3" json:"load_balancer_ip,omitempty"`
 	// Whether spec.loadBalancerSourceRanges is enforced by the provider.
 	SourceRanges bool `protobuf:"varint,5,opt,name=source_ranges,json=sourceRanges,proto3" json:"source_ranges,omitempty"`
-	// Whether the PROXY protocol can be spoken to the backends.
+	// Whether the provider can use the PROXY protocol to the backends.
 	ProxyProtocol bool `protobuf:"varint,6,opt,name=proxy_protocol,json=proxyProtocol,proto3" json:"proxy_protocol,omitempty"`
-	// Whether it needs node ports.
+	// Whether the provider needs node ports.
 	NeedsNodePorts bool `protobuf:"varint,7,opt,name=needs_node_ports,json=needsNodePorts,proto3" json:"needs_node_ports,omitempty"`
-	// Families.
+	// Supported families.
 	Families []v1.IPFamily `protobuf:"varint,8,rep,packed,name=families,proto3,enum=portolan.core.v1.IPFamily" json:"families,omitempty"`
 	// Name of the provider, for events.
 	Name          string `protobuf:"bytes,9,opt,name=name,proto3" json:"name,omitempty"`
@@ -244,7 +244,7 @@ func (x *GetLoadBalancerRequest) GetUid() string {
 // GetLoadBalancerResponse is the answer of GetLoadBalancer.
 type GetLoadBalancerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is set up.
+	// State of the load balancer.
 	Status        *v1.LoadBalancerStatus `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -292,7 +292,7 @@ type EnsureLoadBalancerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The service.
 	Service *v1.Service `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
-	// Nodes that traffic may be sent to.
+	// Nodes that may receive traffic.
 	Nodes         []*v1.Node `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -345,9 +345,9 @@ func (x *EnsureLoadBalancerRequest) GetNodes() []*v1.Node {
 // EnsureLoadBalancerResponse is the answer of EnsureLoadBalancer.
 type EnsureLoadBalancerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is set up.
+	// State of the load balancer.
 	Status *v1.LoadBalancerStatus `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// Whether work goes on and the call should be repeated later.
+	// Whether the operation is unfinished and the call must be repeated later.
 	Pending       bool `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -402,7 +402,7 @@ type UpdateLoadBalancerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The service.
 	Service *v1.Service `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
-	// Nodes that traffic may be sent to.
+	// Nodes that may receive traffic.
 	Nodes         []*v1.Node `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -492,7 +492,7 @@ func (*UpdateLoadBalancerResponse) Descriptor() ([]byte, []int) {
 // DeleteLoadBalancerRequest is the request of DeleteLoadBalancer.
 type DeleteLoadBalancerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The service as it last was.
+	// The last state of the service.
 	Service       *v1.Service `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -538,7 +538,7 @@ func (x *DeleteLoadBalancerRequest) GetService() *v1.Service {
 // DeleteLoadBalancerResponse is the answer of DeleteLoadBalancer.
 type DeleteLoadBalancerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether work goes on and the call should be repeated later.
+	// Whether the operation is unfinished and the call must be repeated later.
 	Pending       bool `protobuf:"varint,1,opt,name=pending,proto3" json:"pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

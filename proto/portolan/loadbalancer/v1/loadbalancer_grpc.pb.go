@@ -30,18 +30,21 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// LoadBalancerProviderService is what a load-balancer provider offers; the controller of LoadBalancer services calls it.
-// All methods may be repeated: the same call twice does what one does.
+// LoadBalancerProviderService is implemented by a load-balancer provider and called by the
+// controller of LoadBalancer services. All methods are idempotent.
 type LoadBalancerProviderServiceClient interface {
-	// GetCapabilities says what the provider can do; asked before services are admitted.
+	// GetCapabilities returns the capabilities of the provider. It is called before services are
+	// admitted.
 	GetCapabilities(ctx context.Context, in *GetCapabilitiesRequest, opts ...grpc.CallOption) (*GetCapabilitiesResponse, error)
-	// GetLoadBalancer returns what is set up for a service. Errors: NOT_FOUND.
+	// GetLoadBalancer returns the load balancer of a service. Errors: NOT_FOUND.
 	GetLoadBalancer(ctx context.Context, in *GetLoadBalancerRequest, opts ...grpc.CallOption) (*GetLoadBalancerResponse, error)
-	// EnsureLoadBalancer sets up what the service wants, or changes it. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE (try again).
+	// EnsureLoadBalancer creates or changes the load balancer of a service. Errors: INVALID_ARGUMENT,
+	// RESOURCE_EXHAUSTED, UNAVAILABLE (try again).
 	EnsureLoadBalancer(ctx context.Context, in *EnsureLoadBalancerRequest, opts ...grpc.CallOption) (*EnsureLoadBalancerResponse, error)
-	// UpdateLoadBalancer changes the set of nodes only. Errors: NOT_FOUND, UNAVAILABLE.
+	// UpdateLoadBalancer changes only the set of nodes. Errors: NOT_FOUND, UNAVAILABLE.
 	UpdateLoadBalancer(ctx context.Context, in *UpdateLoadBalancerRequest, opts ...grpc.CallOption) (*UpdateLoadBalancerResponse, error)
-	// DeleteLoadBalancer takes down what was set up; nothing there is no error. Errors: UNAVAILABLE.
+	// DeleteLoadBalancer deletes the load balancer of a service. It succeeds if there is none.
+	// Errors: UNAVAILABLE.
 	DeleteLoadBalancer(ctx context.Context, in *DeleteLoadBalancerRequest, opts ...grpc.CallOption) (*DeleteLoadBalancerResponse, error)
 }
 
@@ -107,18 +110,21 @@ func (c *loadBalancerProviderServiceClient) DeleteLoadBalancer(ctx context.Conte
 // All implementations must embed UnimplementedLoadBalancerProviderServiceServer
 // for forward compatibility.
 //
-// LoadBalancerProviderService is what a load-balancer provider offers; the controller of LoadBalancer services calls it.
-// All methods may be repeated: the same call twice does what one does.
+// LoadBalancerProviderService is implemented by a load-balancer provider and called by the
+// controller of LoadBalancer services. All methods are idempotent.
 type LoadBalancerProviderServiceServer interface {
-	// GetCapabilities says what the provider can do; asked before services are admitted.
+	// GetCapabilities returns the capabilities of the provider. It is called before services are
+	// admitted.
 	GetCapabilities(context.Context, *GetCapabilitiesRequest) (*GetCapabilitiesResponse, error)
-	// GetLoadBalancer returns what is set up for a service. Errors: NOT_FOUND.
+	// GetLoadBalancer returns the load balancer of a service. Errors: NOT_FOUND.
 	GetLoadBalancer(context.Context, *GetLoadBalancerRequest) (*GetLoadBalancerResponse, error)
-	// EnsureLoadBalancer sets up what the service wants, or changes it. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE (try again).
+	// EnsureLoadBalancer creates or changes the load balancer of a service. Errors: INVALID_ARGUMENT,
+	// RESOURCE_EXHAUSTED, UNAVAILABLE (try again).
 	EnsureLoadBalancer(context.Context, *EnsureLoadBalancerRequest) (*EnsureLoadBalancerResponse, error)
-	// UpdateLoadBalancer changes the set of nodes only. Errors: NOT_FOUND, UNAVAILABLE.
+	// UpdateLoadBalancer changes only the set of nodes. Errors: NOT_FOUND, UNAVAILABLE.
 	UpdateLoadBalancer(context.Context, *UpdateLoadBalancerRequest) (*UpdateLoadBalancerResponse, error)
-	// DeleteLoadBalancer takes down what was set up; nothing there is no error. Errors: UNAVAILABLE.
+	// DeleteLoadBalancer deletes the load balancer of a service. It succeeds if there is none.
+	// Errors: UNAVAILABLE.
 	DeleteLoadBalancer(context.Context, *DeleteLoadBalancerRequest) (*DeleteLoadBalancerResponse, error)
 	mustEmbedUnimplementedLoadBalancerProviderServiceServer()
 }

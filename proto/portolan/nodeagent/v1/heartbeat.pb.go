@@ -22,33 +22,36 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Heartbeat is what a node agent says of itself every few seconds, on the message bus; it is never stored.
+// Heartbeat is the state of a node agent, which the agent publishes on the message bus every few
+// seconds. It is never stored.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Node.
+	// Name of the node.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Revision up to which everything was handed to what forwards. What did not work is in failing_services and node_failure, and nowhere else: a
-	// service is programmed on the node when this covers its revision and neither of the two concerns it.
+	// Revision up to which all changes were passed to the data plane. Failures are only in
+	// failing_services and node_failure. A service is programmed on the node if applied_revision
+	// covers its revision and neither of the two concerns it.
 	AppliedRevision uint64 `protobuf:"varint,2,opt,name=applied_revision,json=appliedRevision,proto3" json:"applied_revision,omitempty"`
-	// How it forwards: "ipvs", "nftables" or "userspace".
+	// Data plane: "ipvs", "nftables" or "userspace".
 	ProxyMode string `protobuf:"bytes,3,opt,name=proxy_mode,json=proxyMode,proto3" json:"proxy_mode,omitempty"`
-	// Where its gRPC API listens, host:port.
+	// Address of the agent's gRPC API, host:port.
 	Address string `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
-	// When it was sent.
+	// Time of sending.
 	Time *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
 	// Version of the agent.
 	Version string `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
-	// Steps that failed and are being tried again.
+	// Number of steps that failed and are being retried.
 	FailingSteps uint32 `protobuf:"varint,7,opt,name=failing_steps,json=failingSteps,proto3" json:"failing_steps,omitempty"`
 	// Seconds between heartbeats.
 	IntervalSeconds float64 `protobuf:"fixed64,8,opt,name=interval_seconds,json=intervalSeconds,proto3" json:"interval_seconds,omitempty"`
-	// Whether its view follows the registry; false: it works from its last view.
+	// Whether the agent's view follows the registry; false: the agent uses its last view.
 	Synced bool `protobuf:"varint,9,opt,name=synced,proto3" json:"synced,omitempty"`
-	// Services that are not forwarded as planned, as namespace/name, in order; at most 32.
+	// Services that are not forwarded as planned, as namespace/name, sorted; at most 32.
 	FailingServices []string `protobuf:"bytes,10,rep,name=failing_services,json=failingServices,proto3" json:"failing_services,omitempty"`
-	// Failing services that failing_services has no room for; only the agent itself can name them.
+	// Number of further failing services. Only the agent itself can name them.
 	MoreFailingServices uint32 `protobuf:"varint,11,opt,name=more_failing_services,json=moreFailingServices,proto3" json:"more_failing_services,omitempty"`
-	// What keeps the node as a whole from forwarding as planned, such as rules that all services share; empty: nothing.
+	// Failure that concerns the node as a whole, such as one of the rules that all services share;
+	// empty: none.
 	NodeFailure   string `protobuf:"bytes,12,opt,name=node_failure,json=nodeFailure,proto3" json:"node_failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

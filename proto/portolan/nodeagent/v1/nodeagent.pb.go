@@ -63,41 +63,46 @@ func (*GetStatusRequest) Descriptor() ([]byte, []int) {
 // GetStatusResponse is the answer of GetStatus.
 type GetStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Node.
+	// Name of the node.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// How it forwards.
+	// Data plane in use.
 	ProxyMode string `protobuf:"bytes,2,opt,name=proxy_mode,json=proxyMode,proto3" json:"proxy_mode,omitempty"`
-	// Why not as asked for, where it fell back; empty otherwise.
+	// Reason why the data plane is not the requested one; empty if it is.
 	FallbackReason string `protobuf:"bytes,3,opt,name=fallback_reason,json=fallbackReason,proto3" json:"fallback_reason,omitempty"`
-	// Revision seen.
+	// Newest revision that the agent has received.
 	ViewRevision uint64 `protobuf:"varint,4,opt,name=view_revision,json=viewRevision,proto3" json:"view_revision,omitempty"`
-	// Revision up to which everything was handed to the data plane; what did not work is in failures.
+	// Revision up to which all changes were passed to the data plane. Steps that failed are in
+	// failures.
 	AppliedRevision uint64 `protobuf:"varint,5,opt,name=applied_revision,json=appliedRevision,proto3" json:"applied_revision,omitempty"`
 	// Whether its view follows the registry.
 	Synced bool `protobuf:"varint,6,opt,name=synced,proto3" json:"synced,omitempty"`
-	// Seconds since the view was last known to be current; of a view from the disk, since an agent last knew it to be.
+	// Seconds since the view was last known to be current. For a view from the disk: since an agent
+	// last knew it to be current.
 	ViewAgeSeconds float64 `protobuf:"fixed64,7,opt,name=view_age_seconds,json=viewAgeSeconds,proto3" json:"view_age_seconds,omitempty"`
-	// Virtual servers.
+	// Number of virtual servers.
 	VirtualServers uint32 `protobuf:"varint,8,opt,name=virtual_servers,json=virtualServers,proto3" json:"virtual_servers,omitempty"`
-	// Real servers behind them.
+	// Number of their real servers.
 	RealServers uint32 `protobuf:"varint,9,opt,name=real_servers,json=realServers,proto3" json:"real_servers,omitempty"`
-	// What failed and is being tried again.
+	// Steps that failed and are being retried.
 	Failures []*StepFailure `protobuf:"bytes,10,rep,name=failures,proto3" json:"failures,omitempty"`
 	// Whether the node is draining.
 	Draining bool `protobuf:"varint,11,opt,name=draining,proto3" json:"draining,omitempty"`
-	// Pods probed on this node.
+	// Number of pods that this node probes.
 	ProbedPods uint32 `protobuf:"varint,12,opt,name=probed_pods,json=probedPods,proto3" json:"probed_pods,omitempty"`
-	// When the last audit ended; unset: never.
+	// Time of the end of the last audit; unset: never.
 	LastAudit *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=last_audit,json=lastAudit,proto3" json:"last_audit,omitempty"`
-	// Differences that audits have repaired since the start.
+	// Number of differences that audits have repaired since the start.
 	DriftRepaired uint64 `protobuf:"varint,14,opt,name=drift_repaired,json=driftRepaired,proto3" json:"drift_repaired,omitempty"`
-	// Kernel settings that the agent set or would set, and those that traffic may suffer from, with a remedy.
+	// Kernel settings that the agent has set or would set, and settings that may impair traffic, with
+	// a remedy.
 	Sysctls []string `protobuf:"bytes,15,rep,name=sysctls,proto3" json:"sysctls,omitempty"`
-	// Whether it works from the view on its disk, because the registry has not answered since the start.
+	// Whether the agent uses the view on its disk, because the registry has not answered since the
+	// start.
 	FromDisk bool `protobuf:"varint,16,opt,name=from_disk,json=fromDisk,proto3" json:"from_disk,omitempty"`
-	// Why the view on its disk was not used; empty: it was, or there was none.
+	// Reason why the view on the disk was not used; empty: it was used, or there was none.
 	DiskViewRefused string `protobuf:"bytes,17,opt,name=disk_view_refused,json=diskViewRefused,proto3" json:"disk_view_refused,omitempty"`
-	// Seconds that changes have been waiting to be programmed, or are being programmed; 0: none are.
+	// Seconds for which the oldest changes have been waiting to be programmed or are being
+	// programmed; 0: there are none.
 	QueueAgeSeconds float64 `protobuf:"fixed64,18,opt,name=queue_age_seconds,json=queueAgeSeconds,proto3" json:"queue_age_seconds,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -259,18 +264,18 @@ func (x *GetStatusResponse) GetQueueAgeSeconds() float64 {
 	return 0
 }
 
-// StepFailure is something that could not be programmed.
+// StepFailure is a step that could not be programmed.
 type StepFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What, such as "listen 127.96.0.1:80/TCP".
+	// The step, such as "listen 127.96.0.1:80/TCP".
 	Step string `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`
-	// Why.
+	// Reason of the failure.
 	Error string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	// What to do about it; may be empty.
+	// Remedy; may be empty.
 	Remedy string `protobuf:"bytes,3,opt,name=remedy,proto3" json:"remedy,omitempty"`
 	// Service concerned, as namespace/name; empty: none.
 	Service string `protobuf:"bytes,4,opt,name=service,proto3" json:"service,omitempty"`
-	// Since when.
+	// Time of the first failure.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -348,7 +353,8 @@ type GetPlanRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name of the service; empty: all.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Return the pending steps only, of all services and as a comparison with the kernel, whatever the number of services.
+	// Return only the pending steps, of all services and as a comparison with the kernel, for any
+	// number of services.
 	PendingOnly   bool `protobuf:"varint,3,opt,name=pending_only,json=pendingOnly,proto3" json:"pending_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -410,11 +416,11 @@ type GetPlanResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Virtual servers, ordered by service and address.
 	VirtualServers []*VirtualServer `protobuf:"bytes,1,rep,name=virtual_servers,json=virtualServers,proto3" json:"virtual_servers,omitempty"`
-	// Revision that the plan stands on.
+	// Revision of the plan.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Steps from what is in force to the plan, in the order in which they would be carried out; at most 1000.
+	// Steps from the programmed state to the plan, in the order of their execution; at most 1000.
 	Pending []*PendingStep `protobuf:"bytes,3,rep,name=pending,proto3" json:"pending,omitempty"`
-	// Steps that pending has no room for.
+	// Number of further steps that are not in pending.
 	MorePending   uint32 `protobuf:"varint,4,opt,name=more_pending,json=morePending,proto3" json:"more_pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -478,16 +484,17 @@ func (x *GetPlanResponse) GetMorePending() uint32 {
 	return 0
 }
 
-// PendingStep is something that would be done next.
+// PendingStep is a step that is not done yet.
 type PendingStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Kind of the step, as in the metric steps_total, such as "add_server".
 	Op string `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
-	// What it is about, such as "add backend 10.1.0.4:8080 to 10.96.0.1:80/TCP".
+	// Description of the step, such as "add backend 10.1.0.4:8080 to 10.96.0.1:80/TCP".
 	Step string `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
-	// Service concerned, as namespace/name; empty: none that is there, or all.
+	// Service concerned, as namespace/name; empty: all, or one that does not exist.
 	Service string `protobuf:"bytes,3,opt,name=service,proto3" json:"service,omitempty"`
-	// Why it is not done yet, such as "failed: address already in use; tried again in 4s".
+	// Reason why the step is not done yet, such as "failed: address already in use; tried again in
+	// 4s".
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -564,21 +571,21 @@ type VirtualServer struct {
 	Port int32 `protobuf:"varint,4,opt,name=port,proto3" json:"port,omitempty"`
 	// Protocol.
 	Protocol v1.Protocol `protobuf:"varint,5,opt,name=protocol,proto3,enum=portolan.core.v1.Protocol" json:"protocol,omitempty"`
-	// Why the node serves the address: "clusterIP", "externalIP", "loadBalancerIP" or "nodePort".
+	// Origin of the address: "clusterIP", "externalIP", "loadBalancerIP" or "nodePort".
 	Exposure string `protobuf:"bytes,6,opt,name=exposure,proto3" json:"exposure,omitempty"`
-	// How a backend is picked.
+	// Scheduler.
 	Scheduler v1.Scheduler `protobuf:"varint,7,opt,name=scheduler,proto3,enum=portolan.core.v1.Scheduler" json:"scheduler,omitempty"`
-	// Seconds that a client stays with a backend; 0: not.
+	// Seconds for which a client stays with a backend; 0: no affinity.
 	AffinitySeconds int32 `protobuf:"varint,8,opt,name=affinity_seconds,json=affinitySeconds,proto3" json:"affinity_seconds,omitempty"`
-	// Whose traffic it is for: "internal", "external" or "any".
+	// Origin of the traffic: "internal", "external" or "any".
 	Audience string `protobuf:"bytes,9,opt,name=audience,proto3" json:"audience,omitempty"`
-	// Backends, those in use first.
+	// Backends, the used ones first.
 	RealServers []*RealServer `protobuf:"bytes,10,rep,name=real_servers,json=realServers,proto3" json:"real_servers,omitempty"`
-	// What happens without backends: "refuse" or "drop".
+	// Treatment of traffic without backends: "refuse" or "drop".
 	WithoutBackends string `protobuf:"bytes,11,opt,name=without_backends,json=withoutBackends,proto3" json:"without_backends,omitempty"`
-	// Whether it is programmed; false: see error.
+	// Whether the virtual server is programmed; false: see error.
 	Programmed bool `protobuf:"varint,12,opt,name=programmed,proto3" json:"programmed,omitempty"`
-	// Why it is not programmed; empty otherwise.
+	// Reason why the virtual server is not programmed; empty if it is.
 	Error         string `protobuf:"bytes,13,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -712,19 +719,19 @@ type RealServer struct {
 	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
 	// Port.
 	Port int32 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
-	// Share of traffic; 0: none that is new.
+	// Share of traffic; 0: no new connections.
 	Weight uint32 `protobuf:"varint,3,opt,name=weight,proto3" json:"weight,omitempty"`
-	// Whether it is used.
+	// Whether the backend is used.
 	Used bool `protobuf:"varint,4,opt,name=used,proto3" json:"used,omitempty"`
-	// Why or why not, such as "ready", "not ready", "on another node (policy Local)".
+	// Reason why it is used or not, such as "ready", "not ready", "on another node (policy Local)".
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Whether it is leaving and may finish its connections.
+	// Whether the backend is being removed and may finish its connections.
 	Draining bool `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"`
-	// Connections at present; 0 where the data plane cannot tell.
+	// Number of current connections; 0 if the data plane does not count them.
 	ActiveConnections uint32 `protobuf:"varint,7,opt,name=active_connections,json=activeConnections,proto3" json:"active_connections,omitempty"`
-	// Pod behind it, where known.
+	// Pod of the backend, if known.
 	Pod string `protobuf:"bytes,8,opt,name=pod,proto3" json:"pod,omitempty"`
-	// Node that it is on, where known.
+	// Node of the backend, if known.
 	Node          string `protobuf:"bytes,9,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -863,9 +870,9 @@ func (*ResyncRequest) Descriptor() ([]byte, []int) {
 // ResyncResponse is the answer of Resync.
 type ResyncResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Differences found and repaired.
+	// Number of differences found and repaired.
 	Repaired uint32 `protobuf:"varint,1,opt,name=repaired,proto3" json:"repaired,omitempty"`
-	// What they were.
+	// Descriptions of the differences.
 	Differences   []string `protobuf:"bytes,2,rep,name=differences,proto3" json:"differences,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -29,17 +29,19 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// NodeAgentService says what a node agent forwards and why.
+// NodeAgentService explains the forwarding of a node agent.
 type NodeAgentServiceClient interface {
-	// GetStatus returns how the agent is.
+	// GetStatus returns the state of the agent.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
-	// GetPlan returns the virtual servers of one service, or of all, each with its endpoints, why each is in or out, what is really programmed, and
-	// the steps from there to the plan.
-	// Errors: NOT_FOUND for a service that the node does not know, FAILED_PRECONDITION where the answer would be too large.
+	// GetPlan returns the virtual servers of one service or of all services. Each has its endpoints
+	// with the reason why each is used or not, its programmed state, and the steps from there to the
+	// plan. Errors: NOT_FOUND (a service that the node does not have), FAILED_PRECONDITION (the
+	// answer would be too large).
 	GetPlan(ctx context.Context, in *GetPlanRequest, opts ...grpc.CallOption) (*GetPlanResponse, error)
-	// Resync compares the data plane with the plan at once and repairs what differs.
+	// Resync compares the data plane with the plan at once and repairs the differences.
 	Resync(ctx context.Context, in *ResyncRequest, opts ...grpc.CallOption) (*ResyncResponse, error)
-	// SetDraining takes the node's own backends out of the load balancers' health checks, or back in.
+	// SetDraining makes the load balancers' health checks of the node's own backends fail, or ends
+	// that.
 	SetDraining(ctx context.Context, in *SetDrainingRequest, opts ...grpc.CallOption) (*SetDrainingResponse, error)
 }
 
@@ -95,17 +97,19 @@ func (c *nodeAgentServiceClient) SetDraining(ctx context.Context, in *SetDrainin
 // All implementations must embed UnimplementedNodeAgentServiceServer
 // for forward compatibility.
 //
-// NodeAgentService says what a node agent forwards and why.
+// NodeAgentService explains the forwarding of a node agent.
 type NodeAgentServiceServer interface {
-	// GetStatus returns how the agent is.
+	// GetStatus returns the state of the agent.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
-	// GetPlan returns the virtual servers of one service, or of all, each with its endpoints, why each is in or out, what is really programmed, and
-	// the steps from there to the plan.
-	// Errors: NOT_FOUND for a service that the node does not know, FAILED_PRECONDITION where the answer would be too large.
+	// GetPlan returns the virtual servers of one service or of all services. Each has its endpoints
+	// with the reason why each is used or not, its programmed state, and the steps from there to the
+	// plan. Errors: NOT_FOUND (a service that the node does not have), FAILED_PRECONDITION (the
+	// answer would be too large).
 	GetPlan(context.Context, *GetPlanRequest) (*GetPlanResponse, error)
-	// Resync compares the data plane with the plan at once and repairs what differs.
+	// Resync compares the data plane with the plan at once and repairs the differences.
 	Resync(context.Context, *ResyncRequest) (*ResyncResponse, error)
-	// SetDraining takes the node's own backends out of the load balancers' health checks, or back in.
+	// SetDraining makes the load balancers' health checks of the node's own backends fail, or ends
+	// that.
 	SetDraining(context.Context, *SetDrainingRequest) (*SetDrainingResponse, error)
 	mustEmbedUnimplementedNodeAgentServiceServer()
 }

@@ -64,7 +64,7 @@ type ListAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Agents.
 	Agents []*Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
-	// Newest revision of the registry, to compare with.
+	// Newest revision of the registry, for comparison with the agents' revisions.
 	HeadRevision  uint64 `protobuf:"varint,2,opt,name=head_revision,json=headRevision,proto3" json:"head_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -114,14 +114,14 @@ func (x *ListAgentsResponse) GetHeadRevision() uint64 {
 	return 0
 }
 
-// Agent is one node agent as last heard of.
+// Agent is a node agent with its last heartbeat.
 type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its last heartbeat.
 	Heartbeat *v1.Heartbeat `protobuf:"bytes,1,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
-	// Seconds since then.
+	// Seconds since the last heartbeat.
 	AgeSeconds float64 `protobuf:"fixed64,2,opt,name=age_seconds,json=ageSeconds,proto3" json:"age_seconds,omitempty"`
-	// Whether it counts as alive.
+	// Whether the agent counts as alive.
 	Alive         bool `protobuf:"varint,3,opt,name=alive,proto3" json:"alive,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

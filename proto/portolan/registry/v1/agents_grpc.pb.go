@@ -26,9 +26,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AgentService says what the node agents report; heartbeats are kept in memory only.
+// AgentService returns the state of the node agents. Heartbeats are kept only in memory.
 type AgentServiceClient interface {
-	// ListAgents returns the last heartbeat of every agent heard of, ordered by node.
+	// ListAgents returns the last heartbeat of every known agent, ordered by node.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 }
 
@@ -54,9 +54,9 @@ func (c *agentServiceClient) ListAgents(ctx context.Context, in *ListAgentsReque
 // All implementations must embed UnimplementedAgentServiceServer
 // for forward compatibility.
 //
-// AgentService says what the node agents report; heartbeats are kept in memory only.
+// AgentService returns the state of the node agents. Heartbeats are kept only in memory.
 type AgentServiceServer interface {
-	// ListAgents returns the last heartbeat of every agent heard of, ordered by node.
+	// ListAgents returns the last heartbeat of every known agent, ordered by node.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	mustEmbedUnimplementedAgentServiceServer()
 }

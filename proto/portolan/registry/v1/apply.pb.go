@@ -22,17 +22,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ApplyOutcome says what Apply did.
+// ApplyOutcome is the outcome of Apply.
 type ApplyOutcome int32
 
 const (
-	// Never sent.
+	// Not used.
 	ApplyOutcome_APPLY_OUTCOME_UNSPECIFIED ApplyOutcome = 0
-	// The object is new.
+	// The object was created.
 	ApplyOutcome_APPLY_OUTCOME_CREATED ApplyOutcome = 1
 	// The object was changed.
 	ApplyOutcome_APPLY_OUTCOME_CONFIGURED ApplyOutcome = 2
-	// The object was already so.
+	// The object was already equal to the result.
 	ApplyOutcome_APPLY_OUTCOME_UNCHANGED ApplyOutcome = 3
 )
 
@@ -82,9 +82,9 @@ func (ApplyOutcome) EnumDescriptor() ([]byte, []int) {
 // ApplyRequest is the request of Apply.
 type ApplyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The object as it should be.
+	// The desired object.
 	Object *v1.Object `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
-	// Check everything, store nothing.
+	// Validate the request without storing the object.
 	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -139,9 +139,9 @@ type ApplyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The object as stored.
 	Object *v1.Object `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
-	// What was done.
+	// Outcome of the call.
 	Outcome ApplyOutcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=portolan.registry.v1.ApplyOutcome" json:"outcome,omitempty"`
-	// What a person should know.
+	// Warnings for people.
 	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -26,12 +26,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ApplyService creates or updates objects of any kind, so that applying a manifest twice changes nothing.
+// ApplyService creates or updates objects of any kind, so that applying a manifest twice changes
+// nothing.
 type ApplyServiceClient interface {
-	// Apply creates the object, or merges it into the stored one. A field that the request sets takes its value; a field
-	// that Apply set before and the request leaves out is removed; every other field stays, as the registry or another
-	// client has set it. A field at its default value in protobuf (0, "", an empty list) counts as left out. Status is
-	// ignored. What Apply has set is remembered in metadata.managed_fields. Errors: as Create and Update of the kind.
+	// Apply creates the object, or merges it into the stored one. Fields of the request are set.
+	// Fields that the previous Apply set and this request omits are removed. All other fields keep
+	// the values that the registry or another client has set. A field with its default value in
+	// protobuf (0, "", an empty list) counts as omitted. Status is ignored. The fields that Apply has
+	// set are recorded in metadata.managed_fields. Errors: as for Create and Update of the kind.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 }
 
@@ -57,12 +59,14 @@ func (c *applyServiceClient) Apply(ctx context.Context, in *ApplyRequest, opts .
 // All implementations must embed UnimplementedApplyServiceServer
 // for forward compatibility.
 //
-// ApplyService creates or updates objects of any kind, so that applying a manifest twice changes nothing.
+// ApplyService creates or updates objects of any kind, so that applying a manifest twice changes
+// nothing.
 type ApplyServiceServer interface {
-	// Apply creates the object, or merges it into the stored one. A field that the request sets takes its value; a field
-	// that Apply set before and the request leaves out is removed; every other field stays, as the registry or another
-	// client has set it. A field at its default value in protobuf (0, "", an empty list) counts as left out. Status is
-	// ignored. What Apply has set is remembered in metadata.managed_fields. Errors: as Create and Update of the kind.
+	// Apply creates the object, or merges it into the stored one. Fields of the request are set.
+	// Fields that the previous Apply set and this request omits are removed. All other fields keep
+	// the values that the registry or another client has set. A field with its default value in
+	// protobuf (0, "", an empty list) counts as omitted. Status is ignored. The fields that Apply has
+	// set are recorded in metadata.managed_fields. Errors: as for Create and Update of the kind.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	mustEmbedUnimplementedApplyServiceServer()
 }

@@ -155,7 +155,7 @@ func (x *ImportRequest) GetRecord() *BackupRecord {
 // ImportResponse is the answer of Import.
 type ImportResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Objects stored.
+	// Number of stored objects.
 	Objects uint64 `protobuf:"varint,1,opt,name=objects,proto3" json:"objects,omitempty"`
 	// Newest revision of the filled registry.
 	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
@@ -291,7 +291,7 @@ type isBackupRecord_Record interface {
 }
 
 type BackupRecord_Header struct {
-	// What the backup is; first.
+	// Description of the backup; the first part.
 	Header *BackupHeader `protobuf:"bytes,1,opt,name=header,proto3,oneof"`
 }
 
@@ -301,7 +301,7 @@ type BackupRecord_Objects struct {
 }
 
 type BackupRecord_Trailer struct {
-	// What it must have been; last.
+	// Totals of the backup; the last part.
 	Trailer *BackupTrailer `protobuf:"bytes,3,opt,name=trailer,proto3,oneof"`
 }
 
@@ -311,14 +311,14 @@ func (*BackupRecord_Objects) isBackupRecord_Record() {}
 
 func (*BackupRecord_Trailer) isBackupRecord_Record() {}
 
-// BackupHeader says what a backup is.
+// BackupHeader describes a backup.
 type BackupHeader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Version of the format: 1.
 	Format uint32 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
-	// Revision of all objects.
+	// Revision at which all objects were read.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// When it was taken.
+	// Time of the export.
 	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
 	// Version of the registry that wrote it.
 	Version       string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
@@ -430,10 +430,10 @@ func (x *BackupObjects) GetObjects() []*v1.Object {
 	return nil
 }
 
-// BackupTrailer proves that a backup is whole.
+// BackupTrailer proves that a backup is complete.
 type BackupTrailer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Objects in the backup.
+	// Number of objects in the backup.
 	Objects uint64 `protobuf:"varint,1,opt,name=objects,proto3" json:"objects,omitempty"`
 	// SHA-256 over the deterministic encodings of the objects, in order.
 	Sha256        []byte `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"`

@@ -27,11 +27,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// BackupService copies a whole registry out of and into a store.
+// BackupService exports and imports the objects of a whole registry.
 type BackupServiceClient interface {
-	// Export streams every object at one revision; the first message is the header, the last the trailer.
+	// Export streams every object at one revision. The first message is the header, the last one the
+	// trailer.
 	Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error)
-	// Import fills an empty registry from such a stream. Errors: FAILED_PRECONDITION (not empty), INVALID_ARGUMENT (broken or cut-off stream).
+	// Import fills an empty registry from such a stream. Errors: FAILED_PRECONDITION (not empty),
+	// INVALID_ARGUMENT (damaged or truncated stream).
 	Import(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportRequest, ImportResponse], error)
 }
 
@@ -79,11 +81,13 @@ type BackupService_ImportClient = grpc.ClientStreamingClient[ImportRequest, Impo
 // All implementations must embed UnimplementedBackupServiceServer
 // for forward compatibility.
 //
-// BackupService copies a whole registry out of and into a store.
+// BackupService exports and imports the objects of a whole registry.
 type BackupServiceServer interface {
-	// Export streams every object at one revision; the first message is the header, the last the trailer.
+	// Export streams every object at one revision. The first message is the header, the last one the
+	// trailer.
 	Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error
-	// Import fills an empty registry from such a stream. Errors: FAILED_PRECONDITION (not empty), INVALID_ARGUMENT (broken or cut-off stream).
+	// Import fills an empty registry from such a stream. Errors: FAILED_PRECONDITION (not empty),
+	// INVALID_ARGUMENT (damaged or truncated stream).
 	Import(grpc.ClientStreamingServer[ImportRequest, ImportResponse]) error
 	mustEmbedUnimplementedBackupServiceServer()
 }

@@ -26,13 +26,13 @@ const (
 // Change is one committed change: a row of the log, and a message of the change stream.
 type Change struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Place in the order of commits; every revision is exactly one change.
+	// Position in the order of commits. Every revision is exactly one change.
 	Revision uint64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	// What happened.
+	// Type of the change.
 	Type ChangeType `protobuf:"varint,2,opt,name=type,proto3,enum=portolan.registry.v1.ChangeType" json:"type,omitempty"`
-	// The object after the change; for deletions as it last was.
+	// The object after the change; for a deletion, its last state.
 	Object *v1.Object `protobuf:"bytes,3,opt,name=object,proto3" json:"object,omitempty"`
-	// When it was committed.
+	// Time of the commit.
 	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
 	// W3C traceparent of the request that made it; may be empty.
 	Traceparent   string `protobuf:"bytes,5,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
@@ -105,7 +105,8 @@ func (x *Change) GetTraceparent() string {
 	return ""
 }
 
-// Bookmark says how far the log is, so that silence can be told from loss.
+// Bookmark announces the log's newest revision, so that followers can tell a quiet log from lost
+// messages.
 type Bookmark struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Incarnation of the log.
@@ -200,7 +201,8 @@ func (*GetHeadRequest) Descriptor() ([]byte, []int) {
 // GetHeadResponse is the answer of GetHead.
 type GetHeadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Incarnation of the log; a new one means that revisions may mean other changes than before.
+	// Incarnation of the log. After a change of the incarnation a revision may stand for another
+	// change than before.
 	Epoch string `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Newest revision.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
@@ -266,7 +268,7 @@ type SnapshotRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Kinds, such as "Service"; empty: all.
 	Kinds []string `protobuf:"bytes,1,rep,name=kinds,proto3" json:"kinds,omitempty"`
-	// Wait until the replica has seen this revision, at most the deadline. 0: do not wait.
+	// Wait until the replica has reached this revision, or until the deadline. 0: do not wait.
 	MinRevision uint64 `protobuf:"varint,2,opt,name=min_revision,json=minRevision,proto3" json:"min_revision,omitempty"`
 	// Namespace; empty: all.
 	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -343,9 +345,9 @@ type SnapshotResponse struct {
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Objects.
 	Objects []*v1.Object `protobuf:"bytes,3,rep,name=objects,proto3" json:"objects,omitempty"`
-	// This is the last batch.
+	// Whether this is the last batch.
 	Complete bool `protobuf:"varint,4,opt,name=complete,proto3" json:"complete,omitempty"`
-	// Objects in the whole snapshot.
+	// Number of objects in the whole snapshot.
 	Total         uint64 `protobuf:"varint,5,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -421,7 +423,7 @@ type ListChangesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Changes after this revision.
 	AfterRevision uint64 `protobuf:"varint,1,opt,name=after_revision,json=afterRevision,proto3" json:"after_revision,omitempty"`
-	// At most so many; 0: 128; at most 1000.
+	// Largest number of changes in the answer; 0: 128; at most 1000.
 	Limit int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Epoch that after_revision belongs to; empty: do not check.
 	Epoch         string `protobuf:"bytes,3,opt,name=epoch,proto3" json:"epoch,omitempty"`

@@ -28,15 +28,16 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ChangeService is what followers of all kinds stand on: a consistent snapshot, and the log after it. Live changes come over the
-// change stream; this service is where a follower begins and where it fills gaps.
+// ChangeService serves followers of all kinds: a consistent snapshot, and the log after it. Live
+// changes come over the change stream. A follower uses this service at its start and to fill gaps.
 type ChangeServiceClient interface {
 	// GetHead returns the newest revision.
 	GetHead(ctx context.Context, in *GetHeadRequest, opts ...grpc.CallOption) (*GetHeadResponse, error)
-	// Snapshot streams all objects of the wanted kinds as they are at one revision, in batches.
+	// Snapshot streams all objects of the requested kinds at one revision, in batches.
 	Snapshot(ctx context.Context, in *SnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotResponse], error)
 	// ListChanges returns the changes after a revision, of all kinds, without gaps.
-	// Errors: OUT_OF_RANGE (no longer kept: take a snapshot), FAILED_PRECONDITION (another epoch: take a snapshot).
+	// Errors: OUT_OF_RANGE (no longer stored: take a snapshot), FAILED_PRECONDITION (another epoch:
+	// take a snapshot).
 	ListChanges(ctx context.Context, in *ListChangesRequest, opts ...grpc.CallOption) (*ListChangesResponse, error)
 }
 
@@ -91,15 +92,16 @@ func (c *changeServiceClient) ListChanges(ctx context.Context, in *ListChangesRe
 // All implementations must embed UnimplementedChangeServiceServer
 // for forward compatibility.
 //
-// ChangeService is what followers of all kinds stand on: a consistent snapshot, and the log after it. Live changes come over the
-// change stream; this service is where a follower begins and where it fills gaps.
+// ChangeService serves followers of all kinds: a consistent snapshot, and the log after it. Live
+// changes come over the change stream. A follower uses this service at its start and to fill gaps.
 type ChangeServiceServer interface {
 	// GetHead returns the newest revision.
 	GetHead(context.Context, *GetHeadRequest) (*GetHeadResponse, error)
-	// Snapshot streams all objects of the wanted kinds as they are at one revision, in batches.
+	// Snapshot streams all objects of the requested kinds at one revision, in batches.
 	Snapshot(*SnapshotRequest, grpc.ServerStreamingServer[SnapshotResponse]) error
 	// ListChanges returns the changes after a revision, of all kinds, without gaps.
-	// Errors: OUT_OF_RANGE (no longer kept: take a snapshot), FAILED_PRECONDITION (another epoch: take a snapshot).
+	// Errors: OUT_OF_RANGE (no longer stored: take a snapshot), FAILED_PRECONDITION (another epoch:
+	// take a snapshot).
 	ListChanges(context.Context, *ListChangesRequest) (*ListChangesResponse, error)
 	mustEmbedUnimplementedChangeServiceServer()
 }

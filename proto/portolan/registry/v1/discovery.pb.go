@@ -26,9 +26,10 @@ type RenderEnvRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Namespace; "default" when empty.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Whether services of the namespace are in it. Default true; false leaves default/kubernetes only, where it exists.
+	// Whether services of the namespace are included. Default true. If false, only default/kubernetes
+	// is included, if it exists.
 	EnableServiceLinks *bool `protobuf:"varint,2,opt,name=enable_service_links,json=enableServiceLinks,proto3,oneof" json:"enable_service_links,omitempty"`
-	// Only services that match; empty: all.
+	// Label selector of the services; empty: all.
 	LabelSelector string `protobuf:"bytes,3,opt,name=label_selector,json=labelSelector,proto3" json:"label_selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -92,7 +93,7 @@ type RenderEnvResponse struct {
 	Variables map[string]string `protobuf:"bytes,1,rep,name=variables,proto3" json:"variables,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The same as KEY=value lines, sorted.
 	Lines []string `protobuf:"bytes,2,rep,name=lines,proto3" json:"lines,omitempty"`
-	// Names that two services claim, and who won.
+	// Names that two services claim, with the service that got each.
 	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -191,9 +192,10 @@ type GetSettingsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Ranges of virtual IPs, first family first.
 	ServiceCidrs []string `protobuf:"bytes,1,rep,name=service_cidrs,json=serviceCidrs,proto3" json:"service_cidrs,omitempty"`
-	// Ranges of node ports that the allocator has, such as "30000-32767", separated by commas; empty while it does not answer.
+	// Ranges of the allocator's node ports, such as "30000-32767", separated by commas; empty while
+	// the allocator does not answer.
 	NodePortRange string `protobuf:"bytes,2,opt,name=node_port_range,json=nodePortRange,proto3" json:"node_port_range,omitempty"`
-	// Ranges of pod addresses, where the installation hands them out; may be empty.
+	// Ranges of pod addresses, if the installation allocates them; may be empty.
 	PodCidrs []string `protobuf:"bytes,3,rep,name=pod_cidrs,json=podCidrs,proto3" json:"pod_cidrs,omitempty"`
 	// DNS zone, such as "cluster.local".
 	Zone string `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`

@@ -27,11 +27,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// DiscoveryService answers what a workload needs when it starts.
+// DiscoveryService returns the settings that a workload needs when it starts.
 type DiscoveryServiceClient interface {
-	// RenderEnv returns the discovery variables of a namespace: {NAME}_SERVICE_HOST and the rest.
+	// RenderEnv returns the discovery variables of a namespace, such as {NAME}_SERVICE_HOST.
 	RenderEnv(ctx context.Context, in *RenderEnvRequest, opts ...grpc.CallOption) (*RenderEnvResponse, error)
-	// GetSettings returns what the installation is set to, for tools that want to say it.
+	// GetSettings returns the settings of the installation, for tools that show them.
 	GetSettings(ctx context.Context, in *GetSettingsRequest, opts ...grpc.CallOption) (*GetSettingsResponse, error)
 }
 
@@ -67,11 +67,11 @@ func (c *discoveryServiceClient) GetSettings(ctx context.Context, in *GetSetting
 // All implementations must embed UnimplementedDiscoveryServiceServer
 // for forward compatibility.
 //
-// DiscoveryService answers what a workload needs when it starts.
+// DiscoveryService returns the settings that a workload needs when it starts.
 type DiscoveryServiceServer interface {
-	// RenderEnv returns the discovery variables of a namespace: {NAME}_SERVICE_HOST and the rest.
+	// RenderEnv returns the discovery variables of a namespace, such as {NAME}_SERVICE_HOST.
 	RenderEnv(context.Context, *RenderEnvRequest) (*RenderEnvResponse, error)
-	// GetSettings returns what the installation is set to, for tools that want to say it.
+	// GetSettings returns the settings of the installation, for tools that show them.
 	GetSettings(context.Context, *GetSettingsRequest) (*GetSettingsResponse, error)
 	mustEmbedUnimplementedDiscoveryServiceServer()
 }

@@ -31,24 +31,31 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// EndpointSliceService keeps the objects of kind EndpointSlice: an EndpointSlice is a part of the endpoints of one service.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// EndpointSliceService keeps the objects of kind EndpointSlice: an EndpointSlice is a part of the
+// endpoints of one service.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type EndpointSliceServiceClient interface {
-	// CreateEndpointSlice stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreateEndpointSlice stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS,
+	// RESOURCE_EXHAUSTED (nothing left to allocate).
 	CreateEndpointSlice(ctx context.Context, in *CreateEndpointSliceRequest, opts ...grpc.CallOption) (*CreateEndpointSliceResponse, error)
 	// GetEndpointSlice returns one object. Errors: NOT_FOUND.
 	GetEndpointSlice(ctx context.Context, in *GetEndpointSliceRequest, opts ...grpc.CallOption) (*GetEndpointSliceResponse, error)
-	// ListEndpointSlices returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListEndpointSlices returns objects ordered by namespace and name, page by page, all pages at
+	// one revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListEndpointSlices(ctx context.Context, in *ListEndpointSlicesRequest, opts ...grpc.CallOption) (*ListEndpointSlicesResponse, error)
 	// UpdateEndpointSlice replaces the object.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdateEndpointSlice(ctx context.Context, in *UpdateEndpointSliceRequest, opts ...grpc.CallOption) (*UpdateEndpointSliceResponse, error)
-	// DeleteEndpointSlice removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeleteEndpointSlice deletes the object. An object with finalizers is only marked as being
+	// deleted, and removed when it has none. Errors: NOT_FOUND, ABORTED.
 	DeleteEndpointSlice(ctx context.Context, in *DeleteEndpointSliceRequest, opts ...grpc.CallOption) (*DeleteEndpointSliceResponse, error)
-	// WatchEndpointSlices streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchEndpointSlices streams changes in the order of revisions, without gaps. A stream that
+	// cannot keep up is closed with UNAVAILABLE: resume from the last revision seen. Errors:
+	// OUT_OF_RANGE (the revision is no longer stored: list again).
 	WatchEndpointSlices(ctx context.Context, in *WatchEndpointSlicesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEndpointSlicesResponse], error)
 }
 
@@ -133,24 +140,31 @@ type EndpointSliceService_WatchEndpointSlicesClient = grpc.ServerStreamingClient
 // All implementations must embed UnimplementedEndpointSliceServiceServer
 // for forward compatibility.
 //
-// EndpointSliceService keeps the objects of kind EndpointSlice: an EndpointSlice is a part of the endpoints of one service.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// EndpointSliceService keeps the objects of kind EndpointSlice: an EndpointSlice is a part of the
+// endpoints of one service.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type EndpointSliceServiceServer interface {
-	// CreateEndpointSlice stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreateEndpointSlice stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS,
+	// RESOURCE_EXHAUSTED (nothing left to allocate).
 	CreateEndpointSlice(context.Context, *CreateEndpointSliceRequest) (*CreateEndpointSliceResponse, error)
 	// GetEndpointSlice returns one object. Errors: NOT_FOUND.
 	GetEndpointSlice(context.Context, *GetEndpointSliceRequest) (*GetEndpointSliceResponse, error)
-	// ListEndpointSlices returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListEndpointSlices returns objects ordered by namespace and name, page by page, all pages at
+	// one revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListEndpointSlices(context.Context, *ListEndpointSlicesRequest) (*ListEndpointSlicesResponse, error)
 	// UpdateEndpointSlice replaces the object.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdateEndpointSlice(context.Context, *UpdateEndpointSliceRequest) (*UpdateEndpointSliceResponse, error)
-	// DeleteEndpointSlice removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeleteEndpointSlice deletes the object. An object with finalizers is only marked as being
+	// deleted, and removed when it has none. Errors: NOT_FOUND, ABORTED.
 	DeleteEndpointSlice(context.Context, *DeleteEndpointSliceRequest) (*DeleteEndpointSliceResponse, error)
-	// WatchEndpointSlices streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchEndpointSlices streams changes in the order of revisions, without gaps. A stream that
+	// cannot keep up is closed with UNAVAILABLE: resume from the last revision seen. Errors:
+	// OUT_OF_RANGE (the revision is no longer stored: list again).
 	WatchEndpointSlices(*WatchEndpointSlicesRequest, grpc.ServerStreamingServer[WatchEndpointSlicesResponse]) error
 	mustEmbedUnimplementedEndpointSliceServiceServer()
 }

@@ -31,24 +31,31 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// EndpointsService keeps the objects of kind Endpoints: an Endpoints is the older form of EndpointSlices.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// EndpointsService keeps the objects of kind Endpoints: an Endpoints is the older form of
+// EndpointSlices.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type EndpointsServiceClient interface {
-	// CreateEndpoints stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreateEndpoints stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS,
+	// RESOURCE_EXHAUSTED (nothing left to allocate).
 	CreateEndpoints(ctx context.Context, in *CreateEndpointsRequest, opts ...grpc.CallOption) (*CreateEndpointsResponse, error)
 	// GetEndpoints returns one object. Errors: NOT_FOUND.
 	GetEndpoints(ctx context.Context, in *GetEndpointsRequest, opts ...grpc.CallOption) (*GetEndpointsResponse, error)
-	// ListEndpoints returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListEndpoints returns objects ordered by namespace and name, page by page, all pages at one
+	// revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListEndpoints(ctx context.Context, in *ListEndpointsRequest, opts ...grpc.CallOption) (*ListEndpointsResponse, error)
 	// UpdateEndpoints replaces the object.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdateEndpoints(ctx context.Context, in *UpdateEndpointsRequest, opts ...grpc.CallOption) (*UpdateEndpointsResponse, error)
-	// DeleteEndpoints removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeleteEndpoints deletes the object. An object with finalizers is only marked as being deleted,
+	// and removed when it has none. Errors: NOT_FOUND, ABORTED.
 	DeleteEndpoints(ctx context.Context, in *DeleteEndpointsRequest, opts ...grpc.CallOption) (*DeleteEndpointsResponse, error)
-	// WatchEndpoints streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchEndpoints streams changes in the order of revisions, without gaps. A stream that cannot
+	// keep up is closed with UNAVAILABLE: resume from the last revision seen. Errors: OUT_OF_RANGE
+	// (the revision is no longer stored: list again).
 	WatchEndpoints(ctx context.Context, in *WatchEndpointsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEndpointsResponse], error)
 }
 
@@ -133,24 +140,31 @@ type EndpointsService_WatchEndpointsClient = grpc.ServerStreamingClient[WatchEnd
 // All implementations must embed UnimplementedEndpointsServiceServer
 // for forward compatibility.
 //
-// EndpointsService keeps the objects of kind Endpoints: an Endpoints is the older form of EndpointSlices.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// EndpointsService keeps the objects of kind Endpoints: an Endpoints is the older form of
+// EndpointSlices.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type EndpointsServiceServer interface {
-	// CreateEndpoints stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreateEndpoints stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS,
+	// RESOURCE_EXHAUSTED (nothing left to allocate).
 	CreateEndpoints(context.Context, *CreateEndpointsRequest) (*CreateEndpointsResponse, error)
 	// GetEndpoints returns one object. Errors: NOT_FOUND.
 	GetEndpoints(context.Context, *GetEndpointsRequest) (*GetEndpointsResponse, error)
-	// ListEndpoints returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListEndpoints returns objects ordered by namespace and name, page by page, all pages at one
+	// revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListEndpoints(context.Context, *ListEndpointsRequest) (*ListEndpointsResponse, error)
 	// UpdateEndpoints replaces the object.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdateEndpoints(context.Context, *UpdateEndpointsRequest) (*UpdateEndpointsResponse, error)
-	// DeleteEndpoints removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeleteEndpoints deletes the object. An object with finalizers is only marked as being deleted,
+	// and removed when it has none. Errors: NOT_FOUND, ABORTED.
 	DeleteEndpoints(context.Context, *DeleteEndpointsRequest) (*DeleteEndpointsResponse, error)
-	// WatchEndpoints streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchEndpoints streams changes in the order of revisions, without gaps. A stream that cannot
+	// keep up is closed with UNAVAILABLE: resume from the last revision seen. Errors: OUT_OF_RANGE
+	// (the revision is no longer stored: list again).
 	WatchEndpoints(*WatchEndpointsRequest, grpc.ServerStreamingServer[WatchEndpointsResponse]) error
 	mustEmbedUnimplementedEndpointsServiceServer()
 }

@@ -32,23 +32,29 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // EventService keeps the objects of kind Event: an Event is something that happened to an object.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type EventServiceClient interface {
-	// CreateEvent stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreateEvent stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED
+	// (nothing left to allocate).
 	CreateEvent(ctx context.Context, in *CreateEventRequest, opts ...grpc.CallOption) (*CreateEventResponse, error)
 	// GetEvent returns one object. Errors: NOT_FOUND.
 	GetEvent(ctx context.Context, in *GetEventRequest, opts ...grpc.CallOption) (*GetEventResponse, error)
-	// ListEvents returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListEvents returns objects ordered by namespace and name, page by page, all pages at one
+	// revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
 	// UpdateEvent replaces the object.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdateEvent(ctx context.Context, in *UpdateEventRequest, opts ...grpc.CallOption) (*UpdateEventResponse, error)
-	// DeleteEvent removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeleteEvent deletes the object. An object with finalizers is only marked as being deleted, and
+	// removed when it has none. Errors: NOT_FOUND, ABORTED.
 	DeleteEvent(ctx context.Context, in *DeleteEventRequest, opts ...grpc.CallOption) (*DeleteEventResponse, error)
-	// WatchEvents streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchEvents streams changes in the order of revisions, without gaps. A stream that cannot keep
+	// up is closed with UNAVAILABLE: resume from the last revision seen. Errors: OUT_OF_RANGE (the
+	// revision is no longer stored: list again).
 	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
 }
 
@@ -134,23 +140,29 @@ type EventService_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResp
 // for forward compatibility.
 //
 // EventService keeps the objects of kind Event: an Event is something that happened to an object.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type EventServiceServer interface {
-	// CreateEvent stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreateEvent stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED
+	// (nothing left to allocate).
 	CreateEvent(context.Context, *CreateEventRequest) (*CreateEventResponse, error)
 	// GetEvent returns one object. Errors: NOT_FOUND.
 	GetEvent(context.Context, *GetEventRequest) (*GetEventResponse, error)
-	// ListEvents returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListEvents returns objects ordered by namespace and name, page by page, all pages at one
+	// revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
 	// UpdateEvent replaces the object.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdateEvent(context.Context, *UpdateEventRequest) (*UpdateEventResponse, error)
-	// DeleteEvent removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeleteEvent deletes the object. An object with finalizers is only marked as being deleted, and
+	// removed when it has none. Errors: NOT_FOUND, ABORTED.
 	DeleteEvent(context.Context, *DeleteEventRequest) (*DeleteEventResponse, error)
-	// WatchEvents streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchEvents streams changes in the order of revisions, without gaps. A stream that cannot keep
+	// up is closed with UNAVAILABLE: resume from the last revision seen. Errors: OUT_OF_RANGE (the
+	// revision is no longer stored: list again).
 	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
 	mustEmbedUnimplementedEventServiceServer()
 }

@@ -27,7 +27,7 @@ type CreateLeaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The object; metadata.resource_version, uid and status are ignored.
 	Lease *v1.Lease `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
-	// Check everything, store nothing.
+	// Validate the request without storing the object.
 	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -82,7 +82,7 @@ type CreateLeaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The object as stored.
 	Lease *v1.Lease `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
-	// What a person should know, such as the use of a deprecated field.
+	// Warnings for people, such as the use of a deprecated field.
 	Warnings      []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -139,7 +139,7 @@ type GetLeaseRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Wait until the replica has seen this revision, at most the deadline. 0: do not wait.
+	// Wait until the replica has reached this revision, or until the deadline. 0: do not wait.
 	MinRevision   uint64 `protobuf:"varint,3,opt,name=min_revision,json=minRevision,proto3" json:"min_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -253,9 +253,9 @@ type ListLeasesRequest struct {
 	FieldSelector string `protobuf:"bytes,3,opt,name=field_selector,json=fieldSelector,proto3" json:"field_selector,omitempty"`
 	// Objects per page, at most 1000. 0: 500.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before; the other fields must be the same.
+	// next_page_token of the previous page; the other fields must be the same.
 	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Wait until the replica has seen this revision, at most the deadline. 0: do not wait.
+	// Wait until the replica has reached this revision, or until the deadline. 0: do not wait.
 	MinRevision   uint64 `protobuf:"varint,6,opt,name=min_revision,json=minRevision,proto3" json:"min_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -338,9 +338,9 @@ type ListLeasesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The objects of this page.
 	Leases []*v1.Lease `protobuf:"bytes,1,rep,name=leases,proto3" json:"leases,omitempty"`
-	// Token of the next page; empty: this was the last.
+	// Token of the next page; empty: this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Revision at which all pages are read: watch from here.
+	// Revision at which all pages are read, from which to watch.
 	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -400,9 +400,9 @@ func (x *ListLeasesResponse) GetRevision() uint64 {
 // UpdateLeaseRequest is the request of UpdateLease.
 type UpdateLeaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The object as it should be.
+	// The desired object.
 	Lease *v1.Lease `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
-	// Check everything, store nothing.
+	// Validate the request without storing the object.
 	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -457,7 +457,7 @@ type UpdateLeaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The object as stored.
 	Lease *v1.Lease `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
-	// What a person should know.
+	// Warnings for people.
 	Warnings      []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -514,11 +514,11 @@ type DeleteLeaseRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Only this incarnation; empty: any.
+	// Uid of the object; empty: any.
 	Uid string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
-	// Only this version; 0: any.
+	// Resource version of the object; 0: any.
 	ResourceVersion uint64 `protobuf:"varint,4,opt,name=resource_version,json=resourceVersion,proto3" json:"resource_version,omitempty"`
-	// Check everything, delete nothing.
+	// Validate the request without deleting the object.
 	DryRun        bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -592,7 +592,7 @@ func (x *DeleteLeaseRequest) GetDryRun() bool {
 // DeleteLeaseResponse is the answer of DeleteLease.
 type DeleteLeaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The object as it last was; with deletion_timestamp where finalizers must act first.
+	// The last state of the object. It has a deletion_timestamp if finalizers must be removed first.
 	Lease         *v1.Lease `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -644,7 +644,7 @@ type WatchLeasesRequest struct {
 	LabelSelector string `protobuf:"bytes,2,opt,name=label_selector,json=labelSelector,proto3" json:"label_selector,omitempty"`
 	// Field selector; empty: all.
 	FieldSelector string `protobuf:"bytes,3,opt,name=field_selector,json=fieldSelector,proto3" json:"field_selector,omitempty"`
-	// Changes after this revision. 0: first the present objects as PUT, then changes.
+	// Revision after which changes are streamed. 0: first the existing objects as PUT, then changes.
 	FromRevision  uint64 `protobuf:"varint,4,opt,name=from_revision,json=fromRevision,proto3" json:"from_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -715,7 +715,7 @@ type WatchLeasesResponse struct {
 	Changes []*LeaseChange `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
 	// The stream is complete up to this revision.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// The present objects have all been sent; set once, only where from_revision was 0.
+	// All existing objects have been sent. Set once, and only if from_revision was 0.
 	Synced        bool `protobuf:"varint,3,opt,name=synced,proto3" json:"synced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -775,9 +775,9 @@ func (x *WatchLeasesResponse) GetSynced() bool {
 // LeaseChange is one change.
 type LeaseChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// Type of the change.
 	Type ChangeType `protobuf:"varint,1,opt,name=type,proto3,enum=portolan.registry.v1.ChangeType" json:"type,omitempty"`
-	// The object after the change; for deletions as it last was.
+	// The object after the change; for a deletion, its last state.
 	Lease *v1.Lease `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	// Revision of the change.
 	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`

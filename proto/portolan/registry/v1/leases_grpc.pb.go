@@ -31,24 +31,30 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// LeaseService keeps the objects of kind Lease: a Lease says who does something at present.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// LeaseService keeps the objects of kind Lease: a Lease records the current holder of a task.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type LeaseServiceClient interface {
-	// CreateLease stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreateLease stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED
+	// (nothing left to allocate).
 	CreateLease(ctx context.Context, in *CreateLeaseRequest, opts ...grpc.CallOption) (*CreateLeaseResponse, error)
 	// GetLease returns one object. Errors: NOT_FOUND.
 	GetLease(ctx context.Context, in *GetLeaseRequest, opts ...grpc.CallOption) (*GetLeaseResponse, error)
-	// ListLeases returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListLeases returns objects ordered by namespace and name, page by page, all pages at one
+	// revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListLeases(ctx context.Context, in *ListLeasesRequest, opts ...grpc.CallOption) (*ListLeasesResponse, error)
 	// UpdateLease replaces the object.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdateLease(ctx context.Context, in *UpdateLeaseRequest, opts ...grpc.CallOption) (*UpdateLeaseResponse, error)
-	// DeleteLease removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeleteLease deletes the object. An object with finalizers is only marked as being deleted, and
+	// removed when it has none. Errors: NOT_FOUND, ABORTED.
 	DeleteLease(ctx context.Context, in *DeleteLeaseRequest, opts ...grpc.CallOption) (*DeleteLeaseResponse, error)
-	// WatchLeases streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchLeases streams changes in the order of revisions, without gaps. A stream that cannot keep
+	// up is closed with UNAVAILABLE: resume from the last revision seen. Errors: OUT_OF_RANGE (the
+	// revision is no longer stored: list again).
 	WatchLeases(ctx context.Context, in *WatchLeasesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLeasesResponse], error)
 }
 
@@ -133,24 +139,30 @@ type LeaseService_WatchLeasesClient = grpc.ServerStreamingClient[WatchLeasesResp
 // All implementations must embed UnimplementedLeaseServiceServer
 // for forward compatibility.
 //
-// LeaseService keeps the objects of kind Lease: a Lease says who does something at present.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// LeaseService keeps the objects of kind Lease: a Lease records the current holder of a task.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type LeaseServiceServer interface {
-	// CreateLease stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreateLease stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED
+	// (nothing left to allocate).
 	CreateLease(context.Context, *CreateLeaseRequest) (*CreateLeaseResponse, error)
 	// GetLease returns one object. Errors: NOT_FOUND.
 	GetLease(context.Context, *GetLeaseRequest) (*GetLeaseResponse, error)
-	// ListLeases returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListLeases returns objects ordered by namespace and name, page by page, all pages at one
+	// revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListLeases(context.Context, *ListLeasesRequest) (*ListLeasesResponse, error)
 	// UpdateLease replaces the object.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdateLease(context.Context, *UpdateLeaseRequest) (*UpdateLeaseResponse, error)
-	// DeleteLease removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeleteLease deletes the object. An object with finalizers is only marked as being deleted, and
+	// removed when it has none. Errors: NOT_FOUND, ABORTED.
 	DeleteLease(context.Context, *DeleteLeaseRequest) (*DeleteLeaseResponse, error)
-	// WatchLeases streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchLeases streams changes in the order of revisions, without gaps. A stream that cannot keep
+	// up is closed with UNAVAILABLE: resume from the last revision seen. Errors: OUT_OF_RANGE (the
+	// revision is no longer stored: list again).
 	WatchLeases(*WatchLeasesRequest, grpc.ServerStreamingServer[WatchLeasesResponse]) error
 	mustEmbedUnimplementedLeaseServiceServer()
 }

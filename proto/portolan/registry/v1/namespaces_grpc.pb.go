@@ -33,25 +33,32 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // NamespaceService keeps the objects of kind Namespace: a Namespace separates names.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type NamespaceServiceClient interface {
-	// CreateNamespace stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreateNamespace stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS,
+	// RESOURCE_EXHAUSTED (nothing left to allocate).
 	CreateNamespace(ctx context.Context, in *CreateNamespaceRequest, opts ...grpc.CallOption) (*CreateNamespaceResponse, error)
 	// GetNamespace returns one object. Errors: NOT_FOUND.
 	GetNamespace(ctx context.Context, in *GetNamespaceRequest, opts ...grpc.CallOption) (*GetNamespaceResponse, error)
-	// ListNamespaces returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListNamespaces returns objects ordered by namespace and name, page by page, all pages at one
+	// revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListNamespaces(ctx context.Context, in *ListNamespacesRequest, opts ...grpc.CallOption) (*ListNamespacesResponse, error)
 	// UpdateNamespace replaces metadata and spec; status stays.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdateNamespace(ctx context.Context, in *UpdateNamespaceRequest, opts ...grpc.CallOption) (*UpdateNamespaceResponse, error)
-	// UpdateNamespaceStatus replaces status; the rest stays. Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED.
+	// UpdateNamespaceStatus replaces status; the rest stays. Errors: INVALID_ARGUMENT, NOT_FOUND,
+	// ABORTED.
 	UpdateNamespaceStatus(ctx context.Context, in *UpdateNamespaceStatusRequest, opts ...grpc.CallOption) (*UpdateNamespaceStatusResponse, error)
-	// DeleteNamespace removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeleteNamespace deletes the object. An object with finalizers is only marked as being deleted,
+	// and removed when it has none. Errors: NOT_FOUND, ABORTED.
 	DeleteNamespace(ctx context.Context, in *DeleteNamespaceRequest, opts ...grpc.CallOption) (*DeleteNamespaceResponse, error)
-	// WatchNamespaces streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchNamespaces streams changes in the order of revisions, without gaps. A stream that cannot
+	// keep up is closed with UNAVAILABLE: resume from the last revision seen. Errors: OUT_OF_RANGE
+	// (the revision is no longer stored: list again).
 	WatchNamespaces(ctx context.Context, in *WatchNamespacesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchNamespacesResponse], error)
 }
 
@@ -147,25 +154,32 @@ type NamespaceService_WatchNamespacesClient = grpc.ServerStreamingClient[WatchNa
 // for forward compatibility.
 //
 // NamespaceService keeps the objects of kind Namespace: a Namespace separates names.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type NamespaceServiceServer interface {
-	// CreateNamespace stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreateNamespace stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS,
+	// RESOURCE_EXHAUSTED (nothing left to allocate).
 	CreateNamespace(context.Context, *CreateNamespaceRequest) (*CreateNamespaceResponse, error)
 	// GetNamespace returns one object. Errors: NOT_FOUND.
 	GetNamespace(context.Context, *GetNamespaceRequest) (*GetNamespaceResponse, error)
-	// ListNamespaces returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListNamespaces returns objects ordered by namespace and name, page by page, all pages at one
+	// revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListNamespaces(context.Context, *ListNamespacesRequest) (*ListNamespacesResponse, error)
 	// UpdateNamespace replaces metadata and spec; status stays.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdateNamespace(context.Context, *UpdateNamespaceRequest) (*UpdateNamespaceResponse, error)
-	// UpdateNamespaceStatus replaces status; the rest stays. Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED.
+	// UpdateNamespaceStatus replaces status; the rest stays. Errors: INVALID_ARGUMENT, NOT_FOUND,
+	// ABORTED.
 	UpdateNamespaceStatus(context.Context, *UpdateNamespaceStatusRequest) (*UpdateNamespaceStatusResponse, error)
-	// DeleteNamespace removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeleteNamespace deletes the object. An object with finalizers is only marked as being deleted,
+	// and removed when it has none. Errors: NOT_FOUND, ABORTED.
 	DeleteNamespace(context.Context, *DeleteNamespaceRequest) (*DeleteNamespaceResponse, error)
-	// WatchNamespaces streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchNamespaces streams changes in the order of revisions, without gaps. A stream that cannot
+	// keep up is closed with UNAVAILABLE: resume from the last revision seen. Errors: OUT_OF_RANGE
+	// (the revision is no longer stored: list again).
 	WatchNamespaces(*WatchNamespacesRequest, grpc.ServerStreamingServer[WatchNamespacesResponse]) error
 	mustEmbedUnimplementedNamespaceServiceServer()
 }

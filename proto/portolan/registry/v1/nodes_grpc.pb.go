@@ -33,25 +33,31 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // NodeService keeps the objects of kind Node: a Node is a machine that runs a node agent.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type NodeServiceClient interface {
-	// CreateNode stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreateNode stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED
+	// (nothing left to allocate).
 	CreateNode(ctx context.Context, in *CreateNodeRequest, opts ...grpc.CallOption) (*CreateNodeResponse, error)
 	// GetNode returns one object. Errors: NOT_FOUND.
 	GetNode(ctx context.Context, in *GetNodeRequest, opts ...grpc.CallOption) (*GetNodeResponse, error)
-	// ListNodes returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListNodes returns objects ordered by namespace and name, page by page, all pages at one
+	// revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
 	// UpdateNode replaces metadata and spec; status stays.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdateNode(ctx context.Context, in *UpdateNodeRequest, opts ...grpc.CallOption) (*UpdateNodeResponse, error)
 	// UpdateNodeStatus replaces status; the rest stays. Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED.
 	UpdateNodeStatus(ctx context.Context, in *UpdateNodeStatusRequest, opts ...grpc.CallOption) (*UpdateNodeStatusResponse, error)
-	// DeleteNode removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeleteNode deletes the object. An object with finalizers is only marked as being deleted, and
+	// removed when it has none. Errors: NOT_FOUND, ABORTED.
 	DeleteNode(ctx context.Context, in *DeleteNodeRequest, opts ...grpc.CallOption) (*DeleteNodeResponse, error)
-	// WatchNodes streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchNodes streams changes in the order of revisions, without gaps. A stream that cannot keep
+	// up is closed with UNAVAILABLE: resume from the last revision seen. Errors: OUT_OF_RANGE (the
+	// revision is no longer stored: list again).
 	WatchNodes(ctx context.Context, in *WatchNodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchNodesResponse], error)
 }
 
@@ -147,25 +153,31 @@ type NodeService_WatchNodesClient = grpc.ServerStreamingClient[WatchNodesRespons
 // for forward compatibility.
 //
 // NodeService keeps the objects of kind Node: a Node is a machine that runs a node agent.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type NodeServiceServer interface {
-	// CreateNode stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreateNode stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED
+	// (nothing left to allocate).
 	CreateNode(context.Context, *CreateNodeRequest) (*CreateNodeResponse, error)
 	// GetNode returns one object. Errors: NOT_FOUND.
 	GetNode(context.Context, *GetNodeRequest) (*GetNodeResponse, error)
-	// ListNodes returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListNodes returns objects ordered by namespace and name, page by page, all pages at one
+	// revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
 	// UpdateNode replaces metadata and spec; status stays.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdateNode(context.Context, *UpdateNodeRequest) (*UpdateNodeResponse, error)
 	// UpdateNodeStatus replaces status; the rest stays. Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED.
 	UpdateNodeStatus(context.Context, *UpdateNodeStatusRequest) (*UpdateNodeStatusResponse, error)
-	// DeleteNode removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeleteNode deletes the object. An object with finalizers is only marked as being deleted, and
+	// removed when it has none. Errors: NOT_FOUND, ABORTED.
 	DeleteNode(context.Context, *DeleteNodeRequest) (*DeleteNodeResponse, error)
-	// WatchNodes streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchNodes streams changes in the order of revisions, without gaps. A stream that cannot keep
+	// up is closed with UNAVAILABLE: resume from the last revision seen. Errors: OUT_OF_RANGE (the
+	// revision is no longer stored: list again).
 	WatchNodes(*WatchNodesRequest, grpc.ServerStreamingServer[WatchNodesResponse]) error
 	mustEmbedUnimplementedNodeServiceServer()
 }

@@ -33,29 +33,36 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // PodService keeps the objects of kind Pod: a Pod is a running backend.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type PodServiceClient interface {
-	// CreatePod stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreatePod stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED
+	// (nothing left to allocate).
 	CreatePod(ctx context.Context, in *CreatePodRequest, opts ...grpc.CallOption) (*CreatePodResponse, error)
 	// GetPod returns one object. Errors: NOT_FOUND.
 	GetPod(ctx context.Context, in *GetPodRequest, opts ...grpc.CallOption) (*GetPodResponse, error)
-	// ListPods returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListPods returns objects ordered by namespace and name, page by page, all pages at one
+	// revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListPods(ctx context.Context, in *ListPodsRequest, opts ...grpc.CallOption) (*ListPodsResponse, error)
 	// UpdatePod replaces metadata and spec; status stays.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdatePod(ctx context.Context, in *UpdatePodRequest, opts ...grpc.CallOption) (*UpdatePodResponse, error)
 	// UpdatePodStatus replaces status; the rest stays. Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED.
 	UpdatePodStatus(ctx context.Context, in *UpdatePodStatusRequest, opts ...grpc.CallOption) (*UpdatePodStatusResponse, error)
-	// DeletePod marks a running pod as terminating: its endpoints serve only where no other is ready, and the registry
-	// removes it when its grace period is over. The pod's owner confirms the end earlier by a grace period of 0, which
-	// removes it at once, as does any deletion of a pod that does not run: one that has ended, or has neither an address nor
-	// the phase RUNNING. A later deletion may shorten the grace period, not prolong it. Finalizers must act first in any
-	// case. Errors: INVALID_ARGUMENT (grace period), NOT_FOUND, ABORTED.
+	// DeletePod marks a running pod as terminating. Its endpoints then serve only if no other
+	// endpoint is ready, and the registry removes the pod when its grace period is over. The pod's
+	// owner can confirm the end earlier with a grace period of 0, which removes the pod at once. Any
+	// deletion of a pod that does not run also removes it at once: a pod that has ended, or that has
+	// neither an address nor the phase RUNNING. A later deletion may shorten the grace period but not
+	// prolong it. Finalizers always have to be removed first. Errors: INVALID_ARGUMENT (grace
+	// period), NOT_FOUND, ABORTED.
 	DeletePod(ctx context.Context, in *DeletePodRequest, opts ...grpc.CallOption) (*DeletePodResponse, error)
-	// WatchPods streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchPods streams changes in the order of revisions, without gaps. A stream that cannot keep up
+	// is closed with UNAVAILABLE: resume from the last revision seen. Errors: OUT_OF_RANGE (the
+	// revision is no longer stored: list again).
 	WatchPods(ctx context.Context, in *WatchPodsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchPodsResponse], error)
 }
 
@@ -151,29 +158,36 @@ type PodService_WatchPodsClient = grpc.ServerStreamingClient[WatchPodsResponse]
 // for forward compatibility.
 //
 // PodService keeps the objects of kind Pod: a Pod is a running backend.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type PodServiceServer interface {
-	// CreatePod stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreatePod stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED
+	// (nothing left to allocate).
 	CreatePod(context.Context, *CreatePodRequest) (*CreatePodResponse, error)
 	// GetPod returns one object. Errors: NOT_FOUND.
 	GetPod(context.Context, *GetPodRequest) (*GetPodResponse, error)
-	// ListPods returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListPods returns objects ordered by namespace and name, page by page, all pages at one
+	// revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListPods(context.Context, *ListPodsRequest) (*ListPodsResponse, error)
 	// UpdatePod replaces metadata and spec; status stays.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdatePod(context.Context, *UpdatePodRequest) (*UpdatePodResponse, error)
 	// UpdatePodStatus replaces status; the rest stays. Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED.
 	UpdatePodStatus(context.Context, *UpdatePodStatusRequest) (*UpdatePodStatusResponse, error)
-	// DeletePod marks a running pod as terminating: its endpoints serve only where no other is ready, and the registry
-	// removes it when its grace period is over. The pod's owner confirms the end earlier by a grace period of 0, which
-	// removes it at once, as does any deletion of a pod that does not run: one that has ended, or has neither an address nor
-	// the phase RUNNING. A later deletion may shorten the grace period, not prolong it. Finalizers must act first in any
-	// case. Errors: INVALID_ARGUMENT (grace period), NOT_FOUND, ABORTED.
+	// DeletePod marks a running pod as terminating. Its endpoints then serve only if no other
+	// endpoint is ready, and the registry removes the pod when its grace period is over. The pod's
+	// owner can confirm the end earlier with a grace period of 0, which removes the pod at once. Any
+	// deletion of a pod that does not run also removes it at once: a pod that has ended, or that has
+	// neither an address nor the phase RUNNING. A later deletion may shorten the grace period but not
+	// prolong it. Finalizers always have to be removed first. Errors: INVALID_ARGUMENT (grace
+	// period), NOT_FOUND, ABORTED.
 	DeletePod(context.Context, *DeletePodRequest) (*DeletePodResponse, error)
-	// WatchPods streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchPods streams changes in the order of revisions, without gaps. A stream that cannot keep up
+	// is closed with UNAVAILABLE: resume from the last revision seen. Errors: OUT_OF_RANGE (the
+	// revision is no longer stored: list again).
 	WatchPods(*WatchPodsRequest, grpc.ServerStreamingServer[WatchPodsResponse]) error
 	mustEmbedUnimplementedPodServiceServer()
 }

@@ -32,26 +32,34 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ServiceService keeps the objects of kind Service: a Service is a virtual IP, ports and a name for a set of backends.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// ServiceService keeps the objects of kind Service: a Service is a virtual IP, ports and a name for
+// a set of backends.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type ServiceServiceClient interface {
-	// CreateService stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreateService stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED
+	// (nothing left to allocate).
 	CreateService(ctx context.Context, in *CreateServiceRequest, opts ...grpc.CallOption) (*CreateServiceResponse, error)
 	// GetService returns one object. Errors: NOT_FOUND.
 	GetService(ctx context.Context, in *GetServiceRequest, opts ...grpc.CallOption) (*GetServiceResponse, error)
-	// ListServices returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListServices returns objects ordered by namespace and name, page by page, all pages at one
+	// revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListServices(ctx context.Context, in *ListServicesRequest, opts ...grpc.CallOption) (*ListServicesResponse, error)
 	// UpdateService replaces metadata and spec; status stays.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdateService(ctx context.Context, in *UpdateServiceRequest, opts ...grpc.CallOption) (*UpdateServiceResponse, error)
-	// UpdateServiceStatus replaces status; the rest stays. Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED.
+	// UpdateServiceStatus replaces status; the rest stays. Errors: INVALID_ARGUMENT, NOT_FOUND,
+	// ABORTED.
 	UpdateServiceStatus(ctx context.Context, in *UpdateServiceStatusRequest, opts ...grpc.CallOption) (*UpdateServiceStatusResponse, error)
-	// DeleteService removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeleteService deletes the object. An object with finalizers is only marked as being deleted,
+	// and removed when it has none. Errors: NOT_FOUND, ABORTED.
 	DeleteService(ctx context.Context, in *DeleteServiceRequest, opts ...grpc.CallOption) (*DeleteServiceResponse, error)
-	// WatchServices streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchServices streams changes in the order of revisions, without gaps. A stream that cannot
+	// keep up is closed with UNAVAILABLE: resume from the last revision seen. Errors: OUT_OF_RANGE
+	// (the revision is no longer stored: list again).
 	WatchServices(ctx context.Context, in *WatchServicesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchServicesResponse], error)
 }
 
@@ -146,26 +154,34 @@ type ServiceService_WatchServicesClient = grpc.ServerStreamingClient[WatchServic
 // All implementations must embed UnimplementedServiceServiceServer
 // for forward compatibility.
 //
-// ServiceService keeps the objects of kind Service: a Service is a virtual IP, ports and a name for a set of backends.
-// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of manifests
-// (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
+// ServiceService keeps the objects of kind Service: a Service is a virtual IP, ports and a name for
+// a set of backends.
+// Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation, in the spelling of
+// manifests (spec.ports[0].nodePort); UNAVAILABLE carries RetryInfo.
 type ServiceServiceServer interface {
-	// CreateService stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED (nothing left to allocate).
+	// CreateService stores a new object. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED
+	// (nothing left to allocate).
 	CreateService(context.Context, *CreateServiceRequest) (*CreateServiceResponse, error)
 	// GetService returns one object. Errors: NOT_FOUND.
 	GetService(context.Context, *GetServiceRequest) (*GetServiceResponse, error)
-	// ListServices returns objects ordered by namespace and name, page by page, all pages at one revision.
-	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer kept: start again).
+	// ListServices returns objects ordered by namespace and name, page by page, all pages at one
+	// revision.
+	// Errors: INVALID_ARGUMENT (selector, page token), OUT_OF_RANGE (the pages' revision is no longer
+	// stored: start again).
 	ListServices(context.Context, *ListServicesRequest) (*ListServicesResponse, error)
 	// UpdateService replaces metadata and spec; status stays.
-	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since metadata.resource_version).
+	// Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED (the object has changed since
+	// metadata.resource_version).
 	UpdateService(context.Context, *UpdateServiceRequest) (*UpdateServiceResponse, error)
-	// UpdateServiceStatus replaces status; the rest stays. Errors: INVALID_ARGUMENT, NOT_FOUND, ABORTED.
+	// UpdateServiceStatus replaces status; the rest stays. Errors: INVALID_ARGUMENT, NOT_FOUND,
+	// ABORTED.
 	UpdateServiceStatus(context.Context, *UpdateServiceStatusRequest) (*UpdateServiceStatusResponse, error)
-	// DeleteService removes the object, or marks it where finalizers must act first. Errors: NOT_FOUND, ABORTED.
+	// DeleteService deletes the object. An object with finalizers is only marked as being deleted,
+	// and removed when it has none. Errors: NOT_FOUND, ABORTED.
 	DeleteService(context.Context, *DeleteServiceRequest) (*DeleteServiceResponse, error)
-	// WatchServices streams changes in the order of revisions, without gaps. A stream that cannot keep up is closed with UNAVAILABLE:
-	// resume from the last revision seen. Errors: OUT_OF_RANGE (the revision is no longer kept: list again).
+	// WatchServices streams changes in the order of revisions, without gaps. A stream that cannot
+	// keep up is closed with UNAVAILABLE: resume from the last revision seen. Errors: OUT_OF_RANGE
+	// (the revision is no longer stored: list again).
 	WatchServices(*WatchServicesRequest, grpc.ServerStreamingServer[WatchServicesResponse]) error
 	mustEmbedUnimplementedServiceServiceServer()
 }

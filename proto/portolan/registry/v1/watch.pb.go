@@ -21,11 +21,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ChangeType says what happened to an object.
+// ChangeType is the type of a change.
 type ChangeType int32
 
 const (
-	// Never sent.
+	// Not used.
 	ChangeType_CHANGE_TYPE_UNSPECIFIED ChangeType = 0
 	// The object was created or changed.
 	ChangeType_CHANGE_TYPE_PUT ChangeType = 1
