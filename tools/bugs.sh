@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Puts each deliberate bug of faults/sim/testdata/bugs into copies of the files that it concerns, and runs the simulation that
-# the patch's first line names on the copies: for a minute, in one process per processor, each with schedules of its own. The
-# simulation must fail. Arguments are names of bugs; without any all are tried. SEED is the first schedule. The table at the
-# end says how long each took; a bug that was not found, or whose patch no longer fits the code, is an error.
+# Applies each deliberate bug of faults/sim/testdata/bugs to copies of the files that it changes, and
+# runs the simulation that the patch's first line names on the copies: for a minute, in one process
+# per processor, each with different schedules. The simulation must fail. Arguments are names of bugs;
+# the default is all bugs. SEED is the number of the first schedule. The table at the end has the time
+# that each bug took. It is an error if a bug was not found, or if a patch no longer applies.
 set -u -o pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -11,7 +12,8 @@ trap 'rm -rf "$work"' EXIT
 failures=0
 table=()
 
-# overlay PATCH: applies the patch to copies, and writes the file by which the go command reads the copies instead.
+# overlay PATCH: applies the patch to copies, and writes the overlay file that makes the go command
+# read the copies instead of the originals.
 overlay() {
 	local separator='' file
 	printf '{"Replace": {' >"$work/overlay.json"
@@ -25,7 +27,8 @@ overlay() {
 	(cd "$work" && git apply "$root/$1")
 }
 
-# search TEST: runs the simulation in all processes until one fails, whose output is in $work/out then.
+# search TEST: runs the simulation in all processes until one fails, and writes the output of that one
+# to $work/out.
 search() {
 	local pids=() n ended found=0 first=${SEED:-1}
 	for ((n = 0; n < $(nproc); n++)); do

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what the tests drive besides Go code, where it can (root on Debian or a relative), or says what is missing.
-# Quick when all is there. Without a part its tests are skipped and say so; with PORTOLAN_REQUIRE_REAL=1 that is an error.
+# Installs the programs and the kernel that the tests need, if it can (as root on Debian or a
+# derivative), or lists the missing ones. It is quick if nothing is missing. Tests that need a missing
+# program are skipped with a message; with PORTOLAN_REQUIRE_REAL=1 a missing program is an error.
 set -euo pipefail
 
-# A command that must be there, and the Debian package that has it.
+# Each line is a required command and the Debian package that contains it.
 needs=(
 	"initdb postgresql"
 	"nft nftables"
@@ -15,11 +16,11 @@ needs=(
 	"qemu-system-x86_64 qemu-system-x86"
 )
 
-# Where Debian keeps commands that are not on everybody's path.
+# Directories of Debian's commands that are not on the path of normal users.
 PATH=$PATH:/usr/sbin:/sbin
 for dir in /usr/lib/postgresql/*/bin; do PATH=$PATH:$dir; done
 
-look() { # sets packages to those that are missing
+look() { # sets packages to the missing packages
 	packages=()
 	local need
 	for need in "${needs[@]}"; do
@@ -27,7 +28,8 @@ look() { # sets packages to those that are missing
 	done
 }
 
-# The kernel that kernel tests boot: a stock one of Debian, unpacked into the user's cache and never installed.
+# The kernel that the kernel tests boot: a stock kernel of Debian, which is unpacked into the user's
+# cache and never installed.
 kernel=${PORTOLAN_TEST_KERNEL:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/portolan/kernel}
 
 have_kernel() { compgen -G "$kernel/boot/vmlinuz-*" >/dev/null; }
@@ -41,7 +43,7 @@ fetch_kernel() {
 		rm -rf "$kernel.new"
 		mkdir "$kernel.new"
 		mv "$dir/tree/boot" "$dir/tree/lib" "$kernel.new"
-		mv -T "$kernel.new" "$kernel" # at once: a half kernel is never found
+		mv -T "$kernel.new" "$kernel" # atomic: an incomplete kernel is never found
 	fi
 	rm -rf "$dir"
 }
@@ -58,7 +60,7 @@ if [ "$(uname -m)" = x86_64 ] && ! have_kernel && command -v apt-get >/dev/null 
 	echo "fetching a kernel for the kernel tests"
 	if ! apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then apt-get update -q || true; fi
 	fetch_kernel || true
-	# A list of packages that is out of date names a kernel that is no longer there.
+	# An outdated package list may name a kernel that the server no longer has.
 	if ! have_kernel && [ "$(id -u)" = 0 ]; then apt-get update -q && fetch_kernel || true; fi
 fi
 

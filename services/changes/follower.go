@@ -41,10 +41,10 @@ type FollowerConfig struct {
 	// an object, the object is passed to Apply as deleted. The result may depend only on the
 	// object. If Keep is nil, all objects are kept.
 	Keep func(object.Object) bool
-	// Trim removes the parts of an object that the daemon does not need. The follower calls it
-	// once for each object that it has read and keeps, before it stores the object and compares it
-	// with the stored one. Trim may modify the object until it returns; after that the object
-	// never changes. If Trim is nil, nothing is removed.
+	// Trim removes the parts of an object that the daemon does not need. The follower calls it once
+	// for each object that it has read and keeps, before it stores the object and compares it with
+	// the stored one. Trim may modify the object until it returns; after that the object never
+	// changes. If Trim is nil, nothing is removed.
 	Trim func(object.Object)
 	// VersionsOnly is for daemons that store the contents of objects themselves. The view, and Old
 	// in changes, then hold only the version of each object: namespace, name, uid and resource
