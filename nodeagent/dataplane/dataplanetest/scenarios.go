@@ -157,6 +157,20 @@ func protection() []Scenario {
 			Program{{Frontend: "ours", Weights: each(1)}},
 			Ask{Frontend: "ours", Want: each(1)},
 		}},
+		{Name: "what is somebody else's outlives restarts, audits and a cleanup", Over: onlyTCP, Backends: 1, Do: []Action{
+			Foreign{Frontend: "in a range of ours"},
+			Foreign{Frontend: "elsewhere", Exposure: plan.ExternalIP},
+			Program{{Frontend: "ours", Weights: each(0)}},
+			Restart{},
+			Intact{},
+			Damage{},
+			Intact{},
+			Ask{Frontend: "ours", Want: each(0)},
+			Cleanup{},
+			Intact{},
+			Restart{},
+			Intact{},
+		}},
 		{Name: "what others have taken away is put back", Over: onlyTCP, Backends: 2, Do: []Action{
 			Program{
 				{Frontend: "a", Weights: each(0)},

@@ -95,10 +95,14 @@ func (a Stop) run(w *world) error {
 }
 
 // Foreign gives a frontend to another program.
-type Foreign struct{ Frontend string }
+type Foreign struct {
+	Frontend string
+	// Exposure says which address it gets. The zero value is one of the plane's ranges.
+	Exposure plan.Exposure
+}
 
 func (a Foreign) run(w *world) error {
-	w.intact = append(w.intact, w.rig.Occupy(w.t, w.frontend(a.Frontend)))
+	w.intact = append(w.intact, w.rig.Occupy(w.t, w.frontendOf(a.Frontend, a.Exposure, w.v6)))
 	return nil
 }
 

@@ -98,15 +98,22 @@ func noteRoutes(note func(string, ...any)) error {
 	return nil
 }
 
-// noteServers notes the virtual servers of IPVS if the kernel has it.
+// noteServers notes the virtual servers of IPVS and their backends if the kernel has it.
 func noteServers(note func(string, ...any)) error {
 	text, err := os.ReadFile("/proc/thread-self/net/ip_vs")
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
+	server := ""
 	for line := range strings.Lines(string(text)) {
-		if kind, rest, _ := strings.Cut(line, " "); kind == "TCP" || kind == "UDP" || kind == "SCTP" {
-			note("virtual server %s %s", kind, strings.TrimSpace(rest))
+		kind, rest, _ := strings.Cut(line, " ")
+		fields := strings.Fields(line)
+		switch {
+		case kind == "TCP" || kind == "UDP" || kind == "SCTP":
+			server = kind + " " + strings.TrimSpace(rest)
+			note("virtual server %s", server)
+		case server != "" && len(fields) > 3: // arrow, address, method, weight, and counts of connections
+			note("virtual server %s, backend %s", server, strings.Join(fields[1:4], " "))
 		}
 	}
 	return err
