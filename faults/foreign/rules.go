@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os/exec"
@@ -109,6 +110,21 @@ func run(program string, args ...string) error {
 		return fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, text)
 	}
 	return nil
+}
+
+// Remove takes away what Put has put there, once agents have cleaned up behind themselves.
+func (r *Rules) Remove() error {
+	var errs []error
+	for name, ns := range r.nodes {
+		for what := range r.were[name] {
+			remove := []string{"ip", "route", "del", "local", "192.0.2.128/25", "dev", "lo", "table", "local"}
+			if strings.HasPrefix(what, "table ") {
+				remove = append([]string{"nft", "delete"}, strings.Fields(what)...)
+			}
+			errs = append(errs, ns.Do(func() error { return run(remove[0], remove[1:]...) }))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (r *Rules) remember() error {

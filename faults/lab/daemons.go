@@ -83,6 +83,10 @@ func (l *Lab) prepareNode(n *Node) {
 			n.Namespace.Local(l, p)
 		}
 	}
+	var err error
+	if n.before, err = state(n.Namespace); err != nil {
+		l.Fatalf("%s: %v", n.Name, err)
+	}
 }
 
 // api returns where daemons have their APIs.

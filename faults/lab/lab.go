@@ -46,6 +46,7 @@ type Lab struct {
 type Node struct {
 	*Machine
 	ProxyMode string
+	before    map[string]bool // what its namespace had before the first agent
 }
 
 // Install starts an installation and waits until everything is ready.

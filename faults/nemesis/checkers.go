@@ -1,8 +1,6 @@
 package nemesis
 
 import (
-	"slices"
-
 	"portolan.dev/faults/foreign"
 	"portolan.dev/faults/lab"
 	"portolan.dev/portolan/e2e/churn/check"
@@ -11,13 +9,29 @@ import (
 )
 
 // unchanged make checkers of what a run must leave alone, such as foreign firewall rules. Each is made when the lab
-// is ready and before the first fault, so that it can remember what there is. It checks in each rest.
-var unchanged = []func(*lab.Lab) check.Checker{
-	func(l *lab.Lab) check.Checker { return foreign.Put(l) },
+// is ready and before the first fault, so that it can remember what there is. It checks in each rest, and once agents
+// have cleaned up behind themselves.
+var unchanged = []func(*lab.Lab) guest{
+	func(l *lab.Lab) guest { return foreign.Put(l) },
+}
+
+// guest checks what is not ours, and takes it away in the end.
+type guest interface {
+	check.Checker
+	Remove() error
 }
 
 // atRest returns the checkers of a rest, in the order of cause and effect.
-func (r *run) atRest() []check.Checker { return slices.Concat(r.daemons(true), r.unchanged) }
+func (r *run) atRest() []check.Checker { return append(r.daemons(true), r.unchanged()...) }
+
+// unchanged returns the checkers of what is not ours.
+func (r *run) unchanged() []check.Checker {
+	var all []check.Checker
+	for _, g := range r.guests {
+		all = append(all, g)
+	}
+	return all
+}
 
 // daemons returns the checkers of what daemons have, in the order of cause and effect. The first four are about
 // objects, which the others follow from. An audit looks at the data planes themselves.

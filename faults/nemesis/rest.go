@@ -96,6 +96,35 @@ func (r *run) confirm() {
 	r.tell(findings)
 }
 
+// judgeCleanup has agents clean up behind themselves, for the last time. It checks that what is not theirs stays, and
+// that without that the namespaces of nodes are as they were before the first agent.
+func (r *run) judgeCleanup() {
+	r.Helper()
+	for _, n := range r.Nodes {
+		if err := n.CleanUp(); err != nil {
+			r.Error(err)
+		}
+	}
+	findings, err := check.AtRest(r.Context(), nil, 0, r.unchanged()...)
+	if err != nil {
+		r.Errorf("after the cleanup: %v", err)
+	}
+	for _, f := range findings {
+		r.Errorf("after the cleanup: %s", f)
+	}
+	for _, g := range r.guests {
+		if err := g.Remove(); err != nil {
+			r.Error(err)
+		}
+	}
+	for _, n := range r.Nodes {
+		changes, err := n.Changes()
+		if err != nil || len(changes) > 0 {
+			r.Errorf("%s after the cleanup has %q, %v", n.Name, changes, err)
+		}
+	}
+}
+
 // told is how many of the last calls about a namespace a failure prints.
 const told = 60
 

@@ -11,7 +11,6 @@ import (
 	"portolan.dev/faults/clients"
 	"portolan.dev/faults/history"
 	"portolan.dev/faults/lab"
-	"portolan.dev/portolan/e2e/churn/check"
 	"portolan.dev/portolan/e2e/churn/workload"
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 )
@@ -27,7 +26,7 @@ type run struct {
 	registries [2]*grpc.ClientConn // which nothing cuts, as those that follow
 	allocator  *grpc.ClientConn
 	agents     map[*lab.Node]nodeagentv1.NodeAgentServiceClient
-	unchanged  []check.Checker
+	guests     []guest
 	figures    *Figures
 	round
 
@@ -60,6 +59,7 @@ func Run(t *testing.T, seed uint64, s Schedule) *Figures {
 			break
 		}
 	}
+	r.judgeCleanup()
 	r.judgeLines()
 	if none := r.figures.unrecorded(); len(none) > 0 {
 		t.Errorf("no %v were recorded", none)
@@ -84,7 +84,7 @@ func (r *run) start(t *testing.T) {
 	}
 	r.prepare()
 	for _, remember := range unchanged {
-		r.unchanged = append(r.unchanged, remember(l))
+		r.guests = append(r.guests, remember(l))
 	}
 }
 

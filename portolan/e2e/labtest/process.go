@@ -32,14 +32,20 @@ type Process struct {
 // Start starts a daemon, or a program that Main was given, in a namespace.
 func Start(t testing.TB, name, program string, in *topology.Namespace, flags []string) *Process {
 	t.Helper()
+	return Run(t, name, Command(t, program, flags), in)
+}
+
+// Command returns the command of a daemon, or of another program that Main was told of.
+func Command(t testing.TB, program string, args []string) *exec.Cmd {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, flags...)
+	cmd := exec.Command(self, args...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), programEnv + "=" + program}
-	return Run(t, name, cmd, in)
+	return cmd
 }
 
 // Run starts a command in a namespace.

@@ -12,21 +12,28 @@ import (
 	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"portolan.dev/nodeagent/kerneltest/topology"
 )
 
-// inventory lists everything in the node's namespace that forwarding depends on, one line each:
-// tables with their chains, rules and sets, addresses, routes, routing rules, and virtual servers.
+// inventory is the Inventory of the node's namespace.
 func (n *Network) inventory(t testing.TB) map[string]bool {
 	t.Helper()
-	lines := map[string]bool{}
-	note := func(format string, args ...any) { lines[fmt.Sprintf(format, args...)] = true }
-	err := n.Node.Do(func() error {
-		return errors.Join(noteTables(note), noteRoutes(note), noteServers(note))
-	})
+	lines, err := Inventory(n.Node)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return lines
+}
+
+// Inventory lists everything in a namespace that forwarding depends on, one line each: tables with
+// their chains and sets, addresses, routes, routing rules, and virtual servers.
+func Inventory(ns *topology.Namespace) (map[string]bool, error) {
+	lines := map[string]bool{}
+	note := func(format string, args ...any) { lines[fmt.Sprintf(format, args...)] = true }
+	return lines, ns.Do(func() error {
+		return errors.Join(noteTables(note), noteRoutes(note), noteServers(note))
+	})
 }
 
 func noteTables(note func(string, ...any)) error {
