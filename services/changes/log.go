@@ -19,7 +19,7 @@ type Log interface {
 	// Lock runs fn under a lock that all processes with the same store share.
 	Lock(ctx context.Context, fn func(ctx context.Context) error) error
 	// NewEpoch gives the log a new epoch and stores it before returning. A new epoch says that the
-	// log's revisions no longer mean what followers have read.
+	// log's revisions no longer stand for the changes that followers have read.
 	NewEpoch(ctx context.Context) (epoch string, err error)
 	// Wake returns a channel that can be received from once the head has moved. The relay calls
 	// Wake before each read of the log. The channel may be a new one for each call, closed by the

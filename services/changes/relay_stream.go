@@ -126,7 +126,7 @@ func (p *patience) next() time.Duration {
 
 func (p *patience) answered() { p.current = 0 }
 
-// fits reports whether an existing stream is configured to do what the relay needs. The stream's
+// fits reports whether an existing stream has the configuration that the relay needs. The stream's
 // size and replicas are not compared, because operators may change them.
 func (r *Relay) fits(cfg jetstream.StreamConfig) bool {
 	return slices.Equal(cfg.Subjects, []string{r.subjects.changes()}) && !cfg.Sealed && cfg.MaxMsgsPerSubject <= 0 &&

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// config is the configuration of a daemon whose behavior a flag selects.
+// config is the configuration of a daemon with a flag that selects its behavior.
 type config struct {
 	daemon.Common `default:"addr=127.0.0.1:7400 nats-prefix=sample"`
 	Behave        string `flag:"behave" default:"run" usage:"run, refuse, end, fail, chatter or wait"`

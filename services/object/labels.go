@@ -4,7 +4,7 @@ package object
 const (
 	// LabelServiceName is the label of an EndpointSlice that names its service.
 	LabelServiceName = "kubernetes.io/service-name"
-	// LabelManagedBy names the writer of an EndpointSlice, LabelEndpointsManagedBy that of an
+	// LabelManagedBy names the writer of an EndpointSlice, LabelEndpointsManagedBy the writer of an
 	// Endpoints object.
 	LabelManagedBy          = "endpointslice.kubernetes.io/managed-by"
 	LabelEndpointsManagedBy = "endpoints.kubernetes.io/managed-by"
@@ -19,7 +19,8 @@ const (
 	LabelZone = "topology.kubernetes.io/zone"
 )
 
-// Values of LabelManagedBy and LabelEndpointsManagedBy for what the endpoint controller writes.
+// Values of LabelManagedBy and LabelEndpointsManagedBy on objects that the endpoint controller
+// writes.
 const (
 	// ManagedByController marks slices made from selectors.
 	ManagedByController = "endpointslice-controller.k8s.io"

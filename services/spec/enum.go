@@ -11,7 +11,7 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// Enum is an enum of the contract whose values manifests write as words.
+// Enum is an enum of the contract. Manifests write its values as words.
 type Enum interface {
 	corev1.AddressType | corev1.ConditionStatus | corev1.EventType | corev1.IPFamily | corev1.IPFamilyPolicy | corev1.IPMode |
 		corev1.NamespacePhase | corev1.PodPhase | corev1.Protocol | corev1.Scheduler | corev1.ServiceType | corev1.SessionAffinity |
