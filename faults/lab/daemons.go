@@ -146,7 +146,12 @@ func (l *Lab) Resolver(name string) netip.AddrPort {
 	return netip.AddrPortFrom(l.Machine(name).Addresses[0], 53)
 }
 
-// Agent returns a client of a node's agent, from the hub.
+// Agent returns a client of a node's agent, from the hub. All clients of a node share a connection, so that a run of
+// many rounds does not add one to the agent with each.
 func (l *Lab) Agent(n *Node) nodeagentv1.NodeAgentServiceClient {
-	return nodeagentv1.NewNodeAgentServiceClient(l.Dial(n.Name))
+	l.Helper()
+	if n.conn == nil {
+		n.conn = l.Dial(n.Name)
+	}
+	return nodeagentv1.NewNodeAgentServiceClient(n.conn)
 }

@@ -46,7 +46,8 @@ type Lab struct {
 type Node struct {
 	*Machine
 	ProxyMode string
-	before    map[string]bool // what its namespace had before the first agent
+	before    map[string]bool  // what its namespace had before the first agent
+	conn      *grpc.ClientConn // to its agent; nil: nobody has asked for it
 }
 
 // Install starts an installation and waits until everything is ready.

@@ -96,6 +96,18 @@ func (r *run) confirm() {
 	r.tell(findings)
 }
 
+// judgeLeaks checks that daemons have in use what they had before the first fault, once the round's clients are gone.
+func (r *run) judgeLeaks() {
+	r.Helper()
+	findings, err := check.AtRest(r.Context(), nil, patience/2, r.leaks)
+	if err != nil {
+		r.Errorf("round %d: %v", r.number, err)
+	}
+	for _, f := range findings {
+		r.Errorf("round %d, after its clients: %s", r.number, f)
+	}
+}
+
 // judgeCleanup has agents clean up behind themselves, for the last time. It checks that what is not theirs stays, and
 // that without that the namespaces of nodes are as they were before the first agent.
 func (r *run) judgeCleanup() {

@@ -27,6 +27,7 @@ type run struct {
 	allocator  *grpc.ClientConn
 	agents     map[*lab.Node]nodeagentv1.NodeAgentServiceClient
 	guests     []guest
+	leaks      *leaks
 	figures    *Figures
 	round
 
@@ -55,6 +56,7 @@ func Run(t *testing.T, seed uint64, s Schedule) *Figures {
 		r.figures.Rounds = append(r.figures.Rounds, Round{Convergence: map[string]time.Duration{}})
 		r.round = round{number: number, recorder: history.NewRecorder(), now: &r.figures.Rounds[number]}
 		r.play(s.round(number))
+		r.judgeLeaks()
 		if r.now.Failed = t.Failed(); r.now.Failed {
 			break
 		}
@@ -85,6 +87,10 @@ func (r *run) start(t *testing.T) {
 	r.prepare()
 	for _, remember := range unchanged {
 		r.guests = append(r.guests, remember(l))
+	}
+	r.leaks = watchLeaks(l)
+	if _, err := r.leaks.Check(r.Context(), nil); err != nil {
+		t.Fatalf("before the first fault: %v", err)
 	}
 }
 

@@ -1,0 +1,115 @@
+package nemesis
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"portolan.dev/faults/lab"
+	"portolan.dev/portolan/e2e/churn/check"
+	"portolan.dev/portolan/e2e/churn/model"
+	"portolan.dev/services/object"
+)
+
+// How much more than at first a daemon may have in use. The largest differences without a leak were 20 goroutines,
+// the workers of an endpoint controller that has become the leader, and 3 files, connections of a registry's pool to
+// Postgres, which has 4. A leak of one goroutine for each of the six faults of a round is more after six rounds, and
+// one of a file after three. A share of what there was at first would hide either for twice as long.
+const (
+	spareGoroutines = 30
+	spareFiles      = 12
+	// sparePipes are files that an agent in userspace may have besides. Up to 25 were seen after a round, and no more
+	// after five. They are taken for the pipes, of two files each, through which Go moves bytes between connections and
+	// which it closes when it collects garbage: one pipe for each direction of the eight connections that clients keep.
+	sparePipes = 2 * 2 * 8
+)
+
+// metered is a daemon that tells what it has in use.
+type metered interface {
+	PID() int
+	Metric(name string, labels ...string) (float64, error)
+}
+
+// usage is what a daemon has in use.
+type usage struct {
+	pid                        int
+	goroutines, files, sockets float64 // sockets are those of frontends: each has a goroutine and a file
+}
+
+// leaks checks that daemons give back the goroutines and the files that faults made them take. It looks while no
+// client is connected. A daemon that was restarted is compared with what it had at the first look after that.
+type leaks struct {
+	daemons   map[string]metered
+	userspace map[string]bool // the agents that forward there
+	first     map[string]usage
+}
+
+// watchLeaks returns the checker for the daemons of a lab.
+func watchLeaks(l *lab.Lab) *leaks {
+	c := &leaks{daemons: map[string]metered{}, userspace: map[string]bool{}, first: map[string]usage{}}
+	for _, m := range l.Machines() {
+		if m.Ours() {
+			c.daemons[m.Name] = m
+		}
+	}
+	for _, n := range l.Nodes {
+		c.userspace[n.Name] = n.ProxyMode == "userspace"
+	}
+	return c
+}
+
+// Name implements check.Checker.
+func (*leaks) Name() string { return "leaks" }
+
+// Check implements check.Checker.
+func (c *leaks) Check(context.Context, *model.World) ([]check.Finding, error) {
+	var findings []check.Finding
+	for _, name := range slices.Sorted(maps.Keys(c.daemons)) {
+		now, err := c.look(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		first := c.first[name]
+		if first.pid != now.pid {
+			c.first[name] = now
+			continue
+		}
+		for _, problem := range c.compare(name, first, now) {
+			findings = append(findings, check.Finding{Check: c.Name(), Object: object.Key{Kind: "Daemon", Name: name}, Problem: problem})
+		}
+	}
+	return findings, nil
+}
+
+func (c *leaks) look(name string) (u usage, err error) {
+	d := c.daemons[name]
+	u.pid = d.PID()
+	if u.goroutines, err = d.Metric("go_goroutines"); err != nil {
+		return u, err
+	}
+	if u.files, err = d.Metric("process_open_fds"); err != nil {
+		return u, err
+	}
+	if c.userspace[name] {
+		u.sockets, err = d.Metric("portolan_nodeagent_userspace_sockets")
+	}
+	return u, err
+}
+
+// compare returns what a daemon has more of than it may.
+func (c *leaks) compare(name string, first, now usage) []string {
+	var problems []string
+	more := func(what string, first, now, spare float64) {
+		if now > first+spare {
+			problems = append(problems, fmt.Sprintf("%.0f %s, %.0f at first; %.0f more are allowed", now, what, first, spare))
+		}
+	}
+	files := float64(spareFiles)
+	if c.userspace[name] {
+		files += sparePipes
+	}
+	more("goroutines besides those of frontends", first.goroutines-first.sockets, now.goroutines-now.sockets, spareGoroutines)
+	more("open files besides those of frontends", first.files-first.sockets, now.files-now.sockets, files)
+	return problems
+}

@@ -1,0 +1,84 @@
+package nemesis
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+)
+
+// The gauges that leaks reads.
+const (
+	goroutines = "go_goroutines"
+	openFiles  = "process_open_fds"
+	sockets    = "portolan_nodeagent_userspace_sockets"
+)
+
+// gauges is a daemon that has in use what a test says.
+type gauges struct {
+	pid    int
+	values map[string]float64
+}
+
+func (g *gauges) PID() int { return g.pid }
+
+func (g *gauges) Metric(name string, _ ...string) (float64, error) {
+	if value, is := g.values[name]; is {
+		return value, nil
+	}
+	return 0, fmt.Errorf("no metric %s", name)
+}
+
+// TestLeaks protects that a leak of one goroutine or file for each fault of a few rounds is found, and that sockets of
+// frontends, another leader and a restart are none.
+func TestLeaks(t *testing.T) {
+	const faults = 6 // of a round
+	server := map[string]float64{goroutines: 100, openFiles: 20}
+	agent := map[string]float64{goroutines: 104, openFiles: 24, sockets: 4}
+	for _, c := range []struct {
+		name   string
+		first  map[string]float64
+		rounds int
+		// play is what a round does to the daemon.
+		play func(g *gauges)
+		want string
+	}{
+		{"nothing", server, 1, func(*gauges) {}, ""},
+		{"goroutines", server, 6, func(g *gauges) { g.values[goroutines] += faults }, "goroutines besides those of frontends, 100 at first"},
+		{"files", server, 3, func(g *gauges) { g.values[openFiles] += faults }, "open files besides those of frontends, 20 at first"},
+		{"goroutines in userspace", agent, 6, func(g *gauges) { g.values[goroutines] += faults }, "goroutines besides those of frontends, 100 at first"},
+		{"files in userspace", agent, 8, func(g *gauges) { g.values[openFiles] += faults }, "open files besides those of frontends, 20 at first"},
+		{"a goroutine and a file for each frontend", agent, 1, func(g *gauges) {
+			for name := range g.values {
+				g.values[name] += 100
+			}
+		}, ""},
+		{"the workers of a leader", server, 1, func(g *gauges) { g.values[goroutines] += 20 }, ""},
+		{"a restart", server, 6, func(g *gauges) {
+			g.pid++
+			g.values[goroutines] += 100
+		}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := &gauges{1, maps.Clone(c.first)}
+			_, userspace := c.first[sockets]
+			checker := &leaks{daemons: map[string]metered{"d": g}, userspace: map[string]bool{"d": userspace}, first: map[string]usage{}}
+			var found []string
+			for n := range c.rounds + 1 {
+				if n > 0 {
+					c.play(g)
+				}
+				findings, err := checker.Check(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range findings {
+					found = append(found, f.Problem)
+				}
+			}
+			if got := strings.Join(found, "\n"); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("found %q, want %q", got, c.want)
+			}
+		})
+	}
+}
