@@ -59,7 +59,10 @@ func jetStreamOn(t *testing.T, nc *nats.Conn) jetstream.JetStream {
 
 // streamIsAt returns an error unless the stream has the log's epoch and has reached the revision.
 func streamIsAt(js jetstream.JetStream, log *changestest.Log, revision uint64) error {
-	ctx := context.Background()
+	// A server that is starting never answers questions that it received too early, so the question
+	// is given up long before the callers are.
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
 	epoch, _, _, _ := log.Head(ctx)
 	stream, err := js.Stream(ctx, changestest.Stream)
 	if err != nil {
