@@ -56,6 +56,7 @@ type syncer struct {
 	// nodeFailure is the last failure of the node that was reported; empty: it is over.
 	nodeFailure string
 	adopted     bool // the state of an earlier agent in the data plane has been reconciled
+	reached     reached
 	// live is set if the view is from the registry, not from the disk.
 	live    atomic.Bool
 	starved map[plan.ServiceName]int // number of virtual servers without local backends
@@ -139,6 +140,7 @@ func (s *syncer) lastSync() time.Time {
 
 // run plans and programs changed services, and retries failures, until ctx is done.
 func (s *syncer) run(ctx context.Context) error {
+	s.reached.revision = s.plane.Reached()
 	retry := time.NewTimer(0)
 	defer retry.Stop()
 	for {
@@ -146,12 +148,28 @@ func (s *syncer) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-s.wake:
-			s.sync(ctx)
+			s.syncUnlessHeld(ctx)
 		case <-retry.C:
+			if s.reached.revision != 0 {
+				s.syncUnlessHeld(ctx)
+			}
 			s.retry(ctx)
 		}
-		retry.Reset(s.nextRetry())
+		retry.Reset(min(s.nextRetry(), s.reached.left()))
 	}
+}
+
+// syncUnlessHeld plans and programs what waits, unless the view is older than what
+// an earlier agent has put in force.
+func (s *syncer) syncUnlessHeld(ctx context.Context) {
+	if revision := s.reached.revision; s.reached.holds(s.view.Revision(), s.live.Load()) {
+		s.log.Info("waiting for the registry: the view is older than what is in force", "view", s.view.Revision(), "in_force", revision)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waiting = time.Time{} // nothing is stuck
+		return
+	}
+	s.sync(ctx)
 }
 
 func (s *syncer) nextRetry() time.Duration {
@@ -208,6 +226,7 @@ func (s *syncer) sync(ctx context.Context) {
 	s.tableMu.Lock()
 	defer s.tableMu.Unlock()
 	s.table.SetSources(b.sources)
+	s.plane.Reach(b.Revision)
 	touched := map[plan.ServiceName]bool{}
 	for _, part := range b.parts() {
 		_, planning := tracing.Start(ctx, "plan")
@@ -215,7 +234,7 @@ func (s *syncer) sync(ctx context.Context) {
 			s.replan(name, b.Services[name], &b.facts, touched)
 		}
 		planning.End(nil)
-		s.program(ctx, s.table.Changes())
+		s.program(ctx, s.withReplaced(s.table.Changes()))
 	}
 	for name := range touched {
 		s.tellConflicts(name)
@@ -243,6 +262,30 @@ func (s *syncer) replan(
 	for _, rival := range s.table.Rivals(name) {
 		touched[rival] = true
 	}
+}
+
+// withReplaced adds to changes the servers that an earlier agent has left at the same
+// frontends for other audiences, and that are not planned any more: a frontend goes
+// from one division of its clients to another in one step.
+func (s *syncer) withReplaced(c plan.Changes) plan.Changes {
+	if s.adopted {
+		return c
+	}
+	seen := make(map[plan.Key]bool, len(c.Servers))
+	for _, w := range c.Servers {
+		seen[w.Key] = true
+	}
+	for _, w := range c.Servers {
+		for _, a := range []plan.Audience{plan.Anyone, plan.Internal, plan.External} {
+			key := plan.Key{Frontend: w.Key.Frontend, Audience: a}
+			if !seen[key] && s.table.Server(key) == nil && s.plane.Programmed(key) != nil {
+				seen[key] = true
+				c.Servers = append(c.Servers, plan.Wanted{Key: key})
+			}
+		}
+	}
+	slices.SortFunc(c.Servers, func(a, b plan.Wanted) int { return a.Key.Compare(b.Key) })
+	return c
 }
 
 // adopt removes the state of an earlier agent from the data plane that is not in the plan, once the

@@ -37,6 +37,10 @@ type stalled struct {
 
 func (p *stalled) Name() string { return "stalled" }
 
+func (p *stalled) Reach(uint64) {}
+
+func (p *stalled) Reached() uint64 { return 0 }
+
 func (p *stalled) Programmed(plan.Key) *plan.VirtualServer { return nil }
 
 func (p *stalled) State(context.Context) (*plan.State, error) { return &plan.State{}, nil }
@@ -54,7 +58,10 @@ func (p *stalled) Apply(_ context.Context, steps []plan.Step) (failed []dataplan
 }
 
 // runStalled runs a syncer on a data plane within a bubble.
-func runStalled(t *testing.T, plane *stalled) (s *syncer, stop func()) {
+func runStalled(t *testing.T, plane *stalled) (s *syncer, stop func()) { return runSyncer(t, plane) }
+
+// runSyncer runs a syncer with one service on any data plane within a bubble.
+func runSyncer(t *testing.T, plane dataplane.Plane) (s *syncer, stop func()) {
 	log := slog.New(slog.DiscardHandler)
 	v := view.New("here")
 	svc := &corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web"}}

@@ -60,6 +60,9 @@ func (s *syncer) audit(ctx context.Context) ([]string, error) {
 	var words []string
 	var keys []plan.Key
 	for _, step := range plan.Diff(have, s.table.State()) {
+		if !s.adopted && s.table.Server(step.Key) == nil {
+			continue // an earlier agent may have known more than this one does yet
+		}
 		keys = append(keys, step.Key)
 		if s.failing[step.Key] == nil { // known failures are not drift
 			words = append(words, step.String())

@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"net/netip"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"portolan.dev/faults/sim/machine"
+	"portolan.dev/faults/sim/weather"
 	"portolan.dev/nodeagent"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
@@ -43,15 +46,50 @@ func drawAgents(d *drawing) {
 }
 
 func drawAgentTrouble(d *drawing, at time.Duration, name string) {
-	switch d.random.IntN(10) {
-	case 0, 1, 2:
+	switch d.random.IntN(14) {
+	case 0, 1:
 		drawWeather(d, at, nodeNames)
-	case 3, 4:
+	case 2, 3:
 		drawBroken(d, at, nodeNames)
-	case 5, 6:
+	case 4, 5:
 		drawAgentLog(d, at)
+	case 6, 7:
+		drawAddress(d, at, name)
+	case 8:
+		drawRefusals(d, at, name)
+	case 9, 10:
+		drawSuddenDeath(d, at, name)
+	case 11:
+		lasts := pick(d, d.upTo(20*time.Second), d.upTo(100*time.Second))
+		lonely := weather.Episode{Links: "grpc " + name, Lost: 100}
+		d.add(at, func(w *world) { w.weather.Add(lonely, lasts) }, "%s does not reach the registry for %s", name, lasts)
+		drawRestart(d, at+d.upTo(2*time.Second), name, func(w *world) { w.startAgent(name) })
 	default:
 		drawRestart(d, at, name, func(w *world) { w.startAgent(name) })
+	}
+}
+
+// drawSuddenDeath adds that an agent dies between two changes of the kernel, and starts again.
+func drawSuddenDeath(d *drawing, at time.Duration, name string) {
+	changes := d.random.IntN(8)
+	d.add(at, func(w *world) { w.nodes[name].process.KillAfter(changes) }, "%s is killed after %d changes of its kernel", name, changes)
+	at += d.upTo(4 * time.Second)
+	d.add(at, func(w *world) { w.end(name, true) }, "%s is killed at the latest", name)
+	d.add(at+d.upTo(6*time.Second), func(w *world) { w.startAgent(name) }, "%s starts again", name)
+}
+
+// drawRefusals adds that the kernel of a node refuses many changes.
+func drawRefusals(d *drawing, at time.Duration, name string) {
+	share, lasts := 10+d.random.IntN(60), d.upTo(5*time.Second)
+	d.add(at, func(w *world) { w.nodes[name].refusing = share }, "the kernel of %s refuses %d%% of all changes", name, share)
+	d.add(at+lasts, func(w *world) { w.nodes[name].refusing = 0 }, "the kernel of %s refuses nothing any more", name)
+}
+
+// drawAddress adds that the second address of a node comes, and mostly goes again.
+func drawAddress(d *drawing, at time.Duration, name string) {
+	d.add(at, func(w *world) { w.nodes[name].setSecond(true) }, "%s gets its second address", name)
+	if d.chance(70) {
+		d.add(at+d.upTo(8*time.Second), func(w *world) { w.nodes[name].setSecond(false) }, "%s loses its second address", name)
 	}
 }
 
@@ -67,7 +105,7 @@ func drawAgentLog(d *drawing, at time.Duration) {
 func runAgents(w *world, events []Event) error {
 	w.nodes = map[string]*node{}
 	for i, name := range nodeNames {
-		w.nodes[name] = newNode(w, name, netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + i)}))
+		w.nodes[name] = newNode(w, name, byte(1+i))
 	}
 	startAll := func() {
 		for _, name := range nodeNames {
@@ -76,6 +114,9 @@ func runAgents(w *world, events []Event) error {
 	}
 	startAll()
 	w.play(events)
+	for _, name := range nodeNames {
+		w.nodes[name].refusing = 0
+	}
 	startAll()
 	err := w.settles(2*time.Minute, func() (text string) {
 		for _, name := range nodeNames {
@@ -84,34 +125,49 @@ func runAgents(w *world, events []Event) error {
 		return text
 	})
 	for _, name := range nodeNames {
-		err = errors.Join(append(w.nodes[name].forwarding.violations, err)...)
+		err = errors.Join(w.nodes[name].forwarding.violation(), err)
 	}
 	return err
 }
 
 // node is a machine with an agent.
 type node struct {
-	name       string
-	world      *world
-	machine    *machine.Machine
-	process    *machine.Process     // the last one
-	metrics    *prometheus.Registry // its metrics
-	forwarding *forwarding
+	name          string
+	world         *world
+	machine       *machine.Machine
+	process       *machine.Process     // the last one
+	metrics       *prometheus.Registry // its metrics
+	forwarding    *forwarding
+	first, second netip.Addr // addresses; the second one comes and goes
+	refusing      int        // percentage of changes that the kernel refuses
 }
 
-func newNode(w *world, name string, addresses ...netip.Addr) *node {
-	n := &node{name: name, world: w, machine: machine.New(filepath.Join(w.folder(), name), addresses...)}
-	n.forwarding = newForwarding(w.registry, name, addresses)
-	n.machine.Changed = n.forwarding.changed
-	n.machine.Removed = func(machine.Removal) {}
-	n.machine.Refused = func(kernelID) {}
-	n.machine.Refuses = func() bool { return false }
+func newNode(w *world, name string, number byte) *node {
+	n := &node{
+		name: name, world: w,
+		first: netip.AddrFrom4([4]byte{192, 0, 2, number}), second: netip.AddrFrom4([4]byte{203, 0, 113, number}),
+	}
+	n.machine = machine.New(filepath.Join(w.folder(), name), n.first)
+	n.forwarding = watchForwarding(w.registry, name, n.machine, []netip.Addr{n.first, n.second})
+	n.forwarding.setAddress(n.first, true)
+	random := rand.New(rand.NewPCG(uint64(number), uint64(number)))
+	n.machine.Refuses = func() bool { return n.refusing > random.IntN(100) }
 	n.machine.Lingers = func(backend netip.AddrPort) time.Duration {
 		hash := fnv.New32a()
 		hash.Write([]byte(backend.String()))
 		return time.Duration(hash.Sum32()%30) * time.Second
 	}
 	return n
+}
+
+// setSecond gives the node its second address, or takes it away.
+func (n *node) setSecond(there bool) {
+	addresses := []netip.Addr{n.first}
+	if there {
+		addresses = append(addresses, n.second)
+	}
+	n.forwarding.setAddress(n.second, there)
+	n.machine.SetAddresses(addresses...)
 }
 
 // agentNetwork is the network of an agent, which dies together with its way to the kernel.
@@ -148,7 +204,7 @@ func (w *world) startAgent(name string) {
 // applied is the revision that the agent reports to be in force.
 func (n *node) applied() uint64 {
 	families, _ := n.metrics.Gather() // an error leaves the metric out
-	i := slices.IndexFunc(families, func(f *metricFamily) bool { return f.GetName() == "portolan_nodeagent_applied_revision" })
+	i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "portolan_nodeagent_applied_revision" })
 	if i < 0 {
 		return 0
 	}
@@ -157,7 +213,7 @@ func (n *node) applied() uint64 {
 
 // wrong returns what is wrong with a node at rest.
 func (n *node) wrong() string {
-	text := n.forwarding.difference(n.machine.Servers())
+	text := n.forwarding.difference()
 	if applied, head := n.applied(), n.world.registry.Log.Revision(); applied != head {
 		text += fmt.Sprintf("revision %d is in force, it says, the log is at %d\n", applied, head)
 	}

@@ -20,12 +20,18 @@
 // what was committed when a daemon dies, and lose the rest. The group commits, and the rules by which a batch is
 // decided, are the real ones. The daemons get their stores from NewOn, which New calls too.
 //
+// TestAgents has whole node agents, each on a machine in memory (package machine): the agent's view, plans and data plane
+// are the real ones, down to the operations of the load balancer, between any two of which an agent may die. What is
+// checked at each of these operations is that every server follows the course of its plans: what it has lies between two
+// of them, never goes back to an earlier one, and has what comes before it loses what goes. Backends that drain keep their
+// connections for as long as they may, over restarts, too. The plans are those of plan.Build, which has tests of its own.
+//
 // The other design that was considered is an interface below which messages travel, in services/changes and in each
 // daemon, and pure state machines that one loop drives step by step. It would leave out what lies between the machines,
 // where finding A of "Right under churn" was: the order in which an answer and the stream's echo of it reach two
 // goroutines of a daemon. And the daemons would have to be taken apart for it. The seams that are used here were there:
 // app.Host has a network and a NATS connection, and the NATS client has a place for a connection of its user's choice.
-// Two daemons have got NewOn for it, and the allocator's engine a lock that is a channel: a bubble's time stands still
+// Some daemons have got NewOn for it, and the allocator's engine a lock that is a channel: a bubble's time stands still
 // while a goroutine waits for a sync.Mutex, and this lock is held while the store writes.
 //
 // # Speed

@@ -35,6 +35,12 @@ type Plane interface {
 	// Apply carries out steps and returns those that failed. Only one goroutine at a time calls it.
 	// When ctx ends, the remaining steps fail.
 	Apply(ctx context.Context, steps []plan.Step) []Failure
+	// Reach announces that the next steps lead to the plan of a revision. A plane that outlives
+	// the process remembers the revision.
+	Reach(revision uint64)
+	// Reached returns the revision of the last call of Reach, by this process or an earlier one,
+	// or 0 if there was none.
+	Reached() uint64
 	// Programmed returns the virtual server in force at key, or nil.
 	Programmed(key plan.Key) *plan.VirtualServer
 	// State reads back everything that is in force, from as close to the traffic as the plane can.

@@ -80,6 +80,9 @@ func (b balancer) apply(o *kernel.Op) error {
 		b.kill()
 		return errDead
 	}
+	if o.ID.For != o.ID.Frontend {
+		m.standIns[o.ID] = true
+	}
 	if m.Refuses() {
 		m.Refused(o.ID)
 		return errRefused
@@ -137,9 +140,10 @@ func (m *Machine) takeBackend(s *Server, o *kernel.Op) error {
 		case b == nil:
 			return kernel.ErrDrifted
 		case o.Weight > 0:
-			b.Drained = time.Time{}
+			b.Since, b.Drained = time.Time{}, time.Time{}
 		case b.Weight > 0:
-			b.Drained = time.Now().Add(m.Lingers(o.Backend))
+			b.Since = time.Now()
+			b.Drained = b.Since.Add(m.Lingers(o.Backend))
 		}
 		b.Weight = o.Weight
 	default:
@@ -181,7 +185,7 @@ func (s *Server) backends() []kernel.Backend {
 	now := time.Now()
 	for at, b := range s.Backends {
 		one := kernel.Backend{Addr: at, Weight: b.Weight}
-		if b.busy(now) {
+		if b.Busy(now) {
 			one.Connections = 1
 		}
 		all = append(all, one)

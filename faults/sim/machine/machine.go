@@ -26,12 +26,13 @@ type Server struct {
 // Backend is a backend of a server.
 type Backend struct {
 	Weight uint32
-	// Drained is when its last connection ends; zero while it takes new ones. One that never took any has none.
-	Drained time.Time
+	// Since and Drained are when it took its last connection and when that ends; zero while it takes more. One that
+	// never took any has none.
+	Since, Drained time.Time
 }
 
-// busy reports whether the backend has connections.
-func (b *Backend) busy(now time.Time) bool { return b.Weight > 0 || now.Before(b.Drained) }
+// Busy reports whether the backend has connections.
+func (b *Backend) Busy(now time.Time) bool { return b.Weight > 0 || now.Before(b.Drained) }
 
 // Removal says that a backend goes whose server stays or goes.
 type Removal struct {
@@ -42,13 +43,15 @@ type Removal struct {
 
 // Machine is safe for concurrent use.
 type Machine struct {
-	// Changed is called after each change of a server, with the server as it is then; without Backends and Settings if
-	// it is gone.
+	// Changed is called after each change of a server, with the server as it is then; without Backends if it is gone.
+	// This and the next ones must not ask the machine anything.
 	Changed func(s *Server)
 	// Removed is called before a backend is removed.
 	Removed func(r Removal)
 	// Refused is called when the balancer refuses an operation about a server.
 	Refused func(id kernel.ID)
+	// Died is called when a process dies that had not ended.
+	Died func()
 	// Lingers is how long connections go on that a backend has when it takes no new ones any more.
 	Lingers func(backend netip.AddrPort) time.Duration
 	// Refuses reports whether the balancer refuses an operation.
@@ -61,7 +64,8 @@ type Machine struct {
 	addresses []netip.Addr
 	watchers  map[*Process]func()
 	servers   map[plan.Frontend]*Server
-	filter    *rules // nil: none is installed
+	standIns  map[kernel.ID]bool // that the balancer was told of
+	filter    *rules             // nil: none is installed
 	routes    map[netip.Prefix]bool
 	settings  map[string]string
 }
@@ -70,6 +74,7 @@ type Machine struct {
 func New(dir string, addresses ...netip.Addr) *Machine {
 	return &Machine{
 		dir: dir, addresses: addresses, watchers: map[*Process]func(){}, servers: map[plan.Frontend]*Server{}, routes: map[netip.Prefix]bool{},
+		standIns: map[kernel.ID]bool{},
 		settings: map[string]string{
 			"net.ipv4.ip_forward": "0", "net.ipv6.conf.all.forwarding": "0",
 			"net.ipv4.conf.all.arp_ignore": "0", "net.ipv4.conf.all.arp_announce": "0",
@@ -105,11 +110,16 @@ func (m *Machine) Servers() []Server {
 	return all
 }
 
-// Installed reports whether the kernel has an element of the packet filter.
-func (m *Machine) Installed(e kernel.Element) bool {
+// Misled are the stand-ins that clients are sent to by the packet filter, though the kernel has no such server.
+func (m *Machine) Misled() (all []kernel.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.filter != nil && m.filter.elements[e]
+	for id := range m.standIns {
+		if m.filter != nil && m.filter.elements[kernel.Split(id.For, id.Addr.Addr())] && m.servers[id.Frontend] == nil {
+			all = append(all, id)
+		}
+	}
+	return all
 }
 
 // Reaches reports whether the machine takes packets to an address for its own.
@@ -177,6 +187,7 @@ func (p *Process) kill() {
 	p.dead = true
 	m := p.machine
 	delete(m.watchers, p)
+	m.Died()
 	m.lives = p.life + 1
 	if err := copyFolder(m.folder(p.life), m.folder(m.lives)); err != nil {
 		panic(err)

@@ -11,8 +11,8 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// sourcesKey is the journal's key of the sources. All other keys are frontends, except those that
-// begin with settingKey.
+// sourcesKey is the journal's key of the sources. All other keys are frontends, except revisionKey
+// and those that begin with settingKey or drainKey.
 const sourcesKey = "sources"
 
 // adopt takes over the state on which the journal and the kernel agree, and the state of another
@@ -48,6 +48,9 @@ func (p *Plane) recollect() error {
 			s := &service{Settings: have.Settings, id: id, drain: p.fronts[id.For].drain()}
 			p.services[id.Frontend] = s
 			p.mirror(s, have.Backends)
+			if err := p.recallDrains(s); err != nil {
+				return err
+			}
 		}
 	}
 	for _, f := range p.fronts { // the journal does not contain their backends
@@ -61,7 +64,7 @@ func (p *Plane) recall(key, value string) error {
 	switch {
 	case key == sourcesKey:
 		return readSources(value, &p.sources)
-	case strings.HasPrefix(key, settingKey): // not a frontend either
+	case key == revisionKey, strings.HasPrefix(key, settingKey), strings.HasPrefix(key, drainKey): // not a frontend either
 		return nil
 	}
 	f, err := readRecord(key, value)
@@ -100,6 +103,9 @@ func (p *Plane) restore() error {
 	w.forget()
 	for at, err := range w.errs {
 		p.log.Warn("not put back", "server", at, "err", err)
+	}
+	if err := p.filter.Commit(Change{Remove: p.withhold(slices.Collect(maps.Values(p.fronts)))}); err != nil {
+		return err
 	}
 	if err := p.filter.Install(); err != nil {
 		return err
@@ -153,13 +159,8 @@ func (p *Plane) reread(id ID) {
 	}
 }
 
-// mirror stores the backends of a service. A backend with weight 0 that is not wanted was drained
-// by an earlier process.
+// mirror stores the backends of a service. Those that drained go on draining.
 func (p *Plane) mirror(s *service, list []Backend) {
-	var v *plan.VirtualServer
-	if f := p.fronts[s.id.For]; f != nil {
-		v = f.wantedAt(s.id)
-	}
 	old := s.backends
 	s.backends, s.leaving = make([]backend, 0, len(list)), 0
 	for _, d := range list {
@@ -169,12 +170,8 @@ func (p *Plane) mirror(s *service, list []Backend) {
 	for i := range s.backends {
 		b := &s.backends[i]
 		k, known := slices.BinarySearchFunc(old, b.addr, func(o backend, a netip.AddrPort) int { return o.addr.Compare(a) })
-		switch {
-		case known && old[k].until != 0:
+		if known && old[k].until != 0 {
 			s.leave(b, time.Unix(0, old[k].until))
-		case !known && b.weight == 0 && !wants(v, b.addr):
-			s.leave(b, clock().Add(s.drain))
-			p.watch(s)
 		}
 	}
 }

@@ -163,6 +163,7 @@ func (w *work) run() {
 	if len(w.items) == 0 {
 		return
 	}
+	p := w.plane
 	fronts := make([]*front, len(w.items))
 	for i := range w.items {
 		fronts[i] = w.items[i].front
@@ -182,6 +183,9 @@ func (w *work) run() {
 		}
 		clear(w.errs)
 	}
+	misleads := p.withhold(fronts)
+	late.Remove = append(late.Remove, without(misleads, late.Add)...)
+	late.Add = without(late.Add, misleads)
 	w.commit(fronts, late)
 	for _, f := range fronts {
 		w.departures(f)
@@ -292,6 +296,22 @@ func (w *work) rules(f *front, early, late *Change) {
 	}
 }
 
+// withhold returns the elements that would send clients to stand-ins that could not
+// be added. The fronts do without them until the next try.
+func (p *Plane) withhold(fronts []*front) (elements []Element) {
+	for _, f := range fronts {
+		if p.traits.Splits || !f.split() || p.services[f.secondary().Frontend] != nil {
+			continue
+		}
+		misleads := Split(f.at, f.standIn)
+		if i := slices.Index(f.elements, misleads); i >= 0 {
+			f.elements = slices.Delete(f.elements, i, i+1)
+			elements = append(elements, misleads)
+		}
+	}
+	return elements
+}
+
 // elements returns the packet filter's elements for a front.
 func (p *Plane) elements(f *front, sources *plan.Sources) []Element {
 	implied := Class(0)
@@ -344,9 +364,27 @@ func (w *work) arrivals(f *front) {
 		if f.at.Protocol == plan.UDP && p.traits.Tracks && !have.takes() { // refused flows would be refused again
 			w.flows = append(w.flows, Flow{Frontend: f.at.Addr, Protocol: uint8(f.at.Protocol), Backend: f.at.Addr})
 		}
-		for _, r := range v.Reals {
-			w.arrival(have, r)
+		w.weights(have, v.Reals)
+	}
+}
+
+// weights queues what brings backends to their weights. Those that are to take less
+// traffic come last, so that some backend takes it all the time.
+func (w *work) weights(s *service, reals []plan.RealServer) {
+	lowered := func(r plan.RealServer) bool {
+		b := s.backend(r.Addr)
+		return b != nil && r.Weight < b.weight
+	}
+	var last []plan.RealServer
+	for _, r := range reals {
+		if lowered(r) {
+			last = append(last, r)
+			continue
 		}
+		w.arrival(s, r)
+	}
+	for _, r := range last {
+		w.arrival(s, r)
 	}
 }
 
@@ -442,12 +480,28 @@ func (w *work) execute() {
 	if len(w.ops) == 0 {
 		return
 	}
-	for i, err := range w.plane.balancer.Apply(w.ops) {
+	p := w.plane
+	for _, s := range w.of {
+		p.noteDrains(s)
+	}
+	if err := p.journal.Flush(); err != nil {
+		for i := range w.ops {
+			w.fail(w.ops[i].ID.For, err)
+		}
+	}
+	for i, err := range p.balancer.Apply(w.ops) {
 		if err != nil {
 			w.failed(&w.ops[i], err)
 			continue
 		}
 		w.took(&w.ops[i], w.of[i])
+	}
+	for _, s := range w.of {
+		if p.services[s.id.Frontend] == s {
+			p.noteDrains(s)
+		} else {
+			p.forgetDrains(s)
+		}
 	}
 	clear(w.of)
 	w.ops, w.of = w.ops[:0], w.of[:0]
@@ -494,6 +548,12 @@ func (w *work) failed(o *Op, err error) {
 		p.unsure[id.Frontend] = doubt{id: id}
 	case o.Kind == AddServer:
 		delete(p.unsure, id.Frontend)
+	case o.Kind == SetBackend && o.Weight == 0: // it still takes traffic, so it does not drain
+		if s := p.services[id.Frontend]; s != nil {
+			if b := s.backend(o.Backend); b != nil && b.weight > 0 {
+				s.leave(b, time.Time{})
+			}
+		}
 	}
 	switch {
 	case errors.Is(err, ErrNoScheduler):

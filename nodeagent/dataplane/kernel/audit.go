@@ -114,6 +114,7 @@ func (p *Plane) compare(found map[plan.Frontend]Server, meanwhile *audit) {
 		}
 		have, ok := found[at]
 		if !ok {
+			p.forgetDrains(s)
 			delete(p.services, at)
 			continue
 		}

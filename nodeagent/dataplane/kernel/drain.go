@@ -14,7 +14,8 @@ const drainEvery = 5 * time.Second
 // connections exist in connection tracking only.
 const sweepPause = time.Second
 
-// watch adds a service with draining backends to the ones that attend checks.
+// watch adds a service that is to be removed, or has draining backends, to the ones that attend
+// checks.
 func (p *Plane) watch(s *service) {
 	p.draining[s] = true
 	select {
@@ -70,7 +71,7 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 	var leaving []*service
 	var ids []ID
 	for s := range p.draining {
-		if s.leaving == 0 || p.services[s.id.Frontend] != s || p.fronts[s.id.For] == nil {
+		if p.services[s.id.Frontend] != s || p.fronts[s.id.For] == nil || s.leaving == 0 && !p.unwanted(s) {
 			delete(p.draining, s)
 			continue
 		}
@@ -96,6 +97,10 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 				w.unanswered = append(w.unanswered, s.flow(b.Addr))
 			}
 		}
+		if p.unwanted(s) && len(s.backends) > s.leaving {
+			w.departures(p.fronts[s.id.For])
+			next = sweepPause
+		}
 		next = min(next, w.ended(s, now, func(addr netip.AddrPort) bool { return busy[addr] || !known }))
 	}
 	w.execute()
@@ -108,8 +113,16 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 	for at, err := range w.errs {
 		p.log.Warn("draining backend not removed", "server", at, "err", err)
 	}
+	select { // what this sweep has drained itself is looked at by the next one
+	case <-p.kick:
+	default:
+	}
 	return next
 }
+
+// unwanted reports whether a service is to be removed. An earlier removal may have been refused, or
+// the process may have died during it.
+func (p *Plane) unwanted(s *service) bool { return p.fronts[s.id.For].wantedAt(s.id) == nil }
 
 // ended queues the removal of the backends of a service that have drained, and returns the time
 // until the next check.
@@ -128,7 +141,7 @@ func (w *work) ended(s *service, now time.Time, busy func(netip.AddrPort) bool) 
 			w.do(Op{Kind: DeleteBackend, Backend: b.addr}, s)
 		}
 	}
-	if left == 0 && w.plane.fronts[s.id.For].wantedAt(s.id) == nil {
+	if left == 0 && w.plane.unwanted(s) {
 		w.do(Op{Kind: DeleteServer}, s)
 	}
 	return wait

@@ -220,6 +220,7 @@ type service struct {
 	drain    time.Duration
 	backends []backend // sorted by address
 	leaving  int       // number of backends that drain
+	noted    bool      // the journal has the backends that drain
 }
 
 // backend is a backend of a service.

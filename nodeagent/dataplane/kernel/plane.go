@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -67,7 +68,7 @@ type Plane struct {
 	sources   plan.Sources
 	fronts    map[plan.Frontend]*front
 	services  map[plan.Frontend]*service // the plane's servers in the kernel, by the balancer's address
-	draining  map[*service]bool          // services with backends that may drain
+	draining  map[*service]bool          // services to be removed, or with backends that may drain
 	unsure    map[plan.Frontend]doubt    // servers that may exist in the kernel, by the balancer's address
 	standIns  standIns
 	ranges    []netip.Prefix      // ranges of virtual addresses that share one route
@@ -169,6 +170,28 @@ func (p *Plane) Settings() []Setting {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Concat(p.settings, looked)
+}
+
+// revisionKey is the journal's key of the revision that was reached.
+const revisionKey = "revision"
+
+// Reach implements dataplane.Plane. The journal has the revision before the kernel
+// is changed.
+func (p *Plane) Reach(revision uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.journal.Put(revisionKey, strconv.FormatUint(revision, 10))
+	}
+}
+
+// Reached implements dataplane.Plane.
+func (p *Plane) Reached() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	value, _ := p.journal.Get(revisionKey)
+	revision, _ := strconv.ParseUint(value, 10, 64) // 0: there is none
+	return revision
 }
 
 // Programmed implements dataplane.Plane.

@@ -169,6 +169,12 @@ func (p *Plane) setSources(s plan.Sources) {
 	}
 }
 
+// Reach implements dataplane.Plane. The plane does not outlive the process.
+func (p *Plane) Reach(uint64) {}
+
+// Reached implements dataplane.Plane.
+func (p *Plane) Reached() uint64 { return 0 }
+
 // Programmed implements dataplane.Plane. A server is in force if its port is open, or if it has no
 // backends and its port is closed.
 func (p *Plane) Programmed(key plan.Key) *plan.VirtualServer {
