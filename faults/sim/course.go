@@ -20,7 +20,7 @@ func contentOf(s *machine.Server) content {
 	return content{there: s.Backends != nil, total: weightsOf(s, true), takes: weightsOf(s, false)}
 }
 
-// wants returns the backends that are to take new connections.
+// takes returns the backends that are to take new connections.
 func (w wanted) takes() map[netip.AddrPort]uint32 {
 	takes := maps.Clone(w.weights)
 	maps.DeleteFunc(takes, func(_ netip.AddrPort, weight uint32) bool { return weight == 0 })
@@ -85,9 +85,9 @@ func (p *position) move(now content, c course) error {
 				if from.version > v || from.term > t || !p.between(from.had, w) {
 					continue
 				}
-				next = p.add(next, from)
+				next = add(next, from)
 				if now.is(w) {
-					next = p.add(next, place{v, t, now})
+					next = add(next, place{v, t, now})
 				}
 			}
 		}
@@ -102,7 +102,7 @@ func (p *position) move(now content, c course) error {
 }
 
 // add adds a place unless the list has one that is the same.
-func (p *position) add(list []place, one place) []place {
+func add(list []place, one place) []place {
 	if slices.ContainsFunc(list, func(o place) bool {
 		return o.version == one.version && o.term == one.term && maps.Equal(o.had.total, one.had.total) && o.had.there == one.had.there
 	}) {
