@@ -27,10 +27,11 @@ func (w wanted) takes() map[netip.AddrPort]uint32 {
 	return takes
 }
 
-// is reports whether the content is what a version wants. Backends may drain, also of a server that is to be gone.
+// is reports whether the content is what a version wants. Backends may drain, also of a server that is to be gone. Such a
+// server may stay without backends, too: an agent that died over making it anew keeps it until it knows the plan.
 func (c content) is(w wanted) bool {
 	if !w.there {
-		return len(c.takes) == 0 && (!c.there || len(c.total) > 0)
+		return len(c.takes) == 0
 	}
 	for at := range w.weights {
 		if _, there := c.total[at]; !there {

@@ -1,0 +1,118 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// executeFull carries out the queued operations if there are as many as the balancer prefers at
+// once.
+func (w *work) executeFull() {
+	if n := w.plane.traits.Together; n > 0 && len(w.ops) >= n {
+		w.execute()
+	}
+}
+
+// execute carries out the queued operations and updates the mirror with the results.
+func (w *work) execute() {
+	if len(w.ops) == 0 {
+		return
+	}
+	p := w.plane
+	for _, s := range w.of {
+		p.noteDrains(s)
+	}
+	if err := p.journal.Flush(); err != nil {
+		for i := range w.ops {
+			w.fail(w.ops[i].ID.For, err)
+		}
+	}
+	for i, err := range p.balancer.Apply(w.ops) {
+		if err != nil {
+			w.failed(&w.ops[i], err)
+			continue
+		}
+		w.took(&w.ops[i], w.of[i])
+	}
+	for _, s := range w.of {
+		if p.services[s.id.Frontend] == s {
+			p.noteDrains(s)
+		} else {
+			p.forgetDrains(s)
+		}
+	}
+	clear(w.of)
+	w.ops, w.of = w.ops[:0], w.of[:0]
+}
+
+// took updates the mirror after an operation that succeeded.
+func (w *work) took(o *Op, s *service) {
+	p := w.plane
+	switch o.Kind {
+	case AddServer:
+		s.Settings = o.Settings
+		p.services[o.ID.Frontend] = s
+		delete(p.unsure, o.ID.Frontend)
+	case SetServer:
+		s.Settings = o.Settings
+	case DeleteServer:
+		delete(p.services, o.ID.Frontend)
+		delete(p.unsure, o.ID.Frontend)
+	case AddBackend:
+		s.note(o.Backend, o.Weight)
+	case SetBackend:
+		b := s.backend(o.Backend)
+		if b == nil {
+			return
+		}
+		b.weight = o.Weight
+		if o.Weight > 0 || wants(p.fronts[s.id.For].wantedAt(s.id), o.Backend) {
+			s.leave(b, time.Time{})
+		}
+	case DeleteBackend:
+		s.forget(o.Backend)
+		at := s.id.For
+		if (at.Protocol == plan.UDP || p.traits.Tracks) && !p.serves(at, o.Backend) {
+			w.flows = append(w.flows, s.flow(o.Backend))
+		}
+	}
+}
+
+// failed updates the mirror after an operation that failed, and stores its error.
+func (w *work) failed(o *Op, err error) {
+	p, id := w.plane, o.ID
+	switch unknown := errors.Is(err, ErrUnknown); {
+	case o.Kind == AddServer && unknown:
+		p.unsure[id.Frontend] = doubt{id: id}
+	case o.Kind == AddServer:
+		delete(p.unsure, id.Frontend)
+	case o.Kind == SetBackend && o.Weight == 0: // it still takes traffic, so it does not drain
+		if s := p.services[id.Frontend]; s != nil {
+			if b := s.backend(o.Backend); b != nil && b.weight > 0 {
+				s.leave(b, time.Time{})
+			}
+		}
+	}
+	switch {
+	case errors.Is(err, ErrNoScheduler):
+		w.again = true
+	case errors.Is(err, ErrGone):
+		delete(p.services, id.Frontend) // the next try adds it again
+	case errors.Is(err, ErrDrifted):
+		p.reread(id)
+	}
+	w.fail(id.For, fmt.Errorf("%s: %w", id, err))
+}
+
+// forget removes flows to removed backends, and unanswered ones to backends that drain.
+func (w *work) forget() {
+	if len(w.flows)+len(w.unanswered) == 0 {
+		return
+	}
+	if err := w.plane.conntrack.Forget(w.flows, w.unanswered); err != nil {
+		w.plane.log.Warn("flows to removed backends may go on, and clients wait for backends that drain", "err", err)
+	}
+}
