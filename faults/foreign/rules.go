@@ -129,7 +129,7 @@ func (r *Rules) Remove() error {
 
 func (r *Rules) remember() error {
 	for name, ns := range r.nodes {
-		there, err := list(ns)
+		there, err := listSurely(ns)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -147,6 +147,28 @@ var families = map[nftables.TableFamily]string{
 // own are the tables of agents.
 var own = map[string]bool{
 	"table ip portolan": true, "table ip6 portolan": true, "table ip portolan-balancer": true, "table ip6 portolan-balancer": true,
+}
+
+// A listing that an agent's change interrupts is begun again by nft, which then prints some chains
+// twice. So a listing is believed if reads in a row agree, and a difference if it stays.
+const (
+	agreeing = 3  // reads in a row that have to be the same
+	reads    = 10 // reads after which a difference is believed
+)
+
+// listSurely returns what others have in a namespace while agents change theirs.
+func listSurely(ns *topology.Namespace) (map[string]string, error) {
+	var last map[string]string
+	for same := 0; same < agreeing; {
+		there, err := list(ns)
+		if err != nil {
+			return nil, err
+		}
+		if same++; !maps.Equal(there, last) {
+			last, same = there, 1
+		}
+	}
+	return last, nil
 }
 
 // list returns what others have in a namespace.
@@ -188,11 +210,25 @@ func (*Rules) Name() string { return "rules of others" }
 func (r *Rules) Check(context.Context, *model.World) ([]check.Finding, error) {
 	var findings []check.Finding
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		there, err := list(r.nodes[name])
+		of, err := r.checkNode(name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		findings = append(findings, r.compare(name, there)...)
+		findings = append(findings, of...)
+	}
+	return findings, nil
+}
+
+// checkNode returns the differences of a node that stay.
+func (r *Rules) checkNode(name string) (findings []check.Finding, err error) {
+	for range reads {
+		there, err := list(r.nodes[name])
+		if err != nil {
+			return nil, err
+		}
+		if findings = r.compare(name, there); len(findings) == 0 {
+			break
+		}
 	}
 	return findings, nil
 }

@@ -53,10 +53,13 @@ type position struct {
 	key    serverKey
 	places []place
 	have   content
-	// torn: the agent died on its way from one version to another, or the balancer refused a part of it.
-	torn bool
-	// refused: the balancer refused a part of the way, so that what goes may go before what comes.
-	refused bool
+	// torn is set when the agent dies, maybe on its way from one version to another, until the next
+	// agent has brought the server to a version. moved is set when that agent has changed it.
+	torn, moved bool
+	// loose is set once the kernel has refused an operation about the server. A part of one version
+	// may then look like another one, and what goes may go before what comes. All that is checked from
+	// there on is that the kernel does not go back to earlier versions.
+	loose bool
 }
 
 func newPosition(key serverKey) *position { return &position{key: key, places: []place{{}}} }
@@ -77,7 +80,10 @@ func (c course) at(version, term int) wanted {
 
 // move takes in that the kernel has something else now, and returns an error if no way along the course leads there.
 func (p *position) move(now content, c course) error {
-	p.have = now
+	p.have, p.moved = now, true
+	if p.loose {
+		return p.follows(c)
+	}
 	var next []place
 	for v := range c.versions {
 		for t := range c.terms {
@@ -100,6 +106,27 @@ func (p *position) move(now content, c course) error {
 	}
 	p.places = next
 	return nil
+}
+
+// follows returns an error if a backend takes connections as in no version since the first place.
+func (p *position) follows(c course) error {
+	first := c.versions[p.places[0].version:]
+	for at, weight := range p.have.takes {
+		if !slices.ContainsFunc(first, func(v version) bool { return v.there && v.weights[at] == weight }) {
+			return fmt.Errorf("%s has %s, but %s has no such weight since %s\n  the course: %s",
+				p.key, p.have, at, describePlaces(p.places[:1]), c.from(p.places))
+		}
+	}
+	return nil
+}
+
+// tear takes in that the agent died. The content may then be a part of a version, and the next agent
+// goes on from there.
+func (p *position) tear() {
+	for i := range p.places {
+		p.places[i].had = p.have
+	}
+	p.torn, p.moved = true, false
 }
 
 // add adds a place unless the list has one that is the same.
@@ -126,9 +153,6 @@ func (p *position) between(from content, to wanted) bool {
 			return false
 		}
 	}
-	if p.refused {
-		return true
-	}
 	return hasAll(now.takes, from.takes) || hasAll(now.takes, takes)
 }
 
@@ -143,6 +167,9 @@ func hasAll(have, all map[netip.AddrPort]uint32) bool {
 
 // rest takes in that nothing is under way, and returns an error if the content is no version then.
 func (p *position) rest(c course) error {
+	if p.loose {
+		return nil
+	}
 	var exact []place
 	for _, one := range p.places {
 		if p.have.is(c.at(one.version, one.term)) {
@@ -150,10 +177,10 @@ func (p *position) rest(c course) error {
 		}
 	}
 	switch {
+	case p.torn && (exact == nil || !p.moved):
+		p.tear()
 	case exact != nil:
-		p.places, p.torn, p.refused = exact, false, false
-	case p.torn:
-		p.places = []place{{p.places[0].version, p.places[0].term, p.have}}
+		p.places, p.torn = exact, false
 	default:
 		p.torn = true
 		return fmt.Errorf("%s has %s while nothing is under way, which is no version since %s\n  the course: %s", p.key, p.have, describePlaces(p.places), c.from(p.places))

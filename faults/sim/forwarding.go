@@ -110,17 +110,15 @@ func (f *forwarding) removed(r machine.Removal) {
 func (f *forwarding) refused(id kernel.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	p := f.position(keyOf(id))
-	p.torn, p.refused = true, true
+	f.position(keyOf(id)).loose = true
 }
 
 // died takes in that the agent died, maybe on its way from one version to another.
 func (f *forwarding) died() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for key, p := range f.positions {
-		p.torn = true
-		f.violated(p.rest(f.course(key)))
+	for _, p := range f.positions {
+		p.tear()
 	}
 }
 
