@@ -22,6 +22,7 @@ import (
 type driven struct {
 	t        *testing.T
 	log      *changestest.Log
+	conn     *direct
 	registry *outage
 	kinds    []string
 	keep     func(object.Object) bool // nil: all
@@ -34,7 +35,11 @@ type driven struct {
 // drive returns a follower for which all periods are over at once. Only Tick checks for silence.
 func drive(t *testing.T, log *changestest.Log, kinds ...string) *driven {
 	t.Helper()
-	d := &driven{t: t, log: log, kinds: kinds, registry: &outage{ClientConnInterface: log.Conn()}, replay: newReplay(), metrics: prometheus.NewRegistry()}
+	conn := dial(log)
+	d := &driven{
+		t: t, log: log, kinds: kinds, conn: conn, registry: &outage{ClientConnInterface: conn},
+		replay: newReplay(), metrics: prometheus.NewRegistry(),
+	}
 	follower, err := changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, Prefix: changestest.Prefix, Kinds: kinds, Log: kittest.Logger(t), Metrics: d.metrics, Apply: d.apply, Keep: d.keeps,
 		BookmarkEvery: 2, IdleEvery: 1, Jitter: 1, RetryMax: 1,

@@ -3,8 +3,10 @@ package changes_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
@@ -21,10 +23,12 @@ func evenVersions(o object.Object) bool {
 }
 
 // TestWhateverTheStreamDoes loses, repeats, swaps, forges and delays messages, and makes the
-// registry fail and the log be pruned, set back and given a new epoch, in any order. At every
-// moment the view must equal the state of the log at the view's revision in the view's epoch. Once
-// the registry answers, the view must equal the log's current state. Objects that Keep excludes are
-// left out of both comparisons.
+// registry fail, also in the middle of a snapshot, and the log be pruned, set back and given a new
+// epoch, in any order. At every moment the view must equal the state of the log at the view's
+// revision in the view's epoch, must have all that the log had when the view is said to have been
+// complete, and must equal what was handed over, where no change comes twice. Once the registry
+// answers, the view must equal the log's current state. Objects that Keep excludes are left out of
+// these comparisons.
 func TestWhateverTheStreamDoes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, rt)
@@ -35,15 +39,17 @@ func TestWhateverTheStreamDoes(t *testing.T) {
 			"bookmark": w.bookmark,
 			"deliver":  w.deliver,
 			"lose":     func(rt *rapid.T) { w.next(rt) },
-			"repeat":   func(rt *rapid.T) { w.receive(rapid.SampledFrom(w.anyPast(rt)).Draw(rt, "past")) },
+			"repeat":   func(rt *rapid.T) { w.arrive(rapid.SampledFrom(w.anyPast(rt)).Draw(rt, "past")) },
 			"swap":     w.swap,
 			"forge":    w.forge,
 			"prune":    func(rt *rapid.T) { w.log.Prune(w.log.Revision() - rapid.Uint64Range(0, 5).Draw(rt, "keep")) },
 			"restore":  w.restore,
 			"outage":   func(*rapid.T) { w.registry.down.Store(!w.registry.down.Load()) },
+			"break":    func(*rapid.T) { w.conn.breaks = !w.conn.breaks },
 			"tick":     func(*rapid.T) { w.must(w.Tick(t.Context())) },
 		})
 		w.registry.down.Store(false)
+		w.conn.breaks = false
 		w.settle(rt)
 	})
 }
@@ -59,13 +65,24 @@ type world struct {
 	*driven
 	waiting []*nats.Msg
 	past    []*nats.Msg
+	made    map[*nats.Msg]time.Time
 	history map[moment]map[object.Key]object.Object
+	heads   []since
+}
+
+// since is where the log was from a time on.
+type since struct {
+	moment
+	at time.Time
 }
 
 func newWorld(t *testing.T, rt *rapid.T) *world {
 	log := changestest.New(t)
 	kinds := rapid.SampledFrom([][]string{nil, {"Service"}}).Draw(rt, "kinds")
-	w := &world{driven: drive(t, log, kinds...), history: map[moment]map[object.Key]object.Object{}}
+	w := &world{
+		driven: drive(t, log, kinds...), made: map[*nats.Msg]time.Time{},
+		history: map[moment]map[object.Key]object.Object{},
+	}
 	if rapid.Bool().Draw(rt, "filtered") {
 		w.keep = evenVersions
 	}
@@ -83,12 +100,31 @@ func (w *world) remember() {
 	state := stateOf(w.log, w.kinds...)
 	maps.DeleteFunc(state, func(_ object.Key, o object.Object) bool { return !w.keeps(o) })
 	w.history[w.now()] = state
+	w.heads = append(w.heads, since{w.now(), time.Now()})
+}
+
+// send puts a message on the way.
+func (w *world) send(m *nats.Msg) {
+	w.made[m] = time.Now()
+	w.waiting = append(w.waiting, m)
+}
+
+// arrive gives the follower messages that have waited since the oldest of them was made: a bookmark
+// does not say how late it comes.
+func (w *world) arrive(messages ...*nats.Msg) {
+	waited := time.Now()
+	for _, m := range messages {
+		if made := w.made[m]; made.Before(waited) {
+			waited = made
+		}
+	}
+	w.must(w.DrainLate(w.t.Context(), waited, messages...))
 }
 
 // committed records the state after a commit and queues its message.
 func (w *world) committed() {
 	w.remember()
-	w.waiting = append(w.waiting, w.sent(w.log.Revision()))
+	w.send(w.sent(w.log.Revision()))
 }
 
 var names = []string{"a", "b", "c.d"}
@@ -111,7 +147,7 @@ func (w *world) delete(rt *rapid.T) {
 	w.committed()
 }
 
-func (w *world) bookmark(*rapid.T) { w.waiting = append(w.waiting, w.mark(w.log.Revision())) }
+func (w *world) bookmark(*rapid.T) { w.send(w.mark(w.log.Revision())) }
 
 // next removes and returns the next message in transit.
 func (w *world) next(rt *rapid.T) *nats.Msg {
@@ -129,7 +165,7 @@ func (w *world) deliver(rt *rapid.T) {
 	for range min(rapid.IntRange(0, 3).Draw(rt, "more"), len(w.waiting)) {
 		batch = append(batch, w.next(rt))
 	}
-	w.receive(batch...)
+	w.arrive(batch...)
 }
 
 func (w *world) anyPast(rt *rapid.T) []*nats.Msg {
@@ -168,7 +204,8 @@ func (w *world) forge(rt *rapid.T) {
 	if m.Subject == "test.rep.head" && m.Header.Get("Status") == "" {
 		m.Header = nil
 	}
-	w.receive(m)
+	w.made[m] = w.made[good]
+	w.arrive(m)
 }
 
 // restore sets the log back as restoring a backup does. The relay notices it and gives the log a
@@ -186,6 +223,7 @@ func (w *world) restore(rt *rapid.T) {
 	for revision := range now.revision + 1 {
 		w.history[moment{now.epoch, revision}] = w.history[moment{old, revision}]
 	}
+	w.heads = append(w.heads, since{now, time.Now()})
 }
 
 // check compares the view with the recorded state of the log.
@@ -200,6 +238,21 @@ func (w *world) check(rt *rapid.T) {
 	}
 	if err := same(w.replay.objects, viewOf(w.Follower)); err != nil {
 		rt.Fatalf("what was handed over is not the view: %v", err)
+	}
+	w.checkAge(rt)
+}
+
+// checkAge compares the view with the log as it was when the view is said to have been complete.
+func (w *world) checkAge(rt *rapid.T) {
+	epoch, revision := w.Position()
+	complete := time.Now().Add(-w.Age())
+	for _, then := range slices.Backward(w.heads) {
+		if then.at.Before(complete) {
+			if then.epoch == epoch && revision < then.revision {
+				rt.Fatalf("the view is at %d, and said to be complete since the log was at %d", revision, then.revision)
+			}
+			return
+		}
 	}
 }
 
