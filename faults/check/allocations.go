@@ -35,7 +35,8 @@ func (c Allocations) Check(h *history.History) []Finding {
 	return x.all()
 }
 
-// looks compares one look at the allocator after the other with what services have.
+// looks compares successive listings of the allocator's holdings with the values that services
+// have.
 type looks struct {
 	*found
 	h     *history.History
@@ -44,7 +45,8 @@ type looks struct {
 	since map[history.Held]time.Time
 }
 
-// leaks reports what is held for too long without being owned.
+// leaks reports the values that have been held for longer than the grace without a service that has
+// them.
 func (l *looks) leaks(look history.Holdings, grace time.Duration) {
 	before := l.since
 	l.since = map[history.Held]time.Time{}
@@ -65,7 +67,7 @@ func (l *looks) leaks(look history.Holdings, grace time.Duration) {
 	}
 }
 
-// losses reports what a service has and the allocator does not hold.
+// losses reports the values that a service has and the allocator does not hold.
 func (l *looks) losses(look history.Holdings) {
 	held := map[history.Held]bool{}
 	for _, one := range look.Held {
@@ -88,7 +90,7 @@ type ownership []period
 type period struct {
 	key   object.Key
 	from  time.Time // committed at the earliest
-	known time.Time // known to somebody
+	known time.Time // known to a client
 	until time.Time // given up at the earliest; zero: not yet
 	over  time.Time // known to be given up
 }
@@ -98,7 +100,8 @@ func (o ownership) overlaps(from, to time.Time) bool {
 	return slices.ContainsFunc(o, func(p period) bool { return !p.from.After(to) && (p.until.IsZero() || !p.over.Before(from)) })
 }
 
-// covering returns the period in which the service surely had the value all the time between two times; nil: there is none.
+// covering returns the period in which the service surely had the value all the time between two
+// times; nil: there is none.
 func (o ownership) covering(from, to time.Time) *period {
 	n := slices.IndexFunc(o, func(p period) bool { return !p.known.After(from) && (p.until.IsZero() || p.until.After(to)) })
 	if n < 0 {

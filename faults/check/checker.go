@@ -17,7 +17,8 @@ type Finding = rest.Finding
 type Checker interface {
 	// Name says which promise.
 	Name() string
-	// Check returns what is wrong. It may be called again with a longer history of the same run.
+	// Check returns the broken promises. It may be called again with a longer history of the same
+	// run.
 	Check(h *history.History) []Finding
 }
 
@@ -30,8 +31,8 @@ func Run(h *history.History, checkers ...Checker) []Finding {
 	return all
 }
 
-// found collects what one checker finds. Many findings mostly have one cause, so only the first
-// ones are kept.
+// found collects the findings of one checker. It keeps only the first ones, because many findings
+// mostly have one cause.
 type found struct {
 	check    string
 	findings []Finding

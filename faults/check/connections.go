@@ -57,7 +57,7 @@ func (c Connections) Check(h *history.History) []Finding {
 	return x.all()
 }
 
-// behind is what is behind an address and port.
+// behind is the service at an address and port, with its backends.
 type behind struct {
 	service  object.Key
 	backends []string
@@ -67,7 +67,8 @@ func (b behind) has(backend netip.AddrPort) bool {
 	return slices.Contains(b.backends, backend.String())
 }
 
-// momentsBehind returns what was behind an address and port, which are virtual or a node's.
+// momentsBehind returns which service and backends an address and port led to over time. The
+// address is virtual or a node's.
 func momentsBehind(h *history.History, target netip.AddrPort) []moment[behind] {
 	owners := map[object.Key]bool{}
 	note := func(o object.Object) {

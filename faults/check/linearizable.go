@@ -16,11 +16,11 @@ import (
 )
 
 // Linearizable checks that the calls about each object can be put into an order that explains all
-// answers, in which no call comes before one that had ended when it began.
+// answers. In this order no call precedes a call that had ended before it began.
 //
-// Writes whose outcome is unknown may take effect at any time after they began, or never. The log,
-// if it was read, narrows that down: those that it does not have never did, and the others did
-// before somebody first knew of their revision.
+// A write with an unknown outcome may take effect at any time after it began, or never. If the log
+// was read, it narrows that down: an unknown write that the log lacks never took effect, and any
+// other took effect before a client first knew of its revision.
 type Linearizable struct {
 	// Patience bounds the search for one object; 0: 20 s. A search that does not end is a finding
 	// too.
@@ -51,7 +51,7 @@ func (c Linearizable) Check(h *history.History) []Finding {
 // never is a time after all others.
 const never = int64(1) << 62
 
-// operations returns what was done to each object, for porcupine.
+// operations returns the operations on each object, for porcupine.
 func operations(h *history.History) map[object.Key][]porcupine.Operation {
 	b := &builder{log: &h.Log, all: map[object.Key][]porcupine.Operation{}, marks: map[string]history.Version{}, ours: map[uint64]bool{}}
 	for s := range h.Log.Steps() {
@@ -90,8 +90,8 @@ func (b *builder) put(key object.Key, op *step, began, ended int64) {
 	b.all[key] = append(b.all[key], porcupine.Operation{Input: op, Call: began, Return: ended})
 }
 
-// add adds a call, unless nothing follows from it. What began or ended after the log was read is
-// judged as of then.
+// add adds a call, unless nothing follows from it. A call that began after the log was read is left
+// out. A call that ended after that time counts as unknown.
 func (b *builder) add(c history.Call) {
 	read := !b.log.Read.IsZero()
 	if read && !c.Began.Before(b.log.Read) {
@@ -140,8 +140,8 @@ func telling(c *history.Call) bool {
 	return false
 }
 
-// addOthers adds the changes that no call accounts for: those of others, and deletions without an
-// answer.
+// addOthers adds the changes that no call accounts for: changes by other clients, and deletions
+// without an answer.
 func (b *builder) addOthers(h *history.History) {
 	for s := range h.Log.Steps() {
 		if b.all[s.Key] == nil || b.ours[s.Revision] {
@@ -166,13 +166,14 @@ func (b *builder) firstDeletion(h *history.History, key object.Key) int64 {
 	return 0
 }
 
-// news is the first time at which somebody knew of a revision.
+// news is the earliest time at which any client knew of a revision.
 type news struct {
 	revision uint64
 	at       time.Time
 }
 
-// newsOf returns, by growing revision and time, when somebody first knew of a revision.
+// newsOf returns the earliest time at which any client knew of each revision, by growing revision
+// and time.
 func newsOf(h *history.History) []news {
 	var all []news
 	for _, c := range h.Calls {

@@ -13,8 +13,8 @@ import (
 // moment is something that follows from the objects of some services, from a change on until the
 // next moment.
 type moment[T any] struct {
-	// from is when the change was committed at the earliest, and known when somebody first knew of
-	// it.
+	// from is the earliest time at which the change may have been committed. known is the time at
+	// which a client first knew of it.
 	from, known time.Time
 	value       T
 }
@@ -67,7 +67,8 @@ type clock struct{ news []news }
 
 func clockOf(h *history.History) *clock { return &clock{newsOf(h)} }
 
-// known returns when somebody first knew of a step. It is asked about one step after the other.
+// known returns the time at which a client first knew of a step. It must be called with the steps
+// in the order of the log.
 func (c *clock) known(s history.Step) time.Time {
 	for len(c.news) > 0 && c.news[0].revision < s.Revision {
 		c.news = c.news[1:]
@@ -85,7 +86,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// during returns the values that somebody may go by between two times, who is told of a change
+// during returns the values that a daemon may use between two times, if it learns of a change
 // within a lag. The nemesis makes the lag longer while it is at work, and for as long afterwards.
 func during[T any](h *history.History, moments []moment[T], from, to time.Time, lag time.Duration) []T {
 	var values []T

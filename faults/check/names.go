@@ -11,9 +11,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Names checks that each answer about a service's addresses is what some committed state says,
-// which was in force at most Lag before the question. An answer that is a failure of the server, or
-// none, is not wrong: Available counts those.
+// Names checks that each answer about a service's addresses follows from a committed state that was
+// in force at most Lag before the question. A failure of the server and a missing answer are not
+// wrong here, because Available counts them.
 type Names struct {
 	Lag time.Duration
 }
@@ -51,7 +51,7 @@ func serviceNamed(name string) (object.Key, bool) {
 	return object.Key{Kind: "Service", Namespace: namespace, Name: service}, ok && dot && !strings.Contains(namespace, ".")
 }
 
-// answer is what a name server that knows a world answers.
+// answer returns the answer of a name server that serves the given world.
 func answer(world *model.World, name, kind string) string {
 	exists := false
 	var records []string

@@ -9,8 +9,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Order checks that revisions follow each other without a gap, and that their order is that of real
-// time: what began after something was acknowledged has the greater revision.
+// Order checks that revisions follow each other without a gap, and that they are in the order of
+// real time: a write that began after another one was acknowledged has the greater revision.
 type Order struct{}
 
 // Name implements Checker.

@@ -11,7 +11,7 @@ import (
 	"portolan.dev/faults/history"
 )
 
-// simulation makes up what clients of one register see that works. Each call takes effect at a
+// simulation generates the calls of clients of one register that works. Each call takes effect at a
 // moment between its beginning and its end, or is lost, or takes effect after its client gave up.
 type simulation struct {
 	random *rand.Rand
@@ -70,7 +70,7 @@ func (s *simulation) round(n int, seen []history.Version) {
 	s.now = began + 1.2
 }
 
-// land has late writes take effect whose time has come.
+// land applies the late writes that are due.
 func (s *simulation) land() {
 	s.late = slices.DeleteFunc(s.late, func(l late) bool {
 		if l.at <= s.now {
@@ -124,8 +124,8 @@ func (s *simulation) apply(c *history.Call) {
 	c.Found = s.state.version
 }
 
-// TestLinearizableAtRandom protects that the search ends soon for a register that works, whatever
-// its clients know, and that any answer which is exchanged is found.
+// TestLinearizableAtRandom protects that the search ends soon for a register that works, whichever
+// outcomes its clients have, and that any exchanged answer is found.
 func TestLinearizableAtRandom(t *testing.T) {
 	for seed := range uint64(8) {
 		h := simulate(seed)

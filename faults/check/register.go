@@ -16,18 +16,18 @@ type register struct {
 	version history.Version
 }
 
-// step is one operation on a register. Either a client's call, or a change by somebody else that
-// the log has.
+// step is one operation on a register: a client's call, or a change in the log that another client
+// made.
 type step struct {
 	call *history.Call
 	// from and to are the versions before and after a change of another client. Revision 0 in from
 	// means that the object did not exist, in to that it was deleted.
 	from, to history.Version
-	// made is what an unknown create or update makes of the register, as far as that is known.
+	// made is the version that an unknown create or update leads to, as far as it is known.
 	made history.Version
 }
 
-// registerModel is what porcupine needs to know.
+// registerModel returns the porcupine model of a register.
 func registerModel(initial register) porcupine.Model {
 	return porcupine.Model{
 		Init:  func() any { return initial },
@@ -83,7 +83,7 @@ func (op *step) apply(s register) (bool, register) {
 	return possible, after
 }
 
-// applyOther applies somebody else's change.
+// applyOther applies a change that another client made.
 func (op *step) applyOther(s register) (bool, register) {
 	after := register{present: op.to.Revision > 0, version: op.to}
 	if op.from.Revision == 0 {

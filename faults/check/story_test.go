@@ -68,7 +68,7 @@ func pod(uid, mark string) *corev1.Pod {
 
 var podKey = object.KeyOf(pod("", ""))
 
-// calls are made up of the verb, its times in seconds, and what follows from there.
+// call adds a call with a verb and its times in seconds. fill sets its other fields.
 func call(verb history.Verb, began, ended float64, fill ...func(*history.Call)) func(*story) {
 	return func(s *story) {
 		c := history.Call{Client: "c", Verb: verb, Key: podKey, Began: second(began)}
@@ -99,7 +99,7 @@ func given(uid string, revision uint64) func(*history.Call) {
 	return func(c *history.Call) { c.IfUID, c.IfRevision = uid, revision }
 }
 
-// verdict is a history and what a checker is to say of it; empty: nothing.
+// verdict is a history and the finding that a checker must have; empty: none.
 type verdict struct {
 	name    string
 	checker Checker

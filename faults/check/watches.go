@@ -9,8 +9,8 @@ import (
 )
 
 // Watches checks that every watcher saw each change of its kinds once, in order and as the log has
-// it, through all its reconnects, and that what it was told to be the present objects were those of
-// a revision.
+// it, through all its reconnects. It also checks that each snapshot which a watcher received has
+// the objects of one revision.
 type Watches struct {
 	// CaughtUp demands that every watcher that still reads has reached the log's head. It is for
 	// histories that end at rest.
@@ -74,7 +74,7 @@ func (w *watched) take(b history.Batch) {
 	w.began, w.at = true, b.Revision
 }
 
-// snapshot compares present objects with those of the log at the revision.
+// snapshot compares a snapshot with the objects of the log at its revision.
 func (w *watched) snapshot(b history.Batch) {
 	if b.Revision < w.log.Base {
 		return // the log does not go back that far
@@ -114,7 +114,7 @@ func (w *watched) place(revision uint64) int {
 	return n
 }
 
-// changes compares what a watcher saw with the log.
+// changes compares the changes that a watcher saw with the log.
 func (w *watched) changes(b history.Batch) {
 	seen := b.Seen
 	for len(seen) > 0 && seen[0].Revision <= w.log.Base && seen[0].Revision > w.at { // the log does not go back that far

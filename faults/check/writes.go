@@ -7,8 +7,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Writes checks that the log has every acknowledged write once and where it was acknowledged, no
-// refused write, each unknown write once or never, and nothing that nobody asked for.
+// Writes checks that the log has every acknowledged write once and at the acknowledged revision, no
+// refused write, each unknown write at most once, and no change that no client requested.
 type Writes struct{}
 
 // Name implements Checker.
@@ -45,8 +45,8 @@ type writes struct {
 	read     time.Time // of the log
 }
 
-// index notes what a step is. A version that carries on the mark of the version before is somebody
-// else's write.
+// index indexes a step by its mark and its UID. A version with the same mark as the version before
+// is another client's write.
 func (x *writes) index(s history.Step) {
 	before, after := history.VersionOf(s.Old), history.VersionOf(s.New)
 	x.versions[after] = true

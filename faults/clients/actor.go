@@ -36,7 +36,7 @@ func (a *actor) run(ctx context.Context) {
 	}
 }
 
-// step carries out a step. What is reported of a pod is written separately from the rest.
+// step carries out a step. The status of a pod is written separately from the rest.
 func (a *actor) step(ctx context.Context, s workload.Step) {
 	verb := history.Verb(s.Verb)
 	if a.insist(ctx, verb, s.Object) && verb != history.Delete && object.KindOf(s.Object) == "Pod" {

@@ -13,7 +13,7 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// asker asks a name server for the addresses of names again and again.
+// asker queries a name server for the addresses of names again and again.
 type asker struct {
 	server   string // host:port
 	dial     Dial

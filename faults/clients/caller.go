@@ -12,12 +12,12 @@ import (
 // caller makes the calls of one client and records them.
 type caller struct {
 	name     string
-	run      string // tells its marks from those of callers of the name in other runs
+	run      string // distinguishes its marks from those that a caller of the same name writes in other runs
 	recorder *history.Recorder
 	writes   int
 }
 
-// mark returns what marks the next write.
+// mark returns the mark for the next write.
 func (c *caller) mark() string {
 	c.writes++
 	return fmt.Sprintf("%s%s-%d", c.run, c.name, c.writes)

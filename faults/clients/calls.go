@@ -29,7 +29,7 @@ func writeStatus(ctx context.Context, conn grpc.ClientConnInterface, o object.Ob
 	return send(ctx, conn, "Update"+object.KindOf(o)+"Status", o)
 }
 
-// send calls a method whose request is an object.
+// send calls a method that takes an object as its request.
 func send(ctx context.Context, conn grpc.ClientConnInterface, name string, o object.Object) (object.Object, error) {
 	kind := object.KindOf(o)
 	request := message(name + "Request")
@@ -63,8 +63,8 @@ func call(ctx context.Context, conn grpc.ClientConnInterface, kind, name string,
 	return objectOf(response, kind), nil
 }
 
-// watch opens a stream of the changes of a kind after a revision. Its messages are received into what
-// watchResponse makes.
+// watch opens a stream of the changes of a kind after a revision. Its messages are received into
+// values that watchResponse makes.
 func watch(ctx context.Context, conn grpc.ClientConnInterface, kind string, after uint64) (grpc.ClientStream, error) {
 	name := "Watch" + plural(kind)
 	request := message(name + "Request")

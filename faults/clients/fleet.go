@@ -22,13 +22,14 @@ import (
 	"portolan.dev/services/object"
 )
 
-// patience bounds what has no deadline of its own.
+// patience bounds operations without a deadline of their own.
 const patience = 10 * time.Second
 
-// Config says what clients use and how. Fields that are empty have defaults, or mean that there are
-// no such clients.
+// Config is the configuration of a Fleet: the parts of the installation that its clients use, and
+// how. An empty field has a default, or means that there are no such clients.
 type Config struct {
-	// Seed decides what clients do. Equal seeds make each client choose alike.
+	// Seed determines the choices of the clients. With equal seeds, each client makes the same
+	// choices.
 	Seed uint64
 	// Registries are the addresses of all replicas; required.
 	Registries []string
@@ -38,20 +39,20 @@ type Config struct {
 	Allocator string
 	// NameServers are host:port, and Names the fully qualified names that are asked of each.
 	NameServers, Names []string
-	// Identity is that of an operator, for an installation with certificates; nil: everything is in the clear.
+	// Identity is an operator's identity, for an installation with certificates; nil: plain text.
 	Identity *identity.Source
-	// Routes are how services are reached whose backends repeat what they are told
-	// (labtest.Echo).
+	// Routes are the ways to reach services with backends that echo their input (labtest.Echo).
 	Routes []Route
 	// Control dials registries, NATS, allocator and name servers; nil: from the process itself.
 	Control Dial
-	// Log dials registries to read their log, by which everything is judged; nil: Control does. Give
-	// one that the nemesis leaves alone, because a log that was pruned cannot be read any more.
+	// Log dials registries to read their log, by which everything is judged; nil: Control does.
+	// Give one that the nemesis leaves alone, because a log that was pruned cannot be read any
+	// more.
 	Log Dial
 
 	// Actors make up the writes of clients that have a namespace each, which must exist.
 	Actors []*workload.Actor
-	// Run marks what is written. Two runs on one installation need different ones.
+	// Run is part of the mark of each write. Two runs on one installation need different ones.
 	Run string
 	// Writers is how many compete for the same objects; 0: 6.
 	Writers int
@@ -84,7 +85,7 @@ type Fleet struct {
 	log        *logbook
 	closers    []func()
 
-	writing, watching *group // those who write, and all others
+	writing, watching *group // the clients that write, and all others
 	mu                sync.Mutex
 	errs              []error
 }
@@ -225,8 +226,8 @@ func (f *Fleet) startActors() error {
 	return nil
 }
 
-// startWatchers starts a watcher of each kind that goes from registry to registry, a follower at
-// each registry, and one who reads the log itself.
+// startWatchers starts a watcher of each kind that moves from registry to registry, a follower at
+// each registry, and a tail that reads the log itself.
 func (f *Fleet) startWatchers() error {
 	for _, kind := range object.Kinds {
 		w := &watcher{
@@ -306,8 +307,8 @@ func (f *Fleet) note(err error) {
 	f.errs = append(f.errs, err)
 }
 
-// History returns all that is recorded so far, with the log as it is now. It can be called while
-// clients run, and asks until a registry answers.
+// History returns all that is recorded so far, with the current log. It can be called while clients
+// run, and retries until a registry answers.
 func (f *Fleet) History(ctx context.Context) (*history.History, error) {
 	log, err := f.Log(ctx)
 	h := f.recorder.History() // after the log: it is to have the calls of all changes
@@ -315,12 +316,12 @@ func (f *Fleet) History(ctx context.Context) (*history.History, error) {
 	return h, err
 }
 
-// Log returns the log as it is now. It can be called while clients run, and asks until a registry
+// Log returns the current log. It can be called while clients run, and retries until a registry
 // answers.
 func (f *Fleet) Log(ctx context.Context) (history.Log, error) { return f.log.read(ctx) }
 
-// ReadAgain has each registry tell the whole log once more, for checkers to compare with what it
-// said before. It is for the end of a run; the log must not have been pruned.
+// ReadAgain reads the whole log from each registry once more, so that checkers can compare it with
+// the earlier readings. It is for the end of a run. The log must not have been pruned.
 func (f *Fleet) ReadAgain(ctx context.Context) error {
 	for _, r := range f.registries {
 		if err := readAgain(ctx, r, f.log.beginning(), f.recorder); err != nil {

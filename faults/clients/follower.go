@@ -40,8 +40,8 @@ func (f *follower) run(ctx context.Context) error {
 	return f.follower.Run(ctx)
 }
 
-// apply records a batch. After a snapshot it is all objects, because the changes are then a
-// difference of states and not what the log has.
+// apply records a batch. After a snapshot it records all objects, because the batch then is the
+// difference of two states and not a part of the log.
 func (f *follower) apply(_ context.Context, batch []changes.Change, revision uint64) error {
 	taken, err := f.taken()
 	if err != nil {

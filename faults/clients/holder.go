@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// holder asks the allocator which values are allocated.
+// holder lists the values that the allocator has allocated.
 type holder struct {
 	allocator grpc.ClientConnInterface
 	recorder  *history.Recorder
@@ -26,8 +26,8 @@ func (h *holder) run(ctx context.Context) {
 	}
 }
 
-// ask returns what is given out. Pages are read one after the other, so values that change hands
-// meanwhile may be in the answer for either owner, for both, or for none.
+// ask returns the allocated values. Pages are read one after the other, so a value that changes its
+// owner meanwhile may be in the answer for either owner, for both, or for neither.
 func (h *holder) ask(ctx context.Context) (history.Holdings, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

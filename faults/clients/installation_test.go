@@ -29,7 +29,7 @@ var (
 const bound = 30 * time.Second
 
 // TestNoPromiseIsBrokenWithoutFaults runs all clients against two registries, an allocator, a name
-// server and a node, and judges what they recorded in the middle of the run and at its end.
+// server and a node, and checks their records in the middle of the run and at its end.
 func TestNoPromiseIsBrokenWithoutFaults(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64()
@@ -76,8 +76,8 @@ func TestNoPromiseIsBrokenWithoutFaults(t *testing.T) {
 	}
 }
 
-// run lets the clients run for half of the time, and for longer if they are slow to do what they
-// are for.
+// run lets the clients run for half of the duration, and longer if unused still reports a missing
+// kind of record.
 func run(t *testing.T, recorder *history.Recorder) {
 	t.Helper()
 	half, cancel := context.WithTimeout(t.Context(), *duration/2)
@@ -94,7 +94,7 @@ func checkers(atRest bool) []check.Checker {
 	}
 }
 
-// judge judges what is recorded so far.
+// judge runs the checkers on the history so far.
 func judge(t *testing.T, fleet *Fleet, all ...check.Checker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
@@ -132,7 +132,7 @@ func judgeAtRest(t *testing.T, fleet *Fleet) *history.History {
 	return h
 }
 
-// judgeLines judges what the daemons printed.
+// judgeLines checks the log lines of the daemons.
 func judgeLines(t *testing.T, i *labtest.Installation) {
 	t.Helper()
 	recorder := history.NewRecorder()
@@ -193,8 +193,8 @@ func names() []string {
 	return all
 }
 
-// unused returns what the clients have not done yet: a run without findings says something of what
-// was used only.
+// unused returns an error that names the first kind of call or record that the run does not have
+// yet. A run without findings only tests the parts that were used.
 func unused(h *history.History) error {
 	type use struct {
 		kind    string

@@ -13,8 +13,8 @@ import (
 // longestLine bounds a line of a daemon's log in bytes.
 const longestLine = 1 << 20
 
-// RecordLog records what a daemon printed, until r ends. Lines that do not say when they were
-// printed count as printed when they are read.
+// RecordLog records the log lines of a daemon until r ends. A line without a time counts as printed
+// when it is read.
 func RecordLog(recorder *history.Recorder, process string, r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, longestLine)

@@ -71,8 +71,8 @@ func (b *logbook) beginning() history.Log {
 	return history.Log{Base: b.log.Base, Objects: b.log.Objects}
 }
 
-// keep reads the log from one registry again and again, before it is pruned. If a registry hangs, the changes that
-// clients make meanwhile come from another one.
+// keep reads the log from one registry again and again, before it is pruned. If a registry hangs,
+// the changes that clients make meanwhile come from another one.
 func (b *logbook) keep(ctx context.Context, r registry) {
 	for app.Pause(ctx, again) {
 		b.mu.Lock()
@@ -108,8 +108,8 @@ func (b *logbook) read(ctx context.Context) (history.Log, error) {
 	return b.log, err
 }
 
-// readLog adds to a log what has been committed since it was last read. It asks one registry after
-// the other until one answers.
+// readLog adds to a log the changes that were committed since it was last read. It tries one
+// registry after the other until one answers.
 func readLog(ctx context.Context, registries []registry, log *history.Log) error {
 	began := time.Now()
 	for n := 0; ; n++ {
@@ -141,7 +141,7 @@ func listChanges(ctx context.Context, r registry, after uint64) (*registryv1.Lis
 	})
 }
 
-// readAgain reads the log from its beginning and records it as what another watcher saw.
+// readAgain reads the log from its beginning and records it as the reading of another watcher.
 func readAgain(ctx context.Context, r registry, base history.Log, recorder *history.Recorder) error {
 	name := "log of " + r.address + " in the end"
 	again := history.Log{Base: base.Base}
@@ -155,8 +155,8 @@ func readAgain(ctx context.Context, r registry, base history.Log, recorder *hist
 	return nil
 }
 
-// tail follows the log from one registry as it grows, so that what it said once can be compared
-// with what it says in the end.
+// tail follows the log from one registry as it grows, so that this reading can be compared with the
+// log at the end of the run.
 type tail struct {
 	name       string
 	registries []registry

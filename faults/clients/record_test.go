@@ -32,7 +32,8 @@ func TestRecordLog(t *testing.T) {
 	}
 }
 
-// listen opens a listener in the namespace of the tests, whose loopback device is not up by itself.
+// listen opens a listener in the network namespace of the tests. Its loopback device is not up by
+// itself.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	labtest.Need(t)
@@ -62,8 +63,8 @@ func (b *breakable) cut() {
 	}
 }
 
-// TestKeeperNoticesALoss protects that a connection that breaks is recorded as lost, and that one which the client closes
-// is not.
+// TestKeeperNoticesALoss protects that a connection that breaks is recorded as lost, and that one
+// which the client closes is not.
 func TestKeeperNoticesALoss(t *testing.T) {
 	lis := listen(t)
 	go labtest.Echo(lis)

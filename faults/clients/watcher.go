@@ -18,8 +18,8 @@ import (
 // again is the pause before a client that was sent away comes back.
 const again = 50 * time.Millisecond
 
-// watcher follows one kind through the watch API. It leaves each stream after a while and goes on
-// at another registry from the last revision that it has.
+// watcher follows one kind through the watch API. It leaves each stream after a while and continues
+// at another registry, from the last revision that it has.
 type watcher struct {
 	name       string
 	kind       string

@@ -57,7 +57,7 @@ func (w *writer) step(ctx context.Context, s subject) {
 	w.learn(s.key, c.Verb, found, err)
 }
 
-// verb picks what to do. An object that is not known to be there is mostly created.
+// verb picks the verb of the next call. An object that is not known to exist is mostly created.
 func (w *writer) verb(key object.Key) history.Verb {
 	n := w.random.IntN(100)
 	_, known := w.known[key]
@@ -119,7 +119,7 @@ func (w *writer) object(s subject, c history.Call) object.Object {
 	return o
 }
 
-// learn keeps in mind what an answer says of an object.
+// learn remembers the state of an object that an answer reports.
 func (w *writer) learn(key object.Key, verb history.Verb, found object.Object, err error) {
 	switch {
 	case err == nil && verb != history.Delete:

@@ -14,10 +14,10 @@ import (
 type History struct {
 	// Calls are the calls of clients, in the order in which they began.
 	Calls []Call
-	// Log is the registry's log of changes. It has what was acknowledged before Log.Read, and
-	// possibly more.
+	// Log is the registry's log of changes. It has every change that was acknowledged before
+	// Log.Read, and possibly more.
 	Log Log
-	// Readings are what watchers saw of the log.
+	// Readings are the changes that watchers read from the log.
 	Readings []Reading
 	// Answers are the answers of name servers.
 	Answers []Answer
@@ -25,15 +25,15 @@ type History struct {
 	Connections []Connection
 	// Attempts are short connections to virtual IPs.
 	Attempts []Attempt
-	// Holdings are what the allocator said to have given out.
+	// Holdings are the listings of the allocator's values.
 	Holdings []Holdings
-	// Lines are what daemons printed.
+	// Lines are the log lines of daemons.
 	Lines []Line
-	// Disturbances are what the nemesis did.
+	// Disturbances are the disturbances that the nemesis caused.
 	Disturbances []Disturbance
 }
 
-// Verb is what a call does.
+// Verb is the kind of a call.
 type Verb string
 
 // The verbs.
@@ -47,7 +47,7 @@ const (
 	UpdateStatus Verb = "update-status"
 )
 
-// Outcome is what a client knows of its call.
+// Outcome is the outcome of a call as its client knows it.
 type Outcome int
 
 // The outcomes. A call that has not ended has the outcome Unknown.
@@ -105,7 +105,7 @@ func VersionOf(o object.Object) Version {
 	return Version{meta.GetUid(), meta.GetResourceVersion(), meta.GetAnnotations()[MarkAnnotation]}
 }
 
-// Reading is what one watcher saw of the log, through all its reconnects.
+// Reading holds the changes that one watcher saw of the log, through all its reconnects.
 type Reading struct {
 	Watcher string
 	// Kinds are those that it watches; empty: all.
@@ -115,10 +115,11 @@ type Reading struct {
 	Over bool
 }
 
-// Batch is what a watcher was told at once.
+// Batch holds the changes, or the snapshot, that a watcher received at once.
 type Batch struct {
 	At time.Time
-	// Snapshot reports whether Seen are all objects as they are at Revision, and not what changed.
+	// Snapshot reports whether Seen are all objects as they are at Revision. Otherwise they are
+	// changes.
 	Snapshot bool
 	Seen     []Seen
 	// Revision is up to where the watcher is complete.
@@ -132,7 +133,7 @@ type Seen struct {
 	Object   object.Object // of a deletion as it last was
 }
 
-// Answer is what a name server answered to one question.
+// Answer is the answer of a name server to one question.
 type Answer struct {
 	Server string
 	Name   string // fully qualified
@@ -168,7 +169,7 @@ type Attempt struct {
 	Error   string // empty: a backend answered
 }
 
-// Holdings is what the allocator said at one time.
+// Holdings is one listing of the values that the allocator holds.
 type Holdings struct {
 	Began, Ended time.Time
 	Held         []Held
@@ -205,7 +206,8 @@ func (h *History) Disturbed(from, to time.Time, afterwards time.Duration) time.D
 	return all.total()
 }
 
-// LastUnknown returns when the last call ended whose outcome is unknown; zero: there is none.
+// LastUnknown returns the time at which the last call with an unknown outcome ended; zero: there is
+// none.
 func (h *History) LastUnknown() time.Time {
 	var last time.Time
 	for _, c := range h.Calls {
@@ -228,7 +230,7 @@ func (c Call) String() string {
 	return text + ": unknown, " + c.Error
 }
 
-// what describes what is called for.
+// what describes the request of the call.
 func (c Call) what() string {
 	text := fmt.Sprintf("%s %s %s", c.Verb, c.Key, c.Mark)
 	if c.IfUID != "" || c.IfRevision > 0 {

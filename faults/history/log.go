@@ -8,7 +8,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Log is the registry's log of changes from a revision on. It is the truth of what was committed.
+// Log is the registry's log of changes from a revision on. It is the authority on which changes
+// were committed.
 type Log struct {
 	// Base is the revision that the log begins after. Objects are the objects at that revision.
 	Base    uint64

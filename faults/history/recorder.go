@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Recorder takes in what happens. All methods are safe for concurrent use.
+// Recorder collects the records of a run. All methods are safe for concurrent use.
 type Recorder struct {
 	mu       sync.Mutex
 	h        History
@@ -53,7 +53,7 @@ func (r *Recorder) Watch(watcher string, kinds []string) {
 	r.h.Readings = append(r.h.Readings, Reading{Watcher: watcher, Kinds: kinds})
 }
 
-// Batch notes what a watcher was told.
+// Batch records a batch that a watcher received.
 func (r *Recorder) Batch(watcher string, b Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +71,7 @@ func (r *Recorder) Over(watcher string) {
 // Answer notes an answer of a name server.
 func (r *Recorder) Answer(a Answer) { record(r, &r.h.Answers, a) }
 
-// Connection notes a connection. The returned function notes what becomes of it.
+// Connection records a connection. The returned function changes the record.
 func (r *Recorder) Connection(c Connection) (change func(fill func(*Connection))) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *Recorder) Connection(c Connection) (change func(fill func(*Connection))
 // Attempt notes a short connection.
 func (r *Recorder) Attempt(a Attempt) { record(r, &r.h.Attempts, a) }
 
-// Holdings notes what the allocator said.
+// Holdings records a listing of the allocator's values.
 func (r *Recorder) Holdings(a Holdings) { record(r, &r.h.Holdings, a) }
 
 // Line notes a line of a daemon's log.
