@@ -1,7 +1,7 @@
-// Package faults is the module of tests that break things on purpose: whole installations whose
-// processes are killed, stopped, cut off from each other and denied their disks, and simulations of
-// the parts whose state is pure enough. Checkers find broken promises, meanwhile and afterwards.
-// docs/reliability.md lists the promises and what was measured.
+// Package faults is the module of fault-injection tests. Some tests run a whole installation and
+// kill its processes, pause them, cut them off from each other or fill their disks. Others simulate
+// daemons in virtual time. Checkers look for broken promises during the faults and after them.
+// docs/reliability.md lists the promises and the measurements.
 //
 // Its packages may import all others. Only tests import them.
 package faults

@@ -1,12 +1,12 @@
 package lab
 
-// Registries returns where the APIs of the registries are, one address each.
+// Registries returns the addresses of the registries' APIs, one for each registry.
 func (l *Lab) Registries() []string { return []string{l.api("registry-0"), l.api("registry-1")} }
 
-// Allocator returns where the API of the allocator is.
+// Allocator returns the address of the allocator's API.
 func (l *Lab) Allocator() string { return l.api("allocator-0") }
 
-// NATS returns where the NATS servers are.
+// NATS returns the URLs of the NATS servers, separated by commas.
 func (l *Lab) NATS() string { return natsURL(l.brokers...) }
 
 // Ours reports whether the machine runs a daemon of Portolan.

@@ -22,10 +22,11 @@ import (
 // stream is the name of the change stream under the default prefix.
 const stream = "portolan_CHG"
 
-// Main is what TestMain of a package with a lab calls. It does not return.
+// Main runs the tests of a package. TestMain of each package with a lab calls it. It does not
+// return.
 func Main(m *testing.M) { labtest.Main(m, labtest.Program{Name: "nats", Main: natsMain}) }
 
-// monitorPort is where a NATS server tells of itself by HTTP.
+// monitorPort is the HTTP port of a NATS server's monitoring.
 const monitorPort = 8222
 
 // natsMain is the program of a NATS server.
@@ -65,8 +66,9 @@ func (l *Lab) addBrokers(names ...string) {
 	}
 }
 
-// brokerConfig is the configuration of a NATS server, beside what portolan certs nats-config prints. The stream asks
-// for more of a disk than it ever has. Peers that fell silent are given up after seconds.
+// brokerConfig is the configuration of a NATS server, in addition to the output of portolan certs
+// nats-config. The limit of the stream is larger than the disk. Connections to silent peers are
+// closed after seconds.
 const brokerConfig = `
 server_name: %[1]q
 listen: "%[2]s:4222"
@@ -82,7 +84,7 @@ cluster {
 }
 `
 
-// configureBroker writes the configuration of a NATS server. The tests may do everything.
+// configureBroker writes the configuration of a NATS server. The tests have all permissions.
 func (l *Lab) configureBroker(m *Machine, path string) error {
 	access, err := labtest.NATSConfig(l.certificates.folder, filepath.Dir(path), nodeNames())
 	if err != nil {
@@ -99,7 +101,7 @@ func (l *Lab) configureBroker(m *Machine, path string) error {
 	return os.WriteFile(path, []byte(access+own), 0o600)
 }
 
-// natsURL is where clients find NATS servers.
+// natsURL returns the URLs of NATS servers, separated by commas.
 func natsURL(servers ...*Machine) string {
 	var all []string
 	for _, m := range servers {
@@ -108,7 +110,7 @@ func natsURL(servers ...*Machine) string {
 	return strings.Join(all, ",")
 }
 
-// natsDo has fn speak to the NATS servers.
+// natsDo calls fn with a connection to the NATS servers.
 func (l *Lab) natsDo(fn func(nc *nats.Conn) error) error {
 	nc, err := nats.Connect(natsURL(l.brokers...), nats.Timeout(2*time.Second), nats.NoReconnect(), nats.Secure(l.Identity.TLS(identity.NATS)))
 	if err != nil {
@@ -118,7 +120,7 @@ func (l *Lab) natsDo(fn func(nc *nats.Conn) error) error {
 	return fn(nc)
 }
 
-// streamReady returns an error as long as the change stream has no leader.
+// streamReady returns an error unless the change stream has a leader.
 func (l *Lab) streamReady() error {
 	return l.natsDo(func(nc *nats.Conn) error {
 		js, err := nc.JetStream(nats.MaxWait(2 * time.Second))
@@ -133,7 +135,7 @@ func (l *Lab) streamReady() error {
 	})
 }
 
-// StepDown has the leader of the change stream give its office to another NATS server.
+// StepDown makes another NATS server the leader of the change stream.
 func (l *Lab) StepDown() error {
 	return l.natsDo(func(nc *nats.Conn) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -143,8 +145,8 @@ func (l *Lab) StepDown() error {
 	})
 }
 
-// Diverge puts a message into the change stream that the log does not have, as one that was left from before a
-// database was restored. So the log gets another epoch, and every follower takes a snapshot.
+// Diverge puts a message into the change stream that the log does not have, as after the restore of
+// an older database. This gives the log another epoch, so every follower takes a snapshot.
 func (l *Lab) Diverge() error {
 	return l.natsDo(func(nc *nats.Conn) error {
 		js, err := nc.JetStream(nats.MaxWait(2 * time.Second))

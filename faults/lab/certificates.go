@@ -20,15 +20,16 @@ import (
 )
 
 const (
-	// authorityFile is the file of the authorities that a machine believes.
+	// authorityFile is the file of the authorities that a machine trusts.
 	authorityFile = "ca.crt"
-	// validity is how long a certificate is good for.
+	// validity is the lifetime of a certificate.
 	validity = 24 * time.Hour
 )
 
-// certificates are those that the machines of a lab show each other.
+// certificates holds the authorities that the machines of a lab trust, and issues their
+// certificates.
 type certificates struct {
-	folder   string // of the authority, as portolan certs has it
+	folder   string // of the authority, in the layout of portolan certs
 	issuer   *authority.Authority
 	believed []*authority.Authority
 	operator identity.Files // of the tests
@@ -55,7 +56,7 @@ func (l *Lab) makeCertificates() {
 	kittest.Run(l, "the certificate of the tests", source.Run)
 }
 
-// newAuthority makes an authority that issues all certificates from now on.
+// newAuthority makes another authority the issuer of all later certificates.
 func (c *certificates) newAuthority() (err error) {
 	if c.issuer, err = authority.New(identity.DefaultTrustDomain, validity); err != nil {
 		return err
@@ -71,7 +72,7 @@ func filesIn(folder string, role identity.Role) identity.Files {
 	}
 }
 
-// replace makes a file new, whole or not at all.
+// replace replaces a file atomically.
 func replace(path string, content []byte, owner *syscall.Credential) error {
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, content, 0o600); err != nil {
@@ -85,7 +86,8 @@ func replace(path string, content []byte, owner *syscall.Credential) error {
 	return os.Rename(temporary, path)
 }
 
-// issue writes a new certificate, its key before it. Whoever reads both in between sees that they do not match.
+// issue writes a new key, and then its certificate. A process that reads both in between sees that
+// they do not match.
 func (c *certificates) issue(id identity.ID, hosts []string, files identity.Files, owner *syscall.Credential) error {
 	pair, err := c.issuer.Issue(authority.Request{ID: id, Hosts: hosts, Lifetime: validity})
 	if err != nil {
@@ -94,7 +96,7 @@ func (c *certificates) issue(id identity.ID, hosts []string, files identity.File
 	return errors.Join(replace(files.Key, pair.Key, owner), replace(files.Cert, pair.Cert, owner))
 }
 
-// bundle returns the certificates of all authorities that are believed.
+// bundle returns the certificates of all trusted authorities.
 func (c *certificates) bundle() []byte {
 	var all [][]byte
 	for _, a := range c.believed {
@@ -118,7 +120,7 @@ func identityOf(machine string) identity.ID {
 	return id
 }
 
-// owner returns the user whom the files of a machine belong to; nil: our own.
+// owner returns the owner of a machine's files, or nil for the user of the tests.
 func (m *Machine) owner() *syscall.Credential {
 	if m.id.Role == identity.Postgres {
 		return m.lab.user
@@ -126,18 +128,19 @@ func (m *Machine) owner() *syscall.Credential {
 	return nil
 }
 
-// Rotate gives the process a new certificate and key, of the authority that issues now.
+// Rotate gives the process a new certificate and key of the current issuer.
 func (m *Machine) Rotate() error {
 	err := m.lab.certificates.issue(m.id, []string{m.Addresses[0].String()}, m.files, m.owner())
 	return errors.Join(err, m.reload())
 }
 
-// believe gives the process the authorities that are believed now.
+// believe gives the process the currently trusted authorities.
 func (m *Machine) believe() error {
 	return errors.Join(replace(m.files.CA, m.lab.certificates.bundle(), m.owner()), m.reload())
 }
 
-// reload has servers that do not look at their files by themselves do so. Our own daemons look every few seconds.
+// reload makes NATS and Postgres read their files again. Portolan's own daemons check their files
+// every few seconds.
 func (m *Machine) reload() error {
 	switch m.id.Role {
 	case identity.NATS, identity.Postgres:
@@ -146,7 +149,7 @@ func (m *Machine) reload() error {
 	return nil
 }
 
-// AwaitRotated waits until the process shows the certificate that is in its files to new connections.
+// AwaitRotated waits until the process presents the certificate of its files to new connections.
 func (m *Machine) AwaitRotated() error {
 	return eventually(func() error {
 		want, err := os.ReadFile(m.files.Cert)
@@ -165,7 +168,8 @@ func (m *Machine) AwaitRotated() error {
 	})
 }
 
-// shownTo returns the serial number of the certificate that the process shows to a new connection of a client.
+// shownTo returns the serial number of the certificate that the process presents to a new
+// connection of a client.
 func (m *Machine) shownTo(client *identity.Source) (serial string, err error) {
 	config := client.TLS(m.id.Role)
 	verify := config.VerifyConnection
@@ -200,8 +204,8 @@ func (m *Machine) handshake(config *tls.Config) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	// In TLS 1.3 a server refuses a certificate after the client's part of the handshake. What it says first, as a server of HTTP/2 does
-	// unasked, it says to clients that it believes.
+	// In TLS 1.3 a server rejects a client certificate after the client has finished its part of
+	// the handshake. An HTTP/2 server sends the first data, and only to clients that it accepts.
 	if err := conn.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
 		return err
 	}
@@ -209,8 +213,9 @@ func (m *Machine) handshake(config *tls.Config) error {
 	return err
 }
 
-// NewAuthority has another authority issue certificates from now on, which all processes believe besides those before.
-// The order is that of docs/operations.md: believe the new one, rotate all, forget the old one.
+// NewAuthority makes another authority the issuer of all later certificates. All processes trust it
+// in addition to the earlier ones. The order is the one in docs/operations.md: trust the new
+// authority, rotate all certificates, remove the old authority.
 func (l *Lab) NewAuthority() error {
 	c := &l.certificates
 	if err := c.newAuthority(); err != nil {
@@ -220,7 +225,7 @@ func (l *Lab) NewAuthority() error {
 	return l.believeAll()
 }
 
-// ForgetAuthorities has all processes believe the authority alone that issues now.
+// ForgetAuthorities makes all processes trust the current issuer only.
 func (l *Lab) ForgetAuthorities() error {
 	c := &l.certificates
 	c.believed = []*authority.Authority{c.issuer}

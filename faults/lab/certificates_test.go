@@ -12,8 +12,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// rotateAuthority replaces the authority and all certificates while everything runs. Afterwards nothing uses, or
-// believes, a certificate from before.
+// rotateAuthority replaces the authority and all certificates while everything runs. Afterwards no
+// process uses or trusts an earlier certificate.
 func rotateAuthority(t *testing.T, l *Lab) {
 	before := filesIn(t.TempDir(), identity.Operator)
 	must(t, l.certificates.issue(l.Identity.ID(), nil, before, nil))
@@ -55,18 +55,18 @@ func each(t *testing.T, l *Lab, do func(*Machine) error) {
 	}
 }
 
-// daemons returns the machines with daemons of ours.
+// daemons returns the machines with daemons of Portolan.
 func (l *Lab) daemons() []*Machine {
 	return slices.DeleteFunc(slices.Clone(l.machines), func(m *Machine) bool { return ports[program(m.Name)] == 0 })
 }
 
-// awaitTaken changes files of certificates, and waits until all daemons say that they have taken them.
+// awaitTaken changes certificate files, and waits until all daemons report that they use them.
 func awaitTaken(t *testing.T, l *Lab, change func() error) {
 	t.Helper()
 	taken := func(m *Machine) (float64, error) { return m.Metric("portolan_tls_reloads_total", `outcome="taken"`) }
 	before := map[*Machine]float64{}
 	for _, m := range l.daemons() {
-		before[m], _ = taken(m) // there is none as long as none was taken
+		before[m], _ = taken(m) // the series does not exist before the first reload
 	}
 	must(t, change())
 	for _, m := range l.daemons() {
@@ -84,7 +84,7 @@ func awaitTaken(t *testing.T, l *Lab, change func() error) {
 func reconnect(t *testing.T, l *Lab) {
 	t.Helper()
 	must(t, l.FailOver())
-	awaitWrite(t, l, "failed-over") // the standby lets the registries in, which have not been started anew
+	awaitWrite(t, l, "failed-over") // the registries, which were not restarted, can connect to the standby
 	for _, m := range slices.Concat(l.brokers, []*Machine{l.Machine("registry-0"), l.Machine("registry-1"), l.Machine("allocator-0")}) {
 		must(t, m.Kill())
 	}
@@ -117,7 +117,8 @@ func (m *Machine) follows(revision uint64) error {
 	return err
 }
 
-// natsHas returns an error unless daemons are connected to NATS, or are not.
+// natsHas returns an error unless all daemons are connected to NATS, or none of them if want is
+// false.
 func (l *Lab) natsHas(daemons []*Machine, want bool) error {
 	connected := map[string]bool{}
 	for _, m := range l.brokers {

@@ -14,7 +14,8 @@ import (
 	"portolan.dev/portolan/e2e/labtest"
 )
 
-// CleanUp kills the node's agent and has nodeagent cleanup take out what the agent has left.
+// CleanUp kills the node's agent and runs nodeagent cleanup, which removes everything that the
+// agent set up.
 func (n *Node) CleanUp() error {
 	n.lab.Helper()
 	if err := n.Kill(); err != nil {
@@ -29,7 +30,7 @@ func (n *Node) CleanUp() error {
 	})
 }
 
-// Changes returns what the node's namespace has more or less than before its first agent.
+// Changes returns the differences of the node's namespace to its state before the first agent.
 func (n *Node) Changes() ([]string, error) {
 	now, err := state(n.Namespace)
 	var changes []string
@@ -47,7 +48,8 @@ func (n *Node) Changes() ([]string, error) {
 	return changes, err
 }
 
-// state lists what forwarding in a namespace depends on, and its settings.
+// state lists the tables, routes and addresses of a namespace that forwarding depends on, and its
+// settings.
 func state(ns *topology.Namespace) (map[string]bool, error) {
 	all, err := netnstest.Inventory(ns)
 	if err != nil {
@@ -61,11 +63,12 @@ func state(ns *topology.Namespace) (map[string]bool, error) {
 	return all, err
 }
 
-// kept are the settings that nodeagent cleanup leaves as agents made them, since others may rely on them, and those
-// that count.
+// kept are the prefixes of the settings that nodeagent cleanup does not restore, because other
+// programs may rely on them, and of counters.
 var kept = []string{"/proc/sys/net/netfilter/nf_conntrack_", "/proc/sys/net/nf_conntrack_", "/proc/sys/net/ipv4/vs/"}
 
-// sysctls returns the settings of the calling thread's namespace that a cleanup puts back, or that no agent may change.
+// sysctls returns the settings of the calling thread's namespace that a cleanup restores, or that
+// no agent may change.
 func sysctls() (map[string]bool, error) {
 	all := map[string]bool{}
 	err := filepath.WalkDir("/proc/sys/net", func(path string, entry fs.DirEntry, err error) error {

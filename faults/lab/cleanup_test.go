@@ -10,8 +10,8 @@ import (
 	"portolan.dev/portolan/e2e/labtest"
 )
 
-// TestChanges protects that each kind of thing that an agent may leave in a namespace is noticed, and each that it may
-// take away.
+// TestChanges checks that Changes reports each kind of thing that an agent may leave in a
+// namespace, or remove from it.
 func TestChanges(t *testing.T) {
 	labtest.Need(t)
 	for _, c := range []struct{ name, do, want string }{

@@ -11,10 +11,11 @@ import (
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 )
 
-// ports are those of the daemons' APIs; that of metrics and health is a hundred more.
+// ports are the ports of the daemons' APIs. The port for metrics and health is 100 higher.
 var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "dnssvc": 7403, "nodeagent": 7404}
 
-// retention is how many changes the registries keep: so few that whoever was cut off for seconds finds the log pruned.
+// retention is the number of changes that the registries keep. It is so small that the log has been
+// pruned when a daemon returns that was cut off for seconds.
 const retention = 300
 
 // program returns the daemon that a machine runs.
@@ -35,7 +36,7 @@ func nodeNames() []string {
 	return nodes
 }
 
-// Roles returns the names of all machines, those of a kind together.
+// Roles returns the names of all machines, grouped by kind.
 func Roles() [][]string {
 	return [][]string{
 		{"postgres-0", "postgres-1"}, {"nats-0", "nats-1", "nats-2"}, {"allocator-0"}, {"registry-0", "registry-1"},
@@ -73,7 +74,7 @@ func (l *Lab) addDaemon(name string) *Machine {
 	return m
 }
 
-// prepareNode makes the namespace of a node what an agent expects.
+// prepareNode configures the namespace of a node as an agent expects it.
 func (l *Lab) prepareNode(n *Node) {
 	l.Helper()
 	n.Namespace.Sysctl(l, "net.ipv4.ip_forward", "1")
@@ -89,7 +90,7 @@ func (l *Lab) prepareNode(n *Node) {
 	}
 }
 
-// api returns where daemons have their APIs.
+// api returns the addresses of daemons' APIs, separated by commas.
 func (l *Lab) api(names ...string) string {
 	var all []string
 	for _, name := range names {
@@ -98,7 +99,8 @@ func (l *Lab) api(names ...string) string {
 	return strings.Join(all, ",")
 }
 
-// flags are those of a daemon. What is left in the middle is settled within seconds, so that tests need not wait.
+// flags returns the flags of a daemon. Intervals are a few seconds at most, so that tests need not
+// wait long until interrupted work is completed.
 func (l *Lab) flags(m *Machine) []string {
 	daemon := program(m.Name)
 	at := func(port int) string { return netip.AddrPortFrom(m.Addresses[0], uint16(port)).String() }
@@ -141,13 +143,13 @@ func (l *Lab) modeOf(m *Machine) string {
 	return ""
 }
 
-// Resolver returns where a name server answers.
+// Resolver returns the address of a name server.
 func (l *Lab) Resolver(name string) netip.AddrPort {
 	return netip.AddrPortFrom(l.Machine(name).Addresses[0], 53)
 }
 
-// Agent returns a client of a node's agent, from the hub. All clients of a node share a connection, so that a run of
-// many rounds does not add one to the agent with each.
+// Agent returns a client of a node's agent, from the hub. All clients of a node share a connection,
+// so that a run of many rounds does not open a new one to the agent in each round.
 func (l *Lab) Agent(n *Node) nodeagentv1.NodeAgentServiceClient {
 	l.Helper()
 	if n.conn == nil {

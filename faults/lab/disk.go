@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskSize is the size of a machine's disk, several times what any of the programs needs.
+// diskSize is the size of a machine's disk in bytes. Each program needs a fraction of it.
 const diskSize = 256 << 20
 
-// filler is the file that takes what is left of a disk.
+// filler is the file that fills a disk.
 const filler = "filler"
 
 // disk makes a file system of its own for a machine.
@@ -33,7 +33,7 @@ func (l *Lab) disk(name string) string {
 	return dir
 }
 
-// Fill leaves no room on the machine's disk.
+// Fill fills the machine's disk.
 func (m *Machine) Fill() error {
 	f, err := os.OpenFile(filepath.Join(m.Disk, filler), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -50,5 +50,5 @@ func (m *Machine) Fill() error {
 	return nil
 }
 
-// Empty ends Fill.
+// Empty deletes the file of Fill.
 func (m *Machine) Empty() error { return os.Remove(filepath.Join(m.Disk, filler)) }

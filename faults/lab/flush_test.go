@@ -8,15 +8,17 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// flushed is how many commits are made to tell a slow server from another one.
+// flushed is the number of commits that tell a slow server from a fast one.
 const flushed = 10
 
-// slowly is how long so many commits take at least on a slow server. Each has a flush of its own, for it begins after
-// the one before has ended, and flushes do not overlap. Only the first may share a flush that has begun already, and
-// Postgres' log writer, which does not wait, flushes full pages at most each 200 ms: it may spare every other one.
+// slowly is the shortest time that this many commits take on a slow server. Each commit has a flush
+// of its own, because it begins after the previous one has ended, and flushes do not overlap. Only
+// the first may share a flush that has begun already. Postgres' log writer, which does not wait for
+// commit_delay, flushes full pages at most every 200 ms, so it may save every second commit its
+// flush.
 const slowly = flushed / 2 * flushTime
 
-// commit has the primary commit one transaction after the other, and returns how long that took.
+// commit commits transactions one after the other on the primary, and returns how long that took.
 func commit(l *Lab) (time.Duration, error) {
 	began := time.Now()
 	for range flushed {
@@ -43,7 +45,8 @@ func slowFlush(t *testing.T, l *Lab) {
 	awaitWrite(t, l, "flushed")
 }
 
-// commitSlowly demands that the primary is slow. A session has the settings of the server at the time when it begins.
+// commitSlowly checks that the primary is slow. A session keeps the settings that the server had
+// when the session began.
 func commitSlowly(t *testing.T, l *Lab) {
 	t.Helper()
 	kittest.Eventually(t, "the settings of a slow flush", func() error {
@@ -62,7 +65,7 @@ func commitSlowly(t *testing.T, l *Lab) {
 	}
 }
 
-// commitQuickly waits until the primary is faster than a slow one can be.
+// commitQuickly waits until the primary is faster than a slow server can be.
 func commitQuickly(t *testing.T, l *Lab) {
 	t.Helper()
 	kittest.Eventually(t, "commits as fast as ever", func() error {

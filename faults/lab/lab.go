@@ -20,25 +20,26 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// patience is how long anything may take on a busy machine before it counts as broken.
+// patience is the longest time that any step may take on a busy machine before it counts as failed.
 const patience = 60 * time.Second
 
-// Lab is a running installation. One goroutine at a time may damage and mend it.
+// Lab is a running installation. Only one goroutine at a time may start and end faults.
 type Lab struct {
 	testing.TB
 	Network *labtest.Network
-	// Clients is where clients are. Nothing runs there: it can be cut off, and no more.
+	// Clients is the machine that clients connect from. No process runs there, so it can be cut
+	// off, but not killed or paused.
 	Clients  *Machine
 	Nodes    []*Node
 	machines []*Machine
 	postgres [2]*postgres // the primary first
 	brokers  []*Machine
-	impaired map[path]int        // how often
-	user     *syscall.Credential // that Postgres runs as; nil: our own
-	// Identity is that of the tests, an operator.
+	impaired map[path]int        // how many impairments each path has at present
+	user     *syscall.Credential // that Postgres runs as; nil: the user of the tests
+	// Identity is the identity of the tests, which have the role Operator.
 	Identity     *identity.Source
 	certificates certificates
-	release      string // folder with the daemons of the release before; empty: they are not built
+	release      string // folder with the daemons of the previous release; empty: they are not built
 	remains      remains
 }
 
@@ -46,8 +47,8 @@ type Lab struct {
 type Node struct {
 	*Machine
 	ProxyMode string
-	before    map[string]bool  // what its namespace had before the first agent
-	conn      *grpc.ClientConn // to its agent; nil: nobody has asked for it
+	before    map[string]bool  // state of its namespace before the first agent
+	conn      *grpc.ClientConn // to its agent; nil: Agent was not called yet
 }
 
 // Install starts an installation and waits until everything is ready.
@@ -101,7 +102,7 @@ func (l *Lab) addMachine(name, folder string, start func() *labtest.Process, rea
 	return m
 }
 
-// Machine returns the machine of a name; nil: there is none.
+// Machine returns the machine with a name, or nil if there is none.
 func (l *Lab) Machine(name string) *Machine {
 	if name == l.Clients.Name {
 		return l.Clients
@@ -117,7 +118,7 @@ func (l *Lab) Machine(name string) *Machine {
 // Machines returns all machines with processes, in the order in which they were started.
 func (l *Lab) Machines() []*Machine { return l.machines }
 
-// AwaitReady waits until all processes say that they are ready.
+// AwaitReady waits until all processes report that they are ready.
 func (l *Lab) AwaitReady() error {
 	errs := make([]error, len(l.machines))
 	var wg sync.WaitGroup
@@ -128,7 +129,7 @@ func (l *Lab) AwaitReady() error {
 	return errors.Join(errs...)
 }
 
-// eventually calls a condition until it holds.
+// eventually calls cond until it returns nil, or for patience. It returns the last error.
 func eventually(cond func() error) error {
 	for deadline := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
 		err := cond()
@@ -138,10 +139,11 @@ func eventually(cond func() error) error {
 	}
 }
 
-// Dial returns a connection from the hub to a daemon, which nothing cuts; with several names, to any of them.
+// Dial returns a connection from the hub to a daemon, or to any of several daemons. Cuts do not
+// affect it.
 func (l *Lab) Dial(names ...string) *grpc.ClientConn { return l.dial(nil, names) }
 
-// DialFrom returns a connection from a machine.
+// DialFrom returns a connection from a machine, which cuts affect.
 func (l *Lab) DialFrom(from *Machine, names ...string) *grpc.ClientConn { return l.dial(from, names) }
 
 func (l *Lab) dial(from *Machine, names []string) *grpc.ClientConn {
@@ -158,7 +160,7 @@ func (l *Lab) dial(from *Machine, names []string) *grpc.ClientConn {
 	return conn
 }
 
-// dialerIn opens connections in a namespace.
+// dialerIn returns a dialer that opens connections in a namespace.
 func dialerIn(ns *topology.Namespace) func(ctx context.Context, addr string) (net.Conn, error) {
 	return func(ctx context.Context, addr string) (conn net.Conn, err error) {
 		err = ns.Do(func() error {

@@ -14,7 +14,8 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// TestLab starts a lab once, and tries each kind of damage: it has to be seen while it lasts, and not afterwards.
+// TestLab starts a lab once, and tries each kind of fault. Its effect must be visible while it
+// lasts, and not afterwards.
 func TestLab(t *testing.T) {
 	began := time.Now()
 	l := Install(t)
@@ -40,7 +41,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// head asks a registry for its newest revision.
+// head calls GetHead of a registry from a machine.
 func head(l *Lab, from *Machine, registry string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(l.Context(), timeout)
 	defer cancel()
@@ -95,7 +96,8 @@ func impede(t *testing.T, l *Lab) {
 	must(t, head(l, l.Clients, registry.Name, patience))
 }
 
-// write creates a service, or finds that an earlier attempt did. It returns the revision at which it is there.
+// write creates a service, unless an earlier attempt has created it. It returns the revision of the
+// service.
 func write(t *testing.T, l *Lab, name string) (uint64, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -112,7 +114,7 @@ func write(t *testing.T, l *Lab, name string) (uint64, error) {
 	return created.GetService().GetMetadata().GetResourceVersion(), err
 }
 
-// awaitWrite writes, however often it takes.
+// awaitWrite calls write until it succeeds.
 func awaitWrite(t *testing.T, l *Lab, name string) (revision uint64) {
 	t.Helper()
 	kittest.Eventually(t, "the write of "+name, func() (err error) {

@@ -8,8 +8,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// table is the packet filter of the hub: what it forwards from one machine to another is dropped if the pair is
-// in cut, and by chance if it is in lossy. The tests themselves are on the hub, and see everything.
+// table is the packet filter of the hub. A packet that is forwarded from one machine to another is
+// dropped if the pair is in cut, and at random if it is in lossy. The tests themselves run on the
+// hub, so none of their packets are dropped.
 const table = `table inet nemesis {
 	set cut4 { type ipv4_addr . ipv4_addr; }
 	set cut6 { type ipv6_addr . ipv6_addr; }
@@ -25,7 +26,7 @@ const table = `table inet nemesis {
 }
 `
 
-// lossPercent is how many of the packets of a lossy path are lost: as many as TCP can just live with.
+// lossPercent is the percentage of packets that a lossy path loses. TCP barely works with it.
 const lossPercent = 20
 
 // nft runs commands of nftables in the hub.
@@ -46,13 +47,14 @@ func (l *Lab) change(verb, set string, from, to *Machine) error {
 		verb, set, from.Addresses[0], to.Addresses[0], from.Addresses[1], to.Addresses[1]))
 }
 
-// path is a direction between two machines, in a set.
+// path is the direction from one machine to another, with the set of the packet filter that it is
+// in.
 type path struct {
 	set      string
 	from, to *Machine
 }
 
-// impair puts a path into a set. The same may happen to a path several times at once.
+// impair adds a path to its set. Impairments of a path are counted, because faults may overlap.
 func (l *Lab) impair(p path) error {
 	l.impaired[p]++
 	if l.impaired[p] > 1 {
@@ -61,7 +63,7 @@ func (l *Lab) impair(p path) error {
 	return l.change("add", p.set, p.from, p.to)
 }
 
-// mend ends one impair.
+// mend ends one call of impair. The last one removes the path from its set.
 func (l *Lab) mend(p path) error {
 	l.impaired[p]--
 	if l.impaired[p] > 0 {
@@ -73,23 +75,25 @@ func (l *Lab) mend(p path) error {
 // Cut drops all packets from one machine to another.
 func (l *Lab) Cut(from, to *Machine) error { return l.impair(path{"cut", from, to}) }
 
-// Join ends one Cut.
+// Join ends one call of Cut.
 func (l *Lab) Join(from, to *Machine) error { return l.mend(path{"cut", from, to}) }
 
-// Lose drops some packets from one machine to another.
+// Lose drops lossPercent of the packets from one machine to another.
 func (l *Lab) Lose(from, to *Machine) error { return l.impair(path{"lossy", from, to}) }
 
-// Keep ends one Lose.
+// Keep ends one call of Lose.
 func (l *Lab) Keep(from, to *Machine) error { return l.mend(path{"lossy", from, to}) }
 
-// A throttled path has so many bytes a second, with a queue for half a second.
+// The rate of a throttled path in bytes per second, the size of its queue, which holds half a
+// second, and of a burst.
 const (
 	throttledRate  = 256 << 10
 	throttledQueue = throttledRate / 2
-	throttledBurst = 64 << 10 // one packet that the card would cut into smaller ones
+	throttledBurst = 64 << 10 // one packet that the device would segment
 )
 
-// Throttle makes the path to a machine narrow: packets wait, and are dropped when the queue is full.
+// Throttle limits the rate of the path to a machine. Packets wait, and are dropped if the queue is
+// full.
 func (l *Lab) Throttle(to *Machine) error {
 	return l.Network.Hub.Do(func() error {
 		link, err := netlink.LinkByName(to.Name)

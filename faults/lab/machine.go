@@ -22,22 +22,23 @@ import (
 type Machine struct {
 	Name      string
 	Namespace *topology.Namespace
-	Addresses [2]netip.Addr // of IPv4, and of IPv6
-	// Disk is a small file system that the process keeps its data on; empty: it has none of its own.
+	Addresses [2]netip.Addr // IPv4, and IPv6
+	// Disk is the folder of a small file system for the data of the process. It is empty if the
+	// machine has none.
 	Disk  string
 	lab   *Lab
 	start func() *labtest.Process
 	ready func() error
-	id    identity.ID    // by its certificate
+	id    identity.ID    // in its certificate
 	files identity.Files // of its certificate
 
 	mu      sync.Mutex
 	process *labtest.Process // nil: it was killed
 	logs    []string
-	release string // folder of the release that it has; empty: the present one
+	release string // folder of its release; empty: the present one
 }
 
-// Start starts the process, unless it runs.
+// Start starts the process unless it runs.
 func (m *Machine) Start() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -46,14 +47,14 @@ func (m *Machine) Start() {
 	}
 	m.process = m.start()
 	m.logs = append(m.logs, m.process.LogFile())
-	m.lab.Cleanup(func() { // before that of the process, which would stop it gently
+	m.lab.Cleanup(func() { // runs before the cleanup of the process, which would stop it gently
 		if err := m.Kill(); err != nil {
 			m.lab.Error(err)
 		}
 	})
 }
 
-// Logs returns the files of what all processes of the machine have printed.
+// Logs returns the log files of all processes that the machine has had.
 func (m *Machine) Logs() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,9 +63,10 @@ func (m *Machine) Logs() []string {
 
 // Kill kills the process and its children (kill -9), and waits until all are gone.
 //
-// All of them stop before the first one dies, because they have to go at once, as with their machine. When the first
-// process of Postgres dies alone, the others end their wait for the standby. So for a moment they show transactions
-// to readers that a fail-over then loses.
+// All of them are stopped before the first one is killed, because they have to end at the same
+// time, as in a crash of the machine. If the first process of Postgres died alone, the others would
+// end their wait for the standby. For a moment, readers would see transactions that a fail-over
+// then loses.
 func (m *Machine) Kill() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +80,7 @@ func (m *Machine) Kill() error {
 	return errors.Join(stopping, err, awaitGone(all))
 }
 
-// PID is the number of the process; 0: it was killed.
+// PID returns the ID of the process, or 0 if it was killed.
 func (m *Machine) PID() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +125,7 @@ func signalFamily(pid int, s syscall.Signal) ([]int, error) {
 	return all, err
 }
 
-// Ready returns why the process is not ready; nil: it is.
+// Ready returns an error if the process is not ready.
 func (m *Machine) Ready() error {
 	err := m.running()
 	if err == nil {
@@ -140,7 +142,7 @@ var (
 	errEnded  = errors.New("it ended by itself")
 )
 
-// running returns why the process does not run.
+// running returns errKilled or errEnded if the process does not run.
 func (m *Machine) running() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,7 +169,7 @@ func (m *Machine) Supervise() bool {
 	return true
 }
 
-// family returns a process, which is the first, and its children.
+// family returns a process, as the first element, and its children.
 func family(parent int) ([]int, error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	all := []int{parent}
@@ -190,7 +192,7 @@ func family(parent int) ([]int, error) {
 	return all, err
 }
 
-// awaitGone waits until killed processes have ended, and with them what they had open.
+// awaitGone waits until killed processes have ended and their files and sockets are closed.
 func awaitGone(all []int) error {
 	deadline := time.Now().Add(patience)
 	for _, pid := range all {
@@ -216,7 +218,7 @@ func catches(pid int, s syscall.Signal) bool {
 	return err == nil && caught&(1<<(s-1)) != 0
 }
 
-// alive reports whether a process has not ended; one that nobody has asked about yet (a zombie) has.
+// alive reports whether a process has not ended. A zombie has ended.
 func alive(pid int) bool {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// get returns what a page of HTTP on a machine says.
+// get returns the body of an HTTP page of a machine.
 func (m *Machine) get(port int, path string) (string, error) {
 	client := http.Client{Timeout: 2 * time.Second}
 	answer, err := client.Get(fmt.Sprintf("http://%s%s", netip.AddrPortFrom(m.Addresses[0], uint16(port)), path))
@@ -25,8 +25,9 @@ func (m *Machine) get(port int, path string) (string, error) {
 	return string(text), err
 }
 
-// Metric returns the value of a metric of the daemon, the sum of all series that have these labels. Labels are
-// written as the daemon writes them: reason="pruned".
+// Metric returns the sum of all series of the daemon's metric that have these labels. Labels are
+// written as in the exposition format, such as reason="pruned". It returns an error if there is no
+// such series.
 func (m *Machine) Metric(name string, labels ...string) (float64, error) {
 	text, err := m.get(ports[program(m.Name)]+100, "/metrics")
 	if err != nil {

@@ -20,15 +20,16 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// database is what the registries keep their objects in.
+// database is the name of the registries' database.
 const database = "portolan"
 
-// settings are the configuration of both servers. No write outlives a loss of power, which is not among the faults: a
-// process that is killed leaves its writes to the kernel. Peers that fell silent are given up after seconds.
+// settings are the configuration of both servers. Writes do not survive a loss of power, which is
+// not among the faults: the kernel keeps the writes of a killed process. Connections to silent
+// peers are closed after seconds.
 var settings = []string{
 	"port=5432", "max_connections=100", "full_page_writes=off", "shared_buffers=32MB",
 	"wal_keep_size=256MB", "wal_sender_timeout=3s", "wal_receiver_timeout=3s", "wal_retrieve_retry_interval=200ms",
-	"dynamic_shared_memory_type=mmap", // in the server's folder: a killed server leaves other kinds behind
+	"dynamic_shared_memory_type=mmap", // in the server's folder; a killed server would not remove other kinds
 	"tcp_keepalives_idle=2", "tcp_keepalives_interval=1", "tcp_keepalives_count=3",
 }
 
@@ -40,13 +41,13 @@ type postgres struct {
 	bin string
 	// replication are the settings that depend on which server is the primary.
 	replication []string
-	// slow reports whether a flush of the log takes long.
+	// slow reports whether flushes of the log are slow.
 	slow bool
 }
 
 func (l *Lab) addPostgres(name string) *postgres {
 	l.Helper()
-	// The names of sockets have at most 107 bytes, and the server's user must reach the folder.
+	// Socket paths have at most 107 bytes, and the server's user needs access to the folder.
 	dir, err := os.MkdirTemp(l.remains.scratch, "pg")
 	if err != nil {
 		l.Fatal(err)
@@ -89,7 +90,7 @@ func (p *postgres) run() *labtest.Process {
 	return labtest.Run(p.lab, p.Name, p.command("postgres", args...), p.Namespace)
 }
 
-// tool runs a program of Postgres where the server is.
+// tool runs a program of Postgres in the server's namespace.
 func (p *postgres) tool(name string, args ...string) error {
 	return p.Namespace.Do(func() error {
 		if out, err := p.command(name, args...).CombinedOutput(); err != nil {
@@ -99,8 +100,8 @@ func (p *postgres) tool(name string, args ...string) error {
 	})
 }
 
-// initialise makes the first server's data. The tests and the standby get in as the superuser; a registry has to show
-// its certificate, whose common name is its role.
+// initialise creates the first server's data. The tests and the standby connect as the superuser. A
+// registry authenticates with its certificate, which has its role as the common name.
 func (p *postgres) initialise() error {
 	err := p.tool("initdb", "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync", "-D", p.data())
 	if err != nil {
@@ -110,12 +111,14 @@ func (p *postgres) initialise() error {
 	return errors.Join(p.write("pg_hba.conf", access), p.replicate())
 }
 
-// write replaces a file of the data at once, because the server may start and read it at any time.
+// write replaces a file of the data atomically, because the server may start and read it at any
+// time.
 func (p *postgres) write(name, content string) error {
 	return replace(filepath.Join(p.data(), name), []byte(content), p.owner())
 }
 
-// replicate sets whether commits wait for the standby, or which primary a standby follows.
+// replicate sets the settings that depend on the server's role: whether commits of a primary wait
+// for the standby, and which primary a standby follows.
 func (p *postgres) replicate(lines ...string) error {
 	p.replication = lines
 	return p.configure()
@@ -127,7 +130,8 @@ func (p *postgres) configure() error {
 	return p.write("postgresql.auto.conf", strings.Join(lines, "\n")+"\n")
 }
 
-// follow makes this server, which does not run, a standby of another one, from a copy of its data.
+// follow starts this server, which must not run, as a standby of the primary, with a copy of its
+// data.
 func (p *postgres) follow(primary *postgres) error {
 	if err := os.RemoveAll(p.data()); err != nil {
 		return err
@@ -148,8 +152,9 @@ func (p *postgres) follow(primary *postgres) error {
 	return primary.reload()
 }
 
-// reload has the server read its settings again; a server that is paused does so when it continues. A server that
-// does not catch SIGHUP yet would die of it. It installs its handlers before it reads its settings, so it needs none.
+// reload makes the server read its settings again. A paused server does so when it continues. A
+// starting server without a handler for SIGHUP would be killed by the signal. It needs none,
+// because it installs its handlers before it reads its settings.
 func (p *postgres) reload() error {
 	if pid := p.PID(); pid == 0 || !catches(pid, syscall.SIGHUP) {
 		return nil
@@ -165,7 +170,8 @@ func (p *postgres) promote() error {
 	return errors.Join(p.reload(), p.query("SELECT pg_promote(true, 30)::int", new(int)))
 }
 
-// query asks the server from the hub, whatever is cut.
+// query runs a query of one value on the server. It connects from the hub, so cuts do not affect
+// it.
 func (p *postgres) query(sql string, to any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -178,8 +184,9 @@ func (p *postgres) query(sql string, to any) error {
 	return conn.QueryRow(ctx, sql).Scan(to)
 }
 
-// dsn names both servers to a registry, which takes the one that can be written to. Writes that were left in the
-// middle happen within two seconds or never, so that tests need not wait longer.
+// dsn returns the data source name of a registry. It has both servers, and the registry uses the
+// one that accepts writes. An interrupted write is committed within two seconds or never, so that
+// tests need not wait longer.
 func (l *Lab) dsn(registry *Machine) string {
 	return fmt.Sprintf("host=%s,%s user=%s dbname=%s sslmode=verify-full sslrootcert=%s sslcert=%s sslkey=%s "+
 		"target_session_attrs=read-write connect_timeout=2 statement_timeout=2000 idle_in_transaction_session_timeout=2000",
@@ -222,14 +229,15 @@ func (l *Lab) startPostgres() error {
 	return second.follow(first)
 }
 
-// inSync is how long the standby may take to have everything, before a fail-over is not possible.
+// inSync is how long FailOver waits for the standby to have all writes.
 const inSync = 3 * time.Second
 
-// ErrNoStandby is returned for a fail-over without a standby that has everything: it would lose writes that were
-// acknowledged, and no tool would do it by itself.
+// ErrNoStandby is returned by FailOver if the standby lacks writes. The fail-over would lose
+// acknowledged writes, so no tool would do it without an operator.
 var ErrNoStandby = errors.New("no standby is in sync")
 
-// FailOver kills the primary and promotes the standby, if it has everything. Rejoin ends it.
+// FailOver kills the primary and promotes the standby if the standby has all writes. Rejoin ends
+// it.
 func (l *Lab) FailOver() error {
 	primary, standby := l.postgres[0], l.postgres[1]
 	deadline := time.Now().Add(inSync)
@@ -254,5 +262,5 @@ func (l *Lab) FailOver() error {
 	return nil
 }
 
-// Rejoin makes the server that FailOver killed the standby of the other one.
+// Rejoin makes the server that FailOver killed the standby of the new primary.
 func (l *Lab) Rejoin() error { return l.postgres[1].follow(l.postgres[0]) }

@@ -12,17 +12,19 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// releaseBefore is the commit that counts as the release before as long as there is no tag. Choose a newer one when the
-// faults of this one show in mixed installations, or when a migration lies in between: a registry or an allocator of
-// the release before refuses to start then. This one is the first that keeps all promises of package check, as far as
-// is known: an older registry answers some writes from an old view.
+// releaseBefore is the commit that counts as the previous release if there is no tag. Choose a
+// newer one if its bugs show in mixed installations, or after a migration of the schema, because a
+// registry or an allocator of the previous release then refuses to start. This commit is the first
+// that is known to keep all promises of package check: an older registry answers some writes from
+// an outdated view.
 const releaseBefore = "8a7ab01678a6788051b2a74f4d08ee31ff007e80"
 
-// ErrNoRelease is returned if the release before cannot be built, because the history of the repository is not here.
+// ErrNoRelease is returned if the previous release cannot be built because the clone lacks the
+// history.
 var ErrNoRelease = errors.New("the release before is not here: it takes git and a clone with its history (git fetch --unshallow --tags)")
 
-// BuildRelease builds the daemons of the release before, unless that was done on this machine already. Downgrade needs
-// them.
+// BuildRelease builds the daemons of the previous release, which Downgrade needs. It uses an
+// earlier build in the user's cache.
 func (l *Lab) BuildRelease() error {
 	commit, err := findRelease()
 	if err != nil {
@@ -62,14 +64,14 @@ func findRelease() (commit string, err error) {
 	return "", fmt.Errorf("%w: %w", ErrNoRelease, err)
 }
 
-// git runs git in the repository, which may be another user's.
+// git runs git in the repository, which may belong to another user.
 func git(args ...string) (string, error) {
 	out, err := exec.Command("git", append([]string{"-c", "safe.directory=*"}, args...)...).Output()
 	return strings.TrimSpace(string(out)), err
 }
 
-// buildRelease builds the daemons of a commit into a folder, which is there when all is built. source is a folder for
-// what it needs meanwhile.
+// buildRelease builds the daemons of a commit into folder, which appears once all are built. The
+// folder source is for temporary files.
 func buildRelease(commit, source, folder string) error {
 	archive := filepath.Join(source, "archive.tar")
 	top, err := git("rev-parse", "--show-toplevel")
@@ -90,13 +92,14 @@ func buildRelease(commit, source, folder string) error {
 	if err := kittest.BuildTree(source, built, programs...); err != nil {
 		return err
 	}
-	if err := os.Rename(built, folder); err != nil && !errors.Is(err, os.ErrExist) { // another test was faster
+	if err := os.Rename(built, folder); err != nil && !errors.Is(err, os.ErrExist) { // another test has built it
 		return err
 	}
 	return nil
 }
 
-// Downgrade stops the daemon as a rolling upgrade does, and starts that of the release before in its place.
+// Downgrade stops the daemon as a rolling upgrade does, and starts the daemon of the previous
+// release in its place. It returns ErrNoRelease without BuildRelease.
 func (m *Machine) Downgrade() error {
 	if m.lab.release == "" {
 		return ErrNoRelease
@@ -111,7 +114,7 @@ func (m *Machine) Upgrade() error {
 	return nil
 }
 
-// exchange stops the daemon, and starts that of another release.
+// exchange stops the daemon, and starts the daemon of another release.
 func (m *Machine) exchange(release string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +126,7 @@ func (m *Machine) exchange(release string) {
 	}
 }
 
-// startDaemon starts the daemon of the release that the machine has.
+// startDaemon starts the daemon of the machine's release.
 func (l *Lab) startDaemon(m *Machine) *labtest.Process {
 	daemon, flags := program(m.Name), l.flags(m)
 	if m.release == "" {

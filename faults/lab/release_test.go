@@ -12,8 +12,9 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// roll goes back to the release before, daemon by daemon, and forward again in the order of docs/operations.md. After
-// each step everything is ready, and a write comes to all followers.
+// roll downgrades the daemons one by one to the previous release, and upgrades them again in the
+// order of docs/operations.md. After each step all processes are ready, and a write reaches all
+// followers.
 func roll(t *testing.T, l *Lab) {
 	began := time.Now()
 	if err := l.BuildRelease(); errors.Is(err, ErrNoRelease) {
@@ -35,7 +36,7 @@ func roll(t *testing.T, l *Lab) {
 	}
 }
 
-// works checks that a machine runs a program, and that all goes on.
+// works checks that a machine runs a program, and that a write reaches all followers.
 func works(t *testing.T, l *Lab, m *Machine, way, program string) {
 	t.Helper()
 	running, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", m.process.PID()))

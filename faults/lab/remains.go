@@ -13,19 +13,19 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// remains notices what a lab has left behind once everything has been stopped: processes and threads in its
-// namespaces, files outside of the tests' own folders, mounts, devices and packet filters.
+// remains finds leftovers of a lab after all processes have been stopped: processes and threads in
+// its namespaces, files outside of the tests' own folders, mounts, devices and packet filters.
 type remains struct {
 	// scratch is the folder for temporary files of tests and daemons.
 	scratch string
-	// machines are the names of machines by the inodes of their namespaces. A process that nobody waits for, such as
-	// one of Postgres' after its first process was killed, is still in its namespace.
+	// machines are the names of machines by the inodes of their namespaces. An orphaned process,
+	// such as a child of Postgres' first process after that was killed, is still in its namespace.
 	machines map[uint64]string
 	before   []string
 }
 
-// leaveNothing has the test fail if the lab leaves something behind. It is called before anything is made, so that
-// it looks after everything was undone.
+// leaveNothing makes the test fail if the lab leaves something behind. It is called first, so that
+// its cleanup runs last.
 func (l *Lab) leaveNothing() {
 	l.Helper()
 	scratch, err := os.MkdirTemp("/tmp", "lab") // paths of Postgres' sockets have at most 107 bytes
@@ -38,7 +38,7 @@ func (l *Lab) leaveNothing() {
 	}
 	l.remains = remains{scratch: scratch, machines: map[uint64]string{}, before: before}
 	l.Cleanup(func() {
-		// Threads end a little later than what they did.
+		// Threads end a little later than their work.
 		if err := eventually(l.remains.check); err != nil {
 			l.Errorf("the lab has left something behind: %v", err)
 		}
@@ -65,7 +65,7 @@ func inode(info os.FileInfo) uint64 {
 	return 0
 }
 
-// check returns an error for all that is left.
+// check returns an error that lists all leftovers.
 func (r *remains) check() error {
 	now, err := inventory()
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *remains) check() error {
 	return err
 }
 
-// threads returns the threads of all processes that are in a namespace of the lab's.
+// threads returns the threads of all processes that are in a namespace of the lab.
 func (r *remains) threads() []string {
 	var left []string
 	all, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*") // the pattern is right
@@ -108,7 +108,7 @@ func inventory() ([]string, error) {
 		return nil, err
 	}
 	for line := range strings.Lines(string(mounts)) {
-		if fields := strings.Fields(line); len(fields) > 4 { // number, parent, device, root, where it is
+		if fields := strings.Fields(line); len(fields) > 4 { // number, parent, device, root, mount point
 			all = append(all, "mount "+fields[4])
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"portolan.dev/portolan/e2e/labtest"
 )
 
-// TestRemains protects that each kind of thing that a lab may leave behind is noticed.
+// TestRemains checks that each kind of leftover is found.
 func TestRemains(t *testing.T) {
 	labtest.Need(t)
 	for _, c := range []struct {

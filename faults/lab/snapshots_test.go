@@ -15,7 +15,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// snapshots returns how many snapshots followers took for a reason.
+// snapshots returns the number of snapshots that each follower took for a reason.
 func snapshots(t *testing.T, followers []*Machine, reason string) map[*Machine]float64 {
 	t.Helper()
 	taken := map[*Machine]float64{}
@@ -27,7 +27,8 @@ func snapshots(t *testing.T, followers []*Machine, reason string) map[*Machine]f
 	return taken
 }
 
-// awaitSnapshots waits until each follower has a revision, and has taken a snapshot for a reason since before.
+// awaitSnapshots waits until each follower has applied a revision, and has taken more snapshots for
+// a reason than before.
 func awaitSnapshots(t *testing.T, before map[*Machine]float64, reason string, revision uint64) {
 	t.Helper()
 	for m, n := range before {
@@ -40,7 +41,7 @@ func awaitSnapshots(t *testing.T, before map[*Machine]float64, reason string, re
 	}
 }
 
-// prune cuts followers off until the log no longer has what they lack.
+// prune cuts followers off until the changes that they lack were pruned from the log.
 func prune(t *testing.T, l *Lab) {
 	var followers []*Machine
 	for _, m := range l.followers() {
@@ -69,7 +70,8 @@ func prune(t *testing.T, l *Lab) {
 	awaitSnapshots(t, before, "pruned", revision)
 }
 
-// fillLog writes until the log no longer goes back to where it was. It returns the newest revision.
+// fillLog writes until the changes after the present revision were pruned from the log. It returns
+// the newest revision.
 func fillLog(t *testing.T, l *Lab) (revision uint64) {
 	t.Helper()
 	conn := l.Dial("registry-0")
