@@ -16,20 +16,21 @@ type event struct {
 	heals bool
 }
 
-// events returns what happens when.
+// events returns the beginnings and ends of the faults, in the order of time.
 func (s Schedule) events() []event {
 	var all []event
 	for n, f := range s {
 		all = append(all, event{f.At, n, false}, event{f.At + f.For, n, true})
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return int(a.at - b.at) })
-	// What is healed last is healed after all others.
+	// Faults of a kind with last set are healed after all others.
 	return slices.Concat(
 		slices.DeleteFunc(slices.Clone(all), func(e event) bool { return e.heals && kinds[s[e.fault].Kind].last }),
 		slices.DeleteFunc(slices.Clone(all), func(e event) bool { return !e.heals || !kinds[s[e.fault].Kind].last }))
 }
 
-// carryOut has faults begin and end in time. Meanwhile it starts again what ended by itself, as a supervisor does.
+// carryOut begins and heals the faults at their times. Like a supervisor, it restarts processes
+// that end by themselves.
 func (r *run) carryOut(s Schedule) error {
 	began := time.Now()
 	missed := map[int]bool{}
@@ -71,10 +72,10 @@ func (r *run) carryOut(s Schedule) error {
 	return nil
 }
 
-// supervision is the time between two looks of a supervisor.
+// supervision is the time between two checks for ended processes.
 const supervision = 100 * time.Millisecond
 
-// superviseUntil waits.
+// superviseUntil waits until a time, and supervises meanwhile.
 func (r *run) superviseUntil(end time.Time) {
 	for time.Now().Before(end) {
 		<-time.After(min(supervision, time.Until(end)))

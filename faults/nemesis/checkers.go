@@ -8,23 +8,24 @@ import (
 	"portolan.dev/portolan/e2e/labtest"
 )
 
-// unchanged make checkers of what a run must leave alone, such as foreign firewall rules. Each is made when the lab
-// is ready and before the first fault, so that it can remember what there is. It checks in each rest, and once agents
-// have cleaned up behind themselves.
+// unchanged are the constructors of checkers of foreign things that a run must not change, such as
+// firewall rules. They are called when the lab is ready and before the first fault, so that a
+// checker can remember the original state. The checkers run at rest after each round, and after
+// nodeagent cleanup.
 var unchanged = []func(*lab.Lab) guest{
 	func(l *lab.Lab) guest { return foreign.Put(l) },
 }
 
-// guest checks what is not ours, and takes it away in the end.
+// A guest checks foreign things on the nodes, and removes its own additions at the end.
 type guest interface {
 	check.Checker
 	Remove() error
 }
 
-// atRest returns the checkers of a rest, in the order of cause and effect.
+// atRest returns the checkers of the state at rest, in the order of cause and effect.
 func (r *run) atRest() []check.Checker { return append(r.daemons(true), r.unchanged()...) }
 
-// unchanged returns the checkers of what is not ours.
+// unchanged returns the checkers of foreign things.
 func (r *run) unchanged() []check.Checker {
 	var all []check.Checker
 	for _, g := range r.guests {
@@ -33,8 +34,9 @@ func (r *run) unchanged() []check.Checker {
 	return all
 }
 
-// daemons returns the checkers of what daemons have, in the order of cause and effect. The first four are about
-// objects, which the others follow from. An audit looks at the data planes themselves.
+// daemons returns the checkers of the daemons' states, in the order of cause and effect. The first
+// four check objects, which the other states follow from. With audit, the data planes themselves
+// are checked, and not only the agents' plans.
 func (r *run) daemons(audit bool) []check.Checker {
 	all := []check.Checker{
 		named{"registry-0", check.Objects{Registry: r.registries[0]}}, named{"registry-1", check.Objects{Registry: r.registries[1]}},

@@ -7,21 +7,23 @@ import (
 	"time"
 )
 
-// Size says how large a schedule is.
+// Size is the size of a schedule.
 type Size struct {
 	Rounds int
-	// Length is how long faults of a round may last altogether.
+	// Length is the time from the beginning of a round in which its faults begin and end.
 	Length time.Duration
-	// Faults is how many a round has at most; at least it has one.
+	// Faults is the largest number of faults in a round. A round has at least one.
 	Faults int
-	// Prepared allows for kinds that take long to prepare: a downgrade takes a build of the release before.
+	// Prepared allows kinds that take long to prepare: a downgrade needs a build of the previous
+	// release.
 	Prepared bool
 }
 
-// step is what times are multiples of, so that schedules are easy to read.
+// step is the unit of drawn times, so that schedules are easy to read.
 const step = 100 * time.Millisecond
 
-// Draw makes up a schedule. machines are the names of all that there are; besides them clients can be cut off.
+// Draw returns the schedule of a seed. machines are the names of all machines. The machine clients
+// is added for cuts.
 func Draw(seed uint64, size Size, machines []string) Schedule {
 	var s Schedule
 	for round := range size.Rounds {
@@ -97,7 +99,8 @@ func speak(from, to string) bool {
 	return false
 }
 
-// conflicts reports whether two faults touch the same thing at a time. Between them must be some time, too.
+// conflicts reports whether two faults claim the same thing at the same time, or with less than a
+// step between them.
 func (f Fault) conflicts(g Fault) bool {
 	if f.At > g.At+g.For+step || g.At > f.At+f.For+step {
 		return false

@@ -12,30 +12,31 @@ import (
 	"portolan.dev/faults/history"
 )
 
-// Figures are what was measured in a run.
+// Figures are the measurements of a run.
 type Figures struct {
 	Seed     uint64
 	Schedule string
 	Failed   bool
 	Rounds   []Round
-	// Restarts are how often processes ended by themselves.
+	// Restarts counts, by machine, how often the process ended by itself.
 	Restarts map[string]int
 }
 
-// Round is what was measured in a round.
+// Round has the measurements of a round.
 type Round struct {
 	// Happened are the kinds of the faults that happened.
 	Happened []string
 	Failed   bool
-	// Recorded is how many records of each sort the checkers had.
+	// Recorded is the number of records of each sort that the checkers had.
 	Recorded map[string]int
-	// Convergence is how long after the last fault each component had everything, in nanoseconds.
+	// Convergence is the time in nanoseconds from the end of the last fault until each component
+	// was up to date.
 	Convergence map[string]time.Duration
-	// Unserved is how long clients of each kind were not served.
+	// Unserved has the times without service of each kind of client.
 	Unserved []history.Windows
 }
 
-// note takes the figures of a history.
+// note stores the figures of a history.
 func (r *Round) note(h *history.History) {
 	r.Unserved = h.Windows()
 	r.Recorded = map[string]int{
@@ -47,7 +48,8 @@ func (r *Round) note(h *history.History) {
 	}
 }
 
-// unrecorded returns the sorts of records that the whole run lacks: of these, no finding means nothing.
+// unrecorded returns the sorts of records that the whole run lacks. Their checkers had no input, so
+// a run without findings would prove nothing.
 func (f *Figures) unrecorded() []string {
 	sums := map[string]int{}
 	for _, r := range f.Rounds {
@@ -76,7 +78,7 @@ func (f *Figures) Append(path string) error {
 	return file.Close()
 }
 
-// lines returns the figures of one run for people.
+// lines returns the figures of one run as text.
 func (f *Figures) lines() []string {
 	lines := append([]string{"what clients saw:"}, unserved([]*Figures{f})...)
 	lines = append(lines, "until everything was right, after the last fault of a round was healed:")
@@ -87,8 +89,8 @@ func (f *Figures) lines() []string {
 	return lines
 }
 
-// Tables returns the figures of many runs as tables in Markdown: faults and outcomes, what clients saw, and
-// convergence.
+// Tables returns the figures of many runs as tables in Markdown: faults and outcomes, what clients
+// saw, and convergence.
 func Tables(all []*Figures) string {
 	rounds, failed := 0, []uint64{}
 	for _, f := range all {
@@ -101,7 +103,8 @@ func Tables(all []*Figures) string {
 	return strings.Join(slices.Concat(lines, outcomes(all), []string{""}, unserved(all), []string{""}, convergence(all)), "\n")
 }
 
-// outcomes returns how often each kind of fault happened, and how its rounds ended.
+// outcomes returns a table of how often each kind of fault happened, and how many rounds with it
+// failed.
 func outcomes(all []*Figures) []string {
 	times, rounds, failed := map[string]int{}, map[string]int{}, map[string]int{}
 	for r := range eachRound(all) {
@@ -123,7 +126,7 @@ func outcomes(all []*Figures) []string {
 	return lines
 }
 
-// unserved returns how long clients of each kind were not served.
+// unserved returns a table of the times without service, by kind of client.
 func unserved(all []*Figures) []string {
 	type sum struct {
 		served, failed int
@@ -148,7 +151,7 @@ func unserved(all []*Figures) []string {
 	return lines
 }
 
-// convergence returns how long components took after the last fault.
+// convergence returns a table of the components' recovery times after the last fault of a round.
 func convergence(all []*Figures) []string {
 	times := map[string][]time.Duration{}
 	for r := range eachRound(all) {
@@ -164,7 +167,7 @@ func convergence(all []*Figures) []string {
 	return lines
 }
 
-// spread returns the middle and the greatest of some times.
+// spread returns the median and the maximum of times.
 func spread(times []time.Duration) (p50, worst time.Duration) {
 	slices.Sort(times)
 	return times[(len(times)-1)/2].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond)

@@ -11,7 +11,7 @@ import (
 	"portolan.dev/faults/history"
 )
 
-// twoRuns are the figures of a run that passed, and of one that failed in its second round.
+// twoRuns returns the figures of a run that passed, and of a run that failed in its second round.
 func twoRuns() []*Figures {
 	round := func(failed bool, took, longest time.Duration, happened ...string) Round {
 		return Round{
@@ -26,7 +26,8 @@ func twoRuns() []*Figures {
 	}
 }
 
-// TestTables protects that a fault which happens twice in a round counts as one round, and which round failed.
+// TestTables checks that a fault which happens twice in a round counts as one round, and that only
+// the rounds that failed count as failed.
 func TestTables(t *testing.T) {
 	got := Tables(twoRuns())
 	for _, line := range []string{
@@ -39,7 +40,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestUnrecorded protects that a sort of records counts as there if any round has it.
+// TestUnrecorded checks that a sort of records counts as recorded if any round has it.
 func TestUnrecorded(t *testing.T) {
 	all := twoRuns()
 	if got := all[0].unrecorded(); len(got) > 0 {
@@ -50,7 +51,7 @@ func TestUnrecorded(t *testing.T) {
 	}
 }
 
-// TestAppend protects that a file has a line for each run, with all of its figures.
+// TestAppend checks that a file has a line for each run, with all of its figures.
 func TestAppend(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "figures")
 	all := twoRuns()

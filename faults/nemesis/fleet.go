@@ -13,13 +13,13 @@ import (
 	"portolan.dev/services/object"
 )
 
-// How many clients there are and how much they do: as much as leaves two processors time for the daemons.
+// The number of clients and their pauses. They leave enough time of two processors for the daemons.
 const (
 	actors  = 6
 	writers = 4
 	think   = 30 * time.Millisecond
 	every   = 100 * time.Millisecond
-	// callTimeout is how long a client waits for an answer.
+	// callTimeout is the deadline of a client's call.
 	callTimeout = 3 * time.Second
 )
 
@@ -35,8 +35,8 @@ const (
 // podNodes have no agents, which would report the readiness of pods in place of the actors.
 var podNodes = []string{"hand-made-1", "hand-made-2"}
 
-// prepare makes the objects that clients stand on, and waits until all daemons have them: for the checkers, what is
-// there in the beginning was always there.
+// prepare creates the objects that the clients need, and waits until all daemons have them, because
+// the checkers assume that the initial objects have always existed.
 func (r *run) prepare() {
 	r.Helper()
 	var all []object.Object
@@ -94,8 +94,8 @@ func steady() []object.Object {
 	}}}
 }
 
-// startFleet starts the clients of a round. They are where the nemesis can cut them off, but for those that read
-// the log.
+// startFleet starts the clients of a round. They connect from a machine that the nemesis can cut
+// off, except for the readers of the log, which run on the hub.
 func (r *run) startFleet() (err error) {
 	from := clients.Inside(r.Clients.Namespace.Do)
 	r.fleet, err = clients.Start(r.Context(), clients.Config{
@@ -107,7 +107,8 @@ func (r *run) startFleet() (err error) {
 	return err
 }
 
-// routes lead to the steady service: through its virtual IP on each node, and through a port of each node.
+// routes returns the routes to the steady service: through its virtual IP on each node, and through
+// the node port of each node.
 func (r *run) routes(from clients.Dial) []clients.Route {
 	var all []clients.Route
 	for _, n := range r.Nodes {
@@ -118,7 +119,7 @@ func (r *run) routes(from clients.Dial) []clients.Route {
 	return all
 }
 
-// names are those that clients ask for.
+// names returns the DNS names that clients resolve.
 func names() []string {
 	all := []string{fmt.Sprintf("%s.%s.svc.%s", steadyName, steadyNamespace, model.Zone)}
 	for _, name := range clients.Services {

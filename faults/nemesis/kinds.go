@@ -11,27 +11,28 @@ import (
 	"portolan.dev/faults/lab"
 )
 
-// kind is a way to break something.
+// A kind is a kind of fault.
 type kind struct {
-	// weight is how often it is drawn, compared with others.
+	// weight is the probability of being drawn, relative to other kinds.
 	weight int
-	// targets is how many machines it is about.
+	// targets is the number of its machines.
 	targets int
-	// may reports whether a machine can be its target; nil: each can.
+	// may reports whether a machine can be its target. If it is nil, each machine can.
 	may func(machine string) bool
-	// claims are the things that no other fault may touch meanwhile.
+	// claims returns the things that no other fault may claim at the same time.
 	claims func(machines []string) []string
 	begin  func(l *lab.Lab, machines []*lab.Machine) error
 	heal   func(l *lab.Lab, machines []*lab.Machine) error
-	// last has it healed only at the end of its round, after the others.
+	// last means that it is healed at the end of its round, after the others.
 	last bool
-	// depends reports that other faults may keep it from happening.
+	// depends means that other faults may prevent it.
 	depends bool
-	// prepare makes, before a run, something that takes long. Only sizes that allow for it have such kinds.
+	// prepare does slow preparations before a run. Such kinds are drawn only if Size.Prepared is
+	// set.
 	prepare func(l *lab.Lab) error
 }
 
-// kinds are the ways to break something, by name.
+// kinds are the kinds of faults by name.
 var kinds = map[string]kind{
 	"kill": {
 		weight: 6, targets: 1, claims: process,
@@ -43,22 +44,22 @@ var kinds = map[string]kind{
 		begin: func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Pause() },
 		heal:  func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Continue() },
 	},
-	"cut": { // two machines do not hear each other
+	"cut": { // drops packets in both directions
 		weight: 6, targets: 2,
 		begin: func(l *lab.Lab, m []*lab.Machine) error { return errors.Join(l.Cut(m[0], m[1]), l.Cut(m[1], m[0])) },
 		heal:  func(l *lab.Lab, m []*lab.Machine) error { return errors.Join(l.Join(m[0], m[1]), l.Join(m[1], m[0])) },
 	},
-	"cut-one-way": { // the second does not hear the first
+	"cut-one-way": { // drops packets from the first machine to the second
 		weight: 4, targets: 2,
 		begin: func(l *lab.Lab, m []*lab.Machine) error { return l.Cut(m[0], m[1]) },
 		heal:  func(l *lab.Lab, m []*lab.Machine) error { return l.Join(m[0], m[1]) },
 	},
-	"isolate": { // a machine hears nobody; writes go on, so it finds the log pruned
+	"isolate": { // cuts a machine off from all others; writes continue, so the log may be pruned meanwhile
 		weight: 4, targets: 1,
 		begin: func(l *lab.Lab, m []*lab.Machine) error { return others(l, m[0], l.Cut) },
 		heal:  func(l *lab.Lab, m []*lab.Machine) error { return others(l, m[0], l.Join) },
 	},
-	"lose": { // packets between two machines get lost
+	"lose": { // drops some packets in both directions
 		weight: 3, targets: 2,
 		begin: func(l *lab.Lab, m []*lab.Machine) error { return errors.Join(l.Lose(m[0], m[1]), l.Lose(m[1], m[0])) },
 		heal:  func(l *lab.Lab, m []*lab.Machine) error { return errors.Join(l.Keep(m[0], m[1]), l.Keep(m[1], m[0])) },
@@ -71,7 +72,7 @@ var kinds = map[string]kind{
 	"fill": {
 		weight: 3, targets: 1,
 		claims: func(m []string) []string {
-			if isBroker(m[0]) { // which healing restarts
+			if isBroker(m[0]) { // healing restarts it
 				return append(claim("disk ")(m), process(m)...)
 			}
 			return claim("disk ")(m)
@@ -94,7 +95,7 @@ var kinds = map[string]kind{
 		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.SlowFlush() },
 		heal:   func(l *lab.Lab, _ []*lab.Machine) error { return l.QuickFlush() },
 	},
-	"rotate": { // a machine gets a new certificate, which it shows in the end
+	"rotate": { // gives a machine a new certificate, which it must present by the end of the round
 		weight: 3, targets: 1, last: true,
 		claims: func(machines []string) []string { return append(process(machines), claim("disk ")(machines)...) },
 		begin:  func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Rotate() },
@@ -105,12 +106,12 @@ var kinds = map[string]kind{
 		begin: func(l *lab.Lab, _ []*lab.Machine) error { return l.StepDown() },
 		heal:  func(*lab.Lab, []*lab.Machine) error { return nil },
 	},
-	"diverge": { // the stream has what the log has not, so the log gets another epoch
+	"diverge": { // puts a message into the stream that the log lacks, so the log gets another epoch
 		weight: 2, depends: true,
 		begin: func(l *lab.Lab, _ []*lab.Machine) error { return l.Diverge() },
 		heal:  func(*lab.Lab, []*lab.Machine) error { return nil },
 	},
-	"downgrade": { // a daemon is that of the release before
+	"downgrade": { // replaces a daemon by the previous release
 		weight: 4, targets: 1, claims: process,
 		may: func(machine string) bool {
 			return !strings.HasPrefix(machine, "postgres") && !strings.HasPrefix(machine, "nats")
@@ -119,7 +120,7 @@ var kinds = map[string]kind{
 		begin:   func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Downgrade() },
 		heal:    func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Upgrade() },
 	},
-	"lose-stream": { // of all NATS servers, so that the relay makes another one
+	"lose-stream": { // deletes the data of all NATS servers, so that the relay creates the stream again
 		weight: 2,
 		claims: func([]string) []string { return append(process(brokers), claim("disk ")(brokers)...) },
 		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.LoseStream() },
@@ -132,8 +133,9 @@ var kinds = map[string]kind{
 	},
 }
 
-// empty makes room on a machine's disk. A NATS server that had none goes on without JetStream until it is restarted, and
-// with one server less than a stream has replicas, the stream cannot be made anew.
+// empty frees a machine's disk. A NATS server whose disk was full runs without JetStream until it
+// is restarted. The stream could not be created again with one server fewer than its replicas, so
+// the server is restarted.
 func empty(m *lab.Machine) error {
 	err := m.Empty()
 	if err == nil && isBroker(m.Name) {
@@ -147,7 +149,7 @@ func isBroker(machine string) bool { return slices.Contains(brokers, machine) }
 
 var brokers = []string{"nats-0", "nats-1", "nats-2"}
 
-// process is the claim on processes.
+// process returns the claims on the machines' processes.
 func process(machines []string) []string { return claim("process ")(machines) }
 
 func claim(thing string) func([]string) []string {
@@ -160,7 +162,7 @@ func claim(thing string) func([]string) []string {
 	}
 }
 
-// others does something to all paths from and to a machine.
+// others calls do for all paths from and to a machine.
 func others(l *lab.Lab, m *lab.Machine, do func(from, to *lab.Machine) error) error {
 	errs := []error{do(m, l.Clients), do(l.Clients, m)}
 	for _, other := range l.Machines() {
@@ -184,7 +186,8 @@ func (f Fault) find(l *lab.Lab) ([]*lab.Machine, error) {
 	return all, nil
 }
 
-// prepare prepares the kinds of a schedule. It returns the faults that are possible here.
+// prepare prepares the kinds of a schedule. It returns the schedule without the faults that cannot
+// be prepared.
 func (s Schedule) prepare(l *lab.Lab) Schedule {
 	l.Helper()
 	missing := map[string]bool{}
@@ -201,7 +204,7 @@ func (s Schedule) prepare(l *lab.Lab) Schedule {
 	return slices.DeleteFunc(slices.Clone(s), func(f Fault) bool { return missing[f.Kind] })
 }
 
-// pickKind draws a kind.
+// pickKind draws a kind by weight.
 func pickKind(random *rand.Rand, size Size) string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(kinds)), func(name string) bool { return kinds[name].prepare != nil && !size.Prepared })
 	total := 0

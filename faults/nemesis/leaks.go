@@ -12,36 +12,41 @@ import (
 	"portolan.dev/services/object"
 )
 
-// How much more than at first a daemon may have in use. The largest differences without a leak were 20 goroutines,
-// the workers of an endpoint controller that has become the leader, and 3 files, connections of a registry's pool to
-// Postgres, which has 4. A leak of one goroutine for each of the six faults of a round is more after six rounds, and
-// one of a file after three. A share of what there was at first would hide either for twice as long.
+// The numbers of goroutines and files that a daemon may have in addition to its first usage. The
+// largest differences without a leak were 20 goroutines, the workers of an endpoint controller that
+// has become the leader, and 3 files, connections of a registry's pool to Postgres, which has 4. A
+// leak of one goroutine for each of the six faults of a round exceeds the limit after six rounds,
+// and a leak of one file after three. A limit relative to the first usage would hide either for
+// twice as long.
 const (
 	spareGoroutines = 30
 	spareFiles      = 12
-	// sparePipes are files that an agent in userspace may have besides. Up to 25 were seen after a round, and no more
-	// after five. They are taken for the pipes, of two files each, through which Go moves bytes between connections and
-	// which it closes when it collects garbage: one pipe for each direction of the eight connections that clients keep.
+	// sparePipes are files that an agent with the userspace plane may have in addition. Up to 25
+	// were seen after a round, and no more after five rounds. They probably are the pipes, of two
+	// files each, through which Go splices bytes between connections, and which are closed by the
+	// garbage collector. There is one pipe for each direction of the eight connections that clients
+	// keep.
 	sparePipes = 2 * 2 * 8
 )
 
-// metered is a daemon that tells what it has in use.
+// metered is a daemon with metrics of its usage.
 type metered interface {
 	PID() int
 	Metric(name string, labels ...string) (float64, error)
 }
 
-// usage is what a daemon has in use.
+// usage is the number of goroutines and files that a daemon uses.
 type usage struct {
 	pid                        int
-	goroutines, files, sockets float64 // sockets are those of frontends: each has a goroutine and a file
+	goroutines, files, sockets float64 // sockets are the frontends' sockets: each has a goroutine and a file
 }
 
-// leaks checks that daemons give back the goroutines and the files that faults made them take. It looks while no
-// client is connected. A daemon that was restarted is compared with what it had at the first look after that.
+// leaks checks that daemons release the goroutines and files that they used because of faults. It
+// checks while no client is connected. A restarted daemon is compared with its usage at the first
+// check after the restart.
 type leaks struct {
 	daemons   map[string]metered
-	userspace map[string]bool // the agents that forward there
+	userspace map[string]bool // the agents with the userspace plane
 	first     map[string]usage
 }
 
@@ -97,7 +102,7 @@ func (c *leaks) look(name string) (u usage, err error) {
 	return u, err
 }
 
-// compare returns what a daemon has more of than it may.
+// compare returns a problem for each limit that a daemon exceeds.
 func (c *leaks) compare(name string, first, now usage) []string {
 	var problems []string
 	more := func(what string, first, now, spare float64) {

@@ -14,7 +14,7 @@ const (
 	sockets    = "portolan_nodeagent_userspace_sockets"
 )
 
-// gauges is a daemon that has in use what a test says.
+// gauges is a daemon with metrics set by a test.
 type gauges struct {
 	pid    int
 	values map[string]float64
@@ -29,8 +29,8 @@ func (g *gauges) Metric(name string, _ ...string) (float64, error) {
 	return 0, fmt.Errorf("no metric %s", name)
 }
 
-// TestLeaks protects that a leak of one goroutine or file for each fault of a few rounds is found, and that sockets of
-// frontends, another leader and a restart are none.
+// TestLeaks checks that a leak of one goroutine or file for each fault of a few rounds is found,
+// and that sockets of frontends, another leader and a restart are not reported.
 func TestLeaks(t *testing.T) {
 	const faults = 6 // of a round
 	server := map[string]float64{goroutines: 100, openFiles: 20}
@@ -39,7 +39,7 @@ func TestLeaks(t *testing.T) {
 		name   string
 		first  map[string]float64
 		rounds int
-		// play is what a round does to the daemon.
+		// play changes the daemon's gauges as a round does.
 		play func(g *gauges)
 		want string
 	}{

@@ -23,7 +23,7 @@ var (
 
 func TestMain(m *testing.M) { lab.Main(m) }
 
-// roundLength is how long faults of a round last.
+// roundLength is the time in which faults of a round begin and end.
 const roundLength = 8 * time.Second
 
 // TestNemesis runs schedules of any length, of one seed or several.
@@ -43,7 +43,7 @@ func TestNemesis(t *testing.T) {
 	}
 }
 
-// runSeed runs one schedule, and shrinks it if it fails and the flags say so.
+// runSeed runs one schedule. If it fails and -shrink is set, runSeed shrinks it.
 func runSeed(t *testing.T, seed uint64) *Figures {
 	s := Draw(seed, Size{Rounds: max(1, int(*duration/roundLength)), Length: roundLength, Faults: 6, Prepared: true}, machines())
 	if *file != "" {
@@ -72,11 +72,11 @@ func runSeed(t *testing.T, seed uint64) *Figures {
 	return first
 }
 
-// machines are the names of all machines.
+// machines returns the names of all machines.
 func machines() []string { return slices.Concat(lab.Roles()...) }
 
-// TestFixedSeeds runs short schedules that are the same each time, so that a change of the product or
-// of the nemesis which breaks either is noticed before anybody runs TestNemesis.
+// TestFixedSeeds runs short schedules that are the same each time, so that make test finds
+// regressions of the product and of the nemesis without a run of TestNemesis.
 func TestFixedSeeds(t *testing.T) {
 	for _, seed := range fixedSeeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

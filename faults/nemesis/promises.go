@@ -16,30 +16,31 @@ import (
 	"portolan.dev/faults/planes"
 )
 
-// Bounds of what daemons may take without a disturbance, on a busy machine. Longer ones would allow nearly anything
-// between two disturbances.
+// The bounds for daemons on a busy machine without a disturbance. Longer ones would allow nearly
+// anything between two disturbances.
 const (
 	lag = 5 * time.Second
-	// grace is that of the lab's allocator, and the time until it looks.
+	// grace is the grace of the lab's allocator (-verify-grace), and time for its next
+	// verification.
 	grace = 10 * time.Second
-	// perMinute is how often a daemon may say the same.
+	// perMinute is how often a daemon may print the same line.
 	perMinute = 60
 )
 
-// witness records something of its own while a round lasts, and judges it by the round's history.
+// A witness makes records of its own during a round, and checks them against the round's history.
 type witness interface {
 	check.Checker
 	// Run records until the context ends.
 	Run(ctx context.Context)
 }
 
-// witnesses make those of a round.
+// witnesses are the constructors of a round's witnesses.
 var witnesses = []func(*lab.Lab) witness{
 	func(l *lab.Lab) witness { return planes.Checker{Seen: planes.Watchers(l)} },
 	func(l *lab.Lab) witness { return foreign.Watch(l) },
 }
 
-// startWitnesses starts those of the round. The returned function ends them.
+// startWitnesses starts the witnesses of the round. The returned function stops them.
 func (r *run) startWitnesses() (stop func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	var running sync.WaitGroup
@@ -54,7 +55,7 @@ func (r *run) startWitnesses() (stop func()) {
 	}
 }
 
-// promises are the checkers of what was recorded in a round.
+// promises returns the checkers of a round's records.
 func (r *run) promises(h *history.History) []check.Checker {
 	all := []check.Checker{
 		check.Writes{}, check.Order{}, check.Linearizable{}, check.Watches{CaughtUp: true}, check.Names{Lag: lag},
@@ -68,8 +69,9 @@ func (r *run) promises(h *history.History) []check.Checker {
 	return all
 }
 
-// excused reports whether a connection went through a process of a node which the nemesis did something to. The
-// other data planes are in the kernel: no process of theirs may matter to a connection.
+// excused reports whether a connection went through the agent's process of a node with the
+// userspace plane during a fault of that node. The other data planes are in the kernel, so a fault
+// of their agents must not affect a connection.
 func (r *run) excused(h *history.History, c history.Connection) bool {
 	return slices.ContainsFunc(r.Nodes, func(n *lab.Node) bool {
 		if n.ProxyMode != "userspace" || c.Client != "keeper "+n.Name && c.Target.Addr() != n.Addresses[0] {
@@ -81,7 +83,7 @@ func (r *run) excused(h *history.History, c history.Connection) bool {
 	})
 }
 
-// judge judges what was recorded in the round, once all watchers have seen the last change.
+// judge checks the records of the round, once all watchers have seen the last change.
 func (r *run) judge() {
 	r.Helper()
 	var h *history.History
@@ -105,7 +107,7 @@ func (r *run) judge() {
 	r.Logf("round %d: judged in %s: %v", r.number, time.Since(began).Round(time.Millisecond), r.now.Recorded)
 }
 
-// judgeLines judges what the daemons have printed.
+// judgeLines checks the daemons' logs.
 func (r *run) judgeLines() {
 	r.Helper()
 	recorder := history.NewRecorder()
@@ -124,7 +126,7 @@ func (r *run) judgeLines() {
 	}
 }
 
-// ordered reports whether a line tells of what the checkers themselves asked for.
+// ordered reports whether a log line is about a request of the checkers themselves.
 func ordered(line string) bool { return strings.HasPrefix(line, "INFO zone transfer") }
 
 func recordFile(recorder *history.Recorder, process, path string) error {

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// doubtful is how long after a call without an answer its write may still happen. The lab's registries and its
-	// Postgres end within two seconds the calls that no client waits for.
+	// doubtful is the time after a call without an answer in which its write may still be
+	// committed. The lab's registries and its Postgres cancel abandoned calls within two seconds.
 	doubtful = 4 * time.Second
-	// logTimeout bounds how long the log is asked for before a component is looked at again.
+	// logTimeout is the timeout of a read of the log, before a component is checked again.
 	logTimeout = 2 * time.Second
 	pause      = 50 * time.Millisecond
 )
 
-// world is the world that the log leads to.
+// world is the world that results from the log.
 type world struct {
-	fleet any // whose log it is
+	fleet any // the fleet that read the log
 	head  uint64
 	*model.World
 }
 
-// committed returns the world that the log leads to now.
+// committed returns the world that results from the current log.
 func (r *run) committed() (*model.World, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), logTimeout)
 	defer cancel()
@@ -43,7 +43,8 @@ func (r *run) committed() (*model.World, error) {
 	return r.world.World, nil
 }
 
-// converge waits for each component until it has everything. It measures only; confirm judges.
+// converge waits until each component is up to date, and stores the time that it took. Only confirm
+// reports failures.
 func (r *run) converge(healed time.Time) {
 	r.Helper()
 	var wg sync.WaitGroup
@@ -60,7 +61,8 @@ func (r *run) converge(healed time.Time) {
 	wg.Wait()
 }
 
-// await returns how long after a time a component had everything. If it had not while patience lasted, ok is false.
+// await returns the time from since until a component was up to date. If that takes longer than
+// patience, ok is false.
 func (r *run) await(c check.Checker, since time.Time, world func() (*model.World, error)) (took time.Duration, ok bool) {
 	for time.Since(since) < patience {
 		want, err := world()
@@ -76,7 +78,7 @@ func (r *run) await(c check.Checker, since time.Time, world func() (*model.World
 	return 0, false
 }
 
-// confirm checks everything once no write can happen any more that got no answer.
+// confirm checks the state at rest once no unanswered write can be committed any more.
 func (r *run) confirm() {
 	r.Helper()
 	<-time.After(time.Until(r.recorder.History().LastUnknown().Add(doubtful)))
@@ -96,7 +98,8 @@ func (r *run) confirm() {
 	r.tell(findings)
 }
 
-// judgeLeaks checks that daemons have in use what they had before the first fault, once the round's clients are gone.
+// judgeLeaks checks that daemons use no more goroutines and files than before the first fault, once
+// the round's clients are gone.
 func (r *run) judgeLeaks() {
 	r.Helper()
 	findings, err := check.AtRest(r.Context(), nil, patience/2, r.leaks)
@@ -108,8 +111,9 @@ func (r *run) judgeLeaks() {
 	}
 }
 
-// judgeCleanup has agents clean up behind themselves, for the last time. It checks that what is not theirs stays, and
-// that without that the namespaces of nodes are as they were before the first agent.
+// judgeCleanup runs nodeagent cleanup on each node at the end. It checks that foreign things stay
+// unchanged, and that after their removal the namespaces of nodes are as they were before the first
+// agent.
 func (r *run) judgeCleanup() {
 	r.Helper()
 	for _, n := range r.Nodes {
@@ -137,10 +141,10 @@ func (r *run) judgeCleanup() {
 	}
 }
 
-// told is how many of the last calls about a namespace a failure prints.
+// told is the number of last calls in a namespace that a failure prints.
 const told = 60
 
-// tell prints what clients did last in the namespaces of findings.
+// tell prints the last calls of clients in the namespaces of findings.
 func (r *run) tell(findings []check.Finding) {
 	r.Helper()
 	calls := map[string][]history.Call{}

@@ -15,15 +15,15 @@ import (
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 )
 
-// patience is how long a daemon may take to get over what happened to it.
+// patience is the longest time that a daemon may take to recover from a fault.
 const patience = 60 * time.Second
 
-// run is a run of a schedule.
+// run is the state of one run of a schedule.
 type run struct {
 	*lab.Lab
 	seed       uint64
 	actors     []*workload.Actor
-	registries [2]*grpc.ClientConn // which nothing cuts, as those that follow
+	registries [2]*grpc.ClientConn // from the hub, so cuts do not affect them, nor the clients below
 	allocator  *grpc.ClientConn
 	agents     map[*lab.Node]nodeagentv1.NodeAgentServiceClient
 	guests     []guest
@@ -35,7 +35,7 @@ type run struct {
 	world world
 }
 
-// round is what belongs to one round.
+// round is the state of one round.
 type round struct {
 	number    int
 	fleet     *clients.Fleet
@@ -44,7 +44,8 @@ type round struct {
 	now       *Round
 }
 
-// Run starts a lab, carries out a schedule, and checks after each of its rounds. It returns what was measured.
+// Run starts a lab, carries out a schedule, and checks after each of its rounds. It returns the
+// measurements.
 func Run(t *testing.T, seed uint64, s Schedule) *Figures {
 	t.Helper()
 	t.Logf("seed %d, %d faults in %d rounds:\n%s", seed, len(s), s.Rounds(), s)
@@ -94,7 +95,7 @@ func (r *run) start(t *testing.T) {
 	}
 }
 
-// play has clients work while the faults of the round come and go, and checks afterwards.
+// play runs clients while the faults of the round begin and end, and checks afterwards.
 func (r *run) play(faults Schedule) {
 	r.Helper()
 	if err := r.startFleet(); err != nil {
@@ -118,7 +119,7 @@ func (r *run) play(faults Schedule) {
 	}
 }
 
-// rest waits until everything is right again, and judges the round.
+// rest waits until all components have recovered, and checks the round.
 func (r *run) rest(healed time.Time, stopWitnesses func()) {
 	r.Helper()
 	ready := make(chan error, 1)
@@ -132,7 +133,8 @@ func (r *run) rest(healed time.Time, stopWitnesses func()) {
 	r.judge()
 }
 
-// awaitReady waits until all daemons are ready. One whose data were in the way of a start may need another one.
+// awaitReady waits until all processes are ready. It restarts processes that end, because a daemon
+// may need another start after one that failed because of its data.
 func (r *run) awaitReady() error {
 	done := make(chan error, 1)
 	go func() { done <- r.AwaitReady() }()

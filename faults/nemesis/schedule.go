@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// Fault is something that breaks, and is mended again.
+// A Fault is a fault with its time and its machines.
 type Fault struct {
 	Round int
-	// At is when it begins, after the beginning of the round; For is how long it lasts.
+	// At is the time from the beginning of the round to the beginning of the fault. For is its
+	// length.
 	At, For time.Duration
 	Kind    string
 	Targets []string // names of machines
@@ -35,8 +36,8 @@ func (s Schedule) String() string {
 	return b.String()
 }
 
-// Parse reads a schedule: a line for each fault, with the round, the beginning, the length, the kind, and the
-// machines. Empty lines and those that begin with # are left out.
+// Parse reads a schedule: a line for each fault, with the round, the beginning, the length, the
+// kind, and the machines. It skips empty lines and lines that begin with #.
 func Parse(r io.Reader) (Schedule, error) {
 	var s Schedule
 	lines := bufio.NewScanner(r)
@@ -80,7 +81,7 @@ func parseFault(line string) (Fault, error) {
 	return f, nil
 }
 
-// Rounds returns how many rounds there are.
+// Rounds returns the number of rounds.
 func (s Schedule) Rounds() int {
 	rounds := 0
 	for _, f := range s {
@@ -94,7 +95,8 @@ func (s Schedule) round(n int) Schedule {
 	return slices.DeleteFunc(slices.Clone(s), func(f Fault) bool { return f.Round != n })
 }
 
-// Shrink returns a schedule that still fails, with as few of the faults as trying finds out.
+// Shrink returns a schedule that still fails with fewer faults. It leaves out ever smaller groups
+// of faults, and keeps each schedule for which fails reports true.
 func Shrink(s Schedule, fails func(Schedule) bool) Schedule {
 	for size := len(s) / 2; size > 0; size /= 2 {
 		for from := 0; from < len(s); {

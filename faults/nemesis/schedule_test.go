@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestScheduleIsRepeatable protects what a seed and a file are for: both give the same schedule again.
+// TestScheduleIsRepeatable checks that a seed and a file give the same schedule again.
 func TestScheduleIsRepeatable(t *testing.T) {
 	size := Size{Rounds: 5, Length: 5 * time.Second, Faults: 8}
 	for seed := range uint64(100) {
@@ -23,7 +23,8 @@ func TestScheduleIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestScheduleHasAllKinds protects that no kind is forgotten, and that faults do not undo each other.
+// TestScheduleHasAllKinds checks that each kind is drawn, and that faults of a round do not
+// conflict.
 func TestScheduleHasAllKinds(t *testing.T) {
 	size := Size{Rounds: 200, Length: 5 * time.Second, Faults: 8, Prepared: true}
 	s := Draw(1, size, machines())
@@ -49,7 +50,8 @@ func TestScheduleHasAllKinds(t *testing.T) {
 	}
 }
 
-// TestScheduleWithoutPreparation protects that a size that allows for no preparation has no kinds that need one.
+// TestScheduleWithoutPreparation checks that a size without Prepared has no kinds that need a
+// preparation.
 func TestScheduleWithoutPreparation(t *testing.T) {
 	for _, f := range Draw(1, Size{Rounds: 200, Length: 5 * time.Second, Faults: 8}, machines()) {
 		if kinds[f.Kind].prepare != nil {
@@ -66,7 +68,7 @@ func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// TestShrink protects that what is left over is what a failure needs.
+// TestShrink checks that only the faults remain that the failure needs.
 func TestShrink(t *testing.T) {
 	s := Draw(3, Size{Rounds: 4, Length: 5 * time.Second, Faults: 8}, machines())
 	if len(s) < 10 {
