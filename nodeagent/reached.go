@@ -2,20 +2,20 @@ package nodeagent
 
 import "time"
 
-// catchUp is how long the registry's view may stay behind what an earlier agent has
-// put in force. The view of a registry that was restored from a backup never gets
-// there.
+// catchUp is how long plans wait for a view from the registry that is older than the revision in
+// force. The view of a registry that was restored from a backup may never reach that revision.
 const catchUp = 10 * time.Second
 
-// reached is the revision that an earlier agent has put in force.
+// reached is the revision that an earlier agent has put in force, while plans may have to wait for
+// it.
 type reached struct {
-	revision uint64    // 0: the view has got there
-	since    time.Time // when the registry first answered; zero: it has not
+	revision uint64    // 0: plans do not wait any longer
+	since    time.Time // time of the first view from the registry; zero: there was none yet
 }
 
-// holds reports whether plans have to wait, because the view is older than what is
-// in force: they would take the node back to where it was. A view from the disk may
-// be older by seconds, and waits for the registry.
+// holds reports whether plans must wait, because the view is older than the revision in force and
+// they would set the node back. Plans for an older view from the disk wait until the registry has
+// answered, and then for at most catchUp.
 func (r *reached) holds(view uint64, live bool) bool {
 	switch {
 	case r.revision == 0:
@@ -29,7 +29,7 @@ func (r *reached) holds(view uint64, live bool) bool {
 	return r.revision != 0
 }
 
-// left is the time until plans do not wait any longer; an hour if that is not known.
+// left returns the time until plans stop waiting, or an hour if that time is not known.
 func (r *reached) left() time.Duration {
 	if r.revision == 0 || r.since.IsZero() {
 		return time.Hour

@@ -13,7 +13,7 @@ import (
 	"portolan.dev/services/kit/tracing"
 )
 
-// inherited is a data plane that an earlier process has left.
+// inherited is a data plane with the state of an earlier process.
 type inherited struct {
 	stalled
 	reached uint64
@@ -31,8 +31,9 @@ func (p *inherited) Apply(_ context.Context, steps []plan.Step) []dataplane.Fail
 	return nil
 }
 
-// TestPlansDoNotTakeTheNodeBack: a view that is older than what is in force waits for the registry, and for one that was
-// restored from a backup only for a while.
+// TestPlansDoNotTakeTheNodeBack checks that plans for a view older than the revision in force wait
+// for the registry, and for at most catchUp if the registry's own view is older, because it may
+// have been restored from a backup.
 func TestPlansDoNotTakeTheNodeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane := &inherited{reached: 5, state: &plan.State{}}
@@ -56,7 +57,7 @@ func TestPlansDoNotTakeTheNodeBack(t *testing.T) {
 	})
 }
 
-// TestPlansGoOnOnceTheViewHasCaughtUp protects that an agent does not wait longer than it has to.
+// TestPlansGoOnOnceTheViewHasCaughtUp checks that an agent does not wait longer than necessary.
 func TestPlansGoOnOnceTheViewHasCaughtUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane := &inherited{reached: 5, state: &plan.State{}}
@@ -72,8 +73,8 @@ func TestPlansGoOnOnceTheViewHasCaughtUp(t *testing.T) {
 	})
 }
 
-// TestAuditLeavesWhatAnEarlierAgentKnew: as long as the registry has not answered, what is in force and not planned is no
-// drift.
+// TestAuditLeavesWhatAnEarlierAgentKnew checks that a server in force that is not planned is not
+// drift until the registry has answered.
 func TestAuditLeavesWhatAnEarlierAgentKnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &plan.VirtualServer{}

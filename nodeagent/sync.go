@@ -159,8 +159,8 @@ func (s *syncer) run(ctx context.Context) error {
 	}
 }
 
-// syncUnlessHeld plans and programs what waits, unless the view is older than what
-// an earlier agent has put in force.
+// syncUnlessHeld plans and programs the waiting changes, unless the view is older than the revision
+// that an earlier agent has put in force.
 func (s *syncer) syncUnlessHeld(ctx context.Context) {
 	if revision := s.reached.revision; s.reached.holds(s.view.Revision(), s.live.Load()) {
 		s.log.Info("waiting for the registry: the view is older than what is in force", "view", s.view.Revision(), "in_force", revision)
@@ -264,9 +264,9 @@ func (s *syncer) replan(
 	}
 }
 
-// withReplaced adds to changes the servers that an earlier agent has left at the same
-// frontends for other audiences, and that are not planned any more: a frontend goes
-// from one division of its clients to another in one step.
+// withReplaced adds to the changes the removal of servers of an earlier agent that are at the same
+// frontends for other audiences, and are not planned any more. This way, the audiences of a
+// frontend change in one step.
 func (s *syncer) withReplaced(c plan.Changes) plan.Changes {
 	if s.adopted {
 		return c

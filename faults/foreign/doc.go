@@ -1,10 +1,11 @@
-// Package foreign puts firewall rules and routes of others into the namespaces of nodes, and checks that agents
-// leave them alone: whatever happens to agents, and when they clean up behind themselves.
+// Package foreign puts foreign firewall rules and routes into the namespaces of nodes, and checks
+// that agents do not change them, during faults and in nodeagent cleanup.
 //
-// The names are as near to those of agents as they can be: tables of the same name in other families, and names
-// that begin or end alike. Tables are compared byte for byte, with the handles of chains, rules and sets, so that
-// a table that was made anew is another one. Only counters are left out.
+// The names are as similar to the agents' names as possible: tables of the same name in other
+// families, and names that begin or end alike. Tables are compared byte for byte, with the handles
+// of chains, rules and sets, so that a table that was deleted and created again is a difference.
+// Only counters are ignored.
 //
-// A kernel of the lab without IPVS has no virtual servers of others to put. The scenario "what is somebody else's"
-// of nodeagent/dataplane/dataplanetest has them, in the kernel that kerneltest emulates.
+// A kernel of the lab without IPVS has no foreign virtual servers. The scenario "what is somebody
+// else's" of nodeagent/dataplane/dataplanetest has them, in the kernel that kerneltest emulates.
 package foreign

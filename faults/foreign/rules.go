@@ -22,7 +22,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// tables are those of others. They match nothing that a test sends.
+// tables are the foreign tables. They match no packets of the tests.
 const tables = `
 table inet portolan {
 	set portolan-nodes { type ipv4_addr; flags interval; elements = { 192.0.2.0/28 }; }
@@ -44,22 +44,22 @@ table ip filter-of-others {
 }
 `
 
-// iptablesRules are made by the program iptables-nft where it is there and the kernel can.
+// iptablesRules are added with iptables-nft if the program exists and the kernel supports them.
 var iptablesRules = [][]string{
 	{"-t", "nat", "-A", "PREROUTING", "-d", "192.0.2.5/32", "-p", "tcp", "-j", "DNAT", "--to-destination", "192.0.2.6"},
 	{"-A", "FORWARD", "-s", "192.0.2.7/32", "-j", "DROP"},
 }
 
-// Rules checks that what others have in the namespaces of nodes stays as it is.
+// Rules checks that foreign tables and routes in the namespaces of nodes stay unchanged.
 type Rules struct {
 	nodes map[string]*topology.Namespace
-	were  map[string]map[string]string // by node: what there is, by what it is called
+	were  map[string]map[string]string // by node: the text of each table and route, by its name
 
 	mu       sync.Mutex
 	findings []check.Finding // of Run
 }
 
-// Put puts rules of others into the namespaces of a lab's nodes, and remembers what is there.
+// Put adds foreign rules to the namespaces of a lab's nodes, and remembers their state.
 func Put(l *lab.Lab) *Rules {
 	l.Helper()
 	r := of(l)
@@ -74,7 +74,7 @@ func Put(l *lab.Lab) *Rules {
 	return r
 }
 
-// Watch remembers what Put has put there, for a Witness of it.
+// Watch remembers the state after Put, and returns a Witness that compares with it.
 func Watch(l *lab.Lab) Witness {
 	l.Helper()
 	r := of(l)
@@ -92,7 +92,7 @@ func of(l *lab.Lab) *Rules {
 	return r
 }
 
-// put puts rules into the calling thread's namespace.
+// put adds the foreign rules to the calling thread's namespace.
 func put() error {
 	cmd := exec.Command("nft", "-f", "-")
 	cmd.Stdin = strings.NewReader(tables)
@@ -100,7 +100,7 @@ func put() error {
 		return fmt.Errorf("nft: %w: %s", err, text)
 	}
 	for _, args := range iptablesRules {
-		_ = exec.Command("iptables-nft", args...).Run() // not every machine has it, nor each kernel what it needs
+		_ = exec.Command("iptables-nft", args...).Run() // optional: the program or support by the kernel may be missing
 	}
 	return run("ip", "route", "add", "local", "192.0.2.128/25", "dev", "lo", "table", "local")
 }
@@ -112,7 +112,7 @@ func run(program string, args ...string) error {
 	return nil
 }
 
-// Remove takes away what Put has put there, once agents have cleaned up behind themselves.
+// Remove removes the rules of Put. It is called after nodeagent cleanup.
 func (r *Rules) Remove() error {
 	var errs []error
 	for name, ns := range r.nodes {
@@ -138,25 +138,25 @@ func (r *Rules) remember() error {
 	return nil
 }
 
-// families are those of tables, as nft calls them.
+// families are the names of table families in nft.
 var families = map[nftables.TableFamily]string{
 	nftables.TableFamilyIPv4: "ip", nftables.TableFamilyIPv6: "ip6", nftables.TableFamilyINet: "inet",
 	nftables.TableFamilyARP: "arp", nftables.TableFamilyBridge: "bridge", nftables.TableFamilyNetdev: "netdev",
 }
 
-// own are the tables of agents.
+// own has the tables of agents.
 var own = map[string]bool{
 	"table ip portolan": true, "table ip6 portolan": true, "table ip portolan-balancer": true, "table ip6 portolan-balancer": true,
 }
 
-// A listing that an agent's change interrupts is begun again by nft, which then prints some chains
-// twice. So a listing is believed if reads in a row agree, and a difference if it stays.
+// If an agent's change interrupts a listing, nft begins it again and prints some chains twice. So a
+// listing counts if consecutive reads agree, and a difference counts if it stays.
 const (
-	agreeing = 3  // reads in a row that have to be the same
-	reads    = 10 // reads after which a difference is believed
+	agreeing = 3  // consecutive reads that must be equal
+	reads    = 10 // reads after which a difference counts
 )
 
-// listSurely returns what others have in a namespace while agents change theirs.
+// listSurely returns the foreign tables and routes of a namespace while agents change their own.
 func listSurely(ns *topology.Namespace) (map[string]string, error) {
 	var last map[string]string
 	for same := 0; same < agreeing; {
@@ -171,7 +171,7 @@ func listSurely(ns *topology.Namespace) (map[string]string, error) {
 	return last, nil
 }
 
-// list returns what others have in a namespace.
+// list returns the foreign tables and routes of a namespace.
 func list(ns *topology.Namespace) (map[string]string, error) {
 	there := map[string]string{}
 	err := ns.Do(func() error {
@@ -206,7 +206,8 @@ func list(ns *topology.Namespace) (map[string]string, error) {
 // Name implements both kinds of checkers.
 func (*Rules) Name() string { return "rules of others" }
 
-// Check compares what is there with what was there. It implements check.Checker of package churn.
+// Check compares the present state with the remembered one. It implements check.Checker of package
+// churn.
 func (r *Rules) Check(context.Context, *model.World) ([]check.Finding, error) {
 	var findings []check.Finding
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
@@ -219,7 +220,7 @@ func (r *Rules) Check(context.Context, *model.World) ([]check.Finding, error) {
 	return findings, nil
 }
 
-// checkNode returns the differences of a node that stay.
+// checkNode returns the differences of a node that stay over several reads.
 func (r *Rules) checkNode(name string) (findings []check.Finding, err error) {
 	for range reads {
 		there, err := list(r.nodes[name])
@@ -256,15 +257,15 @@ func (r *Rules) compare(node string, there map[string]string) []check.Finding {
 	return findings
 }
 
-// Witness looks at rules of others while a round lasts.
+// Witness checks foreign rules during a round.
 type Witness struct{ *Rules }
 
 var _ promise.Checker = Witness{}
 
-// pause is the time between two looks.
+// pause is the time between two checks.
 const pause = time.Second
 
-// Run looks until ctx is done, or until something was found.
+// Run checks until ctx is done, or until there is a finding.
 func (w Witness) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		findings, err := w.Rules.Check(ctx, nil)

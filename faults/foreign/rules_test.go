@@ -21,9 +21,9 @@ import (
 
 func TestMain(m *testing.M) { lab.Main(m) }
 
-// TestBesideAPlane protects that rules of others can be read beside those of a plane, which some versions of nft
-// cannot print, that the remedy for errors about tables names commands that work there, and that a plane that
-// comes, forwards and cleans up leaves rules of others alone.
+// TestBesideAPlane checks that foreign rules can be read next to the rules of a plane, which some
+// versions of nft cannot print. The commands in the remedy for errors about tables must work there.
+// A plane that starts, forwards and cleans up must not change foreign rules.
 func TestBesideAPlane(t *testing.T) {
 	labtest.Need(t)
 	if err := plane.Probe(""); err != nil {
@@ -82,7 +82,7 @@ func lists(commands string, words ...string) error {
 	return nil
 }
 
-// TestRulesOfOthers protects that each way to touch what is somebody else's is found.
+// TestRulesOfOthers checks that each kind of change of foreign rules is found.
 func TestRulesOfOthers(t *testing.T) {
 	labtest.Need(t)
 	for _, c := range []struct {

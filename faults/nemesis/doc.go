@@ -24,7 +24,7 @@
 //
 //	make faults                              ten minutes of a random seed
 //	make faults SEED=7 FOR=30m SHRINK=1
-//	make faults SEED=7 SEEDS=30 FOR=24s      thirty seeds, one after the other, and tables over all of them
+//	make faults SEED=7 SEEDS=30 FOR=24s      thirty seeds in turn, and tables over all of them
 //	go test ./faults/nemesis -run TestNemesis -v -args -schedule FILE
 //
 // Only outcomes that a client cannot know are left open: a write without an answer may be committed

@@ -14,10 +14,10 @@ import (
 	"portolan.dev/services/object"
 )
 
-// most is how many findings are kept. Many mostly have one cause.
+// most is the number of findings that are kept, because many findings mostly have one cause.
 const most = 20
 
-// Checker checks that what nodes have in force is the plan of the revision that their agents report.
+// Checker checks that nodes have in force the plan of the revision that their agents report.
 type Checker struct{ Seen []*Watcher }
 
 // Run reads the nodes until ctx is done.
@@ -34,8 +34,8 @@ var _ check.Checker = Checker{}
 // Name implements check.Checker.
 func (Checker) Name() string { return "planes" }
 
-// Check implements check.Checker. It leaves out readings of revisions that the log does not have. A node without any
-// other reading is a finding, too: nothing is known of it.
+// Check implements check.Checker. It leaves out readings of revisions that the log does not have. A
+// node without any other reading is a finding, too, because its state is unknown.
 func (c Checker) Check(h *history.History) []check.Finding {
 	var all []check.Finding
 	for _, w := range c.Seen {
@@ -61,7 +61,7 @@ func (c Checker) Check(h *history.History) []check.Finding {
 	return all
 }
 
-// judge looks at one reading.
+// judge checks one reading.
 type judge struct {
 	w        *Watcher
 	r        *Reading
@@ -69,12 +69,12 @@ type judge struct {
 	findings []check.Finding
 }
 
-// kernel judges what is in force.
+// kernel checks the content of the kernel.
 func (j *judge) kernel() {
 	j.compare("the kernel", j.r.Kernel, j.r.High, j.w.FrontendsOnly, j.r.Restarted)
 }
 
-// said judges what the agent says.
+// said checks the plan that the agent reports.
 func (j *judge) said() {
 	changed := j.compare("the agent's plan", j.r.Said, j.r.Planned, false, false)
 	for _, at := range slices.SortedFunc(maps.Keys(j.r.Missing), compareFrontends) {
@@ -86,8 +86,8 @@ func (j *judge) said() {
 	}
 }
 
-// compare compares content with the plans from the reading's lower revision to a higher one. It returns the
-// frontends that change in between.
+// compare compares content with the plans from the reading's lower revision to a higher one. It
+// returns the frontends that change in between.
 func (j *judge) compare(what string, content Content, high uint64, frontendsOnly, leftovers bool) map[Frontend][]claims {
 	changed := j.plans.until(high)
 	all := map[Frontend]bool{}
@@ -120,7 +120,7 @@ func (j *judge) compare(what string, content Content, high uint64, frontendsOnly
 	return changed
 }
 
-// failing reports whether the agent says of one of the services that it fails.
+// failing reports whether the agent reports one of the services as failing.
 func (j *judge) failing(services []object.Key) bool {
 	return slices.ContainsFunc(services, func(s object.Key) bool { return j.r.Failing[s.Namespace+"/"+s.Name] })
 }
@@ -137,7 +137,7 @@ func (j *judge) find(what string, at Frontend, services []object.Key, format str
 	})
 }
 
-// bounds are what a frontend may have.
+// bounds are the backends that a frontend must have and may have.
 type bounds struct {
 	least, most []string
 	// present and absent report whether it was planned at some time, and whether it was not.
@@ -145,7 +145,8 @@ type bounds struct {
 	services        []object.Key // that claimed it
 }
 
-// boundsOf returns what a frontend may have, whose claims were these, one after the other.
+// boundsOf returns the bounds of a frontend that had these claims, one after the other. With
+// backendsNeeded, a frontend without backends counts as not planned.
 func boundsOf(seen []claims, backendsNeeded bool) bounds {
 	var b bounds
 	for _, now := range seen {

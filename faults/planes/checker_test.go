@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// web is a service with an address.
+// web returns a service with an address.
 func web(name, ip string) *corev1.Service {
 	return &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Namespace: "ns", Name: name},
@@ -22,7 +22,7 @@ func web(name, ip string) *corev1.Service {
 	}
 }
 
-// behind is a slice of a service with these ready addresses.
+// behind returns a slice of a service with these ready addresses.
 func behind(service string, addresses ...string) *corev1.EndpointSlice {
 	name, port := "http", int32(8080)
 	s := &corev1.EndpointSlice{
@@ -35,7 +35,8 @@ func behind(service string, addresses ...string) *corev1.EndpointSlice {
 	return s
 }
 
-// log is a log after revision 10: the first object is put at revision 11. A nil object is some other write.
+// log returns a log that begins after revision 10: the first object is put at revision 11. A nil
+// object stands for an unrelated write.
 func log(objects ...object.Object) history.Log {
 	l := history.Log{Base: 10}
 	for n, o := range objects {
@@ -49,7 +50,7 @@ func log(objects ...object.Object) history.Log {
 	return l
 }
 
-// without deletes the last object of a log at the next revision.
+// without returns the log with a deletion of an object at the next revision.
 func without(l history.Log, o object.Object) history.Log {
 	l.Changes = append(l.Changes, &registryv1.Change{
 		Revision: l.Head() + 1, Type: registryv1.ChangeType_CHANGE_TYPE_DELETE, Object: object.Wrap(o),
@@ -61,7 +62,7 @@ func at(address string) Frontend {
 	return Frontend{netip.MustParseAddrPort(address), corev1.Protocol_PROTOCOL_TCP}
 }
 
-// reading is one from a revision to another, in which the kernel and the agent agree.
+// reading returns a reading from revision low to high, in which the kernel and the agent agree.
 func reading(low, high uint64, content Content, more ...func(*Reading)) Reading {
 	r := Reading{Low: low, High: high, Planned: high, Kernel: content, Said: content}
 	for _, m := range more {
@@ -84,7 +85,8 @@ func missing(address string) func(*Reading) {
 
 func TestChecker(t *testing.T) {
 	const a, b, c = "10.1.0.1:8080", "10.1.0.2:8080", "10.1.0.3:8080"
-	// The service comes at 11, its backend a at 12, a and b are there at 13, b and c at 15, and nothing is from 16 on.
+	// The service is created at 11. Its backends are a at 12, a and b at 13, b and c at 15. The
+	// service is deleted at 16.
 	story := without(log(web("web", "10.96.0.1"), behind("web", "10.1.0.1"), behind("web", "10.1.0.1", "10.1.0.2"), nil,
 		behind("web", "10.1.0.2", "10.1.0.3")), web("web", "10.96.0.1"))
 	// Both services claim the address; web has one backend and heir another one.

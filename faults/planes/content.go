@@ -18,7 +18,7 @@ func (f Frontend) String() string {
 	return f.Address.String() + "/" + protocolName(f.Protocol)
 }
 
-// Content is what is in force: the backends (host:port, sorted) of each frontend.
+// Content is the content of a data plane: the backends (host:port, sorted) of each frontend.
 type Content map[Frontend][]string
 
 func (c Content) add(at Frontend, backend string) {

@@ -11,10 +11,10 @@ import (
 	"portolan.dev/services/object"
 )
 
-// claims are the backends that each service wants at a frontend.
+// claims are the backends of a frontend, by the service that claims the frontend.
 type claims map[object.Key][]string
 
-// shift is a change of what a service wants at a frontend.
+// shift is a change of the claim of a service at a frontend.
 type shift struct {
 	revision uint64
 	at       Frontend
@@ -23,24 +23,24 @@ type shift struct {
 	backends []string
 }
 
-// course is how the plan of a node changed with the log.
+// course is the sequence of plans of a node that follows from the log.
 type course struct {
 	addresses []netip.Addr
-	plan      map[Frontend]claims // at the log's base, or where advance has come to
-	shifts    []shift             // that are still to come
+	plan      map[Frontend]claims // at the log's base, or at the revision of the last advance
+	shifts    []shift             // after that revision
 	touched   []touch             // in order
 	worlds    map[object.Key]*model.World
 	wanted    map[object.Key]Content
 }
 
-// touch says that a service or one of its slices was written.
+// touch is a write of a service or one of its slices.
 type touch struct {
 	revision uint64
 	service  object.Key
 }
 
-// courseOf reads from a log how the plan of a node with these addresses changed. The plan follows from slices,
-// which follow pods later, so selectors do not count.
+// courseOf returns the course of a node with these addresses. The plan follows from the slices in
+// the log, so selectors are removed. (Slices follow pods with a delay.)
 func courseOf(log *history.Log, addresses []netip.Addr) *course {
 	c := &course{
 		addresses: addresses, plan: map[Frontend]claims{}, worlds: map[object.Key]*model.World{}, wanted: map[object.Key]Content{},
@@ -56,7 +56,7 @@ func courseOf(log *history.Log, addresses []netip.Addr) *course {
 	return c
 }
 
-// take takes in one change of the log: the object before and after it, of which one is nil at most.
+// take adds one change of the log, with the object before and after it. At most one of them is nil.
 func (c *course) take(revision uint64, before, after object.Object) {
 	services := map[object.Key]bool{}
 	if service, ok := serviceOf(before); ok {
@@ -73,7 +73,7 @@ func (c *course) take(revision uint64, before, after object.Object) {
 	}
 }
 
-// serviceOf returns the service that an object is, or is a slice of.
+// serviceOf returns the key of the service, if the object is a service or a slice of one.
 func serviceOf(o object.Object) (object.Key, bool) {
 	switch o := o.(type) {
 	case *corev1.Service:
@@ -96,7 +96,7 @@ func withoutSelector(o object.Object) object.Object {
 	return svc
 }
 
-// world has one service and its slices.
+// world returns the world of one service and its slices.
 func (c *course) world(service object.Key) *model.World {
 	if c.worlds[service] == nil {
 		c.worlds[service] = model.New()
@@ -104,7 +104,7 @@ func (c *course) world(service object.Key) *model.World {
 	return c.worlds[service]
 }
 
-// refresh notes what a service wants now and did not want before.
+// refresh adds the shifts between the previous and the present claims of a service.
 func (c *course) refresh(revision uint64, service object.Key) {
 	now := Content{}
 	for _, f := range c.world(service).Frontends(c.addresses) {
@@ -156,7 +156,8 @@ func (c claims) after(s *shift) claims {
 	return next
 }
 
-// until returns how the frontends change that change at all, up to a revision: their claims now, and after each change.
+// until returns the frontends that change up to a revision, each with its present claims, and its
+// claims after each change.
 func (c *course) until(revision uint64) map[Frontend][]claims {
 	all := map[Frontend][]claims{}
 	for i := range c.shifts {

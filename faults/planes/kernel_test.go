@@ -21,7 +21,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// server is a virtual server with these backends, which may drain for an hour.
+// server returns a virtual server with these backends, which may drain for an hour.
 func server(address string, protocol plan.Protocol, backends ...string) *plan.VirtualServer {
 	v := &plan.VirtualServer{
 		Key:        plan.Key{Frontend: plan.Frontend{Addr: netip.MustParseAddrPort(address), Protocol: protocol}},
@@ -33,8 +33,8 @@ func server(address string, protocol plan.Protocol, backends ...string) *plan.Vi
 	return v
 }
 
-// nodeWith returns a namespace with a plane of nftables that forwards servers.
-// Servers have counters if they are to and the kernel can.
+// nodeWith returns a namespace with an nftables plane that forwards servers. With counts, servers
+// have counters if the kernel supports them.
 func nodeWith(t *testing.T, counts bool, servers ...*plan.VirtualServer) (*topology.Namespace, *kernel.Plane) {
 	t.Helper()
 	labtest.Need(t)
@@ -64,7 +64,7 @@ func nodeWith(t *testing.T, counts bool, servers ...*plan.VirtualServer) (*topol
 	return ns, plane
 }
 
-// in reads what a namespace has.
+// in reads the content of a namespace.
 func in(t *testing.T, ns *topology.Namespace, read func([]Frontend) (Content, error), expected ...Frontend) Content {
 	t.Helper()
 	var got Content
@@ -107,7 +107,7 @@ func readsWhatIsInForce(t *testing.T, counts bool) {
 		t.Errorf("with a server that drains, read %v, want %v", got, want)
 	}
 
-	// Somebody else takes a backend away.
+	// Another program removes a backend.
 	element := "{ 10.96.0.1 . udp . 80 . 0 }"
 	err := ns.Do(func() error {
 		out, err := exec.Command("nft", "delete element ip "+balancerTable+" slots "+element).CombinedOutput()
@@ -125,7 +125,8 @@ func readsWhatIsInForce(t *testing.T, counts bool) {
 	}
 }
 
-// TestLookUp protects the way of reading that is taken when a list of the kernel's lacks something.
+// TestLookUp checks the lookup of single servers, which is used if a list of the kernel is
+// incomplete.
 func TestLookUp(t *testing.T) {
 	drains := server("10.96.0.4:80", plan.TCP, "10.1.0.1:8080")
 	ns, plane := nodeWith(t, true,

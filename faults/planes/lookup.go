@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// lookUps is how often a server is looked up that changes meanwhile.
+// lookUps is the number of lookups of a server that changes meanwhile.
 const lookUps = 10
 
 var errChanging = errors.New("it changed whenever it was looked up")
 
-// lookUp reads one server by its key; nil: there is none. A server that lacks slots each time really lacks them.
+// lookUp reads one server by its key. It returns nil if there is none. A server that lacks slots at
+// each lookup really lacks them.
 func lookUp(f Frontend) (*nftServer, error) {
 	var last *nftServer
 	for range lookUps {
@@ -56,7 +57,7 @@ func lookUpOnce(f Frontend) (*nftServer, error) {
 	return s, s.lookUpSlots(f)
 }
 
-// lookUpSlots reads the slots: all at once, or one by one if some are missing.
+// lookUpSlots reads the slots with one command, or one by one if some are missing.
 func (s *nftServer) lookUpSlots(f Frontend) error {
 	var keys []string
 	for n := range s.size {
@@ -85,18 +86,19 @@ func (s *nftServer) lookUpSlots(f Frontend) error {
 	return nil
 }
 
-// key is a frontend as nft reads it.
+// key returns a frontend in the syntax of nft.
 func key(f Frontend) string {
 	return fmt.Sprintf("%s . %s . %d", f.Address.Addr(), strings.ToLower(protocolName(f.Protocol)), f.Address.Port())
 }
 
-// valuesOf returns the values of keys of a map, in the order of the keys; nothing unless all are there.
+// valuesOf returns the values of keys of a map, in the order of the keys. It returns none if a key
+// is missing.
 func valuesOf(f Frontend, name string, keys ...string) ([]string, error) {
 	text, err := nft(fmt.Sprintf("get element %s %s %s { %s }", familyOf(f), balancerTable, name, strings.Join(keys, ", ")))
 	return elementValues(text), err
 }
 
-// nft runs the program. Where what it is asked about is not there, it returns nothing.
+// nft runs a command of nft. It returns an empty text if the table, map or element does not exist.
 func nft(command string) (string, error) {
 	cmd := exec.Command("nft", command)
 	var problem strings.Builder
@@ -111,7 +113,7 @@ func nft(command string) (string, error) {
 	return string(text), nil
 }
 
-// elementValues returns the values of the elements that nft has printed.
+// elementValues returns the values of the elements in the output of nft.
 func elementValues(text string) []string {
 	_, text, found := strings.Cut(text, "elements = {")
 	if !found {
@@ -126,7 +128,7 @@ func elementValues(text string) []string {
 	return all
 }
 
-// parseBackend reads a backend as nft prints it, such as 10.1.0.1 . 8080.
+// parseBackend parses a backend in the syntax of nft, such as 10.1.0.1 . 8080.
 func parseBackend(text string) (netip.AddrPort, error) {
 	address, port, _ := strings.Cut(text, " . ")
 	addr, err := netip.ParseAddr(address)

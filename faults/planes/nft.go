@@ -18,15 +18,17 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// balancerTable is the table of the nftables plane, in the families ip and ip6. Its map servers leads from a
-// frontend to the number of a class, classes from there to a chain whose name says how many slots servers of the
-// class have and whether it is closed, and slots from a frontend and a number to a backend. Servers for clients
-// outside alone have maps of their own, which are not read: the workload makes none.
+// balancerTable is the table of the nftables plane, in the families ip and ip6. Its map servers
+// maps a frontend to the number of a class. The map classes maps the number to a chain. The chain's
+// name contains the number of slots of each server of the class, and its state. The map slots maps
+// a frontend and a slot number to a backend. Servers for external clients only have maps of their
+// own, which are not read because the workload creates none.
 const balancerTable = "portolan-balancer"
 
-// Nftables reads what the nftables plane of the calling thread's namespace has in force. The kernel moves elements
-// of maps when a map grows or shrinks, and a list that is read meanwhile lacks some. So what is expected and not on
-// the list, and servers that lack slots, are looked up one by one, which is exact.
+// Nftables reads the content of the nftables plane in the calling thread's namespace. The kernel
+// moves elements of maps when a map grows or shrinks, and a list that is read meanwhile lacks some.
+// So expected servers that are not on the list, and servers that lack slots, are looked up one by
+// one, which is exact.
 func Nftables(expected []Frontend) (Content, error) {
 	content := Content{}
 	for _, family := range []string{"ip", "ip6"} {
@@ -60,21 +62,21 @@ func familyOf(f Frontend) string {
 	return "ip"
 }
 
-// nftServer is a server as the kernel has it.
+// nftServer is a server as read from the kernel.
 type nftServer struct {
-	class string // its number, as it was read
-	// open: it takes new connections; otherwise it drains.
+	class string // the key in the map classes
+	// open means that it takes new connections. Otherwise it drains.
 	open  bool
-	known bool // its class is
-	size  int  // number of slots that it should have
+	known bool // its class was read
+	size  int  // number of slots according to its class
 	slots map[int]string
 }
 
 // complete reports whether all slots are known.
 func (s *nftServer) complete() bool { return s.known && len(s.slots) == s.size }
 
-// takeChain takes in the name of the chain of its class, such as rr-0-2-0-any-open-5: scheduler, flags, slots,
-// affinity, audience, state and lane.
+// takeChain parses the name of the chain of its class, such as rr-0-2-0-any-open-5: scheduler,
+// flags, slots, affinity, audience, state and lane.
 func (s *nftServer) takeChain(chain string) error {
 	parts := strings.Split(chain, "-")
 	if len(parts) != 7 {
@@ -101,11 +103,11 @@ func (s *nftServer) backends() []string {
 	return c[Frontend{}]
 }
 
-// listings is how often the lists are read until they fit together.
+// listings is how often the lists are read until they are consistent.
 const listings = 5
 
-// listServers reads the lists of a family. They may be of different states of the kernel's tables, and then some
-// servers are not complete.
+// listServers reads the lists of a family. If they show different states of the kernel's tables,
+// some servers are not complete.
 func listServers(family string) (servers map[Frontend]*nftServer, err error) {
 	conn, err := kernel.DialNftables("")
 	if err != nil {
@@ -167,7 +169,7 @@ func (l *listing) read() error {
 	return errors.Join(l.errs...)
 }
 
-// each hands the elements of a map to take. A map that is not there has none.
+// each calls take for the elements of a map. A missing map has none.
 func (l *listing) each(name string, take func(kernel.Member) error) {
 	err := l.conn.Elements(&nftables.Set{Table: l.table, Name: name}, func(m kernel.Member) { l.errs = append(l.errs, take(m)) })
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -175,7 +177,8 @@ func (l *listing) each(name string, take func(kernel.Member) error) {
 	}
 }
 
-// decodeKey reads a key: address, protocol and port, of which each takes a multiple of four bytes, and what follows.
+// decodeKey decodes a key: address, protocol and port, each padded to a multiple of four bytes. It
+// also returns the remaining bytes.
 func decodeKey(b []byte) (Frontend, []byte, error) {
 	size := 4
 	if len(b) > 16 {

@@ -7,7 +7,8 @@ import (
 	"portolan.dev/portolan/e2e/labtest"
 )
 
-// Watchers returns a watcher of each node of a lab whose plane can be read: those of nftables and userspace.
+// Watchers returns a watcher of each node of a lab that has an nftables or userspace plane. Other
+// planes cannot be read.
 func Watchers(l *lab.Lab) []*Watcher {
 	var all []*Watcher
 	for _, n := range l.Nodes {

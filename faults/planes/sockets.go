@@ -13,18 +13,18 @@ import (
 	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
-// States of sockets that take whatever comes, as the kernel writes them.
+// The states of sockets that accept packets of any client, in the kernel's notation.
 const (
 	listening   = "0A" // TCP
 	unconnected = "07" // UDP
 )
 
-// looks is how often the table of sockets is read for what is expected: the kernel writes it in portions, and what
-// opens and closes in between may hide another socket.
+// looks is how often the table of sockets is read until it has all expected frontends. The kernel
+// writes the table in portions, and a socket that opens or closes in between may hide another one.
 const looks = 3
 
-// Sockets reads the frontends that somebody listens on in the calling thread's namespace. Which backends are behind
-// them is known to the process that has the sockets, and to nobody else.
+// Sockets reads the frontends with listening sockets in the calling thread's namespace. It cannot
+// read the backends, which only the process with the sockets has.
 func Sockets(expected []Frontend) (content Content, err error) {
 	for range looks {
 		content, err = readSockets()
@@ -65,7 +65,8 @@ func readSockets() (Content, error) {
 	return content, nil
 }
 
-// socketAddress reads an address of a table of sockets: words in the order of the machine, a colon, and the port.
+// socketAddress parses an address of a table of sockets: words in the byte order of the machine, a
+// colon, and the port.
 func socketAddress(text string) (netip.AddrPort, error) {
 	words, port, _ := strings.Cut(text, ":")
 	number, err := strconv.ParseUint(port, 16, 16)

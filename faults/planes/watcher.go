@@ -17,47 +17,51 @@ import (
 const (
 	// pause is the time between two readings of a node.
 	pause = 250 * time.Millisecond
-	// readTimeout bounds a reading. An agent that does not answer is read again later.
+	// readTimeout is the timeout of a reading. An agent that does not answer is read again later.
 	readTimeout = 5 * time.Second
 )
 
-// Watcher reads a node's plane again and again, and keeps what it has read.
+// Watcher reads a node's plane periodically, and keeps the readings.
 type Watcher struct {
 	Node      string
-	Addresses []netip.Addr // of the node, which serve node ports
+	Addresses []netip.Addr // of the node, for node ports
 	// Services are the ranges of virtual addresses.
 	Services []netip.Prefix
 	// NodePorts are the lowest and the highest node port.
 	NodePorts [2]uint16
 	Agent     nodeagentv1.NodeAgentServiceClient
-	// Kernel reads what is in force. It looks more than once for what is expected.
+	// Kernel reads the content of the plane. It reads more than once if expected frontends are
+	// missing.
 	Kernel func(expected []Frontend) (Content, error)
-	// FrontendsOnly reports whether Kernel knows frontends that have backends, and nothing else.
+	// FrontendsOnly reports whether Kernel reads only the frontends that have backends, without the
+	// backends.
 	FrontendsOnly bool
-	// Process returns the number of the agent's process; 0: it does not run.
+	// Process returns the ID of the agent's process, or 0 if it does not run.
 	Process func() int
 
 	mu       sync.Mutex
 	readings []Reading
-	failed   error  // why the last reading that failed did
-	process  int    // that was read last
-	heard    uint64 // revision that this process had applied when it was first known to follow the registry
+	failed   error  // error of the last reading that failed
+	process  int    // of the last reading
+	heard    uint64 // applied revision of this process when it first reported a view from the registry
 }
 
-// Reading is what a node had in force.
+// Reading is the content of a node's plane, with the agent's status at that time.
 type Reading struct {
 	At time.Time
-	// Low and High are the revisions that the agent said to have applied, before and after everything else was read.
+	// Low and High are the applied revisions that the agent reported before and after the rest was
+	// read.
 	Low, High uint64
-	// Planned is the newest revision that Said may be of.
+	// Planned is the newest revision that Said may belong to.
 	Planned uint64
 	Kernel  Content
-	// Said is the agent's plan, and Missing why it says that a frontend of it is not in force.
+	// Said is the agent's plan. Missing has the agent's error for each frontend that it reports as
+	// not in force.
 	Said    Content
 	Missing map[Frontend]string
 	// Failing are the services that the agent reports as failing, as namespace/name.
 	Failing map[string]bool
-	// Restarted reports whether the agent may not have removed yet what an earlier one had in force.
+	// Restarted reports whether the plane may still have frontends of an earlier agent.
 	Restarted bool
 }
 
@@ -82,7 +86,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// keep takes in a reading, unless it failed or says what the one before said.
+// keep stores a reading, unless it failed or equals the previous one.
 func (w *Watcher) keep(r Reading, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,15 +98,16 @@ func (w *Watcher) keep(r Reading, err error) {
 	}
 }
 
-// Readings returns what was read, and why the last reading that failed did. An agent that is away cannot be read.
+// Readings returns the readings, and the error of the last reading that failed. Readings fail while
+// the agent does not run.
 func (w *Watcher) Readings() (read []Reading, failed error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.readings), w.failed
 }
 
-// read makes one reading. The agent answers for its status when it has finished the changes under way. So what the
-// kernel has in between is of the revisions between both answers.
+// read makes one reading. The agent answers GetStatus after it has finished the changes under way.
+// So the content of the kernel in between belongs to the revisions between both answers.
 func (w *Watcher) read(ctx context.Context) (Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -144,8 +149,8 @@ func (w *Watcher) read(ctx context.Context) (Reading, error) {
 	return r, nil
 }
 
-// restarted reports whether an agent may still have in force what it found when it started. It removes that at the
-// end of the first batch that ends after it has heard of the registry.
+// restarted reports whether the plane may still have frontends of an earlier agent. The agent
+// removes them at the end of the first batch that ends after its view is from the registry.
 func (w *Watcher) restarted(process int, status *nodeagentv1.GetStatusResponse) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,12 +164,12 @@ func (w *Watcher) restarted(process int, status *nodeagentv1.GetStatusResponse) 
 	return status.GetAppliedRevision() == w.heard
 }
 
-// expected returns the frontends that Kernel should find if it has what the agent says.
+// expected returns the frontends that Kernel should find if the agent's plan is in force.
 func (w *Watcher) expected(said Content) []Frontend {
 	return slices.DeleteFunc(slices.Collect(maps.Keys(said)), func(f Frontend) bool { return w.FrontendsOnly && len(said[f]) == 0 })
 }
 
-// takePlan takes in what the agent says.
+// takePlan stores the agent's plan in the reading.
 func (w *Watcher) takePlan(r *Reading, plan *nodeagentv1.GetPlanResponse) {
 	for _, v := range plan.GetVirtualServers() {
 		addr, err := netip.ParseAddr(v.GetAddress())
@@ -186,7 +191,8 @@ func (w *Watcher) takePlan(r *Reading, plan *nodeagentv1.GetPlanResponse) {
 	}
 }
 
-// mine leaves out what is no frontend of a service, and node ports of addresses that are not the node's.
+// mine removes frontends that belong to no service, and node ports at other addresses than the
+// node's.
 func (w *Watcher) mine(c Content) Content {
 	maps.DeleteFunc(c, func(f Frontend, _ []string) bool { return !w.serves(f) })
 	return c
@@ -200,7 +206,7 @@ func (w *Watcher) serves(f Frontend) bool {
 	return slices.ContainsFunc(w.Services, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// same reports whether two readings say the same.
+// same reports whether two readings are equal, apart from their times.
 func (r *Reading) same(o *Reading) bool {
 	return r.Low == o.Low && r.High == o.High && r.Planned == o.Planned && r.Restarted == o.Restarted &&
 		maps.EqualFunc(r.Kernel, o.Kernel, slices.Equal[[]string]) && maps.EqualFunc(r.Said, o.Said, slices.Equal[[]string]) &&

@@ -12,7 +12,7 @@ import (
 	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 )
 
-// agent answers with one status after the other, the last one again and again.
+// agent answers with one status after the other, and repeats the last one.
 type agent struct {
 	nodeagentv1.NodeAgentServiceClient
 	statuses []*nodeagentv1.GetStatusResponse
@@ -29,7 +29,7 @@ func (a *agent) GetPlan(context.Context, *nodeagentv1.GetPlanRequest, ...grpc.Ca
 	return a.plan, nil
 }
 
-// watching returns a watcher of an agent that has the process 1.
+// watching returns a watcher of an agent with the process ID 1.
 func watching(a *agent) *Watcher {
 	return &Watcher{
 		Node: "node", Agent: a, Process: func() int { return 1 }, Kernel: func([]Frontend) (Content, error) { return Content{}, nil },
@@ -83,8 +83,8 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// TestReadingsThatSayNothing protects that nothing is concluded of an agent that is not there all the time, or
-// does not claim to be right.
+// TestReadingsThatSayNothing checks that a reading fails if the agent was restarted meanwhile, or
+// reports that the node fails.
 func TestReadingsThatSayNothing(t *testing.T) {
 	statuses := func(s ...*nodeagentv1.GetStatusResponse) *agent { return &agent{statuses: s} }
 	another, gone := watching(statuses(status(5, 5))), watching(statuses(status(5, 5)))
@@ -108,8 +108,8 @@ func TestReadingsThatSayNothing(t *testing.T) {
 	}
 }
 
-// TestRestarted protects when an agent that was started anew must have removed what it found: once it has applied
-// something after it was known to follow the registry.
+// TestRestarted checks when a restarted agent must have removed the frontends of an earlier one:
+// once it has applied a revision after its view was first known to be from the registry.
 func TestRestarted(t *testing.T) {
 	a := &agent{}
 	w := watching(a)
@@ -130,7 +130,8 @@ func TestRestarted(t *testing.T) {
 	}
 }
 
-// TestReadingsAreKeptOnce protects the memory of a run: an agent at rest is read as often as a busy one.
+// TestReadingsAreKeptOnce checks that equal readings are stored once, which saves memory, because
+// an agent at rest is read as often as a busy one.
 func TestReadingsAreKeptOnce(t *testing.T) {
 	w := watching(&agent{statuses: []*nodeagentv1.GetStatusResponse{status(5, 5)}})
 	for range 3 {

@@ -159,7 +159,7 @@ func (p *Plane) reread(id ID) {
 	}
 }
 
-// mirror stores the backends of a service. Those that drained go on draining.
+// mirror stores the backends of a service. Draining backends keep the end of their drain time.
 func (p *Plane) mirror(s *service, list []Backend) {
 	old := s.backends
 	s.backends, s.leaving = make([]backend, 0, len(list)), 0

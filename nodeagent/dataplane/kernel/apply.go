@@ -296,8 +296,8 @@ func (w *work) rules(f *front, early, late *Change) {
 	}
 }
 
-// withhold returns the elements that would send clients to stand-ins that could not
-// be added. The fronts do without them until the next try.
+// withhold removes from the fronts, and returns, the elements that would send clients to stand-ins
+// that could not be added. The next try adds them again.
 func (p *Plane) withhold(fronts []*front) (elements []Element) {
 	for _, f := range fronts {
 		if p.traits.Splits || !f.split() || p.services[f.secondary().Frontend] != nil {
@@ -368,8 +368,8 @@ func (w *work) arrivals(f *front) {
 	}
 }
 
-// weights queues what brings backends to their weights. Those that are to take less
-// traffic come last, so that some backend takes it all the time.
+// weights queues the operations that set the backends' weights. Weights are lowered last, so that a
+// backend with weight exists all the time.
 func (w *work) weights(s *service, reals []plan.RealServer) {
 	lowered := func(r plan.RealServer) bool {
 		b := s.backend(r.Addr)

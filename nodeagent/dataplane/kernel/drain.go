@@ -113,7 +113,7 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 	for at, err := range w.errs {
 		p.log.Warn("draining backend not removed", "server", at, "err", err)
 	}
-	select { // what this sweep has drained itself is looked at by the next one
+	select { // the next sweep checks the services that this one has started to drain
 	case <-p.kick:
 	default:
 	}

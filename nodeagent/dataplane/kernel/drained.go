@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// drainKey begins the journal's keys of the backends that drain of a server. The
-// values are their addresses, with the times at which they have to end.
+// drainKey is the prefix of the journal's keys for the draining backends of servers. A value has
+// the addresses of the backends, each with the end of its drain time.
 const drainKey = "draining "
 
-// noteDrains has the journal say which backends of a service drain, so that the
-// next process knows them from those that are planned without weight. It is in the
-// file after the next Flush.
+// noteDrains writes the draining backends of a service to the journal, because the kernel does not
+// distinguish them from backends that are planned with weight 0. The entry is in the file after the
+// next Flush.
 func (p *Plane) noteDrains(s *service) {
 	if s.leaving == 0 && !s.noted {
 		return
@@ -34,7 +34,7 @@ func (p *Plane) noteDrains(s *service) {
 	p.journal.Put(key, string(value))
 }
 
-// forgetDrains takes a service that is gone out of the journal.
+// forgetDrains deletes the entry of a removed service from the journal.
 func (p *Plane) forgetDrains(s *service) {
 	if s.noted {
 		p.journal.Delete(drainKey + journalKey(s.id.Frontend))
@@ -42,8 +42,8 @@ func (p *Plane) forgetDrains(s *service) {
 	}
 }
 
-// recallDrains has those backends of a service drain of which the journal says so.
-// One that takes traffic was not drained any more.
+// recallDrains marks the backends of a service as draining that the journal has. A backend with a
+// weight takes traffic, so it does not drain.
 func (p *Plane) recallDrains(s *service) error {
 	value, known := p.journal.Get(drainKey + journalKey(s.id.Frontend))
 	s.noted = known

@@ -175,8 +175,7 @@ func (p *Plane) Settings() []Setting {
 // revisionKey is the journal's key of the revision that was reached.
 const revisionKey = "revision"
 
-// Reach implements dataplane.Plane. The journal has the revision before the kernel
-// is changed.
+// Reach implements dataplane.Plane. The revision is in the journal before the kernel is changed.
 func (p *Plane) Reach(revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 )
 
 // A record is a front in the journal: the properties that cannot be read back from the kernel,
-// which are all but the backends. The backends that drain have entries of their own, because the
-// kernel does not tell them from backends that are planned with weight 0.
+// which are all except the backends. Draining backends have entries of their own, because the
+// kernel does not distinguish them from backends that are planned with weight 0.
 
 // journalKey returns the journal's key of a frontend.
 func journalKey(f plan.Frontend) string {

@@ -15,7 +15,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// simpleHost is a host in memory, of which only the packet filter's elements are kept.
+// simpleHost is a host in memory. It stores only the elements of the packet filter.
 type simpleHost struct{ elements map[kernel.Element]bool }
 
 func (h *simpleHost) Routes() (kernel.RouteTable, error) { return simpleRoutes{}, nil }
@@ -64,7 +64,8 @@ func (f simpleFilter) Commit(c kernel.Change) error {
 	return nil
 }
 
-// picky is a pretence that keeps weights, notes what it is asked for, and refuses what a test says.
+// picky is a pretence that stores weights, records operations, and refuses the operations that a
+// test selects.
 type picky struct {
 	pretence
 	refuses func(kernel.Op) bool
@@ -96,7 +97,7 @@ func (b *picky) Apply(ops []kernel.Op) []error {
 	return errs
 }
 
-// life is planes that follow each other on one machine.
+// life runs planes one after the other on one machine.
 type life struct {
 	t        *testing.T
 	balancer *picky
@@ -147,7 +148,8 @@ func draining(reals ...plan.RealServer) *plan.VirtualServer {
 	return v
 }
 
-// TestNextProcessKnowsWhatDrains: the kernel does not tell a backend that drains from one that is planned without weight.
+// TestNextProcessKnowsWhatDrains checks that draining backends are known after a restart. The
+// kernel does not distinguish them from backends that are planned with weight 0.
 func TestNextProcessKnowsWhatDrains(t *testing.T) {
 	l := newLife(t)
 	v := draining(backend(1, 1), backend(2, 0), backend(3, 1))
@@ -165,7 +167,8 @@ func TestNextProcessKnowsWhatDrains(t *testing.T) {
 	}
 }
 
-// TestWeightsAreRaisedBeforeOthersAreLowered: a server whose backends swap places has one that takes traffic all the time.
+// TestWeightsAreRaisedBeforeOthersAreLowered checks that a server has a backend with weight all the
+// time while two backends swap their weights.
 func TestWeightsAreRaisedBeforeOthersAreLowered(t *testing.T) {
 	l := newLife(t)
 	v := draining(backend(1, 1), backend(2, 0))
@@ -178,7 +181,8 @@ func TestWeightsAreRaisedBeforeOthersAreLowered(t *testing.T) {
 	}
 }
 
-// TestBackendThatCannotBeDrainedIsInForce: so that it is tried again, and not removed with its connections later.
+// TestBackendThatCannotBeDrainedIsInForce checks that a backend stays in force if its weight could
+// not be set to 0, so that the step is tried again and its connections are kept.
 func TestBackendThatCannotBeDrainedIsInForce(t *testing.T) {
 	l := newLife(t)
 	v := draining(backend(1, 1), backend(2, 1))
@@ -190,14 +194,14 @@ func TestBackendThatCannotBeDrainedIsInForce(t *testing.T) {
 	}
 }
 
-// TestRemovalIsCompleted: of a server whose removal the process before did not live to see.
+// TestRemovalIsCompleted checks that the next process completes the removal of a server.
 func TestRemovalIsCompleted(t *testing.T) {
 	l := newLife(t)
 	v := draining(backend(1, 1))
 	l.apply(0, plan.Step{Op: plan.AddServer, Key: v.Key, Server: v})
 	l.balancer.refuses = func(kernel.Op) bool { return true }
 	l.apply(1, plan.Step{Op: plan.DeleteServer, Key: v.Key})
-	if err := l.plane.Close(); err != nil { // what it says of the kernel afterwards is not to be relied on
+	if err := l.plane.Close(); err != nil { // its mirror of the kernel is not reliable after the refusals
 		t.Fatal(err)
 	}
 	l.balancer.refuses = nil
@@ -214,7 +218,8 @@ func TestRemovalIsCompleted(t *testing.T) {
 	})
 }
 
-// TestStandInThatCouldNotBeAddedTakesNoTraffic: clients outside are sent there once it is in the kernel.
+// TestStandInThatCouldNotBeAddedTakesNoTraffic checks that external clients are sent to a stand-in
+// only once it is in the kernel.
 func TestStandInThatCouldNotBeAddedTakesNoTraffic(t *testing.T) {
 	l := newLife(t)
 	inside, outside := draining(backend(1, 1), backend(2, 1)), draining(backend(1, 1))

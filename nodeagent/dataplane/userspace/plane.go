@@ -169,7 +169,8 @@ func (p *Plane) setSources(s plan.Sources) {
 	}
 }
 
-// Reach implements dataplane.Plane. The plane does not outlive the process.
+// Reach implements dataplane.Plane. It stores nothing, because the plane does not outlive the
+// process.
 func (p *Plane) Reach(uint64) {}
 
 // Reached implements dataplane.Plane.
