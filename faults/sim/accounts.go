@@ -12,7 +12,8 @@ import (
 	"portolan.dev/faults/history"
 )
 
-// wrong returns in which ways the allocator's holdings differ from what services have, at rest.
+// wrong describes the differences between the allocator's holdings and the values that services
+// have, at rest.
 func (c *cluster) wrong() string {
 	l := c.ledger
 	held := c.disk.Holdings()
@@ -38,7 +39,7 @@ func (c *cluster) wrong() string {
 	return b.String()
 }
 
-// judge compares what clients were told with the log.
+// judge compares the outcomes of the clients' calls with the log.
 func (c *cluster) judge() error {
 	h := c.recorder.History()
 	h.Log = history.Log{Changes: c.ledger.changes(), Read: time.Now()}

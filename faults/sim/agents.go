@@ -21,8 +21,9 @@ import (
 	"portolan.dev/services/kit/config"
 )
 
-// agents simulates node agents, each on a machine of its own, while clients write services and slices. What a kernel
-// forwards goes through plans of the log in their order, and at rest it is the plan of the log's head.
+// agents simulates node agents, each on a machine of its own, while clients write services and
+// slices. The forwarding of a kernel follows the plans of the log in their order, and at rest it is
+// the plan of the log's head.
 var agents = scenario{draw: drawAgents, run: runAgents}
 
 // drainTimeout is how long connections to a leaving backend may go on.
@@ -211,7 +212,7 @@ func (n *node) applied() uint64 {
 	return uint64(families[i].GetMetric()[0].GetGauge().GetValue())
 }
 
-// wrong returns what is wrong with a node at rest.
+// wrong describes the violations of a node at rest.
 func (n *node) wrong() string {
 	text := n.forwarding.difference()
 	if applied, head := n.applied(), n.world.registry.Log.Revision(); applied != head {

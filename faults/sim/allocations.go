@@ -9,14 +9,16 @@ import (
 	"portolan.dev/faults/sim/weather"
 )
 
-// allocations simulates two registries on one database, an allocator on a disk of its own, and clients that make,
-// change and delete services, which compete for few addresses and node ports. No value may belong to two services at
-// any revision, the allocator holds what services have, and at rest nothing else.
+// allocations simulates two registries on one database, an allocator on a disk of its own, and
+// clients that make, change and delete services, which compete for few addresses and node ports. No
+// value may belong to two services at any revision. The allocator holds the values that services
+// have, and at rest no others.
 var allocations = scenario{draw: drawAllocations, run: runAllocations}
 
 const (
 	allocatorName = "allocator"
-	// patience bounds the time until the allocator has freed what was left behind: its grace and two comparisons.
+	// patience bounds the time until the allocator has freed the values that no service has: its
+	// grace and two comparisons.
 	patience = verifyGrace + 2*verifyInterval + 30*time.Second
 )
 
@@ -49,7 +51,8 @@ func drawAllocationTrouble(d *drawing, at time.Duration) {
 	}
 }
 
-// drawAllocationWeather adds an episode of bad weather between daemons, or between a daemon and its store.
+// drawAllocationWeather adds an episode of bad weather between daemons, or between a daemon and its
+// store.
 func drawAllocationWeather(d *drawing, at time.Duration) {
 	one := pick(d, registryNames...)
 	e := weather.Episode{
@@ -78,7 +81,7 @@ func runAllocations(w *world, events []Event) error {
 	return c.judge()
 }
 
-// startAll starts what does not run.
+// startAll starts the daemons that are not running.
 func (c *cluster) startAll() {
 	for _, name := range registryNames {
 		c.startRegistry(name)

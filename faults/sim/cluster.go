@@ -20,13 +20,14 @@ import (
 	"portolan.dev/services/kit/config"
 )
 
-// Times of the allocator's verifier. A write is under way for less than the grace, as with the defaults.
+// Times of the allocator's verifier. A write is under way for less than the grace, as with the
+// defaults.
 const (
 	verifyGrace    = 30 * time.Second
 	verifyInterval = 5 * time.Second
 )
 
-// addresses are those of the daemons.
+// addresses are the addresses of the daemons, by their names.
 var addresses = map[string]string{"registry-a": "10.0.0.1:7400", "registry-b": "10.0.0.2:7400", allocatorName: "10.0.0.3:7401"}
 
 // serviceRange and nodePorts are few, so that values are soon used again.
@@ -54,7 +55,8 @@ type cluster struct {
 	known map[string]history.Version // guarded by mu: of services, by name, as the newest answer says
 }
 
-// newCluster returns a cluster without daemons in a world, whose relay it ends: the registries have theirs.
+// newCluster returns a cluster without daemons in a world. It ends the relay of the world, because
+// the registries have their own relays.
 func newCluster(w *world) *cluster {
 	c := &cluster{
 		world: w, mesh: network.NewMesh(w.weather), database: stores.NewDatabase(w.weather), disk: stores.NewDisk(w.weather),
@@ -119,8 +121,8 @@ func (c *cluster) startAllocator() {
 	})
 }
 
-// start runs a daemon unless it runs already. One that does not start, because its store fails, is started again, as
-// a supervisor does.
+// start runs a daemon unless it runs already. One that does not start, because its store fails, is
+// started again, as a supervisor does.
 func (c *cluster) start(name string, open func(context.Context, app.Host, *body) (app.Daemon, error)) {
 	c.world.start(name, func(ctx context.Context, host app.Host) (app.Daemon, error) {
 		body, _ := host.Network.(*body)

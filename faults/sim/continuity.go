@@ -14,8 +14,8 @@ import (
 // membership is a pod behind a service, both by uid.
 type membership struct{ service, pod string }
 
-// continuity goes through a history and looks for endpoints that were in no slice for a moment, although nothing had
-// happened that could take their pods from behind their services.
+// continuity goes through a history and looks for endpoints that were in no slice for a moment,
+// although nothing had happened that could take their pods from behind their services.
 type continuity struct {
 	services map[object.Key]*corev1.Service
 	pods     map[object.Key]*corev1.Pod
@@ -26,7 +26,8 @@ type continuity struct {
 	left map[membership]uint64
 }
 
-// interruptions returns the endpoints that left all slices of their services and came back without a reason.
+// interruptions returns the endpoints that left all slices of their services and came back without
+// a reason.
 func interruptions(history []registry.Committed) []error {
 	c := continuity{
 		services: map[object.Key]*corev1.Service{}, pods: map[object.Key]*corev1.Pod{}, slices: map[object.Key]*corev1.EndpointSlice{},

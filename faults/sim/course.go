@@ -9,11 +9,12 @@ import (
 	"portolan.dev/faults/sim/machine"
 )
 
-// content is what the kernel has of a server. Backends without weight count in total only: they may drain.
+// content is the state of a server in the kernel. Backends without weight count in total only,
+// because they may drain.
 type content struct {
 	there bool
 	total map[netip.AddrPort]uint32 // weights of all backends
-	takes map[netip.AddrPort]uint32 // of those that take new connections
+	takes map[netip.AddrPort]uint32 // weights of the backends that take new connections
 }
 
 func contentOf(s *machine.Server) content {
@@ -27,8 +28,9 @@ func (w wanted) takes() map[netip.AddrPort]uint32 {
 	return takes
 }
 
-// is reports whether the content is what a version wants. Backends may drain, also of a server that is to be gone. Such a
-// server may stay without backends, too: an agent that died over making it anew keeps it until it knows the plan.
+// is reports whether the content is the given version. Backends may drain, also those of a server
+// that is to be removed. Such a server may also stay without backends: an agent that died while it
+// recreated the server keeps it until it has the plan.
 func (c content) is(w wanted) bool {
 	if !w.there {
 		return len(c.takes) == 0
@@ -41,14 +43,15 @@ func (c content) is(w wanted) bool {
 	return c.there && maps.Equal(c.takes, w.takes())
 }
 
-// place is a point of a server's course where the kernel may be, and what the server had there.
+// place is a point of a server's course where the kernel may be, with the content of the server
+// there.
 type place struct {
 	version, term int
 	had           content
 }
 
-// position is where the kernel may be on the course of one server. Where it is cannot be told from its content alone: a
-// server may be the same at several revisions.
+// position is where the kernel may be on the course of one server. Where it is cannot be told from
+// its content alone: a server may be the same at several revisions.
 type position struct {
 	key    serverKey
 	places []place
@@ -56,21 +59,22 @@ type position struct {
 	// torn is set when the agent dies, maybe on its way from one version to another, until the next
 	// agent has brought the server to a version. moved is set when that agent has changed it.
 	torn, moved bool
-	// loose is set once the kernel has refused an operation about the server. A part of one version
-	// may then look like another one, and what goes may go before what comes. All that is checked from
-	// there on is that the kernel does not go back to earlier versions.
+	// loose is set once the kernel has refused an operation on the server. A part of one version
+	// may then look like another one, and backends may be removed before others are added. From
+	// then on only one rule is checked: the kernel does not return to earlier versions.
 	loose bool
 }
 
 func newPosition(key serverKey) *position { return &position{key: key, places: []place{{}}} }
 
-// course is what one server is to be, over revisions and, of a node port, over the times that its address was there.
+// course is the sequence of versions of one server: over revisions and, for a node port, over the
+// times at which its address was there.
 type course struct {
 	versions []version
 	terms    []bool
 }
 
-// at returns what is wanted at a place.
+// at returns the version of the server at a place.
 func (c course) at(version, term int) wanted {
 	if !c.terms[term] {
 		return wanted{}
@@ -78,7 +82,8 @@ func (c course) at(version, term int) wanted {
 	return c.versions[version].wanted
 }
 
-// move takes in that the kernel has something else now, and returns an error if no way along the course leads there.
+// move takes in that the kernel has something else now, and returns an error if no way along the
+// course leads there.
 func (p *position) move(now content, c course) error {
 	p.have, p.moved = now, true
 	if p.loose {
@@ -120,8 +125,8 @@ func (p *position) follows(c course) error {
 	return nil
 }
 
-// tear takes in that the agent died. The content may then be a part of a version, and the next agent
-// goes on from there.
+// tear records that the agent died. The content may then be a part of a version, and the next agent
+// continues from there.
 func (p *position) tear() {
 	for i := range p.places {
 		p.places[i].had = p.have
@@ -139,8 +144,8 @@ func add(list []place, one place) []place {
 	return append(list, one)
 }
 
-// between reports whether the kernel may be on its way from a content to a version: there is nothing that neither has, and
-// what comes has come before anything goes.
+// between reports whether the kernel may be on its way from a content to a version: every backend
+// it has is in one of the two, and new backends are added before old ones are removed.
 func (p *position) between(from content, to wanted) bool {
 	now, takes := p.have, to.takes()
 	if now.there && !from.there && !to.there || !now.there && from.there && to.there {

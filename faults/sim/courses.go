@@ -12,13 +12,14 @@ import (
 	"portolan.dev/services/object"
 )
 
-// serverKey is a server of the kernel: that of a frontend, or its stand-in for clients outside.
+// serverKey identifies a server of the kernel: the server of a frontend, or its stand-in for
+// clients outside.
 type serverKey struct {
 	at      plan.Frontend
 	standIn bool
 }
 
-// wanted is what a server is to be.
+// wanted is the planned state of a server.
 type wanted struct {
 	there   bool
 	weights map[netip.AddrPort]uint32
@@ -26,16 +27,16 @@ type wanted struct {
 
 func (w wanted) equal(o wanted) bool { return w.there == o.there && maps.Equal(w.weights, o.weights) }
 
-// version is what a server is to be from a revision on.
+// version is the planned state of a server from a revision on.
 type version struct {
 	wanted
 	revision uint64
 }
 
-// courses are how the plans of a node's servers change with the log.
+// courses holds the versions of a node's planned servers, derived from the log.
 type courses struct {
 	facts    plan.Facts
-	read     uint64 // the revision that they have come to
+	read     uint64 // the last revision that they include
 	services map[plan.ServiceName]*corev1.Service
 	slices   map[plan.ServiceName]map[string]*corev1.EndpointSlice
 	table    *plan.Table
@@ -49,7 +50,7 @@ func newCourses(facts plan.Facts) *courses {
 	}
 }
 
-// extend takes in what was committed since.
+// extend reads the changes that were committed since the last call.
 func (c *courses) extend(history []registry.Committed) {
 	for ; c.read < uint64(len(history)); c.read++ {
 		c.take(history[c.read].Change)
@@ -88,7 +89,7 @@ func (c *courses) take(change *registryv1.Change) {
 	}
 }
 
-// note takes in what the servers of a frontend are from a revision on.
+// note records the planned servers of a frontend from a revision on.
 func (c *courses) note(at plan.Frontend, revision uint64) {
 	planned := func(audience plan.Audience) *plan.VirtualServer {
 		if v := c.table.Server(plan.Key{Frontend: at, Audience: audience}); v != nil {
@@ -115,7 +116,7 @@ func (c *courses) note(at plan.Frontend, revision uint64) {
 	}
 }
 
-// versions are what a server was to be, one after the other.
+// versions returns the versions of a server in their order.
 func (c *courses) versions(key serverKey) []version {
 	if c.of[key] == nil {
 		c.of[key] = []version{{}}

@@ -24,11 +24,13 @@ const (
 // replicaNames are the endpoint controllers.
 var replicaNames = []string{"endpointctl-a", "endpointctl-b"}
 
-// endpoints simulates two endpoint controllers: clients make, change and delete services and pods, and at rest the
-// slices and Endpoints must be what the rules say. Nobody who does not lead may have written one.
+// endpoints simulates two endpoint controllers: clients make, change and delete services and pods,
+// and at rest the slices and Endpoints must follow the rules. A controller that does not lead must
+// not have written one.
 var endpoints = scenario{draw: drawEndpoints, run: runEndpoints}
 
-// moves is endpoints with one more demand: no endpoint was in no slice while it moved to another one.
+// moves is endpoints with one more demand: no endpoint was in no slice while it moved to another
+// one.
 var moves = scenario{draw: drawMoves, run: func(w *world, events []Event) error {
 	if err := runEndpoints(w, events); err != nil {
 		return err
@@ -56,7 +58,8 @@ func drawEndpoints(d *drawing) {
 	}
 }
 
-// drawMoves lets services have many endpoints whose ports change, which is when endpoints move from slice to slice.
+// drawMoves generates services with many endpoints and changing ports, because then endpoints move
+// from slice to slice.
 func drawMoves(d *drawing) {
 	drawEndpoints(d)
 	at := beginning

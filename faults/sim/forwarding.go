@@ -18,7 +18,7 @@ import (
 // mostViolations is how many are kept: many mostly have one cause.
 const mostViolations = 3
 
-// forwarding checks what the kernel of a node has, at each change of it.
+// forwarding checks the servers in a node's kernel at each change.
 type forwarding struct {
 	registry *registry.Registry
 	machine  *machine.Machine
@@ -31,7 +31,8 @@ type forwarding struct {
 	violations []error
 }
 
-// watchForwarding checks a machine. Only the addresses of node ports that are told here may come and go.
+// watchForwarding checks a machine. Only the addresses of node ports that are told here may come
+// and go.
 func watchForwarding(r *registry.Registry, name string, m *machine.Machine, addresses []netip.Addr) *forwarding {
 	facts := plan.Facts{Node: name, NodePorts: addresses, Scheduler: plan.RoundRobin, Drain: drainTimeout}
 	f := &forwarding{registry: r, machine: m, courses: newCourses(facts), terms: map[netip.Addr][]bool{}, positions: map[serverKey]*position{}}
@@ -95,7 +96,8 @@ func (f *forwarding) rest() {
 	}
 }
 
-// removed looks at a backend that is about to go: its connections have ended, or have had their time.
+// removed looks at a backend that is about to go: its connections have ended, or have had their
+// time.
 func (f *forwarding) removed(r machine.Removal) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,7 +131,7 @@ func (f *forwarding) violated(err error) {
 	}
 }
 
-// violation returns what was violated.
+// violation returns the violations as an error.
 func (f *forwarding) violation() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -167,8 +169,8 @@ func (f *forwarding) difference() string {
 	return strings.Join(lines, "")
 }
 
-// weightsOf returns the weights of a server's backends. Those that take no new connections are left out, unless all are
-// wanted.
+// weightsOf returns the weights of a server's backends. Those that take no new connections are left
+// out, unless all are wanted.
 func weightsOf(s *machine.Server, all bool) map[netip.AddrPort]uint32 {
 	weights := map[netip.AddrPort]uint32{}
 	for at, b := range s.Backends {

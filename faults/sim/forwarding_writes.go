@@ -59,7 +59,7 @@ func (w *world) put(o object.Object) {
 	w.write(workload.Step{Verb: verb, Object: object.Clone(o)})
 }
 
-// describe returns what matters of an object.
+// describe returns the parts of an object that determine forwarding.
 func describe(o object.Object) string {
 	switch o := o.(type) {
 	case *corev1.Service:

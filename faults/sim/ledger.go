@@ -18,8 +18,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// ledger keeps the account of values: it learns of each commit of the registries' database and of the allocator's disk
-// when it happens, and of each answer of the allocator, and notes what must not be.
+// ledger keeps the account of values. It receives each commit of the registries' database and of
+// the allocator's disk when it happens, and each answer of the allocator, and records violations.
 type ledger struct {
 	disk *stores.Disk
 
@@ -67,7 +67,8 @@ func valuesOf(svc *corev1.Service) []string {
 	return slices.Compact(all)
 }
 
-// committed checks a commit of a registry: no value of a service is another one's, and the allocator holds each for it.
+// committed checks a commit of a registry: no value of a service is another one's, and the
+// allocator holds each for it.
 func (l *ledger) committed(records []store.Record) {
 	held := l.disk.Holdings()
 	l.mu.Lock()
@@ -124,7 +125,8 @@ func (l *ledger) applied(before map[pool.Value]holdings.Holding, puts []holdings
 	}
 }
 
-// answered checks an answer of the allocator: what it says is allocated outlasts a crash at this moment.
+// answered checks an answer of the allocator: a value that it reports as allocated must survive a
+// crash at this moment.
 func (l *ledger) answered(_ string, request, reply any) {
 	asked, ok := request.(*allocatorv1.AllocateRequest)
 	answer, _ := reply.(*allocatorv1.AllocateResponse)

@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// addSlice adds the endpoints of a slice to those of its service.
+// addSlice adds the endpoints of a slice to the endpoints of its service.
 func addSlice(lines model.Lines, s *corev1.EndpointSlice) {
 	var ports []string
 	for _, p := range s.GetPorts() {
@@ -25,7 +25,7 @@ func addSlice(lines model.Lines, s *corev1.EndpointSlice) {
 	}
 }
 
-// addLegacy adds the addresses of an Endpoints to those of its service.
+// addLegacy adds the addresses of an Endpoints to the endpoints of its service.
 func addLegacy(lines model.Lines, e *corev1.Endpoints) {
 	key := object.Key{Kind: "Service", Namespace: e.GetMetadata().GetNamespace(), Name: e.GetMetadata().GetName()}
 	for _, subset := range e.GetSubsets() {

@@ -12,9 +12,9 @@ import (
 
 // scenario is a kind of simulation.
 type scenario struct {
-	// draw makes up what happens.
+	// draw generates the events of a schedule.
 	draw func(*drawing)
-	// run starts daemons in a world, lets the events happen, and returns what is wrong at the end.
+	// run starts daemons in a world, lets the events happen, and returns an error if a check fails.
 	run func(w *world, events []Event) error
 }
 
@@ -26,7 +26,7 @@ type simulation struct {
 	log      io.Writer
 }
 
-// run runs the schedule in a bubble of virtual time, and returns what was wrong.
+// run runs the schedule in a bubble of virtual time, and returns the error of the checks.
 func (s simulation) run(t *testing.T) (wrong error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -80,8 +80,9 @@ func selected(events []Event, keep []int) []Event {
 	return kept
 }
 
-// forgetTimers empties the pool in which nats.go keeps the timers of reconnects: a timer belongs to the bubble that it
-// was made in. The second collection takes what the first one only sets apart.
+// forgetTimers empties the pool in which nats.go keeps the timers of reconnects, because a timer
+// belongs to the bubble that it was made in. The second collection frees the timers that the first
+// one only sets apart.
 func forgetTimers() {
 	runtime.GC()
 	runtime.GC()

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Event is something that happens in a schedule: a client's write, bad weather, the end of a daemon.
+// Event is something that happens in a schedule: a client's write, bad weather, the end of a
+// daemon.
 type Event struct {
 	At   time.Duration // after the beginning
 	Text string

@@ -156,7 +156,7 @@ func carryOut(ctx context.Context, client registryv1.ServiceServiceClient, s ser
 	return found, nil
 }
 
-// learn keeps in mind what an answer says of a service.
+// learn remembers the state of a service that an answer reports.
 func (c *cluster) learn(s serviceCall, found object.Object, err error) {
 	c.world.log.Debug("answer", "call", s.String(), "err", err)
 	name := s.service.GetMetadata().GetName()

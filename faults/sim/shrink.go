@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// shrink leaves out events as long as what is left still fails, and returns the indices of those that remain. It ends
-// when no single event can be left out, or at the deadline.
+// shrink leaves out events as long as the schedule still fails, and returns the indices of the
+// remaining ones. It ends when no single event can be left out, or at the deadline.
 //
-// fails runs a schedule of some events and reports whether it fails. A schedule does not fail each time that it runs,
-// see the comment of the package, so fails may try more than once.
+// fails runs a schedule of some events and reports whether it fails. A schedule does not fail each
+// time that it runs, see the comment of the package, so fails may try more than once.
 func shrink(events int, deadline time.Time, fails func(keep []int) bool) []int {
 	kept := make([]int, events)
 	for i := range kept {

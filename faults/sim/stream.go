@@ -9,9 +9,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// stream simulates followers, and two relays, of which one would do. A follower must hand over every revision once and
-// in order, or the difference to a snapshot; it must never say that its view is fresher than it is; and the stream must
-// be the log.
+// stream simulates followers, and two relays, of which one would do. A follower must hand over
+// every revision once and in order, or the difference to a snapshot; it must never say that its
+// view is fresher than it is; and the stream must be the log.
 var stream = scenario{draw: drawStream, run: runStream}
 
 var (

@@ -19,8 +19,8 @@ func drawWeather(d *drawing, at time.Duration, daemons []string) {
 		e.Links, lasts, e.Slowest, e.Lost, e.Twice, e.Overtakes)
 }
 
-// drawHeldUp adds that the calls of a daemon are held up, mostly for longer than a lease counts. They arrive in the end, as
-// if the daemon had been stopped after it had decided on them.
+// drawHeldUp adds that the calls of a daemon are held up, mostly for longer than a lease counts.
+// They arrive in the end, as if the daemon had been stopped after it had decided on them.
 func drawHeldUp(d *drawing, at time.Duration, name string) {
 	lasts := leaseDuration/2 + d.upTo(3*leaseDuration)
 	d.add(at, func(w *world) { w.weather.Add(weather.Episode{Links: "grpc " + name, Holds: true}, lasts) }, "calls of %s are held up for %s", name, lasts)
@@ -55,7 +55,8 @@ func drawLog(d *drawing, at time.Duration) {
 	d.add(at, func(w *world) { w.registry.NewEpoch() }, "the log gets a new epoch")
 }
 
-// drawRestore adds that a backup of the registry is restored while no relay runs, since relays are part of the registry.
+// drawRestore adds that a backup of the registry is restored while no relay runs, since relays are
+// part of the registry.
 func drawRestore(d *drawing, at time.Duration) {
 	lost := 1 + uint64(d.upTo(30))
 	var relays []string
@@ -75,7 +76,8 @@ func drawRestore(d *drawing, at time.Duration) {
 	}, "its relays start again")
 }
 
-// drawSnapshot adds that a follower has to take a snapshot of several messages while many of its messages are lost.
+// drawSnapshot adds that a follower has to take a snapshot of several messages while many of its
+// messages are lost.
 func drawSnapshot(d *drawing, at time.Duration) {
 	lossy := weather.Episode{Links: "grpc " + pick(d, followerNames...), Lost: 10 + d.random.IntN(30)}
 	lasts := d.upTo(20 * time.Second)

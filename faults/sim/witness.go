@@ -16,7 +16,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// witness is a daemon that compares what its follower hands over with the history of the registry.
+// witness is a daemon that compares the batches of its follower with the history of the registry.
 type witness struct {
 	world    *world
 	name     string
@@ -25,7 +25,7 @@ type witness struct {
 	nats     app.Bus
 
 	revision uint64
-	got      registry.Versions // by what was handed over
+	got      registry.Versions // the state after all batches so far
 	want     registry.Versions // by the history up to revision
 	history  int               // which of the registry's histories the follower is in
 }
@@ -55,9 +55,9 @@ func (f *witness) Run(ctx context.Context) error {
 	return app.RunTasks(ctx, app.Task{Run: f.follower.Run}, app.Task{Run: f.watchAge})
 }
 
-// watchAge checks now and then that the view is as fresh as the follower says: it has all that there was when it was
-// last known to be complete. A bookmark does not say when it was sent, so one that comes late, or a second time, makes
-// the view seem younger than it is by as much.
+// watchAge checks now and then that the view is as fresh as the follower says: it has all that
+// there was when it was last known to be complete. A bookmark does not say when it was sent, so one
+// that comes late, or a second time, makes the view seem younger than it is by as much.
 func (f *witness) watchAge(ctx context.Context) error {
 	for app.Pause(ctx, 100*time.Millisecond+time.Microsecond) {
 		if !f.follower.Synced() {
@@ -72,8 +72,9 @@ func (f *witness) watchAge(ctx context.Context) error {
 	return nil
 }
 
-// apply checks a batch: it is either what the log has after the last one, or the difference to a snapshot. If the log was
-// set back, it may also be the difference between what was and what is now.
+// apply checks a batch. It must be either the part of the log after the last batch, or the
+// difference to a snapshot. If the log was set back, it may also be the difference between the old
+// state and the present one.
 func (f *witness) apply(_ context.Context, batch []changes.Change, revision uint64) error {
 	histories, got := f.world.registry.Histories(), f.after(batch)
 	err := f.isNext(batch, got, revision, histories[f.history])
@@ -89,7 +90,8 @@ func (f *witness) apply(_ context.Context, batch []changes.Change, revision uint
 	return err
 }
 
-// isNext returns an error if a batch, after which there is got, does not lead to a later revision of a history.
+// isNext returns an error if a batch does not lead to a later revision of a history. got is the
+// state after the batch.
 func (f *witness) isNext(batch []changes.Change, got registry.Versions, revision uint64, history []registry.Committed) error {
 	if revision < f.revision || revision > uint64(len(history)) {
 		return fmt.Errorf("revision %d was handed over after %d, the log is at %d", revision, f.revision, len(history))
@@ -114,7 +116,8 @@ func (f *witness) isNext(batch []changes.Change, got registry.Versions, revision
 	return nil
 }
 
-// isOther returns an error if got is not what there is at a revision of another history. It enters what there is then.
+// isOther returns an error if got is not the state at a revision of another history. It adds that
+// state to want.
 func isOther(got registry.Versions, revision uint64, history []registry.Committed, want registry.Versions) error {
 	if revision > uint64(len(history)) {
 		return fmt.Errorf("revision %d was handed over, the log was set back to %d", revision, len(history))
@@ -128,7 +131,7 @@ func isOther(got registry.Versions, revision uint64, history []registry.Committe
 	return nil
 }
 
-// after returns what was handed over with a batch.
+// after returns the state after a batch.
 func (f *witness) after(batch []changes.Change) registry.Versions {
 	if len(batch) == 0 {
 		return f.got
@@ -158,7 +161,8 @@ func isLog(batch []changes.Change, log []registry.Committed) bool {
 	return true
 }
 
-// isDifference returns an error if a batch is not the difference between what was handed over before and a snapshot.
+// isDifference returns an error if a batch is not the difference between the state before and a
+// snapshot.
 func (f *witness) isDifference(batch []changes.Change) error {
 	seen := map[object.Key]bool{}
 	for _, c := range batch {

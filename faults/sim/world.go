@@ -150,8 +150,8 @@ func (w *world) setAway(away bool) {
 	w.broker.SetAway(away)
 }
 
-// settles waits until check finds nothing, twice with a pause between, and returns what it found last if that takes
-// longer than patience.
+// settles waits until check returns no problem, twice with a pause between. If that takes longer
+// than patience, it returns the last problem as an error.
 func (w *world) settles(patience time.Duration, check func() string) error {
 	const pause = time.Second
 	for calm, until := 0, time.Now().Add(patience); ; {

@@ -31,7 +31,8 @@ type Dialer struct {
 	name   string
 }
 
-// Dialer returns what the client of this name connects by. The name is that of its link in the weather, after "nats ".
+// Dialer returns the dialer for the client with this name. The client's link in the weather is
+// named "nats " and the name.
 func (b *Broker) Dialer(name string) Dialer { return Dialer{b, name} }
 
 var errAway = errors.New("the broker is away")
@@ -51,7 +52,8 @@ func (d Dialer) InProcessConn() (net.Conn, error) {
 	return theirs, nil
 }
 
-// Cut ends the connections of a client; what is on its way to it is lost. An empty name means all clients.
+// Cut ends the connections of a client. Messages on their way to it are lost. An empty name means
+// all clients.
 func (b *Broker) Cut(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,14 +87,15 @@ func (b *Broker) Close() {
 	b.running.Wait()
 }
 
-// message is what is published.
+// message is a published message.
 type message struct {
 	subject, reply string
 	header         []byte // as on the wire, with its last empty line; empty: none
 	data           []byte
 }
 
-// publish handles a message of a client: one for the stream, a question about the stream, or one for subscribers.
+// publish handles a message of a client: one for the stream, a question about the stream, or one
+// for subscribers.
 func (b *Broker) publish(m message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -25,7 +25,7 @@ type client struct {
 	last          time.Time         // when the latest message in order arrives
 }
 
-// serve reads what the client says until the connection ends.
+// serve reads the commands of the client until the connection ends.
 func (c *client) serve() {
 	defer c.leave()
 	if _, err := io.WriteString(c.conn, greeting); err != nil {
@@ -46,7 +46,7 @@ func (c *client) leave() {
 	delete(c.broker.clients, c)
 }
 
-// handle does what one line says.
+// handle carries out the command of one line.
 func (c *client) handle(r *bufio.Reader, words []string) error {
 	if len(words) == 0 {
 		return nil
@@ -80,7 +80,8 @@ func (c *client) subscribe(sid, pattern string) {
 	c.subscriptions[sid] = pattern
 }
 
-// readMessage reads the body of "PUB subject [reply] size" or "HPUB subject [reply] header-size size".
+// readMessage reads the body of "PUB subject [reply] size" or "HPUB subject [reply] header-size
+// size".
 func readMessage(r *bufio.Reader, headed bool, args []string) (message, error) {
 	sizes := 1
 	if headed {
@@ -108,7 +109,8 @@ func readMessage(r *bufio.Reader, headed bool, args []string) (message, error) {
 	return m, nil
 }
 
-// deliver sends a message to the client if it has subscribed to its subject. The caller holds the broker's mu.
+// deliver sends a message to the client if it has subscribed to its subject. The caller holds the
+// broker's mu.
 func (c *client) deliver(m message) {
 	for sid, pattern := range c.subscriptions {
 		if matches(pattern, m.subject) {

@@ -150,8 +150,8 @@ func (b *Broker) stamped(m message, sequence uint64) []byte {
 		header, b.stream.config.Name, m.subject, sequence, time.Now().UTC().Format(time.RFC3339Nano))
 }
 
-// store takes a message into the stream if it follows the message that its publisher expects, acknowledges it, and
-// republishes it.
+// store takes a message into the stream if it follows the message that its publisher expects,
+// acknowledges it, and republishes it.
 func (b *Broker) store(m message) {
 	s := b.stream
 	if want, ok := expected(m.header); ok && want != s.last() {

@@ -19,7 +19,7 @@ var errRefused = errors.New("the kernel has no memory")
 // Name implements kernel.Balancer.
 func (balancer) Name() string { return mode }
 
-// Traits implements kernel.Balancer. Few operations go together, so that the plane asks for several lots.
+// Traits implements kernel.Balancer. Together is small, so that the plane needs several lots.
 func (balancer) Traits() kernel.Traits {
 	return kernel.Traits{Refuses: true, ReadsAside: true, Together: 5}
 }
@@ -69,7 +69,7 @@ func (b balancer) Apply(ops []kernel.Op) []error {
 	return errs
 }
 
-// apply carries out an operation, and tells who watches the machine.
+// apply carries out an operation, and calls the hooks of the machine.
 func (b balancer) apply(o *kernel.Op) error {
 	if err := b.lock(); err != nil {
 		return err

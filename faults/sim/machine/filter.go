@@ -51,7 +51,7 @@ func (f *filter) Commit(c kernel.Change) error {
 	return f.put()
 }
 
-// put puts what is wanted in force, once the filter is installed.
+// put installs the wanted rules, if the filter is installed already.
 func (f *filter) put() error {
 	if !f.installed {
 		return nil

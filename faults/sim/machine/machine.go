@@ -26,15 +26,15 @@ type Server struct {
 // Backend is a backend of a server.
 type Backend struct {
 	Weight uint32
-	// Since and Drained are when it took its last connection and when that ends; zero while it takes more. One that
-	// never took any has none.
+	// Since and Drained are when it took its last connection and when that ends; zero while it
+	// takes more. One that never took any has none.
 	Since, Drained time.Time
 }
 
 // Busy reports whether the backend has connections.
 func (b *Backend) Busy(now time.Time) bool { return b.Weight > 0 || now.Before(b.Drained) }
 
-// Removal says that a backend goes whose server stays or goes.
+// Removal is the removal of a backend from a server. The server may stay or be removed too.
 type Removal struct {
 	Server  *Server
 	Address netip.AddrPort
@@ -43,8 +43,8 @@ type Removal struct {
 
 // Machine is safe for concurrent use.
 type Machine struct {
-	// Changed is called after each change of a server, with the server as it is then; without Backends if it is gone.
-	// This and the next ones must not ask the machine anything.
+	// Changed is called after each change of a server, with the server as it is then; without
+	// Backends if it is gone. This and the next ones must not ask the machine anything.
 	Changed func(s *Server)
 	// Removed is called before a backend is removed.
 	Removed func(r Removal)
@@ -110,7 +110,8 @@ func (m *Machine) Servers() []Server {
 	return all
 }
 
-// Misled are the stand-ins that clients are sent to by the packet filter, though the kernel has no such server.
+// Misled are the stand-ins that clients are sent to by the packet filter, though the kernel has no
+// such server.
 func (m *Machine) Misled() (all []kernel.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,8 +165,8 @@ func (m *Machine) Start() *Process {
 // Folder is the folder that the process has for its files.
 func (p *Process) Folder() string { return p.machine.folder(p.life) }
 
-// Kill ends the life at once: from here on nothing that the process does has an effect, and the next one finds its files
-// as they are now.
+// Kill ends the life at once: from here on nothing that the process does has an effect, and the
+// next one finds its files as they are now.
 func (p *Process) Kill() {
 	p.machine.mu.Lock()
 	defer p.machine.mu.Unlock()
@@ -194,7 +195,8 @@ func (p *Process) kill() {
 	}
 }
 
-// copyFolder copies the files of a folder into a new one. A file that goes meanwhile was one for the time of a write.
+// copyFolder copies the files of a folder into a new one. A file that goes meanwhile was one for
+// the time of a write.
 func copyFolder(from, to string) error {
 	if err := os.MkdirAll(to, 0o750); err != nil {
 		return err

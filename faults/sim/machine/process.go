@@ -12,7 +12,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// mode is the name of the mode whose balancer the machine has.
+// mode is the name of the mode that the machine's balancer implements.
 const mode = "ipvs"
 
 var errDead = errors.New("the process is dead")

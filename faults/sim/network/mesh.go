@@ -18,11 +18,11 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// Mesh joins daemons that call each other. Their servers and clients are the real ones, over pipes. The weather decides
-// about each question and answer; its links are "grpc <caller>".
+// Mesh joins daemons that call each other. Their servers and clients are the real ones, over pipes.
+// The weather decides about each question and answer; its links are "grpc <caller>".
 type Mesh struct {
-	// Answered, if not nil, is called with each call that a server has answered without an error, before the answer
-	// travels.
+	// Answered, if not nil, is called with each call that a server has answered without an error,
+	// before the answer travels.
 	Answered func(method string, request, reply any)
 
 	weather *weather.Weather
@@ -141,8 +141,8 @@ func (p *Member) connect(ctx context.Context, addr string) (net.Conn, error) {
 	return c, p.take(c)
 }
 
-// travel waits while a message is on its way. If ctx ends before that, late returns after which time the message still
-// arrives; 0: it does not.
+// travel waits while a message is on its way. If ctx ends before that, late returns after which
+// time the message still arrives; 0: it does not.
 func (p *Member) travel(ctx context.Context) (late time.Duration, err error) {
 	fate, began := p.mesh.weather.Next(p.link), time.Now()
 	wait := fate.Delay
@@ -174,7 +174,8 @@ func (p *Member) unary(
 			time.AfterFunc(late, func() {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), brokenAfter)
 				defer cancel()
-				_ = invoke(ctx, method, question, wanted.ProtoReflect().New().Interface(), conn, opts...) // nobody waits for the answer
+				// The caller does not wait for the answer.
+				_ = invoke(ctx, method, question, wanted.ProtoReflect().New().Interface(), conn, opts...)
 			})
 		}
 		return err
@@ -203,7 +204,8 @@ func (p *Member) stream(
 	return &slowStream{ClientStream: s, member: p}, nil
 }
 
-// slowStream is a stream whose messages travel. After one that was lost nothing more comes.
+// slowStream is a stream with messages that travel through the weather. After a lost message no
+// more messages arrive.
 type slowStream struct {
 	grpc.ClientStream
 	member *Member

@@ -39,12 +39,14 @@ type Network struct {
 	dead bool
 }
 
-// New returns the network of a daemon. Services answers the calls that it has methods for, server all others.
+// New returns the network of a daemon. Services answers the calls that it has methods for, server
+// all others.
 func New(name string, w *weather.Weather, server Server, services Services) *Network {
 	return &Network{name: name, link: "grpc " + name, weather: w, server: server, services: services}
 }
 
-// Kill ends all calls of the daemon. Calls that it makes afterwards reach no server, as if its process were gone.
+// Kill ends all calls of the daemon. Calls that it makes afterwards reach no server, as if its
+// process were gone.
 func (n *Network) Kill() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -71,15 +73,15 @@ func (n *Network) Listen(string) (net.Listener, error) {
 
 var errUnavailable = status.Error(codes.Unavailable, "the registry is not reached")
 
-// send lets a message travel, and calls arrive when and if it does. What was sent arrives whatever becomes of its
-// sender, which may give up or be killed: what other machines have taken over cannot be called back.
+// send lets a message travel, and calls arrive when it arrives, unless it is lost. A message on its
+// way arrives even if its sender gives up or is killed, because other machines cannot call it back.
 func (n *Network) send(arrive func()) {
 	if fate := n.weather.Next(n.link); !fate.Lost && !n.killed() {
 		time.AfterFunc(fate.Delay, arrive)
 	}
 }
 
-// await waits for what arrives, until the caller gives up or its connection counts as broken.
+// await waits until arrived is closed, the caller gives up, or its connection counts as broken.
 func await(ctx context.Context, arrived <-chan struct{}) error {
 	broken := time.NewTimer(brokenAfter)
 	defer broken.Stop()
@@ -106,8 +108,8 @@ func (n *Network) incoming(ctx context.Context) context.Context {
 	return registry.WithCaller(metadata.NewIncomingContext(context.Background(), sent), n.name)
 }
 
-// unary carries a call. It has copies of the question and the answer, as a transport has: the server may answer when
-// the caller has given up and uses its own for something else.
+// unary carries a call. It has copies of the question and the answer, as a transport has: the
+// server may answer when the caller has given up and uses its own for something else.
 func (n *Network) unary(ctx context.Context, method string, request, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
 	asked, _ := request.(proto.Message)
 	wanted, _ := reply.(proto.Message)
@@ -144,7 +146,8 @@ func copied(m proto.Message) proto.Message {
 	return proto.Clone(m)
 }
 
-// move sets the fields of a message to those of another one that nobody else has.
+// move sets the fields of a message to the fields of another one, which must not be in use
+// elsewhere.
 func move(from, to proto.Message) {
 	from.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		to.ProtoReflect().Set(field, value)

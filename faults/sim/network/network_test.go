@@ -41,7 +41,8 @@ func (s *server) Call(_ context.Context, _ string, request, reply proto.Message)
 	return nil
 }
 
-// create asks the server for a pod within a time; afterwards it gives the pod of its request another name.
+// create requests a pod from the server, with a timeout. Afterwards it changes the pod's name in
+// its request.
 func create(t *testing.T, w *weather.Weather, s Server, within time.Duration) (*corev1.Pod, error) {
 	t.Helper()
 	conn, err := New("daemon", w, s, Serve(func(grpc.ServiceRegistrar) {})).Dial("registry")

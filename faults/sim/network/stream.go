@@ -17,7 +17,7 @@ type Services struct {
 	streams map[string]func(stream grpc.ServerStream) error
 }
 
-// Serve returns the handlers of what register registers.
+// Serve returns the handlers of the services that register registers.
 func Serve(register func(grpc.ServiceRegistrar)) Services {
 	s := Services{
 		unary:   map[string]func(context.Context, proto.Message, proto.Message) error{},
@@ -53,8 +53,8 @@ func into(request proto.Message) func(any) error {
 	}
 }
 
-// stream opens a stream with one request and many answers. The handler runs to its end before the first answer
-// travels: what it answers is of one moment.
+// stream opens a stream with one request and many answers. The handler runs to its end before the
+// first answer travels, so all answers show the state of one moment.
 func (n *Network) stream(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, method string, _ grpc.Streamer, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	if err := n.travel(ctx); err != nil {
 		return nil, err

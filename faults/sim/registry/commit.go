@@ -24,7 +24,8 @@ func (r *Registry) commit(decide func() (object.Object, error)) (object.Object, 
 	return w.stored, w.err
 }
 
-// queue adds a write to the next commit. The weather of the link "store" says how long a commit takes.
+// queue adds a write to the next commit. The weather of the link "store" says how long a commit
+// takes.
 func (r *Registry) queue(decide func() (object.Object, error)) *write {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,7 +37,8 @@ func (r *Registry) queue(decide func() (object.Object, error)) *write {
 	return w
 }
 
-// commitAll commits the writes that wait, one after the other: each has a revision and an outcome of its own.
+// commitAll commits the writes that wait, one after the other: each has a revision and an outcome
+// of its own.
 func (r *Registry) commitAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,8 +50,9 @@ func (r *Registry) commitAll() {
 	r.note()
 }
 
-// Take carries out a client's step in the next commit and does not wait for it, so that steps that follow each other
-// closely are in one commit. A step is refused if steps that were left out have made it impossible.
+// Take carries out a client's step in the next commit and does not wait for it, so that steps that
+// follow each other closely are in one commit. A step is refused if steps that were left out have
+// made it impossible.
 func (r *Registry) Take(step workload.Step, refused func(error)) {
 	r.queue(func() (object.Object, error) {
 		o, err := r.take(step)

@@ -16,13 +16,15 @@ type Committed struct {
 	At     time.Time
 }
 
-// History is everything that was committed: the change of revision n is at n-1. It only grows until the log is set back.
+// History is everything that was committed: the change of revision n is at n-1. It only grows until
+// the log is set back.
 func (r *Registry) History() []Committed {
 	all := r.Histories()
 	return all[len(all)-1]
 }
 
-// Histories are the histories before each time that the log was set back, and at last the present one.
+// Histories are the histories before each time that the log was set back, and at last the present
+// one.
 func (r *Registry) Histories() [][]Committed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,7 +37,8 @@ func (r *Registry) Histories() [][]Committed {
 // current returns the history of the log as it is. The caller holds mu.
 func (r *Registry) current() []Committed { return r.histories[len(r.histories)-1] }
 
-// note takes what was committed since into the history. The caller holds mu.
+// note adds the changes that were committed since the last call to the history. The caller holds
+// mu.
 func (r *Registry) note() {
 	const most = 1 << 20
 	current := &r.histories[len(r.histories)-1]

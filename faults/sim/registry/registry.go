@@ -37,7 +37,7 @@ type Registry struct {
 	names      int
 	violations []string
 	waiting    []*write
-	histories  [][]Committed // the last one is that of the log as it is
+	histories  [][]Committed // the last one is the history of the current log
 }
 
 // New returns an empty registry.
@@ -68,13 +68,13 @@ func (r *Registry) Put(objects ...object.Object) {
 	r.note()
 }
 
-// NewEpoch makes the log another one: followers cannot go on from what they know.
+// NewEpoch gives the log a new epoch: followers cannot continue from their state.
 func (r *Registry) NewEpoch() {
 	r.Log.NewEpoch(context.Background()) // a log in memory returns no error
 }
 
-// SetBack restores a backup: the last changes never happened, and the log has a new epoch. At most the first writes and
-// what was pruned cannot be set back.
+// SetBack restores a backup: the last changes never happened, and the log has a new epoch. SetBack
+// does nothing if the log was pruned, or has no more changes than are to be set back.
 func (r *Registry) SetBack(changes uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +106,8 @@ func (r *Registry) Update(ctx context.Context, o object.Object, status bool) (ob
 	return r.commit(func() (object.Object, error) { return r.update(ctx, o, status) })
 }
 
-// Delete removes an object, and soon what it owned. An empty uid and version 0 stand for any.
+// Delete removes an object, and soon the objects that it owned. An empty uid and version 0 stand
+// for any.
 func (r *Registry) Delete(ctx context.Context, key object.Key, uid string, version uint64) (object.Object, error) {
 	return r.commit(func() (object.Object, error) { return r.remove(ctx, key, uid, version) })
 }
@@ -203,8 +204,8 @@ func (r *Registry) collectSoon() {
 	time.AfterFunc(r.weather.Next("collector").Delay, r.collect)
 }
 
-// collect removes what belonged to objects that are gone: by its owner's uid or, of an Endpoints that the controller
-// made, by the name of its service.
+// collect removes the objects of owners that are gone: by the owner's uid or, for an Endpoints that
+// the controller made, by the name of its service.
 func (r *Registry) collect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -227,9 +228,10 @@ func (r *Registry) collect() {
 	r.note()
 }
 
-// check returns an error if the writer does not hold the lease that it names. A write of what only a leader may write,
-// by a daemon that does not lead, is a violation also if it names no lease. It is none once the log was set back: the
-// epochs of leases come again then. (Restoring a registry takes longer than leases last; here it takes no time.)
+// check returns an error if the writer does not hold the lease that it names. If a daemon that does
+// not lead writes an object that only the leader may write, this is a violation even if the write
+// names no lease. After the log was set back it is none, because the epochs of leases are used
+// again then. (Restoring a registry takes longer than leases last; here it takes no time.)
 func (r *Registry) check(ctx context.Context, o object.Object) error {
 	md, _ := metadata.FromIncomingContext(ctx)
 	for _, fence := range md.Get(fenceHeader) {

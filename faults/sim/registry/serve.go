@@ -11,8 +11,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Call answers a call of the service of any kind: Create, Get, Update, UpdateStatus and Delete are the same for all, so
-// the fields are found by reflection.
+// Call answers a call of the service of any kind: Create, Get, Update, UpdateStatus and Delete are
+// the same for all, so the fields are found by reflection.
 func (r *Registry) Call(ctx context.Context, method string, request, reply proto.Message) error {
 	_, rpc, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	o, err := r.call(ctx, rpc, request)

@@ -14,7 +14,8 @@ import (
 
 // Database keeps the objects and the log of registries. It is safe for concurrent use.
 type Database struct {
-	// Committed, if not nil, is called with what each commit wrote, in order and before anyone learns of it.
+	// Committed, if not nil, is called with the records of each commit, in order and before any
+	// session learns of the commit.
 	Committed func(records []store.Record)
 
 	weather *weather.Weather
@@ -66,8 +67,8 @@ func (d *Database) execute(by *Session, ops []store.Op) (store.Decision, store.H
 	return decision, d.head
 }
 
-// notify tells all other sessions that the head has moved: a little later, since a session polls if no message comes.
-// The caller holds mu.
+// notify tells all other sessions that the head has moved: a little later, since a session polls if
+// no message comes. The caller holds mu.
 func (d *Database) notify(by *Session) {
 	const poll = 100 * time.Millisecond
 	for s := range d.sessions {

@@ -18,8 +18,8 @@ import (
 
 // Disk keeps the pools and holdings of an allocator. It is safe for concurrent use.
 type Disk struct {
-	// Applied, if not nil, is called with what each commit changes, before it takes effect. The holdings of before are
-	// those that have the same values; nil: there was none.
+	// Applied, if not nil, is called with the puts of each commit before they take effect. before
+	// has the present holdings of the same values; nil: there were none.
 	Applied func(before map[pool.Value]store.Holding, puts []store.Put)
 
 	weather *weather.Weather
@@ -34,7 +34,7 @@ func NewDisk(w *weather.Weather) *Disk {
 	return &Disk{weather: w, pools: map[string]store.Pool{}, holdings: map[pool.Value]store.Holding{}}
 }
 
-// Holdings returns what is in use according to the disk, by value.
+// Holdings returns the holdings on the disk, by value.
 func (d *Disk) Holdings() map[string]store.Holding {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,7 +54,7 @@ func (d *Disk) Copy() *Disk {
 	return &Disk{weather: d.weather, pools: maps.Clone(d.pools), holdings: maps.Clone(d.holdings)}
 }
 
-// Restore makes the content that of a copy. No allocator may have the disk open.
+// Restore replaces the content with the content of a copy. No allocator may have the disk open.
 func (d *Disk) Restore(copied *Disk) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,7 +72,8 @@ type File struct {
 
 var _ store.Store = (*File)(nil)
 
-// Open opens the disk for an allocator of a name, which is that of its link in the weather, after "disk ".
+// Open opens the disk for the allocator with this name. Its link in the weather is named "disk "
+// and the name.
 func (d *Disk) Open(name string) *File {
 	return &File{disk: d, link: link{d.weather, "disk " + name}}
 }
@@ -86,8 +87,8 @@ func (f *File) Kill() {
 
 var errDisk = errors.New("input/output error")
 
-// write carries out a change in time. A change whose message the weather loses fails; sometimes it has happened all
-// the same.
+// write carries out a change in time. A change fails if the weather loses its message. Sometimes it
+// has taken effect all the same, because only the answer was lost.
 func (f *File) write(ctx context.Context, change func() error) error {
 	there, back := f.next(), f.next()
 	if !pause(ctx, there.Delay) {

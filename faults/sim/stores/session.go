@@ -14,7 +14,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// silence is how long a session waits for an answer that was lost, until it takes its connection for broken.
+// silence is how long a session waits for an answer that was lost, until it takes its connection
+// for broken.
 const silence = time.Second
 
 // Session is the connection of one registry to its database. It implements store.Store.
@@ -32,7 +33,8 @@ type Session struct {
 
 var _ store.Store = (*Session)(nil)
 
-// Open connects a registry of a name, which is that of its link in the weather, after "database ".
+// Open connects the registry with this name. Its link in the weather is named "database " and the
+// name.
 func (d *Database) Open(name string, commits store.CommitterOptions) *Session {
 	s := &Session{database: d, link: link{d.weather, "database " + name}}
 	s.Committer = store.NewCommitter(commits, s.Commit)
@@ -57,8 +59,8 @@ func (s *Session) killed() bool {
 
 var errLost = fmt.Errorf("%w: the connection is lost", store.ErrUnavailable)
 
-// Commit carries out a batch. If its connection breaks, it is sometimes known afterwards what became of it, and
-// sometimes not.
+// Commit carries out a batch. If its connection breaks, the outcome is sometimes known afterwards,
+// and sometimes store.ErrUnknown.
 func (s *Session) Commit(ctx context.Context, ops []store.Op) []batch.Outcome[store.Result] {
 	if s.killed() {
 		return batch.Fail[store.Result](len(ops), errLost)
@@ -90,7 +92,8 @@ func (s *Session) Commit(ctx context.Context, ops []store.Op) []batch.Outcome[st
 	return decision.Outcomes
 }
 
-// lost returns what is known of a batch whose question or answer was lost: nothing, or the truth.
+// lost returns the error for a batch if its question or answer was lost: either store.ErrUnknown, or
+// truth, the real outcome.
 func (s *Session) lost(fate weather.Fate, truth error) error {
 	if fate.Delay%2 == 0 {
 		return store.ErrUnknown

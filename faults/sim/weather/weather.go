@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Fate is what happens to one message.
+// Fate is the weather's decision about one message.
 type Fate struct {
 	Delay time.Duration
 	// Lost messages never arrive.
@@ -73,8 +73,8 @@ func (w *Weather) Clear() {
 	w.quiet = true
 }
 
-// Next decides about the next message of a link. Each message takes the same number of random values, so that
-// an episode that is left out changes nothing but the messages that it concerned.
+// Next decides about the next message of a link. Each message takes the same number of random
+// values, so that an episode that is left out changes nothing but the messages that it concerned.
 func (w *Weather) Next(name string) Fate {
 	w.mu.Lock()
 	defer w.mu.Unlock()
