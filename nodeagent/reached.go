@@ -14,8 +14,8 @@ type reached struct {
 }
 
 // holds reports whether plans must wait, because the view is older than the revision in force and
-// they would set the node back. Plans for an older view from the disk wait until the registry has
-// answered, and then for at most catchUp.
+// they would set the node back. A view from the disk may be older by seconds. Plans for it wait
+// until the registry has answered, and then for at most catchUp.
 func (r *reached) holds(view uint64, live bool) bool {
 	switch {
 	case r.revision == 0:

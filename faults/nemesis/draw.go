@@ -22,8 +22,8 @@ type Size struct {
 // step is the unit of drawn times, so that schedules are easy to read.
 const step = 100 * time.Millisecond
 
-// Draw returns the schedule of a seed. machines are the names of all machines. The machine clients
-// is added for cuts.
+// Draw returns the schedule of a seed. machines are the names of all machines. Cuts also affect the
+// machine "clients".
 func Draw(seed uint64, size Size, machines []string) Schedule {
 	var s Schedule
 	for round := range size.Rounds {

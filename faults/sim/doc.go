@@ -10,7 +10,7 @@
 // # What is real
 //
 // The daemons are whole and unchanged: their New, their Run, the follower and the relay, the queue,
-// the lease, the NATS client library. What is simulated lies on both sides of the wire: package
+// the lease, the NATS client library. The simulated parts lie on both sides of the wire: package
 // broker is a NATS server in memory, which the client library reaches over a pipe; package network
 // answers gRPC calls by an interceptor of the connection that the daemon dials; package registry is
 // a model of the registry's contract. Package weather decides about each message. All of it runs in
