@@ -35,7 +35,8 @@ func (c Order) Check(h *history.History) []Finding {
 	return x.all()
 }
 
-// known is a revision that a client was told at a time, or that a write got which began at a time.
+// known is a revision with a time: the time at which a client received it, or at which the write of
+// that revision began.
 type known struct {
 	at       time.Time
 	revision uint64

@@ -19,7 +19,7 @@ var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func second(n float64) time.Time { return origin.Add(time.Duration(n * float64(time.Second))) }
 
-// story is a history that a test makes up. Revision n of its log is committed at second n.
+// story is a history written by a test. Revision n of its log is committed at second n.
 type story struct {
 	history.History
 	last uint64

@@ -58,7 +58,7 @@ func (x *writes) index(s history.Step) {
 	}
 }
 
-// judge compares a write with the log, and notes which change it explains.
+// judge compares a write with the log, and adds the revisions that it explains to explained.
 func (x *writes) judge(c *history.Call, explained map[uint64]bool) {
 	switch c.Verb {
 	case history.Get:

@@ -7,7 +7,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Conclude notes the outcome of a call by its answer. A write counts as refused only if it cannot
+// Conclude sets the outcome of a call by its answer. A write counts as refused only if it cannot
 // have happened.
 func (c *Call) Conclude(found object.Object, err error) {
 	c.Code, c.Found = status.Code(err), VersionOf(found)

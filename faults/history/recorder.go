@@ -16,7 +16,7 @@ type Recorder struct {
 // NewRecorder returns a recorder without records.
 func NewRecorder() *Recorder { return &Recorder{readings: map[string]int{}} }
 
-// Begin notes a call, which begins now. The returned function notes how it ended.
+// Begin records a call that begins now. The returned function records its end.
 func (r *Recorder) Begin(c Call) (end func(fill func(*Call))) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -32,7 +32,7 @@ func (r *Recorder) Begin(c Call) (end func(fill func(*Call))) {
 	}
 }
 
-// Disturb notes that a disturbance begins now. The returned function notes its end.
+// Disturb records a disturbance that begins now. The returned function records its end.
 func (r *Recorder) Disturb(what string) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,7 +45,7 @@ func (r *Recorder) Disturb(what string) (end func()) {
 	}
 }
 
-// Watch notes that a watcher of these kinds, or of all, begins.
+// Watch records the start of a watcher of these kinds; none: of all kinds.
 func (r *Recorder) Watch(watcher string, kinds []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,14 +61,14 @@ func (r *Recorder) Batch(watcher string, b Batch) {
 	reading.Batches = append(reading.Batches, b)
 }
 
-// Over notes that a watcher reads no further.
+// Over records that a watcher reads no further.
 func (r *Recorder) Over(watcher string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.h.Readings[r.readings[watcher]].Over = true
 }
 
-// Answer notes an answer of a name server.
+// Answer records an answer of a name server.
 func (r *Recorder) Answer(a Answer) { record(r, &r.h.Answers, a) }
 
 // Connection records a connection. The returned function changes the record.
@@ -84,13 +84,13 @@ func (r *Recorder) Connection(c Connection) (change func(fill func(*Connection))
 	}
 }
 
-// Attempt notes a short connection.
+// Attempt records a short connection.
 func (r *Recorder) Attempt(a Attempt) { record(r, &r.h.Attempts, a) }
 
 // Holdings records a listing of the allocator's values.
 func (r *Recorder) Holdings(a Holdings) { record(r, &r.h.Holdings, a) }
 
-// Line notes a line of a daemon's log.
+// Line records a line of a daemon's log.
 func (r *Recorder) Line(l Line) { record(r, &r.h.Lines, l) }
 
 func record[T any](r *Recorder, all *[]T, one T) {

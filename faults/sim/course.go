@@ -170,7 +170,7 @@ func hasAll(have, all map[netip.AddrPort]uint32) bool {
 	return true
 }
 
-// rest takes in that nothing is under way, and returns an error if the content is no version then.
+// rest returns an error if the content is not a version although no operation is under way.
 func (p *position) rest(c course) error {
 	if p.loose {
 		return nil

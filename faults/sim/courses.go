@@ -57,7 +57,7 @@ func (c *courses) extend(history []registry.Committed) {
 	}
 }
 
-// take takes in a change of the log.
+// take applies a change of the log.
 func (c *courses) take(change *registryv1.Change) {
 	gone := change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE
 	var name plan.ServiceName

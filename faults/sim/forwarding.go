@@ -43,7 +43,7 @@ func watchForwarding(r *registry.Registry, name string, m *machine.Machine, addr
 	return f
 }
 
-// setAddress takes in that an address of node ports comes or goes.
+// setAddress records that an address of node ports is added or removed.
 func (f *forwarding) setAddress(addr netip.Addr, there bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,14 +108,14 @@ func (f *forwarding) removed(r machine.Removal) {
 	f.violated(fmt.Errorf("backend %s of %s is removed with connections, %s after it took its last one", r.Address, keyOf(r.Server.ID), now.Sub(r.Backend.Since)))
 }
 
-// refused takes in that the balancer refuses something about a server.
+// refused records that the balancer refused an operation on a server.
 func (f *forwarding) refused(id kernel.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.position(keyOf(id)).loose = true
 }
 
-// died takes in that the agent died, maybe on its way from one version to another.
+// died records that the agent died, maybe on its way from one version to another.
 func (f *forwarding) died() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -97,7 +97,7 @@ func (l *ledger) committed(records []store.Record) {
 	}
 }
 
-// take notes that a service has a value from a revision on.
+// take records that a service has a value from a revision on.
 func (l *ledger) take(revision uint64, uid, value string, held map[string]holdings.Holding) {
 	if other, taken := l.owners[value]; taken {
 		l.violate("revision %d gives %s to the service %s, and %s has it", revision, value, uid, other)

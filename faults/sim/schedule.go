@@ -20,7 +20,7 @@ func (e Event) String() string {
 	return fmt.Sprintf("%10s  %s", e.At.Round(10*time.Microsecond), e.Text)
 }
 
-// drawing makes up a schedule.
+// drawing generates a schedule.
 type drawing struct {
 	random *rand.Rand
 	events []Event
@@ -30,7 +30,7 @@ func newDrawing(seed uint64) *drawing {
 	return &drawing{random: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// add notes an event.
+// add adds an event.
 func (d *drawing) add(at time.Duration, do func(*world), format string, args ...any) {
 	d.events = append(d.events, Event{at, fmt.Sprintf(format, args...), do})
 }

@@ -69,7 +69,7 @@ func (c *client) handle(r *bufio.Reader, words []string) error {
 	return nil
 }
 
-// subscribe notes a subscription; an empty pattern ends it.
+// subscribe adds a subscription; an empty pattern ends it.
 func (c *client) subscribe(sid, pattern string) {
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()

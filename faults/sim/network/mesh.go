@@ -61,7 +61,7 @@ func (p *Member) Kill() {
 	}
 }
 
-// take notes a connection of the daemon.
+// take records a connection of the daemon.
 func (p *Member) take(c net.Conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
