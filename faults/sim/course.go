@@ -170,7 +170,8 @@ func hasAll(have, all map[netip.AddrPort]uint32) bool {
 	return true
 }
 
-// rest returns an error if the content is not a version although no operation is under way.
+// rest updates the position when no operation is under way, and returns an error if the content is
+// not a version then.
 func (p *position) rest(c course) error {
 	if p.loose {
 		return nil
