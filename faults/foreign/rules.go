@@ -147,6 +147,7 @@ var families = map[nftables.TableFamily]string{
 // own has the tables of agents.
 var own = map[string]bool{
 	"table ip portolan": true, "table ip6 portolan": true, "table ip portolan-balancer": true, "table ip6 portolan-balancer": true,
+	"table ip portolan-probe": true, "table ip6 portolan-probe": true,
 }
 
 // If an agent's change interrupts a listing, nft begins it again and prints some chains twice. So a

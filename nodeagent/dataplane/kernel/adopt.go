@@ -11,8 +11,8 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// sourcesKey is the journal's key of the sources. All other keys are frontends, except revisionKey
-// and those that begin with settingKey or drainKey.
+// sourcesKey is the journal's key of the sources. All other keys are frontends, except those that
+// begin with settingKey.
 const sourcesKey = "sources"
 
 // adopt takes over the state on which the journal and the kernel agree, and the state of another
@@ -64,7 +64,7 @@ func (p *Plane) recall(key, value string) error {
 	switch {
 	case key == sourcesKey:
 		return readSources(value, &p.sources)
-	case key == revisionKey, strings.HasPrefix(key, settingKey), strings.HasPrefix(key, drainKey): // not a frontend either
+	case strings.HasPrefix(key, settingKey): // not a frontend either
 		return nil
 	}
 	f, err := readRecord(key, value)

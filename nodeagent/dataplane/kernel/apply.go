@@ -214,7 +214,7 @@ func (w *work) prepare(fronts []*front) (late Change) {
 		w.rules(f, &early, &late)
 	}
 	p.locals = nil
-	w.blame(fronts, p.journal.Flush())
+	w.blame(fronts, p.flushJournals())
 	w.commit(fronts, early)
 	return late
 }

@@ -37,5 +37,5 @@ func (p *Plane) Cleanup() error {
 	clear(p.fronts)
 	clear(p.unsure)
 	p.standIns = newStandIns()
-	return p.journal.Remove()
+	return p.removeJournals()
 }

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// drainKey is the prefix of the journal's keys for the draining backends of servers. A value has
+// drainKey is the prefix of the keys for the draining backends of servers. A value has
 // the addresses of the backends, each with the end of its drain time.
 const drainKey = "draining "
 
-// noteDrains writes the draining backends of a service to the journal, because the kernel does not
+// noteDrains writes down the draining backends of a service, because the kernel does not
 // distinguish them from backends that are planned with weight 0. The entry is in the file after the
 // next Flush.
 func (p *Plane) noteDrains(s *service) {
@@ -20,7 +20,7 @@ func (p *Plane) noteDrains(s *service) {
 	}
 	key := drainKey + journalKey(s.id.Frontend)
 	if s.noted = s.leaving > 0; !s.noted {
-		p.journal.Delete(key)
+		p.progress.Delete(key)
 		return
 	}
 	var value []byte
@@ -31,27 +31,27 @@ func (p *Plane) noteDrains(s *service) {
 			value = binary.AppendUvarint(value, uint64(b.until))
 		}
 	}
-	p.journal.Put(key, string(value))
+	p.progress.Put(key, string(value))
 }
 
-// forgetDrains deletes the entry of a removed service from the journal.
+// forgetDrains deletes the entry of a removed service.
 func (p *Plane) forgetDrains(s *service) {
 	if s.noted {
-		p.journal.Delete(drainKey + journalKey(s.id.Frontend))
+		p.progress.Delete(drainKey + journalKey(s.id.Frontend))
 		s.noted = false
 	}
 }
 
-// recallDrains marks the backends of a service as draining that the journal has. A backend with a
-// weight takes traffic, so it does not drain.
+// recallDrains marks as draining the backends of a service whose drain time is noted and not over. A
+// backend with a weight takes traffic, so it does not drain.
 func (p *Plane) recallDrains(s *service) error {
-	value, known := p.journal.Get(drainKey + journalKey(s.id.Frontend))
+	value, known := p.progress.Get(drainKey + journalKey(s.id.Frontend))
 	s.noted = known
 	in := &decoder{rest: value}
 	for in.rest != "" && !in.bad {
 		addr := netip.AddrPortFrom(in.addr(), uint16(in.byte())<<8|uint16(in.byte()))
 		until := time.Unix(0, int64(in.number()))
-		if b := s.backend(addr); b != nil && b.weight == 0 {
+		if b := s.backend(addr); b != nil && b.weight == 0 && until.After(clock()) {
 			s.leave(b, until)
 		}
 	}

@@ -25,7 +25,7 @@ func (w *work) execute() {
 	for _, s := range w.of {
 		p.noteDrains(s)
 	}
-	if err := p.journal.Flush(); err != nil {
+	if err := p.progress.Flush(); err != nil {
 		for i := range w.ops {
 			w.fail(w.ops[i].ID.For, err)
 		}

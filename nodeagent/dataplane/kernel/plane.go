@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -64,6 +63,7 @@ type Plane struct {
 	routes    RouteTable
 	conntrack FlowTable
 	journal   *Journal
+	progress  *Journal // see progress.go
 	settings  []Setting
 	sources   plan.Sources
 	fronts    map[plan.Frontend]*front
@@ -120,7 +120,7 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 	if p.conntrack, err = p.opts.Host.Flows(); err != nil {
 		return err
 	}
-	if p.journal, err = OpenJournal(p.opts.Journal); err != nil {
+	if err := p.openJournals(); err != nil {
 		return err
 	}
 	arp, err := p.settleARP()
@@ -170,27 +170,6 @@ func (p *Plane) Settings() []Setting {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Concat(p.settings, looked)
-}
-
-// revisionKey is the journal's key of the revision that was reached.
-const revisionKey = "revision"
-
-// Reach implements dataplane.Plane. The revision is in the journal before the kernel is changed.
-func (p *Plane) Reach(revision uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.closed {
-		p.journal.Put(revisionKey, strconv.FormatUint(revision, 10))
-	}
-}
-
-// Reached implements dataplane.Plane.
-func (p *Plane) Reached() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	value, _ := p.journal.Get(revisionKey)
-	revision, _ := strconv.ParseUint(value, 10, 64) // 0: there is none
-	return revision
 }
 
 // Programmed implements dataplane.Plane.
@@ -272,8 +251,10 @@ func (p *Plane) free() error {
 	if p.filter != nil {
 		errs = append(errs, p.filter.Close())
 	}
-	if p.journal != nil {
-		errs = append(errs, p.journal.Close())
+	for _, j := range []*Journal{p.journal, p.progress} {
+		if j != nil {
+			errs = append(errs, j.Close())
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -56,8 +56,7 @@ func Precede(o Options, open func() (Balancer, error)) (*Predecessor, error) {
 			return err
 		}
 		p.traits = p.balancer.Traits()
-		p.journal, err = OpenJournal(o.Journal)
-		return err
+		return p.openJournals()
 	})
 	if err == nil {
 		err = p.recollect()
@@ -96,7 +95,7 @@ func (d *Predecessor) Leave() error {
 	if err != nil {
 		return fmt.Errorf("the data plane before: %w", err)
 	}
-	return d.plane.journal.Remove()
+	return d.plane.removeJournals()
 }
 
 // Close closes all open resources.

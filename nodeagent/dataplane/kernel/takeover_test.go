@@ -167,6 +167,34 @@ func TestNextProcessKnowsWhatDrains(t *testing.T) {
 	}
 }
 
+// TestJournalSuitsTheReleaseBefore checks that the journal has no other keys than those that earlier
+// releases know: the sources and the frontend. Such a release refuses to start with any other key.
+func TestJournalSuitsTheReleaseBefore(t *testing.T) {
+	l := newLife(t)
+	v := draining(backend(1, 1), backend(2, 1))
+	l.plane.Reach(5)
+	l.apply(0, plan.Step{Op: plan.AddServer, Key: v.Key, Server: v})
+	l.balancer.servers[v.Frontend].Backends[0].Connections = 1
+	l.apply(0, plan.Step{Op: plan.SetSources, Sources: &plan.Sources{}}, plan.Step{Op: plan.DeleteReal, Key: v.Key, Real: backend(1, 1)})
+	l.restart()
+	if l.plane.Reached() != 5 {
+		t.Errorf("revision %d is known, want 5", l.plane.Reached())
+	}
+	j, err := kernel.OpenJournal(l.journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	var keys []string
+	err = j.Each(func(key, _ string) error {
+		keys = append(keys, key)
+		return nil
+	})
+	if err != nil || len(keys) != 2 || !slices.Contains(keys, "sources") {
+		t.Errorf("keys %q, want the sources and the frontend; %v", keys, err)
+	}
+}
+
 // TestWeightsAreRaisedBeforeOthersAreLowered checks that a server has a backend with weight all the
 // time while two backends swap their weights.
 func TestWeightsAreRaisedBeforeOthersAreLowered(t *testing.T) {
