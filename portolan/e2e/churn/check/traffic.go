@@ -39,7 +39,8 @@ func (c Traffic) Check(_ context.Context, want *model.World) ([]Finding, error) 
 			}
 			for range tries {
 				if err := connect(f); err != nil {
-					problem := fmt.Sprintf("%s: %v", f, err)
+					// A second connection tells a fault of the tables from one of a single flow.
+					problem := fmt.Sprintf("%s: %v (a second connection: %v)", f, err, connect(f))
 					findings = append(findings, Finding{Check: c.Name(), Object: object.KeyOf(f.Service), Problem: problem, Final: true})
 				}
 			}
