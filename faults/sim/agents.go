@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -82,8 +83,8 @@ func drawSuddenDeath(d *drawing, at time.Duration, name string) {
 // drawRefusals adds that the kernel of a node refuses many changes.
 func drawRefusals(d *drawing, at time.Duration, name string) {
 	share, lasts := 10+d.random.IntN(60), d.upTo(5*time.Second)
-	d.add(at, func(w *world) { w.nodes[name].refusing = share }, "the kernel of %s refuses %d%% of all changes", name, share)
-	d.add(at+lasts, func(w *world) { w.nodes[name].refusing = 0 }, "the kernel of %s refuses nothing any more", name)
+	d.add(at, func(w *world) { w.nodes[name].refusing.Store(int64(share)) }, "the kernel of %s refuses %d%% of all changes", name, share)
+	d.add(at+lasts, func(w *world) { w.nodes[name].refusing.Store(0) }, "the kernel of %s refuses nothing any more", name)
 }
 
 // drawAddress adds that the second address of a node comes, and mostly goes again.
@@ -116,7 +117,7 @@ func runAgents(w *world, events []Event) error {
 	startAll()
 	w.play(events)
 	for _, name := range nodeNames {
-		w.nodes[name].refusing = 0
+		w.nodes[name].refusing.Store(0)
 	}
 	startAll()
 	err := w.settles(2*time.Minute, func() (text string) {
@@ -139,8 +140,8 @@ type node struct {
 	process       *machine.Process     // the last one
 	metrics       *prometheus.Registry // its metrics
 	forwarding    *forwarding
-	first, second netip.Addr // addresses; the second one comes and goes
-	refusing      int        // percentage of changes that the kernel refuses
+	first, second netip.Addr   // addresses; the second one comes and goes
+	refusing      atomic.Int64 // percentage of changes that the kernel refuses
 }
 
 func newNode(w *world, name string, number byte) *node {
@@ -152,7 +153,7 @@ func newNode(w *world, name string, number byte) *node {
 	n.forwarding = watchForwarding(w.registry, name, n.machine, []netip.Addr{n.first, n.second})
 	n.forwarding.setAddress(n.first, true)
 	random := rand.New(rand.NewPCG(uint64(number), uint64(number)))
-	n.machine.Refuses = func() bool { return n.refusing > random.IntN(100) }
+	n.machine.Refuses = func() bool { return n.refusing.Load() > random.Int64N(100) }
 	n.machine.Lingers = func(backend netip.AddrPort) time.Duration {
 		hash := fnv.New32a()
 		hash.Write([]byte(backend.String()))
