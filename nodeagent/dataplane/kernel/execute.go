@@ -3,6 +3,7 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"portolan.dev/nodeagent/plan"
@@ -22,7 +23,10 @@ func (w *work) execute() {
 		return
 	}
 	p := w.plane
-	for _, s := range w.of {
+	// A service is noted once and not for each of its operations, which are queued one after the
+	// other, because its entry has all its draining backends.
+	touched := slices.Compact(slices.Clone(w.of))
+	for _, s := range touched {
 		p.noteDrains(s)
 	}
 	if err := p.progress.Flush(); err != nil {
@@ -37,7 +41,7 @@ func (w *work) execute() {
 		}
 		w.took(&w.ops[i], w.of[i])
 	}
-	for _, s := range w.of {
+	for _, s := range touched {
 		if p.services[s.id.Frontend] == s {
 			p.noteDrains(s)
 		} else {
