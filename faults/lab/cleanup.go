@@ -33,19 +33,7 @@ func (n *Node) CleanUp() error {
 // Changes returns the differences of the node's namespace to its state before the first agent.
 func (n *Node) Changes() ([]string, error) {
 	now, err := state(n.Namespace)
-	var changes []string
-	for thing := range now {
-		if !n.before[thing] {
-			changes = append(changes, "more: "+thing)
-		}
-	}
-	for thing := range n.before {
-		if !now[thing] {
-			changes = append(changes, "less: "+thing)
-		}
-	}
-	slices.Sort(changes)
-	return changes, err
+	return netnstest.Differences(n.before, now), err
 }
 
 // state lists the tables, routes and addresses of a namespace that forwarding depends on, and its

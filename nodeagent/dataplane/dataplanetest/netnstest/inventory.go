@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,4 +167,21 @@ func foreignRoute() error {
 		Dst: &net.IPNet{IP: net.IPv4(198, 51, 100, 128), Mask: net.CIDRMask(25, 32)}, LinkIndex: lo.Attrs().Index,
 		Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL, Scope: netlink.SCOPE_HOST,
 	})
+}
+
+// Differences returns how an inventory differs from an earlier one, in order.
+func Differences(before, now map[string]bool) []string {
+	var differences []string
+	for thing := range now {
+		if !before[thing] {
+			differences = append(differences, "more: "+thing)
+		}
+	}
+	for thing := range before {
+		if !now[thing] {
+			differences = append(differences, "less: "+thing)
+		}
+	}
+	slices.Sort(differences)
+	return differences
 }

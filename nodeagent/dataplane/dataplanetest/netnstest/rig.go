@@ -122,18 +122,7 @@ func (r *Rig) Cleanup(t testing.TB) error {
 		return err
 	}
 	r.close(t)
-	found := r.inventory(t)
-	var wrong []string
-	for line := range found {
-		if !r.others[line] {
-			wrong = append(wrong, "left behind: "+line)
-		}
-	}
-	for line := range r.others {
-		if !found[line] {
-			wrong = append(wrong, "taken away: "+line)
-		}
-	}
+	wrong := Differences(r.others, r.inventory(t))
 	r.open(t)
 	if len(wrong) > 0 {
 		return fmt.Errorf("after the cleanup: %s", strings.Join(wrong, "; "))
