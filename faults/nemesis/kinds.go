@@ -133,9 +133,9 @@ var kinds = map[string]kind{
 	},
 }
 
-// empty frees a machine's disk. A NATS server whose disk was full runs without JetStream until it
-// is restarted. The stream could not be created again with one server fewer than its replicas, so
-// the server is restarted.
+// empty frees a machine's disk. If the machine is a NATS server, empty restarts it, because a NATS
+// server stops JetStream when its disk is full and starts it again only after a restart. Without
+// that server, the stream has fewer servers than replicas and cannot be created again.
 func empty(m *lab.Machine) error {
 	err := m.Empty()
 	if err == nil && isBroker(m.Name) {

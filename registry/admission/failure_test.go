@@ -399,7 +399,8 @@ func updateBehind(t *testing.T, behind *fixture, follow func(), o object.Object)
 	})
 }
 
-// whileBehind writes on a replica whose view catches up only when the write calls Head.
+// whileBehind returns the outcome of a write on a replica whose view is outdated. The view catches
+// up when the write asks the store for its head.
 func whileBehind(t *testing.T, behind *fixture, follow func(), write func() (*admission.Result, error)) outcome {
 	t.Helper()
 	done := make(chan outcome, 1)

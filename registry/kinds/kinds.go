@@ -46,8 +46,8 @@ type Row struct {
 	// Grace returns the seconds between the request to delete an object and its removal. wanted is
 	// the grace period of the request, nil if it has none. Without the hook the grace period is 0.
 	Grace func(o object.Object, wanted *int64) int64
-	// Terminate marks an object whose contents must be deleted before it. An object of such a kind
-	// is never removed at once.
+	// Terminate marks a deleted object as terminating. Objects of a kind with Terminate, such as
+	// namespaces, are removed after their contents.
 	Terminate func(o object.Object)
 	// Undeletable returns why an object cannot be deleted, or "".
 	Undeletable func(o object.Object) string

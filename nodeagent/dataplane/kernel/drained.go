@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// drainKey is the prefix of the keys for the draining backends of servers. A value has
-// the addresses of the backends, each with the end of its drain time.
+// drainKey is the prefix of the keys for the draining backends of servers in the progress file. A
+// value has the addresses of the backends, each with the end of its drain time.
 const drainKey = "draining "
 
-// noteDrains writes down the draining backends of a service, because the kernel does not
-// distinguish them from backends that are planned with weight 0. The entry is in the file after the
-// next Flush.
+// noteDrains puts the draining backends of a service into the progress file, because the kernel
+// does not distinguish them from backends that are planned with weight 0. The next Flush writes the
+// entry.
 func (p *Plane) noteDrains(s *service) {
 	if s.leaving == 0 && !s.noted {
 		return

@@ -5,14 +5,15 @@ import (
 	"strconv"
 )
 
-// progressSuffix is appended to the name of the journal for the file of what is under way: the
-// revision that was reached, and the backends that drain. They have a file of their own because
-// earlier releases refuse a journal with keys that they do not know, and a node must be able to go
-// back to the release before. Such a release leaves the file as it is, so its content may be old: a
-// revision that is too low holds nothing back, and drain times that are over are not recalled.
+// progressSuffix is the suffix of the progress file, which has the revision in force and the
+// draining backends. Its name is the journal's name with the suffix. The progress file is separate
+// because earlier releases refuse a journal with unknown keys, and a node must be able to return to
+// the previous release. That release does not write the progress file, so its content may be
+// outdated. An outdated revision is too low and delays no plan. Drain times that are over are not
+// recalled.
 const progressSuffix = ".progress"
 
-// openJournals opens the journal and the file of what is under way.
+// openJournals opens the journal and the progress file.
 func (p *Plane) openJournals() (err error) {
 	if p.journal, err = OpenJournal(p.opts.Journal); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// quiet lists the prefixes of methods that are not traced: methods whose calls do not end, and
-// methods that followers call all the time.
+// quiet lists the prefixes of methods that are not traced. Their calls are streams without an end
+// or regular questions of followers.
 var quiet = []string{"/grpc.", "/portolan.registry.v1.ChangeService/"}
 
 func traced(info *stats.RPCTagInfo) bool {
