@@ -13,7 +13,7 @@ endif
 
 # In dependency order, which is the order that tidy needs.
 DAEMONS := registry allocator endpointctl dnssvc nodeagent
-MODULES := proto services $(DAEMONS) portolan faults
+MODULES := api services $(DAEMONS) portolan faults
 # Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
 TOOLS   := tools/gen tools/testrun tools/mutate
 
@@ -153,13 +153,16 @@ fmt: ## gofmt all Go files
 fmt-check: ## are all Go files formatted?
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "run make fmt for:"; echo "$$unformatted"; exit 1; }
 
+# The messages of each change, object, allocation and heartbeat get methods without reflection.
+GEN := .bin/gen -fast portolan/core $(foreach f,registry/v1/changes.proto allocator nodeagent/v1/heartbeat.proto,-coded portolan/$(f))
+
 .PHONY: generate
-generate: .bin/gen ## write the Go code of the contract (proto/**/*.pb.go)
-	.bin/gen
+generate: .bin/gen ## write the Go code of the contract (api/**/*.pb.go)
+	$(GEN)
 
 .PHONY: generate-check
 generate-check: .bin/gen ## is the generated code what the contract says?
-	.bin/gen -check
+	$(GEN) -check
 
 .PHONY: proto-lint
 proto-lint: .bin/buf ## buf's rules for the contract (the first use builds buf: minutes)

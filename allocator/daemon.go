@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/identity"

@@ -2,7 +2,7 @@ module portolan.dev/allocator
 
 go 1.26.0
 
-require portolan.dev/proto v0.0.0
+require portolan.dev/api v0.0.0
 
 require (
 	github.com/prometheus/client_golang v1.25.0
@@ -62,6 +62,6 @@ require (
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 
-replace portolan.dev/proto => ../proto
+replace portolan.dev/api => ../api
 
 replace portolan.dev/services => ../services

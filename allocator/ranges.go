@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
 
 	"portolan.dev/allocator/internal/book"
 	"portolan.dev/allocator/internal/engine"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	dnsv1 "portolan.dev/proto/portolan/dns/v1"
+	dnsv1 "portolan.dev/api/dns/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 

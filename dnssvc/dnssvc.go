@@ -13,7 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	dnsv1 "portolan.dev/proto/portolan/dns/v1"
+	dnsv1 "portolan.dev/api/dns/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"

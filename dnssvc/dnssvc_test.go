@@ -15,7 +15,7 @@ import (
 	"github.com/miekg/dns"
 	"google.golang.org/grpc"
 
-	dnsv1 "portolan.dev/proto/portolan/dns/v1"
+	dnsv1 "portolan.dev/api/dns/v1"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/app"

@@ -2,7 +2,7 @@ module portolan.dev/dnssvc
 
 go 1.26.0
 
-require portolan.dev/proto v0.0.0
+require portolan.dev/api v0.0.0
 
 require (
 	github.com/miekg/dns v1.1.73
@@ -59,6 +59,6 @@ require (
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 
-replace portolan.dev/proto => ../proto
+replace portolan.dev/api => ../api
 
 replace portolan.dev/services => ../services

@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
-	endpointsv1 "portolan.dev/proto/portolan/endpoints/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	endpointsv1 "portolan.dev/api/endpoints/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/identity"

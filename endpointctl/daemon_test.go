@@ -15,9 +15,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	endpointsv1 "portolan.dev/proto/portolan/endpoints/v1"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	corev1 "portolan.dev/api/core/v1"
+	endpointsv1 "portolan.dev/api/endpoints/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/apierr"

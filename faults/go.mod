@@ -6,9 +6,9 @@ require (
 	github.com/nats-io/nats.go v1.55.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
+	portolan.dev/api v0.0.0
 	portolan.dev/endpointctl v0.0.0
 	portolan.dev/portolan v0.0.0
-	portolan.dev/proto v0.0.0
 	portolan.dev/services v0.0.0
 )
 
@@ -59,7 +59,7 @@ require (
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 
-replace portolan.dev/proto => ../proto
+replace portolan.dev/api => ../api
 
 replace portolan.dev/services => ../services
 

@@ -16,8 +16,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/healthcheck"

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	corev1 "portolan.dev/api/core/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/plan"

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/apierr"
@@ -80,7 +81,7 @@ func (s *api) planAll(namespace string, res *nodeagentv1.GetPlanResponse) error 
 	if more := len(res.GetPending()) - mostPending; more > 0 {
 		res.Pending, res.MorePending = res.Pending[:mostPending], uint32(more)
 	}
-	if res.SizeVT() > maxPlan {
+	if proto.Size(res) > maxPlan {
 		return apierr.FailedPrecondition("the plan of so many services is too large for one answer: ask for one service, for one namespace, or for pending_only")
 	}
 	return nil

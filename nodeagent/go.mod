@@ -2,7 +2,7 @@ module portolan.dev/nodeagent
 
 go 1.26.0
 
-require portolan.dev/proto v0.0.0
+require portolan.dev/api v0.0.0
 
 require (
 	github.com/google/go-cmp v0.7.0
@@ -67,6 +67,6 @@ require (
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 
-replace portolan.dev/proto => ../proto
+replace portolan.dev/api => ../api
 
 replace portolan.dev/services => ../services

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
 )

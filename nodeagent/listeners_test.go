@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/dataplane/userspace"

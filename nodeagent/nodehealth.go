@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/nodeagent/healthcheck"
 )

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 
 	"portolan.dev/nodeagent/plan"
 )

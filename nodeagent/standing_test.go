@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	corev1 "portolan.dev/api/core/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/dataplane"

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/healthcheck"

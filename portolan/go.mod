@@ -2,7 +2,7 @@ module portolan.dev/portolan
 
 go 1.26.0
 
-require portolan.dev/proto v0.0.0
+require portolan.dev/api v0.0.0
 
 require portolan.dev/services v0.0.0
 
@@ -105,7 +105,7 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-replace portolan.dev/proto => ../proto
+replace portolan.dev/api => ../api
 
 replace portolan.dev/services => ../services
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/spec"

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/kittest"

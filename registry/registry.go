@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/admission"
 	"portolan.dev/registry/alloc"
 	"portolan.dev/registry/api"

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/kittest"

@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/kittest"
 )

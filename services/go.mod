@@ -20,7 +20,7 @@ require (
 	google.golang.org/protobuf v1.36.12
 	gopkg.in/yaml.v3 v3.0.1
 	pgregory.net/rapid v1.3.0
-	portolan.dev/proto v0.0.0
+	portolan.dev/api v0.0.0
 )
 
 require (
@@ -66,4 +66,4 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 )
 
-replace portolan.dev/proto => ../proto
+replace portolan.dev/api => ../api

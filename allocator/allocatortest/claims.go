@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
 )
 
 // Short names of the reasons.

@@ -4,7 +4,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"net/netip"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
 )
 
 func (s *suite) pools() {

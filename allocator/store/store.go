@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
 
 	"portolan.dev/allocator/pool"
 )

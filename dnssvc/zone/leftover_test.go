@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 )
 

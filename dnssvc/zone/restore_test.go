@@ -8,9 +8,9 @@ import (
 	"github.com/miekg/dns"
 	"pgregory.net/rapid"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/dnssvc/internal/dnstest"
 	"portolan.dev/dnssvc/zone"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
 

@@ -3,7 +3,7 @@ package packing
 import (
 	"slices"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // move is an update without a place in the plan yet, with the endpoints that its slice loses and

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // Plan holds the writes that turn existing slices into wanted ones. They must be made in this

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // cluster is a small registry that holds slices and executes plans.

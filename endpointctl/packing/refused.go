@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // Refused holds the endpoints that the registry does not accept, by EndpointKey. They are left out,

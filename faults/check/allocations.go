@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/faults/history"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
 

@@ -3,10 +3,10 @@ package check
 import (
 	"fmt"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/faults/history"
 	rest "portolan.dev/portolan/e2e/churn/check"
 	"portolan.dev/portolan/e2e/churn/model"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
 

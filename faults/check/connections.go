@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/faults/history"
 	"portolan.dev/portolan/e2e/churn/model"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
 

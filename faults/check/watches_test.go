@@ -3,8 +3,8 @@ package check
 import (
 	"testing"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/faults/history"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
 

@@ -14,10 +14,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/faults/history"
 	"portolan.dev/portolan/e2e/churn/workload"
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )

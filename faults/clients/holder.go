@@ -6,8 +6,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	allocatorv1 "portolan.dev/api/allocator/v1"
 	"portolan.dev/faults/history"
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
 	"portolan.dev/services/kit/app"
 )
 

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/faults/check"
 	"portolan.dev/faults/history"
 	rest "portolan.dev/portolan/e2e/churn/check"
 	"portolan.dev/portolan/e2e/churn/model"
 	"portolan.dev/portolan/e2e/labtest"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )

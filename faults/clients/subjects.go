@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 )
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/portolan/e2e/labtest"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 )
 
 // ports are the ports of the daemons' APIs. The port for metrics and health is 100 higher.

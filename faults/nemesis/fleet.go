@@ -5,11 +5,11 @@ import (
 	"net/netip"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/faults/clients"
 	"portolan.dev/portolan/e2e/churn/model"
 	"portolan.dev/portolan/e2e/churn/workload"
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/object"
 )
 

@@ -8,11 +8,11 @@ import (
 
 	"google.golang.org/grpc"
 
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/faults/clients"
 	"portolan.dev/faults/history"
 	"portolan.dev/faults/lab"
 	"portolan.dev/portolan/e2e/churn/workload"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 )
 
 // patience is the longest time that a daemon may take to recover from a fault.

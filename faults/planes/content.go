@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // Frontend is an address and port at which a service is reached.

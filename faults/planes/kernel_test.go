@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/nftables"
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/portolan/e2e/labtest"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/kit/kittest"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/nodeagent/dataplane/kernel"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
 // balancerTable is the table of the nftables plane, in the families ip and ip6. Its map servers

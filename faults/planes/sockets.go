@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // The states of sockets that accept packets of any client, in the kernel's notation.

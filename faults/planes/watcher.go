@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 )
 
 const (

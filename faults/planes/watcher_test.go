@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	corev1 "portolan.dev/api/core/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 )
 
 // agent answers with one status after the other, and repeats the last one.

@@ -3,10 +3,10 @@ package sim
 import (
 	"fmt"
 
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/faults/sim/registry"
 	"portolan.dev/portolan/e2e/churn/model"
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )

@@ -5,10 +5,10 @@ import (
 	"net/netip"
 	"slices"
 
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/faults/sim/registry"
 	"portolan.dev/nodeagent/plan"
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/object"
 )
 

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/endpointctl"
 	"portolan.dev/faults/sim/registry"
 	"portolan.dev/portolan/e2e/churn/model"
 	"portolan.dev/portolan/e2e/churn/workload"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/object"

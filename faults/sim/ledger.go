@@ -9,10 +9,10 @@ import (
 
 	"portolan.dev/allocator/pool"
 	holdings "portolan.dev/allocator/store"
+	allocatorv1 "portolan.dev/api/allocator/v1"
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/faults/sim/stores"
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/registry/changelog"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/object"

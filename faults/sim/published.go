@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/e2e/churn/model"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
 

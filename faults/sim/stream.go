@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"google.golang.org/protobuf/proto"
+
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/object"
 )
 
@@ -91,7 +93,7 @@ func wrongStream(w *world) string {
 		if err := got.UnmarshalVT(data); err != nil {
 			return fmt.Sprintf("message %d of the stream: %v\n", at, err)
 		}
-		if at > uint64(len(history)) || got.GetRevision() != at || !got.EqualVT(history[at-1].Change) {
+		if at > uint64(len(history)) || got.GetRevision() != at || !proto.Equal(got, history[at-1].Change) {
 			return fmt.Sprintf("message %d of the stream is not revision %d of the log\n", at, at)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/faults/sim/registry"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/object"

@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/e2e/churn/workload"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
 

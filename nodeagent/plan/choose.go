@@ -3,7 +3,7 @@ package plan
 import (
 	"slices"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/spec"
 )
 

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // Candidate is an endpoint that could be a backend of one port of a service.

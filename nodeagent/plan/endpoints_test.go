@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/nodeagent/plan"
 )

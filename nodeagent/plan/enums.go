@@ -3,7 +3,7 @@ package plan
 import (
 	"cmp"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 func compare(a, b string) int { return cmp.Compare(a, b) }

@@ -13,7 +13,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/prototext"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/nodeagent/plan"
 )

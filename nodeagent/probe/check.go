@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // maxBody is the number of bytes that are read of an answer's body.

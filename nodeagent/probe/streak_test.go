@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // TestThresholds checks the streak with a row of results. In results, + is a success and - a

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/kittest"
 )
 

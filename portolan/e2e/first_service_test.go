@@ -9,7 +9,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
 )
 
 // firstService is the first manifest of the Kubernetes documentation on Services.

@@ -12,10 +12,10 @@ import (
 	"github.com/miekg/dns"
 	"google.golang.org/grpc"
 
+	corev1 "portolan.dev/api/core/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/rollout"
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
 )

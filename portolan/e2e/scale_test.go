@@ -7,8 +7,8 @@ import (
 
 	"github.com/miekg/dns"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 )
 
 // TestTenThousandServices applies ten thousand services in one run and reads every one back by

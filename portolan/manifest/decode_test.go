@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/manifest"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	kcorev1 "k8s.io/api/core/v1"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/spec"
 )
 

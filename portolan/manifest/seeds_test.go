@@ -13,8 +13,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/yaml"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/manifest"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )

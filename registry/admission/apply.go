@@ -3,7 +3,7 @@ package admission
 import (
 	"context"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/apply"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"

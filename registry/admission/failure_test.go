@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/admission"
 	"portolan.dev/registry/alloc"
 	"portolan.dev/registry/internal/allocfake"

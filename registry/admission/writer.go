@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/alloc"
 	"portolan.dev/registry/kinds"
 	"portolan.dev/registry/scope"

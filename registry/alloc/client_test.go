@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/alloc"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/kittest"

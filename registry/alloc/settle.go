@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/app"
 )

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
 	"portolan.dev/registry/alloc"
 	"portolan.dev/services/kit/kittest"
 )

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/view"
 	"portolan.dev/services/object"
 )

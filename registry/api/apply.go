@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/admission"
 	"portolan.dev/services/object"
 )

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/changelog"
 	"portolan.dev/registry/kinds"
 	"portolan.dev/registry/store"

@@ -3,8 +3,10 @@ package api
 import (
 	"context"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	"google.golang.org/protobuf/proto"
+
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/view"
 	"portolan.dev/services/envvars"
 	"portolan.dev/services/kit/apierr"
@@ -56,7 +58,7 @@ func (s *Discovery) services(namespace string) []*corev1.Service {
 
 // GetSettings returns the settings of the installation.
 func (s *Discovery) GetSettings(ctx context.Context, _ *registryv1.GetSettingsRequest) (*registryv1.GetSettingsResponse, error) {
-	settings := s.Settings.CloneVT()
+	settings := proto.CloneOf(s.Settings)
 	settings.NodePortRange = s.NodePorts(ctx)
 	return settings, nil
 }

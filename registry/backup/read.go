@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/kinds"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/object"

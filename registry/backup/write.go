@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/object"
 )
 

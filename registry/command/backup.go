@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protodelim"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry"
 	"portolan.dev/registry/backup"
 	"portolan.dev/registry/store"

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/admission"
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/view"

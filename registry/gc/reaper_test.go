@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/gc"
 	"portolan.dev/services/kit/kittest"
 )

@@ -3,7 +3,7 @@ package kinds
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/view"
 	"portolan.dev/services/object"
 )

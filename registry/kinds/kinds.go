@@ -3,7 +3,7 @@ package kinds
 import (
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/view"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"

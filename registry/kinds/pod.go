@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )

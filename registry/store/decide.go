@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/batch"
 	"portolan.dev/services/object"
 )

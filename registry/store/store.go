@@ -5,7 +5,7 @@ import (
 	"iter"
 	"time"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/object"
 )
 

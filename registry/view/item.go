@@ -1,7 +1,7 @@
 package view
 
 import (
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/wire"
 )

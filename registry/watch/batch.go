@@ -3,7 +3,7 @@ package watch
 import (
 	"sync"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/view"
 	"portolan.dev/registry/wire"
 )

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/changes/changestest"
 )
 

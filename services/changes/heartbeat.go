@@ -5,7 +5,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 )
 
 // ErrDisconnected is the error of PublishHeartbeat while NATS is not connected.

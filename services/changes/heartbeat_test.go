@@ -5,8 +5,9 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
 
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/kittest"
 )
@@ -37,7 +38,7 @@ func TestHeartbeats(t *testing.T) {
 	if err := changes.PublishHeartbeat(sender, "test", want); err != nil {
 		t.Fatal(err)
 	}
-	if got := kittest.Receive(t, "heartbeat", heard); !got.EqualVT(want) {
+	if got := kittest.Receive(t, "heartbeat", heard); !proto.Equal(got, want) {
 		t.Errorf("heard %v, want %v", got, want)
 	}
 	if err := stop(); err != nil {

@@ -3,7 +3,7 @@ package changes
 import (
 	"context"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 )
 
 // Log is the part of the registry's log that the relay uses. Its answers must come from the store,

@@ -13,10 +13,11 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/kittest"
@@ -122,7 +123,7 @@ func compareStream(t *testing.T, js jetstream.JetStream, log *changestest.Log) {
 		if err := got.UnmarshalVT(m.Data()); err != nil {
 			t.Fatal(err)
 		}
-		if meta.Sequence.Stream != change.GetRevision() || m.Headers().Get("Portolan-Epoch") != epoch || !got.EqualVT(change) {
+		if meta.Sequence.Stream != change.GetRevision() || m.Headers().Get("Portolan-Epoch") != epoch || !proto.Equal(got, change) {
 			t.Fatalf("sequence %d, epoch %q; differs from the log (-log +stream):\n%s", meta.Sequence.Stream,
 				m.Headers().Get("Portolan-Epoch"), cmp.Diff(change, got, protocmp.Transform()))
 		}

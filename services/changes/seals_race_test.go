@@ -5,7 +5,7 @@ package changes
 import (
 	"testing"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 )
 

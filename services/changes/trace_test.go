@@ -7,6 +7,7 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"google.golang.org/protobuf/proto"
 
 	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/changestest"
@@ -38,7 +39,7 @@ func TestApplyIsPartOfTheTraceOfAChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	traced := logged[2].CloneVT()
+	traced := proto.CloneOf(logged[2])
 	traced.Traceparent = "00-" + trace + "-0102030405060708-01"
 	d.must(follower.Drain(t.Context(), d.sent(1)))
 	d.must(follower.Drain(t.Context(), d.sent(2), republished(t, epoch, traced)))

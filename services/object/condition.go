@@ -1,6 +1,6 @@
 package object
 
-import corev1 "portolan.dev/proto/portolan/core/v1"
+import corev1 "portolan.dev/api/core/v1"
 
 // ConditionReady is the type of the condition that tells whether a pod or a node is ready.
 const ConditionReady = "Ready"

@@ -3,7 +3,7 @@ package object
 import (
 	"strings"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // Kind describes a kind of objects.

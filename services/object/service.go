@@ -1,6 +1,6 @@
 package object
 
-import corev1 "portolan.dev/proto/portolan/core/v1"
+import corev1 "portolan.dev/api/core/v1"
 
 // ClusterIPNone is the cluster IP of a headless service.
 const ClusterIPNone = "None"

@@ -3,7 +3,7 @@ package spec
 import (
 	"net/netip"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // Rules holds the settings of the installation that validation depends on. The zero value stands

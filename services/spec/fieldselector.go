@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 )
 

@@ -1,7 +1,7 @@
 package spec
 
 import (
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/apierr"
 )
 

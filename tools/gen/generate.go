@@ -9,25 +9,47 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// plugins are run in this order. All write next to the source.
-var plugins = []struct{ name, options string }{
-	{"protoc-gen-go", "paths=source_relative"},
-	{"protoc-gen-go-grpc", "paths=source_relative"},
-	{"protoc-gen-go-vtproto", "paths=source_relative,features=marshal+unmarshal+size+clone+equal"},
+// project is a contract and the module of its generated code.
+type project struct {
+	root   string   // the folder of the .proto files
+	out    string   // the root folder of the module
+	module string   // the path of the module
+	bin    string   // the folder of the plugins
+	coded  []string // the folders and files whose messages are encoded and decoded without reflection
+	fast   []string // those whose messages are also copied and compared without reflection
 }
 
 // generate runs all plugins on one request. It returns the contents of the generated files by name,
-// relative to the root.
-func generate(ctx context.Context, bin string, request *pluginpb.CodeGeneratorRequest) (map[string][]byte, error) {
+// relative to the output folder.
+func (p project) generate(ctx context.Context, request *pluginpb.CodeGeneratorRequest) (map[string][]byte, error) {
+	coded, err := p.listed(p.coded, request.GetFileToGenerate())
+	if err != nil {
+		return nil, err
+	}
+	fast, err := p.listed(p.fast, request.GetFileToGenerate())
+	if err != nil {
+		return nil, err
+	}
+	plugins := []struct {
+		name, options string
+		files         []string
+	}{
+		{"protoc-gen-go", "", request.GetFileToGenerate()},
+		{"protoc-gen-go-grpc", "", request.GetFileToGenerate()},
+		{"protoc-gen-go-vtproto", ",features=marshal+unmarshal+size", coded},
+		{"protoc-gen-go-vtproto", ",features=marshal+unmarshal+size+clone+equal", fast},
+	}
 	files := map[string][]byte{}
 	for _, plugin := range plugins {
-		request.Parameter = proto.String(plugin.options)
-		response, err := runPlugin(ctx, filepath.Join(bin, plugin.name), request)
+		request.FileToGenerate = plugin.files
+		request.Parameter = proto.String("module=" + p.module + plugin.options)
+		response, err := runPlugin(ctx, filepath.Join(p.bin, plugin.name), request)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", plugin.name, err)
 		}
@@ -39,6 +61,24 @@ func generate(ctx context.Context, bin string, request *pluginpb.CodeGeneratorRe
 		}
 	}
 	return files, nil
+}
+
+// listed returns the files that are entries of the list or lie in a folder that is one. It is an
+// error if an entry matches no file.
+func (p project) listed(list, files []string) ([]string, error) {
+	var found []string
+	for _, entry := range list {
+		before := len(found)
+		for _, file := range files {
+			if file == entry || strings.HasPrefix(file, entry+"/") {
+				found = append(found, file)
+			}
+		}
+		if len(found) == before {
+			return nil, fmt.Errorf("%s: no such file or folder below %s", entry, p.root)
+		}
+	}
+	return found, nil
 }
 
 func runPlugin(ctx context.Context, path string, request *pluginpb.CodeGeneratorRequest) (*pluginpb.CodeGeneratorResponse, error) {
@@ -80,6 +120,9 @@ func write(root string, want map[string][]byte, stale []string) error {
 		path := filepath.Join(root, name)
 		if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, content) {
 			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
 		}
 		if err := os.WriteFile(path, content, 0o644); err != nil {
 			return err

@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
 
 	"portolan.dev/allocator/internal/book"
 	"portolan.dev/allocator/store"

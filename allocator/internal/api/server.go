@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
 	"portolan.dev/services/kit/apierr"
 
 	"portolan.dev/allocator/internal/book"

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
+	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/allocator/pool"
 	"portolan.dev/allocator/store"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
 
 	"portolan.dev/allocator/pool"
 	"portolan.dev/allocator/store"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
 	"portolan.dev/services/kit/apierr"
 
 	"portolan.dev/allocator/pool"

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 
 	"portolan.dev/allocator/internal/book"

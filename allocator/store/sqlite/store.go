@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
 	"portolan.dev/services/kit/sqldb"
 
 	"portolan.dev/allocator/store"

@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	endpointsv1 "portolan.dev/proto/portolan/endpoints/v1"
+	corev1 "portolan.dev/api/core/v1"
+	endpointsv1 "portolan.dev/api/endpoints/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 

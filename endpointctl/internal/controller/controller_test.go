@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/metadata"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/kittest"

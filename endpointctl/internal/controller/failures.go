@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/apierr"
 
 	"portolan.dev/endpointctl/index"

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	corev1 "portolan.dev/api/core/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"

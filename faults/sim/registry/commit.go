@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/e2e/churn/workload"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
 

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/faults/sim/weather"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"

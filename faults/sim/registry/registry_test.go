@@ -5,9 +5,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/faults/sim/weather"
 	"portolan.dev/portolan/e2e/churn/workload"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
 

@@ -3,7 +3,7 @@ package dataplanetest
 import (
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/nodeagent/plan"
 )

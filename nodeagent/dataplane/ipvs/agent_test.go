@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	corev1 "portolan.dev/api/core/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/kerneltest"

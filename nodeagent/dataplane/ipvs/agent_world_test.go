@@ -19,9 +19,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"google.golang.org/grpc"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	corev1 "portolan.dev/api/core/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/dataplane/dataplanetest"

@@ -20,8 +20,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	_ "portolan.dev/nodeagent" // startDaemon builds it
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/kittest"

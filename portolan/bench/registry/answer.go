@@ -9,7 +9,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/yardstick"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/kit/yardstick"
 )

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/store"
 	"portolan.dev/registry/store/postgres"
 	"portolan.dev/services/kit/yardstick"

@@ -12,11 +12,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/e2e/churn/check"
 	"portolan.dev/portolan/e2e/churn/model"
 	"portolan.dev/portolan/e2e/churn/workload"
 	"portolan.dev/portolan/e2e/labtest"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )

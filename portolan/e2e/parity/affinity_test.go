@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/nodeagent/kerneltest/topology"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
 // affinity has the descriptions of session affinity by client, of service.go and

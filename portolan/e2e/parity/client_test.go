@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/nodeagent/kerneltest/topology"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
 // Times of a client.

@@ -6,8 +6,8 @@ import (
 	"net/netip"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/nodeagent/kerneltest/topology"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
 // conntrack has the descriptions of conntrack.go: flows that outlive the kernel's connection

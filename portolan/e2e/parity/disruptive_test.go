@@ -3,9 +3,9 @@ package parity
 import (
 	"os/exec"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
+	corev1 "portolan.dev/api/core/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 )
 
 // disruptive has the descriptions that restart daemons, remove state from a node's kernel, or add a

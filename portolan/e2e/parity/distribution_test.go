@@ -1,6 +1,6 @@
 package parity
 
-import corev1 "portolan.dev/proto/portolan/core/v1"
+import corev1 "portolan.dev/api/core/v1"
 
 // distribution has the descriptions of traffic_distribution.go and topology_hints.go. Nodes 0 and 1
 // are in zone a, node 2 is in zone b.

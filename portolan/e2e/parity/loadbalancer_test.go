@@ -6,10 +6,10 @@ import (
 	"net/netip"
 	"sync/atomic"
 
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/portolan/e2e/labtest"
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 )
 
 // loadBalancers has the descriptions of loadbalancer.go. The load balancer is the hub, which routes

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 var measure = flag.Bool("measure", false, "measure, which takes a minute")

@@ -7,8 +7,8 @@ import (
 
 	"github.com/miekg/dns"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/nodeagent/kerneltest/topology"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
 // names has the descriptions of dns.go. Pods ask the name server by its address, because this suite

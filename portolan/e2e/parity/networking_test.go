@@ -6,8 +6,8 @@ import (
 	"net/netip"
 	"slices"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/nodeagent/kerneltest/topology"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
 // Families, as the index of addresses of each family.

@@ -5,10 +5,10 @@ import (
 	"net/netip"
 	"sync/atomic"
 
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/portolan/e2e/labtest"
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 )
 
 // pod is a namespace with servers, and its Pod object.

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"net/netip"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/nodeagent/kerneltest/topology"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 )
 
 // policies has the descriptions of traffic policies, of service.go and loadbalancer.go.

@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/e2e/labtest"
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/cli"
 	"portolan.dev/portolan/internal/client"
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/object"
 )
 

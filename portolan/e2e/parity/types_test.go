@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"strings"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // serviceTypes has the descriptions of service types and node ports, of service.go and

@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
+	allocatorv1 "portolan.dev/api/allocator/v1"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
 )

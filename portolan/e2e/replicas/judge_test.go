@@ -10,9 +10,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -191,7 +192,7 @@ func (i *installation) judgeStream(log []*registryv1.Change) {
 		if err := got.UnmarshalVT(m.Data()); err != nil {
 			i.t.Fatal(err)
 		}
-		if meta.Sequence.Stream != want.GetRevision() || !got.EqualVT(want) {
+		if meta.Sequence.Stream != want.GetRevision() || !proto.Equal(got, want) {
 			i.t.Fatalf("message %d of the stream is %v, the log has %v", meta.Sequence.Stream, got, want)
 		}
 	}

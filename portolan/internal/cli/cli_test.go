@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/internal/client"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
 

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/printer"
 	"portolan.dev/portolan/internal/rollout"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"

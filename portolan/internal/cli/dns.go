@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	dnsv1 "portolan.dev/api/dns/v1"
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/workload"
-	dnsv1 "portolan.dev/proto/portolan/dns/v1"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/printer"
 	"portolan.dev/portolan/manifest"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/object"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/client"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/obs"
 )
 

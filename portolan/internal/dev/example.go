@@ -13,12 +13,12 @@ import (
 
 	"google.golang.org/grpc"
 
+	corev1 "portolan.dev/api/core/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/rollout"
 	"portolan.dev/portolan/internal/workload"
 	"portolan.dev/portolan/manifest"
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/object"
 )

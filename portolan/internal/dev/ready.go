@@ -14,7 +14,7 @@ import (
 
 	"portolan.dev/services/kit/rpc"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 )
 
 // printer writes messages to the user. The daemons' logs go elsewhere.

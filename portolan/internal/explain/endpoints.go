@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
+	endpointsv1 "portolan.dev/api/endpoints/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/rollout"
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	endpointsv1 "portolan.dev/proto/portolan/endpoints/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	endpointsv1 "portolan.dev/proto/portolan/endpoints/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	corev1 "portolan.dev/api/core/v1"
+	endpointsv1 "portolan.dev/api/endpoints/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	dnsv1 "portolan.dev/proto/portolan/dns/v1"
+	corev1 "portolan.dev/api/core/v1"
+	dnsv1 "portolan.dev/api/dns/v1"
 )
 
 // names asks the name server for its answer about the service.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strconv"
 
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/rollout"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
 	"portolan.dev/services/spec"
 )
 

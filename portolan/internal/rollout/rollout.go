@@ -8,10 +8,10 @@ import (
 
 	"google.golang.org/grpc"
 
+	corev1 "portolan.dev/api/core/v1"
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/client"
-	corev1 "portolan.dev/proto/portolan/core/v1"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )

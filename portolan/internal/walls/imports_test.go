@@ -11,16 +11,16 @@ var daemons = []string{"registry", "allocator", "endpointctl", "dnssvc", "nodeag
 
 // mayImport lists the areas (first folders) that an area may import besides itself.
 var mayImport = map[string][]string{
-	"proto":       nil, // the API stands alone
-	"services":    {"proto"},
-	"registry":    {"proto", "services"},
-	"allocator":   {"proto", "services"},
-	"endpointctl": {"proto", "services"},
-	"dnssvc":      {"proto", "services"},
-	"nodeagent":   {"proto", "services"},
-	"portolan":    {"proto", "services", "registry", "allocator", "endpointctl", "dnssvc", "nodeagent"},
+	"api":         nil, // the contract stands alone
+	"services":    {"api"},
+	"registry":    {"api", "services"},
+	"allocator":   {"api", "services"},
+	"endpointctl": {"api", "services"},
+	"dnssvc":      {"api", "services"},
+	"nodeagent":   {"api", "services"},
+	"portolan":    {"api", "services", "registry", "allocator", "endpointctl", "dnssvc", "nodeagent"},
 	// No other area imports faults.
-	"faults": {"proto", "services", "registry", "allocator", "endpointctl", "dnssvc", "nodeagent", "portolan"},
+	"faults": {"api", "services", "registry", "allocator", "endpointctl", "dnssvc", "nodeagent", "portolan"},
 	"tools":  nil, // each tool is a module of its own
 }
 
@@ -63,7 +63,7 @@ func refuse(from, to string, test bool) string {
 		return a + " may import " + strings.Join(append([]string{a}, allowed...), ", ") + " only"
 	case testOnly(to) && !test && !testOnly(from):
 		return "only tests import packages that exist for tests"
-	case below(to, "github.com/nats-io") && !test && (slices.Contains(daemons, a) || a == "proto"):
+	case below(to, "github.com/nats-io") && !test && (slices.Contains(daemons, a) || a == "api"):
 		return "only services/changes and services/daemon know that the change stream is NATS"
 	case below(to, "github.com/nats-io") && !test && a == "services" && !below(from, natsPlaces...):
 		return "NATS is known to these only: " + strings.Join(natsPlaces, ", ")
@@ -93,9 +93,9 @@ func TestRefuse(t *testing.T) {
 		from, to string
 		test, ok bool
 	}{
-		{"portolan.dev/proto/portolan/core/v1", "google.golang.org/protobuf/proto", inCode, true},
-		{"portolan.dev/proto/portolan/core/v1", "portolan.dev/services/spec", inCode, false},
-		{"portolan.dev/services/spec", "portolan.dev/proto/portolan/core/v1", inCode, true},
+		{"portolan.dev/api/core/v1", "google.golang.org/protobuf/proto", inCode, true},
+		{"portolan.dev/api/core/v1", "portolan.dev/services/spec", inCode, false},
+		{"portolan.dev/services/spec", "portolan.dev/api/core/v1", inCode, true},
 		{"portolan.dev/services/spec", "portolan.dev/registry", inCode, false},
 		{"portolan.dev/services/spec", "portolan.dev/registry", inTest, false},
 		{"portolan.dev/registry/internal/api", "portolan.dev/registry/store", inCode, true},

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // Options are the settings of a run.

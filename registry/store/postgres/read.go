@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/store"
 )
 

@@ -3,7 +3,7 @@ package postgres
 import (
 	"time"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/object"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/object"
 )

@@ -18,7 +18,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protodelim"
 
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 
 	"portolan.dev/services/object"
 )

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/changes/viewfile"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"

@@ -5,8 +5,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	allocatorv1 "portolan.dev/api/allocator/v1"
 	"portolan.dev/portolan/e2e/churn/model"
-	allocatorv1 "portolan.dev/proto/portolan/allocator/v1"
 	"portolan.dev/services/object"
 )
 

@@ -7,9 +7,9 @@ import (
 
 	"google.golang.org/grpc"
 
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/e2e/churn/model"
-	nodeagentv1 "portolan.dev/proto/portolan/nodeagent/v1"
-	registryv1 "portolan.dev/proto/portolan/registry/v1"
 )
 
 // Node is a node that forwards.

@@ -6,9 +6,9 @@ import (
 
 	"google.golang.org/grpc"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/e2e/churn/model"
 	"portolan.dev/portolan/internal/client"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
 

@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/e2e/churn/model"
-	corev1 "portolan.dev/proto/portolan/core/v1"
 	"portolan.dev/services/object"
 )
 

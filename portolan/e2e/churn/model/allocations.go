@@ -3,7 +3,7 @@ package model
 import (
 	"fmt"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // Allocations returns the values that must be allocated, by service. Ports with the same number and

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // Slices returns the endpoints that the controller must publish for each service with a selector.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	corev1 "portolan.dev/proto/portolan/core/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 )
 
