@@ -59,7 +59,7 @@ test-compose: ## the compose stack: build images, start, demonstrate, restart ev
 	deploy/compose/test.sh
 
 .PHONY: mutate
-mutate: .bin/mutate ## which faults the tests would miss; PKG="registry/gc …", N=40 mutants each, FOR=2h; goes on where it ended; AGAIN=1: survivors too
+mutate: .bin/mutate ## which faults the tests would miss; PKG="registry/internal/gc …", N=40 mutants each, FOR=2h; goes on where it ended; AGAIN=1: survivors too
 	@tools/test-tools.sh || true
 	.bin/mutate -n $(or $(N),40) $(if $(FOR),-for $(FOR)) $(if $(AGAIN),-again) $(PKG)
 

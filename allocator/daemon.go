@@ -19,9 +19,9 @@ import (
 
 	"portolan.dev/allocator/internal/api"
 	"portolan.dev/allocator/internal/engine"
+	"portolan.dev/allocator/internal/sqlite"
 	"portolan.dev/allocator/internal/verify"
 	"portolan.dev/allocator/store"
-	"portolan.dev/allocator/store/sqlite"
 )
 
 // staleAfter is the age at which the view of the registry counts as outdated.

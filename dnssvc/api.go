@@ -12,8 +12,8 @@ import (
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 
-	"portolan.dev/dnssvc/server"
-	"portolan.dev/dnssvc/zone"
+	"portolan.dev/dnssvc/internal/server"
+	"portolan.dev/dnssvc/internal/zone"
 )
 
 // api implements DNSService.

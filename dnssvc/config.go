@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"portolan.dev/dnssvc/forward"
-	"portolan.dev/dnssvc/server"
-	"portolan.dev/dnssvc/zone"
+	"portolan.dev/dnssvc/internal/forward"
+	"portolan.dev/dnssvc/internal/server"
+	"portolan.dev/dnssvc/internal/zone"
 	"portolan.dev/services/daemon"
 )
 

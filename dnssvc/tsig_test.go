@@ -19,7 +19,7 @@ import (
 
 	"portolan.dev/dnssvc"
 	"portolan.dev/dnssvc/internal/dnstest"
-	"portolan.dev/dnssvc/server"
+	"portolan.dev/dnssvc/internal/server"
 )
 
 // TestTransfersByKey transfers a zone to a secondary with a key of the file, and checks that all

@@ -23,13 +23,13 @@ import (
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/object"
 
-	"portolan.dev/endpointctl/index"
 	"portolan.dev/endpointctl/internal/api"
 	"portolan.dev/endpointctl/internal/controller"
+	"portolan.dev/endpointctl/internal/index"
 	"portolan.dev/endpointctl/internal/lease"
 	"portolan.dev/endpointctl/internal/nodewatch"
+	"portolan.dev/endpointctl/internal/packing"
 	"portolan.dev/endpointctl/internal/queue"
-	"portolan.dev/endpointctl/packing"
 )
 
 const (

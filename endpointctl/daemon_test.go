@@ -27,8 +27,8 @@ import (
 	"portolan.dev/services/object"
 
 	"portolan.dev/endpointctl"
+	"portolan.dev/endpointctl/internal/packing"
 	"portolan.dev/endpointctl/internal/registrytest"
-	"portolan.dev/endpointctl/packing"
 )
 
 func ptr[T any](v T) *T { return &v }

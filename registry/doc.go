@@ -18,4 +18,7 @@
 //   - changelog: the log in the form of the API.
 //   - wire and api: the gRPC services.
 //   - backup: export and import of all objects.
+//
+// The commands `registry export` and `registry import` use a running registry, or its store if no
+// registry runs, because a backup must also be possible if the registry does not start.
 package registry

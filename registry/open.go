@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/registry/internal/postgres"
+	"portolan.dev/registry/internal/sqlite"
 	"portolan.dev/registry/store"
-	"portolan.dev/registry/store/postgres"
-	"portolan.dev/registry/store/sqlite"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )

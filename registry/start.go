@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"portolan.dev/registry/admission"
+	"portolan.dev/registry/internal/admission"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"

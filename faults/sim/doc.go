@@ -52,9 +52,9 @@
 //
 // Thousands of schedules in a second need parts without goroutines. Those are driven step by step
 // in their own modules: the follower by TestWhateverTheStreamDoes of services/changes (3,900
-// schedules in a second), the index by TestTheIndexEndsWithWhatTheStreamSays of endpointctl/index,
-// slices by TestPackReachesWhatIsWanted of endpointctl/packing, names by
-// TestChangesLeaveNothingBehind of dnssvc/zone, and values by TestBookAndStoreAgree of
+// schedules in a second), the index by TestTheIndexEndsWithWhatTheStreamSays of endpointctl/internal/index,
+// slices by TestPackReachesWhatIsWanted of endpointctl/internal/packing, names by
+// TestChangesLeaveNothingBehind of dnssvc/internal/zone, and values by TestBookAndStoreAgree of
 // allocator/internal/engine. A package that drives them together would need the steps of a follower
 // exported, which only its own tests can reach, so there is none. No such test covers the
 // interaction of the parts, which the simulations here do.

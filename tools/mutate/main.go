@@ -43,9 +43,9 @@ func main() {
 Changes each package in one place after the other and tells which changes its tests do not notice.
 Packages are folders below the root; without any it goes through those of targets.go.
 
-  mutate -n 20 registry/gc      20 mutants of one package
+  mutate -n 20 registry/internal/gc      20 mutants of one package
   mutate -for 2h                all packages, for two hours; the next run goes on
-  mutate -again registry/gc     the same, and those that survived once more
+  mutate -again registry/internal/gc     the same, and those that survived once more
   mutate -report                the table so far
 
 `)

@@ -11,11 +11,11 @@ type target struct {
 
 // targets are the packages with their own logic. `make mutate` tries all of them.
 var targets = []target{
-	{"registry/store", []string{"registry/store", "registry/store/sqlite"}},
-	{"registry/store/sqlite", []string{"registry/store/sqlite"}},
-	{"registry/store/postgres", []string{"registry/store/postgres"}},
-	{"registry/gc", []string{"registry/gc", "registry"}},
-	{"registry/alloc", []string{"registry/alloc", "registry/admission", "registry"}},
+	{"registry/store", []string{"registry/store", "registry/internal/sqlite"}},
+	{"registry/internal/sqlite", []string{"registry/internal/sqlite"}},
+	{"registry/internal/postgres", []string{"registry/internal/postgres"}},
+	{"registry/internal/gc", []string{"registry/internal/gc", "registry"}},
+	{"registry/internal/alloc", []string{"registry/internal/alloc", "registry/internal/admission", "registry"}},
 	{"endpointctl/internal/controller", []string{"endpointctl/internal/controller", "endpointctl"}},
 	{"allocator/pool", []string{"allocator/pool", "allocator/internal/engine"}},
 	{"allocator/internal/engine", []string{"allocator/internal/engine", "allocator"}},
@@ -26,8 +26,8 @@ var targets = []target{
 	{"nodeagent/dataplane/kernel", []string{"nodeagent/dataplane/kernel", "nodeagent/dataplane/nftables"}},
 	{"nodeagent/dataplane/nftables", []string{"nodeagent/dataplane/nftables"}},
 	{"nodeagent/dataplane/ipvs", []string{"nodeagent/dataplane/ipvs"}},
-	{"dnssvc/zone", []string{"dnssvc/zone"}},
-	{"dnssvc/forward", []string{"dnssvc/forward"}},
+	{"dnssvc/internal/zone", []string{"dnssvc/internal/zone"}},
+	{"dnssvc/internal/forward", []string{"dnssvc/internal/forward"}},
 }
 
 // choose returns the targets with the given names, or all targets if there are no names. A package

@@ -14,7 +14,7 @@ import (
 	"portolan.dev/allocator/allocatortest"
 	"portolan.dev/allocator/internal/api"
 	"portolan.dev/allocator/internal/engine"
-	"portolan.dev/allocator/store/sqlite"
+	"portolan.dev/allocator/internal/sqlite"
 )
 
 func TestConformance(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	allocatorv1 "portolan.dev/api/allocator/v1"
 
 	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/sqlite"
 	"portolan.dev/allocator/store"
-	"portolan.dev/allocator/store/sqlite"
 )
 
 // BenchmarkAllocate64 runs 64 concurrent clients, each of which allocates an address and confirms

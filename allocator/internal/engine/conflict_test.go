@@ -11,8 +11,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 
 	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/sqlite"
 	"portolan.dev/allocator/store"
-	"portolan.dev/allocator/store/sqlite"
 )
 
 // TestStoreIsTheArbiter lets two independent engines allocate the values of one store.

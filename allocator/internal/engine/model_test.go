@@ -17,8 +17,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 
 	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/sqlite"
 	"portolan.dev/allocator/store"
-	"portolan.dev/allocator/store/sqlite"
 )
 
 // flaky is a store that can be made to fail, before or after it has executed a call.

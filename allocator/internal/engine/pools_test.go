@@ -13,8 +13,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 
 	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/sqlite"
 	"portolan.dev/allocator/store"
-	"portolan.dev/allocator/store/sqlite"
 )
 
 // ports is a pool of ten ports.

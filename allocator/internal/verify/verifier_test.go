@@ -26,8 +26,8 @@ import (
 
 	"portolan.dev/allocator/internal/book"
 	"portolan.dev/allocator/internal/engine"
+	"portolan.dev/allocator/internal/sqlite"
 	"portolan.dev/allocator/store"
-	"portolan.dev/allocator/store/sqlite"
 )
 
 // mute is a store that can execute a write and return an error nevertheless.

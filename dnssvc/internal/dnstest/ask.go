@@ -9,7 +9,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"portolan.dev/dnssvc/zone"
+	"portolan.dev/dnssvc/internal/zone"
 	"portolan.dev/services/object"
 )
 

@@ -12,9 +12,9 @@ import (
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 
-	"portolan.dev/endpointctl/index"
 	"portolan.dev/endpointctl/internal/controller"
-	"portolan.dev/endpointctl/packing"
+	"portolan.dev/endpointctl/internal/index"
+	"portolan.dev/endpointctl/internal/packing"
 )
 
 // State is the part of the daemon that the server reports.

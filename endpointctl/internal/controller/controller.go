@@ -16,9 +16,9 @@ import (
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/tracing"
 
-	"portolan.dev/endpointctl/index"
+	"portolan.dev/endpointctl/internal/index"
+	"portolan.dev/endpointctl/internal/packing"
 	"portolan.dev/endpointctl/internal/queue"
-	"portolan.dev/endpointctl/packing"
 )
 
 // component is the reporting component of events.

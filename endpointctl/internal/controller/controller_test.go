@@ -18,7 +18,7 @@ import (
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 
-	"portolan.dev/endpointctl/index"
+	"portolan.dev/endpointctl/internal/index"
 	"portolan.dev/endpointctl/internal/queue"
 	"portolan.dev/endpointctl/internal/registrytest"
 )

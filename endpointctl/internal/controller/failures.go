@@ -10,7 +10,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/apierr"
 
-	"portolan.dev/endpointctl/index"
+	"portolan.dev/endpointctl/internal/index"
 )
 
 // Failure is the reason why the endpoints of a service cannot be written.

@@ -13,8 +13,8 @@ import (
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 
-	"portolan.dev/endpointctl/index"
-	"portolan.dev/endpointctl/packing"
+	"portolan.dev/endpointctl/internal/index"
+	"portolan.dev/endpointctl/internal/packing"
 )
 
 // leftOut is the reason of the event for a service with endpoints that the registry refuses.

@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 
-	"portolan.dev/endpointctl/index"
+	"portolan.dev/endpointctl/internal/index"
 )
 
 // failedToUpdate is the reason of the event for a service whose slices cannot be written.

@@ -16,7 +16,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 
-	"portolan.dev/endpointctl/index"
+	"portolan.dev/endpointctl/internal/index"
 	"portolan.dev/endpointctl/internal/registrytest"
 )
 

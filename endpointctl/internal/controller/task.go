@@ -11,8 +11,8 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 
-	"portolan.dev/endpointctl/index"
-	"portolan.dev/endpointctl/packing"
+	"portolan.dev/endpointctl/internal/index"
+	"portolan.dev/endpointctl/internal/packing"
 )
 
 // task is one sync of one service.

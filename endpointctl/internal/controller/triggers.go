@@ -7,7 +7,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 
-	"portolan.dev/endpointctl/index"
+	"portolan.dev/endpointctl/internal/index"
 )
 
 // triggers holds, for each service, the changes that its last sync had seen. From these it computes

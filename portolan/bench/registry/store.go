@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"path/filepath"
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/registry"
 	"portolan.dev/registry/store"
-	"portolan.dev/registry/store/postgres"
 	"portolan.dev/services/kit/yardstick"
 	"portolan.dev/services/object"
 )
@@ -23,7 +24,7 @@ func (b *bench) measureStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := postgres.Open(ctx, postgres.Config{DSN: dsn})
+	s, err := registry.OpenStore(ctx, registry.Config{Store: dsn}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func (b *bench) seed(ctx context.Context, name string, objects iter.Seq[object.O
 	if err != nil {
 		return "", err
 	}
-	s, err := postgres.Open(ctx, postgres.Config{DSN: dsn})
+	s, err := registry.OpenStore(ctx, registry.Config{Store: dsn}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return "", err
 	}

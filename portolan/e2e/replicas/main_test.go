@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"portolan.dev/portolan/e2e/programtest"
+	"portolan.dev/portolan/internal/programtest"
 	"portolan.dev/services/kit/kittest"
 )
 

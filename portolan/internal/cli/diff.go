@@ -15,7 +15,7 @@ import (
 
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/client"
-	"portolan.dev/portolan/manifest"
+	"portolan.dev/portolan/internal/manifest"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )

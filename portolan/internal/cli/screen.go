@@ -10,8 +10,8 @@ import (
 
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/internal/manifest"
 	"portolan.dev/portolan/internal/printer"
-	"portolan.dev/portolan/manifest"
 	"portolan.dev/services/object"
 )
 

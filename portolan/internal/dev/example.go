@@ -16,9 +16,9 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/internal/manifest"
 	"portolan.dev/portolan/internal/rollout"
 	"portolan.dev/portolan/internal/workload"
-	"portolan.dev/portolan/manifest"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/object"
 )

@@ -68,7 +68,7 @@ func refuse(from, to string, test bool) string {
 	case below(to, "github.com/nats-io") && !test && a == "services" && !below(from, natsPlaces...):
 		return "NATS is known to these only: " + strings.Join(natsPlaces, ", ")
 	case below(to, "k8s.io", "sigs.k8s.io") && a != "portolan":
-		return "Kubernetes libraries stand behind portolan/manifest only"
+		return "Kubernetes libraries stand behind portolan/internal/manifest only"
 	}
 	return ""
 }
@@ -102,7 +102,7 @@ func TestRefuse(t *testing.T) {
 		{"portolan.dev/registry", "portolan.dev/services/kit/app", inCode, true},
 		{"portolan.dev/registry", "portolan.dev/allocator", inCode, false},
 		{"portolan.dev/registry", "portolan.dev/allocator", inTest, false},
-		{"portolan.dev/nodeagent", "portolan.dev/portolan/manifest", inCode, false},
+		{"portolan.dev/nodeagent", "portolan.dev/portolan/internal/manifest", inCode, false},
 		{"portolan.dev/portolan/internal/dev", "portolan.dev/nodeagent", inCode, true},
 		{"portolan.dev/registry/store", "portolan.dev/services/kit/kittest", inCode, false},
 		{"portolan.dev/registry/store", "portolan.dev/services/kit/kittest", inTest, true},
@@ -113,7 +113,7 @@ func TestRefuse(t *testing.T) {
 		{"portolan.dev/services/changes", "github.com/nats-io/nats.go/jetstream", inCode, true},
 		{"portolan.dev/services/spec", "github.com/nats-io/nats.go", inCode, false},
 		{"portolan.dev/services/kit/app", "github.com/nats-io/nats.go", inCode, true},
-		{"portolan.dev/portolan/manifest", "k8s.io/api/core/v1", inCode, true},
+		{"portolan.dev/portolan/internal/manifest", "k8s.io/api/core/v1", inCode, true},
 		{"portolan.dev/services/spec", "k8s.io/api/core/v1", inTest, false},
 		{"portolan.dev/registry", "sigs.k8s.io/yaml", inCode, false},
 		{"portolan.dev/unheard/of", "fmt", inCode, false},

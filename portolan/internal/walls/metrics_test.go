@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,7 +20,6 @@ import (
 
 	"portolan.dev/allocator"
 	"portolan.dev/dnssvc"
-	"portolan.dev/dnssvc/forward"
 	"portolan.dev/endpointctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/registry"
@@ -246,9 +245,11 @@ func registries(t *testing.T) map[string]*prometheus.Registry {
 	start(s, "endpointctl", e, endpointctl.New)
 
 	var d dnssvc.Config
-	config.Defaults(&d)
+	none := func(string) (string, bool) { return "", false }
+	if err := config.Load("dnssvc", &d, []string{"-upstreams=127.0.0.1:1"}, none, io.Discard); err != nil {
+		t.Fatal(err)
+	}
 	d.Addr, d.Registry, d.Listen, d.LameDuck = s.addrs["dnssvc"], s.addrs["registry"], []string{"127.0.0.1:0"}, 0
-	d.Upstreams = []forward.Server{{Addr: netip.MustParseAddrPort("127.0.0.1:1")}}
 	files := kittest.NewCertificates(t).Issue("dnssvc", time.Hour, "127.0.0.1")
 	d.ListenTLS, d.ListenTLSCert, d.ListenTLSKey = []string{"127.0.0.1:0"}, files.Cert, files.Key
 	start(s, "dnssvc", d, dnssvc.New)

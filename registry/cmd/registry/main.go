@@ -8,7 +8,7 @@ package main
 import (
 	"os"
 
-	"portolan.dev/registry/command"
+	"portolan.dev/registry"
 )
 
-func main() { os.Exit(command.Main()) }
+func main() { os.Exit(registry.Main()) }

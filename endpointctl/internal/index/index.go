@@ -1,0 +1,182 @@
+package index
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+
+	"portolan.dev/endpointctl/internal/packing"
+)
+
+// Kinds returns the kinds that the index follows.
+func Kinds() []string { return []string{"Service", "Pod", "Node", "EndpointSlice", "Endpoints"} }
+
+// Key is the namespace and name of a service and of its Endpoints.
+type Key struct{ Namespace, Name string }
+
+// String returns the key as NAMESPACE/NAME.
+func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// KeyOf returns the key of a service, or of another object with the same name.
+func KeyOf(o object.Object) Key {
+	return Key{o.GetMetadata().GetNamespace(), o.GetMetadata().GetName()}
+}
+
+// pair is a label in a namespace.
+type pair struct{ namespace, key, value string }
+
+// Index is safe for concurrent use. Its objects are shared and must not be changed.
+type Index struct {
+	mu         sync.RWMutex
+	services   map[Key]*corev1.Service
+	bySelector map[pair]map[Key]bool // by one pair of each selector
+	pods       map[Key]*corev1.Pod
+	byLabel    map[pair]map[Key]*corev1.Pod
+	byNode     map[string]map[Key]*corev1.Pod
+	nodes      map[string]*corev1.Node
+	slices     map[Key]map[string]*corev1.EndpointSlice // by service and name
+	endpoints  map[Key]*corev1.Endpoints
+	written    map[Key]map[object.Key]write // by service: writes that the stream has not passed yet
+	revision   uint64                       // of the stream
+}
+
+// New returns an empty index.
+func New() *Index {
+	return &Index{
+		services: map[Key]*corev1.Service{}, bySelector: map[pair]map[Key]bool{},
+		pods: map[Key]*corev1.Pod{}, byLabel: map[pair]map[Key]*corev1.Pod{}, byNode: map[string]map[Key]*corev1.Pod{},
+		nodes: map[string]*corev1.Node{}, slices: map[Key]map[string]*corev1.EndpointSlice{},
+		endpoints: map[Key]*corev1.Endpoints{}, written: map[Key]map[object.Key]write{},
+	}
+}
+
+// Apply applies the changes up to a revision, and returns the services that they affect.
+func (x *Index) Apply(batch []changes.Change, revision uint64) map[Key]bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if revision < x.revision {
+		clear(x.written) // the log was set back, so the recorded writes may be lost
+	}
+	x.revision = revision
+	dirty := map[Key]bool{}
+	for i := range batch {
+		c := &batch[i]
+		key := Key{c.Key.Namespace, c.Key.Name}
+		switch c.Kind {
+		case "Service":
+			x.putService(key, as[*corev1.Service](c.New))
+			dirty[key] = true
+		case "Pod":
+			x.putPod(key, as[*corev1.Pod](c.New), dirty)
+		case "Node":
+			x.putNode(c.Key.Name, as[*corev1.Node](c.New), dirty)
+		case "EndpointSlice":
+			x.applySlice(c, dirty)
+		case "Endpoints":
+			x.applyEndpoints(key, c, dirty)
+		}
+	}
+	x.forgetPassed()
+	return dirty
+}
+
+// as returns the object as type T, and nil if it is nil.
+func as[T object.Object](o object.Object) T {
+	typed, _ := o.(T)
+	return typed
+}
+
+func (x *Index) putService(key Key, svc *corev1.Service) {
+	if old := x.services[key]; old != nil {
+		if p, ok := selectorPair(old); ok {
+			remove(x.bySelector, p, key)
+		}
+		delete(x.services, key)
+	}
+	if svc == nil {
+		return
+	}
+	x.services[key] = svc
+	if p, ok := selectorPair(svc); ok {
+		put(x.bySelector, p, key, true)
+	}
+}
+
+// selectorPair returns the pair under which a service is indexed. Any pair of the selector would do
+// if it is always the same one.
+func selectorPair(svc *corev1.Service) (pair, bool) {
+	selector := svc.GetSpec().GetSelector()
+	if len(selector) == 0 {
+		return pair{}, false
+	}
+	key := slices.Min(slices.Collect(maps.Keys(selector)))
+	return pair{svc.GetMetadata().GetNamespace(), key, selector[key]}, true
+}
+
+func (x *Index) putPod(key Key, pod *corev1.Pod, dirty map[Key]bool) {
+	if old := x.pods[key]; old != nil {
+		x.servicesOf(old, dirty)
+		for k, v := range old.GetMetadata().GetLabels() {
+			remove(x.byLabel, pair{key.Namespace, k, v}, key)
+		}
+		remove(x.byNode, old.GetSpec().GetNodeName(), key)
+		delete(x.pods, key)
+	}
+	if pod == nil {
+		return
+	}
+	x.pods[key] = pod
+	for k, v := range pod.GetMetadata().GetLabels() {
+		put(x.byLabel, pair{key.Namespace, k, v}, key, pod)
+	}
+	put(x.byNode, pod.GetSpec().GetNodeName(), key, pod)
+	x.servicesOf(pod, dirty)
+}
+
+// servicesOf adds the services that select a pod.
+func (x *Index) servicesOf(pod *corev1.Pod, found map[Key]bool) {
+	labels := pod.GetMetadata().GetLabels()
+	for k, v := range labels {
+		for key := range x.bySelector[pair{pod.GetMetadata().GetNamespace(), k, v}] {
+			if spec.MatchEquality(x.services[key].GetSpec().GetSelector(), labels) {
+				found[key] = true
+			}
+		}
+	}
+}
+
+// putNode marks the services of the node's pods dirty if a property of the node that affects
+// endpoints has changed.
+func (x *Index) putNode(name string, node *corev1.Node, dirty map[Key]bool) {
+	old := x.nodes[name]
+	if node == nil {
+		delete(x.nodes, name)
+	} else {
+		x.nodes[name] = node
+	}
+	if old != nil && node != nil && packing.NodeOf(old) == packing.NodeOf(node) {
+		return
+	}
+	for _, pod := range x.byNode[name] {
+		x.servicesOf(pod, dirty)
+	}
+}
+
+func put[K comparable, V any](m map[K]map[Key]V, at K, key Key, v V) {
+	if m[at] == nil {
+		m[at] = map[Key]V{}
+	}
+	m[at][key] = v
+}
+
+func remove[K comparable, V any](m map[K]map[Key]V, at K, key Key) {
+	delete(m[at], key)
+	if len(m[at]) == 0 {
+		delete(m, at)
+	}
+}

@@ -1,0 +1,169 @@
+package index
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+
+	"portolan.dev/endpointctl/internal/packing"
+)
+
+// Service holds all objects that a sync of a service needs, as of one moment.
+type Service struct {
+	Service   *corev1.Service // nil if there is none
+	Pods      []*corev1.Pod   // pods that the service selects
+	Nodes     map[string]packing.Node
+	Slices    []*corev1.EndpointSlice // made from its selector
+	Mirrored  []*corev1.EndpointSlice // made from its Endpoints
+	Endpoints *corev1.Endpoints       // nil if there is none
+}
+
+// FindNode returns the node with that name.
+func (s *Service) FindNode(name string) (packing.Node, bool) {
+	n, ok := s.Nodes[name]
+	return n, ok
+}
+
+// Read returns the objects of a service.
+func (x *Index) Read(key Key) Service {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	s := Service{Service: x.services[key], Endpoints: x.endpointsOf(key)}
+	if s.Service != nil {
+		s.Pods = x.selected(s.Service)
+	}
+	s.Nodes = x.nodesOf(s.Pods)
+	for _, slice := range x.slicesOf(key) {
+		switch slice.GetMetadata().GetLabels()[object.LabelManagedBy] {
+		case object.ManagedByController:
+			s.Slices = append(s.Slices, slice)
+		case object.ManagedByMirroring:
+			s.Mirrored = append(s.Mirrored, slice)
+		}
+	}
+	return s
+}
+
+// slicesOf returns the slices of a service, including the controller's own writes.
+func (x *Index) slicesOf(service Key) []*corev1.EndpointSlice {
+	written := x.written[service]
+	var all []*corev1.EndpointSlice
+	for _, s := range x.slices[service] {
+		if _, ok := written[object.KeyOf(s)]; !ok {
+			all = append(all, s)
+		}
+	}
+	for _, w := range written {
+		if s, ok := w.object.(*corev1.EndpointSlice); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// endpointsOf returns the Endpoints of a service, including the controller's own write, or nil if
+// there is none.
+func (x *Index) endpointsOf(service Key) *corev1.Endpoints {
+	key := object.Key{Kind: "Endpoints", Namespace: service.Namespace, Name: service.Name}
+	if w, ok := x.written[service][key]; ok {
+		return as[*corev1.Endpoints](w.object)
+	}
+	return x.endpoints[service]
+}
+
+// ReadNamespace is Read with all pods of the namespace instead of the selected ones.
+func (x *Index) ReadNamespace(key Key) Service {
+	s := x.Read(key)
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	s.Pods = nil
+	for k, pod := range x.pods {
+		if k.Namespace == key.Namespace {
+			s.Pods = append(s.Pods, pod)
+		}
+	}
+	slices.SortFunc(s.Pods, byName)
+	s.Nodes = x.nodesOf(s.Pods)
+	return s
+}
+
+// selected returns the pods of a service. It looks them up by the rarest pair of the service's
+// selector.
+func (x *Index) selected(svc *corev1.Service) []*corev1.Pod {
+	selector := svc.GetSpec().GetSelector()
+	var rarest map[Key]*corev1.Pod
+	first := true
+	for k, v := range selector {
+		candidates := x.byLabel[pair{svc.GetMetadata().GetNamespace(), k, v}]
+		if first || len(candidates) < len(rarest) {
+			rarest, first = candidates, false
+		}
+	}
+	var pods []*corev1.Pod
+	for _, pod := range rarest {
+		if spec.MatchEquality(selector, pod.GetMetadata().GetLabels()) {
+			pods = append(pods, pod)
+		}
+	}
+	slices.SortFunc(pods, byName)
+	return pods
+}
+
+func byName(a, b *corev1.Pod) int {
+	return strings.Compare(a.GetMetadata().GetName(), b.GetMetadata().GetName())
+}
+
+func (x *Index) nodesOf(pods []*corev1.Pod) map[string]packing.Node {
+	nodes := map[string]packing.Node{}
+	for _, pod := range pods {
+		name := pod.GetSpec().GetNodeName()
+		if node := x.nodes[name]; node != nil {
+			nodes[name] = packing.NodeOf(node)
+		}
+	}
+	return nodes
+}
+
+// Nodes returns all nodes, ordered by name.
+func (x *Index) Nodes() []*corev1.Node {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(x.nodes), func(a, b *corev1.Node) int {
+		return strings.Compare(a.GetMetadata().GetName(), b.GetMetadata().GetName())
+	})
+}
+
+// Keys returns the keys that have a service, slices made by this controller, or an Endpoints.
+func (x *Index) Keys() map[Key]bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	all := make(map[Key]bool, len(x.services))
+	for key := range x.services {
+		all[key] = true
+	}
+	for key, named := range x.slices {
+		for _, s := range named {
+			if ours(s) {
+				all[key] = true
+			}
+		}
+	}
+	for key := range x.endpoints {
+		all[key] = true
+	}
+	for key := range x.written {
+		all[key] = true
+	}
+	return all
+}
+
+// Count returns the numbers of services and pods.
+func (x *Index) Count() (services, pods int) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.services), len(x.pods)
+}

@@ -1,0 +1,197 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"google.golang.org/grpc"
+
+	allocatorv1 "portolan.dev/api/allocator/v1"
+	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/registry/changelog"
+	"portolan.dev/registry/internal/admission"
+	"portolan.dev/registry/internal/alloc"
+	"portolan.dev/registry/internal/api"
+	"portolan.dev/registry/internal/gc"
+	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/view"
+	"portolan.dev/registry/internal/watch"
+	"portolan.dev/registry/store"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/spec"
+)
+
+// Daemon is the registry. Make it with New, then call Run once.
+type Daemon struct {
+	config Config
+	host   app.Host
+	log    *slog.Logger
+	open   Opener
+
+	store     store.Store
+	indexes   *kinds.Indexes
+	view      *view.View
+	hub       *watch.Hub
+	alloc     *alloc.Client
+	writer    *admission.Writer
+	collector *gc.Collector
+	agents    *api.Agents
+	relay     *changes.Relay
+	server    *rpc.Server
+	listener  net.Listener
+	allocator *grpc.ClientConn
+	nats      app.Bus
+}
+
+// New opens the store, waiting until it is available, reads all objects and listens. It needs
+// neither the allocator nor NATS.
+func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
+	kind, where, err := cfg.store()
+	if err != nil {
+		return nil, err
+	}
+	return NewOn(ctx, cfg, host, func(ctx context.Context, commits store.CommitterOptions) (store.Store, error) {
+		return openStore(ctx, kind, where, commits, host.Log)
+	})
+}
+
+// NewOn is New with a store that the given function opens instead of the configured one. NewOn
+// calls the function again while it returns [store.ErrUnavailable].
+func NewOn(ctx context.Context, cfg Config, host app.Host, open Opener) (*Daemon, error) {
+	d := &Daemon{config: cfg, host: host, log: host.Log, open: open}
+	for _, build := range []func(context.Context) error{d.openView, d.openWriter, d.openStream, d.openServer} {
+		if err := build(ctx); err != nil {
+			return nil, errors.Join(err, d.close())
+		}
+	}
+	return d, nil
+}
+
+// openView opens the store and builds everything that reads from it: the indexes, the collector,
+// the view and the watch hub.
+func (d *Daemon) openView(ctx context.Context) (err error) {
+	if d.store, err = awaitStore(ctx, d.open, d.host); err != nil {
+		return err
+	}
+	d.indexes = kinds.NewIndexes(d.config.ServiceCIDR)
+	d.collector = gc.NewCollector(d.indexes, d.log)
+	d.view, err = view.New(ctx, view.Config{
+		Store: d.store, Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Indexes: d.indexes.List(),
+		Publish: func(state *view.State, changes []*view.Change) {
+			d.hub.Publish(state, changes)
+			d.collector.Observe(state, changes)
+		},
+		Reset: func(state *view.State) { d.hub.Reset(state) },
+	})
+	if err != nil {
+		return err
+	}
+	d.hub = watch.NewHub(d.view.State(), watch.Limits{Changes: d.config.WatchBuffer, Bytes: d.config.WatchMemory << 20})
+	return nil
+}
+
+// openWriter connects to the allocator and builds the writer.
+func (d *Daemon) openWriter(context.Context) (err error) {
+	if d.allocator, err = d.host.Network.Dial(d.config.Allocator, d.host.Identity.Peer(identity.Allocator)); err != nil {
+		return err
+	}
+	d.alloc = alloc.NewClient(allocatorv1.NewAllocatorServiceClient(d.allocator), d.log, d.host.Metrics)
+	d.writer = admission.New(admission.Config{
+		Store: d.store, View: d.view, Indexes: d.indexes, Alloc: d.alloc, Log: d.log, Families: d.config.families(),
+		Rules: spec.Rules{LoopbackEndpoints: d.config.LoopbackEndpoints, ServiceCIDRs: d.config.ServiceCIDR, PodCIDRs: d.config.PodCIDR},
+	})
+	d.collector.Use(d.view, d.writer)
+	return nil
+}
+
+// openStream connects to NATS, which carries the change stream and the heartbeats of node agents.
+func (d *Daemon) openStream(context.Context) (err error) {
+	if d.nats, err = d.host.NATS("relay"); err != nil {
+		return err
+	}
+	d.agents = api.NewAgents(d.view, d.config.HeartbeatTimeout)
+	d.relay, err = changes.NewRelay(changes.RelayConfig{
+		NATS: d.nats, Log: changelog.Log{Store: d.store}, Prefix: d.config.NATSPrefix, Replicas: d.config.StreamReplicas,
+		MaxMsgs: d.config.LogRetention, Logger: d.log, Metrics: d.host.Metrics, Tracer: d.host.Tracer,
+	})
+	return err
+}
+
+func (d *Daemon) openServer(context.Context) (err error) {
+	d.server = rpc.NewServer(rpc.ServerOptions{Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Identity: d.host.Identity, Extra: append(api.Interceptors(), d.host.Tracer.ServerOption())})
+	objects := &api.Objects{
+		View: d.view, Writer: d.writer, Pages: api.NewPages(d.view, d.hub),
+		Streamer: &watch.Streamer{
+			View: d.view, Hub: d.hub, Store: d.store, BookmarkEvery: d.config.BookmarkInterval, Dropped: watch.NewDropped(d.host.Metrics),
+		},
+	}
+	if err := objects.Register(d.server); err != nil {
+		return err
+	}
+	registryv1.RegisterApplyServiceServer(d.server, &api.Apply{Writer: d.writer})
+	registryv1.RegisterChangeServiceServer(d.server, &api.Changes{View: d.view, Store: d.store})
+	registryv1.RegisterAgentServiceServer(d.server, d.agents)
+	registryv1.RegisterDiscoveryServiceServer(d.server, &api.Discovery{View: d.view, Settings: d.config.settings(), NodePorts: d.alloc.NodePorts})
+	registryv1.RegisterBackupServiceServer(d.server, &api.Backup{View: d.view, Store: d.store, Version: obs.Version()})
+	d.listener, err = d.config.Listen(d.host.Network)
+	return err
+}
+
+// Addr returns the address at which the gRPC API listens.
+func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
+
+// Run serves until ctx is done.
+func (d *Daemon) Run(ctx context.Context) error {
+	d.log.Info("registry listens", "addr", d.listener.Addr().String(), "revision", d.view.State().Revision(), "objects", d.view.State().Len())
+	stop, err := changes.SubscribeHeartbeats(d.nats, d.config.NATSPrefix, d.agents.Heard)
+	if err != nil {
+		return errors.Join(fmt.Errorf("heartbeats: %w", err), d.close())
+	}
+	reaper := &gc.Reaper{
+		View: d.view, Store: d.store, Writer: d.writer, Log: d.log, Every: d.config.ReapInterval,
+		EventTTL: d.config.EventTTL, MaxEvents: d.config.MaxEvents, Retention: uint64(d.config.LogRetention),
+	}
+	// The tasks that calls depend on run until the last call is answered.
+	background, served := context.WithCancel(context.WithoutCancel(ctx))
+	behind := func(name string, run func(context.Context) error) app.Task {
+		return app.Task{Name: name, Run: func(context.Context) error { return run(background) }}
+	}
+	err = app.RunTasks(ctx,
+		app.Task{Name: "grpc", Run: func(ctx context.Context) error {
+			defer served()
+			return d.server.Serve(ctx, d.listener)
+		}},
+		behind("view", d.view.Run),
+		behind("relay", d.relay.Run),
+		behind("settle", d.alloc.Run),
+		behind("collector", d.collector.Run),
+		behind("reaper", reaper.Run),
+	)
+	return errors.Join(err, stop(), d.close())
+}
+
+// close closes everything that New opened. The store comes last because the other parts still write
+// to it.
+func (d *Daemon) close() error {
+	var errs []error
+	if d.nats != nil {
+		d.nats.Close()
+	}
+	if d.alloc != nil {
+		d.alloc.Close()
+	}
+	if d.allocator != nil {
+		errs = append(errs, d.allocator.Close())
+	}
+	if d.store != nil {
+		errs = append(errs, d.store.Close())
+	}
+	return errors.Join(errs...)
+}

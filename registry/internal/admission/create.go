@@ -1,0 +1,144 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"crypto/rand"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/view"
+	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/tracing"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// Create stores a new object. It modifies o.
+func (w *Writer) Create(ctx context.Context, o object.Object, options Options) (*Result, error) {
+	return w.createManaged(ctx, o, nil, options)
+}
+
+// createManaged creates an object with the given managed fields.
+func (w *Writer) createManaged(ctx context.Context, o object.Object, managed []*corev1.ManagedFields, options Options) (*Result, error) {
+	if err := checkSize(o); err != nil {
+		return nil, err
+	}
+	if err := options.allow(o, nil); err != nil {
+		return nil, err
+	}
+	row, world := kinds.Of(o), w.world(options)
+	spec.Default(o)
+	spec.PrepareCreate(o)
+	if row.Fold != nil {
+		if same := row.Fold(world, o); same != nil {
+			return w.repeat(ctx, row, same.Key, o, options)
+		}
+	}
+	meta := object.MetaOf(o)
+	meta.Uid, meta.Generation, meta.CreationTimestamp = NewUID(), 1, timestamppb.New(world.Now)
+	meta.ManagedFields = managed
+	generated := meta.GetName() == "" && meta.GetGenerateName() != ""
+	for attempt := 1; ; attempt++ {
+		if generated {
+			meta.Name = generateName(meta.GetGenerateName())
+		}
+		result, err := w.create(ctx, row, world, o, options)
+		if generated && apierr.IsAlreadyExists(err) && attempt < nameRetries {
+			continue
+		}
+		return result, err
+	}
+}
+
+func (w *Writer) create(ctx context.Context, row *kinds.Row, world kinds.World, o object.Object, options Options) (*Result, error) {
+	admission, span := tracing.Start(ctx, "admission")
+	err := w.admit(admission, row, world, o)
+	if span.End(err); err != nil {
+		return nil, err
+	}
+	result, err := w.store(ctx, &write{row: row, o: o, options: options})
+	if errors.Is(err, store.ErrExists) {
+		return nil, apierr.AlreadyExists(row.Name, object.KeyOf(o).Path())
+	}
+	if err != nil {
+		return nil, err
+	}
+	result.Warnings = options.warnings(o)
+	return result, nil
+}
+
+// admit validates a new object and sets the fields that only the registry sets. It returns an error
+// if the object is invalid, its namespace is missing or being deleted, or its name is taken.
+func (w *Writer) admit(ctx context.Context, row *kinds.Row, world kinds.World, o object.Object) error {
+	var found apierr.Violations
+	if row.Settle != nil {
+		found = row.Settle(world, o, nil)
+	}
+	found = append(found, spec.Validate(o, world.Rules)...)
+	if row.Check != nil {
+		found = append(found, row.Check(world, o, nil)...)
+	}
+	if err := invalid(o, found); err != nil {
+		return err
+	}
+	if err := w.checkNamespace(ctx, o); err != nil {
+		return err
+	}
+	if err := w.checkFree(ctx, object.KeyOf(o)); err != nil {
+		return err
+	}
+	if row.Stamp != nil {
+		row.Stamp(world, o, nil)
+	}
+	return nil
+}
+
+// checkFree returns AlreadyExists if the object exists, before anything is allocated for it. For a
+// dry run this is the only such check; otherwise the store decides.
+func (w *Writer) checkFree(ctx context.Context, key object.Key) error {
+	if w.View.State().Get(key) == nil {
+		return nil
+	}
+	if err := w.catchUp(ctx); err != nil {
+		return err
+	}
+	if w.View.State().Get(key) == nil {
+		return nil
+	}
+	return apierr.AlreadyExists(key.Kind, key.Path())
+}
+
+// repeat counts a repetition of an existing object instead of creating a new one.
+func (w *Writer) repeat(ctx context.Context, row *kinds.Row, key object.Key, o object.Object, options Options) (*Result, error) {
+	return w.modify(ctx, row, key, options, func(old *view.Item) (object.Object, bool, error) {
+		existing := object.Clone(old.Object)
+		row.Repeat(w.world(options), existing, o)
+		return existing, false, nil
+	})
+}
+
+const (
+	nameLetters  = "bcdfghjklmnpqrstvwxz2456789" // no vowels, so that no words appear
+	suffixLength = 5
+	longestName  = 63
+)
+
+func generateName(prefix string) string {
+	if len(prefix) > longestName-suffixLength {
+		prefix = prefix[:longestName-suffixLength]
+	}
+	var b strings.Builder
+	b.WriteString(prefix)
+	var random [suffixLength]byte
+	rand.Read(random[:]) // never fails
+	for _, r := range random {
+		b.WriteByte(nameLetters[int(r)%len(nameLetters)])
+	}
+	return b.String()
+}

@@ -1,0 +1,227 @@
+package admission
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/view"
+	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/tracing"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// Update replaces an object except for its status. If the object has a resource_version, it
+// replaces only that version.
+func (w *Writer) Update(ctx context.Context, o object.Object, options Options) (*Result, error) {
+	spec.Default(o)
+	return w.update(ctx, o, options, func(old object.Object) (object.Object, []*corev1.ManagedFields) {
+		return object.Clone(o), old.GetMetadata().GetManagedFields() // shared, because entries are never changed
+	})
+}
+
+// update replaces the stored version by the object that renew returns for it. o is the client's
+// object. renew also returns the managed fields, which clients cannot set. A retry calls renew
+// again with the newer version.
+func (w *Writer) update(
+	ctx context.Context, o object.Object, options Options, renew func(old object.Object) (object.Object, []*corev1.ManagedFields),
+) (*Result, error) {
+	if err := checkSize(o); err != nil {
+		return nil, err
+	}
+	row := kinds.Of(o)
+	result, err := w.modify(ctx, row, object.KeyOf(o), options, func(old *view.Item) (object.Object, bool, error) {
+		if err := w.checkVersion(ctx, o, old); err != nil {
+			return nil, false, err
+		}
+		updated, managed := renew(old.Object)
+		err := w.judge(row, updated, old.Object, options)
+		object.MetaOf(updated).ManagedFields = managed
+		return updated, o.GetMetadata().GetResourceVersion() != 0, err
+	})
+	if err == nil {
+		result.Warnings = options.warnings(result.Object)
+	}
+	return result, err
+}
+
+// judge completes and validates an update.
+func (w *Writer) judge(row *kinds.Row, updated, old object.Object, options Options) error {
+	world := w.world(options)
+	spec.PrepareUpdate(updated, old)
+	var found apierr.Violations
+	if row.Settle != nil {
+		found = row.Settle(world, updated, old)
+	}
+	found = append(found, spec.ValidateUpdate(updated, old, world.Rules)...)
+	if row.Check != nil {
+		found = append(found, row.Check(world, updated, old)...)
+	}
+	if err := invalid(updated, found); err != nil {
+		return err
+	}
+	if row.Stamp != nil {
+		row.Stamp(world, updated, old)
+	}
+	return nil
+}
+
+// UpdateStatus replaces an object's status and nothing else.
+func (w *Writer) UpdateStatus(ctx context.Context, o object.Object, options Options) (*Result, error) {
+	if err := checkSize(o); err != nil {
+		return nil, err
+	}
+	row := kinds.Of(o)
+	spec.Default(o)
+	return w.modify(ctx, row, object.KeyOf(o), options, func(old *view.Item) (object.Object, bool, error) {
+		if err := w.checkVersion(ctx, o, old); err != nil {
+			return nil, false, err
+		}
+		updated := object.Clone(o)
+		spec.PrepareStatusUpdate(updated, old.Object)
+		found := spec.ValidateStatus(updated, w.Rules)
+		if row.CheckStatus != nil {
+			found = append(found, row.CheckStatus(w.world(options), updated, old.Object)...)
+		}
+		return updated, o.GetMetadata().GetResourceVersion() != 0, invalid(updated, found)
+	})
+}
+
+// checkVersion compares the UID and version that the client named with the stored object, and
+// returns a conflict if they differ. The client may have read a version from another replica that
+// the view here lacks, so the view catches up before the write is refused.
+func (w *Writer) checkVersion(ctx context.Context, o object.Object, old *view.Item) error {
+	meta := o.GetMetadata()
+	if matches(meta, old) {
+		return nil
+	}
+	sameObject := meta.GetUid() == "" || meta.GetUid() == old.Object.GetMetadata().GetUid()
+	if sameObject && meta.GetResourceVersion() < old.Revision { // the view is newer than the client's version
+		return conflict(old, meta.GetResourceVersion())
+	}
+	if err := w.catchUp(ctx); err != nil {
+		return err
+	}
+	now := w.View.State().Get(old.Key)
+	if now == nil || matches(meta, now) {
+		return errAgain
+	}
+	return conflict(now, meta.GetResourceVersion())
+}
+
+// matches reports whether an object has the UID and version that the client named.
+func matches(seen *corev1.ObjectMeta, item *view.Item) bool {
+	uid, version := seen.GetUid(), seen.GetResourceVersion()
+	return (uid == "" || uid == item.Object.GetMetadata().GetUid()) && (version == 0 || version == item.Revision)
+}
+
+// errAgain makes modify read the object again.
+var errAgain = errors.New("the view has a newer version")
+
+// modify replaces an object by the one that change returns. change also returns whether the client
+// named a version, which makes the write conditional.
+func (w *Writer) modify(
+	ctx context.Context, row *kinds.Row, key object.Key, options Options, change func(old *view.Item) (updated object.Object, conditional bool, err error),
+) (*Result, error) {
+	for attempt := 0; ; attempt++ {
+		old, err := w.find(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		_, span := tracing.Start(ctx, "admission")
+		updated, conditional, err := change(old)
+		span.End(err)
+		if errors.Is(err, errAgain) {
+			continue
+		}
+		if err == nil {
+			err = options.allow(updated, old.Object)
+		}
+		if err != nil {
+			return nil, err
+		}
+		result, err := w.replace(ctx, row, old, updated, options)
+		// An unchanged object is not written, so the store has not checked the version. The object
+		// may have been compared with an outdated one.
+		if err == nil && !result.Changed {
+			err = w.checkCurrent(ctx, old)
+		}
+		newer, lost := retriable(err)
+		switch {
+		case !lost && !errors.Is(err, store.ErrNotFound):
+			return result, err
+		case conditional && lost:
+			return nil, apierr.Conflict(key.Kind, key.Path(), newer, old.Revision)
+		case attempt == maxRetries:
+			return nil, apierr.Conflict(key.Kind, key.Path(), newer, old.Revision)
+		}
+		if err := w.catchUp(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// checkCurrent returns a conflict if a newer version than old exists. That can happen only on a
+// replica whose view has fallen behind.
+func (w *Writer) checkCurrent(ctx context.Context, old *view.Item) error {
+	if err := w.catchUp(ctx); err != nil {
+		return err
+	}
+	now := w.View.State().Get(old.Key)
+	if now == nil {
+		return store.ErrNotFound
+	}
+	if now.Revision != old.Revision {
+		return &store.Conflict{Have: now.Revision, HaveUID: now.Object.GetMetadata().GetUid()}
+	}
+	return nil
+}
+
+// replace stores updated in the place of old, unless they are equal. It removes the object instead
+// if updated takes away the last reason that kept it from being deleted.
+func (w *Writer) replace(ctx context.Context, row *kinds.Row, old *view.Item, updated object.Object, options Options) (*Result, error) {
+	meta := object.MetaOf(updated)
+	meta.ResourceVersion = old.Revision
+	if !sameBody(updated, old.Object) {
+		meta.Generation++
+	}
+	if equal(updated, old.Object) {
+		return &Result{Object: updated}, nil
+	}
+	if ends, ok := Ends(updated); ok && !ends.After(w.world(options).Now) {
+		if options.DryRun {
+			return &Result{Object: updated, Changed: true}, nil
+		}
+		return &Result{Object: updated, Changed: true}, w.remove(ctx, row, old, options)
+	}
+	return w.store(ctx, &write{row: row, old: old, o: updated, options: options})
+}
+
+func equal(a, b object.Object) bool {
+	if vt, ok := a.(interface{ EqualMessageVT(proto.Message) bool }); ok {
+		return vt.EqualMessageVT(b)
+	}
+	return object.Equal(a, b)
+}
+
+// sameBody reports whether two objects are equal except for metadata and status.
+func sameBody(a, b object.Object) bool { return proto.Equal(body(a), body(b)) }
+
+// body returns the object without metadata and status. The other fields are shared.
+func body(o object.Object) proto.Message {
+	m := o.ProtoReflect()
+	out := m.New()
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		if name := field.Name(); name != "metadata" && name != "status" {
+			out.Set(field, value)
+		}
+		return true
+	})
+	return out.Interface()
+}

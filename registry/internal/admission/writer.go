@@ -1,0 +1,184 @@
+package admission
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/registry/internal/alloc"
+	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/view"
+	"portolan.dev/registry/scope"
+	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// Config is the configuration of a [Writer]. All fields are required.
+type Config struct {
+	Store    store.Store
+	View     *view.View
+	Indexes  *kinds.Indexes
+	Alloc    *alloc.Client
+	Rules    spec.Rules
+	Families []corev1.IPFamily // IP families of the installation, the default first
+	Log      *slog.Logger
+}
+
+// Writer writes objects of all kinds.
+type Writer struct{ Config }
+
+// New returns a writer.
+func New(config Config) *Writer { return &Writer{config} }
+
+// Options are the parameters of a write other than the object.
+type Options struct {
+	DryRun      bool         // validate, but store nothing
+	Fence       *store.Fence // must hold for the write to be stored
+	Traceparent string       // W3C traceparent of the request
+
+	// Limit returns an error for a write that the client's role may not make. nil allows all
+	// writes.
+	Limit scope.Limit
+}
+
+// allow returns an error if the client's role may not make this write.
+func (o *Options) allow(updated, old object.Object) error {
+	if o.Limit == nil {
+		return nil
+	}
+	return o.Limit(updated, old)
+}
+
+// byController reports whether a controller makes the write: the write names a lease, or the
+// client's certificate limits its writes.
+func (o *Options) byController() bool { return o.Fence != nil || o.Limit != nil }
+
+// warnings returns the warnings for a written object. They are meant for people, so a controller
+// gets none.
+func (o *Options) warnings(written object.Object) []string {
+	if o.byController() {
+		return nil
+	}
+	return spec.Warnings(written)
+}
+
+// Result is the result of a write.
+type Result struct {
+	Object   object.Object // as stored; owned by the caller
+	Warnings []string      // warnings for people
+	Changed  bool          // false: the object was already so
+	Created  bool          // the object is new
+}
+
+const (
+	maxObject   = 3 << 19 // 1.5 MiB
+	maxRetries  = 32      // retries of a write without a version that loses races
+	nameRetries = 8       // retries of a generated name that is taken
+	mostReports = 100     // violations in one error, so that it fits into the trailer of a response
+)
+
+func (w *Writer) world(options Options) kinds.World {
+	return kinds.World{
+		ByController: options.byController(),
+		Rules:        w.Rules, Families: w.Families, Indexes: w.Indexes,
+		Revision: w.View.State().Revision(), Now: time.Now().Truncate(time.Millisecond),
+	}
+}
+
+// find returns the object with the given key. If the view lacks it, find waits until the view has
+// caught up with the store, because another replica may just have written it.
+func (w *Writer) find(ctx context.Context, key object.Key) (*view.Item, error) {
+	if item := w.View.State().Get(key); item != nil {
+		return item, nil
+	}
+	if err := w.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	if item := w.View.State().Get(key); item != nil {
+		return item, nil
+	}
+	return nil, apierr.NotFound(key.Kind, key.Path())
+}
+
+// catchUp waits until the view has everything that the store has at the time of the call.
+func (w *Writer) catchUp(ctx context.Context) error {
+	head, err := w.Store.Head(ctx)
+	if err != nil {
+		return err
+	}
+	return w.View.WaitForHead(ctx, head)
+}
+
+// conflict returns the error for a write that was based on an outdated version.
+func conflict(old *view.Item, want uint64) error {
+	return apierr.Conflict(old.Key.Kind, old.Key.Path(), old.Revision, want)
+}
+
+// invalid returns the error for violations, or nil if there are none.
+func invalid(o object.Object, found apierr.Violations) error {
+	if len(found) == 0 {
+		return nil
+	}
+	if more := len(found) - mostReports; more > 0 {
+		found = append(found[:mostReports:mostReports], apierr.Violation{
+			Reason: apierr.ReasonInvalid, Message: fmt.Sprintf("and %d more violations", more),
+		})
+	}
+	key := object.KeyOf(o)
+	return apierr.Invalid(key.Kind, key.Path(), found)
+}
+
+// checkSize returns an error if an object is larger than maxObject. It is called before anything
+// costly is done with the object.
+func checkSize(o object.Object) error {
+	sized, ok := o.(interface{ SizeVT() int })
+	if !ok || sized.SizeVT() <= maxObject {
+		return nil
+	}
+	return invalid(o, apierr.Violations{{
+		Field: "metadata", Reason: apierr.ReasonTooLong, Message: fmt.Sprintf("the object has %d bytes, at most %d are allowed", sized.SizeVT(), maxObject),
+	}})
+}
+
+// checkNamespace returns an error if the namespace of a new object does not exist or is being
+// deleted.
+func (w *Writer) checkNamespace(ctx context.Context, o object.Object) error {
+	name := o.GetMetadata().GetNamespace()
+	if name == "" {
+		return nil
+	}
+	item, err := w.find(ctx, object.Key{Kind: "Namespace", Name: name})
+	if err != nil {
+		return err
+	}
+	if item.Object.GetMetadata().GetDeletionTimestamp() != nil {
+		return invalid(o, apierr.Violations{{
+			Field: "metadata.namespace", Reason: apierr.ReasonForbidden, Message: fmt.Sprintf("forbidden: namespace %q is being deleted", name),
+		}})
+	}
+	return nil
+}
+
+// NewUID returns a random UUID.
+func NewUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// retriable returns the version that a write conflicted with, if a conflict is why it failed.
+func retriable(err error) (uint64, bool) {
+	lost := (*store.Conflict)(nil)
+	if !errors.As(err, &lost) {
+		return 0, false
+	}
+	return lost.Have, true
+}

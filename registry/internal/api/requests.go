@@ -1,0 +1,145 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"portolan.dev/registry/internal/admission"
+	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/scope"
+	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+)
+
+// The methods that the generated requests of all kinds have in common. Requests of kinds without
+// namespaces lack GetNamespace. The other methods are checked at start.
+type (
+	namespaced interface{ GetNamespace() string }
+	dryRun     interface{ GetDryRun() bool }
+	getRequest interface {
+		GetName() string
+		GetMinRevision() uint64
+	}
+	deleteRequest interface {
+		dryRun
+		GetName() string
+		GetUid() string
+		GetResourceVersion() uint64
+	}
+	selecting interface {
+		GetLabelSelector() string
+		GetFieldSelector() string
+	}
+	listRequest interface {
+		selecting
+		GetPageSize() int32
+		GetPageToken() string
+		GetMinRevision() uint64
+	}
+	watchRequest interface {
+		selecting
+		GetFromRevision() uint64
+	}
+)
+
+// namespaceOf returns the namespace of a request, which may be empty.
+func namespaceOf(req any) string {
+	if n, ok := req.(namespaced); ok {
+		return n.GetNamespace()
+	}
+	return ""
+}
+
+// keyOf returns the key of the object that a request names. An empty namespace means "default".
+func keyOf(row *kinds.Row, req any, name string) (object.Key, error) {
+	key := object.Key{Kind: row.Name, Namespace: namespaceOf(req), Name: name}
+	if row.Namespaced && key.Namespace == "" {
+		key.Namespace = object.DefaultNamespace
+	}
+	if name == "" {
+		return key, missing(row.Name, "name", "says which object is meant")
+	}
+	return key, nil
+}
+
+func missing(what, field, why string) error {
+	return apierr.Invalid(what, "", apierr.Violations{{Field: field, Reason: apierr.ReasonRequired, Message: "required: " + why}})
+}
+
+// objectIn returns the object in a request.
+func objectIn(req proto.Message, field protoreflect.FieldDescriptor) (object.Object, error) {
+	m := req.ProtoReflect()
+	if !m.Has(field) {
+		return nil, missing(string(field.Message().Name()), string(field.Name()), "there is no object in the request")
+	}
+	o, ok := m.Get(field).Message().Interface().(object.Object)
+	if !ok {
+		return nil, apierr.Internal(fmt.Errorf("%s is no object", field.FullName()))
+	}
+	return o, nil
+}
+
+// graceOf returns the grace period of a delete request. It returns nil if the request or the kind
+// has none.
+func graceOf(row *kinds.Row, req proto.Message) (*int64, error) {
+	m := req.ProtoReflect()
+	field := m.Descriptor().Fields().ByName("grace_period_seconds")
+	if field == nil || !m.Has(field) {
+		return nil, nil
+	}
+	seconds := m.Get(field).Int()
+	if seconds < 0 || seconds > admission.MaxGrace {
+		return nil, apierr.Invalid(row.Name, "", apierr.Violations{{
+			Field: "grace_period_seconds", Reason: apierr.ReasonInvalid,
+			Message: fmt.Sprintf("invalid value %d: must be between 0 and %d", seconds, admission.MaxGrace),
+		}})
+	}
+	return &seconds, nil
+}
+
+// options returns the options of a write from the request and its metadata.
+func options(ctx context.Context, req any) (admission.Options, error) {
+	o := admission.Options{Limit: scope.Of(ctx)}
+	if d, ok := req.(dryRun); ok {
+		o.DryRun = d.GetDryRun()
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	if values := md.Get("traceparent"); len(values) > 0 && len(values[0]) == traceparentLength {
+		o.Traceparent = values[0]
+	}
+	if values := md.Get(fenceHeader); len(values) > 0 {
+		fence, err := parseFence(values[0])
+		if err != nil {
+			return o, err
+		}
+		o.Fence = fence
+	}
+	return o, nil
+}
+
+// traceparentLength is the length of a traceparent of version 00, the only version. It is checked
+// because the value is stored with the change.
+const traceparentLength = 55
+
+// fenceHeader is the request metadata that ties a write to a lease: "<namespace>/<name>=<epoch>".
+const fenceHeader = "portolan-fence"
+
+func parseFence(text string) (*store.Fence, error) {
+	lease, number, ok := strings.Cut(text, "=")
+	namespace, name, ok2 := strings.Cut(lease, "/")
+	epoch, err := strconv.ParseUint(number, 10, 64)
+	if !ok || !ok2 || err != nil || name == "" || epoch == 0 {
+		return nil, apierr.Invalid("request", "", apierr.Violations{{
+			Field: fenceHeader, Reason: apierr.ReasonInvalid,
+			Message: fmt.Sprintf("invalid value %.100q: must be <namespace>/<name>=<epoch>, such as default/leader=7", text),
+		}})
+	}
+	return &store.Fence{Lease: object.Key{Kind: "Lease", Namespace: namespace, Name: name}, Epoch: epoch}, nil
+}

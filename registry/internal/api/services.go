@@ -1,0 +1,166 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/wire"
+)
+
+type unary func(ctx context.Context, row *kinds.Row, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error)
+
+// Register registers the services of all kinds. An error is a mistake in the API definition or in
+// this package. The server must have the codec of services/kit/rpc, see package wire.
+func (s *Objects) Register(server grpc.ServiceRegistrar) error {
+	for _, row := range kinds.All {
+		desc, err := s.describe(row)
+		if err != nil {
+			return fmt.Errorf("service of kind %s: %w", row.Name, err)
+		}
+		server.RegisterService(desc, nil)
+	}
+	return nil
+}
+
+// describe builds the service description of one kind.
+func (s *Objects) describe(row *kinds.Row) (*grpc.ServiceDesc, error) {
+	service, err := serviceOf(row)
+	if err != nil {
+		return nil, err
+	}
+	desc := &grpc.ServiceDesc{ServiceName: string(service.FullName()), Metadata: service.ParentFile().Path()}
+	var wrong []error
+	for i := range service.Methods().Len() {
+		wrong = append(wrong, s.addMethod(desc, row, service.Methods().Get(i)))
+	}
+	return desc, errors.Join(wrong...)
+}
+
+// serviceOf returns the service of a kind in the API: the service that has a Get method for the
+// kind.
+func serviceOf(row *kinds.Row) (protoreflect.ServiceDescriptor, error) {
+	pkg := registryv1.File_portolan_registry_v1_watch_proto.Package()
+	for _, name := range []protoreflect.Name{protoreflect.Name(row.Name + "Service"), protoreflect.Name(strings.TrimSuffix(row.Name, "Service") + "Service")} {
+		found, err := protoregistry.GlobalFiles.FindDescriptorByName(pkg.Append(name))
+		if err != nil {
+			continue
+		}
+		service, ok := found.(protoreflect.ServiceDescriptor)
+		if ok && service.Methods().ByName(protoreflect.Name("Get"+row.Name)) != nil {
+			return service, nil
+		}
+	}
+	return nil, errors.New("not in the contract")
+}
+
+func (s *Objects) addMethod(desc *grpc.ServiceDesc, row *kinds.Row, method protoreflect.MethodDescriptor) error {
+	kind := row.New().ProtoReflect().Descriptor().FullName()
+	if err := wire.Check(method.Output(), kind); err != nil {
+		return err
+	}
+	request, err := protoregistry.GlobalTypes.FindMessageByName(method.Input().FullName())
+	if err != nil {
+		return err
+	}
+	if method.IsStreamingServer() {
+		if _, ok := request.Zero().Interface().(watchRequest); !ok {
+			return fmt.Errorf("%s is no request for a watch", request.Descriptor().FullName())
+		}
+		desc.Streams = append(desc.Streams, s.streaming(row, method, request))
+		return nil
+	}
+	handle, err := s.handlerOf(row, string(method.Name()), request.Zero().Interface())
+	if err != nil {
+		return err
+	}
+	desc.Methods = append(desc.Methods, single(row, method, request, fieldOf(request, kind), handle))
+	return nil
+}
+
+// handlerOf returns the function that implements a method. It returns an error if the method's
+// request type lacks a method that the function needs.
+func (s *Objects) handlerOf(row *kinds.Row, method string, request proto.Message) (unary, error) {
+	var handle unary
+	ok := true
+	switch {
+	case method == "Create"+row.Name:
+		handle = s.create
+		_, ok = request.(dryRun)
+	case method == "Update"+row.Name:
+		handle = s.update
+		_, ok = request.(dryRun)
+	case method == "Update"+row.Name+"Status":
+		handle = s.updateStatus
+	case method == "Get"+row.Name:
+		handle = s.get
+		_, ok = request.(getRequest)
+	case method == "Delete"+row.Name:
+		handle = s.remove
+		_, ok = request.(deleteRequest)
+	case strings.HasPrefix(method, "List"):
+		handle = s.list
+		_, ok = request.(listRequest)
+	}
+	if handle == nil || !ok {
+		return nil, fmt.Errorf("nothing answers method %s with %s", method, request.ProtoReflect().Descriptor().FullName())
+	}
+	return handle, nil
+}
+
+// fieldOf returns the field of a request that holds an object of the kind, or nil.
+func fieldOf(request protoreflect.MessageType, kind protoreflect.FullName) protoreflect.FieldDescriptor {
+	fields := request.Descriptor().Fields()
+	for i := range fields.Len() {
+		if field := fields.Get(i); field.Message() != nil && field.Message().FullName() == kind {
+			return field
+		}
+	}
+	return nil
+}
+
+func single(row *kinds.Row, method protoreflect.MethodDescriptor, request protoreflect.MessageType, field protoreflect.FieldDescriptor, handle unary) grpc.MethodDesc {
+	full := fullName(method)
+	return grpc.MethodDesc{
+		MethodName: string(method.Name()),
+		Handler: func(server any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+			req := request.New().Interface()
+			if err := decode(req); err != nil {
+				return nil, err
+			}
+			handler := func(ctx context.Context, req any) (any, error) {
+				message, _ := req.(proto.Message)
+				return handle(ctx, row, message, field)
+			}
+			if intercept == nil {
+				return handler(ctx, req)
+			}
+			return intercept(ctx, req, &grpc.UnaryServerInfo{Server: server, FullMethod: full}, handler)
+		},
+	}
+}
+
+func (s *Objects) streaming(row *kinds.Row, method protoreflect.MethodDescriptor, request protoreflect.MessageType) grpc.StreamDesc {
+	return grpc.StreamDesc{
+		StreamName: string(method.Name()), ServerStreams: true,
+		Handler: func(_ any, stream grpc.ServerStream) error {
+			req := request.New().Interface()
+			if err := stream.RecvMsg(req); err != nil {
+				return err
+			}
+			return s.watch(row, req, stream)
+		},
+	}
+}
+
+func fullName(method protoreflect.MethodDescriptor) string {
+	return fmt.Sprintf("/%s/%s", method.Parent().FullName(), method.Name())
+}

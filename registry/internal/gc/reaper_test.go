@@ -1,0 +1,121 @@
+package gc_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/registry/internal/gc"
+	"portolan.dev/services/kit/kittest"
+)
+
+// event creates an event.
+func (f *fixture) event(name string) {
+	f.t.Helper()
+	f.create(&corev1.Event{
+		Metadata:  &corev1.ObjectMeta{Name: name},
+		Regarding: &corev1.ObjectReference{Kind: "Service", Namespace: "default", Name: "web"},
+		Reason:    "Tested", Message: name,
+	})
+}
+
+// events returns the names of the present events.
+func (f *fixture) events() []string {
+	var names []string
+	for item := range f.View.State().All("Event", "default") {
+		names = append(names, item.Key.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (f *fixture) reap(r *gc.Reaper) {
+	f.t.Helper()
+	r.View, r.Store, r.Writer, r.Log, r.Every = f.View, f.store, f.Writer, kittest.Logger(f.t), time.Minute
+	kittest.Run(f.t, "reaper", r.Run)
+}
+
+func (f *fixture) wantEvents(when string, want ...string) {
+	f.t.Helper()
+	synctest.Wait()
+	if got := f.events(); !slices.Equal(got, want) {
+		f.t.Errorf("%s: events %v, want %v", when, got, want)
+	}
+}
+
+// TestEventsGoWhenTheyAreOld checks that an event is kept for its time to live, also if it was
+// created after the reaper started.
+func TestEventsGoWhenTheyAreOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.event("older")
+		time.Sleep(2 * time.Second)
+		f.event("younger")
+		time.Sleep(time.Hour - time.Second)
+		f.event("fresh")
+		f.reap(&gc.Reaper{EventTTL: time.Hour, MaxEvents: 10, Retention: 1000})
+		f.wantEvents("at the first look", "fresh", "younger")
+		time.Sleep(time.Minute)
+		f.wantEvents("a minute later", "fresh")
+		time.Sleep(58 * time.Minute)
+		f.wantEvents("after 59 minutes", "fresh")
+		time.Sleep(2 * time.Minute)
+		f.wantEvents("after 61 minutes")
+	})
+}
+
+// TestOldestEventsGoWhenThereAreTooMany checks that only events within their time to live count
+// towards the limit.
+func TestOldestEventsGoWhenThereAreTooMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.event("old")
+		time.Sleep(2 * time.Hour)
+		for n := range 5 {
+			f.event(fmt.Sprint("e", n))
+			time.Sleep(time.Minute)
+		}
+		f.event("f2")
+		f.event("f1") // events with the same time are removed in the order in which they were written
+		f.reap(&gc.Reaper{EventTTL: time.Hour, MaxEvents: 7, Retention: 1000})
+		f.wantEvents("as many as may be", "e0", "e1", "e2", "e3", "e4", "f1", "f2")
+		for n := range 6 {
+			f.event(fmt.Sprint("g", n))
+		}
+		time.Sleep(time.Minute)
+		f.wantEvents("six more", "f1", "g0", "g1", "g2", "g3", "g4", "g5")
+	})
+}
+
+// TestLogIsPrunedInSteps checks that the log keeps the retention, and is pruned only when it
+// exceeds the retention by a tenth.
+func TestLogIsPrunedInSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.reap(&gc.Reaper{EventTTL: time.Hour, MaxEvents: 10, Retention: 20})
+		kept := func() uint64 {
+			head, err := f.store.Head(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return head.Revision - head.Oldest
+		}
+		for n := kept(); n < 21; n++ {
+			f.lease(fmt.Sprint("lease-", n), nil)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := kept(); n != 21 {
+			t.Errorf("%d changes are kept, want 21: it is less than a tenth too many", n)
+		}
+		f.lease("one-more", nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := kept(); n != 20 {
+			t.Errorf("%d changes are kept, want 20", n)
+		}
+	})
+}

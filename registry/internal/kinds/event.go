@@ -1,0 +1,62 @@
+package kinds
+
+import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/registry/internal/view"
+	"portolan.dev/services/object"
+)
+
+// stampEvent sets the count and the times of an event, which only the registry may set.
+func stampEvent(w World, o, old object.Object) {
+	event, ok := o.(*corev1.Event)
+	if !ok {
+		return
+	}
+	if before, ok := old.(*corev1.Event); ok {
+		event.Count, event.FirstTimestamp, event.LastTimestamp = before.GetCount(), before.GetFirstTimestamp(), before.GetLastTimestamp()
+		return
+	}
+	event.Count = 1
+	event.FirstTimestamp = timestamppb.New(w.Now)
+	event.LastTimestamp = timestamppb.New(w.Now)
+}
+
+// foldEvent returns the event that the new one repeats, or nil.
+func foldEvent(w World, o object.Object) *view.Item {
+	event, ok := o.(*corev1.Event)
+	if !ok {
+		return nil
+	}
+	if same := w.Indexes.Events.Lookup(sameEvent(event)); len(same) > 0 {
+		return same[0]
+	}
+	return nil
+}
+
+func repeatEvent(w World, existing, _ object.Object) {
+	if event, ok := existing.(*corev1.Event); ok {
+		event.Count++
+		event.LastTimestamp = timestamppb.New(w.Now)
+	}
+}
+
+// stampLease increases the fencing epoch whenever the holder changes. The epoch starts from the
+// newest revision, so that it also grows when a lease is deleted and created again.
+func stampLease(w World, o, old object.Object) {
+	lease, ok := o.(*corev1.Lease)
+	if !ok {
+		return
+	}
+	before, _ := old.(*corev1.Lease)
+	holder := lease.GetSpec().GetHolderIdentity()
+	switch {
+	case before == nil:
+		lease.Spec.Epoch = w.Revision + 1
+	case holder != "" && holder != before.GetSpec().GetHolderIdentity():
+		lease.Spec.Epoch = max(before.GetSpec().GetEpoch(), w.Revision) + 1
+	default:
+		lease.Spec.Epoch = before.GetSpec().GetEpoch()
+	}
+}

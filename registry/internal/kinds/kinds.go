@@ -1,0 +1,145 @@
+package kinds
+
+import (
+	"time"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/registry/internal/view"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// World holds everything that a write is validated against, other than the object.
+type World struct {
+	Rules    spec.Rules
+	Families []corev1.IPFamily // IP families of the installation, the default first
+	Indexes  *Indexes
+	Revision uint64 // newest known revision
+	Now      time.Time
+	// ByController is set if the writer is a controller, according to the lease that the write
+	// names or to its certificate.
+	ByController bool
+}
+
+// Row holds the hooks of one kind. Hooks may be nil. old is nil on a create, and a hook must not
+// change it.
+type Row struct {
+	object.Kind
+
+	// Settle sets fields that depend on the installation. It runs before validation.
+	Settle func(w World, o, old object.Object) apierr.Violations
+	// Check validates the object against other objects. It runs with validation.
+	Check func(w World, o, old object.Object) apierr.Violations
+	// CheckStatus validates a reported status against other objects. It runs with validation.
+	CheckStatus func(w World, o, old object.Object) apierr.Violations
+	// Stamp sets the fields that only the registry may set. It runs last.
+	Stamp func(w World, o, old object.Object)
+	// Fold returns the existing object that a new one repeats, or nil. Repeat updates that object
+	// for the repetition.
+	Fold   func(w World, o object.Object) *view.Item
+	Repeat func(w World, existing, o object.Object)
+	// Service returns the object as a service, which has allocated values.
+	Service func(o object.Object) *corev1.Service
+	// Epoch returns the fencing epoch that writes can be tied to.
+	Epoch func(o object.Object) uint64
+	// Grace returns the seconds between the request to delete an object and its removal. wanted is
+	// the grace period of the request, nil if it has none. Without the hook the grace period is 0.
+	Grace func(o object.Object, wanted *int64) int64
+	// Terminate marks a deleted object as terminating. Objects of a kind with Terminate, such as
+	// namespaces, are removed after their contents.
+	Terminate func(o object.Object)
+	// Undeletable returns why an object cannot be deleted, or "".
+	Undeletable func(o object.Object) string
+}
+
+// special holds the hooks of the kinds that have any.
+var special = map[string]Row{
+	"Namespace": {
+		Terminate:   terminateNamespace,
+		Undeletable: undeletableNamespace,
+	},
+	"Service": {
+		Settle:      settleService,
+		Check:       checkService,
+		Service:     func(o object.Object) *corev1.Service { svc, _ := o.(*corev1.Service); return svc },
+		CheckStatus: checkServiceStatus,
+	},
+	"EndpointSlice": {Check: checkEndpointSlice},
+	"Endpoints":     {Check: checkEndpoints},
+	"Pod":           {CheckStatus: checkPodStatus, Grace: podGrace},
+	"Lease": {
+		Stamp: stampLease,
+		Epoch: func(o object.Object) uint64 { lease, _ := o.(*corev1.Lease); return lease.GetSpec().GetEpoch() },
+	},
+	"Event": {Stamp: stampEvent, Fold: foldEvent, Repeat: repeatEvent},
+}
+
+// All lists every kind, in the order of object.Kinds.
+var All = rows()
+
+func rows() []*Row {
+	all := make([]*Row, 0, len(object.Kinds))
+	for _, kind := range object.Kinds {
+		row := special[kind.Name]
+		row.Kind = kind
+		all = append(all, &row)
+	}
+	return all
+}
+
+var byName = index()
+
+func index() map[string]*Row {
+	names := make(map[string]*Row, len(All))
+	for _, row := range All {
+		names[row.Name] = row
+	}
+	return names
+}
+
+// Of returns the row of an object's kind.
+func Of(o object.Object) *Row { return byName[object.KindOf(o)] }
+
+// Named returns the row of the kind with this exact name, or nil.
+func Named(name string) *Row { return byName[name] }
+
+func terminateNamespace(o object.Object) {
+	if namespace, ok := o.(*corev1.Namespace); ok {
+		if namespace.Status == nil {
+			namespace.Status = &corev1.NamespaceStatus{}
+		}
+		namespace.Status.Phase = corev1.NamespacePhase_NAMESPACE_PHASE_TERMINATING
+	}
+}
+
+func undeletableNamespace(o object.Object) string {
+	if o.GetMetadata().GetName() == object.DefaultNamespace {
+		return "the namespace default is always there"
+	}
+	return ""
+}
+
+// podGrace returns 0 for a pod that is not running, because it has nothing to terminate.
+func podGrace(o object.Object, wanted *int64) int64 {
+	pod, _ := o.(*corev1.Pod)
+	switch {
+	case !runs(pod.GetStatus()):
+		return 0
+	case wanted != nil:
+		return *wanted
+	default:
+		return pod.GetSpec().GetTerminationGracePeriodSeconds() // has a default
+	}
+}
+
+func runs(status *corev1.PodStatus) bool {
+	switch status.GetPhase() {
+	case corev1.PodPhase_POD_PHASE_SUCCEEDED, corev1.PodPhase_POD_PHASE_FAILED:
+		return false
+	case corev1.PodPhase_POD_PHASE_RUNNING:
+		return true
+	default:
+		return status.GetPodIp() != "" || len(status.GetPodIps()) > 0
+	}
+}
