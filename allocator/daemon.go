@@ -12,7 +12,9 @@ import (
 	"google.golang.org/grpc"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
+	"portolan.dev/services/access"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
@@ -86,7 +88,7 @@ func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err erro
 	}); err != nil {
 		return err
 	}
-	d.server = rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health, Identity: host.Identity, Extra: []grpc.ServerOption{host.Tracer.ServerOption()}})
+	d.server = daemon.NewServer(host, access.Methods())
 	allocatorv1.RegisterAllocatorServiceServer(d.server, api.New(d.engine, d.verifier.TakenUp()))
 	d.listener, err = cfg.Listen(host.Network)
 	return err

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	dnsv1 "portolan.dev/api/dns/v1"
+	"portolan.dev/services/access"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
@@ -104,7 +105,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 		return err
 	}
 	d.metrics = newMetrics(host.Metrics, d)
-	d.grpc = rpc.NewServer(rpc.ServerOptions{Log: d.log, Metrics: host.Metrics, Health: host.Health, Identity: host.Identity, Extra: []grpc.ServerOption{host.Tracer.ServerOption()}})
+	d.grpc = daemon.NewServer(host, access.Methods())
 	dnsv1.RegisterDNSServiceServer(d.grpc, &api{daemon: d})
 	d.listener, err = d.cfg.Common.Listen(host.Network)
 	return err

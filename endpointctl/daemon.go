@@ -17,7 +17,9 @@ import (
 
 	endpointsv1 "portolan.dev/api/endpoints/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/access"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
@@ -101,7 +103,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 	host.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portolan_endpointctl_leader", Help: "Whether this replica leads.",
 	}, func() float64 { return float64(min(d.epoch.Load(), 1)) }))
-	d.server = rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health, Identity: host.Identity, Extra: []grpc.ServerOption{host.Tracer.ServerOption()}})
+	d.server = daemon.NewServer(host, access.Methods())
 	endpointsv1.RegisterEndpointControllerServiceServer(d.server, api.New(d, d.index, cfg.MaxPerSlice))
 	d.listener, err = cfg.Listen(host.Network)
 	return err

@@ -23,13 +23,13 @@ import (
 	"portolan.dev/nodeagent/healthcheck"
 	"portolan.dev/nodeagent/probe"
 	"portolan.dev/nodeagent/view"
+	"portolan.dev/services/access"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/viewfile"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
-	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
 )
@@ -239,7 +239,9 @@ func (a *Agent) close() {
 }
 
 func (a *Agent) serve(ctx context.Context) error {
-	srv := rpc.NewServer(rpc.ServerOptions{Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health, Identity: a.host.Identity, Extra: []grpc.ServerOption{a.host.Tracer.ServerOption()}})
+	host := a.host
+	host.Log = a.log
+	srv := daemon.NewServer(host, access.Methods())
 	nodeagentv1.RegisterNodeAgentServiceServer(srv, &api{agent: a})
 	return srv.Serve(ctx, a.lis)
 }

@@ -20,7 +20,9 @@ import (
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/internal/watch"
 	"portolan.dev/registry/store"
+	"portolan.dev/services/access"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/obs"
@@ -125,7 +127,7 @@ func (d *Daemon) openStream(context.Context) (err error) {
 }
 
 func (d *Daemon) openServer(context.Context) (err error) {
-	d.server = rpc.NewServer(rpc.ServerOptions{Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Identity: d.host.Identity, Extra: append(api.Interceptors(), d.host.Tracer.ServerOption())})
+	d.server = daemon.NewServer(d.host, access.Methods(), api.Interceptors()...)
 	objects := &api.Objects{
 		View: d.view, Writer: d.writer, Pages: api.NewPages(d.view, d.hub),
 		Streamer: &watch.Streamer{

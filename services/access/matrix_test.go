@@ -90,7 +90,7 @@ func fullName(method protoreflect.MethodDescriptor) string {
 func serve(t *testing.T, certs *kittest.Certificates) (addr string) {
 	t.Helper()
 	log := kittest.Logger(t)
-	server := rpc.NewServer(rpc.ServerOptions{Log: log, Metrics: obs.NewMetrics(), Health: health.New(log), Identity: certs.Source("registry")})
+	server := rpc.NewServer(rpc.ServerOptions{Log: log, Metrics: obs.NewMetrics(), Health: health.New(log), Identity: certs.Source("registry"), Authorizer: access.Methods()})
 	for _, service := range contract() {
 		server.RegisterService(describe(service), nil)
 	}
@@ -216,7 +216,7 @@ func TestReadersOnlyRead(t *testing.T) {
 }
 
 func TestNobodyIsAdmitted(t *testing.T) {
-	err := access.Methods().Admit(t.Context(), "/portolan.dns.v1.DNSService/Query")
+	err := access.Methods().Authorize(t.Context(), "/portolan.dns.v1.DNSService/Query")
 	if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), "/portolan.dns.v1.DNSService/Query is not clear: the client's certificate is missing") {
 		t.Errorf("got %v", err)
 	}
@@ -239,7 +239,7 @@ func TestStartNeedsEveryRow(t *testing.T) {
 		c.change(table[dns])
 		log := kittest.Logger(t)
 		server := rpc.NewServer(rpc.ServerOptions{
-			Log: log, Metrics: obs.NewMetrics(), Health: health.New(log), Identity: certs.Source("dnssvc"), Access: table,
+			Log: log, Metrics: obs.NewMetrics(), Health: health.New(log), Identity: certs.Source("dnssvc"), Authorizer: table,
 		})
 		for _, service := range contract() {
 			if string(service.FullName()) == dns {
@@ -251,7 +251,7 @@ func TestStartNeedsEveryRow(t *testing.T) {
 		}
 	}
 	// A service that the table does not list is incomplete.
-	if err := access.Methods().Complete(map[string]grpc.ServiceInfo{"x.Y": {Methods: []grpc.MethodInfo{{Name: "Z"}}}}); err == nil {
+	if err := access.Methods().CheckComplete(map[string]grpc.ServiceInfo{"x.Y": {Methods: []grpc.MethodInfo{{Name: "Z"}}}}); err == nil {
 		t.Error("an unknown service is complete")
 	}
 }

@@ -95,7 +95,7 @@ type FollowerConfig struct {
 // NewFollower and call Run once. All other methods are safe for concurrent use.
 type Follower struct {
 	cfg      FollowerConfig
-	subjects subjects
+	subjects Subjects
 	registry registryv1.ChangeServiceClient
 	kinds    map[string]bool // empty means all
 	view     *View
@@ -147,7 +147,7 @@ type expectation struct {
 
 // NewFollower returns a follower with an empty view.
 func NewFollower(cfg FollowerConfig) (*Follower, error) {
-	names, err := newSubjects(cfg.Prefix)
+	names, err := NewSubjects(cfg.Prefix)
 	if err != nil {
 		return nil, err
 	}

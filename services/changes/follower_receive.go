@@ -41,7 +41,7 @@ func (f *Follower) drain(ctx context.Context, m *nats.Msg, msgs <-chan *nats.Msg
 // with permission to publish on the subjects could have sent the message. An invalid message is
 // dropped, and the follower later finds that its revision is missing.
 func (f *Follower) receive(ctx context.Context, m *nats.Msg) error {
-	if m.Subject == f.subjects.head() {
+	if m.Subject == f.subjects.Head() {
 		return f.bookmark(ctx, m)
 	}
 	kind, published, ok := f.subjects.kindOf(m.Subject)

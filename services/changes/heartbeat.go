@@ -14,7 +14,7 @@ var ErrDisconnected = nats.ErrDisconnected
 // PublishHeartbeat publishes the state of a node. It does not wait for receivers, and buffers
 // nothing while NATS is not connected.
 func PublishHeartbeat(nc *nats.Conn, prefix string, beat *nodeagentv1.Heartbeat) error {
-	names, err := newSubjects(prefix)
+	names, err := NewSubjects(prefix)
 	if err != nil {
 		return err
 	}
@@ -25,20 +25,20 @@ func PublishHeartbeat(nc *nats.Conn, prefix string, beat *nodeagentv1.Heartbeat)
 	if err != nil {
 		return fmt.Errorf("encode heartbeat: %w", err)
 	}
-	return nc.Publish(names.heartbeat(beat.GetNode()), payload)
+	return nc.Publish(names.Heartbeat(beat.GetNode()), payload)
 }
 
 // SubscribeHeartbeats calls fn with every heartbeat, one at a time, until stop is called. A node
 // may publish only on its own subject, because permissions are given per subject. A heartbeat that
 // names another node than its subject is dropped.
 func SubscribeHeartbeats(nc *nats.Conn, prefix string, fn func(*nodeagentv1.Heartbeat)) (stop func() error, err error) {
-	names, err := newSubjects(prefix)
+	names, err := NewSubjects(prefix)
 	if err != nil {
 		return nil, err
 	}
-	sub, err := nc.Subscribe(names.heartbeats(), func(m *nats.Msg) {
+	sub, err := nc.Subscribe(names.Heartbeats(), func(m *nats.Msg) {
 		beat := &nodeagentv1.Heartbeat{}
-		if beat.UnmarshalVT(m.Data) != nil || m.Subject != names.heartbeat(beat.GetNode()) {
+		if beat.UnmarshalVT(m.Data) != nil || m.Subject != names.Heartbeat(beat.GetNode()) {
 			return
 		}
 		fn(beat)

@@ -30,7 +30,7 @@ func (f *Follower) connect(ctx context.Context) (*link, error) {
 		return l, nil
 	}
 	l.messages = make(chan *nats.Msg, f.cfg.Queue)
-	sub, err := l.nc.ChanSubscribe(f.subjects.followed(), l.messages)
+	sub, err := l.nc.ChanSubscribe(f.subjects.Followed(), l.messages)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to changes: %w", err)
 	}

@@ -55,7 +55,7 @@ type RelayConfig struct {
 // accepts each revision once, from the first relay that sends it.
 type Relay struct {
 	cfg      RelayConfig
-	subjects subjects
+	subjects Subjects
 	js       jetstream.JetStream
 	metrics  relayMetrics
 
@@ -72,7 +72,7 @@ type Relay struct {
 
 // NewRelay returns a relay. Run starts it.
 func NewRelay(cfg RelayConfig) (*Relay, error) {
-	names, err := newSubjects(cfg.Prefix)
+	names, err := NewSubjects(cfg.Prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (r *Relay) bookmark(ctx context.Context) {
 	}
 	payload, err := (&registryv1.Bookmark{Epoch: epoch, Revision: head}).MarshalVT()
 	if err == nil {
-		err = r.cfg.NATS.Publish(r.subjects.head(), payload)
+		err = r.cfg.NATS.Publish(r.subjects.Head(), payload)
 	}
 	if err != nil {
 		r.cfg.Logger.Debug("bookmark not published", "err", err)

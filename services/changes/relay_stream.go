@@ -129,7 +129,7 @@ func (p *patience) answered() { p.current = 0 }
 // fits reports whether an existing stream has the configuration that the relay needs. The stream's
 // size and replicas are not compared, because operators may change them.
 func (r *Relay) fits(cfg jetstream.StreamConfig) bool {
-	return slices.Equal(cfg.Subjects, []string{r.subjects.changes()}) && !cfg.Sealed && cfg.MaxMsgsPerSubject <= 0 &&
+	return slices.Equal(cfg.Subjects, []string{r.subjects.Changes()}) && !cfg.Sealed && cfg.MaxMsgsPerSubject <= 0 &&
 		cfg.RePublish != nil && cfg.RePublish.Destination == r.subjects.republished() && !cfg.RePublish.HeadersOnly
 }
 
@@ -230,7 +230,7 @@ func (r *Relay) streamConfig(now standing) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        r.subjects.stream(),
 		Description: "a recent window of the registry's log; sequence = revision",
-		Subjects:    []string{r.subjects.changes()},
+		Subjects:    []string{r.subjects.Changes()},
 		Storage:     jetstream.FileStorage,
 		Replicas:    r.cfg.Replicas,
 		MaxMsgs:     r.cfg.MaxMsgs,
@@ -239,7 +239,7 @@ func (r *Relay) streamConfig(now standing) jetstream.StreamConfig {
 		AllowDirect: true,
 		DenyDelete:  true,
 		FirstSeq:    now.head + 1,
-		RePublish:   &jetstream.RePublish{Source: r.subjects.changes(), Destination: r.subjects.republished()},
+		RePublish:   &jetstream.RePublish{Source: r.subjects.Changes(), Destination: r.subjects.republished()},
 		Metadata:    map[string]string{metadataEpoch: now.epoch},
 	}
 }

@@ -16,42 +16,64 @@ const headerEpoch = "Portolan-Epoch"
 // follower reads the change from the registry's log.
 const headerElided = "Portolan-Elided"
 
-// subjects builds the names of the subjects and the stream of one installation.
-type subjects struct{ prefix string }
+// Subjects builds the names of the subjects and the stream of one installation.
+type Subjects struct{ prefix string }
 
-// newSubjects checks the prefix. It consists of letters, digits and "-", in tokens separated by
+// NewSubjects checks the prefix. It consists of letters, digits and "-", in tokens separated by
 // dots.
-func newSubjects(prefix string) (subjects, error) {
+func NewSubjects(prefix string) (Subjects, error) {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
 	for token := range strings.SplitSeq(prefix, ".") {
 		if token == "" || encodeToken(token) != token {
-			return subjects{}, fmt.Errorf("prefix %q: only letters, digits and \"-\", in parts separated by dots", prefix)
+			return Subjects{}, fmt.Errorf("prefix %q: only letters, digits and \"-\", in parts separated by dots", prefix)
 		}
 	}
-	return subjects{prefix: prefix}, nil
+	return Subjects{prefix: prefix}, nil
 }
 
 // stream returns the name of the stream. Prefixes contain no "_", so two prefixes never share a
 // stream.
-func (s subjects) stream() string { return strings.ReplaceAll(s.prefix, ".", "_") + "_CHG" }
+func (s Subjects) stream() string { return strings.ReplaceAll(s.prefix, ".", "_") + "_CHG" }
 
-func (s subjects) changes() string     { return s.prefix + ".chg.>" }
-func (s subjects) republished() string { return s.prefix + ".rep.chg.>" }
-func (s subjects) followed() string    { return s.prefix + ".rep.>" }
-func (s subjects) head() string        { return s.prefix + ".rep.head" }
-func (s subjects) heartbeats() string  { return s.prefix + ".hb.*" }
+// Prefix returns the prefix of all subjects.
+func (s Subjects) Prefix() string { return s.prefix }
 
-func (s subjects) heartbeat(node string) string { return s.prefix + ".hb." + encodeToken(node) }
+// Changes returns the pattern of the subjects on which the relay publishes changes.
+func (s Subjects) Changes() string { return s.prefix + ".chg.>" }
 
-func (s subjects) change(key object.Key) string {
+func (s Subjects) republished() string { return s.prefix + ".rep.chg.>" }
+
+// Followed returns the pattern of the subjects that followers subscribe to.
+func (s Subjects) Followed() string { return s.prefix + ".rep.>" }
+
+// Head returns the subject of bookmarks.
+func (s Subjects) Head() string { return s.prefix + ".rep.head" }
+
+// Heartbeats returns the pattern of the subjects of all nodes' heartbeats.
+func (s Subjects) Heartbeats() string { return s.prefix + ".hb.*" }
+
+// Heartbeat returns the subject of a node's heartbeats.
+func (s Subjects) Heartbeat(node string) string { return s.prefix + ".hb." + encodeToken(node) }
+
+// StreamRequests returns the subjects of the JetStream requests that the relay sends, limited to its
+// own stream.
+func (s Subjects) StreamRequests() []string {
+	stream := s.stream()
+	return []string{
+		"$JS.API.STREAM.INFO." + stream, "$JS.API.STREAM.CREATE." + stream, "$JS.API.STREAM.DELETE." + stream, "$JS.API.STREAM.PURGE." + stream,
+		"$JS.API.STREAM.MSG.GET." + stream, "$JS.API.DIRECT.GET." + stream, "$JS.API.DIRECT.GET." + stream + ".>",
+	}
+}
+
+func (s Subjects) change(key object.Key) string {
 	return s.prefix + ".chg." + encodeToken(key.Kind) + "." + encodeToken(key.Namespace) + "." + encodeToken(key.Name)
 }
 
 // kindOf splits the subject of a republished change. It returns the kind of the change and the
 // subject on which the change was published.
-func (s subjects) kindOf(subject string) (kind, published string, ok bool) {
+func (s Subjects) kindOf(subject string) (kind, published string, ok bool) {
 	rest, ok := strings.CutPrefix(subject, s.prefix+".rep.")
 	if !ok {
 		return "", "", false
@@ -88,3 +110,7 @@ func encodeToken(s string) string {
 	}
 	return b.String()
 }
+
+// Inbox returns the prefix of the subjects on which a daemon receives replies. Each daemon has its
+// own prefix, so that a server can restrict the readers of each inbox.
+func Inbox(prefix, daemon string) string { return "_INBOX_" + prefix + "_" + daemon }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"portolan.dev/services/changes"
+	"portolan.dev/services/access"
 	"portolan.dev/services/kit/identity"
 )
 
@@ -38,11 +38,11 @@ authorization {
   users: [
 `, path.Join(options.Path, "nats.crt"), path.Join(options.Path, "nats.key"), path.Join(options.Path, caCert))
 	for _, id := range users {
-		may, err := changes.PermissionsOf(options.Prefix, id)
+		permissions, err := access.SubjectsOf(options.Prefix, id)
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&out, "    { user: %q, permissions: { publish: %s, subscribe: %s } }\n", id, allow(may.Publish), allow(may.Subscribe))
+		fmt.Fprintf(&out, "    { user: %q, permissions: { publish: %s, subscribe: %s } }\n", id, allow(permissions.Publish), allow(permissions.Subscribe))
 	}
 	out.WriteString("  ]\n}\n")
 	return out.String(), nil
@@ -61,7 +61,7 @@ func (f *Folder) natsUsers(nodes []string) ([]identity.ID, error) {
 	}
 	slices.Sort(nodes)
 	var users []identity.ID
-	for _, role := range changes.Talkers() {
+	for _, role := range access.RolesUsingNATS() {
 		if role != identity.NodeAgent {
 			users = append(users, identity.ID{TrustDomain: f.TrustDomain(), Role: role})
 			continue

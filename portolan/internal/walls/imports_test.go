@@ -61,6 +61,8 @@ func refuse(from, to string, test bool) string {
 		return "daemons never import each other; they speak through the API and the change stream"
 	case b != "" && a != b && !slices.Contains(allowed, b):
 		return a + " may import " + strings.Join(append([]string{a}, allowed...), ", ") + " only"
+	case below(from, ours+"services/kit") && b == "services" && !below(to, ours+"services/kit"):
+		return "services/kit is below the other packages of services; a daemon passes in what the kit needs of them"
 	case testOnly(to) && !test && !testOnly(from):
 		return "only tests import packages that exist for tests"
 	case below(to, "github.com/nats-io") && !test && (slices.Contains(daemons, a) || a == "api"):
@@ -110,6 +112,8 @@ func TestRefuse(t *testing.T) {
 		{"portolan.dev/registry/store/storetest", "testing/synctest", inCode, true},
 		{"portolan.dev/dnssvc", "github.com/nats-io/nats.go", inCode, false},
 		{"portolan.dev/dnssvc", "github.com/nats-io/nats.go", inTest, true},
+		{"portolan.dev/services/kit/rpc", "portolan.dev/services/access", inCode, false},
+		{"portolan.dev/services/kit/rpc", "portolan.dev/services/kit/identity", inCode, true},
 		{"portolan.dev/services/changes", "github.com/nats-io/nats.go/jetstream", inCode, true},
 		{"portolan.dev/services/spec", "github.com/nats-io/nats.go", inCode, false},
 		{"portolan.dev/services/kit/app", "github.com/nats-io/nats.go", inCode, true},

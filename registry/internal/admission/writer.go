@@ -12,8 +12,8 @@ import (
 	"portolan.dev/registry/internal/alloc"
 	"portolan.dev/registry/internal/kinds"
 	"portolan.dev/registry/internal/view"
-	"portolan.dev/registry/scope"
 	"portolan.dev/registry/store"
+	"portolan.dev/services/access"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -44,7 +44,7 @@ type Options struct {
 
 	// Limit returns an error for a write that the client's role may not make. nil allows all
 	// writes.
-	Limit scope.Limit
+	Limit access.WriteLimit
 }
 
 // allow returns an error if the client's role may not make this write.

@@ -12,8 +12,8 @@ import (
 
 	"portolan.dev/registry/internal/admission"
 	"portolan.dev/registry/internal/kinds"
-	"portolan.dev/registry/scope"
 	"portolan.dev/registry/store"
+	"portolan.dev/services/access"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
@@ -106,7 +106,7 @@ func graceOf(row *kinds.Row, req proto.Message) (*int64, error) {
 
 // options returns the options of a write from the request and its metadata.
 func options(ctx context.Context, req any) (admission.Options, error) {
-	o := admission.Options{Limit: scope.Of(ctx)}
+	o := admission.Options{Limit: access.WriteLimitOf(ctx)}
 	if d, ok := req.(dryRun); ok {
 		o.DryRun = d.GetDryRun()
 	}

@@ -48,16 +48,16 @@ func dial(target string, open dialFunc, opts []grpc.DialOption) (*grpc.ClientCon
 		}),
 	}
 	if strings.Contains(target, ",") {
-		list, schemed := fixedList(target)
+		list, schemed := staticResolver(target)
 		base = append(base, grpc.WithResolvers(list))
 		target = schemed
 	}
 	return grpc.NewClient(target, append(base, opts...)...)
 }
 
-// fixedList returns a resolver for a target such as "10.0.0.1:7400,10.0.0.2:7400", and the target
-// with the resolver's scheme.
-func fixedList(target string) (resolver.Builder, string) {
+// staticResolver returns a resolver for a target such as "10.0.0.1:7400,10.0.0.2:7400", and the
+// target with the resolver's scheme.
+func staticResolver(target string) (resolver.Builder, string) {
 	r := manual.NewBuilderWithScheme("list")
 	var state resolver.State
 	for addr := range strings.SplitSeq(target, ",") {

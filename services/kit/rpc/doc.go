@@ -3,9 +3,13 @@
 //
 // Every server recovers panics, maps errors (package apierr), refuses text that is not UTF-8,
 // limits the duration of calls and the size of messages, records metrics, serves health checks and
-// reflection, and stops within a limited time. With an identity it requires mutual TLS, and checks
-// the caller's permission with package access before it reads the request. The invariant: no
-// handler and no peer can end the process, and no call outlives the server.
+// reflection, and stops within a limited time. With an identity it requires mutual TLS, and asks
+// its Authorizer for the caller's permission before it runs the handler. The invariant: no handler
+// and no peer can end the process, and no call outlives the server.
+//
+// The rules for calls are not in this package. A daemon passes them to its server as the
+// Authorizer, so that they can depend on the contract and on the objects of Portolan, which this
+// package does not know.
 //
 // The network is an interface because several daemons may run in one process. Memory connects them
 // by pipes, while external clients reach the same servers over TCP. Handlers and clients do not see

@@ -17,7 +17,7 @@ import (
 // a part.
 func (s *Server) call(ctx context.Context, method string, stream bool, handler func() error) error {
 	start := time.Now()
-	err := s.admit(ctx, method)
+	err := s.authorize(ctx, method)
 	if err == nil {
 		err = s.recovered(method, handler)
 	}
@@ -28,12 +28,12 @@ func (s *Server) call(ctx context.Context, method string, stream bool, handler f
 	return st.Err()
 }
 
-// admit returns an error if the caller may not make the call.
-func (s *Server) admit(ctx context.Context, method string) error {
+// authorize returns an error if the caller may not make the call.
+func (s *Server) authorize(ctx context.Context, method string) error {
 	if s.opts.Identity == nil {
 		return nil
 	}
-	return s.opts.Access.Admit(ctx, method)
+	return s.opts.Authorizer.Authorize(ctx, method)
 }
 
 // recovered converts a panic of the handler to an internal error.

@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
-	"portolan.dev/services/access"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/identity"
 )
@@ -35,8 +34,8 @@ const (
 	streamWorkers = 64
 )
 
-// giveUp is the time that cancelled handlers have to return.
-const giveUp = 10 * time.Second
+// cancelGrace is the time that cancelled handlers have to return.
+const cancelGrace = 10 * time.Second
 
 // ServerOptions are the options of a server. Log, Metrics and Health are required; the other fields
 // have defaults.
@@ -48,9 +47,9 @@ type ServerOptions struct {
 	// Identity is the server's certificate for mutual TLS. If it is nil, connections are not
 	// encrypted, and every client may make every call.
 	Identity *identity.Source
-	// Access is the table of the roles that may make each call. It is used if there is an identity.
-	// The default is access.Methods.
-	Access access.Table
+	// Authorizer decides which calls the server answers. It is required if there is an identity,
+	// and not used otherwise.
+	Authorizer Authorizer
 
 	// MaxMessage is the limit of the size of messages in both directions, in bytes; 0 means
 	// DefaultMaxMessage.
@@ -72,9 +71,6 @@ func (o ServerOptions) withDefaults() ServerOptions {
 	}
 	if o.DrainTimeout == 0 {
 		o.DrainTimeout = 5 * time.Second
-	}
-	if o.Access == nil {
-		o.Access = access.Methods()
 	}
 	return o
 }
@@ -136,17 +132,15 @@ func (s *Server) GetServiceInfo() map[string]grpc.ServiceInfo { return s.grpc.Ge
 
 // Serve answers calls on lis until ctx is done. Then the health service reports NOT_SERVING,
 // streams end with UNAVAILABLE, and unary calls have DrainTimeout to finish. Serve closes lis, and
-// returns nil if ctx ended it. A server with an identity does not start unless the table of
-// permissions lists exactly its methods.
+// returns nil if ctx ended it. A server with an identity does not start unless its
+// authorizer has a rule for every method.
 func (s *Server) Serve(ctx context.Context, lis net.Listener) error {
 	s.complete.Do(func() {
 		healthpb.RegisterHealthServer(s.grpc, s.health)
 		reflection.Register(s.grpc)
 	})
-	if s.opts.Identity != nil {
-		if err := s.opts.Access.Complete(s.grpc.GetServiceInfo()); err != nil {
-			return errors.Join(err, lis.Close())
-		}
+	if err := s.checkAuthorizer(); err != nil {
+		return errors.Join(err, lis.Close())
 	}
 	stopWatching := s.opts.Health.Watch(s.showHealth)
 	defer stopWatching()
@@ -166,6 +160,20 @@ func (s *Server) Serve(ctx context.Context, lis net.Listener) error {
 		return fmt.Errorf("serve %s: %w", lis.Addr(), err)
 	}
 	return stopErr
+}
+
+// errNoAuthorizer is the error of a server that would answer every call of every identity.
+var errNoAuthorizer = errors.New("rpc: a server with an identity needs an authorizer")
+
+// checkAuthorizer returns an error unless the server can decide about calls of all its methods.
+func (s *Server) checkAuthorizer() error {
+	switch {
+	case s.opts.Identity == nil:
+		return nil
+	case s.opts.Authorizer == nil:
+		return errNoAuthorizer
+	}
+	return s.opts.Authorizer.CheckComplete(s.grpc.GetServiceInfo())
 }
 
 // showHealth copies the state of the daemon to the health service, for every service and for the
@@ -191,18 +199,19 @@ func (s *Server) stop() error {
 		defer close(graceful)
 		s.grpc.GracefulStop()
 	}()
-	if within(graceful, s.opts.DrainTimeout) {
+	if waitFor(graceful, s.opts.DrainTimeout) {
 		return nil
 	}
 	s.log.Warn("calls are cut off", "after", s.opts.DrainTimeout)
 	go s.grpc.Stop() // waits for handlers too, and makes GracefulStop return
-	if within(graceful, giveUp) {
+	if waitFor(graceful, cancelGrace) {
 		return nil
 	}
-	return fmt.Errorf("handlers still run %s after they were canceled", giveUp)
+	return fmt.Errorf("handlers still run %s after they were canceled", cancelGrace)
 }
 
-func within(done <-chan struct{}, d time.Duration) bool {
+// waitFor waits until done is closed, at most for d. It reports whether done was closed.
+func waitFor(done <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -16,7 +16,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/kit/rpc"
 )
 
@@ -267,5 +269,15 @@ portolan_rpc_requests_total{code="OK",method="/portolan.test.v1.EchoService/Echo
 `
 	if err := testutil.GatherAndCompare(f.metrics, strings.NewReader(want), "portolan_rpc_requests_total"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestIdentityNeedsAuthorizer checks that a server does not answer every call of every identity
+// because a daemon did not pass it an authorizer.
+func TestIdentityNeedsAuthorizer(t *testing.T) {
+	log := kittest.Logger(t)
+	server := rpc.NewServer(rpc.ServerOptions{Log: log, Metrics: obs.NewMetrics(), Health: health.New(log), Identity: kittest.NewCertificates(t).Source("registry")})
+	if err := server.Serve(t.Context(), kittest.Listen(t)); err == nil || !strings.Contains(err.Error(), "needs an authorizer") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry"
+	"portolan.dev/services/access"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
@@ -30,7 +31,7 @@ func guard(t *testing.T) *guarded {
 	t.Helper()
 	g := &guarded{t: t, certs: kittest.NewCertificates(t), installation: install(t)}
 	host := kittest.Host(t, g.network, "")
-	server := rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health, Identity: g.certs.Source("allocator")})
+	server := rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health, Identity: g.certs.Source("allocator"), Authorizer: access.Methods()})
 	g.allocator.Register(server)
 	lis, err := g.network.Listen("127.0.0.1:0")
 	if err != nil {

@@ -1,4 +1,4 @@
-package scope
+package access
 
 import (
 	"context"
@@ -15,26 +15,35 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Limit returns an error if a write is not allowed. updated is nil if the object is deleted; old is
-// nil if it is created.
-type Limit func(updated, old object.Object) error
+// WriteLimit returns an error if a write is not allowed. updated is nil if the object is deleted;
+// old is the stored object that the write replaces, and nil if the object is created.
+type WriteLimit func(updated, old object.Object) error
 
-// Of returns the limits of the caller's role. It returns nil, which means no limits, for operators
-// and if there is no TLS.
-func Of(ctx context.Context) Limit {
+// objectRule returns the reason why an identity may not make a write, or "" if it may.
+type objectRule func(id identity.ID, updated, old object.Object) string
+
+// objectRules returns the rules of the roles that may write some objects only. Of the other roles,
+// operators may write every object and the rest none.
+func objectRules() map[identity.Role]objectRule {
+	return map[identity.Role]objectRule{
+		identity.NodeAgent: nodeAgent, identity.EndpointCtl: endpointCtl, identity.Allocator: allocator,
+	}
+}
+
+// WriteLimitOf returns the limit of the caller's role. It returns nil, which means no limit, for
+// operators and if there is no TLS.
+func WriteLimitOf(ctx context.Context) WriteLimit {
 	id, err := identity.Caller(ctx)
 	if err != nil || id.Role == identity.Operator {
 		return nil
 	}
-	rules := map[identity.Role]func(identity.ID, object.Object, object.Object) string{
-		identity.NodeAgent: nodeAgent, identity.EndpointCtl: endpointCtl, identity.Allocator: allocator,
-	}[id.Role]
+	rule := objectRules()[id.Role]
 	return func(updated, old object.Object) error {
-		why := "this role writes nothing"
-		if rules != nil {
-			why = rules(id, updated, old)
+		reason := "this role writes nothing"
+		if rule != nil {
+			reason = rule(id, updated, old)
 		}
-		if why == "" {
+		if reason == "" {
 			return nil
 		}
 		o := old
@@ -42,7 +51,7 @@ func Of(ctx context.Context) Limit {
 			o = updated
 		}
 		key := object.KeyOf(o)
-		return apierr.PermissionDenied(fmt.Sprintf("role %s (%s) may not write this %s %q: %s", id.Role, id, key.Kind, key.Path(), why))
+		return apierr.PermissionDenied(fmt.Sprintf("role %s (%s) may not write this %s %q: %s", id.Role, id, key.Kind, key.Path(), reason))
 	}
 }
 
@@ -62,11 +71,12 @@ func nodeAgent(id identity.ID, updated, old object.Object) string {
 		}
 		return onlyConditions(o.GetStatus(), before.GetStatus(), object.ConditionReady, "ContainersReady")
 	case *corev1.Event:
-		return reports(o, "nodeagent", id.Name)
+		return checkReporter(o, "nodeagent", id.Name)
 	}
 	return "an agent writes its Node, the readiness of its pods and Events only"
 }
 
+// madeByController reports whether the endpoint controller manages a slice.
 func madeByController(slice *corev1.EndpointSlice) bool {
 	_, _, ok := spec.ControllerLabel(slice)
 	return ok
@@ -85,7 +95,7 @@ func endpointCtl(_ identity.ID, updated, old object.Object) string {
 		before, _ := old.(*corev1.Node)
 		return onlyConditions(o.GetStatus(), before.GetStatus(), object.ConditionReady)
 	case *corev1.Event:
-		return reports(o, "endpointctl", "")
+		return checkReporter(o, "endpointctl", "")
 	}
 	return ""
 }
@@ -96,11 +106,11 @@ func allocator(_ identity.ID, updated, _ object.Object) string {
 	if !ok {
 		return "the allocator writes Events only"
 	}
-	return reports(event, "allocator", "")
+	return checkReporter(event, "allocator", "")
 }
 
-// reports returns an error text if an Event is not in the writer's own name, otherwise "".
-func reports(event *corev1.Event, component, instance string) string {
+// checkReporter returns an error text if an Event is not in the writer's own name, otherwise "".
+func checkReporter(event *corev1.Event, component, instance string) string {
 	if event.GetReportingComponent() == component && (instance == "" || event.GetReportingInstance() == instance) {
 		return ""
 	}
@@ -116,14 +126,14 @@ type status interface {
 // onlyConditions returns an error text if a status differs from the one before in more than the
 // given conditions, otherwise "".
 func onlyConditions[S status](updated, before S, types ...string) string {
-	if proto.Equal(without(updated, types), without(before, types)) {
+	if proto.Equal(withoutConditions(updated, types), withoutConditions(before, types)) {
 		return ""
 	}
 	return fmt.Sprintf("of the status, only the conditions %q are this role's to change", types)
 }
 
-// without returns a status without the given conditions. It never returns nil.
-func without[S status](s S, types []string) proto.Message {
+// withoutConditions returns a status without the given conditions. It never returns nil.
+func withoutConditions[S status](s S, types []string) proto.Message {
 	m := s.ProtoReflect()
 	if !m.IsValid() {
 		return m.New().Interface()

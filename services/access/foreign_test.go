@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"portolan.dev/services/access"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
@@ -46,7 +47,7 @@ func TestForeignRolesAreNoRoles(t *testing.T) {
 		return source
 	}
 	log := kittest.Logger(t)
-	server := rpc.NewServer(rpc.ServerOptions{Log: log, Metrics: obs.NewMetrics(), Health: health.New(log), Identity: open(ours.Issue("registry", time.Hour))})
+	server := rpc.NewServer(rpc.ServerOptions{Log: log, Metrics: obs.NewMetrics(), Health: health.New(log), Identity: open(ours.Issue("registry", time.Hour)), Authorizer: access.Methods()})
 	lis := kittest.Listen(t)
 	kittest.Run(t, "server", func(ctx context.Context) error { return server.Serve(ctx, lis) })
 

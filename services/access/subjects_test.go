@@ -1,18 +1,18 @@
-package changes_test
+package access_test
 
 import (
 	"slices"
 	"testing"
 
-	"portolan.dev/services/changes"
+	"portolan.dev/services/access"
 	"portolan.dev/services/kit/identity"
 )
 
-// TestWhoMayUseNATS checks that only registries may publish changes, that an agent may publish only
+// TestSubjects checks that only registries may publish changes, that an agent may publish only
 // its own heartbeat, and that a role without permissions is not a user of the server.
-func TestWhoMayUseNATS(t *testing.T) {
+func TestSubjects(t *testing.T) {
 	const followed, heartbeats = "test.rep.>", "test.hb.*"
-	for role, want := range map[identity.Role]changes.Permissions{
+	for role, want := range map[identity.Role]access.Permissions{
 		identity.Allocator:   {Subscribe: []string{followed}},
 		identity.DNSSvc:      {Subscribe: []string{followed}},
 		identity.EndpointCtl: {Subscribe: []string{followed, heartbeats}},
@@ -22,21 +22,21 @@ func TestWhoMayUseNATS(t *testing.T) {
 		identity.NATS:        {},
 		identity.Postgres:    {},
 	} {
-		got, err := changes.PermissionsOf("test", identity.ID{Role: role, Name: "n1"})
+		got, err := access.SubjectsOf("test", identity.ID{Role: role, Name: "n1"})
 		if err != nil || !slices.Equal(got.Publish, want.Publish) || !slices.Equal(got.Subscribe, want.Subscribe) {
 			t.Errorf("%s may %+v, %v; want %+v", role, got, err, want)
 		}
 	}
-	registry, err := changes.PermissionsOf("test", identity.ID{Role: identity.Registry})
+	registry, err := access.SubjectsOf("test", identity.ID{Role: identity.Registry})
 	if err != nil || !slices.Contains(registry.Publish, "test.chg.>") || !slices.Contains(registry.Publish, "test.rep.head") ||
 		slices.Contains(registry.Publish, ">") || slices.Contains(registry.Subscribe, ">") {
 		t.Errorf("a registry may %+v, %v", registry, err)
 	}
-	if _, err := changes.PermissionsOf("a b", identity.ID{Role: identity.Registry}); err == nil {
+	if _, err := access.SubjectsOf("a b", identity.ID{Role: identity.Registry}); err == nil {
 		t.Error("a prefix that is none is accepted")
 	}
 	want := []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.DNSSvc, identity.NodeAgent}
-	if got := changes.Talkers(); !slices.Equal(got, want) {
+	if got := access.RolesUsingNATS(); !slices.Equal(got, want) {
 		t.Errorf("%v use NATS, want %v", got, want)
 	}
 }

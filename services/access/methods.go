@@ -1,0 +1,144 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/kit/rpc"
+)
+
+// Table holds the roles that may call a method, by service and method. It is an rpc.Authorizer.
+type Table map[string]map[string][]identity.Role
+
+var _ rpc.Authorizer = Table(nil)
+
+// The sets of roles that the rows share.
+var (
+	operators = []identity.Role{identity.Operator}
+	readers   = []identity.Role{identity.Operator, identity.Viewer}
+	// logReaders may read the log.
+	logReaders = []identity.Role{identity.Operator, identity.Viewer, identity.Allocator, identity.EndpointCtl, identity.DNSSvc, identity.NodeAgent}
+	allRoles   = []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.DNSSvc, identity.NodeAgent, identity.Operator, identity.Viewer}
+	// eventWriters may create Events.
+	eventWriters = []identity.Role{identity.Operator, identity.Allocator, identity.EndpointCtl, identity.NodeAgent}
+)
+
+// addRoles returns a copy of set with more roles added.
+func addRoles(set []identity.Role, more ...identity.Role) []identity.Role {
+	return append(set[:len(set):len(set)], more...)
+}
+
+// Methods returns the table of all methods that Portolan serves.
+func Methods() Table {
+	return Table{
+		"portolan.registry.v1.NamespaceService": {
+			"CreateNamespace": operators, "UpdateNamespace": operators, "UpdateNamespaceStatus": operators, "DeleteNamespace": operators,
+			"GetNamespace": readers, "ListNamespaces": readers, "WatchNamespaces": readers,
+		},
+		"portolan.registry.v1.ServiceService": {
+			"CreateService": operators, "UpdateService": operators, "UpdateServiceStatus": operators, "DeleteService": operators,
+			"GetService": addRoles(readers, identity.Allocator), "ListServices": readers, "WatchServices": readers,
+		},
+		"portolan.registry.v1.PodService": {
+			"CreatePod": operators, "UpdatePod": operators, "DeletePod": operators,
+			"UpdatePodStatus": addRoles(operators, identity.NodeAgent),
+			"GetPod":          addRoles(readers, identity.Allocator, identity.NodeAgent), "ListPods": readers, "WatchPods": readers,
+		},
+		"portolan.registry.v1.NodeService": {
+			"CreateNode": addRoles(operators, identity.NodeAgent), "UpdateNode": operators, "DeleteNode": operators,
+			"UpdateNodeStatus": addRoles(operators, identity.NodeAgent, identity.EndpointCtl),
+			"GetNode":          addRoles(readers, identity.NodeAgent), "ListNodes": readers, "WatchNodes": readers,
+		},
+		"portolan.registry.v1.EndpointsService": {
+			"CreateEndpoints": addRoles(operators, identity.EndpointCtl), "UpdateEndpoints": addRoles(operators, identity.EndpointCtl), "DeleteEndpoints": addRoles(operators, identity.EndpointCtl),
+			"GetEndpoints": readers, "ListEndpoints": readers, "WatchEndpoints": readers,
+		},
+		"portolan.registry.v1.EndpointSliceService": {
+			"CreateEndpointSlice": addRoles(operators, identity.EndpointCtl), "UpdateEndpointSlice": addRoles(operators, identity.EndpointCtl),
+			"DeleteEndpointSlice": addRoles(operators, identity.EndpointCtl),
+			"GetEndpointSlice":    readers, "ListEndpointSlices": readers, "WatchEndpointSlices": readers,
+		},
+		"portolan.registry.v1.LeaseService": {
+			"CreateLease": addRoles(operators, identity.EndpointCtl), "UpdateLease": addRoles(operators, identity.EndpointCtl), "DeleteLease": operators,
+			"GetLease": addRoles(readers, identity.EndpointCtl), "ListLeases": readers, "WatchLeases": readers,
+		},
+		"portolan.registry.v1.EventService": {
+			"CreateEvent": eventWriters, "UpdateEvent": operators, "DeleteEvent": operators,
+			"GetEvent": readers, "ListEvents": readers, "WatchEvents": readers,
+		},
+		"portolan.registry.v1.ApplyService":     {"Apply": operators},
+		"portolan.registry.v1.BackupService":    {"Export": operators, "Import": operators},
+		"portolan.registry.v1.ChangeService":    {"GetHead": logReaders, "Snapshot": logReaders, "ListChanges": logReaders},
+		"portolan.registry.v1.AgentService":     {"ListAgents": readers},
+		"portolan.registry.v1.DiscoveryService": {"RenderEnv": readers, "GetSettings": readers},
+
+		"portolan.allocator.v1.AllocatorService": {
+			"Allocate": addRoles(operators, identity.Registry), "Confirm": addRoles(operators, identity.Registry), "Release": addRoles(operators, identity.Registry),
+			"ListAllocations": readers, "ListPools": readers,
+			"CreatePool": operators, "UpdatePool": operators, "DeletePool": operators,
+		},
+		"portolan.endpoints.v1.EndpointControllerService": {"ExplainService": readers, "GetStatus": readers, "Resync": operators},
+		"portolan.dns.v1.DNSService":                      {"Query": readers, "GetStatus": readers},
+		"portolan.nodeagent.v1.NodeAgentService": {
+			"GetStatus": readers, "GetPlan": readers, "Resync": operators, "SetDraining": operators,
+		},
+
+		"grpc.health.v1.Health":                    {"Check": allRoles, "List": allRoles, "Watch": allRoles},
+		"grpc.reflection.v1.ServerReflection":      {"ServerReflectionInfo": allRoles},
+		"grpc.reflection.v1alpha.ServerReflection": {"ServerReflectionInfo": allRoles},
+	}
+}
+
+// CheckComplete implements rpc.Authorizer. It returns an error that names each method
+// of the served services without a row in the table, and each row of those services without a
+// method.
+func (t Table) CheckComplete(services map[string]grpc.ServiceInfo) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(services)) {
+		rows, left := t[name], maps.Clone(t[name])
+		for _, method := range services[name].Methods {
+			if len(rows[method.Name]) == 0 {
+				errs = append(errs, fmt.Errorf("access: nobody may call %s/%s: give it a row", name, method.Name))
+			}
+			delete(left, method.Name)
+		}
+		for _, method := range slices.Sorted(maps.Keys(left)) {
+			errs = append(errs, fmt.Errorf("access: there is a row for %s/%s, which does not exist", name, method))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Authorize implements rpc.Authorizer. It returns an error unless the role of the caller of ctx may
+// call method, the full name of a gRPC method such as /portolan.dns.v1.DNSService/Query. The error
+// is Unauthenticated if the caller's certificate gives no identity, and PermissionDenied if the
+// role is not listed for the method.
+func (t Table) Authorize(ctx context.Context, method string) error {
+	id, err := identity.Caller(ctx)
+	if err != nil {
+		return apierr.Unauthenticated(fmt.Sprintf("who calls %s is not clear: the client's certificate %v", method, err))
+	}
+	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	roles := t[service][name]
+	if slices.Contains(roles, id.Role) {
+		return nil
+	}
+	return apierr.PermissionDenied(fmt.Sprintf("role %s (%s) may not call %s: use a certificate of the role %s", id.Role, id, method, joinRoles(roles)))
+}
+
+// joinRoles joins the names of roles with "or".
+func joinRoles(roles []identity.Role) string {
+	texts := make([]string, len(roles))
+	for i, role := range roles {
+		texts[i] = string(role)
+	}
+	return strings.Join(texts, " or ")
+}
