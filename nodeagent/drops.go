@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -32,7 +33,7 @@ type dropMetrics struct {
 
 type dropSource struct {
 	at  plan.Frontend
-	set kernel.Set
+	set packetfilter.Set
 }
 
 type dropSeries struct {

@@ -9,6 +9,7 @@ import (
 
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
 )
@@ -18,10 +19,12 @@ type droppers struct{ list []kernel.Drop }
 
 func (d *droppers) Drops() ([]kernel.Drop, error) { return d.list, nil }
 
-func dropped(service string, set kernel.Set, reason string, packets uint64) kernel.Drop {
+func dropped(service string, set packetfilter.Set, reason string, packets uint64) kernel.Drop {
 	return kernel.Drop{
-		Frontend: plan.Frontend{Addr: netip.MustParseAddrPort("203.0.113.1:80"), Protocol: plan.TCP}, Set: set, Reason: reason,
-		Service: plan.ServiceName{Namespace: "default", Name: service}, PortName: "http", Packets: packets,
+		Drop: packetfilter.Drop{
+			Frontend: plan.Frontend{Addr: netip.MustParseAddrPort("203.0.113.1:80"), Protocol: plan.TCP}, Set: set, Reason: reason, Packets: packets,
+		},
+		Service: plan.ServiceName{Namespace: "default", Name: service}, PortName: "http",
 	}
 }
 
@@ -36,12 +39,12 @@ func TestDropMetrics(t *testing.T) {
 		want map[string]float64
 	}{
 		{nil, map[string]float64{}},
-		{[]kernel.Drop{dropped("a", kernel.DeniedSet, "source_range", 3), dropped("a", kernel.LimitNode, "source_range", 2)},
+		{[]kernel.Drop{dropped("a", packetfilter.DeniedSet, "source_range", 3), dropped("a", packetfilter.LimitNode, "source_range", 2)},
 			map[string]float64{name + "default http TCP source_range a": 5}},
-		{[]kernel.Drop{dropped("a", kernel.DeniedSet, "source_range", 1), dropped("a", kernel.LimitNode, "source_range", 2)},
+		{[]kernel.Drop{dropped("a", packetfilter.DeniedSet, "source_range", 1), dropped("a", packetfilter.LimitNode, "source_range", 2)},
 			map[string]float64{name + "default http TCP source_range a": 6}},
 		{[]kernel.Drop{
-			dropped("a", kernel.DeniedSet, "source_range", 1), dropped("b", kernel.DropOutside, "no_backend", 9), dropped("c", kernel.DropOutside, "no_backend", 99),
+			dropped("a", packetfilter.DeniedSet, "source_range", 1), dropped("b", packetfilter.DropOutside, "no_backend", 9), dropped("c", packetfilter.DropOutside, "no_backend", 99),
 		}, map[string]float64{name + "default http TCP no_backend c": 99, name + "default http TCP no_backend b": 9}},
 	} {
 		d.list = step.list

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/nftables"
@@ -42,7 +43,7 @@ func (Linux) Addresses() ([]netip.Addr, error) { return interfaceAddresses() }
 
 // WatchAddresses implements Machine.
 func (Linux) WatchAddresses(ctx context.Context, changed func()) error {
-	return kernel.WatchAddresses(ctx, changed)
+	return host.WatchAddresses(ctx, changed)
 }
 
 // Listeners implements Machine.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/nftables"
@@ -51,8 +52,8 @@ func (c *Config) journal(mode string) string {
 func (c *Config) kernel(mode string, log *slog.Logger) kernel.Options {
 	return kernel.Options{
 		Log: log, Journal: c.journal(mode), ServiceCIDRs: c.ServiceCIDR, Count: c.TrafficMetrics > 0, StrictARP: c.StrictARP,
-		Timeouts: kernel.Timeouts{TCP: c.IPVSTCPTimeout, TCPFin: c.IPVSTCPFinTimeout, UDP: c.IPVSUDPTimeout},
-		Tracking: kernel.Tracking{
+		Timeouts: host.Timeouts{TCP: c.IPVSTCPTimeout, TCPFin: c.IPVSTCPFinTimeout, UDP: c.IPVSUDPTimeout},
+		Tracking: host.Tracking{
 			MaxPerCore: c.ConntrackMaxPerCore, Min: c.ConntrackMin,
 			Established: c.ConntrackEstablished, CloseWait: c.ConntrackCloseWait,
 			Liberal: c.ConntrackLiberal,

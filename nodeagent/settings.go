@@ -1,16 +1,14 @@
 package nodeagent
 
-import (
-	"portolan.dev/nodeagent/dataplane/kernel"
-)
+import "portolan.dev/nodeagent/dataplane/host"
 
 // settled is a data plane that depends on settings of the kernel.
 type settled interface {
-	Settings() []kernel.Setting
+	Settings() []host.Setting
 }
 
 // settings returns the kernel's settings with the results of setting them.
-func (a *Agent) settings() []kernel.Setting {
+func (a *Agent) settings() []host.Setting {
 	if p, ok := a.plane.(settled); ok {
 		return p.Settings()
 	}

@@ -19,7 +19,7 @@ import (
 
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/dataplane"
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
@@ -248,8 +248,8 @@ func TestBlindAgent(t *testing.T) {
 // strictKernel is a data plane in a kernel that refuses some settings.
 type strictKernel struct{ dataplane.Plane }
 
-func (strictKernel) Settings() []kernel.Setting {
-	return []kernel.Setting{{Name: "net.ipv4.fine", Want: "1", Before: "1"}, {Name: "net.ipv4.stubborn", Want: "1", Before: "0", Err: errRefused}}
+func (strictKernel) Settings() []host.Setting {
+	return []host.Setting{{Name: "net.ipv4.fine", Want: "1", Before: "1"}, {Name: "net.ipv4.stubborn", Want: "1", Before: "0", Err: errRefused}}
 }
 
 // TestRefusedKernelSettings checks that the settings are in the status, and that there is an event

@@ -11,6 +11,7 @@ import (
 
 	"portolan.dev/faults/lab"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/netfilter"
 	plane "portolan.dev/nodeagent/dataplane/nftables"
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/nodeagent/plan"
@@ -45,7 +46,7 @@ func TestBesideAPlane(t *testing.T) {
 		Key:   plan.Key{Frontend: plan.Frontend{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Protocol: plan.TCP}},
 		Reals: []plan.RealServer{{Addr: netip.MustParseAddrPort("10.1.0.1:8080"), Weight: 1}},
 	}
-	_, commands, _ := strings.Cut(kernel.LookAtTables, ": ")
+	_, commands, _ := strings.Cut(netfilter.LookAtTables, ": ")
 	for _, do := range []func() error{
 		func() error {
 			if failed := p.Apply(t.Context(), []plan.Step{{Op: plan.AddServer, Key: v.Key, Server: v}}); len(failed) > 0 {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/netfilter"
 )
 
 // balancerTable is the table of the nftables plane, in the families ip and ip6. Its map servers
@@ -109,7 +109,7 @@ const listings = 5
 // listServers reads the lists of a family. If they show different states of the kernel's tables,
 // some servers are not complete.
 func listServers(family string) (servers map[Frontend]*nftServer, err error) {
-	conn, err := kernel.DialNftables("")
+	conn, err := netfilter.Dial("")
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func listServers(family string) (servers map[Frontend]*nftServer, err error) {
 
 // listing is a reading of the maps of a family.
 type listing struct {
-	conn    *kernel.Nftables
+	conn    *netfilter.Conn
 	table   *nftables.Table
 	chains  map[string]string // by the number of the class
 	servers map[Frontend]*nftServer
@@ -140,12 +140,12 @@ type listing struct {
 }
 
 func (l *listing) read() error {
-	l.each("servers", func(m kernel.Member) error {
+	l.each("servers", func(m netfilter.Member) error {
 		at, _, err := decodeKey(m.Key)
 		l.servers[at] = &nftServer{class: string(m.Value)}
 		return err
 	})
-	l.each("classes", func(m kernel.Member) error {
+	l.each("classes", func(m netfilter.Member) error {
 		l.chains[string(m.Key)] = m.Chain
 		return nil
 	})
@@ -154,7 +154,7 @@ func (l *listing) read() error {
 			l.errs = append(l.errs, s.takeChain(chain))
 		}
 	}
-	l.each("slots", func(m kernel.Member) error {
+	l.each("slots", func(m netfilter.Member) error {
 		at, rest, err := decodeKey(m.Key)
 		address, _, err2 := decodeAddress(m.Value, len(m.Value)-4)
 		if err := errors.Join(err, err2); err != nil || l.servers[at] == nil {
@@ -170,8 +170,8 @@ func (l *listing) read() error {
 }
 
 // each calls take for the elements of a map. A missing map has none.
-func (l *listing) each(name string, take func(kernel.Member) error) {
-	err := l.conn.Elements(&nftables.Set{Table: l.table, Name: name}, func(m kernel.Member) { l.errs = append(l.errs, take(m)) })
+func (l *listing) each(name string, take func(netfilter.Member) error) {
+	err := l.conn.Elements(&nftables.Set{Table: l.table, Name: name}, func(m netfilter.Member) { l.errs = append(l.errs, take(m)) })
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		l.errs = append(l.errs, err)
 	}

@@ -24,6 +24,7 @@ var targets = []target{
 	{"nodeagent/plan", []string{"nodeagent/plan", "nodeagent"}},
 	{"nodeagent/dataplane/userspace", []string{"nodeagent/dataplane/userspace"}},
 	{"nodeagent/dataplane/kernel", []string{"nodeagent/dataplane/kernel", "nodeagent/dataplane/nftables"}},
+	{"nodeagent/dataplane/packetfilter", []string{"nodeagent/dataplane/packetfilter", "nodeagent/dataplane/kernel", "nodeagent/dataplane/nftables"}},
 	{"nodeagent/dataplane/nftables", []string{"nodeagent/dataplane/nftables"}},
 	{"nodeagent/dataplane/ipvs", []string{"nodeagent/dataplane/ipvs"}},
 	{"dnssvc/internal/zone", []string{"dnssvc/internal/zone"}},

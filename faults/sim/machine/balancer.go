@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
 )
@@ -25,7 +26,7 @@ func (balancer) Traits() kernel.Traits {
 }
 
 // Settle implements kernel.Balancer.
-func (balancer) Settle(kernel.Timeouts) []kernel.Setting { return nil }
+func (balancer) Settle(host.Timeouts) []host.Setting { return nil }
 
 // Settings implements kernel.Balancer.
 func (balancer) Settings(v *plan.VirtualServer) kernel.Settings {

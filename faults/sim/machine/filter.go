@@ -5,16 +5,16 @@ import (
 	"net/netip"
 	"slices"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/packetfilter"
 )
 
 // rules are the content of a packet filter.
 type rules struct {
 	pods, nodes []netip.Prefix
-	elements    map[kernel.Element]bool
+	elements    map[packetfilter.Element]bool
 }
 
-func newRules() *rules { return &rules{elements: map[kernel.Element]bool{}} }
+func newRules() *rules { return &rules{elements: map[packetfilter.Element]bool{}} }
 
 func (r *rules) clone() *rules { return &rules{r.pods, r.nodes, maps.Clone(r.elements)} }
 
@@ -26,7 +26,7 @@ func (r *rules) equal(o *rules) bool {
 type filter struct {
 	process   *Process
 	wanted    *rules
-	users     map[kernel.Element]int // how many want an element
+	users     map[packetfilter.Element]int // how many want an element
 	installed bool
 }
 
@@ -37,7 +37,7 @@ func (f *filter) SetSources(pods, nodes []netip.Prefix) error {
 }
 
 // Commit implements kernel.PacketFilter.
-func (f *filter) Commit(c kernel.Change) error {
+func (f *filter) Commit(c packetfilter.Change) error {
 	for _, e := range c.Remove {
 		if f.users[e]--; f.users[e] <= 0 {
 			delete(f.users, e)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -116,7 +117,7 @@ func (m *Machine) Misled() (all []kernel.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id := range m.standIns {
-		if m.filter != nil && m.filter.elements[kernel.Split(id.For, id.Addr.Addr())] && m.servers[id.Frontend] == nil {
+		if m.filter != nil && m.filter.elements[packetfilter.Split(id.For, id.Addr.Addr())] && m.servers[id.Frontend] == nil {
 			all = append(all, id)
 		}
 	}

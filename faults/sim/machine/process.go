@@ -8,7 +8,9 @@ import (
 	"slices"
 
 	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -77,7 +79,7 @@ func (p *Process) Flows() (kernel.FlowTable, error) { return flows{}, nil }
 
 // Filter implements kernel.Host.
 func (p *Process) Filter(_, _ []netip.Prefix) (kernel.PacketFilter, error) {
-	return &filter{process: p, wanted: newRules(), users: map[kernel.Element]int{}}, nil
+	return &filter{process: p, wanted: newRules(), users: map[packetfilter.Element]int{}}, nil
 }
 
 // Setting implements kernel.Host.
@@ -104,13 +106,13 @@ func (p *Process) Set(name, value string) error {
 }
 
 // Advice implements kernel.Host.
-func (p *Process) Advice() []kernel.Setting { return nil }
+func (p *Process) Advice() []host.Setting { return nil }
 
 // flows implements kernel.FlowTable: the balancer knows its connections itself.
 type flows struct{}
 
-func (flows) Forget(_, _ []kernel.Flow) error { return nil }
-func (flows) Close()                          {}
+func (flows) Forget(_, _ []host.Flow) error { return nil }
+func (flows) Close()                        {}
 
 // routes implements kernel.RouteTable.
 type routes struct{ *Process }

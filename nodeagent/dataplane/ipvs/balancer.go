@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
 )
@@ -24,7 +25,7 @@ func New(o kernel.Options) (*kernel.Plane, error) {
 
 // Probe returns an error unless the kernel supports IPVS in a namespace.
 func Probe(namespace string) error {
-	return kernel.Within(namespace, func() error {
+	return host.Within(namespace, func() error {
 		b, err := open(namespace)
 		if err != nil {
 			return err
@@ -95,20 +96,20 @@ func (b *balancer) Traits() kernel.Traits {
 }
 
 // Settle implements kernel.Balancer.
-func (b *balancer) Settle(t kernel.Timeouts) []kernel.Setting {
-	return append(kernel.Settle(sysctls(kernel.Version())), b.sock.settleTimeouts(t)...)
+func (b *balancer) Settle(t host.Timeouts) []host.Setting {
+	return append(host.ApplySettings(host.Sysctls{}, sysctls(host.Version())), b.sock.settleTimeouts(t)...)
 }
 
 // sysctls returns the IPVS settings for a kernel version.
-func sysctls(major, minor int) []kernel.Setting {
-	list := []kernel.Setting{
+func sysctls(major, minor int) []host.Setting {
+	list := []host.Setting{
 		{Name: "net.ipv4.vs.conntrack", Want: "1", Watch: true},                 // required by masquerading
 		{Name: "net.ipv4.vs.expire_nodest_conn", Want: "1", Watch: true},        // cuts removed backends
 		{Name: "net.ipv4.vs.expire_quiescent_template", Want: "1", Watch: true}, // affinity leaves a draining backend
 	}
 	if major == 4 && minor >= 1 || major == 5 && minor < 9 {
 		// In these versions, a reused source port costs the client a second.
-		list = append(list, kernel.Setting{Name: "net.ipv4.vs.conn_reuse_mode", Want: "0"})
+		list = append(list, host.Setting{Name: "net.ipv4.vs.conn_reuse_mode", Want: "0"})
 	}
 	return list
 }

@@ -1,10 +1,10 @@
 package ipvs
 
-import "portolan.dev/nodeagent/dataplane/kernel"
+import "portolan.dev/nodeagent/dataplane/host"
 
 // Timeouts reads the kernel's timeouts of tcp, tcpfin and udp, in seconds.
 func Timeouts(namespace string) (out [3]uint32, err error) {
-	err = kernel.Within(namespace, func() error {
+	err = host.Within(namespace, func() error {
 		s, err := openSocket()
 		if err != nil {
 			return err

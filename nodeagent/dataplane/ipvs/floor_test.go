@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/plan"
 )
@@ -31,7 +31,7 @@ func newFloor(t testing.TB, namespace string, servers []*plan.VirtualServer, tog
 	t.Helper()
 	f := &floor{}
 	var family *netlink.GenlFamily
-	err := kernel.Within(namespace, func() (err error) {
+	err := host.Within(namespace, func() (err error) {
 		if family, err = netlink.GenlFamilyGet("IPVS"); err != nil {
 			return err
 		}

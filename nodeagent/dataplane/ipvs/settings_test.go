@@ -8,6 +8,7 @@ import (
 
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/kerneltest"
@@ -26,7 +27,7 @@ func TestTimeouts(t *testing.T) {
 	}
 	p, err := ipvs.New(kernel.Options{
 		Log: kittest.Logger(t), Journal: n.Journal, Namespace: n.Node.Path,
-		Timeouts: kernel.Timeouts{TCP: 7500 * time.Second, UDP: 61 * time.Second},
+		Timeouts: host.Timeouts{TCP: 7500 * time.Second, UDP: 61 * time.Second},
 	})
 	if err != nil {
 		t.Fatal(err)

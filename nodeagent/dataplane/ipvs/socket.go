@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
 )
 
@@ -61,7 +62,7 @@ func openSocket() (*socket, error) {
 	}
 	s := &socket{patience: stalled, netns: netns}
 	s.dial = func() (w wire, err error) {
-		err = kernel.Within(fmt.Sprintf("/proc/self/fd/%d", netns.Fd()), func() (err error) {
+		err = host.Within(fmt.Sprintf("/proc/self/fd/%d", netns.Fd()), func() (err error) {
 			w, err = dialKernel(stalled)
 			return err
 		})

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -21,7 +21,7 @@ import (
 // loses its position in the list between two reads and omits servers. Those are read one by one.
 func readTable(namespace string) (map[serviceID][]destination, error) {
 	var out map[serviceID][]destination
-	err := kernel.Within(namespace, func() error {
+	err := host.Within(namespace, func() error {
 		// Not /proc/net, which shows the main thread's namespace.
 		f, err := os.Open("/proc/thread-self/net/ip_vs")
 		if err != nil {

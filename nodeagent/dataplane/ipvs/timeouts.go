@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/host"
 )
 
 // timeouts are the kernel's IPVS timeouts in seconds, in the order of its attributes.
@@ -16,15 +16,15 @@ var timeoutNames = [len(timeouts{})]string{"ipvs timeout tcp", "ipvs timeout tcp
 
 // settleTimeouts sets the timeouts of the namespace that are not zero in t. It returns the settings
 // with their former values.
-func (s *socket) settleTimeouts(t kernel.Timeouts) []kernel.Setting {
+func (s *socket) settleTimeouts(t host.Timeouts) []host.Setting {
 	before, err := s.readTimeouts()
-	var out []kernel.Setting
+	var out []host.Setting
 	for i, wanted := range []time.Duration{t.TCP, t.TCPFin, t.UDP} {
 		if wanted <= 0 {
 			continue
 		}
 		seconds := uint32(wanted / time.Second)
-		setting := kernel.Setting{
+		setting := host.Setting{
 			Name: timeoutNames[i], Want: strconv.FormatUint(uint64(seconds), 10),
 			Before: strconv.FormatUint(uint64(before[i]), 10), Err: err,
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -86,7 +87,7 @@ func (p *Plane) restore() error {
 		return err
 	}
 	w := p.work()
-	var c Change
+	var c packetfilter.Change
 	for _, f := range p.fronts {
 		if err := p.attract(f, &c); err != nil {
 			return err
@@ -104,7 +105,7 @@ func (p *Plane) restore() error {
 	for at, err := range w.errs {
 		p.log.Warn("not put back", "server", at, "err", err)
 	}
-	if err := p.filter.Commit(Change{Remove: p.withhold(slices.Collect(maps.Values(p.fronts)))}); err != nil {
+	if err := p.filter.Commit(packetfilter.Change{Remove: p.withhold(slices.Collect(maps.Values(p.fronts)))}); err != nil {
 		return err
 	}
 	if err := p.filter.Install(); err != nil {
@@ -263,14 +264,14 @@ func (s *service) serves(v *plan.VirtualServer) bool {
 
 // release removes fronts, and frees their routes, stand-ins, filter elements and journal entries.
 func (p *Plane) release(fronts []*front) {
-	var c Change
+	var c packetfilter.Change
 	for _, f := range fronts {
 		addr := f.at.Addr.Addr()
 		c.Remove = append(c.Remove, f.elements...)
 		if f.virtual {
 			if p.vips[addr]--; p.vips[addr] == 0 {
 				delete(p.vips, addr)
-				c.Remove = append(c.Remove, Virtual(addr))
+				c.Remove = append(c.Remove, packetfilter.Virtual(addr))
 				if err := p.routes.Delete(netip.PrefixFrom(addr, addr.BitLen())); err != nil {
 					p.log.Warn("route left behind", "err", err)
 				}

@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/netfilter"
+	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -34,7 +37,7 @@ func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failur
 			failures = append(failures, contextFailure(ctx, s))
 		case s.Op == plan.SetSources:
 			if err := p.setSources(*s.Sources); err != nil {
-				failures = append(failures, dataplane.Failure{Step: s, Err: err, Remedy: LookAtTables})
+				failures = append(failures, dataplane.Failure{Step: s, Err: err, Remedy: netfilter.LookAtTables})
 			}
 		default:
 			if err := w.take(i); err != nil {
@@ -45,10 +48,6 @@ func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failur
 	w.run()
 	return append(failures, w.failures()...)
 }
-
-// LookAtTables is the remedy of errors about tables. nft 1.0.6 aborts when it lists tables or the
-// ruleset beside rules of ours; it can list sets and maps.
-const LookAtTables = "see what the kernel has: nft list sets; nft list maps"
 
 // separate splits off the steps of loopback frontends, and puts SetSources into both lists.
 func separate(steps []plan.Step) (local, rest []plan.Step) {
@@ -71,7 +70,7 @@ func (p *Plane) setSources(s plan.Sources) error {
 	if err := errors.Join(p.filter.SetSources(s.Pods, s.Node), p.balancer.SetSources(s)); err != nil {
 		return err
 	}
-	var c Change
+	var c packetfilter.Change
 	for _, f := range p.fronts {
 		now := p.elements(f, &s)
 		c.Remove = append(c.Remove, without(f.elements, now)...)
@@ -93,10 +92,10 @@ type work struct {
 	next  []int // for each step, the next one of its frontend; 0: none
 	items []item
 	errs  map[plan.Frontend]error
-	flows []Flow // to be removed from connection tracking
+	flows []host.Flow // to be removed from connection tracking
 	// unanswered are flows to backends that drain and may be dead. A client that still waits for
 	// the first answer from such a backend is moved to another one.
-	unanswered []Flow
+	unanswered []host.Flow
 	again      bool // a scheduler was found to be missing
 	// ops are the queued operations, and of[i] is the service of ops[i].
 	ops []Op
@@ -198,9 +197,9 @@ func (w *work) run() {
 
 // prepare writes the new state to the journal, makes virtual addresses local, and makes the changes
 // of the packet filter that must come before servers. It returns the other changes.
-func (w *work) prepare(fronts []*front) (late Change) {
+func (w *work) prepare(fronts []*front) (late packetfilter.Change) {
 	p := w.plane
-	var early Change
+	var early packetfilter.Change
 	var buf []byte
 	for _, f := range fronts {
 		if f.split() && !f.standIn.IsValid() {
@@ -220,9 +219,9 @@ func (w *work) prepare(fronts []*front) (late Change) {
 }
 
 // commit changes the packet filter. Elements that the kernel refuses are failures of their fronts.
-func (w *work) commit(fronts []*front, c Change) {
+func (w *work) commit(fronts []*front, c packetfilter.Change) {
 	err := w.plane.filter.Commit(c)
-	var refused *RefusedError
+	var refused *packetfilter.RefusedError
 	if !errors.As(err, &refused) {
 		w.blame(fronts, err)
 		return
@@ -234,12 +233,12 @@ func (w *work) commit(fronts []*front, c Change) {
 			}
 		}
 		// Refused elements are tried again later.
-		f.elements = slices.DeleteFunc(f.elements, func(e Element) bool { return refused.Elements[e] != nil })
+		f.elements = slices.DeleteFunc(f.elements, func(e packetfilter.Element) bool { return refused.Elements[e] != nil })
 	}
 }
 
 // attract makes a frontend's address local to the node.
-func (p *Plane) attract(f *front, c *Change) error {
+func (p *Plane) attract(f *front, c *packetfilter.Change) error {
 	addr := f.at.Addr.Addr()
 	if f.virtual || f.exposure() == plan.NodePort || f.empty() || p.inRange(addr) {
 		return nil
@@ -258,7 +257,7 @@ func (p *Plane) attract(f *front, c *Change) error {
 		if err := p.routes.Add(netip.PrefixFrom(addr, addr.BitLen())); err != nil {
 			return err
 		}
-		c.Add = append(c.Add, Virtual(addr))
+		c.Add = append(c.Add, packetfilter.Virtual(addr))
 	}
 	p.vips[addr]++
 	f.virtual = true
@@ -271,7 +270,7 @@ func (p *Plane) inRange(addr netip.Addr) bool {
 
 // rules adds the changes of a front's filter elements to early and late. Early changes must come
 // before servers. Late ones are redirections, rejections and removals.
-func (w *work) rules(f *front, early, late *Change) {
+func (w *work) rules(f *front, early, late *packetfilter.Change) {
 	now := w.plane.elements(f, &w.plane.sources)
 	if slices.Equal(now, f.elements) {
 		return
@@ -280,15 +279,15 @@ func (w *work) rules(f *front, early, late *Change) {
 	f.elements = now
 	for _, e := range added {
 		switch e.Set {
-		case SplitMap, DropInside, DropOutside:
+		case packetfilter.SplitMap, packetfilter.DropInside, packetfilter.DropOutside:
 			late.Add = append(late.Add, e)
 		default:
 			early.Add = append(early.Add, e)
 		}
 	}
 	for _, e := range removed {
-		replaced := slices.ContainsFunc(added, func(a Element) bool { return a.Set == e.Set && a.Key == e.Key })
-		if replaced && e.Set != SplitMap {
+		replaced := slices.ContainsFunc(added, func(a packetfilter.Element) bool { return a.Set == e.Set && a.Key == e.Key })
+		if replaced && e.Set != packetfilter.SplitMap {
 			early.Remove = append(early.Remove, e)
 		} else {
 			late.Remove = append(late.Remove, e)
@@ -298,12 +297,12 @@ func (w *work) rules(f *front, early, late *Change) {
 
 // withhold removes from the fronts, and returns, the elements that would send clients to stand-ins
 // that could not be added. The next try adds them again.
-func (p *Plane) withhold(fronts []*front) (elements []Element) {
+func (p *Plane) withhold(fronts []*front) (elements []packetfilter.Element) {
 	for _, f := range fronts {
 		if p.traits.Splits || !f.split() || p.services[f.secondary().Frontend] != nil {
 			continue
 		}
-		misleads := Split(f.at, f.standIn)
+		misleads := packetfilter.Split(f.at, f.standIn)
 		if i := slices.Index(f.elements, misleads); i >= 0 {
 			f.elements = slices.Delete(f.elements, i, i+1)
 			elements = append(elements, misleads)
@@ -313,24 +312,24 @@ func (p *Plane) withhold(fronts []*front) (elements []Element) {
 }
 
 // elements returns the packet filter's elements for a front.
-func (p *Plane) elements(f *front, sources *plan.Sources) []Element {
-	implied := Class(0)
+func (p *Plane) elements(f *front, sources *plan.Sources) []packetfilter.Element {
+	implied := packetfilter.Class(0)
 	if addr := f.at.Addr.Addr(); p.inRange(addr) {
-		implied = rangeClasses(podsKnown(sources.Pods, addr.Is6()))
+		implied = packetfilter.RangeClasses(packetfilter.PodsKnown(sources.Pods, addr.Is6()))
 	}
 	return f.filter(sources, p.traits, implied)
 }
 
 // without returns the elements of a that are not in b.
-func without(a, b []Element) []Element {
+func without(a, b []packetfilter.Element) []packetfilter.Element {
 	if len(b) == 0 {
 		return a
 	}
-	known := make(map[Element]bool, len(b))
+	known := make(map[packetfilter.Element]bool, len(b))
 	for _, e := range b {
 		known[e] = true
 	}
-	var out []Element
+	var out []packetfilter.Element
 	for _, e := range a {
 		if !known[e] {
 			out = append(out, e)
@@ -362,7 +361,7 @@ func (w *work) arrivals(f *front) {
 		}
 		have.drain = v.Drain
 		if f.at.Protocol == plan.UDP && p.traits.Tracks && !have.takes() { // refused flows would be refused again
-			w.flows = append(w.flows, Flow{Frontend: f.at.Addr, Protocol: uint8(f.at.Protocol), Backend: f.at.Addr})
+			w.flows = append(w.flows, host.Flow{Frontend: f.at.Addr, Protocol: uint8(f.at.Protocol), Backend: f.at.Addr})
 		}
 		w.weights(have, v.Reals)
 	}

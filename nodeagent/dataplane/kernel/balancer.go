@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -20,7 +21,7 @@ type Balancer interface {
 	Traits() Traits
 	// Settle makes the settings of the kernel that the balancer needs in addition to Forwarding, in
 	// the namespace of the calling thread. It returns the settings with their results.
-	Settle(t Timeouts) []Setting
+	Settle(t host.Timeouts) []host.Setting
 	// Settings returns the balancer's settings for a virtual server, without its backends. They may
 	// change when Apply finds that the kernel lacks a feature.
 	Settings(v *plan.VirtualServer) Settings

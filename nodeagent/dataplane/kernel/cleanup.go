@@ -3,6 +3,8 @@ package kernel
 import (
 	"errors"
 	"fmt"
+
+	"portolan.dev/nodeagent/dataplane/host"
 )
 
 // Cleanup removes all of the plane's state from the kernel, and nothing else. After it, only Close
@@ -26,7 +28,7 @@ func (p *Plane) Cleanup() error {
 	for _, r := range p.routes.All() {
 		errs = append(errs, p.routes.Delete(r))
 	}
-	errs = append(errs, p.filter.Remove(), Within(p.opts.Namespace, p.restoreSettings))
+	errs = append(errs, p.filter.Remove(), host.Within(p.opts.Namespace, p.restoreSettings))
 	for i := range p.settings { // nor are settings repaired
 		p.settings[i].Watch = false
 	}

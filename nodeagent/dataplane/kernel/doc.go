@@ -4,7 +4,8 @@
 // around it that all balancers need: a packet filter, routes of virtual addresses, settings of the
 // kernel, connection tracking, draining, and a journal of the plane's own state. So planes differ
 // only in their balancers. Plane reaches the kernel through a Host, which is Linux except in
-// simulations.
+// simulations. Package packetfilter has the rules, package host the routes, settings and flows, and
+// neither knows the plane.
 //
 // Invariants: the plane only changes state that is in its own tables, carries its route protocol,
 // or is in its journal. The plane records all changes that it makes to the kernel: a mirror in

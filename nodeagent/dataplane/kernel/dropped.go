@@ -1,69 +1,30 @@
 package kernel
 
 import (
-	"encoding/binary"
-	"errors"
-	"net/netip"
-	"os"
-
-	"github.com/mdlayher/netlink"
-
+	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
-// The reasons of dropped packets.
-const (
-	ReasonSourceRange = "source_range" // the client is in none of the allowed ranges
-	ReasonNoBackend   = "no_backend"   // there is no backend on this node, but another node may have one
-)
-
-// dropping maps the sets with counters of dropped packets to the reason. Their members are
-// frontends.
-var dropping = map[Set]string{
-	DeniedSet: ReasonSourceRange, LimitNode: ReasonSourceRange,
-	DropInside: ReasonNoBackend, DropOutside: ReasonNoBackend,
-}
-
-// Drop is the number of packets that were dropped at a frontend for a reason.
+// Drop is the number of packets of a service port that the packet filter dropped at a frontend.
 type Drop struct {
-	Frontend plan.Frontend
-	Set      Set // the set that counted them
-	Reason   string
+	packetfilter.Drop
 	Service  plan.ServiceName
 	PortName string
-	Packets  uint64 // since the packet filter was built
 }
 
 // Drops reads the numbers of dropped packets from the kernel. Frontends without dropped packets are
 // left out. The result is empty if the kernel cannot count.
 func (p *Plane) Drops() ([]Drop, error) {
-	var found []Drop
-	err := readLists(p.opts.Namespace, func(conn *netlink.Conn) error {
-		found = nil
-		for set := range dropping {
-			for _, v6 := range []bool{false, true} {
-				err := readElements(conn, familyOf(v6), filterTable, string(set), func(m Member) {
-					if at, ok := frontendOf(m.Key, v6); ok && m.Packets > 0 {
-						found = append(found, Drop{Frontend: at, Set: set, Reason: dropping[set], Packets: m.Packets})
-					}
-				})
-				if err != nil && !errors.Is(err, os.ErrNotExist) {
-					return err
-				}
-			}
-		}
-		return nil
-	})
+	found, err := packetfilter.ReadDrops(p.opts.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known := found[:0]
+	var known []Drop
 	for _, d := range found {
 		if v := p.ownerOf(d.Frontend); v != nil {
-			d.Service, d.PortName = v.Service, v.PortName
-			known = append(known, d)
+			known = append(known, Drop{d, v.Service, v.PortName})
 		}
 	}
 	return known, nil
@@ -81,15 +42,4 @@ func (p *Plane) ownerOf(at plan.Frontend) *plan.VirtualServer {
 		}
 	}
 	return nil
-}
-
-// frontendOf is the inverse of frontendKey.
-func frontendOf(key []byte, v6 bool) (plan.Frontend, bool) {
-	size := int(Packet{v6}.AddrLen())
-	if len(key) < size+6 {
-		return plan.Frontend{}, false
-	}
-	addr, ok := netip.AddrFromSlice(key[:size])
-	port := binary.BigEndian.Uint16(key[size+4:])
-	return plan.Frontend{Addr: netip.AddrPortFrom(addr, port), Protocol: plan.Protocol(key[size])}, ok
 }

@@ -2,13 +2,6 @@ package kernel
 
 import "portolan.dev/nodeagent/plan"
 
-// SetLimit sets the size of a set in a filter that is not in the kernel yet.
-func (f *Filter) SetLimit(name Set, size uint32) {
-	for _, t := range f.tables {
-		t.sets[name].Size = size
-	}
-}
-
 // EncodeFront returns the journal's key and value of a front.
 func EncodeFront(at plan.Frontend, servers [3]*plan.VirtualServer) (key, value string) {
 	f := &front{at: at, servers: servers}

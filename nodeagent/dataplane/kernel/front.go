@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -14,7 +16,7 @@ type front struct {
 	// servers are the servers in force, by audience.
 	servers [3]*plan.VirtualServer
 	// elements are the packet filter's elements for the frontend.
-	elements []Element
+	elements []packetfilter.Element
 	// standIn is the address of the service for external clients. It is zero until they have one of
 	// their own.
 	standIn netip.Addr
@@ -126,41 +128,41 @@ func (f *front) exposure() plan.Exposure {
 
 // filter returns the filter elements that the frontend needs, without the ones for routes. Clients
 // in the implied classes are masqueraded without an element.
-func (f *front) filter(sources *plan.Sources, traits Traits, implied Class) []Element {
-	var out []Element
+func (f *front) filter(sources *plan.Sources, traits Traits, implied packetfilter.Class) []packetfilter.Element {
+	var out []packetfilter.Element
 	if v := f.inside(); v != nil {
 		if v.Restricted {
-			out = append(out, Frontend(LimitInside, f.at))
+			out = append(out, packetfilter.Frontend(packetfilter.LimitInside, f.at))
 			if !anyAllowed(v.Allowed, sources.Node) {
-				out = append(out, Frontend(LimitNode, f.at))
+				out = append(out, packetfilter.Frontend(packetfilter.LimitNode, f.at))
 			}
 		}
 		if silent(v) {
-			out = append(out, Frontend(DropInside, f.at))
+			out = append(out, packetfilter.Frontend(packetfilter.DropInside, f.at))
 		}
 	}
 	if v := f.outside(); v != nil {
 		if v.Restricted {
-			out = append(out, Frontend(LimitOutside, f.at))
+			out = append(out, packetfilter.Frontend(packetfilter.LimitOutside, f.at))
 		}
 		if silent(v) {
-			out = append(out, Frontend(DropOutside, f.at))
+			out = append(out, packetfilter.Frontend(packetfilter.DropOutside, f.at))
 		}
 	}
 	if f.split() && !traits.Splits {
-		out = append(out, Split(f.at, f.standIn))
+		out = append(out, packetfilter.Split(f.at, f.standIn))
 	}
 	if !traits.Refuses && f.unserved() {
-		out = append(out, Frontend(RefuseSet, f.at))
+		out = append(out, packetfilter.Frontend(packetfilter.RefuseSet, f.at))
 	}
-	if hidden := f.hidden(podsKnown(sources.Pods, f.at.Addr.Addr().Is6())); !f.empty() && hidden != implied {
-		out = append(out, Masquerade(f.at, hidden))
+	if hidden := f.hidden(packetfilter.PodsKnown(sources.Pods, f.at.Addr.Addr().Is6())); !f.empty() && hidden != implied {
+		out = append(out, packetfilter.Masquerade(f.at, hidden))
 	}
 	if in, outside := f.inside(), f.outside(); in != nil && in.Restricted || outside != nil && outside.Restricted {
-		out = append(out, Frontend(DeniedSet, f.at))
+		out = append(out, packetfilter.Frontend(packetfilter.DeniedSet, f.at))
 	}
 	if allowed := f.allowed(); len(allowed) > 0 {
-		out = append(out, Allowed(f.at, allowed)...)
+		out = append(out, packetfilter.Allowed(f.at, allowed)...)
 	}
 	return out
 }
@@ -177,17 +179,17 @@ func (f *front) allowed() []netip.Prefix {
 }
 
 // hidden returns the sources that are masqueraded for the frontend.
-func (f *front) hidden(podsKnown bool) Class {
-	var c Class
+func (f *front) hidden(podsKnown bool) packetfilter.Class {
+	var c packetfilter.Class
 	if v := f.inside(); v != nil {
-		inside := Pods | Node | Turning
+		inside := packetfilter.Pods | packetfilter.Node | packetfilter.Turning
 		if !podsKnown && f.split() { // Turning would include external clients
-			inside = Pods | Node
+			inside = packetfilter.Pods | packetfilter.Node
 		}
-		c |= classes(v.Masquerade, podsKnown) & inside
+		c |= packetfilter.Classes(v.Masquerade, podsKnown) & inside
 	}
 	if v := f.outside(); v != nil {
-		c |= classes(v.Masquerade, podsKnown) & Outside
+		c |= packetfilter.Classes(v.Masquerade, podsKnown) & packetfilter.Outside
 	}
 	return c
 }
@@ -231,8 +233,8 @@ type backend struct {
 }
 
 // flow returns the flow of the service's clients to a backend.
-func (s *service) flow(to netip.AddrPort) Flow {
-	return Flow{Frontend: s.id.For.Addr, Protocol: uint8(s.id.For.Protocol), Backend: to}
+func (s *service) flow(to netip.AddrPort) host.Flow {
+	return host.Flow{Frontend: s.id.For.Addr, Protocol: uint8(s.id.For.Protocol), Backend: to}
 }
 
 // find returns the index of a backend, or the index at which to insert it.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/plan"
 )
@@ -29,11 +30,11 @@ type Options struct {
 	// Host is the machine around the balancer; nil: this machine, which must be Linux.
 	Host Host
 	// Timeouts apply to balancers with connections of their own.
-	Timeouts Timeouts
+	Timeouts host.Timeouts
 	// Count enables counting the traffic of servers if the kernel does not do so anyway.
 	Count bool
 	// Tracking configures connection tracking.
-	Tracking Tracking
+	Tracking host.Tracking
 	// StrictARP makes the node not answer ARP requests for virtual addresses on its networks.
 	StrictARP bool
 	// Before holds the values of settings, by name, from before the plane that this one replaces.
@@ -64,7 +65,7 @@ type Plane struct {
 	conntrack FlowTable
 	journal   *Journal
 	progress  *Journal // see progress.go
-	settings  []Setting
+	settings  []host.Setting
 	sources   plan.Sources
 	fronts    map[plan.Frontend]*front
 	services  map[plan.Frontend]*service // the plane's servers in the kernel, by the balancer's address
@@ -86,14 +87,14 @@ func New(o Options, open func() (Balancer, error)) (*Plane, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Host == nil {
-		o.Host = linux{o.Namespace}
+		o.Host = linux{netns: o.Namespace}
 	}
 	p := &Plane{
 		opts: o, log: o.Log, stop: make(chan struct{}), stopped: make(chan struct{}), kick: make(chan struct{}, 1),
 		fronts: map[plan.Frontend]*front{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(),
 		vips: map[netip.Addr]int{}, draining: map[*service]bool{}, unsure: map[plan.Frontend]doubt{},
 	}
-	if err := Within(o.Namespace, func() error { return p.open(open) }); err != nil {
+	if err := host.Within(o.Namespace, func() error { return p.open(open) }); err != nil {
 		p.free()
 		return nil, err
 	}
@@ -128,8 +129,8 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 		return err
 	}
 	p.settings = slices.Concat(
-		settle(p.opts.Host, Forwarding), arp, p.balancer.Settle(p.opts.Timeouts),
-		settle(p.opts.Host, p.opts.Tracking.settings(runtime.NumCPU())),
+		host.ApplySettings(p.opts.Host, host.Forwarding), arp, p.balancer.Settle(p.opts.Timeouts),
+		host.ApplySettings(p.opts.Host, p.opts.Tracking.Settings(runtime.NumCPU())),
 	)
 	for _, s := range p.settings {
 		if s.Err != nil {
@@ -158,9 +159,9 @@ func (p *Plane) Name() string { return p.name }
 
 // Settings returns the kernel's settings with the results of setting them, and settings of the
 // host's advice.
-func (p *Plane) Settings() []Setting {
-	var looked []Setting
-	err := Within(p.opts.Namespace, func() error {
+func (p *Plane) Settings() []host.Setting {
+	var looked []host.Setting
+	err := host.Within(p.opts.Namespace, func() error {
 		looked = p.opts.Host.Advice()
 		return nil
 	})

@@ -15,12 +15,16 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
 )
+
+// ranges are the ranges of virtual addresses.
+var ranges = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112")}
 
 // pretence is a balancer that forwards nothing. The test controls the results of its operations.
 type pretence struct {
@@ -38,12 +42,12 @@ func (b *pretence) Name() string { return "pretence" }
 func (b *pretence) Traits() kernel.Traits {
 	return kernel.Traits{Refuses: true, Together: b.together}
 }
-func (b *pretence) Settle(kernel.Timeouts) []kernel.Setting { return nil }
-func (b *pretence) Lacks(plan.Scheduler) (string, bool)     { return "", false }
-func (b *pretence) SetSources(plan.Sources) error           { return nil }
-func (b *pretence) Remedy(error) string                     { return "" }
-func (b *pretence) Remove() error                           { return nil }
-func (b *pretence) Close()                                  { b.closed = true }
+func (b *pretence) Settle(host.Timeouts) []host.Setting { return nil }
+func (b *pretence) Lacks(plan.Scheduler) (string, bool) { return "", false }
+func (b *pretence) SetSources(plan.Sources) error       { return nil }
+func (b *pretence) Remedy(error) string                 { return "" }
+func (b *pretence) Remove() error                       { return nil }
+func (b *pretence) Close()                              { b.closed = true }
 func (b *pretence) Settings(*plan.VirtualServer) kernel.Settings {
 	return kernel.Settings{Scheduler: "rr"}
 }
@@ -90,7 +94,7 @@ func (b *pretence) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backen
 func (b *pretence) Traffic([]kernel.ID) (map[plan.Frontend]kernel.Traffic, error) { return nil, nil }
 
 // newPlane returns a plane around a pretence in a namespace of its own.
-func newPlane(t *testing.T, tracking kernel.Tracking) (*kernel.Plane, *pretence, *topology.Namespace, string) {
+func newPlane(t *testing.T, tracking host.Tracking) (*kernel.Plane, *pretence, *topology.Namespace, string) {
 	t.Helper()
 	kerneltest.Need(t)
 	ns, journal := topology.New(t, "node"), filepath.Join(t.TempDir(), "journal")
@@ -156,7 +160,7 @@ func claims(t *testing.T, ns *topology.Namespace, path string) int {
 // TestClaimsThatAreGivenBack checks that a server that the kernel refuses leaves neither a journal
 // entry nor a route. A server that may exist stays claimed until that is known.
 func TestClaimsThatAreGivenBack(t *testing.T) {
-	p, b, ns, journal := newPlane(t, kernel.Tracking{})
+	p, b, ns, journal := newPlane(t, host.Tracking{})
 	v := server(1)
 	add := plan.Step{Op: plan.AddServer, Key: v.Key, Server: v}
 	try := func(step plan.Step, refuse error, failures, claimed int) {
@@ -192,11 +196,11 @@ func TestClaimsThatAreGivenBack(t *testing.T) {
 }
 
 // routes reads the plane's routes.
-func routes(t *testing.T, ns *topology.Namespace) *kernel.Routes {
+func routes(t *testing.T, ns *topology.Namespace) *host.Routes {
 	t.Helper()
-	var r *kernel.Routes
+	var r *host.Routes
 	err := ns.Do(func() (err error) {
-		r, err = kernel.NewRoutes()
+		r, err = host.NewRoutes()
 		return err
 	})
 	if err != nil {
@@ -209,7 +213,7 @@ func routes(t *testing.T, ns *topology.Namespace) *kernel.Routes {
 // TestLostRoutesComeBack checks that a route that another program removes is restored at once,
 // without an audit, and that none is restored after a cleanup.
 func TestLostRoutesComeBack(t *testing.T) {
-	p, _, ns, _ := newPlane(t, kernel.Tracking{})
+	p, _, ns, _ := newPlane(t, host.Tracking{})
 	v := server(1)
 	if failed := p.Apply(t.Context(), []plan.Step{{Op: plan.AddServer, Key: v.Key, Server: v}}); len(failed) > 0 {
 		t.Fatal(failed)
@@ -250,7 +254,7 @@ func TestLostRoutesComeBack(t *testing.T) {
 // TestOperationsComeInPortions checks that a balancer gets about its preferred number of operations
 // at once, when servers are added and when they are removed.
 func TestOperationsComeInPortions(t *testing.T) {
-	p, b, _, _ := newPlane(t, kernel.Tracking{})
+	p, b, _, _ := newPlane(t, host.Tracking{})
 	const servers = 50
 	var added, deleted []plan.Step
 	for n := range servers {
@@ -276,7 +280,7 @@ func TestOperationsComeInPortions(t *testing.T) {
 // TestConnectionsAreReadAtOnce checks that the balancer is asked for the connections of all servers
 // at once, because it may have to read all flows of the kernel.
 func TestConnectionsAreReadAtOnce(t *testing.T) {
-	p, b, _, _ := newPlane(t, kernel.Tracking{})
+	p, b, _, _ := newPlane(t, host.Tracking{})
 	var steps []plan.Step
 	var keys []plan.Key
 	for n := range 20 {
@@ -307,13 +311,13 @@ func TestConnectionsAreReadAtOnce(t *testing.T) {
 // Node ports get none, and neither does an address that the node had when the server was added,
 // even after the node has lost it.
 func TestNoRouteToAddressesOfNodes(t *testing.T) {
-	p, _, ns, _ := newPlane(t, kernel.Tracking{})
+	p, _, ns, _ := newPlane(t, host.Tracking{})
 	lo, r := link(t, ns), routes(t, ns)
 	lost := server(1)
 	addr := &netlink.Addr{IPNet: &net.IPNet{IP: lost.Addr.Addr().AsSlice(), Mask: net.CIDRMask(32, 32)}}
 	change := func(fn func(netlink.Link, *netlink.Addr) error) {
 		t.Helper()
-		if err := kernel.Within(ns.Path, func() error { return fn(lo, addr) }); err != nil {
+		if err := host.Within(ns.Path, func() error { return fn(lo, addr) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -370,8 +374,8 @@ func TestPlaneThatCannotBeOpenedFreesWhatItHas(t *testing.T) {
 // TestTrackingIsSet checks that connection tracking is set as configured, and that larger limits
 // stay.
 func TestTrackingIsSet(t *testing.T) {
-	p, _, ns, _ := newPlane(t, kernel.Tracking{MaxPerCore: 1, Min: 1, Established: 4000 * time.Second, CloseWait: 77 * time.Second, Liberal: true})
-	told := map[string]kernel.Setting{}
+	p, _, ns, _ := newPlane(t, host.Tracking{MaxPerCore: 1, Min: 1, Established: 4000 * time.Second, CloseWait: 77 * time.Second, Liberal: true})
+	told := map[string]host.Setting{}
 	for _, s := range p.Settings() {
 		told[s.Name] = s
 		if s.Err != nil {
@@ -401,10 +405,26 @@ func TestTrackingIsSet(t *testing.T) {
 
 // TestTrackingIsLeftAlone checks that a zero leaves the kernel's value.
 func TestTrackingIsLeftAlone(t *testing.T) {
-	p, _, _, _ := newPlane(t, kernel.Tracking{Min: 1})
+	p, _, _, _ := newPlane(t, host.Tracking{Min: 1})
 	for _, s := range p.Settings() {
 		if strings.HasPrefix(s.Name, "net.netfilter.") {
 			t.Error(s)
 		}
 	}
+}
+
+func link(t *testing.T, ns *topology.Namespace) (lo netlink.Link) {
+	t.Helper()
+	err := host.Within(ns.Path, func() (err error) {
+		lo, err = netlink.LinkByName("lo")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lo
+}
+
+func frontend(n int) plan.Frontend {
+	return plan.Frontend{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{203, 0, byte(n >> 8), byte(n)}), 80), Protocol: plan.TCP}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -51,7 +52,7 @@ func Precede(o Options, open func() (Balancer, error)) (*Predecessor, error) {
 		fronts: map[plan.Frontend]*front{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(), vips: map[netip.Addr]int{},
 		draining: map[*service]bool{},
 	}
-	err := Within(o.Namespace, func() (err error) {
+	err := host.Within(o.Namespace, func() (err error) {
 		if p.balancer, err = open(); err != nil {
 			return err
 		}

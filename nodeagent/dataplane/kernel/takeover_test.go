@@ -10,19 +10,21 @@ import (
 	"testing"
 	"time"
 
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
 )
 
 // simpleHost is a host in memory. It stores only the elements of the packet filter.
-type simpleHost struct{ elements map[kernel.Element]bool }
+type simpleHost struct{ elements map[packetfilter.Element]bool }
 
 func (h *simpleHost) Routes() (kernel.RouteTable, error) { return simpleRoutes{}, nil }
 func (h *simpleHost) Flows() (kernel.FlowTable, error)   { return simpleFlows{}, nil }
 func (h *simpleHost) Setting(string) (string, error)     { return "", fs.ErrNotExist }
 func (h *simpleHost) Set(string, string) error           { return nil }
-func (h *simpleHost) Advice() []kernel.Setting           { return nil }
+func (h *simpleHost) Advice() []host.Setting             { return nil }
 
 func (h *simpleHost) Filter(_, _ []netip.Prefix) (kernel.PacketFilter, error) {
 	return simpleFilter{h}, nil
@@ -41,8 +43,8 @@ func (simpleRoutes) Close()                                      {}
 
 type simpleFlows struct{}
 
-func (simpleFlows) Forget(_, _ []kernel.Flow) error { return nil }
-func (simpleFlows) Close()                          {}
+func (simpleFlows) Forget(_, _ []host.Flow) error { return nil }
+func (simpleFlows) Close()                        {}
 
 type simpleFilter struct{ *simpleHost }
 
@@ -54,7 +56,7 @@ func (simpleFilter) Foreign() <-chan struct{}             { return nil }
 func (simpleFilter) Remove() error                        { return nil }
 func (simpleFilter) Close() error                         { return nil }
 
-func (f simpleFilter) Commit(c kernel.Change) error {
+func (f simpleFilter) Commit(c packetfilter.Change) error {
 	for _, e := range c.Remove {
 		delete(f.elements, e)
 	}
@@ -109,7 +111,7 @@ type life struct {
 func newLife(t *testing.T) *life {
 	l := &life{
 		t: t, balancer: &picky{pretence: pretence{servers: map[plan.Frontend]kernel.Server{}, together: 10}},
-		host: &simpleHost{map[kernel.Element]bool{}}, journal: filepath.Join(t.TempDir(), "journal"),
+		host: &simpleHost{map[packetfilter.Element]bool{}}, journal: filepath.Join(t.TempDir(), "journal"),
 	}
 	l.restart()
 	t.Cleanup(func() { l.plane.Close() })
@@ -255,7 +257,7 @@ func TestStandInThatCouldNotBeAddedTakesNoTraffic(t *testing.T) {
 	steps := []plan.Step{{Op: plan.AddServer, Key: inside.Key, Server: inside}, {Op: plan.AddServer, Key: outside.Key, Server: outside}}
 	sent := func() (n int) {
 		for e := range l.host.elements {
-			if e.Set == kernel.SplitMap {
+			if e.Set == packetfilter.SplitMap {
 				n++
 			}
 		}

@@ -11,7 +11,9 @@ import (
 	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/netfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -37,8 +39,8 @@ func Precede(o kernel.Options) (*kernel.Predecessor, error) {
 // balancer balances connections with the kernel's nftables.
 type balancer struct {
 	namespace string
-	conn      *kernel.Nftables
-	flows     *kernel.Conntrack
+	conn      *netfilter.Conn
+	flows     *host.Conntrack
 	tables    [2]*table // IPv4, IPv6
 	sources   plan.Sources
 	counts    bool // whether servers have counters
@@ -59,10 +61,10 @@ func open(namespace string, count bool) (*balancer, error) {
 	}
 	b := &balancer{namespace: namespace, tables: newTables(tableName, counts), counts: counts}
 	var err error
-	if b.conn, err = kernel.DialNftables(namespace); err != nil {
+	if b.conn, err = netfilter.Dial(namespace); err != nil {
 		return nil, err
 	}
-	if b.flows, err = kernel.NewConntrack(); err != nil {
+	if b.flows, err = host.NewConntrack(); err != nil {
 		b.Close()
 		return nil, err
 	}
@@ -88,7 +90,7 @@ func (b *balancer) Traits() kernel.Traits { return kernel.Traits{Splits: true, T
 
 // Settle implements kernel.Balancer. There are no settings, because connection tracking keeps the
 // connections.
-func (b *balancer) Settle(kernel.Timeouts) []kernel.Setting { return nil }
+func (b *balancer) Settle(host.Timeouts) []host.Setting { return nil }
 
 // Settings implements kernel.Balancer.
 func (b *balancer) Settings(v *plan.VirtualServer) kernel.Settings {
@@ -141,7 +143,7 @@ func (b *balancer) SetSources(s plan.Sources) error {
 
 func (b *balancer) addSources(t *table) error {
 	for s, prefixes := range map[*nftables.Set][]netip.Prefix{t.pods: b.sources.Pods, t.nodes: b.sources.Node} {
-		if list := kernel.Sources(prefixes, t.V6); len(list) > 0 {
+		if list := netfilter.IntervalElements(prefixes, t.V6); len(list) > 0 {
 			if err := b.conn.SetAddElements(s, list); err != nil {
 				return fmt.Errorf("set %s: %w", s.Name, err)
 			}
@@ -316,7 +318,7 @@ func (b *balancer) remembered(t *table) map[*nftables.Set][]nftables.SetElement 
 	out := map[*nftables.Set][]nftables.SetElement{}
 	for i := range t.sets {
 		set := t.sets[i].affinity
-		err := b.conn.Elements(set, func(m kernel.Member) {
+		err := b.conn.Elements(set, func(m netfilter.Member) {
 			out[set] = append(out[set], nftables.SetElement{Key: bytes.Clone(m.Key), Val: bytes.Clone(m.Value), Timeout: m.Expires})
 		})
 		if err != nil { // the table does not exist yet
@@ -353,9 +355,9 @@ func (b *balancer) build(t *table) error {
 func (b *balancer) Remedy(err error) string {
 	switch {
 	case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOSPC):
-		return "the kernel has no room for more: " + kernel.LookAtTables
+		return "the kernel has no room for more: " + netfilter.LookAtTables
 	}
-	return kernel.LookAtTables
+	return netfilter.LookAtTables
 }
 
 // Remove implements kernel.Balancer.

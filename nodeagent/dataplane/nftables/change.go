@@ -11,7 +11,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/netfilter"
 )
 
 // step is the change of one server from old to new. Either may be nil.
@@ -24,7 +24,7 @@ type step struct {
 
 // change is one transaction.
 type change struct {
-	conn     *kernel.Nftables
+	conn     *netfilter.Conn
 	order    []*nftables.Set
 	del, add map[*nftables.Set][]nftables.SetElement
 	used     map[chainKey]chainUse // former state of the chains that the change touches
@@ -47,7 +47,7 @@ type chainUse struct {
 	servers int    // number of servers that use it
 }
 
-func newChange(conn *kernel.Nftables) *change {
+func newChange(conn *netfilter.Conn) *change {
 	return &change{
 		conn: conn, del: map[*nftables.Set][]nftables.SetElement{}, add: map[*nftables.Set][]nftables.SetElement{},
 		used: map[chainKey]chainUse{},

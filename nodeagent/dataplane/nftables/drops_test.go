@@ -8,7 +8,7 @@ import (
 
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -59,7 +59,7 @@ func TestDroppedPacketsAreCounted(t *testing.T) {
 	try(2, limited.Addr, false)
 	try(1, away.Addr, false)
 	found := drops()
-	if len(found) != 2 || found["limited "+kernel.ReasonSourceRange] == 0 || found["away "+kernel.ReasonNoBackend] == 0 {
+	if len(found) != 2 || found["limited "+packetfilter.ReasonSourceRange] == 0 || found["away "+packetfilter.ReasonNoBackend] == 0 {
 		t.Errorf("dropped %v", found)
 	}
 }

@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
 )
@@ -10,7 +11,7 @@ import (
 func (b *balancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backend, error) {
 	out := make(map[plan.Frontend][]kernel.Backend, len(ids))
 	// The key of the inner map is whether the server is for external clients.
-	index := map[kernel.Flow]map[bool]*kernel.Backend{}
+	index := map[host.Flow]map[bool]*kernel.Backend{}
 	for _, id := range ids {
 		s := b.tableOf(id.For).servers[keyOf(id)]
 		if s == nil {
@@ -19,14 +20,14 @@ func (b *balancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backen
 		list := s.read().Backends
 		out[id.Frontend] = list
 		for i := range list {
-			f := kernel.Flow{Frontend: id.For.Addr, Protocol: uint8(id.For.Protocol), Backend: list[i].Addr}
+			f := host.Flow{Frontend: id.For.Addr, Protocol: uint8(id.For.Protocol), Backend: list[i].Addr}
 			if index[f] == nil {
 				index[f] = map[bool]*kernel.Backend{}
 			}
 			index[f][keyOf(id).outside] = &list[i]
 		}
 	}
-	err := b.flows.Each(func(t kernel.Tracked) {
+	err := b.flows.Each(func(t host.Tracked) {
 		either := index[t.Flow]
 		if either == nil {
 			return

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/netfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -19,7 +20,7 @@ func Probe(namespace string) error { return probe(namespace, false) }
 
 // probe does the same as Probe. If counts is set, it also tests counters of servers.
 func probe(namespace string, counts bool) error {
-	conn, err := kernel.DialNftables(namespace)
+	conn, err := netfilter.Dial(namespace)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/nftables"
 
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/netfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -87,17 +88,17 @@ func (b *balancer) readTable(t *table) (*reading, error) {
 		outside, sets := i == 1, &t.sets[i]
 		live := 0
 		err := errors.Join(
-			b.each(r, sets.classes, func(m kernel.Member) bool { return r.class(m.Key, m.Chain, outside) }),
-			b.each(r, sets.servers, func(m kernel.Member) bool {
+			b.each(r, sets.classes, func(m netfilter.Member) bool { return r.class(m.Key, m.Chain, outside) }),
+			b.each(r, sets.servers, func(m netfilter.Member) bool {
 				return r.server(m.Key, m.Value, outside) && (m.Counts || !b.counts)
 			}),
-			b.each(r, sets.slots, func(m kernel.Member) bool { return r.slot(m.Key, m.Value, outside) }),
-			b.each(r, sets.idle, func(m kernel.Member) bool { return r.idle(m.Key, outside) }))
+			b.each(r, sets.slots, func(m netfilter.Member) bool { return r.slot(m.Key, m.Value, outside) }),
+			b.each(r, sets.idle, func(m netfilter.Member) bool { return r.idle(m.Key, outside) }))
 		if err != nil {
 			return nil, err
 		}
 		r.weigh(outside)
-		err = b.each(r, sets.live, func(m kernel.Member) bool {
+		err = b.each(r, sets.live, func(m netfilter.Member) bool {
 			live++
 			return r.live(m.Key, outside)
 		})
@@ -117,8 +118,8 @@ func (b *balancer) readTable(t *table) (*reading, error) {
 
 // each passes the elements of a set to take, which reports whether an element fits. If the set does
 // not exist, the reading is not sound.
-func (b *balancer) each(r *reading, s *nftables.Set, take func(kernel.Member) bool) error {
-	err := b.conn.Elements(s, func(m kernel.Member) { r.sound = take(m) && r.sound })
+func (b *balancer) each(r *reading, s *nftables.Set, take func(netfilter.Member) bool) error {
+	err := b.conn.Elements(s, func(m netfilter.Member) { r.sound = take(m) && r.sound })
 	if errors.Is(err, os.ErrNotExist) {
 		r.sound = false
 		return nil
@@ -131,7 +132,7 @@ func (b *balancer) countSources(t *table) (bool, error) {
 	same := true
 	for s, want := range map[*nftables.Set][]netip.Prefix{t.pods: b.sources.Pods, t.nodes: b.sources.Node} {
 		n := 0
-		err := b.conn.Elements(s, func(m kernel.Member) {
+		err := b.conn.Elements(s, func(m netfilter.Member) {
 			if len(bytes.Trim(m.Key, "\x00")) > 0 { // some kernels report the space before the first range
 				n++
 			}
@@ -139,7 +140,7 @@ func (b *balancer) countSources(t *table) (bool, error) {
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return false, err
 		}
-		for _, e := range kernel.Sources(want, t.V6) {
+		for _, e := range netfilter.IntervalElements(want, t.V6) {
 			if len(bytes.Trim(e.Key, "\x00")) > 0 {
 				n--
 			}

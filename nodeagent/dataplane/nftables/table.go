@@ -8,7 +8,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/netfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -29,7 +29,7 @@ const priority = -110
 // table is the plane's table of one family.
 type table struct {
 	*nftables.Table
-	kernel.Packet
+	netfilter.Packet
 	pods, nodes *nftables.Set // sources
 	sets        [2]sets       // of servers for Anyone, and of servers for external clients
 	chains      map[class]chainUse
@@ -52,7 +52,7 @@ type sets struct {
 func newTable(name string, v6, counts bool) *table {
 	t := &table{
 		Table:  &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4},
-		Packet: kernel.Packet{V6: v6}, chains: map[class]chainUse{}, servers: map[key]*server{},
+		Packet: netfilter.Packet{V6: v6}, chains: map[class]chainUse{}, servers: map[key]*server{},
 	}
 	if v6 {
 		t.Family = nftables.TableFamilyIPv6

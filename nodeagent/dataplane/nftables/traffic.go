@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/netfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -15,7 +16,7 @@ func (b *balancer) Traffic(ids []kernel.ID) (map[plan.Frontend]kernel.Traffic, e
 	counted := map[key]uint64{}
 	for _, t := range b.tables {
 		for _, outside := range []bool{false, true} {
-			err := b.conn.Elements(t.setsOf(outside).servers, func(m kernel.Member) {
+			err := b.conn.Elements(t.setsOf(outside).servers, func(m netfilter.Member) {
 				if at, err := t.frontendOf(m.Key); err == nil && m.Counts {
 					counted[key{at, outside}] = m.Packets
 				}

@@ -1,24 +1,25 @@
-package kernel
+package host
 
 import (
 	"os"
 	"strings"
 )
 
-// bridged reports for IPv4 and IPv6 whether packets between two ports of a bridge pass the packet
+// Bridged reports for IPv4 and IPv6 whether packets between two ports of a bridge pass the packet
 // filter. Docker and Kubernetes enable that.
-type bridged [2]bool
+type Bridged [2]bool
 
-func (b bridged) of(v6 bool) bool {
+// Of returns the value for one family.
+func (b Bridged) Of(v6 bool) bool {
 	if v6 {
 		return b[1]
 	}
 	return b[0]
 }
 
-// readBridged reads the settings of a namespace. If the module br_netfilter is not loaded there are
+// ReadBridged reads the settings of a namespace. If the module br_netfilter is not loaded there are
 // none, and bridged packets pass no filter.
-func readBridged(netns string) (b bridged) {
+func ReadBridged(netns string) (b Bridged) {
 	Within(netns, func() error { //nolint:errcheck // then they pass no filter
 		for i, name := range bridgeSettings {
 			text, err := os.ReadFile(sysctlPath(name))

@@ -1,4 +1,4 @@
-package kernel
+package host
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// advice returns settings that may harm the plane's traffic, but that the plane does not change
+// Advice returns settings that may harm the plane's traffic, but that the plane does not change
 // because they also concern other traffic. It reads them in the namespace of the calling thread.
-func advice() []Setting {
+func Advice() []Setting {
 	return slices.Concat(reversePath(), bridges())
 }
 

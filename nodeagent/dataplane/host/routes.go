@@ -1,4 +1,4 @@
-package kernel
+package host
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ const routeProtocol = 112
 // sockets in the namespace of the thread that calls NewRoutes. It is not safe for concurrent use.
 type Routes struct {
 	handle *netlink.Handle
-	guard  *guard
+	watch  *Watch
 	lo     int
 	have   map[netip.Prefix]bool
 }
@@ -48,7 +48,7 @@ func (r *Routes) open() error {
 			return fmt.Errorf("loopback device: %w", err)
 		}
 	}
-	if r.guard, err = newGuard("", unix.NETLINK_ROUTE, routeGroups, lostRoute); err != nil {
+	if r.watch, err = NewWatch("", unix.NETLINK_ROUTE, routeGroups, lostRoute); err != nil {
 		return err
 	}
 	return r.Read()
@@ -65,12 +65,12 @@ func lostRoute(m *rtnetlink.Message) bool {
 }
 
 // Lost returns a channel that receives a token when routes of the plane were removed.
-func (r *Routes) Lost() <-chan struct{} { return r.guard.foreign }
+func (r *Routes) Lost() <-chan struct{} { return r.watch.Changed() }
 
 // Close closes the sockets and leaves the routes in the kernel.
 func (r *Routes) Close() {
-	if r.guard != nil {
-		r.guard.close()
+	if r.watch != nil {
+		r.watch.Close()
 	}
 	r.handle.Close()
 }

@@ -1,11 +1,11 @@
-package kernel_test
+package host_test
 
 import (
 	"fmt"
 	"os"
 	"testing"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/host"
 )
 
 // TestVersion checks the version of the running kernel, because settings depend on it.
@@ -18,7 +18,7 @@ func TestVersion(t *testing.T) {
 	if _, err := fmt.Sscanf(string(release), "%d.%d", &wantMajor, &wantMinor); err != nil {
 		t.Fatal(err)
 	}
-	if major, minor := kernel.Version(); major != wantMajor || minor != wantMinor {
+	if major, minor := host.Version(); major != wantMajor || minor != wantMinor {
 		t.Errorf("version %d, %d of kernel %s", major, minor, release)
 	}
 }

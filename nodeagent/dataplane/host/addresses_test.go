@@ -1,4 +1,4 @@
-package kernel_test
+package host_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/services/kit/kittest"
@@ -20,14 +20,14 @@ func TestWatchAddresses(t *testing.T) {
 	ns := topology.New(t, "node")
 	news := make(chan struct{}, 1000)
 	kittest.Run(t, "watch", func(ctx context.Context) error {
-		return kernel.Within(ns.Path, func() error {
-			return kernel.WatchAddresses(ctx, func() { news <- struct{}{} })
+		return host.Within(ns.Path, func() error {
+			return host.WatchAddresses(ctx, func() { news <- struct{}{} })
 		})
 	})
 	lo, addr := link(t, ns), &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(198, 51, 100, 77), Mask: net.CIDRMask(32, 32)}}
 	change := func(fn func(netlink.Link, *netlink.Addr) error) {
 		t.Helper()
-		if err := kernel.Within(ns.Path, func() error { return fn(lo, addr) }); err != nil {
+		if err := host.Within(ns.Path, func() error { return fn(lo, addr) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestWatchAddresses(t *testing.T) {
 
 func link(t *testing.T, ns *topology.Namespace) (lo netlink.Link) {
 	t.Helper()
-	err := kernel.Within(ns.Path, func() (err error) {
+	err := host.Within(ns.Path, func() (err error) {
 		lo, err = netlink.LinkByName("lo")
 		return err
 	})

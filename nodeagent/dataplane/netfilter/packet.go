@@ -1,13 +1,15 @@
-package kernel
+package netfilter
 
 import (
+	"net/netip"
+
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 )
 
-// firstRegister is the first register of a key: an address, then 4 bytes each. Registers of 4 bytes
+// FirstRegister is the first register of a key: an address, then 4 bytes each. Registers of 4 bytes
 // are numbered from 8. Register 1 is another name of the first four.
-const firstRegister = 8
+const FirstRegister = 8
 
 // Packet loads parts of packets of one family into registers of 4 bytes.
 type Packet struct{ V6 bool }
@@ -50,4 +52,17 @@ func (p Packet) Frontend(register uint32) []expr.Any {
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: rest},
 		&expr.Payload{DestRegister: rest + 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
 	}
+}
+
+// IntervalElements returns the elements of an interval set for the prefixes of one family: for each range its start, and the address after
+// its end.
+func IntervalElements(prefixes []netip.Prefix, v6 bool) []nftables.SetElement {
+	var out []nftables.SetElement
+	for _, r := range MergePrefixes(prefixes, v6) {
+		out = append(out, nftables.SetElement{Key: r.First.AsSlice()})
+		if next := r.Last.Next(); next.IsValid() { // a range up to the last address has no end element
+			out = append(out, nftables.SetElement{Key: next.AsSlice(), IntervalEnd: true})
+		}
+	}
+	return out
 }

@@ -1,4 +1,4 @@
-package kernel
+package packetfilter
 
 import (
 	"slices"
@@ -7,6 +7,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"portolan.dev/nodeagent/dataplane/netfilter"
 )
 
 // loopTime is how long the sets loop and turn remember a packet's source or device: longer than the
@@ -16,14 +18,14 @@ const loopTime = 10 * time.Second
 // table is the plane's table of one family.
 type table struct {
 	*nftables.Table
-	Packet
+	netfilter.Packet
 	sets map[Set]*nftables.Set
 }
 
 func newTable(name string, v6 bool) *table {
 	t := &table{
 		Table:  &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4},
-		Packet: Packet{v6}, sets: map[Set]*nftables.Set{},
+		Packet: netfilter.Packet{V6: v6}, sets: map[Set]*nftables.Set{},
 	}
 	if v6 {
 		t.Family = nftables.TableFamilyIPv6
@@ -67,29 +69,33 @@ func (t *table) define(s nftables.Set) *nftables.Set {
 type rule []expr.Any
 
 // frontend loads the frontend that a packet is addressed to.
-func (t *table) frontend() rule { return t.Frontend(firstRegister) }
+func (t *table) frontend() rule { return t.Frontend(netfilter.FirstRegister) }
 
-func (t *table) after(addresses uint32) uint32 { return firstRegister + addresses*t.AddrLen()/4 }
+func (t *table) after(addresses uint32) uint32 {
+	return netfilter.FirstRegister + addresses*t.AddrLen()/4
+}
 
 // originalFrontend loads the frontend to which a connection was opened.
 func (t *table) originalFrontend() rule {
 	return rule{
-		&expr.Ct{Key: expr.CtKeyDST, Register: firstRegister},
+		&expr.Ct{Key: expr.CtKeyDST, Register: netfilter.FirstRegister},
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: t.after(1)},
 		&expr.Ct{Key: expr.CtKeyPROTODST, Register: t.after(1) + 1},
 	}
 }
 
-func in(s Set) expr.Any { return &expr.Lookup{SourceRegister: firstRegister, SetName: string(s)} }
+func in(s Set) expr.Any {
+	return &expr.Lookup{SourceRegister: netfilter.FirstRegister, SetName: string(s)}
+}
 
 func notIn(s Set) expr.Any {
-	return &expr.Lookup{SourceRegister: firstRegister, SetName: string(s), Invert: true}
+	return &expr.Lookup{SourceRegister: netfilter.FirstRegister, SetName: string(s), Invert: true}
 }
 
 // sourceIn matches packets with a source in a set.
-func (t *table) sourceIn(s Set) rule { return rule{t.Source(firstRegister), in(s)} }
+func (t *table) sourceIn(s Set) rule { return rule{t.Source(netfilter.FirstRegister), in(s)} }
 
-func (t *table) sourceNotIn(s Set) rule { return rule{t.Source(firstRegister), notIn(s)} }
+func (t *table) sourceNotIn(s Set) rule { return rule{t.Source(netfilter.FirstRegister), notIn(s)} }
 
 func verdict(kind expr.VerdictKind, chain string) expr.Any {
 	return &expr.Verdict{Kind: kind, Chain: chain}
@@ -123,14 +129,14 @@ type chain struct {
 func (t *table) chains(podsKnown, bridged bool) []chain {
 	all := append(t.guards(), t.invalid()...)
 	all = append(all, t.turning(podsKnown, bridged))
-	all = append(all, t.masquerading(rangeClasses(podsKnown))...)
+	all = append(all, t.masquerading(RangeClasses(podsKnown))...)
 	all = append(all, chain{
 		name: "split", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPrerouting, priority: -100,
 		rules: []rule{
 			join(t.sourceIn(podSet), verdict(expr.VerdictReturn, "")),
 			join(t.sourceIn(nodeSet), verdict(expr.VerdictReturn, "")),
 			join(t.frontend(),
-				&expr.Lookup{SourceRegister: firstRegister, SetName: string(SplitMap), DestRegister: 1, IsDestRegSet: true},
+				&expr.Lookup{SourceRegister: netfilter.FirstRegister, SetName: string(SplitMap), DestRegister: 1, IsDestRegSet: true},
 				&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(t.Family), RegAddrMin: 1}),
 		},
 	})
@@ -157,12 +163,12 @@ func (t *table) guards() []chain {
 			join(t.frontend(), in(LimitOutside), limited),
 		}},
 		{name: "guard-pods", rules: []rule{
-			join(isNew(), t.Destination(firstRegister), in(rangeSet), t.remember()),
-			join(isNew(), t.Destination(firstRegister), in(VirtualSet), t.remember()),
+			join(isNew(), t.Destination(netfilter.FirstRegister), in(rangeSet), t.remember()),
+			join(isNew(), t.Destination(netfilter.FirstRegister), in(VirtualSet), t.remember()),
 			{verdict(expr.VerdictGoto, "guard-inside")},
 		}},
 		{name: "guard", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting, priority: -150, rules: []rule{
-			join(t.Destination(firstRegister), in(standInSet), drop()),
+			join(t.Destination(netfilter.FirstRegister), in(standInSet), drop()),
 			join(t.sourceIn(podSet), verdict(expr.VerdictGoto, "guard-pods")),
 			join(t.sourceIn(nodeSet), verdict(expr.VerdictGoto, "guard-inside")),
 			{verdict(expr.VerdictGoto, "guard-outside")},
@@ -179,8 +185,8 @@ func (t *table) guards() []chain {
 // element for each backend.
 func (t *table) remember() rule {
 	return rule{
-		t.Source(firstRegister), t.Source(t.after(1)),
-		&expr.Dynset{SrcRegKey: firstRegister, SetName: string(loopSet), Operation: uint32(unix.NFT_DYNSET_OP_UPDATE)},
+		t.Source(netfilter.FirstRegister), t.Source(t.after(1)),
+		&expr.Dynset{SrcRegKey: netfilter.FirstRegister, SetName: string(loopSet), Operation: uint32(unix.NFT_DYNSET_OP_UPDATE)},
 	}
 }
 
@@ -234,7 +240,7 @@ func (t *table) masquerading(inRanges Class) []chain {
 	var all []chain
 	for c := range allClasses + 1 {
 		ch := chain{name: c.chain()}
-		if c&everybody == everybody {
+		if c&allSources == allSources {
 			ch.rules = append(ch.rules, rule{masq})
 		} else {
 			if c&Pods != 0 {
@@ -258,9 +264,9 @@ func (t *table) masquerading(inRanges Class) []chain {
 	return append(all, chain{
 		name: "masquerade", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPostrouting, priority: 100,
 		rules: []rule{
-			join(t.Source(firstRegister), t.Destination(t.after(1)), in(loopSet), masq),
-			join(t.originalFrontend(), &expr.Lookup{SourceRegister: firstRegister, SetName: string(MasqueradeMap), IsDestRegSet: true}),
-			{&expr.Ct{Key: expr.CtKeyDST, Register: firstRegister}, in(rangeSet), verdict(expr.VerdictGoto, inRanges.chain())},
+			join(t.Source(netfilter.FirstRegister), t.Destination(t.after(1)), in(loopSet), masq),
+			join(t.originalFrontend(), &expr.Lookup{SourceRegister: netfilter.FirstRegister, SetName: string(MasqueradeMap), IsDestRegSet: true}),
+			{&expr.Ct{Key: expr.CtKeyDST, Register: netfilter.FirstRegister}, in(rangeSet), verdict(expr.VerdictGoto, inRanges.chain())},
 		},
 	})
 }
@@ -284,10 +290,10 @@ func (t *table) turning(podsKnown, bridged bool) chain {
 		copy(kind, "bridge")
 		about = join(about, device(incomingKind, 1), &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: kind})
 	}
-	note := &expr.Dynset{SrcRegKey: firstRegister, SetName: string(turnSet), Operation: uint32(unix.NFT_DYNSET_OP_UPDATE)}
+	note := &expr.Dynset{SrcRegKey: netfilter.FirstRegister, SetName: string(turnSet), Operation: uint32(unix.NFT_DYNSET_OP_UPDATE)}
 	return chain{name: turningChain, rules: []rule{
-		join(about, device(expr.MetaKeyIIF, firstRegister), device(expr.MetaKeyIIF, firstRegister+1), note),
-		join(about, device(expr.MetaKeyIIF, firstRegister), device(expr.MetaKeyOIF, firstRegister+1), in(turnSet), masquerade()),
+		join(about, device(expr.MetaKeyIIF, netfilter.FirstRegister), device(expr.MetaKeyIIF, netfilter.FirstRegister+1), note),
+		join(about, device(expr.MetaKeyIIF, netfilter.FirstRegister), device(expr.MetaKeyOIF, netfilter.FirstRegister+1), in(turnSet), masquerade()),
 	}}
 }
 
@@ -309,8 +315,8 @@ func (t *table) protection() []chain {
 			{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: unreachable}},
 		}},
 		{name: "protect", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookInput, priority: 110, rules: []rule{
-			join(isNew(), t.Destination(firstRegister), in(rangeSet), verdict(expr.VerdictJump, "refuse")),
-			join(isNew(), t.Destination(firstRegister), in(VirtualSet), verdict(expr.VerdictJump, "refuse")),
+			join(isNew(), t.Destination(netfilter.FirstRegister), in(rangeSet), verdict(expr.VerdictJump, "refuse")),
+			join(isNew(), t.Destination(netfilter.FirstRegister), in(VirtualSet), verdict(expr.VerdictJump, "refuse")),
 			join(isNew(), t.frontend(), in(RefuseSet), verdict(expr.VerdictJump, "refuse")),
 		}},
 	}

@@ -1,4 +1,4 @@
-package kernel
+package packetfilter
 
 import (
 	"encoding/binary"
@@ -6,8 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/google/nftables"
-
+	"portolan.dev/nodeagent/dataplane/netfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -72,10 +71,10 @@ func Virtual(addr netip.Addr) Element {
 // Allowed returns the elements for the sources that may use a frontend.
 func Allowed(f plan.Frontend, prefixes []netip.Prefix) []Element {
 	var out []Element
-	for _, r := range merge(prefixes, f.Addr.Addr().Is6()) {
+	for _, r := range netfilter.MergePrefixes(prefixes, f.Addr.Addr().Is6()) {
 		e := Frontend(AllowedSet, f)
-		e.End = e.Key + string(r.last.AsSlice())
-		e.Key += string(r.first.AsSlice())
+		e.End = e.Key + string(r.Last.AsSlice())
+		e.Key += string(r.First.AsSlice())
 		out = append(out, e)
 	}
 	return out
@@ -96,6 +95,24 @@ func frontendKey(f plan.Frontend) string {
 	return string(append(key, 0, 0))
 }
 
+// frontendOf is the inverse of frontendKey.
+func frontendOf(key []byte, v6 bool) (plan.Frontend, bool) {
+	size := addrLen(v6)
+	if len(key) < size+6 {
+		return plan.Frontend{}, false
+	}
+	addr, ok := netip.AddrFromSlice(key[:size])
+	port := binary.BigEndian.Uint16(key[size+4:])
+	return plan.Frontend{Addr: netip.AddrPortFrom(addr, port), Protocol: plan.Protocol(key[size])}, ok
+}
+
+func addrLen(v6 bool) int {
+	if v6 {
+		return 16
+	}
+	return 4
+}
+
 // Class is a set of kinds of sources.
 type Class uint8
 
@@ -108,14 +125,19 @@ const (
 	// then on the same device as its client and would answer it directly. If the ranges of pods are
 	// unknown, Turning are all sources except the node.
 	Turning
-	everybody  = Pods | Node | Outside
-	allClasses = everybody | Turning
+	allSources = Pods | Node | Outside
+	allClasses = allSources | Turning
 )
 
-// rangeClasses are the classes that are masqueraded in the ranges of virtual addresses unless a
+// PodsKnown reports whether there are ranges of pods of a family.
+func PodsKnown(pods []netip.Prefix, v6 bool) bool {
+	return slices.ContainsFunc(pods, func(p netip.Prefix) bool { return p.Addr().Is6() == v6 })
+}
+
+// RangeClasses returns the classes that are masqueraded in the ranges of virtual addresses unless a
 // frontend overrides it. They match the plan for cluster IPs, so that most frontends need no
 // element at all.
-func rangeClasses(podsKnown bool) Class { return classes(plan.MasqueradeOutside, podsKnown) }
+func RangeClasses(podsKnown bool) Class { return Classes(plan.MasqueradeOutside, podsKnown) }
 
 var masqueradeChains = func() (names [allClasses + 1]string) {
 	for c := range names {
@@ -126,64 +148,16 @@ var masqueradeChains = func() (names [allClasses + 1]string) {
 
 func (c Class) chain() string { return masqueradeChains[c] }
 
-// classes returns the sources that a virtual server masquerades. If the ranges of pods are unknown,
+// Classes returns the sources that a virtual server masquerades. If the ranges of pods are unknown,
 // external clients cannot be told from pods, and like upstream only the node is masqueraded.
-func classes(m plan.Masquerade, podsKnown bool) Class {
+func Classes(m plan.Masquerade, podsKnown bool) Class {
 	switch {
 	case m == plan.MasqueradeAlways:
-		return everybody
+		return allSources
 	case m == plan.MasqueradeOutside && podsKnown:
 		return Node | Outside | Turning
 	case m == plan.MasqueradeOutside:
 		return Node | Turning
 	}
 	return 0
-}
-
-// addrRange is a range of addresses, from first to last inclusive.
-type addrRange struct{ first, last netip.Addr }
-
-// merge converts the prefixes of one family to ranges that neither overlap nor touch, because the
-// kernel refuses overlaps.
-func merge(prefixes []netip.Prefix, v6 bool) []addrRange {
-	var all []addrRange
-	for _, p := range prefixes {
-		if p.Addr().Is6() == v6 {
-			all = append(all, addrRange{p.Masked().Addr(), lastOf(p)})
-		}
-	}
-	slices.SortFunc(all, func(a, b addrRange) int { return a.first.Compare(b.first) })
-	var out []addrRange
-	for _, r := range all {
-		if n := len(out); n > 0 && (!out[n-1].last.Less(r.first) || out[n-1].last.Next() == r.first) {
-			if out[n-1].last.Less(r.last) {
-				out[n-1].last = r.last
-			}
-			continue
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
-func lastOf(p netip.Prefix) netip.Addr {
-	b := p.Masked().Addr().AsSlice()
-	for i := p.Bits(); i < len(b)*8; i++ {
-		b[i/8] |= 0x80 >> (i % 8)
-	}
-	addr, _ := netip.AddrFromSlice(b) // the length is right
-	return addr
-}
-
-// ranges returns the elements of an interval set: for each range its start, and the address after
-// its end.
-func ranges(prefixes []netip.Prefix, v6 bool) []nftables.SetElement {
-	var out []nftables.SetElement
-	for _, r := range merge(prefixes, v6) {
-		out = append(out, nftables.SetElement{Key: r.first.AsSlice()})
-		if next := r.last.Next(); next.IsValid() { // a range up to the last address has no end element
-			out = append(out, nftables.SetElement{Key: next.AsSlice(), IntervalEnd: true})
-		}
-	}
-	return out
 }

@@ -1,4 +1,4 @@
-package kernel_test
+package packetfilter_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/nodeagent/plan"
@@ -19,6 +19,7 @@ import (
 
 var (
 	ranges   = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112")}
+	standIns = []netip.Prefix{netip.MustParsePrefix("240.112.0.0/16"), netip.MustParsePrefix("fd70:6f72:746f:6c61::/64")}
 	podNet   = []netip.Prefix{netip.MustParsePrefix("10.64.0.0/16"), netip.MustParsePrefix("fd00:64::/64")}
 	nodeNet  = []netip.Prefix{netip.MustParsePrefix("172.31.1.1/32"), netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("255.255.255.255/32")}
 	filtered = nftables.Table{Name: "portolan", Family: nftables.TableFamilyIPv4}
@@ -26,11 +27,11 @@ var (
 
 // newFilter returns a filter that is installed in a namespace of its own. It calls prepare, if not
 // nil, before it installs the filter.
-func newFilter(t *testing.T, prepare func(*kernel.Filter)) (*kernel.Filter, *topology.Namespace) {
+func newFilter(t *testing.T, prepare func(*packetfilter.Filter)) (*packetfilter.Filter, *topology.Namespace) {
 	t.Helper()
 	kerneltest.Need(t)
 	ns := topology.New(t, "node")
-	f, err := kernel.NewFilter(ns.Path, ranges, kernel.StandIns)
+	f, err := packetfilter.New(ns.Path, ranges, standIns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,9 +52,9 @@ func newFilter(t *testing.T, prepare func(*kernel.Filter)) (*kernel.Filter, *top
 	return f, ns
 }
 
-func drift(t *testing.T, f *kernel.Filter, ns *topology.Namespace) []string {
+func drift(t *testing.T, f *packetfilter.Filter, ns *topology.Namespace) []string {
 	t.Helper()
-	tables, err := kernel.ReadTables(ns.Path)
+	tables, err := packetfilter.ReadTables(ns.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,15 +66,15 @@ func frontend(n int) plan.Frontend {
 }
 
 // someElements returns elements of every kind.
-func someElements() []kernel.Element {
+func someElements() []packetfilter.Element {
 	v4, v6 := frontend(1), plan.Frontend{Addr: netip.MustParseAddrPort("[fd00:1::1]:443"), Protocol: plan.UDP}
-	var out []kernel.Element
+	var out []packetfilter.Element
 	for _, f := range []plan.Frontend{v4, v6} {
-		for _, set := range []kernel.Set{kernel.DropInside, kernel.DropOutside, kernel.LimitInside, kernel.LimitOutside, kernel.LimitNode, kernel.RefuseSet, kernel.DeniedSet} {
-			out = append(out, kernel.Frontend(set, f))
+		for _, set := range []packetfilter.Set{packetfilter.DropInside, packetfilter.DropOutside, packetfilter.LimitInside, packetfilter.LimitOutside, packetfilter.LimitNode, packetfilter.RefuseSet, packetfilter.DeniedSet} {
+			out = append(out, packetfilter.Frontend(set, f))
 		}
-		out = append(out, kernel.Masquerade(f, kernel.Pods|kernel.Node), kernel.Virtual(f.Addr.Addr()), kernel.Split(f, f.Addr.Addr().Next()))
-		out = append(out, kernel.Allowed(f, []netip.Prefix{
+		out = append(out, packetfilter.Masquerade(f, packetfilter.Pods|packetfilter.Node), packetfilter.Virtual(f.Addr.Addr()), packetfilter.Split(f, f.Addr.Addr().Next()))
+		out = append(out, packetfilter.Allowed(f, []netip.Prefix{
 			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("192.0.2.0/25"), netip.MustParsePrefix("192.0.2.128/25"),
 			netip.MustParsePrefix("2001:db8::/32"),
 		})...)
@@ -88,12 +89,12 @@ func TestFilterIsWhatIsCommitted(t *testing.T) {
 	all := someElements()
 	for _, step := range []struct {
 		what   string
-		change kernel.Change
+		change packetfilter.Change
 	}{
-		{"removed before they are there", kernel.Change{Remove: all}},
-		{"added", kernel.Change{Add: all}},
-		{"added twice", kernel.Change{Add: all}},
-		{"one of two removed", kernel.Change{Remove: all}},
+		{"removed before they are there", packetfilter.Change{Remove: all}},
+		{"added", packetfilter.Change{Add: all}},
+		{"added twice", packetfilter.Change{Add: all}},
+		{"one of two removed", packetfilter.Change{Remove: all}},
 	} {
 		if err := f.Commit(step.change); err != nil {
 			t.Fatalf("%s: %v", step.what, err)
@@ -102,7 +103,7 @@ func TestFilterIsWhatIsCommitted(t *testing.T) {
 			t.Errorf("%s: %q", step.what, found)
 		}
 	}
-	if err := f.Commit(kernel.Change{Remove: all, Add: all[:3]}); err != nil {
+	if err := f.Commit(packetfilter.Change{Remove: all, Add: all[:3]}); err != nil {
 		t.Fatal(err)
 	}
 	if found := drift(t, f, ns); len(found) > 0 {
@@ -111,7 +112,7 @@ func TestFilterIsWhatIsCommitted(t *testing.T) {
 	if err := f.Remove(); err != nil {
 		t.Fatal(err)
 	}
-	tables, err := kernel.ReadTables(ns.Path)
+	tables, err := packetfilter.ReadTables(ns.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestFilterIsWhatIsCommitted(t *testing.T) {
 // and that the filter's own changes are not reported.
 func TestForeignChangesAreSeen(t *testing.T) {
 	f, ns := newFilter(t, nil)
-	if err := f.Commit(kernel.Change{Add: someElements()}); err != nil {
+	if err := f.Commit(packetfilter.Change{Add: someElements()}); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -143,9 +144,9 @@ func TestForeignChangesAreSeen(t *testing.T) {
 	}
 	defer conn.CloseLasting() //nolint:errcheck // the test is over
 	table := filtered
-	drops := &nftables.Set{Table: &table, Name: string(kernel.DropInside)}
+	drops := &nftables.Set{Table: &table, Name: string(packetfilter.DropInside)}
 	key := func(n int) []nftables.SetElement {
-		return []nftables.SetElement{{Key: []byte(kernel.Frontend(kernel.DropInside, frontend(n)).Key)}}
+		return []nftables.SetElement{{Key: []byte(packetfilter.Frontend(packetfilter.DropInside, frontend(n)).Key)}}
 	}
 	drop := nftables.ChainPolicyDrop
 	for name, harm := range map[string]func() error{
@@ -201,8 +202,8 @@ func TestForeignChangesAreSeen(t *testing.T) {
 // the filter was modified.
 func TestCommitMendsTheFilter(t *testing.T) {
 	f, ns := newFilter(t, nil)
-	first := kernel.Frontend(kernel.DropInside, frontend(1))
-	if err := f.Commit(kernel.Change{Add: []kernel.Element{first}}); err != nil {
+	first := packetfilter.Frontend(packetfilter.DropInside, frontend(1))
+	if err := f.Commit(packetfilter.Change{Add: []packetfilter.Element{first}}); err != nil {
 		t.Fatal(err)
 	}
 	err := ns.Do(func() error {
@@ -216,7 +217,7 @@ func TestCommitMendsTheFilter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Commit(kernel.Change{Add: []kernel.Element{kernel.Frontend(kernel.DropInside, frontend(2))}}); err != nil {
+	if err := f.Commit(packetfilter.Change{Add: []packetfilter.Element{packetfilter.Frontend(packetfilter.DropInside, frontend(2))}}); err != nil {
 		t.Fatal(err)
 	}
 	if found := drift(t, f, ns); len(found) > 0 {
@@ -228,19 +229,19 @@ func TestCommitMendsTheFilter(t *testing.T) {
 // reported, and other sets are not affected. Refused elements are accepted once there is room.
 func TestFullSet(t *testing.T) {
 	const room = 100
-	f, ns := newFilter(t, func(f *kernel.Filter) { f.SetLimit(kernel.DropInside, room) })
-	var all []kernel.Element
+	f, ns := newFilter(t, func(f *packetfilter.Filter) { f.SetLimit(packetfilter.DropInside, room) })
+	var all []packetfilter.Element
 	for n := range room + 7 {
-		all = append(all, kernel.Frontend(kernel.DropInside, frontend(n)))
+		all = append(all, packetfilter.Frontend(packetfilter.DropInside, frontend(n)))
 	}
-	other := kernel.Frontend(kernel.DropOutside, frontend(1))
-	err := f.Commit(kernel.Change{Add: append(all, other)})
-	var refused *kernel.RefusedError
+	other := packetfilter.Frontend(packetfilter.DropOutside, frontend(1))
+	err := f.Commit(packetfilter.Change{Add: append(all, other)})
+	var refused *packetfilter.RefusedError
 	if !errors.As(err, &refused) {
 		t.Fatalf("got %v", err)
 	}
 	for e, cause := range refused.Elements {
-		if e.Set != kernel.DropInside || !errors.Is(cause, unix.ENFILE) && !errors.Is(cause, unix.ENOSPC) {
+		if e.Set != packetfilter.DropInside || !errors.Is(cause, unix.ENFILE) && !errors.Is(cause, unix.ENOSPC) {
 			t.Errorf("%s: %v", e.Set, cause)
 		}
 	}
@@ -250,20 +251,20 @@ func TestFullSet(t *testing.T) {
 	if found := drift(t, f, ns); len(found) > 0 {
 		t.Errorf("%q", found)
 	}
-	var again []kernel.Element
+	var again []packetfilter.Element
 	for e := range refused.Elements {
 		again = append(again, e)
 	}
-	var gone []kernel.Element
+	var gone []packetfilter.Element
 	for _, e := range all {
 		if len(gone) < 7 && refused.Elements[e] == nil {
 			gone = append(gone, e)
 		}
 	}
-	if err := f.Commit(kernel.Change{Remove: gone}); err != nil {
+	if err := f.Commit(packetfilter.Change{Remove: gone}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Commit(kernel.Change{Add: again}); err != nil {
+	if err := f.Commit(packetfilter.Change{Add: again}); err != nil {
 		t.Errorf("with room: %v", err)
 	}
 	if found := drift(t, f, ns); len(found) > 0 {
@@ -281,7 +282,7 @@ func TestAllowedRanges(t *testing.T) {
 		for _, text := range strings.Fields(c.prefixes) {
 			list = append(list, netip.MustParsePrefix(text))
 		}
-		if got := kernel.Allowed(f, list); len(got) != c.n {
+		if got := packetfilter.Allowed(f, list); len(got) != c.n {
 			t.Errorf("%s: %d ranges, not %d", c.prefixes, len(got), c.n)
 		}
 	}

@@ -1,4 +1,4 @@
-package kernel
+package packetfilter
 
 import (
 	"encoding/binary"
@@ -13,6 +13,9 @@ import (
 	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/netfilter"
 )
 
 // filterTable is the name of the plane's table, in the families ip and ip6.
@@ -27,7 +30,7 @@ const chunk = 500
 // A Filter is not safe for concurrent use.
 type Filter struct {
 	netns    string
-	conn     *Nftables
+	conn     *netfilter.Conn
 	tables   [2]*table // IPv4, IPv6
 	pods     []netip.Prefix
 	nodes    []netip.Prefix
@@ -37,29 +40,29 @@ type Filter struct {
 	// installed is set if the kernel has the filter. Before that, changes are only recorded.
 	installed bool
 	// bridged is the setting for which the rules were made.
-	bridged bridged
-	// structure is the structure of the rules as read back from the kernel.
+	bridged host.Bridged
+	// structure is the structure of the rules as read back from the packetfilter.
 	structure []string
-	guard     *guard
+	watch     *host.Watch
 	port      atomic.Uint32 // of the socket that makes our changes
 }
 
-// NewFilter returns a filter that is not in the kernel before Install. Ranges are the virtual
+// New returns a filter that is not in the kernel before Install. Ranges are the virtual
 // addresses. Stand-ins are virtual addresses too, but clients may not use them directly.
-func NewFilter(netns string, ranges, standIns []netip.Prefix) (*Filter, error) {
+func New(netns string, ranges, standIns []netip.Prefix) (*Filter, error) {
 	f := &Filter{
 		netns: netns, ranges: slices.Concat(ranges, standIns), standIns: standIns, have: map[Element]int{},
 		tables: [2]*table{newTable(filterTable, false), newTable(filterTable, true)},
 	}
 	var err error
-	if f.guard, err = newGuard(netns, unix.NETLINK_NETFILTER, 1<<(unix.NFNLGRP_NFTABLES-1), f.changedByOthers); err != nil {
+	if f.watch, err = host.NewWatch(netns, unix.NETLINK_NETFILTER, 1<<(unix.NFNLGRP_NFTABLES-1), f.changedByOthers); err != nil {
 		return nil, err
 	}
-	if f.conn, err = DialNftables(netns); err != nil {
-		f.guard.close()
+	if f.conn, err = netfilter.Dial(netns); err != nil {
+		f.watch.Close()
 		return nil, err
 	}
-	f.port.Store(f.conn.sock.PID())
+	f.port.Store(f.conn.PortID())
 	return f, nil
 }
 
@@ -68,26 +71,26 @@ func NewFilter(netns string, ranges, standIns []netip.Prefix) (*Filter, error) {
 func (f *Filter) changedByOthers(m *netlink.Message) bool {
 	const newGeneration = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWGEN
 	return m.Header.PID != f.port.Load() && m.Header.Type != newGeneration && len(m.Data) > 4 &&
-		textOf(attributeOf(m.Data[4:], unix.NFTA_TABLE_NAME)) == filterTable
+		netfilter.Text(netfilter.Attribute(m.Data[4:], unix.NFTA_TABLE_NAME)) == filterTable
 }
 
-// Close closes the sockets and leaves the rules in the kernel.
+// Close closes the sockets and leaves the rules in the packetfilter.
 func (f *Filter) Close() error {
-	f.guard.close()
+	f.watch.Close()
 	return f.conn.CloseLasting()
 }
 
 // Foreign returns a channel that receives a token when another program has changed our tables.
-func (f *Filter) Foreign() <-chan struct{} { return f.guard.foreign }
+func (f *Filter) Foreign() <-chan struct{} { return f.watch.Changed() }
 
 // SetSources sets the sources of internal traffic.
 func (f *Filter) SetSources(pods, nodes []netip.Prefix) error {
-	rules := [2]bool{podsKnown(f.pods, false), podsKnown(f.pods, true)}
+	rules := [2]bool{PodsKnown(f.pods, false), PodsKnown(f.pods, true)}
 	f.pods, f.nodes = pods, nodes
 	switch {
 	case !f.installed:
 		return nil
-	case rules != [2]bool{podsKnown(pods, false), podsKnown(pods, true)}:
+	case rules != [2]bool{PodsKnown(pods, false), PodsKnown(pods, true)}:
 		return f.Install()
 	}
 	for _, t := range f.tables {
@@ -105,31 +108,8 @@ func (f *Filter) SetSources(pods, nodes []netip.Prefix) error {
 
 func (f *Filter) addSources(t *table) error {
 	return errors.Join(
-		f.add(t.sets[podSet], ranges(f.pods, t.V6)),
-		f.add(t.sets[nodeSet], ranges(f.nodes, t.V6)))
-}
-
-// podsKnown reports whether there are ranges of pods of a family.
-func podsKnown(pods []netip.Prefix, v6 bool) bool {
-	return slices.ContainsFunc(pods, func(p netip.Prefix) bool { return p.Addr().Is6() == v6 })
-}
-
-// Change is a transaction. An element that is added several times stays until it is removed as
-// often.
-type Change struct {
-	Remove, Add []Element
-}
-
-// RefusedError holds the elements that the kernel refused. All other elements of the change are in
-// force.
-type RefusedError struct{ Elements map[Element]error }
-
-// Error implements error.
-func (e *RefusedError) Error() string {
-	for _, err := range e.Elements {
-		return fmt.Sprintf("packet filter: %d elements refused, such as for: %v", len(e.Elements), err)
-	}
-	return "packet filter: elements refused"
+		f.add(t.sets[podSet], netfilter.IntervalElements(f.pods, t.V6)),
+		f.add(t.sets[nodeSet], netfilter.IntervalElements(f.nodes, t.V6)))
 }
 
 // Commit carries out a change. If the kernel refuses it because its state differs from the expected
@@ -265,8 +245,8 @@ func (f *Filter) add(s *nftables.Set, elements []nftables.SetElement) error {
 // flush sends the queued messages.
 func (f *Filter) flush() error {
 	err := f.conn.Flush()
-	if err != nil && f.conn.sock != nil { // the socket was replaced
-		f.port.Store(f.conn.sock.PID())
+	if err != nil { // the socket was replaced
+		f.port.Store(f.conn.PortID())
 	}
 	return err
 }
@@ -293,7 +273,7 @@ func (f *Filter) Install() error {
 }
 
 func (f *Filter) install() error {
-	f.bridged = readBridged(f.netns)
+	f.bridged = host.ReadBridged(f.netns)
 	for _, t := range f.tables {
 		f.conn.AddTable(t.Table)
 		f.conn.DelTable(t.Table)
@@ -323,7 +303,7 @@ func (f *Filter) build(t *table) error {
 			return fmt.Errorf("set %s: %w", s.Name, err)
 		}
 	}
-	all := t.chains(podsKnown(f.pods, t.V6), f.bridged.of(t.V6))
+	all := t.chains(PodsKnown(f.pods, t.V6), f.bridged.Of(t.V6))
 	made := map[string]*nftables.Chain{}
 	for _, c := range all {
 		nc := &nftables.Chain{Name: c.name, Table: t.Table}
@@ -341,10 +321,10 @@ func (f *Filter) build(t *table) error {
 		}
 	}
 	return errors.Join(f.addSources(t),
-		f.add(t.sets[rangeSet], ranges(f.ranges, t.V6)), f.add(t.sets[standInSet], ranges(f.standIns, t.V6)))
+		f.add(t.sets[rangeSet], netfilter.IntervalElements(f.ranges, t.V6)), f.add(t.sets[standInSet], netfilter.IntervalElements(f.standIns, t.V6)))
 }
 
-// Remove removes the filter from the kernel.
+// Remove removes the filter from the packetfilter.
 func (f *Filter) Remove() error {
 	for _, t := range f.tables {
 		f.conn.AddTable(t.Table) // so that DelTable finds one
@@ -358,7 +338,7 @@ func (f *Filter) Remove() error {
 // Installed reports whether the kernel has the filter.
 func (f *Filter) Installed() bool { return f.installed }
 
-// Read reads our tables from the kernel. The returned function compares them with the state that is
+// Read reads our tables from the packetfilter. The returned function compares them with the state that is
 // committed at the time of its call.
 func (f *Filter) Read() (drift func() []string, err error) {
 	tables, err := ReadTables(f.netns)
@@ -377,7 +357,7 @@ func (f *Filter) Drift(have *Tables) []string {
 	}
 	for _, t := range f.tables {
 		for set, prefixes := range map[Set][]netip.Prefix{podSet: f.pods, nodeSet: f.nodes, rangeSet: f.ranges, standInSet: f.standIns} {
-			for _, e := range ranges(prefixes, t.V6) {
+			for _, e := range netfilter.IntervalElements(prefixes, t.V6) {
 				it := Element{V6: t.V6, Set: set, Key: string(e.Key)}
 				if e.IntervalEnd {
 					it.Value = intervalEnd

@@ -1,4 +1,4 @@
-package kernel_test
+package host_test
 
 import (
 	"net/netip"
@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/kerneltest/topology"
 )
@@ -15,19 +15,19 @@ import (
 // do not exist.
 func TestForgetFlowsThatAreNotThere(t *testing.T) {
 	kerneltest.Need(t)
-	var c *kernel.Conntrack
+	var c *host.Conntrack
 	err := topology.New(t, "node").Do(func() (err error) {
-		c, err = kernel.NewConntrack()
+		c, err = host.NewConntrack()
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	var flows []kernel.Flow
+	var flows []host.Flow
 	for _, text := range []string{"10.96.0.1:80", "[fd00:96::1]:80"} {
 		at := netip.MustParseAddrPort(text)
-		flows = append(flows, kernel.Flow{Frontend: at, Protocol: unix.IPPROTO_TCP, Backend: netip.AddrPortFrom(at.Addr().Next(), 80)})
+		flows = append(flows, host.Flow{Frontend: at, Protocol: unix.IPPROTO_TCP, Backend: netip.AddrPortFrom(at.Addr().Next(), 80)})
 	}
 	if err := c.Forget(flows, nil); err != nil {
 		t.Error(err)

@@ -1,4 +1,4 @@
-package kernel
+package packetfilter
 
 import (
 	"errors"
@@ -10,21 +10,24 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/netfilter"
 )
 
-// Tables are the plane's tables as read from the kernel.
+// Tables are the plane's tables as read from the packetfilter.
 type Tables struct {
 	// structure has a line for each table, chain and rule, in the kernel's form.
 	structure []string
 	elements  map[Element]struct{}
-	bridged   bridged
+	bridged   host.Bridged
 }
 
 // ReadTables reads the tables of a namespace. It uses no Filter, so a Filter may change during the
 // read.
 func ReadTables(netns string) (*Tables, error) {
-	t := &Tables{bridged: readBridged(netns)}
-	return t, readLists(netns, func(conn *netlink.Conn) error {
+	t := &Tables{bridged: host.ReadBridged(netns)}
+	return t, netfilter.ReadLists(netns, func(conn *netlink.Conn) error {
 		t.structure, t.elements = nil, map[Element]struct{}{}
 		for _, v6 := range []bool{false, true} {
 			if err := errors.Join(t.readStructure(conn, v6), t.readElements(conn, v6)); err != nil {
@@ -38,7 +41,7 @@ func ReadTables(netns string) (*Tables, error) {
 // readStructure reads all but the elements.
 func readStructure(netns string) ([]string, error) {
 	t := &Tables{}
-	err := readLists(netns, func(conn *netlink.Conn) error {
+	err := netfilter.ReadLists(netns, func(conn *netlink.Conn) error {
 		t.structure = nil
 		return errors.Join(t.readStructure(conn, false), t.readStructure(conn, true))
 	})
@@ -64,9 +67,9 @@ func (t *Tables) readStructure(conn *netlink.Conn, v6 bool) error {
 		{unix.NFT_MSG_GETRULE, []uint16{unix.NFTA_RULE_CHAIN, unix.NFTA_RULE_EXPRESSIONS}},
 	}
 	for _, s := range structures {
-		err := readList(conn, list{s.message, family, filterTable, ""}, func(body []byte) {
+		err := netfilter.ReadList(conn, netfilter.List{Message: s.message, Family: family, Table: filterTable}, func(body []byte) {
 			line := []string{fmt.Sprint(family, s.message)}
-			for kind, value := range attributes(body) {
+			for kind, value := range netfilter.Attributes(body) {
 				if slices.Contains(s.kinds, kind) {
 					line = append(line, string(value))
 				}
@@ -86,7 +89,7 @@ func (t *Tables) readElements(conn *netlink.Conn, v6 bool) error {
 		if name == loopSet || name == turnSet { // packets fill these sets
 			continue
 		}
-		err := readElements(conn, familyOf(v6), filterTable, string(name), func(m Member) { t.note(m, name, v6) })
+		err := netfilter.ReadElements(conn, familyOf(v6), filterTable, string(name), func(m netfilter.Member) { t.note(m, name, v6) })
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -95,7 +98,7 @@ func (t *Tables) readElements(conn *netlink.Conn, v6 bool) error {
 }
 
 // note stores an element of a set.
-func (t *Tables) note(m Member, set Set, v6 bool) {
+func (t *Tables) note(m netfilter.Member, set Set, v6 bool) {
 	e := Element{V6: v6, Set: set, Key: string(m.Key), End: string(m.End), Value: string(m.Value)}
 	switch {
 	case m.Chain != "":

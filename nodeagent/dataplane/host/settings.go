@@ -1,9 +1,10 @@
-package kernel
+package host
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -34,14 +35,14 @@ func (s Setting) String() string {
 		return fmt.Sprintf("%s is %s: %s", s.Name, s.Before, s.Remedy)
 	case s.Err != nil:
 		return fmt.Sprintf("%s is %s, should be %s: %v", s.Name, s.Before, s.Want, s.Err)
-	case s.holds():
+	case s.Holds():
 		return fmt.Sprintf("%s is %s", s.Name, s.Before)
 	}
 	return fmt.Sprintf("%s set to %s, was %s", s.Name, s.Want, s.Before)
 }
 
-// holds reports whether the value that was found satisfies Want.
-func (s Setting) holds() bool {
+// Holds reports whether the value that was found satisfies Want.
+func (s Setting) Holds() bool {
 	if !s.AtLeast {
 		return s.Before == s.Want
 	}
@@ -56,7 +57,7 @@ var Forwarding = []Setting{
 	{Name: "net.ipv6.conf.all.forwarding", Want: "1", Watch: true},
 }
 
-// strictARP makes the node not answer ARP requests for addresses that none of its devices has, and
+// StrictARP makes the node not answer ARP requests for addresses that none of its devices has, and
 // not use such addresses as the source of its own requests. Virtual addresses are local by a route
 // on all nodes alike, so the network would otherwise see all nodes as their owners. IPv6 neighbour
 // discovery only answers for addresses of devices anyway.
@@ -64,7 +65,7 @@ var Forwarding = []Setting{
 // An ARP table of nftables could do the same for virtual addresses only. It is not used, because
 // older kernels and some distributions lack it, and because load balancers in the network document
 // these settings.
-var strictARP = []Setting{
+var StrictARP = []Setting{
 	{Name: "net.ipv4.conf.all.arp_ignore", Want: "1", AtLeast: true, Watch: true},
 	{Name: "net.ipv4.conf.all.arp_announce", Want: "2", AtLeast: true, Watch: true},
 }
@@ -90,7 +91,8 @@ type Tracking struct {
 // bucketSize is the intended number of connections in a bucket of the kernel's table.
 const bucketSize = 4
 
-func (t Tracking) settings(processors int) []Setting {
+// Settings returns the settings for a machine with a number of processors.
+func (t Tracking) Settings(processors int) []Setting {
 	var list []Setting
 	if t.MaxPerCore > 0 {
 		most := max(t.MaxPerCore*processors, t.Min)
@@ -112,26 +114,45 @@ func (t Tracking) settings(processors int) []Setting {
 	return list
 }
 
-// Settle makes settings in the namespace of the calling thread and returns them with the values
-// that were found. Settings that the kernel lacks are left out, because they differ between kernel
-// versions.
-func Settle(settings []Setting) []Setting { return settle(linux{}, settings) }
+// SettingStore reads and changes settings of a kernel. Sysctls implements it for Linux.
+type SettingStore interface {
+	// Setting returns the value of a setting. If the kernel does not have it, the error is
+	// fs.ErrNotExist.
+	Setting(name string) (value string, err error)
+	// Set changes a setting.
+	Set(name, value string) error
+}
 
-// settle does the same as Settle on a host.
-func settle(h Host, settings []Setting) []Setting {
+// ApplySettings makes settings and returns them with the values that were found. Settings that the
+// kernel lacks are left out, because they differ between kernel versions.
+func ApplySettings(store SettingStore, settings []Setting) []Setting {
 	var out []Setting
 	for _, s := range settings {
-		found, err := h.Setting(s.Name)
+		found, err := store.Setting(s.Name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		s.Before, s.Err = found, err
-		if err == nil && !s.holds() {
-			s.Err = h.Set(s.Name, s.Want)
+		if err == nil && !s.Holds() {
+			s.Err = store.Set(s.Name, s.Want)
 		}
 		out = append(out, s)
 	}
 	return out
+}
+
+// Sysctls are the settings in the namespace of the calling thread.
+type Sysctls struct{}
+
+// Setting implements SettingStore.
+func (Sysctls) Setting(name string) (string, error) {
+	found, err := os.ReadFile(sysctlPath(name))
+	return strings.TrimSpace(string(found)), err
+}
+
+// Set implements SettingStore.
+func (Sysctls) Set(name, value string) error {
+	return os.WriteFile(sysctlPath(name), []byte(value), 0)
 }
 
 // sysctlPath returns the file of a setting.

@@ -1,0 +1,8 @@
+package packetfilter
+
+// SetLimit sets the size of a set in a filter that is not in the kernel yet.
+func (f *Filter) SetLimit(name Set, size uint32) {
+	for _, t := range f.tables {
+		t.sets[name].Size = size
+	}
+}
