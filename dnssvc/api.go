@@ -38,7 +38,7 @@ func (a *api) GetStatus(context.Context, *dnsv1.GetStatusRequest) (*dnsv1.GetSta
 // Query implements dnsv1.DNSServiceServer.
 func (a *api) Query(ctx context.Context, req *dnsv1.QueryRequest) (*dnsv1.QueryResponse, error) {
 	rrtype, violations := queryType(req)
-	names := a.candidates(req)
+	names := a.searchNames(req)
 	if len(names) == 0 {
 		violations.Add("name", apierr.ReasonInvalid, "%q is no domain name", req.GetName())
 	}
@@ -78,9 +78,9 @@ func queryType(req *dnsv1.QueryRequest) (uint16, apierr.Violations) {
 	return rrtype, violations
 }
 
-// candidates returns the full names that the request's name may stand for, the likeliest first.
+// searchNames returns the full names that the request's name may stand for, the likeliest first.
 // They are the names that a workload of the namespace tries by its search path.
-func (a *api) candidates(req *dnsv1.QueryRequest) []string {
+func (a *api) searchNames(req *dnsv1.QueryRequest) []string {
 	text := req.GetName()
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return []string{zone.Text(zone.ReverseName(addr))}
@@ -138,7 +138,7 @@ func (a *api) response(m *dns.Msg, rrtype uint16) *dnsv1.QueryResponse {
 		Answer: texts(m.Answer), Authority: texts(m.Ns), Additional: texts(m.Extra),
 	}
 	if name, err := zone.ParseName(q.Name); err == nil {
-		resp.Explanation = append(a.daemon.table.Explain(name, rrtype), a.partial(m, name, rrtype)...)
+		resp.Explanation = append(a.daemon.table.Explain(name, rrtype), a.explainPartial(m, name, rrtype)...)
 	}
 	for _, rr := range m.Answer {
 		if alias, ok := rr.(*dns.CNAME); ok && rrtype != dns.TypeCNAME {
@@ -150,8 +150,8 @@ func (a *api) response(m *dns.Msg, rrtype uint16) *dnsv1.QueryResponse {
 	return resp
 }
 
-// partial returns a sentence if the answer m lacks records of the set of that name and type.
-func (a *api) partial(m *dns.Msg, name string, rrtype uint16) []string {
+// explainPartial returns a sentence if the answer m lacks records of the set of that name and type.
+func (a *api) explainPartial(m *dns.Msg, name string, rrtype uint16) []string {
 	n := a.daemon.table.Snapshot().Get([]byte(name))
 	if n == nil || n.Set(rrtype) == nil || len(m.Answer) >= int(n.Set(rrtype).Count) {
 		return nil

@@ -21,9 +21,9 @@ type Config struct {
 	Registry            string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
 	Listen              []string       `flag:"listen" default:":53" usage:"host:port list to answer DNS on, by UDP and TCP"`
 	ListenTLS           []string       `flag:"listen-tls" usage:"host:port list to answer DNS over TLS on, usually port 853; empty: off"`
-	ListenTLSCert       string         `flag:"listen-tls-cert" usage:"file of the certificate (PEM) for DNS over TLS, which clients verify by host name or address; empty: that of -tls-cert"`
+	ListenTLSCert       string         `flag:"listen-tls-cert" usage:"file of the certificate (PEM) for DNS over TLS, which clients verify by host name or address; empty: the certificate of -tls-cert"`
 	ListenTLSKey        string         `flag:"listen-tls-key" usage:"file of the private key (PEM) of -listen-tls-cert"`
-	Advertise           []netip.Addr   `flag:"advertise" usage:"addresses of this name server in the zones; default: those of -listen"`
+	Advertise           []netip.Addr   `flag:"advertise" usage:"addresses of this name server in the zones; default: the addresses of -listen"`
 	Zones               []string       `flag:"zones" default:"cluster.local" usage:"zones in which services have names; PTR records name the first"`
 	ServiceCIDR         []netip.Prefix `flag:"service-cidr" default:"10.96.0.0/16" usage:"ranges of virtual IPs, for PTR records"`
 	PodCIDR             []netip.Prefix `flag:"pod-cidr" usage:"ranges of endpoint addresses, for PTR records"`
@@ -34,7 +34,7 @@ type Config struct {
 	DataDir    string        `flag:"data-dir" usage:"folder in which the last view is kept, to start from when the registry is away; empty: it is not kept"`
 	DataMaxAge time.Duration `flag:"data-max-age" default:"24h" usage:"how old the view on disk may be to be answered from"`
 
-	Clients         []netip.Prefix   `flag:"clients" default:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7" usage:"who may get more by UDP than they send; others are told to ask by TCP; none: everybody"`
+	Clients         []netip.Prefix   `flag:"clients" default:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7" usage:"clients that may get UDP answers longer than their questions; other clients are told to ask by TCP; empty: all clients"`
 	Upstreams       []forward.Server `flag:"upstreams" usage:"name servers that are asked for other names, as ADDRESS:PORT or, over TLS, tls://ADDRESS[:PORT][#NAME]; none: such names are refused"`
 	RecursionAllow  []netip.Prefix   `flag:"recursion-allow" default:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7" usage:"clients that may ask for other names"`
 	CacheEntries    int              `flag:"cache-entries" default:"20000" usage:"answers of upstream servers that are remembered"`
@@ -60,12 +60,12 @@ type Config struct {
 
 // Limits of the configuration.
 const (
-	maxTTL          = 3600
-	leastUDP        = 512
-	mostUDP         = 4096
-	mostWorkers     = 64
-	leastIdle       = 100 * time.Millisecond
-	leastUpstreamTO = 10 * time.Millisecond
+	maxTTL             = 3600
+	minUDP             = 512
+	maxUDP             = 4096
+	maxWorkers         = 64
+	minIdle            = 100 * time.Millisecond
+	minUpstreamTimeout = 10 * time.Millisecond
 )
 
 // Validate returns all errors of the configuration, joined.
@@ -77,12 +77,12 @@ func (c *Config) Validate() error {
 		}
 	}
 	bad(c.TTL > maxTTL, "ttl: %d is more than %d", c.TTL, maxTTL)
-	bad(c.MaxUDP < leastUDP || c.MaxUDP > mostUDP, "max-udp: %d is not in %d-%d", c.MaxUDP, leastUDP, mostUDP)
+	bad(c.MaxUDP < minUDP || c.MaxUDP > maxUDP, "max-udp: %d is not in %d-%d", c.MaxUDP, minUDP, maxUDP)
 	bad(c.MaxRecordsUDP < 0, "max-records-udp: must not be negative")
 	bad(c.MaxRecordsTCP < 0, "max-records-tcp: must not be negative")
-	bad(c.Workers < 1 || c.Workers > mostWorkers, "workers: %d is not in 1-%d", c.Workers, mostWorkers)
-	bad(c.IdleTimeout < leastIdle, "idle-timeout: %s is less than %s", c.IdleTimeout, leastIdle)
-	bad(c.UpstreamTimeout < leastUpstreamTO, "upstream-timeout: %s is less than %s", c.UpstreamTimeout, leastUpstreamTO)
+	bad(c.Workers < 1 || c.Workers > maxWorkers, "workers: %d is not in 1-%d", c.Workers, maxWorkers)
+	bad(c.IdleTimeout < minIdle, "idle-timeout: %s is less than %s", c.IdleTimeout, minIdle)
+	bad(c.UpstreamTimeout < minUpstreamTimeout, "upstream-timeout: %s is less than %s", c.UpstreamTimeout, minUpstreamTimeout)
 	bad(c.MaxConns < 1, "max-conns: must be at least 1")
 	bad(c.MaxConnsPerClient < 1, "max-conns-per-client: must be at least 1")
 	bad(c.MaxPending < 1, "max-pending: must be at least 1")

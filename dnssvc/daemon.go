@@ -47,19 +47,19 @@ type Daemon struct {
 	keys     server.Keys      // keys of secondaries
 	public   *identity.Public // certificate of -listen-tls-cert; nil without the flag
 
-	first     sync.Once
-	firstDone chan struct{} // closed when the first snapshot has been taken over
+	syncedOnce sync.Once
+	synced     chan struct{} // closed when the first snapshot has been taken over
 
-	fromDisk time.Time     // when the loaded view was current; zero if no view was loaded
-	loaded   uint64        // serial number of the loaded view
-	onDisk   atomic.Bool   // whether answers come from the loaded view
-	changed  chan struct{} // full if names have changed since the view was written
+	fromDisk     time.Time     // when the loaded view was current; zero if no view was loaded
+	loadedSerial uint64        // serial number of the loaded view
+	onDisk       atomic.Bool   // whether answers come from the loaded view
+	dirty        chan struct{} // full if names have changed since the view was written
 }
 
 // New listens for DNS and for the API. It needs neither the registry nor NATS: names appear once
 // both answer.
 func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
-	d := &Daemon{cfg: cfg, log: host.Log, health: host.Health, firstDone: make(chan struct{}), changed: make(chan struct{}, 1)}
+	d := &Daemon{cfg: cfg, log: host.Log, health: host.Health, synced: make(chan struct{}), dirty: make(chan struct{}, 1)}
 	if err := d.open(host); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -71,7 +71,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 		return err
 	}
 	d.loadView()
-	d.loaded = uint64(d.table.Snapshot().Serial)
+	d.loadedSerial = uint64(d.table.Snapshot().Serial)
 	if err := d.readKeys(); err != nil {
 		return fmt.Errorf("%w: %w", config.ErrInvalid, err)
 	}
@@ -151,9 +151,9 @@ func (d *Daemon) TLSAddrs() []string { return d.dns.TLSAddrs() }
 // DNSAddrs returns the addresses of DNS by UDP and TCP.
 func (d *Daemon) DNSAddrs() []string { return d.dns.Addrs() }
 
-// settleTime is the time after the first snapshot in which its objects become garbage. Only the
-// names stay in use.
-const settleTime = time.Second
+// memoryReturnDelay is the time after the first snapshot in which its objects become garbage. Only
+// the names stay in use.
+const memoryReturnDelay = time.Second
 
 // returnMemory returns the memory that reading the first snapshot took to the system. Without it
 // that waits for the next collection, and names alone make hardly any garbage that would start one.
@@ -161,11 +161,11 @@ func (d *Daemon) returnMemory(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-d.firstDone:
+	case <-d.synced:
 	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(settleTime):
+	case <-time.After(memoryReturnDelay):
 		debug.FreeOSMemory()
 	}
 	return nil
@@ -184,11 +184,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 		app.Task{Name: "grpc", Run: func(ctx context.Context) error { return d.grpc.Serve(ctx, d.listener) }},
 		app.Task{Name: "follower", Run: d.follower.Run},
 		app.Task{Name: "dns", Run: func(context.Context) error { return d.dns.Run(serving) }},
-		app.Task{Name: "certificate", Run: d.keepCertificate},
+		app.Task{Name: "certificate", Run: d.watchCertificate},
 		app.Task{Name: "notify", Run: d.notifier.Run},
 		app.Task{Name: "memory", Run: d.returnMemory},
-		app.Task{Name: "disk", Run: d.outlast},
-		app.Task{Name: "view", Run: d.keepView},
+		app.Task{Name: "disk", Run: d.boundDiskView},
+		app.Task{Name: "view", Run: d.saveViews},
 		app.Task{Name: "forward", Run: func(context.Context) error {
 			if d.forward == nil {
 				return nil
@@ -231,15 +231,15 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 	if span.End(err); err != nil {
 		return err
 	}
-	d.first.Do(func() { close(d.firstDone) })
-	d.endDisk()
+	d.syncedOnce.Do(func() { close(d.synced) })
+	d.leaveDiskView()
 	if len(batch) > 0 {
 		d.metrics.apply.Observe(time.Since(start).Seconds())
 	}
 	if d.table.Snapshot().Serial != before {
 		d.notifier.Changed()
 		select {
-		case d.changed <- struct{}{}:
+		case d.dirty <- struct{}{}:
 		default: // The view is marked as changed already.
 		}
 	}

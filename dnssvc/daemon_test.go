@@ -53,7 +53,7 @@ func registry(t *testing.T, log *changestest.Log, network rpc.Network, host app.
 	return lis.Addr().String()
 }
 
-type running struct {
+type testDaemon struct {
 	addr string // of the DNS server
 	api  dnsv1.DNSServiceClient
 	host app.Host
@@ -61,7 +61,7 @@ type running struct {
 }
 
 // start runs the daemon against a log.
-func start(t *testing.T, cfg dnssvc.Config, log *changestest.Log) running {
+func start(t *testing.T, cfg dnssvc.Config, log *changestest.Log) testDaemon {
 	t.Helper()
 	url := "nats://127.0.0.1:1"
 	network := rpc.Memory()
@@ -82,10 +82,10 @@ func start(t *testing.T, cfg dnssvc.Config, log *changestest.Log) running {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return running{addr: d.DNSAddrs()[0], api: dnsv1.NewDNSServiceClient(conn), host: host, stop: stop}
+	return testDaemon{addr: d.DNSAddrs()[0], api: dnsv1.NewDNSServiceClient(conn), host: host, stop: stop}
 }
 
-func (r running) query(t *testing.T, req *dnsv1.QueryRequest) *dnsv1.QueryResponse {
+func (r testDaemon) query(t *testing.T, req *dnsv1.QueryRequest) *dnsv1.QueryResponse {
 	t.Helper()
 	resp, err := r.api.Query(t.Context(), req, grpc.WaitForReady(true))
 	if err != nil {
@@ -95,7 +95,7 @@ func (r running) query(t *testing.T, req *dnsv1.QueryRequest) *dnsv1.QueryRespon
 }
 
 // metric returns the value of a gauge.
-func (r running) metric(t *testing.T, name string) float64 {
+func (r testDaemon) metric(t *testing.T, name string) float64 {
 	t.Helper()
 	families, err := r.host.Metrics.Gather()
 	if err != nil {
@@ -111,7 +111,7 @@ func (r running) metric(t *testing.T, name string) float64 {
 }
 
 // synced waits for the first complete view.
-func (r running) synced(t *testing.T) {
+func (r testDaemon) synced(t *testing.T) {
 	t.Helper()
 	kittest.Eventually(t, "the first snapshot", func() error {
 		status, err := r.api.GetStatus(t.Context(), &dnsv1.GetStatusRequest{})
@@ -122,17 +122,18 @@ func (r running) synced(t *testing.T) {
 	})
 }
 
-// ready waits until the daemon reports that it is ready. It publishes the names of the first snapshot before that.
-func (r running) ready(t *testing.T) {
+// ready waits until the daemon reports that it is ready. It publishes the names of the first
+// snapshot before that.
+func (r testDaemon) ready(t *testing.T) {
 	t.Helper()
 	kittest.Eventually(t, "ready", r.host.Health.Ready)
 }
 
 // eventually waits for the given answer.
-func (r running) eventually(t *testing.T, name string, qtype uint16, want string) {
+func (r testDaemon) eventually(t *testing.T, name string, qtype uint16, want string) {
 	t.Helper()
 	kittest.Eventually(t, name, func() error {
-		m := dnstest.Ask(t, dnstest.Ways[0], r.addr, name, qtype)
+		m := dnstest.Ask(t, dnstest.Transports[0], r.addr, name, qtype)
 		if got := dnstest.Describe(m); got != want {
 			return fmt.Errorf("got %s, want %s", got, want)
 		}
@@ -178,7 +179,7 @@ func TestFollowsTheLog(t *testing.T) {
 // the daemon is not ready.
 func TestWithoutRegistry(t *testing.T) {
 	r := start(t, testConfig(t, "127.53.240.2"), nil)
-	m := dnstest.Ask(t, dnstest.Ways[0], r.addr, "web.default"+loc, dns.TypeA)
+	m := dnstest.Ask(t, dnstest.Transports[0], r.addr, "web.default"+loc, dns.TypeA)
 	if m.Rcode != dns.RcodeServerFailure {
 		t.Errorf("got %s", dnstest.Describe(m))
 	}
@@ -212,7 +213,7 @@ func TestRestartsWithoutRegistry(t *testing.T) {
 
 	r = start(t, cfg, nil)
 	name, other := "web.default"+loc, "api.default"+loc
-	if got, want := dnstest.Describe(dnstest.Ask(t, dnstest.Ways[0], r.addr, name, dns.TypeA)), "NOERROR\n  "+name+" 5 IN A 10.96.0.1"; got != want {
+	if got, want := dnstest.Describe(dnstest.Ask(t, dnstest.Transports[0], r.addr, name, dns.TypeA)), "NOERROR\n  "+name+" 5 IN A 10.96.0.1"; got != want {
 		t.Errorf("at once: %s, want %s", got, want)
 	}
 	if got := r.metric(t, "portolan_dnssvc_view_from_disk"); got != 1 {
@@ -275,8 +276,8 @@ func TestOldViewsAreNotAnsweredFrom(t *testing.T) {
 	r.eventually(t, "web.default"+loc, dns.TypeA, "SERVFAIL")
 }
 
-// TestLameDuck: told to stop, the daemon says that it will before it does, so that those who watch its readiness can
-// turn to others.
+// TestLameDuck: told to stop, the daemon says that it will before it does, so that those who watch
+// its readiness can turn to others.
 func TestLameDuck(t *testing.T) {
 	log := changestest.New(t)
 	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "10.96.0.1", "80:http"))
@@ -373,7 +374,7 @@ func TestRecordsAreCappedByFlags(t *testing.T) {
 	r := start(t, cfg, log)
 	r.synced(t)
 	for network, want := range map[string]int{"udp": 1, "tcp": 3} {
-		m := dnstest.Ask(t, dnstest.Way{Net: network}, r.addr, "peers.default"+loc, dns.TypeA)
+		m := dnstest.Ask(t, dnstest.Transport{Net: network}, r.addr, "peers.default"+loc, dns.TypeA)
 		if len(m.Answer) != want || m.Truncated {
 			t.Errorf("%s: %d records, want %d: %s", network, len(m.Answer), want, dnstest.Describe(m))
 		}

@@ -19,7 +19,7 @@ const (
 	// believeAfter is the time after which a name that the view on disk lacks is answered NXDOMAIN,
 	// if the registry has not answered by then. A running registry has sent its snapshot within
 	// this time.
-	believeAfter = 5 * time.Second
+	absenceDelay = 5 * time.Second
 	// viewCheck is the name of the health check that fails while answers come from the view on
 	// disk.
 	viewCheck = "view"
@@ -65,59 +65,59 @@ func (d *Daemon) loadView() {
 		file.At.UTC().Format(time.RFC3339)))
 }
 
-// endDisk records that answers no longer come from the view on disk.
-func (d *Daemon) endDisk() {
+// leaveDiskView records that answers no longer come from the view on disk.
+func (d *Daemon) leaveDiskView() {
 	if d.onDisk.Swap(false) {
 		d.health.Set(viewCheck, nil)
 	}
 }
 
-// outlast bounds the use of the view on disk. Its names are answered at once, other names are
+// boundDiskView bounds the use of the view on disk. Its names are answered at once, other names are
 // NXDOMAIN after believeAfter, and the view is dropped once it is older than DataMaxAge.
-func (d *Daemon) outlast(ctx context.Context) error {
+func (d *Daemon) boundDiskView(ctx context.Context) error {
 	if d.fromDisk.IsZero() {
 		return nil
 	}
 	left := d.cfg.DataMaxAge - time.Since(d.fromDisk)
-	if left > believeAfter {
-		if !d.withoutRegistry(ctx, believeAfter) {
+	if left > absenceDelay {
+		if !d.waitUnsynced(ctx, absenceDelay) {
 			return nil
 		}
-		d.table.Believe()
-		left -= believeAfter
+		d.table.TrustRestored()
+		left -= absenceDelay
 	}
-	if d.withoutRegistry(ctx, left) {
-		d.table.Forget()
-		d.endDisk()
+	if d.waitUnsynced(ctx, left) {
+		d.table.DropRestored()
+		d.leaveDiskView()
 		d.log.Warn("the view on disk is too old: names are unknown until the registry answers", "max_age", d.cfg.DataMaxAge)
 	}
 	return nil
 }
 
-// withoutRegistry waits for the given time and reports whether no snapshot arrived in it.
-func (d *Daemon) withoutRegistry(ctx context.Context, long time.Duration) bool {
+// waitUnsynced waits for the given time and reports whether no snapshot arrived in it.
+func (d *Daemon) waitUnsynced(ctx context.Context, long time.Duration) bool {
 	timer := time.NewTimer(long)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-d.firstDone:
+	case <-d.synced:
 		return false
 	case <-timer.C:
 		return true
 	}
 }
 
-// keepView keeps the view on disk. It writes only after changes of names, because a log that is
+// saveViews keeps the view on disk. It writes only after changes of names, because a log that is
 // busy with other kinds would otherwise rewrite a large view again and again.
-func (d *Daemon) keepView(ctx context.Context) error {
+func (d *Daemon) saveViews(ctx context.Context) error {
 	path := d.viewPath()
 	if path == "" {
 		return nil
 	}
 	serial := func() uint64 { return uint64(d.table.Snapshot().Serial) }
 	return viewfile.Keep(ctx, viewfile.Keeping{
-		Path: path, Revision: serial, Loaded: d.loaded, Changed: d.changed, Every: saveEvery, Save: d.saveView,
+		Path: path, Revision: serial, Loaded: d.loadedSerial, Changed: d.dirty, Every: saveEvery, Save: d.saveView,
 		Current: func() bool { return d.follower.Synced() && d.follower.Age() < 2*saveEvery },
 		Report: func(err error) {
 			if err != nil {

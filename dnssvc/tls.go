@@ -56,9 +56,9 @@ func (d *Daemon) certificate(own *identity.Source) (*tls.Config, func() time.Tim
 	return d.public.ServerTLS(), d.public.Expires, nil
 }
 
-// keepCertificate reloads the certificate for DNS clients when its files change. The daemon's own
+// watchCertificate reloads the certificate for DNS clients when its files change. The daemon's own
 // certificate is reloaded by the host, for all servers at once.
-func (d *Daemon) keepCertificate(ctx context.Context) error {
+func (d *Daemon) watchCertificate(ctx context.Context) error {
 	if d.public == nil {
 		return nil
 	}

@@ -33,7 +33,7 @@ func tlsConfig(t *testing.T, host string) dnssvc.Config {
 // serial returns the serial number of the certificate with which a name server answers over TLS.
 func serial(t *testing.T, addr string, roots *x509.CertPool) (string, error) {
 	t.Helper()
-	client := &dns.Client{Net: "tcp-tls", Timeout: dnstest.Patience, TLSConfig: &tls.Config{RootCAs: roots}}
+	client := &dns.Client{Net: "tcp-tls", Timeout: dnstest.AnswerTimeout, TLSConfig: &tls.Config{RootCAs: roots}}
 	conn, err := client.Dial(addr)
 	if err != nil {
 		return "", err

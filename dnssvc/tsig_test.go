@@ -37,7 +37,7 @@ func TestTransfersByKey(t *testing.T) {
 	r := start(t, cfg, log)
 	r.synced(t)
 	for signed, want := range map[bool]int{true: dns.RcodeSuccess, false: dns.RcodeRefused} {
-		client := &dns.Client{Net: "tcp", Timeout: dnstest.Patience, TsigSecret: map[string]string{"second.": secret}}
+		client := &dns.Client{Net: "tcp", Timeout: dnstest.AnswerTimeout, TsigSecret: map[string]string{"second.": secret}}
 		m := new(dns.Msg).SetAxfr("cluster.local.")
 		if signed {
 			m.SetTsig("second.", dns.HmacSHA512, 300, time.Now().Unix())

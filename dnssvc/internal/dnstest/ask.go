@@ -13,15 +13,15 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Way is a transport and message size with which to ask.
-type Way struct {
+// Transport is a transport and message size with which to ask.
+type Transport struct {
 	Name string
 	Net  string // udp or tcp
 	Size uint16 // announced by EDNS, in bytes; 0: no EDNS
 }
 
-// Ways are all ways to ask that must give the same answer.
-var Ways = []Way{
+// Transports are all ways to ask that must give the same answer.
+var Transports = []Transport{
 	{"udp", "udp", 0},
 	{"udp edns 512", "udp", 512},
 	{"udp edns 1232", "udp", 1232},
@@ -30,12 +30,12 @@ var Ways = []Way{
 	{"tcp edns", "tcp", 1232},
 }
 
-// Patience bounds the wait for an answer.
-const Patience = 30 * time.Second
+// AnswerTimeout bounds the wait for an answer.
+const AnswerTimeout = 30 * time.Second
 
 // Ask asks one question at addr. By UDP it asks again without an answer, because datagrams may be
 // lost.
-func Ask(t testing.TB, w Way, addr, name string, qtype uint16) *dns.Msg {
+func Ask(t testing.TB, w Transport, addr, name string, qtype uint16) *dns.Msg {
 	t.Helper()
 	m := new(dns.Msg).SetQuestion(name, qtype)
 	if w.Size > 0 {
@@ -47,7 +47,7 @@ func Ask(t testing.TB, w Way, addr, name string, qtype uint16) *dns.Msg {
 // Exchange sends a message and returns the answer.
 func Exchange(t testing.TB, network, addr string, m *dns.Msg) *dns.Msg {
 	t.Helper()
-	client := &dns.Client{Net: network, Timeout: Patience, UDPSize: dns.MaxMsgSize}
+	client := &dns.Client{Net: network, Timeout: AnswerTimeout, UDPSize: dns.MaxMsgSize}
 	if network == "udp" {
 		client.Timeout = 5 * time.Second
 	}

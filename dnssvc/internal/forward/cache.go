@@ -38,9 +38,9 @@ type question struct {
 
 type entry struct {
 	question
-	packed []byte
-	since  time.Time
-	until  time.Time
+	packed  []byte
+	stored  time.Time
+	expires time.Time
 }
 
 func newCache(entries int, stale time.Duration) *cache {
@@ -58,7 +58,7 @@ func (c *cache) get(q question) (m *dns.Msg, fresh bool) {
 	if err := m.Unpack(e.packed); err != nil {
 		return nil, false // impossible: it was packed here
 	}
-	age := uint32(c.now().Sub(e.since) / time.Second)
+	age := uint32(c.now().Sub(e.stored) / time.Second)
 	for _, section := range [][]dns.RR{m.Answer, m.Ns} {
 		for _, rr := range section {
 			rr.Header().Ttl -= min(age, rr.Header().Ttl)
@@ -80,13 +80,13 @@ func (c *cache) find(q question) (e *entry, fresh bool) {
 	}
 	e, _ = element.Value.(*entry)
 	now := c.now()
-	if !now.Before(e.until.Add(c.stale)) {
+	if !now.Before(e.expires.Add(c.stale)) {
 		c.removeLocked(element)
 		c.misses++
 		return nil, false
 	}
 	c.order.MoveToFront(element)
-	if fresh = now.Before(e.until); fresh {
+	if fresh = now.Before(e.expires); fresh {
 		c.hits++
 	} else {
 		c.misses++
@@ -101,7 +101,7 @@ func (c *cache) removeLocked(element *list.Element) {
 
 // put caches an answer if it may be cached.
 func (c *cache) put(q question, m *dns.Msg) {
-	life := lifetime(m)
+	life := cacheTTL(m)
 	if life == 0 || c.max == 0 {
 		return
 	}
@@ -110,7 +110,7 @@ func (c *cache) put(q question, m *dns.Msg) {
 		return
 	}
 	now := c.now()
-	e := &entry{question: q, packed: packed, since: now, until: now.Add(life)}
+	e := &entry{question: q, packed: packed, stored: now, expires: now.Add(life)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old, ok := c.entries[q]; ok {
@@ -122,10 +122,10 @@ func (c *cache) put(q question, m *dns.Msg) {
 	}
 }
 
-// lifetime returns how long an answer may be cached. That is the lowest TTL of its records. For an
+// cacheTTL returns how long an answer may be cached. That is the lowest TTL of its records. For an
 // answer without records it is the time of the SOA record (RFC 2308). It returns 0 if the answer
 // must not be cached.
-func lifetime(m *dns.Msg) time.Duration {
+func cacheTTL(m *dns.Msg) time.Duration {
 	if m.Truncated || m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
 		return 0
 	}

@@ -66,7 +66,7 @@ func TestWhenAllAreDownOneMayHaveRecovered(t *testing.T) {
 	u := serve(t, address(t))
 	f := newForwarder(t, u)
 	for range failuresToDown {
-		f.upstreams[0].report(errors.New("down"))
+		f.upstreams[0].recordResult(errors.New("down"))
 	}
 	if f.upstreams[0].usable() {
 		t.Fatal("it is not down")
@@ -81,7 +81,7 @@ func TestWhenAllAreDownOneMayHaveRecovered(t *testing.T) {
 
 // TestTriesAreBounded checks that a question that no server can answer is not sent to all of them.
 func TestTriesAreBounded(t *testing.T) {
-	var all []*names
+	var all []*fakeServer
 	for range maxTries + 2 {
 		all = append(all, serve(t, func(dns.Question, string) *dns.Msg {
 			return &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeServerFailure}}
@@ -146,14 +146,14 @@ func TestCheck(t *testing.T) {
 	upper := good.Copy()
 	upper.Question[0].Name = "X.EXAMPLE."
 	for what, reply := range map[string]*dns.Msg{"an answer": good, "an answer in capitals": upper} {
-		if err := (&upstream{}).check(m, reply); err != nil {
+		if err := (&upstream{}).checkReply(m, reply); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	none, two := good.Copy(), good.Copy()
 	none.Question, two.Question = nil, append(two.Question, two.Question...)
 	for what, reply := range map[string]*dns.Msg{"a question": m, "no question": none, "two questions": two} {
-		if (&upstream{}).check(m, reply) == nil {
+		if (&upstream{}).checkReply(m, reply) == nil {
 			t.Errorf("%s was taken for an answer", what)
 		}
 	}

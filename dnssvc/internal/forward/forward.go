@@ -41,15 +41,15 @@ type Forwarder struct {
 
 	// The first client of a question may give up, and the other clients must not suffer from it.
 	// Questions therefore live as long as the forwarder.
-	life context.Context //nolint:containedctx // see above
+	ctx  context.Context //nolint:containedctx // see above
 	stop context.CancelFunc
 
-	mu      sync.Mutex
-	flights map[question]*flight
+	mu    sync.Mutex
+	calls map[question]*call
 }
 
-// flight is a question in progress, shared by all clients that asked it.
-type flight struct {
+// call is a question in progress, shared by all clients that asked it.
+type call struct {
 	done  chan struct{}
 	reply *dns.Msg
 	err   error
@@ -58,10 +58,10 @@ type flight struct {
 // New returns a forwarder.
 func New(cfg Config) *Forwarder {
 	f := &Forwarder{
-		cfg: cfg, cache: newCache(cfg.Entries, cfg.Stale), flights: map[question]*flight{},
+		cfg: cfg, cache: newCache(cfg.Entries, cfg.Stale), calls: map[question]*call{},
 		probe: "." + strings.ToLower(rand.Text()) + ".loop.invalid.",
 	}
-	f.life, f.stop = context.WithCancel(context.Background())
+	f.ctx, f.stop = context.WithCancel(context.Background())
 	for _, server := range cfg.Upstreams {
 		f.upstreams = append(f.upstreams, &upstream{
 			server: server, timeout: cfg.Timeout, now: time.Now, roots: cfg.Roots, idle: make(chan *dns.Conn, maxIdle),
@@ -80,12 +80,12 @@ func (f *Forwarder) Allowed(client netip.Addr) bool {
 	return false
 }
 
-// Exchange answers a question from the cache, from a flight in progress, or by asking a server. The
+// Exchange answers a question from the cache, from a call in progress, or by asking a server. The
 // answer may be shared.
 func (f *Forwarder) Exchange(ctx context.Context, q dns.Question) (*dns.Msg, error) {
 	name := strings.ToLower(q.Name)
 	if index, ok := strings.CutSuffix(name, f.probe); ok {
-		f.foundLoop(index)
+		f.markLoop(index)
 		return nil, errors.New("an upstream server leads back here")
 	}
 	k := question{name, q.Qtype}
@@ -94,44 +94,44 @@ func (f *Forwarder) Exchange(ctx context.Context, q dns.Question) (*dns.Msg, err
 		return m, nil
 	}
 	f.mu.Lock()
-	fl, ok := f.flights[k]
+	c, ok := f.calls[k]
 	if !ok {
-		fl = &flight{done: make(chan struct{})}
-		f.flights[k] = fl
+		c = &call{done: make(chan struct{})}
+		f.calls[k] = c
 	}
 	f.mu.Unlock()
 	switch {
 	case ok:
 		f.shared.Add(1)
 	case m != nil:
-		go f.fly(fl, k, q) // it ends with the forwarder
+		go f.resolve(c, k, q) // it ends with the forwarder
 	default:
-		f.fly(fl, k, q)
+		f.resolve(c, k, q)
 	}
 	if m != nil {
-		return f.orStale(ctx, fl, m)
+		return f.waitOrStale(ctx, c, m)
 	}
 	select {
-	case <-fl.done:
-		return fl.reply, fl.err
+	case <-c.done:
+		return c.reply, c.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// patience is how long servers may take before a client gets an expired answer, if there is one.
+// staleAfter is how long servers may take before a client gets an expired answer, if there is one.
 // Clients ask again, or give up, after a few seconds (RFC 8767 proposes 1.8 s).
-const patience = time.Second
+const staleAfter = time.Second
 
-// orStale returns the answer of a flight, or the expired answer if the flight fails or takes too
-// long. The flight continues, and the next client gets its answer.
-func (f *Forwarder) orStale(ctx context.Context, fl *flight, old *dns.Msg) (*dns.Msg, error) {
-	timer := time.NewTimer(patience)
+// waitOrStale returns the answer of a call, or the expired answer if the call fails or takes too
+// long. The call continues, and the next client gets its answer.
+func (f *Forwarder) waitOrStale(ctx context.Context, c *call, old *dns.Msg) (*dns.Msg, error) {
+	timer := time.NewTimer(staleAfter)
 	defer timer.Stop()
 	select {
-	case <-fl.done:
-		if fl.err == nil {
-			return fl.reply, nil
+	case <-c.done:
+		if c.err == nil {
+			return c.reply, nil
 		}
 	case <-timer.C:
 	case <-ctx.Done():
@@ -141,19 +141,19 @@ func (f *Forwarder) orStale(ctx context.Context, fl *flight, old *dns.Msg) (*dns
 	return old, nil
 }
 
-// fly asks the question and completes the flight for all its clients.
-func (f *Forwarder) fly(fl *flight, k question, q dns.Question) {
+// resolve asks the question and completes the call for all its clients.
+func (f *Forwarder) resolve(c *call, k question, q dns.Question) {
 	defer func() {
 		f.mu.Lock()
-		delete(f.flights, k)
+		delete(f.calls, k)
 		f.mu.Unlock()
-		close(fl.done)
+		close(c.done)
 	}()
-	fl.err = errors.New("asking was cut short") // in case ask panics
-	fl.reply, fl.err = f.ask(f.life, q)
-	if fl.err == nil {
-		fl.reply.Extra = nil
-		f.cache.put(k, fl.reply)
+	c.err = errors.New("asking was cut short") // in case ask panics
+	c.reply, c.err = f.ask(f.ctx, q)
+	if c.err == nil {
+		c.reply.Extra = nil
+		f.cache.put(k, c.reply)
 	}
 }
 
@@ -165,7 +165,7 @@ const maxTries = 3
 func (f *Forwarder) ask(ctx context.Context, q dns.Question) (*dns.Msg, error) {
 	f.asked.Add(1)
 	var errs []error
-	for _, u := range f.inTurn() {
+	for _, u := range f.candidates() {
 		reply, err := u.ask(ctx, q)
 		if err == nil {
 			return reply, nil
@@ -179,9 +179,9 @@ func (f *Forwarder) ask(ctx context.Context, q dns.Question) (*dns.Msg, error) {
 	return nil, errors.Join(errs...)
 }
 
-// inTurn returns the servers to try: the usable ones, starting with the next one each time. If none
-// is usable, it returns all of them, since one may have recovered.
-func (f *Forwarder) inTurn() []*upstream {
+// candidates returns the servers to try: the usable ones, starting with the next one each time. If
+// none is usable, it returns all of them, since one may have recovered.
+func (f *Forwarder) candidates() []*upstream {
 	var well, rest []*upstream
 	start := int(f.next.Add(1))
 	for i := range f.upstreams {
@@ -228,7 +228,7 @@ func (f *Forwarder) Run(ctx context.Context) error {
 	}
 }
 
-func (f *Forwarder) foundLoop(index string) {
+func (f *Forwarder) markLoop(index string) {
 	i, err := strconv.Atoi(index)
 	if err != nil || i < 0 || i >= len(f.upstreams) {
 		return

@@ -18,17 +18,17 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// names is an upstream server.
-type names struct {
+// fakeServer is an upstream server.
+type fakeServer struct {
 	addr  netip.AddrPort
 	asked atomic.Int64
 }
 
 // serve runs a server that answers with the result of answer. If the result is nil, it is silent.
-func serve(t *testing.T, answer func(q dns.Question, network string) *dns.Msg) *names {
+func serve(t *testing.T, answer func(q dns.Question, network string) *dns.Msg) *fakeServer {
 	t.Helper()
 	pc, lis := listen(t)
-	n := &names{addr: netip.MustParseAddrPort(pc.LocalAddr().String())}
+	n := &fakeServer{addr: netip.MustParseAddrPort(pc.LocalAddr().String())}
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, req *dns.Msg) {
 		n.asked.Add(1)
 		if m := answer(req.Question[0], w.LocalAddr().Network()); m != nil {
@@ -96,7 +96,7 @@ func records(t testing.TB, lines ...string) []dns.RR {
 	return rrs
 }
 
-func newForwarder(t *testing.T, upstreams ...*names) *Forwarder {
+func newForwarder(t *testing.T, upstreams ...*fakeServer) *Forwarder {
 	t.Helper()
 	cfg := Config{Entries: 100, Timeout: 30 * time.Second, Log: kittest.Logger(t), Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	for _, u := range upstreams {
@@ -257,11 +257,11 @@ func TestDownAndUp(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	u := &upstream{now: func() time.Time { return now }}
 	broken := errors.New("broken")
-	if u.report(broken); !u.usable() {
+	if u.recordResult(broken); !u.usable() {
 		t.Error("one failure is enough to be left alone")
 	}
 	for _, pause := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-		u.report(broken)
+		u.recordResult(broken)
 		if now = now.Add(pause*time.Second - 1); u.usable() {
 			t.Errorf("asked before %d s", pause)
 		}
@@ -269,8 +269,8 @@ func TestDownAndUp(t *testing.T) {
 			t.Errorf("left alone for longer than %d s", pause)
 		}
 	}
-	u.report(nil)
-	if u.report(broken); !u.usable() {
+	u.recordResult(nil)
+	if u.recordResult(broken); !u.usable() {
 		t.Error("success is not remembered")
 	}
 }
@@ -295,7 +295,7 @@ func TestLifetime(t *testing.T) {
 	for _, tt := range tests {
 		m := new(dns.Msg).SetQuestion("q.", dns.TypeA)
 		m.Rcode, m.Answer, m.Ns = tt.rcode, records(t, tt.answer...), records(t, tt.ns...)
-		if got := lifetime(m); got != tt.want {
+		if got := cacheTTL(m); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.what, got, tt.want)
 		}
 	}

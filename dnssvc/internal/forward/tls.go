@@ -38,7 +38,7 @@ func (u *upstream) exchangeOver(ctx context.Context, client *dns.Client, conn *d
 	reply, _, err := client.ExchangeWithConnContext(ctx, m, conn)
 	stop()
 	if err == nil {
-		err = u.check(m, reply)
+		err = u.checkReply(m, reply)
 	}
 	if err != nil {
 		conn.Close()

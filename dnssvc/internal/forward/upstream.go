@@ -17,7 +17,7 @@ const (
 	firstPause     = time.Second
 	longestPause   = 30 * time.Second
 	// askSize is the largest answer by UDP that the forwarder accepts, in bytes.
-	askSize = 1232
+	udpSize = 1232
 )
 
 // upstream is one upstream server.
@@ -57,8 +57,9 @@ func (u *upstream) setLoop() bool {
 	return !was
 }
 
-// report records the result of a question. The pause of a server grows with each failure in a row.
-func (u *upstream) report(err error) {
+// recordResult records the result of a question. The pause of a server grows with each failure in a
+// row.
+func (u *upstream) recordResult(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err == nil {
@@ -77,19 +78,19 @@ var errFailed = errors.New("server failure")
 func (u *upstream) ask(ctx context.Context, q dns.Question) (*dns.Msg, error) {
 	m := new(dns.Msg)
 	m.Id, m.RecursionDesired, m.Question = dns.Id(), true, []dns.Question{q}
-	m.SetEdns0(askSize, false)
+	m.SetEdns0(udpSize, false)
 	reply, err := u.send(ctx, m)
 	if err == nil && reply.Rcode != dns.RcodeSuccess && reply.Rcode != dns.RcodeNameError {
 		err = fmt.Errorf("%w: %s", errFailed, dns.RcodeToString[reply.Rcode])
 	}
 	if ctx.Err() == nil {
-		u.report(unlessAnswered(err))
+		u.recordResult(ignoreServerFailure(err))
 	}
 	return reply, err
 }
 
-// unlessAnswered drops errFailed, because a server that answers is reachable.
-func unlessAnswered(err error) error {
+// ignoreServerFailure drops errFailed, because a server that answers is reachable.
+func ignoreServerFailure(err error) error {
 	if errors.Is(err, errFailed) {
 		return nil
 	}
@@ -110,7 +111,7 @@ func (u *upstream) send(ctx context.Context, m *dns.Msg) (*dns.Msg, error) {
 }
 
 func (u *upstream) exchange(ctx context.Context, network string, m *dns.Msg) (*dns.Msg, error) {
-	client := &dns.Client{Net: network, Timeout: u.timeout, UDPSize: askSize}
+	client := &dns.Client{Net: network, Timeout: u.timeout, UDPSize: udpSize}
 	conn, err := client.DialContext(ctx, u.server.Addr.String())
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", u.server, err)
@@ -120,7 +121,7 @@ func (u *upstream) exchange(ctx context.Context, network string, m *dns.Msg) (*d
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	reply, _, err := client.ExchangeWithConnContext(ctx, m, conn)
 	if err == nil {
-		err = u.check(m, reply)
+		err = u.checkReply(m, reply)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", u.server, err)
@@ -128,8 +129,8 @@ func (u *upstream) exchange(ctx context.Context, network string, m *dns.Msg) (*d
 	return reply, nil
 }
 
-// check returns an error if reply does not answer m.
-func (*upstream) check(m, reply *dns.Msg) error {
+// checkReply returns an error if reply does not answer m.
+func (*upstream) checkReply(m, reply *dns.Msg) error {
 	asked := m.Question[0]
 	if !reply.Response || len(reply.Question) != 1 || reply.Question[0].Qtype != asked.Qtype || !strings.EqualFold(reply.Question[0].Name, asked.Name) {
 		return errors.New("the answer is to another question")

@@ -16,12 +16,12 @@ const maxChain = 10
 // whole or absent.
 type answer struct {
 	rcode      int
-	outside    bool // the name is in none of the zones
+	outOfZone  bool // the name is in none of the zones
 	answer     [][]dns.RR
 	authority  []dns.RR
 	additional [][]dns.RR
-	// chase is the name at the end of the aliases, if it is in none of the zones.
-	chase string
+	// externalAlias is the name at the end of the aliases, if it is in none of the zones.
+	externalAlias string
 	// partial is true if the answer lacks records of a set. It is a normal answer all the same.
 	partial bool
 }
@@ -29,15 +29,15 @@ type answer struct {
 // resolver finds the answer to one question in one snapshot.
 type resolver struct {
 	*zone.Snapshot
-	qtype  uint16
-	rotate uint32 // where to start in sets of addresses
-	most   int    // largest number of records of one set in the answer
+	qtype      uint16
+	rotate     uint32 // where to start in sets of addresses
+	maxRecords int    // largest number of records of one set in the answer
 	answer
 }
 
 // resolve answers a question from the zones alone. The answer spells qname as the question does.
-func resolve(s *zone.Snapshot, qname string, qtype uint16, rotate uint32, most int) answer {
-	r := &resolver{Snapshot: s, qtype: qtype, rotate: rotate, most: most}
+func resolve(s *zone.Snapshot, qname string, qtype uint16, rotate uint32, maxRecords int) answer {
+	r := &resolver{Snapshot: s, qtype: qtype, rotate: rotate, maxRecords: maxRecords}
 	owner := qname
 	name, err := zone.ParseName(qname)
 	if err != nil {
@@ -47,12 +47,12 @@ func resolve(s *zone.Snapshot, qname string, qtype uint16, rotate uint32, most i
 	for {
 		n := s.Get([]byte(name))
 		if n == nil {
-			r.absent(owner, name, len(seen) > 1)
+			r.answerAbsent(owner, name, len(seen) > 1)
 			return r.answer
 		}
 		alias := n.Set(dns.TypeCNAME)
 		if alias == nil || qtype == dns.TypeCNAME || qtype == dns.TypeANY {
-			r.present(owner, n)
+			r.answerPresent(owner, n)
 			return r.answer
 		}
 		if qtype == dns.TypeSRV {
@@ -69,19 +69,19 @@ func resolve(s *zone.Snapshot, qname string, qtype uint16, rotate uint32, most i
 	}
 }
 
-// absent answers for a name without a node. At the end of a chain of aliases the name may be
+// answerAbsent answers for a name without a node. At the end of a chain of aliases the name may be
 // outside of the zones.
-func (r *resolver) absent(owner, name string, chained bool) {
+func (r *resolver) answerAbsent(owner, name string, chained bool) {
 	if addr, ok := r.InsecurePod(name); ok {
-		r.insecurePod(owner, name, zone.InsecurePodSet(addr))
+		r.answerInsecurePod(owner, name, zone.InsecurePodSet(addr))
 		return
 	}
 	index := r.ZoneOf([]byte(name))
 	switch {
 	case index < 0 && chained:
-		r.chase = owner
+		r.externalAlias = owner
 	case index < 0:
-		r.outside = true
+		r.outOfZone = true
 		r.rcode = dns.RcodeRefused
 	case !r.Synced:
 		r.rcode = dns.RcodeServerFailure
@@ -91,7 +91,7 @@ func (r *resolver) absent(owner, name string, chained bool) {
 	}
 }
 
-func (r *resolver) insecurePod(owner, name string, set zone.Set) {
+func (r *resolver) answerInsecurePod(owner, name string, set zone.Set) {
 	switch r.qtype {
 	case set.Type:
 		r.answer.answer = append(r.answer.answer, addresses(owner, r.TTL, &set, 0, int(set.Count)))
@@ -102,9 +102,9 @@ func (r *resolver) insecurePod(owner, name string, set zone.Set) {
 	}
 }
 
-// present answers for a name that exists.
-func (r *resolver) present(owner string, n *zone.Node) {
-	apex := r.Apex(n)
+// answerPresent answers for a name that exists.
+func (r *resolver) answerPresent(owner string, n *zone.Node) {
+	apex := r.IsApex(n)
 	if r.qtype == dns.TypeANY && (apex || len(n.Sets()) > 0) {
 		if alias := n.Set(dns.TypeCNAME); alias != nil {
 			r.answer.answer = append(r.answer.answer, r.records(owner, n, alias))
@@ -127,7 +127,7 @@ func (r *resolver) present(owner string, n *zone.Node) {
 	rrs := r.records(owner, n, set)
 	r.partial = len(rrs) < int(set.Count)
 	r.answer.answer = append(r.answer.answer, rrs)
-	r.glue(rrs)
+	r.addGlue(rrs)
 }
 
 // minimalAny answers ANY with a single record (RFC 8482), so that ANY cannot be used to turn a
@@ -136,8 +136,8 @@ func (r *resolver) minimalAny(owner string) {
 	r.answer.answer = append(r.answer.answer, []dns.RR{&dns.HINFO{Hdr: header(owner, dns.TypeHINFO, r.TTL), Cpu: "RFC8482"}})
 }
 
-// glue adds the addresses of the targets to the additional section.
-func (r *resolver) glue(rrs []dns.RR) {
+// addGlue adds the addresses of the targets to the additional section.
+func (r *resolver) addGlue(rrs []dns.RR) {
 	for _, target := range targets(rrs) {
 		name, err := zone.ParseName(target)
 		if err != nil {
@@ -178,7 +178,7 @@ func targets(rrs []dns.RR) []string {
 // records unpacks a set. It unpacks only part of a set that is larger than an answer may be.
 func (r *resolver) records(owner string, n *zone.Node, set *zone.Set) []dns.RR {
 	var rrs []dns.RR
-	count := min(r.most, int(set.Count))
+	count := min(r.maxRecords, int(set.Count))
 	switch h := header(owner, set.Type, r.TTL); set.Type {
 	case dns.TypeA, dns.TypeAAAA:
 		return addresses(owner, r.TTL, set, r.rotate, count)
@@ -198,7 +198,7 @@ func (r *resolver) records(owner string, n *zone.Node, set *zone.Set) []dns.RR {
 		base := n.Name()[set.Strip():]
 		records := set.SRVs()
 		if count < int(set.Count) {
-			records = set.SRVPart(r.rotate, count)
+			records = set.RotatedSRVs(r.rotate, count)
 		}
 		for srv := range records {
 			rrs = append(rrs, &dns.SRV{Hdr: h, Weight: srv.Weight, Port: srv.Port, Target: zone.Text(srv.Label + base)})
@@ -216,7 +216,7 @@ func header(owner string, rrtype uint16, ttl uint32) dns.RR_Header {
 func addresses(owner string, ttl uint32, set *zone.Set, rotate uint32, n int) []dns.RR {
 	size := zone.AddrSize(set.Type)
 	rrs := make([]dns.RR, 0, n)
-	for i := range set.Part(rotate, n) {
+	for i := range set.Rotated(rotate, n) {
 		raw := []byte(set.Data[i*size : (i+1)*size])
 		if set.Type == dns.TypeA {
 			rrs = append(rrs, &dns.A{Hdr: header(owner, dns.TypeA, ttl), A: raw})
@@ -250,19 +250,19 @@ func soaOf(s *zone.Snapshot, z zone.Zone) *dns.SOA {
 	}
 }
 
-// size is the space for an answer.
-type size struct {
-	bytes int
-	last  bool // no other transport has more space
+// sizeLimit is the space for an answer.
+type sizeLimit struct {
+	bytes         int
+	lastTransport bool // no other transport has more space
 }
 
 // reply returns the packed message for an answer, with the records that fit.
-func (a *answer) reply(req *dns.Msg, limit size, opt *dns.OPT) []byte {
+func (a *answer) reply(req *dns.Msg, limit sizeLimit, opt *dns.OPT) []byte {
 	m := new(dns.Msg)
 	m.SetReply(req)
 	m.Compress = true
 	m.Rcode = a.rcode
-	m.Authoritative = !a.outside && a.rcode != dns.RcodeServerFailure
+	m.Authoritative = !a.outOfZone && a.rcode != dns.RcodeServerFailure
 	return fit(m, a, limit, opt)
 }
 
@@ -270,7 +270,7 @@ func (a *answer) reply(req *dns.Msg, limit size, opt *dns.OPT) []byte {
 // the TC flag, because the client did not ask for them. It then leaves out whole sets of the answer
 // and sets the TC flag. On the last transport it answers with part of a set instead, because that
 // is better than no record, and without the flag, because no other transport would carry more.
-func fit(m *dns.Msg, a *answer, limit size, opt *dns.OPT) []byte {
+func fit(m *dns.Msg, a *answer, limit sizeLimit, opt *dns.OPT) []byte {
 	sets, cut := a.answer, false
 	try := func(answers, additional int) []byte {
 		m.Answer = slices.Concat(sets[:answers]...)
@@ -309,7 +309,7 @@ func fit(m *dns.Msg, a *answer, limit size, opt *dns.OPT) []byte {
 		if packed == nil {
 			continue
 		}
-		if !limit.last {
+		if !limit.lastTransport {
 			return packed
 		}
 		whole, large := a.answer[:answers], a.answer[answers]

@@ -19,7 +19,7 @@ func newClients(prefixes []netip.Prefix) clients {
 	var c clients
 	for _, p := range prefixes {
 		if p = p.Masked(); p.Addr().Is4() {
-			c.v4 = append(c.v4, range4{mask: uint32(0xffffffff << (32 - p.Bits())), network: number(p.Addr())})
+			c.v4 = append(c.v4, range4{mask: uint32(0xffffffff << (32 - p.Bits())), network: toUint32(p.Addr())})
 		} else {
 			c.v6 = append(c.v6, p)
 		}
@@ -27,16 +27,16 @@ func newClients(prefixes []netip.Prefix) clients {
 	return c
 }
 
-func number(addr netip.Addr) uint32 {
+func toUint32(addr netip.Addr) uint32 {
 	raw := addr.As4()
 	return binary.BigEndian.Uint32(raw[:])
 }
 
 func (c *clients) empty() bool { return len(c.v4)+len(c.v6) == 0 }
 
-func (c *clients) contain(addr netip.Addr) bool {
+func (c *clients) contains(addr netip.Addr) bool {
 	if addr.Is4() {
-		n := number(addr)
+		n := toUint32(addr)
 		for _, r := range c.v4 {
 			if n&r.mask == r.network {
 				return true

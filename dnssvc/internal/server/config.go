@@ -51,8 +51,8 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	def(&c.MaxUDP, 1232)
-	def(&c.MaxRecordsUDP, streamRecords)
-	def(&c.MaxRecordsTCP, streamRecords)
+	def(&c.MaxRecordsUDP, tcpRecords)
+	def(&c.MaxRecordsTCP, tcpRecords)
 	def(&c.MaxConns, 2000)
 	def(&c.MaxConnsPerClient, 200)
 	def(&c.MaxPending, 2000)
@@ -67,19 +67,19 @@ func (c Config) withDefaults() Config {
 const (
 	// streamRecords is the number of IPv4 addresses, which are the smallest records, that fit into
 	// an answer by TCP.
-	streamRecords = (streamLimit - headerSize - 1 - questionTail) / (fixedRR + 4)
+	tcpRecords = (tcpLimit - headerSize - 1 - questionTail) / (fixedRR + 4)
 	// allRecords is more than the records of any set.
 	allRecords = 1 << 16
 )
 
-// maxRecords holds the largest number of records of a set in one answer, by transport.
-type maxRecords struct{ udp, tcp int }
+// recordLimits holds the largest number of records of a set in one answer, by transport.
+type recordLimits struct{ udp, tcp int }
 
-func (c Config) maxRecords() maxRecords {
-	return maxRecords{udp: min(c.MaxRecordsUDP, streamRecords), tcp: min(c.MaxRecordsTCP, streamRecords)}
+func (c Config) recordLimits() recordLimits {
+	return recordLimits{udp: min(c.MaxRecordsUDP, tcpRecords), tcp: min(c.MaxRecordsTCP, tcpRecords)}
 }
 
-func (m maxRecords) of(tcp bool) int {
+func (m recordLimits) forTransport(tcp bool) int {
 	if tcp {
 		return m.tcp
 	}

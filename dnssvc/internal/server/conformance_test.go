@@ -157,13 +157,13 @@ func TestConformance(t *testing.T) {
 		"fast":     func(*server.Config) {},
 	} {
 		addr, _ := serve(t, table, change)
-		for _, w := range dnstest.Ways {
+		for _, w := range dnstest.Transports {
 			t.Run(name+" "+w.Name, func(t *testing.T) { conforms(t, w, addr) })
 		}
 	}
 }
 
-func conforms(t *testing.T, w dnstest.Way, addr string) {
+func conforms(t *testing.T, w dnstest.Transport, addr string) {
 	for _, tt := range conformance {
 		m := dnstest.Ask(t, w, addr, tt.name, dns.StringToType[tt.qtype]+typeNumber(tt.qtype))
 		want := strings.ReplaceAll(strings.ReplaceAll(tt.want, "@", tt.name), "|", "\n  ")
@@ -189,7 +189,7 @@ func typeNumber(text string) uint16 {
 }
 
 // checkShape checks properties of every answer.
-func checkShape(t *testing.T, rule string, m *dns.Msg, w dnstest.Way) {
+func checkShape(t *testing.T, rule string, m *dns.Msg, w dnstest.Transport) {
 	t.Helper()
 	ours := m.Rcode != dns.RcodeRefused
 	if m.Authoritative != ours {
@@ -243,7 +243,7 @@ func TestGlue(t *testing.T) {
 		{"web.default" + loc, "A", ""},
 	}
 	for _, tt := range tests {
-		m := dnstest.Ask(t, dnstest.Way{Net: "tcp"}, addr, tt.name, dns.StringToType[tt.qtype])
+		m := dnstest.Ask(t, dnstest.Transport{Net: "tcp"}, addr, tt.name, dns.StringToType[tt.qtype])
 		if got := strings.Join(dnstest.Text(m.Extra), "|"); got != tt.want {
 			t.Errorf("%s %s: additional section\ngot  %s\nwant %s", tt.name, tt.qtype, got, tt.want)
 		}

@@ -11,12 +11,12 @@ import (
 // fastPath answers frequent questions. It reads the question in place, copies it into the answer,
 // and writes records whose owner is a pointer to it. It allocates nothing.
 type fastPath struct {
-	names  func() *zone.Snapshot
-	maxUDP int
-	most   maxRecords
-	rotate uint32
-	// chases is true if aliases to names outside are followed. The handler does that.
-	chases bool
+	names        func() *zone.Snapshot
+	maxUDP       int
+	recordLimits recordLimits
+	rotate       uint32
+	// followsAliases is true if aliases to names outside are followed. The handler does that.
+	followsAliases bool
 
 	// State of the current question.
 	s     *zone.Snapshot
@@ -111,14 +111,14 @@ func (f *fastPath) read(packet []byte, tcp bool) bool {
 // readOPT reads the records after the question.
 func (f *fastPath) readOPT(rest []byte, records, recordsHigh int, tcp bool) bool {
 	f.edns, f.do = false, false
-	f.limit = plainLimit
+	f.limit = udpLimit
 	if records == 1 && recordsHigh == 0 {
 		// The record is: root, OPT, size, extended code, version 0, flags, length.
 		if len(rest) < optSize || rest[0] != 0 || binary.BigEndian.Uint16(rest[1:]) != dns.TypeOPT || rest[6] != 0 {
 			return false
 		}
 		f.edns, f.do = true, rest[7]&0x80 != 0
-		f.limit = min(max(int(binary.BigEndian.Uint16(rest[3:])), plainLimit), f.maxUDP)
+		f.limit = min(max(int(binary.BigEndian.Uint16(rest[3:])), udpLimit), f.maxUDP)
 		if !knownOptions(rest[optSize:], int(binary.BigEndian.Uint16(rest[9:]))) {
 			return false
 		}
@@ -127,7 +127,7 @@ func (f *fastPath) readOPT(rest []byte, records, recordsHigh int, tcp bool) bool
 	}
 	f.tcp = tcp
 	if tcp {
-		f.limit = streamLimit
+		f.limit = tcpLimit
 	}
 	if f.edns {
 		f.limit -= optSize
@@ -155,20 +155,20 @@ func knownOptions(options []byte, size int) bool {
 func (f *fastPath) write() (flags uint16, ok bool) {
 	n := f.s.Get(f.name[:f.qlen])
 	if n == nil {
-		return f.absent()
+		return f.answerAbsent()
 	}
 	if alias := n.Set(dns.TypeCNAME); alias != nil {
 		if f.qtype == dns.TypeSRV {
 			return 0, f.writeSOA(n.Zone())
 		}
-		return 0, f.alias(alias)
+		return 0, f.answerAlias(alias)
 	}
 	switch f.qtype {
 	case dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypePTR:
 	case dns.TypeNone, dns.TypeOPT, dns.TypeANY, dns.TypeAXFR, dns.TypeIXFR:
 		return 0, false
 	default:
-		if f.s.Apex(n) || n.Set(f.qtype) != nil {
+		if f.s.IsApex(n) || n.Set(f.qtype) != nil {
 			return 0, false
 		}
 	}
@@ -177,9 +177,9 @@ func (f *fastPath) write() (flags uint16, ok bool) {
 	case set == nil:
 		return 0, f.writeSOA(n.Zone())
 	case f.qtype == dns.TypeSRV:
-		return f.services(n, set)
+		return f.writeSRVs(n, set)
 	case f.qtype == dns.TypePTR:
-		return 0, set.Count == 1 && f.named(dns.TypePTR, set.First())
+		return 0, set.Count == 1 && f.answerName(dns.TypePTR, set.First())
 	}
 	return f.answerAddresses(set), true
 }
@@ -189,19 +189,19 @@ func (f *fastPath) write() (flags uint16, ok bool) {
 // to question.
 func (f *fastPath) answerAddresses(set *zone.Set) (flags uint16) {
 	count := int(set.Count)
-	n := min(count, f.most.of(f.tcp))
+	n := min(count, f.recordLimits.forTransport(f.tcp))
 	if size := fixedRR + zone.AddrSize(set.Type); f.tcp {
-		n = min(n, (f.limit-f.at())/size)
-	} else if !f.room(n * size) {
+		n = min(n, (f.limit-f.offset())/size)
+	} else if !f.hasRoom(n * size) {
 		return f.truncate()
 	}
 	f.partial = n < count
-	f.addresses(headerSize, set, n)
+	f.writeAddresses(headerSize, set, n)
 	f.answers = uint16(n)
 	return 0
 }
 
-func (f *fastPath) absent() (flags uint16, ok bool) {
+func (f *fastPath) answerAbsent() (flags uint16, ok bool) {
 	if isTransfer(f.qtype) || f.qtype == dns.TypeOPT || f.qtype == dns.TypeNone || !f.s.Synced || f.s.InsecurePods() {
 		return 0, false
 	}
@@ -209,57 +209,59 @@ func (f *fastPath) absent() (flags uint16, ok bool) {
 	return dns.RcodeNameError, index >= 0 && f.writeSOA(index)
 }
 
-// alias answers with a CNAME to a name outside of the zones. The handler follows other aliases.
-func (f *fastPath) alias(set *zone.Set) bool {
-	if f.chases || f.qtype == dns.TypeNone || f.qtype == dns.TypeOPT || isTransfer(f.qtype) {
+// answerAlias answers with a CNAME to a name outside of the zones. The handler follows other
+// aliases.
+func (f *fastPath) answerAlias(set *zone.Set) bool {
+	if f.followsAliases || f.qtype == dns.TypeNone || f.qtype == dns.TypeOPT || isTransfer(f.qtype) {
 		return false
 	}
 	target := append(f.target[:0], set.Data...)
 	if f.qtype != dns.TypeCNAME && f.qtype != dns.TypeANY && f.s.ZoneOf(target) >= 0 {
 		return false
 	}
-	return f.named(dns.TypeCNAME, set.Data)
+	return f.answerName(dns.TypeCNAME, set.Data)
 }
 
-// named writes the only record of a set of names.
-func (f *fastPath) named(rrtype uint16, data string) bool {
-	if !f.room(fixedRR + len(data)) {
+// answerName writes the only record of a set of names.
+func (f *fastPath) answerName(rrtype uint16, data string) bool {
+	if !f.hasRoom(fixedRR + len(data)) {
 		return false // the handler compresses names, so its answer may fit
 	}
-	f.record(headerSize, rrtype, f.s.TTL, len(data))
+	f.writeRecord(headerSize, rrtype, f.s.TTL, len(data))
 	f.out = append(f.out, data...)
 	f.answers = 1
 	return true
 }
 
-// at returns the offset in the message at which the next byte is written.
-func (f *fastPath) at() int { return len(f.out) - f.base }
+// offset returns the offset in the message at which the next byte is written.
+func (f *fastPath) offset() int { return len(f.out) - f.base }
 
-func (f *fastPath) room(n int) bool { return f.at()+n <= f.limit }
+func (f *fastPath) hasRoom(n int) bool { return f.offset()+n <= f.limit }
 
-// record writes a record up to its data. The owner is a pointer.
-func (f *fastPath) record(owner int, rrtype uint16, ttl uint32, length int) {
+// writeRecord writes a record up to its data. The owner is a pointer.
+func (f *fastPath) writeRecord(owner int, rrtype uint16, ttl uint32, length int) {
 	f.out = append(f.out,
 		pointerBits>>8|byte(owner>>8), byte(owner), byte(rrtype>>8), byte(rrtype), 0, dns.ClassINET,
 		byte(ttl>>24), byte(ttl>>16), byte(ttl>>8), byte(ttl), byte(length>>8), byte(length))
 }
 
-// addresses writes n addresses of a set, in the order of zone.Set.Part. There must be room for
-// them. It does not use Part because most answers consist of addresses and spare records are rare.
-func (f *fastPath) addresses(owner int, set *zone.Set, n int) {
-	lead := set.Lead()
-	f.addressRun(owner, set, 0, lead, min(n, lead))
+// writeAddresses writes n addresses of a set, in the order of zone.Set.Rotated. There must be room
+// for them. It does not use Rotated because most answers consist of addresses and fallback records
+// are rare.
+func (f *fastPath) writeAddresses(owner int, set *zone.Set, n int) {
+	lead := set.Preferred()
+	f.writeAddressRun(owner, set, 0, lead, min(n, lead))
 	if n > lead {
-		f.addressRun(owner, set, lead, int(set.Count), n-lead)
+		f.writeAddressRun(owner, set, lead, int(set.Count), n-lead)
 	}
 }
 
-// addressRun writes n of the addresses at the positions from (inclusive) to to (exclusive).
-func (f *fastPath) addressRun(owner int, set *zone.Set, from, to, n int) {
+// writeAddressRun writes n of the addresses at the positions from (inclusive) to to (exclusive).
+func (f *fastPath) writeAddressRun(owner int, set *zone.Set, from, to, n int) {
 	size := zone.AddrSize(set.Type)
-	next := from + zone.Turn(f.rotate, to-from)
+	next := from + zone.RotationStart(f.rotate, to-from)
 	for range n {
-		f.record(owner, set.Type, f.s.TTL, size)
+		f.writeRecord(owner, set.Type, f.s.TTL, size)
 		f.out = append(f.out, set.Data[next*size:(next+1)*size]...)
 		if next++; next == to {
 			next = from
@@ -267,30 +269,31 @@ func (f *fastPath) addressRun(owner int, set *zone.Set, from, to, n int) {
 	}
 }
 
-// services writes SRV records, and adds as many address sets of their targets as there is room for.
-func (f *fastPath) services(n *zone.Node, set *zone.Set) (flags uint16, ok bool) {
+// writeSRVs writes SRV records, and adds as many address sets of their targets as there is room
+// for.
+func (f *fastPath) writeSRVs(n *zone.Node, set *zone.Set) (flags uint16, ok bool) {
 	base := n.Name()[set.Strip():]
 	count := int(set.Count)
-	fits := f.room(count*fixedRR + set.SRVSize(base))
-	if count > f.most.of(f.tcp) || !fits && f.tcp {
-		return f.someServices(set, base)
+	fits := f.hasRoom(count*fixedRR + set.SRVSize(base))
+	if count > f.recordLimits.forTransport(f.tcp) || !fits && f.tcp {
+		return f.writePartialSRVs(set, base)
 	}
 	if !fits {
 		return f.truncate(), true
 	}
-	first := f.at()
+	first := f.offset()
 	for srv := range set.SRVs() {
-		f.service(srv, base)
+		f.writeSRV(srv, base)
 	}
 	f.answers = set.Count
-	if f.at() > maxPointer {
+	if f.offset() > maxPointer {
 		return 0, false // beyond the reach of a pointer
 	}
 	owner := first
 	last := "-" // differs from every label
 	for srv := range set.SRVs() {
 		owner += fixedRR + 6
-		if srv.Label != last && !f.glue(owner, srv.Label, base) {
+		if srv.Label != last && !f.writeGlue(owner, srv.Label, base) {
 			break
 		}
 		last = srv.Label
@@ -299,31 +302,31 @@ func (f *fastPath) services(n *zone.Node, set *zone.Set) (flags uint16, ok bool)
 	return 0, true
 }
 
-// service writes an SRV record.
-func (f *fastPath) service(srv zone.SRV, base string) {
-	f.record(headerSize, dns.TypeSRV, f.s.TTL, 6+len(srv.Label)+len(base))
+// writeSRV writes an SRV record.
+func (f *fastPath) writeSRV(srv zone.SRV, base string) {
+	f.writeRecord(headerSize, dns.TypeSRV, f.s.TTL, 6+len(srv.Label)+len(base))
 	f.out = append(f.out, 0, 0, byte(srv.Weight>>8), byte(srv.Weight), byte(srv.Port>>8), byte(srv.Port))
 	f.out = append(f.out, srv.Label...)
 	f.out = append(f.out, base...)
 }
 
-// someServices writes as many SRV records as one answer may have. If all of these fit, it adds
+// writePartialSRVs writes as many SRV records as one answer may have. If all of these fit, it adds
 // addresses as services does.
-func (f *fastPath) someServices(set *zone.Set, base string) (flags uint16, ok bool) {
-	part := set.SRVPart(f.rotate, min(int(set.Count), f.most.of(f.tcp)))
-	first := f.at()
+func (f *fastPath) writePartialSRVs(set *zone.Set, base string) (flags uint16, ok bool) {
+	part := set.RotatedSRVs(f.rotate, min(int(set.Count), f.recordLimits.forTransport(f.tcp)))
+	first := f.offset()
 	for srv := range part {
-		if !f.room(fixedRR + 6 + len(srv.Label) + len(base)) {
+		if !f.hasRoom(fixedRR + 6 + len(srv.Label) + len(base)) {
 			if !f.tcp {
 				return f.truncate(), true
 			}
 			f.partial = true
 			return 0, true
 		}
-		f.service(srv, base)
+		f.writeSRV(srv, base)
 		f.answers++
 	}
-	if f.at() > maxPointer {
+	if f.offset() > maxPointer {
 		return 0, false
 	}
 	f.partial = true
@@ -331,7 +334,7 @@ func (f *fastPath) someServices(set *zone.Set, base string) (flags uint16, ok bo
 	seen := map[string]bool{} // a part may begin and end with the same label
 	for srv := range part {
 		owner += fixedRR + 6
-		if !seen[srv.Label] && !f.glue(owner, srv.Label, base) {
+		if !seen[srv.Label] && !f.writeGlue(owner, srv.Label, base) {
 			break
 		}
 		seen[srv.Label] = true
@@ -340,9 +343,9 @@ func (f *fastPath) someServices(set *zone.Set, base string) (flags uint16, ok bo
 	return 0, true
 }
 
-// glue writes the addresses of one target, which is at offset owner. It returns false if there was
-// no room.
-func (f *fastPath) glue(owner int, label, base string) bool {
+// writeGlue writes the addresses of one target, which is at offset owner. It returns false if there
+// was no room.
+func (f *fastPath) writeGlue(owner int, label, base string) bool {
 	target := append(append(f.target[:0], label...), base...)
 	n := f.s.Get(target)
 	if n == nil {
@@ -351,10 +354,10 @@ func (f *fastPath) glue(owner int, label, base string) bool {
 	for _, rrtype := range [...]uint16{dns.TypeA, dns.TypeAAAA} {
 		if set := n.Set(rrtype); set != nil {
 			count := int(set.Count)
-			if !f.room(count * (fixedRR + zone.AddrSize(rrtype))) {
+			if !f.hasRoom(count * (fixedRR + zone.AddrSize(rrtype))) {
 				return false
 			}
-			f.addresses(owner, set, count)
+			f.writeAddresses(owner, set, count)
 			f.additions += set.Count
 		}
 	}
@@ -371,36 +374,36 @@ func (f *fastPath) truncate() uint16 {
 // writeSOA writes the SOA record of a negative answer. The name of the zone is a suffix of the name
 // in the question.
 func (f *fastPath) writeSOA(index int) bool {
-	if index == zone.Own {
+	if index == zone.AddressZone {
 		return false
 	}
 	z := &f.s.Zones[index]
 	const fixed = 20
 	apex := headerSize + f.qlen - len(z.Name)
-	if !f.room(fixedRR + len(z.MName) + len(z.RName) + fixed) {
+	if !f.hasRoom(fixedRR + len(z.MName) + len(z.RName) + fixed) {
 		return false
 	}
-	f.record(apex, dns.TypeSOA, min(f.s.TTL, soaMaxTTL), 0)
-	data := f.at()
+	f.writeRecord(apex, dns.TypeSOA, min(f.s.TTL, soaMaxTTL), 0)
+	data := f.offset()
 	primary := apex // the names in the record are below the first zone
 	if index == 0 {
 		f.out = append(f.out, zone.PrimaryLabels...)
-		f.pointTo(apex)
+		f.writePointer(apex)
 	} else {
 		primary = data + len(zone.PrimaryLabels)
 		f.out = append(f.out, z.MName...)
 	}
 	f.out = append(f.out, zone.MailboxLabels...)
-	f.pointTo(primary)
+	f.writePointer(primary)
 	for _, v := range [...]uint32{f.s.Serial, soaRefresh, soaRetry, soaExpire, f.s.TTL} {
 		f.out = binary.BigEndian.AppendUint32(f.out, v)
 	}
-	binary.BigEndian.PutUint16(f.out[f.base+data-2:], uint16(f.at()-data))
+	binary.BigEndian.PutUint16(f.out[f.base+data-2:], uint16(f.offset()-data))
 	f.authority = 1
 	return true
 }
 
-func (f *fastPath) pointTo(offset int) {
+func (f *fastPath) writePointer(offset int) {
 	f.out = binary.BigEndian.AppendUint16(f.out, pointerBits|uint16(offset))
 }
 

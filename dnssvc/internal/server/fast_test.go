@@ -234,7 +234,7 @@ func FuzzPackets(f *testing.F) {
 		if later != nil {
 			reply = later(context.Background())
 		}
-		if short, _ := o.handler.Handle(Query{Packet: packet, Short: true}); len(short) > len(packet) {
+		if short, _ := o.handler.Handle(Query{Packet: packet, NoAmplification: true}); len(short) > len(packet) {
 			t.Errorf("%x: %d bytes where %d are allowed", packet, len(short), len(packet))
 		}
 		if reply == nil {
@@ -250,8 +250,8 @@ func FuzzPackets(f *testing.F) {
 	})
 }
 
-// TestBentPackets checks packets that are nearly valid, which find more than random ones.
-func TestBentPackets(t *testing.T) {
+// TestNearlyValidPackets checks packets that are nearly valid, which find more than random ones.
+func TestNearlyValidPackets(t *testing.T) {
 	o := newOracle(fastWorld(t, zone.PodsDisabled))
 	var packets [][]byte
 	seedPackets(func(packet []byte) { packets = append(packets, packet) })

@@ -15,9 +15,9 @@ import (
 	"portolan.dev/dnssvc/internal/zone"
 )
 
-// wire is a network with packets from any source address. No socket can send from port 0, and few
-// processes may send from port 53.
-type wire struct {
+// fakeNetwork is a network with packets from any source address. No socket can send from port 0,
+// and few processes may send from port 53.
+type fakeNetwork struct {
 	from    netip.AddrPort
 	packets [][]byte // not yet received
 	batch   [][]byte
@@ -26,7 +26,7 @@ type wire struct {
 	done    func(packet, answer []byte)
 }
 
-func (w *wire) receive() (int, error) {
+func (w *fakeNetwork) receive() (int, error) {
 	if len(w.packets) == 0 {
 		return 0, net.ErrClosed
 	}
@@ -36,13 +36,13 @@ func (w *wire) receive() (int, error) {
 	return n, nil
 }
 
-func (w *wire) packet(i int) []byte         { return w.batch[i] }
-func (w *wire) client(int) netip.AddrPort   { return w.from }
-func (w *wire) space(i int) []byte          { return w.spaces[i][:] }
-func (w *wire) route(int) route             { return route{client: w.from} }
-func (w *wire) answer(i int, answer []byte) { w.answers[i] = answer }
+func (w *fakeNetwork) packet(i int) []byte        { return w.batch[i] }
+func (w *fakeNetwork) client(int) netip.AddrPort  { return w.from }
+func (w *fakeNetwork) replyBuffer(i int) []byte   { return w.spaces[i][:] }
+func (w *fakeNetwork) route(int) route            { return route{client: w.from} }
+func (w *fakeNetwork) stage(i int, answer []byte) { w.answers[i] = answer }
 
-func (w *wire) send() error {
+func (w *fakeNetwork) send() error {
 	for i, answer := range w.answers {
 		w.done(w.batch[i], slices.Clone(answer))
 	}
@@ -53,8 +53,8 @@ func (w *wire) send() error {
 // nil if there is none.
 func exchange(t *testing.T, s *Server, from string, packets [][]byte, done func(packet, answer []byte)) {
 	t.Helper()
-	w := &wire{from: netip.MustParseAddrPort(from), packets: packets, done: done}
-	var wait waiting
+	w := &fakeNetwork{from: netip.MustParseAddrPort(from), packets: packets, done: done}
+	var wait pendingQueries
 	if err := s.udpWorker(t.Context(), &wait, nil, w); err != nil {
 		t.Fatal(err)
 	}
@@ -134,12 +134,12 @@ func TestForgedPorts(t *testing.T) {
 	}
 }
 
-// local forwards questions of this machine only.
-type local struct{ t *testing.T }
+// localForwarder forwards questions of this machine only.
+type localForwarder struct{ t *testing.T }
 
-func (local) Allowed(client netip.Addr) bool { return client.IsLoopback() }
+func (localForwarder) Allowed(client netip.Addr) bool { return client.IsLoopback() }
 
-func (l local) Exchange(_ context.Context, q dns.Question) (*dns.Msg, error) {
+func (l localForwarder) Exchange(_ context.Context, q dns.Question) (*dns.Msg, error) {
 	l.t.Errorf("%s was asked for upstream", q.Name)
 	return nil, net.ErrClosed
 }
@@ -149,7 +149,7 @@ func (l local) Exchange(_ context.Context, q dns.Question) (*dns.Msg, error) {
 func TestNothingIsAmplified(t *testing.T) {
 	packets := oddPackets(t)
 	clients := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fc00::/7")}
-	for _, forward := range []Forwarder{nil, local{t}} {
+	for _, forward := range []Forwarder{nil, localForwarder{t}} {
 		for name, s := range forgedServers(t, func(c *Config) { c.Clients, c.Forward = clients, forward }) {
 			for _, from := range []string{"192.0.2.1:4711", "[2001:db8::1]:53"} {
 				answered, truncated := 0, 0
@@ -223,14 +223,14 @@ func TestClients(t *testing.T) {
 	} {
 		addr := netip.MustParseAddr(text)
 		want := slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
-		if got := c.contain(addr); got != want {
+		if got := c.contains(addr); got != want {
 			t.Errorf("%s: %v, want %v", addr, got, want)
 		}
-		if everybody.contain(addr) != addr.Is4() {
+		if everybody.contains(addr) != addr.Is4() {
 			t.Errorf("%s: everybody with IPv4 is not %v", addr, addr.Is4())
 		}
 	}
-	if none := newClients(nil); !none.empty() || none.contain(netip.MustParseAddr("::1")) || c.empty() {
+	if none := newClients(nil); !none.empty() || none.contains(netip.MustParseAddr("::1")) || c.empty() {
 		t.Error("emptiness")
 	}
 }

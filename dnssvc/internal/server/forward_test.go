@@ -13,12 +13,12 @@ import (
 	"portolan.dev/dnssvc/internal/server"
 )
 
-// outside answers for names outside of the zones.
-type outside struct{ allow netip.Prefix }
+// fakeForwarder answers for names outside of the zones.
+type fakeForwarder struct{ allow netip.Prefix }
 
-func (o outside) Allowed(client netip.Addr) bool { return o.allow.Contains(client) }
+func (o fakeForwarder) Allowed(client netip.Addr) bool { return o.allow.Contains(client) }
 
-func (o outside) Exchange(_ context.Context, q dns.Question) (*dns.Msg, error) {
+func (o fakeForwarder) Exchange(_ context.Context, q dns.Question) (*dns.Msg, error) {
 	m := new(dns.Msg)
 	soa, err := dns.NewRR("example.com. 60 IN SOA ns.example.com. h.example.com. 1 2 3 4 60")
 	if err != nil {
@@ -60,8 +60,8 @@ func TestForwarding(t *testing.T) {
 		{"names of services that are not", "no.default" + loc, "A", nxdomain, nxdomain},
 	}
 	for allowed, prefix := range map[bool]string{true: "127.0.0.0/8", false: "192.0.2.0/24"} {
-		addr, _ := serve(t, table, func(c *server.Config) { c.Forward = outside{netip.MustParsePrefix(prefix)} })
-		for _, w := range dnstest.Ways {
+		addr, _ := serve(t, table, func(c *server.Config) { c.Forward = fakeForwarder{netip.MustParsePrefix(prefix)} })
+		for _, w := range dnstest.Transports {
 			for _, tt := range tests {
 				want := tt.others
 				if allowed {
@@ -85,12 +85,12 @@ func TestForwarding(t *testing.T) {
 	}
 }
 
-// stuck does not answer before its context ends.
-type stuck struct{ asked chan struct{} }
+// stuckForwarder does not answer before its context ends.
+type stuckForwarder struct{ asked chan struct{} }
 
-func (stuck) Allowed(netip.Addr) bool { return true }
+func (stuckForwarder) Allowed(netip.Addr) bool { return true }
 
-func (s stuck) Exchange(ctx context.Context, _ dns.Question) (*dns.Msg, error) {
+func (s stuckForwarder) Exchange(ctx context.Context, _ dns.Question) (*dns.Msg, error) {
 	s.asked <- struct{}{}
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -101,7 +101,7 @@ func (s stuck) Exchange(ctx context.Context, _ dns.Question) (*dns.Msg, error) {
 func TestUpstreamHangs(t *testing.T) {
 	asked := make(chan struct{}, 1000)
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...), func(c *server.Config) {
-		c.Forward, c.MaxPending = stuck{asked}, 5
+		c.Forward, c.MaxPending = stuckForwarder{asked}, 5
 	})
 	conn := dial(t, addr)
 	var flood []*dns.Msg
@@ -116,7 +116,7 @@ func TestUpstreamHangs(t *testing.T) {
 	if err != nil || len(m.Answer) != 1 {
 		t.Fatalf("got %v, %v", m, err)
 	}
-	if m := dnstest.Ask(t, dnstest.Ways[0], addr, "web.default"+loc, dns.TypeA); len(m.Answer) != 1 {
+	if m := dnstest.Ask(t, dnstest.Transports[0], addr, "web.default"+loc, dns.TypeA); len(m.Answer) != 1 {
 		t.Errorf("by UDP: %s", m)
 	}
 	if n := len(asked); n > 5 {

@@ -21,28 +21,28 @@ type Forwarder interface {
 
 // Handler is the ordinary, complete implementation of the answers.
 type Handler struct {
-	names   func() *zone.Snapshot
-	maxUDP  int
-	most    maxRecords
-	forward Forwarder // nil if other names are refused
-	keys    Keys
-	rotate  atomic.Uint32
-	partial atomic.Uint64 // answers with a part of a set
-	badSigs atomic.Uint64 // questions with an invalid signature
+	names        func() *zone.Snapshot
+	maxUDP       int
+	recordLimits recordLimits
+	forward      Forwarder // nil if other names are refused
+	keys         Keys
+	rotate       atomic.Uint32
+	partial      atomic.Uint64 // answers with a part of a set
+	badSigs      atomic.Uint64 // questions with an invalid signature
 }
 
 // NewHandler returns a handler. It uses Names and the bounds of answers of the configuration.
 func NewHandler(cfg Config) *Handler {
 	cfg = cfg.withDefaults()
-	return &Handler{names: cfg.Names, maxUDP: cfg.MaxUDP, most: cfg.maxRecords(), forward: cfg.Forward, keys: cfg.Keys}
+	return &Handler{names: cfg.Names, maxUDP: cfg.MaxUDP, recordLimits: cfg.recordLimits(), forward: cfg.Forward, keys: cfg.Keys}
 }
 
 // Query is a received question.
 type Query struct {
-	Packet []byte // valid until the first answer
-	Client netip.AddrPort
-	TCP    bool
-	Short  bool // the answer must not be longer than the packet
+	Packet          []byte // valid until the first answer
+	Client          netip.AddrPort
+	TCP             bool
+	NoAmplification bool // the answer must not be longer than the packet
 }
 
 // Handle answers a question. The reply is nil if the packet gets no answer. If later is not nil,
@@ -50,7 +50,7 @@ type Query struct {
 // returns the reply.
 func (h *Handler) Handle(q Query) (reply []byte, later func(context.Context) []byte) {
 	reply, later = h.handle(q)
-	if q.Short && len(reply) > len(q.Packet) {
+	if q.NoAmplification && len(reply) > len(q.Packet) {
 		// The question is packed more tightly than any client packs it.
 		return errorReply(q.Packet, dns.RcodeFormatError), nil
 	}
@@ -72,7 +72,7 @@ func (h *Handler) handle(q Query) (reply []byte, later func(context.Context) []b
 	if err != nil {
 		return errorReply(q.Packet, dns.RcodeFormatError), nil
 	}
-	reply, later = h.question(req, q, sig)
+	reply, later = h.answerQuestion(req, q, sig)
 	if later == nil || sig == nil {
 		return sig.signPacked(reply), later
 	}
@@ -88,24 +88,24 @@ func (h *Handler) signature(req *dns.Msg, packet []byte) (*signature, error) {
 	return sig, err
 }
 
-// question answers a question, and leaves room for the signature.
-func (h *Handler) question(req *dns.Msg, q Query, sig *signature) (reply []byte, later func(context.Context) []byte) {
+// answerQuestion answers a question, and leaves room for the signature.
+func (h *Handler) answerQuestion(req *dns.Msg, q Query, sig *signature) (reply []byte, later func(context.Context) []byte) {
 	e := readEDNS(req, h.maxUDP)
-	limit := size{bytes: e.size}
+	limit := sizeLimit{bytes: e.size}
 	switch {
 	case q.TCP:
-		limit = size{bytes: streamLimit, last: true}
-	case q.Short:
+		limit = sizeLimit{bytes: tcpLimit, lastTransport: true}
+	case q.NoAmplification:
 		limit.bytes = min(e.size, len(q.Packet))
 	}
 	limit.bytes -= sig.room()
 	switch question := req.Question[0]; {
-	case e.bad != 0:
-		return refusal(e.bad).reply(req, limit, e.opt), nil
+	case e.rcode != 0:
+		return refusal(e.rcode).reply(req, limit, e.opt), nil
 	case sig != nil && sig.fault != 0:
 		return refusal(dns.RcodeNotAuth).reply(req, limit, e.opt), nil
 	case question.Qclass != dns.ClassINET,
-		// Transfers are handled by stream.transfer, by TCP.
+		// Transfers are handled by tcpConn.transfer, by TCP.
 		question.Qtype == dns.TypeAXFR, question.Qtype == dns.TypeIXFR:
 		return refusal(dns.RcodeRefused).reply(req, limit, e.opt), nil
 	case question.Qtype == dns.TypeOPT || question.Qtype == dns.TypeNone:
@@ -114,17 +114,17 @@ func (h *Handler) question(req *dns.Msg, q Query, sig *signature) (reply []byte,
 	return h.answer(req, q.Client.Addr(), limit, e.opt)
 }
 
-// recursionFor reports whether a client may ask for other names.
-func (h *Handler) recursionFor(client netip.Addr) bool {
+// mayRecurse reports whether a client may ask for other names.
+func (h *Handler) mayRecurse(client netip.Addr) bool {
 	return h.forward != nil && h.forward.Allowed(client)
 }
 
-func refusal(rcode int) *answer { return &answer{rcode: rcode, outside: true} }
+func refusal(rcode int) *answer { return &answer{rcode: rcode, outOfZone: true} }
 
-func (h *Handler) answer(req *dns.Msg, client netip.Addr, limit size, opt *dns.OPT) ([]byte, func(context.Context) []byte) {
+func (h *Handler) answer(req *dns.Msg, client netip.Addr, limit sizeLimit, opt *dns.OPT) ([]byte, func(context.Context) []byte) {
 	question := req.Question[0]
-	a := resolve(h.names(), question.Name, question.Qtype, h.rotate.Add(1), h.most.of(limit.last))
-	recursion := h.recursionFor(client)
+	a := resolve(h.names(), question.Name, question.Qtype, h.rotate.Add(1), h.recordLimits.forTransport(limit.lastTransport))
+	recursion := h.mayRecurse(client)
 	pack := func() []byte {
 		packed := a.reply(req, limit, opt)
 		if a.partial && packed[2]&(flagTC>>8) == 0 {
@@ -135,24 +135,24 @@ func (h *Handler) answer(req *dns.Msg, client netip.Addr, limit size, opt *dns.O
 		}
 		return packed
 	}
-	if !recursion || !req.RecursionDesired || !a.outside && a.chase == "" {
+	if !recursion || !req.RecursionDesired || !a.outOfZone && a.externalAlias == "" {
 		return pack(), nil
 	}
 	return nil, func(ctx context.Context) []byte {
-		h.complete(ctx, &a, question)
+		h.addUpstreamAnswer(ctx, &a, question)
 		return pack()
 	}
 }
 
-// complete adds the answer of the upstream servers. If they fail, an answer keeps the aliases in
-// the zones, while a question for a name outside fails.
-func (h *Handler) complete(ctx context.Context, a *answer, question dns.Question) {
-	if a.chase != "" {
-		question.Name = a.chase
+// addUpstreamAnswer adds the answer of the upstream servers. If they fail, an answer keeps the
+// aliases in the zones, while a question for a name outside fails.
+func (h *Handler) addUpstreamAnswer(ctx context.Context, a *answer, question dns.Question) {
+	if a.externalAlias != "" {
+		question.Name = a.externalAlias
 	}
 	theirs, err := h.forward.Exchange(ctx, question)
 	switch {
-	case err != nil && a.outside:
+	case err != nil && a.outOfZone:
 		a.rcode = dns.RcodeServerFailure
 	case err != nil:
 	default:

@@ -31,7 +31,7 @@ func zoneConfig() zone.Config {
 // serve runs a server for a table and returns its address.
 func serve(t testing.TB, table *zone.Table, change ...func(*server.Config)) (addr string, s *server.Server) {
 	t.Helper()
-	cfg := server.Config{Names: table.Snapshot, Log: kittest.Logger(t), IdleTimeout: dnstest.Patience}
+	cfg := server.Config{Names: table.Snapshot, Log: kittest.Logger(t), IdleTimeout: dnstest.AnswerTimeout}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -25,8 +25,8 @@ type Keys map[string]Key
 // because every secondary supports a better one.
 var algorithms = []string{dns.HmacSHA256, dns.HmacSHA384, dns.HmacSHA512}
 
-// leastSecret is the shortest length of a secret, in bytes: half the hash of HMAC-SHA256.
-const leastSecret = 16
+// minSecret is the shortest length of a secret, in bytes: half the hash of HMAC-SHA256.
+const minSecret = 16
 
 // KeyName returns the name of a key in the form of Keys.
 func KeyName(name string) string { return dns.CanonicalName(name) }
@@ -100,8 +100,8 @@ func newKey(name string, words []string) (Key, error) {
 		return Key{}, errors.New("algorithm: want hmac-sha256, hmac-sha384 or hmac-sha512")
 	case err != nil:
 		return Key{}, errors.New("secret: is not base64")
-	case len(raw) < leastSecret:
-		return Key{}, fmt.Errorf("secret: has %d bytes, want at least %d: tsig-keygen makes one", len(raw), leastSecret)
+	case len(raw) < minSecret:
+		return Key{}, fmt.Errorf("secret: has %d bytes, want at least %d: tsig-keygen makes one", len(raw), minSecret)
 	}
 	return key, nil
 }

@@ -18,7 +18,7 @@ const (
 	largePort = "_peer._tcp." + largeName
 )
 
-// largeTable returns a table with a headless service that has serving endpoints and spare ones,
+// largeTable returns a table with a headless service that has serving endpoints and other ones,
 // which are only published.
 func largeTable(t testing.TB, serving, spare int) *zone.Table {
 	t.Helper()
@@ -82,7 +82,7 @@ func TestAnswersThatNoTransportCarriesArePartial(t *testing.T) {
 			least int
 		}{{largeName, dns.TypeA, 4085}, {largePort, dns.TypeSRV, 1000}} {
 			all := map[string]bool{}
-			for _, w := range dnstest.Ways {
+			for _, w := range dnstest.Transports {
 				m := dnstest.Ask(t, w, addr, q.name, q.qtype)
 				if w.Net == "udp" {
 					if !m.Truncated || len(m.Answer) > 0 {
@@ -98,7 +98,7 @@ func TestAnswersThatNoTransportCarriesArePartial(t *testing.T) {
 				}
 			}
 			for range 20 {
-				for text := range unique(t, dnstest.Ask(t, dnstest.Way{Net: "tcp"}, addr, q.name, q.qtype)) {
+				for text := range unique(t, dnstest.Ask(t, dnstest.Transport{Net: "tcp"}, addr, q.name, q.qtype)) {
 					all[text] = true
 				}
 			}

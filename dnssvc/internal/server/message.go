@@ -8,9 +8,9 @@ import (
 
 // Sizes in bytes.
 const (
-	headerSize  = 12
-	plainLimit  = 512   // of an answer by UDP without EDNS
-	streamLimit = 65535 // of an answer by TCP
+	headerSize = 12
+	udpLimit   = 512   // of an answer by UDP without EDNS
+	tcpLimit   = 65535 // of an answer by TCP
 )
 
 // Bits of the second 16 bits of a header.
@@ -36,36 +36,36 @@ func errorReply(packet []byte, rcode int) []byte {
 
 // edns holds the values of a question's OPT record.
 type edns struct {
-	opt  *dns.OPT // for the answer; nil if the question has none
-	size int      // largest answer by UDP that the client accepts
-	bad  int      // response code for an unacceptable record
+	opt   *dns.OPT // for the answer; nil if the question has none
+	size  int      // largest answer by UDP that the client accepts
+	rcode int      // response code for an unacceptable record
 }
 
 // readEDNS reads the OPT record. It ignores options, as RFC 6891 requires for unknown ones.
 func readEDNS(req *dns.Msg, maxSize int) edns {
 	var e edns
-	e.size = plainLimit
+	e.size = udpLimit
 	for _, rr := range req.Extra {
 		theirs, ok := rr.(*dns.OPT)
 		if !ok {
 			continue
 		}
 		if e.opt != nil || theirs.Hdr.Name != "." {
-			return edns{size: plainLimit, bad: dns.RcodeFormatError}
+			return edns{size: udpLimit, rcode: dns.RcodeFormatError}
 		}
 		e.opt = &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
 		e.opt.SetUDPSize(uint16(maxSize))
 		if theirs.Do() {
 			e.opt.SetDo()
 		}
-		e.size = min(max(int(theirs.UDPSize()), plainLimit), maxSize)
+		e.size = min(max(int(theirs.UDPSize()), udpLimit), maxSize)
 		if theirs.Version() != 0 {
-			e.bad = dns.RcodeBadVers
+			e.rcode = dns.RcodeBadVers
 		}
 	}
 	for _, rr := range append(req.Answer, req.Ns...) {
 		if rr.Header().Rrtype == dns.TypeOPT {
-			return edns{size: plainLimit, bad: dns.RcodeFormatError}
+			return edns{size: udpLimit, rcode: dns.RcodeFormatError}
 		}
 	}
 	return e

@@ -39,8 +39,8 @@ var typeIndex = func() (index [256]uint8) {
 
 const rcodes = 16
 
-// worker holds the counters of one goroutine.
-type worker struct {
+// workerStats holds the counters of one goroutine.
+type workerStats struct {
 	queries   [transports][otherType + 1]atomic.Uint64
 	replies   [rcodes]atomic.Uint64
 	fast      atomic.Uint64
@@ -52,7 +52,7 @@ type worker struct {
 	_         [64]byte // padding: another core writes the next worker's counters
 }
 
-func (w *worker) counters() []*atomic.Uint64 {
+func (w *workerStats) counters() []*atomic.Uint64 {
 	list := []*atomic.Uint64{&w.fast, &w.truncated, &w.partial, &w.dropped, &w.ignored, &w.panics}
 	for t := range w.queries {
 		for i := range w.queries[t] {
@@ -65,7 +65,7 @@ func (w *worker) counters() []*atomic.Uint64 {
 	return list
 }
 
-func (w *worker) add(other *worker) {
+func (w *workerStats) add(other *workerStats) {
 	theirs := other.counters()
 	for i, c := range w.counters() {
 		c.Add(theirs[i].Load())
@@ -73,7 +73,7 @@ func (w *worker) add(other *worker) {
 }
 
 // countFast counts an answer of the fast path.
-func (w *worker) countFast(transport int, f *fastPath, reply []byte) {
+func (w *workerStats) countFast(transport int, f *fastPath, reply []byte) {
 	w.fast.Add(1)
 	if f.partial {
 		w.partial.Add(1)
@@ -82,7 +82,7 @@ func (w *worker) countFast(transport int, f *fastPath, reply []byte) {
 }
 
 // count counts a question and its answer.
-func (w *worker) count(transport int, qtype uint16, reply []byte) {
+func (w *workerStats) count(transport int, qtype uint16, reply []byte) {
 	i := otherType
 	if qtype < 256 {
 		i = int(typeIndex[qtype])

@@ -18,7 +18,7 @@ type row struct{ name, qtype, want string }
 func check(t *testing.T, table *zone.Table, rows []row) {
 	t.Helper()
 	addr, _ := serve(t, table)
-	for _, w := range dnstest.Ways {
+	for _, w := range dnstest.Transports {
 		for _, r := range rows {
 			m := dnstest.Ask(t, w, addr, r.name, dns.StringToType[r.qtype])
 			want := strings.ReplaceAll(strings.ReplaceAll(r.want, "@", r.name), "|", "\n  ")
@@ -133,7 +133,7 @@ func TestRotation(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...))
 	first := map[string]bool{}
 	for range 12 {
-		m := dnstest.Ask(t, dnstest.Ways[0], addr, "peers.default"+loc, dns.TypeA)
+		m := dnstest.Ask(t, dnstest.Transports[0], addr, "peers.default"+loc, dns.TypeA)
 		var got []string
 		for _, rr := range m.Answer {
 			got = append(got, rr.(*dns.A).A.String())

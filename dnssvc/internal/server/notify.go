@@ -17,12 +17,12 @@ import (
 // Notifier notifies secondaries of changes of the zones (RFC 1996), so that they need not wait for
 // the refresh time of the SOA record.
 type Notifier struct {
-	names func() *zone.Snapshot
-	hosts []*notified
+	names       func() *zone.Snapshot
+	secondaries []*notifyTarget
 }
 
-// notified is one secondary.
-type notified struct {
+// notifyTarget is one secondary.
+type notifyTarget struct {
 	addr    netip.AddrPort
 	key     *Key          // signs notifications; nil if they are not signed
 	changed chan struct{} // full if there is a change to notify
@@ -33,21 +33,21 @@ type notified struct {
 func NewNotifier(names func() *zone.Snapshot, secondaries []Secondary, keys Keys, log *slog.Logger) *Notifier {
 	n := &Notifier{names: names}
 	for _, s := range secondaries {
-		h := &notified{
+		h := &notifyTarget{
 			addr: s.Addr, changed: make(chan struct{}, 1),
 			outage: obs.Outage{Log: log, Down: "secondary does not hear of changes", Up: "secondary hears of changes again"},
 		}
 		if key, ok := keys[s.Key]; ok {
 			h.key = &key
 		}
-		n.hosts = append(n.hosts, h)
+		n.secondaries = append(n.secondaries, h)
 	}
 	return n
 }
 
 // Changed records that zones have changed. It does not block.
 func (n *Notifier) Changed() {
-	for _, h := range n.hosts {
+	for _, h := range n.secondaries {
 		select {
 		case h.changed <- struct{}{}:
 		default: // a notification is due already
@@ -66,13 +66,13 @@ const (
 // Run notifies until ctx is done.
 func (n *Notifier) Run(ctx context.Context) error {
 	var tasks []app.Task
-	for _, h := range n.hosts {
-		tasks = append(tasks, app.Task{Name: h.addr.String(), Run: func(ctx context.Context) error { return n.follow(ctx, h) }})
+	for _, h := range n.secondaries {
+		tasks = append(tasks, app.Task{Name: h.addr.String(), Run: func(ctx context.Context) error { return n.notifyChanges(ctx, h) }})
 	}
 	return app.RunTasks(ctx, tasks...)
 }
 
-func (n *Notifier) follow(ctx context.Context, h *notified) error {
+func (n *Notifier) notifyChanges(ctx context.Context, h *notifyTarget) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -81,7 +81,7 @@ func (n *Notifier) follow(ctx context.Context, h *notified) error {
 		}
 		s := n.names()
 		for i := range s.Zones {
-			if err := h.tell(ctx, s, i); err != nil && ctx.Err() == nil {
+			if err := h.notify(ctx, s, i); err != nil && ctx.Err() == nil {
 				h.outage.Failed(err, "secondary", h.addr, "zone", zone.Text(s.Zones[i].Name))
 				break // the next change is notified too, and the secondary refreshes by itself
 			} else if err == nil {
@@ -96,8 +96,8 @@ func (n *Notifier) follow(ctx context.Context, h *notified) error {
 	}
 }
 
-// tell notifies the secondary of one zone, up to notifyTries times until it answers.
-func (h *notified) tell(ctx context.Context, s *zone.Snapshot, index int) error {
+// notify notifies the secondary of one zone, up to notifyTries times until it answers.
+func (h *notifyTarget) notify(ctx context.Context, s *zone.Snapshot, index int) error {
 	client := &dns.Client{Timeout: notifyTimeout}
 	if h.key != nil {
 		client.TsigSecret = map[string]string{h.key.Name: h.key.secret}
@@ -120,7 +120,7 @@ func (h *notified) tell(ctx context.Context, s *zone.Snapshot, index int) error 
 
 // notification returns the message for one zone. Each try has its own message, because signing
 // changes it.
-func (h *notified) notification(s *zone.Snapshot, index int) *dns.Msg {
+func (h *notifyTarget) notification(s *zone.Snapshot, index int) *dns.Msg {
 	m := new(dns.Msg).SetNotify(zone.Text(s.Zones[index].Name))
 	m.Answer = []dns.RR{soaOf(s, s.Zones[index])}
 	if h.key != nil {

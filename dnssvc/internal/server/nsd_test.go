@@ -90,7 +90,7 @@ func (a *asker) exchange(t *testing.T, name string, qtype uint16) (*dns.Msg, err
 	if a.conn == nil {
 		a.conn = &dns.Conn{Conn: dial(t, a.addr)}
 	}
-	if err := a.conn.SetDeadline(time.Now().Add(dnstest.Patience)); err != nil {
+	if err := a.conn.SetDeadline(time.Now().Add(dnstest.AnswerTimeout)); err != nil {
 		return nil, err
 	}
 	if err := a.conn.WriteMsg(new(dns.Msg).SetQuestion(name, qtype)); err != nil {
@@ -224,7 +224,7 @@ func runNSD(t *testing.T, binary, primary string, s *zone.Snapshot, key string) 
 		var output bytes.Buffer
 		cmd := exec.CommandContext(ctx, binary, "-d", "-c", file)
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		cmd.WaitDelay = dnstest.Patience
+		cmd.WaitDelay = dnstest.AnswerTimeout
 		cmd.Stdout, cmd.Stderr = &output, &output
 		if err := cmd.Run(); err != nil && ctx.Err() == nil {
 			t.Logf("nsd: %v\n%s", err, output.String())
@@ -237,7 +237,7 @@ func runNSD(t *testing.T, binary, primary string, s *zone.Snapshot, key string) 
 // hasZones waits until NSD has the zones or has stopped.
 func hasZones(t *testing.T, addr string, s *zone.Snapshot, stopped <-chan struct{}) bool {
 	t.Helper()
-	client := &dns.Client{Net: "tcp", Timeout: dnstest.Patience}
+	client := &dns.Client{Net: "tcp", Timeout: dnstest.AnswerTimeout}
 	gone := false
 	kittest.Eventually(t, "NSD has the zones", func() error {
 		select {

@@ -42,8 +42,8 @@ func TestQueryLog(t *testing.T) {
 				c.Log, c.LogQueries, c.OrdinaryOnly = slog.New(slog.NewTextHandler(&lines, nil)), on, ordinary
 			})
 			for _, network := range []string{"udp", "tcp"} {
-				dnstest.Ask(t, dnstest.Way{Net: network}, addr, "web.default"+loc, dns.TypeA)
-				dnstest.Ask(t, dnstest.Way{Net: network}, addr, "nosuch.default"+loc, dns.TypeSRV)
+				dnstest.Ask(t, dnstest.Transport{Net: network}, addr, "web.default"+loc, dns.TypeA)
+				dnstest.Ask(t, dnstest.Transport{Net: network}, addr, "nosuch.default"+loc, dns.TypeSRV)
 				for _, want := range []string{
 					"name=web.default.svc.cluster.local. type=A rcode=NOERROR", "name=nosuch.default.svc.cluster.local. type=SRV rcode=NXDOMAIN",
 				} {

@@ -125,14 +125,14 @@ func (s *Server) newFastPath() *fastPath {
 		return nil
 	}
 	return &fastPath{
-		names: s.cfg.Names, maxUDP: s.cfg.MaxUDP, most: s.cfg.maxRecords(), chases: s.cfg.Forward != nil,
+		names: s.cfg.Names, maxUDP: s.cfg.MaxUDP, recordLimits: s.cfg.recordLimits(), followsAliases: s.cfg.Forward != nil,
 		rotate: rand.Uint32(), // otherwise the first question of each connection would get the same records
 	}
 }
 
 // handle calls the handler and recovers from a panic, because a bug that only one packet triggers
 // must not end the service.
-func (s *Server) handle(q Query, w *worker) (reply []byte, later func(context.Context) []byte) {
+func (s *Server) handle(q Query, w *workerStats) (reply []byte, later func(context.Context) []byte) {
 	defer func() {
 		if p := recover(); p != nil {
 			w.panics.Add(1)
@@ -143,11 +143,11 @@ func (s *Server) handle(q Query, w *worker) (reply []byte, later func(context.Co
 	return s.handler.Handle(q)
 }
 
-// waiting counts the questions of one server loop that wait for upstream servers.
-type waiting struct{ wg sync.WaitGroup }
+// pendingQueries counts the questions of one server loop that wait for upstream servers.
+type pendingQueries struct{ wg sync.WaitGroup }
 
-// start runs fn beside the loop. It returns false if too many questions wait already.
-func (s *Server) start(w *waiting, fn func()) bool {
+// startPending runs fn beside the loop. It returns false if too many questions wait already.
+func (s *Server) startPending(w *pendingQueries, fn func()) bool {
 	select {
 	case s.pending <- struct{}{}:
 	default:
@@ -163,14 +163,14 @@ func (s *Server) start(w *waiting, fn func()) bool {
 // stats holds the counters of all workers. They are summed when they are read.
 type stats struct {
 	mu      sync.Mutex
-	workers []*worker
-	retired worker // counts of workers that have ended
+	workers []*workerStats
+	retired workerStats // counts of workers that have ended
 }
 
-// worker returns counters for one goroutine. Only that goroutine writes to them, so counting is
+// addWorker returns counters for one goroutine. Only that goroutine writes to them, so counting is
 // cheap.
-func (s *stats) worker() *worker {
-	w := &worker{}
+func (s *stats) addWorker() *workerStats {
+	w := &workerStats{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.workers = append(s.workers, w)
@@ -178,18 +178,18 @@ func (s *stats) worker() *worker {
 }
 
 // retire keeps the counts of a worker that ends.
-func (s *stats) retire(w *worker) {
+func (s *stats) retire(w *workerStats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retired.add(w)
-	s.workers = slices.DeleteFunc(s.workers, func(other *worker) bool { return other == w })
+	s.workers = slices.DeleteFunc(s.workers, func(other *workerStats) bool { return other == w })
 }
 
 // sum adds the counters of all workers.
-func (s *stats) sum() *worker {
+func (s *stats) sum() *workerStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	total := &worker{}
+	total := &workerStats{}
 	total.add(&s.retired)
 	for _, w := range s.workers {
 		total.add(w)

@@ -64,31 +64,31 @@ func (s *Server) serveTCP(ctx context.Context, lis net.Listener, config *tls.Con
 	}
 }
 
-// stream is one TCP connection, plain or over TLS.
-type stream struct {
+// tcpConn is one TCP connection, plain or over TLS.
+type tcpConn struct {
 	server    *Server
 	conn      net.Conn
 	client    netip.AddrPort
 	transport int // byTCP or byTLS
-	worker    *worker
+	worker    *workerStats
 	fast      *fastPath // nil if the fast path is off
 	in        *bufio.Reader
 	out       []byte // answers that are not written yet
 
 	timed   bool // whether the question being read has a deadline
-	waiting waiting
+	pending pendingQueries
 	slots   chan struct{} // one place for each waiting question
 	mu      sync.Mutex    // serializes writes
 }
 
 func (s *Server) serveConn(ctx context.Context, conn net.Conn, client netip.AddrPort, transport int) {
-	c := &stream{
-		server: s, conn: conn, client: client, transport: transport, worker: s.stats.worker(), fast: s.newFastPath(),
+	c := &tcpConn{
+		server: s, conn: conn, client: client, transport: transport, worker: s.stats.addWorker(), fast: s.newFastPath(),
 		in: bufio.NewReaderSize(conn, readBuffer), slots: make(chan struct{}, maxConnPending),
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.stats.retire(c.worker)
-	defer c.waiting.wg.Wait()
+	defer c.pending.wg.Wait()
 	defer cancel()
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -105,7 +105,7 @@ func (s *Server) serveConn(ctx context.Context, conn net.Conn, client netip.Addr
 
 // next returns the next question, which is valid until the following call. It writes answers before
 // it waits, so that one system call carries the answers to all questions that arrived together.
-func (c *stream) next() ([]byte, error) {
+func (c *tcpConn) next() ([]byte, error) {
 	c.timed = false
 	prefix, err := c.peek(2)
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *stream) next() ([]byte, error) {
 }
 
 // peek returns the next n bytes without consuming them.
-func (c *stream) peek(n int) ([]byte, error) {
+func (c *tcpConn) peek(n int) ([]byte, error) {
 	if c.in.Buffered() < n {
 		if err := c.prepareWait(); err != nil {
 			return nil, err
@@ -136,7 +136,7 @@ func (c *stream) peek(n int) ([]byte, error) {
 // prepareWait flushes the answers and sets the deadline before the stream waits for the client. A
 // question must be complete within the idle timeout, so that a client cannot hold a connection by
 // sending a byte now and then.
-func (c *stream) prepareWait() error {
+func (c *tcpConn) prepareWait() error {
 	if err := c.flush(); err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (c *stream) prepareWait() error {
 }
 
 // nextLong returns the header of a message that is too long for a question and for the buffer.
-func (c *stream) nextLong(size int) ([]byte, error) {
+func (c *tcpConn) nextLong(size int) ([]byte, error) {
 	if err := c.prepareWait(); err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (c *stream) nextLong(size int) ([]byte, error) {
 	return header, err
 }
 
-func (c *stream) serve(ctx context.Context, packet []byte) error {
+func (c *tcpConn) serve(ctx context.Context, packet []byte) error {
 	s := c.server
 	if c.fast != nil {
 		done, err := c.serveFast(packet)
@@ -180,7 +180,7 @@ func (c *stream) serve(ctx context.Context, packet []byte) error {
 	switch {
 	case later != nil:
 		c.worker.count(c.transport, qtype, nil)
-		return c.later(ctx, later)
+		return c.answerLater(ctx, later)
 	case reply == nil:
 		c.worker.ignored.Add(1)
 		return errors.New("not a question") // no client sends such a message
@@ -191,9 +191,9 @@ func (c *stream) serve(ctx context.Context, packet []byte) error {
 }
 
 // serveFast answers an ordinary question into the buffer of answers that are written together.
-func (c *stream) serveFast(packet []byte) (done bool, err error) {
+func (c *tcpConn) serveFast(packet []byte) (done bool, err error) {
 	start := len(c.out)
-	out, ok := c.fast.answer(append(c.out, 0, 0), packet, true, c.server.handler.recursionFor(c.client.Addr()))
+	out, ok := c.fast.answer(append(c.out, 0, 0), packet, true, c.server.handler.mayRecurse(c.client.Addr()))
 	if !ok {
 		return false, nil
 	}
@@ -209,7 +209,7 @@ func (c *stream) serveFast(packet []byte) (done bool, err error) {
 }
 
 // append adds an answer to the buffer of answers that are written together.
-func (c *stream) append(reply []byte) error {
+func (c *tcpConn) append(reply []byte) error {
 	c.out = binary.BigEndian.AppendUint16(c.out, uint16(len(reply)))
 	c.out = append(c.out, reply...)
 	if len(c.out) > flushSize {
@@ -218,15 +218,15 @@ func (c *stream) append(reply []byte) error {
 	return nil
 }
 
-// later writes an answer out of order, as RFC 7766 allows, so that a slow upstream server does not
-// delay later questions.
-func (c *stream) later(ctx context.Context, answer func(context.Context) []byte) error {
+// answerLater writes an answer out of order, as RFC 7766 allows, so that a slow upstream server
+// does not delay later questions.
+func (c *tcpConn) answerLater(ctx context.Context, answer func(context.Context) []byte) error {
 	select {
 	case c.slots <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	started := c.server.start(&c.waiting, func() {
+	started := c.server.startPending(&c.pending, func() {
 		defer func() { <-c.slots }()
 		reply := answer(ctx)
 		c.server.logQuery(transportNames[c.transport], c.client, reply)
@@ -240,7 +240,7 @@ func (c *stream) later(ctx context.Context, answer func(context.Context) []byte)
 	return nil
 }
 
-func (c *stream) flush() error {
+func (c *tcpConn) flush() error {
 	if len(c.out) == 0 {
 		return nil
 	}
@@ -254,7 +254,7 @@ func (c *stream) flush() error {
 
 // write writes within the idle timeout, so that a client that does not read cannot hold a
 // connection.
-func (c *stream) write(frames []byte) error {
+func (c *tcpConn) write(frames []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.conn.SetWriteDeadline(time.Now().Add(c.server.cfg.IdleTimeout)); err != nil {

@@ -29,7 +29,7 @@ func serveTLS(t *testing.T, change ...func(*server.Config)) (addr string, client
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := server.Config{Names: dnstest.Table(t, zoneConfig(), append(world(), crowd(1500)...)...).Snapshot, Log: kittest.Logger(t), IdleTimeout: dnstest.Patience}
+	cfg := server.Config{Names: dnstest.Table(t, zoneConfig(), append(world(), largeService(1500)...)...).Snapshot, Log: kittest.Logger(t), IdleTimeout: dnstest.AnswerTimeout}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -51,7 +51,7 @@ func dialTLS(t *testing.T, addr string, client *tls.Config) *dns.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(dnstest.Patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(dnstest.AnswerTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	return &dns.Conn{Conn: conn}
@@ -61,7 +61,7 @@ func dialTLS(t *testing.T, addr string, client *tls.Config) *dns.Conn {
 // zone.
 func TestDNSOverTLS(t *testing.T) {
 	addr, client, s := serveTLS(t, allowTransfer)
-	plain, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), crowd(1500)...)...))
+	plain, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), largeService(1500)...)...))
 	conn := dialTLS(t, addr, client)
 	questions := []dns.Question{
 		{Name: "web.default" + loc, Qtype: dns.TypeA}, {Name: "crowd.default" + loc, Qtype: dns.TypeA},
@@ -78,7 +78,7 @@ func TestDNSOverTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := dnstest.Ask(t, dnstest.Way{Net: "tcp"}, plain, q.Name, q.Qtype)
+		want := dnstest.Ask(t, dnstest.Transport{Net: "tcp"}, plain, q.Name, q.Qtype)
 		if dnstest.Describe(got) != dnstest.Describe(want) {
 			t.Errorf("%s:\nover TLS %s\nby TCP   %s", q.Name, dnstest.Describe(got), dnstest.Describe(want))
 		}
@@ -190,7 +190,7 @@ func TestTLSConnectionsAreBounded(t *testing.T) {
 			return err
 		}
 		defer conn.Close()
-		if err := conn.SetDeadline(time.Now().Add(dnstest.Patience)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(dnstest.AnswerTimeout)); err != nil {
 			return err
 		}
 		m := &dns.Conn{Conn: conn}

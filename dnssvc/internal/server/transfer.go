@@ -33,7 +33,7 @@ const transferSize = 16 << 10
 
 // transfer answers AXFR and IXFR. It answers IXFR with the whole zone if the zone has changed, as
 // RFC 1995 allows.
-func (c *stream) transfer(packet []byte) error {
+func (c *tcpConn) transfer(packet []byte) error {
 	req := new(dns.Msg)
 	if err := req.Unpack(packet); err != nil || len(req.Question) != 1 || req.Response {
 		return c.append(errorReply(packet, dns.RcodeFormatError))
@@ -49,23 +49,23 @@ func (c *stream) transfer(packet []byte) error {
 	if err == nil {
 		index = s.ZoneNamed(name)
 	}
-	if rcode := c.refuses(req, s, index, e, sig); rcode != dns.RcodeSuccess {
-		return c.append(sig.signPacked(refusal(rcode).reply(req, size{bytes: streamLimit - sig.room(), last: true}, e.opt)))
+	if rcode := c.refusalCode(req, s, index, e, sig); rcode != dns.RcodeSuccess {
+		return c.append(sig.signPacked(refusal(rcode).reply(req, sizeLimit{bytes: tcpLimit - sig.room(), lastTransport: true}, e.opt)))
 	}
-	t := &zoneTransfer{stream: c, req: req, opt: e.opt, sig: sig}
-	if req.Question[0].Qtype == dns.TypeIXFR && current(req, s.Serial) {
+	t := &zoneTransfer{tcpConn: c, req: req, opt: e.opt, sig: sig}
+	if req.Question[0].Qtype == dns.TypeIXFR && hasSerial(req, s.Serial) {
 		return t.sendRecords([]dns.RR{soaOf(s, s.Zones[index])})
 	}
 	c.server.cfg.Log.Info("zone transfer", "zone", zone.Text(name), "client", c.client, "serial", s.Serial, "key", sig.keyName())
 	return t.sendZone(s, index)
 }
 
-// refuses returns the response code that refuses a transfer, or success if it is allowed. index is
-// the index of the zone in the snapshot, or -1 if no zone has the name.
-func (c *stream) refuses(req *dns.Msg, s *zone.Snapshot, index int, e edns, sig *signature) int {
+// refusalCode returns the response code that refuses a transfer, or success if it is allowed. index
+// is the index of the zone in the snapshot, or -1 if no zone has the name.
+func (c *tcpConn) refusalCode(req *dns.Msg, s *zone.Snapshot, index int, e edns, sig *signature) int {
 	switch {
-	case e.bad != 0:
-		return e.bad
+	case e.rcode != 0:
+		return e.rcode
 	case sig != nil && sig.fault != 0:
 		return dns.RcodeNotAuth
 	case !c.server.cfg.Transfer.allows(c.client.Addr(), c.server.cfg.Keys, sig):
@@ -80,14 +80,14 @@ func (c *stream) refuses(req *dns.Msg, s *zone.Snapshot, index int, e edns, sig 
 
 // zoneTransfer is the answer to a transfer, in any number of messages.
 type zoneTransfer struct {
-	*stream
+	*tcpConn
 	req *dns.Msg
 	opt *dns.OPT
 	sig *signature // nil if the answer is not signed
 }
 
-// current reports whether the client of an IXFR has this serial or a later one.
-func current(req *dns.Msg, serial uint32) bool {
+// hasSerial reports whether the client of an IXFR has this serial or a later one.
+func hasSerial(req *dns.Msg, serial uint32) bool {
 	for _, rr := range req.Ns {
 		if soa, ok := rr.(*dns.SOA); ok {
 			return int32(soa.Serial-serial) >= 0 // RFC 1982
@@ -97,7 +97,7 @@ func current(req *dns.Msg, serial uint32) bool {
 }
 
 func (t *zoneTransfer) sendZone(s *zone.Snapshot, index int) error {
-	r := &resolver{Snapshot: s, most: allRecords}
+	r := &resolver{Snapshot: s, maxRecords: allRecords}
 	records := []dns.RR{soaOf(s, s.Zones[index])}
 	length := 0
 	for n := range s.Nodes(index) {

@@ -20,10 +20,10 @@ func allowTransfer(c *server.Config) {
 	c.Transfer = &server.Transfer{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 }
 
-// axfr copies a zone.
-func axfr(t testing.TB, addr string, m *dns.Msg) ([]dns.RR, error) {
+// transferZone copies a zone.
+func transferZone(t testing.TB, addr string, m *dns.Msg) ([]dns.RR, error) {
 	t.Helper()
-	transfer := &dns.Transfer{DialTimeout: dnstest.Patience, ReadTimeout: dnstest.Patience}
+	transfer := &dns.Transfer{DialTimeout: dnstest.AnswerTimeout, ReadTimeout: dnstest.AnswerTimeout}
 	envelopes, err := transfer.In(m, addr)
 	if err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func axfr(t testing.TB, addr string, m *dns.Msg) ([]dns.RR, error) {
 // TestTransfer checks that a transferred zone is the SOA record, all other records and the SOA
 // record again, also in many messages.
 func TestTransfer(t *testing.T) {
-	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), crowd(1500)...)...), allowTransfer)
-	all, err := axfr(t, addr, new(dns.Msg).SetAxfr("cluster.local."))
+	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), largeService(1500)...)...), allowTransfer)
+	all, err := transferZone(t, addr, new(dns.Msg).SetAxfr("cluster.local."))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestTransfer(t *testing.T) {
 	if len(slices.Compact(slices.Clone(lines))) != len(lines) {
 		t.Error("records came twice")
 	}
-	if reverse, err := axfr(t, addr, new(dns.Msg).SetAxfr("64.10.in-addr.arpa.")); err != nil || len(reverse) < 1500 {
+	if reverse, err := transferZone(t, addr, new(dns.Msg).SetAxfr("64.10.in-addr.arpa.")); err != nil || len(reverse) < 1500 {
 		t.Errorf("reverse zone: %d records, %v", len(reverse), err)
 	}
 }
@@ -90,7 +90,7 @@ func TestTransferRules(t *testing.T) {
 			t.Errorf("%s: %s", tt.what, dnstest.Describe(reply))
 		}
 	}
-	all, err := axfr(t, open, new(dns.Msg).SetIxfr("cluster.local.", 0, "ns.", "h."))
+	all, err := transferZone(t, open, new(dns.Msg).SetIxfr("cluster.local.", 0, "ns.", "h."))
 	if err != nil || len(all) < 20 || all[len(all)-1].Header().Rrtype != dns.TypeSOA {
 		t.Errorf("IXFR of an old zone: %d records, %v", len(all), err)
 	}

@@ -18,8 +18,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// crowd returns a headless service with n endpoints, which has long answers.
-func crowd(n int) []object.Object {
+// largeService returns a headless service with n endpoints, which has long answers.
+func largeService(n int) []object.Object {
 	args := []string{"9376:peer/tcp"}
 	for i := range n {
 		args = append(args, fmt.Sprintf("10.64.%d.%d", 100+i/200, 1+i%200))
@@ -30,7 +30,7 @@ func crowd(n int) []object.Object {
 // TestTruncation checks that sets are whole or absent, that the TC flag is set if one is absent,
 // and that TCP carries all records.
 func TestTruncation(t *testing.T) {
-	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), crowd(60)...)...))
+	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), largeService(60)...)...))
 	const crowdName, port = "crowd.default" + loc, "_peer._tcp.crowd.default" + loc
 	tests := []struct {
 		name      string
@@ -48,7 +48,7 @@ func TestTruncation(t *testing.T) {
 		{"inside.other" + loc, dns.TypeA, 0, false, 2},
 	}
 	for _, tt := range tests {
-		m := dnstest.Ask(t, dnstest.Way{Net: "udp", Size: tt.size}, addr, tt.name, tt.qtype)
+		m := dnstest.Ask(t, dnstest.Transport{Net: "udp", Size: tt.size}, addr, tt.name, tt.qtype)
 		if m.Truncated != tt.truncated || len(m.Answer) != tt.answers {
 			t.Errorf("%s, %d bytes: truncated %v with %d records, want %v with %d", tt.name, tt.size, m.Truncated, len(m.Answer), tt.truncated, tt.answers)
 		}
@@ -56,7 +56,7 @@ func TestTruncation(t *testing.T) {
 		if size := packedSize(t, m); size > limit {
 			t.Errorf("%s: %d bytes, at most %d", tt.name, size, limit)
 		}
-		if all := dnstest.Ask(t, dnstest.Way{Net: "tcp"}, addr, tt.name, tt.qtype); all.Truncated || len(all.Answer) < tt.answers || len(all.Answer) == 0 {
+		if all := dnstest.Ask(t, dnstest.Transport{Net: "tcp"}, addr, tt.name, tt.qtype); all.Truncated || len(all.Answer) < tt.answers || len(all.Answer) == 0 {
 			t.Errorf("%s by tcp: %s", tt.name, dnstest.Describe(all))
 		}
 	}
@@ -78,7 +78,7 @@ func TestOutsiders(t *testing.T) {
 	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...), func(c *server.Config) {
 		c.Clients = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 	})
-	for _, w := range dnstest.Ways {
+	for _, w := range dnstest.Transports {
 		m := dnstest.Ask(t, w, addr, "web.default"+loc, dns.TypeA)
 		if byUDP := w.Net == "udp"; m.Truncated != byUDP || (len(m.Answer) == 0) != byUDP {
 			t.Errorf("%s: %s", w.Name, m)
@@ -89,10 +89,10 @@ func TestOutsiders(t *testing.T) {
 // TestGlueThatDoesNotFit checks that additional records that do not fit are left out without the TC
 // flag, one whole set at a time.
 func TestGlueThatDoesNotFit(t *testing.T) {
-	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), crowd(6)...))
+	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), largeService(6)...))
 	const port = "_peer._tcp.crowd.default" + loc
 	for _, size := range []uint16{0, 700, 1232} {
-		m := dnstest.Ask(t, dnstest.Way{Net: "udp", Size: size}, addr, port, dns.TypeSRV)
+		m := dnstest.Ask(t, dnstest.Transport{Net: "udp", Size: size}, addr, port, dns.TypeSRV)
 		glue := len(dnstest.Text(m.Extra))
 		if m.Truncated || len(m.Answer) != 6 || size == 0 && glue == 6 || size == 1232 && glue != 6 {
 			t.Errorf("%d bytes: truncated %v, %d records and %d addresses", size, m.Truncated, len(m.Answer), glue)
@@ -194,7 +194,7 @@ func dial(t testing.TB, addr string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(dnstest.Patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(dnstest.AnswerTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	return conn
@@ -202,7 +202,7 @@ func dial(t testing.TB, addr string) net.Conn {
 
 // TestPipelining checks that pipelined questions are all answered, wherever the stream is cut.
 func TestPipelining(t *testing.T) {
-	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), crowd(200)...)...))
+	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), largeService(200)...)...))
 	var msgs []*dns.Msg
 	var want []uint16
 	for i := range 300 {
@@ -318,7 +318,7 @@ func TestConnectionLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if err := other.SetDeadline(time.Now().Add(dnstest.Patience)); err != nil {
+	if err := other.SetDeadline(time.Now().Add(dnstest.AnswerTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	if !works(other) {
@@ -343,11 +343,11 @@ func TestSlowClients(t *testing.T) {
 		t.Cleanup(func() { conn.Close() })
 		_, _ = conn.Write(question[:1+i]) // the connection may have been refused
 	}
-	if m := dnstest.Ask(t, dnstest.Ways[0], addr, "web.default"+loc, dns.TypeA); len(m.Answer) != 1 {
+	if m := dnstest.Ask(t, dnstest.Transports[0], addr, "web.default"+loc, dns.TypeA); len(m.Answer) != 1 {
 		t.Errorf("by UDP: %s", m)
 	}
 	kittest.Eventually(t, "an answer by TCP", func() error {
-		client := &dns.Client{Net: "tcp", Timeout: dnstest.Patience}
+		client := &dns.Client{Net: "tcp", Timeout: dnstest.AnswerTimeout}
 		_, _, err := client.Exchange(new(dns.Msg).SetQuestion("web.default"+loc, dns.TypeA), addr)
 		return err
 	})
@@ -367,7 +367,7 @@ func TestAnyAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, host := range []string{"127.53.250.1", "127.53.250.2"} {
-		m := dnstest.Ask(t, dnstest.Ways[0], net.JoinHostPort(host, port), "web.default"+loc, dns.TypeA)
+		m := dnstest.Ask(t, dnstest.Transports[0], net.JoinHostPort(host, port), "web.default"+loc, dns.TypeA)
 		if len(m.Answer) != 1 {
 			t.Errorf("by %s: %s", host, m)
 		}

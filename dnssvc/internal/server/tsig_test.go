@@ -64,15 +64,15 @@ var secrets = map[string]string{keyName: keySecret}
 // TestSignedTransfer copies a zone with a key, and checks that every message is signed and that the
 // zone is whole.
 func TestSignedTransfer(t *testing.T) {
-	table := dnstest.Table(t, zoneConfig(), append(world(), crowd(1500)...)...)
+	table := dnstest.Table(t, zoneConfig(), append(world(), largeService(1500)...)...)
 	for what, networks := range map[string][]string{"key": nil, "key and address": {"127.0.0.0/8"}} {
 		addr, _ := serve(t, table, withKey(t, networks...))
 		plain, _ := serve(t, table, allowTransfer)
-		want, err := axfr(t, plain, new(dns.Msg).SetAxfr("cluster.local."))
+		want, err := transferZone(t, plain, new(dns.Msg).SetAxfr("cluster.local."))
 		if err != nil {
 			t.Fatal(err)
 		}
-		transfer := &dns.Transfer{DialTimeout: dnstest.Patience, ReadTimeout: dnstest.Patience, TsigSecret: secrets}
+		transfer := &dns.Transfer{DialTimeout: dnstest.AnswerTimeout, ReadTimeout: dnstest.AnswerTimeout, TsigSecret: secrets}
 		envelopes, err := transfer.In(new(dns.Msg).SetAxfr("cluster.local.").SetTsig(keyName, dns.HmacSHA256, 300, time.Now().Unix()), addr)
 		if err != nil {
 			t.Fatal(err)
@@ -239,9 +239,9 @@ func TestShortSignature(t *testing.T) {
 // SOA record with which secondaries begin, gets a signed answer within the bounds of its transport.
 // If an answer fits only without the signature, it is truncated.
 func TestSignedQuestions(t *testing.T) {
-	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), crowd(70)...)...), withKey(t))
+	addr, _ := serve(t, dnstest.Table(t, zoneConfig(), append(world(), largeService(70)...)...), withKey(t))
 	keyless, _ := serve(t, dnstest.Table(t, zoneConfig(), world()...))
-	for _, w := range dnstest.Ways {
+	for _, w := range dnstest.Transports {
 		for _, q := range []dns.Question{
 			{Name: "cluster.local.", Qtype: dns.TypeSOA}, {Name: "web.default" + loc, Qtype: dns.TypeA},
 			{Name: "nosuch.default" + loc, Qtype: dns.TypeA}, {Name: "crowd.default" + loc, Qtype: dns.TypeA},
@@ -254,7 +254,7 @@ func TestSignedQuestions(t *testing.T) {
 				}
 				return m.SetTsig(keyName, dns.HmacSHA256, 300, time.Now().Unix())
 			}
-			client := &dns.Client{Net: w.Net, Timeout: dnstest.Patience, TsigSecret: secrets, UDPSize: dns.MaxMsgSize}
+			client := &dns.Client{Net: w.Net, Timeout: dnstest.AnswerTimeout, TsigSecret: secrets, UDPSize: dns.MaxMsgSize}
 			reply, _, err := client.Exchange(question(), addr)
 			if err != nil || reply.IsTsig() == nil {
 				t.Errorf("%s %s: %v, %v", w.Name, q.Name, reply, err)

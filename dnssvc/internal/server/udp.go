@@ -17,18 +17,18 @@ const (
 	maxQuery = 2048
 )
 
-// datagrams reads and writes batches of packets. Its implementation depends on the operating
+// packetConn reads and writes batches of packets. Its implementation depends on the operating
 // system.
-type datagrams interface {
+type packetConn interface {
 	// receive waits for packets and returns their number, at most batchSize.
 	receive() (int, error)
 	packet(i int) []byte
 	client(i int) netip.AddrPort
-	// space returns the buffer for the answer to packet i.
-	space(i int) []byte
-	// answer stages an answer to packet i, in space(i) or elsewhere. The answer must not change
-	// until send.
-	answer(i int, reply []byte)
+	// replyBuffer returns the buffer for the answer to packet i.
+	replyBuffer(i int) []byte
+	// stage stages an answer to packet i, in replyBuffer(i) or elsewhere. The answer must not
+	// change until send.
+	stage(i int, reply []byte)
 	// send writes the staged answers. Answers that the network does not accept are lost, like any
 	// datagram.
 	send() error
@@ -44,11 +44,11 @@ type route struct {
 }
 
 func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn) error {
-	var w waiting
+	var w pendingQueries
 	defer w.wg.Wait()
 	var tasks []app.Task
 	for range s.cfg.Workers {
-		d, err := newDatagrams(conn, s.cfg.MaxUDP)
+		d, err := newPacketConn(conn, s.cfg.MaxUDP)
 		if err != nil {
 			return fmt.Errorf("listen for dns: %w", err)
 		}
@@ -59,8 +59,8 @@ func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn) error {
 	return app.RunTasks(ctx, tasks...)
 }
 
-func (s *Server) udpWorker(ctx context.Context, wait *waiting, conn *net.UDPConn, d datagrams) error {
-	w := s.stats.worker()
+func (s *Server) udpWorker(ctx context.Context, wait *pendingQueries, conn *net.UDPConn, d packetConn) error {
+	w := s.stats.addWorker()
 	defer s.stats.retire(w)
 	fast := s.newFastPath()
 	for {
@@ -72,7 +72,7 @@ func (s *Server) udpWorker(ctx context.Context, wait *waiting, conn *net.UDPConn
 			return fmt.Errorf("read datagrams: %w", err)
 		}
 		for i := range n {
-			if forged(d.client(i)) {
+			if fromReflector(d.client(i)) {
 				w.ignored.Add(1)
 				continue
 			}
@@ -87,31 +87,31 @@ func (s *Server) udpWorker(ctx context.Context, wait *waiting, conn *net.UDPConn
 }
 
 // answerFast stages the answer to packet i if the packet is an ordinary question.
-func (s *Server) answerFast(w *worker, fast *fastPath, d datagrams, i int) bool {
+func (s *Server) answerFast(w *workerStats, fast *fastPath, d packetConn, i int) bool {
 	client := d.client(i)
-	if s.short(client.Addr()) {
+	if s.mustNotAmplify(client.Addr()) {
 		return false
 	}
-	reply, ok := fast.answer(d.space(i)[:0], d.packet(i), false, s.handler.recursionFor(client.Addr()))
+	reply, ok := fast.answer(d.replyBuffer(i)[:0], d.packet(i), false, s.handler.mayRecurse(client.Addr()))
 	if !ok {
 		return false
 	}
 	w.countFast(byUDP, fast, reply)
 	s.logQuery("udp", client, reply)
-	d.answer(i, reply)
+	d.stage(i, reply)
 	return true
 }
 
 // answerUDP stages the answer to packet i, or starts a goroutine that answers later.
-func (s *Server) answerUDP(ctx context.Context, w *worker, wait *waiting, conn *net.UDPConn, d datagrams, i int) {
+func (s *Server) answerUDP(ctx context.Context, w *workerStats, wait *pendingQueries, conn *net.UDPConn, d packetConn, i int) {
 	packet := d.packet(i)
 	client := d.client(i)
 	qtype := questionType(packet)
-	reply, later := s.handle(Query{Packet: packet, Client: client, Short: s.short(client.Addr())}, w)
+	reply, later := s.handle(Query{Packet: packet, Client: client, NoAmplification: s.mustNotAmplify(client.Addr())}, w)
 	switch {
 	case later != nil:
 		r := d.route(i)
-		queued := s.start(wait, func() {
+		queued := s.startPending(wait, func() {
 			reply := later(ctx)
 			s.logQuery("udp", r.client, reply)
 			_, _, err := conn.WriteMsgUDPAddrPort(reply, r.control, r.client)
@@ -128,7 +128,7 @@ func (s *Server) answerUDP(ctx context.Context, w *worker, wait *waiting, conn *
 	default:
 		s.logQuery("udp", client, reply)
 		w.count(byUDP, qtype, reply)
-		d.answer(i, reply)
+		d.stage(i, reply)
 	}
 }
 
@@ -139,9 +139,9 @@ func (s *Server) answerUDP(ctx context.Context, w *worker, wait *waiting, conn *
 // it, and an answer to them ends there: answers are never answered.
 const reflectors uint64 = 1<<0 | 1<<7 | 1<<13 | 1<<17 | 1<<19 | 1<<37
 
-func forged(client netip.AddrPort) bool { return reflectors>>client.Port()&1 != 0 }
+func fromReflector(client netip.AddrPort) bool { return reflectors>>client.Port()&1 != 0 }
 
-// short reports whether the answer to a client must not be longer than its question.
-func (s *Server) short(client netip.Addr) bool {
-	return !s.clients.empty() && !s.clients.contain(client)
+// mustNotAmplify reports whether the answer to a client must not be longer than its question.
+func (s *Server) mustNotAmplify(client netip.Addr) bool {
+	return !s.clients.empty() && !s.clients.contains(client)
 }

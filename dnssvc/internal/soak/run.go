@@ -39,10 +39,10 @@ type Report struct {
 	Took                       time.Duration
 }
 
-// patience is the time after which a question is repeated, tries how often it is sent.
+// answerTimeout is the time after which a question is repeated, tries how often it is sent.
 const (
-	patience = 5 * time.Second
-	tries    = 6
+	answerTimeout = 5 * time.Second
+	tries         = 6
 )
 
 // Run asks all questions while the data changes.
@@ -140,7 +140,7 @@ func (c *client) exchange(q Question) (*dns.Msg, error) {
 	var err error
 	for range tries {
 		m.Id = dns.Id()
-		if err = c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		if err = c.conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
 			return nil, err
 		}
 		if err = c.conn.WriteMsg(m); err != nil {

@@ -81,14 +81,14 @@ func (c Config) zones() ([]Zone, error) {
 		if p.Bits() < 1 {
 			return nil, fmt.Errorf("reverse range %s: give the ranges that are in use", p)
 		}
-		names = append(names, outermost(reverseZones(p), names[forward:])...)
+		names = append(names, withoutSubdomains(reverseZones(p), names[forward:])...)
 	}
 	// A later range may contain an earlier one.
-	names = append(names[:forward:forward], outermost(names[forward:], nil)...)
+	names = append(names[:forward:forward], withoutSubdomains(names[forward:], nil)...)
 	zones := make([]Zone, len(names))
 	for i, name := range names {
 		for _, other := range names[:i] {
-			if below(name, other) || below(other, name) {
+			if isSubdomain(name, other) || isSubdomain(other, name) {
 				return nil, fmt.Errorf("zones %s and %s: one contains the other", Text(other), Text(name))
 			}
 		}
@@ -97,14 +97,14 @@ func (c Config) zones() ([]Zone, error) {
 	return zones, nil
 }
 
-// outermost returns names without those that are at or below another name of the list, or at or
-// below a name in have.
-func outermost(names, have []string) []string {
+// withoutSubdomains returns names without those that are at or below another name of the list, or
+// at or below a name in have.
+func withoutSubdomains(names, have []string) []string {
 	var out []string
 	for i, name := range names {
-		covered := slices.ContainsFunc(have, func(h string) bool { return below(name, h) })
+		covered := slices.ContainsFunc(have, func(h string) bool { return isSubdomain(name, h) })
 		for j, other := range names {
-			covered = covered || j != i && below(name, other) && (name != other || j < i)
+			covered = covered || j != i && isSubdomain(name, other) && (name != other || j < i)
 		}
 		if !covered {
 			out = append(out, name)
@@ -113,8 +113,8 @@ func outermost(names, have []string) []string {
 	return out
 }
 
-// below reports whether name is at or below zone.
-func below(name, zone string) bool {
+// isSubdomain reports whether name is at or below zone.
+func isSubdomain(name, zone string) bool {
 	for len(name) > len(zone) {
 		name = Parent(name)
 	}

@@ -16,23 +16,23 @@ func (t *Table) Explain(name string, rrtype uint16) []string {
 	defer t.mu.Unlock()
 	s := t.current.Load()
 	for i := range t.zones {
-		if z := t.zones[i]; below(name, z.Name) {
+		if z := t.zones[i]; isSubdomain(name, z.Name) {
 			x := explanation{t: t, s: s, rrtype: dns.TypeToString[rrtype]}
 			switch {
 			case name == z.Name:
-				x.say("%s is the apex of a zone: SOA and NS records of this name server", Text(name))
+				x.addLine("%s is the apex of a zone: SOA and NS records of this name server", Text(name))
 			case z.Reverse:
 				x.address(name)
 			default:
 				x.forward(labels(strings.TrimSuffix(name, z.Name)))
 			}
 			if !s.Synced {
-				x.say("the name server has not yet seen all objects: it answers SERVFAIL for names it does not know")
+				x.addLine("the name server has not yet seen all objects: it answers SERVFAIL for names it does not know")
 			}
 			return x.lines
 		}
 	}
-	if n := s.Get([]byte(name)); n != nil && n.Zone() == Own {
+	if n := s.Get([]byte(name)); n != nil && n.Zone() == AddressZone {
 		x := explanation{t: t, s: s, rrtype: dns.TypeToString[rrtype]}
 		x.address(name)
 		return x.lines
@@ -58,7 +58,7 @@ type explanation struct {
 	lines  []string
 }
 
-func (x *explanation) say(format string, args ...any) {
+func (x *explanation) addLine(format string, args ...any) {
 	x.lines = append(x.lines, fmt.Sprintf(format, args...))
 }
 
@@ -68,7 +68,7 @@ func (x *explanation) forward(l []string) {
 	kind := l[len(l)-1]
 	switch rest := l[:len(l)-1]; {
 	case kind == "svc" && len(rest) == 0, kind == "pod" && len(rest) == 0:
-		x.say("%s is reserved by the specification and has no records", kind)
+		x.addLine("%s is reserved by the specification and has no records", kind)
 	case kind == "svc" && len(rest) == 1:
 		x.namespace(rest[0])
 	case kind == "svc":
@@ -76,24 +76,24 @@ func (x *explanation) forward(l []string) {
 	case kind == "pod":
 		x.pod(rest)
 	case kind == "dns-version" && len(rest) == 0:
-		x.say("dns-version is the version of the DNS specification that the records follow")
+		x.addLine("dns-version is the version of the DNS specification that the records follow")
 	case kind == "dns":
-		x.say("ns.dns is this name server; its addresses are configured")
+		x.addLine("ns.dns is this name server; its addresses are configured")
 	default:
-		x.say("below a zone there are the names svc, pod, dns and dns-version only")
+		x.addLine("below a zone there are the names svc, pod, dns and dns-version only")
 	}
 }
 
 func (x *explanation) namespace(name string) {
-	if !x.t.namespaces[name] && !x.inUse(name) {
-		x.say("there is no Namespace %s", name)
+	if !x.t.namespaces[name] && !x.hasServices(name) {
+		x.addLine("there is no Namespace %s", name)
 		return
 	}
-	x.say("%s is a namespace: it exists and has no records of its own", name)
+	x.addLine("%s is a namespace: it exists and has no records of its own", name)
 }
 
-// inUse reports whether the namespace has a service.
-func (x *explanation) inUse(namespace string) bool {
+// hasServices reports whether the namespace has a service.
+func (x *explanation) hasServices(namespace string) bool {
 	for k, s := range x.t.services {
 		if k.namespace == namespace && s.spec != nil {
 			return true
@@ -105,42 +105,42 @@ func (x *explanation) inUse(namespace string) bool {
 func (x *explanation) service(k key, rest []string) {
 	s := x.t.services[k]
 	if s == nil || s.spec == nil {
-		if !x.t.namespaces[k.namespace] && !x.inUse(k.namespace) {
-			x.say("there is no Namespace %s", k.namespace)
+		if !x.t.namespaces[k.namespace] && !x.hasServices(k.namespace) {
+			x.addLine("there is no Namespace %s", k.namespace)
 		}
-		x.say("there is no Service %s", k)
-		x.elsewhere(k)
+		x.addLine("there is no Service %s", k)
+		x.otherNamespaces(k)
 		return
 	}
 	if s.spec.external != "" && s.spec.alias == "" {
-		x.say("Service %s: externalName %q is an address, not a name, and DNS cannot lead there", k, s.spec.external)
-		x.say("for a fixed address use a headless service without a selector, and an EndpointSlice")
+		x.addLine("Service %s: externalName %q is an address, not a name, and DNS cannot lead there", k, s.spec.external)
+		x.addLine("for a fixed address use a headless service without a selector, and an EndpointSlice")
 		return
 	}
 	if s.spec.alias != "" {
-		x.say("Service %s, externalName: an alias of %s for every type but SRV", k, Text(s.spec.alias))
+		x.addLine("Service %s, externalName: an alias of %s for every type but SRV", k, Text(s.spec.alias))
 		if x.rrtype == "SRV" {
-			x.say("it has no ports, so that there are no SRV records")
+			x.addLine("it has no ports, so that there are no SRV records")
 		}
 		if len(rest) > 0 {
-			x.say("nothing exists below an ExternalName service")
+			x.addLine("nothing exists below an ExternalName service")
 		}
 		return
 	}
 	switch {
 	case len(rest) == 0:
-		x.bare(s)
+		x.serviceName(s)
 	case strings.HasPrefix(rest[0], "_"), strings.HasPrefix(rest[len(rest)-1], "_"):
 		x.port(s, rest)
 	case len(rest) == 1:
 		x.endpoint(s, rest[0])
 	default:
-		x.say("Service %s exists; below it there are ports (_port._protocol) and endpoints (one label) only", k)
+		x.addLine("Service %s exists; below it there are ports (_port._protocol) and endpoints (one label) only", k)
 	}
 }
 
-// elsewhere names other namespaces that have a service of that name.
-func (x *explanation) elsewhere(k key) {
+// otherNamespaces names other namespaces that have a service of that name.
+func (x *explanation) otherNamespaces(k key) {
 	var in []string
 	for other, s := range x.t.services {
 		if other.name == k.name && s.spec != nil {
@@ -149,36 +149,36 @@ func (x *explanation) elsewhere(k key) {
 	}
 	slices.Sort(in)
 	if len(in) > 0 {
-		x.say("there is a Service of that name in: %s", strings.Join(in[:min(len(in), 5)], ", "))
+		x.addLine("there is a Service of that name in: %s", strings.Join(in[:min(len(in), 5)], ", "))
 	}
 }
 
-// bare explains the name of a service itself.
-func (x *explanation) bare(s *service) {
+// serviceName explains the name of a service itself.
+func (x *explanation) serviceName(s *service) {
 	ready, notReady := s.counts()
 	switch {
 	case !s.spec.headless && len(s.spec.addrs) == 0:
-		x.say("Service %s has no cluster IP yet", s.key)
+		x.addLine("Service %s has no cluster IP yet", s.key)
 	case !s.spec.headless && x.rrtype == "SRV":
-		x.say("Service %s: each of its %d ports", s.key, len(s.spec.ports))
+		x.addLine("Service %s: each of its %d ports", s.key, len(s.spec.ports))
 	case !s.spec.headless:
-		x.say("Service %s, clusterIP %s", s.key, joined(s.spec.addrs))
+		x.addLine("Service %s, clusterIP %s", s.key, joinAddrs(s.spec.addrs))
 	case ready == 0 && notReady == 0:
-		x.say("Service %s is headless and has no endpoints", s.key)
+		x.addLine("Service %s is headless and has no endpoints", s.key)
 	case ready == 0:
-		x.say("Service %s is headless and none of its %d endpoints is ready", s.key, notReady)
+		x.addLine("Service %s is headless and none of its %d endpoints is ready", s.key, notReady)
 	default:
-		x.say("Service %s is headless: %d ready endpoints (%d more are not ready) in EndpointSlices %s",
+		x.addLine("Service %s is headless: %d ready endpoints (%d more are not ready) in EndpointSlices %s",
 			s.key, ready, notReady, strings.Join(s.sliceNames(), ", "))
 	}
 	switch x.rrtype {
 	case "A", "AAAA", "SRV", "ANY":
 	default:
-		x.say("services have records of the types A, AAAA and SRV, not %s", x.rrtype)
+		x.addLine("services have records of the types A, AAAA and SRV, not %s", x.rrtype)
 	}
 }
 
-func joined(addrs []netip.Addr) string {
+func joinAddrs(addrs []netip.Addr) string {
 	var texts []string
 	for _, a := range addrs {
 		texts = append(texts, a.String())
@@ -205,7 +205,7 @@ func (s *service) sliceNames() []string {
 // port explains a name of the form _PORT._PROTOCOL below a service.
 func (x *explanation) port(s *service, rest []string) {
 	if len(rest) == 1 {
-		x.say("Service %s: ask for _port.%s", s.key, rest[0])
+		x.addLine("Service %s: ask for _port.%s", s.key, rest[0])
 		return
 	}
 	name, proto := strings.TrimPrefix(rest[0], "_"), strings.TrimPrefix(rest[len(rest)-1], "_")
@@ -221,9 +221,9 @@ func (x *explanation) port(s *service, rest []string) {
 	var have []string
 	for _, p := range ports {
 		if p.name == name && p.proto == proto && len(rest) == 2 {
-			x.say("Service %s, port %s: %d/%s", s.key, name, p.number, p.proto)
+			x.addLine("Service %s, port %s: %d/%s", s.key, name, p.number, p.proto)
 			if x.rrtype != "SRV" && x.rrtype != "ANY" {
-				x.say("ports have records of type SRV, not %s", x.rrtype)
+				x.addLine("ports have records of type SRV, not %s", x.rrtype)
 			}
 			return
 		}
@@ -231,13 +231,13 @@ func (x *explanation) port(s *service, rest []string) {
 			have = append(have, text)
 		}
 	}
-	x.say("Service %s exists and has no port named %s/%s", s.key, name, proto)
+	x.addLine("Service %s exists and has no port named %s/%s", s.key, name, proto)
 	if len(have) > 0 {
-		x.say("its named ports: %s", strings.Join(have, ", "))
+		x.addLine("its named ports: %s", strings.Join(have, ", "))
 	} else if s.spec.headless {
-		x.say("it is headless, and no ready endpoint has a named port")
+		x.addLine("it is headless, and no ready endpoint has a named port")
 	} else {
-		x.say("none of its ports has a name")
+		x.addLine("none of its ports has a name")
 	}
 }
 
@@ -246,13 +246,13 @@ func (x *explanation) endpoint(s *service, l string) {
 	for _, sl := range s.slices {
 		for e := range sl.endpoints() {
 			if e.label() == label(l) {
-				x.say("EndpointSlice %s/%s of Service %s: endpoint %s is ready", s.namespace, sl.name, s.key, e.addr)
+				x.addLine("EndpointSlice %s/%s of Service %s: endpoint %s is ready", s.namespace, sl.name, s.key, e.addr)
 			}
 		}
 	}
 	if len(x.lines) == 0 {
 		ready, notReady := s.counts()
-		x.say("Service %s exists and none of its %d ready endpoints is named %s (%d more are not ready)", s.key, ready, l, notReady)
+		x.addLine("Service %s exists and none of its %d ready endpoints is named %s (%d more are not ready)", s.key, ready, l, notReady)
 	}
 }
 
@@ -260,18 +260,18 @@ func (x *explanation) pod(rest []string) {
 	namespace := rest[len(rest)-1]
 	switch {
 	case x.t.cfg.Pods == PodsDisabled:
-		x.say("pods have no names here: pod records are disabled")
+		x.addLine("pods have no names here: pod records are disabled")
 	case len(rest) == 1:
 		x.namespace(namespace)
 	case x.t.cfg.Pods == PodsInsecure:
-		x.say("the address is the one in the name: pod records are insecure, nobody looks whether there is such a pod")
+		x.addLine("the address is the one in the name: pod records are insecure, and it is not checked whether such a pod exists")
 		if !x.t.namespaces[namespace] {
-			x.say("there is no Namespace %s", namespace)
+			x.addLine("there is no Namespace %s", namespace)
 		}
 	case x.t.podNames[key{namespace, rest[0]}] > 0 && len(rest) == 2:
-		x.say("a Pod of namespace %s has the address", namespace)
+		x.addLine("a Pod of namespace %s has the address", namespace)
 	default:
-		x.say("no Pod of namespace %s has the address %s", namespace, rest[0])
+		x.addLine("no Pod of namespace %s has the address %s", namespace, rest[0])
 	}
 }
 
@@ -279,17 +279,17 @@ func (x *explanation) pod(rest []string) {
 func (x *explanation) address(name string) {
 	n := x.s.Get([]byte(name))
 	if n == nil || n.Set(dns.TypePTR) == nil {
-		x.say("no Service has this address as a cluster IP, and no ready endpoint has it")
+		x.addLine("no Service has this address as a cluster IP, and no ready endpoint has it")
 		return
 	}
 	for target := range n.Set(dns.TypePTR).Names() {
 		if x.t.isService(target) {
-			x.say("%s has the address as a cluster IP", Text(target))
+			x.addLine("%s has the address as a cluster IP", Text(target))
 		} else {
-			x.say("%s is a ready endpoint with the address", Text(target))
+			x.addLine("%s is a ready endpoint with the address", Text(target))
 		}
 	}
 	if x.rrtype != "PTR" && x.rrtype != "ANY" {
-		x.say("addresses have records of type PTR, not %s", x.rrtype)
+		x.addLine("addresses have records of type PTR, not %s", x.rrtype)
 	}
 }

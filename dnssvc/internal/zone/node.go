@@ -10,15 +10,15 @@ import (
 
 // Node is a name that exists. It never changes.
 type Node struct {
-	name   string
-	sets   []Set // ordered by type
-	below  int32 // number of child nodes
-	zone   uint16
-	exists bool // the name exists by itself, not only because of names below it
+	name     string
+	sets     []Set // ordered by type
+	children int32 // number of child nodes
+	zone     uint16
+	exists   bool // the name exists by itself, not only because of names below it
 }
 
-// inlineData is the size in bytes up to which the data of a set is stored beside the name.
-const inlineData = 64
+// maxInline is the size in bytes up to which the data of a set is stored beside the name.
+const maxInline = 64
 
 // newNode returns a node that exists by itself. The fields that a question reads lie together,
 // because in a large zone none of them is in a cache: the sets share an allocation with the node,
@@ -45,23 +45,23 @@ func newNode(name string, zone uint16, sets []Set) *Node {
 	n.name, n.zone, n.exists = name, zone, true
 	text := name
 	for i := range n.sets {
-		if n.sets[i].short() {
+		if n.sets[i].isInline() {
 			text += n.sets[i].Data
 		}
 	}
 	n.name, text = text[:len(name)], text[len(name):]
 	for i := range n.sets {
-		if s := &n.sets[i]; s.short() {
+		if s := &n.sets[i]; s.isInline() {
 			s.Data, text = text[:len(s.Data)], text[len(s.Data):]
 		}
 	}
 	return n
 }
 
-// short reports whether the set's data is stored beside the name. Sets of names are not, because
+// isInline reports whether the set's data is stored beside the name. Sets of names are not, because
 // they share memory with the names of other nodes.
-func (s *Set) short() bool {
-	return (s.Type == dns.TypeA || s.Type == dns.TypeAAAA || s.Type == dns.TypeSRV) && len(s.Data) <= inlineData
+func (s *Set) isInline() bool {
+	return (s.Type == dns.TypeA || s.Type == dns.TypeAAAA || s.Type == dns.TypeSRV) && len(s.Data) <= maxInline
 }
 
 // Name returns the node's name in wire format and lower case.
@@ -88,10 +88,10 @@ func (n *Node) Set(rrtype uint16) *Set {
 type Set struct {
 	Type  uint16
 	Count uint16 // number of records that are answered
-	// Spare is the number of records at the end of the set that are answered only after all others.
-	// They belong to endpoints that are published although they do not serve. It is less than
-	// Count.
-	Spare uint16
+	// Fallback is the number of records at the end of the set that are answered only after all
+	// others. They belong to endpoints that are published although they do not serve. It is less
+	// than Count.
+	Fallback uint16
 	// Data is packed. Addresses follow each other, and so do names (PTR, CNAME, NS) in wire format.
 	// For SRV records see SRV. TXT is the data of a single record. Data may hold more records than
 	// Count; the records beyond Count are held back.

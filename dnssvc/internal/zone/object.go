@@ -14,8 +14,8 @@ import (
 // Texts are copied out of objects, because a few bytes that point into an object of a large batch
 // would keep the memory of the whole batch in use.
 
-// shared returns a copy of text that all objects with the same text share.
-func shared(text string) string { return unique.Make(text).Value() }
+// intern returns a copy of text that all objects with the same text share.
+func intern(text string) string { return unique.Make(text).Value() }
 
 // key is the namespace and name of an object.
 type key struct{ namespace, name string }
@@ -37,13 +37,13 @@ func (s *service) clone() *service {
 	return &c
 }
 
-// place returns the position of a slice, or the position at which to insert it.
-func (s *service) place(name string) (int, bool) {
+// sliceIndex returns the position of a slice, or the position at which to insert it.
+func (s *service) sliceIndex(name string) (int, bool) {
 	return slices.BinarySearchFunc(s.slices, name, func(sl *slice, name string) int { return strings.Compare(sl.name, name) })
 }
 
 func (s *service) put(sl *slice) {
-	if i, ok := s.place(sl.name); ok {
+	if i, ok := s.sliceIndex(sl.name); ok {
 		s.slices[i] = sl
 	} else {
 		s.slices = slices.Clip(slices.Insert(s.slices, i, sl))
@@ -51,7 +51,7 @@ func (s *service) put(sl *slice) {
 }
 
 func (s *service) drop(name string) {
-	if i, ok := s.place(name); ok {
+	if i, ok := s.sliceIndex(name); ok {
 		s.slices = slices.Delete(s.slices, i, i+1)
 	}
 }
@@ -85,9 +85,9 @@ type endpoint struct {
 }
 
 type details struct {
-	hostname string
-	weight   int32 // unweighted if none is set
-	spare    bool  // published, but not serving or terminating
+	hostname   string
+	weight     int32 // unweighted if none is set
+	notServing bool  // published, but not serving or terminating
 }
 
 const unweighted = -1
@@ -121,38 +121,39 @@ func (s *slice) endpoints() iter.Seq[endpoint] {
 	}
 }
 
-// spareAddrs returns the addresses at which no endpoint serves. It is nil for nearly every service.
-func (s *service) spareAddrs() map[netip.Addr]bool {
-	return spareOf(s, func(e endpoint) netip.Addr { return e.addr })
+// notServingAddrs returns the addresses at which no endpoint serves. It is nil for nearly every
+// service.
+func (s *service) notServingAddrs() map[netip.Addr]bool {
+	return notServingBy(s, func(e endpoint) netip.Addr { return e.addr })
 }
 
-// spareLabels returns the labels whose endpoints all do not serve. It is nil for nearly every
+// notServingLabels returns the labels whose endpoints all do not serve. It is nil for nearly every
 // service.
-func (s *service) spareLabels() map[string]bool { return spareOf(s, endpoint.label) }
+func (s *service) notServingLabels() map[string]bool { return notServingBy(s, endpoint.label) }
 
-func spareOf[K comparable](s *service, by func(endpoint) K) map[K]bool {
-	var spare map[K]bool
+func notServingBy[K comparable](s *service, by func(endpoint) K) map[K]bool {
+	var notServing map[K]bool
 	for _, sl := range s.slices {
 		for e := range sl.endpoints() {
-			if e.spare {
-				if spare == nil {
-					spare = map[K]bool{}
+			if e.notServing {
+				if notServing == nil {
+					notServing = map[K]bool{}
 				}
-				spare[by(e)] = true
+				notServing[by(e)] = true
 			}
 		}
 	}
-	if spare == nil {
+	if notServing == nil {
 		return nil
 	}
 	for _, sl := range s.slices {
 		for e := range sl.endpoints() {
-			if !e.spare {
-				delete(spare, by(e)) // an endpoint that moves is in two slices for a while
+			if !e.notServing {
+				delete(notServing, by(e)) // an endpoint that moves is in two slices for a while
 			}
 		}
 	}
-	return spare
+	return notServing
 }
 
 // label returns the endpoint's label below the service. It depends on the endpoint only, so that
@@ -186,7 +187,7 @@ func convertService(o *corev1.Service) *serviceSpec {
 		}
 	}
 	for _, p := range spec.GetPorts() {
-		s.ports = append(s.ports, port{name: shared(p.GetName()), proto: protocol(p.GetProtocol()), number: uint16(p.GetPort())})
+		s.ports = append(s.ports, port{name: intern(p.GetName()), proto: protocol(p.GetProtocol()), number: uint16(p.GetPort())})
 	}
 	return s
 }
@@ -221,7 +222,7 @@ func convertSlice(o *corev1.EndpointSlice) *slice {
 	s := &slice{name: strings.Clone(o.GetMetadata().GetName())}
 	for _, p := range o.GetPorts() {
 		if p.Port != nil {
-			s.ports = append(s.ports, port{name: shared(p.GetName()), proto: protocol(p.GetProtocol()), number: uint16(p.GetPort())})
+			s.ports = append(s.ports, port{name: intern(p.GetName()), proto: protocol(p.GetProtocol()), number: uint16(p.GetPort())})
 		}
 	}
 	s.ready = make([]netip.Addr, 0, len(o.GetEndpoints()))
@@ -236,7 +237,7 @@ func convertSlice(o *corev1.EndpointSlice) *slice {
 				continue
 			}
 			ready := endpoint{addr.Unmap().WithZone(""), details{
-				hostname: strings.Clone(strings.ToLower(e.GetHostname())), weight: unweighted, spare: isSpare(e.GetConditions()),
+				hostname: strings.Clone(strings.ToLower(e.GetHostname())), weight: unweighted, notServing: isNotServing(e.GetConditions()),
 			}}
 			if e.Weight != nil {
 				ready.weight = int32(min(e.GetWeight(), 65535))
@@ -248,9 +249,9 @@ func convertSlice(o *corev1.EndpointSlice) *slice {
 	return s
 }
 
-// isSpare reports whether a ready endpoint does not serve or is terminating. All endpoints of a
-// service with publishNotReadyAddresses are published as ready.
-func isSpare(c *corev1.EndpointConditions) bool {
+// isNotServing reports whether a ready endpoint does not serve or is terminating. All endpoints of
+// a service with publishNotReadyAddresses are published as ready.
+func isNotServing(c *corev1.EndpointConditions) bool {
 	return c.GetTerminating() || c != nil && c.Serving != nil && !c.GetServing()
 }
 

@@ -12,7 +12,7 @@ import (
 func (t *Table) publish(e *edit, before, after *rendering) {
 	for name := range before.names {
 		if _, stays := after.names[name]; !stays {
-			for i := range t.forward {
+			for i := range t.forwardZones {
 				e.remove(name + t.zones[i].Name)
 			}
 		}
@@ -21,38 +21,38 @@ func (t *Table) publish(e *edit, before, after *rendering) {
 		if had, was := before.names[name]; was && slices.Equal(had, sets) {
 			continue
 		}
-		for i := range t.forward {
+		for i := range t.forwardZones {
 			e.set(name+t.zones[i].Name, uint16(i), sets)
 		}
 	}
 	for addr, had := range before.ptrs {
 		if !slices.Equal(had, after.ptrs[addr]) {
-			t.point(e, ReverseName(addr), had, after.ptrs[addr])
+			t.updatePTR(e, ReverseName(addr), had, after.ptrs[addr])
 		}
 	}
 	for addr, ptrs := range after.ptrs {
 		if _, was := before.ptrs[addr]; !was {
-			t.point(e, ReverseName(addr), nil, ptrs)
+			t.updatePTR(e, ReverseName(addr), nil, ptrs)
 		}
 	}
 }
 
-// point updates the PTR records of one address. Several services may contribute to them. A cluster
-// IP outside of all reverse ranges comes from a pool that was made since the start, so its address
-// becomes a zone of its own. Addresses of endpoints outside of the ranges get no records, because
-// they may belong to another network.
-func (t *Table) point(e *edit, reverse string, before, after []ptr) {
+// updatePTR updates the PTR records of one address. Several services may contribute to them. A
+// cluster IP outside of all reverse ranges comes from a pool that was made since the start, so its
+// address becomes a zone of its own. Addresses of endpoints outside of the ranges get no records,
+// because they may belong to another network.
+func (t *Table) updatePTR(e *edit, reverse string, before, after []ptr) {
 	zone := t.reverseZoneOf(reverse)
-	var lead, rest []string
+	var serviceNames, endpointNames []string
 	if n := e.get(reverse); n != nil {
 		if set := n.Set(dns.TypePTR); set != nil {
-			lead, rest = t.unpackPTR(*set)
+			serviceNames, endpointNames = t.unpackPTR(*set)
 		}
 	}
 	primary := t.zones[0].Name
 	for _, p := range before {
 		drop := func(name string) bool { return name == p.name+primary }
-		lead, rest = slices.DeleteFunc(lead, drop), slices.DeleteFunc(rest, drop)
+		serviceNames, endpointNames = slices.DeleteFunc(serviceNames, drop), slices.DeleteFunc(endpointNames, drop)
 	}
 	for _, p := range after {
 		full := p.name + primary
@@ -61,66 +61,66 @@ func (t *Table) point(e *edit, reverse string, before, after []ptr) {
 			continue // Too long to exist: a PTR record must name a target that resolves.
 		}
 		switch {
-		case p.lead:
-			lead = append(lead, n.name)
+		case p.clusterIP:
+			serviceNames = append(serviceNames, n.name)
 		case zone >= 0:
-			rest = append(rest, n.name)
+			endpointNames = append(endpointNames, n.name)
 		}
 	}
 	if zone < 0 {
-		t.pointOwn(e, reverse, lead)
+		t.updateAddressZone(e, reverse, serviceNames)
 		return
 	}
-	if len(lead)+len(rest) == 0 {
+	if len(serviceNames)+len(endpointNames) == 0 {
 		e.remove(reverse)
 		return
 	}
-	e.set(reverse, uint16(zone), []Set{packPTR(lead, rest)})
+	e.set(reverse, uint16(zone), []Set{packPTR(serviceNames, endpointNames)})
 }
 
-// pointOwn updates the PTR records of an address that is a zone of its own. The node has no parent,
-// because the names above it are not served here.
-func (t *Table) pointOwn(e *edit, reverse string, names []string) {
+// updateAddressZone updates the PTR records of an address that is a zone of its own. The node has
+// no parent, because the names above it are not served here.
+func (t *Table) updateAddressZone(e *edit, reverse string, names []string) {
 	if len(names) == 0 {
 		e.delete(reverse)
 		return
 	}
-	e.put(newNode(reverse, Own, []Set{{Type: dns.TypeNS, Count: 1, Data: t.zones[0].MName}, packPTR(names, nil)}))
+	e.put(newNode(reverse, AddressZone, []Set{{Type: dns.TypeNS, Count: 1, Data: t.zones[0].MName}, packPTR(names, nil)}))
 }
 
 // packPTR packs the names of an address. Names of cluster IPs come first. If there are any, the
 // names of endpoints at the same address are held back.
-func packPTR(lead, rest []string) Set {
-	slices.Sort(lead)
-	slices.Sort(rest)
-	lead, rest = slices.Compact(lead), slices.Compact(rest)
-	s := Set{Type: dns.TypePTR, Count: uint16(min(len(lead), maxRecords))}
-	if len(lead) == 0 {
-		s.Count = uint16(min(len(rest), maxRecords))
+func packPTR(serviceNames, endpointNames []string) Set {
+	slices.Sort(serviceNames)
+	slices.Sort(endpointNames)
+	serviceNames, endpointNames = slices.Compact(serviceNames), slices.Compact(endpointNames)
+	s := Set{Type: dns.TypePTR, Count: uint16(min(len(serviceNames), maxRecords))}
+	if len(serviceNames) == 0 {
+		s.Count = uint16(min(len(endpointNames), maxRecords))
 	}
 	// This is nearly always the case. The string is shared with the node of that name.
-	if len(lead)+len(rest) == 1 {
-		s.Data = slices.Concat(lead, rest)[0]
+	if len(serviceNames)+len(endpointNames) == 1 {
+		s.Data = slices.Concat(serviceNames, endpointNames)[0]
 		return s
 	}
-	s.Data = strings.Join(lead, "") + strings.Join(rest, "")
+	s.Data = strings.Join(serviceNames, "") + strings.Join(endpointNames, "")
 	return s
 }
 
 // unpackPTR is the inverse of packPTR. It tells the two kinds apart because the name of a service
 // has fewer labels than the name of an endpoint.
-func (t *Table) unpackPTR(s Set) (lead, rest []string) {
+func (t *Table) unpackPTR(s Set) (serviceNames, endpointNames []string) {
 	data := s.Data
 	for data != "" {
 		n := nameLen(data)
 		if t.isService(data[:n]) {
-			lead = append(lead, data[:n])
+			serviceNames = append(serviceNames, data[:n])
 		} else {
-			rest = append(rest, data[:n])
+			endpointNames = append(endpointNames, data[:n])
 		}
 		data = data[n:]
 	}
-	return lead, rest
+	return serviceNames, endpointNames
 }
 
 func (t *Table) isService(name string) bool {
@@ -148,26 +148,26 @@ func (e *edit) set(name string, zone uint16, sets []Set) {
 	}
 	n := newNode(name, zone, sets)
 	if have != nil {
-		n.below = have.below
+		n.children = have.children
 	}
 	e.put(n)
 	if have == nil {
-		e.addBelow(Parent(name), zone)
+		e.addChild(Parent(name), zone)
 	}
 }
 
-// addBelow counts one more node below a name, which thereby exists. It goes up until it meets an
+// addChild counts one more node below a name, which thereby exists. It goes up until it meets an
 // existing name; the apex of a zone always exists.
-func (e *edit) addBelow(name string, zone uint16) {
+func (e *edit) addChild(name string, zone uint16) {
 	have := e.get(name)
 	if have != nil {
 		n := *have
-		n.below++
+		n.children++
 		e.put(&n)
 		return
 	}
-	e.put(&Node{name: name, zone: zone, below: 1})
-	e.addBelow(Parent(name), zone)
+	e.put(&Node{name: name, zone: zone, children: 1})
+	e.addChild(Parent(name), zone)
 }
 
 // remove removes the record sets of a name. The name itself is removed unless there are names below
@@ -177,22 +177,22 @@ func (e *edit) remove(name string) {
 	switch {
 	case have == nil || !have.exists:
 		return
-	case have.below > 0:
-		e.put(&Node{name: have.name, zone: have.zone, below: have.below})
+	case have.children > 0:
+		e.put(&Node{name: have.name, zone: have.zone, children: have.children})
 		return
 	}
 	e.delete(name)
-	e.dropBelow(Parent(name))
+	e.dropChild(Parent(name))
 }
 
-// dropBelow counts one node less below a name. The name is removed if it existed only because of
+// dropChild counts one node less below a name. The name is removed if it existed only because of
 // that node.
-func (e *edit) dropBelow(name string) {
+func (e *edit) dropChild(name string) {
 	n := *e.get(name)
-	n.below--
-	if n.below == 0 && !n.exists {
+	n.children--
+	if n.children == 0 && !n.exists {
 		e.delete(name)
-		e.dropBelow(Parent(name))
+		e.dropChild(Parent(name))
 		return
 	}
 	e.put(&n)

@@ -18,8 +18,8 @@ type rendering struct {
 
 // ptr is a target of a PTR record, relative to the zone.
 type ptr struct {
-	name string
-	lead bool // the target of a cluster IP; other targets of the address are held back
+	name      string
+	clusterIP bool // the target of a cluster IP; other targets of the address are held back
 }
 
 func newRendering() *rendering {
@@ -39,17 +39,17 @@ func (c Config) render(s *service) *rendering {
 	case s.spec.alias != "":
 		r.names[base] = []Set{{Type: dns.TypeCNAME, Count: 1, Data: s.spec.alias}}
 	case s.spec.headless:
-		r.headless(base, s, c.EmptyHeadlessExists)
+		r.addHeadless(base, s, c.EmptyHeadlessExists)
 	default:
-		r.clusterIP(base, s)
+		r.addClusterIP(base, s)
 	}
 	return r
 }
 
-func (r *rendering) clusterIP(base string, s *service) {
+func (r *rendering) addClusterIP(base string, s *service) {
 	r.names[base] = addressSets(s.spec.addrs, nil)
 	for _, addr := range s.spec.addrs {
-		r.ptrs[addr] = []ptr{{name: base, lead: true}}
+		r.ptrs[addr] = []ptr{{name: base, clusterIP: true}}
 	}
 	byName := map[string][]SRV{}
 	var all []SRV
@@ -60,15 +60,15 @@ func (r *rendering) clusterIP(base string, s *service) {
 			byName[labels] = append(byName[labels], record)
 		}
 	}
-	r.services(base, byName, all, srvForm{})
-	r.endpoints(base, s)
+	r.addSRVs(base, byName, all, srvForm{})
+	r.addEndpoints(base, s)
 }
 
-func (r *rendering) headless(base string, s *service, existsEmpty bool) {
+func (r *rendering) addHeadless(base string, s *service, existsEmpty bool) {
 	var addrs []netip.Addr
 	byName := map[string][]SRV{}
 	var all []SRV
-	form := srvForm{spare: s.spareLabels()}
+	form := srvForm{fallback: s.notServingLabels()}
 	for _, sl := range s.slices {
 		for e := range sl.endpoints() {
 			addrs = append(addrs, e.addr)
@@ -91,9 +91,9 @@ func (r *rendering) headless(base string, s *service, existsEmpty bool) {
 	if len(addrs) == 0 && !existsEmpty {
 		return
 	}
-	r.names[base] = addressSets(addrs, s.spareAddrs())
-	r.services(base, byName, all, form)
-	r.endpoints(base, s)
+	r.names[base] = addressSets(addrs, s.notServingAddrs())
+	r.addSRVs(base, byName, all, form)
+	r.addEndpoints(base, s)
 }
 
 // portLabels returns the labels of a named port, which precede the name of its service. It returns
@@ -105,9 +105,9 @@ func portLabels(p port) string {
 	return ""
 }
 
-// services adds SRV records for each named port, and SRV records for all ports at the name of the
+// addSRVs adds SRV records for each named port, and SRV records for all ports at the name of the
 // service.
-func (r *rendering) services(base string, byName map[string][]SRV, all []SRV, form srvForm) {
+func (r *rendering) addSRVs(base string, byName map[string][]SRV, all []SRV, form srvForm) {
 	if len(all) > 0 {
 		r.names[base] = append(r.names[base], form.set(0, all))
 	}
@@ -119,13 +119,13 @@ func (r *rendering) services(base string, byName map[string][]SRV, all []SRV, fo
 // srvForm holds the properties that all SRV records of a service share.
 type srvForm struct {
 	weighted bool            // weighted by the endpoints; otherwise all have the same weight
-	spare    map[string]bool // labels whose records come after all others
+	fallback map[string]bool // labels whose records come after all others
 }
 
 // set packs SRV records.
 func (f srvForm) set(strip int, records []SRV) Set {
 	slices.SortFunc(records, func(a, b SRV) int {
-		return cmp.Or(compareBool(f.spare[a.Label], f.spare[b.Label]),
+		return cmp.Or(compareBool(f.fallback[a.Label], f.fallback[b.Label]),
 			strings.Compare(a.Label, b.Label), cmp.Compare(a.Port, b.Port), cmp.Compare(b.Weight, a.Weight))
 	})
 	// A label occurs in a slice of each family, and in several slices while its endpoint moves.
@@ -137,7 +137,7 @@ func (f srvForm) set(strip int, records []SRV) Set {
 		}
 	}
 	set := srvSet(strip, records)
-	set.Spare = spareAtEnd(records, func(r SRV) bool { return f.spare[r.Label] })
+	set.Fallback = fallbackAtEnd(records, func(r SRV) bool { return f.fallback[r.Label] })
 	return set
 }
 
@@ -152,10 +152,10 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// spareAtEnd returns the number of spare records at the end of a sorted set. It returns 0 if all
-// records are spare, because none of them is then less suitable than another.
-func spareAtEnd[T any](sorted []T, spare func(T) bool) uint16 {
-	first := slices.IndexFunc(sorted, spare)
+// fallbackAtEnd returns the number of fallback records at the end of a sorted set. It returns 0 if
+// all records are fallbacks, because none of them is then less suitable than another.
+func fallbackAtEnd[T any](sorted []T, fallback func(T) bool) uint16 {
+	first := slices.IndexFunc(sorted, fallback)
 	if first <= 0 {
 		return 0
 	}
@@ -166,8 +166,8 @@ func spareAtEnd[T any](sorted []T, spare func(T) bool) uint16 {
 // for far fewer.
 const maxRecords = 65535
 
-// endpoints adds the names of the endpoints, and the PTR records of their addresses.
-func (r *rendering) endpoints(base string, s *service) {
+// addEndpoints adds the names of the endpoints, and the PTR records of their addresses.
+func (r *rendering) addEndpoints(base string, s *service) {
 	byLabel := map[string][]netip.Addr{}
 	for _, sl := range s.slices {
 		for e := range sl.endpoints() {
@@ -176,9 +176,9 @@ func (r *rendering) endpoints(base string, s *service) {
 			}
 		}
 	}
-	spare := s.spareAddrs()
+	notServing := s.notServingAddrs()
 	for l, addrs := range byLabel {
-		r.names[l+base] = addressSets(addrs, spare)
+		r.names[l+base] = addressSets(addrs, notServing)
 		for _, addr := range addrs {
 			r.ptrs[addr] = append(r.ptrs[addr], ptr{name: l + base})
 		}
@@ -186,11 +186,11 @@ func (r *rendering) endpoints(base string, s *service) {
 }
 
 // addressSets packs addresses into an A set and an AAAA set, and leaves out an empty set. Addresses
-// in spare, which may be nil, come last.
-func addressSets(addrs []netip.Addr, spare map[netip.Addr]bool) []Set {
+// in fallback, which may be nil, come last.
+func addressSets(addrs []netip.Addr, fallback map[netip.Addr]bool) []Set {
 	addrs = slices.Clone(addrs)
 	slices.SortFunc(addrs, func(a, b netip.Addr) int {
-		return cmp.Or(cmp.Compare(a.BitLen(), b.BitLen()), compareBool(spare[a], spare[b]), a.Compare(b)) // IPv4 first
+		return cmp.Or(cmp.Compare(a.BitLen(), b.BitLen()), compareBool(fallback[a], fallback[b]), a.Compare(b)) // IPv4 first
 	})
 	addrs = slices.Compact(addrs)
 	split, _ := slices.BinarySearchFunc(addrs, false, func(a netip.Addr, _ bool) int {
@@ -211,7 +211,7 @@ func addressSets(addrs []netip.Addr, spare map[netip.Addr]bool) []Set {
 		}
 		sets = append(sets, Set{
 			Type: [...]uint16{dns.TypeA, dns.TypeAAAA}[i], Count: uint16(len(part)), Data: string(data),
-			Spare: spareAtEnd(part, func(a netip.Addr) bool { return spare[a] }),
+			Fallback: fallbackAtEnd(part, func(a netip.Addr) bool { return fallback[a] }),
 		})
 	}
 	return sets

@@ -32,9 +32,9 @@ func (t *Table) Restore(objects []object.Object, revision uint64) error {
 	return nil
 }
 
-// Believe makes a restored view complete: names that it lacks do not exist. It does nothing after
-// Apply.
-func (t *Table) Believe() {
+// TrustRestored makes a restored view complete: names that it lacks do not exist. It does nothing
+// after Apply.
+func (t *Table) TrustRestored() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.restored {
@@ -44,8 +44,8 @@ func (t *Table) Believe() {
 	}
 }
 
-// Forget empties a restored table. It does nothing after Apply.
-func (t *Table) Forget() {
+// DropRestored empties a restored table. It does nothing after Apply.
+func (t *Table) DropRestored() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.restored {
@@ -53,14 +53,14 @@ func (t *Table) Forget() {
 	}
 }
 
-// missing returns a deletion for each object of the table that is not among the changes.
-func (t *Table) missing(changes []Change) []Change {
+// deletionsOfMissing returns a deletion for each object of the table that is not among the changes.
+func (t *Table) deletionsOfMissing(changes []Change) []Change {
 	have := make(map[object.Key]bool, len(changes))
 	for _, c := range changes {
 		have[object.KeyOf(c.Object)] = !c.Deleted
 	}
 	var gone []Change
-	for o := range t.held().objects() {
+	for o := range t.contents().objects() {
 		if !have[object.KeyOf(o)] {
 			gone = append(gone, Change{Object: o, Deleted: true})
 		}
@@ -73,32 +73,32 @@ func (t *Table) missing(changes []Change) []Change {
 func (t *Table) Objects() (objects iter.Seq[object.Object], revision uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.held().objects(), t.current.Load().Revision
+	return t.contents().objects(), t.current.Load().Revision
 }
 
-// held is the content of a table at one time. Its parts are never changed, only replaced.
-type held struct {
+// contents is the content of a table at one time. Its parts are never changed, only replaced.
+type contents struct {
 	services   []*service
 	namespaces []string
 	pods       map[key][]netip.Addr
 }
 
-func (t *Table) held() held {
-	return held{
+func (t *Table) contents() contents {
+	return contents{
 		services:   slices.Collect(maps.Values(t.services)),
 		namespaces: slices.Collect(maps.Keys(t.namespaces)),
 		pods:       maps.Clone(t.pods),
 	}
 }
 
-func (h held) objects() iter.Seq[object.Object] {
+func (c contents) objects() iter.Seq[object.Object] {
 	return func(yield func(object.Object) bool) {
-		for _, name := range h.namespaces {
+		for _, name := range c.namespaces {
 			if !yield(&corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: name}}) {
 				return
 			}
 		}
-		for _, s := range h.services {
+		for _, s := range c.services {
 			if s.spec != nil && !yield(s.object()) {
 				return
 			}
@@ -108,7 +108,7 @@ func (h held) objects() iter.Seq[object.Object] {
 				}
 			}
 		}
-		for k, addrs := range h.pods {
+		for k, addrs := range c.pods {
 			if !yield(&corev1.Pod{Metadata: k.meta(), Status: &corev1.PodStatus{PodIps: texts(addrs)}}) {
 				return
 			}
@@ -166,7 +166,7 @@ func (s *slice) object(of key) *corev1.EndpointSlice {
 			weight := uint32(e.weight)
 			out.Weight = &weight
 		}
-		if e.spare {
+		if e.notServing {
 			out.Conditions = &corev1.EndpointConditions{Ready: &yes, Serving: &no}
 		}
 		o.Endpoints = append(o.Endpoints, out)

@@ -118,17 +118,17 @@ func TestRestoredViewIsBelievedOrForgotten(t *testing.T) {
 	if err := table.Restore(web, 6); err == nil {
 		t.Error("restored twice")
 	}
-	table.Believe()
+	table.TrustRestored()
 	if s := table.Snapshot(); !s.Synced || s.Size() != names {
 		t.Errorf("believed: synced %v, %d names of %d", s.Synced, s.Size(), names)
 	}
-	table.Forget()
+	table.DropRestored()
 	if s := table.Snapshot(); s.Synced || s.Size() >= names || s.Revision != 0 {
 		t.Errorf("forgotten: synced %v, %d names, revision %d", s.Synced, s.Size(), s.Revision)
 	}
 	table = restored()
 	dnstest.Apply(t, table, 8, web...)
-	table.Forget()
+	table.DropRestored()
 	if s := table.Snapshot(); !s.Synced || s.Size() != names || s.Revision != 8 {
 		t.Errorf("the registry's view was forgotten: synced %v, %d names, revision %d", s.Synced, s.Size(), s.Revision)
 	}
@@ -136,7 +136,7 @@ func TestRestoredViewIsBelievedOrForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh.Believe()
+	fresh.TrustRestored()
 	if fresh.Snapshot().Synced {
 		t.Error("an empty table was believed")
 	}

@@ -27,13 +27,13 @@ type Zone struct {
 	Reverse bool
 }
 
-// Own is the index of all zones that consist of one address: a cluster IP outside of all reverse
-// ranges. The apex is the name of the address and the only name of such a zone.
-const Own = 1<<16 - 1
+// AddressZone is the index of all zones that consist of one address: a cluster IP outside of all
+// reverse ranges. The apex is the name of the address and the only name of such a zone.
+const AddressZone = 1<<16 - 1
 
-// ZoneAt returns the zone with that index. For Own it is the zone that contains name.
+// ZoneAt returns the zone with that index. For AddressZone it is the zone that contains name.
 func (s *Snapshot) ZoneAt(index int, name string) Zone {
-	if index != Own {
+	if index != AddressZone {
 		return s.Zones[index]
 	}
 	for s.tree.get([]byte(name)) == nil && name != "" {
@@ -48,9 +48,9 @@ func (s *Snapshot) Size() int { return s.tree.size }
 // Get returns the node of a name in wire format and lower case, or nil if it does not exist.
 func (s *Snapshot) Get(name []byte) *Node { return s.tree.get(name) }
 
-// ZoneOf returns the index of the zone that contains a name, which may be Own, or -1 if there is
-// none. It searches from the root down, because most questions share the names near the root. All
-// names below an apex belong to its zone, so the first name that exists decides.
+// ZoneOf returns the index of the zone that contains a name, which may be AddressZone, or -1 if
+// there is none. It searches from the root down, because most questions share the names near the
+// root. All names below an apex belong to its zone, so the first name that exists decides.
 func (s *Snapshot) ZoneOf(name []byte) int {
 	var labels [maxName / 2]uint8
 	depth := 0
@@ -66,11 +66,13 @@ func (s *Snapshot) ZoneOf(name []byte) int {
 	return -1
 }
 
-// Apex reports whether the node is the apex of its zone, which has the SOA record.
-func (s *Snapshot) Apex(n *Node) bool { return n.zone == Own || n.name == s.Zones[n.zone].Name }
+// IsApex reports whether the node is the apex of its zone, which has the SOA record.
+func (s *Snapshot) IsApex(n *Node) bool {
+	return n.zone == AddressZone || n.name == s.Zones[n.zone].Name
+}
 
-// Nodes yields the nodes of one zone in any order. For Own it yields the nodes of all zones that
-// consist of one address.
+// Nodes yields the nodes of one zone in any order. For AddressZone it yields the nodes of all zones
+// that consist of one address.
 func (s *Snapshot) Nodes(zone int) iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
 		for n := range s.tree.all() {

@@ -32,11 +32,11 @@ func (c Config) Kinds() []string {
 // Table holds the objects from which names derive. It is safe for concurrent use. Snapshots are
 // read without a lock.
 type Table struct {
-	cfg     Config
-	zones   []Zone
-	forward int            // number of zones for services, which come first
-	reverse map[string]int // index of a reverse zone by its name
-	current atomic.Pointer[Snapshot]
+	cfg          Config
+	zones        []Zone
+	forwardZones int            // number of zones for services, which come first
+	reverse      map[string]int // index of a reverse zone by its name
+	current      atomic.Pointer[Snapshot]
 
 	mu         sync.Mutex // guards the fields below
 	gen        uint64
@@ -58,7 +58,7 @@ func New(cfg Config) (*Table, error) {
 	if cfg.Pods == "" {
 		cfg.Pods = PodsDisabled
 	}
-	t := &Table{cfg: cfg, zones: zones, forward: len(cfg.Zones), reverse: map[string]int{}}
+	t := &Table{cfg: cfg, zones: zones, forwardZones: len(cfg.Zones), reverse: map[string]int{}}
 	for i, z := range zones {
 		if z.Reverse {
 			t.reverse[z.Name] = i
@@ -74,13 +74,13 @@ func (t *Table) clear() {
 	t.pods, t.podNames, t.restored = map[key][]netip.Addr{}, map[key]int{}, false
 	e := &edit{gen: t.nextGen()}
 	for i := range t.zones {
-		t.found(e, uint16(i))
+		t.addZoneNames(e, uint16(i))
 	}
 	t.current.Store(&Snapshot{Zones: t.zones, TTL: t.cfg.TTL, pods: t.cfg.Pods, tree: e.tree})
 }
 
-// found adds the names that every zone has.
-func (t *Table) found(e *edit, zone uint16) {
+// addZoneNames adds the names that every zone has.
+func (t *Table) addZoneNames(e *edit, zone uint16) {
 	z := t.zones[zone]
 	e.put(&Node{
 		name: z.Name, zone: zone, exists: true,
@@ -110,7 +110,7 @@ func (t *Table) Apply(changes []Change, revision uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.restored {
-		changes, t.restored = slices.Concat(changes, t.missing(changes)), false
+		changes, t.restored = slices.Concat(changes, t.deletionsOfMissing(changes)), false
 	}
 	return t.apply(changes, revision, true)
 }
@@ -121,7 +121,7 @@ func (t *Table) apply(changes []Change, revision uint64, synced bool) error {
 	e := &edit{tree: last.tree, gen: t.nextGen()}
 	touched := map[key]*service{} // as they were before the batch
 	for _, c := range changes {
-		if err := t.take(e, c, touched); err != nil {
+		if err := t.applyChange(e, c, touched); err != nil {
 			return err
 		}
 	}
@@ -137,38 +137,38 @@ func (t *Table) apply(changes []Change, revision uint64, synced bool) error {
 	return nil
 }
 
-// take applies one change to the objects. It puts the previous state of changed services into
-// touched, so that their names can be published once per batch. All other names are published at
-// once.
-func (t *Table) take(e *edit, c Change, touched map[key]*service) error {
+// applyChange applies one change to the objects. It puts the previous state of changed services
+// into touched, so that their names can be published once per batch. All other names are published
+// at once.
+func (t *Table) applyChange(e *edit, c Change, touched map[key]*service) error {
 	meta := c.Object.GetMetadata()
-	k := key{shared(meta.GetNamespace()), strings.Clone(meta.GetName())}
+	k := key{intern(meta.GetNamespace()), strings.Clone(meta.GetName())}
 	switch o := c.Object.(type) {
 	case *corev1.Service:
 		var spec *serviceSpec
 		if !c.Deleted {
 			spec = convertService(o)
 		}
-		t.touch(k, touched).spec = spec
-		t.forgetEmpty(k)
+		t.mutableService(k, touched).spec = spec
+		t.removeIfEmpty(k)
 	case *corev1.EndpointSlice:
-		t.takeSlice(k, o, c.Deleted, touched)
+		t.applySlice(k, o, c.Deleted, touched)
 	case *corev1.Namespace:
-		t.takeNamespace(e, k.name, !c.Deleted)
+		t.applyNamespace(e, k.name, !c.Deleted)
 	case *corev1.Pod:
 		var addrs []netip.Addr
 		if !c.Deleted {
 			addrs = podAddrs(o)
 		}
-		t.takePod(e, k, addrs)
+		t.applyPod(e, k, addrs)
 	default:
 		return fmt.Errorf("names do not come from a %s", object.KindOf(c.Object))
 	}
 	return nil
 }
 
-// touch returns the service in a form that may be changed in this batch.
-func (t *Table) touch(k key, touched map[key]*service) *service {
+// mutableService returns the service in a form that may be changed in this batch.
+func (t *Table) mutableService(k key, touched map[key]*service) *service {
 	if _, done := touched[k]; done {
 		if s := t.services[k]; s != nil {
 			return s
@@ -186,13 +186,13 @@ func (t *Table) touch(k key, touched map[key]*service) *service {
 	return s
 }
 
-func (t *Table) forgetEmpty(k key) {
+func (t *Table) removeIfEmpty(k key) {
 	if s := t.services[k]; s != nil && s.spec == nil && len(s.slices) == 0 {
 		delete(t.services, k)
 	}
 }
 
-func (t *Table) takeSlice(k key, o *corev1.EndpointSlice, deleted bool, touched map[key]*service) {
+func (t *Table) applySlice(k key, o *corev1.EndpointSlice, deleted bool, touched map[key]*service) {
 	var sl *slice
 	owner := ""
 	if !deleted {
@@ -200,18 +200,18 @@ func (t *Table) takeSlice(k key, o *corev1.EndpointSlice, deleted bool, touched 
 	}
 	if had, ok := t.sliceOwner[k]; ok && (sl == nil || had != owner) {
 		from := key{k.namespace, had}
-		t.touch(from, touched).drop(k.name)
-		t.forgetEmpty(from)
+		t.mutableService(from, touched).drop(k.name)
+		t.removeIfEmpty(from)
 		delete(t.sliceOwner, k)
 	}
 	if sl == nil || owner == "" {
 		return
 	}
-	t.touch(key{k.namespace, owner}, touched).put(sl)
+	t.mutableService(key{k.namespace, owner}, touched).put(sl)
 	t.sliceOwner[k] = owner
 }
 
-func (t *Table) takeNamespace(e *edit, name string, exists bool) {
+func (t *Table) applyNamespace(e *edit, name string, exists bool) {
 	if t.namespaces[name] == exists {
 		return
 	}
@@ -220,7 +220,7 @@ func (t *Table) takeNamespace(e *edit, name string, exists bool) {
 	if t.cfg.Pods != PodsDisabled {
 		labels = append(labels, podLabel)
 	}
-	for i := range t.forward {
+	for i := range t.forwardZones {
 		for _, below := range labels {
 			full := label(name) + below + t.zones[i].Name
 			if exists {
@@ -237,8 +237,8 @@ func (t *Table) takeNamespace(e *edit, name string, exists bool) {
 	}
 }
 
-// takePod counts the pods of an address, because pods in their node's network share its address.
-func (t *Table) takePod(e *edit, k key, addrs []netip.Addr) {
+// applyPod counts the pods of an address, because pods in their node's network share its address.
+func (t *Table) applyPod(e *edit, k key, addrs []netip.Addr) {
 	if t.cfg.Pods != PodsVerified {
 		return
 	}
@@ -267,7 +267,7 @@ func (t *Table) countPod(e *edit, namespace string, addr netip.Addr, by int) {
 	if t.podNames[k] == 0 {
 		delete(t.podNames, k)
 	}
-	for i := range t.forward {
+	for i := range t.forwardZones {
 		full := label(k.name) + label(namespace) + podLabel + t.zones[i].Name
 		switch before + by {
 		case 0:

@@ -28,7 +28,7 @@ func describe(s *zone.Snapshot) map[string]string {
 	all := map[string]string{}
 	for i := range len(s.Zones) + 1 {
 		if i == len(s.Zones) {
-			i = zone.Own
+			i = zone.AddressZone
 		}
 		for n := range s.Nodes(i) {
 			all[zone.Text(n.Name())] = fmt.Sprintf("%d %+v", n.Zone(), n.Sets())
@@ -130,7 +130,7 @@ func checkExistence(t *rapid.T, s *zone.Snapshot) {
 	children := map[string]int{}
 	for i := range s.Zones {
 		for n := range s.Nodes(i) {
-			if !s.Apex(n) {
+			if !s.IsApex(n) {
 				children[zone.Parent(n.Name())]++
 				if s.Get([]byte(zone.Parent(n.Name()))) == nil {
 					t.Fatalf("%s has no parent", zone.Text(n.Name()))
@@ -141,7 +141,7 @@ func checkExistence(t *rapid.T, s *zone.Snapshot) {
 	for i := range s.Zones {
 		for n := range s.Nodes(i) {
 			name := zone.Text(n.Name())
-			if strings.HasSuffix(name, "arpa.") && !s.Apex(n) && len(n.Sets()) == 0 && children[n.Name()] == 0 {
+			if strings.HasSuffix(name, "arpa.") && !s.IsApex(n) && len(n.Sets()) == 0 && children[n.Name()] == 0 {
 				t.Fatalf("%s exists for no reason", name)
 			}
 		}

@@ -27,9 +27,9 @@ type branch struct {
 const (
 	wayBits = 5
 	wayMask = 1<<wayBits - 1
-	// lastTurn is the shift beyond which the hash is used up. Nodes that still collide are kept in
+	// maxShift is the shift beyond which the hash is used up. Nodes that still collide are kept in
 	// one list.
-	lastTurn = 60
+	maxShift = 60
 )
 
 // seed makes the hashes of names differ between processes, so that clients cannot choose names that
@@ -40,8 +40,8 @@ func (t tree) get(name []byte) *Node {
 	h := maphash.Bytes(seed, name)
 	b := t.root
 	for shift := 0; b != nil; shift += wayBits {
-		if shift > lastTurn {
-			return b.listed(name)
+		if shift > maxShift {
+			return b.findCollided(name)
 		}
 		bit := uint32(1) << (h >> shift & wayMask)
 		if b.nodeMap&bit != 0 {
@@ -59,7 +59,7 @@ func (t tree) get(name []byte) *Node {
 	return nil
 }
 
-func (b *branch) listed(name []byte) *Node {
+func (b *branch) findCollided(name []byte) *Node {
 	for _, n := range b.nodes {
 		if n.name == string(name) {
 			return n

@@ -32,8 +32,8 @@ func (e *edit) delete(name string) {
 	e.size--
 }
 
-// own returns the branch, or a copy of it, that this edit may change.
-func (e *edit) own(b *branch) *branch {
+// mutable returns the branch, or a copy of it, that this edit may change.
+func (e *edit) mutable(b *branch) *branch {
 	if b == nil {
 		return &branch{gen: e.gen}
 	}
@@ -47,8 +47,8 @@ func (e *edit) own(b *branch) *branch {
 }
 
 func (e *edit) putAt(b *branch, n *Node, h uint64, shift int) (_ *branch, added bool) {
-	b = e.own(b)
-	if shift > lastTurn {
+	b = e.mutable(b)
+	if shift > maxShift {
 		for i, have := range b.nodes {
 			if have.name == n.name {
 				b.nodes[i] = n
@@ -98,27 +98,27 @@ func insertAt[T any](s []T, i int, v T) []T {
 // deleteAt deletes a name that exists. It removes a branch that becomes empty. A branch with a
 // single node left stays, because the next name on its path would need it again.
 func (e *edit) deleteAt(b *branch, name string, h uint64, shift int) *branch {
-	b = e.own(b)
-	if shift > lastTurn {
+	b = e.mutable(b)
+	if shift > maxShift {
 		b.nodes = slices.DeleteFunc(b.nodes, func(n *Node) bool { return n.name == name })
-		return b.unlessEmpty()
+		return b.nilIfEmpty()
 	}
 	bit := uint32(1) << (h >> shift & wayMask)
 	if b.nodeMap&bit != 0 {
 		i := index(b.nodeMap, bit)
 		b.nodes = slices.Delete(b.nodes, i, i+1)
 		b.nodeMap &^= bit
-		return b.unlessEmpty()
+		return b.nilIfEmpty()
 	}
 	i := index(b.subMap, bit)
 	if b.subs[i] = e.deleteAt(b.subs[i], name, h, shift+wayBits); b.subs[i] == nil {
 		b.subs = slices.Delete(b.subs, i, i+1)
 		b.subMap &^= bit
 	}
-	return b.unlessEmpty()
+	return b.nilIfEmpty()
 }
 
-func (b *branch) unlessEmpty() *branch {
+func (b *branch) nilIfEmpty() *branch {
 	if len(b.nodes)+len(b.subs) == 0 {
 		return nil
 	}

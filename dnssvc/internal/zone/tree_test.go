@@ -64,7 +64,7 @@ func TestTreeCollisions(t *testing.T) {
 	for range 2 { // add, then replace
 		for _, name := range names {
 			var added bool
-			e.root, added = e.putAt(e.root, &Node{name: name}, 0, lastTurn+wayBits)
+			e.root, added = e.putAt(e.root, &Node{name: name}, 0, maxShift+wayBits)
 			_ = added
 		}
 	}
@@ -72,10 +72,10 @@ func TestTreeCollisions(t *testing.T) {
 		t.Fatalf("%d nodes", len(e.root.nodes))
 	}
 	for i, name := range names {
-		if e.root.listed([]byte(name)) == nil {
+		if e.root.findCollided([]byte(name)) == nil {
 			t.Errorf("%q is not there", name)
 		}
-		e.root = e.deleteAt(e.root, name, 0, lastTurn+wayBits)
+		e.root = e.deleteAt(e.root, name, 0, maxShift+wayBits)
 		if last := i == len(names)-1; (e.root == nil) != last {
 			t.Errorf("after %q: %v", name, e.root)
 		}

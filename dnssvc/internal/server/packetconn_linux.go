@@ -22,8 +22,8 @@ type mmsghdr struct {
 // controlSize is the space in bytes for one packet information message.
 const controlSize = 64
 
-// slot is the memory for one packet and its answer.
-type slot struct {
+// packetSlot is the memory for one packet and its answer.
+type packetSlot struct {
 	in      [maxQuery]byte
 	from    [unix.SizeofSockaddrInet6]byte
 	control [controlSize]byte
@@ -32,14 +32,14 @@ type slot struct {
 	out     []byte
 }
 
-// batch reads with recvmmsg(2) and writes with sendmmsg(2). It allocates memory only when it is
+// batchConn reads with recvmmsg(2) and writes with sendmmsg(2). It allocates memory only when it is
 // made.
-type batch struct {
+type batchConn struct {
 	raw syscall.RawConn
 	// anyAddr is true if the socket listens on several addresses. An answer must then come from the
 	// address to which its question was sent.
 	anyAddr  bool
-	slots    [batchSize]slot
+	slots    [batchSize]packetSlot
 	received [batchSize]mmsghdr
 	staged   [batchSize]mmsghdr
 	nStaged  int
@@ -51,16 +51,16 @@ type batch struct {
 	readReady, writeAll func(fd uintptr) bool
 }
 
-func newDatagrams(conn *net.UDPConn, maxReply int) (datagrams, error) {
+func newPacketConn(conn *net.UDPConn, maxReply int) (packetConn, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	b := &batch{raw: raw}
+	b := &batchConn{raw: raw}
 	local, _ := netip.ParseAddrPort(conn.LocalAddr().String())
 	if local.Addr().IsUnspecified() {
 		b.anyAddr = true
-		if err := wantPacketInfo(raw, local.Addr()); err != nil {
+		if err := enablePacketInfo(raw, local.Addr()); err != nil {
 			return nil, err
 		}
 	}
@@ -77,8 +77,8 @@ func newDatagrams(conn *net.UDPConn, maxReply int) (datagrams, error) {
 	return b, nil
 }
 
-// wantPacketInfo makes the kernel report the local address to which each packet was sent.
-func wantPacketInfo(raw syscall.RawConn, local netip.Addr) error {
+// enablePacketInfo makes the kernel report the local address to which each packet was sent.
+func enablePacketInfo(raw syscall.RawConn, local netip.Addr) error {
 	var set error
 	err := raw.Control(func(fd uintptr) {
 		if local.Is4() {
@@ -96,7 +96,7 @@ func wantPacketInfo(raw syscall.RawConn, local netip.Addr) error {
 	return nil
 }
 
-func (b *batch) receive() (int, error) {
+func (b *batchConn) receive() (int, error) {
 	for i := range b.received {
 		h := &b.received[i].hdr
 		h.Namelen = unix.SizeofSockaddrInet6
@@ -116,7 +116,7 @@ func (b *batch) receive() (int, error) {
 	return b.n, nil
 }
 
-func (b *batch) recvmmsg(fd uintptr) bool {
+func (b *batchConn) recvmmsg(fd uintptr) bool {
 	for {
 		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.received[0])), batchSize, unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
@@ -131,16 +131,16 @@ func (b *batch) recvmmsg(fd uintptr) bool {
 	}
 }
 
-func (b *batch) packet(i int) []byte {
+func (b *batchConn) packet(i int) []byte {
 	if b.received[i].hdr.Flags&unix.MSG_TRUNC != 0 {
 		return b.slots[i].in[:headerSize] // too long for a question, so only its header is answered
 	}
 	return b.slots[i].in[:b.received[i].n]
 }
 
-func (b *batch) space(i int) []byte { return b.slots[i].out }
+func (b *batchConn) replyBuffer(i int) []byte { return b.slots[i].out }
 
-func (b *batch) client(i int) netip.AddrPort {
+func (b *batchConn) client(i int) netip.AddrPort {
 	from := &b.slots[i].from
 	port := binary.BigEndian.Uint16(from[2:])
 	if binary.NativeEndian.Uint16(from[:]) == unix.AF_INET {
@@ -151,7 +151,7 @@ func (b *batch) client(i int) netip.AddrPort {
 
 // control returns the received packet information in the form for the answer: from the same
 // address, by the interface that the routes choose.
-func (b *batch) control(i int) []byte {
+func (b *batchConn) control(i int) []byte {
 	h := &b.received[i].hdr
 	if !b.anyAddr || h.Controllen < unix.SizeofCmsghdr {
 		return nil
@@ -173,11 +173,11 @@ func (b *batch) control(i int) []byte {
 	return control
 }
 
-func (b *batch) route(i int) route {
+func (b *batchConn) route(i int) route {
 	return route{client: b.client(i), control: slices.Clone(b.control(i))}
 }
 
-func (b *batch) answer(i int, reply []byte) {
+func (b *batchConn) stage(i int, reply []byte) {
 	s := &b.slots[i]
 	s.outVec.Base = unsafe.SliceData(reply)
 	s.outVec.SetLen(len(reply))
@@ -195,7 +195,7 @@ func (b *batch) answer(i int, reply []byte) {
 	b.nStaged++
 }
 
-func (b *batch) send() error {
+func (b *batchConn) send() error {
 	b.n, b.errno = 0, 0 // n counts the messages sent
 	if b.nStaged == 0 {
 		return nil
@@ -209,7 +209,7 @@ func (b *batch) send() error {
 	return nil
 }
 
-func (b *batch) sendmmsg(fd uintptr) bool {
+func (b *batchConn) sendmmsg(fd uintptr) bool {
 	for b.n < b.nStaged {
 		n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&b.staged[b.n])), uintptr(b.nStaged-b.n), unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
