@@ -16,7 +16,7 @@ import (
 	"portolan.dev/registry/internal/alloc"
 	"portolan.dev/registry/internal/api"
 	"portolan.dev/registry/internal/gc"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/internal/watch"
 	"portolan.dev/registry/store"
@@ -38,7 +38,7 @@ type Daemon struct {
 	open   Opener
 
 	store     store.Store
-	indexes   *kinds.Indexes
+	indexes   *rules.Indexes
 	view      *view.View
 	hub       *watch.Hub
 	alloc     *alloc.Client
@@ -82,7 +82,7 @@ func (d *Daemon) openView(ctx context.Context) (err error) {
 	if d.store, err = awaitStore(ctx, d.open, d.host); err != nil {
 		return err
 	}
-	d.indexes = kinds.NewIndexes(d.config.ServiceCIDR)
+	d.indexes = rules.NewIndexes(d.config.ServiceCIDR)
 	d.collector = gc.NewCollector(d.indexes, d.log)
 	d.view, err = view.New(ctx, view.Config{
 		Store: d.store, Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Indexes: d.indexes.List(),

@@ -13,6 +13,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
@@ -43,11 +44,11 @@ func samples() map[string]object.Object {
 type caller struct {
 	t       *testing.T
 	conn    *grpc.ClientConn
-	kind    object.Kind
+	kind    *kinds.Kind
 	service protoreflect.ServiceDescriptor
 }
 
-func newCaller(t *testing.T, conn *grpc.ClientConn, kind object.Kind) *caller {
+func newCaller(t *testing.T, conn *grpc.ClientConn, kind *kinds.Kind) *caller {
 	t.Helper()
 	name := protoreflect.FullName("portolan.registry.v1." + kind.Name + "Service")
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
@@ -147,7 +148,7 @@ func (c *caller) watched(ctx context.Context, set map[protoreflect.Name]any) obj
 // TestEveryKind calls all methods of every kind.
 func TestEveryKind(t *testing.T) {
 	_, r := run(t)
-	for _, kind := range object.Kinds {
+	for _, kind := range kinds.All {
 		t.Run(kind.Name, func(t *testing.T) {
 			c := newCaller(t, r.ClientConn, kind)
 			sample := samples()[kind.Name]
@@ -176,7 +177,7 @@ func TestEveryKind(t *testing.T) {
 			if got := c.object("Update", changed, nil); got.GetMetadata().GetLabels()["more"] != "yes" {
 				t.Errorf("update: %v", got)
 			}
-			if kind.HasStatus {
+			if kind.HasStatus() {
 				if got := c.object("Update"+kind.Name+"Status", sample, nil); got.GetMetadata().GetLabels()["more"] != "yes" {
 					t.Errorf("the status update changed the labels: %v", got)
 				}
@@ -201,7 +202,7 @@ func TestEveryKind(t *testing.T) {
 // TestApplyEveryKind applies each sample twice.
 func TestApplyEveryKind(t *testing.T) {
 	_, r := run(t)
-	for _, kind := range object.Kinds {
+	for _, kind := range kinds.All {
 		t.Run(kind.Name, func(t *testing.T) {
 			want := registryv1.ApplyOutcome_APPLY_OUTCOME_CREATED
 			for range 2 {

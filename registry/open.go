@@ -12,10 +12,10 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/postgres"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/sqlite"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/object"
-	"portolan.dev/services/spec"
 )
 
 // OpenStore opens the store that a configuration names. metrics may be nil.
@@ -68,7 +68,7 @@ func ensureDefaultNamespace(ctx context.Context, s store.Store, uid string) erro
 	namespace := &corev1.Namespace{Metadata: &corev1.ObjectMeta{
 		Name: object.DefaultNamespace, Uid: uid, Generation: 1, CreationTimestamp: timestamppb.New(time.Now().Truncate(time.Millisecond)),
 	}}
-	spec.Default(namespace)
+	rules.Of(namespace).Default(namespace)
 	data, err := store.Encode(namespace)
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/faults/history"
 	"portolan.dev/portolan/e2e/churn/workload"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )
@@ -229,7 +230,7 @@ func (f *Fleet) startActors() error {
 // startWatchers starts a watcher of each kind that moves from registry to registry, a follower at
 // each registry, and a tail that reads the log itself.
 func (f *Fleet) startWatchers() error {
-	for _, kind := range object.Kinds {
+	for _, kind := range kinds.All {
 		w := &watcher{
 			name: "watcher of " + kind.Plural, kind: kind.Name, registries: f.registries, random: f.chance(), recorder: f.recorder,
 			stay: 2 * time.Second,

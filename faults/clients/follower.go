@@ -12,7 +12,7 @@ import (
 
 	"portolan.dev/faults/history"
 	"portolan.dev/services/changes"
-	"portolan.dev/services/object"
+	"portolan.dev/services/kinds"
 )
 
 // follower follows all kinds through the change stream, as daemons do.
@@ -50,7 +50,7 @@ func (f *follower) apply(_ context.Context, batch []changes.Change, revision uin
 	b := history.Batch{At: time.Now(), Revision: revision, Snapshot: taken > f.snapshots}
 	f.snapshots = taken
 	if b.Snapshot {
-		for _, kind := range object.Kinds {
+		for _, kind := range kinds.All {
 			for _, o := range f.follower.View().List(kind.Name) {
 				b.Seen = append(b.Seen, history.Seen{Revision: o.GetMetadata().GetResourceVersion(), Object: o})
 			}

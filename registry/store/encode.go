@@ -35,11 +35,10 @@ func Marshal(o object.Object) ([]byte, error) {
 
 // Decode returns the object of a row or record, with its revision as resource_version.
 func Decode(kind string, data []byte, revision uint64) (object.Object, error) {
-	known, ok := object.KindNamed(kind)
-	if !ok {
+	o := object.New(kind)
+	if o == nil {
 		return nil, fmt.Errorf("decode object: unknown kind %q", kind)
 	}
-	o := known.New()
 	var err error
 	if vt, ok := o.(vtMessage); ok {
 		err = vt.UnmarshalVT(data)

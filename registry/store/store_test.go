@@ -7,11 +7,12 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/store"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
 
 func TestAnObjectComesBackWithItsRevision(t *testing.T) {
-	for _, kind := range object.Kinds {
+	for _, kind := range kinds.All {
 		o := kind.New()
 		meta := object.MetaOf(o)
 		meta.Name, meta.Uid, meta.ResourceVersion = "a", "uid", 7

@@ -1,6 +1,7 @@
 // Package access holds all permissions of the roles, for all daemons:
 //
-//   - methods.go: the gRPC methods that a role may call.
+//   - methods.go: the gRPC methods that a role may call. The roles of a kind's methods are in the
+//     kind's row, in package kinds.
 //   - objects.go: the objects that a role may write, and their fields.
 //   - subjects.go: the NATS subjects that a role may publish and subscribe to.
 //

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
@@ -27,8 +28,6 @@ var (
 	// logReaders may read the log.
 	logReaders = []identity.Role{identity.Operator, identity.Viewer, identity.Allocator, identity.EndpointCtl, identity.DNSSvc, identity.NodeAgent}
 	allRoles   = []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.DNSSvc, identity.NodeAgent, identity.Operator, identity.Viewer}
-	// eventWriters may create Events.
-	eventWriters = []identity.Role{identity.Operator, identity.Allocator, identity.EndpointCtl, identity.NodeAgent}
 )
 
 // addRoles returns a copy of set with more roles added.
@@ -36,44 +35,10 @@ func addRoles(set []identity.Role, more ...identity.Role) []identity.Role {
 	return append(set[:len(set):len(set)], more...)
 }
 
-// Methods returns the table of all methods that Portolan serves.
+// Methods returns the table of all methods that Portolan serves. The rows of the kinds' services
+// come from the table of kinds.
 func Methods() Table {
-	return Table{
-		"portolan.registry.v1.NamespaceService": {
-			"CreateNamespace": operators, "UpdateNamespace": operators, "UpdateNamespaceStatus": operators, "DeleteNamespace": operators,
-			"GetNamespace": readers, "ListNamespaces": readers, "WatchNamespaces": readers,
-		},
-		"portolan.registry.v1.ServiceService": {
-			"CreateService": operators, "UpdateService": operators, "UpdateServiceStatus": operators, "DeleteService": operators,
-			"GetService": addRoles(readers, identity.Allocator), "ListServices": readers, "WatchServices": readers,
-		},
-		"portolan.registry.v1.PodService": {
-			"CreatePod": operators, "UpdatePod": operators, "DeletePod": operators,
-			"UpdatePodStatus": addRoles(operators, identity.NodeAgent),
-			"GetPod":          addRoles(readers, identity.Allocator, identity.NodeAgent), "ListPods": readers, "WatchPods": readers,
-		},
-		"portolan.registry.v1.NodeService": {
-			"CreateNode": addRoles(operators, identity.NodeAgent), "UpdateNode": operators, "DeleteNode": operators,
-			"UpdateNodeStatus": addRoles(operators, identity.NodeAgent, identity.EndpointCtl),
-			"GetNode":          addRoles(readers, identity.NodeAgent), "ListNodes": readers, "WatchNodes": readers,
-		},
-		"portolan.registry.v1.EndpointsService": {
-			"CreateEndpoints": addRoles(operators, identity.EndpointCtl), "UpdateEndpoints": addRoles(operators, identity.EndpointCtl), "DeleteEndpoints": addRoles(operators, identity.EndpointCtl),
-			"GetEndpoints": readers, "ListEndpoints": readers, "WatchEndpoints": readers,
-		},
-		"portolan.registry.v1.EndpointSliceService": {
-			"CreateEndpointSlice": addRoles(operators, identity.EndpointCtl), "UpdateEndpointSlice": addRoles(operators, identity.EndpointCtl),
-			"DeleteEndpointSlice": addRoles(operators, identity.EndpointCtl),
-			"GetEndpointSlice":    readers, "ListEndpointSlices": readers, "WatchEndpointSlices": readers,
-		},
-		"portolan.registry.v1.LeaseService": {
-			"CreateLease": addRoles(operators, identity.EndpointCtl), "UpdateLease": addRoles(operators, identity.EndpointCtl), "DeleteLease": operators,
-			"GetLease": addRoles(readers, identity.EndpointCtl), "ListLeases": readers, "WatchLeases": readers,
-		},
-		"portolan.registry.v1.EventService": {
-			"CreateEvent": eventWriters, "UpdateEvent": operators, "DeleteEvent": operators,
-			"GetEvent": readers, "ListEvents": readers, "WatchEvents": readers,
-		},
+	table := Table{
 		"portolan.registry.v1.ApplyService":     {"Apply": operators},
 		"portolan.registry.v1.BackupService":    {"Export": operators, "Import": operators},
 		"portolan.registry.v1.ChangeService":    {"GetHead": logReaders, "Snapshot": logReaders, "ListChanges": logReaders},
@@ -95,6 +60,10 @@ func Methods() Table {
 		"grpc.reflection.v1.ServerReflection":      {"ServerReflectionInfo": allRoles},
 		"grpc.reflection.v1alpha.ServerReflection": {"ServerReflectionInfo": allRoles},
 	}
+	for _, kind := range kinds.All {
+		table["portolan.registry.v1."+kind.ServiceName()] = maps.Collect(kind.Methods())
+	}
+	return table
 }
 
 // CheckComplete implements rpc.Authorizer. It returns an error that names each method

@@ -166,7 +166,7 @@ func NewFollower(cfg FollowerConfig) (*Follower, error) {
 		},
 	}
 	for _, name := range cfg.Kinds {
-		if kind, ok := object.KindNamed(name); !ok || kind.Name != name {
+		if object.New(name) == nil {
 			return nil, fmt.Errorf("follow kind %q: there is no such kind", name)
 		}
 		f.kinds[name] = true

@@ -21,6 +21,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/changestest"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
@@ -112,7 +113,7 @@ func stateOf(log *changestest.Log, kinds ...string) map[object.Key]object.Object
 // viewOf returns the objects of a follower's view.
 func viewOf(f *changes.Follower) map[object.Key]object.Object {
 	state := map[object.Key]object.Object{}
-	for _, kind := range object.Kinds {
+	for _, kind := range kinds.All {
 		for _, o := range f.View().List(kind.Name) {
 			state[object.KeyOf(o)] = o
 		}

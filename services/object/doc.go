@@ -2,9 +2,7 @@
 // envelope for transport. It also has the functions and names that several daemons use to read
 // objects: the names of labels and annotations, conditions, and whether a service is headless.
 //
-// Code that treats all kinds alike (the registry, the change stream, manifests, the command line)
-// is based on [Kinds]. Adding a kind takes a message in the contract, its field in core.v1.Object,
-// and a row in Kinds. The fields of the envelope's oneof are read from its descriptor once, at
+// The kinds are the fields of the envelope's oneof, which are read from its descriptor once, at
 // start. A switch in each function would be a little faster, but would have to be extended for
-// every new kind.
+// every new kind. What is said about a kind is in package kinds.
 package object

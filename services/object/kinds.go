@@ -1,50 +1,33 @@
 package object
 
 import (
-	"strings"
-
-	corev1 "portolan.dev/api/core/v1"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// Kind describes a kind of objects.
-type Kind struct {
-	Name       string   // "Service"
-	Plural     string   // "services"
-	Short      []string // "svc"
-	Namespaced bool
-	HasStatus  bool          // status is written separately from the other fields
-	New        func() Object // returns an empty object
-}
-
-// Kinds lists all kinds in the order in which objects of several kinds should be applied: a kind
-// comes after the kinds that it refers to.
-var Kinds = []Kind{
-	{Name: "Namespace", Plural: "namespaces", Short: []string{"ns"}, HasStatus: true, New: func() Object { return &corev1.Namespace{} }},
-	{Name: "Node", Plural: "nodes", Short: []string{"no"}, HasStatus: true, New: func() Object { return &corev1.Node{} }},
-	{Name: "Service", Plural: "services", Short: []string{"svc"}, Namespaced: true, HasStatus: true, New: func() Object { return &corev1.Service{} }},
-	{Name: "Pod", Plural: "pods", Short: []string{"po"}, Namespaced: true, HasStatus: true, New: func() Object { return &corev1.Pod{} }},
-	{Name: "Endpoints", Plural: "endpoints", Short: []string{"ep"}, Namespaced: true, New: func() Object { return &corev1.Endpoints{} }},
-	{Name: "EndpointSlice", Plural: "endpointslices", Short: []string{"eps"}, Namespaced: true, New: func() Object { return &corev1.EndpointSlice{} }},
-	{Name: "Lease", Plural: "leases", Namespaced: true, New: func() Object { return &corev1.Lease{} }},
-	{Name: "Event", Plural: "events", Short: []string{"ev"}, Namespaced: true, New: func() Object { return &corev1.Event{} }},
-}
-
-// KindNamed returns the kind with a singular, plural or short name. It ignores case.
-func KindNamed(name string) (Kind, bool) {
-	kind, ok := kindsByName[strings.ToLower(name)]
-	return kind, ok
-}
-
-var kindsByName = indexKinds()
-
-func indexKinds() map[string]Kind {
-	index := make(map[string]Kind, 4*len(Kinds))
-	for _, kind := range Kinds {
-		index[strings.ToLower(kind.Name)] = kind
-		index[kind.Plural] = kind
-		for _, short := range kind.Short {
-			index[short] = kind
-		}
+// New returns an empty object of the kind with this name, such as "Service". It returns nil if the
+// contract has no such kind.
+func New(kind string) Object {
+	message, ok := messages[kind]
+	if !ok {
+		return nil
 	}
-	return index
+	o, _ := message.New().Interface().(Object)
+	return o
+}
+
+// messages are the messages of the kinds, by the name of the kind.
+var messages = messagesOf(envelopeOneof)
+
+func messagesOf(oneof protoreflect.OneofDescriptor) map[string]protoreflect.MessageType {
+	found := make(map[string]protoreflect.MessageType, oneof.Fields().Len())
+	for i := range oneof.Fields().Len() {
+		descriptor := oneof.Fields().Get(i).Message()
+		message, err := protoregistry.GlobalTypes.FindMessageByName(descriptor.FullName())
+		if err != nil {
+			panic(err) // impossible: the message is in the package of the envelope
+		}
+		found[string(descriptor.Name())] = message
+	}
+	return found
 }

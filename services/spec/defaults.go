@@ -18,17 +18,9 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-func defaultMeta(o object.Object) {
-	kind, _ := object.KindNamed(object.KindOf(o))
-	if kind.Namespaced {
-		setDefault(&object.MetaOf(o).Namespace, object.DefaultNamespace)
-	}
-}
-
 // DefaultService sets the default values of a service, and clears sessionAffinityConfig unless the
 // affinity is ClientIP.
 func DefaultService(svc *corev1.Service) {
-	defaultMeta(svc)
 	if svc.Spec == nil {
 		svc.Spec = &corev1.ServiceSpec{}
 	}
@@ -83,7 +75,6 @@ func defaultIngress(status *corev1.ServiceStatus) {
 
 // DefaultEndpointSlice sets the default values of an EndpointSlice.
 func DefaultEndpointSlice(slice *corev1.EndpointSlice) {
-	defaultMeta(slice)
 	for _, port := range slice.Ports {
 		setDefault(&port.Protocol, corev1.Protocol_PROTOCOL_TCP)
 		if port.Name == nil {
@@ -94,7 +85,6 @@ func DefaultEndpointSlice(slice *corev1.EndpointSlice) {
 
 // DefaultEndpoints sets the default values of an Endpoints.
 func DefaultEndpoints(endpoints *corev1.Endpoints) {
-	defaultMeta(endpoints)
 	for _, subset := range endpoints.Subsets {
 		for _, port := range subset.Ports {
 			setDefault(&port.Protocol, corev1.Protocol_PROTOCOL_TCP)
@@ -104,7 +94,6 @@ func DefaultEndpoints(endpoints *corev1.Endpoints) {
 
 // DefaultPod sets the default values of a pod.
 func DefaultPod(pod *corev1.Pod) {
-	defaultMeta(pod)
 	if pod.Spec == nil {
 		pod.Spec = &corev1.PodSpec{}
 	}
@@ -152,7 +141,6 @@ func defaultPodStatus(pod *corev1.Pod) {
 // DefaultNode sets the default values of a node: podCIDR from podCIDRs or podCIDRs from podCIDR if
 // only one of them is given.
 func DefaultNode(node *corev1.Node) {
-	defaultMeta(node)
 	if node.Spec == nil {
 		node.Spec = &corev1.NodeSpec{}
 	}
@@ -171,7 +159,6 @@ func pairUp(first string, all []string) (string, []string) {
 
 // DefaultNamespace sets the default values of a namespace.
 func DefaultNamespace(namespace *corev1.Namespace) {
-	defaultMeta(namespace)
 	if namespace.Status == nil {
 		namespace.Status = &corev1.NamespaceStatus{}
 	}
@@ -180,7 +167,6 @@ func DefaultNamespace(namespace *corev1.Namespace) {
 
 // DefaultLease sets the default values of a lease.
 func DefaultLease(lease *corev1.Lease) {
-	defaultMeta(lease)
 	if lease.Spec == nil {
 		lease.Spec = &corev1.LeaseSpec{}
 	}
@@ -188,6 +174,5 @@ func DefaultLease(lease *corev1.Lease) {
 
 // DefaultEvent sets the default values of an event.
 func DefaultEvent(event *corev1.Event) {
-	defaultMeta(event)
 	setDefault(&event.Type, corev1.EventType_EVENT_TYPE_NORMAL)
 }

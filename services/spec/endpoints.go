@@ -7,15 +7,8 @@ import (
 
 // ValidateEndpoints checks a new Endpoints.
 func ValidateEndpoints(endpoints *corev1.Endpoints, rules Rules) apierr.Violations {
-	c := checks{found: validateMeta(endpoints, DNSSubdomain)}
+	var c checks
 	checkSubsets(&c, endpoints.GetSubsets(), rules)
-	return c.found
-}
-
-// ValidateEndpointsUpdate checks an Endpoints that is to replace old.
-func ValidateEndpointsUpdate(updated, old *corev1.Endpoints, rules Rules) apierr.Violations {
-	c := checks{found: ValidateEndpoints(updated, rules)}
-	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
 	return c.found
 }
 

@@ -20,15 +20,14 @@ const (
 
 // ValidateEndpointSlice checks a new slice.
 func ValidateEndpointSlice(slice *corev1.EndpointSlice, rules Rules) apierr.Violations {
-	c := checks{found: validateMeta(slice, DNSSubdomain)}
+	var c checks
 	checkSlice(&c, slice, rules)
 	return c.found
 }
 
 // ValidateEndpointSliceUpdate checks a slice that is to replace old.
 func ValidateEndpointSliceUpdate(updated, old *corev1.EndpointSlice, rules Rules) apierr.Violations {
-	c := checks{found: validateMeta(updated, DNSSubdomain)}
-	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
+	var c checks
 	if updated.GetAddressType() != old.GetAddressType() {
 		c.immutable("addressType", EnumName(updated.GetAddressType()))
 	}

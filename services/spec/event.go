@@ -14,7 +14,7 @@ const (
 // ValidateEvent checks a new event. An event must be in the namespace of its object, or in the
 // default namespace if its object has none.
 func ValidateEvent(event *corev1.Event, _ Rules) apierr.Violations {
-	c := checks{found: validateMeta(event, DNSSubdomain)}
+	var c checks
 	if event.GetRegarding().GetKind() == "" {
 		c.required("regarding.kind", "says what it happened to")
 	}
@@ -37,12 +37,5 @@ func ValidateEvent(event *corev1.Event, _ Rules) apierr.Violations {
 		c.tooLong("message", maxEventMessage)
 	}
 	checkEnum(&c, "type", event.GetType())
-	return c.found
-}
-
-// ValidateEventUpdate checks an event that is to replace old.
-func ValidateEventUpdate(updated, old *corev1.Event, rules Rules) apierr.Violations {
-	c := checks{found: ValidateEvent(updated, rules)}
-	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
 	return c.found
 }

@@ -4,16 +4,18 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
-	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 )
 
 // FieldSelector selects objects of one kind by the values of a few fields. The zero value selects
 // all objects.
 type FieldSelector struct{ terms []fieldTerm }
+
+// Fields are the fields by which objects of a kind can be selected: functions that read the value,
+// by path.
+type Fields map[string]func(object.Object) string
 
 type fieldTerm struct {
 	read  func(object.Object) string
@@ -23,10 +25,9 @@ type fieldTerm struct {
 
 // ParseFieldSelector parses a list of terms "field=value", "field==value" and "field!=value",
 // separated by commas. An object must satisfy all terms. In a value a backslash escapes ',', '='
-// and itself. The available fields depend on the kind.
-func ParseFieldSelector(kind, text string) (FieldSelector, error) {
+// and itself. fields are the fields of the kind that a selector can name.
+func ParseFieldSelector(kind string, fields Fields, text string) (FieldSelector, error) {
 	var selector FieldSelector
-	fields := selectableFields(kind)
 	for _, term := range splitEscaped(text) {
 		if strings.TrimSpace(term) == "" {
 			continue
@@ -87,51 +88,4 @@ func cutFieldTerm(term string) (name, value string, equal, ok bool) {
 	}
 	unescape := strings.NewReplacer(`\\`, `\`, `\,`, `,`, `\=`, `=`)
 	return strings.TrimSpace(name), unescape.Replace(strings.TrimSpace(value)), equal, true
-}
-
-func field[T object.Object](read func(T) string) func(object.Object) string {
-	return func(o object.Object) string {
-		typed, _ := o.(T)
-		return read(typed)
-	}
-}
-
-func selectableFields(kind string) map[string]func(object.Object) string {
-	fields := map[string]func(object.Object) string{
-		"metadata.name": func(o object.Object) string { return o.GetMetadata().GetName() },
-	}
-	if known, _ := object.KindNamed(kind); known.Namespaced {
-		fields["metadata.namespace"] = func(o object.Object) string { return o.GetMetadata().GetNamespace() }
-	}
-	switch kind {
-	case "Service":
-		fields["spec.type"] = field(func(s *corev1.Service) string { return EnumName(s.GetSpec().GetType()) })
-		fields["spec.clusterIP"] = field(func(s *corev1.Service) string { return s.GetSpec().GetClusterIp() })
-	case "Pod":
-		fields["spec.nodeName"] = field(func(p *corev1.Pod) string { return p.GetSpec().GetNodeName() })
-		fields["status.phase"] = field(func(p *corev1.Pod) string { return EnumName(p.GetStatus().GetPhase()) })
-		fields["status.podIP"] = field(func(p *corev1.Pod) string { return p.GetStatus().GetPodIp() })
-	case "Node":
-		fields["spec.unschedulable"] = field(func(n *corev1.Node) string { return strconv.FormatBool(n.GetSpec().GetUnschedulable()) })
-	case "Namespace":
-		fields["status.phase"] = field(func(n *corev1.Namespace) string { return EnumName(n.GetStatus().GetPhase()) })
-	case "Lease":
-		fields["spec.holderIdentity"] = field(func(l *corev1.Lease) string { return l.GetSpec().GetHolderIdentity() })
-	case "Event":
-		addEventFields(fields)
-	}
-	return fields
-}
-
-// addEventFields adds the fields of an event's object under their current and their older name.
-func addEventFields(fields map[string]func(object.Object) string) {
-	for _, prefix := range []string{"regarding", "involvedObject"} {
-		fields[prefix+".kind"] = field(func(e *corev1.Event) string { return e.GetRegarding().GetKind() })
-		fields[prefix+".namespace"] = field(func(e *corev1.Event) string { return e.GetRegarding().GetNamespace() })
-		fields[prefix+".name"] = field(func(e *corev1.Event) string { return e.GetRegarding().GetName() })
-		fields[prefix+".uid"] = field(func(e *corev1.Event) string { return e.GetRegarding().GetUid() })
-	}
-	fields["reason"] = field(func(e *corev1.Event) string { return e.GetReason() })
-	fields["type"] = field(func(e *corev1.Event) string { return EnumName(e.GetType()) })
-	fields["reportingComponent"] = field(func(e *corev1.Event) string { return e.GetReportingComponent() })
 }

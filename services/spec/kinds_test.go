@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -76,11 +77,11 @@ func slice(changes ...func(*corev1.EndpointSlice)) *corev1.EndpointSlice {
 }
 
 func TestExamplesAreValid(t *testing.T) {
-	for _, kind := range object.Kinds {
+	for _, kind := range kinds.All {
 		o := example(kind.Name)
 		expect(t, admit(o, dualStack, spec.Rules{}))
 		again := object.Clone(o)
-		if spec.Default(again); !object.Equal(again, o) {
+		if kinds.Of(again).Default(again); !object.Equal(again, o) {
 			t.Errorf("%s: defaulting twice changes it", kind.Name)
 		}
 	}
@@ -203,12 +204,12 @@ func TestValidateEndpointSlice(t *testing.T) {
 			s := slice(test.with)
 			// With more than 100 ports the entries are nil, because only their number is checked.
 			if len(s.Ports) <= 100 {
-				spec.Default(s)
+				kinds.Of(s).Default(s)
 			} else {
 				s.Metadata.Namespace = "default"
 			}
 			rules := spec.Rules{LoopbackEndpoints: []netip.Prefix{netip.MustParsePrefix("127.64.0.0/16")}}
-			expect(t, spec.Validate(s, rules), test.want...)
+			expect(t, kinds.Of(s).Validate(s, rules), test.want...)
 		})
 	}
 }
@@ -321,8 +322,8 @@ func TestValidatePodStatus(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			p := pod()
 			p.Status = test.status
-			spec.Default(p)
-			expect(t, spec.ValidateStatus(p, rules), test.want...)
+			kinds.Of(p).Default(p)
+			expect(t, kinds.Of(p).ValidateStatus(p, rules), test.want...)
 		})
 	}
 }
@@ -353,8 +354,8 @@ func TestValidateNode(t *testing.T) {
 		}},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			spec.Default(test.node)
-			expect(t, spec.Validate(test.node, spec.Rules{}), test.want...)
+			kinds.Of(test.node).Default(test.node)
+			expect(t, kinds.Of(test.node).Validate(test.node, spec.Rules{}), test.want...)
 		})
 	}
 	old := example("Node")

@@ -7,7 +7,7 @@ import (
 
 // ValidateLease checks a new lease.
 func ValidateLease(lease *corev1.Lease, _ Rules) apierr.Violations {
-	c := checks{found: validateMeta(lease, DNSSubdomain)}
+	var c checks
 	spec := lease.GetSpec()
 	switch seconds := spec.GetLeaseDurationSeconds(); {
 	case seconds < 0:
@@ -18,12 +18,5 @@ func ValidateLease(lease *corev1.Lease, _ Rules) apierr.Violations {
 	if spec.GetLeaseTransitions() < 0 {
 		c.invalid("spec.leaseTransitions", spec.GetLeaseTransitions(), "may not be negative")
 	}
-	return c.found
-}
-
-// ValidateLeaseUpdate checks a lease that is to replace old.
-func ValidateLeaseUpdate(updated, old *corev1.Lease, rules Rules) apierr.Violations {
-	c := checks{found: ValidateLease(updated, rules)}
-	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
 	return c.found
 }

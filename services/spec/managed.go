@@ -26,8 +26,9 @@ func ControllerLabel(o object.Object) (key, value string, ok bool) {
 	}
 }
 
-// managedWarnings returns warnings for an object that a user writes with such a label.
-func managedWarnings(o object.Object) []string {
+// Warnings returns warnings for an object of any kind that a user writes with a label of a
+// controller.
+func Warnings(o object.Object) []string {
 	if key, value, ok := ControllerLabel(o); ok {
 		return []string{fmt.Sprintf("label %s=%s: the endpoint controller undoes changes as long as the service has a selector", key, value)}
 	}

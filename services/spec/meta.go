@@ -14,22 +14,27 @@ import (
 
 const maxAnnotations = 256 << 10
 
-// validateMeta checks the metadata of an object of any kind. nameRule checks the name; nil skips
-// that check.
-func validateMeta(o object.Object, nameRule func(string) string) apierr.Violations {
+// MetaRules are the rules for the metadata of a kind.
+type MetaRules struct {
+	Namespaced bool
+	// Name returns the mistake in a name, or "". nil allows all names.
+	Name func(string) string
+}
+
+// ValidateMeta checks the metadata of an object of any kind.
+func ValidateMeta(o object.Object, rules MetaRules) apierr.Violations {
 	var c checks
-	meta := o.GetMetadata()
+	kind, meta := object.KindOf(o), o.GetMetadata()
 	if meta.GetName() == "" {
 		c.required("metadata.name", "name or generateName must be given")
-	} else if nameRule != nil {
-		c.syntax("metadata.name", meta.GetName(), nameRule(meta.GetName()))
+	} else if rules.Name != nil {
+		c.syntax("metadata.name", meta.GetName(), rules.Name(meta.GetName()))
 	}
-	kind, _ := object.KindNamed(object.KindOf(o))
 	switch namespace := meta.GetNamespace(); {
-	case !kind.Namespaced && namespace != "":
-		c.forbidden("metadata.namespace", "objects of kind %s have no namespace", kind.Name)
-	case kind.Namespaced && namespace == "":
-		c.required("metadata.namespace", "objects of kind "+kind.Name+" live in a namespace")
+	case !rules.Namespaced && namespace != "":
+		c.forbidden("metadata.namespace", "objects of kind %s have no namespace", kind)
+	case rules.Namespaced && namespace == "":
+		c.required("metadata.namespace", "objects of kind "+kind+" live in a namespace")
 	case namespace != "":
 		c.syntax("metadata.namespace", namespace, DNSLabel(namespace))
 	}
@@ -86,9 +91,9 @@ func checkOwners(c *checks, owners []*corev1.OwnerReference) {
 	}
 }
 
-// validateMetaUpdate checks that an update leaves the immutable metadata unchanged, and adds no
+// ValidateMetaUpdate checks that an update leaves the immutable metadata unchanged, and adds no
 // finalizer to an object that is being deleted.
-func validateMetaUpdate(updated, old *corev1.ObjectMeta) apierr.Violations {
+func ValidateMetaUpdate(updated, old *corev1.ObjectMeta) apierr.Violations {
 	var c checks
 	for _, field := range []struct{ name, updated, old string }{
 		{"metadata.name", updated.GetName(), old.GetName()},
@@ -112,10 +117,10 @@ func validateMetaUpdate(updated, old *corev1.ObjectMeta) apierr.Violations {
 	return c.found
 }
 
-// keepSystemMeta copies metadata that the registry sets from the old object if the client omitted
+// KeepSystemMeta copies metadata that the registry sets from the old object if the client omitted
 // it, so that a manifest can be applied again. Values from the client are kept, and validation
 // checks them.
-func keepSystemMeta(updated, old *corev1.ObjectMeta) {
+func KeepSystemMeta(updated, old *corev1.ObjectMeta) {
 	setDefault(&updated.Uid, old.GetUid())
 	setDefault(&updated.GenerateName, old.GetGenerateName())
 	if updated.CreationTimestamp == nil {

@@ -6,24 +6,17 @@ import (
 )
 
 // ValidateNamespace checks a new namespace.
-func ValidateNamespace(namespace *corev1.Namespace, _ Rules) apierr.Violations {
-	c := checks{found: validateMeta(namespace, DNSLabel)}
+func ValidateNamespace(namespace *corev1.Namespace, rules Rules) apierr.Violations {
+	var c checks
 	for i, finalizer := range namespace.GetSpec().GetFinalizers() {
 		c.syntax(at("spec.finalizers", i), finalizer, QualifiedName(finalizer))
 	}
-	c.add(ValidateNamespaceStatus(namespace))
-	return c.found
-}
-
-// ValidateNamespaceUpdate checks a namespace that is to replace old.
-func ValidateNamespaceUpdate(updated, old *corev1.Namespace, rules Rules) apierr.Violations {
-	c := checks{found: ValidateNamespace(updated, rules)}
-	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
+	c.add(ValidateNamespaceStatus(namespace, rules))
 	return c.found
 }
 
 // ValidateNamespaceStatus checks the status of a namespace.
-func ValidateNamespaceStatus(namespace *corev1.Namespace) apierr.Violations {
+func ValidateNamespaceStatus(namespace *corev1.Namespace, _ Rules) apierr.Violations {
 	var c checks
 	if phase := namespace.GetStatus().GetPhase(); phase != 0 {
 		checkEnum(&c, "status.phase", phase)

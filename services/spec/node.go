@@ -16,7 +16,7 @@ var (
 
 // ValidateNode checks a new node.
 func ValidateNode(node *corev1.Node, rules Rules) apierr.Violations {
-	c := checks{found: validateMeta(node, DNSSubdomain)}
+	var c checks
 	checkPodCIDRs(&c, node.GetSpec())
 	checkTaints(&c, node.GetSpec().GetTaints())
 	c.add(ValidateNodeStatus(node, rules))
@@ -27,7 +27,6 @@ func ValidateNode(node *corev1.Node, rules Rules) apierr.Violations {
 // are set, because pods have addresses from them.
 func ValidateNodeUpdate(updated, old *corev1.Node, rules Rules) apierr.Violations {
 	c := checks{found: ValidateNode(updated, rules)}
-	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
 	before := old.GetSpec().GetPodCidrs()
 	if len(before) > 0 && !slices.Equal(before, updated.GetSpec().GetPodCidrs()) {
 		c.immutable("spec.podCIDRs", strings.Join(updated.GetSpec().GetPodCidrs(), ","))

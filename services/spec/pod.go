@@ -10,7 +10,7 @@ import (
 
 // ValidatePod checks a new pod.
 func ValidatePod(pod *corev1.Pod, rules Rules) apierr.Violations {
-	c := checks{found: validateMeta(pod, DNSSubdomain)}
+	var c checks
 	checkPodSpec(&c, pod.GetSpec())
 	c.add(ValidatePodStatus(pod, rules))
 	return c.found
@@ -19,7 +19,6 @@ func ValidatePod(pod *corev1.Pod, rules Rules) apierr.Violations {
 // ValidatePodUpdate checks a pod that is to replace old. A pod cannot move to another node.
 func ValidatePodUpdate(updated, old *corev1.Pod, rules Rules) apierr.Violations {
 	c := checks{found: ValidatePod(updated, rules)}
-	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
 	if node := old.GetSpec().GetNodeName(); node != "" && updated.GetSpec().GetNodeName() != node {
 		c.immutable("spec.nodeName", updated.GetSpec().GetNodeName())
 	}

@@ -3,68 +3,9 @@ package spec
 import (
 	"slices"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 )
-
-// PrepareCreate prepares a new object for validation. It clears the fields that only the registry
-// sets, including status, and completes pairs of linked fields.
-func PrepareCreate(o object.Object) {
-	meta := object.MetaOf(o)
-	meta.Uid, meta.ResourceVersion, meta.Generation = "", 0, 0
-	meta.CreationTimestamp, meta.DeletionTimestamp, meta.DeletionGracePeriodSeconds = nil, nil, nil
-	m := o.ProtoReflect()
-	if status := m.Descriptor().Fields().ByName("status"); status != nil {
-		m.Clear(status)
-	}
-	switch o := o.(type) {
-	case *corev1.Service:
-		PrepareServiceCreate(o)
-	case *corev1.Pod:
-		DefaultPod(o)
-	case *corev1.Namespace:
-		DefaultNamespace(o)
-	}
-}
-
-// PrepareUpdate prepares an update for validation. It keeps the old status, and copies optional
-// fields that the client omitted from the old object.
-func PrepareUpdate(updated, old object.Object) {
-	keepSystemMeta(object.MetaOf(updated), old.GetMetadata())
-	copyField(updated, old, "status")
-	if svc, ok := updated.(*corev1.Service); ok {
-		if before, ok := old.(*corev1.Service); ok {
-			PrepareServiceUpdate(svc, before)
-		}
-	}
-}
-
-// PrepareStatusUpdate prepares an update of the status for validation. It keeps everything else
-// from the old object, except metadata.resourceVersion, which identifies the version that the
-// client has read.
-func PrepareStatusUpdate(updated, old object.Object) {
-	seen := updated.GetMetadata().GetResourceVersion()
-	copyField(updated, old, "metadata")
-	copyField(updated, old, "spec")
-	object.MetaOf(updated).ResourceVersion = seen
-	Default(updated)
-}
-
-// copyField replaces a message field by a deep copy, if the kind has the field.
-func copyField(to, from object.Object, name protoreflect.Name) {
-	m, source := to.ProtoReflect(), from.ProtoReflect()
-	field := m.Descriptor().Fields().ByName(name)
-	switch {
-	case field == nil:
-	case source.Has(field):
-		m.Set(field, protoreflect.ValueOfMessage(proto.Clone(source.Get(field).Message().Interface()).ProtoReflect()))
-	default:
-		m.Clear(field)
-	}
-}
 
 // PrepareServiceCreate sets clusterIPs from clusterIP, for clients that set only clusterIP.
 func PrepareServiceCreate(svc *corev1.Service) {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -52,9 +53,9 @@ func drawService(t *rapid.T) *corev1.Service {
 func TestDefaultIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		svc := drawService(t)
-		spec.Default(svc)
+		kinds.Of(svc).Default(svc)
 		again := object.Clone(svc)
-		if spec.Default(again); !object.Equal(svc, again) {
+		if kinds.Of(again).Default(again); !object.Equal(svc, again) {
 			t.Fatalf("once  %v\ntwice %v", svc, again)
 		}
 	})
@@ -174,7 +175,7 @@ func FuzzValidateService(f *testing.F) {
 		}
 		valid := len(admit(old, dualStack, spec.Rules{})) == 0
 		admitUpdate(updated, old, dualStack)
-		spec.Warnings(updated)
+		kinds.Of(updated).Warnings(updated)
 		spec.LoadBalancerSourceRanges(updated)
 		if again := object.Clone(old); valid {
 			if violations := admitUpdate(again, old, dualStack); len(violations) > 0 {

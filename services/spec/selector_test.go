@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -128,7 +129,7 @@ func TestFieldSelector(t *testing.T) {
 		{event, "regarding.kind=Service,regarding.name=web,regarding.namespace=prod,regarding.uid=u", true},
 		{event, `type=Warning,reportingComponent=nodeagent,reason=a\,b\=c\\`, true},
 	} {
-		selector, err := spec.ParseFieldSelector(object.KindOf(test.o), test.text)
+		selector, err := kinds.Of(test.o).ParseFieldSelector(test.text)
 		if err != nil {
 			t.Errorf("%q: %v", test.text, err)
 		} else if got := selector.Matches(test.o); got != test.want || selector.Empty() != (test.text == "") {
@@ -136,11 +137,11 @@ func TestFieldSelector(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"metadata.name", "spec.nothing=1", "spec.nodeName=n1", "=x"} {
-		if _, err := spec.ParseFieldSelector("Service", text); err == nil {
+		if _, err := kinds.Of(&corev1.Service{}).ParseFieldSelector(text); err == nil {
 			t.Errorf("%q was read", text)
 		}
 	}
-	if _, err := spec.ParseFieldSelector("Node", "metadata.namespace=x"); err == nil {
+	if _, err := kinds.Of(&corev1.Node{}).ParseFieldSelector("metadata.namespace=x"); err == nil {
 		t.Error("nodes were selected by namespace")
 	}
 }

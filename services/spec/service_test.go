@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -19,7 +20,7 @@ func TestDefaultService(t *testing.T) {
 	svc.Spec.Ports = append(svc.Spec.Ports, &corev1.ServicePort{Name: "https", Port: 443})
 	svc.Spec.SessionAffinity = corev1.SessionAffinity_SESSION_AFFINITY_CLIENT_IP
 	svc.Status = &corev1.ServiceStatus{LoadBalancer: &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{{Ip: "192.0.2.1"}, {Hostname: "lb.example.com"}}}}
-	spec.DefaultService(svc)
+	kinds.Of(svc).Default(svc)
 	want := web(ofType(loadBalancer))
 	want.Metadata.Namespace = "default"
 	want.Spec.Ports = []*corev1.ServicePort{
@@ -307,7 +308,7 @@ func TestValidateWithoutDefaults(t *testing.T) {
 		Type: loadBalancer, Ports: []*corev1.ServicePort{{Port: 80, TargetPort: number(80)}},
 		SessionAffinity: corev1.SessionAffinity_SESSION_AFFINITY_CLIENT_IP,
 	}}
-	expect(t, spec.ValidateService(svc, spec.Rules{}),
+	expect(t, kinds.Of(svc).Validate(svc, spec.Rules{}),
 		"metadata.name REQUIRED", "metadata.namespace REQUIRED", "spec.ports[0].protocol NOT_SUPPORTED",
 		"spec.sessionAffinityConfig.clientIP.timeoutSeconds REQUIRED", "spec.externalTrafficPolicy REQUIRED",
 		"spec.internalTrafficPolicy REQUIRED", "spec.allocateLoadBalancerNodePorts REQUIRED")
@@ -383,7 +384,7 @@ func TestWarnings(t *testing.T) {
 		{web(headless, byHand, target(number(80))), nil},
 	} {
 		spec.DefaultService(test.svc)
-		got := spec.Warnings(test.svc)
+		got := kinds.Of(test.svc).Warnings(test.svc)
 		if !slices.EqualFunc(got, test.want, strings.HasPrefix) {
 			t.Errorf("%v: got %q, want %q", test.svc.Spec, got, test.want)
 		}

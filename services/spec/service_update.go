@@ -13,8 +13,7 @@ import (
 // ValidateServiceUpdate checks a service that is to replace old. It does not check the name again,
 // so that a service whose name an older release accepted can still be changed.
 func ValidateServiceUpdate(updated, old *corev1.Service, rules Rules) apierr.Violations {
-	c := checks{found: validateMeta(updated, nil)}
-	c.add(validateMetaUpdate(updated.GetMetadata(), old.GetMetadata()))
+	var c checks
 	if !object.IsExternalName(updated) && !object.IsExternalName(old) {
 		checkClusterIPChange(&c, updated.GetSpec(), old.GetSpec())
 		if !object.IsHeadless(updated) || !object.IsHeadless(old) {

@@ -18,7 +18,7 @@ const (
 
 // ValidateService checks a new service.
 func ValidateService(svc *corev1.Service, rules Rules) apierr.Violations {
-	c := checks{found: validateMeta(svc, RFC1035Label)}
+	var c checks
 	validateServiceSpec(&c, svc, rules)
 	checkLoadBalancerProtocols(&c, svc, rules)
 	return c.found

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -83,26 +84,26 @@ func byHand(svc *corev1.Service)       { svc.Spec.Selector = nil }
 
 // admit runs the registry's steps for a new object, up to allocation.
 func admit(o object.Object, families []corev1.IPFamily, rules spec.Rules) apierr.Violations {
-	spec.Default(o)
-	spec.PrepareCreate(o)
+	kinds.Of(o).Default(o)
+	kinds.Of(o).PrepareCreate(o)
 	if svc, ok := o.(*corev1.Service); ok {
 		if violations := spec.ResolveFamilies(svc, nil, families); len(violations) > 0 {
 			return violations
 		}
 	}
-	return spec.Validate(o, rules)
+	return kinds.Of(o).Validate(o, rules)
 }
 
 // admitUpdate runs the registry's steps for an update, up to allocation.
 func admitUpdate(updated, old object.Object, families []corev1.IPFamily) apierr.Violations {
-	spec.Default(updated)
-	spec.PrepareUpdate(updated, old)
+	kinds.Of(updated).Default(updated)
+	kinds.Of(updated).PrepareUpdate(updated, old)
 	if svc, ok := updated.(*corev1.Service); ok {
 		if violations := spec.ResolveFamilies(svc, old.(*corev1.Service), families); len(violations) > 0 {
 			return violations
 		}
 	}
-	return spec.ValidateUpdate(updated, old, spec.Rules{})
+	return kinds.Of(updated).ValidateUpdate(updated, old, spec.Rules{})
 }
 
 // allocate sets the values that the allocator would set.

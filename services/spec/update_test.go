@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -199,7 +200,7 @@ func TestUpdateToleratesOldName(t *testing.T) {
 }
 
 func TestMetaOfUpdate(t *testing.T) {
-	for _, kind := range object.Kinds {
+	for _, kind := range kinds.All {
 		t.Run(kind.Name, func(t *testing.T) {
 			old := example(kind.Name)
 			expect(t, admit(old, dualStack, spec.Rules{}))
@@ -237,11 +238,11 @@ func TestPrepareStatusUpdate(t *testing.T) {
 		Spec:     &corev1.ServiceSpec{Type: clusterIP},
 		Status:   &corev1.ServiceStatus{LoadBalancer: &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{{Ip: "192.0.2.1"}}}},
 	}
-	spec.PrepareStatusUpdate(report, old)
+	kinds.Of(report).PrepareStatusUpdate(report, old)
 	if !proto.Equal(report.Spec, old.Spec) || len(report.Metadata.Labels) != 0 || report.Metadata.ResourceVersion != 6 {
 		t.Errorf("more than the status changed: %v", report)
 	}
-	expect(t, spec.ValidateStatus(report, spec.Rules{}))
+	expect(t, kinds.Of(report).ValidateStatus(report, spec.Rules{}))
 }
 
 func TestPrepareCreateClearsWhatTheRegistrySets(t *testing.T) {
@@ -262,7 +263,7 @@ func TestSCTPLoadBalancersOfAnEarlierReleaseStayChangeable(t *testing.T) {
 	lb := web(ofType(loadBalancer), func(s *corev1.Service) { s.Spec.Ports[0].Protocol = sctp })
 	other := web(ofType(nodePort), func(s *corev1.Service) { s.Spec.Ports[0].Protocol = sctp })
 	for _, svc := range []*corev1.Service{lb, other} {
-		spec.Default(svc)
+		kinds.Of(svc).Default(svc)
 	}
 	expect(t, spec.ValidateServiceUpdate(lb, lb, spec.Rules{}))
 	expect(t, spec.ValidateServiceUpdate(lb, other, spec.Rules{}), "spec.ports[0].protocol INVALID")
@@ -273,9 +274,9 @@ func TestSCTPLoadBalancersOfAnEarlierReleaseStayChangeable(t *testing.T) {
 // port a node port of the same service, or the reverse.
 func TestAHealthCheckNodePortBecomesNoNodePort(t *testing.T) {
 	old := web(ofType(loadBalancer), externalPolicy(local), func(s *corev1.Service) { s.Spec.HealthCheckNodePort, s.Spec.Ports[0].NodePort = 30500, 30501 })
-	spec.Default(old)
+	kinds.Of(old).Default(old)
 	updated := web(ofType(loadBalancer), externalPolicy(local), func(s *corev1.Service) { s.Spec.HealthCheckNodePort, s.Spec.Ports[0].NodePort = 30500, 30500 })
-	spec.Default(updated)
+	kinds.Of(updated).Default(updated)
 	expect(t, spec.ValidateServiceUpdate(updated, old, spec.Rules{}), "spec.healthCheckNodePort INVALID")
 }
 

@@ -7,19 +7,13 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Warnings returns warnings about valid fields of an object that are probably a mistake.
-func Warnings(o object.Object) []string {
-	switch o := o.(type) {
-	case *corev1.Service:
-		return serviceWarnings(o)
-	case *corev1.Endpoints:
-		return append(managedWarnings(o), "Endpoints is the older form of EndpointSlice and holds at most 1000 addresses")
-	default:
-		return managedWarnings(o)
-	}
+// EndpointsWarnings returns warnings about valid fields of an Endpoints that are probably a mistake.
+func EndpointsWarnings(endpoints *corev1.Endpoints) []string {
+	return append(Warnings(endpoints), "Endpoints is the older form of EndpointSlice and holds at most 1000 addresses")
 }
 
-func serviceWarnings(svc *corev1.Service) []string {
+// ServiceWarnings returns warnings about valid fields of a service that are probably a mistake.
+func ServiceWarnings(svc *corev1.Service) []string {
 	var warnings []string
 	warn := func(when bool, format string, args ...any) {
 		if when {

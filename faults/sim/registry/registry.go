@@ -16,6 +16,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/faults/sim/weather"
 	"portolan.dev/services/changes/changestest"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -126,8 +127,8 @@ func (r *Registry) create(ctx context.Context, o object.Object) (object.Object, 
 	if err := r.check(ctx, o); err != nil {
 		return nil, err
 	}
-	spec.PrepareCreate(o)
-	spec.Default(o)
+	kinds.Of(o).PrepareCreate(o)
+	kinds.Of(o).Default(o)
 	if svc, ok := o.(*corev1.Service); ok {
 		spec.ResolveFamilies(svc, nil, families)
 	}
@@ -154,10 +155,10 @@ func (r *Registry) update(ctx context.Context, o object.Object, status bool) (ob
 		return nil, err
 	}
 	if status {
-		spec.PrepareStatusUpdate(o, old)
+		kinds.Of(o).PrepareStatusUpdate(o, old)
 	} else {
-		spec.PrepareUpdate(o, old)
-		spec.Default(o)
+		kinds.Of(o).PrepareUpdate(o, old)
+		kinds.Of(o).Default(o)
 	}
 	if svc, ok := o.(*corev1.Service); ok {
 		before, _ := old.(*corev1.Service)

@@ -11,6 +11,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/cli"
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
 
@@ -92,7 +93,7 @@ var services = []description{
 	}},
 	{"should find a service from listing all namespaces", func(s *scene) {
 		s.service("web", nil)
-		kind, _ := object.KindNamed("Service")
+		kind, _ := kinds.Named("Service")
 		found, _, err := s.lab.Registry.List(s.Context(), kind, client.Query{})
 		if err != nil || !slices.ContainsFunc(found, func(o object.Object) bool {
 			return o.GetMetadata().GetNamespace() == s.namespace && o.GetMetadata().GetName() == "web"

@@ -7,7 +7,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/services/object"
+	"portolan.dev/services/kinds"
 )
 
 // endpointSlices has the descriptions of endpointslice.go, endpointslicemirroring.go and
@@ -56,7 +56,7 @@ var endpointSlices = []description{
 		a, b := s.pod("web", 0), s.pod("web", 1, onPort8081)
 		want := []string{a.addrs[0].String() + " http:8080", b.addrs[0].String() + " http:8081"}
 		slices.Sort(want)
-		kind, _ := object.KindNamed("Endpoints")
+		kind, _ := kinds.Named("Endpoints")
 		s.eventually("the Endpoints of web", func() error {
 			o, err := s.lab.Registry.Get(s.Context(), kind, s.namespace, "web")
 			if err != nil {
@@ -151,7 +151,7 @@ func unselected(spec *corev1.ServiceSpec) { spec.Selector = nil }
 
 // found returns an error unless an object exists.
 func (s *scene) found(kind, name string) error {
-	k, _ := object.KindNamed(kind)
+	k, _ := kinds.Named(kind)
 	_, err := s.lab.Registry.Get(s.Context(), k, s.namespace, name)
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
@@ -112,7 +113,7 @@ func objectsOf(errOut io.Writer, documents []document, namespace string, strict 
 }
 
 func setNamespace(o object.Object, namespace string) {
-	kind, _ := object.KindNamed(object.KindOf(o))
+	kind, _ := kinds.Named(object.KindOf(o))
 	if meta := object.MetaOf(o); kind.Namespaced && meta.GetNamespace() == "" {
 		meta.Namespace = namespace
 	}

@@ -14,6 +14,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
 
@@ -121,7 +122,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 // named or watched ones are not.
 func TestListsAreLists(t *testing.T) {
 	web := &corev1.Service{Metadata: &corev1.ObjectMeta{Name: "web"}}
-	kind, _ := object.KindNamed("svc")
+	kind, _ := kinds.Named("svc")
 	for name, c := range map[string]struct {
 		named string
 		watch bool

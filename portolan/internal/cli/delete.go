@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
@@ -144,7 +145,7 @@ func (o *deleteOptions) ofFiles(command *cobra.Command) ([]client.Deletion, erro
 
 // ofCollection lists the selected objects. Each is deleted under its UID, so that an object that is
 // recreated in the meantime stays.
-func (o *deleteOptions) ofCollection(command *cobra.Command, kind object.Kind, registry *client.Client) ([]client.Deletion, error) {
+func (o *deleteOptions) ofCollection(command *cobra.Command, kind *kinds.Kind, registry *client.Client) ([]client.Deletion, error) {
 	query := client.Query{Namespace: o.namespaceOf(kind), Labels: o.labels, Fields: o.fields}
 	found, _, err := registry.List(command.Context(), kind, query)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/printer"
 	"portolan.dev/portolan/internal/rollout"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -100,7 +101,7 @@ func slicesOf(ctx context.Context, registry *client.Client, o object.Object) ([]
 	if _, ok := o.(*corev1.Service); !ok {
 		return nil, nil
 	}
-	kind, _ := object.KindNamed("EndpointSlice")
+	kind, _ := kinds.Named("EndpointSlice")
 	found, _, err := registry.List(ctx, kind, client.Query{
 		Namespace: o.GetMetadata().GetNamespace(),
 		Labels:    object.LabelServiceName + "=" + o.GetMetadata().GetName(),

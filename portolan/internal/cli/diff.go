@@ -16,6 +16,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/manifest"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
@@ -79,7 +80,7 @@ func diffObject(ctx context.Context, command *cobra.Command, registry *client.Cl
 	after := object.Unwrap(answer.GetObject())
 	var before object.Object
 	if answer.GetOutcome() != registryv1.ApplyOutcome_APPLY_OUTCOME_CREATED {
-		kind, _ := object.KindNamed(object.KindOf(after))
+		kind, _ := kinds.Named(object.KindOf(after))
 		before, err = registry.Get(ctx, kind, after.GetMetadata().GetNamespace(), after.GetMetadata().GetName())
 		if err != nil && status.Code(err) != codes.NotFound {
 			return false, err

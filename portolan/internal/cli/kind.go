@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
 
@@ -25,7 +26,7 @@ func (f *namespaceFlags) register(command *cobra.Command, withAll bool) {
 
 // target is the kind and name in "KIND", "KIND NAME" or "KIND/NAME".
 type target struct {
-	kind object.Kind
+	kind *kinds.Kind
 	name string // empty: all objects of the kind
 }
 
@@ -37,7 +38,7 @@ func parseTarget(args []string) (target, error) {
 		}
 		name = args[1]
 	}
-	kind, ok := object.KindNamed(kindName)
+	kind, ok := kinds.Named(kindName)
 	if !ok {
 		return target{}, usageError{fmt.Errorf("kind %q is not known; kinds are %s", kindName, kindNames())}
 	}
@@ -45,8 +46,8 @@ func parseTarget(args []string) (target, error) {
 }
 
 func kindNames() string {
-	names := make([]string, 0, len(object.Kinds))
-	for _, kind := range object.Kinds {
+	names := make([]string, 0, len(kinds.All))
+	for _, kind := range kinds.All {
 		names = append(names, strings.Join(append([]string{kind.Plural}, kind.Short...), " ("))
 		if len(kind.Short) > 0 {
 			names[len(names)-1] += ")"
@@ -56,7 +57,7 @@ func kindNames() string {
 }
 
 // namespaceOf returns the namespace of the request. It is empty for kinds without namespace.
-func (f *namespaceFlags) namespaceOf(kind object.Kind) string {
+func (f *namespaceFlags) namespaceOf(kind *kinds.Kind) string {
 	if !kind.Namespaced || f.all {
 		return ""
 	}
@@ -68,11 +69,11 @@ func completeTarget(flags *connection, namespace *namespaceFlags) func(*cobra.Co
 	return func(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch len(args) {
 		case 0:
-			kinds := make([]string, 0, len(object.Kinds))
-			for _, kind := range object.Kinds {
-				kinds = append(kinds, kind.Plural)
+			plurals := make([]string, 0, len(kinds.All))
+			for _, kind := range kinds.All {
+				plurals = append(plurals, kind.Plural)
 			}
-			return kinds, cobra.ShellCompDirectiveNoFileComp
+			return plurals, cobra.ShellCompDirectiveNoFileComp
 		case 1:
 			return objectNames(command, flags, namespace, args[0]), cobra.ShellCompDirectiveNoFileComp
 		}
@@ -81,7 +82,7 @@ func completeTarget(flags *connection, namespace *namespaceFlags) func(*cobra.Co
 }
 
 func objectNames(command *cobra.Command, flags *connection, namespace *namespaceFlags, kindName string) []string {
-	kind, ok := object.KindNamed(kindName)
+	kind, ok := kinds.Named(kindName)
 	if !ok {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/printer"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/nearest"
 	"portolan.dev/services/object"
@@ -131,7 +132,7 @@ func locate(ctx context.Context, registry *client.Client, node string) (whereabo
 }
 
 func allNodes(ctx context.Context, registry *client.Client) ([]*corev1.Node, error) {
-	kind, _ := object.KindNamed("Node")
+	kind, _ := kinds.Named("Node")
 	found, _, err := registry.List(ctx, kind, client.Query{})
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/rollout"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -99,7 +100,7 @@ func revisionOf(ctx context.Context, registry *client.Client, namespace, name st
 	if err != nil {
 		return 0, err
 	}
-	kind, _ := object.KindNamed("EndpointSlice")
+	kind, _ := kinds.Named("EndpointSlice")
 	_, revision, err := registry.List(ctx, kind, client.Query{Namespace: namespace, Labels: object.LabelServiceName + "=" + name})
 	return max(revision, got.GetService().GetMetadata().GetResourceVersion()), err
 }

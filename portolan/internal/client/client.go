@@ -10,6 +10,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
 
@@ -25,8 +26,8 @@ func New(conn grpc.ClientConnInterface) *Client { return &Client{conn: conn} }
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
 // Get returns one object.
-func (c *Client) Get(ctx context.Context, kind object.Kind, namespace, name string) (object.Object, error) {
-	return c.one(ctx, kind, "Get"+kind.Name, map[string]any{"namespace": namespace, "name": name})
+func (c *Client) Get(ctx context.Context, kind *kinds.Kind, namespace, name string) (object.Object, error) {
+	return c.one(ctx, kind, kind.Method(kinds.Get), map[string]any{"namespace": namespace, "name": name})
 }
 
 // Deletion selects an object to be deleted, and the way of its deletion.
@@ -40,12 +41,12 @@ type Deletion struct {
 // Delete removes one object, or marks it as deleted while finalizers must act or its grace period
 // lasts. It returns the object's last version.
 func (c *Client) Delete(ctx context.Context, d Deletion) (object.Object, error) {
-	kind, _ := object.KindNamed(d.Key.Kind)
+	kind, _ := kinds.Named(d.Key.Kind)
 	fields := map[string]any{"namespace": d.Key.Namespace, "name": d.Key.Name, "uid": d.UID, "dry_run": d.DryRun}
 	if d.Grace != nil {
 		fields["grace_period_seconds"] = *d.Grace
 	}
-	return c.one(ctx, kind, "Delete"+kind.Name, fields)
+	return c.one(ctx, kind, kind.Method(kinds.Delete), fields)
 }
 
 // Apply creates or updates an object.
@@ -55,7 +56,7 @@ func (c *Client) Apply(ctx context.Context, o object.Object, dryRun bool) (*regi
 
 // Events returns the events of an object, oldest first.
 func (c *Client) Events(ctx context.Context, key object.Key) ([]*corev1.Event, error) {
-	kind, _ := object.KindNamed("Event")
+	kind, _ := kinds.Named("Event")
 	namespace := key.Namespace
 	if namespace == "" {
 		namespace = object.DefaultNamespace
@@ -74,13 +75,13 @@ func (c *Client) Events(ctx context.Context, key object.Key) ([]*corev1.Event, e
 }
 
 // one calls a method that names an object and returns it.
-func (c *Client) one(ctx context.Context, kind object.Kind, method string, fields map[string]any) (object.Object, error) {
+func (c *Client) one(ctx context.Context, kind *kinds.Kind, method string, fields map[string]any) (object.Object, error) {
 	request := newMessage(method + "Request")
 	setFields(request, fields)
 	return c.call(ctx, kind, method, request)
 }
 
-func (c *Client) call(ctx context.Context, kind object.Kind, method string, request protoreflect.Message) (object.Object, error) {
+func (c *Client) call(ctx context.Context, kind *kinds.Kind, method string, request protoreflect.Message) (object.Object, error) {
 	response := newMessage(method + "Response")
 	if err := c.conn.Invoke(ctx, fullMethod(kind, method), request.Interface(), response.Interface()); err != nil {
 		return nil, err
@@ -91,18 +92,9 @@ func (c *Client) call(ctx context.Context, kind object.Kind, method string, requ
 
 const registryPackage = "portolan.registry.v1"
 
-// fullMethod returns the path of a method. The gRPC service of kind Service is ServiceService, the
-// one of Endpoints is EndpointsService.
-func fullMethod(kind object.Kind, method string) string {
-	return fmt.Sprintf("/%s.%sService/%s", registryPackage, kind.Name, method)
-}
-
-// plural returns the kind's name as in the methods List and Watch.
-func plural(kind object.Kind) string {
-	if kind.Name == "Endpoints" {
-		return kind.Name
-	}
-	return kind.Name + "s"
+// fullMethod returns the path of a method.
+func fullMethod(kind *kinds.Kind, method string) string {
+	return fmt.Sprintf("/%s.%s/%s", registryPackage, kind.ServiceName(), method)
 }
 
 // newMessage returns an empty message of the API. It panics for a name that the API lacks, because
@@ -116,7 +108,7 @@ func newMessage(name string) protoreflect.Message {
 }
 
 // objectField returns the field, single or repeated, that carries objects of the kind.
-func objectField(message protoreflect.MessageDescriptor, kind object.Kind) protoreflect.FieldDescriptor {
+func objectField(message protoreflect.MessageDescriptor, kind *kinds.Kind) protoreflect.FieldDescriptor {
 	want := kind.New().ProtoReflect().Descriptor().FullName()
 	for i := range message.Fields().Len() {
 		if field := message.Fields().Get(i); field.Message() != nil && field.Message().FullName() == want {

@@ -6,16 +6,14 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-
-	"portolan.dev/services/object"
+	"portolan.dev/services/kinds"
 )
 
 // TestContractFollowsTheRule compares the names from which calls are built with the API, for every
 // kind and verb.
 func TestContractFollowsTheRule(t *testing.T) {
-	for _, kind := range object.Kinds {
-		methods := []string{"Get" + kind.Name, "Delete" + kind.Name, "List" + plural(kind), "Watch" + plural(kind)}
-		for _, method := range methods {
+	for _, kind := range kinds.All {
+		for method := range kind.Methods() {
 			path := strings.TrimPrefix(fullMethod(kind, method), "/")
 			name := protoreflect.FullName(strings.ReplaceAll(path, "/", "."))
 			found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)

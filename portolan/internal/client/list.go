@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
 
@@ -24,8 +25,8 @@ func (q Query) fields() map[string]any {
 }
 
 // List returns all matching objects, from all pages, and the revision at which they were read.
-func (c *Client) List(ctx context.Context, kind object.Kind, query Query) ([]object.Object, uint64, error) {
-	method := "List" + plural(kind)
+func (c *Client) List(ctx context.Context, kind *kinds.Kind, query Query) ([]object.Object, uint64, error) {
+	method := kind.Method(kinds.List)
 	request := newMessage(method + "Request")
 	setFields(request, query.fields())
 	setFields(request, map[string]any{"page_size": int32(1000)})
@@ -58,11 +59,11 @@ type Change struct {
 
 // Watch yields the changes after a revision until the context or the stream ends. The last pair has
 // the error.
-func (c *Client) Watch(ctx context.Context, kind object.Kind, query Query, after uint64) iter.Seq2[Change, error] {
+func (c *Client) Watch(ctx context.Context, kind *kinds.Kind, query Query, after uint64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		method := "Watch" + plural(kind)
+		method := kind.Method(kinds.Watch)
 		request := newMessage(method + "Request")
 		setFields(request, query.fields())
 		setFields(request, map[string]any{"from_revision": after})
@@ -83,7 +84,7 @@ func (c *Client) Watch(ctx context.Context, kind object.Kind, query Query, after
 }
 
 // open starts a stream on which the client sends one message.
-func (c *Client) open(ctx context.Context, kind object.Kind, method string, request protoreflect.Message) (grpc.ClientStream, error) {
+func (c *Client) open(ctx context.Context, kind *kinds.Kind, method string, request protoreflect.Message) (grpc.ClientStream, error) {
 	stream, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, fullMethod(kind, method))
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
@@ -94,7 +95,7 @@ func (c *Client) open(ctx context.Context, kind object.Kind, method string, requ
 	return stream, stream.CloseSend()
 }
 
-func changesIn(response protoreflect.Message, kind object.Kind) iter.Seq[Change] {
+func changesIn(response protoreflect.Message, kind *kinds.Kind) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		list := response.Get(response.Descriptor().Fields().ByName("changes")).List()
 		for i := range list.Len() {

@@ -13,6 +13,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/internal/manifest"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
 
@@ -64,7 +65,7 @@ func scalar(field protoreflect.FieldDescriptor) protoreflect.Value {
 // filled returns an object of a kind with every field set. It leaves out fields that the kind's
 // conditions lack in Kubernetes, and the managed fields, which the registry keeps and manifests do
 // not show.
-func filled(kind object.Kind) object.Object {
+func filled(kind *kinds.Kind) object.Object {
 	o := kind.New()
 	fill(o.ProtoReflect(), 0)
 	object.MetaOf(o).ManagedFields = nil
@@ -89,7 +90,7 @@ func filled(kind object.Kind) object.Object {
 }
 
 func TestEveryFieldSurvives(t *testing.T) {
-	for _, kind := range object.Kinds {
+	for _, kind := range kinds.All {
 		for _, format := range []manifest.Format{manifest.YAML, manifest.JSON} {
 			t.Run(kind.Name+" as "+string(format), func(t *testing.T) {
 				o := filled(kind)

@@ -15,6 +15,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/internal/manifest"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -89,9 +90,9 @@ func comesBackEqual(t *testing.T, text string, want []any) []manifest.Document {
 
 func checkValid(t *testing.T, o object.Object) {
 	t.Helper()
-	spec.Default(o)
-	spec.PrepareCreate(o)
-	if violations := spec.Validate(o, spec.Rules{}); len(violations) > 0 {
+	kinds.Of(o).Default(o)
+	kinds.Of(o).PrepareCreate(o)
+	if violations := kinds.Of(o).Validate(o, spec.Rules{}); len(violations) > 0 {
 		t.Errorf("not valid: %s", violations)
 	}
 }

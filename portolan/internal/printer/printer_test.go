@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
 
@@ -47,7 +48,7 @@ func TestTables(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
-			kind, _ := object.KindNamed(object.KindOf(c.o))
+			kind, _ := kinds.Named(object.KindOf(c.o))
 			c.options.Now = now
 			table := NewTable(&b, kind, c.options)
 			table.Row(c.o)
@@ -63,7 +64,7 @@ func TestTables(t *testing.T) {
 
 // TestEveryKindHasATable checks that no kind is printed with its name alone.
 func TestEveryKindHasATable(t *testing.T) {
-	for _, kind := range object.Kinds {
+	for _, kind := range kinds.All {
 		if tables[kind.Name] == nil {
 			t.Errorf("%s has no columns", kind.Name)
 		}

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
 
@@ -34,7 +35,7 @@ type Table struct {
 }
 
 // NewTable begins a table of objects of the kind.
-func NewTable(w io.Writer, kind object.Kind, options Options) *Table {
+func NewTable(w io.Writer, kind *kinds.Kind, options Options) *Table {
 	return &Table{columns: columnsOf(kind, options), options: options, out: tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)}
 }
 
@@ -70,7 +71,7 @@ func (t *Table) line(cells []string) {
 	_, _ = fmt.Fprintln(t.out, strings.Join(cells, "\t")) // a tabwriter keeps its error for Flush
 }
 
-func columnsOf(kind object.Kind, options Options) []column {
+func columnsOf(kind *kinds.Kind, options Options) []column {
 	var columns []column
 	if options.WithNamespace && kind.Namespaced {
 		columns = append(columns, column{title: "NAMESPACE", value: func(o object.Object, _ time.Time) string { return o.GetMetadata().GetNamespace() }})

@@ -12,8 +12,8 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
-	"portolan.dev/services/object"
 )
 
 // State is the state of a service on a node.
@@ -80,7 +80,7 @@ type Question struct {
 
 // Look returns the progress by the nodes' last heartbeats.
 func Look(ctx context.Context, registry *client.Client, q Question) (Progress, error) {
-	kind, _ := object.KindNamed("Node")
+	kind, _ := kinds.Named("Node")
 	found, _, err := registry.List(ctx, kind, client.Query{Labels: q.Nodes})
 	if err != nil {
 		return Progress{}, err

@@ -4,10 +4,10 @@ import (
 	"context"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/services/apply"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
-	"portolan.dev/services/spec"
 )
 
 // notApplied is the warning for an object that was not created by apply. Nothing is removed from it
@@ -20,7 +20,7 @@ const notApplied = "the object was not made by apply: what the manifest leaves o
 func (w *Writer) Apply(ctx context.Context, o object.Object, options Options) (*Result, error) {
 	paths := apply.FieldsOf(o) // before defaults, which are not applied fields
 	named := object.Clone(o)
-	spec.Default(named)
+	rules.Of(o).Default(named)
 	object.MetaOf(o).Namespace = named.GetMetadata().GetNamespace()
 	for attempt := 0; ; attempt++ {
 		if w.View.State().Get(object.KeyOf(o)) == nil {
@@ -43,7 +43,7 @@ func (w *Writer) merge(ctx context.Context, o object.Object, paths []string, opt
 		_, applied := apply.Remembered(old)
 		first = !applied
 		merged := apply.Merge(old, o)
-		spec.Default(merged)
+		rules.Of(o).Default(merged)
 		return merged, apply.Remember(old.GetMetadata().GetManagedFields(), paths)
 	})
 	if err == nil && first {

@@ -8,7 +8,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/alloc"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/tracing"
@@ -17,7 +17,7 @@ import (
 
 // write is a write that has passed validation.
 type write struct {
-	row     *kinds.Row
+	row     *rules.Kind
 	old     *view.Item // the version that it was validated against; nil: a new object
 	o       object.Object
 	options Options
@@ -108,7 +108,7 @@ func (w *Writer) commit(ctx context.Context, op store.Op, options Options) (uint
 }
 
 // remove deletes exactly this version of an object and releases its allocated values.
-func (w *Writer) remove(ctx context.Context, row *kinds.Row, old *view.Item, options Options) error {
+func (w *Writer) remove(ctx context.Context, row *rules.Kind, old *view.Item, options Options) error {
 	op := store.Op{
 		Action: store.Delete, Key: old.Key, UID: old.Object.GetMetadata().GetUid(), Revision: old.Revision, Data: old.Stored(),
 		Fence: options.Fence,

@@ -10,13 +10,12 @@ import (
 	"crypto/rand"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
-	"portolan.dev/services/spec"
 )
 
 // Create stores a new object. It modifies o.
@@ -32,9 +31,9 @@ func (w *Writer) createManaged(ctx context.Context, o object.Object, managed []*
 	if err := options.allow(o, nil); err != nil {
 		return nil, err
 	}
-	row, world := kinds.Of(o), w.world(options)
-	spec.Default(o)
-	spec.PrepareCreate(o)
+	row, world := rules.Of(o), w.world(options)
+	row.Default(o)
+	row.PrepareCreate(o)
 	if row.Fold != nil {
 		if same := row.Fold(world, o); same != nil {
 			return w.repeat(ctx, row, same.Key, o, options)
@@ -56,7 +55,7 @@ func (w *Writer) createManaged(ctx context.Context, o object.Object, managed []*
 	}
 }
 
-func (w *Writer) create(ctx context.Context, row *kinds.Row, world kinds.World, o object.Object, options Options) (*Result, error) {
+func (w *Writer) create(ctx context.Context, row *rules.Kind, world rules.World, o object.Object, options Options) (*Result, error) {
 	admission, span := tracing.Start(ctx, "admission")
 	err := w.admit(admission, row, world, o)
 	if span.End(err); err != nil {
@@ -69,18 +68,18 @@ func (w *Writer) create(ctx context.Context, row *kinds.Row, world kinds.World, 
 	if err != nil {
 		return nil, err
 	}
-	result.Warnings = options.warnings(o)
+	result.Warnings = options.warnings(row, o)
 	return result, nil
 }
 
 // admit validates a new object and sets the fields that only the registry sets. It returns an error
 // if the object is invalid, its namespace is missing or being deleted, or its name is taken.
-func (w *Writer) admit(ctx context.Context, row *kinds.Row, world kinds.World, o object.Object) error {
+func (w *Writer) admit(ctx context.Context, row *rules.Kind, world rules.World, o object.Object) error {
 	var found apierr.Violations
 	if row.Settle != nil {
 		found = row.Settle(world, o, nil)
 	}
-	found = append(found, spec.Validate(o, world.Rules)...)
+	found = append(found, row.Validate(o, world.Rules)...)
 	if row.Check != nil {
 		found = append(found, row.Check(world, o, nil)...)
 	}
@@ -115,7 +114,7 @@ func (w *Writer) checkFree(ctx context.Context, key object.Key) error {
 }
 
 // repeat counts a repetition of an existing object instead of creating a new one.
-func (w *Writer) repeat(ctx context.Context, row *kinds.Row, key object.Key, o object.Object, options Options) (*Result, error) {
+func (w *Writer) repeat(ctx context.Context, row *rules.Kind, key object.Key, o object.Object, options Options) (*Result, error) {
 	return w.modify(ctx, row, key, options, func(old *view.Item) (object.Object, bool, error) {
 		existing := object.Clone(old.Object)
 		row.Repeat(w.world(options), existing, o)

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/apierr"
@@ -26,7 +26,7 @@ type Deletion struct {
 // Delete removes an object. If finalizers, a grace period or its kind keep the object, Delete marks
 // it instead. It returns the object as it last was, or as it is marked.
 func (w *Writer) Delete(ctx context.Context, key object.Key, deletion Deletion, options Options) (*Result, error) {
-	row := kinds.Named(key.Kind)
+	row := rules.Named(key.Kind)
 	for attempt := 0; ; attempt++ {
 		old, err := w.find(ctx, key)
 		if err != nil {
@@ -56,7 +56,7 @@ func (w *Writer) Delete(ctx context.Context, key object.Key, deletion Deletion, 
 	}
 }
 
-func (w *Writer) checkDelete(ctx context.Context, row *kinds.Row, old *view.Item, deletion Deletion) error {
+func (w *Writer) checkDelete(ctx context.Context, row *rules.Kind, old *view.Item, deletion Deletion) error {
 	seen := row.New()
 	meta := object.MetaOf(seen)
 	meta.Uid, meta.ResourceVersion = deletion.UID, deletion.Revision
@@ -72,7 +72,7 @@ func (w *Writer) checkDelete(ctx context.Context, row *kinds.Row, old *view.Item
 }
 
 // deleteVersion removes or marks exactly this version.
-func (w *Writer) deleteVersion(ctx context.Context, row *kinds.Row, old *view.Item, wanted *int64, options Options) (*Result, error) {
+func (w *Writer) deleteVersion(ctx context.Context, row *rules.Kind, old *view.Item, wanted *int64, options Options) (*Result, error) {
 	if err := options.allow(nil, old.Object); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func seconds(n int64) time.Duration { return time.Duration(min(n, MaxGrace)) * t
 // if the object is not being deleted, or if finalizers or its kind keep it.
 func Ends(o object.Object) (at time.Time, ok bool) {
 	meta := o.GetMetadata()
-	if meta.GetDeletionTimestamp() == nil || len(meta.GetFinalizers()) > 0 || kinds.Of(o).Terminate != nil {
+	if meta.GetDeletionTimestamp() == nil || len(meta.GetFinalizers()) > 0 || rules.Of(o).Terminate != nil {
 		return time.Time{}, false
 	}
 	return meta.GetDeletionTimestamp().AsTime(), true
@@ -136,7 +136,7 @@ func Ends(o object.Object) (at time.Time, ok bool) {
 // caller has made sure that nothing keeps the object any more. Remove returns nil if the object is
 // already gone or has changed.
 func (w *Writer) Remove(ctx context.Context, item *view.Item) error {
-	err := w.remove(ctx, kinds.Named(item.Key.Kind), item, Options{})
+	err := w.remove(ctx, rules.Named(item.Key.Kind), item, Options{})
 	if _, lost := retriable(err); lost || errors.Is(err, store.ErrNotFound) {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"portolan.dev/registry/internal/admission"
 	"portolan.dev/registry/internal/alloc"
 	"portolan.dev/registry/internal/allocfake"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/sqlite"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
@@ -88,7 +88,7 @@ func newReplica(t *testing.T, s store.Store) (f *fixture, follow func()) {
 	t.Helper()
 	f = &fixture{store: &breaking{Store: s, looked: make(chan struct{}, 1)}, allocator: allocfake.New(10, "10.96.0.0/16")}
 	host := kittest.Host(t, nil, "")
-	indexes := kinds.NewIndexes(nil)
+	indexes := rules.NewIndexes(nil)
 	v, err := view.New(t.Context(), view.Config{Store: s, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Indexes: indexes.List()})
 	if err != nil {
 		t.Fatal(err)

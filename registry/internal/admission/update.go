@@ -8,19 +8,18 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
-	"portolan.dev/services/spec"
 )
 
 // Update replaces an object except for its status. If the object has a resource_version, it
 // replaces only that version.
 func (w *Writer) Update(ctx context.Context, o object.Object, options Options) (*Result, error) {
-	spec.Default(o)
+	rules.Of(o).Default(o)
 	return w.update(ctx, o, options, func(old object.Object) (object.Object, []*corev1.ManagedFields) {
 		return object.Clone(o), old.GetMetadata().GetManagedFields() // shared, because entries are never changed
 	})
@@ -35,7 +34,7 @@ func (w *Writer) update(
 	if err := checkSize(o); err != nil {
 		return nil, err
 	}
-	row := kinds.Of(o)
+	row := rules.Of(o)
 	result, err := w.modify(ctx, row, object.KeyOf(o), options, func(old *view.Item) (object.Object, bool, error) {
 		if err := w.checkVersion(ctx, o, old); err != nil {
 			return nil, false, err
@@ -46,20 +45,20 @@ func (w *Writer) update(
 		return updated, o.GetMetadata().GetResourceVersion() != 0, err
 	})
 	if err == nil {
-		result.Warnings = options.warnings(result.Object)
+		result.Warnings = options.warnings(row, result.Object)
 	}
 	return result, err
 }
 
 // judge completes and validates an update.
-func (w *Writer) judge(row *kinds.Row, updated, old object.Object, options Options) error {
+func (w *Writer) judge(row *rules.Kind, updated, old object.Object, options Options) error {
 	world := w.world(options)
-	spec.PrepareUpdate(updated, old)
+	row.PrepareUpdate(updated, old)
 	var found apierr.Violations
 	if row.Settle != nil {
 		found = row.Settle(world, updated, old)
 	}
-	found = append(found, spec.ValidateUpdate(updated, old, world.Rules)...)
+	found = append(found, row.ValidateUpdate(updated, old, world.Rules)...)
 	if row.Check != nil {
 		found = append(found, row.Check(world, updated, old)...)
 	}
@@ -77,15 +76,15 @@ func (w *Writer) UpdateStatus(ctx context.Context, o object.Object, options Opti
 	if err := checkSize(o); err != nil {
 		return nil, err
 	}
-	row := kinds.Of(o)
-	spec.Default(o)
+	row := rules.Of(o)
+	row.Default(o)
 	return w.modify(ctx, row, object.KeyOf(o), options, func(old *view.Item) (object.Object, bool, error) {
 		if err := w.checkVersion(ctx, o, old); err != nil {
 			return nil, false, err
 		}
 		updated := object.Clone(o)
-		spec.PrepareStatusUpdate(updated, old.Object)
-		found := spec.ValidateStatus(updated, w.Rules)
+		row.PrepareStatusUpdate(updated, old.Object)
+		found := row.ValidateStatus(updated, w.Rules)
 		if row.CheckStatus != nil {
 			found = append(found, row.CheckStatus(w.world(options), updated, old.Object)...)
 		}
@@ -127,7 +126,7 @@ var errAgain = errors.New("the view has a newer version")
 // modify replaces an object by the one that change returns. change also returns whether the client
 // named a version, which makes the write conditional.
 func (w *Writer) modify(
-	ctx context.Context, row *kinds.Row, key object.Key, options Options, change func(old *view.Item) (updated object.Object, conditional bool, err error),
+	ctx context.Context, row *rules.Kind, key object.Key, options Options, change func(old *view.Item) (updated object.Object, conditional bool, err error),
 ) (*Result, error) {
 	for attempt := 0; ; attempt++ {
 		old, err := w.find(ctx, key)
@@ -185,7 +184,7 @@ func (w *Writer) checkCurrent(ctx context.Context, old *view.Item) error {
 
 // replace stores updated in the place of old, unless they are equal. It removes the object instead
 // if updated takes away the last reason that kept it from being deleted.
-func (w *Writer) replace(ctx context.Context, row *kinds.Row, old *view.Item, updated object.Object, options Options) (*Result, error) {
+func (w *Writer) replace(ctx context.Context, row *rules.Kind, old *view.Item, updated object.Object, options Options) (*Result, error) {
 	meta := object.MetaOf(updated)
 	meta.ResourceVersion = old.Revision
 	if !sameBody(updated, old.Object) {

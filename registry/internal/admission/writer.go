@@ -10,7 +10,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/alloc"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/access"
@@ -23,7 +23,7 @@ import (
 type Config struct {
 	Store    store.Store
 	View     *view.View
-	Indexes  *kinds.Indexes
+	Indexes  *rules.Indexes
 	Alloc    *alloc.Client
 	Rules    spec.Rules
 	Families []corev1.IPFamily // IP families of the installation, the default first
@@ -61,11 +61,11 @@ func (o *Options) byController() bool { return o.Fence != nil || o.Limit != nil 
 
 // warnings returns the warnings for a written object. They are meant for people, so a controller
 // gets none.
-func (o *Options) warnings(written object.Object) []string {
+func (o *Options) warnings(kind *rules.Kind, written object.Object) []string {
 	if o.byController() {
 		return nil
 	}
-	return spec.Warnings(written)
+	return kind.Warnings(written)
 }
 
 // Result is the result of a write.
@@ -83,8 +83,8 @@ const (
 	mostReports = 100     // violations in one error, so that it fits into the trailer of a response
 )
 
-func (w *Writer) world(options Options) kinds.World {
-	return kinds.World{
+func (w *Writer) world(options Options) rules.World {
+	return rules.World{
 		ByController: options.byController(),
 		Rules:        w.Rules, Families: w.Families, Indexes: w.Indexes,
 		Revision: w.View.State().Revision(), Now: time.Now().Truncate(time.Millisecond),

@@ -9,7 +9,7 @@ import (
 
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/internal/backup"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/apierr"
@@ -37,7 +37,7 @@ func (s *Backup) Export(_ *registryv1.ExportRequest, stream grpc.ServerStreaming
 	}
 	state := s.View.State()
 	objects := func(yield func(object.Object, error) bool) {
-		for _, row := range kinds.All {
+		for _, row := range rules.All {
 			for item := range state.All(row.Name, "") {
 				if !yield(item.Object, nil) {
 					return

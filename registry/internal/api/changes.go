@@ -9,7 +9,7 @@ import (
 
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/changelog"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/internal/wire"
 	"portolan.dev/registry/store"
@@ -63,21 +63,21 @@ func (s *Changes) Snapshot(req *registryv1.SnapshotRequest, stream grpc.ServerSt
 	return sendSnapshot(state, items, stream)
 }
 
-func snapshotQuery(req *registryv1.SnapshotRequest) ([]*kinds.Row, spec.Selector, error) {
+func snapshotQuery(req *registryv1.SnapshotRequest) ([]*rules.Kind, spec.Selector, error) {
 	match, err := spec.ParseSelector(req.GetLabelSelector())
 	var found apierr.Violations
 	if err != nil {
 		found.Add("label_selector", apierr.ReasonInvalid, "%s", err)
 	}
 	for i, name := range req.GetKinds() {
-		if kinds.Named(name) == nil {
+		if rules.Named(name) == nil {
 			found.Add(fmt.Sprintf("kinds[%d]", i), apierr.ReasonNotSupported, "unknown kind %q", name)
 		}
 	}
 	if len(found) > 0 {
 		return nil, match, apierr.Invalid("SnapshotRequest", "", found)
 	}
-	wanted := slices.DeleteFunc(slices.Clone(kinds.All), func(row *kinds.Row) bool {
+	wanted := slices.DeleteFunc(slices.Clone(rules.All), func(row *rules.Kind) bool {
 		return len(req.GetKinds()) > 0 && !slices.Contains(req.GetKinds(), row.Name)
 	})
 	return wanted, match, nil

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/internal/wire"
 	"portolan.dev/services/kit/apierr"
@@ -24,7 +24,7 @@ const (
 )
 
 // list implements ListX.
-func (s *Objects) list(ctx context.Context, row *kinds.Row, req proto.Message, _ protoreflect.FieldDescriptor) (*wire.Message, error) {
+func (s *Objects) list(ctx context.Context, row *rules.Kind, req proto.Message, _ protoreflect.FieldDescriptor) (*wire.Message, error) {
 	request, _ := req.(listRequest)
 	match, err := matcher(row, request)
 	if err != nil {
@@ -77,9 +77,9 @@ func page(state *view.State, start object.Key, namespace string, match func(*vie
 
 // matcher returns a function that reports whether an object matches the selectors of a request. It
 // returns nil if all objects match.
-func matcher(row *kinds.Row, request selecting) (func(*view.Item) bool, error) {
+func matcher(row *rules.Kind, request selecting) (func(*view.Item) bool, error) {
 	labels, labelErr := spec.ParseSelector(request.GetLabelSelector())
-	fields, fieldErr := spec.ParseFieldSelector(row.Name, request.GetFieldSelector())
+	fields, fieldErr := row.ParseFieldSelector(request.GetFieldSelector())
 	var found apierr.Violations
 	if labelErr != nil {
 		found.Add("label_selector", apierr.ReasonInvalid, "%s", labelErr)

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"portolan.dev/registry/internal/admission"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/internal/watch"
 	"portolan.dev/registry/internal/wire"
@@ -26,17 +26,17 @@ type Objects struct {
 }
 
 // create implements CreateX.
-func (s *Objects) create(ctx context.Context, _ *kinds.Row, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error) {
+func (s *Objects) create(ctx context.Context, _ *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error) {
 	return s.write(ctx, req, field, s.Writer.Create)
 }
 
 // update implements UpdateX.
-func (s *Objects) update(ctx context.Context, _ *kinds.Row, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error) {
+func (s *Objects) update(ctx context.Context, _ *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error) {
 	return s.write(ctx, req, field, s.Writer.Update)
 }
 
 // updateStatus implements UpdateXStatus.
-func (s *Objects) updateStatus(ctx context.Context, _ *kinds.Row, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error) {
+func (s *Objects) updateStatus(ctx context.Context, _ *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error) {
 	return s.write(ctx, req, field, s.Writer.UpdateStatus)
 }
 
@@ -71,7 +71,7 @@ func answer(result *admission.Result) (*wire.Message, error) {
 }
 
 // get implements GetX.
-func (s *Objects) get(ctx context.Context, row *kinds.Row, req proto.Message, _ protoreflect.FieldDescriptor) (*wire.Message, error) {
+func (s *Objects) get(ctx context.Context, row *rules.Kind, req proto.Message, _ protoreflect.FieldDescriptor) (*wire.Message, error) {
 	get, _ := req.(getRequest)
 	key, err := keyOf(row, req, get.GetName())
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Objects) get(ctx context.Context, row *kinds.Row, req proto.Message, _ 
 }
 
 // remove implements DeleteX.
-func (s *Objects) remove(ctx context.Context, row *kinds.Row, req proto.Message, _ protoreflect.FieldDescriptor) (*wire.Message, error) {
+func (s *Objects) remove(ctx context.Context, row *rules.Kind, req proto.Message, _ protoreflect.FieldDescriptor) (*wire.Message, error) {
 	request, _ := req.(deleteRequest)
 	key, err := keyOf(row, req, request.GetName())
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Objects) remove(ctx context.Context, row *kinds.Row, req proto.Message,
 }
 
 // watch implements WatchX.
-func (s *Objects) watch(row *kinds.Row, req proto.Message, stream grpc.ServerStream) error {
+func (s *Objects) watch(row *rules.Kind, req proto.Message, stream grpc.ServerStream) error {
 	request, _ := req.(watchRequest)
 	match, err := matcher(row, request)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"portolan.dev/registry/internal/admission"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/access"
 	"portolan.dev/services/kit/apierr"
@@ -58,7 +58,7 @@ func namespaceOf(req any) string {
 }
 
 // keyOf returns the key of the object that a request names. An empty namespace means "default".
-func keyOf(row *kinds.Row, req any, name string) (object.Key, error) {
+func keyOf(row *rules.Kind, req any, name string) (object.Key, error) {
 	key := object.Key{Kind: row.Name, Namespace: namespaceOf(req), Name: name}
 	if row.Namespaced && key.Namespace == "" {
 		key.Namespace = object.DefaultNamespace
@@ -88,7 +88,7 @@ func objectIn(req proto.Message, field protoreflect.FieldDescriptor) (object.Obj
 
 // graceOf returns the grace period of a delete request. It returns nil if the request or the kind
 // has none.
-func graceOf(row *kinds.Row, req proto.Message) (*int64, error) {
+func graceOf(row *rules.Kind, req proto.Message) (*int64, error) {
 	m := req.ProtoReflect()
 	field := m.Descriptor().Fields().ByName("grace_period_seconds")
 	if field == nil || !m.Has(field) {

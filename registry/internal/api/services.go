@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -12,16 +11,17 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/wire"
+	"portolan.dev/services/kinds"
 )
 
-type unary func(ctx context.Context, row *kinds.Row, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error)
+type unary func(ctx context.Context, row *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error)
 
 // Register registers the services of all kinds. An error is a mistake in the API definition or in
 // this package. The server must have the codec of services/kit/rpc, see package wire.
 func (s *Objects) Register(server grpc.ServiceRegistrar) error {
-	for _, row := range kinds.All {
+	for _, row := range rules.All {
 		desc, err := s.describe(row)
 		if err != nil {
 			return fmt.Errorf("service of kind %s: %w", row.Name, err)
@@ -32,7 +32,7 @@ func (s *Objects) Register(server grpc.ServiceRegistrar) error {
 }
 
 // describe builds the service description of one kind.
-func (s *Objects) describe(row *kinds.Row) (*grpc.ServiceDesc, error) {
+func (s *Objects) describe(row *rules.Kind) (*grpc.ServiceDesc, error) {
 	service, err := serviceOf(row)
 	if err != nil {
 		return nil, err
@@ -45,24 +45,21 @@ func (s *Objects) describe(row *kinds.Row) (*grpc.ServiceDesc, error) {
 	return desc, errors.Join(wrong...)
 }
 
-// serviceOf returns the service of a kind in the API: the service that has a Get method for the
-// kind.
-func serviceOf(row *kinds.Row) (protoreflect.ServiceDescriptor, error) {
+// serviceOf returns the service of a kind in the API.
+func serviceOf(row *rules.Kind) (protoreflect.ServiceDescriptor, error) {
 	pkg := registryv1.File_portolan_registry_v1_watch_proto.Package()
-	for _, name := range []protoreflect.Name{protoreflect.Name(row.Name + "Service"), protoreflect.Name(strings.TrimSuffix(row.Name, "Service") + "Service")} {
-		found, err := protoregistry.GlobalFiles.FindDescriptorByName(pkg.Append(name))
-		if err != nil {
-			continue
-		}
-		service, ok := found.(protoreflect.ServiceDescriptor)
-		if ok && service.Methods().ByName(protoreflect.Name("Get"+row.Name)) != nil {
-			return service, nil
-		}
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(pkg.Append(protoreflect.Name(row.ServiceName())))
+	if err != nil {
+		return nil, errors.New("not in the contract")
 	}
-	return nil, errors.New("not in the contract")
+	service, ok := found.(protoreflect.ServiceDescriptor)
+	if !ok {
+		return nil, fmt.Errorf("%s is no service", found.FullName())
+	}
+	return service, nil
 }
 
-func (s *Objects) addMethod(desc *grpc.ServiceDesc, row *kinds.Row, method protoreflect.MethodDescriptor) error {
+func (s *Objects) addMethod(desc *grpc.ServiceDesc, row *rules.Kind, method protoreflect.MethodDescriptor) error {
 	kind := row.New().ProtoReflect().Descriptor().FullName()
 	if err := wire.Check(method.Output(), kind); err != nil {
 		return err
@@ -88,25 +85,25 @@ func (s *Objects) addMethod(desc *grpc.ServiceDesc, row *kinds.Row, method proto
 
 // handlerOf returns the function that implements a method. It returns an error if the method's
 // request type lacks a method that the function needs.
-func (s *Objects) handlerOf(row *kinds.Row, method string, request proto.Message) (unary, error) {
+func (s *Objects) handlerOf(row *rules.Kind, method string, request proto.Message) (unary, error) {
 	var handle unary
 	ok := true
-	switch {
-	case method == "Create"+row.Name:
+	switch method {
+	case row.Method(kinds.Create):
 		handle = s.create
 		_, ok = request.(dryRun)
-	case method == "Update"+row.Name:
+	case row.Method(kinds.Update):
 		handle = s.update
 		_, ok = request.(dryRun)
-	case method == "Update"+row.Name+"Status":
+	case row.Method(kinds.UpdateStatus):
 		handle = s.updateStatus
-	case method == "Get"+row.Name:
+	case row.Method(kinds.Get):
 		handle = s.get
 		_, ok = request.(getRequest)
-	case method == "Delete"+row.Name:
+	case row.Method(kinds.Delete):
 		handle = s.remove
 		_, ok = request.(deleteRequest)
-	case strings.HasPrefix(method, "List"):
+	case row.Method(kinds.List):
 		handle = s.list
 		_, ok = request.(listRequest)
 	}
@@ -127,7 +124,7 @@ func fieldOf(request protoreflect.MessageType, kind protoreflect.FullName) proto
 	return nil
 }
 
-func single(row *kinds.Row, method protoreflect.MethodDescriptor, request protoreflect.MessageType, field protoreflect.FieldDescriptor, handle unary) grpc.MethodDesc {
+func single(row *rules.Kind, method protoreflect.MethodDescriptor, request protoreflect.MessageType, field protoreflect.FieldDescriptor, handle unary) grpc.MethodDesc {
 	full := fullName(method)
 	return grpc.MethodDesc{
 		MethodName: string(method.Name()),
@@ -148,7 +145,7 @@ func single(row *kinds.Row, method protoreflect.MethodDescriptor, request protor
 	}
 }
 
-func (s *Objects) streaming(row *kinds.Row, method protoreflect.MethodDescriptor, request protoreflect.MessageType) grpc.StreamDesc {
+func (s *Objects) streaming(row *rules.Kind, method protoreflect.MethodDescriptor, request protoreflect.MessageType) grpc.StreamDesc {
 	return grpc.StreamDesc{
 		StreamName: string(method.Name()), ServerStreams: true,
 		Handler: func(_ any, stream grpc.ServerStream) error {

@@ -8,7 +8,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/object"
 )
@@ -101,7 +101,7 @@ func (r *reader) add(envelope *corev1.Object) error {
 	}
 	r.keys[key] = true
 	row := store.Row{Key: key, UID: meta.GetUid(), Revision: meta.GetResourceVersion()}
-	kind := kinds.Of(o)
+	kind := rules.Of(o)
 	if kind.Epoch != nil {
 		row.Epoch = kind.Epoch(o)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"portolan.dev/registry/internal/admission"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/app"
@@ -24,7 +24,7 @@ const (
 // [Collector.Observe] and run it.
 type Collector struct {
 	view    *view.View
-	indexes *kinds.Indexes
+	indexes *rules.Indexes
 	writer  *admission.Writer
 	log     *slog.Logger
 	queue   *queue
@@ -33,7 +33,7 @@ type Collector struct {
 
 // NewCollector returns a collector. It can observe changes at once. Set its view and writer with
 // [Collector.Use].
-func NewCollector(indexes *kinds.Indexes, log *slog.Logger) *Collector {
+func NewCollector(indexes *rules.Indexes, log *slog.Logger) *Collector {
 	return &Collector{indexes: indexes, log: log, queue: newQueue(), graces: newGraces()}
 }
 
@@ -94,7 +94,7 @@ func (c *Collector) due(state *view.State, item *view.Item) bool {
 	return !terminating(item) && c.unneeded(state, item, 0) != ""
 }
 
-func dependents(indexes *kinds.Indexes, uid string) []object.Key {
+func dependents(indexes *rules.Indexes, uid string) []object.Key {
 	var keys []object.Key
 	for _, item := range indexes.Owners.Lookup(uid) {
 		keys = append(keys, item.Key)
@@ -125,7 +125,7 @@ func (c *Collector) Run(ctx context.Context) error {
 // sweep looks at all objects.
 func (c *Collector) sweep() {
 	state := c.view.State()
-	for _, row := range kinds.All {
+	for _, row := range rules.All {
 		for item := range state.All(row.Name, "") {
 			c.look(state, item)
 		}
@@ -223,7 +223,7 @@ func (c *Collector) unneeded(state *view.State, item *view.Item, goneAt uint64) 
 func (c *Collector) orphaned(item *view.Item) bool {
 	owners := item.Object.GetMetadata().GetOwnerReferences()
 	for _, owner := range owners {
-		if kinds.Named(owner.GetKind()) == nil || c.indexes.UIDs.Has(owner.GetUid()) {
+		if rules.Named(owner.GetKind()) == nil || c.indexes.UIDs.Has(owner.GetUid()) {
 			return false
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"portolan.dev/registry/internal/admission"
 	"portolan.dev/registry/internal/alloc"
 	"portolan.dev/registry/internal/gc"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/sqlite"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
@@ -58,7 +58,7 @@ func newFixture(t *testing.T) *fixture {
 	})
 	f := &fixture{t: t, store: &interruptible{Store: s}}
 	host := kittest.Host(t, nil, "")
-	indexes := kinds.NewIndexes(nil)
+	indexes := rules.NewIndexes(nil)
 	f.collector = gc.NewCollector(indexes, host.Log)
 	v, err := view.New(t.Context(), view.Config{
 		Store: s, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Indexes: indexes.List(),

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/registry/internal/kinds"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 )
 
@@ -25,7 +25,7 @@ func (c *Collector) empty(ctx context.Context, state *view.State, item *view.Ite
 // addContents queues all objects of a namespace and reports whether there are any.
 func (c *Collector) addContents(state *view.State, namespace string) bool {
 	found := false
-	for _, row := range kinds.All {
+	for _, row := range rules.All {
 		for inside := range state.All(row.Name, namespace) {
 			found = true
 			if !terminating(inside) {

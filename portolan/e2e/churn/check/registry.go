@@ -9,6 +9,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/e2e/churn/model"
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
 
@@ -19,7 +20,7 @@ const (
 
 // list returns all objects of a kind.
 func list[T object.Object](ctx context.Context, registry grpc.ClientConnInterface, kind string) ([]T, error) {
-	k, ok := object.KindNamed(kind)
+	k, ok := kinds.Named(kind)
 	if !ok {
 		return nil, fmt.Errorf("no kind %q", kind)
 	}

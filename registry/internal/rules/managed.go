@@ -1,4 +1,4 @@
-package kinds
+package rules
 
 import (
 	"portolan.dev/services/kit/apierr"

@@ -1,10 +1,11 @@
-package kinds
+package rules
 
 import (
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/view"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -22,10 +23,10 @@ type World struct {
 	ByController bool
 }
 
-// Row holds the hooks of one kind. Hooks may be nil. old is nil on a create, and a hook must not
+// Kind is a kind with its hooks, which may be nil. old is nil on a create, and a hook must not
 // change it.
-type Row struct {
-	object.Kind
+type Kind struct {
+	*kinds.Kind
 
 	// Settle sets fields that depend on the installation. It runs before validation.
 	Settle func(w World, o, old object.Object) apierr.Violations
@@ -54,7 +55,7 @@ type Row struct {
 }
 
 // special holds the hooks of the kinds that have any.
-var special = map[string]Row{
+var special = map[string]Kind{
 	"Namespace": {
 		Terminate:   terminateNamespace,
 		Undeletable: undeletableNamespace,
@@ -75,12 +76,12 @@ var special = map[string]Row{
 	"Event": {Stamp: stampEvent, Fold: foldEvent, Repeat: repeatEvent},
 }
 
-// All lists every kind, in the order of object.Kinds.
+// All lists every kind, in the order of kinds.All.
 var All = rows()
 
-func rows() []*Row {
-	all := make([]*Row, 0, len(object.Kinds))
-	for _, kind := range object.Kinds {
+func rows() []*Kind {
+	all := make([]*Kind, 0, len(kinds.All))
+	for _, kind := range kinds.All {
 		row := special[kind.Name]
 		row.Kind = kind
 		all = append(all, &row)
@@ -90,8 +91,8 @@ func rows() []*Row {
 
 var byName = index()
 
-func index() map[string]*Row {
-	names := make(map[string]*Row, len(All))
+func index() map[string]*Kind {
+	names := make(map[string]*Kind, len(All))
 	for _, row := range All {
 		names[row.Name] = row
 	}
@@ -99,10 +100,10 @@ func index() map[string]*Row {
 }
 
 // Of returns the row of an object's kind.
-func Of(o object.Object) *Row { return byName[object.KindOf(o)] }
+func Of(o object.Object) *Kind { return byName[object.KindOf(o)] }
 
 // Named returns the row of the kind with this exact name, or nil.
-func Named(name string) *Row { return byName[name] }
+func Named(name string) *Kind { return byName[name] }
 
 func terminateNamespace(o object.Object) {
 	if namespace, ok := o.(*corev1.Namespace); ok {

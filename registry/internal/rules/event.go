@@ -1,4 +1,4 @@
-package kinds
+package rules
 
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"

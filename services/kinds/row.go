@@ -1,0 +1,106 @@
+package kinds
+
+import (
+	"cmp"
+	"strings"
+
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// row is the row of the kind with the message T. Fields that are not set have a default, which is
+// enough for a kind without rules of its own.
+type row[T object.Object] struct {
+	plural     string   // default: the name in lower case, with an "s"
+	short      []string // default: none
+	namespaced bool
+	access     Access // default: operators write, viewers read
+
+	// fields are the fields to select by, besides the name and the namespace.
+	fields map[string]func(T) string
+
+	// fill sets default values.
+	fill func(T)
+	// prepareCreate and prepareUpdate complete fields that belong together, before validation.
+	prepareCreate func(T)
+	prepareUpdate func(updated, old T)
+
+	name func(string) string // the mistake in a name, or ""; default: spec.DNSSubdomain
+	// oldNames keeps objects changeable that have a name which an earlier release accepted.
+	oldNames bool
+	// validate checks everything except the metadata.
+	validate func(T, spec.Rules) apierr.Violations
+	// validateUpdate checks the new object against the old one. The default is validate.
+	validateUpdate func(updated, old T, rules spec.Rules) apierr.Violations
+	validateStatus func(T, spec.Rules) apierr.Violations
+	warnings       func(T) []string // default: spec.Warnings
+}
+
+// kind returns the description of the row's kind, with functions that have the same type for all
+// kinds.
+func (r row[T]) kind() *Kind {
+	var zero T
+	message := zero.ProtoReflect().Type()
+	name := string(message.Descriptor().Name())
+	meta := spec.MetaRules{Namespaced: r.namespaced, Name: r.name}
+	if meta.Name == nil {
+		meta.Name = spec.DNSSubdomain
+	}
+	return &Kind{
+		Name: name, Plural: cmp.Or(r.plural, strings.ToLower(name)+"s"), Short: r.short, Namespaced: r.namespaced, Access: r.access,
+		message: message, fields: r.selectable(), meta: meta, oldNames: r.oldNames,
+		fill: erase(r.fill), prepareCreate: erase(r.prepareCreate), prepareUpdate: r.erasedPrepareUpdate(),
+		validate: eraseCheck(r.validate), validateUpdate: r.erasedValidateUpdate(), validateStatus: eraseCheck(r.validateStatus),
+		warnings: r.erasedWarnings(),
+	}
+}
+
+func (r row[T]) selectable() spec.Fields {
+	fields := spec.Fields{"metadata.name": func(o object.Object) string { return o.GetMetadata().GetName() }}
+	if r.namespaced {
+		fields["metadata.namespace"] = func(o object.Object) string { return o.GetMetadata().GetNamespace() }
+	}
+	for path, read := range r.fields {
+		fields[path] = func(o object.Object) string { return read(o.(T)) }
+	}
+	return fields
+}
+
+func erase[T object.Object](f func(T)) func(object.Object) {
+	if f == nil {
+		return func(object.Object) {}
+	}
+	return func(o object.Object) { f(o.(T)) }
+}
+
+func eraseCheck[T object.Object](f func(T, spec.Rules) apierr.Violations) func(object.Object, spec.Rules) apierr.Violations {
+	if f == nil {
+		return func(object.Object, spec.Rules) apierr.Violations { return nil }
+	}
+	return func(o object.Object, rules spec.Rules) apierr.Violations { return f(o.(T), rules) }
+}
+
+func (r row[T]) erasedPrepareUpdate() func(updated, old object.Object) {
+	if r.prepareUpdate == nil {
+		return func(_, _ object.Object) {}
+	}
+	return func(updated, old object.Object) { r.prepareUpdate(updated.(T), old.(T)) }
+}
+
+func (r row[T]) erasedValidateUpdate() func(updated, old object.Object, rules spec.Rules) apierr.Violations {
+	if r.validateUpdate == nil {
+		validate := eraseCheck(r.validate)
+		return func(updated, _ object.Object, rules spec.Rules) apierr.Violations { return validate(updated, rules) }
+	}
+	return func(updated, old object.Object, rules spec.Rules) apierr.Violations {
+		return r.validateUpdate(updated.(T), old.(T), rules)
+	}
+}
+
+func (r row[T]) erasedWarnings() func(object.Object) []string {
+	if r.warnings == nil {
+		return spec.Warnings
+	}
+	return func(o object.Object) []string { return r.warnings(o.(T)) }
+}

@@ -1,0 +1,93 @@
+package kinds
+
+import (
+	"strconv"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/spec"
+)
+
+// All lists all kinds in the order in which objects of several kinds should be applied: a kind
+// comes after the kinds that it refers to.
+var All = []*Kind{
+	row[*corev1.Namespace]{
+		short: []string{"ns"},
+		fields: map[string]func(*corev1.Namespace) string{
+			"status.phase": func(n *corev1.Namespace) string { return spec.EnumName(n.GetStatus().GetPhase()) },
+		},
+		fill: spec.DefaultNamespace, name: spec.DNSLabel, validate: spec.ValidateNamespace, validateStatus: spec.ValidateNamespaceStatus,
+	}.kind(),
+	row[*corev1.Node]{
+		short: []string{"no"},
+		access: Access{
+			Create: {identity.NodeAgent}, Get: {identity.NodeAgent}, UpdateStatus: {identity.NodeAgent, identity.EndpointCtl},
+		},
+		fields: map[string]func(*corev1.Node) string{
+			"spec.unschedulable": func(n *corev1.Node) string { return strconv.FormatBool(n.GetSpec().GetUnschedulable()) },
+		},
+		fill: spec.DefaultNode, validate: spec.ValidateNode, validateUpdate: spec.ValidateNodeUpdate, validateStatus: spec.ValidateNodeStatus,
+	}.kind(),
+	row[*corev1.Service]{
+		short: []string{"svc"}, namespaced: true,
+		access: Access{Get: {identity.Allocator}},
+		fields: map[string]func(*corev1.Service) string{
+			"spec.type":      func(s *corev1.Service) string { return spec.EnumName(s.GetSpec().GetType()) },
+			"spec.clusterIP": func(s *corev1.Service) string { return s.GetSpec().GetClusterIp() },
+		},
+		fill: spec.DefaultService, prepareCreate: spec.PrepareServiceCreate, prepareUpdate: spec.PrepareServiceUpdate,
+		name: spec.RFC1035Label, oldNames: true, validate: spec.ValidateService, validateUpdate: spec.ValidateServiceUpdate,
+		validateStatus: spec.ValidateServiceStatus, warnings: spec.ServiceWarnings,
+	}.kind(),
+	row[*corev1.Pod]{
+		short: []string{"po"}, namespaced: true,
+		access: Access{Get: {identity.Allocator, identity.NodeAgent}, UpdateStatus: {identity.NodeAgent}},
+		fields: map[string]func(*corev1.Pod) string{
+			"spec.nodeName": func(p *corev1.Pod) string { return p.GetSpec().GetNodeName() },
+			"status.phase":  func(p *corev1.Pod) string { return spec.EnumName(p.GetStatus().GetPhase()) },
+			"status.podIP":  func(p *corev1.Pod) string { return p.GetStatus().GetPodIp() },
+		},
+		fill: spec.DefaultPod, validate: spec.ValidatePod, validateUpdate: spec.ValidatePodUpdate, validateStatus: spec.ValidatePodStatus,
+	}.kind(),
+	row[*corev1.Endpoints]{
+		plural: "endpoints", short: []string{"ep"}, namespaced: true,
+		access: Access{Create: {identity.EndpointCtl}, Update: {identity.EndpointCtl}, Delete: {identity.EndpointCtl}},
+		fill:   spec.DefaultEndpoints, validate: spec.ValidateEndpoints, warnings: spec.EndpointsWarnings,
+	}.kind(),
+	row[*corev1.EndpointSlice]{
+		short: []string{"eps"}, namespaced: true,
+		access: Access{Create: {identity.EndpointCtl}, Update: {identity.EndpointCtl}, Delete: {identity.EndpointCtl}},
+		fill:   spec.DefaultEndpointSlice, validate: spec.ValidateEndpointSlice, validateUpdate: spec.ValidateEndpointSliceUpdate,
+	}.kind(),
+	row[*corev1.Lease]{
+		namespaced: true,
+		access:     Access{Create: {identity.EndpointCtl}, Get: {identity.EndpointCtl}, Update: {identity.EndpointCtl}},
+		fields: map[string]func(*corev1.Lease) string{
+			"spec.holderIdentity": func(l *corev1.Lease) string { return l.GetSpec().GetHolderIdentity() },
+		},
+		fill: spec.DefaultLease, validate: spec.ValidateLease,
+	}.kind(),
+	row[*corev1.Event]{
+		short: []string{"ev"}, namespaced: true,
+		access: Access{Create: {identity.Allocator, identity.EndpointCtl, identity.NodeAgent}},
+		fields: eventFields(),
+		fill:   spec.DefaultEvent, validate: spec.ValidateEvent,
+	}.kind(),
+}
+
+// eventFields returns the fields of events to select by. The fields of an event's object have their
+// current and their older name.
+func eventFields() map[string]func(*corev1.Event) string {
+	fields := map[string]func(*corev1.Event) string{
+		"reason":             func(e *corev1.Event) string { return e.GetReason() },
+		"type":               func(e *corev1.Event) string { return spec.EnumName(e.GetType()) },
+		"reportingComponent": func(e *corev1.Event) string { return e.GetReportingComponent() },
+	}
+	for _, prefix := range []string{"regarding", "involvedObject"} {
+		fields[prefix+".kind"] = func(e *corev1.Event) string { return e.GetRegarding().GetKind() }
+		fields[prefix+".namespace"] = func(e *corev1.Event) string { return e.GetRegarding().GetNamespace() }
+		fields[prefix+".name"] = func(e *corev1.Event) string { return e.GetRegarding().GetName() }
+		fields[prefix+".uid"] = func(e *corev1.Event) string { return e.GetRegarding().GetUid() }
+	}
+	return fields
+}
