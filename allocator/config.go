@@ -16,13 +16,14 @@ import (
 type Config struct {
 	daemon.Common `default:"addr=127.0.0.1:7401 http-addr=127.0.0.1:7501"`
 
-	Registry         string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
-	DataDir          string         `flag:"data-dir" default:".portolan/allocator" usage:"folder of the embedded store"`
-	ServiceCIDR      []netip.Prefix `flag:"service-cidr" default:"10.96.0.0/16" usage:"ranges of virtual IPs, at most one of each family to begin with"`
+	Registry    string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
+	DataDir     string         `flag:"data-dir" default:".portolan/allocator" usage:"folder of the embedded store"`
+	ServiceCIDR []netip.Prefix `flag:"service-cidr" default:"10.96.0.0/16" usage:"ranges of virtual IPs, at most one of each family to begin with"`
+	PodCIDR     []netip.Prefix `flag:"pod-cidr" usage:"ranges of pod addresses, where Portolan hands them out"`
+
 	NodePortRange    string         `flag:"node-port-range" default:"30000-32767" usage:"ports that services may have on every node"`
-	PodCIDR          []netip.Prefix `flag:"pod-cidr" usage:"ranges of pod addresses, where Portolan hands them out"`
 	LoadBalancerPool []netip.Prefix `flag:"load-balancer-pool" usage:"ranges of load-balancer addresses"`
-	Rest             time.Duration  `flag:"rest" default:"5m" usage:"how long a released value is kept from being handed out again while others are free"`
+	ReuseDelay       time.Duration  `flag:"rest" default:"5m" usage:"how long a released value is kept from being handed out again while others are free"`
 	VerifyGrace      time.Duration  `flag:"verify-grace" default:"60s" usage:"how long a value must be without owner before it is freed"`
 	VerifyInterval   time.Duration  `flag:"verify-interval" default:"20s" usage:"time between two comparisons with the registry"`
 }
@@ -42,7 +43,7 @@ func (c *Config) Validate() error {
 	if len(c.ServiceCIDR) == 0 {
 		errs = append(errs, errors.New("service-cidr: at least one range is required"))
 	}
-	if c.Rest < 0 {
+	if c.ReuseDelay < 0 {
 		errs = append(errs, errors.New("rest: must not be negative"))
 	}
 	if c.VerifyGrace <= 0 || c.VerifyInterval <= 0 {

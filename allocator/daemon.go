@@ -63,13 +63,13 @@ func NewOn(ctx context.Context, cfg Config, host app.Host, s store.Store) (*Daem
 }
 
 func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err error) {
-	if d.engine, err = engine.New(ctx, engine.Config{Store: d.store, Log: host.Log, Metrics: host.Metrics, Rest: cfg.Rest}); err != nil {
+	if d.engine, err = engine.New(ctx, engine.Config{Store: d.store, Log: host.Log, Metrics: host.Metrics, Rest: cfg.ReuseDelay}); err != nil {
 		return err
 	}
 	if err := ensurePools(ctx, d.engine, cfg, host.Log); err != nil {
 		return err
 	}
-	if d.registry, err = host.Network.Dial(cfg.Registry, host.Identity.Peer(identity.Registry)); err != nil {
+	if d.registry, err = host.Network.Dial(cfg.Registry, host.Identity.DialOption(identity.Registry)); err != nil {
 		return err
 	}
 	if d.nats, err = host.NATS("changes"); err != nil {

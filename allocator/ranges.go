@@ -15,8 +15,8 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// configured is a range of the configuration.
-type configured struct {
+// poolRange is a range of the configuration.
+type poolRange struct {
 	flag  string
 	base  string // start of the pool's name
 	use   allocatorv1.Use
@@ -25,21 +25,21 @@ type configured struct {
 }
 
 // ranges returns the ranges of the configuration.
-func (c *Config) ranges() []configured {
-	var all []configured
+func (c *Config) ranges() []poolRange {
+	var all []poolRange
 	add := func(flag, base string, use allocatorv1.Use, prefixes []netip.Prefix) {
 		for _, p := range prefixes {
 			family := "ipv6"
 			if p.Addr().Is4() {
 				family = "ipv4"
 			}
-			all = append(all, configured{flag: flag, base: base + "-" + family, use: use, text: p.String()})
+			all = append(all, poolRange{flag: flag, base: base + "-" + family, use: use, text: p.String()})
 		}
 	}
 	add("service-cidr", "service", allocatorv1.Use_USE_CLUSTER_IP, c.ServiceCIDR)
 	add("pod-cidr", "pod", allocatorv1.Use_USE_POD_IP, c.PodCIDR)
 	add("load-balancer-pool", "load-balancer", allocatorv1.Use_USE_LOAD_BALANCER_IP, c.LoadBalancerPool)
-	return append(all, configured{
+	return append(all, poolRange{
 		flag: "node-port-range", base: "node-port", use: allocatorv1.Use_USE_NODE_PORT, text: c.NodePortRange, ports: true,
 	})
 }
@@ -54,7 +54,7 @@ func ensurePools(ctx context.Context, e *engine.Engine, cfg *Config, log *slog.L
 	return nil
 }
 
-func ensurePool(ctx context.Context, e *engine.Engine, r configured, log *slog.Logger) error {
+func ensurePool(ctx context.Context, e *engine.Engine, r poolRange, log *slog.Logger) error {
 	want, err := pool.Parse(r.text)
 	if err != nil {
 		return err

@@ -18,20 +18,21 @@ import (
 type Config struct {
 	daemon.Common `default:"addr=127.0.0.1:7403 http-addr=127.0.0.1:7503"`
 
-	Registry            string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
-	Listen              []string       `flag:"listen" default:":53" usage:"host:port list to answer DNS on, by UDP and TCP"`
-	ListenTLS           []string       `flag:"listen-tls" usage:"host:port list to answer DNS over TLS on, usually port 853; empty: off"`
-	ListenTLSCert       string         `flag:"listen-tls-cert" usage:"file of the certificate (PEM) for DNS over TLS, which clients verify by host name or address; empty: the certificate of -tls-cert"`
-	ListenTLSKey        string         `flag:"listen-tls-key" usage:"file of the private key (PEM) of -listen-tls-cert"`
-	Advertise           []netip.Addr   `flag:"advertise" usage:"addresses of this name server in the zones; default: the addresses of -listen"`
-	Zones               []string       `flag:"zones" default:"cluster.local" usage:"zones in which services have names; PTR records name the first"`
-	ServiceCIDR         []netip.Prefix `flag:"service-cidr" default:"10.96.0.0/16" usage:"ranges of virtual IPs, for PTR records"`
-	PodCIDR             []netip.Prefix `flag:"pod-cidr" usage:"ranges of endpoint addresses, for PTR records"`
-	TTL                 uint32         `flag:"ttl" default:"5" usage:"seconds that answers, and the absence of names, may be remembered; at most 3600"`
-	PodRecords          zone.PodMode   `flag:"pod-records" default:"disabled" usage:"names of pods: disabled, insecure (the address in the name is the answer), or verified"`
-	EmptyHeadlessExists bool           `flag:"empty-headless-exists" default:"false" usage:"a headless service without ready endpoints is NODATA, not NXDOMAIN"`
+	Registry    string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
+	DataDir     string         `flag:"data-dir" usage:"folder in which the last view is kept, to start from when the registry is away; empty: it is not kept"`
+	ServiceCIDR []netip.Prefix `flag:"service-cidr" default:"10.96.0.0/16" usage:"ranges of virtual IPs, for PTR records"`
+	PodCIDR     []netip.Prefix `flag:"pod-cidr" usage:"ranges of endpoint addresses, for PTR records"`
+	Zones       []string       `flag:"zones" default:"cluster.local" usage:"zones in which services have names; PTR records name the first"`
 
-	DataDir    string        `flag:"data-dir" usage:"folder in which the last view is kept, to start from when the registry is away; empty: it is not kept"`
+	Listen              []string     `flag:"listen" default:":53" usage:"host:port list to answer DNS on, by UDP and TCP"`
+	ListenTLS           []string     `flag:"listen-tls" usage:"host:port list to answer DNS over TLS on, usually port 853; empty: off"`
+	ListenTLSCert       string       `flag:"listen-tls-cert" usage:"file of the certificate (PEM) for DNS over TLS, which clients verify by host name or address; empty: the certificate of -tls-cert"`
+	ListenTLSKey        string       `flag:"listen-tls-key" usage:"file of the private key (PEM) of -listen-tls-cert"`
+	Advertise           []netip.Addr `flag:"advertise" usage:"addresses of this name server in the zones; default: the addresses of -listen"`
+	TTL                 uint32       `flag:"ttl" default:"5" usage:"seconds that answers, and the absence of names, may be remembered; at most 3600"`
+	PodRecords          zone.PodMode `flag:"pod-records" default:"disabled" usage:"names of pods: disabled, insecure (the address in the name is the answer), or verified"`
+	EmptyHeadlessExists bool         `flag:"empty-headless-exists" default:"false" usage:"a headless service without ready endpoints is NODATA, not NXDOMAIN"`
+
 	DataMaxAge time.Duration `flag:"data-max-age" default:"24h" usage:"how old the view on disk may be to be answered from"`
 
 	Clients         []netip.Prefix   `flag:"clients" default:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7" usage:"clients that may get UDP answers longer than their questions; other clients are told to ask by TCP; empty: all clients"`

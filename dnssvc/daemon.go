@@ -92,7 +92,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 	if err := d.listenTLS(host); err != nil {
 		return err
 	}
-	if d.registry, err = host.Network.Dial(d.cfg.Registry, host.Identity.Peer(identity.Registry)); err != nil {
+	if d.registry, err = host.Network.Dial(d.cfg.Registry, host.Identity.DialOption(identity.Registry)); err != nil {
 		return err
 	}
 	if d.nats, err = host.NATS("changes"); err != nil {

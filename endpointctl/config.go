@@ -11,7 +11,8 @@ import (
 type Config struct {
 	daemon.Common `default:"addr=127.0.0.1:7402 http-addr=127.0.0.1:7502"`
 
-	Registry      string        `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
+	Registry string `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
+
 	MaxPerSlice   int           `flag:"max-endpoints-per-slice" default:"100" usage:"endpoints of a slice at most, 1-1000"`
 	Workers       int           `flag:"workers" default:"16" usage:"services that are synced at once"`
 	Quiet         time.Duration `flag:"quiet" default:"20ms" usage:"how long a service must be quiet before its endpoints are written"`

@@ -2,35 +2,28 @@ package endpointctl
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	endpointsv1 "portolan.dev/api/endpoints/v1"
-	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/access"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
-	"portolan.dev/services/object"
 
 	"portolan.dev/endpointctl/internal/api"
 	"portolan.dev/endpointctl/internal/controller"
 	"portolan.dev/endpointctl/internal/index"
 	"portolan.dev/endpointctl/internal/lease"
 	"portolan.dev/endpointctl/internal/nodewatch"
-	"portolan.dev/endpointctl/internal/packing"
 	"portolan.dev/endpointctl/internal/queue"
 )
 
@@ -62,8 +55,6 @@ type Daemon struct {
 	epoch      atomic.Uint64 // 0 if this replica does not lead
 }
 
-var _ api.State = (*Daemon)(nil)
-
 // New builds the daemon and listens.
 func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	d := &Daemon{log: host.Log, cfg: cfg, index: index.New(), synced: make(chan struct{})}
@@ -75,7 +66,7 @@ func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 
 func (d *Daemon) open(host app.Host) (err error) {
 	cfg := &d.cfg
-	if d.registry, err = host.Network.Dial(cfg.Registry, host.Identity.Peer(identity.Registry)); err != nil {
+	if d.registry, err = host.Network.Dial(cfg.Registry, host.Identity.DialOption(identity.Registry)); err != nil {
 		return err
 	}
 	if d.nats, err = host.NATS("changes"); err != nil {
@@ -100,28 +91,11 @@ func (d *Daemon) open(host app.Host) (err error) {
 	if d.elector, err = d.newElector(); err != nil {
 		return err
 	}
-	host.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "portolan_endpointctl_leader", Help: "Whether this replica leads.",
-	}, func() float64 { return float64(min(d.epoch.Load(), 1)) }))
+	d.registerMetrics(host.Metrics)
 	d.server = daemon.NewServer(host, access.Methods())
 	endpointsv1.RegisterEndpointControllerServiceServer(d.server, api.New(d, d.index, cfg.MaxPerSlice))
 	d.listener, err = cfg.Listen(host.Network)
 	return err
-}
-
-func (d *Daemon) newElector() (*lease.Elector, error) {
-	identity := d.cfg.Identity
-	if identity == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return nil, fmt.Errorf("host name: %w", err)
-		}
-		identity = host + "-" + rand.Text()[:8]
-	}
-	return lease.New(lease.Config{
-		Client: registryv1.NewLeaseServiceClient(d.registry), Log: d.log, Namespace: object.DefaultNamespace,
-		Name: d.cfg.LeaseName, Identity: identity, Duration: d.cfg.LeaseDuration, Lead: d.lead,
-	}), nil
 }
 
 // apply applies a batch of the change stream.
@@ -133,48 +107,8 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 	return nil
 }
 
-// lead runs the tasks that only the leader may run. It first waits until this replica has read all
-// writes of the previous leader, which can write no more.
-func (d *Daemon) lead(ctx context.Context, epoch, revision uint64) {
-	if !d.caughtUp(ctx, revision) {
-		return
-	}
-	d.epoch.Store(epoch)
-	defer d.epoch.Store(0)
-	var parts sync.WaitGroup
-	parts.Go(func() { d.controller.Lead(ctx) })
-	if d.nodes != nil {
-		parts.Go(func() { d.nodes.Lead(ctx) })
-	}
-	parts.Wait()
-}
-
-// caughtUp waits for a revision. It returns false if ctx is done first.
-func (d *Daemon) caughtUp(ctx context.Context, revision uint64) bool {
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for d.follower.Revision() < revision {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-ticker.C:
-		}
-	}
-	return true
-}
-
-// elect competes for the lease once the registry has been read.
-func (d *Daemon) elect(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-d.synced:
-		return d.elector.Run(ctx)
-	}
-}
-
-// listen records the heartbeats of nodes.
-func (d *Daemon) listen(ctx context.Context) error {
+// followHeartbeats records the heartbeats of nodes.
+func (d *Daemon) followHeartbeats(ctx context.Context) error {
 	if d.nodes == nil {
 		return nil
 	}
@@ -192,8 +126,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	err := app.RunTasks(ctx,
 		app.Task{Name: "grpc", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listener) }},
 		app.Task{Name: "follower", Run: d.follower.Run},
-		app.Task{Name: "election", Run: d.elect},
-		app.Task{Name: "heartbeats", Run: d.listen},
+		app.Task{Name: "election", Run: d.runElection},
+		app.Task{Name: "heartbeats", Run: d.followHeartbeats},
 	)
 	return errors.Join(err, d.close())
 }
@@ -210,27 +144,3 @@ func (d *Daemon) close() error {
 
 // Addr returns the address of the gRPC API.
 func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
-
-// Synced implements api.State.
-func (d *Daemon) Synced() bool { return d.follower.Synced() }
-
-// Revision implements api.State.
-func (d *Daemon) Revision() uint64 { return d.follower.Revision() }
-
-// Leading implements api.State.
-func (d *Daemon) Leading() (epoch uint64, leading bool) {
-	epoch = d.epoch.Load()
-	return epoch, epoch > 0
-}
-
-// Pending implements api.State.
-func (d *Daemon) Pending() int { return d.controller.Pending() }
-
-// Failure implements api.State.
-func (d *Daemon) Failure(key index.Key) (controller.Failure, bool) { return d.controller.Failure(key) }
-
-// Refused implements api.State.
-func (d *Daemon) Refused(key index.Key) packing.Refused { return d.controller.Refused(key) }
-
-// Resync implements api.State.
-func (d *Daemon) Resync() int { return d.controller.Resync() }

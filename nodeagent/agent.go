@@ -134,7 +134,7 @@ func nodeName(cfg *Config, source *identity.Source) (string, error) {
 
 func (a *Agent) connect() error {
 	var err error
-	if a.registry, err = a.host.Network.Dial(a.cfg.Registry, a.host.Identity.Peer(identity.Registry)); err != nil {
+	if a.registry, err = a.host.Network.Dial(a.cfg.Registry, a.host.Identity.DialOption(identity.Registry)); err != nil {
 		return err
 	}
 	if a.nats, err = a.host.NATS("nodeagent-" + a.name); err != nil {

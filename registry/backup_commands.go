@@ -38,7 +38,7 @@ func (s *backupConfig) dial() (*grpc.ClientConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rpc.TCP().Dial(s.Server, source.Peer(identity.Registry))
+	return rpc.TCP().Dial(s.Server, source.DialOption(identity.Registry))
 }
 
 // backupCommands returns the function of each backup command by its name.

@@ -35,7 +35,7 @@ type Daemon struct {
 	config Config
 	host   app.Host
 	log    *slog.Logger
-	open   Opener
+	open   OpenFunc
 
 	store     store.Store
 	indexes   *rules.Indexes
@@ -66,9 +66,9 @@ func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
 
 // NewOn is New with a store that the given function opens instead of the configured one. NewOn
 // calls the function again while it returns [store.ErrUnavailable].
-func NewOn(ctx context.Context, cfg Config, host app.Host, open Opener) (*Daemon, error) {
+func NewOn(ctx context.Context, cfg Config, host app.Host, open OpenFunc) (*Daemon, error) {
 	d := &Daemon{config: cfg, host: host, log: host.Log, open: open}
-	for _, build := range []func(context.Context) error{d.openView, d.openWriter, d.openStream, d.openServer} {
+	for _, build := range []func(context.Context) error{d.openView, d.openWriter, d.connectNATS, d.openServer} {
 		if err := build(ctx); err != nil {
 			return nil, errors.Join(err, d.close())
 		}
@@ -79,7 +79,7 @@ func NewOn(ctx context.Context, cfg Config, host app.Host, open Opener) (*Daemon
 // openView opens the store and builds everything that reads from it: the indexes, the collector,
 // the view and the watch hub.
 func (d *Daemon) openView(ctx context.Context) (err error) {
-	if d.store, err = awaitStore(ctx, d.open, d.host); err != nil {
+	if d.store, err = waitForStore(ctx, d.open, d.host); err != nil {
 		return err
 	}
 	d.indexes = rules.NewIndexes(d.config.ServiceCIDR)
@@ -101,7 +101,7 @@ func (d *Daemon) openView(ctx context.Context) (err error) {
 
 // openWriter connects to the allocator and builds the writer.
 func (d *Daemon) openWriter(context.Context) (err error) {
-	if d.allocator, err = d.host.Network.Dial(d.config.Allocator, d.host.Identity.Peer(identity.Allocator)); err != nil {
+	if d.allocator, err = d.host.Network.Dial(d.config.Allocator, d.host.Identity.DialOption(identity.Allocator)); err != nil {
 		return err
 	}
 	d.alloc = alloc.NewClient(allocatorv1.NewAllocatorServiceClient(d.allocator), d.log, d.host.Metrics)
@@ -113,8 +113,8 @@ func (d *Daemon) openWriter(context.Context) (err error) {
 	return nil
 }
 
-// openStream connects to NATS, which carries the change stream and the heartbeats of node agents.
-func (d *Daemon) openStream(context.Context) (err error) {
+// connectNATS connects to NATS, which carries the change stream and the heartbeats of node agents.
+func (d *Daemon) connectNATS(context.Context) (err error) {
 	if d.nats, err = d.host.NATS("relay"); err != nil {
 		return err
 	}

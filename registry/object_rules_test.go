@@ -54,7 +54,7 @@ func guard(t *testing.T) *guarded {
 // as connects with the certificate of the given role.
 func (g *guarded) as(who string) *grpc.ClientConn {
 	g.t.Helper()
-	conn, err := g.network.Dial(g.addr, g.certs.Source(who).Peer(identity.Registry))
+	conn, err := g.network.Dial(g.addr, g.certs.Source(who).DialOption(identity.Registry))
 	if err != nil {
 		g.t.Fatal(err)
 	}

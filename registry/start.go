@@ -21,13 +21,13 @@ const (
 	storeRetry = time.Second
 )
 
-// Opener opens a store that commits with the given options.
-type Opener func(ctx context.Context, commits store.CommitterOptions) (store.Store, error)
+// OpenFunc opens a store that commits with the given options.
+type OpenFunc func(ctx context.Context, commits store.CommitterOptions) (store.Store, error)
 
-// awaitStore opens the store and makes it usable. It waits while the database is unavailable,
+// waitForStore opens the store and makes it usable. It waits while the database is unavailable,
 // because a database may start later than the registry. A failure that waiting cannot cure
 // ([store.ErrUnusable]) is returned as an error of the configuration.
-func awaitStore(ctx context.Context, opener Opener, host app.Host) (store.Store, error) {
+func waitForStore(ctx context.Context, opener OpenFunc, host app.Host) (store.Store, error) {
 	commits := store.CommitterOptions{Observe: observeBatches(host.Metrics)}
 	open := func() (store.Store, error) {
 		s, err := opener(ctx, commits)

@@ -161,7 +161,7 @@ func (f *Fleet) start(ctx context.Context) error {
 
 // dial returns a connection to each address of a role, until Close.
 func (f *Fleet) dial(addresses []string, dial Dial, role identity.Role) ([]registry, error) {
-	all, closeAll, err := dialAll(addresses, dial, f.config.Identity.Peer(role))
+	all, closeAll, err := dialAll(addresses, dial, f.config.Identity.DialOption(role))
 	if err == nil {
 		f.closers = append(f.closers, closeAll)
 	}

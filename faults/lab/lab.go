@@ -148,7 +148,7 @@ func (l *Lab) DialFrom(from *Machine, names ...string) *grpc.ClientConn { return
 
 func (l *Lab) dial(from *Machine, names []string) *grpc.ClientConn {
 	l.Helper()
-	options := []grpc.DialOption{l.Identity.Peer(identity.Role(program(names[0])))}
+	options := []grpc.DialOption{l.Identity.DialOption(identity.Role(program(names[0])))}
 	if from != nil {
 		options = append(options, grpc.WithContextDialer(dialerIn(from.Namespace)))
 	}

@@ -114,7 +114,7 @@ func (c *cluster) startAllocator() {
 		config.Defaults(&cfg)
 		cfg.Addr, cfg.Registry = addresses[allocatorName], addresses["registry-a"]+","+addresses["registry-b"]
 		cfg.ServiceCIDR, cfg.NodePortRange = []netip.Prefix{serviceRange}, nodePorts
-		cfg.VerifyGrace, cfg.VerifyInterval, cfg.Rest = verifyGrace, verifyInterval, time.Second
+		cfg.VerifyGrace, cfg.VerifyInterval, cfg.ReuseDelay = verifyGrace, verifyInterval, time.Second
 		file := c.disk.Open(allocatorName)
 		body.use(file)
 		return allocator.NewOn(ctx, cfg, host, file)

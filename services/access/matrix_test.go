@@ -135,7 +135,7 @@ func TestEveryRoleTriesEveryMethod(t *testing.T) {
 	defer cancel()
 	conns := map[identity.Role]*grpc.ClientConn{}
 	for _, role := range identity.Roles() {
-		conn, err := rpc.TCP().Dial(addr, certs.Source(certificateOf(role)).Peer(identity.Registry))
+		conn, err := rpc.TCP().Dial(addr, certs.Source(certificateOf(role)).DialOption(identity.Registry))
 		if err != nil {
 			t.Fatal(err)
 		}

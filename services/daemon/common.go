@@ -36,16 +36,16 @@ func (c *Common) CommonConfig() *Common { return c }
 // loopback address, unless Insecure is set.
 func (c *Common) Validate() error {
 	err := c.TLS.Validate()
-	if c.TLSCert == "" && !c.Insecure && !local(c.Addr) {
+	if c.TLSCert == "" && !c.Insecure && !isLoopback(c.Addr) {
 		err = errors.Join(err, fmt.Errorf("addr: other machines reach %s, and without TLS they may do everything: give tls-cert, tls-key and tls-ca "+
 			"(portolan certs init makes them), or listen on 127.0.0.1, or accept it by insecure", c.Addr))
 	}
 	return err
 }
 
-// local reports whether an address can be reached only from this machine. It reports false for
+// isLoopback reports whether an address can be reached only from this machine. It reports false for
 // every host name except localhost, because other names can resolve to any address.
-func local(addr string) bool {
+func isLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || host == "localhost" {
 		return true // the error of listening is more precise

@@ -88,7 +88,7 @@ func Serve(
 		app.Task{Name: "certificate", Run: func(ctx context.Context) error { return keepIdentity(ctx, host.Identity) }},
 		app.Task{Name: "http", Run: func(ctx context.Context) error { return serveHTTP(ctx, lis, host, level) }},
 		app.Task{Name: "systemd", Run: func(ctx context.Context) error {
-			return tellSystemd(ctx, host.Health, "http://"+lis.Addr().String()+"/healthz")
+			return notifySystemd(ctx, host.Health, "http://"+lis.Addr().String()+"/healthz")
 		}},
 		app.Task{Run: func(ctx context.Context) error { return runDaemon(ctx, host, build) }},
 	)

@@ -105,19 +105,19 @@ func (l *natsLog) asynchronous(_ *nats.Conn, sub *nats.Subscription, err error) 
 
 // explain adds the remedy to an error, and reports whether the remedy is known.
 func (l *natsLog) explain(err error) (error, bool) {
-	who := "we are nobody to it: give this daemon tls-cert, tls-key and tls-ca"
+	remedy := "we are nobody to it: give this daemon tls-cert, tls-key and tls-ca"
 	explained := false
 	if l.identity != nil {
 		before := err.Error()
 		err = l.identity.Explain(err)
 		explained = err.Error() != before
-		who = fmt.Sprintf("this is %s: give the server what portolan certs nats-config prints", l.identity.ID())
+		remedy = fmt.Sprintf("this is %s: give the server what portolan certs nats-config prints", l.identity.ID())
 	}
 	switch {
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		return errors.New("the NATS server does not speak TLS: give it what portolan certs nats-config prints"), true
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrPermissionViolation):
-		return fmt.Errorf("%w; %s", err, who), true
+		return fmt.Errorf("%w; %s", err, remedy), true
 	}
 	return err, explained
 }

@@ -19,7 +19,7 @@ const readyTimeout = 5 * time.Second
 // askReady asks the running daemon with this configuration whether it is ready. It serves as the
 // health check of containers without a shell and curl.
 func askReady(ctx context.Context, common Common) error {
-	addr, err := reachable(common.HTTPAddr)
+	addr, err := dialAddress(common.HTTPAddr)
 	if err != nil {
 		return err
 	}
@@ -45,8 +45,8 @@ func askReady(ctx context.Context, common Common) error {
 	return nil
 }
 
-// reachable returns the address at which this machine reaches a server that listens on addr.
-func reachable(addr string) (string, error) {
+// dialAddress returns the address at which this machine reaches a server that listens on addr.
+func dialAddress(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return "", fmt.Errorf("http-addr: %w", err)

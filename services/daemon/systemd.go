@@ -13,11 +13,11 @@ import (
 	"portolan.dev/services/kit/health"
 )
 
-// tellSystemd notifies systemd, if systemd started the process, that the daemon is up (READY),
+// notifySystemd notifies systemd, if systemd started the process, that the daemon is up (READY),
 // which checks it waits for (STATUS), and that it is alive (WATCHDOG). To check the latter it
 // requests the URL alive from itself. A daemon that waits for other daemons counts as up, because
-// restarting it would not help. Without systemd, tellSystemd returns at once.
-func tellSystemd(ctx context.Context, checks *health.Registry, alive string) error {
+// restarting it would not help. Without systemd, notifySystemd returns at once.
+func notifySystemd(ctx context.Context, checks *health.Registry, alive string) error {
 	if told, err := daemon.SdNotify(false, "STATUS=starting"); !told {
 		return err // nil without systemd
 	}
@@ -34,7 +34,7 @@ func tellSystemd(ctx context.Context, checks *health.Registry, alive string) err
 		<-ctx.Done()
 	}
 	for ctx.Err() == nil {
-		if answers(ctx, alive, interval/2) {
+		if respondsInTime(ctx, alive, interval/2) {
 			_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
 		}
 		app.Pause(ctx, interval/2)
@@ -56,8 +56,8 @@ func systemdState(ready error) string {
 	return "READY=1\n" + status
 }
 
-// answers reports whether the process answers an HTTP request in time.
-func answers(ctx context.Context, url string, within time.Duration) bool {
+// respondsInTime reports whether the process answers an HTTP request in time.
+func respondsInTime(ctx context.Context, url string, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

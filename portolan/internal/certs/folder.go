@@ -215,7 +215,7 @@ func (f *Folder) List() ([]Certificate, error) {
 		if err != nil {
 			return nil, err
 		}
-		id, err := identity.Of(cert)
+		id, err := identity.FromCertificate(cert)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}

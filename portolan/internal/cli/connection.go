@@ -59,7 +59,7 @@ func (c *connection) dial(address string, role identity.Role) (*grpc.ClientConn,
 	if err != nil {
 		return nil, err
 	}
-	conn, err := rpc.TCP().Dial(address, source.Peer(role), grpc.WithChainUnaryInterceptor(c.bound))
+	conn, err := rpc.TCP().Dial(address, source.DialOption(role), grpc.WithChainUnaryInterceptor(c.bound))
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}

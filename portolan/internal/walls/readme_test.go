@@ -104,3 +104,27 @@ func TestReadmeConfiguration(t *testing.T) {
 		}
 	}
 }
+
+// firstFlags are the flags that several daemons have. A daemon has them first, in this order.
+var firstFlags = []string{
+	"addr", "http-addr", "log-level", "log-format", "trace-endpoint", "nats-url", "nats-prefix",
+	"tls-cert", "tls-key", "tls-ca", "trust-domain", "insecure",
+	"registry", "allocator", "store", "data-dir", "service-cidr", "pod-cidr", "zone", "zones",
+}
+
+// TestFirstFlags checks that the flags of all daemons begin alike.
+func TestFirstFlags(t *testing.T) {
+	for _, daemon := range daemons {
+		if daemon == "nodeagent" {
+			continue // its own flags come first
+		}
+		var names []string
+		for _, f := range config.Flags(daemon, configurations[daemon]) {
+			names = append(names, f.Name)
+		}
+		want := slices.DeleteFunc(slices.Clone(firstFlags), func(name string) bool { return !slices.Contains(names, name) })
+		if got := names[:len(want)]; !slices.Equal(got, want) {
+			t.Errorf("%s has the flags %v first, want %v", daemon, got, want)
+		}
+	}
+}

@@ -29,37 +29,37 @@ func (s *Source) TLS(role Role) *tls.Config {
 }
 
 // verifyServer returns an error unless the server's certificate is valid and has the role.
-func (m *material) verifyServer(state tls.ConnectionState, role Role) error {
+func (m *keyMaterial) verifyServer(state tls.ConnectionState, role Role) error {
 	leaf := state.PeerCertificates[0] // the handshake fails without a certificate
-	id, idErr := Of(leaf)
-	who := fmt.Sprintf("the server's certificate (%s)", leaf.Subject)
+	id, idErr := FromCertificate(leaf)
+	server := fmt.Sprintf("the server's certificate (%s)", leaf.Subject)
 	if idErr == nil {
-		who = fmt.Sprintf("the server's certificate (%s)", id)
+		server = fmt.Sprintf("the server's certificate (%s)", id)
 	}
 	var others [][]byte
 	for _, cert := range state.PeerCertificates[1:] {
 		others = append(others, cert.Raw)
 	}
-	err := m.believable(leaf, others, time.Now(), x509.ExtKeyUsageServerAuth)
+	err := m.verify(leaf, others, time.Now(), x509.ExtKeyUsageServerAuth)
 	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
-		return fmt.Errorf("%s was issued by another authority than those in tls-ca: both ends need certificates of one", who)
+		return fmt.Errorf("%s was issued by another authority than those in tls-ca: both ends need certificates of one", server)
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s %w", who, err)
+		return fmt.Errorf("%s %w", server, err)
 	case idErr != nil:
-		return fmt.Errorf("%s %w", who, idErr)
+		return fmt.Errorf("%s %w", server, idErr)
 	case id.TrustDomain != m.id.TrustDomain:
-		return fmt.Errorf("%s is of another trust domain than %s", who, m.id.TrustDomain)
+		return fmt.Errorf("%s is of another trust domain than %s", server, m.id.TrustDomain)
 	case id.Role != role:
-		return fmt.Errorf("%s is not of the role %s: look at the address, or at what the server was given as tls-cert", who, role)
+		return fmt.Errorf("%s is not of the role %s: look at the address, or at what the server was given as tls-cert", server, role)
 	}
 	return nil
 }
 
-// Peer returns the option for dialing a server of the given role. If s is nil, the connection is
-// not encrypted.
-func (s *Source) Peer(role Role) grpc.DialOption {
+// DialOption returns the option for dialing a server of the given role. If s is nil, the connection
+// is not encrypted.
+func (s *Source) DialOption(role Role) grpc.DialOption {
 	if s == nil {
 		return grpc.WithTransportCredentials(insecure.NewCredentials())
 	}
@@ -152,17 +152,17 @@ func (c *serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials
 	conn, info, err := c.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
 		c.source.metrics.refusals.Inc()
-		if c.source.quiet.speak() {
+		if c.source.logLimit.allow() {
 			c.source.opts.Log.Warn("connection refused", "peer", raw.RemoteAddr().String(), "err", err)
 		}
 		return nil, nil, err
 	}
 	state, _ := info.(credentials.TLSInfo)
-	who := caller{TLSInfo: state}
-	if who.id, who.err = Of(state.State.PeerCertificates[0]); who.err == nil && who.id.TrustDomain != c.source.ID().TrustDomain {
-		who.err = fmt.Errorf("is %s, and this is the trust domain %s", who.id, c.source.ID().TrustDomain)
+	client := caller{TLSInfo: state}
+	if client.id, client.err = FromCertificate(state.State.PeerCertificates[0]); client.err == nil && client.id.TrustDomain != c.source.ID().TrustDomain {
+		client.err = fmt.Errorf("is %s, and this is the trust domain %s", client.id, c.source.ID().TrustDomain)
 	}
-	return conn, who, nil
+	return conn, client, nil
 }
 
 // Clone implements credentials.TransportCredentials.
@@ -172,16 +172,16 @@ func (c *serverCredentials) Clone() credentials.TransportCredentials {
 
 var errMissing = errors.New("is missing")
 
-// Caller returns the identity of the caller in whose call ctx originates. The error says why the
-// caller has no identity in this trust domain.
+// Caller returns the identity of the client that made the call of ctx. The error is the reason why
+// the client has no identity in this trust domain.
 func Caller(ctx context.Context) (ID, error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
 		return ID{}, errMissing
 	}
-	who, ok := p.AuthInfo.(caller)
+	client, ok := p.AuthInfo.(caller)
 	if !ok {
 		return ID{}, errMissing
 	}
-	return who.id, who.err
+	return client.id, client.err
 }

@@ -8,7 +8,7 @@
 //
 //	options := identity.Options{Files: files, Role: identity.Registry, Log: log}
 //	source, err := identity.Open(options)
-//	conn, err := network.Dial(target, source.Peer(identity.Allocator))
+//	conn, err := network.Dial(target, source.DialOption(identity.Allocator))
 //	server := rpc.NewServer(rpc.ServerOptions{Identity: source, Authorizer: access.Methods(), …})
 //
 // With a nil Source nothing is encrypted or authenticated.

@@ -63,29 +63,29 @@ func (id ID) String() string { return id.URI().String() }
 // Validate returns an error if the ID is not valid.
 func (id ID) Validate() error {
 	switch {
-	case !made(id.TrustDomain, "abcdefghijklmnopqrstuvwxyz0123456789.-_"):
+	case !consistsOf(id.TrustDomain, "abcdefghijklmnopqrstuvwxyz0123456789.-_"):
 		return fmt.Errorf("trust domain %q: want lower-case letters, digits, dots and dashes, such as portolan or prod.example.com", id.TrustDomain)
 	case !slices.Contains(Roles(), id.Role):
 		return fmt.Errorf("role %q is not known; roles are %s", id.Role, words(Roles()))
 	case id.Role == NodeAgent && id.Name == "":
 		return errors.New("a node agent is named by its node: nodeagent/NODE")
-	case id.Name != "" && !named(id.Role):
+	case id.Name != "" && !mayHaveName(id.Role):
 		return fmt.Errorf("role %s takes no name; %q has one", id.Role, id.Path())
-	case id.Name != "" && !made(id.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"):
+	case id.Name != "" && !consistsOf(id.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"):
 		return fmt.Errorf("name %q: want letters, digits, dots and dashes", id.Name)
 	}
 	return nil
 }
 
-// named reports whether a role may have a name.
-func named(role Role) bool { return role == NodeAgent || role == Operator || role == Viewer }
+// mayHaveName reports whether a role may have a name.
+func mayHaveName(role Role) bool { return role == NodeAgent || role == Operator || role == Viewer }
 
-// longest is the largest length of a trust domain and of a name, as in SPIFFE, in bytes.
-const longest = 255
+// maxNameLength is the largest length of a trust domain and of a name, as in SPIFFE, in bytes.
+const maxNameLength = 255
 
-// made reports whether a text is a possible name that consists only of the given letters.
-func made(text, letters string) bool {
-	return text != "" && len(text) <= longest && strings.Trim(text, letters) == "" && text != "." && text != ".."
+// consistsOf reports whether a text is a possible name that consists only of the given letters.
+func consistsOf(text, letters string) bool {
+	return text != "" && len(text) <= maxNameLength && strings.Trim(text, letters) == "" && text != "." && text != ".."
 }
 
 func words(roles []Role) string {
@@ -106,8 +106,8 @@ func ParsePath(trustDomain, path string) (ID, error) {
 	return id, id.Validate()
 }
 
-// Of returns the identity in a certificate.
-func Of(cert *x509.Certificate) (ID, error) {
+// FromCertificate returns the identity in a certificate.
+func FromCertificate(cert *x509.Certificate) (ID, error) {
 	if len(cert.URIs) != 1 || cert.URIs[0].Scheme != "spiffe" {
 		return ID{}, errors.New("names no role: it needs exactly one URI SAN, spiffe://TRUST-DOMAIN/ROLE (portolan certs issue makes such certificates)")
 	}

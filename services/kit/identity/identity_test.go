@@ -19,7 +19,7 @@ func TestBothEndsKnowEachOther(t *testing.T) {
 	certs := kittest.NewCertificates(t)
 	s := serve(t, certs.Source("registry"))
 	for _, who := range []string{"allocator", "nodeagent/n1.example.com", "operator", "operator/ann"} {
-		if err := check(t, dial(t, s.addr, certs.Source(who).Peer(identity.Registry))); err != nil {
+		if err := check(t, dial(t, s.addr, certs.Source(who).DialOption(identity.Registry))); err != nil {
 			t.Errorf("%s: %v", who, err)
 		}
 		if want := "spiffe://portolan/" + who; s.last() != want {
@@ -50,10 +50,10 @@ func TestStrangersAreToldWhy(t *testing.T) {
 		option grpc.DialOption
 		want   string
 	}{
-		"other authority, seen by the client": {s.addr, mixedSource.Peer(identity.Registry), "the server's certificate (spiffe://portolan/registry) was issued by another authority"},
-		"other authority, seen by the server": {s.addr, nearly.Peer(identity.Registry), "the server refused our certificate " + mixed.Cert},
-		"other role":                          {s.addr, certs.Source("operator").Peer(identity.Allocator), "(spiffe://portolan/registry) is not of the role allocator"},
-		"no TLS at the server":                {plain(t).Addr().String(), certs.Source("operator").Peer(identity.Registry), "the server does not speak TLS"},
+		"other authority, seen by the client": {s.addr, mixedSource.DialOption(identity.Registry), "the server's certificate (spiffe://portolan/registry) was issued by another authority"},
+		"other authority, seen by the server": {s.addr, nearly.DialOption(identity.Registry), "the server refused our certificate " + mixed.Cert},
+		"other role":                          {s.addr, certs.Source("operator").DialOption(identity.Allocator), "(spiffe://portolan/registry) is not of the role allocator"},
+		"no TLS at the server":                {plain(t).Addr().String(), certs.Source("operator").DialOption(identity.Registry), "the server does not speak TLS"},
 	} {
 		client := dial(t, c.addr, c.option)
 		// The error of a connection that breaks at another point has no reason. The client then
@@ -67,7 +67,7 @@ func TestStrangersAreToldWhy(t *testing.T) {
 		})
 	}
 	none := (*identity.Source)(nil)
-	if err := check(t, dial(t, s.addr, none.Peer(identity.Registry))); err == nil {
+	if err := check(t, dial(t, s.addr, none.DialOption(identity.Registry))); err == nil {
 		t.Error("a client without TLS got through")
 	}
 	if s.last() != "" {
@@ -96,7 +96,7 @@ func TestForeignTrustDomainIsNobody(t *testing.T) {
 	s := serve(t, sourceOf(t, files))
 	theirs := other.Issue("operator", time.Hour)
 	theirs.CA = both
-	if err := check(t, dial(t, s.addr, sourceOf(t, theirs).Peer(identity.Registry))); err == nil || !strings.Contains(err.Error(), "is of another trust domain than elsewhere") {
+	if err := check(t, dial(t, s.addr, sourceOf(t, theirs).DialOption(identity.Registry))); err == nil || !strings.Contains(err.Error(), "is of another trust domain than elsewhere") {
 		t.Errorf("as seen by the client: %v", err)
 	}
 	// The client omits its own checks, so that the server's check is tested.

@@ -21,8 +21,8 @@ type Files struct {
 	TrustDomain string
 }
 
-// material is the parsed contents of the files.
-type material struct {
+// keyMaterial is the parsed contents of the files.
+type keyMaterial struct {
 	id    ID
 	cert  tls.Certificate
 	leaf  *x509.Certificate
@@ -31,7 +31,7 @@ type material struct {
 }
 
 // name returns the identity of the certificate, or its subject if it has no identity.
-func (m *material) name() string {
+func (m *keyMaterial) name() string {
 	if m.id == (ID{}) {
 		return m.leaf.Subject.String()
 	}
@@ -68,22 +68,22 @@ func (c contents) sum() (sum [sha256.Size]byte) {
 
 // parse parses and verifies the contents of the files. Its errors are one line and include the
 // remedy.
-func (f Files) parse(c contents, role Role, now time.Time) (*material, error) {
-	m := &material{roots: x509.NewCertPool(), sum: c.sum()}
+func (f Files) parse(c contents, role Role, now time.Time) (*keyMaterial, error) {
+	m := &keyMaterial{roots: x509.NewCertPool(), sum: c.sum()}
 	if !m.roots.AppendCertsFromPEM(c.ca) {
 		return nil, fmt.Errorf("tls-ca %s: has no certificate in PEM", f.CA)
 	}
 	if err := f.parsePair(m, c); err != nil {
 		return nil, err
 	}
-	err := m.believable(m.leaf, m.cert.Certificate[1:], now, x509.ExtKeyUsageAny)
+	err := m.verify(m.leaf, m.cert.Certificate[1:], now, x509.ExtKeyUsageAny)
 	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
 		return nil, fmt.Errorf("tls-cert %s: was not issued by the authority in tls-ca %s: use the ca.crt that came with it", f.Cert, f.CA)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("tls-cert %s: %w", f.Cert, err)
 	}
-	if m.id, err = Of(m.leaf); err != nil {
+	if m.id, err = FromCertificate(m.leaf); err != nil {
 		return nil, fmt.Errorf("tls-cert %s: %w", f.Cert, err)
 	}
 	switch {
@@ -104,7 +104,7 @@ func example(role Role) string {
 }
 
 // parsePair parses the certificate and its key.
-func (f Files) parsePair(m *material, c contents) (err error) {
+func (f Files) parsePair(m *keyMaterial, c contents) (err error) {
 	if block, _ := pem.Decode(c.cert); block == nil {
 		return fmt.Errorf("tls-cert %s: has no certificate in PEM", f.Cert)
 	}
@@ -118,9 +118,9 @@ func (f Files) parsePair(m *material, c contents) (err error) {
 	return nil
 }
 
-// believable returns an error unless a certificate is of a trusted authority and valid now.
-func (m *material) believable(leaf *x509.Certificate, others [][]byte, now time.Time, usage x509.ExtKeyUsage) error {
-	if err := inTime(leaf, now); err != nil {
+// verify returns an error unless a certificate is of a trusted authority and valid now.
+func (m *keyMaterial) verify(leaf *x509.Certificate, others [][]byte, now time.Time, usage x509.ExtKeyUsage) error {
+	if err := checkValidity(leaf, now); err != nil {
 		return err
 	}
 	between := x509.NewCertPool()
@@ -133,7 +133,7 @@ func (m *material) believable(leaf *x509.Certificate, others [][]byte, now time.
 	return err
 }
 
-func inTime(leaf *x509.Certificate, now time.Time) error {
+func checkValidity(leaf *x509.Certificate, now time.Time) error {
 	switch {
 	case now.After(leaf.NotAfter):
 		return fmt.Errorf("expired on %s: portolan certs renew makes a new one", day(leaf.NotAfter))

@@ -50,7 +50,7 @@ func (p *Public) readFiles() (c contents, err error) {
 	return c, nil
 }
 
-func (p *Public) parseFiles(c contents) (*material, error) {
+func (p *Public) parseFiles(c contents) (*keyMaterial, error) {
 	if block, _ := pem.Decode(c.key); block == nil {
 		return nil, fmt.Errorf("%s-key %s: has no key in PEM", p.opts.Flags, p.opts.Key)
 	}
@@ -58,7 +58,7 @@ func (p *Public) parseFiles(c contents) (*material, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s-cert %s: cannot be used with the key %s: %w", p.opts.Flags, p.opts.Cert, p.opts.Key, err)
 	}
-	m := &material{cert: pair, leaf: pair.Leaf, sum: c.sum()}
+	m := &keyMaterial{cert: pair, leaf: pair.Leaf, sum: c.sum()}
 	switch now := time.Now(); {
 	case now.After(m.leaf.NotAfter):
 		err = fmt.Errorf("expired on %s: put a new one there", day(m.leaf.NotAfter))

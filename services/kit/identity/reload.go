@@ -12,13 +12,13 @@ import (
 // are set before Run.
 type reloader struct {
 	read   func() (contents, error)
-	parse  func(contents) (*material, error)
+	parse  func(contents) (*keyMaterial, error)
 	log    *slog.Logger
 	every  time.Duration        // time between two checks of the files; 0 means 5 s
 	count  func(outcome string) // counts changed files as taken or refused
 	looked func()               // called after each check
 
-	current atomic.Pointer[material]
+	current atomic.Pointer[keyMaterial]
 	// seen is the checksum of the contents that were unusable at the last check. Only Run uses it.
 	seen [sha256.Size]byte
 	// refused reports whether that has been logged. Only Run uses it.
@@ -71,7 +71,7 @@ func (r *reloader) reload() {
 		r.seen, r.refused = sum, false
 		return
 	}
-	var m *material
+	var m *keyMaterial
 	if err == nil {
 		m, err = r.parse(found)
 	}
@@ -86,7 +86,7 @@ func (r *reloader) reload() {
 }
 
 // refuse counts and logs unusable files once.
-func (r *reloader) refuse(sum [sha256.Size]byte, old *material, err error) {
+func (r *reloader) refuse(sum [sha256.Size]byte, old *keyMaterial, err error) {
 	if sum != r.seen {
 		r.seen, r.refused = sum, false
 		return

@@ -47,7 +47,7 @@ func TestRenewedCertificateIsUsed(t *testing.T) {
 	source, log, reg := open(t, identity.Options{Files: certs.Issue("registry", 10*time.Minute), Every: time.Millisecond})
 	kittest.Run(t, "source", source.Run)
 	s := serve(t, source)
-	standing := dial(t, s.addr, client.Peer(identity.Registry))
+	standing := dial(t, s.addr, client.DialOption(identity.Registry))
 	if err := check(t, standing); err != nil {
 		t.Fatal(err)
 	}

@@ -28,9 +28,9 @@ type Options struct {
 // for concurrent use.
 type Source struct {
 	reloader
-	opts    Options
-	metrics *metrics
-	quiet   quiet
+	opts     Options
+	metrics  *metrics
+	logLimit logLimiter
 }
 
 // Open reads the files. Its error is one line.
@@ -47,7 +47,7 @@ func Open(o Options) (*Source, error) {
 }
 
 // parse parses the files. It refuses a change of the identity while the process runs.
-func (s *Source) parse(found contents) (*material, error) {
+func (s *Source) parse(found contents) (*keyMaterial, error) {
 	m, err := s.opts.Files.parse(found, s.opts.Role, time.Now())
 	if old := s.current.Load(); err == nil && old != nil && m.id != old.id {
 		err = fmt.Errorf("tls-cert %s: is %s, and we are %s until the next start", s.opts.Files.Cert, m.id, old.id)
@@ -67,25 +67,25 @@ func (s *Source) report() {
 	if s.opts.Health == nil {
 		return
 	}
-	err := inTime(s.current.Load().leaf, time.Now())
+	err := checkValidity(s.current.Load().leaf, time.Now())
 	if err != nil {
 		err = fmt.Errorf("tls-cert %s: %w", s.opts.Files.Cert, err)
 	}
 	s.opts.Health.Set(healthCheck, err)
 }
 
-// quiet limits the log to one line per second, so that clients cannot fill it by connecting.
-type quiet struct {
+// logLimiter limits the log to one line per second, so that clients cannot fill it by connecting.
+type logLimiter struct {
 	mu   sync.Mutex
 	last time.Time
 }
 
-const quietFor = time.Second
+const logInterval = time.Second
 
-func (q *quiet) speak() bool {
+func (q *logLimiter) allow() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if time.Since(q.last) < quietFor {
+	if time.Since(q.last) < logInterval {
 		return false
 	}
 	q.last = time.Now()
