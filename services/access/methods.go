@@ -66,9 +66,8 @@ func Methods() Table {
 	return table
 }
 
-// CheckComplete implements rpc.Authorizer. It returns an error that names each method
-// of the served services without a row in the table, and each row of those services without a
-// method.
+// CheckComplete implements rpc.Authorizer. It returns an error that names each method of the served
+// services without a row in the table, and each row of those services without a method.
 func (t Table) CheckComplete(services map[string]grpc.ServiceInfo) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(services)) {

@@ -11,12 +11,12 @@ import (
 // reloader reads the files of a certificate again while the process runs. The fields above current
 // are set before Run.
 type reloader struct {
-	read   func() (contents, error)
-	parse  func(contents) (*keyMaterial, error)
-	log    *slog.Logger
-	every  time.Duration        // time between two checks of the files; 0 means 5 s
-	count  func(outcome string) // counts changed files as taken or refused
-	looked func()               // called after each check
+	read    func() (contents, error)
+	parse   func(contents) (*keyMaterial, error)
+	log     *slog.Logger
+	every   time.Duration        // time between two checks of the files; 0 means 5 s
+	count   func(outcome string) // counts changed files as taken or refused
+	checked func()               // called after each check
 
 	current atomic.Pointer[keyMaterial]
 	// seen is the checksum of the contents that were unusable at the last check. Only Run uses it.
@@ -30,7 +30,7 @@ func (r *reloader) open() error {
 	if r.every == 0 {
 		r.every = 5 * time.Second
 	}
-	r.count, r.looked = func(string) {}, func() {}
+	r.count, r.checked = func(string) {}, func() {}
 	found, err := r.read()
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (r *reloader) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		r.reload()
-		r.looked()
+		r.checked()
 		select {
 		case <-ctx.Done():
 			return nil

@@ -42,7 +42,7 @@ func Open(o Options) (*Source, error) {
 	}
 	s.metrics = newMetrics(o.Metrics, s)
 	s.count = func(outcome string) { s.metrics.reloads.WithLabelValues(outcome).Inc() }
-	s.looked = s.report
+	s.checked = s.report
 	return s, nil
 }
 
