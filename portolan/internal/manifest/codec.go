@@ -1,10 +1,10 @@
 package manifest
 
 import (
+	"encoding/json"
 	"reflect"
 	"strings"
 
-	kcorev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"portolan.dev/services/kit/apierr"
@@ -12,106 +12,86 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// codec converts objects of one kind between Kubernetes' types and core.v1.
+// codec converts the objects of one kind.
 type codec struct {
-	new  func() any
-	in   func(r *reader, typed any) object.Object
-	out  func(o object.Object) any
-	mend func(n *node) // converts the tree of an older version to the current one
+	apiVersion, kind string
+	// decode converts the tree of a document. It returns warnings about values that were lost.
+	decode func(n *node) (object.Object, []string, Problems)
+	// encode returns the tree of a document: maps, slices and scalars.
+	encode func(o object.Object) (any, error)
+	// older holds the older versions that can be read, each with a function that converts a tree of
+	// that version to the present one.
+	older map[string]func(n *node)
 }
 
-// codecFor makes a codec of functions with concrete types.
-func codecFor[K any, O object.Object](apiVersion, kind string, in func(*reader, *K) O, out func(O, *K)) codec {
+// kubernetes returns the codec of a kind that Kubernetes has, from the functions that convert
+// between the two types.
+func kubernetes[K any, O object.Object](apiVersion string, in func(*reader, *K) O, out func(O, *K)) codec {
+	var zero O
+	kind := object.KindOf(zero)
 	typeMeta := metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
+	write := func(o O) *K {
+		typed := new(K)
+		reflect.ValueOf(typed).Elem().FieldByName("TypeMeta").Set(reflect.ValueOf(typeMeta))
+		out(o, typed)
+		return typed
+	}
 	return codec{
-		new: func() any { return new(K) },
-		in:  func(r *reader, typed any) object.Object { return in(r, typed.(*K)) },
-		out: func(o object.Object) any {
-			typed := new(K)
-			reflect.ValueOf(typed).Elem().FieldByName("TypeMeta").Set(reflect.ValueOf(typeMeta))
-			out(o.(O), typed)
-			return typed
-		},
+		apiVersion: apiVersion, kind: kind,
+		decode: func(n *node) (object.Object, []string, Problems) { return decodeTyped(n, in, write) },
+		encode: func(o object.Object) (any, error) { return generic(write(o.(O))) },
 	}
 }
 
-const (
-	discovery    = "discovery.k8s.io/v1"
-	discoveryOld = "discovery.k8s.io/v1beta1"
-)
-
-// codecs are the codecs for reading, by apiVersion and kind.
-var codecs = map[string]codec{
-	"v1 Service":   codecFor("v1", "Service", (*reader).service, writeService),
-	"v1 Endpoints": codecFor("v1", "Endpoints", (*reader).endpoints, writeEndpoints),
-	"v1 Pod":       codecFor("v1", "Pod", (*reader).pod, writePod),
-	"v1 Node":      codecFor("v1", "Node", (*reader).node, writeNode),
-	"v1 Namespace": codecFor("v1", "Namespace", (*reader).namespace, writeNamespace),
-	"v1 Event":     codecFor("v1", "Event", (*reader).event, writeEvent),
-
-	discovery + " EndpointSlice":    codecFor(discovery, "EndpointSlice", (*reader).endpointSlice, writeEndpointSlice),
-	discoveryOld + " EndpointSlice": oldEndpointSlice(codecFor(discovery, "EndpointSlice", (*reader).endpointSlice, writeEndpointSlice)),
-	"coordination.k8s.io/v1 Lease":  codecFor("coordination.k8s.io/v1", "Lease", (*reader).lease, writeLease),
+// alsoReads returns the codec with an older version that it can read, too.
+func (c codec) alsoReads(apiVersion string, upgrade func(n *node)) codec {
+	c.older = map[string]func(*node){apiVersion: upgrade}
+	return c
 }
 
-// written are the codecs for writing, by kind.
-var written = map[string]codec{
-	"Service": codecs["v1 Service"], "Endpoints": codecs["v1 Endpoints"], "Pod": codecs["v1 Pod"], "Node": codecs["v1 Node"],
-	"Namespace": codecs["v1 Namespace"], "Event": codecs["v1 Event"],
-	"EndpointSlice": codecs[discovery+" EndpointSlice"], "Lease": codecs["coordination.k8s.io/v1 Lease"],
-}
-
-func typeOf(typed any) reflect.Type { return reflect.TypeOf(typed).Elem() }
-
-// oldEndpointSlice returns a codec that reads the version of EndpointSlice with a topology in
-// endpoints.
-func oldEndpointSlice(present codec) codec {
-	present.mend = func(n *node) {
-		for i := range n.pairs {
-			if n.pairs[i].key == "apiVersion" {
-				n.pairs[i].value = n.pairs[i].value.renamed(discovery)
-			}
-		}
-		endpoints := n.get("endpoints")
-		if endpoints == nil {
-			return
-		}
-		for _, endpoint := range endpoints.items {
-			mendTopology(endpoint)
-		}
+// decodeTyped decodes the tree into the Kubernetes type and converts the result.
+func decodeTyped[K any, O object.Object](n *node, in func(*reader, *K) O, write func(O) *K) (object.Object, []string, Problems) {
+	var s strict
+	typed := new(K)
+	s.check(n, reflect.TypeFor[K](), "")
+	if len(s.problems) > 0 {
+		return nil, nil, s.problems
 	}
-	return present
-}
-
-// mendTopology moves entries of an endpoint's topology to the fields that exist for them today.
-func mendTopology(endpoint *node) {
-	for i := range endpoint.pairs {
-		if endpoint.pairs[i].key != "topology" {
-			continue
-		}
-		endpoint.pairs[i].key = "deprecatedTopology"
-		topology := endpoint.pairs[i].value
-		var rest []pair
-		for _, p := range topology.pairs {
-			switch field := topologyFields[p.key]; {
-			case field == "":
-				rest = append(rest, p)
-			case endpoint.get(field) == nil:
-				p.key = field
-				endpoint.pairs = append(endpoint.pairs, p)
-			}
-		}
-		topology.pairs = rest
-		return
+	data, err := json.Marshal(n)
+	if err == nil {
+		err = json.Unmarshal(data, typed)
 	}
+	if err != nil {
+		return nil, nil, Problems{*malformed(n.line, n.column, "%s", err)}
+	}
+	var r reader
+	o := in(&r, typed)
+	if problems := r.problemsIn(n); len(problems) > 0 {
+		return nil, nil, problems
+	}
+	return o, append(s.warnings, lossWarnings(typed, write(o))...), nil
 }
 
-var topologyFields = map[string]string{
-	kcorev1.LabelHostname: "nodeName", kcorev1.LabelTopologyZone: "zone",
+// lossWarnings returns a warning that names the values of a document that its object has not.
+func lossWarnings(document, object any) []string {
+	if lost := dropped(document, object); len(lost) > 0 {
+		return []string{"dropped, as Portolan has no use for it: " + strings.Join(lost, ", ")}
+	}
+	return nil
 }
 
 // reader converts from Kubernetes' types and collects the values that cannot be converted.
 type reader struct{ found apierr.Violations }
+
+// problemsIn returns the violations with their positions in a document.
+func (r *reader) problemsIn(n *node) Problems {
+	var problems Problems
+	for _, violation := range r.found {
+		at := n.locate(violation.Field)
+		problems = append(problems, Problem{Line: at.line, Column: at.column, Violation: violation})
+	}
+	return problems
+}
 
 // readEnum converts a word to an enum value.
 func readEnum[E spec.Enum, W ~string](r *reader, path string, word W) E {

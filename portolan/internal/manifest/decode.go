@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -139,7 +138,7 @@ func (d *decoder) object(n *node, offset int) {
 		return
 	}
 	document := Document{Line: n.line + offset}
-	codec, ok := codecs[apiVersion+" "+kind]
+	codec, upgrade, ok := codecOf(apiVersion, kind)
 	if !ok {
 		document.Skipped = &Skipped{APIVersion: apiVersion, Kind: kind}
 		if meta := n.get("metadata"); meta != nil {
@@ -148,6 +147,9 @@ func (d *decoder) object(n *node, offset int) {
 		d.documents = append(d.documents, document)
 		return
 	}
+	if upgrade != nil {
+		upgrade(n)
+	}
 	o, warnings, problems := codec.decode(n)
 	if len(problems) > 0 {
 		d.report(offset, problems...)
@@ -155,38 +157,4 @@ func (d *decoder) object(n *node, offset int) {
 	}
 	document.Object, document.Warnings = o, warnings
 	d.documents = append(d.documents, document)
-}
-
-// decode decodes the tree into the Kubernetes type and converts the result. It returns warnings
-// about values that were lost.
-func (c codec) decode(n *node) (object.Object, []string, Problems) {
-	if c.mend != nil {
-		c.mend(n)
-	}
-	var s strict
-	typed := c.new()
-	s.check(n, typeOf(typed), "")
-	if len(s.problems) > 0 {
-		return nil, nil, s.problems
-	}
-	data, err := json.Marshal(n)
-	if err == nil {
-		err = json.Unmarshal(data, typed)
-	}
-	if err != nil {
-		return nil, nil, Problems{*malformed(n.line, n.column, "%s", err)}
-	}
-	var in reader
-	o := c.in(&in, typed)
-	if len(in.found) > 0 {
-		for _, violation := range in.found {
-			at := n.locate(violation.Field)
-			s.problems = append(s.problems, Problem{Line: at.line, Column: at.column, Violation: violation})
-		}
-		return nil, nil, s.problems
-	}
-	if lost := dropped(typed, c.out(o)); len(lost) > 0 {
-		s.warnings = append(s.warnings, "dropped, as Portolan has no use for it: "+strings.Join(lost, ", "))
-	}
-	return o, s.warnings, nil
 }

@@ -7,6 +7,9 @@
 // each value that is lost. Fields that Portolan has and Kubernetes lacks are kept in annotations
 // under portolan.dev.
 //
+// A kind that Kubernetes lacks needs no functions here: its documents have Kubernetes' metadata, and
+// the other fields in the JSON mapping of the contract.
+//
 // The strict decoder walks the types of k8s.io/api itself, because Kubernetes' own decoder reports
 // neither line numbers nor all mistakes at once. YAML is read by the parser of Kubernetes' tools,
 // so that the same text has the same meaning. This parser reports the position of malformed text

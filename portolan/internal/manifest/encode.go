@@ -55,7 +55,7 @@ func (e *Encoder) EncodeList(objects []object.Object) error {
 }
 
 func treeOf(o object.Object) (any, error) {
-	tree, err := generic(written[object.KindOf(o)].out(o))
+	tree, err := codecs[object.KindOf(o)].encode(o)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", object.KeyOf(o), err)
 	}

@@ -63,7 +63,7 @@ func (s *strict) check(n *node, t reflect.Type, path string) {
 	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
 		if s.expect(n, path, "a list", sequence) {
 			for i, item := range n.items {
-				s.check(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i))
+				s.check(item, t.Elem(), indexed(path, i))
 			}
 		}
 	default:
@@ -182,6 +182,8 @@ func join(path, key string) string {
 	}
 	return path + "." + key
 }
+
+func indexed(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
 type field struct {
 	name string

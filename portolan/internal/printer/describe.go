@@ -52,22 +52,7 @@ func (d description) lines(name string, values []string) {
 func Describe(w io.Writer, o object.Object, related Related) error {
 	d := description{out: tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)}
 	describeMeta(d, o.GetMetadata(), related.Now)
-	switch typed := o.(type) {
-	case *corev1.Service:
-		describeService(d, typed, related.Slices)
-	case *corev1.Pod:
-		describePod(d, typed)
-	case *corev1.Node:
-		describeNode(d, typed)
-	case *corev1.EndpointSlice:
-		describeSlice(d, typed)
-	case *corev1.Endpoints:
-		d.lines("Endpoints", endpointsAddresses(typed))
-	case *corev1.Lease:
-		d.line("Holder", "%s", typed.GetSpec().GetHolderIdentity())
-		d.line("Renewed", "%s", Age(typed.GetSpec().GetRenewTime().AsTime(), related.Now))
-		d.line("Epoch", "%d", typed.GetSpec().GetEpoch())
-	}
+	layoutOf(object.KindOf(o)).describe(d, o, related)
 	if len(related.Nodes) > 0 {
 		d.lines("Nodes", related.Nodes)
 	}
@@ -132,7 +117,7 @@ func describePort(d description, port *corev1.ServicePort, endpointSlices []*cor
 	if port.GetNodePort() != 0 {
 		d.line("Node port", "%s  %d/%s", orDash(port.GetName()), port.GetNodePort(), protocol)
 	}
-	d.line("Endpoints", "%s", few(endpointsOf(port, endpointSlices)))
+	d.line("Endpoints", "%s", shorten(endpointsOf(port, endpointSlices)))
 }
 
 // endpointsOf returns the ready endpoints of one port. Slices name the port by the service port's
@@ -189,6 +174,12 @@ func describeSlice(d description, s *corev1.EndpointSlice) {
 		d.line("Endpoint", "%s  ready=%v  node=%s  %s", strings.Join(endpoint.GetAddresses(), ","), ready, orDash(endpoint.GetNodeName()),
 			strings.Trim(endpoint.GetTargetRef().GetKind()+"/"+endpoint.GetTargetRef().GetName(), "/"))
 	}
+}
+
+func describeLease(d description, l *corev1.Lease, related Related) {
+	d.line("Holder", "%s", l.GetSpec().GetHolderIdentity())
+	d.line("Renewed", "%s", Age(l.GetSpec().GetRenewTime().AsTime(), related.Now))
+	d.line("Epoch", "%d", l.GetSpec().GetEpoch())
 }
 
 func describeConditions(d description, conditions []*corev1.Condition) {

@@ -10,83 +10,107 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// tables are the columns of each kind.
-var tables = map[string][]column{
-	"Service": {
+// kindLayout is the way in which objects of one kind are printed.
+type kindLayout struct {
+	columns []column // default: name and age
+	// describe prints what a description has besides the metadata and the events; default: nothing.
+	describe func(d description, o object.Object, related Related)
+}
+
+// layoutOf returns the layout of a kind.
+func layoutOf(kind string) kindLayout {
+	layout := layouts[kind]
+	if layout.columns == nil {
+		layout.columns = []column{name, age}
+	}
+	if layout.describe == nil {
+		layout.describe = func(description, object.Object, Related) {}
+	}
+	return layout
+}
+
+// layouts are the layouts of the kinds that have one of their own.
+var layouts = map[string]kindLayout{
+	"Service": {columns: []column{
 		name,
-		of("TYPE", func(s *corev1.Service) string { return spec.EnumName(s.GetSpec().GetType()) }),
-		of("CLUSTER-IP", func(s *corev1.Service) string { return strings.Join(clusterIPs(s), ",") }),
-		of("EXTERNAL-IP", externalAddresses),
-		of("PORT(S)", servicePorts),
+		columnOf("TYPE", func(s *corev1.Service) string { return spec.EnumName(s.GetSpec().GetType()) }),
+		columnOf("CLUSTER-IP", func(s *corev1.Service) string { return strings.Join(clusterIPs(s), ",") }),
+		columnOf("EXTERNAL-IP", externalAddresses),
+		columnOf("PORT(S)", servicePorts),
 		age,
-		wide(of("SELECTOR", func(s *corev1.Service) string { return Labels(s.GetSpec().GetSelector()) })),
-	},
-	"Pod": {
+		wide(columnOf("SELECTOR", func(s *corev1.Service) string { return Labels(s.GetSpec().GetSelector()) })),
+	}, describe: describer(func(d description, s *corev1.Service, related Related) { describeService(d, s, related.Slices) })},
+	"Pod": {columns: []column{
 		name,
-		of("READY", func(p *corev1.Pod) string {
+		columnOf("READY", func(p *corev1.Pod) string {
 			return conditionStatus(p.GetStatus().GetConditions(), object.ConditionReady)
 		}),
-		of("STATUS", podState),
+		columnOf("STATUS", podState),
 		age,
-		wide(of("IP", func(p *corev1.Pod) string { return p.GetStatus().GetPodIp() })),
-		wide(of("NODE", func(p *corev1.Pod) string { return p.GetSpec().GetNodeName() })),
-	},
-	"Node": {
+		wide(columnOf("IP", func(p *corev1.Pod) string { return p.GetStatus().GetPodIp() })),
+		wide(columnOf("NODE", func(p *corev1.Pod) string { return p.GetSpec().GetNodeName() })),
+	}, describe: describer(func(d description, p *corev1.Pod, _ Related) { describePod(d, p) })},
+	"Node": {columns: []column{
 		name,
-		of("STATUS", nodeState),
-		of("PROXY", func(n *corev1.Node) string { return n.GetStatus().GetProxyMode() }),
+		columnOf("STATUS", nodeState),
+		columnOf("PROXY", func(n *corev1.Node) string { return n.GetStatus().GetProxyMode() }),
 		age,
-		wide(of("ADDRESSES", nodeAddresses)),
-		wide(of("AGENT", func(n *corev1.Node) string { return n.GetStatus().GetAgentAddress() })),
-		wide(of("VERSION", func(n *corev1.Node) string { return n.GetStatus().GetAgentVersion() })),
-	},
-	"Namespace": {
+		wide(columnOf("ADDRESSES", nodeAddresses)),
+		wide(columnOf("AGENT", func(n *corev1.Node) string { return n.GetStatus().GetAgentAddress() })),
+		wide(columnOf("VERSION", func(n *corev1.Node) string { return n.GetStatus().GetAgentVersion() })),
+	}, describe: describer(func(d description, n *corev1.Node, _ Related) { describeNode(d, n) })},
+	"Namespace": {columns: []column{
 		name,
-		of("STATUS", func(n *corev1.Namespace) string { return spec.EnumName(n.GetStatus().GetPhase()) }),
+		columnOf("STATUS", func(n *corev1.Namespace) string { return spec.EnumName(n.GetStatus().GetPhase()) }),
 		age,
-	},
-	"Endpoints": {
+	}},
+	"Endpoints": {columns: []column{
 		name,
-		of("ENDPOINTS", func(e *corev1.Endpoints) string { return few(endpointsAddresses(e)) }),
+		columnOf("ENDPOINTS", func(e *corev1.Endpoints) string { return shorten(endpointsAddresses(e)) }),
 		age,
-	},
-	"EndpointSlice": {
+	}, describe: describer(func(d description, e *corev1.Endpoints, _ Related) { d.lines("Endpoints", endpointsAddresses(e)) })},
+	"EndpointSlice": {columns: []column{
 		name,
-		of("ADDRESSTYPE", func(s *corev1.EndpointSlice) string { return spec.EnumName(s.GetAddressType()) }),
-		of("PORTS", slicePorts),
-		of("ENDPOINTS", func(s *corev1.EndpointSlice) string { return few(sliceAddresses(s)) }),
+		columnOf("ADDRESSTYPE", func(s *corev1.EndpointSlice) string { return spec.EnumName(s.GetAddressType()) }),
+		columnOf("PORTS", slicePorts),
+		columnOf("ENDPOINTS", func(s *corev1.EndpointSlice) string { return shorten(sliceAddresses(s)) }),
 		age,
-	},
-	"Lease": {
+	}, describe: describer(func(d description, s *corev1.EndpointSlice, _ Related) { describeSlice(d, s) })},
+	"Lease": {columns: []column{
 		name,
-		of("HOLDER", func(l *corev1.Lease) string { return l.GetSpec().GetHolderIdentity() }),
+		columnOf("HOLDER", func(l *corev1.Lease) string { return l.GetSpec().GetHolderIdentity() }),
 		age,
-		wide(of("EPOCH", func(l *corev1.Lease) string { return fmt.Sprint(l.GetSpec().GetEpoch()) })),
-	},
-	"Event": {
+		wide(columnOf("EPOCH", func(l *corev1.Lease) string { return fmt.Sprint(l.GetSpec().GetEpoch()) })),
+	}, describe: describer(describeLease)},
+	"Event": {columns: []column{
 		{title: "LAST SEEN", value: func(o object.Object, now time.Time) string {
 			event, _ := o.(*corev1.Event)
 			return Age(event.GetLastTimestamp().AsTime(), now)
 		}},
-		of("TYPE", func(e *corev1.Event) string { return spec.EnumName(e.GetType()) }),
-		of("REASON", func(e *corev1.Event) string { return e.GetReason() }),
-		of("OBJECT", func(e *corev1.Event) string {
+		columnOf("TYPE", func(e *corev1.Event) string { return spec.EnumName(e.GetType()) }),
+		columnOf("REASON", func(e *corev1.Event) string { return e.GetReason() }),
+		columnOf("OBJECT", func(e *corev1.Event) string {
 			return strings.ToLower(e.GetRegarding().GetKind()) + "/" + e.GetRegarding().GetName()
 		}),
-		wide(of("COUNT", func(e *corev1.Event) string { return fmt.Sprint(e.GetCount()) })),
-		wide(of("FROM", func(e *corev1.Event) string {
+		wide(columnOf("COUNT", func(e *corev1.Event) string { return fmt.Sprint(e.GetCount()) })),
+		wide(columnOf("FROM", func(e *corev1.Event) string {
 			return strings.Trim(e.GetReportingComponent()+", "+e.GetReportingInstance(), ", ")
 		})),
-		of("MESSAGE", func(e *corev1.Event) string { return e.GetMessage() }),
-	},
+		columnOf("MESSAGE", func(e *corev1.Event) string { return e.GetMessage() }),
+	}},
 }
 
-// of makes a column of a function on the kind's own type.
-func of[T object.Object](title string, value func(T) string) column {
+// columnOf makes a column of a function on the kind's own type.
+func columnOf[T object.Object](title string, value func(T) string) column {
 	return column{title: title, value: func(o object.Object, _ time.Time) string {
 		typed, _ := o.(T)
 		return value(typed)
 	}}
+}
+
+// describer makes the describe function of a layout of a function on the kind's own type.
+func describer[T object.Object](describe func(d description, o T, related Related)) func(description, object.Object, Related) {
+	return func(d description, o object.Object, related Related) { describe(d, o.(T), related) }
 }
 
 func wide(c column) column {

@@ -62,16 +62,28 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestEveryKindHasATable checks that no kind is printed with its name alone.
-func TestEveryKindHasATable(t *testing.T) {
+// TestEveryKindIsPrinted checks that an empty object of every kind can be printed and described.
+func TestEveryKindIsPrinted(t *testing.T) {
 	for _, kind := range kinds.All {
-		if tables[kind.Name] == nil {
-			t.Errorf("%s has no columns", kind.Name)
+		var b strings.Builder
+		table := NewTable(&b, kind, Options{Now: now, Wide: true, WithNamespace: true})
+		table.Row(kind.New())
+		if err := table.Flush(); err != nil || strings.Count(b.String(), "\n") != 2 {
+			t.Errorf("%s: %v:\n%s", kind.Name, err, b.String())
 		}
 		if err := Describe(&strings.Builder{}, kind.New(), Related{Now: now}); err != nil {
 			t.Errorf("an empty %s cannot be described: %v", kind.Name, err)
 		}
 	}
+}
+
+// TestLayoutOfAKindWithoutOne checks the default columns.
+func TestLayoutOfAKindWithoutOne(t *testing.T) {
+	layout := layoutOf("Widget")
+	if len(layout.columns) != 2 || layout.columns[0].title != "NAME" || layout.columns[1].title != "AGE" {
+		t.Errorf("columns: %v", layout.columns)
+	}
+	layout.describe(description{}, &corev1.Lease{}, Related{})
 }
 
 func TestAge(t *testing.T) {

@@ -76,11 +76,7 @@ func columnsOf(kind *kinds.Kind, options Options) []column {
 	if options.WithNamespace && kind.Namespaced {
 		columns = append(columns, column{title: "NAMESPACE", value: func(o object.Object, _ time.Time) string { return o.GetMetadata().GetNamespace() }})
 	}
-	rows, ok := tables[kind.Name]
-	if !ok {
-		rows = []column{name, age}
-	}
-	for _, c := range rows {
+	for _, c := range layoutOf(kind.Name).columns {
 		if !c.wide || options.Wide {
 			columns = append(columns, c)
 		}

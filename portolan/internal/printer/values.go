@@ -93,8 +93,8 @@ func endpointsAddresses(e *corev1.Endpoints) []string {
 	return addresses
 }
 
-// few shortens a list as kubectl does: three values, and the number of the others.
-func few(values []string) string {
+// shorten shortens a list as kubectl does: three values, and the number of the others.
+func shorten(values []string) string {
 	if len(values) <= 3 {
 		return strings.Join(values, ",")
 	}
