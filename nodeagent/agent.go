@@ -1,15 +1,12 @@
 package nodeagent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +18,14 @@ import (
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/healthcheck"
+	"portolan.dev/nodeagent/internal/addresses"
+	"portolan.dev/nodeagent/internal/events"
+	"portolan.dev/nodeagent/internal/nodestatus"
+	"portolan.dev/nodeagent/internal/proxy"
+	"portolan.dev/nodeagent/internal/proxymode"
+	"portolan.dev/nodeagent/internal/traffic"
+	"portolan.dev/nodeagent/machine"
+	"portolan.dev/nodeagent/plan"
 	"portolan.dev/nodeagent/probe"
 	"portolan.dev/nodeagent/view"
 	"portolan.dev/services/access"
@@ -31,22 +36,16 @@ import (
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/tracing"
-	"portolan.dev/services/object"
 )
 
 const (
-	viewFile   = "view.pb"
-	saveEvery  = 5 * time.Second
-	lookEvery  = 10 * time.Second
-	auditEvery = time.Minute
+	// surroundingsEvery is the time between two checks for changes without notifications.
+	surroundingsEvery = 10 * time.Second
+	auditEvery        = time.Minute
 )
 
-// Names of health checks. The agent is not ready before its first sync, and not while it uses the
-// view from its disk.
-const (
-	programmedCheck = "programmed"
-	viewCheck       = "view"
-)
+// programmedCheck is the health check that fails before the first sync.
+const programmedCheck = "programmed"
 
 // Agent is the daemon of a node.
 type Agent struct {
@@ -63,33 +62,46 @@ type Agent struct {
 	view     *view.View
 	follower *changes.Follower
 	plane    dataplane.Plane
-	events   *recorder
-	syncer   *syncer
+	events   *events.Recorder
+	syncer   *proxy.Syncer
 	prober   *probe.Prober
 	checks   *healthcheck.Server
-	node     *registrar
-	metrics  *metrics
+	node     *nodestatus.Registrar
+	health   *nodestatus.Healthz
 
-	machine     Machine
+	machine     machine.Machine
 	addressesMu sync.Mutex // serializes refreshAddresses, so that the last call stores the newest addresses
-	fromDisk    time.Time  // when the loaded view was current; zero: no view was loaded
-	fallback    string     // why the configured mode is not used; empty: it is used
-	diskRefused string     // why the view on disk was not used; empty: it was used, or there was none
+	// addresses are the node's addresses by role. They are read before the first task starts.
+	addresses   atomic.Pointer[addresses.Roles]
+	fromDisk    time.Time // when the loaded view was current; zero: no view was loaded
+	fallback    string    // why the configured mode is not used; empty: it is used
+	diskRefused string    // why the view on disk was not used; empty: it was used, or there was none
 
 	draining   atomic.Bool
 	auditPause time.Duration // time between two audits; auditEvery except in tests
-	lastAudit  atomic.Int64  // in ns since the epoch; 0: never
 	changed    chan struct{} // receives a token when the view has changed
 }
 
 // New builds an agent of this process's machine. The agent listens from here on, and forwards once
 // it runs.
 func New(ctx context.Context, cfg Config, host app.Host) (*Agent, error) {
-	return NewOn(ctx, Linux{}, cfg, host)
+	return NewOn(ctx, machine.Linux{}, cfg, host)
 }
 
 // NewOn builds an agent of any machine, see New.
-func NewOn(_ context.Context, machine Machine, cfg Config, host app.Host) (*Agent, error) {
+func NewOn(_ context.Context, m machine.Machine, cfg Config, host app.Host) (*Agent, error) {
+	a, err := newAgent(m, cfg, host)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.open(a.connect, a.openPlane, a.assemble); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// newAgent returns an agent without connections, data plane and parts.
+func newAgent(m machine.Machine, cfg Config, host app.Host) (*Agent, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -97,18 +109,21 @@ func NewOn(_ context.Context, machine Machine, cfg Config, host app.Host) (*Agen
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{
-		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), changed: make(chan struct{}, 1), machine: machine, auditPause: auditEvery,
+	host.Health.Set(programmedCheck, errors.New("nothing programmed yet"))
+	return &Agent{
+		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), changed: make(chan struct{}, 1), machine: m, auditPause: auditEvery,
+	}, nil
+}
+
+// open runs the steps that build an agent. If one fails, it releases what the others have opened.
+func (a *Agent) open(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			a.close()
+			return err
+		}
 	}
-	if err := a.connect(); err != nil {
-		a.close()
-		return nil, err
-	}
-	if err := a.build(); err != nil {
-		a.close()
-		return nil, err
-	}
-	return a, nil
+	return nil
 }
 
 // nodeName returns the name of the agent's node. If there is a certificate, its name is the only
@@ -149,36 +164,58 @@ func (a *Agent) connect() error {
 	return nil
 }
 
-func (a *Agent) build() error {
-	a.host.Health.Set(programmedCheck, errors.New("nothing programmed yet"))
+// openPlane opens the data plane of the configured mode, or of the next best one.
+func (a *Agent) openPlane() (err error) {
+	a.plane, a.fallback, err = proxymode.Open(a.cfg.proxyMode(a.machine, a.log, a.host.Metrics))
+	return err
+}
+
+// assemble builds the parts of the agent around its data plane.
+func (a *Agent) assemble() error {
 	a.view = view.New(a.name)
-	a.events = newRecorder(a.name, registryv1.NewEventServiceClient(a.registry), a.log)
-	var err error
-	if a.plane, err = a.openPlane(); err != nil {
-		return err
+	a.events = events.NewRecorder(a.name, registryv1.NewEventServiceClient(a.registry), a.log)
+	if a.fallback != "" {
+		a.events.WarnNode(events.ProxyModeFallback, a.fallback)
 	}
-	a.metrics = newMetrics(a.host.Metrics)
-	a.metrics.mode.WithLabelValues(a.plane.Name()).Set(1)
-	watchTraffic(a.host.Metrics, a.plane, a.cfg.TrafficMetrics, a.log)
-	watchDrops(a.host.Metrics, a.plane, a.cfg.TrafficMetrics, a.log)
-	a.syncer = newSyncer(a.view, a.plane, a.events, a.metrics, a.log,
-		func() { a.host.Health.Set(programmedCheck, nil) })
-	a.checks = healthcheck.New(healthcheck.Options{Healthy: a.syncer.healthy, Report: a.syncer.checkReported})
-	a.syncer.checks = a.checks
+	traffic.Register(a.host.Metrics, a.plane, a.cfg.TrafficMetrics, a.log)
+	a.checks = healthcheck.New(healthcheck.Options{
+		Healthy: func() bool { return a.syncer.Healthy() },
+		Report: func(service plan.ServiceName, port uint16, err error) {
+			a.syncer.ReportHealthCheckPort(service, port, err)
+		},
+	})
+	a.syncer = proxy.New(proxy.Options{
+		View: a.view, Plane: a.plane, Listens: a.plane.Name() == proxymode.Userspace,
+		Checks: a.checks, Events: a.events, Metrics: a.host.Metrics, Log: a.log,
+		Programmed: func() { a.host.Health.Set(programmedCheck, nil) },
+	})
 	a.prober = probe.New(probe.Options{
 		Log: a.log, Metrics: a.host.Metrics,
 		Write: probe.RegistryWriter(registryv1.NewPodServiceClient(a.registry)),
 	})
-	a.node = newRegistrar(a)
+	a.node = nodestatus.NewRegistrar(nodestatus.RegistrarOptions{
+		Name: a.name, Labels: a.cfg.labels(), ProxyMode: a.plane.Name(),
+		AdvertiseAddr: a.cfg.AdvertiseAddr, Listening: a.lis.Addr(), Connected: a.nats.IsConnected,
+		Client: registryv1.NewNodeServiceClient(a.registry), Log: a.log,
+	})
+	a.health = nodestatus.NewHealthz(nodestatus.HealthzOptions{
+		ProxyMode: a.plane.Name(), Metrics: a.host.Metrics,
+		Healthy: a.syncer.Healthy, Updated: a.syncer.LastSync, Draining: a.draining.Load, Node: a.view.Self,
+	})
+	if err := a.follow(); err != nil {
+		return err
+	}
+	a.registerMetrics()
+	return nil
+}
+
+// follow builds the follower of the registry's changes.
+func (a *Agent) follow() (err error) {
 	a.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: a.registry, NATS: a.nats, Prefix: a.cfg.NATSPrefix, Kinds: view.Kinds,
 		Keep: a.view.Keeps, Trim: a.view.Trim, Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health, Tracer: a.host.Tracer, Apply: a.apply,
 	})
-	if err != nil {
-		return err
-	}
-	a.metrics.ages(a.host.Metrics, a.syncer.queueAge, a.viewAge)
-	return nil
+	return err
 }
 
 // Run forwards until ctx is done.
@@ -187,18 +224,18 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err := a.refreshAddresses(); err != nil {
 		return err
 	}
-	a.tellSettings()
+	a.reportSettings()
 	a.loadView()
 	tasks := []app.Task{
 		{Name: "grpc", Run: a.serve},
-		{Name: "sync", Run: a.syncer.run},
+		{Name: "sync", Run: a.syncer.Run},
 		{Name: "changes", Run: a.follower.Run},
 		{Name: "probes", Run: a.prober.Run},
 		{Name: "health checks", Run: a.checks.Run},
-		{Name: "events", Run: a.events.run},
-		{Name: "node", Run: a.node.run},
-		{Name: "heartbeat", Run: a.beat},
-		{Name: "surroundings", Run: func(ctx context.Context) error { return a.every(ctx, lookEvery, a.lookAround) }},
+		{Name: "events", Run: a.events.Run},
+		{Name: "node", Run: a.node.Run},
+		{Name: "heartbeat", Run: a.heartbeats().Run},
+		{Name: "surroundings", Run: func(ctx context.Context) error { return a.every(ctx, surroundingsEvery, a.checkSurroundings) }},
 		{Name: "addresses", Run: a.watchAddresses},
 		{Name: "audit", Run: func(ctx context.Context) error { return a.every(ctx, a.auditPause, a.auditInBackground) }},
 	}
@@ -211,7 +248,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		}})
 	}
 	if a.healthz != nil {
-		tasks = append(tasks, app.Task{Name: "healthz", Run: func(ctx context.Context) error { return a.serveHealth(ctx, a.healthz) }})
+		tasks = append(tasks, app.Task{Name: "healthz", Run: func(ctx context.Context) error { return a.health.Serve(ctx, a.healthz) }})
 	}
 	a.log.Info("running", "addr", a.lis.Addr().String(), "proxy_mode", a.plane.Name())
 	return app.RunTasks(ctx, tasks...)
@@ -251,14 +288,14 @@ func (a *Agent) apply(ctx context.Context, batch []changes.Change, revision uint
 	_, span := tracing.Start(ctx, "view")
 	touched := a.view.Apply(batch, revision)
 	span.End(nil)
-	if !a.syncer.live.Swap(true) {
+	if a.syncer.SetLive() {
 		a.host.Health.Set(viewCheck, nil)
 	}
 	if touched.Node {
 		a.refreshFacts()
-		a.node.poke()
+		a.node.Wake()
 	}
-	a.syncer.changed(tracing.Of(ctx))
+	a.syncer.Changed(tracing.Of(ctx))
 	if touched.Pods {
 		a.prober.Set(a.view.Pods())
 	}
@@ -269,128 +306,8 @@ func (a *Agent) apply(ctx context.Context, batch []changes.Change, revision uint
 	return nil
 }
 
-func (a *Agent) viewPath() string {
-	if a.cfg.DataDir == "" {
-		return ""
-	}
-	return filepath.Join(a.cfg.DataDir, viewFile)
-}
-
-// loadView loads the view from disk, so that the node forwards even if the control plane is
-// unavailable. It starts no probes, because their results could not be reported.
-func (a *Agent) loadView() {
-	path := a.viewPath()
-	if path == "" {
-		return
-	}
-	if err := os.MkdirAll(a.cfg.DataDir, 0o750); err != nil {
-		a.log.Warn("the view will not be kept", "err", err)
-		return
-	}
-	at, err := a.view.Load(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return
-	case err != nil:
-		a.diskRefused = err.Error()
-		a.events.warnNode(reasonViewRefused, fmt.Sprintf("the view on disk is not used, and nothing is forwarded before the registry answers: %v", err))
-		return
-	}
-	a.fromDisk = at
-	a.log.Info("starting from the last view", "revision", a.view.Revision(), "age", time.Since(at).Round(time.Second))
-	a.host.Health.Set(viewCheck, fmt.Errorf("forwarding by the view on disk, which was current at %s: the registry has not answered yet", at.UTC().Format(time.RFC3339)))
-	a.refreshFacts()
-	a.syncer.changed(tracing.Span{})
-}
-
-// onDisk reports whether the agent uses the view from its disk.
-func (a *Agent) onDisk() bool { return !a.fromDisk.IsZero() && !a.syncer.live.Load() }
-
-// viewAge returns the time since the view was known to be current.
-func (a *Agent) viewAge() time.Duration {
-	if a.onDisk() {
-		return time.Since(a.fromDisk)
-	}
-	return a.follower.Age()
-}
-
-// current reports whether the view is known to match the registry. Normally the view's age is below
-// about two bookmark intervals.
-func (a *Agent) current() bool { return a.follower.Synced() && a.follower.Age() < 2*saveEvery }
-
-func (a *Agent) reportSave(err error) {
-	if err != nil {
-		a.log.Warn("the view was not kept", "err", err)
-	}
-}
-
-// refreshAddresses reads the node's addresses again and passes them on.
-func (a *Agent) refreshAddresses() error {
-	a.addressesMu.Lock()
-	defer a.addressesMu.Unlock()
-	local, err := a.machine.Addresses()
-	if err != nil {
-		return err
-	}
-	addrs := a.cfg.assign(local)
-	if len(addrs.node) == 0 {
-		addrs.node = addrs.nodePorts // a machine without a network has loopback addresses only
-	}
-	a.node.setAddresses(addrs)
-	a.checks.SetAddresses(addrs.nodePorts)
-	a.refreshFacts()
-	return nil
-}
-
-// refreshFacts passes the current facts to the syncer.
-func (a *Agent) refreshFacts() {
-	addrs := a.node.addresses()
-	a.syncer.setFacts(a.cfg.facts(a.name, a.zone(), addrs), addrs.sources)
-}
-
-// zone returns the node's zone according to the registry, or to the configured labels.
-func (a *Agent) zone() string {
-	return cmp.Or(a.view.Self().GetMetadata().GetLabels()[object.LabelZone], a.cfg.labels()[object.LabelZone])
-}
-
-// lookAround checks for changes without notifications: changed addresses, programs that listen on
-// node ports, and a Node that is still not ready.
-func (a *Agent) lookAround(context.Context) {
-	if self := a.view.Self(); self != nil && !ready(self) {
-		a.node.poke()
-	}
-	a.lookAtAddresses()
-	a.syncer.lookAtNodePorts(a.machine.Listeners())
-}
-
-func (a *Agent) lookAtAddresses() {
-	a.syncer.nodeTrouble(troubleAddresses, a.refreshAddresses(), reasonAddressesUnknown)
-}
-
-// watchAddresses reads the node's addresses whenever the kernel reports a change. If the kernel
-// does not report changes, lookAround finds them later.
-func (a *Agent) watchAddresses(ctx context.Context) error {
-	if err := a.machine.WatchAddresses(ctx, a.lookAtAddresses); err != nil {
-		a.log.Info("changes of addresses are noticed late", "within", lookEvery, "err", err)
-	}
-	<-ctx.Done()
-	return nil
-}
-
 func (a *Agent) auditInBackground(ctx context.Context) {
-	a.audit(ctx) //nolint:errcheck // it is in the status, and there was an event
-}
-
-func (a *Agent) audit(ctx context.Context) ([]string, error) {
-	found, err := a.syncer.audit(ctx)
-	if err != nil {
-		return nil, err
-	}
-	a.lastAudit.Store(time.Now().UnixNano())
-	if len(found) > 0 {
-		a.log.Warn("drift repaired", "differences", found)
-	}
-	return found, nil
+	a.syncer.Audit(ctx) //nolint:errcheck // it is in the status, and there was an event
 }
 
 // every calls fn at intervals of d until ctx is done.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"portolan.dev/nodeagent/internal/proxymode"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/daemon"
 )
@@ -62,7 +63,7 @@ func (c *Config) Validate() error {
 			bad("node-labels: %q is not key=value", l)
 		}
 	}
-	if modes := proxyModes(); !slices.Contains(modes, c.ProxyMode) {
+	if modes := proxymode.Names(); !slices.Contains(modes, c.ProxyMode) {
 		bad("proxy-mode: %q is none of %s", c.ProxyMode, strings.Join(modes, ", "))
 	}
 	if _, ok := plan.ParseScheduler(c.Scheduler); !ok {
@@ -110,3 +111,13 @@ const (
 	// maxTracked prevents a typing error from taking all memory.
 	maxTracked = 1 << 24
 )
+
+// labels returns the labels of a new Node object.
+func (c *Config) labels() map[string]string {
+	labels := map[string]string{}
+	for _, l := range c.NodeLabels {
+		key, value, _ := strings.Cut(l, "=")
+		labels[key] = value
+	}
+	return labels
+}

@@ -6,31 +6,48 @@ import (
 	"time"
 
 	"portolan.dev/nodeagent/dataplane"
-	"portolan.dev/nodeagent/plan"
+	"portolan.dev/nodeagent/machine"
+	"portolan.dev/services/kit/app"
 )
 
 // Plane returns the data plane, for tests that modify it.
 func (a *Agent) Plane() dataplane.Plane { return a.plane }
 
-// Interpose wraps the agent's data plane. The agent must not run yet.
-func (a *Agent) Interpose(wrap func(dataplane.Plane) dataplane.Plane) {
-	a.plane = wrap(a.plane)
-	a.syncer.plane = a.plane
+// NewPrepared builds an agent of this machine, and calls the prepare functions on it once its data
+// plane is open, before its parts are built around the plane.
+func NewPrepared(cfg Config, host app.Host, prepare ...func(*Agent)) (*Agent, error) {
+	a, err := newAgent(machine.Linux{}, cfg, host)
+	if err != nil {
+		return nil, err
+	}
+	prepared := func() error {
+		for _, p := range prepare {
+			p(a)
+		}
+		return nil
+	}
+	if err := a.open(a.connect, a.openPlane, prepared, a.assemble); err != nil {
+		return nil, err
+	}
+	return a, nil
 }
+
+// Interpose wraps the data plane of an agent that is being prepared.
+func (a *Agent) Interpose(wrap func(dataplane.Plane) dataplane.Plane) { a.plane = wrap(a.plane) }
 
 // SetLocal sets the function that returns the machine's addresses. The agent must not run yet.
 func (a *Agent) SetLocal(local func() ([]netip.Addr, error)) { a.machine = readdressed{local: local} }
 
 // readdressed is this machine with other addresses.
 type readdressed struct {
-	Linux
+	machine.Linux
 	local func() ([]netip.Addr, error)
 }
 
 func (m readdressed) Addresses() ([]netip.Addr, error) { return m.local() }
 
-// LookAround runs the agent's periodic check at once.
-func (a *Agent) LookAround() { a.lookAround(context.Background()) }
+// CheckSurroundings runs the agent's periodic check at once.
+func (a *Agent) CheckSurroundings() { a.checkSurroundings(context.Background()) }
 
 // AuditEvery sets the time between two audits. The agent must not run yet.
 func (a *Agent) AuditEvery(pause time.Duration) { a.auditPause = pause }
@@ -43,15 +60,3 @@ func (a *Agent) APIAddr() string { return a.lis.Addr().String() }
 
 // HealthzAddr returns the address of the agent's health endpoints.
 func (a *Agent) HealthzAddr() string { return a.healthz.Addr().String() }
-
-// Assign returns the result of assign.
-func (c *Config) Assign(local []netip.Addr) (node, nodePorts []netip.Addr, sources plan.Sources) {
-	a := c.assign(local)
-	return a.node, a.nodePorts, a.sources
-}
-
-// WatchTraffic is watchTraffic.
-var WatchTraffic = watchTraffic
-
-// WatchDrops is watchDrops.
-var WatchDrops = watchDrops

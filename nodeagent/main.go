@@ -2,10 +2,14 @@ package nodeagent
 
 import (
 	"context"
+	"log/slog"
 	"os"
 
+	"portolan.dev/nodeagent/internal/proxymode"
+	"portolan.dev/nodeagent/machine"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/config"
 )
 
 // gcPercent is below Go's default of 100, because endpoints take most of the memory and hardly any
@@ -19,4 +23,14 @@ func Main() int {
 		return app.Main("nodeagent", func(ctx context.Context, args []string) error { return Cleanup(ctx, args[1:]) })
 	}
 	return daemon.Main("nodeagent", New)
+}
+
+// Cleanup removes everything from the kernel that the agent with this configuration has put there,
+// and nothing else. The agent must not be running.
+func Cleanup(_ context.Context, args []string) error {
+	var cfg Config
+	if err := config.Load("nodeagent", &cfg, args, os.LookupEnv, os.Stdout); err != nil {
+		return err
+	}
+	return proxymode.Cleanup(cfg.proxyMode(machine.Linux{}, slog.New(slog.NewTextHandler(os.Stderr, nil)), nil))
 }

@@ -133,7 +133,7 @@ func TestNodePortsFollowAddresses(t *testing.T) {
 		t.Fatalf("at the first address: %q %v", got, err)
 	}
 	local.Store(&[]netip.Addr{moved.Addr(), netip.MustParseAddr("192.0.2.1")})
-	agent.LookAround()
+	agent.CheckSurroundings()
 	kittest.Eventually(t, "the node port at the new address", func() error {
 		if _, err := ask(old); !errors.Is(err, syscall.ECONNREFUSED) {
 			return fmt.Errorf("at the old address: %v", err)
@@ -157,12 +157,12 @@ func TestUnreadableAddresses(t *testing.T) {
 	})
 	w.applied(client)
 	broken.Store(true)
-	agent.LookAround()
+	agent.CheckSurroundings()
 	if e := w.event("AddressesUnknown"); e.GetRegarding().GetKind() != "Node" {
 		t.Errorf("event %v", e)
 	}
 	broken.Store(false)
-	agent.LookAround()
+	agent.CheckSurroundings()
 	if f := w.applied(client).GetFailures(); len(f) != 0 {
 		t.Errorf("failures %v", f)
 	}

@@ -71,16 +71,14 @@ func (w *world) config() nodeagent.Config {
 	return cfg
 }
 
-// start runs an agent after calling the prepare functions on it, and returns a client.
+// start runs an agent after calling the prepare functions on it, and returns a client. See
+// nodeagent.NewPrepared.
 func (w *world) start(cfg nodeagent.Config, prepare ...func(*nodeagent.Agent)) (*nodeagent.Agent, nodeagentv1.NodeAgentServiceClient, func()) {
 	w.t.Helper()
 	w.host = kittest.Host(w.t, w.network, w.log.URL())
-	agent, err := nodeagent.New(w.t.Context(), cfg, w.host)
+	agent, err := nodeagent.NewPrepared(cfg, w.host, prepare...)
 	if err != nil {
 		w.t.Fatal(err)
-	}
-	for _, p := range prepare {
-		p(agent)
 	}
 	stop := kittest.Run(w.t, "agent", agent.Run)
 	conn, err := w.network.Dial(agent.APIAddr())

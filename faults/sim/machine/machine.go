@@ -142,7 +142,7 @@ func (m *Machine) Reaches(addr netip.Addr) bool {
 // folder returns the folder of the agent in one of its lives.
 func (m *Machine) folder(life int) string { return filepath.Join(m.dir, fmt.Sprint(life)) }
 
-// Process is one life of the agent. It implements nodeagent.Machine and kernel.Host.
+// Process is one life of the agent. It implements nodemachine.Machine and kernel.Host.
 type Process struct {
 	machine *Machine
 	life    int

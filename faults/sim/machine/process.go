@@ -7,10 +7,10 @@ import (
 	"net/netip"
 	"slices"
 
-	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/packetfilter"
+	nodemachine "portolan.dev/nodeagent/machine"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -29,7 +29,7 @@ func (p *Process) lock() error {
 	return nil
 }
 
-// Addresses implements nodeagent.Machine.
+// Addresses implements nodemachine.Machine.
 func (p *Process) Addresses() ([]netip.Addr, error) {
 	if err := p.lock(); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (p *Process) Addresses() ([]netip.Addr, error) {
 	return slices.Clone(p.machine.addresses), nil
 }
 
-// WatchAddresses implements nodeagent.Machine.
+// WatchAddresses implements nodemachine.Machine.
 func (p *Process) WatchAddresses(ctx context.Context, changed func()) error {
 	if err := p.lock(); err != nil {
 		return err
@@ -52,13 +52,13 @@ func (p *Process) WatchAddresses(ctx context.Context, changed func()) error {
 	return nil
 }
 
-// Listeners implements nodeagent.Machine: no program listens.
+// Listeners implements nodemachine.Machine: no program listens.
 func (p *Process) Listeners() []plan.Frontend { return nil }
 
-// Modes implements nodeagent.Machine.
-func (p *Process) Modes() []nodeagent.KernelMode {
+// Modes implements nodemachine.Machine.
+func (p *Process) Modes() []nodemachine.KernelMode {
 	open := func() (kernel.Balancer, error) { return balancer{p}, nil }
-	return []nodeagent.KernelMode{{
+	return []nodemachine.KernelMode{{
 		Name: mode,
 		Open: func(o kernel.Options) (*kernel.Plane, error) {
 			o.Host = p

@@ -1,0 +1,111 @@
+package events
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/kit/app"
+)
+
+const (
+	queueSize    = 256              // events that may wait; further ones are dropped
+	writeTimeout = 10 * time.Second // for one event
+	retryMin     = 200 * time.Millisecond
+	retryMax     = 10 * time.Second
+	maxMessage   = 1024 // the registry's limit in bytes
+)
+
+// Recorder writes events in the background. While the registry is unavailable, events wait in the
+// queue, so that findings of an agent that starts alone are reported later. Events that do not fit
+// are lost, but the agent's status still has everything.
+type Recorder struct {
+	node   string
+	client registryv1.EventServiceClient
+	log    *slog.Logger
+	queue  chan *corev1.Event
+}
+
+// NewRecorder returns a recorder of the node's agent. It writes nothing before Run.
+func NewRecorder(node string, client registryv1.EventServiceClient, log *slog.Logger) *Recorder {
+	return &Recorder{node: node, client: client, log: log, queue: make(chan *corev1.Event, queueSize)}
+}
+
+// WarnService writes an event about a service that needs attention.
+func (r *Recorder) WarnService(svc *corev1.Service, reason, message string) {
+	meta := svc.GetMetadata()
+	r.log.Warn("service needs a look", "service", meta.GetNamespace()+"/"+meta.GetName(), "reason", reason, "message", message)
+	r.put(&corev1.ObjectReference{
+		Kind: "Service", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(),
+	}, meta.GetNamespace(), reason, message)
+}
+
+// WarnNode writes an event about the node. Nodes are in no namespace, so their events are in the
+// default one.
+func (r *Recorder) WarnNode(reason, message string) {
+	r.log.Warn("the node needs a look", "reason", reason, "message", message)
+	r.put(&corev1.ObjectReference{Kind: "Node", Name: r.node}, "default", reason, message)
+}
+
+func (r *Recorder) put(about *corev1.ObjectReference, namespace, reason, message string) {
+	event := &corev1.Event{
+		Metadata:  &corev1.ObjectMeta{GenerateName: about.GetName() + "-", Namespace: namespace},
+		Regarding: about,
+		Reason:    reason, Message: cut(message, maxMessage), Type: corev1.EventType_EVENT_TYPE_WARNING,
+		ReportingComponent: "nodeagent", ReportingInstance: r.node,
+	}
+	select {
+	case r.queue <- event:
+	default:
+		r.log.Debug("event dropped: too many wait")
+	}
+}
+
+// cut shortens a text without splitting a character.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "")
+}
+
+// Run writes the queued events until ctx is done.
+func (r *Recorder) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case event := <-r.queue:
+			r.write(ctx, event)
+		}
+	}
+}
+
+// write tries to write an event until it succeeds or a retry is pointless.
+func (r *Recorder) write(ctx context.Context, event *corev1.Event) {
+	for pause := retryMin; ; pause = min(2*pause, retryMax) {
+		err := r.try(ctx, event)
+		if code := status.Code(err); code != codes.Unavailable && code != codes.DeadlineExceeded {
+			if err != nil && ctx.Err() == nil {
+				r.log.Warn("event not written", "reason", event.GetReason(), "err", err)
+			}
+			return
+		}
+		if !app.Pause(ctx, pause) {
+			return
+		}
+	}
+}
+
+func (r *Recorder) try(ctx context.Context, event *corev1.Event) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	_, err := r.client.CreateEvent(ctx, &registryv1.CreateEventRequest{Event: event})
+	return err
+}

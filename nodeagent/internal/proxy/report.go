@@ -1,0 +1,33 @@
+package proxy
+
+import (
+	"strings"
+
+	corev1 "portolan.dev/api/core/v1"
+
+	"portolan.dev/nodeagent/internal/events"
+	"portolan.dev/nodeagent/plan"
+)
+
+// tell writes an event about a service unless its last event had the same message.
+func (s *Syncer) tell(name plan.ServiceName, svc *corev1.Service, reason string, problems []string) {
+	message := strings.Join(problems, "; ")
+	if s.told[name] == message {
+		return
+	}
+	s.told[name] = message
+	s.events.WarnService(svc, reason, message)
+}
+
+// tellConflicts writes an event if another service owns a frontend of this one.
+func (s *Syncer) tellConflicts(name plan.ServiceName) {
+	conflicts := s.table.Conflicts(name)
+	if len(conflicts) == 0 {
+		delete(s.conflicts, name)
+		return
+	}
+	s.conflicts[name] = struct{}{}
+	if svc, _ := s.view.Service(name); svc != nil {
+		s.tell(name, svc, events.AddressInUse, conflicts)
+	}
+}

@@ -1,0 +1,103 @@
+package proxy
+
+import (
+	"context"
+	"time"
+
+	corev1 "portolan.dev/api/core/v1"
+
+	"portolan.dev/nodeagent/internal/events"
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/nodeagent/view"
+	"portolan.dev/services/kit/tracing"
+)
+
+// sync plans and programs one batch.
+func (s *Syncer) sync(ctx context.Context) {
+	b := s.take()
+	defer s.rest()
+	ctx, span := tracing.Start(b.cause.In(ctx), "sync")
+	defer span.End(nil)
+	began := time.Now()
+	s.tableMu.Lock()
+	defer s.tableMu.Unlock()
+	s.table.SetSources(b.sources)
+	s.plane.Reach(b.Revision)
+	touched := map[plan.ServiceName]bool{}
+	for _, part := range b.parts() {
+		_, planning := tracing.Start(ctx, "plan")
+		for _, name := range part {
+			s.replan(name, b.Services[name], &b.facts, touched)
+		}
+		planning.End(nil)
+		s.program(ctx, s.withReplaced(s.table.Changes()))
+	}
+	for name := range touched {
+		s.tellConflicts(name)
+	}
+	if b.known {
+		s.adopt(ctx)
+		s.advance(b.Revision)
+	}
+	s.stand()
+	s.metrics.synced(began)
+	s.ended.Store(time.Now().UnixNano())
+	s.measure(b.Services)
+}
+
+// replan rebuilds the plan of one service, and adds to touched the services with conflicts that may
+// change: the service itself, and those that claim its former or new frontends.
+func (s *Syncer) replan(
+	name plan.ServiceName, svc view.Service, facts *plan.Facts, touched map[plan.ServiceName]bool,
+) {
+	for _, rival := range s.table.Rivals(name) {
+		touched[rival] = true
+	}
+	s.plan(name, svc, facts)
+	touched[name] = true
+	for _, rival := range s.table.Rivals(name) {
+		touched[rival] = true
+	}
+}
+
+// plan builds the plan of one service.
+func (s *Syncer) plan(name plan.ServiceName, svc view.Service, facts *plan.Facts) {
+	res := plan.Build(svc.Object, svc.Slices, facts)
+	if svc.Object == nil {
+		delete(s.told, name)
+		delete(s.trigger, name)
+	} else if len(res.Problems) > 0 {
+		s.tell(name, svc.Object, events.InvalidService, res.Problems)
+	}
+	s.checks.Set(name, res.HealthCheck)
+	s.starve(name, res.Servers)
+	s.table.Set(name, created(svc.Object), res.Servers)
+}
+
+func created(svc *corev1.Service) int64 {
+	at := svc.GetMetadata().GetCreationTimestamp()
+	return at.GetSeconds()*1e9 + int64(at.GetNanos())
+}
+
+// starve counts the virtual servers that drop external traffic.
+func (s *Syncer) starve(name plan.ServiceName, servers []*plan.VirtualServer) {
+	n := 0
+	for _, v := range servers {
+		if v.WithoutBackends == plan.Drop && len(v.Reals) == 0 {
+			n++
+		}
+	}
+	s.metrics.noLocal.Add(float64(n - s.starved[name]))
+	if n == 0 {
+		delete(s.starved, name)
+		return
+	}
+	s.starved[name] = n
+}
+
+// advance records that every change up to a revision was passed to the data plane.
+func (s *Syncer) advance(revision uint64) {
+	s.applied = revision
+	s.programmed()
+	s.metrics.revision.Set(float64(revision))
+}

@@ -1,0 +1,222 @@
+package proxy
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	corev1 "portolan.dev/api/core/v1"
+
+	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/nodeagent/view"
+	"portolan.dev/services/kit/tracing"
+)
+
+// stuckAfter is how long changes may wait before the node counts as unhealthy.
+const stuckAfter = time.Minute
+
+// Recorder writes events. It does not block.
+type Recorder interface {
+	WarnService(svc *corev1.Service, reason, message string)
+	WarnNode(reason, message string)
+}
+
+// HealthChecks are the health-check ports of services.
+type HealthChecks interface {
+	// Set sets the port of a service; nil: it has none.
+	Set(service plan.ServiceName, want *plan.HealthCheck)
+}
+
+// Options are the parts that a Syncer works with. All fields are required.
+type Options struct {
+	View  *view.View
+	Plane dataplane.Plane
+	// Listens is true if the plane serves frontends by sockets of the node. Such a plane does not
+	// serve a port that another program listens on.
+	Listens bool
+	Checks  HealthChecks
+	Events  Recorder
+	Metrics prometheus.Registerer
+	Log     *slog.Logger
+	// Programmed is called after every sync of a view.
+	Programmed func()
+}
+
+// Syncer brings the data plane to the plan of the view. Its goroutine (Run) is woken by changes.
+type Syncer struct {
+	view       *view.View
+	plane      dataplane.Plane
+	listens    bool // see Options
+	checks     HealthChecks
+	events     Recorder
+	metrics    *metrics
+	log        *slog.Logger
+	programmed func() // see Options
+	wake       chan struct{}
+	// news receives a token when there is news for the heartbeat.
+	news chan struct{}
+
+	// mu guards the fields for work that waits to be planned.
+	mu      sync.Mutex
+	all     bool // plan every service, not only the changed ones
+	facts   plan.Facts
+	sources plan.Sources
+	known   bool         // a view has been received
+	waiting time.Time    // when the oldest waiting or running work began to wait; zero: there is none
+	cause   tracing.Span // of the first waiting change that is traced
+
+	// tableMu guards the plan and its results. It is held while the data plane works, so readers
+	// wait.
+	tableMu sync.Mutex
+	table   *plan.Table
+	failing failures
+	told    map[plan.ServiceName]string    // problems that were reported by an event
+	trigger map[plan.ServiceName]time.Time // newest trigger that was measured
+	applied uint64
+	// nodeFailure is the last failure of the node that was reported; empty: it is over.
+	nodeFailure string
+	adopted     bool // the state of an earlier agent in the data plane has been reconciled
+	reached     reached
+	// live is set if the view is from the registry, not from the disk.
+	live    atomic.Bool
+	starved map[plan.ServiceName]int // number of virtual servers without local backends
+	// conflicts are the services with a frontend that another service owns.
+	conflicts map[plan.ServiceName]struct{}
+	// repaired is the number of differences that audits have found.
+	repaired  uint64
+	lastAudit time.Time // end of the last audit that could read the state in force; zero: there was none
+
+	core     atomic.Pointer[core] // stored by stand
+	ended    atomic.Int64         // end of the last sync, in ns since the epoch; 0: there was none
+	troubles troubles
+}
+
+// New returns a Syncer. It does nothing before Run.
+func New(opts Options) *Syncer {
+	s := &Syncer{
+		view: opts.View, plane: opts.Plane, listens: opts.Listens, checks: opts.Checks, events: opts.Events,
+		log: opts.Log, programmed: opts.Programmed, wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
+		table: plan.NewTable(), failing: failures{}, conflicts: map[plan.ServiceName]struct{}{},
+		told: map[plan.ServiceName]string{}, trigger: map[plan.ServiceName]time.Time{}, starved: map[plan.ServiceName]int{},
+	}
+	s.metrics = newMetrics(opts.Metrics, s.QueueAge)
+	s.core.Store(&core{})
+	return s
+}
+
+// SetLive records that the view is from the registry, not from the disk. It reports whether that is
+// new.
+func (s *Syncer) SetLive() bool { return !s.live.Swap(true) }
+
+// Live reports whether the view is from the registry.
+func (s *Syncer) Live() bool { return s.live.Load() }
+
+// Changed requests a sync for the changes in the view, in the trace of their cause.
+func (s *Syncer) Changed(cause tracing.Span) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.cause.Recorded() {
+		s.cause = cause
+	}
+	s.known = true
+	s.poke()
+}
+
+// SetFacts changes the facts and sources that plans are built from.
+func (s *Syncer) SetFacts(facts plan.Facts, sources plan.Sources) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.facts.Equal(&facts) && s.sources.Equal(&sources) {
+		return
+	}
+	s.all = s.all || !s.facts.Equal(&facts)
+	s.facts, s.sources = facts, sources
+	s.poke()
+}
+
+func (s *Syncer) poke() {
+	if s.waiting.IsZero() {
+		s.waiting = time.Now()
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// QueueAge returns how long changes have been waiting or are being programmed; 0: there are none.
+func (s *Syncer) QueueAge() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting.IsZero() {
+		return 0
+	}
+	return time.Since(s.waiting)
+}
+
+// Healthy reports whether changes reach the data plane: none has waited for long, and the shared
+// rules are in force. A single service that fails does not make the node unhealthy.
+func (s *Syncer) Healthy() bool {
+	c := s.core.Load()
+	return s.QueueAge() < stuckAfter && (c.shared == "" || time.Since(c.since) < stuckAfter)
+}
+
+// LastSync returns when a sync last ended; zero: there was none.
+func (s *Syncer) LastSync() time.Time {
+	if at := s.ended.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+// Run plans and programs changed services, and retries failures, until ctx is done.
+func (s *Syncer) Run(ctx context.Context) error {
+	s.reached.revision = s.plane.Reached()
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.wake:
+			s.syncUnlessHeld(ctx)
+		case <-retry.C:
+			if s.reached.revision != 0 {
+				s.syncUnlessHeld(ctx)
+			}
+			s.retry(ctx)
+		}
+		retry.Reset(min(s.nextRetry(), s.reached.left()))
+	}
+}
+
+// syncUnlessHeld plans and programs the waiting changes, unless the view is older than the revision
+// that an earlier agent has put in force.
+func (s *Syncer) syncUnlessHeld(ctx context.Context) {
+	if revision := s.reached.revision; s.reached.holds(s.view.Revision(), s.live.Load()) {
+		s.log.Info("waiting for the registry: the view is older than what is in force", "view", s.view.Revision(), "in_force", revision)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waiting = time.Time{} // nothing is stuck
+		return
+	}
+	s.sync(ctx)
+}
+
+func (s *Syncer) nextRetry() time.Duration {
+	s.tableMu.Lock()
+	defer s.tableMu.Unlock()
+	keys, next := s.failing.due(time.Now())
+	switch {
+	case len(keys) > 0:
+		return 0
+	case next.IsZero():
+		return time.Hour
+	}
+	return time.Until(next)
+}

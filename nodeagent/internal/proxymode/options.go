@@ -1,0 +1,74 @@
+package proxymode
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/machine"
+)
+
+// runDir holds the journal of the kernel's state if there is no data directory. Like that state, it
+// does not survive a reboot.
+const runDir = "/run/portolan"
+
+// Options are the configuration of the proxy mode.
+type Options struct {
+	// Mode is the configured mode, one of Names.
+	Mode string
+	// Strict makes Open fail instead of using another mode.
+	Strict bool
+	// Kernel are the options of a plane in the kernel. The log and the journal are set by mode.
+	Kernel kernel.Options
+	// DataDir is the directory of the journals. Empty: a directory that does not survive a reboot.
+	DataDir string
+	// Modes are the modes in which the machine's kernel can forward, in the order in which they are
+	// tried.
+	Modes []machine.KernelMode
+	// Metrics has the metrics of the userspace plane.
+	Metrics prometheus.Registerer
+	Log     *slog.Logger
+}
+
+// journal returns the path of the journal for a mode.
+func (o *Options) journal(mode string) string {
+	dir := o.DataDir
+	if dir == "" {
+		dir = runDir
+	}
+	return filepath.Join(dir, mode+".journal")
+}
+
+// kernel returns the options of the plane of a mode.
+func (o *Options) kernel(mode string) kernel.Options {
+	options := o.Kernel
+	options.Log, options.Journal = o.Log, o.journal(mode)
+	return options
+}
+
+// hasKernelState reports whether an agent may have left state in the kernel in a mode.
+func (o *Options) hasKernelState(mode string) bool {
+	_, err := os.Stat(o.journal(mode))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// candidates returns the modes in the kernel to try for the configured one, in order.
+func (o *Options) candidates() []machine.KernelMode {
+	wanted := o.Mode
+	switch wanted {
+	case Userspace:
+		return nil
+	case Auto:
+		wanted = IPVS
+	case IPTables:
+		wanted = NFTables
+	}
+	i := slices.IndexFunc(o.Modes, func(m machine.KernelMode) bool { return m.Name == wanted })
+	return o.Modes[i:]
+}

@@ -1,0 +1,31 @@
+package traffic
+
+import (
+	"cmp"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// Register registers the metrics of a data plane that counts traffic or dropped packets. Each of
+// them has series for at most the given number of service ports; 0: nothing is registered.
+func Register(reg prometheus.Registerer, plane any, most int, log *slog.Logger) {
+	if most == 0 {
+		return
+	}
+	registerTraffic(reg, plane, most, log)
+	registerDrops(reg, plane, most, log)
+}
+
+// servicePort is the unit of the sums: all addresses of a service's port.
+type servicePort struct {
+	service  plan.ServiceName
+	port     string
+	protocol plan.Protocol
+}
+
+func (p servicePort) compare(o servicePort) int {
+	return cmp.Or(p.service.Compare(o.service), cmp.Compare(p.port, o.port), cmp.Compare(p.protocol, o.protocol))
+}

@@ -1,0 +1,32 @@
+package machine
+
+import (
+	"context"
+	"net/netip"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/plan"
+)
+
+// Machine is the machine that an agent runs on, without disk and network connections.
+type Machine interface {
+	// Addresses returns the unicast addresses of the machine, IPv4 first.
+	Addresses() ([]netip.Addr, error)
+	// WatchAddresses calls changed whenever an address is added or removed, until ctx is done. If
+	// it returns an error, changes are noticed late.
+	WatchAddresses(ctx context.Context, changed func()) error
+	// Listeners returns the addresses that programs of the machine listen on.
+	Listeners() []plan.Frontend
+	// Modes returns the proxy modes in which the kernel may forward, in the order in which they are
+	// tried.
+	Modes() []KernelMode
+}
+
+// KernelMode is a mode in which the kernel forwards, even without the agent.
+type KernelMode struct {
+	Name string
+	// Open opens the plane, as kernel.New does.
+	Open func(kernel.Options) (*kernel.Plane, error)
+	// Precede reads the state that an agent has left in this mode, as kernel.Precede does.
+	Precede func(kernel.Options) (*kernel.Predecessor, error)
+}

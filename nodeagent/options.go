@@ -1,0 +1,49 @@
+package nodeagent
+
+import (
+	"log/slog"
+	"net/netip"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/internal/addresses"
+	"portolan.dev/nodeagent/internal/proxymode"
+	"portolan.dev/nodeagent/machine"
+	"portolan.dev/nodeagent/plan"
+)
+
+// proxyMode returns the configuration of the proxy mode. Only the userspace plane uses the metrics.
+func (c *Config) proxyMode(m machine.Machine, log *slog.Logger, metrics prometheus.Registerer) proxymode.Options {
+	return proxymode.Options{
+		Mode: c.ProxyMode, Strict: c.Strict, DataDir: c.DataDir, Modes: m.Modes(), Metrics: metrics, Log: log,
+		Kernel: kernel.Options{
+			ServiceCIDRs: c.ServiceCIDR, Count: c.TrafficMetrics > 0, StrictARP: c.StrictARP,
+			Timeouts: host.Timeouts{TCP: c.IPVSTCPTimeout, TCPFin: c.IPVSTCPFinTimeout, UDP: c.IPVSUDPTimeout},
+			Tracking: host.Tracking{
+				MaxPerCore: c.ConntrackMaxPerCore, Min: c.ConntrackMin,
+				Established: c.ConntrackEstablished, CloseWait: c.ConntrackCloseWait,
+				Liberal: c.ConntrackLiberal,
+			},
+		},
+	}
+}
+
+// addresses returns the rules for the roles of the node's addresses.
+func (c *Config) addresses() *addresses.Rules {
+	rules := &addresses.Rules{NodePorts: c.NodePortAddresses, Pods: c.PodCIDR}
+	for _, text := range c.NodeAddresses {
+		rules.Node = append(rules.Node, netip.MustParseAddr(text)) // Validate has checked it
+	}
+	return rules
+}
+
+// facts returns the facts that plans are built from.
+func (c *Config) facts(node, zone string, nodePorts []netip.Addr) plan.Facts {
+	scheduler, _ := plan.ParseScheduler(c.Scheduler) // Validate has checked it
+	return plan.Facts{
+		Node: node, Zone: zone, NodePorts: nodePorts,
+		Scheduler: scheduler, Drain: c.DrainTimeout, MasqueradeAll: c.MasqueradeAll,
+	}
+}
