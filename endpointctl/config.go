@@ -17,7 +17,7 @@ type Config struct {
 	Workers       int           `flag:"workers" default:"16" usage:"services that are synced at once"`
 	Quiet         time.Duration `flag:"quiet" default:"20ms" usage:"how long a service must be quiet before its endpoints are written"`
 	LongestDelay  time.Duration `flag:"longest-delay" default:"500ms" usage:"how long changes of a service that is never quiet are put off"`
-	Identity      string        `flag:"identity" usage:"name of this replica in the lease, unlike that of any other that runs; one that is the same after a restart takes its lease back at once; default: host name and a random part"`
+	Identity      string        `flag:"identity" usage:"name of this replica in the lease, unique among the running replicas; a replica that restarts with the same name takes its lease back at once; default: host name and a random part"`
 	LeaseName     string        `flag:"lease-name" default:"endpointctl" usage:"lease, in the namespace default, that the replicas compete for"`
 	LeaseDuration time.Duration `flag:"lease-duration" default:"5s" usage:"how long a leader counts that is not heard of; at least 1s"`
 	NodeGrace     time.Duration `flag:"node-grace" default:"10s" usage:"how long a node agent may be silent before its node is not ready; 0: for ever"`

@@ -33,8 +33,9 @@ const (
 	retryMax    = 30 * time.Second
 	// lastingFailure is how long the syncs of a service fail before the failure is reported.
 	lastingFailure = 10 * time.Second
-	// recheck is the interval after which endpoints that the registry refused are tried again.
-	recheck = time.Minute
+	// recheckInterval is the interval after which endpoints that the registry refused are tried
+	// again.
+	recheckInterval = time.Minute
 )
 
 // Daemon is the endpoint controller. Make it with New, then call Run once.
@@ -74,7 +75,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 	}
 	d.controller = controller.New(controller.Config{
 		Registry: d.registry, Log: host.Log, Metrics: host.Metrics, Index: d.index,
-		MaxPerSlice: cfg.MaxPerSlice, Workers: cfg.Workers, SyncTimeout: syncTimeout, LastingFailure: lastingFailure, Recheck: recheck,
+		MaxPerSlice: cfg.MaxPerSlice, Workers: cfg.Workers, SyncTimeout: syncTimeout, LastingFailure: lastingFailure, Recheck: recheckInterval,
 		Queue: queue.Options{Quiet: cfg.Quiet, Longest: cfg.LongestDelay, RetryMin: retryMin, RetryMax: retryMax},
 	})
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
@@ -112,7 +113,7 @@ func (d *Daemon) followHeartbeats(ctx context.Context) error {
 	if d.nodes == nil {
 		return nil
 	}
-	stop, err := changes.SubscribeHeartbeats(d.nats, d.cfg.NATSPrefix, d.nodes.Heard)
+	stop, err := changes.SubscribeHeartbeats(d.nats, d.cfg.NATSPrefix, d.nodes.RecordHeartbeat)
 	if err != nil {
 		return err
 	}

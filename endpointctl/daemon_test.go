@@ -141,8 +141,8 @@ func mark(ready bool) string {
 	return "!"
 }
 
-// becomes waits until the registry has these slices and Endpoints.
-func becomes(t *testing.T, what string, r *registrytest.Registry, want ...string) {
+// wantObjects waits until the registry has these slices and Endpoints.
+func wantObjects(t *testing.T, what string, r *registrytest.Registry, want ...string) {
 	t.Helper()
 	slices.Sort(want)
 	kittest.Eventually(t, what, func() error {
@@ -157,7 +157,7 @@ func TestEndpointsFollowPodsServicesAndNodes(t *testing.T) {
 	r := registrytest.New(t)
 	r.Put(node("n1", "a", yes), service("web"), pod("p1", "web", "10.0.0.1", true), pod("p2", "web", "10.0.0.2", false))
 	client, _ := start(t, r, r.Serve(t), nil)
-	becomes(t, "endpoints of what was there", r, "slice web 9376: !10.0.0.2 10.0.0.1", "endpoints web: 10.0.0.1 !10.0.0.2")
+	wantObjects(t, "endpoints of what was there", r, "slice web 9376: !10.0.0.2 10.0.0.1", "endpoints web: 10.0.0.1 !10.0.0.2")
 	s := registrytest.All[*corev1.EndpointSlice](r)[0]
 	if got := s.GetMetadata().GetAnnotations()[packing.AnnotationTrigger]; got != "1970-01-01T00:16:40Z" {
 		t.Errorf("trigger time %q, want the service's creation", got)
@@ -167,21 +167,21 @@ func TestEndpointsFollowPodsServicesAndNodes(t *testing.T) {
 	}
 
 	r.Put(pod("p2", "web", "10.0.0.2", true))
-	becomes(t, "the second pod", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
+	wantObjects(t, "the second pod", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
 	r.Put(node("n1", "a", unknown))
-	becomes(t, "the lost node", r, "slice web 9376: !10.0.0.1 !10.0.0.2", "endpoints web: !10.0.0.1 !10.0.0.2")
+	wantObjects(t, "the lost node", r, "slice web 9376: !10.0.0.1 !10.0.0.2", "endpoints web: !10.0.0.1 !10.0.0.2")
 	r.Put(node("n1", "a", yes), pod("p2", "api", "10.0.0.2", true), service("api"))
-	becomes(t, "another label, another service", r,
+	wantObjects(t, "another label, another service", r,
 		"slice web 9376: 10.0.0.1", "endpoints web: 10.0.0.1", "slice api 9376: 10.0.0.2", "endpoints api: 10.0.0.2")
 	r.Delete(pod("p1", "web", "", true))
-	becomes(t, "a service without pods", r, "slice web: ", "endpoints web:", "slice api 9376: 10.0.0.2", "endpoints api: 10.0.0.2")
+	wantObjects(t, "a service without pods", r, "slice web: ", "endpoints web:", "slice api 9376: 10.0.0.2", "endpoints api: 10.0.0.2")
 
 	r.Put(service("api", func(s *corev1.Service) {
 		s.Spec = &corev1.ServiceSpec{Type: corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME, ExternalName: "example.com", Selector: map[string]string{"app": "api"}}
 	}))
-	becomes(t, "an alias has no endpoints", r, "slice web: ", "endpoints web:")
+	wantObjects(t, "an alias has no endpoints", r, "slice web: ", "endpoints web:")
 	r.Delete(service("web"))
-	becomes(t, "nothing to be left", r)
+	wantObjects(t, "nothing to be left", r)
 	wantStatus(t, client, 1, 1)
 }
 
@@ -204,24 +204,24 @@ func TestWhatOthersDoToSlicesIsUndone(t *testing.T) {
 	r.Put(node("n1", "a", yes), service("web"), pod("p1", "web", "10.0.0.1", true))
 	start(t, r, r.Serve(t), nil)
 	want := []string{"slice web 9376: 10.0.0.1", "endpoints web: 10.0.0.1"}
-	becomes(t, "the first time", r, want...)
+	wantObjects(t, "the first time", r, want...)
 
 	spoilt := registrytest.All[*corev1.EndpointSlice](r)[0].CloneVT()
 	spoilt.Endpoints = nil
 	r.Put(spoilt)
-	becomes(t, "an emptied slice to be filled", r, want...)
+	wantObjects(t, "an emptied slice to be filled", r, want...)
 	r.Delete(registrytest.All[*corev1.EndpointSlice](r)[0])
-	becomes(t, "a deleted slice to come back", r, want...)
+	wantObjects(t, "a deleted slice to come back", r, want...)
 	r.Delete(registrytest.All[*corev1.Endpoints](r)[0])
-	becomes(t, "a deleted Endpoints to come back", r, want...)
+	wantObjects(t, "a deleted Endpoints to come back", r, want...)
 
 	manual := &corev1.EndpointSlice{Metadata: &corev1.ObjectMeta{Name: "mine", Namespace: "default", Labels: map[string]string{object.LabelServiceName: "web"}}}
 	r.Put(manual, pod("p2", "web", "10.0.0.2", true))
-	becomes(t, "slices of others to stay", r, "slice web: ", "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
+	wantObjects(t, "slices of others to stay", r, "slice web: ", "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
 }
 
-// catchesUp waits until the daemon has read the whole log.
-func catchesUp(t *testing.T, r *registrytest.Registry, client endpointsv1.EndpointControllerServiceClient) {
+// waitUntilRead waits until the daemon has read the whole log.
+func waitUntilRead(t *testing.T, r *registrytest.Registry, client endpointsv1.EndpointControllerServiceClient) {
 	t.Helper()
 	head := r.Log.Revision()
 	kittest.Eventually(t, "the daemon to read the log", func() error {
@@ -237,7 +237,7 @@ func TestAWriteThatIsDeletedBeforeItsAnswerComesIsRepeated(t *testing.T) {
 	r := registrytest.New(t)
 	r.Put(node("n1", "a", yes), pod("p1", "web", "10.0.0.1", true))
 	client, _ := start(t, r, r.Serve(t), nil)
-	leads(t, "it", client)
+	waitUntilLeading(t, "it", client)
 	var mu sync.Mutex
 	deleted := map[string]bool{}
 	// The garbage collector is faster than the response.
@@ -247,7 +247,7 @@ func TestAWriteThatIsDeletedBeforeItsAnswerComesIsRepeated(t *testing.T) {
 		if kind := object.KindOf(o); !deleted[kind] {
 			deleted[kind] = true
 			r.Delete(o)
-			catchesUp(t, r, client)
+			waitUntilRead(t, r, client)
 		}
 	})
 	r.Put(service("web"))
@@ -259,9 +259,9 @@ func TestAWriteThatIsDeletedBeforeItsAnswerComesIsRepeated(t *testing.T) {
 		}
 		return nil
 	})
-	becomes(t, "what was deleted to be written again", r, "slice web 9376: 10.0.0.1", "endpoints web: 10.0.0.1")
+	wantObjects(t, "what was deleted to be written again", r, "slice web 9376: 10.0.0.1", "endpoints web: 10.0.0.1")
 	r.Put(pod("p2", "web", "10.0.0.2", true))
-	becomes(t, "a change to be written", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
+	wantObjects(t, "a change to be written", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
 }
 
 func TestCustomEndpointsAreMirrored(t *testing.T) {
@@ -281,7 +281,7 @@ func TestCustomEndpointsAreMirrored(t *testing.T) {
 	r.Put(db, service("other", func(s *corev1.Service) { s.Spec.Selector = nil }), manual, custom("10.1.1.1", "nonsense"))
 	start(t, r, r.Serve(t), nil)
 	byHand := "slice other: 10.9.9.9"
-	becomes(t, "the mirror", r, "slice db 5432: 10.1.1.1", "endpoints db: 10.1.1.1 nonsense", byHand)
+	wantObjects(t, "the mirror", r, "slice db 5432: 10.1.1.1", "endpoints db: 10.1.1.1 nonsense", byHand)
 	kittest.Eventually(t, "an event", func() error {
 		for _, e := range registrytest.All[*corev1.Event](r) {
 			if e.GetReason() == "InvalidIPAddress" && e.GetRegarding().GetKind() == "Endpoints" {
@@ -291,9 +291,9 @@ func TestCustomEndpointsAreMirrored(t *testing.T) {
 		return errors.New("none")
 	})
 	r.Put(custom("10.1.1.1", "10.1.1.2"))
-	becomes(t, "the change", r, "slice db 5432: 10.1.1.1 10.1.1.2", "endpoints db: 10.1.1.1 10.1.1.2", byHand)
+	wantObjects(t, "the change", r, "slice db 5432: 10.1.1.1 10.1.1.2", "endpoints db: 10.1.1.1 10.1.1.2", byHand)
 	r.Delete(db)
-	becomes(t, "all of it to go with the service", r, byHand)
+	wantObjects(t, "all of it to go with the service", r, byHand)
 }
 
 func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
@@ -308,7 +308,7 @@ func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
 		return nil
 	})
 	client, _ := start(t, r, r.Serve(t), nil)
-	becomes(t, "the endpoints", r, "slice web 9376: 10.0.0.1", "endpoints web: 10.0.0.1")
+	wantObjects(t, "the endpoints", r, "slice web 9376: 10.0.0.1", "endpoints web: 10.0.0.1")
 
 	r.Fail(func(_ string, o object.Object) error {
 		if s, ok := o.(*corev1.EndpointSlice); ok && len(s.GetEndpoints()) > 1 {
@@ -340,21 +340,21 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 		return start(t, r, addr, func(c *endpointctl.Config) { c.Identity, c.LeaseDuration = name, time.Second })
 	}
 	first, _ := replica("first", cut)
-	leads(t, "first", first)
-	becomes(t, "the endpoints", r, "slice web 9376: 10.0.0.1", "endpoints web: 10.0.0.1")
+	waitUntilLeading(t, "first", first)
+	wantObjects(t, "the endpoints", r, "slice web 9376: 10.0.0.1", "endpoints web: 10.0.0.1")
 	second, stopSecond := replica("second", addr)
 
 	cutOff() // the first cannot renew its lease and gives up, and the second takes over
-	leads(t, "second", second)
-	leadsNot(t, "first", first)
+	waitUntilLeading(t, "second", second)
+	waitUntilNotLeading(t, "first", first)
 	r.Put(pod("p2", "web", "10.0.0.2", true))
-	becomes(t, "the second to work", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
+	wantObjects(t, "the second to work", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
 
 	third, _ := replica("third", addr)
 	stopSecond() // releases the lease
-	leads(t, "third", third)
+	waitUntilLeading(t, "third", third)
 	r.Delete(pod("p1", "", "", true))
-	becomes(t, "the third to work", r, "slice web 9376: 10.0.0.2", "endpoints web: 10.0.0.2")
+	wantObjects(t, "the third to work", r, "slice web 9376: 10.0.0.2", "endpoints web: 10.0.0.2")
 	if _, err := first.Resync(t.Context(), &endpointsv1.ResyncRequest{}); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("Resync of one that does not lead: %v", err)
 	}
@@ -380,7 +380,7 @@ func serveUntilCut(t *testing.T, r *registrytest.Registry) (addr string, cut fun
 	return lis.Addr().String(), stop
 }
 
-func leading(t *testing.T, client endpointsv1.EndpointControllerServiceClient) bool {
+func isLeading(t *testing.T, client endpointsv1.EndpointControllerServiceClient) bool {
 	t.Helper()
 	s, err := client.GetStatus(t.Context(), &endpointsv1.GetStatusRequest{})
 	if err != nil {
@@ -389,20 +389,20 @@ func leading(t *testing.T, client endpointsv1.EndpointControllerServiceClient) b
 	return s.GetLeader()
 }
 
-func leads(t *testing.T, name string, client endpointsv1.EndpointControllerServiceClient) {
+func waitUntilLeading(t *testing.T, name string, client endpointsv1.EndpointControllerServiceClient) {
 	t.Helper()
 	kittest.Eventually(t, name+" to lead", func() error {
-		if !leading(t, client) {
+		if !isLeading(t, client) {
 			return errors.New("it does not")
 		}
 		return nil
 	})
 }
 
-func leadsNot(t *testing.T, name string, client endpointsv1.EndpointControllerServiceClient) {
+func waitUntilNotLeading(t *testing.T, name string, client endpointsv1.EndpointControllerServiceClient) {
 	t.Helper()
 	kittest.Eventually(t, name+" to give up", func() error {
-		if leading(t, client) {
+		if isLeading(t, client) {
 			return errors.New("it leads")
 		}
 		return nil
@@ -414,7 +414,7 @@ func TestExplain(t *testing.T) {
 	r.Put(node("n1", "a", yes), service("web"), service("db", func(s *corev1.Service) { s.Spec.Selector = nil }),
 		pod("a-stranger", "api", "10.0.0.3", true), pod("b-ready", "web", "10.0.0.1", true), pod("c-sick", "web", "10.0.0.2", false))
 	client, _ := start(t, r, r.Serve(t), nil)
-	becomes(t, "the endpoints", r, "slice web 9376: !10.0.0.2 10.0.0.1", "endpoints web: 10.0.0.1 !10.0.0.2")
+	wantObjects(t, "the endpoints", r, "slice web 9376: !10.0.0.2 10.0.0.1", "endpoints web: 10.0.0.1 !10.0.0.2")
 	resp, err := client.ExplainService(t.Context(), &endpointsv1.ExplainServiceRequest{Name: "web"})
 	if err != nil {
 		t.Fatal(err)
@@ -444,14 +444,14 @@ func TestASilentNodeTakesItsPodsOut(t *testing.T) {
 	other.Spec.NodeName = "n2"
 	r.Put(node("n1", "a", yes), node("n2", "b", yes), service("web"), pod("p1", "web", "10.0.0.1", true), other)
 	start(t, r, r.Serve(t), func(c *endpointctl.Config) { c.NodeGrace = time.Second })
-	becomes(t, "both", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
+	wantObjects(t, "both", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
 
 	stopFirst := heartbeats(t, r, "n1")
-	becomes(t, "the silent node's pod to be out", r, "slice web 9376: !10.0.0.2 10.0.0.1", "endpoints web: 10.0.0.1 !10.0.0.2")
+	wantObjects(t, "the silent node's pod to be out", r, "slice web 9376: !10.0.0.2 10.0.0.1", "endpoints web: 10.0.0.1 !10.0.0.2")
 	heartbeats(t, r, "n2")
-	becomes(t, "it to be back", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
+	wantObjects(t, "it to be back", r, "slice web 9376: 10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.1 10.0.0.2")
 	stopFirst()
-	becomes(t, "the other one to be out", r, "slice web 9376: !10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.2 !10.0.0.1")
+	wantObjects(t, "the other one to be out", r, "slice web 9376: !10.0.0.1 10.0.0.2", "endpoints web: 10.0.0.2 !10.0.0.1")
 }
 
 // heartbeats sends a node's heartbeats until the test ends or stop is called.
@@ -478,7 +478,7 @@ func TestManyPodsFillManySlices(t *testing.T) {
 	r := registrytest.New(t)
 	r.Put(node("n1", "a", yes))
 	client, _ := start(t, r, r.Serve(t), nil)
-	leads(t, "it", client)
+	waitUntilLeading(t, "it", client)
 	r.Put(service("web"))
 	const pods = 250
 	for i := range pods {

@@ -66,20 +66,20 @@ func (s *Server) ExplainService(_ context.Context, req *endpointsv1.ExplainServi
 	if svc == nil {
 		return nil, apierr.NotFound("Service", key.String())
 	}
-	resp := &endpointsv1.ExplainServiceResponse{Revision: revision, Managed: packing.Unmanaged(svc)}
+	resp := &endpointsv1.ExplainServiceResponse{Revision: revision, Managed: packing.UnmanagedReason(svc)}
 	if failure, failed := s.state.Failure(key); failed {
 		resp.Failure = &endpointsv1.SyncFailure{Since: timestamppb.New(failure.Since), Message: failure.Message}
 	}
 	refused := s.state.Refused(key)
 	switch {
 	case resp.GetManaged() == "":
-		verdicts := packing.JudgeAll(svc, known.Pods, known.FindNode, refused)
-		resp.Pods = describe(verdicts)
-		resp.Slices = wanted(packing.Want(svc, verdicts, s.maxPerSlice), known.Slices)
-	case packing.Mirrored(svc, known.Endpoints):
-		want, _ := packing.Mirror(known.Endpoints, refused)
+		verdicts := packing.EvaluatePods(svc, known.Pods, known.FindNode, refused)
+		resp.Pods = podVerdicts(verdicts)
+		resp.Slices = plannedSlices(packing.SlicesFromPods(svc, verdicts, s.maxPerSlice), known.Slices)
+	case packing.IsMirrored(svc, known.Endpoints):
+		want, _ := packing.SlicesFromEndpoints(known.Endpoints, refused)
 		resp.LeftOut = refused.Texts()
-		resp.Slices = wanted(want, known.Mirrored)
+		resp.Slices = plannedSlices(want, known.Mirrored)
 	}
 	return resp, nil
 }
@@ -91,9 +91,9 @@ func (s *Server) ready() error {
 	return nil
 }
 
-// describe returns the verdicts with the selected pods first.
-func describe(verdicts []packing.Verdict) []*endpointsv1.PodVerdict {
-	slices.SortStableFunc(verdicts, func(a, b packing.Verdict) int {
+// podVerdicts returns the verdicts with the selected pods first.
+func podVerdicts(verdicts []packing.PodVerdict) []*endpointsv1.PodVerdict {
+	slices.SortStableFunc(verdicts, func(a, b packing.PodVerdict) int {
 		switch {
 		case a.Selected == b.Selected:
 			return 0
@@ -115,8 +115,8 @@ func describe(verdicts []packing.Verdict) []*endpointsv1.PodVerdict {
 	return all
 }
 
-// wanted returns the slices as they will be after the pending writes.
-func wanted(w packing.Wanted, existing []*corev1.EndpointSlice) []*corev1.EndpointSlice {
+// plannedSlices returns the slices as they will be after the pending writes.
+func plannedSlices(w packing.DesiredSlices, existing []*corev1.EndpointSlice) []*corev1.EndpointSlice {
 	plan := packing.Pack(w, existing)
 	byName := map[string]*corev1.EndpointSlice{}
 	for _, s := range existing {

@@ -46,20 +46,20 @@ type Config struct {
 
 // Controller syncs services while it leads.
 type Controller struct {
-	cfg       Config
-	queue     *queue.Queue[index.Key]
-	slices    registryv1.EndpointSliceServiceClient
-	endpoints registryv1.EndpointsServiceClient
-	events    registryv1.EventServiceClient
-	metrics   *metrics
-	triggers  *triggers
-	failures  failures
-	refusals  refusals
-	leading   atomic.Bool
+	cfg         Config
+	queue       *queue.Queue[index.Key]
+	slices      registryv1.EndpointSliceServiceClient
+	endpoints   registryv1.EndpointsServiceClient
+	events      registryv1.EventServiceClient
+	metrics     *metrics
+	changeTimes *changeTimes
+	failures    failures
+	refusals    refusals
+	leading     atomic.Bool
 
 	mu       sync.Mutex
 	deleted  map[index.Key]bool         // guarded by mu: deleted services that are not synced yet
-	reported map[notice]string          // guarded by mu: the last event of each notice
+	reported map[eventKey]string        // guarded by mu: the last event of each notice
 	traces   map[index.Key]tracing.Span // guarded by mu: the traced change that made a service due
 }
 
@@ -67,13 +67,13 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	c := &Controller{
 		cfg: cfg, queue: queue.New[index.Key](cfg.Queue),
-		slices:    registryv1.NewEndpointSliceServiceClient(cfg.Registry),
-		endpoints: registryv1.NewEndpointsServiceClient(cfg.Registry),
-		events:    registryv1.NewEventServiceClient(cfg.Registry),
-		triggers:  newTriggers(),
-		failures:  failures{all: map[index.Key]Failure{}},
-		refusals:  refusals{all: map[index.Key]packing.Refused{}},
-		deleted:   map[index.Key]bool{}, reported: map[notice]string{}, traces: map[index.Key]tracing.Span{},
+		slices:      registryv1.NewEndpointSliceServiceClient(cfg.Registry),
+		endpoints:   registryv1.NewEndpointsServiceClient(cfg.Registry),
+		events:      registryv1.NewEventServiceClient(cfg.Registry),
+		changeTimes: newChangeTimes(),
+		failures:    failures{all: map[index.Key]Failure{}},
+		refusals:    refusals{all: map[index.Key]packing.Refused{}},
+		deleted:     map[index.Key]bool{}, reported: map[eventKey]string{}, traces: map[index.Key]tracing.Span{},
 	}
 	c.metrics = newMetrics(cfg.Metrics, c.queue.Len, func() int { return c.failures.lasting(cfg.LastingFailure) })
 	return c
@@ -85,20 +85,20 @@ func (c *Controller) Apply(ctx context.Context, batch []changes.Change, revision
 	if !c.leading.Load() {
 		return nil
 	}
-	if c.noteDeleted(batch) {
-		c.askAgain() // an endpoint may have been refused because of the service
+	if c.recordDeleted(batch) {
+		c.retryRefused() // an endpoint may have been refused because of the service
 	}
 	span := tracing.Of(ctx)
 	for key := range dirty {
-		c.noteTrace(key, span)
+		c.recordTrace(key, span)
 		c.queue.Add(key)
 	}
 	return nil
 }
 
-// noteTrace records the trace of the change that made a service due. If there are several, it keeps
-// the first.
-func (c *Controller) noteTrace(key index.Key, span tracing.Span) {
+// recordTrace records the trace of the change that made a service due. If there are several, it
+// keeps the first.
+func (c *Controller) recordTrace(key index.Key, span tracing.Span) {
 	if !span.Recorded() {
 		return
 	}
@@ -120,8 +120,8 @@ func (c *Controller) continueTrace(ctx context.Context, key index.Key) (context.
 	return ctx, sync
 }
 
-// noteDeleted records deleted services, and reports whether the batch has any.
-func (c *Controller) noteDeleted(batch []changes.Change) (found bool) {
+// recordDeleted records deleted services, and reports whether the batch has any.
+func (c *Controller) recordDeleted(batch []changes.Change) (found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, change := range batch {
@@ -136,15 +136,15 @@ func (c *Controller) noteDeleted(batch []changes.Change) (found bool) {
 // Lead syncs every service, and then each service that changes, until ctx is done. The context
 // fences the writes.
 func (c *Controller) Lead(ctx context.Context) {
-	c.triggers.reset()
+	c.changeTimes.reset()
 	c.leading.Store(true)
 	defer c.leading.Store(false)
 	defer c.failures.reset()
-	defer c.refusals.takeAll()
+	defer c.refusals.clear()
 	c.Resync()
 	var workers sync.WaitGroup
 	for range c.cfg.Workers {
-		workers.Go(func() { c.work(ctx) })
+		workers.Go(func() { c.runWorker(ctx) })
 	}
 	workers.Go(func() { c.recheckRefused(ctx) })
 	workers.Wait()
@@ -165,7 +165,7 @@ func (c *Controller) Resync() int {
 // Pending returns the number of services that are due or being synced.
 func (c *Controller) Pending() int { return c.queue.Len() }
 
-func (c *Controller) work(ctx context.Context) {
+func (c *Controller) runWorker(ctx context.Context) {
 	for {
 		key, added, ok := c.queue.Get(ctx)
 		if !ok {
@@ -196,9 +196,9 @@ func (c *Controller) syncOne(ctx context.Context, key index.Key) (wrote bool, er
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.SyncTimeout)
 	defer cancel()
 	ctx, span := c.continueTrace(ctx, key)
-	t := &task{c: c, key: key, known: c.cfg.Index.Read(key)}
+	t := &task{c: c, key: key, objects: c.cfg.Index.Read(key)}
 	err = t.run(ctx)
-	c.noteResult(ctx, key, t.known.Service, err)
+	c.recordResult(ctx, key, t.objects.Service, err)
 	span.End(err)
 	return t.writes > 0, err
 }

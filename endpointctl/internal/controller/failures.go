@@ -25,9 +25,9 @@ type failures struct {
 	all map[index.Key]Failure // guarded by mu
 }
 
-// note records the result of a sync. It returns the time since which the service's syncs have
+// record records the result of a sync. It returns the time since which the service's syncs have
 // failed.
-func (f *failures) note(key index.Key, err error) time.Time {
+func (f *failures) record(key index.Key, err error) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err == nil {
@@ -51,12 +51,12 @@ func (f *failures) get(key index.Key) (Failure, bool) {
 }
 
 // lasting returns the number of services that have failed for at least the given time.
-func (f *failures) lasting(least time.Duration) int {
+func (f *failures) lasting(minimum time.Duration) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0
 	for _, failure := range f.all {
-		if time.Since(failure.Since) >= least {
+		if time.Since(failure.Since) >= minimum {
 			n++
 		}
 	}
@@ -72,19 +72,19 @@ func (f *failures) reset() {
 // Failure returns the reason why the last sync of a service failed, and whether it failed.
 func (c *Controller) Failure(key index.Key) (Failure, bool) { return c.failures.get(key) }
 
-// noteResult records the result of a sync. It reports to the owner of a service at once if the
+// recordResult records the result of a sync. It reports to the owner of a service at once if the
 // registry refuses its endpoints, because a retry does not help. It reports other failures once
 // they have lasted.
-func (c *Controller) noteResult(ctx context.Context, key index.Key, svc *corev1.Service, err error) {
-	since := c.failures.note(key, err)
+func (c *Controller) recordResult(ctx context.Context, key index.Key, svc *corev1.Service, err error) {
+	since := c.failures.record(key, err)
 	switch {
 	case err == nil:
-		c.forgetReport(notice{key, failedToUpdate})
+		c.forgetReport(eventKey{key, updateFailedReason})
 	case svc == nil:
 	case apierr.Code(err) == codes.InvalidArgument:
-		c.report(ctx, svc, failedToUpdate, "the registry refuses the endpoints: "+reasons(err))
+		c.report(ctx, svc, updateFailedReason, "the registry refuses the endpoints: "+reasons(err))
 	case time.Since(since) >= c.cfg.LastingFailure:
-		c.report(ctx, svc, failedToUpdate, "the endpoints cannot be written: "+apierr.Describe(err))
+		c.report(ctx, svc, updateFailedReason, "the endpoints cannot be written: "+apierr.Describe(err))
 	}
 }
 

@@ -17,8 +17,9 @@ import (
 	"portolan.dev/endpointctl/internal/packing"
 )
 
-// leftOut is the reason of the event for a service with endpoints that the registry refuses.
-const leftOut = "EndpointsLeftOut"
+// endpointsLeftOutReason is the reason of the event for a service with endpoints that the registry
+// refuses.
+const endpointsLeftOutReason = "EndpointsLeftOut"
 
 // refusal is the error of a write that the registry refused because of single endpoints.
 type refusal struct {
@@ -36,9 +37,9 @@ type refusedEndpoint struct {
 // Unwrap returns the registry's error.
 func (r *refusal) Unwrap() error { return r.error }
 
-// refusedIn returns the error of a write as a refusal if it concerns single endpoints. Other faults
+// asRefusal returns the error of a write as a refusal if it concerns single endpoints. Other faults
 // of the object are found when it is written without these endpoints.
-func refusedIn(o object.Object, err error) error {
+func asRefusal(o object.Object, err error) error {
 	r := &refusal{error: err}
 	for _, v := range apierr.ViolationsOf(err) {
 		if address, ref, ok := endpointAt(o, v.Field); ok {
@@ -109,8 +110,8 @@ func (r *refusals) forget(key index.Key) {
 	delete(r.all, key)
 }
 
-// takeAll removes all refusals, and returns the services that had any.
-func (r *refusals) takeAll() []index.Key {
+// clear removes all refusals, and returns the services that had any.
+func (r *refusals) clear() []index.Key {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	keys := slices.Collect(maps.Keys(r.all))
@@ -130,16 +131,16 @@ func (c *Controller) recheckRefused(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			c.askAgain()
+			c.retryRefused()
 		}
 	}
 }
 
-// askAgain makes the services with refused endpoints due. Endpoints that are refused again are
+// retryRefused makes the services with refused endpoints due. Endpoints that are refused again are
 // reported again, and the registry counts the repeated event.
-func (c *Controller) askAgain() {
-	for _, key := range c.refusals.takeAll() {
-		c.forgetReport(notice{key, leftOut})
+func (c *Controller) retryRefused() {
+	for _, key := range c.refusals.clear() {
+		c.forgetReport(eventKey{key, endpointsLeftOutReason})
 		c.queue.Add(key)
 	}
 }
@@ -147,10 +148,10 @@ func (c *Controller) askAgain() {
 // reportLeftOut reports to the owner of a service, after a sync, the endpoints that are left out.
 func (t *task) reportLeftOut(ctx context.Context, err error) {
 	refused := t.c.refusals.get(t.key)
-	if err != nil || t.known.Service == nil || len(refused) == 0 {
+	if err != nil || t.objects.Service == nil || len(refused) == 0 {
 		return
 	}
-	t.c.report(ctx, t.known.Service, leftOut, "left out because the registry refuses them: "+strings.Join(refused.Texts(), "; "))
+	t.c.report(ctx, t.objects.Service, endpointsLeftOutReason, "left out because the registry refuses them: "+strings.Join(refused.Texts(), "; "))
 }
 
 // reportProblems records the problems of an Endpoints as Events on it, one for each reason.
@@ -160,6 +161,6 @@ func (t *task) reportProblems(ctx context.Context, problems []packing.Problem) {
 		texts[p.Reason] = append(texts[p.Reason], p.Message)
 	}
 	for reason, messages := range texts {
-		t.c.report(ctx, t.known.Endpoints, reason, strings.Join(messages, "; "))
+		t.c.report(ctx, t.objects.Endpoints, reason, strings.Join(messages, "; "))
 	}
 }

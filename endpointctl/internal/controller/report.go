@@ -14,26 +14,27 @@ import (
 	"portolan.dev/endpointctl/internal/index"
 )
 
-// failedToUpdate is the reason of the event for a service whose slices cannot be written.
-const failedToUpdate = "FailedToUpdateEndpointSlices"
+// updateFailedReason is the reason of the event for a service whose slices cannot be written.
+const updateFailedReason = "FailedToUpdateEndpointSlices"
 
-// takenOver is the reason of the event for a service with a selector that replaces an Endpoints
-// written by hand.
-const takenOver = "EndpointsReplaced"
+// endpointsReplacedReason is the reason of the event for a service with a selector that replaces an
+// Endpoints written by hand.
+const endpointsReplacedReason = "EndpointsReplaced"
 
-// untended is the reason of the event for a service whose selector was removed. As in Kubernetes,
-// the slices made from the selector stay, and now belong to the service's owner.
-const untended = "EndpointSlicesUntended"
+// staleSlicesReason is the reason of the event for a service whose selector was removed. As in
+// Kubernetes, the slices made from the selector stay, and now belong to the service's owner.
+const staleSlicesReason = "EndpointSlicesUntended"
 
-// pending is the reason of the event for a LoadBalancer service without an address. The controller
-// reports it because one replica syncs every service here, and the registry writes no events.
-const pending = "LoadBalancerPending"
+// addressPendingReason is the reason of the event for a LoadBalancer service without an address.
+// The controller reports it because one replica syncs every service here, and the registry writes
+// no events.
+const addressPendingReason = "LoadBalancerPending"
 
 // maxMessage bounds the message of an event, in bytes.
 const maxMessage = 1024
 
-// notice is the object and reason of an event.
-type notice struct {
+// eventKey is the object and reason of an event.
+type eventKey struct {
 	key    index.Key
 	reason string
 }
@@ -42,7 +43,7 @@ type notice struct {
 // reason there.
 func (c *Controller) report(ctx context.Context, about object.Object, reason, message string) {
 	meta := about.GetMetadata()
-	subject := notice{index.KeyOf(about), reason}
+	subject := eventKey{index.KeyOf(about), reason}
 	c.mu.Lock()
 	known := c.reported[subject] == message
 	c.reported[subject] = message
@@ -67,7 +68,7 @@ func (c *Controller) report(ctx context.Context, about object.Object, reason, me
 // eventType returns the type of the events of a reason. A service that waits for its load balancer
 // is in order. Every other reason is a fault.
 func eventType(reason string) corev1.EventType {
-	if reason == pending {
+	if reason == addressPendingReason {
 		return corev1.EventType_EVENT_TYPE_NORMAL
 	}
 	return corev1.EventType_EVENT_TYPE_WARNING
@@ -75,30 +76,30 @@ func eventType(reason string) corev1.EventType {
 
 // reportPending reports to the owner of a LoadBalancer service why it has no address.
 func (t *task) reportPending(ctx context.Context) {
-	if why := spec.PendingLoadBalancer(t.known.Service); why != "" {
-		t.c.report(ctx, t.known.Service, pending, why)
+	if why := spec.PendingLoadBalancer(t.objects.Service); why != "" {
+		t.c.report(ctx, t.objects.Service, addressPendingReason, why)
 	} else {
-		t.c.forgetReport(notice{t.key, pending})
+		t.c.forgetReport(eventKey{t.key, addressPendingReason})
 	}
 }
 
-// reportUntended reports to the owner of a service without selector the slices that were made from
-// its selector.
-func (t *task) reportUntended(ctx context.Context) {
-	if len(t.known.Slices) == 0 {
-		t.c.forgetReport(notice{t.key, untended})
+// reportStaleSlices reports to the owner of a service without selector the slices that were made
+// from its selector.
+func (t *task) reportStaleSlices(ctx context.Context) {
+	if len(t.objects.Slices) == 0 {
+		t.c.forgetReport(eventKey{t.key, staleSlicesReason})
 		return
 	}
 	var names []string
-	for _, s := range t.known.Slices {
+	for _, s := range t.objects.Slices {
 		names = append(names, s.GetMetadata().GetName())
 	}
 	slices.Sort(names)
-	t.c.report(ctx, t.known.Service, untended, "the service has no selector, so nothing updates the EndpointSlices that were made from one; "+
+	t.c.report(ctx, t.objects.Service, staleSlicesReason, "the service has no selector, so nothing updates the EndpointSlices that were made from one; "+
 		"delete them, or give them a label "+object.LabelManagedBy+" of your own and tend them: "+strings.Join(names, ", "))
 }
 
-func (c *Controller) forgetReport(subject notice) {
+func (c *Controller) forgetReport(subject eventKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.reported, subject)
@@ -107,7 +108,7 @@ func (c *Controller) forgetReport(subject notice) {
 func (c *Controller) forgetReported(key index.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.reported, func(n notice, _ string) bool { return n.key == key })
+	maps.DeleteFunc(c.reported, func(n eventKey, _ string) bool { return n.key == key })
 }
 
 func (c *Controller) wasDeleted(key index.Key) bool {

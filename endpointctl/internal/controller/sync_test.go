@@ -20,21 +20,22 @@ import (
 	"portolan.dev/endpointctl/internal/registrytest"
 )
 
-// driven is a controller that syncs on demand and receives changes when the test delivers them.
-type driven struct {
+// manualController is a controller that syncs on demand and receives changes when the test delivers
+// them.
+type manualController struct {
 	*Controller
-	t        *testing.T
-	registry *registrytest.Registry
-	metrics  *prometheus.Registry
-	heard    uint64 // revision up to which changes are delivered
+	t         *testing.T
+	registry  *registrytest.Registry
+	metrics   *prometheus.Registry
+	delivered uint64 // revision up to which changes are delivered
 }
 
-// drive returns a controller whose registry has objects that are not delivered yet.
-func drive(t *testing.T, objects ...object.Object) *driven {
+// newManual returns a controller whose registry has objects that are not delivered yet.
+func newManual(t *testing.T, objects ...object.Object) *manualController {
 	t.Helper()
-	d := &driven{t: t, registry: registrytest.New(t), metrics: prometheus.NewRegistry()}
+	d := &manualController{t: t, registry: registrytest.New(t), metrics: prometheus.NewRegistry()}
 	d.registry.Put(&corev1.Lease{Metadata: &corev1.ObjectMeta{Name: "l", Namespace: "default"}, Spec: &corev1.LeaseSpec{Epoch: 1}})
-	d.heard = d.registry.Log.Revision()
+	d.delivered = d.registry.Log.Revision()
 	d.registry.Put(objects...)
 	d.Controller = New(Config{
 		Registry: kittest.Conn(t, d.registry.Register), Log: kittest.Logger(t), Metrics: d.metrics, Index: index.New(), MaxPerSlice: 100,
@@ -43,18 +44,18 @@ func drive(t *testing.T, objects ...object.Object) *driven {
 	return d
 }
 
-// hear delivers the next n changes to the controller. All of them must be puts.
-func (d *driven) hear(n int) {
+// deliver delivers the next n changes to the controller. All of them must be puts.
+func (d *manualController) deliver(n int) {
 	d.t.Helper()
-	logged, err := d.registry.Log.After(d.t.Context(), d.heard, n)
+	logged, err := d.registry.Log.After(d.t.Context(), d.delivered, n)
 	if err != nil || len(logged) != n {
-		d.t.Fatalf("%d changes after %d: %v", len(logged), d.heard, err)
+		d.t.Fatalf("%d changes after %d: %v", len(logged), d.delivered, err)
 	}
 	for _, change := range logged {
 		o := object.Unwrap(change.GetObject())
 		key := object.KeyOf(o)
-		d.heard = change.GetRevision()
-		if err := d.Apply(d.t.Context(), []changes.Change{{Kind: key.Kind, Key: key, New: o, Revision: d.heard}}, d.heard); err != nil {
+		d.delivered = change.GetRevision()
+		if err := d.Apply(d.t.Context(), []changes.Change{{Kind: key.Kind, Key: key, New: o, Revision: d.delivered}}, d.delivered); err != nil {
 			d.t.Fatal(err)
 		}
 	}
@@ -68,14 +69,14 @@ func external() *corev1.Service {
 }
 
 // sync syncs the service of these tests once.
-func (d *driven) sync() error {
+func (d *manualController) sync() error {
 	ctx := metadata.AppendToOutgoingContext(d.t.Context(), "portolan-fence", "default/l=1")
 	_, err := d.syncOne(ctx, web)
 	return err
 }
 
 // wantAddresses syncs, which must succeed, and checks the addresses in slices and Endpoints.
-func (d *driven) wantAddresses(when, want string) {
+func (d *manualController) wantAddresses(when, want string) {
 	d.t.Helper()
 	if err := d.sync(); err != nil {
 		d.t.Errorf("%s: %v", when, err)
@@ -89,17 +90,17 @@ func (d *driven) wantAddresses(when, want string) {
 // controller's own writes. It checks that each sync starts from the versions that the previous sync
 // wrote, and repeats no write.
 func TestASyncKnowsWhatTheOneBeforeWrote(t *testing.T) {
-	d := drive(t, service(), pod("p1", "10.0.0.1"), pod("p2", "10.0.0.2"), pod("p3", "10.0.0.3"), external(), service())
-	d.hear(2)
+	d := newManual(t, service(), pod("p1", "10.0.0.1"), pod("p2", "10.0.0.2"), pod("p3", "10.0.0.3"), external(), service())
+	d.deliver(2)
 	d.wantAddresses("after the first pod", "10.0.0.1 / 10.0.0.1")
-	d.hear(1)
+	d.deliver(1)
 	d.wantAddresses("after the second pod", "10.0.0.1 10.0.0.2 / 10.0.0.1 10.0.0.2")
-	d.hear(1)
+	d.deliver(1)
 	d.wantAddresses("after the third pod", "10.0.0.1 10.0.0.2 10.0.0.3 / 10.0.0.1 10.0.0.2 10.0.0.3")
 	d.wantAddresses("without a change", "10.0.0.1 10.0.0.2 10.0.0.3 / 10.0.0.1 10.0.0.2 10.0.0.3")
-	d.hear(1)
+	d.deliver(1)
 	d.wantAddresses("of an external name", " / ")
-	d.hear(1)
+	d.deliver(1)
 	d.wantAddresses("of pods again", "10.0.0.1 10.0.0.2 10.0.0.3 / 10.0.0.1 10.0.0.2 10.0.0.3")
 	want := `
 # HELP portolan_endpointctl_writes_total Objects written, by kind and operation.
@@ -122,15 +123,15 @@ portolan_endpointctl_writes_total{kind="Endpoints",op="update"} 2
 func TestWhatSomebodyDeletedIsMadeAnew(t *testing.T) {
 	for _, deleted := range []string{"EndpointSlice", "Endpoints"} {
 		t.Run(deleted, func(t *testing.T) {
-			d := drive(t, service(), pod("p1", "10.0.0.1"), pod("p2", "10.0.0.2"))
-			d.hear(2)
+			d := newManual(t, service(), pod("p1", "10.0.0.1"), pod("p2", "10.0.0.2"))
+			d.deliver(2)
 			d.wantAddresses("after the first pod", "10.0.0.1 / 10.0.0.1")
 			for _, o := range d.registry.Log.Objects() {
 				if object.KindOf(o) == deleted {
 					d.registry.Delete(o)
 				}
 			}
-			d.hear(1)
+			d.deliver(1)
 			if err := d.sync(); apierr.Code(err) != codes.NotFound {
 				t.Errorf("the sync that found out: %v, want NotFound", err)
 			}
@@ -145,21 +146,21 @@ func TestAWriteThatFailsFailsTheSync(t *testing.T) {
 	for _, kind := range []string{"EndpointSlice", "Endpoints"} {
 		for step, op := range []string{opCreate, opUpdate, opDelete} {
 			t.Run(op+" "+kind, func(t *testing.T) {
-				d := drive(t, service(), pod("p1", "10.0.0.1"), pod("p2", "10.0.0.2"), external())
+				d := newManual(t, service(), pod("p1", "10.0.0.1"), pod("p2", "10.0.0.2"), external())
 				d.registry.Fail(func(tried string, o object.Object) error {
 					if tried == op && object.KindOf(o) == kind {
 						return registrytest.Unavailable
 					}
 					return nil
 				})
-				d.hear(1)
+				d.deliver(1)
 				for range step { // the writes before it succeed
-					d.hear(1)
+					d.deliver(1)
 					if err := d.sync(); err != nil {
 						t.Fatal(err)
 					}
 				}
-				d.hear(1)
+				d.deliver(1)
 				if err := d.sync(); apierr.Code(err) != codes.Unavailable {
 					t.Errorf("the sync returned %v", err)
 				}

@@ -17,10 +17,10 @@ import (
 
 // task is one sync of one service.
 type task struct {
-	c      *Controller
-	key    index.Key
-	known  index.Service
-	writes int
+	c       *Controller
+	key     index.Key
+	objects index.Service
+	writes  int
 }
 
 // run updates the slices and the Endpoints of the service. If the registry refuses endpoints, it
@@ -32,39 +32,39 @@ func (t *task) run(ctx context.Context) error {
 			t.reportLeftOut(ctx, err)
 			return err
 		}
-		t.known = t.c.cfg.Index.Read(t.key)
+		t.objects = t.c.cfg.Index.Read(t.key)
 	}
 }
 
 func (t *task) sync(ctx context.Context) error {
-	svc := t.known.Service
+	svc := t.objects.Service
 	if svc == nil {
 		return t.cleanUp(ctx)
 	}
 	t.c.forgetDeleted(t.key)
 	t.reportPending(ctx)
-	switch packing.Unmanaged(svc) {
+	switch packing.UnmanagedReason(svc) {
 	case "":
-		return errors.Join(t.fromPods(ctx), t.deleteSlices(ctx, t.known.Mirrored))
+		return errors.Join(t.fromPods(ctx), t.deleteSlices(ctx, t.objects.Mirrored))
 	case "no selector":
-		t.reportUntended(ctx)
+		t.reportStaleSlices(ctx)
 		return t.fromEndpoints(ctx)
 	default:
-		return errors.Join(t.deleteSlices(ctx, t.known.Slices), t.deleteSlices(ctx, t.known.Mirrored), t.deleteManagedEndpoints(ctx))
+		return errors.Join(t.deleteSlices(ctx, t.objects.Slices), t.deleteSlices(ctx, t.objects.Mirrored), t.deleteManagedEndpoints(ctx))
 	}
 }
 
 // fromPods syncs a service with a selector.
 func (t *task) fromPods(ctx context.Context) error {
-	svc := t.known.Service
-	verdicts := packing.JudgeAll(svc, t.known.Pods, t.known.FindNode, t.c.refusals.get(t.key))
-	trigger, done := t.c.triggers.compute(t.key, svc, t.known.Pods)
-	want := packing.Want(svc, verdicts, t.c.cfg.MaxPerSlice)
+	svc := t.objects.Service
+	verdicts := packing.EvaluatePods(svc, t.objects.Pods, t.objects.FindNode, t.c.refusals.get(t.key))
+	trigger, done := t.c.changeTimes.compute(t.key, svc, t.objects.Pods)
+	want := packing.SlicesFromPods(svc, verdicts, t.c.cfg.MaxPerSlice)
 	want.Template.Trigger = trigger
-	if err := t.carryOut(ctx, packing.Pack(want, t.known.Slices)); err != nil {
+	if err := t.execute(ctx, packing.Pack(want, t.objects.Slices)); err != nil {
 		return err
 	}
-	legacy := packing.Legacy(svc, verdicts, trigger, t.known.Endpoints)
+	legacy := packing.EndpointsFromPods(svc, verdicts, trigger, t.objects.Endpoints)
 	if err := t.putEndpoints(ctx, legacy); err != nil {
 		return err
 	}
@@ -74,20 +74,20 @@ func (t *task) fromPods(ctx context.Context) error {
 
 // fromEndpoints mirrors an Endpoints that was written by hand for a service without selector.
 func (t *task) fromEndpoints(ctx context.Context) error {
-	if !packing.Mirrored(t.known.Service, t.known.Endpoints) {
-		return t.deleteSlices(ctx, t.known.Mirrored)
+	if !packing.IsMirrored(t.objects.Service, t.objects.Endpoints) {
+		return t.deleteSlices(ctx, t.objects.Mirrored)
 	}
-	want, problems := packing.Mirror(t.known.Endpoints, t.c.refusals.get(t.key))
+	want, problems := packing.SlicesFromEndpoints(t.objects.Endpoints, t.c.refusals.get(t.key))
 	t.reportProblems(ctx, problems)
-	return t.carryOut(ctx, packing.Pack(want, t.known.Mirrored))
+	return t.execute(ctx, packing.Pack(want, t.objects.Mirrored))
 }
 
 // cleanUp deletes the objects of a service that does not exist. An Endpoints written by hand is
 // deleted with its service, but one that was written before its service was created stays.
 func (t *task) cleanUp(ctx context.Context) error {
-	err := errors.Join(t.deleteSlices(ctx, t.known.Slices), t.deleteSlices(ctx, t.known.Mirrored))
+	err := errors.Join(t.deleteSlices(ctx, t.objects.Slices), t.deleteSlices(ctx, t.objects.Mirrored))
 	if t.c.wasDeleted(t.key) {
-		err = errors.Join(err, t.deleteEndpoints(ctx, t.known.Endpoints))
+		err = errors.Join(err, t.deleteEndpoints(ctx, t.objects.Endpoints))
 	} else {
 		err = errors.Join(err, t.deleteManagedEndpoints(ctx))
 	}
@@ -96,14 +96,14 @@ func (t *task) cleanUp(ctx context.Context) error {
 	}
 	t.c.forgetDeleted(t.key)
 	t.c.forgetReported(t.key)
-	t.c.triggers.forget(t.key)
+	t.c.changeTimes.forget(t.key)
 	t.c.refusals.forget(t.key)
 	return nil
 }
 
-// carryOut makes the writes of a plan in the plan's order. An endpoint that moves is thus in two
+// execute makes the writes of a plan in the plan's order. An endpoint that moves is thus in two
 // slices for a moment, and never in none.
-func (t *task) carryOut(ctx context.Context, p packing.Plan) error {
+func (t *task) execute(ctx context.Context, p packing.Plan) error {
 	for _, s := range p.Create {
 		if err := t.createSlice(ctx, s); err != nil {
 			return err
@@ -118,39 +118,39 @@ func (t *task) carryOut(ctx context.Context, p packing.Plan) error {
 }
 
 func (t *task) deleteManagedEndpoints(ctx context.Context) error {
-	if !packing.ManagedEndpoints(t.known.Endpoints) {
+	if !packing.IsManaged(t.objects.Endpoints) {
 		return nil
 	}
-	return t.deleteEndpoints(ctx, t.known.Endpoints)
+	return t.deleteEndpoints(ctx, t.objects.Endpoints)
 }
 
-// wrote records an object as the registry stored it.
-func (t *task) wrote(o object.Object, op string) {
+// recordWrite records an object as the registry stored it.
+func (t *task) recordWrite(o object.Object, op string) {
 	t.writes++
 	t.c.metrics.writes.WithLabelValues(object.KindOf(o), op).Inc()
-	t.c.cfg.Index.Wrote(o)
+	t.c.cfg.Index.RecordWrite(o)
 }
 
-func (t *task) removed(o object.Object) {
+func (t *task) recordDeletion(o object.Object) {
 	t.writes++
 	t.c.metrics.writes.WithLabelValues(object.KindOf(o), opDelete).Inc()
-	t.c.cfg.Index.Deleted(o)
+	t.c.cfg.Index.RecordDeletion(o)
 }
 
-// failed returns the error of an update or deletion, wrapped with the operation. If the registry
-// does not find the object, the index drops it, so that the next sync does not use it.
-func (t *task) failed(o object.Object, op string, err error) error {
+// writeError returns the error of an update or deletion, wrapped with the operation. If the
+// registry does not find the object, the index drops it, so that the next sync does not use it.
+func (t *task) writeError(o object.Object, op string, err error) error {
 	if status.Code(err) == codes.NotFound {
-		t.c.cfg.Index.Deleted(o)
+		t.c.cfg.Index.RecordDeletion(o)
 	}
 	return fmt.Errorf("%s %s %s: %w", op, object.KindOf(o), o.GetMetadata().GetName(), err)
 }
 
 func (t *task) putEndpoints(ctx context.Context, want *corev1.Endpoints) error {
 	switch {
-	case want == t.known.Endpoints:
+	case want == t.objects.Endpoints:
 		return nil
-	case t.known.Endpoints == nil:
+	case t.objects.Endpoints == nil:
 		return t.createEndpoints(ctx, want)
 	default:
 		return t.replaceEndpoints(ctx, want)
@@ -160,10 +160,10 @@ func (t *task) putEndpoints(ctx context.Context, want *corev1.Endpoints) error {
 // replaceEndpoints updates an Endpoints. If it was written by hand, it also reports an event,
 // because the service of that name has a selector and the content is lost, as in Kubernetes.
 func (t *task) replaceEndpoints(ctx context.Context, want *corev1.Endpoints) error {
-	byHand := !packing.ManagedEndpoints(t.known.Endpoints)
+	byHand := !packing.IsManaged(t.objects.Endpoints)
 	err := t.updateEndpoints(ctx, want)
 	if err == nil && byHand {
-		t.c.report(ctx, t.known.Service, takenOver,
+		t.c.report(ctx, t.objects.Service, endpointsReplacedReason,
 			"the Endpoints that somebody wrote is replaced by that of the selector; for addresses of your own remove the selector")
 	}
 	return err

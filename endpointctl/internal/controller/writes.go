@@ -21,18 +21,18 @@ const (
 func (t *task) createSlice(ctx context.Context, s *corev1.EndpointSlice) error {
 	resp, err := t.c.slices.CreateEndpointSlice(ctx, &registryv1.CreateEndpointSliceRequest{EndpointSlice: s})
 	if err != nil {
-		return refusedIn(s, fmt.Errorf("create slice: %w", err))
+		return asRefusal(s, fmt.Errorf("create slice: %w", err))
 	}
-	t.wrote(resp.GetEndpointSlice(), opCreate)
+	t.recordWrite(resp.GetEndpointSlice(), opCreate)
 	return nil
 }
 
 func (t *task) updateSlice(ctx context.Context, s *corev1.EndpointSlice) error {
 	resp, err := t.c.slices.UpdateEndpointSlice(ctx, &registryv1.UpdateEndpointSliceRequest{EndpointSlice: s})
 	if err != nil {
-		return refusedIn(s, t.failed(s, opUpdate, err))
+		return asRefusal(s, t.writeError(s, opUpdate, err))
 	}
-	t.wrote(resp.GetEndpointSlice(), opUpdate)
+	t.recordWrite(resp.GetEndpointSlice(), opUpdate)
 	return nil
 }
 
@@ -44,8 +44,8 @@ func (t *task) deleteSlices(ctx context.Context, all []*corev1.EndpointSlice) er
 			Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(), ResourceVersion: meta.GetResourceVersion(),
 		})
 		if err == nil {
-			t.removed(s)
-		} else if err = t.failed(s, opDelete, err); status.Code(err) != codes.NotFound {
+			t.recordDeletion(s)
+		} else if err = t.writeError(s, opDelete, err); status.Code(err) != codes.NotFound {
 			return err
 		}
 	}
@@ -55,18 +55,18 @@ func (t *task) deleteSlices(ctx context.Context, all []*corev1.EndpointSlice) er
 func (t *task) createEndpoints(ctx context.Context, e *corev1.Endpoints) error {
 	resp, err := t.c.endpoints.CreateEndpoints(ctx, &registryv1.CreateEndpointsRequest{Endpoints: e})
 	if err != nil {
-		return refusedIn(e, fmt.Errorf("create endpoints: %w", err))
+		return asRefusal(e, fmt.Errorf("create endpoints: %w", err))
 	}
-	t.wrote(resp.GetEndpoints(), opCreate)
+	t.recordWrite(resp.GetEndpoints(), opCreate)
 	return nil
 }
 
 func (t *task) updateEndpoints(ctx context.Context, e *corev1.Endpoints) error {
 	resp, err := t.c.endpoints.UpdateEndpoints(ctx, &registryv1.UpdateEndpointsRequest{Endpoints: e})
 	if err != nil {
-		return refusedIn(e, t.failed(e, opUpdate, err))
+		return asRefusal(e, t.writeError(e, opUpdate, err))
 	}
-	t.wrote(resp.GetEndpoints(), opUpdate)
+	t.recordWrite(resp.GetEndpoints(), opUpdate)
 	return nil
 }
 
@@ -79,8 +79,8 @@ func (t *task) deleteEndpoints(ctx context.Context, e *corev1.Endpoints) error {
 		Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(), ResourceVersion: meta.GetResourceVersion(),
 	})
 	if err == nil {
-		t.removed(e)
-	} else if err = t.failed(e, opDelete, err); status.Code(err) != codes.NotFound {
+		t.recordDeletion(e)
+	} else if err = t.writeError(e, opDelete, err); status.Code(err) != codes.NotFound {
 		return err
 	}
 	return nil

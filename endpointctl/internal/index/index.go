@@ -41,8 +41,8 @@ type Index struct {
 	nodes      map[string]*corev1.Node
 	slices     map[Key]map[string]*corev1.EndpointSlice // by service and name
 	endpoints  map[Key]*corev1.Endpoints
-	written    map[Key]map[object.Key]write // by service: writes that the stream has not passed yet
-	revision   uint64                       // of the stream
+	ownWrites  map[Key]map[object.Key]ownWrite // by service: writes that the stream has not passed yet
+	revision   uint64                          // of the stream
 }
 
 // New returns an empty index.
@@ -51,7 +51,7 @@ func New() *Index {
 		services: map[Key]*corev1.Service{}, bySelector: map[pair]map[Key]bool{},
 		pods: map[Key]*corev1.Pod{}, byLabel: map[pair]map[Key]*corev1.Pod{}, byNode: map[string]map[Key]*corev1.Pod{},
 		nodes: map[string]*corev1.Node{}, slices: map[Key]map[string]*corev1.EndpointSlice{},
-		endpoints: map[Key]*corev1.Endpoints{}, written: map[Key]map[object.Key]write{},
+		endpoints: map[Key]*corev1.Endpoints{}, ownWrites: map[Key]map[object.Key]ownWrite{},
 	}
 }
 
@@ -60,29 +60,29 @@ func (x *Index) Apply(batch []changes.Change, revision uint64) map[Key]bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if revision < x.revision {
-		clear(x.written) // the log was set back, so the recorded writes may be lost
+		clear(x.ownWrites) // the log was set back, so the recorded writes may be lost
 	}
 	x.revision = revision
-	dirty := map[Key]bool{}
+	affected := map[Key]bool{}
 	for i := range batch {
 		c := &batch[i]
 		key := Key{c.Key.Namespace, c.Key.Name}
 		switch c.Kind {
 		case "Service":
 			x.putService(key, as[*corev1.Service](c.New))
-			dirty[key] = true
+			affected[key] = true
 		case "Pod":
-			x.putPod(key, as[*corev1.Pod](c.New), dirty)
+			x.putPod(key, as[*corev1.Pod](c.New), affected)
 		case "Node":
-			x.putNode(c.Key.Name, as[*corev1.Node](c.New), dirty)
+			x.putNode(c.Key.Name, as[*corev1.Node](c.New), affected)
 		case "EndpointSlice":
-			x.applySlice(c, dirty)
+			x.applySlice(c, affected)
 		case "Endpoints":
-			x.applyEndpoints(key, c, dirty)
+			x.applyEndpoints(key, c, affected)
 		}
 	}
-	x.forgetPassed()
-	return dirty
+	x.dropPassed()
+	return affected
 }
 
 // as returns the object as type T, and nil if it is nil.
@@ -118,9 +118,9 @@ func selectorPair(svc *corev1.Service) (pair, bool) {
 	return pair{svc.GetMetadata().GetNamespace(), key, selector[key]}, true
 }
 
-func (x *Index) putPod(key Key, pod *corev1.Pod, dirty map[Key]bool) {
+func (x *Index) putPod(key Key, pod *corev1.Pod, affected map[Key]bool) {
 	if old := x.pods[key]; old != nil {
-		x.servicesOf(old, dirty)
+		x.servicesOf(old, affected)
 		for k, v := range old.GetMetadata().GetLabels() {
 			remove(x.byLabel, pair{key.Namespace, k, v}, key)
 		}
@@ -135,7 +135,7 @@ func (x *Index) putPod(key Key, pod *corev1.Pod, dirty map[Key]bool) {
 		put(x.byLabel, pair{key.Namespace, k, v}, key, pod)
 	}
 	put(x.byNode, pod.GetSpec().GetNodeName(), key, pod)
-	x.servicesOf(pod, dirty)
+	x.servicesOf(pod, affected)
 }
 
 // servicesOf adds the services that select a pod.
@@ -150,9 +150,9 @@ func (x *Index) servicesOf(pod *corev1.Pod, found map[Key]bool) {
 	}
 }
 
-// putNode marks the services of the node's pods dirty if a property of the node that affects
+// putNode adds the services of the node's pods to affected if a property of the node that affects
 // endpoints has changed.
-func (x *Index) putNode(name string, node *corev1.Node, dirty map[Key]bool) {
+func (x *Index) putNode(name string, node *corev1.Node, affected map[Key]bool) {
 	old := x.nodes[name]
 	if node == nil {
 		delete(x.nodes, name)
@@ -163,7 +163,7 @@ func (x *Index) putNode(name string, node *corev1.Node, dirty map[Key]bool) {
 		return
 	}
 	for _, pod := range x.byNode[name] {
-		x.servicesOf(pod, dirty)
+		x.servicesOf(pod, affected)
 	}
 }
 

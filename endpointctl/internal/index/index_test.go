@@ -15,14 +15,14 @@ import (
 	"portolan.dev/endpointctl/internal/packing"
 )
 
-// world is a naive model of an index.
-type world struct {
+// model is a naive model of an index.
+type model struct {
 	objects  map[object.Key]object.Object
 	revision uint64
 }
 
 // change puts or deletes an object, and returns the streamed change.
-func (w *world) change(key object.Key, o object.Object) changes.Change {
+func (w *model) change(key object.Key, o object.Object) changes.Change {
 	w.revision++
 	old := w.objects[key]
 	if o == nil {
@@ -35,7 +35,7 @@ func (w *world) change(key object.Key, o object.Object) changes.Change {
 }
 
 // selecting returns the services that select a pod.
-func (w *world) selecting(pod *corev1.Pod, found map[Key]bool) {
+func (w *model) selecting(pod *corev1.Pod, found map[Key]bool) {
 	for _, o := range w.objects {
 		svc, ok := o.(*corev1.Service)
 		if ok && svc.GetMetadata().GetNamespace() == pod.GetMetadata().GetNamespace() && spec.MatchEquality(svc.GetSpec().GetSelector(), pod.GetMetadata().GetLabels()) {
@@ -57,7 +57,7 @@ func meta(t *rapid.T) *corev1.ObjectMeta {
 
 func TestAChangeConcernsItsOwnServices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x, w := New(), &world{objects: map[object.Key]object.Object{}}
+		x, w := New(), &model{objects: map[object.Key]object.Object{}}
 		apply := func(t *rapid.T, o object.Object, expect func(old, now object.Object, found map[Key]bool)) {
 			key := object.KeyOf(o)
 			if rapid.IntRange(0, 3).Draw(t, "delete") == 0 {
@@ -110,7 +110,7 @@ func TestAChangeConcernsItsOwnServices(t *testing.T) {
 }
 
 // checkRead compares the objects read for every service with the model.
-func checkRead(t *rapid.T, x *Index, w *world) {
+func checkRead(t *rapid.T, x *Index, w *model) {
 	services, pods := 0, 0
 	for _, o := range w.objects {
 		switch o := o.(type) {

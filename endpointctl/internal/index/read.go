@@ -34,7 +34,7 @@ func (x *Index) Read(key Key) Service {
 	defer x.mu.RUnlock()
 	s := Service{Service: x.services[key], Endpoints: x.endpointsOf(key)}
 	if s.Service != nil {
-		s.Pods = x.selected(s.Service)
+		s.Pods = x.selectedPods(s.Service)
 	}
 	s.Nodes = x.nodesOf(s.Pods)
 	for _, slice := range x.slicesOf(key) {
@@ -50,7 +50,7 @@ func (x *Index) Read(key Key) Service {
 
 // slicesOf returns the slices of a service, including the controller's own writes.
 func (x *Index) slicesOf(service Key) []*corev1.EndpointSlice {
-	written := x.written[service]
+	written := x.ownWrites[service]
 	var all []*corev1.EndpointSlice
 	for _, s := range x.slices[service] {
 		if _, ok := written[object.KeyOf(s)]; !ok {
@@ -69,7 +69,7 @@ func (x *Index) slicesOf(service Key) []*corev1.EndpointSlice {
 // there is none.
 func (x *Index) endpointsOf(service Key) *corev1.Endpoints {
 	key := object.Key{Kind: "Endpoints", Namespace: service.Namespace, Name: service.Name}
-	if w, ok := x.written[service][key]; ok {
+	if w, ok := x.ownWrites[service][key]; ok {
 		return as[*corev1.Endpoints](w.object)
 	}
 	return x.endpoints[service]
@@ -91,9 +91,9 @@ func (x *Index) ReadNamespace(key Key) Service {
 	return s
 }
 
-// selected returns the pods of a service. It looks them up by the rarest pair of the service's
+// selectedPods returns the pods of a service. It looks them up by the rarest pair of the service's
 // selector.
-func (x *Index) selected(svc *corev1.Service) []*corev1.Pod {
+func (x *Index) selectedPods(svc *corev1.Service) []*corev1.Pod {
 	selector := svc.GetSpec().GetSelector()
 	var rarest map[Key]*corev1.Pod
 	first := true
@@ -147,7 +147,7 @@ func (x *Index) Keys() map[Key]bool {
 	}
 	for key, named := range x.slices {
 		for _, s := range named {
-			if ours(s) {
+			if isManaged(s) {
 				all[key] = true
 			}
 		}
@@ -155,7 +155,7 @@ func (x *Index) Keys() map[Key]bool {
 	for key := range x.endpoints {
 		all[key] = true
 	}
-	for key := range x.written {
+	for key := range x.ownWrites {
 		all[key] = true
 	}
 	return all

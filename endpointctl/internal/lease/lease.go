@@ -57,7 +57,7 @@ func New(cfg Config) *Elector { return &Elector{cfg: cfg} }
 // Run competes until ctx is done, and then releases the lease.
 func (e *Elector) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		held, at := e.compete(ctx)
+		held, at := e.acquire(ctx)
 		if held == nil {
 			return nil
 		}
@@ -66,12 +66,12 @@ func (e *Elector) Run(ctx context.Context) error {
 	return nil
 }
 
-// compete tries until the lease is won. It returns the lease and the time of the request that won
+// acquire tries until the lease is won. It returns the lease and the time of the request that won
 // it, or nil when ctx is done.
-func (e *Elector) compete(ctx context.Context) (*corev1.Lease, time.Time) {
+func (e *Elector) acquire(ctx context.Context) (*corev1.Lease, time.Time) {
 	for {
 		at := time.Now()
-		held, err := e.try(ctx)
+		held, err := e.tryAcquire(ctx)
 		switch {
 		case held != nil:
 			return held, at
@@ -84,14 +84,14 @@ func (e *Elector) compete(ctx context.Context) (*corev1.Lease, time.Time) {
 	}
 }
 
-// try takes the lease if it has no holder, or if its holder has not renewed it for its duration. It
-// returns nil without an error if another replica holds it.
-func (e *Elector) try(ctx context.Context) (*corev1.Lease, error) {
+// tryAcquire takes the lease if it has no holder, or if its holder has not renewed it for its
+// duration. It returns nil without an error if another replica holds it.
+func (e *Elector) tryAcquire(ctx context.Context) (*corev1.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Duration/2)
 	defer cancel()
 	resp, err := e.cfg.Client.GetLease(ctx, &registryv1.GetLeaseRequest{Namespace: e.cfg.Namespace, Name: e.cfg.Name})
 	if status.Code(err) == codes.NotFound {
-		created, err := e.cfg.Client.CreateLease(ctx, &registryv1.CreateLeaseRequest{Lease: e.taken(nil)})
+		created, err := e.cfg.Client.CreateLease(ctx, &registryv1.CreateLeaseRequest{Lease: e.heldByMe(nil)})
 		return created.GetLease(), err
 	}
 	if err != nil {
@@ -107,12 +107,13 @@ func (e *Elector) try(ctx context.Context) (*corev1.Lease, error) {
 	if holder != "" && holder != e.cfg.Identity && time.Since(e.seenAt) < duration {
 		return nil, nil
 	}
-	updated, err := e.cfg.Client.UpdateLease(ctx, &registryv1.UpdateLeaseRequest{Lease: e.taken(now)})
+	updated, err := e.cfg.Client.UpdateLease(ctx, &registryv1.UpdateLeaseRequest{Lease: e.heldByMe(now)})
 	return updated.GetLease(), err
 }
 
-// taken returns the lease with this replica as its holder. old is nil if the lease does not exist.
-func (e *Elector) taken(old *corev1.Lease) *corev1.Lease {
+// heldByMe returns the lease with this replica as its holder. old is nil if the lease does not
+// exist.
+func (e *Elector) heldByMe(old *corev1.Lease) *corev1.Lease {
 	now := timestamppb.Now()
 	seconds := int32((e.cfg.Duration + time.Second - 1) / time.Second)
 	fresh := &corev1.Lease{
@@ -143,7 +144,7 @@ func (e *Elector) lead(ctx context.Context, held *corev1.Lease, at time.Time) {
 	<-ended
 	e.cfg.Log.Info("leading no more", "lease", e.cfg.Name, "epoch", epoch)
 	if ctx.Err() != nil && held != nil {
-		e.giveBack(held)
+		e.release(held)
 	}
 }
 
@@ -182,9 +183,9 @@ func (e *Elector) renewOnce(ctx context.Context, held *corev1.Lease, until time.
 	return resp.GetLease(), err
 }
 
-// giveBack releases the lease, so that another replica can take over at once. If that fails, the
+// release releases the lease, so that another replica can take over at once. If that fails, the
 // lease expires.
-func (e *Elector) giveBack(held *corev1.Lease) {
+func (e *Elector) release(held *corev1.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.Duration/2)
 	defer cancel()
 	next := held.CloneVT()

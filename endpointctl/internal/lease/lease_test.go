@@ -18,20 +18,20 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// leases is a registry of one lease. Calls take no time. They fail for a holder that cannot reach
-// it.
-type leases struct {
+// fakeRegistry is a registry of one lease. Calls take no time. They fail for a holder that cannot
+// reach it.
+type fakeRegistry struct {
 	registryv1.LeaseServiceClient
 
-	mu       sync.Mutex
-	lease    *corev1.Lease
-	away     map[string]bool // holders that cannot reach the registry
-	lostAcks int             // updates that are stored and return an error
+	mu          sync.Mutex
+	lease       *corev1.Lease
+	unreachable map[string]bool // holders that cannot reach the registry
+	lostAcks    int             // updates that are stored and return an error
 }
 
-var errAway = errors.New("away")
+var errUnreachable = errors.New("away")
 
-func (l *leases) GetLease(context.Context, *registryv1.GetLeaseRequest, ...grpc.CallOption) (*registryv1.GetLeaseResponse, error) {
+func (l *fakeRegistry) GetLease(context.Context, *registryv1.GetLeaseRequest, ...grpc.CallOption) (*registryv1.GetLeaseResponse, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lease == nil {
@@ -40,7 +40,7 @@ func (l *leases) GetLease(context.Context, *registryv1.GetLeaseRequest, ...grpc.
 	return &registryv1.GetLeaseResponse{Lease: l.lease.CloneVT()}, nil
 }
 
-func (l *leases) CreateLease(_ context.Context, req *registryv1.CreateLeaseRequest, _ ...grpc.CallOption) (*registryv1.CreateLeaseResponse, error) {
+func (l *fakeRegistry) CreateLease(_ context.Context, req *registryv1.CreateLeaseRequest, _ ...grpc.CallOption) (*registryv1.CreateLeaseResponse, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lease != nil {
@@ -49,13 +49,13 @@ func (l *leases) CreateLease(_ context.Context, req *registryv1.CreateLeaseReque
 	return &registryv1.CreateLeaseResponse{Lease: l.put(req.GetLease(), 1)}, nil
 }
 
-func (l *leases) UpdateLease(_ context.Context, req *registryv1.UpdateLeaseRequest, _ ...grpc.CallOption) (*registryv1.UpdateLeaseResponse, error) {
+func (l *fakeRegistry) UpdateLease(_ context.Context, req *registryv1.UpdateLeaseRequest, _ ...grpc.CallOption) (*registryv1.UpdateLeaseResponse, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := req.GetLease()
 	holder, before := next.GetSpec().GetHolderIdentity(), l.lease.GetSpec()
-	if l.away[holder] {
-		return nil, errAway
+	if l.unreachable[holder] {
+		return nil, errUnreachable
 	}
 	if have, want := l.lease.GetMetadata().GetResourceVersion(), next.GetMetadata().GetResourceVersion(); have != want {
 		return nil, apierr.Conflict("Lease", "x", have, want)
@@ -67,12 +67,12 @@ func (l *leases) UpdateLease(_ context.Context, req *registryv1.UpdateLeaseReque
 	stored := l.put(next, epoch)
 	if l.lostAcks > 0 {
 		l.lostAcks--
-		return nil, errAway
+		return nil, errUnreachable
 	}
 	return &registryv1.UpdateLeaseResponse{Lease: stored}, nil
 }
 
-func (l *leases) put(lease *corev1.Lease, epoch uint64) *corev1.Lease {
+func (l *fakeRegistry) put(lease *corev1.Lease, epoch uint64) *corev1.Lease {
 	lease = lease.CloneVT()
 	lease.Spec.Epoch = epoch
 	lease.Metadata.ResourceVersion = l.lease.GetMetadata().GetResourceVersion() + 1
@@ -80,7 +80,7 @@ func (l *leases) put(lease *corev1.Lease, epoch uint64) *corev1.Lease {
 	return lease.CloneVT()
 }
 
-func (l *leases) set(fn func()) {
+func (l *fakeRegistry) set(fn func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fn()
@@ -88,10 +88,10 @@ func (l *leases) set(fn func()) {
 
 // journal records the replicas that led.
 type journal struct {
-	mu      sync.Mutex
-	leading map[string]uint64
-	most    int
-	fences  []string
+	mu         sync.Mutex
+	leading    map[string]uint64
+	maxLeaders int
+	fences     []string
 }
 
 func (j *journal) lead(name string) func(context.Context, uint64, uint64) {
@@ -99,7 +99,7 @@ func (j *journal) lead(name string) func(context.Context, uint64, uint64) {
 		md, _ := metadata.FromOutgoingContext(ctx)
 		j.mu.Lock()
 		j.leading[name] = epoch
-		j.most = max(j.most, len(j.leading))
+		j.maxLeaders = max(j.maxLeaders, len(j.leading))
 		j.fences = append(j.fences, md.Get(fenceHeader)...)
 		j.mu.Unlock()
 		<-ctx.Done()
@@ -109,7 +109,7 @@ func (j *journal) lead(name string) func(context.Context, uint64, uint64) {
 	}
 }
 
-func (j *journal) who() string {
+func (j *journal) leaders() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for name := range j.leading {
@@ -121,7 +121,7 @@ func (j *journal) who() string {
 const duration = 5 * time.Second
 
 // compete runs electors with these names, and returns a function for each that stops it.
-func compete(t *testing.T, l *leases, j *journal, names ...string) map[string]func() {
+func compete(t *testing.T, l *fakeRegistry, j *journal, names ...string) map[string]func() {
 	stops := map[string]func(){}
 	for _, name := range names {
 		e := New(Config{
@@ -143,39 +143,39 @@ func compete(t *testing.T, l *leases, j *journal, names ...string) map[string]fu
 
 func TestOneLeadsAndAnotherTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, j := &leases{away: map[string]bool{}}, &journal{leading: map[string]uint64{}}
+		l, j := &fakeRegistry{unreachable: map[string]bool{}}, &journal{leading: map[string]uint64{}}
 		stops := compete(t, l, j, "a", "b", "c")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if j.who() != "a" {
-			t.Fatalf("%q leads, want a", j.who())
+		if j.leaders() != "a" {
+			t.Fatalf("%q leads, want a", j.leaders())
 		}
 
-		l.set(func() { l.away["a"] = true })
+		l.set(func() { l.unreachable["a"] = true })
 		time.Sleep(duration * 2)
 		synctest.Wait()
-		heir := j.who()
+		heir := j.leaders()
 		if heir == "" || heir == "a" {
 			t.Fatalf("%q leads twice the duration after the first fell silent", heir)
 		}
-		l.set(func() { l.away["a"] = false })
+		l.set(func() { l.unreachable["a"] = false })
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if j.who() != heir {
-			t.Errorf("%q leads, though %q never fell silent", j.who(), heir)
+		if j.leaders() != heir {
+			t.Errorf("%q leads, though %q never fell silent", j.leaders(), heir)
 		}
 
 		stops[heir]()
 		time.Sleep(duration / 2)
 		synctest.Wait()
-		if now := j.who(); now == "" || now == heir {
+		if now := j.leaders(); now == "" || now == heir {
 			t.Errorf("%q leads after %q gave the lease back", now, heir)
 		}
 		for _, stop := range stops {
 			stop()
 		}
-		if j.most != 1 {
-			t.Errorf("%d led at once", j.most)
+		if j.maxLeaders != 1 {
+			t.Errorf("%d led at once", j.maxLeaders)
 		}
 		if want := []string{"default/x=1", "default/x=2", "default/x=3"}; !slices.Equal(j.fences, want) {
 			t.Errorf("fences %q, want %q", j.fences, want)
@@ -188,17 +188,17 @@ func TestOneLeadsAndAnotherTakesOver(t *testing.T) {
 
 func TestShortTroubleIsNoReasonToGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, j := &leases{away: map[string]bool{}}, &journal{leading: map[string]uint64{}}
+		l, j := &fakeRegistry{unreachable: map[string]bool{}}, &journal{leading: map[string]uint64{}}
 		stops := compete(t, l, j, "a", "b")
 		for range 10 {
-			l.set(func() { l.away["a"] = true })
+			l.set(func() { l.unreachable["a"] = true })
 			time.Sleep(duration / 4)
-			l.set(func() { l.away["a"] = false })
+			l.set(func() { l.unreachable["a"] = false })
 			time.Sleep(duration)
 		}
 		synctest.Wait()
-		if j.who() != "a" || l.lease.GetSpec().GetEpoch() != 1 {
-			t.Errorf("%q leads, epoch %d", j.who(), l.lease.GetSpec().GetEpoch())
+		if j.leaders() != "a" || l.lease.GetSpec().GetEpoch() != 1 {
+			t.Errorf("%q leads, epoch %d", j.leaders(), l.lease.GetSpec().GetEpoch())
 		}
 		for _, stop := range stops {
 			stop()
@@ -208,13 +208,13 @@ func TestShortTroubleIsNoReasonToGiveUp(t *testing.T) {
 
 func TestARenewalWithoutAnAnswerIsFoundAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, j := &leases{away: map[string]bool{}}, &journal{leading: map[string]uint64{}}
+		l, j := &fakeRegistry{unreachable: map[string]bool{}}, &journal{leading: map[string]uint64{}}
 		stops := compete(t, l, j, "a", "b")
 		l.set(func() { l.lostAcks = 1 })
 		time.Sleep(duration * 3)
 		synctest.Wait()
-		if j.who() != "a" || l.lease.GetSpec().GetEpoch() != 1 {
-			t.Errorf("%q leads, epoch %d", j.who(), l.lease.GetSpec().GetEpoch())
+		if j.leaders() != "a" || l.lease.GetSpec().GetEpoch() != 1 {
+			t.Errorf("%q leads, epoch %d", j.leaders(), l.lease.GetSpec().GetEpoch())
 		}
 		for _, stop := range stops {
 			stop()

@@ -23,9 +23,9 @@ const (
 	// massHold is the number of graces for which a node may be silent if more than half of the
 	// nodes fell silent together with it.
 	massHold = 4
-	// beatsMissed is the number of heartbeats that any agent may miss. An agent with a long
+	// maxMissedBeats is the number of heartbeats that any agent may miss. An agent with a long
 	// interval therefore has a longer grace.
-	beatsMissed = 3
+	maxMissedBeats = 3
 	// maxInterval bounds the interval in an agent's heartbeats.
 	maxInterval = 30 * time.Second
 )
@@ -54,13 +54,13 @@ type Watch struct {
 	silent prometheus.Gauge
 	held   prometheus.Gauge
 
-	mu    sync.Mutex
-	heard map[string]heartbeat // guarded by mu: the last heartbeat of each node
-	last  heartbeat            // guarded by mu: the last heartbeat of any node
-	since time.Time            // guarded by mu: when silence began to count
-	// mass holds the nodes that were late together with more than half of all nodes and have not
-	// been heard since. Guarded by mu.
-	mass map[string]bool
+	mu            sync.Mutex
+	heartbeats    map[string]heartbeat // guarded by mu: the last heartbeat of each node
+	lastHeartbeat heartbeat            // guarded by mu: the last heartbeat of any node
+	silenceSince  time.Time            // guarded by mu: when silence began to count
+	// massLapse holds the nodes that were late together with more than half of all nodes and have
+	// not been heard since. Guarded by mu.
+	massLapse map[string]bool
 
 	holding bool // used by Lead only: some nodes are held
 
@@ -77,7 +77,7 @@ type heartbeat struct {
 func New(cfg Config) *Watch {
 	w := &Watch{
 		writes: obs.Outage{Log: cfg.Log, Down: "conditions of nodes are not written, trying on", Up: "conditions of nodes are written again"},
-		cfg:    cfg, nodes: registryv1.NewNodeServiceClient(cfg.Registry), heard: map[string]heartbeat{}, mass: map[string]bool{},
+		cfg:    cfg, nodes: registryv1.NewNodeServiceClient(cfg.Registry), heartbeats: map[string]heartbeat{}, massLapse: map[string]bool{},
 		silent: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "portolan_endpointctl_silent_nodes", Help: "Nodes whose agent has not been heard of for the grace; the leader's view.",
 		}),
@@ -90,27 +90,29 @@ func New(cfg Config) *Watch {
 	return w
 }
 
-// Heard records a heartbeat.
-func (w *Watch) Heard(beat *nodeagentv1.Heartbeat) {
+// RecordHeartbeat records a heartbeat.
+func (w *Watch) RecordHeartbeat(beat *nodeagentv1.Heartbeat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	if w.deaf(now) {
-		w.since = now
+	if w.isCutOff(now) {
+		w.silenceSince = now
 	}
 	interval := time.Duration(beat.GetIntervalSeconds() * float64(time.Second))
-	w.last = heartbeat{now, min(max(interval, 0), maxInterval)}
-	w.heard[beat.GetNode()] = w.last
-	delete(w.mass, beat.GetNode())
+	w.lastHeartbeat = heartbeat{now, min(max(interval, 0), maxInterval)}
+	w.heartbeats[beat.GetNode()] = w.lastHeartbeat
+	delete(w.massLapse, beat.GetNode())
 }
 
 // grace returns the time for which the node of a heartbeat may be silent.
-func (w *Watch) grace(h heartbeat) time.Duration { return max(w.cfg.Grace, beatsMissed*h.interval) }
+func (w *Watch) grace(h heartbeat) time.Duration { return max(w.cfg.Grace, maxMissedBeats*h.interval) }
 
-// deaf reports whether the controller has heard no node for so long that it must be cut off itself.
-// That time is less than the grace, so the controller is deaf before any node counts as silent. The
-// caller holds the lock.
-func (w *Watch) deaf(now time.Time) bool { return now.Sub(w.last.at) > w.grace(w.last)/2 }
+// isCutOff reports whether the controller has heard no node for so long that it must be cut off
+// itself. That time is less than the grace, so the controller counts as cut off before any node
+// counts as silent. The caller holds the lock.
+func (w *Watch) isCutOff(now time.Time) bool {
+	return now.Sub(w.lastHeartbeat.at) > w.grace(w.lastHeartbeat)/2
+}
 
 // Lead sets the conditions of nodes until ctx is done. The context fences the writes.
 func (w *Watch) Lead(ctx context.Context) {
@@ -123,62 +125,62 @@ func (w *Watch) Lead(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			w.judgeAll(ctx)
+			w.reconcile(ctx)
 		}
 	}
 }
 
-// verdict is the state of a node by its heartbeats.
-type verdict int
+// nodeState is the state of a node by its heartbeats.
+type nodeState int
 
 const (
-	unclear verdict = iota // no heartbeat since silence counts
+	unknownState nodeState = iota // no heartbeat since silence counts
 	alive
-	late   // a heartbeat is overdue: counts for a mass lapse only
-	held   // silent, together with many others
-	silent // out of service
+	overdue // a heartbeat is overdue: counts for a mass lapse only
+	held    // silent, together with many others
+	silent  // out of service
 )
 
-// judge returns the verdict on a node and the time for which it has been silent. The caller holds
-// the lock, and has checked that the controller is not deaf.
-func (w *Watch) judge(name string, now time.Time) (verdict, time.Duration) {
-	heard := w.heard[name]
-	silence, grace := now.Sub(later(heard.at, w.since)), w.grace(heard)
+// stateOf returns the state of a node and the time for which it has been silent. The caller holds
+// the lock, and has checked that the controller is not cut off.
+func (w *Watch) stateOf(name string, now time.Time) (nodeState, time.Duration) {
+	heard := w.heartbeats[name]
+	silence, grace := now.Sub(latest(heard.at, w.silenceSince)), w.grace(heard)
 	switch {
 	case silence > grace:
 		return silent, silence
 	case silence > grace/2:
-		return late, silence
-	case heard.at.Before(w.since):
-		return unclear, silence // no heartbeat since silence counts
+		return overdue, silence
+	case heard.at.Before(w.silenceSince):
+		return unknownState, silence // no heartbeat since silence counts
 	default:
 		return alive, silence
 	}
 }
 
-func later(a, b time.Time) time.Time {
+func latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
 }
 
-// judgement is the verdict on a node, with the time for which it has been silent.
-type judgement struct {
+// nodeStatus is the state of a node, with the time for which it has been silent.
+type nodeStatus struct {
 	node    *corev1.Node
-	verdict verdict
+	state   nodeState
 	silence time.Duration
 }
 
-// judgeNodes returns the verdicts on nodes that agents have registered. It returns none if the
+// statusesOf returns the states of the nodes that agents have registered. It returns none if the
 // controller is cut off.
-func (w *Watch) judgeNodes(nodes []*corev1.Node, now time.Time) []judgement {
+func (w *Watch) statusesOf(nodes []*corev1.Node, now time.Time) []nodeStatus {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.deaf(now) {
+	if w.isCutOff(now) {
 		return nil
 	}
-	var all []judgement
+	var all []nodeStatus
 	var lapsing []string
 	inService := 0
 	for _, node := range nodes {
@@ -186,49 +188,49 @@ func (w *Watch) judgeNodes(nodes []*corev1.Node, now time.Time) []judgement {
 			continue
 		}
 		name := node.GetMetadata().GetName()
-		v, silence := w.judge(name, now)
-		all = append(all, judgement{node, v, silence})
-		if !lapsed(node) {
+		v, silence := w.stateOf(name, now)
+		all = append(all, nodeStatus{node, v, silence})
+		if !isMarkedSilent(node) {
 			inService++
-			if v == late || v == silent {
+			if v == overdue || v == silent {
 				lapsing = append(lapsing, name)
 			}
 		}
 	}
 	if 2*len(lapsing) > inService {
 		for _, name := range lapsing {
-			w.mass[name] = true
+			w.massLapse[name] = true
 		}
 	}
 	for i := range all {
-		w.hold(&all[i])
+		w.holdMassLapse(&all[i])
 	}
 	return all
 }
 
-// hold changes the verdict on a node that fell silent together with many others.
-func (w *Watch) hold(j *judgement) {
+// holdMassLapse changes the state of a node that fell silent together with many others.
+func (w *Watch) holdMassLapse(j *nodeStatus) {
 	name := j.node.GetMetadata().GetName()
-	if j.verdict == silent && w.mass[name] && !lapsed(j.node) && j.silence <= massHold*w.grace(w.heard[name]) {
-		j.verdict = held
+	if j.state == silent && w.massLapse[name] && !isMarkedSilent(j.node) && j.silence <= massHold*w.grace(w.heartbeats[name]) {
+		j.state = held
 	}
 }
 
-func (w *Watch) judgeAll(ctx context.Context) {
-	count := map[verdict]int{}
-	for _, j := range w.judgeNodes(w.cfg.Nodes(), time.Now()) {
-		count[j.verdict]++
-		if want := wanted(j.node, j.verdict, j.silence); want != nil {
+func (w *Watch) reconcile(ctx context.Context) {
+	count := map[nodeState]int{}
+	for _, j := range w.statusesOf(w.cfg.Nodes(), time.Now()) {
+		count[j.state]++
+		if want := wantedCondition(j.node, j.state, j.silence); want != nil {
 			w.write(ctx, j.node, want)
 		}
 	}
-	w.noteHeld(count[held])
+	w.recordHeld(count[held])
 	w.silent.Set(float64(count[silent] + count[held]))
 }
 
-// noteHeld sets the metric of held nodes, and logs when the first node is held and when none is
+// recordHeld sets the metric of held nodes, and logs when the first node is held and when none is
 // held any more.
-func (w *Watch) noteHeld(n int) {
+func (w *Watch) recordHeld(n int) {
 	w.held.Set(float64(n))
 	switch began := w.holding; {
 	case n > 0 && !began:
@@ -240,14 +242,15 @@ func (w *Watch) noteHeld(n int) {
 	w.holding = n > 0
 }
 
-// lapsed reports whether a node is out of service because it is silent.
-func lapsed(node *corev1.Node) bool {
+// isMarkedSilent reports whether a node is out of service because it is silent.
+func isMarkedSilent(node *corev1.Node) bool {
 	c := ready(node)
 	return c.GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_UNKNOWN && c.GetReason() == reasonSilent
 }
 
-// wanted returns the condition that must replace the node's current one, or nil if that may stay.
-func wanted(node *corev1.Node, v verdict, silence time.Duration) *corev1.Condition {
+// wantedCondition returns the condition that must replace the node's current one, or nil if that
+// may stay.
+func wantedCondition(node *corev1.Node, v nodeState, silence time.Duration) *corev1.Condition {
 	have := ready(node)
 	switch {
 	case v == silent && have.GetStatus() != corev1.ConditionStatus_CONDITION_STATUS_UNKNOWN:
@@ -255,7 +258,7 @@ func wanted(node *corev1.Node, v verdict, silence time.Duration) *corev1.Conditi
 			Status: corev1.ConditionStatus_CONDITION_STATUS_UNKNOWN, Reason: reasonSilent,
 			Message: fmt.Sprintf("no heartbeat of the node agent for %s", silence.Round(time.Second)),
 		}
-	case v == alive && lapsed(node):
+	case v == alive && isMarkedSilent(node):
 		return &corev1.Condition{
 			Status: corev1.ConditionStatus_CONDITION_STATUS_TRUE, Reason: reasonBack, Message: "the node agent is heard of again",
 		}

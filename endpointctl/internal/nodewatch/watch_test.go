@@ -18,8 +18,8 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 )
 
-// fleet holds nodes, and is their registry.
-type fleet struct {
+// fakeNodes holds nodes, and is their registry.
+type fakeNodes struct {
 	registryv1.NodeServiceClient
 
 	mu     sync.Mutex
@@ -28,7 +28,7 @@ type fleet struct {
 	fail   bool
 }
 
-func (f *fleet) UpdateNodeStatus(_ context.Context, req *registryv1.UpdateNodeStatusRequest, _ ...grpc.CallOption) (*registryv1.UpdateNodeStatusResponse, error) {
+func (f *fakeNodes) UpdateNodeStatus(_ context.Context, req *registryv1.UpdateNodeStatusRequest, _ ...grpc.CallOption) (*registryv1.UpdateNodeStatusResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.writes++
@@ -39,7 +39,7 @@ func (f *fleet) UpdateNodeStatus(_ context.Context, req *registryv1.UpdateNodeSt
 	return &registryv1.UpdateNodeStatusResponse{}, nil
 }
 
-func (f *fleet) all() []*corev1.Node {
+func (f *fakeNodes) all() []*corev1.Node {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all []*corev1.Node
@@ -49,7 +49,7 @@ func (f *fleet) all() []*corev1.Node {
 	return all
 }
 
-func (f *fleet) ready(name string) corev1.ConditionStatus {
+func (f *fakeNodes) ready(name string) corev1.ConditionStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return ready(f.nodes[name]).GetStatus()
@@ -61,8 +61,8 @@ const (
 	unknown = corev1.ConditionStatus_CONDITION_STATUS_UNKNOWN
 )
 
-func newFleet(names ...string) *fleet {
-	f := &fleet{nodes: map[string]*corev1.Node{}}
+func newFakeNodes(names ...string) *fakeNodes {
+	f := &fakeNodes{nodes: map[string]*corev1.Node{}}
 	for _, name := range names {
 		f.nodes[name] = &corev1.Node{
 			Metadata: &corev1.ObjectMeta{Name: name},
@@ -74,8 +74,8 @@ func newFleet(names ...string) *fleet {
 	return f
 }
 
-// watched runs a watch as leader.
-func watched(t *testing.T, f *fleet) (*Watch, func()) {
+// startWatch runs a watch as leader.
+func startWatch(t *testing.T, f *fakeNodes) (*Watch, func()) {
 	w := New(Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Nodes: f.all, Grace: grace})
 	w.nodes = f
 	ctx, cancel := context.WithCancel(t.Context())
@@ -84,11 +84,11 @@ func watched(t *testing.T, f *fleet) (*Watch, func()) {
 	return w, func() { cancel(); wg.Wait() }
 }
 
-// beat sends heartbeats of nodes for a time.
-func beat(w *Watch, span time.Duration, names ...string) {
+// sendHeartbeats sends heartbeats of nodes for a time.
+func sendHeartbeats(w *Watch, span time.Duration, names ...string) {
 	for begin := time.Now(); time.Since(begin) < span; time.Sleep(2 * time.Second) {
 		for _, name := range names {
-			w.Heard(&nodeagentv1.Heartbeat{Node: name})
+			w.RecordHeartbeat(&nodeagentv1.Heartbeat{Node: name})
 		}
 	}
 	synctest.Wait()
@@ -96,23 +96,23 @@ func beat(w *Watch, span time.Duration, names ...string) {
 
 func TestASilentNodeIsNotReadyUntilItIsHeardAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet("a", "b", "by-hand")
+		f := newFakeNodes("a", "b", "by-hand")
 		f.nodes["by-hand"].Status.AgentVersion = ""
-		w, stop := watched(t, f)
+		w, stop := startWatch(t, f)
 		defer stop()
-		beat(w, grace, "a", "b")
-		beat(w, grace-2*time.Second, "a")
+		sendHeartbeats(w, grace, "a", "b")
+		sendHeartbeats(w, grace-2*time.Second, "a")
 		if f.ready("b") != yes {
 			t.Error("b is out before the grace is over")
 		}
-		beat(w, 10*time.Second, "a")
+		sendHeartbeats(w, 10*time.Second, "a")
 		if f.ready("a") != yes || f.ready("b") != unknown || f.ready("by-hand") != yes {
 			t.Errorf("a is %v, b is %v, by-hand is %v", f.ready("a"), f.ready("b"), f.ready("by-hand"))
 		}
 		if n := len(f.nodes["b"].GetStatus().GetConditions()); n != 2 || f.writes != 1 {
 			t.Errorf("%d conditions after %d writes", n, f.writes)
 		}
-		beat(w, 10*time.Second, "a", "b")
+		sendHeartbeats(w, 10*time.Second, "a", "b")
 		if f.ready("b") != yes || f.writes != 2 {
 			t.Errorf("b is %v after it came back, with %d writes", f.ready("b"), f.writes)
 		}
@@ -121,17 +121,17 @@ func TestASilentNodeIsNotReadyUntilItIsHeardAgain(t *testing.T) {
 
 func TestWhoHearsNobodyDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet("a", "b")
-		w, stop := watched(t, f)
+		f := newFakeNodes("a", "b")
+		w, stop := startWatch(t, f)
 		defer stop()
 		time.Sleep(10 * grace)
-		beat(w, grace, "a", "b")
+		sendHeartbeats(w, grace, "a", "b")
 		time.Sleep(10 * grace)
-		beat(w, grace-2*time.Second, "a") // b comes back later: its silence counts from now
+		sendHeartbeats(w, grace-2*time.Second, "a") // b comes back later: its silence counts from now
 		if f.writes != 0 {
 			t.Errorf("%d writes", f.writes)
 		}
-		beat(w, 10*time.Second, "a")
+		sendHeartbeats(w, 10*time.Second, "a")
 		if f.ready("a") != yes || f.ready("b") != unknown {
 			t.Errorf("a is %v, b is %v", f.ready("a"), f.ready("b"))
 		}
@@ -140,15 +140,15 @@ func TestWhoHearsNobodyDoesNothing(t *testing.T) {
 
 func TestWhatWasNotWrittenIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet("a", "b")
+		f := newFakeNodes("a", "b")
 		f.fail = true
-		w, stop := watched(t, f)
+		w, stop := startWatch(t, f)
 		defer stop()
-		beat(w, 2*grace, "a")
+		sendHeartbeats(w, 2*grace, "a")
 		f.mu.Lock()
 		f.fail = false
 		f.mu.Unlock()
-		beat(w, 10*time.Second, "a")
+		sendHeartbeats(w, 10*time.Second, "a")
 		if f.ready("b") != unknown {
 			t.Errorf("b is %v", f.ready("b"))
 		}
@@ -157,12 +157,12 @@ func TestWhatWasNotWrittenIsTriedAgain(t *testing.T) {
 
 func TestWhatSomebodyElseSaysOfANodeStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet("a", "b")
+		f := newFakeNodes("a", "b")
 		ready(f.nodes["b"]).Status, ready(f.nodes["b"]).Reason = unknown, "Maintenance"
-		w, stop := watched(t, f)
+		w, stop := startWatch(t, f)
 		defer stop()
-		beat(w, 2*grace, "a", "b")
-		beat(w, 2*grace, "a")
+		sendHeartbeats(w, 2*grace, "a", "b")
+		sendHeartbeats(w, 2*grace, "a")
 		if f.writes != 0 || ready(f.nodes["b"]).GetReason() != "Maintenance" {
 			t.Errorf("b is %v after %d writes", f.nodes["b"], f.writes)
 		}
@@ -184,25 +184,25 @@ func TestAMassLapseIsHeld(t *testing.T) {
 		t.Run(strings.Join(tc.silent, ""), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				all := []string{"a", "b", "c", "d", "e"}
-				f := newFleet(all...)
-				w, stop := watched(t, f)
+				f := newFakeNodes(all...)
+				w, stop := startWatch(t, f)
 				defer stop()
 				// The heartbeats are spread, so that the nodes do not become late at the same
 				// moment.
 				for i, name := range all {
-					time.AfterFunc(time.Duration(i)*300*time.Millisecond, func() { w.Heard(&nodeagentv1.Heartbeat{Node: name}) })
+					time.AfterFunc(time.Duration(i)*300*time.Millisecond, func() { w.RecordHeartbeat(&nodeagentv1.Heartbeat{Node: name}) })
 				}
 				time.Sleep(2 * time.Second)
-				beat(w, 2*grace, all...)
+				sendHeartbeats(w, 2*grace, all...)
 				for i, name := range tc.silent {
-					time.AfterFunc(time.Duration(i)*300*time.Millisecond, func() { w.Heard(&nodeagentv1.Heartbeat{Node: name}) })
+					time.AfterFunc(time.Duration(i)*300*time.Millisecond, func() { w.RecordHeartbeat(&nodeagentv1.Heartbeat{Node: name}) })
 				}
 				rest := all[:len(all)-len(tc.silent)]
-				beat(w, grace+4*time.Second, rest...)
+				sendHeartbeats(w, grace+4*time.Second, rest...)
 				if got := f.writes == 0; got != tc.held {
 					t.Errorf("after the grace %d nodes were taken out of service, held %t", f.writes, tc.held)
 				}
-				beat(w, 4*grace, rest...)
+				sendHeartbeats(w, 4*grace, rest...)
 				for _, name := range tc.silent {
 					if f.ready(name) != unknown {
 						t.Errorf("%s is %v after four graces", name, f.ready(name))
@@ -220,17 +220,17 @@ func TestAMassLapseIsHeld(t *testing.T) {
 // after the other, and not deleted do not count as part of a mass lapse.
 func TestNodesThatAreLongGoneDoNotHoldOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet("a", "b", "gone-1", "gone-2", "gone-3")
-		w, stop := watched(t, f)
+		f := newFakeNodes("a", "b", "gone-1", "gone-2", "gone-3")
+		w, stop := startWatch(t, f)
 		defer stop()
 		for _, names := range [][]string{{"a", "b", "gone-1", "gone-2", "gone-3"}, {"a", "b", "gone-1", "gone-2"}, {"a", "b", "gone-1"}, {"a", "b"}} {
-			beat(w, 2*grace, names...)
+			sendHeartbeats(w, 2*grace, names...)
 		}
-		beat(w, 2*grace, "a", "b")
+		sendHeartbeats(w, 2*grace, "a", "b")
 		if f.writes != 3 {
 			t.Fatalf("%d writes, want three", f.writes)
 		}
-		beat(w, grace+4*time.Second, "a")
+		sendHeartbeats(w, grace+4*time.Second, "a")
 		if f.ready("b") != unknown {
 			t.Errorf("b is %v", f.ready("b"))
 		}
@@ -243,15 +243,15 @@ func TestNodesThatAreLongGoneDoNotHoldOthers(t *testing.T) {
 func TestARestartOfTheTransportTakesNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := []string{"a", "b", "c", "d", "e", "f"}
-		f := newFleet(all...)
-		w, stop := watched(t, f)
+		f := newFakeNodes(all...)
+		w, stop := startWatch(t, f)
 		defer stop()
-		beat(w, 2*grace, all...)
+		sendHeartbeats(w, 2*grace, all...)
 		time.Sleep(grace/2 - 2*time.Second)
 		for i := range all { // within two graces
-			beat(w, grace/3, all[:i+1]...)
+			sendHeartbeats(w, grace/3, all[:i+1]...)
 		}
-		beat(w, grace, all...)
+		sendHeartbeats(w, grace, all...)
 		if f.writes != 0 {
 			t.Errorf("%d writes", f.writes)
 		}
@@ -262,26 +262,26 @@ func TestARestartOfTheTransportTakesNobodyOut(t *testing.T) {
 // grace, up to a bound.
 func TestASlowAgentHasALongerGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet("a", "slow", "liar")
-		w, stop := watched(t, f)
+		f := newFakeNodes("a", "slow", "liar")
+		w, stop := startWatch(t, f)
 		defer stop()
 		slow := func() {
-			w.Heard(&nodeagentv1.Heartbeat{Node: "slow", IntervalSeconds: 8})
-			w.Heard(&nodeagentv1.Heartbeat{Node: "liar", IntervalSeconds: 1e9})
+			w.RecordHeartbeat(&nodeagentv1.Heartbeat{Node: "slow", IntervalSeconds: 8})
+			w.RecordHeartbeat(&nodeagentv1.Heartbeat{Node: "liar", IntervalSeconds: 1e9})
 		}
 		for range 10 {
 			slow()
-			beat(w, 8*time.Second, "a")
+			sendHeartbeats(w, 8*time.Second, "a")
 		}
-		beat(w, 16*time.Second, "a")
+		sendHeartbeats(w, 16*time.Second, "a")
 		if f.writes != 0 {
 			t.Errorf("%d writes", f.writes)
 		}
-		beat(w, 12*time.Second, "a")
+		sendHeartbeats(w, 12*time.Second, "a")
 		if f.ready("slow") != unknown || f.ready("liar") != yes {
 			t.Errorf("slow is %v, liar is %v", f.ready("slow"), f.ready("liar"))
 		}
-		beat(w, 4*maxInterval, "a")
+		sendHeartbeats(w, 4*maxInterval, "a")
 		if f.ready("liar") != unknown {
 			t.Errorf("liar is %v", f.ready("liar"))
 		}

@@ -1,6 +1,6 @@
-// Package packing turns a service and its pods into EndpointSlices and an Endpoints object. [Want],
-// [Legacy] and [Mirror] compute the wanted objects. [Pack] computes the fewest writes from the
-// existing slices to the wanted ones.
+// Package packing turns a service and its pods into EndpointSlices and an Endpoints object.
+// [SlicesFromPods], [EndpointsFromPods] and [SlicesFromEndpoints] compute the desired objects.
+// [Pack] computes the fewest writes from the existing slices to the desired ones.
 //
 // The invariant is that after the writes every wanted endpoint is in exactly one slice of its
 // address type and ports, and that no slice exceeds its bound. During the writes an endpoint that

@@ -15,10 +15,10 @@ type Problem struct {
 	Message string
 }
 
-// Mirrored reports whether an Endpoints object is to be turned into slices: it must be written by
+// IsMirrored reports whether an Endpoints object is to be turned into slices: it must be written by
 // hand, for a service without a selector.
-func Mirrored(svc *corev1.Service, e *corev1.Endpoints) bool {
-	if svc == nil || e == nil || Unmanaged(svc) != "no selector" || ManagedEndpoints(e) {
+func IsMirrored(svc *corev1.Service, e *corev1.Endpoints) bool {
+	if svc == nil || e == nil || UnmanagedReason(svc) != "no selector" || IsManaged(e) {
 		return false
 	}
 	meta := e.GetMetadata()
@@ -26,13 +26,14 @@ func Mirrored(svc *corev1.Service, e *corev1.Endpoints) bool {
 	return !elected && meta.GetLabels()[object.LabelSkipMirror] != "true"
 }
 
-// Mirror returns the wanted slices of an Endpoints object, without the refused endpoints.
-func Mirror(e *corev1.Endpoints, refused Refused) (Wanted, []Problem) {
+// SlicesFromEndpoints returns the wanted slices of an Endpoints object, without the refused
+// endpoints.
+func SlicesFromEndpoints(e *corev1.Endpoints, refused Refused) (DesiredSlices, []Problem) {
 	meta := e.GetMetadata()
 	annotations := maps.Clone(meta.GetAnnotations())
 	delete(annotations, AnnotationTrigger)
 	delete(annotations, annotationLastApplied)
-	w := Wanted{
+	w := DesiredSlices{
 		Template: Template{
 			Namespace: meta.GetNamespace(), GenerateName: meta.GetName() + "-",
 			Labels:      sliceLabels(meta.GetLabels(), meta.GetName(), object.ManagedByMirroring, false),
@@ -49,7 +50,7 @@ func Mirror(e *corev1.Endpoints, refused Refused) (Wanted, []Problem) {
 	for _, s := range e.GetSubsets() {
 		problems = append(problems, mirrorSubset(s, groups, refused)...)
 	}
-	w.Groups = inOrder(groups)
+	w.Groups = sortedGroups(groups)
 	return w, problems
 }
 

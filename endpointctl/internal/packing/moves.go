@@ -17,7 +17,7 @@ type move struct {
 // orderMoves orders updates so that an endpoint that moves comes into its new slice before it
 // leaves the old one. If endpoints move in a circle, there is no such order. One slice is then
 // created anew and the old one deleted, because creates come first and deletes last.
-func (p *Plan) orderMoves(w *Wanted, existing []*corev1.EndpointSlice) {
+func (p *Plan) orderMoves(w *DesiredSlices, existing []*corev1.EndpointSlice) {
 	if len(p.Update) < 2 {
 		return
 	}

@@ -18,15 +18,15 @@ type Plan struct {
 // Empty reports whether there is nothing to write.
 func (p *Plan) Empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 }
 
-// slot is an existing slice with its future endpoints.
-type slot struct {
+// sliceState is an existing slice with its future endpoints.
+type sliceState struct {
 	old     *corev1.EndpointSlice
 	keep    []*corev1.Endpoint
 	changed bool
 }
 
 // Pack returns the writes that turn the existing slices of a service into the wanted ones.
-func Pack(w Wanted, existing []*corev1.EndpointSlice) Plan {
+func Pack(w DesiredSlices, existing []*corev1.EndpointSlice) Plan {
 	var p Plan
 	if w.MaxPerSlice <= 0 {
 		w.MaxPerSlice = DefaultMaxPerSlice
@@ -37,13 +37,13 @@ func Pack(w Wanted, existing []*corev1.EndpointSlice) Plan {
 		p.packGroup(&w, &w.Groups[i], slots[key])
 		delete(slots, key)
 	}
-	for _, s := range inSliceOrder(existing) { // of groups that are not wanted any more
+	for _, s := range sortedByName(existing) { // of groups that are not wanted any more
 		key := sliceKey(s)
-		if slices.ContainsFunc(slots[key], func(x *slot) bool { return x.old == s }) {
+		if slices.ContainsFunc(slots[key], func(x *sliceState) bool { return x.old == s }) {
 			p.Delete = append(p.Delete, s)
 		}
 	}
-	p.recycle(&w)
+	p.reuseDeleted(&w)
 	p.keepPlaceholders(&w, existing)
 	p.orderMoves(&w, existing)
 	return p
@@ -53,23 +53,23 @@ func sliceKey(s *corev1.EndpointSlice) groupKey {
 	return groupKey{s.GetAddressType(), portsKey(s.GetPorts())}
 }
 
-func byGroup(existing []*corev1.EndpointSlice) map[groupKey][]*slot {
-	slots := map[groupKey][]*slot{}
-	for _, s := range inSliceOrder(existing) {
-		slots[sliceKey(s)] = append(slots[sliceKey(s)], &slot{old: s})
+func byGroup(existing []*corev1.EndpointSlice) map[groupKey][]*sliceState {
+	slots := map[groupKey][]*sliceState{}
+	for _, s := range sortedByName(existing) {
+		slots[sliceKey(s)] = append(slots[sliceKey(s)], &sliceState{old: s})
 	}
 	return slots
 }
 
-// inSliceOrder returns the slices ordered by name.
-func inSliceOrder(existing []*corev1.EndpointSlice) []*corev1.EndpointSlice {
+// sortedByName returns the slices ordered by name.
+func sortedByName(existing []*corev1.EndpointSlice) []*corev1.EndpointSlice {
 	return slices.SortedFunc(slices.Values(existing), compareSlices)
 }
 
 // packGroup distributes the endpoints of a group over its slices. Endpoints that are in a slice
 // stay there. New ones go into slices that are written anyway, then into full new slices, and
 // finally into the slice that they fill best.
-func (p *Plan) packGroup(w *Wanted, g *Group, slots []*slot) {
+func (p *Plan) packGroup(w *DesiredSlices, g *Group, slots []*sliceState) {
 	left := keepInPlace(w, g, slots)
 	left = fillChanged(w, slots, left)
 	for len(left) >= w.MaxPerSlice {
@@ -87,15 +87,15 @@ func (p *Plan) packGroup(w *Wanted, g *Group, slots []*slot) {
 		switch {
 		case len(s.keep) == 0:
 			p.Delete = append(p.Delete, s.old)
-		case s.changed || !w.Template.fits(s.old):
-			p.Update = append(p.Update, rewritten(w, s.old, g.Ports, s.keep))
+		case s.changed || !w.Template.matches(s.old):
+			p.Update = append(p.Update, withContents(w, s.old, g.Ports, s.keep))
 		}
 	}
 }
 
 // keepInPlace keeps the wanted endpoints of every slice, in their current form. It returns the
 // endpoints that are in no slice yet.
-func keepInPlace(w *Wanted, g *Group, slots []*slot) (left []*corev1.Endpoint) {
+func keepInPlace(w *DesiredSlices, g *Group, slots []*sliceState) (left []*corev1.Endpoint) {
 	wanted := make(map[string]*corev1.Endpoint, len(g.Endpoints))
 	for _, ep := range g.Endpoints {
 		wanted[endpointKey(ep)] = ep
@@ -124,14 +124,14 @@ func keepInPlace(w *Wanted, g *Group, slots []*slot) (left []*corev1.Endpoint) {
 
 // fillChanged puts endpoints into slices that are written anyway, the fullest first. It returns the
 // endpoints without a place.
-func fillChanged(w *Wanted, slots []*slot, left []*corev1.Endpoint) []*corev1.Endpoint {
-	var changed []*slot
+func fillChanged(w *DesiredSlices, slots []*sliceState, left []*corev1.Endpoint) []*corev1.Endpoint {
+	var changed []*sliceState
 	for _, s := range slots {
-		if len(s.keep) > 0 && (s.changed || !w.Template.fits(s.old)) {
+		if len(s.keep) > 0 && (s.changed || !w.Template.matches(s.old)) {
 			changed = append(changed, s)
 		}
 	}
-	slices.SortStableFunc(changed, func(a, b *slot) int { return len(b.keep) - len(a.keep) })
+	slices.SortStableFunc(changed, func(a, b *sliceState) int { return len(b.keep) - len(a.keep) })
 	for _, s := range changed {
 		n := min(w.MaxPerSlice-len(s.keep), len(left))
 		if n > 0 {
@@ -144,8 +144,8 @@ func fillChanged(w *Wanted, slots []*slot, left []*corev1.Endpoint) []*corev1.En
 
 // bestFit returns the slice that n more endpoints fill most, among those not written yet. It
 // returns nil if none has room.
-func bestFit(w *Wanted, slots []*slot, n int) *slot {
-	var best *slot
+func bestFit(w *DesiredSlices, slots []*sliceState, n int) *sliceState {
+	var best *sliceState
 	for _, s := range slots {
 		if len(s.keep) == 0 || s.changed || len(s.keep)+n > w.MaxPerSlice {
 			continue
@@ -157,41 +157,41 @@ func bestFit(w *Wanted, slots []*slot, n int) *slot {
 	return best
 }
 
-func (p *Plan) create(w *Wanted, g *Group, endpoints []*corev1.Endpoint) {
-	s := w.Template.fresh(g.AddressType, g.Ports)
+func (p *Plan) create(w *DesiredSlices, g *Group, endpoints []*corev1.Endpoint) {
+	s := w.Template.newSlice(g.AddressType, g.Ports)
 	s.Endpoints = slices.Clone(endpoints)
 	p.Create = append(p.Create, s)
 }
 
-// rewritten returns a slice with new contents and its existing identity.
-func rewritten(w *Wanted, old *corev1.EndpointSlice, ports []*corev1.EndpointPort, endpoints []*corev1.Endpoint) *corev1.EndpointSlice {
+// withContents returns a slice with new contents and its existing identity.
+func withContents(w *DesiredSlices, old *corev1.EndpointSlice, ports []*corev1.EndpointPort, endpoints []*corev1.Endpoint) *corev1.EndpointSlice {
 	s := &corev1.EndpointSlice{
 		Metadata: old.GetMetadata().CloneVT(), AddressType: old.GetAddressType(), Ports: ports, Endpoints: endpoints,
 	}
-	w.Template.stamp(s)
+	w.Template.applyTo(s)
 	return s
 }
 
-// recycle turns a delete and a create of the same address type into one update, which is one write
-// instead of two.
-func (p *Plan) recycle(w *Wanted) {
+// reuseDeleted turns a delete and a create of the same address type into one update, which is one
+// write instead of two.
+func (p *Plan) reuseDeleted(w *DesiredSlices) {
 	var create []*corev1.EndpointSlice
 	for _, s := range p.Create {
-		at := p.likest(s)
+		at := p.mostSimilar(s)
 		if at < 0 {
 			create = append(create, s)
 			continue
 		}
-		p.Update = append(p.Update, rewritten(w, p.Delete[at], s.GetPorts(), s.GetEndpoints()))
+		p.Update = append(p.Update, withContents(w, p.Delete[at], s.GetPorts(), s.GetEndpoints()))
 		p.Delete = slices.Delete(p.Delete, at, at+1)
 	}
 	p.Create = create
 }
 
-// likest returns the index of the slice to be deleted that has most endpoints in common with the
-// slice s to be created, so that the fewest endpoints move. It returns -1 if none has the address
-// type of s.
-func (p *Plan) likest(s *corev1.EndpointSlice) int {
+// mostSimilar returns the index of the slice to be deleted that has most endpoints in common with
+// the slice s to be created, so that the fewest endpoints move. It returns -1 if none has the
+// address type of s.
+func (p *Plan) mostSimilar(s *corev1.EndpointSlice) int {
 	best, most := -1, -1
 	keys := keysOf(s)
 	for i, d := range p.Delete {
@@ -213,7 +213,7 @@ func (p *Plan) likest(s *corev1.EndpointSlice) int {
 
 // keepPlaceholders keeps an empty slice for each wanted family without any other slice, so that
 // consumers see that the service is known and has no backends.
-func (p *Plan) keepPlaceholders(w *Wanted, existing []*corev1.EndpointSlice) {
+func (p *Plan) keepPlaceholders(w *DesiredSlices, existing []*corev1.EndpointSlice) {
 	for _, family := range w.Families {
 		of := func(s *corev1.EndpointSlice) bool { return s.GetAddressType() == family }
 		remaining := count(existing, of) - count(p.Delete, of) + count(p.Create, of)
@@ -222,13 +222,13 @@ func (p *Plan) keepPlaceholders(w *Wanted, existing []*corev1.EndpointSlice) {
 		}
 		at := slices.IndexFunc(p.Delete, of)
 		if at < 0 {
-			p.Create = append(p.Create, w.Template.fresh(family, nil))
+			p.Create = append(p.Create, w.Template.newSlice(family, nil))
 			continue
 		}
 		old := p.Delete[at]
 		p.Delete = slices.Delete(p.Delete, at, at+1)
-		if len(old.GetEndpoints()) > 0 || len(old.GetPorts()) > 0 || !w.Template.fits(old) {
-			p.Update = append(p.Update, rewritten(w, old, nil, nil))
+		if len(old.GetEndpoints()) > 0 || len(old.GetPorts()) > 0 || !w.Template.matches(old) {
+			p.Update = append(p.Update, withContents(w, old, nil, nil))
 		}
 	}
 }

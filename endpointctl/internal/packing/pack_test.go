@@ -69,7 +69,7 @@ func (c *cluster) find(s *corev1.EndpointSlice) int {
 }
 
 // check checks that the slices are the wanted ones.
-func (c *cluster) check(t *rapid.T, w Wanted) {
+func (c *cluster) check(t *rapid.T, w DesiredSlices) {
 	seen := map[groupKey]map[string]*corev1.Endpoint{}
 	empty := map[corev1.AddressType]int{}
 	all := map[corev1.AddressType]int{}
@@ -77,7 +77,7 @@ func (c *cluster) check(t *rapid.T, w Wanted) {
 		if len(s.GetEndpoints()) > w.MaxPerSlice {
 			t.Fatalf("a slice has %d endpoints", len(s.GetEndpoints()))
 		}
-		if !w.Template.fits(s) {
+		if !w.Template.matches(s) {
 			t.Fatalf("metadata is %v", s.GetMetadata())
 		}
 		all[s.GetAddressType()]++
@@ -135,15 +135,15 @@ func testEndpoint(i int, ready bool) *corev1.Endpoint {
 }
 
 func testTemplate(label string) Template {
-	return ofService(&corev1.Service{Metadata: &corev1.ObjectMeta{
+	return serviceTemplate(&corev1.Service{Metadata: &corev1.ObjectMeta{
 		Name: "web", Namespace: "default", Uid: "u", Labels: map[string]string{"tier": label},
 	}})
 }
 
 const ipv4 = corev1.AddressType_ADDRESS_TYPE_IPV4
 
-func drawWanted(t *rapid.T) Wanted {
-	w := Wanted{
+func drawDesired(t *rapid.T) DesiredSlices {
+	w := DesiredSlices{
 		Template: testTemplate(rapid.SampledFrom([]string{"a", "a", "a", "b"}).Draw(t, "label")), MaxPerSlice: 4,
 		Families: []corev1.AddressType{ipv4},
 	}
@@ -179,7 +179,7 @@ func TestPackReachesWhatIsWanted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c cluster
 		for range rapid.IntRange(1, 8).Draw(t, "rounds") {
-			w := drawWanted(t)
+			w := drawDesired(t)
 			before := slices.Clone(c.slices)
 			p := Pack(w, c.slices)
 			if len(p.Create) > 0 && len(p.Delete) > 0 && !moves(p, before) {
@@ -201,7 +201,7 @@ func TestPackReachesWhatIsWanted(t *testing.T) {
 
 func TestASingleChangeIsASingleWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := Wanted{Template: testTemplate("a"), MaxPerSlice: 5, Families: []corev1.AddressType{ipv4}}
+		w := DesiredSlices{Template: testTemplate("a"), MaxPerSlice: 5, Families: []corev1.AddressType{ipv4}}
 		g := Group{AddressType: ipv4, Ports: portSet(80)}
 		var c cluster
 		for i := range rapid.IntRange(1, 40).Draw(t, "n") {
@@ -235,15 +235,15 @@ func TestASingleChangeIsASingleWrite(t *testing.T) {
 func TestNewEndpointsFillTheRightSlice(t *testing.T) {
 	slice := func(name string, from, n int) *corev1.EndpointSlice {
 		template := testTemplate("a")
-		s := template.fresh(ipv4, portSet(80))
+		s := template.newSlice(ipv4, portSet(80))
 		s.Metadata.Name = name
 		for i := range n {
 			s.Endpoints = append(s.Endpoints, testEndpoint(from+i, true))
 		}
 		return s
 	}
-	wanted := func(indices ...int) Wanted {
-		w := Wanted{Template: testTemplate("a"), MaxPerSlice: 10, Families: []corev1.AddressType{ipv4}, Groups: []Group{{AddressType: ipv4, Ports: portSet(80)}}}
+	wanted := func(indices ...int) DesiredSlices {
+		w := DesiredSlices{Template: testTemplate("a"), MaxPerSlice: 10, Families: []corev1.AddressType{ipv4}, Groups: []Group{{AddressType: ipv4, Ports: portSet(80)}}}
 		for _, i := range indices {
 			w.Groups[0].Endpoints = append(w.Groups[0].Endpoints, testEndpoint(i, true))
 		}

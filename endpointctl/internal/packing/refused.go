@@ -60,9 +60,9 @@ func endpointKey(ep *corev1.Endpoint) string {
 	return EndpointKey(address, ep.GetTargetRef())
 }
 
-// LeaveOut removes the refused addresses of a pod from its verdict. A pod without any other address
+// Exclude removes the refused addresses of a pod from its verdict. A pod without any other address
 // is not behind the service.
-func (r Refused) LeaveOut(svc *corev1.Service, v *Verdict) {
+func (r Refused) Exclude(svc *corev1.Service, v *PodVerdict) {
 	if !v.Selected || len(r) == 0 {
 		return
 	}

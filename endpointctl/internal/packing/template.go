@@ -21,8 +21,8 @@ type Template struct {
 	Trigger string
 }
 
-// ofService returns the template of a service with a selector.
-func ofService(svc *corev1.Service) Template {
+// serviceTemplate returns the template of a service with a selector.
+func serviceTemplate(svc *corev1.Service) Template {
 	meta := svc.GetMetadata()
 	return Template{
 		Namespace:    meta.GetNamespace(),
@@ -51,19 +51,19 @@ func ownerReference(kind string, meta *corev1.ObjectMeta) *corev1.OwnerReference
 	}
 }
 
-// fresh returns a new slice without endpoints.
-func (t *Template) fresh(family corev1.AddressType, ports []*corev1.EndpointPort) *corev1.EndpointSlice {
+// newSlice returns a new slice without endpoints.
+func (t *Template) newSlice(family corev1.AddressType, ports []*corev1.EndpointPort) *corev1.EndpointSlice {
 	s := &corev1.EndpointSlice{
 		Metadata:    &corev1.ObjectMeta{Namespace: t.Namespace, GenerateName: t.GenerateName},
 		AddressType: family, Ports: ports,
 	}
-	t.stamp(s)
+	t.applyTo(s)
 	return s
 }
 
-// fits reports whether a slice has the properties of the template. The trigger time alone is no
+// matches reports whether a slice has the properties of the template. The trigger time alone is no
 // reason to write.
-func (t *Template) fits(s *corev1.EndpointSlice) bool {
+func (t *Template) matches(s *corev1.EndpointSlice) bool {
 	meta := s.GetMetadata()
 	if !maps.Equal(meta.GetLabels(), t.Labels) || len(meta.GetOwnerReferences()) != 1 || !meta.GetOwnerReferences()[0].EqualVT(t.Owner) {
 		return false
@@ -76,8 +76,8 @@ func (t *Template) fits(s *corev1.EndpointSlice) bool {
 	return true
 }
 
-// stamp sets the properties of the template on a slice before it is written.
-func (t *Template) stamp(s *corev1.EndpointSlice) {
+// applyTo sets the properties of the template on a slice before it is written.
+func (t *Template) applyTo(s *corev1.EndpointSlice) {
 	s.Metadata.Labels = maps.Clone(t.Labels)
 	s.Metadata.OwnerReferences = []*corev1.OwnerReference{t.Owner.CloneVT()}
 	annotations := maps.Clone(s.GetMetadata().GetAnnotations())

@@ -43,8 +43,8 @@ func NodeOf(n *corev1.Node) Node {
 // Nodes returns a node by its name.
 type Nodes func(name string) (Node, bool)
 
-// Verdict holds the result of whether a pod is behind a service, with the reason.
-type Verdict struct {
+// PodVerdict holds the result of whether a pod is behind a service, with the reason.
+type PodVerdict struct {
 	Pod      *corev1.Pod
 	Selected bool
 	Ready    bool
@@ -58,9 +58,9 @@ type Verdict struct {
 	node  Node
 }
 
-// Unmanaged returns the reason why a service gets no endpoints from pods. It is empty if the
+// UnmanagedReason returns the reason why a service gets no endpoints from pods. It is empty if the
 // service gets them.
-func Unmanaged(svc *corev1.Service) string {
+func UnmanagedReason(svc *corev1.Service) string {
 	switch {
 	case svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME:
 		return "ExternalName"
@@ -71,22 +71,22 @@ func Unmanaged(svc *corev1.Service) string {
 	}
 }
 
-// JudgeAll returns the verdicts on pods, without the refused endpoints.
-func JudgeAll(svc *corev1.Service, pods []*corev1.Pod, nodes Nodes, refused Refused) []Verdict {
-	verdicts := make([]Verdict, len(pods))
+// EvaluatePods returns the verdicts on pods, without the refused endpoints.
+func EvaluatePods(svc *corev1.Service, pods []*corev1.Pod, nodes Nodes, refused Refused) []PodVerdict {
+	verdicts := make([]PodVerdict, len(pods))
 	for i, pod := range pods {
-		verdicts[i] = Judge(svc, pod, nodes)
-		refused.LeaveOut(svc, &verdicts[i])
+		verdicts[i] = EvaluatePod(svc, pod, nodes)
+		refused.Exclude(svc, &verdicts[i])
 	}
 	return verdicts
 }
 
-// Judge returns the verdict on one pod of a service.
-func Judge(svc *corev1.Service, pod *corev1.Pod, nodes Nodes) Verdict {
-	v := Verdict{Pod: pod}
+// EvaluatePod returns the verdict on one pod of a service.
+func EvaluatePod(svc *corev1.Service, pod *corev1.Pod, nodes Nodes) PodVerdict {
+	v := PodVerdict{Pod: pod}
 	registered := v.findNode(nodes)
 	v.Addresses = addresses(pod, v.node)
-	v.Reason = v.exclude(svc, registered)
+	v.Reason = v.exclusionReason(svc, registered)
 	if v.Reason != "" {
 		return v
 	}
@@ -103,10 +103,10 @@ func Judge(svc *corev1.Service, pod *corev1.Pod, nodes Nodes) Verdict {
 	return v
 }
 
-// exclude returns the reason why a pod is not behind a service at all. It is empty if the pod is
-// behind it.
-func (v *Verdict) exclude(svc *corev1.Service, registered bool) string {
-	if why := mismatch(svc.GetSpec().GetSelector(), v.Pod.GetMetadata().GetLabels()); why != "" {
+// exclusionReason returns the reason why a pod is not behind a service at all. It is empty if the
+// pod is behind it.
+func (v *PodVerdict) exclusionReason(svc *corev1.Service, registered bool) string {
+	if why := selectorMismatch(svc.GetSpec().GetSelector(), v.Pod.GetMetadata().GetLabels()); why != "" {
 		return why
 	}
 	switch v.Pod.GetStatus().GetPhase() {
@@ -125,24 +125,24 @@ func (v *Verdict) exclude(svc *corev1.Service, registered bool) string {
 		return fmt.Sprintf("its node %q is not registered", v.Pod.GetSpec().GetNodeName())
 	}
 	v.ports, v.Unresolved = resolvePorts(svc, v.Pod)
-	if v.lacksPorts(svc) && !object.IsHeadless(svc) { // a name is useful without a port, a virtual IP is not
+	if v.lacksAllPorts(svc) && !object.IsHeadless(svc) { // a name is useful without a port, a virtual IP is not
 		return "has none of the service's ports"
 	}
 	return ""
 }
 
 // hasAddress reports whether the pod has an address of one of the service's families.
-func (v *Verdict) hasAddress(svc *corev1.Service) bool {
+func (v *PodVerdict) hasAddress(svc *corev1.Service) bool {
 	return slices.ContainsFunc(v.Addresses, func(a netip.Addr) bool { return slices.Contains(families(svc), addressType(a)) })
 }
 
-// lacksPorts reports whether the service has ports and the pod has none of them.
-func (v *Verdict) lacksPorts(svc *corev1.Service) bool {
+// lacksAllPorts reports whether the service has ports and the pod has none of them.
+func (v *PodVerdict) lacksAllPorts(svc *corev1.Service) bool {
 	return len(v.ports) == 0 && len(svc.GetSpec().GetPorts()) > 0
 }
 
 // findNode looks up the pod's node. It returns true if the node is registered or the pod has none.
-func (v *Verdict) findNode(nodes Nodes) bool {
+func (v *PodVerdict) findNode(nodes Nodes) bool {
 	v.node = Node{Ready: true}
 	name := v.Pod.GetSpec().GetNodeName()
 	if name == "" {
@@ -180,8 +180,9 @@ func serving(pod *corev1.Pod, node Node) (ok bool, reason string) {
 	return true, "is ready"
 }
 
-// mismatch describes a pair of the selector that the labels lack. It returns "" if they match.
-func mismatch(selector, labels map[string]string) string {
+// selectorMismatch describes a pair of the selector that the labels lack. It returns "" if they
+// match.
+func selectorMismatch(selector, labels map[string]string) string {
 	if spec.MatchEquality(selector, labels) {
 		return ""
 	}

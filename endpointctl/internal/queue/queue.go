@@ -28,12 +28,12 @@ type Queue[K comparable] struct {
 }
 
 type item[K comparable] struct {
-	key      K
-	added    time.Time // when it began to wait
-	at       time.Time // when it is due
-	place    int       // index in due; -1 while it is worked on
-	again    bool      // added while it was worked on
-	failures int
+	key            K
+	added          time.Time // when it began to wait
+	at             time.Time // when it is due
+	heapIndex      int       // index in due; -1 while it is worked on
+	addedMeanwhile bool      // added while it was worked on
+	failures       int
 }
 
 // New returns an empty queue.
@@ -52,28 +52,28 @@ func (q *Queue[K]) Add(key K) {
 		it = &item[K]{key: key, added: now, at: now.Add(q.options.Quiet)}
 		q.items[key] = it
 		heap.Push(&q.due, it)
-	case it.place < 0:
-		it.again = true
+	case it.heapIndex < 0:
+		it.addedMeanwhile = true
 		return
 	case it.failures > 0: // the change may cure the failure
-		it.at = earlier(it.at, now.Add(q.options.Longest))
-		heap.Fix(&q.due, it.place)
+		it.at = earliest(it.at, now.Add(q.options.Longest))
+		heap.Fix(&q.due, it.heapIndex)
 	default:
-		it.at = earlier(now.Add(q.options.Quiet), it.added.Add(q.options.Longest))
-		heap.Fix(&q.due, it.place)
+		it.at = earliest(now.Add(q.options.Quiet), it.added.Add(q.options.Longest))
+		heap.Fix(&q.due, it.heapIndex)
 	}
-	q.signal()
+	q.wakeOne()
 }
 
-func earlier(a, b time.Time) time.Time {
+func earliest(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}
 	return a
 }
 
-// signal wakes one goroutine that waits in Get.
-func (q *Queue[K]) signal() {
+// wakeOne wakes one goroutine that waits in Get.
+func (q *Queue[K]) wakeOne() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -115,7 +115,7 @@ func (q *Queue[K]) next() (*item[K], time.Duration) {
 	}
 	it, _ := heap.Pop(&q.due).(*item[K])
 	if len(q.due) > 0 {
-		q.signal() // for another worker
+		q.wakeOne() // for another worker
 	}
 	return it, 0
 }
@@ -131,16 +131,16 @@ func (q *Queue[K]) Done(key K, err error) {
 	case err != nil:
 		it.at = now.Add(min(q.options.RetryMin<<min(it.failures, 20), q.options.RetryMax))
 		it.failures++
-	case it.again:
+	case it.addedMeanwhile:
 		it.failures = 0
 		it.at = now.Add(q.options.Quiet)
 	default:
 		delete(q.items, key)
 		return
 	}
-	it.again, it.added = false, now
+	it.addedMeanwhile, it.added = false, now
 	heap.Push(&q.due, it)
-	q.signal()
+	q.wakeOne()
 }
 
 // Len returns the number of keys that wait or are worked on.
@@ -157,13 +157,13 @@ func (h dueHeap[K]) Len() int           { return len(h) }
 func (h dueHeap[K]) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
 func (h dueHeap[K]) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
+	h[i].heapIndex, h[j].heapIndex = i, j
 }
 
 // Push implements heap.Interface.
 func (h *dueHeap[K]) Push(x any) {
 	it, _ := x.(*item[K])
-	it.place = len(*h)
+	it.heapIndex = len(*h)
 	*h = append(*h, it)
 }
 
@@ -172,7 +172,7 @@ func (h *dueHeap[K]) Pop() any {
 	old := *h
 	it := old[len(old)-1]
 	old[len(old)-1] = nil
-	it.place = -1
+	it.heapIndex = -1
 	*h = old[:len(old)-1]
 	return it
 }

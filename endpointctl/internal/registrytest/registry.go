@@ -60,8 +60,8 @@ func (r *Registry) Delay(fn func(op string, o object.Object)) {
 	r.delay = fn
 }
 
-// answer returns the result of a write to the controller, after the test's delay.
-func answer[T object.Object](r *Registry, op string, o T, err error) (T, error) {
+// respond returns the result of a write to the controller, after the test's delay.
+func respond[T object.Object](r *Registry, op string, o T, err error) (T, error) {
 	r.mu.Lock()
 	delay := r.delay
 	r.mu.Unlock()
@@ -143,7 +143,7 @@ func create[T object.Object](ctx context.Context, r *Registry, o T) (T, error) {
 	if err := r.check(ctx, "create", o); err != nil {
 		return none, err
 	}
-	return stored(r, o, nil), nil
+	return putStored(r, o, nil), nil
 }
 
 func update[T object.Object](ctx context.Context, r *Registry, o T) (T, error) {
@@ -161,11 +161,11 @@ func update[T object.Object](ctx context.Context, r *Registry, o T) (T, error) {
 	if err := r.check(ctx, "update", o); err != nil {
 		return none, err
 	}
-	return stored(r, object.Clone(o), old), nil
+	return putStored(r, object.Clone(o), old), nil
 }
 
-// stored puts an object, and sets the epoch of a lease.
-func stored[T object.Object](r *Registry, o T, old object.Object) T {
+// putStored puts an object, and sets the epoch of a lease.
+func putStored[T object.Object](r *Registry, o T, old object.Object) T {
 	if lease, ok := any(o).(*corev1.Lease); ok {
 		before, _ := old.(*corev1.Lease)
 		lease.Spec.Epoch = before.GetSpec().GetEpoch()
@@ -178,15 +178,15 @@ func stored[T object.Object](r *Registry, o T, old object.Object) T {
 	return now
 }
 
-// wanted is a request to delete a version of an object.
-type wanted interface {
+// deleteRequest is a request to delete a version of an object.
+type deleteRequest interface {
 	GetNamespace() string
 	GetName() string
 	GetUid() string
 	GetResourceVersion() uint64
 }
 
-func remove[T object.Object](ctx context.Context, r *Registry, kind string, w wanted) (T, error) {
+func remove[T object.Object](ctx context.Context, r *Registry, kind string, w deleteRequest) (T, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var none T

@@ -26,19 +26,19 @@ type sliceServer struct {
 
 func (s sliceServer) CreateEndpointSlice(ctx context.Context, req *registryv1.CreateEndpointSliceRequest) (*registryv1.CreateEndpointSliceResponse, error) {
 	o, err := create(ctx, s.r, req.GetEndpointSlice())
-	o, err = answer(s.r, "create", o, err)
+	o, err = respond(s.r, "create", o, err)
 	return &registryv1.CreateEndpointSliceResponse{EndpointSlice: o}, err
 }
 
 func (s sliceServer) UpdateEndpointSlice(ctx context.Context, req *registryv1.UpdateEndpointSliceRequest) (*registryv1.UpdateEndpointSliceResponse, error) {
 	o, err := update(ctx, s.r, req.GetEndpointSlice())
-	o, err = answer(s.r, "update", o, err)
+	o, err = respond(s.r, "update", o, err)
 	return &registryv1.UpdateEndpointSliceResponse{EndpointSlice: o}, err
 }
 
 func (s sliceServer) DeleteEndpointSlice(ctx context.Context, req *registryv1.DeleteEndpointSliceRequest) (*registryv1.DeleteEndpointSliceResponse, error) {
 	o, err := remove[*corev1.EndpointSlice](ctx, s.r, "EndpointSlice", req)
-	o, err = answer(s.r, "delete", o, err)
+	o, err = respond(s.r, "delete", o, err)
 	return &registryv1.DeleteEndpointSliceResponse{EndpointSlice: o}, err
 }
 
@@ -49,19 +49,19 @@ type endpointsServer struct {
 
 func (s endpointsServer) CreateEndpoints(ctx context.Context, req *registryv1.CreateEndpointsRequest) (*registryv1.CreateEndpointsResponse, error) {
 	o, err := create(ctx, s.r, req.GetEndpoints())
-	o, err = answer(s.r, "create", o, err)
+	o, err = respond(s.r, "create", o, err)
 	return &registryv1.CreateEndpointsResponse{Endpoints: o}, err
 }
 
 func (s endpointsServer) UpdateEndpoints(ctx context.Context, req *registryv1.UpdateEndpointsRequest) (*registryv1.UpdateEndpointsResponse, error) {
 	o, err := update(ctx, s.r, req.GetEndpoints())
-	o, err = answer(s.r, "update", o, err)
+	o, err = respond(s.r, "update", o, err)
 	return &registryv1.UpdateEndpointsResponse{Endpoints: o}, err
 }
 
 func (s endpointsServer) DeleteEndpoints(ctx context.Context, req *registryv1.DeleteEndpointsRequest) (*registryv1.DeleteEndpointsResponse, error) {
 	o, err := remove[*corev1.Endpoints](ctx, s.r, "Endpoints", req)
-	o, err = answer(s.r, "delete", o, err)
+	o, err = respond(s.r, "delete", o, err)
 	return &registryv1.DeleteEndpointsResponse{Endpoints: o}, err
 }
 

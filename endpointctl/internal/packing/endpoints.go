@@ -9,10 +9,10 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Legacy returns the wanted Endpoints of a service with a selector. existing is nil if there is
-// none. Legacy returns existing itself if it is right already.
-func Legacy(svc *corev1.Service, verdicts []Verdict, trigger string, existing *corev1.Endpoints) *corev1.Endpoints {
-	subsets := legacySubsets(svc, sorted(verdicts))
+// EndpointsFromPods returns the wanted Endpoints of a service with a selector. existing is nil if
+// there is none. EndpointsFromPods returns existing itself if it is right already.
+func EndpointsFromPods(svc *corev1.Service, verdicts []PodVerdict, trigger string, existing *corev1.Endpoints) *corev1.Endpoints {
+	subsets := endpointsSubsets(svc, sortedByPod(verdicts))
 	truncated := truncate(subsets, MaxEndpoints)
 	subsets = slices.DeleteFunc(subsets, func(s *corev1.EndpointSubset) bool { return len(s.GetAddresses())+len(s.GetNotReadyAddresses()) == 0 })
 
@@ -40,9 +40,9 @@ func Legacy(svc *corev1.Service, verdicts []Verdict, trigger string, existing *c
 	return want
 }
 
-// ManagedEndpoints reports whether an Endpoints object is made by this controller and not by
+// IsManaged reports whether an Endpoints object is made by this controller and not by
 // people.
-func ManagedEndpoints(e *corev1.Endpoints) bool {
+func IsManaged(e *corev1.Endpoints) bool {
 	return e.GetMetadata().GetLabels()[object.LabelEndpointsManagedBy] == object.ManagedByEndpoints
 }
 
@@ -58,13 +58,13 @@ func annotate(meta *corev1.ObjectMeta, key, value string, wanted bool) {
 	meta.Annotations[key] = value
 }
 
-// legacySubsets puts pods with the same ports into one subset, in a stable order.
-func legacySubsets(svc *corev1.Service, verdicts []Verdict) []*corev1.EndpointSubset {
+// endpointsSubsets puts pods with the same ports into one subset, in a stable order.
+func endpointsSubsets(svc *corev1.Service, verdicts []PodVerdict) []*corev1.EndpointSubset {
 	family := families(svc)[0]
 	byPorts := map[string]*corev1.EndpointSubset{}
 	for _, v := range verdicts {
 		leaving := v.Pod.GetMetadata().GetDeletionTimestamp() != nil && !svc.GetSpec().GetPublishNotReadyAddresses()
-		if !v.Selected || leaving || v.lacksPorts(svc) {
+		if !v.Selected || leaving || v.lacksAllPorts(svc) {
 			continue
 		}
 		ep := endpoint(svc, &v, family)
@@ -74,7 +74,7 @@ func legacySubsets(svc *corev1.Service, verdicts []Verdict) []*corev1.EndpointSu
 		key := portsKey(v.ports)
 		subset := byPorts[key]
 		if subset == nil {
-			subset = &corev1.EndpointSubset{Ports: legacyPorts(v.ports)}
+			subset = &corev1.EndpointSubset{Ports: endpointsPorts(v.ports)}
 			byPorts[key] = subset
 		}
 		address := &corev1.EndpointAddress{Ip: ep.GetAddresses()[0], Hostname: ep.GetHostname(), NodeName: ep.NodeName, TargetRef: ep.GetTargetRef()}
@@ -98,7 +98,7 @@ func compareAddresses(a, b *corev1.EndpointAddress) int {
 	return strings.Compare(a.GetIp()+" "+a.GetTargetRef().GetName(), b.GetIp()+" "+b.GetTargetRef().GetName())
 }
 
-func legacyPorts(ports []*corev1.EndpointPort) []*corev1.EndpointSubsetPort {
+func endpointsPorts(ports []*corev1.EndpointPort) []*corev1.EndpointSubsetPort {
 	var all []*corev1.EndpointSubsetPort
 	for _, p := range ports {
 		all = append(all, &corev1.EndpointSubsetPort{Name: p.GetName(), Port: p.GetPort(), Protocol: p.GetProtocol(), AppProtocol: p.AppProtocol})
@@ -117,14 +117,14 @@ func truncate(subsets []*corev1.EndpointSubset, limit int) bool {
 	if all <= limit {
 		return false
 	}
-	shrink(subsets, limit, func(s *corev1.EndpointSubset) *[]*corev1.EndpointAddress { return &s.Addresses })
-	shrink(subsets, max(0, limit-ready), func(s *corev1.EndpointSubset) *[]*corev1.EndpointAddress { return &s.NotReadyAddresses })
+	shortenLists(subsets, limit, func(s *corev1.EndpointSubset) *[]*corev1.EndpointAddress { return &s.Addresses })
+	shortenLists(subsets, max(0, limit-ready), func(s *corev1.EndpointSubset) *[]*corev1.EndpointAddress { return &s.NotReadyAddresses })
 	return true
 }
 
-// shrink cuts the lists to limit addresses in total, in proportion to their lengths. The remainder
-// of the rounding goes to the first lists that have more.
-func shrink(subsets []*corev1.EndpointSubset, limit int, list func(*corev1.EndpointSubset) *[]*corev1.EndpointAddress) {
+// shortenLists cuts the lists to limit addresses in total, in proportion to their lengths. The
+// remainder of the rounding goes to the first lists that have more.
+func shortenLists(subsets []*corev1.EndpointSubset, limit int, list func(*corev1.EndpointSubset) *[]*corev1.EndpointAddress) {
 	total := 0
 	for _, s := range subsets {
 		total += len(*list(s))

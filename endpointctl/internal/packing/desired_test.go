@@ -110,27 +110,27 @@ func TestJudge(t *testing.T) {
 			s.Spec.Ports[0].TargetPort = &corev1.IntOrString{Value: &corev1.IntOrString_Name{Name: "web"}}
 		}), webPod("p", "10.0.0.1"), false, false, false, "has none of the service's ports"},
 	} {
-		v := Judge(c.svc, c.pod, testNodes)
+		v := EvaluatePod(c.svc, c.pod, testNodes)
 		if v.Selected != c.selected || v.Serving != c.serving || v.Ready != c.ready || v.Reason != c.reason {
 			t.Errorf("%s: selected %v serving %v ready %v %q; want %v %v %v %q", c.name, v.Selected, v.Serving, v.Ready, v.Reason, c.selected, c.serving, c.ready, c.reason)
 		}
 	}
 }
 
-func judgeAll(svc *corev1.Service, pods ...*corev1.Pod) []Verdict {
-	var verdicts []Verdict
+func evaluatePods(svc *corev1.Service, pods ...*corev1.Pod) []PodVerdict {
+	var verdicts []PodVerdict
 	for _, p := range pods {
-		verdicts = append(verdicts, Judge(svc, p, testNodes))
+		verdicts = append(verdicts, EvaluatePod(svc, p, testNodes))
 	}
 	return verdicts
 }
 
-func want(svc *corev1.Service, pods ...*corev1.Pod) Wanted {
-	return Want(svc, judgeAll(svc, pods...), DefaultMaxPerSlice)
+func want(svc *corev1.Service, pods ...*corev1.Pod) DesiredSlices {
+	return SlicesFromPods(svc, evaluatePods(svc, pods...), DefaultMaxPerSlice)
 }
 
 // lines describes groups: "IPv4 http/9376: 10.0.0.1 10.0.0.2".
-func lines(w Wanted) []string {
+func lines(w DesiredSlices) []string {
 	var all []string
 	for _, g := range w.Groups {
 		var ports, addresses []string
@@ -145,7 +145,7 @@ func lines(w Wanted) []string {
 	return all
 }
 
-func wantLines(t *testing.T, what string, w Wanted, expect ...string) {
+func wantLines(t *testing.T, what string, w DesiredSlices, expect ...string) {
 	t.Helper()
 	if got := lines(w); !slices.Equal(got, expect) {
 		t.Errorf("%s: %q, want %q", what, got, expect)
@@ -186,7 +186,7 @@ func TestTargetPortsAreResolvedInEachPod(t *testing.T) {
 		"IPV4 http/8080,plain/7: 10.0.0.1 10.0.0.4",
 		"IPV4 http/9090,plain/7: 10.0.0.2",
 	)
-	v := Judge(svc, pods[0], testNodes)
+	v := EvaluatePod(svc, pods[0], testNodes)
 	if !slices.Equal(v.Unresolved, []string{`dns: no container port of the name "dns" and protocol UDP`}) {
 		t.Errorf("unresolved %q", v.Unresolved)
 	}
@@ -318,7 +318,7 @@ func TestAPodOfTheHostNetworkHasTheAddressesOfItsNode(t *testing.T) {
 		{"of another pod", webPod("p", "10.0.0.1", onNode("host")), "[10.0.0.1]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := Judge(webService(), c.pod, testNodes)
+			v := EvaluatePod(webService(), c.pod, testNodes)
 			if got := fmt.Sprint(v.Addresses); !v.Selected || got != c.want {
 				t.Errorf("addresses %s, selected %v (%s); want %s", got, v.Selected, v.Reason, c.want)
 			}
@@ -336,12 +336,12 @@ func TestAHeadlessServiceKeepsPodsWithoutItsPorts(t *testing.T) {
 		"virtual IP": {webService(namedTarget("web")), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			verdicts := JudgeAll(c.svc, pods, testNodes, nil)
+			verdicts := EvaluatePods(c.svc, pods, testNodes, nil)
 			if n := len(verdicts[0].Unresolved); n != 1 {
 				t.Errorf("%d ports are unresolved, want 1", n)
 			}
 			n := 0
-			for _, g := range Want(c.svc, verdicts, 0).Groups {
+			for _, g := range SlicesFromPods(c.svc, verdicts, 0).Groups {
 				if len(g.Ports) > 0 {
 					t.Errorf("ports %v", g.Ports)
 				}
@@ -350,7 +350,7 @@ func TestAHeadlessServiceKeepsPodsWithoutItsPorts(t *testing.T) {
 			if n != c.endpoints {
 				t.Errorf("%d endpoints, want %d", n, c.endpoints)
 			}
-			if subsets := Legacy(c.svc, verdicts, "", nil).GetSubsets(); len(subsets) != 0 { // as in Kubernetes
+			if subsets := EndpointsFromPods(c.svc, verdicts, "", nil).GetSubsets(); len(subsets) != 0 { // as in Kubernetes
 				t.Errorf("the Endpoints has %v, want nothing", subsets)
 			}
 		})
@@ -362,9 +362,9 @@ func TestTopologyModeAutoGetsHints(t *testing.T) {
 		svc := webService(func(s *corev1.Service) {
 			s.Metadata.Annotations = map[string]string{"service.kubernetes.io/" + key: value}
 		})
-		verdicts := JudgeAll(svc, []*corev1.Pod{webPod("p", "10.0.0.1"), webPod("q", "10.0.0.2", onNode("n2"))}, testNodes, nil)
+		verdicts := EvaluatePods(svc, []*corev1.Pod{webPod("p", "10.0.0.1"), webPod("q", "10.0.0.2", onNode("n2"))}, testNodes, nil)
 		var got []string
-		for _, ep := range Want(svc, verdicts, 0).Groups[0].Endpoints {
+		for _, ep := range SlicesFromPods(svc, verdicts, 0).Groups[0].Endpoints {
 			for _, zone := range ep.GetHints().GetForZones() {
 				got = append(got, zone.GetName())
 			}

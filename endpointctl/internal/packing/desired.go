@@ -24,8 +24,8 @@ type groupKey struct {
 
 func (g *Group) key() groupKey { return groupKey{g.AddressType, portsKey(g.Ports)} }
 
-// Wanted describes the wanted slices of a service.
-type Wanted struct {
+// DesiredSlices describes the wanted slices of a service.
+type DesiredSlices struct {
 	Template Template
 	// Families are the families that keep an empty slice if they have no endpoint, so that
 	// consumers see that the service is known.
@@ -35,11 +35,11 @@ type Wanted struct {
 	MaxPerSlice int
 }
 
-// Want returns the wanted slices of a service with a selector.
-func Want(svc *corev1.Service, verdicts []Verdict, maxPerSlice int) Wanted {
-	w := Wanted{Template: ofService(svc), Families: families(svc), MaxPerSlice: maxPerSlice}
+// SlicesFromPods returns the wanted slices of a service with a selector.
+func SlicesFromPods(svc *corev1.Service, verdicts []PodVerdict, maxPerSlice int) DesiredSlices {
+	w := DesiredSlices{Template: serviceTemplate(svc), Families: families(svc), MaxPerSlice: maxPerSlice}
 	groups := map[groupKey]*Group{}
-	for _, v := range sorted(verdicts) {
+	for _, v := range sortedByPod(verdicts) {
 		if !v.Selected {
 			continue
 		}
@@ -57,19 +57,19 @@ func Want(svc *corev1.Service, verdicts []Verdict, maxPerSlice int) Wanted {
 			g.Endpoints = append(g.Endpoints, ep)
 		}
 	}
-	w.Groups = inOrder(groups)
+	w.Groups = sortedGroups(groups)
 	return w
 }
 
-// sorted returns the verdicts ordered by the names of their pods, so that the same input gives the
-// same slices.
-func sorted(verdicts []Verdict) []Verdict {
-	return slices.SortedFunc(slices.Values(verdicts), func(a, b Verdict) int {
+// sortedByPod returns the verdicts ordered by the names of their pods, so that the same input gives
+// the same slices.
+func sortedByPod(verdicts []PodVerdict) []PodVerdict {
+	return slices.SortedFunc(slices.Values(verdicts), func(a, b PodVerdict) int {
 		return strings.Compare(a.Pod.GetMetadata().GetName(), b.Pod.GetMetadata().GetName())
 	})
 }
 
-func inOrder(groups map[groupKey]*Group) []Group {
+func sortedGroups(groups map[groupKey]*Group) []Group {
 	all := make([]Group, 0, len(groups))
 	for _, g := range groups {
 		all = append(all, *g)
@@ -82,7 +82,7 @@ func inOrder(groups map[groupKey]*Group) []Group {
 }
 
 // endpoint returns the endpoint of a pod, or nil if the pod has no address of the family.
-func endpoint(svc *corev1.Service, v *Verdict, family corev1.AddressType) *corev1.Endpoint {
+func endpoint(svc *corev1.Service, v *PodVerdict, family corev1.AddressType) *corev1.Endpoint {
 	at := slices.IndexFunc(v.Addresses, func(a netip.Addr) bool { return addressType(a) == family })
 	if at < 0 {
 		return nil

@@ -43,12 +43,12 @@ func TestLegacyEndpoints(t *testing.T) {
 		{"published", webService(publishNotReady), "http/9376: 10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4"},
 		{"no family of theirs", webService(func(s *corev1.Service) { s.Spec.IpFamilies = []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV6} }), ""},
 	} {
-		verdicts := judgeAll(c.svc, pods...)
-		e := Legacy(c.svc, verdicts, "", nil)
-		if got := subsets(e); got != c.want || e.GetMetadata().GetName() != "web" || !ManagedEndpoints(e) {
+		verdicts := evaluatePods(c.svc, pods...)
+		e := EndpointsFromPods(c.svc, verdicts, "", nil)
+		if got := subsets(e); got != c.want || e.GetMetadata().GetName() != "web" || !IsManaged(e) {
 			t.Errorf("%s: %q of %v, want %q", c.name, got, e.GetMetadata(), c.want)
 		}
-		if again := Legacy(c.svc, verdicts, "later", e); again != e {
+		if again := EndpointsFromPods(c.svc, verdicts, "later", e); again != e {
 			t.Errorf("%s: a second time it is %v", c.name, again)
 		}
 	}
@@ -65,7 +65,7 @@ func TestLegacyEndpointsAreTruncated(t *testing.T) {
 			}
 			pods = append(pods, webPod(fmt.Sprintf("p%05d", i), fmt.Sprintf("10.1.%d.%d", i/250, i%250+1), change))
 		}
-		e = Legacy(svc, judgeAll(svc, pods...), "", nil)
+		e = EndpointsFromPods(svc, evaluatePods(svc, pods...), "", nil)
 		for _, s := range e.GetSubsets() {
 			gotReady += len(s.GetAddresses())
 			gotUnready += len(s.GetNotReadyAddresses())
@@ -89,7 +89,7 @@ func TestLegacyEndpointsAreTruncated(t *testing.T) {
 		}
 	}
 	_, _, _, e := count(1001, 0)
-	smaller := Legacy(svc, judgeAll(svc, webPod("p", "10.0.0.1")), "", e)
+	smaller := EndpointsFromPods(svc, evaluatePods(svc, webPod("p", "10.0.0.1")), "", e)
 	if _, still := smaller.GetMetadata().GetAnnotations()[AnnotationOverCapacity]; still {
 		t.Error("the annotation stays when there is room again")
 	}
@@ -127,7 +127,7 @@ func TestMirror(t *testing.T) {
 			{Addresses: []*corev1.EndpointAddress{{Ip: "10.0.0.1"}}, Ports: []*corev1.EndpointSubsetPort{{Name: "admin", Port: 9}}},
 		},
 	}
-	w, problems := Mirror(e, nil)
+	w, problems := SlicesFromEndpoints(e, nil)
 	if len(problems) != 1 || problems[0].Reason != "InvalidIPAddress" {
 		t.Errorf("problems %v", problems)
 	}
@@ -149,7 +149,7 @@ func TestMirror(t *testing.T) {
 		many.Addresses = append(many.Addresses, &corev1.EndpointAddress{Ip: fmt.Sprintf("10.2.%d.%d", i/250, i%250+1)})
 	}
 	e.Subsets = []*corev1.EndpointSubset{many}
-	w, problems = Mirror(e, nil)
+	w, problems = SlicesFromEndpoints(e, nil)
 	if len(problems) != 1 || problems[0].Reason != "TooManyAddressesToMirror" || len(w.Groups[0].Endpoints) != MaxEndpoints {
 		t.Errorf("of 1003 addresses %d are mirrored; problems %v", len(w.Groups[0].Endpoints), problems)
 	}
@@ -177,7 +177,7 @@ func TestWhatIsMirrored(t *testing.T) {
 		"ours":             {selectorless, plain(func(m *corev1.ObjectMeta) { m.Labels[object.LabelEndpointsManagedBy] = object.ManagedByEndpoints }), false},
 		"ExternalName":     {webService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME }), plain(nothing), false},
 	} {
-		if got := Mirrored(c.svc, c.e); got != c.want {
+		if got := IsMirrored(c.svc, c.e); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

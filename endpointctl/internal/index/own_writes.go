@@ -6,8 +6,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// ours reports whether this controller made a slice.
-func ours(s *corev1.EndpointSlice) bool {
+// isManaged reports whether this controller made a slice.
+func isManaged(s *corev1.EndpointSlice) bool {
 	switch s.GetMetadata().GetLabels()[object.LabelManagedBy] {
 	case object.ManagedByController, object.ManagedByMirroring:
 		return true
@@ -24,57 +24,57 @@ func serviceOf(o object.Object) Key {
 	return KeyOf(o)
 }
 
-// write is the state of an object after the controller's own write.
-type write struct {
+// ownWrite is the state of an object after the controller's own write.
+type ownWrite struct {
 	uid      string
 	revision uint64        // newest known version of the object
 	object   object.Object // nil if it is deleted
 }
 
-// Wrote records a write by the controller. o is the object as the registry stored it. The record is
-// used until the stream has passed the revision of the write.
-func (x *Index) Wrote(o object.Object) {
+// RecordWrite records a write by the controller. o is the object as the registry stored it. The
+// record is used until the stream has passed the revision of the write.
+func (x *Index) RecordWrite(o object.Object) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	meta := o.GetMetadata()
-	if meta.GetResourceVersion() > max(x.revision, x.known(o).revision) {
-		x.note(o, write{meta.GetUid(), meta.GetResourceVersion(), o})
+	if meta.GetResourceVersion() > max(x.revision, x.latest(o).revision) {
+		x.recordWrite(o, ownWrite{meta.GetUid(), meta.GetResourceVersion(), o})
 	}
 }
 
-// Deleted records that an object does not exist any more: the controller has deleted it, or the
-// registry has returned NotFound for it. The record is used until the stream has delivered the
+// RecordDeletion records that an object does not exist any more: the controller has deleted it, or
+// the registry has returned NotFound for it. The record is used until the stream has delivered the
 // deletion.
-func (x *Index) Deleted(o object.Object) {
+func (x *Index) RecordDeletion(o object.Object) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	known := x.known(o)
+	known := x.latest(o)
 	if known.uid == o.GetMetadata().GetUid() { // otherwise the stream was faster
-		x.note(o, write{uid: known.uid, revision: known.revision})
+		x.recordWrite(o, ownWrite{uid: known.uid, revision: known.revision})
 	}
 }
 
-func (x *Index) note(o object.Object, w write) {
+func (x *Index) recordWrite(o object.Object, w ownWrite) {
 	service := serviceOf(o)
-	if x.written[service] == nil {
-		x.written[service] = map[object.Key]write{}
+	if x.ownWrites[service] == nil {
+		x.ownWrites[service] = map[object.Key]ownWrite{}
 	}
-	x.written[service][object.KeyOf(o)] = w
+	x.ownWrites[service][object.KeyOf(o)] = w
 }
 
-// known returns the newest version of an object in the index.
-func (x *Index) known(o object.Object) write {
+// latest returns the newest version of an object in the index.
+func (x *Index) latest(o object.Object) ownWrite {
 	service, key := serviceOf(o), object.KeyOf(o)
-	if w, noted := x.written[service][key]; noted {
+	if w, noted := x.ownWrites[service][key]; noted {
 		return w
 	}
-	streamed := x.streamed(service, key)
+	streamed := x.fromStream(service, key)
 	meta := streamed.GetMetadata()
-	return write{meta.GetUid(), meta.GetResourceVersion(), streamed}
+	return ownWrite{meta.GetUid(), meta.GetResourceVersion(), streamed}
 }
 
-// streamed returns the slice or Endpoints with that key as the stream last delivered it.
-func (x *Index) streamed(service Key, key object.Key) object.Object {
+// fromStream returns the slice or Endpoints with that key as the stream last delivered it.
+func (x *Index) fromStream(service Key, key object.Key) object.Object {
 	if key.Kind == "EndpointSlice" {
 		return x.slices[service][key.Name]
 	}
@@ -87,7 +87,7 @@ func (x *Index) isEcho(c *changes.Change) bool {
 	if o == nil {
 		o = c.Old
 	}
-	w, noted := x.written[serviceOf(o)][c.Key]
+	w, noted := x.ownWrites[serviceOf(o)][c.Key]
 	switch {
 	case !noted:
 		return false
@@ -98,33 +98,33 @@ func (x *Index) isEcho(c *changes.Change) bool {
 	}
 }
 
-// forgetPassed drops the records that the stream has passed. It visits all records, because there
+// dropPassed drops the records that the stream has passed. It visits all records, because there
 // are only as many as writes on their way through the stream.
-func (x *Index) forgetPassed() {
-	for service, notes := range x.written {
+func (x *Index) dropPassed() {
+	for service, notes := range x.ownWrites {
 		for key, w := range notes {
 			if w.revision > x.revision {
 				continue
 			}
-			if w.object == nil && x.streamed(service, key).GetMetadata().GetUid() == w.uid {
+			if w.object == nil && x.fromStream(service, key).GetMetadata().GetUid() == w.uid {
 				continue // the stream still has the object
 			}
 			delete(notes, key)
 		}
 		if len(notes) == 0 {
-			delete(x.written, service)
+			delete(x.ownWrites, service)
 		}
 	}
 }
 
-// applySlice applies a streamed change of a slice. It marks the service dirty if this controller
-// made the slice.
-func (x *Index) applySlice(c *changes.Change, dirty map[Key]bool) {
+// applySlice applies a streamed change of a slice. It adds the service to affected if this
+// controller made the slice.
+func (x *Index) applySlice(c *changes.Change, affected map[Key]bool) {
 	before, after := as[*corev1.EndpointSlice](c.Old), as[*corev1.EndpointSlice](c.New)
 	echo := x.isEcho(c)
 	for _, s := range []*corev1.EndpointSlice{before, after} {
-		if s != nil && ours(s) && !echo {
-			dirty[serviceOf(s)] = true
+		if s != nil && isManaged(s) && !echo {
+			affected[serviceOf(s)] = true
 		}
 	}
 	if before != nil {
@@ -152,9 +152,9 @@ func (x *Index) dropSlice(s *corev1.EndpointSlice) {
 }
 
 // applyEndpoints applies a streamed change of an Endpoints.
-func (x *Index) applyEndpoints(key Key, c *changes.Change, dirty map[Key]bool) {
+func (x *Index) applyEndpoints(key Key, c *changes.Change, affected map[Key]bool) {
 	if !x.isEcho(c) {
-		dirty[key] = true
+		affected[key] = true
 	}
 	if after := as[*corev1.Endpoints](c.New); after != nil {
 		x.endpoints[key] = after

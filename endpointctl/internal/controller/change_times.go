@@ -10,28 +10,29 @@ import (
 	"portolan.dev/endpointctl/internal/index"
 )
 
-// triggers holds, for each service, the changes that its last sync had seen. From these it computes
-// how long the changes of a sync have been waiting. It is safe for concurrent use.
-type triggers struct {
+// changeTimes holds, for each service, the changes that its last sync had seen. From these it
+// computes how long the changes of a sync have been waiting. It is safe for concurrent use.
+type changeTimes struct {
 	mu   sync.Mutex
-	seen map[index.Key]seen // guarded by mu
+	seen map[index.Key]seenChanges // guarded by mu
 }
 
-// seen holds the time at which a service was created and the times of the last changes of its pods.
-type seen struct {
+// seenChanges holds the time at which a service was created and the times of the last changes of
+// its pods.
+type seenChanges struct {
 	service time.Time
 	pods    map[string]time.Time
 }
 
-func newTriggers() *triggers { return &triggers{seen: map[index.Key]seen{}} }
+func newChangeTimes() *changeTimes { return &changeTimes{seen: map[index.Key]seenChanges{}} }
 
-func (t *triggers) reset() {
+func (t *changeTimes) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.seen = map[index.Key]seen{}
+	t.seen = map[index.Key]seenChanges{}
 }
 
-func (t *triggers) forget(key index.Key) {
+func (t *changeTimes) forget(key index.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.seen, key)
@@ -39,8 +40,8 @@ func (t *triggers) forget(key index.Key) {
 
 // compute returns the time of the earliest change that no sync has seen, as RFC 3339 with
 // nanoseconds. It returns "" if there is none. The caller calls done when the sync has succeeded.
-func (t *triggers) compute(key index.Key, svc *corev1.Service, pods []*corev1.Pod) (trigger string, done func()) {
-	now := seen{service: svc.GetMetadata().GetCreationTimestamp().AsTime(), pods: make(map[string]time.Time, len(pods))}
+func (t *changeTimes) compute(key index.Key, svc *corev1.Service, pods []*corev1.Pod) (trigger string, done func()) {
+	now := seenChanges{service: svc.GetMetadata().GetCreationTimestamp().AsTime(), pods: make(map[string]time.Time, len(pods))}
 	t.mu.Lock()
 	before := t.seen[key]
 	t.mu.Unlock()

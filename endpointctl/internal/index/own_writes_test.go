@@ -26,8 +26,8 @@ func endpoints(uid string, revision uint64) *corev1.Endpoints {
 	return &corev1.Endpoints{Metadata: &corev1.ObjectMeta{Namespace: "x", Name: "web", Uid: uid, ResourceVersion: revision}}
 }
 
-// stream applies one streamed change, and reports whether it affects the service web.
-func stream(x *Index, revision uint64, old, now object.Object) bool {
+// applyStreamed applies one streamed change, and reports whether it affects the service web.
+func applyStreamed(x *Index, revision uint64, old, now object.Object) bool {
 	c := changes.Change{Revision: revision, Old: old, New: now}
 	for _, o := range []object.Object{old, now} {
 		if o != nil {
@@ -51,8 +51,8 @@ func versions(x *Index) []string {
 	return all
 }
 
-// expect checks the objects read, and whether the last change affected the service.
-func expect(t *testing.T, x *Index, after string, got, concerned bool, want ...string) {
+// checkObjects checks the objects read, and whether the last change affected the service.
+func checkObjects(t *testing.T, x *Index, after string, got, concerned bool, want ...string) {
 	t.Helper()
 	if known := versions(x); got != concerned || !slices.Equal(known, want) {
 		t.Errorf("after %s: concerns the service: %v, want %v; known are %q, want %q", after, got, concerned, known, want)
@@ -63,39 +63,39 @@ func TestOwnWritesAreKnownAtOnceAndTheirEchoConcernsNobody(t *testing.T) {
 	x := New()
 	by := object.ManagedByController
 	v5, v7, v9 := slice("s", "u1", 5, by), slice("s", "u1", 7, by), slice("s", "u1", 9, by)
-	x.Wrote(v5)
-	expect(t, x, "a create", false, false, "slice s u1@5")
-	x.Wrote(v7)
-	expect(t, x, "the create's echo", stream(x, 5, nil, v5), false, "slice s u1@7")
-	expect(t, x, "the update's echo", stream(x, 7, v5, v7), false, "slice s u1@7")
-	expect(t, x, "somebody else's change", stream(x, 9, v7, v9), true, "slice s u1@9")
-	x.Deleted(v9)
-	expect(t, x, "a delete", false, false)
-	expect(t, x, "a change by others before the delete", stream(x, 10, v9, slice("s", "u1", 10, by)), false)
-	expect(t, x, "the delete's echo", stream(x, 11, slice("s", "u1", 10, by), nil), false)
+	x.RecordWrite(v5)
+	checkObjects(t, x, "a create", false, false, "slice s u1@5")
+	x.RecordWrite(v7)
+	checkObjects(t, x, "the create's echo", applyStreamed(x, 5, nil, v5), false, "slice s u1@7")
+	checkObjects(t, x, "the update's echo", applyStreamed(x, 7, v5, v7), false, "slice s u1@7")
+	checkObjects(t, x, "somebody else's change", applyStreamed(x, 9, v7, v9), true, "slice s u1@9")
+	x.RecordDeletion(v9)
+	checkObjects(t, x, "a delete", false, false)
+	checkObjects(t, x, "a change by others before the delete", applyStreamed(x, 10, v9, slice("s", "u1", 10, by)), false)
+	checkObjects(t, x, "the delete's echo", applyStreamed(x, 11, slice("s", "u1", 10, by), nil), false)
 	another := slice("s", "u2", 12, by)
-	expect(t, x, "another slice of the same name", stream(x, 12, nil, another), true, "slice s u2@12")
-	expect(t, x, "a slice that is not ours", stream(x, 13, nil, slice("t", "u3", 13, "me")), false, "slice s u2@12")
-	expect(t, x, "somebody deletes ours", stream(x, 14, another, nil), true)
-	if len(x.written) != 0 {
-		t.Errorf("%v is noted still", x.written)
+	checkObjects(t, x, "another slice of the same name", applyStreamed(x, 12, nil, another), true, "slice s u2@12")
+	checkObjects(t, x, "a slice that is not ours", applyStreamed(x, 13, nil, slice("t", "u3", 13, "me")), false, "slice s u2@12")
+	checkObjects(t, x, "somebody deletes ours", applyStreamed(x, 14, another, nil), true)
+	if len(x.ownWrites) != 0 {
+		t.Errorf("%v is noted still", x.ownWrites)
 	}
 }
 
 func TestOwnWritesOfEndpoints(t *testing.T) {
 	x := New()
 	v1, v2, other := endpoints("u", 1), endpoints("u", 2), endpoints("v", 5)
-	x.Wrote(v1)
-	x.Wrote(v2)
-	expect(t, x, "the create's echo", stream(x, 1, nil, v1), false, "endpoints u@2")
-	expect(t, x, "the update's echo", stream(x, 2, v1, v2), false, "endpoints u@2")
-	x.Deleted(v2)
-	expect(t, x, "the delete's echo", stream(x, 3, v2, nil), false)
-	expect(t, x, "somebody's Endpoints", stream(x, 5, nil, other), true, "endpoints v@5")
-	x.Wrote(endpoints("w", 8)) // another client deleted its Endpoints
-	expect(t, x, "a deletion that the write came after", stream(x, 7, other, nil), false, "endpoints w@8")
-	expect(t, x, "the create's echo", stream(x, 8, nil, endpoints("w", 8)), false, "endpoints w@8")
-	expect(t, x, "their deletion", stream(x, 9, endpoints("w", 8), nil), true)
+	x.RecordWrite(v1)
+	x.RecordWrite(v2)
+	checkObjects(t, x, "the create's echo", applyStreamed(x, 1, nil, v1), false, "endpoints u@2")
+	checkObjects(t, x, "the update's echo", applyStreamed(x, 2, v1, v2), false, "endpoints u@2")
+	x.RecordDeletion(v2)
+	checkObjects(t, x, "the delete's echo", applyStreamed(x, 3, v2, nil), false)
+	checkObjects(t, x, "somebody's Endpoints", applyStreamed(x, 5, nil, other), true, "endpoints v@5")
+	x.RecordWrite(endpoints("w", 8)) // another client deleted its Endpoints
+	checkObjects(t, x, "a deletion that the write came after", applyStreamed(x, 7, other, nil), false, "endpoints w@8")
+	checkObjects(t, x, "the create's echo", applyStreamed(x, 8, nil, endpoints("w", 8)), false, "endpoints w@8")
+	checkObjects(t, x, "their deletion", applyStreamed(x, 9, endpoints("w", 8), nil), true)
 	if len(x.Keys()) != 0 {
 		t.Errorf("known are %v", x.Keys())
 	}
@@ -104,38 +104,38 @@ func TestOwnWritesOfEndpoints(t *testing.T) {
 func TestAWriteThatTheStreamHasPassedCountsNoMore(t *testing.T) {
 	x := New()
 	created, e := slice("s", "u1", 5, object.ManagedByController), endpoints("u2", 7)
-	stream(x, 5, nil, created)
-	stream(x, 6, created, nil) // by the garbage collector
-	stream(x, 7, nil, e)
-	stream(x, 8, e, nil)
-	x.Wrote(created)
-	x.Wrote(e)
-	expect(t, x, "answers that the stream was faster than", false, false)
-	x.Deleted(created)
-	if len(x.written) != 0 {
-		t.Errorf("%v is noted", x.written)
+	applyStreamed(x, 5, nil, created)
+	applyStreamed(x, 6, created, nil) // by the garbage collector
+	applyStreamed(x, 7, nil, e)
+	applyStreamed(x, 8, e, nil)
+	x.RecordWrite(created)
+	x.RecordWrite(e)
+	checkObjects(t, x, "answers that the stream was faster than", false, false)
+	x.RecordDeletion(created)
+	if len(x.ownWrites) != 0 {
+		t.Errorf("%v is noted", x.ownWrites)
 	}
 }
 
 func TestWhatTheRegistryDoesNotFindIsKnownNoMore(t *testing.T) {
 	x := New()
 	created := slice("s", "u1", 5, object.ManagedByController)
-	x.Wrote(created)
-	x.Deleted(created) // an update returned NotFound
-	expect(t, x, "the answer", false, false)
+	x.RecordWrite(created)
+	x.RecordDeletion(created) // an update returned NotFound
+	checkObjects(t, x, "the answer", false, false)
 	x.Apply(nil, 9) // a snapshot without the create and the delete
-	expect(t, x, "the snapshot", false, false)
-	if len(x.written) != 0 {
-		t.Errorf("%v is noted still", x.written)
+	checkObjects(t, x, "the snapshot", false, false)
+	if len(x.ownWrites) != 0 {
+		t.Errorf("%v is noted still", x.ownWrites)
 	}
 }
 
 func TestALogThatIsSetBackEndsTheNotes(t *testing.T) {
 	x := New()
 	x.Apply(nil, 100)
-	x.Wrote(slice("s", "u1", 101, object.ManagedByController))
+	x.RecordWrite(slice("s", "u1", 101, object.ManagedByController))
 	x.Apply(nil, 50) // a backup was restored
-	expect(t, x, "the log is set back", false, false)
+	checkObjects(t, x, "the log is set back", false, false)
 }
 
 // TestTheIndexEndsWithWhatTheStreamSays checks the invariant of the package for any order of
@@ -147,27 +147,27 @@ func TestTheIndexEndsWithWhatTheStreamSays(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"write by the controller": func(t *rapid.T) {
 				if written := r.put(sliceNames.Draw(t, "name")); rapid.Bool().Draw(t, "answered at once") {
-					x.Wrote(written)
+					x.RecordWrite(written)
 				} else {
-					r.unanswered = append(r.unanswered, func() { x.Wrote(written) })
+					r.pendingResponses = append(r.pendingResponses, func() { x.RecordWrite(written) })
 				}
 			},
 			"delete by the controller": func(t *rapid.T) {
 				if deleted := r.remove(sliceNames.Draw(t, "name")); deleted != nil {
-					x.Deleted(deleted)
+					x.RecordDeletion(deleted)
 				}
 			},
 			"write by others":  func(t *rapid.T) { r.put(sliceNames.Draw(t, "name")) },
 			"delete by others": func(t *rapid.T) { r.remove(sliceNames.Draw(t, "name")) },
 			"the stream brings changes": func(t *rapid.T) {
-				r.bring(x, rapid.IntRange(0, len(r.log)).Draw(t, "changes"))
+				r.deliver(x, rapid.IntRange(0, len(r.log)).Draw(t, "changes"))
 			},
 		})
-		for _, answer := range r.unanswered {
+		for _, answer := range r.pendingResponses {
 			answer()
 		}
-		r.bring(x, len(r.log))
-		for _, answer := range r.unanswered { // late responses change nothing
+		r.deliver(x, len(r.log))
+		for _, answer := range r.pendingResponses { // late responses change nothing
 			answer()
 		}
 		var want []string
@@ -175,18 +175,18 @@ func TestTheIndexEndsWithWhatTheStreamSays(t *testing.T) {
 			want = append(want, fmt.Sprintf("slice %s %s@%d", name, s.GetMetadata().GetUid(), s.GetMetadata().GetResourceVersion()))
 		}
 		slices.Sort(want)
-		if got := versions(x); !slices.Equal(got, want) || len(x.written) != 0 {
-			t.Fatalf("known are %q, want %q; noted are %v", got, want, slices.Collect(maps.Keys(x.written)))
+		if got := versions(x); !slices.Equal(got, want) || len(x.ownWrites) != 0 {
+			t.Fatalf("known are %q, want %q; noted are %v", got, want, slices.Collect(maps.Keys(x.ownWrites)))
 		}
 	})
 }
 
 // laggingRegistry stores slices. The stream delivers their changes later.
 type laggingRegistry struct {
-	revision   uint64
-	objects    map[string]*corev1.EndpointSlice
-	log        []changes.Change // not delivered yet
-	unanswered []func()
+	revision         uint64
+	objects          map[string]*corev1.EndpointSlice
+	log              []changes.Change // not delivered yet
+	pendingResponses []func()
 }
 
 func (r *laggingRegistry) put(name string) *corev1.EndpointSlice {
@@ -217,7 +217,7 @@ func (r *laggingRegistry) remove(name string) *corev1.EndpointSlice {
 	return old
 }
 
-func (r *laggingRegistry) bring(x *Index, n int) {
+func (r *laggingRegistry) deliver(x *Index, n int) {
 	if n == 0 {
 		return
 	}
