@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -130,6 +131,56 @@ func TestLookingChangesNothing(t *testing.T) {
 	if after := generation(t, n); after != before {
 		t.Errorf("generation %d of the ruleset, %d before", after, before)
 	}
+}
+
+// TestReadingDuringAResize checks that a reading finds all servers and repairs nothing after large
+// changes. The kernel then resizes its hash tables, and the lists that it returns meanwhile may lack
+// elements. That happens in few rounds only, and hardly without traffic.
+func TestReadingDuringAResize(t *testing.T) {
+	n, p := start(t)
+	busy := netnstest.Server(n.Frontend(t, plan.NodePort, plan.TCP, false), echo(t, n))
+	stay := []plan.Step{netnstest.Add(busy)}
+	var come, leave []plan.Step
+	for i, v := range netnstest.Servers(460, 2) {
+		v.Drain = 0
+		if i < 60 {
+			stay = append(stay, netnstest.Add(v))
+			continue
+		}
+		come = append(come, netnstest.Add(v))
+		leave = append(leave, plan.Step{Op: plan.DeleteServer, Key: v.Key})
+	}
+	netnstest.Apply(t, p, stay...)
+	for range 3 {
+		go ask(t, n, busy.Addr)
+	}
+	for i := range 80 {
+		steps, want := come, len(stay)+len(come)
+		if i%2 == 1 {
+			steps, want = leave, len(stay)
+		}
+		netnstest.Apply(t, p, steps...)
+		before := generation(t, n)
+		got := len(netnstest.State(t, p).Servers)
+		if after := generation(t, n); got != want || after != before {
+			t.Fatalf("change %d: %d servers read, want %d; generation %d of the ruleset, %d before", i, got, want, after, before)
+		}
+	}
+}
+
+// ask opens connections from the node until the test ends.
+func ask(t *testing.T, n *netnstest.Network, at netip.AddrPort) {
+	_ = n.Node.Do(func() error {
+		dialer := net.Dialer{Timeout: patience}
+		for t.Context().Err() == nil {
+			conn, err := dialer.DialContext(t.Context(), "tcp", at.String())
+			if err == nil {
+				conn.(*net.TCPConn).SetLinger(0) //nolint:errcheck // it keeps the table of connections small
+				conn.Close()
+			}
+		}
+		return nil
+	})
 }
 
 // generation returns the number of the last nftables transaction in the node's namespace.

@@ -80,9 +80,46 @@ type reading struct {
 	sound   bool // no contradiction has been found so far
 }
 
-// readTable reads the servers of a table. The reading is not sound if any part of the table does
-// not fit.
+// maxReadings is the number of times that a table is read until two readings agree.
+const maxReadings = 10
+
+var errReadingsDiffer = errors.New("every reading of the tables differs from the one before")
+
+// readTable reads the servers of a table, as often as it takes to trust a reading.
 func (b *balancer) readTable(t *table) (*reading, error) {
+	return readSurely(t.servers, func() (*reading, error) { return b.readOnce(t) })
+}
+
+// readSurely calls read until a reading equals the mirror or the reading before. A list from the
+// kernel may lack elements without a sign of it: if the list takes several messages, and the kernel
+// resizes the hash table of the set in between, which it does shortly after large changes. Servers
+// that a single reading lacks must not be taken for lost, because the repair would remove them from
+// the kernel for a moment.
+func readSurely(mirror map[key]*server, read func() (*reading, error)) (*reading, error) {
+	var former *reading
+	for range maxReadings {
+		r, err := read()
+		if err != nil {
+			return nil, err
+		}
+		if r.sound && equalServers(r.servers, mirror) || former != nil && r.equal(former) {
+			return r, nil
+		}
+		former = r
+	}
+	return nil, errReadingsDiffer
+}
+
+// equal reports whether two readings of a table have the same result.
+func (r *reading) equal(o *reading) bool {
+	return r.sound == o.sound && maps.Equal(r.numbers, o.numbers) && equalServers(r.servers, o.servers)
+}
+
+func equalServers(a, b map[key]*server) bool { return maps.EqualFunc(a, b, (*server).equal) }
+
+// readOnce reads the servers of a table. The reading is not sound if any part of the table does not
+// fit.
+func (b *balancer) readOnce(t *table) (*reading, error) {
 	r := &reading{table: t, servers: map[key]*server{}, classes: map[uint32]class{}, numbers: map[class]uint32{}, sound: true}
 	for i := range t.sets {
 		outside, sets := i == 1, &t.sets[i]
