@@ -39,7 +39,7 @@ type Config struct {
 // Validate returns an error that lists everything that is wrong with the configuration.
 func (c *Config) Validate() error {
 	errs := []error{c.Common.Validate()}
-	if _, _, err := c.store(); err != nil {
+	if _, _, err := c.StoreLocation(); err != nil {
 		errs = append(errs, err)
 	}
 	if len(c.ServiceCIDR) == 0 {
@@ -66,17 +66,17 @@ func (c *Config) Validate() error {
 
 // Kinds of store, as DiscoveryService returns them.
 const (
-	storeSQLite   = "sqlite"
-	storePostgres = "postgres"
+	SQLite   = "sqlite"
+	Postgres = "postgres"
 )
 
-// store returns the kind of store and its location: a folder or a DSN.
-func (c *Config) store() (kind, where string, err error) {
+// StoreLocation returns the kind of the configured store and its location: a folder or a DSN.
+func (c *Config) StoreLocation() (kind, where string, err error) {
 	if dir, ok := strings.CutPrefix(c.Store, "sqlite:"); ok && dir != "" {
-		return storeSQLite, dir, nil
+		return SQLite, dir, nil
 	}
 	if strings.HasPrefix(c.Store, "postgres://") || strings.HasPrefix(c.Store, "postgresql://") || strings.Contains(c.Store, "host=") {
-		return storePostgres, c.Store, nil
+		return Postgres, c.Store, nil
 	}
 	return "", "", errors.New("store: must be sqlite:FOLDER, postgres://… or host=… dbname=…")
 }
@@ -100,7 +100,7 @@ func (c *Config) families() []corev1.IPFamily {
 
 // settings returns the settings of the installation that DiscoveryService publishes.
 func (c *Config) settings() *registryv1.GetSettingsResponse {
-	kind, _, _ := c.store() //nolint:errcheck // the store is open: its name is right
+	kind, _, _ := c.StoreLocation() //nolint:errcheck // the store is open: its name is right
 	return &registryv1.GetSettingsResponse{
 		ServiceCidrs: prefixes(c.ServiceCIDR), PodCidrs: prefixes(c.PodCIDR), Zone: c.Zone,
 		Version: obs.Version(), Store: kind,

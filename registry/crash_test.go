@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/registry"
+	"portolan.dev/registry/program"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
@@ -24,7 +24,7 @@ const childVariable = "PORTOLAN_TEST_REGISTRY_PROCESS"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
-		os.Exit(daemon.Main("registry", registry.New))
+		os.Exit(daemon.Main("registry", program.New))
 	}
 	kittest.Main(m)
 }

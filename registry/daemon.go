@@ -53,14 +53,10 @@ type Daemon struct {
 }
 
 // New opens the store, waiting until it is available, reads all objects and listens. It needs
-// neither the allocator nor NATS.
+// neither the allocator nor NATS. The store is the embedded one; package program has Postgres too.
 func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
-	kind, where, err := cfg.store()
-	if err != nil {
-		return nil, err
-	}
 	return NewOn(ctx, cfg, host, func(ctx context.Context, commits store.CommitterOptions) (store.Store, error) {
-		return openStore(ctx, kind, where, commits, host.Log)
+		return OpenEmbedded(ctx, cfg, commits)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry"
 	"portolan.dev/registry/internal/allocfake"
+	"portolan.dev/registry/program"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/kittest"
@@ -86,7 +87,7 @@ func dual(c *registry.Config) {
 // start starts a registry.
 func (i *installation) start() *replica {
 	i.t.Helper()
-	d, err := registry.New(i.ctx, i.config, kittest.Host(i.t, i.network, i.nats))
+	d, err := program.New(i.ctx, i.config, kittest.Host(i.t, i.network, i.nats))
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -162,7 +163,7 @@ func (r *replica) update(t *testing.T, svc *corev1.Service) *corev1.Service {
 // edit changes an object's metadata in the store while no registry runs on it.
 func (i *installation) edit(kind, name string, change func(*corev1.ObjectMeta)) {
 	i.t.Helper()
-	s, err := registry.OpenStore(i.ctx, i.config, kittest.Logger(i.t), nil)
+	s, err := program.OpenStore(i.ctx, i.config, kittest.Logger(i.t))
 	if err != nil {
 		i.t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/registry"
+	"portolan.dev/registry/program"
 	"portolan.dev/services/access"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
@@ -42,7 +42,7 @@ func guard(t *testing.T) *guarded {
 
 	host = kittest.Host(t, g.network, g.nats)
 	host.Identity = g.certs.Source("registry")
-	d, err := registry.New(g.ctx, g.config, host)
+	d, err := program.New(g.ctx, g.config, host)
 	if err != nil {
 		t.Fatal(err)
 	}

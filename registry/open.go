@@ -4,41 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/registry/internal/postgres"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/sqlite"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/object"
 )
 
-// OpenStore opens the store that a configuration names. metrics may be nil.
-func OpenStore(ctx context.Context, cfg Config, log *slog.Logger, metrics prometheus.Registerer) (store.Store, error) {
-	kind, where, err := cfg.store()
+// OpenEmbedded opens the embedded store that a configuration names. Package program opens Postgres
+// too.
+func OpenEmbedded(ctx context.Context, cfg Config, commits store.CommitterOptions) (store.Store, error) {
+	kind, where, err := cfg.StoreLocation()
 	if err != nil {
 		return nil, err
 	}
-	return openStore(ctx, kind, where, store.CommitterOptions{Observe: observeBatches(metrics)}, log)
-}
-
-func openStore(ctx context.Context, kind, where string, commits store.CommitterOptions, log *slog.Logger) (store.Store, error) {
-	if kind == storeSQLite {
-		return orNil(sqlite.Open(ctx, sqlite.Config{Dir: where, Commits: commits}))
+	if kind != SQLite {
+		return nil, fmt.Errorf("%w: this program has only the store sqlite", store.ErrUnusable)
 	}
-	return orNil(postgres.Open(ctx, postgres.Config{DSN: where, Commits: commits, Log: log}))
-}
-
-// orNil returns a nil interface if the store could not be opened. A nil pointer in the interface
-// would not compare equal to nil.
-func orNil[S store.Store](s S, err error) (store.Store, error) {
+	s, err := sqlite.Open(ctx, sqlite.Config{Dir: where, Commits: commits})
 	if err != nil {
-		return nil, err
+		return nil, err // a nil *Store in the interface would not compare equal to nil
 	}
 	return s, nil
 }

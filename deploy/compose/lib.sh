@@ -70,6 +70,7 @@ since() {
 stage() {
 	await "a report of the client" report
 	began=$(report)
+	: "${first:=$began}"
 }
 more_requests() {
 	now=$(report) && [ "$(since asked)" -ge "$1" ]
@@ -89,10 +90,17 @@ passed() {
 }
 percent() { printf '%d.%d %%' $(($1 * 100 / $2)) $(($1 * 1000 / $2 % 10)); }
 
-# summary says what all stages counted.
-sum_asked=0 sum_repeated=0
+# summary prints the counts of all stages, and the failures in the client's own report. That report begins with the client,
+# which asks before there is a service.
+first="" sum_asked=0 sum_repeated=0
 summary() {
+	local failed early
 	tell "$sum_asked requests in all stages, 0 failed, $(percent $sum_repeated $sum_asked) of the attempts repeated ($sum_repeated)"
+	now=$(report) || die "the client reports nothing"
+	failed=$(field "$now" failed)
+	early=$(field "$first" failed)
+	tell "the client's own report counts from its start: $failed of $(field "$now" asked) requests failed, $early of them before the" \
+		"first stage, until the service had its backends, and $((failed - early)) between stages"
 }
 
 # all_answer waits until each backend has answered more requests than at the call. A backend that never answered is not in

@@ -17,8 +17,8 @@ build() {
 	rm -f "$stage.err"
 }
 
-# The same sources and the same Go make the same binaries, wherever they lie.
-compile() { CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -buildid=" "$@"; }
+# The same sources and the same Go make the same binaries, wherever they lie. The Makefile says what grpcnotrace is for.
+compile() { CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -ldflags "-s -w -buildid=" "$@"; }
 
 ours() {
 	local program

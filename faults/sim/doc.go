@@ -11,10 +11,11 @@
 //
 // The daemons are whole and unchanged: their New, their Run, the follower and the relay, the queue,
 // the lease, the NATS client library. The simulated parts lie on both sides of the wire: package
-// broker is a NATS server in memory, which the client library reaches over a pipe; package network
-// answers gRPC calls by an interceptor of the connection that the daemon dials; package registry is
-// a model of the registry's contract. Package weather decides about each message. All of it runs in
-// a bubble of testing/synctest, where time passes only when all goroutines wait.
+// services/changes/broker is a NATS server in memory, which the client library reaches over a pipe;
+// package network answers gRPC calls by an interceptor of the connection that the daemon dials;
+// package registry is a model of the registry's contract. Package weather decides about each
+// message. All of it runs in a bubble of testing/synctest, where time passes only when all
+// goroutines wait.
 //
 // TestAllocations has no model of the registry: two whole registries on one database, and the whole
 // allocator with its verifier, call each other through gRPC's own servers and clients over pipes

@@ -11,11 +11,11 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"portolan.dev/faults/sim/broker"
 	"portolan.dev/faults/sim/network"
 	"portolan.dev/faults/sim/registry"
 	"portolan.dev/faults/sim/weather"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/changes/broker"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/health"
@@ -50,7 +50,7 @@ func newWorld(t *testing.T, seed uint64, log io.Writer) *world {
 	if log != nil {
 		w.log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	w.broker = broker.New(w.weather)
+	w.broker = broker.New(broker.Options{Network: func(link string) broker.Fate { return broker.Fate(w.weather.Next(link)) }})
 	w.registry = registry.New(t, w.weather)
 	w.services = network.Serve(w.registry.Log.Register)
 	w.join = func(name string) member { return network.New(name, w.weather, w.registry, w.services) }

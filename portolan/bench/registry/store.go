@@ -13,6 +13,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry"
+	"portolan.dev/registry/program"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/yardstick"
 	"portolan.dev/services/object"
@@ -24,7 +25,7 @@ func (b *bench) measureStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := registry.OpenStore(ctx, registry.Config{Store: dsn}, slog.New(slog.DiscardHandler), nil)
+	s, err := program.OpenStore(ctx, registry.Config{Store: dsn}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (b *bench) seed(ctx context.Context, name string, objects iter.Seq[object.O
 	if err != nil {
 		return "", err
 	}
-	s, err := registry.OpenStore(ctx, registry.Config{Store: dsn}, slog.New(slog.DiscardHandler), nil)
+	s, err := program.OpenStore(ctx, registry.Config{Store: dsn}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return "", err
 	}

@@ -18,7 +18,7 @@ import (
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/dataplane/nftables"
-	"portolan.dev/registry"
+	"portolan.dev/registry/program"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -35,7 +35,7 @@ const (
 var unavailable = "TestMain does not call labtest.Main"
 
 var programs = map[string]func() int{
-	"registry": registry.Main, "allocator": allocator.Main, "endpointctl": endpointctl.Main, "dnssvc": dnssvc.Main, "nodeagent": nodeagent.Main,
+	"registry": program.Main, "allocator": allocator.Main, "endpointctl": endpointctl.Main, "dnssvc": dnssvc.Main, "nodeagent": nodeagent.Main,
 }
 
 // Program is another program than a daemon that a process can run.

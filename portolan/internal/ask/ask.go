@@ -21,7 +21,7 @@ type Options struct {
 	Report  time.Duration // between two reports
 }
 
-// Report counts all requests so far.
+// Report counts all requests since the client started, including those before there was a service.
 type Report struct {
 	Asked  int `json:"asked"`
 	Failed int `json:"failed"` // requests without an answer to any attempt

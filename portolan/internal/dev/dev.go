@@ -8,9 +8,9 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"portolan.dev/services/changes/broker"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/health"
@@ -23,7 +23,7 @@ type Installation struct {
 	options Options
 	out     *printer
 	network *rpc.MemoryNetwork
-	nats    *server.Server
+	nats    *broker.Broker
 	log     *slog.Logger
 	level   *slog.LevelVar
 	health  map[string]*health.Registry
@@ -40,21 +40,15 @@ func Run(ctx context.Context, options Options, out *os.File) error {
 	if err := os.MkdirAll(options.DataDir, 0o700); err != nil {
 		return err
 	}
-	release, err := lock(options.dir("lock"))
+	held, err := lock(options.dir("lock"))
 	if err != nil {
 		return err
 	}
-	defer release()
-	ns, err := startNATS(options.dir("nats"))
-	if err != nil {
-		return err
-	}
-	defer func() {
-		ns.Shutdown()
-		ns.WaitForShutdown()
-	}()
+	defer func() { _ = held.Close() }()
+	bus := broker.New(broker.Options{MaxMsgs: streamMessages})
+	defer bus.Close()
 	log, level := obs.NewLogger(os.Stderr, options.LogLevel, obs.FormatAuto)
-	i := &Installation{options: options, out: &printer{w: out}, network: rpc.Memory(), nats: ns, log: log, level: level, health: map[string]*health.Registry{}}
+	i := &Installation{options: options, out: &printer{w: out}, network: rpc.Memory(), nats: bus, log: log, level: level, health: map[string]*health.Registry{}}
 	return i.run(ctx)
 }
 
@@ -78,7 +72,7 @@ func daemonTask[C any, D app.Daemon](i *Installation, name string, cfg C, common
 	i.health[name] = checks
 	host := app.Host{
 		Log: log, Metrics: obs.NewMetrics(), Health: checks, Network: i.network,
-		NATS: daemon.NATS(name, common, log, nil, nats.InProcessServer(i.nats)),
+		NATS: daemon.NATS(name, common, log, nil, nats.InProcessServer(i.nats.Dialer(name))),
 	}
 	return app.Task{Name: name, Run: func(ctx context.Context) error {
 		return daemon.Serve(ctx, name, common, host, i.level, func(ctx context.Context, host app.Host) (app.Daemon, error) {
@@ -87,6 +81,10 @@ func daemonTask[C any, D app.Daemon](i *Installation, name string, cfg C, common
 		})
 	}}
 }
+
+// streamMessages is the number of changes in the stream, which is in memory. Followers read older
+// ones from the log.
+const streamMessages = 1000
 
 // begunCheck is the name of the check that keeps a daemon from being ready before it was started.
 const begunCheck = "begun"

@@ -1,5 +1,5 @@
-// Package dev runs a whole installation in one process: every daemon, an embedded store, an
-// embedded NATS server and the userspace data plane. It uses loopback addresses only, needs no
+// Package dev runs a whole installation in one process: every daemon, an embedded store, a
+// NATS server in memory and the userspace data plane. It uses loopback addresses only, needs no
 // root, and writes only to its data directory.
 //
 // The daemons talk over their APIs and the change stream as they do on separate machines. Only the

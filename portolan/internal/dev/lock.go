@@ -4,22 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
+
+	"portolan.dev/services/kit/filelock"
 )
 
-// lock keeps a second installation from using the same data directory. The kernel releases the lock
-// when the process ends, even if it crashes.
-func lock(path string) (release func(), err error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
+// lock keeps a second installation from using the same data directory.
+func lock(path string) (*os.File, error) {
+	file, err := filelock.Take(path)
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, fmt.Errorf("another portolan dev uses this data directory (%s is locked); stop it, or give --data-dir another folder", path)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = file.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("another portolan dev uses this data directory (%s is locked); stop it, or give --data-dir another folder", path)
-		}
+	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	return func() { _ = file.Close() }, nil
+	return file, nil
 }

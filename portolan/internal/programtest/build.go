@@ -10,7 +10,7 @@ import (
 	_ "portolan.dev/endpointctl"
 	_ "portolan.dev/nodeagent"
 	_ "portolan.dev/portolan/internal/cli"
-	_ "portolan.dev/registry"
+	_ "portolan.dev/registry/program"
 
 	"portolan.dev/services/kit/kittest"
 )

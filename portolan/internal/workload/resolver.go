@@ -14,6 +14,9 @@ type Names struct {
 	Search  []string // domains that complete short names
 }
 
+// hostResolvConf is the file with the search path of this machine. Systems without it have none.
+const hostResolvConf = "/etc/resolv.conf"
+
 // Limits of the C library's resolver.
 const (
 	mostServers = 3
@@ -72,10 +75,10 @@ func searchOf(path string) []string {
 }
 
 // private returns a command that runs the program with a resolv.conf of its own, and a function
-// that removes that file. Without privileges or without name servers it returns the program itself,
-// and the search path for its environment.
+// that removes that file. Without privileges or without name servers, or on a system without
+// mount namespaces, it returns the program itself, and the search path for its environment.
 func (r *Runner) private(names Names, program []string) (command, environment []string, remove func(), err error) {
-	if len(names.Servers) == 0 || r.Self == "" || os.Geteuid() != 0 {
+	if !mountNamespaces || len(names.Servers) == 0 || r.Self == "" || os.Geteuid() != 0 {
 		return program, names.environment(), func() {}, nil
 	}
 	file, err := os.CreateTemp("", "portolan-resolv-*.conf")

@@ -184,7 +184,7 @@ func (r *Runner) command(ctx context.Context) (command *exec.Cmd, forget func(),
 	command = exec.Command(line[0], line[1:]...)
 	command.Stdin, command.Stdout, command.Stderr = r.In, r.Out, r.ErrOut
 	command.Env = append(environment, variables...)
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: parentDied}
+	command.SysProcAttr = ownGroup()
 	return command, forget, nil
 }
 
@@ -208,12 +208,12 @@ func (r *Runner) wait(ctx context.Context, command *exec.Cmd) error {
 	if pause(ended, r.Options.DrainDelay) {
 		return nil
 	}
-	_ = syscall.Kill(-command.Process.Pid, syscall.SIGTERM)
+	askToStop(command.Process)
 	if pause(ended, grace) {
 		return nil
 	}
 	_, _ = fmt.Fprintf(r.ErrOut, "the program did not stop within %s and is killed\n", grace)
-	_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+	kill(command.Process)
 	<-ended
 	return nil
 }

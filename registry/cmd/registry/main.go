@@ -8,7 +8,7 @@ package main
 import (
 	"os"
 
-	"portolan.dev/registry"
+	"portolan.dev/registry/program"
 )
 
-func main() { os.Exit(registry.Main()) }
+func main() { os.Exit(program.Main()) }

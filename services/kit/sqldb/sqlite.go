@@ -10,9 +10,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 
 	_ "github.com/ncruces/go-sqlite3/driver" // registers "sqlite3"
+
+	"portolan.dev/services/kit/filelock"
 )
 
 // ErrInUse is returned if another process has the embedded database open.
@@ -37,7 +38,11 @@ func OpenEmbedded(ctx context.Context, path string) (*Embedded, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("folder of the database: %w", err)
 	}
-	lock, err := lockFile(path + ".lock")
+	// SQLite's own locks would allow a second process to write between transactions.
+	lock, err := filelock.Take(path + ".lock")
+	if errors.Is(err, filelock.ErrHeld) {
+		err = ErrInUse
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -76,20 +81,4 @@ func openPool(ctx context.Context, path string, connections int, params ...strin
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
-}
-
-// lockFile takes a lock that the system releases when the process ends in any way. SQLite's own
-// locks would allow a second process to write between transactions.
-func lockFile(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = ErrInUse
-		}
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
 }

@@ -1,4 +1,4 @@
-package registry
+package program
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/registry"
 	"portolan.dev/registry/internal/backup"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/daemon"
@@ -115,7 +116,7 @@ func (s *backupConfig) exportServer(ctx context.Context, write func(*registryv1.
 }
 
 func openQuietly(ctx context.Context, dsn string) (store.Store, error) {
-	return OpenStore(ctx, Config{Store: dsn}, slog.New(slog.DiscardHandler), nil)
+	return OpenStore(ctx, registry.Config{Store: dsn}, slog.New(slog.DiscardHandler))
 }
 
 func exportStore(ctx context.Context, dsn string, write func(*registryv1.BackupRecord) error) error {

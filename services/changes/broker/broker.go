@@ -5,13 +5,35 @@ import (
 	"net"
 	"strings"
 	"sync"
-
-	"portolan.dev/faults/sim/weather"
+	"time"
 )
+
+// Fate is what a network does to one message.
+type Fate struct {
+	Delay time.Duration
+	// Lost messages never arrive.
+	Lost bool
+	// Twice is true for messages that arrive a second time.
+	Twice bool
+	// Overtakes is true for messages that do not wait for those that were sent before them.
+	Overtakes bool
+}
+
+// Network decides about the next message of a link to a subscriber.
+type Network func(link string) Fate
+
+// Options are the settings of a broker.
+type Options struct {
+	// Network may be nil; then every message arrives at once.
+	Network Network
+	// MaxMsgs limits the messages of the stream, if it is lower than the stream's own limit; 0 means
+	// no limit.
+	MaxMsgs int64
+}
 
 // Broker is the server. It is safe for concurrent use.
 type Broker struct {
-	weather *weather.Weather
+	options Options
 
 	mu      sync.Mutex
 	clients map[*client]struct{}
@@ -21,8 +43,8 @@ type Broker struct {
 }
 
 // New returns a server without streams.
-func New(w *weather.Weather) *Broker {
-	return &Broker{weather: w, clients: map[*client]struct{}{}}
+func New(options Options) *Broker {
+	return &Broker{options: options, clients: map[*client]struct{}{}}
 }
 
 // Dialer connects one client.
@@ -31,7 +53,7 @@ type Dialer struct {
 	name   string
 }
 
-// Dialer returns the dialer for the client with this name. The client's link in the weather is
+// Dialer returns the dialer for the client with this name. The client's link in the network is
 // named "nats " and the name.
 func (b *Broker) Dialer(name string) Dialer { return Dialer{b, name} }
 
@@ -93,6 +115,8 @@ type message struct {
 	header         []byte // as on the wire, with its last empty line; empty: none
 	data           []byte
 }
+
+func (m message) size() int64 { return int64(len(m.subject) + len(m.header) + len(m.data)) }
 
 // publish handles a message of a client: one for the stream, a question about the stream, or one
 // for subscribers.

@@ -11,7 +11,7 @@ import (
 )
 
 // greeting is the first line of a server. Clients may send messages of 1 MiB.
-const greeting = `INFO {"server_id":"sim","server_name":"sim","version":"2.12.0","proto":1,"headers":true,"max_payload":1048576,"jetstream":true}` + "\r\n"
+const greeting = `INFO {"server_id":"portolan","server_name":"portolan","version":"2.12.0","proto":1,"headers":true,"max_payload":1048576,"jetstream":true}` + "\r\n"
 
 // client is a connection.
 type client struct {
@@ -131,9 +131,13 @@ func encode(sid string, m message) []byte {
 	return append(wire, "\r\n"...)
 }
 
-// send delivers bytes when, and if, the weather lets them through.
+// send delivers bytes when, and if, the network lets them through.
 func (c *client) send(wire []byte) {
-	fate := c.broker.weather.Next(c.link)
+	if c.broker.options.Network == nil {
+		c.conn.Write(wire) // an error means that the connection is gone, and the message with it
+		return
+	}
+	fate := c.broker.options.Network(c.link)
 	if fate.Lost {
 		return
 	}
@@ -152,6 +156,6 @@ func (c *client) send(wire []byte) {
 
 func (c *client) sendAt(at time.Time, wire []byte) {
 	time.AfterFunc(time.Until(at), func() {
-		c.conn.Write(wire) // an error means that the connection is gone, and the message with it
+		c.conn.Write(wire) // as in send
 	})
 }

@@ -1,4 +1,4 @@
-package registry
+package program
 
 import (
 	"io"
@@ -12,6 +12,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/registry"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
@@ -28,7 +29,7 @@ func start(t *testing.T, dsn string) (addr string, stop func()) {
 func startAs(t *testing.T, dsn string, source *identity.Source) (addr string, stop func()) {
 	t.Helper()
 	_, url := kittest.NATS(t)
-	var cfg Config
+	var cfg registry.Config
 	config.Defaults(&cfg)
 	cfg.Addr, cfg.Store = "127.0.0.1:0", dsn
 	host := kittest.Host(t, rpc.TCP(), url)

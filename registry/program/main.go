@@ -1,4 +1,4 @@
-package registry
+package program
 
 import (
 	"context"

@@ -13,10 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const hostResolvConf = "/etc/resolv.conf"
-
-// parentDied is the signal that a program gets if `portolan run` dies.
-const parentDied = syscall.SIGTERM
+// mountNamespaces reports whether this system has them.
+const mountNamespaces = true
 
 // sockets are the folders through which the C library reaches a resolver that does not read
 // resolv.conf.

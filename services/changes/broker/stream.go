@@ -16,6 +16,26 @@ type stream struct {
 	asked    json.RawMessage // the configuration as it was asked for
 	messages []message       // first, first+1, …
 	first    uint64
+	size     int64 // bytes of the messages
+}
+
+// keep adds a message, and removes the oldest ones beyond the limits of the configuration.
+func (s *stream) keep(m message) {
+	s.messages = append(s.messages, m)
+	s.size += m.size()
+	for c := s.config; c.MaxMsgs > 0 && int64(len(s.messages)) > c.MaxMsgs || c.MaxBytes > 0 && s.size > c.MaxBytes && len(s.messages) > 1; {
+		s.drop(1)
+	}
+}
+
+// drop removes the oldest n messages.
+func (s *stream) drop(n int) {
+	for i := range s.messages[:n] {
+		s.size -= s.messages[i].size()
+		s.messages[i] = message{} // the array behind the slice holds on to nothing
+	}
+	s.messages = s.messages[n:]
+	s.first += uint64(n)
 }
 
 func (s *stream) takes(subject string) bool {
@@ -39,8 +59,11 @@ func (b *Broker) Stored() (first uint64, data [][]byte) {
 
 // Codes of the errors that the change stream tells apart.
 const (
-	noStream      = 10059
-	wrongSequence = 10071
+	noStream         = 10059
+	wrongSequence    = 10071
+	malformedRequest = 10025
+	notSupported     = 10039
+	otherStream      = 10058
 )
 
 // apiError is an error of JetStream as it is sent.
@@ -63,9 +86,11 @@ func (b *Broker) refuse(m message, code, errCode int, text string) {
 	b.reply(m, map[string]any{"error": apiError{code, errCode, text}})
 }
 
+func (b *Broker) malformed(m message) { b.refuse(m, 400, malformedRequest, "invalid JSON") }
+
 // answer answers a question about the stream. The caller holds mu.
 func (b *Broker) answer(m message, api string) {
-	verb := api[:strings.LastIndexByte(api, '.')]
+	verb := api[:max(strings.LastIndexByte(api, '.'), 0)]
 	if b.stream == nil && verb != "STREAM.CREATE" {
 		b.refuse(m, 404, noStream, "stream not found")
 		return
@@ -83,7 +108,7 @@ func (b *Broker) answer(m message, api string) {
 	case "DIRECT.GET":
 		b.get(m)
 	default:
-		panic("the simulated broker knows no " + verb)
+		b.refuse(m, 503, notSupported, "this broker knows no "+verb)
 	}
 }
 
@@ -96,12 +121,16 @@ func (b *Broker) info() map[string]any {
 
 func (b *Broker) create(m message) {
 	if b.stream != nil {
-		b.refuse(m, 400, 10058, "stream name already in use with a different configuration")
+		b.refuse(m, 400, otherStream, "stream name already in use with a different configuration")
 		return
 	}
 	s := &stream{asked: m.data}
-	if err := json.Unmarshal(m.data, &s.config); err != nil {
-		panic(fmt.Sprintf("stream configuration: %v", err))
+	if err := json.Unmarshal(m.data, &s.config); err != nil || len(s.config.Subjects) != 1 || s.config.RePublish == nil {
+		b.malformed(m)
+		return
+	}
+	if most := b.options.MaxMsgs; most > 0 && (s.config.MaxMsgs <= 0 || s.config.MaxMsgs > most) {
+		s.config.MaxMsgs = most
 	}
 	s.first = max(s.config.FirstSeq, 1)
 	b.stream = s
@@ -114,10 +143,11 @@ func (b *Broker) purge(m message) {
 		Seq uint64 `json:"seq"`
 	}
 	if err := json.Unmarshal(m.data, &request); err != nil {
-		panic(fmt.Sprintf("purge: %v", err))
+		b.malformed(m)
+		return
 	}
 	if s := b.stream; request.Seq > s.first {
-		s.messages = s.messages[min(request.Seq-s.first, uint64(len(s.messages))):]
+		s.drop(int(min(request.Seq-s.first, uint64(len(s.messages)))))
 		s.first = request.Seq
 	}
 	b.reply(m, map[string]any{"success": true, "purged": 0})
@@ -129,7 +159,8 @@ func (b *Broker) get(m message) {
 		Seq uint64 `json:"seq"`
 	}
 	if err := json.Unmarshal(m.data, &request); err != nil {
-		panic(fmt.Sprintf("get: %v", err))
+		b.malformed(m)
+		return
 	}
 	s := b.stream
 	if request.Seq < s.first || request.Seq > s.last() {
@@ -158,7 +189,7 @@ func (b *Broker) store(m message) {
 		b.refuse(m, 400, wrongSequence, fmt.Sprintf("wrong last sequence: %d", s.last()))
 		return
 	}
-	s.messages = append(s.messages, m)
+	s.keep(m)
 	b.reply(m, map[string]any{"stream": s.config.Name, "seq": s.last()})
 	to := strings.TrimSuffix(s.config.RePublish.Destination, ">") + strings.TrimPrefix(m.subject, strings.TrimSuffix(s.config.Subjects[0], ">"))
 	b.route(message{subject: to, header: b.stamped(m, s.last()), data: m.data})
