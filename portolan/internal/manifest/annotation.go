@@ -5,9 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/portolan/internal/manifest/kube"
 )
 
 // Annotations for the fields that Portolan has and Kubernetes lacks. A manifest with such an
@@ -36,7 +35,7 @@ func take(meta *corev1.ObjectMeta, name string) (string, bool) {
 	return strings.TrimSpace(value), true
 }
 
-func put(meta *metav1.ObjectMeta, name, value string) {
+func put(meta *kube.ObjectMeta, name, value string) {
 	if value == "" {
 		return
 	}
@@ -106,7 +105,7 @@ func (r *reader) sliceWeights(slice *corev1.EndpointSlice) {
 	}
 }
 
-func writeWeights(meta *metav1.ObjectMeta, endpoints []*corev1.Endpoint) {
+func writeWeights(meta *kube.ObjectMeta, endpoints []*corev1.Endpoint) {
 	var entries []string
 	for _, endpoint := range endpoints {
 		if endpoint.Weight != nil && len(endpoint.GetAddresses()) > 0 {

@@ -5,8 +5,7 @@ import (
 	"reflect"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
+	"portolan.dev/portolan/internal/manifest/kube"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -29,7 +28,7 @@ type codec struct {
 func kubernetes[K any, O object.Object](apiVersion string, in func(*reader, *K) O, out func(O, *K)) codec {
 	var zero O
 	kind := object.KindOf(zero)
-	typeMeta := metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
+	typeMeta := kube.TypeMeta{APIVersion: apiVersion, Kind: kind}
 	write := func(o O) *K {
 		typed := new(K)
 		reflect.ValueOf(typed).Elem().FieldByName("TypeMeta").Set(reflect.ValueOf(typeMeta))

@@ -3,21 +3,19 @@ package manifest
 import (
 	"fmt"
 
-	kcorev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/portolan/internal/manifest/kube"
 	"portolan.dev/services/spec"
 )
 
-func (r *reader) endpoints(from *kcorev1.Endpoints) *corev1.Endpoints {
+func (r *reader) endpoints(from *kube.Endpoints) *corev1.Endpoints {
 	return &corev1.Endpoints{Metadata: r.meta(from.ObjectMeta), Subsets: each(from.Subsets, r.subset)}
 }
 
-func (r *reader) subset(i int, from kcorev1.EndpointSubset) *corev1.EndpointSubset {
+func (r *reader) subset(i int, from kube.EndpointSubset) *corev1.EndpointSubset {
 	path := fmt.Sprintf("subsets[%d]", i)
-	addresses := func(name string, from []kcorev1.EndpointAddress) []*corev1.EndpointAddress {
-		return each(from, func(j int, address kcorev1.EndpointAddress) *corev1.EndpointAddress {
+	addresses := func(name string, from []kube.EndpointAddress) []*corev1.EndpointAddress {
+		return each(from, func(j int, address kube.EndpointAddress) *corev1.EndpointAddress {
 			return &corev1.EndpointAddress{
 				Ip: address.IP, Hostname: address.Hostname, NodeName: address.NodeName,
 				TargetRef: r.reference(fmt.Sprintf("%s.%s[%d].targetRef", path, name, j), address.TargetRef),
@@ -27,7 +25,7 @@ func (r *reader) subset(i int, from kcorev1.EndpointSubset) *corev1.EndpointSubs
 	return &corev1.EndpointSubset{
 		Addresses:         addresses("addresses", from.Addresses),
 		NotReadyAddresses: addresses("notReadyAddresses", from.NotReadyAddresses),
-		Ports: each(from.Ports, func(j int, port kcorev1.EndpointPort) *corev1.EndpointSubsetPort {
+		Ports: each(from.Ports, func(j int, port kube.EndpointPort) *corev1.EndpointSubsetPort {
 			return &corev1.EndpointSubsetPort{
 				Name: port.Name, Port: port.Port, AppProtocol: port.AppProtocol,
 				Protocol: readEnum[corev1.Protocol](r, fmt.Sprintf("%s.ports[%d].protocol", path, j), port.Protocol),
@@ -36,32 +34,32 @@ func (r *reader) subset(i int, from kcorev1.EndpointSubset) *corev1.EndpointSubs
 	}
 }
 
-func writeEndpoints(from *corev1.Endpoints, to *kcorev1.Endpoints) {
+func writeEndpoints(from *corev1.Endpoints, to *kube.Endpoints) {
 	to.ObjectMeta = writeMeta(from.GetMetadata())
-	address := func(_ int, address *corev1.EndpointAddress) kcorev1.EndpointAddress {
-		return kcorev1.EndpointAddress{
+	address := func(_ int, address *corev1.EndpointAddress) kube.EndpointAddress {
+		return kube.EndpointAddress{
 			IP: address.GetIp(), Hostname: address.GetHostname(), NodeName: address.NodeName, TargetRef: writeReference(address.GetTargetRef()),
 		}
 	}
-	to.Subsets = each(from.GetSubsets(), func(_ int, subset *corev1.EndpointSubset) kcorev1.EndpointSubset {
-		return kcorev1.EndpointSubset{
+	to.Subsets = each(from.GetSubsets(), func(_ int, subset *corev1.EndpointSubset) kube.EndpointSubset {
+		return kube.EndpointSubset{
 			Addresses:         each(subset.GetAddresses(), address),
 			NotReadyAddresses: each(subset.GetNotReadyAddresses(), address),
-			Ports: each(subset.GetPorts(), func(_ int, port *corev1.EndpointSubsetPort) kcorev1.EndpointPort {
-				return kcorev1.EndpointPort{
-					Name: port.GetName(), Port: port.GetPort(), AppProtocol: port.AppProtocol, Protocol: kcorev1.Protocol(spec.EnumName(port.GetProtocol())),
+			Ports: each(subset.GetPorts(), func(_ int, port *corev1.EndpointSubsetPort) kube.EndpointPort {
+				return kube.EndpointPort{
+					Name: port.GetName(), Port: port.GetPort(), AppProtocol: port.AppProtocol, Protocol: kube.Protocol(spec.EnumName(port.GetProtocol())),
 				}
 			}),
 		}
 	})
 }
 
-func (r *reader) endpointSlice(from *discoveryv1.EndpointSlice) *corev1.EndpointSlice {
+func (r *reader) endpointSlice(from *kube.EndpointSlice) *corev1.EndpointSlice {
 	to := &corev1.EndpointSlice{
 		Metadata:    r.meta(from.ObjectMeta),
 		AddressType: readEnum[corev1.AddressType](r, "addressType", from.AddressType),
 		Endpoints:   each(from.Endpoints, r.endpoint),
-		Ports: each(from.Ports, func(i int, port discoveryv1.EndpointPort) *corev1.EndpointPort {
+		Ports: each(from.Ports, func(i int, port kube.SlicePort) *corev1.EndpointPort {
 			return &corev1.EndpointPort{
 				Name: port.Name, Port: port.Port, AppProtocol: port.AppProtocol,
 				Protocol: readEnum[corev1.Protocol](r, fmt.Sprintf("ports[%d].protocol", i), value(port.Protocol)),
@@ -72,7 +70,7 @@ func (r *reader) endpointSlice(from *discoveryv1.EndpointSlice) *corev1.Endpoint
 	return to
 }
 
-func (r *reader) endpoint(i int, from discoveryv1.Endpoint) *corev1.Endpoint {
+func (r *reader) endpoint(i int, from kube.SliceEndpoint) *corev1.Endpoint {
 	to := &corev1.Endpoint{
 		Addresses: from.Addresses, Hostname: from.Hostname, NodeName: from.NodeName, Zone: from.Zone,
 		TargetRef:          r.reference(fmt.Sprintf("endpoints[%d].targetRef", i), from.TargetRef),
@@ -83,40 +81,40 @@ func (r *reader) endpoint(i int, from discoveryv1.Endpoint) *corev1.Endpoint {
 	}
 	if from.Hints != nil {
 		to.Hints = &corev1.EndpointHints{
-			ForZones: each(from.Hints.ForZones, func(_ int, zone discoveryv1.ForZone) *corev1.ForZone { return &corev1.ForZone{Name: zone.Name} }),
-			ForNodes: each(from.Hints.ForNodes, func(_ int, node discoveryv1.ForNode) *corev1.ForNode { return &corev1.ForNode{Name: node.Name} }),
+			ForZones: each(from.Hints.ForZones, func(_ int, zone kube.SliceForZone) *corev1.ForZone { return &corev1.ForZone{Name: zone.Name} }),
+			ForNodes: each(from.Hints.ForNodes, func(_ int, node kube.SliceForNode) *corev1.ForNode { return &corev1.ForNode{Name: node.Name} }),
 		}
 	}
 	return to
 }
 
-func writeEndpointSlice(from *corev1.EndpointSlice, to *discoveryv1.EndpointSlice) {
+func writeEndpointSlice(from *corev1.EndpointSlice, to *kube.EndpointSlice) {
 	to.ObjectMeta = writeMeta(from.GetMetadata())
-	to.AddressType = discoveryv1.AddressType(spec.EnumName(from.GetAddressType()))
+	to.AddressType = kube.SliceAddressType(spec.EnumName(from.GetAddressType()))
 	to.Endpoints = each(from.GetEndpoints(), writeEndpoint)
-	to.Ports = each(from.GetPorts(), func(_ int, port *corev1.EndpointPort) discoveryv1.EndpointPort {
-		return discoveryv1.EndpointPort{
-			Name: port.Name, Port: port.Port, AppProtocol: port.AppProtocol, Protocol: wordOf[kcorev1.Protocol](port.GetProtocol()),
+	to.Ports = each(from.GetPorts(), func(_ int, port *corev1.EndpointPort) kube.SlicePort {
+		return kube.SlicePort{
+			Name: port.Name, Port: port.Port, AppProtocol: port.AppProtocol, Protocol: wordOf[kube.Protocol](port.GetProtocol()),
 		}
 	})
 	writeWeights(&to.ObjectMeta, from.GetEndpoints())
 }
 
-func writeEndpoint(_ int, from *corev1.Endpoint) discoveryv1.Endpoint {
-	to := discoveryv1.Endpoint{
+func writeEndpoint(_ int, from *corev1.Endpoint) kube.SliceEndpoint {
+	to := kube.SliceEndpoint{
 		Addresses: from.GetAddresses(), Hostname: from.Hostname, NodeName: from.NodeName, Zone: from.Zone,
 		TargetRef: writeReference(from.GetTargetRef()), DeprecatedTopology: nonEmpty(from.GetDeprecatedTopology()),
 	}
 	if c := from.GetConditions(); c != nil {
-		to.Conditions = discoveryv1.EndpointConditions{Ready: c.Ready, Serving: c.Serving, Terminating: c.Terminating}
+		to.Conditions = kube.SliceConditions{Ready: c.Ready, Serving: c.Serving, Terminating: c.Terminating}
 	}
 	if hints := from.GetHints(); hints != nil {
-		to.Hints = &discoveryv1.EndpointHints{
-			ForZones: each(hints.GetForZones(), func(_ int, zone *corev1.ForZone) discoveryv1.ForZone {
-				return discoveryv1.ForZone{Name: zone.GetName()}
+		to.Hints = &kube.SliceHints{
+			ForZones: each(hints.GetForZones(), func(_ int, zone *corev1.ForZone) kube.SliceForZone {
+				return kube.SliceForZone{Name: zone.GetName()}
 			}),
-			ForNodes: each(hints.GetForNodes(), func(_ int, node *corev1.ForNode) discoveryv1.ForNode {
-				return discoveryv1.ForNode{Name: node.GetName()}
+			ForNodes: each(hints.GetForNodes(), func(_ int, node *corev1.ForNode) kube.SliceForNode {
+				return kube.SliceForNode{Name: node.GetName()}
 			}),
 		}
 	}

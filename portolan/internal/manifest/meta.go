@@ -5,14 +5,12 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
-	kcorev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/portolan/internal/manifest/kube"
 )
 
-func (r *reader) meta(from metav1.ObjectMeta) *corev1.ObjectMeta {
+func (r *reader) meta(from kube.ObjectMeta) *corev1.ObjectMeta {
 	to := &corev1.ObjectMeta{
 		Name:                       from.Name,
 		GenerateName:               from.GenerateName,
@@ -29,7 +27,7 @@ func (r *reader) meta(from metav1.ObjectMeta) *corev1.ObjectMeta {
 	if from.DeletionTimestamp != nil {
 		to.DeletionTimestamp = readTime(*from.DeletionTimestamp)
 	}
-	to.OwnerReferences = each(from.OwnerReferences, func(_ int, owner metav1.OwnerReference) *corev1.OwnerReference {
+	to.OwnerReferences = each(from.OwnerReferences, func(_ int, owner kube.OwnerReference) *corev1.OwnerReference {
 		return &corev1.OwnerReference{
 			ApiVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, Uid: string(owner.UID),
 			Controller: owner.Controller, BlockOwnerDeletion: owner.BlockOwnerDeletion,
@@ -38,15 +36,15 @@ func (r *reader) meta(from metav1.ObjectMeta) *corev1.ObjectMeta {
 	return to
 }
 
-func writeMeta(from *corev1.ObjectMeta) metav1.ObjectMeta {
+func writeMeta(from *corev1.ObjectMeta) kube.ObjectMeta {
 	if from == nil {
-		return metav1.ObjectMeta{}
+		return kube.ObjectMeta{}
 	}
-	to := metav1.ObjectMeta{
+	to := kube.ObjectMeta{
 		Name:              from.GetName(),
 		GenerateName:      from.GetGenerateName(),
 		Namespace:         from.GetNamespace(),
-		UID:               types.UID(from.GetUid()),
+		UID:               kube.UID(from.GetUid()),
 		ResourceVersion:   writeVersion(from.GetResourceVersion()),
 		Generation:        from.GetGeneration(),
 		CreationTimestamp: writeTime(from.GetCreationTimestamp()),
@@ -60,9 +58,9 @@ func writeMeta(from *corev1.ObjectMeta) metav1.ObjectMeta {
 		at := writeTime(from.GetDeletionTimestamp())
 		to.DeletionTimestamp = &at
 	}
-	to.OwnerReferences = each(from.GetOwnerReferences(), func(_ int, owner *corev1.OwnerReference) metav1.OwnerReference {
-		return metav1.OwnerReference{
-			APIVersion: owner.GetApiVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: types.UID(owner.GetUid()),
+	to.OwnerReferences = each(from.GetOwnerReferences(), func(_ int, owner *corev1.OwnerReference) kube.OwnerReference {
+		return kube.OwnerReference{
+			APIVersion: owner.GetApiVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: kube.UID(owner.GetUid()),
 			Controller: owner.Controller, BlockOwnerDeletion: owner.BlockOwnerDeletion,
 		}
 	})
@@ -95,36 +93,36 @@ func writeVersion(version uint64) string {
 	return strconv.FormatUint(version, 10)
 }
 
-func readTime(from metav1.Time) *timestamppb.Timestamp {
+func readTime(from kube.Time) *timestamppb.Timestamp {
 	if from.IsZero() {
 		return nil
 	}
 	return timestamppb.New(from.Time)
 }
 
-func writeTime(from *timestamppb.Timestamp) metav1.Time {
+func writeTime(from *timestamppb.Timestamp) kube.Time {
 	if from == nil {
-		return metav1.Time{}
+		return kube.Time{}
 	}
-	return metav1.NewTime(from.AsTime())
+	return kube.Time{Time: from.AsTime()}
 }
 
-func readMicroTime(from *metav1.MicroTime) *timestamppb.Timestamp {
+func readMicroTime(from *kube.MicroTime) *timestamppb.Timestamp {
 	if from == nil || from.IsZero() {
 		return nil
 	}
 	return timestamppb.New(from.Time)
 }
 
-func writeMicroTime(from *timestamppb.Timestamp) *metav1.MicroTime {
+func writeMicroTime(from *timestamppb.Timestamp) *kube.MicroTime {
 	if from == nil {
 		return nil
 	}
-	at := metav1.NewMicroTime(from.AsTime())
+	at := kube.MicroTime{Time: from.AsTime()}
 	return &at
 }
 
-func (r *reader) reference(path string, from *kcorev1.ObjectReference) *corev1.ObjectReference {
+func (r *reader) reference(path string, from *kube.ObjectReference) *corev1.ObjectReference {
 	if from == nil {
 		return nil
 	}
@@ -134,12 +132,12 @@ func (r *reader) reference(path string, from *kcorev1.ObjectReference) *corev1.O
 	}
 }
 
-func writeReference(from *corev1.ObjectReference) *kcorev1.ObjectReference {
+func writeReference(from *corev1.ObjectReference) *kube.ObjectReference {
 	if from == nil {
 		return nil
 	}
-	return &kcorev1.ObjectReference{
-		Kind: from.GetKind(), Namespace: from.GetNamespace(), Name: from.GetName(), UID: types.UID(from.GetUid()), APIVersion: from.GetApiVersion(),
+	return &kube.ObjectReference{
+		Kind: from.GetKind(), Namespace: from.GetNamespace(), Name: from.GetName(), UID: kube.UID(from.GetUid()), APIVersion: from.GetApiVersion(),
 		ResourceVersion: writeVersion(from.GetResourceVersion()), FieldPath: from.GetFieldPath(),
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"portolan.dev/portolan/internal/manifest/kube"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
@@ -19,15 +19,15 @@ const plainVersion = "portolan.dev/v1"
 
 // plainHeader holds the fields that have Kubernetes' form in documents of all kinds.
 type plainHeader struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	kube.TypeMeta   `json:",inline"`
+	kube.ObjectMeta `json:"metadata,omitempty"`
 }
 
 // plain returns the codec of a kind that Kubernetes lacks. Its documents have Kubernetes' metadata;
 // the other fields have the names and values of the contract's JSON mapping.
 func plain(kind *kinds.Kind) codec {
 	write := func(o object.Object) *plainHeader {
-		return &plainHeader{metav1.TypeMeta{APIVersion: plainVersion, Kind: kind.Name}, writeMeta(o.GetMetadata())}
+		return &plainHeader{kube.TypeMeta{APIVersion: plainVersion, Kind: kind.Name}, writeMeta(o.GetMetadata())}
 	}
 	return codec{
 		apiVersion: plainVersion, kind: kind.Name,

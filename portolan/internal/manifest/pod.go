@@ -5,19 +5,18 @@ import (
 	"slices"
 	"strconv"
 
-	kcorev1 "k8s.io/api/core/v1"
-
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/portolan/internal/manifest/kube"
 	"portolan.dev/services/spec"
 )
 
-func (r *reader) pod(from *kcorev1.Pod) *corev1.Pod {
+func (r *reader) pod(from *kube.Pod) *corev1.Pod {
 	s := &from.Spec
 	to := &corev1.Pod{Metadata: r.meta(from.ObjectMeta), Status: r.podStatus(&from.Status), Spec: &corev1.PodSpec{
 		NodeName: s.NodeName, Hostname: s.Hostname, Subdomain: s.Subdomain, HostNetwork: s.HostNetwork,
 		EnableServiceLinks: s.EnableServiceLinks, TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds,
 		RestartPolicy: string(s.RestartPolicy),
-		ReadinessGates: each(s.ReadinessGates, func(_ int, gate kcorev1.PodReadinessGate) *corev1.PodReadinessGate {
+		ReadinessGates: each(s.ReadinessGates, func(_ int, gate kube.PodReadinessGate) *corev1.PodReadinessGate {
 			return &corev1.PodReadinessGate{ConditionType: string(gate.ConditionType)}
 		}),
 		Containers:     r.containers("spec.containers", s.Containers),
@@ -29,12 +28,12 @@ func (r *reader) pod(from *kcorev1.Pod) *corev1.Pod {
 	return to
 }
 
-func (r *reader) containers(path string, from []kcorev1.Container) []*corev1.Container {
-	return each(from, func(i int, container kcorev1.Container) *corev1.Container {
+func (r *reader) containers(path string, from []kube.Container) []*corev1.Container {
+	return each(from, func(i int, container kube.Container) *corev1.Container {
 		to := &corev1.Container{
 			Name: container.Name, Image: container.Image, Command: container.Command, Args: container.Args,
 			ReadinessProbe: readProbe(container.ReadinessProbe),
-			Ports: each(container.Ports, func(j int, port kcorev1.ContainerPort) *corev1.ContainerPort {
+			Ports: each(container.Ports, func(j int, port kube.ContainerPort) *corev1.ContainerPort {
 				return &corev1.ContainerPort{
 					Name: port.Name, ContainerPort: port.ContainerPort, HostPort: port.HostPort, HostIp: port.HostIP,
 					Protocol: readEnum[corev1.Protocol](r, fmt.Sprintf("%s[%d].ports[%d].protocol", path, i, j), port.Protocol),
@@ -55,12 +54,12 @@ func (r *reader) containers(path string, from []kcorev1.Container) []*corev1.Con
 	})
 }
 
-func (r *reader) podStatus(from *kcorev1.PodStatus) *corev1.PodStatus {
+func (r *reader) podStatus(from *kube.PodStatus) *corev1.PodStatus {
 	to := &corev1.PodStatus{
 		Phase: readEnum[corev1.PodPhase](r, "status.phase", from.Phase), Reason: from.Reason, Message: from.Message,
 		PodIp: from.PodIP, HostIp: from.HostIP,
-		PodIps: each(from.PodIPs, func(_ int, ip kcorev1.PodIP) string { return ip.IP }),
-		Conditions: each(from.Conditions, func(i int, condition kcorev1.PodCondition) *corev1.Condition {
+		PodIps: each(from.PodIPs, func(_ int, ip kube.PodIP) string { return ip.IP }),
+		Conditions: each(from.Conditions, func(i int, condition kube.PodCondition) *corev1.Condition {
 			return &corev1.Condition{
 				Type: string(condition.Type), ObservedGeneration: condition.ObservedGeneration, Reason: condition.Reason, Message: condition.Message,
 				Status:             readEnum[corev1.ConditionStatus](r, fmt.Sprintf("status.conditions[%d].status", i), condition.Status),
@@ -77,19 +76,19 @@ func (r *reader) podStatus(from *kcorev1.PodStatus) *corev1.PodStatus {
 	return to
 }
 
-func writePod(from *corev1.Pod, to *kcorev1.Pod) {
+func writePod(from *corev1.Pod, to *kube.Pod) {
 	to.ObjectMeta = writeMeta(from.GetMetadata())
 	writePodStatus(from.GetStatus(), &to.Status)
 	s := from.GetSpec()
 	if s == nil {
 		return
 	}
-	to.Spec = kcorev1.PodSpec{
+	to.Spec = kube.PodSpec{
 		NodeName: s.GetNodeName(), Hostname: s.GetHostname(), Subdomain: s.GetSubdomain(), HostNetwork: s.GetHostNetwork(),
 		EnableServiceLinks: s.EnableServiceLinks, TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds,
-		RestartPolicy: kcorev1.RestartPolicy(s.GetRestartPolicy()),
-		ReadinessGates: each(s.GetReadinessGates(), func(_ int, gate *corev1.PodReadinessGate) kcorev1.PodReadinessGate {
-			return kcorev1.PodReadinessGate{ConditionType: kcorev1.PodConditionType(gate.GetConditionType())}
+		RestartPolicy: kube.RestartPolicy(s.GetRestartPolicy()),
+		ReadinessGates: each(s.GetReadinessGates(), func(_ int, gate *corev1.PodReadinessGate) kube.PodReadinessGate {
+			return kube.PodReadinessGate{ConditionType: kube.PodConditionType(gate.GetConditionType())}
 		}),
 		Containers:     each(s.GetContainers(), writeContainer),
 		InitContainers: each(s.GetInitContainers(), writeContainer),
@@ -99,34 +98,34 @@ func writePod(from *corev1.Pod, to *kcorev1.Pod) {
 	}
 }
 
-func writeContainer(_ int, from *corev1.Container) kcorev1.Container {
-	to := kcorev1.Container{
+func writeContainer(_ int, from *corev1.Container) kube.Container {
+	to := kube.Container{
 		Name: from.GetName(), Image: from.GetImage(), Command: slices.Clone(from.GetCommand()), Args: slices.Clone(from.GetArgs()),
 		ReadinessProbe: writeProbe(from.GetReadinessProbe()),
-		Env: each(from.GetEnv(), func(_ int, env *corev1.EnvVar) kcorev1.EnvVar {
-			return kcorev1.EnvVar{Name: env.GetName(), Value: env.GetValue()}
+		Env: each(from.GetEnv(), func(_ int, env *corev1.EnvVar) kube.EnvVar {
+			return kube.EnvVar{Name: env.GetName(), Value: env.GetValue()}
 		}),
-		Ports: each(from.GetPorts(), func(_ int, port *corev1.ContainerPort) kcorev1.ContainerPort {
-			return kcorev1.ContainerPort{
+		Ports: each(from.GetPorts(), func(_ int, port *corev1.ContainerPort) kube.ContainerPort {
+			return kube.ContainerPort{
 				Name: port.GetName(), ContainerPort: port.GetContainerPort(), HostPort: port.GetHostPort(), HostIP: port.GetHostIp(),
-				Protocol: kcorev1.Protocol(spec.EnumName(port.GetProtocol())),
+				Protocol: kube.Protocol(spec.EnumName(port.GetProtocol())),
 			}
 		}),
 	}
 	if from.RestartPolicy != nil {
-		to.RestartPolicy = new(kcorev1.ContainerRestartPolicy(*from.RestartPolicy))
+		to.RestartPolicy = new(kube.ContainerRestartPolicy(*from.RestartPolicy))
 	}
 	return to
 }
 
-func writePodStatus(from *corev1.PodStatus, to *kcorev1.PodStatus) {
-	*to = kcorev1.PodStatus{
-		Phase: kcorev1.PodPhase(spec.EnumName(from.GetPhase())), Reason: from.GetReason(), Message: from.GetMessage(),
+func writePodStatus(from *corev1.PodStatus, to *kube.PodStatus) {
+	*to = kube.PodStatus{
+		Phase: kube.PodPhase(spec.EnumName(from.GetPhase())), Reason: from.GetReason(), Message: from.GetMessage(),
 		PodIP: from.GetPodIp(), HostIP: from.GetHostIp(),
-		PodIPs: each(from.GetPodIps(), func(_ int, ip string) kcorev1.PodIP { return kcorev1.PodIP{IP: ip} }),
-		Conditions: each(from.GetConditions(), func(_ int, condition *corev1.Condition) kcorev1.PodCondition {
-			return kcorev1.PodCondition{
-				Type: kcorev1.PodConditionType(condition.GetType()), Status: kcorev1.ConditionStatus(spec.EnumName(condition.GetStatus())),
+		PodIPs: each(from.GetPodIps(), func(_ int, ip string) kube.PodIP { return kube.PodIP{IP: ip} }),
+		Conditions: each(from.GetConditions(), func(_ int, condition *corev1.Condition) kube.PodCondition {
+			return kube.PodCondition{
+				Type: kube.PodConditionType(condition.GetType()), Status: kube.ConditionStatus(spec.EnumName(condition.GetStatus())),
 				ObservedGeneration: condition.GetObservedGeneration(), Reason: condition.GetReason(), Message: condition.GetMessage(),
 				LastTransitionTime: writeTime(condition.GetLastTransitionTime()), LastProbeTime: writeTime(condition.GetLastProbeTime()),
 			}
@@ -139,7 +138,7 @@ func writePodStatus(from *corev1.PodStatus, to *kcorev1.PodStatus) {
 
 // readProbe reads a probe. It drops a probe that runs a command in the container, because only the
 // program that started the container can run it.
-func readProbe(from *kcorev1.Probe) *corev1.Probe {
+func readProbe(from *kube.Probe) *corev1.Probe {
 	if from == nil {
 		return nil
 	}
@@ -153,7 +152,7 @@ func readProbe(from *kcorev1.Probe) *corev1.Probe {
 	case from.HTTPGet != nil:
 		to.Handler = &corev1.Probe_HttpGet{HttpGet: &corev1.HTTPGetAction{
 			Path: from.HTTPGet.Path, Port: readPort(from.HTTPGet.Port), Host: from.HTTPGet.Host, Scheme: string(from.HTTPGet.Scheme),
-			HttpHeaders: each(from.HTTPGet.HTTPHeaders, func(_ int, header kcorev1.HTTPHeader) *corev1.HTTPHeader {
+			HttpHeaders: each(from.HTTPGet.HTTPHeaders, func(_ int, header kube.HTTPHeader) *corev1.HTTPHeader {
 				return &corev1.HTTPHeader{Name: header.Name, Value: header.Value}
 			}),
 		}}
@@ -165,27 +164,27 @@ func readProbe(from *kcorev1.Probe) *corev1.Probe {
 	return to
 }
 
-func writeProbe(from *corev1.Probe) *kcorev1.Probe {
+func writeProbe(from *corev1.Probe) *kube.Probe {
 	if from == nil {
 		return nil
 	}
-	to := &kcorev1.Probe{
+	to := &kube.Probe{
 		InitialDelaySeconds: from.GetInitialDelaySeconds(), TimeoutSeconds: from.GetTimeoutSeconds(), PeriodSeconds: from.GetPeriodSeconds(),
 		SuccessThreshold: from.GetSuccessThreshold(), FailureThreshold: from.GetFailureThreshold(),
 	}
 	switch handler := from.GetHandler().(type) {
 	case *corev1.Probe_TcpSocket:
-		to.TCPSocket = &kcorev1.TCPSocketAction{Port: writePort(handler.TcpSocket.GetPort()), Host: handler.TcpSocket.GetHost()}
+		to.TCPSocket = &kube.TCPSocketAction{Port: writePort(handler.TcpSocket.GetPort()), Host: handler.TcpSocket.GetHost()}
 	case *corev1.Probe_HttpGet:
-		to.HTTPGet = &kcorev1.HTTPGetAction{
+		to.HTTPGet = &kube.HTTPGetAction{
 			Path: handler.HttpGet.GetPath(), Port: writePort(handler.HttpGet.GetPort()), Host: handler.HttpGet.GetHost(),
-			Scheme: kcorev1.URIScheme(handler.HttpGet.GetScheme()),
-			HTTPHeaders: each(handler.HttpGet.GetHttpHeaders(), func(_ int, header *corev1.HTTPHeader) kcorev1.HTTPHeader {
-				return kcorev1.HTTPHeader{Name: header.GetName(), Value: header.GetValue()}
+			Scheme: kube.URIScheme(handler.HttpGet.GetScheme()),
+			HTTPHeaders: each(handler.HttpGet.GetHttpHeaders(), func(_ int, header *corev1.HTTPHeader) kube.HTTPHeader {
+				return kube.HTTPHeader{Name: header.GetName(), Value: header.GetValue()}
 			}),
 		}
 	case *corev1.Probe_Grpc:
-		to.GRPC = &kcorev1.GRPCAction{Port: handler.Grpc.GetPort(), Service: handler.Grpc.Service}
+		to.GRPC = &kube.GRPCAction{Port: handler.Grpc.GetPort(), Service: handler.Grpc.Service}
 	}
 	return to
 }

@@ -6,15 +6,12 @@ import (
 	"strconv"
 	"strings"
 
-	kcorev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
-
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/portolan/internal/manifest/kube"
 	"portolan.dev/services/spec"
 )
 
-func (r *reader) service(from *kcorev1.Service) *corev1.Service {
+func (r *reader) service(from *kube.Service) *corev1.Service {
 	to := &corev1.Service{Metadata: r.meta(from.ObjectMeta), Spec: r.serviceSpec(&from.Spec), Status: r.serviceStatus(&from.Status)}
 	if word, ok := take(to.Metadata, AnnotationScheduler); ok {
 		to.Spec.Scheduler = readEnum[corev1.Scheduler](r, annotationPath(AnnotationScheduler), word)
@@ -30,7 +27,7 @@ func (r *reader) service(from *kcorev1.Service) *corev1.Service {
 	return to
 }
 
-func (r *reader) serviceSpec(from *kcorev1.ServiceSpec) *corev1.ServiceSpec {
+func (r *reader) serviceSpec(from *kube.ServiceSpec) *corev1.ServiceSpec {
 	to := &corev1.ServiceSpec{
 		Selector:                      nonEmpty(from.Selector),
 		ClusterIp:                     from.ClusterIP,
@@ -50,10 +47,10 @@ func (r *reader) serviceSpec(from *kcorev1.ServiceSpec) *corev1.ServiceSpec {
 		InternalTrafficPolicy:         readEnum[corev1.TrafficPolicy](r, "spec.internalTrafficPolicy", value(from.InternalTrafficPolicy)),
 		TrafficDistribution:           readEnum[corev1.TrafficDistribution](r, "spec.trafficDistribution", value(from.TrafficDistribution)),
 	}
-	to.IpFamilies = each(from.IPFamilies, func(i int, family kcorev1.IPFamily) corev1.IPFamily {
+	to.IpFamilies = each(from.IPFamilies, func(i int, family kube.IPFamily) corev1.IPFamily {
 		return readEnum[corev1.IPFamily](r, fmt.Sprintf("spec.ipFamilies[%d]", i), family)
 	})
-	to.Ports = each(from.Ports, func(i int, port kcorev1.ServicePort) *corev1.ServicePort {
+	to.Ports = each(from.Ports, func(i int, port kube.ServicePort) *corev1.ServicePort {
 		return &corev1.ServicePort{
 			Name: port.Name, AppProtocol: port.AppProtocol, Port: port.Port, NodePort: port.NodePort, TargetPort: readPort(port.TargetPort),
 			Protocol: readEnum[corev1.Protocol](r, fmt.Sprintf("spec.ports[%d].protocol", i), port.Protocol),
@@ -68,9 +65,9 @@ func (r *reader) serviceSpec(from *kcorev1.ServiceSpec) *corev1.ServiceSpec {
 	return to
 }
 
-func (r *reader) serviceStatus(from *kcorev1.ServiceStatus) *corev1.ServiceStatus {
+func (r *reader) serviceStatus(from *kube.ServiceStatus) *corev1.ServiceStatus {
 	to := &corev1.ServiceStatus{}
-	to.Conditions = each(from.Conditions, func(i int, condition metav1.Condition) *corev1.Condition {
+	to.Conditions = each(from.Conditions, func(i int, condition kube.Condition) *corev1.Condition {
 		return &corev1.Condition{
 			Type: condition.Type, ObservedGeneration: condition.ObservedGeneration, Reason: condition.Reason, Message: condition.Message,
 			Status:             readEnum[corev1.ConditionStatus](r, fmt.Sprintf("status.conditions[%d].status", i), condition.Status),
@@ -87,11 +84,11 @@ func (r *reader) serviceStatus(from *kcorev1.ServiceStatus) *corev1.ServiceStatu
 	return to
 }
 
-func (r *reader) ingress(i int, from kcorev1.LoadBalancerIngress) *corev1.LoadBalancerIngress {
+func (r *reader) ingress(i int, from kube.LoadBalancerIngress) *corev1.LoadBalancerIngress {
 	path := fmt.Sprintf("status.loadBalancer.ingress[%d]", i)
 	return &corev1.LoadBalancerIngress{
 		Ip: from.IP, Hostname: from.Hostname, IpMode: readEnum[corev1.IPMode](r, path+".ipMode", value(from.IPMode)),
-		Ports: each(from.Ports, func(j int, port kcorev1.PortStatus) *corev1.PortStatus {
+		Ports: each(from.Ports, func(j int, port kube.PortStatus) *corev1.PortStatus {
 			return &corev1.PortStatus{
 				Port: port.Port, Error: port.Error,
 				Protocol: readEnum[corev1.Protocol](r, fmt.Sprintf("%s.ports[%d].protocol", path, j), port.Protocol),
@@ -100,7 +97,7 @@ func (r *reader) ingress(i int, from kcorev1.LoadBalancerIngress) *corev1.LoadBa
 	}
 }
 
-func writeService(from *corev1.Service, to *kcorev1.Service) {
+func writeService(from *corev1.Service, to *kube.Service) {
 	to.ObjectMeta = writeMeta(from.GetMetadata())
 	writeServiceSpec(from.GetSpec(), &to.Spec)
 	writeServiceStatus(from.GetStatus(), &to.Status)
@@ -111,58 +108,58 @@ func writeService(from *corev1.Service, to *kcorev1.Service) {
 	}
 }
 
-func writeServiceSpec(from *corev1.ServiceSpec, to *kcorev1.ServiceSpec) {
+func writeServiceSpec(from *corev1.ServiceSpec, to *kube.ServiceSpec) {
 	if from == nil {
 		return
 	}
-	*to = kcorev1.ServiceSpec{
+	*to = kube.ServiceSpec{
 		Selector:                      nonEmpty(from.GetSelector()),
 		ClusterIP:                     from.GetClusterIp(),
 		ClusterIPs:                    from.GetClusterIps(),
-		Type:                          kcorev1.ServiceType(spec.EnumName(from.GetType())),
+		Type:                          kube.ServiceType(spec.EnumName(from.GetType())),
 		ExternalIPs:                   from.GetExternalIps(),
-		SessionAffinity:               kcorev1.ServiceAffinity(spec.EnumName(from.GetSessionAffinity())),
+		SessionAffinity:               kube.ServiceAffinity(spec.EnumName(from.GetSessionAffinity())),
 		LoadBalancerIP:                from.GetLoadBalancerIp(),
 		LoadBalancerSourceRanges:      from.GetLoadBalancerSourceRanges(),
 		ExternalName:                  from.GetExternalName(),
-		ExternalTrafficPolicy:         kcorev1.ServiceExternalTrafficPolicy(spec.EnumName(from.GetExternalTrafficPolicy())),
+		ExternalTrafficPolicy:         kube.ServiceExternalTrafficPolicy(spec.EnumName(from.GetExternalTrafficPolicy())),
 		HealthCheckNodePort:           from.GetHealthCheckNodePort(),
 		PublishNotReadyAddresses:      from.GetPublishNotReadyAddresses(),
 		AllocateLoadBalancerNodePorts: from.AllocateLoadBalancerNodePorts,
 		LoadBalancerClass:             from.LoadBalancerClass,
-		IPFamilyPolicy:                wordOf[kcorev1.IPFamilyPolicy](from.GetIpFamilyPolicy()),
-		InternalTrafficPolicy:         wordOf[kcorev1.ServiceInternalTrafficPolicy](from.GetInternalTrafficPolicy()),
+		IPFamilyPolicy:                wordOf[kube.IPFamilyPolicy](from.GetIpFamilyPolicy()),
+		InternalTrafficPolicy:         wordOf[kube.ServiceInternalTrafficPolicy](from.GetInternalTrafficPolicy()),
 		TrafficDistribution:           wordOf[string](from.GetTrafficDistribution()),
 	}
-	to.IPFamilies = each(from.GetIpFamilies(), func(_ int, family corev1.IPFamily) kcorev1.IPFamily {
-		return kcorev1.IPFamily(spec.EnumName(family))
+	to.IPFamilies = each(from.GetIpFamilies(), func(_ int, family corev1.IPFamily) kube.IPFamily {
+		return kube.IPFamily(spec.EnumName(family))
 	})
-	to.Ports = each(from.GetPorts(), func(_ int, port *corev1.ServicePort) kcorev1.ServicePort {
-		return kcorev1.ServicePort{
+	to.Ports = each(from.GetPorts(), func(_ int, port *corev1.ServicePort) kube.ServicePort {
+		return kube.ServicePort{
 			Name: port.GetName(), AppProtocol: port.AppProtocol, Port: port.GetPort(), NodePort: port.GetNodePort(),
-			TargetPort: writePort(port.GetTargetPort()), Protocol: kcorev1.Protocol(spec.EnumName(port.GetProtocol())),
+			TargetPort: writePort(port.GetTargetPort()), Protocol: kube.Protocol(spec.EnumName(port.GetProtocol())),
 		}
 	})
 	if config := from.GetSessionAffinityConfig(); config != nil {
-		to.SessionAffinityConfig = &kcorev1.SessionAffinityConfig{}
+		to.SessionAffinityConfig = &kube.SessionAffinityConfig{}
 		if client := config.GetClientIp(); client != nil {
-			to.SessionAffinityConfig.ClientIP = &kcorev1.ClientIPConfig{TimeoutSeconds: client.TimeoutSeconds}
+			to.SessionAffinityConfig.ClientIP = &kube.ClientIPConfig{TimeoutSeconds: client.TimeoutSeconds}
 		}
 	}
 }
 
-func writeServiceStatus(from *corev1.ServiceStatus, to *kcorev1.ServiceStatus) {
-	to.Conditions = each(from.GetConditions(), func(_ int, condition *corev1.Condition) metav1.Condition {
-		return metav1.Condition{
+func writeServiceStatus(from *corev1.ServiceStatus, to *kube.ServiceStatus) {
+	to.Conditions = each(from.GetConditions(), func(_ int, condition *corev1.Condition) kube.Condition {
+		return kube.Condition{
 			Type: condition.GetType(), ObservedGeneration: condition.GetObservedGeneration(), Reason: condition.GetReason(), Message: condition.GetMessage(),
-			Status: metav1.ConditionStatus(spec.EnumName(condition.GetStatus())), LastTransitionTime: writeTime(condition.GetLastTransitionTime()),
+			Status: kube.MetaConditionStatus(spec.EnumName(condition.GetStatus())), LastTransitionTime: writeTime(condition.GetLastTransitionTime()),
 		}
 	})
-	to.LoadBalancer.Ingress = each(from.GetLoadBalancer().GetIngress(), func(_ int, ingress *corev1.LoadBalancerIngress) kcorev1.LoadBalancerIngress {
-		return kcorev1.LoadBalancerIngress{
-			IP: ingress.GetIp(), Hostname: ingress.GetHostname(), IPMode: wordOf[kcorev1.LoadBalancerIPMode](ingress.GetIpMode()),
-			Ports: each(ingress.GetPorts(), func(_ int, port *corev1.PortStatus) kcorev1.PortStatus {
-				return kcorev1.PortStatus{Port: port.GetPort(), Error: port.Error, Protocol: kcorev1.Protocol(spec.EnumName(port.GetProtocol()))}
+	to.LoadBalancer.Ingress = each(from.GetLoadBalancer().GetIngress(), func(_ int, ingress *corev1.LoadBalancerIngress) kube.LoadBalancerIngress {
+		return kube.LoadBalancerIngress{
+			IP: ingress.GetIp(), Hostname: ingress.GetHostname(), IPMode: wordOf[kube.LoadBalancerIPMode](ingress.GetIpMode()),
+			Ports: each(ingress.GetPorts(), func(_ int, port *corev1.PortStatus) kube.PortStatus {
+				return kube.PortStatus{Port: port.GetPort(), Error: port.Error, Protocol: kube.Protocol(spec.EnumName(port.GetProtocol()))}
 			}),
 		}
 	})
@@ -170,22 +167,22 @@ func writeServiceStatus(from *corev1.ServiceStatus, to *kcorev1.ServiceStatus) {
 
 // readPort reads a port by number or name. It returns nil for values that Kubernetes does not
 // distinguish from an absent port.
-func readPort(from intstr.IntOrString) *corev1.IntOrString {
+func readPort(from kube.IntOrString) *corev1.IntOrString {
 	switch {
-	case from.Type == intstr.String && from.StrVal != "":
-		return &corev1.IntOrString{Value: &corev1.IntOrString_Name{Name: from.StrVal}}
-	case from.Type == intstr.Int && from.IntVal != 0:
-		return &corev1.IntOrString{Value: &corev1.IntOrString_Number{Number: from.IntVal}}
+	case from.Text != "":
+		return &corev1.IntOrString{Value: &corev1.IntOrString_Name{Name: from.Text}}
+	case from.Number != 0:
+		return &corev1.IntOrString{Value: &corev1.IntOrString_Number{Number: from.Number}}
 	default:
 		return nil
 	}
 }
 
-func writePort(from *corev1.IntOrString) intstr.IntOrString {
+func writePort(from *corev1.IntOrString) kube.IntOrString {
 	if from.GetName() != "" {
-		return intstr.FromString(from.GetName())
+		return kube.IntOrString{Text: from.GetName()}
 	}
-	return intstr.FromInt32(from.GetNumber())
+	return kube.IntOrString{Number: from.GetNumber()}
 }
 
 // value returns the value that a pointer points to, or the zero value if it is nil.

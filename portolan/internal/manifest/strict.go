@@ -11,13 +11,12 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/util/intstr"
-
+	"portolan.dev/portolan/internal/manifest/kube"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/nearest"
 )
 
-// strict checks a tree against a type of k8s.io/api. It collects all mistakes. It corrects in place
+// strict checks a tree against a type of package kube. It collects all mistakes. It corrects in place
 // two mistakes that older documents contain: keys in another case, and annotations without quotes.
 type strict struct {
 	problems Problems
@@ -26,7 +25,7 @@ type strict struct {
 
 var (
 	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
-	intOrString = reflect.TypeFor[intstr.IntOrString]()
+	intOrString = reflect.TypeFor[kube.IntOrString]()
 )
 
 func (s *strict) wrong(at *node, path, format string, args ...any) {

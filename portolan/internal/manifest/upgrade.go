@@ -1,6 +1,6 @@
 package manifest
 
-import kcorev1 "k8s.io/api/core/v1"
+import "portolan.dev/portolan/internal/manifest/kube"
 
 // upgradeEndpointSlice converts the tree of an EndpointSlice of the version that has a topology in
 // endpoints.
@@ -43,5 +43,5 @@ func upgradeTopology(endpoint *node) {
 }
 
 var topologyFields = map[string]string{
-	kcorev1.LabelHostname: "nodeName", kcorev1.LabelTopologyZone: "zone",
+	kube.LabelHostname: "nodeName", kube.LabelTopologyZone: "zone",
 }
