@@ -67,7 +67,7 @@ type Agent struct {
 	prober   *probe.Prober
 	checks   *healthcheck.Server
 	node     *nodestatus.Registrar
-	health   *nodestatus.Healthz
+	health   *healthcheck.NodeServer
 
 	machine     machine.Machine
 	addressesMu sync.Mutex // serializes refreshAddresses, so that the last call stores the newest addresses
@@ -198,7 +198,7 @@ func (a *Agent) assemble() error {
 		AdvertiseAddr: a.cfg.AdvertiseAddr, Listening: a.lis.Addr(), Connected: a.nats.IsConnected,
 		Client: registryv1.NewNodeServiceClient(a.registry), Log: a.log,
 	})
-	a.health = nodestatus.NewHealthz(nodestatus.HealthzOptions{
+	a.health = healthcheck.NewNodeServer(healthcheck.NodeOptions{
 		ProxyMode: a.plane.Name(), Metrics: a.host.Metrics,
 		Healthy: a.syncer.Healthy, Updated: a.syncer.LastSync, Draining: a.draining.Load, Node: a.view.Self,
 	})
@@ -213,7 +213,7 @@ func (a *Agent) assemble() error {
 func (a *Agent) follow() (err error) {
 	a.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: a.registry, NATS: a.nats, Prefix: a.cfg.NATSPrefix, Kinds: view.Kinds,
-		Keep: a.view.Keeps, Trim: a.view.Trim, Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health, Tracer: a.host.Tracer, Apply: a.apply,
+		Keep: a.view.Accepts, Trim: a.view.Trim, Log: a.log, Metrics: a.host.Metrics, Health: a.host.Health, Tracer: a.host.Tracer, Apply: a.apply,
 	})
 	return err
 }
@@ -286,17 +286,17 @@ func (a *Agent) serve(ctx context.Context) error {
 // apply applies a batch of the follower's changes.
 func (a *Agent) apply(ctx context.Context, batch []changes.Change, revision uint64) error {
 	_, span := tracing.Start(ctx, "view")
-	touched := a.view.Apply(batch, revision)
+	changed := a.view.Apply(batch, revision)
 	span.End(nil)
 	if a.syncer.SetLive() {
 		a.host.Health.Set(viewCheck, nil)
 	}
-	if touched.Node {
+	if changed.Node {
 		a.refreshFacts()
 		a.node.Wake()
 	}
 	a.syncer.Changed(tracing.Of(ctx))
-	if touched.Pods {
+	if changed.Pods {
 		a.prober.Set(a.view.Pods())
 	}
 	select {

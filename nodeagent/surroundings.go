@@ -48,7 +48,7 @@ func (a *Agent) checkSurroundings(context.Context) {
 }
 
 func (a *Agent) checkAddresses() {
-	a.syncer.ReportNode("read the addresses of the node", a.refreshAddresses(), events.AddressesUnknown)
+	a.syncer.ReportNodeFailure("read the addresses of the node", a.refreshAddresses(), events.AddressesUnknown)
 }
 
 // watchAddresses reads the node's addresses whenever the kernel reports a change. If the kernel

@@ -37,11 +37,11 @@ type Server struct {
 	mu     sync.Mutex
 	closed bool
 	addrs  []netip.Addr
-	checks map[plan.ServiceName]*check
+	ports  map[plan.ServiceName]*servicePort
 }
 
-// check is the port of one service.
-type check struct {
+// servicePort is the port of one service.
+type servicePort struct {
 	service plan.ServiceName
 	port    uint16
 	local   atomic.Int64
@@ -54,7 +54,7 @@ func New(o Options) *Server {
 	if o.RetryEvery == 0 {
 		o.RetryEvery = 10 * time.Second
 	}
-	return &Server{opts: o, checks: map[plan.ServiceName]*check{}}
+	return &Server{opts: o, ports: map[plan.ServiceName]*servicePort{}}
 }
 
 // Run retries to open the ports that failed until ctx is done. It then closes all ports.
@@ -83,8 +83,8 @@ func (s *Server) SetAddresses(addrs []netip.Addr) {
 		return
 	}
 	s.addrs = slices.Clone(addrs)
-	for _, c := range s.checks {
-		s.open(c)
+	for _, c := range s.ports {
+		s.listen(c)
 	}
 }
 
@@ -92,23 +92,23 @@ func (s *Server) SetAddresses(addrs []netip.Addr) {
 func (s *Server) Set(service plan.ServiceName, want *plan.HealthCheck) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.checks[service]
+	c := s.ports[service]
 	if c != nil && (want == nil || want.Port != c.port) {
 		c.closeExcept(nil)
 		if c.failing {
 			s.opts.Report(service, c.port, nil)
 		}
-		delete(s.checks, service)
+		delete(s.ports, service)
 		c = nil
 	}
 	if want == nil || s.closed {
 		return
 	}
 	if c == nil {
-		c = &check{service: service, port: want.Port, sockets: map[netip.Addr]*socket{}}
-		s.checks[service] = c
+		c = &servicePort{service: service, port: want.Port, sockets: map[netip.Addr]*socket{}}
+		s.ports[service] = c
 		c.local.Store(int64(want.Local))
-		s.open(c)
+		s.listen(c)
 		return
 	}
 	c.local.Store(int64(want.Local))
@@ -118,21 +118,21 @@ func (s *Server) Set(service plan.ServiceName, want *plan.HealthCheck) {
 func (s *Server) Ports() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.checks)
+	return len(s.ports)
 }
 
 func (s *Server) retry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.checks {
+	for _, c := range s.ports {
 		if c.failing {
-			s.open(c)
+			s.listen(c)
 		}
 	}
 }
 
-// open makes the listeners of a check match the current addresses.
-func (s *Server) open(c *check) {
+// listen makes the listeners of a check match the current addresses.
+func (s *Server) listen(c *servicePort) {
 	c.closeExcept(s.addrs)
 	var errs []error
 	for _, addr := range s.addrs {
@@ -157,7 +157,7 @@ func (s *Server) open(c *check) {
 	c.failing = err != nil
 }
 
-func (c *check) closeExcept(keep []netip.Addr) {
+func (c *servicePort) closeExcept(keep []netip.Addr) {
 	for addr, k := range c.sockets {
 		if !slices.Contains(keep, addr) {
 			k.close()
@@ -182,15 +182,15 @@ func (k *socket) close() {
 func (s *Server) close() {
 	s.mu.Lock()
 	s.closed = true
-	for _, c := range s.checks {
+	for _, c := range s.ports {
 		c.closeExcept(nil)
 	}
 	s.mu.Unlock()
 	s.serving.Wait()
 }
 
-// answer is the body of the answer to a load balancer.
-type answer struct {
+// checkResponse is the body of the answer to a load balancer.
+type checkResponse struct {
 	Service             serviceName `json:"service"`
 	LocalEndpoints      int         `json:"localEndpoints"`
 	ServiceProxyHealthy bool        `json:"serviceProxyHealthy"`
@@ -201,9 +201,9 @@ type serviceName struct {
 	Name      string `json:"name"`
 }
 
-func (s *Server) handler(c *check) http.Handler {
+func (s *Server) handler(c *servicePort) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		a := answer{
+		a := checkResponse{
 			Service:             serviceName(c.service),
 			LocalEndpoints:      int(c.local.Load()),
 			ServiceProxyHealthy: s.opts.Healthy() && !s.draining.Load(),

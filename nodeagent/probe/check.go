@@ -23,11 +23,11 @@ import (
 // maxBody is the number of bytes that are read of an answer's body.
 const maxBody = 10 << 10
 
-// checker runs one check. It returns an error if the check fails.
-type checker func(ctx context.Context) error
+// checkFunc runs one check. It returns an error if the check fails.
+type checkFunc func(ctx context.Context) error
 
-// newChecker returns the check for a container's probe.
-func newChecker(pod *corev1.Pod, c *corev1.Container, p *corev1.Probe) (checker, error) {
+// newCheck returns the check for a container's probe.
+func newCheck(pod *corev1.Pod, c *corev1.Container, p *corev1.Probe) (checkFunc, error) {
 	ip, err := podAddr(pod)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func portOf(c *corev1.Container, port *corev1.IntOrString) (string, error) {
 	return "", fmt.Errorf("container %q has no port %q", c.GetName(), name)
 }
 
-func tcpCheck(addr string) checker {
+func tcpCheck(addr string) checkFunc {
 	return func(ctx context.Context) error {
 		var d net.Dialer
 		conn, err := d.DialContext(ctx, "tcp", addr)
@@ -107,7 +107,7 @@ func sameHostOnly(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-func httpCheck(a *corev1.HTTPGetAction, ip, port string) checker {
+func httpCheck(a *corev1.HTTPGetAction, ip, port string) checkFunc {
 	client := httpClient()
 	host := cmp.Or(a.GetHost(), ip)
 	path := a.GetPath()
@@ -147,7 +147,7 @@ func firstLine(body []byte) string {
 	return line[:min(len(line), 200)]
 }
 
-func grpcCheck(addr, service string) checker {
+func grpcCheck(addr, service string) checkFunc {
 	return func(ctx context.Context) error {
 		conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("portolan-probe/1"))
 		if err != nil {

@@ -38,7 +38,7 @@ func newPodProber(p *Prober, pod *corev1.Pod) *podProber {
 	known := object.IsReady(pod.GetStatus().GetConditions())
 	for _, c := range probed(pod) {
 		pp.containers = append(pp.containers, &containerProber{
-			container: c, timing: timingOf(c.GetReadinessProbe()), ready: known, last: errNotAsked,
+			container: c, timing: timingOf(c.GetReadinessProbe()), ready: known, last: errNotProbed,
 		})
 	}
 	return pp
@@ -60,9 +60,9 @@ func probed(pod *corev1.Pod) []*corev1.Container {
 	return out
 }
 
-// covers reports whether the pod is the same incarnation, at the same address and with the same
+// matches reports whether the pod is the same incarnation, at the same address and with the same
 // probes.
-func (pp *podProber) covers(pod *corev1.Pod) bool {
+func (pp *podProber) matches(pod *corev1.Pod) bool {
 	pp.mu.Lock()
 	defer pp.mu.Unlock()
 	old, _ := podAddr(pp.pod)
@@ -82,15 +82,15 @@ func (pp *podProber) covers(pod *corev1.Pod) bool {
 	return true
 }
 
-// observe stores the pod as the registry now has it.
-func (pp *podProber) observe(pod *corev1.Pod) {
+// updatePod stores the pod as the registry now has it.
+func (pp *podProber) updatePod(pod *corev1.Pod) {
 	pp.mu.Lock()
 	pp.pod = pod
 	pp.mu.Unlock()
-	pp.poke()
+	pp.wakeWriter()
 }
 
-func (pp *podProber) poke() {
+func (pp *podProber) wakeWriter() {
 	select {
 	case pp.wake <- struct{}{}:
 	default:
@@ -105,7 +105,7 @@ func (pp *podProber) start(ctx context.Context) {
 			pp.prober.tasks.Go(func() { pp.probe(ctx, c) })
 		}
 	}
-	pp.poke()
+	pp.wakeWriter()
 	pp.prober.tasks.Go(func() { pp.write(ctx) })
 }
 
@@ -119,7 +119,7 @@ func running(pod *corev1.Pod) bool {
 // probe checks one container periodically until ctx is done.
 func (pp *podProber) probe(ctx context.Context, c *containerProber) {
 	pp.mu.Lock()
-	check, bad := newChecker(pp.pod, c.container, c.container.GetReadinessProbe())
+	check, bad := newCheck(pp.pod, c.container, c.container.GetReadinessProbe())
 	pp.mu.Unlock()
 	if bad != nil {
 		check = func(context.Context) error { return bad }
@@ -130,12 +130,12 @@ func (pp *podProber) probe(ctx context.Context, c *containerProber) {
 	ticker := time.NewTicker(c.timing.period)
 	defer ticker.Stop()
 	for run := (streak{}); ; {
-		err := pp.prober.ask(ctx, c.timing.timeout, check)
+		err := pp.prober.check(ctx, c.timing.timeout, check)
 		if ctx.Err() != nil {
 			return
 		}
 		if run.add(err, c.timing) {
-			pp.result(c, err)
+			pp.setResult(c, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -163,31 +163,31 @@ func (s *streak) add(err error, t timing) bool {
 	return s.count >= t.failures
 }
 
-// result stores the result of a probe.
-func (pp *podProber) result(c *containerProber, err error) {
+// setResult stores the result of a probe.
+func (pp *podProber) setResult(c *containerProber, err error) {
 	pp.mu.Lock()
 	changed := c.ready != (err == nil)
 	c.ready, c.last = err == nil, err
 	pp.mu.Unlock()
 	if changed {
 		pp.prober.opts.Log.Info("readiness changed", "pod", pp.key.Path(), "container", c.container.GetName(), "ready", err == nil, "err", err)
-		pp.poke()
+		pp.wakeWriter()
 	}
 }
 
-// verdict is the value that the pod's conditions should have.
-type verdict struct {
+// podReadiness is the value that a pod's conditions should have.
+type podReadiness struct {
 	containersReady, ready bool
 	reason, message        string
 }
 
-// judge derives the verdict from the probes, the pod's phase and its readiness gates.
-func (pp *podProber) judge() (*corev1.Pod, verdict) {
+// readiness derives the readiness of the pod from the probes, the pod's phase and its readiness gates.
+func (pp *podProber) readiness() (*corev1.Pod, podReadiness) {
 	pp.mu.Lock()
 	defer pp.mu.Unlock()
-	v := verdict{containersReady: true, ready: true}
+	v := podReadiness{containersReady: true, ready: true}
 	if !running(pp.pod) {
-		v = verdict{reason: "PodNotRunning", message: "phase " + phaseName(pp.pod)}
+		v = podReadiness{reason: "PodNotRunning", message: "phase " + phaseName(pp.pod)}
 		return pp.pod, v
 	}
 	var waiting []string
@@ -197,7 +197,7 @@ func (pp *podProber) judge() (*corev1.Pod, verdict) {
 		}
 	}
 	if len(waiting) > 0 {
-		return pp.pod, verdict{reason: "ContainersNotReady", message: strings.Join(waiting, "; ")}
+		return pp.pod, podReadiness{reason: "ContainersNotReady", message: strings.Join(waiting, "; ")}
 	}
 	for _, gate := range pp.pod.GetSpec().GetReadinessGates() {
 		if !object.IsTrue(pp.pod.GetStatus().GetConditions(), gate.GetConditionType()) {

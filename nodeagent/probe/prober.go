@@ -44,9 +44,9 @@ func (o Options) withDefaults() Options {
 
 // Prober probes the pods of a node. It is safe for concurrent use.
 type Prober struct {
-	opts  Options
-	slots chan struct{} // one per running check
-	asked *prometheus.CounterVec
+	opts    Options
+	slots   chan struct{} // one per running check
+	results *prometheus.CounterVec
 
 	mu    sync.Mutex
 	ctx   context.Context //nolint:containedctx // of Run; nil before
@@ -59,12 +59,12 @@ func New(o Options) *Prober {
 	o = o.withDefaults()
 	p := &Prober{
 		opts: o, slots: make(chan struct{}, o.Parallel), pods: map[object.Key]*podProber{},
-		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "portolan_nodeagent_probes_total", Help: "Readiness probes, by result (success, failure).",
 		}, []string{"result"}),
 	}
 	if o.Metrics != nil {
-		o.Metrics.MustRegister(p.asked, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		o.Metrics.MustRegister(p.results, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "portolan_nodeagent_probed_pods", Help: "Pods of this node whose readiness is watched.",
 		}, func() float64 { return float64(p.Pods()) }))
 	}
@@ -103,8 +103,8 @@ func (p *Prober) Set(pods []*corev1.Pod) {
 		key := object.KeyOf(pod)
 		seen[key] = true
 		old := p.pods[key]
-		if old != nil && old.covers(pod) {
-			old.observe(pod)
+		if old != nil && old.matches(pod) {
+			old.updatePod(pod)
 			continue
 		}
 		if old != nil {
@@ -137,8 +137,8 @@ func (p *Prober) jitter(period time.Duration) time.Duration {
 	return rand.N(spread)
 }
 
-// ask runs one check as soon as a slot is free.
-func (p *Prober) ask(ctx context.Context, timeout time.Duration, check checker) error {
+// check runs one check as soon as a slot is free.
+func (p *Prober) check(ctx context.Context, timeout time.Duration, check checkFunc) error {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
@@ -152,6 +152,6 @@ func (p *Prober) ask(ctx context.Context, timeout time.Duration, check checker) 
 	if err != nil {
 		result = "failure"
 	}
-	p.asked.WithLabelValues(result).Inc()
+	p.results.WithLabelValues(result).Inc()
 	return err
 }

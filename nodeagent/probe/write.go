@@ -21,7 +21,7 @@ const (
 	containersReadyType = "ContainersReady"
 )
 
-var errNotAsked = errors.New("no probe has succeeded yet")
+var errNotProbed = errors.New("no probe has succeeded yet")
 
 // Writer stores the status of a pod as modified by change. It may call change several times, each
 // time with the current pod. If change returns false, there is nothing to write.
@@ -57,7 +57,7 @@ func RegistryWriter(client registryv1.PodServiceClient) Writer {
 	}
 }
 
-// write keeps the registry's conditions equal to the verdict until ctx is done.
+// write keeps the registry's conditions equal to the pod's readiness until ctx is done.
 func (pp *podProber) write(ctx context.Context) {
 	pause := pp.prober.opts.RetryMin
 	outage := obs.Outage{Log: pp.prober.opts.Log, Down: "readiness not reported, trying on", Up: "readiness reported"}
@@ -81,20 +81,20 @@ func (pp *podProber) write(ctx context.Context) {
 			return
 		}
 		pause = min(2*pause, pp.prober.opts.RetryMax)
-		pp.poke()
+		pp.wakeWriter()
 	}
 }
 
-// writeOnce writes the verdict unless the registry already has it.
+// writeOnce writes the pod's readiness unless the registry already has it.
 func (pp *podProber) writeOnce(ctx context.Context) error {
-	pod, v := pp.judge()
-	if agrees(pod, v) {
+	pod, v := pp.readiness()
+	if conditionsMatch(pod, v) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	return pp.prober.opts.Write(ctx, pod, func(now *corev1.Pod) bool {
-		if agrees(now, v) {
+		if conditionsMatch(now, v) {
 			return false
 		}
 		set(now, containersReadyType, v.containersReady, v)
@@ -103,9 +103,9 @@ func (pp *podProber) writeOnce(ctx context.Context) error {
 	})
 }
 
-// agrees reports whether a pod's conditions already match the verdict. A pod without conditions
-// never matches, so that even the first verdict "not ready" is written.
-func agrees(pod *corev1.Pod, v verdict) bool {
+// conditionsMatch reports whether a pod's conditions already match its readiness. A pod without
+// conditions never matches, so that even the first result "not ready" is written.
+func conditionsMatch(pod *corev1.Pod, v podReadiness) bool {
 	c := object.Condition(pod.GetStatus().GetConditions(), object.ConditionReady)
 	if c == nil {
 		return false
@@ -114,7 +114,7 @@ func agrees(pod *corev1.Pod, v verdict) bool {
 	return said == v.ready && (said || c.GetReason() == v.reason)
 }
 
-func set(pod *corev1.Pod, kind string, holds bool, v verdict) {
+func set(pod *corev1.Pod, kind string, holds bool, v podReadiness) {
 	if pod.Status == nil {
 		pod.Status = &corev1.PodStatus{}
 	}

@@ -52,7 +52,7 @@ func (v *View) Load(path string) (time.Time, error) {
 	}
 	for _, o := range file.Objects {
 		v.trim(o)
-		v.put(o, &Touched{})
+		v.put(o, &ChangedKinds{})
 	}
 	v.revision = file.Revision
 	return file.At, nil

@@ -27,10 +27,10 @@ func (v *View) trim(o object.Object) {
 	for _, e := range s.GetEndpoints() {
 		e.Hostname, e.Zone, e.DeprecatedTopology = nil, nil, nil
 		if e.Conditions != nil {
-			e.Conditions = conditions[stateOf(e.Conditions)]
+			e.Conditions = sharedConditions[stateOf(e.Conditions)]
 		}
 		if e.NodeName != nil {
-			e.NodeName = v.nodeName(e.GetNodeName())
+			e.NodeName = v.internNodeName(e.GetNodeName())
 		}
 		if ref := e.GetTargetRef(); ref != nil {
 			ref.Kind, ref.Namespace = unique.Make(ref.GetKind()).Value(), unique.Make(ref.GetNamespace()).Value()
@@ -38,8 +38,8 @@ func (v *View) trim(o object.Object) {
 	}
 }
 
-// nodeName returns the shared copy of a node's name.
-func (v *View) nodeName(name string) *string {
+// internNodeName returns the shared copy of a node's name.
+func (v *View) internNodeName(name string) *string {
 	known := v.nodeNames[name]
 	if known == nil {
 		known = &name
@@ -48,11 +48,12 @@ func (v *View) nodeName(name string) *string {
 	return known
 }
 
-// state is the value of an endpoint's conditions. Each field is -1 if unset, 0 if false, 1 if true.
-type state struct{ ready, serving, terminating int8 }
+// conditionState is the value of an endpoint's conditions. Each field is -1 if unset, 0 if false, 1
+// if true.
+type conditionState struct{ ready, serving, terminating int8 }
 
-func stateOf(c *corev1.EndpointConditions) state {
-	return state{tristate(c.Ready), tristate(c.Serving), tristate(c.Terminating)}
+func stateOf(c *corev1.EndpointConditions) conditionState {
+	return conditionState{tristate(c.Ready), tristate(c.Serving), tristate(c.Terminating)}
 }
 
 func tristate(b *bool) int8 {
@@ -65,15 +66,15 @@ func tristate(b *bool) int8 {
 	return 0
 }
 
-// conditions holds every possible value, so that endpoints share them.
-var conditions = func() map[state]*corev1.EndpointConditions {
+// sharedConditions holds every possible value, so that endpoints share them.
+var sharedConditions = func() map[conditionState]*corev1.EndpointConditions {
 	yes, no := true, false
 	values := map[int8]*bool{-1: nil, 0: &no, 1: &yes}
-	all := map[state]*corev1.EndpointConditions{}
+	all := map[conditionState]*corev1.EndpointConditions{}
 	for r, ready := range values {
 		for s, serving := range values {
 			for t, terminating := range values {
-				all[state{r, s, t}] = &corev1.EndpointConditions{Ready: ready, Serving: serving, Terminating: terminating}
+				all[conditionState{r, s, t}] = &corev1.EndpointConditions{Ready: ready, Serving: serving, Terminating: terminating}
 			}
 		}
 	}

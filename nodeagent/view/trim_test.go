@@ -60,7 +60,7 @@ func TestUnchangedSlicesAreNotHandedOver(t *testing.T) {
 	v := New("n1")
 	var handed atomic.Int64
 	follower := log.Follow(changes.FollowerConfig{
-		Kinds: Kinds, Keep: v.Keeps, Trim: v.Trim, BookmarkEvery: 10 * time.Millisecond,
+		Kinds: Kinds, Keep: v.Accepts, Trim: v.Trim, BookmarkEvery: 10 * time.Millisecond,
 		Apply: func(_ context.Context, batch []changes.Change, revision uint64) error {
 			handed.Add(int64(len(batch)))
 			v.Apply(batch, revision)

@@ -15,8 +15,8 @@ import (
 // Kinds are the kinds of objects in a view.
 var Kinds = []string{"Service", "EndpointSlice", "Pod", "Node"}
 
-// Touched reports the objects other than services that a batch of changes concerns.
-type Touched struct {
+// ChangedKinds reports the objects other than services that a batch of changes concerns.
+type ChangedKinds struct {
 	Pods bool // pods of this node
 	Node bool // this node
 }
@@ -43,7 +43,7 @@ type View struct {
 	mu       sync.RWMutex
 	complete bool                          // from the registry, not only from the file
 	revision uint64                        // the view includes all changes up to this revision
-	changed  map[plan.ServiceName]struct{} // services changed since the last batch
+	pending  map[plan.ServiceName]struct{} // services changed since the last batch
 	contents
 	nodeNames map[string]*string // the shared copies
 }
@@ -64,10 +64,10 @@ func newContents() contents {
 	}
 }
 
-// Keeps reports whether the view stores an object: all services and slices, and of pods and nodes
+// Accepts reports whether the view stores an object: all services and slices, and of pods and nodes
 // only those of this node. The result depends on the object and the node only, so a follower may
 // call Keeps before it stores the object.
-func (v *View) Keeps(o object.Object) bool {
+func (v *View) Accepts(o object.Object) bool {
 	switch o := o.(type) {
 	case *corev1.Pod:
 		return o.GetSpec().GetNodeName() == v.node
@@ -79,87 +79,87 @@ func (v *View) Keeps(o object.Object) bool {
 
 // New returns an empty view for the named node.
 func New(node string) *View {
-	return &View{node: node, contents: newContents(), changed: map[plan.ServiceName]struct{}{}, nodeNames: map[string]*string{}}
+	return &View{node: node, contents: newContents(), pending: map[plan.ServiceName]struct{}{}, nodeNames: map[string]*string{}}
 }
 
 // Apply applies changes up to a revision. The first batch must be a complete snapshot. It replaces
 // the objects that were loaded from disk, and only from then on does a missing object count as
 // deleted.
-func (v *View) Apply(batch []changes.Change, revision uint64) Touched {
+func (v *View) Apply(batch []changes.Change, revision uint64) ChangedKinds {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	var touched Touched
+	var changed ChangedKinds
 	if !v.complete {
-		v.touchServices()
-		touched.Pods, touched.Node = true, true
+		v.markAll()
+		changed.Pods, changed.Node = true, true
 		v.contents, v.complete = newContents(), true
 	}
 	for _, c := range batch {
 		if c.Old != nil {
-			v.remove(c.Old, &touched)
+			v.remove(c.Old, &changed)
 		}
 		if c.New != nil {
-			v.put(c.New, &touched)
+			v.put(c.New, &changed)
 		}
 	}
 	v.revision = revision
-	return touched
+	return changed
 }
 
-// touchServices marks all services as changed.
-func (v *View) touchServices() {
+// markAll marks all services as changed.
+func (v *View) markAll() {
 	for name := range v.services {
-		v.changed[name] = struct{}{}
+		v.pending[name] = struct{}{}
 	}
 }
 
-// Take returns the services that have changed since it was last called, or every service if all is
-// set.
-func (v *View) Take(all bool) Batch {
+// TakeBatch returns the services that have changed since it was last called, or every service if
+// all is set.
+func (v *View) TakeBatch(all bool) Batch {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if all {
-		v.touchServices()
+		v.markAll()
 	}
-	b := Batch{Revision: v.revision, Services: make(map[plan.ServiceName]Service, len(v.changed))}
-	for name := range v.changed {
+	b := Batch{Revision: v.revision, Services: make(map[plan.ServiceName]Service, len(v.pending))}
+	for name := range v.pending {
 		b.Services[name] = v.service(name)
 	}
-	v.changed = map[plan.ServiceName]struct{}{}
+	v.pending = map[plan.ServiceName]struct{}{}
 	return b
 }
 
-// Waits reports whether the next batch has the service.
-func (v *View) Waits(name plan.ServiceName) bool {
+// IsPending reports whether the next batch has the service.
+func (v *View) IsPending(name plan.ServiceName) bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	_, waits := v.changed[name]
+	_, waits := v.pending[name]
 	return waits
 }
 
-// Behind reports whether the next batch has any service.
-func (v *View) Behind() bool {
+// HasPending reports whether the next batch has any service.
+func (v *View) HasPending() bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return len(v.changed) > 0
+	return len(v.pending) > 0
 }
 
-// Changed returns the sorted names of the services in the next batch.
-func (v *View) Changed() []plan.ServiceName {
+// PendingServices returns the sorted names of the services in the next batch.
+func (v *View) PendingServices() []plan.ServiceName {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return slices.SortedFunc(maps.Keys(v.changed), plan.ServiceName.Compare)
+	return slices.SortedFunc(maps.Keys(v.pending), plan.ServiceName.Compare)
 }
 
-func (v *View) put(o object.Object, t *Touched) {
-	if !v.Keeps(o) {
+func (v *View) put(o object.Object, t *ChangedKinds) {
+	if !v.Accepts(o) {
 		return
 	}
 	switch o := o.(type) {
 	case *corev1.Service:
 		name := nameOf(o.GetMetadata())
 		v.services[name] = o
-		v.changed[name] = struct{}{}
+		v.pending[name] = struct{}{}
 	case *corev1.EndpointSlice:
 		name := serviceOf(o)
 		if i := v.find(name, o); i >= 0 {
@@ -167,7 +167,7 @@ func (v *View) put(o object.Object, t *Touched) {
 		} else {
 			v.slices[name] = append(v.slices[name], o)
 		}
-		v.changed[name] = struct{}{}
+		v.pending[name] = struct{}{}
 	case *corev1.Pod:
 		v.pods[object.KeyOf(o)] = o
 		t.Pods = true
@@ -176,15 +176,15 @@ func (v *View) put(o object.Object, t *Touched) {
 	}
 }
 
-func (v *View) remove(o object.Object, t *Touched) {
-	if !v.Keeps(o) {
+func (v *View) remove(o object.Object, t *ChangedKinds) {
+	if !v.Accepts(o) {
 		return
 	}
 	switch o := o.(type) {
 	case *corev1.Service:
 		name := nameOf(o.GetMetadata())
 		delete(v.services, name)
-		v.changed[name] = struct{}{}
+		v.pending[name] = struct{}{}
 	case *corev1.EndpointSlice:
 		name := serviceOf(o)
 		if i := v.find(name, o); i >= 0 {
@@ -193,7 +193,7 @@ func (v *View) remove(o object.Object, t *Touched) {
 		if len(v.slices[name]) == 0 {
 			delete(v.slices, name)
 		}
-		v.changed[name] = struct{}{}
+		v.pending[name] = struct{}{}
 	case *corev1.Pod:
 		delete(v.pods, object.KeyOf(o))
 		t.Pods = true

@@ -44,7 +44,7 @@ func gone(old object.Object) changes.Change {
 // names takes the next batch and returns the names of its services.
 func names(v *view.View) []string {
 	var out []string
-	for n := range v.Take(false).Services {
+	for n := range v.TakeBatch(false).Services {
 		out = append(out, n.Name)
 	}
 	slices.Sort(out)
@@ -56,7 +56,7 @@ func TestChangesTouchTheirOwnService(t *testing.T) {
 	a, b, s1 := svc("a"), svc("b"), slice("a-1", "a")
 	first := v.Apply([]changes.Change{put(nil, a), put(nil, b), put(nil, s1), put(nil, pod("mine", "here")), put(nil, pod("other", "there")), put(nil, node("here")), put(nil, node("there"))}, 10)
 	if got := fmt.Sprint(names(v)); got != "[a b]" || !first.Pods || !first.Node {
-		t.Errorf("the snapshot touched %s, pods %t, node %t", got, first.Pods, first.Node)
+		t.Errorf("the snapshot changed %s, pods %t, node %t", got, first.Pods, first.Node)
 	}
 	if pods := v.Pods(); len(pods) != 1 || pods[0].GetMetadata().GetName() != "mine" {
 		t.Errorf("pods of the node: %v", pods)
@@ -80,7 +80,7 @@ func TestChangesTouchTheirOwnService(t *testing.T) {
 	} {
 		got := v.Apply([]changes.Change{tc.change}, v.Revision()+1)
 		if services := fmt.Sprint(names(v)); services != tc.want || got.Pods != tc.pods || got.Node {
-			t.Errorf("%s touched %s, pods %t, node %t", tc.what, services, got.Pods, got.Node)
+			t.Errorf("%s changed %s, pods %t, node %t", tc.what, services, got.Pods, got.Node)
 		}
 	}
 	if s, _ := v.Service(plan.ServiceName{Namespace: "default", Name: "a"}); s != nil {
@@ -97,22 +97,22 @@ func TestABatchIsOfOneRevision(t *testing.T) {
 	v := view.New("here")
 	a, b := plan.ServiceName{Namespace: "default", Name: "a"}, plan.ServiceName{Namespace: "default", Name: "b"}
 	v.Apply([]changes.Change{put(nil, svc("a")), put(nil, svc("b")), put(nil, slice("a-1", "a"))}, 10)
-	first := v.Take(false)
+	first := v.TakeBatch(false)
 	v.Apply([]changes.Change{gone(svc("a")), put(nil, slice("b-1", "b"))}, 11)
 	if got := first.Services; first.Revision != 10 || len(got) != 2 || got[a].Object == nil || len(got[a].Slices) != 1 || len(got[b].Slices) != 0 {
 		t.Errorf("the first batch is of revision %d: %v", first.Revision, got)
 	}
-	if !v.Waits(a) || fmt.Sprint(v.Changed()) != "[default/a default/b]" {
-		t.Errorf("%v wait", v.Changed())
+	if !v.IsPending(a) || fmt.Sprint(v.PendingServices()) != "[default/a default/b]" {
+		t.Errorf("%v wait", v.PendingServices())
 	}
-	second := v.Take(false)
+	second := v.TakeBatch(false)
 	if got := second.Services; second.Revision != 11 || len(got) != 2 || got[a].Object != nil || len(got[b].Slices) != 1 {
 		t.Errorf("the second batch is of revision %d: %v", second.Revision, got)
 	}
-	if got := v.Take(false); len(got.Services) != 0 || v.Waits(a) {
+	if got := v.TakeBatch(false); len(got.Services) != 0 || v.IsPending(a) {
 		t.Errorf("a third batch has %v", got.Services)
 	}
-	if got := v.Take(true); len(got.Services) != 1 {
+	if got := v.TakeBatch(true); len(got.Services) != 1 {
 		t.Errorf("all services: %v", got.Services)
 	}
 }
@@ -140,7 +140,7 @@ func TestDiskThenSnapshot(t *testing.T) {
 	}
 	v.Apply([]changes.Change{put(nil, svc("kept")), put(nil, svc("new"))}, 50)
 	if got := fmt.Sprint(names(v)); got != "[deleted kept new]" {
-		t.Errorf("the snapshot touched %s", got)
+		t.Errorf("the snapshot changed %s", got)
 	}
 	if s, _ := v.Service(plan.ServiceName{Namespace: "default", Name: "deleted"}); s != nil {
 		t.Error("a service that the registry does not have is still there")
@@ -166,7 +166,7 @@ func TestSaveAndLoadAreEqual(t *testing.T) {
 		if _, err := again.Load(path); err != nil {
 			rt.Fatal(err)
 		}
-		if want := v.ServiceNames(); !slices.Equal(want, again.ServiceNames()) || len(again.Take(false).Services) != len(want) {
+		if want := v.ServiceNames(); !slices.Equal(want, again.ServiceNames()) || len(again.TakeBatch(false).Services) != len(want) {
 			rt.Fatalf("%d services, want %d", len(again.ServiceNames()), len(want))
 		}
 		for _, name := range v.ServiceNames() {

@@ -1,9 +1,9 @@
-// Package nodestatus reports the state of a node: its object in the registry (Registrar), its
-// heartbeats over NATS (Publisher), and its endpoints for load balancers and supervisors (Healthz).
+// Package nodestatus reports the state of a node to the control plane: its object in the registry
+// (Registrar), and its heartbeats over NATS (Publisher).
 //
-// The three have different readers. The Node has what changes rarely and must outlive the agent.
-// Heartbeats have what changes with every batch, and are not stored. The endpoints answer on the
-// node itself, and work without registry and NATS.
+// The Node has what changes rarely and must outlive the agent. Heartbeats have what changes with
+// every batch, and are not stored. A registry that stored them would commit once per node and
+// interval.
 //
 // The invariant: the agent sets its Node ready when it starts, and later only while it can publish
 // heartbeats. Only other programs set it to not ready.

@@ -30,7 +30,8 @@ const (
 	readyInterval = 10 * time.Second
 )
 
-// RegistrarOptions are the parts of the Node's status that do not change, and the means to write it.
+// RegistrarOptions are the parts of the Node's status that do not change, and the means to write
+// it.
 type RegistrarOptions struct {
 	Name      string            // of the node
 	Labels    map[string]string // of a new Node

@@ -39,7 +39,7 @@ func (s *Syncer) adopt(ctx context.Context) {
 		return
 	}
 	have, err := s.plane.State(ctx)
-	s.readBack(ctx, err)
+	s.recordReadBack(ctx, err)
 	if err != nil {
 		return
 	}

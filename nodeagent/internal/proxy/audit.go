@@ -14,7 +14,7 @@ func (s *Syncer) Audit(ctx context.Context) ([]string, error) {
 	s.tableMu.Lock()
 	defer s.tableMu.Unlock()
 	have, err := s.plane.State(ctx)
-	s.readBack(ctx, err)
+	s.recordReadBack(ctx, err)
 	if err != nil {
 		return nil, err
 	}
@@ -32,8 +32,8 @@ func (s *Syncer) Audit(ctx context.Context) ([]string, error) {
 	slices.SortFunc(keys, plan.Key.Compare)
 	s.metrics.drift.Add(float64(len(words)))
 	s.repaired += uint64(len(words))
-	s.program(ctx, s.wanted(slices.Compact(keys)))
-	s.stand()
+	s.program(ctx, s.changesAt(slices.Compact(keys)))
+	s.storeProgress()
 	s.lastAudit = time.Now()
 	if len(words) > 0 {
 		s.log.Warn("drift repaired", "differences", words)

@@ -14,30 +14,30 @@ import (
 // during the sync.
 type batch struct {
 	view.Batch
-	names   []plan.ServiceName // sorted names of Services
-	facts   plan.Facts
-	sources plan.Sources
-	known   bool
-	cause   tracing.Span
+	names    []plan.ServiceName // sorted names of Services
+	facts    plan.Facts
+	sources  plan.Sources
+	haveView bool
+	cause    tracing.Span
 }
 
-// take takes all waiting work.
-func (s *Syncer) take() batch {
+// takeBatch takes all waiting work.
+func (s *Syncer) takeBatch() batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := batch{Batch: s.view.Take(s.all), facts: s.facts, sources: s.sources, known: s.known, cause: s.cause}
+	b := batch{Batch: s.view.TakeBatch(s.all), facts: s.facts, sources: s.sources, haveView: s.haveView, cause: s.cause}
 	b.names = slices.SortedFunc(maps.Keys(b.Services), plan.ServiceName.Compare)
 	s.all, s.cause = false, tracing.Span{}
 	return b
 }
 
-// rest records the end of a batch. Changes that came during the batch wait from now on.
-func (s *Syncer) rest() {
+// batchDone records the end of a batch. Changes that came during the batch wait from now on.
+func (s *Syncer) batchDone() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting = time.Time{}
-	if s.all || s.view.Behind() {
-		s.waiting = time.Now()
+	s.waitingSince = time.Time{}
+	if s.all || s.view.HasPending() {
+		s.waitingSince = time.Now()
 	}
 }
 

@@ -144,8 +144,8 @@ func TestWhatIsNotOnThePlanesRecordIsNotApplied(t *testing.T) {
 	at := freeAt(t, "127.101.7.9")
 	b.change(webService("web", 1, at), sliceOf("web", at))
 	b.sync(t.Context())
-	if st := b.standing(); st.failures != 1 || !slices.Equal(st.services, []string{"default/web"}) {
-		t.Errorf("standing %+v", st)
+	if p := b.progress(); p.failures != 1 || !slices.Equal(p.services, []string{"default/web"}) {
+		t.Errorf("progress %+v", p)
 	}
 	if got := b.problems(); len(got) != 1 || !strings.Contains(got[0], dataplane.ErrNotInForce.Error()) {
 		t.Errorf("events %q", got)
@@ -155,8 +155,8 @@ func TestWhatIsNotOnThePlanesRecordIsNotApplied(t *testing.T) {
 		f.next = time.Now()
 	}
 	b.retry(t.Context())
-	if st := b.standing(); st.failures != 0 || len(st.services) != 0 {
-		t.Errorf("standing %+v after the plane did it", st)
+	if p := b.progress(); p.failures != 0 || len(p.services) != 0 {
+		t.Errorf("progress %+v after the plane did it", p)
 	}
 }
 
@@ -172,8 +172,8 @@ func TestADeletedServiceIsForgottenThoughItFailed(t *testing.T) {
 	svc, slice := webService("web", 1, at), sliceOf("web", lis.Addr().(*net.TCPAddr).AddrPort())
 	b.change(svc, slice)
 	b.sync(t.Context())
-	if st := b.standing(); st.failures != 1 {
-		t.Errorf("standing %+v while the port is taken", st)
+	if p := b.progress(); p.failures != 1 {
+		t.Errorf("progress %+v while the port is taken", p)
 	}
 	b.replace([]object.Object{svc, slice})
 	b.sync(t.Context())
@@ -181,8 +181,8 @@ func TestADeletedServiceIsForgottenThoughItFailed(t *testing.T) {
 	if _, err := b.Audit(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if st := b.standing(); st.failures != 0 {
-		t.Errorf("standing %+v after the service was deleted", st)
+	if p := b.progress(); p.failures != 0 {
+		t.Errorf("progress %+v after the service was deleted", p)
 	}
 	if conn, err := net.Dial("tcp", at.String()); err == nil {
 		conn.Close()

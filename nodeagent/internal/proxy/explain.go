@@ -11,7 +11,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// explained is the plan of a service as made by explain.
+// explained is the plan of a service as made by planAnew.
 type explained struct {
 	plan.Result
 	waiting bool
@@ -24,7 +24,7 @@ func (s *Syncer) Explain(names []plan.ServiceName, to *nodeagentv1.GetPlanRespon
 	plans := make([]explained, len(names))
 	var keys []plan.Key
 	for n, name := range names {
-		plans[n] = s.plans(name)
+		plans[n] = s.planAnew(name)
 		for _, v := range plans[n].Servers {
 			keys = append(keys, v.Key)
 		}
@@ -43,11 +43,11 @@ func (s *Syncer) Explain(names []plan.ServiceName, to *nodeagentv1.GetPlanRespon
 	}
 }
 
-// plans builds the plan of a service from the current view.
-func (s *Syncer) plans(name plan.ServiceName) explained {
+// planAnew builds the plan of a service from the current view.
+func (s *Syncer) planAnew(name plan.ServiceName) explained {
 	s.mu.Lock()
 	facts := s.facts
-	waiting := s.all || s.view.Waits(name)
+	waiting := s.all || s.view.IsPending(name)
 	s.mu.Unlock()
 	svc, slicesOf := s.view.Service(name)
 	return explained{plan.Build(svc, slicesOf, &facts), waiting}
@@ -67,7 +67,7 @@ func (s *Syncer) inForce(v *plan.VirtualServer) (bool, string) {
 	return false, "not programmed yet"
 }
 
-func describeError(f *failing) string {
+func describeError(f *failure) string {
 	if f.remedy == "" {
 		return f.err.Error()
 	}
@@ -104,11 +104,11 @@ func describeReals(choices []plan.Choice, active map[netip.AddrPort]uint32) []*n
 			out = append(out, r)
 		}
 	}
-	return append(out, describeGone(known, active)...)
+	return append(out, describeRemoved(known, active)...)
 }
 
-// describeGone lists backends that are no longer candidates and still have connections.
-func describeGone(known map[netip.AddrPort]bool, active map[netip.AddrPort]uint32) []*nodeagentv1.RealServer {
+// describeRemoved lists backends that are no longer candidates and still have connections.
+func describeRemoved(known map[netip.AddrPort]bool, active map[netip.AddrPort]uint32) []*nodeagentv1.RealServer {
 	var out []*nodeagentv1.RealServer
 	for addr, n := range active {
 		if n > 0 && !known[addr] {

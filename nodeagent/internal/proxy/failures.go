@@ -21,8 +21,8 @@ const (
 	retryMax = 30 * time.Second
 )
 
-// failing is a virtual server that could not be programmed as planned, or the shared rules.
-type failing struct {
+// failure is a virtual server that could not be programmed as planned, or the shared rules.
+type failure struct {
 	step    plan.Step
 	service plan.ServiceName // empty: not of a service
 	err     error
@@ -33,12 +33,12 @@ type failing struct {
 }
 
 // failures are the virtual servers that differ from the plan, by key.
-type failures map[plan.Key]*failing
+type failures map[plan.Key]*failure
 
-// failed records a failure and reports whether it is new.
-func (f failures) failed(fl dataplane.Failure, service plan.ServiceName, now time.Time) (*failing, bool) {
+// add records a failure and reports whether it is new.
+func (f failures) add(fl dataplane.Failure, service plan.ServiceName, now time.Time) (*failure, bool) {
 	old := f[fl.Step.Key]
-	it := &failing{step: fl.Step, service: service, err: fl.Err, remedy: fl.Remedy, since: now, pause: retryMin}
+	it := &failure{step: fl.Step, service: service, err: fl.Err, remedy: fl.Remedy, since: now, pause: retryMin}
 	if old != nil {
 		it.since, it.pause = old.since, min(2*old.pause, retryMax)
 	}

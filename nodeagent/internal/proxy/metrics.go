@@ -65,16 +65,16 @@ func newMetrics(reg prometheus.Registerer, queueAge func() time.Duration) *metri
 	return m
 }
 
-// synced records the end of a sync.
-func (m *metrics) synced(began time.Time) {
+// observeSync records the end of a sync.
+func (m *metrics) observeSync(began time.Time) {
 	now := time.Now()
 	m.sync.Observe(now.Sub(began).Seconds())
 	m.lastSync.Set(float64(now.UnixMilli()) / 1000)
 }
 
-// latencies observes the time since the triggers of slices. Each trigger counts once: slices with a
-// trigger that is not newer than last are skipped. It returns the newest trigger.
-func (m *metrics) latencies(slicesOf []*corev1.EndpointSlice, last, now time.Time) time.Time {
+// observeLatencies observes the time since the triggers of slices. Each trigger counts once: slices
+// with a trigger that is not newer than last are skipped. It returns the newest trigger.
+func (m *metrics) observeLatencies(slicesOf []*corev1.EndpointSlice, last, now time.Time) time.Time {
 	newest := last
 	for _, s := range slicesOf {
 		at, err := time.Parse(time.RFC3339Nano, s.GetMetadata().GetAnnotations()[triggerAnnotation])
@@ -91,13 +91,13 @@ func (m *metrics) latencies(slicesOf []*corev1.EndpointSlice, last, now time.Tim
 	return newest
 }
 
-// measure observes the time from the changes of pods until now.
-func (s *Syncer) measure(services map[plan.ServiceName]view.Service) {
+// measureLatency observes the time from the changes of pods until now.
+func (s *Syncer) measureLatency(services map[plan.ServiceName]view.Service) {
 	now := time.Now()
 	for name, svc := range services {
 		if svc.Object != nil {
-			if at := s.metrics.latencies(svc.Slices, s.trigger[name], now); !at.IsZero() {
-				s.trigger[name] = at
+			if at := s.metrics.observeLatencies(svc.Slices, s.lastTrigger[name], now); !at.IsZero() {
+				s.lastTrigger[name] = at
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // takenNodePorts returns the node ports of a plan that a program listens on too, with the program's
 // address. Loopback addresses are left out, because node ports have sockets there in every mode,
 // and a failure to open one is reported.
-func takenNodePorts(servers map[plan.Key]*plan.VirtualServer, listening []plan.Frontend) map[trouble]netip.AddrPort {
+func takenNodePorts(servers map[plan.Key]*plan.VirtualServer, listening []plan.Frontend) map[otherFailure]netip.AddrPort {
 	type port struct {
 		number   uint16
 		protocol plan.Protocol
@@ -23,7 +23,7 @@ func takenNodePorts(servers map[plan.Key]*plan.VirtualServer, listening []plan.F
 			by[p] = append(by[p], l.Addr)
 		}
 	}
-	taken := map[trouble]netip.AddrPort{}
+	taken := map[otherFailure]netip.AddrPort{}
 	for key, v := range servers {
 		if v.Exposure != plan.NodePort || key.Addr.Addr().IsLoopback() {
 			continue
@@ -31,7 +31,7 @@ func takenNodePorts(servers map[plan.Key]*plan.VirtualServer, listening []plan.F
 		for _, l := range by[port{key.Addr.Port(), key.Protocol}] {
 			dual := l.Addr() == netip.IPv6Unspecified() // usually accepts IPv4 too
 			if l.Addr() == key.Addr.Addr() || dual || l.Addr().IsUnspecified() && l.Addr().Is6() == key.Addr.Addr().Is6() {
-				taken[trouble{what: fmt.Sprintf("node port %d/%s", key.Addr.Port(), key.Protocol), service: v.Service, notice: true}] = l
+				taken[otherFailure{operation: fmt.Sprintf("node port %d/%s", key.Addr.Port(), key.Protocol), service: v.Service, notice: true}] = l
 			}
 		}
 	}
@@ -47,16 +47,16 @@ func (s *Syncer) CheckNodePorts(listening []plan.Frontend) {
 	s.tableMu.Lock()
 	taken := takenNodePorts(s.table.State().Servers, listening)
 	s.tableMu.Unlock()
-	s.troubles.endNotices(taken)
+	s.others.endNotices(taken)
 	for id, at := range taken {
 		err := fmt.Errorf("a program listens on %s and gets no connections of this port, because they go to the service", at)
 		remedy := fmt.Sprintf("stop it, or give it another port (see: ss -lntup 'sport = :%d'); "+
 			"sysctl net.ipv4.ip_local_reserved_ports keeps programs from taking node ports by chance", at.Port())
-		if !s.troubles.set(id, err, remedy) {
+		if !s.others.set(id, err, remedy) {
 			continue
 		}
 		if svc, _ := s.view.Service(id.service); svc != nil {
-			s.events.WarnService(svc, events.NodePortTaken, id.what+": "+err.Error()+"; "+remedy)
+			s.events.WarnService(svc, events.NodePortTaken, id.operation+": "+err.Error()+"; "+remedy)
 		}
 	}
 }

@@ -46,11 +46,11 @@ func TestATakenNodePortIsReportedInKernelModes(t *testing.T) {
 	if f := status.GetFailures(); len(f) != 1 || f[0].GetService() != "default/web" || f[0].GetRemedy() == "" {
 		t.Errorf("status %v", f)
 	}
-	if st := b.standing(); st.failures != 0 || len(st.services) != 0 {
-		t.Errorf("standing %+v, and the service is forwarded", st)
+	if p := b.progress(); p.failures != 0 || len(p.services) != 0 {
+		t.Errorf("progress %+v, and the service is forwarded", p)
 	}
 	b.CheckNodePorts(nil)
-	if got := b.troubles.list(true); len(got) != 0 {
+	if got := b.others.list(true); len(got) != 0 {
 		t.Errorf("still there: %v", got)
 	}
 }

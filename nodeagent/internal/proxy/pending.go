@@ -15,15 +15,15 @@ import (
 // MaxPending is the maximum number of steps in one answer.
 const MaxPending = 1000
 
-// waits returns the sorted names of services that have changed and are not planned yet. If the
-// facts have changed, these are all services.
-func (s *Syncer) waits() []plan.ServiceName {
+// waitingServices returns the sorted names of services that have changed and are not planned yet.
+// If the facts have changed, these are all services.
+func (s *Syncer) waitingServices() []plan.ServiceName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all {
 		return s.view.ServiceNames()
 	}
-	return s.view.Changed()
+	return s.view.PendingServices()
 }
 
 // pendingOf returns the steps from the state in force to the plan of one service. The caller holds
@@ -58,7 +58,7 @@ func (s *Syncer) pendingOf(name plan.ServiceName, servers []*plan.VirtualServer,
 // Pending reads the kernel's state again and returns the steps from there to the plan, and the
 // number of further steps that do not fit.
 func (s *Syncer) Pending(ctx context.Context) (out []*nodeagentv1.PendingStep, more int, err error) {
-	waits := s.waits()
+	waiting := s.waitingServices()
 	s.tableMu.Lock()
 	defer s.tableMu.Unlock()
 	have, err := s.plane.State(ctx)
@@ -66,7 +66,7 @@ func (s *Syncer) Pending(ctx context.Context) (out []*nodeagentv1.PendingStep, m
 		return nil, 0, err
 	}
 	want := s.table.State()
-	for _, name := range waits {
+	for _, name := range waiting {
 		out = append(out, &nodeagentv1.PendingStep{
 			Op: "plan", Step: "plan " + name.String() + " anew", Service: name.String(), Reason: "it changed, and is about to be programmed",
 		})

@@ -22,23 +22,23 @@ func (s *Syncer) program(ctx context.Context, c plan.Changes) {
 	for _, step := range steps {
 		s.metrics.steps.WithLabelValues(step.Op.String()).Inc()
 	}
-	s.succeeded(c, failed)
+	s.clearFailures(c, failed)
 	for _, f := range failed {
 		s.metrics.failures.WithLabelValues(f.Step.Op.String()).Inc()
 		if ctx.Err() == nil {
-			s.failed(f, now)
+			s.recordFailure(f, now)
 		}
 	}
 	if ctx.Err() == nil {
-		s.reportNode(failed)
+		s.reportNodeError(failed)
 	}
 	servers, reals := s.table.Counts()
 	s.metrics.servers.Set(float64(servers))
 	s.metrics.reals.Set(float64(reals))
 }
 
-// succeeded ends the failures of the changed keys, except those that failed again.
-func (s *Syncer) succeeded(c plan.Changes, failed []dataplane.Failure) {
+// clearFailures ends the failures of the changed keys, except those that failed again.
+func (s *Syncer) clearFailures(c plan.Changes, failed []dataplane.Failure) {
 	again := make(map[plan.Key]bool, len(failed))
 	for _, f := range failed {
 		again[f.Step.Key] = true
@@ -56,15 +56,15 @@ func (s *Syncer) succeeded(c plan.Changes, failed []dataplane.Failure) {
 // sharedRules is the key of steps that concern all services.
 var sharedRules plan.Key
 
-// failed records a failure and writes an event about the service, or about the node if the failure
-// belongs to no service.
-func (s *Syncer) failed(f dataplane.Failure, now time.Time) {
+// recordFailure records a failure and writes an event about the service, or about the node if the
+// failure belongs to no service.
+func (s *Syncer) recordFailure(f dataplane.Failure, now time.Time) {
 	server := s.table.Server(f.Step.Key)
 	var service plan.ServiceName
 	if server != nil {
 		service = server.Service
 	}
-	it, news := s.failing.failed(f, service, now)
+	it, news := s.failing.add(f, service, now)
 	if _, ofNode := errors.AsType[*dataplane.NodeError](f.Err); ofNode || !news {
 		return
 	}
@@ -86,9 +86,9 @@ func (s *Syncer) failed(f dataplane.Failure, now time.Time) {
 	s.events.WarnNode(reason, message)
 }
 
-// reportNode reports a failure of the node once, even if it stops the steps of many services. If
-// failed contains none, the failure is over.
-func (s *Syncer) reportNode(failed []dataplane.Failure) {
+// reportNodeError reports a failure of the node once, even if it stops the steps of many services.
+// If failed contains none, the failure is over.
+func (s *Syncer) reportNodeError(failed []dataplane.Failure) {
 	var message string
 	for _, f := range failed {
 		if of, ok := errors.AsType[*dataplane.NodeError](f.Err); ok {
@@ -96,10 +96,10 @@ func (s *Syncer) reportNode(failed []dataplane.Failure) {
 			break
 		}
 	}
-	if message != "" && message != s.nodeFailure {
+	if message != "" && message != s.nodeError {
 		s.events.WarnNode(events.FailedToProgram, message)
 	}
-	s.nodeFailure = message
+	s.nodeError = message
 }
 
 // retry retries the failures that are due.
@@ -108,13 +108,13 @@ func (s *Syncer) retry(ctx context.Context) {
 	defer s.tableMu.Unlock()
 	keys, _ := s.failing.due(time.Now())
 	if len(keys) > 0 {
-		s.program(ctx, s.wanted(keys))
+		s.program(ctx, s.changesAt(keys))
 	}
-	s.stand()
+	s.storeProgress()
 }
 
-// wanted returns the planned servers at keys.
-func (s *Syncer) wanted(keys []plan.Key) plan.Changes {
+// changesAt returns the changes that bring keys to the plan.
+func (s *Syncer) changesAt(keys []plan.Key) plan.Changes {
 	var c plan.Changes
 	for _, key := range keys {
 		if key == sharedRules {

@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// catchUp is how long plans wait for a view from the registry that is older than the revision in
+// maxCatchUp is how long plans wait for a view from the registry that is older than the revision in
 // force. The view of a registry that was restored from a backup may never reach that revision.
-const catchUp = 10 * time.Second
+const maxCatchUp = 10 * time.Second
 
 // reached is the revision that an earlier agent has put in force, while plans may have to wait for
 // it.
@@ -15,26 +15,26 @@ type reached struct {
 	since    time.Time // time of the first view from the registry; zero: there was none yet
 }
 
-// holds reports whether plans must wait, because the view is older than the revision in force and
-// they would set the node back. A view from the disk may be older by seconds. Plans for it wait
-// until the registry has answered, and then for at most catchUp.
-func (r *reached) holds(view uint64, live bool) bool {
+// mustWait reports whether plans must wait, because the view is older than the revision in force
+// and they would set the node back. A view from the disk may be older by seconds. Plans for it wait
+// until the registry has answered, and then for at most maxCatchUp.
+func (r *reached) mustWait(view uint64, live bool) bool {
 	switch {
 	case r.revision == 0:
 		return false
 	case live && r.since.IsZero():
 		r.since = time.Now()
 	}
-	if view >= r.revision || !r.since.IsZero() && time.Since(r.since) >= catchUp {
+	if view >= r.revision || !r.since.IsZero() && time.Since(r.since) >= maxCatchUp {
 		r.revision = 0
 	}
 	return r.revision != 0
 }
 
-// left returns the time until plans stop waiting, or an hour if that time is not known.
-func (r *reached) left() time.Duration {
+// remaining returns the time until plans stop waiting, or an hour if that time is not known.
+func (r *reached) remaining() time.Duration {
 	if r.revision == 0 || r.since.IsZero() {
 		return time.Hour
 	}
-	return max(time.Until(r.since.Add(catchUp)), 0)
+	return max(time.Until(r.since.Add(maxCatchUp)), 0)
 }

@@ -19,11 +19,11 @@ type inherited struct {
 	reached uint64
 	state   *plan.State
 	applied atomic.Int32 // steps
-	told    atomic.Uint64
+	planned atomic.Uint64
 }
 
 func (p *inherited) Reached() uint64                            { return p.reached }
-func (p *inherited) Reach(revision uint64)                      { p.told.Store(revision) }
+func (p *inherited) Reach(revision uint64)                      { p.planned.Store(revision) }
 func (p *inherited) State(context.Context) (*plan.State, error) { return p.state, nil }
 
 func (p *inherited) Apply(_ context.Context, steps []plan.Step) []dataplane.Failure {
@@ -32,7 +32,7 @@ func (p *inherited) Apply(_ context.Context, steps []plan.Step) []dataplane.Fail
 }
 
 // TestPlansDoNotTakeTheNodeBack checks that plans for a view older than the revision in force wait
-// for the registry, and for at most catchUp if the registry's own view is older, because it may
+// for the registry, and for at most maxCatchUp if the registry's own view is older, because it may
 // have been restored from a backup.
 func TestPlansDoNotTakeTheNodeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -40,19 +40,19 @@ func TestPlansDoNotTakeTheNodeBack(t *testing.T) {
 		s, stop := runSyncer(t, plane) // its view is of revision 1
 		defer stop()
 		time.Sleep(time.Hour)
-		if told := plane.told.Load(); told != 0 || !s.Healthy() {
-			t.Errorf("revision %d was planned from the disk; healthy: %t", told, s.Healthy())
+		if planned := plane.planned.Load(); planned != 0 || !s.Healthy() {
+			t.Errorf("revision %d was planned from the disk; healthy: %t", planned, s.Healthy())
 		}
 		s.live.Store(true)
 		s.view.Apply(nil, 4)
 		s.Changed(tracing.Span{})
-		time.Sleep(catchUp - time.Second)
-		if told := plane.told.Load(); told != 0 {
-			t.Errorf("revision %d was planned at once", told)
+		time.Sleep(maxCatchUp - time.Second)
+		if planned := plane.planned.Load(); planned != 0 {
+			t.Errorf("revision %d was planned at once", planned)
 		}
 		time.Sleep(2 * time.Second)
-		if told := plane.told.Load(); told != 4 || s.standing().applied != 4 {
-			t.Errorf("revision %d was planned after %s, %d is applied", told, catchUp, s.standing().applied)
+		if planned := plane.planned.Load(); planned != 4 || s.progress().applied != 4 {
+			t.Errorf("revision %d was planned after %s, %d is applied", planned, maxCatchUp, s.progress().applied)
 		}
 	})
 }
@@ -67,8 +67,8 @@ func TestPlansGoOnOnceTheViewHasCaughtUp(t *testing.T) {
 		s.view.Apply([]changes.Change{}, 5)
 		s.Changed(tracing.Span{})
 		synctest.Wait()
-		if told := plane.told.Load(); told != 5 {
-			t.Errorf("revision %d was planned, want 5", told)
+		if planned := plane.planned.Load(); planned != 5 {
+			t.Errorf("revision %d was planned, want 5", planned)
 		}
 	})
 }

@@ -9,18 +9,18 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// tell writes an event about a service unless its last event had the same message.
-func (s *Syncer) tell(name plan.ServiceName, svc *corev1.Service, reason string, problems []string) {
+// reportProblems writes an event about a service unless its last event had the same message.
+func (s *Syncer) reportProblems(name plan.ServiceName, svc *corev1.Service, reason string, problems []string) {
 	message := strings.Join(problems, "; ")
-	if s.told[name] == message {
+	if s.reported[name] == message {
 		return
 	}
-	s.told[name] = message
+	s.reported[name] = message
 	s.events.WarnService(svc, reason, message)
 }
 
-// tellConflicts writes an event if another service owns a frontend of this one.
-func (s *Syncer) tellConflicts(name plan.ServiceName) {
+// reportConflicts writes an event if another service owns a frontend of this one.
+func (s *Syncer) reportConflicts(name plan.ServiceName) {
 	conflicts := s.table.Conflicts(name)
 	if len(conflicts) == 0 {
 		delete(s.conflicts, name)
@@ -28,6 +28,6 @@ func (s *Syncer) tellConflicts(name plan.ServiceName) {
 	}
 	s.conflicts[name] = struct{}{}
 	if svc, _ := s.view.Service(name); svc != nil {
-		s.tell(name, svc, events.AddressInUse, conflicts)
+		s.reportProblems(name, svc, events.AddressInUse, conflicts)
 	}
 }

@@ -17,7 +17,7 @@ func (s *Syncer) FillStatus(res *nodeagentv1.GetStatusResponse) {
 	servers, reals := s.table.Counts()
 	res.VirtualServers, res.RealServers = uint32(servers), uint32(reals)
 	res.AppliedRevision = s.applied
-	res.Failures = append(s.failing.proto(), s.troubles.list(true)...)
+	res.Failures = append(s.failing.proto(), s.others.list(true)...)
 	slices.SortFunc(res.Failures, func(a, b *nodeagentv1.StepFailure) int { return cmp.Compare(a.GetStep(), b.GetStep()) })
 	res.DriftRepaired = s.repaired
 	if !s.lastAudit.IsZero() {

@@ -14,8 +14,8 @@ import (
 
 // sync plans and programs one batch.
 func (s *Syncer) sync(ctx context.Context) {
-	b := s.take()
-	defer s.rest()
+	b := s.takeBatch()
+	defer s.batchDone()
 	ctx, span := tracing.Start(b.cause.In(ctx), "sync")
 	defer span.End(nil)
 	began := time.Now()
@@ -33,16 +33,16 @@ func (s *Syncer) sync(ctx context.Context) {
 		s.program(ctx, s.withReplaced(s.table.Changes()))
 	}
 	for name := range touched {
-		s.tellConflicts(name)
+		s.reportConflicts(name)
 	}
-	if b.known {
+	if b.haveView {
 		s.adopt(ctx)
 		s.advance(b.Revision)
 	}
-	s.stand()
-	s.metrics.synced(began)
-	s.ended.Store(time.Now().UnixNano())
-	s.measure(b.Services)
+	s.storeProgress()
+	s.metrics.observeSync(began)
+	s.lastSyncEnd.Store(time.Now().UnixNano())
+	s.measureLatency(b.Services)
 }
 
 // replan rebuilds the plan of one service, and adds to touched the services with conflicts that may
@@ -64,35 +64,35 @@ func (s *Syncer) replan(
 func (s *Syncer) plan(name plan.ServiceName, svc view.Service, facts *plan.Facts) {
 	res := plan.Build(svc.Object, svc.Slices, facts)
 	if svc.Object == nil {
-		delete(s.told, name)
-		delete(s.trigger, name)
+		delete(s.reported, name)
+		delete(s.lastTrigger, name)
 	} else if len(res.Problems) > 0 {
-		s.tell(name, svc.Object, events.InvalidService, res.Problems)
+		s.reportProblems(name, svc.Object, events.InvalidService, res.Problems)
 	}
 	s.checks.Set(name, res.HealthCheck)
-	s.starve(name, res.Servers)
-	s.table.Set(name, created(svc.Object), res.Servers)
+	s.countDropping(name, res.Servers)
+	s.table.Set(name, createdAt(svc.Object), res.Servers)
 }
 
-func created(svc *corev1.Service) int64 {
+func createdAt(svc *corev1.Service) int64 {
 	at := svc.GetMetadata().GetCreationTimestamp()
 	return at.GetSeconds()*1e9 + int64(at.GetNanos())
 }
 
-// starve counts the virtual servers that drop external traffic.
-func (s *Syncer) starve(name plan.ServiceName, servers []*plan.VirtualServer) {
+// countDropping counts the virtual servers that drop external traffic.
+func (s *Syncer) countDropping(name plan.ServiceName, servers []*plan.VirtualServer) {
 	n := 0
 	for _, v := range servers {
 		if v.WithoutBackends == plan.Drop && len(v.Reals) == 0 {
 			n++
 		}
 	}
-	s.metrics.noLocal.Add(float64(n - s.starved[name]))
+	s.metrics.noLocal.Add(float64(n - s.dropping[name]))
 	if n == 0 {
-		delete(s.starved, name)
+		delete(s.dropping, name)
 		return
 	}
-	s.starved[name] = n
+	s.dropping[name] = n
 }
 
 // advance records that every change up to a revision was passed to the data plane.

@@ -73,21 +73,21 @@ func TestAQueueThatStandsIsUnhealthy(t *testing.T) {
 		plane := &stalled{hold: make(chan struct{})}
 		s, stop := runStalled(t, plane)
 		defer stop()
-		time.Sleep(stuckAfter - time.Second)
-		if !s.Healthy() || s.QueueAge() != stuckAfter-time.Second {
+		time.Sleep(unhealthyAfter - time.Second)
+		if !s.Healthy() || s.QueueAge() != unhealthyAfter-time.Second {
 			t.Errorf("healthy %t with a queue of %s", s.Healthy(), s.QueueAge())
 		}
 		time.Sleep(2 * time.Second)
 		if s.Healthy() {
 			t.Errorf("healthy with a queue of %s", s.QueueAge())
 		}
-		if st := s.standing(); st.applied != 0 { // returned without waiting for the plane
-			t.Errorf("standing %+v", st)
+		if p := s.progress(); p.applied != 0 { // returned without waiting for the plane
+			t.Errorf("progress %+v", p)
 		}
 		close(plane.hold)
 		synctest.Wait()
-		if !s.Healthy() || s.QueueAge() != 0 || s.standing().applied != 1 {
-			t.Errorf("healthy %t, queue %s, standing %+v after the plane went on", s.Healthy(), s.QueueAge(), s.standing())
+		if !s.Healthy() || s.QueueAge() != 0 || s.progress().applied != 1 {
+			t.Errorf("healthy %t, queue %s, progress %+v after the plane went on", s.Healthy(), s.QueueAge(), s.progress())
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -106,7 +106,7 @@ func TestSharedRulesThatFailForLongAreUnhealthy(t *testing.T) {
 		s, stop := runStalled(t, plane)
 		defer stop()
 		s.SetFacts(plan.Facts{Node: "here"}, plan.Sources{Node: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}})
-		time.Sleep(stuckAfter - 10*time.Second)
+		time.Sleep(unhealthyAfter - 10*time.Second)
 		if !s.Healthy() {
 			t.Error("unhealthy at once")
 		}
@@ -117,8 +117,8 @@ func TestSharedRulesThatFailForLongAreUnhealthy(t *testing.T) {
 		plane.refuse.Store(false)
 		time.Sleep(2 * retryMax)
 		synctest.Wait()
-		if !s.Healthy() || s.standing().node != "" {
-			t.Errorf("standing %+v after the rules were taken", s.standing())
+		if !s.Healthy() || s.progress().node != "" {
+			t.Errorf("progress %+v after the rules were taken", s.progress())
 		}
 	})
 }

@@ -17,8 +17,8 @@ import (
 	"portolan.dev/services/kit/tracing"
 )
 
-// stuckAfter is how long changes may wait before the node counts as unhealthy.
-const stuckAfter = time.Minute
+// unhealthyAfter is how long changes may wait before the node counts as unhealthy.
+const unhealthyAfter = time.Minute
 
 // Recorder writes events. It does not block.
 type Recorder interface {
@@ -62,38 +62,38 @@ type Syncer struct {
 	news chan struct{}
 
 	// mu guards the fields for work that waits to be planned.
-	mu      sync.Mutex
-	all     bool // plan every service, not only the changed ones
-	facts   plan.Facts
-	sources plan.Sources
-	known   bool         // a view has been received
-	waiting time.Time    // when the oldest waiting or running work began to wait; zero: there is none
-	cause   tracing.Span // of the first waiting change that is traced
+	mu           sync.Mutex
+	all          bool // plan every service, not only the changed ones
+	facts        plan.Facts
+	sources      plan.Sources
+	haveView     bool         // a view has been received
+	waitingSince time.Time    // when the oldest waiting or running work began to wait; zero: there is none
+	cause        tracing.Span // of the first waiting change that is traced
 
 	// tableMu guards the plan and its results. It is held while the data plane works, so readers
 	// wait.
-	tableMu sync.Mutex
-	table   *plan.Table
-	failing failures
-	told    map[plan.ServiceName]string    // problems that were reported by an event
-	trigger map[plan.ServiceName]time.Time // newest trigger that was measured
-	applied uint64
-	// nodeFailure is the last failure of the node that was reported; empty: it is over.
-	nodeFailure string
-	adopted     bool // the state of an earlier agent in the data plane has been reconciled
-	reached     reached
+	tableMu     sync.Mutex
+	table       *plan.Table
+	failing     failures
+	reported    map[plan.ServiceName]string    // problems that were reported by an event
+	lastTrigger map[plan.ServiceName]time.Time // newest trigger that was measured
+	applied     uint64
+	// nodeError is the last failure of the node that was reported; empty: it is over.
+	nodeError string
+	adopted   bool // the state of an earlier agent in the data plane has been reconciled
+	reached   reached
 	// live is set if the view is from the registry, not from the disk.
-	live    atomic.Bool
-	starved map[plan.ServiceName]int // number of virtual servers without local backends
+	live     atomic.Bool
+	dropping map[plan.ServiceName]int // number of virtual servers without local backends
 	// conflicts are the services with a frontend that another service owns.
 	conflicts map[plan.ServiceName]struct{}
 	// repaired is the number of differences that audits have found.
 	repaired  uint64
 	lastAudit time.Time // end of the last audit that could read the state in force; zero: there was none
 
-	core     atomic.Pointer[core] // stored by stand
-	ended    atomic.Int64         // end of the last sync, in ns since the epoch; 0: there was none
-	troubles troubles
+	tableProgress atomic.Pointer[tableProgress] // stored by storeProgress
+	lastSyncEnd   atomic.Int64                  // end of the last sync, in ns since the epoch; 0: there was none
+	others        otherFailures
 }
 
 // New returns a Syncer. It does nothing before Run.
@@ -102,10 +102,10 @@ func New(opts Options) *Syncer {
 		view: opts.View, plane: opts.Plane, listens: opts.Listens, checks: opts.Checks, events: opts.Events,
 		log: opts.Log, programmed: opts.Programmed, wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
 		table: plan.NewTable(), failing: failures{}, conflicts: map[plan.ServiceName]struct{}{},
-		told: map[plan.ServiceName]string{}, trigger: map[plan.ServiceName]time.Time{}, starved: map[plan.ServiceName]int{},
+		reported: map[plan.ServiceName]string{}, lastTrigger: map[plan.ServiceName]time.Time{}, dropping: map[plan.ServiceName]int{},
 	}
 	s.metrics = newMetrics(opts.Metrics, s.QueueAge)
-	s.core.Store(&core{})
+	s.tableProgress.Store(&tableProgress{})
 	return s
 }
 
@@ -123,8 +123,8 @@ func (s *Syncer) Changed(cause tracing.Span) {
 	if !s.cause.Recorded() {
 		s.cause = cause
 	}
-	s.known = true
-	s.poke()
+	s.haveView = true
+	s.notify()
 }
 
 // SetFacts changes the facts and sources that plans are built from.
@@ -136,12 +136,12 @@ func (s *Syncer) SetFacts(facts plan.Facts, sources plan.Sources) {
 	}
 	s.all = s.all || !s.facts.Equal(&facts)
 	s.facts, s.sources = facts, sources
-	s.poke()
+	s.notify()
 }
 
-func (s *Syncer) poke() {
-	if s.waiting.IsZero() {
-		s.waiting = time.Now()
+func (s *Syncer) notify() {
+	if s.waitingSince.IsZero() {
+		s.waitingSince = time.Now()
 	}
 	select {
 	case s.wake <- struct{}{}:
@@ -153,22 +153,22 @@ func (s *Syncer) poke() {
 func (s *Syncer) QueueAge() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting.IsZero() {
+	if s.waitingSince.IsZero() {
 		return 0
 	}
-	return time.Since(s.waiting)
+	return time.Since(s.waitingSince)
 }
 
 // Healthy reports whether changes reach the data plane: none has waited for long, and the shared
 // rules are in force. A single service that fails does not make the node unhealthy.
 func (s *Syncer) Healthy() bool {
-	c := s.core.Load()
-	return s.QueueAge() < stuckAfter && (c.shared == "" || time.Since(c.since) < stuckAfter)
+	c := s.tableProgress.Load()
+	return s.QueueAge() < unhealthyAfter && (c.shared == "" || time.Since(c.since) < unhealthyAfter)
 }
 
 // LastSync returns when a sync last ended; zero: there was none.
 func (s *Syncer) LastSync() time.Time {
-	if at := s.ended.Load(); at != 0 {
+	if at := s.lastSyncEnd.Load(); at != 0 {
 		return time.Unix(0, at)
 	}
 	return time.Time{}
@@ -191,18 +191,18 @@ func (s *Syncer) Run(ctx context.Context) error {
 			}
 			s.retry(ctx)
 		}
-		retry.Reset(min(s.nextRetry(), s.reached.left()))
+		retry.Reset(min(s.nextRetry(), s.reached.remaining()))
 	}
 }
 
 // syncUnlessHeld plans and programs the waiting changes, unless the view is older than the revision
 // that an earlier agent has put in force.
 func (s *Syncer) syncUnlessHeld(ctx context.Context) {
-	if revision := s.reached.revision; s.reached.holds(s.view.Revision(), s.live.Load()) {
+	if revision := s.reached.revision; s.reached.mustWait(s.view.Revision(), s.live.Load()) {
 		s.log.Info("waiting for the registry: the view is older than what is in force", "view", s.view.Revision(), "in_force", revision)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.waiting = time.Time{} // nothing is stuck
+		s.waitingSince = time.Time{} // nothing is stuck
 		return
 	}
 	s.sync(ctx)

@@ -13,18 +13,18 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// dropping is a data plane that counts dropped packets.
-type dropping interface {
+// dropCounter is a data plane that counts dropped packets.
+type dropCounter interface {
 	Drops() ([]kernel.Drop, error)
 }
 
 // dropMetrics reads the dropped packets from the kernel at each scrape of the metrics. The kernel's
 // counters restart with the packet filter, so their increases are added up here, as for traffic.
 type dropMetrics struct {
-	plane dropping // nil: it counts none
-	most  int      // maximum number of series
-	log   *slog.Logger
-	desc  *prometheus.Desc
+	plane     dropCounter // nil: it counts none
+	maxSeries int         // maximum number of series
+	log       *slog.Logger
+	desc      *prometheus.Desc
 
 	mu   sync.Mutex
 	last map[dropSource]uint64
@@ -45,12 +45,12 @@ type dropSeries struct {
 // ports.
 func registerDrops(reg prometheus.Registerer, plane any, most int, log *slog.Logger) {
 	m := &dropMetrics{
-		most: most, log: log, last: map[dropSource]uint64{}, sums: map[dropSeries]uint64{},
+		maxSeries: most, log: log, last: map[dropSource]uint64{}, sums: map[dropSeries]uint64{},
 		desc: prometheus.NewDesc("portolan_nodeagent_service_dropped_packets_total",
 			"Packets for a port of a service that were dropped in the kernel, by reason: source_range (the client may not come) or no_backend (none on this node, policy Local).",
 			[]string{"namespace", "service", "port", "protocol", "reason"}, nil),
 	}
-	m.plane, _ = plane.(dropping)
+	m.plane, _ = plane.(dropCounter)
 	reg.MustRegister(m)
 }
 
@@ -77,7 +77,7 @@ func (m *dropMetrics) Collect(ch chan<- prometheus.Metric) {
 	slices.SortFunc(series, func(a, b dropSeries) int {
 		return cmp.Or(cmp.Compare(m.sums[b], m.sums[a]), a.compare(b.servicePort), cmp.Compare(a.reason, b.reason))
 	})
-	for _, s := range series[:min(m.most, len(series))] {
+	for _, s := range series[:min(m.maxSeries, len(series))] {
 		ch <- prometheus.MustNewConstMetric(m.desc, prometheus.CounterValue, float64(m.sums[s]),
 			s.service.Namespace, s.service.Name, s.port, s.protocol.String(), s.reason)
 	}

@@ -14,8 +14,8 @@ import (
 	"portolan.dev/services/kit/obs"
 )
 
-// counting is a data plane that counts the traffic of its servers.
-type counting interface {
+// trafficCounter is a data plane that counts the traffic of its servers.
+type trafficCounter interface {
 	Traffic() ([]kernel.Counted, error)
 }
 
@@ -25,8 +25,8 @@ type counting interface {
 // since the last reading are added up here. The sums never decrease, because Prometheus would take
 // that for a restart.
 type trafficMetrics struct {
-	plane counting // nil: it counts nothing
-	most  int      // maximum number of service ports with series
+	plane    trafficCounter // nil: it counts nothing
+	maxPorts int            // maximum number of service ports with series
 
 	outage obs.Outage // of reading the counters
 
@@ -43,14 +43,14 @@ func registerTraffic(reg prometheus.Registerer, plane any, most int, log *slog.L
 		return prometheus.NewDesc("portolan_nodeagent_service_"+name, help, append([]string{"namespace", "service", "port", "protocol"}, more...), nil)
 	}
 	m := &trafficMetrics{
-		most: most, outage: obs.Outage{Log: log, Down: "traffic not read", Up: "traffic is read again"},
+		maxPorts: most, outage: obs.Outage{Log: log, Down: "traffic not read", Up: "traffic is read again"},
 		connections: desc("connections_total", "Connections, or flows of UDP, to a port of a service, by the name of the port."),
 		packets:     desc("packets_total", "Packets of a port of a service, by direction: in is from clients, out to them. Only IPVS counts them.", "direction"),
 		bytes:       desc("bytes_total", "Bytes of a port of a service, by direction: in is from clients, out to them. Only IPVS counts them.", "direction"),
 		omitted: prometheus.NewDesc("portolan_nodeagent_service_ports_without_traffic_metrics",
 			"Ports of services whose traffic is left out of the metrics, since others have more connections.", nil, nil),
 	}
-	m.plane, _ = plane.(counting)
+	m.plane, _ = plane.(trafficCounter)
 	reg.MustRegister(m)
 }
 
@@ -76,7 +76,7 @@ func (m *trafficMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	shown := m.busiest()
 	for _, p := range shown {
-		m.show(ch, p, m.sums[p])
+		m.emit(ch, p, m.sums[p])
 	}
 	ch <- prometheus.MustNewConstMetric(m.omitted, prometheus.GaugeValue, float64(len(m.sums)-len(shown)))
 }
@@ -119,10 +119,10 @@ func (m *trafficMetrics) busiest() []servicePort {
 	slices.SortFunc(all, func(a, b servicePort) int {
 		return cmp.Or(cmp.Compare(m.sums[b].Connections, m.sums[a].Connections), a.compare(b))
 	})
-	return all[:min(m.most, len(all))]
+	return all[:min(m.maxPorts, len(all))]
 }
 
-func (m *trafficMetrics) show(ch chan<- prometheus.Metric, p servicePort, t kernel.Traffic) {
+func (m *trafficMetrics) emit(ch chan<- prometheus.Metric, p servicePort, t kernel.Traffic) {
 	labels := []string{p.service.Namespace, p.service.Name, p.port, p.protocol.String()}
 	count := func(d *prometheus.Desc, n uint64, direction ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), slices.Concat(labels, direction)...)
