@@ -58,12 +58,12 @@ func TestKeepsWhatWasReleased(t *testing.T) {
 // TestEveryFileIsLinkedIn checks that this test imports the generated code of every .proto file,
 // because descriptors that are not linked in would not be compared.
 func TestEveryFileIsLinkedIn(t *testing.T) {
-	sources, err := filepath.Glob("../../proto/portolan/*/*/*.proto")
+	sources, err := filepath.Glob("testdata/proto/portolan/*/*/*.proto")
 	if err != nil || len(sources) < 20 {
 		t.Fatalf("%d files, %v", len(sources), err)
 	}
 	for _, source := range sources {
-		name, _ := filepath.Rel("../../proto", source)
+		name, _ := filepath.Rel("testdata/proto", source)
 		if _, err := protoregistry.GlobalFiles.FindFileByPath(filepath.ToSlash(name)); err != nil {
 			t.Errorf("%s: import its package in this test: %v", name, err)
 		}
