@@ -22,35 +22,35 @@ const maxPlan = rpc.DefaultMaxMessage - 64<<10
 // api implements the agent's NodeAgentService.
 type api struct {
 	nodeagentv1.UnsafeNodeAgentServiceServer
-	agent *Agent
+	daemon *Daemon
 }
 
 var _ nodeagentv1.NodeAgentServiceServer = (*api)(nil)
 
 // GetStatus implements NodeAgentService.
 func (s *api) GetStatus(context.Context, *nodeagentv1.GetStatusRequest) (*nodeagentv1.GetStatusResponse, error) {
-	a := s.agent
+	d := s.daemon
 	res := &nodeagentv1.GetStatusResponse{
-		Node: a.name, ProxyMode: a.plane.Name(), FallbackReason: a.fallback, ViewRevision: a.view.Revision(),
-		Synced: a.follower.Synced(), ViewAgeSeconds: a.viewAge().Seconds(), FromDisk: a.onDisk(), DiskViewRefused: a.diskRefused,
-		Draining: a.draining.Load(), ProbedPods: uint32(a.prober.Pods()),
+		Node: d.name, ProxyMode: d.plane.Name(), FallbackReason: d.fallback, ViewRevision: d.view.Revision(),
+		Synced: d.follower.Synced(), ViewAgeSeconds: d.viewAge().Seconds(), FromDisk: d.onDisk(), DiskViewRefused: d.diskRefused,
+		Draining: d.draining.Load(), ProbedPods: uint32(d.prober.Pods()),
 	}
-	for _, s := range proxymode.Settings(a.plane) {
+	for _, s := range proxymode.Settings(d.plane) {
 		res.Sysctls = append(res.Sysctls, s.String())
 	}
-	a.syncer.FillStatus(res)
+	d.syncer.FillStatus(res)
 	return res, nil
 }
 
 // GetPlan implements NodeAgentService.
 func (s *api) GetPlan(ctx context.Context, req *nodeagentv1.GetPlanRequest) (*nodeagentv1.GetPlanResponse, error) {
-	v := s.agent.view
+	v := s.daemon.view
 	res := &nodeagentv1.GetPlanResponse{Revision: v.Revision()}
 	switch {
 	case req.GetPendingOnly() && req.GetName() != "":
 		return nil, apierr.FailedPrecondition("pending_only is about all services: leave out the name, or pending_only")
 	case req.GetPendingOnly():
-		pending, more, err := s.agent.syncer.Pending(ctx)
+		pending, more, err := s.daemon.syncer.Pending(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -63,16 +63,16 @@ func (s *api) GetPlan(ctx context.Context, req *nodeagentv1.GetPlanRequest) (*no
 	if svc, _ := v.Service(name); svc == nil {
 		return nil, apierr.NotFound("Service", name.String())
 	}
-	s.agent.syncer.Explain([]plan.ServiceName{name}, res)
+	s.daemon.syncer.Explain([]plan.ServiceName{name}, res)
 	return res, nil
 }
 
 // planAll adds the plans of all services of a namespace. An empty namespace means all of them.
 func (s *api) planAll(namespace string, res *nodeagentv1.GetPlanResponse) error {
-	names := slices.DeleteFunc(s.agent.view.ServiceNames(), func(name plan.ServiceName) bool {
+	names := slices.DeleteFunc(s.daemon.view.ServiceNames(), func(name plan.ServiceName) bool {
 		return namespace != "" && namespace != name.Namespace
 	})
-	s.agent.syncer.Explain(names, res)
+	s.daemon.syncer.Explain(names, res)
 	if more := len(res.GetPending()) - proxy.MaxPending; more > 0 {
 		res.Pending, res.MorePending = res.Pending[:proxy.MaxPending], uint32(more)
 	}
@@ -84,10 +84,10 @@ func (s *api) planAll(namespace string, res *nodeagentv1.GetPlanResponse) error 
 
 // Resync implements NodeAgentService.
 func (s *api) Resync(ctx context.Context, _ *nodeagentv1.ResyncRequest) (*nodeagentv1.ResyncResponse, error) {
-	if err := s.agent.refreshAddresses(); err != nil {
+	if err := s.daemon.refreshAddresses(); err != nil {
 		return nil, err
 	}
-	found, err := s.agent.syncer.Audit(ctx)
+	found, err := s.daemon.syncer.Audit(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (s *api) Resync(ctx context.Context, _ *nodeagentv1.ResyncRequest) (*nodeag
 
 // SetDraining implements NodeAgentService.
 func (s *api) SetDraining(_ context.Context, req *nodeagentv1.SetDrainingRequest) (*nodeagentv1.SetDrainingResponse, error) {
-	s.agent.draining.Store(req.GetDraining())
-	s.agent.checks.Drain(req.GetDraining())
+	s.daemon.draining.Store(req.GetDraining())
+	s.daemon.checks.Drain(req.GetDraining())
 	return &nodeagentv1.SetDrainingResponse{Draining: req.GetDraining()}, nil
 }

@@ -17,16 +17,18 @@ import (
 type Config struct {
 	daemon.Common `default:"addr=127.0.0.1:7404 http-addr=127.0.0.1:7504"`
 
+	Registry    string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
+	DataDir     string         `flag:"data-dir" usage:"where the last view is kept, to start from when the registry is away, and the journal of what is ours in the kernel; empty: no view, the journal in /run/portolan"`
+	ServiceCIDR []netip.Prefix `flag:"service-cidr" usage:"ranges of cluster IPs: one route each in the kernel; an address outside of them gets its own"`
+	PodCIDR     []netip.Prefix `flag:"pod-cidr" usage:"addresses of pods on all nodes: their traffic is internal; empty: nobody but the node itself is"`
+
 	NodeName          string         `flag:"node-name" usage:"name of the node; empty: that of the certificate, or the host name"`
 	NodeAddresses     []string       `flag:"node-addresses" usage:"addresses of the node, its main one first; empty: those of its interfaces"`
 	NodeLabels        []string       `flag:"node-labels" usage:"labels for a new Node object, such as topology.kubernetes.io/zone=a"`
 	AdvertiseAddr     string         `flag:"advertise-addr" usage:"host:port at which others reach the gRPC API; empty: the address listened on, or the node's first"`
-	Registry          string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
 	ProxyMode         string         `flag:"proxy-mode" default:"auto" usage:"how traffic is forwarded: ipvs or nftables (in the kernel; iptables is another name of nftables), userspace, or auto: the first of ipvs, nftables and userspace that the node can"`
 	Strict            bool           `flag:"strict" default:"false" usage:"do not run at all where the kernel cannot do the proxy-mode, or for auto ipvs, instead of falling back to the next one"`
-	ServiceCIDR       []netip.Prefix `flag:"service-cidr" usage:"ranges of cluster IPs: one route each in the kernel; an address outside of them gets its own"`
 	NodePortAddresses []netip.Prefix `flag:"nodeport-addresses" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
-	PodCIDR           []netip.Prefix `flag:"pod-cidr" usage:"addresses of pods on all nodes: their traffic is internal; empty: nobody but the node itself is"`
 	StrictARP         bool           `flag:"strict-arp" default:"true" usage:"do not answer ARP requests for addresses that no device of the node has, such as external IPs (sysctls arp_ignore and arp_announce); kernel modes only"`
 	MasqueradeAll     bool           `flag:"masquerade-all" default:"false" usage:"hide all clients of cluster IPs from backends"`
 	Scheduler         string         `flag:"scheduler" default:"rr" usage:"how backends are picked where a service does not say: rr, lc, dh, sh, sed, nq or mh"`
@@ -44,7 +46,6 @@ type Config struct {
 	ConntrackLiberal bool `flag:"conntrack-tcp-be-liberal" default:"false" usage:"let TCP segments outside of their window pass (sysctl nf_conntrack_tcp_be_liberal), for a node that sees only one direction of connections that it routes"`
 
 	TrafficMetrics    int           `flag:"traffic-metrics" default:"100" usage:"ports of services whose traffic is in the metrics, those with most connections first; 0: none, and nftables counts nothing"`
-	DataDir           string        `flag:"data-dir" usage:"where the last view is kept, to start from when the registry is away, and the journal of what is ours in the kernel; empty: no view, the journal in /run/portolan"`
 	HealthzAddr       string        `flag:"healthz-addr" usage:"host:port of /healthz and /livez with the meaning that kube-proxy gives them, for load balancers and supervisors; kube-proxy's is 0.0.0.0:10256; empty: none"`
 	HeartbeatInterval time.Duration `flag:"heartbeat-interval" default:"2s" usage:"time between heartbeats"`
 }

@@ -9,7 +9,7 @@
 //
 // The invariant: parts do not know each other, and none knows this package. A part declares the
 // interfaces and functions that it needs, and this package supplies them. The alternative, one
-// package of parts that share an Agent, would let each part use everything, and only a search would
+// package of parts that share a Daemon, would let each part use everything, and only a search would
 // tell what it does use.
 //
 // The agent keeps only its own pods and its own node, and the follower already drops the others: in

@@ -7,17 +7,17 @@ import (
 )
 
 // heartbeats returns the publisher of the node's heartbeats.
-func (a *Agent) heartbeats() *nodestatus.Publisher {
+func (d *Daemon) heartbeats() *nodestatus.Publisher {
 	return &nodestatus.Publisher{
-		Bus: a.nats, Prefix: a.cfg.NATSPrefix, Interval: a.cfg.HeartbeatInterval,
-		Progress: a.syncer.Progress(), Heartbeat: a.heartbeat, Log: a.log,
+		Bus: d.nats, Prefix: d.cfg.NATSPrefix, Interval: d.cfg.HeartbeatInterval,
+		Progress: d.syncer.Progress(), Heartbeat: d.heartbeat, Log: d.log,
 	}
 }
 
-func (a *Agent) heartbeat() *nodeagentv1.Heartbeat {
+func (d *Daemon) heartbeat() *nodeagentv1.Heartbeat {
 	b := &nodeagentv1.Heartbeat{
-		Node: a.name, ProxyMode: a.plane.Name(), Address: a.node.AgentAddress(), Synced: a.follower.Synced(),
+		Node: d.name, ProxyMode: d.plane.Name(), Address: d.node.AgentAddress(), Synced: d.follower.Synced(),
 	}
-	a.syncer.FillHeartbeat(b)
+	d.syncer.FillHeartbeat(b)
 	return b
 }

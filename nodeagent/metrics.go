@@ -5,13 +5,13 @@ import (
 )
 
 // registerMetrics registers the mode in use and the age of the view.
-func (a *Agent) registerMetrics() {
+func (d *Daemon) registerMetrics() {
 	mode := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "portolan_nodeagent_proxy_mode", Help: "1 for the mode that the node forwards in.",
 	}, []string{"mode"})
-	mode.WithLabelValues(a.plane.Name()).Set(1)
+	mode.WithLabelValues(d.plane.Name()).Set(1)
 	age := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portolan_nodeagent_view_age_seconds", Help: "Time since the view that the node forwards by was last known to be current.",
-	}, func() float64 { return a.viewAge().Seconds() })
-	a.host.Metrics.MustRegister(mode, age)
+	}, func() float64 { return d.viewAge().Seconds() })
+	d.host.Metrics.MustRegister(mode, age)
 }

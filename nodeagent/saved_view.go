@@ -1,6 +1,7 @@
 package nodeagent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"portolan.dev/nodeagent/internal/events"
+	"portolan.dev/services/changes/viewfile"
 	"portolan.dev/services/kit/tracing"
 )
 
@@ -20,57 +22,67 @@ const (
 // viewCheck is the health check that fails while the agent uses the view from its disk.
 const viewCheck = "view"
 
-func (a *Agent) viewPath() string {
-	if a.cfg.DataDir == "" {
+// viewPath returns the path of the saved view; empty: the view is not saved.
+func (d *Daemon) viewPath() string {
+	if d.cfg.DataDir == "" {
 		return ""
 	}
-	return filepath.Join(a.cfg.DataDir, viewFile)
+	return filepath.Join(d.cfg.DataDir, viewFile)
 }
 
 // loadView loads the view from disk, so that the node forwards even if the control plane is
 // unavailable. It starts no probes, because their results could not be reported.
-func (a *Agent) loadView() {
-	path := a.viewPath()
+func (d *Daemon) loadView() {
+	path := d.viewPath()
 	if path == "" {
 		return
 	}
-	if err := os.MkdirAll(a.cfg.DataDir, 0o750); err != nil {
-		a.log.Warn("the view will not be kept", "err", err)
+	if err := os.MkdirAll(d.cfg.DataDir, 0o750); err != nil {
+		d.log.Warn("the view will not be kept", "err", err)
 		return
 	}
-	at, err := a.view.Load(path)
+	at, err := d.view.Load(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return
 	case err != nil:
-		a.diskRefused = err.Error()
-		a.events.WarnNode(events.ViewOnDiskRefused, fmt.Sprintf("the view on disk is not used, and nothing is forwarded before the registry answers: %v", err))
+		d.diskRefused = err.Error()
+		d.events.WarnNode(events.ViewOnDiskRefused, fmt.Sprintf("the view on disk is not used, and nothing is forwarded before the registry answers: %v", err))
 		return
 	}
-	a.fromDisk = at
-	a.log.Info("starting from the last view", "revision", a.view.Revision(), "age", time.Since(at).Round(time.Second))
-	a.host.Health.Set(viewCheck, fmt.Errorf("forwarding by the view on disk, which was current at %s: the registry has not answered yet", at.UTC().Format(time.RFC3339)))
-	a.refreshFacts()
-	a.syncer.Changed(tracing.Span{})
+	d.fromDisk = at
+	d.log.Info("starting from the last view", "revision", d.view.Revision(), "age", time.Since(at).Round(time.Second))
+	d.host.Health.Set(viewCheck, fmt.Errorf("forwarding by the view on disk, which was current at %s: the registry has not answered yet", at.UTC().Format(time.RFC3339)))
+	d.refreshFacts()
+	d.syncer.Changed(tracing.Span{})
+}
+
+// keepView returns the task that saves the view at a path. It must be called after loadView.
+func (d *Daemon) keepView(path string) func(context.Context) error {
+	keeping := viewfile.Keeping{
+		Path: path, Revision: d.view.Revision, Loaded: d.view.Revision(), Save: d.view.Save,
+		Changed: d.viewChanged, Every: saveEvery, Current: d.current, Report: d.reportSave,
+	}
+	return func(ctx context.Context) error { return viewfile.Keep(ctx, keeping) }
 }
 
 // onDisk reports whether the agent uses the view from its disk.
-func (a *Agent) onDisk() bool { return !a.fromDisk.IsZero() && !a.syncer.Live() }
+func (d *Daemon) onDisk() bool { return !d.fromDisk.IsZero() && !d.syncer.Live() }
 
 // viewAge returns the time since the view was known to be current.
-func (a *Agent) viewAge() time.Duration {
-	if a.onDisk() {
-		return time.Since(a.fromDisk)
+func (d *Daemon) viewAge() time.Duration {
+	if d.onDisk() {
+		return time.Since(d.fromDisk)
 	}
-	return a.follower.Age()
+	return d.follower.Age()
 }
 
 // current reports whether the view is known to match the registry. Normally the view's age is below
 // about two bookmark intervals.
-func (a *Agent) current() bool { return a.follower.Synced() && a.follower.Age() < 2*saveEvery }
+func (d *Daemon) current() bool { return d.follower.Synced() && d.follower.Age() < 2*saveEvery }
 
-func (a *Agent) reportSave(err error) {
+func (d *Daemon) reportSave(err error) {
 	if err != nil {
-		a.log.Warn("the view was not kept", "err", err)
+		d.log.Warn("the view was not kept", "err", err)
 	}
 }

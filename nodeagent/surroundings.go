@@ -11,51 +11,51 @@ import (
 )
 
 // refreshAddresses reads the node's addresses again and passes them on.
-func (a *Agent) refreshAddresses() error {
-	a.addressesMu.Lock()
-	defer a.addressesMu.Unlock()
-	local, err := a.machine.Addresses()
+func (d *Daemon) refreshAddresses() error {
+	d.addressesMu.Lock()
+	defer d.addressesMu.Unlock()
+	local, err := d.machine.Addresses()
 	if err != nil {
 		return err
 	}
-	roles := a.cfg.addresses().Assign(local)
-	a.addresses.Store(&roles)
-	a.node.SetAddresses(roles.Node)
-	a.checks.SetAddresses(roles.NodePorts)
-	a.refreshFacts()
+	roles := d.cfg.addresses().Assign(local)
+	d.addresses.Store(&roles)
+	d.node.SetAddresses(roles.Node)
+	d.checks.SetAddresses(roles.NodePorts)
+	d.refreshFacts()
 	return nil
 }
 
 // refreshFacts passes the current facts to the syncer.
-func (a *Agent) refreshFacts() {
-	roles := a.addresses.Load()
-	a.syncer.SetFacts(a.cfg.facts(a.name, a.zone(), roles.NodePorts), roles.Sources)
+func (d *Daemon) refreshFacts() {
+	roles := d.addresses.Load()
+	d.syncer.SetFacts(d.cfg.facts(d.name, d.zone(), roles.NodePorts), roles.Sources)
 }
 
 // zone returns the node's zone according to the registry, or to the configured labels.
-func (a *Agent) zone() string {
-	return cmp.Or(a.view.Self().GetMetadata().GetLabels()[object.LabelZone], a.cfg.labels()[object.LabelZone])
+func (d *Daemon) zone() string {
+	return cmp.Or(d.view.Self().GetMetadata().GetLabels()[object.LabelZone], d.cfg.labels()[object.LabelZone])
 }
 
 // checkSurroundings checks for changes without notifications: changed addresses, programs that
 // listen on node ports, and a Node that is still not ready.
-func (a *Agent) checkSurroundings(context.Context) {
-	if self := a.view.Self(); self != nil && !nodestatus.Ready(self) {
-		a.node.Wake()
+func (d *Daemon) checkSurroundings(context.Context) {
+	if self := d.view.Self(); self != nil && !nodestatus.Ready(self) {
+		d.node.Wake()
 	}
-	a.checkAddresses()
-	a.syncer.CheckNodePorts(a.machine.Listeners())
+	d.checkAddresses()
+	d.syncer.CheckNodePorts(d.machine.Listeners())
 }
 
-func (a *Agent) checkAddresses() {
-	a.syncer.ReportNodeFailure("read the addresses of the node", a.refreshAddresses(), events.AddressesUnknown)
+func (d *Daemon) checkAddresses() {
+	d.syncer.ReportNodeFailure("read the addresses of the node", d.refreshAddresses(), events.AddressesUnknown)
 }
 
 // watchAddresses reads the node's addresses whenever the kernel reports a change. If the kernel
 // does not report changes, checkSurroundings finds them later.
-func (a *Agent) watchAddresses(ctx context.Context) error {
-	if err := a.machine.WatchAddresses(ctx, a.checkAddresses); err != nil {
-		a.log.Info("changes of addresses are noticed late", "within", surroundingsEvery, "err", err)
+func (d *Daemon) watchAddresses(ctx context.Context) error {
+	if err := d.machine.WatchAddresses(ctx, d.checkAddresses); err != nil {
+		d.log.Info("changes of addresses are noticed late", "within", surroundingsEvery, "err", err)
 	}
 	<-ctx.Done()
 	return nil
@@ -63,10 +63,10 @@ func (a *Agent) watchAddresses(ctx context.Context) error {
 
 // reportSettings writes an event for each setting of the kernel that could not be made, because no
 // step fails for that reason.
-func (a *Agent) reportSettings() {
-	for _, s := range proxymode.Settings(a.plane) {
+func (d *Daemon) reportSettings() {
+	for _, s := range proxymode.Settings(d.plane) {
 		if s.Err != nil {
-			a.events.WarnNode(events.KernelSettingRefused, s.String())
+			d.events.WarnNode(events.KernelSettingRefused, s.String())
 		}
 	}
 }

@@ -125,7 +125,7 @@ func TestNodePortsFollowAddresses(t *testing.T) {
 	w.log.Put(svc, endpoints("web", "here", b))
 	var local atomic.Pointer[[]netip.Addr]
 	local.Store(&[]netip.Addr{old.Addr(), netip.MustParseAddr("192.0.2.1")})
-	agent, client, _ := w.start(cfg, func(a *nodeagent.Agent) {
+	agent, client, _ := w.start(cfg, func(a *nodeagent.Daemon) {
 		a.SetLocal(func() ([]netip.Addr, error) { return *local.Load(), nil })
 	})
 	w.applied(client)
@@ -147,7 +147,7 @@ func TestNodePortsFollowAddresses(t *testing.T) {
 func TestUnreadableAddresses(t *testing.T) {
 	w := newWorld(t)
 	var broken atomic.Bool
-	agent, client, _ := w.start(w.config(), func(a *nodeagent.Agent) {
+	agent, client, _ := w.start(w.config(), func(a *nodeagent.Daemon) {
 		a.SetLocal(func() ([]netip.Addr, error) {
 			if broken.Load() {
 				return nil, errRefused

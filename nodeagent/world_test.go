@@ -73,7 +73,7 @@ func (w *world) config() nodeagent.Config {
 
 // start runs an agent after calling the prepare functions on it, and returns a client. See
 // nodeagent.NewPrepared.
-func (w *world) start(cfg nodeagent.Config, prepare ...func(*nodeagent.Agent)) (*nodeagent.Agent, nodeagentv1.NodeAgentServiceClient, func()) {
+func (w *world) start(cfg nodeagent.Config, prepare ...func(*nodeagent.Daemon)) (*nodeagent.Daemon, nodeagentv1.NodeAgentServiceClient, func()) {
 	w.t.Helper()
 	w.host = kittest.Host(w.t, w.network, w.log.URL())
 	agent, err := nodeagent.NewPrepared(cfg, w.host, prepare...)

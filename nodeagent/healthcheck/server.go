@@ -114,13 +114,6 @@ func (s *Server) Set(service plan.ServiceName, want *plan.HealthCheck) {
 	c.local.Store(int64(want.Local))
 }
 
-// Ports returns the number of services with a port.
-func (s *Server) Ports() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.ports)
-}
-
 func (s *Server) retry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

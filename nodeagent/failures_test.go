@@ -105,7 +105,7 @@ func (f *flaky) State(ctx context.Context) (*plan.State, error) {
 }
 
 // behind inserts the plane between an agent and its own.
-func (f *flaky) behind(a *nodeagent.Agent) {
+func (f *flaky) behind(a *nodeagent.Daemon) {
 	a.Interpose(func(p dataplane.Plane) dataplane.Plane {
 		f.Plane = p
 		return f
@@ -256,7 +256,7 @@ func (strictKernel) Settings() []host.Setting {
 // for the refused one.
 func TestRefusedKernelSettings(t *testing.T) {
 	w := newWorld(t)
-	_, client, _ := w.start(w.config(), func(a *nodeagent.Agent) {
+	_, client, _ := w.start(w.config(), func(a *nodeagent.Daemon) {
 		a.Interpose(func(p dataplane.Plane) dataplane.Plane { return strictKernel{p} })
 	})
 	if s := w.applied(client).GetSysctls(); len(s) != 2 || !strings.Contains(s[1], "net.ipv4.stubborn") {
@@ -398,7 +398,7 @@ func TestPlanReadsConnectionsOnce(t *testing.T) {
 		w.log.Put(service(name, freePort(t)), endpoints(name, "here", backend(t, name)))
 	}
 	plane := &lookedAt{}
-	_, client, _ := w.start(w.config(), func(a *nodeagent.Agent) {
+	_, client, _ := w.start(w.config(), func(a *nodeagent.Daemon) {
 		a.Interpose(func(p dataplane.Plane) dataplane.Plane {
 			plane.Plane = p
 			return plane

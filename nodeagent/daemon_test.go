@@ -250,7 +250,7 @@ func TestAuditRepairsByItself(t *testing.T) {
 	w := newWorld(t)
 	vip, b := freePort(t), backend(t, "b")
 	w.log.Put(service("web", vip), endpoints("web", "here", b))
-	agent, client, _ := w.start(w.config(), func(a *nodeagent.Agent) { a.AuditEvery(10 * time.Millisecond) })
+	agent, client, _ := w.start(w.config(), func(a *nodeagent.Daemon) { a.AuditEvery(10 * time.Millisecond) })
 	w.applied(client)
 	key := plan.Key{Frontend: plan.Frontend{Addr: vip, Protocol: plan.TCP}}
 	for broken := range uint64(3) {

@@ -1,0 +1,70 @@
+package nodeagent
+
+import (
+	registryv1 "portolan.dev/api/registry/v1"
+
+	"portolan.dev/nodeagent/healthcheck"
+	"portolan.dev/nodeagent/internal/events"
+	"portolan.dev/nodeagent/internal/nodestatus"
+	"portolan.dev/nodeagent/internal/proxy"
+	"portolan.dev/nodeagent/internal/proxymode"
+	"portolan.dev/nodeagent/internal/traffic"
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/nodeagent/probe"
+	"portolan.dev/nodeagent/view"
+	"portolan.dev/services/changes"
+)
+
+// openPlane opens the data plane of the configured mode, or of the next best one.
+func (d *Daemon) openPlane() (err error) {
+	d.plane, d.fallback, err = proxymode.Open(d.cfg.proxyMode(d.machine, d.log, d.host.Metrics))
+	return err
+}
+
+// assemble builds the parts of the agent around its data plane.
+func (d *Daemon) assemble() error {
+	d.view = view.New(d.name)
+	d.events = events.NewRecorder(d.name, registryv1.NewEventServiceClient(d.registry), d.log)
+	if d.fallback != "" {
+		d.events.WarnNode(events.ProxyModeFallback, d.fallback)
+	}
+	traffic.Register(d.host.Metrics, d.plane, d.cfg.TrafficMetrics, d.log)
+	d.checks = healthcheck.New(healthcheck.Options{
+		Healthy: func() bool { return d.syncer.Healthy() },
+		Report: func(service plan.ServiceName, port uint16, err error) {
+			d.syncer.ReportHealthCheckPort(service, port, err)
+		},
+	})
+	d.syncer = proxy.New(proxy.Options{
+		View: d.view, Plane: d.plane, Listens: d.plane.Name() == proxymode.Userspace,
+		Checks: d.checks, Events: d.events, Metrics: d.host.Metrics, Log: d.log,
+		Programmed: func() { d.host.Health.Set(programmedCheck, nil) },
+	})
+	d.prober = probe.New(probe.Options{
+		Log: d.log, Metrics: d.host.Metrics,
+		Write: probe.RegistryWriter(registryv1.NewPodServiceClient(d.registry)),
+	})
+	d.node = nodestatus.NewRegistrar(nodestatus.RegistrarOptions{
+		Name: d.name, Labels: d.cfg.labels(), ProxyMode: d.plane.Name(),
+		AdvertiseAddr: d.cfg.AdvertiseAddr, Listening: d.lis.Addr(), Connected: d.nats.IsConnected,
+		Client: registryv1.NewNodeServiceClient(d.registry), Log: d.log,
+	})
+	d.health = healthcheck.NewNodeServer(healthcheck.NodeOptions{
+		ProxyMode: d.plane.Name(), Metrics: d.host.Metrics,
+		Healthy: d.syncer.Healthy, Updated: d.syncer.LastSync, Draining: d.draining.Load, Node: d.view.Self,
+	})
+	if err := d.follow(); err != nil {
+		return err
+	}
+	d.registerMetrics()
+	return nil
+}
+
+// follow builds the follower of the registry's changes.
+func (d *Daemon) follow() (err error) {
+	d.follower, err = changes.NewFollower(changes.FollowerConfig{
+		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: view.Kinds,
+		Keep: d.view.Accepts, Trim: d.view.Trim, Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Tracer: d.host.Tracer, Apply: d.apply,
+	})
+	return err
+}

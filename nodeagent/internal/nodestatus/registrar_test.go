@@ -1,0 +1,126 @@
+package nodestatus
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/object"
+)
+
+// fakeRegistry has at most one Node.
+type fakeRegistry struct {
+	registryv1.NodeServiceClient
+	node   *corev1.Node
+	writes int
+}
+
+func (r *fakeRegistry) GetNode(context.Context, *registryv1.GetNodeRequest, ...grpc.CallOption) (*registryv1.GetNodeResponse, error) {
+	if r.node == nil {
+		return nil, status.Error(codes.NotFound, "no node")
+	}
+	return &registryv1.GetNodeResponse{Node: r.node.CloneVT()}, nil
+}
+
+func (r *fakeRegistry) CreateNode(_ context.Context, req *registryv1.CreateNodeRequest, _ ...grpc.CallOption) (*registryv1.CreateNodeResponse, error) {
+	r.node = req.GetNode().CloneVT()
+	return &registryv1.CreateNodeResponse{Node: req.GetNode()}, nil
+}
+
+func (r *fakeRegistry) UpdateNodeStatus(_ context.Context, req *registryv1.UpdateNodeStatusRequest, _ ...grpc.CallOption) (*registryv1.UpdateNodeStatusResponse, error) {
+	r.node.Status = req.GetNode().GetStatus().CloneVT()
+	r.writes++
+	return &registryv1.UpdateNodeStatusResponse{Node: req.GetNode()}, nil
+}
+
+// setNotReady does what the endpoint controller does with a node without heartbeats.
+func (r *fakeRegistry) setNotReady() {
+	object.Condition(r.node.GetStatus().GetConditions(), object.ConditionReady).Status = corev1.ConditionStatus_CONDITION_STATUS_FALSE
+}
+
+// TestReadyIsSetWithinLimits checks that a running agent sets its Node ready again only while it
+// can publish heartbeats, and not more often than at every readyInterval.
+func TestReadyIsSetWithinLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry, connected := &fakeRegistry{}, true
+		r := NewRegistrar(RegistrarOptions{
+			Name: "here", Labels: map[string]string{"zone": "a"}, ProxyMode: "nftables", Listening: &net.TCPAddr{IP: net.IPv6unspecified, Port: 7404},
+			Connected: func() bool { return connected }, Client: registry, Log: slog.New(slog.DiscardHandler),
+		})
+		r.SetAddresses([]netip.Addr{netip.MustParseAddr("192.0.2.1")})
+		register := func(what string, ready bool, writes int) {
+			t.Helper()
+			if err := r.register(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if Ready(registry.node) != ready || registry.writes != writes {
+				t.Errorf("%s: ready %t after %d writes, want %t after %d", what, Ready(registry.node), registry.writes, ready, writes)
+			}
+		}
+		register("at the start", true, 1)
+		if s := registry.node.GetStatus(); s.GetAgentAddress() != "192.0.2.1:7404" || s.GetProxyMode() != "nftables" || registry.node.GetMetadata().GetLabels()["zone"] != "a" {
+			t.Errorf("node %v", registry.node)
+		}
+		register("without a change", true, 1)
+		registry.setNotReady()
+		register("too early", false, 1)
+		connected = false
+		time.Sleep(readyInterval)
+		register("without heartbeats", false, 1)
+		connected = true
+		register("with heartbeats", true, 2)
+		registry.node = nil
+		register("after the Node was deleted", true, 3)
+	})
+}
+
+// TestRunTriesAgain checks that a registrar registers when it is woken, and again after an error.
+func TestRunTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := &absentOnce{}
+		r := NewRegistrar(RegistrarOptions{
+			Name: "here", Listening: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1},
+			Connected: func() bool { return true }, Client: registry, Log: slog.New(slog.DiscardHandler),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		synctest.Wait()
+		if registry.node != nil {
+			t.Error("registered before it was woken")
+		}
+		r.Wake()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if registry.node == nil || registry.calls != 2 {
+			t.Errorf("node %v after %d calls", registry.node, registry.calls)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// absentOnce is a registry that is unavailable for the first call.
+type absentOnce struct {
+	fakeRegistry
+	calls int
+}
+
+func (r *absentOnce) GetNode(ctx context.Context, req *registryv1.GetNodeRequest, opts ...grpc.CallOption) (*registryv1.GetNodeResponse, error) {
+	if r.calls++; r.calls == 1 {
+		return nil, status.Error(codes.Unavailable, "away")
+	}
+	return r.fakeRegistry.GetNode(ctx, req, opts...)
+}

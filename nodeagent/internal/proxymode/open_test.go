@@ -1,0 +1,121 @@
+package proxymode
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/machine"
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/kit/kittest"
+)
+
+var errNoModule = errors.New("no such module")
+
+// modeless are the modes of a kernel that supports none of them. They record the calls.
+type modeless struct{ calls []string }
+
+func (m *modeless) mode(name string) machine.KernelMode {
+	return machine.KernelMode{
+		Name: name,
+		Open: func(o kernel.Options) (*kernel.Plane, error) {
+			m.calls = append(m.calls, "open "+name)
+			return nil, errNoModule
+		},
+		Precede: func(o kernel.Options) (*kernel.Predecessor, error) {
+			m.calls = append(m.calls, "precede "+name)
+			return nil, errNoModule
+		},
+	}
+}
+
+// options returns the options of a mode on a kernel that supports no mode. The journals of the
+// given modes exist.
+func (m *modeless) options(t *testing.T, mode string, journals ...string) Options {
+	o := Options{
+		Mode: mode, DataDir: t.TempDir(), Modes: []machine.KernelMode{m.mode(IPVS), m.mode(NFTables)}, Log: kittest.Logger(t),
+	}
+	for _, used := range journals {
+		if err := os.WriteFile(o.journal(used), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return o
+}
+
+// TestOpenFallsBack checks the modes that are tried for a configured one, and that the reason for
+// the fallback names each of them.
+func TestOpenFallsBack(t *testing.T) {
+	for mode, tried := range map[string][]string{
+		Auto: {IPVS, NFTables}, IPVS: {IPVS, NFTables}, NFTables: {NFTables}, IPTables: {NFTables}, Userspace: nil,
+	} {
+		m := &modeless{}
+		plane, fallback, err := Open(m.options(t, mode))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Close()
+		var want []string
+		for _, name := range tried {
+			want = append(want, "open "+name)
+			if !strings.Contains(fallback, name+" does not work here: "+errNoModule.Error()) {
+				t.Errorf("%s: the reason %q does not name %s", mode, fallback, name)
+			}
+		}
+		if plane.Name() != Userspace || !slices.Equal(m.calls, want) || (fallback == "") != (len(tried) == 0) {
+			t.Errorf("%s: plane %s after %q, fallback %q", mode, plane.Name(), m.calls, fallback)
+		}
+	}
+}
+
+// TestStrictDoesNotFallBack checks that Open fails after the first mode.
+func TestStrictDoesNotFallBack(t *testing.T) {
+	m := &modeless{}
+	o := m.options(t, Auto)
+	o.Strict = true
+	if _, _, err := Open(o); !errors.Is(err, errNoModule) || !slices.Equal(m.calls, []string{"open " + IPVS}) {
+		t.Errorf("error %v after %q", err, m.calls)
+	}
+}
+
+// TestOpenReadsOtherModesWithAJournal checks that the state of a mode is taken over only from
+// another mode, and only if its journal exists.
+func TestOpenReadsOtherModesWithAJournal(t *testing.T) {
+	m := &modeless{}
+	plane, _, err := Open(m.options(t, NFTables, IPVS, NFTables))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Close()
+	if want := []string{"precede " + IPVS, "open " + NFTables}; !slices.Equal(m.calls, want) {
+		t.Errorf("calls %q, want %q", m.calls, want)
+	}
+}
+
+// TestCleanup checks that exactly the modes with a journal are opened, and that errors are returned.
+func TestCleanup(t *testing.T) {
+	m := &modeless{}
+	if err := Cleanup(m.options(t, Auto)); err != nil || len(m.calls) > 0 {
+		t.Errorf("without journals: error %v after %q", err, m.calls)
+	}
+	if err := Cleanup(m.options(t, Auto, NFTables)); !errors.Is(err, errNoModule) || !slices.Equal(m.calls, []string{"open " + NFTables}) {
+		t.Errorf("error %v after %q", err, m.calls)
+	}
+}
+
+// TestJoin checks that the first state wins.
+func TestJoin(t *testing.T) {
+	key := func(audience plan.Audience) plan.Key { return plan.Key{Audience: audience} }
+	one, two := &plan.VirtualServer{}, &plan.VirtualServer{}
+	b := &plan.State{Servers: map[plan.Key]*plan.VirtualServer{key(plan.Anyone): two, key(plan.Internal): two}}
+	if got := join(nil, b); got != b {
+		t.Errorf("join of nothing and a state is %v", got)
+	}
+	got := join(&plan.State{Servers: map[plan.Key]*plan.VirtualServer{key(plan.Anyone): one}}, b)
+	if len(got.Servers) != 2 || got.Servers[key(plan.Anyone)] != one || got.Servers[key(plan.Internal)] != two {
+		t.Errorf("joined %v", got.Servers)
+	}
+}
