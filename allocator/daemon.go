@@ -22,7 +22,7 @@ import (
 	"portolan.dev/allocator/internal/api"
 	"portolan.dev/allocator/internal/engine"
 	"portolan.dev/allocator/internal/sqlite"
-	"portolan.dev/allocator/internal/verify"
+	"portolan.dev/allocator/internal/verifier"
 	"portolan.dev/allocator/store"
 )
 
@@ -34,7 +34,7 @@ type Daemon struct {
 	log      *slog.Logger
 	store    store.Store
 	engine   *engine.Engine
-	verifier *verify.Verifier
+	verifier *verifier.Verifier
 	follower *changes.Follower
 	server   *rpc.Server
 	listener net.Listener
@@ -75,21 +75,21 @@ func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err erro
 	if d.nats, err = host.NATS("changes"); err != nil {
 		return err
 	}
-	d.verifier = verify.New(verify.Config{
-		Engine: d.engine, Registry: verify.NewRegistry(d.registry), Log: host.Log, Metrics: host.Metrics, Health: host.Health,
+	d.verifier = verifier.New(verifier.Config{
+		Engine: d.engine, Registry: verifier.NewRegistry(d.registry), Log: host.Log, Metrics: host.Metrics, Health: host.Health,
 		Grace: cfg.VerifyGrace, Interval: cfg.VerifyInterval,
-		Fresh: func() bool { return d.follower.Synced() && d.follower.Age() < staleAfter },
+		ViewCurrent: func() bool { return d.follower.Synced() && d.follower.Age() < staleAfter },
 	})
-	// The follower does not report to Health: once the verifier has taken up its first snapshot,
+	// The follower does not report to Health: once the verifier has adopted its first snapshot,
 	// allocating does not depend on the follower.
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
-		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: verify.Kinds(),
+		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: verifier.Kinds(),
 		Log: host.Log, Metrics: host.Metrics, Tracer: host.Tracer, Apply: d.verifier.Apply,
 	}); err != nil {
 		return err
 	}
 	d.server = daemon.NewServer(host, access.Methods())
-	allocatorv1.RegisterAllocatorServiceServer(d.server, api.New(d.engine, d.verifier.TakenUp()))
+	allocatorv1.RegisterAllocatorServiceServer(d.server, api.New(d.engine, d.verifier.Adopted()))
 	d.listener, err = cfg.Listen(host.Network)
 	return err
 }

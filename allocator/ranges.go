@@ -9,7 +9,7 @@ import (
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/engine"
 	"portolan.dev/allocator/pool"
 	"portolan.dev/allocator/store"
@@ -86,7 +86,7 @@ func ensurePool(ctx context.Context, e *engine.Engine, r poolRange, log *slog.Lo
 }
 
 // freeName returns base, or base-2, base-3, … if other pools have that name.
-func freeName(base string, pools []book.Fill) string {
+func freeName(base string, pools []allocation.PoolStatus) string {
 	taken := map[string]bool{}
 	for _, p := range pools {
 		taken[p.Name] = true

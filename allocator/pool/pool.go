@@ -21,18 +21,18 @@ type Pool struct {
 	rest   time.Duration
 	random func(n uint64) uint64 // in [0, n)
 
-	blocked *set // in use or at rest
-	resting map[uint64]time.Time
-	next    uint64   // where the next pick begins, while left > 0
-	left    int      // remaining picks of the run
-	queues  [2]queue // of the upper band and of the lower one
+	blocked   *set // in use or at rest
+	resting   map[uint64]time.Time
+	next      uint64   // where the next pick begins, while left > 0
+	picksLeft int      // remaining picks of the run
+	queues    [2]queue // of the upper band and of the lower one
 }
 
 // queue holds values at rest in the order of release. Entries that no longer match resting are
 // void.
-type queue []rested
+type queue []restingEntry
 
-type rested struct {
+type restingEntry struct {
 	index uint64
 	since time.Time
 }
@@ -57,13 +57,13 @@ func (p *Pool) Used() uint64 { return p.blocked.count - uint64(len(p.resting)) }
 
 // Resting returns the number of values at rest.
 func (p *Pool) Resting(now time.Time) uint64 {
-	p.wake(now)
+	p.endRests(now)
 	return uint64(len(p.resting))
 }
 
-// run is the number of picks that follow one random start, each from where the one before ended.
-// Neighbouring values are neighbours on disk, so a batch writes few pages.
-const run = 256
+// picksPerStart is the number of picks that follow one random start, each from where the one before
+// ended. Neighbouring values are neighbours on disk, so a batch writes few pages.
+const picksPerStart = 256
 
 // Class is the class of a picked value. A smaller class is preferred. The lower band is left to
 // explicit requests while any value of the upper band is not in use, even if it is at rest.
@@ -82,7 +82,7 @@ const (
 // continue where the last one ended. Rest is a preference and not a lock: among values at rest Pick
 // returns the one that has rested longest. The error is ErrFull if all values are in use.
 func (p *Pool) Pick(now time.Time) (Value, Class, error) {
-	p.wake(now)
+	p.endRests(now)
 	if i, ok := p.scan(p.band, p.space.Size()); ok {
 		return p.space.Value(i), Upper, nil
 	}
@@ -123,11 +123,11 @@ func (p *Pool) scan(from, to uint64) (uint64, bool) {
 // start returns the index in [from, to) at which to begin: where the last pick ended, or a random
 // index if the run is over or was in another band.
 func (p *Pool) start(from, to uint64) uint64 {
-	if p.left > 0 && p.next >= from && p.next < to {
-		p.left--
+	if p.picksLeft > 0 && p.next >= from && p.next < to {
+		p.picksLeft--
 		return p.next
 	}
-	p.left = run - 1
+	p.picksLeft = picksPerStart - 1
 	return from + p.random(to-from)
 }
 
@@ -145,7 +145,7 @@ func (p *Pool) Take(v Value) error {
 		return ErrAllocated
 	}
 	delete(p.resting, i)
-	p.trim()
+	p.dropVoidEntries()
 	return nil
 }
 
@@ -161,15 +161,15 @@ func (p *Pool) Release(v Value, since time.Time) bool {
 	}
 	p.resting[i] = since
 	q := p.queueOf(i)
-	*q = append(*q, rested{i, since})
+	*q = append(*q, restingEntry{i, since})
 	for at := len(*q) - 1; at > 0 && (*q)[at-1].since.After(since); at-- {
 		(*q)[at-1], (*q)[at] = (*q)[at], (*q)[at-1] // the clock went back
 	}
 	return true
 }
 
-// RestsSince returns since when a value rests, and whether it does.
-func (p *Pool) RestsSince(v Value) (time.Time, bool) {
+// RestingSince returns since when a value rests, and whether it does.
+func (p *Pool) RestingSince(v Value) (time.Time, bool) {
 	i, ok := p.space.Index(v)
 	if !ok {
 		return time.Time{}, false
@@ -189,25 +189,25 @@ func (p *Pool) EachResting(fn func(v Value, since time.Time)) {
 func (p *Pool) Free(v Value) {
 	if i, ok := p.space.Index(v); ok && p.blocked.remove(i) {
 		delete(p.resting, i)
-		p.trim()
+		p.dropVoidEntries()
 	}
 }
 
-// wake frees the values that have rested long enough.
-func (p *Pool) wake(now time.Time) {
+// endRests frees the values that have rested long enough.
+func (p *Pool) endRests(now time.Time) {
 	for n := range p.queues {
 		q := &p.queues[n]
 		for len(*q) > 0 && now.Sub((*q)[0].since) >= p.rest {
 			delete(p.resting, (*q)[0].index)
 			p.blocked.remove((*q)[0].index)
 			*q = (*q)[1:]
-			p.trim()
+			p.dropVoidEntries()
 		}
 	}
 }
 
-// trim drops void entries, so that each queue begins with a value at rest.
-func (p *Pool) trim() {
+// dropVoidEntries drops void entries, so that each queue begins with a value at rest.
+func (p *Pool) dropVoidEntries() {
 	for n := range p.queues {
 		q := &p.queues[n]
 		for len(*q) > 0 {

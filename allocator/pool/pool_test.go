@@ -191,7 +191,7 @@ func TestVeryLargePoolCostsWhatIsUsedOfIt(t *testing.T) {
 	}
 	p.random = func(n uint64) uint64 { return n - 1 } // always the end of the range
 	for range 100 {
-		p.left = 0
+		p.picksLeft = 0
 		v, _, err := p.Pick(epoch)
 		if err != nil || p.Take(v) != nil {
 			t.Fatalf("%v: %v", v, err)
@@ -206,19 +206,19 @@ func TestNeighboursAreHandedOutTogether(t *testing.T) {
 	starts := 0
 	p.random = func(uint64) uint64 { starts++; return uint64(starts * 10_000) }
 	var last uint64
-	for n := range 2 * run {
+	for n := range 2 * picksPerStart {
 		v, _, err := p.Pick(epoch)
 		if err != nil || p.Take(v) != nil {
 			t.Fatalf("%v: %v", v, err)
 		}
 		i, _ := s.Index(v)
-		if n%run != 0 && i != last+1 {
+		if n%picksPerStart != 0 && i != last+1 {
 			t.Fatalf("pick %d is %d, after %d", n, i, last)
 		}
 		last = i
 	}
 	if starts != 2 {
-		t.Errorf("%d random starts for %d picks", starts, 2*run)
+		t.Errorf("%d random starts for %d picks", starts, 2*picksPerStart)
 	}
 }
 

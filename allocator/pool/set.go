@@ -16,13 +16,13 @@ type set struct {
 	count uint64
 }
 
-// node is one word of the tree. At the lowest level has holds the members. Above it, has marks the
-// branches that exist, full marks those without room, and kids holds the existing branches in
-// order.
+// node is one word of the tree. At the lowest level present holds the members. Above it, present
+// marks the branches that exist, full marks those without room, and children holds the existing
+// branches in order.
 type node struct {
-	has  uint64
-	full uint64
-	kids []*node
+	present  uint64
+	full     uint64
+	children []*node
 }
 
 func newSet(size uint64) *set {
@@ -55,13 +55,13 @@ func (s *set) contains(v uint64) bool {
 	n := s.root
 	for shift := s.shift; ; shift -= fanoutBits {
 		slot := v >> shift & slotMask
-		if n.has>>slot&1 == 0 {
+		if n.present>>slot&1 == 0 {
 			return false
 		}
 		if shift == 0 {
 			return true
 		}
-		n = n.kids[n.rank(slot)]
+		n = n.children[n.rank(slot)]
 	}
 }
 
@@ -77,13 +77,13 @@ func (s *set) nextAbsent(from, end uint64) (uint64, bool) {
 
 // rank returns the index of slot's branch among the existing branches.
 func (n *node) rank(slot uint64) int {
-	return bits.OnesCount64(n.has & (1<<slot - 1))
+	return bits.OnesCount64(n.present & (1<<slot - 1))
 }
 
 // allFull reports whether the subtree has no free number.
 func (n *node) allFull(shift uint) bool {
 	if shift == 0 {
-		return n.has == ^uint64(0)
+		return n.present == ^uint64(0)
 	}
 	return n.full == ^uint64(0)
 }
@@ -92,19 +92,19 @@ func (n *node) add(v uint64, shift uint) bool {
 	slot := v >> shift & slotMask
 	bit := uint64(1) << slot
 	if shift == 0 {
-		added := n.has&bit == 0
-		n.has |= bit
+		added := n.present&bit == 0
+		n.present |= bit
 		return added
 	}
 	at := n.rank(slot)
-	if n.has&bit == 0 {
-		n.has |= bit
-		n.kids = append(n.kids, nil)
-		copy(n.kids[at+1:], n.kids[at:])
-		n.kids[at] = &node{}
+	if n.present&bit == 0 {
+		n.present |= bit
+		n.children = append(n.children, nil)
+		copy(n.children[at+1:], n.children[at:])
+		n.children[at] = &node{}
 	}
-	added := n.kids[at].add(v, shift-fanoutBits)
-	if n.kids[at].allFull(shift - fanoutBits) {
+	added := n.children[at].add(v, shift-fanoutBits)
+	if n.children[at].allFull(shift - fanoutBits) {
 		n.full |= bit
 	}
 	return added
@@ -113,21 +113,21 @@ func (n *node) add(v uint64, shift uint) bool {
 func (n *node) remove(v uint64, shift uint) bool {
 	slot := v >> shift & slotMask
 	bit := uint64(1) << slot
-	if n.has&bit == 0 {
+	if n.present&bit == 0 {
 		return false
 	}
 	if shift == 0 {
-		n.has &^= bit
+		n.present &^= bit
 		return true
 	}
 	at := n.rank(slot)
-	if !n.kids[at].remove(v, shift-fanoutBits) {
+	if !n.children[at].remove(v, shift-fanoutBits) {
 		return false
 	}
 	n.full &^= bit
-	if n.kids[at].has == 0 {
-		n.has &^= bit
-		n.kids = append(n.kids[:at], n.kids[at+1:]...)
+	if n.children[at].present == 0 {
+		n.present &^= bit
+		n.children = append(n.children[:at], n.children[at+1:]...)
 	}
 	return true
 }
@@ -136,12 +136,12 @@ func (n *node) remove(v uint64, shift uint) bool {
 // subtree at which to begin; its upper bits identify the subtree.
 func (n *node) nextAbsent(from uint64, shift uint, slots uint64) (uint64, bool) {
 	slot := from >> shift & slotMask
-	if shift > 0 && n.has>>slot&1 == 1 && n.full>>slot&1 == 0 {
-		if v, ok := n.kids[n.rank(slot)].nextAbsent(from, shift-fanoutBits, 64); ok {
+	if shift > 0 && n.present>>slot&1 == 1 && n.full>>slot&1 == 0 {
+		if v, ok := n.children[n.rank(slot)].nextAbsent(from, shift-fanoutBits, 64); ok {
 			return v, true
 		}
 		slot++ // the free numbers of this branch lie before from
-	} else if n.has>>slot&1 == 0 {
+	} else if n.present>>slot&1 == 0 {
 		return from, true
 	}
 	if slot >= slots {
@@ -149,15 +149,15 @@ func (n *node) nextAbsent(from uint64, shift uint, slots uint64) (uint64, bool) 
 	}
 	blocked := n.full
 	if shift == 0 {
-		blocked = n.has
+		blocked = n.present
 	}
 	slot += uint64(bits.TrailingZeros64(^(blocked >> slot)))
 	if slot >= slots {
 		return 0, false
 	}
 	start := from>>shift>>fanoutBits<<fanoutBits<<shift | slot<<shift
-	if shift == 0 || n.has>>slot&1 == 0 {
+	if shift == 0 || n.present>>slot&1 == 0 {
 		return start, true
 	}
-	return n.kids[n.rank(slot)].nextAbsent(start, shift-fanoutBits, 64)
+	return n.children[n.rank(slot)].nextAbsent(start, shift-fanoutBits, 64)
 }

@@ -11,10 +11,10 @@ import (
 
 // Space is an ordered range of values, which have indexes from 0. The zero value is empty.
 type Space struct {
-	prefix netip.Prefix // addresses; invalid for ports
-	first  uint64       // value of index 0: low 64 bits of the address, or the port
-	size   uint64
-	total  uint64 // base of the size of the bands: 2^host bits, or the number of ports
+	prefix    netip.Prefix // addresses; invalid for ports
+	first     uint64       // value of index 0: low 64 bits of the address, or the port
+	size      uint64
+	rangeSize uint64 // base of the size of the bands: 2^host bits, or the number of ports
 }
 
 // Addresses returns the usable addresses of a CIDR: for IPv4 all but the network and the broadcast
@@ -31,14 +31,14 @@ func Addresses(prefix netip.Prefix) (Space, error) {
 	if hostBits > 64 {
 		return Space{}, fmt.Errorf("%s is larger than a /64", prefix)
 	}
-	s := Space{prefix: prefix, first: low(prefix.Addr())}
+	s := Space{prefix: prefix, first: lowBits(prefix.Addr())}
 	if hostBits == 64 {
-		s.total = ^uint64(0) // one less than the true number, which changes no band
+		s.rangeSize = ^uint64(0) // one less than the true number, which changes no band
 		s.first, s.size = s.first+1, ^uint64(0)
 		return s, nil
 	}
-	s.total = 1 << hostBits
-	s.size = s.total
+	s.rangeSize = 1 << hostBits
+	s.size = s.rangeSize
 	switch {
 	case hostBits <= 1:
 	case prefix.Addr().Is4():
@@ -55,7 +55,7 @@ func Ports(first, last uint16) (Space, error) {
 		return Space{}, fmt.Errorf("%d-%d is no range of ports", first, last)
 	}
 	n := uint64(last-first) + 1
-	return Space{first: uint64(first), size: n, total: n}, nil
+	return Space{first: uint64(first), size: n, rangeSize: n}, nil
 }
 
 // Parse parses a range in text form: a CIDR, "30000-32767", "30000+2767" or a single port.
@@ -119,12 +119,12 @@ func (s Space) String() string {
 // if there are at most 16 values.
 func (s Space) Band() uint64 {
 	switch {
-	case s.total <= 16:
+	case s.rangeSize <= 16:
 		return 0
 	case s.IsAddresses():
-		return min(max(16, s.total/16), 256)
+		return min(max(16, s.rangeSize/16), 256)
 	default:
-		return min(max(16, s.total/32), 128)
+		return min(max(16, s.rangeSize/32), 128)
 	}
 }
 
@@ -155,7 +155,7 @@ func (s Space) Index(v Value) (uint64, bool) {
 		if !s.prefix.Contains(v.Addr()) {
 			return 0, false
 		}
-		n = low(v.Addr())
+		n = lowBits(v.Addr())
 	} else {
 		n = uint64(v.Port())
 	}
@@ -186,8 +186,9 @@ func (s Space) Overlaps(o Space) bool {
 	return s.first < o.first+o.size && o.first < s.first+s.size
 }
 
-// low returns the lowest 64 bits of an address, which identify it within a range of at most 2^64.
-func low(a netip.Addr) uint64 {
+// lowBits returns the lowest 64 bits of an address, which identify it within a range of at most
+// 2^64.
+func lowBits(a netip.Addr) uint64 {
 	b := a.As16()
 	n := binary.BigEndian.Uint64(b[8:])
 	if a.Is4() {

@@ -40,8 +40,8 @@ type Claim struct {
 	Since     time.Time
 }
 
-// Holding is a value with its owner and claims. Times are kept to the millisecond.
-type Holding struct {
+// Allocation is a value with its owner and claims. Times are kept to the millisecond.
+type Allocation struct {
 	Value    pool.Value
 	Pool     string
 	Owner    Owner
@@ -49,12 +49,13 @@ type Holding struct {
 	Claims   []Claim   // empty while at rest
 }
 
-// Put is the new state of a holding, with the owner that the value must have before the write.
-type Put struct {
-	Holding
-	// From is the UID of the present owner. Empty means that the value is free or at rest. If the
-	// value has another owner, the write fails.
-	From string
+// Write is the new state of an allocation, with the owner that the value must have before the
+// write.
+type Write struct {
+	Allocation
+	// ExpectedOwner is the UID of the present owner. Empty means that the value is free or at rest.
+	// If the value has another owner, the write fails.
+	ExpectedOwner string
 }
 
 // ConflictError is returned if a value has another owner than the caller expected.
@@ -63,7 +64,7 @@ type ConflictError struct{ Value pool.Value }
 // Error implements error.
 func (e *ConflictError) Error() string { return fmt.Sprintf("%s has another owner", e.Value) }
 
-// Query selects holdings after the position AfterPool and AfterValue, ordered by pool and value.
+// Query selects allocations after the position AfterPool and AfterValue, ordered by pool and value.
 type Query struct {
 	Pool       string // only this pool; empty: all
 	AfterPool  string
@@ -71,7 +72,7 @@ type Query struct {
 	Limit      int
 }
 
-// Store stores pools and holdings. Its methods may be called concurrently.
+// Store stores pools and allocations. Its methods may be called concurrently.
 type Store interface {
 	// Pools returns all pools, ordered by name.
 	Pools(ctx context.Context) ([]Pool, error)
@@ -82,15 +83,15 @@ type Store interface {
 	// DeletePool removes a pool and its values at rest. It returns ErrPoolNotFound, or ErrPoolInUse
 	// if values are in use.
 	DeletePool(ctx context.Context, name string) error
-	// Load calls fn for every holding, in any order.
-	Load(ctx context.Context, fn func(Holding) error) error
-	// List returns at most Limit holdings that match the query.
-	List(ctx context.Context, q Query) ([]Holding, error)
-	// Apply stores all of puts, or none. In the second case the error is a *ConflictError, or means
-	// that the store cannot be reached. Each value is in at most one of them.
-	Apply(ctx context.Context, puts []Put) error
-	// Forget removes the values that have been at rest since before t.
-	Forget(ctx context.Context, t time.Time) error
+	// Load calls fn for every allocation, in any order.
+	Load(ctx context.Context, fn func(Allocation) error) error
+	// List returns at most Limit allocations that match the query.
+	List(ctx context.Context, q Query) ([]Allocation, error)
+	// Apply stores all of writes, or none. In the second case the error is a *ConflictError, or
+	// means that the store cannot be reached. Each value is in at most one of them.
+	Apply(ctx context.Context, puts []Write) error
+	// DeleteExpired removes the values that have been at rest since before t.
+	DeleteExpired(ctx context.Context, t time.Time) error
 	// Close closes the store.
 	Close() error
 }

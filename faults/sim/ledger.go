@@ -98,7 +98,7 @@ func (l *ledger) committed(records []store.Record) {
 }
 
 // take records that a service has a value from a revision on.
-func (l *ledger) take(revision uint64, uid, value string, held map[string]holdings.Holding) {
+func (l *ledger) take(revision uint64, uid, value string, held map[string]holdings.Allocation) {
 	if other, taken := l.owners[value]; taken {
 		l.violate("revision %d gives %s to the service %s, and %s has it", revision, value, uid, other)
 	}
@@ -113,7 +113,7 @@ func (l *ledger) take(revision uint64, uid, value string, held map[string]holdin
 }
 
 // applied checks a commit of the allocator: nothing is taken from a service that has it.
-func (l *ledger) applied(before map[pool.Value]holdings.Holding, puts []holdings.Put) {
+func (l *ledger) applied(before map[pool.Value]holdings.Allocation, puts []holdings.Write) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range puts {

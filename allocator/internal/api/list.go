@@ -54,14 +54,14 @@ func (s *Server) ListAllocations(ctx context.Context, req *allocatorv1.ListAlloc
 	return resp, nil
 }
 
-func (s *Server) list(ctx context.Context, uid string, q store.Query) ([]store.Holding, error) {
+func (s *Server) list(ctx context.Context, uid string, q store.Query) ([]store.Allocation, error) {
 	if uid != "" {
 		return s.engine.ListBy(uid, q), nil
 	}
 	return s.engine.List(ctx, q)
 }
 
-func writeToken(h store.Holding) string {
+func writeToken(h store.Allocation) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(h.Pool + "/" + string(h.Value.Key())))
 }
 
@@ -82,7 +82,7 @@ func readToken(token string, q *store.Query) error {
 	return err
 }
 
-func writeHolding(h store.Holding) []*allocatorv1.Allocation {
+func writeHolding(h store.Allocation) []*allocatorv1.Allocation {
 	base := func() *allocatorv1.Allocation {
 		return &allocatorv1.Allocation{
 			Pool: h.Pool, Value: h.Value.String(),

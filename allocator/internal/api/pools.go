@@ -5,7 +5,7 @@ import (
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/store"
 )
 
@@ -48,7 +48,7 @@ func readPool(p *allocatorv1.Pool) store.Pool {
 	return store.Pool{Name: p.GetName(), Use: p.GetUse(), Range: p.GetRange(), State: p.GetState(), Band: p.GetStaticBand()}
 }
 
-func writePool(f book.Fill) *allocatorv1.Pool {
+func writePool(f allocation.PoolStatus) *allocatorv1.Pool {
 	return &allocatorv1.Pool{
 		Name: f.Name, Use: f.Use, Range: f.Range, State: f.State, StaticBand: f.Band,
 		Size: f.Size, Used: f.Used, Resting: f.Resting,

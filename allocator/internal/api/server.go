@@ -8,7 +8,7 @@ import (
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	"portolan.dev/services/kit/apierr"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/engine"
 	"portolan.dev/allocator/store"
 )
@@ -21,32 +21,32 @@ const (
 	maxText   = 512  // bytes
 )
 
-// takeUpPatience is how long Allocate waits until the values in use are known. It is shorter than
+// adoptTimeout is how long Allocate waits until the values in use are known. It is shorter than
 // the timeout of the registry's call, so that the registry gets the reason.
-const takeUpPatience = 3 * time.Second
+const adoptTimeout = 3 * time.Second
 
 // Server implements AllocatorService.
 type Server struct {
 	allocatorv1.UnsafeAllocatorServiceServer
 
 	engine  *engine.Engine
-	takenUp <-chan struct{}
+	adopted <-chan struct{}
 }
 
 var _ allocatorv1.AllocatorServiceServer = (*Server)(nil)
 
-// New returns a server on an engine. It allocates nothing before takenUp is closed.
-func New(e *engine.Engine, takenUp <-chan struct{}) *Server {
-	return &Server{engine: e, takenUp: takenUp}
+// New returns a server on an engine. It allocates nothing before adopted is closed.
+func New(e *engine.Engine, adopted <-chan struct{}) *Server {
+	return &Server{engine: e, adopted: adopted}
 }
 
-// awaitTakenUp waits for a short time until the values in use are known. They are known right after
-// the start, unless the registry is unavailable.
-func (s *Server) awaitTakenUp(ctx context.Context) error {
-	patience := time.NewTimer(takeUpPatience)
+// waitUntilAdopted waits for a short time until the values in use are known. They are known right
+// after the start, unless the registry is unavailable.
+func (s *Server) waitUntilAdopted(ctx context.Context) error {
+	patience := time.NewTimer(adoptTimeout)
 	defer patience.Stop()
 	select {
-	case <-s.takenUp:
+	case <-s.adopted:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -69,7 +69,7 @@ func (s *Server) Allocate(ctx context.Context, req *allocatorv1.AllocateRequest)
 	if len(v) > 0 {
 		return nil, apierr.Invalid("AllocateRequest", "", v)
 	}
-	if err := s.awaitTakenUp(ctx); err != nil {
+	if err := s.waitUntilAdopted(ctx); err != nil {
 		return nil, err
 	}
 	results, err := s.engine.Allocate(ctx, sets, req.GetDryRun())
@@ -120,23 +120,23 @@ func readSet(path string, set *allocatorv1.ClaimSet, v *apierr.Violations) engin
 		return engine.Set{}
 	}
 	read := engine.Set{
-		Owner: store.Owner{UID: o.GetUid(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()},
-		Wants: make([]book.Want, len(set.GetClaims())),
+		Owner:    store.Owner{UID: o.GetUid(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()},
+		Requests: make([]allocation.ClaimRequest, len(set.GetClaims())),
 	}
 	for i, c := range set.GetClaims() {
 		checkText(fmt.Sprintf("%s.claims[%d].slot", path, i), c.GetSlot(), v)
-		read.Wants[i] = book.Want{Slot: c.GetSlot(), Use: c.GetUse(), Family: c.GetFamily(), Value: c.GetValue(), Pool: c.GetPool()}
+		read.Requests[i] = allocation.ClaimRequest{Slot: c.GetSlot(), Use: c.GetUse(), Family: c.GetFamily(), Value: c.GetValue(), Pool: c.GetPool()}
 	}
 	return read
 }
 
-func readOwners(request string, owners []*allocatorv1.OwnerSlots) ([]engine.Slots, error) {
+func readOwners(request string, owners []*allocatorv1.OwnerSlots) ([]engine.OwnerSlots, error) {
 	var v apierr.Violations
 	if n := len(owners); n > maxOwners {
 		v.Add("owners", apierr.ReasonTooLong, "%d owners; at most %d", n, maxOwners)
 		return nil, apierr.Invalid(request, "", v)
 	}
-	read := make([]engine.Slots, len(owners))
+	read := make([]engine.OwnerSlots, len(owners))
 	for i, o := range owners {
 		path := fmt.Sprintf("owners[%d]", i)
 		if o.GetOwnerUid() == "" {
@@ -145,7 +145,7 @@ func readOwners(request string, owners []*allocatorv1.OwnerSlots) ([]engine.Slot
 		if n := len(o.GetSlots()); n > maxSlots {
 			v.Add(path+".slots", apierr.ReasonTooLong, "%d slots; at most %d", n, maxSlots)
 		}
-		read[i] = engine.Slots{UID: o.GetOwnerUid(), Slots: o.GetSlots()}
+		read[i] = engine.OwnerSlots{UID: o.GetOwnerUid(), Slots: o.GetSlots()}
 	}
 	if len(v) > 0 {
 		return nil, apierr.Invalid(request, "", v)
@@ -167,8 +167,8 @@ func writeResult(r engine.SetResult) *allocatorv1.ClaimSetResult {
 	if len(out.Failures) > 0 {
 		return out
 	}
-	out.Values = make([]string, len(r.Got))
-	for i, g := range r.Got {
+	out.Values = make([]string, len(r.Results))
+	for i, g := range r.Results {
 		out.Values[i] = g.Value.String()
 	}
 	return out

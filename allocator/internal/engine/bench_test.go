@@ -12,7 +12,7 @@ import (
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/sqlite"
 	"portolan.dev/allocator/store"
 )
@@ -38,12 +38,12 @@ func BenchmarkAllocate64(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			uid := fmt.Sprint(n.Add(1))
-			set := Set{Owner: store.Owner{UID: uid, Kind: "Service", Namespace: "default", Name: "svc"}, Wants: []book.Want{{Slot: "ip", Use: allocatorv1.Use_USE_CLUSTER_IP}}}
+			set := Set{Owner: store.Owner{UID: uid, Kind: "Service", Namespace: "default", Name: "svc"}, Requests: []allocation.ClaimRequest{{Slot: "ip", Use: allocatorv1.Use_USE_CLUSTER_IP}}}
 			if _, err := e.Allocate(b.Context(), []Set{set}, false); err != nil {
 				b.Error(err)
 				return
 			}
-			if _, _, err := e.Confirm(b.Context(), []Slots{{UID: uid}}); err != nil {
+			if _, _, err := e.Confirm(b.Context(), []OwnerSlots{{UID: uid}}); err != nil {
 				b.Error(err)
 				return
 			}

@@ -10,7 +10,7 @@ import (
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	"portolan.dev/services/kit/kittest"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/sqlite"
 	"portolan.dev/allocator/store"
 )
@@ -36,7 +36,7 @@ func TestStoreIsTheArbiter(t *testing.T) {
 	}
 	take := func(e *Engine, uid, value string) SetResult {
 		t.Helper()
-		results, err := e.Allocate(t.Context(), []Set{{Owner: store.Owner{UID: uid}, Wants: []book.Want{{Slot: "p", Use: port, Value: value}}}}, false)
+		results, err := e.Allocate(t.Context(), []Set{{Owner: store.Owner{UID: uid}, Requests: []allocation.ClaimRequest{{Slot: "p", Use: port, Value: value}}}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,10 +45,10 @@ func TestStoreIsTheArbiter(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range 10 {
 		r := take(engines[i%2], string(rune('a'+i)), "")
-		if len(r.Got) != 1 || seen[r.Got[0].Value.String()] {
+		if len(r.Results) != 1 || seen[r.Results[0].Value.String()] {
 			t.Fatalf("value %d: %v, after %v", i, r, seen)
 		}
-		seen[r.Got[0].Value.String()] = true
+		seen[r.Results[0].Value.String()] = true
 	}
 	for _, e := range engines {
 		if r := take(e, "late", ""); len(r.Failures) != 1 || r.Failures[0].Reason != allocatorv1.FailureReason_FAILURE_REASON_FULL {

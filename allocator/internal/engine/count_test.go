@@ -7,14 +7,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/store"
 )
 
-// allocate serves the wants of an owner. With dry it allocates nothing.
-func allocate(t *testing.T, e *Engine, uid string, dry bool, wants ...book.Want) SetResult {
+// allocate serves the claims of an owner. With dryRun it allocates nothing.
+func allocate(t *testing.T, e *Engine, uid string, dry bool, wants ...allocation.ClaimRequest) SetResult {
 	t.Helper()
-	results, err := e.Allocate(t.Context(), []Set{{Owner: store.Owner{UID: uid}, Wants: wants}}, dry)
+	results, err := e.Allocate(t.Context(), []Set{{Owner: store.Owner{UID: uid}, Requests: wants}}, dry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,8 +24,10 @@ func allocate(t *testing.T, e *Engine, uid string, dry bool, wants ...book.Want)
 func TestAllocationsAndFailuresAreCounted(t *testing.T) {
 	e, reg := openEngine(t, openStore(t))
 	createPool(t, e, ports)
-	dynamic := func(slot string) book.Want { return book.Want{Slot: slot, Use: ports.Use} }
-	static := func(slot, value string) book.Want { return book.Want{Slot: slot, Use: ports.Use, Value: value} }
+	dynamic := func(slot string) allocation.ClaimRequest { return allocation.ClaimRequest{Slot: slot, Use: ports.Use} }
+	static := func(slot, value string) allocation.ClaimRequest {
+		return allocation.ClaimRequest{Slot: slot, Use: ports.Use, Value: value}
+	}
 	allocate(t, e, "u1", false, static("b", "30005"), dynamic("a"), dynamic("c"))
 	allocate(t, e, "u1", false, dynamic("a"), static("b", "30005"))    // has them already
 	allocate(t, e, "u2", true, dynamic("a"))                           // dry run
@@ -70,13 +72,13 @@ func TestConfirmedAndReleasedSlotsAreCounted(t *testing.T) {
 	e, _ := openEngine(t, openStore(t))
 	createPool(t, e, ports)
 	for _, uid := range []string{"u1", "u2"} {
-		allocate(t, e, uid, false, book.Want{Slot: "a", Use: ports.Use}, book.Want{Slot: "b", Use: ports.Use})
+		allocate(t, e, uid, false, allocation.ClaimRequest{Slot: "a", Use: ports.Use}, allocation.ClaimRequest{Slot: "b", Use: ports.Use})
 	}
-	confirmed, unknown, err := e.Confirm(t.Context(), []Slots{{UID: "u1"}, {UID: "u2", Slots: []string{"a", "x"}}, {UID: "u3"}})
+	confirmed, unknown, err := e.Confirm(t.Context(), []OwnerSlots{{UID: "u1"}, {UID: "u2", Slots: []string{"a", "x"}}, {UID: "u3"}})
 	if want := []string{"u2/x", "u3/"}; err != nil || confirmed != 3 || !slices.Equal(unknown, want) {
 		t.Errorf("confirmed %d, unknown %q, %v; want 3, %q", confirmed, unknown, err, want)
 	}
-	released, err := e.Release(t.Context(), []Slots{{UID: "u1"}, {UID: "u2", Slots: []string{"b", "x"}}, {UID: "u3"}})
+	released, err := e.Release(t.Context(), []OwnerSlots{{UID: "u1"}, {UID: "u2", Slots: []string{"b", "x"}}, {UID: "u3"}})
 	if err != nil || released != 3 {
 		t.Errorf("released %d, %v; want 3", released, err)
 	}

@@ -13,12 +13,12 @@ import (
 	"portolan.dev/services/kit/batch"
 	"portolan.dev/services/kit/obs"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/store"
 )
 
-// attempts is how often a batch is decided if another process has taken one of its values.
-const attempts = 5
+// maxAttempts is how often a batch is decided if another process has taken one of its values.
+const maxAttempts = 5
 
 // Config is the configuration of an [Engine].
 type Config struct {
@@ -39,15 +39,15 @@ type Engine struct {
 	rest    time.Duration
 	clock   func() time.Time
 	outage  obs.Outage // of the store
-	group   *batch.Group[job, struct{}]
+	group   *batch.Group[request, struct{}]
 
-	mu    lock
-	book  *book.Book // guarded by mu
-	stale bool       // guarded by mu: the book may differ from the store
+	mu       lock
+	table    *allocation.Table // guarded by mu
+	outdated bool              // guarded by mu: the table may differ from the store
 }
 
-// job decides one request. It may run again, on another book.
-type job func(b *book.Book, now time.Time, c *book.Change)
+// request decides one request. It may run again, on another table.
+type request func(b *allocation.Table, now time.Time, c *allocation.Change)
 
 // New reads the store and returns an engine. Close ends it.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
@@ -62,7 +62,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e.metrics = newMetrics(cfg.Metrics, e.Pools)
-	e.group = batch.New(batch.Options[job]{MaxItems: 512, Observe: e.metrics.observe}, e.run)
+	e.group = batch.New(batch.Options[request]{MaxItems: 512, Observe: e.metrics.observe}, e.run)
 	return e, nil
 }
 
@@ -72,25 +72,25 @@ func (e *Engine) Close() { e.group.Close() }
 // now returns the time with the precision of the store.
 func (e *Engine) now() time.Time { return e.clock().Truncate(time.Millisecond) }
 
-// reload reads the book from the store. The caller holds mu, unless the engine is not shared yet.
+// reload reads the table from the store. The caller holds mu, unless the engine is not shared yet.
 func (e *Engine) reload(ctx context.Context) error {
 	pools, err := e.store.Pools(ctx)
 	if err != nil {
 		return err
 	}
-	fresh, err := book.New(pools, e.rest)
+	fresh, err := allocation.New(pools, e.rest)
 	if err != nil {
 		return err
 	}
 	if err := e.store.Load(ctx, fresh.Restore); err != nil {
 		return fmt.Errorf("load allocations: %w", err)
 	}
-	e.book, e.stale = fresh, false
+	e.table, e.outdated = fresh, false
 	return nil
 }
 
-// do runs a job as a part of a batch.
-func (e *Engine) do(ctx context.Context, j job) error {
+// submit runs a job as a part of a batch.
+func (e *Engine) submit(ctx context.Context, j request) error {
 	_, err := e.group.Do(ctx, j)
 	if errors.Is(err, batch.ErrClosed) {
 		return apierr.Unavailable("the allocator is stopping", time.Second)
@@ -99,50 +99,50 @@ func (e *Engine) do(ctx context.Context, j job) error {
 }
 
 // run decides a batch and stores it.
-func (e *Engine) run(ctx context.Context, jobs []job) []batch.Outcome[struct{}] {
+func (e *Engine) run(ctx context.Context, requests []request) []batch.Outcome[struct{}] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for range attempts {
-		err := e.try(ctx, jobs)
+	for range maxAttempts {
+		err := e.runOnce(ctx, requests)
 		var conflict *store.ConflictError
 		switch {
 		case err == nil:
 			e.outage.Over()
-			return make([]batch.Outcome[struct{}], len(jobs))
+			return make([]batch.Outcome[struct{}], len(requests))
 		case errors.As(err, &conflict):
 			e.log.Warn("value was taken elsewhere", "value", conflict.Value.String())
 		default:
 			e.outage.Failed(err)
-			return batch.Fail[struct{}](len(jobs), apierr.Unavailable("the allocator's store is not available", time.Second))
+			return batch.Fail[struct{}](len(requests), apierr.Unavailable("the allocator's store is not available", time.Second))
 		}
 	}
-	return batch.Fail[struct{}](len(jobs), apierr.Unavailable("too many others allocate the same values", time.Second))
+	return batch.Fail[struct{}](len(requests), apierr.Unavailable("too many others allocate the same values", time.Second))
 }
 
-func (e *Engine) try(ctx context.Context, jobs []job) error {
+func (e *Engine) runOnce(ctx context.Context, requests []request) error {
 	if err := e.refresh(ctx); err != nil {
 		return err
 	}
 	var (
-		c   book.Change
+		c   allocation.Change
 		now = e.now()
 	)
-	for _, j := range jobs {
-		j(e.book, now, &c)
+	for _, r := range requests {
+		r(e.table, now, &c)
 	}
-	puts := c.Puts()
-	if len(puts) == 0 {
+	writes := c.Writes()
+	if len(writes) == 0 {
 		return nil
 	}
-	if err := e.store.Apply(ctx, puts); err != nil {
-		c.Rollback(0) // readers must not see a partial batch until the book is read anew
-		e.stale = true
+	if err := e.store.Apply(ctx, writes); err != nil {
+		c.Rollback(0) // readers must not see a partial batch until the table is read anew
+		e.outdated = true
 		return err
 	}
 	return nil
 }
 
-// Refresh reads the book from the store if the two may differ. A write that returned an error may
+// Refresh reads the table from the store if the two may differ. A write that returned an error may
 // have been stored; without Refresh only the next request would notice.
 func (e *Engine) Refresh(ctx context.Context) error {
 	e.mu.Lock()
@@ -151,7 +151,7 @@ func (e *Engine) Refresh(ctx context.Context) error {
 }
 
 func (e *Engine) refresh(ctx context.Context) error {
-	if !e.stale {
+	if !e.outdated {
 		return nil
 	}
 	return e.reload(ctx)

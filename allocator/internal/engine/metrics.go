@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 )
 
 // Values of the label scope: requested explicitly, or any value.
@@ -22,7 +22,7 @@ type metrics struct {
 	batchTime   prometheus.Histogram
 }
 
-func newMetrics(reg prometheus.Registerer, pools func() []book.Fill) *metrics {
+func newMetrics(reg prometheus.Registerer, pools func() []allocation.PoolStatus) *metrics {
 	m := &metrics{
 		allocations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "portolan_allocator_allocations_total",
@@ -43,7 +43,7 @@ func newMetrics(reg prometheus.Registerer, pools func() []book.Fill) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12),
 		}),
 	}
-	reg.MustRegister(m.allocations, m.errors, m.batchSize, m.batchTime, newFillCollector(pools))
+	reg.MustRegister(m.allocations, m.errors, m.batchSize, m.batchTime, newPoolCollector(pools))
 	return m
 }
 
@@ -55,7 +55,7 @@ func (m *metrics) observe(items int, took time.Duration) {
 // count counts the allocated values and the failures of sets.
 func (m *metrics) count(sets []Set, results []SetResult) {
 	for i, r := range results {
-		for _, g := range r.Got {
+		for _, g := range r.Results {
 			if g.New {
 				m.allocations.WithLabelValues(g.Pool, scope(g.Static)).Inc()
 			}
@@ -67,7 +67,7 @@ func (m *metrics) count(sets []Set, results []SetResult) {
 }
 
 func wasStatic(s Set, slot string) bool {
-	return slices.ContainsFunc(s.Wants, func(w book.Want) bool { return w.Slot == slot && w.Value != "" })
+	return slices.ContainsFunc(s.Requests, func(w allocation.ClaimRequest) bool { return w.Slot == slot && w.Value != "" })
 }
 
 func scope(static bool) string {
@@ -77,15 +77,15 @@ func scope(static bool) string {
 	return scopeDynamic
 }
 
-// fillCollector reads the fill levels of the pools when it is scraped.
-type fillCollector struct {
-	pools                         func() []book.Fill
+// poolCollector reads the fill levels of the pools when it is scraped.
+type poolCollector struct {
+	pools                         func() []allocation.PoolStatus
 	allocated, available, resting *prometheus.Desc
 }
 
-func newFillCollector(pools func() []book.Fill) *fillCollector {
+func newPoolCollector(pools func() []allocation.PoolStatus) *poolCollector {
 	label := []string{"pool"}
-	return &fillCollector{
+	return &poolCollector{
 		pools:     pools,
 		allocated: prometheus.NewDesc("portolan_allocator_allocated", "Values in use.", label, nil),
 		available: prometheus.NewDesc("portolan_allocator_available", "Values not in use; those at rest count.", label, nil),
@@ -94,14 +94,14 @@ func newFillCollector(pools func() []book.Fill) *fillCollector {
 }
 
 // Describe implements prometheus.Collector.
-func (f *fillCollector) Describe(ch chan<- *prometheus.Desc) {
+func (f *poolCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- f.allocated
 	ch <- f.available
 	ch <- f.resting
 }
 
 // Collect implements prometheus.Collector.
-func (f *fillCollector) Collect(ch chan<- prometheus.Metric) {
+func (f *poolCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, p := range f.pools() {
 		ch <- prometheus.MustNewConstMetric(f.allocated, prometheus.GaugeValue, float64(p.Used), p.Name)
 		ch <- prometheus.MustNewConstMetric(f.available, prometheus.GaugeValue, float64(p.Size-p.Used), p.Name)

@@ -16,20 +16,20 @@ import (
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	"portolan.dev/services/kit/kittest"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/sqlite"
 	"portolan.dev/allocator/store"
 )
 
-// flaky is a store that can be made to fail, before or after it has executed a call.
-type flaky struct {
+// flakyStore is a store that can be made to fail, before or after it has executed a call.
+type flakyStore struct {
 	store.Store
 	before, after int // number of calls to fail
 }
 
 var errFlaky = errors.New("disk on fire")
 
-func (f *flaky) Apply(ctx context.Context, puts []store.Put) error {
+func (f *flakyStore) Apply(ctx context.Context, puts []store.Write) error {
 	if f.before > 0 {
 		f.before--
 		return errFlaky
@@ -47,7 +47,7 @@ func (f *flaky) Apply(ctx context.Context, puts []store.Put) error {
 // describe returns the state of an engine as text, for comparisons.
 func describe(e *Engine) string {
 	var lines []string
-	for _, h := range e.Held() {
+	for _, h := range e.Allocations() {
 		slices.SortFunc(h.Claims, func(a, b store.Claim) int { return strings.Compare(a.Slot, b.Slot) })
 		line := fmt.Sprint(h.Pool, " ", h.Value, " ", h.Owner, h.Use)
 		for _, c := range h.Claims {
@@ -75,7 +75,7 @@ func TestBookAndStoreAgree(t *testing.T) {
 		}
 		defer st.Close()
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		broken := &flaky{Store: st}
+		broken := &flakyStore{Store: st}
 		open := func(s store.Store) *Engine {
 			e, err := New(t.Context(), Config{
 				Store: s, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(), Rest: time.Minute, Now: func() time.Time { return now },
@@ -99,27 +99,27 @@ func TestBookAndStoreAgree(t *testing.T) {
 			"allocate": func(rt *rapid.T) {
 				set := Set{Owner: store.Owner{UID: uid.Draw(rt, "uid"), Kind: "Service"}}
 				for _, s := range rapid.SliceOfNDistinct(slot, 1, 3, rapid.ID).Draw(rt, "slots") {
-					set.Wants = append(set.Wants, book.Want{Slot: s, Use: allocatorv1.Use_USE_NODE_PORT, Value: value.Draw(rt, "value")})
+					set.Requests = append(set.Requests, allocation.ClaimRequest{Slot: s, Use: allocatorv1.Use_USE_NODE_PORT, Value: value.Draw(rt, "value")})
 				}
 				checkAllocate(rt, e, set, rapid.IntRange(0, 3).Draw(rt, "dry") == 0)
 			},
 			"confirm": func(rt *rapid.T) {
-				_, _, err := e.Confirm(t.Context(), []Slots{{UID: uid.Draw(rt, "uid"), Slots: rapid.SliceOfN(slot, 0, 2).Draw(rt, "slots")}})
+				_, _, err := e.Confirm(t.Context(), []OwnerSlots{{UID: uid.Draw(rt, "uid"), Slots: rapid.SliceOfN(slot, 0, 2).Draw(rt, "slots")}})
 				tolerate(rt, err)
 			},
 			"release": func(rt *rapid.T) {
-				_, err := e.Release(t.Context(), []Slots{{UID: uid.Draw(rt, "uid"), Slots: rapid.SliceOfN(slot, 0, 2).Draw(rt, "slots")}})
+				_, err := e.Release(t.Context(), []OwnerSlots{{UID: uid.Draw(rt, "uid"), Slots: rapid.SliceOfN(slot, 0, 2).Draw(rt, "slots")}})
 				tolerate(rt, err)
 			},
 			"reclaim": func(rt *rapid.T) {
-				held := e.Held()
-				slices.SortFunc(held, func(a, b book.Held) int { return strings.Compare(a.Value.String(), b.Value.String()) })
+				held := e.Allocations()
+				slices.SortFunc(held, func(a, b allocation.Allocation) int { return strings.Compare(a.Value.String(), b.Value.String()) })
 				if len(held) > 0 {
 					_, err := e.Reclaim(t.Context(), held[:1])
 					tolerate(rt, err)
 				}
 			},
-			"forget":       func(rt *rapid.T) { tolerate(rt, e.Forget(t.Context())) },
+			"forget":       func(rt *rapid.T) { tolerate(rt, e.DeleteExpired(t.Context())) },
 			"wait":         func(rt *rapid.T) { now = now.Add(25 * time.Second) },
 			"break before": func(rt *rapid.T) { broken.before = 1 },
 			"break after":  func(rt *rapid.T) { broken.after = 1 },
@@ -140,7 +140,7 @@ func TestBookAndStoreAgree(t *testing.T) {
 func isStale(e *Engine) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.stale
+	return e.outdated
 }
 
 func tolerate(rt *rapid.T, err error) {
@@ -157,15 +157,15 @@ func checkAllocate(rt *rapid.T, e *Engine, set Set, dry bool) {
 		tolerate(rt, err)
 		return
 	}
-	got, failures := results[0].Got, results[0].Failures
-	if (len(got) == len(set.Wants)) == (len(failures) > 0) {
+	got, failures := results[0].Results, results[0].Failures
+	if (len(got) == len(set.Requests)) == (len(failures) > 0) {
 		rt.Fatalf("%d values and %d failures", len(got), len(failures))
 	}
 	for i, g := range got {
-		if want := set.Wants[i].Value; want != "" && g.Value.String() != want {
+		if want := set.Requests[i].Value; want != "" && g.Value.String() != want {
 			rt.Fatalf("got %s, want %s", g.Value, want)
 		}
-		if !dry && !e.Holds(set.Owner.UID, g.Value) {
+		if !dry && !e.Owns(set.Owner.UID, g.Value) {
 			rt.Fatalf("got %s, but do not have it", g.Value)
 		}
 	}

@@ -6,48 +6,48 @@ import (
 
 	"portolan.dev/services/kit/apierr"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/store"
 )
 
 // Pools returns the pools with their fill levels, ordered by name.
-func (e *Engine) Pools() []book.Fill {
+func (e *Engine) Pools() []allocation.PoolStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.book.Pools(e.now())
+	return e.table.Pools(e.now())
 }
 
 // CreatePool adds a pool. It returns errors of the API.
-func (e *Engine) CreatePool(ctx context.Context, p store.Pool) (book.Fill, error) {
-	return e.changePool(ctx, p, (*book.Book).CheckCreate, e.store.CreatePool)
+func (e *Engine) CreatePool(ctx context.Context, p store.Pool) (allocation.PoolStatus, error) {
+	return e.changePool(ctx, p, (*allocation.Table).CheckCreate, e.store.CreatePool)
 }
 
 // UpdatePool changes the range or the state of a pool. It returns errors of the API.
-func (e *Engine) UpdatePool(ctx context.Context, p store.Pool) (book.Fill, error) {
-	return e.changePool(ctx, p, (*book.Book).CheckUpdate, e.store.UpdatePool)
+func (e *Engine) UpdatePool(ctx context.Context, p store.Pool) (allocation.PoolStatus, error) {
+	return e.changePool(ctx, p, (*allocation.Table).CheckUpdate, e.store.UpdatePool)
 }
 
 func (e *Engine) changePool(
-	ctx context.Context, p store.Pool, check func(*book.Book, store.Pool) (store.Pool, error), save func(context.Context, store.Pool) error,
-) (book.Fill, error) {
+	ctx context.Context, p store.Pool, check func(*allocation.Table, store.Pool) (store.Pool, error), save func(context.Context, store.Pool) error,
+) (allocation.PoolStatus, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.refresh(ctx); err != nil {
-		return book.Fill{}, poolError(p.Name, err)
+		return allocation.PoolStatus{}, poolError(p.Name, err)
 	}
-	p, err := check(e.book, p)
+	p, err := check(e.table, p)
 	if err != nil {
-		return book.Fill{}, err
+		return allocation.PoolStatus{}, err
 	}
 	if err := save(ctx, p); err != nil {
-		e.stale = true
-		return book.Fill{}, poolError(p.Name, err)
+		e.outdated = true
+		return allocation.PoolStatus{}, poolError(p.Name, err)
 	}
-	if err := e.book.PutPool(p, e.now()); err != nil {
-		e.stale = true
-		return book.Fill{}, apierr.Internal(err)
+	if err := e.table.PutPool(p, e.now()); err != nil {
+		e.outdated = true
+		return allocation.PoolStatus{}, apierr.Internal(err)
 	}
-	fill, _ := e.book.FillOf(p.Name, e.now())
+	fill, _ := e.table.PoolStatus(p.Name, e.now())
 	return fill, nil
 }
 
@@ -58,18 +58,18 @@ func (e *Engine) DeletePool(ctx context.Context, name string) error {
 	if err := e.refresh(ctx); err != nil {
 		return poolError(name, err)
 	}
-	if err := e.book.CheckDelete(name); err != nil {
+	if err := e.table.CheckDelete(name); err != nil {
 		return err
 	}
 	if err := e.store.DeletePool(ctx, name); err != nil {
-		e.stale = true
+		e.outdated = true
 		return poolError(name, err)
 	}
-	e.book.RemovePool(name)
+	e.table.RemovePool(name)
 	return nil
 }
 
-// poolError converts an error of the store to an error of the API. After the checks of the book,
+// poolError converts an error of the store to an error of the API. After the checks of the table,
 // such an error occurs only if another process has changed the pools, or if the store fails.
 func poolError(name string, err error) error {
 	switch {

@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/kittest"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/sqlite"
 	"portolan.dev/allocator/store"
 )
@@ -55,7 +55,7 @@ func createPool(t *testing.T, e *Engine, p store.Pool) {
 }
 
 // retire sets the state of a pool to retired, so that it can be deleted.
-func retire(t *testing.T, e *Engine, p store.Pool) book.Fill {
+func retire(t *testing.T, e *Engine, p store.Pool) allocation.PoolStatus {
 	t.Helper()
 	p.State = allocatorv1.PoolState_POOL_STATE_RETIRED
 	fill, err := e.UpdatePool(t.Context(), p)
@@ -101,13 +101,13 @@ func TestPoolsOfAnotherProcess(t *testing.T) {
 	retire(t, other, ports)
 
 	other, _ = openEngine(t, st)
-	allocate(t, first, "u", false, book.Want{Slot: "p", Use: ports.Use})
+	allocate(t, first, "u", false, allocation.ClaimRequest{Slot: "p", Use: ports.Use})
 	want("delete a pool in which something was allocated", other.DeletePool(t.Context(), ports.Name), codes.FailedPrecondition)
 	if fill := retire(t, other, ports); fill.Used != 1 {
 		t.Errorf("afterwards it believes that %d values of the pool are in use, want 1", fill.Used)
 	}
 
-	if _, err := first.Release(t.Context(), []Slots{{UID: "u"}}); err != nil {
+	if _, err := first.Release(t.Context(), []OwnerSlots{{UID: "u"}}); err != nil {
 		t.Fatal(err)
 	}
 	retire(t, first, ports)

@@ -12,20 +12,20 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// put writes a holding if its value is free, at rest, or belongs to the named owner. Otherwise it
-// changes no row.
-const put = `INSERT INTO holdings (value, pool, uid, kind, namespace, name, released, claims) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+// writeSQL writes an allocation if its value is free, at rest, or belongs to the named owner.
+// Otherwise it changes no row.
+const writeSQL = `INSERT INTO holdings (value, pool, uid, kind, namespace, name, released, claims) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 	ON CONFLICT (value) DO UPDATE SET pool = excluded.pool, uid = excluded.uid, kind = excluded.kind, namespace = excluded.namespace,
 		name = excluded.name, released = excluded.released, claims = excluded.claims
 	WHERE holdings.released <> 0 OR holdings.uid = ?9`
 
 // Apply implements store.Store.
-func (s *Store) Apply(ctx context.Context, puts []store.Put) error {
+func (s *Store) Apply(ctx context.Context, puts []store.Write) error {
 	if len(puts) == 0 {
 		return nil
 	}
-	return s.within(ctx, func(tx *sql.Tx) error {
-		stmt := tx.StmtContext(ctx, s.put)
+	return s.inTransaction(ctx, func(tx *sql.Tx) error {
+		stmt := tx.StmtContext(ctx, s.writeStmt)
 		for i := range puts {
 			if err := apply(ctx, stmt, &puts[i]); err != nil {
 				return err
@@ -35,13 +35,13 @@ func (s *Store) Apply(ctx context.Context, puts []store.Put) error {
 	})
 }
 
-func apply(ctx context.Context, stmt *sql.Stmt, p *store.Put) error {
+func apply(ctx context.Context, stmt *sql.Stmt, p *store.Write) error {
 	claims, err := writeClaims(p.Claims)
 	if err != nil {
 		return err
 	}
 	o := &p.Owner
-	res, err := stmt.ExecContext(ctx, p.Value.Key(), p.Pool, o.UID, o.Kind, o.Namespace, o.Name, millis(p.Released), claims, p.From)
+	res, err := stmt.ExecContext(ctx, p.Value.Key(), p.Pool, o.UID, o.Kind, o.Namespace, o.Name, millis(p.Released), claims, p.ExpectedOwner)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", p.Value, err)
 	}
@@ -55,8 +55,8 @@ func apply(ctx context.Context, stmt *sql.Stmt, p *store.Put) error {
 	return nil
 }
 
-// Forget implements store.Store.
-func (s *Store) Forget(ctx context.Context, t time.Time) error {
+// DeleteExpired implements store.Store.
+func (s *Store) DeleteExpired(ctx context.Context, t time.Time) error {
 	if _, err := s.db.Writer.ExecContext(ctx, `DELETE FROM holdings WHERE released <> 0 AND released < ?`, millis(t)); err != nil {
 		return fmt.Errorf("forget what rested: %w", err)
 	}

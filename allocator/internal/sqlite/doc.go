@@ -3,5 +3,6 @@
 //
 // The cost of a batch is the number of pages that it writes. Each row takes one page, because the
 // claims are part of the row of their value, and no index has an order other than by value.
-// Separate tables of holdings and claims, with an index by owner, wrote five pages for each value.
+// Separate tables of allocations and claims, with an index by owner, wrote five pages for each
+// value.
 package sqlite

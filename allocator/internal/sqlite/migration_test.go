@@ -17,7 +17,7 @@ import (
 )
 
 // TestClaimsMoveIntoTheirHoldings opens a database from the time before claims were a part of their
-// holding.
+// allocation.
 func TestClaimsMoveIntoTheirHoldings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	makeFirst(t, path)
@@ -26,14 +26,14 @@ func TestClaimsMoveIntoTheirHoldings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	var got []store.Holding
-	if err := s.Load(t.Context(), func(h store.Holding) error {
+	var got []store.Allocation
+	if err := s.Load(t.Context(), func(h store.Allocation) error {
 		got = append(got, h)
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	want := []store.Holding{
+	want := []store.Allocation{
 		{Value: pool.PortValue(30001), Pool: "ports", Owner: store.Owner{UID: "u1", Kind: "Service", Namespace: "ns", Name: "x"}, Claims: []store.Claim{
 			{Slot: "a", Confirmed: true, Since: time.UnixMilli(1000)}, {Slot: "b", Since: time.UnixMilli(2000)},
 		}},
@@ -44,7 +44,7 @@ func TestClaimsMoveIntoTheirHoldings(t *testing.T) {
 	}
 }
 
-func sameHolding(x, y store.Holding) bool {
+func sameHolding(x, y store.Allocation) bool {
 	return x.Value == y.Value && x.Pool == y.Pool && x.Owner == y.Owner && x.Released.Equal(y.Released) &&
 		slices.EqualFunc(x.Claims, y.Claims, func(a, b store.Claim) bool {
 			return a.Slot == b.Slot && a.Confirmed == b.Confirmed && a.Since.Equal(b.Since)

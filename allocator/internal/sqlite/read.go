@@ -13,18 +13,18 @@ import (
 const columns = `value, pool, uid, kind, namespace, name, released, claims`
 
 // Load implements store.Store.
-func (s *Store) Load(ctx context.Context, fn func(store.Holding) error) error {
+func (s *Store) Load(ctx context.Context, fn func(store.Allocation) error) error {
 	return s.read(ctx, fn, `SELECT `+columns+` FROM holdings ORDER BY value`)
 }
 
 // List implements store.Store.
-func (s *Store) List(ctx context.Context, q store.Query) ([]store.Holding, error) {
+func (s *Store) List(ctx context.Context, q store.Query) ([]store.Allocation, error) {
 	after := []byte{}
 	if q.AfterValue != (pool.Value{}) {
 		after = q.AfterValue.Key()
 	}
-	var found []store.Holding
-	err := s.read(ctx, func(h store.Holding) error {
+	var found []store.Allocation
+	err := s.read(ctx, func(h store.Allocation) error {
 		found = append(found, h)
 		return nil
 	}, `SELECT `+columns+` FROM holdings WHERE (pool, value) > (?1, ?2) AND (?3 = '' OR pool = ?3) ORDER BY pool, value LIMIT ?4`,
@@ -32,8 +32,8 @@ func (s *Store) List(ctx context.Context, q store.Query) ([]store.Holding, error
 	return found, err
 }
 
-// read calls fn for every holding in the rows of a query.
-func (s *Store) read(ctx context.Context, fn func(store.Holding) error, query string, args ...any) (err error) {
+// read calls fn for every allocation in the rows of a query.
+func (s *Store) read(ctx context.Context, fn func(store.Allocation) error, query string, args ...any) (err error) {
 	rows, err := s.db.Reader.QueryContext(ctx, query, args...)
 	if err != nil {
 		return fmt.Errorf("read holdings: %w", err)
@@ -54,9 +54,9 @@ func (s *Store) read(ctx context.Context, fn func(store.Holding) error, query st
 	return nil
 }
 
-func scan(rows *sql.Rows) (store.Holding, error) {
+func scan(rows *sql.Rows) (store.Allocation, error) {
 	var (
-		h           store.Holding
+		h           store.Allocation
 		key, claims []byte
 		released    int64
 	)

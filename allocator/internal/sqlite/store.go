@@ -19,8 +19,8 @@ var migrations embed.FS
 
 // Store is a store.Store in an embedded database.
 type Store struct {
-	db  *sqldb.Embedded
-	put *sql.Stmt
+	db        *sqldb.Embedded
+	writeStmt *sql.Stmt
 }
 
 var _ store.Store = (*Store)(nil)
@@ -46,7 +46,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	if err := sqldb.Migrate(ctx, s.db.Writer, sqldb.SQLite, "allocator", files); err != nil {
 		return err
 	}
-	if s.put, err = s.db.Writer.PrepareContext(ctx, put); err != nil {
+	if s.writeStmt, err = s.db.Writer.PrepareContext(ctx, writeSQL); err != nil {
 		return fmt.Errorf("prepare statement: %w", err)
 	}
 	return nil
@@ -55,8 +55,8 @@ func (s *Store) prepare(ctx context.Context) error {
 // Close implements store.Store.
 func (s *Store) Close() error {
 	var err error
-	if s.put != nil {
-		err = s.put.Close()
+	if s.writeStmt != nil {
+		err = s.writeStmt.Close()
 	}
 	return errors.Join(err, s.db.Close())
 }
@@ -85,20 +85,20 @@ func (s *Store) Pools(ctx context.Context) (pools []store.Pool, err error) {
 
 // CreatePool implements store.Store.
 func (s *Store) CreatePool(ctx context.Context, p store.Pool) error {
-	return s.one(ctx, "create pool", store.ErrPoolExists,
+	return s.execOne(ctx, "create pool", store.ErrPoolExists,
 		`INSERT INTO pools (name, use, range, state, static_band) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		p.Name, int32(p.Use), p.Range, int32(p.State), int64(p.Band))
 }
 
 // UpdatePool implements store.Store.
 func (s *Store) UpdatePool(ctx context.Context, p store.Pool) error {
-	return s.one(ctx, "update pool", store.ErrPoolNotFound,
+	return s.execOne(ctx, "update pool", store.ErrPoolNotFound,
 		`UPDATE pools SET use = ?, range = ?, state = ?, static_band = ? WHERE name = ?`,
 		int32(p.Use), p.Range, int32(p.State), int64(p.Band), p.Name)
 }
 
-// one runs a statement that must change one row. If it changes no row, one returns none.
-func (s *Store) one(ctx context.Context, what string, none error, query string, args ...any) error {
+// execOne runs a statement that must change one row. If it changes no row, execOne returns none.
+func (s *Store) execOne(ctx context.Context, what string, none error, query string, args ...any) error {
 	res, err := s.db.Writer.ExecContext(ctx, query, args...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -111,7 +111,7 @@ func (s *Store) one(ctx context.Context, what string, none error, query string, 
 
 // DeletePool implements store.Store.
 func (s *Store) DeletePool(ctx context.Context, name string) error {
-	return s.within(ctx, func(tx *sql.Tx) error {
+	return s.inTransaction(ctx, func(tx *sql.Tx) error {
 		var used int
 		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM holdings WHERE pool = ? AND released = 0`, name).Scan(&used); err != nil {
 			return fmt.Errorf("delete pool: %w", err)
@@ -133,8 +133,8 @@ func (s *Store) DeletePool(ctx context.Context, name string) error {
 	})
 }
 
-// within runs do in a transaction, which it commits unless do fails.
-func (s *Store) within(ctx context.Context, do func(*sql.Tx) error) error {
+// inTransaction runs do in a transaction, which it commits unless do fails.
+func (s *Store) inTransaction(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.db.Writer.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)

@@ -31,7 +31,7 @@ func Run(t *testing.T, open Open) {
 		{"all or nothing", testAtomic},
 		{"one of many takers", testRace},
 		{"list", testList},
-		{"forget", testForget},
+		{"forget", testDeleteExpired},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
 	}
@@ -48,20 +48,20 @@ func ports(name string) store.Pool {
 	return store.Pool{Name: name, Use: allocatorv1.Use_USE_NODE_PORT, Range: "30000-30099", State: allocatorv1.PoolState_POOL_STATE_ACTIVE, Band: 16}
 }
 
-// take returns a Put that gives a free value to an owner.
-func take(v pool.Value, o store.Owner, claims ...store.Claim) store.Put {
-	return store.Put{Holding: store.Holding{Value: v, Pool: "ports", Owner: o, Claims: claims}}
+// take returns a Write that gives a free value to an owner.
+func take(v pool.Value, o store.Owner, claims ...store.Claim) store.Write {
+	return store.Write{Allocation: store.Allocation{Value: v, Pool: "ports", Owner: o, Claims: claims}}
 }
 
-// keep returns a Put that changes the claims of the owner that has the value.
-func keep(v pool.Value, o store.Owner, claims ...store.Claim) store.Put {
+// keep returns a Write that changes the claims of the owner that has the value.
+func keep(v pool.Value, o store.Owner, claims ...store.Claim) store.Write {
 	p := take(v, o, claims...)
-	p.From = o.UID
+	p.ExpectedOwner = o.UID
 	return p
 }
 
-// rest returns a Put that ends the use of a value by its owner.
-func rest(v pool.Value, o store.Owner, at time.Time) store.Put {
+// rest returns a Write that ends the use of a value by its owner.
+func rest(v pool.Value, o store.Owner, at time.Time) store.Write {
 	p := keep(v, o)
 	p.Released = at
 	return p
@@ -71,18 +71,18 @@ func claim(slot string, confirmed bool, since time.Time) store.Claim {
 	return store.Claim{Slot: slot, Confirmed: confirmed, Since: since}
 }
 
-func apply(t *testing.T, s store.Store, puts ...store.Put) {
+func apply(t *testing.T, s store.Store, puts ...store.Write) {
 	t.Helper()
 	if err := s.Apply(t.Context(), puts); err != nil {
 		t.Fatalf("Apply: %v", err)
 	}
 }
 
-// want checks all holdings in text form.
+// want checks all allocations in text form.
 func want(t *testing.T, s store.Store, lines ...string) {
 	t.Helper()
 	var got []string
-	err := s.Load(t.Context(), func(h store.Holding) error {
+	err := s.Load(t.Context(), func(h store.Allocation) error {
 		got = append(got, text(h))
 		return nil
 	})
@@ -92,7 +92,7 @@ func want(t *testing.T, s store.Store, lines ...string) {
 	}
 }
 
-func text(h store.Holding) string {
+func text(h store.Allocation) string {
 	line := fmt.Sprint(h.Value, " ", h.Pool, " ", h.Owner.UID)
 	if !h.Released.IsZero() {
 		line += fmt.Sprint(" released+", h.Released.Sub(t0).Milliseconds())
@@ -143,12 +143,12 @@ func testOneOwner(t *testing.T, s store.Store) {
 	prepare(t, s)
 	apply(t, s, take(v1, a))
 	apply(t, s, keep(v1, a))
-	for what, p := range map[string]store.Put{
+	for what, p := range map[string]store.Write{
 		"take of what another has": take(v1, b), "take of what it has": take(v1, a), "claim on what another has": keep(v1, b, claim("x", true, t0)),
 		"release of what another has": rest(v1, b, t0),
 	} {
 		var conflict *store.ConflictError
-		if err := s.Apply(t.Context(), []store.Put{p}); !errors.As(err, &conflict) || conflict.Value != v1 {
+		if err := s.Apply(t.Context(), []store.Write{p}); !errors.As(err, &conflict) || conflict.Value != v1 {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -158,7 +158,7 @@ func testOneOwner(t *testing.T, s store.Store) {
 	apply(t, s, take(v1, b))
 	want(t, s, "30001 ports b")
 	handed := take(v1, a)
-	handed.From = b.UID
+	handed.ExpectedOwner = b.UID
 	apply(t, s, handed)
 	want(t, s, "30001 ports a")
 }
@@ -176,13 +176,13 @@ func testClaims(t *testing.T, s store.Store) {
 func testAtomic(t *testing.T, s store.Store) {
 	prepare(t, s)
 	apply(t, s, take(v2, b))
-	if err := s.Apply(t.Context(), []store.Put{take(v1, a, claim("x", false, t0)), take(v2, a)}); err == nil {
+	if err := s.Apply(t.Context(), []store.Write{take(v1, a, claim("x", false, t0)), take(v2, a)}); err == nil {
 		t.Error("a conflict was applied")
 	}
 	want(t, s, "30002 ports b")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Apply(ctx, []store.Put{take(v1, a)}); err == nil {
+	if err := s.Apply(ctx, []store.Write{take(v1, a)}); err == nil {
 		t.Error("applied although canceled")
 	}
 	want(t, s, "30002 ports b")
@@ -198,7 +198,7 @@ func testRace(t *testing.T, s store.Store) {
 	for i := range 8 {
 		wg.Go(func() {
 			var conflict *store.ConflictError
-			err := s.Apply(t.Context(), []store.Put{take(v1, store.Owner{UID: fmt.Sprint(i)})})
+			err := s.Apply(t.Context(), []store.Write{take(v1, store.Owner{UID: fmt.Sprint(i)})})
 			switch {
 			case err == nil:
 				won.Add(1)
@@ -249,11 +249,11 @@ func testList(t *testing.T, s store.Store) {
 	}
 }
 
-func testForget(t *testing.T, s store.Store) {
+func testDeleteExpired(t *testing.T, s store.Store) {
 	prepare(t, s)
 	apply(t, s, take(v1, a), take(v2, a), take(pool.PortValue(30003), a))
 	apply(t, s, rest(v1, a, t0), rest(v2, a, t0.Add(time.Minute)))
-	if err := s.Forget(t.Context(), t0.Add(time.Second)); err != nil {
+	if err := s.DeleteExpired(t.Context(), t0.Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	want(t, s, "30002 ports a released+60000", "30003 ports a")

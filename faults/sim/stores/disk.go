@@ -16,29 +16,29 @@ import (
 	"portolan.dev/faults/sim/weather"
 )
 
-// Disk keeps the pools and holdings of an allocator. It is safe for concurrent use.
+// Disk keeps the pools and allocations of an allocator. It is safe for concurrent use.
 type Disk struct {
-	// Applied, if not nil, is called with the puts of each commit before they take effect. before
-	// has the present holdings of the same values; nil: there were none.
-	Applied func(before map[pool.Value]store.Holding, puts []store.Put)
+	// Applied, if not nil, is called with the writes of each commit before they take effect. before
+	// has the present allocations of the same values; nil: there were none.
+	Applied func(before map[pool.Value]store.Allocation, puts []store.Write)
 
 	weather *weather.Weather
 
 	mu       sync.Mutex
 	pools    map[string]store.Pool
-	holdings map[pool.Value]store.Holding
+	holdings map[pool.Value]store.Allocation
 }
 
 // NewDisk returns an empty disk. Without weather everything happens at once.
 func NewDisk(w *weather.Weather) *Disk {
-	return &Disk{weather: w, pools: map[string]store.Pool{}, holdings: map[pool.Value]store.Holding{}}
+	return &Disk{weather: w, pools: map[string]store.Pool{}, holdings: map[pool.Value]store.Allocation{}}
 }
 
-// Holdings returns the holdings on the disk, by value.
-func (d *Disk) Holdings() map[string]store.Holding {
+// Holdings returns the allocations on the disk, by value.
+func (d *Disk) Holdings() map[string]store.Allocation {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	used := map[string]store.Holding{}
+	used := map[string]store.Allocation{}
 	for v, h := range d.holdings {
 		if h.Released.IsZero() {
 			used[v.String()] = h
@@ -118,12 +118,12 @@ func (f *File) carryOut(change func() error) error {
 }
 
 // Apply implements store.Store.
-func (f *File) Apply(ctx context.Context, puts []store.Put) error {
+func (f *File) Apply(ctx context.Context, puts []store.Write) error {
 	return f.write(ctx, func() error {
-		before := map[pool.Value]store.Holding{}
+		before := map[pool.Value]store.Allocation{}
 		for _, p := range puts {
 			h, there := f.disk.holdings[p.Value]
-			if there && h.Released.IsZero() && h.Owner.UID != p.From {
+			if there && h.Released.IsZero() && h.Owner.UID != p.ExpectedOwner {
 				return &store.ConflictError{Value: p.Value}
 			}
 			if there {
@@ -134,16 +134,16 @@ func (f *File) Apply(ctx context.Context, puts []store.Put) error {
 			f.disk.Applied(before, puts)
 		}
 		for _, p := range puts {
-			f.disk.holdings[p.Value] = p.Holding
+			f.disk.holdings[p.Value] = p.Allocation
 		}
 		return nil
 	})
 }
 
-// Forget implements store.Store.
-func (f *File) Forget(ctx context.Context, t time.Time) error {
+// DeleteExpired implements store.Store.
+func (f *File) DeleteExpired(ctx context.Context, t time.Time) error {
 	return f.write(ctx, func() error {
-		maps.DeleteFunc(f.disk.holdings, func(_ pool.Value, h store.Holding) bool {
+		maps.DeleteFunc(f.disk.holdings, func(_ pool.Value, h store.Allocation) bool {
 			return !h.Released.IsZero() && h.Released.Before(t)
 		})
 		return nil
@@ -183,7 +183,7 @@ func (f *File) DeletePool(ctx context.Context, name string) error {
 				return store.ErrPoolInUse
 			}
 		}
-		maps.DeleteFunc(f.disk.holdings, func(_ pool.Value, h store.Holding) bool { return h.Pool == name })
+		maps.DeleteFunc(f.disk.holdings, func(_ pool.Value, h store.Allocation) bool { return h.Pool == name })
 		delete(f.disk.pools, name)
 		return nil
 	})
@@ -196,17 +196,17 @@ func (f *File) Pools(context.Context) ([]store.Pool, error) {
 	return slices.SortedFunc(maps.Values(f.disk.pools), func(a, b store.Pool) int { return strings.Compare(a.Name, b.Name) }), nil
 }
 
-// all returns all holdings in the order of pools and values.
-func (f *File) all() []store.Holding {
+// all returns all allocations in the order of pools and values.
+func (f *File) all() []store.Allocation {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
-	return slices.SortedFunc(maps.Values(f.disk.holdings), func(a, b store.Holding) int {
+	return slices.SortedFunc(maps.Values(f.disk.holdings), func(a, b store.Allocation) int {
 		return cmp.Or(strings.Compare(a.Pool, b.Pool), bytes.Compare(a.Value.Key(), b.Value.Key()))
 	})
 }
 
 // Load implements store.Store.
-func (f *File) Load(_ context.Context, fn func(store.Holding) error) error {
+func (f *File) Load(_ context.Context, fn func(store.Allocation) error) error {
 	for _, h := range f.all() {
 		if err := fn(h); err != nil {
 			return err
@@ -216,12 +216,12 @@ func (f *File) Load(_ context.Context, fn func(store.Holding) error) error {
 }
 
 // List implements store.Store.
-func (f *File) List(_ context.Context, q store.Query) ([]store.Holding, error) {
+func (f *File) List(_ context.Context, q store.Query) ([]store.Allocation, error) {
 	var after []byte
 	if q.AfterValue != (pool.Value{}) {
 		after = q.AfterValue.Key()
 	}
-	var found []store.Holding
+	var found []store.Allocation
 	for _, h := range f.all() {
 		beyond := cmp.Or(strings.Compare(h.Pool, q.AfterPool), bytes.Compare(h.Value.Key(), after)) > 0
 		if beyond && (q.Pool == "" || q.Pool == h.Pool) && len(found) < q.Limit {

@@ -1,4 +1,4 @@
-package book
+package allocation
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // CheckCreate returns the new pool with defaults filled in, or an error of the API if it is not
 // valid.
-func (b *Book) CheckCreate(p store.Pool) (store.Pool, error) {
+func (t *Table) CheckCreate(p store.Pool) (store.Pool, error) {
 	var v apierr.Violations
 	if !label.MatchString(p.Name) {
 		v.Add("name", apierr.ReasonInvalid, "%q is no DNS-1123 label: lower-case letters, digits and '-', at most 63 characters", p.Name)
@@ -33,10 +33,10 @@ func (b *Book) CheckCreate(p store.Pool) (store.Pool, error) {
 	if len(v) > 0 {
 		return p, apierr.Invalid(poolKind, p.Name, v)
 	}
-	if b.pool(p.Name) != nil {
+	if t.pool(p.Name) != nil {
 		return p, apierr.AlreadyExists(poolKind, p.Name)
 	}
-	if other := b.overlapping(p.Name, space); other != nil {
+	if other := t.overlapping(p.Name, space); other != nil {
 		return p, apierr.AlreadyExists(poolKind, fmt.Sprintf("%s with range %s", other.Name, other.Range))
 	}
 	if p.Band == 0 {
@@ -48,8 +48,8 @@ func (b *Book) CheckCreate(p store.Pool) (store.Pool, error) {
 
 // CheckUpdate returns the pool as it is after an update, or an error of the API if the update is
 // not allowed.
-func (b *Book) CheckUpdate(p store.Pool) (store.Pool, error) {
-	e := b.pool(p.Name)
+func (t *Table) CheckUpdate(p store.Pool) (store.Pool, error) {
+	e := t.pool(p.Name)
 	if e == nil {
 		return p, apierr.NotFound(poolKind, p.Name)
 	}
@@ -73,10 +73,10 @@ func (b *Book) CheckUpdate(p store.Pool) (store.Pool, error) {
 	if len(v) > 0 {
 		return p, apierr.Invalid(poolKind, p.Name, v)
 	}
-	if other := b.overlapping(p.Name, space); other != nil {
+	if other := t.overlapping(p.Name, space); other != nil {
 		return p, apierr.FailedPrecondition(fmt.Sprintf("range %s overlaps pool %q with range %s", space, other.Name, other.Range))
 	}
-	for value, h := range b.values {
+	for value, h := range t.values {
 		if _, ok := space.Index(value); h.pool == p.Name && !ok {
 			return p, apierr.FailedPrecondition(fmt.Sprintf("range %s leaves out %s, which %s %s/%s has", space, value, h.owner.Kind, h.owner.Namespace, h.owner.Name))
 		}
@@ -87,7 +87,7 @@ func (b *Book) CheckUpdate(p store.Pool) (store.Pool, error) {
 
 // band returns the static band of a pool that gets another range. It is the band of a new pool with
 // that range, unless the pool was created with a band of its own.
-func (e *entry) band(space pool.Space) uint64 {
+func (e *poolState) band(space pool.Space) uint64 {
 	if e.Band == e.values.Space().Band() {
 		return space.Band()
 	}
@@ -95,8 +95,8 @@ func (e *entry) band(space pool.Space) uint64 {
 }
 
 // CheckDelete returns an error of the API if a pool cannot be deleted.
-func (b *Book) CheckDelete(name string) error {
-	e := b.pool(name)
+func (t *Table) CheckDelete(name string) error {
+	e := t.pool(name)
 	switch {
 	case e == nil:
 		return apierr.NotFound(poolKind, name)
@@ -109,13 +109,13 @@ func (b *Book) CheckDelete(name string) error {
 }
 
 // PutPool adds or replaces a pool that was checked and stored.
-func (b *Book) PutPool(p store.Pool, now time.Time) error {
+func (t *Table) PutPool(p store.Pool, now time.Time) error {
 	space, err := pool.Parse(p.Range)
 	if err != nil {
 		return err
 	}
-	fresh := &entry{Pool: p, values: pool.New(space, p.Band, b.rest)}
-	if old := b.pool(p.Name); old != nil {
+	fresh := &poolState{Pool: p, values: pool.New(space, p.Band, t.rest)}
+	if old := t.pool(p.Name); old != nil {
 		old.values.Resting(now)
 		old.values.EachResting(func(v pool.Value, since time.Time) {
 			if fresh.values.Take(v) == nil {
@@ -123,7 +123,7 @@ func (b *Book) PutPool(p store.Pool, now time.Time) error {
 			}
 		})
 	}
-	for v, h := range b.values {
+	for v, h := range t.values {
 		if h.pool != p.Name {
 			continue
 		}
@@ -131,28 +131,28 @@ func (b *Book) PutPool(p store.Pool, now time.Time) error {
 			return fmt.Errorf("pool %s: %s: %w", p.Name, v, err)
 		}
 	}
-	b.RemovePool(p.Name)
-	b.pools = append(b.pools, fresh)
-	b.sort()
+	t.RemovePool(p.Name)
+	t.pools = append(t.pools, fresh)
+	t.sortPools()
 	return nil
 }
 
 // RemovePool removes a pool that was checked and removed from the store.
-func (b *Book) RemovePool(name string) {
-	b.pools = slices.DeleteFunc(b.pools, func(e *entry) bool { return e.Name == name })
+func (t *Table) RemovePool(name string) {
+	t.pools = slices.DeleteFunc(t.pools, func(e *poolState) bool { return e.Name == name })
 }
 
-// FillOf returns the fill level of a pool, and whether the pool exists.
-func (b *Book) FillOf(name string, now time.Time) (Fill, bool) {
-	e := b.pool(name)
+// PoolStatus returns the fill level of a pool, and whether the pool exists.
+func (t *Table) PoolStatus(name string, now time.Time) (PoolStatus, bool) {
+	e := t.pool(name)
 	if e == nil {
-		return Fill{}, false
+		return PoolStatus{}, false
 	}
-	return e.fill(now), true
+	return e.status(now), true
 }
 
-func (b *Book) overlapping(name string, s pool.Space) *entry {
-	for _, e := range b.pools {
+func (t *Table) overlapping(name string, s pool.Space) *poolState {
+	for _, e := range t.pools {
 		if e.Name != name && e.values.Space().Overlaps(s) {
 			return e
 		}

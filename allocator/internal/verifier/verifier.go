@@ -1,4 +1,4 @@
-package verify
+package verifier
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/engine"
 	"portolan.dev/allocator/pool"
 )
@@ -40,8 +40,8 @@ type Config struct {
 	Grace time.Duration
 	// Interval is the time between two comparisons of everything.
 	Interval time.Duration
-	// Fresh reports whether the view is up to date.
-	Fresh func() bool
+	// ViewCurrent reports whether the view is up to date.
+	ViewCurrent func() bool
 }
 
 // Verifier compares the allocated values with the registry's objects. The follower calls Apply,
@@ -51,28 +51,28 @@ type Verifier struct {
 	metrics *metrics
 	view    *view
 	wake    chan struct{}
-	takenUp chan struct{}
+	adopted chan struct{}
 
 	// applied belongs to the goroutine that calls Apply.
 	applied bool // the first snapshot was applied
 
 	// The following fields belong to the goroutine of Run.
 
-	suspects map[suspect]time.Time // since when a difference exists
-	reported map[notice]string     // the last event about it
-	standing map[notice]bool       // notices that were found again in this pass
-	outage   obs.Outage            // of direct calls to the registry
+	differences map[valueOwner]time.Time // since when a difference exists
+	reported    map[eventSubject]string  // the last event about it
+	foundInPass map[eventSubject]bool    // notices that were found again in this pass
+	outage      obs.Outage               // of direct calls to the registry
 }
 
-// suspect is a value with the owner that has it, or should have it.
-type suspect struct {
+// valueOwner is a value with the owner that has it, or should have it.
+type valueOwner struct {
 	uid   string
 	value pool.Value
 }
 
-// notice identifies the subject of an event: a field of a service, and the service with the same
-// value if the event names one.
-type notice struct {
+// eventSubject identifies the subject of an event: a field of a service, and the service with the
+// same value if the event names one.
+type eventSubject struct {
 	uid   string
 	field string
 	other string // UID of the other service
@@ -80,19 +80,19 @@ type notice struct {
 
 // New returns a verifier without objects.
 func New(cfg Config) *Verifier {
-	cfg.Health.Set(HealthCheck, errNotTakenUp)
+	cfg.Health.Set(HealthCheck, errNotAdopted)
 	return &Verifier{
-		cfg: cfg, metrics: newMetrics(cfg.Metrics), view: newView(), wake: make(chan struct{}, 1), takenUp: make(chan struct{}),
-		suspects: map[suspect]time.Time{}, reported: map[notice]string{}, standing: map[notice]bool{},
+		cfg: cfg, metrics: newMetrics(cfg.Metrics), view: newView(), wake: make(chan struct{}, 1), adopted: make(chan struct{}),
+		differences: map[valueOwner]time.Time{}, reported: map[eventSubject]string{}, foundInPass: map[eventSubject]bool{},
 		outage: obs.Outage{Log: cfg.Log, Down: "registry does not answer the verifier", Up: "registry answers the verifier again"},
 	}
 }
 
 // Apply applies changes of the registry's objects. The first batch is a complete snapshot, for
-// which Apply returns when all its values are taken up.
+// which Apply returns when all its values are adopted.
 func (v *Verifier) Apply(ctx context.Context, batch []changes.Change, _ uint64) error {
 	if !v.applied {
-		if err := v.takeUp(ctx, batch); err != nil {
+		if err := v.adoptSnapshot(ctx, batch); err != nil {
 			return err
 		}
 		v.applied = true
@@ -106,9 +106,9 @@ func (v *Verifier) Apply(ctx context.Context, batch []changes.Change, _ uint64) 
 	return nil
 }
 
-// settle returns how long changes are collected, and how long a value may be missing before it is
-// allocated, because the view lags a little behind the registry.
-func (v *Verifier) settle() time.Duration { return min(2*time.Second, v.cfg.Grace/4) }
+// lagTolerance returns how long changes are collected, and how long a value may be missing before
+// it is allocated, because the view lags a little behind the registry.
+func (v *Verifier) lagTolerance() time.Duration { return min(2*time.Second, v.cfg.Grace/4) }
 
 // Run compares until ctx is done: changed services shortly after the change, and everything at each
 // interval.
@@ -120,64 +120,64 @@ func (v *Verifier) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			v.pass(ctx)
+			v.reconcileAll(ctx)
 		case <-v.wake:
-			if !app.Pause(ctx, v.settle()) {
+			if !app.Pause(ctx, v.lagTolerance()) {
 				return nil
 			}
-			v.allocateMissing(ctx, v.view.takeDirty())
+			v.allocateMissing(ctx, v.view.takeChanged())
 		}
 	}
 }
 
-// pass compares everything.
-func (v *Verifier) pass(ctx context.Context) {
-	if err := v.cfg.Engine.Forget(ctx); err != nil {
+// reconcileAll compares everything.
+func (v *Verifier) reconcileAll(ctx context.Context) {
+	if err := v.cfg.Engine.DeleteExpired(ctx); err != nil {
 		v.cfg.Log.Warn("forget what has rested", "err", err)
 	}
 	if err := v.cfg.Engine.Refresh(ctx); err != nil {
 		v.cfg.Log.Warn("read what is allocated", "err", err)
 		return
 	}
-	if !v.cfg.Fresh() {
+	if !v.cfg.ViewCurrent() {
 		return // an outdated view must not decide
 	}
-	v.view.takeDirty()
-	before := v.suspects
-	v.suspects = make(map[suspect]time.Time, len(before))
-	clear(v.standing)
+	v.view.takeChanged()
+	before := v.differences
+	v.differences = make(map[valueOwner]time.Time, len(before))
+	clear(v.foundInPass)
 	v.freeUnowned(ctx, before)
 	v.allocateMissing(ctx, v.view.services())
 	// A difference that has disappeared is reported again if it comes back.
-	maps.DeleteFunc(v.reported, func(n notice, _ string) bool { return !v.standing[n] })
+	maps.DeleteFunc(v.reported, func(n eventSubject, _ string) bool { return !v.foundInPass[n] })
 	v.metrics.passes.Inc()
 }
 
-// since returns how long a difference has lasted, and records it for the next pass.
-func (v *Verifier) since(s suspect, before map[suspect]time.Time, now time.Time) time.Duration {
+// ageOf returns how long a difference has lasted, and records it for the next pass.
+func (v *Verifier) ageOf(s valueOwner, before map[valueOwner]time.Time, now time.Time) time.Duration {
 	first, ok := before[s]
 	if !ok {
 		first = now
 	}
-	v.suspects[s] = first
+	v.differences[s] = first
 	return now.Sub(first)
 }
 
 // freeUnowned frees values that no object has, and confirms values of objects that were left
 // unconfirmed.
-func (v *Verifier) freeUnowned(ctx context.Context, before map[suspect]time.Time) {
+func (v *Verifier) freeUnowned(ctx context.Context, before map[valueOwner]time.Time) {
 	now := time.Now()
-	var free []book.Held
-	var confirm []engine.Slots
-	for _, h := range v.cfg.Engine.Held() {
+	var free []allocation.Allocation
+	var confirm []engine.OwnerSlots
+	for _, h := range v.cfg.Engine.Allocations() {
 		young := now.Sub(newest(h)) < v.cfg.Grace
-		verdict := v.judge(h)
+		verdict := v.classify(h)
 		switch {
 		case verdict == owned && !young:
 			confirm = append(confirm, unconfirmed(h)...)
 		case verdict != unowned:
-		case v.since(suspect{h.Owner.UID, h.Value}, before, now) < v.cfg.Grace || young:
-		case v.goneForSure(ctx, h):
+		case v.ageOf(valueOwner{h.Owner.UID, h.Value}, before, now) < v.cfg.Grace || young:
+		case v.absentInRegistry(ctx, h):
 			free = append(free, h)
 		}
 	}
@@ -185,19 +185,19 @@ func (v *Verifier) freeUnowned(ctx context.Context, before map[suspect]time.Time
 	v.free(ctx, free)
 }
 
-// verdict is the result of judge for a value.
-type verdict int
+// ownership is the result of classify for a value.
+type ownership int
 
 const (
-	foreign verdict = iota // of an owner that the registry does not have
+	unknownOwner ownership = iota // of an owner that the registry does not have
 	owned
 	unowned
 )
 
-func (v *Verifier) judge(h book.Held) verdict {
+func (v *Verifier) classify(h allocation.Allocation) ownership {
 	o := v.view.get(h.Owner.UID)
 	switch {
-	case o != nil && has(o, h.Use, h.Value):
+	case o != nil && hasValue(o, h.Use, h.Value):
 		return owned
 	case o != nil:
 		return unowned
@@ -206,7 +206,7 @@ func (v *Verifier) judge(h book.Held) verdict {
 	case len(unconfirmed(h)) == len(h.Claims):
 		return unowned // held for an owner of another kind, and never confirmed
 	default:
-		return foreign
+		return unknownOwner
 	}
 }
 
@@ -221,9 +221,9 @@ func (v *Verifier) get(ctx context.Context, key object.Key) (object.Object, erro
 	return o, nil
 }
 
-// goneForSure reports whether the owner no longer has the value according to the registry, because
-// the view may lag behind it.
-func (v *Verifier) goneForSure(ctx context.Context, h book.Held) bool {
+// absentInRegistry reports whether the owner no longer has the value according to the registry,
+// because the view may lag behind it.
+func (v *Verifier) absentInRegistry(ctx context.Context, h allocation.Allocation) bool {
 	if h.Owner.Kind != kindService && h.Owner.Kind != kindPod {
 		return true
 	}
@@ -232,10 +232,10 @@ func (v *Verifier) goneForSure(ctx context.Context, h book.Held) bool {
 	if err != nil {
 		return false
 	}
-	return o == nil || o.GetMetadata().GetUid() != h.Owner.UID || !has(o, h.Use, h.Value)
+	return o == nil || o.GetMetadata().GetUid() != h.Owner.UID || !hasValue(o, h.Use, h.Value)
 }
 
-func (v *Verifier) free(ctx context.Context, free []book.Held) {
+func (v *Verifier) free(ctx context.Context, free []allocation.Allocation) {
 	if len(free) == 0 {
 		return
 	}
@@ -250,7 +250,7 @@ func (v *Verifier) free(ctx context.Context, free []book.Held) {
 	}
 }
 
-func (v *Verifier) confirm(ctx context.Context, slots []engine.Slots) {
+func (v *Verifier) confirm(ctx context.Context, slots []engine.OwnerSlots) {
 	if len(slots) == 0 {
 		return
 	}
@@ -261,7 +261,7 @@ func (v *Verifier) confirm(ctx context.Context, slots []engine.Slots) {
 	v.metrics.confirmed.Add(float64(len(slots)))
 }
 
-func newest(h book.Held) time.Time {
+func newest(h allocation.Allocation) time.Time {
 	var last time.Time
 	for _, c := range h.Claims {
 		if c.Since.After(last) {
@@ -271,11 +271,11 @@ func newest(h book.Held) time.Time {
 	return last
 }
 
-func unconfirmed(h book.Held) []engine.Slots {
-	var slots []engine.Slots
+func unconfirmed(h allocation.Allocation) []engine.OwnerSlots {
+	var slots []engine.OwnerSlots
 	for _, c := range h.Claims {
 		if !c.Confirmed {
-			slots = append(slots, engine.Slots{UID: h.Owner.UID, Slots: []string{c.Slot}})
+			slots = append(slots, engine.OwnerSlots{UID: h.Owner.UID, Slots: []string{c.Slot}})
 		}
 	}
 	return slots

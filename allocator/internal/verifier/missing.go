@@ -1,4 +1,4 @@
-package verify
+package verifier
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/engine"
 	"portolan.dev/allocator/pool"
 	"portolan.dev/allocator/store"
@@ -20,11 +20,11 @@ const (
 	ipNotValid   = "ClusterIPNotValid"
 	ipOutOfRange = "ClusterIPOutOfRange"
 	ipTaken      = "ClusterIPAlreadyAllocated"
-	ipMended     = "ClusterIPNotAllocated"
+	ipRepaired   = "ClusterIPNotAllocated"
 	portNotValid = "PortNotValid"
 	portOutside  = "PortOutOfRange"
 	portTaken    = "PortAlreadyAllocated"
-	portMended   = "PortNotAllocated"
+	portRepaired = "PortNotAllocated"
 	// repairedSlots is the prefix of the slots that the verifier claims. The value follows it, so
 	// no other claim has such a slot.
 	repairedSlots = "repair/"
@@ -32,17 +32,17 @@ const (
 
 // allocateMissing allocates the values that services have without an allocation.
 func (v *Verifier) allocateMissing(ctx context.Context, services []*corev1.Service) {
-	if !v.cfg.Fresh() {
+	if !v.cfg.ViewCurrent() {
 		return
 	}
 	for _, svc := range services {
 		uid := svc.GetMetadata().GetUid()
-		for _, w := range wantedBy(svc) {
+		for _, w := range valuesOf(svc) {
 			value, err := parse(w)
 			switch {
 			case err != nil:
 				v.report(ctx, svc, w, "", ipNotValid, portNotValid, fmt.Sprintf("%s: %v", w.field, err))
-			case v.cfg.Engine.Holds(uid, value):
+			case v.cfg.Engine.Owns(uid, value):
 			case v.justReleased(value):
 			default:
 				v.allocate(ctx, svc, w, value)
@@ -53,15 +53,15 @@ func (v *Verifier) allocateMissing(ctx context.Context, services []*corev1.Servi
 
 // allocate allocates a value to the service that already has it. The value is requested explicitly,
 // so the request fails if another owner has it.
-func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, w wanted, value pool.Value) {
+func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, w objectValue, value pool.Value) {
 	meta := svc.GetMetadata()
-	if !v.hasForSure(ctx, svc, w, value) {
+	if !v.confirmedByRegistry(ctx, svc, w, value) {
 		return
 	}
 	slot := repairedSlots + value.String()
 	set := engine.Set{
-		Owner: ownerOf(svc),
-		Wants: []book.Want{{Slot: slot, Use: w.use, Value: w.text, Repair: true}},
+		Owner:    ownerOf(svc),
+		Requests: []allocation.ClaimRequest{{Slot: slot, Use: w.use, Value: w.text, Repair: true}},
 	}
 	results, err := v.cfg.Engine.Allocate(ctx, []engine.Set{set}, false)
 	if err != nil {
@@ -69,12 +69,12 @@ func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, w wanted, 
 		return
 	}
 	if failures := results[0].Failures; len(failures) > 0 {
-		v.refused(ctx, svc, w, value, failures[0])
+		v.reportRefused(ctx, svc, w, value, failures[0])
 		return
 	}
-	v.confirm(ctx, []engine.Slots{{UID: meta.GetUid(), Slots: []string{slot}}})
+	v.confirm(ctx, []engine.OwnerSlots{{UID: meta.GetUid(), Slots: []string{slot}}})
 	v.metrics.readded.Inc()
-	v.report(ctx, svc, w, "", ipMended, portMended, fmt.Sprintf("%s: %s was not allocated; it is now", w.field, w.text))
+	v.report(ctx, svc, w, "", ipRepaired, portRepaired, fmt.Sprintf("%s: %s was not allocated; it is now", w.field, w.text))
 }
 
 // justReleased reports whether a value was released within the grace. Its owner is probably being
@@ -82,22 +82,22 @@ func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, w wanted, 
 // committed, and another replica may still have the service. If a service has the value after all,
 // it is allocated when the grace is over.
 func (v *Verifier) justReleased(value pool.Value) bool {
-	since, rests := v.cfg.Engine.RestsSince(value)
+	since, rests := v.cfg.Engine.RestingSince(value)
 	return rests && time.Since(since) < v.cfg.Grace
 }
 
-// hasForSure reports whether the service has the value according to the registry, because the view
-// may lag behind it.
-func (v *Verifier) hasForSure(ctx context.Context, svc *corev1.Service, w wanted, value pool.Value) bool {
+// confirmedByRegistry reports whether the service has the value according to the registry, because
+// the view may lag behind it.
+func (v *Verifier) confirmedByRegistry(ctx context.Context, svc *corev1.Service, w objectValue, value pool.Value) bool {
 	key := object.KeyOf(svc)
 	o, err := v.get(ctx, key)
 	if err != nil {
 		return false
 	}
-	return o != nil && o.GetMetadata().GetUid() == svc.GetMetadata().GetUid() && has(o, w.use, value)
+	return o != nil && o.GetMetadata().GetUid() == svc.GetMetadata().GetUid() && hasValue(o, w.use, value)
 }
 
-func (v *Verifier) refused(ctx context.Context, svc *corev1.Service, w wanted, value pool.Value, f book.Failure) {
+func (v *Verifier) reportRefused(ctx context.Context, svc *corev1.Service, w objectValue, value pool.Value, f allocation.Failure) {
 	if f.Reason != allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED {
 		v.report(ctx, svc, w, "", ipOutOfRange, portOutside, fmt.Sprintf("%s: %s; please recreate the service", w.field, f.Message))
 		return
@@ -115,12 +115,12 @@ func (v *Verifier) refused(ctx context.Context, svc *corev1.Service, w wanted, v
 
 // reportToOwner writes an Event on the service that holds a value which another service has too.
 // Traffic of both is disturbed, and nothing else names the cause.
-func (v *Verifier) reportToOwner(ctx context.Context, owner store.Owner, other *corev1.Service, w wanted, value pool.Value) {
+func (v *Verifier) reportToOwner(ctx context.Context, owner store.Owner, other *corev1.Service, w objectValue, value pool.Value) {
 	svc, ok := v.view.get(owner.UID).(*corev1.Service)
 	if !ok {
 		return
 	}
-	for _, own := range wantedBy(svc) {
+	for _, own := range valuesOf(svc) {
 		if own.use == w.use && sameValue(own, value) {
 			meta := other.GetMetadata()
 			v.report(ctx, svc, own, meta.GetUid(), ipTaken, portTaken, fmt.Sprintf(
@@ -133,16 +133,16 @@ func (v *Verifier) reportToOwner(ctx context.Context, owner store.Owner, other *
 
 // report records an event, once for each reason and value of a field. other is the UID of the owner
 // that has the same value, if the event is about one.
-func (v *Verifier) report(ctx context.Context, svc *corev1.Service, w wanted, other, ip, port, message string) {
+func (v *Verifier) report(ctx context.Context, svc *corev1.Service, w objectValue, other, ip, port, message string) {
 	reason, typ := ip, corev1.EventType_EVENT_TYPE_WARNING
 	if w.use == allocatorv1.Use_USE_NODE_PORT {
 		reason = port
 	}
-	if reason == ipMended || reason == portMended {
+	if reason == ipRepaired || reason == portRepaired {
 		typ = corev1.EventType_EVENT_TYPE_NORMAL
 	}
-	key, said := notice{svc.GetMetadata().GetUid(), w.field, other}, reason+" "+w.text
-	v.standing[key] = true
+	key, said := eventSubject{svc.GetMetadata().GetUid(), w.field, other}, reason+" "+w.text
+	v.foundInPass[key] = true
 	if v.reported[key] == said {
 		return
 	}

@@ -1,4 +1,4 @@
-package verify
+package verifier
 
 import (
 	"cmp"
@@ -13,51 +13,51 @@ import (
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/engine"
 	"portolan.dev/allocator/store"
 )
 
 const (
-	// HealthCheck is the name of the health check that fails until the verifier has taken up the
+	// HealthCheck is the name of the health check that fails until the verifier has adopted the
 	// values of objects.
 	HealthCheck = "values"
-	// takeUpBatch is the number of values that are taken up in one transaction.
-	takeUpBatch = 500
-	// takeUpRetry is the pause after a failure of the store.
-	takeUpRetry = time.Second
+	// adoptBatchSize is the number of values that are adopted in one transaction.
+	adoptBatchSize = 500
+	// adoptRetry is the pause after a failure of the store.
+	adoptRetry = time.Second
 )
 
-var errNotTakenUp = errors.New("the values that services and pods have are not known yet: no snapshot from the registry")
+var errNotAdopted = errors.New("the values that services and pods have are not known yet: no snapshot from the registry")
 
-// TakenUp returns a channel that is closed once every value of the objects in a complete snapshot
+// Adopted returns a channel that is closed once every value of the objects in a complete snapshot
 // is allocated. Before that, a newly allocated value could be in use, because the store may be new
 // or an old copy.
-func (v *Verifier) TakenUp() <-chan struct{} { return v.takenUp }
+func (v *Verifier) Adopted() <-chan struct{} { return v.adopted }
 
-// takeUp allocates to the objects of the first snapshot the values that they have. If two objects
-// have the same value, the older one gets it, and Run reports the other. Unlike
+// adoptSnapshot allocates to the objects of the first snapshot the values that they have. If two
+// objects have the same value, the older one gets it, and Run reports the other. Unlike
 // [Verifier.allocate], it does not ask the registry about each object: a value of an object that
 // was deleted in the meantime is freed after the grace.
-func (v *Verifier) takeUp(ctx context.Context, snapshot []changes.Change) error {
+func (v *Verifier) adoptSnapshot(ctx context.Context, snapshot []changes.Change) error {
 	missing := v.missing(snapshot)
 	outage := obs.Outage{Log: v.cfg.Log, Down: "values of objects are not taken up, trying on", Up: "values of objects are taken up"}
-	for batch := range slices.Chunk(missing, takeUpBatch) {
+	for batch := range slices.Chunk(missing, adoptBatchSize) {
 		for {
-			err := v.takeUpBatch(ctx, batch)
+			err := v.adoptBatch(ctx, batch)
 			if err == nil {
 				outage.Over()
 				break
 			}
 			outage.Failed(err)
-			if !app.Pause(ctx, takeUpRetry) {
+			if !app.Pause(ctx, adoptRetry) {
 				return ctx.Err()
 			}
 		}
 	}
 	v.cfg.Log.Info("values of objects are known", "objects", len(snapshot), "taken_up", len(missing))
 	v.cfg.Health.Set(HealthCheck, nil)
-	close(v.takenUp)
+	close(v.adopted)
 	return nil
 }
 
@@ -72,12 +72,12 @@ func (v *Verifier) missing(snapshot []changes.Change) []engine.Set {
 	var sets []engine.Set
 	for _, o := range objects {
 		owner := ownerOf(o)
-		for _, w := range wantedBy(o) {
+		for _, w := range valuesOf(o) {
 			value, err := parse(w)
-			if err != nil || v.cfg.Engine.Holds(owner.UID, value) {
+			if err != nil || v.cfg.Engine.Owns(owner.UID, value) {
 				continue // a malformed value is reported by Run
 			}
-			sets = append(sets, engine.Set{Owner: owner, Wants: []book.Want{
+			sets = append(sets, engine.Set{Owner: owner, Requests: []allocation.ClaimRequest{
 				{Slot: repairedSlots + value.String(), Use: w.use, Value: w.text, Repair: true},
 			}})
 		}
@@ -85,17 +85,17 @@ func (v *Verifier) missing(snapshot []changes.Change) []engine.Set {
 	return sets
 }
 
-// takeUpBatch allocates and confirms the values that can be allocated. A value that another owner
+// adoptBatch allocates and confirms the values that can be allocated. A value that another owner
 // has, or that is in no pool, is left to Run, which reports it.
-func (v *Verifier) takeUpBatch(ctx context.Context, sets []engine.Set) error {
+func (v *Verifier) adoptBatch(ctx context.Context, sets []engine.Set) error {
 	results, err := v.cfg.Engine.Allocate(ctx, sets, false)
 	if err != nil {
 		return err
 	}
-	var slots []engine.Slots
+	var slots []engine.OwnerSlots
 	for i, r := range results {
 		if len(r.Failures) == 0 {
-			slots = append(slots, engine.Slots{UID: sets[i].Owner.UID, Slots: []string{sets[i].Wants[0].Slot}})
+			slots = append(slots, engine.OwnerSlots{UID: sets[i].Owner.UID, Slots: []string{sets[i].Requests[0].Slot}})
 		}
 	}
 	if _, _, err := v.cfg.Engine.Confirm(ctx, slots); err != nil {

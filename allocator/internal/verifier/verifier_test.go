@@ -1,4 +1,4 @@
-package verify
+package verifier
 
 import (
 	"context"
@@ -24,19 +24,19 @@ import (
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 
-	"portolan.dev/allocator/internal/book"
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/engine"
 	"portolan.dev/allocator/internal/sqlite"
 	"portolan.dev/allocator/store"
 )
 
-// mute is a store that can execute a write and return an error nevertheless.
-type mute struct {
+// unreliableStore is a store that can execute a write and return an error nevertheless.
+type unreliableStore struct {
 	store.Store
 	silent bool
 }
 
-func (m *mute) Apply(ctx context.Context, puts []store.Put) error {
+func (m *unreliableStore) Apply(ctx context.Context, puts []store.Write) error {
 	err := m.Store.Apply(ctx, puts)
 	if err == nil && m.silent {
 		return errors.New("no answer")
@@ -44,10 +44,10 @@ func (m *mute) Apply(ctx context.Context, puts []store.Put) error {
 	return err
 }
 
-// world is a verifier with all its dependencies.
-type world struct {
+// testVerifier is a verifier with all its dependencies.
+type testVerifier struct {
 	*testing.T
-	store    *mute
+	store    *unreliableStore
 	engine   *engine.Engine
 	metrics  *prometheus.Registry
 	verifier *Verifier
@@ -83,14 +83,14 @@ func (r *registry) Report(_ context.Context, svc *corev1.Service, typ corev1.Eve
 	return nil
 }
 
-// newWorld returns a world whose registry starts with the objects of a snapshot.
-func newWorld(t *testing.T, snapshot ...object.Object) *world {
-	w := &world{T: t, fresh: true}
+// newTestVerifier returns a world whose registry starts with the objects of a snapshot.
+func newTestVerifier(t *testing.T, snapshot ...object.Object) *testVerifier {
+	w := &testVerifier{T: t, fresh: true}
 	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "a.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.store = &mute{Store: st}
+	w.store = &unreliableStore{Store: st}
 	reg := prometheus.NewRegistry()
 	w.engine, err = engine.New(t.Context(), engine.Config{Store: w.store, Log: kittest.Logger(t), Metrics: reg, Rest: time.Minute})
 	if err != nil {
@@ -116,41 +116,41 @@ func newWorld(t *testing.T, snapshot ...object.Object) *world {
 	w.registry = &registry{differs: map[object.Key]object.Object{}, types: map[string]corev1.EventType{}}
 	w.verifier = New(Config{
 		Engine: w.engine, Registry: w.registry, Log: kittest.Logger(t), Metrics: reg, Health: health.New(kittest.Logger(t)),
-		Grace: time.Nanosecond, Interval: time.Hour, Fresh: func() bool { return w.fresh },
+		Grace: time.Nanosecond, Interval: time.Hour, ViewCurrent: func() bool { return w.fresh },
 	})
 	w.feed = changestest.NewFeed(t, w.verifier.Apply, snapshot...)
 	w.registry.feed = w.feed
 	return w
 }
 
-// rounds runs enough passes for a difference to be old.
-func (w *world) rounds() {
+// passGrace runs enough passes for a difference to be old.
+func (w *testVerifier) passGrace() {
 	for range 3 {
-		w.verifier.pass(w.Context())
+		w.verifier.reconcileAll(w.Context())
 	}
 }
 
-func (w *world) allocate(o store.Owner, slot string, use allocatorv1.Use, value string) {
+func (w *testVerifier) allocate(o store.Owner, slot string, use allocatorv1.Use, value string) {
 	w.Helper()
-	results, err := w.engine.Allocate(w.Context(), []engine.Set{{Owner: o, Wants: []book.Want{{Slot: slot, Use: use, Value: value}}}}, false)
+	results, err := w.engine.Allocate(w.Context(), []engine.Set{{Owner: o, Requests: []allocation.ClaimRequest{{Slot: slot, Use: use, Value: value}}}}, false)
 	if err != nil || len(results[0].Failures) > 0 {
 		w.Fatalf("allocate %s: %v %v", value, results, err)
 	}
 }
 
-func (w *world) confirm(uid string) {
+func (w *testVerifier) confirm(uid string) {
 	w.Helper()
-	if _, _, err := w.engine.Confirm(w.Context(), []engine.Slots{{UID: uid}}); err != nil {
+	if _, _, err := w.engine.Confirm(w.Context(), []engine.OwnerSlots{{UID: uid}}); err != nil {
 		w.Fatal(err)
 	}
 }
 
 // want checks the values with their owners: "10.96.0.1 uid", with "?" if the value is not
 // confirmed.
-func (w *world) want(lines ...string) {
+func (w *testVerifier) want(lines ...string) {
 	w.Helper()
 	var got []string
-	for _, h := range w.engine.Held() {
+	for _, h := range w.engine.Allocations() {
 		line := h.Value.String() + " " + h.Owner.UID
 		if !slices.ContainsFunc(h.Claims, func(c store.Claim) bool { return c.Confirmed }) {
 			line += "?"
@@ -165,7 +165,7 @@ func (w *world) want(lines ...string) {
 }
 
 // wantEvents checks events by their beginnings, and removes them.
-func (w *world) wantEvents(beginnings ...string) {
+func (w *testVerifier) wantEvents(beginnings ...string) {
 	w.Helper()
 	slices.Sort(w.registry.events)
 	slices.Sort(beginnings)
@@ -176,7 +176,7 @@ func (w *world) wantEvents(beginnings ...string) {
 }
 
 // wantCounts checks counters of the verifier, by their names without the common prefix.
-func (w *world) wantCounts(want map[string]float64) {
+func (w *testVerifier) wantCounts(want map[string]float64) {
 	w.Helper()
 	families, err := w.metrics.Gather()
 	if err != nil {
@@ -211,7 +211,7 @@ const (
 )
 
 func TestWhatNoObjectHasIsFreed(t *testing.T) {
-	w := newWorld(t)
+	w := newTestVerifier(t)
 	web := service("web", "u1", "10.96.0.1", 30001)
 	pod := &corev1.Pod{Metadata: &corev1.ObjectMeta{Name: "p", Namespace: "default", Uid: "u3"}}
 	w.feed.Put(web, pod)
@@ -225,12 +225,12 @@ func TestWhatNoObjectHasIsFreed(t *testing.T) {
 	w.allocate(store.Owner{UID: "u4", Kind: "Machine", Name: "m"}, "ip", clusterIP, "10.96.0.4")
 	w.confirm("u4")
 	w.allocate(store.Owner{UID: "u5", Kind: "Machine", Name: "n"}, "ip", clusterIP, "10.96.0.5")
-	w.rounds()
+	w.passGrace()
 	// The pod's address was confirmed because the pod exists.
 	w.want("10.96.0.1 u1", "30001 u1", "10.98.0.1 u1", "10.97.0.1 u3", "10.96.0.4 u4")
 
 	w.feed.Delete(object.KeyOf(web), object.KeyOf(pod))
-	w.rounds()
+	w.passGrace()
 	w.want("10.96.0.4 u4")
 	w.wantEvents()
 	w.wantCounts(map[string]float64{"freed": 7, "confirmed": 1, "readded": 0, "passes": 6})
@@ -238,37 +238,37 @@ func TestWhatNoObjectHasIsFreed(t *testing.T) {
 
 func TestNothingIsFreedWhileInDoubt(t *testing.T) {
 	web := service("web", "u1", "10.96.0.1")
-	for name, doubt := range map[string]func(*world){
-		"the view is old":                 func(w *world) { w.fresh = false },
-		"the registry does not answer":    func(w *world) { w.registry.err = errors.New("gone fishing") },
-		"the registry has the object":     func(w *world) { w.registry.differs[object.KeyOf(web)] = web },
-		"the difference is of yesterday":  func(w *world) { w.verifier.cfg.Grace = 24 * time.Hour },
-		"the value was claimed just now":  func(w *world) { w.verifier.cfg.Grace = 24 * time.Hour; w.longSuspected() },
-		"the allocator's store is closed": func(w *world) { w.engine.Close() },
+	for name, doubt := range map[string]func(*testVerifier){
+		"the view is old":                 func(w *testVerifier) { w.fresh = false },
+		"the registry does not answer":    func(w *testVerifier) { w.registry.err = errors.New("gone fishing") },
+		"the registry has the object":     func(w *testVerifier) { w.registry.differs[object.KeyOf(web)] = web },
+		"the difference is of yesterday":  func(w *testVerifier) { w.verifier.cfg.Grace = 24 * time.Hour },
+		"the value was claimed just now":  func(w *testVerifier) { w.verifier.cfg.Grace = 24 * time.Hour; w.longSuspected() },
+		"the allocator's store is closed": func(w *testVerifier) { w.engine.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestVerifier(t)
 			w.allocate(ownerOf(web), "ip", clusterIP, "10.96.0.1")
 			doubt(w)
-			w.rounds()
+			w.passGrace()
 			w.want("10.96.0.1 u1?")
 		})
 	}
 }
 
 // longSuspected makes all differences old.
-func (w *world) longSuspected() {
-	w.verifier.pass(w.Context())
-	for s := range maps.Keys(w.verifier.suspects) {
-		w.verifier.suspects[s] = time.Now().Add(-48 * time.Hour)
+func (w *testVerifier) longSuspected() {
+	w.verifier.reconcileAll(w.Context())
+	for s := range maps.Keys(w.verifier.differences) {
+		w.verifier.differences[s] = time.Now().Add(-48 * time.Hour)
 	}
 }
 
 func TestWhatObjectsHaveIsAllocated(t *testing.T) {
-	w := newWorld(t)
+	w := newTestVerifier(t)
 	first := service("first", "u1", "10.96.0.1", 30001, 30001)
 	w.feed.Put(first)
-	w.rounds()
+	w.passGrace()
 	w.want("10.96.0.1 u1", "30001 u1")
 	w.wantEvents("first ClusterIPNotAllocated", "first PortNotAllocated")
 
@@ -278,7 +278,7 @@ func TestWhatObjectsHaveIsAllocated(t *testing.T) {
 		service("fourth", "u4", "not-an-ip", -5),
 		service("headless", "u5", "None"),
 	)
-	w.rounds()
+	w.passGrace()
 	w.want("10.96.0.1 u1", "30001 u1")
 	w.wantEvents(
 		"second ClusterIPAlreadyAllocated spec.clusterIPs[0]: 10.96.0.1 is already allocated to Service default/first",
@@ -289,17 +289,17 @@ func TestWhatObjectsHaveIsAllocated(t *testing.T) {
 		"third PortOutOfRange spec.ports[0].nodePort: provided port is not in the valid range. The range of valid ports is 30000-30099",
 		"fourth ClusterIPNotValid", "fourth PortNotValid",
 	)
-	w.rounds()
+	w.passGrace()
 	w.wantEvents() // all events were reported before
 	for reason, typ := range w.registry.types {
-		if normal := reason == ipMended || reason == portMended; normal != (typ == corev1.EventType_EVENT_TYPE_NORMAL) {
+		if normal := reason == ipRepaired || reason == portRepaired; normal != (typ == corev1.EventType_EVENT_TYPE_NORMAL) {
 			t.Errorf("an event %s is of type %s; only what is in order again is no warning", reason, typ)
 		}
 	}
 
 	w.feed.Delete(object.KeyOf(first))
-	w.rounds()
-	w.rounds()
+	w.passGrace()
+	w.passGrace()
 	w.want("10.96.0.1 u2", "30001 u2")
 	w.wantEvents("second ClusterIPNotAllocated", "second PortNotAllocated")
 }
@@ -319,16 +319,16 @@ func TestASnapshotIsTakenUpBeforeAnythingIsAllocated(t *testing.T) {
 		Metadata: &corev1.ObjectMeta{Name: "q", Namespace: "default", Uid: "u4"},
 		Status:   &corev1.PodStatus{PodIp: "192.0.2.1", PodIps: []string{"192.0.2.1"}},
 	}
-	w := newWorld(t, young, old, pod, elsewhere, service("broken", "u5", "no-ip"))
+	w := newTestVerifier(t, young, old, pod, elsewhere, service("broken", "u5", "no-ip"))
 	select {
-	case <-w.verifier.TakenUp():
+	case <-w.verifier.Adopted():
 	default:
-		t.Fatal("the snapshot is applied, and its values are not taken up")
+		t.Fatal("the snapshot is applied, and its values are not adopted")
 	}
 	w.want("10.96.0.1 u9", "30001 u9", "30002 u1", "10.97.0.7 u3")
 	w.wantEvents()
 
-	w.rounds()
+	w.passGrace()
 	w.want("10.96.0.1 u9", "30001 u9", "30002 u1", "10.97.0.7 u3")
 	w.wantEvents(
 		"young ClusterIPAlreadyAllocated spec.clusterIPs[0]: 10.96.0.1 is already allocated to Service default/old",
@@ -337,32 +337,32 @@ func TestASnapshotIsTakenUpBeforeAnythingIsAllocated(t *testing.T) {
 		"old PortAlreadyAllocated spec.ports[0].nodePort: 30001 is also in Service default/young",
 		"broken ClusterIPNotValid",
 	)
-	w.rounds()
+	w.passGrace()
 	w.wantEvents() // all events were reported before
 }
 
 func TestTakingUpWaitsForTheStore(t *testing.T) {
-	w := newWorld(t)
+	w := newTestVerifier(t)
 	w.engine.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	v := New(Config{Engine: w.engine, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(), Health: health.New(kittest.Logger(t))})
 	if err := v.Apply(ctx, []changes.Change{{New: service("web", "u1", "10.96.0.1")}}, 1); err == nil {
-		t.Error("values that the store does not take count as taken up")
+		t.Error("values that the store does not take count as adopted")
 	}
 	select {
-	case <-v.TakenUp():
-		t.Error("allocation is open though the values in use are not taken up")
+	case <-v.Adopted():
+		t.Error("allocation is open though the values in use are not adopted")
 	default:
 	}
 }
 
 func TestAServiceThatWasJustDeletedGetsNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newTestVerifier(t)
 	web := service("web", "u1", "10.96.0.1", 30001)
 	w.registry.differs[object.KeyOf(web)] = nil
 	w.feed.Put(web)
-	w.rounds()
+	w.passGrace()
 	w.want()
 	w.wantEvents()
 }
@@ -370,21 +370,21 @@ func TestAServiceThatWasJustDeletedGetsNothing(t *testing.T) {
 // TestAReleasedValueIsNotGivenBack tests a service that is being deleted: its values are released,
 // and the registry still returns the service as it was before the deletion.
 func TestAReleasedValueIsNotGivenBack(t *testing.T) {
-	w := newWorld(t)
+	w := newTestVerifier(t)
 	w.verifier.cfg.Grace = time.Minute
 	web := service("web", "u1", "10.96.0.1")
 	w.feed.Put(web)
 	w.allocate(ownerOf(web), "ip", clusterIP, "10.96.0.1")
 	w.confirm("u1")
-	if _, err := w.engine.Release(t.Context(), []engine.Slots{{UID: "u1"}}); err != nil {
+	if _, err := w.engine.Release(t.Context(), []engine.OwnerSlots{{UID: "u1"}}); err != nil {
 		t.Fatal(err)
 	}
-	w.rounds()
+	w.passGrace()
 	w.want()
 	w.wantEvents()
 
 	w.verifier.cfg.Grace = time.Nanosecond // the grace is over, and the service still exists
-	w.rounds()
+	w.passGrace()
 	w.want("10.96.0.1 u1")
 	w.wantEvents("web ClusterIPNotAllocated")
 }
@@ -392,25 +392,25 @@ func TestAReleasedValueIsNotGivenBack(t *testing.T) {
 // TestAValueHeldByAWriteThatSeemedToFailIsFreed checks that a value which only the store has is
 // freed without a further allocation.
 func TestAValueHeldByAWriteThatSeemedToFailIsFreed(t *testing.T) {
-	w := newWorld(t)
+	w := newTestVerifier(t)
 	w.store.silent = true
-	wants := []book.Want{{Slot: "ip", Use: clusterIP, Value: "10.96.0.1"}}
-	if _, err := w.engine.Allocate(t.Context(), []engine.Set{{Owner: ownerOf(service("web", "u1", "")), Wants: wants}}, false); err == nil {
+	wants := []allocation.ClaimRequest{{Slot: "ip", Use: clusterIP, Value: "10.96.0.1"}}
+	if _, err := w.engine.Allocate(t.Context(), []engine.Set{{Owner: ownerOf(service("web", "u1", "")), Requests: wants}}, false); err == nil {
 		t.Fatal("a write without an answer is no error")
 	}
 	w.store.silent = false
-	w.verifier.pass(t.Context())
+	w.verifier.reconcileAll(t.Context())
 	w.want("10.96.0.1 u1?")
-	w.rounds()
+	w.passGrace()
 	w.want()
 }
 
 func TestRunActsOnChanges(t *testing.T) {
-	w := newWorld(t)
+	w := newTestVerifier(t)
 	kittest.Run(t, "verifier", w.verifier.Run)
 	w.feed.Put(service("web", "u1", "10.96.0.1"))
 	kittest.Eventually(t, "the value to be allocated", func() error {
-		if n := len(w.engine.Held()); n != 1 {
+		if n := len(w.engine.Allocations()); n != 1 {
 			return fmt.Errorf("%d values are held", n)
 		}
 		return nil
@@ -423,7 +423,7 @@ func TestRunActsOnChanges(t *testing.T) {
 func TestAMissingValueMayComeLate(t *testing.T) {
 	for grace, late := range map[time.Duration]time.Duration{time.Hour: 2 * time.Second, 4 * time.Second: time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestVerifier(t)
 			w.verifier.cfg.Grace = grace
 			kittest.Run(t, "verifier", w.verifier.Run)
 			after := func(d time.Duration) {

@@ -1,4 +1,4 @@
-package verify
+package verifier
 
 import (
 	"sync"
@@ -19,13 +19,13 @@ func Kinds() []string { return []string{kindService, kindPod} }
 
 // view holds the registry's objects by UID.
 type view struct {
-	mu    sync.Mutex
-	byUID map[string]object.Object   // guarded by mu
-	dirty map[string]*corev1.Service // guarded by mu: services that changed
+	mu      sync.Mutex
+	byUID   map[string]object.Object   // guarded by mu
+	changed map[string]*corev1.Service // guarded by mu: services that changed
 }
 
 func newView() *view {
-	return &view{byUID: map[string]object.Object{}, dirty: map[string]*corev1.Service{}}
+	return &view{byUID: map[string]object.Object{}, changed: map[string]*corev1.Service{}}
 }
 
 // apply applies changes and reports whether a service changed.
@@ -36,7 +36,7 @@ func (w *view) apply(batch []changes.Change) bool {
 		if c.Old != nil {
 			uid := c.Old.GetMetadata().GetUid()
 			delete(w.byUID, uid)
-			delete(w.dirty, uid)
+			delete(w.changed, uid)
 		}
 		if c.New == nil {
 			continue
@@ -44,10 +44,10 @@ func (w *view) apply(batch []changes.Change) bool {
 		uid := c.New.GetMetadata().GetUid()
 		w.byUID[uid] = c.New
 		if svc, ok := c.New.(*corev1.Service); ok {
-			w.dirty[uid] = svc
+			w.changed[uid] = svc
 		}
 	}
-	return len(w.dirty) > 0
+	return len(w.changed) > 0
 }
 
 func (w *view) get(uid string) object.Object {
@@ -56,15 +56,15 @@ func (w *view) get(uid string) object.Object {
 	return w.byUID[uid]
 }
 
-// takeDirty returns the services that changed since the last call.
-func (w *view) takeDirty() []*corev1.Service {
+// takeChanged returns the services that changed since the last call.
+func (w *view) takeChanged() []*corev1.Service {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	taken := make([]*corev1.Service, 0, len(w.dirty))
-	for _, svc := range w.dirty {
+	taken := make([]*corev1.Service, 0, len(w.changed))
+	for _, svc := range w.changed {
 		taken = append(taken, svc)
 	}
-	clear(w.dirty)
+	clear(w.changed)
 	return taken
 }
 

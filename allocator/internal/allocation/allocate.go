@@ -1,4 +1,4 @@
-package book
+package allocation
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// Want is a requested claim.
-type Want struct {
+// ClaimRequest is a requested claim.
+type ClaimRequest struct {
 	Slot   string
 	Use    allocatorv1.Use
 	Family corev1.IPFamily
@@ -34,8 +34,8 @@ type Failure struct {
 	Message string
 }
 
-// Got is a value that was allocated for a claim.
-type Got struct {
+// ClaimResult is a value that was allocated for a claim.
+type ClaimResult struct {
 	Value  pool.Value
 	Pool   string
 	Use    allocatorv1.Use
@@ -43,14 +43,14 @@ type Got struct {
 	New    bool // the owner did not have it before
 }
 
-// Allocate serves all wants of an owner, or none. If any want fails, it returns the failures.
-func (b *Book) Allocate(now time.Time, owner store.Owner, wants []Want, c *Change) ([]Got, []Failure) {
+// Allocate serves all claims of an owner, or none. If any claim fails, it returns the failures.
+func (t *Table) Allocate(now time.Time, owner store.Owner, wants []ClaimRequest, c *Change) ([]ClaimResult, []Failure) {
 	mark := c.Mark()
-	got := make([]Got, 0, len(wants))
+	got := make([]ClaimResult, 0, len(wants))
 	var failures []Failure
 	seen := make(map[string]bool, len(wants))
 	for _, w := range wants {
-		g, f := b.serve(now, owner, w, seen, c)
+		g, f := t.allocateOne(now, owner, w, seen, c)
 		if f != nil {
 			f.Slot, f.Use = w.Slot, w.Use
 			failures = append(failures, *f)
@@ -65,49 +65,49 @@ func (b *Book) Allocate(now time.Time, owner store.Owner, wants []Want, c *Chang
 	return got, nil
 }
 
-func (b *Book) serve(now time.Time, owner store.Owner, w Want, seen map[string]bool, c *Change) (Got, *Failure) {
+func (t *Table) allocateOne(now time.Time, owner store.Owner, w ClaimRequest, seen map[string]bool, c *Change) (ClaimResult, *Failure) {
 	switch {
 	case owner.UID == "":
-		return Got{}, invalid("owner.uid is required")
+		return ClaimResult{}, invalid("owner.uid is required")
 	case w.Slot == "":
-		return Got{}, invalid("slot is required")
+		return ClaimResult{}, invalid("slot is required")
 	case seen[w.Slot]:
-		return Got{}, invalid("slot %q appears twice", w.Slot)
+		return ClaimResult{}, invalid("slot %q appears twice", w.Slot)
 	case w.Use == allocatorv1.Use_USE_UNSPECIFIED:
-		return Got{}, invalid("use is required")
+		return ClaimResult{}, invalid("use is required")
 	}
 	seen[w.Slot] = true
 	if w.Value == "" {
-		return b.serveAny(now, owner, w, c)
+		return t.allocateAny(now, owner, w, c)
 	}
-	return b.serveExact(now, owner, w, c)
+	return t.allocateExact(now, owner, w, c)
 }
 
-// serveAny returns the value that the slot already has, or allocates a free one.
-func (b *Book) serveAny(now time.Time, owner store.Owner, w Want, c *Change) (Got, *Failure) {
-	if has := b.owners[owner.UID][w.Slot]; len(has) > 0 {
-		h := has[len(has)-1].of
-		e := b.pool(h.pool)
+// allocateAny returns the value that the slot already has, or allocates a free one.
+func (t *Table) allocateAny(now time.Time, owner store.Owner, w ClaimRequest, c *Change) (ClaimResult, *Failure) {
+	if has := t.owners[owner.UID][w.Slot]; len(has) > 0 {
+		h := has[len(has)-1].allocation
+		e := t.pool(h.pool)
 		if e.Use != w.Use {
-			return Got{}, invalid("slot %q has %s, which is for %s", w.Slot, h.value, useName(e.Use))
+			return ClaimResult{}, invalid("slot %q has %s, which is for %s", w.Slot, h.value, useName(e.Use))
 		}
-		b.hold(now, owner, w.Slot, h, c)
-		return Got{Value: h.value, Pool: e.Name, Use: e.Use}, nil
+		t.addClaim(now, owner, w.Slot, h, c)
+		return ClaimResult{Value: h.value, Pool: e.Name, Use: e.Use}, nil
 	}
-	pools := b.candidates(w)
+	pools := t.candidates(w)
 	if len(pools) == 0 {
-		return Got{}, b.noPool(w)
+		return ClaimResult{}, t.noPool(w)
 	}
-	e, v, found := b.pick(now, pools)
+	e, v, found := t.pick(now, pools)
 	if !found {
-		return Got{}, &Failure{Pool: pools[0].Name, Reason: allocatorv1.FailureReason_FAILURE_REASON_FULL, Message: "range is full: " + ranges(pools)}
+		return ClaimResult{}, &Failure{Pool: pools[0].Name, Reason: allocatorv1.FailureReason_FAILURE_REASON_FULL, Message: "range is full: " + ranges(pools)}
 	}
-	b.hold(now, owner, w.Slot, b.take(owner, e, v, c), c)
-	return Got{Value: v, Pool: e.Name, Use: e.Use, New: true}, nil
+	t.addClaim(now, owner, w.Slot, t.assign(owner, e, v, c), c)
+	return ClaimResult{Value: v, Pool: e.Name, Use: e.Use, New: true}, nil
 }
 
 // pick returns a value of the best class that any pool has.
-func (b *Book) pick(now time.Time, pools []*entry) (best *entry, value pool.Value, found bool) {
+func (t *Table) pick(now time.Time, pools []*poolState) (best *poolState, value pool.Value, found bool) {
 	var class pool.Class
 	for _, e := range pools {
 		if e.State != allocatorv1.PoolState_POOL_STATE_ACTIVE {
@@ -125,63 +125,63 @@ func (b *Book) pick(now time.Time, pools []*entry) (best *entry, value pool.Valu
 	return best, value, found
 }
 
-// serveExact allocates the requested value.
-func (b *Book) serveExact(now time.Time, owner store.Owner, w Want, c *Change) (Got, *Failure) {
-	v, err := parse(w)
+// allocateExact allocates the requested value.
+func (t *Table) allocateExact(now time.Time, owner store.Owner, w ClaimRequest, c *Change) (ClaimResult, *Failure) {
+	v, err := parseValue(w)
 	if err != nil {
-		return Got{}, invalid("%v", err)
+		return ClaimResult{}, invalid("%v", err)
 	}
-	pools := b.candidates(w)
+	pools := t.candidates(w)
 	for _, e := range pools {
 		if _, ok := e.values.Space().Index(v); !ok {
 			continue
 		}
-		return b.serveFrom(now, owner, w, e, v, c)
+		return t.allocateFrom(now, owner, w, e, v, c)
 	}
-	return Got{}, &Failure{
+	return ClaimResult{}, &Failure{
 		Reason: allocatorv1.FailureReason_FAILURE_REASON_NOT_IN_RANGE,
 		Message: fmt.Sprintf("provided %s is not in the valid range. The range of valid %ss is %s",
 			valueName(w.Use), valueName(w.Use), ranges(pools)),
 	}
 }
 
-func (b *Book) serveFrom(now time.Time, owner store.Owner, w Want, e *entry, v pool.Value, c *Change) (Got, *Failure) {
-	got := Got{Value: v, Pool: e.Name, Use: e.Use, Static: true}
-	h := b.values[v]
+func (t *Table) allocateFrom(now time.Time, owner store.Owner, w ClaimRequest, e *poolState, v pool.Value, c *Change) (ClaimResult, *Failure) {
+	got := ClaimResult{Value: v, Pool: e.Name, Use: e.Use, Static: true}
+	h := t.values[v]
 	switch {
 	case h != nil && h.owner.UID != owner.UID:
-		return Got{}, &Failure{Pool: e.Name, Reason: allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED, Message: "provided " + valueName(w.Use) + " is already allocated"}
+		return ClaimResult{}, &Failure{Pool: e.Name, Reason: allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED, Message: "provided " + valueName(w.Use) + " is already allocated"}
 	case h == nil && e.State == allocatorv1.PoolState_POOL_STATE_RETIRED && !w.Repair:
-		return Got{}, &Failure{Pool: e.Name, Reason: allocatorv1.FailureReason_FAILURE_REASON_NOT_IN_RANGE, Message: fmt.Sprintf("provided %s is of pool %q, which is retired", valueName(w.Use), e.Name)}
+		return ClaimResult{}, &Failure{Pool: e.Name, Reason: allocatorv1.FailureReason_FAILURE_REASON_NOT_IN_RANGE, Message: fmt.Sprintf("provided %s is of pool %q, which is retired", valueName(w.Use), e.Name)}
 	case h == nil:
-		h = b.take(owner, e, v, c)
+		h = t.assign(owner, e, v, c)
 		got.New = true
 	}
-	b.supersede(now, owner, w.Slot, v, c)
-	b.hold(now, owner, w.Slot, h, c)
+	t.dropUnconfirmed(now, owner, w.Slot, v, c)
+	t.addClaim(now, owner, w.Slot, h, c)
 	return got, nil
 }
 
-// supersede drops unconfirmed claims of the slot on other values, because another value is
+// dropUnconfirmed drops unconfirmed claims of the slot on other values, because another value is
 // requested now.
-func (b *Book) supersede(now time.Time, owner store.Owner, slot string, v pool.Value, c *Change) {
-	for _, has := range slices.Clone(b.owners[owner.UID][slot]) {
-		if !has.confirmed && has.of.value != v {
-			b.drop(now, has, c)
+func (t *Table) dropUnconfirmed(now time.Time, owner store.Owner, slot string, v pool.Value, c *Change) {
+	for _, has := range slices.Clone(t.owners[owner.UID][slot]) {
+		if !has.confirmed && has.allocation.value != v {
+			t.removeClaim(now, has, c)
 		}
 	}
 }
 
-// take allocates a free value to the owner.
-func (b *Book) take(owner store.Owner, e *entry, v pool.Value, c *Change) *holding {
-	since, rested := e.values.RestsSince(v)
+// assign allocates a free value to the owner.
+func (t *Table) assign(owner store.Owner, e *poolState, v pool.Value, c *Change) *allocation {
+	since, rested := e.values.RestingSince(v)
 	if err := e.values.Take(v); err != nil {
-		panic(fmt.Sprintf("book: %s is in no holding and not free: %v", v, err))
+		panic(fmt.Sprintf("allocation: %s is not allocated and not free: %v", v, err))
 	}
-	h := &holding{value: v, pool: e.Name, owner: owner}
-	b.values[v] = h
-	c.add(step{of: h, fresh: true, undo: func() {
-		delete(b.values, v)
+	h := &allocation{value: v, pool: e.Name, owner: owner}
+	t.values[v] = h
+	c.add(step{allocation: h, newlyAllocated: true, undo: func() {
+		delete(t.values, v)
 		e.values.Free(v)
 		if rested && e.values.Take(v) == nil {
 			e.values.Release(v, since)
@@ -190,26 +190,26 @@ func (b *Book) take(owner store.Owner, e *entry, v pool.Value, c *Change) *holdi
 	return h
 }
 
-// hold adds a claim of the slot to the holding, or renews its existing claim.
-func (b *Book) hold(now time.Time, owner store.Owner, slot string, h *holding, c *Change) {
-	if has := b.claim(owner.UID, slot, h.value); has != nil {
+// addClaim adds a claim of the slot to the allocation, or renews its existing claim.
+func (t *Table) addClaim(now time.Time, owner store.Owner, slot string, h *allocation, c *Change) {
+	if has := t.claim(owner.UID, slot, h.value); has != nil {
 		if has.confirmed {
 			return
 		}
 		before := has.since
 		has.since = now
-		c.add(step{of: h, undo: func() { has.since = before }})
+		c.add(step{allocation: h, undo: func() { has.since = before }})
 		return
 	}
-	fresh := &claim{slot: slot, of: h, since: now}
-	b.link(fresh)
-	c.add(step{of: h, undo: func() { b.unlink(fresh) }})
+	fresh := &claim{slot: slot, allocation: h, since: now}
+	t.link(fresh)
+	c.add(step{allocation: h, undo: func() { t.unlink(fresh) }})
 }
 
 // candidates returns the pools that a claim may be served from.
-func (b *Book) candidates(w Want) []*entry {
-	var fit []*entry
-	for _, e := range b.pools {
+func (t *Table) candidates(w ClaimRequest) []*poolState {
+	var fit []*poolState
+	for _, e := range t.pools {
 		if e.Use == w.Use && (w.Pool == "" || w.Pool == e.Name) && familyFits(e.values.Space(), w.Family) {
 			fit = append(fit, e)
 		}
@@ -217,15 +217,15 @@ func (b *Book) candidates(w Want) []*entry {
 	return fit
 }
 
-func (b *Book) noPool(w Want) *Failure {
+func (t *Table) noPool(w ClaimRequest) *Failure {
 	if w.Pool != "" {
 		return invalid("pool %q does not exist or is not for %s", w.Pool, useName(w.Use))
 	}
 	return &Failure{Reason: allocatorv1.FailureReason_FAILURE_REASON_FULL, Message: "there is no pool of " + useName(w.Use) + familyName(w.Family)}
 }
 
-// parse parses the value of a claim.
-func parse(w Want) (pool.Value, error) {
+// parseValue parses the value of a claim.
+func parseValue(w ClaimRequest) (pool.Value, error) {
 	if w.Use == allocatorv1.Use_USE_NODE_PORT {
 		return pool.ParsePort(w.Value)
 	}
@@ -258,7 +258,7 @@ func familyFits(s pool.Space, family corev1.IPFamily) bool {
 	}
 }
 
-func ranges(pools []*entry) string {
+func ranges(pools []*poolState) string {
 	if len(pools) == 0 {
 		return "empty"
 	}

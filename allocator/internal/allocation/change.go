@@ -1,4 +1,4 @@
-package book
+package allocation
 
 import (
 	"slices"
@@ -15,12 +15,12 @@ type Change struct {
 	steps []step
 }
 
-// step is one change to a holding.
+// step is one change to an allocation.
 type step struct {
-	of       *holding
-	fresh    bool // its value had no owner before
-	released time.Time
-	undo     func()
+	allocation     *allocation
+	newlyAllocated bool // its value had no owner before
+	released       time.Time
+	undo           func()
 }
 
 func (c *Change) add(s step) { c.steps = append(c.steps, s) }
@@ -36,39 +36,39 @@ func (c *Change) Rollback(mark int) {
 	c.steps = c.steps[:mark]
 }
 
-// Puts returns the net writes: each value once, as it is after its last step, in the order of the
+// Writes returns the net writes: each value once, as it is after its last step, in the order of the
 // first steps.
-func (c *Change) Puts() []store.Put {
+func (c *Change) Writes() []store.Write {
 	places := make(map[pool.Value]int, len(c.steps))
-	puts := make([]store.Put, 0, len(c.steps))
+	puts := make([]store.Write, 0, len(c.steps))
 	last := make([]*step, 0, len(c.steps))
 	for i := range c.steps {
 		s := &c.steps[i]
-		at, known := places[s.of.value]
+		at, known := places[s.allocation.value]
 		if !known {
 			at = len(puts)
-			places[s.of.value] = at
-			p := store.Put{From: s.of.owner.UID}
-			if s.fresh {
-				p.From = ""
+			places[s.allocation.value] = at
+			p := store.Write{ExpectedOwner: s.allocation.owner.UID}
+			if s.newlyAllocated {
+				p.ExpectedOwner = ""
 			}
 			puts, last = append(puts, p), append(last, nil)
 		}
 		last[at] = s
 	}
 	for i, s := range last {
-		puts[i].Holding = s.of.stored(s.released)
+		puts[i].Allocation = s.allocation.toStore(s.released)
 	}
 	return puts
 }
 
-// stored returns a holding in the form of the store.
-func (h *holding) stored(released time.Time) store.Holding {
-	return store.Holding{Value: h.value, Pool: h.pool, Owner: h.owner, Released: released, Claims: h.storedClaims()}
+// toStore returns an allocation in the form of the store.
+func (h *allocation) toStore(released time.Time) store.Allocation {
+	return store.Allocation{Value: h.value, Pool: h.pool, Owner: h.owner, Released: released, Claims: h.storedClaims()}
 }
 
-// storedClaims returns the claims on a holding in the form of the store, ordered by slot.
-func (h *holding) storedClaims() []store.Claim {
+// storedClaims returns the claims on an allocation in the form of the store, ordered by slot.
+func (h *allocation) storedClaims() []store.Claim {
 	claims := make([]store.Claim, len(h.claims))
 	for i, c := range h.claims {
 		claims[i] = store.Claim{Slot: c.slot, Confirmed: c.confirmed, Since: c.since}

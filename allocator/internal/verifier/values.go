@@ -1,4 +1,4 @@
-package verify
+package verifier
 
 import (
 	"strconv"
@@ -10,42 +10,42 @@ import (
 	"portolan.dev/allocator/pool"
 )
 
-// wanted is a value that an object has.
-type wanted struct {
+// objectValue is a value that an object has.
+type objectValue struct {
 	use   allocatorv1.Use
 	text  string
 	field string
 }
 
-// wantedBy returns the values of an object that should be allocated. A malformed value is included;
+// valuesOf returns the values of an object that should be allocated. A malformed value is included;
 // its allocation fails. Some addresses of pods do not come from the allocator; their allocation
 // fails as well because they are in no pool.
-func wantedBy(o object.Object) []wanted {
+func valuesOf(o object.Object) []objectValue {
 	switch o := o.(type) {
 	case *corev1.Service:
-		return wantedByService(o)
+		return serviceValues(o)
 	case *corev1.Pod:
-		return wantedByPod(o)
+		return podValues(o)
 	default:
 		return nil
 	}
 }
 
-func wantedByPod(pod *corev1.Pod) []wanted {
-	var all []wanted
+func podValues(pod *corev1.Pod) []objectValue {
+	var all []objectValue
 	for i, ip := range pod.GetStatus().GetPodIps() {
-		all = append(all, wanted{allocatorv1.Use_USE_POD_IP, ip, "status.podIPs[" + strconv.Itoa(i) + "]"})
+		all = append(all, objectValue{allocatorv1.Use_USE_POD_IP, ip, "status.podIPs[" + strconv.Itoa(i) + "]"})
 	}
 	return all
 }
 
-func wantedByService(svc *corev1.Service) []wanted {
-	var all []wanted
+func serviceValues(svc *corev1.Service) []objectValue {
+	var all []objectValue
 	spec := svc.GetSpec()
 	if spec.GetType() != corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME {
 		for i, ip := range spec.GetClusterIps() {
 			if ip != "" && ip != object.ClusterIPNone {
-				all = append(all, wanted{allocatorv1.Use_USE_CLUSTER_IP, ip, "spec.clusterIPs[" + strconv.Itoa(i) + "]"})
+				all = append(all, objectValue{allocatorv1.Use_USE_CLUSTER_IP, ip, "spec.clusterIPs[" + strconv.Itoa(i) + "]"})
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func wantedByService(svc *corev1.Service) []wanted {
 	add := func(port int32, field string) {
 		if !seen[port] {
 			seen[port] = true
-			all = append(all, wanted{allocatorv1.Use_USE_NODE_PORT, strconv.Itoa(int(port)), field})
+			all = append(all, objectValue{allocatorv1.Use_USE_NODE_PORT, strconv.Itoa(int(port)), field})
 		}
 	}
 	for i, p := range spec.GetPorts() {
@@ -63,14 +63,14 @@ func wantedByService(svc *corev1.Service) []wanted {
 	return all
 }
 
-// has reports whether an object has a value that is allocated to it. It returns true if the object
-// cannot tell, as with addresses that a pod or a load balancer may still get.
-func has(o object.Object, use allocatorv1.Use, v pool.Value) bool {
+// hasValue reports whether an object has a value that is allocated to it. It returns true if the
+// object cannot tell, as with addresses that a pod or a load balancer may still get.
+func hasValue(o object.Object, use allocatorv1.Use, v pool.Value) bool {
 	svc, ok := o.(*corev1.Service)
 	if !ok || use != allocatorv1.Use_USE_CLUSTER_IP && use != allocatorv1.Use_USE_NODE_PORT {
 		return true
 	}
-	for _, w := range wantedBy(svc) {
+	for _, w := range valuesOf(svc) {
 		if w.use == use && sameValue(w, v) {
 			return true
 		}
@@ -78,12 +78,12 @@ func has(o object.Object, use allocatorv1.Use, v pool.Value) bool {
 	return false
 }
 
-func sameValue(w wanted, v pool.Value) bool {
+func sameValue(w objectValue, v pool.Value) bool {
 	got, err := parse(w)
 	return err == nil && got == v
 }
 
-func parse(w wanted) (pool.Value, error) {
+func parse(w objectValue) (pool.Value, error) {
 	if w.use == allocatorv1.Use_USE_NODE_PORT {
 		return pool.ParsePort(w.text)
 	}

@@ -1,0 +1,240 @@
+package allocation
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	allocatorv1 "portolan.dev/api/allocator/v1"
+
+	"portolan.dev/allocator/pool"
+	"portolan.dev/allocator/store"
+)
+
+// Table holds all values in use with their owners and claims.
+type Table struct {
+	rest   time.Duration
+	pools  []*poolState // ordered by name
+	values map[pool.Value]*allocation
+	owners map[string]map[string][]*claim // by UID and slot; the last claim is the current one
+}
+
+// poolState is a pool and its values.
+type poolState struct {
+	store.Pool
+	values *pool.Pool
+}
+
+// allocation is a value in use.
+type allocation struct {
+	value  pool.Value
+	pool   string
+	owner  store.Owner
+	claims []*claim
+}
+
+// claim is a slot that has a value.
+type claim struct {
+	slot       string
+	allocation *allocation
+	confirmed  bool
+	since      time.Time
+}
+
+// New returns a table of these pools without allocations. A released value rests for the duration
+// rest.
+func New(pools []store.Pool, rest time.Duration) (*Table, error) {
+	b := &Table{rest: rest, values: map[pool.Value]*allocation{}, owners: map[string]map[string][]*claim{}}
+	for _, p := range pools {
+		space, err := pool.Parse(p.Range)
+		if err != nil {
+			return nil, fmt.Errorf("pool %s: %w", p.Name, err)
+		}
+		b.pools = append(b.pools, &poolState{Pool: p, values: pool.New(space, p.Band, rest)})
+	}
+	b.sortPools()
+	return b, nil
+}
+
+func (t *Table) sortPools() {
+	slices.SortFunc(t.pools, func(x, y *poolState) int { return strings.Compare(x.Name, y.Name) })
+}
+
+// Restore adds a stored allocation.
+func (t *Table) Restore(h store.Allocation) error {
+	e := t.pool(h.Pool)
+	if e == nil {
+		return fmt.Errorf("value %s is of pool %q, which does not exist", h.Value, h.Pool)
+	}
+	if err := e.values.Take(h.Value); err != nil {
+		return fmt.Errorf("value %s of pool %q: %w", h.Value, h.Pool, err)
+	}
+	if !h.Released.IsZero() {
+		e.values.Release(h.Value, h.Released)
+		return nil
+	}
+	held := &allocation{value: h.Value, pool: h.Pool, owner: h.Owner}
+	t.values[h.Value] = held
+	for _, c := range h.Claims {
+		t.link(&claim{slot: c.Slot, allocation: held, confirmed: c.Confirmed, since: c.Since})
+	}
+	return nil
+}
+
+func (t *Table) pool(name string) *poolState {
+	i, ok := slices.BinarySearchFunc(t.pools, name, func(e *poolState, name string) int { return strings.Compare(e.Name, name) })
+	if !ok {
+		return nil
+	}
+	return t.pools[i]
+}
+
+// link adds a claim to its owner and its allocation.
+func (t *Table) link(c *claim) {
+	uid := c.allocation.owner.UID
+	slots := t.owners[uid]
+	if slots == nil {
+		slots = map[string][]*claim{}
+		t.owners[uid] = slots
+	}
+	c.allocation.claims = append(c.allocation.claims, c)
+	slots[c.slot] = append(slots[c.slot], c)
+	slices.SortStableFunc(slots[c.slot], compareClaims)
+}
+
+// compareClaims orders confirmed claims before held ones, and then by age.
+func compareClaims(x, y *claim) int {
+	switch {
+	case x.confirmed == y.confirmed:
+		return x.since.Compare(y.since)
+	case x.confirmed:
+		return -1
+	default:
+		return 1
+	}
+}
+
+func (t *Table) unlink(c *claim) {
+	uid := c.allocation.owner.UID
+	c.allocation.claims = slices.DeleteFunc(c.allocation.claims, func(x *claim) bool { return x == c })
+	slots := t.owners[uid]
+	slots[c.slot] = slices.DeleteFunc(slots[c.slot], func(x *claim) bool { return x == c })
+	if len(slots[c.slot]) == 0 {
+		delete(slots, c.slot)
+	}
+	if len(slots) == 0 {
+		delete(t.owners, uid)
+	}
+}
+
+// claim returns the claim of a slot on a value, or nil.
+func (t *Table) claim(uid, slot string, v pool.Value) *claim {
+	for _, c := range t.owners[uid][slot] {
+		if c.allocation.value == v {
+			return c
+		}
+	}
+	return nil
+}
+
+// slots returns the slots of an owner in order.
+func (t *Table) slots(uid string) []string {
+	return slices.Sorted(maps.Keys(t.owners[uid]))
+}
+
+// PoolStatus is a pool with its fill level.
+type PoolStatus struct {
+	store.Pool
+	Size, Used, Resting uint64
+}
+
+// Pools returns the pools with their fill levels, ordered by name.
+func (t *Table) Pools(now time.Time) []PoolStatus {
+	fills := make([]PoolStatus, len(t.pools))
+	for i, e := range t.pools {
+		fills[i] = e.status(now)
+	}
+	return fills
+}
+
+func (e *poolState) status(now time.Time) PoolStatus {
+	return PoolStatus{Pool: e.Pool, Size: e.values.Space().Size(), Used: e.values.Used(), Resting: e.values.Resting(now)}
+}
+
+// Allocation is a value in use with its owner and claims.
+type Allocation struct {
+	Value  pool.Value
+	Pool   string
+	Use    allocatorv1.Use
+	Owner  store.Owner
+	Claims []store.Claim
+}
+
+// Each calls fn for every value in use, in any order.
+func (t *Table) Each(fn func(Allocation)) {
+	for _, h := range t.values {
+		fn(t.toAllocation(h))
+	}
+}
+
+// Owns reports whether an owner has a value.
+func (t *Table) Owns(uid string, v pool.Value) bool {
+	h := t.values[v]
+	return h != nil && h.owner.UID == uid
+}
+
+// ListBy returns the allocations of an owner that match the query. Values at rest have no owner and
+// are not included.
+func (t *Table) ListBy(uid string, q store.Query) []store.Allocation {
+	mine := map[*allocation]bool{}
+	for _, claims := range t.owners[uid] {
+		for _, c := range claims {
+			mine[c.allocation] = true
+		}
+	}
+	var found []store.Allocation
+	for held := range mine {
+		h := held.toStore(time.Time{})
+		if (q.Pool == "" || q.Pool == h.Pool) && comparePositions(h.Pool, h.Value, q.AfterPool, q.AfterValue) > 0 {
+			found = append(found, h)
+		}
+	}
+	slices.SortFunc(found, func(x, y store.Allocation) int { return comparePositions(x.Pool, x.Value, y.Pool, y.Value) })
+	return found[:min(len(found), q.Limit)]
+}
+
+// comparePositions compares in the order of the store: by pool, then by value.
+func comparePositions(poolX string, x pool.Value, poolY string, y pool.Value) int {
+	return cmp.Or(strings.Compare(poolX, poolY), bytes.Compare(x.Key(), y.Key()))
+}
+
+// OwnerOf returns the owner of a value, and whether it has one.
+func (t *Table) OwnerOf(v pool.Value) (store.Owner, bool) {
+	h := t.values[v]
+	if h == nil {
+		return store.Owner{}, false
+	}
+	return h.owner, true
+}
+
+// RestingSince returns since when a value rests, and whether it does.
+func (t *Table) RestingSince(v pool.Value) (time.Time, bool) {
+	for _, e := range t.pools {
+		if since, rests := e.values.RestingSince(v); rests {
+			return since, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func (t *Table) toAllocation(h *allocation) Allocation {
+	held := Allocation{Value: h.value, Pool: h.pool, Owner: h.owner, Claims: h.storedClaims()}
+	if e := t.pool(h.pool); e != nil {
+		held.Use = e.Use
+	}
+	return held
+}
