@@ -80,7 +80,11 @@ require (
 	portolan.dev/nodeagent v0.0.0
 )
 
-require pgregory.net/rapid v1.3.0 // indirect
+require (
+	github.com/moby/ipvs v1.1.0 // indirect
+	github.com/sirupsen/logrus v1.9.0 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
+)
 
 require (
 	github.com/anishathalye/porcupine v1.3.1

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"time"
 
+	moby "github.com/moby/ipvs"
 	"golang.org/x/sys/unix"
 
 	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/ipvs/batch"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
 )
@@ -38,49 +39,54 @@ func Probe(namespace string) error {
 // balancer balances connections with the kernel's IPVS.
 type balancer struct {
 	namespace string
-	sock      *socket
-	reader    *socket         // used by Read and Traffic
-	requests  []request       // buffer of Apply
-	of        []int           // indexes of the operations that the requests belong to
+	writer    *session
+	reader    *session        // used by Read and Traffic
+	changes   []batch.Change  // buffer of Apply
+	opIndex   []int           // indexes of the operations that the changes belong to
 	missing   map[string]bool // schedulers that the kernel lacks
-	// unsure holds the servers for which the kernel's answer to an AddServer is unknown. They got
-	// no backends.
-	unsure map[serviceID]settings
+	// unknownServers holds the servers for which the kernel's answer to an AddServer is unknown, with
+	// the settings to be added. They got no backends.
+	unknownServers map[plan.Frontend]kernel.Settings
 }
 
 var _ kernel.Balancer = (*balancer)(nil)
 
-// open opens the balancer in the calling thread's namespace, which has the given path.
+// open opens the balancer in the network namespace at a path; empty: that of the process.
 func open(namespace string) (*balancer, error) {
-	sock, err := openSocket()
+	writer, err := newSession(namespace)
 	if err != nil {
 		return nil, err
 	}
-	if err := sock.probe(); err != nil {
-		sock.close()
+	if err := writer.probe(); err != nil {
+		writer.close()
 		return nil, err
 	}
-	reader, err := openSocket()
+	reader, err := newSession(namespace)
 	if err != nil {
-		sock.close()
+		writer.close()
 		return nil, err
 	}
-	return &balancer{namespace: namespace, sock: sock, reader: reader, missing: map[string]bool{}, unsure: map[serviceID]settings{}}, nil
+	return &balancer{
+		namespace: namespace, writer: writer, reader: reader,
+		missing: map[string]bool{}, unknownServers: map[plan.Frontend]kernel.Settings{},
+	}, nil
 }
 
 // probe makes a virtual server and reads it back, because some kernels accept every request but
 // ignore it.
-func (s *socket) probe() error {
-	id := serviceID{netip.MustParseAddrPort("198.51.100.0:20000"), plan.TCP}
-	err := s.do([]request{serviceRequest(cmdNewService, id, settings{scheduler: "rr"})})[0]
+func (s *session) probe() error {
+	id := plan.Frontend{Addr: netip.MustParseAddrPort("198.51.100.0:20000"), Protocol: plan.TCP}
+	service := identity(id)
+	service.SchedName = moby.RoundRobin
+	err := s.execute([]batch.Change{{Command: batch.NewService, Service: *service}})[0]
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("the kernel does not take virtual servers: %w", err)
 	}
-	found, err := s.services()
+	found, err := s.servers()
 	if err != nil {
 		return err
 	}
-	s.do([]request{deleteService(id)})
+	s.execute([]batch.Change{{Command: batch.DelService, Service: *service}})
 	if _, ok := found[id]; !ok {
 		return errors.New("the kernel takes virtual servers, but does not keep them")
 	}
@@ -92,12 +98,12 @@ func (b *balancer) Name() string { return Name }
 
 // Traits implements kernel.Balancer.
 func (b *balancer) Traits() kernel.Traits {
-	return kernel.Traits{Refuses: true, ReadsAside: true, Together: 4 * loadSize}
+	return kernel.Traits{Refuses: true, ReadsAside: true, Together: 4 * changesPerCall}
 }
 
 // Settle implements kernel.Balancer.
 func (b *balancer) Settle(t host.Timeouts) []host.Setting {
-	return append(host.ApplySettings(host.Sysctls{}, sysctls(host.Version())), b.sock.settleTimeouts(t)...)
+	return append(host.ApplySettings(host.Sysctls{}, sysctls(host.Version())), b.writer.settleTimeouts(t)...)
 }
 
 // sysctls returns the IPVS settings for a kernel version.
@@ -121,7 +127,7 @@ func (b *balancer) Settings(v *plan.VirtualServer) kernel.Settings {
 		s.Scheduler = plan.RoundRobin.String()
 	}
 	if s.Scheduler == plan.RoundRobin.String() && weighted(v.Reals) {
-		s.Scheduler = "wrr"
+		s.Scheduler = moby.WeightedRoundRobin
 	}
 	if b.missing[s.Scheduler] {
 		s.Scheduler = plan.RoundRobin.String()
@@ -171,18 +177,18 @@ func (b *balancer) SetSources(plan.Sources) error { return nil }
 // another program must not get backends of ours.
 func (b *balancer) Apply(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
-	refused := map[serviceID]error{}
+	refused := map[plan.Frontend]error{}
 	b.carryOut(ops, errs, func(o *kernel.Op) bool { return o.Kind == kernel.AddServer })
 	for i, err := range errs {
 		if err != nil {
-			refused[serviceOf(ops[i].ID)] = err
+			refused[serverOf(ops[i].ID)] = err
 		}
 	}
-	b.carryOut(ops, errs, func(o *kernel.Op) bool { return o.Kind != kernel.AddServer && refused[serviceOf(o.ID)] == nil })
+	b.carryOut(ops, errs, func(o *kernel.Op) bool { return o.Kind != kernel.AddServer && refused[serverOf(o.ID)] == nil })
 	if len(refused) > 0 {
 		for i := range ops {
 			if errs[i] == nil {
-				errs[i] = refused[serviceOf(ops[i].ID)]
+				errs[i] = refused[serverOf(ops[i].ID)]
 			}
 		}
 	}
@@ -191,102 +197,82 @@ func (b *balancer) Apply(ops []kernel.Op) []error {
 
 // carryOut carries out the operations that which selects.
 func (b *balancer) carryOut(ops []kernel.Op, errs []error, which func(*kernel.Op) bool) {
-	requests, of := b.requests[:0], b.of[:0]
+	changes, opIndex := b.changes[:0], b.opIndex[:0]
 	for i := range ops {
-		if which(&ops[i]) {
-			requests, of = append(requests, requestOf(&ops[i])), append(of, i)
-		}
-	}
-	b.requests, b.of = requests, of
-	if len(requests) == 0 {
-		return
-	}
-	b.resolve(requests)
-	for k, err := range b.sock.do(requests) {
-		o := &ops[of[k]]
-		errs[of[k]] = b.judge(&requests[k], o, err)
-	}
-}
-
-// resolve finds out whether servers in unsure exist, for the servers that requests concern. If a
-// server exists with the settings that it was to be added with, it is ours, and its request changes
-// it instead of adding it. A server of another program is not removed.
-func (b *balancer) resolve(requests []request) {
-	for id, asked := range b.unsure {
-		about := slices.IndexFunc(requests, func(r request) bool { return r.id == id })
-		if about < 0 {
+		o := &ops[i]
+		if !which(o) {
 			continue
 		}
-		found, err := b.sock.service(id)
-		var list []destination
-		if err == nil {
-			list, err = b.sock.destinations(id)
+		if c := changeOf(o); b.resolveUnknown(&c) {
+			changes, opIndex = append(changes, c), append(opIndex, i)
+		} else {
+			errs[i] = b.errorOf(&c, o, nil)
 		}
-		r := &requests[about]
-		unread := err != nil && !errors.Is(err, unix.ESRCH)
-		if !unread {
-			delete(b.unsure, id)
-		}
-		switch ours := found == asked && len(list) == 0; {
-		case unread && r.cmd == cmdDelService:
-			r.cmd = cmdGetService // has no effect
-		case err != nil: // the server does not exist
-		case r.cmd == cmdNewService && ours:
-			r.cmd = cmdSetService
-		case r.cmd == cmdDelService && !ours:
-			r.cmd = cmdGetService
-		}
+	}
+	b.changes, b.opIndex = changes, opIndex
+	if len(changes) == 0 {
+		return
+	}
+	for k, err := range b.writer.execute(changes) {
+		i := opIndex[k]
+		errs[i] = b.errorOf(&changes[k], &ops[i], err)
 	}
 }
 
-func serviceOf(id kernel.ID) serviceID { return serviceID{id.Addr, id.Protocol} }
-
-func requestOf(o *kernel.Op) request {
-	id := serviceOf(o.ID)
-	set := settings{o.Settings.Scheduler, o.Settings.Flags, uint32(o.Settings.Affinity / time.Second)}
-	switch o.Kind {
-	case kernel.AddServer:
-		return serviceRequest(cmdNewService, id, set)
-	case kernel.SetServer:
-		return serviceRequest(cmdSetService, id, set)
-	case kernel.DeleteServer:
-		return deleteService(id)
-	case kernel.AddBackend:
-		return destRequest(cmdNewDest, id, o.Backend, o.Weight)
-	case kernel.SetBackend:
-		return destRequest(cmdSetDest, id, o.Backend, o.Weight)
+// resolveUnknown finds out whether the server of a change exists, if that is unknown. If it exists
+// with the settings that it was to be added with, it is ours, and is changed instead of added. A
+// server of another program is not removed. resolveUnknown reports whether the change is still to be
+// made.
+func (b *balancer) resolveUnknown(c *batch.Change) bool {
+	if len(b.unknownServers) == 0 {
+		return true
 	}
-	return destRequest(cmdDelDest, id, o.Backend, 0)
+	id := frontendOf(&c.Service)
+	asked, unknown := b.unknownServers[id]
+	if !unknown {
+		return true
+	}
+	found, backends, err := b.writer.server(id)
+	exists := err == nil
+	if !exists && !errors.Is(err, unix.ESRCH) { // it stays unknown
+		return c.Command != batch.DelService
+	}
+	delete(b.unknownServers, id)
+	ours := exists && found == asked && len(backends) == 0
+	if c.Command == batch.NewService && ours {
+		c.Command = batch.UpdateService
+	}
+	return c.Command != batch.DelService || !exists || ours
 }
 
-// judge turns the kernel's answer into an error of package kernel, or into nil if the result is as
-// intended.
-func (b *balancer) judge(r *request, o *kernel.Op, err error) error {
-	scheduler := o.Settings.Scheduler
-	_, unsure := b.unsure[r.id]
+// errorOf turns the kernel's answer to a change into an error of package kernel, or into nil if the
+// result is as intended.
+func (b *balancer) errorOf(c *batch.Change, o *kernel.Op, err error) error {
+	id, scheduler := serverOf(o.ID), o.Settings.Scheduler
+	_, unknown := b.unknownServers[id]
 	switch {
-	case unsure && o.Kind == kernel.DeleteServer:
+	case unknown && o.Kind == kernel.DeleteServer:
 		return kernel.ErrUnknown
 	case err == nil && o.Kind == kernel.AddServer:
-		delete(b.unsure, r.id)
+		delete(b.unknownServers, id)
 		return nil
-	case err == nil || done(r.cmd, err) && (r.cmd == cmdDelService || r.cmd == cmdDelDest):
+	case err == nil || alreadyDone(c.Command, err) && (c.Command == batch.DelService || c.Command == batch.DelDestination):
 		return nil
-	case lost(err):
+	case maybeDone(err):
 		if o.Kind == kernel.AddServer {
-			b.unsure[r.id] = r.set
+			b.unknownServers[id] = settingsOf(&c.Service)
 		}
 		return fmt.Errorf("%w: %w", kernel.ErrUnknown, err)
-	case scheduler != "" && scheduler != plan.RoundRobin.String() && errors.Is(err, unix.ENOENT):
+	case scheduler != "" && scheduler != moby.RoundRobin && errors.Is(err, unix.ENOENT):
 		b.missing[scheduler] = true
 		return fmt.Errorf("scheduler %s: %w", scheduler, kernel.ErrNoScheduler)
-	case r.cmd == cmdNewService && errors.Is(err, unix.EEXIST) && unsure:
+	case c.Command == batch.NewService && errors.Is(err, unix.EEXIST) && unknown:
 		return fmt.Errorf("%w: %w", kernel.ErrUnknown, err)
-	case r.cmd == cmdNewService && errors.Is(err, unix.EEXIST):
+	case c.Command == batch.NewService && errors.Is(err, unix.EEXIST):
 		return kernel.ErrForeign
-	case r.cmd != cmdNewService && errors.Is(err, unix.ESRCH):
+	case c.Command != batch.NewService && errors.Is(err, unix.ESRCH):
 		return kernel.ErrGone
-	case r.cmd == cmdNewDest && errors.Is(err, unix.EEXIST), r.cmd == cmdSetDest && errors.Is(err, unix.ENOENT):
+	case c.Command == batch.NewDestination && errors.Is(err, unix.EEXIST), c.Command == batch.UpdateDestination && errors.Is(err, unix.ENOENT):
 		return errors.Join(kernel.ErrDrifted, err)
 	}
 	return err
@@ -294,7 +280,7 @@ func (b *balancer) judge(r *request, o *kernel.Op, err error) error {
 
 // Read implements kernel.Balancer.
 func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error) {
-	found, err := b.reader.services()
+	found, err := b.reader.servers()
 	if err != nil {
 		return nil, err
 	}
@@ -304,19 +290,20 @@ func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error
 	}
 	out := make(map[plan.Frontend]kernel.Server, len(ids))
 	for _, id := range ids {
-		at := serviceOf(id)
-		if set, ok := found[at]; ok {
-			list, listed := table[at]
-			if !listed { // the list omits servers if other namespaces have servers too
-				if list, err = b.reader.destinations(at); err != nil {
-					return nil, err
-				}
-			}
-			out[id.Frontend] = kernel.Server{
-				Settings: kernel.Settings{Scheduler: set.scheduler, Flags: set.flags, Affinity: time.Duration(set.timeout) * time.Second},
-				Backends: backends(id.Protocol, list),
-			}
+		at := serverOf(id)
+		settings, ok := found[at]
+		if !ok {
+			continue
 		}
+		backends, listed := table[at]
+		if !listed { // the list omits servers if other namespaces have servers too
+			list, err := b.reader.backends(at)
+			if err != nil {
+				return nil, err
+			}
+			backends = backendsOf(id.Protocol, list)
+		}
+		out[id.Frontend] = kernel.Server{Settings: settings, Backends: backends}
 	}
 	return out, nil
 }
@@ -329,7 +316,7 @@ func (b *balancer) Traffic(ids []kernel.ID) (map[plan.Frontend]kernel.Traffic, e
 	}
 	out := make(map[plan.Frontend]kernel.Traffic, len(ids))
 	for _, id := range ids {
-		if t, ok := found[serviceOf(id)]; ok {
+		if t, ok := found[serverOf(id)]; ok {
 			out[id.Frontend] = t
 		}
 	}
@@ -341,26 +328,14 @@ func (b *balancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backen
 	out := make(map[plan.Frontend][]kernel.Backend, len(ids))
 	var errs []error
 	for _, id := range ids {
-		list, err := b.sock.destinations(serviceOf(id))
+		list, err := b.writer.backends(serverOf(id))
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		out[id.Frontend] = backends(id.Protocol, list)
+		out[id.Frontend] = backendsOf(id.Protocol, list)
 	}
 	return out, errors.Join(errs...)
-}
-
-// backends converts destinations. The kernel counts UDP flows as inactive.
-func backends(p plan.Protocol, list []destination) []kernel.Backend {
-	out := make([]kernel.Backend, len(list))
-	for i, d := range list {
-		out[i] = kernel.Backend{Addr: d.addr, Weight: d.weight, Connections: d.active, Closing: d.inactive}
-		if p == plan.UDP {
-			out[i].Connections, out[i].Closing = d.inactive, d.active
-		}
-	}
-	return out
 }
 
 // Remedy implements kernel.Balancer.
@@ -377,6 +352,6 @@ func (b *balancer) Remove() error { return nil }
 
 // Close implements kernel.Balancer.
 func (b *balancer) Close() {
-	b.sock.close()
+	b.writer.close()
 	b.reader.close()
 }

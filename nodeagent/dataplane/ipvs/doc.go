@@ -5,7 +5,29 @@
 // address that has a service of its own. IPVS itself does not match sources, and packet marks do
 // not translate ports if clients have affinity. Package kernel does everything else.
 //
-// The package encodes its own netlink messages and sends 64 at a time, each error matched to its
-// message. A library that sends one message and waits is twenty to forty times slower. That is the
-// difference between a restart without notice and one that takes seconds.
+// The kernel is reached with github.com/moby/ipvs: services, destinations and timeouts are its
+// types, and its Handle does single changes, reads, and timeouts. A connection consists of a Handle
+// and of package batch, which encodes many changes from the same types. A session runs the calls of
+// a connection with time limits. The alternative, one client of our own that extends the library's
+// types, also fixes the limits below, but repeats messages that the library has. What the library
+// lacks is done here:
+//
+//   - Many changes. The Handle sends one message and waits, which makes a full load 3 to 14 times as
+//     long as the messages themselves need: see batch, and TestMeasure.
+//   - Time limits. The Handle waits for ever for an answer that does not come: it ignores the
+//     timeout of its socket. session abandons the call, and opens a new connection.
+//   - Results of changes with lost answers: session finds them out.
+//   - Counters of 64 bits. The Handle has 32 bits for packets, which overflow within the hour.
+//   - The backends of all servers. The Handle reads those of one server at a time, which takes
+//     minutes for ten thousand servers on a slow machine: see readTable. Neither the library nor
+//     readTable is used alone, because the kernel's list omits servers if other network namespaces
+//     have servers too.
+//   - A kernel without IPVS. The library looks up the number of IPVS once in a process, runs
+//     modprobe for it, and logs failures with logrus. So batch, which has no such state, is opened
+//     first. If the module is loaded again while the process runs, the process must be started
+//     again. The kernel keeps the module as long as there are servers.
+//   - Names of the flags of services.
+//
+// Weights that the Handle reads have 16 bits, like those of the plan. The kernel does not tell that
+// a list has changed while it was read (NLM_F_DUMP_INTR), so the Handle's reads lack nothing.
 package ipvs

@@ -17,6 +17,7 @@ import (
 
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
+	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
@@ -142,6 +143,9 @@ func TestWithoutIPVS(t *testing.T) {
 	}
 	stop()
 	loaded() // restores IPVS for the next agent
+	if err := ipvs.Reloaded(); err != nil {
+		t.Fatal(err)
+	}
 	client, stop = w.start()
 	if s := w.applied(client); s.GetProxyMode() != "ipvs" || s.GetFallbackReason() != "" {
 		t.Errorf("status %v", s)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	moby "github.com/moby/ipvs"
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/dataplane/host"
@@ -33,7 +34,7 @@ func TestTimeouts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if now, err := ipvs.Timeouts(n.Node.Path); err != nil || now != [3]uint32{7500, before[1], 61} {
+	if now, err := ipvs.Timeouts(n.Node.Path); err != nil || now != (moby.Config{TimeoutTCP: 7500 * time.Second, TimeoutTCPFin: before.TimeoutTCPFin, TimeoutUDP: 61 * time.Second}) {
 		t.Errorf("timeouts %v, %v; they were %v", now, err, before)
 	}
 	var told []string
@@ -42,7 +43,8 @@ func TestTimeouts(t *testing.T) {
 			told = append(told, s.String())
 		}
 	}
-	want := fmt.Sprintf("[ipvs timeout tcp set to 7500, was %d ipvs timeout udp set to 61, was %d]", before[0], before[2])
+	want := fmt.Sprintf("[ipvs timeout tcp set to 7500, was %.0f ipvs timeout udp set to 61, was %.0f]",
+		before.TimeoutTCP.Seconds(), before.TimeoutUDP.Seconds())
 	if fmt.Sprint(told) != want {
 		t.Errorf("told %v, want %s", told, want)
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -19,8 +20,8 @@ import (
 // the difference between seconds and minutes. The list does not contain the flags of servers; those
 // are read over netlink, also all at once. If other network namespaces have servers too, the kernel
 // loses its position in the list between two reads and omits servers. Those are read one by one.
-func readTable(namespace string) (map[serviceID][]destination, error) {
-	var out map[serviceID][]destination
+func readTable(namespace string) (map[plan.Frontend][]kernel.Backend, error) {
+	var out map[plan.Frontend][]kernel.Backend
 	err := host.Within(namespace, func() error {
 		// Not /proc/net, which shows the main thread's namespace.
 		f, err := os.Open("/proc/thread-self/net/ip_vs")
@@ -39,10 +40,10 @@ func readTable(namespace string) (map[serviceID][]destination, error) {
 
 // parseTable parses the kernel's list. The line of a server starts with its protocol, the line of a
 // backend with an arrow. Servers with a packet mark and their backends are skipped.
-func parseTable(r io.Reader) (map[serviceID][]destination, error) {
-	out := map[serviceID][]destination{}
-	var id serviceID
-	var list []destination
+func parseTable(r io.Reader) (map[plan.Frontend][]kernel.Backend, error) {
+	out := map[plan.Frontend][]kernel.Backend{}
+	var id plan.Frontend
+	var list []kernel.Backend
 	known := false // whether id is the server of the following lines
 	keep := func() {
 		if known {
@@ -57,15 +58,15 @@ func parseTable(r io.Reader) (map[serviceID][]destination, error) {
 		switch string(first) {
 		case "TCP", "UDP", "SCTP", "FWM":
 			keep()
-			if id.protocol, known = protocols[string(first)]; known {
+			if id.Protocol, known = protocols[string(first)]; known {
 				at, _ := field(rest)
-				id.addr, err = parseHexAddr(at)
+				id.Addr, err = parseHexAddr(at)
 			}
 		case "->":
 			if known {
-				var d destination
-				d, err = parseBackend(rest)
-				list = append(list, d)
+				var b kernel.Backend
+				b, err = parseBackend(id.Protocol, rest)
+				list = append(list, b)
 			}
 		}
 		if err != nil {
@@ -92,24 +93,24 @@ func field(line []byte) (word, rest []byte) {
 }
 
 // parseBackend parses address, forwarding method, weight and connections.
-func parseBackend(line []byte) (destination, error) {
+func parseBackend(p plan.Protocol, line []byte) (kernel.Backend, error) {
 	at, rest := field(line)
 	addr, err := parseHexAddr(at)
 	if err != nil {
-		return destination{}, err
+		return kernel.Backend{}, err
 	}
 	_, rest = field(rest)
-	d := destination{addr: addr}
-	for _, number := range []*uint32{&d.weight, &d.active, &d.inactive} {
+	var numbers [3]uint32 // weight, active and inactive connections
+	for i := range numbers {
 		var digits []byte
 		digits, rest = field(rest)
 		n, ok := numberOf(digits, 10, 32)
 		if !ok {
-			return destination{}, fmt.Errorf("backend %s: %q is no number", addr, digits)
+			return kernel.Backend{}, fmt.Errorf("backend %s: %q is no number", addr, digits)
 		}
-		*number = n
+		numbers[i] = n
 	}
-	return d, nil
+	return backendOf(p, addr, numbers[0], numbers[1], numbers[2]), nil
 }
 
 // parseHexAddr parses 0A600001:0050 or [fd00:0000:…:0001]:0050.

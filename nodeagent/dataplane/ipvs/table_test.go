@@ -6,13 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
 )
 
 const table = `IP Virtual Server version 1.2.1 (size=4096)
 Prot LocalAddress:Port Scheduler Flags
   -> RemoteAddress:Port Forward Weight ActiveConn InActConn
-UDP  0A600102:0035 rr persistent 10800 FFFFFFFF
+UDP  0A600103:0035 rr persistent 10800 FFFFFFFF
+UDP  0A600102:0035 rr
+  -> 0A400101:0035      Masq    1      0          7         
 TCP  0A600101:0050 wrr  
   -> 0A400101:1F90      Masq    3      2          1         
   -> 0A400102:1F90      Masq    0      0          0         
@@ -28,12 +31,13 @@ func TestParseTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := netip.MustParseAddrPort
-	want := map[serviceID][]destination{
-		{at("10.96.1.2:53"), plan.UDP}: nil,
-		{at("10.96.1.1:80"), plan.TCP}: {
-			{addr: at("10.64.1.1:8080"), weight: 3, active: 2, inactive: 1}, {addr: at("10.64.1.2:8080")},
+	want := map[plan.Frontend][]kernel.Backend{
+		{Addr: at("10.96.1.2:53"), Protocol: plan.UDP}: {{Addr: at("10.64.1.1:53"), Weight: 1, Connections: 7}},
+		{Addr: at("10.96.1.3:53"), Protocol: plan.UDP}: nil,
+		{Addr: at("10.96.1.1:80"), Protocol: plan.TCP}: {
+			{Addr: at("10.64.1.1:8080"), Weight: 3, Connections: 2, Closing: 1}, {Addr: at("10.64.1.2:8080")},
 		},
-		{at("[fd00:96::100]:80"), plan.SCTP}: {{addr: at("[fd00:64::101]:8080"), weight: 1}},
+		{Addr: at("[fd00:96::100]:80"), Protocol: plan.SCTP}: {{Addr: at("[fd00:64::101]:8080"), Weight: 1}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)

@@ -5,56 +5,56 @@ import (
 	"strconv"
 	"time"
 
+	moby "github.com/moby/ipvs"
+
 	"portolan.dev/nodeagent/dataplane/host"
 )
 
-// timeouts are the kernel's IPVS timeouts in seconds, in the order of its attributes.
-type timeouts [3]uint32
-
-// timeoutNames are the names of the timeouts in status.
-var timeoutNames = [len(timeouts{})]string{"ipvs timeout tcp", "ipvs timeout tcpfin", "ipvs timeout udp"}
-
 // settleTimeouts sets the timeouts of the namespace that are not zero in t. It returns the settings
 // with their former values.
-func (s *socket) settleTimeouts(t host.Timeouts) []host.Setting {
-	before, err := s.readTimeouts()
+func (s *session) settleTimeouts(t host.Timeouts) []host.Setting {
+	config, err := s.config()
 	var out []host.Setting
-	for i, wanted := range []time.Duration{t.TCP, t.TCPFin, t.UDP} {
-		if wanted <= 0 {
+	for _, timeout := range []struct {
+		name   string
+		value  *time.Duration // in config
+		wanted time.Duration
+	}{
+		{"ipvs timeout tcp", &config.TimeoutTCP, t.TCP},
+		{"ipvs timeout tcpfin", &config.TimeoutTCPFin, t.TCPFin},
+		{"ipvs timeout udp", &config.TimeoutUDP, t.UDP},
+	} {
+		before, wanted := *timeout.value, timeout.wanted.Truncate(time.Second)
+		if timeout.wanted <= 0 {
 			continue
 		}
-		seconds := uint32(wanted / time.Second)
-		setting := host.Setting{
-			Name: timeoutNames[i], Want: strconv.FormatUint(uint64(seconds), 10),
-			Before: strconv.FormatUint(uint64(before[i]), 10), Err: err,
-		}
-		if err == nil && before[i] != seconds {
-			setting.Err = s.setTimeout(i, seconds)
+		setting := host.Setting{Name: timeout.name, Want: seconds(wanted), Before: seconds(before), Err: err}
+		if err == nil && before != wanted {
+			*timeout.value = wanted
+			if setting.Err = s.setConfig(config); setting.Err != nil {
+				*timeout.value = before
+			}
 		}
 		out = append(out, setting)
 	}
 	return out
 }
 
-func (s *socket) setTimeout(i int, seconds uint32) error {
-	var e encoder
-	e.number32(uint16(attrTimeoutTCP+i), seconds)
-	if err := s.ask(request{cmd: cmdSetConfig, body: e.b}, 0, func([]byte) error { return nil }); err != nil {
+func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
+
+func (s *session) setConfig(config moby.Config) error {
+	_, err := ask(s, s.timeout, func(c *connection) (struct{}, error) { return struct{}{}, c.handle.SetConfig(&config) })
+	if err != nil {
 		return fmt.Errorf("set timeouts: %w", err)
 	}
 	return nil
 }
 
-func (s *socket) readTimeouts() (t timeouts, err error) {
-	err = s.ask(request{cmd: cmdGetConfig}, 0, func(body []byte) error {
-		in, err := parse(body)
-		for i := range t {
-			t[i] = number(in[attrTimeoutTCP+i])
-		}
-		return err
-	})
+// config reads the timeouts of the namespace.
+func (s *session) config() (moby.Config, error) {
+	config, err := ask(s, s.timeout, func(c *connection) (*moby.Config, error) { return c.handle.GetConfig() })
 	if err != nil {
-		return t, fmt.Errorf("read timeouts: %w", err)
+		return moby.Config{}, fmt.Errorf("read timeouts: %w", err)
 	}
-	return t, nil
+	return *config, nil
 }
