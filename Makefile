@@ -39,7 +39,7 @@ run: ## everything in one process, with an example to try
 	bin/portolan dev --example examples/hello
 
 .PHONY: test
-test: test-tools generate-check fmt-check walls vet build-alone test-go ## all that CI checks
+test: test-tools generate-check fmt-check walls vet build-alone test-go kind ## all that CI checks
 
 .PHONY: test-tools
 test-tools: ## install what the tests need besides Go, or say what is missing
@@ -159,6 +159,10 @@ fmt-check: ## are all Go files formatted?
 
 # The messages of each change, object, allocation and heartbeat get methods without reflection.
 GEN := .bin/gen -fast portolan/core $(foreach f,registry/v1/changes.proto allocator nodeagent/v1/heartbeat.proto,-coded portolan/$(f))
+
+.PHONY: kind
+kind: .bin/gen ## whether a new kind takes 4 files: adds one to a copy of the tree, and tests it
+	tools/kind.sh
 
 .PHONY: generate
 generate: .bin/gen ## write the Go code of the contract (api/**/*.pb.go)
