@@ -15,6 +15,7 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 
 	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/kittest"
@@ -224,8 +225,8 @@ func TestResyncRepairs(t *testing.T) {
 	w.log.Put(service("web", vip), endpoints("web", "here", b))
 	agent, client, _ := w.start(w.config())
 	w.applied(client)
-	key := plan.Key{Frontend: plan.Frontend{Addr: vip, Protocol: plan.TCP}}
-	agent.Plane().Apply(t.Context(), []plan.Step{{Op: plan.DeleteServer, Key: key}})
+	gone := dataplanetest.Removal(plan.Frontend{Addr: vip, Protocol: plan.TCP})
+	agent.Plane().Apply(t.Context(), gone)
 	if _, err := ask(vip); err == nil {
 		t.Fatal("the test did not break anything")
 	}
@@ -252,9 +253,9 @@ func TestAuditRepairsByItself(t *testing.T) {
 	w.log.Put(service("web", vip), endpoints("web", "here", b))
 	agent, client, _ := w.start(w.config(), func(a *nodeagent.Daemon) { a.AuditEvery(10 * time.Millisecond) })
 	w.applied(client)
-	key := plan.Key{Frontend: plan.Frontend{Addr: vip, Protocol: plan.TCP}}
+	gone := dataplanetest.Removal(plan.Frontend{Addr: vip, Protocol: plan.TCP})
 	for broken := range uint64(3) {
-		agent.Plane().Apply(t.Context(), []plan.Step{{Op: plan.DeleteServer, Key: key}})
+		agent.Plane().Apply(t.Context(), gone)
 		kittest.Eventually(t, "the audit to repair it", func() error {
 			if n := w.applied(client).GetDriftRepaired(); n != broken+1 {
 				return fmt.Errorf("%d differences repaired, want %d", n, broken+1)

@@ -19,6 +19,7 @@ import (
 
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
@@ -67,29 +68,40 @@ func TestHeartbeatIsBounded(t *testing.T) {
 	}
 }
 
-// flaky is a data plane that refuses steps of one kind and records all others.
+// flaky is a data plane that refuses some changes and records all others.
 type flaky struct {
 	dataplane.Plane
-	refuse   plan.Op
-	reason   error       // error of refusals; nil: errRefused
-	blind    atomic.Bool // makes State fail
+	sources  bool                            // refuses the sources
+	refuse   func(plan.FrontendServers) bool // nil: refuses no frontend
+	reason   error                           // error of refusals; nil: errRefused
+	blind    atomic.Bool                     // makes State fail
 	refusing atomic.Bool
 
 	mu    sync.Mutex
-	calls [][]plan.Step
+	calls []plan.Changes
 }
 
 var errRefused = errors.New("refused by the test")
 
-func (f *flaky) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failure {
+func (f *flaky) Apply(ctx context.Context, changed plan.Changes) []dataplane.Failure {
 	var failures []dataplane.Failure
-	var rest []plan.Step
-	for _, s := range steps {
-		if s.Op == f.refuse && f.refusing.Load() {
-			failures = append(failures, dataplane.Failure{Step: s, Err: cmp.Or(f.reason, errRefused), Remedy: "end the test"})
-			continue
+	refused := func(at plan.Frontend) {
+		failures = append(failures, dataplane.Failure{Frontend: at, Err: cmp.Or(f.reason, errRefused), Remedy: "end the test"})
+	}
+	rest := changed
+	if f.refusing.Load() {
+		if f.sources && changed.Sources != nil {
+			refused(dataplane.SharedRules)
+			rest.Sources = nil
 		}
-		rest = append(rest, s)
+		rest.Frontends = nil
+		for _, c := range changed.Frontends {
+			if f.refuse != nil && f.refuse(c) {
+				refused(c.Frontend)
+				continue
+			}
+			rest.Frontends = append(rest.Frontends, c)
+		}
 	}
 	f.mu.Lock()
 	f.calls = append(f.calls, rest)
@@ -117,7 +129,7 @@ func (f *flaky) behind(a *nodeagent.Daemon) {
 func TestSharedRulesFail(t *testing.T) {
 	w := newWorld(t)
 	beats := w.beats()
-	plane := &flaky{refuse: plan.SetSources}
+	plane := &flaky{sources: true}
 	plane.refusing.Store(true)
 	vip, b := freePort(t), backend(t, "b")
 	w.log.Put(service("web", vip), endpoints("web", "here", b))
@@ -148,12 +160,12 @@ func TestSharedRulesFail(t *testing.T) {
 	})
 }
 
-// TestReasonOfTheNode checks that a failure of the node that stops the steps of several services is
+// TestReasonOfTheNode checks that a failure of the node that stops the changes of several services is
 // reported by one Event on the Node, and that both services are forwarded once it is over.
 func TestReasonOfTheNode(t *testing.T) {
 	w := newWorld(t)
 	full := &dataplane.NodeError{Err: errRefused, Remedy: "end the test"}
-	plane := &flaky{refuse: plan.AddServer, reason: full}
+	plane := &flaky{refuse: func(f plan.FrontendServers) bool { return !f.Empty() }, reason: full}
 	plane.refusing.Store(true)
 	b, vips := backend(t, "b"), []netip.AddrPort{freePort(t), freePort(t)}
 	for i, name := range []string{"web", "shop"} {
@@ -188,7 +200,7 @@ func TestReasonOfTheNode(t *testing.T) {
 // TestRemovalFails checks that a deleted service that is still forwarded is a failure too.
 func TestRemovalFails(t *testing.T) {
 	w := newWorld(t)
-	plane := &flaky{refuse: plan.DeleteServer}
+	plane := &flaky{refuse: func(f plan.FrontendServers) bool { return f.Empty() }}
 	plane.refusing.Store(true)
 	vip, b := freePort(t), backend(t, "b")
 	w.log.Put(service("web", vip), endpoints("web", "here", b))
@@ -305,11 +317,11 @@ func TestUrgentServicesFirst(t *testing.T) {
 	plane.mu.Lock()
 	defer plane.mu.Unlock()
 	var calls [][]string // the added services of each call
-	for _, steps := range plane.calls {
+	for _, changed := range plane.calls {
 		var added []string
-		for _, s := range steps {
-			if s.Op == plan.AddServer {
-				added = append(added, s.Server.Service.String())
+		for _, f := range changed.Frontends {
+			if v := f.Any(); v != nil {
+				added = append(added, v.Service.String())
 			}
 		}
 		if slices.Sort(added); len(added) > 0 {
@@ -369,8 +381,7 @@ func TestPending(t *testing.T) {
 		}
 		return nil
 	})
-	key := plan.Key{Frontend: plan.Frontend{Addr: vip, Protocol: plan.TCP}}
-	agent.Plane().Apply(t.Context(), []plan.Step{{Op: plan.DeleteServer, Key: key}})
+	agent.Plane().Apply(t.Context(), dataplanetest.Removal(plan.Frontend{Addr: vip, Protocol: plan.TCP}))
 	expect("drift, all", pending(&nodeagentv1.GetPlanRequest{PendingOnly: true}), "add_server", "default/web", "the next audit")
 	expect("drift, one", pending(&nodeagentv1.GetPlanRequest{Name: "web"}), "add_server", "default/web", "the next audit")
 	if _, err := client.GetPlan(t.Context(), &nodeagentv1.GetPlanRequest{PendingOnly: true, Name: "web"}); err == nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"portolan.dev/faults/lab"
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/netfilter"
 	plane "portolan.dev/nodeagent/dataplane/nftables"
@@ -49,7 +50,7 @@ func TestBesideAPlane(t *testing.T) {
 	_, commands, _ := strings.Cut(netfilter.LookAtTables, ": ")
 	for _, do := range []func() error{
 		func() error {
-			if failed := p.Apply(t.Context(), []plan.Step{{Op: plan.AddServer, Key: v.Key, Server: v}}); len(failed) > 0 {
+			if failed := p.Apply(t.Context(), dataplanetest.Changes(v)); len(failed) > 0 {
 				return failed[0].Err
 			}
 			return nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/nftables"
 	"portolan.dev/nodeagent/kerneltest/topology"
@@ -54,11 +55,7 @@ func nodeWith(t *testing.T, counts bool, servers ...*plan.VirtualServer) (*topol
 			t.Error(err)
 		}
 	})
-	var steps []plan.Step
-	for _, v := range servers {
-		steps = append(steps, plan.Step{Op: plan.AddServer, Key: v.Key, Server: v})
-	}
-	if failed := plane.Apply(t.Context(), steps); len(failed) > 0 {
+	if failed := plane.Apply(t.Context(), dataplanetest.Changes(servers...)); len(failed) > 0 {
 		t.Fatal(failed)
 	}
 	return ns, plane
@@ -101,7 +98,7 @@ func readsWhatIsInForce(t *testing.T, counts bool) {
 		t.Errorf("read %v, want %v", got, want)
 	}
 
-	plane.Apply(t.Context(), []plan.Step{{Op: plan.DeleteServer, Key: leaves.Key}})
+	plane.Apply(t.Context(), dataplanetest.Removal(leaves.Frontend))
 	delete(want, at("10.96.0.4:80"))
 	if got := in(t, ns, Nftables); !reflect.DeepEqual(got, want) {
 		t.Errorf("with a server that drains, read %v, want %v", got, want)
@@ -132,7 +129,7 @@ func TestLookUp(t *testing.T) {
 	ns, plane := nodeWith(t, true,
 		server("10.96.0.1:80", plan.TCP, "10.1.0.1:8080", "10.1.0.2:8080"), server("[fd00:96::1]:80", plan.TCP, "[fd00:1::1]:8080"),
 		server("10.96.0.2:80", plan.UDP), drains)
-	plane.Apply(t.Context(), []plan.Step{{Op: plan.DeleteServer, Key: drains.Key}})
+	plane.Apply(t.Context(), dataplanetest.Removal(drains.Frontend))
 	for f, want := range map[Frontend][]string{
 		at("10.96.0.1:80"): {"10.1.0.1:8080", "10.1.0.2:8080"}, at("[fd00:96::1]:80"): {"[fd00:1::1]:8080"},
 		udp("10.96.0.2:80"): {}, at("10.96.0.2:80"): nil, at("10.96.0.4:80"): nil,

@@ -80,12 +80,8 @@ func (c *courses) take(change *registryv1.Change) {
 	}
 	built := plan.Build(c.services[name], slices.Collect(maps.Values(c.slices[name])), &c.facts)
 	c.table.Set(name, 0, built.Servers)
-	frontends := map[plan.Frontend]bool{}
-	for _, changed := range c.table.Changes().Servers {
-		frontends[changed.Key.Frontend] = true
-	}
-	for at := range frontends {
-		c.note(at, change.GetRevision())
+	for _, changed := range c.table.Changes().Frontends {
+		c.note(changed.Frontend, change.GetRevision())
 	}
 }
 

@@ -8,20 +8,22 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// ErrNotSupported is wrapped by the error of a step that the plane can never carry out. There is no
+// ErrNotSupported is wrapped by the error of a change that the plane can never make. There is no
 // point in a retry.
 var ErrNotSupported = errors.New("not supported by this data plane")
 
 // Plane forwards traffic. All planes follow these rules:
 //
-//   - Steps are carried out in the given order. If a step fails, the others are still tried. The
-//     server of the failed step stays as it was, or is not programmed at all: Programmed reports
-//     which.
-//   - AddServer replaces an existing server in place. UpdateServer, AddReal and UpdateReal never
-//     break a connection. Steps are idempotent.
-//   - DeleteReal and DeleteServer stop new connections at once. Established TCP connections
-//     continue for at most the server's Drain. A backend keeps them if it comes back in this time,
-//     or if the frontend still has it for another audience. UDP flows move at once.
+//   - Traffic that is served both before and after a change is served during the change: rules
+//     change before servers, servers before backends, additions come before removals, and weights
+//     are raised before others are lowered.
+//   - A frontend that fails leaves the others alone. Its servers stay as they were, or are not
+//     programmed at all: Programmed reports which.
+//   - An existing server changes in place. Changes of its attributes, additional backends and
+//     changes of weights never break a connection.
+//   - A backend or server that is removed gets no new connections from then on. Established TCP
+//     connections continue for at most the server's Drain. A backend keeps them if it comes back in
+//     this time, or if the frontend still has it for another audience. UDP flows move at once.
 //   - A server without usable backends refuses traffic at once: a TCP client gets a reset or
 //     ECONNREFUSED, a UDP client ECONNREFUSED. With verdict Drop, a plane that cannot drop packets
 //     silently refuses too.
@@ -32,10 +34,12 @@ var ErrNotSupported = errors.New("not supported by this data plane")
 type Plane interface {
 	// Name returns the plane's name in status and configuration.
 	Name() string
-	// Apply carries out steps and returns those that failed. Only one goroutine at a time calls it.
-	// When ctx ends, the remaining steps fail.
-	Apply(ctx context.Context, steps []plan.Step) []Failure
-	// Reach announces that the next steps lead to the plan of a revision. A plane that outlives
+	// Apply makes the plane forward the changed frontends with exactly the wanted servers, and
+	// returns at most one failure for each frontend. All other frontends stay as they are. It may be
+	// called again with the same changes. Only one goroutine at a time calls it. If ctx has ended,
+	// every frontend fails.
+	Apply(ctx context.Context, changed plan.Changes) []Failure
+	// Reach announces that the next changes lead to the plan of a revision. A plane that outlives
 	// the process remembers the revision.
 	Reach(revision uint64)
 	// Reached returns the revision of the last call of Reach, by this process or an earlier one,
@@ -54,8 +58,8 @@ type Plane interface {
 	Close() error
 }
 
-// NodeError is the error of a step that failed for a reason that lies in the node and not in the
-// step's service, such as a full disk. The agent reports it once, on the Node, for any number of
+// NodeError is the error of a frontend that failed for a reason that lies in the node and not in
+// the frontend's service, such as a full disk. The agent reports it once, on the Node, for any number of
 // services.
 type NodeError struct {
 	Err error
@@ -69,10 +73,25 @@ func (e *NodeError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// Failure is a step that could not be carried out, with its error.
+// SharedRules is the frontend of failures that concern the sources, and so all services.
+var SharedRules plan.Frontend
+
+// Failure is a frontend that is not forwarded as planned.
 type Failure struct {
-	Step plan.Step
-	Err  error
+	Frontend plan.Frontend // or SharedRules
+	Err      error
 	// Remedy is the advice for operators; may be empty.
 	Remedy string
+}
+
+// FailAll returns the failures of changes that all fail with the same error.
+func FailAll(changed plan.Changes, err error) []Failure {
+	var failures []Failure
+	if changed.Sources != nil {
+		failures = append(failures, Failure{Frontend: SharedRules, Err: err})
+	}
+	for i := range changed.Frontends {
+		failures = append(failures, Failure{Frontend: changed.Frontends[i].Frontend, Err: err})
+	}
+	return failures
 }

@@ -13,10 +13,6 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// defaultAffinity is the duration of ClientIP affinity if a service does not set one. Kubernetes
-// has the same default.
-const defaultAffinity = 3 * time.Hour
-
 // Facts are the properties of the node that Build depends on.
 type Facts struct {
 	Node string // the node's name
@@ -117,7 +113,7 @@ func (b *builder) common() {
 		b.attrs.Drain = time.Duration(b.spec.GetDrainTimeoutSeconds()) * time.Second
 	}
 	if b.spec.GetSessionAffinity() == corev1.SessionAffinity_SESSION_AFFINITY_CLIENT_IP {
-		b.attrs.Affinity = defaultAffinity
+		b.attrs.Affinity = spec.DefaultAffinitySeconds * time.Second
 		if s := b.spec.GetSessionAffinityConfig().GetClientIp().GetTimeoutSeconds(); s > 0 {
 			b.attrs.Affinity = time.Duration(s) * time.Second
 		}

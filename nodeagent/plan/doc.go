@@ -1,13 +1,10 @@
 // Package plan decides what a node forwards. Build turns a service, its EndpointSlices and facts
 // about the node into virtual servers. Table combines the virtual servers of all services and
-// returns the changes by key. Diff returns the ordered steps between two states.
+// returns the changed frontends with their servers, which is what a data plane is told. Diff
+// describes the differences between two states in words.
 //
 // Everything here is pure: the result depends on no clock, no socket and no map order. The same
-// input gives the same plan on every node that has the same facts, and
-//
-//	Apply(a, Diff(a, b)) == b
-//
-// for all states a and b. Explanations come from the code that chooses the backends, so they always
+// input gives the same plan on every node that has the same facts. Explanations come from the code that chooses the backends, so they always
 // match the traffic.
 //
 // The unit of work is one service: the cost of a change is proportional to the services that it

@@ -11,9 +11,10 @@ import (
 // claiming its address later.
 //
 // Set replaces the plan of one service and may be called for any number of services. Changes then
-// returns the resulting changes by key. If a frontend moves from one service to another, that is
-// one change of its key, independent of the order in which the services were set. With steps for
-// each service in turn, the right order would depend on the former owner of the frontend.
+// returns the changed frontends with all of their servers. If a frontend moves from one service to
+// another, that is one change of the frontend, independent of the order in which the services were
+// set. With changes of each service in turn, the right order would depend on the former owner of the
+// frontend.
 //
 // A Table is not safe for concurrent use.
 type Table struct {
@@ -24,18 +25,6 @@ type Table struct {
 	// The former values of the keys set, and of the sources, since Changes was last called.
 	before        map[Key]*VirtualServer
 	beforeSources *Sources
-}
-
-// Wanted is the planned virtual server at a key. Server is nil if none is planned.
-type Wanted struct {
-	Key    Key
-	Server *VirtualServer
-}
-
-// Changes are the differences between two states of a table.
-type Changes struct {
-	Sources *Sources // nil: unchanged
-	Servers []Wanted // sorted by key, each key once
 }
 
 // entry is the plan of one service.
@@ -98,14 +87,13 @@ func (t *Table) Changes() Changes {
 		sources := t.sources
 		c.Sources = &sources
 	}
+	changed := map[Frontend]bool{}
 	for key, old := range t.before {
-		now := t.servers[key]
-		if old == now || old != nil && now != nil && old.Equal(now) {
-			continue
+		if !Same(old, t.servers[key]) {
+			changed[key.Frontend] = true
 		}
-		c.Servers = append(c.Servers, Wanted{key, now})
 	}
-	slices.SortFunc(c.Servers, func(a, b Wanted) int { return a.Key.Compare(b.Key) })
+	c.Frontends = frontendsOf(t.servers, changed)
 	t.before, t.beforeSources = map[Key]*VirtualServer{}, nil
 	return c
 }
@@ -144,7 +132,7 @@ func (t *Table) settle(f Frontend) {
 			}
 		}
 	}
-	for _, a := range []Audience{Anyone, Internal, External} {
+	for _, a := range Audiences {
 		key := Key{f, a}
 		old, now := t.servers[key], wanted[a]
 		if old == now {
@@ -163,6 +151,9 @@ func (t *Table) settle(f Frontend) {
 
 // Server returns the planned virtual server at key, or nil.
 func (t *Table) Server(key Key) *VirtualServer { return t.servers[key] }
+
+// At returns the planned servers of a frontend.
+func (t *Table) At(f Frontend) FrontendServers { return serversAt(t.servers, f) }
 
 // State returns the planned state. The caller may keep it.
 func (t *Table) State() *State { return &State{Sources: t.sources, Servers: maps.Clone(t.servers)} }

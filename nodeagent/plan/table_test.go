@@ -14,7 +14,7 @@ import (
 
 // TestChangesAddUpToTheTable checks that the changes that a table returns add up to its state, in
 // batches of any size, while services are added, changed and removed. Each change must change its
-// key, and the order of events must not matter. The table must keep nothing of removed services,
+// frontend, and the order of events must not matter. The table must keep nothing of removed services,
 // because an agent outlives them.
 func TestChangesAddUpToTheTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -40,12 +40,17 @@ func TestChangesAddUpToTheTable(t *testing.T) {
 			if rapid.Bool().Draw(t, "more in this batch") {
 				continue
 			}
-			for _, c := range table.Changes().Servers {
-				if old := real[c.Key]; old == nil && c.Server == nil || old != nil && c.Server != nil && old.Equal(c.Server) {
-					t.Fatalf("%s changes from %v to %v", c.Key, old, c.Server)
+			for _, c := range table.Changes().Frontends {
+				equal := true
+				for _, a := range plan.Audiences {
+					key := plan.Key{Frontend: c.Frontend, Audience: a}
+					equal = equal && plan.Same(real[key], c.Servers[a])
+					if real[key] = c.Servers[a]; c.Servers[a] == nil {
+						delete(real, key)
+					}
 				}
-				if real[c.Key] = c.Server; c.Server == nil {
-					delete(real, c.Key)
+				if equal {
+					t.Fatalf("%s has not changed", c.Frontend)
 				}
 			}
 			if err := same(&plan.State{Servers: real}, table.State()); err != nil {
@@ -81,8 +86,8 @@ func TestOldestServiceKeepsItsFrontend(t *testing.T) {
 	table.Set(newer, 2, server("newer"))
 	table.Changes()
 	table.Set(older, 1, server("older"))
-	if c := table.Changes().Servers; len(c) != 1 || c[0].Server == nil || c[0].Server.Service != older {
-		t.Errorf("changes %v, want one of the key", c)
+	if c := table.Changes().Frontends; len(c) != 1 || c[0].Any() == nil || c[0].Any().Service != older {
+		t.Errorf("changes %v, want one of the frontend", c)
 	}
 	if got := table.Conflicts(newer); len(got) != 1 || !strings.Contains(got[0], "default/older") {
 		t.Errorf("conflicts of the newer one: %q", got)

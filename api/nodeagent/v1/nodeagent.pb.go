@@ -7,13 +7,15 @@
 package nodeagentv1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
-	v1 "portolan.dev/api/core/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+
+	v1 "portolan.dev/api/core/v1"
 )
 
 const (
@@ -487,7 +489,7 @@ func (x *GetPlanResponse) GetMorePending() uint32 {
 // PendingStep is a step that is not done yet.
 type PendingStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Kind of the step, as in the metric steps_total, such as "add_server".
+	// Kind of the step, such as "add_server".
 	Op string `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
 	// Description of the step, such as "add backend 10.1.0.4:8080 to 10.96.0.1:80/TCP".
 	Step string `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`

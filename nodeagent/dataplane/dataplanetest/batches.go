@@ -120,9 +120,9 @@ func (b *batches) reals(from []netip.AddrPort) []plan.RealServer {
 
 // program puts a batch in force and compares the plane with the plan.
 func (b *batches) program() {
-	steps, failures := dataplane.Reconcile(context.Background(), b.plane, b.table.Changes())
-	for _, f := range failures {
-		b.t.Fatalf("%s: %v (%s)", f.Step, f.Err, f.Remedy)
+	changed := b.table.Changes()
+	for _, f := range dataplane.Reconcile(context.Background(), b.plane, changed) {
+		b.t.Fatalf("%s: %v (%s)", f.Frontend, f.Err, f.Remedy)
 	}
 	have, err := b.plane.State(context.Background())
 	if err != nil {
@@ -130,11 +130,11 @@ func (b *batches) program() {
 	}
 	want := b.table.State()
 	if differ := plan.Diff(have, want); len(differ) > 0 {
-		b.t.Fatalf("after the steps %v, these are missing: %v", steps, differ)
+		b.t.Fatalf("after the changes %v, these are missing: %v", changed, differ)
 	}
 	for key, v := range want.Servers {
 		if now := b.plane.Programmed(key); now == nil || !now.Equal(v) {
-			b.t.Fatalf("after the steps %v, the record of %s is %v, and the plan is %v", steps, key, now, v)
+			b.t.Fatalf("after the changes %v, the record of %s is %v, and the plan is %v", changed, key, now, v)
 		}
 	}
 }
@@ -145,11 +145,8 @@ func (b *batches) clear() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	var c plan.Changes
-	for key := range have.Servers {
-		c.Servers = append(c.Servers, plan.Wanted{Key: key})
-	}
-	if _, failures := dataplane.Reconcile(context.Background(), b.plane, c); len(failures) > 0 {
+	nothing := &plan.State{Sources: have.Sources}
+	if failures := dataplane.Reconcile(context.Background(), b.plane, plan.Changed(have, nothing)); len(failures) > 0 {
 		b.t.Fatal(failures)
 	}
 }

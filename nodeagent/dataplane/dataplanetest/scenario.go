@@ -152,24 +152,28 @@ func (p Program) run(w *world) error { return w.program(w.servers(p)) }
 // program brings the plane to a state, and checks that the state is in force.
 func (w *world) program(want *plan.State) error {
 	failed := w.apply(want)
+	var reports []plan.Frontend
 	for _, v := range want.Servers {
-		f, reported := failed[v.Key]
+		f, reported := failed[v.Frontend]
 		lacking := !w.traits.has(v.Scheduler)
-		delete(failed, v.Key)
+		reports = append(reports, v.Frontend)
 		switch {
 		case reported && !lacking:
-			return fmt.Errorf("%s: %w (%s)", f.Step, f.Err, f.Remedy)
+			return fmt.Errorf("%s: %w (%s)", f.Frontend, f.Err, f.Remedy)
 		case reported && (!errors.Is(f.Err, dataplane.ErrNotSupported) || f.Remedy == ""):
-			return fmt.Errorf("%s: %w (%s), want not supported, with a remedy", f.Step, f.Err, f.Remedy)
-		case !reported && lacking && w.fresh[v.Key]:
+			return fmt.Errorf("%s: %w (%s), want not supported, with a remedy", f.Frontend, f.Err, f.Remedy)
+		case !reported && lacking && w.changed[v.Frontend]:
 			return fmt.Errorf("%s: scheduler %s is not reported to be lacking", v.Key, v.Scheduler)
 		}
 		if err := w.inForce(v, lacking); err != nil {
 			return err
 		}
 	}
+	for _, at := range reports {
+		delete(failed, at)
+	}
 	for _, f := range failed {
-		return fmt.Errorf("%s: %w (%s)", f.Step, f.Err, f.Remedy)
+		return fmt.Errorf("%s: %w (%s)", f.Frontend, f.Err, f.Remedy)
 	}
 	return w.readBack(want)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // Restart ends the plane's process and starts the next one, which takes over the state that it
-// finds and gets the remaining steps.
+// finds and gets the remaining changes.
 type Restart struct{}
 
 func (Restart) run(w *world) error {
@@ -133,7 +134,7 @@ func (a Contested) run(w *world) error {
 	}
 	failed := w.apply(want)
 	key := plan.Key{Frontend: w.frontend(a.Frontend)}
-	if f, ok := failed[key]; len(failed) != 1 || !ok || f.Remedy == "" {
+	if f, ok := failed[key.Frontend]; len(failed) != 1 || !ok || f.Remedy == "" {
 		return fmt.Errorf("failures %+v, want one about %s, with a remedy", failed, key)
 	}
 	if w.rig.Plane().Programmed(key) != nil {
@@ -162,14 +163,17 @@ func (a Misfits) run(w *world) error {
 	}
 	sortReals(bad.Reals)
 	w.state.Sources = w.rig.Sources()
-	add := plan.Step{Op: plan.AddServer, Key: key, Server: &bad}
-	steps := []plan.Step{{Op: plan.SetSources, Sources: &w.state.Sources}, add}
-	failed := w.rig.Plane().Apply(w.t.Context(), steps)
-	if len(failed) != 1 || failed[0].Step.Key != key || !errors.Is(failed[0].Err, dataplane.ErrNotSupported) || failed[0].Remedy == "" {
+	changes := Changes(&bad)
+	changes.Sources = &w.state.Sources
+	failed := w.rig.Plane().Apply(w.t.Context(), changes)
+	if len(failed) != 1 || failed[0].Frontend != key.Frontend || !errors.Is(failed[0].Err, dataplane.ErrNotSupported) || failed[0].Remedy == "" {
 		return fmt.Errorf("failures %+v, want one that is not supported, with a remedy", failed)
 	}
 	for _, addr := range []netip.AddrPort{zero, other} {
-		failed := w.rig.Plane().Apply(w.t.Context(), []plan.Step{{Op: plan.AddReal, Key: key, Real: plan.RealServer{Addr: addr, Weight: 1}}})
+		one := *good
+		one.Reals = append(slices.Clone(good.Reals), plan.RealServer{Addr: addr, Weight: 1})
+		sortReals(one.Reals)
+		failed := w.rig.Plane().Apply(w.t.Context(), Changes(&one))
 		if len(failed) != 1 || !errors.Is(failed[0].Err, dataplane.ErrNotSupported) {
 			return fmt.Errorf("backend %s: failures %+v", addr, failed)
 		}
@@ -184,7 +188,7 @@ func (a Misfits) run(w *world) error {
 // refusesProtocol checks that a server of an unsupported protocol is reported.
 func (w *world) refusesProtocol() error {
 	key := plan.Key{Frontend: w.frontend("")}
-	failed := w.rig.Plane().Apply(w.t.Context(), []plan.Step{{Op: plan.AddServer, Key: key, Server: &plan.VirtualServer{Key: key}}})
+	failed := w.rig.Plane().Apply(w.t.Context(), Changes(&plan.VirtualServer{Key: key}))
 	if len(failed) != 1 || !errors.Is(failed[0].Err, dataplane.ErrNotSupported) || failed[0].Remedy == "" {
 		return fmt.Errorf("failures %+v, want one that is not supported, with a remedy", failed)
 	}

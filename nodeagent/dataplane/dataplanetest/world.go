@@ -34,8 +34,8 @@ type world struct {
 	frontends map[string]plan.Frontend // by name in the scenario
 	backends  []*backend
 	state     *plan.State
-	fresh     map[plan.Key]bool // servers with attributes set by the last steps
-	podless   bool              // whether the ranges of pods are unknown
+	changed   map[plan.Frontend]bool // by the last changes
+	podless   bool                   // whether the ranges of pods are unknown
 	conns     map[string]*client
 	calls     map[string]chan call
 	intact    []func() error
@@ -88,7 +88,7 @@ func (w *world) end() {
 		c.Close()
 	}
 	for _, f := range w.apply(&plan.State{Servers: map[plan.Key]*plan.VirtualServer{}}) {
-		w.t.Errorf("at the end: %s: %v (%s)", f.Step, f.Err, f.Remedy)
+		w.t.Errorf("at the end: %s: %v (%s)", f.Frontend, f.Err, f.Remedy)
 	}
 }
 
@@ -106,22 +106,20 @@ func (w *world) play() {
 	}
 }
 
-// apply brings the plane from its state to another one. It returns the failures by server.
-func (w *world) apply(to *plan.State) map[plan.Key]dataplane.Failure {
+// apply brings the plane from its state to another one. It returns the failures by frontend.
+func (w *world) apply(to *plan.State) map[plan.Frontend]dataplane.Failure {
 	to.Sources = w.rig.Sources()
 	if w.podless {
 		to.Sources.Pods = nil
 	}
-	steps := plan.Diff(w.state, to)
-	w.fresh = map[plan.Key]bool{}
-	for _, s := range steps {
-		if s.Server != nil {
-			w.fresh[s.Key] = true
-		}
+	changes := plan.Changed(w.state, to)
+	w.changed = map[plan.Frontend]bool{}
+	for _, f := range changes.Frontends {
+		w.changed[f.Frontend] = true
 	}
-	failed := map[plan.Key]dataplane.Failure{}
-	for _, f := range w.rig.Plane().Apply(context.Background(), steps) {
-		failed[f.Step.Key] = f
+	failed := map[plan.Frontend]dataplane.Failure{}
+	for _, f := range w.rig.Plane().Apply(context.Background(), changes) {
+		failed[f.Frontend] = f
 	}
 	w.state = to
 	return failed

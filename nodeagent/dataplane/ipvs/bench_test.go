@@ -12,6 +12,7 @@ import (
 	moby "github.com/moby/ipvs"
 	"golang.org/x/sys/unix"
 
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/plan"
@@ -116,19 +117,11 @@ func oneAtATime(t *testing.T, servers []*plan.VirtualServer) float64 {
 	})
 }
 
-func steps(servers []*plan.VirtualServer) []plan.Step {
-	var out []plan.Step
-	for _, v := range servers {
-		out = append(out, netnstest.Add(v))
-	}
-	return plan.Order(out)
-}
-
 func loadAll(t *testing.T, servers []*plan.VirtualServer) float64 {
 	_, p := start(t)
-	todo := steps(servers)
+	todo := dataplanetest.Changes(servers...)
 	return timed(t, func() error {
-		netnstest.Apply(t, p, todo...)
+		netnstest.Apply(t, p, todo)
 		return nil
 	})
 }
@@ -137,14 +130,15 @@ func loadAll(t *testing.T, servers []*plan.VirtualServer) float64 {
 func changes(t *testing.T, size int) float64 {
 	_, p := start(t)
 	servers := netnstest.Servers(size, 1)
-	netnstest.Apply(t, p, steps(servers)...)
+	netnstest.Program(t, p, servers...)
 	runtime.GC()
 	var took []float64
 	for i := range 1000 {
 		v := servers[i%len(servers)]
-		r := plan.RealServer{Addr: v.Reals[0].Addr, Weight: uint32(2 + i%7)}
+		changed := *v
+		changed.Reals = []plan.RealServer{{Addr: v.Reals[0].Addr, Weight: uint32(2 + i%7)}}
 		began := time.Now()
-		netnstest.Apply(t, p, plan.Step{Op: plan.UpdateReal, Key: v.Key, Real: r})
+		netnstest.Program(t, p, &changed)
 		took = append(took, time.Since(began).Seconds()*1000)
 	}
 	return median(took)
@@ -154,7 +148,7 @@ func changes(t *testing.T, size int) float64 {
 func takeOver(t *testing.T) {
 	n, p := start(t)
 	servers := netnstest.Servers(10000, 10)
-	netnstest.Apply(t, p, steps(servers)...)
+	netnstest.Program(t, p, servers...)
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +156,9 @@ func takeOver(t *testing.T) {
 	next := openPlane(t, n)
 	opened := time.Since(began)
 	sources := n.Sources()
-	netnstest.Apply(t, next, append([]plan.Step{{Op: plan.SetSources, Sources: &sources}}, steps(servers)...)...)
+	changed := dataplanetest.Changes(servers...)
+	changed.Sources = &sources
+	netnstest.Apply(t, next, changed)
 	fmt.Printf("restart at 10000 services of 10 endpoints: %.2f s until adopted, %.2f s until planned\n", opened.Seconds(), time.Since(began).Seconds())
 	cpu := cpuTime(t)
 	fmt.Printf("audit at 10000 services of 10 endpoints: %.2f s", timed(t, func() error {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,7 +102,7 @@ func TestMissingScheduler(t *testing.T) {
 	backend := echo(t, n)
 	v := netnstest.Server(fresh(t, n), backend)
 	v.Scheduler = plan.Maglev
-	failures := p.Apply(t.Context(), []plan.Step{netnstest.Add(v)})
+	failures := p.Apply(t.Context(), dataplanetest.Changes(v))
 	if len(failures) != 1 || !errors.Is(failures[0].Err, dataplane.ErrNotSupported) || !strings.Contains(failures[0].Remedy, "ip_vs_mh") {
 		t.Errorf("failures %+v", failures)
 	}
@@ -115,13 +116,16 @@ func TestDrift(t *testing.T) {
 	n, p := start(t)
 	one, two := echo(t, n), echo(t, n)
 	v, lost := netnstest.Server(fresh(t, n), one, two), netnstest.Server(fresh(t, n), one)
-	netnstest.Apply(t, p, netnstest.Add(v), netnstest.Add(lost))
+	netnstest.Program(t, p, v, lost)
 	want := netnstest.State(t, p)
 	vandal, err := open(n.Node.Path, n.Journal, kittest.Logger(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	netnstest.Apply(t, vandal, plan.Step{Op: plan.UpdateReal, Key: v.Key, Real: plan.RealServer{Addr: one, Weight: 9}})
+	heavy := *v
+	heavy.Reals = slices.Clone(v.Reals)
+	heavy.Reals[slices.IndexFunc(heavy.Reals, func(r plan.RealServer) bool { return r.Addr == one })].Weight = 9
+	netnstest.Program(t, vandal, &heavy)
 	if err := vandal.Cleanup(); err != nil { // removes rules and routes too
 		t.Fatal(err)
 	}
@@ -131,11 +135,11 @@ func TestDrift(t *testing.T) {
 	if _, err := seen(t, n, dataplanetest.Inside, v.Addr); err == nil {
 		t.Fatal("it still serves: nothing was broken")
 	}
-	steps := plan.Diff(netnstest.State(t, p), want)
-	if len(steps) != 2 {
-		t.Errorf("the audit finds %v", steps)
+	changed := plan.Changed(netnstest.State(t, p), want)
+	if len(changed.Frontends) != 2 {
+		t.Errorf("the audit finds %v", changed)
 	}
-	netnstest.Apply(t, p, steps...)
+	netnstest.Apply(t, p, changed)
 	for _, server := range []*plan.VirtualServer{v, lost} {
 		for _, from := range []dataplanetest.Vantage{dataplanetest.Inside, dataplanetest.Outside, dataplanetest.Node} {
 			if _, err := seen(t, n, from, server.Addr); err != nil {
@@ -153,7 +157,7 @@ func TestDrift(t *testing.T) {
 func TestManyServersAndOneError(t *testing.T) {
 	n, p := start(t)
 	foreign := netnstest.Server(nthFrontend(700))
-	netnstest.Apply(t, p, netnstest.Add(foreign))
+	netnstest.Program(t, p, foreign)
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -161,12 +165,12 @@ func TestManyServersAndOneError(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := openPlane(t, n)
-	var steps []plan.Step
+	var servers []*plan.VirtualServer
 	for i := range uint32(1000) {
-		steps = append(steps, netnstest.Add(netnstest.Server(nthFrontend(i), netip.AddrPortFrom(netnstest.Nth(netnstest.Pods[0], i), 80))))
+		servers = append(servers, netnstest.Server(nthFrontend(i), netip.AddrPortFrom(netnstest.Nth(netnstest.Pods[0], i), 80)))
 	}
-	failures := next.Apply(t.Context(), plan.Order(steps))
-	if len(failures) != 1 || failures[0].Step.Key != foreign.Key {
+	failures := next.Apply(t.Context(), dataplanetest.Changes(servers...))
+	if len(failures) != 1 || failures[0].Frontend != foreign.Frontend {
 		t.Errorf("%d failures: %+v", len(failures), failures)
 	}
 	if s := netnstest.State(t, next); len(s.Servers) != 999 {

@@ -54,7 +54,7 @@ func start(t testing.TB) (*netnstest.Network, *kernel.Plane) {
 	n := netnstest.NewNetwork(t)
 	p := openPlane(t, n)
 	sources := n.Sources()
-	netnstest.Apply(t, p, plan.Step{Op: plan.SetSources, Sources: &sources})
+	netnstest.SetSources(t, p, sources)
 	return n, p
 }
 

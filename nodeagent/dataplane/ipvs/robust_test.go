@@ -21,7 +21,7 @@ func TestRestartBesideOtherNamespaces(t *testing.T) {
 	if err := newFloor(t, others.Node.Path, servers, 64).send(); err != nil {
 		t.Fatal(err)
 	}
-	netnstest.Apply(t, p, steps(servers)...)
+	netnstest.Program(t, p, servers...)
 	before := netnstest.State(t, p)
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestRestartBesideOtherNamespaces(t *testing.T) {
 	if drift := plan.Diff(before, netnstest.State(t, next)); len(drift) > 0 {
 		t.Errorf("%d differences, such as %s", len(drift), drift[0])
 	}
-	netnstest.Apply(t, next, steps(servers)...)
+	netnstest.Program(t, next, servers...)
 }
 
 // TestForeignChangesAreUndone checks that changes of the packet filter by another program are
@@ -38,7 +38,7 @@ func TestRestartBesideOtherNamespaces(t *testing.T) {
 func TestForeignChangesAreUndone(t *testing.T) {
 	n, p := start(t)
 	v := netnstest.Server(netip.MustParseAddrPort("10.96.3.3:80"), netip.MustParseAddrPort("10.64.3.3:8080"))
-	netnstest.Apply(t, p, netnstest.Add(v))
+	netnstest.Program(t, p, v)
 	var conn *nftables.Conn
 	err := n.Node.Do(func() (err error) {
 		conn, err = nftables.New(nftables.AsLasting())

@@ -56,7 +56,7 @@ func TestTraffic(t *testing.T) {
 	backend := echo(t, n)
 	busy, idle := netnstest.Server(fresh(t, n), backend), netnstest.Server(fresh(t, n), backend)
 	busy.Service, busy.PortName = plan.ServiceName{Namespace: "default", Name: "busy"}, "http"
-	netnstest.Apply(t, p, netnstest.Add(busy), netnstest.Add(idle))
+	netnstest.Program(t, p, busy, idle)
 	const clients = 3
 	for range clients {
 		if _, err := seen(t, n, dataplanetest.Inside, busy.Addr); err != nil {

@@ -19,46 +19,43 @@ import (
 
 var errClosed = errors.New("the data plane is closed")
 
-// Apply implements dataplane.Plane. It first combines the steps by frontend, then carries them out
-// for all frontends at once: rules before servers, servers before backends, additions before
-// removals.
-func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failure {
-	local, rest := separate(steps)
-	failures := p.loopback.Apply(ctx, local)
+// Apply implements dataplane.Plane. It compares the wanted servers of all changed frontends with the
+// mirror of the kernel at once: rules change before servers, servers before backends, and additions
+// come before removals.
+func (p *Plane) Apply(ctx context.Context, changed plan.Changes) []dataplane.Failure {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w := p.work()
-	w.expect(rest)
-	for i, s := range rest {
-		switch {
-		case p.closed:
-			failures = append(failures, dataplane.Failure{Step: s, Err: errClosed})
-		case ctx.Err() != nil:
-			failures = append(failures, contextFailure(ctx, s))
-		case s.Op == plan.SetSources:
-			if err := p.setSources(*s.Sources); err != nil {
-				failures = append(failures, dataplane.Failure{Step: s, Err: err, Remedy: netfilter.LookAtTables})
-			}
-		default:
-			if err := w.take(i); err != nil {
-				failures = append(failures, dataplane.Failure{Step: s, Err: err, Remedy: dataplane.MisfitRemedy})
-			}
+	switch {
+	case p.closed:
+		return dataplane.FailAll(changed, errClosed)
+	case ctx.Err() != nil:
+		return dataplane.FailAll(changed, context.Cause(ctx))
+	}
+	local, rest := separate(changed)
+	failures := p.loopback.Apply(ctx, local)
+	if rest.Sources != nil {
+		if err := p.setSources(*rest.Sources); err != nil {
+			failures = append(failures, dataplane.Failure{Frontend: dataplane.SharedRules, Err: err, Remedy: netfilter.LookAtTables})
 		}
+	}
+	w := p.work()
+	w.reserve(len(rest.Frontends))
+	for i := range rest.Frontends {
+		w.add(&rest.Frontends[i])
 	}
 	w.run()
 	return append(failures, w.failures()...)
 }
 
-// separate splits off the steps of loopback frontends, and puts SetSources into both lists.
-func separate(steps []plan.Step) (local, rest []plan.Step) {
-	rest = make([]plan.Step, 0, len(steps))
-	for _, s := range steps {
-		loopback := s.Op != plan.SetSources && s.Key.Addr.Addr().IsLoopback()
-		if loopback || s.Op == plan.SetSources {
-			local = append(local, s)
-		}
-		if !loopback {
-			rest = append(rest, s)
+// separate splits off the changes of loopback frontends. The sources are in both results.
+func separate(c plan.Changes) (local, rest plan.Changes) {
+	local.Sources, rest.Sources = c.Sources, c.Sources
+	rest.Frontends = make([]plan.FrontendServers, 0, len(c.Frontends))
+	for _, f := range c.Frontends {
+		if f.Addr.Addr().IsLoopback() {
+			local.Frontends = append(local.Frontends, f)
+		} else {
+			rest.Frontends = append(rest.Frontends, f)
 		}
 	}
 	return local, rest
@@ -87,12 +84,10 @@ func (p *Plane) setSources(s plan.Sources) error {
 
 // work is the state of one call of Apply.
 type work struct {
-	plane *Plane
-	steps []plan.Step
-	next  []int // for each step, the next one of its frontend; 0: none
-	items []item
-	errs  map[plan.Frontend]error
-	flows []host.Flow // to be removed from connection tracking
+	plane   *Plane
+	changes []change
+	errs    map[plan.Frontend]error
+	flows   []host.Flow // to be removed from connection tracking
 	// unanswered are flows to backends that drain and may be dead. A client that still waits for
 	// the first answer from such a backend is moved to another one.
 	unanswered []host.Flow
@@ -102,72 +97,61 @@ type work struct {
 	of  []*service
 }
 
-// item is a frontend with its steps.
-type item struct {
-	at          plan.Frontend
-	front       *front
-	first, last int // indexes of its steps
+// change is a frontend to change.
+type change struct {
+	front   *front
+	wanted  *plan.FrontendServers
+	invalid error // names the backends that are left out
 }
 
 func (p *Plane) work() *work { return &work{plane: p, errs: map[plan.Frontend]error{}} }
 
-// expect allocates space for steps, so that the maps of an empty plane do not grow again and again
-// while it is filled.
-func (w *work) expect(steps []plan.Step) {
+// reserve allocates space for n changes, so that the maps of an empty plane do not grow again and
+// again while it is filled.
+func (w *work) reserve(n int) {
 	p := w.plane
-	w.steps, w.next = steps, make([]int, len(steps))
+	w.changes = make([]change, 0, n)
 	if len(p.fronts) == 0 && len(p.services) == 0 {
-		p.fronts = make(map[plan.Frontend]*front, len(steps))
-		p.services = make(map[plan.Frontend]*service, len(steps))
+		p.fronts = make(map[plan.Frontend]*front, n)
+		p.services = make(map[plan.Frontend]*service, n)
 	}
 }
 
-// take applies a step to the wanted servers of its front. It leaves out invalid endpoints.
-func (w *work) take(i int) error {
-	s := &w.steps[i]
-	f := w.plane.fronts[s.Key.Frontend]
+// add sets the servers of a front to the wanted ones, without invalid backends.
+func (w *work) add(wanted *plan.FrontendServers) {
+	f := w.plane.fronts[wanted.Frontend]
 	if f == nil {
-		if s.Op != plan.AddServer {
-			return nil // there is no server to change
+		if wanted.Empty() {
+			return // there is no server to remove
 		}
-		f = &front{at: s.Key.Frontend}
-		w.plane.fronts[s.Key.Frontend] = f
+		f = &front{at: wanted.Frontend}
+		w.plane.fronts[f.at] = f
 	}
-	if k := f.item - 1; k >= 0 {
-		w.next[w.items[k].last], w.items[k].last = i, i
-	} else {
-		w.items = append(w.items, item{f.at, f, i, i})
-		f.item = len(w.items)
-	}
-	server := &f.servers[s.Key.Audience]
-	var err error
-	switch {
-	case s.Op == plan.DeleteServer:
-		*server = nil
-	case s.Op == plan.AddServer:
-		*server, err = dataplane.Sane(s.Server)
-	case *server == nil: // the server could not be programmed
-	case s.Op == plan.AddReal:
-		if err = dataplane.Fits(s.Key.Frontend, s.Real.Addr); err == nil {
-			*server = (*server).After(*s)
+	c := change{front: f, wanted: wanted}
+	f.servers = wanted.Servers
+	for a, v := range f.servers {
+		if v == nil {
+			continue
 		}
-	default:
-		*server = (*server).After(*s)
+		valid, err := dataplane.WithoutInvalidBackends(v)
+		f.servers[a] = valid
+		if err != nil {
+			c.invalid = errors.Join(c.invalid, err)
+		}
 	}
-	return err
+	w.changes = append(w.changes, c)
 }
 
-// run carries out the steps that were taken.
+// run makes the changes that were added.
 func (w *work) run() {
-	if len(w.items) == 0 {
+	if len(w.changes) == 0 {
 		return
 	}
 	p := w.plane
-	fronts := make([]*front, len(w.items))
-	for i := range w.items {
-		fronts[i] = w.items[i].front
-		fronts[i].item = 0
-		w.plane.touch(fronts[i].at)
+	fronts := make([]*front, len(w.changes))
+	for i := range w.changes {
+		fronts[i] = w.changes[i].front
+		p.touch(fronts[i].at)
 	}
 	late := w.prepare(fronts)
 	for range 2 { // the second time without schedulers that the kernel lacks
@@ -482,39 +466,35 @@ func (w *work) blame(fronts []*front, err error) {
 	}
 }
 
-// failures returns the failures of the steps, by the errors of their frontends.
+// failures returns the failures of the changes.
 func (w *work) failures() []dataplane.Failure {
 	var out []dataplane.Failure
-	for _, it := range w.items {
-		err := w.errs[it.at]
-		for i := it.first; ; i = w.next[i] {
-			if s, failure := w.steps[i], (dataplane.Failure{}); w.judge(s, err, &failure) {
-				out = append(out, failure)
-			}
-			if i == it.last {
-				break
-			}
+	for i := range w.changes {
+		if f := w.failure(&w.changes[i]); f.Err != nil {
+			f.Frontend = w.changes[i].front.at
+			out = append(out, f)
 		}
 	}
 	return out
 }
 
-// judge reports whether a step failed. The parameter err is the error of its frontend, or nil.
-func (w *work) judge(s plan.Step, err error, f *dataplane.Failure) bool {
-	if err != nil {
-		*f = dataplane.Failure{Step: s, Err: err, Remedy: w.plane.remedy(err)}
-		return true
+// failure returns the failure of a change, or one without an error.
+func (w *work) failure(c *change) dataplane.Failure {
+	if err := w.errs[c.front.at]; err != nil {
+		return dataplane.Failure{Err: err, Remedy: w.plane.remedy(err)}
 	}
-	if s.Server == nil {
-		return false
+	if c.invalid != nil {
+		return dataplane.Failure{Err: c.invalid, Remedy: dataplane.InvalidBackendRemedy}
 	}
-	remedy, lacks := w.plane.balancer.Lacks(s.Server.Scheduler)
-	if lacks {
-		*f = dataplane.Failure{
-			Step: s, Err: fmt.Errorf("scheduler %s: %w; rr is used", s.Server.Scheduler, dataplane.ErrNotSupported), Remedy: remedy,
+	for _, v := range c.wanted.Servers {
+		if v == nil {
+			continue
+		}
+		if remedy, lacks := w.plane.balancer.Lacks(v.Scheduler); lacks {
+			return dataplane.Failure{Err: fmt.Errorf("scheduler %s: %w; rr is used", v.Scheduler, dataplane.ErrNotSupported), Remedy: remedy}
 		}
 	}
-	return lacks
+	return dataplane.Failure{}
 }
 
 func (p *Plane) remedy(err error) string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/kerneltest/topology"
@@ -71,7 +72,7 @@ func (l *lan) serve(strict bool) {
 		for _, at := range virtual {
 			v := &plan.VirtualServer{Key: plan.Key{Frontend: plan.Frontend{Addr: at, Protocol: plan.TCP}}}
 			v.Scheduler, v.Exposure = plan.RoundRobin, plan.ExternalIP
-			if failed := p.Apply(l.t.Context(), []plan.Step{{Op: plan.AddServer, Key: v.Key, Server: v}}); len(failed) > 0 {
+			if failed := p.Apply(l.t.Context(), dataplanetest.Changes(v)); len(failed) > 0 {
 				l.t.Fatal(failed)
 			}
 		}

@@ -22,8 +22,6 @@ type front struct {
 	standIn netip.Addr
 	// virtual is set if the address has a route and protection of its own.
 	virtual bool
-	// item is the index of the front's item in a work, plus one; 0 outside of Apply.
-	item int
 	// drained is the drain time of the last server.
 	drained time.Duration
 }

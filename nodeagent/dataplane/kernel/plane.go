@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/netip"
@@ -262,8 +261,3 @@ func (p *Plane) free() error {
 
 // clock returns the present time, which bounds draining.
 func clock() time.Time { return time.Now() }
-
-// contextFailure returns the failure of a step that was not tried because ctx ended.
-func contextFailure(ctx context.Context, s plan.Step) dataplane.Failure {
-	return dataplane.Failure{Step: s, Err: context.Cause(ctx)}
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/kerneltest"
@@ -162,11 +163,11 @@ func claims(t *testing.T, ns *topology.Namespace, path string) int {
 func TestClaimsThatAreGivenBack(t *testing.T) {
 	p, b, ns, journal := newPlane(t, host.Tracking{})
 	v := server(1)
-	add := plan.Step{Op: plan.AddServer, Key: v.Key, Server: v}
-	try := func(step plan.Step, refuse error, failures, claimed int) {
+	add, gone := dataplanetest.Changes(v), dataplanetest.Removal(v.Frontend)
+	try := func(changed plan.Changes, refuse error, failures, claimed int) {
 		t.Helper()
 		b.refuse = refuse
-		if failed := p.Apply(t.Context(), []plan.Step{step}); len(failed) != failures || failures > 0 && !errors.Is(failed[0].Err, refuse) {
+		if failed := p.Apply(t.Context(), changed); len(failed) != failures || failures > 0 && !errors.Is(failed[0].Err, refuse) {
 			t.Errorf("%v: failures %+v", refuse, failed)
 		}
 		if n := claims(t, ns, journal); n != claimed {
@@ -176,7 +177,6 @@ func TestClaimsThatAreGivenBack(t *testing.T) {
 			t.Errorf("%v: there is a route: %t", refuse, there)
 		}
 	}
-	gone := plan.Step{Op: plan.DeleteServer, Key: v.Key}
 	try(add, unix.ENOMEM, 1, 0)
 	try(add, kernel.ErrForeign, 1, 0)
 	try(add, kernel.ErrUnknown, 1, 1)
@@ -215,7 +215,7 @@ func routes(t *testing.T, ns *topology.Namespace) *host.Routes {
 func TestLostRoutesComeBack(t *testing.T) {
 	p, _, ns, _ := newPlane(t, host.Tracking{})
 	v := server(1)
-	if failed := p.Apply(t.Context(), []plan.Step{{Op: plan.AddServer, Key: v.Key, Server: v}}); len(failed) > 0 {
+	if failed := p.Apply(t.Context(), dataplanetest.Changes(v)); len(failed) > 0 {
 		t.Fatal(failed)
 	}
 	all, r := append(ranges[:len(ranges):len(ranges)], netip.PrefixFrom(v.Addr.Addr(), 32)), routes(t, ns)
@@ -256,15 +256,15 @@ func TestLostRoutesComeBack(t *testing.T) {
 func TestOperationsComeInPortions(t *testing.T) {
 	p, b, _, _ := newPlane(t, host.Tracking{})
 	const servers = 50
-	var added, deleted []plan.Step
+	var added []*plan.VirtualServer
+	var frontends []plan.Frontend
 	for n := range servers {
 		v := server(n)
-		added = append(added, plan.Step{Op: plan.AddServer, Key: v.Key, Server: v})
-		deleted = append(deleted, plan.Step{Op: plan.DeleteServer, Key: v.Key})
+		added, frontends = append(added, v), append(frontends, v.Frontend)
 	}
-	for i, steps := range [][]plan.Step{added, deleted} {
+	for i, changed := range []plan.Changes{dataplanetest.Changes(added...), dataplanetest.Removal(frontends...)} {
 		b.largest = 0
-		if failed := p.Apply(t.Context(), steps); len(failed) > 0 {
+		if failed := p.Apply(t.Context(), changed); len(failed) > 0 {
 			t.Fatal(failed)
 		}
 		// The operations on a server and its backend are not split.
@@ -281,13 +281,13 @@ func TestOperationsComeInPortions(t *testing.T) {
 // at once, because it may have to read all flows of the kernel.
 func TestConnectionsAreReadAtOnce(t *testing.T) {
 	p, b, _, _ := newPlane(t, host.Tracking{})
-	var steps []plan.Step
+	var servers []*plan.VirtualServer
 	var keys []plan.Key
 	for n := range 20 {
 		v := server(n)
-		steps, keys = append(steps, plan.Step{Op: plan.AddServer, Key: v.Key, Server: v}), append(keys, v.Key)
+		servers, keys = append(servers, v), append(keys, v.Key)
 	}
-	if failed := p.Apply(t.Context(), steps); len(failed) > 0 {
+	if failed := p.Apply(t.Context(), dataplanetest.Changes(servers...)); len(failed) > 0 {
 		t.Fatal(failed)
 	}
 	for n, key := range keys {
@@ -323,9 +323,9 @@ func TestNoRouteToAddressesOfNodes(t *testing.T) {
 	}
 	port := server(2)
 	port.Exposure = plan.NodePort
-	apply := func(steps ...plan.Step) {
+	apply := func(changed plan.Changes) {
 		t.Helper()
-		if failed := p.Apply(t.Context(), steps); len(failed) > 0 {
+		if failed := p.Apply(t.Context(), changed); len(failed) > 0 {
 			t.Fatal(failed)
 		}
 		if err := r.Read(); err != nil {
@@ -333,14 +333,14 @@ func TestNoRouteToAddressesOfNodes(t *testing.T) {
 		}
 		for _, v := range []*plan.VirtualServer{lost, port} {
 			if r.Has(netip.PrefixFrom(v.Addr.Addr(), 32)) {
-				t.Errorf("after %v: there is a route to %s", steps, v.Addr.Addr())
+				t.Errorf("after %v: there is a route to %s", changed, v.Addr.Addr())
 			}
 		}
 	}
 	change(netlink.AddrAdd)
-	apply(plan.Step{Op: plan.AddServer, Key: lost.Key, Server: lost}, plan.Step{Op: plan.AddServer, Key: port.Key, Server: port})
+	apply(dataplanetest.Changes(lost, port))
 	change(netlink.AddrDel)
-	apply(plan.Step{Op: plan.DeleteServer, Key: lost.Key}, plan.Step{Op: plan.DeleteServer, Key: port.Key})
+	apply(dataplanetest.Removal(lost.Frontend, port.Frontend))
 }
 
 // TestPlaneThatCannotBeOpenedSaysWhy checks that the balancer's error is returned.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/packetfilter"
@@ -133,9 +134,9 @@ func (l *life) restart() {
 	}
 }
 
-func (l *life) apply(failures int, steps ...plan.Step) {
+func (l *life) apply(failures int, changed plan.Changes) {
 	l.t.Helper()
-	if failed := l.plane.Apply(l.t.Context(), steps); len(failed) != failures {
+	if failed := l.plane.Apply(l.t.Context(), changed); len(failed) != failures {
 		l.t.Fatalf("failures %+v, want %d", failed, failures)
 	}
 }
@@ -155,11 +156,11 @@ func draining(reals ...plan.RealServer) *plan.VirtualServer {
 func TestNextProcessKnowsWhatDrains(t *testing.T) {
 	l := newLife(t)
 	v := draining(backend(1, 1), backend(2, 0), backend(3, 1))
-	l.apply(0, plan.Step{Op: plan.AddServer, Key: v.Key, Server: v})
+	l.apply(0, dataplanetest.Changes(v))
 	for i := range l.balancer.servers[v.Frontend].Backends {
 		l.balancer.servers[v.Frontend].Backends[i].Connections = 1
 	}
-	l.apply(0, plan.Step{Op: plan.DeleteReal, Key: v.Key, Real: v.Reals[2]})
+	l.apply(0, dataplanetest.Changes(draining(v.Reals[:2]...)))
 	l.restart()
 	if got, want := l.plane.Programmed(v.Key), v.Reals[:2]; got == nil || !slices.Equal(got.Reals, want) {
 		t.Errorf("in force is %v, want backends %v", got, want)
@@ -175,9 +176,11 @@ func TestJournalSuitsTheReleaseBefore(t *testing.T) {
 	l := newLife(t)
 	v := draining(backend(1, 1), backend(2, 1))
 	l.plane.Reach(5)
-	l.apply(0, plan.Step{Op: plan.AddServer, Key: v.Key, Server: v})
+	l.apply(0, dataplanetest.Changes(v))
 	l.balancer.servers[v.Frontend].Backends[0].Connections = 1
-	l.apply(0, plan.Step{Op: plan.SetSources, Sources: &plan.Sources{}}, plan.Step{Op: plan.DeleteReal, Key: v.Key, Real: backend(1, 1)})
+	changed := dataplanetest.Changes(draining(backend(2, 1)))
+	changed.Sources = &plan.Sources{}
+	l.apply(0, changed)
 	l.restart()
 	if l.plane.Reached() != 5 {
 		t.Errorf("revision %d is known, want 5", l.plane.Reached())
@@ -202,9 +205,9 @@ func TestJournalSuitsTheReleaseBefore(t *testing.T) {
 func TestWeightsAreRaisedBeforeOthersAreLowered(t *testing.T) {
 	l := newLife(t)
 	v := draining(backend(1, 1), backend(2, 0))
-	l.apply(0, plan.Step{Op: plan.AddServer, Key: v.Key, Server: v})
+	l.apply(0, dataplanetest.Changes(v))
 	l.balancer.asked = nil
-	l.apply(0, plan.Step{Op: plan.UpdateReal, Key: v.Key, Real: backend(2, 1)}, plan.Step{Op: plan.UpdateReal, Key: v.Key, Real: backend(1, 0)})
+	l.apply(0, dataplanetest.Changes(draining(backend(1, 0), backend(2, 1))))
 	want := []string{fmt.Sprintf("%d %s 1", kernel.SetBackend, backend(2, 1).Addr), fmt.Sprintf("%d %s 0", kernel.SetBackend, backend(1, 0).Addr)}
 	if !slices.Equal(l.balancer.asked, want) {
 		t.Errorf("asked for %q, want %q", l.balancer.asked, want)
@@ -212,13 +215,13 @@ func TestWeightsAreRaisedBeforeOthersAreLowered(t *testing.T) {
 }
 
 // TestBackendThatCannotBeDrainedIsInForce checks that a backend stays in force if its weight could
-// not be set to 0, so that the step is tried again and its connections are kept.
+// not be set to 0, so that the change is tried again and its connections are kept.
 func TestBackendThatCannotBeDrainedIsInForce(t *testing.T) {
 	l := newLife(t)
 	v := draining(backend(1, 1), backend(2, 1))
-	l.apply(0, plan.Step{Op: plan.AddServer, Key: v.Key, Server: v})
+	l.apply(0, dataplanetest.Changes(v))
 	l.balancer.refuses = func(o kernel.Op) bool { return o.Kind == kernel.SetBackend }
-	l.apply(1, plan.Step{Op: plan.DeleteReal, Key: v.Key, Real: backend(1, 1)})
+	l.apply(1, dataplanetest.Changes(draining(backend(2, 1))))
 	if got := l.plane.Programmed(v.Key); got == nil || len(got.Reals) != 2 {
 		t.Errorf("in force is %v, want both backends", got)
 	}
@@ -228,9 +231,9 @@ func TestBackendThatCannotBeDrainedIsInForce(t *testing.T) {
 func TestRemovalIsCompleted(t *testing.T) {
 	l := newLife(t)
 	v := draining(backend(1, 1))
-	l.apply(0, plan.Step{Op: plan.AddServer, Key: v.Key, Server: v})
+	l.apply(0, dataplanetest.Changes(v))
 	l.balancer.refuses = func(kernel.Op) bool { return true }
-	l.apply(1, plan.Step{Op: plan.DeleteServer, Key: v.Key})
+	l.apply(1, dataplanetest.Removal(v.Frontend))
 	if err := l.plane.Close(); err != nil { // its mirror of the kernel is not reliable after the refusals
 		t.Fatal(err)
 	}
@@ -254,7 +257,7 @@ func TestStandInThatCouldNotBeAddedTakesNoTraffic(t *testing.T) {
 	l := newLife(t)
 	inside, outside := draining(backend(1, 1), backend(2, 1)), draining(backend(1, 1))
 	inside.Audience, outside.Audience = plan.Internal, plan.External
-	steps := []plan.Step{{Op: plan.AddServer, Key: inside.Key, Server: inside}, {Op: plan.AddServer, Key: outside.Key, Server: outside}}
+	changed := dataplanetest.Changes(inside, outside)
 	sent := func() (n int) {
 		for e := range l.host.elements {
 			if e.Set == packetfilter.SplitMap {
@@ -264,12 +267,12 @@ func TestStandInThatCouldNotBeAddedTakesNoTraffic(t *testing.T) {
 		return n
 	}
 	l.balancer.refuses = func(o kernel.Op) bool { return o.ID.For != o.ID.Frontend }
-	l.apply(2, steps...)
+	l.apply(1, changed)
 	if sent() != 0 {
 		t.Error("clients outside are sent to a stand-in that is not there")
 	}
 	l.balancer.refuses = nil
-	l.apply(0, steps...)
+	l.apply(0, changed)
 	if sent() != 1 {
 		t.Error("clients outside are not sent to the stand-in")
 	}

@@ -12,7 +12,7 @@ import (
 // changes that the plane cannot receive their origin.
 func TestCleanupOfManyServers(t *testing.T) {
 	n, p := start(t)
-	netnstest.Apply(t, p, steps(netnstest.Servers(5000, 1))...)
+	netnstest.Program(t, p, netnstest.Servers(5000, 1)...)
 	if err := p.Cleanup(); err != nil {
 		t.Fatal(err)
 	}
@@ -41,14 +41,14 @@ func TestCleanupOfManyServers(t *testing.T) {
 func TestManyServersComeAndGo(t *testing.T) {
 	_, p := start(t)
 	servers := netnstest.Servers(300, 3)
-	netnstest.Apply(t, p, steps(servers)...)
+	netnstest.Program(t, p, servers...)
 	for round := range 3 {
 		for i, v := range servers {
 			next := *v
 			next.Reals = next.Reals[:1+(i+round)%3]
 			servers[i] = &next
 		}
-		netnstest.Apply(t, p, steps(servers)...)
+		netnstest.Program(t, p, servers...)
 		if got := netnstest.State(t, p); len(got.Servers) != len(servers) {
 			t.Fatalf("round %d: %d servers", round, len(got.Servers))
 		}

@@ -26,7 +26,7 @@ func TestDroppedPacketsAreCounted(t *testing.T) {
 	limited.Allowed = []netip.Prefix{netip.PrefixFrom(allowed, 32)}
 	away := netnstest.Server(n.Frontend(t, plan.LoadBalancerIP, plan.TCP, false))
 	away.Service, away.Exposure, away.WithoutBackends = plan.ServiceName{Namespace: "default", Name: "away"}, plan.LoadBalancerIP, plan.Drop
-	netnstest.Apply(t, p, netnstest.Add(limited), netnstest.Add(away))
+	netnstest.Program(t, p, limited, away)
 	try := func(client int, to netip.AddrPort, want bool) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/plan"
@@ -61,21 +62,13 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-func steps(servers []*plan.VirtualServer) []plan.Step {
-	var out []plan.Step
-	for _, v := range servers {
-		out = append(out, netnstest.Add(v))
-	}
-	return plan.Order(out)
-}
-
 // loadAll returns the time of a full load, and the fraction of it in which the processor works for
 // this process.
 func loadAll(t *testing.T, servers []*plan.VirtualServer) (took, cpu float64) {
 	_, p := start(t)
-	todo := steps(servers)
+	todo := dataplanetest.Changes(servers...)
 	began, used := time.Now(), processor(t)
-	netnstest.Apply(t, p, todo...)
+	netnstest.Apply(t, p, todo)
 	took, cpu = time.Since(began).Seconds(), processor(t)-used
 	if err := p.Cleanup(); err != nil {
 		t.Fatal(err)
@@ -96,14 +89,16 @@ func processor(t *testing.T) float64 {
 func changes(t *testing.T, size int) float64 {
 	_, p := start(t)
 	servers := netnstest.Servers(size, 1)
-	netnstest.Apply(t, p, steps(servers)...)
+	netnstest.Program(t, p, servers...)
 	var took []float64
 	for i := range 1000 {
 		v := servers[i%len(servers)]
 		r := plan.RealServer{Addr: netip.AddrPortFrom(v.Reals[0].Addr.Addr(), 9999), Weight: 1}
-		for _, op := range []plan.Op{plan.AddReal, plan.DeleteReal} {
+		more := *v
+		more.Reals = append(v.Reals[:len(v.Reals):len(v.Reals)], r)
+		for _, now := range []*plan.VirtualServer{&more, v} {
 			began := time.Now()
-			netnstest.Apply(t, p, plan.Step{Op: op, Key: v.Key, Real: r})
+			netnstest.Program(t, p, now)
 			took = append(took, time.Since(began).Seconds()*1000)
 		}
 	}
@@ -114,7 +109,7 @@ func changes(t *testing.T, size int) float64 {
 func takeOver(t *testing.T) {
 	n, p := start(t)
 	servers := netnstest.Servers(10000, 10)
-	netnstest.Apply(t, p, steps(servers)...)
+	netnstest.Program(t, p, servers...)
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +120,7 @@ func takeOver(t *testing.T) {
 	}
 	defer next.Close()
 	opened := time.Since(began)
-	netnstest.Apply(t, next, steps(servers)...)
+	netnstest.Program(t, next, servers...)
 	fmt.Printf("nftables, restart at 10000 services of 10 endpoints: %.2fs to read, %.2fs in all\n", opened.Seconds(), time.Since(began).Seconds())
 	began = time.Now()
 	if got := netnstest.State(t, next); len(got.Servers) != len(servers) {

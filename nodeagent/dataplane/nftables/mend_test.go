@@ -35,7 +35,7 @@ func TestProbeOfNoNamespace(t *testing.T) {
 func TestChangeOfSourcesMendsTables(t *testing.T) {
 	n, p := start(t)
 	v := netnstest.Server(n.Frontend(t, plan.ClusterIP, plan.TCP, false), echo(t, n))
-	netnstest.Apply(t, p, netnstest.Add(v))
+	netnstest.Program(t, p, v)
 	err := n.Node.Do(func() error {
 		conn, err := google.New()
 		if err != nil {
@@ -49,7 +49,7 @@ func TestChangeOfSourcesMendsTables(t *testing.T) {
 	}
 	sources := n.Sources()
 	sources.Node = append(sources.Node[:len(sources.Node):len(sources.Node)], netip.MustParsePrefix("192.0.2.77/32"))
-	netnstest.Apply(t, p, plan.Step{Op: plan.SetSources, Sources: &sources})
+	netnstest.SetSources(t, p, sources)
 	knock(t, n, v.Addr)
 }
 
@@ -61,11 +61,11 @@ func TestChangeOfSourcesDecidesWhoIsInside(t *testing.T) {
 	v.Audience = plan.Internal
 	outside := netnstest.Server(v.Addr) // without backends
 	outside.Audience = plan.External
-	netnstest.Apply(t, p, netnstest.Add(v), netnstest.Add(outside))
+	netnstest.Program(t, p, v, outside)
 	knock(t, n, v.Addr)
 	sources := n.Sources()
 	sources.Pods = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
-	netnstest.Apply(t, p, plan.Step{Op: plan.SetSources, Sources: &sources})
+	netnstest.SetSources(t, p, sources)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	client := netip.AddrPortFrom(n.ClientAddr(dataplanetest.Inside, 1, false), 0)
@@ -86,7 +86,7 @@ func TestLostSourcesComeBack(t *testing.T) {
 	v.Audience = plan.Internal
 	outside := netnstest.Server(v.Addr) // without backends
 	outside.Audience = plan.External
-	netnstest.Apply(t, p, netnstest.Add(v), netnstest.Add(outside))
+	netnstest.Program(t, p, v, outside)
 	err := n.Node.Do(func() error {
 		conn, err := google.New()
 		if err != nil {
@@ -108,7 +108,7 @@ func TestLookingChangesNothing(t *testing.T) {
 	n, p := start(t)
 	backends := []netip.AddrPort{echo(t, n), echo(t, n), echo(t, n)}
 	slices.SortFunc(backends, netip.AddrPort.Compare)
-	var added []plan.Step
+	var added []*plan.VirtualServer
 	for i, change := range []func(v *plan.VirtualServer){
 		func(*plan.VirtualServer) {},
 		func(v *plan.VirtualServer) { v.Affinity = time.Hour },
@@ -120,10 +120,10 @@ func TestLookingChangesNothing(t *testing.T) {
 	} {
 		v := netnstest.Server(n.Frontend(t, plan.ClusterIP, plan.TCP, false), backends[:2+i%2]...)
 		change(v)
-		added = append(added, netnstest.Add(v))
+		added = append(added, v)
 	}
-	netnstest.Apply(t, p, added...)
-	knock(t, n, added[0].Key.Addr)
+	netnstest.Program(t, p, added...)
+	knock(t, n, added[0].Addr)
 	before := generation(t, n)
 	if got := netnstest.State(t, p); len(got.Servers) != len(added) {
 		t.Errorf("%d servers, want %d", len(got.Servers), len(added))
@@ -139,27 +139,27 @@ func TestLookingChangesNothing(t *testing.T) {
 func TestReadingDuringAResize(t *testing.T) {
 	n, p := start(t)
 	busy := netnstest.Server(n.Frontend(t, plan.NodePort, plan.TCP, false), echo(t, n))
-	stay := []plan.Step{netnstest.Add(busy)}
-	var come, leave []plan.Step
+	stay := []*plan.VirtualServer{busy}
+	var come []*plan.VirtualServer
+	var leave []plan.Frontend
 	for i, v := range netnstest.Servers(460, 2) {
 		v.Drain = 0
 		if i < 60 {
-			stay = append(stay, netnstest.Add(v))
+			stay = append(stay, v)
 			continue
 		}
-		come = append(come, netnstest.Add(v))
-		leave = append(leave, plan.Step{Op: plan.DeleteServer, Key: v.Key})
+		come, leave = append(come, v), append(leave, v.Frontend)
 	}
-	netnstest.Apply(t, p, stay...)
+	netnstest.Program(t, p, stay...)
 	for range 3 {
 		go ask(t, n, busy.Addr)
 	}
 	for i := range 80 {
-		steps, want := come, len(stay)+len(come)
+		changed, want := dataplanetest.Changes(come...), len(stay)+len(come)
 		if i%2 == 1 {
-			steps, want = leave, len(stay)
+			changed, want = dataplanetest.Removal(leave...), len(stay)
 		}
-		netnstest.Apply(t, p, steps...)
+		netnstest.Apply(t, p, changed)
 		before := generation(t, n)
 		got := len(netnstest.State(t, p).Servers)
 		if after := generation(t, n); got != want || after != before {

@@ -9,7 +9,6 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/nftables"
 	"portolan.dev/nodeagent/kerneltest"
-	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -42,7 +41,7 @@ func start(t testing.TB) (*netnstest.Network, *kernel.Plane) {
 	n := netnstest.NewNetwork(t)
 	p := openPlane(t, n)
 	sources := n.Sources()
-	netnstest.Apply(t, p, plan.Step{Op: plan.SetSources, Sources: &sources})
+	netnstest.SetSources(t, p, sources)
 	return n, p
 }
 

@@ -32,14 +32,15 @@ func TestTraffic(t *testing.T) {
 	busy, idle := netnstest.Server(n.Frontend(t, plan.ClusterIP, plan.TCP, false), backend), netnstest.Server(n.Frontend(t, plan.ClusterIP, plan.TCP, false), backend)
 	busy.Service, busy.PortName = plan.ServiceName{Namespace: "default", Name: "busy"}, "http"
 	sources := n.Sources()
-	steps := []plan.Step{{Op: plan.SetSources, Sources: &sources}, netnstest.Add(busy), netnstest.Add(idle)}
+	changes := dataplanetest.Changes(busy, idle)
+	changes.Sources = &sources
 	without, err := nftables.New(kernel.Options{
 		Log: slog.New(slog.DiscardHandler), Journal: n.Journal, ServiceCIDRs: netnstest.Virtual[:], Namespace: n.Node.Path,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	netnstest.Apply(t, without, steps...)
+	netnstest.Apply(t, without, changes)
 	knock(t, n, busy.Addr)
 	if found, err := without.Traffic(); err != nil || fmt.Sprint(connections(found)) != fmt.Sprint(map[plan.Frontend]uint64{busy.Frontend: 0, idle.Frontend: 0}) {
 		t.Errorf("without counting: %v, %v", found, err)
@@ -48,7 +49,7 @@ func TestTraffic(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := openPlane(t, n)
-	netnstest.Apply(t, p, steps...)
+	netnstest.Apply(t, p, changes)
 	const clients = 3
 	for range clients {
 		knock(t, n, busy.Addr)

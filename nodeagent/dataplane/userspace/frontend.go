@@ -10,8 +10,6 @@ import (
 
 var errClosed = errors.New("the data plane is closed")
 
-var audiences = [...]plan.Audience{plan.Anyone, plan.Internal, plan.External}
-
 // socket is the open socket of a frontend.
 type socket interface{ Close() error }
 
@@ -23,42 +21,33 @@ type frontend struct {
 
 	mu      sync.Mutex
 	sources plan.Sources
-	pools   [len(audiences)]*pool
+	pools   [len(plan.Audiences)]*pool
 	socket  socket // nil: closed
 	err     error  // why the socket could not be opened
 }
 
 func newFrontend(p *Plane, key plan.Frontend) *frontend { return &frontend{plane: p, key: key} }
 
-// change carries out steps, then opens or closes the socket.
-func (f *frontend) change(steps []plan.Step, sources plan.Sources) error {
+// change sets the servers by audience, then opens or closes the socket. Servers are removed last, so
+// that connections that must move find the new ones.
+func (f *frontend) change(servers [len(plan.Audiences)]*plan.VirtualServer, sources plan.Sources) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sources = sources
-	for _, s := range steps {
-		f.step(s)
+	for a, v := range servers {
+		if v != nil {
+			if f.pools[a] == nil {
+				f.pools[a] = newPool(f)
+			}
+			f.pools[a].replace(v)
+		}
+	}
+	for a, v := range servers {
+		if v == nil && f.pools[a] != nil {
+			f.pools[a].replace(nil)
+		}
 	}
 	return f.reconcile()
-}
-
-func (f *frontend) step(s plan.Step) {
-	p := f.pools[s.Key.Audience]
-	switch s.Op {
-	case plan.AddServer:
-		if p == nil {
-			p = newPool(f)
-			f.pools[s.Key.Audience] = p
-		}
-		p.replace(s.Server)
-	case plan.DeleteServer:
-		if p != nil {
-			p.replace(nil)
-		}
-	default:
-		if p != nil {
-			p.step(s)
-		}
-	}
 }
 
 // reconcile opens or closes the socket as the pools require.

@@ -2,6 +2,7 @@ package userspace
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -75,91 +76,59 @@ func New(o Options) *Plane {
 // Name implements dataplane.Plane.
 func (p *Plane) Name() string { return "userspace" }
 
-// Apply implements dataplane.Plane. It opens and closes sockets once per frontend after all steps,
-// so that a swap of backends never closes a port.
-func (p *Plane) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failure {
+// Apply implements dataplane.Plane. It opens or closes the socket of a frontend once, after it has
+// changed all pools, so that a swap of backends never closes a port.
+func (p *Plane) Apply(ctx context.Context, changed plan.Changes) []dataplane.Failure {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	touched := map[plan.Frontend][]plan.Step{}
-	var order []plan.Frontend
-	var failures []dataplane.Failure
-	for _, s := range steps {
-		if s.Op == plan.SetSources {
-			p.setSources(*s.Sources)
-			continue
-		}
-		if f, bad := p.refuse(ctx, s); bad {
-			failures = append(failures, f)
-			continue
-		}
-		rest, keep, err := sane(s)
-		if err != nil {
-			failures = append(failures, dataplane.Failure{Step: s, Err: err, Remedy: dataplane.MisfitRemedy})
-		}
-		if !keep {
-			continue
-		}
-		if touched[s.Key.Frontend] == nil {
-			order = append(order, s.Key.Frontend)
-		}
-		touched[s.Key.Frontend] = append(touched[s.Key.Frontend], rest)
-	}
-	for _, f := range order {
-		failures = append(failures, p.change(f, touched[f])...)
-	}
-	return failures
-}
-
-// sane removes the backends that do not fit from a step. It reports whether anything of the step is
-// left.
-func sane(s plan.Step) (next plan.Step, keep bool, err error) {
-	switch s.Op {
-	case plan.AddServer:
-		s.Server, err = dataplane.Sane(s.Server)
-		return s, true, err
-	case plan.AddReal:
-		err = dataplane.Fits(s.Key.Frontend, s.Real.Addr)
-		return s, err == nil, err
-	}
-	return s, true, nil
-}
-
-// refuse returns the failure of a step that cannot even be tried.
-func (p *Plane) refuse(ctx context.Context, s plan.Step) (dataplane.Failure, bool) {
 	switch {
 	case p.closed:
-		return dataplane.Failure{Step: s, Err: errClosed}, true
+		return dataplane.FailAll(changed, errClosed)
 	case ctx.Err() != nil:
-		return dataplane.Failure{Step: s, Err: ctx.Err()}, true
-	case s.Key.Protocol == plan.SCTP && s.Op != plan.DeleteServer:
-		return dataplane.Failure{
-			Step: s, Err: dataplane.ErrNotSupported,
-			Remedy: "SCTP needs a data plane in the kernel: run the agent with --proxy-mode=ipvs or nftables",
-		}, true
+		return dataplane.FailAll(changed, context.Cause(ctx))
 	}
-	return dataplane.Failure{}, false
-}
-
-func (p *Plane) change(key plan.Frontend, steps []plan.Step) []dataplane.Failure {
-	f := p.frontends[key]
-	if f == nil {
-		f = newFrontend(p, key)
-		p.frontends[key] = f
-	}
-	err := f.change(steps, p.sources)
-	if f.forgotten() {
-		delete(p.frontends, key)
-	}
-	if err == nil {
-		return nil
+	if changed.Sources != nil {
+		p.setSources(*changed.Sources)
 	}
 	var failures []dataplane.Failure
-	for _, s := range steps {
-		if s.Op != plan.DeleteServer && s.Op != plan.DeleteReal {
-			failures = append(failures, dataplane.Failure{Step: s, Err: err, Remedy: remedy(key, err)})
+	for _, f := range changed.Frontends {
+		if failure := p.change(f); failure.Err != nil {
+			failure.Frontend = f.Frontend
+			failures = append(failures, failure)
 		}
 	}
 	return failures
+}
+
+// change sets the servers of a frontend. It returns a failure without an error if it succeeds.
+func (p *Plane) change(wanted plan.FrontendServers) dataplane.Failure {
+	if wanted.Protocol == plan.SCTP && !wanted.Empty() {
+		return dataplane.Failure{
+			Err:    dataplane.ErrNotSupported,
+			Remedy: "SCTP needs a data plane in the kernel: run the agent with --proxy-mode=ipvs or nftables",
+		}
+	}
+	var invalid error
+	for a, v := range wanted.Servers {
+		if v != nil {
+			valid, err := dataplane.WithoutInvalidBackends(v)
+			wanted.Servers[a] = valid
+			invalid = errors.Join(invalid, err)
+		}
+	}
+	f := p.frontends[wanted.Frontend]
+	if f == nil {
+		f = newFrontend(p, wanted.Frontend)
+		p.frontends[wanted.Frontend] = f
+	}
+	err := f.change(wanted.Servers, p.sources)
+	if f.forgotten() {
+		delete(p.frontends, wanted.Frontend)
+	}
+	if err != nil {
+		return dataplane.Failure{Err: err, Remedy: remedy(wanted.Frontend, err)}
+	}
+	return dataplane.Failure{Err: invalid, Remedy: dataplane.InvalidBackendRemedy}
 }
 
 func (p *Plane) setSources(s plan.Sources) {
@@ -194,7 +163,7 @@ func (p *Plane) State(context.Context) (*plan.State, error) {
 	defer p.mu.Unlock()
 	state := &plan.State{Sources: p.sources, Servers: map[plan.Key]*plan.VirtualServer{}}
 	for key, f := range p.frontends {
-		for _, a := range audiences {
+		for _, a := range plan.Audiences {
 			if v := f.programmed(a); v != nil {
 				state.Servers[plan.Key{Frontend: key, Audience: a}] = v
 			}

@@ -77,14 +77,10 @@ func server(key plan.Frontend, addrs ...netip.AddrPort) *plan.VirtualServer {
 	return v
 }
 
-func add(v *plan.VirtualServer) plan.Step {
-	return plan.Step{Op: plan.AddServer, Key: v.Key, Server: v}
-}
-
-func mustApply(t testing.TB, p *userspace.Plane, steps ...plan.Step) {
+func mustApply(t testing.TB, p *userspace.Plane, servers ...*plan.VirtualServer) {
 	t.Helper()
-	for _, f := range p.Apply(context.Background(), steps) {
-		t.Fatalf("%s: %v", f.Step, f.Err)
+	for _, f := range p.Apply(context.Background(), dataplanetest.Changes(servers...)) {
+		t.Fatalf("%s: %v", f.Frontend, f.Err)
 	}
 }
 
@@ -127,8 +123,8 @@ func TestTakenPortIsReportedAndTheRestWorks(t *testing.T) {
 	}
 	defer foreign.Close()
 
-	failed := r.plane.Apply(context.Background(), []plan.Step{add(server(taken, backend.addr)), add(server(free, backend.addr))})
-	if len(failed) != 1 || failed[0].Step.Key.Frontend != taken || !errors.Is(failed[0].Err, syscall.EADDRINUSE) {
+	failed := r.plane.Apply(context.Background(), dataplanetest.Changes(server(taken, backend.addr), server(free, backend.addr)))
+	if len(failed) != 1 || failed[0].Frontend != taken || !errors.Is(failed[0].Err, syscall.EADDRINUSE) {
 		t.Fatalf("failures %+v, want EADDRINUSE for %s", failed, taken)
 	}
 	if port := fmt.Sprint(taken.Addr.Port()); !strings.Contains(failed[0].Remedy, "ss -lnp 'sport = :"+port) {
@@ -145,7 +141,7 @@ func TestTakenPortIsReportedAndTheRestWorks(t *testing.T) {
 	}
 
 	foreign.Close()
-	mustApply(t, r.plane, add(server(taken, backend.addr)))
+	mustApply(t, r.plane, server(taken, backend.addr))
 	if err := ask(r, taken.Addr); err != nil {
 		t.Errorf("after the port was freed: %v", err)
 	}
@@ -169,9 +165,9 @@ func TestReplacedServerHasOnlyItsNewBackends(t *testing.T) {
 		}
 		return conn
 	}
-	mustApply(t, r.plane, add(server(f, old.addr, both.addr)))
+	mustApply(t, r.plane, server(f, old.addr, both.addr))
 	before := []net.Conn{hold(), hold()} // round robin: one at each
-	mustApply(t, r.plane, add(server(f, both.addr, fresh.addr)))
+	mustApply(t, r.plane, server(f, both.addr, fresh.addr))
 	for range 4 {
 		hold()
 	}
@@ -192,7 +188,7 @@ func TestDrainedServersAreForgotten(t *testing.T) {
 	r := newRig(t, userspace.Options{})
 	backend, f := startEcho(t, r), frontend(t, r, plan.TCP)
 	v := server(f, backend.addr)
-	mustApply(t, r.plane, add(v))
+	mustApply(t, r.plane, v)
 	conn, err := r.dialAs(t.Context(), 0, plan.TCP, f.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +197,9 @@ func TestDrainedServersAreForgotten(t *testing.T) {
 	if err := say(conn); err != nil {
 		t.Fatal(err)
 	}
-	mustApply(t, r.plane, plan.Step{Op: plan.DeleteServer, Key: v.Key})
+	if failed := r.plane.Apply(context.Background(), dataplanetest.Removal(v.Frontend)); len(failed) > 0 {
+		t.Fatal(failed)
+	}
 	if n := r.plane.Frontends(); n != 1 {
 		t.Errorf("%d frontends while one drains", n)
 	}
@@ -217,7 +215,7 @@ func TestDrainedServersAreForgotten(t *testing.T) {
 func TestForeignAddressIsReported(t *testing.T) {
 	r := newRig(t, userspace.Options{})
 	v := server(plan.Frontend{Addr: netip.MustParseAddrPort("192.0.2.1:80"), Protocol: plan.UDP}, netip.MustParseAddrPort("127.0.0.1:1"))
-	failed := r.plane.Apply(context.Background(), []plan.Step{add(v)})
+	failed := r.plane.Apply(context.Background(), dataplanetest.Changes(v))
 	if len(failed) != 1 || !errors.Is(failed[0].Err, syscall.EADDRNOTAVAIL) || !strings.Contains(failed[0].Remedy, "ip addr add 192.0.2.1") {
 		t.Errorf("failures %+v", failed)
 	}
@@ -229,7 +227,7 @@ func TestDeadBackendIsAskedOnce(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	r := newRig(t, userspace.Options{FailedFor: time.Hour, Metrics: reg})
 	alive, f := startEcho(t, r), frontend(t, r, plan.TCP)
-	mustApply(t, r.plane, add(server(f, alive.addr, deadAddr(t, r))))
+	mustApply(t, r.plane, server(f, alive.addr, deadAddr(t, r)))
 	for range 20 {
 		if err := ask(r, f.Addr); err != nil {
 			t.Fatal(err)
@@ -250,7 +248,7 @@ func TestBackendThatLeavesIsNoFailedAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, after := server(f, silent.addr), server(f, alive.addr)
-	mustApply(t, r.plane, add(before))
+	mustApply(t, r.plane, before)
 	asked := make(chan error, 1)
 	go func() { asked <- ask(r, f.Addr) }()
 	kittest.Eventually(t, "the client waits for the silent backend", func() error {
@@ -259,7 +257,7 @@ func TestBackendThatLeavesIsNoFailedAttempt(t *testing.T) {
 		}
 		return nil
 	})
-	mustApply(t, r.plane, plan.Order(plan.DiffServer(nil, before, after))...)
+	mustApply(t, r.plane, after)
 	if err := kittest.Receive(t, "the answer", asked); err != nil {
 		t.Error(err)
 	}
@@ -290,7 +288,7 @@ func counter(t testing.TB, reg *prometheus.Registry, name string) float64 {
 func TestAllBackendsDead(t *testing.T) {
 	r := newRig(t, userspace.Options{FailedFor: time.Hour})
 	f, dead := frontend(t, r, plan.TCP), deadAddr(t, r)
-	mustApply(t, r.plane, add(server(f, dead)))
+	mustApply(t, r.plane, server(f, dead))
 	if err := ask(r, f.Addr); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 		t.Fatalf("asking a dead backend: %v, want a reset", err)
 	}
@@ -314,7 +312,7 @@ func TestAllBackendsDead(t *testing.T) {
 func TestResetsArePassedOn(t *testing.T) {
 	r := newRig(t, userspace.Options{})
 	backend, f := startEcho(t, r), frontend(t, r, plan.TCP)
-	mustApply(t, r.plane, add(server(f, backend.addr)))
+	mustApply(t, r.plane, server(f, backend.addr))
 	conn, err := r.dialAs(t.Context(), 0, plan.TCP, f.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +330,7 @@ func TestResetsArePassedOn(t *testing.T) {
 func TestCloseEndsEverything(t *testing.T) {
 	r := newRig(t, userspace.Options{})
 	backend, f := startEcho(t, r), frontend(t, r, plan.TCP)
-	mustApply(t, r.plane, add(server(f, backend.addr)))
+	mustApply(t, r.plane, server(f, backend.addr))
 	conn, err := r.dialAs(t.Context(), 0, plan.TCP, f.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -353,7 +351,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	if err := ask(r, f.Addr); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("a new connection: %v, want refused", err)
 	}
-	if failed := r.plane.Apply(context.Background(), []plan.Step{add(server(f, backend.addr))}); len(failed) != 1 {
+	if failed := r.plane.Apply(context.Background(), dataplanetest.Changes(server(f, backend.addr))); len(failed) != 1 {
 		t.Error("a closed plane takes steps")
 	}
 }
@@ -369,7 +367,7 @@ func TestNoRequestFailsWhileBackendsComeAndGo(t *testing.T) {
 		backends = append(backends, startEcho(t, r))
 	}
 	state := server(f, backends[0].addr)
-	mustApply(t, r.plane, add(state))
+	mustApply(t, r.plane, state)
 
 	ctx, stop := context.WithCancel(t.Context())
 	failures := make(chan error, 4)
@@ -389,7 +387,7 @@ func TestNoRequestFailsWhileBackendsComeAndGo(t *testing.T) {
 		if i%2 == 0 {
 			next = server(f, backends[i%3].addr, backends[(i+1)%3].addr)
 		}
-		mustApply(t, r.plane, plan.Order(plan.DiffServer(nil, state, next))...)
+		mustApply(t, r.plane, next)
 		state = next
 	}
 	stop()

@@ -39,7 +39,8 @@ type pool struct {
 
 func newPool(f *frontend) *pool { return &pool{front: f} }
 
-// replace replaces the pool's server by another version of it. Nil deletes the server.
+// replace replaces the pool's server by another version of it. Nil deletes the server. Backends that
+// stay keep their connections.
 func (p *pool) replace(v *plan.VirtualServer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,24 +59,6 @@ func (p *pool) replace(v *plan.VirtualServer) {
 	if v != nil {
 		for _, r := range v.Reals {
 			p.set(r)
-		}
-	}
-}
-
-// step applies a step that concerns this server.
-func (p *pool) step(s plan.Step) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.server == nil {
-		return
-	}
-	p.server = p.server.After(s)
-	switch s.Op {
-	case plan.AddReal, plan.UpdateReal:
-		p.set(s.Real)
-	case plan.DeleteReal:
-		if i, ok := p.find(s.Real.Addr); ok {
-			p.remove(p.backends[i], p.server)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func TestFlowsEndWhenIdle(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	r := newRig(t, userspace.Options{FlowIdle: 20 * time.Millisecond, Metrics: reg})
 	backend, f := startUDP(t, r), frontend(t, r, plan.UDP)
-	mustApply(t, r.plane, add(server(f, backend)))
+	mustApply(t, r.plane, server(f, backend))
 	conn := dialUDP(t, r, 0, f.Addr)
 	for range 3 {
 		// On a busy machine the backend's answer may arrive after the flow has ended, and is lost.
@@ -85,7 +85,7 @@ func TestFlowsAreBounded(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	r := newRig(t, userspace.Options{MaxFlows: 2, Metrics: reg})
 	backend, f := startUDP(t, r), frontend(t, r, plan.UDP)
-	mustApply(t, r.plane, add(server(f, backend)))
+	mustApply(t, r.plane, server(f, backend))
 	for n := range 2 {
 		if err := exchange(dialUDP(t, r, n, f.Addr), time.Minute); err != nil {
 			t.Fatal(err)
@@ -110,12 +110,12 @@ func TestDeadUDPBackendIsLeft(t *testing.T) {
 	dead := gone.LocalAddr().(*net.UDPAddr).AddrPort()
 	gone.Close()
 	alive, f := startUDP(t, r), frontend(t, r, plan.UDP)
-	mustApply(t, r.plane, add(server(f, dead)))
+	mustApply(t, r.plane, server(f, dead))
 	conn := dialUDP(t, r, 0, f.Addr)
 	if err := exchange(conn, 50*time.Millisecond); err == nil {
 		t.Fatal("answered by nobody")
 	}
-	mustApply(t, r.plane, add(server(f, dead, alive)))
+	mustApply(t, r.plane, server(f, dead, alive))
 	kittest.Eventually(t, "an answer", func() error { return exchange(conn, 50*time.Millisecond) })
 	for n := range 5 {
 		if err := exchange(dialUDP(t, r, n, f.Addr), time.Minute); err != nil {

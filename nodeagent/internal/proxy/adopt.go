@@ -8,30 +8,6 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// withReplaced adds to the changes the removal of servers of an earlier agent that are at the same
-// frontends for other audiences, and are not planned any more. This way, the audiences of a
-// frontend change in one step.
-func (s *Syncer) withReplaced(c plan.Changes) plan.Changes {
-	if s.adopted {
-		return c
-	}
-	seen := make(map[plan.Key]bool, len(c.Servers))
-	for _, w := range c.Servers {
-		seen[w.Key] = true
-	}
-	for _, w := range c.Servers {
-		for _, a := range []plan.Audience{plan.Anyone, plan.Internal, plan.External} {
-			key := plan.Key{Frontend: w.Key.Frontend, Audience: a}
-			if !seen[key] && s.table.Server(key) == nil && s.plane.Programmed(key) != nil {
-				seen[key] = true
-				c.Servers = append(c.Servers, plan.Wanted{Key: key})
-			}
-		}
-	}
-	slices.SortFunc(c.Servers, func(a, b plan.Wanted) int { return a.Key.Compare(b.Key) })
-	return c
-}
-
 // adopt removes the state of an earlier agent from the data plane that is not in the plan, once the
 // view is from the registry. A view from the disk may be older than the state in force.
 func (s *Syncer) adopt(ctx context.Context) {
@@ -44,13 +20,14 @@ func (s *Syncer) adopt(ctx context.Context) {
 		return
 	}
 	s.adopted = true
-	var gone plan.Changes
+	var stale []plan.Frontend
 	for key := range have.Servers {
 		if s.table.Server(key) == nil {
-			gone.Servers = append(gone.Servers, plan.Wanted{Key: key})
+			stale = append(stale, key.Frontend)
 		}
 	}
-	s.program(ctx, gone)
+	slices.SortFunc(stale, plan.Frontend.Compare)
+	s.program(ctx, s.changesAt(slices.Compact(stale)))
 	// Return the memory that reading the snapshot and the kernel took. From now on there is too
 	// little garbage to cause a collection soon.
 	debug.FreeOSMemory()

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -18,25 +19,32 @@ func (s *Syncer) Audit(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var words []string
-	var keys []plan.Key
-	for _, step := range plan.Diff(have, s.table.State()) {
-		if !s.adopted && s.table.Server(step.Key) == nil {
-			continue // an earlier agent may have known more than this one does yet
-		}
-		keys = append(keys, step.Key)
-		if s.failing[step.Key] == nil { // known failures are not drift
-			words = append(words, step.String())
-		}
+	changed := plan.Changed(have, s.table.State())
+	if !s.adopted { // an earlier agent may have known more than this one does yet
+		changed.Frontends = slices.DeleteFunc(changed.Frontends, func(f plan.FrontendServers) bool { return f.Empty() })
 	}
-	slices.SortFunc(keys, plan.Key.Compare)
+	words := s.drift(changed)
 	s.metrics.drift.Add(float64(len(words)))
 	s.repaired += uint64(len(words))
-	s.program(ctx, s.changesAt(slices.Compact(keys)))
+	s.program(ctx, changed)
 	s.storeProgress()
 	s.lastAudit = time.Now()
 	if len(words) > 0 {
 		s.log.Warn("drift repaired", "differences", words)
 	}
 	return words, nil
+}
+
+// drift describes changes, without those that are known failures.
+func (s *Syncer) drift(changed plan.Changes) []string {
+	var words []string
+	if changed.Sources != nil && s.failing[dataplane.SharedRules] == nil {
+		words = append(words, setSources)
+	}
+	for i := range changed.Frontends {
+		if f := &changed.Frontends[i]; s.failing[f.Frontend] == nil {
+			words = append(words, f.String())
+		}
+	}
+	return words
 }

@@ -50,10 +50,10 @@ type held struct {
 	began, goOn chan struct{}
 }
 
-func (p *held) Apply(ctx context.Context, steps []plan.Step) []dataplane.Failure {
+func (p *held) Apply(ctx context.Context, changed plan.Changes) []dataplane.Failure {
 	p.began <- struct{}{}
 	<-p.goOn
-	return p.Plane.Apply(ctx, steps)
+	return p.Plane.Apply(ctx, changed)
 }
 
 // TestAServiceDeletedBeforeHoldsNoAddress checks that a service gets the address of a deleted one
@@ -133,7 +133,7 @@ func TestLabelsLeaveAServiceToAnotherProxy(t *testing.T) {
 // forgetful is a data plane that reports success and does nothing.
 type forgetful struct{ dataplane.Plane }
 
-func (forgetful) Apply(context.Context, []plan.Step) []dataplane.Failure { return nil }
+func (forgetful) Apply(context.Context, plan.Changes) []dataplane.Failure { return nil }
 
 // TestWhatIsNotOnThePlanesRecordIsNotApplied checks that a change that a plane accepts and does not
 // have on record is a failure of the service, and is tried again.

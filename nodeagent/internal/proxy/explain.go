@@ -55,7 +55,7 @@ func (s *Syncer) planAnew(name plan.ServiceName) explained {
 
 // inForce reports whether the data plane matches a planned server, and if not, the reason.
 func (s *Syncer) inForce(v *plan.VirtualServer) (bool, string) {
-	if f := s.failing[v.Key]; f != nil && f.service == v.Service {
+	if f := s.failing[v.Frontend]; f != nil && f.service == v.Service {
 		return false, describeError(f)
 	}
 	if have := s.plane.Programmed(v.Key); have != nil && have.Equal(v) {

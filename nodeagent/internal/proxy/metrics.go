@@ -22,8 +22,8 @@ type metrics struct {
 	failing     prometheus.Gauge
 	noLocal     prometheus.Gauge
 	sync        prometheus.Histogram
-	steps       *prometheus.CounterVec
-	failures    *prometheus.CounterVec
+	programmed  prometheus.Counter
+	failures    prometheus.Counter
 	drift       prometheus.Counter
 	programming prometheus.Histogram
 	lastSync    prometheus.Gauge
@@ -37,18 +37,18 @@ func newMetrics(reg prometheus.Registerer, queueAge func() time.Duration) *metri
 		revision: gauge("applied_revision", "Revision up to which the data plane was programmed."),
 		servers:  gauge("virtual_servers", "Virtual servers planned."),
 		reals:    gauge("real_servers", "Backends planned, once for each virtual server that they are behind."),
-		failing:  gauge("failing_virtual_servers", "Virtual servers that are not as planned; tried again with growing pauses."),
+		failing:  gauge("failing_virtual_servers", "Frontends with virtual servers that are not as planned; tried again with growing pauses."),
 		noLocal:  gauge("no_local_backends", "Virtual servers under policy Local that have no backend here while other nodes have."),
 		sync: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "portolan_nodeagent_sync_duration_seconds", Help: "Time to plan and program a batch of changes.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10),
 		}),
-		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "portolan_nodeagent_steps_total", Help: "Steps given to the data plane, by kind.",
-		}, []string{"op"}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "portolan_nodeagent_step_failures_total", Help: "Steps that failed, by kind; each try counts.",
-		}, []string{"op"}),
+		programmed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "portolan_nodeagent_programmed_frontends_total", Help: "Changed frontends that were given to the data plane; each try counts.",
+		}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "portolan_nodeagent_frontend_failures_total", Help: "Frontends that could not be programmed as planned; each try counts.",
+		}),
 		drift: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "portolan_nodeagent_drift_repaired_total", Help: "Differences between plan and data plane that an audit found and repaired.",
 		}),
@@ -61,7 +61,7 @@ func newMetrics(reg prometheus.Registerer, queueAge func() time.Duration) *metri
 	queue := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portolan_nodeagent_queue_age_seconds", Help: "Time that changes have been waiting to be programmed, or are being programmed; 0: there are none.",
 	}, func() float64 { return queueAge().Seconds() })
-	reg.MustRegister(m.revision, m.servers, m.reals, m.failing, m.noLocal, m.sync, m.steps, m.failures, m.drift, m.programming, m.lastSync, queue)
+	reg.MustRegister(m.revision, m.servers, m.reals, m.failing, m.noLocal, m.sync, m.programmed, m.failures, m.drift, m.programming, m.lastSync, queue)
 	return m
 }
 

@@ -9,6 +9,7 @@ import (
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 
+	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -45,12 +46,12 @@ func (s *Syncer) pendingOf(name plan.ServiceName, servers []*plan.VirtualServer,
 				continue
 			}
 		}
-		for _, step := range plan.Order(plan.DiffServer(nil, have, wanted[key])) {
+		for _, step := range plan.DiffServer(have, wanted[key]) {
 			out = append(out, describeStep(step, name, s.whyPending(step.Key, name, waiting)))
 		}
 	}
-	if f := s.failing[sharedRules]; f != nil {
-		out = append(out, describeStep(f.step, plan.ServiceName{}, s.whyPending(sharedRules, name, false)))
+	if s.failing[dataplane.SharedRules] != nil {
+		out = append(out, describeStep(plan.Step{Op: plan.SetSources}, plan.ServiceName{}, s.whyPending(plan.Key{}, name, false)))
 	}
 	return out
 }
@@ -96,7 +97,7 @@ func describeStep(step plan.Step, service plan.ServiceName, reason string) *node
 
 // whyPending returns the reason why the plan at a key is not in force.
 func (s *Syncer) whyPending(key plan.Key, service plan.ServiceName, waiting bool) string {
-	if f := s.failing[key]; f != nil {
+	if f := s.failing[key.Frontend]; f != nil {
 		if f.next.IsZero() {
 			return "failed: " + describeError(f) + "; trying again would not help"
 		}

@@ -15,16 +15,14 @@ import (
 func (s *Syncer) program(ctx context.Context, c plan.Changes) {
 	now := time.Now()
 	ctx, span := tracing.Start(ctx, "program")
-	steps, failed := dataplane.Reconcile(ctx, s.plane, c)
-	span.Count("portolan.steps", len(steps))
+	failed := dataplane.Reconcile(ctx, s.plane, c)
+	span.Count("portolan.frontends", len(c.Frontends))
 	span.Count("portolan.failures", len(failed))
 	span.End(nil)
-	for _, step := range steps {
-		s.metrics.steps.WithLabelValues(step.Op.String()).Inc()
-	}
+	s.metrics.programmed.Add(float64(len(c.Frontends)))
+	s.metrics.failures.Add(float64(len(failed)))
 	s.clearFailures(c, failed)
 	for _, f := range failed {
-		s.metrics.failures.WithLabelValues(f.Step.Op.String()).Inc()
 		if ctx.Err() == nil {
 			s.recordFailure(f, now)
 		}
@@ -37,34 +35,36 @@ func (s *Syncer) program(ctx context.Context, c plan.Changes) {
 	s.metrics.reals.Set(float64(reals))
 }
 
-// clearFailures ends the failures of the changed keys, except those that failed again.
+// clearFailures ends the failures of the changed frontends, except those that failed again.
 func (s *Syncer) clearFailures(c plan.Changes, failed []dataplane.Failure) {
-	again := make(map[plan.Key]bool, len(failed))
+	again := make(map[plan.Frontend]bool, len(failed))
 	for _, f := range failed {
-		again[f.Step.Key] = true
+		again[f.Frontend] = true
 	}
-	if c.Sources != nil && !again[sharedRules] {
-		delete(s.failing, sharedRules)
+	if c.Sources != nil && !again[dataplane.SharedRules] {
+		delete(s.failing, dataplane.SharedRules)
 	}
-	for _, w := range c.Servers {
-		if !again[w.Key] {
-			delete(s.failing, w.Key)
+	for i := range c.Frontends {
+		if at := c.Frontends[i].Frontend; !again[at] {
+			delete(s.failing, at)
 		}
 	}
 }
 
-// sharedRules is the key of steps that concern all services.
-var sharedRules plan.Key
-
 // recordFailure records a failure and writes an event about the service, or about the node if the
 // failure belongs to no service.
 func (s *Syncer) recordFailure(f dataplane.Failure, now time.Time) {
-	server := s.table.Server(f.Step.Key)
+	planned := s.table.At(f.Frontend)
+	server := planned.Any()
 	var service plan.ServiceName
 	if server != nil {
 		service = server.Service
 	}
-	it, news := s.failing.add(f, service, now)
+	change := planned.String()
+	if f.Frontend == dataplane.SharedRules {
+		change = setSources
+	}
+	it, news := s.failing.add(f, change, service, now)
 	if _, ofNode := errors.AsType[*dataplane.NodeError](f.Err); ofNode || !news {
 		return
 	}
@@ -75,7 +75,7 @@ func (s *Syncer) recordFailure(f dataplane.Failure, now time.Time) {
 	case s.listens && server != nil:
 		reason = events.FailedToListen
 	}
-	message := it.step.String() + ": " + it.err.Error()
+	message := it.change + ": " + it.err.Error()
 	if it.remedy != "" {
 		message += "; " + it.remedy
 	}
@@ -86,8 +86,8 @@ func (s *Syncer) recordFailure(f dataplane.Failure, now time.Time) {
 	s.events.WarnNode(reason, message)
 }
 
-// reportNodeError reports a failure of the node once, even if it stops the steps of many services.
-// If failed contains none, the failure is over.
+// reportNodeError reports a failure of the node once, even if it stops the changes of many
+// services. If failed contains none, the failure is over.
 func (s *Syncer) reportNodeError(failed []dataplane.Failure) {
 	var message string
 	for _, f := range failed {
@@ -106,23 +106,27 @@ func (s *Syncer) reportNodeError(failed []dataplane.Failure) {
 func (s *Syncer) retry(ctx context.Context) {
 	s.tableMu.Lock()
 	defer s.tableMu.Unlock()
-	keys, _ := s.failing.due(time.Now())
-	if len(keys) > 0 {
-		s.program(ctx, s.changesAt(keys))
+	frontends, _ := s.failing.due(time.Now())
+	if len(frontends) > 0 {
+		s.program(ctx, s.changesAt(frontends))
 	}
 	s.storeProgress()
 }
 
-// changesAt returns the changes that bring keys to the plan.
-func (s *Syncer) changesAt(keys []plan.Key) plan.Changes {
+// setSources describes a change of the sources.
+var setSources = plan.Step{Op: plan.SetSources}.String()
+
+// changesAt returns the changes that bring frontends to the plan. SharedRules stands for the
+// sources.
+func (s *Syncer) changesAt(frontends []plan.Frontend) plan.Changes {
 	var c plan.Changes
-	for _, key := range keys {
-		if key == sharedRules {
+	for _, f := range frontends {
+		if f == dataplane.SharedRules {
 			sources := s.table.Sources()
 			c.Sources = &sources
 			continue
 		}
-		c.Servers = append(c.Servers, plan.Wanted{Key: key, Server: s.table.Server(key)})
+		c.Frontends = append(c.Frontends, s.table.At(f))
 	}
 	return c
 }

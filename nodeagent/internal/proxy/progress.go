@@ -7,6 +7,7 @@ import (
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 
+	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -20,7 +21,7 @@ const maxNamed = 32
 // use would hide that all other services are in force.
 type progress struct {
 	applied  uint64
-	failures int      // number of failing steps, ports and the like
+	failures int      // number of failing frontends, ports and the like
 	services []string // services that are not forwarded as planned, sorted
 	more     int      // number of services that do not fit in the list
 	node     string   // the problem of the node as a whole; empty: none
@@ -40,10 +41,10 @@ type tableProgress struct {
 func (s *Syncer) storeProgress() {
 	t := &tableProgress{applied: s.applied, failures: len(s.failing)}
 	named := maps.Clone(s.conflicts)
-	for key, f := range s.failing {
+	for at, f := range s.failing {
 		switch {
-		case key == sharedRules:
-			t.shared, t.since = f.step.String()+": "+describeError(f), f.since
+		case at == dataplane.SharedRules:
+			t.shared, t.since = f.change+": "+describeError(f), f.since
 		case f.service != (plan.ServiceName{}):
 			named[f.service] = struct{}{}
 		}

@@ -30,7 +30,7 @@ func (s *Syncer) sync(ctx context.Context) {
 			s.replan(name, b.Services[name], &b.facts, touched)
 		}
 		planning.End(nil)
-		s.program(ctx, s.withReplaced(s.table.Changes()))
+		s.program(ctx, s.table.Changes())
 	}
 	for name := range touched {
 		s.reportConflicts(name)

@@ -37,14 +37,12 @@ func (p *stalled) Programmed(plan.Key) *plan.VirtualServer { return nil }
 
 func (p *stalled) State(context.Context) (*plan.State, error) { return &plan.State{}, nil }
 
-func (p *stalled) Apply(_ context.Context, steps []plan.Step) (failed []dataplane.Failure) {
+func (p *stalled) Apply(_ context.Context, changed plan.Changes) (failed []dataplane.Failure) {
 	if p.hold != nil {
 		<-p.hold
 	}
-	for _, s := range steps {
-		if p.refuse.Load() && s.Op == plan.SetSources {
-			failed = append(failed, dataplane.Failure{Step: s, Err: context.DeadlineExceeded})
-		}
+	if changed.Sources != nil && p.refuse.Load() {
+		failed = append(failed, dataplane.Failure{Frontend: dataplane.SharedRules, Err: context.DeadlineExceeded})
 	}
 	return failed
 }

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -57,6 +58,38 @@ func virtualServer(t *rapid.T) *plan.VirtualServer {
 	return v
 }
 
+// after returns the state that steps lead to from another one.
+func after(state *plan.State, steps []plan.Step) *plan.State {
+	next := &plan.State{Sources: state.Sources, Servers: maps.Clone(state.Servers)}
+	for _, s := range steps {
+		switch s.Op {
+		case plan.SetSources:
+			next.Sources = *s.Sources
+		case plan.AddServer:
+			next.Servers[s.Key] = s.Server
+		case plan.DeleteServer:
+			delete(next.Servers, s.Key)
+		default:
+			server := *next.Servers[s.Key]
+			changeServer(&server, s)
+			next.Servers[s.Key] = &server
+		}
+	}
+	return next
+}
+
+func changeServer(v *plan.VirtualServer, s plan.Step) {
+	if s.Op == plan.UpdateServer {
+		v.Attributes = s.Server.Attributes
+		return
+	}
+	v.Reals = slices.DeleteFunc(slices.Clone(v.Reals), func(r plan.RealServer) bool { return r.Addr == s.Real.Addr })
+	if s.Op != plan.DeleteReal {
+		v.Reals = append(v.Reals, s.Real)
+	}
+	slices.SortFunc(v.Reals, func(a, b plan.RealServer) int { return a.Addr.Compare(b.Addr) })
+}
+
 func same(a, b *plan.State) error {
 	if !a.Sources.Equal(&b.Sources) {
 		return fmt.Errorf("sources %v and %v", a.Sources, b.Sources)
@@ -72,20 +105,49 @@ func same(a, b *plan.State) error {
 	return nil
 }
 
-// TestDiffThenApply checks that the steps lead to the target state, that there are none between
+// TestDiffLeadsToTheTarget checks that the steps lead to the target state, that there are none between
 // equal states, and that they are in the order that loses no traffic.
-func TestDiffThenApply(t *testing.T) {
+func TestDiffLeadsToTheTarget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := states().Draw(t, "a"), states().Draw(t, "b")
 		steps := plan.Diff(a, b)
-		if err := same(plan.Apply(a, steps), b); err != nil {
+		if err := same(after(a, steps), b); err != nil {
 			t.Fatalf("after %v: %v", steps, err)
 		}
 		if !slices.IsSortedFunc(steps, func(x, y plan.Step) int { return int(x.Op) - int(y.Op) }) {
 			t.Fatalf("out of order: %v", steps)
 		}
-		if again := plan.Diff(b, plan.Apply(a, steps)); len(again) != 0 {
+		if again := plan.Diff(b, after(a, steps)); len(again) != 0 {
 			t.Fatalf("steps between equal states: %v", again)
+		}
+	})
+}
+
+// TestChangedNamesWhatDiffers checks that the changed frontends, with their servers, lead from one
+// state to another, and that none of them is the same in both.
+func TestChangedNamesWhatDiffers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := states().Draw(t, "a"), variant(t, states().Draw(t, "base"))
+		changed := plan.Changed(a, b)
+		got := &plan.State{Sources: a.Sources, Servers: maps.Clone(a.Servers)}
+		if changed.Sources != nil {
+			got.Sources = *changed.Sources
+		}
+		for _, f := range changed.Frontends {
+			equal := true
+			for _, audience := range plan.Audiences {
+				key := plan.Key{Frontend: f.Frontend, Audience: audience}
+				equal = equal && plan.Same(a.Servers[key], f.Servers[audience])
+				if delete(got.Servers, key); f.Servers[audience] != nil {
+					got.Servers[key] = f.Servers[audience]
+				}
+			}
+			if equal {
+				t.Fatalf("%s has not changed", f.Frontend)
+			}
+		}
+		if err := same(got, b); err != nil {
+			t.Fatalf("after %v: %v", changed, err)
 		}
 	})
 }
@@ -98,7 +160,7 @@ func TestNoStepDropsTraffic(t *testing.T) {
 		b := variant(t, a)
 		state := a
 		for _, step := range plan.Diff(a, b) {
-			state = plan.Apply(state, []plan.Step{step})
+			state = after(state, []plan.Step{step})
 			for _, c := range clients(a, b) {
 				if c.served(a) && c.served(b) && !c.served(state) {
 					t.Fatalf("%+v is served at both ends of the change, but not after %q", c, step)

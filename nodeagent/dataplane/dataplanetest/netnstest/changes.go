@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -40,16 +41,24 @@ func Servers(n, behind int) []*plan.VirtualServer {
 	return out
 }
 
-// Add returns the step that adds a server.
-func Add(v *plan.VirtualServer) plan.Step {
-	return plan.Step{Op: plan.AddServer, Key: v.Key, Server: v}
+// Program makes a plane forward servers, and no others at their frontends. The test fails if one of
+// the frontends fails.
+func Program(t testing.TB, p dataplane.Plane, servers ...*plan.VirtualServer) {
+	t.Helper()
+	Apply(t, p, dataplanetest.Changes(servers...))
 }
 
-// Apply carries out steps. The test fails if one of them fails.
-func Apply(t testing.TB, p dataplane.Plane, steps ...plan.Step) {
+// SetSources sets the sources of a plane.
+func SetSources(t testing.TB, p dataplane.Plane, s plan.Sources) {
 	t.Helper()
-	for _, f := range p.Apply(t.Context(), steps) {
-		t.Fatalf("%s: %v (%s)", f.Step, f.Err, f.Remedy)
+	Apply(t, p, plan.Changes{Sources: &s})
+}
+
+// Apply makes changes. The test fails if one of them fails.
+func Apply(t testing.TB, p dataplane.Plane, changed plan.Changes) {
+	t.Helper()
+	for _, f := range p.Apply(t.Context(), changed) {
+		t.Fatalf("%s: %v (%s)", f.Frontend, f.Err, f.Remedy)
 	}
 }
 

@@ -2,16 +2,15 @@ package plan
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 )
 
 // Op is the operation of a step.
 type Op uint8
 
-// The operations, in the order in which steps are carried out: rules before servers, servers before
-// backends, additions before removals. In this order, traffic that is served both before and after
-// a change is served at every step between.
+// The operations, in the order in which a data plane makes such changes: rules before servers,
+// servers before backends, additions before removals. In this order, traffic that is served both
+// before and after a change is served at every step between.
 const (
 	SetSources   Op = iota // Sources
 	AddServer              // Server with its backends; replaces an existing one in place
@@ -22,12 +21,12 @@ const (
 	DeleteServer           // Server at Key; connections to its backends drain
 )
 
-// String returns the operation's name in metrics and logs.
+// String returns the operation's name in the API.
 func (o Op) String() string {
 	return [...]string{"set_sources", "add_server", "update_server", "add_real", "update_real", "delete_real", "delete_server"}[o]
 }
 
-// Step is one change of the forwarding state.
+// Step describes one difference between two states, for operators. Data planes get no steps.
 type Step struct {
 	Op      Op
 	Key     Key
@@ -63,20 +62,23 @@ func Diff(from, to *State) []Step {
 	}
 	for key, old := range from.Servers {
 		if now := to.Servers[key]; now != old {
-			steps = DiffServer(steps, old, now)
+			steps = diffServer(steps, old, now)
 		}
 	}
 	for key, now := range to.Servers {
 		if from.Servers[key] == nil {
-			steps = DiffServer(steps, nil, now)
+			steps = diffServer(steps, nil, now)
 		}
 	}
-	return Order(steps)
+	return inOrder(steps)
 }
 
-// DiffServer appends the steps from one version of a virtual server to another version with the
-// same key. Nil means that the server does not exist.
-func DiffServer(steps []Step, old, now *VirtualServer) []Step {
+// DiffServer returns the ordered steps from one version of a virtual server to another version with
+// the same key. Nil means that the server does not exist.
+func DiffServer(old, now *VirtualServer) []Step { return inOrder(diffServer(nil, old, now)) }
+
+// diffServer appends the unordered steps of DiffServer.
+func diffServer(steps []Step, old, now *VirtualServer) []Step {
 	switch {
 	case old == nil && now == nil:
 		return steps
@@ -111,11 +113,11 @@ func diffReals(steps []Step, key Key, old, now []RealServer) []Step {
 	return steps
 }
 
-// Order sorts steps into the order in which they must be carried out. Weight changes to a positive
+// inOrder sorts steps by operation. Weight changes to a positive
 // value come before changes to 0, so that a server always has a usable backend while backends swap
 // their weights.
-func Order(steps []Step) []Step {
-	takes := func(s Step) int {
+func inOrder(steps []Step) []Step {
+	lowersToZero := func(s Step) int {
 		if s.Op == UpdateReal && s.Real.Weight == 0 {
 			return 1
 		}
@@ -125,7 +127,7 @@ func Order(steps []Step) []Step {
 		if a.Op != b.Op {
 			return int(a.Op) - int(b.Op)
 		}
-		if c := takes(a) - takes(b); c != 0 {
+		if c := lowersToZero(a) - lowersToZero(b); c != 0 {
 			return c
 		}
 		if c := a.Key.Compare(b.Key); c != 0 {
@@ -134,50 +136,4 @@ func Order(steps []Step) []Step {
 		return a.Real.Addr.Compare(b.Real.Addr)
 	})
 	return steps
-}
-
-// Apply returns the state after the steps. The given state does not change. The result shares the
-// unchanged servers with it.
-func Apply(state *State, steps []Step) *State {
-	next := &State{Sources: state.Sources, Servers: maps.Clone(state.Servers)}
-	if next.Servers == nil {
-		next.Servers = map[Key]*VirtualServer{}
-	}
-	for _, s := range steps {
-		switch s.Op {
-		case SetSources:
-			next.Sources = *s.Sources
-		case AddServer:
-			next.Servers[s.Key] = s.Server
-		case DeleteServer:
-			delete(next.Servers, s.Key)
-		default:
-			if server := next.Servers[s.Key]; server != nil {
-				next.Servers[s.Key] = server.After(s)
-			}
-		}
-	}
-	return next
-}
-
-// After returns the virtual server after an UpdateServer, AddReal, UpdateReal or DeleteReal step.
-// DeleteReal has no effect if the server lacks the backend.
-func (v *VirtualServer) After(s Step) *VirtualServer {
-	next := *v
-	switch s.Op {
-	case UpdateServer:
-		next.Attributes = s.Server.Attributes
-	case AddReal, UpdateReal:
-		next.Reals = slices.Clone(v.Reals)
-		if i, ok := v.find(s.Real.Addr); ok {
-			next.Reals[i] = s.Real
-		} else {
-			next.Reals = slices.Insert(next.Reals, i, s.Real)
-		}
-	case DeleteReal:
-		if i, ok := v.find(s.Real.Addr); ok {
-			next.Reals = slices.Delete(slices.Clone(v.Reals), i, i+1)
-		}
-	}
-	return &next
 }
