@@ -110,7 +110,7 @@ func newDaemon(m machine.Machine, cfg Config, host app.Host) (*Daemon, error) {
 	}, nil
 }
 
-// open runs the steps that build an agent. If one fails, it releases what the others have opened.
+// open runs the steps that build an agent. If one fails, open releases the resources of the others.
 func (d *Daemon) open(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {

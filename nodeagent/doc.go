@@ -5,12 +5,12 @@
 // pure functions) → dataplane (the actual forwarding). internal/proxy is the sync loop that joins
 // them, internal/proxymode chooses the data plane, and internal/nodestatus reports the state of the
 // node. This package has the configuration, the API, and the wiring: it builds the parts, runs
-// them, and passes on what one part knows and another needs, such as the node's addresses.
+// them, and passes facts from one to another, such as the node's addresses.
 //
 // The invariant: parts do not know each other, and none knows this package. A part declares the
 // interfaces and functions that it needs, and this package supplies them. The alternative, one
-// package of parts that share a Daemon, would let each part use everything, and only a search would
-// tell what it does use.
+// package of parts that share a Daemon, would let each part use all others, and hide the
+// dependencies between them.
 //
 // The agent keeps only its own pods and its own node, and the follower already drops the others: in
 // a cluster of a thousand nodes they are most of all objects.

@@ -43,7 +43,7 @@ func (r *fakeRegistry) UpdateNodeStatus(_ context.Context, req *registryv1.Updat
 	return &registryv1.UpdateNodeStatusResponse{Node: req.GetNode()}, nil
 }
 
-// setNotReady does what the endpoint controller does with a node without heartbeats.
+// setNotReady marks the node as lost, as the endpoint controller does if heartbeats are missing.
 func (r *fakeRegistry) setNotReady() {
 	object.Condition(r.node.GetStatus().GetConditions(), object.ConditionReady).Status = corev1.ConditionStatus_CONDITION_STATUS_FALSE
 }

@@ -1,6 +1,6 @@
 // Package proxy is the sync loop of a node agent: it follows the view, plans the services that a
 // change touches, puts the changes in force, and retries failures with growing pauses while
-// everything else continues. It is to the agent what a Proxier is to kube-proxy.
+// everything else continues. It corresponds to a Proxier of kube-proxy.
 //
 // A batch is planned from one revision of the view. If some services were planned from a newer
 // revision, they could get addresses of services that are deleted by then.
@@ -15,6 +15,6 @@
 // progress without that lock, because they must answer while the kernel does not.
 //
 // The package depends on the layers that it joins: view, plan and the contract of a data plane. It
-// declares what else it needs: a Recorder of events and the HealthChecks of services. So its tests
-// need no registry, and a new plane needs no change here.
+// declares its other needs as interfaces: a Recorder of events and the HealthChecks of services. So
+// its tests need no registry, and a new plane needs no change here.
 package proxy

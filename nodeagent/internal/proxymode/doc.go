@@ -4,8 +4,9 @@
 // used. A change of the mode between two runs of the agent keeps forwarding: the plane of the new
 // mode takes over the state in force before any state of the old mode is removed.
 //
-// The invariant: after Open, the kernel has state of the agent in the mode in use only. A mode may
-// have state if its journal exists.
+// The invariant: the state of an agent in another mode of the kernel is removed only after the new
+// mode has taken it over, or if the configured mode is userspace. A mode may have state if its
+// journal exists.
 //
 // The choice is made once, when the agent starts. The alternative, to change the mode of a running
 // agent, would need planes that hand over to each other while changes arrive. A restart is the same

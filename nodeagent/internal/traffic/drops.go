@@ -43,9 +43,9 @@ type dropSeries struct {
 
 // registerDrops registers the metric of dropped packets for at most the given number of service
 // ports.
-func registerDrops(reg prometheus.Registerer, plane any, most int, log *slog.Logger) {
+func registerDrops(reg prometheus.Registerer, plane any, maxPorts int, log *slog.Logger) {
 	m := &dropMetrics{
-		maxSeries: most, log: log, last: map[dropSource]uint64{}, sums: map[dropSeries]uint64{},
+		maxSeries: maxPorts, log: log, last: map[dropSource]uint64{}, sums: map[dropSeries]uint64{},
 		desc: prometheus.NewDesc("portolan_nodeagent_service_dropped_packets_total",
 			"Packets for a port of a service that were dropped in the kernel, by reason: source_range (the client may not come) or no_backend (none on this node, policy Local).",
 			[]string{"namespace", "service", "port", "protocol", "reason"}, nil),

@@ -11,12 +11,12 @@ import (
 
 // Register registers the metrics of a data plane that counts traffic or dropped packets. Each of
 // them has series for at most the given number of service ports; 0: nothing is registered.
-func Register(reg prometheus.Registerer, plane any, most int, log *slog.Logger) {
-	if most == 0 {
+func Register(reg prometheus.Registerer, plane any, maxPorts int, log *slog.Logger) {
+	if maxPorts == 0 {
 		return
 	}
-	registerTraffic(reg, plane, most, log)
-	registerDrops(reg, plane, most, log)
+	registerTraffic(reg, plane, maxPorts, log)
+	registerDrops(reg, plane, maxPorts, log)
 }
 
 // servicePort is the unit of the sums: all addresses of a service's port.

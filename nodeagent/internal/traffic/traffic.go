@@ -38,12 +38,12 @@ type trafficMetrics struct {
 }
 
 // registerTraffic registers the metrics of traffic for at most the given number of service ports.
-func registerTraffic(reg prometheus.Registerer, plane any, most int, log *slog.Logger) {
+func registerTraffic(reg prometheus.Registerer, plane any, maxPorts int, log *slog.Logger) {
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc("portolan_nodeagent_service_"+name, help, append([]string{"namespace", "service", "port", "protocol"}, more...), nil)
 	}
 	m := &trafficMetrics{
-		maxPorts: most, outage: obs.Outage{Log: log, Down: "traffic not read", Up: "traffic is read again"},
+		maxPorts: maxPorts, outage: obs.Outage{Log: log, Down: "traffic not read", Up: "traffic is read again"},
 		connections: desc("connections_total", "Connections, or flows of UDP, to a port of a service, by the name of the port."),
 		packets:     desc("packets_total", "Packets of a port of a service, by direction: in is from clients, out to them. Only IPVS counts them.", "direction"),
 		bytes:       desc("bytes_total", "Bytes of a port of a service, by direction: in is from clients, out to them. Only IPVS counts them.", "direction"),
