@@ -115,9 +115,6 @@ var firstFlags = []string{
 // TestFirstFlags checks that the flags of all daemons begin alike.
 func TestFirstFlags(t *testing.T) {
 	for _, daemon := range daemons {
-		if daemon == "nodeagent" {
-			continue // its own flags come first
-		}
 		var names []string
 		for _, f := range config.Flags(daemon, configurations[daemon]) {
 			names = append(names, f.Name)

@@ -6,11 +6,17 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/admission"
+	"portolan.dev/registry/internal/rules"
+	"portolan.dev/registry/internal/sqlite"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/object"
 )
 
 const (
@@ -58,4 +64,39 @@ func waitForStore(ctx context.Context, opener OpenFunc, host app.Host) (store.St
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// OpenEmbedded opens the embedded store that a configuration names. Package program opens Postgres
+// too.
+func OpenEmbedded(ctx context.Context, cfg Config, commits store.CommitterOptions) (store.Store, error) {
+	kind, where, err := cfg.StoreLocation()
+	if err != nil {
+		return nil, err
+	}
+	if kind != SQLite {
+		return nil, fmt.Errorf("%w: this program has only the store sqlite", store.ErrUnusable)
+	}
+	s, err := sqlite.Open(ctx, sqlite.Config{Dir: where, Commits: commits})
+	if err != nil {
+		return nil, err // a nil *Store in the interface would not compare equal to nil
+	}
+	return s, nil
+}
+
+// ensureDefaultNamespace creates the namespace default if it does not exist, because nothing can be
+// created without a namespace.
+func ensureDefaultNamespace(ctx context.Context, s store.Store, uid string) error {
+	namespace := &corev1.Namespace{Metadata: &corev1.ObjectMeta{
+		Name: object.DefaultNamespace, Uid: uid, Generation: 1, CreationTimestamp: timestamppb.New(time.Now().Truncate(time.Millisecond)),
+	}}
+	rules.Of(namespace).Default(namespace)
+	data, err := store.Encode(namespace)
+	if err != nil {
+		return err
+	}
+	_, err = s.Submit(ctx, store.Op{Action: store.Create, Key: object.KeyOf(namespace), UID: uid, Data: data})
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("create namespace %s: %w", object.DefaultNamespace, err)
+	}
+	return nil
 }
