@@ -3,15 +3,15 @@ package nodeagent
 import (
 	registryv1 "portolan.dev/api/registry/v1"
 
-	"portolan.dev/nodeagent/healthcheck"
 	"portolan.dev/nodeagent/internal/events"
+	"portolan.dev/nodeagent/internal/healthcheck"
 	"portolan.dev/nodeagent/internal/nodestatus"
+	"portolan.dev/nodeagent/internal/probe"
 	"portolan.dev/nodeagent/internal/proxy"
 	"portolan.dev/nodeagent/internal/proxymode"
 	"portolan.dev/nodeagent/internal/traffic"
+	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/nodeagent/plan"
-	"portolan.dev/nodeagent/probe"
-	"portolan.dev/nodeagent/view"
 	"portolan.dev/services/changes"
 )
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/nodeagent/plan"
-	"portolan.dev/nodeagent/view"
 	"portolan.dev/services/kit/tracing"
 )
 

@@ -14,9 +14,9 @@ import (
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/dataplane/userspace"
-	"portolan.dev/nodeagent/healthcheck"
+	"portolan.dev/nodeagent/internal/healthcheck"
+	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/nodeagent/plan"
-	"portolan.dev/nodeagent/view"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"

@@ -7,8 +7,8 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 
+	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/nodeagent/plan"
-	"portolan.dev/nodeagent/view"
 )
 
 // triggerAnnotation is a slice's annotation with the time of the change that caused it.

@@ -12,8 +12,8 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/nodeagent/plan"
-	"portolan.dev/nodeagent/view"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"

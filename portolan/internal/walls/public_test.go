@@ -14,11 +14,15 @@ import (
 // an implementation.
 var contracts = []string{
 	ours + "allocator/allocatortest",
+	ours + "nodeagent/dataplane",
+	ours + "nodeagent/dataplane/dataplanetest",
+	ours + "nodeagent/dataplane/userspace",
+	ours + "nodeagent/kerneltest",
 }
 
 // publicAreas are the areas whose packages are public only if they must be. The others are the
-// contract, modules that no other module imports, and nodeagent.
-var publicAreas = []string{"services", "portolan", "registry", "allocator", "endpointctl", "dnssvc"}
+// contract, and modules that no other module imports.
+var publicAreas = append([]string{"services", "portolan"}, daemons...)
 
 // inInternal reports whether only the module of a package can import it.
 func inInternal(pkg string) bool { return slices.Contains(strings.Split(pkg, "/"), "internal") }

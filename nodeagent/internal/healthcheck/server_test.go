@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"portolan.dev/nodeagent/healthcheck"
+	"portolan.dev/nodeagent/internal/healthcheck"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
 )

@@ -23,7 +23,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 
-	"portolan.dev/nodeagent/probe"
+	"portolan.dev/nodeagent/internal/probe"
 	"portolan.dev/services/kit/kittest"
 )
 

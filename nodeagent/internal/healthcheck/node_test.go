@@ -13,7 +13,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 
-	"portolan.dev/nodeagent/healthcheck"
+	"portolan.dev/nodeagent/internal/healthcheck"
 )
 
 // newNodeServer returns a server of a node with the given state, and the registry of its metrics.
