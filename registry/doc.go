@@ -11,14 +11,11 @@
 //   - store: the objects and the log.
 //   - view: all objects in memory.
 //   - watch: the changes, for watchers.
-//   - kinds: the rules that are specific to one kind.
+//   - rules: the rules of a kind that need other objects.
 //   - alloc: the addresses and ports that a commit needs.
 //   - admission: every write.
 //   - gc: the deletion of objects, events and log records that are no longer needed.
 //   - changelog: the log in the form of the API.
 //   - wire and api: the gRPC services.
 //   - backup: export and import of all objects.
-//
-// The commands `registry export` and `registry import` use a running registry, or its store if no
-// registry runs, because a backup must also be possible if the registry does not start.
 package registry
