@@ -7,8 +7,9 @@
 // node. This package has the configuration, the API, and the wiring: it builds the parts, runs
 // them, and passes facts from one to another, such as the node's addresses.
 //
-// The invariant: parts do not know each other, and none knows this package. A part declares the
-// interfaces and functions that it needs, and this package supplies them. The alternative, one
+// The invariant: no part needs this package, and no part holds another one. A part declares the
+// interfaces and functions that it needs, and this package supplies them. Parts share only
+// constants and contracts: the reasons of Events, and machine.KernelMode. The alternative, one
 // package of parts that share a Daemon, would let each part use all others, and hide the
 // dependencies between them.
 //
