@@ -90,8 +90,8 @@ func (f *filter) Read() (drift func() []string, err error) {
 	}, nil
 }
 
-// Foreign implements kernel.PacketFilter.
-func (*filter) Foreign() <-chan struct{} { return nil }
+// Changed implements kernel.PacketFilter.
+func (*filter) Changed() <-chan struct{} { return nil }
 
 // Remove implements kernel.PacketFilter.
 func (f *filter) Remove() error {

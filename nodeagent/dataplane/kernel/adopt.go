@@ -19,18 +19,18 @@ const sourcesKey = "sources"
 // adopt takes over the state on which the journal and the kernel agree, and the state of another
 // plane if there is one.
 func (p *Plane) adopt() error {
-	if err := p.recollect(); err != nil {
+	if err := p.readJournalAndKernel(); err != nil {
 		return err
 	}
-	if err := errors.Join(p.filter.SetSources(p.sources.Pods, p.sources.Node), p.inherit(p.opts.From)); err != nil {
+	if err := errors.Join(p.filter.SetSources(p.sources.Pods, p.sources.Node), p.inherit(p.opts.InitialState)); err != nil {
 		return err
 	}
 	return p.restore()
 }
 
-// recollect reads the journal and the kernel.
-func (p *Plane) recollect() error {
-	if err := p.journal.Each(p.recall); err != nil {
+// readJournalAndKernel reads the journal and the kernel.
+func (p *Plane) readJournalAndKernel() error {
+	if err := p.journal.Each(p.loadEntry); err != nil {
 		return err
 	}
 	if err := p.balancer.SetSources(p.sources); err != nil {
@@ -48,20 +48,20 @@ func (p *Plane) recollect() error {
 		if have, ok := found[id.Frontend]; ok {
 			s := &service{Settings: have.Settings, id: id, drain: p.fronts[id.For].drain()}
 			p.services[id.Frontend] = s
-			p.mirror(s, have.Backends)
-			if err := p.recallDrains(s); err != nil {
+			p.setBackends(s, have.Backends)
+			if err := p.readDrains(s); err != nil {
 				return err
 			}
 		}
 	}
 	for _, f := range p.fronts { // the journal does not contain their backends
-		p.confirm(f)
+		p.syncFront(f)
 	}
 	return nil
 }
 
-// recall reads an entry of the journal.
-func (p *Plane) recall(key, value string) error {
+// loadEntry reads an entry of the journal.
+func (p *Plane) loadEntry(key, value string) error {
 	switch {
 	case key == sourcesKey:
 		return readSources(value, &p.sources)
@@ -79,20 +79,20 @@ func (p *Plane) recall(key, value string) error {
 	return nil
 }
 
-// restore puts routes, servers and rules in place for the known fronts, and settles the servers in
-// force. If the plane replaces another one, the rules of the other balancer stay in force until the
-// servers exist.
+// restore puts routes, servers and rules in place for the known frontends, and determines the
+// servers in force. If the plane replaces another one, the rules of the other balancer stay in
+// force until the servers exist.
 func (p *Plane) restore() error {
 	if err := p.openRanges(); err != nil {
 		return err
 	}
-	w := p.work()
+	w := p.newRun()
 	var c packetfilter.Change
 	for _, f := range p.fronts {
-		if err := p.attract(f, &c); err != nil {
+		if err := p.makeLocal(f, &c); err != nil {
 			return err
 		}
-		w.arrivals(f)
+		w.queueAdditions(f)
 		f.elements = p.elements(f, &p.sources)
 		c.Add = append(c.Add, f.elements...)
 	}
@@ -101,17 +101,17 @@ func (p *Plane) restore() error {
 		return err
 	}
 	w.execute()
-	w.forget()
+	w.forgetFlows()
 	for at, err := range w.errs {
 		p.log.Warn("not put back", "server", at, "err", err)
 	}
-	if err := p.filter.Commit(packetfilter.Change{Remove: p.withhold(slices.Collect(maps.Values(p.fronts)))}); err != nil {
+	if err := p.filter.Commit(packetfilter.Change{Remove: p.removeMissingStandIns(slices.Collect(maps.Values(p.fronts)))}); err != nil {
 		return err
 	}
 	if err := p.filter.Install(); err != nil {
 		return err
 	}
-	p.settle(slices.Collect(maps.Values(p.fronts)))
+	p.reconcileFronts(slices.Collect(maps.Values(p.fronts)))
 	return p.closeRoutes()
 }
 
@@ -138,7 +138,7 @@ func (p *Plane) openRanges() error {
 // since an earlier process.
 func (p *Plane) closeRoutes() error {
 	for _, r := range p.routes.All() {
-		if slices.Contains(p.ranges, r) || r.IsSingleIP() && p.vips[r.Addr()] > 0 {
+		if slices.Contains(p.ranges, r) || r.IsSingleIP() && p.routedAddrs[r.Addr()] > 0 {
 			continue
 		}
 		if err := p.routes.Delete(r); err != nil {
@@ -156,14 +156,14 @@ func (p *Plane) reread(id ID) {
 		return
 	}
 	if s := p.services[id.Frontend]; s != nil {
-		p.mirror(s, found[id.Frontend])
+		p.setBackends(s, found[id.Frontend])
 	}
 }
 
-// mirror stores the backends of a service. Draining backends keep the end of their drain time.
-func (p *Plane) mirror(s *service, list []Backend) {
+// setBackends stores the backends of a service. Draining backends keep the end of their drain time.
+func (p *Plane) setBackends(s *service, list []Backend) {
 	old := s.backends
-	s.backends, s.leaving = make([]backend, 0, len(list)), 0
+	s.backends, s.draining = make([]backend, 0, len(list)), 0
 	for _, d := range list {
 		s.backends = append(s.backends, backend{addr: d.Addr, weight: d.Weight})
 	}
@@ -172,7 +172,7 @@ func (p *Plane) mirror(s *service, list []Backend) {
 		b := &s.backends[i]
 		k, known := slices.BinarySearchFunc(old, b.addr, func(o backend, a netip.AddrPort) int { return o.addr.Compare(a) })
 		if known && old[k].until != 0 {
-			s.leave(b, time.Unix(0, old[k].until))
+			s.setDraining(b, time.Unix(0, old[k].until))
 		}
 	}
 }
@@ -185,13 +185,13 @@ func wants(v *plan.VirtualServer, addr netip.AddrPort) bool {
 	return ok
 }
 
-// settle sets the programmed servers of fronts to the kernel's state, and releases fronts that have
-// nothing left in the kernel.
-func (p *Plane) settle(fronts []*front) {
-	var gone []*front
+// reconcileFronts sets the programmed servers of frontends to the kernel's state, and releases
+// frontends that have nothing left in the kernel.
+func (p *Plane) reconcileFronts(fronts []*frontendState) {
+	var gone []*frontendState
 	for _, f := range fronts {
-		p.confirm(f)
-		if f.empty() && !p.left(f) {
+		p.syncFront(f)
+		if f.empty() && !p.hasKernelState(f) {
 			gone = append(gone, f)
 		}
 	}
@@ -200,9 +200,9 @@ func (p *Plane) settle(fronts []*front) {
 	}
 }
 
-// confirm sets the programmed servers of a front to the kernel's state.
-func (p *Plane) confirm(f *front) {
-	var buf [2]want
+// syncFront sets the programmed servers of a frontend to the kernel's state.
+func (p *Plane) syncFront(f *frontendState) {
+	var buf [2]wantedService
 	for _, w := range f.wanted(buf[:0]) {
 		actual := p.actual(w.server, w.id)
 		for a, v := range f.servers {
@@ -213,11 +213,11 @@ func (p *Plane) confirm(f *front) {
 	}
 }
 
-// left reports whether a front still has a server in the kernel, or may have one.
-func (p *Plane) left(f *front) bool {
+// hasKernelState reports whether a frontend still has a server in the kernel, or may have one.
+func (p *Plane) hasKernelState(f *frontendState) bool {
 	return slices.ContainsFunc(f.all(), func(id ID) bool {
-		_, unsure := p.unsure[id.Frontend]
-		return unsure || p.services[id.Frontend] != nil
+		_, uncertain := p.uncertain[id.Frontend]
+		return uncertain || p.services[id.Frontend] != nil
 	})
 }
 
@@ -245,7 +245,7 @@ func (p *Plane) actual(v *plan.VirtualServer, id ID) *plan.VirtualServer {
 
 // serves reports whether the backends of a service match a virtual server.
 func (s *service) serves(v *plan.VirtualServer) bool {
-	if len(s.backends)-s.leaving != len(v.Reals) {
+	if len(s.backends)-s.draining != len(v.Reals) {
 		return false
 	}
 	i := 0
@@ -262,15 +262,16 @@ func (s *service) serves(v *plan.VirtualServer) bool {
 	return true
 }
 
-// release removes fronts, and frees their routes, stand-ins, filter elements and journal entries.
-func (p *Plane) release(fronts []*front) {
+// release removes frontends, and frees their routes, stand-ins, filter elements and journal
+// entries.
+func (p *Plane) release(fronts []*frontendState) {
 	var c packetfilter.Change
 	for _, f := range fronts {
 		addr := f.at.Addr.Addr()
 		c.Remove = append(c.Remove, f.elements...)
 		if f.virtual {
-			if p.vips[addr]--; p.vips[addr] == 0 {
-				delete(p.vips, addr)
+			if p.routedAddrs[addr]--; p.routedAddrs[addr] == 0 {
+				delete(p.routedAddrs, addr)
 				c.Remove = append(c.Remove, packetfilter.Virtual(addr))
 				if err := p.routes.Delete(netip.PrefixFrom(addr, addr.BitLen())); err != nil {
 					p.log.Warn("route left behind", "err", err)

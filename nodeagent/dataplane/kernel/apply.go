@@ -19,9 +19,9 @@ import (
 
 var errClosed = errors.New("the data plane is closed")
 
-// Apply implements dataplane.Plane. It compares the wanted servers of all changed frontends with the
-// mirror of the kernel at once: rules change before servers, servers before backends, and additions
-// come before removals.
+// Apply implements dataplane.Plane. It compares the wanted servers of all changed frontends with
+// the mirror of the kernel at once: rules change before servers, servers before backends, and
+// additions come before removals.
 func (p *Plane) Apply(ctx context.Context, changed plan.Changes) []dataplane.Failure {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -38,7 +38,7 @@ func (p *Plane) Apply(ctx context.Context, changed plan.Changes) []dataplane.Fai
 			failures = append(failures, dataplane.Failure{Frontend: dataplane.SharedRules, Err: err, Remedy: netfilter.LookAtTables})
 		}
 	}
-	w := p.work()
+	w := p.newRun()
 	w.reserve(len(rest.Frontends))
 	for i := range rest.Frontends {
 		w.add(&rest.Frontends[i])
@@ -82,49 +82,49 @@ func (p *Plane) setSources(s plan.Sources) error {
 	return p.journal.Flush()
 }
 
-// work is the state of one call of Apply.
-type work struct {
+// applyRun is the state of one call of Apply.
+type applyRun struct {
 	plane   *Plane
 	changes []change
 	errs    map[plan.Frontend]error
 	flows   []host.Flow // to be removed from connection tracking
 	// unanswered are flows to backends that drain and may be dead. A client that still waits for
 	// the first answer from such a backend is moved to another one.
-	unanswered []host.Flow
-	again      bool // a scheduler was found to be missing
+	unanswered      []host.Flow
+	retrySchedulers bool // a scheduler was found to be missing
 	// ops are the queued operations, and of[i] is the service of ops[i].
-	ops []Op
-	of  []*service
+	ops        []Op
+	opServices []*service
 }
 
 // change is a frontend to change.
 type change struct {
-	front   *front
+	front   *frontendState
 	wanted  *plan.FrontendServers
 	invalid error // names the backends that are left out
 }
 
-func (p *Plane) work() *work { return &work{plane: p, errs: map[plan.Frontend]error{}} }
+func (p *Plane) newRun() *applyRun { return &applyRun{plane: p, errs: map[plan.Frontend]error{}} }
 
 // reserve allocates space for n changes, so that the maps of an empty plane do not grow again and
 // again while it is filled.
-func (w *work) reserve(n int) {
+func (w *applyRun) reserve(n int) {
 	p := w.plane
 	w.changes = make([]change, 0, n)
 	if len(p.fronts) == 0 && len(p.services) == 0 {
-		p.fronts = make(map[plan.Frontend]*front, n)
+		p.fronts = make(map[plan.Frontend]*frontendState, n)
 		p.services = make(map[plan.Frontend]*service, n)
 	}
 }
 
-// add sets the servers of a front to the wanted ones, without invalid backends.
-func (w *work) add(wanted *plan.FrontendServers) {
+// add sets the servers of a frontend to the wanted ones, without invalid backends.
+func (w *applyRun) add(wanted *plan.FrontendServers) {
 	f := w.plane.fronts[wanted.Frontend]
 	if f == nil {
 		if wanted.Empty() {
 			return // there is no server to remove
 		}
-		f = &front{at: wanted.Frontend}
+		f = &frontendState{at: wanted.Frontend}
 		w.plane.fronts[f.at] = f
 	}
 	c := change{front: f, wanted: wanted}
@@ -143,71 +143,72 @@ func (w *work) add(wanted *plan.FrontendServers) {
 }
 
 // run makes the changes that were added.
-func (w *work) run() {
+func (w *applyRun) run() {
 	if len(w.changes) == 0 {
 		return
 	}
 	p := w.plane
-	fronts := make([]*front, len(w.changes))
+	fronts := make([]*frontendState, len(w.changes))
 	for i := range w.changes {
 		fronts[i] = w.changes[i].front
 		p.touch(fronts[i].at)
 	}
 	late := w.prepare(fronts)
 	for range 2 { // the second time without schedulers that the kernel lacks
-		w.again = false
+		w.retrySchedulers = false
 		for _, f := range fronts {
-			w.arrivals(f)
+			w.queueAdditions(f)
 			w.executeFull()
 		}
 		w.execute()
-		if !w.again {
+		if !w.retrySchedulers {
 			break
 		}
 		clear(w.errs)
 	}
-	misleads := p.withhold(fronts)
+	misleads := p.removeMissingStandIns(fronts)
 	late.Remove = append(late.Remove, without(misleads, late.Add)...)
 	late.Add = without(late.Add, misleads)
 	w.commit(fronts, late)
 	for _, f := range fronts {
-		w.departures(f)
+		w.queueRemovals(f)
 		w.executeFull()
 	}
 	w.execute()
-	w.forget()
-	w.plane.settle(fronts)
+	w.forgetFlows()
+	w.plane.reconcileFronts(fronts)
 }
 
 // prepare writes the new state to the journal, makes virtual addresses local, and makes the changes
 // of the packet filter that must come before servers. It returns the other changes.
-func (w *work) prepare(fronts []*front) (late packetfilter.Change) {
+func (w *applyRun) prepare(fronts []*frontendState) (late packetfilter.Change) {
 	p := w.plane
 	var early packetfilter.Change
 	var buf []byte
 	for _, f := range fronts {
 		if f.split() && !f.standIn.IsValid() {
-			f.standIn = p.standIns.take(f.at.Addr.Addr())
+			f.standIn = p.standIns.acquire(f.at.Addr.Addr())
 		}
 		buf = f.appendRecord(buf[:0])
 		p.journal.Put(journalKey(f.at), string(buf))
-		if err := p.attract(f, &early); err != nil {
+		if err := p.makeLocal(f, &early); err != nil {
 			w.fail(f.at, err)
 		}
 		w.rules(f, &early, &late)
 	}
 	p.locals = nil
-	w.blame(fronts, p.flushJournals())
+	w.failAll(fronts, p.flushJournals())
 	w.commit(fronts, early)
 	return late
 }
 
-// commit changes the packet filter. Elements that the kernel refuses are failures of their fronts.
-func (w *work) commit(fronts []*front, c packetfilter.Change) {
+// commit changes the packet filter. Elements that the kernel refuses are failures of their
+// frontends.
+func (w *applyRun) commit(fronts []*frontendState, c packetfilter.Change) {
 	err := w.plane.filter.Commit(c)
 	var refused *packetfilter.RefusedError
 	if !errors.As(err, &refused) {
-		w.blame(fronts, err)
+		w.failAll(fronts, err)
 		return
 	}
 	for _, f := range fronts {
@@ -221,13 +222,13 @@ func (w *work) commit(fronts []*front, c packetfilter.Change) {
 	}
 }
 
-// attract makes a frontend's address local to the node.
-func (p *Plane) attract(f *front, c *packetfilter.Change) error {
+// makeLocal makes a frontend's address local to the node.
+func (p *Plane) makeLocal(f *frontendState, c *packetfilter.Change) error {
 	addr := f.at.Addr.Addr()
 	if f.virtual || f.exposure() == plan.NodePort || f.empty() || p.inRange(addr) {
 		return nil
 	}
-	if p.vips[addr] == 0 {
+	if p.routedAddrs[addr] == 0 {
 		if p.locals == nil {
 			locals, err := p.routes.Addresses()
 			if err != nil {
@@ -243,7 +244,7 @@ func (p *Plane) attract(f *front, c *packetfilter.Change) error {
 		}
 		c.Add = append(c.Add, packetfilter.Virtual(addr))
 	}
-	p.vips[addr]++
+	p.routedAddrs[addr]++
 	f.virtual = true
 	return nil
 }
@@ -252,9 +253,9 @@ func (p *Plane) inRange(addr netip.Addr) bool {
 	return slices.ContainsFunc(p.opts.ServiceCIDRs, func(c netip.Prefix) bool { return c.Contains(addr) })
 }
 
-// rules adds the changes of a front's filter elements to early and late. Early changes must come
+// rules adds the changes of a frontend's filter elements to early and late. Early changes must come
 // before servers. Late ones are redirections, rejections and removals.
-func (w *work) rules(f *front, early, late *packetfilter.Change) {
+func (w *applyRun) rules(f *frontendState, early, late *packetfilter.Change) {
 	now := w.plane.elements(f, &w.plane.sources)
 	if slices.Equal(now, f.elements) {
 		return
@@ -279,9 +280,9 @@ func (w *work) rules(f *front, early, late *packetfilter.Change) {
 	}
 }
 
-// withhold removes from the fronts, and returns, the elements that would send clients to stand-ins
-// that could not be added. The next try adds them again.
-func (p *Plane) withhold(fronts []*front) (elements []packetfilter.Element) {
+// removeMissingStandIns removes from the frontends, and returns, the elements that would send
+// clients to stand-ins that could not be added. The next try adds them again.
+func (p *Plane) removeMissingStandIns(fronts []*frontendState) (elements []packetfilter.Element) {
 	for _, f := range fronts {
 		if p.traits.Splits || !f.split() || p.services[f.secondary().Frontend] != nil {
 			continue
@@ -295,8 +296,8 @@ func (p *Plane) withhold(fronts []*front) (elements []packetfilter.Element) {
 	return elements
 }
 
-// elements returns the packet filter's elements for a front.
-func (p *Plane) elements(f *front, sources *plan.Sources) []packetfilter.Element {
+// elements returns the packet filter's elements for a frontend.
+func (p *Plane) elements(f *frontendState, sources *plan.Sources) []packetfilter.Element {
 	implied := packetfilter.Class(0)
 	if addr := f.at.Addr.Addr(); p.inRange(addr) {
 		implied = packetfilter.RangeClasses(packetfilter.PodsKnown(sources.Pods, addr.Is6()))
@@ -322,16 +323,17 @@ func without(a, b []packetfilter.Element) []packetfilter.Element {
 	return out
 }
 
-// do queues an operation.
-func (w *work) do(o Op, s *service) {
+// queue queues an operation.
+func (w *applyRun) queue(o Op, s *service) {
 	o.ID = s.id
-	w.ops, w.of = append(w.ops, o), append(w.of, s)
+	w.ops, w.opServices = append(w.ops, o), append(w.opServices, s)
 }
 
-// arrivals queues the additions and changes of a front's services and backends, without removals.
-func (w *work) arrivals(f *front) {
+// queueAdditions queues the additions and changes of a frontend's services and backends, without
+// removals.
+func (w *applyRun) queueAdditions(f *frontendState) {
 	p := w.plane
-	var buf [2]want
+	var buf [2]wantedService
 	for _, wanted := range f.wanted(buf[:0]) {
 		id, v := wanted.id, wanted.server
 		settings := p.balancer.Settings(v)
@@ -339,21 +341,21 @@ func (w *work) arrivals(f *front) {
 		switch {
 		case have == nil:
 			have = &service{id: id, backends: make([]backend, 0, len(v.Reals))}
-			w.do(Op{Kind: AddServer, Settings: settings}, have)
+			w.queue(Op{Kind: AddServer, Settings: settings}, have)
 		case have.Settings != settings:
-			w.do(Op{Kind: SetServer, Settings: settings}, have)
+			w.queue(Op{Kind: SetServer, Settings: settings}, have)
 		}
 		have.drain = v.Drain
-		if f.at.Protocol == plan.UDP && p.traits.Tracks && !have.takes() { // refused flows would be refused again
+		if f.at.Protocol == plan.UDP && p.traits.Tracks && !have.hasUsableBackend() { // refused flows would be refused again
 			w.flows = append(w.flows, host.Flow{Frontend: f.at.Addr, Protocol: uint8(f.at.Protocol), Backend: f.at.Addr})
 		}
-		w.weights(have, v.Reals)
+		w.queueWeights(have, v.Reals)
 	}
 }
 
-// weights queues the operations that set the backends' weights. Weights are lowered last, so that a
-// backend with weight exists all the time.
-func (w *work) weights(s *service, reals []plan.RealServer) {
+// queueWeights queues the operations that set the backends' weights. Weights are lowered last, so
+// that a backend with weight exists all the time.
+func (w *applyRun) queueWeights(s *service, reals []plan.RealServer) {
 	lowered := func(r plan.RealServer) bool {
 		b := s.backend(r.Addr)
 		return b != nil && r.Weight < b.weight
@@ -364,37 +366,37 @@ func (w *work) weights(s *service, reals []plan.RealServer) {
 			last = append(last, r)
 			continue
 		}
-		w.arrival(s, r)
+		w.queueBackend(s, r)
 	}
 	for _, r := range last {
-		w.arrival(s, r)
+		w.queueBackend(s, r)
 	}
 }
 
-func (w *work) arrival(s *service, r plan.RealServer) {
+func (w *applyRun) queueBackend(s *service, r plan.RealServer) {
 	b := s.backend(r.Addr)
 	switch {
 	case b == nil:
-		w.do(Op{Kind: AddBackend, Backend: r.Addr, Weight: r.Weight}, s)
+		w.queue(Op{Kind: AddBackend, Backend: r.Addr, Weight: r.Weight}, s)
 	case b.weight != r.Weight:
-		w.do(Op{Kind: SetBackend, Backend: r.Addr, Weight: r.Weight}, s)
+		w.queue(Op{Kind: SetBackend, Backend: r.Addr, Weight: r.Weight}, s)
 	default:
-		s.leave(b, time.Time{})
+		s.setDraining(b, time.Time{})
 	}
 }
 
-// departures queues the removals of a front's services and backends. Backends with connections
-// drain first.
-func (w *work) departures(f *front) {
+// queueRemovals queues the removals of a frontend's services and backends. Backends with
+// connections drain first.
+func (w *applyRun) queueRemovals(f *frontendState) {
 	for _, id := range f.all() {
 		s, v := w.plane.services[id.Frontend], f.wantedAt(id)
 		if s == nil {
-			if d, unsure := w.plane.unsure[id.Frontend]; unsure && v == nil {
-				w.abandon(d)
+			if d, uncertain := w.plane.uncertain[id.Frontend]; uncertain && v == nil {
+				w.queueDelete(d)
 			}
 			continue
 		}
-		if v != nil && s.leaving == 0 && s.serves(v) {
+		if v != nil && s.draining == 0 && s.serves(v) {
 			continue
 		}
 		left := 0
@@ -407,37 +409,37 @@ func (w *work) departures(f *front) {
 			if drains {
 				left++
 			}
-			w.departure(s, b, drains)
+			w.queueBackendRemoval(s, b, drains)
 		}
 		switch {
 		case v == nil && left == 0:
-			w.do(Op{Kind: DeleteServer}, s)
+			w.queue(Op{Kind: DeleteServer}, s)
 		case v == nil && w.plane.traits.Splits && !s.Closed: // its clients use another server while it drains
 			closed := s.Settings
 			closed.Closed = true
-			w.do(Op{Kind: SetServer, Settings: closed}, s)
+			w.queue(Op{Kind: SetServer, Settings: closed}, s)
 		}
 	}
 }
 
-// abandon queues the removal of a server that may exist and is not wanted any more.
-func (w *work) abandon(d doubt) {
+// queueDelete queues the removal of a server that may exist and is not wanted any more.
+func (w *applyRun) queueDelete(d uncertainServer) {
 	d.unwanted = true
-	w.plane.unsure[d.id.Frontend] = d
-	w.do(Op{Kind: DeleteServer}, &service{id: d.id})
+	w.plane.uncertain[d.id.Frontend] = d
+	w.queue(Op{Kind: DeleteServer}, &service{id: d.id})
 }
 
-func (w *work) departure(s *service, b *backend, drains bool) {
+func (w *applyRun) queueBackendRemoval(s *service, b *backend, drains bool) {
 	if !drains {
-		w.do(Op{Kind: DeleteBackend, Backend: b.addr}, s)
+		w.queue(Op{Kind: DeleteBackend, Backend: b.addr}, s)
 		return
 	}
 	if b.until == 0 {
-		s.leave(b, clock().Add(s.drain))
-		w.plane.watch(s)
+		s.setDraining(b, clock().Add(s.drain))
+		w.plane.watchDraining(s)
 	}
 	if b.weight != 0 {
-		w.do(Op{Kind: SetBackend, Backend: b.addr}, s)
+		w.queue(Op{Kind: SetBackend, Backend: b.addr}, s)
 	}
 }
 
@@ -450,14 +452,14 @@ func (p *Plane) serves(at plan.Frontend, addr netip.AddrPort) bool {
 	})
 }
 
-func (w *work) fail(at plan.Frontend, err error) {
+func (w *applyRun) fail(at plan.Frontend, err error) {
 	if w.errs[at] == nil {
 		w.errs[at] = err
 	}
 }
 
-// blame stores an error for all the fronts.
-func (w *work) blame(fronts []*front, err error) {
+// failAll stores an error for all the frontends.
+func (w *applyRun) failAll(fronts []*frontendState, err error) {
 	if err == nil {
 		return
 	}
@@ -467,7 +469,7 @@ func (w *work) blame(fronts []*front, err error) {
 }
 
 // failures returns the failures of the changes.
-func (w *work) failures() []dataplane.Failure {
+func (w *applyRun) failures() []dataplane.Failure {
 	var out []dataplane.Failure
 	for i := range w.changes {
 		if f := w.failure(&w.changes[i]); f.Err != nil {
@@ -479,7 +481,7 @@ func (w *work) failures() []dataplane.Failure {
 }
 
 // failure returns the failure of a change, or one without an error.
-func (w *work) failure(c *change) dataplane.Failure {
+func (w *applyRun) failure(c *change) dataplane.Failure {
 	if err := w.errs[c.front.at]; err != nil {
 		return dataplane.Failure{Err: err, Remedy: w.plane.remedy(err)}
 	}

@@ -262,8 +262,8 @@ func TestSettingsAreHandedOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, _ := planeIn(t, ns, kernel.Options{Journal: filepath.Join(dir, "next"), StrictARP: true, Before: before.Before()})
-	if err := errors.Join(before.Leave(), before.Close()); err != nil {
+	next, _ := planeIn(t, ns, kernel.Options{Journal: filepath.Join(dir, "next"), StrictARP: true, OriginalSettings: before.OriginalSettings()})
+	if err := errors.Join(before.Remove(), before.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if got := sysctl(t, ns, arpIgnore); got != "1" {

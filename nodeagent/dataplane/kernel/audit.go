@@ -70,7 +70,7 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 	case filterErr != nil:
 		return nil, filterErr
 	}
-	p.abandon()
+	p.retryRemovals()
 	p.repairSettings()
 	p.compare(found, meanwhile)
 	if err := p.repairRoutes(); err != nil {
@@ -92,12 +92,12 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 	return state, nil
 }
 
-// abandon tries again to remove servers that may exist and are not wanted.
-func (p *Plane) abandon() {
-	w := p.work()
-	for _, d := range p.unsure {
+// retryRemovals tries again to remove servers that may exist and are not wanted.
+func (p *Plane) retryRemovals() {
+	w := p.newRun()
+	for _, d := range p.uncertain {
 		if d.unwanted {
-			w.abandon(d)
+			w.queueDelete(d)
 		}
 	}
 	w.execute()
@@ -114,14 +114,14 @@ func (p *Plane) compare(found map[plan.Frontend]Server, meanwhile *audit) {
 		}
 		have, ok := found[at]
 		if !ok {
-			p.forgetDrains(s)
+			p.deleteDrains(s)
 			delete(p.services, at)
 			continue
 		}
 		s.Settings = have.Settings
-		p.mirror(s, have.Backends)
+		p.setBackends(s, have.Backends)
 	}
-	p.settle(slices.Collect(maps.Values(p.fronts)))
+	p.reconcileFronts(slices.Collect(maps.Values(p.fronts)))
 }
 
 // repairRoutes restores missing routes.
@@ -130,7 +130,7 @@ func (p *Plane) repairRoutes() error {
 		return err
 	}
 	wanted := slices.Clone(p.ranges)
-	for addr := range p.vips {
+	for addr := range p.routedAddrs {
 		wanted = append(wanted, netip.PrefixFrom(addr, addr.BitLen()))
 	}
 	for _, r := range wanted {
@@ -162,8 +162,8 @@ func (p *Plane) repairFilter() error {
 	return p.filter.Install()
 }
 
-// interfered calls repair after another program may have changed the plane's state.
-func (p *Plane) interfered(repair func() error) {
+// repairNow calls repair after another program may have changed the plane's state.
+func (p *Plane) repairNow(repair func() error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

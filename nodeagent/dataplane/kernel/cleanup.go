@@ -19,11 +19,11 @@ func (p *Plane) Cleanup() error {
 	for _, s := range p.services {
 		ops = append(ops, Op{Kind: DeleteServer, ID: s.id})
 	}
-	for _, d := range p.unsure {
+	for _, d := range p.uncertain {
 		ops = append(ops, Op{Kind: DeleteServer, ID: d.id})
 	}
 	p.ranges = nil // prevents the repair of routes from here on
-	clear(p.vips)
+	clear(p.routedAddrs)
 	errs := append(p.balancer.Apply(ops), p.balancer.Remove())
 	for _, r := range p.routes.All() {
 		errs = append(errs, p.routes.Delete(r))
@@ -37,7 +37,7 @@ func (p *Plane) Cleanup() error {
 	}
 	clear(p.services)
 	clear(p.fronts)
-	clear(p.unsure)
+	clear(p.uncertain)
 	p.standIns = newStandIns()
 	return p.removeJournals()
 }

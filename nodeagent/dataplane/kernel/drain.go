@@ -14,20 +14,20 @@ const drainEvery = 5 * time.Second
 // connections exist in connection tracking only.
 const sweepPause = time.Second
 
-// watch adds a service that is to be removed, or has draining backends, to the ones that attend
-// checks.
-func (p *Plane) watch(s *service) {
+// watchDraining adds a service that is to be removed, or has draining backends, to the ones that
+// maintain checks.
+func (p *Plane) watchDraining(s *service) {
 	p.draining[s] = true
 	select {
-	case p.kick <- struct{}{}:
+	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-// attend removes backends when their connections have ended or their drain time is over, and
+// maintain removes backends when their connections have ended or their drain time is over, and
 // immediately reverts changes of the packet filter and of routes by other programs, until the plane
 // is closed.
-func (p *Plane) attend() {
+func (p *Plane) maintain() {
 	defer close(p.stopped)
 	timer, pause := time.NewTimer(0), time.NewTimer(0)
 	defer timer.Stop()
@@ -39,19 +39,19 @@ func (p *Plane) attend() {
 		case <-p.stop:
 			return
 		case <-pause.C:
-			foreign, lost = p.filter.Foreign(), p.routes.Lost()
+			foreign, lost = p.filter.Changed(), p.routes.Lost()
 			continue
 		case <-foreign:
-			p.interfered(p.repairFilter)
+			p.repairNow(p.repairFilter)
 			foreign, lost = nil, nil
 			pause.Reset(repairPause)
 			continue
 		case <-lost:
-			p.interfered(p.repairRoutes)
+			p.repairNow(p.repairRoutes)
 			foreign, lost = nil, nil
 			pause.Reset(repairPause)
 			continue
-		case <-p.kick:
+		case <-p.wake:
 			if rest := sweepPause - time.Since(swept); p.traits.Tracks && rest > 0 {
 				timer.Reset(rest)
 				continue
@@ -71,7 +71,7 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 	var leaving []*service
 	var ids []ID
 	for s := range p.draining {
-		if p.services[s.id.Frontend] != s || p.fronts[s.id.For] == nil || s.leaving == 0 && !p.unwanted(s) {
+		if p.services[s.id.Frontend] != s || p.fronts[s.id.For] == nil || s.draining == 0 && !p.unwanted(s) {
 			delete(p.draining, s)
 			continue
 		}
@@ -85,7 +85,7 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 	if err != nil {
 		p.log.Warn("draining backends not read", "err", err)
 	}
-	w := p.work()
+	w := p.newRun()
 	next := drainEvery
 	for _, s := range leaving {
 		p.touch(s.id.For)
@@ -97,24 +97,24 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 				w.unanswered = append(w.unanswered, s.flow(b.Addr))
 			}
 		}
-		if p.unwanted(s) && len(s.backends) > s.leaving {
-			w.departures(p.fronts[s.id.For])
+		if p.unwanted(s) && len(s.backends) > s.draining {
+			w.queueRemovals(p.fronts[s.id.For])
 			next = sweepPause
 		}
-		next = min(next, w.ended(s, now, func(addr netip.AddrPort) bool { return busy[addr] || !known }))
+		next = min(next, w.queueDrained(s, now, func(addr netip.AddrPort) bool { return busy[addr] || !known }))
 	}
 	w.execute()
-	w.forget()
-	settled := map[*front]bool{}
+	w.forgetFlows()
+	settled := map[*frontendState]bool{}
 	for _, s := range leaving {
 		settled[p.fronts[s.id.For]] = true
 	}
-	p.settle(slices.Collect(maps.Keys(settled)))
+	p.reconcileFronts(slices.Collect(maps.Keys(settled)))
 	for at, err := range w.errs {
 		p.log.Warn("draining backend not removed", "server", at, "err", err)
 	}
 	select { // the next sweep checks the services that this one has started to drain
-	case <-p.kick:
+	case <-p.wake:
 	default:
 	}
 	return next
@@ -124,9 +124,9 @@ func (p *Plane) sweep(now time.Time) time.Duration {
 // the process may have died during it.
 func (p *Plane) unwanted(s *service) bool { return p.fronts[s.id.For].wantedAt(s.id) == nil }
 
-// ended queues the removal of the backends of a service that have drained, and returns the time
-// until the next check.
-func (w *work) ended(s *service, now time.Time, busy func(netip.AddrPort) bool) time.Duration {
+// queueDrained queues the removal of the backends of a service that have drained, and returns the
+// time until the next check.
+func (w *applyRun) queueDrained(s *service, now time.Time, busy func(netip.AddrPort) bool) time.Duration {
 	wait := drainEvery
 	left := len(s.backends)
 	for i := range s.backends {
@@ -138,11 +138,11 @@ func (w *work) ended(s *service, now time.Time, busy func(netip.AddrPort) bool) 
 			wait = min(wait, until.Sub(now))
 		default:
 			left--
-			w.do(Op{Kind: DeleteBackend, Backend: b.addr}, s)
+			w.queue(Op{Kind: DeleteBackend, Backend: b.addr}, s)
 		}
 	}
 	if left == 0 && w.plane.unwanted(s) {
-		w.do(Op{Kind: DeleteServer}, s)
+		w.queue(Op{Kind: DeleteServer}, s)
 	}
 	return wait
 }

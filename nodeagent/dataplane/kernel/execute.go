@@ -11,23 +11,23 @@ import (
 
 // executeFull carries out the queued operations if there are as many as the balancer prefers at
 // once.
-func (w *work) executeFull() {
+func (w *applyRun) executeFull() {
 	if n := w.plane.traits.Together; n > 0 && len(w.ops) >= n {
 		w.execute()
 	}
 }
 
 // execute carries out the queued operations and updates the mirror with the results.
-func (w *work) execute() {
+func (w *applyRun) execute() {
 	if len(w.ops) == 0 {
 		return
 	}
 	p := w.plane
 	// A service is noted once and not for each of its operations, which are queued one after the
 	// other, because its entry has all its draining backends.
-	touched := slices.Compact(slices.Clone(w.of))
+	touched := slices.Compact(slices.Clone(w.opServices))
 	for _, s := range touched {
-		p.noteDrains(s)
+		p.writeDrains(s)
 	}
 	if err := p.progress.Flush(); err != nil {
 		for i := range w.ops {
@@ -39,34 +39,34 @@ func (w *work) execute() {
 			w.failed(&w.ops[i], err)
 			continue
 		}
-		w.took(&w.ops[i], w.of[i])
+		w.succeeded(&w.ops[i], w.opServices[i])
 	}
 	for _, s := range touched {
 		if p.services[s.id.Frontend] == s {
-			p.noteDrains(s)
+			p.writeDrains(s)
 		} else {
-			p.forgetDrains(s)
+			p.deleteDrains(s)
 		}
 	}
-	clear(w.of)
-	w.ops, w.of = w.ops[:0], w.of[:0]
+	clear(w.opServices)
+	w.ops, w.opServices = w.ops[:0], w.opServices[:0]
 }
 
-// took updates the mirror after an operation that succeeded.
-func (w *work) took(o *Op, s *service) {
+// succeeded updates the mirror after an operation that succeeded.
+func (w *applyRun) succeeded(o *Op, s *service) {
 	p := w.plane
 	switch o.Kind {
 	case AddServer:
 		s.Settings = o.Settings
 		p.services[o.ID.Frontend] = s
-		delete(p.unsure, o.ID.Frontend)
+		delete(p.uncertain, o.ID.Frontend)
 	case SetServer:
 		s.Settings = o.Settings
 	case DeleteServer:
 		delete(p.services, o.ID.Frontend)
-		delete(p.unsure, o.ID.Frontend)
+		delete(p.uncertain, o.ID.Frontend)
 	case AddBackend:
-		s.note(o.Backend, o.Weight)
+		s.setBackend(o.Backend, o.Weight)
 	case SetBackend:
 		b := s.backend(o.Backend)
 		if b == nil {
@@ -74,10 +74,10 @@ func (w *work) took(o *Op, s *service) {
 		}
 		b.weight = o.Weight
 		if o.Weight > 0 || wants(p.fronts[s.id.For].wantedAt(s.id), o.Backend) {
-			s.leave(b, time.Time{})
+			s.setDraining(b, time.Time{})
 		}
 	case DeleteBackend:
-		s.forget(o.Backend)
+		s.removeBackend(o.Backend)
 		at := s.id.For
 		if (at.Protocol == plan.UDP || p.traits.Tracks) && !p.serves(at, o.Backend) {
 			w.flows = append(w.flows, s.flow(o.Backend))
@@ -86,23 +86,23 @@ func (w *work) took(o *Op, s *service) {
 }
 
 // failed updates the mirror after an operation that failed, and stores its error.
-func (w *work) failed(o *Op, err error) {
+func (w *applyRun) failed(o *Op, err error) {
 	p, id := w.plane, o.ID
 	switch unknown := errors.Is(err, ErrUnknown); {
 	case o.Kind == AddServer && unknown:
-		p.unsure[id.Frontend] = doubt{id: id}
+		p.uncertain[id.Frontend] = uncertainServer{id: id}
 	case o.Kind == AddServer:
-		delete(p.unsure, id.Frontend)
+		delete(p.uncertain, id.Frontend)
 	case o.Kind == SetBackend && o.Weight == 0: // it still takes traffic, so it does not drain
 		if s := p.services[id.Frontend]; s != nil {
 			if b := s.backend(o.Backend); b != nil && b.weight > 0 {
-				s.leave(b, time.Time{})
+				s.setDraining(b, time.Time{})
 			}
 		}
 	}
 	switch {
 	case errors.Is(err, ErrNoScheduler):
-		w.again = true
+		w.retrySchedulers = true
 	case errors.Is(err, ErrGone):
 		delete(p.services, id.Frontend) // the next try adds it again
 	case errors.Is(err, ErrDrifted):
@@ -111,8 +111,8 @@ func (w *work) failed(o *Op, err error) {
 	w.fail(id.For, fmt.Errorf("%s: %w", id, err))
 }
 
-// forget removes flows to removed backends, and unanswered ones to backends that drain.
-func (w *work) forget() {
+// forgetFlows removes flows to removed backends, and unanswered ones to backends that drain.
+func (w *applyRun) forgetFlows() {
 	if len(w.flows)+len(w.unanswered) == 0 {
 		return
 	}

@@ -2,9 +2,9 @@ package kernel
 
 import "portolan.dev/nodeagent/plan"
 
-// EncodeFront returns the journal's key and value of a front.
+// EncodeFront returns the journal's key and value of a frontend.
 func EncodeFront(at plan.Frontend, servers [3]*plan.VirtualServer) (key, value string) {
-	f := &front{at: at, servers: servers}
+	f := &frontendState{at: at, servers: servers}
 	return journalKey(at), string(f.appendRecord(nil))
 }
 

@@ -55,7 +55,7 @@ type PacketFilter interface {
 	// returned function describes the differences from the state that is committed at the time of
 	// its call.
 	Read() (drift func() []string, err error)
-	Foreign() <-chan struct{}
+	Changed() <-chan struct{}
 	Remove() error
 	Close() error
 }

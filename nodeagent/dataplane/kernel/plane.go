@@ -36,10 +36,12 @@ type Options struct {
 	Tracking host.Tracking
 	// StrictARP makes the node not answer ARP requests for virtual addresses on its networks.
 	StrictARP bool
-	// Before holds the values of settings, by name, from before the plane that this one replaces.
-	Before map[string]string
-	// From is the state of the plane that this one replaces. It is in force when New returns.
-	From *plan.State
+	// OriginalSettings holds the values of settings, by name, from before the plane that this one
+	// replaces.
+	OriginalSettings map[string]string
+	// InitialState is the state of the plane that this one replaces. It is in force when New
+	// returns.
+	InitialState *plan.State
 }
 
 // Plane is a data plane around a balancer of the kernel. It is safe for concurrent use.
@@ -52,29 +54,29 @@ type Plane struct {
 	loopback *userspace.Plane
 	stop     chan struct{}
 	stopped  chan struct{}
-	kick     chan struct{} // a backend drains
+	wake     chan struct{} // a backend drains
 	auditing sync.Mutex    // held while all servers are read; taken before mu
 
 	// mu guards the fields below.
-	mu        sync.Mutex
-	closed    bool
-	balancer  Balancer
-	filter    PacketFilter
-	routes    RouteTable
-	conntrack FlowTable
-	journal   *Journal
-	progress  *Journal // see progress.go
-	settings  []host.Setting
-	sources   plan.Sources
-	fronts    map[plan.Frontend]*front
-	services  map[plan.Frontend]*service // the plane's servers in the kernel, by the balancer's address
-	draining  map[*service]bool          // services to be removed, or with backends that may drain
-	unsure    map[plan.Frontend]doubt    // servers that may exist in the kernel, by the balancer's address
-	standIns  standIns
-	ranges    []netip.Prefix      // ranges of virtual addresses that share one route
-	vips      map[netip.Addr]int  // number of frontends by virtual address with a route of its own
-	audit     *audit              // the audit in progress; nil: none
-	locals    map[netip.Addr]bool // addresses of the node, during Apply
+	mu          sync.Mutex
+	closed      bool
+	balancer    Balancer
+	filter      PacketFilter
+	routes      RouteTable
+	conntrack   FlowTable
+	journal     *Journal
+	progress    *Journal // see progress.go
+	settings    []host.Setting
+	sources     plan.Sources
+	fronts      map[plan.Frontend]*frontendState
+	services    map[plan.Frontend]*service        // the plane's servers in the kernel, by the balancer's address
+	draining    map[*service]bool                 // services to be removed, or with backends that may drain
+	uncertain   map[plan.Frontend]uncertainServer // servers that may exist in the kernel, by the balancer's address
+	standIns    standIns
+	ranges      []netip.Prefix      // ranges of virtual addresses that share one route
+	routedAddrs map[netip.Addr]int  // number of frontends by virtual address with a route of its own
+	audit       *audit              // the audit in progress; nil: none
+	locals      map[netip.Addr]bool // addresses of the node, during Apply
 }
 
 var _ dataplane.Plane = (*Plane)(nil)
@@ -89,9 +91,9 @@ func New(o Options, open func() (Balancer, error)) (*Plane, error) {
 		o.Host = linux{netns: o.Namespace}
 	}
 	p := &Plane{
-		opts: o, log: o.Log, stop: make(chan struct{}), stopped: make(chan struct{}), kick: make(chan struct{}, 1),
-		fronts: map[plan.Frontend]*front{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(),
-		vips: map[netip.Addr]int{}, draining: map[*service]bool{}, unsure: map[plan.Frontend]doubt{},
+		opts: o, log: o.Log, stop: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1),
+		fronts: map[plan.Frontend]*frontendState{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(),
+		routedAddrs: map[netip.Addr]int{}, draining: map[*service]bool{}, uncertain: map[plan.Frontend]uncertainServer{},
 	}
 	if err := host.Within(o.Namespace, func() error { return p.open(open) }); err != nil {
 		p.free()
@@ -102,7 +104,7 @@ func New(o Options, open func() (Balancer, error)) (*Plane, error) {
 		return nil, err
 	}
 	p.loopback = userspace.New(userspace.Options{Log: o.Log})
-	go p.attend()
+	go p.maintain()
 	return p, nil
 }
 
@@ -123,7 +125,7 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 	if err := p.openJournals(); err != nil {
 		return err
 	}
-	arp, err := p.settleARP()
+	arp, err := p.applyStrictARP()
 	if err != nil {
 		return err
 	}
@@ -146,9 +148,9 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 	return err
 }
 
-// doubt is a server that was to be added and may exist in the kernel. It stays claimed until that
-// is known.
-type doubt struct {
+// uncertainServer is a server that was to be added and may exist in the kernel. It stays claimed
+// until that is known.
+type uncertainServer struct {
 	id       ID
 	unwanted bool // it is not wanted any more
 }

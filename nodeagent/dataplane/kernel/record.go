@@ -9,7 +9,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// A record is a front in the journal: the properties that cannot be read back from the kernel,
+// A record is a frontend in the journal: the properties that cannot be read back from the kernel,
 // which are all except the backends. Draining backends have entries of their own, because the
 // kernel does not distinguish them from backends that are planned with weight 0.
 
@@ -41,8 +41,8 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// appendRecord encodes a front.
-func (f *front) appendRecord(b []byte) []byte {
+// appendRecord encodes a frontend.
+func (f *frontendState) appendRecord(b []byte) []byte {
 	b = appendAddr(b, f.standIn)
 	b = binary.AppendUvarint(b, uint64(f.drain()))
 	for _, v := range f.servers {
@@ -68,14 +68,14 @@ func appendAttributes(b []byte, a *plan.Attributes) []byte {
 	return appendPrefixes(b, a.Allowed)
 }
 
-// readRecord decodes a front.
-func readRecord(key, value string) (*front, error) {
+// readRecord decodes a frontend.
+func readRecord(key, value string) (*frontendState, error) {
 	in := &decoder{rest: key}
-	f := &front{at: plan.Frontend{Addr: netip.AddrPortFrom(in.addr(), uint16(in.byte())<<8|uint16(in.byte())), Protocol: plan.Protocol(in.byte())}}
+	f := &frontendState{at: plan.Frontend{Addr: netip.AddrPortFrom(in.addr(), uint16(in.byte())<<8|uint16(in.byte())), Protocol: plan.Protocol(in.byte())}}
 	in.end()
 	in.rest = value
 	f.standIn = in.addr()
-	f.drained = time.Duration(in.number())
+	f.lastDrain = time.Duration(in.number())
 	for in.rest != "" && !in.bad {
 		v := &plan.VirtualServer{Key: plan.Key{Frontend: f.at, Audience: plan.Audience(in.byte())}}
 		in.attributes(&v.Attributes)

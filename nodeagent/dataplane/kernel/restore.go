@@ -10,9 +10,9 @@ import (
 // removed. The values are the settings' original values.
 const settingKey = "setting "
 
-// settleARP makes the settings of host.StrictARP, or restores the original ones if StrictARP is off. It
-// runs in the plane's namespace.
-func (p *Plane) settleARP() ([]host.Setting, error) {
+// applyStrictARP makes the settings of host.StrictARP, or restores the original ones if StrictARP
+// is off. It runs in the plane's namespace.
+func (p *Plane) applyStrictARP() ([]host.Setting, error) {
 	if !p.opts.StrictARP {
 		return nil, p.restoreSettings()
 	}
@@ -26,7 +26,7 @@ func (p *Plane) settleARP() ([]host.Setting, error) {
 			continue // ApplySettings reports it
 		}
 		s.Before = found
-		if before, inherited := p.opts.Before[s.Name]; inherited {
+		if before, inherited := p.opts.OriginalSettings[s.Name]; inherited {
 			p.journal.Put(key, before)
 		} else if !s.Holds() {
 			p.journal.Put(key, s.Before)

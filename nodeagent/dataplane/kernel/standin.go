@@ -19,9 +19,9 @@ func newStandIns() standIns {
 	return standIns{of: map[netip.Addr]netip.Addr{}, taken: map[netip.Addr]int{}}
 }
 
-// take returns the stand-in of an address for one more frontend. It is derived from the address, so
-// that it seldom changes.
-func (s *standIns) take(addr netip.Addr) netip.Addr {
+// acquire returns the stand-in of an address for one more frontend. It is derived from the address,
+// so that it seldom changes.
+func (s *standIns) acquire(addr netip.Addr) netip.Addr {
 	if in, ok := s.of[addr]; ok {
 		s.taken[in]++
 		return in

@@ -10,8 +10,8 @@ import (
 func TestStandInsAreSharedByFrontends(t *testing.T) {
 	for _, text := range []string{"10.96.0.1", "fd00:96::1"} {
 		addr, s := netip.MustParseAddr(text), newStandIns()
-		in := s.take(addr)
-		if again := s.take(addr); again != in {
+		in := s.acquire(addr)
+		if again := s.acquire(addr); again != in {
 			t.Errorf("%s: %s, then %s", addr, in, again)
 		}
 		s.release(addr, in)

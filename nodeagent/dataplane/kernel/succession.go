@@ -24,7 +24,7 @@ func (p *Plane) inherit(from *plan.State) error {
 	for key, v := range from.Servers {
 		f := p.fronts[key.Frontend]
 		if f == nil {
-			f = &front{at: key.Frontend}
+			f = &frontendState{at: key.Frontend}
 			p.fronts[key.Frontend] = f
 		}
 		if f.servers[key.Audience] == nil {
@@ -33,7 +33,7 @@ func (p *Plane) inherit(from *plan.State) error {
 	}
 	for _, f := range p.fronts {
 		if f.split() && !f.standIn.IsValid() {
-			f.standIn = p.standIns.take(f.at.Addr.Addr())
+			f.standIn = p.standIns.acquire(f.at.Addr.Addr())
 		}
 		p.journal.Put(journalKey(f.at), string(f.appendRecord(nil)))
 	}
@@ -44,12 +44,12 @@ func (p *Plane) inherit(from *plan.State) error {
 // Reading it changes nothing.
 type Predecessor struct{ plane *Plane }
 
-// Precede reads the state that a plane with these options has left. Without a journal there is no
-// predecessor.
+// OpenPredecessor reads the state that a plane with these options has left. Without a journal there
+// is no predecessor.
 func Precede(o Options, open func() (Balancer, error)) (*Predecessor, error) {
 	p := &Plane{
-		opts: o, log: slog.New(slog.DiscardHandler), kick: make(chan struct{}, 1),
-		fronts: map[plan.Frontend]*front{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(), vips: map[netip.Addr]int{},
+		opts: o, log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1),
+		fronts: map[plan.Frontend]*frontendState{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(), routedAddrs: map[netip.Addr]int{},
 		draining: map[*service]bool{},
 	}
 	err := host.Within(o.Namespace, func() (err error) {
@@ -60,7 +60,7 @@ func Precede(o Options, open func() (Balancer, error)) (*Predecessor, error) {
 		return p.openJournals()
 	})
 	if err == nil {
-		err = p.recollect()
+		err = p.readJournalAndKernel()
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.free())
@@ -81,13 +81,13 @@ func (d *Predecessor) State() *plan.State {
 	return state
 }
 
-// Before returns the values that settings had before the predecessor, by name, for the plane that
-// will restore them.
-func (d *Predecessor) Before() map[string]string { return d.plane.foundSettings() }
+// OriginalSettings returns the values that settings had before the predecessor, by name, for the
+// plane that will restore them.
+func (d *Predecessor) OriginalSettings() map[string]string { return d.plane.foundSettings() }
 
-// Leave removes the predecessor's balancer state from the kernel, and its journal. State that
+// Remove removes the predecessor's balancer state from the kernel, and its journal. State that
 // planes share stays for the plane that has replaced it.
-func (d *Predecessor) Leave() error {
+func (d *Predecessor) Remove() error {
 	var ops []Op
 	for _, s := range d.plane.services {
 		ops = append(ops, Op{Kind: DeleteServer, ID: s.id})

@@ -53,7 +53,7 @@ func (simpleFilter) SetSources(_, _ []netip.Prefix) error { return nil }
 func (simpleFilter) Install() error                       { return nil }
 func (simpleFilter) Installed() bool                      { return true }
 func (simpleFilter) Read() (func() []string, error)       { return func() []string { return nil }, nil }
-func (simpleFilter) Foreign() <-chan struct{}             { return nil }
+func (simpleFilter) Changed() <-chan struct{}             { return nil }
 func (simpleFilter) Remove() error                        { return nil }
 func (simpleFilter) Close() error                         { return nil }
 
@@ -170,8 +170,9 @@ func TestNextProcessKnowsWhatDrains(t *testing.T) {
 	}
 }
 
-// TestJournalSuitsTheReleaseBefore checks that the journal has no other keys than those that earlier
-// releases know: the sources and the frontend. Such a release refuses to start with any other key.
+// TestJournalSuitsTheReleaseBefore checks that the journal has no other keys than those that
+// earlier releases know: the sources and the frontend. Such a release refuses to start with any
+// other key.
 func TestJournalSuitsTheReleaseBefore(t *testing.T) {
 	l := newLife(t)
 	v := draining(backend(1, 1), backend(2, 1))

@@ -21,7 +21,7 @@ const (
 	standInSet    Set = "stand-ins"    // ranges that no client may use directly
 	VirtualSet    Set = "virtual"      // virtual addresses outside of the ranges
 	MasqueradeMap Set = "masquerade"   // frontends: chain for the sources to masquerade
-	loopSet       Set = "loop"         // pods that use a virtual address, as source and destination
+	hairpinSet    Set = "loop"         // pods that use a virtual address, as source and destination
 	turnSet       Set = "turn"         // incoming devices of packets, as the first and the second
 	SplitMap      Set = "split"        // frontends: the stand-in address for external clients
 	DropInside    Set = "drop-inside"  // frontends that drop packets of internal clients
@@ -121,12 +121,12 @@ const (
 	Pods Class = 1 << iota
 	Node
 	Outside
-	// Turning are pods with packets that leave by the device on which they arrived. The backend is
-	// then on the same device as its client and would answer it directly. If the ranges of pods are
-	// unknown, Turning are all sources except the node.
-	Turning
+	// SameDevice are pods with packets that leave by the device on which they arrived. The backend
+	// is then on the same device as its client and would answer it directly. If the ranges of pods
+	// are unknown, SameDevice are all sources except the node.
+	SameDevice
 	allSources = Pods | Node | Outside
-	allClasses = allSources | Turning
+	allClasses = allSources | SameDevice
 )
 
 // PodsKnown reports whether there are ranges of pods of a family.
@@ -155,9 +155,9 @@ func Classes(m plan.Masquerade, podsKnown bool) Class {
 	case m == plan.MasqueradeAlways:
 		return allSources
 	case m == plan.MasqueradeOutside && podsKnown:
-		return Node | Outside | Turning
+		return Node | Outside | SameDevice
 	case m == plan.MasqueradeOutside:
-		return Node | Turning
+		return Node | SameDevice
 	}
 	return 0
 }

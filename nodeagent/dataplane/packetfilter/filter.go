@@ -41,7 +41,7 @@ type Filter struct {
 	installed bool
 	// bridged is the setting for which the rules were made.
 	bridged host.Bridged
-	// structure is the structure of the rules as read back from the packetfilter.
+	// structure is the structure of the rules as read back from the kernel.
 	structure []string
 	watch     *host.Watch
 	port      atomic.Uint32 // of the socket that makes our changes
@@ -74,14 +74,14 @@ func (f *Filter) changedByOthers(m *netlink.Message) bool {
 		netfilter.Text(netfilter.Attribute(m.Data[4:], unix.NFTA_TABLE_NAME)) == filterTable
 }
 
-// Close closes the sockets and leaves the rules in the packetfilter.
+// Close closes the sockets and leaves the rules in the kernel.
 func (f *Filter) Close() error {
 	f.watch.Close()
 	return f.conn.CloseLasting()
 }
 
-// Foreign returns a channel that receives a token when another program has changed our tables.
-func (f *Filter) Foreign() <-chan struct{} { return f.watch.Changed() }
+// Changed returns a channel that receives a token when another program has changed our tables.
+func (f *Filter) Changed() <-chan struct{} { return f.watch.Changed() }
 
 // SetSources sets the sources of internal traffic.
 func (f *Filter) SetSources(pods, nodes []netip.Prefix) error {
@@ -142,7 +142,7 @@ func (f *Filter) Commit(c Change) error {
 	if again == nil || len(come) == 0 || errors.Is(again, os.ErrDeadlineExceeded) {
 		return again
 	}
-	return f.salvage(come)
+	return f.addAccepted(come)
 }
 
 func (f *Filter) send(gone, come []Element) error {
@@ -153,9 +153,9 @@ func (f *Filter) send(gone, come []Element) error {
 	return f.flush()
 }
 
-// salvage builds the filter without the elements that were just added, because the kernel refuses
-// some of them. It then adds the ones that the kernel accepts.
-func (f *Filter) salvage(come []Element) error {
+// addAccepted builds the filter without the elements that were just added, because the kernel
+// refuses some of them. It then adds the ones that the kernel accepts.
+func (f *Filter) addAccepted(come []Element) error {
 	counts := make([]int, len(come))
 	for i, e := range come {
 		counts[i] = f.have[e]
@@ -324,7 +324,7 @@ func (f *Filter) build(t *table) error {
 		f.add(t.sets[rangeSet], netfilter.IntervalElements(f.ranges, t.V6)), f.add(t.sets[standInSet], netfilter.IntervalElements(f.standIns, t.V6)))
 }
 
-// Remove removes the filter from the packetfilter.
+// Remove removes the filter from the kernel.
 func (f *Filter) Remove() error {
 	for _, t := range f.tables {
 		f.conn.AddTable(t.Table) // so that DelTable finds one
@@ -338,8 +338,8 @@ func (f *Filter) Remove() error {
 // Installed reports whether the kernel has the filter.
 func (f *Filter) Installed() bool { return f.installed }
 
-// Read reads our tables from the packetfilter. The returned function compares them with the state that is
-// committed at the time of its call.
+// Read reads our tables from the kernel. The returned function compares them with the state
+// that is committed at the time of its call.
 func (f *Filter) Read() (drift func() []string, err error) {
 	tables, err := ReadTables(f.netns)
 	if err != nil {

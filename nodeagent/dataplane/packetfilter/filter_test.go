@@ -130,7 +130,7 @@ func TestForeignChangesAreSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-f.Foreign():
+	case <-f.Changed():
 		t.Error("our own changes count as foreign")
 	default:
 	}
@@ -180,7 +180,7 @@ func TestForeignChangesAreSeen(t *testing.T) {
 		}
 		kittest.Eventually(t, name+" to be heard", func() error {
 			select {
-			case <-f.Foreign():
+			case <-f.Changed():
 				return nil
 			default:
 				return errors.New("nothing yet")

@@ -39,7 +39,7 @@ func newTable(name string, v6 bool) *table {
 		t.define(nftables.Set{Name: string(name), KeyType: addr, Interval: true})
 	}
 	t.define(nftables.Set{Name: string(VirtualSet), KeyType: addr})
-	loop := concat(loopSet, addr, addr)
+	loop := concat(hairpinSet, addr, addr)
 	turn := concat(turnSet, nftables.TypeIFIndex, nftables.TypeIFIndex)
 	for _, s := range []*nftables.Set{loop, turn} {
 		s.Dynamic, s.HasTimeout, s.Timeout, s.Size = true, true, loopTime, 65535
@@ -186,7 +186,7 @@ func (t *table) guards() []chain {
 func (t *table) remember() rule {
 	return rule{
 		t.Source(netfilter.FirstRegister), t.Source(t.after(1)),
-		&expr.Dynset{SrcRegKey: netfilter.FirstRegister, SetName: string(loopSet), Operation: uint32(unix.NFT_DYNSET_OP_UPDATE)},
+		&expr.Dynset{SrcRegKey: netfilter.FirstRegister, SetName: string(hairpinSet), Operation: uint32(unix.NFT_DYNSET_OP_UPDATE)},
 	}
 }
 
@@ -255,7 +255,7 @@ func (t *table) masquerading(inRanges Class) []chain {
 				ch.rules = append(ch.rules, join(t.sourceNotIn(podSet), t.sourceNotIn(nodeSet),
 					t.sourceNotIn(rangeSet), t.sourceNotIn(VirtualSet), masq))
 			}
-			if c&Turning != 0 {
+			if c&SameDevice != 0 {
 				ch.rules = append(ch.rules, rule{verdict(expr.VerdictGoto, turningChain)})
 			}
 		}
@@ -264,7 +264,7 @@ func (t *table) masquerading(inRanges Class) []chain {
 	return append(all, chain{
 		name: "masquerade", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPostrouting, priority: 100,
 		rules: []rule{
-			join(t.Source(netfilter.FirstRegister), t.Destination(t.after(1)), in(loopSet), masq),
+			join(t.Source(netfilter.FirstRegister), t.Destination(t.after(1)), in(hairpinSet), masq),
 			join(t.originalFrontend(), &expr.Lookup{SourceRegister: netfilter.FirstRegister, SetName: string(MasqueradeMap), IsDestRegSet: true}),
 			{&expr.Ct{Key: expr.CtKeyDST, Register: netfilter.FirstRegister}, in(rangeSet), verdict(expr.VerdictGoto, inRanges.chain())},
 		},

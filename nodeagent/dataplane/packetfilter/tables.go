@@ -15,7 +15,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/netfilter"
 )
 
-// Tables are the plane's tables as read from the packetfilter.
+// Tables are the plane's tables as read from the kernel.
 type Tables struct {
 	// structure has a line for each table, chain and rule, in the kernel's form.
 	structure []string
@@ -86,10 +86,10 @@ func (t *Tables) readStructure(conn *netlink.Conn, v6 bool) error {
 // readElements reads the sets of one family. It is no error if there are none.
 func (t *Tables) readElements(conn *netlink.Conn, v6 bool) error {
 	for name := range newTable(filterTable, v6).sets {
-		if name == loopSet || name == turnSet { // packets fill these sets
+		if name == hairpinSet || name == turnSet { // packets fill these sets
 			continue
 		}
-		err := netfilter.ReadElements(conn, familyOf(v6), filterTable, string(name), func(m netfilter.Member) { t.note(m, name, v6) })
+		err := netfilter.ReadElements(conn, familyOf(v6), filterTable, string(name), func(m netfilter.Member) { t.addElement(m, name, v6) })
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -97,8 +97,8 @@ func (t *Tables) readElements(conn *netlink.Conn, v6 bool) error {
 	return nil
 }
 
-// note stores an element of a set.
-func (t *Tables) note(m netfilter.Member, set Set, v6 bool) {
+// addElement stores an element of a set.
+func (t *Tables) addElement(m netfilter.Member, set Set, v6 bool) {
 	e := Element{V6: v6, Set: set, Key: string(m.Key), End: string(m.End), Value: string(m.Value)}
 	switch {
 	case m.Chain != "":

@@ -54,15 +54,15 @@ func (o *Options) open(mode machine.KernelMode) (*kernel.Plane, error) {
 	before := o.predecessors(mode.Name)
 	for _, p := range before {
 		defer p.Close() //nolint:errcheck // there is nothing to lose any more
-		options.From = join(options.From, p.State())
-		options.Before = p.Before() // two predecessors would have the same values
+		options.InitialState = join(options.InitialState, p.State())
+		options.OriginalSettings = p.OriginalSettings() // two predecessors would have the same values
 	}
 	plane, err := mode.Open(options)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range before {
-		if err := p.Leave(); err != nil {
+		if err := p.Remove(); err != nil {
 			o.warnStateLeft(err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// front is a frontend with the virtual servers that are programmed for it.
-type front struct {
+// frontendState is a frontend with the virtual servers that are programmed for it.
+type frontendState struct {
 	at plan.Frontend
 	// servers are the servers in force, by audience.
 	servers [3]*plan.VirtualServer
@@ -22,32 +22,32 @@ type front struct {
 	standIn netip.Addr
 	// virtual is set if the address has a route and protection of its own.
 	virtual bool
-	// drained is the drain time of the last server.
-	drained time.Duration
+	// lastDrain is the drain time of the last server.
+	lastDrain time.Duration
 }
 
 // drain returns the drain time of the frontend's backends.
-func (f *front) drain() time.Duration {
+func (f *frontendState) drain() time.Duration {
 	for _, v := range f.servers {
 		if v != nil {
-			f.drained = v.Drain
+			f.lastDrain = v.Drain
 		}
 	}
-	return f.drained
+	return f.lastDrain
 }
 
-// inside returns the virtual server for internal clients: the internal one if it exists, otherwise
-// the one for Anyone.
-func (f *front) inside() *plan.VirtualServer {
+// internalServer returns the virtual server for internal clients: the internal one if it exists,
+// otherwise the one for Anyone.
+func (f *frontendState) internalServer() *plan.VirtualServer {
 	if v := f.servers[plan.Internal]; v != nil {
 		return v
 	}
 	return f.servers[plan.Anyone]
 }
 
-// outside returns the virtual server for external clients: the external one if it exists, otherwise
-// the one for Anyone.
-func (f *front) outside() *plan.VirtualServer {
+// externalServer returns the virtual server for external clients: the external one if it exists,
+// otherwise the one for Anyone.
+func (f *frontendState) externalServer() *plan.VirtualServer {
 	if v := f.servers[plan.External]; v != nil {
 		return v
 	}
@@ -55,48 +55,50 @@ func (f *front) outside() *plan.VirtualServer {
 }
 
 // split reports whether external clients have a service of their own.
-func (f *front) split() bool { return f.outside() != nil && f.outside() != f.inside() }
+func (f *frontendState) split() bool {
+	return f.externalServer() != nil && f.externalServer() != f.internalServer()
+}
 
-func (f *front) primary() ID { return ID{f.at, f.at} }
+func (f *frontendState) primary() ID { return ID{f.at, f.at} }
 
-func (f *front) secondary() ID {
+func (f *frontendState) secondary() ID {
 	at := plan.Frontend{Addr: netip.AddrPortFrom(f.standIn, f.at.Addr.Port()), Protocol: f.at.Protocol}
 	return ID{at, f.at}
 }
 
-// want is a service that should be in the kernel.
-type want struct {
+// wantedService is a service that should be in the kernel.
+type wantedService struct {
 	id     ID
 	server *plan.VirtualServer
 }
 
 // wanted appends the services that should be in the kernel to list.
-func (f *front) wanted(list []want) []want {
-	if v := f.inside(); v != nil {
-		list = append(list, want{f.primary(), v})
+func (f *frontendState) wanted(list []wantedService) []wantedService {
+	if v := f.internalServer(); v != nil {
+		list = append(list, wantedService{f.primary(), v})
 	}
 	if f.split() {
-		list = append(list, want{f.secondary(), f.outside()})
+		list = append(list, wantedService{f.secondary(), f.externalServer()})
 	}
 	return list
 }
 
-// wantedAt returns the virtual server that should be at a service of the front, or nil.
-func (f *front) wantedAt(id ID) *plan.VirtualServer {
+// wantedAt returns the virtual server that should be at a service of the frontend, or nil.
+func (f *frontendState) wantedAt(id ID) *plan.VirtualServer {
 	switch {
 	case id.Frontend == f.at:
-		return f.inside()
+		return f.internalServer()
 	case f.split():
-		return f.outside()
+		return f.externalServer()
 	}
 	return nil
 }
 
 // empty reports whether no server is wanted.
-func (f *front) empty() bool { return f.inside() == nil && f.outside() == nil }
+func (f *frontendState) empty() bool { return f.internalServer() == nil && f.externalServer() == nil }
 
 // all returns the services that the frontend may have.
-func (f *front) all() []ID {
+func (f *frontendState) all() []ID {
 	if f.standIn.IsValid() {
 		return []ID{f.primary(), f.secondary()}
 	}
@@ -104,7 +106,7 @@ func (f *front) all() []ID {
 }
 
 // ids returns the services that serve an audience.
-func (f *front) ids(a plan.Audience) []ID {
+func (f *frontendState) ids(a plan.Audience) []ID {
 	switch {
 	case a == plan.External && f.standIn.IsValid():
 		return []ID{f.secondary()}
@@ -115,7 +117,7 @@ func (f *front) ids(a plan.Audience) []ID {
 }
 
 // exposure returns the reason why the node serves the frontend.
-func (f *front) exposure() plan.Exposure {
+func (f *frontendState) exposure() plan.Exposure {
 	for _, v := range f.servers {
 		if v != nil {
 			return v.Exposure
@@ -126,9 +128,9 @@ func (f *front) exposure() plan.Exposure {
 
 // filter returns the filter elements that the frontend needs, without the ones for routes. Clients
 // in the implied classes are masqueraded without an element.
-func (f *front) filter(sources *plan.Sources, traits Traits, implied packetfilter.Class) []packetfilter.Element {
+func (f *frontendState) filter(sources *plan.Sources, traits Traits, implied packetfilter.Class) []packetfilter.Element {
 	var out []packetfilter.Element
-	if v := f.inside(); v != nil {
+	if v := f.internalServer(); v != nil {
 		if v.Restricted {
 			out = append(out, packetfilter.Frontend(packetfilter.LimitInside, f.at))
 			if !anyAllowed(v.Allowed, sources.Node) {
@@ -139,7 +141,7 @@ func (f *front) filter(sources *plan.Sources, traits Traits, implied packetfilte
 			out = append(out, packetfilter.Frontend(packetfilter.DropInside, f.at))
 		}
 	}
-	if v := f.outside(); v != nil {
+	if v := f.externalServer(); v != nil {
 		if v.Restricted {
 			out = append(out, packetfilter.Frontend(packetfilter.LimitOutside, f.at))
 		}
@@ -153,10 +155,10 @@ func (f *front) filter(sources *plan.Sources, traits Traits, implied packetfilte
 	if !traits.Refuses && f.unserved() {
 		out = append(out, packetfilter.Frontend(packetfilter.RefuseSet, f.at))
 	}
-	if hidden := f.hidden(packetfilter.PodsKnown(sources.Pods, f.at.Addr.Addr().Is6())); !f.empty() && hidden != implied {
+	if hidden := f.masqueraded(packetfilter.PodsKnown(sources.Pods, f.at.Addr.Addr().Is6())); !f.empty() && hidden != implied {
 		out = append(out, packetfilter.Masquerade(f.at, hidden))
 	}
-	if in, outside := f.inside(), f.outside(); in != nil && in.Restricted || outside != nil && outside.Restricted {
+	if in, outside := f.internalServer(), f.externalServer(); in != nil && in.Restricted || outside != nil && outside.Restricted {
 		out = append(out, packetfilter.Frontend(packetfilter.DeniedSet, f.at))
 	}
 	if allowed := f.allowed(); len(allowed) > 0 {
@@ -166,9 +168,9 @@ func (f *front) filter(sources *plan.Sources, traits Traits, implied packetfilte
 }
 
 // allowed returns the sources that either server allows.
-func (f *front) allowed() []netip.Prefix {
+func (f *frontendState) allowed() []netip.Prefix {
 	var all []netip.Prefix
-	for _, v := range []*plan.VirtualServer{f.inside(), f.outside()} {
+	for _, v := range []*plan.VirtualServer{f.internalServer(), f.externalServer()} {
 		if v != nil && v.Restricted {
 			all = append(all, v.Allowed...)
 		}
@@ -176,34 +178,34 @@ func (f *front) allowed() []netip.Prefix {
 	return all
 }
 
-// hidden returns the sources that are masqueraded for the frontend.
-func (f *front) hidden(podsKnown bool) packetfilter.Class {
+// masqueraded returns the sources that are masqueraded for the frontend.
+func (f *frontendState) masqueraded(podsKnown bool) packetfilter.Class {
 	var c packetfilter.Class
-	if v := f.inside(); v != nil {
-		inside := packetfilter.Pods | packetfilter.Node | packetfilter.Turning
-		if !podsKnown && f.split() { // Turning would include external clients
+	if v := f.internalServer(); v != nil {
+		inside := packetfilter.Pods | packetfilter.Node | packetfilter.SameDevice
+		if !podsKnown && f.split() { // SameDevice would include external clients
 			inside = packetfilter.Pods | packetfilter.Node
 		}
 		c |= packetfilter.Classes(v.Masquerade, podsKnown) & inside
 	}
-	if v := f.outside(); v != nil {
+	if v := f.externalServer(); v != nil {
 		c |= packetfilter.Classes(v.Masquerade, podsKnown) & packetfilter.Outside
 	}
 	return c
 }
 
 // silent reports whether clients get no answer.
-func silent(v *plan.VirtualServer) bool { return v.WithoutBackends == plan.Drop && idle(v) }
+func silent(v *plan.VirtualServer) bool { return v.WithoutBackends == plan.Drop && noUsableBackend(v) }
 
-// idle reports whether no backend takes new traffic.
-func idle(v *plan.VirtualServer) bool {
+// noUsableBackend reports whether no backend takes new traffic.
+func noUsableBackend(v *plan.VirtualServer) bool {
 	return !slices.ContainsFunc(v.Reals, func(r plan.RealServer) bool { return r.Weight > 0 })
 }
 
-// unserved reports whether the front has a server without usable backends.
-func (f *front) unserved() bool {
-	in, out := f.inside(), f.outside()
-	return in != nil && idle(in) || out != nil && idle(out)
+// unserved reports whether the frontend has a server without usable backends.
+func (f *frontendState) unserved() bool {
+	in, out := f.internalServer(), f.externalServer()
+	return in != nil && noUsableBackend(in) || out != nil && noUsableBackend(out)
 }
 
 // anyAllowed reports whether allowed contains one of the node's own addresses.
@@ -219,7 +221,7 @@ type service struct {
 	id       ID
 	drain    time.Duration
 	backends []backend // sorted by address
-	leaving  int       // number of backends that drain
+	draining int       // number of backends that drain
 	noted    bool      // the journal has the backends that drain
 }
 
@@ -251,36 +253,36 @@ func (s *service) backend(addr netip.AddrPort) *backend {
 	return nil
 }
 
-// note sets the weight of a backend and ends its draining. It adds the backend if needed.
-func (s *service) note(addr netip.AddrPort, weight uint32) {
+// setBackend sets the weight of a backend and ends its draining. It adds the backend if needed.
+func (s *service) setBackend(addr netip.AddrPort, weight uint32) {
 	i, ok := s.find(addr)
 	if !ok {
 		s.backends = slices.Insert(s.backends, i, backend{addr: addr})
 	}
 	s.backends[i].weight = weight
-	s.leave(&s.backends[i], time.Time{})
+	s.setDraining(&s.backends[i], time.Time{})
 }
 
-// leave marks a backend as draining until a time. The zero time ends the draining.
-func (s *service) leave(b *backend, until time.Time) {
+// setDraining marks a backend as draining until a time. The zero time ends the draining.
+func (s *service) setDraining(b *backend, until time.Time) {
 	if b.until != 0 {
-		s.leaving--
+		s.draining--
 	}
 	b.until = 0
 	if !until.IsZero() {
 		b.until = until.UnixNano()
-		s.leaving++
+		s.draining++
 	}
 }
 
-// takes reports whether a backend takes new connections.
-func (s *service) takes() bool {
+// hasUsableBackend reports whether a backend takes new connections.
+func (s *service) hasUsableBackend() bool {
 	return slices.ContainsFunc(s.backends, func(b backend) bool { return b.weight > 0 })
 }
 
-func (s *service) forget(addr netip.AddrPort) {
+func (s *service) removeBackend(addr netip.AddrPort) {
 	if i, ok := s.find(addr); ok {
-		s.leave(&s.backends[i], time.Time{})
+		s.setDraining(&s.backends[i], time.Time{})
 		s.backends = slices.Delete(s.backends, i, i+1)
 	}
 }

@@ -11,15 +11,15 @@ import (
 // value has the addresses of the backends, each with the end of its drain time.
 const drainKey = "draining "
 
-// noteDrains puts the draining backends of a service into the progress file, because the kernel
+// writeDrains puts the draining backends of a service into the progress file, because the kernel
 // does not distinguish them from backends that are planned with weight 0. The next Flush writes the
 // entry.
-func (p *Plane) noteDrains(s *service) {
-	if s.leaving == 0 && !s.noted {
+func (p *Plane) writeDrains(s *service) {
+	if s.draining == 0 && !s.noted {
 		return
 	}
 	key := drainKey + journalKey(s.id.Frontend)
-	if s.noted = s.leaving > 0; !s.noted {
+	if s.noted = s.draining > 0; !s.noted {
 		p.progress.Delete(key)
 		return
 	}
@@ -34,17 +34,17 @@ func (p *Plane) noteDrains(s *service) {
 	p.progress.Put(key, string(value))
 }
 
-// forgetDrains deletes the entry of a removed service.
-func (p *Plane) forgetDrains(s *service) {
+// deleteDrains deletes the entry of a removed service.
+func (p *Plane) deleteDrains(s *service) {
 	if s.noted {
 		p.progress.Delete(drainKey + journalKey(s.id.Frontend))
 		s.noted = false
 	}
 }
 
-// recallDrains marks as draining the backends of a service whose drain time is noted and not over. A
+// readDrains marks as draining the backends of a service whose drain time is noted and not over. A
 // backend with a weight takes traffic, so it does not drain.
-func (p *Plane) recallDrains(s *service) error {
+func (p *Plane) readDrains(s *service) error {
 	value, known := p.progress.Get(drainKey + journalKey(s.id.Frontend))
 	s.noted = known
 	in := &decoder{rest: value}
@@ -52,14 +52,14 @@ func (p *Plane) recallDrains(s *service) error {
 		addr := netip.AddrPortFrom(in.addr(), uint16(in.byte())<<8|uint16(in.byte()))
 		until := time.Unix(0, int64(in.number()))
 		if b := s.backend(addr); b != nil && b.weight == 0 && until.After(clock()) {
-			s.leave(b, until)
+			s.setDraining(b, until)
 		}
 	}
 	if in.bad {
 		return errors.New("an entry of draining backends makes no sense")
 	}
-	if s.leaving > 0 || p.unwanted(s) {
-		p.watch(s)
+	if s.draining > 0 || p.unwanted(s) {
+		p.watchDraining(s)
 	}
 	return nil
 }
