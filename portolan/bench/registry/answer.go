@@ -30,7 +30,7 @@ func (b *bench) measureAnswer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.later(names.stop)
+	b.deferCleanup(names.stop)
 	if len(names.dns) == 0 {
 		return errors.New("dnssvc does not say where it answers")
 	}

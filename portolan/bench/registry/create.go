@@ -41,17 +41,17 @@ func (b *bench) install(ctx context.Context, name, dsn string) (*installation, e
 	if err != nil {
 		return nil, err
 	}
-	b.later(allocator.stop)
+	b.deferCleanup(allocator.stop)
 	registry, err := b.startDaemon(ctx, "registry", "-nats-prefix", name, "-service-cidr", serviceCIDR, "-store", dsn, "-allocator", allocator.addr, "-addr", addrs[0])
 	if err != nil {
 		return nil, err
 	}
-	b.later(registry.stop)
+	b.deferCleanup(registry.stop)
 	i := &installation{registry: registry, allocator: allocator}
 	if i.conn, err = rpc.TCP().Dial(registry.addr); err != nil {
 		return nil, err
 	}
-	b.later(func() { _ = i.conn.Close() })
+	b.deferCleanup(func() { _ = i.conn.Close() })
 	return i, nil
 }
 
@@ -154,7 +154,7 @@ func (b *bench) measureCreate(ctx context.Context) error {
 }
 
 func (b *bench) compareCreate(ctx context.Context, i *installation, e *etcd, r *rates, c, round int, d time.Duration) error {
-	return inTurn(round, []contestant{
+	return measureAll(round, []competitor{
 		{&r.pgbench, func() (float64, error) { return b.postgres.pgbench(ctx, c, d) }},
 		{&r.create, func() (float64, error) { return clients(ctx, c, d, i.creator(fmt.Sprintf("r%d-%d", round, c))) }},
 		{&r.etcd, func() (float64, error) {
@@ -165,15 +165,15 @@ func (b *bench) compareCreate(ctx context.Context, i *installation, e *etcd, r *
 	})
 }
 
-// contestant is one of the compared systems.
-type contestant struct {
+// competitor is one of the compared systems.
+type competitor struct {
 	rates   *[]float64 // one per round
 	measure func() (float64, error)
 }
 
-// inTurn measures all contestants. Each round starts with another one, because the first
+// measureAll measures all contestants. Each round starts with another one, because the first
 // measurement finds the disk idle.
-func inTurn(round int, all []contestant) error {
+func measureAll(round int, all []competitor) error {
 	for n := range all {
 		one := all[(round+n)%len(all)]
 		rate, err := one.measure()

@@ -42,7 +42,7 @@ func (b *bench) measureKernel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.later(func() { _ = lis.Close() })
+	b.deferCleanup(func() { _ = lis.Close() })
 	go acceptAll(lis)
 	dsn, err := b.postgres.database(ctx, "kernel")
 	if err != nil {
@@ -57,7 +57,7 @@ func (b *bench) measureKernel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.later(agent.stop)
+	b.deferCleanup(agent.stop)
 	count := 200
 	if b.quick {
 		count = 50

@@ -70,10 +70,10 @@ func (b *bench) measureList(ctx context.Context) error {
 	rounds, _ := b.rounds()
 	var ours, theirs reading
 	for range 2*rounds + 1 {
-		if err := ours.take(i.registry, func() error { return snapshot(ctx, i.conn) }); err != nil {
+		if err := ours.measure(i.registry, func() error { return snapshot(ctx, i.conn) }); err != nil {
 			return err
 		}
-		if err := theirs.take(plain, func() error { return plainList(ctx, conn) }); err != nil {
+		if err := theirs.measure(plain, func() error { return plainList(ctx, conn) }); err != nil {
 			return err
 		}
 	}
@@ -91,9 +91,9 @@ type reading struct{ time, cpu, serving []float64 }
 // hundredth of a second.
 const lists = 5
 
-// take reads lists from a server. It collects this process's garbage first, so that older garbage
-// does not count.
-func (r *reading) take(from *daemon, read func() error) error {
+// measure reads lists from a server. It collects this process's garbage first, so that older
+// garbage does not count.
+func (r *reading) measure(from *daemon, read func() error) error {
 	runtime.GC()
 	began, self, server := time.Now(), cpuOfSelf(), from.cpu()
 	for range lists {
@@ -153,14 +153,14 @@ func (b *bench) startPlain(ctx context.Context) (*daemon, *grpc.ClientConn, erro
 	if err := d.cmd.Start(); err != nil {
 		return nil, nil, err
 	}
-	b.later(d.stop)
+	b.deferCleanup(d.stop)
 	if d.addr, err = bufio.NewReader(out).ReadString('\n'); err != nil {
 		return nil, nil, fmt.Errorf("the plain server does not start: %w", err)
 	}
 	d.addr = strings.TrimSpace(d.addr)
 	conn, err := grpc.NewClient("passthrough:///"+d.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err == nil {
-		b.later(func() { _ = conn.Close() })
+		b.deferCleanup(func() { _ = conn.Close() })
 	}
 	return d, conn, err
 }
@@ -170,7 +170,7 @@ func servePlain(ctx context.Context) error {
 	var all []*corev1.Object
 	for o := range manyObjects {
 		revision := uint64(len(all) + 1)
-		identify(o.GetMetadata(), revision)
+		setIdentity(o.GetMetadata(), revision)
 		o.GetMetadata().ResourceVersion = revision
 		all = append(all, object.Wrap(o))
 	}

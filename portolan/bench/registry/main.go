@@ -54,8 +54,8 @@ func (b *bench) ratio(name string, value float64, target yardstick.Target) {
 	b.ratios = append(b.ratios, yardstick.Line(name, value, target))
 }
 
-// later runs fn at the end, in reverse order.
-func (b *bench) later(fn func()) { b.cleanup = append(b.cleanup, fn) }
+// deferCleanup runs fn at the end, in reverse order.
+func (b *bench) deferCleanup(fn func()) { b.cleanup = append(b.cleanup, fn) }
 
 func run(ctx context.Context, b *bench, only []string) (err error) {
 	defer func() {
@@ -66,7 +66,7 @@ func run(ctx context.Context, b *bench, only []string) (err error) {
 	if b.dir, err = os.MkdirTemp("", "bench-registry-"); err != nil {
 		return err
 	}
-	b.later(func() { _ = os.RemoveAll(b.dir) })
+	b.deferCleanup(func() { _ = os.RemoveAll(b.dir) })
 	if err := os.Chmod(b.dir, 0o755); err != nil { // Postgres runs as another user
 		return err
 	}

@@ -29,7 +29,7 @@ func (b *bench) startNATS(ctx context.Context) (string, error) {
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
-	b.later(func() { stop(cmd, syscall.SIGTERM) })
+	b.deferCleanup(func() { stop(cmd, syscall.SIGTERM) })
 	var url string
 	if _, err := fmt.Fscan(stdout, &url); err != nil {
 		return "", fmt.Errorf("nats does not start: %w", err)

@@ -61,7 +61,7 @@ func (b *bench) startPostgres(ctx context.Context) (*cluster, error) {
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
-	b.later(func() { stop(p.cmd, syscall.SIGINT) })
+	b.deferCleanup(func() { stop(p.cmd, syscall.SIGINT) })
 	for ctx.Err() == nil {
 		if p.query(ctx, "postgres", "SELECT version()", &p.version) == nil {
 			p.version = strings.Join(strings.Fields(p.version)[:2], " ")
@@ -169,12 +169,12 @@ func (b *bench) startEtcd(ctx context.Context) (*etcd, error) {
 		return nil, fmt.Errorf("%w: apt-get install etcd-server", err)
 	}
 	e := &etcd{cmd: cmd}
-	b.later(func() { stop(cmd, syscall.SIGTERM) })
+	b.deferCleanup(func() { stop(cmd, syscall.SIGTERM) })
 	e.conn, err = grpc.NewClient("passthrough:///"+addrs[0], grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(raw{})))
 	if err != nil {
 		return nil, err
 	}
-	b.later(func() { _ = e.conn.Close() })
+	b.deferCleanup(func() { _ = e.conn.Close() })
 	waiting, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return e, e.put(waiting, "first", grpc.WaitForReady(true))

@@ -29,7 +29,7 @@ func (b *bench) measureStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.later(func() { _ = s.Close() })
+	b.deferCleanup(func() { _ = s.Close() })
 	data := bytes.Repeat([]byte("x"), payload)
 	rounds, d := b.rounds()
 	var ours, theirs []float64
@@ -39,7 +39,7 @@ func (b *bench) measureStore(ctx context.Context) error {
 			_, err := s.Submit(ctx, store.Op{Action: store.Create, Key: object.Key{Kind: "Service", Namespace: "default", Name: name}, UID: name, Data: data})
 			return err
 		}
-		if err := inTurn(round, []contestant{
+		if err := measureAll(round, []competitor{
 			{&theirs, func() (float64, error) { return b.postgres.pgbench(ctx, 256, d) }},
 			{&ours, func() (float64, error) { return clients(ctx, 256, d, create) }},
 		}); err != nil {
@@ -67,7 +67,7 @@ func (b *bench) seed(ctx context.Context, name string, objects iter.Seq[object.O
 		for o := range objects {
 			revision++
 			meta := o.GetMetadata()
-			identify(meta, revision)
+			setIdentity(meta, revision)
 			data, err := store.Encode(o)
 			if !yield(store.Row{Key: object.KeyOf(o), UID: meta.GetUid(), Revision: revision, Data: data}, err) {
 				return
@@ -76,8 +76,8 @@ func (b *bench) seed(ctx context.Context, name string, objects iter.Seq[object.O
 	})
 }
 
-// identify sets the metadata that the registry sets on objects that it creates.
-func identify(meta *corev1.ObjectMeta, revision uint64) {
+// setIdentity sets the metadata that the registry sets on objects that it creates.
+func setIdentity(meta *corev1.ObjectMeta, revision uint64) {
 	meta.Uid, meta.Generation = fmt.Sprintf("uid-%d", revision), 1
 }
 

@@ -26,7 +26,7 @@ type Provision struct {
 	// Default: 30.
 	RenewWithinDays int `yaml:"renewWithinDays"`
 	// Certificates are all certificates of the installation.
-	Certificates []Placed `yaml:"certificates"`
+	Certificates []Placement `yaml:"certificates"`
 	// NATS describes the part of nats-server's configuration that lets the certificates in. It is
 	// not written if File is empty.
 	NATS struct {
@@ -36,8 +36,8 @@ type Provision struct {
 	} `yaml:"nats"`
 }
 
-// Placed is a certificate with the folder that gets it, its key and the authority's certificate.
-type Placed struct {
+// Placement is a certificate with the folder that gets it, its key and the authority's certificate.
+type Placement struct {
 	Who    string   `yaml:"who"` // role, or role/name
 	Hosts  []string `yaml:"hosts"`
 	Folder string   `yaml:"folder"`
@@ -101,7 +101,7 @@ func (p *Provision) Provision(dir string) ([]Certificate, error) {
 		}
 	}
 	for _, c := range p.Certificates {
-		if err := folder.place(c); err != nil {
+		if err := folder.copyTo(c); err != nil {
 			return append(made, all...), err
 		}
 	}
@@ -122,7 +122,7 @@ func (p *Provision) open(dir string) (*Folder, []Certificate, error) {
 	return folder, made, err
 }
 
-func (p *Provision) request(c Placed) Request {
+func (p *Provision) request(c Placement) Request {
 	lifetime := DefaultLifetime
 	if p.Days > 0 {
 		lifetime = time.Duration(p.Days) * day
@@ -130,9 +130,9 @@ func (p *Provision) request(c Placed) Request {
 	return Request{Who: c.Who, Hosts: c.Hosts, Lifetime: lifetime}
 }
 
-// place copies a certificate into its folder, the key before the certificate. It copies only files
+// copyTo copies a certificate into its folder, the key before the certificate. It copies only files
 // that differ.
-func (f *Folder) place(c Placed) error {
+func (f *Folder) copyTo(c Placement) error {
 	id, err := identity.ParsePath(f.TrustDomain(), c.Who)
 	if err != nil {
 		return err

@@ -69,12 +69,12 @@ func apply(ctx context.Context, command *cobra.Command, registry *client.Client,
 		return err
 	}
 	errOut := command.ErrOrStderr()
-	run := &bulk{out: command.OutOrStdout(), errOut: errOut, total: len(objects), verb: "applied"}
+	run := &bulkOperation{out: command.OutOrStdout(), errOut: errOut, total: len(objects), verb: "applied"}
 	dry := ""
 	if options.dryRun {
 		dry = " (dry run)"
 	}
-	return each(run, objects, object.KeyOf, func(o object.Object) (func(), error) {
+	return forEach(run, objects, object.KeyOf, func(o object.Object) (func(), error) {
 		response, err := registry.Apply(ctx, o, options.dryRun)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s", labelOf(o), apierr.Describe(err))

@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"portolan.dev/portolan/internal/ask"
+	"portolan.dev/portolan/internal/loadclient"
 )
 
 // newAsk returns the command of the examples' client. It is hidden, as newHello is.
 func newAsk() *cobra.Command {
-	options := ask.Options{}
+	options := loadclient.Options{}
 	command := &cobra.Command{
 		Use:     "ask URL",
 		Short:   "Ask a URL again and again and count the answers: the client of the examples",
@@ -21,7 +21,7 @@ func newAsk() *cobra.Command {
 		RunE: func(command *cobra.Command, args []string) error {
 			options.URL = args[0]
 			lines := json.NewEncoder(command.OutOrStdout())
-			return ask.Run(command.Context(), options, func(r ask.Report) { _ = lines.Encode(r) })
+			return loadclient.Run(command.Context(), options, func(r loadclient.Report) { _ = lines.Encode(r) })
 		},
 	}
 	command.Flags().IntVar(&options.Rate, "rate", 20, "requests per second, each on a connection of its own")

@@ -10,10 +10,10 @@ import (
 	"portolan.dev/services/object"
 )
 
-// bulk performs one operation on many objects. Objects of one kind are independent of each other,
-// so they are sent concurrently, which lets the registry commit them together. Kinds follow each
-// other in their order.
-type bulk struct {
+// bulkOperation performs one operation on many objects. Objects of one kind are independent of each
+// other, so they are sent concurrently, which lets the registry commit them together. Kinds follow
+// each other in their order.
+type bulkOperation struct {
 	out, errOut io.Writer
 	total       int
 	verb        string // such as "applied"
@@ -26,16 +26,16 @@ type bulk struct {
 
 const bulkWorkers = 32
 
-// each calls do for every item, and joins its errors. do returns the function that prints its
+// forEach calls do for every item, and joins its errors. do returns the function that prints its
 // result.
-func each[T any](b *bulk, items []T, keyOf func(T) object.Key, do func(T) (report func(), err error)) error {
+func forEach[T any](b *bulkOperation, items []T, keyOf func(T) object.Key, do func(T) (report func(), err error)) error {
 	b.reported = time.Now()
 	for len(items) > 0 {
 		n := 1
 		for n < len(items) && keyOf(items[n]).Kind == keyOf(items[0]).Kind {
 			n++
 		}
-		sideBySide(items[:n], func(item T) {
+		concurrently(items[:n], func(item T) {
 			report, err := do(item)
 			b.finish(report, err)
 		})
@@ -47,7 +47,7 @@ func each[T any](b *bulk, items []T, keyOf func(T) object.Key, do func(T) (repor
 	return errors.Join(b.failures...)
 }
 
-func sideBySide[T any](items []T, do func(T)) {
+func concurrently[T any](items []T, do func(T)) {
 	slots := make(chan struct{}, bulkWorkers)
 	var running sync.WaitGroup
 	for _, item := range items {
@@ -61,7 +61,7 @@ func sideBySide[T any](items []T, do func(T)) {
 }
 
 // finish counts an object, and prints the progress at most once a second.
-func (b *bulk) finish(report func(), err error) {
+func (b *bulkOperation) finish(report func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.done++

@@ -138,7 +138,7 @@ func TestListsAreLists(t *testing.T) {
 			command := &cobra.Command{}
 			var out bytes.Buffer
 			command.SetOut(&out)
-			s := newScreen(command, target{kind, c.named}, &getOptions{output: "json", watch: c.watch})
+			s := newObjectPrinter(command, objectRef{kind, c.named}, &getOptions{output: "json", watch: c.watch})
 			if err := s.show(c.found); err != nil {
 				t.Fatal(err)
 			}

@@ -59,7 +59,7 @@ func (c *connection) dial(address string, role identity.Role) (*grpc.ClientConn,
 	if err != nil {
 		return nil, err
 	}
-	conn, err := rpc.TCP().Dial(address, source.DialOption(role), grpc.WithChainUnaryInterceptor(c.bound))
+	conn, err := rpc.TCP().Dial(address, source.DialOption(role), grpc.WithChainUnaryInterceptor(c.withTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}
@@ -87,9 +87,9 @@ func (c *connection) identity() (*identity.Source, error) {
 	return identity.Open(identity.Options{Files: files, Log: slog.New(slog.DiscardHandler)})
 }
 
-// beside returns the address of another daemon: the given one or, if it is empty, the host of the
-// (first) registry with the daemon's default port.
-func (c *connection) beside(address string, port int) string {
+// daemonAddress returns the address of another daemon: the given one or, if it is empty, the host
+// of the (first) registry with the daemon's default port.
+func (c *connection) daemonAddress(address string, port int) string {
 	if address != "" {
 		return address
 	}
@@ -110,16 +110,16 @@ func (c *connection) registry() (*client.Client, *grpc.ClientConn, error) {
 	return client.New(conn), conn, nil
 }
 
-// bound sets the command's time limit on every call.
-func (c *connection) bound(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+// withTimeout sets the command's time limit on every call.
+func (c *connection) withTimeout(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	return c.hint(invoke(ctx, method, req, reply, cc, opts...))
+	return c.addTLSHint(invoke(ctx, method, req, reply, cc, opts...))
 }
 
-// hint adds a hint to the error of a call without TLS to a server that requires TLS. Such a server
-// closes the connection without a message.
-func (c *connection) hint(err error) error {
+// addTLSHint adds a hint to the error of a call without TLS to a server that requires TLS. Such a
+// server closes the connection without a message.
+func (c *connection) addTLSHint(err error) error {
 	if c.certs+c.files.Cert != "" || status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "server preface") {
 		return err
 	}

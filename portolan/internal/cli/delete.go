@@ -164,9 +164,9 @@ func (o *deleteOptions) ofCollection(command *cobra.Command, kind *kinds.Kind, r
 }
 
 func deleteAll(ctx context.Context, command *cobra.Command, registry *client.Client, deletions []client.Deletion, options *deleteOptions) error {
-	run := &bulk{out: command.OutOrStdout(), errOut: command.ErrOrStderr(), total: len(deletions), verb: "deleted"}
+	run := &bulkOperation{out: command.OutOrStdout(), errOut: command.ErrOrStderr(), total: len(deletions), verb: "deleted"}
 	keyOf := func(d client.Deletion) object.Key { return d.Key }
-	return each(run, deletions, keyOf, func(d client.Deletion) (func(), error) {
+	return forEach(run, deletions, keyOf, func(d client.Deletion) (func(), error) {
 		label := strings.ToLower(d.Key.Kind) + "/" + d.Key.Name
 		if options.all && d.Key.Namespace != "" {
 			label += " in " + d.Key.Namespace

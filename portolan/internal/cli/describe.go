@@ -42,7 +42,7 @@ func newDescribe(flags *connection) *cobra.Command {
 	return command
 }
 
-func describe(ctx context.Context, command *cobra.Command, flags *connection, registry *client.Client, what target, namespace string) error {
+func describe(ctx context.Context, command *cobra.Command, flags *connection, registry *client.Client, what objectRef, namespace string) error {
 	o, err := registry.Get(ctx, what.kind, namespace, what.name)
 	if err != nil {
 		return err
@@ -59,8 +59,8 @@ func describe(ctx context.Context, command *cobra.Command, flags *connection, re
 	return printer.Describe(command.OutOrStdout(), o, printer.Related{Slices: slices, Nodes: nodes, Events: events, Now: time.Now()})
 }
 
-// mostNodes bounds the number of listed nodes with obstacles.
-const mostNodes = 10
+// maxNodes bounds the number of listed nodes with obstacles.
+const maxNodes = 10
 
 // nodesOf returns the nodes on which a service is programmed, and the obstacles on the others. It
 // returns nil for other objects and for services without anything to program. Its failures are
@@ -73,14 +73,14 @@ func nodesOf(ctx context.Context, flags *connection, registry *client.Client, o 
 	if label := spec.ForeignProxy(service.GetMetadata().GetLabels()); label != "" {
 		return []string{"none: the label " + label + " leaves the service to another proxy"}
 	}
-	question := rollout.Question{
+	question := rollout.Query{
 		Namespace: o.GetMetadata().GetNamespace(), Name: o.GetMetadata().GetName(), Revision: rollout.Revision(service, slices), Dial: flags.dialAgent,
 	}
-	progress, err := rollout.Look(ctx, registry, question)
+	progress, err := rollout.GetProgress(ctx, registry, question)
 	if err != nil {
 		return []string{"unknown: " + apierr.Describe(err)}
 	}
-	progress.Explain(ctx, question, mostNodes)
+	progress.Explain(ctx, question, maxNodes)
 	return append([]string{progress.String()}, missingLines(progress)...)
 }
 
@@ -88,10 +88,10 @@ func nodesOf(ctx context.Context, flags *connection, registry *client.Client, o 
 func missingLines(progress rollout.Progress) []string {
 	var lines []string
 	for i, node := range progress.Missing() {
-		if i == mostNodes {
-			return append(lines, fmt.Sprintf("and %d more", len(progress.Missing())-mostNodes))
+		if i == maxNodes {
+			return append(lines, fmt.Sprintf("and %d more", len(progress.Missing())-maxNodes))
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s: %s", node.Name, node.State, node.Why))
+		lines = append(lines, fmt.Sprintf("%s: %s: %s", node.Name, node.State, node.Reason))
 	}
 	return lines
 }

@@ -59,10 +59,10 @@ func diffManifests(command *cobra.Command, registry *client.Client, options *app
 	}
 	if len(failures) > 0 {
 		_, _ = fmt.Fprintln(command.ErrOrStderr(), "error:", errors.Join(failures...))
-		return quietError{code: 2}
+		return exitError{code: 2}
 	}
 	if differences > 0 {
-		return quietError{code: 1}
+		return exitError{code: 1}
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ object the answer comes from, or why there is none. The exit code is 0 when ther
 			if len(args) > 1 {
 				request.Type = strings.ToUpper(args[1])
 			}
-			return dnsQuery(command.Context(), command.OutOrStdout(), flags, flags.beside(api, dnssvcPort), request, why)
+			return dnsQuery(command.Context(), command.OutOrStdout(), flags, flags.daemonAddress(api, dnssvcPort), request, why)
 		},
 	}
 	command.Flags().StringVarP(&request.Namespace, "namespace", "n", object.DefaultNamespace, "namespace that short names belong to")
@@ -75,7 +75,7 @@ func dnsQuery(ctx context.Context, out io.Writer, flags *connection, api string,
 		}
 	}
 	if len(answer.GetAnswer()) == 0 {
-		return quietError{code: 1}
+		return exitError{code: 1}
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ Resolvers ask port 53 only; the name server must listen there.`,
 			if _, err := netip.ParseAddr(server); err != nil {
 				return usageError{fmt.Errorf("--nameserver %q is no address", server)}
 			}
-			names := workload.NamesFor([]string{server}, namespace, settings.GetZone(), nil)
+			names := workload.ResolverConfigFor([]string{server}, namespace, settings.GetZone(), nil)
 			_, err = fmt.Fprint(command.OutOrStdout(), names.ResolvConf())
 			return err
 		}),

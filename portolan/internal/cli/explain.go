@@ -70,7 +70,7 @@ func runExplain(ctx context.Context, command *cobra.Command, flags *connection, 
 	}{
 		{identity.Allocator, options.allocator, allocatorPort}, {identity.EndpointCtl, options.endpoints, endpointctlPort}, {identity.DNSSvc, options.dns, dnssvcPort},
 	} {
-		conn, err := flags.dial(flags.beside(daemon.address, daemon.port), daemon.role)
+		conn, err := flags.dial(flags.daemonAddress(daemon.address, daemon.port), daemon.role)
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func runExplain(ctx context.Context, command *cobra.Command, flags *connection, 
 		err = report.Write(command.OutOrStdout())
 	}
 	if err == nil && !report.Works {
-		return quietError{code: 1}
+		return exitError{code: 1}
 	}
 	return err
 }

@@ -61,7 +61,7 @@ func get(ctx context.Context, command *cobra.Command, args []string, registry *c
 	if err != nil {
 		return err
 	}
-	screen := newScreen(command, what, options)
+	screen := newObjectPrinter(command, what, options)
 	if err := screen.show(found); err != nil || !options.watch {
 		return err
 	}
@@ -69,7 +69,7 @@ func get(ctx context.Context, command *cobra.Command, args []string, registry *c
 }
 
 // find returns the selected objects, and the revision from which a watch continues.
-func find(ctx context.Context, registry *client.Client, what target, query *client.Query, options *getOptions) ([]object.Object, uint64, error) {
+func find(ctx context.Context, registry *client.Client, what objectRef, query *client.Query, options *getOptions) ([]object.Object, uint64, error) {
 	if what.name == "" {
 		return registry.List(ctx, what.kind, *query)
 	}
@@ -89,16 +89,16 @@ func find(ctx context.Context, registry *client.Client, what target, query *clie
 
 // follow prints every change after a revision until the command is interrupted. A broken stream is
 // resumed at its last revision.
-func follow(ctx context.Context, registry *client.Client, query client.Query, revision uint64, screen *screen) error {
+func follow(ctx context.Context, registry *client.Client, query client.Query, revision uint64, printer *objectPrinter) error {
 	for {
 		var broken error
-		for change, err := range registry.Watch(ctx, screen.what.kind, query, revision) {
+		for change, err := range registry.Watch(ctx, printer.what.kind, query, revision) {
 			if err != nil {
 				broken = err
 				break
 			}
 			revision = change.Revision
-			if err := screen.change(change); err != nil {
+			if err := printer.change(change); err != nil {
 				return err
 			}
 		}

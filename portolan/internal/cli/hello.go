@@ -7,13 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"portolan.dev/portolan/internal/hello"
+	"portolan.dev/portolan/internal/helloserver"
 )
 
 // newHello returns the command of the examples' backend. It is hidden, because it is no tool for
 // working with Portolan.
 func newHello() *cobra.Command {
-	options := hello.Options{}
+	options := helloserver.Options{}
 	command := &cobra.Command{
 		Use:     "hello",
 		Short:   "Serve HTTP and say who answers: the backend of the examples",
@@ -21,7 +21,7 @@ func newHello() *cobra.Command {
 		Hidden:  true,
 		Args:    arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			return hello.Serve(command.Context(), options)
+			return helloserver.Serve(command.Context(), options)
 		},
 	}
 	command.Flags().StringSliceVar(&options.Addresses, "address", podAddresses(), "addresses to listen on (POD_IPS, POD_IP)")

@@ -24,25 +24,25 @@ func (f *namespaceFlags) register(command *cobra.Command, withAll bool) {
 	}
 }
 
-// target is the kind and name in "KIND", "KIND NAME" or "KIND/NAME".
-type target struct {
+// objectRef is the kind and name in "KIND", "KIND NAME" or "KIND/NAME".
+type objectRef struct {
 	kind *kinds.Kind
 	name string // empty: all objects of the kind
 }
 
-func parseTarget(args []string) (target, error) {
+func parseTarget(args []string) (objectRef, error) {
 	kindName, name, hasSlash := strings.Cut(args[0], "/")
 	if len(args) > 1 {
 		if hasSlash {
-			return target{}, usageError{fmt.Errorf("%q names an object already; %q is one name too many", args[0], args[1])}
+			return objectRef{}, usageError{fmt.Errorf("%q names an object already; %q is one name too many", args[0], args[1])}
 		}
 		name = args[1]
 	}
 	kind, ok := kinds.Named(kindName)
 	if !ok {
-		return target{}, usageError{fmt.Errorf("kind %q is not known; kinds are %s", kindName, kindNames())}
+		return objectRef{}, usageError{fmt.Errorf("kind %q is not known; kinds are %s", kindName, kindNames())}
 	}
-	return target{kind: kind, name: name}, nil
+	return objectRef{kind: kind, name: name}, nil
 }
 
 func kindNames() string {

@@ -14,8 +14,9 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// askNames is how long the start of a program waits for a name server that does not answer.
-const askNames = 2 * time.Second
+// nameserverTimeout is how long the start of a program waits for a name server that does not
+// answer.
+const nameserverTimeout = 2 * time.Second
 
 // nameservers returns the addresses for a program's resolv.conf. These are the given ones, or none
 // if "none" is given. By default they are the addresses at which the name server listens on port
@@ -32,13 +33,13 @@ func (c *connection) nameservers(ctx context.Context, given []string, api string
 	if len(given) > 0 {
 		return given, nil
 	}
-	address := c.beside(api, dnssvcPort)
+	address := c.daemonAddress(api, dnssvcPort)
 	conn, err := c.dial(address, identity.DNSSvc)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(ctx, askNames)
+	ctx, cancel := context.WithTimeout(ctx, nameserverTimeout)
 	defer cancel()
 	status, err := dnsv1.NewDNSServiceClient(conn).GetStatus(ctx, &dnsv1.GetStatusRequest{})
 	if err != nil {

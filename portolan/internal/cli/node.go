@@ -94,33 +94,33 @@ func (f *agentFlags) ask(ctx context.Context, registry *client.Client, args []st
 	return answer, err
 }
 
-// whereabouts is the address of an agent.
-type whereabouts struct {
+// agentAddress is the address of an agent.
+type agentAddress struct {
 	address string // empty: unknown
 	heard   string // when its last heartbeat arrived
 }
 
 // locate returns the address of a node's agent by its last heartbeat, or else by its Node.
-func locate(ctx context.Context, registry *client.Client, node string) (whereabouts, error) {
+func locate(ctx context.Context, registry *client.Client, node string) (agentAddress, error) {
 	listed, err := registryv1.NewAgentServiceClient(registry.Conn()).ListAgents(ctx, &registryv1.ListAgentsRequest{})
 	if err != nil {
-		return whereabouts{}, err
+		return agentAddress{}, err
 	}
 	var names []string
 	for _, agent := range listed.GetAgents() {
 		beat := agent.GetHeartbeat()
 		if beat.GetNode() == node {
-			return whereabouts{beat.GetAddress(), fmt.Sprintf("last heard of %.0f s ago", agent.GetAgeSeconds())}, nil
+			return agentAddress{beat.GetAddress(), fmt.Sprintf("last heard of %.0f s ago", agent.GetAgeSeconds())}, nil
 		}
 		names = append(names, beat.GetNode())
 	}
 	nodes, err := allNodes(ctx, registry)
 	if err != nil {
-		return whereabouts{}, err
+		return agentAddress{}, err
 	}
 	for _, n := range nodes {
 		if n.GetMetadata().GetName() == node {
-			return whereabouts{n.GetStatus().GetAgentAddress(), "not heard of since the registry started"}, nil
+			return agentAddress{n.GetStatus().GetAgentAddress(), "not heard of since the registry started"}, nil
 		}
 		names = append(names, n.GetMetadata().GetName())
 	}
@@ -128,7 +128,7 @@ func locate(ctx context.Context, registry *client.Client, node string) (whereabo
 	if near := nearest.Name(node, names); near != "" {
 		message += fmt.Sprintf("; did you mean %s?", near)
 	}
-	return whereabouts{}, errors.New(message + " See: portolan node status")
+	return agentAddress{}, errors.New(message + " See: portolan node status")
 }
 
 func allNodes(ctx context.Context, registry *client.Client) ([]*corev1.Node, error) {

@@ -15,11 +15,11 @@ import (
 // usageError is the error of a command that was not understood.
 type usageError struct{ error }
 
-// quietError ends the command with an exit code and without a message, because everything has been
+// exitError ends the command with an exit code and without a message, because everything has been
 // printed.
-type quietError struct{ code int }
+type exitError struct{ code int }
 
-func (e quietError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
 // Main runs the command line and returns its exit code.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
@@ -29,7 +29,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	root.SetOut(out)
 	root.SetErr(errOut)
 	command, err := root.ExecuteContextC(ctx)
-	var quiet quietError
+	var quiet exitError
 	switch {
 	case err == nil:
 		return 0

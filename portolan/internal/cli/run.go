@@ -71,7 +71,7 @@ LOCALDOMAIN and RES_OPTIONS have the search path, and the host's resolver has to
 }
 
 func runWorkload(ctx context.Context, command *cobra.Command, flags *connection, registry *client.Client, options workload.Options, allocator string) error {
-	conn, err := flags.dial(flags.beside(allocator, allocatorPort), identity.Allocator)
+	conn, err := flags.dial(flags.daemonAddress(allocator, allocatorPort), identity.Allocator)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func runWorkload(ctx context.Context, command *cobra.Command, flags *connection,
 	var exit workload.ErrExit
 	if errors.As(err, &exit) {
 		_, _ = fmt.Fprintln(command.ErrOrStderr(), exit)
-		return quietError{code: exit.Code}
+		return exitError{code: exit.Code}
 	}
 	return err
 }

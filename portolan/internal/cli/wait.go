@@ -66,12 +66,12 @@ message names the nodes that are missing, and why.`,
 
 func runWait(command *cobra.Command, flags *connection, registry *client.Client, name string, options *waitOptions) error {
 	ctx := command.Context()
-	question := rollout.Question{Namespace: options.namespace, Name: name, Nodes: options.nodes, Dial: flags.dialAgent}
+	question := rollout.Query{Namespace: options.namespace, Name: name, Nodes: options.nodes, Dial: flags.dialAgent}
 	var err error
 	if question.Revision, err = revisionOf(ctx, registry, options.namespace, name); err != nil {
 		return err
 	}
-	w := &waiter{registry: registry, question: question, screen: command.ErrOrStderr(), live: isTerminal(command.ErrOrStderr())}
+	w := &waiter{registry: registry, query: question, terminal: command.ErrOrStderr(), live: isTerminal(command.ErrOrStderr())}
 	began := time.Now()
 	progress, err := w.wait(ctx, options.timeout)
 	if err != nil {
@@ -88,7 +88,7 @@ func runWait(command *cobra.Command, flags *connection, registry *client.Client,
 		}
 		return errors.New("no node agent has been heard of; start one on each node")
 	}
-	progress.Explain(ctx, question, mostNodes)
+	progress.Explain(ctx, question, maxNodes)
 	return fmt.Errorf("%s is %s at revision %d after %s; missing:\n  %s", who, progress, progress.Revision,
 		time.Since(began).Round(100*time.Millisecond), strings.Join(missingLines(progress), "\n  "))
 }
@@ -115,8 +115,8 @@ const (
 // waiter checks until a service is programmed.
 type waiter struct {
 	registry *client.Client
-	question rollout.Question
-	screen   io.Writer
+	query    rollout.Query
+	terminal io.Writer
 	live     bool // the screen is a terminal
 }
 
@@ -125,7 +125,7 @@ func (w *waiter) wait(ctx context.Context, timeout time.Duration) (progress roll
 	defer w.wipe()
 	deadline := time.Now().Add(timeout)
 	for pause := waitMin; ; pause = min(pause*3/2, waitMax) {
-		found, err := rollout.Look(ctx, w.registry, w.question)
+		found, err := rollout.GetProgress(ctx, w.registry, w.query)
 		switch {
 		case err == nil:
 			progress = found
@@ -137,7 +137,7 @@ func (w *waiter) wait(ctx context.Context, timeout time.Duration) (progress roll
 		}
 		left := time.Until(deadline)
 		// If the labels select no node, waiting would hide a mistake in them.
-		nobody := len(progress.Nodes) == 0 && w.question.Nodes != ""
+		nobody := len(progress.Nodes) == 0 && w.query.Nodes != ""
 		if err == nil && (progress.Complete() || nobody) || timeout >= 0 && left <= 0 {
 			return progress, err
 		}
@@ -153,7 +153,7 @@ func (w *waiter) wait(ctx context.Context, timeout time.Duration) (progress roll
 // show replaces the line on the screen.
 func (w *waiter) show(line string) {
 	if w.live {
-		_, _ = fmt.Fprintf(w.screen, "\r\x1b[K%s", line)
+		_, _ = fmt.Fprintf(w.terminal, "\r\x1b[K%s", line)
 	}
 }
 

@@ -55,7 +55,7 @@ func Run(ctx context.Context, options Options, out *os.File) error {
 // run runs the daemons. Beside them it reports when they are ready, and runs the example.
 func (i *Installation) run(ctx context.Context) error {
 	tasks := i.daemons()
-	tasks = append(tasks, app.Task{Name: "ready", Run: i.announce})
+	tasks = append(tasks, app.Task{Name: "ready", Run: i.announceReady})
 	err := app.RunTasks(ctx, tasks...)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w\nis another installation running? --bind 127.0.0.2 --dns-addr 127.0.0.2:7053 gives this one other addresses", err)
@@ -68,7 +68,7 @@ func (i *Installation) run(ctx context.Context) error {
 func daemonTask[C any, D app.Daemon](i *Installation, name string, cfg C, common daemon.Common, build func(context.Context, C, app.Host) (D, error)) app.Task {
 	log := i.log.With("daemon", name)
 	checks := health.New(log)
-	checks.Set(begunCheck, errors.New("not begun")) // a daemon's own checks exist only once it runs
+	checks.Set(startedCheck, errors.New("not begun")) // a daemon's own checks exist only once it runs
 	i.health[name] = checks
 	host := app.Host{
 		Log: log, Metrics: obs.NewMetrics(), Health: checks, Network: i.network,
@@ -76,7 +76,7 @@ func daemonTask[C any, D app.Daemon](i *Installation, name string, cfg C, common
 	}
 	return app.Task{Name: name, Run: func(ctx context.Context) error {
 		return daemon.Serve(ctx, name, common, host, i.level, func(ctx context.Context, host app.Host) (app.Daemon, error) {
-			checks.Set(begunCheck, nil)
+			checks.Set(startedCheck, nil)
 			return build(ctx, cfg, host)
 		})
 	}}
@@ -86,5 +86,5 @@ func daemonTask[C any, D app.Daemon](i *Installation, name string, cfg C, common
 // ones from the log.
 const streamMessages = 1000
 
-// begunCheck is the name of the check that keeps a daemon from being ready before it was started.
-const begunCheck = "begun"
+// startedCheck is the name of the check that keeps a daemon from being ready before it was started.
+const startedCheck = "begun"

@@ -41,7 +41,7 @@ func (i *Installation) example(ctx context.Context, registry grpc.ClientConnInte
 	if err != nil {
 		return err
 	}
-	tasks := []app.Task{{Name: "example", Run: func(ctx context.Context) error { return i.introduce(ctx, service, started) }}}
+	tasks := []app.Task{{Name: "example", Run: func(ctx context.Context) error { return i.presentExample(ctx, service, started) }}}
 	for n := range exampleBackends {
 		runner := &workload.Runner{Registry: registry, Allocator: allocator, Out: io.Discard, ErrOut: io.Discard, Options: workload.Options{
 			Name: fmt.Sprintf("hello-%d", n+1), Labels: service.GetSpec().GetSelector(), Node: i.options.Node, Grace: 5 * time.Second, ServiceLinks: true,
@@ -78,8 +78,8 @@ func applyExample(ctx context.Context, registry *client.Client, path string) (*c
 	return service, nil
 }
 
-// introduce waits until the example's service has its backends, and prints commands to try.
-func (i *Installation) introduce(ctx context.Context, service *corev1.Service, started time.Time) error {
+// presentExample waits until the example's service has its backends, and prints commands to try.
+func (i *Installation) presentExample(ctx context.Context, service *corev1.Service, started time.Time) error {
 	agent, err := i.network.Dial(i.options.addr(nodeagentPort))
 	if err != nil {
 		return err
@@ -87,23 +87,23 @@ func (i *Installation) introduce(ctx context.Context, service *corev1.Service, s
 	defer func() { _ = agent.Close() }()
 	meta := service.GetMetadata()
 	request := &nodeagentv1.GetPlanRequest{Namespace: meta.GetNamespace(), Name: meta.GetName()}
-	err = i.await(ctx, func() error {
+	err = i.poll(ctx, func() error {
 		plan, err := nodeagentv1.NewNodeAgentServiceClient(agent).GetPlan(ctx, request)
 		if err != nil {
 			return err
 		}
-		return forwards(plan, exampleBackends)
+		return checkBackends(plan, exampleBackends)
 	})
 	if err == nil {
-		i.sayReady(started)
-		i.sayTry(service)
+		i.printReady(started)
+		i.printCommands(service)
 	}
 	<-ctx.Done()
 	return nil
 }
 
-// forwards returns an error unless the plan forwards to n backends.
-func forwards(plan *nodeagentv1.GetPlanResponse, n int) error {
+// checkBackends returns an error unless the plan forwards to n backends.
+func checkBackends(plan *nodeagentv1.GetPlanResponse, n int) error {
 	for _, server := range plan.GetVirtualServers() {
 		if rollout.UsedBackends(server) >= n && server.GetProgrammed() {
 			return nil
@@ -115,9 +115,9 @@ func forwards(plan *nodeagentv1.GetPlanResponse, n int) error {
 	return fmt.Errorf("the example does not have %d backends yet", n)
 }
 
-func (i *Installation) sayTry(service *corev1.Service) {
+func (i *Installation) printCommands(service *corev1.Service) {
 	meta, port := service.GetMetadata(), service.GetSpec().GetPorts()[0].GetPort()
-	i.out.say(`
+	i.out.printf(`
 Try, in another terminal:
 
   curl -s http://%s/

@@ -23,36 +23,36 @@ type printer struct {
 	w  io.Writer
 }
 
-func (p *printer) say(format string, args ...any) {
+func (p *printer) printf(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, _ = fmt.Fprintf(p.w, format+"\n", args...)
 }
 
-// announce waits until every daemon is ready and the only node has sent a heartbeat. It then prints
-// that the installation is ready, or runs the example if there is one.
-func (i *Installation) announce(ctx context.Context) error {
+// announceReady waits until every daemon is ready and the only node has sent a heartbeat. It then
+// prints that the installation is ready, or runs the example if there is one.
+func (i *Installation) announceReady(ctx context.Context) error {
 	started := time.Now()
 	conn, err := rpc.Network(i.network).Dial(i.options.addr(registryPort))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := i.await(ctx, func() error { return i.ready(ctx, conn) }); err != nil {
+	if err := i.poll(ctx, func() error { return i.ready(ctx, conn) }); err != nil {
 		return nil // stopped before it was ready
 	}
 	if i.options.Example != "" {
 		return i.example(ctx, conn, started)
 	}
-	i.sayReady(started)
+	i.printReady(started)
 	<-ctx.Done()
 	return nil
 }
 
-func (i *Installation) sayReady(started time.Time) {
-	i.out.say("portolan ready after %d ms: registry %s, names %s, services %s, data in %s", time.Since(started).Milliseconds(),
+func (i *Installation) printReady(started time.Time) {
+	i.out.printf("portolan ready after %d ms: registry %s, names %s, services %s, data in %s", time.Since(started).Milliseconds(),
 		i.options.addr(registryPort), i.options.DNSAddr, join(i.options.ServiceCIDR), i.options.DataDir)
-	i.out.say("names for the programs of this machine: portolan dns system --nameserver %s --zone %s shows what to tell its resolver",
+	i.out.printf("names for the programs of this machine: portolan dns system --nameserver %s --zone %s shows what to tell its resolver",
 		i.options.DNSAddr, i.options.Zone)
 }
 
@@ -90,22 +90,22 @@ func (i *Installation) ready(ctx context.Context, conn grpc.ClientConnInterface)
 
 // Intervals of await: between two checks, and between two messages about the missing part.
 const (
-	lookInterval = 10 * time.Millisecond
-	tellInterval = 5 * time.Second
+	checkInterval  = 10 * time.Millisecond
+	reportInterval = 5 * time.Second
 )
 
-// await checks until missing returns nil or ctx ends.
-func (i *Installation) await(ctx context.Context, missing func() error) error {
-	look := time.NewTicker(lookInterval)
+// poll checks until missing returns nil or ctx ends.
+func (i *Installation) poll(ctx context.Context, missing func() error) error {
+	look := time.NewTicker(checkInterval)
 	defer look.Stop()
 	for told := time.Now(); ; {
 		err := missing()
 		if err == nil {
 			return nil
 		}
-		if time.Since(told) > tellInterval {
+		if time.Since(told) > reportInterval {
 			told = time.Now()
-			i.out.say("waiting: %v", err)
+			i.out.printf("waiting: %v", err)
 		}
 		select {
 		case <-ctx.Done():

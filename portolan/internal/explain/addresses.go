@@ -14,37 +14,37 @@ import (
 
 // addresses compares the service's virtual IPs and node ports with the allocator's allocations, and
 // with the other services.
-func (c *chain) addresses(ctx context.Context) Step {
+func (c *explainer) addresses(ctx context.Context) Step {
 	step := Step{Title: "virtual IPs and node ports", State: OK}
 	wanted := values(c.service)
 	answer, err := allocatorv1.NewAllocatorServiceClient(c.Allocator).ListAllocations(ctx,
 		&allocatorv1.ListAllocationsRequest{OwnerUid: c.service.GetMetadata().GetUid(), PageSize: 1000})
 	if err != nil {
-		return silent(step, "allocator", err)
+		return noAnswer(step, "allocator", err)
 	}
 	var owned []string
 	for _, allocation := range answer.GetAllocations() {
 		owned = append(owned, allocation.GetValue())
-		step.say("%s from pool %s", allocation.GetValue(), allocation.GetPool())
+		step.addLine("%s from pool %s", allocation.GetValue(), allocation.GetPool())
 	}
 	if err := c.duplicates(ctx, &step, wanted, owned); err != nil {
-		return silent(step, "registry", err)
+		return noAnswer(step, "registry", err)
 	}
 	for _, value := range wanted {
 		if !slices.Contains(owned, value) {
-			step.say("%s is not allocated to this service", value)
-			step.mark(Broken, "the allocator's verifier repairs it where nobody else has the value; see the events: portolan describe service "+c.service.GetMetadata().GetName())
+			step.addLine("%s is not allocated to this service", value)
+			step.setState(Broken, "the allocator's verifier repairs it where nobody else has the value; see the events: portolan describe service "+c.service.GetMetadata().GetName())
 		}
 	}
 	if len(wanted) == 0 {
-		step.mark(Broken, "the service has no virtual IP")
+		step.setState(Broken, "the service has no virtual IP")
 	}
 	return step
 }
 
 // duplicates reports the other services that have a value of this one. The service to which the
 // value is not allocated must be recreated.
-func (c *chain) duplicates(ctx context.Context, step *Step, wanted, owned []string) error {
+func (c *explainer) duplicates(ctx context.Context, step *Step, wanted, owned []string) error {
 	request := &registryv1.ListServicesRequest{PageSize: 1000}
 	for {
 		answer, err := registryv1.NewServiceServiceClient(c.Registry).ListServices(ctx, request)
@@ -61,12 +61,12 @@ func (c *chain) duplicates(ctx context.Context, step *Step, wanted, owned []stri
 					continue
 				}
 				meta := other.GetMetadata()
-				step.say("%s is also in service %s/%s: clients of one reach the backends of the other", value, meta.GetNamespace(), meta.GetName())
+				step.addLine("%s is also in service %s/%s: clients of one reach the backends of the other", value, meta.GetNamespace(), meta.GetName())
 				wrong := c.service
 				if slices.Contains(owned, value) {
 					wrong = other
 				}
-				step.mark(Broken, recreate(wrong, value))
+				step.setState(Broken, recreate(wrong, value))
 			}
 		}
 		if request.PageToken = answer.GetNextPageToken(); request.PageToken == "" {

@@ -13,8 +13,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// books is a fake allocator with the owner of each value, and a registry with services.
-type books struct {
+// fakeAllocator is a fake allocator with the owner of each value, and a registry with services.
+type fakeAllocator struct {
 	allocatorv1.UnimplementedAllocatorServiceServer
 	registryv1.UnimplementedServiceServiceServer
 
@@ -22,7 +22,7 @@ type books struct {
 	services []*corev1.Service
 }
 
-func (b *books) ListAllocations(_ context.Context, r *allocatorv1.ListAllocationsRequest) (*allocatorv1.ListAllocationsResponse, error) {
+func (b *fakeAllocator) ListAllocations(_ context.Context, r *allocatorv1.ListAllocationsRequest) (*allocatorv1.ListAllocationsResponse, error) {
 	answer := &allocatorv1.ListAllocationsResponse{}
 	for _, value := range b.owners[r.GetOwnerUid()] {
 		answer.Allocations = append(answer.Allocations, &allocatorv1.Allocation{Value: value, Pool: "p"})
@@ -30,7 +30,7 @@ func (b *books) ListAllocations(_ context.Context, r *allocatorv1.ListAllocation
 	return answer, nil
 }
 
-func (b *books) ListServices(context.Context, *registryv1.ListServicesRequest) (*registryv1.ListServicesResponse, error) {
+func (b *fakeAllocator) ListServices(context.Context, *registryv1.ListServicesRequest) (*registryv1.ListServicesResponse, error) {
 	return &registryv1.ListServicesResponse{Services: b.services}, nil
 }
 
@@ -46,7 +46,7 @@ func withValues(name, ip string, nodePort int32) *corev1.Service {
 // TestDuplicatesAreExplainedOnBothServices checks that for either of the two services the remedy
 // names the one to recreate.
 func TestDuplicatesAreExplainedOnBothServices(t *testing.T) {
-	b := &books{
+	b := &fakeAllocator{
 		owners: map[string][]string{"uid-old": {"10.96.0.1", "30001"}, "uid-young": {"30002"}, "uid-alone": {"10.96.0.9", "30009"}},
 		services: []*corev1.Service{
 			withValues("old", "10.96.0.1", 30001), withValues("young", "10.96.0.1", 30002), withValues("alone", "10.96.0.9", 30009),
@@ -57,7 +57,7 @@ func TestDuplicatesAreExplainedOnBothServices(t *testing.T) {
 		registryv1.RegisterServiceServiceServer(s, b)
 	})
 	for i, other := range []string{"young", "old"} {
-		c := &chain{Daemons: Daemons{Registry: conn, Allocator: conn}, service: b.services[i]}
+		c := &explainer{Daemons: Daemons{Registry: conn, Allocator: conn}, service: b.services[i]}
 		step := c.addresses(t.Context())
 		if said := "10.96.0.1 is also in service default/" + other; step.State != Broken || !strings.Contains(strings.Join(step.Lines, "\n"), said) {
 			t.Errorf("%s: %s %q, want broken with %q", c.service.GetMetadata().GetName(), step.State, step.Lines, said)
@@ -66,7 +66,7 @@ func TestDuplicatesAreExplainedOnBothServices(t *testing.T) {
 			t.Errorf("%s: remedy %q, want %q", c.service.GetMetadata().GetName(), step.Remedy, remedy)
 		}
 	}
-	c := &chain{Daemons: Daemons{Registry: conn, Allocator: conn}, service: b.services[2]}
+	c := &explainer{Daemons: Daemons{Registry: conn, Allocator: conn}, service: b.services[2]}
 	if step := c.addresses(t.Context()); step.State != OK {
 		t.Errorf("a service of its own values is %s: %q", step.State, step.Lines)
 	}

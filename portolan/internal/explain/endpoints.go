@@ -14,37 +14,37 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// shown is the number of pods, endpoints and other items that are listed; the others are only
+// maxShown is the number of pods, endpoints and other items that are listed; the others are only
 // counted.
-const shown = 10
+const maxShown = 10
 
 // selection asks the endpoint controller which pods are behind the service, and why.
-func (c *chain) selection(ctx context.Context) Step {
+func (c *explainer) selection(ctx context.Context) Step {
 	step := Step{Title: "selector and pods", State: OK}
 	meta := c.service.GetMetadata()
 	answer, err := endpointsv1.NewEndpointControllerServiceClient(c.Endpoints).ExplainService(ctx,
 		&endpointsv1.ExplainServiceRequest{Namespace: meta.GetNamespace(), Name: meta.GetName()})
 	if err != nil {
-		return silent(step, "endpointctl", err)
+		return noAnswer(step, "endpointctl", err)
 	}
 	c.pods(&step, answer)
 	for _, endpoint := range answer.GetLeftOut() {
-		step.say("left out of the slices because the registry refuses it: %s", endpoint)
-		step.mark(Notice, "some addresses of the Endpoints are left out; the reasons are above")
+		step.addLine("left out of the slices because the registry refuses it: %s", endpoint)
+		step.setState(Notice, "some addresses of the Endpoints are left out; the reasons are above")
 	}
 	if failure := answer.GetFailure(); failure != nil {
-		step.say("since %s the endpoint controller cannot write the endpoints: %s",
+		step.addLine("since %s the endpoint controller cannot write the endpoints: %s",
 			failure.GetSince().AsTime().UTC().Format(time.RFC3339), failure.GetMessage())
-		step.mark(Broken, "the slices are not as they should be; the error is above, the log of endpointctl has more")
+		step.setState(Broken, "the slices are not as they should be; the error is above, the log of endpointctl has more")
 	}
 	return step
 }
 
 // pods reports the pods of the namespace, with the reason why each is behind the service or not.
-func (c *chain) pods(step *Step, answer *endpointsv1.ExplainServiceResponse) {
+func (c *explainer) pods(step *Step, answer *endpointsv1.ExplainServiceResponse) {
 	selector := c.service.GetSpec().GetSelector()
 	if len(selector) == 0 {
-		step.say("no selector: endpoints are written by hand")
+		step.addLine("no selector: endpoints are written by hand")
 		return
 	}
 	selected, ready := 0, 0
@@ -55,22 +55,22 @@ func (c *chain) pods(step *Step, answer *endpointsv1.ExplainServiceResponse) {
 		if pod.GetReady() {
 			ready++
 		}
-		if i < shown {
-			step.say("%s", podLine(pod))
+		if i < maxShown {
+			step.addLine("%s", podLine(pod))
 		}
 	}
-	if more := len(answer.GetPods()) - shown; more > 0 {
-		step.say("and %d more pods", more)
+	if more := len(answer.GetPods()) - maxShown; more > 0 {
+		step.addLine("and %d more pods", more)
 	}
-	step.say("%d of %d pods are behind the service, %d take traffic", selected, len(answer.GetPods()), ready)
+	step.addLine("%d of %d pods are behind the service, %d take traffic", selected, len(answer.GetPods()), ready)
 	switch {
 	case len(answer.GetPods()) == 0:
-		step.mark(Broken, fmt.Sprintf("the namespace has no pods; the service selects those with the labels %s", labels(selector)))
+		step.setState(Broken, fmt.Sprintf("the namespace has no pods; the service selects those with the labels %s", labels(selector)))
 	case selected == 0:
-		step.mark(Broken, fmt.Sprintf("no pod is behind the service, which selects the labels %s; the reasons are above; compare with: portolan get pods -n %s -o yaml",
+		step.setState(Broken, fmt.Sprintf("no pod is behind the service, which selects the labels %s; the reasons are above; compare with: portolan get pods -n %s -o yaml",
 			labels(selector), c.service.GetMetadata().GetNamespace()))
 	case ready == 0:
-		step.mark(Broken, "no pod is ready; the reasons are above")
+		step.setState(Broken, "no pod is ready; the reasons are above")
 	}
 }
 
@@ -98,17 +98,17 @@ func labels(selector map[string]string) string {
 }
 
 // slices reports the stored slices, which all daemons follow.
-func (c *chain) slices(ctx context.Context) Step {
+func (c *explainer) slices(ctx context.Context) Step {
 	step := Step{Title: "endpoint slices", State: OK}
 	meta := c.service.GetMetadata()
 	listed, err := registryv1.NewEndpointSliceServiceClient(c.Registry).ListEndpointSlices(ctx, &registryv1.ListEndpointSlicesRequest{
 		Namespace: meta.GetNamespace(), LabelSelector: object.LabelServiceName + "=" + meta.GetName(), PageSize: 1000,
 	})
 	if err != nil {
-		return silent(step, "registry", err)
+		return noAnswer(step, "registry", err)
 	}
 	c.newest = rollout.Revision(c.service, listed.GetEndpointSlices())
-	c.untended(&step, listed.GetEndpointSlices())
+	c.staleSlices(&step, listed.GetEndpointSlices())
 	total, ready := 0, 0
 	for i, slice := range listed.GetEndpointSlices() {
 		inSlice := 0
@@ -118,31 +118,31 @@ func (c *chain) slices(ctx context.Context) Step {
 			}
 		}
 		total, ready = total+len(slice.GetEndpoints()), ready+inSlice
-		if i < shown {
-			step.say("%s: %s, %d endpoints, %d ready%s", slice.GetMetadata().GetName(), spec.EnumName(slice.GetAddressType()), len(slice.GetEndpoints()), inSlice, ports(slice))
+		if i < maxShown {
+			step.addLine("%s: %s, %d endpoints, %d ready%s", slice.GetMetadata().GetName(), spec.EnumName(slice.GetAddressType()), len(slice.GetEndpoints()), inSlice, ports(slice))
 		}
 	}
-	step.say("%d endpoints in all, %d ready", total, ready)
+	step.addLine("%d endpoints in all, %d ready", total, ready)
 	switch {
 	case len(listed.GetEndpointSlices()) == 0 && len(c.service.GetSpec().GetSelector()) == 0:
-		step.mark(Broken, fmt.Sprintf("write an EndpointSlice with the label %s=%s", object.LabelServiceName, meta.GetName()))
+		step.setState(Broken, fmt.Sprintf("write an EndpointSlice with the label %s=%s", object.LabelServiceName, meta.GetName()))
 	case len(listed.GetEndpointSlices()) == 0:
-		step.mark(Broken, "the endpoint controller has not written any; is it running, and the leader?")
+		step.setState(Broken, "the endpoint controller has not written any; is it running, and the leader?")
 	case ready == 0:
-		step.mark(Broken, "no endpoint is ready")
+		step.setState(Broken, "no endpoint is ready")
 	}
 	return step
 }
 
-// untended reports slices that were made from a selector that the service no longer has.
-func (c *chain) untended(step *Step, slices []*corev1.EndpointSlice) {
+// staleSlices reports slices that were made from a selector that the service no longer has.
+func (c *explainer) staleSlices(step *Step, slices []*corev1.EndpointSlice) {
 	if len(c.service.GetSpec().GetSelector()) > 0 {
 		return
 	}
 	for _, slice := range slices {
 		if slice.GetMetadata().GetLabels()[object.LabelManagedBy] == object.ManagedByController {
-			step.say("nothing updates %s: it was made from a selector, and the service has none", slice.GetMetadata().GetName())
-			step.mark(Notice, "delete these slices, or give them a label "+object.LabelManagedBy+" of your own and tend them")
+			step.addLine("nothing updates %s: it was made from a selector, and the service has none", slice.GetMetadata().GetName())
+			step.setState(Notice, "delete these slices, or give them a label "+object.LabelManagedBy+" of your own and tend them")
 		}
 	}
 }

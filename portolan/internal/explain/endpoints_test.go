@@ -55,7 +55,7 @@ func TestSelectionSaysThatTheEndpointsCannotBeWritten(t *testing.T) {
 	conn := kittest.Conn(t, func(r grpc.ServiceRegistrar) {
 		endpointsv1.RegisterEndpointControllerServiceServer(r, controller{answer: answer})
 	})
-	c := &chain{Daemons: Daemons{Endpoints: conn}, service: service()}
+	c := &explainer{Daemons: Daemons{Endpoints: conn}, service: service()}
 	checkStep(t, c.selection(t.Context()), OK, "pod web-1 in, ready: is ready")
 
 	answer.Failure = &endpointsv1.SyncFailure{Since: timestamppb.New(time.Unix(0, 0)), Message: "the registry is away"}
@@ -85,14 +85,14 @@ func TestSlicesSaysThatNothingUpdatesThoseWithoutSelector(t *testing.T) {
 	conn := kittest.Conn(t, func(r grpc.ServiceRegistrar) {
 		registryv1.RegisterEndpointSliceServiceServer(r, sliceList{all: []*corev1.EndpointSlice{made}})
 	})
-	c := &chain{Daemons: Daemons{Registry: conn}, service: service()}
+	c := &explainer{Daemons: Daemons{Registry: conn}, service: service()}
 	checkStep(t, c.slices(t.Context()), OK, "1 endpoints in all, 1 ready")
 	c.service.Spec.Selector = nil
 	checkStep(t, c.slices(t.Context()), Notice, "nothing updates web-abc")
 }
 
 func TestTheServiceSaysWhyItsLoadBalancerIsPending(t *testing.T) {
-	c := &chain{service: service()}
+	c := &explainer{service: service()}
 	checkStep(t, c.asWritten(t.Context()), OK)
 	c.service.Spec.Type = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
 	checkStep(t, c.asWritten(t.Context()), Notice, "no load-balancer provider has set an address")

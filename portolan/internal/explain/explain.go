@@ -24,8 +24,8 @@ type Daemons struct {
 	Dial func(address string) (*grpc.ClientConn, error)
 }
 
-// chain is one run.
-type chain struct {
+// explainer is one run.
+type explainer struct {
 	Daemons
 
 	service *corev1.Service
@@ -39,20 +39,20 @@ func Service(ctx context.Context, daemons Daemons, namespace, name string) (*Rep
 	if err != nil {
 		return nil, err
 	}
-	c := &chain{Daemons: daemons, service: got.GetService()}
+	c := &explainer{Daemons: daemons, service: got.GetService()}
 	if settings, err := registryv1.NewDiscoveryServiceClient(daemons.Registry).GetSettings(ctx, &registryv1.GetSettingsRequest{}); err == nil {
 		c.zone = settings.GetZone()
 	}
 	report := &Report{Service: namespace + "/" + name}
-	for _, link := range c.links() {
+	for _, link := range c.steps() {
 		report.Steps = append(report.Steps, link(ctx))
 	}
-	report.conclude()
+	report.setVerdict()
 	return report, nil
 }
 
-// links returns the steps for a service of this type.
-func (c *chain) links() []func(context.Context) Step {
+// steps returns the steps for a service of this type.
+func (c *explainer) steps() []func(context.Context) Step {
 	switch {
 	case c.service.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME:
 		return []func(context.Context) Step{c.asWritten, c.names}
@@ -64,19 +64,19 @@ func (c *chain) links() []func(context.Context) Step {
 }
 
 // asWritten reports the service as its owner wrote it.
-func (c *chain) asWritten(context.Context) Step {
+func (c *explainer) asWritten(context.Context) Step {
 	s := c.service.GetSpec()
 	step := Step{Title: "service", State: OK}
-	step.say("type %s, last changed at revision %d", spec.EnumName(s.GetType()), c.service.GetMetadata().GetResourceVersion())
+	step.addLine("type %s, last changed at revision %d", spec.EnumName(s.GetType()), c.service.GetMetadata().GetResourceVersion())
 	if c.service.GetMetadata().GetDeletionTimestamp() != nil {
-		step.mark(Broken, "the service is being deleted; it waits for "+strings.Join(c.service.GetMetadata().GetFinalizers(), ", "))
+		step.setState(Broken, "the service is being deleted; it waits for "+strings.Join(c.service.GetMetadata().GetFinalizers(), ", "))
 	}
 	if why := spec.PendingLoadBalancer(c.service); why != "" {
-		step.say("no external address: %s", why)
-		step.mark(Notice, "inside, the virtual IP works; outside, nothing leads to the service yet")
+		step.addLine("no external address: %s", why)
+		step.setState(Notice, "inside, the virtual IP works; outside, nothing leads to the service yet")
 	}
 	for _, port := range s.GetPorts() {
-		step.say("port %s%d/%s -> %s", named(port.GetName()), port.GetPort(), spec.EnumName(port.GetProtocol()), target(port))
+		step.addLine("port %s%d/%s -> %s", named(port.GetName()), port.GetPort(), spec.EnumName(port.GetProtocol()), target(port))
 	}
 	return step
 }
@@ -95,9 +95,9 @@ func target(port *corev1.ServicePort) string {
 	return fmt.Sprintf("port %d of the pods", port.GetTargetPort().GetNumber())
 }
 
-// silent returns the step of a daemon that did not answer.
-func silent(step Step, daemon string, err error) Step {
-	step.say("%s did not answer: %s", daemon, apierr.Describe(err))
-	step.mark(Unknown, "is "+daemon+" running, and is its address right?")
+// noAnswer returns the step of a daemon that did not answer.
+func noAnswer(step Step, daemon string, err error) Step {
+	step.addLine("%s did not answer: %s", daemon, apierr.Describe(err))
+	step.setState(Unknown, "is "+daemon+" running, and is its address right?")
 	return step
 }

@@ -9,33 +9,33 @@ import (
 )
 
 // names asks the name server for its answer about the service.
-func (c *chain) names(ctx context.Context) Step {
+func (c *explainer) names(ctx context.Context) Step {
 	step := Step{Title: "names", State: OK}
 	meta := c.service.GetMetadata()
 	question := &dnsv1.QueryRequest{Name: fmt.Sprintf("%s.%s.svc.%s.", meta.GetName(), meta.GetNamespace(), c.zone), Type: c.recordType()}
 	answer, err := dnsv1.NewDNSServiceClient(c.DNS).Query(ctx, question)
 	if err != nil {
-		return silent(step, "dnssvc", err)
+		return noAnswer(step, "dnssvc", err)
 	}
-	step.say("%s %s: %s", question.GetName(), question.GetType(), answer.GetRcode())
+	step.addLine("%s %s: %s", question.GetName(), question.GetType(), answer.GetRcode())
 	for i, record := range answer.GetAnswer() {
-		if i == shown {
-			step.say("and %d more records", len(answer.GetAnswer())-shown)
+		if i == maxShown {
+			step.addLine("and %d more records", len(answer.GetAnswer())-maxShown)
 			break
 		}
-		step.say("%s", record)
+		step.addLine("%s", record)
 	}
 	for _, line := range answer.GetExplanation() {
-		step.say("%s", line)
+		step.addLine("%s", line)
 	}
 	if len(answer.GetAnswer()) == 0 {
-		step.mark(Broken, "the name has no answer; the reason is above")
+		step.setState(Broken, "the name has no answer; the reason is above")
 	}
 	return step
 }
 
 // recordType returns the record type that a client of the service asks for first.
-func (c *chain) recordType() string {
+func (c *explainer) recordType() string {
 	families := c.service.GetSpec().GetIpFamilies()
 	switch {
 	case c.service.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME:

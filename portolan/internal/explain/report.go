@@ -33,13 +33,14 @@ type Report struct {
 	Works   bool   `json:"works"`
 }
 
-// say adds a line.
-func (s *Step) say(format string, args ...any) {
+// addLine adds a line.
+func (s *Step) addLine(format string, args ...any) {
 	s.Lines = append(s.Lines, fmt.Sprintf(format, args...))
 }
 
-// mark sets a state and its remedy, which may be empty, unless the step already has a worse state.
-func (s *Step) mark(state State, remedy string) {
+// setState sets a state and its remedy, which may be empty, unless the step already has a worse
+// state.
+func (s *Step) setState(state State, remedy string) {
 	if rank[state] <= rank[s.State] {
 		return
 	}
@@ -48,8 +49,8 @@ func (s *Step) mark(state State, remedy string) {
 
 var rank = map[State]int{OK: 0, Notice: 1, Unknown: 2, Broken: 3}
 
-// conclude sets the verdict, which names the first broken link.
-func (r *Report) conclude() {
+// setVerdict sets the verdict, which names the first broken link.
+func (r *Report) setVerdict() {
 	r.Works, r.Verdict = true, "the chain is whole"
 	for _, step := range r.Steps {
 		if step.State == Broken {

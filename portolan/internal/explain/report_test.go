@@ -7,10 +7,10 @@ import (
 
 func TestConclude(t *testing.T) {
 	broken := Step{Title: "selector and pods"}
-	broken.mark(Broken, "label a pod")
-	broken.mark(Unknown, "a smaller trouble does not hide a larger one")
+	broken.setState(Broken, "label a pod")
+	broken.setState(Unknown, "a smaller trouble does not hide a larger one")
 	silent := Step{Title: "names"}
-	silent.mark(Unknown, "start dnssvc")
+	silent.setState(Unknown, "start dnssvc")
 	for name, c := range map[string]struct {
 		steps   []Step
 		works   bool
@@ -22,7 +22,7 @@ func TestConclude(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			report := Report{Service: "default/web", Steps: c.steps}
-			report.conclude()
+			report.setVerdict()
 			if report.Works != c.works || report.Verdict != c.verdict {
 				t.Errorf("works %v, %q", report.Works, report.Verdict)
 			}

@@ -22,7 +22,7 @@ type State string
 // States.
 const (
 	Programmed State = "programmed"
-	Behind     State = "behind"  // the node has not reached the revision yet
+	Pending    State = "behind"  // the node has not reached the revision yet
 	Failing    State = "failing" // the node has tried and failed
 	Silent     State = "silent"  // unknown, because the node is not heard
 )
@@ -31,7 +31,7 @@ const (
 type Node struct {
 	Name    string
 	State   State
-	Why     string // the reason if it is not programmed; otherwise empty
+	Reason  string // the reason if it is not programmed; otherwise empty
 	Address string // of the agent's API; empty if the agent was never heard
 	Mode    string // how the node forwards
 	Applied uint64 // revision up to which the node has tried everything
@@ -68,8 +68,8 @@ func Revision(service *corev1.Service, endpointSlices []*corev1.EndpointSlice) u
 	return newest
 }
 
-// Question selects a service, a revision and nodes.
-type Question struct {
+// Query selects a service, a revision and nodes.
+type Query struct {
 	Namespace, Name string // of the service
 	Revision        uint64 // that nodes must reach
 	Nodes           string // label selector of the nodes; empty: all nodes with an agent
@@ -78,8 +78,8 @@ type Question struct {
 	Dial func(address string) (*grpc.ClientConn, error)
 }
 
-// Look returns the progress by the nodes' last heartbeats.
-func Look(ctx context.Context, registry *client.Client, q Question) (Progress, error) {
+// GetProgress returns the progress by the nodes' last heartbeats.
+func GetProgress(ctx context.Context, registry *client.Client, q Query) (Progress, error) {
 	kind, _ := kinds.Named("Node")
 	found, _, err := registry.List(ctx, kind, client.Query{Labels: q.Nodes})
 	if err != nil {
@@ -107,41 +107,41 @@ func Look(ctx context.Context, registry *client.Client, q Question) (Progress, e
 	}
 	progress := Progress{Revision: q.Revision}
 	for name := range meant {
-		progress.Nodes = append(progress.Nodes, q.judge(ctx, name, agents[name]))
+		progress.Nodes = append(progress.Nodes, q.nodeState(ctx, name, agents[name]))
 	}
 	slices.SortFunc(progress.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	return progress, nil
 }
 
-// judge returns the state of the service on one node.
-func (q *Question) judge(ctx context.Context, name string, agent *registryv1.Agent) Node {
+// nodeState returns the state of the service on one node.
+func (q *Query) nodeState(ctx context.Context, name string, agent *registryv1.Agent) Node {
 	beat := agent.GetHeartbeat()
 	node := Node{Name: name, Address: beat.GetAddress(), Mode: beat.GetProxyMode(), Applied: beat.GetAppliedRevision()}
 	service := q.Namespace + "/" + q.Name
 	switch {
 	case agent == nil:
-		node.State, node.Why = Silent, "its agent has not been heard of since the registry started"
+		node.State, node.Reason = Silent, "its agent has not been heard of since the registry started"
 	case !agent.GetAlive():
-		node.State, node.Why = Silent, fmt.Sprintf("its agent has not been heard of for %.0f s; it may still forward what it has", agent.GetAgeSeconds())
+		node.State, node.Reason = Silent, fmt.Sprintf("its agent has not been heard of for %.0f s; it may still forward what it has", agent.GetAgeSeconds())
 	case beat.GetAppliedRevision() < q.Revision:
-		node.State, node.Why = Behind, fmt.Sprintf("it is at revision %d", beat.GetAppliedRevision())
+		node.State, node.Reason = Pending, fmt.Sprintf("it is at revision %d", beat.GetAppliedRevision())
 		if !beat.GetSynced() {
-			node.Why += ", and its agent works from its last view: it does not reach the registry"
+			node.Reason += ", and its agent works from its last view: it does not reach the registry"
 		}
 	case beat.GetNodeFailure() != "":
-		node.State, node.Why = Failing, beat.GetNodeFailure()
+		node.State, node.Reason = Failing, beat.GetNodeFailure()
 	case slices.Contains(beat.GetFailingServices(), service):
-		node.State, node.Why = Failing, fmt.Sprintf("see: portolan node plan %s %s -n %s", name, q.Name, q.Namespace)
+		node.State, node.Reason = Failing, fmt.Sprintf("see: portolan node plan %s %s -n %s", name, q.Name, q.Namespace)
 	case beat.GetMoreFailingServices() > 0:
-		node.State, node.Why = q.ask(ctx, beat)
+		node.State, node.Reason = q.askAgent(ctx, beat)
 	default:
 		node.State = Programmed
 	}
 	return node
 }
 
-// ask asks an agent with more failing services than its heartbeat names.
-func (q *Question) ask(ctx context.Context, beat *nodeagentv1.Heartbeat) (State, string) {
+// askAgent asks an agent with more failing services than its heartbeat names.
+func (q *Query) askAgent(ctx context.Context, beat *nodeagentv1.Heartbeat) (State, string) {
 	if q.Dial == nil {
 		return Failing, fmt.Sprintf("%d services fail there, more than it names", len(beat.GetFailingServices())+int(beat.GetMoreFailingServices()))
 	}
@@ -169,13 +169,13 @@ func Plan(ctx context.Context, dial func(string) (*grpc.ClientConn, error), addr
 
 // Explain sets the reason on nodes where the service fails. It asks at most the given number of
 // agents.
-func (p Progress) Explain(ctx context.Context, q Question, most int) {
+func (p Progress) Explain(ctx context.Context, q Query, maxAgents int) {
 	for i := range p.Nodes {
 		node := &p.Nodes[i]
 		if node.State != Failing || node.Address == "" || q.Dial == nil {
 			continue
 		}
-		if most--; most < 0 {
+		if maxAgents--; maxAgents < 0 {
 			return
 		}
 		plan, err := Plan(ctx, q.Dial, node.Address, q.Namespace, q.Name)
@@ -184,7 +184,7 @@ func (p Progress) Explain(ctx context.Context, q Question, most int) {
 		}
 		for _, server := range plan.GetVirtualServers() {
 			if !server.GetProgrammed() {
-				node.Why = server.GetError()
+				node.Reason = server.GetError()
 				break
 			}
 		}

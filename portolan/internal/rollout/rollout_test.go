@@ -49,8 +49,8 @@ func (a *agent) GetPlan(context.Context, *nodeagentv1.GetPlanRequest) (*nodeagen
 
 const wanted = 10
 
-// TestLook looks at a node in each state.
-func TestLook(t *testing.T) {
+// TestGetProgress checks a node in each state.
+func TestGetProgress(t *testing.T) {
 	beat := func(name string, change func(*nodeagentv1.Heartbeat)) *registryv1.Agent {
 		b := &nodeagentv1.Heartbeat{Node: name, AppliedRevision: wanted, Synced: true, Address: name}
 		if change != nil {
@@ -91,8 +91,8 @@ func TestLook(t *testing.T) {
 			nodeagentv1.RegisterNodeAgentServiceServer(s, &agent{errors: errs})
 		}), nil
 	}
-	question := rollout.Question{Namespace: "default", Name: "web", Revision: wanted, Dial: dial}
-	progress, err := rollout.Look(t.Context(), client.New(conn), question)
+	question := rollout.Query{Namespace: "default", Name: "web", Revision: wanted, Dial: dial}
+	progress, err := rollout.GetProgress(t.Context(), client.New(conn), question)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestLook(t *testing.T) {
 	}
 	for i, w := range want {
 		got := progress.Nodes[i]
-		if got.Name != w.name || string(got.State) != w.state || !strings.Contains(got.Why, w.why) || (got.Why == "") != (w.why == "") {
+		if got.Name != w.name || string(got.State) != w.state || !strings.Contains(got.Reason, w.why) || (got.Reason == "") != (w.why == "") {
 			t.Errorf("node %d is %+v, want %+v", i, got, w)
 		}
 	}
@@ -123,7 +123,7 @@ func TestLook(t *testing.T) {
 	}
 	progress.Explain(t.Context(), question, 10)
 	i := slices.IndexFunc(progress.Nodes, func(n rollout.Node) bool { return n.Name == "failing" })
-	if got := progress.Nodes[i].Why; got != "no room" {
+	if got := progress.Nodes[i].Reason; got != "no room" {
 		t.Errorf("why it fails: %q", got)
 	}
 }
@@ -133,7 +133,7 @@ func TestNoNodesAreNotAllNodes(t *testing.T) {
 		registryv1.RegisterNodeServiceServer(s, &registry{})
 		registryv1.RegisterAgentServiceServer(s, &registry{})
 	})
-	progress, err := rollout.Look(t.Context(), client.New(conn), rollout.Question{Namespace: "default", Name: "web"})
+	progress, err := rollout.GetProgress(t.Context(), client.New(conn), rollout.Query{Namespace: "default", Name: "web"})
 	if err != nil || progress.Complete() || progress.String() != "programmed on 0 of 0 nodes" {
 		t.Errorf("%s, complete %t, %v", progress, progress.Complete(), err)
 	}

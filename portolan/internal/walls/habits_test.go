@@ -64,7 +64,7 @@ func TestNoSleepInTests(t *testing.T) {
 			continue
 		}
 		for _, pos := range sleeps(f.syntax) {
-			t.Errorf("%s: time.Sleep in a test: wait for the thing itself (kittest.Eventually, a channel, testing/synctest)", f.at(pos))
+			t.Errorf("%s: time.Sleep in a test: wait for the thing itself (kittest.Eventually, a channel, testing/synctest)", f.position(pos))
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestProfilesOnTheDebugPortOnly(t *testing.T) {
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
 			if selector, ok := n.(*ast.SelectorExpr); ok {
 				if x, ok := selector.X.(*ast.Ident); ok && x.Name == "http" && slices.Contains(careless, selector.Sel.Name) {
-					t.Errorf("%s: http.%s has the profiles too; serve a handler of your own", f.at(selector.Pos()), selector.Sel.Name)
+					t.Errorf("%s: http.%s has the profiles too; serve a handler of your own", f.position(selector.Pos()), selector.Sel.Name)
 				}
 			}
 			return true

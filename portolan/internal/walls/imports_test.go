@@ -28,8 +28,9 @@ var mayImport = map[string][]string{
 // the kit.
 var natsPlaces = []string{ours + "services/changes", ours + "services/daemon", ours + "services/kit"}
 
-// area returns the first folder of an import path of this repository, and "" for all other paths.
-func area(pkg string) string {
+// moduleOf returns the first folder of an import path of this repository, and "" for all other
+// paths.
+func moduleOf(pkg string) string {
 	rest, ok := strings.CutPrefix(pkg, ours)
 	if !ok {
 		return ""
@@ -38,7 +39,7 @@ func area(pkg string) string {
 	return first
 }
 
-func below(pkg string, roots ...string) bool {
+func isBelow(pkg string, roots ...string) bool {
 	return slices.ContainsFunc(roots, func(root string) bool {
 		return pkg == root || strings.HasPrefix(pkg, root+"/")
 	})
@@ -47,12 +48,13 @@ func below(pkg string, roots ...string) bool {
 // testOnly reports whether a package exists for tests: kittest, storetest, dataplanetest, all of
 // faults.
 func testOnly(pkg string) bool {
-	return strings.HasPrefix(pkg, ours) && strings.HasSuffix(pkg, "test") || area(pkg) == "faults"
+	return strings.HasPrefix(pkg, ours) && strings.HasSuffix(pkg, "test") || moduleOf(pkg) == "faults"
 }
 
-// refuse returns the reason why from may not import to, or "" if it may. Tests may import more.
-func refuse(from, to string, test bool) string {
-	a, b := area(from), area(to)
+// importRefusal returns the reason why from may not import to, or "" if it may. Tests may import
+// more.
+func importRefusal(from, to string, test bool) string {
+	a, b := moduleOf(from), moduleOf(to)
 	allowed, known := mayImport[a]
 	switch {
 	case !known:
@@ -61,15 +63,15 @@ func refuse(from, to string, test bool) string {
 		return "daemons never import each other; they speak through the API and the change stream"
 	case b != "" && a != b && !slices.Contains(allowed, b):
 		return a + " may import " + strings.Join(append([]string{a}, allowed...), ", ") + " only"
-	case below(from, ours+"services/kit") && b == "services" && !below(to, ours+"services/kit"):
+	case isBelow(from, ours+"services/kit") && b == "services" && !isBelow(to, ours+"services/kit"):
 		return "services/kit is below the other packages of services; a daemon passes in what the kit needs of them"
 	case testOnly(to) && !test && !testOnly(from):
 		return "only tests import packages that exist for tests"
-	case below(to, "github.com/nats-io") && !test && (slices.Contains(daemons, a) || a == "api"):
+	case isBelow(to, "github.com/nats-io") && !test && (slices.Contains(daemons, a) || a == "api"):
 		return "only services/changes and services/daemon know that the change stream is NATS"
-	case below(to, "github.com/nats-io") && !test && a == "services" && !below(from, natsPlaces...):
+	case isBelow(to, "github.com/nats-io") && !test && a == "services" && !isBelow(from, natsPlaces...):
 		return "NATS is known to these only: " + strings.Join(natsPlaces, ", ")
-	case below(to, "k8s.io", "sigs.k8s.io") && (a != "portolan" || !test):
+	case isBelow(to, "k8s.io", "sigs.k8s.io") && (a != "portolan" || !test):
 		return "only tests of portolan compare with Kubernetes' libraries, which take long to build; portolan/internal/manifest/kube has the types"
 	}
 	return ""
@@ -82,8 +84,8 @@ func TestImports(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if why := refuse(f.pkg, to, f.test); why != "" {
-				t.Errorf("%s: %s imports %s: %s", f.at(spec.Pos()), f.pkg, to, why)
+			if why := importRefusal(f.pkg, to, f.test); why != "" {
+				t.Errorf("%s: %s imports %s: %s", f.position(spec.Pos()), f.pkg, to, why)
 			}
 		}
 	}
@@ -123,7 +125,7 @@ func TestRefuse(t *testing.T) {
 		{"portolan.dev/registry", "sigs.k8s.io/yaml", inCode, false},
 		{"portolan.dev/unheard/of", "fmt", inCode, false},
 	} {
-		if why := refuse(c.from, c.to, c.test); (why == "") != c.ok {
+		if why := importRefusal(c.from, c.to, c.test); (why == "") != c.ok {
 			t.Errorf("refuse(%s, %s, test %v) = %q, want allowed %v", c.from, c.to, c.test, why, c.ok)
 		}
 	}

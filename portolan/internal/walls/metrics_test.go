@@ -120,7 +120,7 @@ func metricsText(all []metric) string {
 	out.WriteString("\n## Common\n\n")
 	common := ofModule(all, "services")
 	for i := range common {
-		common[i].help += " Of: " + of(common[i].daemons) + "."
+		common[i].help += " Of: " + joinNames(common[i].daemons) + "."
 	}
 	out.WriteString(metricsTable(common))
 	for _, d := range daemons {
@@ -129,7 +129,7 @@ func metricsText(all []metric) string {
 	return out.String()
 }
 
-func of(list []string) string {
+func joinNames(list []string) string {
 	if len(list) >= len(daemons) {
 		return "every daemon"
 	}
@@ -223,7 +223,7 @@ func labelNames(constant, variable string) string {
 // registries by daemon.
 func registries(t *testing.T) map[string]*prometheus.Registry {
 	t.Helper()
-	s := &suite{t: t, network: rpc.Memory(), all: map[string]*prometheus.Registry{}, addrs: map[string]string{}}
+	s := &allDaemons{t: t, network: rpc.Memory(), all: map[string]*prometheus.Registry{}, addrs: map[string]string{}}
 	for i, name := range daemons {
 		s.addrs[name] = fmt.Sprint("127.0.0.1:", 7400+i)
 	}
@@ -266,8 +266,8 @@ func registries(t *testing.T) map[string]*prometheus.Registry {
 	return s.all
 }
 
-// suite holds all daemons in one process.
-type suite struct {
+// allDaemons holds all daemons in one process.
+type allDaemons struct {
 	t       *testing.T
 	network rpc.Network
 	all     map[string]*prometheus.Registry
@@ -276,7 +276,7 @@ type suite struct {
 
 // start runs a daemon until the test ends. It has a certificate only for the sake of its metrics;
 // calls within one process do not need it.
-func start[C any, D app.Daemon](s *suite, name string, cfg C, build func(context.Context, C, app.Host) (D, error)) {
+func start[C any, D app.Daemon](s *allDaemons, name string, cfg C, build func(context.Context, C, app.Host) (D, error)) {
 	s.t.Helper()
 	host := kittest.Host(s.t, s.network, "nats://127.0.0.1:1")
 	host.Metrics = obs.NewMetrics()
@@ -289,7 +289,7 @@ func start[C any, D app.Daemon](s *suite, name string, cfg C, build func(context
 	kittest.Run(s.t, name, d.Run)
 }
 
-func (s *suite) certificate(name string, metrics prometheus.Registerer) {
+func (s *allDaemons) certificate(name string, metrics prometheus.Registerer) {
 	s.t.Helper()
 	ca, err := authority.New("example.org", time.Hour)
 	if err != nil {
@@ -317,7 +317,7 @@ func (s *suite) certificate(name string, metrics prometheus.Registerer) {
 }
 
 // call makes one call of each type, so that there are samples of calls.
-func (s *suite) call(name string) {
+func (s *allDaemons) call(name string) {
 	s.t.Helper()
 	conn, err := s.network.Dial(s.addrs[name])
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 // programPath matches the import path of a program of this repository.
 var programPath = regexp.MustCompile(`^portolan\.dev/[a-z]+/cmd/[a-z]+$`)
 
-// behind returns the package behind each program: the only package of this repository that its main
-// function imports.
-func behind(t *testing.T) map[string]string {
+// packageBehind returns the package behind each program: the only package of this repository that
+// its main function imports.
+func packageBehind(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, f := range files(t) {
@@ -26,7 +26,7 @@ func behind(t *testing.T) map[string]string {
 			continue
 		}
 		for _, imported := range imports(f) {
-			if area(imported) != "" {
+			if moduleOf(imported) != "" {
 				found[f.pkg] = imported
 			}
 		}
@@ -44,8 +44,8 @@ func imports(f file) []string {
 	return paths
 }
 
-// whole parses a file with its function bodies.
-func whole(t *testing.T, f file) *ast.File {
+// parseWhole parses a file with its function bodies.
+func parseWhole(t *testing.T, f file) *ast.File {
 	t.Helper()
 	syntax, err := parser.ParseFile(token.NewFileSet(), filepath.Join(repository, f.name), nil, parser.SkipObjectResolution)
 	if err != nil {
@@ -57,7 +57,7 @@ func whole(t *testing.T, f file) *ast.File {
 // TestProgramsAreOneCall checks that main calls one function of one package of this repository and
 // exits with its result, so that tests can import everything that a program does.
 func TestProgramsAreOneCall(t *testing.T) {
-	programs := behind(t)
+	programs := packageBehind(t)
 	if len(programs) < len(daemons)+1 {
 		t.Errorf("only %d programs found: %v", len(programs), programs)
 	}
@@ -68,7 +68,7 @@ func TestProgramsAreOneCall(t *testing.T) {
 		if got := imports(f); len(got) != 2 || got[0] != "os" || got[1] != programs[f.pkg] {
 			t.Errorf("%s imports %v, want os and one package of ours", f.name, got)
 		}
-		if decls := whole(t, f).Decls; len(decls) != 2 || !oneExit(decls[1]) {
+		if decls := parseWhole(t, f).Decls; len(decls) != 2 || !oneExit(decls[1]) {
 			t.Errorf("%s has more than func main() { os.Exit(….Main()) }: move it to the package that it calls", f.name)
 		}
 	}
@@ -91,7 +91,7 @@ func oneExit(decl ast.Decl) bool {
 // without importing the package behind it. After a change of the program, go test would serve their
 // old result from its cache.
 func TestTestsDeclareTheProgramsTheyBuild(t *testing.T) {
-	programs := behind(t)
+	programs := packageBehind(t)
 	imported := map[string][]string{} // by package
 	for _, f := range files(t) {
 		imported[f.pkg] = append(imported[f.pkg], imports(f)...)
@@ -101,7 +101,7 @@ func TestTestsDeclareTheProgramsTheyBuild(t *testing.T) {
 		if !f.test && !testOnly(f.pkg) || f.pkg == ours+"portolan/internal/walls" {
 			continue
 		}
-		for _, literal := range literals(whole(t, f)) {
+		for _, literal := range literals(parseWhole(t, f)) {
 			if !strings.Contains(literal, "/cmd/") || !strings.HasPrefix(literal, ours) {
 				continue
 			}
@@ -139,9 +139,9 @@ func TestTestsReadTheirOwnModule(t *testing.T) {
 		if !f.test {
 			continue
 		}
-		for _, literal := range literals(whole(t, f)) {
+		for _, literal := range literals(parseWhole(t, f)) {
 			reads := path.Join(path.Dir(f.name), literal)
-			if !strings.HasPrefix(literal, "../") || strings.HasPrefix(reads, area(f.pkg)+"/") || strings.HasPrefix(reads, "tools/") {
+			if !strings.HasPrefix(literal, "../") || strings.HasPrefix(reads, moduleOf(f.pkg)+"/") || strings.HasPrefix(reads, "tools/") {
 				continue
 			}
 			t.Errorf("%s reads %s, which is outside its module: go test would not notice a change; see portolan/testdata/repository", f.name, reads)
@@ -153,10 +153,10 @@ func TestTestsReadTheirOwnModule(t *testing.T) {
 // TestTestsDeclareTheProgramsTheyBuild would not see the programs that they build.
 func TestProgramsAreBuiltInOnePlace(t *testing.T) {
 	for _, f := range files(t) {
-		if !f.test && !testOnly(f.pkg) || area(f.pkg) == "tools" || path.Base(f.pkg) == "kittest" || strings.HasPrefix(f.name, "tools/") {
+		if !f.test && !testOnly(f.pkg) || moduleOf(f.pkg) == "tools" || path.Base(f.pkg) == "kittest" || strings.HasPrefix(f.name, "tools/") {
 			continue
 		}
-		ast.Inspect(whole(t, f), func(n ast.Node) bool {
+		ast.Inspect(parseWhole(t, f), func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if ok && runsGo(call) {
 				t.Errorf("%s runs the go command: kittest.Build builds programs", f.name)

@@ -32,13 +32,13 @@ func inInternal(pkg string) bool { return slices.Contains(strings.Split(pkg, "/"
 // import a package.
 func misplaced(all []string, importers map[string][]string, contracts []string) (private, stale []string) {
 	for _, pkg := range all {
-		imported := slices.ContainsFunc(importers[pkg], func(from string) bool { return from != area(pkg) })
+		imported := slices.ContainsFunc(importers[pkg], func(from string) bool { return from != moduleOf(pkg) })
 		if !inInternal(pkg) && !imported && !slices.Contains(contracts, pkg) {
 			private = append(private, pkg)
 		}
 	}
 	for _, pkg := range contracts {
-		imported := slices.ContainsFunc(importers[pkg], func(from string) bool { return from != area(pkg) })
+		imported := slices.ContainsFunc(importers[pkg], func(from string) bool { return from != moduleOf(pkg) })
 		if imported || !slices.Contains(all, pkg) {
 			stale = append(stale, pkg)
 		}
@@ -56,9 +56,9 @@ func TestPublicPackages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			importers[to] = append(importers[to], area(f.pkg))
+			importers[to] = append(importers[to], moduleOf(f.pkg))
 		}
-		if slices.Contains(publicAreas, area(f.pkg)) && !f.test && f.syntax.Name.Name != "main" && path.Base(f.name) != "doc.go" {
+		if slices.Contains(publicAreas, moduleOf(f.pkg)) && !f.test && f.syntax.Name.Name != "main" && path.Base(f.name) != "doc.go" {
 			all[f.pkg] = true
 		}
 	}

@@ -32,8 +32,8 @@ type file struct {
 	syntax    *ast.File
 }
 
-// at returns a position in the file, for messages.
-func (f file) at(pos token.Pos) string {
+// position returns a position in the file, for messages.
+func (f file) position(pos token.Pos) string {
 	return f.name + ":" + strconv.Itoa(f.fset.Position(pos).Line)
 }
 

@@ -9,8 +9,8 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// watchAgain is the pause before a broken watch is started again.
-const watchAgain = time.Second
+// watchRetry is the pause before a broken watch is started again.
+const watchRetry = time.Second
 
 // deletions returns a channel that gets the program's remaining time when another client deletes
 // the pod. It keeps trying until ctx ends if the registry does not answer.
@@ -22,7 +22,7 @@ func (r *Runner) deletions(ctx context.Context) <-chan time.Duration {
 				deleted <- left
 				return
 			}
-			if !app.Pause(ctx, watchAgain) {
+			if !app.Pause(ctx, watchRetry) {
 				return
 			}
 		}

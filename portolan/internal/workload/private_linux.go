@@ -37,7 +37,7 @@ func ExecWithResolver(path string, command []string, errOut io.Writer) error {
 	environment := os.Environ()
 	if err := mountResolver(path, content); err != nil {
 		_, _ = fmt.Fprintf(errOut, "names: no private resolv.conf (%v); the host's resolver is asked, with the search path in LOCALDOMAIN\n", err)
-		environment = append(environment, Names{Search: searchOf(path)}.environment()...)
+		environment = append(environment, ResolverConfig{Search: searchOf(path)}.environment()...)
 	}
 	// This thread becomes the process. It lacks the signal for its parent's death, which only the
 	// first thread has.

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Names holds the resolver settings by which programs find services.
-type Names struct {
+// ResolverConfig holds the resolver settings by which programs find services.
+type ResolverConfig struct {
 	Servers []string // addresses of name servers on port 53; empty: the host's resolver
 	Search  []string // domains that complete short names
 }
@@ -19,13 +19,13 @@ const hostResolvConf = "/etc/resolv.conf"
 
 // Limits of the C library's resolver.
 const (
-	mostServers = 3
-	mostSearch  = 6
+	maxServers = 3
+	maxSearch  = 6
 )
 
-// NamesFor returns the settings for programs of a namespace. The search path ends with the domains
-// in more, which come from the host.
-func NamesFor(servers []string, namespace, zone string, more []string) Names {
+// ResolverConfigFor returns the settings for programs of a namespace. The search path ends with the
+// domains in more, which come from the host.
+func ResolverConfigFor(servers []string, namespace, zone string, more []string) ResolverConfig {
 	zone = strings.Trim(zone, ".")
 	search := []string{namespace + ".svc." + zone, "svc." + zone, zone}
 	for _, domain := range more {
@@ -33,11 +33,11 @@ func NamesFor(servers []string, namespace, zone string, more []string) Names {
 			search = append(search, domain)
 		}
 	}
-	return Names{Servers: servers[:min(len(servers), mostServers)], Search: search[:min(len(search), mostSearch)]}
+	return ResolverConfig{Servers: servers[:min(len(servers), maxServers)], Search: search[:min(len(search), maxSearch)]}
 }
 
 // ResolvConf returns the text of a resolv.conf.
-func (n Names) ResolvConf() string {
+func (n ResolverConfig) ResolvConf() string {
 	var b strings.Builder
 	for _, server := range n.Servers {
 		fmt.Fprintf(&b, "nameserver %s\n", server)
@@ -48,7 +48,7 @@ func (n Names) ResolvConf() string {
 
 // environment returns the variables that make the C library complete short names with the search
 // path. It leaves out variables that the caller has set.
-func (n Names) environment() []string {
+func (n ResolverConfig) environment() []string {
 	var variables []string
 	for name, value := range map[string]string{"LOCALDOMAIN": strings.Join(n.Search, " "), "RES_OPTIONS": "ndots:5"} {
 		if _, set := os.LookupEnv(name); !set {
@@ -74,10 +74,10 @@ func searchOf(path string) []string {
 	return slices.DeleteFunc(search, func(domain string) bool { return domain == "." })
 }
 
-// private returns a command that runs the program with a resolv.conf of its own, and a function
-// that removes that file. Without privileges or without name servers, or on a system without
-// mount namespaces, it returns the program itself, and the search path for its environment.
-func (r *Runner) private(names Names, program []string) (command, environment []string, remove func(), err error) {
+// privateResolver returns a command that runs the program with a resolv.conf of its own, and a
+// function that removes that file. Without privileges or without name servers, or on a system
+// without mount namespaces, it returns the program itself, and the search path for its environment.
+func (r *Runner) privateResolver(names ResolverConfig, program []string) (command, environment []string, remove func(), err error) {
 	if !mountNamespaces || len(names.Servers) == 0 || r.Self == "" || os.Geteuid() != 0 {
 		return program, names.environment(), func() {}, nil
 	}

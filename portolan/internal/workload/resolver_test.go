@@ -8,7 +8,7 @@ import (
 )
 
 func TestNamesFor(t *testing.T) {
-	names := NamesFor([]string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"}, "shop", "cluster.local.", []string{"example.com", "cluster.local"})
+	names := ResolverConfigFor([]string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"}, "shop", "cluster.local.", []string{"example.com", "cluster.local"})
 	want := "nameserver 10.0.0.1\nnameserver 10.0.0.2\nnameserver 10.0.0.3\n" +
 		"search shop.svc.cluster.local svc.cluster.local cluster.local example.com\noptions ndots:5\n"
 	if got := names.ResolvConf(); got != want {

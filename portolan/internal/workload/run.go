@@ -58,7 +58,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	if err := r.register(ctx, pod); err != nil {
 		return err
 	}
-	defer r.remove()
+	defer r.deletePod()
 	command, forget, err := r.command(ctx)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (r *Runner) register(ctx context.Context, pod *corev1.Pod) error {
 	r.pod = created.GetPod()
 	addresses, err := r.addresses(ctx)
 	if err != nil {
-		r.remove()
+		r.deletePod()
 		return err
 	}
 	r.pod.Status = &corev1.PodStatus{
@@ -111,7 +111,7 @@ func (r *Runner) replace(ctx context.Context, pod *corev1.Pod) (*registryv1.Crea
 		return nil, err
 	default:
 		r.pod = left.GetPod()
-		r.remove()
+		r.deletePod()
 	}
 	return r.pods.CreatePod(ctx, &registryv1.CreatePodRequest{Pod: pod})
 }
@@ -176,8 +176,8 @@ func (r *Runner) command(ctx context.Context) (command *exec.Cmd, forget func(),
 	if err != nil {
 		return nil, nil, err
 	}
-	names := NamesFor(r.Options.Nameservers, r.pod.GetMetadata().GetNamespace(), r.settings.GetZone(), searchOf(hostResolvConf))
-	line, variables, forget, err := r.private(names, r.Options.Command)
+	names := ResolverConfigFor(r.Options.Nameservers, r.pod.GetMetadata().GetNamespace(), r.settings.GetZone(), searchOf(hostResolvConf))
+	line, variables, forget, err := r.privateResolver(names, r.Options.Command)
 	if err != nil {
 		return nil, nil, fmt.Errorf("resolv.conf of the program: %w", err)
 	}
@@ -200,7 +200,7 @@ func (r *Runner) wait(ctx context.Context, command *exec.Cmd) error {
 	case err := <-ended:
 		return exitOf(err)
 	case <-ctx.Done():
-		r.terminate()
+		r.startTermination()
 	case left := <-r.deletions(watching):
 		grace = max(0, min(grace, left-r.Options.DrainDelay))
 		_, _ = fmt.Fprintf(r.ErrOut, "pod %s/%s was deleted; the program is asked to stop\n", r.pod.GetMetadata().GetNamespace(), r.pod.GetMetadata().GetName())
@@ -243,8 +243,8 @@ func exitOf(err error) error {
 // cleanup bounds the removal of the pod while the command itself is being stopped.
 const cleanup = 10 * time.Second
 
-// terminate deletes the pod with its grace period, so that balancers stop sending.
-func (r *Runner) terminate() {
+// startTermination deletes the pod with its grace period, so that balancers stop sending.
+func (r *Runner) startTermination() {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
 	defer cancel()
 	if err := r.delete(ctx, r.Options.graceSeconds()); err != nil {
@@ -252,8 +252,8 @@ func (r *Runner) terminate() {
 	}
 }
 
-// remove deletes the pod without grace. The allocator frees the address of a deleted pod.
-func (r *Runner) remove() {
+// deletePod deletes the pod without grace. The allocator frees the address of a deleted pod.
+func (r *Runner) deletePod() {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
 	defer cancel()
 	if err := r.delete(ctx, 0); err != nil && status.Code(err) != codes.NotFound && status.Code(err) != codes.Aborted {

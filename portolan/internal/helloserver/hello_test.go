@@ -1,4 +1,4 @@
-package hello
+package helloserver
 
 import (
 	"io"

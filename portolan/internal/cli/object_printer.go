@@ -15,20 +15,20 @@ import (
 	"portolan.dev/services/object"
 )
 
-// screen prints the objects of get, and then their changes, in the requested form.
-type screen struct {
+// objectPrinter prints the objects of get, and then their changes, in the requested form.
+type objectPrinter struct {
 	out, errOut io.Writer
-	what        target
+	what        objectRef
 	options     *getOptions
 	manifests   *manifest.Encoder
 }
 
-func newScreen(command *cobra.Command, what target, options *getOptions) *screen {
+func newObjectPrinter(command *cobra.Command, what objectRef, options *getOptions) *objectPrinter {
 	out := command.OutOrStdout()
-	return &screen{out, command.ErrOrStderr(), what, options, manifest.NewEncoder(out, manifest.Format(options.output))}
+	return &objectPrinter{out, command.ErrOrStderr(), what, options, manifest.NewEncoder(out, manifest.Format(options.output))}
 }
 
-func (s *screen) show(found []object.Object) error {
+func (s *objectPrinter) show(found []object.Object) error {
 	switch s.options.output {
 	case "yaml", "json":
 		return s.encode(found)
@@ -52,7 +52,7 @@ func (s *screen) show(found []object.Object) error {
 
 // encode writes a List, also for one object or none, so that scripts need not count. A named object
 // and watched objects are separate documents.
-func (s *screen) encode(found []object.Object) error {
+func (s *objectPrinter) encode(found []object.Object) error {
 	if s.what.name == "" && !s.options.watch {
 		return s.manifests.EncodeList(found)
 	}
@@ -64,7 +64,7 @@ func (s *screen) encode(found []object.Object) error {
 	return nil
 }
 
-func (s *screen) names(found ...object.Object) error {
+func (s *objectPrinter) names(found ...object.Object) error {
 	for _, o := range found {
 		if _, err := fmt.Fprintf(s.out, "%s/%s\n", strings.ToLower(s.what.kind.Name), o.GetMetadata().GetName()); err != nil {
 			return err
@@ -73,11 +73,11 @@ func (s *screen) names(found ...object.Object) error {
 	return nil
 }
 
-func (s *screen) table() printer.Options {
+func (s *objectPrinter) table() printer.Options {
 	return printer.Options{Wide: s.options.output == "wide", WithNamespace: s.options.all, Now: time.Now()}
 }
 
-func (s *screen) change(change client.Change) error {
+func (s *objectPrinter) change(change client.Change) error {
 	switch s.options.output {
 	case "yaml", "json":
 		return s.manifests.Encode(change.Object)

@@ -1,4 +1,4 @@
-package ask
+package loadclient
 
 import (
 	"context"
@@ -42,7 +42,7 @@ func Run(ctx context.Context, o Options, report func(Report)) error {
 	if _, err := http.NewRequest(http.MethodGet, o.URL, nil); err != nil {
 		return err
 	}
-	a := &asker{options: o, client: client(o.Timeout), answers: map[string]int{}}
+	a := &loadClient{options: o, client: newHTTPClient(o.Timeout), answers: map[string]int{}}
 	next := time.NewTicker(time.Second / time.Duration(o.Rate))
 	defer next.Stop()
 	tell := time.NewTicker(o.Report)
@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options, report func(Report)) error {
 	for {
 		select {
 		case <-next.C:
-			running.Go(a.ask)
+			running.Go(a.request)
 		case <-tell.C:
 			report(a.report())
 		case <-ctx.Done():
@@ -62,9 +62,9 @@ func Run(ctx context.Context, o Options, report func(Report)) error {
 	}
 }
 
-// client returns a client that makes a connection for each request, so that each request resolves
-// the name and is balanced again.
-func client(timeout time.Duration) *http.Client {
+// newHTTPClient returns a client that makes a connection for each request, so that each request
+// resolves the name and is balanced again.
+func newHTTPClient(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,
 		Transport: &http.Transport{
@@ -74,7 +74,7 @@ func client(timeout time.Duration) *http.Client {
 	}
 }
 
-type asker struct {
+type loadClient struct {
 	options Options
 	client  *http.Client
 
@@ -84,15 +84,15 @@ type asker struct {
 	answers map[string]int
 }
 
-// ask makes one request. A started request continues while the command is being stopped, because it
-// counts.
-func (a *asker) ask() {
+// request makes one request. A started request continues while the command is being stopped,
+// because it counts.
+func (a *loadClient) request() {
 	began := time.Now()
 	var from string
 	var err error
 	failures := 0
 	for failures < a.options.Tries {
-		if from, err = a.try(); err == nil {
+		if from, err = a.attempt(); err == nil {
 			break
 		}
 		failures++
@@ -100,7 +100,7 @@ func (a *asker) ask() {
 	a.count(from, failures, time.Since(began), err)
 }
 
-func (a *asker) count(from string, failures int, took time.Duration, err error) {
+func (a *loadClient) count(from string, failures int, took time.Duration, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.total.Asked++
@@ -114,8 +114,8 @@ func (a *asker) count(from string, failures int, took time.Duration, err error) 
 	a.answers[from]++
 }
 
-// try makes one attempt and returns the name of the backend that answered.
-func (a *asker) try() (string, error) {
+// attempt makes one attempt and returns the name of the backend that answered.
+func (a *loadClient) attempt() (string, error) {
 	resp, err := a.client.Get(a.options.URL)
 	if err != nil {
 		return "", err
@@ -132,7 +132,7 @@ func (a *asker) try() (string, error) {
 	return from, nil
 }
 
-func (a *asker) report() Report {
+func (a *loadClient) report() Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.total
