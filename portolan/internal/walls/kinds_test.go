@@ -28,10 +28,10 @@ const mostKindsNamed = 5
 func TestAKindIsOneRow(t *testing.T) {
 	var found []string
 	for _, f := range files(t) {
-		if f.test || f.generated || area(f.pkg) == "faults" {
+		if f.test || f.generated || moduleOf(f.pkg) == "faults" {
 			continue
 		}
-		ast.Inspect(whole(t, f), func(n ast.Node) bool {
+		ast.Inspect(parseWhole(t, f), func(n ast.Node) bool {
 			var named []string
 			switch n := n.(type) {
 			case *ast.CompositeLit:
