@@ -1,5 +1,5 @@
-// Package daemon provides the part that all daemons share: their common settings, their
-// gRPC server, and the main function that makes a process from a configuration and a constructor.
+// Package daemon provides the part that all daemons share: their common settings, their gRPC
+// server, and the main function that makes a process from a configuration and a constructor.
 //
 // A daemon consists of a Config, which embeds Common, and a function New, which returns a Daemon
 // with a method Run. Its main function has one line:

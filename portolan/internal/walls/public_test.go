@@ -10,12 +10,12 @@ import (
 )
 
 // contracts are packages without an importer in another module that are public for the owners of
-// programs outside of this repository: contracts that they may implement, and the suites that test
-// an implementation.
+// programs outside of this repository: contracts that they may implement, the suites that test an
+// implementation, and code that does not depend on Portolan.
 var contracts = []string{
 	ours + "allocator/allocatortest",
 	ours + "nodeagent/dataplane",
-	ours + "nodeagent/dataplane/dataplanetest",
+	ours + "nodeagent/dataplane/ipvs/batch",
 	ours + "nodeagent/dataplane/userspace",
 	ours + "nodeagent/kerneltest",
 }
