@@ -65,15 +65,15 @@ func fieldsToApply(object protoreflect.MessageDescriptor) func(func(protoreflect
 // appliedMeta lists the fields of the metadata that a manifest can set.
 var appliedMeta = map[protoreflect.Name]bool{"labels": true, "annotations": true, "finalizers": true, "owner_references": true}
 
-// shape is the way in which a field is merged.
-type shape int
+// mergeStrategy is the way in which a field is merged.
+type mergeStrategy int
 
 const (
-	whole    shape = iota // as one value
-	message               // field by field
-	entries               // a map, by key
-	set                   // a list of texts, by item
-	itemList              // a list of messages, by the keys of its items
+	whole    mergeStrategy = iota // as one value
+	message                       // field by field
+	entries                       // a map, by key
+	set                           // a list of texts, by item
+	itemList                      // a list of messages, by the keys of its items
 )
 
 // itemKeys lists the fields that identify an item of a list, by the type of the items.
@@ -87,16 +87,16 @@ var itemKeys = map[protoreflect.FullName][]protoreflect.Name{
 
 func nameOf(m proto.Message) protoreflect.FullName { return m.ProtoReflect().Descriptor().FullName() }
 
-// exceptions lists the fields whose shape does not follow from their type. A selector has a meaning
-// only as a whole; finalizers are independent of each other.
-var exceptions = map[protoreflect.FullName]shape{
+// strategyOverrides lists the fields whose strategy does not follow from their type. A selector has
+// a meaning only as a whole; finalizers are independent of each other.
+var strategyOverrides = map[protoreflect.FullName]mergeStrategy{
 	nameOf(&corev1.ServiceSpec{}).Append("selector"):  whole,
 	nameOf(&corev1.ObjectMeta{}).Append("finalizers"): set,
 }
 
-func shapeOf(field protoreflect.FieldDescriptor) shape {
-	if shape, ok := exceptions[field.FullName()]; ok {
-		return shape
+func strategyOf(field protoreflect.FieldDescriptor) mergeStrategy {
+	if strategy, ok := strategyOverrides[field.FullName()]; ok {
+		return strategy
 	}
 	switch {
 	case field.IsMap():
@@ -114,18 +114,18 @@ func shapeOf(field protoreflect.FieldDescriptor) shape {
 	}
 }
 
-// skipped reports whether a field of the metadata cannot be set by a manifest.
-func skipped(field protoreflect.FieldDescriptor) bool {
+// notApplied reports whether a field of the metadata cannot be set by a manifest.
+func notApplied(field protoreflect.FieldDescriptor) bool {
 	return field.ContainingMessage().FullName() == nameOf(&corev1.ObjectMeta{}) && !appliedMeta[field.Name()]
 }
 
 // collect calls add with the paths of a field and its subfields, as far as m sets them.
 func collect(m protoreflect.Message, field protoreflect.FieldDescriptor, parent string, add func(string)) {
-	if skipped(field) || !m.Has(field) {
+	if notApplied(field) || !m.Has(field) {
 		return
 	}
 	path := join(parent, field)
-	switch shapeOf(field) {
+	switch strategyOf(field) {
 	case whole:
 		add(path)
 	case message:

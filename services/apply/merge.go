@@ -31,11 +31,11 @@ func Merge(stored, manifest object.Object) object.Object {
 type merger struct{ before map[string]bool }
 
 func (m *merger) field(to, from protoreflect.Message, field protoreflect.FieldDescriptor, parent string) {
-	if skipped(field) || !to.Has(field) && !from.Has(field) {
+	if notApplied(field) || !to.Has(field) && !from.Has(field) {
 		return
 	}
 	path := join(parent, field)
-	switch shapeOf(field) {
+	switch strategyOf(field) {
 	case whole:
 		m.whole(to, from, field, path)
 	case message:

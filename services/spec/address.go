@@ -84,9 +84,9 @@ func checkNotSpecial(c *checks, field string, addr netip.Addr) bool {
 	return false
 }
 
-// checkOutside refuses addresses of the cluster in fields for external addresses, because nodes
-// would take the traffic of such an address away from its owner.
-func checkOutside(c *checks, field string, addr netip.Addr, rules Rules) {
+// checkExternalAddress refuses addresses of the cluster in fields for external addresses, because
+// nodes would take the traffic of such an address away from its owner.
+func checkExternalAddress(c *checks, field string, addr netip.Addr, rules Rules) {
 	switch {
 	case contains(rules.ServiceCIDRs, addr):
 		c.invalid(field, addr, "lies in the range of the virtual IPs; take an address that is routed to the nodes")
@@ -104,9 +104,9 @@ func contains(ranges []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// canonical returns the canonical spelling of an address, so that stored addresses can be compared
-// as text. Other text is returned unchanged.
-func canonical(s string) string {
+// canonicalAddress returns the canonical spelling of an address, so that stored addresses can be
+// compared as text. Other text is returned unchanged.
+func canonicalAddress(s string) string {
 	if addr, ok := parseAddress(s); ok {
 		return addr.String()
 	}

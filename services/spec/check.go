@@ -51,12 +51,12 @@ func (c *checks) syntax(field, value, problem string) {
 
 func (c *checks) add(v apierr.Violations) { c.found = append(c.found, v...) }
 
-func at(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
+func indexed(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
 
 func quote(value any) string {
 	switch v := value.(type) {
 	case string:
-		return fmt.Sprintf("%q", clip(v))
+		return fmt.Sprintf("%q", truncate(v))
 	case fmt.Stringer:
 		return fmt.Sprintf("%q", v)
 	default:
@@ -64,8 +64,8 @@ func quote(value any) string {
 	}
 }
 
-// clip shortens a long text, so that messages stay readable.
-func clip(s string) string {
+// truncate shortens a long text, so that messages stay readable.
+func truncate(s string) string {
 	const most = 128
 	if len(s) <= most {
 		return s

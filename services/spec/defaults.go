@@ -135,7 +135,7 @@ func defaultPodStatus(pod *corev1.Pod) {
 	}
 	status := pod.Status
 	setDefault(&status.Phase, corev1.PodPhase_POD_PHASE_PENDING)
-	status.PodIp, status.PodIps = pairUp(status.PodIp, status.PodIps)
+	status.PodIp, status.PodIps = completePair(status.PodIp, status.PodIps)
 }
 
 // DefaultNode sets the default values of a node: podCIDR from podCIDRs or podCIDRs from podCIDR if
@@ -144,10 +144,10 @@ func DefaultNode(node *corev1.Node) {
 	if node.Spec == nil {
 		node.Spec = &corev1.NodeSpec{}
 	}
-	node.Spec.PodCidr, node.Spec.PodCidrs = pairUp(node.Spec.PodCidr, node.Spec.PodCidrs)
+	node.Spec.PodCidr, node.Spec.PodCidrs = completePair(node.Spec.PodCidr, node.Spec.PodCidrs)
 }
 
-func pairUp(first string, all []string) (string, []string) {
+func completePair(first string, all []string) (string, []string) {
 	switch {
 	case first == "" && len(all) > 0:
 		return all[0], all

@@ -22,7 +22,7 @@ func checkSubsets(c *checks, subsets []*corev1.EndpointSubset, rules Rules) {
 		return
 	}
 	for i, subset := range subsets {
-		field := at("subsets", i)
+		field := indexed("subsets", i)
 		if len(subset.GetAddresses())+len(subset.GetNotReadyAddresses()) == 0 {
 			c.required(field, "must have addresses or notReadyAddresses")
 		}
@@ -34,12 +34,12 @@ func checkSubsets(c *checks, subsets []*corev1.EndpointSubset, rules Rules) {
 
 func checkSubsetAddresses(c *checks, field string, addresses []*corev1.EndpointAddress, rules Rules) {
 	for i, address := range addresses {
-		checkEndpointAddress(c, at(field, i)+".ip", address.GetIp(), rules)
+		checkEndpointAddress(c, indexed(field, i)+".ip", address.GetIp(), rules)
 		if name := address.GetHostname(); name != "" {
-			c.syntax(at(field, i)+".hostname", name, DNSLabel(name))
+			c.syntax(indexed(field, i)+".hostname", name, DNSLabel(name))
 		}
 		if address.NodeName != nil {
-			c.syntax(at(field, i)+".nodeName", *address.NodeName, DNSSubdomain(*address.NodeName))
+			c.syntax(indexed(field, i)+".nodeName", *address.NodeName, DNSSubdomain(*address.NodeName))
 		}
 	}
 }
@@ -47,7 +47,7 @@ func checkSubsetAddresses(c *checks, field string, addresses []*corev1.EndpointA
 func checkSubsetPorts(c *checks, field string, ports []*corev1.EndpointSubsetPort) {
 	names := map[string]bool{}
 	for i, port := range ports {
-		field := at(field, i)
+		field := indexed(field, i)
 		switch name := port.GetName(); {
 		case name == "" && len(ports) > 1:
 			c.required(field+".name", "with more than one port every port has a name")

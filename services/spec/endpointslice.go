@@ -50,7 +50,7 @@ func checkSlice(c *checks, slice *corev1.EndpointSlice, rules Rules) {
 		return
 	}
 	for i, endpoint := range slice.GetEndpoints() {
-		checkEndpoint(c, at("endpoints", i), endpoint, slice.GetAddressType(), rules)
+		checkEndpoint(c, indexed("endpoints", i), endpoint, slice.GetAddressType(), rules)
 	}
 }
 
@@ -61,7 +61,7 @@ func checkSlicePorts(c *checks, ports []*corev1.EndpointPort) {
 	}
 	names := map[string]bool{}
 	for i, port := range ports {
-		field := at("ports", i)
+		field := indexed("ports", i)
 		if name := port.GetName(); name != "" {
 			c.syntax(field+".name", name, DNSLabel(name))
 		}
@@ -85,7 +85,7 @@ func checkEndpoint(c *checks, field string, endpoint *corev1.Endpoint, family co
 		c.tooMany(field+".addresses", n, maxAddresses)
 	default:
 		for i, address := range endpoint.GetAddresses() {
-			checkSliceAddress(c, at(field+".addresses", i), address, family, rules)
+			checkSliceAddress(c, indexed(field+".addresses", i), address, family, rules)
 		}
 	}
 	if endpoint.Hostname != nil {
@@ -134,9 +134,9 @@ func checkHintNames(c *checks, field string, names []string, syntax func(string)
 	}
 	seen := map[string]bool{}
 	for i, name := range names {
-		c.syntax(at(field, i)+".name", name, syntax(name))
+		c.syntax(indexed(field, i)+".name", name, syntax(name))
 		if seen[name] {
-			c.duplicate(at(field, i)+".name", name)
+			c.duplicate(indexed(field, i)+".name", name)
 		}
 		seen[name] = true
 	}

@@ -55,8 +55,8 @@ func EnumNames[E Enum]() []string {
 	return names
 }
 
-// irregular maps the names of values to the words that readWords cannot derive.
-var irregular = map[string]string{
+// wordOverrides maps the names of values to the words that readWords cannot derive.
+var wordOverrides = map[string]string{
 	"CLUSTER_IP": "ClusterIP", "CLIENT_IP": "ClientIP", "IPV4": "IPv4", "IPV6": "IPv6", "FQDN": "FQDN", "VIP": "VIP",
 	"TCP": "TCP", "UDP": "UDP", "SCTP": "SCTP",
 	"RR": "rr", "LC": "lc", "DH": "dh", "SH": "sh", "SED": "sed", "NQ": "nq", "MH": "mh",
@@ -94,7 +94,7 @@ func readWords(enum protoreflect.EnumDescriptor) map[int32]string {
 }
 
 func camel(name string) string {
-	if word, ok := irregular[name]; ok {
+	if word, ok := wordOverrides[name]; ok {
 		return word
 	}
 	var b strings.Builder

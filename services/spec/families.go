@@ -18,7 +18,7 @@ func ResolveFamilies(svc, old *corev1.Service, clusterFamilies []corev1.IPFamily
 	}
 	if old != nil && !object.IsExternalName(old) {
 		inheritFamilies(svc.Spec, old.GetSpec())
-		if keepsPreferDual(svc.Spec, old.GetSpec()) {
+		if preferDualUnchanged(svc.Spec, old.GetSpec()) {
 			return nil
 		}
 	}
@@ -55,9 +55,9 @@ func inheritFamilies(spec, old *corev1.ServiceSpec) {
 	}
 }
 
-// keepsPreferDual reports whether a PreferDualStack service keeps its families unchanged. It gains
-// or loses a family only by a change of the service, not by a change of the installation.
-func keepsPreferDual(spec, old *corev1.ServiceSpec) bool {
+// preferDualUnchanged reports whether a PreferDualStack service keeps its families unchanged. It
+// gains or loses a family only by a change of the service, not by a change of the installation.
+func preferDualUnchanged(spec, old *corev1.ServiceSpec) bool {
 	const prefer = corev1.IPFamilyPolicy_IP_FAMILY_POLICY_PREFER_DUAL_STACK
 	return spec.IpFamilyPolicy == prefer && old.GetIpFamilyPolicy() == prefer && len(spec.IpFamilies) > 0 &&
 		slices.Equal(spec.IpFamilies, old.GetIpFamilies()) && slices.Equal(spec.ClusterIps, old.GetClusterIps())
@@ -70,9 +70,11 @@ type resolution struct {
 	cluster []corev1.IPFamily
 }
 
-// byHand reports whether the service has neither virtual IPs nor a selector. Such a service may
-// have families that the installation lacks.
-func (r resolution) byHand() bool { return object.IsHeadless(r.svc) && len(r.spec.Selector) == 0 }
+// withoutSelector reports whether the service has neither virtual IPs nor a selector. Such a
+// service may have families that the installation lacks.
+func (r resolution) withoutSelector() bool {
+	return object.IsHeadless(r.svc) && len(r.spec.Selector) == 0
+}
 
 func (r resolution) inferFamilies() {
 	for i, ip := range r.spec.ClusterIps {
@@ -88,7 +90,7 @@ func (r resolution) inferFamilies() {
 func (r resolution) inferPolicy() {
 	switch {
 	case r.spec.IpFamilyPolicy != 0:
-	case r.byHand():
+	case r.withoutSelector():
 		r.spec.IpFamilyPolicy = corev1.IPFamilyPolicy_IP_FAMILY_POLICY_REQUIRE_DUAL_STACK
 	case len(r.spec.IpFamilies) > 1:
 		r.checks.required("spec.ipFamilyPolicy", "must be 'PreferDualStack' or 'RequireDualStack' when two families or two clusterIPs are given")
@@ -97,15 +99,15 @@ func (r resolution) inferPolicy() {
 	}
 }
 
-// requireFamilies checks that the installation has the service's families, unless the service is
-// byHand.
+// requireFamilies checks that the installation has the service's families, unless the service has
+// neither virtual IPs nor a selector.
 func (r resolution) requireFamilies() {
-	if r.byHand() {
+	if r.withoutSelector() {
 		return
 	}
 	for i, family := range r.spec.IpFamilies {
 		if !slices.Contains(r.cluster, family) {
-			r.checks.invalid(at("spec.ipFamilies", i), EnumName(family), "this installation has no service addresses of this family")
+			r.checks.invalid(indexed("spec.ipFamilies", i), EnumName(family), "this installation has no service addresses of this family")
 		}
 	}
 	if r.spec.IpFamilyPolicy == corev1.IPFamilyPolicy_IP_FAMILY_POLICY_REQUIRE_DUAL_STACK && len(r.cluster) < 2 {
@@ -114,7 +116,7 @@ func (r resolution) requireFamilies() {
 }
 
 // complete adds the second family if the policy allows two and the installation has it. A service
-// that is byHand gets it in any case.
+// without virtual IPs and without a selector gets it in any case.
 func (r resolution) complete() {
 	if r.spec.IpFamilyPolicy == corev1.IPFamilyPolicy_IP_FAMILY_POLICY_SINGLE_STACK || len(r.spec.IpFamilies) != 1 {
 		return
@@ -123,7 +125,7 @@ func (r resolution) complete() {
 	if r.spec.IpFamilies[0] == second {
 		second = corev1.IPFamily_IP_FAMILY_IPV6
 	}
-	if r.byHand() || slices.Contains(r.cluster, second) {
+	if r.withoutSelector() || slices.Contains(r.cluster, second) {
 		r.spec.IpFamilies = append(r.spec.IpFamilies, second)
 	}
 }

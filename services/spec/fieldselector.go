@@ -34,12 +34,12 @@ func ParseFieldSelector(kind string, fields Fields, text string) (FieldSelector,
 		}
 		name, value, equal, ok := cutFieldTerm(term)
 		if !ok {
-			return FieldSelector{}, fmt.Errorf("field selector %q: term %q has none of =, ==, !=", clip(text), clip(term))
+			return FieldSelector{}, fmt.Errorf("field selector %q: term %q has none of =, ==, !=", truncate(text), truncate(term))
 		}
 		read, ok := fields[name]
 		if !ok {
 			known := strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
-			return FieldSelector{}, fmt.Errorf("field selector %q: objects of kind %s cannot be selected by %q, but by %s", clip(text), kind, clip(name), known)
+			return FieldSelector{}, fmt.Errorf("field selector %q: objects of kind %s cannot be selected by %q, but by %s", truncate(text), kind, truncate(name), known)
 		}
 		selector.terms = append(selector.terms, fieldTerm{read, value, equal})
 	}

@@ -42,7 +42,7 @@ func ValidateMeta(o object.Object, rules MetaRules) apierr.Violations {
 	checkAnnotations(&c, meta.GetAnnotations())
 	checkOwners(&c, meta.GetOwnerReferences())
 	for i, finalizer := range meta.GetFinalizers() {
-		field := at("metadata.finalizers", i)
+		field := indexed("metadata.finalizers", i)
 		c.syntax(field, finalizer, QualifiedName(finalizer))
 		if slices.Contains(meta.GetFinalizers()[:i], finalizer) {
 			c.duplicate(field, finalizer)
@@ -57,7 +57,7 @@ func checkLabels(c *checks, field string, labels map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		c.syntax(field, key, QualifiedName(key))
 		if problem := LabelValue(labels[key]); problem != "" {
-			c.invalid(field, labels[key], "the value of label %q %s", clip(key), problem)
+			c.invalid(field, labels[key], "the value of label %q %s", truncate(key), problem)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func checkAnnotations(c *checks, annotations map[string]string) {
 func checkOwners(c *checks, owners []*corev1.OwnerReference) {
 	controllers := 0
 	for i, owner := range owners {
-		field := at("metadata.ownerReferences", i)
+		field := indexed("metadata.ownerReferences", i)
 		for name, value := range map[string]string{"kind": owner.GetKind(), "name": owner.GetName(), "uid": owner.GetUid()} {
 			if value == "" {
 				c.required(field+"."+name, "says who the owner is")
@@ -110,7 +110,7 @@ func ValidateMetaUpdate(updated, old *corev1.ObjectMeta) apierr.Violations {
 	if old.GetDeletionTimestamp() != nil {
 		for i, finalizer := range updated.GetFinalizers() {
 			if !slices.Contains(old.GetFinalizers(), finalizer) {
-				c.forbidden(at("metadata.finalizers", i), "no finalizer can be added to an object that is being deleted")
+				c.forbidden(indexed("metadata.finalizers", i), "no finalizer can be added to an object that is being deleted")
 			}
 		}
 	}

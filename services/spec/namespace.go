@@ -9,7 +9,7 @@ import (
 func ValidateNamespace(namespace *corev1.Namespace, rules Rules) apierr.Violations {
 	var c checks
 	for i, finalizer := range namespace.GetSpec().GetFinalizers() {
-		c.syntax(at("spec.finalizers", i), finalizer, QualifiedName(finalizer))
+		c.syntax(indexed("spec.finalizers", i), finalizer, QualifiedName(finalizer))
 	}
 	c.add(ValidateNamespaceStatus(namespace, rules))
 	return c.found

@@ -39,7 +39,7 @@ func ValidateNodeStatus(node *corev1.Node, _ Rules) apierr.Violations {
 	var c checks
 	checkConditions(&c, node.GetStatus().GetConditions())
 	for i, address := range node.GetStatus().GetAddresses() {
-		field := at("status.addresses", i)
+		field := indexed("status.addresses", i)
 		if !slices.Contains(nodeAddressTypes, address.GetType()) {
 			c.unsupported(field+".type", address.GetType(), nodeAddressTypes)
 		}
@@ -56,13 +56,13 @@ func ValidateNodeStatus(node *corev1.Node, _ Rules) apierr.Violations {
 func checkPodCIDRs(c *checks, spec *corev1.NodeSpec) {
 	ranges := spec.GetPodCidrs()
 	if len(ranges) > 0 && spec.GetPodCidr() != ranges[0] {
-		c.invalid("spec.podCIDR", spec.GetPodCidr(), "must equal the first of spec.podCIDRs, %q", clip(ranges[0]))
+		c.invalid("spec.podCIDR", spec.GetPodCidr(), "must equal the first of spec.podCIDRs, %q", truncate(ranges[0]))
 	}
 	var parsed []netip.Prefix
 	for i, text := range ranges {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			c.invalid(at("spec.podCIDRs", i), text, "must be a range of addresses (such as 10.9.8.0/24)")
+			c.invalid(indexed("spec.podCIDRs", i), text, "must be a range of addresses (such as 10.9.8.0/24)")
 			continue
 		}
 		parsed = append(parsed, prefix)
@@ -75,7 +75,7 @@ func checkPodCIDRs(c *checks, spec *corev1.NodeSpec) {
 func checkTaints(c *checks, taints []*corev1.Taint) {
 	seen := map[[2]string]bool{}
 	for i, taint := range taints {
-		field := at("spec.taints", i)
+		field := indexed("spec.taints", i)
 		c.syntax(field+".key", taint.GetKey(), QualifiedName(taint.GetKey()))
 		c.syntax(field+".value", taint.GetValue(), LabelValue(taint.GetValue()))
 		if !slices.Contains(taintEffects, taint.GetEffect()) {

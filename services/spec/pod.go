@@ -35,10 +35,10 @@ func ValidatePodStatus(pod *corev1.Pod, rules Rules) apierr.Violations {
 	checkConditions(&c, status.GetConditions())
 	ips := status.GetPodIps()
 	if len(ips) > 0 && status.GetPodIp() != ips[0] {
-		c.invalid("status.podIP", status.GetPodIp(), "must equal the first of status.podIPs, %q", clip(ips[0]))
+		c.invalid("status.podIP", status.GetPodIp(), "must equal the first of status.podIPs, %q", truncate(ips[0]))
 	}
 	for i, ip := range ips {
-		checkEndpointAddress(&c, at("status.podIPs", i), ip, rules)
+		checkEndpointAddress(&c, indexed("status.podIPs", i), ip, rules)
 	}
 	if len(ips) > 2 || (len(ips) == 2 && FamilyOf(ips[0]) == FamilyOf(ips[1])) {
 		c.invalid("status.podIPs", strings.Join(ips, ","), "there can be one address of each family")
@@ -68,14 +68,14 @@ func checkPodSpec(c *checks, spec *corev1.PodSpec) {
 	}
 	checkRestartPolicy(c, "spec.restartPolicy", spec.GetRestartPolicy(), "Always", "OnFailure", "Never")
 	for i, gate := range spec.GetReadinessGates() {
-		c.syntax(at("spec.readinessGates", i)+".conditionType", gate.GetConditionType(), QualifiedName(gate.GetConditionType()))
+		c.syntax(indexed("spec.readinessGates", i)+".conditionType", gate.GetConditionType(), QualifiedName(gate.GetConditionType()))
 	}
 	names := map[string]bool{}
 	for i, container := range spec.GetContainers() {
-		checkContainer(c, at("spec.containers", i), container, names)
+		checkContainer(c, indexed("spec.containers", i), container, names)
 	}
 	for i, container := range spec.GetInitContainers() {
-		field := at("spec.initContainers", i)
+		field := indexed("spec.initContainers", i)
 		checkContainer(c, field, container, names)
 		checkRestartPolicy(c, field+".restartPolicy", container.GetRestartPolicy(), "Always", "OnFailure", "Never")
 	}
@@ -99,13 +99,13 @@ func checkContainer(c *checks, field string, container *corev1.Container, names 
 	}
 	ports := map[string]bool{}
 	for i, port := range container.GetPorts() {
-		checkContainerPort(c, at(field+".ports", i), port, ports)
+		checkContainerPort(c, indexed(field+".ports", i), port, ports)
 	}
 	for i, env := range container.GetEnv() {
 		if env.GetName() == "" {
-			c.required(at(field+".env", i)+".name", "a variable has a name")
+			c.required(indexed(field+".env", i)+".name", "a variable has a name")
 		} else if strings.ContainsAny(env.GetName(), "=\x00") {
-			c.invalid(at(field+".env", i)+".name", env.GetName(), "may not contain '='")
+			c.invalid(indexed(field+".env", i)+".name", env.GetName(), "may not contain '='")
 		}
 	}
 	if probe := container.GetReadinessProbe(); probe != nil {
@@ -168,10 +168,10 @@ func checkHTTPGet(c *checks, field string, get *corev1.HTTPGetAction) {
 	}
 	for i, header := range get.GetHttpHeaders() {
 		if !isToken(header.GetName()) {
-			c.invalid(at(field+".httpHeaders", i)+".name", header.GetName(), "must be the name of an HTTP header")
+			c.invalid(indexed(field+".httpHeaders", i)+".name", header.GetName(), "must be the name of an HTTP header")
 		}
 		if strings.ContainsAny(header.GetValue(), "\r\n\x00") {
-			c.invalid(at(field+".httpHeaders", i)+".value", header.GetValue(), "may not contain line breaks")
+			c.invalid(indexed(field+".httpHeaders", i)+".value", header.GetValue(), "may not contain line breaks")
 		}
 	}
 }
@@ -197,7 +197,7 @@ func isToken(s string) bool {
 func checkConditions(c *checks, conditions []*corev1.Condition) {
 	seen := map[string]bool{}
 	for i, condition := range conditions {
-		field := at("status.conditions", i)
+		field := indexed("status.conditions", i)
 		switch name := condition.GetType(); {
 		case name == "":
 			c.required(field+".type", "names the aspect")

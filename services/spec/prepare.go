@@ -26,7 +26,7 @@ func PrepareServiceUpdate(updated, old *corev1.Service) {
 	}
 	alignClusterIPs(updated.Spec, old.GetSpec())
 	patchAllocated(updated, old)
-	dropTypeDependent(updated, old)
+	clearTypeSpecific(updated, old)
 	if !IsLoadBalancer(updated) && updated.GetStatus() != nil {
 		updated.Status.LoadBalancer = nil
 	}
@@ -36,9 +36,9 @@ func canonicalClusterIPs(spec *corev1.ServiceSpec) {
 	if spec == nil {
 		return
 	}
-	spec.ClusterIp = canonical(spec.ClusterIp)
+	spec.ClusterIp = canonicalAddress(spec.ClusterIp)
 	for i, ip := range spec.ClusterIps {
-		spec.ClusterIps[i] = canonical(ip)
+		spec.ClusterIps[i] = canonicalAddress(ip)
 	}
 }
 
@@ -99,9 +99,9 @@ func patchNodePorts(updated, old *corev1.ServiceSpec) {
 	}
 }
 
-// dropTypeDependent clears values that the new type cannot have, if they are equal to the values of
+// clearTypeSpecific clears values that the new type cannot have, if they are equal to the values of
 // the old service.
-func dropTypeDependent(updated, old *corev1.Service) {
+func clearTypeSpecific(updated, old *corev1.Service) {
 	spec, before := updated.Spec, old.GetSpec()
 	if object.IsExternalName(updated) && !object.IsExternalName(old) {
 		if spec.ClusterIp == before.GetClusterIp() && slices.Equal(spec.ClusterIps, before.GetClusterIps()) {
@@ -110,7 +110,7 @@ func dropTypeDependent(updated, old *corev1.Service) {
 		if slices.Equal(spec.IpFamilies, before.GetIpFamilies()) {
 			spec.IpFamilies = nil
 		}
-		dropSame(&spec.IpFamilyPolicy, before.GetIpFamilyPolicy())
+		clearIfEqual(&spec.IpFamilyPolicy, before.GetIpFamilyPolicy())
 	}
 	if AllowsNodePorts(old) && !AllowsNodePorts(updated) && nodePortsWithin(spec, before) {
 		for _, port := range spec.Ports {
@@ -118,7 +118,7 @@ func dropTypeDependent(updated, old *corev1.Service) {
 		}
 	}
 	if NeedsHealthCheckNodePort(old) && !NeedsHealthCheckNodePort(updated) {
-		dropSame(&spec.HealthCheckNodePort, before.GetHealthCheckNodePort())
+		clearIfEqual(&spec.HealthCheckNodePort, before.GetHealthCheckNodePort())
 	}
 	if IsLoadBalancer(old) && !IsLoadBalancer(updated) {
 		if spec.GetAllocateLoadBalancerNodePorts() == before.GetAllocateLoadBalancerNodePorts() {
@@ -129,11 +129,11 @@ func dropTypeDependent(updated, old *corev1.Service) {
 		}
 	}
 	if ExternallyAccessible(old) && !ExternallyAccessible(updated) {
-		dropSame(&spec.ExternalTrafficPolicy, before.GetExternalTrafficPolicy())
+		clearIfEqual(&spec.ExternalTrafficPolicy, before.GetExternalTrafficPolicy())
 	}
 }
 
-func dropSame[T comparable](field *T, old T) {
+func clearIfEqual[T comparable](field *T, old T) {
 	if *field == old {
 		var zero T
 		*field = zero

@@ -32,7 +32,7 @@ func ParseSelector(text string) (Selector, error) {
 	p := selectorParser{tokens: scanSelector(text)}
 	requirements, err := p.parse()
 	if err != nil {
-		return Selector{}, fmt.Errorf("label selector %q: %w", clip(text), err)
+		return Selector{}, fmt.Errorf("label selector %q: %w", truncate(text), err)
 	}
 	return Selector{requirements}, nil
 }
@@ -179,7 +179,7 @@ func (p *selectorParser) term() (requirement, error) {
 		return r, fmt.Errorf("found %q where the key of a label was expected", r.key)
 	}
 	if problem := QualifiedName(r.key); problem != "" {
-		return r, fmt.Errorf("key %q %s", clip(r.key), problem)
+		return r, fmt.Errorf("key %q %s", truncate(r.key), problem)
 	}
 	if token := p.peek(); token == "" || token == "," || r.op == opAbsent {
 		return r, nil
@@ -204,7 +204,7 @@ func (p *selectorParser) comparison(r requirement) (requirement, error) {
 	}
 	for _, value := range r.values {
 		if problem := LabelValue(value); problem != "" && err == nil {
-			err = fmt.Errorf("value %q %s", clip(value), problem)
+			err = fmt.Errorf("value %q %s", truncate(value), problem)
 		}
 	}
 	return r, err

@@ -19,9 +19,9 @@ func checkClusterIPs(c *checks, svc *corev1.Service) {
 	checkFamilies(c, spec)
 	for i, ip := range spec.GetClusterIps() {
 		if ip != object.ClusterIPNone {
-			checkAddress(c, at("spec.clusterIPs", i), ip)
+			checkAddress(c, indexed("spec.clusterIPs", i), ip)
 		} else if len(spec.GetClusterIps()) > 1 {
-			c.invalid(at("spec.clusterIPs", i), ip, "'None' must be the first and only value")
+			c.invalid(indexed("spec.clusterIPs", i), ip, "'None' must be the first and only value")
 		}
 	}
 	if len(spec.GetClusterIps()) > 2 {
@@ -40,14 +40,14 @@ func checkPrimary(c *checks, spec *corev1.ServiceSpec) {
 	case ip == "" && len(ips) > 0:
 		c.required("spec.clusterIP", "must be set when spec.clusterIPs is, to its first value")
 	case ip != "" && ip != ips[0]:
-		c.invalid("spec.clusterIPs", ips[0], "the first value must equal spec.clusterIP, which is %q", clip(ip))
+		c.invalid("spec.clusterIPs", ips[0], "the first value must equal spec.clusterIP, which is %q", truncate(ip))
 	}
 }
 
 func checkFamilies(c *checks, spec *corev1.ServiceSpec) {
 	families := spec.GetIpFamilies()
 	for i, family := range families {
-		field := at("spec.ipFamilies", i)
+		field := indexed("spec.ipFamilies", i)
 		if checkEnum(c, field, family) && slices.Contains(families[:i], family) {
 			c.duplicate(field, EnumName(family))
 		}
@@ -77,7 +77,7 @@ func checkClusterIPFamilies(c *checks, svc *corev1.Service) {
 	}
 	for i, ip := range ips {
 		if i < len(families) && FamilyOf(ip) != families[i] {
-			c.invalid(at("spec.clusterIPs", i), ip, "must be an %s address, as spec.ipFamilies[%d] says", EnumName(families[i]), i)
+			c.invalid(indexed("spec.clusterIPs", i), ip, "must be an %s address, as spec.ipFamilies[%d] says", EnumName(families[i]), i)
 		}
 	}
 }

@@ -54,13 +54,13 @@ func checkFamilyChange(c *checks, updated, old *corev1.ServiceSpec) {
 func checkPairChange(c *checks, spec *corev1.ServiceSpec, field string, updated, old []string) {
 	for i, value := range old {
 		if i < len(updated) && updated[i] != value {
-			c.immutable(at(field, i), updated[i])
+			c.immutable(indexed(field, i), updated[i])
 		}
 	}
 	single := spec.GetIpFamilyPolicy() == 0 || spec.GetIpFamilyPolicy() == corev1.IPFamilyPolicy_IP_FAMILY_POLICY_SINGLE_STACK
 	switch {
 	case len(updated) == 0 && len(old) > 0:
-		c.invalid(at(field, 0), "", "the first may not be unset")
+		c.invalid(indexed(field, 0), "", "the first may not be unset")
 	case len(updated) == 1 && len(old) == 2 && !single:
 		c.invalid("spec.ipFamilyPolicy", EnumName(spec.GetIpFamilyPolicy()), "must be 'SingleStack' when the second of %s is given up", field)
 	case len(updated) == 2 && len(old) == 1 && single:
@@ -81,9 +81,9 @@ func ValidateServiceStatus(svc *corev1.Service, rules Rules) apierr.Violations {
 		return c.found
 	}
 	for i, ingress := range ingresses {
-		checkIngress(&c, at(field, i), ingress, rules)
+		checkIngress(&c, indexed(field, i), ingress, rules)
 		if slices.ContainsFunc(ingresses[:i], func(other *corev1.LoadBalancerIngress) bool { return proto.Equal(other, ingress) }) {
-			c.duplicate(at(field, i), ingress.GetIp()+ingress.GetHostname())
+			c.duplicate(indexed(field, i), ingress.GetIp()+ingress.GetHostname())
 		}
 	}
 	return c.found
@@ -95,7 +95,7 @@ func checkIngress(c *checks, field string, ingress *corev1.LoadBalancerIngress, 
 	}
 	if ingress.GetIp() != "" {
 		if addr, ok := checkAddress(c, field+".ip", ingress.GetIp()); ok && checkNotSpecial(c, field+".ip", addr) {
-			checkOutside(c, field+".ip", addr, rules)
+			checkExternalAddress(c, field+".ip", addr, rules)
 		}
 		checkEnum(c, field+".ipMode", ingress.GetIpMode())
 	} else if ingress.GetIpMode() != 0 {
@@ -108,10 +108,10 @@ func checkIngress(c *checks, field string, ingress *corev1.LoadBalancerIngress, 
 		}
 	}
 	for i, port := range ingress.GetPorts() {
-		checkPort(c, at(field+".ports", i)+".port", port.GetPort())
-		checkEnum(c, at(field+".ports", i)+".protocol", port.GetProtocol())
+		checkPort(c, indexed(field+".ports", i)+".port", port.GetPort())
+		checkEnum(c, indexed(field+".ports", i)+".protocol", port.GetProtocol())
 		if port.Error != nil {
-			c.syntax(at(field+".ports", i)+".error", *port.Error, QualifiedName(*port.Error))
+			c.syntax(indexed(field+".ports", i)+".error", *port.Error, QualifiedName(*port.Error))
 		}
 	}
 }

@@ -53,7 +53,7 @@ func checkServicePorts(c *checks, svc *corev1.Service) {
 	}
 	names, numbers, nodePorts := map[string]bool{}, map[nodePort]bool{}, map[nodePort]bool{}
 	for i, port := range ports {
-		field := at("spec.ports", i)
+		field := indexed("spec.ports", i)
 		checkServicePort(c, field, port, len(ports) > 1)
 		if name := port.GetName(); name != "" {
 			if names[name] {
@@ -165,12 +165,12 @@ func checkAffinity(c *checks, spec *corev1.ServiceSpec) {
 
 func checkExternalIPs(c *checks, externalIPs []string, rules Rules) {
 	for i, ip := range externalIPs {
-		field := at("spec.externalIPs", i)
+		field := indexed("spec.externalIPs", i)
 		addr, ok := checkAddress(c, field, ip)
 		if !ok || !checkNotSpecial(c, field, addr) {
 			continue
 		}
-		checkOutside(c, field, addr, rules)
+		checkExternalAddress(c, field, addr, rules)
 		if slices.Contains(externalIPs[:i], ip) {
 			c.duplicate(field, ip)
 		}
@@ -196,16 +196,16 @@ func checkTrafficPolicies(c *checks, svc *corev1.Service) {
 		c.forbidden("spec.healthCheckNodePort", "may only be set when spec.type is \"LoadBalancer\" and spec.externalTrafficPolicy is \"Local\"")
 	default:
 		checkPort(c, "spec.healthCheckNodePort", port)
-		checkHealthCheckApart(c, spec)
+		checkHealthCheckPortDistinct(c, spec)
 	}
 }
 
-// checkHealthCheckApart refuses a health-check node port that is also a node port of the same
-// service. The allocator would accept it, because both are the same value with the same owner.
-func checkHealthCheckApart(c *checks, spec *corev1.ServiceSpec) {
+// checkHealthCheckPortDistinct refuses a health-check node port that is also a node port of the
+// same service. The allocator would accept it, because both are the same value with the same owner.
+func checkHealthCheckPortDistinct(c *checks, spec *corev1.ServiceSpec) {
 	for i, port := range spec.GetPorts() {
 		if port.GetNodePort() == spec.GetHealthCheckNodePort() {
-			c.invalid("spec.healthCheckNodePort", spec.GetHealthCheckNodePort(), "is %s already; take another one, or leave it out to get one", at("spec.ports", i)+".nodePort")
+			c.invalid("spec.healthCheckNodePort", spec.GetHealthCheckNodePort(), "is %s already; take another one, or leave it out to get one", indexed("spec.ports", i)+".nodePort")
 			return
 		}
 	}
@@ -219,7 +219,7 @@ func checkLoadBalancerProtocols(c *checks, svc *corev1.Service, rules Rules) {
 	}
 	for i, port := range svc.GetSpec().GetPorts() {
 		if port.GetProtocol() == corev1.Protocol_PROTOCOL_SCTP {
-			c.invalid(at("spec.ports", i)+".protocol", "SCTP", "needs a load-balancer provider that forwards SCTP, and there is none; use type NodePort")
+			c.invalid(indexed("spec.ports", i)+".protocol", "SCTP", "needs a load-balancer provider that forwards SCTP, and there is none; use type NodePort")
 		}
 	}
 }
@@ -248,7 +248,7 @@ func checkLoadBalancerFields(c *checks, svc *corev1.Service) {
 	} else {
 		for i, text := range ranges {
 			if _, err := netip.ParsePrefix(text); err != nil {
-				c.invalid(at(field, i), text, "must be a range of addresses (such as 10.9.8.0/24 or 2001:db8::/64)")
+				c.invalid(indexed(field, i), text, "must be a range of addresses (such as 10.9.8.0/24 or 2001:db8::/64)")
 			}
 		}
 	}
@@ -293,7 +293,7 @@ func checkScheduling(c *checks, spec *corev1.ServiceSpec) {
 		checkEnum(c, "spec.scheduler", spec.GetScheduler())
 	}
 	for i, flag := range spec.GetSchedulerFlags() {
-		field := at("spec.schedulerFlags", i)
+		field := indexed("spec.schedulerFlags", i)
 		if known := schedulerFlags[spec.GetScheduler()]; len(known) == 0 {
 			c.forbidden(field, "only the schedulers sh and mh have flags")
 		} else if !slices.Contains(known, flag) {

@@ -24,8 +24,8 @@ const (
 	AnnotationEpoch        = "portolan.dev/epoch"         // of a Lease: its fencing epoch
 )
 
-// take removes an annotation from the metadata and returns its value.
-func take(meta *corev1.ObjectMeta, name string) (string, bool) {
+// takeAnnotation removes an annotation from the metadata and returns its value.
+func takeAnnotation(meta *corev1.ObjectMeta, name string) (string, bool) {
 	value, ok := meta.Annotations[name]
 	if !ok {
 		return "", false
@@ -49,7 +49,7 @@ func annotationPath(name string) string { return "metadata.annotations[" + name 
 
 // takeNumber removes an annotation and returns its number. It returns nil if there is none.
 func (r *reader) takeNumber(meta *corev1.ObjectMeta, name string, most uint64) *uint64 {
-	text, ok := take(meta, name)
+	text, ok := takeAnnotation(meta, name)
 	if !ok {
 		return nil
 	}
@@ -74,7 +74,7 @@ const maxWeight = 65535
 // sliceWeights sets the weights of endpoints from one number for all, or from "address=weight"
 // pairs.
 func (r *reader) sliceWeights(slice *corev1.EndpointSlice) {
-	text, ok := take(slice.Metadata, AnnotationWeight)
+	text, ok := takeAnnotation(slice.Metadata, AnnotationWeight)
 	if !ok {
 		return
 	}

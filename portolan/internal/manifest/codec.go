@@ -50,7 +50,7 @@ func (c codec) alsoReads(apiVersion string, upgrade func(n *node)) codec {
 
 // decodeTyped decodes the tree into the Kubernetes type and converts the result.
 func decodeTyped[K any, O object.Object](n *node, in func(*reader, *K) O, write func(O) *K) (object.Object, []string, Problems) {
-	var s strict
+	var s checker
 	typed := new(K)
 	s.check(n, reflect.TypeFor[K](), "")
 	if len(s.problems) > 0 {
@@ -73,7 +73,7 @@ func decodeTyped[K any, O object.Object](n *node, in func(*reader, *K) O, write 
 
 // lossWarnings returns a warning that names the values of a document that its object has not.
 func lossWarnings(document, object any) []string {
-	if lost := dropped(document, object); len(lost) > 0 {
+	if lost := lostFields(document, object); len(lost) > 0 {
 		return []string{"dropped, as Portolan has no use for it: " + strings.Join(lost, ", ")}
 	}
 	return nil

@@ -15,7 +15,7 @@ type Document struct {
 	// Object is the decoded object. It is nil if the document was skipped.
 	Object object.Object
 	// Skipped names the object if Portolan does not have its kind.
-	Skipped *Skipped
+	Skipped *Unsupported
 	// Line is the first line of the document, from 1.
 	Line int
 	// Warnings describe corrections, and values that were dropped because Portolan does not use
@@ -23,11 +23,11 @@ type Document struct {
 	Warnings []string
 }
 
-// Skipped names an object of a kind that Portolan does not have, such as a Deployment.
-type Skipped struct{ APIVersion, Kind, Namespace, Name string }
+// Unsupported names an object of a kind that Portolan does not have, such as a Deployment.
+type Unsupported struct{ APIVersion, Kind, Namespace, Name string }
 
 // String returns the name of the object, such as "apps/v1 Deployment web".
-func (s Skipped) String() string { return fmt.Sprintf("%s %s %s", s.APIVersion, s.Kind, s.Name) }
+func (s Unsupported) String() string { return fmt.Sprintf("%s %s %s", s.APIVersion, s.Kind, s.Name) }
 
 // Decode reads a manifest of YAML or JSON documents, separated by lines of "---". It splits Lists
 // into their items. source is the name in messages, such as the name of the file. Decode returns
@@ -140,7 +140,7 @@ func (d *decoder) object(n *node, offset int) {
 	document := Document{Line: n.line + offset}
 	codec, upgrade, ok := codecOf(apiVersion, kind)
 	if !ok {
-		document.Skipped = &Skipped{APIVersion: apiVersion, Kind: kind}
+		document.Skipped = &Unsupported{APIVersion: apiVersion, Kind: kind}
 		if meta := n.get("metadata"); meta != nil {
 			document.Skipped.Namespace, document.Skipped.Name = meta.textOf("namespace"), meta.textOf("name")
 		}

@@ -145,9 +145,9 @@ func native(number json.Number) any {
 	return number.String()
 }
 
-// dropped returns the fields of the first value that the second lacks. Paths have "[*]" for the
+// lostFields returns the fields of the first value that the second lacks. Paths have "[*]" for the
 // items of lists. The fields below a dropped field are not listed.
-func dropped(from, to any) []string {
+func lostFields(from, to any) []string {
 	before, err := generic(from)
 	if err != nil {
 		return nil

@@ -94,7 +94,7 @@ func writeEndpointSlice(from *corev1.EndpointSlice, to *kube.EndpointSlice) {
 	to.Endpoints = each(from.GetEndpoints(), writeEndpoint)
 	to.Ports = each(from.GetPorts(), func(_ int, port *corev1.EndpointPort) kube.SlicePort {
 		return kube.SlicePort{
-			Name: port.Name, Port: port.Port, AppProtocol: port.AppProtocol, Protocol: wordOf[kube.Protocol](port.GetProtocol()),
+			Name: port.Name, Port: port.Port, AppProtocol: port.AppProtocol, Protocol: enumPointer[kube.Protocol](port.GetProtocol()),
 		}
 	})
 	writeWeights(&to.ObjectMeta, from.GetEndpoints())

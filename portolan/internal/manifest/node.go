@@ -30,8 +30,8 @@ func (r *reader) node(from *kube.Node) *corev1.Node {
 			}
 		}),
 	}
-	status.ProxyMode, _ = take(to.Metadata, AnnotationProxyMode)
-	status.AgentAddress, _ = take(to.Metadata, AnnotationAgentAddress)
+	status.ProxyMode, _ = takeAnnotation(to.Metadata, AnnotationProxyMode)
+	status.AgentAddress, _ = takeAnnotation(to.Metadata, AnnotationAgentAddress)
 	if status.SizeVT() > 0 {
 		to.Status = status
 	}

@@ -37,7 +37,7 @@ func plain(kind *kinds.Kind) codec {
 }
 
 func decodePlain(n *node, o object.Object, write func(object.Object) *plainHeader) (object.Object, []string, Problems) {
-	var s strict
+	var s checker
 	header, body := splitPlain(n)
 	typed := &plainHeader{}
 	s.check(header, reflect.TypeFor[plainHeader](), "")
@@ -110,9 +110,9 @@ func metadataOf(o object.Object) protoreflect.FieldDescriptor {
 	return o.ProtoReflect().Descriptor().Fields().ByName("metadata")
 }
 
-// checkMessage checks the names of the fields of a message and of the messages below it. Their values
-// are checked when they are decoded.
-func (s *strict) checkMessage(n *node, message protoreflect.MessageDescriptor, path string) {
+// checkMessage checks the names of the fields of a message and of the messages below it. Their
+// values are checked when they are decoded.
+func (s *checker) checkMessage(n *node, message protoreflect.MessageDescriptor, path string) {
 	if n.kind == null || message.ParentFile().Package() == "google.protobuf" || !s.expect(n, path, "an object", mapping) {
 		return
 	}
@@ -141,7 +141,7 @@ func (s *strict) checkMessage(n *node, message protoreflect.MessageDescriptor, p
 	}
 }
 
-func (s *strict) checkItems(n *node, list protoreflect.FieldDescriptor, path string) {
+func (s *checker) checkItems(n *node, list protoreflect.FieldDescriptor, path string) {
 	if !s.expect(n, path, "a list", sequence, null) || list.Message() == nil {
 		return
 	}

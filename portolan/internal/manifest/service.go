@@ -13,10 +13,10 @@ import (
 
 func (r *reader) service(from *kube.Service) *corev1.Service {
 	to := &corev1.Service{Metadata: r.meta(from.ObjectMeta), Spec: r.serviceSpec(&from.Spec), Status: r.serviceStatus(&from.Status)}
-	if word, ok := take(to.Metadata, AnnotationScheduler); ok {
+	if word, ok := takeAnnotation(to.Metadata, AnnotationScheduler); ok {
 		to.Spec.Scheduler = readEnum[corev1.Scheduler](r, annotationPath(AnnotationScheduler), word)
 	}
-	if flags, ok := take(to.Metadata, AnnotationSchedulerFlags); ok {
+	if flags, ok := takeAnnotation(to.Metadata, AnnotationSchedulerFlags); ok {
 		for flag := range strings.SplitSeq(flags, ",") {
 			to.Spec.SchedulerFlags = append(to.Spec.SchedulerFlags, strings.TrimSpace(flag))
 		}
@@ -127,9 +127,9 @@ func writeServiceSpec(from *corev1.ServiceSpec, to *kube.ServiceSpec) {
 		PublishNotReadyAddresses:      from.GetPublishNotReadyAddresses(),
 		AllocateLoadBalancerNodePorts: from.AllocateLoadBalancerNodePorts,
 		LoadBalancerClass:             from.LoadBalancerClass,
-		IPFamilyPolicy:                wordOf[kube.IPFamilyPolicy](from.GetIpFamilyPolicy()),
-		InternalTrafficPolicy:         wordOf[kube.ServiceInternalTrafficPolicy](from.GetInternalTrafficPolicy()),
-		TrafficDistribution:           wordOf[string](from.GetTrafficDistribution()),
+		IPFamilyPolicy:                enumPointer[kube.IPFamilyPolicy](from.GetIpFamilyPolicy()),
+		InternalTrafficPolicy:         enumPointer[kube.ServiceInternalTrafficPolicy](from.GetInternalTrafficPolicy()),
+		TrafficDistribution:           enumPointer[string](from.GetTrafficDistribution()),
 	}
 	to.IPFamilies = each(from.GetIpFamilies(), func(_ int, family corev1.IPFamily) kube.IPFamily {
 		return kube.IPFamily(spec.EnumName(family))
@@ -157,7 +157,7 @@ func writeServiceStatus(from *corev1.ServiceStatus, to *kube.ServiceStatus) {
 	})
 	to.LoadBalancer.Ingress = each(from.GetLoadBalancer().GetIngress(), func(_ int, ingress *corev1.LoadBalancerIngress) kube.LoadBalancerIngress {
 		return kube.LoadBalancerIngress{
-			IP: ingress.GetIp(), Hostname: ingress.GetHostname(), IPMode: wordOf[kube.LoadBalancerIPMode](ingress.GetIpMode()),
+			IP: ingress.GetIp(), Hostname: ingress.GetHostname(), IPMode: enumPointer[kube.LoadBalancerIPMode](ingress.GetIpMode()),
 			Ports: each(ingress.GetPorts(), func(_ int, port *corev1.PortStatus) kube.PortStatus {
 				return kube.PortStatus{Port: port.GetPort(), Error: port.Error, Protocol: kube.Protocol(spec.EnumName(port.GetProtocol()))}
 			}),
@@ -194,9 +194,9 @@ func value[T any](from *T) T {
 	return *from
 }
 
-// wordOf returns the word of an enum for a pointer field of Kubernetes. It returns nil for the
+// enumPointer returns the word of an enum for a pointer field of Kubernetes. It returns nil for the
 // unspecified value.
-func wordOf[W ~string, E spec.Enum](from E) *W {
+func enumPointer[W ~string, E spec.Enum](from E) *W {
 	if from == 0 {
 		return nil
 	}

@@ -16,9 +16,10 @@ import (
 	"portolan.dev/services/kit/nearest"
 )
 
-// strict checks a tree against a type of package kube. It collects all mistakes. It corrects in place
-// two mistakes that older documents contain: keys in another case, and annotations without quotes.
-type strict struct {
+// checker checks a tree against a type of package kube. It collects all mistakes. It corrects in
+// place two mistakes that older documents contain: keys in another case, and annotations without
+// quotes.
+type checker struct {
 	problems Problems
 	warnings []string
 }
@@ -28,21 +29,21 @@ var (
 	intOrString = reflect.TypeFor[kube.IntOrString]()
 )
 
-func (s *strict) wrong(at *node, path, format string, args ...any) {
+func (s *checker) wrong(at *node, path, format string, args ...any) {
 	s.wrongAt(at.line, at.column, path, format, args...)
 }
 
-func (s *strict) wrongAt(line, column int, path, format string, args ...any) {
+func (s *checker) wrongAt(line, column int, path, format string, args ...any) {
 	s.problems = append(s.problems, Problem{Line: line, Column: column, Violation: apierr.Violation{
 		Field: path, Reason: apierr.ReasonInvalid, Message: fmt.Sprintf(format, args...),
 	}})
 }
 
-func (s *strict) warn(at *node, path, format string, args ...any) {
+func (s *checker) warn(at *node, path, format string, args ...any) {
 	s.warnings = append(s.warnings, fmt.Sprintf("line %d: %s: %s", at.line, path, fmt.Sprintf(format, args...)))
 }
 
-func (s *strict) check(n *node, t reflect.Type, path string) {
+func (s *checker) check(n *node, t reflect.Type, path string) {
 	if n.kind == null {
 		return
 	}
@@ -70,7 +71,7 @@ func (s *strict) check(n *node, t reflect.Type, path string) {
 	}
 }
 
-func (s *strict) expect(n *node, path, want string, kinds ...kind) bool {
+func (s *checker) expect(n *node, path, want string, kinds ...kind) bool {
 	if slices.Contains(kinds, n.kind) {
 		return true
 	}
@@ -79,7 +80,7 @@ func (s *strict) expect(n *node, path, want string, kinds ...kind) bool {
 }
 
 // checkCustom checks a value by a type that decodes itself, such as a time.
-func (s *strict) checkCustom(n *node, t reflect.Type, path string) {
+func (s *checker) checkCustom(n *node, t reflect.Type, path string) {
 	data, err := json.Marshal(n)
 	if err == nil {
 		err = json.Unmarshal(data, reflect.New(t).Interface())
@@ -89,7 +90,7 @@ func (s *strict) checkCustom(n *node, t reflect.Type, path string) {
 	}
 }
 
-func (s *strict) checkStruct(n *node, t reflect.Type, path string) {
+func (s *checker) checkStruct(n *node, t reflect.Type, path string) {
 	if !s.expect(n, path, "an object", mapping) {
 		return
 	}
@@ -118,7 +119,7 @@ func (s *strict) checkStruct(n *node, t reflect.Type, path string) {
 	}
 }
 
-func (s *strict) checkMap(n *node, t reflect.Type, path string) {
+func (s *checker) checkMap(n *node, t reflect.Type, path string) {
 	if !s.expect(n, path, "an object", mapping) {
 		return
 	}
@@ -137,7 +138,7 @@ func (s *strict) checkMap(n *node, t reflect.Type, path string) {
 	}
 }
 
-func (s *strict) checkScalar(n *node, t reflect.Type, path string) {
+func (s *checker) checkScalar(n *node, t reflect.Type, path string) {
 	switch t.Kind() {
 	case reflect.String, reflect.Slice: // a slice of bytes is written as text
 		if n.kind == number || n.kind == boolean {
@@ -164,7 +165,7 @@ var yamlBooleans = map[string]string{
 	"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false",
 }
 
-func (s *strict) checkInteger(n *node, t reflect.Type, path string) {
+func (s *checker) checkInteger(n *node, t reflect.Type, path string) {
 	width := int(t.Size()) * 8
 	if value, err := strconv.ParseFloat(n.value, 64); err == nil && strings.ContainsAny(n.value, ".eE") && value == float64(int64(value)) {
 		n.value = strconv.FormatInt(int64(value), 10)

@@ -26,7 +26,7 @@ func readYAML(source []byte) ([]*node, *Problem) {
 			return documents, nil
 		}
 		if err != nil {
-			return documents, explain(source, err)
+			return documents, locateYAMLError(source, err)
 		}
 		reader := yamlReader{}
 		document, problem := reader.read(&root, 0)
@@ -151,9 +151,9 @@ func integer(from *yaml.Node) (string, error) {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
-// explain returns the problem with the position of malformed text. If the second parser finds no
-// mistake, it uses the line of the first.
-func explain(source []byte, err error) *Problem {
+// locateYAMLError returns the problem with the position of malformed text. If the second parser
+// finds no mistake, it uses the line of the first.
+func locateYAMLError(source []byte, err error) *Problem {
 	if problem := locateSyntax(source); problem != nil {
 		return problem
 	}

@@ -15,8 +15,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// write is a write that has passed validation.
-type write struct {
+// pendingWrite is a write that has passed validation.
+type pendingWrite struct {
 	row     *rules.Kind
 	old     *view.Item // the version that it was validated against; nil: a new object
 	o       object.Object
@@ -25,7 +25,7 @@ type write struct {
 
 // store allocates the values that the object needs, commits the object, and confirms or releases
 // the values. If it loses a race, the error is a *store.Conflict or store.ErrExists.
-func (w *Writer) store(ctx context.Context, x *write) (*Result, error) {
+func (w *Writer) store(ctx context.Context, x *pendingWrite) (*Result, error) {
 	plan := w.plan(x)
 	if plan != nil {
 		if err := w.allocate(ctx, plan, x.options.DryRun); err != nil {
@@ -50,7 +50,7 @@ func (w *Writer) store(ctx context.Context, x *write) (*Result, error) {
 		w.Alloc.ReleaseVanished(ctx, plan)
 	}
 	object.MetaOf(x.o).ResourceVersion = revision
-	if err := w.visible(ctx, revision); err != nil {
+	if err := w.waitUntilVisible(ctx, revision); err != nil {
 		return nil, err
 	}
 	return &Result{Object: x.o, Changed: true, Created: x.old == nil}, nil
@@ -64,7 +64,7 @@ func (w *Writer) allocate(ctx context.Context, plan *alloc.Plan, dryRun bool) er
 }
 
 // plan returns the allocation plan of a service. It returns nil for other kinds.
-func (w *Writer) plan(x *write) *alloc.Plan {
+func (w *Writer) plan(x *pendingWrite) *alloc.Plan {
 	if x.row.Service == nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (w *Writer) plan(x *write) *alloc.Plan {
 	return alloc.NewPlan(x.row.Service(x.o), before)
 }
 
-func (w *Writer) submit(ctx context.Context, x *write) (uint64, error) {
+func (w *Writer) submit(ctx context.Context, x *pendingWrite) (uint64, error) {
 	if err := checkSize(x.o); err != nil { // checked again because defaults and allocated values add to the size
 		return 0, err
 	}
@@ -120,13 +120,13 @@ func (w *Writer) remove(ctx context.Context, row *rules.Kind, old *view.Item, op
 	if row.Service != nil {
 		w.Alloc.ReleaseAll(ctx, row.Service(old.Object))
 	}
-	return w.visible(ctx, revision)
+	return w.waitUntilVisible(ctx, revision)
 }
 
-// visible returns when a committed write can be read on this replica. If the store becomes
+// waitUntilVisible returns when a committed write can be read on this replica. If the store becomes
 // unavailable before that, the error is [store.ErrUnknown], because UNAVAILABLE alone would mean
 // that nothing was written.
-func (w *Writer) visible(ctx context.Context, revision uint64) error {
+func (w *Writer) waitUntilVisible(ctx context.Context, revision uint64) error {
 	ctx, span := tracing.Start(ctx, "visible")
 	err := w.View.WaitFor(ctx, revision)
 	span.End(err)

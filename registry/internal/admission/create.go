@@ -28,15 +28,15 @@ func (w *Writer) createManaged(ctx context.Context, o object.Object, managed []*
 	if err := checkSize(o); err != nil {
 		return nil, err
 	}
-	if err := options.allow(o, nil); err != nil {
+	if err := options.checkLimit(o, nil); err != nil {
 		return nil, err
 	}
-	row, world := rules.Of(o), w.world(options)
+	row, world := rules.Of(o), w.validationContext(options)
 	row.Default(o)
 	row.PrepareCreate(o)
-	if row.Fold != nil {
-		if same := row.Fold(world, o); same != nil {
-			return w.repeat(ctx, row, same.Key, o, options)
+	if row.FindRepeated != nil {
+		if same := row.FindRepeated(world, o); same != nil {
+			return w.countRepetition(ctx, row, same.Key, o, options)
 		}
 	}
 	meta := object.MetaOf(o)
@@ -55,13 +55,13 @@ func (w *Writer) createManaged(ctx context.Context, o object.Object, managed []*
 	}
 }
 
-func (w *Writer) create(ctx context.Context, row *rules.Kind, world rules.World, o object.Object, options Options) (*Result, error) {
+func (w *Writer) create(ctx context.Context, row *rules.Kind, world rules.Context, o object.Object, options Options) (*Result, error) {
 	admission, span := tracing.Start(ctx, "admission")
-	err := w.admit(admission, row, world, o)
+	err := w.validateCreate(admission, row, world, o)
 	if span.End(err); err != nil {
 		return nil, err
 	}
-	result, err := w.store(ctx, &write{row: row, o: o, options: options})
+	result, err := w.store(ctx, &pendingWrite{row: row, o: o, options: options})
 	if errors.Is(err, store.ErrExists) {
 		return nil, apierr.AlreadyExists(row.Name, object.KeyOf(o).Path())
 	}
@@ -72,12 +72,13 @@ func (w *Writer) create(ctx context.Context, row *rules.Kind, world rules.World,
 	return result, nil
 }
 
-// admit validates a new object and sets the fields that only the registry sets. It returns an error
-// if the object is invalid, its namespace is missing or being deleted, or its name is taken.
-func (w *Writer) admit(ctx context.Context, row *rules.Kind, world rules.World, o object.Object) error {
+// validateCreate validates a new object and sets the fields that only the registry sets. It returns
+// an error if the object is invalid, its namespace is missing or being deleted, or its name is
+// taken.
+func (w *Writer) validateCreate(ctx context.Context, row *rules.Kind, world rules.Context, o object.Object) error {
 	var found apierr.Violations
-	if row.Settle != nil {
-		found = row.Settle(world, o, nil)
+	if row.Complete != nil {
+		found = row.Complete(world, o, nil)
 	}
 	found = append(found, row.Validate(o, world.Rules)...)
 	if row.Check != nil {
@@ -89,18 +90,18 @@ func (w *Writer) admit(ctx context.Context, row *rules.Kind, world rules.World, 
 	if err := w.checkNamespace(ctx, o); err != nil {
 		return err
 	}
-	if err := w.checkFree(ctx, object.KeyOf(o)); err != nil {
+	if err := w.checkNotExists(ctx, object.KeyOf(o)); err != nil {
 		return err
 	}
-	if row.Stamp != nil {
-		row.Stamp(world, o, nil)
+	if row.SetRegistryFields != nil {
+		row.SetRegistryFields(world, o, nil)
 	}
 	return nil
 }
 
-// checkFree returns AlreadyExists if the object exists, before anything is allocated for it. For a
-// dry run this is the only such check; otherwise the store decides.
-func (w *Writer) checkFree(ctx context.Context, key object.Key) error {
+// checkNotExists returns AlreadyExists if the object exists, before anything is allocated for it.
+// For a dry run this is the only such check; otherwise the store decides.
+func (w *Writer) checkNotExists(ctx context.Context, key object.Key) error {
 	if w.View.State().Get(key) == nil {
 		return nil
 	}
@@ -113,11 +114,11 @@ func (w *Writer) checkFree(ctx context.Context, key object.Key) error {
 	return apierr.AlreadyExists(key.Kind, key.Path())
 }
 
-// repeat counts a repetition of an existing object instead of creating a new one.
-func (w *Writer) repeat(ctx context.Context, row *rules.Kind, key object.Key, o object.Object, options Options) (*Result, error) {
+// countRepetition counts a repetition of an existing object instead of creating a new one.
+func (w *Writer) countRepetition(ctx context.Context, row *rules.Kind, key object.Key, o object.Object, options Options) (*Result, error) {
 	return w.modify(ctx, row, key, options, func(old *view.Item) (object.Object, bool, error) {
 		existing := object.Clone(old.Object)
-		row.Repeat(w.world(options), existing, o)
+		row.CountRepetition(w.validationContext(options), existing, o)
 		return existing, false, nil
 	})
 }

@@ -32,7 +32,7 @@ func (w *Writer) Delete(ctx context.Context, key object.Key, deletion Deletion, 
 		if err != nil {
 			return nil, err
 		}
-		if err := w.checkDelete(ctx, row, old, deletion); errors.Is(err, errAgain) {
+		if err := w.checkDelete(ctx, row, old, deletion); errors.Is(err, errViewOutdated) {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -41,7 +41,7 @@ func (w *Writer) Delete(ctx context.Context, key object.Key, deletion Deletion, 
 		if err == nil && !result.Changed { // the view has the object as being deleted, but the view may be outdated
 			err = w.checkCurrent(ctx, old)
 		}
-		newer, lost := retriable(err)
+		newer, lost := conflictingVersion(err)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			return nil, apierr.NotFound(key.Kind, key.Path())
@@ -63,8 +63,8 @@ func (w *Writer) checkDelete(ctx context.Context, row *rules.Kind, old *view.Ite
 	if err := w.checkVersion(ctx, seen, old); err != nil {
 		return err
 	}
-	if row.Undeletable != nil {
-		if why := row.Undeletable(old.Object); why != "" {
+	if row.DeletionForbidden != nil {
+		if why := row.DeletionForbidden(old.Object); why != "" {
 			return apierr.FailedPrecondition(why)
 		}
 	}
@@ -73,17 +73,17 @@ func (w *Writer) checkDelete(ctx context.Context, row *rules.Kind, old *view.Ite
 
 // deleteVersion removes or marks exactly this version.
 func (w *Writer) deleteVersion(ctx context.Context, row *rules.Kind, old *view.Item, wanted *int64, options Options) (*Result, error) {
-	if err := options.allow(nil, old.Object); err != nil {
+	if err := options.checkLimit(nil, old.Object); err != nil {
 		return nil, err
 	}
 	grace := int64(0)
 	if row.Grace != nil {
 		grace = row.Grace(old.Object, wanted)
 	}
-	if row.Terminate == nil && len(old.Object.GetMetadata().GetFinalizers()) == 0 && grace == 0 {
+	if row.MarkTerminating == nil && len(old.Object.GetMetadata().GetFinalizers()) == 0 && grace == 0 {
 		result := &Result{Object: object.Clone(old.Object), Changed: true}
 		if old.Object.GetMetadata().GetDeletionTimestamp() != nil { // its remaining grace period is cut short
-			markTerminating(object.MetaOf(result.Object), w.world(options).Now, grace)
+			markTerminating(object.MetaOf(result.Object), w.validationContext(options).Now, grace)
 		}
 		if options.DryRun {
 			return result, nil
@@ -91,13 +91,13 @@ func (w *Writer) deleteVersion(ctx context.Context, row *rules.Kind, old *view.I
 		return result, w.remove(ctx, row, old, options)
 	}
 	marked := object.Clone(old.Object)
-	if !markTerminating(object.MetaOf(marked), w.world(options).Now, grace) {
+	if !markTerminating(object.MetaOf(marked), w.validationContext(options).Now, grace) {
 		return &Result{Object: marked}, nil
 	}
-	if row.Terminate != nil {
-		row.Terminate(marked)
+	if row.MarkTerminating != nil {
+		row.MarkTerminating(marked)
 	}
-	return w.store(ctx, &write{row: row, old: old, o: marked, options: options})
+	return w.store(ctx, &pendingWrite{row: row, old: old, o: marked, options: options})
 }
 
 // markTerminating sets the time at which an object will be removed. If the object is already
@@ -122,11 +122,11 @@ const MaxGrace = math.MaxInt32
 
 func seconds(n int64) time.Duration { return time.Duration(min(n, MaxGrace)) * time.Second }
 
-// Ends returns the time at which an object that is being deleted will be removed. It returns false
-// if the object is not being deleted, or if finalizers or its kind keep it.
-func Ends(o object.Object) (at time.Time, ok bool) {
+// RemovalTime returns the time at which an object that is being deleted will be removed. It returns
+// false if the object is not being deleted, or if finalizers or its kind keep it.
+func RemovalTime(o object.Object) (at time.Time, ok bool) {
 	meta := o.GetMetadata()
-	if meta.GetDeletionTimestamp() == nil || len(meta.GetFinalizers()) > 0 || rules.Of(o).Terminate != nil {
+	if meta.GetDeletionTimestamp() == nil || len(meta.GetFinalizers()) > 0 || rules.Of(o).MarkTerminating != nil {
 		return time.Time{}, false
 	}
 	return meta.GetDeletionTimestamp().AsTime(), true
@@ -137,7 +137,7 @@ func Ends(o object.Object) (at time.Time, ok bool) {
 // already gone or has changed.
 func (w *Writer) Remove(ctx context.Context, item *view.Item) error {
 	err := w.remove(ctx, rules.Named(item.Key.Kind), item, Options{})
-	if _, lost := retriable(err); lost || errors.Is(err, store.ErrNotFound) {
+	if _, lost := conflictingVersion(err); lost || errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	return err

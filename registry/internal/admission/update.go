@@ -40,7 +40,7 @@ func (w *Writer) update(
 			return nil, false, err
 		}
 		updated, managed := renew(old.Object)
-		err := w.judge(row, updated, old.Object, options)
+		err := w.prepareUpdate(row, updated, old.Object, options)
 		object.MetaOf(updated).ManagedFields = managed
 		return updated, o.GetMetadata().GetResourceVersion() != 0, err
 	})
@@ -50,13 +50,13 @@ func (w *Writer) update(
 	return result, err
 }
 
-// judge completes and validates an update.
-func (w *Writer) judge(row *rules.Kind, updated, old object.Object, options Options) error {
-	world := w.world(options)
+// prepareUpdate completes and validates an update.
+func (w *Writer) prepareUpdate(row *rules.Kind, updated, old object.Object, options Options) error {
+	world := w.validationContext(options)
 	row.PrepareUpdate(updated, old)
 	var found apierr.Violations
-	if row.Settle != nil {
-		found = row.Settle(world, updated, old)
+	if row.Complete != nil {
+		found = row.Complete(world, updated, old)
 	}
 	found = append(found, row.ValidateUpdate(updated, old, world.Rules)...)
 	if row.Check != nil {
@@ -65,8 +65,8 @@ func (w *Writer) judge(row *rules.Kind, updated, old object.Object, options Opti
 	if err := invalid(updated, found); err != nil {
 		return err
 	}
-	if row.Stamp != nil {
-		row.Stamp(world, updated, old)
+	if row.SetRegistryFields != nil {
+		row.SetRegistryFields(world, updated, old)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (w *Writer) UpdateStatus(ctx context.Context, o object.Object, options Opti
 		row.PrepareStatusUpdate(updated, old.Object)
 		found := row.ValidateStatus(updated, w.Rules)
 		if row.CheckStatus != nil {
-			found = append(found, row.CheckStatus(w.world(options), updated, old.Object)...)
+			found = append(found, row.CheckStatus(w.validationContext(options), updated, old.Object)...)
 		}
 		return updated, o.GetMetadata().GetResourceVersion() != 0, invalid(updated, found)
 	})
@@ -109,7 +109,7 @@ func (w *Writer) checkVersion(ctx context.Context, o object.Object, old *view.It
 	}
 	now := w.View.State().Get(old.Key)
 	if now == nil || matches(meta, now) {
-		return errAgain
+		return errViewOutdated
 	}
 	return conflict(now, meta.GetResourceVersion())
 }
@@ -120,8 +120,8 @@ func matches(seen *corev1.ObjectMeta, item *view.Item) bool {
 	return (uid == "" || uid == item.Object.GetMetadata().GetUid()) && (version == 0 || version == item.Revision)
 }
 
-// errAgain makes modify read the object again.
-var errAgain = errors.New("the view has a newer version")
+// errViewOutdated makes modify read the object again.
+var errViewOutdated = errors.New("the view has a newer version")
 
 // modify replaces an object by the one that change returns. change also returns whether the client
 // named a version, which makes the write conditional.
@@ -136,11 +136,11 @@ func (w *Writer) modify(
 		_, span := tracing.Start(ctx, "admission")
 		updated, conditional, err := change(old)
 		span.End(err)
-		if errors.Is(err, errAgain) {
+		if errors.Is(err, errViewOutdated) {
 			continue
 		}
 		if err == nil {
-			err = options.allow(updated, old.Object)
+			err = options.checkLimit(updated, old.Object)
 		}
 		if err != nil {
 			return nil, err
@@ -151,7 +151,7 @@ func (w *Writer) modify(
 		if err == nil && !result.Changed {
 			err = w.checkCurrent(ctx, old)
 		}
-		newer, lost := retriable(err)
+		newer, lost := conflictingVersion(err)
 		switch {
 		case !lost && !errors.Is(err, store.ErrNotFound):
 			return result, err
@@ -193,13 +193,13 @@ func (w *Writer) replace(ctx context.Context, row *rules.Kind, old *view.Item, u
 	if equal(updated, old.Object) {
 		return &Result{Object: updated}, nil
 	}
-	if ends, ok := Ends(updated); ok && !ends.After(w.world(options).Now) {
+	if ends, ok := RemovalTime(updated); ok && !ends.After(w.validationContext(options).Now) {
 		if options.DryRun {
 			return &Result{Object: updated, Changed: true}, nil
 		}
 		return &Result{Object: updated, Changed: true}, w.remove(ctx, row, old, options)
 	}
-	return w.store(ctx, &write{row: row, old: old, o: updated, options: options})
+	return w.store(ctx, &pendingWrite{row: row, old: old, o: updated, options: options})
 }
 
 func equal(a, b object.Object) bool {

@@ -47,8 +47,8 @@ type Options struct {
 	Limit access.WriteLimit
 }
 
-// allow returns an error if the client's role may not make this write.
-func (o *Options) allow(updated, old object.Object) error {
+// checkLimit returns an error if the client's role may not make this write.
+func (o *Options) checkLimit(updated, old object.Object) error {
 	if o.Limit == nil {
 		return nil
 	}
@@ -77,14 +77,14 @@ type Result struct {
 }
 
 const (
-	maxObject   = 3 << 19 // 1.5 MiB
-	maxRetries  = 32      // retries of a write without a version that loses races
-	nameRetries = 8       // retries of a generated name that is taken
-	mostReports = 100     // violations in one error, so that it fits into the trailer of a response
+	maxObject     = 3 << 19 // 1.5 MiB
+	maxRetries    = 32      // retries of a write without a version that loses races
+	nameRetries   = 8       // retries of a generated name that is taken
+	maxViolations = 100     // violations in one error, so that it fits into the trailer of a response
 )
 
-func (w *Writer) world(options Options) rules.World {
-	return rules.World{
+func (w *Writer) validationContext(options Options) rules.Context {
+	return rules.Context{
 		ByController: options.byController(),
 		Rules:        w.Rules, Families: w.Families, Indexes: w.Indexes,
 		Revision: w.View.State().Revision(), Now: time.Now().Truncate(time.Millisecond),
@@ -125,8 +125,8 @@ func invalid(o object.Object, found apierr.Violations) error {
 	if len(found) == 0 {
 		return nil
 	}
-	if more := len(found) - mostReports; more > 0 {
-		found = append(found[:mostReports:mostReports], apierr.Violation{
+	if more := len(found) - maxViolations; more > 0 {
+		found = append(found[:maxViolations:maxViolations], apierr.Violation{
 			Reason: apierr.ReasonInvalid, Message: fmt.Sprintf("and %d more violations", more),
 		})
 	}
@@ -174,8 +174,9 @@ func NewUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// retriable returns the version that a write conflicted with, if a conflict is why it failed.
-func retriable(err error) (uint64, bool) {
+// conflictingVersion returns the version that a write conflicted with, if a conflict is why it
+// failed.
+func conflictingVersion(err error) (uint64, bool) {
 	lost := (*store.Conflict)(nil)
 	if !errors.As(err, &lost) {
 		return 0, false

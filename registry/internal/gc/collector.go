@@ -55,7 +55,7 @@ func (c *Collector) Observe(state *view.State, changes []*view.Change) {
 // look queues an object if the collector may have to act on it, and sets a timer for an object
 // whose grace period is not over.
 func (c *Collector) look(state *view.State, item *view.Item) {
-	switch ends, ok := admission.Ends(item.Object); {
+	switch ends, ok := admission.RemovalTime(item.Object); {
 	case ok:
 		c.graces.wait(item.Key, ends, func() { c.queue.add(item.Key) })
 	case c.due(state, item):
@@ -172,7 +172,7 @@ func (c *Collector) collect(ctx context.Context, key object.Key, goneAt uint64) 
 	if key.Kind == "Namespace" {
 		return c.empty(ctx, state, item)
 	}
-	if ends, ok := admission.Ends(item.Object); ok {
+	if ends, ok := admission.RemovalTime(item.Object); ok {
 		if ends.After(time.Now()) {
 			return nil // another change or the timer queues it again
 		}

@@ -8,8 +8,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// stampEvent sets the count and the times of an event, which only the registry may set.
-func stampEvent(w World, o, old object.Object) {
+// setEventTimes sets the count and the times of an event, which only the registry may set.
+func setEventTimes(w Context, o, old object.Object) {
 	event, ok := o.(*corev1.Event)
 	if !ok {
 		return
@@ -23,28 +23,28 @@ func stampEvent(w World, o, old object.Object) {
 	event.LastTimestamp = timestamppb.New(w.Now)
 }
 
-// foldEvent returns the event that the new one repeats, or nil.
-func foldEvent(w World, o object.Object) *view.Item {
+// findRepeatedEvent returns the event that the new one repeats, or nil.
+func findRepeatedEvent(w Context, o object.Object) *view.Item {
 	event, ok := o.(*corev1.Event)
 	if !ok {
 		return nil
 	}
-	if same := w.Indexes.Events.Lookup(sameEvent(event)); len(same) > 0 {
+	if same := w.Indexes.Events.Lookup(eventIdentity(event)); len(same) > 0 {
 		return same[0]
 	}
 	return nil
 }
 
-func repeatEvent(w World, existing, _ object.Object) {
+func countEventRepetition(w Context, existing, _ object.Object) {
 	if event, ok := existing.(*corev1.Event); ok {
 		event.Count++
 		event.LastTimestamp = timestamppb.New(w.Now)
 	}
 }
 
-// stampLease increases the fencing epoch whenever the holder changes. The epoch starts from the
+// setLeaseEpoch increases the fencing epoch whenever the holder changes. The epoch starts from the
 // newest revision, so that it also grows when a lease is deleted and created again.
-func stampLease(w World, o, old object.Object) {
+func setLeaseEpoch(w Context, o, old object.Object) {
 	lease, ok := o.(*corev1.Lease)
 	if !ok {
 		return

@@ -16,7 +16,7 @@ type Indexes struct {
 	ClusterIPs    *view.Index // services by virtual IP
 	NodeAddresses *view.Index // nodes by address
 	Backends      *view.Index // pods, EndpointSlices and Endpoints by address, if it is in a range of virtual IPs
-	Events        *view.Index // events by content, see sameEvent
+	Events        *view.Index // events by content, see eventIdentity
 	Owners        *view.Index // dependents by the UID of an owner
 	UIDs          *view.Index // objects by UID
 }
@@ -38,9 +38,9 @@ func (x *Indexes) List() []*view.Index {
 	return []*view.Index{x.ClusterIPs, x.NodeAddresses, x.Backends, x.Events, x.Owners, x.UIDs}
 }
 
-// canonical returns the canonical spelling of an address. A string that is not an address is
+// canonicalAddress returns the canonical spelling of an address. A string that is not an address is
 // returned unchanged.
-func canonical(address string) string {
+func canonicalAddress(address string) string {
 	addr, err := netip.ParseAddr(address)
 	if err != nil {
 		return address
@@ -55,7 +55,7 @@ func clusterIPs(item *view.Item) []string {
 	}
 	keys := make([]string, 0, len(svc.GetSpec().GetClusterIps()))
 	for _, ip := range svc.GetSpec().GetClusterIps() {
-		keys = append(keys, canonical(ip))
+		keys = append(keys, canonicalAddress(ip))
 	}
 	return keys
 }
@@ -99,7 +99,7 @@ func nodeAddresses(item *view.Item) []string {
 	var keys []string
 	for _, address := range node.GetStatus().GetAddresses() {
 		if kind := address.GetType(); kind == "InternalIP" || kind == "ExternalIP" {
-			keys = append(keys, canonical(address.GetAddress()))
+			keys = append(keys, canonicalAddress(address.GetAddress()))
 		}
 	}
 	return keys
@@ -118,11 +118,11 @@ func eventKey(item *view.Item) []string {
 	if !ok {
 		return nil
 	}
-	return []string{sameEvent(event)}
+	return []string{eventIdentity(event)}
 }
 
-// sameEvent returns a key that is equal for events that repeat each other.
-func sameEvent(event *corev1.Event) string {
+// eventIdentity returns a key that is equal for events that repeat each other.
+func eventIdentity(event *corev1.Event) string {
 	regarding := event.GetRegarding()
 	return strings.Join([]string{
 		event.GetMetadata().GetNamespace(), regarding.GetKind(), regarding.GetNamespace(), regarding.GetName(), regarding.GetUid(), regarding.GetFieldPath(),

@@ -11,8 +11,8 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// World holds everything that a write is validated against, other than the object.
-type World struct {
+// Context holds everything that a write is validated against, other than the object.
+type Context struct {
 	Rules    spec.Rules
 	Families []corev1.IPFamily // IP families of the installation, the default first
 	Indexes  *Indexes
@@ -28,18 +28,18 @@ type World struct {
 type Kind struct {
 	*kinds.Kind
 
-	// Settle sets fields that depend on the installation. It runs before validation.
-	Settle func(w World, o, old object.Object) apierr.Violations
+	// Complete sets fields that depend on the installation. It runs before validation.
+	Complete func(w Context, o, old object.Object) apierr.Violations
 	// Check validates the object against other objects. It runs with validation.
-	Check func(w World, o, old object.Object) apierr.Violations
+	Check func(w Context, o, old object.Object) apierr.Violations
 	// CheckStatus validates a reported status against other objects. It runs with validation.
-	CheckStatus func(w World, o, old object.Object) apierr.Violations
-	// Stamp sets the fields that only the registry may set. It runs last.
-	Stamp func(w World, o, old object.Object)
-	// Fold returns the existing object that a new one repeats, or nil. Repeat updates that object
-	// for the repetition.
-	Fold   func(w World, o object.Object) *view.Item
-	Repeat func(w World, existing, o object.Object)
+	CheckStatus func(w Context, o, old object.Object) apierr.Violations
+	// SetRegistryFields sets the fields that only the registry may set. It runs last.
+	SetRegistryFields func(w Context, o, old object.Object)
+	// FindRepeated returns the existing object that a new one repeats, or nil. CountRepetition
+	// updates that object for the repetition.
+	FindRepeated    func(w Context, o object.Object) *view.Item
+	CountRepetition func(w Context, existing, o object.Object)
 	// Service returns the object as a service, which has allocated values.
 	Service func(o object.Object) *corev1.Service
 	// Epoch returns the fencing epoch that writes can be tied to.
@@ -47,21 +47,21 @@ type Kind struct {
 	// Grace returns the seconds between the request to delete an object and its removal. wanted is
 	// the grace period of the request, nil if it has none. Without the hook the grace period is 0.
 	Grace func(o object.Object, wanted *int64) int64
-	// Terminate marks a deleted object as terminating. Objects of a kind with Terminate, such as
-	// namespaces, are removed after their contents.
-	Terminate func(o object.Object)
-	// Undeletable returns why an object cannot be deleted, or "".
-	Undeletable func(o object.Object) string
+	// MarkTerminating marks a deleted object as terminating. Objects of a kind with
+	// MarkTerminating, such as namespaces, are removed after their contents.
+	MarkTerminating func(o object.Object)
+	// DeletionForbidden returns why an object cannot be deleted, or "".
+	DeletionForbidden func(o object.Object) string
 }
 
-// special holds the hooks of the kinds that have any.
-var special = map[string]Kind{
+// hooksByKind holds the hooks of the kinds that have any.
+var hooksByKind = map[string]Kind{
 	"Namespace": {
-		Terminate:   terminateNamespace,
-		Undeletable: undeletableNamespace,
+		MarkTerminating:   markNamespaceTerminating,
+		DeletionForbidden: namespaceDeletionForbidden,
 	},
 	"Service": {
-		Settle:      settleService,
+		Complete:    completeService,
 		Check:       checkService,
 		Service:     func(o object.Object) *corev1.Service { svc, _ := o.(*corev1.Service); return svc },
 		CheckStatus: checkServiceStatus,
@@ -70,10 +70,10 @@ var special = map[string]Kind{
 	"Endpoints":     {Check: checkEndpoints},
 	"Pod":           {CheckStatus: checkPodStatus, Grace: podGrace},
 	"Lease": {
-		Stamp: stampLease,
-		Epoch: func(o object.Object) uint64 { lease, _ := o.(*corev1.Lease); return lease.GetSpec().GetEpoch() },
+		SetRegistryFields: setLeaseEpoch,
+		Epoch:             func(o object.Object) uint64 { lease, _ := o.(*corev1.Lease); return lease.GetSpec().GetEpoch() },
 	},
-	"Event": {Stamp: stampEvent, Fold: foldEvent, Repeat: repeatEvent},
+	"Event": {SetRegistryFields: setEventTimes, FindRepeated: findRepeatedEvent, CountRepetition: countEventRepetition},
 }
 
 // All lists every kind, in the order of kinds.All.
@@ -82,7 +82,7 @@ var All = rows()
 func rows() []*Kind {
 	all := make([]*Kind, 0, len(kinds.All))
 	for _, kind := range kinds.All {
-		row := special[kind.Name]
+		row := hooksByKind[kind.Name]
 		row.Kind = kind
 		all = append(all, &row)
 	}
@@ -105,7 +105,7 @@ func Of(o object.Object) *Kind { return byName[object.KindOf(o)] }
 // Named returns the row of the kind with this exact name, or nil.
 func Named(name string) *Kind { return byName[name] }
 
-func terminateNamespace(o object.Object) {
+func markNamespaceTerminating(o object.Object) {
 	if namespace, ok := o.(*corev1.Namespace); ok {
 		if namespace.Status == nil {
 			namespace.Status = &corev1.NamespaceStatus{}
@@ -114,7 +114,7 @@ func terminateNamespace(o object.Object) {
 	}
 }
 
-func undeletableNamespace(o object.Object) string {
+func namespaceDeletionForbidden(o object.Object) string {
 	if o.GetMetadata().GetName() == object.DefaultNamespace {
 		return "the namespace default is always there"
 	}
@@ -125,7 +125,7 @@ func undeletableNamespace(o object.Object) string {
 func podGrace(o object.Object, wanted *int64) int64 {
 	pod, _ := o.(*corev1.Pod)
 	switch {
-	case !runs(pod.GetStatus()):
+	case !isRunning(pod.GetStatus()):
 		return 0
 	case wanted != nil:
 		return *wanted
@@ -134,7 +134,7 @@ func podGrace(o object.Object, wanted *int64) int64 {
 	}
 }
 
-func runs(status *corev1.PodStatus) bool {
+func isRunning(status *corev1.PodStatus) bool {
 	switch status.GetPhase() {
 	case corev1.PodPhase_POD_PHASE_SUCCEEDED, corev1.PodPhase_POD_PHASE_FAILED:
 		return false

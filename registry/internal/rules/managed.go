@@ -10,7 +10,7 @@ import (
 // the controller would change or delete the object as its own. An object that already has the label
 // stays changeable, because the controller created it. Kubernetes documents the label with a
 // warning only; a warning is easily missed, and the object is lost then.
-func checkManagedBy(w World, o, old object.Object) apierr.Violations {
+func checkManagedBy(w Context, o, old object.Object) apierr.Violations {
 	var found apierr.Violations
 	key, value, marked := spec.ControllerLabel(o)
 	if !marked || w.ByController {

@@ -12,7 +12,7 @@ import (
 // checkPodStatus refuses the cluster IP of a service as a pod's address, because no EndpointSlice
 // could contain it. An address that the pod had before stays, because the service was created
 // later.
-func checkPodStatus(w World, o, old object.Object) apierr.Violations {
+func checkPodStatus(w Context, o, old object.Object) apierr.Violations {
 	var found apierr.Violations
 	pod, _ := o.(*corev1.Pod)
 	before, _ := old.(*corev1.Pod)

@@ -10,13 +10,13 @@ import (
 	"portolan.dev/services/spec"
 )
 
-func settleService(w World, o, old object.Object) apierr.Violations {
+func completeService(w Context, o, old object.Object) apierr.Violations {
 	svc, _ := o.(*corev1.Service)
 	before, _ := old.(*corev1.Service)
 	return spec.ResolveFamilies(svc, before, w.Families)
 }
 
-func checkService(w World, o, old object.Object) apierr.Violations {
+func checkService(w Context, o, old object.Object) apierr.Violations {
 	svc, _ := o.(*corev1.Service)
 	before, _ := old.(*corev1.Service)
 	found := append(checkExternalIPs(w, svc, before), checkClusterIPs(w, svc, before)...)
@@ -26,13 +26,13 @@ func checkService(w World, o, old object.Object) apierr.Violations {
 // checkExternalIPs refuses the address of a node, because the node would send all traffic for its
 // own address to the service, including remote access to the node. Addresses that the service had
 // before stay, so that a node that was added later does not make the service unchangeable.
-func checkExternalIPs(w World, svc, old *corev1.Service) apierr.Violations {
+func checkExternalIPs(w Context, svc, old *corev1.Service) apierr.Violations {
 	var found apierr.Violations
 	for i, ip := range svc.GetSpec().GetExternalIps() {
 		if slices.Contains(old.GetSpec().GetExternalIps(), ip) {
 			continue
 		}
-		for _, node := range w.Indexes.NodeAddresses.Lookup(canonical(ip)) {
+		for _, node := range w.Indexes.NodeAddresses.Lookup(canonicalAddress(ip)) {
 			found.Add(fmt.Sprintf("spec.externalIPs[%d]", i), apierr.ReasonInvalid, "invalid value %q: may not be the address of a node (%s)", ip, node.Key.Name)
 		}
 	}
@@ -42,7 +42,7 @@ func checkExternalIPs(w World, svc, old *corev1.Service) apierr.Violations {
 // checkServiceStatus refuses the address of a node as the address of a load balancer, for the same
 // reason. It allows the address with ipMode Proxy, with which the provider answers at that address
 // itself and nodes do not redirect the traffic.
-func checkServiceStatus(w World, o, old object.Object) apierr.Violations {
+func checkServiceStatus(w Context, o, old object.Object) apierr.Violations {
 	svc, _ := o.(*corev1.Service)
 	before, _ := old.(*corev1.Service)
 	had := map[string]bool{}
@@ -55,7 +55,7 @@ func checkServiceStatus(w World, o, old object.Object) apierr.Violations {
 		if ip == "" || had[ip] || ingress.GetIpMode() == corev1.IPMode_IP_MODE_PROXY {
 			continue
 		}
-		for _, node := range w.Indexes.NodeAddresses.Lookup(canonical(ip)) {
+		for _, node := range w.Indexes.NodeAddresses.Lookup(canonicalAddress(ip)) {
 			found.Add(fmt.Sprintf("status.loadBalancer.ingress[%d].ip", i), apierr.ReasonInvalid,
 				"invalid value %q: may not be the address of a node (%s), unless ipMode is Proxy", ip, node.Key.Name)
 		}
@@ -65,7 +65,7 @@ func checkServiceStatus(w World, o, old object.Object) apierr.Violations {
 
 // checkClusterIPs refuses an address that a backend already has, because nodes would redirect the
 // backend's own traffic to the service.
-func checkClusterIPs(w World, svc, old *corev1.Service) apierr.Violations {
+func checkClusterIPs(w Context, svc, old *corev1.Service) apierr.Violations {
 	var found apierr.Violations
 	if !object.NeedsClusterIP(svc) {
 		return nil
@@ -74,7 +74,7 @@ func checkClusterIPs(w World, svc, old *corev1.Service) apierr.Violations {
 		if ip == "" || slices.Contains(old.GetSpec().GetClusterIps(), ip) {
 			continue
 		}
-		for _, backend := range w.Indexes.Backends.Lookup(canonical(ip)) {
+		for _, backend := range w.Indexes.Backends.Lookup(canonicalAddress(ip)) {
 			found.Add(fmt.Sprintf("spec.clusterIPs[%d]", i), apierr.ReasonInvalid,
 				"invalid value %q: is the address of a backend already (%s %s)", ip, backend.Key.Kind, backend.Key.Path())
 		}
@@ -106,7 +106,7 @@ func targetText(target *corev1.IntOrString) string {
 	return fmt.Sprint(target.GetNumber())
 }
 
-func checkEndpointSlice(w World, o, old object.Object) apierr.Violations {
+func checkEndpointSlice(w Context, o, old object.Object) apierr.Violations {
 	slice, _ := o.(*corev1.EndpointSlice)
 	before, _ := old.(*corev1.EndpointSlice)
 	had := map[string]bool{}
@@ -126,7 +126,7 @@ func checkEndpointSlice(w World, o, old object.Object) apierr.Violations {
 	return found
 }
 
-func checkEndpoints(w World, o, old object.Object) apierr.Violations {
+func checkEndpoints(w Context, o, old object.Object) apierr.Violations {
 	endpoints, _ := o.(*corev1.Endpoints)
 	before, _ := old.(*corev1.Endpoints)
 	had := map[string]bool{}
@@ -153,8 +153,8 @@ func checkEndpoints(w World, o, old object.Object) apierr.Violations {
 
 // checkBackend refuses a virtual IP as the address of a backend, because nodes translate an address
 // only once.
-func checkBackend(w World, found *apierr.Violations, field, address string) {
-	for _, svc := range w.Indexes.ClusterIPs.Lookup(canonical(address)) {
+func checkBackend(w Context, found *apierr.Violations, field, address string) {
+	for _, svc := range w.Indexes.ClusterIPs.Lookup(canonicalAddress(address)) {
 		found.Add(field, apierr.ReasonInvalid, "invalid value %q: may not be the cluster IP of a service (%s)", address, svc.Key.Path())
 	}
 }
