@@ -58,7 +58,7 @@ type Result struct {
 // or has a label that assigns it to another proxy. EndpointSlices with such a label are ignored.
 func Build(svc *corev1.Service, slicesOf []*corev1.EndpointSlice, facts *Facts) Result {
 	b := builder{
-		facts: facts, svc: svc, spec: svc.GetSpec(), taken: map[Key]bool{},
+		facts: facts, svc: svc, spec: svc.GetSpec(), planned: map[Key]bool{},
 	}
 	b.res.Service = ServiceName{svc.GetMetadata().GetNamespace(), svc.GetMetadata().GetName()}
 	if b.spec == nil || !object.NeedsClusterIP(svc) ||
@@ -71,12 +71,12 @@ func Build(svc *corev1.Service, slicesOf []*corev1.EndpointSlice, facts *Facts) 
 	slices.SortFunc(b.slices, func(a, c *corev1.EndpointSlice) int {
 		return compare(a.GetMetadata().GetName(), c.GetMetadata().GetName())
 	})
-	b.common()
+	b.setAttributes()
 	for _, port := range b.spec.GetPorts() {
-		b.port(port)
+		b.addPort(port)
 	}
 	b.healthCheck()
-	b.finish()
+	b.sort()
 	return b.res
 }
 
@@ -86,9 +86,9 @@ type builder struct {
 	spec   *corev1.ServiceSpec
 	slices []*corev1.EndpointSlice
 
-	attrs Attributes // shared by all servers of the service
-	taken map[Key]bool
-	res   Result
+	attrs   Attributes // shared by all servers of the service
+	planned map[Key]bool
+	res     Result
 }
 
 func (b *builder) report(format string, args ...any) {
@@ -97,8 +97,8 @@ func (b *builder) report(format string, args ...any) {
 	}
 }
 
-// common sets the attributes that do not depend on the port.
-func (b *builder) common() {
+// setAttributes sets the attributes that do not depend on the port.
+func (b *builder) setAttributes() {
 	b.attrs = Attributes{
 		Service:   b.res.Service,
 		Scheduler: cmp.Or(Scheduler(b.spec.GetScheduler()), b.facts.Scheduler, RoundRobin),
@@ -141,8 +141,8 @@ func flagsOf(names []string, s Scheduler) Flags {
 	return f
 }
 
-// port plans one port of the service in both address families.
-func (b *builder) port(port *corev1.ServicePort) {
+// addPort plans one port of the service in both address families.
+func (b *builder) addPort(port *corev1.ServicePort) {
 	if n := port.GetPort(); n < 1 || n > 65535 {
 		b.report("port %q is %d, which is no port", port.GetName(), n)
 		return
@@ -152,20 +152,20 @@ func (b *builder) port(port *corev1.ServicePort) {
 		if len(addrs) == 0 {
 			continue
 		}
-		b.family(port, addrs, candidates(b.slices, port, v6, b.report))
+		b.addFamily(port, addrs, candidates(b.slices, port, v6, b.report))
 	}
 }
 
-// exposed is an address and port at which the service is reachable.
-type exposed struct {
+// frontendAddr is an address and port at which the service is reachable.
+type frontendAddr struct {
 	addr     netip.AddrPort
 	exposure Exposure
 }
 
 // frontends returns the addresses at which clients reach one port of the service in one address
 // family.
-func (b *builder) frontends(port *corev1.ServicePort, v6 bool) []exposed {
-	var out []exposed
+func (b *builder) frontends(port *corev1.ServicePort, v6 bool) []frontendAddr {
+	var out []frontendAddr
 	add := func(text string, e Exposure) {
 		addr, err := netip.ParseAddr(strings.TrimSpace(text))
 		if err != nil || addr.Zone() != "" || addr.IsUnspecified() || addr.Is4In6() {
@@ -173,7 +173,7 @@ func (b *builder) frontends(port *corev1.ServicePort, v6 bool) []exposed {
 			return
 		}
 		if addr.Is6() == v6 {
-			out = append(out, exposed{netip.AddrPortFrom(addr, uint16(port.GetPort())), e})
+			out = append(out, frontendAddr{netip.AddrPortFrom(addr, uint16(port.GetPort())), e})
 		}
 	}
 	for _, ip := range clusterIPs(b.spec) {
@@ -192,7 +192,7 @@ func (b *builder) frontends(port *corev1.ServicePort, v6 bool) []exposed {
 	if n := port.GetNodePort(); n > 0 && n <= 65535 && hasNodePorts(b.spec) {
 		for _, addr := range b.facts.NodePorts {
 			if addr.Is6() == v6 {
-				out = append(out, exposed{netip.AddrPortFrom(addr, uint16(n)), NodePort})
+				out = append(out, frontendAddr{netip.AddrPortFrom(addr, uint16(n)), NodePort})
 			}
 		}
 	}
@@ -214,8 +214,8 @@ func hasNodePorts(spec *corev1.ServiceSpec) bool {
 	return t == corev1.ServiceType_SERVICE_TYPE_NODE_PORT || t == corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
 }
 
-// family makes the servers of one port in one address family.
-func (b *builder) family(port *corev1.ServicePort, addrs []exposed, all []Candidate) {
+// addFamily makes the servers of one port in one address family.
+func (b *builder) addFamily(port *corev1.ServicePort, addrs []frontendAddr, all []Candidate) {
 	cluster := clusterPool(all, hintsWanted(b.svc), b.facts)
 	local := localPool(all, b.facts)
 	for _, e := range addrs {
@@ -247,8 +247,8 @@ func (b *builder) family(port *corev1.ServicePort, addrs []exposed, all []Candid
 // reach local backends only, internal clients reach all backends. Backends see the client's address
 // in both cases. Only the node's own packets are masqueraded, because their source address is the
 // frontend's.
-func (b *builder) addLocal(key Key, attrs Attributes, cluster, local pool) {
-	b.restrict(&attrs, exposed{key.Addr, attrs.Exposure})
+func (b *builder) addLocal(key Key, attrs Attributes, cluster, local selection) {
+	b.restrict(&attrs, frontendAddr{key.Addr, attrs.Exposure})
 	inside := attrs
 	inside.Masquerade = MasqueradeOutside
 	if len(cluster.reals) > 0 {
@@ -261,19 +261,19 @@ func (b *builder) addLocal(key Key, attrs Attributes, cluster, local pool) {
 }
 
 // add adds a server unless the service already has one for the same traffic.
-func (b *builder) add(key Key, attrs Attributes, p pool) {
+func (b *builder) add(key Key, attrs Attributes, p selection) {
 	anyone, internal := key, key
 	anyone.Audience, internal.Audience = Anyone, Internal
-	if b.taken[key] || b.taken[anyone] || key.Audience == Anyone && b.taken[internal] {
+	if b.planned[key] || b.planned[anyone] || key.Audience == Anyone && b.planned[internal] {
 		return
 	}
-	b.taken[key] = true
+	b.planned[key] = true
 	b.res.Servers = append(b.res.Servers, &VirtualServer{Key: key, Attributes: attrs, Reals: p.reals})
 	b.res.Choices = append(b.res.Choices, p.choices)
 }
 
-// finish sorts the servers by key, and the choices with them.
-func (b *builder) finish() {
+// sort sorts the servers by key, and the choices with them.
+func (b *builder) sort() {
 	order := make([]int, len(b.res.Servers))
 	for i := range order {
 		order[i] = i

@@ -26,8 +26,8 @@ const (
 	reasonWeightZero  = "ready with weight 0: no new connections"
 )
 
-// pool is the result of a choice: the backends, and the decision about every candidate.
-type pool struct {
+// selection is the result of a choice: the backends, and the decision about every candidate.
+type selection struct {
 	choices []Choice
 	reals   []RealServer
 }
@@ -35,31 +35,31 @@ type pool struct {
 // clusterPool chooses under traffic policy Cluster: all ready endpoints, or those that topology
 // hints select if the hints are usable. If no endpoint is ready, it chooses endpoints that are
 // terminating but still serving.
-func clusterPool(all []Candidate, hinted bool, facts *Facts) pool {
+func clusterPool(all []Candidate, hinted bool, facts *Facts) selection {
 	near := func(*Candidate) (bool, string) { return true, "" }
 	if hinted {
-		near = nearby(all, facts)
+		near = topologyFilter(all, facts)
 	}
-	return choose(all, near)
+	return choosePool(all, near)
 }
 
 // localPool chooses under traffic policy Local: as clusterPool, but only among the endpoints of
 // this node and without topology hints.
-func localPool(all []Candidate, facts *Facts) pool {
-	return choose(all, func(c *Candidate) (bool, string) { return c.Node == facts.Node, reasonOtherNode })
+func localPool(all []Candidate, facts *Facts) selection {
+	return choosePool(all, func(c *Candidate) (bool, string) { return c.Node == facts.Node, reasonOtherNode })
 }
 
-// choose uses the eligible endpoints that are ready. If there are none, it uses the eligible ones
-// that are terminating but still serving.
-func choose(all []Candidate, eligible func(*Candidate) (bool, string)) pool {
-	p := pool{choices: make([]Choice, len(all))}
+// choosePool uses the eligible endpoints that are ready. If there are none, it uses the eligible
+// ones that are terminating but still serving.
+func choosePool(all []Candidate, eligible func(*Candidate) (bool, string)) selection {
+	p := selection{choices: make([]Choice, len(all))}
 	anyReady := slices.ContainsFunc(all, func(c Candidate) bool {
 		ok, _ := eligible(&c)
 		return ok && c.Ready
 	})
 	for i := range all {
 		c := &all[i]
-		used, reason := judge(c, eligible, anyReady)
+		used, reason := explainChoice(c, eligible, anyReady)
 		p.choices[i] = Choice{Candidate: *c, Used: used, Reason: reason}
 		if used {
 			if p.reals == nil { // the upper bound, allocated once because large services have many backends
@@ -71,7 +71,7 @@ func choose(all []Candidate, eligible func(*Candidate) (bool, string)) pool {
 	return p
 }
 
-func judge(c *Candidate, eligible func(*Candidate) (bool, string), anyReady bool) (used bool, reason string) {
+func explainChoice(c *Candidate, eligible func(*Candidate) (bool, string), anyReady bool) (used bool, reason string) {
 	if ok, why := eligible(c); !ok {
 		if !c.Ready && why != reasonOtherNode {
 			return false, notReady(c)
@@ -83,7 +83,7 @@ func judge(c *Candidate, eligible func(*Candidate) (bool, string), anyReady bool
 		return true, reasonWeightZero
 	case c.Ready:
 		return true, reasonReady
-	case c.leaving() && !anyReady:
+	case c.servingTerminating() && !anyReady:
 		return true, reasonFallback
 	}
 	return false, notReady(c)
@@ -102,18 +102,18 @@ func hintsWanted(svc *corev1.Service) bool {
 		svc.GetSpec().GetTrafficDistribution() != corev1.TrafficDistribution_TRAFFIC_DISTRIBUTION_UNSPECIFIED
 }
 
-// nearby returns the predicate that the topology hints stand for. Hints are used only if every
-// ready endpoint has one and at least one of them names this node or zone. Otherwise hints that are
-// only partly written could leave a node or zone without backends.
-func nearby(all []Candidate, facts *Facts) func(*Candidate) (bool, string) {
+// topologyFilter returns the predicate that the topology hints stand for. Hints are used only if
+// every ready endpoint has one and at least one of them names this node or zone. Otherwise hints
+// that are only partly written could leave a node or zone without backends.
+func topologyFilter(all []Candidate, facts *Facts) func(*Candidate) (bool, string) {
 	byNode := func(c *Candidate) []string { return c.forNodes }
 	byZone := func(c *Candidate) []string { return c.forZones }
 	switch {
-	case usable(all, byNode, facts.Node):
+	case hintsUsable(all, byNode, facts.Node):
 		return func(c *Candidate) (bool, string) {
 			return !c.Ready || slices.Contains(c.forNodes, facts.Node), reasonNotNear
 		}
-	case usable(all, byZone, facts.Zone):
+	case hintsUsable(all, byZone, facts.Zone):
 		return func(c *Candidate) (bool, string) {
 			return !c.Ready || slices.Contains(c.forZones, facts.Zone), reasonOtherZone
 		}
@@ -121,7 +121,7 @@ func nearby(all []Candidate, facts *Facts) func(*Candidate) (bool, string) {
 	return func(*Candidate) (bool, string) { return true, "" }
 }
 
-func usable(all []Candidate, hints func(*Candidate) []string, place string) bool {
+func hintsUsable(all []Candidate, hints func(*Candidate) []string, place string) bool {
 	found := false
 	for i := range all {
 		if c := &all[i]; c.Ready {

@@ -113,9 +113,8 @@ func diffReals(steps []Step, key Key, old, now []RealServer) []Step {
 	return steps
 }
 
-// inOrder sorts steps by operation. Weight changes to a positive
-// value come before changes to 0, so that a server always has a usable backend while backends swap
-// their weights.
+// inOrder sorts steps by operation. Weight changes to a positive value come before changes to 0, so
+// that a server always has a usable backend while backends swap their weights.
 func inOrder(steps []Step) []Step {
 	lowersToZero := func(s Step) int {
 		if s.Op == UpdateReal && s.Real.Weight == 0 {

@@ -105,8 +105,8 @@ func same(a, b *plan.State) error {
 	return nil
 }
 
-// TestDiffLeadsToTheTarget checks that the steps lead to the target state, that there are none between
-// equal states, and that they are in the order that loses no traffic.
+// TestDiffLeadsToTheTarget checks that the steps lead to the target state, that there are none
+// between equal states, and that they are in the order that loses no traffic.
 func TestDiffLeadsToTheTarget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := states().Draw(t, "a"), states().Draw(t, "b")
@@ -204,7 +204,7 @@ func clients(a, b *plan.State) []aClient {
 		for key := range s.Servers {
 			for _, from := range []string{"10.1.0.77", "192.0.2.77", "198.51.100.77"} {
 				addr := netip.MustParseAddr(from)
-				if inside := a.Sources.Inside(addr); inside == b.Sources.Inside(addr) {
+				if inside := a.Sources.IsInternal(addr); inside == b.Sources.IsInternal(addr) {
 					out = append(out, aClient{addr, key.Frontend, inside})
 				}
 			}

@@ -21,9 +21,9 @@ type Candidate struct {
 	forZones, forNodes []string
 }
 
-// leaving reports whether the endpoint is terminating but still serves. KEP-1669 uses such
-// endpoints if no endpoint is ready.
-func (c *Candidate) leaving() bool { return c.Serving && c.Terminating }
+// servingTerminating reports whether the endpoint is terminating but still serves. KEP-1669 uses
+// such endpoints if no endpoint is ready.
+func (c *Candidate) servingTerminating() bool { return c.Serving && c.Terminating }
 
 // candidates returns the endpoints of one service port in one address family, sorted by address,
 // each address once.
@@ -121,12 +121,12 @@ func newCandidate(ep *corev1.Endpoint, addr netip.AddrPort, namespace string) Ca
 // moves between slices is in both for a moment.
 func dedupe(all []Candidate) []Candidate {
 	slices.SortStableFunc(all, func(a, b Candidate) int {
-		return cmp.Or(a.Addr.Compare(b.Addr), rank(&a)-rank(&b))
+		return cmp.Or(a.Addr.Compare(b.Addr), readinessRank(&a)-readinessRank(&b))
 	})
 	return slices.CompactFunc(all, func(a, b Candidate) bool { return a.Addr == b.Addr })
 }
 
-func rank(c *Candidate) int {
+func readinessRank(c *Candidate) int {
 	switch {
 	case c.Ready:
 		return 0

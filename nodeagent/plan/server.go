@@ -136,15 +136,15 @@ type Sources struct {
 	Node []netip.Prefix // addresses of this node, loopback among them; sorted
 }
 
-// Inside reports whether traffic from addr is internal: it comes from a pod or from this node.
-func (s *Sources) Inside(addr netip.Addr) bool {
-	return contains(s.Pods, addr) || contains(s.Node, addr)
+// IsInternal reports whether traffic from addr is internal: it comes from a pod or from this node.
+func (s *Sources) IsInternal(addr netip.Addr) bool {
+	return containsAddr(s.Pods, addr) || containsAddr(s.Node, addr)
 }
 
 // IsPod reports whether addr belongs to a pod.
-func (s *Sources) IsPod(addr netip.Addr) bool { return contains(s.Pods, addr) }
+func (s *Sources) IsPod(addr netip.Addr) bool { return containsAddr(s.Pods, addr) }
 
-func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
+func containsAddr(prefixes []netip.Prefix, addr netip.Addr) bool {
 	addr = addr.Unmap()
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

@@ -23,7 +23,7 @@ func (b *builder) restricted(e Exposure) bool {
 }
 
 // restrict limits the clients of a frontend that the service's source ranges apply to.
-func (b *builder) restrict(attrs *Attributes, e exposed) {
+func (b *builder) restrict(attrs *Attributes, e frontendAddr) {
 	if !b.restricted(e.exposure) {
 		return
 	}

@@ -13,28 +13,28 @@ import (
 // Set replaces the plan of one service and may be called for any number of services. Changes then
 // returns the changed frontends with all of their servers. If a frontend moves from one service to
 // another, that is one change of the frontend, independent of the order in which the services were
-// set. With changes of each service in turn, the right order would depend on the former owner of the
-// frontend.
+// set. With changes of each service in turn, the right order would depend on the former owner of
+// the frontend.
 //
 // A Table is not safe for concurrent use.
 type Table struct {
 	sources  Sources
-	services map[ServiceName]*entry
-	claims   map[Frontend][]*entry // the services that claim a frontend; the first one owns it
+	services map[ServiceName]*servicePlan
+	claims   map[Frontend][]*servicePlan // the services that claim a frontend; the first one owns it
 	servers  map[Key]*VirtualServer
 	// The former values of the keys set, and of the sources, since Changes was last called.
-	before        map[Key]*VirtualServer
-	beforeSources *Sources
+	formerServers map[Key]*VirtualServer
+	formerSources *Sources
 }
 
-// entry is the plan of one service.
-type entry struct {
+// servicePlan is the plan of one service.
+type servicePlan struct {
 	name    ServiceName
 	created int64
 	servers []*VirtualServer
 }
 
-func (e *entry) before(o *entry) int {
+func (e *servicePlan) compare(o *servicePlan) int {
 	if e.created != o.created {
 		return int(min(max(e.created-o.created, -1), 1))
 	}
@@ -44,18 +44,18 @@ func (e *entry) before(o *entry) int {
 // NewTable returns an empty table.
 func NewTable() *Table {
 	return &Table{
-		services: map[ServiceName]*entry{},
-		claims:   map[Frontend][]*entry{},
-		servers:  map[Key]*VirtualServer{},
-		before:   map[Key]*VirtualServer{},
+		services:      map[ServiceName]*servicePlan{},
+		claims:        map[Frontend][]*servicePlan{},
+		servers:       map[Key]*VirtualServer{},
+		formerServers: map[Key]*VirtualServer{},
 	}
 }
 
 // SetSources replaces the sources of the node.
 func (t *Table) SetSources(s Sources) {
-	if t.beforeSources == nil {
+	if t.formerSources == nil {
 		before := t.sources
-		t.beforeSources = &before
+		t.formerSources = &before
 	}
 	t.sources = s
 }
@@ -68,41 +68,41 @@ func (t *Table) Sources() Sources { return t.sources }
 func (t *Table) Set(name ServiceName, created int64, servers []*VirtualServer) {
 	touched := map[Frontend]bool{}
 	if old := t.services[name]; old != nil {
-		t.withdraw(old, touched)
+		t.unclaim(old, touched)
 	}
 	if len(servers) > 0 {
-		e := &entry{name: name, created: created, servers: servers}
+		e := &servicePlan{name: name, created: created, servers: servers}
 		t.services[name] = e
 		t.claim(e, touched)
 	}
 	for f := range touched {
-		t.settle(f)
+		t.updateFrontend(f)
 	}
 }
 
 // Changes returns the changes since its last call.
 func (t *Table) Changes() Changes {
 	var c Changes
-	if t.beforeSources != nil && !t.beforeSources.Equal(&t.sources) {
+	if t.formerSources != nil && !t.formerSources.Equal(&t.sources) {
 		sources := t.sources
 		c.Sources = &sources
 	}
 	changed := map[Frontend]bool{}
-	for key, old := range t.before {
+	for key, old := range t.formerServers {
 		if !Same(old, t.servers[key]) {
 			changed[key.Frontend] = true
 		}
 	}
 	c.Frontends = frontendsOf(t.servers, changed)
-	t.before, t.beforeSources = map[Key]*VirtualServer{}, nil
+	t.formerServers, t.formerSources = map[Key]*VirtualServer{}, nil
 	return c
 }
 
-func (t *Table) withdraw(e *entry, touched map[Frontend]bool) {
+func (t *Table) unclaim(e *servicePlan, touched map[Frontend]bool) {
 	delete(t.services, e.name)
 	for _, v := range e.servers {
 		touched[v.Frontend] = true
-		left := slices.DeleteFunc(t.claims[v.Frontend], func(o *entry) bool { return o == e })
+		left := slices.DeleteFunc(t.claims[v.Frontend], func(o *servicePlan) bool { return o == e })
 		if len(left) == 0 {
 			delete(t.claims, v.Frontend)
 			continue
@@ -111,19 +111,19 @@ func (t *Table) withdraw(e *entry, touched map[Frontend]bool) {
 	}
 }
 
-func (t *Table) claim(e *entry, touched map[Frontend]bool) {
+func (t *Table) claim(e *servicePlan, touched map[Frontend]bool) {
 	for _, v := range e.servers {
 		touched[v.Frontend] = true
 		if claims := t.claims[v.Frontend]; !slices.Contains(claims, e) {
 			claims = append(claims, e)
-			slices.SortFunc(claims, (*entry).before)
+			slices.SortFunc(claims, (*servicePlan).compare)
 			t.claims[v.Frontend] = claims
 		}
 	}
 }
 
-// settle updates the planned servers of one frontend to those of the service that owns it.
-func (t *Table) settle(f Frontend) {
+// updateFrontend updates the planned servers of one frontend to those of the service that owns it.
+func (t *Table) updateFrontend(f Frontend) {
 	wanted := map[Audience]*VirtualServer{}
 	if claims := t.claims[f]; len(claims) > 0 {
 		for _, v := range claims[0].servers {
@@ -138,8 +138,8 @@ func (t *Table) settle(f Frontend) {
 		if old == now {
 			continue
 		}
-		if _, known := t.before[key]; !known {
-			t.before[key] = old
+		if _, known := t.formerServers[key]; !known {
+			t.formerServers[key] = old
 		}
 		if now == nil {
 			delete(t.servers, key)
@@ -198,9 +198,9 @@ func (t *Table) Conflicts(name ServiceName) []string {
 	return slices.Compact(out)
 }
 
-// Rivals returns the other services that claim a frontend of the service. A change of the service
-// may give them the frontend or take it from them.
-func (t *Table) Rivals(name ServiceName) []ServiceName {
+// Competitors returns the other services that claim a frontend of the service. A change of the
+// service may give them the frontend or take it from them.
+func (t *Table) Competitors(name ServiceName) []ServiceName {
 	var out []ServiceName
 	if e := t.services[name]; e != nil {
 		for _, v := range e.servers {

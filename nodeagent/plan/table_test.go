@@ -14,8 +14,8 @@ import (
 
 // TestChangesAddUpToTheTable checks that the changes that a table returns add up to its state, in
 // batches of any size, while services are added, changed and removed. Each change must change its
-// frontend, and the order of events must not matter. The table must keep nothing of removed services,
-// because an agent outlives them.
+// frontend, and the order of events must not matter. The table must keep nothing of removed
+// services, because an agent outlives them.
 func TestChangesAddUpToTheTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, real := plan.NewTable(), map[plan.Key]*plan.VirtualServer{}
@@ -95,7 +95,7 @@ func TestOldestServiceKeepsItsFrontend(t *testing.T) {
 	if got := table.Conflicts(older); len(got) != 0 {
 		t.Errorf("conflicts of the older one: %q", got)
 	}
-	if got := fmt.Sprint(table.Rivals(older)); got != "[default/newer]" {
+	if got := fmt.Sprint(table.Competitors(older)); got != "[default/newer]" {
 		t.Errorf("rivals %s", got)
 	}
 	table.Set(older, 1, nil)

@@ -20,9 +20,9 @@ import (
 // Name is the plane's name in the configuration.
 const Name = "nftables"
 
-// transaction is the approximate number of elements in one transaction. Larger transactions would
-// only take more memory.
-const transaction = 20000
+// transactionSize is the approximate number of elements in one transaction. Larger transactions
+// would only take more memory.
+const transactionSize = 20000
 
 // New returns a data plane that forwards by nftables. It takes over the state that an earlier
 // process has left in the kernel.
@@ -44,8 +44,8 @@ type balancer struct {
 	tables    [2]*table // IPv4, IPv6
 	sources   plan.Sources
 	counts    bool // whether servers have counters
-	// known is set if the kernel's tables match the mirrors in tables.
-	known bool
+	// mirrorValid is set if the kernel's tables match the mirrors in tables.
+	mirrorValid bool
 }
 
 var _ kernel.Balancer = (*balancer)(nil)
@@ -125,7 +125,7 @@ func (b *balancer) SetSources(s plan.Sources) error {
 		return nil
 	}
 	b.sources = s
-	if !b.known { // install writes them with everything else
+	if !b.mirrorValid { // install writes them with everything else
 		return nil
 	}
 	for _, t := range b.tables {
@@ -155,7 +155,7 @@ func (b *balancer) addSources(t *table) error {
 // Apply implements kernel.Balancer. All changes of one server are made in the same transaction.
 func (b *balancer) Apply(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
-	if !b.known {
+	if !b.mirrorValid {
 		if err := b.install(); err != nil {
 			for i := range errs {
 				errs[i] = err
@@ -163,10 +163,10 @@ func (b *balancer) Apply(ops []kernel.Op) []error {
 			return errs
 		}
 	}
-	steps := b.steps(ops, errs)
+	steps := b.serverChanges(ops, errs)
 	for len(steps) > 0 {
 		n, size := 0, 0
-		for n < len(steps) && size < transaction {
+		for n < len(steps) && size < transactionSize {
 			size += 2 + len(steps[n].ops)
 			n++
 		}
@@ -176,37 +176,37 @@ func (b *balancer) Apply(ops []kernel.Op) []error {
 	return errs
 }
 
-// steps combines the operations on each server into one step.
-func (b *balancer) steps(ops []kernel.Op, errs []error) []*step {
-	var steps []*step
-	byServer := map[key]*step{}
+// serverChanges combines the operations on each server into one change.
+func (b *balancer) serverChanges(ops []kernel.Op, errs []error) []*serverChange {
+	var steps []*serverChange
+	byServer := map[key]*serverChange{}
 	for i := range ops {
 		o := &ops[i]
 		k := keyOf(o.ID)
 		s := byServer[k]
 		if s == nil {
 			t := b.tableOf(o.ID.For)
-			s = &step{table: t, key: k, old: t.servers[k]}
+			s = &serverChange{table: t, key: k, old: t.servers[k]}
 			if s.old != nil {
 				s.new = s.old.clone()
 			}
 			byServer[k] = s
 			steps = append(steps, s)
 		}
-		if errs[i] = s.want(o); errs[i] == nil {
+		if errs[i] = s.addOp(o); errs[i] == nil {
 			s.ops = append(s.ops, i)
 		}
 	}
 	for _, s := range steps {
 		if s.new != nil {
-			s.new.settle()
+			s.new.assignSlots()
 		}
 	}
 	return steps
 }
 
-// want adds an operation to a step.
-func (s *step) want(o *kernel.Op) error {
+// addOp adds an operation to the change.
+func (s *serverChange) addOp(o *kernel.Op) error {
 	if s.new == nil {
 		switch o.Kind {
 		case kernel.AddServer:
@@ -230,28 +230,28 @@ func (s *step) want(o *kernel.Op) error {
 	return nil
 }
 
-// commit carries out steps. If that fails, the kernel's tables may differ from the mirror, so
-// commit builds them anew and tries again. If it fails again, halve isolates the steps at fault.
-func (b *balancer) commit(steps []*step, errs []error) {
-	err := b.try(steps)
+// commit makes changes. If that fails, the kernel's tables may differ from the mirror, so commit
+// builds them anew and tries again. If it fails again, isolateFailures finds the changes at fault.
+func (b *balancer) commit(steps []*serverChange, errs []error) {
+	err := b.applyChanges(steps)
 	if err == nil {
 		return
 	}
 	if b.install() == nil {
-		err = b.try(steps)
+		err = b.applyChanges(steps)
 	}
-	b.halve(steps, errs, err)
+	b.isolateFailures(steps, errs, err)
 }
 
-// halve finds the steps that fail among steps that failed together with err. It tries each half on
-// its own, and stores the errors by operation.
-func (b *balancer) halve(steps []*step, errs []error, err error) {
+// isolateFailures finds the changes that fail among changes that failed together with err. It tries
+// each half on its own, and stores the errors by operation.
+func (b *balancer) isolateFailures(steps []*serverChange, errs []error, err error) {
 	switch {
 	case err == nil:
 		return
 	case len(steps) > 1 && !errors.Is(err, unix.EPERM):
-		for _, half := range [][]*step{steps[:len(steps)/2], steps[len(steps)/2:]} {
-			b.halve(half, errs, b.try(half))
+		for _, half := range [][]*serverChange{steps[:len(steps)/2], steps[len(steps)/2:]} {
+			b.isolateFailures(half, errs, b.applyChanges(half))
 		}
 		return
 	}
@@ -262,11 +262,11 @@ func (b *balancer) halve(steps []*step, errs []error, err error) {
 	}
 }
 
-// try carries out all steps in one transaction, or none of them.
-func (b *balancer) try(steps []*step) error {
+// applyChanges makes all changes in one transaction, or none of them.
+func (b *balancer) applyChanges(steps []*serverChange) error {
 	c := newChange(b.conn)
 	for _, s := range steps {
-		c.take(s)
+		c.addChange(s)
 	}
 	if err := c.commit(); err != nil {
 		return err
@@ -286,7 +286,7 @@ func (b *balancer) try(steps []*step) error {
 func (b *balancer) install() error {
 	c := newChange(b.conn)
 	for _, t := range b.tables {
-		remembered := b.remembered(t)
+		remembered := b.affinityElements(t)
 		b.conn.AddTable(t.Table)
 		b.conn.DelTable(t.Table)
 		b.conn.AddTable(t.Table)
@@ -302,19 +302,19 @@ func (b *balancer) install() error {
 		}
 		clear(t.chains)
 		for k, s := range t.servers {
-			c.place(&step{table: t, key: k, new: s})
+			c.noteElements(&serverChange{table: t, key: k, new: s})
 		}
 	}
 	if err := c.commit(); err != nil {
-		b.known = false
+		b.mirrorValid = false
 		return err
 	}
-	b.known = true
+	b.mirrorValid = true
 	return nil
 }
 
-// remembered returns the clients with affinity, by set.
-func (b *balancer) remembered(t *table) map[*nftables.Set][]nftables.SetElement {
+// affinityElements returns the clients with affinity, by set.
+func (b *balancer) affinityElements(t *table) map[*nftables.Set][]nftables.SetElement {
 	out := map[*nftables.Set][]nftables.SetElement{}
 	for i := range t.sets {
 		set := t.sets[i].affinity
@@ -368,7 +368,7 @@ func (b *balancer) Remove() error {
 		clear(t.servers)
 		clear(t.chains)
 	}
-	b.known = false
+	b.mirrorValid = false
 	return b.conn.Flush()
 }
 

@@ -14,21 +14,21 @@ import (
 	"portolan.dev/nodeagent/dataplane/netfilter"
 )
 
-// step is the change of one server from old to new. Either may be nil.
-type step struct {
+// serverChange is the change of one server from old to new. Either may be nil.
+type serverChange struct {
 	table    *table
 	key      key
 	old, new *server
-	ops      []int // indexes of the operations of this step
+	ops      []int // indexes of its operations
 }
 
-// change is one transaction.
-type change struct {
-	conn     *netfilter.Conn
-	order    []*nftables.Set
-	del, add map[*nftables.Set][]nftables.SetElement
-	used     map[chainKey]chainUse // former state of the chains that the change touches
-	gone     []chainKey            // the touched chains that are unused and exceed mostIdle
+// transaction is one transaction.
+type transaction struct {
+	conn          *netfilter.Conn
+	order         []*nftables.Set
+	del, add      map[*nftables.Set][]nftables.SetElement
+	formerUse     map[chainKey]chainUse // former state of the chains that the change touches
+	removedChains []chainKey            // the touched chains that are unused and exceed maxIdleChains
 }
 
 type chainKey struct {
@@ -36,10 +36,10 @@ type chainKey struct {
 	class class
 }
 
-// mostIdle is the maximum number of unused chains in a table. A chain is not deleted as soon as it
-// is unused, because the kernel walks through a whole map to make a rule that looks into it. A
-// server that gains and loses a backend should not cause that each time.
-const mostIdle = 256
+// maxIdleChains is the maximum number of unused chains in a table. A chain is not deleted as soon
+// as it is unused, because the kernel walks through a whole map to make a rule that looks into it.
+// A server that gains and loses a backend should not cause that each time.
+const maxIdleChains = 256
 
 // chainUse is the use of a class's chain.
 type chainUse struct {
@@ -47,14 +47,14 @@ type chainUse struct {
 	servers int    // number of servers that use it
 }
 
-func newChange(conn *netfilter.Conn) *change {
-	return &change{
+func newChange(conn *netfilter.Conn) *transaction {
+	return &transaction{
 		conn: conn, del: map[*nftables.Set][]nftables.SetElement{}, add: map[*nftables.Set][]nftables.SetElement{},
-		used: map[chainKey]chainUse{},
+		formerUse: map[chainKey]chainUse{},
 	}
 }
 
-func (c *change) note(in map[*nftables.Set][]nftables.SetElement, s *nftables.Set, key, value []byte) {
+func (c *transaction) note(in map[*nftables.Set][]nftables.SetElement, s *nftables.Set, key, value []byte) {
 	if len(c.add[s])+len(c.del[s]) == 0 {
 		c.order = append(c.order, s)
 	}
@@ -62,11 +62,11 @@ func (c *change) note(in map[*nftables.Set][]nftables.SetElement, s *nftables.Se
 }
 
 // use adds n to the number of servers of a class, and returns the number of the class's chain.
-func (c *change) use(t *table, cl class, n int) uint32 {
+func (c *transaction) use(t *table, cl class, n int) uint32 {
 	k := chainKey{t, cl}
 	u, ok := t.chains[cl]
-	if _, touched := c.used[k]; !touched {
-		c.used[k] = u
+	if _, touched := c.formerUse[k]; !touched {
+		c.formerUse[k] = u
 	}
 	if !ok {
 		t.last++
@@ -88,23 +88,24 @@ func (t *table) idle() int {
 	return n
 }
 
-// take adds a step. If the server has moved to another class, take chooses its lane.
-func (c *change) take(s *step) {
+// addChange adds the change of a server. If the server has moved to another class, addChange
+// chooses its lane.
+func (c *transaction) addChange(s *serverChange) {
 	t := s.table
 	if s.new != nil {
 		switch {
-		case s.old != nil && s.old.class.shape() == s.new.class.shape():
+		case s.old != nil && s.old.class.withoutLane() == s.new.class.withoutLane():
 			s.new.class = s.old.class
-		case s.new.counts():
-			s.new.class = t.quietest(s.new.class)
+		case s.new.hasCounter():
+			s.new.class = t.leastUsedLane(s.new.class)
 		}
 	}
-	c.place(s)
+	c.noteElements(s)
 }
 
-// place notes the elements that a step adds and removes.
-func (c *change) place(s *step) {
-	c.differ(s)
+// noteElements notes the elements that a change adds and removes.
+func (c *transaction) noteElements(s *serverChange) {
+	c.noteBackends(s)
 	if s.old != nil && s.new != nil && s.old.class == s.new.class {
 		return
 	}
@@ -119,9 +120,9 @@ func (c *change) place(s *step) {
 	}
 }
 
-// quietest returns the lane of a class that the fewest servers share.
-func (t *table) quietest(c class) class {
-	best := c.shape()
+// leastUsedLane returns the lane of a class that the fewest servers share.
+func (t *table) leastUsedLane(c class) class {
+	best := c.withoutLane()
 	for c.lane = range lanes {
 		if n := t.chains[c].servers; n < t.chains[best].servers {
 			best = c
@@ -133,8 +134,8 @@ func (t *table) quietest(c class) class {
 	return best
 }
 
-// differ notes the elements for backends that a step adds and removes.
-func (c *change) differ(s *step) {
+// noteBackends notes the elements for backends that a change adds and removes.
+func (c *transaction) noteBackends(s *serverChange) {
 	none := &server{}
 	old, now := cmp.Or(s.old, none), cmp.Or(s.new, none)
 	t, sets := s.table, s.table.setsOf(s.key.outside)
@@ -169,20 +170,20 @@ func (c *change) differ(s *step) {
 	for i < len(old.backends) || k < len(now.backends) {
 		switch {
 		case k == len(now.backends) || i < len(old.backends) && old.backends[i].addr.Compare(now.backends[k].addr) < 0:
-			states(old.backends[i], old.state(i, sets), nil)
+			states(old.backends[i], old.stateSet(i, sets), nil)
 			i++
 		case i == len(old.backends) || now.backends[k].addr.Compare(old.backends[i].addr) < 0:
-			states(now.backends[k], nil, now.state(k, sets))
+			states(now.backends[k], nil, now.stateSet(k, sets))
 			k++
 		default:
-			states(now.backends[k], old.state(i, sets), now.state(k, sets))
+			states(now.backends[k], old.stateSet(i, sets), now.stateSet(k, sets))
 			i, k = i+1, k+1
 		}
 	}
 }
 
-// state returns the set other than slots that a backend is in, or nil.
-func (s *server) state(i int, sets *sets) *nftables.Set {
+// stateSet returns the set other than slots that a backend is in, or nil.
+func (s *server) stateSet(i int, sets *sets) *nftables.Set {
 	switch {
 	case s.backends[i].weight == 0:
 		return sets.idle
@@ -193,18 +194,18 @@ func (s *server) state(i int, sets *sets) *nftables.Set {
 }
 
 // commit sends the transaction. If it fails, nothing has changed.
-func (c *change) commit() error {
+func (c *transaction) commit() error {
 	err := c.queue()
 	if err == nil {
 		err = c.conn.Flush()
 	}
 	if err == nil {
-		for _, k := range c.gone {
+		for _, k := range c.removedChains {
 			delete(k.table.chains, k.class)
 		}
 		return nil
 	}
-	for k, before := range c.used {
+	for k, before := range c.formerUse {
 		if before.number == 0 {
 			delete(k.table.chains, k.class)
 		} else {
@@ -216,16 +217,16 @@ func (c *change) commit() error {
 
 // queue queues the messages in order: chains before the elements that refer to them, removals
 // before the additions that replace them.
-func (c *change) queue() error {
-	touched := slices.SortedFunc(maps.Keys(c.used), func(a, b chainKey) int { return strings.Compare(a.class.chain(), b.class.chain()) })
+func (c *transaction) queue() error {
+	touched := slices.SortedFunc(maps.Keys(c.formerUse), func(a, b chainKey) int { return strings.Compare(a.class.chain(), b.class.chain()) })
 	var errs []error
 	for _, k := range touched {
-		before, now := c.used[k], k.table.chains[k.class]
+		before, now := c.formerUse[k], k.table.chains[k.class]
 		switch {
 		case before.number == 0:
 			errs = append(errs, c.addChain(k.table, k.class, now.number))
-		case before.servers > 0 && now.servers == 0 && k.table.idle() > mostIdle:
-			c.gone = append(c.gone, k)
+		case before.servers > 0 && now.servers == 0 && k.table.idle() > maxIdleChains:
+			c.removedChains = append(c.removedChains, k)
 		}
 	}
 	for _, s := range c.order {
@@ -238,8 +239,8 @@ func (c *change) queue() error {
 			errs = append(errs, c.conn.SetAddElements(s, part))
 		}
 	}
-	for _, k := range c.gone {
-		errs = append(errs, c.conn.SetDeleteElements(k.table.setsOf(k.class.outside).classes, []nftables.SetElement{{Key: native(c.used[k].number)}}))
+	for _, k := range c.removedChains {
+		errs = append(errs, c.conn.SetDeleteElements(k.table.setsOf(k.class.outside).classes, []nftables.SetElement{{Key: native(c.formerUse[k].number)}}))
 		c.conn.DelChain(&nftables.Chain{Name: k.class.chain(), Table: k.table.Table})
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -248,7 +249,7 @@ func (c *change) queue() error {
 	return nil
 }
 
-func (c *change) addChain(t *table, cl class, number uint32) error {
+func (c *transaction) addChain(t *table, cl class, number uint32) error {
 	chain := c.conn.AddChain(&nftables.Chain{Name: cl.chain(), Table: t.Table})
 	for _, exprs := range t.rules(cl) {
 		c.conn.AddRule(&nftables.Rule{Table: t.Table, Chain: chain, Exprs: exprs})

@@ -67,14 +67,14 @@ func parseClass(chain string) (class, error) {
 	return class{}, fmt.Errorf("chain %q is not ours", chain)
 }
 
-// shape returns the class without its lane.
-func (c class) shape() class {
+// withoutLane returns the class without its lane.
+func (c class) withoutLane() class {
 	c.lane = 0
 	return c
 }
 
-// counts reports whether the chain of the class has a counter.
-func (c class) counts() bool { return c.Scheduler == plan.RoundRobin.String() && c.slots > 1 }
+// hasCounter reports whether the chain of the class has a counter.
+func (c class) hasCounter() bool { return c.Scheduler == plan.RoundRobin.String() && c.slots > 1 }
 
 // sticky reports whether the class has client affinity.
 func (c class) sticky() bool { return c.Affinity > 0 }
@@ -99,7 +99,7 @@ func (t *table) registers(sticky bool) registers {
 func (t *table) rules(c class) [][]expr.Any {
 	switch {
 	case c.Closed && c.outside: // all clients use the server for Anyone
-		return [][]expr.Any{t.find(false)}
+		return [][]expr.Any{t.jumpToClass(false)}
 	case c.slots == 0: // there are no backends, so the packet filter refuses
 		return [][]expr.Any{{&expr.Verdict{Kind: expr.VerdictAccept}}}
 	}
@@ -139,7 +139,7 @@ func (t *table) choose(c class, r registers) []expr.Any {
 	switch {
 	case slots == 1:
 		out = append(out, &expr.Immediate{Register: r.index, Data: native(0)})
-	case c.counts():
+	case c.hasCounter():
 		out = append(out, &expr.Numgen{Register: r.index, Modulus: slots, Type: unix.NFT_NG_INCREMENTAL})
 	case c.Scheduler == plan.DestinationHash.String():
 		out = append(out, &expr.Hash{

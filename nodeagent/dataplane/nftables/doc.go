@@ -9,12 +9,12 @@
 // is slow.
 //
 // The invariant: the mirror of the tables in memory equals the result of the last transaction. A
-// failed transaction changes neither. It is split until the failing steps are isolated.
+// failed transaction changes neither. It is split until the failing changes are isolated.
 //
 // The balancer compares each server before its operations with the server after them, although the
-// plane has compared the backends already. One operation on a backend may move the server to another
-// class and give any number of slots to other backends, so the elements of a transaction follow from
-// the whole server and not from its operations.
+// plane has compared the backends already. One operation on a backend may move the server to
+// another class and give any number of slots to other backends, so the elements of a transaction
+// follow from the whole server and not from its operations.
 //
 // Differences from IPVS: nftables counts no connections, so lc, sed and nq become rr; a hashed
 // client always falls back to another backend; and the time of affinity runs from the start of a

@@ -17,7 +17,7 @@ func (b *balancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backen
 		if s == nil {
 			continue
 		}
-		list := s.read().Backends
+		list := s.toKernel().Backends
 		out[id.Frontend] = list
 		for i := range list {
 			f := host.Flow{Frontend: id.For.Addr, Protocol: uint8(id.For.Protocol), Backend: list[i].Addr}
@@ -32,7 +32,7 @@ func (b *balancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backen
 		if either == nil {
 			return
 		}
-		outside := !b.sources.Inside(t.Client) && t.Client != t.Frontend.Addr()
+		outside := !b.sources.IsInternal(t.Client) && t.Client != t.Frontend.Addr()
 		it := either[outside]
 		if it == nil { // the connection was opened under another traffic policy
 			it = either[!outside]

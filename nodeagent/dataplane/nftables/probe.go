@@ -39,7 +39,7 @@ func probe(namespace string, counts bool) error {
 			v := &server{class: class{Settings: s}}
 			v.set(frontend, 1)
 			v.set(netip.AddrPortFrom(frontend.Addr().Next(), 80), 1)
-			v.settle()
+			v.assignSlots()
 			b.tables[i].servers[key{Frontend: id}] = v
 		}
 	}

@@ -46,11 +46,11 @@ func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error
 			return nil, err
 		}
 	}
-	b.known = true
+	b.mirrorValid = true
 	out := make(map[plan.Frontend]kernel.Server, len(ids))
 	for _, id := range ids {
 		if s := b.tableOf(id.For).servers[keyOf(id)]; s != nil {
-			out[id.Frontend] = s.read()
+			out[id.Frontend] = s.toKernel()
 		}
 	}
 	return out, nil
@@ -71,8 +71,8 @@ func (t *table) recount(numbers map[class]uint32) {
 	}
 }
 
-// reading is the content of a table as read from the kernel.
-type reading struct {
+// tableReader is the content of a table as read from the kernel.
+type tableReader struct {
 	*table
 	servers map[key]*server
 	classes map[uint32]class
@@ -86,8 +86,8 @@ const maxReadings = 10
 var errReadingsDiffer = errors.New("every reading of the tables differs from the one before")
 
 // readTable reads the servers of a table, as often as it takes to trust a reading.
-func (b *balancer) readTable(t *table) (*reading, error) {
-	return readSurely(t.servers, func() (*reading, error) { return b.readOnce(t) })
+func (b *balancer) readTable(t *table) (*tableReader, error) {
+	return readSurely(t.servers, func() (*tableReader, error) { return b.readOnce(t) })
 }
 
 // readSurely calls read until a reading equals the mirror or the reading before. A list from the
@@ -95,8 +95,8 @@ func (b *balancer) readTable(t *table) (*reading, error) {
 // resizes the hash table of the set in between, which it does shortly after large changes. Servers
 // that a single reading lacks must not be taken for lost, because the repair would remove them from
 // the kernel for a moment.
-func readSurely(mirror map[key]*server, read func() (*reading, error)) (*reading, error) {
-	var former *reading
+func readSurely(mirror map[key]*server, read func() (*tableReader, error)) (*tableReader, error) {
+	var former *tableReader
 	for range maxReadings {
 		r, err := read()
 		if err != nil {
@@ -111,7 +111,7 @@ func readSurely(mirror map[key]*server, read func() (*reading, error)) (*reading
 }
 
 // equal reports whether two readings of a table have the same result.
-func (r *reading) equal(o *reading) bool {
+func (r *tableReader) equal(o *tableReader) bool {
 	return r.sound == o.sound && maps.Equal(r.numbers, o.numbers) && equalServers(r.servers, o.servers)
 }
 
@@ -119,8 +119,8 @@ func equalServers(a, b map[key]*server) bool { return maps.EqualFunc(a, b, (*ser
 
 // readOnce reads the servers of a table. The reading is not sound if any part of the table does not
 // fit.
-func (b *balancer) readOnce(t *table) (*reading, error) {
-	r := &reading{table: t, servers: map[key]*server{}, classes: map[uint32]class{}, numbers: map[class]uint32{}, sound: true}
+func (b *balancer) readOnce(t *table) (*tableReader, error) {
+	r := &tableReader{table: t, servers: map[key]*server{}, classes: map[uint32]class{}, numbers: map[class]uint32{}, sound: true}
 	for i := range t.sets {
 		outside, sets := i == 1, &t.sets[i]
 		live := 0
@@ -134,7 +134,7 @@ func (b *balancer) readOnce(t *table) (*reading, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.weigh(outside)
+		r.setWeights(outside)
 		err = b.each(r, sets.live, func(m netfilter.Member) bool {
 			live++
 			return r.live(m.Key, outside)
@@ -142,20 +142,20 @@ func (b *balancer) readOnce(t *table) (*reading, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.sound = r.sound && live == r.sticky(outside)
+		r.sound = r.sound && live == r.affinityBackends(outside)
 	}
 	rules, err := b.conn.CountRules(t.Table)
 	if err != nil {
 		return nil, err
 	}
 	sources, err := b.countSources(t)
-	r.sound = r.sound && r.ruled(rules) && sources
+	r.sound = r.sound && r.rulesMatch(rules) && sources
 	return r, err
 }
 
 // each passes the elements of a set to take, which reports whether an element fits. If the set does
 // not exist, the reading is not sound.
-func (b *balancer) each(r *reading, s *nftables.Set, take func(netfilter.Member) bool) error {
+func (b *balancer) each(r *tableReader, s *nftables.Set, take func(netfilter.Member) bool) error {
 	err := b.conn.Elements(s, func(m netfilter.Member) { r.sound = take(m) && r.sound })
 	if errors.Is(err, os.ErrNotExist) {
 		r.sound = false
@@ -187,8 +187,8 @@ func (b *balancer) countSources(t *table) (bool, error) {
 	return same, nil
 }
 
-// ruled reports whether the table has exactly the rules that its servers need.
-func (r *reading) ruled(rules map[string]int) bool {
+// rulesMatch reports whether the table has exactly the rules that its servers need.
+func (r *tableReader) rulesMatch(rules map[string]int) bool {
 	want := map[string]int{}
 	for _, c := range r.base() {
 		want[c.Name] = len(c.rules)
@@ -200,7 +200,7 @@ func (r *reading) ruled(rules map[string]int) bool {
 }
 
 // class reads an element that maps a number to the chain of a class.
-func (r *reading) class(number []byte, chain string, outside bool) bool {
+func (r *tableReader) class(number []byte, chain string, outside bool) bool {
 	c, err := parseClass(chain)
 	if err != nil || len(number) != 4 || c.outside != outside {
 		return false
@@ -212,7 +212,7 @@ func (r *reading) class(number []byte, chain string, outside bool) bool {
 }
 
 // server reads an element that maps a frontend to the number of its class.
-func (r *reading) server(at, number []byte, outside bool) bool {
+func (r *tableReader) server(at, number []byte, outside bool) bool {
 	f, err := r.frontendOf(at)
 	if err != nil || len(number) != 4 {
 		return false
@@ -225,8 +225,8 @@ func (r *reading) server(at, number []byte, outside bool) bool {
 	return true
 }
 
-// of returns the server at the beginning of an element's key, and the other part of the key.
-func (r *reading) of(k []byte, outside bool) (s *server, rest []byte) {
+// serverOf returns the server at the beginning of an element's key, and the other part of the key.
+func (r *tableReader) serverOf(k []byte, outside bool) (s *server, rest []byte) {
 	at, err := r.frontendOf(k)
 	if err != nil {
 		return nil, nil
@@ -234,8 +234,8 @@ func (r *reading) of(k []byte, outside bool) (s *server, rest []byte) {
 	return r.servers[key{at, outside}], k[r.AddrLen()+8:]
 }
 
-func (r *reading) slot(k, value []byte, outside bool) bool {
-	s, number := r.of(k, outside)
+func (r *tableReader) slot(k, value []byte, outside bool) bool {
+	s, number := r.serverOf(k, outside)
 	addr, err := r.backendOf(value)
 	if s == nil || err != nil || len(number) != 4 {
 		return false
@@ -248,8 +248,8 @@ func (r *reading) slot(k, value []byte, outside bool) bool {
 	return true
 }
 
-func (r *reading) idle(k []byte, outside bool) bool {
-	s, rest := r.of(k, outside)
+func (r *tableReader) idle(k []byte, outside bool) bool {
+	s, rest := r.serverOf(k, outside)
 	addr, err := r.backendOf(rest)
 	if s == nil || err != nil {
 		return false
@@ -258,8 +258,8 @@ func (r *reading) idle(k []byte, outside bool) bool {
 	return true
 }
 
-// weigh derives the backends' weights from the slots and removes empty slots.
-func (r *reading) weigh(outside bool) {
+// setWeights derives the backends' weights from the slots and removes empty slots.
+func (r *tableReader) setWeights(outside bool) {
 	for k, s := range r.servers {
 		if k.outside != outside {
 			continue
@@ -285,8 +285,8 @@ func (r *reading) weigh(outside bool) {
 	}
 }
 
-func (r *reading) live(k []byte, outside bool) bool {
-	s, rest := r.of(k, outside)
+func (r *tableReader) live(k []byte, outside bool) bool {
+	s, rest := r.serverOf(k, outside)
 	addr, err := r.backendOf(rest)
 	if s == nil || err != nil || !s.sticky() {
 		return false
@@ -295,8 +295,8 @@ func (r *reading) live(k []byte, outside bool) bool {
 	return ok && s.backends[i].weight > 0
 }
 
-// sticky returns the number of backends that clients with affinity may return to.
-func (r *reading) sticky(outside bool) int {
+// affinityBackends returns the number of backends that clients with affinity may return to.
+func (r *tableReader) affinityBackends(outside bool) int {
 	n := 0
 	for k, s := range r.servers {
 		if k.outside != outside || !s.sticky() {

@@ -10,15 +10,15 @@ import (
 
 // TestReadSurely checks which of several readings is trusted.
 func TestReadSurely(t *testing.T) {
-	of := func(ports ...uint16) *reading {
-		r := &reading{servers: map[key]*server{}, sound: true}
+	of := func(ports ...uint16) *tableReader {
+		r := &tableReader{servers: map[key]*server{}, sound: true}
 		for _, port := range ports {
 			at := netip.AddrPortFrom(netip.MustParseAddr("10.96.0.1"), port)
 			r.servers[key{Frontend: plan.Frontend{Addr: at, Protocol: plan.TCP}}] = &server{}
 		}
 		return r
 	}
-	broken := func(ports ...uint16) *reading {
+	broken := func(ports ...uint16) *tableReader {
 		r := of(ports...)
 		r.sound = false
 		return r
@@ -26,24 +26,24 @@ func TestReadSurely(t *testing.T) {
 	mirror := of(1, 2, 3).servers
 	failed := errors.New("not read")
 	for name, c := range map[string]struct {
-		readings []*reading
+		readings []*tableReader
 		want     int // the index of the reading that is trusted
 		err      error
 	}{
-		"as in the mirror":               {[]*reading{of(1, 2, 3)}, 0, nil},
-		"incomplete once":                {[]*reading{of(1, 2), of(1, 2, 3)}, 1, nil},
-		"incomplete in two ways":         {[]*reading{of(1, 2), of(2, 3), of(1, 2, 3)}, 2, nil},
-		"really lost":                    {[]*reading{of(1, 2), of(1, 2)}, 1, nil},
-		"lost after an incomplete list":  {[]*reading{of(1), of(1, 2), of(1, 2)}, 2, nil},
-		"really contradictory":           {[]*reading{broken(1, 2, 3), broken(1, 2, 3)}, 1, nil},
-		"a contradiction that goes away": {[]*reading{broken(1, 2, 3), of(1, 2, 3)}, 1, nil},
-		"an error":                       {[]*reading{of(1), nil}, 0, failed},
+		"as in the mirror":               {[]*tableReader{of(1, 2, 3)}, 0, nil},
+		"incomplete once":                {[]*tableReader{of(1, 2), of(1, 2, 3)}, 1, nil},
+		"incomplete in two ways":         {[]*tableReader{of(1, 2), of(2, 3), of(1, 2, 3)}, 2, nil},
+		"really lost":                    {[]*tableReader{of(1, 2), of(1, 2)}, 1, nil},
+		"lost after an incomplete list":  {[]*tableReader{of(1), of(1, 2), of(1, 2)}, 2, nil},
+		"really contradictory":           {[]*tableReader{broken(1, 2, 3), broken(1, 2, 3)}, 1, nil},
+		"a contradiction that goes away": {[]*tableReader{broken(1, 2, 3), of(1, 2, 3)}, 1, nil},
+		"an error":                       {[]*tableReader{of(1), nil}, 0, failed},
 		"never twice the same": {
-			[]*reading{of(1), of(2), of(1), of(2), of(1), of(2), of(1), of(2), of(1), of(2)}, 0, errReadingsDiffer,
+			[]*tableReader{of(1), of(2), of(1), of(2), of(1), of(2), of(1), of(2), of(1), of(2)}, 0, errReadingsDiffer,
 		},
 	} {
 		calls := 0
-		got, err := readSurely(mirror, func() (*reading, error) {
+		got, err := readSurely(mirror, func() (*tableReader, error) {
 			calls++
 			if r := c.readings[calls-1]; r != nil {
 				return r, nil

@@ -49,8 +49,8 @@ func (s *server) remove(addr netip.AddrPort) {
 	}
 }
 
-// settle fills the slots, which may move the server to another class.
-func (s *server) settle() {
+// assignSlots fills the slots, which may move the server to another class.
+func (s *server) assignSlots() {
 	s.slots = assign(s.slots, s.Scheduler, s.backends)
 	s.class.slots = len(s.slots)
 }
@@ -63,8 +63,8 @@ func (s *server) equal(o *server) bool {
 	})
 }
 
-// read returns the server in the form of package kernel.
-func (s *server) read() kernel.Server {
+// toKernel returns the server in the form of package kernel.
+func (s *server) toKernel() kernel.Server {
 	out := kernel.Server{Settings: s.Settings, Backends: make([]kernel.Backend, len(s.backends))}
 	for i, b := range s.backends {
 		out.Backends[i] = kernel.Backend{Addr: b.addr, Weight: b.weight}

@@ -119,7 +119,7 @@ func rendezvous(backends []backend) []netip.AddrPort {
 			if b.weight == 0 {
 				continue
 			}
-			if lot := draw(b.addr, slot, b.weight); lot > best {
+			if lot := score(b.addr, slot, b.weight); lot > best {
 				best, winner = lot, b.addr
 			}
 		}
@@ -131,8 +131,8 @@ func rendezvous(backends []backend) []netip.AddrPort {
 	return out
 }
 
-// draw returns a backend's score for a slot, a negative number. The highest one wins.
-func draw(addr netip.AddrPort, slot, weight uint32) float64 {
+// score returns a backend's score for a slot, a negative number. The highest one wins.
+func score(addr netip.AddrPort, slot, weight uint32) float64 {
 	h := fnv.New64a()
 	h.Write(addr.Addr().AsSlice())                                                          //nolint:errcheck // it never fails
 	h.Write([]byte{byte(addr.Port() >> 8), byte(addr.Port()), byte(slot >> 8), byte(slot)}) //nolint:errcheck // it never fails

@@ -18,9 +18,9 @@ const tableName = "portolan-balancer"
 // chunk is the number of elements in one message.
 const chunk = 500
 
-// clients is the maximum number of clients with affinity that a node remembers in each family.
-// Other clients get a new backend with each connection.
-const clients = 1 << 20
+// maxAffinityClients is the maximum number of clients with affinity that a node remembers in each
+// family. Other clients get a new backend with each connection.
+const maxAffinityClients = 1 << 20
 
 // priority is the priority of the base chains. They come before the chains of other programs that
 // translate addresses.
@@ -85,7 +85,7 @@ func (t *table) define(suffix string, counts bool) sets {
 		affinity: set("affinity", backend, append([]nftables.SetDatatype{addr}, frontend...)...),
 	}
 	s.servers.Counter = counts
-	s.affinity.HasTimeout, s.affinity.Dynamic, s.affinity.Size = true, true, clients
+	s.affinity.HasTimeout, s.affinity.Dynamic, s.affinity.Size = true, true, maxAffinityClients
 	return s
 }
 
@@ -107,9 +107,9 @@ type chain struct {
 	rules [][]expr.Any
 }
 
-// find sends packets to the chain of their server's class. It uses two maps, because the kernel
-// walks through all elements of a map that leads to chains whenever one of them changes.
-func (t *table) find(outside bool) []expr.Any {
+// jumpToClass sends packets to the chain of their server's class. It uses two maps, because the
+// kernel walks through all elements of a map that leads to chains whenever one of them changes.
+func (t *table) jumpToClass(outside bool) []expr.Any {
 	number := 8 + t.AddrLen()/4 + 2
 	return append(t.Frontend(8),
 		&expr.Lookup{SourceRegister: 8, DestRegister: number, SetName: t.setsOf(outside).servers.Name, IsDestRegSet: true},
@@ -129,9 +129,9 @@ func (t *table) base() []chain {
 		}
 	}
 	return []chain{
-		{&nftables.Chain{Name: "inside", Table: t.Table}, [][]expr.Any{t.find(false)}},
-		{hooked("arriving", nftables.ChainHookPrerouting), [][]expr.Any{inside(t.pods), inside(t.nodes), t.find(true), t.find(false)}},
-		{hooked("local", nftables.ChainHookOutput), [][]expr.Any{t.find(false)}},
+		{&nftables.Chain{Name: "inside", Table: t.Table}, [][]expr.Any{t.jumpToClass(false)}},
+		{hooked("arriving", nftables.ChainHookPrerouting), [][]expr.Any{inside(t.pods), inside(t.nodes), t.jumpToClass(true), t.jumpToClass(false)}},
+		{hooked("local", nftables.ChainHookOutput), [][]expr.Any{t.jumpToClass(false)}},
 	}
 }
 

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// maxSticks is the maximum number of clients that a virtual server remembers.
-const maxSticks = 1 << 17
+// maxRememberedClients is the maximum number of clients that a virtual server remembers.
+const maxRememberedClients = 1 << 17
 
 // affinity remembers the backends of clients. The zero value is empty.
 type affinity struct {
-	clients map[netip.Addr]stick
+	clients map[netip.Addr]clientBackend
 	sweepAt int // number of clients at which sweep runs
 }
 
-type stick struct {
+type clientBackend struct {
 	to    netip.AddrPort
 	until time.Time
 }
@@ -26,9 +26,9 @@ func (a *affinity) get(client netip.Addr, now time.Time) (netip.AddrPort, bool) 
 
 func (a *affinity) put(client netip.Addr, to netip.AddrPort, until, now time.Time) {
 	if a.clients == nil {
-		a.clients = map[netip.Addr]stick{}
+		a.clients = map[netip.Addr]clientBackend{}
 	}
-	a.clients[client] = stick{to, until}
+	a.clients[client] = clientBackend{to, until}
 	if len(a.clients) > max(a.sweepAt, 64) {
 		a.sweep(now)
 	}
@@ -41,11 +41,11 @@ func (a *affinity) renew(client netip.Addr, to netip.AddrPort, until, now time.T
 	}
 }
 
-// sweep removes expired clients, and arbitrary ones if there are more than maxSticks. It runs when
-// the number of clients has doubled, so its cost per connection is constant.
+// sweep removes expired clients, and arbitrary ones if there are more than maxRememberedClients. It
+// runs when the number of clients has doubled, so its cost per connection is constant.
 func (a *affinity) sweep(now time.Time) {
 	for c, s := range a.clients {
-		if !now.Before(s.until) || len(a.clients) > maxSticks {
+		if !now.Before(s.until) || len(a.clients) > maxRememberedClients {
 			delete(a.clients, c)
 		}
 	}

@@ -28,8 +28,8 @@ type frontend struct {
 
 func newFrontend(p *Plane, key plan.Frontend) *frontend { return &frontend{plane: p, key: key} }
 
-// change sets the servers by audience, then opens or closes the socket. Servers are removed last, so
-// that connections that must move find the new ones.
+// change sets the servers by audience, then opens or closes the socket. Servers are removed last,
+// so that connections that must move find the new ones.
 func (f *frontend) change(servers [len(plan.Audiences)]*plan.VirtualServer, sources plan.Sources) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -47,11 +47,11 @@ func (f *frontend) change(servers [len(plan.Audiences)]*plan.VirtualServer, sour
 			f.pools[a].replace(nil)
 		}
 	}
-	return f.reconcile()
+	return f.updateSocket()
 }
 
-// reconcile opens or closes the socket as the pools require.
-func (f *frontend) reconcile() error {
+// updateSocket opens or closes the socket as the pools require.
+func (f *frontend) updateSocket() error {
 	wanted := false
 	for _, p := range f.pools {
 		wanted = wanted || p != nil && p.usable()
@@ -78,12 +78,12 @@ func (f *frontend) setSources(s plan.Sources) {
 	f.sources = s
 }
 
-// route returns the pool for a client, or nil if the client is not served.
-func (f *frontend) route(client netip.Addr) *pool {
+// poolFor returns the pool for a client, or nil if the client is not served.
+func (f *frontend) poolFor(client netip.Addr) *pool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	audience := plan.External
-	if f.sources.Inside(client) {
+	if f.sources.IsInternal(client) {
 		audience = plan.Internal
 	}
 	for _, a := range [...]plan.Audience{audience, plan.Anyone} {
@@ -127,9 +127,9 @@ func (f *frontend) connections(a plan.Audience) map[netip.AddrPort]uint32 {
 	return f.pools[a].counts()
 }
 
-// forgotten reports whether the frontend has no servers and no draining connections left. It drops
+// unused reports whether the frontend has no servers and no draining connections left. It drops
 // the pools that are empty.
-func (f *frontend) forgotten() bool {
+func (f *frontend) unused() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, p := range f.pools {

@@ -19,7 +19,7 @@ func (f *frontend) listen() (socket, error) {
 	var lc net.ListenConfig
 	lis, err := lc.Listen(context.Background(), network("tcp", f.key.Addr), f.key.Addr.String())
 	if err != nil {
-		return nil, fmt.Errorf("listen %s: %w", f.key, reason(err))
+		return nil, fmt.Errorf("listen %s: %w", f.key, causeOf(err))
 	}
 	f.plane.running.Go(func() { f.accept(lis.(*net.TCPListener)) })
 	return lis, nil
@@ -34,8 +34,8 @@ func network(base string, addr netip.AddrPort) string {
 	return base + "6"
 }
 
-// reason returns the cause of an error of package net without the address, which the caller adds.
-func reason(err error) error {
+// causeOf returns the cause of an error of package net without the address, which the caller adds.
+func causeOf(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
 		return op.Err

@@ -122,7 +122,7 @@ func (p *Plane) change(wanted plan.FrontendServers) dataplane.Failure {
 		p.frontends[wanted.Frontend] = f
 	}
 	err := f.change(wanted.Servers, p.sources)
-	if f.forgotten() {
+	if f.unused() {
 		delete(p.frontends, wanted.Frontend)
 	}
 	if err != nil {
@@ -204,7 +204,7 @@ func (p *Plane) Close() error {
 func (p *Plane) sweep(key plan.Frontend) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f := p.frontends[key]; f != nil && f.forgotten() {
+	if f := p.frontends[key]; f != nil && f.unused() {
 		delete(p.frontends, key)
 	}
 }

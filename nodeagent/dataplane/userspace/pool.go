@@ -11,8 +11,8 @@ import (
 
 // session is a TCP connection or a UDP flow through the proxy.
 type session interface {
-	abort() // ends the session at once; may be called several times
-	leave() // ends parts that can continue at another backend, because this one is removed
+	abort()          // ends the session at once; may be called several times
+	backendRemoved() // ends parts that can continue at another backend, because this one is removed
 }
 
 // backend is a real server of a pool. After its removal it stays in the pool while it drains.
@@ -21,7 +21,7 @@ type backend struct {
 	weight   int
 	removed  bool
 	failed   time.Time // the backend counts as failed until then
-	current  int       // state of smooth weighted round robin
+	rrCredit int       // state of smooth weighted round robin
 	sessions map[session]struct{}
 	deadline *time.Timer // end of draining
 }
@@ -30,24 +30,24 @@ type backend struct {
 type pool struct {
 	front *frontend
 
-	mu       sync.Mutex
-	server   *plan.VirtualServer // nil: deleted
-	backends []*backend          // sorted by address; includes removed backends that drain
-	turn     int                 // state of plain round robin
-	sticks   affinity
+	mu        sync.Mutex
+	server    *plan.VirtualServer // nil: deleted
+	backends  []*backend          // sorted by address; includes removed backends that drain
+	nextIndex int                 // state of plain round robin
+	affinity  affinity
 }
 
 func newPool(f *frontend) *pool { return &pool{front: f} }
 
-// replace replaces the pool's server by another version of it. Nil deletes the server. Backends that
-// stay keep their connections.
+// replace replaces the pool's server by another version of it. Nil deletes the server. Backends
+// that stay keep their connections.
 func (p *pool) replace(v *plan.VirtualServer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old := p.server
 	p.server = v
 	if v == nil {
-		p.sticks = affinity{}
+		p.affinity = affinity{}
 	}
 	for _, b := range slices.Clone(p.backends) {
 		if v == nil {
@@ -92,7 +92,7 @@ func (p *pool) remove(b *backend, v *plan.VirtualServer) {
 		abortAll(b)
 	} else {
 		for s := range b.sessions {
-			s.leave()
+			s.backendRemoved()
 		}
 	}
 	if len(b.sessions) == 0 {
@@ -165,7 +165,7 @@ func (p *pool) pick(client, local netip.AddrPort, tried []*backend, s session) *
 		b = p.schedule(candidates, client, local)
 	}
 	if p.server.Affinity > 0 {
-		p.sticks.put(client.Addr(), b.addr, now.Add(p.server.Affinity), now)
+		p.affinity.put(client.Addr(), b.addr, now.Add(p.server.Affinity), now)
 	}
 	b.sessions[s] = struct{}{}
 	return b
@@ -177,7 +177,7 @@ func (p *pool) sticky(client netip.Addr, tried []*backend, now time.Time) *backe
 	if p.server.Affinity <= 0 {
 		return nil
 	}
-	addr, ok := p.sticks.get(client, now)
+	addr, ok := p.affinity.get(client, now)
 	if !ok {
 		return nil
 	}
@@ -211,15 +211,15 @@ func (p *pool) candidates(tried []*backend, now time.Time) []*backend {
 	return well
 }
 
-// others reports whether there is a backend that was not tried yet.
-func (p *pool) others(tried []*backend) bool {
+// hasUntried reports whether there is a backend that was not tried yet.
+func (p *pool) hasUntried(tried []*backend) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.server != nil && len(p.candidates(tried, time.Now())) > 0
 }
 
-// failed marks a backend as failed after a dial, and releases the session.
-func (p *pool) failed(b *backend, s session, until time.Time) {
+// dialFailed marks a backend as failed after a dial, and releases the session.
+func (p *pool) dialFailed(b *backend, s session, until time.Time) {
 	p.mu.Lock()
 	b.failed = until
 	p.mu.Unlock()
@@ -233,7 +233,7 @@ func (p *pool) release(b *backend, s session, client netip.Addr) {
 	delete(b.sessions, s)
 	if p.server != nil && p.server.Affinity > 0 && client.IsValid() {
 		now := time.Now()
-		p.sticks.renew(client, b.addr, now.Add(p.server.Affinity), now)
+		p.affinity.renew(client, b.addr, now.Add(p.server.Affinity), now)
 	}
 	gone := b.removed && len(b.sessions) == 0
 	if gone {
@@ -299,8 +299,8 @@ func (p *pool) abort() {
 	}
 }
 
-// shun marks a backend as failed.
-func (p *pool) shun(b *backend, until time.Time) {
+// markFailed marks a backend as failed.
+func (p *pool) markFailed(b *backend, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.failed = until

@@ -17,16 +17,16 @@ import (
 func (p *pool) schedule(candidates []*backend, client, local netip.AddrPort) *backend {
 	switch p.server.Scheduler {
 	case plan.LeastConnections:
-		return least(candidates, func(b *backend) float64 { return float64(len(b.sessions)) })
+		return minBy(candidates, func(b *backend) float64 { return float64(len(b.sessions)) })
 	case plan.ShortestDelay:
-		return least(candidates, expectedDelay)
+		return minBy(candidates, expectedDelay)
 	case plan.NeverQueue:
 		for _, b := range candidates {
 			if len(b.sessions) == 0 {
 				return b
 			}
 		}
-		return least(candidates, expectedDelay)
+		return minBy(candidates, expectedDelay)
 	case plan.DestinationHash:
 		return hashed(candidates, local.Addr(), 0)
 	case plan.SourceHash, plan.Maglev:
@@ -40,8 +40,8 @@ func (p *pool) schedule(candidates []*backend, client, local netip.AddrPort) *ba
 
 func expectedDelay(b *backend) float64 { return float64(len(b.sessions)+1) / float64(b.weight) }
 
-// least returns the first candidate with the smallest value.
-func least(candidates []*backend, value func(*backend) float64) *backend {
+// minBy returns the first candidate with the smallest value.
+func minBy(candidates []*backend, value func(*backend) float64) *backend {
 	best, low := candidates[0], value(candidates[0])
 	for _, b := range candidates[1:] {
 		if v := value(b); v < low {
@@ -61,29 +61,29 @@ func (p *pool) roundRobin(candidates []*backend) *backend {
 		equal = equal && b.weight == candidates[0].weight
 	}
 	if equal {
-		p.turn++
-		return candidates[(p.turn-1)%len(candidates)]
+		p.nextIndex++
+		return candidates[(p.nextIndex-1)%len(candidates)]
 	}
 	var best *backend
 	for _, b := range candidates {
-		b.current += b.weight
-		if best == nil || b.current > best.current {
+		b.rrCredit += b.weight
+		if best == nil || b.rrCredit > best.rrCredit {
 			best = b
 		}
 	}
-	best.current -= total
+	best.rrCredit -= total
 	return best
 }
 
 // hashed returns the candidate with the highest weighted score for an address.
 func hashed(candidates []*backend, addr netip.Addr, port uint16) *backend {
-	return least(candidates, func(b *backend) float64 {
-		return -math.Log(unit(addr, port, b.addr)) / float64(b.weight)
+	return minBy(candidates, func(b *backend) float64 {
+		return -math.Log(hashToUnitInterval(addr, port, b.addr)) / float64(b.weight)
 	})
 }
 
-// unit hashes its arguments to a number above 0 and below 1.
-func unit(addr netip.Addr, port uint16, to netip.AddrPort) float64 {
+// hashToUnitInterval hashes its arguments to a number above 0 and below 1.
+func hashToUnitInterval(addr netip.Addr, port uint16, to netip.AddrPort) float64 {
 	h := fnv.New64a()
 	a, b := addr.As16(), to.Addr().As16()
 	h.Write(a[:])

@@ -43,7 +43,7 @@ func (f *frontend) accept(lis *net.TCPListener) {
 func (f *frontend) serve(client *net.TCPConn) {
 	from, to := addrOf(client.RemoteAddr()), addrOf(client.LocalAddr())
 	c := &connection{client: client}
-	p := f.route(from.Addr())
+	p := f.poolFor(from.Addr())
 	if p == nil {
 		f.plane.metrics.connections.WithLabelValues("denied").Inc()
 		c.abort()
@@ -62,8 +62,8 @@ func (f *frontend) serve(client *net.TCPConn) {
 	p.release(b, c, from.Addr())
 }
 
-// errLeft is the error of a dial that ended because the backend was removed.
-var errLeft = errors.New("the backend leaves")
+// errBackendRemoved is the error of a dial that ended because the backend was removed.
+var errBackendRemoved = errors.New("the backend leaves")
 
 // connect dials backends until one answers, at most MaxAttempts. A backend that is removed during
 // the dial does not count as a failed attempt, because it may come back and is dialled again then.
@@ -74,7 +74,7 @@ func (f *frontend) connect(c *connection, p *pool, from, to netip.AddrPort) *bac
 		switch {
 		case err == nil:
 			return b
-		case !errors.Is(err, errLeft):
+		case !errors.Is(err, errBackendRemoved):
 			tried = append(tried, b)
 		}
 	}
@@ -86,13 +86,13 @@ func (f *frontend) connect(c *connection, p *pool, from, to netip.AddrPort) *bac
 func (f *frontend) attempt(c *connection, p *pool, from, to netip.AddrPort, tried []*backend) (*backend, error) {
 	ctx, cancel := context.WithCancel(f.plane.ctx)
 	defer cancel()
-	c.dials(cancel)
+	c.setDialCancel(cancel)
 	b := p.pick(from, to, tried, c)
 	if b == nil {
 		return nil, nil
 	}
 	timeout := lastDial
-	if tried := append(tried, b); len(tried) < f.plane.opts.MaxAttempts && p.others(tried) {
+	if tried := append(tried, b); len(tried) < f.plane.opts.MaxAttempts && p.hasUntried(tried) {
 		timeout = firstDial
 	}
 	conn, err := dial(ctx, b.addr, timeout)
@@ -104,10 +104,10 @@ func (f *frontend) attempt(c *connection, p *pool, from, to netip.AddrPort, trie
 		return nil, nil
 	case ctx.Err() != nil:
 		p.release(b, c, netip.Addr{})
-		return nil, errLeft
+		return nil, errBackendRemoved
 	}
 	f.plane.metrics.dialFailures.Inc()
-	p.failed(b, c, time.Now().Add(f.plane.opts.FailedFor))
+	p.dialFailed(b, c, time.Now().Add(f.plane.opts.FailedFor))
 	return b, err
 }
 
@@ -130,16 +130,16 @@ type connection struct {
 	aborted bool
 }
 
-// dials stores the function that cancels the dial that is about to begin.
-func (c *connection) dials(cancel context.CancelFunc) {
+// setDialCancel stores the function that cancels the dial that is about to begin.
+func (c *connection) setDialCancel(cancel context.CancelFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dial = cancel
 }
 
-// leave cancels the dial of a backend that was removed and may be dead, so that another one is
-// tried. An established connection continues.
-func (c *connection) leave() {
+// backendRemoved cancels the dial of a backend that was removed and may be dead, so that another
+// one is tried. An established connection continues.
+func (c *connection) backendRemoved() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dial()

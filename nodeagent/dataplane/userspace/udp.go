@@ -32,7 +32,7 @@ type udpSocket struct {
 func (f *frontend) listenUDP() (socket, error) {
 	conn, err := net.ListenUDP(network("udp", f.key.Addr), net.UDPAddrFromAddrPort(f.key.Addr))
 	if err != nil {
-		return nil, fmt.Errorf("listen %s: %w", f.key, reason(err))
+		return nil, fmt.Errorf("listen %s: %w", f.key, causeOf(err))
 	}
 	s := &udpSocket{front: f, conn: conn, flows: map[netip.AddrPort]*flow{}}
 	f.plane.running.Go(s.receive)
@@ -85,7 +85,7 @@ func (s *udpSocket) flow(client netip.AddrPort) *flow {
 		s.front.plane.metrics.dropped.WithLabelValues("too_many_flows").Inc()
 		return nil
 	}
-	p := s.front.route(client.Addr())
+	p := s.front.poolFor(client.Addr())
 	if p == nil {
 		s.front.plane.metrics.dropped.WithLabelValues("denied").Inc()
 		return nil
@@ -103,7 +103,7 @@ func (s *udpSocket) start(client netip.AddrPort, p *pool) *flow {
 	}
 	conn, err := net.DialUDP(network("udp", fl.backend.addr), nil, net.UDPAddrFromAddrPort(fl.backend.addr))
 	if err != nil {
-		p.failed(fl.backend, fl, time.Now().Add(s.front.plane.opts.FailedFor))
+		p.dialFailed(fl.backend, fl, time.Now().Add(s.front.plane.opts.FailedFor))
 		s.front.plane.metrics.dropped.WithLabelValues("dial").Inc()
 		return nil
 	}
@@ -170,8 +170,8 @@ func (fl *flow) abort() {
 	}
 }
 
-// leave ends the flow, so that the client's next datagram goes to another backend.
-func (fl *flow) leave() { fl.abort() }
+// backendRemoved ends the flow, so that the client's next datagram goes to another backend.
+func (fl *flow) backendRemoved() { fl.abort() }
 
 // send forwards a datagram to the backend. The first datagram after the flow has ended goes over a
 // new flow, so that none is lost by the move.
@@ -195,7 +195,7 @@ func (fl *flow) send(data []byte) {
 
 // refused marks the backend as failed because no program listens there, and ends the flow.
 func (fl *flow) refused() {
-	fl.pool.shun(fl.backend, time.Now().Add(fl.socket.front.plane.opts.FailedFor))
+	fl.pool.markFailed(fl.backend, time.Now().Add(fl.socket.front.plane.opts.FailedFor))
 	fl.abort()
 }
 

@@ -46,7 +46,7 @@ func TestAssign(t *testing.T) {
 				"127.0.0.1": true, "127.9.9.9": true, "::1": true, "10.0.0.1": true, "2001:db8::1": true, "10.1.2.3": true,
 				"10.0.0.2": false, "192.0.2.2": false, "2001:db8::2": false,
 			} {
-				if got := roles.Sources.Inside(netip.MustParseAddr(addr)); got != inside {
+				if got := roles.Sources.IsInternal(netip.MustParseAddr(addr)); got != inside {
 					t.Errorf("%s inside: %t", addr, got)
 				}
 			}

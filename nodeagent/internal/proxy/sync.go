@@ -50,12 +50,12 @@ func (s *Syncer) sync(ctx context.Context) {
 func (s *Syncer) replan(
 	name plan.ServiceName, svc view.Service, facts *plan.Facts, touched map[plan.ServiceName]bool,
 ) {
-	for _, rival := range s.table.Rivals(name) {
+	for _, rival := range s.table.Competitors(name) {
 		touched[rival] = true
 	}
 	s.plan(name, svc, facts)
 	touched[name] = true
-	for _, rival := range s.table.Rivals(name) {
+	for _, rival := range s.table.Competitors(name) {
 		touched[rival] = true
 	}
 }
