@@ -7,6 +7,9 @@
 // The invariant: an agent reads the state of its machine through Machine only, apart from its disk
 // and its network connections. So agents on different machines can share a process.
 //
+// The tables of sockets are parsed here, because prometheus/procfs, which is linked too, takes 2.6
+// times as long and five times as many allocations: it parses and keeps every connection.
+//
 // Below a plane in the kernel, kernel.Host has the same purpose. They are two interfaces, because a
 // plane must not depend on the agent, and a test of a plane needs no agent.
 package machine

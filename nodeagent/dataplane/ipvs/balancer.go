@@ -41,8 +41,6 @@ type balancer struct {
 	namespace string
 	writer    *session
 	reader    *session        // used by Read and Traffic
-	changes   []batch.Change  // buffer of Apply
-	opIndex   []int           // indexes of the operations that the changes belong to
 	missing   map[string]bool // schedulers that the kernel lacks
 	// unknownServers holds the servers for which the kernel's answer to an AddServer is unknown, with
 	// the settings to be added. They got no backends.
@@ -78,7 +76,7 @@ func (s *session) probe() error {
 	id := plan.Frontend{Addr: netip.MustParseAddrPort("198.51.100.0:20000"), Protocol: plan.TCP}
 	service := identity(id)
 	service.SchedName = moby.RoundRobin
-	err := s.execute([]batch.Change{{Command: batch.NewService, Service: *service}})[0]
+	err := s.execute([]batch.Change{{Command: batch.NewService, Service: service}})[0]
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("the kernel does not take virtual servers: %w", err)
 	}
@@ -86,7 +84,7 @@ func (s *session) probe() error {
 	if err != nil {
 		return err
 	}
-	s.execute([]batch.Change{{Command: batch.DelService, Service: *service}})
+	s.execute([]batch.Change{{Command: batch.DelService, Service: service}})
 	if _, ok := found[id]; !ok {
 		return errors.New("the kernel takes virtual servers, but does not keep them")
 	}
@@ -197,7 +195,7 @@ func (b *balancer) Apply(ops []kernel.Op) []error {
 
 // carryOut carries out the operations that which selects.
 func (b *balancer) carryOut(ops []kernel.Op, errs []error, which func(*kernel.Op) bool) {
-	changes, opIndex := b.changes[:0], b.opIndex[:0]
+	changes, opIndex := make([]batch.Change, 0, len(ops)), make([]int, 0, len(ops)) // of each change
 	for i := range ops {
 		o := &ops[i]
 		if !which(o) {
@@ -209,7 +207,6 @@ func (b *balancer) carryOut(ops []kernel.Op, errs []error, which func(*kernel.Op
 			errs[i] = b.errorOf(&c, o, nil)
 		}
 	}
-	b.changes, b.opIndex = changes, opIndex
 	if len(changes) == 0 {
 		return
 	}

@@ -13,7 +13,8 @@
 // lacks is done here:
 //
 //   - Many changes. The Handle sends one message and waits, which makes a full load 3 to 14 times as
-//     long as the messages themselves need: see batch, and TestMeasure.
+//     long as the messages themselves need: see batch, and TestMeasure. For a single change it takes
+//     0.08 ms more than a batch of one, in the emulated kernel.
 //   - Time limits. The Handle waits for ever for an answer that does not come: it ignores the
 //     timeout of its socket. session abandons the call, and opens a new connection.
 //   - Results of changes with lost answers: session finds them out.
@@ -21,7 +22,8 @@
 //   - The backends of all servers. The Handle reads those of one server at a time, which takes
 //     minutes for ten thousand servers on a slow machine: see readTable. Neither the library nor
 //     readTable is used alone, because the kernel's list omits servers if other network namespaces
-//     have servers too.
+//     have servers too. The parser of prometheus/procfs, which is linked too, does not know SCTP:
+//     it takes the backends of such a server for those of the server before.
 //   - A kernel without IPVS. The library looks up the number of IPVS once in a process, runs
 //     modprobe for it, and logs failures with logrus. So batch, which has no such state, is opened
 //     first. If the module is loaded again while the process runs, the process must be started

@@ -23,7 +23,7 @@ const (
 
 // changeOf returns the change of the kernel's tables that an operation requests.
 func changeOf(o *kernel.Op) batch.Change {
-	c := batch.Change{Service: *identity(serverOf(o.ID))}
+	c := batch.Change{Service: identity(serverOf(o.ID))}
 	switch o.Kind {
 	case kernel.AddServer, kernel.SetServer:
 		c.Command = batch.NewService
@@ -50,8 +50,8 @@ func serverOf(id kernel.ID) plan.Frontend {
 }
 
 // identity returns a service with the properties that identify it. Affinity is by single address.
-func identity(id plan.Frontend) *moby.Service {
-	s := &moby.Service{
+func identity(id plan.Frontend) moby.Service {
+	s := moby.Service{
 		Address: id.Addr.Addr().AsSlice(), Port: id.Addr.Port(), Protocol: uint16(id.Protocol),
 		AddressFamily: unix.AF_INET, Netmask: 0xffffffff,
 	}

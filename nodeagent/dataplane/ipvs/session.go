@@ -122,7 +122,8 @@ func ask[T any](s *session, timeout time.Duration, fn func(*connection) (T, erro
 
 // execute carries out changes and returns the error of each. Failed changes are tried once more in
 // order, without the others, because one of the others may have caused the failure. If answers were
-// lost, execute finds out whether the kernel carried out the changes.
+// lost, execute finds out whether the kernel carried out the changes. An abandoned call may use the
+// changes until it ends, so they must not be modified.
 func (s *session) execute(changes []batch.Change) []error {
 	errs := s.send(changes)
 	var again []int
@@ -157,13 +158,11 @@ func (s *session) send(changes []batch.Change) []error {
 		return slices.Repeat([]error{fmt.Errorf("%w: %w", batch.ErrTimeout, err)}, len(changes))
 	}
 	if len(changes) == 1 {
-		c := changes[0]
-		_, err := ask(s, s.timeout, func(conn *connection) (struct{}, error) { return struct{}{}, conn.change(&c) })
+		_, err := ask(s, s.timeout, func(conn *connection) (struct{}, error) { return struct{}{}, conn.change(&changes[0]) })
 		return []error{err}
 	}
 	errs := make([]error, 0, len(changes))
 	for part := range slices.Chunk(changes, changesPerCall) {
-		part := slices.Clone(part) // an abandoned call may use it until it ends
 		results, err := ask(s, answersPerCall*s.timeout, func(conn *connection) ([]error, error) {
 			results := conn.batch.Do(part)
 			if errors.Is(results[len(results)-1], batch.ErrTimeout) {
@@ -237,7 +236,8 @@ func (s *session) servers() (map[plan.Frontend]kernel.Settings, error) {
 
 // server reads one virtual server.
 func (s *session) server(id plan.Frontend) (kernel.Settings, []*moby.Destination, error) {
-	found, err := ask(s, s.timeout, func(c *connection) (*moby.Service, error) { return c.handle.GetService(identity(id)) })
+	service := identity(id)
+	found, err := ask(s, s.timeout, func(c *connection) (*moby.Service, error) { return c.handle.GetService(&service) })
 	if err != nil {
 		return kernel.Settings{}, nil, fmt.Errorf("read virtual server %s: %w", id, err)
 	}
@@ -247,8 +247,9 @@ func (s *session) server(id plan.Frontend) (kernel.Settings, []*moby.Destination
 
 // backends reads the backends of a virtual server. If the server does not exist, the list is empty.
 func (s *session) backends(id plan.Frontend) ([]*moby.Destination, error) {
+	service := identity(id)
 	list, err := ask(s, answersPerCall*s.timeout, func(c *connection) ([]*moby.Destination, error) {
-		return c.handle.GetDestinations(identity(id))
+		return c.handle.GetDestinations(&service)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read backends of %s: %w", id, err)

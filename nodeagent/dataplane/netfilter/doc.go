@@ -7,6 +7,8 @@
 // another request.
 //
 // The package reads lists from netlink itself, because the library github.com/google/nftables cannot
-// read all the rules that it can write, and needs several times as long for large sets. It is
-// separate from package packetfilter, because the balancer must not depend on the packet filter.
+// read all the rules that it can write, and needs several times as long for large sets. Attributes
+// are split here, because the decoder of mdlayher/netlink takes seven times as long, with five
+// allocations for each element instead of none. The package is separate from package packetfilter,
+// because the balancer must not depend on the packet filter.
 package netfilter
