@@ -24,8 +24,8 @@ func (Allocations) Name() string { return "allocations" }
 
 // Check implements Checker.
 func (c Allocations) Check(h *history.History) []Finding {
-	x := &found{check: c.Name()}
-	l := &looks{found: x, h: h, owned: ownerships(h, x), since: map[history.Held]time.Time{}}
+	x := &findings{check: c.Name()}
+	l := &allocationChecker{findings: x, h: h, owned: ownerships(h, x), since: map[history.Held]time.Time{}}
 	for _, look := range h.Holdings {
 		if look.Ended.Before(h.Log.Read) {
 			l.leaks(look, c.Grace)
@@ -35,10 +35,10 @@ func (c Allocations) Check(h *history.History) []Finding {
 	return x.all()
 }
 
-// looks compares successive listings of the allocator's holdings with the values that services
-// have.
-type looks struct {
-	*found
+// allocationChecker compares successive listings of the allocator's holdings with the values that
+// services have.
+type allocationChecker struct {
+	*findings
 	h     *history.History
 	owned map[history.Held]ownership
 	// since is from when on something is held that no service has.
@@ -47,7 +47,7 @@ type looks struct {
 
 // leaks reports the values that have been held for longer than the grace without a service that has
 // them.
-func (l *looks) leaks(look history.Holdings, grace time.Duration) {
+func (l *allocationChecker) leaks(look history.Holdings, grace time.Duration) {
 	before := l.since
 	l.since = map[history.Held]time.Time{}
 	for _, one := range look.Held {
@@ -68,7 +68,7 @@ func (l *looks) leaks(look history.Holdings, grace time.Duration) {
 }
 
 // losses reports the values that a service has and the allocator does not hold.
-func (l *looks) losses(look history.Holdings) {
+func (l *allocationChecker) losses(look history.Holdings) {
 	held := map[history.Held]bool{}
 	for _, one := range look.Held {
 		held[one] = true
@@ -122,7 +122,7 @@ func (o ownership) lastEnd(before time.Time) time.Time {
 }
 
 // ownerships returns which services had which values, and reports those that two had.
-func ownerships(h *history.History, x *found) map[history.Held]ownership {
+func ownerships(h *history.History, x *findings) map[history.Held]ownership {
 	all := map[history.Held]ownership{}
 	owners := map[string]object.Key{}
 	take := func(key object.Key, one history.Held, revision uint64, p period) {

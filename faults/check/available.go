@@ -19,7 +19,7 @@ func (Available) Name() string { return "available" }
 
 // Check implements Checker.
 func (c Available) Check(h *history.History) []Finding {
-	x := found{check: c.Name()}
+	x := findings{check: c.Name()}
 	for _, w := range h.Windows() {
 		if bound, ok := c.Longest[w.Kind]; ok && w.Longest > bound {
 			x.add(object.Key{}, "a client of the kind %q was not served for %s from %s on, want at most %s",

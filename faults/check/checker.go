@@ -31,26 +31,26 @@ func Run(h *history.History, checkers ...Checker) []Finding {
 	return all
 }
 
-// found collects the findings of one checker. It keeps only the first ones, because many findings
-// mostly have one cause.
-type found struct {
+// findings collects the findings of one checker. It keeps only the first ones, because many
+// findings mostly have one cause.
+type findings struct {
 	check    string
 	findings []Finding
 	more     int
 }
 
-// most is how many findings of one checker are kept.
-const most = 20
+// maxFindings is how many findings of one checker are kept.
+const maxFindings = 20
 
-func (f *found) add(about object.Key, format string, args ...any) {
-	if len(f.findings) == most {
+func (f *findings) add(about object.Key, format string, args ...any) {
+	if len(f.findings) == maxFindings {
 		f.more++
 		return
 	}
 	f.findings = append(f.findings, Finding{Check: f.check, Object: about, Problem: fmt.Sprintf(format, args...), Final: true})
 }
 
-func (f *found) all() []Finding {
+func (f *findings) all() []Finding {
 	if f.more > 0 {
 		return append(f.findings, Finding{Check: f.check, Problem: fmt.Sprintf("and %d more", f.more), Final: true})
 	}

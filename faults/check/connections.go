@@ -27,11 +27,11 @@ func (Connections) Name() string { return "connections" }
 
 // Check implements Checker.
 func (c Connections) Check(h *history.History) []Finding {
-	x := found{check: c.Name()}
-	known := map[netip.AddrPort][]moment[behind]{}
-	moments := func(target netip.AddrPort) []moment[behind] {
+	x := findings{check: c.Name()}
+	known := map[netip.AddrPort][]stateAt[frontendBackends]{}
+	moments := func(target netip.AddrPort) []stateAt[frontendBackends] {
 		if known[target] == nil {
-			known[target] = momentsBehind(h, target)
+			known[target] = backendsOverTime(h, target)
 		}
 		return known[target]
 	}
@@ -39,8 +39,8 @@ func (c Connections) Check(h *history.History) []Finding {
 		if conn.Lost.IsZero() || !conn.Lost.Before(h.Log.Read) || c.Excused != nil && c.Excused(conn) {
 			continue
 		}
-		all := during(h, moments(conn.Target), conn.Began, conn.Lost, 0)
-		if !slices.ContainsFunc(all, func(b behind) bool { return !b.has(conn.Backend) }) {
+		all := valuesBetween(h, moments(conn.Target), conn.Began, conn.Lost, 0)
+		if !slices.ContainsFunc(all, func(b frontendBackends) bool { return !b.has(conn.Backend) }) {
 			x.add(all[0].service, "%s lost a connection to %s after %s, though its backend %s was there all the time: %s",
 				conn.Client, conn.Target, conn.Lost.Sub(conn.Began).Round(time.Millisecond), conn.Backend, conn.Error)
 		}
@@ -49,27 +49,27 @@ func (c Connections) Check(h *history.History) []Finding {
 		if a.Error != "" || !a.Ended.Before(h.Log.Read) {
 			continue
 		}
-		all := during(h, moments(a.Target), a.Began, a.Ended, c.Lag)
-		if !slices.ContainsFunc(all, func(b behind) bool { return b.has(a.Backend) }) {
+		all := valuesBetween(h, moments(a.Target), a.Began, a.Ended, c.Lag)
+		if !slices.ContainsFunc(all, func(b frontendBackends) bool { return b.has(a.Backend) }) {
 			x.add(object.Key{Kind: "Service"}, "%s was sent to %s by %s, which is no backend of it", a.Client, a.Backend, a.Target)
 		}
 	}
 	return x.all()
 }
 
-// behind is the service at an address and port, with its backends.
-type behind struct {
+// frontendBackends is the service at an address and port, with its backends.
+type frontendBackends struct {
 	service  object.Key
 	backends []string
 }
 
-func (b behind) has(backend netip.AddrPort) bool {
+func (b frontendBackends) has(backend netip.AddrPort) bool {
 	return slices.Contains(b.backends, backend.String())
 }
 
-// momentsBehind returns which service and backends an address and port led to over time. The
+// backendsOverTime returns which service and backends an address and port led to over time. The
 // address is virtual or a node's.
-func momentsBehind(h *history.History, target netip.AddrPort) []moment[behind] {
+func backendsOverTime(h *history.History, target netip.AddrPort) []stateAt[frontendBackends] {
 	owners := map[object.Key]bool{}
 	note := func(o object.Object) {
 		svc, ok := o.(*corev1.Service)
@@ -83,13 +83,13 @@ func momentsBehind(h *history.History, target netip.AddrPort) []moment[behind] {
 	for s := range h.Log.Steps() {
 		note(s.New)
 	}
-	return momentsOf(h, owners, func(w *model.World) behind {
+	return momentsOf(h, owners, func(w *model.World) frontendBackends {
 		for _, f := range w.Frontends([]netip.Addr{target.Addr()}) {
 			if f.Address == target && f.Protocol == corev1.Protocol_PROTOCOL_TCP {
-				return behind{object.KeyOf(f.Service), f.Backends}
+				return frontendBackends{object.KeyOf(f.Service), f.Backends}
 			}
 		}
-		return behind{}
+		return frontendBackends{}
 	})
 }
 

@@ -32,7 +32,7 @@ func (Linearizable) Name() string { return "linearizable" }
 
 // Check implements Checker.
 func (c Linearizable) Check(h *history.History) []Finding {
-	x := found{check: c.Name()}
+	x := findings{check: c.Name()}
 	all := operations(h)
 	initial := h.Log.Initial()
 	for _, key := range slices.SortedFunc(maps.Keys(all), object.Compare) {
@@ -53,7 +53,7 @@ const never = int64(1) << 62
 
 // operations returns the operations on each object, for porcupine.
 func operations(h *history.History) map[object.Key][]porcupine.Operation {
-	b := &builder{log: &h.Log, all: map[object.Key][]porcupine.Operation{}, marks: map[string]history.Version{}, ours: map[uint64]bool{}}
+	b := &builder{log: &h.Log, all: map[object.Key][]porcupine.Operation{}, marks: map[string]history.Version{}, accountedFor: map[uint64]bool{}}
 	for s := range h.Log.Steps() {
 		if v := history.VersionOf(s.New); v.Mark != "" && v.Mark != history.VersionOf(s.Old).Mark {
 			b.marks[v.Mark] = v
@@ -63,7 +63,7 @@ func operations(h *history.History) map[object.Key][]porcupine.Operation {
 	if len(h.Calls) > 0 {
 		b.origin = h.Calls[0].Began
 	}
-	b.news = newsOf(h)
+	b.firstKnown = firstKnownOf(h)
 	for _, c := range h.Calls {
 		b.add(c)
 	}
@@ -72,16 +72,16 @@ func operations(h *history.History) map[object.Key][]porcupine.Operation {
 }
 
 type builder struct {
-	log    *history.Log
-	origin time.Time
-	news   []news
+	log        *history.Log
+	origin     time.Time
+	firstKnown []firstKnown
 	// marks are the versions that writes made, by mark, and gone the revisions of deletions, by
 	// UID.
 	marks map[string]history.Version
 	gone  map[string]uint64
-	// ours are the revisions that calls account for.
-	ours map[uint64]bool
-	all  map[object.Key][]porcupine.Operation
+	// accountedFor are the revisions that calls account for.
+	accountedFor map[uint64]bool
+	all          map[object.Key][]porcupine.Operation
 }
 
 func (b *builder) at(t time.Time) int64 { return int64(t.Sub(b.origin)) }
@@ -101,18 +101,18 @@ func (b *builder) add(c history.Call) {
 		c.Outcome, c.Found = history.Unknown, history.Version{}
 	}
 	op := &step{call: &c}
-	b.ours[b.revisionOf(&c)] = true
+	b.accountedFor[b.revisionOf(&c)] = true
 	switch {
-	case c.Outcome == history.OK || c.Outcome == history.Refused && telling(&c):
+	case c.Outcome == history.OK || c.Outcome == history.Refused && revealsState(&c):
 		b.put(c.Key, op, b.at(c.Began), b.at(c.Ended))
 	case c.Outcome == history.Refused || c.Verb == history.Get:
 	case !read:
-		op.made = history.Version{Mark: c.Mark}
+		op.resultingVersion = history.Version{Mark: c.Mark}
 		b.put(c.Key, op, b.at(c.Began), never)
 	case c.Verb == history.Delete: // addOthers adds those that happened
 	case b.marks[c.Mark].Revision > 0:
-		op.made = b.marks[c.Mark]
-		b.put(c.Key, op, b.at(c.Began), max(b.at(c.Began), b.knownBy(op.made.Revision)))
+		op.resultingVersion = b.marks[c.Mark]
+		b.put(c.Key, op, b.at(c.Began), max(b.at(c.Began), b.knownBy(op.resultingVersion.Revision)))
 	}
 }
 
@@ -128,9 +128,9 @@ func (b *builder) revisionOf(c *history.Call) uint64 {
 	return b.marks[c.Mark].Revision
 }
 
-// telling reports whether a refusal says something of the object's state. A conflict does so only
-// for a write with a condition: others give up after many lost races.
-func telling(c *history.Call) bool {
+// revealsState reports whether a refusal says something of the object's state. A conflict does so
+// only for a write with a condition: others give up after many lost races.
+func revealsState(c *history.Call) bool {
 	switch c.Code {
 	case codes.NotFound, codes.AlreadyExists:
 		return true
@@ -144,7 +144,7 @@ func telling(c *history.Call) bool {
 // without an answer.
 func (b *builder) addOthers(h *history.History) {
 	for s := range h.Log.Steps() {
-		if b.all[s.Key] == nil || b.ours[s.Revision] {
+		if b.all[s.Key] == nil || b.accountedFor[s.Revision] {
 			continue
 		}
 		op := &step{from: history.VersionOf(s.Old), to: history.VersionOf(s.New)}
@@ -166,28 +166,28 @@ func (b *builder) firstDeletion(h *history.History, key object.Key) int64 {
 	return 0
 }
 
-// news is the earliest time at which any client knew of a revision.
-type news struct {
+// firstKnown is the earliest time at which any client knew of a revision.
+type firstKnown struct {
 	revision uint64
 	at       time.Time
 }
 
-// newsOf returns the earliest time at which any client knew of each revision, by growing revision
-// and time.
-func newsOf(h *history.History) []news {
-	var all []news
+// firstKnownOf returns the earliest time at which any client knew of each revision, by growing
+// revision and time.
+func firstKnownOf(h *history.History) []firstKnown {
+	var all []firstKnown
 	for _, c := range h.Calls {
 		if c.Outcome == history.OK {
-			all = append(all, news{c.Found.Revision, c.Ended})
+			all = append(all, firstKnown{c.Found.Revision, c.Ended})
 		}
 	}
 	for _, r := range h.Readings {
 		for _, batch := range r.Batches {
-			all = append(all, news{batch.Revision, batch.At})
+			all = append(all, firstKnown{batch.Revision, batch.At})
 		}
 	}
-	slices.SortFunc(all, func(a, b news) int { return a.at.Compare(b.at) })
-	var first []news
+	slices.SortFunc(all, func(a, b firstKnown) int { return a.at.Compare(b.at) })
+	var first []firstKnown
 	for _, n := range all {
 		if len(first) == 0 || n.revision > first[len(first)-1].revision {
 			first = append(first, n)
@@ -198,11 +198,11 @@ func newsOf(h *history.History) []news {
 
 // knownBy returns the time by which a revision was committed.
 func (b *builder) knownBy(revision uint64) int64 {
-	i, _ := slices.BinarySearchFunc(b.news, revision, func(n news, r uint64) int { return cmp.Compare(n.revision, r) })
-	if i == len(b.news) {
+	i, _ := slices.BinarySearchFunc(b.firstKnown, revision, func(n firstKnown, r uint64) int { return cmp.Compare(n.revision, r) })
+	if i == len(b.firstKnown) {
 		return never
 	}
-	return b.at(b.news[i].at)
+	return b.at(b.firstKnown[i].at)
 }
 
 // culprit describes the longest order that explains answers, and the operation that does not fit

@@ -25,7 +25,7 @@ func (Lines) Name() string { return "log lines" }
 
 // Check implements Checker.
 func (c Lines) Check(h *history.History) []Finding {
-	x := found{check: c.Name()}
+	x := findings{check: c.Name()}
 	type kind struct{ process, line string }
 	recent := map[kind][]time.Time{}
 	told := map[kind]bool{}

@@ -47,10 +47,10 @@ func TestAvailable(t *testing.T) {
 // TestRunKeepsTheFirstFindings protects reports from being endless.
 func TestRunKeepsTheFirstFindings(t *testing.T) {
 	h := tell()
-	for n := range 2 * most {
+	for n := range 2 * maxFindings {
 		h.Calls = append(h.Calls, history.Call{Verb: history.Create, Mark: fmt.Sprint(n), Outcome: history.OK, Ended: second(1)})
 	}
-	if found := Run(h, Writes{}); len(found) != most+1 || found[most].Problem != fmt.Sprintf("and %d more", most) {
+	if found := Run(h, Writes{}); len(found) != maxFindings+1 || found[maxFindings].Problem != fmt.Sprintf("and %d more", maxFindings) {
 		t.Errorf("%d findings, the last %v", len(found), found[len(found)-1])
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// moment is something that follows from the objects of some services, from a change on until the
+// stateAt is something that follows from the objects of some services, from a change on until the
 // next moment.
-type moment[T any] struct {
+type stateAt[T any] struct {
 	// from is the earliest time at which the change may have been committed. known is the time at
 	// which a client first knew of it.
 	from, known time.Time
@@ -24,7 +24,7 @@ type moment[T any] struct {
 //
 // The world that compute gets has the slices that the endpoint controller made, and no selectors:
 // name servers and nodes go by slices, which follow pods later.
-func momentsOf[T any](h *history.History, services map[object.Key]bool, compute func(*model.World) T) []moment[T] {
+func momentsOf[T any](h *history.History, services map[object.Key]bool, compute func(*model.World) T) []stateAt[T] {
 	world := model.New()
 	put := func(o object.Object) bool {
 		switch o := o.(type) {
@@ -46,7 +46,7 @@ func momentsOf[T any](h *history.History, services map[object.Key]bool, compute 
 	for _, o := range h.Log.Objects {
 		put(o)
 	}
-	moments := []moment[T]{{value: compute(world)}}
+	moments := []stateAt[T]{{value: compute(world)}}
 	clock := clockOf(h)
 	for s := range h.Log.Steps() {
 		known := clock.known(s)
@@ -57,15 +57,15 @@ func momentsOf[T any](h *history.History, services map[object.Key]bool, compute 
 		if came := s.New != nil && put(s.New); !came && !gone {
 			continue
 		}
-		moments = append(moments, moment[T]{s.Time, known, compute(world)})
+		moments = append(moments, stateAt[T]{s.Time, known, compute(world)})
 	}
 	return moments
 }
 
 // clock has the earliest time at which any client knew of each step of a log.
-type clock struct{ news []news }
+type clock struct{ news []firstKnown }
 
-func clockOf(h *history.History) *clock { return &clock{newsOf(h)} }
+func clockOf(h *history.History) *clock { return &clock{firstKnownOf(h)} }
 
 // known returns the time at which a client first knew of a step. It must be called with the steps
 // in the order of the log.
@@ -86,9 +86,10 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// during returns the values that a daemon may use between two times, if it learns of a change
-// within a lag. The nemesis makes the lag longer while it is at work, and for as long afterwards.
-func during[T any](h *history.History, moments []moment[T], from, to time.Time, lag time.Duration) []T {
+// valuesBetween returns the values that a daemon may use between two times, if it learns of a
+// change within a lag. The nemesis makes the lag longer while it is at work, and for as long
+// afterwards.
+func valuesBetween[T any](h *history.History, moments []stateAt[T], from, to time.Time, lag time.Duration) []T {
 	var values []T
 	for i, m := range slices.Backward(moments) {
 		if i < len(moments)-1 {

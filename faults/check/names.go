@@ -23,9 +23,9 @@ func (Names) Name() string { return "names" }
 
 // Check implements Checker.
 func (c Names) Check(h *history.History) []Finding {
-	x := found{check: c.Name()}
+	x := findings{check: c.Name()}
 	type question struct{ name, kind string }
-	moments := map[question][]moment[string]{}
+	moments := map[question][]stateAt[string]{}
 	for _, a := range h.Answers {
 		key, ok := serviceNamed(a.Name)
 		if !ok || a.Rcode != "NOERROR" && a.Rcode != "NXDOMAIN" || !a.Ended.Before(h.Log.Read) {
@@ -36,7 +36,7 @@ func (c Names) Check(h *history.History) []Finding {
 			moments[q] = momentsOf(h, map[object.Key]bool{key: true}, func(w *model.World) string { return answer(w, a.Name, a.Type) })
 		}
 		got := a.Rcode + " " + strings.Join(a.Records, " ")
-		if want := during(h, moments[q], a.Began, a.Ended, c.Lag); !slices.Contains(want, got) {
+		if want := valuesBetween(h, moments[q], a.Began, a.Ended, c.Lag); !slices.Contains(want, got) {
 			slices.Sort(want)
 			x.add(key, "%s answered %q about %s %s, the log allows %q within %s", a.Server, got, a.Name, a.Type, slices.Compact(want), c.Lag)
 		}

@@ -18,7 +18,7 @@ func (Order) Name() string { return "order of revisions" }
 
 // Check implements Checker.
 func (c Order) Check(h *history.History) []Finding {
-	x := found{check: c.Name()}
+	x := findings{check: c.Name()}
 	last := h.Log.Base
 	for _, change := range h.Log.Changes {
 		o := object.Unwrap(change.GetObject())
@@ -44,7 +44,7 @@ type known struct {
 }
 
 // realTime compares the beginnings of writes with the ends of all calls.
-func realTime(h *history.History, x *found) {
+func realTime(h *history.History, x *findings) {
 	var ends, begins []known
 	deleted := deletions(&h.Log)
 	for i := range h.Calls {

@@ -23,8 +23,9 @@ type step struct {
 	// from and to are the versions before and after a change of another client. Revision 0 in from
 	// means that the object did not exist, in to that it was deleted.
 	from, to history.Version
-	// made is the version that an unknown create or update leads to, as far as it is known.
-	made history.Version
+	// resultingVersion is the version that an unknown create or update leads to, as far as it is
+	// known.
+	resultingVersion history.Version
 }
 
 // registerModel returns the porcupine model of a register.
@@ -63,7 +64,7 @@ func (op *step) apply(s register) (bool, register) {
 		if !possible {
 			return true, s
 		}
-		after.version = op.made
+		after.version = op.resultingVersion
 		if after.version.UID == "" && c.Verb != history.Create {
 			after.version.UID = s.version.UID
 		}

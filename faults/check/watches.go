@@ -22,10 +22,10 @@ func (Watches) Name() string { return "watches" }
 
 // Check implements Checker.
 func (c Watches) Check(h *history.History) []Finding {
-	x := &found{check: c.Name()}
+	x := &findings{check: c.Name()}
 	steps := slices.Collect(h.Log.Steps())
 	for _, r := range h.Readings {
-		w := &watched{found: x, reading: r, log: &h.Log, steps: steps, kinds: kindSet(r.Kinds)}
+		w := &watched{findings: x, reading: r, log: &h.Log, steps: steps, kinds: kindSet(r.Kinds)}
 		for _, b := range r.Batches {
 			w.take(b)
 		}
@@ -46,7 +46,7 @@ func kindSet(kinds []string) map[string]bool {
 
 // watched is the comparison of one reading with the log.
 type watched struct {
-	*found
+	*findings
 	reading history.Reading
 	log     *history.Log
 	steps   []history.Step

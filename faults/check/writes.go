@@ -17,7 +17,7 @@ func (Writes) Name() string { return "writes" }
 // Check implements Checker.
 func (c Writes) Check(h *history.History) []Finding {
 	x := &writes{
-		found: found{check: c.Name()}, marked: map[string][]uint64{}, deleted: map[string]uint64{},
+		findings: findings{check: c.Name()}, marked: map[string][]uint64{}, deleted: map[string]uint64{},
 		versions: map[history.Version]bool{}, read: h.Log.Read,
 	}
 	for _, o := range h.Log.Objects {
@@ -28,14 +28,14 @@ func (c Writes) Check(h *history.History) []Finding {
 	}
 	explained := map[uint64]bool{}
 	for i := range h.Calls {
-		x.judge(&h.Calls[i], explained)
+		x.check(&h.Calls[i], explained)
 	}
 	x.unexplained(h, explained)
 	return x.all()
 }
 
 type writes struct {
-	found
+	findings
 	// marked are the revisions at which a mark appeared on an object, and deleted at which a UID
 	// went.
 	marked  map[string][]uint64
@@ -58,8 +58,8 @@ func (x *writes) index(s history.Step) {
 	}
 }
 
-// judge compares a write with the log, and adds the revisions that it explains to explained.
-func (x *writes) judge(c *history.Call, explained map[uint64]bool) {
+// check compares a write with the log, and adds the revisions that it explains to explained.
+func (x *writes) check(c *history.Call, explained map[uint64]bool) {
 	switch c.Verb {
 	case history.Get:
 		return
@@ -130,7 +130,7 @@ func (x *writes) unexplained(h *history.History, explained map[uint64]bool) {
 		case s.New != nil && after.Mark != before.Mark:
 			x.add(s.Key, "revision %d has the mark %q, which no client wrote", s.Revision, after.Mark)
 		case s.New == nil:
-			rest, possible := spend(unknown[s.Key], before)
+			rest, possible := matchDeletion(unknown[s.Key], before)
 			if unknown[s.Key] = rest; !possible {
 				x.add(s.Key, "revision %d deletes version %d, which no client asked for", s.Revision, before.Revision)
 			}
@@ -138,9 +138,9 @@ func (x *writes) unexplained(h *history.History, explained map[uint64]bool) {
 	}
 }
 
-// spend takes the call out of some without an answer that most likely deleted a version: one call
-// deletes one object.
-func spend(calls []*history.Call, deleted history.Version) (rest []*history.Call, possible bool) {
+// matchDeletion takes the call out of some without an answer that most likely deleted a version:
+// one call deletes one object.
+func matchDeletion(calls []*history.Call, deleted history.Version) (rest []*history.Call, possible bool) {
 	best := -1
 	for i, c := range calls {
 		if c.IfUID != "" && c.IfUID != deleted.UID || c.IfRevision > 0 && c.IfRevision != deleted.Revision {

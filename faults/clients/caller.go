@@ -12,7 +12,7 @@ import (
 // caller makes the calls of one client and records them.
 type caller struct {
 	name     string
-	run      string // distinguishes its marks from those that a caller of the same name writes in other runs
+	runID    string // distinguishes its marks from those that a caller of the same name writes in other runs
 	recorder *history.Recorder
 	writes   int
 }
@@ -20,7 +20,7 @@ type caller struct {
 // mark returns the mark for the next write.
 func (c *caller) mark() string {
 	c.writes++
-	return fmt.Sprintf("%s%s-%d", c.run, c.name, c.writes)
+	return fmt.Sprintf("%s%s-%d", c.runID, c.name, c.writes)
 }
 
 // do has fn make a call. The call outlasts ctx, because a call that is given up says nothing.

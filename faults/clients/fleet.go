@@ -206,7 +206,7 @@ func (f *Fleet) startWriters() {
 }
 
 func (f *Fleet) caller(name string) caller {
-	return caller{name: name, run: f.config.Run, recorder: f.recorder}
+	return caller{name: name, runID: f.config.Run, recorder: f.recorder}
 }
 
 // startActors starts the actors, which use all registries as one.
@@ -237,7 +237,7 @@ func (f *Fleet) startWatchers() error {
 		}
 		f.watching.launch(w.run)
 	}
-	t := &tail{name: "reader of the log", registries: f.registries, recorder: f.recorder, every: f.config.Every, log: f.log.beginning()}
+	t := &logFollower{name: "reader of the log", registries: f.registries, recorder: f.recorder, every: f.config.Every, log: f.log.beginning()}
 	f.watching.launch(t.run)
 	for _, r := range f.registries {
 		nc, err := f.connect()
@@ -265,7 +265,7 @@ func (f *Fleet) connect() (*nats.Conn, error) {
 
 func (f *Fleet) startAskers() {
 	for _, server := range f.config.NameServers {
-		a := &asker{
+		a := &nameClient{
 			server: server, dial: f.config.Control, names: f.config.Names, random: f.chance(), recorder: f.recorder,
 			every: f.config.Every, deadline: f.config.Deadline,
 		}
@@ -296,7 +296,7 @@ func (f *Fleet) startHolder() error {
 	if err != nil {
 		return err
 	}
-	h := &holder{allocator: all[0], recorder: f.recorder, every: 10 * f.config.Every}
+	h := &holdingsReader{allocator: all[0], recorder: f.recorder, every: 10 * f.config.Every}
 	f.watching.launch(h.run)
 	return nil
 }

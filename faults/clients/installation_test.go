@@ -52,7 +52,7 @@ func TestNoPromiseIsBrokenWithoutFaults(t *testing.T) {
 	}
 	defer fleet.Close()
 	run(t, recorder)
-	judge(t, fleet, checkers(false)...)
+	runCheckers(t, fleet, checkers(false)...)
 	run(t, recorder)
 	fleet.StopWriters()
 	if err := fleet.ReadAgain(t.Context()); err != nil {
@@ -83,7 +83,7 @@ func run(t *testing.T, recorder *history.Recorder) {
 	half, cancel := context.WithTimeout(t.Context(), *duration/2)
 	defer cancel()
 	<-half.Done()
-	kittest.Eventually(t, "clients have done all that they do", func() error { return unused(recorder.History()) })
+	kittest.Eventually(t, "clients have done all that they do", func() error { return missingUses(recorder.History()) })
 }
 
 func checkers(atRest bool) []check.Checker {
@@ -94,8 +94,8 @@ func checkers(atRest bool) []check.Checker {
 	}
 }
 
-// judge runs the checkers on the history so far.
-func judge(t *testing.T, fleet *Fleet, all ...check.Checker) {
+// runCheckers runs the checkers on the history so far.
+func runCheckers(t *testing.T, fleet *Fleet, all ...check.Checker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
@@ -193,9 +193,9 @@ func names() []string {
 	return all
 }
 
-// unused returns an error that names the first kind of call or record that the run does not have
-// yet. A run without findings only tests the parts that were used.
-func unused(h *history.History) error {
+// missingUses returns an error that names the first kind of call or record that the run does not
+// have yet. A run without findings only tests the parts that were used.
+func missingUses(h *history.History) error {
 	type use struct {
 		kind    string
 		verb    history.Verb

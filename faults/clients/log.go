@@ -155,9 +155,9 @@ func readAgain(ctx context.Context, r registry, base history.Log, recorder *hist
 	return nil
 }
 
-// tail follows the log from one registry as it grows, so that this reading can be compared with the
-// log at the end of the run.
-type tail struct {
+// logFollower follows the log from one registry as it grows, so that this reading can be compared
+// with the log at the end of the run.
+type logFollower struct {
 	name       string
 	registries []registry
 	recorder   *history.Recorder
@@ -165,7 +165,7 @@ type tail struct {
 	log        history.Log
 }
 
-func (t *tail) run(ctx context.Context) {
+func (t *logFollower) run(ctx context.Context) {
 	t.recorder.Watch(t.name, nil)
 	t.recorder.Batch(t.name, history.Batch{At: time.Now(), Snapshot: true, Revision: t.log.Base, Seen: snapshotOf(&t.log)})
 	for n := 0; app.Pause(ctx, t.every); n++ {

@@ -52,8 +52,8 @@ var iptablesRules = [][]string{
 
 // Rules checks that foreign tables and routes in the namespaces of nodes stay unchanged.
 type Rules struct {
-	nodes map[string]*topology.Namespace
-	were  map[string]map[string]string // by node: the text of each table and route, by its name
+	nodes  map[string]*topology.Namespace
+	before map[string]map[string]string // by node: the text of each table and route, by its name
 
 	mu       sync.Mutex
 	findings []check.Finding // of Run
@@ -62,7 +62,7 @@ type Rules struct {
 // Put adds foreign rules to the namespaces of a lab's nodes, and remembers their state.
 func Put(l *lab.Lab) *Rules {
 	l.Helper()
-	r := of(l)
+	r := newRules(l)
 	for name, ns := range r.nodes {
 		if err := ns.Do(put); err != nil {
 			l.Fatalf("%s: %v", name, err)
@@ -77,15 +77,15 @@ func Put(l *lab.Lab) *Rules {
 // Watch remembers the state after Put, and returns a Witness that compares with it.
 func Watch(l *lab.Lab) Witness {
 	l.Helper()
-	r := of(l)
+	r := newRules(l)
 	if err := r.remember(); err != nil {
 		l.Fatal(err)
 	}
 	return Witness{r}
 }
 
-func of(l *lab.Lab) *Rules {
-	r := &Rules{nodes: map[string]*topology.Namespace{}, were: map[string]map[string]string{}}
+func newRules(l *lab.Lab) *Rules {
+	r := &Rules{nodes: map[string]*topology.Namespace{}, before: map[string]map[string]string{}}
 	for _, n := range l.Nodes {
 		r.nodes[n.Name] = n.Namespace
 	}
@@ -116,7 +116,7 @@ func run(program string, args ...string) error {
 func (r *Rules) Remove() error {
 	var errs []error
 	for name, ns := range r.nodes {
-		for what := range r.were[name] {
+		for what := range r.before[name] {
 			remove := []string{"ip", "route", "del", "local", "192.0.2.128/25", "dev", "lo", "table", "local"}
 			if strings.HasPrefix(what, "table ") {
 				remove = append([]string{"nft", "delete"}, strings.Fields(what)...)
@@ -129,11 +129,11 @@ func (r *Rules) Remove() error {
 
 func (r *Rules) remember() error {
 	for name, ns := range r.nodes {
-		there, err := listSurely(ns)
+		there, err := listStable(ns)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		r.were[name] = there
+		r.before[name] = there
 	}
 	return nil
 }
@@ -157,8 +157,8 @@ const (
 	reads    = 10 // reads after which a difference counts
 )
 
-// listSurely returns the foreign tables and routes of a namespace while agents change their own.
-func listSurely(ns *topology.Namespace) (map[string]string, error) {
+// listStable returns the foreign tables and routes of a namespace while agents change their own.
+func listStable(ns *topology.Namespace) (map[string]string, error) {
 	var last map[string]string
 	for same := 0; same < agreeing; {
 		there, err := list(ns)
@@ -242,16 +242,16 @@ func (r *Rules) compare(node string, there map[string]string) []check.Finding {
 			Check: r.Name(), Object: object.Key{Kind: "Node", Name: node}, Problem: fmt.Sprintf(format, args...), Final: true,
 		})
 	}
-	for _, what := range slices.Sorted(maps.Keys(r.were[node])) {
+	for _, what := range slices.Sorted(maps.Keys(r.before[node])) {
 		switch now, is := there[what]; {
 		case !is:
 			find("%s is gone", what)
-		case now != r.were[node][what]:
-			find("%s was changed:\n%sbefore:\n%s", what, now, r.were[node][what])
+		case now != r.before[node][what]:
+			find("%s was changed:\n%sbefore:\n%s", what, now, r.before[node][what])
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(there)) {
-		if r.were[node][what] == "" {
+		if r.before[node][what] == "" {
 			find("%s has appeared:\n%s", what, there[what])
 		}
 	}

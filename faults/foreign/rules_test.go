@@ -32,7 +32,7 @@ func TestBesideAPlane(t *testing.T) {
 		t.Skipf("allowed: %v", err)
 	}
 	ns := topology.New(t, "node")
-	r := &Rules{nodes: map[string]*topology.Namespace{"node": ns}, were: map[string]map[string]string{}}
+	r := &Rules{nodes: map[string]*topology.Namespace{"node": ns}, before: map[string]map[string]string{}}
 	p, err := plane.New(kernel.Options{
 		Log: kittest.Logger(t), Namespace: ns.Path, Journal: filepath.Join(t.TempDir(), "journal"),
 		ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
@@ -101,12 +101,12 @@ func TestRulesOfOthers(t *testing.T) {
 		{"a route is deleted", "ip route del local 192.0.2.128/25 dev lo table local", "route is gone"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &Rules{nodes: map[string]*topology.Namespace{"node": topology.New(t, "node")}, were: map[string]map[string]string{}}
+			r := &Rules{nodes: map[string]*topology.Namespace{"node": topology.New(t, "node")}, before: map[string]map[string]string{}}
 			if err := r.nodes["node"].Do(put); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.remember(); err != nil || len(r.were["node"]) < 6 {
-				t.Fatalf("%d things, %v", len(r.were["node"]), err)
+			if err := r.remember(); err != nil || len(r.before["node"]) < 6 {
+				t.Fatalf("%d things, %v", len(r.before["node"]), err)
 			}
 			err := r.nodes["node"].Do(func() error {
 				cmd := exec.Command("sh", "-c", c.do)

@@ -220,7 +220,7 @@ func (h *History) LastUnknown() time.Time {
 
 // String returns the call on one line.
 func (c Call) String() string {
-	text := fmt.Sprintf("%s to %s: %s by %s", c.Began.Format("04:05.000"), c.Ended.Format("04:05.000"), c.what(), c.Client)
+	text := fmt.Sprintf("%s to %s: %s by %s", c.Began.Format("04:05.000"), c.Ended.Format("04:05.000"), c.request(), c.Client)
 	switch c.Outcome {
 	case OK:
 		return text + fmt.Sprintf(": version %d of %s", c.Found.Revision, c.Found.UID)
@@ -230,8 +230,8 @@ func (c Call) String() string {
 	return text + ": unknown, " + c.Error
 }
 
-// what describes the request of the call.
-func (c Call) what() string {
+// request describes the request of the call.
+func (c Call) request() string {
 	text := fmt.Sprintf("%s %s %s", c.Verb, c.Key, c.Mark)
 	if c.IfUID != "" || c.IfRevision > 0 {
 		text += fmt.Sprintf(" (if uid %q, version %d)", c.IfUID, c.IfRevision)

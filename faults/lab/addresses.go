@@ -9,5 +9,5 @@ func (l *Lab) Allocator() string { return l.api("allocator-0") }
 // NATS returns the URLs of the NATS servers, separated by commas.
 func (l *Lab) NATS() string { return natsURL(l.brokers...) }
 
-// Ours reports whether the machine runs a daemon of Portolan.
-func (m *Machine) Ours() bool { return ports[program(m.Name)] > 0 }
+// RunsDaemon reports whether the machine runs a daemon of Portolan.
+func (m *Machine) RunsDaemon() bool { return ports[program(m.Name)] > 0 }

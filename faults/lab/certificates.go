@@ -31,7 +31,7 @@ const (
 type certificates struct {
 	folder   string // of the authority, in the layout of portolan certs
 	issuer   *authority.Authority
-	believed []*authority.Authority
+	trusted  []*authority.Authority
 	operator identity.Files // of the tests
 }
 
@@ -43,7 +43,7 @@ func (l *Lab) makeCertificates() {
 	if err := c.newAuthority(); err != nil {
 		l.Fatal(err)
 	}
-	c.believed = []*authority.Authority{c.issuer}
+	c.trusted = []*authority.Authority{c.issuer}
 	c.operator = filesIn(l.TempDir(), identity.Operator)
 	if err := l.certifyTests(); err != nil {
 		l.Fatal(err)
@@ -99,7 +99,7 @@ func (c *certificates) issue(id identity.ID, hosts []string, files identity.File
 // bundle returns the certificates of all trusted authorities.
 func (c *certificates) bundle() []byte {
 	var all [][]byte
-	for _, a := range c.believed {
+	for _, a := range c.trusted {
 		all = append(all, a.Pair().Cert)
 	}
 	return bytes.Join(all, nil)
@@ -134,8 +134,8 @@ func (m *Machine) Rotate() error {
 	return errors.Join(err, m.reload())
 }
 
-// believe gives the process the currently trusted authorities.
-func (m *Machine) believe() error {
+// trust gives the process the currently trusted authorities.
+func (m *Machine) trust() error {
 	return errors.Join(replace(m.files.CA, m.lab.certificates.bundle(), m.owner()), m.reload())
 }
 
@@ -221,21 +221,21 @@ func (l *Lab) NewAuthority() error {
 	if err := c.newAuthority(); err != nil {
 		return err
 	}
-	c.believed = append(c.believed, c.issuer)
+	c.trusted = append(c.trusted, c.issuer)
 	return l.believeAll()
 }
 
 // ForgetAuthorities makes all processes trust the current issuer only.
 func (l *Lab) ForgetAuthorities() error {
 	c := &l.certificates
-	c.believed = []*authority.Authority{c.issuer}
+	c.trusted = []*authority.Authority{c.issuer}
 	return l.believeAll()
 }
 
 func (l *Lab) believeAll() error {
 	errs := []error{replace(l.certificates.operator.CA, l.certificates.bundle(), nil)}
 	for _, m := range l.machines {
-		errs = append(errs, m.believe())
+		errs = append(errs, m.trust())
 	}
 	return errors.Join(errs...)
 }

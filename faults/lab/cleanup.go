@@ -51,16 +51,16 @@ func state(ns *topology.Namespace) (map[string]bool, error) {
 	return all, err
 }
 
-// kept are the prefixes of the settings that nodeagent cleanup does not restore, because other
-// programs may rely on them, and of counters.
-var kept = []string{"/proc/sys/net/netfilter/nf_conntrack_", "/proc/sys/net/nf_conntrack_", "/proc/sys/net/ipv4/vs/"}
+// ignoredSettings are the prefixes of the settings that nodeagent cleanup does not restore, because
+// other programs may rely on them, and of counters.
+var ignoredSettings = []string{"/proc/sys/net/netfilter/nf_conntrack_", "/proc/sys/net/nf_conntrack_", "/proc/sys/net/ipv4/vs/"}
 
 // sysctls returns the settings of the calling thread's namespace that a cleanup restores, or that
 // no agent may change.
 func sysctls() (map[string]bool, error) {
 	all := map[string]bool{}
 	err := filepath.WalkDir("/proc/sys/net", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || slices.ContainsFunc(kept, func(k string) bool { return strings.HasPrefix(path, k) }) {
+		if err != nil || entry.IsDir() || slices.ContainsFunc(ignoredSettings, func(k string) bool { return strings.HasPrefix(path, k) }) {
 			return err
 		}
 		if value, err := os.ReadFile(path); err == nil { // some can only be written

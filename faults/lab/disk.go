@@ -50,5 +50,5 @@ func (m *Machine) Fill() error {
 	return nil
 }
 
-// Empty deletes the file of Fill.
-func (m *Machine) Empty() error { return os.Remove(filepath.Join(m.Disk, filler)) }
+// EndFill deletes the file of Fill.
+func (m *Machine) EndFill() error { return os.Remove(filepath.Join(m.Disk, filler)) }

@@ -40,7 +40,7 @@ type Lab struct {
 	Identity     *identity.Source
 	certificates certificates
 	release      string // folder with the daemons of the previous release; empty: they are not built
-	remains      remains
+	leftovers    leftovers
 }
 
 // Node is a machine with a node agent.
@@ -60,7 +60,7 @@ func Install(t testing.TB) *Lab {
 		t.Fatal(err)
 	}
 	l := &Lab{TB: t, impaired: map[path]int{}, user: user}
-	l.leaveNothing()
+	l.failOnLeftovers()
 	l.Network = labtest.NewNetwork(t)
 	if err := l.nft(fmt.Sprintf(table, lossPercent)); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func Install(t testing.TB) *Lab {
 	l.makeCertificates()
 	l.Network.ServeBackends(workload.Ports)
 	l.Clients = &Machine{Name: "clients"}
-	l.attach(l.Clients)
+	l.addNamespace(l.Clients)
 	l.postgres = [2]*postgres{l.addPostgres("postgres-0"), l.addPostgres("postgres-1")}
 	l.addBrokers("nats-0", "nats-1", "nats-2")
 	l.addDaemons()
@@ -94,8 +94,8 @@ func (l *Lab) addMachine(name, folder string, start func() *labtest.Process, rea
 	l.Helper()
 	m := &Machine{Name: name, lab: l, start: start, ready: ready, id: identityOf(name)}
 	m.files = filesIn(folder, m.id.Role)
-	l.attach(m)
-	if err := errors.Join(m.believe(), m.Rotate()); err != nil {
+	l.addNamespace(m)
+	if err := errors.Join(m.trust(), m.Rotate()); err != nil {
 		l.Fatalf("%s: %v", name, err)
 	}
 	l.machines = append(l.machines, m)

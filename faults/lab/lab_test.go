@@ -55,12 +55,12 @@ func cutOneWay(t *testing.T, l *Lab) {
 	for _, way := range [][2]*Machine{{l.Clients, registry}, {registry, l.Clients}} {
 		must(t, l.Cut(way[0], way[1]))
 		must(t, l.Cut(way[0], way[1]))
-		must(t, l.Join(way[0], way[1])) // the first of two
+		must(t, l.EndCut(way[0], way[1])) // the first of two
 		if err := head(l, l.Clients, registry.Name, briefly); err == nil {
 			t.Errorf("%s answers though packets from %s to %s are dropped", registry.Name, way[0].Name, way[1].Name)
 		}
 		must(t, head(l, l.Clients, "registry-1", patience))
-		must(t, l.Join(way[0], way[1]))
+		must(t, l.EndCut(way[0], way[1]))
 		must(t, head(l, l.Clients, registry.Name, patience))
 	}
 }
@@ -82,7 +82,7 @@ func fill(t *testing.T, l *Lab) {
 	if _, err := write(t, l, "full"); err == nil {
 		t.Error("a service got its address though the allocator has no room")
 	}
-	must(t, m.Empty())
+	must(t, m.EndFill())
 	awaitWrite(t, l, "full")
 }
 
@@ -91,8 +91,8 @@ func impede(t *testing.T, l *Lab) {
 	must(t, l.Throttle(registry))
 	must(t, l.Lose(l.Clients, registry))
 	must(t, head(l, l.Clients, registry.Name, patience))
-	must(t, l.Keep(l.Clients, registry))
-	must(t, l.Widen(registry))
+	must(t, l.EndLoss(l.Clients, registry))
+	must(t, l.EndThrottle(registry))
 	must(t, head(l, l.Clients, registry.Name, patience))
 }
 

@@ -75,14 +75,14 @@ func (l *Lab) mend(p path) error {
 // Cut drops all packets from one machine to another.
 func (l *Lab) Cut(from, to *Machine) error { return l.impair(path{"cut", from, to}) }
 
-// Join ends one call of Cut.
-func (l *Lab) Join(from, to *Machine) error { return l.mend(path{"cut", from, to}) }
+// EndCut ends one call of Cut.
+func (l *Lab) EndCut(from, to *Machine) error { return l.mend(path{"cut", from, to}) }
 
 // Lose drops lossPercent of the packets from one machine to another.
 func (l *Lab) Lose(from, to *Machine) error { return l.impair(path{"lossy", from, to}) }
 
-// Keep ends one call of Lose.
-func (l *Lab) Keep(from, to *Machine) error { return l.mend(path{"lossy", from, to}) }
+// EndLoss ends one call of Lose.
+func (l *Lab) EndLoss(from, to *Machine) error { return l.mend(path{"lossy", from, to}) }
 
 // The rate of a throttled path in bytes per second, the size of its queue, which holds half a
 // second, and of a burst.
@@ -107,8 +107,8 @@ func (l *Lab) Throttle(to *Machine) error {
 	})
 }
 
-// Widen ends Throttle.
-func (l *Lab) Widen(to *Machine) error {
+// EndThrottle ends Throttle.
+func (l *Lab) EndThrottle(to *Machine) error {
 	return l.Network.Hub.Do(func() error {
 		link, err := netlink.LinkByName(to.Name)
 		if err != nil {

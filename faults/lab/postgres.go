@@ -48,7 +48,7 @@ type postgres struct {
 func (l *Lab) addPostgres(name string) *postgres {
 	l.Helper()
 	// Socket paths have at most 107 bytes, and the server's user needs access to the folder.
-	dir, err := os.MkdirTemp(l.remains.scratch, "pg")
+	dir, err := os.MkdirTemp(l.leftovers.scratch, "pg")
 	if err != nil {
 		l.Fatal(err)
 	}

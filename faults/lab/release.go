@@ -104,18 +104,18 @@ func (m *Machine) Downgrade() error {
 	if m.lab.release == "" {
 		return ErrNoRelease
 	}
-	m.exchange(m.lab.release)
+	m.switchRelease(m.lab.release)
 	return nil
 }
 
 // Upgrade ends Downgrade.
 func (m *Machine) Upgrade() error {
-	m.exchange("")
+	m.switchRelease("")
 	return nil
 }
 
-// exchange stops the daemon, and starts the daemon of another release.
-func (m *Machine) exchange(release string) {
+// switchRelease stops the daemon, and starts the daemon of another release.
+func (m *Machine) switchRelease(release string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.release = release

@@ -66,7 +66,7 @@ func prune(t *testing.T, l *Lab) {
 	impair(l.Cut)
 	kittest.Eventually(t, "the servers of NATS give the followers up", func() error { return l.natsHas(followers, false) })
 	revision = fillLog(t, l)
-	impair(l.Join)
+	impair(l.EndCut)
 	awaitSnapshots(t, before, "pruned", revision)
 }
 

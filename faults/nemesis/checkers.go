@@ -8,27 +8,27 @@ import (
 	"portolan.dev/portolan/e2e/labtest"
 )
 
-// unchanged are the constructors of checkers of foreign things that a run must not change, such as
-// firewall rules. They are called when the lab is ready and before the first fault, so that a
-// checker can remember the original state. The checkers run at rest after each round, and after
+// newForeignCheckers are the constructors of checkers of foreign things that a run must not change,
+// such as firewall rules. They are called when the lab is ready and before the first fault, so that
+// a checker can remember the original state. The checkers run at rest after each round, and after
 // nodeagent cleanup.
-var unchanged = []func(*lab.Lab) guest{
-	func(l *lab.Lab) guest { return foreign.Put(l) },
+var newForeignCheckers = []func(*lab.Lab) foreignChecker{
+	func(l *lab.Lab) foreignChecker { return foreign.Put(l) },
 }
 
-// A guest checks foreign things on the nodes, and removes its own additions at the end.
-type guest interface {
+// A foreignChecker checks foreign things on the nodes, and removes its own additions at the end.
+type foreignChecker interface {
 	check.Checker
 	Remove() error
 }
 
 // atRest returns the checkers of the state at rest, in the order of cause and effect.
-func (r *run) atRest() []check.Checker { return append(r.daemons(true), r.unchanged()...) }
+func (r *run) atRest() []check.Checker { return append(r.daemons(true), r.foreignRules()...) }
 
-// unchanged returns the checkers of foreign things.
-func (r *run) unchanged() []check.Checker {
+// foreignRules returns the checkers of foreign things.
+func (r *run) foreignRules() []check.Checker {
 	var all []check.Checker
-	for _, g := range r.guests {
+	for _, g := range r.foreignCheckers {
 		all = append(all, g)
 	}
 	return all

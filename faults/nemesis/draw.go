@@ -48,7 +48,7 @@ func drawFault(random *rand.Rand, size Size, machines []string) Fault {
 	steps := int64(size.Length / step)
 	f.At = time.Duration(random.Int64N(steps/2)) * step
 	f.For = time.Duration(1+random.Int64N(steps-int64(f.At/step))) * step
-	if k.last {
+	if k.healLast {
 		f.For = size.Length - f.At
 	}
 	f.Targets = drawTargets(random, k, machines)
@@ -61,15 +61,15 @@ func drawTargets(random *rand.Rand, k kind, machines []string) []string {
 		all := append(slices.Clone(machines), "clients")
 		for _, a := range all {
 			for _, b := range all {
-				if a != b && (speak(a, b) || speak(b, a)) {
+				if a != b && (connects(a, b) || connects(b, a)) {
 					pairs = append(pairs, []string{a, b})
 				}
 			}
 		}
 		return pairs[random.IntN(len(pairs))]
 	}
-	if k.may != nil {
-		machines = slices.DeleteFunc(slices.Clone(machines), func(m string) bool { return !k.may(m) })
+	if k.validTarget != nil {
+		machines = slices.DeleteFunc(slices.Clone(machines), func(m string) bool { return !k.validTarget(m) })
 	}
 	var targets []string
 	for _, n := range random.Perm(len(machines))[:k.targets] {
@@ -78,8 +78,8 @@ func drawTargets(random *rand.Rand, k kind, machines []string) []string {
 	return targets
 }
 
-// speak reports whether a machine opens connections to another one.
-func speak(from, to string) bool {
+// connects reports whether a machine opens connections to another one.
+func connects(from, to string) bool {
 	role := func(machine string) string {
 		kind, _, _ := strings.Cut(machine, "-")
 		return kind
@@ -105,12 +105,12 @@ func (f Fault) conflicts(g Fault) bool {
 	if f.At > g.At+g.For+step || g.At > f.At+f.For+step {
 		return false
 	}
-	mine := f.claims()
-	return slices.ContainsFunc(g.claims(), func(c string) bool { return slices.Contains(mine, c) })
+	mine := f.exclusive()
+	return slices.ContainsFunc(g.exclusive(), func(c string) bool { return slices.Contains(mine, c) })
 }
 
-func (f Fault) claims() []string {
-	if claims := kinds[f.Kind].claims; claims != nil {
+func (f Fault) exclusive() []string {
+	if claims := kinds[f.Kind].exclusive; claims != nil {
 		return claims(f.Targets)
 	}
 	return nil

@@ -17,16 +17,16 @@ type kind struct {
 	weight int
 	// targets is the number of its machines.
 	targets int
-	// may reports whether a machine can be its target. If it is nil, each machine can.
-	may func(machine string) bool
-	// claims returns the things that no other fault may claim at the same time.
-	claims func(machines []string) []string
-	begin  func(l *lab.Lab, machines []*lab.Machine) error
-	heal   func(l *lab.Lab, machines []*lab.Machine) error
-	// last means that it is healed at the end of its round, after the others.
-	last bool
-	// depends means that other faults may prevent it.
-	depends bool
+	// validTarget reports whether a machine can be its target. If it is nil, each machine can.
+	validTarget func(machine string) bool
+	// exclusive returns the things that no other fault may claim at the same time.
+	exclusive func(machines []string) []string
+	begin     func(l *lab.Lab, machines []*lab.Machine) error
+	heal      func(l *lab.Lab, machines []*lab.Machine) error
+	// healLast means that it is healed at the end of its round, after the others.
+	healLast bool
+	// mayFail means that other faults may prevent it.
+	mayFail bool
 	// prepare does slow preparations before a run. Such kinds are drawn only if Size.Prepared is
 	// set.
 	prepare func(l *lab.Lab) error
@@ -35,85 +35,89 @@ type kind struct {
 // kinds are the kinds of faults by name.
 var kinds = map[string]kind{
 	"kill": {
-		weight: 6, targets: 1, claims: process,
+		weight: 6, targets: 1, exclusive: process,
 		begin: func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Kill() },
 		heal:  func(_ *lab.Lab, m []*lab.Machine) error { m[0].Start(); return nil },
 	},
 	"pause": {
-		weight: 5, targets: 1, claims: process,
+		weight: 5, targets: 1, exclusive: process,
 		begin: func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Pause() },
 		heal:  func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Continue() },
 	},
 	"cut": { // drops packets in both directions
 		weight: 6, targets: 2,
 		begin: func(l *lab.Lab, m []*lab.Machine) error { return errors.Join(l.Cut(m[0], m[1]), l.Cut(m[1], m[0])) },
-		heal:  func(l *lab.Lab, m []*lab.Machine) error { return errors.Join(l.Join(m[0], m[1]), l.Join(m[1], m[0])) },
+		heal: func(l *lab.Lab, m []*lab.Machine) error {
+			return errors.Join(l.EndCut(m[0], m[1]), l.EndCut(m[1], m[0]))
+		},
 	},
 	"cut-one-way": { // drops packets from the first machine to the second
 		weight: 4, targets: 2,
 		begin: func(l *lab.Lab, m []*lab.Machine) error { return l.Cut(m[0], m[1]) },
-		heal:  func(l *lab.Lab, m []*lab.Machine) error { return l.Join(m[0], m[1]) },
+		heal:  func(l *lab.Lab, m []*lab.Machine) error { return l.EndCut(m[0], m[1]) },
 	},
 	"isolate": { // cuts a machine off from all others; writes continue, so the log may be pruned meanwhile
 		weight: 4, targets: 1,
 		begin: func(l *lab.Lab, m []*lab.Machine) error { return others(l, m[0], l.Cut) },
-		heal:  func(l *lab.Lab, m []*lab.Machine) error { return others(l, m[0], l.Join) },
+		heal:  func(l *lab.Lab, m []*lab.Machine) error { return others(l, m[0], l.EndCut) },
 	},
 	"lose": { // drops some packets in both directions
 		weight: 3, targets: 2,
 		begin: func(l *lab.Lab, m []*lab.Machine) error { return errors.Join(l.Lose(m[0], m[1]), l.Lose(m[1], m[0])) },
-		heal:  func(l *lab.Lab, m []*lab.Machine) error { return errors.Join(l.Keep(m[0], m[1]), l.Keep(m[1], m[0])) },
+		heal: func(l *lab.Lab, m []*lab.Machine) error {
+			return errors.Join(l.EndLoss(m[0], m[1]), l.EndLoss(m[1], m[0]))
+		},
 	},
 	"throttle": {
-		weight: 2, targets: 1, claims: claim("throttle "),
+		weight: 2, targets: 1, exclusive: claim("throttle "),
 		begin: func(l *lab.Lab, m []*lab.Machine) error { return l.Throttle(m[0]) },
-		heal:  func(l *lab.Lab, m []*lab.Machine) error { return l.Widen(m[0]) },
+		heal:  func(l *lab.Lab, m []*lab.Machine) error { return l.EndThrottle(m[0]) },
 	},
 	"fill": {
 		weight: 3, targets: 1,
-		claims: func(m []string) []string {
+		exclusive: func(m []string) []string {
 			if isBroker(m[0]) { // healing restarts it
 				return append(claim("disk ")(m), process(m)...)
 			}
 			return claim("disk ")(m)
 		},
-		may: func(machine string) bool {
+		validTarget: func(machine string) bool {
 			return !strings.HasPrefix(machine, "postgres") && !strings.HasPrefix(machine, "registry") && !strings.HasPrefix(machine, "endpointctl")
 		},
 		begin: func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Fill() },
 		heal:  func(_ *lab.Lab, m []*lab.Machine) error { return empty(m[0]) },
 	},
 	"fail-over": { // of Postgres
-		weight: 3, last: true,
-		claims: func([]string) []string { return process([]string{"postgres-0", "postgres-1"}) },
-		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.FailOver() },
-		heal:   func(l *lab.Lab, _ []*lab.Machine) error { return l.Rejoin() },
+		weight: 3, healLast: true,
+		exclusive: func([]string) []string { return process([]string{"postgres-0", "postgres-1"}) },
+		begin:     func(l *lab.Lab, _ []*lab.Machine) error { return l.FailOver() },
+		heal:      func(l *lab.Lab, _ []*lab.Machine) error { return l.Rejoin() },
 	},
 	"slow-flush": { // of the primary's log
-		weight: 3,
-		claims: func([]string) []string { return []string{"flush"} },
-		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.SlowFlush() },
-		heal:   func(l *lab.Lab, _ []*lab.Machine) error { return l.QuickFlush() },
+		weight:    3,
+		exclusive: func([]string) []string { return []string{"flush"} },
+		begin:     func(l *lab.Lab, _ []*lab.Machine) error { return l.SlowFlush() },
+		heal:      func(l *lab.Lab, _ []*lab.Machine) error { return l.QuickFlush() },
 	},
 	"rotate": { // gives a machine a new certificate, which it must present by the end of the round
-		weight: 3, targets: 1, last: true,
-		claims: func(machines []string) []string { return append(process(machines), claim("disk ")(machines)...) },
-		begin:  func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Rotate() },
-		heal:   func(_ *lab.Lab, m []*lab.Machine) error { return m[0].AwaitRotated() },
+		weight: 3, targets: 1, healLast: true,
+		exclusive: func(machines []string) []string { return append(process(machines), claim("disk ")(machines)...) },
+		begin:     func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Rotate() },
+		heal:      func(_ *lab.Lab, m []*lab.Machine) error { return m[0].AwaitRotated() },
 	},
 	"step-down": { // of the leader of the change stream
-		weight: 2, depends: true,
+		weight: 2, mayFail: true,
 		begin: func(l *lab.Lab, _ []*lab.Machine) error { return l.StepDown() },
 		heal:  func(*lab.Lab, []*lab.Machine) error { return nil },
 	},
 	"diverge": { // puts a message into the stream that the log lacks, so the log gets another epoch
-		weight: 2, depends: true,
+		weight: 2, mayFail: true,
 		begin: func(l *lab.Lab, _ []*lab.Machine) error { return l.Diverge() },
 		heal:  func(*lab.Lab, []*lab.Machine) error { return nil },
 	},
 	"downgrade": { // replaces a daemon by the previous release
-		weight: 4, targets: 1, claims: process,
-		may: func(machine string) bool {
+		weight: 4, targets: 1, exclusive: process,
+		validTarget: func(machine string) bool {
 			return !strings.HasPrefix(machine, "postgres") && !strings.HasPrefix(machine, "nats")
 		},
 		prepare: func(l *lab.Lab) error { return l.BuildRelease() },
@@ -121,9 +125,9 @@ var kinds = map[string]kind{
 		heal:    func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Upgrade() },
 	},
 	"lose-stream": { // deletes the data of all NATS servers, so that the relay creates the stream again
-		weight: 2,
-		claims: func([]string) []string { return append(process(brokers), claim("disk ")(brokers)...) },
-		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.LoseStream() },
+		weight:    2,
+		exclusive: func([]string) []string { return append(process(brokers), claim("disk ")(brokers)...) },
+		begin:     func(l *lab.Lab, _ []*lab.Machine) error { return l.LoseStream() },
 		heal: func(l *lab.Lab, _ []*lab.Machine) error {
 			for _, name := range brokers {
 				l.Machine(name).Start()
@@ -137,7 +141,7 @@ var kinds = map[string]kind{
 // server stops JetStream when its disk is full and starts it again only after a restart. Without
 // that server, the stream has fewer servers than replicas and cannot be created again.
 func empty(m *lab.Machine) error {
-	err := m.Empty()
+	err := m.EndFill()
 	if err == nil && isBroker(m.Name) {
 		err = m.Kill()
 		m.Start()
@@ -173,8 +177,8 @@ func others(l *lab.Lab, m *lab.Machine, do func(from, to *lab.Machine) error) er
 	return errors.Join(errs...)
 }
 
-// find returns the machines of a fault.
-func (f Fault) find(l *lab.Lab) ([]*lab.Machine, error) {
+// machinesOf returns the machines of a fault.
+func (f Fault) machinesOf(l *lab.Lab) ([]*lab.Machine, error) {
 	var all []*lab.Machine
 	for _, name := range f.Targets {
 		m := l.Machine(name)

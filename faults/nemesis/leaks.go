@@ -54,7 +54,7 @@ type leaks struct {
 func watchLeaks(l *lab.Lab) *leaks {
 	c := &leaks{daemons: map[string]metered{}, userspace: map[string]bool{}, first: map[string]usage{}}
 	for _, m := range l.Machines() {
-		if m.Ours() {
+		if m.RunsDaemon() {
 			c.daemons[m.Name] = m
 		}
 	}

@@ -83,8 +83,8 @@ func (r *run) excused(h *history.History, c history.Connection) bool {
 	})
 }
 
-// judge checks the records of the round, once all watchers have seen the last change.
-func (r *run) judge() {
+// check checks the records of the round, once all watchers have seen the last change.
+func (r *run) check() {
 	r.Helper()
 	var h *history.History
 	for deadline := time.Now().Add(patience); ; <-time.After(every) {
@@ -102,17 +102,17 @@ func (r *run) judge() {
 	for _, f := range findings {
 		r.Errorf("round %d: %s", r.number, f)
 	}
-	r.tell(findings)
+	r.logRecentCalls(findings)
 	r.now.note(h)
 	r.Logf("round %d: judged in %s: %v", r.number, time.Since(began).Round(time.Millisecond), r.now.Recorded)
 }
 
-// judgeLines checks the daemons' logs.
-func (r *run) judgeLines() {
+// checkLogs checks the daemons' logs.
+func (r *run) checkLogs() {
 	r.Helper()
 	recorder := history.NewRecorder()
 	for _, m := range r.Machines() {
-		if !m.Ours() {
+		if !m.RunsDaemon() {
 			continue
 		}
 		for _, path := range m.Logs() {
@@ -121,13 +121,13 @@ func (r *run) judgeLines() {
 			}
 		}
 	}
-	for _, f := range (check.Lines{PerMinute: perMinute, Except: ordered}).Check(recorder.History()) {
+	for _, f := range (check.Lines{PerMinute: perMinute, Except: causedByCheckers}).Check(recorder.History()) {
 		r.Error(f)
 	}
 }
 
-// ordered reports whether a log line is about a request of the checkers themselves.
-func ordered(line string) bool { return strings.HasPrefix(line, "INFO zone transfer") }
+// causedByCheckers reports whether a log line is about a request of the checkers themselves.
+func causedByCheckers(line string) bool { return strings.HasPrefix(line, "INFO zone transfer") }
 
 func recordFile(recorder *history.Recorder, process, path string) error {
 	file, err := os.Open(path)

@@ -21,14 +21,14 @@ const patience = 60 * time.Second
 // run is the state of one run of a schedule.
 type run struct {
 	*lab.Lab
-	seed       uint64
-	actors     []*workload.Actor
-	registries [2]*grpc.ClientConn // from the hub, so cuts do not affect them, nor the clients below
-	allocator  *grpc.ClientConn
-	agents     map[*lab.Node]nodeagentv1.NodeAgentServiceClient
-	guests     []guest
-	leaks      *leaks
-	figures    *Figures
+	seed            uint64
+	actors          []*workload.Actor
+	registries      [2]*grpc.ClientConn // from the hub, so cuts do not affect them, nor the clients below
+	allocator       *grpc.ClientConn
+	agents          map[*lab.Node]nodeagentv1.NodeAgentServiceClient
+	foreignCheckers []foreignChecker
+	leaks           *leaks
+	figures         *Figures
 	round
 
 	mu    sync.Mutex
@@ -56,14 +56,14 @@ func Run(t *testing.T, seed uint64, s Schedule) *Figures {
 	for number := range s.Rounds() {
 		r.figures.Rounds = append(r.figures.Rounds, Round{Convergence: map[string]time.Duration{}})
 		r.round = round{number: number, recorder: history.NewRecorder(), now: &r.figures.Rounds[number]}
-		r.play(s.round(number))
-		r.judgeLeaks()
+		r.runRound(s.round(number))
+		r.checkLeaks()
 		if r.now.Failed = t.Failed(); r.now.Failed {
 			break
 		}
 	}
-	r.judgeCleanup()
-	r.judgeLines()
+	r.checkCleanup()
+	r.checkLogs()
 	if none := r.figures.unrecorded(); len(none) > 0 {
 		t.Errorf("no %v were recorded", none)
 	}
@@ -86,8 +86,8 @@ func (r *run) start(t *testing.T) {
 		r.actors = append(r.actors, workload.NewActor(r.seed, n, podNodes))
 	}
 	r.prepare()
-	for _, remember := range unchanged {
-		r.guests = append(r.guests, remember(l))
+	for _, remember := range newForeignCheckers {
+		r.foreignCheckers = append(r.foreignCheckers, remember(l))
 	}
 	r.leaks = watchLeaks(l)
 	if _, err := r.leaks.Check(r.Context(), nil); err != nil {
@@ -95,8 +95,8 @@ func (r *run) start(t *testing.T) {
 	}
 }
 
-// play runs clients while the faults of the round begin and end, and checks afterwards.
-func (r *run) play(faults Schedule) {
+// runRound runs clients while the faults of the round begin and end, and checks afterwards.
+func (r *run) runRound(faults Schedule) {
 	r.Helper()
 	if err := r.startFleet(); err != nil {
 		r.Errorf("round %d: the clients: %v", r.number, err)
@@ -105,12 +105,12 @@ func (r *run) play(faults Schedule) {
 	defer r.fleet.Close()
 	stop := r.startWitnesses()
 	defer stop()
-	err := r.carryOut(faults)
+	err := r.injectFaults(faults)
 	healed := time.Now()
 	r.fleet.StopWriters()
 	r.Logf("round %d: healed, writes ended %s later", r.number, time.Since(healed).Round(time.Millisecond))
 	if err == nil {
-		r.rest(healed, stop)
+		r.settleRound(healed, stop)
 	} else {
 		r.Errorf("round %d: the nemesis failed: %v", r.number, err)
 	}
@@ -119,8 +119,8 @@ func (r *run) play(faults Schedule) {
 	}
 }
 
-// rest waits until all components have recovered, and checks the round.
-func (r *run) rest(healed time.Time, stopWitnesses func()) {
+// settleRound waits until all components have recovered, and checks the round.
+func (r *run) settleRound(healed time.Time, stopWitnesses func()) {
 	r.Helper()
 	ready := make(chan error, 1)
 	go func() { ready <- r.awaitReady() }()
@@ -130,7 +130,7 @@ func (r *run) rest(healed time.Time, stopWitnesses func()) {
 	}
 	r.confirm()
 	stopWitnesses()
-	r.judge()
+	r.check()
 }
 
 // awaitReady waits until all processes are ready. It restarts processes that end, because a daemon

@@ -14,8 +14,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// most is the number of findings that are kept, because many findings mostly have one cause.
-const most = 20
+// maxFindings is the number of findings that are kept, because many findings mostly have one cause.
+const maxFindings = 20
 
 // Checker checks that nodes have in force the plan of the revision that their agents report.
 type Checker struct{ Seen []*Watcher }
@@ -46,49 +46,49 @@ func (c Checker) Check(h *history.History) []check.Finding {
 			all = append(all, check.Finding{Check: c.Name(), Problem: fmt.Sprintf("%s was never read: %v", w.Node, failed), Final: true})
 			continue
 		}
-		plans := courseOf(&h.Log, w.Addresses)
+		plans := planHistoryOf(&h.Log, w.Addresses)
 		for i := range readings {
 			plans.advance(readings[i].Low)
-			j := judge{w, &readings[i], plans, nil}
+			j := readingCheck{w, &readings[i], plans, nil}
 			j.kernel()
 			j.said()
 			all = append(all, j.findings...)
 		}
 	}
-	if more := len(all) - most; more > 0 {
-		all = append(all[:most], check.Finding{Check: c.Name(), Problem: fmt.Sprintf("and %d more", more), Final: true})
+	if more := len(all) - maxFindings; more > 0 {
+		all = append(all[:maxFindings], check.Finding{Check: c.Name(), Problem: fmt.Sprintf("and %d more", more), Final: true})
 	}
 	return all
 }
 
-// judge checks one reading.
-type judge struct {
+// readingCheck checks one reading.
+type readingCheck struct {
 	w        *Watcher
 	r        *Reading
-	plans    *course // at the reading's lower revision
+	plans    *planHistory // at the reading's lower revision
 	findings []check.Finding
 }
 
 // kernel checks the content of the kernel.
-func (j *judge) kernel() {
+func (j *readingCheck) kernel() {
 	j.compare("the kernel", j.r.Kernel, j.r.High, j.w.FrontendsOnly, j.r.Restarted)
 }
 
 // said checks the plan that the agent reports.
-func (j *judge) said() {
-	changed := j.compare("the agent's plan", j.r.Said, j.r.Planned, false, false)
-	for _, at := range slices.SortedFunc(maps.Keys(j.r.Missing), compareFrontends) {
+func (j *readingCheck) said() {
+	changed := j.compare("the agent's plan", j.r.AgentPlan, j.r.Planned, false, false)
+	for _, at := range slices.SortedFunc(maps.Keys(j.r.NotProgrammed), compareFrontends) {
 		services := slices.Collect(maps.Keys(j.plans.plan[at]))
 		if len(services) != 1 || changed[at] != nil || j.failing(services) || j.plans.written(services[0], j.r.Planned) {
 			continue
 		}
-		j.find("the agent", at, services, "is not in force, it says, though the revision is applied: %s", j.r.Missing[at])
+		j.find("the agent", at, services, "is not in force, it says, though the revision is applied: %s", j.r.NotProgrammed[at])
 	}
 }
 
 // compare compares content with the plans from the reading's lower revision to a higher one. It
 // returns the frontends that change in between.
-func (j *judge) compare(what string, content Content, high uint64, frontendsOnly, leftovers bool) map[Frontend][]claims {
+func (j *readingCheck) compare(what string, content Content, high uint64, frontendsOnly, leftovers bool) map[Frontend][]claims {
 	changed := j.plans.until(high)
 	all := map[Frontend]bool{}
 	for at := range j.plans.plan {
@@ -121,11 +121,11 @@ func (j *judge) compare(what string, content Content, high uint64, frontendsOnly
 }
 
 // failing reports whether the agent reports one of the services as failing.
-func (j *judge) failing(services []object.Key) bool {
+func (j *readingCheck) failing(services []object.Key) bool {
 	return slices.ContainsFunc(services, func(s object.Key) bool { return j.r.Failing[s.Namespace+"/"+s.Name] })
 }
 
-func (j *judge) find(what string, at Frontend, services []object.Key, format string, args ...any) {
+func (j *readingCheck) find(what string, at Frontend, services []object.Key, format string, args ...any) {
 	var about object.Key
 	if len(services) > 0 {
 		about = services[0]

@@ -64,23 +64,23 @@ func at(address string) Frontend {
 
 // reading returns a reading from revision low to high, in which the kernel and the agent agree.
 func reading(low, high uint64, content Content, more ...func(*Reading)) Reading {
-	r := Reading{Low: low, High: high, Planned: high, Kernel: content, Said: content}
+	r := Reading{Low: low, High: high, Planned: high, Kernel: content, AgentPlan: content}
 	for _, m := range more {
 		m(&r)
 	}
 	return r
 }
 
-func restarted(r *Reading) { r.Restarted, r.Said = true, Content{} }
+func restarted(r *Reading) { r.Restarted, r.AgentPlan = true, Content{} }
 
-func saying(c Content) func(*Reading) { return func(r *Reading) { r.Said = c } }
+func saying(c Content) func(*Reading) { return func(r *Reading) { r.AgentPlan = c } }
 
 func failing(service string) func(*Reading) {
 	return func(r *Reading) { r.Failing = map[string]bool{service: true} }
 }
 
 func missing(address string) func(*Reading) {
-	return func(r *Reading) { r.Missing = map[Frontend]string{at(address): "not programmed yet"} }
+	return func(r *Reading) { r.NotProgrammed = map[Frontend]string{at(address): "not programmed yet"} }
 }
 
 func TestChecker(t *testing.T) {

@@ -19,14 +19,15 @@ const (
 	unconnected = "07" // UDP
 )
 
-// looks is how often the table of sockets is read until it has all expected frontends. The kernel
-// writes the table in portions, and a socket that opens or closes in between may hide another one.
-const looks = 3
+// maxReads is how often the table of sockets is read until it has all expected frontends. The
+// kernel writes the table in portions, and a socket that opens or closes in between may hide
+// another one.
+const maxReads = 3
 
 // Sockets reads the frontends with listening sockets in the calling thread's namespace. It cannot
 // read the backends, which only the process with the sockets has.
 func Sockets(expected []Frontend) (content Content, err error) {
-	for range looks {
+	for range maxReads {
 		content, err = readSockets()
 		hidden := func(f Frontend) bool { _, there := content[f]; return !there }
 		if err != nil || !slices.ContainsFunc(expected, hidden) {

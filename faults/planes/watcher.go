@@ -39,11 +39,11 @@ type Watcher struct {
 	// Process returns the ID of the agent's process, or 0 if it does not run.
 	Process func() int
 
-	mu       sync.Mutex
-	readings []Reading
-	failed   error  // error of the last reading that failed
-	process  int    // of the last reading
-	heard    uint64 // applied revision of this process when it first reported a view from the registry
+	mu           sync.Mutex
+	readings     []Reading
+	failed       error  // error of the last reading that failed
+	process      int    // of the last reading
+	liveRevision uint64 // applied revision of this process when it first reported a view from the registry
 }
 
 // Reading is the content of a node's plane, with the agent's status at that time.
@@ -52,13 +52,13 @@ type Reading struct {
 	// Low and High are the applied revisions that the agent reported before and after the rest was
 	// read.
 	Low, High uint64
-	// Planned is the newest revision that Said may belong to.
+	// Planned is the newest revision that AgentPlan may belong to.
 	Planned uint64
 	Kernel  Content
-	// Said is the agent's plan. Missing has the agent's error for each frontend that it reports as
-	// not in force.
-	Said    Content
-	Missing map[Frontend]string
+	// AgentPlan is the agent's plan. NotProgrammed has the agent's error for each frontend that it
+	// reports as not in force.
+	AgentPlan     Content
+	NotProgrammed map[Frontend]string
 	// Failing are the services that the agent reports as failing, as namespace/name.
 	Failing map[string]bool
 	// Restarted reports whether the plane may still have frontends of an earlier agent.
@@ -111,7 +111,7 @@ func (w *Watcher) Readings() (read []Reading, failed error) {
 func (w *Watcher) read(ctx context.Context) (Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	r := Reading{At: time.Now(), Said: Content{}, Missing: map[Frontend]string{}, Failing: map[string]bool{}}
+	r := Reading{At: time.Now(), AgentPlan: Content{}, NotProgrammed: map[Frontend]string{}, Failing: map[string]bool{}}
 	process := w.Process()
 	before, err := w.Agent.GetStatus(ctx, &nodeagentv1.GetStatusRequest{})
 	if err != nil {
@@ -122,7 +122,7 @@ func (w *Watcher) read(ctx context.Context) (Reading, error) {
 		return r, err
 	}
 	w.takePlan(&r, plan)
-	kernel, err := w.Kernel(w.expected(r.Said))
+	kernel, err := w.Kernel(w.expected(r.AgentPlan))
 	if err != nil {
 		return r, err
 	}
@@ -132,7 +132,7 @@ func (w *Watcher) read(ctx context.Context) (Reading, error) {
 	}
 	r.Low, r.High = before.GetAppliedRevision(), after.GetAppliedRevision()
 	r.Planned = max(r.High, after.GetViewRevision())
-	r.Kernel = w.mine(kernel)
+	r.Kernel = w.ownFrontends(kernel)
 	for _, f := range slices.Concat(before.GetFailures(), after.GetFailures()) {
 		if f.GetService() == "" {
 			return r, fmt.Errorf("%w: %s: %s", errFailing, f.GetStep(), f.GetError())
@@ -155,13 +155,13 @@ func (w *Watcher) restarted(process int, status *nodeagentv1.GetStatusResponse) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if process != w.process {
-		w.process, w.heard = process, 0
+		w.process, w.liveRevision = process, 0
 	}
 	if status.GetFromDisk() {
 		return true
 	}
-	w.heard = cmp.Or(w.heard, status.GetAppliedRevision())
-	return status.GetAppliedRevision() == w.heard
+	w.liveRevision = cmp.Or(w.liveRevision, status.GetAppliedRevision())
+	return status.GetAppliedRevision() == w.liveRevision
 }
 
 // expected returns the frontends that Kernel should find if the agent's plan is in force.
@@ -177,23 +177,23 @@ func (w *Watcher) takePlan(r *Reading, plan *nodeagentv1.GetPlanResponse) {
 		if err != nil || !w.serves(at) {
 			continue
 		}
-		if r.Said[at] == nil {
-			r.Said[at] = []string{}
+		if r.AgentPlan[at] == nil {
+			r.AgentPlan[at] = []string{}
 		}
 		for _, b := range v.GetRealServers() {
 			if addr, err := netip.ParseAddr(b.GetAddress()); err == nil && b.GetUsed() {
-				r.Said.add(at, netip.AddrPortFrom(addr, uint16(b.GetPort())).String())
+				r.AgentPlan.add(at, netip.AddrPortFrom(addr, uint16(b.GetPort())).String())
 			}
 		}
 		if !v.GetProgrammed() {
-			r.Missing[at] = v.GetError()
+			r.NotProgrammed[at] = v.GetError()
 		}
 	}
 }
 
-// mine removes frontends that belong to no service, and node ports at other addresses than the
-// node's.
-func (w *Watcher) mine(c Content) Content {
+// ownFrontends removes frontends that belong to no service, and node ports at other addresses than
+// the node's.
+func (w *Watcher) ownFrontends(c Content) Content {
 	maps.DeleteFunc(c, func(f Frontend, _ []string) bool { return !w.serves(f) })
 	return c
 }
@@ -209,6 +209,6 @@ func (w *Watcher) serves(f Frontend) bool {
 // same reports whether two readings are equal, apart from their times.
 func (r *Reading) same(o *Reading) bool {
 	return r.Low == o.Low && r.High == o.High && r.Planned == o.Planned && r.Restarted == o.Restarted &&
-		maps.EqualFunc(r.Kernel, o.Kernel, slices.Equal[[]string]) && maps.EqualFunc(r.Said, o.Said, slices.Equal[[]string]) &&
-		maps.Equal(r.Missing, o.Missing) && maps.Equal(r.Failing, o.Failing)
+		maps.EqualFunc(r.Kernel, o.Kernel, slices.Equal[[]string]) && maps.EqualFunc(r.AgentPlan, o.AgentPlan, slices.Equal[[]string]) &&
+		maps.Equal(r.NotProgrammed, o.NotProgrammed) && maps.Equal(r.Failing, o.Failing)
 }

@@ -75,11 +75,11 @@ func TestReading(t *testing.T) {
 	if err != nil || r.Low != 5 || r.High != 7 || r.Planned != 9 || !r.Failing["ns/a"] || !r.Failing["ns/b"] || !r.Restarted {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if got := r.Said[at("10.96.0.1:80")]; len(r.Said) != 2 || len(got) != 2 || got[0] != "10.1.0.1:8080" || got[1] != "10.1.0.2:8080" {
-		t.Errorf("the agent said %v", r.Said)
+	if got := r.AgentPlan[at("10.96.0.1:80")]; len(r.AgentPlan) != 2 || len(got) != 2 || got[0] != "10.1.0.1:8080" || got[1] != "10.1.0.2:8080" {
+		t.Errorf("the agent said %v", r.AgentPlan)
 	}
-	if len(r.Missing) != 1 || r.Missing[at("172.31.1.2:30001")] != "why not" || len(r.Kernel) != 1 {
-		t.Errorf("missing %v, kernel %v", r.Missing, r.Kernel)
+	if len(r.NotProgrammed) != 1 || r.NotProgrammed[at("172.31.1.2:30001")] != "why not" || len(r.Kernel) != 1 {
+		t.Errorf("missing %v, kernel %v", r.NotProgrammed, r.Kernel)
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"portolan.dev/faults/history"
 )
 
-// wrong describes the differences between the allocator's holdings and the values that services
-// have, at rest.
-func (c *cluster) wrong() string {
-	l := c.ledger
+// differences describes the differences between the allocator's holdings and the values that
+// services have, at rest.
+func (c *cluster) differences() string {
+	l := c.accountBook
 	held := c.disk.Holdings()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,10 +39,10 @@ func (c *cluster) wrong() string {
 	return b.String()
 }
 
-// judge compares the outcomes of the clients' calls with the log.
-func (c *cluster) judge() error {
+// checkCalls compares the outcomes of the clients' calls with the log.
+func (c *cluster) checkCalls() error {
 	h := c.recorder.History()
-	h.Log = history.Log{Changes: c.ledger.changes(), Read: time.Now()}
+	h.Log = history.Log{Changes: c.accountBook.changes(), Read: time.Now()}
 	var found []error
 	for _, f := range check.Run(h, check.Writes{}, check.Order{}, check.Linearizable{}) {
 		found = append(found, fmt.Errorf("%s: %s %s", f.Check, f.Object, f.Problem))

@@ -120,9 +120,9 @@ func runAgents(w *world, events []Event) error {
 		w.nodes[name].refusing.Store(0)
 	}
 	startAll()
-	err := w.settles(2*time.Minute, func() (text string) {
+	err := w.waitUntilCalm(2*time.Minute, func() (text string) {
 		for _, name := range nodeNames {
-			text += w.nodes[name].wrong()
+			text += w.nodes[name].differences()
 		}
 		return text
 	})
@@ -213,8 +213,8 @@ func (n *node) applied() uint64 {
 	return uint64(families[i].GetMetric()[0].GetGauge().GetValue())
 }
 
-// wrong describes the violations of a node at rest.
-func (n *node) wrong() string {
+// differences describes the violations of a node at rest.
+func (n *node) differences() string {
 	text := n.forwarding.difference()
 	if applied, head := n.applied(), n.world.registry.Log.Revision(); applied != head {
 		text += fmt.Sprintf("revision %d is in force, it says, the log is at %d\n", applied, head)

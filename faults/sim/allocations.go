@@ -72,13 +72,13 @@ func runAllocations(w *world, events []Event) error {
 	w.play(events)
 	c.clients.Wait()
 	c.startAll()
-	if err := w.settles(patience, c.wrong); err != nil {
+	if err := w.waitUntilCalm(patience, c.differences); err != nil {
 		return err
 	}
-	if broken := c.ledger.violations(); len(broken) > 0 {
+	if broken := c.accountBook.violations(); len(broken) > 0 {
 		return fmt.Errorf("%s", strings.Join(broken, "\n"))
 	}
-	return c.judge()
+	return c.checkCalls()
 }
 
 // startAll starts the daemons that are not running.

@@ -41,11 +41,11 @@ const (
 
 // cluster is registries and an allocator that call each other, with their stores and clients.
 type cluster struct {
-	world    *world
-	mesh     *network.Mesh
-	database *stores.Database
-	disk     *stores.Disk
-	ledger   *ledger
+	world       *world
+	mesh        *network.Mesh
+	database    *stores.Database
+	disk        *stores.Disk
+	accountBook *accountBook
 
 	conns    map[string]*grpc.ClientConn // of clients, by client and registry
 	clients  sync.WaitGroup              // calls under way
@@ -62,8 +62,8 @@ func newCluster(w *world) *cluster {
 		world: w, mesh: network.NewMesh(w.weather), database: stores.NewDatabase(w.weather), disk: stores.NewDisk(w.weather),
 		conns: map[string]*grpc.ClientConn{}, recorder: history.NewRecorder(), known: map[string]history.Version{},
 	}
-	c.ledger = newLedger(c.disk)
-	c.database.Committed, c.disk.Applied, c.mesh.Answered = c.ledger.committed, c.ledger.applied, c.ledger.answered
+	c.accountBook = newAccountBook(c.disk)
+	c.database.Committed, c.disk.Applied, c.mesh.Answered = c.accountBook.committed, c.accountBook.applied, c.accountBook.answered
 	w.end(relayName, false)
 	w.broker.LoseStream()
 	w.join = func(name string) member { return &body{Member: c.mesh.Join(name)} }

@@ -22,7 +22,7 @@ func contentOf(s *machine.Server) content {
 }
 
 // takes returns the backends that are to take new connections.
-func (w wanted) takes() map[netip.AddrPort]uint32 {
+func (w plannedServer) takes() map[netip.AddrPort]uint32 {
 	takes := maps.Clone(w.weights)
 	maps.DeleteFunc(takes, func(_ netip.AddrPort, weight uint32) bool { return weight == 0 })
 	return takes
@@ -31,7 +31,7 @@ func (w wanted) takes() map[netip.AddrPort]uint32 {
 // is reports whether the content is the given version. Backends may drain, also those of a server
 // that is to be removed. Such a server may also stay without backends: an agent that died while it
 // recreated the server keeps it until it has the plan.
-func (c content) is(w wanted) bool {
+func (c content) is(w plannedServer) bool {
 	if !w.there {
 		return len(c.takes) == 0
 	}
@@ -43,9 +43,9 @@ func (c content) is(w wanted) bool {
 	return c.there && maps.Equal(c.takes, w.takes())
 }
 
-// place is a point of a server's course where the kernel may be, with the content of the server
-// there.
-type place struct {
+// coursePoint is a point of a server's course where the kernel may be, with the content of the
+// server there.
+type coursePoint struct {
 	version, term int
 	had           content
 }
@@ -54,18 +54,18 @@ type place struct {
 // its content alone: a server may be the same at several revisions.
 type position struct {
 	key    serverKey
-	places []place
+	places []coursePoint
 	have   content
 	// torn is set when the agent dies, maybe on its way from one version to another, until the next
 	// agent has brought the server to a version. moved is set when that agent has changed it.
 	torn, moved bool
-	// loose is set once the kernel has refused an operation on the server. A part of one version
-	// may then look like another one, and backends may be removed before others are added. From
-	// then on only one rule is checked: the kernel does not return to earlier versions.
-	loose bool
+	// afterRefusal is set once the kernel has refused an operation on the server. A part of one
+	// version may then look like another one, and backends may be removed before others are added.
+	// From then on only one rule is checked: the kernel does not return to earlier versions.
+	afterRefusal bool
 }
 
-func newPosition(key serverKey) *position { return &position{key: key, places: []place{{}}} }
+func newPosition(key serverKey) *position { return &position{key: key, places: []coursePoint{{}}} }
 
 // course is the sequence of versions of one server: over revisions and, for a node port, over the
 // times at which its address was there.
@@ -75,21 +75,21 @@ type course struct {
 }
 
 // at returns the version of the server at a place.
-func (c course) at(version, term int) wanted {
+func (c course) at(version, term int) plannedServer {
 	if !c.terms[term] {
-		return wanted{}
+		return plannedServer{}
 	}
-	return c.versions[version].wanted
+	return c.versions[version].plannedServer
 }
 
 // move takes in that the kernel has something else now, and returns an error if no way along the
 // course leads there.
 func (p *position) move(now content, c course) error {
 	p.have, p.moved = now, true
-	if p.loose {
+	if p.afterRefusal {
 		return p.follows(c)
 	}
-	var next []place
+	var next []coursePoint
 	for v := range c.versions {
 		for t := range c.terms {
 			w := c.at(v, t)
@@ -99,14 +99,14 @@ func (p *position) move(now content, c course) error {
 				}
 				next = add(next, from)
 				if now.is(w) {
-					next = add(next, place{v, t, now})
+					next = add(next, coursePoint{v, t, now})
 				}
 			}
 		}
 	}
 	if next == nil {
 		err := fmt.Errorf("%s has %s, no way leads there from %s\n  the course: %s", p.key, now, describePlaces(p.places), c.from(p.places))
-		p.places, p.torn = []place{{p.places[0].version, p.places[0].term, now}}, true
+		p.places, p.torn = []coursePoint{{p.places[0].version, p.places[0].term, now}}, true
 		return err
 	}
 	p.places = next
@@ -125,9 +125,9 @@ func (p *position) follows(c course) error {
 	return nil
 }
 
-// tear records that the agent died. The content may then be a part of a version, and the next agent
-// continues from there.
-func (p *position) tear() {
+// agentDied records that the agent died. The content may then be a part of a version, and the next
+// agent continues from there.
+func (p *position) agentDied() {
 	for i := range p.places {
 		p.places[i].had = p.have
 	}
@@ -135,8 +135,8 @@ func (p *position) tear() {
 }
 
 // add adds a place unless the list has one that is the same.
-func add(list []place, one place) []place {
-	if slices.ContainsFunc(list, func(o place) bool {
+func add(list []coursePoint, one coursePoint) []coursePoint {
+	if slices.ContainsFunc(list, func(o coursePoint) bool {
 		return o.version == one.version && o.term == one.term && maps.Equal(o.had.total, one.had.total) && o.had.there == one.had.there
 	}) {
 		return list
@@ -146,7 +146,7 @@ func add(list []place, one place) []place {
 
 // between reports whether the kernel may be on its way from a content to a version: every backend
 // it has is in one of the two, and new backends are added before old ones are removed.
-func (p *position) between(from content, to wanted) bool {
+func (p *position) between(from content, to plannedServer) bool {
 	now, takes := p.have, to.takes()
 	if now.there && !from.there && !to.there || !now.there && from.there && to.there {
 		return false
@@ -170,21 +170,21 @@ func hasAll(have, all map[netip.AddrPort]uint32) bool {
 	return true
 }
 
-// rest updates the position when no operation is under way, and returns an error if the content is
-// not a version then.
-func (p *position) rest(c course) error {
-	if p.loose {
+// checkAtRest updates the position when no operation is under way, and returns an error if the
+// content is not a version then.
+func (p *position) checkAtRest(c course) error {
+	if p.afterRefusal {
 		return nil
 	}
-	var exact []place
+	var exact []coursePoint
 	for _, one := range p.places {
 		if p.have.is(c.at(one.version, one.term)) {
-			exact = append(exact, place{one.version, one.term, p.have})
+			exact = append(exact, coursePoint{one.version, one.term, p.have})
 		}
 	}
 	switch {
 	case p.torn && (exact == nil || !p.moved):
-		p.tear()
+		p.agentDied()
 	case exact != nil:
 		p.places, p.torn = exact, false
 	default:
@@ -202,7 +202,7 @@ func (c content) String() string {
 	return describeWeights(c.total)
 }
 
-func describePlaces(places []place) string {
+func describePlaces(places []coursePoint) string {
 	text := ""
 	for _, one := range places {
 		text += fmt.Sprintf("[version %d, term %d: %s]", one.version, one.term, one.had)
@@ -211,7 +211,7 @@ func describePlaces(places []place) string {
 }
 
 // from describes the course from the first of some places on.
-func (c course) from(places []place) string {
+func (c course) from(places []coursePoint) string {
 	first, text := len(c.versions), ""
 	for _, one := range places {
 		first = min(first, one.version)

@@ -19,17 +19,19 @@ type serverKey struct {
 	standIn bool
 }
 
-// wanted is the planned state of a server.
-type wanted struct {
+// plannedServer is the planned state of a server.
+type plannedServer struct {
 	there   bool
 	weights map[netip.AddrPort]uint32
 }
 
-func (w wanted) equal(o wanted) bool { return w.there == o.there && maps.Equal(w.weights, o.weights) }
+func (w plannedServer) equal(o plannedServer) bool {
+	return w.there == o.there && maps.Equal(w.weights, o.weights)
+}
 
 // version is the planned state of a server from a revision on.
 type version struct {
-	wanted
+	plannedServer
 	revision uint64
 }
 
@@ -53,12 +55,12 @@ func newCourses(facts plan.Facts) *courses {
 // extend reads the changes that were committed since the last call.
 func (c *courses) extend(history []registry.Committed) {
 	for ; c.read < uint64(len(history)); c.read++ {
-		c.take(history[c.read].Change)
+		c.apply(history[c.read].Change)
 	}
 }
 
-// take applies a change of the log.
-func (c *courses) take(change *registryv1.Change) {
+// apply applies a change of the log.
+func (c *courses) apply(change *registryv1.Change) {
 	gone := change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE
 	var name plan.ServiceName
 	switch o := object.Unwrap(change.GetObject()).(type) {
@@ -81,12 +83,12 @@ func (c *courses) take(change *registryv1.Change) {
 	built := plan.Build(c.services[name], slices.Collect(maps.Values(c.slices[name])), &c.facts)
 	c.table.Set(name, 0, built.Servers)
 	for _, changed := range c.table.Changes().Frontends {
-		c.note(changed.Frontend, change.GetRevision())
+		c.recordPlan(changed.Frontend, change.GetRevision())
 	}
 }
 
-// note records the planned servers of a frontend from a revision on.
-func (c *courses) note(at plan.Frontend, revision uint64) {
+// recordPlan records the planned servers of a frontend from a revision on.
+func (c *courses) recordPlan(at plan.Frontend, revision uint64) {
 	planned := func(audience plan.Audience) *plan.VirtualServer {
 		if v := c.table.Server(plan.Key{Frontend: at, Audience: audience}); v != nil {
 			return v
@@ -98,9 +100,9 @@ func (c *courses) note(at plan.Frontend, revision uint64) {
 		outside = nil
 	}
 	for key, v := range map[serverKey]*plan.VirtualServer{{at: at}: inside, {at: at, standIn: true}: outside} {
-		now := wanted{}
+		now := plannedServer{}
 		if v != nil {
-			now = wanted{there: true, weights: map[netip.AddrPort]uint32{}}
+			now = plannedServer{there: true, weights: map[netip.AddrPort]uint32{}}
 			for _, r := range v.Reals {
 				now.weights[r.Addr] = r.Weight
 			}

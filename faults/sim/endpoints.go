@@ -99,7 +99,7 @@ func runEndpoints(w *world, events []Event) error {
 	startAll()
 	w.play(events)
 	startAll()
-	if err := w.settles(2*time.Minute, func() string { return wrongEndpoints(w.registry) }); err != nil {
+	if err := w.waitUntilCalm(2*time.Minute, func() string { return wrongEndpoints(w.registry) }); err != nil {
 		return err
 	}
 	if broken := w.registry.Violations(); len(broken) > 0 {

@@ -78,18 +78,18 @@ func (f *forwarding) changed(s *machine.Server) {
 	f.violated(f.position(key).move(contentOf(s), f.course(key)))
 	if !f.resting { // once the agent has nothing left to do at this instant
 		f.resting = true
-		time.AfterFunc(1, f.rest)
+		time.AfterFunc(1, f.checkAtRest)
 	}
 }
 
-// rest looks at all servers while nothing is under way.
-func (f *forwarding) rest() {
+// checkAtRest looks at all servers while nothing is under way.
+func (f *forwarding) checkAtRest() {
 	misled := f.machine.Misled()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.resting = false
 	for key, p := range f.positions {
-		f.violated(p.rest(f.course(key)))
+		f.violated(p.checkAtRest(f.course(key)))
 	}
 	for _, id := range misled {
 		f.violated(fmt.Errorf("clients of %s outside are sent to %s, where there is no server", id.For, id.Frontend))
@@ -112,7 +112,7 @@ func (f *forwarding) removed(r machine.Removal) {
 func (f *forwarding) refused(id kernel.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.position(keyOf(id)).loose = true
+	f.position(keyOf(id)).afterRefusal = true
 }
 
 // died records that the agent died, maybe on its way from one version to another.
@@ -120,7 +120,7 @@ func (f *forwarding) died() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range f.positions {
-		p.tear()
+		p.agentDied()
 	}
 }
 

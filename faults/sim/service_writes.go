@@ -123,14 +123,14 @@ func (c *cluster) call(s serviceCall) {
 	c.clients.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 		defer cancel()
-		found, err := carryOut(ctx, registryv1.NewServiceServiceClient(conn), s, o)
+		found, err := callService(ctx, registryv1.NewServiceServiceClient(conn), s, o)
 		end(func(h *history.Call) { h.Conclude(found, err) })
 		c.learn(s, found, err)
 	})
 }
 
-// carryOut returns the service in the answer; nil if there is none.
-func carryOut(ctx context.Context, client registryv1.ServiceServiceClient, s serviceCall, o *corev1.Service) (object.Object, error) {
+// callService returns the service in the answer; nil if there is none.
+func callService(ctx context.Context, client registryv1.ServiceServiceClient, s serviceCall, o *corev1.Service) (object.Object, error) {
 	meta := o.GetMetadata()
 	var found *corev1.Service
 	var err error

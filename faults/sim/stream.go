@@ -64,7 +64,7 @@ func runStream(w *world, events []Event) error {
 	startAll()
 	w.play(events)
 	startAll()
-	return w.settles(time.Minute, func() string {
+	return w.waitUntilCalm(time.Minute, func() string {
 		text := wrongStream(w)
 		for _, name := range followerNames {
 			if p := w.running[name]; p != nil {

@@ -150,9 +150,9 @@ func (w *world) setAway(away bool) {
 	w.broker.SetAway(away)
 }
 
-// settles waits until check returns no problem, twice with a pause between. If that takes longer
-// than patience, it returns the last problem as an error.
-func (w *world) settles(patience time.Duration, check func() string) error {
+// waitUntilCalm waits until check returns no problem, twice with a pause between. If that takes
+// longer than patience, it returns the last problem as an error.
+func (w *world) waitUntilCalm(patience time.Duration, check func() string) error {
 	const pause = time.Second
 	for calm, until := 0, time.Now().Add(patience); ; {
 		time.Sleep(pause)

@@ -81,8 +81,9 @@ func (n *Network) send(arrive func()) {
 	}
 }
 
-// await waits until arrived is closed, the caller gives up, or its connection counts as broken.
-func await(ctx context.Context, arrived <-chan struct{}) error {
+// awaitArrival waits until arrived is closed, the caller gives up, or its connection counts as
+// broken.
+func awaitArrival(ctx context.Context, arrived <-chan struct{}) error {
 	broken := time.NewTimer(brokenAfter)
 	defer broken.Stop()
 	select {
@@ -99,7 +100,7 @@ func await(ctx context.Context, arrived <-chan struct{}) error {
 func (n *Network) travel(ctx context.Context) error {
 	arrived := make(chan struct{})
 	n.send(func() { close(arrived) })
-	return await(ctx, arrived)
+	return awaitArrival(ctx, arrived)
 }
 
 // incoming returns the context of the server.
@@ -120,13 +121,13 @@ func (n *Network) unary(ctx context.Context, method string, request, reply any, 
 		failed = n.answer(n.incoming(ctx), method, question, answer)
 		n.send(func() { close(arrived) })
 	})
-	if err := await(ctx, arrived); err != nil {
+	if err := awaitArrival(ctx, arrived); err != nil {
 		return err
 	}
 	if failed != nil {
 		return apierr.ToStatus(failed).Err()
 	}
-	move(answer, wanted)
+	moveFields(answer, wanted)
 	return nil
 }
 
@@ -146,9 +147,9 @@ func copied(m proto.Message) proto.Message {
 	return proto.Clone(m)
 }
 
-// move sets the fields of a message to the fields of another one, which must not be in use
+// moveFields sets the fields of a message to the fields of another one, which must not be in use
 // elsewhere.
-func move(from, to proto.Message) {
+func moveFields(from, to proto.Message) {
 	from.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		to.ProtoReflect().Set(field, value)
 		return true

@@ -47,7 +47,7 @@ func (r *Registry) commitAll() {
 		close(w.done)
 	}
 	r.waiting = nil
-	r.note()
+	r.recordCommits()
 }
 
 // Take carries out a client's step in the next commit and does not wait for it, so that steps that

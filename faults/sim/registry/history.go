@@ -28,7 +28,7 @@ func (r *Registry) History() []Committed {
 func (r *Registry) Histories() [][]Committed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.note()
+	r.recordCommits()
 	all := slices.Clone(r.histories)
 	all[len(all)-1] = slices.Clip(r.current())
 	return all
@@ -37,9 +37,9 @@ func (r *Registry) Histories() [][]Committed {
 // current returns the history of the log as it is. The caller holds mu.
 func (r *Registry) current() []Committed { return r.histories[len(r.histories)-1] }
 
-// note adds the changes that were committed since the last call to the history. The caller holds
-// mu.
-func (r *Registry) note() {
+// recordCommits adds the changes that were committed since the last call to the history. The caller
+// holds mu.
+func (r *Registry) recordCommits() {
 	const most = 1 << 20
 	current := &r.histories[len(r.histories)-1]
 	since, err := r.Log.After(context.Background(), uint64(len(*current)), most)

@@ -57,7 +57,7 @@ func (r *Registry) Violations() []string {
 func (r *Registry) Prune() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.note()
+	r.recordCommits()
 	r.Log.Prune(r.Log.Revision())
 }
 
@@ -66,7 +66,7 @@ func (r *Registry) Put(objects ...object.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Log.Put(objects...)
-	r.note()
+	r.recordCommits()
 }
 
 // NewEpoch gives the log a new epoch: followers cannot continue from their state.
@@ -79,7 +79,7 @@ func (r *Registry) NewEpoch() {
 func (r *Registry) SetBack(changes uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.note()
+	r.recordCommits()
 	_, head, oldest, _ := r.Log.Head(context.Background()) // a log in memory returns no error
 	if oldest > 0 || changes >= head {
 		return
@@ -124,7 +124,7 @@ func (r *Registry) create(ctx context.Context, o object.Object) (object.Object, 
 	if r.Log.Get(key) != nil {
 		return nil, apierr.AlreadyExists(key.Kind, key.Path())
 	}
-	if err := r.check(ctx, o); err != nil {
+	if err := r.checkFence(ctx, o); err != nil {
 		return nil, err
 	}
 	kinds.Of(o).PrepareCreate(o)
@@ -151,7 +151,7 @@ func (r *Registry) update(ctx context.Context, o object.Object, status bool) (ob
 	if have, want := old.GetMetadata().GetResourceVersion(), o.GetMetadata().GetResourceVersion(); want != 0 && have != want {
 		return nil, apierr.Conflict(key.Kind, key.Path(), have, want)
 	}
-	if err := r.check(ctx, o); err != nil {
+	if err := r.checkFence(ctx, o); err != nil {
 		return nil, err
 	}
 	if status {
@@ -179,7 +179,7 @@ func (r *Registry) remove(ctx context.Context, key object.Key, uid string, versi
 	if have := old.GetMetadata().GetResourceVersion(); version != 0 && have != version {
 		return nil, apierr.Conflict(key.Kind, key.Path(), have, version)
 	}
-	if err := r.check(ctx, old); err != nil {
+	if err := r.checkFence(ctx, old); err != nil {
 		return nil, err
 	}
 	r.Log.Delete(key)
@@ -226,14 +226,14 @@ func (r *Registry) collect() {
 			r.Log.Delete(key)
 		}
 	}
-	r.note()
+	r.recordCommits()
 }
 
-// check returns an error if the writer does not hold the lease that it names. If a daemon that does
-// not lead writes an object that only the leader may write, this is a violation even if the write
-// names no lease. After the log was set back it is none, because the epochs of leases are used
-// again then. (Restoring a registry takes longer than leases last; here it takes no time.)
-func (r *Registry) check(ctx context.Context, o object.Object) error {
+// checkFence returns an error if the writer does not hold the lease that it names. If a daemon that
+// does not lead writes an object that only the leader may write, this is a violation even if the
+// write names no lease. After the log was set back it is none, because the epochs of leases are
+// used again then. (Restoring a registry takes longer than leases last; here it takes no time.)
+func (r *Registry) checkFence(ctx context.Context, o object.Object) error {
 	md, _ := metadata.FromIncomingContext(ctx)
 	for _, fence := range md.Get(fenceHeader) {
 		name, epoch, _ := strings.Cut(fence, "=")

@@ -97,7 +97,7 @@ func (f *File) write(ctx context.Context, change func() error) error {
 	if there.Lost {
 		return errDisk
 	}
-	if err := f.carryOut(change); err != nil {
+	if err := f.execute(change); err != nil {
 		return err
 	}
 	if back.Lost || !pause(ctx, back.Delay) {
@@ -106,7 +106,7 @@ func (f *File) write(ctx context.Context, change func() error) error {
 	return nil
 }
 
-func (f *File) carryOut(change func() error) error {
+func (f *File) execute(change func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.dead {

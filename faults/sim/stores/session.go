@@ -68,7 +68,7 @@ func (s *Session) Commit(ctx context.Context, ops []store.Op) []batch.Outcome[st
 	there, back := s.next(), s.next()
 	if there.Lost {
 		pause(ctx, silence)
-		return batch.Fail[store.Result](len(ops), s.lost(there, errLost))
+		return batch.Fail[store.Result](len(ops), s.lostError(there, errLost))
 	}
 	if !pause(ctx, there.Delay) {
 		return batch.Fail[store.Result](len(ops), fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err()))
@@ -78,7 +78,7 @@ func (s *Session) Commit(ctx context.Context, ops []store.Op) []batch.Outcome[st
 		pause(ctx, silence)
 	}
 	if !pause(ctx, back.Delay) || back.Lost {
-		if err := s.lost(back, nil); err != nil {
+		if err := s.lostError(back, nil); err != nil {
 			return batch.Fail[store.Result](len(ops), err)
 		}
 	}
@@ -92,9 +92,9 @@ func (s *Session) Commit(ctx context.Context, ops []store.Op) []batch.Outcome[st
 	return decision.Outcomes
 }
 
-// lost returns the error for a batch if its question or answer was lost: either store.ErrUnknown, or
-// truth, the real outcome.
-func (s *Session) lost(fate weather.Fate, truth error) error {
+// lostError returns the error for a batch if its question or answer was lost: either
+// store.ErrUnknown, or truth, the real outcome.
+func (s *Session) lostError(fate weather.Fate, truth error) error {
 	if fate.Delay%2 == 0 {
 		return store.ErrUnknown
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// remains finds leftovers of a lab after all processes have been stopped: processes and threads in
-// its namespaces, files outside of the tests' own folders, mounts, devices and packet filters.
-type remains struct {
+// leftovers finds leftovers of a lab after all processes have been stopped: processes and threads
+// in its namespaces, files outside of the tests' own folders, mounts, devices and packet filters.
+type leftovers struct {
 	// scratch is the folder for temporary files of tests and daemons.
 	scratch string
 	// machines are the names of machines by the inodes of their namespaces. An orphaned process,
@@ -24,9 +24,9 @@ type remains struct {
 	before   []string
 }
 
-// leaveNothing makes the test fail if the lab leaves something behind. It is called first, so that
-// its cleanup runs last.
-func (l *Lab) leaveNothing() {
+// failOnLeftovers makes the test fail if the lab leaves something behind. It is called first, so
+// that its cleanup runs last.
+func (l *Lab) failOnLeftovers() {
 	l.Helper()
 	scratch, err := os.MkdirTemp("/tmp", "lab") // paths of Postgres' sockets have at most 107 bytes
 	if err != nil {
@@ -36,10 +36,10 @@ func (l *Lab) leaveNothing() {
 	if err := errors.Join(err, os.Chmod(scratch, 0o755)); err != nil {
 		l.Fatal(err)
 	}
-	l.remains = remains{scratch: scratch, machines: map[uint64]string{}, before: before}
+	l.leftovers = leftovers{scratch: scratch, machines: map[uint64]string{}, before: before}
 	l.Cleanup(func() {
 		// Threads end a little later than their work.
-		if err := eventually(l.remains.check); err != nil {
+		if err := eventually(l.leftovers.check); err != nil {
 			l.Errorf("the lab has left something behind: %v", err)
 		}
 		_ = os.RemoveAll(scratch)
@@ -47,15 +47,15 @@ func (l *Lab) leaveNothing() {
 	l.Setenv("TMPDIR", scratch)
 }
 
-// attach makes a machine's namespace and remembers it.
-func (l *Lab) attach(m *Machine) {
+// addNamespace makes a machine's namespace and remembers it.
+func (l *Lab) addNamespace(m *Machine) {
 	l.Helper()
 	m.Namespace, m.Addresses = l.Network.Attach(m.Name)
 	info, err := os.Stat(m.Namespace.Path)
 	if err != nil {
 		l.Fatal(err)
 	}
-	l.remains.machines[inode(info)] = m.Name
+	l.leftovers.machines[inode(info)] = m.Name
 }
 
 func inode(info os.FileInfo) uint64 {
@@ -66,7 +66,7 @@ func inode(info os.FileInfo) uint64 {
 }
 
 // check returns an error that lists all leftovers.
-func (r *remains) check() error {
+func (r *leftovers) check() error {
 	now, err := inventory()
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (r *remains) check() error {
 }
 
 // threads returns the threads of all processes that are in a namespace of the lab.
-func (r *remains) threads() []string {
+func (r *leftovers) threads() []string {
 	var left []string
 	all, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*") // the pattern is right
 	for _, thread := range all {

@@ -25,20 +25,20 @@ func (s Schedule) events() []event {
 	slices.SortStableFunc(all, func(a, b event) int { return int(a.at - b.at) })
 	// Faults of a kind with last set are healed after all others.
 	return slices.Concat(
-		slices.DeleteFunc(slices.Clone(all), func(e event) bool { return e.heals && kinds[s[e.fault].Kind].last }),
-		slices.DeleteFunc(slices.Clone(all), func(e event) bool { return !e.heals || !kinds[s[e.fault].Kind].last }))
+		slices.DeleteFunc(slices.Clone(all), func(e event) bool { return e.heals && kinds[s[e.fault].Kind].healLast }),
+		slices.DeleteFunc(slices.Clone(all), func(e event) bool { return !e.heals || !kinds[s[e.fault].Kind].healLast }))
 }
 
-// carryOut begins and heals the faults at their times. Like a supervisor, it restarts processes
+// injectFaults begins and heals the faults at their times. Like a supervisor, it restarts processes
 // that end by themselves.
-func (r *run) carryOut(s Schedule) error {
+func (r *run) injectFaults(s Schedule) error {
 	began := time.Now()
 	missed := map[int]bool{}
 	over := map[int]func(){}
 	for _, e := range s.events() {
 		r.superviseUntil(began.Add(e.at))
 		f := s[e.fault]
-		machines, err := f.find(r.Lab)
+		machines, err := f.machinesOf(r.Lab)
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (r *run) carryOut(s Schedule) error {
 		case !e.heals:
 			over[e.fault] = r.recorder.Disturb(f.String())
 			err = kinds[f.Kind].begin(r.Lab, machines)
-			if kinds[f.Kind].depends || errors.Is(err, lab.ErrNoStandby) {
+			if kinds[f.Kind].mayFail || errors.Is(err, lab.ErrNoStandby) {
 				missed[e.fault] = err != nil
 			}
 			if missed[e.fault] {

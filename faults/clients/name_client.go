@@ -13,8 +13,8 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// asker queries a name server for the addresses of names again and again.
-type asker struct {
+// nameClient queries a name server for the addresses of names again and again.
+type nameClient struct {
 	server   string // host:port
 	dial     Dial
 	names    []string // fully qualified
@@ -24,13 +24,13 @@ type asker struct {
 	deadline time.Duration
 }
 
-func (a *asker) run(ctx context.Context) {
+func (a *nameClient) run(ctx context.Context) {
 	for app.Pause(ctx, a.every) {
 		a.recorder.Answer(a.ask(ctx, a.names[a.random.IntN(len(a.names))]))
 	}
 }
 
-func (a *asker) ask(ctx context.Context, name string) history.Answer {
+func (a *nameClient) ask(ctx context.Context, name string) history.Answer {
 	answer := history.Answer{Server: a.server, Name: name, Type: "A", Began: time.Now()}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.deadline)
 	defer cancel()
@@ -50,7 +50,7 @@ func (a *asker) ask(ctx context.Context, name string) history.Answer {
 	return answer
 }
 
-func (a *asker) exchange(ctx context.Context, question *dns.Msg) (*dns.Msg, error) {
+func (a *nameClient) exchange(ctx context.Context, question *dns.Msg) (*dns.Msg, error) {
 	conn, err := a.dial(ctx, "udp", a.server)
 	if err != nil {
 		return nil, err

@@ -11,14 +11,14 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// holder lists the values that the allocator has allocated.
-type holder struct {
+// holdingsReader lists the values that the allocator has allocated.
+type holdingsReader struct {
 	allocator grpc.ClientConnInterface
 	recorder  *history.Recorder
 	every     time.Duration
 }
 
-func (h *holder) run(ctx context.Context) {
+func (h *holdingsReader) run(ctx context.Context) {
 	for app.Pause(ctx, h.every) {
 		if holdings, err := h.ask(ctx); err == nil {
 			h.recorder.Holdings(holdings)
@@ -28,7 +28,7 @@ func (h *holder) run(ctx context.Context) {
 
 // ask returns the allocated values. Pages are read one after the other, so a value that changes its
 // owner meanwhile may be in the answer for either owner, for both, or for neither.
-func (h *holder) ask(ctx context.Context) (history.Holdings, error) {
+func (h *holdingsReader) ask(ctx context.Context) (history.Holdings, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	found := history.Holdings{Began: time.Now()}

@@ -14,8 +14,8 @@ import (
 // claims are the backends of a frontend, by the service that claims the frontend.
 type claims map[object.Key][]string
 
-// shift is a change of the claim of a service at a frontend.
-type shift struct {
+// claimChange is a change of the claim of a service at a frontend.
+type claimChange struct {
 	revision uint64
 	at       Frontend
 	service  object.Key
@@ -23,41 +23,42 @@ type shift struct {
 	backends []string
 }
 
-// course is the sequence of plans of a node that follows from the log.
-type course struct {
-	addresses []netip.Addr
-	plan      map[Frontend]claims // at the log's base, or at the revision of the last advance
-	shifts    []shift             // after that revision
-	touched   []touch             // in order
-	worlds    map[object.Key]*model.World
-	wanted    map[object.Key]Content
+// planHistory is the sequence of plans of a node that follows from the log.
+type planHistory struct {
+	addresses    []netip.Addr
+	plan         map[Frontend]claims // at the log's base, or at the revision of the last advance
+	claimChanges []claimChange       // after that revision
+	writes       []write             // in order
+	worlds       map[object.Key]*model.World
+	wanted       map[object.Key]Content
 }
 
-// touch is a write of a service or one of its slices.
-type touch struct {
+// write is a write of a service or one of its slices.
+type write struct {
 	revision uint64
 	service  object.Key
 }
 
-// courseOf returns the course of a node with these addresses. The plan follows from the slices in
-// the log, so selectors are removed. (Slices follow pods with a delay.)
-func courseOf(log *history.Log, addresses []netip.Addr) *course {
-	c := &course{
+// planHistoryOf returns the course of a node with these addresses. The plan follows from the slices
+// in the log, so selectors are removed. (Slices follow pods with a delay.)
+func planHistoryOf(log *history.Log, addresses []netip.Addr) *planHistory {
+	c := &planHistory{
 		addresses: addresses, plan: map[Frontend]claims{}, worlds: map[object.Key]*model.World{}, wanted: map[object.Key]Content{},
 	}
 	for _, o := range log.Objects {
-		c.take(log.Base, nil, o)
+		c.addChange(log.Base, nil, o)
 	}
 	c.advance(log.Base)
-	c.touched = nil
+	c.writes = nil
 	for s := range log.Steps() {
-		c.take(s.Revision, s.Old, s.New)
+		c.addChange(s.Revision, s.Old, s.New)
 	}
 	return c
 }
 
-// take adds one change of the log, with the object before and after it. At most one of them is nil.
-func (c *course) take(revision uint64, before, after object.Object) {
+// addChange adds one change of the log, with the object before and after it. At most one of them is
+// nil.
+func (c *planHistory) addChange(revision uint64, before, after object.Object) {
 	services := map[object.Key]bool{}
 	if service, ok := serviceOf(before); ok {
 		c.world(service).Delete(object.KeyOf(before))
@@ -68,7 +69,7 @@ func (c *course) take(revision uint64, before, after object.Object) {
 		services[service] = true
 	}
 	for service := range services {
-		c.touched = append(c.touched, touch{revision, service})
+		c.writes = append(c.writes, write{revision, service})
 		c.refresh(revision, service)
 	}
 }
@@ -97,15 +98,15 @@ func withoutSelector(o object.Object) object.Object {
 }
 
 // world returns the world of one service and its slices.
-func (c *course) world(service object.Key) *model.World {
+func (c *planHistory) world(service object.Key) *model.World {
 	if c.worlds[service] == nil {
 		c.worlds[service] = model.New()
 	}
 	return c.worlds[service]
 }
 
-// refresh adds the shifts between the previous and the present claims of a service.
-func (c *course) refresh(revision uint64, service object.Key) {
+// refresh adds the claim changes between the previous and the present claims of a service.
+func (c *planHistory) refresh(revision uint64, service object.Key) {
 	now := Content{}
 	for _, f := range c.world(service).Frontends(c.addresses) {
 		now[Frontend{f.Address, f.Protocol}] = f.Backends
@@ -113,37 +114,37 @@ func (c *course) refresh(revision uint64, service object.Key) {
 	before := c.wanted[service]
 	for at, backends := range now {
 		if had, there := before[at]; !there || !slices.Equal(had, backends) {
-			c.shifts = append(c.shifts, shift{revision, at, service, true, backends})
+			c.claimChanges = append(c.claimChanges, claimChange{revision, at, service, true, backends})
 		}
 	}
 	for at := range before {
 		if _, stays := now[at]; !stays {
-			c.shifts = append(c.shifts, shift{revision: revision, at: at, service: service})
+			c.claimChanges = append(c.claimChanges, claimChange{revision: revision, at: at, service: service})
 		}
 	}
 	c.wanted[service] = now
 }
 
 // advance brings the plan to a revision, which must not be below the one before.
-func (c *course) advance(revision uint64) {
+func (c *planHistory) advance(revision uint64) {
 	n := 0
-	for ; n < len(c.shifts) && c.shifts[n].revision <= revision; n++ {
-		s := &c.shifts[n]
+	for ; n < len(c.claimChanges) && c.claimChanges[n].revision <= revision; n++ {
+		s := &c.claimChanges[n]
 		c.plan[s.at] = c.plan[s.at].after(s)
 		if len(c.plan[s.at]) == 0 {
 			delete(c.plan, s.at)
 		}
 	}
-	c.shifts = c.shifts[n:]
+	c.claimChanges = c.claimChanges[n:]
 	n = 0
-	for n < len(c.touched) && c.touched[n].revision <= revision {
+	for n < len(c.writes) && c.writes[n].revision <= revision {
 		n++
 	}
-	c.touched = c.touched[n:]
+	c.writes = c.writes[n:]
 }
 
-// after returns the claims after a shift.
-func (c claims) after(s *shift) claims {
+// after returns the claims after a change of a claim.
+func (c claims) after(s *claimChange) claims {
 	next := maps.Clone(c)
 	if next == nil {
 		next = claims{}
@@ -158,10 +159,10 @@ func (c claims) after(s *shift) claims {
 
 // until returns the frontends that change up to a revision, each with its present claims, and its
 // claims after each change.
-func (c *course) until(revision uint64) map[Frontend][]claims {
+func (c *planHistory) until(revision uint64) map[Frontend][]claims {
 	all := map[Frontend][]claims{}
-	for i := range c.shifts {
-		s := &c.shifts[i]
+	for i := range c.claimChanges {
+		s := &c.claimChanges[i]
 		if s.revision > revision {
 			break
 		}
@@ -175,6 +176,6 @@ func (c *course) until(revision uint64) map[Frontend][]claims {
 }
 
 // written reports whether a service or one of its slices is written up to a revision.
-func (c *course) written(service object.Key, revision uint64) bool {
-	return slices.ContainsFunc(c.touched, func(t touch) bool { return t.service == service && t.revision <= revision })
+func (c *planHistory) written(service object.Key, revision uint64) bool {
+	return slices.ContainsFunc(c.writes, func(t write) bool { return t.service == service && t.revision <= revision })
 }

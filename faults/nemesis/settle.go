@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// doubtful is the time after a call without an answer in which its write may still be
+	// unknownWriteWindow is the time after a call without an answer in which its write may still be
 	// committed. The lab's registries and its Postgres cancel abandoned calls within two seconds.
-	doubtful = 4 * time.Second
+	unknownWriteWindow = 4 * time.Second
 	// logTimeout is the timeout of a read of the log, before a component is checked again.
 	logTimeout = 2 * time.Second
 	pause      = 50 * time.Millisecond
@@ -81,7 +81,7 @@ func (r *run) await(c check.Checker, since time.Time, world func() (*model.World
 // confirm checks the state at rest once no unanswered write can be committed any more.
 func (r *run) confirm() {
 	r.Helper()
-	<-time.After(time.Until(r.recorder.History().LastUnknown().Add(doubtful)))
+	<-time.After(time.Until(r.recorder.History().LastUnknown().Add(unknownWriteWindow)))
 	want, err := r.committed()
 	if err != nil {
 		r.Errorf("round %d: the log: %v", r.number, err)
@@ -95,12 +95,12 @@ func (r *run) confirm() {
 	for _, f := range findings {
 		r.Errorf("round %d, after %s of rest: %s", r.number, time.Since(began).Round(time.Millisecond), f)
 	}
-	r.tell(findings)
+	r.logRecentCalls(findings)
 }
 
-// judgeLeaks checks that daemons use no more goroutines and files than before the first fault, once
+// checkLeaks checks that daemons use no more goroutines and files than before the first fault, once
 // the round's clients are gone.
-func (r *run) judgeLeaks() {
+func (r *run) checkLeaks() {
 	r.Helper()
 	findings, err := check.AtRest(r.Context(), nil, patience/2, r.leaks)
 	if err != nil {
@@ -111,24 +111,24 @@ func (r *run) judgeLeaks() {
 	}
 }
 
-// judgeCleanup runs nodeagent cleanup on each node at the end. It checks that foreign things stay
+// checkCleanup runs nodeagent cleanup on each node at the end. It checks that foreign things stay
 // unchanged, and that after their removal the namespaces of nodes are as they were before the first
 // agent.
-func (r *run) judgeCleanup() {
+func (r *run) checkCleanup() {
 	r.Helper()
 	for _, n := range r.Nodes {
 		if err := n.CleanUp(); err != nil {
 			r.Error(err)
 		}
 	}
-	findings, err := check.AtRest(r.Context(), nil, 0, r.unchanged()...)
+	findings, err := check.AtRest(r.Context(), nil, 0, r.foreignRules()...)
 	if err != nil {
 		r.Errorf("after the cleanup: %v", err)
 	}
 	for _, f := range findings {
 		r.Errorf("after the cleanup: %s", f)
 	}
-	for _, g := range r.guests {
+	for _, g := range r.foreignCheckers {
 		if err := g.Remove(); err != nil {
 			r.Error(err)
 		}
@@ -141,11 +141,11 @@ func (r *run) judgeCleanup() {
 	}
 }
 
-// told is the number of last calls in a namespace that a failure prints.
-const told = 60
+// recentCalls is the number of last calls in a namespace that a failure prints.
+const recentCalls = 60
 
-// tell prints the last calls of clients in the namespaces of findings.
-func (r *run) tell(findings []check.Finding) {
+// logRecentCalls prints the last calls of clients in the namespaces of findings.
+func (r *run) logRecentCalls(findings []check.Finding) {
 	r.Helper()
 	calls := map[string][]history.Call{}
 	for _, c := range r.recorder.History().Calls {
@@ -154,7 +154,7 @@ func (r *run) tell(findings []check.Finding) {
 	for _, f := range findings {
 		all := calls[f.Object.Namespace]
 		delete(calls, f.Object.Namespace)
-		for _, c := range all[max(0, len(all)-told):] {
+		for _, c := range all[max(0, len(all)-recentCalls):] {
 			r.Log(c)
 		}
 	}

@@ -18,9 +18,10 @@ import (
 	"portolan.dev/services/object"
 )
 
-// ledger keeps the account of values. It receives each commit of the registries' database and of
-// the allocator's disk when it happens, and each answer of the allocator, and records violations.
-type ledger struct {
+// accountBook keeps the account of values. It receives each commit of the registries' database and
+// of the allocator's disk when it happens, and each answer of the allocator, and records
+// violations.
+type accountBook struct {
 	disk *stores.Disk
 
 	mu      sync.Mutex
@@ -31,22 +32,22 @@ type ledger struct {
 	broken  []string
 }
 
-func newLedger(disk *stores.Disk) *ledger {
-	return &ledger{disk: disk, owners: map[string]string{}, values: map[string]map[string]bool{}, deleted: map[string]bool{}}
+func newAccountBook(disk *stores.Disk) *accountBook {
+	return &accountBook{disk: disk, owners: map[string]string{}, values: map[string]map[string]bool{}, deleted: map[string]bool{}}
 }
 
-func (l *ledger) violate(format string, args ...any) {
+func (l *accountBook) violate(format string, args ...any) {
 	l.broken = append(l.broken, fmt.Sprintf(format, args...))
 }
 
-func (l *ledger) violations() []string {
+func (l *accountBook) violations() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.broken)
 }
 
 // changes returns the log of the registries.
-func (l *ledger) changes() []*registryv1.Change {
+func (l *accountBook) changes() []*registryv1.Change {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.log)
@@ -69,7 +70,7 @@ func valuesOf(svc *corev1.Service) []string {
 
 // committed checks a commit of a registry: no value of a service is another one's, and the
 // allocator holds each for it.
-func (l *ledger) committed(records []store.Record) {
+func (l *accountBook) committed(records []store.Record) {
 	held := l.disk.Holdings()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +99,7 @@ func (l *ledger) committed(records []store.Record) {
 }
 
 // take records that a service has a value from a revision on.
-func (l *ledger) take(revision uint64, uid, value string, held map[string]holdings.Allocation) {
+func (l *accountBook) take(revision uint64, uid, value string, held map[string]holdings.Allocation) {
 	if other, taken := l.owners[value]; taken {
 		l.violate("revision %d gives %s to the service %s, and %s has it", revision, value, uid, other)
 	}
@@ -113,7 +114,7 @@ func (l *ledger) take(revision uint64, uid, value string, held map[string]holdin
 }
 
 // applied checks a commit of the allocator: nothing is taken from a service that has it.
-func (l *ledger) applied(before map[pool.Value]holdings.Allocation, puts []holdings.Write) {
+func (l *accountBook) applied(before map[pool.Value]holdings.Allocation, puts []holdings.Write) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range puts {
@@ -127,7 +128,7 @@ func (l *ledger) applied(before map[pool.Value]holdings.Allocation, puts []holdi
 
 // answered checks an answer of the allocator: a value that it reports as allocated must survive a
 // crash at this moment.
-func (l *ledger) answered(_ string, request, reply any) {
+func (l *accountBook) answered(_ string, request, reply any) {
 	asked, ok := request.(*allocatorv1.AllocateRequest)
 	answer, _ := reply.(*allocatorv1.AllocateResponse)
 	if !ok || asked.GetDryRun() {

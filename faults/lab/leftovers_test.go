@@ -20,29 +20,29 @@ func TestRemains(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		// leave leaves something behind until the returned function is called.
-		leave func(t *testing.T, r *remains) (undo func() error)
+		leave func(t *testing.T, r *leftovers) (undo func() error)
 		want  string
 	}{
-		{"a file", func(t *testing.T, r *remains) func() error {
+		{"a file", func(t *testing.T, r *leftovers) func() error {
 			path := filepath.Join(r.scratch, "socket")
 			must(t, os.WriteFile(path, nil, 0o600))
 			return func() error { return os.Remove(path) }
 		}, "socket"},
-		{"a mount", func(t *testing.T, r *remains) func() error {
+		{"a mount", func(t *testing.T, r *leftovers) func() error {
 			dir := t.TempDir()
 			must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"))
 			return func() error { return unix.Unmount(dir, 0) }
 		}, "mount "},
-		{"a device", func(t *testing.T, r *remains) func() error {
+		{"a device", func(t *testing.T, r *leftovers) func() error {
 			link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "left0"}, PeerName: "left1"}
 			must(t, netlink.LinkAdd(link))
 			return func() error { return netlink.LinkDel(link) }
 		}, "device left0"},
-		{"a packet filter", func(t *testing.T, r *remains) func() error {
+		{"a packet filter", func(t *testing.T, r *leftovers) func() error {
 			must(t, exec.Command("nft", "add table inet left").Run())
 			return func() error { return exec.Command("nft", "delete table inet left").Run() }
 		}, "table inet left"},
-		{"a process", func(t *testing.T, r *remains) func() error {
+		{"a process", func(t *testing.T, r *leftovers) func() error {
 			ns := topology.New(t, "left")
 			info, err := os.Stat(ns.Path)
 			must(t, err)
@@ -55,7 +55,7 @@ func TestRemains(t *testing.T) {
 				return nil
 			}
 		}, "(sleep) of left"},
-		{"a thread", func(t *testing.T, r *remains) func() error {
+		{"a thread", func(t *testing.T, r *leftovers) func() error {
 			ns := topology.New(t, "left")
 			info, err := os.Stat(ns.Path)
 			must(t, err)
@@ -75,7 +75,7 @@ func TestRemains(t *testing.T) {
 		}, "of left"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &remains{scratch: t.TempDir(), machines: map[uint64]string{}}
+			r := &leftovers{scratch: t.TempDir(), machines: map[uint64]string{}}
 			var err error
 			r.before, err = inventory()
 			must(t, err)
