@@ -3,8 +3,8 @@ package endpointctl
 import (
 	"portolan.dev/endpointctl/internal/api"
 	"portolan.dev/endpointctl/internal/controller"
-	"portolan.dev/endpointctl/internal/index"
 	"portolan.dev/endpointctl/internal/packing"
+	"portolan.dev/services/object"
 )
 
 // The API reads the state of the daemon.
@@ -26,10 +26,12 @@ func (d *Daemon) Leading() (epoch uint64, leading bool) {
 func (d *Daemon) Pending() int { return d.controller.Pending() }
 
 // Failure implements api.State.
-func (d *Daemon) Failure(key index.Key) (controller.Failure, bool) { return d.controller.Failure(key) }
+func (d *Daemon) Failure(key object.Name) (controller.Failure, bool) {
+	return d.controller.Failure(key)
+}
 
 // Refused implements api.State.
-func (d *Daemon) Refused(key index.Key) packing.Refused { return d.controller.Refused(key) }
+func (d *Daemon) Refused(key object.Name) packing.Refused { return d.controller.Refused(key) }
 
 // Resync implements api.State.
 func (d *Daemon) Resync() int { return d.controller.Resync() }

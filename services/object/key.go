@@ -25,11 +25,26 @@ func KeyOf(o Object) Key {
 func (k Key) String() string { return k.Kind + " " + k.Path() }
 
 // Path returns the key without its kind: "default/web", "n1".
-func (k Key) Path() string {
-	if k.Namespace == "" {
-		return k.Name
+func (k Key) Path() string { return Name{k.Namespace, k.Name}.String() }
+
+// Name is the name of an object among the objects of one kind. A service and its Endpoints have the
+// same Name.
+type Name struct {
+	Namespace string // empty for kinds without namespaces
+	Name      string
+}
+
+// NameOf returns the name of an object.
+func NameOf(o Object) Name {
+	return Name{o.GetMetadata().GetNamespace(), o.GetMetadata().GetName()}
+}
+
+// String returns the name in the form used in messages: "default/web", "n1".
+func (n Name) String() string {
+	if n.Namespace == "" {
+		return n.Name
 	}
-	return k.Namespace + "/" + k.Name
+	return n.Namespace + "/" + n.Name
 }
 
 // Compare orders keys by kind, namespace and name.

@@ -33,6 +33,9 @@ func TestMetaOfMakesMetadata(t *testing.T) {
 }
 
 func TestKey(t *testing.T) {
+	if got := object.NameOf(&corev1.Endpoints{Metadata: &corev1.ObjectMeta{Namespace: "a", Name: "b"}}).String(); got != "a/b" {
+		t.Errorf("name = %q", got)
+	}
 	service := &corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web"}}
 	if got := object.KeyOf(service).String(); got != "Service default/web" {
 		t.Errorf("key = %q", got)

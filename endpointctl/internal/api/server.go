@@ -28,9 +28,9 @@ type State interface {
 	// Pending returns the number of services that are due.
 	Pending() int
 	// Failure returns the reason why the last sync of a service failed, and whether it failed.
-	Failure(key index.Key) (controller.Failure, bool)
+	Failure(key object.Name) (controller.Failure, bool)
 	// Refused returns the endpoints of a service that the registry refuses.
-	Refused(key index.Key) packing.Refused
+	Refused(key object.Name) packing.Refused
 	// Resync makes all services due, and returns their number.
 	Resync() int
 }
@@ -56,7 +56,7 @@ func (s *Server) ExplainService(_ context.Context, req *endpointsv1.ExplainServi
 	if err := s.ready(); err != nil {
 		return nil, err
 	}
-	key := index.Key{Namespace: req.GetNamespace(), Name: req.GetName()}
+	key := object.Name{Namespace: req.GetNamespace(), Name: req.GetName()}
 	if key.Namespace == "" {
 		key.Namespace = object.DefaultNamespace
 	}

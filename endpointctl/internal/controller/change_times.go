@@ -6,15 +6,13 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
-
-	"portolan.dev/endpointctl/internal/index"
 )
 
 // changeTimes holds, for each service, the changes that its last sync had seen. From these it
 // computes how long the changes of a sync have been waiting. It is safe for concurrent use.
 type changeTimes struct {
 	mu   sync.Mutex
-	seen map[index.Key]seenChanges // guarded by mu
+	seen map[object.Name]seenChanges // guarded by mu
 }
 
 // seenChanges holds the time at which a service was created and the times of the last changes of
@@ -24,15 +22,15 @@ type seenChanges struct {
 	pods    map[string]time.Time
 }
 
-func newChangeTimes() *changeTimes { return &changeTimes{seen: map[index.Key]seenChanges{}} }
+func newChangeTimes() *changeTimes { return &changeTimes{seen: map[object.Name]seenChanges{}} }
 
 func (t *changeTimes) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.seen = map[index.Key]seenChanges{}
+	t.seen = map[object.Name]seenChanges{}
 }
 
-func (t *changeTimes) forget(key index.Key) {
+func (t *changeTimes) forget(key object.Name) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.seen, key)
@@ -40,7 +38,7 @@ func (t *changeTimes) forget(key index.Key) {
 
 // compute returns the time of the earliest change that no sync has seen, as RFC 3339 with
 // nanoseconds. It returns "" if there is none. The caller calls done when the sync has succeeded.
-func (t *changeTimes) compute(key index.Key, svc *corev1.Service, pods []*corev1.Pod) (trigger string, done func()) {
+func (t *changeTimes) compute(key object.Name, svc *corev1.Service, pods []*corev1.Pod) (trigger string, done func()) {
 	now := seenChanges{service: svc.GetMetadata().GetCreationTimestamp().AsTime(), pods: make(map[string]time.Time, len(pods))}
 	t.mu.Lock()
 	before := t.seen[key]

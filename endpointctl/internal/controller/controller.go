@@ -15,6 +15,7 @@ import (
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/tracing"
+	"portolan.dev/services/object"
 
 	"portolan.dev/endpointctl/internal/index"
 	"portolan.dev/endpointctl/internal/packing"
@@ -47,7 +48,7 @@ type Config struct {
 // Controller syncs services while it leads.
 type Controller struct {
 	cfg         Config
-	queue       *queue.Queue[index.Key]
+	queue       *queue.Queue[object.Name]
 	slices      registryv1.EndpointSliceServiceClient
 	endpoints   registryv1.EndpointsServiceClient
 	events      registryv1.EventServiceClient
@@ -58,22 +59,22 @@ type Controller struct {
 	leading     atomic.Bool
 
 	mu       sync.Mutex
-	deleted  map[index.Key]bool         // guarded by mu: deleted services that are not synced yet
-	reported map[eventKey]string        // guarded by mu: the last event of each notice
-	traces   map[index.Key]tracing.Span // guarded by mu: the traced change that made a service due
+	deleted  map[object.Name]bool         // guarded by mu: deleted services that are not synced yet
+	reported map[eventKey]string          // guarded by mu: the last event of each notice
+	traces   map[object.Name]tracing.Span // guarded by mu: the traced change that made a service due
 }
 
 // New returns a controller that does not lead.
 func New(cfg Config) *Controller {
 	c := &Controller{
-		cfg: cfg, queue: queue.New[index.Key](cfg.Queue),
+		cfg: cfg, queue: queue.New[object.Name](cfg.Queue),
 		slices:      registryv1.NewEndpointSliceServiceClient(cfg.Registry),
 		endpoints:   registryv1.NewEndpointsServiceClient(cfg.Registry),
 		events:      registryv1.NewEventServiceClient(cfg.Registry),
 		changeTimes: newChangeTimes(),
-		failures:    failures{all: map[index.Key]Failure{}},
-		refusals:    refusals{all: map[index.Key]packing.Refused{}},
-		deleted:     map[index.Key]bool{}, reported: map[eventKey]string{}, traces: map[index.Key]tracing.Span{},
+		failures:    failures{all: map[object.Name]Failure{}},
+		refusals:    refusals{all: map[object.Name]packing.Refused{}},
+		deleted:     map[object.Name]bool{}, reported: map[eventKey]string{}, traces: map[object.Name]tracing.Span{},
 	}
 	c.metrics = newMetrics(cfg.Metrics, c.queue.Len, func() int { return c.failures.lasting(cfg.LastingFailure) })
 	return c
@@ -98,7 +99,7 @@ func (c *Controller) Apply(ctx context.Context, batch []changes.Change, revision
 
 // recordTrace records the trace of the change that made a service due. If there are several, it
 // keeps the first.
-func (c *Controller) recordTrace(key index.Key, span tracing.Span) {
+func (c *Controller) recordTrace(key object.Name, span tracing.Span) {
 	if !span.Recorded() {
 		return
 	}
@@ -110,7 +111,7 @@ func (c *Controller) recordTrace(key index.Key, span tracing.Span) {
 }
 
 // continueTrace starts a span for a sync in the trace of the change that made the service due.
-func (c *Controller) continueTrace(ctx context.Context, key index.Key) (context.Context, tracing.Span) {
+func (c *Controller) continueTrace(ctx context.Context, key object.Name) (context.Context, tracing.Span) {
 	c.mu.Lock()
 	span := c.traces[key]
 	delete(c.traces, key)
@@ -126,7 +127,7 @@ func (c *Controller) recordDeleted(batch []changes.Change) (found bool) {
 	defer c.mu.Unlock()
 	for _, change := range batch {
 		if change.Kind == "Service" && change.New == nil {
-			c.deleted[index.Key{Namespace: change.Key.Namespace, Name: change.Key.Name}] = true
+			c.deleted[object.Name{Namespace: change.Key.Namespace, Name: change.Key.Name}] = true
 			found = true
 		}
 	}
@@ -192,7 +193,7 @@ func severity(err error) slog.Level {
 	}
 }
 
-func (c *Controller) syncOne(ctx context.Context, key index.Key) (wrote bool, err error) {
+func (c *Controller) syncOne(ctx context.Context, key object.Name) (wrote bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.SyncTimeout)
 	defer cancel()
 	ctx, span := c.continueTrace(ctx, key)

@@ -24,7 +24,7 @@ import (
 )
 
 // web is the service of these tests.
-var web = index.Key{Namespace: "default", Name: "web"}
+var web = object.Name{Namespace: "default", Name: "web"}
 
 func service() *corev1.Service {
 	return &corev1.Service{

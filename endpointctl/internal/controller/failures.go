@@ -9,8 +9,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/apierr"
-
-	"portolan.dev/endpointctl/internal/index"
+	"portolan.dev/services/object"
 )
 
 // Failure is the reason why the endpoints of a service cannot be written.
@@ -22,12 +21,12 @@ type Failure struct {
 // failures holds the services whose last sync failed. It is safe for concurrent use.
 type failures struct {
 	mu  sync.Mutex
-	all map[index.Key]Failure // guarded by mu
+	all map[object.Name]Failure // guarded by mu
 }
 
 // record records the result of a sync. It returns the time since which the service's syncs have
 // failed.
-func (f *failures) record(key index.Key, err error) time.Time {
+func (f *failures) record(key object.Name, err error) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err == nil {
@@ -43,7 +42,7 @@ func (f *failures) record(key index.Key, err error) time.Time {
 	return failure.Since
 }
 
-func (f *failures) get(key index.Key) (Failure, bool) {
+func (f *failures) get(key object.Name) (Failure, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	failure, failed := f.all[key]
@@ -70,12 +69,12 @@ func (f *failures) reset() {
 }
 
 // Failure returns the reason why the last sync of a service failed, and whether it failed.
-func (c *Controller) Failure(key index.Key) (Failure, bool) { return c.failures.get(key) }
+func (c *Controller) Failure(key object.Name) (Failure, bool) { return c.failures.get(key) }
 
 // recordResult records the result of a sync. It reports to the owner of a service at once if the
 // registry refuses its endpoints, because a retry does not help. It reports other failures once
 // they have lasted.
-func (c *Controller) recordResult(ctx context.Context, key index.Key, svc *corev1.Service, err error) {
+func (c *Controller) recordResult(ctx context.Context, key object.Name, svc *corev1.Service, err error) {
 	since := c.failures.record(key, err)
 	switch {
 	case err == nil:

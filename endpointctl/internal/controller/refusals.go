@@ -13,7 +13,6 @@ import (
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 
-	"portolan.dev/endpointctl/internal/index"
 	"portolan.dev/endpointctl/internal/packing"
 )
 
@@ -80,11 +79,11 @@ func endpointAt(o object.Object, field string) (address string, pod *corev1.Obje
 // tried again. It is safe for concurrent use.
 type refusals struct {
 	mu  sync.Mutex
-	all map[index.Key]packing.Refused // guarded by mu; the values are never changed
+	all map[object.Name]packing.Refused // guarded by mu; the values are never changed
 }
 
 // add records a refusal. It returns false if all its endpoints were recorded before.
-func (r *refusals) add(key index.Key, refused *refusal) bool {
+func (r *refusals) add(key object.Name, refused *refusal) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all, grown := maps.Clone(r.all[key]), false
@@ -98,20 +97,20 @@ func (r *refusals) add(key index.Key, refused *refusal) bool {
 	return grown
 }
 
-func (r *refusals) get(key index.Key) packing.Refused {
+func (r *refusals) get(key object.Name) packing.Refused {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.all[key]
 }
 
-func (r *refusals) forget(key index.Key) {
+func (r *refusals) forget(key object.Name) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.all, key)
 }
 
 // clear removes all refusals, and returns the services that had any.
-func (r *refusals) clear() []index.Key {
+func (r *refusals) clear() []object.Name {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	keys := slices.Collect(maps.Keys(r.all))
@@ -120,7 +119,7 @@ func (r *refusals) clear() []index.Key {
 }
 
 // Refused returns the endpoints of a service that are left out because the registry refuses them.
-func (c *Controller) Refused(key index.Key) packing.Refused { return c.refusals.get(key) }
+func (c *Controller) Refused(key object.Name) packing.Refused { return c.refusals.get(key) }
 
 // recheckRefused tries refused endpoints again once per Recheck interval.
 func (c *Controller) recheckRefused(ctx context.Context) {

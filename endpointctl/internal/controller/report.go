@@ -10,8 +10,6 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
-
-	"portolan.dev/endpointctl/internal/index"
 )
 
 // updateFailedReason is the reason of the event for a service whose slices cannot be written.
@@ -35,7 +33,7 @@ const maxMessage = 1024
 
 // eventKey is the object and reason of an event.
 type eventKey struct {
-	key    index.Key
+	key    object.Name
 	reason string
 }
 
@@ -43,7 +41,7 @@ type eventKey struct {
 // reason there.
 func (c *Controller) report(ctx context.Context, about object.Object, reason, message string) {
 	meta := about.GetMetadata()
-	subject := eventKey{index.KeyOf(about), reason}
+	subject := eventKey{object.NameOf(about), reason}
 	c.mu.Lock()
 	known := c.reported[subject] == message
 	c.reported[subject] = message
@@ -105,19 +103,19 @@ func (c *Controller) forgetReport(subject eventKey) {
 	delete(c.reported, subject)
 }
 
-func (c *Controller) forgetReported(key index.Key) {
+func (c *Controller) forgetReported(key object.Name) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.reported, func(n eventKey, _ string) bool { return n.key == key })
 }
 
-func (c *Controller) wasDeleted(key index.Key) bool {
+func (c *Controller) wasDeleted(key object.Name) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.deleted[key]
 }
 
-func (c *Controller) forgetDeleted(key index.Key) {
+func (c *Controller) forgetDeleted(key object.Name) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.deleted, key)

@@ -18,7 +18,7 @@ import (
 // task is one sync of one service.
 type task struct {
 	c       *Controller
-	key     index.Key
+	key     object.Name
 	objects index.Service
 	writes  int
 }

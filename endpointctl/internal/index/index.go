@@ -16,57 +16,46 @@ import (
 // Kinds returns the kinds that the index follows.
 func Kinds() []string { return []string{"Service", "Pod", "Node", "EndpointSlice", "Endpoints"} }
 
-// Key is the namespace and name of a service and of its Endpoints.
-type Key struct{ Namespace, Name string }
-
-// String returns the key as NAMESPACE/NAME.
-func (k Key) String() string { return k.Namespace + "/" + k.Name }
-
-// KeyOf returns the key of a service, or of another object with the same name.
-func KeyOf(o object.Object) Key {
-	return Key{o.GetMetadata().GetNamespace(), o.GetMetadata().GetName()}
-}
-
 // pair is a label in a namespace.
 type pair struct{ namespace, key, value string }
 
 // Index is safe for concurrent use. Its objects are shared and must not be changed.
 type Index struct {
 	mu         sync.RWMutex
-	services   map[Key]*corev1.Service
-	bySelector map[pair]map[Key]bool // by one pair of each selector
-	pods       map[Key]*corev1.Pod
-	byLabel    map[pair]map[Key]*corev1.Pod
-	byNode     map[string]map[Key]*corev1.Pod
+	services   map[object.Name]*corev1.Service
+	bySelector map[pair]map[object.Name]bool // by one pair of each selector
+	pods       map[object.Name]*corev1.Pod
+	byLabel    map[pair]map[object.Name]*corev1.Pod
+	byNode     map[string]map[object.Name]*corev1.Pod
 	nodes      map[string]*corev1.Node
-	slices     map[Key]map[string]*corev1.EndpointSlice // by service and name
-	endpoints  map[Key]*corev1.Endpoints
-	ownWrites  map[Key]map[object.Key]ownWrite // by service: writes that the stream has not passed yet
-	revision   uint64                          // of the stream
+	slices     map[object.Name]map[string]*corev1.EndpointSlice // by service and name
+	endpoints  map[object.Name]*corev1.Endpoints
+	ownWrites  map[object.Name]map[object.Key]ownWrite // by service: writes that the stream has not passed yet
+	revision   uint64                                  // of the stream
 }
 
 // New returns an empty index.
 func New() *Index {
 	return &Index{
-		services: map[Key]*corev1.Service{}, bySelector: map[pair]map[Key]bool{},
-		pods: map[Key]*corev1.Pod{}, byLabel: map[pair]map[Key]*corev1.Pod{}, byNode: map[string]map[Key]*corev1.Pod{},
-		nodes: map[string]*corev1.Node{}, slices: map[Key]map[string]*corev1.EndpointSlice{},
-		endpoints: map[Key]*corev1.Endpoints{}, ownWrites: map[Key]map[object.Key]ownWrite{},
+		services: map[object.Name]*corev1.Service{}, bySelector: map[pair]map[object.Name]bool{},
+		pods: map[object.Name]*corev1.Pod{}, byLabel: map[pair]map[object.Name]*corev1.Pod{}, byNode: map[string]map[object.Name]*corev1.Pod{},
+		nodes: map[string]*corev1.Node{}, slices: map[object.Name]map[string]*corev1.EndpointSlice{},
+		endpoints: map[object.Name]*corev1.Endpoints{}, ownWrites: map[object.Name]map[object.Key]ownWrite{},
 	}
 }
 
 // Apply applies the changes up to a revision, and returns the services that they affect.
-func (x *Index) Apply(batch []changes.Change, revision uint64) map[Key]bool {
+func (x *Index) Apply(batch []changes.Change, revision uint64) map[object.Name]bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if revision < x.revision {
 		clear(x.ownWrites) // the log was set back, so the recorded writes may be lost
 	}
 	x.revision = revision
-	affected := map[Key]bool{}
+	affected := map[object.Name]bool{}
 	for i := range batch {
 		c := &batch[i]
-		key := Key{c.Key.Namespace, c.Key.Name}
+		key := object.Name{Namespace: c.Key.Namespace, Name: c.Key.Name}
 		switch c.Kind {
 		case "Service":
 			x.putService(key, as[*corev1.Service](c.New))
@@ -91,7 +80,7 @@ func as[T object.Object](o object.Object) T {
 	return typed
 }
 
-func (x *Index) putService(key Key, svc *corev1.Service) {
+func (x *Index) putService(key object.Name, svc *corev1.Service) {
 	if old := x.services[key]; old != nil {
 		if p, ok := selectorPair(old); ok {
 			remove(x.bySelector, p, key)
@@ -118,7 +107,7 @@ func selectorPair(svc *corev1.Service) (pair, bool) {
 	return pair{svc.GetMetadata().GetNamespace(), key, selector[key]}, true
 }
 
-func (x *Index) putPod(key Key, pod *corev1.Pod, affected map[Key]bool) {
+func (x *Index) putPod(key object.Name, pod *corev1.Pod, affected map[object.Name]bool) {
 	if old := x.pods[key]; old != nil {
 		x.servicesOf(old, affected)
 		for k, v := range old.GetMetadata().GetLabels() {
@@ -139,7 +128,7 @@ func (x *Index) putPod(key Key, pod *corev1.Pod, affected map[Key]bool) {
 }
 
 // servicesOf adds the services that select a pod.
-func (x *Index) servicesOf(pod *corev1.Pod, found map[Key]bool) {
+func (x *Index) servicesOf(pod *corev1.Pod, found map[object.Name]bool) {
 	labels := pod.GetMetadata().GetLabels()
 	for k, v := range labels {
 		for key := range x.bySelector[pair{pod.GetMetadata().GetNamespace(), k, v}] {
@@ -152,7 +141,7 @@ func (x *Index) servicesOf(pod *corev1.Pod, found map[Key]bool) {
 
 // putNode adds the services of the node's pods to affected if a property of the node that affects
 // endpoints has changed.
-func (x *Index) putNode(name string, node *corev1.Node, affected map[Key]bool) {
+func (x *Index) putNode(name string, node *corev1.Node, affected map[object.Name]bool) {
 	old := x.nodes[name]
 	if node == nil {
 		delete(x.nodes, name)
@@ -167,14 +156,14 @@ func (x *Index) putNode(name string, node *corev1.Node, affected map[Key]bool) {
 	}
 }
 
-func put[K comparable, V any](m map[K]map[Key]V, at K, key Key, v V) {
+func put[K comparable, V any](m map[K]map[object.Name]V, at K, key object.Name, v V) {
 	if m[at] == nil {
-		m[at] = map[Key]V{}
+		m[at] = map[object.Name]V{}
 	}
 	m[at][key] = v
 }
 
-func remove[K comparable, V any](m map[K]map[Key]V, at K, key Key) {
+func remove[K comparable, V any](m map[K]map[object.Name]V, at K, key object.Name) {
 	delete(m[at], key)
 	if len(m[at]) == 0 {
 		delete(m, at)

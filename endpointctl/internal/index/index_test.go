@@ -35,11 +35,11 @@ func (w *model) change(key object.Key, o object.Object) changes.Change {
 }
 
 // selecting returns the services that select a pod.
-func (w *model) selecting(pod *corev1.Pod, found map[Key]bool) {
+func (w *model) selecting(pod *corev1.Pod, found map[object.Name]bool) {
 	for _, o := range w.objects {
 		svc, ok := o.(*corev1.Service)
 		if ok && svc.GetMetadata().GetNamespace() == pod.GetMetadata().GetNamespace() && spec.MatchEquality(svc.GetSpec().GetSelector(), pod.GetMetadata().GetLabels()) {
-			found[KeyOf(svc)] = true
+			found[object.NameOf(svc)] = true
 		}
 	}
 }
@@ -58,7 +58,7 @@ func meta(t *rapid.T) *corev1.ObjectMeta {
 func TestAChangeConcernsItsOwnServices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, w := New(), &model{objects: map[object.Key]object.Object{}}
-		apply := func(t *rapid.T, o object.Object, expect func(old, now object.Object, found map[Key]bool)) {
+		apply := func(t *rapid.T, o object.Object, expect func(old, now object.Object, found map[object.Name]bool)) {
 			key := object.KeyOf(o)
 			if rapid.IntRange(0, 3).Draw(t, "delete") == 0 {
 				o = nil
@@ -66,7 +66,7 @@ func TestAChangeConcernsItsOwnServices(t *testing.T) {
 					return
 				}
 			}
-			want := map[Key]bool{}
+			want := map[object.Name]bool{}
 			c := w.change(key, o)
 			expect(c.Old, c.New, want)
 			if got := x.Apply([]changes.Change{c}, c.Revision); !maps.Equal(got, want) {
@@ -76,7 +76,7 @@ func TestAChangeConcernsItsOwnServices(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"pod": func(t *rapid.T) {
 				pod := &corev1.Pod{Metadata: meta(t), Spec: &corev1.PodSpec{NodeName: nodeNames.Draw(t, "node")}}
-				apply(t, pod, func(old, now object.Object, found map[Key]bool) {
+				apply(t, pod, func(old, now object.Object, found map[object.Name]bool) {
 					for _, o := range []object.Object{old, now} {
 						if p, ok := o.(*corev1.Pod); ok {
 							w.selecting(p, found)
@@ -86,12 +86,12 @@ func TestAChangeConcernsItsOwnServices(t *testing.T) {
 			},
 			"service": func(t *rapid.T) {
 				svc := &corev1.Service{Metadata: meta(t), Spec: &corev1.ServiceSpec{Selector: labels.Draw(t, "selector")}}
-				apply(t, svc, func(_, _ object.Object, found map[Key]bool) { found[KeyOf(svc)] = true })
+				apply(t, svc, func(_, _ object.Object, found map[object.Name]bool) { found[object.NameOf(svc)] = true })
 			},
 			"node": func(t *rapid.T) {
 				node := &corev1.Node{Metadata: &corev1.ObjectMeta{Name: rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "name")}}
 				node.Metadata.Labels = map[string]string{object.LabelZone: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "zone"), "noise": names.Draw(t, "noise")}
-				apply(t, node, func(old, now object.Object, found map[Key]bool) {
+				apply(t, node, func(old, now object.Object, found map[object.Name]bool) {
 					before, was := old.(*corev1.Node)
 					after, is := now.(*corev1.Node)
 					if was && is && packing.NodeOf(before) == packing.NodeOf(after) {
@@ -118,7 +118,7 @@ func checkRead(t *rapid.T, x *Index, w *model) {
 			pods++
 		case *corev1.Service:
 			services++
-			known := x.Read(KeyOf(o))
+			known := x.Read(object.NameOf(o))
 			var want []string
 			for _, other := range w.objects {
 				pod, ok := other.(*corev1.Pod)

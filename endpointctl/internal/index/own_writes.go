@@ -16,12 +16,12 @@ func isManaged(s *corev1.EndpointSlice) bool {
 	}
 }
 
-// serviceOf returns the key of the service to which a slice or an Endpoints belongs.
-func serviceOf(o object.Object) Key {
+// serviceOf returns the name of the service to which a slice or an Endpoints belongs.
+func serviceOf(o object.Object) object.Name {
 	if s, ok := o.(*corev1.EndpointSlice); ok {
-		return Key{s.GetMetadata().GetNamespace(), s.GetMetadata().GetLabels()[object.LabelServiceName]}
+		return object.Name{Namespace: s.GetMetadata().GetNamespace(), Name: s.GetMetadata().GetLabels()[object.LabelServiceName]}
 	}
-	return KeyOf(o)
+	return object.NameOf(o)
 }
 
 // ownWrite is the state of an object after the controller's own write.
@@ -74,7 +74,7 @@ func (x *Index) latest(o object.Object) ownWrite {
 }
 
 // fromStream returns the slice or Endpoints with that key as the stream last delivered it.
-func (x *Index) fromStream(service Key, key object.Key) object.Object {
+func (x *Index) fromStream(service object.Name, key object.Key) object.Object {
 	if key.Kind == "EndpointSlice" {
 		return x.slices[service][key.Name]
 	}
@@ -119,7 +119,7 @@ func (x *Index) dropPassed() {
 
 // applySlice applies a streamed change of a slice. It adds the service to affected if this
 // controller made the slice.
-func (x *Index) applySlice(c *changes.Change, affected map[Key]bool) {
+func (x *Index) applySlice(c *changes.Change, affected map[object.Name]bool) {
 	before, after := as[*corev1.EndpointSlice](c.Old), as[*corev1.EndpointSlice](c.New)
 	echo := x.isEcho(c)
 	for _, s := range []*corev1.EndpointSlice{before, after} {
@@ -152,7 +152,7 @@ func (x *Index) dropSlice(s *corev1.EndpointSlice) {
 }
 
 // applyEndpoints applies a streamed change of an Endpoints.
-func (x *Index) applyEndpoints(key Key, c *changes.Change, affected map[Key]bool) {
+func (x *Index) applyEndpoints(key object.Name, c *changes.Change, affected map[object.Name]bool) {
 	if !x.isEcho(c) {
 		affected[key] = true
 	}

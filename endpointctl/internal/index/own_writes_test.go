@@ -13,7 +13,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-var web = Key{"x", "web"}
+var web = object.Name{Namespace: "x", Name: "web"}
 
 func slice(name, uid string, revision uint64, managedBy string) *corev1.EndpointSlice {
 	return &corev1.EndpointSlice{Metadata: &corev1.ObjectMeta{

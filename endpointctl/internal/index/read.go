@@ -29,7 +29,7 @@ func (s *Service) FindNode(name string) (packing.Node, bool) {
 }
 
 // Read returns the objects of a service.
-func (x *Index) Read(key Key) Service {
+func (x *Index) Read(key object.Name) Service {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	s := Service{Service: x.services[key], Endpoints: x.endpointsOf(key)}
@@ -49,7 +49,7 @@ func (x *Index) Read(key Key) Service {
 }
 
 // slicesOf returns the slices of a service, including the controller's own writes.
-func (x *Index) slicesOf(service Key) []*corev1.EndpointSlice {
+func (x *Index) slicesOf(service object.Name) []*corev1.EndpointSlice {
 	written := x.ownWrites[service]
 	var all []*corev1.EndpointSlice
 	for _, s := range x.slices[service] {
@@ -67,7 +67,7 @@ func (x *Index) slicesOf(service Key) []*corev1.EndpointSlice {
 
 // endpointsOf returns the Endpoints of a service, including the controller's own write, or nil if
 // there is none.
-func (x *Index) endpointsOf(service Key) *corev1.Endpoints {
+func (x *Index) endpointsOf(service object.Name) *corev1.Endpoints {
 	key := object.Key{Kind: "Endpoints", Namespace: service.Namespace, Name: service.Name}
 	if w, ok := x.ownWrites[service][key]; ok {
 		return as[*corev1.Endpoints](w.object)
@@ -76,7 +76,7 @@ func (x *Index) endpointsOf(service Key) *corev1.Endpoints {
 }
 
 // ReadNamespace is Read with all pods of the namespace instead of the selected ones.
-func (x *Index) ReadNamespace(key Key) Service {
+func (x *Index) ReadNamespace(key object.Name) Service {
 	s := x.Read(key)
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -95,7 +95,7 @@ func (x *Index) ReadNamespace(key Key) Service {
 // selector.
 func (x *Index) selectedPods(svc *corev1.Service) []*corev1.Pod {
 	selector := svc.GetSpec().GetSelector()
-	var rarest map[Key]*corev1.Pod
+	var rarest map[object.Name]*corev1.Pod
 	first := true
 	for k, v := range selector {
 		candidates := x.byLabel[pair{svc.GetMetadata().GetNamespace(), k, v}]
@@ -138,10 +138,10 @@ func (x *Index) Nodes() []*corev1.Node {
 }
 
 // Keys returns the keys that have a service, slices made by this controller, or an Endpoints.
-func (x *Index) Keys() map[Key]bool {
+func (x *Index) Keys() map[object.Name]bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	all := make(map[Key]bool, len(x.services))
+	all := make(map[object.Name]bool, len(x.services))
 	for key := range x.services {
 		all[key] = true
 	}
