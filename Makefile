@@ -39,7 +39,7 @@ run: ## everything in one process, with an example to try
 	bin/portolan dev --example examples/hello
 
 .PHONY: test
-test: test-tools generate-check fmt-check walls vet build-alone test-go kind ## all that CI checks
+test: test-tools generate-check fmt-check walls vet build-alone build-others test-go kind ## all that CI checks
 
 .PHONY: test-tools
 test-tools: ## install what the tests need besides Go, or say what is missing
@@ -148,6 +148,11 @@ vet: ## go vet in the workspace
 .PHONY: build-alone
 build-alone: ## does each module build without the workspace?
 	for m in $(MODULES) $(TOOLS); do GOWORK=off go -C $$m build -o /dev/null ./...; GOWORK=off go -C $$m vet ./...; done
+
+.PHONY: build-others
+build-others: ## does the command line build for other systems?
+	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./portolan/cmd/portolan
+	GOOS=windows GOARCH=amd64 go build -o /dev/null ./portolan/cmd/portolan
 
 .PHONY: fmt
 fmt: ## gofmt all Go files

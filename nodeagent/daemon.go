@@ -77,13 +77,8 @@ type Daemon struct {
 	viewChanged chan struct{} // receives a token when the view has changed
 }
 
-// New builds an agent of this process's machine. The agent listens from here on, and forwards once
-// it runs.
-func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
-	return NewOn(ctx, machine.Linux{}, cfg, host)
-}
-
-// NewOn builds an agent of any machine, see New.
+// NewOn builds an agent of a machine. The agent listens from here on, and forwards once it runs.
+// Package program has New, which builds an agent of this process's machine.
 func NewOn(_ context.Context, m machine.Machine, cfg Config, host app.Host) (*Daemon, error) {
 	d, err := newDaemon(m, cfg, host)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"portolan.dev/nodeagent/dataplane"
-	"portolan.dev/nodeagent/machine"
+	"portolan.dev/nodeagent/linux"
 	"portolan.dev/services/kit/app"
 )
 
@@ -16,7 +16,7 @@ func (d *Daemon) Plane() dataplane.Plane { return d.plane }
 // NewPrepared builds an agent of this machine, and calls the prepare functions on it once its data
 // plane is open, before its parts are built around the plane.
 func NewPrepared(cfg Config, host app.Host, prepare ...func(*Daemon)) (*Daemon, error) {
-	d, err := newDaemon(machine.Linux{}, cfg, host)
+	d, err := newDaemon(linux.Machine{}, cfg, host)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (d *Daemon) SetLocal(local func() ([]netip.Addr, error)) { d.machine = read
 
 // readdressed is this machine with other addresses.
 type readdressed struct {
-	machine.Linux
+	linux.Machine
 	local func() ([]netip.Addr, error)
 }
 

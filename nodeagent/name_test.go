@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/program"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
@@ -19,7 +20,7 @@ func TestNameIsThatOfTheCertificate(t *testing.T) {
 	cfg.NodeName = "n2"
 	host := kittest.Host(t, rpc.TCP(), "")
 	host.Identity = kittest.NewCertificates(t).Source("nodeagent/n1")
-	_, err := nodeagent.New(t.Context(), cfg, host)
+	_, err := program.New(t.Context(), cfg, host)
 	if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), "node-name is n2 and the certificate is spiffe://portolan/nodeagent/n1: leave out node-name, or make a certificate by portolan certs issue nodeagent/n2") {
 		t.Errorf("got %v", err)
 	}

@@ -6,8 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"portolan.dev/nodeagent/dataplane/host"
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/internal/addresses"
 	"portolan.dev/nodeagent/internal/proxymode"
 	"portolan.dev/nodeagent/machine"
@@ -18,10 +17,10 @@ import (
 func (c *Config) proxyMode(m machine.Machine, log *slog.Logger, metrics prometheus.Registerer) proxymode.Options {
 	return proxymode.Options{
 		Mode: c.ProxyMode, Strict: c.Strict, DataDir: c.DataDir, Modes: m.Modes(), Metrics: metrics, Log: log,
-		Kernel: kernel.Options{
+		Kernel: kernelmode.Options{
 			ServiceCIDRs: c.ServiceCIDR, Count: c.TrafficMetrics > 0, StrictARP: c.StrictARP,
-			Timeouts: host.Timeouts{TCP: c.IPVSTCPTimeout, TCPFin: c.IPVSTCPFinTimeout, UDP: c.IPVSUDPTimeout},
-			Tracking: host.Tracking{
+			Timeouts: kernelmode.Timeouts{TCP: c.IPVSTCPTimeout, TCPFin: c.IPVSTCPFinTimeout, UDP: c.IPVSUDPTimeout},
+			Tracking: kernelmode.Tracking{
 				MaxPerCore: c.ConntrackMaxPerCore, Min: c.ConntrackMin,
 				Established: c.ConntrackEstablished, CloseWait: c.ConntrackCloseWait,
 				Liberal: c.ConntrackLiberal,
@@ -46,4 +45,10 @@ func (c *Config) facts(node, zone string, nodePorts []netip.Addr) plan.Facts {
 		Node: node, Zone: zone, NodePorts: nodePorts,
 		Scheduler: scheduler, Drain: c.DrainTimeout, MasqueradeAll: c.MasqueradeAll,
 	}
+}
+
+// Cleanup removes everything from a machine's kernel that the agent with this configuration has put
+// there, and nothing else. The agent must not be running.
+func Cleanup(m machine.Machine, cfg Config, log *slog.Logger) error {
+	return proxymode.Cleanup(cfg.proxyMode(m, log, nil))
 }

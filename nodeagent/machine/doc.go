@@ -1,7 +1,8 @@
 // Package machine is the machine below a node agent: its addresses, the programs that listen on it,
 // and the modes in which its kernel can forward.
 //
-// Linux is the machine of every daemon. A simulation, such as faults/sim, has machines in memory.
+// Package linux has the machine of every daemon. `portolan dev` uses Userspace, the same machine
+// without its kernel. A simulation, such as faults/sim, has machines in memory.
 // Therefore this package is public, while other packages that only the agent uses are internal.
 //
 // The invariant: an agent reads the state of its machine through Machine only, apart from its disk

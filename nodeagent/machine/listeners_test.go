@@ -19,7 +19,7 @@ func TestListeners(t *testing.T) {
 	defer lis.Close()
 	port := uint16(lis.Addr().(*net.TCPAddr).Port)
 	listening := func() bool {
-		return slices.ContainsFunc(Linux{}.Listeners(), func(f plan.Frontend) bool { return f.Addr.Port() == port && f.Protocol == plan.TCP })
+		return slices.ContainsFunc(Userspace{}.Listeners(), func(f plan.Frontend) bool { return f.Addr.Port() == port && f.Protocol == plan.TCP })
 	}
 	if !listening() {
 		t.Errorf("port %d is not among those that are listened on", port)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/netip"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -19,14 +19,5 @@ type Machine interface {
 	Listeners() []plan.Frontend
 	// Modes returns the proxy modes in which the kernel may forward, in the order in which they are
 	// tried.
-	Modes() []KernelMode
-}
-
-// KernelMode is a mode in which the kernel forwards, even without the agent.
-type KernelMode struct {
-	Name string
-	// Open opens the plane, as kernel.New does.
-	Open func(kernel.Options) (*kernel.Plane, error)
-	// Precede reads the state that an agent has left in this mode, as kernel.Precede does.
-	Precede func(kernel.Options) (*kernel.Predecessor, error)
+	Modes() []kernelmode.Mode
 }

@@ -20,6 +20,7 @@ import (
 	"portolan.dev/dnssvc"
 	"portolan.dev/endpointctl"
 	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/program"
 	"portolan.dev/registry"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
@@ -91,7 +92,7 @@ func secure(t *testing.T) *secured {
 	config.Defaults(&nc)
 	nc.Common, nc.Registry, nc.NodeAddresses = s.common("nodeagent-n1", 7404), s.api(7400), []string{s.network.bind()}
 	nc.ProxyMode, nc.PodCIDR, nc.HeartbeatInterval = "userspace", []netip.Prefix{pods}, 100*time.Millisecond
-	runSecured(s, "nodeagent", nc, nc.Common, nodeagent.New)
+	runSecured(s, "nodeagent", nc, nc.Common, program.New)
 	t.Setenv("PORTOLAN_CERTS", s.certs)
 	return s
 }

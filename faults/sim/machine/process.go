@@ -9,8 +9,8 @@ import (
 
 	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/packetfilter"
-	nodemachine "portolan.dev/nodeagent/machine"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -56,19 +56,18 @@ func (p *Process) WatchAddresses(ctx context.Context, changed func()) error {
 func (p *Process) Listeners() []plan.Frontend { return nil }
 
 // Modes implements nodemachine.Machine.
-func (p *Process) Modes() []nodemachine.KernelMode {
+func (p *Process) Modes() []kernelmode.Mode {
 	open := func() (kernel.Balancer, error) { return balancer{p}, nil }
-	return []nodemachine.KernelMode{{
-		Name: mode,
-		Open: func(o kernel.Options) (*kernel.Plane, error) {
+	return []kernelmode.Mode{kernel.Mode(mode,
+		func(o kernel.Options) (*kernel.Plane, error) {
 			o.Host = p
 			return kernel.New(o, open)
 		},
-		Precede: func(o kernel.Options) (*kernel.Predecessor, error) {
+		func(o kernel.Options) (*kernel.Predecessor, error) {
 			o.Host = p
 			return kernel.Precede(o, open)
 		},
-	}}
+	)}
 }
 
 // Routes implements kernel.Host.

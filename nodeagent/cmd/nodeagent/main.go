@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/program"
 )
 
-func main() { os.Exit(nodeagent.Main()) }
+func main() { os.Exit(program.Main()) }

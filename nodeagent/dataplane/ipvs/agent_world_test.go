@@ -29,6 +29,7 @@ import (
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/nodeagent/program"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/config"
@@ -41,7 +42,7 @@ import (
 // agentEnv makes the test binary run a node agent.
 const agentEnv = "PORTOLAN_TEST_AGENT"
 
-func agentMain() int { return daemon.Main("nodeagent", nodeagent.New) }
+func agentMain() int { return daemon.Main("nodeagent", program.New) }
 
 // agentWorld is a registry, and the node of the test process with a network around it.
 type agentWorld struct {
@@ -98,7 +99,7 @@ func (w *agentWorld) event(reason string) *corev1.Event {
 // everything.
 func (w *agentWorld) start() (client nodeagentv1.NodeAgentServiceClient, stop func()) {
 	w.t.Helper()
-	agent, err := nodeagent.New(w.t.Context(), w.cfg, kittest.Host(w.t, rpc.TCP(), w.log.URL()))
+	agent, err := program.New(w.t.Context(), w.cfg, kittest.Host(w.t, rpc.TCP(), w.log.URL()))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func (w *agentWorld) applied(client nodeagentv1.NodeAgentServiceClient) *nodeage
 // cleanup removes the state that agents have left, and checks that nothing remains.
 func (w *agentWorld) cleanup() {
 	w.t.Helper()
-	if err := nodeagent.Cleanup(w.t.Context(), []string{"-data-dir", w.cfg.DataDir}); err != nil {
+	if err := program.Cleanup(w.t.Context(), []string{"-data-dir", w.cfg.DataDir}); err != nil {
 		w.t.Fatal(err)
 	}
 	if left := table(w.t, w.Network); strings.Contains(left, "TCP ") {

@@ -15,10 +15,10 @@ import (
 
 	google "github.com/google/nftables"
 
-	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/kerneltest"
+	"portolan.dev/nodeagent/program"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
 )
@@ -125,7 +125,7 @@ func TestWithoutIPVS(t *testing.T) {
 	loaded := kerneltest.WithoutModules(t,
 		"ip_vs_mh", "ip_vs_nq", "ip_vs_sed", "ip_vs_sh", "ip_vs_dh", "ip_vs_wlc", "ip_vs_lc", "ip_vs_wrr", "ip_vs_rr", "ip_vs")
 	w.cfg.Strict = true
-	if _, err := nodeagent.New(t.Context(), w.cfg, kittest.Host(t, rpc.TCP(), w.log.URL())); err == nil {
+	if _, err := program.New(t.Context(), w.cfg, kittest.Host(t, rpc.TCP(), w.log.URL())); err == nil {
 		t.Error("a strict agent runs")
 	}
 	w.cfg.Strict = false

@@ -1,30 +1,26 @@
 package kernel
 
 import (
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
-// Drop is the number of packets of a service port that the packet filter dropped at a frontend.
-type Drop struct {
-	packetfilter.Drop
-	Service  plan.ServiceName
-	PortName string
-}
-
 // Drops reads the numbers of dropped packets from the kernel. Frontends without dropped packets are
 // left out. The result is empty if the kernel cannot count.
-func (p *Plane) Drops() ([]Drop, error) {
+func (p *Plane) Drops() ([]kernelmode.Drop, error) {
 	found, err := packetfilter.ReadDrops(p.opts.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var known []Drop
+	var known []kernelmode.Drop
 	for _, d := range found {
 		if v := p.ownerOf(d.Frontend); v != nil {
-			known = append(known, Drop{d, v.Service, v.PortName})
+			known = append(known, kernelmode.Drop{
+				Frontend: d.Frontend, Set: string(d.Set), Reason: d.Reason, Packets: d.Packets, Service: v.Service, PortName: v.PortName,
+			})
 		}
 	}
 	return known, nil

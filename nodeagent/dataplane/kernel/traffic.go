@@ -1,23 +1,14 @@
 package kernel
 
-import "portolan.dev/nodeagent/plan"
+import (
+	"portolan.dev/nodeagent/dataplane/kernelmode"
+)
 
-// Traffic holds the counters of a server since it was added to the kernel.
-type Traffic struct {
-	Connections uint64 // or flows, if the protocol has no connections
-	// In is from clients, Out is to them. Zero if the balancer does not count it.
-	PacketsIn, PacketsOut, BytesIn, BytesOut uint64
-}
-
-// Counted is the traffic of one server of the balancer.
-type Counted struct {
-	// Server is the server's address in the balancer. A service has a server for each of its
-	// addresses, and others for external clients.
-	Server   plan.Frontend
-	Service  plan.ServiceName
-	PortName string
-	Traffic
-}
+// The types of counters that agents know.
+type (
+	Traffic = kernelmode.Traffic
+	Counted = kernelmode.Counted
+)
 
 // Traffic reads the counters of all servers from the kernel. Changes continue during the read. A
 // server that was added anew begins at zero. Servers on loopback addresses are not counted.

@@ -1,18 +1,15 @@
 package proxymode
 
-import (
-	"portolan.dev/nodeagent/dataplane/ipvs"
-	"portolan.dev/nodeagent/dataplane/nftables"
-)
+import "portolan.dev/nodeagent/dataplane/kernelmode"
 
 // The proxy modes.
 const (
 	// Auto stands for the best mode that the node supports.
 	Auto = "auto"
 	// IPVS balances by IPVS in the kernel.
-	IPVS = ipvs.Name
+	IPVS = kernelmode.IPVS
 	// NFTables balances by nftables in the kernel.
-	NFTables = nftables.Name
+	NFTables = kernelmode.NFTables
 	// IPTables is another name of NFTables, its modern form.
 	IPTables = "iptables"
 	// Userspace is a proxy in this process. It always works.

@@ -5,9 +5,8 @@ import (
 	"strings"
 
 	"portolan.dev/nodeagent/dataplane"
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/userspace"
-	"portolan.dev/nodeagent/machine"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -49,7 +48,7 @@ func fallbackReason(used string, reasons []string) string {
 
 // open opens the plane of a mode. It takes over the state of an agent in another mode. No client
 // notices, except that open connections of IPVS end.
-func (o *Options) open(mode machine.KernelMode) (*kernel.Plane, error) {
+func (o *Options) open(mode kernelmode.Mode) (kernelmode.Plane, error) {
 	options := o.kernel(mode.Name)
 	before := o.predecessors(mode.Name)
 	for _, p := range before {
@@ -70,8 +69,8 @@ func (o *Options) open(mode machine.KernelMode) (*kernel.Plane, error) {
 }
 
 // predecessors returns the state that agents have left in the kernel in other modes.
-func (o *Options) predecessors(mode string) []*kernel.Predecessor {
-	var all []*kernel.Predecessor
+func (o *Options) predecessors(mode string) []kernelmode.Predecessor {
+	var all []kernelmode.Predecessor
 	for _, m := range o.Modes {
 		if m.Name == mode || !o.hasKernelState(m.Name) {
 			continue

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
-	"portolan.dev/nodeagent/machine"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
 )
@@ -18,14 +17,14 @@ var errNoModule = errors.New("no such module")
 // modeless are the modes of a kernel that supports none of them. They record the calls.
 type modeless struct{ calls []string }
 
-func (m *modeless) mode(name string) machine.KernelMode {
-	return machine.KernelMode{
+func (m *modeless) mode(name string) kernelmode.Mode {
+	return kernelmode.Mode{
 		Name: name,
-		Open: func(o kernel.Options) (*kernel.Plane, error) {
+		Open: func(o kernelmode.Options) (kernelmode.Plane, error) {
 			m.calls = append(m.calls, "open "+name)
 			return nil, errNoModule
 		},
-		Precede: func(o kernel.Options) (*kernel.Predecessor, error) {
+		Precede: func(o kernelmode.Options) (kernelmode.Predecessor, error) {
 			m.calls = append(m.calls, "precede "+name)
 			return nil, errNoModule
 		},
@@ -36,7 +35,7 @@ func (m *modeless) mode(name string) machine.KernelMode {
 // given modes exist.
 func (m *modeless) options(t *testing.T, mode string, journals ...string) Options {
 	o := Options{
-		Mode: mode, DataDir: t.TempDir(), Modes: []machine.KernelMode{m.mode(IPVS), m.mode(NFTables)}, Log: kittest.Logger(t),
+		Mode: mode, DataDir: t.TempDir(), Modes: []kernelmode.Mode{m.mode(IPVS), m.mode(NFTables)}, Log: kittest.Logger(t),
 	}
 	for _, used := range journals {
 		if err := os.WriteFile(o.journal(used), nil, 0o600); err != nil {
@@ -78,6 +77,23 @@ func TestStrictDoesNotFallBack(t *testing.T) {
 	o.Strict = true
 	if _, _, err := Open(o); !errors.Is(err, errNoModule) || !slices.Equal(m.calls, []string{"open " + IPVS}) {
 		t.Errorf("error %v after %q", err, m.calls)
+	}
+}
+
+// TestOtherSystems checks that a machine whose kernel has no modes forwards in userspace.
+func TestOtherSystems(t *testing.T) {
+	o := Options{Mode: Auto, DataDir: t.TempDir(), Log: kittest.Logger(t)}
+	plane, fallback, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Close()
+	if plane.Name() != Userspace || !strings.Contains(fallback, "Linux only") {
+		t.Errorf("plane %s, fallback %q", plane.Name(), fallback)
+	}
+	o.Strict = true
+	if _, _, err := Open(o); !errors.Is(err, errNoKernelModes) {
+		t.Errorf("strict: %v", err)
 	}
 }
 

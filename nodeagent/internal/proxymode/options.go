@@ -10,8 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
-	"portolan.dev/nodeagent/machine"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 )
 
 // runDir holds the journal of the kernel's state if there is no data directory. Like that state, it
@@ -25,12 +24,12 @@ type Options struct {
 	// Strict makes Open fail instead of using another mode.
 	Strict bool
 	// Kernel are the options of a plane in the kernel. The log and the journal are set by mode.
-	Kernel kernel.Options
+	Kernel kernelmode.Options
 	// DataDir is the directory of the journals. Empty: a directory that does not survive a reboot.
 	DataDir string
 	// Modes are the modes in which the machine's kernel can forward, in the order in which they are
 	// tried.
-	Modes []machine.KernelMode
+	Modes []kernelmode.Mode
 	// Metrics has the metrics of the userspace plane.
 	Metrics prometheus.Registerer
 	Log     *slog.Logger
@@ -46,7 +45,7 @@ func (o *Options) journal(mode string) string {
 }
 
 // kernel returns the options of the plane of a mode.
-func (o *Options) kernel(mode string) kernel.Options {
+func (o *Options) kernel(mode string) kernelmode.Options {
 	options := o.Kernel
 	options.Log, options.Journal = o.Log, o.journal(mode)
 	return options
@@ -59,7 +58,7 @@ func (o *Options) hasKernelState(mode string) bool {
 }
 
 // candidates returns the modes in the kernel to try for the configured one, in order.
-func (o *Options) candidates() []machine.KernelMode {
+func (o *Options) candidates() []kernelmode.Mode {
 	wanted := o.Mode
 	switch wanted {
 	case Userspace:
@@ -69,6 +68,16 @@ func (o *Options) candidates() []machine.KernelMode {
 	case IPTables:
 		wanted = NFTables
 	}
-	i := slices.IndexFunc(o.Modes, func(m machine.KernelMode) bool { return m.Name == wanted })
+	i := slices.IndexFunc(o.Modes, func(m kernelmode.Mode) bool { return m.Name == wanted })
+	if i < 0 {
+		return []kernelmode.Mode{unavailable(wanted)}
+	}
 	return o.Modes[i:]
+}
+
+var errNoKernelModes = errors.New("kernels forward for agents on Linux only")
+
+// unavailable returns a mode that a machine's kernel does not have.
+func unavailable(name string) kernelmode.Mode {
+	return kernelmode.Mode{Name: name, Open: func(kernelmode.Options) (kernelmode.Plane, error) { return nil, errNoKernelModes }}
 }

@@ -8,14 +8,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
-	"portolan.dev/nodeagent/dataplane/packetfilter"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/plan"
 )
 
 // dropCounter is a data plane that counts dropped packets.
 type dropCounter interface {
-	Drops() ([]kernel.Drop, error)
+	Drops() ([]kernelmode.Drop, error)
 }
 
 // dropMetrics reads the dropped packets from the kernel at each scrape of the metrics. The kernel's
@@ -33,7 +32,7 @@ type dropMetrics struct {
 
 type dropSource struct {
 	at  plan.Frontend
-	set packetfilter.Set
+	set string
 }
 
 type dropSeries struct {
@@ -85,7 +84,7 @@ func (m *dropMetrics) Collect(ch chan<- prometheus.Metric) {
 
 // add adds the increases since the last reading to the sums. It forgets ports without dropped
 // packets, such as ports of deleted services.
-func (m *dropMetrics) add(found []kernel.Drop) {
+func (m *dropMetrics) add(found []kernelmode.Drop) {
 	last, sums := make(map[dropSource]uint64, len(found)), map[dropSeries]uint64{}
 	for _, d := range found {
 		from := dropSource{d.Frontend, d.Set}

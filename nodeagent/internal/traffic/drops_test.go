@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/internal/traffic"
 	"portolan.dev/nodeagent/plan"
@@ -15,15 +15,13 @@ import (
 )
 
 // droppers is a data plane with a given list of dropped packets.
-type droppers struct{ list []kernel.Drop }
+type droppers struct{ list []kernelmode.Drop }
 
-func (d *droppers) Drops() ([]kernel.Drop, error) { return d.list, nil }
+func (d *droppers) Drops() ([]kernelmode.Drop, error) { return d.list, nil }
 
-func dropped(service string, set packetfilter.Set, reason string, packets uint64) kernel.Drop {
-	return kernel.Drop{
-		Drop: packetfilter.Drop{
-			Frontend: plan.Frontend{Addr: netip.MustParseAddrPort("203.0.113.1:80"), Protocol: plan.TCP}, Set: set, Reason: reason, Packets: packets,
-		},
+func dropped(service string, set packetfilter.Set, reason string, packets uint64) kernelmode.Drop {
+	return kernelmode.Drop{
+		Frontend: plan.Frontend{Addr: netip.MustParseAddrPort("203.0.113.1:80"), Protocol: plan.TCP}, Set: string(set), Reason: reason, Packets: packets,
 		Service: plan.ServiceName{Namespace: "default", Name: service}, PortName: "http",
 	}
 }
@@ -35,15 +33,15 @@ func TestDropMetrics(t *testing.T) {
 	traffic.Register(reg, d, 2, kittest.Logger(t))
 	const name = "dropped_packets_total "
 	for i, step := range []struct {
-		list []kernel.Drop
+		list []kernelmode.Drop
 		want map[string]float64
 	}{
 		{nil, map[string]float64{}},
-		{[]kernel.Drop{dropped("a", packetfilter.DeniedSet, "source_range", 3), dropped("a", packetfilter.LimitNode, "source_range", 2)},
+		{[]kernelmode.Drop{dropped("a", packetfilter.DeniedSet, "source_range", 3), dropped("a", packetfilter.LimitNode, "source_range", 2)},
 			map[string]float64{name + "default http TCP source_range a": 5}},
-		{[]kernel.Drop{dropped("a", packetfilter.DeniedSet, "source_range", 1), dropped("a", packetfilter.LimitNode, "source_range", 2)},
+		{[]kernelmode.Drop{dropped("a", packetfilter.DeniedSet, "source_range", 1), dropped("a", packetfilter.LimitNode, "source_range", 2)},
 			map[string]float64{name + "default http TCP source_range a": 6}},
-		{[]kernel.Drop{
+		{[]kernelmode.Drop{
 			dropped("a", packetfilter.DeniedSet, "source_range", 1), dropped("b", packetfilter.DropOutside, "no_backend", 9), dropped("c", packetfilter.DropOutside, "no_backend", 99),
 		}, map[string]float64{name + "default http TCP no_backend c": 99, name + "default http TCP no_backend b": 9}},
 	} {

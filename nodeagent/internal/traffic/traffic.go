@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/plan"
 
 	"portolan.dev/services/kit/obs"
@@ -16,7 +16,7 @@ import (
 
 // trafficCounter is a data plane that counts the traffic of its servers.
 type trafficCounter interface {
-	Traffic() ([]kernel.Counted, error)
+	Traffic() ([]kernelmode.Counted, error)
 }
 
 // trafficMetrics reads traffic from the kernel at each scrape of the metrics, and at no other time.
@@ -33,8 +33,8 @@ type trafficMetrics struct {
 	connections, packets, bytes, omitted *prometheus.Desc
 
 	mu   sync.Mutex
-	last map[plan.Frontend]kernel.Traffic
-	sums map[servicePort]kernel.Traffic
+	last map[plan.Frontend]kernelmode.Traffic
+	sums map[servicePort]kernelmode.Traffic
 }
 
 // registerTraffic registers the metrics of traffic for at most the given number of service ports.
@@ -82,8 +82,8 @@ func (m *trafficMetrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 // add adds the increases since the last reading to the sums. It forgets ports that no longer exist.
-func (m *trafficMetrics) add(found []kernel.Counted) {
-	last, sums := make(map[plan.Frontend]kernel.Traffic, len(found)), map[servicePort]kernel.Traffic{}
+func (m *trafficMetrics) add(found []kernelmode.Counted) {
+	last, sums := make(map[plan.Frontend]kernelmode.Traffic, len(found)), map[servicePort]kernelmode.Traffic{}
 	for _, c := range found {
 		last[c.Server] = c.Traffic
 		p := servicePort{c.Service, c.PortName, c.Server.Protocol}
@@ -98,9 +98,9 @@ func (m *trafficMetrics) add(found []kernel.Counted) {
 
 // addIncrease returns a sum plus the increase of a server's counters between two readings. If the
 // counters have decreased, the server was added anew.
-func addIncrease(sum, before, now kernel.Traffic) kernel.Traffic {
+func addIncrease(sum, before, now kernelmode.Traffic) kernelmode.Traffic {
 	if now.Connections < before.Connections || now.PacketsIn < before.PacketsIn {
-		before = kernel.Traffic{}
+		before = kernelmode.Traffic{}
 	}
 	sum.Connections += now.Connections - before.Connections
 	sum.PacketsIn += now.PacketsIn - before.PacketsIn
@@ -122,7 +122,7 @@ func (m *trafficMetrics) busiest() []servicePort {
 	return all[:min(m.maxPorts, len(all))]
 }
 
-func (m *trafficMetrics) emit(ch chan<- prometheus.Metric, p servicePort, t kernel.Traffic) {
+func (m *trafficMetrics) emit(ch chan<- prometheus.Metric, p servicePort, t kernelmode.Traffic) {
 	labels := []string{p.service.Namespace, p.service.Name, p.port, p.protocol.String()}
 	count := func(d *prometheus.Desc, n uint64, direction ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), slices.Concat(labels, direction)...)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/internal/traffic"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
@@ -16,22 +16,22 @@ import (
 
 // counters is a data plane with given counters.
 type counters struct {
-	list  []kernel.Counted
+	list  []kernelmode.Counted
 	err   error
 	asked int
 }
 
-func (c *counters) Traffic() ([]kernel.Counted, error) {
+func (c *counters) Traffic() ([]kernelmode.Counted, error) {
 	c.asked++
 	return c.list, c.err
 }
 
 // counted returns the traffic of one address of a service.
-func counted(service string, address byte, connections uint64) kernel.Counted {
-	return kernel.Counted{
+func counted(service string, address byte, connections uint64) kernelmode.Counted {
+	return kernelmode.Counted{
 		Server:  plan.Frontend{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, 0, address}), 80), Protocol: plan.TCP},
 		Service: plan.ServiceName{Namespace: "default", Name: service}, PortName: "http",
-		Traffic: kernel.Traffic{Connections: connections, PacketsIn: 10 * connections, BytesOut: 100 * connections},
+		Traffic: kernelmode.Traffic{Connections: connections, PacketsIn: 10 * connections, BytesOut: 100 * connections},
 	}
 }
 
@@ -79,23 +79,23 @@ func TestTrafficMetrics(t *testing.T) {
 		}
 	}
 	expect("nothing there", 0, nil)
-	plane.list = []kernel.Counted{counted("a", 1, 5), counted("a", 2, 5), counted("b", 3, 7), counted("c", 4, 1)}
+	plane.list = []kernelmode.Counted{counted("a", 1, 5), counted("a", 2, 5), counted("b", 3, 7), counted("c", 4, 1)}
 	expect("two of three", 1, map[string]float64{"a": 10, "b": 7})
-	plane.list = []kernel.Counted{counted("a", 1, 6), counted("b", 3, 7), counted("c", 4, 9)}
+	plane.list = []kernelmode.Counted{counted("a", 1, 6), counted("b", 3, 7), counted("c", 4, 9)}
 	expect("one address less", 1, map[string]float64{"a": 11, "c": 9})
-	plane.list = []kernel.Counted{counted("a", 1, 2), counted("b", 3, 7), counted("c", 4, 9)}
+	plane.list = []kernelmode.Counted{counted("a", 1, 2), counted("b", 3, 7), counted("c", 4, 9)}
 	expect("a server made anew", 1, map[string]float64{"a": 13, "c": 9})
 	plane.err = errors.New("the kernel does not answer")
 	expect("unread", 1, map[string]float64{"a": 13, "c": 9})
 	plane.err = nil
-	plane.list = []kernel.Counted{counted("b", 3, 8)}
+	plane.list = []kernelmode.Counted{counted("b", 3, 8)}
 	expect("two services less", 0, map[string]float64{"b": 8})
 }
 
 // TestNoTrafficMetrics checks that there are no series if none are configured, or if the data plane
 // counts nothing.
 func TestNoTrafficMetrics(t *testing.T) {
-	plane, reg := &counters{list: []kernel.Counted{counted("a", 1, 5)}}, prometheus.NewRegistry()
+	plane, reg := &counters{list: []kernelmode.Counted{counted("a", 1, 5)}}, prometheus.NewRegistry()
 	traffic.Register(reg, plane, 0, kittest.Logger(t))
 	if got := series(t, reg); len(got) > 0 || plane.asked > 0 {
 		t.Errorf("%v, asked %d times", got, plane.asked)

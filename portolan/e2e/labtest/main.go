@@ -15,10 +15,10 @@ import (
 	"portolan.dev/allocator"
 	"portolan.dev/dnssvc"
 	"portolan.dev/endpointctl"
-	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/dataplane/nftables"
-	"portolan.dev/registry/program"
+	agentprogram "portolan.dev/nodeagent/program"
+	registryprogram "portolan.dev/registry/program"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -35,7 +35,7 @@ const (
 var unavailable = "TestMain does not call labtest.Main"
 
 var programs = map[string]func() int{
-	"registry": program.Main, "allocator": allocator.Main, "endpointctl": endpointctl.Main, "dnssvc": dnssvc.Main, "nodeagent": nodeagent.Main,
+	"registry": registryprogram.Main, "allocator": allocator.Main, "endpointctl": endpointctl.Main, "dnssvc": dnssvc.Main, "nodeagent": agentprogram.Main,
 }
 
 // Program is another program than a daemon that a process can run.

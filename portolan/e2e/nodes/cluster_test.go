@@ -17,6 +17,7 @@ import (
 
 	"portolan.dev/allocator"
 	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/program"
 	"portolan.dev/portolan/internal/cli"
 	"portolan.dev/registry"
 	"portolan.dev/services/daemon"
@@ -133,7 +134,7 @@ func run[C any, D app.Daemon](c *cluster, name string, cfg C, build func(context
 func (c *cluster) startAgent(name string) {
 	c.Helper()
 	a := c.agents[name]
-	a.stop = run(c, name, a.cfg, nodeagent.New)
+	a.stop = run(c, name, a.cfg, program.New)
 }
 
 // portolan runs a command of the command line.

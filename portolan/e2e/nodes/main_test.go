@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/program"
 	"portolan.dev/services/daemon"
 )
 
@@ -13,7 +13,7 @@ const agentEnv = "PORTOLAN_TEST_AGENT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(agentEnv) != "" {
-		os.Exit(daemon.Main("nodeagent", nodeagent.New))
+		os.Exit(daemon.Main("nodeagent", program.New))
 	}
 	os.Exit(m.Run())
 }

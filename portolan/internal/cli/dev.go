@@ -24,7 +24,10 @@ daemons are. Virtual IPs are loopback addresses, so only programs of this machin
 Event, and "portolan explain" says what to do.
 
 With IPv6 ranges beside those of IPv4 the installation is dual-stack. IPv6 has one loopback address only, so the ranges have to be made local
-first, as root: ip -6 route add local fd00:7f60::/112 dev lo, the same for the pods, and sysctl -w net.ipv6.ip_nonlocal_bind=1.`,
+first, as root: ip -6 route add local fd00:7f60::/112 dev lo, the same for the pods, and sysctl -w net.ipv6.ip_nonlocal_bind=1.
+
+On macOS every loopback address other than 127.0.0.1 has to be made first, so take small ranges: --service-cidr 127.96.0.0/27 --pod-cidr
+127.64.0.0/27. dev prints the commands for the addresses that are missing.`,
 		Example: `  portolan dev
   portolan dev --example examples/hello
   portolan dev --service-cidr 127.96.0.0/16,fd00:7f60::/112 --pod-cidr 127.64.0.0/16,fd00:7f64::/112

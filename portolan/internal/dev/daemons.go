@@ -1,10 +1,13 @@
 package dev
 
 import (
+	"context"
+
 	"portolan.dev/allocator"
 	"portolan.dev/dnssvc"
 	"portolan.dev/endpointctl"
 	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/machine"
 	"portolan.dev/registry"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
@@ -86,5 +89,10 @@ func (i *Installation) nodeagent() app.Task {
 	cfg.ProxyMode = "userspace"
 	cfg.PodCIDR = i.options.PodCIDR
 	cfg.DataDir = i.options.dir("nodeagent")
-	return daemonTask(i, "nodeagent", cfg, cfg.Common, nodeagent.New)
+	return daemonTask(i, "nodeagent", cfg, cfg.Common, userspaceAgent)
+}
+
+// userspaceAgent builds an agent that leaves the kernel alone, so that dev needs no root.
+func userspaceAgent(ctx context.Context, cfg nodeagent.Config, host app.Host) (*nodeagent.Daemon, error) {
+	return nodeagent.NewOn(ctx, machine.Userspace{}, cfg, host)
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 )
@@ -84,18 +85,45 @@ func checkRanges(flag string, ranges []netip.Prefix) (faults []error) {
 func (o *Options) Bindable() error {
 	var faults []error
 	for _, one := range slices.Concat(o.ServiceCIDR, o.PodCIDR) {
-		lis, err := net.Listen("tcp", netip.AddrPortFrom(one.Masked().Addr().Next(), 0).String())
-		if err == nil {
-			_ = lis.Close()
-			continue
+		if err := bindable(one); err != nil {
+			faults = append(faults, fmt.Errorf("no program can listen in %s: %w%s", one, err, remedy(runtime.GOOS, one)))
 		}
-		fault := fmt.Errorf("no program can listen in %s: %w", one, err)
-		if one.Addr().Is6() {
-			fault = fmt.Errorf("%w; make the range local: sudo ip -6 route add local %s dev lo && sudo sysctl -w net.ipv6.ip_nonlocal_bind=1", fault, one.Masked())
-		}
-		faults = append(faults, fault)
 	}
 	return errors.Join(faults...)
+}
+
+// mostTried is the number of addresses of a range that are tried.
+const mostTried = 32
+
+// bindable returns the error of listening on the first addresses of a range.
+func bindable(one netip.Prefix) error {
+	for addr, n := one.Masked().Addr().Next(), 0; one.Contains(addr) && n < mostTried; addr, n = addr.Next(), n+1 {
+		lis, err := net.Listen("tcp", netip.AddrPortFrom(addr, 0).String())
+		if err != nil {
+			return err
+		}
+		_ = lis.Close()
+	}
+	return nil
+}
+
+// remedy returns the advice for a range in which no program can listen. Linux and Windows have all of
+// 127.0.0.0/8. macOS has 127.0.0.1 only, and each other address must be an alias of its loopback
+// interface, so the range should be small.
+func remedy(goos string, one netip.Prefix) string {
+	first := one.Masked().Addr()
+	switch {
+	case goos == "darwin" && first.Is4():
+		small := netip.PrefixFrom(first, max(one.Bits(), 27))
+		octets, count := first.As4(), 1<<(32-small.Bits())
+		return fmt.Sprintf("; each address has to be an alias of lo0 here. For the range %s: for n in {%d..%d}; do sudo ifconfig lo0 alias %d.%d.%d.$n; done",
+			small, int(octets[3])+1, int(octets[3])+count-1, octets[0], octets[1], octets[2])
+	case goos == "darwin":
+		return fmt.Sprintf("; each address has to be an alias of lo0 here, such as: sudo ifconfig lo0 inet6 alias %s/128", first.Next())
+	case goos == "linux" && first.Is6():
+		return fmt.Sprintf("; make the range local: sudo ip -6 route add local %s dev lo && sudo sysctl -w net.ipv6.ip_nonlocal_bind=1", one.Masked())
+	}
+	return ""
 }
 
 // Ports of the daemons' APIs. Metrics and health are at these ports plus httpOffset.

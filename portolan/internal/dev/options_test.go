@@ -65,3 +65,20 @@ func TestRangesThatAreNotLocalAreRefused(t *testing.T) {
 		t.Errorf("a range without a route: %v", err)
 	}
 }
+
+// TestRemedies checks the advice for systems on which a range is not local by itself.
+func TestRemedies(t *testing.T) {
+	for _, c := range []struct{ goos, one, want string }{
+		{"linux", "127.96.0.0/16", ""},
+		{"windows", "127.96.0.0/16", ""},
+		{"linux", "fd00:7f60::/112", "sudo ip -6 route add local fd00:7f60::/112 dev lo"},
+		{"darwin", "127.96.0.0/16", "For the range 127.96.0.0/27: for n in {1..31}; do sudo ifconfig lo0 alias 127.96.0.$n; done"},
+		{"darwin", "127.96.0.64/28", "For the range 127.96.0.64/28: for n in {65..79}; do sudo ifconfig lo0 alias 127.96.0.$n; done"},
+		{"darwin", "fd00:7f60::/112", "sudo ifconfig lo0 inet6 alias fd00:7f60::1/128"},
+	} {
+		got := remedy(c.goos, netip.MustParsePrefix(c.one))
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s on %s: %q, want %q", c.one, c.goos, got, c.want)
+		}
+	}
+}

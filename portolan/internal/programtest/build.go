@@ -8,7 +8,7 @@ import (
 	_ "portolan.dev/allocator"
 	_ "portolan.dev/dnssvc"
 	_ "portolan.dev/endpointctl"
-	_ "portolan.dev/nodeagent"
+	_ "portolan.dev/nodeagent/program"
 	_ "portolan.dev/portolan/internal/cli"
 	_ "portolan.dev/registry/program"
 

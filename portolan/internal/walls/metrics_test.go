@@ -22,6 +22,7 @@ import (
 	"portolan.dev/dnssvc"
 	"portolan.dev/endpointctl"
 	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/program"
 	"portolan.dev/registry"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/authority"
@@ -258,7 +259,7 @@ func registries(t *testing.T) map[string]*prometheus.Registry {
 	config.Defaults(&n)
 	n.Addr, n.Registry, n.NodeName, n.ProxyMode = s.addrs["nodeagent"], s.addrs["registry"], "n1", "userspace"
 	n.NodeAddresses, n.DataDir, n.HealthzAddr = []string{"127.0.0.1"}, filepath.Join(data, "nodeagent"), ""
-	start(s, "nodeagent", n, nodeagent.New)
+	start(s, "nodeagent", n, program.New)
 
 	for _, name := range daemons {
 		s.call(name)

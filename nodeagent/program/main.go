@@ -1,12 +1,12 @@
-package nodeagent
+package program
 
 import (
 	"context"
 	"log/slog"
 	"os"
 
-	"portolan.dev/nodeagent/internal/proxymode"
-	"portolan.dev/nodeagent/machine"
+	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/linux"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
@@ -25,12 +25,17 @@ func Main() int {
 	return daemon.Main("nodeagent", New)
 }
 
+// New builds an agent of this process's machine.
+func New(ctx context.Context, cfg nodeagent.Config, host app.Host) (*nodeagent.Daemon, error) {
+	return nodeagent.NewOn(ctx, linux.Machine{}, cfg, host)
+}
+
 // Cleanup removes everything from the kernel that the agent with this configuration has put there,
 // and nothing else. The agent must not be running.
 func Cleanup(_ context.Context, args []string) error {
-	var cfg Config
+	var cfg nodeagent.Config
 	if err := config.Load("nodeagent", &cfg, args, os.LookupEnv, os.Stdout); err != nil {
 		return err
 	}
-	return proxymode.Cleanup(cfg.proxyMode(machine.Linux{}, slog.New(slog.NewTextHandler(os.Stderr, nil)), nil))
+	return nodeagent.Cleanup(linux.Machine{}, cfg, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 }

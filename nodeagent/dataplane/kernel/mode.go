@@ -1,0 +1,31 @@
+package kernel
+
+import "portolan.dev/nodeagent/dataplane/kernelmode"
+
+// Mode returns the mode of a balancer for agents, from functions that call New and Precede.
+func Mode(name string, open func(Options) (*Plane, error), precede func(Options) (*Predecessor, error)) kernelmode.Mode {
+	return kernelmode.Mode{
+		Name: name,
+		Open: func(o kernelmode.Options) (kernelmode.Plane, error) {
+			p, err := open(optionsOf(o))
+			if err != nil {
+				return nil, err // a nil *Plane in the interface would not compare equal to nil
+			}
+			return p, nil
+		},
+		Precede: func(o kernelmode.Options) (kernelmode.Predecessor, error) {
+			p, err := precede(optionsOf(o))
+			if err != nil {
+				return nil, err // as above
+			}
+			return p, nil
+		},
+	}
+}
+
+func optionsOf(o kernelmode.Options) Options {
+	return Options{
+		Log: o.Log, Journal: o.Journal, ServiceCIDRs: o.ServiceCIDRs, Timeouts: o.Timeouts, Count: o.Count, Tracking: o.Tracking,
+		StrictARP: o.StrictARP, Before: o.Before, From: o.From,
+	}
+}

@@ -1,0 +1,66 @@
+package kernelmode
+
+import (
+	"log/slog"
+	"net/netip"
+
+	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/plan"
+)
+
+// The names of the modes.
+const (
+	IPVS     = "ipvs"
+	NFTables = "nftables"
+)
+
+// Mode is a mode in which the kernel forwards, even without the agent.
+type Mode struct {
+	Name string
+	// Open opens the plane.
+	Open func(Options) (Plane, error)
+	// Precede reads the state that an agent has left in this mode.
+	Precede func(Options) (Predecessor, error)
+}
+
+// Options are the settings of a plane.
+type Options struct {
+	Log *slog.Logger
+	// Journal is the path of the file that identifies the plane's state when the agent starts
+	// again.
+	Journal string
+	// ServiceCIDRs are the ranges of virtual addresses. An address outside of them gets a route of
+	// its own.
+	ServiceCIDRs []netip.Prefix
+	// Timeouts apply to balancers with connections of their own.
+	Timeouts Timeouts
+	// Count enables counting the traffic of servers if the kernel does not do so anyway.
+	Count bool
+	// Tracking configures connection tracking.
+	Tracking Tracking
+	// StrictARP makes the node not answer ARP requests for virtual addresses on its networks.
+	StrictARP bool
+	// Before holds the values of settings, by name, from before the plane that this one replaces.
+	Before map[string]string
+	// From is the state of the plane that this one replaces. It is in force when Open returns.
+	From *plan.State
+}
+
+// Plane is a plane in the kernel.
+type Plane interface {
+	dataplane.Plane
+	// Cleanup removes all state of the plane from the kernel.
+	Cleanup() error
+}
+
+// Predecessor is a plane of another mode that still forwards although its process has ended.
+type Predecessor interface {
+	// State returns the predecessor's state without draining backends.
+	State() *plan.State
+	// Before returns the values that settings had before the predecessor, by name.
+	Before() map[string]string
+	// Leave removes the predecessor's balancer state from the kernel, and its journal.
+	Leave() error
+	// Close closes all open resources.
+	Close() error
+}

@@ -1,0 +1,28 @@
+package linux
+
+import (
+	"context"
+
+	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/ipvs"
+	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
+	"portolan.dev/nodeagent/dataplane/nftables"
+	"portolan.dev/nodeagent/machine"
+)
+
+// Machine is the machine of this process.
+type Machine struct{ machine.Userspace }
+
+// WatchAddresses implements machine.Machine.
+func (Machine) WatchAddresses(ctx context.Context, changed func()) error {
+	return host.WatchAddresses(ctx, changed)
+}
+
+// Modes implements machine.Machine.
+func (Machine) Modes() []kernelmode.Mode {
+	return []kernelmode.Mode{
+		kernel.Mode(ipvs.Name, ipvs.New, ipvs.Precede),
+		kernel.Mode(nftables.Name, nftables.New, nftables.Precede),
+	}
+}

@@ -1,0 +1,28 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"portolan.dev/nodeagent/dataplane/kernelmode"
+	"portolan.dev/nodeagent/plan"
+)
+
+// Userspace is the machine of this process without its kernel: all traffic is forwarded by the
+// userspace plane. It works on every system.
+type Userspace struct{}
+
+// Addresses implements Machine.
+func (Userspace) Addresses() ([]netip.Addr, error) { return interfaceAddresses() }
+
+// WatchAddresses implements Machine.
+func (Userspace) WatchAddresses(context.Context, func()) error {
+	return errors.New("the kernel is not asked for notifications")
+}
+
+// Listeners implements Machine. On other systems than Linux it finds none.
+func (Userspace) Listeners() []plan.Frontend { return listeners() }
+
+// Modes implements Machine.
+func (Userspace) Modes() []kernelmode.Mode { return nil }
