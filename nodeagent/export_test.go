@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"portolan.dev/nodeagent/dataplane"
-	"portolan.dev/nodeagent/linux"
+	"portolan.dev/nodeagent/internal/linux"
 	"portolan.dev/services/kit/app"
 )
 

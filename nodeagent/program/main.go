@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"portolan.dev/nodeagent"
-	"portolan.dev/nodeagent/linux"
+	"portolan.dev/nodeagent/internal/linux"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
