@@ -26,6 +26,6 @@ func Mode(name string, open func(Options) (*Plane, error), precede func(Options)
 func optionsOf(o kernelmode.Options) Options {
 	return Options{
 		Log: o.Log, Journal: o.Journal, ServiceCIDRs: o.ServiceCIDRs, Timeouts: o.Timeouts, Count: o.Count, Tracking: o.Tracking,
-		StrictARP: o.StrictARP, Before: o.Before, From: o.From,
+		StrictARP: o.StrictARP, OriginalSettings: o.OriginalSettings, InitialState: o.InitialState,
 	}
 }

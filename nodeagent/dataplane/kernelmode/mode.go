@@ -40,10 +40,12 @@ type Options struct {
 	Tracking Tracking
 	// StrictARP makes the node not answer ARP requests for virtual addresses on its networks.
 	StrictARP bool
-	// Before holds the values of settings, by name, from before the plane that this one replaces.
-	Before map[string]string
-	// From is the state of the plane that this one replaces. It is in force when Open returns.
-	From *plan.State
+	// OriginalSettings holds the values of settings, by name, from before the plane that this one
+	// replaces.
+	OriginalSettings map[string]string
+	// InitialState is the state of the plane that this one replaces. It is in force when Open
+	// returns.
+	InitialState *plan.State
 }
 
 // Plane is a plane in the kernel.
@@ -57,10 +59,10 @@ type Plane interface {
 type Predecessor interface {
 	// State returns the predecessor's state without draining backends.
 	State() *plan.State
-	// Before returns the values that settings had before the predecessor, by name.
-	Before() map[string]string
-	// Leave removes the predecessor's balancer state from the kernel, and its journal.
-	Leave() error
+	// OriginalSettings returns the values that settings had before the predecessor, by name.
+	OriginalSettings() map[string]string
+	// Remove removes the predecessor's balancer state from the kernel, and its journal.
+	Remove() error
 	// Close closes all open resources.
 	Close() error
 }
