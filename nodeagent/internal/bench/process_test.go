@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
-	_ "portolan.dev/nodeagent" // startDaemon builds it
+	_ "portolan.dev/nodeagent/program" // startDaemon builds it
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/kittest"
