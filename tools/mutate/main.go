@@ -118,7 +118,7 @@ func (o options) try(ctx context.Context, out io.Writer, r *results, t target, s
 					return err
 				}
 			}
-			if one, err = tester.judge(ctx, t.tests, m, limits); err != nil {
+			if one, err = tester.runMutant(ctx, t.tests, m, limits); err != nil {
 				return err
 			}
 			if err := r.add(one); err != nil {

@@ -133,7 +133,7 @@ func (f *finder) visit(n ast.Node) bool {
 		f.results(n)
 	case *ast.ExprStmt:
 		if call, ok := n.X.(*ast.CallExpr); ok {
-			if f.logs(call) {
+			if f.isLogCall(call) {
 				return false
 			}
 			f.leaveOut("leave out a call", n, call)
@@ -164,8 +164,8 @@ func (f *finder) cases(n *ast.SwitchStmt) {
 	}
 }
 
-// others maps each operator to its replacement.
-var others = map[token.Token]token.Token{
+// replacementOf maps each operator to its replacement.
+var replacementOf = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
 	token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL,
@@ -184,7 +184,7 @@ func (f *finder) binary(n *ast.BinaryExpr) {
 }
 
 func (f *finder) exchange(kind string, at token.Pos, op token.Token) {
-	if other, ok := others[op]; ok {
+	if other, ok := replacementOf[op]; ok {
 		f.add(kind, at, at+token.Pos(len(op.String())), other.String())
 	}
 }
@@ -239,8 +239,8 @@ func (f *finder) leaveOut(kind string, statement ast.Node, call *ast.CallExpr) {
 	f.add(kind, statement.Pos(), statement.End(), text)
 }
 
-// logs reports whether a call only writes to a log.
-func (f *finder) logs(call *ast.CallExpr) bool {
+// isLogCall reports whether a call only writes to a log.
+func (f *finder) isLogCall(call *ast.CallExpr) bool {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
 		return false

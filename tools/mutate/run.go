@@ -47,11 +47,11 @@ func (t *tester) test(ctx context.Context, pkg string, m *mutant, limit time.Dur
 	return t.run(ctx, append(args, "./"+pkg), limit)
 }
 
-// building is the time that the go command has in addition to the tests.
-const building = 10 * time.Minute
+// buildTime is the time that the go command has in addition to the tests.
+const buildTime = 10 * time.Minute
 
 func (t *tester) run(ctx context.Context, args []string, limit time.Duration) (verdict, error) {
-	limited, cancel := context.WithTimeout(ctx, limit+building)
+	limited, cancel := context.WithTimeout(ctx, limit+buildTime)
 	defer cancel()
 	cmd := exec.CommandContext(limited, "go", args...)
 	cmd.Dir, cmd.Env = t.root, append(os.Environ(), t.env...)
@@ -106,8 +106,8 @@ func writeOverlay(dir string, m mutant) (string, error) {
 	return overlay, nil
 }
 
-// judge runs the tests that should kill a mutant, one package after the other, until one does.
-func (t *tester) judge(ctx context.Context, tests []string, m mutant, limits map[string]time.Duration) (result, error) {
+// runMutant runs the tests that should kill a mutant, one package after the other, until one does.
+func (t *tester) runMutant(ctx context.Context, tests []string, m mutant, limits map[string]time.Duration) (result, error) {
 	r := result{mutant: m}
 	for _, pkg := range tests {
 		v, err := t.test(ctx, pkg, &m, limits[pkg])

@@ -72,7 +72,7 @@ func run(ctx context.Context, out io.Writer, o options) bool {
 	if ctx.Err() != nil {
 		r.problem("interrupted")
 	}
-	if o.fuzz == 0 && !slices.ContainsFunc(o.goFlags, selects) {
+	if o.fuzz == 0 && !slices.ContainsFunc(o.goFlags, excludesTests) {
 		for _, name := range o.flakes.outdated(r.total.seen) {
 			r.problem("the list of flakes names " + name + ", which is no test: remove the entry")
 		}
@@ -80,8 +80,8 @@ func run(ctx context.Context, out io.Writer, o options) bool {
 	return r.total.summarize(out, o.strict)
 }
 
-// selects reports whether a flag of go test excludes tests.
-func selects(flag string) bool {
+// excludesTests reports whether a flag of go test excludes tests.
+func excludesTests(flag string) bool {
 	name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
 	return name == "run" || name == "skip" || name == "short"
 }
