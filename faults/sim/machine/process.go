@@ -65,7 +65,7 @@ func (p *Process) Modes() []kernelmode.Mode {
 		},
 		func(o kernel.Options) (*kernel.Predecessor, error) {
 			o.Host = p
-			return kernel.Precede(o, open)
+			return kernel.OpenPredecessor(o, open)
 		},
 	)}
 }

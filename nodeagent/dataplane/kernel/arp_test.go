@@ -258,7 +258,7 @@ func TestSettingsAreHandedOver(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	before, err := kernel.Precede(first, func() (kernel.Balancer, error) { return b, nil })
+	before, err := kernel.OpenPredecessor(first, func() (kernel.Balancer, error) { return b, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ type Predecessor struct{ plane *Plane }
 
 // OpenPredecessor reads the state that a plane with these options has left. Without a journal there
 // is no predecessor.
-func Precede(o Options, open func() (Balancer, error)) (*Predecessor, error) {
+func OpenPredecessor(o Options, open func() (Balancer, error)) (*Predecessor, error) {
 	p := &Plane{
 		opts: o, log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1),
 		fronts: map[plan.Frontend]*frontendState{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(), routedAddrs: map[netip.Addr]int{},

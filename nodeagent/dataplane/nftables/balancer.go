@@ -33,7 +33,7 @@ func New(o kernel.Options) (*kernel.Plane, error) {
 // Precede reads the state that a plane with these options has left in the kernel, for a plane of
 // another kind that replaces it.
 func Precede(o kernel.Options) (*kernel.Predecessor, error) {
-	return kernel.Precede(o, func() (kernel.Balancer, error) { return open(o.Namespace, false) })
+	return kernel.OpenPredecessor(o, func() (kernel.Balancer, error) { return open(o.Namespace, false) })
 }
 
 // balancer balances connections with the kernel's nftables.
