@@ -7,11 +7,20 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/apierr"
 )
+
+// encoded is a codec for requests that are encoded already, also those that a client would refuse
+// to encode.
+type encoded struct{}
+
+func (encoded) Marshal(v any) ([]byte, error)   { return v.([]byte), nil }
+func (encoded) Unmarshal(_ []byte, _ any) error { return nil }
+func (encoded) Name() string                    { return "proto" }
 
 // TestBadInputStoresNothing sends invalid requests and checks that nothing is stored.
 func TestBadInputStoresNothing(t *testing.T) {
@@ -30,12 +39,18 @@ func TestBadInputStoresNothing(t *testing.T) {
 		"2 MB":             {&corev1.ObjectMeta{Name: "a", Annotations: map[string]string{"a": strings.Repeat("x", 2<<20)}}, codes.InvalidArgument},
 		"300 kB annotated": {&corev1.ObjectMeta{Name: "a", Annotations: map[string]string{"a": strings.Repeat("x", 300<<10)}}, codes.InvalidArgument},
 		"a million labels": {&corev1.ObjectMeta{Name: "a", Labels: many}, codes.ResourceExhausted},
-		"invalid UTF-8":    {&corev1.ObjectMeta{Name: "a", Labels: map[string]string{"a": "b\xff"}}, codes.InvalidArgument},
-		"invalid name":     {&corev1.ObjectMeta{Name: "\xff"}, codes.InvalidArgument},
-		"no metadata":      {nil, codes.InvalidArgument},
+		// gRPC itself refuses what it cannot decode, always with INTERNAL.
+		"invalid UTF-8": {&corev1.ObjectMeta{Name: "a", Labels: map[string]string{"a": "b\xff"}}, codes.Internal},
+		"invalid name":  {&corev1.ObjectMeta{Name: "\xff"}, codes.Internal},
+		"no metadata":   {nil, codes.InvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := r.leases.CreateLease(within(t), &registryv1.CreateLeaseRequest{Lease: &corev1.Lease{Metadata: test.meta}}, huge)
+			lease, err := (&corev1.Lease{Metadata: test.meta}).MarshalVT()
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), lease)
+			err = r.Invoke(within(t), registryv1.LeaseService_CreateLease_FullMethodName, request, nil, huge, grpc.ForceCodec(encoded{}))
 			if apierr.Code(err) != test.code {
 				t.Errorf("create: %v, want %v", err, test.code)
 			}
