@@ -18,14 +18,14 @@ type Config struct {
 
 	Registry    string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
 	DataDir     string         `flag:"data-dir" default:".portolan/allocator" usage:"folder of the embedded store"`
-	ServiceCIDR []netip.Prefix `flag:"service-cidr" default:"10.96.0.0/16" usage:"ranges of virtual IPs, at most one of each family to begin with"`
-	PodCIDR     []netip.Prefix `flag:"pod-cidr" usage:"ranges of pod addresses, where Portolan hands them out"`
+	ServiceCIDR []netip.Prefix `flag:"service-cidr" default:"10.96.0.0/16" usage:"ranges of virtual IPs of a new installation, at most one of each family"`
+	PodCIDR     []netip.Prefix `flag:"pod-cidr" usage:"ranges of pod addresses, if Portolan allocates them"`
 
-	NodePortRange    string         `flag:"node-port-range" default:"30000-32767" usage:"ports that services may have on every node"`
+	NodePortRange    string         `flag:"node-port-range" default:"30000-32767" usage:"range of node ports"`
 	LoadBalancerPool []netip.Prefix `flag:"load-balancer-pool" usage:"ranges of load-balancer addresses"`
-	ReuseDelay       time.Duration  `flag:"rest" default:"5m" usage:"how long a released value is kept from being handed out again while others are free"`
-	VerifyGrace      time.Duration  `flag:"verify-grace" default:"60s" usage:"how long a value must be without owner before it is freed"`
-	VerifyInterval   time.Duration  `flag:"verify-interval" default:"20s" usage:"time between two comparisons with the registry"`
+	ReuseDelay       time.Duration  `flag:"rest" default:"5m" usage:"time before a released value is allocated again while others are free"`
+	VerifyGrace      time.Duration  `flag:"verify-grace" default:"60s" usage:"time without an owner after which a value is freed"`
+	VerifyInterval   time.Duration  `flag:"verify-interval" default:"20s" usage:"interval of comparisons with the registry"`
 }
 
 // Validate returns an error that lists everything that is wrong with the configuration.

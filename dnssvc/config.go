@@ -19,7 +19,7 @@ type Config struct {
 	daemon.Common `default:"addr=127.0.0.1:7403 http-addr=127.0.0.1:7503"`
 
 	Registry    string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
-	DataDir     string         `flag:"data-dir" usage:"folder in which the last view is kept, to start from when the registry is away; empty: it is not kept"`
+	DataDir     string         `flag:"data-dir" usage:"folder of the last view, from which to start if the registry is unavailable; empty: none"`
 	ServiceCIDR []netip.Prefix `flag:"service-cidr" default:"10.96.0.0/16" usage:"ranges of virtual IPs, for PTR records"`
 	PodCIDR     []netip.Prefix `flag:"pod-cidr" usage:"ranges of endpoint addresses, for PTR records"`
 	Zones       []string       `flag:"zones" default:"cluster.local" usage:"zones in which services have names; PTR records name the first"`
@@ -29,34 +29,34 @@ type Config struct {
 	ListenTLSCert       string       `flag:"listen-tls-cert" usage:"file of the certificate (PEM) for DNS over TLS, which clients verify by host name or address; empty: the certificate of -tls-cert"`
 	ListenTLSKey        string       `flag:"listen-tls-key" usage:"file of the private key (PEM) of -listen-tls-cert"`
 	Advertise           []netip.Addr `flag:"advertise" usage:"addresses of this name server in the zones; default: the addresses of -listen"`
-	TTL                 uint32       `flag:"ttl" default:"5" usage:"seconds that answers, and the absence of names, may be remembered; at most 3600"`
+	TTL                 uint32       `flag:"ttl" default:"5" usage:"TTL of records, and of negative answers, in seconds; at most 3600"`
 	PodRecords          zone.PodMode `flag:"pod-records" default:"disabled" usage:"names of pods: disabled, insecure (the address in the name is the answer), or verified"`
 	EmptyHeadlessExists bool         `flag:"empty-headless-exists" default:"false" usage:"a headless service without ready endpoints is NODATA, not NXDOMAIN"`
 
-	DataMaxAge time.Duration `flag:"data-max-age" default:"24h" usage:"how old the view on disk may be to be answered from"`
+	DataMaxAge time.Duration `flag:"data-max-age" default:"24h" usage:"maximum age of a view on disk that is used"`
 
 	Clients         []netip.Prefix   `flag:"clients" default:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7" usage:"clients that may get UDP answers longer than their questions; other clients are told to ask by TCP; empty: all clients"`
-	Upstreams       []forward.Server `flag:"upstreams" usage:"name servers that are asked for other names, as ADDRESS:PORT or, over TLS, tls://ADDRESS[:PORT][#NAME]; none: such names are refused"`
-	RecursionAllow  []netip.Prefix   `flag:"recursion-allow" default:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7" usage:"clients that may ask for other names"`
-	CacheEntries    int              `flag:"cache-entries" default:"20000" usage:"answers of upstream servers that are remembered"`
-	ServeStale      time.Duration    `flag:"serve-stale" default:"1h" usage:"how long after its end an answer may be given when upstream servers fail; 0s: never"`
-	UpstreamTimeout time.Duration    `flag:"upstream-timeout" default:"2s" usage:"how long one upstream server may take to answer"`
+	Upstreams       []forward.Server `flag:"upstreams" usage:"upstream name servers for other names, as ADDRESS:PORT or, over TLS, tls://ADDRESS[:PORT][#NAME]; empty: such names are refused"`
+	RecursionAllow  []netip.Prefix   `flag:"recursion-allow" default:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7" usage:"clients whose queries for other names are answered"`
+	CacheEntries    int              `flag:"cache-entries" default:"20000" usage:"number of cached answers of upstream servers"`
+	ServeStale      time.Duration    `flag:"serve-stale" default:"1h" usage:"time for which an expired answer is given if the upstream servers fail; 0s: never"`
+	UpstreamTimeout time.Duration    `flag:"upstream-timeout" default:"2s" usage:"time limit of one upstream server's answer"`
 
-	TransferAllow []netip.Prefix     `flag:"transfer-allow" usage:"secondaries that may copy whole zones, by TCP"`
+	TransferAllow []netip.Prefix     `flag:"transfer-allow" usage:"secondaries that may transfer zones (AXFR)"`
 	TransferKeys  string             `flag:"transfer-keys" usage:"file of the secondaries' keys (TSIG), as tsig-keygen writes it; with keys, transfers must be signed, and -transfer-allow may be left out"`
-	Notify        []server.Secondary `flag:"notify" usage:"secondaries that are told when zones have changed, as ADDRESS:PORT or, signed, ADDRESS:PORT#KEY"`
+	Notify        []server.Secondary `flag:"notify" usage:"secondaries that get a NOTIFY when a zone changes, as ADDRESS:PORT or, signed, ADDRESS:PORT#KEY"`
 
 	MaxUDP            int           `flag:"max-udp" default:"1232" usage:"largest answer by UDP in bytes, 512-4096"`
-	MaxRecordsUDP     int           `flag:"max-records-udp" default:"0" usage:"records of a set in one answer by UDP, each time others; 0: all, or none and a hint to ask by TCP"`
-	MaxRecordsTCP     int           `flag:"max-records-tcp" default:"0" usage:"records of a set in one answer by TCP, each time others; 0: as many as fit into 64 KiB"`
-	IdleTimeout       time.Duration `flag:"idle-timeout" default:"10s" usage:"how long a TCP connection may be idle, or take to deliver one question"`
-	MaxConns          int           `flag:"max-conns" default:"2000" usage:"TCP connections at once, those over TLS too"`
-	MaxConnsPerClient int           `flag:"max-conns-per-client" default:"200" usage:"TCP connections at once of one address, those over TLS too"`
-	MaxPending        int           `flag:"max-pending" default:"2000" usage:"questions that may wait for upstream servers"`
+	MaxRecordsUDP     int           `flag:"max-records-udp" default:"0" usage:"maximum number of records of a set in an answer by UDP, in rotation; 0: all, or none and the TC bit"`
+	MaxRecordsTCP     int           `flag:"max-records-tcp" default:"0" usage:"maximum number of records of a set in an answer by TCP, in rotation; 0: as many as fit into 64 KiB"`
+	IdleTimeout       time.Duration `flag:"idle-timeout" default:"10s" usage:"time limit of an idle TCP connection, and of receiving one query"`
+	MaxConns          int           `flag:"max-conns" default:"2000" usage:"maximum number of TCP connections, including those over TLS"`
+	MaxConnsPerClient int           `flag:"max-conns-per-client" default:"200" usage:"maximum number of TCP connections from one address, including those over TLS"`
+	MaxPending        int           `flag:"max-pending" default:"2000" usage:"maximum number of queries that wait for upstream servers"`
 	Workers           int           `flag:"workers" default:"1" usage:"goroutines that read from each UDP socket"`
-	FastPath          bool          `flag:"fast-path" default:"true" usage:"answer ordinary questions without unpacking them"`
-	LogQueries        bool          `flag:"log-queries" default:"false" usage:"write a line for every question"`
-	LameDuck          time.Duration `flag:"lame-duck" default:"5s" usage:"how long to go on answering after the signal to stop, while not ready"`
+	FastPath          bool          `flag:"fast-path" default:"true" usage:"answer common queries without unpacking them"`
+	LogQueries        bool          `flag:"log-queries" default:"false" usage:"log every query"`
+	LameDuck          time.Duration `flag:"lame-duck" default:"5s" usage:"time for which requests are answered after the signal to stop, while not ready"`
 }
 
 // Limits of the configuration.

@@ -13,14 +13,14 @@ type Config struct {
 
 	Registry string `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
 
-	MaxPerSlice   int           `flag:"max-endpoints-per-slice" default:"100" usage:"endpoints of a slice at most, 1-1000"`
-	Workers       int           `flag:"workers" default:"16" usage:"services that are synced at once"`
-	Quiet         time.Duration `flag:"quiet" default:"20ms" usage:"how long a service must be quiet before its endpoints are written"`
-	LongestDelay  time.Duration `flag:"longest-delay" default:"500ms" usage:"how long changes of a service that is never quiet are put off"`
+	MaxPerSlice   int           `flag:"max-endpoints-per-slice" default:"100" usage:"maximum number of endpoints in a slice, 1-1000"`
+	Workers       int           `flag:"workers" default:"16" usage:"number of services that are synced concurrently"`
+	Quiet         time.Duration `flag:"quiet" default:"20ms" usage:"time without changes of a service before its endpoints are written"`
+	LongestDelay  time.Duration `flag:"longest-delay" default:"500ms" usage:"maximum delay of the endpoints of a service that changes all the time"`
 	Identity      string        `flag:"identity" usage:"name of this replica in the lease, unique among the running replicas; a replica that restarts with the same name takes its lease back at once; default: host name and a random part"`
-	LeaseName     string        `flag:"lease-name" default:"endpointctl" usage:"lease, in the namespace default, that the replicas compete for"`
-	LeaseDuration time.Duration `flag:"lease-duration" default:"5s" usage:"how long a leader counts that is not heard of; at least 1s"`
-	NodeGrace     time.Duration `flag:"node-grace" default:"10s" usage:"how long a node agent may be silent before its node is not ready; 0: for ever"`
+	LeaseName     string        `flag:"lease-name" default:"endpointctl" usage:"name of the replicas' Lease, in the namespace default"`
+	LeaseDuration time.Duration `flag:"lease-duration" default:"5s" usage:"time after which the leader's Lease ends unless it is renewed; at least 1s"`
+	NodeGrace     time.Duration `flag:"node-grace" default:"10s" usage:"time without heartbeats after which a node is not ready; 0: never"`
 }
 
 // Validate returns all errors of the configuration, joined.

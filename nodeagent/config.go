@@ -18,35 +18,35 @@ type Config struct {
 	daemon.Common `default:"addr=127.0.0.1:7404 http-addr=127.0.0.1:7504"`
 
 	Registry    string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
-	DataDir     string         `flag:"data-dir" usage:"where the last view is kept, to start from when the registry is away, and the journal of what is ours in the kernel; empty: no view, the journal in /run/portolan"`
+	DataDir     string         `flag:"data-dir" usage:"folder of the last view, from which to start if the registry is unavailable, and of the journal of the agent's state in the kernel; empty: no view, the journal in /run/portolan"`
 	ServiceCIDR []netip.Prefix `flag:"service-cidr" usage:"ranges of cluster IPs: one route each in the kernel; an address outside of them gets its own"`
-	PodCIDR     []netip.Prefix `flag:"pod-cidr" usage:"addresses of pods on all nodes: their traffic is internal; empty: nobody but the node itself is"`
+	PodCIDR     []netip.Prefix `flag:"pod-cidr" usage:"ranges of the pods on all nodes, whose traffic is internal; empty: only the node's own traffic is"`
 
 	NodeName          string         `flag:"node-name" usage:"name of the node; empty: that of the certificate, or the host name"`
 	NodeAddresses     []string       `flag:"node-addresses" usage:"addresses of the node, its main one first; empty: those of its interfaces"`
 	NodeLabels        []string       `flag:"node-labels" usage:"labels for a new Node object, such as topology.kubernetes.io/zone=a"`
-	AdvertiseAddr     string         `flag:"advertise-addr" usage:"host:port at which others reach the gRPC API; empty: the address listened on, or the node's first"`
+	AdvertiseAddr     string         `flag:"advertise-addr" usage:"host:port of the gRPC API for other machines; empty: the address listened on, or the node's first"`
 	ProxyMode         string         `flag:"proxy-mode" default:"auto" usage:"how traffic is forwarded: ipvs or nftables (in the kernel; iptables is another name of nftables), userspace, or auto: the first of ipvs, nftables and userspace that the node can"`
-	Strict            bool           `flag:"strict" default:"false" usage:"do not run at all where the kernel cannot do the proxy-mode, or for auto ipvs, instead of falling back to the next one"`
+	Strict            bool           `flag:"strict" default:"false" usage:"fail if the kernel does not support the proxy-mode (auto: ipvs), instead of falling back to the next one"`
 	NodePortAddresses []netip.Prefix `flag:"nodeport-addresses" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
 	StrictARP         bool           `flag:"strict-arp" default:"true" usage:"do not answer ARP requests for addresses that no device of the node has, such as external IPs (sysctls arp_ignore and arp_announce); kernel modes only"`
 	MasqueradeAll     bool           `flag:"masquerade-all" default:"false" usage:"hide all clients of cluster IPs from backends"`
-	Scheduler         string         `flag:"scheduler" default:"rr" usage:"how backends are picked where a service does not say: rr, lc, dh, sh, sed, nq or mh"`
-	DrainTimeout      time.Duration  `flag:"drain-timeout" default:"300s" usage:"how long connections to a leaving backend may go on where a service does not say"`
+	Scheduler         string         `flag:"scheduler" default:"rr" usage:"scheduler of services that set none: rr, lc, dh, sh, sed, nq or mh"`
+	DrainTimeout      time.Duration  `flag:"drain-timeout" default:"300s" usage:"time for which connections to a removed backend may continue, unless the service sets its own"`
 
-	IPVSTCPTimeout    time.Duration `flag:"ipvs-tcp-timeout" default:"7500s" usage:"how long IPVS keeps a TCP connection on which nothing happens: longer than keepalives are apart, which is 7200 s; 0: as the kernel has it"`
-	IPVSTCPFinTimeout time.Duration `flag:"ipvs-tcpfin-timeout" default:"0s" usage:"how long IPVS keeps a TCP connection that was closed by one side; 0: as the kernel has it"`
-	IPVSUDPTimeout    time.Duration `flag:"ipvs-udp-timeout" default:"0s" usage:"how long IPVS keeps a flow of UDP on which nothing happens; 0: as the kernel has it"`
+	IPVSTCPTimeout    time.Duration `flag:"ipvs-tcp-timeout" default:"7500s" usage:"time after which IPVS forgets an idle TCP connection: longer than the interval of keepalives, 7200 s; 0: unchanged"`
+	IPVSTCPFinTimeout time.Duration `flag:"ipvs-tcpfin-timeout" default:"0s" usage:"time after which IPVS forgets a TCP connection that one side has closed; 0: unchanged"`
+	IPVSUDPTimeout    time.Duration `flag:"ipvs-udp-timeout" default:"0s" usage:"time after which IPVS forgets an idle UDP flow; 0: unchanged"`
 
-	ConntrackMaxPerCore  int           `flag:"conntrack-max-per-core" default:"32768" usage:"connections that the kernel can track at least, for each processor; 0: as the kernel has it"`
-	ConntrackMin         int           `flag:"conntrack-min" default:"131072" usage:"connections that the kernel can track at least, whatever conntrack-max-per-core comes to"`
-	ConntrackEstablished time.Duration `flag:"conntrack-tcp-timeout-established" default:"24h" usage:"how long the kernel tracks a TCP connection on which nothing happens; 0: as the kernel has it"`
-	ConntrackCloseWait   time.Duration `flag:"conntrack-tcp-timeout-close-wait" default:"1h" usage:"how long the kernel tracks a TCP connection that only the client has closed; 0: as the kernel has it"`
+	ConntrackMaxPerCore  int           `flag:"conntrack-max-per-core" default:"32768" usage:"minimum number of connections that the kernel can track, per processor; 0: unchanged"`
+	ConntrackMin         int           `flag:"conntrack-min" default:"131072" usage:"minimum number of connections that the kernel can track, regardless of conntrack-max-per-core"`
+	ConntrackEstablished time.Duration `flag:"conntrack-tcp-timeout-established" default:"24h" usage:"time after which the kernel stops tracking an idle TCP connection; 0: unchanged"`
+	ConntrackCloseWait   time.Duration `flag:"conntrack-tcp-timeout-close-wait" default:"1h" usage:"time after which the kernel stops tracking a TCP connection that only the client has closed; 0: unchanged"`
 
-	ConntrackLiberal bool `flag:"conntrack-tcp-be-liberal" default:"false" usage:"let TCP segments outside of their window pass (sysctl nf_conntrack_tcp_be_liberal), for a node that sees only one direction of connections that it routes"`
+	ConntrackLiberal bool `flag:"conntrack-tcp-be-liberal" default:"false" usage:"accept TCP segments outside of their window (sysctl nf_conntrack_tcp_be_liberal), for a node that sees only one direction of connections that it routes"`
 
-	TrafficMetrics    int           `flag:"traffic-metrics" default:"100" usage:"ports of services whose traffic is in the metrics, those with most connections first; 0: none, and nftables counts nothing"`
-	HealthzAddr       string        `flag:"healthz-addr" usage:"host:port of /healthz and /livez with the meaning that kube-proxy gives them, for load balancers and supervisors; kube-proxy's is 0.0.0.0:10256; empty: none"`
+	TrafficMetrics    int           `flag:"traffic-metrics" default:"100" usage:"maximum number of service ports with traffic in the metrics, those with most connections first; 0: none, and nftables does not count"`
+	HealthzAddr       string        `flag:"healthz-addr" usage:"host:port of /healthz and /livez as kube-proxy has them, for load balancers and supervisors (kube-proxy: 0.0.0.0:10256); empty: none"`
 	HeartbeatInterval time.Duration `flag:"heartbeat-interval" default:"2s" usage:"time between heartbeats"`
 }
 

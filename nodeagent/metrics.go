@@ -7,7 +7,7 @@ import (
 // registerMetrics registers the mode in use and the age of the view.
 func (d *Daemon) registerMetrics() {
 	mode := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "portolan_nodeagent_proxy_mode", Help: "1 for the mode that the node forwards in.",
+		Name: "portolan_nodeagent_proxy_mode", Help: "1 for the proxy mode in use.",
 	}, []string{"mode"})
 	mode.WithLabelValues(d.plane.Name()).Set(1)
 	age := prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -19,21 +19,21 @@ type Config struct {
 	daemon.Common `default:"addr=127.0.0.1:7400 http-addr=127.0.0.1:7500"`
 
 	Allocator   string         `flag:"allocator" default:"127.0.0.1:7401" usage:"host:port of the allocator's gRPC API; several, comma separated"`
-	Store       string         `flag:"store" default:"sqlite:.portolan/registry" usage:"where the objects are: sqlite:FOLDER (one replica) or postgres://USER:PASSWORD@HOST/DATABASE"`
+	Store       string         `flag:"store" default:"sqlite:.portolan/registry" usage:"store of the objects: sqlite:FOLDER (one replica) or postgres://USER:PASSWORD@HOST/DATABASE"`
 	ServiceCIDR []netip.Prefix `flag:"service-cidr" default:"10.96.0.0/16" usage:"ranges of virtual IPs, as the allocator has them; the first one's family is the default"`
-	PodCIDR     []netip.Prefix `flag:"pod-cidr" usage:"ranges of pod addresses, where the installation hands them out"`
+	PodCIDR     []netip.Prefix `flag:"pod-cidr" usage:"ranges of pod addresses, if the installation allocates them"`
 	Zone        string         `flag:"zone" default:"cluster.local" usage:"DNS zone"`
 
-	LoopbackEndpoints []netip.Prefix `flag:"loopback-endpoints" usage:"loopback ranges that backends may be in; for everything on one machine only"`
+	LoopbackEndpoints []netip.Prefix `flag:"loopback-endpoints" usage:"loopback ranges that backends may have addresses in; only for an installation on one machine"`
 	LogRetention      int64          `flag:"log-retention" default:"100000" usage:"changes that can be resumed from"`
-	WatchBuffer       int            `flag:"watch-buffer" default:"10000" usage:"changes of each kind that a watcher may be behind"`
-	WatchMemory       int            `flag:"watch-memory" default:"64" usage:"MiB that the changes kept for watchers may take, of all kinds together"`
-	BookmarkInterval  time.Duration  `flag:"bookmark-interval" default:"5s" usage:"how long a watch is silent before it says how far it is"`
-	EventTTL          time.Duration  `flag:"event-ttl" default:"1h" usage:"how long an event is kept after it was last seen"`
-	MaxEvents         int            `flag:"max-events" default:"10000" usage:"events that are kept; the oldest go"`
-	ReapInterval      time.Duration  `flag:"reap-interval" default:"10s" usage:"time between two looks for old events and changes"`
-	HeartbeatTimeout  time.Duration  `flag:"heartbeat-timeout" default:"10s" usage:"silence after which a node agent no longer counts as alive"`
-	StreamReplicas    int            `flag:"stream-replicas" default:"1" usage:"NATS servers that keep the change stream, when it is created"`
+	WatchBuffer       int            `flag:"watch-buffer" default:"10000" usage:"number of changes of each kind by which a watcher may lag"`
+	WatchMemory       int            `flag:"watch-memory" default:"64" usage:"memory for the changes kept for watchers, of all kinds together, in MiB"`
+	BookmarkInterval  time.Duration  `flag:"bookmark-interval" default:"5s" usage:"interval of bookmarks on a watch without changes"`
+	EventTTL          time.Duration  `flag:"event-ttl" default:"1h" usage:"time for which an event is kept after its last occurrence"`
+	MaxEvents         int            `flag:"max-events" default:"10000" usage:"maximum number of events; the oldest are deleted"`
+	ReapInterval      time.Duration  `flag:"reap-interval" default:"10s" usage:"interval of deletions of old events and changes"`
+	HeartbeatTimeout  time.Duration  `flag:"heartbeat-timeout" default:"10s" usage:"time without heartbeats after which a node agent is not alive"`
+	StreamReplicas    int            `flag:"stream-replicas" default:"1" usage:"replicas of the change stream when it is created"`
 }
 
 // Validate returns an error that lists everything that is wrong with the configuration.

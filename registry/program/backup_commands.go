@@ -28,7 +28,7 @@ import (
 
 type backupConfig struct {
 	Server string `flag:"server" default:"127.0.0.1:7400" usage:"host:port of a running registry"`
-	Store  string `flag:"store" usage:"instead: the store itself, sqlite:FOLDER or postgres://…, while no registry runs on it"`
+	Store  string `flag:"store" usage:"instead of a registry: its store, sqlite:FOLDER or postgres://…, while no registry uses it"`
 	File   string `flag:"file" default:"-" usage:"file of the backup; - is standard output or input"`
 	daemon.TLS
 }

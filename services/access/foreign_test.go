@@ -62,7 +62,7 @@ func TestForeignRolesAreNoRoles(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = conn.Invoke(ctx, "/grpc.health.v1.Health/Check", &emptypb.Empty{}, &emptypb.Empty{})
-	want := "who calls /grpc.health.v1.Health/Check is not clear: the client's certificate is spiffe://elsewhere/operator, and this is the trust domain portolan"
+	want := "/grpc.health.v1.Health/Check was called without an identity: the client's certificate is spiffe://elsewhere/operator, and this is the trust domain portolan"
 	if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

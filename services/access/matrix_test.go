@@ -215,9 +215,9 @@ func TestReadersOnlyRead(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAdmitted(t *testing.T) {
+func TestCallersNeedAnIdentity(t *testing.T) {
 	err := access.Methods().Authorize(t.Context(), "/portolan.dns.v1.DNSService/Query")
-	if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), "/portolan.dns.v1.DNSService/Query is not clear: the client's certificate is missing") {
+	if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), "/portolan.dns.v1.DNSService/Query was called without an identity") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -231,8 +231,8 @@ func TestStartNeedsEveryRow(t *testing.T) {
 		change func(rows map[string][]identity.Role)
 		want   string
 	}{
-		"no row":      {func(rows map[string][]identity.Role) { delete(rows, "Query") }, "access: nobody may call " + dns + "/Query: give it a row"},
-		"nobody's":    {func(rows map[string][]identity.Role) { rows["Query"] = nil }, "access: nobody may call " + dns + "/Query"},
+		"no row":      {func(rows map[string][]identity.Role) { delete(rows, "Query") }, "access: no role may call " + dns + "/Query: give it a row"},
+		"nobody's":    {func(rows map[string][]identity.Role) { rows["Query"] = nil }, "access: no role may call " + dns + "/Query"},
 		"unknown row": {func(rows map[string][]identity.Role) { rows["Ask"] = rows["Query"] }, "access: there is a row for " + dns + "/Ask, which does not exist"},
 	} {
 		table := access.Methods()

@@ -74,7 +74,7 @@ func (t Table) CheckComplete(services map[string]grpc.ServiceInfo) error {
 		rows, left := t[name], maps.Clone(t[name])
 		for _, method := range services[name].Methods {
 			if len(rows[method.Name]) == 0 {
-				errs = append(errs, fmt.Errorf("access: nobody may call %s/%s: give it a row", name, method.Name))
+				errs = append(errs, fmt.Errorf("access: no role may call %s/%s: add a row", name, method.Name))
 			}
 			delete(left, method.Name)
 		}
@@ -92,7 +92,7 @@ func (t Table) CheckComplete(services map[string]grpc.ServiceInfo) error {
 func (t Table) Authorize(ctx context.Context, method string) error {
 	id, err := identity.Caller(ctx)
 	if err != nil {
-		return apierr.Unauthenticated(fmt.Sprintf("who calls %s is not clear: the client's certificate %v", method, err))
+		return apierr.Unauthenticated(fmt.Sprintf("%s was called without an identity: the client's certificate %v", method, err))
 	}
 	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	roles := t[service][name]

@@ -14,16 +14,16 @@ func newRelayMetrics(reg prometheus.Registerer) relayMetrics {
 	factory := promauto.With(reg)
 	return relayMetrics{
 		published: factory.NewCounter(prometheus.CounterOpts{
-			Name: "portolan_changes_relay_published_total", Help: "Changes that this relay put into the stream.",
+			Name: "portolan_changes_relay_published_total", Help: "Changes that this relay published.",
 		}),
 		conflicts: factory.NewCounter(prometheus.CounterOpts{
-			Name: "portolan_changes_relay_conflicts_total", Help: "Batches that another relay was faster with.",
+			Name: "portolan_changes_relay_conflicts_total", Help: "Batches that another relay published first.",
 		}),
 		rebuilds: factory.NewCounter(prometheus.CounterOpts{
-			Name: "portolan_changes_relay_rebuilds_total", Help: "Times that this relay made the stream anew.",
+			Name: "portolan_changes_relay_rebuilds_total", Help: "Streams that this relay created again.",
 		}),
 		lag: factory.NewGauge(prometheus.GaugeOpts{
-			Name: "portolan_changes_relay_lag_revisions", Help: "Revisions that the log has and the stream has not.",
+			Name: "portolan_changes_relay_lag_revisions", Help: "Revisions of the log that the stream lacks.",
 		}),
 	}
 }
@@ -61,7 +61,7 @@ func newFollowerMetrics(reg prometheus.Registerer, f *Follower) followerMetrics 
 	return followerMetrics{
 		snapshots: snapshots,
 		healed: factory.NewCounter(prometheus.CounterOpts{
-			Name: "portolan_changes_healed_total", Help: "Changes read from the registry's log since the stream did not bring them.",
+			Name: "portolan_changes_healed_total", Help: "Changes read from the registry's log because the stream lacked them.",
 		}),
 	}
 }

@@ -21,11 +21,11 @@ type Common struct {
 	HTTPAddr      string     `flag:"http-addr" default:"127.0.0.1:0" usage:"host:port of metrics, health checks and pprof"`
 	LogLevel      slog.Level `flag:"log-level" default:"info" usage:"debug, info, warn or error"`
 	LogFormat     obs.Format `flag:"log-format" default:"auto" usage:"json, text, or auto: text on a terminal, otherwise json"`
-	TraceEndpoint string     `flag:"trace-endpoint" usage:"host:port of an OpenTelemetry collector (OTLP over gRPC); none: what OTEL_EXPORTER_OTLP_ENDPOINT says, or no traces"`
+	TraceEndpoint string     `flag:"trace-endpoint" usage:"host:port of an OpenTelemetry collector (OTLP over gRPC); empty: OTEL_EXPORTER_OTLP_ENDPOINT, or no traces"`
 	NATSURL       string     `flag:"nats-url" default:"nats://127.0.0.1:4222" usage:"NATS servers, comma separated"`
 	NATSPrefix    string     `flag:"nats-prefix" default:"portolan" usage:"first word of all NATS subjects"`
 	TLS
-	Insecure bool `flag:"insecure" default:"false" usage:"allow an address that other machines reach, though there is no TLS"`
+	Insecure bool `flag:"insecure" default:"false" usage:"allow listening without TLS on an address that other machines reach"`
 }
 
 // CommonConfig returns c. With it Main reaches the common settings of any configuration that embeds

@@ -68,8 +68,8 @@ type natsLog struct {
 func newNATSLog(log *slog.Logger, source *identity.Source) *natsLog {
 	return &natsLog{
 		log: log, identity: source,
-		away:    obs.Outage{Log: log, Down: "nats not connected, trying on", Up: "nats connected"},
-		refused: obs.Outage{Log: log, Down: "nats not connected, trying on", Up: "nats connected"},
+		away:    obs.Outage{Log: log, Down: "nats not connected, still trying", Up: "nats connected"},
+		refused: obs.Outage{Log: log, Down: "nats not connected, still trying", Up: "nats connected"},
 	}
 }
 
@@ -105,7 +105,7 @@ func (l *natsLog) asynchronous(_ *nats.Conn, sub *nats.Subscription, err error) 
 
 // explain adds the remedy to an error, and reports whether the remedy is known.
 func (l *natsLog) explain(err error) (error, bool) {
-	remedy := "we are nobody to it: give this daemon tls-cert, tls-key and tls-ca"
+	remedy := "the server requires a certificate: set tls-cert, tls-key and tls-ca"
 	explained := false
 	if l.identity != nil {
 		before := err.Error()

@@ -9,10 +9,10 @@ import (
 
 // TLS holds the settings of a program's certificate. A configuration embeds it.
 type TLS struct {
-	TLSCert     string `flag:"tls-cert" usage:"file of the certificate (PEM); with one, all connections are mutual TLS, that to NATS too"`
+	TLSCert     string `flag:"tls-cert" usage:"file of the certificate (PEM); if set, all connections use mutual TLS, including the one to NATS"`
 	TLSKey      string `flag:"tls-key" usage:"file of the certificate's private key (PEM)"`
-	TLSCA       string `flag:"tls-ca" usage:"file of the authorities whose certificates are believed (PEM)"`
-	TrustDomain string `flag:"trust-domain" usage:"trust domain that everybody must be of; empty: that of the certificate"`
+	TLSCA       string `flag:"tls-ca" usage:"file of the trusted certificate authorities (PEM)"`
+	TrustDomain string `flag:"trust-domain" usage:"trust domain of all certificates; empty: that of this one"`
 }
 
 // Validate returns an error if only some of the three files are given.

@@ -123,7 +123,7 @@ func TestNATSThatIsAwayIsToldOf(t *testing.T) {
 	}
 	defer nc.Close()
 	kittest.Eventually(t, "a line in the log", func() error {
-		if !strings.Contains(log.String(), "nats not connected, trying on") {
+		if !strings.Contains(log.String(), "nats not connected, still trying") {
 			return errors.New(log.String())
 		}
 		return nil

@@ -41,7 +41,7 @@ portolan_allocator_allocated{pool="ports"} 3
 # TYPE portolan_allocator_allocation_errors_total counter
 portolan_allocator_allocation_errors_total{pool="",scope="static"} 1
 portolan_allocator_allocation_errors_total{pool="ports",scope="static"} 1
-# HELP portolan_allocator_allocations_total Values handed out, by pool and by whether they were asked for by value (static) or not (dynamic).
+# HELP portolan_allocator_allocations_total Values allocated, by pool and by whether the value was requested (static) or chosen (dynamic).
 # TYPE portolan_allocator_allocations_total counter
 portolan_allocator_allocations_total{pool="ports",scope="dynamic"} 2
 portolan_allocator_allocations_total{pool="ports",scope="static"} 1

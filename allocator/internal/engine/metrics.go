@@ -26,7 +26,7 @@ func newMetrics(reg prometheus.Registerer, pools func() []allocation.PoolStatus)
 	m := &metrics{
 		allocations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "portolan_allocator_allocations_total",
-			Help: "Values handed out, by pool and by whether they were asked for by value (static) or not (dynamic).",
+			Help: "Values allocated, by pool and by whether the value was requested (static) or chosen (dynamic).",
 		}, []string{"pool", "scope"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "portolan_allocator_allocation_errors_total",

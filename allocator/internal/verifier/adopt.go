@@ -41,7 +41,7 @@ func (v *Verifier) Adopted() <-chan struct{} { return v.adopted }
 // was deleted in the meantime is freed after the grace.
 func (v *Verifier) adoptSnapshot(ctx context.Context, snapshot []changes.Change) error {
 	missing := v.missing(snapshot)
-	outage := obs.Outage{Log: v.cfg.Log, Down: "values of objects are not taken up, trying on", Up: "values of objects are taken up"}
+	outage := obs.Outage{Log: v.cfg.Log, Down: "values of objects not adopted, still trying", Up: "values of objects adopted"}
 	for batch := range slices.Chunk(missing, adoptBatchSize) {
 		for {
 			err := v.adoptBatch(ctx, batch)

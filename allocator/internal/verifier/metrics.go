@@ -16,7 +16,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		passes:    counter("passes_total", "Comparisons of everything that is allocated with the registry."),
 		freed:     counter("freed_total", "Values freed because no object has them."),
-		readded:   counter("readded_total", "Values allocated because a service has them and nobody else."),
+		readded:   counter("readded_total", "Values allocated because a service has them and no other object does."),
 		confirmed: counter("confirmed_total", "Claims confirmed because an object has their value."),
 		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "portolan_allocator_verifier_reports_total", Help: "Events on services, by reason.",

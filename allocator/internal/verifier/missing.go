@@ -65,7 +65,7 @@ func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, w objectVa
 	}
 	results, err := v.cfg.Engine.Allocate(ctx, []engine.Set{set}, false)
 	if err != nil {
-		v.cfg.Log.Warn("allocate what a service has", "service", meta.GetName(), "value", w.text, "err", err)
+		v.cfg.Log.Warn("values of a service not allocated", "service", meta.GetName(), "value", w.text, "err", err)
 		return
 	}
 	if failures := results[0].Failures; len(failures) > 0 {

@@ -133,10 +133,10 @@ func (v *Verifier) Run(ctx context.Context) error {
 // reconcileAll compares everything.
 func (v *Verifier) reconcileAll(ctx context.Context) {
 	if err := v.cfg.Engine.DeleteExpired(ctx); err != nil {
-		v.cfg.Log.Warn("forget what has rested", "err", err)
+		v.cfg.Log.Warn("rested values not deleted", "err", err)
 	}
 	if err := v.cfg.Engine.Refresh(ctx); err != nil {
-		v.cfg.Log.Warn("read what is allocated", "err", err)
+		v.cfg.Log.Warn("allocations not read", "err", err)
 		return
 	}
 	if !v.cfg.ViewCurrent() {
@@ -241,7 +241,7 @@ func (v *Verifier) free(ctx context.Context, free []allocation.Allocation) {
 	}
 	freed, err := v.cfg.Engine.Reclaim(ctx, free)
 	if err != nil {
-		v.cfg.Log.Warn("free values without owner", "err", err)
+		v.cfg.Log.Warn("values without owner not freed", "err", err)
 		return
 	}
 	v.metrics.freed.Add(float64(len(freed)))
@@ -255,7 +255,7 @@ func (v *Verifier) confirm(ctx context.Context, slots []engine.OwnerSlots) {
 		return
 	}
 	if _, _, err := v.cfg.Engine.Confirm(ctx, slots); err != nil {
-		v.cfg.Log.Warn("confirm what objects have", "err", err)
+		v.cfg.Log.Warn("values of objects not confirmed", "err", err)
 		return
 	}
 	v.metrics.confirmed.Add(float64(len(slots)))

@@ -33,7 +33,7 @@ type Config struct {
 	Index    *index.Index
 	// MaxPerSlice is the largest number of endpoints in a slice.
 	MaxPerSlice int
-	// Workers is the number of services that are synced at once.
+	// Workers is the number of number of services that are synced concurrently.
 	Workers int
 	Queue   queue.Options
 	// SyncTimeout bounds one sync.

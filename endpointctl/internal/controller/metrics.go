@@ -32,7 +32,7 @@ func newMetrics(reg prometheus.Registerer, pending, failing func() int) *metrics
 	reg.MustRegister(m.syncs, m.duration, m.delay, m.writes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portolan_endpointctl_pending", Help: "Services that are due or being synced.",
 	}, func() float64 { return float64(pending()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "portolan_endpointctl_failing_services", Help: "Services whose syncs have failed for 10 seconds or more; the leader's view.",
+		Name: "portolan_endpointctl_failing_services", Help: "Services whose syncs have failed for 10 seconds or more, according to the leader.",
 	}, func() float64 { return float64(failing()) }))
 	return m
 }

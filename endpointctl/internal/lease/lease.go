@@ -76,7 +76,7 @@ func (e *Elector) acquire(ctx context.Context) (*corev1.Lease, time.Time) {
 		case held != nil:
 			return held, at
 		case err != nil && ctx.Err() == nil:
-			e.cfg.Log.Debug("lease not to be had", "err", err)
+			e.cfg.Log.Debug("lease not acquired", "err", err)
 		}
 		if !app.Pause(ctx, e.cfg.Duration/5) {
 			return nil, at
@@ -142,7 +142,7 @@ func (e *Elector) lead(ctx context.Context, held *corev1.Lease, at time.Time) {
 	held = e.renew(ctx, held, at)
 	stop()
 	<-ended
-	e.cfg.Log.Info("leading no more", "lease", e.cfg.Name, "epoch", epoch)
+	e.cfg.Log.Info("no longer leading", "lease", e.cfg.Name, "epoch", epoch)
 	if ctx.Err() != nil && held != nil {
 		e.release(held)
 	}
@@ -191,6 +191,6 @@ func (e *Elector) release(held *corev1.Lease) {
 	next := held.CloneVT()
 	next.Spec.HolderIdentity = ""
 	if _, err := e.cfg.Client.UpdateLease(ctx, &registryv1.UpdateLeaseRequest{Lease: next}); err != nil {
-		e.cfg.Log.Debug("lease not given back", "lease", e.cfg.Name, "err", err)
+		e.cfg.Log.Debug("lease not released", "lease", e.cfg.Name, "err", err)
 	}
 }

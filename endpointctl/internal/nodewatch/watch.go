@@ -76,14 +76,14 @@ type heartbeat struct {
 // New returns a watch without any heartbeat.
 func New(cfg Config) *Watch {
 	w := &Watch{
-		writes: obs.Outage{Log: cfg.Log, Down: "conditions of nodes are not written, trying on", Up: "conditions of nodes are written again"},
+		writes: obs.Outage{Log: cfg.Log, Down: "conditions of nodes are not written, still trying", Up: "conditions of nodes are written again"},
 		cfg:    cfg, nodes: registryv1.NewNodeServiceClient(cfg.Registry), heartbeats: map[string]heartbeat{}, massLapse: map[string]bool{},
 		silent: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "portolan_endpointctl_silent_nodes", Help: "Nodes whose agent has not been heard of for the grace; the leader's view.",
+			Name: "portolan_endpointctl_silent_nodes", Help: "Nodes without heartbeats for longer than the grace period, according to the leader.",
 		}),
 		held: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "portolan_endpointctl_held_nodes",
-			Help: "Silent nodes that are kept in service because more than half of all fell silent together; the leader's view.",
+			Help: "Silent nodes whose endpoints stay ready because more than half of all nodes fell silent at once, according to the leader.",
 		}),
 	}
 	cfg.Metrics.MustRegister(w.silent, w.held)

@@ -103,7 +103,7 @@ func (p *Plane) restore() error {
 	w.execute()
 	w.forgetFlows()
 	for at, err := range w.errs {
-		p.log.Warn("not put back", "server", at, "err", err)
+		p.log.Warn("change of another program not repaired", "server", at, "err", err)
 	}
 	if err := p.filter.Commit(packetfilter.Change{Remove: p.removeMissingStandIns(slices.Collect(maps.Values(p.fronts)))}); err != nil {
 		return err

@@ -170,6 +170,6 @@ func (p *Plane) repairNow(repair func() error) {
 		return
 	}
 	if err := repair(); err != nil {
-		p.log.Warn("not put back", "err", err)
+		p.log.Warn("change of another program not repaired", "err", err)
 	}
 }

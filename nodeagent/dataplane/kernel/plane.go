@@ -167,7 +167,7 @@ func (p *Plane) Settings() []host.Setting {
 		return nil
 	})
 	if err != nil {
-		p.log.Warn("kernel settings not looked at", "err", err)
+		p.log.Warn("kernel settings not read", "err", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

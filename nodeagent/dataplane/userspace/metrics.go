@@ -25,11 +25,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		connections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "portolan_nodeagent_userspace_connections_total",
-			Help: "TCP connections accepted, by what became of them: served, denied (source ranges, policy) or no_backend.",
+			Help: "TCP connections accepted, by result: served, denied (source ranges, policy) or no_backend.",
 		}, []string{"result"}),
 		dialFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "portolan_nodeagent_userspace_dial_failures_total",
-			Help: "Dials to backends that failed and were tried elsewhere.",
+			Help: "Dials to backends that failed and were repeated with another backend.",
 		}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "portolan_nodeagent_userspace_datagrams_dropped_total",

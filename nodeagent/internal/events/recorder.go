@@ -40,7 +40,7 @@ func NewRecorder(node string, client registryv1.EventServiceClient, log *slog.Lo
 // WarnService writes an event about a service that needs attention.
 func (r *Recorder) WarnService(svc *corev1.Service, reason, message string) {
 	meta := svc.GetMetadata()
-	r.log.Warn("service needs a look", "service", meta.GetNamespace()+"/"+meta.GetName(), "reason", reason, "message", message)
+	r.log.Warn("problem of a service", "service", meta.GetNamespace()+"/"+meta.GetName(), "reason", reason, "message", message)
 	r.put(&corev1.ObjectReference{
 		Kind: "Service", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(),
 	}, meta.GetNamespace(), reason, message)
@@ -49,7 +49,7 @@ func (r *Recorder) WarnService(svc *corev1.Service, reason, message string) {
 // WarnNode writes an event about the node. Nodes are in no namespace, so their events are in the
 // default one.
 func (r *Recorder) WarnNode(reason, message string) {
-	r.log.Warn("the node needs a look", "reason", reason, "message", message)
+	r.log.Warn("problem of the node", "reason", reason, "message", message)
 	r.put(&corev1.ObjectReference{Kind: "Node", Name: r.node}, "default", reason, message)
 }
 

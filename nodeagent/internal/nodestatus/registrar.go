@@ -94,7 +94,7 @@ func (r *Registrar) addresses() []netip.Addr {
 // Run registers the node whenever it is woken, and retries until that succeeds.
 func (r *Registrar) Run(ctx context.Context) error {
 	pause := registerRetryMin
-	outage := obs.Outage{Log: r.opts.Log, Down: "node not registered, trying on", Up: "node registered", Tolerate: registerQuiet}
+	outage := obs.Outage{Log: r.opts.Log, Down: "node not registered, still trying", Up: "node registered", Tolerate: registerQuiet}
 	for {
 		select {
 		case <-ctx.Done():

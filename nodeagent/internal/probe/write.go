@@ -60,7 +60,7 @@ func RegistryWriter(client registryv1.PodServiceClient) Writer {
 // write keeps the registry's conditions equal to the pod's readiness until ctx is done.
 func (pp *podProber) write(ctx context.Context) {
 	pause := pp.prober.opts.RetryMin
-	outage := obs.Outage{Log: pp.prober.opts.Log, Down: "readiness not reported, trying on", Up: "readiness reported"}
+	outage := obs.Outage{Log: pp.prober.opts.Log, Down: "readiness not reported, still trying", Up: "readiness reported"}
 	for {
 		select {
 		case <-ctx.Done():

@@ -77,7 +77,7 @@ func (o *Options) predecessors(mode string) []kernelmode.Predecessor {
 		}
 		p, err := m.Precede(o.kernel(m.Name))
 		if err != nil {
-			o.Log.Warn("what an earlier agent forwarded is not known", "proxy_mode", m.Name, "err", err)
+			o.Log.Warn("state of an earlier agent not read", "proxy_mode", m.Name, "err", err)
 			continue
 		}
 		all = append(all, p)
@@ -87,7 +87,7 @@ func (o *Options) predecessors(mode string) []kernelmode.Predecessor {
 
 // warnStateLeft logs that the state of an earlier agent could not be removed.
 func (o *Options) warnStateLeft(err error) {
-	o.Log.Warn("the kernel may still forward what an earlier agent told it to", "err", err)
+	o.Log.Warn("state of an earlier agent may remain in the kernel", "err", err)
 }
 
 // join adds to a the servers that only b has. A nil state is empty.

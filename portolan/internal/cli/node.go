@@ -79,7 +79,7 @@ func (f *agentFlags) ask(ctx context.Context, registry *client.Client, args []st
 		where.address = f.agent
 	}
 	if where.address == "" {
-		return nil, fmt.Errorf("node %s has no agent: nobody has said where one listens; give --agent HOST:PORT if you know", args[0])
+		return nil, fmt.Errorf("node %s has no agent address: give --agent HOST:PORT", args[0])
 	}
 	conn, err := f.dialAgent(where.address)
 	if err != nil {

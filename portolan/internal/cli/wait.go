@@ -137,8 +137,8 @@ func (w *waiter) wait(ctx context.Context, timeout time.Duration) (progress roll
 		}
 		left := time.Until(deadline)
 		// If the labels select no node, waiting would hide a mistake in them.
-		nobody := len(progress.Nodes) == 0 && w.query.Nodes != ""
-		if err == nil && (progress.Complete() || nobody) || timeout >= 0 && left <= 0 {
+		noNodes := len(progress.Nodes) == 0 && w.query.Nodes != ""
+		if err == nil && (progress.Complete() || noNodes) || timeout >= 0 && left <= 0 {
 			return progress, err
 		}
 		if timeout >= 0 {

@@ -33,7 +33,7 @@ func (c *explainer) addresses(ctx context.Context) Step {
 	for _, value := range wanted {
 		if !slices.Contains(owned, value) {
 			step.addLine("%s is not allocated to this service", value)
-			step.setState(Broken, "the allocator's verifier repairs it where nobody else has the value; see the events: portolan describe service "+c.service.GetMetadata().GetName())
+			step.setState(Broken, "the allocator's verifier repairs it if no other object has the value; see the events: portolan describe service "+c.service.GetMetadata().GetName())
 		}
 	}
 	if len(wanted) == 0 {

@@ -157,7 +157,7 @@ func (c *Collector) again(ctx context.Context, key object.Key, goneAt uint64, er
 	if ctx.Err() != nil {
 		return
 	}
-	c.log.Debug("collecting is put off", "object", key.String(), "err", err)
+	c.log.Debug("collection postponed", "object", key.String(), "err", err)
 	if app.Pause(ctx, retryEvery) {
 		c.queue.addLeft(key, goneAt)
 	}

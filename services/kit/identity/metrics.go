@@ -12,11 +12,11 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 	m := &metrics{
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "portolan_tls_reloads_total",
-			Help: "Changed certificate files that were looked at, by outcome: taken or refused.",
+			Help: "Changed certificate files that were read, by outcome: taken or refused.",
 		}, []string{"outcome"}),
 		refusals: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "portolan_tls_refused_connections_total",
-			Help: "Connections refused in the TLS handshake: no certificate, or one that is not believed.",
+			Help: "Connections refused in the TLS handshake: no certificate, or one that is not trusted.",
 		}),
 	}
 	for _, outcome := range []string{"taken", "refused"} {

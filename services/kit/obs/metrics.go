@@ -12,7 +12,7 @@ func NewMetrics() *prometheus.Registry {
 	version, revision := buildVersion()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "portolan_build_info",
-		Help:        "Always 1; the labels say what was built.",
+		Help:        "Always 1; the labels identify the build.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": revision},
 	})
 	info.Set(1)
