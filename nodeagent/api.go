@@ -11,9 +11,9 @@ import (
 
 	"portolan.dev/nodeagent/internal/proxy"
 	"portolan.dev/nodeagent/internal/proxymode"
-	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/object"
 )
 
 // maxPlan is the largest answer of GetPlan, in bytes. It is below the limit of clients.
@@ -59,17 +59,17 @@ func (s *api) GetPlan(ctx context.Context, req *nodeagentv1.GetPlanRequest) (*no
 	case req.GetName() == "":
 		return res, s.planAll(req.GetNamespace(), res)
 	}
-	name := plan.ServiceName{Namespace: cmp.Or(req.GetNamespace(), "default"), Name: req.GetName()}
+	name := object.Name{Namespace: cmp.Or(req.GetNamespace(), "default"), Name: req.GetName()}
 	if svc, _ := v.Service(name); svc == nil {
 		return nil, apierr.NotFound("Service", name.String())
 	}
-	s.daemon.syncer.Explain([]plan.ServiceName{name}, res)
+	s.daemon.syncer.Explain([]object.Name{name}, res)
 	return res, nil
 }
 
 // planAll adds the plans of all services of a namespace. An empty namespace means all of them.
 func (s *api) planAll(namespace string, res *nodeagentv1.GetPlanResponse) error {
-	names := slices.DeleteFunc(s.daemon.view.ServiceNames(), func(name plan.ServiceName) bool {
+	names := slices.DeleteFunc(s.daemon.view.ServiceNames(), func(name object.Name) bool {
 		return namespace != "" && namespace != name.Namespace
 	})
 	s.daemon.syncer.Explain(names, res)

@@ -11,8 +11,8 @@ import (
 	"portolan.dev/nodeagent/internal/proxymode"
 	"portolan.dev/nodeagent/internal/traffic"
 	"portolan.dev/nodeagent/internal/view"
-	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/object"
 )
 
 // openPlane opens the data plane of the configured mode, or of the next best one.
@@ -31,7 +31,7 @@ func (d *Daemon) assemble() error {
 	traffic.Register(d.host.Metrics, d.plane, d.cfg.TrafficMetrics, d.log)
 	d.checks = healthcheck.New(healthcheck.Options{
 		Healthy: func() bool { return d.syncer.Healthy() },
-		Report: func(service plan.ServiceName, port uint16, err error) {
+		Report: func(service object.Name, port uint16, err error) {
 			d.syncer.ReportHealthCheckPort(service, port, err)
 		},
 	})

@@ -39,15 +39,15 @@ type version struct {
 type courses struct {
 	facts    plan.Facts
 	read     uint64 // the last revision that they include
-	services map[plan.ServiceName]*corev1.Service
-	slices   map[plan.ServiceName]map[string]*corev1.EndpointSlice
+	services map[object.Name]*corev1.Service
+	slices   map[object.Name]map[string]*corev1.EndpointSlice
 	table    *plan.Table
 	of       map[serverKey][]version // in order; the first one is from revision 0 on
 }
 
 func newCourses(facts plan.Facts) *courses {
 	return &courses{
-		facts: facts, services: map[plan.ServiceName]*corev1.Service{}, slices: map[plan.ServiceName]map[string]*corev1.EndpointSlice{},
+		facts: facts, services: map[object.Name]*corev1.Service{}, slices: map[object.Name]map[string]*corev1.EndpointSlice{},
 		table: plan.NewTable(), of: map[serverKey][]version{},
 	}
 }
@@ -62,15 +62,15 @@ func (c *courses) extend(history []registry.Committed) {
 // apply applies a change of the log.
 func (c *courses) apply(change *registryv1.Change) {
 	gone := change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE
-	var name plan.ServiceName
+	var name object.Name
 	switch o := object.Unwrap(change.GetObject()).(type) {
 	case *corev1.Service:
-		name = plan.ServiceName{Namespace: o.GetMetadata().GetNamespace(), Name: o.GetMetadata().GetName()}
+		name = object.NameOf(o)
 		if c.services[name] = o; gone {
 			delete(c.services, name)
 		}
 	case *corev1.EndpointSlice:
-		name = plan.ServiceName{Namespace: o.GetMetadata().GetNamespace(), Name: o.GetMetadata().GetLabels()[object.LabelServiceName]}
+		name = object.ServiceOf(o)
 		if c.slices[name] == nil {
 			c.slices[name] = map[string]*corev1.EndpointSlice{}
 		}

@@ -41,7 +41,7 @@ type HealthCheck struct {
 
 // Result is the plan of one service.
 type Result struct {
-	Service ServiceName
+	Service object.Name
 	// Servers are the virtual servers in the order of their keys, each key once.
 	Servers []*VirtualServer
 	// Choices explain for every candidate endpoint why it is used or not. Choices[i] belongs to
@@ -60,7 +60,7 @@ func Build(svc *corev1.Service, slicesOf []*corev1.EndpointSlice, facts *Facts) 
 	b := builder{
 		facts: facts, svc: svc, spec: svc.GetSpec(), planned: map[Key]bool{},
 	}
-	b.res.Service = ServiceName{svc.GetMetadata().GetNamespace(), svc.GetMetadata().GetName()}
+	b.res.Service = object.NameOf(svc)
 	if b.spec == nil || !object.NeedsClusterIP(svc) ||
 		spec.ForeignProxy(svc.GetMetadata().GetLabels()) != "" {
 		return b.res

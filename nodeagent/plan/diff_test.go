@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/object"
 )
 
 // states draws states from a small set of values, so that two states have much in common.
@@ -38,7 +39,7 @@ func virtualServer(t *rapid.T) *plan.VirtualServer {
 			Audience: rapid.SampledFrom([]plan.Audience{plan.Anyone, plan.Internal, plan.External}).Draw(t, "audience"),
 		},
 		Attributes: plan.Attributes{
-			Service:    plan.ServiceName{Namespace: "default", Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "service")},
+			Service:    object.Name{Namespace: "default", Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "service")},
 			Scheduler:  plan.Scheduler(rapid.IntRange(1, 2).Draw(t, "scheduler")),
 			Affinity:   time.Duration(rapid.IntRange(0, 1).Draw(t, "affinity")) * time.Second,
 			Restricted: rapid.Bool().Draw(t, "restricted"),

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/object"
 )
 
 // Candidate is an endpoint that could be a backend of one port of a service.
@@ -106,7 +107,7 @@ func newCandidate(ep *corev1.Endpoint, addr netip.AddrPort, namespace string) Ca
 		c.Weight = min(ep.GetWeight(), 65535)
 	}
 	if ref := ep.GetTargetRef(); ref.GetKind() == "Pod" {
-		c.Pod = ServiceName{cmp.Or(ref.GetNamespace(), namespace), ref.GetName()}.String()
+		c.Pod = object.Name{Namespace: cmp.Or(ref.GetNamespace(), namespace), Name: ref.GetName()}.String()
 	}
 	for _, z := range ep.GetHints().GetForZones() {
 		c.forZones = append(c.forZones, z.GetName())

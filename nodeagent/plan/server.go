@@ -5,21 +5,9 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"portolan.dev/services/object"
 )
-
-// ServiceName is the namespace and name of a service.
-type ServiceName struct{ Namespace, Name string }
-
-// String returns namespace/name.
-func (n ServiceName) String() string { return n.Namespace + "/" + n.Name }
-
-// Compare orders names by namespace, then name.
-func (n ServiceName) Compare(o ServiceName) int {
-	if n.Namespace != o.Namespace {
-		return compare(n.Namespace, o.Namespace)
-	}
-	return compare(n.Name, o.Name)
-}
 
 // Frontend is an address, port and protocol that clients connect to. In a data plane at most one
 // service owns it.
@@ -78,7 +66,7 @@ type VirtualServer struct {
 // Attributes are the properties of a virtual server that a data plane can change in place.
 // Attributes are compared with Equal, because Allowed is a slice.
 type Attributes struct {
-	Service  ServiceName
+	Service  object.Name
 	PortName string
 	Exposure Exposure
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"portolan.dev/services/object"
 )
 
 // Table combines the virtual servers of all services of the node. If several services claim a
@@ -19,7 +21,7 @@ import (
 // A Table is not safe for concurrent use.
 type Table struct {
 	sources  Sources
-	services map[ServiceName]*servicePlan
+	services map[object.Name]*servicePlan
 	claims   map[Frontend][]*servicePlan // the services that claim a frontend; the first one owns it
 	servers  map[Key]*VirtualServer
 	// The former values of the keys set, and of the sources, since Changes was last called.
@@ -29,7 +31,7 @@ type Table struct {
 
 // servicePlan is the plan of one service.
 type servicePlan struct {
-	name    ServiceName
+	name    object.Name
 	created int64
 	servers []*VirtualServer
 }
@@ -44,7 +46,7 @@ func (e *servicePlan) compare(o *servicePlan) int {
 // NewTable returns an empty table.
 func NewTable() *Table {
 	return &Table{
-		services:      map[ServiceName]*servicePlan{},
+		services:      map[object.Name]*servicePlan{},
 		claims:        map[Frontend][]*servicePlan{},
 		servers:       map[Key]*VirtualServer{},
 		formerServers: map[Key]*VirtualServer{},
@@ -65,7 +67,7 @@ func (t *Table) Sources() Sources { return t.sources }
 
 // Set replaces the plan of a service. The parameter created is its creation time in any unit, as
 // long as all services use the same one. A service without servers is removed from the table.
-func (t *Table) Set(name ServiceName, created int64, servers []*VirtualServer) {
+func (t *Table) Set(name object.Name, created int64, servers []*VirtualServer) {
 	touched := map[Frontend]bool{}
 	if old := t.services[name]; old != nil {
 		t.unclaim(old, touched)
@@ -167,7 +169,7 @@ func (t *Table) Counts() (servers, reals int) {
 }
 
 // Planned returns the plan of a service as it was set, including frontends that other services own.
-func (t *Table) Planned(name ServiceName) []*VirtualServer {
+func (t *Table) Planned(name object.Name) []*VirtualServer {
 	if e := t.services[name]; e != nil {
 		return e.servers
 	}
@@ -175,15 +177,15 @@ func (t *Table) Planned(name ServiceName) []*VirtualServer {
 }
 
 // Owner returns the service that owns a frontend, or the empty name if no service claims it.
-func (t *Table) Owner(f Frontend) ServiceName {
+func (t *Table) Owner(f Frontend) object.Name {
 	if claims := t.claims[f]; len(claims) > 0 {
 		return claims[0].name
 	}
-	return ServiceName{}
+	return object.Name{}
 }
 
 // Conflicts describes the frontends of a service that other services own.
-func (t *Table) Conflicts(name ServiceName) []string {
+func (t *Table) Conflicts(name object.Name) []string {
 	e := t.services[name]
 	if e == nil {
 		return nil
@@ -200,8 +202,8 @@ func (t *Table) Conflicts(name ServiceName) []string {
 
 // Competitors returns the other services that claim a frontend of the service. A change of the
 // service may give them the frontend or take it from them.
-func (t *Table) Competitors(name ServiceName) []ServiceName {
-	var out []ServiceName
+func (t *Table) Competitors(name object.Name) []object.Name {
+	var out []object.Name
 	if e := t.services[name]; e != nil {
 		for _, v := range e.servers {
 			for _, o := range t.claims[v.Frontend] {

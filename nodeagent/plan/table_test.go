@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/object"
 )
 
 // TestChangesAddUpToTheTable checks that the changes that a table returns add up to its state, in
@@ -23,9 +24,9 @@ func TestChangesAddUpToTheTable(t *testing.T) {
 			created int64
 			servers []*plan.VirtualServer
 		}
-		services := map[plan.ServiceName]wanted{}
+		services := map[object.Name]wanted{}
 		for range rapid.IntRange(1, 12).Draw(t, "changes") {
-			name := plan.ServiceName{Namespace: "default", Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")}
+			name := object.Name{Namespace: "default", Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")}
 			w := wanted{created: int64(name.Name[0]) % 2}
 			seen := map[plan.Key]bool{}
 			for range rapid.IntRange(0, 3).Draw(t, "servers") {
@@ -78,10 +79,10 @@ func TestOldestServiceKeepsItsFrontend(t *testing.T) {
 	server := func(name string) []*plan.VirtualServer {
 		return []*plan.VirtualServer{{
 			Key:        plan.Key{Frontend: plan.Frontend{Addr: netip.MustParseAddrPort("192.0.2.9:80"), Protocol: plan.TCP}},
-			Attributes: plan.Attributes{Service: plan.ServiceName{Namespace: "default", Name: name}},
+			Attributes: plan.Attributes{Service: object.Name{Namespace: "default", Name: name}},
 		}}
 	}
-	older, newer := plan.ServiceName{Namespace: "default", Name: "older"}, plan.ServiceName{Namespace: "default", Name: "newer"}
+	older, newer := object.Name{Namespace: "default", Name: "older"}, object.Name{Namespace: "default", Name: "newer"}
 	table := plan.NewTable()
 	table.Set(newer, 2, server("newer"))
 	table.Changes()

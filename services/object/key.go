@@ -47,6 +47,11 @@ func (n Name) String() string {
 	return n.Namespace + "/" + n.Name
 }
 
+// Compare orders names by namespace, then name.
+func (n Name) Compare(o Name) int {
+	return cmp.Or(strings.Compare(n.Namespace, o.Namespace), strings.Compare(n.Name, o.Name))
+}
+
 // Compare orders keys by kind, namespace and name.
 func Compare(a, b Key) int {
 	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))

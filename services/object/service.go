@@ -19,9 +19,15 @@ func IsExternalName(svc *corev1.Service) bool {
 // NeedsClusterIP reports whether the service has virtual IPs or is to get them.
 func NeedsClusterIP(svc *corev1.Service) bool { return !IsExternalName(svc) && !IsHeadless(svc) }
 
-// ServiceKey returns the key of the service that an EndpointSlice belongs to. Its name is empty if
-// the slice lacks LabelServiceName.
-func ServiceKey(slice *corev1.EndpointSlice) Key {
+// ServiceOf returns the name of the service that an EndpointSlice belongs to. Its last part is empty
+// if the slice lacks LabelServiceName.
+func ServiceOf(slice *corev1.EndpointSlice) Name {
 	meta := slice.GetMetadata()
-	return Key{Kind: "Service", Namespace: meta.GetNamespace(), Name: meta.GetLabels()[LabelServiceName]}
+	return Name{Namespace: meta.GetNamespace(), Name: meta.GetLabels()[LabelServiceName]}
+}
+
+// ServiceKey returns the key of the service that an EndpointSlice belongs to.
+func ServiceKey(slice *corev1.EndpointSlice) Key {
+	of := ServiceOf(slice)
+	return Key{Kind: "Service", Namespace: of.Namespace, Name: of.Name}
 }

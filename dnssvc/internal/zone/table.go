@@ -196,7 +196,7 @@ func (t *Table) applySlice(k key, o *corev1.EndpointSlice, deleted bool, touched
 	var sl *slice
 	owner := ""
 	if !deleted {
-		sl, owner = convertSlice(o), strings.Clone(o.GetMetadata().GetLabels()[object.LabelServiceName])
+		sl, owner = convertSlice(o), strings.Clone(object.ServiceOf(o).Name)
 	}
 	if had, ok := t.sliceOwner[k]; ok && (sl == nil || had != owner) {
 		from := key{k.namespace, had}

@@ -19,7 +19,7 @@ func isManaged(s *corev1.EndpointSlice) bool {
 // serviceOf returns the name of the service to which a slice or an Endpoints belongs.
 func serviceOf(o object.Object) object.Name {
 	if s, ok := o.(*corev1.EndpointSlice); ok {
-		return object.Name{Namespace: s.GetMetadata().GetNamespace(), Name: s.GetMetadata().GetLabels()[object.LabelServiceName]}
+		return object.ServiceOf(s)
 	}
 	return object.NameOf(o)
 }

@@ -11,6 +11,7 @@ import (
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/object"
 )
 
 // Batches checks that the plan is in force after any batch of changes: services are added, changed
@@ -73,7 +74,7 @@ type batches struct {
 
 // change draws a new plan for a service, which may be empty.
 func (b *batches) change() {
-	name := plan.ServiceName{Namespace: "default", Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(b.t, "service")}
+	name := object.Name{Namespace: "default", Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(b.t, "service")}
 	var servers []*plan.VirtualServer
 	for _, f := range b.frontends {
 		if rapid.Bool().Draw(b.t, "claims") {
@@ -85,7 +86,7 @@ func (b *batches) change() {
 
 // servers draws the virtual servers of a service at a frontend: one for all clients, or one for
 // each audience.
-func (b *batches) servers(name plan.ServiceName, f frontend) []*plan.VirtualServer {
+func (b *batches) servers(name object.Name, f frontend) []*plan.VirtualServer {
 	attrs := plan.Attributes{
 		Service:    name,
 		Exposure:   plan.LoadBalancerIP,

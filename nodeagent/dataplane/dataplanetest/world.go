@@ -16,6 +16,7 @@ import (
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/object"
 )
 
 const (
@@ -285,7 +286,7 @@ func (w *world) servers(list []Server) *plan.State {
 	for _, s := range list {
 		key := plan.Key{Frontend: w.frontendOf(s.Frontend, s.Exposure, w.v6 != s.Other6), Audience: s.Audience}
 		v := &plan.VirtualServer{Key: key, Attributes: plan.Attributes{
-			Service: plan.ServiceName{Namespace: "test", Name: "svc"}, Exposure: s.Exposure,
+			Service: object.Name{Namespace: "test", Name: "svc"}, Exposure: s.Exposure,
 			Scheduler: max(s.Scheduler, plan.RoundRobin), Flags: s.Flags, Affinity: s.Affinity, Drain: s.Drain,
 			WithoutBackends: s.Without, Masquerade: s.Hide.masquerade(), Restricted: s.Only != nil,
 		}}

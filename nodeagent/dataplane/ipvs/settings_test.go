@@ -13,8 +13,8 @@ import (
 	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/kerneltest"
-	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
 )
 
 // TestTimeouts checks that timeouts are set and reported as configured, and that the others keep
@@ -55,7 +55,7 @@ func TestTraffic(t *testing.T) {
 	n, p := start(t)
 	backend := echo(t, n)
 	busy, idle := netnstest.Server(fresh(t, n), backend), netnstest.Server(fresh(t, n), backend)
-	busy.Service, busy.PortName = plan.ServiceName{Namespace: "default", Name: "busy"}, "http"
+	busy.Service, busy.PortName = object.Name{Namespace: "default", Name: "busy"}, "http"
 	netnstest.Program(t, p, busy, idle)
 	const clients = 3
 	for range clients {

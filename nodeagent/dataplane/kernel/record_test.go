@@ -10,6 +10,7 @@ import (
 
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/object"
 )
 
 func anyAddr(v6 bool) *rapid.Generator[netip.Addr] {
@@ -30,7 +31,7 @@ func anyPrefix(v6 bool) *rapid.Generator[netip.Prefix] {
 
 var anyAttributes = rapid.Custom(func(r *rapid.T) plan.Attributes {
 	return plan.Attributes{
-		Service:  plan.ServiceName{Namespace: rapid.String().Draw(r, "namespace"), Name: rapid.String().Draw(r, "name")},
+		Service:  object.Name{Namespace: rapid.String().Draw(r, "namespace"), Name: rapid.String().Draw(r, "name")},
 		PortName: rapid.String().Draw(r, "port"), Exposure: plan.Exposure(rapid.Byte().Draw(r, "exposure")),
 		Scheduler: plan.Scheduler(rapid.Byte().Draw(r, "scheduler")), Flags: plan.Flags(rapid.Byte().Draw(r, "flags")),
 		Affinity: time.Duration(rapid.Int64Min(0).Draw(r, "affinity")), Drain: time.Duration(rapid.Int64Min(0).Draw(r, "drain")),

@@ -1,6 +1,9 @@
 package kernelmode
 
-import "portolan.dev/nodeagent/plan"
+import (
+	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/object"
+)
 
 // Traffic holds the counters of a server since it was added to the kernel.
 type Traffic struct {
@@ -14,7 +17,7 @@ type Counted struct {
 	// Server is the server's address in the balancer. A service has a server for each of its
 	// addresses, and others for external clients.
 	Server   plan.Frontend
-	Service  plan.ServiceName
+	Service  object.Name
 	PortName string
 	Traffic
 }
@@ -26,6 +29,6 @@ type Drop struct {
 	Set      string // the set of the packet filter that counted them
 	Reason   string
 	Packets  uint64 // since the packet filter was built
-	Service  plan.ServiceName
+	Service  object.Name
 	PortName string
 }

@@ -10,6 +10,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/object"
 )
 
 // TestDroppedPacketsAreCounted checks that dropped packets are counted by service and reason, and
@@ -20,12 +21,12 @@ func TestDroppedPacketsAreCounted(t *testing.T) {
 	t.Cleanup(func() { lis.Close() })
 	backend := netip.MustParseAddrPort(lis.Addr().String())
 	limited := netnstest.Server(n.Frontend(t, plan.LoadBalancerIP, plan.TCP, false), backend)
-	limited.Service, limited.Exposure = plan.ServiceName{Namespace: "default", Name: "limited"}, plan.LoadBalancerIP
+	limited.Service, limited.Exposure = object.Name{Namespace: "default", Name: "limited"}, plan.LoadBalancerIP
 	limited.Restricted = true
 	allowed := n.ClientAddr(dataplanetest.Outside, 1, false)
 	limited.Allowed = []netip.Prefix{netip.PrefixFrom(allowed, 32)}
 	away := netnstest.Server(n.Frontend(t, plan.LoadBalancerIP, plan.TCP, false))
-	away.Service, away.Exposure, away.WithoutBackends = plan.ServiceName{Namespace: "default", Name: "away"}, plan.LoadBalancerIP, plan.Drop
+	away.Service, away.Exposure, away.WithoutBackends = object.Name{Namespace: "default", Name: "away"}, plan.LoadBalancerIP, plan.Drop
 	netnstest.Program(t, p, limited, away)
 	try := func(client int, to netip.AddrPort, want bool) {
 		t.Helper()

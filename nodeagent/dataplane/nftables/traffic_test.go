@@ -17,6 +17,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/nftables"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/object"
 )
 
 // patience is the timeout for events on a slow machine.
@@ -30,7 +31,7 @@ func TestTraffic(t *testing.T) {
 	n := netnstest.NewNetwork(t)
 	backend := echo(t, n)
 	busy, idle := netnstest.Server(n.Frontend(t, plan.ClusterIP, plan.TCP, false), backend), netnstest.Server(n.Frontend(t, plan.ClusterIP, plan.TCP, false), backend)
-	busy.Service, busy.PortName = plan.ServiceName{Namespace: "default", Name: "busy"}, "http"
+	busy.Service, busy.PortName = object.Name{Namespace: "default", Name: "busy"}, "http"
 	sources := n.Sources()
 	changes := dataplanetest.Changes(busy, idle)
 	changes.Sources = &sources

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/object"
 )
 
 // Options configure a Server.
@@ -23,7 +24,7 @@ type Options struct {
 	Healthy func() bool
 	// Report is called with an error if a port cannot be opened, and with nil once the error is
 	// over. Required.
-	Report func(service plan.ServiceName, port uint16, err error)
+	Report func(service object.Name, port uint16, err error)
 	// RetryEvery is the time between attempts to open ports. Default 10 s.
 	RetryEvery time.Duration
 }
@@ -37,12 +38,12 @@ type Server struct {
 	mu     sync.Mutex
 	closed bool
 	addrs  []netip.Addr
-	ports  map[plan.ServiceName]*servicePort
+	ports  map[object.Name]*servicePort
 }
 
 // servicePort is the port of one service.
 type servicePort struct {
-	service plan.ServiceName
+	service object.Name
 	port    uint16
 	local   atomic.Int64
 	sockets map[netip.Addr]*socket
@@ -54,7 +55,7 @@ func New(o Options) *Server {
 	if o.RetryEvery == 0 {
 		o.RetryEvery = 10 * time.Second
 	}
-	return &Server{opts: o, ports: map[plan.ServiceName]*servicePort{}}
+	return &Server{opts: o, ports: map[object.Name]*servicePort{}}
 }
 
 // Run retries to open the ports that failed until ctx is done. It then closes all ports.
@@ -89,7 +90,7 @@ func (s *Server) SetAddresses(addrs []netip.Addr) {
 }
 
 // Set opens or changes the port of a service. If want is nil, Set closes it.
-func (s *Server) Set(service plan.ServiceName, want *plan.HealthCheck) {
+func (s *Server) Set(service object.Name, want *plan.HealthCheck) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.ports[service]

@@ -16,6 +16,7 @@ import (
 	"portolan.dev/nodeagent/internal/healthcheck"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
 )
 
 // address returns an address that no other test uses, with a free port.
@@ -30,7 +31,7 @@ func address(t *testing.T) netip.AddrPort {
 	return lis.Addr().(*net.TCPAddr).AddrPort()
 }
 
-var web = plan.ServiceName{Namespace: "ns", Name: "web"}
+var web = object.Name{Namespace: "ns", Name: "web"}
 
 func get(at netip.AddrPort) (int, string, http.Header, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
@@ -47,7 +48,7 @@ func TestAnswers(t *testing.T) {
 	at := address(t)
 	var healthy atomic.Bool
 	healthy.Store(true)
-	s := healthcheck.New(healthcheck.Options{Healthy: healthy.Load, Report: func(plan.ServiceName, uint16, error) {}})
+	s := healthcheck.New(healthcheck.Options{Healthy: healthy.Load, Report: func(object.Name, uint16, error) {}})
 	kittest.Run(t, "health checks", s.Run)
 	s.SetAddresses([]netip.Addr{at.Addr()})
 	expect := func(what string, code int, body string) {
@@ -84,7 +85,7 @@ func TestAnswers(t *testing.T) {
 func TestAddressesChange(t *testing.T) {
 	a := address(t)
 	b := netip.AddrPortFrom(a.Addr().Next(), a.Port())
-	s := healthcheck.New(healthcheck.Options{Healthy: func() bool { return true }, Report: func(plan.ServiceName, uint16, error) {}})
+	s := healthcheck.New(healthcheck.Options{Healthy: func() bool { return true }, Report: func(object.Name, uint16, error) {}})
 	kittest.Run(t, "health checks", s.Run)
 	s.Set(web, &plan.HealthCheck{Port: a.Port(), Local: 1})
 	s.SetAddresses([]netip.Addr{a.Addr()})
@@ -110,7 +111,7 @@ func TestTakenPortIsReportedAndTriedAgain(t *testing.T) {
 	reports := make(chan error, 1000)
 	s := healthcheck.New(healthcheck.Options{
 		Healthy: func() bool { return true }, RetryEvery: 5 * time.Millisecond,
-		Report: func(name plan.ServiceName, port uint16, err error) {
+		Report: func(name object.Name, port uint16, err error) {
 			if name == web && port == at.Port() {
 				reports <- err
 			}
@@ -133,7 +134,7 @@ func TestTakenPortIsReportedAndTriedAgain(t *testing.T) {
 // TestAPortIsFreeAtOnce opens and closes a port faster than its server begins to serve.
 func TestAPortIsFreeAtOnce(t *testing.T) {
 	at := address(t)
-	s := healthcheck.New(healthcheck.Options{Healthy: func() bool { return true }, Report: func(_ plan.ServiceName, _ uint16, err error) {
+	s := healthcheck.New(healthcheck.Options{Healthy: func() bool { return true }, Report: func(_ object.Name, _ uint16, err error) {
 		if err != nil {
 			t.Error(err)
 		}

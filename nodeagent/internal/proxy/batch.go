@@ -8,13 +8,14 @@ import (
 	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/tracing"
+	"portolan.dev/services/object"
 )
 
 // batch is the input of one sync. All of it is of the same revision, even if the view changes
 // during the sync.
 type batch struct {
 	view.Batch
-	names    []plan.ServiceName // sorted names of Services
+	names    []object.Name // sorted names of Services
 	facts    plan.Facts
 	sources  plan.Sources
 	haveView bool
@@ -26,7 +27,7 @@ func (s *Syncer) takeBatch() batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := batch{Batch: s.view.TakeBatch(s.all), facts: s.facts, sources: s.sources, haveView: s.haveView, cause: s.cause}
-	b.names = slices.SortedFunc(maps.Keys(b.Services), plan.ServiceName.Compare)
+	b.names = slices.SortedFunc(maps.Keys(b.Services), object.Name.Compare)
 	s.all, s.cause = false, tracing.Span{}
 	return b
 }
@@ -43,8 +44,8 @@ func (s *Syncer) batchDone() {
 
 // parts divides a batch: urgent services are in force before the others are even planned. Each part
 // is a complete plan, so that no step comes before one that it depends on.
-func (b *batch) parts() [][]plan.ServiceName {
-	var first, rest []plan.ServiceName
+func (b *batch) parts() [][]object.Name {
+	var first, rest []object.Name
 	for _, name := range b.names {
 		if svc := b.Services[name].Object; svc != nil && urgent(svc) {
 			first = append(first, name)
@@ -53,7 +54,7 @@ func (b *batch) parts() [][]plan.ServiceName {
 		}
 	}
 	if len(first) == 0 || len(rest) == 0 {
-		return [][]plan.ServiceName{b.names}
+		return [][]object.Name{b.names}
 	}
-	return [][]plan.ServiceName{first, rest}
+	return [][]object.Name{first, rest}
 }

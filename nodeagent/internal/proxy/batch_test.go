@@ -112,7 +112,7 @@ func TestLabelsLeaveAServiceToAnotherProxy(t *testing.T) {
 			labelled.Metadata.Labels = map[string]string{label: ""}
 			b.change(labelled)
 			reachable("with the label on the service", false)
-			if len(b.table.Planned(plan.ServiceName{Namespace: "default", Name: "web"})) != 0 {
+			if len(b.table.Planned(object.Name{Namespace: "default", Name: "web"})) != 0 {
 				t.Error("there still is a plan")
 			}
 			b.change(webService("web", 1, at))

@@ -16,7 +16,6 @@ import (
 	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/internal/healthcheck"
 	"portolan.dev/nodeagent/internal/view"
-	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
@@ -43,7 +42,7 @@ func newSyncer(v *view.View, plane dataplane.Plane, recorder Recorder) *Syncer {
 	var s *Syncer
 	checks := healthcheck.New(healthcheck.Options{
 		Healthy: func() bool { return s.Healthy() },
-		Report: func(service plan.ServiceName, port uint16, err error) {
+		Report: func(service object.Name, port uint16, err error) {
 			s.ReportHealthCheckPort(service, port, err)
 		},
 	})

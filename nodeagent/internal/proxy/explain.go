@@ -7,6 +7,7 @@ import (
 	"time"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	"portolan.dev/services/object"
 
 	"portolan.dev/nodeagent/plan"
 )
@@ -20,7 +21,7 @@ type explained struct {
 // Explain adds the virtual servers of services, with the reasons of all their endpoints, the state
 // in force, and the steps from there to the plan. It reads the connections of all servers at once,
 // because the nftables plane reads all flows of the node for it, and changes wait meanwhile.
-func (s *Syncer) Explain(names []plan.ServiceName, to *nodeagentv1.GetPlanResponse) {
+func (s *Syncer) Explain(names []object.Name, to *nodeagentv1.GetPlanResponse) {
 	plans := make([]explained, len(names))
 	var keys []plan.Key
 	for n, name := range names {
@@ -44,7 +45,7 @@ func (s *Syncer) Explain(names []plan.ServiceName, to *nodeagentv1.GetPlanRespon
 }
 
 // planAnew builds the plan of a service from the current view.
-func (s *Syncer) planAnew(name plan.ServiceName) explained {
+func (s *Syncer) planAnew(name object.Name) explained {
 	s.mu.Lock()
 	facts := s.facts
 	waiting := s.all || s.view.IsPending(name)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	"portolan.dev/services/object"
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/plan"
@@ -23,8 +24,8 @@ const (
 
 // failure is a frontend that could not be programmed as planned, or the shared rules.
 type failure struct {
-	change  string           // describes the change that failed
-	service plan.ServiceName // empty: not of a service
+	change  string      // describes the change that failed
+	service object.Name // empty: not of a service
 	err     error
 	remedy  string
 	since   time.Time
@@ -36,7 +37,7 @@ type failure struct {
 type failures map[plan.Frontend]*failure
 
 // add records a failure and reports whether it is new.
-func (f failures) add(fl dataplane.Failure, change string, service plan.ServiceName, now time.Time) (*failure, bool) {
+func (f failures) add(fl dataplane.Failure, change string, service object.Name, now time.Time) (*failure, bool) {
 	old := f[fl.Frontend]
 	it := &failure{change: change, service: service, err: fl.Err, remedy: fl.Remedy, since: now, pause: retryMin}
 	if old != nil {
@@ -69,7 +70,7 @@ func (f failures) proto() []*nodeagentv1.StepFailure {
 	out := make([]*nodeagentv1.StepFailure, 0, len(f))
 	for _, it := range f {
 		failure := &nodeagentv1.StepFailure{Step: it.change, Error: it.err.Error(), Remedy: it.remedy, Since: timestamppb.New(it.since)}
-		if it.service != (plan.ServiceName{}) {
+		if it.service != (object.Name{}) {
 			failure.Service = it.service.String()
 		}
 		out = append(out, failure)

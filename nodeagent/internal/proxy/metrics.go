@@ -6,9 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/object"
 
 	"portolan.dev/nodeagent/internal/view"
-	"portolan.dev/nodeagent/plan"
 )
 
 // triggerAnnotation is a slice's annotation with the time of the change that caused it.
@@ -92,7 +92,7 @@ func (m *metrics) observeLatencies(slicesOf []*corev1.EndpointSlice, last, now t
 }
 
 // measureLatency observes the time from the changes of pods until now.
-func (s *Syncer) measureLatency(services map[plan.ServiceName]view.Service) {
+func (s *Syncer) measureLatency(services map[object.Name]view.Service) {
 	now := time.Now()
 	for name, svc := range services {
 		if svc.Object != nil {

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	"portolan.dev/services/object"
 
 	"portolan.dev/nodeagent/internal/events"
-	"portolan.dev/nodeagent/plan"
 )
 
 // readBack is an operation of the node as a whole, as named in status.
@@ -32,7 +32,7 @@ type otherFailures struct {
 // name stands for the node.
 type otherFailure struct {
 	operation string
-	service   plan.ServiceName
+	service   object.Name
 	notice    bool // everything is still forwarded as planned
 }
 
@@ -49,7 +49,7 @@ func (o *otherFailures) set(id otherFailure, err error, remedy string) (news boo
 		return false
 	}
 	f := &nodeagentv1.StepFailure{Step: id.operation, Error: err.Error(), Remedy: remedy, Since: timestamppb.New(time.Now())}
-	if id.service != (plan.ServiceName{}) {
+	if id.service != (object.Name{}) {
 		f.Service = id.service.String()
 	}
 	if old != nil {
@@ -74,7 +74,7 @@ func (o *otherFailures) endNotices(current map[otherFailure]netip.AddrPort) {
 }
 
 // forget ends all failures of a service.
-func (o *otherFailures) forget(service plan.ServiceName) {
+func (o *otherFailures) forget(service object.Name) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for id := range o.by {
@@ -101,7 +101,7 @@ func (o *otherFailures) list(notices bool) []*nodeagentv1.StepFailure {
 }
 
 // ReportHealthCheckPort records the health-check server's report about a port.
-func (s *Syncer) ReportHealthCheckPort(service plan.ServiceName, port uint16, err error) {
+func (s *Syncer) ReportHealthCheckPort(service object.Name, port uint16, err error) {
 	defer s.announceProgress()
 	if err == nil {
 		s.others.forget(service)

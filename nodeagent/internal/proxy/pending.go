@@ -8,6 +8,7 @@ import (
 	"time"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	"portolan.dev/services/object"
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/plan"
@@ -18,7 +19,7 @@ const MaxPending = 1000
 
 // waitingServices returns the sorted names of services that have changed and are not planned yet.
 // If the facts have changed, these are all services.
-func (s *Syncer) waitingServices() []plan.ServiceName {
+func (s *Syncer) waitingServices() []object.Name {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all {
@@ -29,7 +30,7 @@ func (s *Syncer) waitingServices() []plan.ServiceName {
 
 // pendingOf returns the steps from the state in force to the plan of one service. The caller holds
 // tableMu.
-func (s *Syncer) pendingOf(name plan.ServiceName, servers []*plan.VirtualServer, waiting bool) []*nodeagentv1.PendingStep {
+func (s *Syncer) pendingOf(name object.Name, servers []*plan.VirtualServer, waiting bool) []*nodeagentv1.PendingStep {
 	wanted := map[plan.Key]*plan.VirtualServer{}
 	for _, v := range s.table.Planned(name) {
 		wanted[v.Key] = nil // unless the new plan has it
@@ -51,7 +52,7 @@ func (s *Syncer) pendingOf(name plan.ServiceName, servers []*plan.VirtualServer,
 		}
 	}
 	if s.failing[dataplane.SharedRules] != nil {
-		out = append(out, describeStep(plan.Step{Op: plan.SetSources}, plan.ServiceName{}, s.whyPending(plan.Key{}, name, false)))
+		out = append(out, describeStep(plan.Step{Op: plan.SetSources}, object.Name{}, s.whyPending(plan.Key{}, name, false)))
 	}
 	return out
 }
@@ -73,7 +74,7 @@ func (s *Syncer) Pending(ctx context.Context) (out []*nodeagentv1.PendingStep, m
 		})
 	}
 	for _, step := range plan.Diff(have, want) {
-		var service plan.ServiceName
+		var service object.Name
 		if v := want.Servers[step.Key]; v != nil {
 			service = v.Service
 		} else if v := have.Servers[step.Key]; v != nil {
@@ -87,16 +88,16 @@ func (s *Syncer) Pending(ctx context.Context) (out []*nodeagentv1.PendingStep, m
 	return out, 0, nil
 }
 
-func describeStep(step plan.Step, service plan.ServiceName, reason string) *nodeagentv1.PendingStep {
+func describeStep(step plan.Step, service object.Name, reason string) *nodeagentv1.PendingStep {
 	p := &nodeagentv1.PendingStep{Op: step.Op.String(), Step: step.String(), Reason: reason}
-	if service != (plan.ServiceName{}) {
+	if service != (object.Name{}) {
 		p.Service = service.String()
 	}
 	return p
 }
 
 // whyPending returns the reason why the plan at a key is not in force.
-func (s *Syncer) whyPending(key plan.Key, service plan.ServiceName, waiting bool) string {
+func (s *Syncer) whyPending(key plan.Key, service object.Name, waiting bool) string {
 	if f := s.failing[key.Frontend]; f != nil {
 		if f.next.IsZero() {
 			return "failed: " + describeError(f) + "; trying again would not help"
@@ -104,7 +105,7 @@ func (s *Syncer) whyPending(key plan.Key, service plan.ServiceName, waiting bool
 		return fmt.Sprintf("failed: %s; tried again in %s", describeError(f), max(0, time.Until(f.next)).Round(100*time.Millisecond))
 	}
 	switch owner := s.table.Owner(key.Frontend); {
-	case owner != service && owner != (plan.ServiceName{}):
+	case owner != service && owner != (object.Name{}):
 		return inUse(owner)
 	case waiting:
 		return "it changed, and is about to be programmed"
@@ -112,6 +113,6 @@ func (s *Syncer) whyPending(key plan.Key, service plan.ServiceName, waiting bool
 	return "what is in force is not what was programmed; the next audit, or a resync, repairs it"
 }
 
-func inUse(owner plan.ServiceName) string {
+func inUse(owner object.Name) string {
 	return "in use by service " + owner.String() + ", which is older"
 }

@@ -9,6 +9,7 @@ import (
 	"portolan.dev/nodeagent/internal/events"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/tracing"
+	"portolan.dev/services/object"
 )
 
 // program puts changes in force and records the failures.
@@ -56,7 +57,7 @@ func (s *Syncer) clearFailures(c plan.Changes, failed []dataplane.Failure) {
 func (s *Syncer) recordFailure(f dataplane.Failure, now time.Time) {
 	planned := s.table.At(f.Frontend)
 	server := planned.Any()
-	var service plan.ServiceName
+	var service object.Name
 	if server != nil {
 		service = server.Service
 	}

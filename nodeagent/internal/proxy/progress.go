@@ -6,9 +6,9 @@ import (
 	"time"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	"portolan.dev/services/object"
 
 	"portolan.dev/nodeagent/dataplane"
-	"portolan.dev/nodeagent/plan"
 )
 
 // maxNamed is the maximum number of services that a heartbeat names.
@@ -31,9 +31,9 @@ type progress struct {
 type tableProgress struct {
 	applied  uint64
 	failures int
-	services []plan.ServiceName // sorted
-	shared   string             // why the shared rules are not in force
-	since    time.Time          // start of the failure in shared
+	services []object.Name // sorted
+	shared   string        // why the shared rules are not in force
+	since    time.Time     // start of the failure in shared
 }
 
 // storeProgress stores the present progress of the table, for readers that cannot wait for the data
@@ -45,11 +45,11 @@ func (s *Syncer) storeProgress() {
 		switch {
 		case at == dataplane.SharedRules:
 			t.shared, t.since = f.change+": "+describeError(f), f.since
-		case f.service != (plan.ServiceName{}):
+		case f.service != (object.Name{}):
 			named[f.service] = struct{}{}
 		}
 	}
-	t.services = slices.SortedFunc(maps.Keys(named), plan.ServiceName.Compare)
+	t.services = slices.SortedFunc(maps.Keys(named), object.Name.Compare)
 	s.tableProgress.Store(t)
 	s.metrics.failing.Set(float64(len(s.failing)))
 	s.announceProgress()

@@ -4,13 +4,13 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/object"
 
 	"portolan.dev/nodeagent/internal/events"
-	"portolan.dev/nodeagent/plan"
 )
 
 // reportProblems writes an event about a service unless its last event had the same message.
-func (s *Syncer) reportProblems(name plan.ServiceName, svc *corev1.Service, reason string, problems []string) {
+func (s *Syncer) reportProblems(name object.Name, svc *corev1.Service, reason string, problems []string) {
 	message := strings.Join(problems, "; ")
 	if s.reported[name] == message {
 		return
@@ -20,7 +20,7 @@ func (s *Syncer) reportProblems(name plan.ServiceName, svc *corev1.Service, reas
 }
 
 // reportConflicts writes an event if another service owns a frontend of this one.
-func (s *Syncer) reportConflicts(name plan.ServiceName) {
+func (s *Syncer) reportConflicts(name object.Name) {
 	conflicts := s.table.Conflicts(name)
 	if len(conflicts) == 0 {
 		delete(s.conflicts, name)

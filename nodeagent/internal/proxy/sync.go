@@ -10,6 +10,7 @@ import (
 	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/tracing"
+	"portolan.dev/services/object"
 )
 
 // sync plans and programs one batch.
@@ -23,7 +24,7 @@ func (s *Syncer) sync(ctx context.Context) {
 	defer s.tableMu.Unlock()
 	s.table.SetSources(b.sources)
 	s.plane.Reach(b.Revision)
-	touched := map[plan.ServiceName]bool{}
+	touched := map[object.Name]bool{}
 	for _, part := range b.parts() {
 		_, planning := tracing.Start(ctx, "plan")
 		for _, name := range part {
@@ -48,7 +49,7 @@ func (s *Syncer) sync(ctx context.Context) {
 // replan rebuilds the plan of one service, and adds to touched the services with conflicts that may
 // change: the service itself, and those that claim its former or new frontends.
 func (s *Syncer) replan(
-	name plan.ServiceName, svc view.Service, facts *plan.Facts, touched map[plan.ServiceName]bool,
+	name object.Name, svc view.Service, facts *plan.Facts, touched map[object.Name]bool,
 ) {
 	for _, rival := range s.table.Competitors(name) {
 		touched[rival] = true
@@ -61,7 +62,7 @@ func (s *Syncer) replan(
 }
 
 // plan builds the plan of one service.
-func (s *Syncer) plan(name plan.ServiceName, svc view.Service, facts *plan.Facts) {
+func (s *Syncer) plan(name object.Name, svc view.Service, facts *plan.Facts) {
 	res := plan.Build(svc.Object, svc.Slices, facts)
 	if svc.Object == nil {
 		delete(s.reported, name)
@@ -80,7 +81,7 @@ func createdAt(svc *corev1.Service) int64 {
 }
 
 // countDropping counts the virtual servers that drop external traffic.
-func (s *Syncer) countDropping(name plan.ServiceName, servers []*plan.VirtualServer) {
+func (s *Syncer) countDropping(name object.Name, servers []*plan.VirtualServer) {
 	n := 0
 	for _, v := range servers {
 		if v.WithoutBackends == plan.Drop && len(v.Reals) == 0 {

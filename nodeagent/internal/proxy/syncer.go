@@ -15,6 +15,7 @@ import (
 	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/tracing"
+	"portolan.dev/services/object"
 )
 
 // unhealthyAfter is how long changes may wait before the node counts as unhealthy.
@@ -29,7 +30,7 @@ type Recorder interface {
 // HealthChecks are the health-check ports of services.
 type HealthChecks interface {
 	// Set sets the port of a service; nil: it has none.
-	Set(service plan.ServiceName, want *plan.HealthCheck)
+	Set(service object.Name, want *plan.HealthCheck)
 }
 
 // Options are the parts that a Syncer works with. All fields are required.
@@ -75,8 +76,8 @@ type Syncer struct {
 	tableMu     sync.Mutex
 	table       *plan.Table
 	failing     failures
-	reported    map[plan.ServiceName]string    // problems that were reported by an event
-	lastTrigger map[plan.ServiceName]time.Time // newest trigger that was measured
+	reported    map[object.Name]string    // problems that were reported by an event
+	lastTrigger map[object.Name]time.Time // newest trigger that was measured
 	applied     uint64
 	// nodeError is the last failure of the node that was reported; empty: it is over.
 	nodeError string
@@ -84,9 +85,9 @@ type Syncer struct {
 	reached   reached
 	// live is set if the view is from the registry, not from the disk.
 	live     atomic.Bool
-	dropping map[plan.ServiceName]int // number of virtual servers without local backends
+	dropping map[object.Name]int // number of virtual servers without local backends
 	// conflicts are the services with a frontend that another service owns.
-	conflicts map[plan.ServiceName]struct{}
+	conflicts map[object.Name]struct{}
 	// repaired is the number of differences that audits have found.
 	repaired  uint64
 	lastAudit time.Time // end of the last audit that could read the state in force; zero: there was none
@@ -101,8 +102,8 @@ func New(opts Options) *Syncer {
 	s := &Syncer{
 		view: opts.View, plane: opts.Plane, listens: opts.Listens, checks: opts.Checks, events: opts.Events,
 		log: opts.Log, programmed: opts.Programmed, wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
-		table: plan.NewTable(), failing: failures{}, conflicts: map[plan.ServiceName]struct{}{},
-		reported: map[plan.ServiceName]string{}, lastTrigger: map[plan.ServiceName]time.Time{}, dropping: map[plan.ServiceName]int{},
+		table: plan.NewTable(), failing: failures{}, conflicts: map[object.Name]struct{}{},
+		reported: map[object.Name]string{}, lastTrigger: map[object.Name]time.Time{}, dropping: map[object.Name]int{},
 	}
 	s.metrics = newMetrics(opts.Metrics, s.QueueAge)
 	s.tableProgress.Store(&tableProgress{})

@@ -12,6 +12,7 @@ import (
 	"portolan.dev/nodeagent/internal/traffic"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
 )
 
 // droppers is a data plane with a given list of dropped packets.
@@ -22,7 +23,7 @@ func (d *droppers) Drops() ([]kernelmode.Drop, error) { return d.list, nil }
 func dropped(service string, set packetfilter.Set, reason string, packets uint64) kernelmode.Drop {
 	return kernelmode.Drop{
 		Frontend: plan.Frontend{Addr: netip.MustParseAddrPort("203.0.113.1:80"), Protocol: plan.TCP}, Set: string(set), Reason: reason, Packets: packets,
-		Service: plan.ServiceName{Namespace: "default", Name: service}, PortName: "http",
+		Service: object.Name{Namespace: "default", Name: service}, PortName: "http",
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/object"
 )
 
 // Register registers the metrics of a data plane that counts traffic or dropped packets. Each of
@@ -21,7 +22,7 @@ func Register(reg prometheus.Registerer, plane any, maxPorts int, log *slog.Logg
 
 // servicePort is the unit of the sums: all addresses of a service's port.
 type servicePort struct {
-	service  plan.ServiceName
+	service  object.Name
 	port     string
 	protocol plan.Protocol
 }

@@ -12,6 +12,7 @@ import (
 	"portolan.dev/nodeagent/internal/traffic"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
 )
 
 // counters is a data plane with given counters.
@@ -30,7 +31,7 @@ func (c *counters) Traffic() ([]kernelmode.Counted, error) {
 func counted(service string, address byte, connections uint64) kernelmode.Counted {
 	return kernelmode.Counted{
 		Server:  plan.Frontend{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, 0, address}), 80), Protocol: plan.TCP},
-		Service: plan.ServiceName{Namespace: "default", Name: service}, PortName: "http",
+		Service: object.Name{Namespace: "default", Name: service}, PortName: "http",
 		Traffic: kernelmode.Traffic{Connections: connections, PacketsIn: 10 * connections, BytesOut: 100 * connections},
 	}
 }

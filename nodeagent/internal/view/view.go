@@ -7,7 +7,6 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 
-	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/object"
 )
@@ -25,7 +24,7 @@ type ChangedKinds struct {
 // that a plan never mixes objects of different revisions.
 type Batch struct {
 	Revision uint64
-	Services map[plan.ServiceName]Service
+	Services map[object.Name]Service
 }
 
 // Service is a service with its slices in no particular order. Object is nil if the service does
@@ -41,25 +40,25 @@ type View struct {
 	node string
 
 	mu       sync.RWMutex
-	complete bool                          // from the registry, not only from the file
-	revision uint64                        // the view includes all changes up to this revision
-	pending  map[plan.ServiceName]struct{} // services changed since the last batch
+	complete bool                     // from the registry, not only from the file
+	revision uint64                   // the view includes all changes up to this revision
+	pending  map[object.Name]struct{} // services changed since the last batch
 	contents
 	nodeNames map[string]*string // the shared copies
 }
 
 // contents are the objects of a view.
 type contents struct {
-	services map[plan.ServiceName]*corev1.Service
-	slices   map[plan.ServiceName][]*corev1.EndpointSlice
+	services map[object.Name]*corev1.Service
+	slices   map[object.Name][]*corev1.EndpointSlice
 	pods     map[object.Key]*corev1.Pod
 	self     *corev1.Node
 }
 
 func newContents() contents {
 	return contents{
-		services: map[plan.ServiceName]*corev1.Service{},
-		slices:   map[plan.ServiceName][]*corev1.EndpointSlice{},
+		services: map[object.Name]*corev1.Service{},
+		slices:   map[object.Name][]*corev1.EndpointSlice{},
 		pods:     map[object.Key]*corev1.Pod{},
 	}
 }
@@ -79,7 +78,7 @@ func (v *View) Accepts(o object.Object) bool {
 
 // New returns an empty view for the named node.
 func New(node string) *View {
-	return &View{node: node, contents: newContents(), pending: map[plan.ServiceName]struct{}{}, nodeNames: map[string]*string{}}
+	return &View{node: node, contents: newContents(), pending: map[object.Name]struct{}{}, nodeNames: map[string]*string{}}
 }
 
 // Apply applies changes up to a revision. The first batch must be a complete snapshot. It replaces
@@ -121,16 +120,16 @@ func (v *View) TakeBatch(all bool) Batch {
 	if all {
 		v.markAll()
 	}
-	b := Batch{Revision: v.revision, Services: make(map[plan.ServiceName]Service, len(v.pending))}
+	b := Batch{Revision: v.revision, Services: make(map[object.Name]Service, len(v.pending))}
 	for name := range v.pending {
 		b.Services[name] = v.service(name)
 	}
-	v.pending = map[plan.ServiceName]struct{}{}
+	v.pending = map[object.Name]struct{}{}
 	return b
 }
 
 // IsPending reports whether the next batch has the service.
-func (v *View) IsPending(name plan.ServiceName) bool {
+func (v *View) IsPending(name object.Name) bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	_, waits := v.pending[name]
@@ -145,10 +144,10 @@ func (v *View) HasPending() bool {
 }
 
 // PendingServices returns the sorted names of the services in the next batch.
-func (v *View) PendingServices() []plan.ServiceName {
+func (v *View) PendingServices() []object.Name {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return slices.SortedFunc(maps.Keys(v.pending), plan.ServiceName.Compare)
+	return slices.SortedFunc(maps.Keys(v.pending), object.Name.Compare)
 }
 
 func (v *View) put(o object.Object, t *ChangedKinds) {
@@ -157,11 +156,11 @@ func (v *View) put(o object.Object, t *ChangedKinds) {
 	}
 	switch o := o.(type) {
 	case *corev1.Service:
-		name := nameOf(o.GetMetadata())
+		name := object.NameOf(o)
 		v.services[name] = o
 		v.pending[name] = struct{}{}
 	case *corev1.EndpointSlice:
-		name := serviceOf(o)
+		name := object.ServiceOf(o)
 		if i := v.find(name, o); i >= 0 {
 			v.slices[name][i] = o
 		} else {
@@ -182,11 +181,11 @@ func (v *View) remove(o object.Object, t *ChangedKinds) {
 	}
 	switch o := o.(type) {
 	case *corev1.Service:
-		name := nameOf(o.GetMetadata())
+		name := object.NameOf(o)
 		delete(v.services, name)
 		v.pending[name] = struct{}{}
 	case *corev1.EndpointSlice:
-		name := serviceOf(o)
+		name := object.ServiceOf(o)
 		if i := v.find(name, o); i >= 0 {
 			v.slices[name] = slices.Delete(v.slices[name], i, i+1)
 		}
@@ -204,18 +203,10 @@ func (v *View) remove(o object.Object, t *ChangedKinds) {
 
 // find returns the index of a service's slice with the same name, or a negative number. It searches
 // linearly because a service has few slices, and a map would take more memory than they do.
-func (v *View) find(name plan.ServiceName, s *corev1.EndpointSlice) int {
+func (v *View) find(name object.Name, s *corev1.EndpointSlice) int {
 	return slices.IndexFunc(v.slices[name], func(o *corev1.EndpointSlice) bool {
 		return o.GetMetadata().GetName() == s.GetMetadata().GetName()
 	})
-}
-
-func nameOf(m *corev1.ObjectMeta) plan.ServiceName {
-	return plan.ServiceName{Namespace: m.GetNamespace(), Name: m.GetName()}
-}
-
-func serviceOf(s *corev1.EndpointSlice) plan.ServiceName {
-	return plan.ServiceName{Namespace: s.GetMetadata().GetNamespace(), Name: s.GetMetadata().GetLabels()[object.LabelServiceName]}
 }
 
 // Revision returns the revision of the view, or 0 if it is empty.
@@ -226,7 +217,7 @@ func (v *View) Revision() uint64 {
 }
 
 // Service returns a service, or nil if it does not exist, and its slices in no particular order.
-func (v *View) Service(name plan.ServiceName) (*corev1.Service, []*corev1.EndpointSlice) {
+func (v *View) Service(name object.Name) (*corev1.Service, []*corev1.EndpointSlice) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	s := v.service(name)
@@ -234,7 +225,7 @@ func (v *View) Service(name plan.ServiceName) (*corev1.Service, []*corev1.Endpoi
 }
 
 // service returns a service. The caller holds the lock and may keep the result.
-func (v *View) service(name plan.ServiceName) Service {
+func (v *View) service(name object.Name) Service {
 	svc := v.services[name]
 	if svc == nil {
 		return Service{}
@@ -243,10 +234,10 @@ func (v *View) service(name plan.ServiceName) Service {
 }
 
 // ServiceNames returns the sorted names of all services.
-func (v *View) ServiceNames() []plan.ServiceName {
+func (v *View) ServiceNames() []object.Name {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return slices.SortedFunc(maps.Keys(v.services), plan.ServiceName.Compare)
+	return slices.SortedFunc(maps.Keys(v.services), object.Name.Compare)
 }
 
 // Pods returns the pods of the node in no particular order.

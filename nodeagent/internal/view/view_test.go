@@ -11,7 +11,6 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/nodeagent/internal/view"
-	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/object"
 )
@@ -83,10 +82,10 @@ func TestChangesTouchTheirOwnService(t *testing.T) {
 			t.Errorf("%s changed %s, pods %t, node %t", tc.what, services, got.Pods, got.Node)
 		}
 	}
-	if s, _ := v.Service(plan.ServiceName{Namespace: "default", Name: "a"}); s != nil {
+	if s, _ := v.Service(object.Name{Namespace: "default", Name: "a"}); s != nil {
 		t.Error("service a is still there")
 	}
-	if _, slicesOf := v.Service(plan.ServiceName{Namespace: "default", Name: "b"}); len(slicesOf) != 2 {
+	if _, slicesOf := v.Service(object.Name{Namespace: "default", Name: "b"}); len(slicesOf) != 2 {
 		t.Errorf("%d slices of b, want 2", len(slicesOf))
 	}
 }
@@ -95,7 +94,7 @@ func TestChangesTouchTheirOwnService(t *testing.T) {
 // that later changes are in the next batch.
 func TestABatchIsOfOneRevision(t *testing.T) {
 	v := view.New("here")
-	a, b := plan.ServiceName{Namespace: "default", Name: "a"}, plan.ServiceName{Namespace: "default", Name: "b"}
+	a, b := object.Name{Namespace: "default", Name: "a"}, object.Name{Namespace: "default", Name: "b"}
 	v.Apply([]changes.Change{put(nil, svc("a")), put(nil, svc("b")), put(nil, slice("a-1", "a"))}, 10)
 	first := v.TakeBatch(false)
 	v.Apply([]changes.Change{gone(svc("a")), put(nil, slice("b-1", "b"))}, 11)
@@ -135,17 +134,17 @@ func TestDiskThenSnapshot(t *testing.T) {
 	if got := fmt.Sprint(names(v)); got != "[deleted kept]" || v.Revision() != 42 || at.IsZero() {
 		t.Errorf("loaded %s at revision %d, written %s", got, v.Revision(), at)
 	}
-	if _, slicesOf := v.Service(plan.ServiceName{Namespace: "default", Name: "kept"}); len(slicesOf) != 1 || len(v.Pods()) != 1 || v.Self() == nil {
+	if _, slicesOf := v.Service(object.Name{Namespace: "default", Name: "kept"}); len(slicesOf) != 1 || len(v.Pods()) != 1 || v.Self() == nil {
 		t.Error("slices, pods or node are missing")
 	}
 	v.Apply([]changes.Change{put(nil, svc("kept")), put(nil, svc("new"))}, 50)
 	if got := fmt.Sprint(names(v)); got != "[deleted kept new]" {
 		t.Errorf("the snapshot changed %s", got)
 	}
-	if s, _ := v.Service(plan.ServiceName{Namespace: "default", Name: "deleted"}); s != nil {
+	if s, _ := v.Service(object.Name{Namespace: "default", Name: "deleted"}); s != nil {
 		t.Error("a service that the registry does not have is still there")
 	}
-	if _, slicesOf := v.Service(plan.ServiceName{Namespace: "default", Name: "kept"}); len(slicesOf) != 0 {
+	if _, slicesOf := v.Service(object.Name{Namespace: "default", Name: "kept"}); len(slicesOf) != 0 {
 		t.Error("a slice that the registry does not have is still there")
 	}
 }

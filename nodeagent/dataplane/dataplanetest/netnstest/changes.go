@@ -10,6 +10,7 @@ import (
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/object"
 )
 
 // Server returns a virtual server for TCP with backends of weight 1 and a drain time of an hour.
@@ -30,7 +31,7 @@ func Servers(n, behind int) []*plan.VirtualServer {
 	for i := range n {
 		v := Server(netip.AddrPortFrom(Nth(Virtual[0], uint32(i)), 80))
 		v.Masquerade = plan.MasqueradeOutside
-		v.Service = plan.ServiceName{Namespace: "default", Name: fmt.Sprintf("service-%d", i)}
+		v.Service = object.Name{Namespace: "default", Name: fmt.Sprintf("service-%d", i)}
 		for j := range behind {
 			at := uint32(i*behind + j)
 			v.Reals = append(v.Reals, plan.RealServer{Addr: netip.AddrPortFrom(Nth(Pods[0], at%65536), uint16(8000+at/65536)), Weight: 1})
