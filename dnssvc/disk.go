@@ -116,7 +116,7 @@ func (d *Daemon) saveViews(ctx context.Context) error {
 		return nil
 	}
 	serial := func() uint64 { return uint64(d.table.Snapshot().Serial) }
-	return viewfile.Keep(ctx, viewfile.Keeping{
+	return viewfile.Keep(ctx, viewfile.KeepOptions{
 		Path: path, Revision: serial, Loaded: d.loadedSerial, Changed: d.dirty, Every: saveEvery, Save: d.saveView,
 		Current: func() bool { return d.follower.Synced() && d.follower.Age() < 2*saveEvery },
 		Report: func(err error) {

@@ -206,7 +206,7 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 		d.refreshFacts()
 		d.node.Wake()
 	}
-	d.syncer.Changed(tracing.Of(ctx))
+	d.syncer.Changed(tracing.SpanFromContext(ctx))
 	if changed.Pods {
 		d.prober.Set(d.view.Pods())
 	}

@@ -59,7 +59,7 @@ func (d *Daemon) loadView() {
 
 // keepView returns the task that saves the view at a path. It must be called after loadView.
 func (d *Daemon) keepView(path string) func(context.Context) error {
-	keeping := viewfile.Keeping{
+	keeping := viewfile.KeepOptions{
 		Path: path, Revision: d.view.Revision, Loaded: d.view.Revision(), Save: d.view.Save,
 		Changed: d.viewChanged, Every: saveEvery, Current: d.current, Report: d.reportSave,
 	}

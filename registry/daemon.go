@@ -148,7 +148,7 @@ func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
 // Run serves until ctx is done.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("registry listens", "addr", d.listener.Addr().String(), "revision", d.view.State().Revision(), "objects", d.view.State().Len())
-	stop, err := changes.SubscribeHeartbeats(d.nats, d.config.NATSPrefix, d.agents.Heard)
+	stop, err := changes.SubscribeHeartbeats(d.nats, d.config.NATSPrefix, d.agents.Record)
 	if err != nil {
 		return errors.Join(fmt.Errorf("heartbeats: %w", err), d.close())
 	}

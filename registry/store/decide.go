@@ -31,8 +31,8 @@ type Write struct {
 	After *Row
 }
 
-// Touched returns the keys of all rows that decide on the operations, each once, in order.
-func Touched(ops []Op) []object.Key {
+// RowKeys returns the keys of all rows that decide on the operations, each once, in order.
+func RowKeys(ops []Op) []object.Key {
 	keys := make([]object.Key, 0, len(ops))
 	for _, op := range ops {
 		keys = append(keys, op.Key)
@@ -55,7 +55,7 @@ func Decide(now time.Time, base uint64, rows map[object.Key]Row, ops []Op) Decis
 	var changed []object.Key // in the order of their first change
 	for i, op := range ops {
 		row, exists := present[op.Key]
-		if err := refuse(op, row, exists, present); err != nil {
+		if err := checkOp(op, row, exists, present); err != nil {
 			d.Outcomes[i].Err = err
 			continue
 		}
@@ -78,8 +78,8 @@ func Decide(now time.Time, base uint64, rows map[object.Key]Row, ops []Op) Decis
 	return d
 }
 
-// refuse returns the reason why an operation fails, or nil.
-func refuse(op Op, row Row, exists bool, present map[object.Key]Row) error {
+// checkOp returns the reason why an operation fails, or nil.
+func checkOp(op Op, row Row, exists bool, present map[object.Key]Row) error {
 	if op.Fence != nil {
 		if lease, ok := present[op.Fence.Lease]; !ok || lease.Epoch != op.Fence.Epoch {
 			return &Fenced{Fence: *op.Fence, Have: lease.Epoch}
@@ -93,7 +93,7 @@ func refuse(op Op, row Row, exists bool, present map[object.Key]Row) error {
 	case !exists:
 		return ErrNotFound
 	case op.UID != "" && op.UID != row.UID, op.Revision != 0 && op.Revision != row.Revision:
-		return &Conflict{Have: row.Revision, HaveUID: row.UID}
+		return &ConflictError{Have: row.Revision, HaveUID: row.UID}
 	}
 	return nil
 }

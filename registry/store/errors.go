@@ -26,16 +26,16 @@ var (
 	ErrClosed = errors.New("store closed")
 )
 
-// Conflict is the error of a write that was based on another version of the object than the stored
+// ConflictError is the error of a write that was based on another version of the object than the stored
 // one.
-type Conflict struct {
+type ConflictError struct {
 	// Have is the object's revision and HaveUID its identity.
 	Have    uint64
 	HaveUID string
 }
 
 // Error returns a message with the present revision.
-func (c *Conflict) Error() string {
+func (c *ConflictError) Error() string {
 	return fmt.Sprintf("conflict: the present revision is %d", c.Have)
 }
 

@@ -8,12 +8,12 @@ const (
 	maxTailBytes   = 8 << 20
 )
 
-// Recent keeps the newest records that this process has committed, so that followers of the log
+// RecentLog keeps the newest records that this process has committed, so that followers of the log
 // need not read them from the database. The records have no gap, and the last of them is the newest
 // record of the log as far as this process knows. A commit of another process empties the tail
 // before it wakes a waiter. A reader that first calls Wake and then reads the tail is therefore
 // woken for every record that was not in the tail. The zero value is empty and ready.
-type Recent struct {
+type RecentLog struct {
 	mu      sync.Mutex
 	head    Head     // guarded by mu; the head as of the last record
 	records []Record // guarded by mu; consecutive revisions that end at head
@@ -21,7 +21,7 @@ type Recent struct {
 }
 
 // Tail implements Tail of [Store].
-func (r *Recent) Tail(epoch string, after uint64, limit int) ([]Record, Head) {
+func (r *RecentLog) Tail(epoch string, after uint64, limit int) ([]Record, Head) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.records) == 0 || epoch != "" && epoch != r.head.Epoch || after >= r.head.Revision || after+1 < r.records[0].Revision {
@@ -32,7 +32,7 @@ func (r *Recent) Tail(epoch string, after uint64, limit int) ([]Record, Head) {
 }
 
 // Committed appends all records of a commit. head is the head after that commit.
-func (r *Recent) Committed(head Head, records []Record) {
+func (r *RecentLog) Committed(head Head, records []Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.head.Epoch != head.Epoch || r.head.Revision+1 != records[0].Revision {
@@ -51,7 +51,7 @@ func (r *Recent) Committed(head Head, records []Record) {
 
 // halve drops the older half of the records. It drops many at once because the remaining records
 // have to be copied.
-func (r *Recent) halve() {
+func (r *RecentLog) halve() {
 	keep := append([]Record(nil), r.records[len(r.records)/2:]...)
 	r.records, r.bytes = keep, 0
 	for i := range keep {
@@ -59,9 +59,9 @@ func (r *Recent) halve() {
 	}
 }
 
-// Saw compares the tail with a head that was read from the database. If they differ, another
+// Observe compares the tail with a head that was read from the database. If they differ, another
 // process has committed or the log was set back, and Saw empties the tail.
-func (r *Recent) Saw(head Head) {
+func (r *RecentLog) Observe(head Head) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if head.Epoch != r.head.Epoch || head.Revision != r.head.Revision {
@@ -70,10 +70,10 @@ func (r *Recent) Saw(head Head) {
 }
 
 // ForgetTail empties the tail.
-func (r *Recent) ForgetTail() {
+func (r *RecentLog) ForgetTail() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget()
 }
 
-func (r *Recent) forget() { r.head, r.records, r.bytes = Head{}, nil, 0 }
+func (r *RecentLog) forget() { r.head, r.records, r.bytes = Head{}, nil, 0 }

@@ -44,9 +44,9 @@ func TestAnObjectComesBackWithItsRevision(t *testing.T) {
 
 func TestAWakerWakesAllWhoWaitedBefore(t *testing.T) {
 	var w store.Waker
-	w.Moved() // without a waiter
+	w.Notify() // without a waiter
 	first, second := w.Wake(), w.Wake()
-	w.Moved()
+	w.Notify()
 	for _, wake := range []<-chan struct{}{first, second} {
 		select {
 		case <-wake:
@@ -62,7 +62,7 @@ func TestAWakerWakesAllWhoWaitedBefore(t *testing.T) {
 }
 
 func TestRecentCommits(t *testing.T) {
-	var recent store.Recent
+	var recent store.RecentLog
 	records := func(from, n uint64, size int) (all []store.Record) {
 		for i := range n {
 			all = append(all, store.Record{Revision: from + i, Data: make([]byte, size)})
@@ -91,7 +91,7 @@ func TestRecentCommits(t *testing.T) {
 	check("at its end", tail("a", 8, 9))
 	check("beyond it", tail("a", 1<<60, 9))
 	check("another epoch", tail("b", 4, 9))
-	recent.Saw(store.Head{Epoch: "a", Revision: 8})
+	recent.Observe(store.Head{Epoch: "a", Revision: 8})
 	check("still the head", tail("a", 7, 9), 8)
 	recent.Committed(store.Head{Epoch: "a", Revision: 10}, records(10, 1, 1))
 	check("before a gap", tail("a", 7, 9))
@@ -99,7 +99,7 @@ func TestRecentCommits(t *testing.T) {
 	recent.Committed(store.Head{Epoch: "b", Revision: 11}, records(11, 1, 1))
 	check("before another epoch", tail("", 9, 9))
 	check("another epoch's own", tail("b", 10, 9), 11)
-	recent.Saw(store.Head{Epoch: "b", Revision: 12})
+	recent.Observe(store.Head{Epoch: "b", Revision: 12})
 	check("others were there", tail("b", 10, 9))
 	for i := range uint64(30) {
 		recent.Committed(store.Head{Epoch: "b", Revision: 21 + i}, records(21+i, 1, 1<<20))
@@ -118,7 +118,7 @@ func TestAnObjectOfTheTailIsDecodedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := object.Key{Kind: "Node", Name: "n"}
-	var recent store.Recent
+	var recent store.RecentLog
 	recent.Committed(store.Head{Epoch: "a", Revision: 8}, []store.Record{
 		{Revision: 7, Key: key, Data: data}, {Revision: 8, Key: key, Data: []byte{0xff}},
 	})

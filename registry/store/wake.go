@@ -18,8 +18,8 @@ func (w *Waker) Wake() <-chan struct{} {
 	return w.moved
 }
 
-// Moved wakes all waiters.
-func (w *Waker) Moved() {
+// Notify wakes all waiters.
+func (w *Waker) Notify() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.moved != nil {

@@ -40,9 +40,9 @@ func newView(versionsOnly bool) *View {
 	return &View{versionsOnly: versionsOnly, kinds: map[string]map[object.Key]object.Object{}}
 }
 
-// kept returns the form in which the view stores o: o itself, or only its version if versionsOnly
+// stored returns the form in which the view stores o: o itself, or only its version if versionsOnly
 // is set.
-func (v *View) kept(o object.Object) object.Object {
+func (v *View) stored(o object.Object) object.Object {
 	if !v.versionsOnly {
 		return o
 	}
@@ -85,7 +85,7 @@ func (v *View) put(key object.Key, o object.Object) (old object.Object) {
 		v.kinds[key.Kind] = objects
 	}
 	old = objects[key]
-	kept := v.kept(o)
+	kept := v.stored(o)
 	key.Namespace, key.Name = kept.GetMetadata().GetNamespace(), kept.GetMetadata().GetName()
 	objects[key] = kept
 	v.seals.check(old)
@@ -113,20 +113,20 @@ func (v *View) replace(snapshot []object.Object, revision uint64, sameEpoch bool
 		key := object.KeyOf(o)
 		seen[key] = struct{}{}
 		old := v.Get(key)
-		if old != nil && (sameEpoch || !v.versionsOnly) && object.Equal(old, v.kept(o)) {
+		if old != nil && (sameEpoch || !v.versionsOnly) && object.Equal(old, v.stored(o)) {
 			continue
 		}
 		v.put(key, o)
 		diff = append(diff, Change{Revision: o.GetMetadata().GetResourceVersion(), Kind: key.Kind, Key: key, Old: old, New: o})
 	}
-	for _, key := range v.except(seen) {
+	for _, key := range v.keysNotIn(seen) {
 		diff = append(diff, Change{Revision: revision, Kind: key.Kind, Key: key, Old: v.remove(key)})
 	}
 	return diff
 }
 
-// except returns the keys of the view that are not in seen, sorted.
-func (v *View) except(seen map[object.Key]struct{}) []object.Key {
+// keysNotIn returns the keys of the view that are not in seen, sorted.
+func (v *View) keysNotIn(seen map[object.Key]struct{}) []object.Key {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	var gone []object.Key

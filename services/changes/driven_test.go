@@ -248,7 +248,7 @@ func TestNewEpoch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := following(t, 0)
 			// Revisions 4 and 5 become other changes than the ones that the follower has.
-			d.log.SetBack(2)
+			d.log.Restore(2)
 			d.log.Put(service("other", 1), node("n1"))
 			if _, err := d.log.NewEpoch(t.Context()); err != nil {
 				t.Fatal(err)
@@ -269,7 +269,7 @@ func TestNewEpoch(t *testing.T) {
 func TestOldEpochAfterNewSnapshot(t *testing.T) {
 	d := following(t, 3)
 	last := d.sent(8)
-	d.log.SetBack(1)
+	d.log.Restore(1)
 	if _, err := d.log.NewEpoch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func TestOldEpochAfterNewSnapshot(t *testing.T) {
 // TestSnapshotOfReplicaThatLags checks that the view never goes back within an epoch.
 func TestSnapshotOfReplicaThatLags(t *testing.T) {
 	d := following(t, 0)
-	d.log.SetBack(2)
+	d.log.Restore(2)
 	d.begin()
 	d.at(5)
 	if d.replay.calls != 1 {

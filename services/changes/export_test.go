@@ -18,7 +18,7 @@ func (f *Follower) Drain(ctx context.Context, ms ...*nats.Msg) error {
 
 // DrainLate is Drain for messages that have waited since the given time.
 func (f *Follower) DrainLate(ctx context.Context, since time.Time, ms ...*nats.Msg) error {
-	f.emptied = since
+	f.queueEmptyAt = since
 	queue := make(chan *nats.Msg, len(ms))
 	for _, m := range ms[1:] {
 		queue <- m

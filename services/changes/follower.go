@@ -104,28 +104,28 @@ type Follower struct {
 
 	applied atomic.Uint64
 	synced  atomic.Bool
-	// fresh is the time from started until the view was last known to be complete.
-	fresh atomic.Int64
+	// completeSince is the time from started until the view was last known to be complete.
+	completeSince atomic.Int64
 
 	// The fields below are used only by the goroutine of Run.
 
-	epoch    string
-	revision uint64 // of the view; applied is set to it after Apply
-	pending  []Change
-	handed   time.Time // time of the last call of Apply
+	epoch     string
+	revision  uint64 // of the view; applied is set to it after Apply
+	pending   []Change
+	lastApply time.Time // time of the last call of Apply
 
-	need      need
-	failures  int
-	outage    obs.Outage // of requests to the registry
-	notBefore time.Time  // time of the next request to the registry, at the earliest
-	connected bool       // to NATS
-	heard     time.Time  // time of the last bookmark
-	expected  expectation
-	// emptied is when the queue was last seen empty. Every waiting message arrived after it.
-	emptied time.Time
-	// trusted is the time until which the view's epoch counts as the registry's, so that messages
+	need          need
+	failures      int
+	outage        obs.Outage // of requests to the registry
+	nextRequestAt time.Time  // time of the next request to the registry, at the earliest
+	connected     bool       // to NATS
+	lastBookmark  time.Time  // time of the last bookmark
+	expected      expectedHead
+	// queueEmptyAt is when the queue was last seen empty. Every waiting message arrived after it.
+	queueEmptyAt time.Time
+	// epochTrustedUntil is the time until which the view's epoch counts as the registry's, so that messages
 	// of other epochs are ignored.
-	trusted time.Time
+	epochTrustedUntil time.Time
 }
 
 // need is the request that the follower has to send to the registry.
@@ -137,8 +137,8 @@ const (
 	aSnapshot
 )
 
-// expectation is the head in a bookmark that the view has not reached yet.
-type expectation struct {
+// expectedHead is the head in a bookmark that the view has not reached yet.
+type expectedHead struct {
 	head uint64 // 0 means that there is none
 	// at is the earliest time at which the log had this head.
 	at   time.Time
@@ -185,7 +185,7 @@ func (f *Follower) Synced() bool { return f.synced.Load() }
 // Age returns the time since the view was last known to be complete, or since the follower was made
 // if it never was. Normally it stays below about two bookmark periods.
 func (f *Follower) Age() time.Duration {
-	return time.Since(f.started) - time.Duration(f.fresh.Load())
+	return time.Since(f.started) - time.Duration(f.completeSince.Load())
 }
 
 // View returns the objects of the followed kinds.
@@ -203,11 +203,11 @@ func (f *Follower) Run(ctx context.Context) error {
 	ticker := time.NewTicker(f.cfg.IdleEvery)
 	defer ticker.Stop()
 	if err := f.ask(ctx, aSnapshot); err != nil {
-		return f.end(ctx, err)
+		return f.runError(ctx, err)
 	}
 	for {
 		if len(link.messages) == 0 {
-			f.emptied = time.Now()
+			f.queueEmptyAt = time.Now()
 		}
 		select {
 		case <-ctx.Done():
@@ -220,13 +220,13 @@ func (f *Follower) Run(ctx context.Context) error {
 			err = f.tick(ctx)
 		}
 		if err != nil {
-			return f.end(ctx, err)
+			return f.runError(ctx, err)
 		}
 	}
 }
 
-// end returns nil if ctx is done, because that is the normal end of Run, and err otherwise.
-func (f *Follower) end(ctx context.Context, err error) error {
+// runError returns nil if ctx is done, because that is the normal end of Run, and err otherwise.
+func (f *Follower) runError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -237,24 +237,24 @@ func (f *Follower) end(ctx context.Context, err error) error {
 // and the health report.
 func (f *Follower) tick(ctx context.Context) error {
 	now := time.Now()
-	if due := f.due(now); due != nothing {
+	if due := f.nextRequest(now); due != nothing {
 		if err := f.ask(ctx, due); err != nil {
 			return err
 		}
 	}
-	if f.revision > f.applied.Load() && now.Sub(f.handed) >= f.cfg.IdleEvery {
-		if err := f.hand(ctx); err != nil {
+	if f.revision > f.applied.Load() && now.Sub(f.lastApply) >= f.cfg.IdleEvery {
+		if err := f.callApply(ctx); err != nil {
 			return err
 		}
 	}
-	f.judge()
+	f.reportHealth()
 	return nil
 }
 
-// due returns the request that is due now: the needed one, or the log after three bookmark periods
+// nextRequest returns the request that is due now: the needed one, or the log after three bookmark periods
 // without a bookmark. If NATS is not connected no bookmark can come, so one period is enough.
-func (f *Follower) due(now time.Time) need {
-	if now.Before(f.notBefore) {
+func (f *Follower) nextRequest(now time.Time) need {
+	if now.Before(f.nextRequestAt) {
 		return nothing
 	}
 	if f.need != nothing {
@@ -264,16 +264,16 @@ func (f *Follower) due(now time.Time) need {
 	if !f.connected {
 		silence = f.cfg.BookmarkEvery
 	}
-	if now.Sub(f.heard) >= silence {
+	if now.Sub(f.lastBookmark) >= silence {
 		return theLog
 	}
 	return nothing
 }
 
-// hand passes the pending changes to Apply.
-func (f *Follower) hand(ctx context.Context) error {
+// callApply passes the pending changes to Apply.
+func (f *Follower) callApply(ctx context.Context) error {
 	batch, revision := f.pending, f.revision
-	f.pending, f.handed = nil, time.Now()
+	f.pending, f.lastApply = nil, time.Now()
 	ctx, done := f.cfg.Tracer.Continue(ctx, "apply", traceparents(batch))
 	err := f.cfg.Apply(ctx, batch, revision)
 	if done(err); err != nil {
@@ -294,27 +294,27 @@ func traceparents(batch []Change) []string {
 	return all
 }
 
-// moved records that the view is at a revision, and whether the view has thereby reached the head
+// setRevision records that the view is at a revision, and whether the view has thereby reached the head
 // of the expected bookmark.
-func (f *Follower) moved(revision uint64) {
+func (f *Follower) setRevision(revision uint64) {
 	f.revision = revision
 	if f.expected.head != 0 && revision >= f.expected.head {
-		f.completeAt(f.expected.at)
-		f.expected = expectation{}
+		f.markComplete(f.expected.at)
+		f.expected = expectedHead{}
 	}
 }
 
-// completeAt records that at the given time the view held everything in the log.
-func (f *Follower) completeAt(at time.Time) {
-	if since := int64(at.Sub(f.started)); since > f.fresh.Load() {
-		f.fresh.Store(since)
+// markComplete records that at the given time the view held everything in the log.
+func (f *Follower) markComplete(at time.Time) {
+	if since := int64(at.Sub(f.started)); since > f.completeSince.Load() {
+		f.completeSince.Store(since)
 	}
 }
 
 var errNoSnapshot = errors.New("no snapshot from the registry yet")
 
-// judge reports the state of the view to health.
-func (f *Follower) judge() {
+// reportHealth reports the state of the view to health.
+func (f *Follower) reportHealth() {
 	switch age := f.Age(); {
 	case !f.synced.Load():
 		f.report(errNoSnapshot)

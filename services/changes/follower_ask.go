@@ -57,17 +57,17 @@ func (f *Follower) askUpTo(ctx context.Context, what need, upTo uint64) error {
 	if errors.As(err, &refused) {
 		return refused.err
 	}
-	f.settle(ctx, what, err)
+	f.recordResult(ctx, what, err)
 	return nil
 }
 
-// settle records the result of a request and sets the time of the next one.
-func (f *Follower) settle(ctx context.Context, what need, err error) {
+// recordResult records the result of a request and sets the time of the next one.
+func (f *Follower) recordResult(ctx context.Context, what need, err error) {
 	now := time.Now()
 	if err == nil {
 		f.outage.Over("revision", f.revision)
 		f.need, f.failures = nothing, 0
-		f.notBefore = now.Add(f.cfg.BookmarkEvery*3/4 + rand.N(f.cfg.BookmarkEvery/2))
+		f.nextRequestAt = now.Add(f.cfg.BookmarkEvery*3/4 + rand.N(f.cfg.BookmarkEvery/2))
 		return
 	}
 	if ctx.Err() != nil {
@@ -76,7 +76,7 @@ func (f *Follower) settle(ctx context.Context, what need, err error) {
 	f.outage.Failed(err, "revision", f.revision)
 	f.need = what
 	pause := min(retryMin<<min(f.failures, 10), f.cfg.RetryMax)
-	f.notBefore = now.Add(pause/2 + rand.N(pause))
+	f.nextRequestAt = now.Add(pause/2 + rand.N(pause))
 	f.failures++
 }
 
@@ -93,17 +93,17 @@ func (f *Follower) readLog(ctx context.Context, upTo uint64) error {
 			if want := f.revision + 1; change.GetRevision() != want {
 				return fmt.Errorf("the registry's log has revision %d where %d is due", change.GetRevision(), want)
 			}
-			f.take(change)
+			f.applyChange(change)
 			f.metrics.healed.Inc()
 		}
 		if len(f.pending) > 0 {
-			if err := f.hand(ctx); err != nil {
+			if err := f.callApply(ctx); err != nil {
 				return &applyError{err}
 			}
 		}
 		head := answer.GetHeadRevision()
 		if f.revision == head {
-			f.completeAt(asked)
+			f.markComplete(asked)
 		}
 		switch {
 		case f.revision >= upTo && f.revision >= head:
@@ -144,18 +144,18 @@ func (f *Follower) takeSnapshot(ctx context.Context) error {
 	}
 	f.metrics.snapshots.WithLabelValues(f.reasonFor(snap)).Inc()
 	sameEpoch := f.epoch == snap.epoch
-	f.epoch, f.expected = snap.epoch, expectation{}
+	f.epoch, f.expected = snap.epoch, expectedHead{}
 	f.pending = append(f.pending, f.view.replace(snap.objects, snap.revision, sameEpoch)...)
-	f.moved(snap.revision)
-	if err := f.hand(ctx); err != nil {
+	f.setRevision(snap.revision)
+	if err := f.callApply(ctx); err != nil {
 		return &applyError{err}
 	}
-	f.heard = time.Now()
-	f.completeAt(asked)
+	f.lastBookmark = time.Now()
+	f.markComplete(asked)
 	if f.synced.CompareAndSwap(false, true) {
 		f.cfg.Log.Info("first snapshot applied", "revision", snap.revision, "objects", len(snap.objects))
 	}
-	f.judge()
+	f.reportHealth()
 	return nil
 }
 

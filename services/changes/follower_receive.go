@@ -32,7 +32,7 @@ func (f *Follower) drain(ctx context.Context, m *nats.Msg, msgs <-chan *nats.Msg
 		m = <-msgs
 	}
 	if len(f.pending) > 0 {
-		return f.hand(ctx)
+		return f.callApply(ctx)
 	}
 	return nil
 }
@@ -54,31 +54,31 @@ func (f *Follower) receive(ctx context.Context, m *nats.Msg) error {
 	}
 	epoch := m.Header.Get(headerEpoch)
 	if epoch != f.epoch {
-		return f.foreign(ctx)
+		return f.handleForeignEpoch(ctx)
 	}
 	switch {
 	case revision <= f.revision:
 		return nil
 	case revision > f.revision+1:
-		if err := f.heal(ctx, revision-1); err != nil || revision != f.revision+1 || epoch != f.epoch {
+		if err := f.readMissing(ctx, revision-1); err != nil || revision != f.revision+1 || epoch != f.epoch {
 			return err
 		}
 	}
 	if !f.follows(kind) {
-		f.moved(revision)
+		f.setRevision(revision)
 		return nil
 	}
 	change := &registryv1.Change{}
 	if m.Header.Get(headerElided) != "" || change.UnmarshalVT(m.Data) != nil || change.GetRevision() != revision {
-		return f.heal(ctx, revision)
+		return f.readMissing(ctx, revision)
 	}
-	f.take(change)
+	f.applyChange(change)
 	return nil
 }
 
-// take applies the next change to the view.
-func (f *Follower) take(change *registryv1.Change) {
-	f.moved(change.GetRevision())
+// applyChange applies the next change to the view.
+func (f *Follower) applyChange(change *registryv1.Change) {
+	f.setRevision(change.GetRevision())
 	o := object.Unwrap(change.GetObject())
 	if o == nil {
 		return // the object's kind was added in a later version
@@ -122,31 +122,31 @@ func (f *Follower) bookmark(ctx context.Context, m *nats.Msg) error {
 		return nil
 	}
 	if mark.GetEpoch() != f.epoch {
-		return f.foreign(ctx)
+		return f.handleForeignEpoch(ctx)
 	}
 	now := time.Now()
-	f.heard, f.connected = now, true
+	f.lastBookmark, f.connected = now, true
 	switch {
 	case mark.GetRevision() <= f.revision:
-		f.completeAt(f.emptied)
+		f.markComplete(f.queueEmptyAt)
 	case f.expected.head == 0:
-		f.expected = expectation{head: mark.GetRevision(), at: f.emptied, seen: now}
+		f.expected = expectedHead{head: mark.GetRevision(), at: f.queueEmptyAt, seen: now}
 	case now.Sub(f.expected.seen) >= f.cfg.BookmarkEvery/2:
 		lost := f.expected.head
-		f.expected = expectation{}
-		return f.heal(ctx, lost)
+		f.expected = expectedHead{}
+		return f.readMissing(ctx, lost)
 	}
 	return nil
 }
 
-// heal reads the missing changes up to a revision from the registry's log. It does nothing while an
+// readMissing reads the missing changes up to a revision from the registry's log. It does nothing while an
 // earlier request is due to be repeated, because the answer to that one has these changes too.
-func (f *Follower) heal(ctx context.Context, upTo uint64) error {
+func (f *Follower) readMissing(ctx context.Context, upTo uint64) error {
 	if f.need != nothing {
 		return nil
 	}
 	if len(f.pending) > 0 {
-		if err := f.hand(ctx); err != nil {
+		if err := f.callApply(ctx); err != nil {
 			return err
 		}
 	}
@@ -154,14 +154,14 @@ func (f *Follower) heal(ctx context.Context, upTo uint64) error {
 	return f.askUpTo(ctx, theLog, upTo)
 }
 
-// foreign handles a message of another epoch than the view's by asking the registry which epoch is
+// handleForeignEpoch handles a message of another epoch than the view's by asking the registry which epoch is
 // current. Once the registry has confirmed the view's epoch, messages of other epochs are ignored
 // for one bookmark period.
-func (f *Follower) foreign(ctx context.Context) error {
+func (f *Follower) handleForeignEpoch(ctx context.Context) error {
 	now := time.Now()
-	if now.Before(f.trusted) {
+	if now.Before(f.epochTrustedUntil) {
 		return nil
 	}
-	f.trusted = now.Add(f.cfg.BookmarkEvery)
-	return f.heal(ctx, f.revision)
+	f.epochTrustedUntil = now.Add(f.cfg.BookmarkEvery)
+	return f.readMissing(ctx, f.revision)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// link is a follower's connection to NATS. Without NATS its channels are nil.
-type link struct {
+// natsLink is a follower's connection to NATS. Without NATS its channels are nil.
+type natsLink struct {
 	log *slog.Logger
 	nc  *nats.Conn
 	sub *nats.Subscription
@@ -24,8 +24,8 @@ type link struct {
 
 // connect subscribes to the changes. It is called before the snapshot is read, so that no change is
 // missed between the two.
-func (f *Follower) connect(ctx context.Context) (*link, error) {
-	l := &link{log: f.cfg.Log, nc: f.cfg.NATS}
+func (f *Follower) connect(ctx context.Context) (*natsLink, error) {
+	l := &natsLink{log: f.cfg.Log, nc: f.cfg.NATS}
 	if l.nc == nil {
 		return l, nil
 	}
@@ -47,7 +47,7 @@ func (f *Follower) connect(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-func (l *link) close() {
+func (l *natsLink) close() {
 	if l.nc == nil {
 		return
 	}

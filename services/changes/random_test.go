@@ -215,7 +215,7 @@ func (w *world) restore(rt *rapid.T) {
 	if oldest > 0 || head == 0 {
 		rt.Skip("there is no backup")
 	}
-	w.log.SetBack(rapid.Uint64Range(0, min(head, 4)).Draw(rt, "by"))
+	w.log.Restore(rapid.Uint64Range(0, min(head, 4)).Draw(rt, "by"))
 	if _, err := w.log.NewEpoch(w.t.Context()); err != nil {
 		rt.Fatal(err)
 	}

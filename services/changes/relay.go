@@ -105,7 +105,7 @@ func (r *Relay) Run(ctx context.Context) error {
 
 	outage := obs.Outage{Log: r.cfg.Logger, Down: "change stream cannot be fed", Up: "change stream is fed again"}
 	for pause := time.Duration(0); ctx.Err() == nil; {
-		err := r.round(ctx)
+		err := r.runOnce(ctx)
 		switch {
 		case err == nil || ctx.Err() != nil:
 			if ctx.Err() == nil {
@@ -129,8 +129,8 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// round aligns the stream with the log and then feeds it until the next check is due.
-func (r *Relay) round(ctx context.Context) error {
+// runOnce aligns the stream with the log and then feeds it until the next check is due.
+func (r *Relay) runOnce(ctx context.Context) error {
 	ctx, done, err := r.whileConnected(ctx)
 	if err != nil {
 		r.refusals.forget()

@@ -126,7 +126,7 @@ func (r *Relay) publish(ctx context.Context, epoch string, last uint64, batch []
 		r.verified, r.verifiedIn = batch[i].GetRevision(), epoch
 		r.last.Store(r.verified)
 		r.metrics.published.Inc()
-		r.cfg.Tracer.Note(batch[i].GetTraceparent(), "publish", began)
+		r.cfg.Tracer.RecordSpan(batch[i].GetTraceparent(), "publish", began)
 		r.refusals.forget()
 	}
 	return sendErr

@@ -18,12 +18,12 @@ import (
 
 const metadataEpoch = "epoch"
 
-// standing is the result of comparing the stream with the log.
-type standing struct {
+// comparison is the result of comparing the stream with the log.
+type comparison struct {
 	epoch        string // of the log
 	head, oldest uint64 // of the log
 	last         uint64 // of the stream
-	unfit        string // the reason why the stream cannot be continued; empty if it can
+	mismatch     string // the reason why the stream cannot be continued; empty if it can
 	// diverged reports that the stream has changes that the log does not have, so followers may
 	// have applied changes that are lost.
 	diverged bool
@@ -36,15 +36,15 @@ func (r *Relay) align(ctx context.Context) (epoch string, last uint64, err error
 	if err != nil {
 		return "", 0, err
 	}
-	if now.unfit != "" {
-		if err := r.rebuild(ctx, now.unfit, false); err != nil {
+	if now.mismatch != "" {
+		if err := r.rebuild(ctx, now.mismatch, false); err != nil {
 			return "", 0, err
 		}
 		if now, err = r.compare(ctx); err != nil {
 			return "", 0, err
 		}
-		if now.unfit != "" {
-			return "", 0, fmt.Errorf("stream was made anew and still does not fit: %s", now.unfit)
+		if now.mismatch != "" {
+			return "", 0, fmt.Errorf("stream was made anew and still does not fit: %s", now.mismatch)
 		}
 	}
 	if now.oldest > now.last {
@@ -59,46 +59,46 @@ func (r *Relay) align(ctx context.Context) (epoch string, last uint64, err error
 
 // compare compares the stream with the log. It reads the stream's state before the log's head,
 // because otherwise another relay could publish beyond the head that was read.
-func (r *Relay) compare(ctx context.Context) (standing, error) {
-	stream, err := r.look(ctx)
+func (r *Relay) compare(ctx context.Context) (comparison, error) {
+	stream, err := r.getStream(ctx)
 	missing := errors.Is(err, jetstream.ErrStreamNotFound)
 	if err != nil && !missing {
-		return standing{}, fmt.Errorf("look at the stream: %w", err)
+		return comparison{}, fmt.Errorf("look at the stream: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.AckTimeout)
 	defer cancel()
-	var now standing
+	var now comparison
 	now.epoch, now.head, now.oldest, err = r.cfg.Log.Head(ctx)
 	switch {
 	case err != nil:
-		return standing{}, fmt.Errorf("read the head of the log: %w", err)
+		return comparison{}, fmt.Errorf("read the head of the log: %w", err)
 	case missing:
-		now.unfit = noStream
+		now.mismatch = noStream
 		return now, nil
 	}
 	info := stream.CachedInfo()
 	now.last = info.State.LastSeq
 	switch {
-	case !r.fits(info.Config):
-		now.unfit = "it is not configured as ours"
+	case !r.configMatches(info.Config):
+		now.mismatch = "it is not configured as ours"
 	case info.Config.Metadata[metadataEpoch] != now.epoch:
-		now.unfit = "it is of another epoch"
+		now.mismatch = "it is of another epoch"
 	case now.last > now.head:
-		now.unfit, now.diverged = fmt.Sprintf("it is at %d, the log at %d", now.last, now.head), true
+		now.mismatch, now.diverged = fmt.Sprintf("it is at %d, the log at %d", now.last, now.head), true
 	default:
 		same, err := r.sameAt(ctx, stream, now)
 		if err != nil {
-			return standing{}, err
+			return comparison{}, err
 		}
 		if !same {
-			now.unfit, now.diverged = fmt.Sprintf("revision %d is not the log's", now.last), true
+			now.mismatch, now.diverged = fmt.Sprintf("revision %d is not the log's", now.last), true
 		}
 	}
 	return now, nil
 }
 
-// look returns the stream with its current state.
-func (r *Relay) look(ctx context.Context) (jetstream.Stream, error) {
+// getStream returns the stream with its current state.
+func (r *Relay) getStream(ctx context.Context) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.patience.next())
 	defer cancel()
 	stream, err := r.js.Stream(ctx, r.subjects.stream())
@@ -126,16 +126,16 @@ func (p *patience) next() time.Duration {
 
 func (p *patience) answered() { p.current = 0 }
 
-// fits reports whether an existing stream has the configuration that the relay needs. The stream's
+// configMatches reports whether an existing stream has the configuration that the relay needs. The stream's
 // size and replicas are not compared, because operators may change them.
-func (r *Relay) fits(cfg jetstream.StreamConfig) bool {
+func (r *Relay) configMatches(cfg jetstream.StreamConfig) bool {
 	return slices.Equal(cfg.Subjects, []string{r.subjects.Changes()}) && !cfg.Sealed && cfg.MaxMsgsPerSubject <= 0 &&
 		cfg.RePublish != nil && cfg.RePublish.Destination == r.subjects.republished() && !cfg.RePublish.HeadersOnly
 }
 
 // sameAt reports whether the stream's last message equals the log's change of that revision. If the
 // stream or the log no longer has it, sameAt reports true.
-func (r *Relay) sameAt(ctx context.Context, stream jetstream.Stream, now standing) (bool, error) {
+func (r *Relay) sameAt(ctx context.Context, stream jetstream.Stream, now comparison) (bool, error) {
 	if r.verifiedIn == now.epoch && r.verified == now.last {
 		return true, nil
 	}
@@ -196,7 +196,7 @@ func (r *Relay) rebuild(ctx context.Context, why string, force bool) error {
 		if err != nil {
 			return err
 		}
-		if now.unfit == "" && !force {
+		if now.mismatch == "" && !force {
 			return nil
 		}
 		if now.diverged {
@@ -206,7 +206,7 @@ func (r *Relay) rebuild(ctx context.Context, why string, force bool) error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, r.cfg.AckTimeout)
 		defer cancel()
-		if now.unfit != noStream {
+		if now.mismatch != noStream {
 			if err := r.js.DeleteStream(ctx, r.subjects.stream()); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 				return fmt.Errorf("delete the stream: %w", err)
 			}
@@ -226,7 +226,7 @@ func (r *Relay) rebuild(ctx context.Context, why string, force bool) error {
 	})
 }
 
-func (r *Relay) streamConfig(now standing) jetstream.StreamConfig {
+func (r *Relay) streamConfig(now comparison) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        r.subjects.stream(),
 		Description: "a recent window of the registry's log; sequence = revision",

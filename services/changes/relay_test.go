@@ -234,11 +234,11 @@ func TestRelayMendsTheStream(t *testing.T) {
 			return foreignStream(t, js, "epoch-1", 0) // of the log's epoch, but at 0
 		},
 		"log set back": func(_ *testing.T, _ jetstream.JetStream, log *changestest.Log) error {
-			log.SetBack(9)
+			log.Restore(9)
 			return nil
 		},
 		"log set back and gone another way": func(_ *testing.T, _ jetstream.JetStream, log *changestest.Log) error {
-			log.SetBack(9)
+			log.Restore(9)
 			for i := range 20 {
 				log.Put(service(fmt.Sprintf("another%d", i), i))
 			}

@@ -50,7 +50,7 @@ func Render(services []*corev1.Service, options Options) Environment {
 	}
 	env := Environment{Variables: make(map[string]string, len(claims))}
 	for _, name := range slices.Sorted(maps.Keys(claims)) {
-		winner, warnings := settle(claims[name])
+		winner, warnings := pickWinner(claims[name])
 		env.Variables[name] = winner.value
 		env.Lines = append(env.Lines, name+"="+winner.value)
 		env.Warnings = append(env.Warnings, warnings...)
@@ -90,9 +90,9 @@ type claim struct {
 	link        bool // a variable of container links, which loses to other claims
 }
 
-// settle returns the claim that wins among the claims to one name, and a warning for each other
+// pickWinner returns the claim that wins among the claims to one name, and a warning for each other
 // claim with a different value.
-func settle(claims []claim) (winner claim, warnings []string) {
+func pickWinner(claims []claim) (winner claim, warnings []string) {
 	slices.SortFunc(claims, func(a, b claim) int {
 		if a.link != b.link {
 			if a.link {

@@ -89,7 +89,7 @@ func (c *Controller) Apply(ctx context.Context, batch []changes.Change, revision
 	if c.recordDeleted(batch) {
 		c.retryRefused() // an endpoint may have been refused because of the service
 	}
-	span := tracing.Of(ctx)
+	span := tracing.SpanFromContext(ctx)
 	for key := range dirty {
 		c.recordTrace(key, span)
 		c.queue.Add(key)
@@ -116,7 +116,7 @@ func (c *Controller) continueTrace(ctx context.Context, key object.Name) (contex
 	span := c.traces[key]
 	delete(c.traces, key)
 	c.mu.Unlock()
-	ctx, sync := tracing.Start(span.In(ctx), "sync")
+	ctx, sync := tracing.Start(span.ContextWith(ctx), "sync")
 	sync.Name("portolan.service", key.String())
 	return ctx, sync
 }

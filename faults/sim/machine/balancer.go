@@ -22,19 +22,19 @@ func (balancer) Name() string { return mode }
 
 // Traits implements kernel.Balancer. Together is small, so that the plane needs several lots.
 func (balancer) Traits() kernel.Traits {
-	return kernel.Traits{Refuses: true, ReadsAside: true, Together: 5}
+	return kernel.Traits{Refuses: true, ConcurrentRead: true, BatchSize: 5}
 }
 
-// Settle implements kernel.Balancer.
-func (balancer) Settle(host.Timeouts) []host.Setting { return nil }
+// ApplySettings implements kernel.Balancer.
+func (balancer) ApplySettings(host.Timeouts) []host.Setting { return nil }
 
 // Settings implements kernel.Balancer.
 func (balancer) Settings(v *plan.VirtualServer) kernel.Settings {
 	return kernel.Settings{Scheduler: v.Scheduler.String(), Affinity: v.Affinity}
 }
 
-// Lacks implements kernel.Balancer.
-func (balancer) Lacks(plan.Scheduler) (string, bool) { return "", false }
+// MissingScheduler implements kernel.Balancer.
+func (balancer) MissingScheduler(plan.Scheduler) (string, bool) { return "", false }
 
 // SetSources implements kernel.Balancer.
 func (balancer) SetSources(plan.Sources) error { return nil }

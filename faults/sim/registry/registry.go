@@ -84,7 +84,7 @@ func (r *Registry) SetBack(changes uint64) {
 	if oldest > 0 || changes >= head {
 		return
 	}
-	r.Log.SetBack(changes)
+	r.Log.Restore(changes)
 	r.NewEpoch()
 	r.histories = append(r.histories, slices.Clip(r.current()[:head-changes]))
 }

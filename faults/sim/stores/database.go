@@ -77,7 +77,7 @@ func (d *Database) notify(by *Session) {
 		}
 		moved := func() {
 			s.ForgetTail()
-			s.Moved()
+			s.Notify()
 		}
 		if fate := s.next(); fate.Delay > 0 {
 			time.AfterFunc(min(fate.Delay, poll), moved)

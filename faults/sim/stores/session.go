@@ -22,7 +22,7 @@ const silence = time.Second
 type Session struct {
 	*store.Committer
 	store.Waker
-	store.Recent
+	store.RecentLog
 	link
 
 	database *Database
@@ -87,7 +87,7 @@ func (s *Session) Commit(ctx context.Context, ops []store.Op) []batch.Outcome[st
 	}
 	if len(decision.Records) > 0 {
 		s.Committed(head, decision.Records)
-		s.Moved()
+		s.Notify()
 	}
 	return decision.Outcomes
 }
@@ -209,7 +209,7 @@ func (s *Session) Restore(ctx context.Context, at, revision uint64, rows iter.Se
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.head.Revision != at {
-		return &store.Conflict{Have: d.head.Revision}
+		return &store.ConflictError{Have: d.head.Revision}
 	}
 	d.renew()
 	d.rows, d.records, d.base = restored, nil, max(at, revision)

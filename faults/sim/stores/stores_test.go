@@ -15,9 +15,9 @@ func TestDiskIsAStore(t *testing.T) {
 }
 
 func TestDatabaseIsAStore(t *testing.T) {
-	storetest.Run(t, func(*testing.T) storetest.Place {
+	storetest.Run(t, func(*testing.T) storetest.Location {
 		d := stores.NewDatabase(nil)
-		return storetest.Place{Replicas: true, Open: func(testing.TB) storetest.Opened {
+		return storetest.Location{Replicas: true, Open: func(testing.TB) storetest.Opened {
 			s := d.Open("registry", registry.CommitterOptions{})
 			return storetest.Opened{Store: s, Commit: s.Commit}
 		}}

@@ -11,14 +11,14 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Sight is the source address of a client as a backend sees it.
-type Sight uint8
+// SourceSeen is the source address of a client as a backend sees it.
+type SourceSeen uint8
 
 // The values of Sight.
 const (
-	Anything Sight = iota
-	Own            // the client's own address
-	Hidden         // another address
+	Anything SourceSeen = iota
+	Own                 // the client's own address
+	Hidden              // another address
 )
 
 // Ask connects Times (default once) and counts the answers by backend.
@@ -27,10 +27,10 @@ type Ask struct {
 	Frontend string
 	Times    int
 	Want     Weights // answers by backend
-	Sees     Sight
+	Sees     SourceSeen
 }
 
-func (a Ask) run(w *world) error {
+func (a Ask) run(w *scenarioRun) error {
 	got := Weights{}
 	for range max(a.Times, 1) {
 		n, seen, err := w.try(a.Client, a.Frontend, patience)
@@ -46,7 +46,7 @@ func (a Ask) run(w *world) error {
 }
 
 // sees compares the address that a backend saw with the expected one.
-func (w *world) sees(c Client, want Sight, seen netip.Addr) error {
+func (w *scenarioRun) sees(c Client, want SourceSeen, seen netip.Addr) error {
 	if want == Anything {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (w *world) sees(c Client, want Sight, seen netip.Addr) error {
 
 // shares compares the answers by backend with the expected ones. If the plane replaced the
 // scheduler, or has no turns, each answer must come from one of the expected backends.
-func (w *world) shares(frontend string, got, want Weights) error {
+func (w *scenarioRun) shares(frontend string, got, want Weights) error {
 	exact := w.traits.Turns || len(want) == 1
 	if v := w.serverOf(frontend); v != nil && v.Scheduler != plan.RoundRobin && v.Affinity == 0 {
 		exact = w.traits.has(v.Scheduler)
@@ -83,7 +83,7 @@ func (w *world) shares(frontend string, got, want Weights) error {
 // AskAmong connects Times as each of Clients clients. If Sticky is set, the same backend must serve
 // all connections of a client. All clients together must be served by AtLeast to AtMost backends.
 type AskAmong struct {
-	From     Vantage
+	From     ClientLocation
 	Frontend string
 	Clients  int
 	Times    int
@@ -93,7 +93,7 @@ type AskAmong struct {
 	Not      []int // backends that must not answer
 }
 
-func (a AskAmong) run(w *world) error {
+func (a AskAmong) run(w *scenarioRun) error {
 	all := Weights{}
 	for n := range a.Clients {
 		own := Weights{}
@@ -120,16 +120,16 @@ func (a AskAmong) run(w *world) error {
 	return nil
 }
 
-// AskHeld connects as each of Clients clients. Clients are hashed to backends, and only one backend
+// AskHashed connects as each of Clients clients. Clients are hashed to backends, and only one backend
 // takes new connections. With the trait HashHolds, it must serve some of the clients and the others
 // must be refused.
-type AskHeld struct {
+type AskHashed struct {
 	Frontend string
 	Clients  int
 	Backend  int
 }
 
-func (a AskHeld) run(w *world) error {
+func (a AskHashed) run(w *scenarioRun) error {
 	served, held := 0, 0
 	for n := range a.Clients {
 		b, _, err := w.try(Client{N: n}, a.Frontend, patience)
@@ -156,7 +156,7 @@ type Refused struct {
 	Frontend string
 }
 
-func (a Refused) run(w *world) error {
+func (a Refused) run(w *scenarioRun) error {
 	n, _, err := w.try(a.Client, a.Frontend, patience)
 	switch {
 	case err == nil:
@@ -173,7 +173,7 @@ type Denied struct {
 	Frontend string
 }
 
-func (a Denied) run(w *world) error {
+func (a Denied) run(w *scenarioRun) error {
 	if n, _, err := w.try(a.Client, a.Frontend, silence); err == nil {
 		return fmt.Errorf("served by %d", n)
 	}
@@ -186,7 +186,7 @@ type Dropped struct {
 	Frontend string
 }
 
-func (a Dropped) run(w *world) error {
+func (a Dropped) run(w *scenarioRun) error {
 	n, _, err := w.try(a.Client, a.Frontend, silence)
 	if err == nil {
 		return fmt.Errorf("served by %d", n)
@@ -205,7 +205,7 @@ type AskDead struct {
 	Alive    []int
 }
 
-func (a AskDead) run(w *world) error {
+func (a AskDead) run(w *scenarioRun) error {
 	for range a.Times {
 		n, _, err := w.try(Client{}, a.Frontend, patience)
 		if err != nil && w.traits.Retries {
@@ -225,7 +225,7 @@ type Stray struct {
 	Frontend string
 }
 
-func (a Stray) run(w *world) error {
+func (a Stray) run(w *scenarioRun) error {
 	at := netip.AddrPortFrom(w.frontend(a.Frontend).Addr.Addr(), w.nodeSocket().addr.Port())
 	n, _, err := w.tryAt(a.Client, at, patience)
 	switch {
@@ -242,7 +242,7 @@ func (a Stray) run(w *world) error {
 // OwnSocket connects to the same socket at the node's own address, where no plane forwards.
 type OwnSocket struct{ Client }
 
-func (a OwnSocket) run(w *world) error {
+func (a OwnSocket) run(w *scenarioRun) error {
 	at := netip.AddrPortFrom(w.rig.NodeAddrs(w.v6)[0], w.nodeSocket().addr.Port())
 	n, _, err := w.tryAt(a.Client, at, patience)
 	if err != nil || n != nodeSocket {
@@ -260,7 +260,7 @@ type Forgotten struct {
 	Silent   time.Duration
 }
 
-func (a Forgotten) run(w *world) error {
+func (a Forgotten) run(w *scenarioRun) error {
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	for ctx.Err() == nil {
@@ -286,7 +286,7 @@ type Remembered struct {
 	Backend  int
 }
 
-func (a Remembered) run(w *world) error {
+func (a Remembered) run(w *scenarioRun) error {
 	if w.traits.RemembersClients {
 		return Ask{Client: a.Client, Frontend: a.Frontend, Times: 2, Want: Weights{a.Backend: 2}}.run(w)
 	}

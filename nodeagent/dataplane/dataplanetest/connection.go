@@ -24,7 +24,7 @@ type Open struct {
 	Want     []int
 }
 
-func (a Open) run(w *world) error {
+func (a Open) run(w *scenarioRun) error {
 	c, err := w.dial(a.Client, w.frontend(a.Frontend).Addr, patience)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ type Hold struct {
 	Want     Weights
 }
 
-func (a Hold) run(w *world) error {
+func (a Hold) run(w *scenarioRun) error {
 	got := Weights{}
 	for range a.Times {
 		c, err := w.dial(Client{}, w.frontend(a.Frontend).Addr, patience)
@@ -68,7 +68,7 @@ type Count struct {
 	Want     Weights
 }
 
-func (a Count) run(w *world) error {
+func (a Count) run(w *scenarioRun) error {
 	key := plan.Key{Frontend: w.frontend(a.Frontend)}
 	return w.eventually(func() error {
 		have, got := w.rig.Plane().Connections(key)[key], Weights{}
@@ -88,7 +88,7 @@ type Continue struct {
 	Moved bool
 }
 
-func (a Continue) run(w *world) error {
+func (a Continue) run(w *scenarioRun) error {
 	c := w.conns[a.Conn]
 	n, _, err := w.who(c, patience)
 	if err != nil {
@@ -100,14 +100,14 @@ func (a Continue) run(w *world) error {
 	return nil
 }
 
-// Knock sends from a new UDP socket to a frontend without backends, and keeps the socket.
-type Knock struct {
+// SendOnly sends from a new UDP socket to a frontend without backends, and keeps the socket.
+type SendOnly struct {
 	Client
 	Frontend string
 	Conn     string
 }
 
-func (a Knock) run(w *world) error {
+func (a SendOnly) run(w *scenarioRun) error {
 	c, err := w.dial(a.Client, w.frontend(a.Frontend).Addr, patience)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (a Knock) run(w *world) error {
 // RefusedOn uses an open UDP socket, and must be refused.
 type RefusedOn struct{ Conn string }
 
-func (a RefusedOn) run(w *world) error {
+func (a RefusedOn) run(w *scenarioRun) error {
 	n, _, err := w.who(w.conns[a.Conn], patience)
 	switch {
 	case err == nil:
@@ -136,7 +136,7 @@ func (a RefusedOn) run(w *world) error {
 // Broken waits until an open connection is reset or closed.
 type Broken struct{ Conn string }
 
-func (a Broken) run(w *world) error {
+func (a Broken) run(w *scenarioRun) error {
 	c := w.conns[a.Conn]
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (a Broken) run(w *world) error {
 // connection is used.
 type Cut struct{ Conn string }
 
-func (a Cut) run(w *world) error {
+func (a Cut) run(w *scenarioRun) error {
 	if !w.traits.CutsOnUse {
 		return Broken(a).run(w)
 	}
@@ -171,7 +171,7 @@ func (a Cut) run(w *world) error {
 // and its last line must arrive.
 type HalfClose struct{ Conn string }
 
-func (a HalfClose) run(w *world) error {
+func (a HalfClose) run(w *scenarioRun) error {
 	c := w.conns[a.Conn]
 	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		return err
@@ -192,7 +192,7 @@ type Transfer struct {
 	Size int
 }
 
-func (a Transfer) run(w *world) error {
+func (a Transfer) run(w *scenarioRun) error {
 	text := strings.Repeat("portolan", a.Size/8)
 	answer, err := w.say(w.conns[a.Conn], "echo "+text, patience)
 	if err != nil {
@@ -211,7 +211,7 @@ type Reuse struct {
 	Times    int
 }
 
-func (a Reuse) run(w *world) error {
+func (a Reuse) run(w *scenarioRun) error {
 	source := w.source(Client{})
 	again := 0
 	for range a.Times {
@@ -237,7 +237,7 @@ func (a Reuse) run(w *world) error {
 }
 
 // quit makes the backend end a connection and waits for the end.
-func (w *world) quit(c *client) error {
+func (w *scenarioRun) quit(c *client) error {
 	if _, err := w.say(c, "quit", patience); err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (w *world) quit(c *client) error {
 }
 
 // reconnect connects from a source as soon as this side of the old connection is gone.
-func (w *world) reconnect(source, to netip.AddrPort) (c *client, err error) {
+func (w *scenarioRun) reconnect(source, to netip.AddrPort) (c *client, err error) {
 	err = w.eventually(func() error {
 		ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 		defer cancel()

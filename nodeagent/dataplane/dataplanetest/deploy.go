@@ -49,7 +49,7 @@ const (
 	nodePort       = "nodePort"
 )
 
-func (d Deploy) run(w *world) error {
+func (d Deploy) run(w *scenarioRun) error {
 	res := plan.Build(d.service(w), d.slices(w), d.facts(w))
 	if len(res.Problems) > 0 {
 		return errors.New(res.Problems[0])
@@ -61,7 +61,7 @@ func (d Deploy) run(w *world) error {
 	return w.program(state)
 }
 
-func (d Deploy) facts(w *world) *plan.Facts {
+func (d Deploy) facts(w *scenarioRun) *plan.Facts {
 	facts := &plan.Facts{Node: here, Scheduler: plan.RoundRobin}
 	all := w.rig.NodeAddrs(w.v6)
 	if d.NodeAddrs == nil {
@@ -74,7 +74,7 @@ func (d Deploy) facts(w *world) *plan.Facts {
 	return facts
 }
 
-func (d Deploy) service(w *world) *corev1.Service {
+func (d Deploy) service(w *scenarioRun) *corev1.Service {
 	at := func(name string, e plan.Exposure) netip.AddrPort { return w.frontendOf(name, e, w.v6).Addr }
 	vip := at(clusterIP, plan.ClusterIP)
 	return &corev1.Service{
@@ -95,7 +95,7 @@ func (d Deploy) service(w *world) *corev1.Service {
 }
 
 // slices returns one slice for each endpoint, because backends may have different ports.
-func (d Deploy) slices(w *world) []*corev1.EndpointSlice {
+func (d Deploy) slices(w *scenarioRun) []*corev1.EndpointSlice {
 	var out []*corev1.EndpointSlice
 	for i, e := range d.Endpoints {
 		at := w.backends[e.Backend].addr
@@ -129,7 +129,7 @@ type AtNode struct {
 	Want []int // backends that may answer; none: the connection must be refused
 }
 
-func (a AtNode) run(w *world) error {
+func (a AtNode) run(w *scenarioRun) error {
 	at := netip.AddrPortFrom(w.rig.NodeAddrs(w.v6)[a.Addr], w.frontend(nodePort).Addr.Port())
 	n, _, err := w.tryAt(a.Client, at, patience)
 	switch {

@@ -10,7 +10,7 @@ import (
 // Forger is implemented by rigs that can send packets that no socket would send.
 type Forger interface {
 	// Forge sends an IP packet from a vantage. Self stands for all backends.
-	Forge(from Vantage, packet []byte) error
+	Forge(from ClientLocation, packet []byte) error
 }
 
 // OutsideWindow sends segments of an open TCP connection with sequence numbers outside of its
@@ -27,7 +27,7 @@ type OutsideWindow struct {
 // segmentsOutside is the number of segments that OutsideWindow sends.
 const segmentsOutside = 5
 
-func (a OutsideWindow) run(w *world) error {
+func (a OutsideWindow) run(w *scenarioRun) error {
 	conn := w.conns[a.Conn]
 	from, local, remote := a.From, net.Conn(conn.Conn), w.frontend(a.Frontend).Addr
 	if a.Backend {
@@ -57,7 +57,7 @@ func (a OutsideWindow) run(w *world) error {
 }
 
 // backendSide returns the backend's end of a connection.
-func (w *world) backendSide(c *client) (net.Conn, error) {
+func (w *scenarioRun) backendSide(c *client) (net.Conn, error) {
 	answer, err := w.say(c, "who", patience)
 	if err != nil {
 		return nil, err

@@ -10,15 +10,15 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Vantage is the place of a client.
-type Vantage string
+// ClientLocation is the place of a client.
+type ClientLocation string
 
 // The vantages. Clients that are Inside or on the Node are internal.
 const (
-	Inside  Vantage = "inside"  // a pod
-	Node    Vantage = "node"    // the node itself
-	Outside Vantage = "outside" // neither
-	Self    Vantage = "self"    // the n-th backend
+	Inside  ClientLocation = "inside"  // a pod
+	Node    ClientLocation = "node"    // the node itself
+	Outside ClientLocation = "outside" // neither
+	Self    ClientLocation = "self"    // the n-th backend
 )
 
 // Machine holds the abilities of the rig's machine.
@@ -55,7 +55,7 @@ type Rig interface {
 	// Sources returns the sources that match the vantages.
 	Sources() plan.Sources
 	// ClientAddr returns the address of the n-th client at a vantage other than Self.
-	ClientAddr(from Vantage, n int, v6 bool) netip.Addr
+	ClientAddr(from ClientLocation, n int, v6 bool) netip.Addr
 	// NodeAddrs returns two or more addresses of the node.
 	NodeAddrs(v6 bool) []netip.Addr
 	// Frontend returns an address and port for an exposure. All frontends except node ports have
@@ -67,7 +67,7 @@ type Rig interface {
 	ListenNode(t testing.TB, v6 bool) net.Listener
 	// Dial connects from a vantage. If the source's port is 0, the rig chooses the port, and for
 	// vantage Node also the address. The attempt ends with ctx.
-	Dial(ctx context.Context, from Vantage, source netip.AddrPort, p plan.Protocol, to netip.AddrPort) (net.Conn, error)
+	Dial(ctx context.Context, from ClientLocation, source netip.AddrPort, p plan.Protocol, to netip.AddrPort) (net.Conn, error)
 }
 
 // Run runs all scenarios, each on a rig made by newRig. Scenarios that the machine cannot run are

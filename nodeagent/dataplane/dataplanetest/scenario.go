@@ -86,11 +86,11 @@ func forges(rig Rig) bool {
 }
 
 // Action is one step of a scenario.
-type Action interface{ run(w *world) error }
+type Action interface{ run(w *scenarioRun) error }
 
 // Client is the n-th client at a vantage. The default vantage is Inside.
 type Client struct {
-	From Vantage
+	From ClientLocation
 	N    int
 }
 
@@ -136,10 +136,10 @@ type Server struct {
 	Weights   Weights
 }
 
-// Podless removes the ranges of pods from the plane with the next change.
-type Podless struct{}
+// WithoutPodRanges removes the ranges of pods from the plane with the next change.
+type WithoutPodRanges struct{}
 
-func (Podless) run(w *world) error {
+func (WithoutPodRanges) run(w *scenarioRun) error {
 	w.podless = true
 	return nil
 }
@@ -147,10 +147,10 @@ func (Podless) run(w *world) error {
 // Program makes the plane forward exactly these servers.
 type Program []Server
 
-func (p Program) run(w *world) error { return w.program(w.servers(p)) }
+func (p Program) run(w *scenarioRun) error { return w.program(w.servers(p)) }
 
 // program brings the plane to a state, and checks that the state is in force.
-func (w *world) program(want *plan.State) error {
+func (w *scenarioRun) program(want *plan.State) error {
 	failed := w.apply(want)
 	var reports []plan.Frontend
 	for _, v := range want.Servers {
@@ -179,7 +179,7 @@ func (w *world) program(want *plan.State) error {
 }
 
 // inForce checks that a server counts as programmed.
-func (w *world) inForce(v *plan.VirtualServer, lacking bool) error {
+func (w *scenarioRun) inForce(v *plan.VirtualServer, lacking bool) error {
 	have := w.rig.Plane().Programmed(v.Key)
 	if have == nil {
 		return fmt.Errorf("%s is not programmed", v.Key)
@@ -195,7 +195,7 @@ func (w *world) inForce(v *plan.VirtualServer, lacking bool) error {
 }
 
 // readBack checks that the plane reads back the wanted state.
-func (w *world) readBack(want *plan.State) error {
+func (w *scenarioRun) readBack(want *plan.State) error {
 	have, err := w.rig.Plane().State(w.t.Context())
 	if err != nil {
 		return err

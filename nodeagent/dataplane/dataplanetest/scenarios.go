@@ -95,7 +95,7 @@ func basics() []Scenario {
 			Reuse{Times: 5},
 		}},
 		{Name: "backends that cannot be", Over: onlyTCP, V6: Also6, Backends: 2, Do: []Action{
-			Misfits{Weights: each(0, 1)},
+			InvalidBackends{Weights: each(0, 1)},
 			Ask{Times: 6, Want: Weights{0: 3, 1: 3}},
 		}},
 		{Name: "connections are counted", Over: onlyTCP, Backends: 2, Do: []Action{
@@ -107,7 +107,7 @@ func basics() []Scenario {
 		}},
 		{Name: "changes under load", Over: onlyTCP, V6: Also6, Backends: 3, Do: []Action{
 			Program{{Drain: long, Weights: each(0, 1)}},
-			UnderLoad{From: []Vantage{Inside, Node, Outside}, Do: []Action{
+			UnderLoad{From: []ClientLocation{Inside, Node, Outside}, Do: []Action{
 				Program{{Drain: long, Weights: each(1)}},
 				Program{{Drain: long, Weights: each(2)}},
 				Program{{Drain: long, Affinity: long, Weights: each(0, 1, 2)}},
@@ -118,7 +118,7 @@ func basics() []Scenario {
 		}},
 		{Name: "the scheduler changes under load", Over: onlyTCP, Backends: 3, Do: []Action{
 			Program{{Drain: long, Weights: each(0, 1)}},
-			UnderLoad{From: []Vantage{Inside, Outside}, Swaps: true, Do: []Action{
+			UnderLoad{From: []ClientLocation{Inside, Outside}, Swaps: true, Do: []Action{
 				Program{{Drain: long, Scheduler: plan.SourceHash, Flags: plan.HashFallback, Weights: each(0, 1, 2)}},
 				Program{{Drain: long, Weights: Weights{0: 5, 1: 1}}},
 				Program{{Drain: long, Scheduler: plan.Maglev, Weights: Weights{0: 5, 1: 1}}},
@@ -243,7 +243,7 @@ func protection() []Scenario {
 		}},
 		{Name: "without ranges of pods only those are hidden who have to be", Over: onlyTCP, V6: Sources6, Backends: 2, Do: []Action{
 			Program{{Hide: HideOutside, Weights: each(0)}},
-			Podless{},
+			WithoutPodRanges{},
 			Program{{Hide: HideOutside, Weights: each(0)}},
 			Ask{Client: in0, Want: each(0), Sees: Own},
 			Ask{Client: out0, Want: each(0), Sees: Own},
@@ -302,7 +302,7 @@ func schedulers() []Scenario {
 		}},
 		{Name: "sh does not fall back", Over: onlyTCP, Backends: 2, Do: []Action{
 			Program{{Scheduler: plan.SourceHash, Weights: Weights{0: 1, 1: 0}}},
-			AskHeld{Clients: 30, Backend: 0},
+			AskHashed{Clients: 30, Backend: 0},
 		}},
 		{Name: "sh by port", Over: onlyTCP, Backends: 2, Do: []Action{
 			Program{{Scheduler: plan.SourceHash, Flags: plan.HashFallback | plan.HashPort, Weights: each(0, 1)}},

@@ -178,8 +178,8 @@ func udp() []Scenario {
 		}},
 		{Name: "UDP to nobody, and then to somebody", Over: onlyUDP, V6: Also6, Backends: 1, Do: []Action{
 			Program{{Drain: long}},
-			Knock{Conn: "c"},
-			Knock{Client: out0, Conn: "out"},
+			SendOnly{Conn: "c"},
+			SendOnly{Client: out0, Conn: "out"},
 			Program{{Drain: long, Weights: each(0)}},
 			Continue{Conn: "c", Moved: true},
 			Continue{Conn: "out", Moved: true},
@@ -194,7 +194,7 @@ func udp() []Scenario {
 		}},
 		{Name: "UDP to silence, and then to somebody", Over: onlyUDP, Backends: 2, Do: []Action{
 			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Without: plan.Drop}},
-			Knock{Client: out0, Conn: "c"},
+			SendOnly{Client: out0, Conn: "c"},
 			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Without: plan.Drop, Weights: each(1)}},
 			Continue{Conn: "c", Moved: true},
 			Program{{Weights: each(0)}},

@@ -25,7 +25,7 @@ func audiences() []Scenario {
 		{Name: "who is inside follows the ranges of pods", Over: onlyTCP, V6: Sources6, Backends: 2, Do: []Action{
 			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Weights: each(1)}},
 			Ask{Client: in0, Times: 2, Want: Weights{0: 2}},
-			Podless{},
+			WithoutPodRanges{},
 			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Weights: each(1)}},
 			Ask{Client: in0, Times: 2, Want: Weights{1: 2}},
 			Ask{Client: node0, Times: 2, Want: Weights{0: 2}},
@@ -113,7 +113,7 @@ func policies() []Scenario {
 
 // sight returns the source address that backends see of a client. If all is true, the frontend
 // hides the addresses of all clients.
-func sight(c Client, all bool) Sight {
+func sight(c Client, all bool) SourceSeen {
 	switch {
 	case c.From == Node: // the kernel chooses its address
 		return Anything
@@ -130,7 +130,7 @@ func sight(c Client, all bool) Sight {
 // load balancer tries another node.
 func (s situation) expect(internal, external corev1.TrafficPolicy) []Action {
 	var out []Action
-	add := func(c Client, frontend string, from []int, none Action, sees Sight) {
+	add := func(c Client, frontend string, from []int, none Action, sees SourceSeen) {
 		if len(from) == 0 {
 			out = append(out, none)
 			return

@@ -17,7 +17,7 @@ import (
 // finds and gets the remaining changes.
 type Restart struct{}
 
-func (Restart) run(w *world) error {
+func (Restart) run(w *scenarioRun) error {
 	w.rig.Restart(w.t)
 	found, err := w.rig.Plane().State(w.t.Context())
 	if err != nil {
@@ -34,7 +34,7 @@ func (Restart) run(w *world) error {
 // Outlives uses a connection that was opened before a restart.
 type Outlives struct{ Conn string }
 
-func (a Outlives) run(w *world) error {
+func (a Outlives) run(w *scenarioRun) error {
 	if w.traits.Outlives {
 		return Continue{Conn: a.Conn}.run(w)
 	}
@@ -45,13 +45,13 @@ func (a Outlives) run(w *world) error {
 // connect. No client may notice, unless forwarding ends with the process.
 type RestartsUnderLoad struct{ Programs []Program }
 
-func (a RestartsUnderLoad) run(w *world) error {
+func (a RestartsUnderLoad) run(w *scenarioRun) error {
 	var do []Action
 	for _, p := range a.Programs {
 		do = append(do, Restart{}, p)
 	}
 	if w.traits.Outlives {
-		return UnderLoad{From: []Vantage{Inside, Node, Outside}, Do: do}.run(w)
+		return UnderLoad{From: []ClientLocation{Inside, Node, Outside}, Do: do}.run(w)
 	}
 	for _, action := range do {
 		if err := action.run(w); err != nil {
@@ -64,7 +64,7 @@ func (a RestartsUnderLoad) run(w *world) error {
 // Cleanup removes everything that the plane has left.
 type Cleanup struct{}
 
-func (Cleanup) run(w *world) error {
+func (Cleanup) run(w *scenarioRun) error {
 	if err := w.rig.Cleanup(w.t); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (Cleanup) run(w *world) error {
 // as an audit does.
 type Damage struct{}
 
-func (Damage) run(w *world) error {
+func (Damage) run(w *scenarioRun) error {
 	w.rig.Damage(w.t)
 	found, err := w.rig.Plane().State(w.t.Context())
 	if err != nil {
@@ -90,7 +90,7 @@ func (Damage) run(w *world) error {
 // Stop ends a backend without a change of the plan.
 type Stop struct{ Backend int }
 
-func (a Stop) run(w *world) error {
+func (a Stop) run(w *scenarioRun) error {
 	w.backends[a.Backend].stop()
 	return nil
 }
@@ -102,7 +102,7 @@ type Foreign struct {
 	Exposure plan.Exposure
 }
 
-func (a Foreign) run(w *world) error {
+func (a Foreign) run(w *scenarioRun) error {
 	w.intact = append(w.intact, w.rig.Occupy(w.t, w.frontendOf(a.Frontend, a.Exposure, w.v6)))
 	return nil
 }
@@ -110,7 +110,7 @@ func (a Foreign) run(w *world) error {
 // Intact checks that the state of other programs is unchanged.
 type Intact struct{}
 
-func (Intact) run(w *world) error {
+func (Intact) run(w *scenarioRun) error {
 	for _, look := range w.intact {
 		if err := look(); err != nil {
 			return err
@@ -127,7 +127,7 @@ type Contested struct {
 	Others   Program
 }
 
-func (a Contested) run(w *world) error {
+func (a Contested) run(w *scenarioRun) error {
 	want := w.servers(append(a.Others[:len(a.Others):len(a.Others)], Server{Frontend: a.Frontend, Weights: a.Weights}))
 	if !w.traits.Claims {
 		return w.program(want)
@@ -144,11 +144,11 @@ func (a Contested) run(w *world) error {
 	return w.readBack(w.state)
 }
 
-// Misfits programs a server with usable backends and with invalid ones, at port 0 and of the other
+// InvalidBackends programs a server with usable backends and with invalid ones, at port 0 and of the other
 // family. The invalid ones must be reported and must not keep the others from serving.
-type Misfits struct{ Weights Weights }
+type InvalidBackends struct{ Weights Weights }
 
-func (a Misfits) run(w *world) error {
+func (a InvalidBackends) run(w *scenarioRun) error {
 	state := w.servers([]Server{{Weights: a.Weights}})
 	key := plan.Key{Frontend: w.frontend("")}
 	good := state.Servers[key]
@@ -186,7 +186,7 @@ func (a Misfits) run(w *world) error {
 }
 
 // refusesProtocol checks that a server of an unsupported protocol is reported.
-func (w *world) refusesProtocol() error {
+func (w *scenarioRun) refusesProtocol() error {
 	key := plan.Key{Frontend: w.frontend("")}
 	failed := w.rig.Plane().Apply(w.t.Context(), Changes(&plan.VirtualServer{Key: key}))
 	if len(failed) != 1 || !errors.Is(failed[0].Err, dataplane.ErrNotSupported) || failed[0].Remedy == "" {
@@ -202,7 +202,7 @@ func (w *world) refusesProtocol() error {
 // connections. None may fail.
 type UnderLoad struct {
 	Frontend string
-	From     []Vantage
+	From     []ClientLocation
 	// Swaps is set if schedulers change.
 	Swaps bool
 	Do    []Action
@@ -212,7 +212,7 @@ type UnderLoad struct {
 // ports.
 const loadEvery = 5 * time.Millisecond
 
-func (a UnderLoad) run(w *world) error {
+func (a UnderLoad) run(w *scenarioRun) error {
 	at := w.frontend(a.Frontend).Addr
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
@@ -244,7 +244,7 @@ func (a UnderLoad) run(w *world) error {
 }
 
 // act waits until all clients have connected, and runs the actions.
-func (a UnderLoad) act(w *world, warm <-chan struct{}, failed chan error) error {
+func (a UnderLoad) act(w *scenarioRun, warm <-chan struct{}, failed chan error) error {
 	for range cap(failed) {
 		select {
 		case <-warm:
@@ -261,7 +261,7 @@ func (a UnderLoad) act(w *world, warm <-chan struct{}, failed chan error) error 
 }
 
 // keepTrying does the same as keepConnecting, but connections other than the last may be refused.
-func (w *world) keepTrying(ctx context.Context, c Client, to netip.AddrPort, warm func()) error {
+func (w *scenarioRun) keepTrying(ctx context.Context, c Client, to netip.AddrPort, warm func()) error {
 	for ctx.Err() == nil {
 		if err := w.keepConnecting(ctx, c, to, warm); err != nil && !refused(err) {
 			return err
@@ -273,7 +273,7 @@ func (w *world) keepTrying(ctx context.Context, c Client, to netip.AddrPort, war
 }
 
 // keepConnecting connects again and again, and at least once more after ctx ends.
-func (w *world) keepConnecting(ctx context.Context, c Client, to netip.AddrPort, warm func()) error {
+func (w *scenarioRun) keepConnecting(ctx context.Context, c Client, to netip.AddrPort, warm func()) error {
 	for n := 0; ; n++ {
 		last := ctx.Err() != nil
 		if _, _, err := w.tryAt(c, to, patience); err != nil {
@@ -290,7 +290,7 @@ func (w *world) keepConnecting(ctx context.Context, c Client, to netip.AddrPort,
 }
 
 // keepUsing uses one connection again and again.
-func (w *world) keepUsing(ctx context.Context, c Client, to netip.AddrPort, warm func()) error {
+func (w *scenarioRun) keepUsing(ctx context.Context, c Client, to netip.AddrPort, warm func()) error {
 	conn, err := w.dial(c, to, patience)
 	if err != nil {
 		return err

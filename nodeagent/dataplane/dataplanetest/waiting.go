@@ -9,7 +9,7 @@ import (
 // Mute makes a backend drop all packets without an answer.
 type Mute struct{ Backend int }
 
-func (a Mute) run(w *world) error { return Silence(w.backends[a.Backend].lis.(*net.TCPListener)) }
+func (a Mute) run(w *scenarioRun) error { return Silence(w.backends[a.Backend].lis.(*net.TCPListener)) }
 
 // Call starts to connect and does not wait for the connection. It returns when the mute backend
 // Unanswered has received a packet.
@@ -20,7 +20,7 @@ type Call struct {
 	Unanswered int // the backend
 }
 
-func (a Call) run(w *world) error {
+func (a Call) run(w *scenarioRun) error {
 	to := w.frontend(a.Frontend).Addr
 	result := make(chan call, 1)
 	w.calls[a.Conn] = result
@@ -51,7 +51,7 @@ type Answered struct {
 	Backend int
 }
 
-func (a Answered) run(w *world) error {
+func (a Answered) run(w *scenarioRun) error {
 	done := <-w.calls[a.Conn]
 	if done.err != nil {
 		return done.err

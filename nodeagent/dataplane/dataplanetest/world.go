@@ -24,8 +24,8 @@ const (
 	silence  = 300 * time.Millisecond
 )
 
-// world is the state of a running scenario.
-type world struct {
+// scenarioRun is the state of a running scenario.
+type scenarioRun struct {
 	variant
 	t        *testing.T
 	rig      Rig
@@ -57,8 +57,8 @@ func newClient(conn net.Conn) *client {
 	return &client{Conn: conn, reader: bufio.NewReaderSize(conn, 64<<10), from: -1}
 }
 
-func newWorld(t *testing.T, rig Rig, s Scenario, v variant) *world {
-	w := &world{
+func newWorld(t *testing.T, rig Rig, s Scenario, v variant) *scenarioRun {
+	w := &scenarioRun{
 		variant: v, t: t, rig: rig, traits: rig.Traits(), scenario: s,
 		frontends: map[string]plan.Frontend{}, conns: map[string]*client{}, calls: map[string]chan call{},
 		state: &plan.State{Servers: map[plan.Key]*plan.VirtualServer{}},
@@ -78,10 +78,10 @@ func newWorld(t *testing.T, rig Rig, s Scenario, v variant) *world {
 }
 
 // refused reports whether the plane does not support the protocol.
-func (w *world) refused() bool { return w.protocol == plan.SCTP && !w.traits.SCTP }
+func (w *scenarioRun) refused() bool { return w.protocol == plan.SCTP && !w.traits.SCTP }
 
 // end leaves the plane empty for the next scenario.
-func (w *world) end() {
+func (w *scenarioRun) end() {
 	for _, c := range w.conns {
 		c.Close()
 	}
@@ -93,7 +93,7 @@ func (w *world) end() {
 	}
 }
 
-func (w *world) play() {
+func (w *scenarioRun) play() {
 	if w.refused() {
 		if err := w.refusesProtocol(); err != nil {
 			w.t.Fatal(err)
@@ -108,7 +108,7 @@ func (w *world) play() {
 }
 
 // apply brings the plane from its state to another one. It returns the failures by frontend.
-func (w *world) apply(to *plan.State) map[plan.Frontend]dataplane.Failure {
+func (w *scenarioRun) apply(to *plan.State) map[plan.Frontend]dataplane.Failure {
 	to.Sources = w.rig.Sources()
 	if w.podless {
 		to.Sources.Pods = nil
@@ -127,11 +127,11 @@ func (w *world) apply(to *plan.State) map[plan.Frontend]dataplane.Failure {
 }
 
 // frontend returns the frontend with a name, and chooses one for a new name.
-func (w *world) frontend(name string) plan.Frontend {
+func (w *scenarioRun) frontend(name string) plan.Frontend {
 	return w.frontendOf(name, plan.ClusterIP, w.v6)
 }
 
-func (w *world) frontendOf(name string, e plan.Exposure, v6 bool) plan.Frontend {
+func (w *scenarioRun) frontendOf(name string, e plan.Exposure, v6 bool) plan.Frontend {
 	f, ok := w.frontends[name]
 	if !ok {
 		f = plan.Frontend{Addr: w.rig.Frontend(w.t, e, w.protocol, v6), Protocol: w.protocol}
@@ -141,12 +141,12 @@ func (w *world) frontendOf(name string, e plan.Exposure, v6 bool) plan.Frontend 
 }
 
 // serverOf returns the server for all clients at a frontend, or nil.
-func (w *world) serverOf(frontend string) *plan.VirtualServer {
+func (w *scenarioRun) serverOf(frontend string) *plan.VirtualServer {
 	return w.state.Servers[plan.Key{Frontend: w.frontend(frontend)}]
 }
 
 // weighs reports whether a backend takes new connections of a frontend.
-func (w *world) weighs(frontend string, number int) bool {
+func (w *scenarioRun) weighs(frontend string, number int) bool {
 	v := w.serverOf(frontend)
 	if v == nil {
 		return false
@@ -156,7 +156,7 @@ func (w *world) weighs(frontend string, number int) bool {
 }
 
 // source returns the address that a client dials from, with port 0.
-func (w *world) source(c Client) netip.AddrPort {
+func (w *scenarioRun) source(c Client) netip.AddrPort {
 	switch c.From {
 	case Self:
 		return netip.AddrPortFrom(w.backends[c.N].addr.Addr(), 0)
@@ -166,7 +166,7 @@ func (w *world) source(c Client) netip.AddrPort {
 	return netip.AddrPortFrom(w.rig.ClientAddr(c.From, c.N, w.v6), 0)
 }
 
-func (w *world) dial(c Client, to netip.AddrPort, wait time.Duration) (*client, error) {
+func (w *scenarioRun) dial(c Client, to netip.AddrPort, wait time.Duration) (*client, error) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), wait)
 	defer cancel()
 	from := c.From
@@ -185,7 +185,7 @@ func (w *world) dial(c Client, to netip.AddrPort, wait time.Duration) (*client, 
 }
 
 // say sends a line and returns the answer.
-func (w *world) say(c *client, line string, wait time.Duration) (string, error) {
+func (w *scenarioRun) say(c *client, line string, wait time.Duration) (string, error) {
 	if err := c.SetDeadline(time.Now().Add(wait)); err != nil {
 		return "", err
 	}
@@ -206,7 +206,7 @@ func (w *world) say(c *client, line string, wait time.Duration) (string, error) 
 
 // who returns the number of a connection's backend, and the client's address as the backend sees
 // it.
-func (w *world) who(c *client, wait time.Duration) (number int, seen netip.Addr, err error) {
+func (w *scenarioRun) who(c *client, wait time.Duration) (number int, seen netip.Addr, err error) {
 	answer, err := w.say(c, "who", wait)
 	if err != nil {
 		return -1, seen, err
@@ -220,7 +220,7 @@ func (w *world) who(c *client, wait time.Duration) (number int, seen netip.Addr,
 }
 
 // try connects, calls who, and closes the connection.
-func (w *world) try(c Client, frontend string, wait time.Duration) (int, netip.Addr, error) {
+func (w *scenarioRun) try(c Client, frontend string, wait time.Duration) (int, netip.Addr, error) {
 	conn, err := w.dial(c, w.frontend(frontend).Addr, wait)
 	if err != nil {
 		return -1, netip.Addr{}, err
@@ -234,7 +234,7 @@ func (w *world) try(c Client, frontend string, wait time.Duration) (int, netip.A
 }
 
 // tryAt does the same as try at any address, for TCP.
-func (w *world) tryAt(c Client, to netip.AddrPort, wait time.Duration) (int, netip.Addr, error) {
+func (w *scenarioRun) tryAt(c Client, to netip.AddrPort, wait time.Duration) (int, netip.Addr, error) {
 	conn, err := w.dial(c, to, wait)
 	if err != nil {
 		return -1, netip.Addr{}, err
@@ -246,7 +246,7 @@ func (w *world) tryAt(c Client, to netip.AddrPort, wait time.Duration) (int, net
 // nodeSocket is the number of the node's own socket, which is not a backend.
 const nodeSocket = 1000
 
-func (w *world) nodeSocket() *backend {
+func (w *scenarioRun) nodeSocket() *backend {
 	if w.node == nil {
 		w.node = startBackend(nodeSocket, w.rig.ListenNode(w.t, w.v6), nil)
 		w.t.Cleanup(w.node.stop)
@@ -258,7 +258,7 @@ func (w *world) nodeSocket() *backend {
 type final struct{ error }
 
 // eventually calls cond until it returns nil or a final error, or until patience has passed.
-func (w *world) eventually(cond func() error) error {
+func (w *scenarioRun) eventually(cond func() error) error {
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	for d := time.Millisecond; ; d = min(2*d, 100*time.Millisecond) {
@@ -281,7 +281,7 @@ func timedOut(err error) bool {
 }
 
 // servers converts a scenario's servers into a state.
-func (w *world) servers(list []Server) *plan.State {
+func (w *scenarioRun) servers(list []Server) *plan.State {
 	state := &plan.State{Servers: map[plan.Key]*plan.VirtualServer{}}
 	for _, s := range list {
 		key := plan.Key{Frontend: w.frontendOf(s.Frontend, s.Exposure, w.v6 != s.Other6), Audience: s.Audience}

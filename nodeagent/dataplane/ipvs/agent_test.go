@@ -112,7 +112,7 @@ func TestModeChangesToUserspace(t *testing.T) {
 		if s := w.applied(w.client()); s.GetProxyMode() != mode || len(s.GetFailures()) > 0 {
 			t.Fatalf("status %v", s)
 		}
-		for _, from := range []dataplanetest.Vantage{dataplanetest.Inside, dataplanetest.Node, dataplanetest.Outside} {
+		for _, from := range []dataplanetest.ClientLocation{dataplanetest.Inside, dataplanetest.Node, dataplanetest.Outside} {
 			if err := w.reach(from, at); err != nil {
 				t.Errorf("mode %s: %s: %v", mode, from, err)
 			}
@@ -165,7 +165,7 @@ func TestNodePortsOfTheNode(t *testing.T) {
 	_, stop := w.start()
 	chosen, other, later := w.NodeAddrs(false)[2], w.NodeAddrs(false)[0], netip.MustParseAddr("172.31.3.77")
 	for _, c := range []struct {
-		from dataplanetest.Vantage
+		from dataplanetest.ClientLocation
 		addr netip.Addr
 	}{{dataplanetest.Outside, chosen}, {dataplanetest.Inside, chosen}, {dataplanetest.Node, chosen}, {dataplanetest.Node, netip.MustParseAddr("127.0.0.1")}} {
 		if err := w.reach(c.from, netip.AddrPortFrom(c.addr, port)); err != nil {

@@ -214,7 +214,7 @@ func (w *agentWorld) load(at netip.AddrPort) (stop func() error) {
 	var mu sync.Mutex
 	var lost []error
 	var count int
-	note := func(what string, from dataplanetest.Vantage, err error) {
+	note := func(what string, from dataplanetest.ClientLocation, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		count++
@@ -222,7 +222,7 @@ func (w *agentWorld) load(at netip.AddrPort) (stop func() error) {
 			lost = append(lost, fmt.Errorf("%s from %s, %d uses after the first: %w", what, from, count, err))
 		}
 	}
-	for _, from := range []dataplanetest.Vantage{dataplanetest.Inside, dataplanetest.Node, dataplanetest.Outside} {
+	for _, from := range []dataplanetest.ClientLocation{dataplanetest.Inside, dataplanetest.Node, dataplanetest.Outside} {
 		kept, err := w.connect(from, at)
 		if err != nil {
 			w.t.Fatal(err)
@@ -262,7 +262,7 @@ func (w *agentWorld) load(at netip.AddrPort) (stop func() error) {
 	}
 }
 
-func (w *agentWorld) connect(from dataplanetest.Vantage, at netip.AddrPort) (*conversation, error) {
+func (w *agentWorld) connect(from dataplanetest.ClientLocation, at netip.AddrPort) (*conversation, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	source := netip.AddrPortFrom(w.ClientAddr(from, 0, at.Addr().Is6()), 0)
@@ -297,7 +297,7 @@ func (w *agentWorld) own(addr netip.Addr) {
 }
 
 // reach connects once.
-func (w *agentWorld) reach(from dataplanetest.Vantage, at netip.AddrPort) error {
+func (w *agentWorld) reach(from dataplanetest.ClientLocation, at netip.AddrPort) error {
 	_, err := seen(w.t, w.Network, from, at)
 	return err
 }

@@ -96,11 +96,11 @@ func (b *balancer) Name() string { return Name }
 
 // Traits implements kernel.Balancer.
 func (b *balancer) Traits() kernel.Traits {
-	return kernel.Traits{Refuses: true, ReadsAside: true, Together: 4 * changesPerCall}
+	return kernel.Traits{Refuses: true, ConcurrentRead: true, BatchSize: 4 * changesPerCall}
 }
 
-// Settle implements kernel.Balancer.
-func (b *balancer) Settle(t host.Timeouts) []host.Setting {
+// ApplySettings implements kernel.Balancer.
+func (b *balancer) ApplySettings(t host.Timeouts) []host.Setting {
 	return append(host.ApplySettings(host.Sysctls{}, sysctls(host.Version())), b.writer.settleTimeouts(t)...)
 }
 
@@ -160,8 +160,8 @@ func weighted(reals []plan.RealServer) bool {
 	return false
 }
 
-// Lacks implements kernel.Balancer.
-func (b *balancer) Lacks(s plan.Scheduler) (remedy string, lacks bool) {
+// MissingScheduler implements kernel.Balancer.
+func (b *balancer) MissingScheduler(s plan.Scheduler) (remedy string, lacks bool) {
 	if !b.missing[s.String()] {
 		return "", false
 	}

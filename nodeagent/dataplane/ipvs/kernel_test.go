@@ -58,7 +58,7 @@ type conversation struct {
 	lines *bufio.Scanner
 }
 
-func talk(t testing.TB, n *netnstest.Network, from dataplanetest.Vantage, to netip.AddrPort) (*conversation, error) {
+func talk(t testing.TB, n *netnstest.Network, from dataplanetest.ClientLocation, to netip.AddrPort) (*conversation, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	conn, err := n.Dial(ctx, from, netip.AddrPortFrom(n.ClientAddr(from, 0, to.Addr().Is6()), 0), plan.TCP, to)
@@ -85,7 +85,7 @@ func (c *conversation) ask() (netip.Addr, error) {
 }
 
 // seen connects once and returns the client's address as the backend sees it.
-func seen(t testing.TB, n *netnstest.Network, from dataplanetest.Vantage, to netip.AddrPort) (netip.Addr, error) {
+func seen(t testing.TB, n *netnstest.Network, from dataplanetest.ClientLocation, to netip.AddrPort) (netip.Addr, error) {
 	c, err := talk(t, n, from, to)
 	if err != nil {
 		return netip.Addr{}, err
@@ -141,7 +141,7 @@ func TestDrift(t *testing.T) {
 	}
 	netnstest.Apply(t, p, changed)
 	for _, server := range []*plan.VirtualServer{v, lost} {
-		for _, from := range []dataplanetest.Vantage{dataplanetest.Inside, dataplanetest.Outside, dataplanetest.Node} {
+		for _, from := range []dataplanetest.ClientLocation{dataplanetest.Inside, dataplanetest.Outside, dataplanetest.Node} {
 			if _, err := seen(t, n, from, server.Addr); err != nil {
 				t.Errorf("%s from %s: %v", server.Addr, from, err)
 			}

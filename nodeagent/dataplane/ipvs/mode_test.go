@@ -65,7 +65,7 @@ func TestModeChangesUnderLoad(t *testing.T) {
 func (w *agentWorld) knock(at netip.AddrPort) (stop func() error) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var clients sync.WaitGroup
-	vantages := []dataplanetest.Vantage{dataplanetest.Inside, dataplanetest.Node, dataplanetest.Outside}
+	vantages := []dataplanetest.ClientLocation{dataplanetest.Inside, dataplanetest.Node, dataplanetest.Outside}
 	lost := make([]error, len(vantages))
 	for i, from := range vantages {
 		clients.Go(func() {

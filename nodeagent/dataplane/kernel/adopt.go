@@ -118,7 +118,7 @@ func (p *Plane) restore() error {
 // openRanges makes the ranges of virtual addresses local.
 func (p *Plane) openRanges() error {
 	ranges := p.opts.ServiceCIDRs
-	if !p.traits.Splits {
+	if !p.traits.SplitsClients {
 		ranges = slices.Concat(ranges, StandIns)
 	}
 	for _, c := range ranges {

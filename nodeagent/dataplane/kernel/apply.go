@@ -284,7 +284,7 @@ func (w *applyRun) rules(f *frontendState, early, late *packetfilter.Change) {
 // clients to stand-ins that could not be added. The next try adds them again.
 func (p *Plane) removeMissingStandIns(fronts []*frontendState) (elements []packetfilter.Element) {
 	for _, f := range fronts {
-		if p.traits.Splits || !f.split() || p.services[f.secondary().Frontend] != nil {
+		if p.traits.SplitsClients || !f.split() || p.services[f.secondary().Frontend] != nil {
 			continue
 		}
 		misleads := packetfilter.Split(f.at, f.standIn)
@@ -346,7 +346,7 @@ func (w *applyRun) queueAdditions(f *frontendState) {
 			w.queue(Op{Kind: SetServer, Settings: settings}, have)
 		}
 		have.drain = v.Drain
-		if f.at.Protocol == plan.UDP && p.traits.Tracks && !have.hasUsableBackend() { // refused flows would be refused again
+		if f.at.Protocol == plan.UDP && p.traits.UsesConntrack && !have.hasUsableBackend() { // refused flows would be refused again
 			w.flows = append(w.flows, host.Flow{Frontend: f.at.Addr, Protocol: uint8(f.at.Protocol), Backend: f.at.Addr})
 		}
 		w.queueWeights(have, v.Reals)
@@ -414,7 +414,7 @@ func (w *applyRun) queueRemovals(f *frontendState) {
 		switch {
 		case v == nil && left == 0:
 			w.queue(Op{Kind: DeleteServer}, s)
-		case v == nil && w.plane.traits.Splits && !s.Closed: // its clients use another server while it drains
+		case v == nil && w.plane.traits.SplitsClients && !s.Closed: // its clients use another server while it drains
 			closed := s.Settings
 			closed.Closed = true
 			w.queue(Op{Kind: SetServer, Settings: closed}, s)
@@ -492,7 +492,7 @@ func (w *applyRun) failure(c *change) dataplane.Failure {
 		if v == nil {
 			continue
 		}
-		if remedy, lacks := w.plane.balancer.Lacks(v.Scheduler); lacks {
+		if remedy, lacks := w.plane.balancer.MissingScheduler(v.Scheduler); lacks {
 			return dataplane.Failure{Err: fmt.Errorf("scheduler %s: %w; rr is used", v.Scheduler, dataplane.ErrNotSupported), Remedy: remedy}
 		}
 	}

@@ -48,12 +48,12 @@ func (p *Plane) State(ctx context.Context) (*plan.State, error) {
 		ids = append(ids, s.id)
 	}
 	var found map[plan.Frontend]Server
-	if !p.traits.ReadsAside {
+	if !p.traits.ConcurrentRead {
 		found, err = p.balancer.Read(ids)
 	}
 	p.mu.Unlock()
 
-	if p.traits.ReadsAside {
+	if p.traits.ConcurrentRead {
 		found, err = p.balancer.Read(ids)
 	}
 	drift, filterErr := p.filter.Read()

@@ -19,15 +19,15 @@ type Balancer interface {
 	Name() string
 	// Traits returns the balancer's properties that the plane depends on.
 	Traits() Traits
-	// Settle makes the settings of the kernel that the balancer needs in addition to Forwarding, in
+	// ApplySettings makes the settings of the kernel that the balancer needs in addition to Forwarding, in
 	// the namespace of the calling thread. It returns the settings with their results.
-	Settle(t host.Timeouts) []host.Setting
+	ApplySettings(t host.Timeouts) []host.Setting
 	// Settings returns the balancer's settings for a virtual server, without its backends. They may
 	// change when Apply finds that the kernel lacks a feature.
 	Settings(v *plan.VirtualServer) Settings
-	// Lacks reports whether the kernel lacks a scheduler, with advice for operators. Another
+	// MissingScheduler reports whether the kernel lacks a scheduler, with advice for operators. Another
 	// scheduler is used instead.
-	Lacks(s plan.Scheduler) (remedy string, lacks bool)
+	MissingScheduler(s plan.Scheduler) (remedy string, lacks bool)
 	// SetSources sets the sources of internal traffic.
 	SetSources(s plan.Sources) error
 	// Apply carries out operations in order and returns the error of each. If one fails, the others
@@ -52,20 +52,20 @@ type Balancer interface {
 
 // Traits are the properties of a balancer that a plane depends on.
 type Traits struct {
-	// Splits is set if the balancer itself separates internal from external clients. The address of
+	// SplitsClients is set if the balancer itself separates internal from external clients. The address of
 	// a stand-in is then only a name.
-	Splits bool
+	SplitsClients bool
 	// Refuses is set if the balancer refuses clients of a server without backends. Otherwise the
 	// packet filter does.
 	Refuses bool
-	// Together is the preferred number of operations in a call of Apply; 0: no limit.
-	Together int
-	// ReadsAside is set if Read may be called during a call of another method. Otherwise changes
+	// BatchSize is the preferred number of operations in a call of Apply; 0: no limit.
+	BatchSize int
+	// ConcurrentRead is set if Read may be called during a call of another method. Otherwise changes
 	// wait while everything is read.
-	ReadsAside bool
-	// Tracks is set if the connections exist in connection tracking only, so that removing them
+	ConcurrentRead bool
+	// UsesConntrack is set if the connections exist in connection tracking only, so that removing them
 	// there ends them.
-	Tracks bool
+	UsesConntrack bool
 }
 
 // ID identifies a server of a balancer. The server of a stand-in serves external clients.

@@ -52,7 +52,7 @@ func (p *Plane) maintain() {
 			pause.Reset(repairPause)
 			continue
 		case <-p.wake:
-			if rest := sweepPause - time.Since(swept); p.traits.Tracks && rest > 0 {
+			if rest := sweepPause - time.Since(swept); p.traits.UsesConntrack && rest > 0 {
 				timer.Reset(rest)
 				continue
 			}

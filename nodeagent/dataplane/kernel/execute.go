@@ -12,7 +12,7 @@ import (
 // executeFull carries out the queued operations if there are as many as the balancer prefers at
 // once.
 func (w *applyRun) executeFull() {
-	if n := w.plane.traits.Together; n > 0 && len(w.ops) >= n {
+	if n := w.plane.traits.BatchSize; n > 0 && len(w.ops) >= n {
 		w.execute()
 	}
 }
@@ -79,7 +79,7 @@ func (w *applyRun) succeeded(o *Op, s *service) {
 	case DeleteBackend:
 		s.removeBackend(o.Backend)
 		at := s.id.For
-		if (at.Protocol == plan.UDP || p.traits.Tracks) && !p.serves(at, o.Backend) {
+		if (at.Protocol == plan.UDP || p.traits.UsesConntrack) && !p.serves(at, o.Backend) {
 			w.flows = append(w.flows, s.flow(o.Backend))
 		}
 	}

@@ -149,7 +149,7 @@ func (f *frontendState) filter(sources *plan.Sources, traits Traits, implied pac
 			out = append(out, packetfilter.Frontend(packetfilter.DropOutside, f.at))
 		}
 	}
-	if f.split() && !traits.Splits {
+	if f.split() && !traits.SplitsClients {
 		out = append(out, packetfilter.Split(f.at, f.standIn))
 	}
 	if !traits.Refuses && f.unserved() {

@@ -130,7 +130,7 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 		return err
 	}
 	p.settings = slices.Concat(
-		host.ApplySettings(p.opts.Host, host.Forwarding), arp, p.balancer.Settle(p.opts.Timeouts),
+		host.ApplySettings(p.opts.Host, host.Forwarding), arp, p.balancer.ApplySettings(p.opts.Timeouts),
 		host.ApplySettings(p.opts.Host, p.opts.Tracking.Settings(runtime.NumCPU())),
 	)
 	for _, s := range p.settings {
@@ -141,7 +141,7 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 		}
 	}
 	var standIns []netip.Prefix
-	if !p.traits.Splits {
+	if !p.traits.SplitsClients {
 		standIns = StandIns
 	}
 	p.filter, err = p.opts.Host.Filter(p.opts.ServiceCIDRs, standIns)

@@ -27,8 +27,8 @@ import (
 // ranges are the ranges of virtual addresses.
 var ranges = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112")}
 
-// pretence is a balancer that forwards nothing. The test controls the results of its operations.
-type pretence struct {
+// fakeBalancer is a balancer that forwards nothing. The test controls the results of its operations.
+type fakeBalancer struct {
 	refuse  error // the error of adding a server; nil: success
 	servers map[plan.Frontend]kernel.Server
 	deleted int
@@ -39,21 +39,21 @@ type pretence struct {
 	closed            bool
 }
 
-func (b *pretence) Name() string { return "pretence" }
-func (b *pretence) Traits() kernel.Traits {
-	return kernel.Traits{Refuses: true, Together: b.together}
+func (b *fakeBalancer) Name() string { return "pretence" }
+func (b *fakeBalancer) Traits() kernel.Traits {
+	return kernel.Traits{Refuses: true, BatchSize: b.together}
 }
-func (b *pretence) Settle(host.Timeouts) []host.Setting { return nil }
-func (b *pretence) Lacks(plan.Scheduler) (string, bool) { return "", false }
-func (b *pretence) SetSources(plan.Sources) error       { return nil }
-func (b *pretence) Remedy(error) string                 { return "" }
-func (b *pretence) Remove() error                       { return nil }
-func (b *pretence) Close()                              { b.closed = true }
-func (b *pretence) Settings(*plan.VirtualServer) kernel.Settings {
+func (b *fakeBalancer) ApplySettings(host.Timeouts) []host.Setting     { return nil }
+func (b *fakeBalancer) MissingScheduler(plan.Scheduler) (string, bool) { return "", false }
+func (b *fakeBalancer) SetSources(plan.Sources) error                  { return nil }
+func (b *fakeBalancer) Remedy(error) string                            { return "" }
+func (b *fakeBalancer) Remove() error                                  { return nil }
+func (b *fakeBalancer) Close()                                         { b.closed = true }
+func (b *fakeBalancer) Settings(*plan.VirtualServer) kernel.Settings {
 	return kernel.Settings{Scheduler: "rr"}
 }
 
-func (b *pretence) Apply(ops []kernel.Op) []error {
+func (b *fakeBalancer) Apply(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
 	b.largest = max(b.largest, len(ops))
 	for i, o := range ops {
@@ -79,11 +79,11 @@ func (b *pretence) Apply(ops []kernel.Op) []error {
 	return errs
 }
 
-func (b *pretence) Read([]kernel.ID) (map[plan.Frontend]kernel.Server, error) {
+func (b *fakeBalancer) Read([]kernel.ID) (map[plan.Frontend]kernel.Server, error) {
 	return maps.Clone(b.servers), nil
 }
 
-func (b *pretence) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backend, error) {
+func (b *fakeBalancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backend, error) {
 	b.looks++
 	out := map[plan.Frontend][]kernel.Backend{}
 	for _, id := range ids {
@@ -92,10 +92,12 @@ func (b *pretence) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backen
 	return out, nil
 }
 
-func (b *pretence) Traffic([]kernel.ID) (map[plan.Frontend]kernel.Traffic, error) { return nil, nil }
+func (b *fakeBalancer) Traffic([]kernel.ID) (map[plan.Frontend]kernel.Traffic, error) {
+	return nil, nil
+}
 
 // newPlane returns a plane around a pretence in a namespace of its own.
-func newPlane(t *testing.T, tracking host.Tracking) (*kernel.Plane, *pretence, *topology.Namespace, string) {
+func newPlane(t *testing.T, tracking host.Tracking) (*kernel.Plane, *fakeBalancer, *topology.Namespace, string) {
 	t.Helper()
 	kerneltest.Need(t)
 	ns, journal := topology.New(t, "node"), filepath.Join(t.TempDir(), "journal")
@@ -104,9 +106,9 @@ func newPlane(t *testing.T, tracking host.Tracking) (*kernel.Plane, *pretence, *
 }
 
 // planeIn returns a plane around a pretence in a namespace.
-func planeIn(t *testing.T, ns *topology.Namespace, o kernel.Options) (*kernel.Plane, *pretence) {
+func planeIn(t *testing.T, ns *topology.Namespace, o kernel.Options) (*kernel.Plane, *fakeBalancer) {
 	t.Helper()
-	b := &pretence{servers: map[plan.Frontend]kernel.Server{}, together: 10}
+	b := &fakeBalancer{servers: map[plan.Frontend]kernel.Server{}, together: 10}
 	o.Log, o.ServiceCIDRs, o.Namespace = kittest.Logger(t), ranges, ns.Path
 	p, err := kernel.New(o, func() (kernel.Balancer, error) { return b, nil })
 	if err != nil {
@@ -357,7 +359,7 @@ func TestPlaneThatCannotBeOpenedSaysWhy(t *testing.T) {
 // cannot be opened.
 func TestPlaneThatCannotBeOpenedFreesWhatItHas(t *testing.T) {
 	kerneltest.Need(t)
-	ns, b := topology.New(t, "node"), &pretence{}
+	ns, b := topology.New(t, "node"), &fakeBalancer{}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

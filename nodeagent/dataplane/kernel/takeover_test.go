@@ -70,7 +70,7 @@ func (f simpleFilter) Commit(c packetfilter.Change) error {
 // picky is a pretence that stores weights, records operations, and refuses the operations that a
 // test selects.
 type picky struct {
-	pretence
+	fakeBalancer
 	refuses func(kernel.Op) bool
 	asked   []string
 }
@@ -94,7 +94,7 @@ func (b *picky) Apply(ops []kernel.Op) []error {
 			s.Backends = slices.Delete(s.Backends, at, at+1)
 			b.servers[o.ID.Frontend] = s
 		case o.Kind != kernel.SetBackend && o.Kind != kernel.DeleteBackend:
-			errs[i] = b.pretence.Apply([]kernel.Op{o})[0]
+			errs[i] = b.fakeBalancer.Apply([]kernel.Op{o})[0]
 		}
 	}
 	return errs
@@ -111,7 +111,7 @@ type life struct {
 
 func newLife(t *testing.T) *life {
 	l := &life{
-		t: t, balancer: &picky{pretence: pretence{servers: map[plan.Frontend]kernel.Server{}, together: 10}},
+		t: t, balancer: &picky{fakeBalancer: fakeBalancer{servers: map[plan.Frontend]kernel.Server{}, together: 10}},
 		host: &simpleHost{map[packetfilter.Element]bool{}}, journal: filepath.Join(t.TempDir(), "journal"),
 	}
 	l.restart()

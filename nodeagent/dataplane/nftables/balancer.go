@@ -86,11 +86,13 @@ func (b *balancer) tableOf(at plan.Frontend) *table {
 func (b *balancer) Name() string { return Name }
 
 // Traits implements kernel.Balancer.
-func (b *balancer) Traits() kernel.Traits { return kernel.Traits{Splits: true, Tracks: true} }
+func (b *balancer) Traits() kernel.Traits {
+	return kernel.Traits{SplitsClients: true, UsesConntrack: true}
+}
 
-// Settle implements kernel.Balancer. There are no settings, because connection tracking keeps the
+// ApplySettings implements kernel.Balancer. There are no settings, because connection tracking keeps the
 // connections.
-func (b *balancer) Settle(host.Timeouts) []host.Setting { return nil }
+func (b *balancer) ApplySettings(host.Timeouts) []host.Setting { return nil }
 
 // Settings implements kernel.Balancer.
 func (b *balancer) Settings(v *plan.VirtualServer) kernel.Settings {
@@ -110,8 +112,8 @@ func (b *balancer) Settings(v *plan.VirtualServer) kernel.Settings {
 	return s
 }
 
-// Lacks implements kernel.Balancer.
-func (b *balancer) Lacks(s plan.Scheduler) (remedy string, lacks bool) {
+// MissingScheduler implements kernel.Balancer.
+func (b *balancer) MissingScheduler(s plan.Scheduler) (remedy string, lacks bool) {
 	switch s {
 	case plan.LeastConnections, plan.ShortestDelay, plan.NeverQueue:
 		return "nftables counts no connections: load the kernel module ip_vs, or choose rr", true

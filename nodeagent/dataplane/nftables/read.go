@@ -87,15 +87,15 @@ var errReadingsDiffer = errors.New("every reading of the tables differs from the
 
 // readTable reads the servers of a table, as often as it takes to trust a reading.
 func (b *balancer) readTable(t *table) (*tableReader, error) {
-	return readSurely(t.servers, func() (*tableReader, error) { return b.readOnce(t) })
+	return readTwice(t.servers, func() (*tableReader, error) { return b.readOnce(t) })
 }
 
-// readSurely calls read until a reading equals the mirror or the reading before. A list from the
+// readTwice calls read until a reading equals the mirror or the reading before. A list from the
 // kernel may lack elements without a sign of it: if the list takes several messages, and the kernel
 // resizes the hash table of the set in between, which it does shortly after large changes. Servers
 // that a single reading lacks must not be taken for lost, because the repair would remove them from
 // the kernel for a moment.
-func readSurely(mirror map[key]*server, read func() (*tableReader, error)) (*tableReader, error) {
+func readTwice(mirror map[key]*server, read func() (*tableReader, error)) (*tableReader, error) {
 	var former *tableReader
 	for range maxReadings {
 		r, err := read()

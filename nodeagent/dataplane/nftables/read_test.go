@@ -43,7 +43,7 @@ func TestReadSurely(t *testing.T) {
 		},
 	} {
 		calls := 0
-		got, err := readSurely(mirror, func() (*tableReader, error) {
+		got, err := readTwice(mirror, func() (*tableReader, error) {
 			calls++
 			if r := c.readings[calls-1]; r != nil {
 				return r, nil

@@ -115,7 +115,7 @@ func (r *rig) Sources() plan.Sources {
 	}
 }
 
-func (r *rig) ClientAddr(from dataplanetest.Vantage, n int, v6 bool) netip.Addr {
+func (r *rig) ClientAddr(from dataplanetest.ClientLocation, n int, v6 bool) netip.Addr {
 	switch {
 	case v6:
 		return netip.IPv6Loopback()
@@ -195,7 +195,7 @@ func (r *rig) ListenNode(t testing.TB, v6 bool) net.Listener {
 	return lis
 }
 
-func (r *rig) Dial(ctx context.Context, _ dataplanetest.Vantage, source netip.AddrPort, p plan.Protocol, to netip.AddrPort) (net.Conn, error) {
+func (r *rig) Dial(ctx context.Context, _ dataplanetest.ClientLocation, source netip.AddrPort, p plan.Protocol, to netip.AddrPort) (net.Conn, error) {
 	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(source)}
 	network := "tcp"
 	if p == plan.UDP {

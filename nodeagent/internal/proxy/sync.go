@@ -17,7 +17,7 @@ import (
 func (s *Syncer) sync(ctx context.Context) {
 	b := s.takeBatch()
 	defer s.batchDone()
-	ctx, span := tracing.Start(b.cause.In(ctx), "sync")
+	ctx, span := tracing.Start(b.cause.ContextWith(ctx), "sync")
 	defer span.End(nil)
 	began := time.Now()
 	s.tableMu.Lock()

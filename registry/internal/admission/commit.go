@@ -36,12 +36,12 @@ func (w *Writer) store(ctx context.Context, x *pendingWrite) (*Result, error) {
 		return &Result{Object: x.o, Changed: true, Created: x.old == nil}, nil
 	}
 	if plan != nil {
-		w.Alloc.FindVanished(ctx, plan)
+		w.Alloc.FindReleased(ctx, plan)
 	}
 	revision, err := w.submit(ctx, x)
 	if err != nil {
 		if plan != nil && !errors.Is(err, store.ErrUnknown) {
-			w.Alloc.Undo(ctx, plan)
+			w.Alloc.ReleaseClaims(ctx, plan)
 		}
 		return nil, err
 	}

@@ -177,7 +177,7 @@ func (w *Writer) checkCurrent(ctx context.Context, old *view.Item) error {
 		return store.ErrNotFound
 	}
 	if now.Revision != old.Revision {
-		return &store.Conflict{Have: now.Revision, HaveUID: now.Object.GetMetadata().GetUid()}
+		return &store.ConflictError{Have: now.Revision, HaveUID: now.Object.GetMetadata().GetUid()}
 	}
 	return nil
 }

@@ -177,7 +177,7 @@ func NewUID() string {
 // conflictingVersion returns the version that a write conflicted with, if a conflict is why it
 // failed.
 func conflictingVersion(err error) (uint64, bool) {
-	lost := (*store.Conflict)(nil)
+	lost := (*store.ConflictError)(nil)
 	if !errors.As(err, &lost) {
 		return 0, false
 	}

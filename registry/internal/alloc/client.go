@@ -18,7 +18,7 @@ import (
 
 const (
 	callTimeout = 5 * time.Second // for one call to the allocator
-	mostSkipped = 16              // virtual IPs that are passed over for one service
+	maxSkipped  = 16              // virtual IPs that are passed over for one service
 	retryAfter  = time.Second     // returned to clients while the allocator does not answer
 	mostSets    = 500             // claim sets in one call
 	mostPending = 100_000         // confirmations and releases that may wait
@@ -30,14 +30,14 @@ type Client struct {
 	allocator allocatorv1.AllocatorServiceClient
 	log       *slog.Logger
 	group     *batch.Group[*allocatorv1.ClaimSet, []string]
-	pending   chan settlement
+	pending   chan pendingCall
 	dropped   prometheus.Counter
 }
 
 // NewClient returns a client.
 func NewClient(allocator allocatorv1.AllocatorServiceClient, log *slog.Logger, metrics prometheus.Registerer) *Client {
 	c := &Client{
-		allocator: allocator, log: log, pending: make(chan settlement, mostPending),
+		allocator: allocator, log: log, pending: make(chan pendingCall, mostPending),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "portolan_registry_settlements_dropped_total",
 			Help: "Confirmations and releases left to the allocator's verifier because too many were waiting.",
@@ -65,24 +65,24 @@ func (c *Client) Allocate(ctx context.Context, p *Plan, dryRun bool, inUse func(
 		got, err := c.allocateOnce(ctx, p, dryRun)
 		switch {
 		case err == nil && (dryRun || !p.skip(got, inUse)):
-			c.giveBack(ctx, p, nil)
+			c.releaseSkipped(ctx, p, nil)
 			if err := p.Assign(got); err != nil {
 				return apierr.Internal(err)
 			}
 			return nil
-		case err == nil && attempt == mostSkipped:
+		case err == nil && attempt == maxSkipped:
 			err = apierr.Exhausted("spec.clusterIPs", fmt.Sprintf("spec.clusterIPs: %d addresses in turn are in use by backends", attempt+1))
 		case err == nil:
 			continue
 		}
-		c.giveBack(ctx, p, p.Slots())
+		c.releaseSkipped(ctx, p, p.Slots())
 		return err
 	}
 }
 
-// giveBack releases the virtual IPs that were skipped. If there are any, earlier attempts also
+// releaseSkipped releases the virtual IPs that were skipped. If there are any, earlier attempts also
 // allocated slots, which are released too.
-func (c *Client) giveBack(ctx context.Context, p *Plan, slots []string) {
+func (c *Client) releaseSkipped(ctx context.Context, p *Plan, slots []string) {
 	if len(p.skipped) > 0 {
 		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: append(p.skipped, slots...)})
 		p.skipped = nil
@@ -100,7 +100,7 @@ func (c *Client) allocateOnce(ctx context.Context, p *Plan, dryRun bool) ([]stri
 		got, err = c.group.Do(ctx, set)
 	}
 	if failed, ok := err.(*claimsError); ok { //nolint:errorlint // made in call, never wrapped
-		return nil, p.explain(failed.failures)
+		return nil, p.toAPIError(failed.failures)
 	}
 	return got, err
 }
@@ -172,8 +172,8 @@ type claimsError struct{ failures []*allocatorv1.ClaimFailure }
 // Error returns the message of the first failure.
 func (e *claimsError) Error() string { return e.failures[0].GetMessage() }
 
-// explain converts failures to an error that names the fields.
-func (p *Plan) explain(failures []*allocatorv1.ClaimFailure) error {
+// toAPIError converts failures to an error that names the fields.
+func (p *Plan) toAPIError(failures []*allocatorv1.ClaimFailure) error {
 	var violations apierr.Violations
 	for _, failure := range failures {
 		field, value := p.fieldOf(failure.GetSlot())

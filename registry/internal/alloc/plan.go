@@ -15,14 +15,14 @@ import (
 // Plan holds the claims of a version of a service, and the values that the version no longer needs.
 type Plan struct {
 	Claims   []*allocatorv1.Claim
-	Vanished []string // values that the old version has and the new one has not
+	Released []string // values that the old version has and the new one has not
 
-	svc      *corev1.Service
-	suffix   string
-	vanished []string         // slots of the vanished values
-	skipped  []string         // slots of virtual IPs that were skipped
-	fields   []string         // field of each claim, in the spelling of manifests
-	assign   []func(v string) // stores the value of each claim
+	svc           *corev1.Service
+	suffix        string
+	releasedSlots []string         // slots of the vanished values
+	skipped       []string         // slots of virtual IPs that were skipped
+	fields        []string         // field of each claim, in the spelling of manifests
+	assign        []func(v string) // stores the value of each claim
 }
 
 // NewPlan compares a service with its former version, which is nil on a create. Values that both
@@ -40,10 +40,10 @@ func NewPlan(svc, old *corev1.Service) *Plan {
 	has := values(svc)
 	for value := range had {
 		if !has[value] {
-			p.Vanished = append(p.Vanished, value)
+			p.Released = append(p.Released, value)
 		}
 	}
-	slices.Sort(p.Vanished)
+	slices.Sort(p.Released)
 	return p
 }
 

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	settleBatch  = 500
-	settleLinger = 100 * time.Millisecond
-	settleRetry  = time.Second
+	settleBatch = 500
+	batchDelay  = 100 * time.Millisecond
+	settleRetry = time.Second
 	// findTimeout is the longest that a write that only gives up values is delayed if the allocator
 	// does not answer.
 	findTimeout = time.Second
 )
 
-// settlement is a confirmation or a release that is sent later.
-type settlement struct {
+// pendingCall is a confirmation or a release that is sent later.
+type pendingCall struct {
 	slots   *allocatorv1.OwnerSlots
 	release bool
 }
@@ -29,12 +29,12 @@ type settlement struct {
 // Confirm confirms the values of a plan after the service is stored. It does not wait.
 func (c *Client) Confirm(p *Plan) {
 	if len(p.Claims) > 0 {
-		c.settleLater(settlement{slots: &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.Slots()}})
+		c.settleLater(pendingCall{slots: &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.Slots()}})
 	}
 }
 
-// Undo releases the values of a plan. The caller must be certain that the service was not stored.
-func (c *Client) Undo(ctx context.Context, p *Plan) {
+// ReleaseClaims releases the values of a plan. The caller must be certain that the service was not stored.
+func (c *Client) ReleaseClaims(ctx context.Context, p *Plan) {
 	if len(p.Claims) > 0 {
 		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.Slots()})
 	}
@@ -48,12 +48,12 @@ func (c *Client) ReleaseAll(ctx context.Context, svc *corev1.Service) {
 	}
 }
 
-// FindVanished finds the slots of the values that the new version of the service no longer has.
+// FindReleased finds the slots of the values that the new version of the service no longer has.
 // Only the allocator has this information. It is called before the commit, because a later version
 // may claim such a value again in a slot of its own, which then is not among the slots to release.
 // If the allocator does not answer, its verifier will free the values.
-func (c *Client) FindVanished(ctx context.Context, p *Plan) {
-	if len(p.Vanished) == 0 {
+func (c *Client) FindReleased(ctx context.Context, p *Plan) {
+	if len(p.Released) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, findTimeout)
@@ -64,16 +64,16 @@ func (c *Client) FindVanished(ctx context.Context, p *Plan) {
 		return
 	}
 	for _, allocation := range answer.GetAllocations() {
-		if slices.Contains(p.Vanished, allocation.GetValue()) && allocation.GetState() != allocatorv1.AllocationState_ALLOCATION_STATE_RESTING {
-			p.vanished = append(p.vanished, allocation.GetSlot())
+		if slices.Contains(p.Released, allocation.GetValue()) && allocation.GetState() != allocatorv1.AllocationState_ALLOCATION_STATE_RESTING {
+			p.releasedSlots = append(p.releasedSlots, allocation.GetSlot())
 		}
 	}
 }
 
 // ReleaseVanished releases the slots that FindVanished found, after the new version is stored.
 func (c *Client) ReleaseVanished(ctx context.Context, p *Plan) {
-	if len(p.vanished) > 0 {
-		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.vanished})
+	if len(p.releasedSlots) > 0 {
+		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.releasedSlots})
 	}
 }
 
@@ -83,11 +83,11 @@ func (c *Client) release(ctx context.Context, slots *allocatorv1.OwnerSlots) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	if _, err := c.allocator.Release(ctx, &allocatorv1.ReleaseRequest{Owners: []*allocatorv1.OwnerSlots{slots}}); err != nil {
-		c.settleLater(settlement{slots: slots, release: true})
+		c.settleLater(pendingCall{slots: slots, release: true})
 	}
 }
 
-func (c *Client) settleLater(s settlement) {
+func (c *Client) settleLater(s pendingCall) {
 	select {
 	case c.pending <- s:
 	default:
@@ -103,7 +103,7 @@ func (c *Client) Run(ctx context.Context) error {
 		if batch == nil {
 			return nil
 		}
-		for !c.settle(ctx, batch) {
+		for !c.sendSettlements(ctx, batch) {
 			if !app.Pause(ctx, settleRetry) {
 				return nil
 			}
@@ -114,15 +114,15 @@ func (c *Client) Run(ctx context.Context) error {
 // collect waits for a settlement and adds those that follow within settleLinger. It returns nil
 // when ctx is done. Batching keeps the number of calls low: each call is a commit of the allocator,
 // and allocations wait for it.
-func (c *Client) collect(ctx context.Context) []settlement {
-	var batch []settlement
+func (c *Client) collect(ctx context.Context) []pendingCall {
+	var batch []pendingCall
 	select {
 	case s := <-c.pending:
 		batch = append(batch, s)
 	case <-ctx.Done():
 		return nil
 	}
-	over := time.NewTimer(settleLinger)
+	over := time.NewTimer(batchDelay)
 	defer over.Stop()
 	for len(batch) < settleBatch {
 		select {
@@ -137,10 +137,10 @@ func (c *Client) collect(ctx context.Context) []settlement {
 	return batch
 }
 
-// settle sends a batch and reports whether it is done. If the allocator does not answer, the batch
+// sendSettlements sends a batch and reports whether it is done. If the allocator does not answer, the batch
 // must be sent again. Any other error would repeat, so it is logged and the batch is left to the
 // allocator's verifier.
-func (c *Client) settle(ctx context.Context, batch []settlement) bool {
+func (c *Client) sendSettlements(ctx context.Context, batch []pendingCall) bool {
 	confirm, release := &allocatorv1.ConfirmRequest{}, &allocatorv1.ReleaseRequest{}
 	for _, s := range batch {
 		if s.release {

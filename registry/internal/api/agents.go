@@ -36,9 +36,9 @@ func NewAgents(v *view.View, timeout time.Duration) *Agents {
 	return &Agents{view: v, timeout: timeout, heard: map[string]heartbeat{}}
 }
 
-// Heard records a heartbeat and the time of its arrival. It ignores the time in the heartbeat, and
+// Record records a heartbeat and the time of its arrival. It ignores the time in the heartbeat, and
 // a heartbeat without a node.
-func (s *Agents) Heard(beat *nodeagentv1.Heartbeat) {
+func (s *Agents) Record(beat *nodeagentv1.Heartbeat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	node := beat.GetNode()

@@ -18,7 +18,7 @@ type Apply struct {
 func (s *Apply) Apply(ctx context.Context, req *registryv1.ApplyRequest) (*registryv1.ApplyResponse, error) {
 	o := object.Unwrap(req.GetObject())
 	if o == nil {
-		return nil, missing("ApplyRequest", "object", "there is no object of a known kind in the request")
+		return nil, requiredError("ApplyRequest", "object", "there is no object of a known kind in the request")
 	}
 	opts, err := options(ctx, req)
 	if err != nil {

@@ -59,7 +59,7 @@ func (s *Backup) Import(stream grpc.ClientStreamingServer[registryv1.ImportReque
 		}
 		return req.GetRecord(), err
 	})
-	if broken := (*backup.Broken)(nil); errors.As(err, &broken) {
+	if broken := (*backup.DamagedError)(nil); errors.As(err, &broken) {
 		return apierr.Invalid("Backup", "", apierr.Violations{{Field: "record", Reason: apierr.ReasonInvalid, Message: broken.Why}})
 	}
 	if err != nil {

@@ -49,7 +49,7 @@ func (s *Changes) Snapshot(req *registryv1.SnapshotRequest, stream grpc.ServerSt
 		return err
 	}
 	if err := s.View.WaitFor(ctx, req.GetMinRevision()); err != nil {
-		return behind(ctx, req.GetMinRevision(), err)
+		return revisionError(ctx, req.GetMinRevision(), err)
 	}
 	state := s.View.State()
 	var items []*view.Item

@@ -20,7 +20,7 @@ func translate(err error) error {
 	var (
 		pruned   *store.Pruned
 		fenced   *store.Fenced
-		conflict *store.Conflict
+		conflict *store.ConflictError
 	)
 	switch {
 	case err == nil:

@@ -31,7 +31,7 @@ func (s *Objects) list(ctx context.Context, row *rules.Kind, req proto.Message, 
 		return nil, err
 	}
 	if err := s.View.WaitFor(ctx, request.GetMinRevision()); err != nil {
-		return nil, behind(ctx, request.GetMinRevision(), err)
+		return nil, revisionError(ctx, request.GetMinRevision(), err)
 	}
 	query := pageQuery{
 		kind: row.Name, namespace: namespaceOf(req), labels: request.GetLabelSelector(), fields: request.GetFieldSelector(),
@@ -43,7 +43,7 @@ func (s *Objects) list(ctx context.Context, row *rules.Kind, req proto.Message, 
 	message, next := page(state, start, query.namespace, match, pageSize(request.GetPageSize()))
 	token := ""
 	if next != nil {
-		token = s.Pages.keep(query, state, *next)
+		token = s.Pages.store(query, state, *next)
 	}
 	message.EndList(token, state.Revision())
 	return message, nil
@@ -98,8 +98,8 @@ func matcher(row *rules.Kind, request selecting) (func(*view.Item) bool, error) 
 	}, nil
 }
 
-// behind returns the error of a read that waited in vain for a revision.
-func behind(ctx context.Context, revision uint64, err error) error {
+// revisionError returns the error of a read that waited in vain for a revision.
+func revisionError(ctx context.Context, revision uint64, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return err
 	}

@@ -78,7 +78,7 @@ func (s *Objects) get(ctx context.Context, row *rules.Kind, req proto.Message, _
 		return nil, err
 	}
 	if err := s.View.WaitFor(ctx, get.GetMinRevision()); err != nil {
-		return nil, behind(ctx, get.GetMinRevision(), err)
+		return nil, revisionError(ctx, get.GetMinRevision(), err)
 	}
 	item := s.View.State().Get(key)
 	if item == nil {

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	pageLife   = time.Minute     // shortest pause between pages that a list survives on the replica where it began
-	mostLists  = 1000            // unfinished lists in memory
-	futurePage = 3 * time.Second // how long a page waits for a revision that this replica has not reached
+	minTokenLifetime = time.Minute     // shortest pause between pages that a list survives on the replica where it began
+	maxLists         = 1000            // unfinished lists in memory
+	futurePage       = 3 * time.Second // how long a page waits for a revision that this replica has not reached
 )
 
 // Pages keeps the states that unfinished lists are read from. A state takes little memory because
@@ -90,15 +90,15 @@ func (p *Pages) open(ctx context.Context, text string, query pageQuery) (*view.S
 	}
 	start.Namespace, start.Name = token.next.Namespace, token.next.Name
 	key := snapshotKey{token.epoch, token.revision, query.kind}
-	if state := p.kept(key); state != nil {
+	if state := p.lookup(key); state != nil {
 		return state, start, nil
 	}
 	state, err := p.rebuild(ctx, key)
 	return state, start, err
 }
 
-// kept returns a state that is in memory, or nil.
-func (p *Pages) kept(key snapshotKey) *view.State {
+// lookup returns a state that is in memory, or nil.
+func (p *Pages) lookup(key snapshotKey) *view.State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := p.lists[key]
@@ -127,15 +127,15 @@ func (p *Pages) rebuild(ctx context.Context, key snapshotKey) (*view.State, erro
 			err = nil
 		}
 	}
-	return nil, behind(ctx, key.revision, err)
+	return nil, revisionError(ctx, key.revision, err)
 }
 
 func badToken(why string) error {
 	return apierr.Invalid("request", "", apierr.Violations{{Field: "page_token", Reason: apierr.ReasonInvalid, Message: "the page token " + why}})
 }
 
-// keep keeps the state for the page that begins with next, and returns the token of that page.
-func (p *Pages) keep(query pageQuery, state *view.State, next object.Key) string {
+// store keeps the state for the page that begins with next, and returns the token of that page.
+func (p *Pages) store(query pageQuery, state *view.State, next object.Key) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dropOld()
@@ -148,13 +148,13 @@ func (p *Pages) keep(query pageQuery, state *view.State, next object.Key) string
 func (p *Pages) dropOld() {
 	var oldest snapshotKey
 	for key, list := range p.lists {
-		if time.Since(list.used) > pageLife {
+		if time.Since(list.used) > minTokenLifetime {
 			delete(p.lists, key)
 		} else if p.lists[oldest] == nil || list.used.Before(p.lists[oldest].used) {
 			oldest = key
 		}
 	}
-	if len(p.lists) >= mostLists {
+	if len(p.lists) >= maxLists {
 		delete(p.lists, oldest)
 	}
 }

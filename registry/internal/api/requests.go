@@ -64,12 +64,12 @@ func keyOf(row *rules.Kind, req any, name string) (object.Key, error) {
 		key.Namespace = object.DefaultNamespace
 	}
 	if name == "" {
-		return key, missing(row.Name, "name", "says which object is meant")
+		return key, requiredError(row.Name, "name", "says which object is meant")
 	}
 	return key, nil
 }
 
-func missing(what, field, why string) error {
+func requiredError(what, field, why string) error {
 	return apierr.Invalid(what, "", apierr.Violations{{Field: field, Reason: apierr.ReasonRequired, Message: "required: " + why}})
 }
 
@@ -77,7 +77,7 @@ func missing(what, field, why string) error {
 func objectIn(req proto.Message, field protoreflect.FieldDescriptor) (object.Object, error) {
 	m := req.ProtoReflect()
 	if !m.Has(field) {
-		return nil, missing(string(field.Message().Name()), string(field.Name()), "there is no object in the request")
+		return nil, requiredError(string(field.Message().Name()), string(field.Name()), "there is no object in the request")
 	}
 	o, ok := m.Get(field).Message().Interface().(object.Object)
 	if !ok {

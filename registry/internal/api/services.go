@@ -16,7 +16,7 @@ import (
 	"portolan.dev/services/kinds"
 )
 
-type unary func(ctx context.Context, row *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error)
+type unaryHandler func(ctx context.Context, row *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error)
 
 // Register registers the services of all kinds. An error is a mistake in the API definition or in
 // this package. The server must have the codec of services/kit/rpc, see package wire.
@@ -79,14 +79,14 @@ func (s *Objects) addMethod(desc *grpc.ServiceDesc, row *rules.Kind, method prot
 	if err != nil {
 		return err
 	}
-	desc.Methods = append(desc.Methods, single(row, method, request, fieldOf(request, kind), handle))
+	desc.Methods = append(desc.Methods, unaryMethod(row, method, request, fieldOf(request, kind), handle))
 	return nil
 }
 
 // handlerOf returns the function that implements a method. It returns an error if the method's
 // request type lacks a method that the function needs.
-func (s *Objects) handlerOf(row *rules.Kind, method string, request proto.Message) (unary, error) {
-	var handle unary
+func (s *Objects) handlerOf(row *rules.Kind, method string, request proto.Message) (unaryHandler, error) {
+	var handle unaryHandler
 	ok := true
 	switch method {
 	case row.Method(kinds.Create):
@@ -124,7 +124,7 @@ func fieldOf(request protoreflect.MessageType, kind protoreflect.FullName) proto
 	return nil
 }
 
-func single(row *rules.Kind, method protoreflect.MethodDescriptor, request protoreflect.MessageType, field protoreflect.FieldDescriptor, handle unary) grpc.MethodDesc {
+func unaryMethod(row *rules.Kind, method protoreflect.MethodDescriptor, request protoreflect.MessageType, field protoreflect.FieldDescriptor, handle unaryHandler) grpc.MethodDesc {
 	full := fullName(method)
 	return grpc.MethodDesc{
 		MethodName: string(method.Name()),

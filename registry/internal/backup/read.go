@@ -32,19 +32,19 @@ func Read(recv func() (*registryv1.BackupRecord, error)) (*Backup, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := r.take(record); err != nil {
+		if err := r.readRecord(record); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// Broken is the error of a stream that is not a complete backup.
-type Broken struct{ Why string }
+// DamagedError is the error of a stream that is not a complete backup.
+type DamagedError struct{ Why string }
 
 // Error returns the reason.
-func (b *Broken) Error() string { return "broken backup: " + b.Why }
+func (b *DamagedError) Error() string { return "broken backup: " + b.Why }
 
-func broken(why string, args ...any) error { return &Broken{fmt.Sprintf(why, args...)} }
+func broken(why string, args ...any) error { return &DamagedError{fmt.Sprintf(why, args...)} }
 
 type reader struct {
 	backup  *Backup
@@ -53,7 +53,7 @@ type reader struct {
 	trailer bool
 }
 
-func (r *reader) take(record *registryv1.BackupRecord) error {
+func (r *reader) readRecord(record *registryv1.BackupRecord) error {
 	switch part := record.GetRecord().(type) {
 	case *registryv1.BackupRecord_Header:
 		if r.backup != nil {

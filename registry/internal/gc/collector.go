@@ -28,7 +28,7 @@ type Collector struct {
 	writer  *admission.Writer
 	log     *slog.Logger
 	queue   *queue
-	graces  *graces
+	graces  *graceTimers
 }
 
 // NewCollector returns a collector. It can observe changes at once. Set its view and writer with
@@ -47,18 +47,18 @@ func (c *Collector) Observe(state *view.State, changes []*view.Change) {
 		if change.New == nil {
 			c.observeEnd(state, change)
 		} else {
-			c.look(state, change.New)
+			c.examine(state, change.New)
 		}
 	}
 }
 
-// look queues an object if the collector may have to act on it, and sets a timer for an object
+// examine queues an object if the collector may have to act on it, and sets a timer for an object
 // whose grace period is not over.
-func (c *Collector) look(state *view.State, item *view.Item) {
+func (c *Collector) examine(state *view.State, item *view.Item) {
 	switch ends, ok := admission.RemovalTime(item.Object); {
 	case ok:
-		c.graces.wait(item.Key, ends, func() { c.queue.add(item.Key) })
-	case c.due(state, item):
+		c.graces.start(item.Key, ends, func() { c.queue.add(item.Key) })
+	case c.needsCollection(state, item):
 		c.queue.add(item.Key)
 	}
 }
@@ -70,7 +70,7 @@ func (c *Collector) observeEnd(state *view.State, change *view.Change) {
 	c.queue.add(dependents(c.indexes, change.Last.Object.GetMetadata().GetUid())...)
 	switch {
 	case key.Kind == "Service": // its Endpoints belong to it by name only
-		c.queue.addLeft(object.Key{Kind: "Endpoints", Namespace: key.Namespace, Name: key.Name}, change.Revision)
+		c.queue.addOrphan(object.Key{Kind: "Endpoints", Namespace: key.Namespace, Name: key.Name}, change.Revision)
 	case key.Kind == "Namespace":
 		c.addContents(state, key.Name)
 	}
@@ -86,8 +86,8 @@ func terminating(item *view.Item) bool {
 	return item.Object.GetMetadata().GetDeletionTimestamp() != nil
 }
 
-// due reports whether the collector has to act on an object.
-func (c *Collector) due(state *view.State, item *view.Item) bool {
+// needsCollection reports whether the collector has to act on an object.
+func (c *Collector) needsCollection(state *view.State, item *view.Item) bool {
 	if item.Key.Kind == "Namespace" {
 		return terminating(item)
 	}
@@ -127,7 +127,7 @@ func (c *Collector) sweep() {
 	state := c.view.State()
 	for _, row := range rules.All {
 		for item := range state.All(row.Name, "") {
-			c.look(state, item)
+			c.examine(state, item)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (c *Collector) sweep() {
 func (c *Collector) work(ctx context.Context) {
 	for {
 		select {
-		case <-c.queue.filed:
+		case <-c.queue.nonEmpty:
 		case <-ctx.Done():
 			return
 		}
@@ -145,21 +145,21 @@ func (c *Collector) work(ctx context.Context) {
 				break
 			}
 			if err := c.collect(ctx, key, goneAt); err != nil {
-				c.again(ctx, key, goneAt, err)
+				c.requeue(ctx, key, goneAt, err)
 			}
 		}
 	}
 }
 
-// again queues a failed object again after a pause, so that an unavailable store is not called in a
+// requeue queues a failed object again after a pause, so that an unavailable store is not called in a
 // tight loop.
-func (c *Collector) again(ctx context.Context, key object.Key, goneAt uint64, err error) {
+func (c *Collector) requeue(ctx context.Context, key object.Key, goneAt uint64, err error) {
 	if ctx.Err() != nil {
 		return
 	}
 	c.log.Debug("collection postponed", "object", key.String(), "err", err)
 	if app.Pause(ctx, retryEvery) {
-		c.queue.addLeft(key, goneAt)
+		c.queue.addOrphan(key, goneAt)
 	}
 }
 
@@ -170,7 +170,7 @@ func (c *Collector) collect(ctx context.Context, key object.Key, goneAt uint64) 
 		return nil
 	}
 	if key.Kind == "Namespace" {
-		return c.empty(ctx, state, item)
+		return c.emptyNamespace(ctx, state, item)
 	}
 	if ends, ok := admission.RemovalTime(item.Object); ok {
 		if ends.After(time.Now()) {
@@ -188,7 +188,7 @@ func (c *Collector) collect(ctx context.Context, key object.Key, goneAt uint64) 
 	case apierr.IsNotFound(err):
 		return nil
 	case apierr.IsConflict(err):
-		c.queue.addLeft(key, goneAt) // it changed: examine it again
+		c.queue.addOrphan(key, goneAt) // it changed: examine it again
 		return nil
 	case err != nil:
 		return err

@@ -7,18 +7,18 @@ import (
 	"portolan.dev/services/object"
 )
 
-// graces holds a timer for every object whose grace period is not over.
-type graces struct {
+// graceTimers holds a timer for every object whose grace period is not over.
+type graceTimers struct {
 	mu      sync.Mutex
 	stopped bool
 	timers  map[object.Key]*time.Timer
 }
 
-func newGraces() *graces { return &graces{timers: map[object.Key]*time.Timer{}} }
+func newGraces() *graceTimers { return &graceTimers{timers: map[object.Key]*time.Timer{}} }
 
-// wait calls over at the given time, or at once if that has passed. A later call for the same
+// start calls over at the given time, or at once if that has passed. A later call for the same
 // object replaces an earlier one.
-func (g *graces) wait(key object.Key, ends time.Time, over func()) {
+func (g *graceTimers) start(key object.Key, ends time.Time, over func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.stopped {
@@ -31,7 +31,7 @@ func (g *graces) wait(key object.Key, ends time.Time, over func()) {
 }
 
 // cancel stops the timer of a deleted object.
-func (g *graces) cancel(key object.Key) {
+func (g *graceTimers) cancel(key object.Key) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if timer := g.timers[key]; timer != nil {
@@ -41,7 +41,7 @@ func (g *graces) cancel(key object.Key) {
 }
 
 // stop stops all timers. No timer is set afterwards.
-func (g *graces) stop() {
+func (g *graceTimers) stop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.stopped = true

@@ -18,7 +18,7 @@ func TestOneTimerForEachObject(t *testing.T) {
 		var mu sync.Mutex // timers run in goroutines of their own
 		calls := map[string]int{}
 		wait := func(name string, grace time.Duration) {
-			graces.wait(object.Key{Kind: "Pod", Namespace: "default", Name: name}, time.Now().Add(grace), func() {
+			graces.start(object.Key{Kind: "Pod", Namespace: "default", Name: name}, time.Now().Add(grace), func() {
 				mu.Lock()
 				defer mu.Unlock()
 				calls[name]++

@@ -8,8 +8,8 @@ import (
 	"portolan.dev/registry/internal/view"
 )
 
-// empty removes the contents of a namespace that is being deleted, and then the namespace.
-func (c *Collector) empty(ctx context.Context, state *view.State, item *view.Item) error {
+// emptyNamespace removes the contents of a namespace that is being deleted, and then the namespace.
+func (c *Collector) emptyNamespace(ctx context.Context, state *view.State, item *view.Item) error {
 	if !terminating(item) {
 		return nil
 	}

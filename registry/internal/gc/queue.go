@@ -8,21 +8,23 @@ import (
 
 // queue holds the keys of objects to look at, each once.
 type queue struct {
-	mu    sync.Mutex
-	keys  map[object.Key]uint64 // value: the revision at which the object's service was deleted, or 0
-	filed chan struct{}         // has an element while the queue may not be empty
+	mu       sync.Mutex
+	keys     map[object.Key]uint64 // value: the revision at which the object's service was deleted, or 0
+	nonEmpty chan struct{}         // has an element while the queue may not be empty
 }
 
-func newQueue() *queue { return &queue{keys: map[object.Key]uint64{}, filed: make(chan struct{}, 1)} }
+func newQueue() *queue {
+	return &queue{keys: map[object.Key]uint64{}, nonEmpty: make(chan struct{}, 1)}
+}
 
 func (q *queue) add(keys ...object.Key) {
 	for _, key := range keys {
-		q.addLeft(key, 0)
+		q.addOrphan(key, 0)
 	}
 }
 
-// addLeft adds an object that may be left behind by the deleted service of the same name.
-func (q *queue) addLeft(key object.Key, goneAt uint64) {
+// addOrphan adds an object that may be left behind by the deleted service of the same name.
+func (q *queue) addOrphan(key object.Key, goneAt uint64) {
 	q.mu.Lock()
 	q.keys[key] = max(q.keys[key], goneAt)
 	q.mu.Unlock()
@@ -31,7 +33,7 @@ func (q *queue) addLeft(key object.Key, goneAt uint64) {
 
 func (q *queue) signal() {
 	select {
-	case q.filed <- struct{}{}:
+	case q.nonEmpty <- struct{}{}:
 	default:
 	}
 }

@@ -41,7 +41,7 @@ func (s *Store) Prune(ctx context.Context, through uint64) (int64, error) {
 func (s *Store) NewEpoch(ctx context.Context) (store.Head, error) {
 	head, err := scanHead(s.pool.QueryRow(ctx, `UPDATE registry_head SET epoch = $1 RETURNING epoch, revision, oldest`, rand.Text()))
 	s.ForgetTail()
-	s.Moved()
+	s.Notify()
 	return head, err
 }
 
@@ -57,7 +57,7 @@ func (s *Store) Restore(ctx context.Context, at, revision uint64, rows iter.Seq2
 		return err
 	}
 	if head.Revision != at {
-		return &store.Conflict{Have: head.Revision}
+		return &store.ConflictError{Have: head.Revision}
 	}
 	if _, err := tx.Exec(ctx, `DELETE FROM registry_objects`); err != nil {
 		return unavailable(err)
@@ -76,7 +76,7 @@ func (s *Store) Restore(ctx context.Context, at, revision uint64, rows iter.Seq2
 		return unavailable(err)
 	}
 	s.ForgetTail()
-	s.Moved()
+	s.Notify()
 	return nil
 }
 

@@ -16,12 +16,12 @@ import (
 	"portolan.dev/services/object"
 )
 
-// attempts is how often a batch is tried if the database refused or lost it without having
+// maxAttempts is how often a batch is tried if the database refused or lost it without having
 // committed it.
-const attempts = 3
+const maxAttempts = 3
 
-// committed is the result of a committed batch. It does not depend on the connection.
-type committed struct {
+// batchResult is the result of a committed batch. It does not depend on the connection.
+type batchResult struct {
 	base uint64 // revision before the batch
 	// outcomes has the outcomes of a decided batch, with revisions. If it is nil, all operations
 	// succeeded, in order.
@@ -33,18 +33,18 @@ type committed struct {
 
 // commit executes a batch.
 func (s *Store) commit(ctx context.Context, ops []store.Op) []batch.Outcome[store.Result] {
-	done, err := s.writer.try(ctx, ops)
-	for range attempts - 1 {
-		if !errors.Is(err, errAgain) || ctx.Err() != nil {
+	done, err := s.writer.commitOnce(ctx, ops)
+	for range maxAttempts - 1 {
+		if !errors.Is(err, errRetry) || ctx.Err() != nil {
 			break
 		}
-		done, err = s.writer.try(ctx, ops)
+		done, err = s.writer.commitOnce(ctx, ops)
 	}
 	if err == nil {
 		if len(done.records) > 0 {
 			s.Committed(done.head, done.records)
 		}
-		s.Moved()
+		s.Notify()
 		return done.results(len(ops))
 	}
 	if !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrUnavailable) {
@@ -53,7 +53,7 @@ func (s *Store) commit(ctx context.Context, ops []store.Op) []batch.Outcome[stor
 	return batch.Fail[store.Result](len(ops), err)
 }
 
-func (c committed) results(n int) []batch.Outcome[store.Result] {
+func (c batchResult) results(n int) []batch.Outcome[store.Result] {
 	if c.outcomes != nil {
 		return c.outcomes
 	}
@@ -64,16 +64,16 @@ func (c committed) results(n int) []batch.Outcome[store.Result] {
 	return outcomes
 }
 
-// try executes a batch once. It connects first if there is no connection.
-func (w *writer) try(ctx context.Context, ops []store.Op) (committed, error) {
+// commitOnce executes a batch once. It connects first if there is no connection.
+func (w *writer) commitOnce(ctx context.Context, ops []store.Op) (batchResult, error) {
 	if err := w.connect(ctx); err != nil {
 		// admin_shutdown ends this session, but not necessarily the server.
 		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "57P01" {
-			err = fmt.Errorf("%w: %w", errAgain, err)
+			err = fmt.Errorf("%w: %w", errRetry, err)
 		}
-		return committed{}, unavailable(err)
+		return batchResult{}, unavailable(err)
 	}
-	if rows, ok := optimistic(ops); ok {
+	if rows, ok := fromOps(ops); ok {
 		mark := rand.Int64()
 		done, err := w.write(ctx, w.conn, rows, mark)
 		if err == nil {
@@ -81,7 +81,7 @@ func (w *writer) try(ctx context.Context, ops []store.Op) (committed, error) {
 			return done, nil
 		}
 		if !errors.Is(err, errExpectation) {
-			return w.resolve(ctx, err, mark, committed{size: len(ops)})
+			return w.resolve(ctx, err, mark, batchResult{size: len(ops)})
 		}
 	}
 	return w.decide(ctx, ops)
@@ -97,39 +97,39 @@ type querier interface {
 var errExpectation = errors.New("a row is not as expected")
 
 // write runs the statement that commits a batch.
-func (w *writer) write(ctx context.Context, on querier, rows *batchRows, mark int64) (committed, error) {
+func (w *writer) write(ctx context.Context, on querier, rows *batchRows, mark int64) (batchResult, error) {
 	now := time.Now().Truncate(time.Microsecond)
 	var epoch zeronull.Text
 	var revision, oldest zeronull.Int8
 	if err := on.QueryRow(ctx, commitQuery, rows.args(now, mark, w.sender)...).Scan(&epoch, &revision, &oldest); err != nil {
-		return committed{}, err
+		return batchResult{}, err
 	}
 	if revision == 0 {
-		return committed{}, errExpectation
+		return batchResult{}, errExpectation
 	}
-	done := committed{size: len(rows.effects), head: store.Head{Epoch: string(epoch), Revision: uint64(revision), Oldest: uint64(oldest)}}
+	done := batchResult{size: len(rows.effects), head: store.Head{Epoch: string(epoch), Revision: uint64(revision), Oldest: uint64(oldest)}}
 	done.base = done.head.Revision - uint64(done.size)
 	done.records = rows.records(done.base, now)
 	return done, nil
 }
 
 // decide executes a batch under the lock of the head.
-func (w *writer) decide(ctx context.Context, ops []store.Op) (committed, error) {
+func (w *writer) decide(ctx context.Context, ops []store.Op) (batchResult, error) {
 	tx, err := w.conn.Begin(ctx)
 	if err != nil {
-		return committed{}, w.lost(err)
+		return batchResult{}, w.dropAfter(err)
 	}
 	d, err := readAndDecide(ctx, tx, ops)
 	if err != nil || len(d.Records) == 0 {
 		if err := errors.Join(err, tx.Rollback(ctx)); err != nil {
-			return committed{}, w.lost(err)
+			return batchResult{}, w.dropAfter(err)
 		}
-		return committed{outcomes: d.Outcomes}, nil
+		return batchResult{outcomes: d.Outcomes}, nil
 	}
 	mark := rand.Int64()
-	done, err := w.write(ctx, tx, decided(d), mark)
+	done, err := w.write(ctx, tx, fromDecision(d), mark)
 	if err != nil {
-		return committed{}, w.lost(errors.Join(err, tx.Rollback(ctx)))
+		return batchResult{}, w.dropAfter(errors.Join(err, tx.Rollback(ctx)))
 	}
 	done.outcomes = d.Outcomes
 	if err := tx.Commit(ctx); err != nil {
@@ -140,7 +140,7 @@ func (w *writer) decide(ctx context.Context, ops []store.Op) (committed, error) 
 }
 
 func readAndDecide(ctx context.Context, tx pgx.Tx, ops []store.Op) (store.Decision, error) {
-	keys := store.Touched(ops)
+	keys := store.RowKeys(ops)
 	kinds, namespaces, names := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
 	for i, key := range keys {
 		kinds[i], namespaces[i], names[i] = key.Kind, key.Namespace, key.Name
@@ -170,16 +170,16 @@ func readAndDecide(ctx context.Context, tx pgx.Tx, ops []store.Op) (store.Decisi
 	return store.Decide(time.Now().Truncate(time.Microsecond), base, rows, ops), nil
 }
 
-// errAgain is wrapped by errors of a batch that was not committed and can be tried again at once.
-var errAgain = errors.New("try again")
+// errRetry is wrapped by errors of a batch that was not committed and can be tried again at once.
+var errRetry = errors.New("try again")
 
-// lost drops the connection after an error that left nothing committed.
-func (w *writer) lost(err error) error {
+// dropAfter drops the connection after an error that left nothing committed.
+func (w *writer) dropAfter(err error) error {
 	w.drop()
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Severity == "ERROR" && !transient[refused.Code] {
 		return err
 	}
-	return fmt.Errorf("%w: %w", errAgain, err)
+	return fmt.Errorf("%w: %w", errRetry, err)
 }
 
 // transient holds the codes of errors that do not depend on the statement, so that it may succeed

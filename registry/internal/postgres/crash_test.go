@@ -170,15 +170,15 @@ func TestABatchWhoseEndWasNotSeenIsFound(t *testing.T) {
 	s := openStore(t, kittest.Postgres(t), store.CommitterOptions{})
 	defer closeStore(t, s)
 	ctx, w := t.Context(), s.writer
-	w.patience = time.Minute
+	w.lookupTimeout = time.Minute
 	if err := w.connect(ctx); err != nil {
 		t.Fatal(err)
 	}
 	ops := []store.Op{newOp("a"), newOp("b")}
-	rows, _ := optimistic(ops)
+	rows, _ := fromOps(ops)
 	mark := rand.Int64()
 
-	if _, err := w.resolve(ctx, io.ErrUnexpectedEOF, mark, committed{size: 2}); !errors.Is(err, errAgain) {
+	if _, err := w.resolve(ctx, io.ErrUnexpectedEOF, mark, batchResult{size: 2}); !errors.Is(err, errRetry) {
 		t.Errorf("a batch that never began: %v", err)
 	}
 
@@ -191,7 +191,7 @@ func TestABatchWhoseEndWasNotSeenIsFound(t *testing.T) {
 	}
 	abandoned := w.conn
 	w.conn = nil // like a lost network: the backend still exists, in the middle of its commit
-	if _, err := w.resolve(ctx, io.ErrUnexpectedEOF, mark, committed{size: 2}); !errors.Is(err, errAgain) {
+	if _, err := w.resolve(ctx, io.ErrUnexpectedEOF, mark, batchResult{size: 2}); !errors.Is(err, errRetry) {
 		t.Errorf("a batch in the middle of its commit: %v", err)
 	}
 	if err := tx.Commit(ctx); err == nil {
@@ -204,7 +204,7 @@ func TestABatchWhoseEndWasNotSeenIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := written.base
-	done, err := w.resolve(ctx, io.ErrUnexpectedEOF, mark, committed{size: 2})
+	done, err := w.resolve(ctx, io.ErrUnexpectedEOF, mark, batchResult{size: 2})
 	if err != nil || done.base != base {
 		t.Errorf("a batch that was committed: %+v, %v; want base %d", done, err, base)
 	}
@@ -216,7 +216,7 @@ func TestABatchWhoseEndWasNotSeenIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.seen = 0
-	if _, err := w.resolve(ctx, io.ErrUnexpectedEOF, mark, committed{size: 2}); !errors.Is(err, store.ErrUnknown) {
+	if _, err := w.resolve(ctx, io.ErrUnexpectedEOF, mark, batchResult{size: 2}); !errors.Is(err, store.ErrUnknown) {
 		t.Errorf("a batch whose records are pruned: %v", err)
 	}
 	if got := must(t, s, newOp("c")); got != base+3 {
@@ -239,7 +239,7 @@ func TestABatchDoesNotWaitForever(t *testing.T) {
 	dsn := kittest.Postgres(t)
 	s := openStore(t, dsn, store.CommitterOptions{Timeout: time.Second})
 	defer closeStore(t, s)
-	s.writer.patience = time.Minute
+	s.writer.lookupTimeout = time.Minute
 	holder := connect(t, dsn)
 	tx, err := holder.Begin(t.Context())
 	if err != nil {
@@ -289,7 +289,7 @@ func TestWritesThatDoNotHoldAreNoErrorsOfTheDatabase(t *testing.T) {
 		want error
 	}{
 		"create what is there":     {newOp("a"), store.ErrExists},
-		"update another revision":  {outdated, &store.Conflict{Have: 1, HaveUID: "uid-a"}},
+		"update another revision":  {outdated, &store.ConflictError{Have: 1, HaveUID: "uid-a"}},
 		"delete what is not there": {gone, store.ErrNotFound},
 		"write behind a fence":     {fenced, &store.Fenced{Fence: *fenced.Fence, Have: 7}},
 	} {
@@ -333,7 +333,7 @@ func TestAWriteOutlivesTheFailoverOfItsServer(t *testing.T) {
 func TestErrorsOfTheMomentAreTriedAgain(t *testing.T) {
 	for code, again := range map[string]bool{"40001": true, "40P01": true, "25006": true, "23514": false, "42P01": false} {
 		w := &writer{}
-		if err := w.lost(&pgconn.PgError{Severity: "ERROR", Code: code}); errors.Is(err, errAgain) != again {
+		if err := w.dropAfter(&pgconn.PgError{Severity: "ERROR", Code: code}); errors.Is(err, errRetry) != again {
 			t.Errorf("%s is tried again: %v, want %v", code, !again, again)
 		}
 	}
@@ -419,7 +419,7 @@ func TestOnlyIndependentWritesAreOptimistic(t *testing.T) {
 		"two epochs":               {[]store.Op{fenced("a", 1), fenced("b", 2)}, false},
 		"a write to the lease too": {[]store.Op{lease, fenced("b", 1)}, false},
 	} {
-		if _, got := optimistic(test.ops); got != test.want {
+		if _, got := fromOps(test.ops); got != test.want {
 			t.Errorf("%s: %v", what, got)
 		}
 	}

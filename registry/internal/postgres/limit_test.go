@@ -64,7 +64,7 @@ func TestTheLastWriteOfADeadProcessEnds(t *testing.T) {
 	w := impatient(t, s)
 	blocker := lockHead(t, other)
 
-	rows, _ := optimistic([]store.Op{newOp("late")})
+	rows, _ := fromOps([]store.Op{newOp("late")})
 	pid := w.conn.PgConn().PID()
 	done := make(chan error, 1)
 	go func() {

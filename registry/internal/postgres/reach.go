@@ -39,9 +39,9 @@ func (o oneLine) Error() string {
 // Unwrap returns the original error.
 func (o oneLine) Unwrap() error { return o.error }
 
-// explain distinguishes refusals, which waiting does not cure, from an unavailable database. It
+// withRemedy distinguishes refusals, which waiting does not cure, from an unavailable database. It
 // wraps refusals in [store.ErrUnusable] with a remedy.
-func (s *Store) explain(err error) error {
+func (s *Store) withRemedy(err error) error {
 	if errors.Is(err, sqldb.ErrSchema) {
 		return fmt.Errorf("%w: %w: run the program that the database was upgraded to, or restore a backup into an empty database", store.ErrUnusable, err)
 	}

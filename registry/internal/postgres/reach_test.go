@@ -65,13 +65,13 @@ func TestARefusalSaysItsRemedy(t *testing.T) {
 		"3D000": "CREATE DATABASE shop OWNER clerk",
 		"42501": "ALTER DATABASE shop OWNER TO clerk",
 	} {
-		err := s.explain(fmt.Errorf("connect: %w", &pgconn.PgError{Code: code, Message: "what Postgres says"}))
+		err := s.withRemedy(fmt.Errorf("connect: %w", &pgconn.PgError{Code: code, Message: "what Postgres says"}))
 		if !errors.Is(err, store.ErrUnusable) || !strings.Contains(err.Error(), remedy) || !strings.Contains(err.Error(), "what Postgres says") {
 			t.Errorf("%s: %v, want %q", code, err, remedy)
 		}
 	}
 	for _, passing := range []error{errors.New("connection refused"), &pgconn.PgError{Code: "57P03", Message: "the database system is starting up"}} {
-		if err := s.explain(passing); !errors.Is(err, passing) || errors.Is(err, store.ErrUnusable) {
+		if err := s.withRemedy(passing); !errors.Is(err, passing) || errors.Is(err, store.ErrUnusable) {
 			t.Errorf("%v became %v", passing, err)
 		}
 	}

@@ -117,9 +117,9 @@ func newBatchRows(n int) *batchRows {
 	}
 }
 
-// optimistic converts operations to a batch that succeeds only if each of them succeeds. It returns
+// fromOps converts operations to a batch that succeeds only if each of them succeeds. It returns
 // false if one operation depends on another.
-func optimistic(ops []store.Op) (*batchRows, bool) {
+func fromOps(ops []store.Op) (*batchRows, bool) {
 	b := newBatchRows(len(ops))
 	fences := map[object.Key]uint64{}
 	for _, op := range ops {
@@ -163,8 +163,8 @@ func typeOf(action store.Action) registryv1.ChangeType {
 	return registryv1.ChangeType_CHANGE_TYPE_PUT
 }
 
-// decided converts a decision to a batch. The last record of a key carries the write to its row.
-func decided(d store.Decision) *batchRows {
+// fromDecision converts a decision to a batch. The last record of a key carries the write to its row.
+func fromDecision(d store.Decision) *batchRows {
 	writes := make(map[object.Key]store.Write, len(d.Writes))
 	for _, write := range d.Writes {
 		writes[write.Key] = write

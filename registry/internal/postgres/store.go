@@ -43,7 +43,7 @@ type Config struct {
 type Store struct {
 	*store.Committer
 	store.Waker
-	store.Recent
+	store.RecentLog
 
 	log    *slog.Logger
 	conn   *pgx.ConnConfig // configuration of connections outside the pool
@@ -67,7 +67,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if _, given := poolConfig.ConnConfig.RuntimeParams["application_name"]; !given {
 		poolConfig.ConnConfig.RuntimeParams["application_name"] = "portolan-registry"
 	}
-	renewing(config.DSN, poolConfig.ConnConfig)
+	reloadCertificates(config.DSN, poolConfig.ConnConfig)
 	return open(ctx, config, poolConfig)
 }
 
@@ -80,11 +80,11 @@ func open(ctx context.Context, config Config, poolConfig *pgxpool.Config) (*Stor
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if err := s.prepare(ctx, config.CheckOnly); err != nil {
-		return nil, s.explain(err)
+		return nil, s.withRemedy(err)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
 	if err != nil {
-		return nil, s.explain(unavailable(err))
+		return nil, s.withRemedy(unavailable(err))
 	}
 	s.pool = pool
 	s.writer = newWriter(s.conn)

@@ -28,13 +28,13 @@ func TestStore(t *testing.T) {
 	dsn := kittest.Postgres(t)
 	admin := connect(t, dsn)
 	places := 0
-	storetest.Run(t, func(t *testing.T) storetest.Place {
+	storetest.Run(t, func(t *testing.T) storetest.Location {
 		places++
 		schema := fmt.Sprintf("place_%d", places)
 		if _, err := admin.Exec(t.Context(), "CREATE SCHEMA "+schema); err != nil {
 			t.Fatal(err)
 		}
-		return storetest.Place{Replicas: true, Open: func(t testing.TB) storetest.Opened {
+		return storetest.Location{Replicas: true, Open: func(t testing.TB) storetest.Opened {
 			pool, err := pgxpool.ParseConfig(dsn)
 			if err != nil {
 				t.Fatal(err)

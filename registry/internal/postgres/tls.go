@@ -8,11 +8,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// renewing makes new connections use the present content of the files of the client certificate
+// reloadCertificates makes new connections use the present content of the files of the client certificate
 // (sslcert, sslkey) and of the authorities (sslrootcert). pgx reads these files once, when it
 // parses the DSN, but a registry runs longer than certificates are valid. If the files cannot be
 // used, the first content is used.
-func renewing(dsn string, config *pgx.ConnConfig) {
+func reloadCertificates(dsn string, config *pgx.ConnConfig) {
 	renew(dsn, config.TLSConfig)
 	for _, fallback := range config.Fallbacks {
 		renew(dsn, fallback.TLSConfig)

@@ -50,7 +50,7 @@ func (s *Store) listenOnce(ctx context.Context, begun func()) error {
 		}
 		if notification.Payload != s.writer.sender {
 			s.ForgetTail()
-			s.Moved()
+			s.Notify()
 		}
 	}
 }
@@ -61,8 +61,8 @@ func (s *Store) poll(ctx context.Context) {
 	for {
 		if head, err := s.Head(ctx); err == nil && head != last {
 			last = head
-			s.Saw(head)
-			s.Moved()
+			s.Observe(head)
+			s.Notify()
 		}
 		if !app.Pause(ctx, pollEvery) {
 			return

@@ -17,23 +17,23 @@ import (
 
 // writer holds the one connection through which this process commits. One batch at a time uses it.
 type writer struct {
-	config   *pgx.ConnConfig
-	patience time.Duration // how long the outcome of a lost batch is looked up
-	key      int64         // key of the advisory lock that marks the backend of this process that may commit
-	sender   string        // the same key, in notifications
-	conn     *pgx.Conn
-	began    bool   // seen was read
-	seen     uint64 // newest revision known when the last batch began; the changes of that batch have later ones
+	config        *pgx.ConnConfig
+	lookupTimeout time.Duration // how long the outcome of a lost batch is looked up
+	key           int64         // key of the advisory lock that marks the backend of this process that may commit
+	sender        string        // the same key, in notifications
+	conn          *pgx.Conn
+	seenKnown     bool   // seen was read
+	seen          uint64 // newest revision known when the last batch began; the changes of that batch have later ones
 }
 
-// limit is how long a statement of the writer may take, and how long its transaction may be idle.
+// statementTimeout is how long a statement of the writer may take, and how long its transaction may be idle.
 // The last statement of a killed process is therefore committed within that time or never. The
 // limit must be longer than the timeout of a batch, so that a live process reaches its own deadline
 // first. The limit and the longest wait of a request (30 s) together must be shorter than the grace
 // (60 s) after which the allocator frees an address that was allocated for a service but is not in
 // use. Otherwise a late commit could store a service with an address that already belongs to
 // another service.
-const limit = 15 * time.Second
+const statementTimeout = 15 * time.Second
 
 func newWriter(config *pgx.ConnConfig) *writer {
 	config = config.Copy()
@@ -47,11 +47,11 @@ func newWriter(config *pgx.ConnConfig) *writer {
 	}
 	for _, name := range []string{"statement_timeout", "idle_in_transaction_session_timeout"} {
 		if config.RuntimeParams[name] == "" { // otherwise the DSN sets it
-			config.RuntimeParams[name] = strconv.FormatInt(limit.Milliseconds(), 10)
+			config.RuntimeParams[name] = strconv.FormatInt(statementTimeout.Milliseconds(), 10)
 		}
 	}
 	key := rand.Int64()
-	return &writer{config: config, patience: 3 * time.Second, key: key, sender: strconv.FormatInt(key, 36)}
+	return &writer{config: config, lookupTimeout: 3 * time.Second, key: key, sender: strconv.FormatInt(key, 36)}
 }
 
 // connect opens the connection unless there is one, and waits until no former backend of this
@@ -68,16 +68,16 @@ func (w *writer) connect(ctx context.Context) error {
 		return err
 	}
 	w.conn = conn
-	if err := w.succeed(ctx); err != nil {
+	if err := w.takeOver(ctx); err != nil {
 		w.drop()
 		return fmt.Errorf("prepare connection: %w", err)
 	}
 	return nil
 }
 
-// succeed terminates the former backend of this process, if there is one, takes its lock, and
+// takeOver terminates the former backend of this process, if there is one, takes its lock, and
 // creates the function that commits.
-func (w *writer) succeed(ctx context.Context) error {
+func (w *writer) takeOver(ctx context.Context) error {
 	const former = `SELECT pg_terminate_backend(pid) FROM pg_locks
 		WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid <> pg_backend_pid()
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -91,11 +91,11 @@ func (w *writer) succeed(ctx context.Context) error {
 	if _, err := w.conn.Exec(ctx, commitFunction); err != nil {
 		return err
 	}
-	if w.began { // not read anew: the lost batch may be older than this connection
+	if w.seenKnown { // not read anew: the lost batch may be older than this connection
 		return nil
 	}
 	err := w.conn.QueryRow(ctx, `SELECT revision FROM registry_head`).Scan(&w.seen)
-	w.began = err == nil
+	w.seenKnown = err == nil
 	return err
 }
 
@@ -112,14 +112,14 @@ func (w *writer) drop() {
 
 // resolve looks up the outcome of a batch whose commit returned an error. done is the result if the
 // batch was committed.
-func (w *writer) resolve(ctx context.Context, cause error, mark int64, done committed) (committed, error) {
+func (w *writer) resolve(ctx context.Context, cause error, mark int64, done batchResult) (batchResult, error) {
 	if refused, ok := errors.AsType[*pgconn.PgError](cause); ok && refused.Severity == "ERROR" || pgconn.SafeToRetry(cause) {
-		return committed{}, w.lost(cause) // the database refused the batch, or never received it
+		return batchResult{}, w.dropAfter(cause) // the database refused the batch, or never received it
 	}
 	w.drop()
 	// The time for the lookup does not depend on the deadline of the batch, which may be the cause
 	// of the error.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.lookupTimeout)
 	defer cancel()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		found, err := w.find(ctx, mark, &done)
@@ -127,9 +127,9 @@ func (w *writer) resolve(ctx context.Context, cause error, mark int64, done comm
 		case err == nil && found:
 			return done, nil
 		case err == nil:
-			return committed{}, fmt.Errorf("%w: %w", errAgain, cause)
+			return batchResult{}, fmt.Errorf("%w: %w", errRetry, cause)
 		case errors.Is(err, errPruned) || !app.Pause(ctx, wait):
-			return committed{}, fmt.Errorf("%w: %w; and then %w", store.ErrUnknown, cause, err)
+			return batchResult{}, fmt.Errorf("%w: %w; and then %w", store.ErrUnknown, cause, err)
 		}
 	}
 }
@@ -139,7 +139,7 @@ var errPruned = errors.New("the log after the last known revision is already pru
 
 // find looks for a batch by its mark. It uses a new connection, because then the former connection
 // can no longer commit the batch.
-func (w *writer) find(ctx context.Context, mark int64, done *committed) (bool, error) {
+func (w *writer) find(ctx context.Context, mark int64, done *batchResult) (bool, error) {
 	if err := w.connect(ctx); err != nil {
 		return false, err
 	}

@@ -44,7 +44,7 @@ func (s *Store) NewEpoch(ctx context.Context) (head store.Head, err error) {
 		return err
 	})
 	s.ForgetTail()
-	s.Moved()
+	s.Notify()
 	return head, err
 }
 
@@ -56,7 +56,7 @@ func (s *Store) Restore(ctx context.Context, at, revision uint64, rows iter.Seq2
 			return err
 		}
 		if head.Revision != at {
-			return &store.Conflict{Have: head.Revision}
+			return &store.ConflictError{Have: head.Revision}
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM objects; DELETE FROM changes`); err != nil {
 			return unavailable(err)
@@ -69,7 +69,7 @@ func (s *Store) Restore(ctx context.Context, at, revision uint64, rows iter.Seq2
 		return unavailable(err)
 	})
 	s.ForgetTail()
-	s.Moved()
+	s.Notify()
 	return err
 }
 

@@ -28,7 +28,7 @@ func (s *Store) commit(ctx context.Context, ops []store.Op) []batch.Outcome[stor
 		return batch.Fail[store.Result](len(ops), errors.Join(store.ErrUnknown, err))
 	}
 	s.Committed(head, decision.Records)
-	s.Moved()
+	s.Notify()
 	return decision.Outcomes
 }
 
@@ -41,7 +41,7 @@ func (s *Store) committed(ctx context.Context, decision store.Decision) bool {
 
 // writer holds the statements of a commit, prepared on the one connection that writes.
 type writer struct {
-	head, row, insert, update, remove, log, move *sql.Stmt
+	head, row, insert, update, remove, log, updateHead *sql.Stmt
 }
 
 func newWriter(ctx context.Context, db *sql.DB) (*writer, error) {
@@ -56,7 +56,7 @@ func newWriter(ctx context.Context, db *sql.DB) (*writer, error) {
 		{&w.update, `UPDATE objects SET uid = ?, revision = ?, epoch = ?, data = ? WHERE kind = ? AND namespace = ? AND name = ?`},
 		{&w.remove, `DELETE FROM objects WHERE kind = ? AND namespace = ? AND name = ?`},
 		{&w.log, `INSERT INTO changes (revision, type, kind, namespace, name, uid, data, time, traceparent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
-		{&w.move, `UPDATE head SET revision = ?`},
+		{&w.updateHead, `UPDATE head SET revision = ?`},
 	} {
 		stmt, err := db.PrepareContext(ctx, s.query)
 		if err != nil {
@@ -69,7 +69,7 @@ func newWriter(ctx context.Context, db *sql.DB) (*writer, error) {
 
 func (w *writer) close() error {
 	var errs []error
-	for _, stmt := range []*sql.Stmt{w.head, w.row, w.insert, w.update, w.remove, w.log, w.move} {
+	for _, stmt := range []*sql.Stmt{w.head, w.row, w.insert, w.update, w.remove, w.log, w.updateHead} {
 		if stmt != nil {
 			errs = append(errs, stmt.Close())
 		}
@@ -84,7 +84,7 @@ func (w *writer) write(ctx context.Context, tx *sql.Tx, ops []store.Op) (store.D
 	if err := tx.StmtContext(ctx, w.head).QueryRowContext(ctx).Scan(&head.Epoch, &head.Revision, &head.Oldest); err != nil {
 		return store.Decision{}, head, err
 	}
-	rows, err := w.rows(ctx, tx, store.Touched(ops))
+	rows, err := w.rows(ctx, tx, store.RowKeys(ops))
 	if err != nil {
 		return store.Decision{}, head, err
 	}
@@ -99,7 +99,7 @@ func (w *writer) write(ctx context.Context, tx *sql.Tx, ops []store.Op) (store.D
 	if err := w.writeLog(ctx, tx, d.Records); err != nil {
 		return d, head, err
 	}
-	_, err = tx.StmtContext(ctx, w.move).ExecContext(ctx, head.Revision)
+	_, err = tx.StmtContext(ctx, w.updateHead).ExecContext(ctx, head.Revision)
 	return d, head, err
 }
 

@@ -29,7 +29,7 @@ type Config struct {
 type Store struct {
 	*store.Committer
 	store.Waker
-	store.Recent
+	store.RecentLog
 
 	db     *sqldb.Embedded
 	writer *writer

@@ -19,9 +19,9 @@ func openStore(t testing.TB, dir string) *Store {
 }
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Place {
+	storetest.Run(t, func(t *testing.T) storetest.Location {
 		dir := t.TempDir()
-		return storetest.Place{Open: func(t testing.TB) storetest.Opened {
+		return storetest.Location{Open: func(t testing.TB) storetest.Opened {
 			s := openStore(t, dir)
 			return storetest.Opened{Store: s, Commit: s.commit}
 		}}

@@ -12,7 +12,7 @@ func itemOf(record *store.Record) (*Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	field, bytes := wire.Object(record.Data, record.Revision)
+	field, bytes := wire.WithRevision(record.Data, record.Revision)
 	return &Item{Key: record.Key, Revision: record.Revision, Object: o, Field: field, Bytes: bytes, stored: len(record.Data)}, nil
 }
 

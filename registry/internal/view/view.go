@@ -22,7 +22,7 @@ const (
 	batchSize  = 1000                   // records read at once
 	pollEvery  = time.Second            // interval of polling, which bounds the delay after a lost wake-up
 	retryEvery = 100 * time.Millisecond // between attempts to read from a failing store
-	tolerance  = 3 * time.Second        // how long the view may be behind before the health check fails
+	maxLag     = 3 * time.Second        // how long the view may be behind before the health check fails
 )
 
 // Config is the configuration of a view. Everything but Indexes and the hooks is required.
@@ -122,7 +122,7 @@ func (v *View) report(err error) {
 	switch {
 	case err == nil:
 		v.config.Health.Set("view", nil)
-	case v.age() > tolerance && !errors.Is(err, context.Canceled):
+	case v.age() > maxLag && !errors.Is(err, context.Canceled):
 		v.config.Health.Set("view", fmt.Errorf("behind the store: %w", err))
 		if errors.Is(err, errCatchingUp) {
 			return // the revision that a waiter waits for may still be reached
@@ -134,7 +134,7 @@ func (v *View) report(err error) {
 // advance applies one batch of the log and reports whether there may be more.
 func (v *View) advance(ctx context.Context) (bool, error) {
 	state := v.State()
-	records, head, err := v.next(ctx, state)
+	records, head, err := v.readChanges(ctx, state)
 	if pruned := (*store.Pruned)(nil); errors.As(err, &pruned) {
 		return true, v.reload(ctx)
 	}
@@ -151,13 +151,13 @@ func (v *View) advance(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	v.step(next, changes)
+	v.advanceTo(next, changes)
 	return next.revision < head.Revision, nil
 }
 
-// next returns the records after a state. It prefers the tail of records that this process
+// readChanges returns the records after a state. It prefers the tail of records that this process
 // committed, which needs no read of the database.
-func (v *View) next(ctx context.Context, state *State) ([]store.Record, store.Head, error) {
+func (v *View) readChanges(ctx context.Context, state *State) ([]store.Record, store.Head, error) {
 	if records, head := v.config.Store.Tail(state.epoch, state.revision, batchSize); len(records) > 0 {
 		return records, head, nil
 	}
@@ -196,9 +196,9 @@ func (v *View) apply(state *State, records []store.Record) (*State, []*Change, e
 	return next, changes, nil
 }
 
-// step makes next the newest state. It updates in this order: indexes, readers, the Publish hook,
+// advanceTo makes next the newest state. It updates in this order: indexes, readers, the Publish hook,
 // waiters.
-func (v *View) step(next *State, changes []*Change) {
+func (v *View) advanceTo(next *State, changes []*Change) {
 	for _, change := range changes {
 		for _, index := range v.config.Indexes {
 			index.replace(change.Old, change.New)
@@ -220,7 +220,7 @@ func (v *View) reload(ctx context.Context) error {
 	}
 	old := v.State()
 	if old.sameObjects(state) {
-		v.step(state, nil)
+		v.advanceTo(state, nil)
 		return nil
 	}
 	v.config.Log.Warn("view read anew", "revision", old.revision, "new_revision", state.revision, "epoch", state.epoch)

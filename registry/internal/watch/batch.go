@@ -70,17 +70,17 @@ func (f Filter) encoding(e *entry) []byte {
 	case f.wants(change.New):
 		return e.bytes()
 	case f.wants(change.Old):
-		return gone(change.Old, change.Revision)
+		return encodeDeletion(change.Old, change.Revision)
 	}
 	return nil
 }
 
-// gone encodes the deletion of an object that still exists but no longer matches the filter.
-func gone(item *view.Item, revision uint64) []byte {
+// encodeDeletion encodes the deletion of an object that still exists but no longer matches the filter.
+func encodeDeletion(item *view.Item, revision uint64) []byte {
 	return wire.Change(int32(registryv1.ChangeType_CHANGE_TYPE_DELETE), item.Bytes, revision)
 }
 
-// present encodes an object that existed when the watch began.
-func present(item *view.Item) []byte {
+// encodeObject encodes an object that existed when the watch began.
+func encodeObject(item *view.Item) []byte {
 	return wire.Change(int32(registryv1.ChangeType_CHANGE_TYPE_PUT), item.Bytes, item.Revision)
 }

@@ -9,8 +9,8 @@ import (
 	"portolan.dev/registry/internal/view"
 )
 
-// ErrSlow is returned if changes were dropped before the watcher had taken them.
-var ErrSlow = errors.New("the watcher does not keep up")
+// ErrTooSlow is returned if changes were dropped before the watcher had taken them.
+var ErrTooSlow = errors.New("the watcher does not keep up")
 
 // ErrReset is returned if the history was replaced, so that a revision may stand for another change
 // than before.
@@ -185,7 +185,7 @@ func (c *Cursor) take() (batches []*Batch, revision uint64, wake <-chan struct{}
 	}
 	r := h.rings[c.kind] // created with the cursor
 	if c.next < r.first {
-		return nil, 0, nil, ErrSlow
+		return nil, 0, nil, ErrTooSlow
 	}
 	clear(c.taken)
 	c.taken = append(c.taken[:0], r.batches[c.next-r.first:]...)

@@ -102,7 +102,7 @@ func TestCursors(t *testing.T) {
 				i := rapid.IntRange(0, len(readers)-1).Draw(t, "reader")
 				r := readers[i]
 				got, upTo, err := r.cursor.Poll()
-				if errors.Is(err, watch.ErrSlow) {
+				if errors.Is(err, watch.ErrTooSlow) {
 					if countAfter(published[r.kind], r.after) <= 1 {
 						t.Fatal("a reader that is one change behind is called slow")
 					}

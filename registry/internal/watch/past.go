@@ -17,15 +17,15 @@ var ErrAhead = errors.New("the revision is not reached yet")
 // the changes since then, so it reaches as far back as the changes that are kept for watchers.
 // Errors: [ErrForgotten], [ErrAhead].
 func (h *Hub) At(kind, epoch string, revision uint64) (*view.State, error) {
-	state, changes, err := h.since(kind, epoch, revision)
+	state, changes, err := h.changesSince(kind, epoch, revision)
 	if err != nil || state.Revision() == revision {
 		return state, err
 	}
 	return state.Before(revision, kind, changes), nil
 }
 
-// since returns the newest state and the changes of a kind between a revision and that state.
-func (h *Hub) since(kind, epoch string, revision uint64) (*view.State, []*view.Change, error) {
+// changesSince returns the newest state and the changes of a kind between a revision and that state.
+func (h *Hub) changesSince(kind, epoch string, revision uint64) (*view.State, []*view.Change, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	floor, r := h.start, h.rings[kind]

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	messageBytes   = 1 << 20         // limit after which the buffered changes are sent
-	logBatch       = 1000            // records read at once when a watch resumes
-	futureRevision = 3 * time.Second // how long a watch waits for a revision that this replica has not reached
+	messageBytes    = 1 << 20         // limit after which the buffered changes are sent
+	logBatch        = 1000            // records read at once when a watch resumes
+	maxRevisionWait = 3 * time.Second // how long a watch waits for a revision that this replica has not reached
 )
 
 // Streamer runs watches.
@@ -97,7 +97,7 @@ func (w *stream) present() (*Cursor, error) {
 		if !w.filter.wants(item) {
 			continue
 		}
-		if err := w.add(present(item)); err != nil {
+		if err := w.add(encodeObject(item)); err != nil {
 			return nil, err
 		}
 	}
@@ -131,7 +131,7 @@ func (w *stream) resume(ctx context.Context) (*Cursor, error) {
 // reach waits up to futureRevision for a revision that another replica may have returned to the
 // client.
 func (w *stream) reach(ctx context.Context, revision uint64) error {
-	waiting, cancel := context.WithTimeout(ctx, futureRevision)
+	waiting, cancel := context.WithTimeout(ctx, maxRevisionWait)
 	defer cancel()
 	if err := w.View.WaitFor(waiting, revision); err == nil || errors.Is(err, store.ErrUnavailable) {
 		return err
@@ -157,7 +157,7 @@ func (w *stream) replay(records []store.Record) error {
 		}
 		encoded := w.filter.encoding(&entry{change: change})
 		if encoded == nil && change.New != nil && w.filter.covers(change.New) {
-			encoded = gone(change.Last, change.Revision)
+			encoded = encodeDeletion(change.Last, change.Revision)
 		}
 		if err := w.add(encoded); err != nil {
 			return err
@@ -174,7 +174,7 @@ func (w *stream) follow(ctx context.Context, cursor *Cursor) error {
 	for {
 		batches, revision, err := cursor.Next(ctx, bookmark.C)
 		switch {
-		case errors.Is(err, ErrSlow):
+		case errors.Is(err, ErrTooSlow):
 			w.Dropped.Inc()
 			return apierr.Unavailable(fmt.Sprintf("the watch does not keep up: resume from revision %d", w.after), time.Second)
 		case errors.Is(err, ErrReset):

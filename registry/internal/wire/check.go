@@ -31,27 +31,27 @@ func Check(answer protoreflect.MessageDescriptor, kind protoreflect.FullName) er
 		return fmt.Errorf("%s has no message as field 1", answer.FullName())
 	case first.Name() == "changes":
 		return errors.Join(
-			at(answer, "revision", fieldWatchRevision), at(answer, "synced", fieldSynced),
-			at(first.Message(), "type", fieldChangeType), at(first.Message(), "revision", fieldChangeRevision),
-			holds(first.Message(), fieldChangeObject, kind),
+			checkNumber(answer, "revision", fieldWatchRevision), checkNumber(answer, "synced", fieldSynced),
+			checkNumber(first.Message(), "type", fieldChangeType), checkNumber(first.Message(), "revision", fieldChangeRevision),
+			checkType(first.Message(), fieldChangeObject, kind),
 		)
 	}
 	return errors.Join(
-		at(answer, "warnings", fieldWarnings), at(answer, "next_page_token", fieldPageToken), at(answer, "revision", fieldListRevision),
-		holds(answer, fieldObject, kind),
+		checkNumber(answer, "warnings", fieldWarnings), checkNumber(answer, "next_page_token", fieldPageToken), checkNumber(answer, "revision", fieldListRevision),
+		checkType(answer, fieldObject, kind),
 	)
 }
 
-// at checks the number of a field if the message has it.
-func at(message protoreflect.MessageDescriptor, name protoreflect.Name, number protowire.Number) error {
+// checkNumber checks the number of a field if the message has it.
+func checkNumber(message protoreflect.MessageDescriptor, name protoreflect.Name, number protowire.Number) error {
 	if field := message.Fields().ByName(name); field != nil && field.Number() != number {
 		return fmt.Errorf("%s is field %d, not %d", field.FullName(), field.Number(), number)
 	}
 	return nil
 }
 
-// holds checks that a field has the type of the kind.
-func holds(message protoreflect.MessageDescriptor, number protowire.Number, kind protoreflect.FullName) error {
+// checkType checks that a field has the type of the kind.
+func checkType(message protoreflect.MessageDescriptor, number protowire.Number, kind protoreflect.FullName) error {
 	if field := message.Fields().ByNumber(number); field == nil || field.Message() == nil || field.Message().FullName() != kind {
 		return fmt.Errorf("%s has no %s as field %d", message.FullName(), kind, number)
 	}

@@ -91,10 +91,10 @@ func (m *Message) UnmarshalVT([]byte) error {
 // Part returns a part of the encoding, which is shared.
 func (m *Message) Part(i int) []byte { return m.parts[i] }
 
-// Object sets the resource_version of an encoded object that has none. It returns the object, and
+// WithRevision sets the resource_version of an encoded object that has none. It returns the object, and
 // the same object as field 1 of a response. Protobuf merges a message field that occurs twice, so a
 // second metadata field with only the version sets it without decoding the object.
-func Object(data []byte, revision uint64) (field, object []byte) {
+func WithRevision(data []byte, revision uint64) (field, object []byte) {
 	var version [16]byte
 	inner := protowire.AppendVarint(protowire.AppendTag(version[:0], fieldResourceVersion, protowire.VarintType), revision)
 	size := len(data) + protowire.SizeTag(fieldMetadata) + protowire.SizeBytes(len(inner))

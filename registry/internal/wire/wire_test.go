@@ -107,7 +107,7 @@ func TestObject(t *testing.T) {
 		{}, {Spec: &corev1.ServiceSpec{ClusterIp: "10.96.0.1"}},
 		{Metadata: &corev1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "b"}}, Status: &corev1.ServiceStatus{}},
 	} {
-		field, encoded := wire.Object(encode(t, o), 1<<40)
+		field, encoded := wire.WithRevision(encode(t, o), 1<<40)
 		var m wire.Message
 		m.AddField(field)
 		buf := make([]byte, m.SizeVT())

@@ -14,7 +14,7 @@ import (
 
 // testContention lets many writers on all replicas compete for a few objects. It compares every
 // success with the version that the object had in the log just before it.
-func testContention(t *testing.T, place Place) {
+func testContention(t *testing.T, place Location) {
 	all := replicas(t, place, 2)
 	const writers, each, objects = 24, 60, 4
 	var mu sync.Mutex
@@ -27,7 +27,7 @@ func testContention(t *testing.T, place Place) {
 			for i := range each {
 				name := fmt.Sprint("o", rand.IntN(objects))
 				mu.Lock()
-				op := contend(name, fmt.Sprintf("%d-%d", writer, i), latest[name])
+				op := randomOp(name, fmt.Sprintf("%d-%d", writer, i), latest[name])
 				mu.Unlock()
 				result, err := s.Submit(t.Context(), op)
 				if problem := describe(err); problem != "" && problem != "exists" && problem != "not found" && problem != "conflict" {
@@ -50,9 +50,9 @@ func testContention(t *testing.T, place Place) {
 	checkBasis(t, state, done)
 }
 
-// contend returns a random write to an object. The writers do not know the UID of its present
+// randomOp returns a random write to an object. The writers do not know the UID of its present
 // incarnation, so all incarnations have the same UID.
-func contend(name, id string, latest uint64) store.Op {
+func randomOp(name, id string, latest uint64) store.Op {
 	switch rand.IntN(6) {
 	case 0:
 		return create(name, "uid", "create "+id)
@@ -92,7 +92,7 @@ func checkBasis(t *testing.T, state State, done map[uint64]store.Op) {
 
 // testFencingUnderLoad passes a lease on while its holders write on all replicas. In the log, every
 // write must be under the epoch that the lease had at that time.
-func testFencingUnderLoad(t *testing.T, place Place) {
+func testFencingUnderLoad(t *testing.T, place Location) {
 	all := replicas(t, place, 2)
 	lease := object.Key{Kind: "Lease", Namespace: "default", Name: "leader"}
 	pass := func(action store.Action, epoch uint64) store.Op {

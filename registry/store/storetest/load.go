@@ -51,7 +51,7 @@ func Load(ctx context.Context, s store.Store, name string, writers int, ledger *
 		wg.Go(func() {
 			for round := 0; ; round++ {
 				object := fmt.Sprintf("%s-%d-%d", name, writer, round)
-				if !life(ctx, s, object, func(e Entry) bool { ledger.Add(e); return !stop(e) }) {
+				if !writeLifecycle(ctx, s, object, func(e Entry) bool { ledger.Add(e); return !stop(e) }) {
 					return
 				}
 			}
@@ -60,9 +60,9 @@ func Load(ctx context.Context, s store.Store, name string, writers int, ledger *
 	wg.Wait()
 }
 
-// life creates an object, changes it three times and deletes it. It ends early if goOn returns
+// writeLifecycle creates an object, changes it three times and deletes it. It ends early if goOn returns
 // false or a write fails. It returns false in the first case.
-func life(ctx context.Context, s store.Store, name string, goOn func(Entry) bool) bool {
+func writeLifecycle(ctx context.Context, s store.Store, name string, goOn func(Entry) bool) bool {
 	uid := "uid-" + name
 	ops := []store.Op{create(name, uid, name+" 0")}
 	for i := 1; i <= 3; i++ {

@@ -53,7 +53,7 @@ func (m *model) apply(op store.Op) (uint64, string) {
 
 // describe returns an error in the words of the model.
 func describe(err error) string {
-	_, conflict := errors.AsType[*store.Conflict](err)
+	_, conflict := errors.AsType[*store.ConflictError](err)
 	_, fenced := errors.AsType[*store.Fenced](err)
 	switch {
 	case err == nil:
@@ -100,9 +100,9 @@ func drawOp(rt *rapid.T, m *model, prefix string, n int) store.Op {
 }
 
 // testBatches compares batches of several writes, many to the same object, with the model.
-func testBatches(t *testing.T, place Place) {
+func testBatches(t *testing.T, place Location) {
 	s := open(t, place)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	example := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -153,7 +153,7 @@ func askForRows(rt *rapid.T, ctx context.Context, s Opened, m *model, prefix str
 	for i, outcome := range s.Commit(ctx, ops) {
 		k := ops[i].Key
 		row, exists := m.rows[k]
-		conflict, _ := errors.AsType[*store.Conflict](outcome.Err)
+		conflict, _ := errors.AsType[*store.ConflictError](outcome.Err)
 		switch {
 		case !exists && !errors.Is(outcome.Err, store.ErrNotFound), exists && conflict == nil:
 			rt.Fatalf("%s: exists is %v, the store says %v", k, exists, outcome.Err)

@@ -16,7 +16,7 @@ import (
 
 // testSnapshots takes snapshots during concurrent writes. Each must equal the replayed log up to
 // its revision.
-func testSnapshots(t *testing.T, place Place) {
+func testSnapshots(t *testing.T, place Location) {
 	all := replicas(t, place, 2)
 	writer, reader := all[0], all[len(all)-1]
 	done := make(chan struct{})
@@ -67,7 +67,7 @@ func testSnapshots(t *testing.T, place Place) {
 }
 
 // testSnapshotStandsStill writes after the head of a snapshot was read and before its rows are.
-func testSnapshotStandsStill(t *testing.T, place Place) {
+func testSnapshotStandsStill(t *testing.T, place Location) {
 	s := open(t, place)
 	at := fill(t, s, "o", 3)
 	err := s.Snapshot(t.Context(), func(h store.Head, rows iter.Seq2[store.Row, error]) error {
@@ -92,7 +92,7 @@ func testSnapshotStandsStill(t *testing.T, place Place) {
 	}
 }
 
-func testSnapshotEnds(t *testing.T, place Place) {
+func testSnapshotEnds(t *testing.T, place Location) {
 	s := open(t, place)
 	fill(t, s, "o", 5)
 	stop := errors.New("enough")
@@ -126,7 +126,7 @@ func testSnapshotEnds(t *testing.T, place Place) {
 }
 
 // testFollowers follows the log on every replica while all of them write.
-func testFollowers(t *testing.T, place Place) {
+func testFollowers(t *testing.T, place Location) {
 	all := replicas(t, place, 2)
 	const each = 300
 	var wg sync.WaitGroup
@@ -178,7 +178,7 @@ func follow(t *testing.T, s store.Store, until uint64) {
 
 // testTail follows the log as a view does, with Tail if it returns records and Changes otherwise,
 // and compares the result with the log.
-func testTail(t *testing.T, place Place) {
+func testTail(t *testing.T, place Location) {
 	all := replicas(t, place, 2)
 	const each = 300
 	until := uint64(each*len(all)) + 2
@@ -236,7 +236,7 @@ func followByTail(t *testing.T, s store.Store, until uint64) (found []store.Reco
 }
 
 // testDeletionWithData deletes a version whose data the caller passes.
-func testDeletionWithData(t *testing.T, place Place) {
+func testDeletionWithData(t *testing.T, place Location) {
 	s := open(t, place)
 	created := must(t, s, create("a", "uid", "data of a"))
 	deletion := remove("a", "uid", created+1)
@@ -257,7 +257,7 @@ func testDeletionWithData(t *testing.T, place Place) {
 }
 
 // testTailIsOfOneLog calls Tail for changes that were committed before the log was replaced.
-func testTailIsOfOneLog(t *testing.T, place Place) {
+func testTailIsOfOneLog(t *testing.T, place Location) {
 	s := open(t, place)
 	fill(t, s, "o", 5)
 	before := head(t, s)
@@ -279,7 +279,7 @@ func testTailIsOfOneLog(t *testing.T, place Place) {
 	}
 }
 
-func testChanges(t *testing.T, place Place) {
+func testChanges(t *testing.T, place Location) {
 	s := open(t, place)
 	if records, h, err := s.Changes(t.Context(), 0, 10); err != nil || len(records) != 0 || h.Revision != 0 || h.Oldest != 0 || h.Epoch == "" {
 		t.Errorf("an empty store: %d records, %+v, %v", len(records), h, err)

@@ -16,8 +16,8 @@ const (
 	removal = registryv1.ChangeType_CHANGE_TYPE_DELETE
 )
 
-// patience limits every wait of a test. It is far longer than anything takes.
-const patience = 60 * time.Second
+// timeout limits every wait of a test. It is far longer than anything takes.
+const timeout = 60 * time.Second
 
 // Opened is a store with the function behind its committer. With this function the suite chooses
 // the batches itself, while Submit is not used.
@@ -26,8 +26,8 @@ type Opened struct {
 	Commit store.Commit
 }
 
-// Place is the location of the data of one test. It starts empty.
-type Place struct {
+// Location is the location of the data of one test. It starts empty.
+type Location struct {
 	// Open opens a store on the place. The test closes it.
 	Open func(t testing.TB) Opened
 	// Replicas is set if several stores may be open at once.
@@ -36,10 +36,10 @@ type Place struct {
 
 // Run runs the whole suite, its tests in parallel. newPlace is called once for every test, never
 // concurrently.
-func Run(t *testing.T, newPlace func(t *testing.T) Place) {
+func Run(t *testing.T, newPlace func(t *testing.T) Location) {
 	for _, test := range []struct {
 		name string
-		run  func(t *testing.T, place Place)
+		run  func(t *testing.T, place Location)
 	}{
 		{"Outcomes", testOutcomes},
 		{"InvalidOps", testInvalidOps},
@@ -79,7 +79,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 }
 
 // open opens a store that is closed when the test ends.
-func open(t testing.TB, place Place) Opened {
+func open(t testing.TB, place Location) Opened {
 	t.Helper()
 	s := place.Open(t)
 	t.Cleanup(func() {
@@ -91,7 +91,7 @@ func open(t testing.TB, place Place) Opened {
 }
 
 // replicas opens n stores on one place, or one if the place does not allow several.
-func replicas(t testing.TB, place Place, n int) []Opened {
+func replicas(t testing.TB, place Location, n int) []Opened {
 	t.Helper()
 	if !place.Replicas {
 		n = 1
@@ -150,7 +150,7 @@ func fill(t testing.TB, s store.Store, prefix string, n int) uint64 {
 }
 
 func waitFor(ctx context.Context, wake <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	select {
 	case <-wake:

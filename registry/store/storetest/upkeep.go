@@ -15,7 +15,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-func testPrune(t *testing.T, place Place) {
+func testPrune(t *testing.T, place Location) {
 	s := open(t, place)
 	fill(t, s, "o", 10)
 	for _, step := range []struct {
@@ -49,7 +49,7 @@ func testPrune(t *testing.T, place Place) {
 }
 
 // testPruneUnderReaders prunes the log under followers. Each must get all changes or an error.
-func testPruneUnderReaders(t *testing.T, place Place) {
+func testPruneUnderReaders(t *testing.T, place Location) {
 	all := replicas(t, place, 2)
 	s, other := all[0], all[len(all)-1]
 	const n = 300
@@ -99,7 +99,7 @@ func testPruneUnderReaders(t *testing.T, place Place) {
 	}
 }
 
-func testEpoch(t *testing.T, place Place) {
+func testEpoch(t *testing.T, place Location) {
 	s := open(t, place)
 	fill(t, s, "o", 3)
 	first := head(t, s)
@@ -127,7 +127,7 @@ func rowsOf(rows map[object.Key]store.Row) iter.Seq2[store.Row, error] {
 }
 
 // testRestore restores the objects of one store into itself, over other objects.
-func testRestore(t *testing.T, place Place) {
+func testRestore(t *testing.T, place Location) {
 	s := open(t, place)
 	fill(t, s, "kept", 600)
 	lease := store.Op{Action: store.Create, Key: object.Key{Kind: "Lease", Name: "l"}, UID: "l", Data: []byte("x"), Epoch: 7}
@@ -159,7 +159,7 @@ func testRestore(t *testing.T, place Place) {
 	}
 }
 
-func testRestoreRefused(t *testing.T, place Place) {
+func testRestoreRefused(t *testing.T, place Location) {
 	s := open(t, place)
 	at := fill(t, s, "o", 3)
 	before := head(t, s)
@@ -179,7 +179,7 @@ func testRestoreRefused(t *testing.T, place Place) {
 		if err == nil {
 			t.Errorf("%s: accepted", what)
 		}
-		if _, ok := errors.AsType[*store.Conflict](err); ok != (try.at != at) {
+		if _, ok := errors.AsType[*store.ConflictError](err); ok != (try.at != at) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if what == "the stream broke" && !errors.Is(err, broken) {
@@ -193,7 +193,7 @@ func testRestoreRefused(t *testing.T, place Place) {
 }
 
 // testLock lets many goroutines on all replicas increment a counter that only the lock protects.
-func testLock(t *testing.T, place Place) {
+func testLock(t *testing.T, place Location) {
 	all := replicas(t, place, 2)
 	inside, entered := 0, 0 // the race detector checks that the lock protects them
 	var wg sync.WaitGroup
@@ -237,7 +237,7 @@ func testLock(t *testing.T, place Place) {
 
 // testLockKeepsOthersOut checks that a second caller for the same lock, on another replica if there
 // are several, does not get it while the first holds it.
-func testLockKeepsOthersOut(t *testing.T, place Place) {
+func testLockKeepsOthersOut(t *testing.T, place Location) {
 	all := replicas(t, place, 2)
 	asking, entered := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
@@ -269,7 +269,7 @@ func testLockKeepsOthersOut(t *testing.T, place Place) {
 }
 
 // testCommitsWake checks that a waiter is woken before Submit returns, and not by a later poll.
-func testCommitsWake(t *testing.T, place Place) {
+func testCommitsWake(t *testing.T, place Location) {
 	s := open(t, place)
 	late := 0
 	const commits = 20
@@ -288,7 +288,7 @@ func testCommitsWake(t *testing.T, place Place) {
 }
 
 // testReopen closes and reopens a store and checks that nothing has changed.
-func testReopen(t *testing.T, place Place) {
+func testReopen(t *testing.T, place Location) {
 	s := place.Open(t)
 	fill(t, s, "o", 20)
 	must(t, s, remove("o3", "", 0))
@@ -313,7 +313,7 @@ func testReopen(t *testing.T, place Place) {
 }
 
 // testClose closes a store that is in use. Every write must be stored or refused.
-func testClose(t *testing.T, place Place) {
+func testClose(t *testing.T, place Location) {
 	s := place.Open(t)
 	ledger := &Ledger{}
 	begun := make(chan struct{})

@@ -15,7 +15,7 @@ import (
 )
 
 // testOutcomes tests every outcome of a write, one after the other on one object.
-func testOutcomes(t *testing.T, place Place) {
+func testOutcomes(t *testing.T, place Location) {
 	s := open(t, place)
 	for _, step := range []struct {
 		what string
@@ -57,7 +57,7 @@ func createKey(k object.Key) store.Op {
 	return store.Op{Action: store.Create, Key: k, UID: "uid of " + k.String(), Data: []byte("x")}
 }
 
-func testInvalidOps(t *testing.T, place Place) {
+func testInvalidOps(t *testing.T, place Location) {
 	s := open(t, place)
 	for what, op := range map[string]store.Op{
 		"no action":         {Key: key("a"), UID: "1", Data: []byte("x")},
@@ -85,7 +85,7 @@ func testInvalidOps(t *testing.T, place Place) {
 }
 
 // testContents stores unusual content and checks that it is read unchanged.
-func testContents(t *testing.T, place Place) {
+func testContents(t *testing.T, place Location) {
 	s := open(t, place)
 	everyByte := make([]byte, 0, 1024)
 	for i := range 1024 {
@@ -118,7 +118,7 @@ func testContents(t *testing.T, place Place) {
 }
 
 // testFencing passes a lease from one holder to the next.
-func testFencing(t *testing.T, place Place) {
+func testFencing(t *testing.T, place Location) {
 	s := open(t, place)
 	lease := object.Key{Kind: "Lease", Namespace: "default", Name: "leader"}
 	write := func(action store.Action, epoch uint64) store.Op {
@@ -174,7 +174,7 @@ func testFencing(t *testing.T, place Place) {
 
 // testConcurrentWriters lets many writers write, on several replicas if possible, and compares the
 // store with the outcomes that they got.
-func testConcurrentWriters(t *testing.T, place Place) {
+func testConcurrentWriters(t *testing.T, place Location) {
 	all := replicas(t, place, 3)
 	ledger := &Ledger{}
 	var wg sync.WaitGroup
@@ -199,7 +199,7 @@ func testConcurrentWriters(t *testing.T, place Place) {
 }
 
 // testRaces lets many writers attempt a write of which only one can succeed.
-func testRaces(t *testing.T, place Place) {
+func testRaces(t *testing.T, place Location) {
 	all := replicas(t, place, 2)
 	race := func(what string, loser string, op func(i int) store.Op) {
 		const racers = 64
@@ -240,7 +240,7 @@ func testRaces(t *testing.T, place Place) {
 
 // testCancellation cancels requests at any moment. A write reported as cancelled must not have been
 // committed.
-func testCancellation(t *testing.T, place Place) {
+func testCancellation(t *testing.T, place Location) {
 	s := open(t, place)
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -141,9 +141,9 @@ func (l *Log) Prune(upTo uint64) {
 	}
 }
 
-// SetBack removes the last n changes without changing the epoch, as restoring a backup does. The
+// Restore removes the last n changes without changing the epoch, as restoring a backup does. The
 // log must not have been pruned.
-func (l *Log) SetBack(n uint64) {
+func (l *Log) Restore(n uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n > l.head-l.oldest || l.oldest != 0 {

@@ -128,21 +128,21 @@ func Load(path, owner string) (Contents, error) {
 	return Contents{Objects: objects, Revision: revision, At: info.ModTime()}, nil
 }
 
-// summed is a reader that computes the checksum of the bytes read.
-type summed struct {
+// checksumReader is a reader that computes the checksum of the bytes read.
+type checksumReader struct {
 	*bufio.Reader
 	sum hash.Hash32
 }
 
 // Read implements io.Reader.
-func (s *summed) Read(p []byte) (int, error) {
+func (s *checksumReader) Read(p []byte) (int, error) {
 	n, err := s.Reader.Read(p)
 	s.sum.Write(p[:n])
 	return n, err
 }
 
 // ReadByte implements io.ByteReader.
-func (s *summed) ReadByte() (byte, error) {
+func (s *checksumReader) ReadByte() (byte, error) {
 	b, err := s.Reader.ReadByte()
 	if err == nil {
 		s.sum.Write([]byte{b})
@@ -151,7 +151,7 @@ func (s *summed) ReadByte() (byte, error) {
 }
 
 func read(f io.Reader, owner string) ([]object.Object, uint64, error) {
-	r := &summed{bufio.NewReader(f), crc32.New(castagnoli)}
+	r := &checksumReader{bufio.NewReader(f), crc32.New(castagnoli)}
 	if err := readHeader(r, owner); err != nil {
 		return nil, 0, err
 	}
@@ -166,7 +166,7 @@ func read(f io.Reader, owner string) ([]object.Object, uint64, error) {
 	return objects, revision, nil
 }
 
-func readHeader(r *summed, owner string) error {
+func readHeader(r *checksumReader, owner string) error {
 	var line []byte
 	for len(line) < maxHeader {
 		b, err := r.ReadByte()
@@ -187,7 +187,7 @@ func readHeader(r *summed, owner string) error {
 	return nil
 }
 
-func readBatches(r *summed) ([]object.Object, uint64, error) {
+func readBatches(r *checksumReader) ([]object.Object, uint64, error) {
 	var out []object.Object
 	for {
 		batch := &registryv1.SnapshotResponse{}

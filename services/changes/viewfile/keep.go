@@ -8,8 +8,8 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// Keeping is the configuration of Keep.
-type Keeping struct {
+// KeepOptions is the configuration of Keep.
+type KeepOptions struct {
 	// Path is the path of the file.
 	Path string
 	// Revision returns the revision of the view, or 0 if there is no view yet.
@@ -32,34 +32,34 @@ type Keeping struct {
 
 // Keep saves the view soon after each change, and once more when ctx is done. It pauses for 20
 // times the duration of a save after it, so that saving takes only a small share of the time.
-func Keep(ctx context.Context, o Keeping) error {
-	k := keeper{Keeping: o, saved: o.Loaded}
+func Keep(ctx context.Context, o KeepOptions) error {
+	k := keeper{KeepOptions: o, saved: o.Loaded}
 	tick := time.NewTicker(o.Every)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
-			k.confirm()
+			k.touch()
 		case <-o.Changed:
-			for ctx.Err() == nil && k.stale() {
+			for ctx.Err() == nil && k.unsaved() {
 				app.Pause(ctx, k.save())
 			}
 		}
 	}
 	k.save()
-	k.confirm()
+	k.touch()
 	return nil
 }
 
 // keeper is the state of Keep.
 type keeper struct {
-	Keeping
+	KeepOptions
 	saved uint64 // the file's revision
 }
 
-// stale reports whether the view's revision differs from the file's.
-func (k *keeper) stale() bool {
+// unsaved reports whether the view's revision differs from the file's.
+func (k *keeper) unsaved() bool {
 	now := k.Revision()
 	return now != 0 && now != k.saved
 }
@@ -67,7 +67,7 @@ func (k *keeper) stale() bool {
 // save saves the view if it has changed, and returns the pause before the next save.
 func (k *keeper) save() time.Duration {
 	began := time.Now()
-	if now := k.Revision(); k.stale() {
+	if now := k.Revision(); k.unsaved() {
 		err := k.Save(k.Path)
 		if err == nil {
 			k.saved = now
@@ -77,9 +77,9 @@ func (k *keeper) save() time.Duration {
 	return max(k.Every, 20*time.Since(began))
 }
 
-// confirm sets the file's modification time to now if its contents are current. The age of the file
+// touch sets the file's modification time to now if its contents are current. The age of the file
 // is then the age of its contents, not the time since the last change.
-func (k *keeper) confirm() {
+func (k *keeper) touch() {
 	if k.saved == 0 || k.saved != k.Revision() || !k.Current() {
 		return
 	}

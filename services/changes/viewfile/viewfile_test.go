@@ -113,7 +113,7 @@ func TestKeepLeavesWhatWasLoaded(t *testing.T) {
 	}
 	for _, revision := range []uint64{7, 0} {
 		stop := kittest.Run(t, "keep", func(ctx context.Context) error {
-			return viewfile.Keep(ctx, viewfile.Keeping{
+			return viewfile.Keep(ctx, viewfile.KeepOptions{
 				Path: path, Every: time.Hour, Revision: func() uint64 { return revision }, Loaded: 7,
 				Current: func() bool { return false },
 				Save:    func(path string) error { return viewfile.Save(path, "here", revision, services(0)) },
@@ -133,7 +133,7 @@ func TestKeep(t *testing.T) {
 	var current atomic.Bool
 	var revision atomic.Uint64
 	stop := kittest.Run(t, "keep", func(ctx context.Context) error {
-		return viewfile.Keep(ctx, viewfile.Keeping{
+		return viewfile.Keep(ctx, viewfile.KeepOptions{
 			Path: path, Changed: changed, Every: time.Millisecond, Current: current.Load, Revision: revision.Load,
 			Save:   func(path string) error { return viewfile.Save(path, "here", revision.Load(), services(1)) },
 			Report: func(err error) { results <- err },

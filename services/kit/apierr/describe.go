@@ -16,7 +16,7 @@ func Describe(err error) string {
 		return ""
 	}
 	st := ToStatus(err)
-	if st.Code() == codes.Internal && !received(err) {
+	if st.Code() == codes.Internal && !fromServer(err) {
 		return err.Error() // a local error: the cause, which callers do not see, may be shown here
 	}
 	var b strings.Builder
@@ -36,9 +36,9 @@ func Describe(err error) string {
 	return b.String()
 }
 
-// received reports whether err was received from a server, or is an error of this package without a
+// fromServer reports whether err was received from a server, or is an error of this package without a
 // cause.
-func received(err error) bool {
+func fromServer(err error) bool {
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own.cause == nil
 	}

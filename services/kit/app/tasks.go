@@ -35,7 +35,7 @@ func RunTasks(ctx context.Context, tasks ...Task) error {
 			err := runTask(ctx, t)
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil || endedBy(ctx, err) {
+			if err == nil || isContextError(ctx, err) {
 				return
 			}
 			if t.Name != "" {
@@ -61,8 +61,8 @@ func runTask(ctx context.Context, t Task) (err error) {
 	return t.Run(ctx)
 }
 
-// endedBy reports whether err only says that ctx is done.
-func endedBy(ctx context.Context, err error) bool {
+// isContextError reports whether err only says that ctx is done.
+func isContextError(ctx context.Context, err error) bool {
 	if ctx.Err() == nil {
 		return false
 	}

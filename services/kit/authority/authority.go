@@ -27,15 +27,15 @@ type Authority struct {
 	pair Pair
 }
 
-// backdate is the largest accepted difference by which other clocks are behind the authority's.
-const backdate = 5 * time.Minute
+// clockSkew is the largest accepted difference by which other clocks are behind the authority's.
+const clockSkew = 5 * time.Minute
 
 // New returns an authority with a new key and a self-signed certificate.
 func New(trustDomain string, lifetime time.Duration) (*Authority, error) {
 	if err := (identity.ID{TrustDomain: trustDomain, Role: identity.Operator}).Validate(); err != nil {
 		return nil, err
 	}
-	template, err := blank(pkix.Name{CommonName: "Portolan authority of " + trustDomain}, lifetime)
+	template, err := newTemplate(pkix.Name{CommonName: "Portolan authority of " + trustDomain}, lifetime)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (a *Authority) Issue(r Request) (Pair, error) {
 		return Pair{}, fmt.Errorf("the authority is of the trust domain %s and cannot issue %s", a.TrustDomain(), r.ID)
 	}
 	// A Postgres server takes the common name as the name of the user, which is the role.
-	template, err := blank(pkix.Name{CommonName: r.ID.Path(), Organization: []string{r.ID.TrustDomain}}, r.Lifetime)
+	template, err := newTemplate(pkix.Name{CommonName: r.ID.Path(), Organization: []string{r.ID.TrustDomain}}, r.Lifetime)
 	if err != nil {
 		return Pair{}, err
 	}
@@ -139,13 +139,13 @@ func (a *Authority) Issue(r Request) (Pair, error) {
 	return sign(template, a.cert, key, a.key)
 }
 
-func blank(subject pkix.Name, lifetime time.Duration) (*x509.Certificate, error) {
+func newTemplate(subject pkix.Name, lifetime time.Duration) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
-	return &x509.Certificate{SerialNumber: serial, Subject: subject, NotBefore: now.Add(-backdate), NotAfter: now.Add(lifetime)}, nil
+	return &x509.Certificate{SerialNumber: serial, Subject: subject, NotBefore: now.Add(-clockSkew), NotAfter: now.Add(lifetime)}, nil
 }
 
 func sign(template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) (Pair, error) {

@@ -45,9 +45,9 @@ type Group[Req, Res any] struct {
 }
 
 type entry[Req, Res any] struct {
-	req     Req
-	started bool // guarded by the group's mu
-	done    chan Outcome[Res]
+	req   Req
+	taken bool // guarded by the group's mu
+	done  chan Outcome[Res]
 }
 
 // New returns a group that calls run with one batch after the other, never concurrently. run
@@ -94,7 +94,7 @@ func (g *Group[Req, Res]) Close() {
 	refused := g.waiting
 	g.waiting = nil
 	for _, e := range refused {
-		e.started = true
+		e.taken = true
 		e.done <- Outcome[Res]{Err: ErrClosed}
 	}
 	g.mu.Unlock()
@@ -119,10 +119,10 @@ func (g *Group[Req, Res]) enqueue(e *entry[Req, Res]) bool {
 func (g *Group[Req, Res]) withdraw(e *entry[Req, Res]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if e.started {
+	if e.taken {
 		return false
 	}
-	e.started = true // take skips started requests
+	e.taken = true // take skips started requests
 	return true
 }
 
@@ -148,14 +148,14 @@ func (g *Group[Req, Res]) take() []*entry[Req, Res] {
 	var batch []*entry[Req, Res]
 	taken, bytes := 0, 0
 	for _, e := range g.waiting {
-		if !e.started {
+		if !e.taken {
 			size := g.size(e.req)
 			full := len(batch) == g.options.MaxItems || g.options.MaxBytes > 0 && bytes+size > g.options.MaxBytes
 			if full && len(batch) > 0 {
 				break
 			}
 			bytes += size
-			e.started = true
+			e.taken = true
 			batch = append(batch, e)
 		}
 		taken++

@@ -34,7 +34,7 @@ func parseArgs(fields []*field, args []string) (command, []error) {
 		name, text, given := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
 		f := find(fields, name)
 		if f == nil && !reserved[name] {
-			problems = append(problems, fmt.Errorf("unknown flag -%s%s", name, suggest(name, knownNames(fields), "-")))
+			problems = append(problems, fmt.Errorf("unknown flag -%s%s", name, didYouMean(name, knownNames(fields), "-")))
 			continue
 		}
 		if !given {

@@ -50,7 +50,7 @@ func applyKey(fields []*field, key string, value *yaml.Node, at string) error {
 		for i, f := range fields {
 			names[i] = f.name
 		}
-		return fmt.Errorf("%s: unknown key %q%s", at, key, suggest(key, names, ""))
+		return fmt.Errorf("%s: unknown key %q%s", at, key, didYouMean(key, names, ""))
 	}
 	text, err := nodeText(value)
 	if err != nil {

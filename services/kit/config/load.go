@@ -134,8 +134,8 @@ func knownNames(fields []*field) []string {
 	return names
 }
 
-// suggest returns "; did you mean x?" if a known name is similar to name.
-func suggest(name string, known []string, prefix string) string {
+// didYouMean returns "; did you mean x?" if a known name is similar to name.
+func didYouMean(name string, known []string, prefix string) string {
 	near := nearest.Name(name, known)
 	if near == "" {
 		return ""

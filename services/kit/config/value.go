@@ -44,7 +44,7 @@ func parse(v reflect.Value, text string) error {
 		return parseList(v, text)
 	}
 	if err := parseScalar(v, text); err != nil {
-		return fmt.Errorf("%q is not a valid %s: %w", text, kindName(v.Type()), reasonOnly(err))
+		return fmt.Errorf("%q is not a valid %s: %w", text, kindName(v.Type()), unwrapNumError(err))
 	}
 	return nil
 }
@@ -106,9 +106,9 @@ func parseScalar(v reflect.Value, text string) error {
 	return nil
 }
 
-// reasonOnly removes the function name and the input from an error of strconv, because the caller
+// unwrapNumError removes the function name and the input from an error of strconv, because the caller
 // adds them.
-func reasonOnly(err error) error {
+func unwrapNumError(err error) error {
 	if num, ok := errors.AsType[*strconv.NumError](err); ok {
 		return num.Err
 	}

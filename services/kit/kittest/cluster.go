@@ -137,7 +137,7 @@ func (c *Cluster) Start() error {
 }
 
 func (c *Cluster) waitReady() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
 	for {
 		conn, err := pgx.Connect(ctx, c.DSN("postgres"))
@@ -270,7 +270,7 @@ func (p *process) stop() error {
 	select {
 	case <-p.done:
 		return nil
-	case <-time.After(patience):
+	case <-time.After(maxWait):
 		return errors.Join(errors.New("server does not stop"), p.cmd.Process.Kill())
 	}
 }

@@ -27,7 +27,7 @@ func NewTLSCluster(t testing.TB, certs *Certificates) *TLSCluster {
 	t.Helper()
 	c := &TLSCluster{Cluster: NewCluster(t)}
 	files := certs.Issue("postgres", time.Hour, "localhost")
-	cert, key, ca := c.take(t, files.Cert, "server.crt"), c.take(t, files.Key, "server.key"), c.take(t, files.CA, "ca.crt")
+	cert, key, ca := c.copyFile(t, files.Cert, "server.crt"), c.copyFile(t, files.Key, "server.key"), c.copyFile(t, files.CA, "ca.crt")
 	c.write(t, filepath.Join("data", "pg_hba.conf"), []byte("local all all trust\nhostssl all all all cert\n"))
 	for attempt := 1; ; attempt++ {
 		if err := c.Stop(); err != nil {
@@ -66,8 +66,8 @@ func (c *TLSCluster) URL(role string, files identity.Files) string {
 		role, c.port, role, files.CA, files.Cert, files.Key)
 }
 
-// take copies a file to a place where the server may read it.
-func (c *TLSCluster) take(t testing.TB, from, name string) string {
+// copyFile copies a file to a place where the server may read it.
+func (c *TLSCluster) copyFile(t testing.TB, from, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(from)
 	if err != nil {

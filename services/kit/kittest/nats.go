@@ -30,10 +30,10 @@ func NATSAt(t testing.TB, dir string, port int) (*server.Server, string) {
 	srv.Start()
 	t.Cleanup(func() {
 		StopNATS(srv)
-		clearAway(t, dir)
+		removeStreams(t, dir)
 	})
-	if !srv.ReadyForConnections(patience) {
-		t.Fatalf("nats server is not ready after %s", patience)
+	if !srv.ReadyForConnections(maxWait) {
+		t.Fatalf("nats server is not ready after %s", maxWait)
 	}
 	return srv, srv.ClientURL()
 }
@@ -44,10 +44,10 @@ func StopNATS(srv *server.Server) {
 	srv.WaitForShutdown()
 }
 
-// clearAway removes the directory of a stopped server. JetStream has background writers that a
+// removeStreams removes the directory of a stopped server. JetStream has background writers that a
 // stopped server does not wait for. If one of them writes during the removal, the removal fails, as
 // it would in t.TempDir, and is repeated.
-func clearAway(t testing.TB, dir string) {
+func removeStreams(t testing.TB, dir string) {
 	t.Helper()
 	Eventually(t, "the removal of "+dir, func() error { return os.RemoveAll(dir) })
 }
@@ -55,7 +55,7 @@ func clearAway(t testing.TB, dir string) {
 // NATSConn connects to url until the test ends. The connection reconnects for ever.
 func NATSConn(t testing.TB, url string) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.Name(t.Name()), nats.Timeout(patience))
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.Name(t.Name()), nats.Timeout(maxWait))
 	if err != nil {
 		t.Fatalf("connect to nats: %v", err)
 	}

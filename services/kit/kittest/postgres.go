@@ -57,7 +57,7 @@ func newDatabase(t testing.TB, admin string) string {
 }
 
 func execute(dsn, sql string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// patience is the longest wait in tests. It is far longer than any operation takes, so that a test
+// maxWait is the longest wait in tests. It is far longer than any operation takes, so that a test
 // fails because something did not happen, never because the machine is slow.
-const patience = 60 * time.Second
+const maxWait = 60 * time.Second
 
 // Eventually calls cond until it returns nil. If that takes longer than patience, the test fails
 // with cond's last error. what describes the condition.
 func Eventually(t testing.TB, what string, cond func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(maxWait)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		err := cond()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %s for %s: %v", patience, what, err)
+			t.Fatalf("waited %s for %s: %v", maxWait, what, err)
 		}
 		time.Sleep(pause)
 	}
@@ -36,8 +36,8 @@ func Receive[T any](t testing.TB, what string, ch <-chan T) T {
 			t.Fatalf("waiting for %s: channel closed", what)
 		}
 		return v
-	case <-time.After(patience):
-		t.Fatalf("waited %s for %s", patience, what)
+	case <-time.After(maxWait):
+		t.Fatalf("waited %s for %s", maxWait, what)
 	}
 	panic("unreachable")
 }

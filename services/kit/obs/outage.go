@@ -22,8 +22,8 @@ type Outage struct {
 	// since is the time of the first failure, or zero while there is no outage. Guarded by mu.
 	since    time.Time
 	failures int // guarded by mu
-	// told reports whether the outage has been logged. Guarded by mu.
-	told bool
+	// logged reports whether the outage has been logged. Guarded by mu.
+	logged bool
 }
 
 // Failed records a failure. It logs a warning, with the error and attrs, for the first failure
@@ -34,10 +34,10 @@ func (o *Outage) Failed(err error, attrs ...any) {
 	if o.failures++; o.failures == 1 {
 		o.since = time.Now()
 	}
-	if o.told || time.Since(o.since) < o.Tolerate {
+	if o.logged || time.Since(o.since) < o.Tolerate {
 		return
 	}
-	o.told = true
+	o.logged = true
 	o.Log.Log(context.Background(), slog.LevelWarn, o.Down, append([]any{"err", err}, attrs...)...)
 }
 
@@ -46,11 +46,11 @@ func (o *Outage) Failed(err error, attrs ...any) {
 func (o *Outage) Over(attrs ...any) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	told := o.told
+	told := o.logged
 	if told {
 		length := time.Since(o.since).Round(time.Millisecond)
 		o.Log.Info(o.Up, append([]any{"after", length, "failures", o.failures}, attrs...)...)
 	}
-	o.since, o.failures, o.told = time.Time{}, 0, false
+	o.since, o.failures, o.logged = time.Time{}, 0, false
 	return told
 }

@@ -12,12 +12,12 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// quiet lists the prefixes of methods that are not traced. Their calls are streams without an end
+// untracedMethods lists the prefixes of methods that are not traced. Their calls are streams without an end
 // or regular questions of followers.
-var quiet = []string{"/grpc.", "/portolan.registry.v1.ChangeService/"}
+var untracedMethods = []string{"/grpc.", "/portolan.registry.v1.ChangeService/"}
 
 func traced(info *stats.RPCTagInfo) bool {
-	for _, prefix := range quiet {
+	for _, prefix := range untracedMethods {
 		if strings.HasPrefix(info.FullMethodName, prefix) {
 			return false
 		}

@@ -16,14 +16,14 @@ type Span struct{ span trace.Span }
 // none is a span that is not recorded.
 var none = Span{trace.SpanFromContext(context.Background())}
 
-// Of returns the span in ctx. With [Span.In] it can be continued later in another context.
-func Of(ctx context.Context) Span { return Span{trace.SpanFromContext(ctx)} }
+// SpanFromContext returns the span in ctx. With [Span.In] it can be continued later in another context.
+func SpanFromContext(ctx context.Context) Span { return Span{trace.SpanFromContext(ctx)} }
 
 // Recorded reports whether the span is recorded.
 func (s Span) Recorded() bool { return s.span != nil && s.span.SpanContext().IsSampled() }
 
-// In returns a context in which new spans are children of s, even if s has ended.
-func (s Span) In(ctx context.Context) context.Context {
+// ContextWith returns a context in which new spans are children of s, even if s has ended.
+func (s Span) ContextWith(ctx context.Context) context.Context {
 	if !s.Recorded() {
 		return ctx
 	}
@@ -77,8 +77,8 @@ func Traceparent(ctx context.Context) string {
 	return carrier["traceparent"]
 }
 
-// resume returns a context with the span of a traceparent. A malformed traceparent is ignored.
-func resume(ctx context.Context, traceparent string) context.Context {
+// contextWithTraceparent returns a context with the span of a traceparent. A malformed traceparent is ignored.
+func contextWithTraceparent(ctx context.Context, traceparent string) context.Context {
 	return w3c.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
 }
 
@@ -101,14 +101,14 @@ func (t *Tracer) Continue(ctx context.Context, name string, traceparents []strin
 			continue
 		}
 		seen[parent] = true
-		if !trace.SpanContextFromContext(resume(ctx, parent)).IsSampled() {
+		if !trace.SpanContextFromContext(contextWithTraceparent(ctx, parent)).IsSampled() {
 			continue
 		}
 		var options []trace.SpanStartOption
 		if len(spans) > 0 {
 			options = append(options, trace.WithLinks(trace.LinkFromContext(first)))
 		}
-		continued, span := t.tracer.Start(resume(ctx, parent), name, options...)
+		continued, span := t.tracer.Start(contextWithTraceparent(ctx, parent), name, options...)
 		if len(spans) == 0 {
 			first = continued
 		}
@@ -121,12 +121,12 @@ func (t *Tracer) Continue(ctx context.Context, name string, traceparents []strin
 	}
 }
 
-// Note adds a span from began until now to the trace of a traceparent.
-func (t *Tracer) Note(traceparent, name string, began time.Time) {
+// RecordSpan adds a span from began until now to the trace of a traceparent.
+func (t *Tracer) RecordSpan(traceparent, name string, began time.Time) {
 	if t == nil || traceparent == "" {
 		return
 	}
-	ctx := resume(context.Background(), traceparent)
+	ctx := contextWithTraceparent(context.Background(), traceparent)
 	if !trace.SpanContextFromContext(ctx).IsSampled() {
 		return
 	}

@@ -86,18 +86,18 @@ func NewWith(o Options, to sdktrace.TracerProviderOption) *Tracer {
 		semconv.ServiceNamespace("portolan"), semconv.ServiceName(o.Daemon), semconv.ServiceVersion(o.Version),
 	))}
 	if os.Getenv("OTEL_TRACES_SAMPLER") == "" { // read by the library
-		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(fromOutside{})))
+		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(externalCallSampler{})))
 	}
 	provider := sdktrace.NewTracerProvider(options...)
 	return &Tracer{provider: provider, tracer: provider.Tracer(scope)}
 }
 
-// fromOutside samples traces that begin with an external call. Traces of the daemons' own activity
+// externalCallSampler samples traces that begin with an external call. Traces of the daemons' own activity
 // (heartbeats, leases, polls) would be too many.
-type fromOutside struct{}
+type externalCallSampler struct{}
 
 // ShouldSample implements sdktrace.Sampler.
-func (fromOutside) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+func (externalCallSampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
 	decision := sdktrace.Drop
 	if p.Kind == trace.SpanKindServer {
 		decision = sdktrace.RecordAndSample
@@ -106,7 +106,7 @@ func (fromOutside) ShouldSample(p sdktrace.SamplingParameters) sdktrace.Sampling
 }
 
 // Description implements sdktrace.Sampler.
-func (fromOutside) Description() string { return "FromOutside" }
+func (externalCallSampler) Description() string { return "FromOutside" }
 
 // closeTimeout is the longest time that a stopping daemon waits for the collector.
 const closeTimeout = 2 * time.Second

@@ -46,11 +46,11 @@ func TestOff(t *testing.T) {
 	began := time.Now()
 	allocations := testing.AllocsPerRun(100, func() {
 		ctx, done := off.Continue(context.Background(), "apply", parents)
-		off.Note(traceparent, "relay", began)
+		off.RecordSpan(traceparent, "relay", began)
 		below, span := tracing.Start(ctx, "below")
 		span.Count("n", 1)
 		span.Name("s", "v")
-		if span.Recorded() || tracing.Of(below).Recorded() || tracing.Traceparent(below) != "" {
+		if span.Recorded() || tracing.SpanFromContext(below).Recorded() || tracing.Traceparent(below) != "" {
 			t.Error("recorded")
 		}
 		span.End(nil)
@@ -72,7 +72,7 @@ func TestContinue(t *testing.T) {
 	below.Count("steps", 3)
 	below.End(errors.New("broken"))
 	done(nil)
-	_, late := tracing.Start(tracing.Of(ctx).In(context.Background()), "later")
+	_, late := tracing.Start(tracing.SpanFromContext(ctx).ContextWith(context.Background()), "later")
 	late.End(nil)
 
 	got := spans.GetSpans()
@@ -98,7 +98,7 @@ func TestNote(t *testing.T) {
 	tracer, spans := recorder(t)
 	began := time.Now().Add(-time.Minute)
 	for _, parent := range []string{"", "nonsense", traceparent} {
-		tracer.Note(parent, "relay", began)
+		tracer.RecordSpan(parent, "relay", began)
 	}
 	got := spans.GetSpans()
 	if len(got) != 1 || got[0].Parent.SpanID().String() != "0102030405060708" || !got[0].StartTime.Equal(began) || got[0].EndTime.Before(began.Add(time.Minute)) {
@@ -238,7 +238,7 @@ func TestCollectorAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		tracer.Note(traceparent, "work", time.Now())
+		tracer.RecordSpan(traceparent, "work", time.Now())
 	}
 	tracer.Close(log)
 	if n := strings.Count(lines.String(), "spans are lost"); n == 0 || n > 2 {

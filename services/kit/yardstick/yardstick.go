@@ -30,9 +30,9 @@ func (t Target) Missed(value float64) bool {
 
 // Line returns the output line of a value.
 func Line(name string, value float64, target Target) string {
-	line := fmt.Sprintf("ratio %s %s", name, trim(value))
+	line := fmt.Sprintf("ratio %s %s", name, formatValue(value))
 	if target.sign != "" {
-		line += fmt.Sprintf(" (%s %s)", target.sign, trim(target.bound))
+		line += fmt.Sprintf(" (%s %s)", target.sign, formatValue(target.bound))
 	}
 	if target.Missed(value) {
 		line += " MISSED"
@@ -40,7 +40,7 @@ func Line(name string, value float64, target Target) string {
 	return line
 }
 
-// trim formats a number with three decimals, without trailing zeros.
-func trim(value float64) string {
+// formatValue formats a number with three decimals, without trailing zeros.
+func formatValue(value float64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", value), "0"), ".")
 }

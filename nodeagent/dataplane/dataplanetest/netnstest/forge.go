@@ -12,7 +12,7 @@ import (
 var _ dataplanetest.Forger = (*Network)(nil)
 
 // Forge implements dataplanetest.Forger.
-func (n *Network) Forge(from dataplanetest.Vantage, packet []byte) error {
+func (n *Network) Forge(from dataplanetest.ClientLocation, packet []byte) error {
 	return n.place(from).Do(func() error { return sendRaw(packet) })
 }
 

@@ -166,7 +166,7 @@ func (n *Network) ListenNode(t testing.TB, v6 bool) net.Listener {
 }
 
 // ClientAddr returns the address of the n-th client at a vantage.
-func (n *Network) ClientAddr(from dataplanetest.Vantage, client int, v6 bool) netip.Addr {
+func (n *Network) ClientAddr(from dataplanetest.ClientLocation, client int, v6 bool) netip.Addr {
 	switch from {
 	case dataplanetest.Inside:
 		return Nth(asking[family(v6)], uint32(client+1))
@@ -177,7 +177,7 @@ func (n *Network) ClientAddr(from dataplanetest.Vantage, client int, v6 bool) ne
 }
 
 // Dial connects from a vantage. The kernel chooses the source address of the node's own programs.
-func (n *Network) Dial(ctx context.Context, from dataplanetest.Vantage, source netip.AddrPort, p plan.Protocol, to netip.AddrPort) (net.Conn, error) {
+func (n *Network) Dial(ctx context.Context, from dataplanetest.ClientLocation, source netip.AddrPort, p plan.Protocol, to netip.AddrPort) (net.Conn, error) {
 	if from == dataplanetest.Node {
 		source = netip.AddrPortFrom(unspecified(to.Addr().Is6()), source.Port())
 	}
@@ -192,7 +192,7 @@ func (n *Network) Dial(ctx context.Context, from dataplanetest.Vantage, source n
 	return conn, err
 }
 
-func (n *Network) place(from dataplanetest.Vantage) *topology.Namespace {
+func (n *Network) place(from dataplanetest.ClientLocation) *topology.Namespace {
 	switch from {
 	case dataplanetest.Inside:
 		return n.Pods
