@@ -44,7 +44,7 @@ func RowKeys(ops []Op) []object.Key {
 	return slices.Compact(keys)
 }
 
-// Decide applies operations in order to rows, which must contain the rows of all [Touched] keys
+// Decide applies operations in order to rows, which must contain the rows of all [RowKeys] keys
 // that exist. base is the newest revision.
 func Decide(now time.Time, base uint64, rows map[object.Key]Row, ops []Op) Decision {
 	d := Decision{Outcomes: make([]batch.Outcome[Result], len(ops))}

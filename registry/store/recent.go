@@ -60,7 +60,7 @@ func (r *RecentLog) halve() {
 }
 
 // Observe compares the tail with a head that was read from the database. If they differ, another
-// process has committed or the log was set back, and Saw empties the tail.
+// process has committed or the log was set back, and Observe empties the tail.
 func (r *RecentLog) Observe(head Head) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,7 +20,7 @@ var errRefused = errors.New("the kernel has no memory")
 // Name implements kernel.Balancer.
 func (balancer) Name() string { return mode }
 
-// Traits implements kernel.Balancer. Together is small, so that the plane needs several lots.
+// Traits implements kernel.Balancer. BatchSize is small, so that the plane needs several lots.
 func (balancer) Traits() kernel.Traits {
 	return kernel.Traits{Refuses: true, ConcurrentRead: true, BatchSize: 5}
 }

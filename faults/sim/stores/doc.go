@@ -9,6 +9,6 @@
 //
 // The real stores need real time: a file on a disk, or a server of its own. But the code that
 // decides about a batch is the real one: the group commit ([store.Committer]), [store.Decide], and
-// the memory of recent commits ([store.Recent]). Both stores pass the tests that the real ones
+// the memory of recent commits ([store.RecentLog]). Both stores pass the tests that the real ones
 // pass.
 package stores

@@ -14,7 +14,7 @@ import (
 // SourceSeen is the source address of a client as a backend sees it.
 type SourceSeen uint8
 
-// The values of Sight.
+// The values of SourceSeen.
 const (
 	Anything SourceSeen = iota
 	Own                 // the client's own address

@@ -98,7 +98,7 @@ type Backend struct {
 	// connections. Closing is the number of closed connections that the kernel still keeps.
 	Connections, Closing uint32
 	// Unanswered is the number of connections in Closing that the backend has not answered yet. It
-	// is counted only if Traits.Tracks is set.
+	// is counted only if Traits.UsesConntrack is set.
 	Unanswered uint32
 }
 

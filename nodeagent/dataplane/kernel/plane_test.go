@@ -96,7 +96,7 @@ func (b *fakeBalancer) Traffic([]kernel.ID) (map[plan.Frontend]kernel.Traffic, e
 	return nil, nil
 }
 
-// newPlane returns a plane around a pretence in a namespace of its own.
+// newPlane returns a plane around a fake balancer in a namespace of its own.
 func newPlane(t *testing.T, tracking host.Tracking) (*kernel.Plane, *fakeBalancer, *topology.Namespace, string) {
 	t.Helper()
 	kerneltest.Need(t)
@@ -105,7 +105,7 @@ func newPlane(t *testing.T, tracking host.Tracking) (*kernel.Plane, *fakeBalance
 	return p, b, ns, journal
 }
 
-// planeIn returns a plane around a pretence in a namespace.
+// planeIn returns a plane around a fake balancer in a namespace.
 func planeIn(t *testing.T, ns *topology.Namespace, o kernel.Options) (*kernel.Plane, *fakeBalancer) {
 	t.Helper()
 	b := &fakeBalancer{servers: map[plan.Frontend]kernel.Server{}, together: 10}

@@ -67,7 +67,7 @@ func (f simpleFilter) Commit(c packetfilter.Change) error {
 	return nil
 }
 
-// picky is a pretence that stores weights, records operations, and refuses the operations that a
+// picky is a fake balancer that stores weights, records operations, and refuses the operations that a
 // test selects.
 type picky struct {
 	fakeBalancer

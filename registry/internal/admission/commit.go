@@ -47,7 +47,7 @@ func (w *Writer) store(ctx context.Context, x *pendingWrite) (*Result, error) {
 	}
 	if plan != nil {
 		w.Alloc.Confirm(plan)
-		w.Alloc.ReleaseVanished(ctx, plan)
+		w.Alloc.ReleaseFound(ctx, plan)
 	}
 	object.MetaOf(x.o).ResourceVersion = revision
 	if err := w.waitUntilVisible(ctx, revision); err != nil {

@@ -70,8 +70,8 @@ func (c *Client) FindReleased(ctx context.Context, p *Plan) {
 	}
 }
 
-// ReleaseVanished releases the slots that FindVanished found, after the new version is stored.
-func (c *Client) ReleaseVanished(ctx context.Context, p *Plan) {
+// ReleaseFound releases the slots that FindReleased found, after the new version is stored.
+func (c *Client) ReleaseFound(ctx context.Context, p *Plan) {
 	if len(p.releasedSlots) > 0 {
 		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.releasedSlots})
 	}

@@ -21,7 +21,7 @@ type Backup struct {
 }
 
 // Read reads a backup from the records that recv returns, until recv returns io.EOF. It returns a
-// [*Broken] if the backup is damaged.
+// [*DamagedError] if the backup is damaged.
 func Read(recv func() (*registryv1.BackupRecord, error)) (*Backup, error) {
 	r := &reader{sum: newChecksum(), keys: map[object.Key]bool{}}
 	for {

@@ -37,6 +37,6 @@
 //
 // A process wakes its waiters after its own commits, after a notification, which each batch of
 // another process sends, and after a change of the head, which it reads every 100 ms in case a
-// notification was lost. It need not read its own commits from the database, because store.Recent
+// notification was lost. It need not read its own commits from the database, because store.RecentLog
 // keeps their records.
 package postgres

@@ -195,7 +195,7 @@ func (c *Cursor) take() (batches []*Batch, revision uint64, wake <-chan struct{}
 
 // Next waits for changes. It returns all new batches and the revision up to which they are
 // complete. When bell rings, there may be no batches. The slice is valid until the next call.
-// Errors: [ErrSlow], [ErrReset], the error of ctx.
+// Errors: [ErrTooSlow], [ErrReset], the error of ctx.
 func (c *Cursor) Next(ctx context.Context, bell <-chan time.Time) ([]*Batch, uint64, error) {
 	for rang := false; ; {
 		batches, revision, wake, err := c.take()
