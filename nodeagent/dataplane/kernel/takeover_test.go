@@ -67,8 +67,8 @@ func (f simpleFilter) Commit(c packetfilter.Change) error {
 	return nil
 }
 
-// picky is a fake balancer that stores weights, records operations, and refuses the operations that a
-// test selects.
+// picky is a fake balancer that stores weights, records operations, and refuses the operations that
+// a test selects.
 type picky struct {
 	fakeBalancer
 	refuses func(kernel.Op) bool
