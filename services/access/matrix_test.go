@@ -231,7 +231,7 @@ func TestStartNeedsEveryRow(t *testing.T) {
 		change func(rows map[string][]identity.Role)
 		want   string
 	}{
-		"no row":      {func(rows map[string][]identity.Role) { delete(rows, "Query") }, "access: no role may call " + dns + "/Query: give it a row"},
+		"no row":      {func(rows map[string][]identity.Role) { delete(rows, "Query") }, "access: no role may call " + dns + "/Query: add a row"},
 		"nobody's":    {func(rows map[string][]identity.Role) { rows["Query"] = nil }, "access: no role may call " + dns + "/Query"},
 		"unknown row": {func(rows map[string][]identity.Role) { rows["Ask"] = rows["Query"] }, "access: there is a row for " + dns + "/Ask, which does not exist"},
 	} {
