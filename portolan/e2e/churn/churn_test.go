@@ -183,7 +183,3 @@ func (r *run) rest(number int) {
 		r.Logf("last writes of namespace %s:\n%s", namespace, strings.Join(r.writer.History.Of(namespace), "\n"))
 	}
 }
-
-func contains(all []string, s string) bool {
-	return strings.Contains(" "+strings.Join(all, " ")+" ", " "+s+" ")
-}

@@ -2,11 +2,11 @@ package walls
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -30,7 +30,7 @@ func TestTwoWaysThroughTheCode(t *testing.T) {
 		folder := quoted(cells[1])[0]
 		declared := declarations(t, folder)
 		for _, name := range append(quoted(cells[2]), quoted(cells[3])...) {
-			if other, _, ok := strings.Cut(name, "."); ok && importsOf(t, folder)[other] {
+			if other, _, ok := strings.Cut(name, "."); ok && importedNames(t, folder)[other] {
 				continue // a type of another package
 			}
 			if !declared[name] {
@@ -58,8 +58,8 @@ func quoted(cell string) []string {
 func declarations(t *testing.T, folder string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
-	for _, file := range filesOf(t, folder, parser.SkipObjectResolution) {
-		for _, decl := range file.Decls {
+	for _, f := range filesOf(t, folder) {
+		for _, decl := range parseWhole(t, f).Decls {
 			switch d := decl.(type) {
 			case *ast.FuncDecl:
 				names[receiver(d)+d.Name.Name] = true
@@ -90,14 +90,15 @@ func receiver(d *ast.FuncDecl) string {
 	return ""
 }
 
-// importsOf returns the names of the packages that a folder imports.
-func importsOf(t *testing.T, folder string) map[string]bool {
+// importedNames returns the names that the files of a folder have for the packages they import.
+func importedNames(t *testing.T, folder string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
-	for _, file := range filesOf(t, folder, parser.ImportsOnly) {
-		for _, spec := range file.Imports {
-			path := strings.Trim(spec.Path.Value, `"`)
-			names[path[strings.LastIndex(path, "/")+1:]] = true
+	for _, f := range filesOf(t, folder) {
+		for _, imported := range imports(f) {
+			names[path.Base(imported)] = true
+		}
+		for _, spec := range f.syntax.Imports {
 			if spec.Name != nil {
 				names[spec.Name.Name] = true
 			}
@@ -106,23 +107,12 @@ func importsOf(t *testing.T, folder string) map[string]bool {
 	return names
 }
 
-// filesOf parses the Go files of a folder other than tests.
-func filesOf(t *testing.T, folder string, mode parser.Mode) []*ast.File {
+// filesOf returns the Go files of a folder other than tests.
+func filesOf(t *testing.T, folder string) []file {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(repository, folder, "*.go"))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("%s: no Go files: %v", folder, err)
+	of := slices.DeleteFunc(slices.Clone(files(t)), func(f file) bool { return f.test || path.Dir(f.name) != folder })
+	if len(of) == 0 {
+		t.Fatalf("%s: no Go files", folder)
 	}
-	var files []*ast.File
-	for _, path := range paths {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, mode)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, file)
-	}
-	return files
+	return of
 }
