@@ -20,7 +20,7 @@ import (
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
-	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
@@ -260,8 +260,8 @@ func TestBlindAgent(t *testing.T) {
 // strictKernel is a data plane in a kernel that refuses some settings.
 type strictKernel struct{ dataplane.Plane }
 
-func (strictKernel) Settings() []host.Setting {
-	return []host.Setting{{Name: "net.ipv4.fine", Want: "1", Before: "1"}, {Name: "net.ipv4.stubborn", Want: "1", Before: "0", Err: errRefused}}
+func (strictKernel) Settings() []kernelmode.Setting {
+	return []kernelmode.Setting{{Name: "net.ipv4.fine", Want: "1", Before: "1"}, {Name: "net.ipv4.stubborn", Want: "1", Before: "0", Err: errRefused}}
 }
 
 // TestRefusedKernelSettings checks that the settings are in the status, and that there is an event

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -26,7 +26,7 @@ func (balancer) Traits() kernel.Traits {
 }
 
 // ApplySettings implements kernel.Balancer.
-func (balancer) ApplySettings(host.Timeouts) []host.Setting { return nil }
+func (balancer) ApplySettings(kernelmode.Timeouts) []kernelmode.Setting { return nil }
 
 // Settings implements kernel.Balancer.
 func (balancer) Settings(v *plan.VirtualServer) kernel.Settings {
@@ -195,4 +195,4 @@ func (s *Server) backends() []kernel.Backend {
 }
 
 // Traffic implements kernel.Balancer.
-func (balancer) Traffic([]kernel.ID) (map[plan.Frontend]kernel.Traffic, error) { return nil, nil }
+func (balancer) Traffic([]kernel.ID) (map[plan.Frontend]kernelmode.Traffic, error) { return nil, nil }

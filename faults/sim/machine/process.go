@@ -105,7 +105,7 @@ func (p *Process) Set(name, value string) error {
 }
 
 // Advice implements kernel.Host.
-func (p *Process) Advice() []host.Setting { return nil }
+func (p *Process) Advice() []kernelmode.Setting { return nil }
 
 // flows implements kernel.FlowTable: the balancer knows its connections itself.
 type flows struct{}

@@ -8,16 +8,17 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 )
 
 // Advice returns settings that may harm the plane's traffic, but that the plane does not change
 // because they also concern other traffic. It reads them in the namespace of the calling thread.
-func Advice() []Setting {
+func Advice() []kernelmode.Setting {
 	return slices.Concat(reversePath(), bridges())
 }
 
 // reversePath returns the devices that drop packets if the answers would leave by another device.
-func reversePath() []Setting {
+func reversePath() []kernelmode.Setting {
 	const strict = "1"
 	paths, _ := filepath.Glob(sysctlPath("net.ipv4.conf.*.rp_filter")) // the pattern is right
 	modes := map[string]string{}
@@ -36,7 +37,7 @@ func reversePath() []Setting {
 		return nil
 	}
 	slices.Sort(devices)
-	return []Setting{{
+	return []kernelmode.Setting{{
 		Name: "net.ipv4.conf." + shorten(devices) + ".rp_filter", Before: strict,
 		Remedy: "packets whose answers would leave by another device are dropped, such as those of clients " +
 			"that reach a virtual IP by a second network; where there are such clients: sysctl -w net.ipv4.conf.all.rp_filter=2",
@@ -44,7 +45,7 @@ func reversePath() []Setting {
 }
 
 // bridges returns the bridges that may disturb traffic of pods.
-func bridges() []Setting {
+func bridges() []kernelmode.Setting {
 	links, err := netlink.LinkList()
 	if err != nil {
 		return nil
@@ -64,11 +65,11 @@ func bridges() []Setting {
 	case len(names) == 0:
 		return nil
 	case err != nil || found == "0":
-		return []Setting{{Name: name, Before: "0", Remedy: fmt.Sprintf(
+		return []kernelmode.Setting{{Name: name, Before: "0", Remedy: fmt.Sprintf(
 			"backends do not see the address of a pod that is on the same bridge (%s) and asks through a virtual IP; "+
 				"to show it: modprobe br_netfilter && sysctl -w %s=1", shorten(names), name)}}
 	case len(ports) > 0:
-		return []Setting{{Name: name, Before: found, Remedy: fmt.Sprintf(
+		return []kernelmode.Setting{{Name: name, Before: found, Remedy: fmt.Sprintf(
 			"a pod on a bridge reaches itself through a virtual IP only where its port sends back: "+
 				"bridge link set dev PORT hairpin on (now off: %s)", shorten(ports))}}
 	}

@@ -13,15 +13,8 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernelmode"
 )
 
-// The types of settings that agents know.
-type (
-	Setting  = kernelmode.Setting
-	Timeouts = kernelmode.Timeouts
-	Tracking = kernelmode.Tracking
-)
-
 // Forwarding are the settings that every plane in the kernel needs.
-var Forwarding = []Setting{
+var Forwarding = []kernelmode.Setting{
 	{Name: "net.ipv4.ip_forward", Want: "1", Watch: true},
 	{Name: "net.ipv6.conf.all.forwarding", Want: "1", Watch: true},
 }
@@ -34,7 +27,7 @@ var Forwarding = []Setting{
 // An ARP table of nftables could do the same for virtual addresses only. It is not used, because
 // older kernels and some distributions lack it, and because load balancers in the network document
 // these settings.
-var StrictARP = []Setting{
+var StrictARP = []kernelmode.Setting{
 	{Name: "net.ipv4.conf.all.arp_ignore", Want: "1", AtLeast: true, Watch: true},
 	{Name: "net.ipv4.conf.all.arp_announce", Want: "2", AtLeast: true, Watch: true},
 }
@@ -50,8 +43,8 @@ type SettingStore interface {
 
 // ApplySettings makes settings and returns them with the values that were found. Settings that the
 // kernel lacks are left out, because they differ between kernel versions.
-func ApplySettings(store SettingStore, settings []Setting) []Setting {
-	var out []Setting
+func ApplySettings(store SettingStore, settings []kernelmode.Setting) []kernelmode.Setting {
+	var out []kernelmode.Setting
 	for _, s := range settings {
 		found, err := store.Setting(s.Name)
 		if errors.Is(err, fs.ErrNotExist) {

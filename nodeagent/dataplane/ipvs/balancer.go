@@ -12,6 +12,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/ipvs/batch"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -100,20 +101,20 @@ func (b *balancer) Traits() kernel.Traits {
 }
 
 // ApplySettings implements kernel.Balancer.
-func (b *balancer) ApplySettings(t host.Timeouts) []host.Setting {
+func (b *balancer) ApplySettings(t kernelmode.Timeouts) []kernelmode.Setting {
 	return append(host.ApplySettings(host.Sysctls{}, sysctls(host.Version())), b.writer.settleTimeouts(t)...)
 }
 
 // sysctls returns the IPVS settings for a kernel version.
-func sysctls(major, minor int) []host.Setting {
-	list := []host.Setting{
+func sysctls(major, minor int) []kernelmode.Setting {
+	list := []kernelmode.Setting{
 		{Name: "net.ipv4.vs.conntrack", Want: "1", Watch: true},                 // required by masquerading
 		{Name: "net.ipv4.vs.expire_nodest_conn", Want: "1", Watch: true},        // cuts removed backends
 		{Name: "net.ipv4.vs.expire_quiescent_template", Want: "1", Watch: true}, // affinity leaves a draining backend
 	}
 	if major == 4 && minor >= 1 || major == 5 && minor < 9 {
 		// In these versions, a reused source port costs the client a second.
-		list = append(list, host.Setting{Name: "net.ipv4.vs.conn_reuse_mode", Want: "0"})
+		list = append(list, kernelmode.Setting{Name: "net.ipv4.vs.conn_reuse_mode", Want: "0"})
 	}
 	return list
 }
@@ -306,12 +307,12 @@ func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error
 }
 
 // Traffic implements kernel.Balancer. The kernel updates its counters every two seconds.
-func (b *balancer) Traffic(ids []kernel.ID) (map[plan.Frontend]kernel.Traffic, error) {
+func (b *balancer) Traffic(ids []kernel.ID) (map[plan.Frontend]kernelmode.Traffic, error) {
 	found, err := b.reader.traffic()
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[plan.Frontend]kernel.Traffic, len(ids))
+	out := make(map[plan.Frontend]kernelmode.Traffic, len(ids))
 	for _, id := range ids {
 		if t, ok := found[serverOf(id)]; ok {
 			out[id.Frontend] = t

@@ -11,6 +11,7 @@ import (
 
 	"portolan.dev/nodeagent/dataplane/ipvs/batch"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -258,15 +259,15 @@ func (s *session) backends(id plan.Frontend) ([]*moby.Destination, error) {
 }
 
 // traffic reads the counters of all virtual servers of the namespace.
-func (s *session) traffic() (map[plan.Frontend]kernel.Traffic, error) {
+func (s *session) traffic() (map[plan.Frontend]kernelmode.Traffic, error) {
 	list, err := ask(s, answersPerCall*s.timeout, func(c *connection) ([]batch.Counted, error) { return c.batch.Counters() })
 	if err != nil {
 		return nil, fmt.Errorf("read traffic of virtual servers: %w", err)
 	}
-	out := make(map[plan.Frontend]kernel.Traffic, len(list))
+	out := make(map[plan.Frontend]kernelmode.Traffic, len(list))
 	for i := range list {
 		if list[i].Service.FWMark == 0 {
-			out[frontendOf(&list[i].Service)] = kernel.Traffic(list[i].Counters)
+			out[frontendOf(&list[i].Service)] = kernelmode.Traffic(list[i].Counters)
 		}
 	}
 	return out, nil

@@ -9,9 +9,9 @@ import (
 	moby "github.com/moby/ipvs"
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
-	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
@@ -28,7 +28,7 @@ func TestTimeouts(t *testing.T) {
 	}
 	p, err := ipvs.New(kernel.Options{
 		Log: kittest.Logger(t), Journal: n.Journal, Namespace: n.Node.Path,
-		Timeouts: host.Timeouts{TCP: 7500 * time.Second, UDP: 61 * time.Second},
+		Timeouts: kernelmode.Timeouts{TCP: 7500 * time.Second, UDP: 61 * time.Second},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestTraffic(t *testing.T) {
 					return fmt.Errorf("%+v", c)
 				}
 			default:
-				if c.Traffic != (kernel.Traffic{}) {
+				if c.Traffic != (kernelmode.Traffic{}) {
 					t.Errorf("%+v", c)
 				}
 			}

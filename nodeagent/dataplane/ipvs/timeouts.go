@@ -6,15 +6,14 @@ import (
 	"time"
 
 	moby "github.com/moby/ipvs"
-
-	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 )
 
 // settleTimeouts sets the timeouts of the namespace that are not zero in t. It returns the settings
 // with their former values.
-func (s *session) settleTimeouts(t host.Timeouts) []host.Setting {
+func (s *session) settleTimeouts(t kernelmode.Timeouts) []kernelmode.Setting {
 	config, err := s.config()
-	var out []host.Setting
+	var out []kernelmode.Setting
 	for _, timeout := range []struct {
 		name   string
 		value  *time.Duration // in config
@@ -28,7 +27,7 @@ func (s *session) settleTimeouts(t host.Timeouts) []host.Setting {
 		if timeout.wanted <= 0 {
 			continue
 		}
-		setting := host.Setting{Name: timeout.name, Want: seconds(wanted), Before: seconds(before), Err: err}
+		setting := kernelmode.Setting{Name: timeout.name, Want: seconds(wanted), Before: seconds(before), Err: err}
 		if err == nil && before != wanted {
 			*timeout.value = wanted
 			if setting.Err = s.setConfig(config); setting.Err != nil {

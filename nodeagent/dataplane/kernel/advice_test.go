@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/kerneltest/topology"
 )
 
 // TestDoubtfulSettingsAreTold checks that settings that the plane does not change, but that may
 // harm traffic, are reported with a remedy as long as they last.
 func TestDoubtfulSettingsAreTold(t *testing.T) {
-	p, _, ns, _ := newPlane(t, host.Tracking{})
+	p, _, ns, _ := newPlane(t, kernelmode.Tracking{})
 	told := func(part string) string {
 		for _, s := range p.Settings() {
 			if strings.Contains(s.Name, part) {

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -21,7 +21,7 @@ type Balancer interface {
 	Traits() Traits
 	// ApplySettings makes the settings of the kernel that the balancer needs in addition to Forwarding, in
 	// the namespace of the calling thread. It returns the settings with their results.
-	ApplySettings(t host.Timeouts) []host.Setting
+	ApplySettings(t kernelmode.Timeouts) []kernelmode.Setting
 	// Settings returns the balancer's settings for a virtual server, without its backends. They may
 	// change when Apply finds that the kernel lacks a feature.
 	Settings(v *plan.VirtualServer) Settings
@@ -41,7 +41,7 @@ type Balancer interface {
 	Backends(ids ...ID) (map[plan.Frontend][]Backend, error)
 	// Traffic reads the counters of servers, by the kernel's frontend. It may be called during a
 	// call of another method other than Read.
-	Traffic(ids []ID) (map[plan.Frontend]Traffic, error)
+	Traffic(ids []ID) (map[plan.Frontend]kernelmode.Traffic, error)
 	// Remedy returns advice for operators about an error of Apply; may be empty.
 	Remedy(err error) string
 	// Remove removes the balancer's state other than servers from the kernel.

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/packetfilter"
 )
 
@@ -24,7 +25,7 @@ type Host interface {
 	host.SettingStore
 	// Advice returns settings that may harm the plane's traffic, but that the plane does not change
 	// because they also concern other traffic.
-	Advice() []host.Setting
+	Advice() []kernelmode.Setting
 }
 
 // RouteTable makes virtual addresses local to a node. host.Routes implements it for Linux.

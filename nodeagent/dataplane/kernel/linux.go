@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/packetfilter"
 )
 
@@ -41,4 +42,4 @@ func (l linux) Filter(ranges, standIns []netip.Prefix) (PacketFilter, error) {
 }
 
 // Advice implements Host.
-func (linux) Advice() []host.Setting { return host.Advice() }
+func (linux) Advice() []kernelmode.Setting { return host.Advice() }

@@ -11,6 +11,7 @@ import (
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/plan"
 )
@@ -29,11 +30,11 @@ type Options struct {
 	// Host is the machine around the balancer; nil: this machine, which must be Linux.
 	Host Host
 	// Timeouts apply to balancers with connections of their own.
-	Timeouts host.Timeouts
+	Timeouts kernelmode.Timeouts
 	// Count enables counting the traffic of servers if the kernel does not do so anyway.
 	Count bool
 	// Tracking configures connection tracking.
-	Tracking host.Tracking
+	Tracking kernelmode.Tracking
 	// StrictARP makes the node not answer ARP requests for virtual addresses on its networks.
 	StrictARP bool
 	// OriginalSettings holds the values of settings, by name, from before the plane that this one
@@ -66,7 +67,7 @@ type Plane struct {
 	conntrack   FlowTable
 	journal     *Journal
 	progress    *Journal // see progress.go
-	settings    []host.Setting
+	settings    []kernelmode.Setting
 	sources     plan.Sources
 	fronts      map[plan.Frontend]*frontendState
 	services    map[plan.Frontend]*service        // the plane's servers in the kernel, by the balancer's address
@@ -160,8 +161,8 @@ func (p *Plane) Name() string { return p.name }
 
 // Settings returns the kernel's settings with the results of setting them, and settings of the
 // host's advice.
-func (p *Plane) Settings() []host.Setting {
-	var looked []host.Setting
+func (p *Plane) Settings() []kernelmode.Setting {
+	var looked []kernelmode.Setting
 	err := host.Within(p.opts.Namespace, func() error {
 		looked = p.opts.Host.Advice()
 		return nil

@@ -18,6 +18,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/nodeagent/plan"
@@ -43,12 +44,12 @@ func (b *fakeBalancer) Name() string { return "pretence" }
 func (b *fakeBalancer) Traits() kernel.Traits {
 	return kernel.Traits{Refuses: true, BatchSize: b.together}
 }
-func (b *fakeBalancer) ApplySettings(host.Timeouts) []host.Setting     { return nil }
-func (b *fakeBalancer) MissingScheduler(plan.Scheduler) (string, bool) { return "", false }
-func (b *fakeBalancer) SetSources(plan.Sources) error                  { return nil }
-func (b *fakeBalancer) Remedy(error) string                            { return "" }
-func (b *fakeBalancer) Remove() error                                  { return nil }
-func (b *fakeBalancer) Close()                                         { b.closed = true }
+func (b *fakeBalancer) ApplySettings(kernelmode.Timeouts) []kernelmode.Setting { return nil }
+func (b *fakeBalancer) MissingScheduler(plan.Scheduler) (string, bool)         { return "", false }
+func (b *fakeBalancer) SetSources(plan.Sources) error                          { return nil }
+func (b *fakeBalancer) Remedy(error) string                                    { return "" }
+func (b *fakeBalancer) Remove() error                                          { return nil }
+func (b *fakeBalancer) Close()                                                 { b.closed = true }
 func (b *fakeBalancer) Settings(*plan.VirtualServer) kernel.Settings {
 	return kernel.Settings{Scheduler: "rr"}
 }
@@ -92,12 +93,12 @@ func (b *fakeBalancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Ba
 	return out, nil
 }
 
-func (b *fakeBalancer) Traffic([]kernel.ID) (map[plan.Frontend]kernel.Traffic, error) {
+func (b *fakeBalancer) Traffic([]kernel.ID) (map[plan.Frontend]kernelmode.Traffic, error) {
 	return nil, nil
 }
 
 // newPlane returns a plane around a fake balancer in a namespace of its own.
-func newPlane(t *testing.T, tracking host.Tracking) (*kernel.Plane, *fakeBalancer, *topology.Namespace, string) {
+func newPlane(t *testing.T, tracking kernelmode.Tracking) (*kernel.Plane, *fakeBalancer, *topology.Namespace, string) {
 	t.Helper()
 	kerneltest.Need(t)
 	ns, journal := topology.New(t, "node"), filepath.Join(t.TempDir(), "journal")
@@ -163,7 +164,7 @@ func claims(t *testing.T, ns *topology.Namespace, path string) int {
 // TestClaimsThatAreGivenBack checks that a server that the kernel refuses leaves neither a journal
 // entry nor a route. A server that may exist stays claimed until that is known.
 func TestClaimsThatAreGivenBack(t *testing.T) {
-	p, b, ns, journal := newPlane(t, host.Tracking{})
+	p, b, ns, journal := newPlane(t, kernelmode.Tracking{})
 	v := server(1)
 	add, gone := dataplanetest.Changes(v), dataplanetest.Removal(v.Frontend)
 	try := func(changed plan.Changes, refuse error, failures, claimed int) {
@@ -215,7 +216,7 @@ func routes(t *testing.T, ns *topology.Namespace) *host.Routes {
 // TestLostRoutesComeBack checks that a route that another program removes is restored at once,
 // without an audit, and that none is restored after a cleanup.
 func TestLostRoutesComeBack(t *testing.T) {
-	p, _, ns, _ := newPlane(t, host.Tracking{})
+	p, _, ns, _ := newPlane(t, kernelmode.Tracking{})
 	v := server(1)
 	if failed := p.Apply(t.Context(), dataplanetest.Changes(v)); len(failed) > 0 {
 		t.Fatal(failed)
@@ -256,7 +257,7 @@ func TestLostRoutesComeBack(t *testing.T) {
 // TestOperationsComeInPortions checks that a balancer gets about its preferred number of operations
 // at once, when servers are added and when they are removed.
 func TestOperationsComeInPortions(t *testing.T) {
-	p, b, _, _ := newPlane(t, host.Tracking{})
+	p, b, _, _ := newPlane(t, kernelmode.Tracking{})
 	const servers = 50
 	var added []*plan.VirtualServer
 	var frontends []plan.Frontend
@@ -282,7 +283,7 @@ func TestOperationsComeInPortions(t *testing.T) {
 // TestConnectionsAreReadAtOnce checks that the balancer is asked for the connections of all servers
 // at once, because it may have to read all flows of the kernel.
 func TestConnectionsAreReadAtOnce(t *testing.T) {
-	p, b, _, _ := newPlane(t, host.Tracking{})
+	p, b, _, _ := newPlane(t, kernelmode.Tracking{})
 	var servers []*plan.VirtualServer
 	var keys []plan.Key
 	for n := range 20 {
@@ -313,7 +314,7 @@ func TestConnectionsAreReadAtOnce(t *testing.T) {
 // Node ports get none, and neither does an address that the node had when the server was added,
 // even after the node has lost it.
 func TestNoRouteToAddressesOfNodes(t *testing.T) {
-	p, _, ns, _ := newPlane(t, host.Tracking{})
+	p, _, ns, _ := newPlane(t, kernelmode.Tracking{})
 	lo, r := link(t, ns), routes(t, ns)
 	lost := server(1)
 	addr := &netlink.Addr{IPNet: &net.IPNet{IP: lost.Addr.Addr().AsSlice(), Mask: net.CIDRMask(32, 32)}}
@@ -376,8 +377,8 @@ func TestPlaneThatCannotBeOpenedFreesWhatItHas(t *testing.T) {
 // TestTrackingIsSet checks that connection tracking is set as configured, and that larger limits
 // stay.
 func TestTrackingIsSet(t *testing.T) {
-	p, _, ns, _ := newPlane(t, host.Tracking{MaxPerCore: 1, Min: 1, Established: 4000 * time.Second, CloseWait: 77 * time.Second, Liberal: true})
-	told := map[string]host.Setting{}
+	p, _, ns, _ := newPlane(t, kernelmode.Tracking{MaxPerCore: 1, Min: 1, Established: 4000 * time.Second, CloseWait: 77 * time.Second, Liberal: true})
+	told := map[string]kernelmode.Setting{}
 	for _, s := range p.Settings() {
 		told[s.Name] = s
 		if s.Err != nil {
@@ -407,7 +408,7 @@ func TestTrackingIsSet(t *testing.T) {
 
 // TestTrackingIsLeftAlone checks that a zero leaves the kernel's value.
 func TestTrackingIsLeftAlone(t *testing.T) {
-	p, _, _, _ := newPlane(t, host.Tracking{Min: 1})
+	p, _, _, _ := newPlane(t, kernelmode.Tracking{Min: 1})
 	for _, s := range p.Settings() {
 		if strings.HasPrefix(s.Name, "net.netfilter.") {
 			t.Error(s)

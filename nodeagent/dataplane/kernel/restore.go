@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"portolan.dev/nodeagent/dataplane/host"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 )
 
 // settingKey is the prefix of the journal's keys for settings that are restored when the plane is
@@ -12,7 +13,7 @@ const settingKey = "setting "
 
 // applyStrictARP makes the settings of host.StrictARP, or restores the original ones if StrictARP
 // is off. It runs in the plane's namespace.
-func (p *Plane) applyStrictARP() ([]host.Setting, error) {
+func (p *Plane) applyStrictARP() ([]kernelmode.Setting, error) {
 	if !p.opts.StrictARP {
 		return nil, p.restoreSettings()
 	}
@@ -74,7 +75,7 @@ func (p *Plane) repairSettings() {
 			if !s.Watch {
 				continue
 			}
-			now := host.ApplySettings(p.opts.Host, []host.Setting{{Name: s.Name, Want: s.Want, AtLeast: s.AtLeast}})
+			now := host.ApplySettings(p.opts.Host, []kernelmode.Setting{{Name: s.Name, Want: s.Want, AtLeast: s.AtLeast}})
 			if len(now) == 0 {
 				continue
 			}

@@ -13,6 +13,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
@@ -25,7 +26,7 @@ func (h *simpleHost) Routes() (kernel.RouteTable, error) { return simpleRoutes{}
 func (h *simpleHost) Flows() (kernel.FlowTable, error)   { return simpleFlows{}, nil }
 func (h *simpleHost) Setting(string) (string, error)     { return "", fs.ErrNotExist }
 func (h *simpleHost) Set(string, string) error           { return nil }
-func (h *simpleHost) Advice() []host.Setting             { return nil }
+func (h *simpleHost) Advice() []kernelmode.Setting       { return nil }
 
 func (h *simpleHost) Filter(_, _ []netip.Prefix) (kernel.PacketFilter, error) {
 	return simpleFilter{h}, nil

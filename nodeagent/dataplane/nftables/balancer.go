@@ -13,6 +13,7 @@ import (
 
 	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/netfilter"
 	"portolan.dev/nodeagent/plan"
 )
@@ -92,7 +93,7 @@ func (b *balancer) Traits() kernel.Traits {
 
 // ApplySettings implements kernel.Balancer. There are no settings, because connection tracking keeps the
 // connections.
-func (b *balancer) ApplySettings(host.Timeouts) []host.Setting { return nil }
+func (b *balancer) ApplySettings(kernelmode.Timeouts) []kernelmode.Setting { return nil }
 
 // Settings implements kernel.Balancer.
 func (b *balancer) Settings(v *plan.VirtualServer) kernel.Settings {

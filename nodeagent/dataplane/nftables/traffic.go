@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/netfilter"
 	"portolan.dev/nodeagent/plan"
 )
@@ -12,7 +13,7 @@ import (
 // Traffic implements kernel.Balancer. Only new connections are counted, because connection tracking
 // handles all later packets. The counter of a server that moves to another class starts again at
 // zero.
-func (b *balancer) Traffic(ids []kernel.ID) (map[plan.Frontend]kernel.Traffic, error) {
+func (b *balancer) Traffic(ids []kernel.ID) (map[plan.Frontend]kernelmode.Traffic, error) {
 	counted := map[key]uint64{}
 	for _, t := range b.tables {
 		for _, outside := range []bool{false, true} {
@@ -26,10 +27,10 @@ func (b *balancer) Traffic(ids []kernel.ID) (map[plan.Frontend]kernel.Traffic, e
 			}
 		}
 	}
-	out := make(map[plan.Frontend]kernel.Traffic, len(ids))
+	out := make(map[plan.Frontend]kernelmode.Traffic, len(ids))
 	for _, id := range ids {
 		if n, ok := counted[keyOf(id)]; ok {
-			out[id.Frontend] = kernel.Traffic{Connections: n}
+			out[id.Frontend] = kernelmode.Traffic{Connections: n}
 		}
 	}
 	return out, nil

@@ -14,6 +14,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/nftables"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/plan"
@@ -69,7 +70,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-func connections(found []kernel.Counted) map[plan.Frontend]uint64 {
+func connections(found []kernelmode.Counted) map[plan.Frontend]uint64 {
 	out := map[plan.Frontend]uint64{}
 	for _, c := range found {
 		out[c.Server] = c.Connections
