@@ -276,8 +276,8 @@ func TestOldViewsAreNotAnsweredFrom(t *testing.T) {
 	r.eventually(t, "web.default"+loc, dns.TypeA, "SERVFAIL")
 }
 
-// TestLameDuck: told to stop, the daemon says that it will before it does, so that those who watch
-// its readiness can turn to others.
+// TestLameDuck checks that a daemon that was told to stop reports not ready before it stops, so that
+// clients can use another name server.
 func TestLameDuck(t *testing.T) {
 	log := changestest.New(t)
 	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "10.96.0.1", "80:http"))

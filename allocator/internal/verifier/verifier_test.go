@@ -83,7 +83,7 @@ func (r *registry) Report(_ context.Context, svc *corev1.Service, typ corev1.Eve
 	return nil
 }
 
-// newTestVerifier returns a world whose registry starts with the objects of a snapshot.
+// newTestVerifier returns a verifier with a registry that has the objects of a snapshot.
 func newTestVerifier(t *testing.T, snapshot ...object.Object) *testVerifier {
 	w := &testVerifier{T: t, fresh: true}
 	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "a.db"))

@@ -127,7 +127,7 @@ func (s *service) notServingAddrs() map[netip.Addr]bool {
 	return notServingBy(s, func(e endpoint) netip.Addr { return e.addr })
 }
 
-// notServingLabels returns the labels whose endpoints all do not serve. It is nil for nearly every
+// notServingLabels returns the labels without a serving endpoint. It is nil for nearly every
 // service.
 func (s *service) notServingLabels() map[string]bool { return notServingBy(s, endpoint.label) }
 

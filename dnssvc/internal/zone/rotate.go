@@ -66,8 +66,8 @@ func (s *Set) srvs(from, to int, yield func(SRV) bool) bool {
 	return true
 }
 
-// SRVSize returns the size in bytes of the data of all records of an SRV set whose targets end in
-// base: priority, weight, port and target, which is not compressed.
+// SRVSize returns the sum of the sizes of the records' data in an SRV set, in bytes. The data of a
+// record are priority, weight, port and the uncompressed target, which ends in base.
 func (s *Set) SRVSize(base string) int {
 	count := int(s.Count)
 	const own = 1 // size of Strip in Data

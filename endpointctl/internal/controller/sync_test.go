@@ -30,7 +30,8 @@ type manualController struct {
 	delivered uint64 // revision up to which changes are delivered
 }
 
-// newManual returns a controller whose registry has objects that are not delivered yet.
+// newManual returns a controller with a registry of its own. The registry has the objects, and the
+// test delivers their changes to the controller.
 func newManual(t *testing.T, objects ...object.Object) *manualController {
 	t.Helper()
 	d := &manualController{t: t, registry: registrytest.New(t), metrics: prometheus.NewRegistry()}

@@ -19,7 +19,7 @@ import (
 // Disk keeps the pools and allocations of an allocator. It is safe for concurrent use.
 type Disk struct {
 	// Applied, if not nil, is called with the writes of each commit before they take effect. before
-	// has the present allocations of the same values; nil: there were none.
+	// has the present allocations of the values that the writes name, nil if there are none.
 	Applied func(before map[pool.Value]store.Allocation, puts []store.Write)
 
 	weather *weather.Weather

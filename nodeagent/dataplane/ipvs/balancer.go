@@ -50,7 +50,8 @@ type balancer struct {
 
 var _ kernel.Balancer = (*balancer)(nil)
 
-// open opens the balancer in the network namespace at a path; empty: that of the process.
+// open opens the balancer in the network namespace at a path. If the path is empty, it uses the
+// namespace of the process.
 func open(namespace string) (*balancer, error) {
 	writer, err := newSession(namespace)
 	if err != nil {

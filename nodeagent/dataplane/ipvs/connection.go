@@ -41,9 +41,9 @@ type batcher interface {
 	Close()
 }
 
-// connect opens a connection in the network namespace at a path; empty: that of the process. The
-// library looks up the kernel's IPVS once in a process and keeps the result even if there is none,
-// so the batch is opened first.
+// connect opens a connection in the network namespace at a path. If the path is empty, it uses the
+// namespace of the process. The library looks up the kernel's IPVS once in a process and keeps the
+// result even if the kernel has no IPVS, so the batch is opened first.
 func connect(namespace string) (*connection, error) {
 	b, err := batch.Open(namespace, answerTimeout)
 	if err != nil {

@@ -23,7 +23,7 @@
 //     minutes for ten thousand servers on a slow machine: see readTable. Neither the library nor
 //     readTable is used alone, because the kernel's list omits servers if other network namespaces
 //     have servers too. The parser of prometheus/procfs, which is linked too, does not know SCTP:
-//     it takes the backends of such a server for those of the server before.
+//     it attributes the backends of an SCTP server to the server before it in the list.
 //   - A kernel without IPVS. The library looks up the number of IPVS once in a process, runs
 //     modprobe for it, and logs failures with logrus. So batch, which has no such state, is opened
 //     first. If the module is loaded again while the process runs, the process must be started

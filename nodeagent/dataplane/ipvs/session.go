@@ -36,7 +36,8 @@ type session struct {
 	abandoned *worker     // its goroutine may still be in a call to the kernel
 }
 
-// newSession opens a session in the network namespace at a path; empty: that of the process.
+// newSession opens a session in the network namespace at a path. If the path is empty, it uses the
+// namespace of the process.
 func newSession(namespace string) (*session, error) {
 	s := &session{timeout: answerTimeout, open: func() (*connection, error) { return connect(namespace) }}
 	if err := s.connect(); err != nil {

@@ -42,8 +42,9 @@ func (p *Plane) deleteDrains(s *service) {
 	}
 }
 
-// readDrains marks as draining the backends of a service whose drain time is noted and not over. A
-// backend with a weight takes traffic, so it does not drain.
+// readDrains reads the draining backends of a service from the progress file, and marks them as
+// draining unless their drain time is over. A backend with a weight takes traffic, so it does not
+// drain.
 func (p *Plane) readDrains(s *service) error {
 	value, known := p.progress.Get(drainKey + journalKey(s.id.Frontend))
 	s.noted = known

@@ -29,7 +29,7 @@ type NodeOptions struct {
 	Updated func() time.Time
 	// Draining reports whether load balancers are to leave this node.
 	Draining func() bool
-	// Node returns the node's object; nil: it is not known.
+	// Node returns the node's object, or nil if it is unknown.
 	Node func() *corev1.Node
 }
 

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// kernelVersion returns the version of the kernel; empty: it is not known.
+// kernelVersion returns the version of the kernel, or "" if it is unknown.
 func kernelVersion() string {
 	var u syscall.Utsname
 	if err := syscall.Uname(&u); err != nil {

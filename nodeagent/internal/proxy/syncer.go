@@ -29,7 +29,7 @@ type Recorder interface {
 
 // HealthChecks are the health-check ports of services.
 type HealthChecks interface {
-	// Set sets the port of a service; nil: it has none.
+	// Set sets the health-check port of a service, or removes it if want is nil.
 	Set(service object.Name, want *plan.HealthCheck)
 }
 
@@ -79,7 +79,7 @@ type Syncer struct {
 	reported    map[object.Name]string    // problems that were reported by an event
 	lastTrigger map[object.Name]time.Time // newest trigger that was measured
 	applied     uint64
-	// nodeError is the last failure of the node that was reported; empty: it is over.
+	// nodeError is the failure of the node that was reported last, or "" once it is over.
 	nodeError string
 	adopted   bool // the state of an earlier agent in the data plane has been reconciled
 	reached   reached
@@ -150,7 +150,8 @@ func (s *Syncer) notify() {
 	}
 }
 
-// QueueAge returns how long changes have been waiting or are being programmed; 0: there are none.
+// QueueAge returns the time since the oldest change that is not programmed yet arrived, or 0 if all
+// changes are programmed.
 func (s *Syncer) QueueAge() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 // kindLayout is the way in which objects of one kind are printed.
 type kindLayout struct {
 	columns []column // default: name and age
-	// describe prints what a description has besides the metadata and the events; default: nothing.
+	// describe prints the lines of a description between the metadata and the events. Without it, a
+	// description has no such lines.
 	describe func(d description, o object.Object, related Related)
 }
 

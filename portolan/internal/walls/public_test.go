@@ -20,8 +20,8 @@ var contracts = []string{
 	ours + "nodeagent/kerneltest",
 }
 
-// publicAreas are the areas whose packages are public only if they must be. The others are the
-// contract, and modules that no other module imports.
+// publicAreas lists the modules to which the rule of internal/ applies. The module api is public as
+// a whole. No module imports the others.
 var publicAreas = append([]string{"services", "portolan"}, daemons...)
 
 // inInternal reports whether only the module of a package can import it.

@@ -13,8 +13,8 @@ import (
 	"portolan.dev/portolan/internal/manifest/kube"
 )
 
-// TestValuesAsKubernetes compares which texts the handwritten types accept, and what they write
-// again.
+// TestValuesAsKubernetes checks that the handwritten types accept the same texts as the types of
+// Kubernetes, and encode them alike.
 func TestValuesAsKubernetes(t *testing.T) {
 	pieces := []string{
 		"2006-01-02T15:04:05", ".000000", ".5", "Z", "+02:00", "0", "1", "12", "-", "+", ".", "m", "u", "n", "k", "M", "Mi", "Gi", "e3", "E-3", "E", "i", "http", " ",
