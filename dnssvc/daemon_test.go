@@ -276,8 +276,8 @@ func TestOldViewsAreNotAnsweredFrom(t *testing.T) {
 	r.eventually(t, "web.default"+loc, dns.TypeA, "SERVFAIL")
 }
 
-// TestLameDuck checks that a daemon that was told to stop reports not ready before it stops, so that
-// clients can use another name server.
+// TestLameDuck checks that a daemon that was told to stop reports not ready before it stops, so
+// that clients can use another name server.
 func TestLameDuck(t *testing.T) {
 	log := changestest.New(t)
 	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "10.96.0.1", "80:http"))

@@ -74,8 +74,8 @@ func (e *Engine) Release(ctx context.Context, owners []OwnerSlots) (released int
 	return released, err
 }
 
-// Reclaim frees the values of the given allocations and returns the freed values. An allocation that
-// has changed since the caller read it stays.
+// Reclaim frees the values of the given allocations and returns the freed values. An allocation
+// that has changed since the caller read it stays.
 func (e *Engine) Reclaim(ctx context.Context, seen []allocation.Allocation) (freed []pool.Value, err error) {
 	err = e.submit(ctx, func(b *allocation.Table, now time.Time, c *allocation.Change) {
 		freed = nil
