@@ -16,7 +16,7 @@ const (
 	viewFile  = "view.pb"
 	viewOwner = "dnssvc"
 	saveEvery = 5 * time.Second
-	// believeAfter is the time after which a name that the view on disk lacks is answered NXDOMAIN,
+	// absenceDelay is the time after which a name that the view on disk lacks is answered NXDOMAIN,
 	// if the registry has not answered by then. A running registry has sent its snapshot within
 	// this time.
 	absenceDelay = 5 * time.Second
@@ -73,7 +73,7 @@ func (d *Daemon) leaveDiskView() {
 }
 
 // boundDiskView bounds the use of the view on disk. Its names are answered at once, other names are
-// NXDOMAIN after believeAfter, and the view is dropped once it is older than DataMaxAge.
+// NXDOMAIN after absenceDelay, and the view is dropped once it is older than DataMaxAge.
 func (d *Daemon) boundDiskView(ctx context.Context) error {
 	if d.fromDisk.IsZero() {
 		return nil

@@ -9,7 +9,7 @@
 //
 // The invariant: no part needs this package, and no part holds another one. A part declares the
 // interfaces and functions that it needs, and this package supplies them. Parts share only
-// constants and contracts: the reasons of Events, and machine.KernelMode. The alternative, one
+// constants and contracts: the reasons of Events, and kernelmode.Mode. The alternative, one
 // package of parts that share a Daemon, would let each part use all others, and hide the
 // dependencies between them.
 //

@@ -13,7 +13,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/changelog"
 	"portolan.dev/registry/internal/admission"
-	"portolan.dev/registry/internal/alloc"
+	"portolan.dev/registry/internal/allocator"
 	"portolan.dev/registry/internal/api"
 	"portolan.dev/registry/internal/gc"
 	"portolan.dev/registry/internal/rules"
@@ -37,19 +37,19 @@ type Daemon struct {
 	log    *slog.Logger
 	open   OpenFunc
 
-	store     store.Store
-	indexes   *rules.Indexes
-	view      *view.View
-	hub       *watch.Hub
-	alloc     *alloc.Client
-	writer    *admission.Writer
-	collector *gc.Collector
-	agents    *api.Agents
-	relay     *changes.Relay
-	server    *rpc.Server
-	listener  net.Listener
-	allocator *grpc.ClientConn
-	nats      app.Bus
+	store         store.Store
+	indexes       *rules.Indexes
+	view          *view.View
+	hub           *watch.Hub
+	allocator     *allocator.Client
+	writer        *admission.Writer
+	collector     *gc.Collector
+	agents        *api.Agents
+	relay         *changes.Relay
+	server        *rpc.Server
+	listener      net.Listener
+	allocatorConn *grpc.ClientConn
+	nats          app.Bus
 }
 
 // New opens the store, waiting until it is available, reads all objects and listens. It needs
@@ -97,12 +97,12 @@ func (d *Daemon) openView(ctx context.Context) (err error) {
 
 // openWriter connects to the allocator and builds the writer.
 func (d *Daemon) openWriter(context.Context) (err error) {
-	if d.allocator, err = d.host.Network.Dial(d.config.Allocator, d.host.Identity.DialOption(identity.Allocator)); err != nil {
+	if d.allocatorConn, err = d.host.Network.Dial(d.config.Allocator, d.host.Identity.DialOption(identity.Allocator)); err != nil {
 		return err
 	}
-	d.alloc = alloc.NewClient(allocatorv1.NewAllocatorServiceClient(d.allocator), d.log, d.host.Metrics)
+	d.allocator = allocator.NewClient(allocatorv1.NewAllocatorServiceClient(d.allocatorConn), d.log, d.host.Metrics)
 	d.writer = admission.New(admission.Config{
-		Store: d.store, View: d.view, Indexes: d.indexes, Alloc: d.alloc, Log: d.log, Families: d.config.families(),
+		Store: d.store, View: d.view, Indexes: d.indexes, Allocator: d.allocator, Log: d.log, Families: d.config.families(),
 		Rules: spec.Rules{LoopbackEndpoints: d.config.LoopbackEndpoints, ServiceCIDRs: d.config.ServiceCIDR, PodCIDRs: d.config.PodCIDR},
 	})
 	d.collector.Use(d.view, d.writer)
@@ -136,7 +136,7 @@ func (d *Daemon) openServer(context.Context) (err error) {
 	registryv1.RegisterApplyServiceServer(d.server, &api.Apply{Writer: d.writer})
 	registryv1.RegisterChangeServiceServer(d.server, &api.Changes{View: d.view, Store: d.store})
 	registryv1.RegisterAgentServiceServer(d.server, d.agents)
-	registryv1.RegisterDiscoveryServiceServer(d.server, &api.Discovery{View: d.view, Settings: d.config.settings(), NodePorts: d.alloc.NodePorts})
+	registryv1.RegisterDiscoveryServiceServer(d.server, &api.Discovery{View: d.view, Settings: d.config.settings(), NodePorts: d.allocator.NodePorts})
 	registryv1.RegisterBackupServiceServer(d.server, &api.Backup{View: d.view, Store: d.store, Version: obs.Version()})
 	d.listener, err = d.config.Listen(d.host.Network)
 	return err
@@ -168,7 +168,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}},
 		behind("view", d.view.Run),
 		behind("relay", d.relay.Run),
-		behind("settle", d.alloc.Run),
+		behind("allocations", d.allocator.Run),
 		behind("collector", d.collector.Run),
 		behind("reaper", reaper.Run),
 	)
@@ -182,11 +182,11 @@ func (d *Daemon) close() error {
 	if d.nats != nil {
 		d.nats.Close()
 	}
-	if d.alloc != nil {
-		d.alloc.Close()
-	}
 	if d.allocator != nil {
-		errs = append(errs, d.allocator.Close())
+		d.allocator.Close()
+	}
+	if d.allocatorConn != nil {
+		errs = append(errs, d.allocatorConn.Close())
 	}
 	if d.store != nil {
 		errs = append(errs, d.store.Close())

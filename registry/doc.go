@@ -12,10 +12,10 @@
 //   - view: all objects in memory.
 //   - watch: the changes, for watchers.
 //   - rules: the rules of a kind that need other objects.
-//   - alloc: the addresses and ports that a commit needs.
+//   - allocator: the addresses and ports that a commit needs.
 //   - admission: every write.
 //   - gc: the deletion of objects, events and log records that are no longer needed.
 //   - changelog: the log in the form of the API.
-//   - wire and api: the gRPC services.
+//   - response and api: the gRPC services.
 //   - backup: export and import of all objects.
 package registry

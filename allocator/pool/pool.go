@@ -131,9 +131,9 @@ func (p *Pool) start(from, to uint64) uint64 {
 	return from + p.random(to-from)
 }
 
-// Take marks a value as in use. A value at rest may be taken at once. Errors: ErrNotInRange,
+// Allocate marks a value as in use. A value at rest may be allocated at once. Errors: ErrNotInRange,
 // ErrAllocated.
-func (p *Pool) Take(v Value) error {
+func (p *Pool) Allocate(v Value) error {
 	i, ok := p.space.Index(v)
 	if !ok {
 		return ErrNotInRange

@@ -57,7 +57,7 @@ func TestPoolKeepsItsRules(t *testing.T) {
 			},
 			"take": func(t *rapid.T) {
 				v := some.Draw(t, "value")
-				err := p.Take(v)
+				err := p.Allocate(v)
 				if m.used[v] != errors.Is(err, ErrAllocated) {
 					t.Fatalf("Take(%v) = %v, used %v", v, err, m.used[v])
 				}
@@ -129,7 +129,7 @@ func pick(t *rapid.T, p *Pool, m *model, now time.Time, rest time.Duration) {
 			}
 		}
 	}
-	if err := p.Take(v); err != nil {
+	if err := p.Allocate(v); err != nil {
 		t.Fatalf("Take of the picked %v: %v", v, err)
 	}
 	m.used[v] = true
@@ -185,7 +185,7 @@ func TestVeryLargePoolCostsWhatIsUsedOfIt(t *testing.T) {
 			t.Fatalf("picked %v again, or %v", v, err)
 		}
 		seen[v] = true
-		if err := p.Take(v); err != nil {
+		if err := p.Allocate(v); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -193,7 +193,7 @@ func TestVeryLargePoolCostsWhatIsUsedOfIt(t *testing.T) {
 	for range 100 {
 		p.picksLeft = 0
 		v, _, err := p.Pick(epoch)
-		if err != nil || p.Take(v) != nil {
+		if err != nil || p.Allocate(v) != nil {
 			t.Fatalf("%v: %v", v, err)
 		}
 	}
@@ -208,7 +208,7 @@ func TestNeighboursAreHandedOutTogether(t *testing.T) {
 	var last uint64
 	for n := range 2 * picksPerStart {
 		v, _, err := p.Pick(epoch)
-		if err != nil || p.Take(v) != nil {
+		if err != nil || p.Allocate(v) != nil {
 			t.Fatalf("%v: %v", v, err)
 		}
 		i, _ := s.Index(v)
@@ -245,7 +245,7 @@ func TestWhatHasRestedIsFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := New(s, 0, time.Minute)
-	if err := p.Take(PortValue(8)); err != nil {
+	if err := p.Allocate(PortValue(8)); err != nil {
 		t.Fatal(err)
 	}
 	p.Release(PortValue(8), epoch)

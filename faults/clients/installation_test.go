@@ -66,7 +66,7 @@ func TestNoPromiseIsBrokenWithoutFaults(t *testing.T) {
 	for _, w := range h.Windows() {
 		t.Logf("%s: %d clients, %d served, %d not; longest %s, in all %s", w.Kind, w.Clients, w.Served, w.Failed, w.Longest, w.Total)
 	}
-	findings, err := rest.AtRest(t.Context(), check.World(&h.Log), bound,
+	findings, err := rest.RunAll(t.Context(), check.World(&h.Log), bound,
 		rest.Objects{Registry: i.Conn}, rest.Slices{Registry: i.Conn}, rest.Allocations{Allocator: i.Allocator()},
 		rest.Names{Server: i.DNS(), Zones: append([]string{model.Zone}, labtest.ReverseZones()...)},
 	)

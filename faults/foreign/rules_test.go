@@ -47,7 +47,7 @@ func TestBesideAPlane(t *testing.T) {
 		Key:   plan.Key{Frontend: plan.Frontend{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Protocol: plan.TCP}},
 		Reals: []plan.RealServer{{Addr: netip.MustParseAddrPort("10.1.0.1:8080"), Weight: 1}},
 	}
-	_, commands, _ := strings.Cut(netfilter.LookAtTables, ": ")
+	_, commands, _ := strings.Cut(netfilter.ListTables, ": ")
 	for _, do := range []func() error{
 		func() error {
 			if failed := p.Apply(t.Context(), dataplanetest.Changes(v)); len(failed) > 0 {

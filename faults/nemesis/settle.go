@@ -88,7 +88,7 @@ func (r *run) confirm() {
 		return
 	}
 	began := time.Now()
-	findings, err := check.AtRest(r.Context(), want, patience/2, r.atRest()...)
+	findings, err := check.RunAll(r.Context(), want, patience/2, r.atRest()...)
 	if err != nil {
 		r.Errorf("round %d: %v", r.number, err)
 	}
@@ -102,7 +102,7 @@ func (r *run) confirm() {
 // the round's clients are gone.
 func (r *run) checkLeaks() {
 	r.Helper()
-	findings, err := check.AtRest(r.Context(), nil, patience/2, r.leaks)
+	findings, err := check.RunAll(r.Context(), nil, patience/2, r.leaks)
 	if err != nil {
 		r.Errorf("round %d: %v", r.number, err)
 	}
@@ -121,7 +121,7 @@ func (r *run) checkCleanup() {
 			r.Error(err)
 		}
 	}
-	findings, err := check.AtRest(r.Context(), nil, 0, r.foreignRules()...)
+	findings, err := check.RunAll(r.Context(), nil, 0, r.foreignRules()...)
 	if err != nil {
 		r.Errorf("after the cleanup: %v", err)
 	}

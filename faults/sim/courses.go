@@ -93,7 +93,7 @@ func (c *courses) recordPlan(at plan.Frontend, revision uint64) {
 		if v := c.table.Server(plan.Key{Frontend: at, Audience: audience}); v != nil {
 			return v
 		}
-		return c.table.Server(plan.Key{Frontend: at, Audience: plan.Anyone})
+		return c.table.Server(plan.Key{Frontend: at, Audience: plan.AnyClient})
 	}
 	inside, outside := planned(plan.Internal), planned(plan.External)
 	if inside == outside {

@@ -27,7 +27,7 @@ var ErrNotSupported = errors.New("not supported by this data plane")
 //   - A server without usable backends refuses traffic at once: a TCP client gets a reset or
 //     ECONNREFUSED, a UDP client ECONNREFUSED. With verdict Drop, a plane that cannot drop packets
 //     silently refuses too.
-//   - At one frontend, a server for one audience takes precedence over the server for Anyone.
+//   - At one frontend, a server for one audience takes precedence over the server for AnyClient.
 //   - With affinity, a client address keeps its backend until Affinity after its last connection,
 //     as long as the backend exists.
 //   - A plane never changes anything in the system that it did not set up itself.

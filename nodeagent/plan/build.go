@@ -263,8 +263,8 @@ func (b *builder) addLocal(key Key, attrs Attributes, cluster, local selection) 
 // add adds a server unless the service already has one for the same traffic.
 func (b *builder) add(key Key, attrs Attributes, p selection) {
 	anyone, internal := key, key
-	anyone.Audience, internal.Audience = Anyone, Internal
-	if b.planned[key] || b.planned[anyone] || key.Audience == Anyone && b.planned[internal] {
+	anyone.Audience, internal.Audience = AnyClient, Internal
+	if b.planned[key] || b.planned[anyone] || key.Audience == AnyClient && b.planned[internal] {
 		return
 	}
 	b.planned[key] = true

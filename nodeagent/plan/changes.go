@@ -3,7 +3,7 @@ package plan
 import "slices"
 
 // Audiences are all audiences.
-var Audiences = [...]Audience{Anyone, Internal, External}
+var Audiences = [...]Audience{AnyClient, Internal, External}
 
 // FrontendServers are the virtual servers that are planned for a frontend.
 type FrontendServers struct {

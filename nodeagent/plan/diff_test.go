@@ -36,7 +36,7 @@ func virtualServer(t *rapid.T) *plan.VirtualServer {
 				Addr:     netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, 0, rapid.ByteMax(2).Draw(t, "vip")}), 80),
 				Protocol: rapid.SampledFrom([]plan.Protocol{plan.TCP, plan.UDP}).Draw(t, "protocol"),
 			},
-			Audience: rapid.SampledFrom([]plan.Audience{plan.Anyone, plan.Internal, plan.External}).Draw(t, "audience"),
+			Audience: rapid.SampledFrom([]plan.Audience{plan.AnyClient, plan.Internal, plan.External}).Draw(t, "audience"),
 		},
 		Attributes: plan.Attributes{
 			Service:    object.Name{Namespace: "default", Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "service")},
@@ -222,7 +222,7 @@ func (c aClient) served(s *plan.State) bool {
 	}
 	v := s.Servers[plan.Key{Frontend: c.to, Audience: audience}]
 	if v == nil {
-		v = s.Servers[plan.Key{Frontend: c.to, Audience: plan.Anyone}]
+		v = s.Servers[plan.Key{Frontend: c.to, Audience: plan.AnyClient}]
 	}
 	if v == nil || v.Restricted && !slices.ContainsFunc(v.Allowed, func(p netip.Prefix) bool { return p.Contains(c.from) }) {
 		return false

@@ -51,14 +51,14 @@ func protocolOf(p corev1.Protocol) Protocol {
 }
 
 // Audience is the set of clients that a virtual server serves. At one frontend, a server for
-// Internal or External takes precedence over a server for Anyone.
+// Internal or External takes precedence over a server for AnyClient.
 type Audience uint8
 
 // The audiences.
 const (
-	Anyone   Audience = iota
-	Internal          // pods and the node itself
-	External          // all other clients
+	AnyClient Audience = iota
+	Internal           // pods and the node itself
+	External           // all other clients
 )
 
 // String returns the audience's name in the API.
@@ -80,17 +80,17 @@ func (e Exposure) String() string {
 	return [...]string{"clusterIP", "externalIP", "loadBalancerIP", "nodePort"}[e]
 }
 
-// Verdict is the treatment of traffic to a frontend without usable backends.
-type Verdict uint8
+// NoBackendsAction is the treatment of traffic to a frontend without usable backends.
+type NoBackendsAction uint8
 
-// The verdicts.
+// The actions.
 const (
-	Refuse Verdict = iota // the client gets an error at once
-	Drop                  // the client gets no answer, so that a load balancer tries another node
+	Refuse NoBackendsAction = iota // the client gets an error at once
+	Drop                           // the client gets no answer, so that a load balancer tries another node
 )
 
-// String returns the verdict's name in the API.
-func (v Verdict) String() string { return [...]string{"refuse", "drop"}[v] }
+// String returns the action's name in the API.
+func (v NoBackendsAction) String() string { return [...]string{"refuse", "drop"}[v] }
 
 // Masquerade selects the traffic that has its source address replaced by the node's.
 type Masquerade uint8

@@ -33,9 +33,9 @@ type Key struct {
 	Audience Audience
 }
 
-// String returns the frontend, followed by the audience unless it is Anyone.
+// String returns the frontend, followed by the audience unless it is AnyClient.
 func (k Key) String() string {
-	if k.Audience == Anyone {
+	if k.Audience == AnyClient {
 		return k.Frontend.String()
 	}
 	return k.Frontend.String() + " (" + k.Audience.String() + ")"
@@ -78,7 +78,7 @@ type Attributes struct {
 	Drain time.Duration
 
 	// WithoutBackends is the treatment of traffic if there are no usable backends.
-	WithoutBackends Verdict
+	WithoutBackends NoBackendsAction
 	// Masquerade selects the clients that have their source address replaced by the node's.
 	Masquerade Masquerade
 

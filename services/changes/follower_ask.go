@@ -51,7 +51,7 @@ func (f *Follower) askUpTo(ctx context.Context, what need, upTo uint64) error {
 			f.need = aSnapshot
 			app.Pause(ctx, rand.N(f.cfg.Jitter))
 		}
-		err = f.takeSnapshot(ctx)
+		err = f.applySnapshot(ctx)
 	}
 	var refused *applyError
 	if errors.As(err, &refused) {
@@ -131,9 +131,9 @@ func (f *Follower) listChanges(ctx context.Context) (*registryv1.ListChangesResp
 	return answer, nil
 }
 
-// takeSnapshot reads a snapshot and passes its difference to the view to Apply. It uses nothing of
+// applySnapshot reads a snapshot and passes its difference to the view to Apply. It uses nothing of
 // a snapshot before the snapshot is complete.
-func (f *Follower) takeSnapshot(ctx context.Context) error {
+func (f *Follower) applySnapshot(ctx context.Context) error {
 	asked := time.Now()
 	snap, err := f.readSnapshot(ctx)
 	if err != nil {

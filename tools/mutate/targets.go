@@ -15,7 +15,7 @@ var targets = []target{
 	{"registry/internal/sqlite", []string{"registry/internal/sqlite"}},
 	{"registry/internal/postgres", []string{"registry/internal/postgres"}},
 	{"registry/internal/gc", []string{"registry/internal/gc", "registry"}},
-	{"registry/internal/alloc", []string{"registry/internal/alloc", "registry/internal/admission", "registry"}},
+	{"registry/internal/allocator", []string{"registry/internal/allocator", "registry/internal/admission", "registry"}},
 	{"endpointctl/internal/controller", []string{"endpointctl/internal/controller", "endpointctl"}},
 	{"allocator/pool", []string{"allocator/pool", "allocator/internal/engine"}},
 	{"allocator/internal/engine", []string{"allocator/internal/engine", "allocator"}},

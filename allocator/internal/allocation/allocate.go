@@ -175,7 +175,7 @@ func (t *Table) dropUnconfirmed(now time.Time, owner store.Owner, slot string, v
 // assign allocates a free value to the owner.
 func (t *Table) assign(owner store.Owner, e *poolState, v pool.Value, c *Change) *allocation {
 	since, rested := e.values.RestingSince(v)
-	if err := e.values.Take(v); err != nil {
+	if err := e.values.Allocate(v); err != nil {
 		panic(fmt.Sprintf("allocation: %s is not allocated and not free: %v", v, err))
 	}
 	h := &allocation{value: v, pool: e.Name, owner: owner}
@@ -183,7 +183,7 @@ func (t *Table) assign(owner store.Owner, e *poolState, v pool.Value, c *Change)
 	c.add(step{allocation: h, newlyAllocated: true, undo: func() {
 		delete(t.values, v)
 		e.values.Free(v)
-		if rested && e.values.Take(v) == nil {
+		if rested && e.values.Allocate(v) == nil {
 			e.values.Release(v, since)
 		}
 	}})

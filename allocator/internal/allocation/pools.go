@@ -118,7 +118,7 @@ func (t *Table) PutPool(p store.Pool, now time.Time) error {
 	if old := t.pool(p.Name); old != nil {
 		old.values.Resting(now)
 		old.values.EachResting(func(v pool.Value, since time.Time) {
-			if fresh.values.Take(v) == nil {
+			if fresh.values.Allocate(v) == nil {
 				fresh.values.Release(v, since)
 			}
 		})
@@ -127,7 +127,7 @@ func (t *Table) PutPool(p store.Pool, now time.Time) error {
 		if h.pool != p.Name {
 			continue
 		}
-		if err := fresh.values.Take(v); err != nil {
+		if err := fresh.values.Allocate(v); err != nil {
 			return fmt.Errorf("pool %s: %s: %w", p.Name, v, err)
 		}
 	}

@@ -95,7 +95,7 @@ func (t *Table) removeClaim(now time.Time, x *claim, c *Change) bool {
 	e.values.Release(h.value, now)
 	c.add(step{allocation: h, released: now, undo: func() {
 		t.values[h.value] = h
-		if err := e.values.Take(h.value); err != nil {
+		if err := e.values.Allocate(h.value); err != nil {
 			panic("allocation: a value that was given back is not to be had: " + err.Error())
 		}
 		t.link(x)

@@ -70,7 +70,7 @@ func (t *Table) Restore(h store.Allocation) error {
 	if e == nil {
 		return fmt.Errorf("value %s is of pool %q, which does not exist", h.Value, h.Pool)
 	}
-	if err := e.values.Take(h.Value); err != nil {
+	if err := e.values.Allocate(h.Value); err != nil {
 		return fmt.Errorf("value %s of pool %q: %w", h.Value, h.Pool, err)
 	}
 	if !h.Released.IsZero() {

@@ -125,7 +125,7 @@ func (v *Verifier) Run(ctx context.Context) error {
 			if !app.Pause(ctx, v.lagTolerance()) {
 				return nil
 			}
-			v.allocateMissing(ctx, v.view.takeChanged())
+			v.allocateMissing(ctx, v.view.nextChanged())
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (v *Verifier) reconcileAll(ctx context.Context) {
 	if !v.cfg.ViewCurrent() {
 		return // an outdated view must not decide
 	}
-	v.view.takeChanged()
+	v.view.nextChanged()
 	before := v.differences
 	v.differences = make(map[valueOwner]time.Time, len(before))
 	clear(v.foundInPass)

@@ -56,8 +56,8 @@ func (w *view) get(uid string) object.Object {
 	return w.byUID[uid]
 }
 
-// takeChanged returns the services that changed since the last call.
-func (w *view) takeChanged() []*corev1.Service {
+// nextChanged returns the services that changed since the last call.
+func (w *view) nextChanged() []*corev1.Service {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken := make([]*corev1.Service, 0, len(w.changed))

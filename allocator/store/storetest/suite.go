@@ -48,14 +48,14 @@ func ports(name string) store.Pool {
 	return store.Pool{Name: name, Use: allocatorv1.Use_USE_NODE_PORT, Range: "30000-30099", State: allocatorv1.PoolState_POOL_STATE_ACTIVE, Band: 16}
 }
 
-// take returns a Write that gives a free value to an owner.
-func take(v pool.Value, o store.Owner, claims ...store.Claim) store.Write {
+// allocate returns a Write that gives a free value to an owner.
+func allocate(v pool.Value, o store.Owner, claims ...store.Claim) store.Write {
 	return store.Write{Allocation: store.Allocation{Value: v, Pool: "ports", Owner: o, Claims: claims}}
 }
 
 // keep returns a Write that changes the claims of the owner that has the value.
 func keep(v pool.Value, o store.Owner, claims ...store.Claim) store.Write {
-	p := take(v, o, claims...)
+	p := allocate(v, o, claims...)
 	p.ExpectedOwner = o.UID
 	return p
 }
@@ -125,7 +125,7 @@ func testPools(t *testing.T, s store.Store) {
 	if err != nil || !slices.Equal(got, []store.Pool{large, ports("ports")}) {
 		t.Errorf("pools %v, %v", got, err)
 	}
-	apply(t, s, take(v1, a))
+	apply(t, s, allocate(v1, a))
 	if err := s.DeletePool(ctx, "ports"); !errors.Is(err, store.ErrPoolInUse) {
 		t.Errorf("delete in use: %v", err)
 	}
@@ -141,10 +141,10 @@ func testPools(t *testing.T, s store.Store) {
 
 func testOneOwner(t *testing.T, s store.Store) {
 	prepare(t, s)
-	apply(t, s, take(v1, a))
+	apply(t, s, allocate(v1, a))
 	apply(t, s, keep(v1, a))
 	for what, p := range map[string]store.Write{
-		"take of what another has": take(v1, b), "take of what it has": take(v1, a), "claim on what another has": keep(v1, b, claim("x", true, t0)),
+		"take of what another has": allocate(v1, b), "take of what it has": allocate(v1, a), "claim on what another has": keep(v1, b, claim("x", true, t0)),
 		"release of what another has": rest(v1, b, t0),
 	} {
 		var conflict *store.ConflictError
@@ -155,9 +155,9 @@ func testOneOwner(t *testing.T, s store.Store) {
 	want(t, s, "30001 ports a")
 	apply(t, s, rest(v1, a, t0.Add(time.Second)))
 	want(t, s, "30001 ports a released+1000")
-	apply(t, s, take(v1, b))
+	apply(t, s, allocate(v1, b))
 	want(t, s, "30001 ports b")
-	handed := take(v1, a)
+	handed := allocate(v1, a)
 	handed.ExpectedOwner = b.UID
 	apply(t, s, handed)
 	want(t, s, "30001 ports a")
@@ -165,7 +165,7 @@ func testOneOwner(t *testing.T, s store.Store) {
 
 func testClaims(t *testing.T, s store.Store) {
 	prepare(t, s)
-	apply(t, s, take(v1, a, claim("x", false, t0), claim("y", false, t0)), take(v2, b, claim(`"<ü>`, true, t0)))
+	apply(t, s, allocate(v1, a, claim("x", false, t0), claim("y", false, t0)), allocate(v2, b, claim(`"<ü>`, true, t0)))
 	want(t, s, "30001 ports a x=false+0 y=false+0", `30002 ports b "<ü>=true+0`)
 	apply(t, s, keep(v1, a, claim("x", true, t0.Add(time.Millisecond))))
 	want(t, s, "30001 ports a x=true+1", `30002 ports b "<ü>=true+0`)
@@ -175,14 +175,14 @@ func testClaims(t *testing.T, s store.Store) {
 
 func testAtomic(t *testing.T, s store.Store) {
 	prepare(t, s)
-	apply(t, s, take(v2, b))
-	if err := s.Apply(t.Context(), []store.Write{take(v1, a, claim("x", false, t0)), take(v2, a)}); err == nil {
+	apply(t, s, allocate(v2, b))
+	if err := s.Apply(t.Context(), []store.Write{allocate(v1, a, claim("x", false, t0)), allocate(v2, a)}); err == nil {
 		t.Error("a conflict was applied")
 	}
 	want(t, s, "30002 ports b")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Apply(ctx, []store.Write{take(v1, a)}); err == nil {
+	if err := s.Apply(ctx, []store.Write{allocate(v1, a)}); err == nil {
 		t.Error("applied although canceled")
 	}
 	want(t, s, "30002 ports b")
@@ -198,7 +198,7 @@ func testRace(t *testing.T, s store.Store) {
 	for i := range 8 {
 		wg.Go(func() {
 			var conflict *store.ConflictError
-			err := s.Apply(t.Context(), []store.Write{take(v1, store.Owner{UID: fmt.Sprint(i)})})
+			err := s.Apply(t.Context(), []store.Write{allocate(v1, store.Owner{UID: fmt.Sprint(i)})})
 			switch {
 			case err == nil:
 				won.Add(1)
@@ -221,11 +221,11 @@ func testList(t *testing.T, s store.Store) {
 	for i, ip := range []string{"10.0.0.200", "10.0.1.1", "10.0.0.3"} {
 		v, _ := pool.ParseAddr(ip)
 		o := []store.Owner{a, b}[i%2]
-		p := take(v, o, claim("one", false, t0), claim("two", false, t0))
+		p := allocate(v, o, claim("one", false, t0), claim("two", false, t0))
 		p.Pool = "ips"
 		apply(t, s, p)
 	}
-	apply(t, s, take(v1, a))
+	apply(t, s, allocate(v1, a))
 	const three, far, more = "10.0.0.3 ips a one=false+0 two=false+0", "10.0.0.200 ips a one=false+0 two=false+0", "10.0.1.1 ips b one=false+0 two=false+0"
 	middle, _ := pool.ParseAddr("10.0.0.100")
 	for _, c := range []struct {
@@ -251,7 +251,7 @@ func testList(t *testing.T, s store.Store) {
 
 func testDeleteExpired(t *testing.T, s store.Store) {
 	prepare(t, s)
-	apply(t, s, take(v1, a), take(v2, a), take(pool.PortValue(30003), a))
+	apply(t, s, allocate(v1, a), allocate(v2, a), allocate(pool.PortValue(30003), a))
 	apply(t, s, rest(v1, a, t0), rest(v2, a, t0.Add(time.Minute)))
 	if err := s.DeleteExpired(t.Context(), t0.Add(time.Second)); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ const (
 	failuresToDown = 2
 	firstPause     = time.Second
 	longestPause   = 30 * time.Second
-	// askSize is the largest answer by UDP that the forwarder accepts, in bytes.
+	// udpSize is the largest answer by UDP that the forwarder accepts, in bytes.
 	udpSize = 1232
 )
 

@@ -65,7 +65,7 @@ func (c Config) withDefaults() Config {
 
 // Numbers of records of one set.
 const (
-	// streamRecords is the number of IPv4 addresses, which are the smallest records, that fit into
+	// tcpRecords is the number of IPv4 addresses, which are the smallest records, that fit into
 	// an answer by TCP.
 	tcpRecords = (tcpLimit - headerSize - 1 - questionTail) / (fixedRR + 4)
 	// allRecords is more than the records of any set.

@@ -203,13 +203,13 @@ func (w *Watch) statusesOf(nodes []*corev1.Node, now time.Time) []nodeStatus {
 		}
 	}
 	for i := range all {
-		w.holdMassLapse(&all[i])
+		w.delayMassLapse(&all[i])
 	}
 	return all
 }
 
-// holdMassLapse changes the state of a node that fell silent together with many others.
-func (w *Watch) holdMassLapse(j *nodeStatus) {
+// delayMassLapse changes the state of a node that fell silent together with many others.
+func (w *Watch) delayMassLapse(j *nodeStatus) {
 	name := j.node.GetMetadata().GetName()
 	if j.state == silent && w.massLapse[name] && !isMarkedSilent(j.node) && j.silence <= massHold*w.grace(w.heartbeats[name]) {
 		j.state = held

@@ -121,7 +121,7 @@ func (a AskAmong) run(w *scenarioRun) error {
 }
 
 // AskHashed connects as each of Clients clients. Clients are hashed to backends, and only one backend
-// takes new connections. With the trait HashHolds, it must serve some of the clients and the others
+// takes new connections. With the trait HashRefusesOthers, it must serve some of the clients and the others
 // must be refused.
 type AskHashed struct {
 	Frontend string
@@ -144,7 +144,7 @@ func (a AskHashed) run(w *scenarioRun) error {
 			served++
 		}
 	}
-	if served == 0 || (held > 0) != w.traits.HashHolds {
+	if served == 0 || (held > 0) != w.traits.HashRefusesOthers {
 		return fmt.Errorf("%d clients were served, %d refused", served, held)
 	}
 	return nil
@@ -218,14 +218,14 @@ func (a AskDead) run(w *scenarioRun) error {
 	return nil
 }
 
-// Stray connects to the address of a frontend, at the port of a socket of the node that listens on
+// ConnectNodeSocket connects to the address of a frontend, at the port of a socket of the node that listens on
 // all addresses.
-type Stray struct {
+type ConnectNodeSocket struct {
 	Client
 	Frontend string
 }
 
-func (a Stray) run(w *scenarioRun) error {
+func (a ConnectNodeSocket) run(w *scenarioRun) error {
 	at := netip.AddrPortFrom(w.frontend(a.Frontend).Addr.Addr(), w.nodeSocket().addr.Port())
 	n, _, err := w.tryAt(a.Client, at, patience)
 	switch {

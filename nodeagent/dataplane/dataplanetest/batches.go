@@ -95,7 +95,7 @@ func (b *batches) servers(name object.Name, f frontend) []*plan.VirtualServer {
 		Drain:      rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(b.t, "drain"),
 		Masquerade: rapid.SampledFrom([]plan.Masquerade{plan.MasqueradeAlways, plan.MasqueradeOutside}).Draw(b.t, "masquerade"),
 	}
-	audiences := []plan.Audience{plan.Anyone}
+	audiences := []plan.Audience{plan.AnyClient}
 	if rapid.Bool().Draw(b.t, "by audience") {
 		audiences = []plan.Audience{plan.Internal, plan.External}
 		attrs.WithoutBackends = plan.Drop

@@ -30,7 +30,7 @@ func (a Open) run(w *scenarioRun) error {
 		return err
 	}
 	w.conns[a.Conn] = c
-	if c.from, _, err = w.who(c, patience); err != nil {
+	if c.from, _, err = w.identify(c, patience); err != nil {
 		return err
 	}
 	if !slices.Contains(a.Want, c.from) {
@@ -54,7 +54,7 @@ func (a Hold) run(w *scenarioRun) error {
 			return err
 		}
 		w.conns[fmt.Sprint("held ", len(w.conns))] = c
-		if c.from, _, err = w.who(c, patience); err != nil {
+		if c.from, _, err = w.identify(c, patience); err != nil {
 			return err
 		}
 		got[c.from]++
@@ -90,7 +90,7 @@ type Continue struct {
 
 func (a Continue) run(w *scenarioRun) error {
 	c := w.conns[a.Conn]
-	n, _, err := w.who(c, patience)
+	n, _, err := w.identify(c, patience)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (a SendOnly) run(w *scenarioRun) error {
 		return err
 	}
 	w.conns[a.Conn] = c
-	if n, _, err := w.who(c, silence); err == nil {
+	if n, _, err := w.identify(c, silence); err == nil {
 		return fmt.Errorf("answered by %d", n)
 	}
 	return nil
@@ -123,7 +123,7 @@ func (a SendOnly) run(w *scenarioRun) error {
 type RefusedOn struct{ Conn string }
 
 func (a RefusedOn) run(w *scenarioRun) error {
-	n, _, err := w.who(w.conns[a.Conn], patience)
+	n, _, err := w.identify(w.conns[a.Conn], patience)
 	switch {
 	case err == nil:
 		return fmt.Errorf("answered by %d", n)
@@ -156,7 +156,7 @@ func (a Cut) run(w *scenarioRun) error {
 		return Broken(a).run(w)
 	}
 	return w.eventually(func() error {
-		_, _, err := w.who(w.conns[a.Conn], patience)
+		_, _, err := w.identify(w.conns[a.Conn], patience)
 		switch {
 		case err == nil:
 			return errors.New("still open")
@@ -194,7 +194,7 @@ type Transfer struct {
 
 func (a Transfer) run(w *scenarioRun) error {
 	text := strings.Repeat("portolan", a.Size/8)
-	answer, err := w.say(w.conns[a.Conn], "echo "+text, patience)
+	answer, err := w.exchange(w.conns[a.Conn], "echo "+text, patience)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (a Reuse) run(w *scenarioRun) error {
 
 // quit makes the backend end a connection and waits for the end.
 func (w *scenarioRun) quit(c *client) error {
-	if _, err := w.say(c, "quit", patience); err != nil {
+	if _, err := w.exchange(c, "quit", patience); err != nil {
 		return err
 	}
 	if _, err := c.reader.ReadByte(); err != io.EOF {

@@ -58,7 +58,7 @@ func (a OutsideWindow) run(w *scenarioRun) error {
 
 // backendSide returns the backend's end of a connection.
 func (w *scenarioRun) backendSide(c *client) (net.Conn, error) {
-	answer, err := w.say(c, "who", patience)
+	answer, err := w.exchange(c, "who", patience)
 	if err != nil {
 		return nil, err
 	}

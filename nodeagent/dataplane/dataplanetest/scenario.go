@@ -106,34 +106,34 @@ func each(numbers ...int) Weights {
 	return w
 }
 
-// Hiding selects the clients that have their addresses hidden from backends.
-type Hiding uint8
+// Masquerading selects the clients that have their source addresses replaced.
+type Masquerading uint8
 
 // The choices.
 const (
-	HideAll Hiding = iota
-	HideOutside
-	HideNone
+	MasqueradeAll Masquerading = iota
+	MasqueradeOutside
+	MasqueradeNone
 )
 
-func (h Hiding) masquerade() plan.Masquerade {
+func (h Masquerading) masquerade() plan.Masquerade {
 	return [...]plan.Masquerade{plan.MasqueradeAlways, plan.MasqueradeOutside, plan.MasqueradeNever}[h]
 }
 
 // Server is a virtual server in a scenario.
 type Server struct {
-	Frontend  string        // a name; equal names are the same frontend
-	Exposure  plan.Exposure // exposure of the frontend if its name is new
-	Other6    bool          // whether the frontend is of the other family
-	Audience  plan.Audience
-	Scheduler plan.Scheduler // default rr
-	Flags     plan.Flags
-	Affinity  time.Duration
-	Drain     time.Duration
-	Without   plan.Verdict
-	Hide      Hiding
-	Only      []Client // source ranges; nil: all clients
-	Weights   Weights
+	Frontend   string        // a name; equal names are the same frontend
+	Exposure   plan.Exposure // exposure of the frontend if its name is new
+	Other6     bool          // whether the frontend is of the other family
+	Audience   plan.Audience
+	Scheduler  plan.Scheduler // default rr
+	Flags      plan.Flags
+	Affinity   time.Duration
+	Drain      time.Duration
+	NoBackends plan.NoBackendsAction
+	Masquerade Masquerading
+	Only       []Client // source ranges; nil: all clients
+	Weights    Weights
 }
 
 // WithoutPodRanges removes the ranges of pods from the plane with the next change.

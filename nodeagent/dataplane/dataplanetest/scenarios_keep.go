@@ -122,7 +122,7 @@ func restarting() []Scenario {
 			Program{
 				{Frontend: "stays", Drain: long, Weights: each(0, 1)},
 				{Frontend: "split", Drain: long, Audience: plan.Internal, Weights: each(0)},
-				{Frontend: "split", Drain: long, Audience: plan.External, Hide: HideNone, Weights: each(1)},
+				{Frontend: "split", Drain: long, Audience: plan.External, Masquerade: MasqueradeNone, Weights: each(1)},
 				{Frontend: "goes", Weights: each(0)},
 				{Frontend: "empty"},
 			},
@@ -132,7 +132,7 @@ func restarting() []Scenario {
 			Program{
 				{Frontend: "stays", Drain: long},
 				{Frontend: "split", Drain: long, Audience: plan.Internal, Weights: each(0)},
-				{Frontend: "split", Drain: long, Audience: plan.External, Hide: HideNone, Weights: each(1)},
+				{Frontend: "split", Drain: long, Audience: plan.External, Masquerade: MasqueradeNone, Weights: each(1)},
 				{Frontend: "goes", Weights: each(0)},
 				{Frontend: "empty"},
 			},
@@ -193,9 +193,9 @@ func udp() []Scenario {
 			Continue{Conn: "c", Moved: true},
 		}},
 		{Name: "UDP to silence, and then to somebody", Over: onlyUDP, Backends: 2, Do: []Action{
-			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Without: plan.Drop}},
+			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, NoBackends: plan.Drop}},
 			SendOnly{Client: out0, Conn: "c"},
-			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Without: plan.Drop, Weights: each(1)}},
+			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, NoBackends: plan.Drop, Weights: each(1)}},
 			Continue{Conn: "c", Moved: true},
 			Program{{Weights: each(0)}},
 			Continue{Conn: "c", Moved: true},

@@ -12,7 +12,7 @@ import (
 func audiences() []Scenario {
 	return []Scenario{
 		{Name: "internal and external clients have backends of their own", V6: Sources6, Backends: 2, Do: []Action{
-			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Hide: HideNone, Weights: each(1)}},
+			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Masquerade: MasqueradeNone, Weights: each(1)}},
 			Ask{Client: in0, Times: 3, Want: Weights{0: 3}, Sees: Hidden},
 			Ask{Client: node0, Times: 3, Want: Weights{0: 3}},
 			Ask{Client: out0, Times: 3, Want: Weights{1: 3}, Sees: Own},
@@ -31,10 +31,10 @@ func audiences() []Scenario {
 			Ask{Client: node0, Times: 2, Want: Weights{0: 2}},
 		}},
 		{Name: "nothing here for clients outside", V6: Sources6, Backends: 1, Do: []Action{
-			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Without: plan.Drop}},
+			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, NoBackends: plan.Drop}},
 			Ask{Client: in0, Want: each(0)},
 			Dropped{Client: out0},
-			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, Without: plan.Drop, Weights: each(0)}},
+			Program{{Audience: plan.Internal, Weights: each(0)}, {Audience: plan.External, NoBackends: plan.Drop, Weights: each(0)}},
 			Ask{Client: out0, Want: each(0)},
 		}},
 		{Name: "the policy changes in place", Backends: 2, Do: []Action{

@@ -36,9 +36,9 @@ type Traits struct {
 	// Schedulers are the plane's schedulers. Others are replaced by rr, which is reported with
 	// dataplane.ErrNotSupported.
 	Schedulers []plan.Scheduler
-	// HashHolds is set if sh without fallback refuses clients if their backend takes no new
+	// HashRefusesOthers is set if sh without fallback refuses clients if their backend takes no new
 	// connections. Otherwise another backend serves them.
-	HashHolds bool
+	HashRefusesOthers bool
 	// SwapsGap is set if new connections may be refused for a moment while the scheduler of a
 	// server changes.
 	SwapsGap bool
@@ -62,7 +62,7 @@ var everyScheduler = []plan.Scheduler{
 var (
 	IPVS = Traits{
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, Claims: true, SCTP: true,
-		Schedulers: everyScheduler, HashHolds: true, SwapsGap: true, Turns: true, RemembersClients: true, PinsClients: true,
+		Schedulers: everyScheduler, HashRefusesOthers: true, SwapsGap: true, Turns: true, RemembersClients: true, PinsClients: true,
 	}
 	Nftables = Traits{
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, SCTP: true,
@@ -103,7 +103,7 @@ func Table(planes []string, traits []Traits) string {
 		}
 		return strings.Join(names, ", ")
 	})
-	either("sh without sh-fallback, where the client's backend takes no new connections", "refuses", "picks another", func(t *Traits) bool { return t.HashHolds })
+	either("sh without sh-fallback, where the client's backend takes no new connections", "refuses", "picks another", func(t *Traits) bool { return t.HashRefusesOthers })
 	either("while the scheduler of a service changes, new connections are", "refused for a moment", "served", func(t *Traits) bool { return t.SwapsGap })
 	either("rr", "takes turns", "picks at random, by weight", func(t *Traits) bool { return t.Turns })
 	either("a dead backend costs a client its connection", "no: another one is tried", "yes", func(t *Traits) bool { return t.Retries })

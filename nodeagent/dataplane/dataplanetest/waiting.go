@@ -57,7 +57,7 @@ func (a Answered) run(w *scenarioRun) error {
 		return done.err
 	}
 	w.conns[a.Conn] = done.c
-	n, _, err := w.who(done.c, patience)
+	n, _, err := w.identify(done.c, patience)
 	if err != nil {
 		return err
 	}

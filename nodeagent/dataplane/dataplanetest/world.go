@@ -184,8 +184,8 @@ func (w *scenarioRun) dial(c Client, to netip.AddrPort, wait time.Duration) (*cl
 	return newClient(conn), nil
 }
 
-// say sends a line and returns the answer.
-func (w *scenarioRun) say(c *client, line string, wait time.Duration) (string, error) {
+// exchange sends a line and returns the answer.
+func (w *scenarioRun) exchange(c *client, line string, wait time.Duration) (string, error) {
 	if err := c.SetDeadline(time.Now().Add(wait)); err != nil {
 		return "", err
 	}
@@ -204,10 +204,10 @@ func (w *scenarioRun) say(c *client, line string, wait time.Duration) (string, e
 	return strings.TrimSuffix(answer, "\n"), err
 }
 
-// who returns the number of a connection's backend, and the client's address as the backend sees
+// identify returns the number of a connection's backend, and the client's address as the backend sees
 // it.
-func (w *scenarioRun) who(c *client, wait time.Duration) (number int, seen netip.Addr, err error) {
-	answer, err := w.say(c, "who", wait)
+func (w *scenarioRun) identify(c *client, wait time.Duration) (number int, seen netip.Addr, err error) {
+	answer, err := w.exchange(c, "who", wait)
 	if err != nil {
 		return -1, seen, err
 	}
@@ -219,7 +219,7 @@ func (w *scenarioRun) who(c *client, wait time.Duration) (number int, seen netip
 	return number, at.Addr().Unmap(), err
 }
 
-// try connects, calls who, and closes the connection.
+// try connects, calls identify, and closes the connection.
 func (w *scenarioRun) try(c Client, frontend string, wait time.Duration) (int, netip.Addr, error) {
 	conn, err := w.dial(c, w.frontend(frontend).Addr, wait)
 	if err != nil {
@@ -230,7 +230,7 @@ func (w *scenarioRun) try(c Client, frontend string, wait time.Duration) (int, n
 	} else {
 		defer conn.Close()
 	}
-	return w.who(conn, wait)
+	return w.identify(conn, wait)
 }
 
 // tryAt does the same as try at any address, for TCP.
@@ -240,7 +240,7 @@ func (w *scenarioRun) tryAt(c Client, to netip.AddrPort, wait time.Duration) (in
 		return -1, netip.Addr{}, err
 	}
 	defer conn.Close()
-	return w.who(conn, wait)
+	return w.identify(conn, wait)
 }
 
 // nodeSocket is the number of the node's own socket, which is not a backend.
@@ -288,7 +288,7 @@ func (w *scenarioRun) servers(list []Server) *plan.State {
 		v := &plan.VirtualServer{Key: key, Attributes: plan.Attributes{
 			Service: object.Name{Namespace: "test", Name: "svc"}, Exposure: s.Exposure,
 			Scheduler: max(s.Scheduler, plan.RoundRobin), Flags: s.Flags, Affinity: s.Affinity, Drain: s.Drain,
-			WithoutBackends: s.Without, Masquerade: s.Hide.masquerade(), Restricted: s.Only != nil,
+			WithoutBackends: s.NoBackends, Masquerade: s.Masquerade.masquerade(), Restricted: s.Only != nil,
 		}}
 		for _, c := range s.Only {
 			addr := w.source(c).Addr()

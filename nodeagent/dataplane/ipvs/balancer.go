@@ -103,7 +103,7 @@ func (b *balancer) Traits() kernel.Traits {
 
 // ApplySettings implements kernel.Balancer.
 func (b *balancer) ApplySettings(t kernelmode.Timeouts) []kernelmode.Setting {
-	return append(host.ApplySettings(host.Sysctls{}, sysctls(host.Version())), b.writer.settleTimeouts(t)...)
+	return append(host.ApplySettings(host.Sysctls{}, sysctls(host.Version())), b.writer.applyTimeouts(t)...)
 }
 
 // sysctls returns the IPVS settings for a kernel version.

@@ -89,9 +89,9 @@ func (s *session) close() {
 	s.worker = nil
 }
 
-// ask calls fn on the session's goroutine. It returns batch.ErrTimeout if fn does not return in
+// call calls fn on the session's goroutine. It returns batch.ErrTimeout if fn does not return in
 // time. Then fn continues in the background and must not use the caller's data.
-func ask[T any](s *session, timeout time.Duration, fn func(*connection) (T, error)) (T, error) {
+func call[T any](s *session, timeout time.Duration, fn func(*connection) (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
@@ -160,12 +160,12 @@ func (s *session) send(changes []batch.Change) []error {
 		return slices.Repeat([]error{fmt.Errorf("%w: %w", batch.ErrTimeout, err)}, len(changes))
 	}
 	if len(changes) == 1 {
-		_, err := ask(s, s.timeout, func(conn *connection) (struct{}, error) { return struct{}{}, conn.change(&changes[0]) })
+		_, err := call(s, s.timeout, func(conn *connection) (struct{}, error) { return struct{}{}, conn.change(&changes[0]) })
 		return []error{err}
 	}
 	errs := make([]error, 0, len(changes))
 	for part := range slices.Chunk(changes, changesPerCall) {
-		results, err := ask(s, answersPerCall*s.timeout, func(conn *connection) ([]error, error) {
+		results, err := call(s, answersPerCall*s.timeout, func(conn *connection) ([]error, error) {
 			results := conn.batch.Do(part)
 			if errors.Is(results[len(results)-1], batch.ErrTimeout) {
 				return results, batch.ErrTimeout
@@ -223,7 +223,7 @@ func (s *session) resultOf(changes []batch.Change, i int, err error) error {
 
 // servers reads the settings of all virtual servers of the namespace.
 func (s *session) servers() (map[plan.Frontend]kernel.Settings, error) {
-	list, err := ask(s, answersPerCall*s.timeout, func(c *connection) ([]*moby.Service, error) { return c.handle.GetServices() })
+	list, err := call(s, answersPerCall*s.timeout, func(c *connection) ([]*moby.Service, error) { return c.handle.GetServices() })
 	if err != nil {
 		return nil, fmt.Errorf("read virtual servers: %w", err)
 	}
@@ -239,7 +239,7 @@ func (s *session) servers() (map[plan.Frontend]kernel.Settings, error) {
 // server reads one virtual server.
 func (s *session) server(id plan.Frontend) (kernel.Settings, []*moby.Destination, error) {
 	service := identity(id)
-	found, err := ask(s, s.timeout, func(c *connection) (*moby.Service, error) { return c.handle.GetService(&service) })
+	found, err := call(s, s.timeout, func(c *connection) (*moby.Service, error) { return c.handle.GetService(&service) })
 	if err != nil {
 		return kernel.Settings{}, nil, fmt.Errorf("read virtual server %s: %w", id, err)
 	}
@@ -250,7 +250,7 @@ func (s *session) server(id plan.Frontend) (kernel.Settings, []*moby.Destination
 // backends reads the backends of a virtual server. If the server does not exist, the list is empty.
 func (s *session) backends(id plan.Frontend) ([]*moby.Destination, error) {
 	service := identity(id)
-	list, err := ask(s, answersPerCall*s.timeout, func(c *connection) ([]*moby.Destination, error) {
+	list, err := call(s, answersPerCall*s.timeout, func(c *connection) ([]*moby.Destination, error) {
 		return c.handle.GetDestinations(&service)
 	})
 	if err != nil {
@@ -261,7 +261,7 @@ func (s *session) backends(id plan.Frontend) ([]*moby.Destination, error) {
 
 // traffic reads the counters of all virtual servers of the namespace.
 func (s *session) traffic() (map[plan.Frontend]kernelmode.Traffic, error) {
-	list, err := ask(s, answersPerCall*s.timeout, func(c *connection) ([]batch.Counted, error) { return c.batch.Counters() })
+	list, err := call(s, answersPerCall*s.timeout, func(c *connection) ([]batch.Counted, error) { return c.batch.Counters() })
 	if err != nil {
 		return nil, fmt.Errorf("read traffic of virtual servers: %w", err)
 	}

@@ -9,9 +9,9 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernelmode"
 )
 
-// settleTimeouts sets the timeouts of the namespace that are not zero in t. It returns the settings
+// applyTimeouts sets the timeouts of the namespace that are not zero in t. It returns the settings
 // with their former values.
-func (s *session) settleTimeouts(t kernelmode.Timeouts) []kernelmode.Setting {
+func (s *session) applyTimeouts(t kernelmode.Timeouts) []kernelmode.Setting {
 	config, err := s.config()
 	var out []kernelmode.Setting
 	for _, timeout := range []struct {
@@ -42,7 +42,7 @@ func (s *session) settleTimeouts(t kernelmode.Timeouts) []kernelmode.Setting {
 func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
 
 func (s *session) setConfig(config moby.Config) error {
-	_, err := ask(s, s.timeout, func(c *connection) (struct{}, error) { return struct{}{}, c.handle.SetConfig(&config) })
+	_, err := call(s, s.timeout, func(c *connection) (struct{}, error) { return struct{}{}, c.handle.SetConfig(&config) })
 	if err != nil {
 		return fmt.Errorf("set timeouts: %w", err)
 	}
@@ -51,7 +51,7 @@ func (s *session) setConfig(config moby.Config) error {
 
 // config reads the timeouts of the namespace.
 func (s *session) config() (moby.Config, error) {
-	config, err := ask(s, s.timeout, func(c *connection) (*moby.Config, error) { return c.handle.GetConfig() })
+	config, err := call(s, s.timeout, func(c *connection) (*moby.Config, error) { return c.handle.GetConfig() })
 	if err != nil {
 		return moby.Config{}, fmt.Errorf("read timeouts: %w", err)
 	}

@@ -177,7 +177,7 @@ func (p *Plane) setBackends(s *service, list []Backend) {
 	}
 }
 
-func wants(v *plan.VirtualServer, addr netip.AddrPort) bool {
+func hasBackend(v *plan.VirtualServer, addr netip.AddrPort) bool {
 	if v == nil {
 		return false
 	}

@@ -35,7 +35,7 @@ func (p *Plane) Apply(ctx context.Context, changed plan.Changes) []dataplane.Fai
 	failures := p.loopback.Apply(ctx, local)
 	if rest.Sources != nil {
 		if err := p.setSources(*rest.Sources); err != nil {
-			failures = append(failures, dataplane.Failure{Frontend: dataplane.SharedRules, Err: err, Remedy: netfilter.LookAtTables})
+			failures = append(failures, dataplane.Failure{Frontend: dataplane.SharedRules, Err: err, Remedy: netfilter.ListTables})
 		}
 	}
 	w := p.newRun()
@@ -402,7 +402,7 @@ func (w *applyRun) queueRemovals(f *frontendState) {
 		left := 0
 		for i := range s.backends {
 			b := &s.backends[i]
-			if wants(v, b.addr) {
+			if hasBackend(v, b.addr) {
 				continue
 			}
 			drains := f.at.Protocol != plan.UDP && s.drain > 0

@@ -73,7 +73,7 @@ func (w *applyRun) succeeded(o *Op, s *service) {
 			return
 		}
 		b.weight = o.Weight
-		if o.Weight > 0 || wants(p.fronts[s.id.For].wantedAt(s.id), o.Backend) {
+		if o.Weight > 0 || hasBackend(p.fronts[s.id.For].wantedAt(s.id), o.Backend) {
 			s.setDraining(b, time.Time{})
 		}
 	case DeleteBackend:

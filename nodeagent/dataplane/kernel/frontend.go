@@ -37,21 +37,21 @@ func (f *frontendState) drain() time.Duration {
 }
 
 // internalServer returns the virtual server for internal clients: the internal one if it exists,
-// otherwise the one for Anyone.
+// otherwise the one for AnyClient.
 func (f *frontendState) internalServer() *plan.VirtualServer {
 	if v := f.servers[plan.Internal]; v != nil {
 		return v
 	}
-	return f.servers[plan.Anyone]
+	return f.servers[plan.AnyClient]
 }
 
 // externalServer returns the virtual server for external clients: the external one if it exists,
-// otherwise the one for Anyone.
+// otherwise the one for AnyClient.
 func (f *frontendState) externalServer() *plan.VirtualServer {
 	if v := f.servers[plan.External]; v != nil {
 		return v
 	}
-	return f.servers[plan.Anyone]
+	return f.servers[plan.AnyClient]
 }
 
 // split reports whether external clients have a service of their own.

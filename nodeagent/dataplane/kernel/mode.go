@@ -2,7 +2,7 @@ package kernel
 
 import "portolan.dev/nodeagent/dataplane/kernelmode"
 
-// Mode returns the mode of a balancer for agents, from functions that call New and Precede.
+// Mode returns the mode of a balancer for agents, from functions that call New and OpenPredecessor.
 func Mode(name string, open func(Options) (*Plane, error), precede func(Options) (*Predecessor, error)) kernelmode.Mode {
 	return kernelmode.Mode{
 		Name: name,
@@ -13,7 +13,7 @@ func Mode(name string, open func(Options) (*Plane, error), precede func(Options)
 			}
 			return p, nil
 		},
-		Precede: func(o kernelmode.Options) (kernelmode.Predecessor, error) {
+		OpenPredecessor: func(o kernelmode.Options) (kernelmode.Predecessor, error) {
 			p, err := precede(optionsOf(o))
 			if err != nil {
 				return nil, err // as above

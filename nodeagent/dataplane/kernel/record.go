@@ -99,7 +99,7 @@ type decoder struct {
 
 func (d *decoder) end() { d.bad = d.bad || d.rest != "" }
 
-func (d *decoder) take(n uint64) string {
+func (d *decoder) readBytes(n uint64) string {
 	if d.bad || n > uint64(len(d.rest)) {
 		d.bad = true
 		return ""
@@ -110,7 +110,7 @@ func (d *decoder) take(n uint64) string {
 }
 
 func (d *decoder) byte() byte {
-	if s := d.take(1); s != "" {
+	if s := d.readBytes(1); s != "" {
 		return s[0]
 	}
 	return 0
@@ -119,15 +119,15 @@ func (d *decoder) byte() byte {
 func (d *decoder) number() uint64 {
 	v, n := binary.Uvarint([]byte(d.rest[:min(len(d.rest), binary.MaxVarintLen64)]))
 	d.bad = d.bad || n <= 0
-	d.take(uint64(max(n, 0)))
+	d.readBytes(uint64(max(n, 0)))
 	return v
 }
 
-func (d *decoder) text() string { return d.take(d.number()) }
+func (d *decoder) text() string { return d.readBytes(d.number()) }
 
 func (d *decoder) addr() netip.Addr {
 	size := d.byte()
-	a, ok := netip.AddrFromSlice([]byte(d.take(uint64(size))))
+	a, ok := netip.AddrFromSlice([]byte(d.readBytes(uint64(size))))
 	d.bad = d.bad || !ok && size != 0
 	return a
 }
@@ -135,7 +135,7 @@ func (d *decoder) addr() netip.Addr {
 func (d *decoder) attributes(a *plan.Attributes) {
 	a.Service.Namespace, a.Service.Name, a.PortName = d.text(), d.text(), d.text()
 	a.Exposure, a.Scheduler, a.Flags = plan.Exposure(d.byte()), plan.Scheduler(d.byte()), plan.Flags(d.byte())
-	a.WithoutBackends, a.Masquerade = plan.Verdict(d.byte()), plan.Masquerade(d.byte())
+	a.WithoutBackends, a.Masquerade = plan.NoBackendsAction(d.byte()), plan.Masquerade(d.byte())
 	a.Restricted = d.byte() == 1
 	a.Affinity, a.Drain = time.Duration(d.number()), time.Duration(d.number())
 	a.Allowed = d.prefixes()

@@ -35,7 +35,7 @@ var anyAttributes = rapid.Custom(func(r *rapid.T) plan.Attributes {
 		PortName: rapid.String().Draw(r, "port"), Exposure: plan.Exposure(rapid.Byte().Draw(r, "exposure")),
 		Scheduler: plan.Scheduler(rapid.Byte().Draw(r, "scheduler")), Flags: plan.Flags(rapid.Byte().Draw(r, "flags")),
 		Affinity: time.Duration(rapid.Int64Min(0).Draw(r, "affinity")), Drain: time.Duration(rapid.Int64Min(0).Draw(r, "drain")),
-		WithoutBackends: plan.Verdict(rapid.Byte().Draw(r, "verdict")), Masquerade: plan.Masquerade(rapid.Byte().Draw(r, "masquerade")),
+		WithoutBackends: plan.NoBackendsAction(rapid.Byte().Draw(r, "verdict")), Masquerade: plan.Masquerade(rapid.Byte().Draw(r, "masquerade")),
 		Restricted: rapid.Bool().Draw(r, "restricted"), Allowed: rapid.SliceOf(anyPrefix(rapid.Bool().Draw(r, "v6"))).Draw(r, "allowed"),
 	}
 })

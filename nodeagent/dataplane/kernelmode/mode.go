@@ -19,8 +19,8 @@ type Mode struct {
 	Name string
 	// Open opens the plane.
 	Open func(Options) (Plane, error)
-	// Precede reads the state that an agent has left in this mode.
-	Precede func(Options) (Predecessor, error)
+	// OpenPredecessor reads the state that an agent has left in this mode.
+	OpenPredecessor func(Options) (Predecessor, error)
 }
 
 // Options are the settings of a plane.

@@ -1,5 +1,5 @@
 package netfilter
 
-// LookAtTables is the remedy of errors about tables. nft 1.0.6 aborts when it lists tables or the
+// ListTables is the remedy of errors about tables. nft 1.0.6 aborts when it lists tables or the
 // ruleset beside rules of ours; it can list sets and maps.
-const LookAtTables = "see what the kernel has: nft list sets; nft list maps"
+const ListTables = "see what the kernel has: nft list sets; nft list maps"

@@ -31,9 +31,9 @@ func New(o kernel.Options) (*kernel.Plane, error) {
 	return kernel.New(o, func() (kernel.Balancer, error) { return open(o.Namespace, o.Count) })
 }
 
-// Precede reads the state that a plane with these options has left in the kernel, for a plane of
+// OpenPredecessor reads the state that a plane with these options has left in the kernel, for a plane of
 // another kind that replaces it.
-func Precede(o kernel.Options) (*kernel.Predecessor, error) {
+func OpenPredecessor(o kernel.Options) (*kernel.Predecessor, error) {
 	return kernel.OpenPredecessor(o, func() (kernel.Balancer, error) { return open(o.Namespace, false) })
 }
 
@@ -358,9 +358,9 @@ func (b *balancer) build(t *table) error {
 func (b *balancer) Remedy(err error) string {
 	switch {
 	case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOSPC):
-		return "the kernel has no room for more: " + netfilter.LookAtTables
+		return "the kernel has no room for more: " + netfilter.ListTables
 	}
-	return netfilter.LookAtTables
+	return netfilter.ListTables
 }
 
 // Remove implements kernel.Balancer.

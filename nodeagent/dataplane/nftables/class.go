@@ -98,7 +98,7 @@ func (t *table) registers(sticky bool) registers {
 // backend in each slot is an element of a map.
 func (t *table) rules(c class) [][]expr.Any {
 	switch {
-	case c.Closed && c.outside: // all clients use the server for Anyone
+	case c.Closed && c.outside: // all clients use the server for AnyClient
 		return [][]expr.Any{t.jumpToClass(false)}
 	case c.slots == 0: // there are no backends, so the packet filter refuses
 		return [][]expr.Any{{&expr.Verdict{Kind: expr.VerdictAccept}}}

@@ -31,7 +31,7 @@ type table struct {
 	*nftables.Table
 	netfilter.Packet
 	pods, nodes *nftables.Set // sources
-	sets        [2]sets       // of servers for Anyone, and of servers for external clients
+	sets        [2]sets       // of servers for AnyClient, and of servers for external clients
 	chains      map[class]chainUse
 	last        uint32 // the last number that was given to a class
 	servers     map[key]*server

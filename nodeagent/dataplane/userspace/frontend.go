@@ -86,7 +86,7 @@ func (f *frontend) poolFor(client netip.Addr) *pool {
 	if f.sources.IsInternal(client) {
 		audience = plan.Internal
 	}
-	for _, a := range [...]plan.Audience{audience, plan.Anyone} {
+	for _, a := range [...]plan.Audience{audience, plan.AnyClient} {
 		if p := f.pools[a]; p != nil && p.live() {
 			if p.allows(client) {
 				return p

@@ -22,7 +22,7 @@ func (Machine) WatchAddresses(ctx context.Context, changed func()) error {
 // Modes implements machine.Machine.
 func (Machine) Modes() []kernelmode.Mode {
 	return []kernelmode.Mode{
-		kernel.Mode(ipvs.Name, ipvs.New, ipvs.Precede),
-		kernel.Mode(nftables.Name, nftables.New, nftables.Precede),
+		kernel.Mode(ipvs.Name, ipvs.New, ipvs.OpenPredecessor),
+		kernel.Mode(nftables.Name, nftables.New, nftables.OpenPredecessor),
 	}
 }

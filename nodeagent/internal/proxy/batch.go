@@ -22,11 +22,11 @@ type batch struct {
 	cause    tracing.Span
 }
 
-// takeBatch takes all waiting work.
-func (s *Syncer) takeBatch() batch {
+// nextBatch returns all waiting work and clears it.
+func (s *Syncer) nextBatch() batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := batch{Batch: s.view.TakeBatch(s.all), facts: s.facts, sources: s.sources, haveView: s.haveView, cause: s.cause}
+	b := batch{Batch: s.view.NextBatch(s.all), facts: s.facts, sources: s.sources, haveView: s.haveView, cause: s.cause}
 	b.names = slices.SortedFunc(maps.Keys(b.Services), object.Name.Compare)
 	s.all, s.cause = false, tracing.Span{}
 	return b

@@ -107,7 +107,7 @@ func (s *Syncer) reportNodeError(failed []dataplane.Failure) {
 func (s *Syncer) retry(ctx context.Context) {
 	s.tableMu.Lock()
 	defer s.tableMu.Unlock()
-	frontends, _ := s.failing.due(time.Now())
+	frontends, _ := s.failing.dueRetries(time.Now())
 	if len(frontends) > 0 {
 		s.program(ctx, s.changesAt(frontends))
 	}

@@ -88,12 +88,12 @@ func (s *Syncer) FillHeartbeat(b *nodeagentv1.Heartbeat) {
 }
 
 // Progress returns a channel that receives a token when there is news for the heartbeat.
-func (s *Syncer) Progress() <-chan struct{} { return s.news }
+func (s *Syncer) Progress() <-chan struct{} { return s.heartbeatDue }
 
 // announceProgress requests a heartbeat soon.
 func (s *Syncer) announceProgress() {
 	select {
-	case s.news <- struct{}{}:
+	case s.heartbeatDue <- struct{}{}:
 	default:
 	}
 }

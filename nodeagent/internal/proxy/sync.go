@@ -15,7 +15,7 @@ import (
 
 // sync plans and programs one batch.
 func (s *Syncer) sync(ctx context.Context) {
-	b := s.takeBatch()
+	b := s.nextBatch()
 	defer s.batchDone()
 	ctx, span := tracing.Start(b.cause.ContextWith(ctx), "sync")
 	defer span.End(nil)

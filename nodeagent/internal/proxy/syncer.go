@@ -59,8 +59,8 @@ type Syncer struct {
 	log        *slog.Logger
 	programmed func() // see Options
 	wake       chan struct{}
-	// news receives a token when there is news for the heartbeat.
-	news chan struct{}
+	// heartbeatDue receives a token when the next heartbeat has news.
+	heartbeatDue chan struct{}
 
 	// mu guards the fields for work that waits to be planned.
 	mu           sync.Mutex
@@ -101,7 +101,7 @@ type Syncer struct {
 func New(opts Options) *Syncer {
 	s := &Syncer{
 		view: opts.View, plane: opts.Plane, listens: opts.Listens, checks: opts.Checks, events: opts.Events,
-		log: opts.Log, programmed: opts.Programmed, wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
+		log: opts.Log, programmed: opts.Programmed, wake: make(chan struct{}, 1), heartbeatDue: make(chan struct{}, 1),
 		table: plan.NewTable(), failing: failures{}, conflicts: map[object.Name]struct{}{},
 		reported: map[object.Name]string{}, lastTrigger: map[object.Name]time.Time{}, dropping: map[object.Name]int{},
 	}
@@ -186,10 +186,10 @@ func (s *Syncer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-s.wake:
-			s.syncUnlessHeld(ctx)
+			s.syncIfCurrent(ctx)
 		case <-retry.C:
 			if s.reached.revision != 0 {
-				s.syncUnlessHeld(ctx)
+				s.syncIfCurrent(ctx)
 			}
 			s.retry(ctx)
 		}
@@ -197,9 +197,9 @@ func (s *Syncer) Run(ctx context.Context) error {
 	}
 }
 
-// syncUnlessHeld plans and programs the waiting changes, unless the view is older than the revision
+// syncIfCurrent plans and programs the waiting changes, unless the view is older than the revision
 // that an earlier agent has put in force.
-func (s *Syncer) syncUnlessHeld(ctx context.Context) {
+func (s *Syncer) syncIfCurrent(ctx context.Context) {
 	if revision := s.reached.revision; s.reached.mustWait(s.view.Revision(), s.live.Load()) {
 		s.log.Info("waiting for the registry: the view is older than what is in force", "view", s.view.Revision(), "in_force", revision)
 		s.mu.Lock()
@@ -213,7 +213,7 @@ func (s *Syncer) syncUnlessHeld(ctx context.Context) {
 func (s *Syncer) nextRetry() time.Duration {
 	s.tableMu.Lock()
 	defer s.tableMu.Unlock()
-	keys, next := s.failing.due(time.Now())
+	keys, next := s.failing.dueRetries(time.Now())
 	switch {
 	case len(keys) > 0:
 		return 0

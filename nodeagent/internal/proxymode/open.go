@@ -75,7 +75,7 @@ func (o *Options) predecessors(mode string) []kernelmode.Predecessor {
 		if m.Name == mode || !o.hasKernelState(m.Name) {
 			continue
 		}
-		p, err := m.Precede(o.kernel(m.Name))
+		p, err := m.OpenPredecessor(o.kernel(m.Name))
 		if err != nil {
 			o.Log.Warn("state of an earlier agent not read", "proxy_mode", m.Name, "err", err)
 			continue

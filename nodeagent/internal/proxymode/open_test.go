@@ -24,7 +24,7 @@ func (m *modeless) mode(name string) kernelmode.Mode {
 			m.calls = append(m.calls, "open "+name)
 			return nil, errNoModule
 		},
-		Precede: func(o kernelmode.Options) (kernelmode.Predecessor, error) {
+		OpenPredecessor: func(o kernelmode.Options) (kernelmode.Predecessor, error) {
 			m.calls = append(m.calls, "precede "+name)
 			return nil, errNoModule
 		},
@@ -126,12 +126,12 @@ func TestCleanup(t *testing.T) {
 func TestJoin(t *testing.T) {
 	key := func(audience plan.Audience) plan.Key { return plan.Key{Audience: audience} }
 	one, two := &plan.VirtualServer{}, &plan.VirtualServer{}
-	b := &plan.State{Servers: map[plan.Key]*plan.VirtualServer{key(plan.Anyone): two, key(plan.Internal): two}}
+	b := &plan.State{Servers: map[plan.Key]*plan.VirtualServer{key(plan.AnyClient): two, key(plan.Internal): two}}
 	if got := join(nil, b); got != b {
 		t.Errorf("join of nothing and a state is %v", got)
 	}
-	got := join(&plan.State{Servers: map[plan.Key]*plan.VirtualServer{key(plan.Anyone): one}}, b)
-	if len(got.Servers) != 2 || got.Servers[key(plan.Anyone)] != one || got.Servers[key(plan.Internal)] != two {
+	got := join(&plan.State{Servers: map[plan.Key]*plan.VirtualServer{key(plan.AnyClient): one}}, b)
+	if len(got.Servers) != 2 || got.Servers[key(plan.AnyClient)] != one || got.Servers[key(plan.Internal)] != two {
 		t.Errorf("joined %v", got.Servers)
 	}
 }

@@ -112,9 +112,9 @@ func (v *View) markAll() {
 	}
 }
 
-// TakeBatch returns the services that have changed since it was last called, or every service if
+// NextBatch returns the services that have changed since it was last called, or every service if
 // all is set.
-func (v *View) TakeBatch(all bool) Batch {
+func (v *View) NextBatch(all bool) Batch {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if all {

@@ -43,7 +43,7 @@ func gone(old object.Object) changes.Change {
 // names takes the next batch and returns the names of its services.
 func names(v *view.View) []string {
 	var out []string
-	for n := range v.TakeBatch(false).Services {
+	for n := range v.NextBatch(false).Services {
 		out = append(out, n.Name)
 	}
 	slices.Sort(out)
@@ -96,7 +96,7 @@ func TestABatchIsOfOneRevision(t *testing.T) {
 	v := view.New("here")
 	a, b := object.Name{Namespace: "default", Name: "a"}, object.Name{Namespace: "default", Name: "b"}
 	v.Apply([]changes.Change{put(nil, svc("a")), put(nil, svc("b")), put(nil, slice("a-1", "a"))}, 10)
-	first := v.TakeBatch(false)
+	first := v.NextBatch(false)
 	v.Apply([]changes.Change{gone(svc("a")), put(nil, slice("b-1", "b"))}, 11)
 	if got := first.Services; first.Revision != 10 || len(got) != 2 || got[a].Object == nil || len(got[a].Slices) != 1 || len(got[b].Slices) != 0 {
 		t.Errorf("the first batch is of revision %d: %v", first.Revision, got)
@@ -104,14 +104,14 @@ func TestABatchIsOfOneRevision(t *testing.T) {
 	if !v.IsPending(a) || fmt.Sprint(v.PendingServices()) != "[default/a default/b]" {
 		t.Errorf("%v wait", v.PendingServices())
 	}
-	second := v.TakeBatch(false)
+	second := v.NextBatch(false)
 	if got := second.Services; second.Revision != 11 || len(got) != 2 || got[a].Object != nil || len(got[b].Slices) != 1 {
 		t.Errorf("the second batch is of revision %d: %v", second.Revision, got)
 	}
-	if got := v.TakeBatch(false); len(got.Services) != 0 || v.IsPending(a) {
+	if got := v.NextBatch(false); len(got.Services) != 0 || v.IsPending(a) {
 		t.Errorf("a third batch has %v", got.Services)
 	}
-	if got := v.TakeBatch(true); len(got.Services) != 1 {
+	if got := v.NextBatch(true); len(got.Services) != 1 {
 		t.Errorf("all services: %v", got.Services)
 	}
 }
@@ -165,7 +165,7 @@ func TestSaveAndLoadAreEqual(t *testing.T) {
 		if _, err := again.Load(path); err != nil {
 			rt.Fatal(err)
 		}
-		if want := v.ServiceNames(); !slices.Equal(want, again.ServiceNames()) || len(again.TakeBatch(false).Services) != len(want) {
+		if want := v.ServiceNames(); !slices.Equal(want, again.ServiceNames()) || len(again.NextBatch(false).Services) != len(want) {
 			rt.Fatalf("%d services, want %d", len(again.ServiceNames()), len(want))
 		}
 		for _, name := range v.ServiceNames() {

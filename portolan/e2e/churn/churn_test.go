@@ -168,7 +168,7 @@ func (r *run) moment() time.Duration { return time.Duration(r.random.IntN(100)) 
 func (r *run) rest(number int) {
 	r.Helper()
 	began := time.Now()
-	findings, err := check.AtRest(r.Context(), r.writer.World, patience, r.checkers...)
+	findings, err := check.RunAll(r.Context(), r.writer.World, patience, r.checkers...)
 	if err != nil {
 		r.Errorf("round %d: %v", number, err)
 	}

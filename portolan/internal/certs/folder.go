@@ -48,7 +48,7 @@ type Folder struct {
 
 // Request is a request for a certificate.
 type Request struct {
-	Who      string // role, or role/name
+	Role     string // role, or role/name
 	Hosts    []string
 	Lifetime time.Duration
 }
@@ -118,20 +118,20 @@ func (f *Folder) Issue(requests []Request, force bool) ([]Certificate, error) {
 func (f *Folder) check(requests []Request, force bool) error {
 	var errs []error
 	for _, r := range requests {
-		id, err := identity.ParsePath(f.authority.TrustDomain(), r.Who)
+		id, err := identity.ParsePath(f.authority.TrustDomain(), r.Role)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", cmp.Or(r.Who, `""`), err))
+			errs = append(errs, fmt.Errorf("%s: %w", cmp.Or(r.Role, `""`), err))
 			continue
 		}
 		for _, host := range r.Hosts {
 			if host == "" || strings.Trim(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:*") != "" {
-				errs = append(errs, fmt.Errorf("%s: host %q is no name and no address", r.Who, host))
+				errs = append(errs, fmt.Errorf("%s: host %q is no name and no address", r.Role, host))
 			}
 		}
 		cert, key := files(id)
 		for _, name := range []string{cert, key} {
 			if !force && exists(f.path(name)) {
-				errs = append(errs, fmt.Errorf("%s is there already: portolan certs renew %s makes it anew, and --force replaces it", f.path(name), r.Who))
+				errs = append(errs, fmt.Errorf("%s is there already: portolan certs renew %s makes it anew, and --force replaces it", f.path(name), r.Role))
 				break
 			}
 		}
@@ -142,7 +142,7 @@ func (f *Folder) check(requests []Request, force bool) error {
 func (f *Folder) issue(requests []Request) ([]Certificate, error) {
 	var issued []Certificate
 	for _, r := range requests {
-		id, err := identity.ParsePath(f.authority.TrustDomain(), r.Who)
+		id, err := identity.ParsePath(f.authority.TrustDomain(), r.Role)
 		if err != nil {
 			return issued, err
 		}
@@ -191,7 +191,7 @@ func (f *Folder) Renew(names []string, within time.Duration, force bool) ([]Cert
 		if err != nil {
 			return looked, err
 		}
-		renewed, err := f.issue([]Request{{Who: one.Name, Hosts: one.Hosts, Lifetime: old.NotAfter.Sub(old.NotBefore).Round(time.Hour)}})
+		renewed, err := f.issue([]Request{{Role: one.Name, Hosts: one.Hosts, Lifetime: old.NotAfter.Sub(old.NotBefore).Round(time.Hour)}})
 		if err != nil {
 			return looked, err
 		}

@@ -18,7 +18,7 @@ const lifetime = 100 * time.Hour
 func requests(who ...string) []certs.Request {
 	var list []certs.Request
 	for _, name := range who {
-		list = append(list, certs.Request{Who: name, Hosts: []string{"localhost", "127.0.0.1"}, Lifetime: lifetime})
+		list = append(list, certs.Request{Role: name, Hosts: []string{"localhost", "127.0.0.1"}, Lifetime: lifetime})
 	}
 	return list
 }
@@ -122,7 +122,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 		"issue, no node":   {func() error { _, err := folder.Issue(requests("nodeagent"), false); return err }, "nodeagent/NODE"},
 		"issue, a way out": {func() error { _, err := folder.Issue(requests("nodeagent/../x"), false); return err }, "want letters"},
 		"issue, odd host": {func() error {
-			_, err := folder.Issue([]certs.Request{{Who: "nats", Hosts: []string{"a b"}}}, false)
+			_, err := folder.Issue([]certs.Request{{Role: "nats", Hosts: []string{"a b"}}}, false)
 			return err
 		}, `nats: host "a b" is no name`},
 		"renew the unknown": {func() error { _, err := folder.Renew([]string{"dnssvc"}, lifetime, true); return err }, "portolan certs issue dnssvc makes one"},

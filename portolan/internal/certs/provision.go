@@ -38,7 +38,7 @@ type Provision struct {
 
 // Placement is a certificate with the folder that gets it, its key and the authority's certificate.
 type Placement struct {
-	Who    string   `yaml:"who"` // role, or role/name
+	Role   string   `yaml:"who"` // role, or role/name
 	Hosts  []string `yaml:"hosts"`
 	Folder string   `yaml:"folder"`
 	// Owner is the number of the user that owns the files. Default: the user that runs the command.
@@ -55,7 +55,7 @@ func ReadProvision(r io.Reader) (*Provision, error) {
 	}
 	var errs []error
 	for i, c := range p.Certificates {
-		if c.Who == "" || c.Folder == "" {
+		if c.Role == "" || c.Folder == "" {
 			errs = append(errs, fmt.Errorf("certificates[%d]: who and folder are required", i))
 		}
 		if c.Owner != nil && *c.Owner < 0 {
@@ -79,11 +79,11 @@ func (p *Provision) Provision(dir string) ([]Certificate, error) {
 	var missing []Request
 	var names []string
 	for i, c := range p.Certificates {
-		id, err := identity.ParsePath(folder.TrustDomain(), c.Who)
+		id, err := identity.ParsePath(folder.TrustDomain(), c.Role)
 		if err != nil {
 			return made, fmt.Errorf("certificates[%d].who: %w", i, err)
 		}
-		names = append(names, c.Who)
+		names = append(names, c.Role)
 		if cert, _ := files(id); !exists(folder.path(cert)) {
 			missing = append(missing, p.request(c))
 		}
@@ -97,7 +97,7 @@ func (p *Provision) Provision(dir string) ([]Certificate, error) {
 	}
 	for i := range all {
 		for _, c := range missing {
-			all[i].Written = all[i].Written || c.Who == all[i].Name
+			all[i].Written = all[i].Written || c.Role == all[i].Name
 		}
 	}
 	for _, c := range p.Certificates {
@@ -127,13 +127,13 @@ func (p *Provision) request(c Placement) Request {
 	if p.Days > 0 {
 		lifetime = time.Duration(p.Days) * day
 	}
-	return Request{Who: c.Who, Hosts: c.Hosts, Lifetime: lifetime}
+	return Request{Role: c.Role, Hosts: c.Hosts, Lifetime: lifetime}
 }
 
 // copyTo copies a certificate into its folder, the key before the certificate. It copies only files
 // that differ.
 func (f *Folder) copyTo(c Placement) error {
-	id, err := identity.ParsePath(f.TrustDomain(), c.Who)
+	id, err := identity.ParsePath(f.TrustDomain(), c.Role)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (f *Folder) copyTo(c Placement) error {
 		}
 		if c.Owner != nil {
 			if err := os.Chown(to.path(name), *c.Owner, -1); err != nil {
-				return fmt.Errorf("%s: only root gives files away: %w", c.Who, err)
+				return fmt.Errorf("%s: only root gives files away: %w", c.Role, err)
 			}
 		}
 	}

@@ -89,7 +89,7 @@ func TestProvisionRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want an error about %q", text, err, want)
 		}
 	}
-	p := &Provision{Certificates: []Placement{{Who: "king", Folder: t.TempDir()}}}
+	p := &Provision{Certificates: []Placement{{Role: "king", Folder: t.TempDir()}}}
 	if _, err := p.Provision(filepath.Join(t.TempDir(), "authority")); err == nil || !strings.Contains(err.Error(), "certificates[0].who") {
 		t.Errorf("a role that there is not: %v", err)
 	}

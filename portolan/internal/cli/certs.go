@@ -145,7 +145,7 @@ func (f *certsFlags) firstRequests(nodes []string) ([]certs.Request, error) {
 	}
 	var requests []certs.Request
 	for _, name := range who {
-		requests = append(requests, certs.Request{Who: name, Hosts: hostsOf(name, hosts[name]), Lifetime: lifetime})
+		requests = append(requests, certs.Request{Role: name, Hosts: hostsOf(name, hosts[name]), Lifetime: lifetime})
 		delete(hosts, name)
 	}
 	for role := range hosts {
@@ -179,7 +179,7 @@ viewer[/NAME], nats and postgres.`,
 			}
 			var requests []certs.Request
 			for _, who := range args {
-				requests = append(requests, certs.Request{Who: who, Hosts: hostsOf(who, f.hosts), Lifetime: lifetime})
+				requests = append(requests, certs.Request{Role: who, Hosts: hostsOf(who, f.hosts), Lifetime: lifetime})
 			}
 			made, err := folder.Issue(requests, f.force)
 			if err != nil {

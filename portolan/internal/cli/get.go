@@ -92,7 +92,7 @@ func find(ctx context.Context, registry *client.Client, what objectRef, query *c
 func follow(ctx context.Context, registry *client.Client, query client.Query, revision uint64, printer *objectPrinter) error {
 	for {
 		var broken error
-		for change, err := range registry.Watch(ctx, printer.what.kind, query, revision) {
+		for change, err := range registry.Watch(ctx, printer.target.kind, query, revision) {
 			if err != nil {
 				broken = err
 				break

@@ -89,15 +89,15 @@ func (f *agentFlags) ask(ctx context.Context, registry *client.Client, args []st
 	answer, err := ask(ctx, nodeagentv1.NewNodeAgentServiceClient(conn), args[1:])
 	if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded {
 		return nil, fmt.Errorf("the agent of node %s at %s does not answer (%s): %s; is it running, and can it be reached from here? Its -addr and -advertise-addr say where it listens",
-			args[0], where.address, where.heard, apierr.Describe(err))
+			args[0], where.address, where.lastHeartbeat, apierr.Describe(err))
 	}
 	return answer, err
 }
 
 // agentAddress is the address of an agent.
 type agentAddress struct {
-	address string // empty: unknown
-	heard   string // when its last heartbeat arrived
+	address       string // empty: unknown
+	lastHeartbeat string // when its last heartbeat arrived
 }
 
 // locate returns the address of a node's agent by its last heartbeat, or else by its Node.

@@ -18,7 +18,7 @@ import (
 // objectPrinter prints the objects of get, and then their changes, in the requested form.
 type objectPrinter struct {
 	out, errOut io.Writer
-	what        objectRef
+	target      objectRef
 	options     *getOptions
 	manifests   *manifest.Encoder
 }
@@ -37,13 +37,13 @@ func (s *objectPrinter) show(found []object.Object) error {
 	}
 	if len(found) == 0 && !s.options.watch {
 		where := ""
-		if namespace := s.options.namespaceOf(s.what.kind); namespace != "" {
+		if namespace := s.options.namespaceOf(s.target.kind); namespace != "" {
 			where = " in namespace " + namespace
 		}
-		_, _ = fmt.Fprintf(s.errOut, "No %s found%s.\n", s.what.kind.Plural, where)
+		_, _ = fmt.Fprintf(s.errOut, "No %s found%s.\n", s.target.kind.Plural, where)
 		return nil
 	}
-	table := printer.NewTable(s.out, s.what.kind, s.table())
+	table := printer.NewTable(s.out, s.target.kind, s.table())
 	for _, o := range found {
 		table.Row(o)
 	}
@@ -53,7 +53,7 @@ func (s *objectPrinter) show(found []object.Object) error {
 // encode writes a List, also for one object or none, so that scripts need not count. A named object
 // and watched objects are separate documents.
 func (s *objectPrinter) encode(found []object.Object) error {
-	if s.what.name == "" && !s.options.watch {
+	if s.target.name == "" && !s.options.watch {
 		return s.manifests.EncodeList(found)
 	}
 	for _, o := range found {
@@ -66,7 +66,7 @@ func (s *objectPrinter) encode(found []object.Object) error {
 
 func (s *objectPrinter) names(found ...object.Object) error {
 	for _, o := range found {
-		if _, err := fmt.Fprintf(s.out, "%s/%s\n", strings.ToLower(s.what.kind.Name), o.GetMetadata().GetName()); err != nil {
+		if _, err := fmt.Fprintf(s.out, "%s/%s\n", strings.ToLower(s.target.kind.Name), o.GetMetadata().GetName()); err != nil {
 			return err
 		}
 	}
@@ -86,7 +86,7 @@ func (s *objectPrinter) change(change client.Change) error {
 	}
 	options := s.table()
 	options.NoHeader = true
-	table := printer.NewTable(s.out, s.what.kind, options)
+	table := printer.NewTable(s.out, s.target.kind, options)
 	if change.Type == registryv1.ChangeType_CHANGE_TYPE_DELETE {
 		table.Row(change.Object, "deleted")
 	} else {

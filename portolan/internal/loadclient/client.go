@@ -23,8 +23,8 @@ type Options struct {
 
 // Report counts all requests since the client started, including those before there was a service.
 type Report struct {
-	Asked  int `json:"asked"`
-	Failed int `json:"failed"` // requests without an answer to any attempt
+	Requests int `json:"asked"`
+	Failed   int `json:"failed"` // requests without an answer to any attempt
 	// Retried counts the failed attempts of requests with an answer to another attempt.
 	Retried int    `json:"retried"`
 	Slowest string `json:"slowest"` // since the previous report
@@ -103,7 +103,7 @@ func (a *loadClient) request() {
 func (a *loadClient) count(from string, failures int, took time.Duration, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.total.Asked++
+	a.total.Requests++
 	a.slowest = max(a.slowest, took)
 	if err != nil {
 		a.total.Failed++

@@ -21,9 +21,9 @@ import (
 
 // daemon holds the content of a daemon's page besides its settings.
 type daemon struct {
-	name, what string
-	settings   any
-	also       []string // other commands of the program
+	name, description string
+	settings          any
+	also              []string // other commands of the program
 }
 
 var daemons = []daemon{
@@ -54,7 +54,7 @@ func Write(folder string, root *cobra.Command) error {
 func (d daemon) page() string {
 	var out strings.Builder
 	upper := strings.ToUpper(d.name)
-	fmt.Fprintf(&out, "%% %s 8 \"\" \"Portolan\" \"Portolan\"\n\n# NAME\n\n%s - %s\n\n# SYNOPSIS\n\n", upper, d.name, d.what)
+	fmt.Fprintf(&out, "%% %s 8 \"\" \"Portolan\" \"Portolan\"\n\n# NAME\n\n%s - %s\n\n# SYNOPSIS\n\n", upper, d.name, d.description)
 	for _, call := range append([]string{d.name + " [flags]", d.name + " ready [flags]"}, d.also...) {
 		fmt.Fprintf(&out, "**%s**\n\n", escape(call))
 	}

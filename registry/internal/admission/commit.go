@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/registry/internal/alloc"
+	"portolan.dev/registry/internal/allocator"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
@@ -36,18 +36,18 @@ func (w *Writer) store(ctx context.Context, x *pendingWrite) (*Result, error) {
 		return &Result{Object: x.o, Changed: true, Created: x.old == nil}, nil
 	}
 	if plan != nil {
-		w.Alloc.FindReleased(ctx, plan)
+		w.Allocator.FindReleased(ctx, plan)
 	}
 	revision, err := w.submit(ctx, x)
 	if err != nil {
 		if plan != nil && !errors.Is(err, store.ErrUnknown) {
-			w.Alloc.ReleaseClaims(ctx, plan)
+			w.Allocator.ReleaseClaims(ctx, plan)
 		}
 		return nil, err
 	}
 	if plan != nil {
-		w.Alloc.Confirm(plan)
-		w.Alloc.ReleaseFound(ctx, plan)
+		w.Allocator.Confirm(plan)
+		w.Allocator.ReleaseFound(ctx, plan)
 	}
 	object.MetaOf(x.o).ResourceVersion = revision
 	if err := w.waitUntilVisible(ctx, revision); err != nil {
@@ -56,15 +56,15 @@ func (w *Writer) store(ctx context.Context, x *pendingWrite) (*Result, error) {
 	return &Result{Object: x.o, Changed: true, Created: x.old == nil}, nil
 }
 
-func (w *Writer) allocate(ctx context.Context, plan *alloc.Plan, dryRun bool) error {
+func (w *Writer) allocate(ctx context.Context, plan *allocator.Plan, dryRun bool) error {
 	ctx, span := tracing.Start(ctx, "allocate")
-	err := w.Alloc.Allocate(ctx, plan, dryRun, w.Indexes.Backends.Has)
+	err := w.Allocator.Allocate(ctx, plan, dryRun, w.Indexes.Backends.Has)
 	span.End(err)
 	return err
 }
 
 // plan returns the allocation plan of a service. It returns nil for other kinds.
-func (w *Writer) plan(x *pendingWrite) *alloc.Plan {
+func (w *Writer) plan(x *pendingWrite) *allocator.Plan {
 	if x.row.Service == nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (w *Writer) plan(x *pendingWrite) *alloc.Plan {
 	if x.old != nil {
 		before = x.row.Service(x.old.Object)
 	}
-	return alloc.NewPlan(x.row.Service(x.o), before)
+	return allocator.NewPlan(x.row.Service(x.o), before)
 }
 
 func (w *Writer) submit(ctx context.Context, x *pendingWrite) (uint64, error) {
@@ -118,7 +118,7 @@ func (w *Writer) remove(ctx context.Context, row *rules.Kind, old *view.Item, op
 		return err
 	}
 	if row.Service != nil {
-		w.Alloc.ReleaseAll(ctx, row.Service(old.Object))
+		w.Allocator.ReleaseAll(ctx, row.Service(old.Object))
 	}
 	return w.waitUntilVisible(ctx, revision)
 }

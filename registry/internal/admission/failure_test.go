@@ -11,7 +11,7 @@ import (
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/admission"
-	"portolan.dev/registry/internal/alloc"
+	"portolan.dev/registry/internal/allocator"
 	"portolan.dev/registry/internal/allocfake"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/sqlite"
@@ -93,11 +93,11 @@ func newReplica(t *testing.T, s store.Store) (f *fixture, follow func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := alloc.NewClient(allocatorv1.NewAllocatorServiceClient(kittest.Conn(t, f.allocator.Register)), host.Log, host.Metrics)
+	client := allocator.NewClient(allocatorv1.NewAllocatorServiceClient(kittest.Conn(t, f.allocator.Register)), host.Log, host.Metrics)
 	t.Cleanup(client.Close)
 	kittest.Run(t, "settle", client.Run)
 	f.Writer = admission.New(admission.Config{
-		Store: f.store, View: v, Indexes: indexes, Alloc: client, Log: host.Log,
+		Store: f.store, View: v, Indexes: indexes, Allocator: client, Log: host.Log,
 		Families: []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4},
 	})
 	return f, func() { kittest.Run(t, "view", v.Run) }

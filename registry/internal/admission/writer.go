@@ -9,7 +9,7 @@ import (
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/registry/internal/alloc"
+	"portolan.dev/registry/internal/allocator"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
@@ -21,13 +21,13 @@ import (
 
 // Config is the configuration of a [Writer]. All fields are required.
 type Config struct {
-	Store    store.Store
-	View     *view.View
-	Indexes  *rules.Indexes
-	Alloc    *alloc.Client
-	Rules    spec.Rules
-	Families []corev1.IPFamily // IP families of the installation, the default first
-	Log      *slog.Logger
+	Store     store.Store
+	View      *view.View
+	Indexes   *rules.Indexes
+	Allocator *allocator.Client
+	Rules     spec.Rules
+	Families  []corev1.IPFamily // IP families of the installation, the default first
+	Log       *slog.Logger
 }
 
 // Writer writes objects of all kinds.

@@ -22,8 +22,8 @@ type Agents struct {
 	view    *view.View
 	timeout time.Duration
 
-	mu    sync.Mutex
-	heard map[string]heartbeat
+	mu         sync.Mutex
+	heartbeats map[string]heartbeat
 }
 
 type heartbeat struct {
@@ -33,7 +33,7 @@ type heartbeat struct {
 
 // NewAgents returns an empty list. An agent counts as alive for timeout after its last heartbeat.
 func NewAgents(v *view.View, timeout time.Duration) *Agents {
-	return &Agents{view: v, timeout: timeout, heard: map[string]heartbeat{}}
+	return &Agents{view: v, timeout: timeout, heartbeats: map[string]heartbeat{}}
 }
 
 // Record records a heartbeat and the time of its arrival. It ignores the time in the heartbeat, and
@@ -42,8 +42,8 @@ func (s *Agents) Record(beat *nodeagentv1.Heartbeat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	node := beat.GetNode()
-	if _, known := s.heard[node]; node != "" && (known || len(s.heard) < mostAgents) {
-		s.heard[node] = heartbeat{beat, time.Now()}
+	if _, known := s.heartbeats[node]; node != "" && (known || len(s.heartbeats) < mostAgents) {
+		s.heartbeats[node] = heartbeat{beat, time.Now()}
 	}
 }
 
@@ -57,11 +57,11 @@ func (s *Agents) ListAgents(context.Context, *registryv1.ListAgentsRequest) (*re
 	answer := &registryv1.ListAgentsResponse{HeadRevision: state.Revision()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, node := range slices.Sorted(maps.Keys(s.heard)) {
-		beat := s.heard[node]
+	for _, node := range slices.Sorted(maps.Keys(s.heartbeats)) {
+		beat := s.heartbeats[node]
 		age := time.Since(beat.at)
 		if age > forgetAfter*s.timeout && !registered(state, node) {
-			delete(s.heard, node)
+			delete(s.heartbeats, node)
 			continue
 		}
 		answer.Agents = append(answer.Agents, &registryv1.Agent{Heartbeat: beat.last, AgeSeconds: age.Seconds(), Alive: age <= s.timeout})

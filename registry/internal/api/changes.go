@@ -9,9 +9,9 @@ import (
 
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/changelog"
+	"portolan.dev/registry/internal/response"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
-	"portolan.dev/registry/internal/wire"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/spec"
@@ -86,7 +86,7 @@ func snapshotQuery(req *registryv1.SnapshotRequest) ([]*rules.Kind, spec.Selecto
 // sendSnapshot sends the items in batches. The last batch is marked as such, and there is one even
 // if there are no items.
 func sendSnapshot(state *view.State, items []*view.Item, stream grpc.ServerStream) error {
-	batch := &wire.Message{}
+	batch := &response.Message{}
 	for left := items; ; {
 		batch.Reset()
 		n, bytes := 0, 0

@@ -8,9 +8,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"portolan.dev/registry/internal/response"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
-	"portolan.dev/registry/internal/wire"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -24,7 +24,7 @@ const (
 )
 
 // list implements ListX.
-func (s *Objects) list(ctx context.Context, row *rules.Kind, req proto.Message, _ protoreflect.FieldDescriptor) (*wire.Message, error) {
+func (s *Objects) list(ctx context.Context, row *rules.Kind, req proto.Message, _ protoreflect.FieldDescriptor) (*response.Message, error) {
 	request, _ := req.(listRequest)
 	match, err := matcher(row, request)
 	if err != nil {
@@ -58,8 +58,8 @@ func pageSize(wanted int32) int {
 
 // page collects objects from start on. next is the key at which the next page begins, nil if this
 // is the last page.
-func page(state *view.State, start object.Key, namespace string, match func(*view.Item) bool, size int) (message *wire.Message, next *object.Key) {
-	message = &wire.Message{}
+func page(state *view.State, start object.Key, namespace string, match func(*view.Item) bool, size int) (message *response.Message, next *object.Key) {
+	message = &response.Message{}
 	objects, bytes := 0, 0
 	for item := range state.From(start, namespace) {
 		if match != nil && !match(item) {

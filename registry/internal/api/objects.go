@@ -8,10 +8,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"portolan.dev/registry/internal/admission"
+	"portolan.dev/registry/internal/response"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/internal/watch"
-	"portolan.dev/registry/internal/wire"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
@@ -26,23 +26,23 @@ type Objects struct {
 }
 
 // create implements CreateX.
-func (s *Objects) create(ctx context.Context, _ *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error) {
+func (s *Objects) create(ctx context.Context, _ *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*response.Message, error) {
 	return s.write(ctx, req, field, s.Writer.Create)
 }
 
 // update implements UpdateX.
-func (s *Objects) update(ctx context.Context, _ *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error) {
+func (s *Objects) update(ctx context.Context, _ *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*response.Message, error) {
 	return s.write(ctx, req, field, s.Writer.Update)
 }
 
 // updateStatus implements UpdateXStatus.
-func (s *Objects) updateStatus(ctx context.Context, _ *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error) {
+func (s *Objects) updateStatus(ctx context.Context, _ *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*response.Message, error) {
 	return s.write(ctx, req, field, s.Writer.UpdateStatus)
 }
 
 type writeFunc func(ctx context.Context, o object.Object, options admission.Options) (*admission.Result, error)
 
-func (s *Objects) write(ctx context.Context, req proto.Message, field protoreflect.FieldDescriptor, write writeFunc) (*wire.Message, error) {
+func (s *Objects) write(ctx context.Context, req proto.Message, field protoreflect.FieldDescriptor, write writeFunc) (*response.Message, error) {
 	o, err := objectIn(req, field)
 	if err != nil {
 		return nil, err
@@ -59,19 +59,19 @@ func (s *Objects) write(ctx context.Context, req proto.Message, field protorefle
 }
 
 // answer encodes the result of a write.
-func answer(result *admission.Result) (*wire.Message, error) {
+func answer(result *admission.Result) (*response.Message, error) {
 	encoded, err := store.Marshal(result.Object)
 	if err != nil {
 		return nil, apierr.Internal(err)
 	}
-	message := &wire.Message{}
+	message := &response.Message{}
 	message.AddObject(encoded)
 	message.AddWarnings(result.Warnings)
 	return message, nil
 }
 
 // get implements GetX.
-func (s *Objects) get(ctx context.Context, row *rules.Kind, req proto.Message, _ protoreflect.FieldDescriptor) (*wire.Message, error) {
+func (s *Objects) get(ctx context.Context, row *rules.Kind, req proto.Message, _ protoreflect.FieldDescriptor) (*response.Message, error) {
 	get, _ := req.(getRequest)
 	key, err := keyOf(row, req, get.GetName())
 	if err != nil {
@@ -84,13 +84,13 @@ func (s *Objects) get(ctx context.Context, row *rules.Kind, req proto.Message, _
 	if item == nil {
 		return nil, apierr.NotFound(key.Kind, key.Path())
 	}
-	message := &wire.Message{}
+	message := &response.Message{}
 	message.AddField(item.Field)
 	return message, nil
 }
 
 // remove implements DeleteX.
-func (s *Objects) remove(ctx context.Context, row *rules.Kind, req proto.Message, _ protoreflect.FieldDescriptor) (*wire.Message, error) {
+func (s *Objects) remove(ctx context.Context, row *rules.Kind, req proto.Message, _ protoreflect.FieldDescriptor) (*response.Message, error) {
 	request, _ := req.(deleteRequest)
 	key, err := keyOf(row, req, request.GetName())
 	if err != nil {
@@ -120,5 +120,5 @@ func (s *Objects) watch(row *rules.Kind, req proto.Message, stream grpc.ServerSt
 		return err
 	}
 	filter := watch.Filter{Namespace: namespaceOf(req), Match: match}
-	return s.Streamer.Watch(stream.Context(), row.Name, request.GetFromRevision(), filter, func(m *wire.Message) error { return stream.SendMsg(m) })
+	return s.Streamer.Watch(stream.Context(), row.Name, request.GetFromRevision(), filter, func(m *response.Message) error { return stream.SendMsg(m) })
 }

@@ -11,15 +11,15 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/registry/internal/response"
 	"portolan.dev/registry/internal/rules"
-	"portolan.dev/registry/internal/wire"
 	"portolan.dev/services/kinds"
 )
 
-type unaryHandler func(ctx context.Context, row *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*wire.Message, error)
+type unaryHandler func(ctx context.Context, row *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*response.Message, error)
 
 // Register registers the services of all kinds. An error is a mistake in the API definition or in
-// this package. The server must have the codec of services/kit/rpc, see package wire.
+// this package. The server must have the codec of services/kit/rpc, see package response.
 func (s *Objects) Register(server grpc.ServiceRegistrar) error {
 	for _, row := range rules.All {
 		desc, err := s.describe(row)
@@ -61,7 +61,7 @@ func serviceOf(row *rules.Kind) (protoreflect.ServiceDescriptor, error) {
 
 func (s *Objects) addMethod(desc *grpc.ServiceDesc, row *rules.Kind, method protoreflect.MethodDescriptor) error {
 	kind := row.New().ProtoReflect().Descriptor().FullName()
-	if err := wire.Check(method.Output(), kind); err != nil {
+	if err := response.Check(method.Output(), kind); err != nil {
 		return err
 	}
 	request, err := protoregistry.GlobalTypes.FindMessageByName(method.Input().FullName())

@@ -140,7 +140,7 @@ func (c *Collector) work(ctx context.Context) {
 			return
 		}
 		for ctx.Err() == nil {
-			key, goneAt, ok := c.queue.take()
+			key, goneAt, ok := c.queue.next()
 			if !ok {
 				break
 			}

@@ -10,7 +10,7 @@ import (
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/admission"
-	"portolan.dev/registry/internal/alloc"
+	"portolan.dev/registry/internal/allocator"
 	"portolan.dev/registry/internal/gc"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/sqlite"
@@ -72,10 +72,10 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	kittest.Run(t, "view", v.Run)
-	client := alloc.NewClient(allocatorv1.NewAllocatorServiceClient(nil), host.Log, host.Metrics)
+	client := allocator.NewClient(allocatorv1.NewAllocatorServiceClient(nil), host.Log, host.Metrics)
 	t.Cleanup(client.Close)
 	f.Writer = admission.New(admission.Config{
-		Store: f.store, View: v, Indexes: indexes, Alloc: client, Log: host.Log,
+		Store: f.store, View: v, Indexes: indexes, Allocator: client, Log: host.Log,
 		Families: []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4},
 	})
 	f.collector.Use(v, f.Writer)

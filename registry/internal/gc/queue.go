@@ -38,8 +38,8 @@ func (q *queue) signal() {
 	}
 }
 
-// take returns one key, and wakes another worker if there are more.
-func (q *queue) take() (key object.Key, goneAt uint64, ok bool) {
+// next returns one key, and wakes another worker if there are more.
+func (q *queue) next() (key object.Key, goneAt uint64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for key, goneAt = range q.keys {

@@ -10,10 +10,10 @@ import (
 
 // Effects of a change on the row of its key.
 const (
-	rowStays   int16 = iota // the row is written by another change of the batch
-	rowAppears              // the row is inserted; it must be absent
-	rowChanges              // the row is updated; it must exist, with the guarding revision and UID if these are given
-	rowGoes                 // the row is deleted; same condition
+	rowStays      int16 = iota // the row is written by another change of the batch
+	rowAppears                 // the row is inserted; it must be absent
+	rowChanges                 // the row is updated; it must exist, with the guarding revision and UID if these are given
+	rowDisappears              // the row is deleted; same condition
 )
 
 // commitQuery calls the function that commits a batch. All writes of objects and changes use it. It
@@ -152,7 +152,7 @@ func effectOf(action store.Action) int16 {
 	case store.Update:
 		return rowChanges
 	default:
-		return rowGoes
+		return rowDisappears
 	}
 }
 
@@ -180,7 +180,7 @@ func fromDecision(d store.Decision) *batchRows {
 		switch {
 		case !net || last[r.Key] != i:
 		case write.After == nil:
-			effect = rowGoes
+			effect = rowDisappears
 		case write.Before == 0:
 			effect, epoch = rowAppears, write.After.Epoch
 		default:

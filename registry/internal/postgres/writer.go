@@ -68,16 +68,16 @@ func (w *writer) connect(ctx context.Context) error {
 		return err
 	}
 	w.conn = conn
-	if err := w.takeOver(ctx); err != nil {
+	if err := w.becomeWriter(ctx); err != nil {
 		w.drop()
 		return fmt.Errorf("prepare connection: %w", err)
 	}
 	return nil
 }
 
-// takeOver terminates the former backend of this process, if there is one, takes its lock, and
+// becomeWriter terminates the former backend of this process, if there is one, takes its lock, and
 // creates the function that commits.
-func (w *writer) takeOver(ctx context.Context) error {
+func (w *writer) becomeWriter(ctx context.Context) error {
 	const former = `SELECT pg_terminate_backend(pid) FROM pg_locks
 		WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid <> pg_backend_pid()
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())

@@ -2,7 +2,7 @@ package view
 
 import (
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/registry/internal/wire"
+	"portolan.dev/registry/internal/response"
 	"portolan.dev/registry/store"
 )
 
@@ -12,7 +12,7 @@ func itemOf(record *store.Record) (*Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	field, bytes := wire.WithRevision(record.Data, record.Revision)
+	field, bytes := response.WithRevision(record.Data, record.Revision)
 	return &Item{Key: record.Key, Revision: record.Revision, Object: o, Field: field, Bytes: bytes, stored: len(record.Data)}, nil
 }
 

@@ -4,8 +4,8 @@ import (
 	"sync"
 
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/registry/internal/response"
 	"portolan.dev/registry/internal/view"
-	"portolan.dev/registry/internal/wire"
 )
 
 // Batch holds the changes of one kind in one update of the view.
@@ -38,7 +38,7 @@ type entry struct {
 }
 
 func (e *entry) bytes() []byte {
-	e.encode.Do(func() { e.encoded = wire.Change(int32(e.change.Type), e.change.Last.Bytes, e.change.Revision) })
+	e.encode.Do(func() { e.encoded = response.Change(int32(e.change.Type), e.change.Last.Bytes, e.change.Revision) })
 	return e.encoded
 }
 
@@ -77,10 +77,10 @@ func (f Filter) encoding(e *entry) []byte {
 
 // encodeDeletion encodes the deletion of an object that still exists but no longer matches the filter.
 func encodeDeletion(item *view.Item, revision uint64) []byte {
-	return wire.Change(int32(registryv1.ChangeType_CHANGE_TYPE_DELETE), item.Bytes, revision)
+	return response.Change(int32(registryv1.ChangeType_CHANGE_TYPE_DELETE), item.Bytes, revision)
 }
 
 // encodeObject encodes an object that existed when the watch began.
 func encodeObject(item *view.Item) []byte {
-	return wire.Change(int32(registryv1.ChangeType_CHANGE_TYPE_PUT), item.Bytes, item.Revision)
+	return response.Change(int32(registryv1.ChangeType_CHANGE_TYPE_PUT), item.Bytes, item.Revision)
 }

@@ -2,7 +2,7 @@ package watch
 
 // Poll returns the revisions of the new changes, without waiting.
 func (c *Cursor) Poll() ([]uint64, uint64, error) {
-	batches, upTo, _, err := c.take()
+	batches, upTo, _, err := c.read()
 	var revisions []uint64
 	for _, batch := range batches {
 		for _, e := range batch.entries {

@@ -9,7 +9,7 @@ import (
 	"portolan.dev/registry/internal/view"
 )
 
-// ErrTooSlow is returned if changes were dropped before the watcher had taken them.
+// ErrTooSlow is returned if changes were dropped before the watcher had read them.
 var ErrTooSlow = errors.New("the watcher does not keep up")
 
 // ErrReset is returned if the history was replaced, so that a revision may stand for another change
@@ -147,7 +147,7 @@ type Cursor struct {
 	kind   string
 	next   uint64 // number of the next batch
 	resets int
-	taken  []*Batch // the result of the last take
+	result []*Batch // of the last read
 }
 
 // Cursor returns the position from which every change after revision will be seen. It returns false
@@ -174,9 +174,9 @@ func (h *Hub) Now(kind string) *Cursor {
 	return &Cursor{hub: h, kind: kind, next: r.first + uint64(len(r.batches)), resets: h.resets}
 }
 
-// take returns the new batches, which are valid until the next call, and the revision up to which
+// read returns the new batches, which are valid until the next call, and the revision up to which
 // they are complete. wake is closed when a further batch is published.
-func (c *Cursor) take() (batches []*Batch, revision uint64, wake <-chan struct{}, err error) {
+func (c *Cursor) read() (batches []*Batch, revision uint64, wake <-chan struct{}, err error) {
 	h := c.hub
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -187,10 +187,10 @@ func (c *Cursor) take() (batches []*Batch, revision uint64, wake <-chan struct{}
 	if c.next < r.first {
 		return nil, 0, nil, ErrTooSlow
 	}
-	clear(c.taken)
-	c.taken = append(c.taken[:0], r.batches[c.next-r.first:]...)
-	c.next += uint64(len(c.taken))
-	return c.taken, h.state.Revision(), r.wake, nil
+	clear(c.result)
+	c.result = append(c.result[:0], r.batches[c.next-r.first:]...)
+	c.next += uint64(len(c.result))
+	return c.result, h.state.Revision(), r.wake, nil
 }
 
 // Next waits for changes. It returns all new batches and the revision up to which they are
@@ -198,7 +198,7 @@ func (c *Cursor) take() (batches []*Batch, revision uint64, wake <-chan struct{}
 // Errors: [ErrTooSlow], [ErrReset], the error of ctx.
 func (c *Cursor) Next(ctx context.Context, bell <-chan time.Time) ([]*Batch, uint64, error) {
 	for rang := false; ; {
-		batches, revision, wake, err := c.take()
+		batches, revision, wake, err := c.read()
 		if err != nil || len(batches) > 0 || rang {
 			return batches, revision, err
 		}

@@ -12,10 +12,10 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/registry/internal/response"
 	"portolan.dev/registry/internal/sqlite"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/internal/watch"
-	"portolan.dev/registry/internal/wire"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/kittest"
@@ -180,7 +180,7 @@ func TestOneEncodingForAllWatchers(t *testing.T) {
 	for range watchers {
 		kittest.Run(t, "watch", func(ctx context.Context) error {
 			first := true
-			return streamer.Watch(ctx, "Lease", 0, watch.Filter{}, func(m *wire.Message) error {
+			return streamer.Watch(ctx, "Lease", 0, watch.Filter{}, func(m *response.Message) error {
 				if first {
 					first = false
 					ready <- struct{}{}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"portolan.dev/registry/internal/response"
 	"portolan.dev/registry/internal/view"
-	"portolan.dev/registry/internal/wire"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/apierr"
 )
@@ -43,7 +43,7 @@ func NewDropped(metrics prometheus.Registerer) prometheus.Counter {
 // Watch sends the changes of a kind after a revision, until ctx is done or an error occurs. If the
 // revision is 0, it first sends the present objects. send must not keep the message after it
 // returns.
-func (s *Streamer) Watch(ctx context.Context, kind string, from uint64, filter Filter, send func(*wire.Message) error) error {
+func (s *Streamer) Watch(ctx context.Context, kind string, from uint64, filter Filter, send func(*response.Message) error) error {
 	w := &stream{Streamer: s, kind: kind, filter: filter, send: send, after: from}
 	var cursor *Cursor
 	var err error
@@ -63,9 +63,9 @@ type stream struct {
 	*Streamer
 	kind   string
 	filter Filter
-	send   func(*wire.Message) error
+	send   func(*response.Message) error
 	after  uint64 // everything up to this revision was sent
-	buffer wire.Message
+	buffer response.Message
 }
 
 // add puts a change into the buffer and sends the buffer if it is full. The revision of that
@@ -128,7 +128,7 @@ func (w *stream) resume(ctx context.Context) (*Cursor, error) {
 	}
 }
 
-// reach waits up to futureRevision for a revision that another replica may have returned to the
+// reach waits up to maxRevisionWait for a revision that another replica may have returned to the
 // client.
 func (w *stream) reach(ctx context.Context, revision uint64) error {
 	waiting, cancel := context.WithTimeout(ctx, maxRevisionWait)

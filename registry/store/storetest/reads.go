@@ -66,8 +66,8 @@ func testSnapshots(t *testing.T, place Location) {
 	}
 }
 
-// testSnapshotStandsStill writes after the head of a snapshot was read and before its rows are.
-func testSnapshotStandsStill(t *testing.T, place Location) {
+// testSnapshotIsConsistent writes after the head of a snapshot was read and before its rows are.
+func testSnapshotIsConsistent(t *testing.T, place Location) {
 	s := open(t, place)
 	at := fill(t, s, "o", 3)
 	err := s.Snapshot(t.Context(), func(h store.Head, rows iter.Seq2[store.Row, error]) error {

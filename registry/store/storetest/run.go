@@ -52,7 +52,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Location) {
 		{"FencingUnderLoad", testFencingUnderLoad},
 		{"Cancellation", testCancellation},
 		{"Snapshots", testSnapshots},
-		{"SnapshotStandsStill", testSnapshotStandsStill},
+		{"SnapshotStandsStill", testSnapshotIsConsistent},
 		{"SnapshotEnds", testSnapshotEnds},
 		{"Followers", testFollowers},
 		{"Changes", testChanges},

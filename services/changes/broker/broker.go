@@ -127,7 +127,7 @@ func (b *Broker) publish(m message) {
 		b.answer(m, api)
 		return
 	}
-	if b.stream.takes(m.subject) {
+	if b.stream.accepts(m.subject) {
 		b.store(m)
 		return
 	}

@@ -27,7 +27,7 @@ type client struct {
 
 // serve reads the commands of the client until the connection ends.
 func (c *client) serve() {
-	defer c.leave()
+	defer c.close()
 	if _, err := io.WriteString(c.conn, greeting); err != nil {
 		return
 	}
@@ -39,7 +39,7 @@ func (c *client) serve() {
 	}
 }
 
-func (c *client) leave() {
+func (c *client) close() {
 	c.conn.Close()
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()

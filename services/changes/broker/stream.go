@@ -38,7 +38,7 @@ func (s *stream) drop(n int) {
 	s.first += uint64(n)
 }
 
-func (s *stream) takes(subject string) bool {
+func (s *stream) accepts(subject string) bool {
 	return s != nil && matches(s.config.Subjects[0], subject)
 }
 

@@ -43,12 +43,12 @@ const (
 
 // Keys of the ErrorInfo metadata.
 const (
-	metaKind   = "kind"
-	metaName   = "name"
-	metaOldest = "oldest_revision"
-	metaHave   = "have"
-	metaWant   = "want"
-	metaWhat   = "what"
+	metaKind    = "kind"
+	metaName    = "name"
+	metaOldest  = "oldest_revision"
+	metaHave    = "have"
+	metaWant    = "want"
+	metaSubject = "what"
 )
 
 // Violation is one problem of one field.
@@ -163,7 +163,7 @@ func Conflict(kind, name string, have, want uint64) error {
 func Exhausted(what, msg string) error {
 	return &Error{
 		code: codes.ResourceExhausted, reason: ReasonExhausted,
-		message: msg, metadata: map[string]string{metaWhat: what},
+		message: msg, metadata: map[string]string{metaSubject: what},
 	}
 }
 

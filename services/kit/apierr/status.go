@@ -47,7 +47,7 @@ func (e *Error) details() []protoadapt.MessageV1 {
 	}
 	if e.code == codes.ResourceExhausted {
 		out = append(out, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{
-			{Subject: e.metadata[metaWhat], Description: e.message},
+			{Subject: e.metadata[metaSubject], Description: e.message},
 		}})
 	}
 	if e.retryAfter > 0 {

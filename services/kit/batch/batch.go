@@ -122,7 +122,7 @@ func (g *Group[Req, Res]) withdraw(e *entry[Req, Res]) bool {
 	if e.taken {
 		return false
 	}
-	e.taken = true // take skips started requests
+	e.taken = true // nextBatch skips started requests
 	return true
 }
 
@@ -133,7 +133,7 @@ func (g *Group[Req, Res]) loop() {
 		// Let the callers of the last batch enqueue their next requests. It makes batches about
 		// twice as large.
 		runtime.Gosched()
-		batch := g.take()
+		batch := g.nextBatch()
 		if batch == nil {
 			return
 		}
@@ -141,8 +141,8 @@ func (g *Group[Req, Res]) loop() {
 	}
 }
 
-// take returns the next batch. If there is none, it marks the loop as ended and returns nil.
-func (g *Group[Req, Res]) take() []*entry[Req, Res] {
+// nextBatch returns the next batch. If there is none, it marks the loop as ended and returns nil.
+func (g *Group[Req, Res]) nextBatch() []*entry[Req, Res] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var batch []*entry[Req, Res]

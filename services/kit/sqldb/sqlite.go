@@ -39,7 +39,7 @@ func OpenEmbedded(ctx context.Context, path string) (*Embedded, error) {
 		return nil, fmt.Errorf("folder of the database: %w", err)
 	}
 	// SQLite's own locks would allow a second process to write between transactions.
-	lock, err := filelock.Take(path + ".lock")
+	lock, err := filelock.Lock(path + ".lock")
 	if errors.Is(err, filelock.ErrHeld) {
 		err = ErrInUse
 	}

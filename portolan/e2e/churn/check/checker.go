@@ -35,13 +35,13 @@ func (f Finding) String() string { return fmt.Sprintf("%s: %s: %s", f.Check, f.O
 // pause is the time between two checks.
 const pause = 50 * time.Millisecond
 
-// AtRest runs checkers, one after the other, each until it finds nothing. When the patience for one
+// RunAll runs checkers, one after the other, each until it finds nothing. When the patience for one
 // ends, or its findings are final, the others check once more, so that causes and effects are
 // reported together.
-func AtRest(ctx context.Context, want *model.World, patience time.Duration, checkers ...Checker) ([]Finding, error) {
+func RunAll(ctx context.Context, want *model.World, patience time.Duration, checkers ...Checker) ([]Finding, error) {
 	var all []Finding
 	for _, c := range checkers {
-		findings, err := settle(ctx, want, patience, c)
+		findings, err := awaitNone(ctx, want, patience, c)
 		if err != nil {
 			return all, err
 		}
@@ -53,7 +53,7 @@ func AtRest(ctx context.Context, want *model.World, patience time.Duration, chec
 	return all, nil
 }
 
-func settle(ctx context.Context, want *model.World, patience time.Duration, c Checker) ([]Finding, error) {
+func awaitNone(ctx context.Context, want *model.World, patience time.Duration, c Checker) ([]Finding, error) {
 	deadline := time.Now().Add(patience)
 	for {
 		findings, err := c.Check(ctx, want)

@@ -50,12 +50,12 @@ func TestAtRest(t *testing.T) {
 	late := &scripted{name: "late", looks: [][]Finding{{{Problem: "not yet"}}, {}}}
 	wrong := &scripted{name: "wrong", looks: [][]Finding{{{Problem: "wrong", Final: true}}, {}}}
 	effect := &scripted{name: "effect", looks: [][]Finding{{{Problem: "effect"}}, {}}}
-	found, err := AtRest(t.Context(), model.New(), time.Hour, late, wrong, effect)
+	found, err := RunAll(t.Context(), model.New(), time.Hour, late, wrong, effect)
 	if err != nil || len(found) != 2 || found[0].Problem != "wrong" || found[1].Problem != "effect" {
 		t.Errorf("%v, %v", found, err)
 	}
 	broken := &scripted{name: "broken", looks: [][]Finding{nil}, err: errors.New("unavailable")}
-	if _, err := AtRest(t.Context(), model.New(), 0, broken); err == nil || !strings.Contains(err.Error(), "broken: unavailable") {
+	if _, err := RunAll(t.Context(), model.New(), 0, broken); err == nil || !strings.Contains(err.Error(), "broken: unavailable") {
 		t.Errorf("a checker that cannot look: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package alloc allocates virtual IPs and ports for services, before and after a commit.
+// Package allocator allocates virtual IPs and ports for services, before and after a commit.
 //
 // A write that needs values plans them ([NewPlan]), allocates them, commits, and then confirms
 // them. Values that the new version no longer has are released after the commit. The invariant is
@@ -12,4 +12,4 @@
 // claims one of the values again does so after the commit, in its own slot, so that slot is not
 // released. The other order, determining them after the commit, released node ports of services
 // that had just claimed them again.
-package alloc
+package allocator

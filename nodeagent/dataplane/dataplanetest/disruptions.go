@@ -95,14 +95,14 @@ func (a Stop) run(w *scenarioRun) error {
 	return nil
 }
 
-// Foreign gives a frontend to another program.
-type Foreign struct {
+// OccupyFrontend gives a frontend to another program.
+type OccupyFrontend struct {
 	Frontend string
 	// Exposure says which address it gets. The zero value is one of the plane's ranges.
 	Exposure plan.Exposure
 }
 
-func (a Foreign) run(w *scenarioRun) error {
+func (a OccupyFrontend) run(w *scenarioRun) error {
 	w.intact = append(w.intact, w.rig.Occupy(w.t, w.frontendOf(a.Frontend, a.Exposure, w.v6)))
 	return nil
 }
@@ -119,15 +119,15 @@ func (Intact) run(w *scenarioRun) error {
 	return nil
 }
 
-// Contested programs a server at a frontend of another program, and other servers. A plane with the
+// ProgramOccupied programs a server at a frontend of another program, and other servers. A plane with the
 // trait Claims must report it and leave the frontend to the other program.
-type Contested struct {
+type ProgramOccupied struct {
 	Frontend string
 	Weights  Weights
 	Others   Program
 }
 
-func (a Contested) run(w *scenarioRun) error {
+func (a ProgramOccupied) run(w *scenarioRun) error {
 	want := w.servers(append(a.Others[:len(a.Others):len(a.Others)], Server{Frontend: a.Frontend, Weights: a.Weights}))
 	if !w.traits.Claims {
 		return w.program(want)
@@ -298,7 +298,7 @@ func (w *scenarioRun) keepUsing(ctx context.Context, c Client, to netip.AddrPort
 	defer conn.Close()
 	for n := 0; ; n++ {
 		last := ctx.Err() != nil
-		if _, _, err := w.who(conn, patience); err != nil {
+		if _, _, err := w.identify(conn, patience); err != nil {
 			return fmt.Errorf("use %d of the connection from %s: %w", n, c.From, err)
 		}
 		if last {

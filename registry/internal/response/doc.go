@@ -1,4 +1,4 @@
-// Package wire builds the responses of the registry's API from encoded objects.
+// Package response builds the responses of the registry's API from encoded objects.
 //
 // The view keeps every object in encoded form. The response of a Get, a page of a List and a change
 // of a Watch consist of these bytes with a few more around them. Responses are therefore sent
@@ -8,4 +8,4 @@
 //
 // The alternative, generated response messages that hold decoded objects, would cost one encoding
 // per response and watcher.
-package wire
+package response

@@ -1,4 +1,4 @@
-package wire_test
+package response_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/registry/internal/wire"
+	"portolan.dev/registry/internal/response"
 )
 
 func encode(t *testing.T, m proto.Message) []byte {
@@ -26,24 +26,24 @@ func TestMessages(t *testing.T) {
 	two := &corev1.Service{Metadata: &corev1.ObjectMeta{Name: "two"}}
 	for _, test := range []struct {
 		name  string
-		build func(m *wire.Message)
+		build func(m *response.Message)
 		want  proto.Message
 	}{
-		{"get", func(m *wire.Message) { m.AddObject(encode(t, one)) }, &registryv1.GetServiceResponse{Service: one}},
-		{"empty object", func(m *wire.Message) { m.AddObject(nil) }, &registryv1.GetServiceResponse{Service: &corev1.Service{}}},
-		{"create", func(m *wire.Message) {
+		{"get", func(m *response.Message) { m.AddObject(encode(t, one)) }, &registryv1.GetServiceResponse{Service: one}},
+		{"empty object", func(m *response.Message) { m.AddObject(nil) }, &registryv1.GetServiceResponse{Service: &corev1.Service{}}},
+		{"create", func(m *response.Message) {
 			m.AddObject(encode(t, one))
 			m.AddWarnings([]string{"a", "b"})
 		}, &registryv1.CreateServiceResponse{Service: one, Warnings: []string{"a", "b"}}},
-		{"list", func(m *wire.Message) {
+		{"list", func(m *response.Message) {
 			m.AddObject(encode(t, one))
 			m.AddObject(encode(t, two))
 			m.EndList("next", 7)
 		}, &registryv1.ListServicesResponse{Services: []*corev1.Service{one, two}, NextPageToken: "next", Revision: 7}},
-		{"last page", func(m *wire.Message) { m.EndList("", 0) }, &registryv1.ListServicesResponse{}},
-		{"watch", func(m *wire.Message) {
-			m.AddChanges(wire.Change(1, encode(t, one), 5))
-			m.AddChanges(wire.Change(2, encode(t, two), 300))
+		{"last page", func(m *response.Message) { m.EndList("", 0) }, &registryv1.ListServicesResponse{}},
+		{"watch", func(m *response.Message) {
+			m.AddChanges(response.Change(1, encode(t, one), 5))
+			m.AddChanges(response.Change(2, encode(t, two), 300))
 			m.EndWatch(300, true)
 		}, &registryv1.WatchServicesResponse{
 			Changes: []*registryv1.ServiceChange{
@@ -52,7 +52,7 @@ func TestMessages(t *testing.T) {
 			},
 			Revision: 300, Synced: true,
 		}},
-		{"snapshot", func(m *wire.Message) {
+		{"snapshot", func(m *response.Message) {
 			m.AddEnvelope("Service", encode(t, one))
 			m.EndSnapshot("epoch", 9, true, 4)
 		}, &registryv1.SnapshotResponse{
@@ -61,7 +61,7 @@ func TestMessages(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var m wire.Message
+			var m response.Message
 			test.build(&m)
 			buf := make([]byte, m.SizeVT())
 			if n, err := m.MarshalToSizedBufferVT(buf); err != nil || n != len(buf) {
@@ -80,7 +80,7 @@ func TestMessages(t *testing.T) {
 
 // TestMessageIsUsedAgain sends several messages in the same memory, small ones and a large one.
 func TestMessageIsUsedAgain(t *testing.T) {
-	var m wire.Message
+	var m response.Message
 	for _, objects := range []int{1, 3, 1000, 0, 2} {
 		m.Reset()
 		want := &registryv1.SnapshotResponse{Epoch: "epoch", Revision: uint64(objects)}
@@ -107,8 +107,8 @@ func TestObject(t *testing.T) {
 		{}, {Spec: &corev1.ServiceSpec{ClusterIp: "10.96.0.1"}},
 		{Metadata: &corev1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "b"}}, Status: &corev1.ServiceStatus{}},
 	} {
-		field, encoded := wire.WithRevision(encode(t, o), 1<<40)
-		var m wire.Message
+		field, encoded := response.WithRevision(encode(t, o), 1<<40)
+		var m response.Message
 		m.AddField(field)
 		buf := make([]byte, m.SizeVT())
 		if _, err := m.MarshalToSizedBufferVT(buf); err != nil {
@@ -132,12 +132,12 @@ func TestObject(t *testing.T) {
 func TestCheck(t *testing.T) {
 	service := (&corev1.Service{}).ProtoReflect().Descriptor().FullName()
 	for _, good := range []proto.Message{&registryv1.ListServicesResponse{}, &registryv1.WatchServicesResponse{}, &registryv1.CreateServiceResponse{}} {
-		if err := wire.Check(good.ProtoReflect().Descriptor(), service); err != nil {
+		if err := response.Check(good.ProtoReflect().Descriptor(), service); err != nil {
 			t.Error(err)
 		}
 	}
 	for _, bad := range []proto.Message{&registryv1.ListPodsResponse{}, &registryv1.WatchPodsResponse{}, &registryv1.GetHeadResponse{}} {
-		if wire.Check(bad.ProtoReflect().Descriptor(), service) == nil {
+		if response.Check(bad.ProtoReflect().Descriptor(), service) == nil {
 			t.Errorf("%s was accepted", bad.ProtoReflect().Descriptor().FullName())
 		}
 	}

@@ -1,4 +1,4 @@
-package alloc
+package allocator
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	settleBatch = 500
-	batchDelay  = 100 * time.Millisecond
-	settleRetry = time.Second
+	maxBatch      = 500
+	batchDelay    = 100 * time.Millisecond
+	retryInterval = time.Second
 	// findTimeout is the longest that a write that only gives up values is delayed if the allocator
 	// does not answer.
 	findTimeout = time.Second
@@ -29,7 +29,7 @@ type pendingCall struct {
 // Confirm confirms the values of a plan after the service is stored. It does not wait.
 func (c *Client) Confirm(p *Plan) {
 	if len(p.Claims) > 0 {
-		c.settleLater(pendingCall{slots: &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.Slots()}})
+		c.sendLater(pendingCall{slots: &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.Slots()}})
 	}
 }
 
@@ -83,11 +83,11 @@ func (c *Client) release(ctx context.Context, slots *allocatorv1.OwnerSlots) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	if _, err := c.allocator.Release(ctx, &allocatorv1.ReleaseRequest{Owners: []*allocatorv1.OwnerSlots{slots}}); err != nil {
-		c.settleLater(pendingCall{slots: slots, release: true})
+		c.sendLater(pendingCall{slots: slots, release: true})
 	}
 }
 
-func (c *Client) settleLater(s pendingCall) {
+func (c *Client) sendLater(s pendingCall) {
 	select {
 	case c.pending <- s:
 	default:
@@ -104,14 +104,14 @@ func (c *Client) Run(ctx context.Context) error {
 			return nil
 		}
 		for !c.sendSettlements(ctx, batch) {
-			if !app.Pause(ctx, settleRetry) {
+			if !app.Pause(ctx, retryInterval) {
 				return nil
 			}
 		}
 	}
 }
 
-// collect waits for a settlement and adds those that follow within settleLinger. It returns nil
+// collect waits for a call and adds those that follow within batchDelay. It returns nil
 // when ctx is done. Batching keeps the number of calls low: each call is a commit of the allocator,
 // and allocations wait for it.
 func (c *Client) collect(ctx context.Context) []pendingCall {
@@ -124,7 +124,7 @@ func (c *Client) collect(ctx context.Context) []pendingCall {
 	}
 	over := time.NewTimer(batchDelay)
 	defer over.Stop()
-	for len(batch) < settleBatch {
+	for len(batch) < maxBatch {
 		select {
 		case s := <-c.pending:
 			batch = append(batch, s)

@@ -1,4 +1,4 @@
-package alloc_test
+package allocator_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/registry/internal/alloc"
+	"portolan.dev/registry/internal/allocator"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/kittest"
 )
@@ -27,11 +27,11 @@ func (s *scripted) Allocate(context.Context, *allocatorv1.AllocateRequest) (*all
 }
 
 // clientOf returns a client of an allocator.
-func clientOf(t *testing.T, allocator allocatorv1.AllocatorServiceServer) *alloc.Client {
+func clientOf(t *testing.T, impl allocatorv1.AllocatorServiceServer) *allocator.Client {
 	t.Helper()
-	conn := kittest.Conn(t, func(server grpc.ServiceRegistrar) { allocatorv1.RegisterAllocatorServiceServer(server, allocator) })
+	conn := kittest.Conn(t, func(server grpc.ServiceRegistrar) { allocatorv1.RegisterAllocatorServiceServer(server, impl) })
 	host := kittest.Host(t, nil, "")
-	client := alloc.NewClient(allocatorv1.NewAllocatorServiceClient(conn), host.Log, host.Metrics)
+	client := allocator.NewClient(allocatorv1.NewAllocatorServiceClient(conn), host.Log, host.Metrics)
 	t.Cleanup(client.Close)
 	return client
 }
@@ -75,7 +75,7 @@ func TestOddAnswersAreRefused(t *testing.T) {
 			client := clientOf(t, &scripted{results: c.results})
 			for _, dryRun := range []bool{false, true} {
 				svc := nodePortService()
-				err := client.Allocate(t.Context(), alloc.NewPlan(svc, nil), dryRun, notInUse)
+				err := client.Allocate(t.Context(), allocator.NewPlan(svc, nil), dryRun, notInUse)
 				if apierr.Code(err) != c.code {
 					t.Errorf("dry run %v: %v, want %s", dryRun, err, c.code)
 				}
@@ -113,7 +113,7 @@ func TestFailuresNameTheirFields(t *testing.T) {
 		"what nobody asked for":  {nodePortService(), []allocatorv1.FailureReason{allocated, 0}, codes.Internal, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan, result := alloc.NewPlan(c.svc.CloneVT(), nil), &allocatorv1.ClaimSetResult{}
+			plan, result := allocator.NewPlan(c.svc.CloneVT(), nil), &allocatorv1.ClaimSetResult{}
 			for i, slot := range plan.Slots() {
 				if c.reasons[i] != 0 {
 					result.Failures = append(result.Failures, &allocatorv1.ClaimFailure{Slot: slot, Reason: c.reasons[i], Message: "the reason"})

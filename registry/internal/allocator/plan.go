@@ -1,4 +1,4 @@
-package alloc
+package allocator
 
 import (
 	"crypto/rand"

@@ -1,4 +1,4 @@
-package alloc_test
+package allocator_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
-	"portolan.dev/registry/internal/alloc"
+	"portolan.dev/registry/internal/allocator"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -30,27 +30,27 @@ func (c *counting) Confirm(_ context.Context, req *allocatorv1.ConfirmRequest, _
 // confirmed in one call, because each call is a commit of the allocator.
 func TestConfirmationsShareACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		allocator := &counting{}
+		server := &counting{}
 		host := kittest.Host(t, nil, "")
-		client := alloc.NewClient(allocator, host.Log, host.Metrics)
+		client := allocator.NewClient(server, host.Log, host.Metrics)
 		t.Cleanup(client.Close)
 		kittest.Run(t, "settle", client.Run)
 		for i := range 9 {
 			svc := nodePortService()
 			svc.Metadata.Uid = fmt.Sprint("u", i)
-			client.Confirm(alloc.NewPlan(svc, nil))
+			client.Confirm(allocator.NewPlan(svc, nil))
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if allocator.confirms != 1 || allocator.confirmed != 9 {
-			t.Errorf("%d owners were confirmed in %d calls, want 9 in one", allocator.confirmed, allocator.confirms)
+		if server.confirms != 1 || server.confirmed != 9 {
+			t.Errorf("%d owners were confirmed in %d calls, want 9 in one", server.confirmed, server.confirms)
 		}
-		client.Confirm(alloc.NewPlan(nodePortService(), nil))
+		client.Confirm(allocator.NewPlan(nodePortService(), nil))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if allocator.confirms != 2 || allocator.confirmed != 10 {
-			t.Errorf("a later one was not confirmed: %d in %d calls", allocator.confirmed, allocator.confirms)
+		if server.confirms != 2 || server.confirmed != 10 {
+			t.Errorf("a later one was not confirmed: %d in %d calls", server.confirmed, server.confirms)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package alloc_test
+package allocator_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/registry/internal/alloc"
+	"portolan.dev/registry/internal/allocator"
 )
 
 // TestProtocolsOfOnePortShareItsNodePort checks that two protocols of a port number have one node
@@ -37,7 +37,7 @@ func TestProtocolsOfOnePortShareItsNodePort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			svc := nodePortService()
 			svc.Spec.ClusterIps, svc.Spec.IpFamilies, svc.Spec.Ports = nil, nil, c.ports
-			plan := alloc.NewPlan(svc, nil)
+			plan := allocator.NewPlan(svc, nil)
 			var asked, given []string
 			next := 31000
 			for _, claim := range plan.Claims {
