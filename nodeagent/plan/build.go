@@ -176,7 +176,7 @@ func (b *builder) frontends(port *corev1.ServicePort, v6 bool) []frontendAddr {
 			out = append(out, frontendAddr{netip.AddrPortFrom(addr, uint16(port.GetPort())), e})
 		}
 	}
-	for _, ip := range clusterIPs(b.spec) {
+	for _, ip := range object.ClusterIPs(b.svc) {
 		add(ip, ClusterIP)
 	}
 	for _, ip := range b.spec.GetExternalIps() {
@@ -197,16 +197,6 @@ func (b *builder) frontends(port *corev1.ServicePort, v6 bool) []frontendAddr {
 		}
 	}
 	return out
-}
-
-func clusterIPs(spec *corev1.ServiceSpec) []string {
-	if ips := spec.GetClusterIps(); len(ips) > 0 {
-		return ips
-	}
-	if ip := spec.GetClusterIp(); ip != "" {
-		return []string{ip}
-	}
-	return nil
 }
 
 func hasNodePorts(spec *corev1.ServiceSpec) bool {

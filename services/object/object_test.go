@@ -1,6 +1,8 @@
 package object_test
 
 import (
+	"net/netip"
+	"slices"
 	"testing"
 
 	corev1 "portolan.dev/api/core/v1"
@@ -46,5 +48,32 @@ func TestKey(t *testing.T) {
 	}
 	if object.Compare(object.KeyOf(node), object.KeyOf(service)) >= 0 {
 		t.Error("Node sorts before Service")
+	}
+}
+
+func TestClusterIPs(t *testing.T) {
+	for _, c := range []struct {
+		spec     *corev1.ServiceSpec
+		want     []string
+		headless bool
+	}{
+		{nil, nil, false},
+		{&corev1.ServiceSpec{ClusterIp: "10.96.0.1"}, []string{"10.96.0.1"}, false},
+		{&corev1.ServiceSpec{ClusterIp: "fd00::1", ClusterIps: []string{"fd00::1", "10.96.0.1"}}, []string{"fd00::1", "10.96.0.1"}, false},
+		{&corev1.ServiceSpec{ClusterIp: "None"}, []string{"None"}, true},
+		{&corev1.ServiceSpec{ClusterIps: []string{"None"}}, []string{"None"}, true},
+		{&corev1.ServiceSpec{ClusterIp: "None", Type: corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME}, []string{"None"}, false},
+	} {
+		svc := &corev1.Service{Spec: c.spec}
+		if got := object.ClusterIPs(svc); !slices.Equal(got, c.want) || object.IsHeadless(svc) != c.headless {
+			t.Errorf("%v: %v, headless %v, want %v, %v", c.spec, got, object.IsHeadless(svc), c.want, c.headless)
+		}
+	}
+}
+
+func TestParseAddrs(t *testing.T) {
+	got := object.ParseAddrs([]string{"10.0.0.1", "", "::ffff:10.0.0.1", "None", "fd00::1"})
+	if want := []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -5,10 +5,11 @@ import corev1 "portolan.dev/api/core/v1"
 // ClusterIPNone is the cluster IP of a headless service.
 const ClusterIPNone = "None"
 
-// IsHeadless reports whether the service is headless: its clusterIP is "None" and it is not an
+// IsHeadless reports whether the service is headless: its cluster IP is "None" and it is not an
 // ExternalName.
 func IsHeadless(svc *corev1.Service) bool {
-	return svc.GetSpec().GetClusterIp() == ClusterIPNone && !IsExternalName(svc)
+	ips := ClusterIPs(svc)
+	return len(ips) > 0 && ips[0] == ClusterIPNone && !IsExternalName(svc)
 }
 
 // IsExternalName reports whether the service is only an alias in DNS.

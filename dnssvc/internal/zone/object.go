@@ -173,18 +173,8 @@ func convertService(o *corev1.Service) *serviceSpec {
 		s.alias = aliasOf(s.external)
 		return s
 	}
-	ips := spec.GetClusterIps()
-	if len(ips) == 0 && spec.GetClusterIp() != "" {
-		ips = []string{spec.GetClusterIp()}
-	}
-	if len(ips) > 0 && ips[0] == object.ClusterIPNone {
-		s.headless = true
-		ips = nil
-	}
-	for _, ip := range ips {
-		if addr, err := netip.ParseAddr(ip); err == nil {
-			s.addrs = append(s.addrs, addr.Unmap())
-		}
+	if s.headless = object.IsHeadless(o); !s.headless {
+		s.addrs = object.ParseAddrs(object.ClusterIPs(o))
 	}
 	for _, p := range spec.GetPorts() {
 		s.ports = append(s.ports, port{name: intern(p.GetName()), proto: protocol(p.GetProtocol()), number: uint16(p.GetPort())})
@@ -257,19 +247,8 @@ func isNotServing(c *corev1.EndpointConditions) bool {
 
 // podAddrs returns the addresses at which a pod has names. It returns none once the pod has ended.
 func podAddrs(o *corev1.Pod) []netip.Addr {
-	status := o.GetStatus()
-	if phase := status.GetPhase(); phase == corev1.PodPhase_POD_PHASE_SUCCEEDED || phase == corev1.PodPhase_POD_PHASE_FAILED {
+	if phase := o.GetStatus().GetPhase(); phase == corev1.PodPhase_POD_PHASE_SUCCEEDED || phase == corev1.PodPhase_POD_PHASE_FAILED {
 		return nil
 	}
-	ips := status.GetPodIps()
-	if len(ips) == 0 {
-		ips = []string{status.GetPodIp()}
-	}
-	var addrs []netip.Addr
-	for _, ip := range ips {
-		if addr, err := netip.ParseAddr(ip); err == nil && !slices.Contains(addrs, addr.Unmap()) {
-			addrs = append(addrs, addr.Unmap())
-		}
-	}
-	return addrs
+	return object.ParseAddrs(object.PodIPs(o))
 }

@@ -200,26 +200,16 @@ func selectorMismatch(selector, labels map[string]string) string {
 // addresses returns the valid addresses of a pod. A pod in the host network has the addresses of
 // its node or, if the node has none, the addresses in the pod's status.
 func addresses(pod *corev1.Pod, node Node) []netip.Addr {
-	status := pod.GetStatus()
-	texts := status.GetPodIps()
-	if len(texts) == 0 {
-		texts = []string{status.GetPodIp()}
-	}
+	texts := object.PodIPs(pod)
 	if pod.GetSpec().GetHostNetwork() {
 		if own := slices.DeleteFunc([]netip.Addr{node.IPv4, node.IPv6}, func(a netip.Addr) bool { return !a.IsValid() }); len(own) > 0 {
 			return own
 		}
-		if status.GetHostIp() != "" {
-			texts = []string{status.GetHostIp()}
+		if ip := pod.GetStatus().GetHostIp(); ip != "" {
+			texts = []string{ip}
 		}
 	}
-	var all []netip.Addr
-	for _, text := range texts {
-		if a, err := netip.ParseAddr(text); err == nil {
-			all = append(all, a.Unmap())
-		}
-	}
-	return all
+	return object.ParseAddrs(texts)
 }
 
 func addressType(a netip.Addr) corev1.AddressType {

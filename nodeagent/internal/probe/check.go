@@ -18,6 +18,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/object"
 )
 
 // maxBody is the number of bytes that are read of an answer's body.
@@ -49,11 +50,10 @@ func newCheck(pod *corev1.Pod, c *corev1.Container, p *corev1.Probe) (checkFunc,
 // podAddr returns the address at which a pod is probed. A pod of the host network may lack an
 // address of its own, because it is on the agent's node.
 func podAddr(pod *corev1.Pod) (string, error) {
-	ip := pod.GetStatus().GetPodIp()
-	if ip == "" && len(pod.GetStatus().GetPodIps()) > 0 {
-		ip = pod.GetStatus().GetPodIps()[0]
-	}
-	if ip == "" && pod.GetSpec().GetHostNetwork() {
+	var ip string
+	if ips := object.PodIPs(pod); len(ips) > 0 {
+		ip = ips[0]
+	} else if pod.GetSpec().GetHostNetwork() {
 		ip = cmp.Or(pod.GetStatus().GetHostIp(), "127.0.0.1")
 	}
 	if _, err := netip.ParseAddr(ip); err != nil {

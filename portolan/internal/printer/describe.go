@@ -85,7 +85,7 @@ func describeService(d description, s *corev1.Service, endpointSlices []*corev1.
 		d.line("External name", "%s", s.GetSpec().GetExternalName())
 		return
 	}
-	d.line("IPs", "%s", strings.Join(clusterIPs(s), ","))
+	d.line("IPs", "%s", strings.Join(object.ClusterIPs(s), ","))
 	if external := externalAddresses(s); external != "" {
 		d.line("External addresses", "%s", external)
 	}

@@ -35,7 +35,7 @@ var layouts = map[string]kindLayout{
 	"Service": {columns: []column{
 		name,
 		columnOf("TYPE", func(s *corev1.Service) string { return spec.EnumName(s.GetSpec().GetType()) }),
-		columnOf("CLUSTER-IP", func(s *corev1.Service) string { return strings.Join(clusterIPs(s), ",") }),
+		columnOf("CLUSTER-IP", func(s *corev1.Service) string { return strings.Join(object.ClusterIPs(s), ",") }),
 		columnOf("EXTERNAL-IP", externalAddresses),
 		columnOf("PORT(S)", servicePorts),
 		age,

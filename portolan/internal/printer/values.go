@@ -22,16 +22,6 @@ func Labels(labels map[string]string) string {
 	return strings.Join(pairs, ",")
 }
 
-func clusterIPs(s *corev1.Service) []string {
-	if ips := s.GetSpec().GetClusterIps(); len(ips) > 0 {
-		return ips
-	}
-	if ip := s.GetSpec().GetClusterIp(); ip != "" {
-		return []string{ip}
-	}
-	return nil
-}
-
 func externalAddresses(s *corev1.Service) string {
 	if s.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME {
 		return s.GetSpec().GetExternalName()
