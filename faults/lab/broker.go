@@ -56,12 +56,12 @@ func (l *Lab) addBrokers(names ...string) {
 		config := filepath.Join(folder, "nats.conf")
 		var m *Machine
 		m = l.addMachine(name, folder, func() *labtest.Process {
-			if err := l.configureBroker(m, config); err != nil {
+			if err := l.writeBrokerConfig(m, config); err != nil {
 				l.Fatalf("%s: %v", name, err)
 			}
 			return labtest.Start(l, name, "nats", m.Namespace, []string{"-config", config})
 		}, func() error { return l.streamReady() })
-		m.Disk = l.disk(name)
+		m.Disk = l.mountDisk(name)
 		l.brokers = append(l.brokers, m)
 	}
 }
@@ -85,7 +85,7 @@ cluster {
 `
 
 // configureBroker writes the configuration of a NATS server. The tests have all permissions.
-func (l *Lab) configureBroker(m *Machine, path string) error {
+func (l *Lab) writeBrokerConfig(m *Machine, path string) error {
 	access, err := labtest.NATSConfig(l.certificates.folder, filepath.Dir(path), nodeNames())
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func natsURL(servers ...*Machine) string {
 }
 
 // natsDo calls fn with a connection to the NATS servers.
-func (l *Lab) natsDo(fn func(nc *nats.Conn) error) error {
+func (l *Lab) withNATS(fn func(nc *nats.Conn) error) error {
 	nc, err := nats.Connect(natsURL(l.brokers...), nats.Timeout(2*time.Second), nats.NoReconnect(), nats.Secure(l.Identity.TLS(identity.NATS)))
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (l *Lab) natsDo(fn func(nc *nats.Conn) error) error {
 
 // streamReady returns an error unless the change stream has a leader.
 func (l *Lab) streamReady() error {
-	return l.natsDo(func(nc *nats.Conn) error {
+	return l.withNATS(func(nc *nats.Conn) error {
 		js, err := nc.JetStream(nats.MaxWait(2 * time.Second))
 		if err != nil {
 			return err
@@ -137,7 +137,7 @@ func (l *Lab) streamReady() error {
 
 // StepDown makes another NATS server the leader of the change stream.
 func (l *Lab) StepDown() error {
-	return l.natsDo(func(nc *nats.Conn) error {
+	return l.withNATS(func(nc *nats.Conn) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		_, err := nc.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+stream, nil)
@@ -148,7 +148,7 @@ func (l *Lab) StepDown() error {
 // Diverge puts a message into the change stream that the log does not have, as after the restore of
 // an older database. This gives the log another epoch, so every follower takes a snapshot.
 func (l *Lab) Diverge() error {
-	return l.natsDo(func(nc *nats.Conn) error {
+	return l.withNATS(func(nc *nats.Conn) error {
 		js, err := nc.JetStream(nats.MaxWait(2 * time.Second))
 		if err != nil {
 			return err

@@ -44,8 +44,8 @@ func (l *Lab) makeCertificates() {
 		l.Fatal(err)
 	}
 	c.trusted = []*authority.Authority{c.issuer}
-	c.operator = filesIn(l.TempDir(), identity.Operator)
-	if err := l.certifyTests(); err != nil {
+	c.operator = certificateFiles(l.TempDir(), identity.Operator)
+	if err := l.issueTestCertificate(); err != nil {
 		l.Fatal(err)
 	}
 	source, err := identity.Open(identity.Options{Files: c.operator, Log: kittest.Logger(l), Every: 100 * time.Millisecond})
@@ -62,18 +62,18 @@ func (c *certificates) newAuthority() (err error) {
 		return err
 	}
 	pair := c.issuer.Pair()
-	return errors.Join(replace(filepath.Join(c.folder, authorityFile), pair.Cert, nil), replace(filepath.Join(c.folder, "ca.key"), pair.Key, nil))
+	return errors.Join(replaceFile(filepath.Join(c.folder, authorityFile), pair.Cert, nil), replaceFile(filepath.Join(c.folder, "ca.key"), pair.Key, nil))
 }
 
 // filesIn returns the files of a role in the folder of a machine.
-func filesIn(folder string, role identity.Role) identity.Files {
+func certificateFiles(folder string, role identity.Role) identity.Files {
 	return identity.Files{
 		Cert: filepath.Join(folder, string(role)+".crt"), Key: filepath.Join(folder, string(role)+".key"), CA: filepath.Join(folder, authorityFile),
 	}
 }
 
 // replace replaces a file atomically.
-func replace(path string, content []byte, owner *syscall.Credential) error {
+func replaceFile(path string, content []byte, owner *syscall.Credential) error {
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, content, 0o600); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (c *certificates) issue(id identity.ID, hosts []string, files identity.File
 	if err != nil {
 		return err
 	}
-	return errors.Join(replace(files.Key, pair.Key, owner), replace(files.Cert, pair.Cert, owner))
+	return errors.Join(replaceFile(files.Key, pair.Key, owner), replaceFile(files.Cert, pair.Cert, owner))
 }
 
 // bundle returns the certificates of all trusted authorities.
@@ -105,15 +105,15 @@ func (c *certificates) bundle() []byte {
 	return bytes.Join(all, nil)
 }
 
-func (l *Lab) certifyTests() error {
+func (l *Lab) issueTestCertificate() error {
 	c := &l.certificates
 	id := identity.ID{TrustDomain: identity.DefaultTrustDomain, Role: identity.Operator}
-	return errors.Join(replace(c.operator.CA, c.bundle(), nil), c.issue(id, nil, c.operator, nil))
+	return errors.Join(replaceFile(c.operator.CA, c.bundle(), nil), c.issue(id, nil, c.operator, nil))
 }
 
 // identityOf returns the identity of the process on a machine.
 func identityOf(machine string) identity.ID {
-	id := identity.ID{TrustDomain: identity.DefaultTrustDomain, Role: identity.Role(program(machine))}
+	id := identity.ID{TrustDomain: identity.DefaultTrustDomain, Role: identity.Role(programOf(machine))}
 	if id.Role == identity.NodeAgent {
 		id.Name = machine
 	}
@@ -135,8 +135,8 @@ func (m *Machine) Rotate() error {
 }
 
 // trust gives the process the currently trusted authorities.
-func (m *Machine) trust() error {
-	return errors.Join(replace(m.files.CA, m.lab.certificates.bundle(), m.owner()), m.reload())
+func (m *Machine) updateTrust() error {
+	return errors.Join(replaceFile(m.files.CA, m.lab.certificates.bundle(), m.owner()), m.reload())
 }
 
 // reload makes NATS and Postgres read their files again. Portolan's own daemons check their files
@@ -144,7 +144,7 @@ func (m *Machine) trust() error {
 func (m *Machine) reload() error {
 	switch m.id.Role {
 	case identity.NATS, identity.Postgres:
-		return m.signalFirst(syscall.SIGHUP)
+		return m.signalMain(syscall.SIGHUP)
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (m *Machine) AwaitRotated() error {
 		if err != nil {
 			return err
 		}
-		shown, err := m.shownTo(m.lab.Identity)
+		shown, err := m.presentedSerial(m.lab.Identity)
 		if err == nil && shown != cert.SerialNumber.String() {
 			err = fmt.Errorf("%s shows the certificate %s, and %s is in its files", m.Name, shown, cert.SerialNumber)
 		}
@@ -170,7 +170,7 @@ func (m *Machine) AwaitRotated() error {
 
 // shownTo returns the serial number of the certificate that the process presents to a new
 // connection of a client.
-func (m *Machine) shownTo(client *identity.Source) (serial string, err error) {
+func (m *Machine) presentedSerial(client *identity.Source) (serial string, err error) {
 	config := client.TLS(m.id.Role)
 	verify := config.VerifyConnection
 	var shown atomic.Pointer[string] // Postgres' client may open another connection, to cancel the first, and leave it behind
@@ -199,7 +199,7 @@ func (m *Machine) handshake(config *tls.Config) error {
 		return err
 	}
 	config.NextProtos = []string{"h2"}
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 2 * time.Second}, "tcp", m.lab.api(m.Name), config)
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 2 * time.Second}, "tcp", m.lab.apiAddresses(m.Name), config)
 	if err != nil {
 		return err
 	}
@@ -216,26 +216,26 @@ func (m *Machine) handshake(config *tls.Config) error {
 // NewAuthority makes another authority the issuer of all later certificates. All processes trust it
 // in addition to the earlier ones. The order is the one in docs/operations.md: trust the new
 // authority, rotate all certificates, remove the old authority.
-func (l *Lab) NewAuthority() error {
+func (l *Lab) AddAuthority() error {
 	c := &l.certificates
 	if err := c.newAuthority(); err != nil {
 		return err
 	}
 	c.trusted = append(c.trusted, c.issuer)
-	return l.believeAll()
+	return l.updateAllTrust()
 }
 
 // ForgetAuthorities makes all processes trust the current issuer only.
-func (l *Lab) ForgetAuthorities() error {
+func (l *Lab) RemoveOldAuthorities() error {
 	c := &l.certificates
 	c.trusted = []*authority.Authority{c.issuer}
-	return l.believeAll()
+	return l.updateAllTrust()
 }
 
-func (l *Lab) believeAll() error {
-	errs := []error{replace(l.certificates.operator.CA, l.certificates.bundle(), nil)}
+func (l *Lab) updateAllTrust() error {
+	errs := []error{replaceFile(l.certificates.operator.CA, l.certificates.bundle(), nil)}
 	for _, m := range l.machines {
-		errs = append(errs, m.trust())
+		errs = append(errs, m.updateTrust())
 	}
 	return errors.Join(errs...)
 }

@@ -32,13 +32,13 @@ func (n *Node) CleanUp() error {
 
 // Changes returns the differences of the node's namespace to its state before the first agent.
 func (n *Node) Changes() ([]string, error) {
-	now, err := state(n.Namespace)
-	return netnstest.Differences(n.before, now), err
+	now, err := namespaceState(n.Namespace)
+	return netnstest.Differences(n.initialState, now), err
 }
 
 // state lists the tables, routes and addresses of a namespace that forwarding depends on, and its
 // settings.
-func state(ns *topology.Namespace) (map[string]bool, error) {
+func namespaceState(ns *topology.Namespace) (map[string]bool, error) {
 	all, err := netnstest.Inventory(ns)
 	if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func TestChanges(t *testing.T) {
 			}
 			shell("nft add table ip theirs")
 			var err error
-			n.before, err = state(n.Namespace)
+			n.initialState, err = namespaceState(n.Namespace)
 			must(t, err)
 			shell(c.do)
 			changes, err := n.Changes()

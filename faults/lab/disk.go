@@ -13,10 +13,10 @@ import (
 const diskSize = 256 << 20
 
 // filler is the file that fills a disk.
-const filler = "filler"
+const fillFile = "filler"
 
 // disk makes a file system of its own for a machine.
-func (l *Lab) disk(name string) string {
+func (l *Lab) mountDisk(name string) string {
 	l.Helper()
 	dir := filepath.Join(l.TempDir(), name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -35,7 +35,7 @@ func (l *Lab) disk(name string) string {
 
 // Fill fills the machine's disk.
 func (m *Machine) Fill() error {
-	f, err := os.OpenFile(filepath.Join(m.Disk, filler), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(filepath.Join(m.Disk, fillFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -51,4 +51,4 @@ func (m *Machine) Fill() error {
 }
 
 // EndFill deletes the file of Fill.
-func (m *Machine) EndFill() error { return os.Remove(filepath.Join(m.Disk, filler)) }
+func (m *Machine) EndFill() error { return os.Remove(filepath.Join(m.Disk, fillFile)) }

@@ -21,7 +21,7 @@ type leftovers struct {
 	// machines are the names of machines by the inodes of their namespaces. An orphaned process,
 	// such as a child of Postgres' first process after that was killed, is still in its namespace.
 	machines map[uint64]string
-	before   []string
+	baseline []string
 }
 
 // failOnLeftovers makes the test fail if the lab leaves something behind. It is called first, so
@@ -32,11 +32,11 @@ func (l *Lab) failOnLeftovers() {
 	if err != nil {
 		l.Fatal(err)
 	}
-	before, err := inventory()
+	before, err := listResources()
 	if err := errors.Join(err, os.Chmod(scratch, 0o755)); err != nil {
 		l.Fatal(err)
 	}
-	l.leftovers = leftovers{scratch: scratch, machines: map[uint64]string{}, before: before}
+	l.leftovers = leftovers{scratch: scratch, machines: map[uint64]string{}, baseline: before}
 	l.Cleanup(func() {
 		// Threads end a little later than their work.
 		if err := eventually(l.leftovers.check); err != nil {
@@ -67,11 +67,11 @@ func inode(info os.FileInfo) uint64 {
 
 // check returns an error that lists all leftovers.
 func (r *leftovers) check() error {
-	now, err := inventory()
+	now, err := listResources()
 	if err != nil {
 		return err
 	}
-	left := slices.DeleteFunc(now, func(thing string) bool { return slices.Contains(r.before, thing) })
+	left := slices.DeleteFunc(now, func(thing string) bool { return slices.Contains(r.baseline, thing) })
 	files, err := os.ReadDir(r.scratch)
 	for _, f := range files {
 		left = append(left, "file "+filepath.Join(r.scratch, f.Name()))
@@ -101,7 +101,7 @@ func (r *leftovers) threads() []string {
 }
 
 // inventory lists mounts, and the devices and packet filters of the hub.
-func inventory() ([]string, error) {
+func listResources() ([]string, error) {
 	var all []string
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

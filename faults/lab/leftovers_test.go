@@ -15,7 +15,7 @@ import (
 )
 
 // TestRemains checks that each kind of leftover is found.
-func TestRemains(t *testing.T) {
+func TestLeftovers(t *testing.T) {
 	labtest.Need(t)
 	for _, c := range []struct {
 		name string
@@ -77,12 +77,12 @@ func TestRemains(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := &leftovers{scratch: t.TempDir(), machines: map[uint64]string{}}
 			var err error
-			r.before, err = inventory()
+			r.baseline, err = listResources()
 			must(t, err)
 			must(t, r.check())
 			undo := c.leave(t, r)
 			if c.name == "a process" || c.name == "a thread" {
-				r.before, err = inventory() // the mount of the namespace stays as long as the test
+				r.baseline, err = listResources() // the mount of the namespace stays as long as the test
 				must(t, err)
 			}
 			if err := r.check(); err == nil || !strings.Contains(err.Error(), c.want) {

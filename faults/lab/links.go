@@ -11,7 +11,7 @@ import (
 // table is the packet filter of the hub. A packet that is forwarded from one machine to another is
 // dropped if the pair is in cut, and at random if it is in lossy. The tests themselves run on the
 // hub, so none of their packets are dropped.
-const table = `table inet nemesis {
+const filterRules = `table inet nemesis {
 	set cut4 { type ipv4_addr . ipv4_addr; }
 	set cut6 { type ipv6_addr . ipv6_addr; }
 	set lossy4 { type ipv4_addr . ipv4_addr; }
@@ -42,47 +42,47 @@ func (l *Lab) nft(commands string) error {
 }
 
 // change adds or deletes the elements of a pair of machines.
-func (l *Lab) change(verb, set string, from, to *Machine) error {
+func (l *Lab) changeSet(verb, set string, from, to *Machine) error {
 	return l.nft(fmt.Sprintf("%[1]s element inet nemesis %[2]s4 { %[3]s . %[4]s }\n%[1]s element inet nemesis %[2]s6 { %[5]s . %[6]s }\n",
 		verb, set, from.Addresses[0], to.Addresses[0], from.Addresses[1], to.Addresses[1]))
 }
 
 // path is the direction from one machine to another, with the set of the packet filter that it is
 // in.
-type path struct {
+type impairment struct {
 	set      string
 	from, to *Machine
 }
 
 // impair adds a path to its set. Impairments of a path are counted, because faults may overlap.
-func (l *Lab) impair(p path) error {
-	l.impaired[p]++
-	if l.impaired[p] > 1 {
+func (l *Lab) impair(p impairment) error {
+	l.impairments[p]++
+	if l.impairments[p] > 1 {
 		return nil
 	}
-	return l.change("add", p.set, p.from, p.to)
+	return l.changeSet("add", p.set, p.from, p.to)
 }
 
 // mend ends one call of impair. The last one removes the path from its set.
-func (l *Lab) mend(p path) error {
-	l.impaired[p]--
-	if l.impaired[p] > 0 {
+func (l *Lab) endImpairment(p impairment) error {
+	l.impairments[p]--
+	if l.impairments[p] > 0 {
 		return nil
 	}
-	return l.change("delete", p.set, p.from, p.to)
+	return l.changeSet("delete", p.set, p.from, p.to)
 }
 
 // Cut drops all packets from one machine to another.
-func (l *Lab) Cut(from, to *Machine) error { return l.impair(path{"cut", from, to}) }
+func (l *Lab) Cut(from, to *Machine) error { return l.impair(impairment{"cut", from, to}) }
 
 // EndCut ends one call of Cut.
-func (l *Lab) EndCut(from, to *Machine) error { return l.mend(path{"cut", from, to}) }
+func (l *Lab) EndCut(from, to *Machine) error { return l.endImpairment(impairment{"cut", from, to}) }
 
 // Lose drops lossPercent of the packets from one machine to another.
-func (l *Lab) Lose(from, to *Machine) error { return l.impair(path{"lossy", from, to}) }
+func (l *Lab) Lose(from, to *Machine) error { return l.impair(impairment{"lossy", from, to}) }
 
 // EndLoss ends one call of Lose.
-func (l *Lab) EndLoss(from, to *Machine) error { return l.mend(path{"lossy", from, to}) }
+func (l *Lab) EndLoss(from, to *Machine) error { return l.endImpairment(impairment{"lossy", from, to}) }
 
 // The rate of a throttled path in bytes per second, the size of its queue, which holds half a
 // second, and of a burst.

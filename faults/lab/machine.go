@@ -32,10 +32,10 @@ type Machine struct {
 	id    identity.ID    // in its certificate
 	files identity.Files // of its certificate
 
-	mu      sync.Mutex
-	process *labtest.Process // nil: it was killed
-	logs    []string
-	release string // folder of its release; empty: the present one
+	mu            sync.Mutex
+	process       *labtest.Process // nil: it was killed
+	logs          []string
+	releaseFolder string // folder of its release; empty: the present one
 }
 
 // Start starts the process unless it runs.
@@ -73,11 +73,11 @@ func (m *Machine) Kill() error {
 	if m.process == nil {
 		return nil
 	}
-	_, stopping := signalFamily(m.process.PID(), syscall.SIGSTOP)
-	all, err := signalFamily(m.process.PID(), syscall.SIGKILL)
+	_, stopErr := signalWithChildren(m.process.PID(), syscall.SIGSTOP)
+	all, err := signalWithChildren(m.process.PID(), syscall.SIGKILL)
 	m.process.Kill()
 	m.process = nil
-	return errors.Join(stopping, err, awaitGone(all))
+	return errors.Join(stopErr, err, awaitExit(all))
 }
 
 // PID returns the ID of the process, or 0 if it was killed.
@@ -102,12 +102,12 @@ func (m *Machine) signal(s syscall.Signal) error {
 	if m.process == nil {
 		return nil
 	}
-	_, err := signalFamily(m.process.PID(), s)
+	_, err := signalWithChildren(m.process.PID(), s)
 	return err
 }
 
 // signalFirst sends a signal to the process alone, if it runs.
-func (m *Machine) signalFirst(s syscall.Signal) error {
+func (m *Machine) signalMain(s syscall.Signal) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.process == nil {
@@ -117,8 +117,8 @@ func (m *Machine) signalFirst(s syscall.Signal) error {
 }
 
 // signalFamily sends a signal to a process and its children, and returns them.
-func signalFamily(pid int, s syscall.Signal) ([]int, error) {
-	all, err := family(pid)
+func signalWithChildren(pid int, s syscall.Signal) ([]int, error) {
+	all, err := processAndChildren(pid)
 	for _, pid := range all {
 		_ = syscall.Kill(pid, s) // it may have ended
 	}
@@ -139,7 +139,7 @@ func (m *Machine) Ready() error {
 
 var (
 	errKilled = errors.New("it was killed")
-	errEnded  = errors.New("it ended by itself")
+	errExited = errors.New("it ended by itself")
 )
 
 // running returns errKilled or errEnded if the process does not run.
@@ -151,7 +151,7 @@ func (m *Machine) running() error {
 	}
 	select {
 	case <-m.process.Ended():
-		return errEnded
+		return errExited
 	default:
 		return nil
 	}
@@ -159,7 +159,7 @@ func (m *Machine) running() error {
 
 // Supervise starts the process again if it ended by itself, and reports whether it had.
 func (m *Machine) Supervise() bool {
-	if m.running() != errEnded {
+	if m.running() != errExited {
 		return false
 	}
 	m.mu.Lock()
@@ -170,7 +170,7 @@ func (m *Machine) Supervise() bool {
 }
 
 // family returns a process, as the first element, and its children.
-func family(parent int) ([]int, error) {
+func processAndChildren(parent int) ([]int, error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	all := []int{parent}
 	for _, path := range stats {
@@ -193,8 +193,8 @@ func family(parent int) ([]int, error) {
 }
 
 // awaitGone waits until killed processes have ended and their files and sockets are closed.
-func awaitGone(all []int) error {
-	deadline := time.Now().Add(patience)
+func awaitExit(all []int) error {
+	deadline := time.Now().Add(stepTimeout)
 	for _, pid := range all {
 		for alive(pid) {
 			if time.Now().After(deadline) {
@@ -207,7 +207,7 @@ func awaitGone(all []int) error {
 }
 
 // catches reports whether a process has a handler for a signal.
-func catches(pid int, s syscall.Signal) bool {
+func handlesSignal(pid int, s syscall.Signal) bool {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return false

@@ -29,7 +29,7 @@ func (m *Machine) get(port int, path string) (string, error) {
 // written as in the exposition format, such as reason="pruned". It returns an error if there is no
 // such series.
 func (m *Machine) Metric(name string, labels ...string) (float64, error) {
-	text, err := m.get(ports[program(m.Name)]+100, "/metrics")
+	text, err := m.get(ports[programOf(m.Name)]+100, "/metrics")
 	if err != nil {
 		return 0, err
 	}

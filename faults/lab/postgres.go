@@ -26,7 +26,7 @@ const database = "portolan"
 // settings are the configuration of both servers. Writes do not survive a loss of power, which is
 // not among the faults: the kernel keeps the writes of a killed process. Connections to silent
 // peers are closed after seconds.
-var settings = []string{
+var commonSettings = []string{
 	"port=5432", "max_connections=100", "full_page_writes=off", "shared_buffers=32MB",
 	"wal_keep_size=256MB", "wal_sender_timeout=3s", "wal_receiver_timeout=3s", "wal_retrieve_retry_interval=200ms",
 	"dynamic_shared_memory_type=mmap", // in the server's folder; a killed server would not remove other kinds
@@ -42,7 +42,7 @@ type postgres struct {
 	// replication are the settings that depend on which server is the primary.
 	replication []string
 	// slow reports whether flushes of the log are slow.
-	slow bool
+	slowFlush bool
 }
 
 func (l *Lab) addPostgres(name string) *postgres {
@@ -67,7 +67,7 @@ func (l *Lab) addPostgres(name string) *postgres {
 	return p
 }
 
-func (p *postgres) data() string { return filepath.Join(p.dir, "data") }
+func (p *postgres) dataDir() string { return filepath.Join(p.dir, "data") }
 
 func (p *postgres) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(p.bin, name), args...)
@@ -79,19 +79,19 @@ func (p *postgres) command(name string, args ...string) *exec.Cmd {
 
 // run starts the server.
 func (p *postgres) run() *labtest.Process {
-	args := []string{"-D", p.data(), "-k", p.dir}
+	args := []string{"-D", p.dataDir(), "-k", p.dir}
 	own := []string{
 		"listen_addresses=" + p.Addresses[0].String(),
 		"ssl=on", "ssl_cert_file=" + p.files.Cert, "ssl_key_file=" + p.files.Key, "ssl_ca_file=" + p.files.CA,
 	}
-	for _, s := range slices.Concat(settings, own) {
+	for _, s := range slices.Concat(commonSettings, own) {
 		args = append(args, "-c", s)
 	}
 	return labtest.Run(p.lab, p.Name, p.command("postgres", args...), p.Namespace)
 }
 
 // tool runs a program of Postgres in the server's namespace.
-func (p *postgres) tool(name string, args ...string) error {
+func (p *postgres) runTool(name string, args ...string) error {
 	return p.Namespace.Do(func() error {
 		if out, err := p.command(name, args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", name, err, out)
@@ -102,51 +102,51 @@ func (p *postgres) tool(name string, args ...string) error {
 
 // initialise creates the first server's data. The tests and the standby connect as the superuser. A
 // registry authenticates with its certificate, which has its role as the common name.
-func (p *postgres) initialise() error {
-	err := p.tool("initdb", "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync", "-D", p.data())
+func (p *postgres) initDatabase() error {
+	err := p.runTool("initdb", "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync", "-D", p.dataDir())
 	if err != nil {
 		return err
 	}
 	access := "host all postgres 0.0.0.0/0 trust\nhost replication postgres 0.0.0.0/0 trust\nhostssl all all 0.0.0.0/0 cert\n"
-	return errors.Join(p.write("pg_hba.conf", access), p.replicate())
+	return errors.Join(p.writeFile("pg_hba.conf", access), p.setReplication())
 }
 
 // write replaces a file of the data atomically, because the server may start and read it at any
 // time.
-func (p *postgres) write(name, content string) error {
-	return replace(filepath.Join(p.data(), name), []byte(content), p.owner())
+func (p *postgres) writeFile(name, content string) error {
+	return replaceFile(filepath.Join(p.dataDir(), name), []byte(content), p.owner())
 }
 
 // replicate sets the settings that depend on the server's role: whether commits of a primary wait
 // for the standby, and which primary a standby follows.
-func (p *postgres) replicate(lines ...string) error {
+func (p *postgres) setReplication(lines ...string) error {
 	p.replication = lines
 	return p.configure()
 }
 
 // configure writes the settings that change.
 func (p *postgres) configure() error {
-	lines := slices.Concat(p.replication, flushing(p.slow))
-	return p.write("postgresql.auto.conf", strings.Join(lines, "\n")+"\n")
+	lines := slices.Concat(p.replication, flushSettings(p.slowFlush))
+	return p.writeFile("postgresql.auto.conf", strings.Join(lines, "\n")+"\n")
 }
 
 // follow starts this server, which must not run, as a standby of the primary, with a copy of its
 // data.
 func (p *postgres) follow(primary *postgres) error {
-	if err := os.RemoveAll(p.data()); err != nil {
+	if err := os.RemoveAll(p.dataDir()); err != nil {
 		return err
 	}
 	host := primary.Addresses[0].String()
-	err := p.tool("pg_basebackup", "-h", host, "-U", "postgres", "-D", p.data(), "-X", "stream", "-c", "fast", "--no-sync")
+	err := p.runTool("pg_basebackup", "-h", host, "-U", "postgres", "-D", p.dataDir(), "-X", "stream", "-c", "fast", "--no-sync")
 	if err != nil {
 		return err
 	}
 	conninfo := fmt.Sprintf("primary_conninfo = 'host=%s user=postgres application_name=standby connect_timeout=2'", host)
-	if err := errors.Join(p.replicate(conninfo), p.write("standby.signal", "")); err != nil {
+	if err := errors.Join(p.setReplication(conninfo), p.writeFile("standby.signal", "")); err != nil {
 		return err
 	}
 	p.Start()
-	if err := primary.replicate("synchronous_standby_names = 'standby'"); err != nil {
+	if err := primary.setReplication("synchronous_standby_names = 'standby'"); err != nil {
 		return err
 	}
 	return primary.reload()
@@ -156,15 +156,15 @@ func (p *postgres) follow(primary *postgres) error {
 // starting server without a handler for SIGHUP would be killed by the signal. It needs none,
 // because it installs its handlers before it reads its settings.
 func (p *postgres) reload() error {
-	if pid := p.PID(); pid == 0 || !catches(pid, syscall.SIGHUP) {
+	if pid := p.PID(); pid == 0 || !handlesSignal(pid, syscall.SIGHUP) {
 		return nil
 	}
-	return p.signalFirst(syscall.SIGHUP)
+	return p.signalMain(syscall.SIGHUP)
 }
 
 // promote makes a standby the primary. Its commits do not wait for a standby until one follows it.
 func (p *postgres) promote() error {
-	if err := p.replicate(); err != nil {
+	if err := p.setReplication(); err != nil {
 		return err
 	}
 	return errors.Join(p.reload(), p.query("SELECT pg_promote(true, 30)::int", new(int)))
@@ -173,7 +173,7 @@ func (p *postgres) promote() error {
 // query runs a query of one value on the server. It connects from the hub, so cuts do not affect
 // it.
 func (p *postgres) query(sql string, to any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	dsn := fmt.Sprintf("host=%s user=postgres dbname=postgres sslmode=disable connect_timeout=2", p.Addresses[0])
 	conn, err := pgx.Connect(ctx, dsn)
@@ -212,7 +212,7 @@ func (m *Machine) handshakePostgres(config *tls.Config) error {
 
 func (l *Lab) startPostgres() error {
 	first, second := l.postgres[0], l.postgres[1]
-	if err := first.initialise(); err != nil {
+	if err := first.initDatabase(); err != nil {
 		return err
 	}
 	first.Start()
@@ -221,8 +221,8 @@ func (l *Lab) startPostgres() error {
 	}
 	host := first.Addresses[0].String()
 	err := errors.Join(
-		first.tool("createuser", "-h", host, "-U", "postgres", string(identity.Registry)),
-		first.tool("createdb", "-h", host, "-U", "postgres", "-O", string(identity.Registry), database))
+		first.runTool("createuser", "-h", host, "-U", "postgres", string(identity.Registry)),
+		first.runTool("createdb", "-h", host, "-U", "postgres", "-O", string(identity.Registry), database))
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (l *Lab) startPostgres() error {
 }
 
 // inSync is how long FailOver waits for the standby to have all writes.
-const inSync = 3 * time.Second
+const standbyTimeout = 3 * time.Second
 
 // ErrNoStandby is returned by FailOver if the standby lacks writes. The fail-over would lose
 // acknowledged writes, so no tool would do it without an operator.
@@ -240,7 +240,7 @@ var ErrNoStandby = errors.New("no standby is in sync")
 // it.
 func (l *Lab) FailOver() error {
 	primary, standby := l.postgres[0], l.postgres[1]
-	deadline := time.Now().Add(inSync)
+	deadline := time.Now().Add(standbyTimeout)
 	for {
 		var behind int64
 		err := primary.query("SELECT pg_wal_lsn_diff(pg_current_wal_flush_lsn(), flush_lsn)::bigint FROM pg_stat_replication WHERE sync_state = 'sync'", &behind)

@@ -17,7 +17,7 @@ import (
 // registry or an allocator of the previous release then refuses to start. This commit is the first
 // that is known to keep all promises of package check: an older registry answers some writes from
 // an outdated view.
-const releaseBefore = "8a7ab01678a6788051b2a74f4d08ee31ff007e80"
+const previousRelease = "8a7ab01678a6788051b2a74f4d08ee31ff007e80"
 
 // ErrNoRelease is returned if the previous release cannot be built because the clone lacks the
 // history.
@@ -34,24 +34,24 @@ func (l *Lab) BuildRelease() error {
 	if err != nil {
 		return err
 	}
-	l.release = filepath.Join(cache, "portolan", "release", commit)
-	if _, err := os.Stat(l.release); err == nil {
+	l.releaseFolder = filepath.Join(cache, "portolan", "release", commit)
+	if _, err := os.Stat(l.releaseFolder); err == nil {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(l.release), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(l.releaseFolder), 0o755); err != nil {
 		return err
 	}
-	source, err := os.MkdirTemp(filepath.Dir(l.release), "building-")
+	source, err := os.MkdirTemp(filepath.Dir(l.releaseFolder), "building-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(source) }()
-	return buildRelease(commit, source, l.release)
+	return buildRelease(commit, source, l.releaseFolder)
 }
 
 // findRelease returns the commit of the newest tag, or else releaseBefore.
 func findRelease() (commit string, err error) {
-	for _, name := range []string{"", releaseBefore} {
+	for _, name := range []string{"", previousRelease} {
 		if name == "" {
 			if name, err = git("describe", "--tags", "--abbrev=0", "HEAD^"); err != nil {
 				continue
@@ -101,10 +101,10 @@ func buildRelease(commit, source, folder string) error {
 // Downgrade stops the daemon as a rolling upgrade does, and starts the daemon of the previous
 // release in its place. It returns ErrNoRelease without BuildRelease.
 func (m *Machine) Downgrade() error {
-	if m.lab.release == "" {
+	if m.lab.releaseFolder == "" {
 		return ErrNoRelease
 	}
-	m.switchRelease(m.lab.release)
+	m.switchRelease(m.lab.releaseFolder)
 	return nil
 }
 
@@ -118,7 +118,7 @@ func (m *Machine) Upgrade() error {
 func (m *Machine) switchRelease(release string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.release = release
+	m.releaseFolder = release
 	if m.process != nil {
 		m.process.Stop()
 		m.process = m.start()
@@ -128,11 +128,11 @@ func (m *Machine) switchRelease(release string) {
 
 // startDaemon starts the daemon of the machine's release.
 func (l *Lab) startDaemon(m *Machine) *labtest.Process {
-	daemon, flags := program(m.Name), l.flags(m)
-	if m.release == "" {
+	daemon, flags := programOf(m.Name), l.flags(m)
+	if m.releaseFolder == "" {
 		return labtest.Start(l, m.Name, daemon, m.Namespace, flags)
 	}
-	cmd := exec.Command(filepath.Join(m.release, daemon), flags...)
+	cmd := exec.Command(filepath.Join(m.releaseFolder, daemon), flags...)
 	cmd.Dir = l.TempDir()
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	return labtest.Run(l, m.Name, cmd, m.Namespace)

@@ -36,13 +36,13 @@ func awaitSnapshots(t *testing.T, before map[*Machine]float64, reason string, re
 			if now := snapshots(t, []*Machine{m}, reason)[m]; now == n {
 				return fmt.Errorf("it took no snapshot with the reason %s", reason)
 			}
-			return m.follows(revision)
+			return m.checkApplied(revision)
 		})
 	}
 }
 
 // prune cuts followers off until the changes that they lack were pruned from the log.
-func prune(t *testing.T, l *Lab) {
+func testPrune(t *testing.T, l *Lab) {
 	var followers []*Machine
 	for _, m := range l.followers() {
 		if m.Name != "allocator-0" && m.Name != "endpointctl-0" { // the others go on meanwhile
@@ -58,13 +58,13 @@ func prune(t *testing.T, l *Lab) {
 			}
 		}
 	}
-	revision := awaitWrite(t, l, "before-the-cut")
+	revision := awaitCreateService(t, l, "before-the-cut")
 	for _, m := range followers {
-		kittest.Eventually(t, m.Name, func() error { return m.follows(revision) })
+		kittest.Eventually(t, m.Name, func() error { return m.checkApplied(revision) })
 	}
 	before := snapshots(t, followers, "pruned")
 	impair(l.Cut)
-	kittest.Eventually(t, "the servers of NATS give the followers up", func() error { return l.natsHas(followers, false) })
+	kittest.Eventually(t, "the servers of NATS give the followers up", func() error { return l.checkNATSConnections(followers, false) })
 	revision = fillLog(t, l)
 	impair(l.EndCut)
 	awaitSnapshots(t, before, "pruned", revision)
@@ -99,7 +99,7 @@ func fillLog(t *testing.T, l *Lab) (revision uint64) {
 }
 
 // diverge gives the log another epoch.
-func diverge(t *testing.T, l *Lab) {
+func testDiverge(t *testing.T, l *Lab) {
 	rebuilds := func() (sum float64) {
 		for _, name := range []string{"registry-0", "registry-1"} {
 			n, err := l.Machine(name).Metric("portolan_changes_relay_rebuilds_total")
@@ -116,5 +116,5 @@ func diverge(t *testing.T, l *Lab) {
 		}
 		return nil
 	})
-	awaitSnapshots(t, before, "epoch", awaitWrite(t, l, "in-the-new-epoch"))
+	awaitSnapshots(t, before, "epoch", awaitCreateService(t, l, "in-the-new-epoch"))
 }

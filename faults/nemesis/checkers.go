@@ -23,10 +23,12 @@ type foreignChecker interface {
 }
 
 // atRest returns the checkers of the state at rest, in the order of cause and effect.
-func (r *run) atRest() []check.Checker { return append(r.daemons(true), r.foreignRules()...) }
+func (r *run) atRestCheckers() []check.Checker {
+	return append(r.daemonCheckers(true), r.asCheckers()...)
+}
 
 // foreignRules returns the checkers of foreign things.
-func (r *run) foreignRules() []check.Checker {
+func (r *run) asCheckers() []check.Checker {
 	var all []check.Checker
 	for _, g := range r.foreignCheckers {
 		all = append(all, g)
@@ -37,9 +39,9 @@ func (r *run) foreignRules() []check.Checker {
 // daemons returns the checkers of the daemons' states, in the order of cause and effect. The first
 // four check objects, which the other states follow from. With audit, the data planes themselves
 // are checked, and not only the agents' plans.
-func (r *run) daemons(audit bool) []check.Checker {
+func (r *run) daemonCheckers(audit bool) []check.Checker {
 	all := []check.Checker{
-		named{"registry-0", check.Objects{Registry: r.registries[0]}}, named{"registry-1", check.Objects{Registry: r.registries[1]}},
+		namedChecker{"registry-0", check.Objects{Registry: r.registries[0]}}, namedChecker{"registry-1", check.Objects{Registry: r.registries[1]}},
 		check.Slices{Registry: r.registries[0]}, check.Legacy{Registry: r.registries[0]},
 	}
 	for _, n := range r.Nodes {
@@ -51,16 +53,16 @@ func (r *run) daemons(audit bool) []check.Checker {
 	}
 	zones := append([]string{model.Zone}, labtest.ReverseZones()...)
 	for _, name := range []string{"dnssvc-0", "dnssvc-1"} {
-		all = append(all, named{"names of " + name, check.Names{Server: r.Resolver(name), Zones: zones}})
+		all = append(all, namedChecker{"names of " + name, check.Names{Server: r.Resolver(name), Zones: zones}})
 	}
 	return append(all, check.Allocations{Allocator: r.allocator})
 }
 
 // named is a checker under another name.
-type named struct {
+type namedChecker struct {
 	name string
 	check.Checker
 }
 
 // Name implements check.Checker.
-func (n named) Name() string { return n.name }
+func (n namedChecker) Name() string { return n.name }

@@ -16,11 +16,11 @@ type Size struct {
 	Faults int
 	// Prepared allows kinds that take long to prepare: a downgrade needs a build of the previous
 	// release.
-	Prepared bool
+	AllowPreparation bool
 }
 
 // step is the unit of drawn times, so that schedules are easy to read.
-const step = 100 * time.Millisecond
+const timeStep = 100 * time.Millisecond
 
 // Draw returns the schedule of a seed. machines are the names of all machines. Cuts also affect the
 // machine "clients".
@@ -45,9 +45,9 @@ func Draw(seed uint64, size Size, machines []string) Schedule {
 func drawFault(random *rand.Rand, size Size, machines []string) Fault {
 	f := Fault{Kind: pickKind(random, size)}
 	k := kinds[f.Kind]
-	steps := int64(size.Length / step)
-	f.At = time.Duration(random.Int64N(steps/2)) * step
-	f.For = time.Duration(1+random.Int64N(steps-int64(f.At/step))) * step
+	steps := int64(size.Length / timeStep)
+	f.At = time.Duration(random.Int64N(steps/2)) * timeStep
+	f.For = time.Duration(1+random.Int64N(steps-int64(f.At/timeStep))) * timeStep
 	if k.healLast {
 		f.For = size.Length - f.At
 	}
@@ -102,15 +102,15 @@ func connects(from, to string) bool {
 // conflicts reports whether two faults claim the same thing at the same time, or with less than a
 // step between them.
 func (f Fault) conflicts(g Fault) bool {
-	if f.At > g.At+g.For+step || g.At > f.At+f.For+step {
+	if f.At > g.At+g.For+timeStep || g.At > f.At+f.For+timeStep {
 		return false
 	}
-	mine := f.exclusive()
-	return slices.ContainsFunc(g.exclusive(), func(c string) bool { return slices.Contains(mine, c) })
+	mine := f.claims()
+	return slices.ContainsFunc(g.claims(), func(c string) bool { return slices.Contains(mine, c) })
 }
 
-func (f Fault) exclusive() []string {
-	if claims := kinds[f.Kind].exclusive; claims != nil {
+func (f Fault) claims() []string {
+	if claims := kinds[f.Kind].claims; claims != nil {
 		return claims(f.Targets)
 	}
 	return nil

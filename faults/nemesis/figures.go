@@ -37,7 +37,7 @@ type Round struct {
 }
 
 // note stores the figures of a history.
-func (r *Round) note(h *history.History) {
+func (r *Round) measure(h *history.History) {
 	r.Unserved = h.Windows()
 	r.Recorded = map[string]int{
 		"calls": len(h.Calls), "changes": len(h.Log.Changes), "answers": len(h.Answers), "attempts": len(h.Attempts),
@@ -50,7 +50,7 @@ func (r *Round) note(h *history.History) {
 
 // unrecorded returns the sorts of records that the whole run lacks. Their checkers had no input, so
 // a run without findings would prove nothing.
-func (f *Figures) unrecorded() []string {
+func (f *Figures) missingRecords() []string {
 	sums := map[string]int{}
 	for _, r := range f.Rounds {
 		for sort, n := range r.Recorded {
@@ -79,10 +79,10 @@ func (f *Figures) Append(path string) error {
 }
 
 // lines returns the figures of one run as text.
-func (f *Figures) lines() []string {
-	lines := append([]string{"what clients saw:"}, unserved([]*Figures{f})...)
+func (f *Figures) report() []string {
+	lines := append([]string{"what clients saw:"}, unservedTable([]*Figures{f})...)
 	lines = append(lines, "until everything was right, after the last fault of a round was healed:")
-	lines = append(lines, convergence([]*Figures{f})...)
+	lines = append(lines, convergenceTable([]*Figures{f})...)
 	for _, name := range slices.Sorted(maps.Keys(f.Restarts)) {
 		lines = append(lines, fmt.Sprintf("%s ended by itself %d times", name, f.Restarts[name]))
 	}
@@ -100,12 +100,12 @@ func Tables(all []*Figures) string {
 		rounds += len(f.Rounds)
 	}
 	lines := []string{fmt.Sprintf("%d seeds, %d rounds; %d seeds failed: %d", len(all), rounds, len(failed), failed), ""}
-	return strings.Join(slices.Concat(lines, outcomes(all), []string{""}, unserved(all), []string{""}, convergence(all)), "\n")
+	return strings.Join(slices.Concat(lines, outcomeTable(all), []string{""}, unservedTable(all), []string{""}, convergenceTable(all)), "\n")
 }
 
 // outcomes returns a table of how often each kind of fault happened, and how many rounds with it
 // failed.
-func outcomes(all []*Figures) []string {
+func outcomeTable(all []*Figures) []string {
 	times, rounds, failed := map[string]int{}, map[string]int{}, map[string]int{}
 	for r := range eachRound(all) {
 		for n, kind := range r.Happened {
@@ -127,7 +127,7 @@ func outcomes(all []*Figures) []string {
 }
 
 // unserved returns a table of the times without service, by kind of client.
-func unserved(all []*Figures) []string {
+func unservedTable(all []*Figures) []string {
 	type sum struct {
 		served, failed int
 		longest        []time.Duration // of each round
@@ -145,14 +145,14 @@ func unserved(all []*Figures) []string {
 	lines := []string{"| clients | served | not served | longest without service in a round, p50 | worst |", "|---|---|---|---|---|"}
 	for _, kind := range slices.Sorted(maps.Keys(sums)) {
 		s := sums[kind]
-		p50, worst := spread(s.longest)
+		p50, worst := medianAndMax(s.longest)
 		lines = append(lines, fmt.Sprintf("| %s | %d | %d | %s | %s |", kind, s.served, s.failed, p50, worst))
 	}
 	return lines
 }
 
 // convergence returns a table of the components' recovery times after the last fault of a round.
-func convergence(all []*Figures) []string {
+func convergenceTable(all []*Figures) []string {
 	times := map[string][]time.Duration{}
 	for r := range eachRound(all) {
 		for name, took := range r.Convergence {
@@ -161,14 +161,14 @@ func convergence(all []*Figures) []string {
 	}
 	lines := []string{"| component | p50 | worst | of rounds |", "|---|---|---|---|"}
 	for _, name := range slices.Sorted(maps.Keys(times)) {
-		p50, worst := spread(times[name])
+		p50, worst := medianAndMax(times[name])
 		lines = append(lines, fmt.Sprintf("| %s | %s | %s | %d |", name, p50, worst, len(times[name])))
 	}
 	return lines
 }
 
 // spread returns the median and the maximum of times.
-func spread(times []time.Duration) (p50, worst time.Duration) {
+func medianAndMax(times []time.Duration) (p50, worst time.Duration) {
 	slices.Sort(times)
 	return times[(len(times)-1)/2].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond)
 }

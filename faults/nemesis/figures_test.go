@@ -41,12 +41,12 @@ func TestTables(t *testing.T) {
 }
 
 // TestUnrecorded checks that a sort of records counts as recorded if any round has it.
-func TestUnrecorded(t *testing.T) {
+func TestMissingRecords(t *testing.T) {
 	all := twoRuns()
-	if got := all[0].unrecorded(); len(got) > 0 {
+	if got := all[0].missingRecords(); len(got) > 0 {
 		t.Errorf("the first run lacks %v, want nothing", got)
 	}
-	if got := all[1].unrecorded(); len(got) != 1 || got[0] != "answers" {
+	if got := all[1].missingRecords(); len(got) != 1 || got[0] != "answers" {
 		t.Errorf("the second run lacks %v, want answers", got)
 	}
 }

@@ -33,31 +33,31 @@ func (s Schedule) events() []event {
 // that end by themselves.
 func (r *run) injectFaults(s Schedule) error {
 	began := time.Now()
-	missed := map[int]bool{}
-	over := map[int]func(){}
+	skipped := map[int]bool{}
+	endDisturbance := map[int]func(){}
 	for _, e := range s.events() {
 		r.superviseUntil(began.Add(e.at))
 		f := s[e.fault]
-		machines, err := f.machinesOf(r.Lab)
+		machines, err := f.findTargets(r.Lab)
 		if err != nil {
 			return err
 		}
 		switch {
 		case !e.heals:
-			over[e.fault] = r.recorder.Disturb(f.String())
+			endDisturbance[e.fault] = r.recorder.Disturb(f.String())
 			err = kinds[f.Kind].begin(r.Lab, machines)
 			if kinds[f.Kind].mayFail || errors.Is(err, lab.ErrNoStandby) {
-				missed[e.fault] = err != nil
+				skipped[e.fault] = err != nil
 			}
-			if missed[e.fault] {
+			if skipped[e.fault] {
 				r.Logf("%s did not happen: %v", f, err)
 				err = nil
 			}
-		case !missed[e.fault]:
+		case !skipped[e.fault]:
 			err = kinds[f.Kind].heal(r.Lab, machines)
 		}
 		if e.heals {
-			over[e.fault]()
+			endDisturbance[e.fault]()
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", f, err)
@@ -65,20 +65,20 @@ func (r *run) injectFaults(s Schedule) error {
 	}
 	r.supervise()
 	for n, f := range s {
-		if !missed[n] {
-			r.now.Happened = append(r.now.Happened, f.Kind)
+		if !skipped[n] {
+			r.measured.Happened = append(r.measured.Happened, f.Kind)
 		}
 	}
 	return nil
 }
 
 // supervision is the time between two checks for ended processes.
-const supervision = 100 * time.Millisecond
+const supervisionInterval = 100 * time.Millisecond
 
 // superviseUntil waits until a time, and supervises meanwhile.
 func (r *run) superviseUntil(end time.Time) {
 	for time.Now().Before(end) {
-		<-time.After(min(supervision, time.Until(end)))
+		<-time.After(min(supervisionInterval, time.Until(end)))
 		r.supervise()
 	}
 }

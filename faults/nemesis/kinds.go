@@ -20,9 +20,9 @@ type kind struct {
 	// validTarget reports whether a machine can be its target. If it is nil, each machine can.
 	validTarget func(machine string) bool
 	// exclusive returns the things that no other fault may claim at the same time.
-	exclusive func(machines []string) []string
-	begin     func(l *lab.Lab, machines []*lab.Machine) error
-	heal      func(l *lab.Lab, machines []*lab.Machine) error
+	claims func(machines []string) []string
+	begin  func(l *lab.Lab, machines []*lab.Machine) error
+	heal   func(l *lab.Lab, machines []*lab.Machine) error
 	// healLast means that it is healed at the end of its round, after the others.
 	healLast bool
 	// mayFail means that other faults may prevent it.
@@ -35,12 +35,12 @@ type kind struct {
 // kinds are the kinds of faults by name.
 var kinds = map[string]kind{
 	"kill": {
-		weight: 6, targets: 1, exclusive: process,
+		weight: 6, targets: 1, claims: processClaims,
 		begin: func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Kill() },
 		heal:  func(_ *lab.Lab, m []*lab.Machine) error { m[0].Start(); return nil },
 	},
 	"pause": {
-		weight: 5, targets: 1, exclusive: process,
+		weight: 5, targets: 1, claims: processClaims,
 		begin: func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Pause() },
 		heal:  func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Continue() },
 	},
@@ -58,8 +58,8 @@ var kinds = map[string]kind{
 	},
 	"isolate": { // cuts a machine off from all others; writes continue, so the log may be pruned meanwhile
 		weight: 4, targets: 1,
-		begin: func(l *lab.Lab, m []*lab.Machine) error { return others(l, m[0], l.Cut) },
-		heal:  func(l *lab.Lab, m []*lab.Machine) error { return others(l, m[0], l.EndCut) },
+		begin: func(l *lab.Lab, m []*lab.Machine) error { return forEachPath(l, m[0], l.Cut) },
+		heal:  func(l *lab.Lab, m []*lab.Machine) error { return forEachPath(l, m[0], l.EndCut) },
 	},
 	"lose": { // drops some packets in both directions
 		weight: 3, targets: 2,
@@ -69,41 +69,43 @@ var kinds = map[string]kind{
 		},
 	},
 	"throttle": {
-		weight: 2, targets: 1, exclusive: claim("throttle "),
+		weight: 2, targets: 1, claims: claimsOn("throttle "),
 		begin: func(l *lab.Lab, m []*lab.Machine) error { return l.Throttle(m[0]) },
 		heal:  func(l *lab.Lab, m []*lab.Machine) error { return l.EndThrottle(m[0]) },
 	},
 	"fill": {
 		weight: 3, targets: 1,
-		exclusive: func(m []string) []string {
+		claims: func(m []string) []string {
 			if isBroker(m[0]) { // healing restarts it
-				return append(claim("disk ")(m), process(m)...)
+				return append(claimsOn("disk ")(m), processClaims(m)...)
 			}
-			return claim("disk ")(m)
+			return claimsOn("disk ")(m)
 		},
 		validTarget: func(machine string) bool {
 			return !strings.HasPrefix(machine, "postgres") && !strings.HasPrefix(machine, "registry") && !strings.HasPrefix(machine, "endpointctl")
 		},
 		begin: func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Fill() },
-		heal:  func(_ *lab.Lab, m []*lab.Machine) error { return empty(m[0]) },
+		heal:  func(_ *lab.Lab, m []*lab.Machine) error { return freeDisk(m[0]) },
 	},
 	"fail-over": { // of Postgres
 		weight: 3, healLast: true,
-		exclusive: func([]string) []string { return process([]string{"postgres-0", "postgres-1"}) },
-		begin:     func(l *lab.Lab, _ []*lab.Machine) error { return l.FailOver() },
-		heal:      func(l *lab.Lab, _ []*lab.Machine) error { return l.Rejoin() },
+		claims: func([]string) []string { return processClaims([]string{"postgres-0", "postgres-1"}) },
+		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.FailOver() },
+		heal:   func(l *lab.Lab, _ []*lab.Machine) error { return l.Rejoin() },
 	},
 	"slow-flush": { // of the primary's log
-		weight:    3,
-		exclusive: func([]string) []string { return []string{"flush"} },
-		begin:     func(l *lab.Lab, _ []*lab.Machine) error { return l.SlowFlush() },
-		heal:      func(l *lab.Lab, _ []*lab.Machine) error { return l.QuickFlush() },
+		weight: 3,
+		claims: func([]string) []string { return []string{"flush"} },
+		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.SlowFlush() },
+		heal:   func(l *lab.Lab, _ []*lab.Machine) error { return l.EndSlowFlush() },
 	},
 	"rotate": { // gives a machine a new certificate, which it must present by the end of the round
 		weight: 3, targets: 1, healLast: true,
-		exclusive: func(machines []string) []string { return append(process(machines), claim("disk ")(machines)...) },
-		begin:     func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Rotate() },
-		heal:      func(_ *lab.Lab, m []*lab.Machine) error { return m[0].AwaitRotated() },
+		claims: func(machines []string) []string {
+			return append(processClaims(machines), claimsOn("disk ")(machines)...)
+		},
+		begin: func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Rotate() },
+		heal:  func(_ *lab.Lab, m []*lab.Machine) error { return m[0].AwaitRotated() },
 	},
 	"step-down": { // of the leader of the change stream
 		weight: 2, mayFail: true,
@@ -116,7 +118,7 @@ var kinds = map[string]kind{
 		heal:  func(*lab.Lab, []*lab.Machine) error { return nil },
 	},
 	"downgrade": { // replaces a daemon by the previous release
-		weight: 4, targets: 1, exclusive: process,
+		weight: 4, targets: 1, claims: processClaims,
 		validTarget: func(machine string) bool {
 			return !strings.HasPrefix(machine, "postgres") && !strings.HasPrefix(machine, "nats")
 		},
@@ -125,9 +127,9 @@ var kinds = map[string]kind{
 		heal:    func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Upgrade() },
 	},
 	"lose-stream": { // deletes the data of all NATS servers, so that the relay creates the stream again
-		weight:    2,
-		exclusive: func([]string) []string { return append(process(brokers), claim("disk ")(brokers)...) },
-		begin:     func(l *lab.Lab, _ []*lab.Machine) error { return l.LoseStream() },
+		weight: 2,
+		claims: func([]string) []string { return append(processClaims(brokers), claimsOn("disk ")(brokers)...) },
+		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.LoseStream() },
 		heal: func(l *lab.Lab, _ []*lab.Machine) error {
 			for _, name := range brokers {
 				l.Machine(name).Start()
@@ -140,7 +142,7 @@ var kinds = map[string]kind{
 // empty frees a machine's disk. If the machine is a NATS server, empty restarts it, because a NATS
 // server stops JetStream when its disk is full and starts it again only after a restart. Without
 // that server, the stream has fewer servers than replicas and cannot be created again.
-func empty(m *lab.Machine) error {
+func freeDisk(m *lab.Machine) error {
 	err := m.EndFill()
 	if err == nil && isBroker(m.Name) {
 		err = m.Kill()
@@ -154,9 +156,9 @@ func isBroker(machine string) bool { return slices.Contains(brokers, machine) }
 var brokers = []string{"nats-0", "nats-1", "nats-2"}
 
 // process returns the claims on the machines' processes.
-func process(machines []string) []string { return claim("process ")(machines) }
+func processClaims(machines []string) []string { return claimsOn("process ")(machines) }
 
-func claim(thing string) func([]string) []string {
+func claimsOn(thing string) func([]string) []string {
 	return func(machines []string) []string {
 		var all []string
 		for _, m := range machines {
@@ -167,7 +169,7 @@ func claim(thing string) func([]string) []string {
 }
 
 // others calls do for all paths from and to a machine.
-func others(l *lab.Lab, m *lab.Machine, do func(from, to *lab.Machine) error) error {
+func forEachPath(l *lab.Lab, m *lab.Machine, do func(from, to *lab.Machine) error) error {
 	errs := []error{do(m, l.Clients), do(l.Clients, m)}
 	for _, other := range l.Machines() {
 		if other != m {
@@ -178,7 +180,7 @@ func others(l *lab.Lab, m *lab.Machine, do func(from, to *lab.Machine) error) er
 }
 
 // machinesOf returns the machines of a fault.
-func (f Fault) machinesOf(l *lab.Lab) ([]*lab.Machine, error) {
+func (f Fault) findTargets(l *lab.Lab) ([]*lab.Machine, error) {
 	var all []*lab.Machine
 	for _, name := range f.Targets {
 		m := l.Machine(name)
@@ -210,7 +212,7 @@ func (s Schedule) prepare(l *lab.Lab) Schedule {
 
 // pickKind draws a kind by weight.
 func pickKind(random *rand.Rand, size Size) string {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(kinds)), func(name string) bool { return kinds[name].prepare != nil && !size.Prepared })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(kinds)), func(name string) bool { return kinds[name].prepare != nil && !size.AllowPreparation })
 	total := 0
 	for _, name := range names {
 		total += kinds[name].weight

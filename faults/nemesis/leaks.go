@@ -19,18 +19,18 @@ import (
 // and a leak of one file after three. A limit relative to the first usage would hide either for
 // twice as long.
 const (
-	spareGoroutines = 30
-	spareFiles      = 12
+	extraGoroutines = 30
+	extraFiles      = 12
 	// sparePipes are files that an agent with the userspace plane may have in addition. Up to 25
 	// were seen after a round, and no more after five rounds. They probably are the pipes, of two
 	// files each, through which Go splices bytes between connections, and which are closed by the
 	// garbage collector. There is one pipe for each direction of the eight connections that clients
 	// keep.
-	sparePipes = 2 * 2 * 8
+	extraPipes = 2 * 2 * 8
 )
 
 // metered is a daemon with metrics of its usage.
-type metered interface {
+type daemon interface {
 	PID() int
 	Metric(name string, labels ...string) (float64, error)
 }
@@ -45,14 +45,14 @@ type usage struct {
 // checks while no client is connected. A restarted daemon is compared with its usage at the first
 // check after the restart.
 type leaks struct {
-	daemons   map[string]metered
+	daemons   map[string]daemon
 	userspace map[string]bool // the agents with the userspace plane
 	first     map[string]usage
 }
 
 // watchLeaks returns the checker for the daemons of a lab.
-func watchLeaks(l *lab.Lab) *leaks {
-	c := &leaks{daemons: map[string]metered{}, userspace: map[string]bool{}, first: map[string]usage{}}
+func newLeaks(l *lab.Lab) *leaks {
+	c := &leaks{daemons: map[string]daemon{}, userspace: map[string]bool{}, first: map[string]usage{}}
 	for _, m := range l.Machines() {
 		if m.RunsDaemon() {
 			c.daemons[m.Name] = m
@@ -71,7 +71,7 @@ func (*leaks) Name() string { return "leaks" }
 func (c *leaks) Check(context.Context, *model.World) ([]check.Finding, error) {
 	var findings []check.Finding
 	for _, name := range slices.Sorted(maps.Keys(c.daemons)) {
-		now, err := c.look(name)
+		now, err := c.measure(name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -87,7 +87,7 @@ func (c *leaks) Check(context.Context, *model.World) ([]check.Finding, error) {
 	return findings, nil
 }
 
-func (c *leaks) look(name string) (u usage, err error) {
+func (c *leaks) measure(name string) (u usage, err error) {
 	d := c.daemons[name]
 	u.pid = d.PID()
 	if u.goroutines, err = d.Metric("go_goroutines"); err != nil {
@@ -105,16 +105,16 @@ func (c *leaks) look(name string) (u usage, err error) {
 // compare returns a problem for each limit that a daemon exceeds.
 func (c *leaks) compare(name string, first, now usage) []string {
 	var problems []string
-	more := func(what string, first, now, spare float64) {
-		if now > first+spare {
-			problems = append(problems, fmt.Sprintf("%.0f %s, %.0f at first; %.0f more are allowed", now, what, first, spare))
+	checkLimit := func(what string, first, now, allowed float64) {
+		if now > first+allowed {
+			problems = append(problems, fmt.Sprintf("%.0f %s, %.0f at first; %.0f more are allowed", now, what, first, allowed))
 		}
 	}
-	files := float64(spareFiles)
+	files := float64(extraFiles)
 	if c.userspace[name] {
-		files += sparePipes
+		files += extraPipes
 	}
-	more("goroutines besides those of frontends", first.goroutines-first.sockets, now.goroutines-now.sockets, spareGoroutines)
-	more("open files besides those of frontends", first.files-first.sockets, now.files-now.sockets, files)
+	checkLimit("goroutines besides those of frontends", first.goroutines-first.sockets, now.goroutines-now.sockets, extraGoroutines)
+	checkLimit("open files besides those of frontends", first.files-first.sockets, now.files-now.sockets, files)
 	return problems
 }

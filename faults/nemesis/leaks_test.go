@@ -15,14 +15,14 @@ const (
 )
 
 // gauges is a daemon with metrics set by a test.
-type gauges struct {
+type fakeDaemon struct {
 	pid    int
 	values map[string]float64
 }
 
-func (g *gauges) PID() int { return g.pid }
+func (g *fakeDaemon) PID() int { return g.pid }
 
-func (g *gauges) Metric(name string, _ ...string) (float64, error) {
+func (g *fakeDaemon) Metric(name string, _ ...string) (float64, error) {
 	if value, is := g.values[name]; is {
 		return value, nil
 	}
@@ -40,33 +40,33 @@ func TestLeaks(t *testing.T) {
 		first  map[string]float64
 		rounds int
 		// play changes the daemon's gauges as a round does.
-		play func(g *gauges)
-		want string
+		runRound func(g *fakeDaemon)
+		want     string
 	}{
-		{"nothing", server, 1, func(*gauges) {}, ""},
-		{"goroutines", server, 6, func(g *gauges) { g.values[goroutines] += faults }, "goroutines besides those of frontends, 100 at first"},
-		{"files", server, 3, func(g *gauges) { g.values[openFiles] += faults }, "open files besides those of frontends, 20 at first"},
-		{"goroutines in userspace", agent, 6, func(g *gauges) { g.values[goroutines] += faults }, "goroutines besides those of frontends, 100 at first"},
-		{"files in userspace", agent, 8, func(g *gauges) { g.values[openFiles] += faults }, "open files besides those of frontends, 20 at first"},
-		{"a goroutine and a file for each frontend", agent, 1, func(g *gauges) {
+		{"nothing", server, 1, func(*fakeDaemon) {}, ""},
+		{"goroutines", server, 6, func(g *fakeDaemon) { g.values[goroutines] += faults }, "goroutines besides those of frontends, 100 at first"},
+		{"files", server, 3, func(g *fakeDaemon) { g.values[openFiles] += faults }, "open files besides those of frontends, 20 at first"},
+		{"goroutines in userspace", agent, 6, func(g *fakeDaemon) { g.values[goroutines] += faults }, "goroutines besides those of frontends, 100 at first"},
+		{"files in userspace", agent, 8, func(g *fakeDaemon) { g.values[openFiles] += faults }, "open files besides those of frontends, 20 at first"},
+		{"a goroutine and a file for each frontend", agent, 1, func(g *fakeDaemon) {
 			for name := range g.values {
 				g.values[name] += 100
 			}
 		}, ""},
-		{"the workers of a leader", server, 1, func(g *gauges) { g.values[goroutines] += 20 }, ""},
-		{"a restart", server, 6, func(g *gauges) {
+		{"the workers of a leader", server, 1, func(g *fakeDaemon) { g.values[goroutines] += 20 }, ""},
+		{"a restart", server, 6, func(g *fakeDaemon) {
 			g.pid++
 			g.values[goroutines] += 100
 		}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := &gauges{1, maps.Clone(c.first)}
+			g := &fakeDaemon{1, maps.Clone(c.first)}
 			_, userspace := c.first[sockets]
-			checker := &leaks{daemons: map[string]metered{"d": g}, userspace: map[string]bool{"d": userspace}, first: map[string]usage{}}
+			checker := &leaks{daemons: map[string]daemon{"d": g}, userspace: map[string]bool{"d": userspace}, first: map[string]usage{}}
 			var found []string
 			for n := range c.rounds + 1 {
 				if n > 0 {
-					c.play(g)
+					c.runRound(g)
 				}
 				findings, err := checker.Check(t.Context(), nil)
 				if err != nil {

@@ -13,12 +13,12 @@ import (
 )
 
 var (
-	seed     = flag.Uint64("seed", 0, "seed of TestNemesis; 0: a random one")
-	duration = flag.Duration("for", 0, "how long TestNemesis has faults, rests not counted; 0: it does not run")
-	seeds    = flag.Int("seeds", 1, "how many seeds TestNemesis runs: the one of -seed, and those that follow it")
-	figures  = flag.String("figures", "", "file that TestNemesis adds the figures of each seed to, as a line of JSON")
-	file     = flag.String("schedule", "", "file of a schedule that TestNemesis runs, instead of one that the seed says")
-	shrink   = flag.Bool("shrink", false, "if TestNemesis fails, leave out faults for as long as it still does")
+	seed         = flag.Uint64("seed", 0, "seed of TestNemesis; 0: a random one")
+	duration     = flag.Duration("for", 0, "how long TestNemesis has faults, rests not counted; 0: it does not run")
+	seeds        = flag.Int("seeds", 1, "how many seeds TestNemesis runs: the one of -seed, and those that follow it")
+	figuresFile  = flag.String("figures", "", "file that TestNemesis adds the figures of each seed to, as a line of JSON")
+	scheduleFile = flag.String("schedule", "", "file of a schedule that TestNemesis runs, instead of one that the seed says")
+	shrink       = flag.Bool("shrink", false, "if TestNemesis fails, leave out faults for as long as it still does")
 )
 
 func TestMain(m *testing.M) { lab.Main(m) }
@@ -28,7 +28,7 @@ const roundLength = 8 * time.Second
 
 // TestNemesis runs schedules of any length, of one seed or several.
 func TestNemesis(t *testing.T) {
-	if *duration == 0 && *file == "" {
+	if *duration == 0 && *scheduleFile == "" {
 		t.Skip("allowed: make faults runs it")
 	}
 	if *seed == 0 {
@@ -45,9 +45,9 @@ func TestNemesis(t *testing.T) {
 
 // runSeed runs one schedule. If it fails and -shrink is set, runSeed shrinks it.
 func runSeed(t *testing.T, seed uint64) *Figures {
-	s := Draw(seed, Size{Rounds: max(1, int(*duration/roundLength)), Length: roundLength, Faults: 6, Prepared: true}, machines())
-	if *file != "" {
-		s = load(t, *file)
+	s := Draw(seed, Size{Rounds: max(1, int(*duration/roundLength)), Length: roundLength, Faults: 6, AllowPreparation: true}, machines())
+	if *scheduleFile != "" {
+		s = readSchedule(t, *scheduleFile)
 	}
 	f := &Figures{Seed: seed, Schedule: s.String(), Failed: true} // of a run that is given up
 	passes := func(name string, s Schedule) bool {
@@ -55,8 +55,8 @@ func runSeed(t *testing.T, seed uint64) *Figures {
 	}
 	passed := passes(fmt.Sprintf("seed %d", seed), s)
 	first := f
-	if *figures != "" {
-		if err := first.Append(*figures); err != nil {
+	if *figuresFile != "" {
+		if err := first.Append(*figuresFile); err != nil {
 			t.Error(err)
 		}
 	}
@@ -73,7 +73,7 @@ func runSeed(t *testing.T, seed uint64) *Figures {
 }
 
 // machines returns the names of all machines.
-func machines() []string { return slices.Concat(lab.Roles()...) }
+func machines() []string { return slices.Concat(lab.MachineNames()...) }
 
 // TestFixedSeeds runs short schedules that are the same each time, so that make test finds
 // regressions of the product and of the nemesis without a run of TestNemesis.
@@ -85,7 +85,7 @@ func TestFixedSeeds(t *testing.T) {
 	}
 }
 
-func load(t *testing.T, path string) Schedule {
+func readSchedule(t *testing.T, path string) Schedule {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {

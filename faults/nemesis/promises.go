@@ -56,12 +56,12 @@ func (r *run) startWitnesses() (stop func()) {
 }
 
 // promises returns the checkers of a round's records.
-func (r *run) promises(h *history.History) []check.Checker {
+func (r *run) recordCheckers(h *history.History) []check.Checker {
 	all := []check.Checker{
 		check.Writes{}, check.Order{}, check.Linearizable{}, check.Watches{CaughtUp: true}, check.Names{Lag: lag},
-		check.Connections{Lag: lag, Excused: func(c history.Connection) bool { return r.excused(h, c) }},
+		check.Connections{Lag: lag, Excused: func(c history.Connection) bool { return r.lossAllowed(h, c) }},
 		check.Allocations{Grace: grace},
-		check.Available{Longest: map[string]time.Duration{"write": patience, "read": patience, "name": patience, "connect": patience}},
+		check.Available{Longest: map[string]time.Duration{"write": recoveryTimeout, "read": recoveryTimeout, "name": recoveryTimeout, "connect": recoveryTimeout}},
 	}
 	for _, w := range r.witnesses {
 		all = append(all, w)
@@ -72,7 +72,7 @@ func (r *run) promises(h *history.History) []check.Checker {
 // excused reports whether a connection went through the agent's process of a node with the
 // userspace plane during a fault of that node. The other data planes are in the kernel, so a fault
 // of their agents must not affect a connection.
-func (r *run) excused(h *history.History, c history.Connection) bool {
+func (r *run) lossAllowed(h *history.History, c history.Connection) bool {
 	return slices.ContainsFunc(r.Nodes, func(n *lab.Node) bool {
 		if n.ProxyMode != "userspace" || c.Client != "keeper "+n.Name && c.Target.Addr() != n.Addresses[0] {
 			return false
@@ -84,10 +84,10 @@ func (r *run) excused(h *history.History, c history.Connection) bool {
 }
 
 // check checks the records of the round, once all watchers have seen the last change.
-func (r *run) check() {
+func (r *run) checkRecords() {
 	r.Helper()
 	var h *history.History
-	for deadline := time.Now().Add(patience); ; <-time.After(every) {
+	for deadline := time.Now().Add(recoveryTimeout); ; <-time.After(probePause) {
 		var err error
 		if h, err = r.fleet.History(r.Context()); err != nil {
 			r.Errorf("round %d: %v", r.number, err)
@@ -98,13 +98,13 @@ func (r *run) check() {
 		}
 	}
 	began := time.Now()
-	findings := check.Run(h, r.promises(h)...)
+	findings := check.Run(h, r.recordCheckers(h)...)
 	for _, f := range findings {
 		r.Errorf("round %d: %s", r.number, f)
 	}
 	r.logRecentCalls(findings)
-	r.now.note(h)
-	r.Logf("round %d: judged in %s: %v", r.number, time.Since(began).Round(time.Millisecond), r.now.Recorded)
+	r.measured.measure(h)
+	r.Logf("round %d: judged in %s: %v", r.number, time.Since(began).Round(time.Millisecond), r.measured.Recorded)
 }
 
 // checkLogs checks the daemons' logs.

@@ -16,7 +16,7 @@ import (
 )
 
 // patience is the longest time that a daemon may take to recover from a fault.
-const patience = 60 * time.Second
+const recoveryTimeout = 60 * time.Second
 
 // run is the state of one run of a schedule.
 type run struct {
@@ -31,8 +31,8 @@ type run struct {
 	figures         *Figures
 	round
 
-	mu    sync.Mutex
-	world world
+	mu     sync.Mutex
+	cached cachedWorld
 }
 
 // round is the state of one round.
@@ -41,7 +41,7 @@ type round struct {
 	fleet     *clients.Fleet
 	recorder  *history.Recorder
 	witnesses []witness
-	now       *Round
+	measured  *Round
 }
 
 // Run starts a lab, carries out a schedule, and checks after each of its rounds. It returns the
@@ -51,27 +51,27 @@ func Run(t *testing.T, seed uint64, s Schedule) *Figures {
 	t.Logf("seed %d, %d faults in %d rounds:\n%s", seed, len(s), s.Rounds(), s)
 	r := &run{seed: seed, figures: &Figures{Seed: seed, Schedule: s.String(), Restarts: map[string]int{}}}
 	defer func() { r.figures.Failed = t.Failed() }()
-	r.start(t)
+	r.setUp(t)
 	s = s.prepare(r.Lab)
 	for number := range s.Rounds() {
 		r.figures.Rounds = append(r.figures.Rounds, Round{Convergence: map[string]time.Duration{}})
-		r.round = round{number: number, recorder: history.NewRecorder(), now: &r.figures.Rounds[number]}
+		r.round = round{number: number, recorder: history.NewRecorder(), measured: &r.figures.Rounds[number]}
 		r.runRound(s.round(number))
 		r.checkLeaks()
-		if r.now.Failed = t.Failed(); r.now.Failed {
+		if r.measured.Failed = t.Failed(); r.measured.Failed {
 			break
 		}
 	}
 	r.checkCleanup()
 	r.checkLogs()
-	if none := r.figures.unrecorded(); len(none) > 0 {
+	if none := r.figures.missingRecords(); len(none) > 0 {
 		t.Errorf("no %v were recorded", none)
 	}
-	t.Log(strings.Join(r.figures.lines(), "\n"))
+	t.Log(strings.Join(r.figures.report(), "\n"))
 	return r.figures
 }
 
-func (r *run) start(t *testing.T) {
+func (r *run) setUp(t *testing.T) {
 	t.Helper()
 	began := time.Now()
 	l := lab.Install(t)
@@ -85,11 +85,11 @@ func (r *run) start(t *testing.T) {
 	for n := range actors {
 		r.actors = append(r.actors, workload.NewActor(r.seed, n, podNodes))
 	}
-	r.prepare()
-	for _, remember := range newForeignCheckers {
-		r.foreignCheckers = append(r.foreignCheckers, remember(l))
+	r.createObjects()
+	for _, newChecker := range newForeignCheckers {
+		r.foreignCheckers = append(r.foreignCheckers, newChecker(l))
 	}
-	r.leaks = watchLeaks(l)
+	r.leaks = newLeaks(l)
 	if _, err := r.leaks.Check(r.Context(), nil); err != nil {
 		t.Fatalf("before the first fault: %v", err)
 	}
@@ -110,7 +110,7 @@ func (r *run) runRound(faults Schedule) {
 	r.fleet.StopWriters()
 	r.Logf("round %d: healed, writes ended %s later", r.number, time.Since(healed).Round(time.Millisecond))
 	if err == nil {
-		r.settleRound(healed, stop)
+		r.checkRound(healed, stop)
 	} else {
 		r.Errorf("round %d: the nemesis failed: %v", r.number, err)
 	}
@@ -120,17 +120,17 @@ func (r *run) runRound(faults Schedule) {
 }
 
 // settleRound waits until all components have recovered, and checks the round.
-func (r *run) settleRound(healed time.Time, stopWitnesses func()) {
+func (r *run) checkRound(healed time.Time, stopWitnesses func()) {
 	r.Helper()
 	ready := make(chan error, 1)
 	go func() { ready <- r.awaitReady() }()
-	r.converge(healed)
+	r.measureConvergence(healed)
 	if err := <-ready; err != nil {
 		r.Errorf("round %d: %s after the last fault: %v", r.number, time.Since(healed).Round(time.Second), err)
 	}
-	r.confirm()
+	r.checkAtRest()
 	stopWitnesses()
-	r.check()
+	r.checkRecords()
 }
 
 // awaitReady waits until all processes are ready. It restarts processes that end, because a daemon
@@ -142,7 +142,7 @@ func (r *run) awaitReady() error {
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(supervision):
+		case <-time.After(supervisionInterval):
 			r.supervise()
 		}
 	}

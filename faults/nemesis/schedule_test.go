@@ -26,11 +26,11 @@ func TestScheduleIsRepeatable(t *testing.T) {
 // TestScheduleHasAllKinds checks that each kind is drawn, and that faults of a round do not
 // conflict.
 func TestScheduleHasAllKinds(t *testing.T) {
-	size := Size{Rounds: 200, Length: 5 * time.Second, Faults: 8, Prepared: true}
+	size := Size{Rounds: 200, Length: 5 * time.Second, Faults: 8, AllowPreparation: true}
 	s := Draw(1, size, machines())
-	seen := map[string]int{}
+	counts := map[string]int{}
 	for i, f := range s {
-		seen[f.Kind]++
+		counts[f.Kind]++
 		if f.At+f.For > size.Length {
 			t.Errorf("%s ends after its round", f)
 		}
@@ -41,7 +41,7 @@ func TestScheduleHasAllKinds(t *testing.T) {
 		}
 	}
 	for name := range kinds {
-		if seen[name] == 0 {
+		if counts[name] == 0 {
 			t.Errorf("no %s among %d faults", name, len(s))
 		}
 	}
@@ -60,7 +60,7 @@ func TestScheduleWithoutPreparation(t *testing.T) {
 	}
 }
 
-func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestParseRejectsInvalidLines(t *testing.T) {
 	for _, line := range []string{"0 1s kill", "x 1s 1s kill node-0", "0 1 1s kill node-0", "0 1s 1 kill node-0", "0 1s 1s bore node-0", "0 1s 1s cut node-0"} {
 		if s, err := Parse(strings.NewReader(line)); err == nil {
 			t.Errorf("%q was read as %v", line, s)

@@ -16,19 +16,19 @@ const (
 	// committed. The lab's registries and its Postgres cancel abandoned calls within two seconds.
 	unknownWriteWindow = 4 * time.Second
 	// logTimeout is the timeout of a read of the log, before a component is checked again.
-	logTimeout = 2 * time.Second
-	pause      = 50 * time.Millisecond
+	logTimeout   = 2 * time.Second
+	pollInterval = 50 * time.Millisecond
 )
 
 // world is the world that results from the log.
-type world struct {
+type cachedWorld struct {
 	fleet any // the fleet that read the log
 	head  uint64
 	*model.World
 }
 
 // committed returns the world that results from the current log.
-func (r *run) committed() (*model.World, error) {
+func (r *run) committedWorld() (*model.World, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), logTimeout)
 	defer cancel()
 	log, err := r.fleet.Log(ctx)
@@ -37,24 +37,24 @@ func (r *run) committed() (*model.World, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.world.fleet != r.fleet || r.world.head != log.Head() {
-		r.world = world{r.fleet, log.Head(), promise.World(&log)}
+	if r.cached.fleet != r.fleet || r.cached.head != log.Head() {
+		r.cached = cachedWorld{r.fleet, log.Head(), promise.World(&log)}
 	}
-	return r.world.World, nil
+	return r.cached.World, nil
 }
 
 // converge waits until each component is up to date, and stores the time that it took. Only confirm
 // reports failures.
-func (r *run) converge(healed time.Time) {
+func (r *run) measureConvergence(healed time.Time) {
 	r.Helper()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	for _, c := range r.daemons(false) {
+	for _, c := range r.daemonCheckers(false) {
 		wg.Go(func() {
-			if took, ok := r.await(c, healed, r.committed); ok {
+			if took, ok := r.awaitComponent(c, healed, r.committedWorld); ok {
 				mu.Lock()
 				defer mu.Unlock()
-				r.now.Convergence[c.Name()] = took
+				r.measured.Convergence[c.Name()] = took
 			}
 		})
 	}
@@ -63,8 +63,8 @@ func (r *run) converge(healed time.Time) {
 
 // await returns the time from since until a component was up to date. If that takes longer than
 // patience, ok is false.
-func (r *run) await(c check.Checker, since time.Time, world func() (*model.World, error)) (took time.Duration, ok bool) {
-	for time.Since(since) < patience {
+func (r *run) awaitComponent(c check.Checker, since time.Time, world func() (*model.World, error)) (took time.Duration, ok bool) {
+	for time.Since(since) < recoveryTimeout {
 		want, err := world()
 		var findings []check.Finding
 		if err == nil {
@@ -73,22 +73,22 @@ func (r *run) await(c check.Checker, since time.Time, world func() (*model.World
 		if err == nil && len(findings) == 0 {
 			return time.Since(since), true
 		}
-		<-time.After(pause)
+		<-time.After(pollInterval)
 	}
 	return 0, false
 }
 
 // confirm checks the state at rest once no unanswered write can be committed any more.
-func (r *run) confirm() {
+func (r *run) checkAtRest() {
 	r.Helper()
 	<-time.After(time.Until(r.recorder.History().LastUnknown().Add(unknownWriteWindow)))
-	want, err := r.committed()
+	want, err := r.committedWorld()
 	if err != nil {
 		r.Errorf("round %d: the log: %v", r.number, err)
 		return
 	}
 	began := time.Now()
-	findings, err := check.AtRest(r.Context(), want, patience/2, r.atRest()...)
+	findings, err := check.AtRest(r.Context(), want, recoveryTimeout/2, r.atRestCheckers()...)
 	if err != nil {
 		r.Errorf("round %d: %v", r.number, err)
 	}
@@ -102,7 +102,7 @@ func (r *run) confirm() {
 // the round's clients are gone.
 func (r *run) checkLeaks() {
 	r.Helper()
-	findings, err := check.AtRest(r.Context(), nil, patience/2, r.leaks)
+	findings, err := check.AtRest(r.Context(), nil, recoveryTimeout/2, r.leaks)
 	if err != nil {
 		r.Errorf("round %d: %v", r.number, err)
 	}
@@ -121,7 +121,7 @@ func (r *run) checkCleanup() {
 			r.Error(err)
 		}
 	}
-	findings, err := check.AtRest(r.Context(), nil, 0, r.foreignRules()...)
+	findings, err := check.AtRest(r.Context(), nil, 0, r.asCheckers()...)
 	if err != nil {
 		r.Errorf("after the cleanup: %v", err)
 	}
