@@ -1,6 +1,6 @@
 package lab
 
-// Registries returns the addresses of the registries' APIs, one for each registry.
+// Registries returns the address of each registry's API.
 func (l *Lab) Registries() []string {
 	return []string{l.apiAddresses("registry-0"), l.apiAddresses("registry-1")}
 }

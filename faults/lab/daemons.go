@@ -14,11 +14,11 @@ import (
 // ports are the ports of the daemons' APIs. The port for metrics and health is 100 higher.
 var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "dnssvc": 7403, "nodeagent": 7404}
 
-// retention is the number of changes that the registries keep. It is so small that the log has been
-// pruned when a daemon returns that was cut off for seconds.
+// retention is the number of changes that the registries keep. It is small so that the log is
+// pruned while a daemon is cut off for a few seconds.
 const retention = 300
 
-// program returns the daemon that a machine runs.
+// programOf returns the name of the program that the named machine runs.
 func programOf(name string) string {
 	if strings.HasPrefix(name, "node-") {
 		return "nodeagent"
@@ -36,7 +36,7 @@ func nodeNames() []string {
 	return nodes
 }
 
-// Roles returns the names of all machines, grouped by kind.
+// MachineNames returns the names of all machines with processes, grouped by program.
 func MachineNames() [][]string {
 	return [][]string{
 		{"postgres-0", "postgres-1"}, {"nats-0", "nats-1", "nats-2"}, {"allocator-0"}, {"registry-0", "registry-1"},
@@ -44,7 +44,7 @@ func MachineNames() [][]string {
 	}
 }
 
-// addDaemons makes the machines of our own daemons.
+// addDaemons adds the machines of Portolan's daemons.
 func (l *Lab) addDaemons() {
 	l.Helper()
 	modes := labtest.Modes()
@@ -74,7 +74,7 @@ func (l *Lab) addDaemon(name string) *Machine {
 	return m
 }
 
-// prepareNode configures the namespace of a node as an agent expects it.
+// prepareNode sets up a node's namespace as an agent expects it, and stores its initial state.
 func (l *Lab) prepareNode(n *Node) {
 	l.Helper()
 	n.Namespace.Sysctl(l, "net.ipv4.ip_forward", "1")
@@ -90,7 +90,7 @@ func (l *Lab) prepareNode(n *Node) {
 	}
 }
 
-// api returns the addresses of daemons' APIs, separated by commas.
+// apiAddresses returns the addresses of the named daemons' APIs, separated by commas.
 func (l *Lab) apiAddresses(names ...string) string {
 	var all []string
 	for _, name := range names {
@@ -99,8 +99,8 @@ func (l *Lab) apiAddresses(names ...string) string {
 	return strings.Join(all, ",")
 }
 
-// flags returns the flags of a daemon. Intervals are a few seconds at most, so that tests need not
-// wait long until interrupted work is completed.
+// flags returns the command-line flags of a machine's daemon. Intervals are five seconds at most,
+// so that daemons complete interrupted work soon.
 func (l *Lab) flags(m *Machine) []string {
 	daemon := programOf(m.Name)
 	address := func(port int) string { return netip.AddrPortFrom(m.Addresses[0], uint16(port)).String() }
@@ -148,8 +148,8 @@ func (l *Lab) Resolver(name string) netip.AddrPort {
 	return netip.AddrPortFrom(l.Machine(name).Addresses[0], 53)
 }
 
-// Agent returns a client of a node's agent, from the hub. All clients of a node share a connection,
-// so that a run of many rounds does not open a new one to the agent in each round.
+// Agent returns a client of a node's agent that connects from the hub. All clients of a node share a
+// connection, because a run of many rounds would otherwise open another connection in each round.
 func (l *Lab) Agent(n *Node) nodeagentv1.NodeAgentServiceClient {
 	l.Helper()
 	if n.conn == nil {

@@ -20,7 +20,8 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// patience is the longest time that any step may take on a busy machine before it counts as failed.
+// stepTimeout is the time after which a step counts as failed. It is long because the machine that
+// runs the tests may be busy.
 const stepTimeout = 60 * time.Second
 
 // Lab is a running installation. Only one goroutine at a time may start and end faults.
@@ -32,14 +33,14 @@ type Lab struct {
 	Clients     *Machine
 	Nodes       []*Node
 	machines    []*Machine
-	postgres    [2]*postgres // the primary first
+	postgres    [2]*postgres // the primary is the first element
 	brokers     []*Machine
-	impairments map[impairment]int  // how many impairments each path has at present
-	user        *syscall.Credential // that Postgres runs as; nil: the user of the tests
+	impairments map[impairment]int  // the number of calls of impair that have not ended
+	user        *syscall.Credential // Postgres runs as this user; nil: the user of the tests
 	// Identity is the identity of the tests, which have the role Operator.
 	Identity      *identity.Source
 	certificates  certificates
-	releaseFolder string // folder with the daemons of the previous release; empty: they are not built
+	releaseFolder string // folder with the daemons of the previous release; empty: not built
 	leftovers     leftovers
 }
 
@@ -47,8 +48,8 @@ type Lab struct {
 type Node struct {
 	*Machine
 	ProxyMode    string
-	initialState map[string]bool  // state of its namespace before the first agent
-	conn         *grpc.ClientConn // to its agent; nil: Agent was not called yet
+	initialState map[string]bool  // state of the namespace before the first agent started
+	conn         *grpc.ClientConn // connection to the agent; nil: Agent was not called yet
 }
 
 // Install starts an installation and waits until everything is ready.
@@ -89,7 +90,8 @@ func Install(t testing.TB) *Lab {
 	return l
 }
 
-// addMachine makes a machine with a certificate in a folder.
+// addMachine adds a machine, and writes its certificate to the folder. The function start starts
+// the process, and ready returns an error if the process is not ready.
 func (l *Lab) addMachine(name, folder string, start func() *labtest.Process, ready func() error) *Machine {
 	l.Helper()
 	m := &Machine{Name: name, lab: l, start: start, ready: ready, id: identityOf(name)}
@@ -102,7 +104,7 @@ func (l *Lab) addMachine(name, folder string, start func() *labtest.Process, rea
 	return m
 }
 
-// Machine returns the machine with a name, or nil if there is none.
+// Machine returns the machine with the given name, or nil if there is none.
 func (l *Lab) Machine(name string) *Machine {
 	if name == l.Clients.Name {
 		return l.Clients
@@ -129,7 +131,7 @@ func (l *Lab) AwaitReady() error {
 	return errors.Join(errs...)
 }
 
-// eventually calls cond until it returns nil, or for patience. It returns the last error.
+// eventually calls cond until cond returns nil or stepTimeout has passed. It returns the last error.
 func eventually(cond func() error) error {
 	for deadline := time.Now().Add(stepTimeout); ; <-time.After(20 * time.Millisecond) {
 		err := cond()
@@ -139,11 +141,11 @@ func eventually(cond func() error) error {
 	}
 }
 
-// Dial returns a connection from the hub to a daemon, or to any of several daemons. Cuts do not
-// affect it.
+// Dial returns a connection from the hub to the named daemon. If there are several names, the
+// connection uses any of these daemons. Cuts do not affect it.
 func (l *Lab) Dial(names ...string) *grpc.ClientConn { return l.dial(nil, names) }
 
-// DialFrom returns a connection from a machine, which cuts affect.
+// DialFrom is like Dial, but connects from a machine. Cuts affect the connection.
 func (l *Lab) DialFrom(from *Machine, names ...string) *grpc.ClientConn { return l.dial(from, names) }
 
 func (l *Lab) dial(from *Machine, names []string) *grpc.ClientConn {
@@ -160,7 +162,7 @@ func (l *Lab) dial(from *Machine, names []string) *grpc.ClientConn {
 	return conn
 }
 
-// dialerIn returns a dialer that opens connections in a namespace.
+// dialerIn returns a dialer that opens TCP connections in a namespace.
 func dialerIn(ns *topology.Namespace) func(ctx context.Context, addr string) (net.Conn, error) {
 	return func(ctx context.Context, addr string) (conn net.Conn, err error) {
 		err = ns.Do(func() error {

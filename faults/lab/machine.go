@@ -22,23 +22,23 @@ import (
 type Machine struct {
 	Name      string
 	Namespace *topology.Namespace
-	Addresses [2]netip.Addr // IPv4, and IPv6
-	// Disk is the folder of a small file system for the data of the process. It is empty if the
-	// machine has none.
+	Addresses [2]netip.Addr // IPv4 and IPv6
+	// Disk is the mount point of a small file system for the data of the process. It is empty if
+	// the machine has no disk.
 	Disk  string
 	lab   *Lab
 	start func() *labtest.Process
 	ready func() error
-	id    identity.ID    // in its certificate
-	files identity.Files // of its certificate
+	id    identity.ID    // the identity in the certificate
+	files identity.Files // the paths of certificate, key and authorities
 
 	mu            sync.Mutex
-	process       *labtest.Process // nil: it was killed
+	process       *labtest.Process // nil: not started, or killed
 	logs          []string
-	releaseFolder string // folder of its release; empty: the present one
+	releaseFolder string // folder with the daemons of the machine's release; empty: the current release
 }
 
-// Start starts the process unless it runs.
+// Start starts the process unless it has been started and not killed since.
 func (m *Machine) Start() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,26 +47,25 @@ func (m *Machine) Start() {
 	}
 	m.process = m.start()
 	m.logs = append(m.logs, m.process.LogFile())
-	m.lab.Cleanup(func() { // runs before the cleanup of the process, which would stop it gently
+	m.lab.Cleanup(func() { // runs before the cleanup of the process, which would use SIGTERM
 		if err := m.Kill(); err != nil {
 			m.lab.Error(err)
 		}
 	})
 }
 
-// Logs returns the log files of all processes that the machine has had.
+// Logs returns the paths of the log files of all processes that the machine has run.
 func (m *Machine) Logs() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.logs)
 }
 
-// Kill kills the process and its children (kill -9), and waits until all are gone.
+// Kill kills the process and its children with SIGKILL, and waits until all of them have ended.
 //
-// All of them are stopped before the first one is killed, because they have to end at the same
-// time, as in a crash of the machine. If the first process of Postgres died alone, the others would
-// end their wait for the standby. For a moment, readers would see transactions that a fail-over
-// then loses.
+// Kill first stops all of them with SIGSTOP, because they have to end at the same time, as in a
+// crash of the machine. If the main process of Postgres died first, its children would stop waiting
+// for the standby. For a moment, readers would see transactions that a fail-over then loses.
 func (m *Machine) Kill() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -80,7 +79,7 @@ func (m *Machine) Kill() error {
 	return errors.Join(stopErr, err, awaitExit(all))
 }
 
-// PID returns the ID of the process, or 0 if it was killed.
+// PID returns the ID of the process, or 0 if the process was killed or not started.
 func (m *Machine) PID() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +89,7 @@ func (m *Machine) PID() int {
 	return m.process.PID()
 }
 
-// Pause keeps the process and its children from running (SIGSTOP) until Continue.
+// Pause stops the process and its children with SIGSTOP until Continue is called.
 func (m *Machine) Pause() error { return m.signal(syscall.SIGSTOP) }
 
 // Continue lets a paused process run again.
@@ -106,7 +105,8 @@ func (m *Machine) signal(s syscall.Signal) error {
 	return err
 }
 
-// signalFirst sends a signal to the process alone, if it runs.
+// signalMain sends a signal to the process, but not to its children. It does nothing if the process
+// was killed.
 func (m *Machine) signalMain(s syscall.Signal) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,11 +116,11 @@ func (m *Machine) signalMain(s syscall.Signal) error {
 	return syscall.Kill(m.process.PID(), s)
 }
 
-// signalFamily sends a signal to a process and its children, and returns them.
+// signalWithChildren sends a signal to a process and its children, and returns their IDs.
 func signalWithChildren(pid int, s syscall.Signal) ([]int, error) {
 	all, err := processAndChildren(pid)
 	for _, pid := range all {
-		_ = syscall.Kill(pid, s) // it may have ended
+		_ = syscall.Kill(pid, s) // the process may have ended
 	}
 	return all, err
 }
@@ -138,11 +138,12 @@ func (m *Machine) Ready() error {
 }
 
 var (
-	errKilled = errors.New("it was killed")
-	errExited = errors.New("it ended by itself")
+	errKilled = errors.New("the process was killed")
+	errExited = errors.New("the process exited")
 )
 
-// running returns errKilled or errEnded if the process does not run.
+// running returns nil if the process is running, errKilled if the test has killed it, and errExited
+// if it ended otherwise.
 func (m *Machine) running() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,7 +158,8 @@ func (m *Machine) running() error {
 	}
 }
 
-// Supervise starts the process again if it ended by itself, and reports whether it had.
+// Supervise restarts the process if it exited without being killed by the test. It reports whether
+// it restarted the process.
 func (m *Machine) Supervise() bool {
 	if m.running() != errExited {
 		return false
@@ -169,14 +171,15 @@ func (m *Machine) Supervise() bool {
 	return true
 }
 
-// family returns a process, as the first element, and its children.
+// processAndChildren returns the IDs of a process and its children. The first element is the
+// process itself.
 func processAndChildren(parent int) ([]int, error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	all := []int{parent}
 	for _, path := range stats {
 		content, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		_, rest, _ := strings.Cut(string(content), ") ")
 		fields := strings.Fields(rest) // state, parent, …
@@ -192,13 +195,14 @@ func processAndChildren(parent int) ([]int, error) {
 	return all, err
 }
 
-// awaitGone waits until killed processes have ended and their files and sockets are closed.
+// awaitExit waits until killed processes have ended and the kernel has closed their files and
+// sockets.
 func awaitExit(all []int) error {
 	deadline := time.Now().Add(stepTimeout)
 	for _, pid := range all {
 		for alive(pid) {
 			if time.Now().After(deadline) {
-				return fmt.Errorf("process %d does not end", pid)
+				return fmt.Errorf("process %d did not end within %s", pid, stepTimeout)
 			}
 			<-time.After(time.Millisecond)
 		}
@@ -206,7 +210,7 @@ func awaitExit(all []int) error {
 	return nil
 }
 
-// catches reports whether a process has a handler for a signal.
+// handlesSignal reports whether a process has a handler for a signal.
 func handlesSignal(pid int, s syscall.Signal) bool {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -218,7 +222,7 @@ func handlesSignal(pid int, s syscall.Signal) bool {
 	return err == nil && caught&(1<<(s-1)) != 0
 }
 
-// alive reports whether a process has not ended. A zombie has ended.
+// alive reports whether a process is running. A zombie is not.
 func alive(pid int) bool {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

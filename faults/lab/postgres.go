@@ -23,17 +23,17 @@ import (
 // database is the name of the registries' database.
 const database = "portolan"
 
-// settings are the configuration of both servers. Writes do not survive a loss of power, which is
-// not among the faults: the kernel keeps the writes of a killed process. Connections to silent
-// peers are closed after seconds.
+// commonSettings are the settings of both servers. They do not protect writes against a loss of
+// power, because no fault of the lab simulates one, and the kernel keeps the writes of a killed
+// process. The timeouts close connections to unreachable peers within a few seconds.
 var commonSettings = []string{
 	"port=5432", "max_connections=100", "full_page_writes=off", "shared_buffers=32MB",
 	"wal_keep_size=256MB", "wal_sender_timeout=3s", "wal_receiver_timeout=3s", "wal_retrieve_retry_interval=200ms",
-	"dynamic_shared_memory_type=mmap", // in the server's folder; a killed server would not remove other kinds
+	"dynamic_shared_memory_type=mmap", // in the server's folder; a killed server leaves other kinds behind
 	"tcp_keepalives_idle=2", "tcp_keepalives_interval=1", "tcp_keepalives_count=3",
 }
 
-// postgres is a server of the pair.
+// postgres is one of the two Postgres servers.
 type postgres struct {
 	*Machine
 	lab *Lab
@@ -41,8 +41,7 @@ type postgres struct {
 	bin string
 	// replication are the settings that depend on which server is the primary.
 	replication []string
-	// slow reports whether flushes of the log are slow.
-	slowFlush bool
+	slowFlush   bool
 }
 
 func (l *Lab) addPostgres(name string) *postgres {
@@ -77,7 +76,7 @@ func (p *postgres) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run starts the server.
+// run starts the server's process.
 func (p *postgres) run() *labtest.Process {
 	args := []string{"-D", p.dataDir(), "-k", p.dir}
 	own := []string{
@@ -90,7 +89,7 @@ func (p *postgres) run() *labtest.Process {
 	return labtest.Run(p.lab, p.Name, p.command("postgres", args...), p.Namespace)
 }
 
-// tool runs a program of Postgres in the server's namespace.
+// runTool runs a command-line program of Postgres in the server's namespace.
 func (p *postgres) runTool(name string, args ...string) error {
 	return p.Namespace.Do(func() error {
 		if out, err := p.command(name, args...).CombinedOutput(); err != nil {
@@ -100,8 +99,9 @@ func (p *postgres) runTool(name string, args ...string) error {
 	})
 }
 
-// initialise creates the first server's data. The tests and the standby connect as the superuser. A
-// registry authenticates with its certificate, which has its role as the common name.
+// initDatabase creates the data of the first server. The tests and the standby connect as the user
+// postgres without a password. A registry authenticates with its certificate, whose common name is
+// the registry's role.
 func (p *postgres) initDatabase() error {
 	err := p.runTool("initdb", "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync", "-D", p.dataDir())
 	if err != nil {
@@ -111,27 +111,27 @@ func (p *postgres) initDatabase() error {
 	return errors.Join(p.writeFile("pg_hba.conf", access), p.setReplication())
 }
 
-// write replaces a file of the data atomically, because the server may start and read it at any
-// time.
+// writeFile atomically replaces a file in the data folder, because the server may read the file at
+// any time.
 func (p *postgres) writeFile(name, content string) error {
 	return replaceFile(filepath.Join(p.dataDir(), name), []byte(content), p.owner())
 }
 
-// replicate sets the settings that depend on the server's role: whether commits of a primary wait
-// for the standby, and which primary a standby follows.
+// setReplication replaces the replication settings: whether commits of a primary wait for the
+// standby, and which primary a standby follows. The server uses them after a reload.
 func (p *postgres) setReplication(lines ...string) error {
 	p.replication = lines
 	return p.configure()
 }
 
-// configure writes the settings that change.
+// configure writes the settings that can change while the server runs.
 func (p *postgres) configure() error {
 	lines := slices.Concat(p.replication, flushSettings(p.slowFlush))
 	return p.writeFile("postgresql.auto.conf", strings.Join(lines, "\n")+"\n")
 }
 
-// follow starts this server, which must not run, as a standby of the primary, with a copy of its
-// data.
+// follow copies the primary's data to this server, and starts this server as the primary's standby.
+// This server must not be running.
 func (p *postgres) follow(primary *postgres) error {
 	if err := os.RemoveAll(p.dataDir()); err != nil {
 		return err
@@ -152,9 +152,10 @@ func (p *postgres) follow(primary *postgres) error {
 	return primary.reload()
 }
 
-// reload makes the server read its settings again. A paused server does so when it continues. A
-// starting server without a handler for SIGHUP would be killed by the signal. It needs none,
-// because it installs its handlers before it reads its settings.
+// reload makes the server read its settings again. A paused server does so when it continues.
+// Reload sends no signal to a starting server that has no handler for SIGHUP yet, because the
+// signal would kill it. Such a server reads the new settings anyway, because it installs the
+// handler before it reads its settings.
 func (p *postgres) reload() error {
 	if pid := p.PID(); pid == 0 || !handlesSignal(pid, syscall.SIGHUP) {
 		return nil
@@ -170,8 +171,8 @@ func (p *postgres) promote() error {
 	return errors.Join(p.reload(), p.query("SELECT pg_promote(true, 30)::int", new(int)))
 }
 
-// query runs a query of one value on the server. It connects from the hub, so cuts do not affect
-// it.
+// query runs a query that returns one value, and stores the value in to. It connects from the hub,
+// so cuts do not affect it.
 func (p *postgres) query(sql string, to any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
@@ -184,9 +185,9 @@ func (p *postgres) query(sql string, to any) error {
 	return conn.QueryRow(ctx, sql).Scan(to)
 }
 
-// dsn returns the data source name of a registry. It has both servers, and the registry uses the
-// one that accepts writes. An interrupted write is committed within two seconds or never, so that
-// tests need not wait longer.
+// dsn returns the data source name for a registry. It has the addresses of both servers, and the
+// registry uses the server that accepts writes. The timeouts ensure that an interrupted write is
+// committed within two seconds or not at all.
 func (l *Lab) dsn(registry *Machine) string {
 	return fmt.Sprintf("host=%s,%s user=%s dbname=%s sslmode=verify-full sslrootcert=%s sslcert=%s sslkey=%s "+
 		"target_session_attrs=read-write connect_timeout=2 statement_timeout=2000 idle_in_transaction_session_timeout=2000",
@@ -194,7 +195,7 @@ func (l *Lab) dsn(registry *Machine) string {
 		registry.files.CA, registry.files.Cert, registry.files.Key)
 }
 
-// handshakePostgres opens a connection by TLS to the server.
+// handshakePostgres opens a TLS connection to a Postgres server, and closes it.
 func (m *Machine) handshakePostgres(config *tls.Config) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -229,15 +230,15 @@ func (l *Lab) startPostgres() error {
 	return second.follow(first)
 }
 
-// inSync is how long FailOver waits for the standby to have all writes.
+// standbyTimeout is the time that FailOver waits until the standby has all writes.
 const standbyTimeout = 3 * time.Second
 
-// ErrNoStandby is returned by FailOver if the standby lacks writes. The fail-over would lose
-// acknowledged writes, so no tool would do it without an operator.
+// ErrNoStandby is returned by FailOver if the standby lacks writes. A fail-over would then lose
+// acknowledged writes, so a fail-over tool would leave the decision to an operator.
 var ErrNoStandby = errors.New("no standby is in sync")
 
-// FailOver kills the primary and promotes the standby if the standby has all writes. Rejoin ends
-// it.
+// FailOver kills the primary and promotes the standby. It returns ErrNoStandby, and changes
+// nothing, if the standby lacks writes. Rejoin makes the killed server the new standby.
 func (l *Lab) FailOver() error {
 	primary, standby := l.postgres[0], l.postgres[1]
 	deadline := time.Now().Add(standbyTimeout)
@@ -262,5 +263,5 @@ func (l *Lab) FailOver() error {
 	return nil
 }
 
-// Rejoin makes the server that FailOver killed the standby of the new primary.
+// Rejoin starts the server that FailOver killed as the standby of the new primary.
 func (l *Lab) Rejoin() error { return l.postgres[1].follow(l.postgres[0]) }

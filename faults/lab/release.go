@@ -12,19 +12,19 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// releaseBefore is the commit that counts as the previous release if there is no tag. Choose a
-// newer one if its bugs show in mixed installations, or after a migration of the schema, because a
-// registry or an allocator of the previous release then refuses to start. This commit is the first
-// that is known to keep all promises of package check: an older registry answers some writes from
-// an outdated view.
+// previousRelease is the commit that counts as the previous release if there is no tag. It is the
+// first commit that is known to keep all promises of package check: an older registry answers some
+// writes from an outdated view. Choose a newer commit if a bug of this one makes runs with a
+// downgrade fail. Also choose a newer one after a migration of the schema, because a registry or an
+// allocator of an older commit then refuses to start.
 const previousRelease = "8a7ab01678a6788051b2a74f4d08ee31ff007e80"
 
 // ErrNoRelease is returned if the previous release cannot be built because the clone lacks the
 // history.
-var ErrNoRelease = errors.New("the release before is not here: it takes git and a clone with its history (git fetch --unshallow --tags)")
+var ErrNoRelease = errors.New("the previous release is not available: it needs git and a clone with history (git fetch --unshallow --tags)")
 
-// BuildRelease builds the daemons of the previous release, which Downgrade needs. It uses an
-// earlier build in the user's cache.
+// BuildRelease builds the daemons of the previous release, which Downgrade needs. It stores them in
+// the user's cache, and builds nothing if they are there already.
 func (l *Lab) BuildRelease() error {
 	commit, err := findRelease()
 	if err != nil {
@@ -70,8 +70,8 @@ func git(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// buildRelease builds the daemons of a commit into folder, which appears once all are built. The
-// folder source is for temporary files.
+// buildRelease builds the daemons of a commit. It creates folder only after all daemons are built.
+// It uses the folder source for the commit's source files.
 func buildRelease(commit, source, folder string) error {
 	archive := filepath.Join(source, "archive.tar")
 	top, err := git("rev-parse", "--show-toplevel")
@@ -92,14 +92,14 @@ func buildRelease(commit, source, folder string) error {
 	if err := kittest.BuildTree(source, built, programs...); err != nil {
 		return err
 	}
-	if err := os.Rename(built, folder); err != nil && !errors.Is(err, os.ErrExist) { // another test has built it
+	if err := os.Rename(built, folder); err != nil && !errors.Is(err, os.ErrExist) { // another process may have built it
 		return err
 	}
 	return nil
 }
 
 // Downgrade stops the daemon as a rolling upgrade does, and starts the daemon of the previous
-// release in its place. It returns ErrNoRelease without BuildRelease.
+// release in its place. It returns ErrNoRelease if BuildRelease has not been called.
 func (m *Machine) Downgrade() error {
 	if m.lab.releaseFolder == "" {
 		return ErrNoRelease
@@ -108,13 +108,14 @@ func (m *Machine) Downgrade() error {
 	return nil
 }
 
-// Upgrade ends Downgrade.
+// Upgrade undoes Downgrade.
 func (m *Machine) Upgrade() error {
 	m.switchRelease("")
 	return nil
 }
 
-// switchRelease stops the daemon, and starts the daemon of another release.
+// switchRelease stops the daemon, and starts the daemon in a release's folder. An empty folder means
+// the current release. If the daemon was killed, the next Start uses the release.
 func (m *Machine) switchRelease(release string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
