@@ -66,8 +66,8 @@ func (l *Lab) addBrokers(names ...string) {
 }
 
 // brokerConfig is the configuration of a NATS server, in addition to the output of portolan certs
-// nats-config. max_file_store is larger than the disk, so that the disk can become full. A server
-// closes the connection of a peer that does not answer two pings, which are two seconds apart.
+// nats-config. max_file_store is larger than the disk. A server closes the connection of a peer
+// that does not answer two pings, which are two seconds apart.
 const brokerConfig = `
 server_name: %[1]q
 listen: "%[2]s:4222"

@@ -217,8 +217,8 @@ func (m *Machine) handshake(config *tls.Config) error {
 	return err
 }
 
-// AddAuthority makes a new authority the issuer of all later certificates. All processes trust it in
-// addition to the earlier authorities. It is the first of the three steps in docs/operations.md:
+// AddAuthority makes a new authority the issuer of all later certificates. All processes trust it
+// in addition to the earlier authorities. It is the first of the three steps in docs/operations.md:
 // trust the new authority, rotate all certificates, remove the old authority.
 func (l *Lab) AddAuthority() error {
 	c := &l.certificates

@@ -12,8 +12,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// rotateAuthority replaces the authority and all certificates while everything runs. Afterwards no
-// process uses or trusts an earlier certificate.
+// testRotateAuthority replaces the authority and all certificates while all processes run, and
+// checks that afterwards no process uses or trusts an earlier certificate.
 func testRotateAuthority(t *testing.T, l *Lab) {
 	before := certificateFiles(t.TempDir(), identity.Operator)
 	must(t, l.certificates.issue(l.Identity.ID(), nil, before, nil))
@@ -31,14 +31,14 @@ func testRotateAuthority(t *testing.T, l *Lab) {
 			return err
 		}
 		if _, err := m.presentedSerial(source); err == nil {
-			return errors.New("it lets in a client with a certificate of an authority that is forgotten")
+			return errors.New("the process accepts a client certificate of a removed authority")
 		}
 		return nil
 	})
 	reconnect(t, l)
 }
 
-// each calls do for all machines at once.
+// forEachMachine calls do concurrently for all machines. It fails the test if a call fails.
 func forEachMachine(t *testing.T, l *Lab, do func(*Machine) error) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -55,12 +55,13 @@ func forEachMachine(t *testing.T, l *Lab, do func(*Machine) error) {
 	}
 }
 
-// daemons returns the machines with daemons of Portolan.
+// daemons returns the machines that run a daemon of Portolan.
 func (l *Lab) daemons() []*Machine {
 	return slices.DeleteFunc(slices.Clone(l.machines), func(m *Machine) bool { return ports[programOf(m.Name)] == 0 })
 }
 
-// awaitTaken changes certificate files, and waits until all daemons report that they use them.
+// awaitReload calls change, which changes certificate files, and waits until all daemons report
+// that they have loaded the new files.
 func awaitReload(t *testing.T, l *Lab, change func() error) {
 	t.Helper()
 	reloads := func(m *Machine) (float64, error) { return m.Metric("portolan_tls_reloads_total", `outcome="taken"`) }
@@ -73,18 +74,19 @@ func awaitReload(t *testing.T, l *Lab, change func() error) {
 		kittest.Eventually(t, m.Name, func() error {
 			now, err := reloads(m)
 			if err == nil && now <= before[m] {
-				err = errors.New("it has not taken its new files")
+				err = errors.New("the new certificate files are not loaded")
 			}
 			return err
 		})
 	}
 }
 
-// reconnect ends all connections between machines, and checks that all of them come back.
+// reconnect ends the connections between machines by a fail-over and by restarts, and checks that
+// the machines connect to each other again.
 func reconnect(t *testing.T, l *Lab) {
 	t.Helper()
 	must(t, l.FailOver())
-	awaitCreateService(t, l, "failed-over") // the registries, which were not restarted, can connect to the standby
+	awaitCreateService(t, l, "failed-over") // the running registries connect to the new primary
 	for _, m := range slices.Concat(l.brokers, []*Machine{l.Machine("registry-0"), l.Machine("registry-1"), l.Machine("allocator-0")}) {
 		must(t, m.Kill())
 	}
@@ -92,7 +94,7 @@ func reconnect(t *testing.T, l *Lab) {
 		l.Machine(name).Start()
 	}
 	revision := awaitCreateService(t, l, "rotated") // the registries reach the allocator
-	for _, m := range l.followers() {               // without NATS they ask a registry
+	for _, m := range l.followers() {               // without NATS they follow a registry
 		kittest.Eventually(t, m.Name, func() error { return m.checkApplied(revision) })
 	}
 	for _, m := range l.brokers {
@@ -103,22 +105,22 @@ func reconnect(t *testing.T, l *Lab) {
 	kittest.Eventually(t, "connections to NATS", func() error { return l.checkNATSConnections(l.daemons(), true) })
 }
 
-// followers returns the machines whose daemons follow the log.
+// followers returns the machines with daemons that follow the log.
 func (l *Lab) followers() []*Machine {
 	return slices.DeleteFunc(l.daemons(), func(m *Machine) bool { return programOf(m.Name) == "registry" })
 }
 
-// follows returns an error if a follower has not applied a revision yet.
+// checkApplied returns an error if a follower has not applied a revision yet.
 func (m *Machine) checkApplied(revision uint64) error {
 	at, err := m.Metric("portolan_changes_revision")
 	if err == nil && uint64(at) < revision {
-		err = fmt.Errorf("it is at revision %.0f, want %d", at, revision)
+		err = fmt.Errorf("the follower has applied revision %.0f, want %d", at, revision)
 	}
 	return err
 }
 
-// natsHas returns an error unless all daemons are connected to NATS, or none of them if want is
-// false.
+// checkNATSConnections returns an error unless, if want is true, all of the daemons are connected
+// to NATS, or, if want is false, none of them.
 func (l *Lab) checkNATSConnections(daemons []*Machine, want bool) error {
 	connected := map[string]bool{}
 	for _, m := range l.brokers {
@@ -136,7 +138,7 @@ func (l *Lab) checkNATSConnections(daemons []*Machine, want bool) error {
 	}
 	for _, m := range daemons {
 		if has := connected[m.Addresses[0].String()]; has != want {
-			return fmt.Errorf("%s is connected: %t", m.Name, has)
+			return fmt.Errorf("%s connected to NATS: %t, want %t", m.Name, has, want)
 		}
 	}
 	return nil

@@ -148,8 +148,8 @@ func (l *Lab) Resolver(name string) netip.AddrPort {
 	return netip.AddrPortFrom(l.Machine(name).Addresses[0], 53)
 }
 
-// Agent returns a client of a node's agent that connects from the hub. All clients of a node share a
-// connection, because a run of many rounds would otherwise open another connection in each round.
+// Agent returns a client of a node's agent that connects from the hub. All clients of a node share
+// a connection, because a run of many rounds would otherwise open another connection in each round.
 func (l *Lab) Agent(n *Node) nodeagentv1.NodeAgentServiceClient {
 	l.Helper()
 	if n.conn == nil {

@@ -8,17 +8,18 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// flushed is the number of commits that tell a slow server from a fast one.
+// commitCount is the number of commits that timeCommits measures.
 const commitCount = 10
 
-// slowly is the shortest time that this many commits take on a slow server. Each commit has a flush
-// of its own, because it begins after the previous one has ended, and flushes do not overlap. Only
-// the first may share a flush that has begun already. Postgres' log writer, which does not wait for
-// commit_delay, flushes full pages at most every 200 ms, so it may save every second commit its
-// flush.
+// minSlowTime is the least time that commitCount commits take on a server with slow flushes. Each
+// commit needs a flush of its own, because it begins after the previous commit has ended, and
+// flushes do not overlap. There are two exceptions. The first commit may share a flush that has
+// begun already. And Postgres' log writer, which does not wait for commit_delay, may make every
+// second flush unnecessary, because it flushes full pages up to once in 200 ms.
 const minSlowTime = commitCount / 2 * slowFlushTime
 
-// commit commits transactions one after the other on the primary, and returns how long that took.
+// timeCommits commits commitCount transactions one after the other on the primary, and returns the
+// time that they took.
 func timeCommits(l *Lab) (time.Duration, error) {
 	began := time.Now()
 	for range commitCount {
@@ -31,7 +32,7 @@ func timeCommits(l *Lab) (time.Duration, error) {
 }
 
 func testSlowFlush(t *testing.T, l *Lab) {
-	for range 2 { // and back
+	for range 2 { // the second time back to the first server
 		must(t, l.SlowFlush())
 		checkSlowCommits(t, l)
 		must(t, l.FailOver())
@@ -45,8 +46,8 @@ func testSlowFlush(t *testing.T, l *Lab) {
 	awaitCreateService(t, l, "flushed")
 }
 
-// commitSlowly checks that the primary is slow. A session keeps the settings that the server had
-// when the session began.
+// checkSlowCommits waits until new sessions on the primary have the settings of SlowFlush, and
+// checks that commits are slow.
 func checkSlowCommits(t *testing.T, l *Lab) {
 	t.Helper()
 	kittest.Eventually(t, "the settings of a slow flush", func() error {
@@ -65,10 +66,10 @@ func checkSlowCommits(t *testing.T, l *Lab) {
 	}
 }
 
-// commitQuickly waits until the primary is faster than a slow server can be.
+// awaitFastCommits waits until commits on the primary are faster than slow flushes permit.
 func awaitFastCommits(t *testing.T, l *Lab) {
 	t.Helper()
-	kittest.Eventually(t, "commits as fast as ever", func() error {
+	kittest.Eventually(t, "fast commits", func() error {
 		took, err := timeCommits(l)
 		if err == nil && took >= minSlowTime {
 			err = fmt.Errorf("%d commits took %s", commitCount, took)

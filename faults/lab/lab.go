@@ -131,7 +131,8 @@ func (l *Lab) AwaitReady() error {
 	return errors.Join(errs...)
 }
 
-// eventually calls cond until cond returns nil or stepTimeout has passed. It returns the last error.
+// eventually calls cond until cond returns nil or stepTimeout has passed. It returns the last
+// error.
 func eventually(cond func() error) error {
 	for deadline := time.Now().Add(stepTimeout); ; <-time.After(20 * time.Millisecond) {
 		err := cond()

@@ -14,23 +14,23 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// TestLab starts a lab once, and tries each kind of fault. Its effect must be visible while it
-// lasts, and not afterwards.
+// TestLab starts a lab and injects each kind of fault. It checks that the effect of a fault is
+// visible while the fault lasts, and not afterwards.
 func TestLab(t *testing.T) {
 	began := time.Now()
 	l := Install(t)
 	t.Logf("%d processes are ready after %s", len(l.Machines()), time.Since(began).Round(time.Millisecond))
-	t.Run("a machine that is cut off is silent in one direction", func(t *testing.T) { testCutOneWay(t, l) })
-	t.Run("a killed daemon comes back", func(t *testing.T) { testKill(t, l) })
-	t.Run("a full disk has no room", func(t *testing.T) { testFill(t, l) })
-	t.Run("a throttled and a lossy path still lead somewhere", func(t *testing.T) { testImpairedPaths(t, l) })
-	t.Run("commits of a primary with a slow flush take long", func(t *testing.T) { testSlowFlush(t, l) })
+	t.Run("a cut in one direction stops answers", func(t *testing.T) { testCutOneWay(t, l) })
+	t.Run("killed processes become ready after a restart", func(t *testing.T) { testKill(t, l) })
+	t.Run("an allocator with a full disk allocates nothing", func(t *testing.T) { testFill(t, l) })
+	t.Run("calls succeed over throttled and lossy paths", func(t *testing.T) { testImpairedPaths(t, l) })
+	t.Run("a slow flush makes commits slow", func(t *testing.T) { testSlowFlush(t, l) })
 	t.Run("writes survive a fail-over of Postgres", func(t *testing.T) { testFailOver(t, l) })
-	t.Run("the stream comes back after the loss of all its data", func(t *testing.T) { testLoseStream(t, l) })
-	t.Run("followers that find the log pruned take a snapshot", func(t *testing.T) { testPrune(t, l) })
-	t.Run("another epoch makes all followers take a snapshot", func(t *testing.T) { testDiverge(t, l) })
+	t.Run("the stream is created again after the loss of its data", func(t *testing.T) { testLoseStream(t, l) })
+	t.Run("followers take a snapshot after the log was pruned", func(t *testing.T) { testPrune(t, l) })
+	t.Run("all followers take a snapshot in a new epoch", func(t *testing.T) { testDiverge(t, l) })
 	t.Run("certificates and their authority are replaced", func(t *testing.T) { testRotateAuthority(t, l) })
-	t.Run("the release before takes over and gives back", func(t *testing.T) { testDowngrade(t, l) })
+	t.Run("daemons of the previous release work with current ones", func(t *testing.T) { testDowngrade(t, l) })
 	t.Run("the stream gets another leader", func(t *testing.T) { must(t, l.StepDown()); must(t, l.AwaitReady()) })
 }
 
@@ -41,7 +41,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// head calls GetHead of a registry from a machine.
+// getHead calls GetHead of a registry from a machine.
 func getHead(l *Lab, from *Machine, registry string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(l.Context(), timeout)
 	defer cancel()
@@ -50,14 +50,14 @@ func getHead(l *Lab, from *Machine, registry string, timeout time.Duration) erro
 }
 
 func testCutOneWay(t *testing.T, l *Lab) {
-	const briefly = 500 * time.Millisecond
+	const timeout = 500 * time.Millisecond
 	registry := l.Machine("registry-0")
 	for _, direction := range [][2]*Machine{{l.Clients, registry}, {registry, l.Clients}} {
 		must(t, l.Cut(direction[0], direction[1]))
 		must(t, l.Cut(direction[0], direction[1]))
-		must(t, l.EndCut(direction[0], direction[1])) // the first of two
-		if err := getHead(l, l.Clients, registry.Name, briefly); err == nil {
-			t.Errorf("%s answers though packets from %s to %s are dropped", registry.Name, direction[0].Name, direction[1].Name)
+		must(t, l.EndCut(direction[0], direction[1])) // the other Cut still has an effect
+		if err := getHead(l, l.Clients, registry.Name, timeout); err == nil {
+			t.Errorf("%s answered although packets from %s to %s are dropped", registry.Name, direction[0].Name, direction[1].Name)
 		}
 		must(t, getHead(l, l.Clients, "registry-1", stepTimeout))
 		must(t, l.EndCut(direction[0], direction[1]))
@@ -69,7 +69,7 @@ func testKill(t *testing.T, l *Lab) {
 	for _, m := range l.Machines() {
 		must(t, m.Kill())
 		if err := m.Ready(); err == nil {
-			t.Errorf("%s is ready though it was killed", m.Name)
+			t.Errorf("%s is ready although it was killed", m.Name)
 		}
 		m.Start()
 	}
@@ -80,7 +80,7 @@ func testFill(t *testing.T, l *Lab) {
 	m := l.Machine("allocator-0")
 	must(t, m.Fill())
 	if _, err := createService(t, l, "full"); err == nil {
-		t.Error("a service got its address though the allocator has no room")
+		t.Error("a service was created although the allocator's disk is full")
 	}
 	must(t, m.EndFill())
 	awaitCreateService(t, l, "full")
@@ -96,8 +96,8 @@ func testImpairedPaths(t *testing.T, l *Lab) {
 	must(t, getHead(l, l.Clients, registry.Name, stepTimeout))
 }
 
-// write creates a service, unless an earlier attempt has created it. It returns the revision of the
-// service.
+// createService creates a service, unless an earlier attempt has created it. It returns the
+// service's revision.
 func createService(t *testing.T, l *Lab, name string) (uint64, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -114,10 +114,10 @@ func createService(t *testing.T, l *Lab, name string) (uint64, error) {
 	return created.GetService().GetMetadata().GetResourceVersion(), err
 }
 
-// awaitWrite calls write until it succeeds.
+// awaitCreateService calls createService until it succeeds.
 func awaitCreateService(t *testing.T, l *Lab, name string) (revision uint64) {
 	t.Helper()
-	kittest.Eventually(t, "the write of "+name, func() (err error) {
+	kittest.Eventually(t, "the creation of service "+name, func() (err error) {
 		revision, err = createService(t, l, name)
 		return err
 	})
@@ -125,7 +125,7 @@ func awaitCreateService(t *testing.T, l *Lab, name string) (revision uint64) {
 }
 
 func testFailOver(t *testing.T, l *Lab) {
-	for n := range 2 { // and back
+	for n := range 2 { // the second time back to the first server
 		names := []string{fmt.Sprintf("before-%d", n), fmt.Sprintf("after-%d", n)}
 		awaitCreateService(t, l, names[0])
 		must(t, l.FailOver())

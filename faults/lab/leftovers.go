@@ -26,8 +26,8 @@ type leftovers struct {
 	baseline []string
 }
 
-// failOnLeftovers makes the test fail if the lab leaves resources behind. Install calls it first, so
-// that its cleanup runs last.
+// failOnLeftovers makes the test fail if the lab leaves resources behind. Install calls it first,
+// so that its cleanup runs last.
 func (l *Lab) failOnLeftovers() {
 	l.Helper()
 	scratch, err := os.MkdirTemp("/tmp", "lab") // paths of Postgres' sockets have at most 107 bytes

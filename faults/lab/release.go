@@ -114,8 +114,8 @@ func (m *Machine) Upgrade() error {
 	return nil
 }
 
-// switchRelease stops the daemon, and starts the daemon in a release's folder. An empty folder means
-// the current release. If the daemon was killed, the next Start uses the release.
+// switchRelease stops the daemon, and starts the daemon in a release's folder. An empty folder
+// means the current release. If the daemon was killed, the next Start uses the release.
 func (m *Machine) switchRelease(release string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

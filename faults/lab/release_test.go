@@ -12,9 +12,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// roll downgrades the daemons one by one to the previous release, and upgrades them again in the
-// order of docs/operations.md. After each step all processes are ready, and a write reaches all
-// followers.
+// testDowngrade downgrades the daemons one by one to the previous release, and upgrades them again
+// in the order of docs/operations.md. It checks each step with checkRelease.
 func testDowngrade(t *testing.T, l *Lab) {
 	began := time.Now()
 	if err := l.BuildRelease(); errors.Is(err, ErrNoRelease) {
@@ -22,7 +21,7 @@ func testDowngrade(t *testing.T, l *Lab) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s is there after %s", l.releaseFolder, time.Since(began).Round(time.Millisecond))
+	t.Logf("%s is ready after %s", l.releaseFolder, time.Since(began).Round(time.Millisecond))
 	daemons := l.daemons()
 	for _, m := range slices.Backward(daemons) {
 		must(t, m.Downgrade())
@@ -36,7 +35,8 @@ func testDowngrade(t *testing.T, l *Lab) {
 	}
 }
 
-// works checks that a machine runs a program, and that a write reaches all followers.
+// checkRelease checks that a machine runs the executable with the path program, that the machine is
+// ready, and that a write reaches all followers.
 func checkRelease(t *testing.T, l *Lab, m *Machine, direction, program string) {
 	t.Helper()
 	running, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", m.process.PID()))
