@@ -18,25 +18,25 @@ type Figures struct {
 	Schedule string
 	Failed   bool
 	Rounds   []Round
-	// Restarts counts, by machine, how often the process ended by itself.
+	// Restarts has, by machine, the number of times that the process exited and was restarted.
 	Restarts map[string]int
 }
 
 // Round has the measurements of a round.
 type Round struct {
-	// Happened are the kinds of the faults that happened.
+	// Happened has the kind of each fault that was injected.
 	Happened []string
 	Failed   bool
-	// Recorded is the number of records of each sort that the checkers had.
+	// Recorded has the number of records that the checkers read, by the sort of record.
 	Recorded map[string]int
-	// Convergence is the time in nanoseconds from the end of the last fault until each component
-	// was up to date.
+	// Convergence has, for each component, the time in nanoseconds from the end of the last fault
+	// until the component was up to date.
 	Convergence map[string]time.Duration
 	// Unserved has the times without service of each kind of client.
 	Unserved []history.Windows
 }
 
-// note stores the figures of a history.
+// measure sets Recorded and Unserved from a history.
 func (r *Round) measure(h *history.History) {
 	r.Unserved = h.Windows()
 	r.Recorded = map[string]int{
@@ -48,8 +48,8 @@ func (r *Round) measure(h *history.History) {
 	}
 }
 
-// unrecorded returns the sorts of records that the whole run lacks. Their checkers had no input, so
-// a run without findings would prove nothing.
+// missingRecords returns the sorts of records that the whole run lacks. The checkers of such
+// records had no input, so they could not find anything.
 func (f *Figures) missingRecords() []string {
 	sums := map[string]int{}
 	for _, r := range f.Rounds {
@@ -78,19 +78,19 @@ func (f *Figures) Append(path string) error {
 	return file.Close()
 }
 
-// lines returns the figures of one run as text.
+// report returns the figures of one run as lines of text.
 func (f *Figures) report() []string {
-	lines := append([]string{"what clients saw:"}, unservedTable([]*Figures{f})...)
-	lines = append(lines, "until everything was right, after the last fault of a round was healed:")
+	lines := append([]string{"service seen by clients:"}, unservedTable([]*Figures{f})...)
+	lines = append(lines, "recovery times after the last fault of a round was healed:")
 	lines = append(lines, convergenceTable([]*Figures{f})...)
 	for _, name := range slices.Sorted(maps.Keys(f.Restarts)) {
-		lines = append(lines, fmt.Sprintf("%s ended by itself %d times", name, f.Restarts[name]))
+		lines = append(lines, fmt.Sprintf("%s exited and was restarted %d times", name, f.Restarts[name]))
 	}
 	return lines
 }
 
-// Tables returns the figures of many runs as tables in Markdown: faults and outcomes, what clients
-// saw, and convergence.
+// Tables returns the figures of many runs as tables in Markdown: outcomes by kind of fault, service
+// by kind of client, and recovery times by component.
 func Tables(all []*Figures) string {
 	rounds, failed := 0, []uint64{}
 	for _, f := range all {
@@ -103,8 +103,8 @@ func Tables(all []*Figures) string {
 	return strings.Join(slices.Concat(lines, outcomeTable(all), []string{""}, unservedTable(all), []string{""}, convergenceTable(all)), "\n")
 }
 
-// outcomes returns a table of how often each kind of fault happened, and how many rounds with it
-// failed.
+// outcomeTable returns a table with, for each kind of fault, the number of faults, of rounds with
+// such a fault, and of such rounds that failed.
 func outcomeTable(all []*Figures) []string {
 	times, rounds, failed := map[string]int{}, map[string]int{}, map[string]int{}
 	for r := range eachRound(all) {
@@ -126,7 +126,7 @@ func outcomeTable(all []*Figures) []string {
 	return lines
 }
 
-// unserved returns a table of the times without service, by kind of client.
+// unservedTable returns a table of the times without service, by kind of client.
 func unservedTable(all []*Figures) []string {
 	type sum struct {
 		served, failed int
@@ -151,7 +151,8 @@ func unservedTable(all []*Figures) []string {
 	return lines
 }
 
-// convergence returns a table of the components' recovery times after the last fault of a round.
+// convergenceTable returns a table of the components' recovery times after the last fault of a
+// round.
 func convergenceTable(all []*Figures) []string {
 	times := map[string][]time.Duration{}
 	for r := range eachRound(all) {
@@ -167,7 +168,7 @@ func convergenceTable(all []*Figures) []string {
 	return lines
 }
 
-// spread returns the median and the maximum of times.
+// medianAndMax sorts times, and returns their median and maximum.
 func medianAndMax(times []time.Duration) (p50, worst time.Duration) {
 	slices.Sort(times)
 	return times[(len(times)-1)/2].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond)

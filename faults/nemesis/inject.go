@@ -12,25 +12,25 @@ import (
 // event is the beginning or the end of a fault.
 type event struct {
 	at    time.Duration
-	fault int
-	heals bool
+	fault int  // index in the schedule
+	heals bool // true for the end
 }
 
-// events returns the beginnings and ends of the faults, in the order of time.
+// events returns the beginnings and ends of the faults, sorted by time. The ends of faults with
+// healLast follow all other events.
 func (s Schedule) events() []event {
 	var all []event
 	for n, f := range s {
 		all = append(all, event{f.At, n, false}, event{f.At + f.For, n, true})
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return int(a.at - b.at) })
-	// Faults of a kind with last set are healed after all others.
 	return slices.Concat(
 		slices.DeleteFunc(slices.Clone(all), func(e event) bool { return e.heals && kinds[s[e.fault].Kind].healLast }),
 		slices.DeleteFunc(slices.Clone(all), func(e event) bool { return !e.heals || !kinds[s[e.fault].Kind].healLast }))
 }
 
 // injectFaults begins and heals the faults at their times. Like a supervisor, it restarts processes
-// that end by themselves.
+// that exit.
 func (r *run) injectFaults(s Schedule) error {
 	began := time.Now()
 	skipped := map[int]bool{}
@@ -50,7 +50,7 @@ func (r *run) injectFaults(s Schedule) error {
 				skipped[e.fault] = err != nil
 			}
 			if skipped[e.fault] {
-				r.Logf("%s did not happen: %v", f, err)
+				r.Logf("%s was not injected: %v", f, err)
 				err = nil
 			}
 		case !skipped[e.fault]:
@@ -72,10 +72,10 @@ func (r *run) injectFaults(s Schedule) error {
 	return nil
 }
 
-// supervision is the time between two checks for ended processes.
+// supervisionInterval is the time between two checks for processes that have exited.
 const supervisionInterval = 100 * time.Millisecond
 
-// superviseUntil waits until a time, and supervises meanwhile.
+// superviseUntil waits until end, and calls supervise in intervals.
 func (r *run) superviseUntil(end time.Time) {
 	for time.Now().Before(end) {
 		<-time.After(min(supervisionInterval, time.Until(end)))
@@ -83,6 +83,7 @@ func (r *run) superviseUntil(end time.Time) {
 	}
 }
 
+// supervise restarts all processes that have exited, and counts the restarts.
 func (r *run) supervise() {
 	for _, m := range r.Machines() {
 		if m.Supervise() {

@@ -13,22 +13,24 @@ import (
 
 // A kind is a kind of fault.
 type kind struct {
-	// weight is the probability of being drawn, relative to other kinds.
+	// weight is the probability that the kind is drawn, relative to other kinds.
 	weight int
-	// targets is the number of its machines.
+	// targets is the number of machines that a fault of the kind affects.
 	targets int
-	// validTarget reports whether a machine can be its target. If it is nil, each machine can.
+	// validTarget reports whether the fault can affect a machine. If it is nil, the fault can
+	// affect each machine.
 	validTarget func(machine string) bool
-	// exclusive returns the things that no other fault may claim at the same time.
+	// claims returns the resources that no other fault may claim at the same time. If it is nil,
+	// the fault claims none.
 	claims func(machines []string) []string
 	begin  func(l *lab.Lab, machines []*lab.Machine) error
 	heal   func(l *lab.Lab, machines []*lab.Machine) error
-	// healLast means that it is healed at the end of its round, after the others.
+	// healLast is true if the fault is healed at the end of its round, after the other faults.
 	healLast bool
-	// mayFail means that other faults may prevent it.
+	// mayFail is true if other faults may make begin fail.
 	mayFail bool
-	// prepare does slow preparations before a run. Such kinds are drawn only if Size.Prepared is
-	// set.
+	// prepare is called once before a run and may be slow. Kinds that have it are drawn only if
+	// Size.AllowPreparation is set.
 	prepare func(l *lab.Lab) error
 }
 
@@ -76,7 +78,7 @@ var kinds = map[string]kind{
 	"fill": {
 		weight: 3, targets: 1,
 		claims: func(m []string) []string {
-			if isBroker(m[0]) { // healing restarts it
+			if isBroker(m[0]) { // freeDisk restarts it
 				return append(claimsOn("disk ")(m), processClaims(m)...)
 			}
 			return claimsOn("disk ")(m)
@@ -112,7 +114,7 @@ var kinds = map[string]kind{
 		begin: func(l *lab.Lab, _ []*lab.Machine) error { return l.StepDown() },
 		heal:  func(*lab.Lab, []*lab.Machine) error { return nil },
 	},
-	"diverge": { // puts a message into the stream that the log lacks, so the log gets another epoch
+	"diverge": { // publishes a message to the stream that the log lacks, so the log gets another epoch
 		weight: 2, mayFail: true,
 		begin: func(l *lab.Lab, _ []*lab.Machine) error { return l.Diverge() },
 		heal:  func(*lab.Lab, []*lab.Machine) error { return nil },
@@ -139,9 +141,10 @@ var kinds = map[string]kind{
 	},
 }
 
-// empty frees a machine's disk. If the machine is a NATS server, empty restarts it, because a NATS
-// server stops JetStream when its disk is full and starts it again only after a restart. Without
-// that server, the stream has fewer servers than replicas and cannot be created again.
+// freeDisk undoes Machine.Fill. If the machine is a NATS server, freeDisk restarts it, because a
+// NATS server stops JetStream when its disk is full and starts it again only after a restart.
+// Without that server, the stream would have fewer servers than replicas, so it could not be
+// created again.
 func freeDisk(m *lab.Machine) error {
 	err := m.EndFill()
 	if err == nil && isBroker(m.Name) {
@@ -155,20 +158,21 @@ func isBroker(machine string) bool { return slices.Contains(brokers, machine) }
 
 var brokers = []string{"nats-0", "nats-1", "nats-2"}
 
-// process returns the claims on the machines' processes.
+// processClaims returns the claims on the machines' processes.
 func processClaims(machines []string) []string { return claimsOn("process ")(machines) }
 
-func claimsOn(thing string) func([]string) []string {
+// claimsOn returns a function that returns the claims on one resource of each machine.
+func claimsOn(resource string) func([]string) []string {
 	return func(machines []string) []string {
 		var all []string
 		for _, m := range machines {
-			all = append(all, thing+m)
+			all = append(all, resource+m)
 		}
 		return all
 	}
 }
 
-// others calls do for all paths from and to a machine.
+// forEachPath calls do for all paths from and to a machine.
 func forEachPath(l *lab.Lab, m *lab.Machine, do func(from, to *lab.Machine) error) error {
 	errs := []error{do(m, l.Clients), do(l.Clients, m)}
 	for _, other := range l.Machines() {
@@ -179,21 +183,21 @@ func forEachPath(l *lab.Lab, m *lab.Machine, do func(from, to *lab.Machine) erro
 	return errors.Join(errs...)
 }
 
-// machinesOf returns the machines of a fault.
+// findTargets returns the machines that the fault affects.
 func (f Fault) findTargets(l *lab.Lab) ([]*lab.Machine, error) {
 	var all []*lab.Machine
 	for _, name := range f.Targets {
 		m := l.Machine(name)
 		if m == nil {
-			return nil, fmt.Errorf("%s: there is no machine %q here", f, name)
+			return nil, fmt.Errorf("%s: the lab has no machine %q", f, name)
 		}
 		all = append(all, m)
 	}
 	return all, nil
 }
 
-// prepare prepares the kinds of a schedule. It returns the schedule without the faults that cannot
-// be prepared.
+// prepare prepares the kinds of faults in the schedule. It returns the schedule without the faults
+// of kinds that could not be prepared.
 func (s Schedule) prepare(l *lab.Lab) Schedule {
 	l.Helper()
 	missing := map[string]bool{}
@@ -210,7 +214,8 @@ func (s Schedule) prepare(l *lab.Lab) Schedule {
 	return slices.DeleteFunc(slices.Clone(s), func(f Fault) bool { return missing[f.Kind] })
 }
 
-// pickKind draws a kind by weight.
+// pickKind returns the name of a random kind. The probability of a kind is proportional to its
+// weight.
 func pickKind(random *rand.Rand, size Size) string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(kinds)), func(name string) bool { return kinds[name].prepare != nil && !size.AllowPreparation })
 	total := 0

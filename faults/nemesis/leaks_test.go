@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// The gauges that leaks reads.
+// The metrics that leaks reads.
 const (
 	goroutines = "go_goroutines"
 	openFiles  = "process_open_fds"
 	sockets    = "portolan_nodeagent_userspace_sockets"
 )
 
-// gauges is a daemon with metrics set by a test.
+// fakeDaemon is a daemon with metrics set by a test.
 type fakeDaemon struct {
 	pid    int
 	values map[string]float64
@@ -23,27 +23,27 @@ type fakeDaemon struct {
 func (g *fakeDaemon) PID() int { return g.pid }
 
 func (g *fakeDaemon) Metric(name string, _ ...string) (float64, error) {
-	if value, is := g.values[name]; is {
+	if value, ok := g.values[name]; ok {
 		return value, nil
 	}
 	return 0, fmt.Errorf("no metric %s", name)
 }
 
-// TestLeaks checks that a leak of one goroutine or file for each fault of a few rounds is found,
-// and that sockets of frontends, another leader and a restart are not reported.
+// TestLeaks checks that leaks reports a daemon that leaks a goroutine or a file with each fault,
+// and that it does not report sockets of frontends, the workers of a leader, or a restart.
 func TestLeaks(t *testing.T) {
-	const faults = 6 // of a round
+	const faults = 6 // in a round
 	server := map[string]float64{goroutines: 100, openFiles: 20}
 	agent := map[string]float64{goroutines: 104, openFiles: 24, sockets: 4}
 	for _, c := range []struct {
 		name   string
 		first  map[string]float64
 		rounds int
-		// play changes the daemon's gauges as a round does.
+		// runRound changes the daemon's metrics as a round does.
 		runRound func(g *fakeDaemon)
 		want     string
 	}{
-		{"nothing", server, 1, func(*fakeDaemon) {}, ""},
+		{"an idle daemon", server, 1, func(*fakeDaemon) {}, ""},
 		{"goroutines", server, 6, func(g *fakeDaemon) { g.values[goroutines] += faults }, "goroutines besides those of frontends, 100 at first"},
 		{"files", server, 3, func(g *fakeDaemon) { g.values[openFiles] += faults }, "open files besides those of frontends, 20 at first"},
 		{"goroutines in userspace", agent, 6, func(g *fakeDaemon) { g.values[goroutines] += faults }, "goroutines besides those of frontends, 100 at first"},

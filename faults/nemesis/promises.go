@@ -16,21 +16,22 @@ import (
 	"portolan.dev/faults/planes"
 )
 
-// The bounds for daemons on a busy machine without a disturbance. Longer ones would allow nearly
-// anything between two disturbances.
+// The bounds for daemons on a busy machine without a disturbance. With larger bounds, the checkers
+// would allow nearly anything between two disturbances.
 const (
+	// lag is the time that a daemon may be behind the log.
 	lag = 5 * time.Second
-	// grace is the grace of the lab's allocator (-verify-grace), and time for its next
-	// verification.
+	// grace is the time that the allocator may hold a value without a service. It
+	// consists of the -verify-grace of the lab's allocator and time for its next verification.
 	grace = 10 * time.Second
-	// perMinute is how often a daemon may print the same line.
+	// perMinute is the number of times that a daemon may print the same line in a minute.
 	perMinute = 60
 )
 
 // A witness makes records of its own during a round, and checks them against the round's history.
 type witness interface {
 	check.Checker
-	// Run records until the context ends.
+	// Run makes records until the context ends.
 	Run(ctx context.Context)
 }
 
@@ -55,7 +56,7 @@ func (r *run) startWitnesses() (stop func()) {
 	}
 }
 
-// promises returns the checkers of a round's records.
+// recordCheckers returns the checkers of a round's records.
 func (r *run) recordCheckers(h *history.History) []check.Checker {
 	all := []check.Checker{
 		check.Writes{}, check.Order{}, check.Linearizable{}, check.Watches{CaughtUp: true}, check.Names{Lag: lag},
@@ -69,9 +70,10 @@ func (r *run) recordCheckers(h *history.History) []check.Checker {
 	return all
 }
 
-// excused reports whether a connection went through the agent's process of a node with the
-// userspace plane during a fault of that node. The other data planes are in the kernel, so a fault
-// of their agents must not affect a connection.
+// lossAllowed reports whether a connection may have been lost because of a fault. That is so only
+// if the connection passed through the process of an agent with the userspace plane, and the fault
+// affected the agent's node while the connection existed. The other data planes are in the kernel,
+// so a fault of their agents must not affect connections.
 func (r *run) lossAllowed(h *history.History, c history.Connection) bool {
 	return slices.ContainsFunc(r.Nodes, func(n *lab.Node) bool {
 		if n.ProxyMode != "userspace" || c.Client != "keeper "+n.Name && c.Target.Addr() != n.Addresses[0] {
@@ -83,7 +85,8 @@ func (r *run) lossAllowed(h *history.History, c history.Connection) bool {
 	})
 }
 
-// check checks the records of the round, once all watchers have seen the last change.
+// checkRecords waits until all watchers have seen the last change, and then checks the records of
+// the round.
 func (r *run) checkRecords() {
 	r.Helper()
 	var h *history.History
@@ -104,7 +107,7 @@ func (r *run) checkRecords() {
 	}
 	r.logRecentCalls(findings)
 	r.measured.measure(h)
-	r.Logf("round %d: judged in %s: %v", r.number, time.Since(began).Round(time.Millisecond), r.measured.Recorded)
+	r.Logf("round %d: checked in %s: %v", r.number, time.Since(began).Round(time.Millisecond), r.measured.Recorded)
 }
 
 // checkLogs checks the daemons' logs.
@@ -126,7 +129,7 @@ func (r *run) checkLogs() {
 	}
 }
 
-// causedByCheckers reports whether a log line is about a request of the checkers themselves.
+// causedByCheckers reports whether a log line is about a request that a checker sent.
 func causedByCheckers(line string) bool { return strings.HasPrefix(line, "INFO zone transfer") }
 
 func recordFile(recorder *history.Recorder, process, path string) error {

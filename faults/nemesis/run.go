@@ -15,15 +15,17 @@ import (
 	"portolan.dev/portolan/e2e/churn/workload"
 )
 
-// patience is the longest time that a daemon may take to recover from a fault.
+// recoveryTimeout is the longest time that a daemon may take to recover from a fault.
 const recoveryTimeout = 60 * time.Second
 
 // run is the state of one run of a schedule.
 type run struct {
 	*lab.Lab
-	seed            uint64
-	actors          []*workload.Actor
-	registries      [2]*grpc.ClientConn // from the hub, so cuts do not affect them, nor the clients below
+	seed   uint64
+	actors []*workload.Actor
+	// The connections to registries, allocator and agents come from the hub, so cuts do not affect
+	// them.
+	registries      [2]*grpc.ClientConn
 	allocator       *grpc.ClientConn
 	agents          map[*lab.Node]nodeagentv1.NodeAgentServiceClient
 	foreignCheckers []foreignChecker
@@ -44,8 +46,8 @@ type round struct {
 	measured  *Round
 }
 
-// Run starts a lab, carries out a schedule, and checks after each of its rounds. It returns the
-// measurements.
+// Run starts a lab and runs a schedule in it. It checks the lab after each round, and stops after
+// the first round that failed. It returns the measurements.
 func Run(t *testing.T, seed uint64, s Schedule) *Figures {
 	t.Helper()
 	t.Logf("seed %d, %d faults in %d rounds:\n%s", seed, len(s), s.Rounds(), s)
@@ -65,12 +67,13 @@ func Run(t *testing.T, seed uint64, s Schedule) *Figures {
 	r.checkCleanup()
 	r.checkLogs()
 	if none := r.figures.missingRecords(); len(none) > 0 {
-		t.Errorf("no %v were recorded", none)
+		t.Errorf("no records of the sorts %v", none)
 	}
 	t.Log(strings.Join(r.figures.report(), "\n"))
 	return r.figures
 }
 
+// setUp starts the lab, and creates everything that is used in all rounds.
 func (r *run) setUp(t *testing.T) {
 	t.Helper()
 	began := time.Now()
@@ -95,11 +98,11 @@ func (r *run) setUp(t *testing.T) {
 	}
 }
 
-// runRound runs clients while the faults of the round begin and end, and checks afterwards.
+// runRound runs clients while the faults of the round begin and end, and then checks the round.
 func (r *run) runRound(faults Schedule) {
 	r.Helper()
 	if err := r.startFleet(); err != nil {
-		r.Errorf("round %d: the clients: %v", r.number, err)
+		r.Errorf("round %d: starting clients: %v", r.number, err)
 		return
 	}
 	defer r.fleet.Close()
@@ -112,14 +115,14 @@ func (r *run) runRound(faults Schedule) {
 	if err == nil {
 		r.checkRound(healed, stop)
 	} else {
-		r.Errorf("round %d: the nemesis failed: %v", r.number, err)
+		r.Errorf("round %d: injecting faults: %v", r.number, err)
 	}
 	if err := r.fleet.Stop(); err != nil {
-		r.Errorf("round %d: clients that could not go on: %v", r.number, err)
+		r.Errorf("round %d: clients that failed: %v", r.number, err)
 	}
 }
 
-// settleRound waits until all components have recovered, and checks the round.
+// checkRound waits until all components have recovered, and then checks the round.
 func (r *run) checkRound(healed time.Time, stopWitnesses func()) {
 	r.Helper()
 	ready := make(chan error, 1)
@@ -133,8 +136,8 @@ func (r *run) checkRound(healed time.Time, stopWitnesses func()) {
 	r.checkRecords()
 }
 
-// awaitReady waits until all processes are ready. It restarts processes that end, because a daemon
-// may need another start after one that failed because of its data.
+// awaitReady waits until all processes are ready. It restarts processes that exit, because a daemon
+// whose data prevented a start may succeed at the next start.
 func (r *run) awaitReady() error {
 	done := make(chan error, 1)
 	go func() { done <- r.AwaitReady() }()

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestScheduleIsRepeatable checks that a seed and a file give the same schedule again.
+// TestScheduleIsRepeatable checks that Draw returns the same schedule for the same seed, and that
+// Parse returns the schedule that String printed.
 func TestScheduleIsRepeatable(t *testing.T) {
 	size := Size{Rounds: 5, Length: 5 * time.Second, Faults: 8}
 	for seed := range uint64(100) {
@@ -36,13 +37,13 @@ func TestScheduleHasAllKinds(t *testing.T) {
 		}
 		for _, g := range s[:i] {
 			if f.Round == g.Round && f.conflicts(g) {
-				t.Errorf("%s and %s touch the same thing", f, g)
+				t.Errorf("%s and %s conflict", f, g)
 			}
 		}
 	}
 	for name := range kinds {
 		if counts[name] == 0 {
-			t.Errorf("no %s among %d faults", name, len(s))
+			t.Errorf("%d faults, none of the kind %s", len(s), name)
 		}
 	}
 	if s.Rounds() != size.Rounds {
@@ -50,8 +51,8 @@ func TestScheduleHasAllKinds(t *testing.T) {
 	}
 }
 
-// TestScheduleWithoutPreparation checks that a size without Prepared has no kinds that need a
-// preparation.
+// TestScheduleWithoutPreparation checks that Draw returns no kinds that need a preparation unless
+// AllowPreparation is set.
 func TestScheduleWithoutPreparation(t *testing.T) {
 	for _, f := range Draw(1, Size{Rounds: 200, Length: 5 * time.Second, Faults: 8}, machines()) {
 		if kinds[f.Kind].prepare != nil {
@@ -68,7 +69,7 @@ func TestParseRejectsInvalidLines(t *testing.T) {
 	}
 }
 
-// TestShrink checks that only the faults remain that the failure needs.
+// TestShrink checks that Shrink returns only the faults that the failure needs.
 func TestShrink(t *testing.T) {
 	s := Draw(3, Size{Rounds: 4, Length: 5 * time.Second, Faults: 8}, machines())
 	if len(s) < 10 {
@@ -80,6 +81,6 @@ func TestShrink(t *testing.T) {
 		return slices.Contains(lines, needed[0]) && slices.Contains(lines, needed[1])
 	})
 	if lines := strings.Fields(strings.Join(needed, " ")); !slices.Equal(strings.Fields(got.String()), lines) {
-		t.Errorf("left over:\n%swant:\n%s", got, strings.Join(needed, "\n"))
+		t.Errorf("got:\n%swant:\n%s", got, strings.Join(needed, "\n"))
 	}
 }

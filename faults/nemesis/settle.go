@@ -15,19 +15,20 @@ const (
 	// unknownWriteWindow is the time after a call without an answer in which its write may still be
 	// committed. The lab's registries and its Postgres cancel abandoned calls within two seconds.
 	unknownWriteWindow = 4 * time.Second
-	// logTimeout is the timeout of a read of the log, before a component is checked again.
+	// logTimeout is the timeout of a read of the log.
 	logTimeout   = 2 * time.Second
 	pollInterval = 50 * time.Millisecond
 )
 
-// world is the world that results from the log.
+// cachedWorld is the world that results from the log up to the revision head. It is a cache for
+// committedWorld.
 type cachedWorld struct {
 	fleet any // the fleet that read the log
 	head  uint64
 	*model.World
 }
 
-// committed returns the world that results from the current log.
+// committedWorld returns the world that results from the current log.
 func (r *run) committedWorld() (*model.World, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), logTimeout)
 	defer cancel()
@@ -43,8 +44,8 @@ func (r *run) committedWorld() (*model.World, error) {
 	return r.cached.World, nil
 }
 
-// converge waits until each component is up to date, and stores the time that it took. Only confirm
-// reports failures.
+// measureConvergence waits until each component is up to date, and stores the time that this took.
+// It reports no failures, because checkAtRest does so later.
 func (r *run) measureConvergence(healed time.Time) {
 	r.Helper()
 	var wg sync.WaitGroup
@@ -61,8 +62,8 @@ func (r *run) measureConvergence(healed time.Time) {
 	wg.Wait()
 }
 
-// await returns the time from since until a component was up to date. If that takes longer than
-// patience, ok is false.
+// awaitComponent waits until a component is up to date, and returns the time that has passed since
+// the given time. If it is not up to date within recoveryTimeout, ok is false.
 func (r *run) awaitComponent(c check.Checker, since time.Time, world func() (*model.World, error)) (took time.Duration, ok bool) {
 	for time.Since(since) < recoveryTimeout {
 		want, err := world()
@@ -78,13 +79,14 @@ func (r *run) awaitComponent(c check.Checker, since time.Time, world func() (*mo
 	return 0, false
 }
 
-// confirm checks the state at rest once no unanswered write can be committed any more.
+// checkAtRest waits until no write without an answer can be committed any more, and then checks the
+// state at rest.
 func (r *run) checkAtRest() {
 	r.Helper()
 	<-time.After(time.Until(r.recorder.History().LastUnknown().Add(unknownWriteWindow)))
 	want, err := r.committedWorld()
 	if err != nil {
-		r.Errorf("round %d: the log: %v", r.number, err)
+		r.Errorf("round %d: reading the log: %v", r.number, err)
 		return
 	}
 	began := time.Now()
@@ -98,8 +100,8 @@ func (r *run) checkAtRest() {
 	r.logRecentCalls(findings)
 }
 
-// checkLeaks checks that daemons use no more goroutines and files than before the first fault, once
-// the round's clients are gone.
+// checkLeaks checks that daemons use no more goroutines and files than before the first fault,
+// apart from those that leaks allows. It is called when the round's clients have ended.
 func (r *run) checkLeaks() {
 	r.Helper()
 	findings, err := check.AtRest(r.Context(), nil, recoveryTimeout/2, r.leaks)
@@ -107,13 +109,13 @@ func (r *run) checkLeaks() {
 		r.Errorf("round %d: %v", r.number, err)
 	}
 	for _, f := range findings {
-		r.Errorf("round %d, after its clients: %s", r.number, f)
+		r.Errorf("round %d, after the clients ended: %s", r.number, f)
 	}
 }
 
-// checkCleanup runs nodeagent cleanup on each node at the end. It checks that foreign things stay
-// unchanged, and that after their removal the namespaces of nodes are as they were before the first
-// agent.
+// checkCleanup runs nodeagent cleanup on each node. It checks that foreign configuration is
+// unchanged, then removes the foreign checkers' own additions, and checks that the namespaces of
+// nodes are as they were before the first agent.
 func (r *run) checkCleanup() {
 	r.Helper()
 	for _, n := range r.Nodes {
@@ -136,15 +138,15 @@ func (r *run) checkCleanup() {
 	for _, n := range r.Nodes {
 		changes, err := n.Changes()
 		if err != nil || len(changes) > 0 {
-			r.Errorf("%s after the cleanup has %q, %v", n.Name, changes, err)
+			r.Errorf("%s has changes after the cleanup: %q, %v", n.Name, changes, err)
 		}
 	}
 }
 
-// recentCalls is the number of last calls in a namespace that a failure prints.
+// recentCalls is the number of calls that logRecentCalls prints for a namespace.
 const recentCalls = 60
 
-// logRecentCalls prints the last calls of clients in the namespaces of findings.
+// logRecentCalls prints the most recent calls of clients in the namespaces of the findings.
 func (r *run) logRecentCalls(findings []check.Finding) {
 	r.Helper()
 	calls := map[string][]history.Call{}
