@@ -99,8 +99,8 @@ func (l *Lab) apiAddresses(names ...string) string {
 	return strings.Join(all, ",")
 }
 
-// flags returns the command-line flags of a machine's daemon. Intervals are five seconds at most,
-// so that daemons complete interrupted work soon.
+// flags returns the command-line flags of a machine's daemon. Intervals are a few seconds at
+// most, so that daemons complete interrupted work soon.
 func (l *Lab) flags(m *Machine) []string {
 	daemon := programOf(m.Name)
 	address := func(port int) string { return netip.AddrPortFrom(m.Addresses[0], uint16(port)).String() }

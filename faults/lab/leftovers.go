@@ -73,7 +73,7 @@ func (r *leftovers) check() error {
 	if err != nil {
 		return err
 	}
-	left := slices.DeleteFunc(now, func(thing string) bool { return slices.Contains(r.baseline, thing) })
+	left := slices.DeleteFunc(now, func(resource string) bool { return slices.Contains(r.baseline, resource) })
 	files, err := os.ReadDir(r.scratch)
 	for _, f := range files {
 		left = append(left, "file "+filepath.Join(r.scratch, f.Name()))
@@ -88,7 +88,7 @@ func (r *leftovers) check() error {
 // threads returns descriptions of all threads that are in a namespace of the lab.
 func (r *leftovers) threads() []string {
 	var left []string
-	all, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*") // an error is possible for a malformed pattern only
+	all, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*") // the pattern is well-formed
 	for _, thread := range all {
 		info, err := os.Stat(filepath.Join(thread, "ns/net"))
 		if err != nil {

@@ -91,7 +91,7 @@ func (l *Lab) EndLoss(from, to *Machine) error { return l.endImpairment(impairme
 const (
 	throttledRate  = 256 << 10         // bytes per second
 	throttledQueue = throttledRate / 2 // bytes; half a second of packets
-	throttledBurst = 64 << 10          // bytes; the largest packet before segmentation by the device
+	throttledBurst = 64 << 10          // bytes; one packet before segmentation
 )
 
 // Throttle limits the rate of packets to a machine. Packets above the rate wait in a queue, and are

@@ -35,10 +35,11 @@ type Machine struct {
 	mu            sync.Mutex
 	process       *labtest.Process // nil: not started, or killed
 	logs          []string
-	releaseFolder string // folder with the daemons of the machine's release; empty: the current release
+	releaseFolder string // folder with the daemons of its release; empty: the current one
 }
 
-// Start starts the process unless it has been started and not killed since.
+// Start starts the process. It does nothing if the process was started before and has not been
+// killed since.
 func (m *Machine) Start() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,8 +143,8 @@ var (
 	errExited = errors.New("the process exited")
 )
 
-// running returns nil if the process is running, errKilled if the test has killed it, and errExited
-// if it ended otherwise.
+// running returns nil if the process is running, errKilled if it was killed or not started, and
+// errExited if it exited for another reason.
 func (m *Machine) running() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

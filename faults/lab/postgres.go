@@ -29,7 +29,9 @@ const database = "portolan"
 var commonSettings = []string{
 	"port=5432", "max_connections=100", "full_page_writes=off", "shared_buffers=32MB",
 	"wal_keep_size=256MB", "wal_sender_timeout=3s", "wal_receiver_timeout=3s", "wal_retrieve_retry_interval=200ms",
-	"dynamic_shared_memory_type=mmap", // in the server's folder; a killed server leaves other kinds behind
+	// The memory is in files of the server's folder. A killed server would leave other kinds
+	// behind.
+	"dynamic_shared_memory_type=mmap",
 	"tcp_keepalives_idle=2", "tcp_keepalives_interval=1", "tcp_keepalives_count=3",
 }
 
@@ -153,7 +155,7 @@ func (p *postgres) follow(primary *postgres) error {
 }
 
 // reload makes the server read its settings again. A paused server does so when it continues.
-// Reload sends no signal to a starting server that has no handler for SIGHUP yet, because the
+// It sends no signal to a starting server that has no handler for SIGHUP yet, because the
 // signal would kill it. Such a server reads the new settings anyway, because it installs the
 // handler before it reads its settings.
 func (p *postgres) reload() error {

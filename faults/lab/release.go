@@ -14,9 +14,9 @@ import (
 
 // previousRelease is the commit that counts as the previous release if there is no tag. It is the
 // first commit that is known to keep all promises of package check: an older registry answers some
-// writes from an outdated view. Choose a newer commit if a bug of this one makes runs with a
-// downgrade fail. Also choose a newer one after a migration of the schema, because a registry or an
-// allocator of an older commit then refuses to start.
+// writes from an outdated view. Choose a newer commit if bugs of this one affect installations
+// with daemons of both releases. Also choose a newer one after a migration of the schema, because a
+// registry or an allocator of the previous release then refuses to start.
 const previousRelease = "8a7ab01678a6788051b2a74f4d08ee31ff007e80"
 
 // ErrNoRelease is returned if the previous release cannot be built because the clone lacks the
@@ -49,7 +49,8 @@ func (l *Lab) BuildRelease() error {
 	return buildRelease(commit, source, l.releaseFolder)
 }
 
-// findRelease returns the commit of the newest tag, or else releaseBefore.
+// findRelease returns the commit of the newest tag before HEAD, or previousRelease if there is no
+// tag.
 func findRelease() (commit string, err error) {
 	for _, name := range []string{"", previousRelease} {
 		if name == "" {
@@ -92,7 +93,8 @@ func buildRelease(commit, source, folder string) error {
 	if err := kittest.BuildTree(source, built, programs...); err != nil {
 		return err
 	}
-	if err := os.Rename(built, folder); err != nil && !errors.Is(err, os.ErrExist) { // another process may have built it
+	// The folder exists if another process has built the release in the meantime.
+	if err := os.Rename(built, folder); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	return nil

@@ -25,11 +25,11 @@ type foreignChecker interface {
 
 // atRestCheckers returns the checkers of the state at rest.
 func (r *run) atRestCheckers() []check.Checker {
-	return append(r.daemonCheckers(true), r.asCheckers()...)
+	return append(r.daemonCheckers(true), r.foreignStateCheckers()...)
 }
 
-// asCheckers returns the foreign checkers of the run as a slice of check.Checker.
-func (r *run) asCheckers() []check.Checker {
+// foreignStateCheckers returns the foreign checkers of the run.
+func (r *run) foreignStateCheckers() []check.Checker {
 	var all []check.Checker
 	for _, g := range r.foreignCheckers {
 		all = append(all, g)
@@ -37,9 +37,9 @@ func (r *run) asCheckers() []check.Checker {
 	return all
 }
 
-// daemonCheckers returns the checkers of the daemons' states. The first four check objects, because
-// all other states result from objects. If audit is true, the checkers check the data planes in
-// addition to the agents' plans.
+// daemonCheckers returns the checkers of the daemons' states. The checkers of objects come first,
+// because all other states result from objects. If audit is true, the checkers check the data
+// planes in addition to the agents' plans.
 func (r *run) daemonCheckers(audit bool) []check.Checker {
 	all := []check.Checker{
 		namedChecker{"registry-0", check.Objects{Registry: r.registries[0]}}, namedChecker{"registry-1", check.Objects{Registry: r.registries[1]}},

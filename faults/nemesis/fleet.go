@@ -16,9 +16,12 @@ import (
 // The number of clients and the pauses between their calls. With these values, the clients leave
 // enough time of two processors for the daemons.
 const (
-	actors     = 6
-	writers    = 4
+	actors  = 6
+	writers = 4
+	// writePause is the mean pause between two calls of a writer or an actor.
 	writePause = 30 * time.Millisecond
+	// probePause is the pause between two DNS queries of a client, two attempts to connect, or two
+	// uses of a connection.
 	probePause = 100 * time.Millisecond
 	// callTimeout is the timeout of a client's call.
 	callTimeout = 3 * time.Second

@@ -58,7 +58,7 @@ var kinds = map[string]kind{
 		begin: func(l *lab.Lab, m []*lab.Machine) error { return l.Cut(m[0], m[1]) },
 		heal:  func(l *lab.Lab, m []*lab.Machine) error { return l.EndCut(m[0], m[1]) },
 	},
-	"isolate": { // cuts a machine off from all others; writes continue, so the log may be pruned meanwhile
+	"isolate": { // cuts a machine off from all others; the log may be pruned meanwhile
 		weight: 4, targets: 1,
 		begin: func(l *lab.Lab, m []*lab.Machine) error { return forEachPath(l, m[0], l.Cut) },
 		heal:  func(l *lab.Lab, m []*lab.Machine) error { return forEachPath(l, m[0], l.EndCut) },
@@ -114,7 +114,7 @@ var kinds = map[string]kind{
 		begin: func(l *lab.Lab, _ []*lab.Machine) error { return l.StepDown() },
 		heal:  func(*lab.Lab, []*lab.Machine) error { return nil },
 	},
-	"diverge": { // publishes a message to the stream that the log lacks, so the log gets another epoch
+	"diverge": { // publishes a message that the log lacks, so the log gets another epoch
 		weight: 2, mayFail: true,
 		begin: func(l *lab.Lab, _ []*lab.Machine) error { return l.Diverge() },
 		heal:  func(*lab.Lab, []*lab.Machine) error { return nil },
@@ -128,7 +128,7 @@ var kinds = map[string]kind{
 		begin:   func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Downgrade() },
 		heal:    func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Upgrade() },
 	},
-	"lose-stream": { // deletes the data of all NATS servers, so that the relay creates the stream again
+	"lose-stream": { // deletes the data of all NATS servers; the relay creates the stream again
 		weight: 2,
 		claims: func([]string) []string { return append(processClaims(brokers), claimsOn("disk ")(brokers)...) },
 		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.LoseStream() },

@@ -21,8 +21,8 @@ import (
 const (
 	// lag is the time that a daemon may be behind the log.
 	lag = 5 * time.Second
-	// grace is the time that the allocator may hold a value without a service. It
-	// consists of the -verify-grace of the lab's allocator and time for its next verification.
+	// grace is the time that the allocator may hold a value without a service. It consists of the
+	// -verify-grace of the lab's allocator and time for its next verification.
 	grace = 10 * time.Second
 	// perMinute is the number of times that a daemon may print the same line in a minute.
 	perMinute = 60

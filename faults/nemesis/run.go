@@ -66,14 +66,15 @@ func Run(t *testing.T, seed uint64, s Schedule) *Figures {
 	}
 	r.checkCleanup()
 	r.checkLogs()
-	if none := r.figures.missingRecords(); len(none) > 0 {
-		t.Errorf("no records of the sorts %v", none)
+	if missing := r.figures.missingRecords(); len(missing) > 0 {
+		t.Errorf("no records of the sorts %v", missing)
 	}
 	t.Log(strings.Join(r.figures.report(), "\n"))
 	return r.figures
 }
 
-// setUp starts the lab, and creates everything that is used in all rounds.
+// setUp starts the lab, and creates the connections, actors, objects and checkers that all rounds
+// use.
 func (r *run) setUp(t *testing.T) {
 	t.Helper()
 	began := time.Now()
@@ -106,14 +107,14 @@ func (r *run) runRound(faults Schedule) {
 		return
 	}
 	defer r.fleet.Close()
-	stop := r.startWitnesses()
-	defer stop()
+	stopWitnesses := r.startWitnesses()
+	defer stopWitnesses()
 	err := r.injectFaults(faults)
 	healed := time.Now()
 	r.fleet.StopWriters()
 	r.Logf("round %d: healed, writes ended %s later", r.number, time.Since(healed).Round(time.Millisecond))
 	if err == nil {
-		r.checkRound(healed, stop)
+		r.checkRound(healed, stopWitnesses)
 	} else {
 		r.Errorf("round %d: injecting faults: %v", r.number, err)
 	}
@@ -136,8 +137,8 @@ func (r *run) checkRound(healed time.Time, stopWitnesses func()) {
 	r.checkRecords()
 }
 
-// awaitReady waits until all processes are ready. It restarts processes that exit, because a daemon
-// whose data prevented a start may succeed at the next start.
+// awaitReady waits until all processes are ready. It restarts processes that exit, because a start
+// of a daemon may fail because of the data on its disk, and the next start may succeed.
 func (r *run) awaitReady() error {
 	done := make(chan error, 1)
 	go func() { done <- r.AwaitReady() }()

@@ -16,7 +16,8 @@ const (
 	// committed. The lab's registries and its Postgres cancel abandoned calls within two seconds.
 	unknownWriteWindow = 4 * time.Second
 	// logTimeout is the timeout of a read of the log.
-	logTimeout   = 2 * time.Second
+	logTimeout = 2 * time.Second
+	// pollInterval is the pause between two checks of a component.
 	pollInterval = 50 * time.Millisecond
 )
 
@@ -123,7 +124,7 @@ func (r *run) checkCleanup() {
 			r.Error(err)
 		}
 	}
-	findings, err := check.AtRest(r.Context(), nil, 0, r.asCheckers()...)
+	findings, err := check.AtRest(r.Context(), nil, 0, r.foreignStateCheckers()...)
 	if err != nil {
 		r.Errorf("after the cleanup: %v", err)
 	}
