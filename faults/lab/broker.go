@@ -22,16 +22,15 @@ import (
 // stream is the name of the change stream under the default prefix.
 const stream = "portolan_CHG"
 
-// Main runs the tests of a package. TestMain of each package with a lab calls it. It does not
-// return.
+// Main runs the tests of a package and exits. TestMain of each package that uses a lab calls it.
 func Main(m *testing.M) { labtest.Main(m, labtest.Program{Name: "nats", Main: natsMain}) }
 
-// monitorPort is the HTTP port of a NATS server's monitoring.
+// monitorPort is the port of a NATS server's HTTP monitoring endpoint.
 const monitorPort = 8222
 
-// natsMain is the program of a NATS server.
+// natsMain is the main function of a NATS server's process. It returns the exit code.
 func natsMain() int {
-	path := flag.String("config", "", "file of the configuration")
+	path := flag.String("config", "", "path of the configuration file")
 	flag.Parse()
 	options, err := server.ProcessConfigFile(*path)
 	if err != nil {
@@ -56,19 +55,19 @@ func (l *Lab) addBrokers(names ...string) {
 		config := filepath.Join(folder, "nats.conf")
 		var m *Machine
 		m = l.addMachine(name, folder, func() *labtest.Process {
-			if err := l.configureBroker(m, config); err != nil {
+			if err := l.writeBrokerConfig(m, config); err != nil {
 				l.Fatalf("%s: %v", name, err)
 			}
 			return labtest.Start(l, name, "nats", m.Namespace, []string{"-config", config})
 		}, func() error { return l.streamReady() })
-		m.Disk = l.disk(name)
+		m.Disk = l.mountDisk(name)
 		l.brokers = append(l.brokers, m)
 	}
 }
 
 // brokerConfig is the configuration of a NATS server, in addition to the output of portolan certs
-// nats-config. The limit of the stream is larger than the disk. Connections to silent peers are
-// closed after seconds.
+// nats-config. max_file_store is larger than the disk. A server closes the connection of a peer
+// that does not answer two pings, which are two seconds apart.
 const brokerConfig = `
 server_name: %[1]q
 listen: "%[2]s:4222"
@@ -84,8 +83,9 @@ cluster {
 }
 `
 
-// configureBroker writes the configuration of a NATS server. The tests have all permissions.
-func (l *Lab) configureBroker(m *Machine, path string) error {
+// writeBrokerConfig writes the configuration file of a NATS server. It permits the tests' identity
+// everything.
+func (l *Lab) writeBrokerConfig(m *Machine, path string) error {
 	access, err := labtest.NATSConfig(l.certificates.folder, filepath.Dir(path), nodeNames())
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (l *Lab) configureBroker(m *Machine, path string) error {
 	return os.WriteFile(path, []byte(access+own), 0o600)
 }
 
-// natsURL returns the URLs of NATS servers, separated by commas.
+// natsURL returns the URLs of the given NATS servers, separated by commas.
 func natsURL(servers ...*Machine) string {
 	var all []string
 	for _, m := range servers {
@@ -110,8 +110,8 @@ func natsURL(servers ...*Machine) string {
 	return strings.Join(all, ",")
 }
 
-// natsDo calls fn with a connection to the NATS servers.
-func (l *Lab) natsDo(fn func(nc *nats.Conn) error) error {
+// withNATS calls fn with a connection to the NATS servers.
+func (l *Lab) withNATS(fn func(nc *nats.Conn) error) error {
 	nc, err := nats.Connect(natsURL(l.brokers...), nats.Timeout(2*time.Second), nats.NoReconnect(), nats.Secure(l.Identity.TLS(identity.NATS)))
 	if err != nil {
 		return err
@@ -120,9 +120,9 @@ func (l *Lab) natsDo(fn func(nc *nats.Conn) error) error {
 	return fn(nc)
 }
 
-// streamReady returns an error unless the change stream has a leader.
+// streamReady returns an error if the change stream has no leader.
 func (l *Lab) streamReady() error {
-	return l.natsDo(func(nc *nats.Conn) error {
+	return l.withNATS(func(nc *nats.Conn) error {
 		js, err := nc.JetStream(nats.MaxWait(2 * time.Second))
 		if err != nil {
 			return err
@@ -137,7 +137,7 @@ func (l *Lab) streamReady() error {
 
 // StepDown makes another NATS server the leader of the change stream.
 func (l *Lab) StepDown() error {
-	return l.natsDo(func(nc *nats.Conn) error {
+	return l.withNATS(func(nc *nats.Conn) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		_, err := nc.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+stream, nil)
@@ -145,10 +145,11 @@ func (l *Lab) StepDown() error {
 	})
 }
 
-// Diverge puts a message into the change stream that the log does not have, as after the restore of
-// an older database. This gives the log another epoch, so every follower takes a snapshot.
+// Diverge publishes a message to the change stream that the log lacks. The stream is then ahead of
+// the log, as after the restore of an older database. The log gets another epoch, so every follower
+// takes a snapshot.
 func (l *Lab) Diverge() error {
-	return l.natsDo(func(nc *nats.Conn) error {
+	return l.withNATS(func(nc *nats.Conn) error {
 		js, err := nc.JetStream(nats.MaxWait(2 * time.Second))
 		if err != nil {
 			return err
@@ -158,7 +159,7 @@ func (l *Lab) Diverge() error {
 	})
 }
 
-// LoseStream kills all NATS servers and deletes their data. They do not run afterwards.
+// LoseStream kills all NATS servers and deletes their data. The caller has to start them again.
 func (l *Lab) LoseStream() error {
 	var errs []error
 	for _, m := range l.brokers {

@@ -30,15 +30,16 @@ func (n *Node) CleanUp() error {
 	})
 }
 
-// Changes returns the differences of the node's namespace to its state before the first agent.
+// Changes returns the differences between the current state of the node's namespace and its state
+// before the first agent.
 func (n *Node) Changes() ([]string, error) {
-	now, err := state(n.Namespace)
-	return netnstest.Differences(n.before, now), err
+	now, err := namespaceState(n.Namespace)
+	return netnstest.Differences(n.initialState, now), err
 }
 
-// state lists the tables, routes and addresses of a namespace that forwarding depends on, and its
-// settings.
-func state(ns *topology.Namespace) (map[string]bool, error) {
+// namespaceState returns descriptions of a namespace's tables, routes, addresses and settings that
+// affect forwarding.
+func namespaceState(ns *topology.Namespace) (map[string]bool, error) {
 	all, err := netnstest.Inventory(ns)
 	if err != nil {
 		return nil, err
@@ -51,19 +52,19 @@ func state(ns *topology.Namespace) (map[string]bool, error) {
 	return all, err
 }
 
-// ignoredSettings are the prefixes of the settings that nodeagent cleanup does not restore, because
-// other programs may rely on them, and of counters.
+// ignoredSettings are path prefixes of counters, and of settings that nodeagent cleanup does not
+// restore because other programs may rely on them.
 var ignoredSettings = []string{"/proc/sys/net/netfilter/nf_conntrack_", "/proc/sys/net/nf_conntrack_", "/proc/sys/net/ipv4/vs/"}
 
-// sysctls returns the settings of the calling thread's namespace that a cleanup restores, or that
-// no agent may change.
+// sysctls returns the network settings of the calling thread's namespace, except for
+// ignoredSettings.
 func sysctls() (map[string]bool, error) {
 	all := map[string]bool{}
 	err := filepath.WalkDir("/proc/sys/net", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || slices.ContainsFunc(ignoredSettings, func(k string) bool { return strings.HasPrefix(path, k) }) {
 			return err
 		}
-		if value, err := os.ReadFile(path); err == nil { // some can only be written
+		if value, err := os.ReadFile(path); err == nil { // some settings can only be written
 			all["setting "+strings.TrimPrefix(path, "/proc/sys/")+" of "+strings.TrimSpace(string(value))] = true
 		}
 		return nil

@@ -10,15 +10,15 @@ import (
 	"portolan.dev/portolan/e2e/labtest"
 )
 
-// TestChanges checks that Changes reports each kind of thing that an agent may leave in a
-// namespace, or remove from it.
+// TestChanges checks that Changes reports each kind of object that an agent may add to a namespace
+// or remove from it.
 func TestChanges(t *testing.T) {
 	labtest.Need(t)
 	for _, c := range []struct{ name, do, want string }{
 		{"nothing", "true", "[]"},
 		{"a table", "nft add table ip portolan", "[more: table 2 portolan]"},
 		{"a chain", "nft add chain ip theirs more", "[more: table 2 theirs, chain more]"},
-		{"a table that is gone", "nft delete table ip theirs", "[less: table 2 theirs]"},
+		{"a deleted table", "nft delete table ip theirs", "[less: table 2 theirs]"},
 		{"a route", "ip route add local 10.96.0.0/16 dev lo table local", "more: route of type 2 to 10.96.0.0/16"},
 		{"a route of IPv6", "ip -6 route add local fd00:96::/112 dev lo table local", "more: route of type 2 to fd00:96::/112"},
 		{"an address", "ip addr add 10.96.0.1/32 dev lo", "more: address 10.96.0.1/32"},
@@ -39,7 +39,7 @@ func TestChanges(t *testing.T) {
 			}
 			shell("nft add table ip theirs")
 			var err error
-			n.before, err = state(n.Namespace)
+			n.initialState, err = namespaceState(n.Namespace)
 			must(t, err)
 			shell(c.do)
 			changes, err := n.Changes()

@@ -14,12 +14,12 @@ import (
 // ports are the ports of the daemons' APIs. The port for metrics and health is 100 higher.
 var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "dnssvc": 7403, "nodeagent": 7404}
 
-// retention is the number of changes that the registries keep. It is so small that the log has been
-// pruned when a daemon returns that was cut off for seconds.
+// retention is the number of changes that the registries keep. It is small so that the log is
+// pruned while a daemon is cut off for a few seconds.
 const retention = 300
 
-// program returns the daemon that a machine runs.
-func program(name string) string {
+// programOf returns the name of the program that the named machine runs.
+func programOf(name string) string {
 	if strings.HasPrefix(name, "node-") {
 		return "nodeagent"
 	}
@@ -36,22 +36,22 @@ func nodeNames() []string {
 	return nodes
 }
 
-// Roles returns the names of all machines, grouped by kind.
-func Roles() [][]string {
+// MachineNames returns the names of all machines with processes, grouped by program.
+func MachineNames() [][]string {
 	return [][]string{
 		{"postgres-0", "postgres-1"}, {"nats-0", "nats-1", "nats-2"}, {"allocator-0"}, {"registry-0", "registry-1"},
 		{"endpointctl-0", "endpointctl-1"}, {"dnssvc-0", "dnssvc-1"}, nodeNames(),
 	}
 }
 
-// addDaemons makes the machines of our own daemons.
+// addDaemons adds the machines of Portolan's daemons.
 func (l *Lab) addDaemons() {
 	l.Helper()
 	modes := labtest.Modes()
-	for _, names := range Roles()[2:] {
+	for _, names := range MachineNames()[2:] {
 		for n, name := range names {
 			m := l.addDaemon(name)
-			if program(name) != "nodeagent" {
+			if programOf(name) != "nodeagent" {
 				continue
 			}
 			node := &Node{Machine: m, ProxyMode: modes[n]}
@@ -63,18 +63,18 @@ func (l *Lab) addDaemons() {
 
 func (l *Lab) addDaemon(name string) *Machine {
 	l.Helper()
-	daemon := program(name)
+	daemon := programOf(name)
 	var m *Machine
 	m = l.addMachine(name, l.TempDir(),
 		func() *labtest.Process { return l.startDaemon(m) },
 		func() error { return labtest.Ready(netip.AddrPortFrom(m.Addresses[0], uint16(ports[daemon]+100))) })
 	if daemon != "registry" && daemon != "endpointctl" {
-		m.Disk = l.disk(name)
+		m.Disk = l.mountDisk(name)
 	}
 	return m
 }
 
-// prepareNode configures the namespace of a node as an agent expects it.
+// prepareNode sets up a node's namespace as an agent expects it, and stores its initial state.
 func (l *Lab) prepareNode(n *Node) {
 	l.Helper()
 	n.Namespace.Sysctl(l, "net.ipv4.ip_forward", "1")
@@ -85,51 +85,51 @@ func (l *Lab) prepareNode(n *Node) {
 		}
 	}
 	var err error
-	if n.before, err = state(n.Namespace); err != nil {
+	if n.initialState, err = namespaceState(n.Namespace); err != nil {
 		l.Fatalf("%s: %v", n.Name, err)
 	}
 }
 
-// api returns the addresses of daemons' APIs, separated by commas.
-func (l *Lab) api(names ...string) string {
+// apiAddresses returns the addresses of the named daemons' APIs, separated by commas.
+func (l *Lab) apiAddresses(names ...string) string {
 	var all []string
 	for _, name := range names {
-		all = append(all, netip.AddrPortFrom(l.Machine(name).Addresses[0], uint16(ports[program(name)])).String())
+		all = append(all, netip.AddrPortFrom(l.Machine(name).Addresses[0], uint16(ports[programOf(name)])).String())
 	}
 	return strings.Join(all, ",")
 }
 
-// flags returns the flags of a daemon. Intervals are a few seconds at most, so that tests need not
-// wait long until interrupted work is completed.
+// flags returns the command-line flags of a machine's daemon. Intervals are a few seconds at
+// most, so that daemons complete interrupted work soon.
 func (l *Lab) flags(m *Machine) []string {
-	daemon := program(m.Name)
-	at := func(port int) string { return netip.AddrPortFrom(m.Addresses[0], uint16(port)).String() }
-	joined := func(ranges [2]netip.Prefix) string { return ranges[0].String() + "," + ranges[1].String() }
+	daemon := programOf(m.Name)
+	address := func(port int) string { return netip.AddrPortFrom(m.Addresses[0], uint16(port)).String() }
+	join := func(ranges [2]netip.Prefix) string { return ranges[0].String() + "," + ranges[1].String() }
 	flags := []string{
-		"-addr", at(ports[daemon]), "-http-addr", at(ports[daemon] + 100), "-log-format", "json", "-nats-url", natsURL(l.brokers...),
+		"-addr", address(ports[daemon]), "-http-addr", address(ports[daemon] + 100), "-log-format", "json", "-nats-url", natsURL(l.brokers...),
 		"-tls-cert", m.files.Cert, "-tls-key", m.files.Key, "-tls-ca", m.files.CA,
 	}
 	if daemon != "registry" {
-		flags = append(flags, "-registry", l.api("registry-0", "registry-1"))
+		flags = append(flags, "-registry", l.apiAddresses("registry-0", "registry-1"))
 	}
 	if daemon != "endpointctl" {
-		flags = append(flags, "-service-cidr", joined(labtest.Services))
+		flags = append(flags, "-service-cidr", join(labtest.Services))
 	}
 	switch daemon {
 	case "registry":
-		flags = append(flags, "-store", l.dsn(m), "-allocator", l.api("allocator-0"), "-stream-replicas", fmt.Sprint(len(l.brokers)),
+		flags = append(flags, "-store", l.dsn(m), "-allocator", l.apiAddresses("allocator-0"), "-stream-replicas", fmt.Sprint(len(l.brokers)),
 			"-log-retention", fmt.Sprint(retention), "-reap-interval", "1s")
 	case "allocator":
-		flags = append(flags, "-data-dir", filepath.Join(m.Disk, "data"), "-load-balancer-pool", joined(labtest.Balanced),
+		flags = append(flags, "-data-dir", filepath.Join(m.Disk, "data"), "-load-balancer-pool", join(labtest.Balanced),
 			"-verify-grace", "5s", "-verify-interval", "1s")
 	case "endpointctl":
 		flags = append(flags, "-identity", m.Name, "-lease-duration", "2s")
 	case "dnssvc":
-		flags = append(flags, "-listen", at(53), "-pod-cidr", joined(labtest.Pods), "-transfer-allow", "172.31.0.0/16",
+		flags = append(flags, "-listen", address(53), "-pod-cidr", join(labtest.Pods), "-transfer-allow", "172.31.0.0/16",
 			"-clients", "0.0.0.0/0,::/0", "-lame-duck", "0s", "-data-dir", filepath.Join(m.Disk, "data"))
 	case "nodeagent":
 		flags = append(flags, "-node-name", m.Name, "-node-addresses", m.Addresses[0].String()+","+m.Addresses[1].String(),
-			"-proxy-mode", l.modeOf(m), "-strict", "-pod-cidr", joined(labtest.Pods), "-data-dir", filepath.Join(m.Disk, "data"))
+			"-proxy-mode", l.modeOf(m), "-strict", "-pod-cidr", join(labtest.Pods), "-data-dir", filepath.Join(m.Disk, "data"))
 	}
 	return flags
 }
@@ -148,8 +148,8 @@ func (l *Lab) Resolver(name string) netip.AddrPort {
 	return netip.AddrPortFrom(l.Machine(name).Addresses[0], 53)
 }
 
-// Agent returns a client of a node's agent, from the hub. All clients of a node share a connection,
-// so that a run of many rounds does not open a new one to the agent in each round.
+// Agent returns a client of a node's agent that connects from the hub. All clients of a node share
+// a connection, because a run of many rounds would otherwise open another connection in each round.
 func (l *Lab) Agent(n *Node) nodeagentv1.NodeAgentServiceClient {
 	l.Helper()
 	if n.conn == nil {

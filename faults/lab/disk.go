@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskSize is the size of a machine's disk in bytes. Each program needs a fraction of it.
+// diskSize is the size of a machine's disk in bytes. Each program needs only a fraction of it.
 const diskSize = 256 << 20
 
-// filler is the file that fills a disk.
-const filler = "filler"
+// fillFile is the name of the file with which Fill fills a disk.
+const fillFile = "filler"
 
-// disk makes a file system of its own for a machine.
-func (l *Lab) disk(name string) string {
+// mountDisk mounts a tmpfs for a machine and returns its mount point.
+func (l *Lab) mountDisk(name string) string {
 	l.Helper()
 	dir := filepath.Join(l.TempDir(), name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -33,9 +33,9 @@ func (l *Lab) disk(name string) string {
 	return dir
 }
 
-// Fill fills the machine's disk.
+// Fill writes to a file on the machine's disk until the disk is full.
 func (m *Machine) Fill() error {
-	f, err := os.OpenFile(filepath.Join(m.Disk, filler), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(filepath.Join(m.Disk, fillFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -50,5 +50,5 @@ func (m *Machine) Fill() error {
 	return nil
 }
 
-// EndFill deletes the file of Fill.
-func (m *Machine) EndFill() error { return os.Remove(filepath.Join(m.Disk, filler)) }
+// EndFill deletes the file that Fill wrote.
+func (m *Machine) EndFill() error { return os.Remove(filepath.Join(m.Disk, fillFile)) }

@@ -8,20 +8,21 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// flushed is the number of commits that tell a slow server from a fast one.
-const flushed = 10
+// commitCount is the number of commits that timeCommits measures.
+const commitCount = 10
 
-// slowly is the shortest time that this many commits take on a slow server. Each commit has a flush
-// of its own, because it begins after the previous one has ended, and flushes do not overlap. Only
-// the first may share a flush that has begun already. Postgres' log writer, which does not wait for
-// commit_delay, flushes full pages at most every 200 ms, so it may save every second commit its
-// flush.
-const slowly = flushed / 2 * flushTime
+// minSlowTime is the least time that commitCount commits take on a server with slow flushes. Each
+// commit needs a flush of its own, because it begins after the previous commit has ended, and
+// flushes do not overlap. There are two exceptions. The first commit may share a flush that has
+// begun already. And Postgres' log writer, which does not wait for commit_delay, may make every
+// second flush unnecessary, because it flushes full pages up to once in 200 ms.
+const minSlowTime = commitCount / 2 * slowFlushTime
 
-// commit commits transactions one after the other on the primary, and returns how long that took.
-func commit(l *Lab) (time.Duration, error) {
+// timeCommits commits commitCount transactions one after the other on the primary, and returns the
+// time that they took.
+func timeCommits(l *Lab) (time.Duration, error) {
 	began := time.Now()
-	for range flushed {
+	for range commitCount {
 		const write = "SELECT (pg_logical_emit_message(true, 'lab', '') IS NOT NULL)::int"
 		if err := l.postgres[0].query(write, new(int)); err != nil {
 			return 0, err
@@ -30,48 +31,48 @@ func commit(l *Lab) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-func slowFlush(t *testing.T, l *Lab) {
-	for range 2 { // and back
+func testSlowFlush(t *testing.T, l *Lab) {
+	for range 2 { // the second time back to the first server
 		must(t, l.SlowFlush())
-		commitSlowly(t, l)
+		checkSlowCommits(t, l)
 		must(t, l.FailOver())
-		commitQuickly(t, l)
+		awaitFastCommits(t, l)
 		must(t, l.SlowFlush())
 		must(t, l.Rejoin())
-		commitSlowly(t, l)
-		must(t, l.QuickFlush())
-		commitQuickly(t, l)
+		checkSlowCommits(t, l)
+		must(t, l.EndSlowFlush())
+		awaitFastCommits(t, l)
 	}
-	awaitWrite(t, l, "flushed")
+	awaitCreateService(t, l, "flushed")
 }
 
-// commitSlowly checks that the primary is slow. A session keeps the settings that the server had
-// when the session began.
-func commitSlowly(t *testing.T, l *Lab) {
+// checkSlowCommits waits until new sessions on the primary have the settings of SlowFlush, and
+// checks that commits are slow.
+func checkSlowCommits(t *testing.T, l *Lab) {
 	t.Helper()
 	kittest.Eventually(t, "the settings of a slow flush", func() error {
 		var delay int64
 		const setting = "SELECT setting::bigint FROM pg_settings WHERE name = 'commit_delay'"
 		err := l.postgres[0].query(setting, &delay)
-		if err == nil && delay != flushTime.Microseconds() {
+		if err == nil && delay != slowFlushTime.Microseconds() {
 			err = fmt.Errorf("commit_delay is %d", delay)
 		}
 		return err
 	})
-	took, err := commit(l)
+	took, err := timeCommits(l)
 	must(t, err)
-	if took < slowly {
-		t.Errorf("%d commits took %s on a slow server, want at least %s", flushed, took, slowly)
+	if took < minSlowTime {
+		t.Errorf("%d commits took %s on a slow server, want at least %s", commitCount, took, minSlowTime)
 	}
 }
 
-// commitQuickly waits until the primary is faster than a slow server can be.
-func commitQuickly(t *testing.T, l *Lab) {
+// awaitFastCommits waits until commits on the primary are faster than slow flushes permit.
+func awaitFastCommits(t *testing.T, l *Lab) {
 	t.Helper()
-	kittest.Eventually(t, "commits as fast as ever", func() error {
-		took, err := commit(l)
-		if err == nil && took >= slowly {
-			err = fmt.Errorf("%d commits took %s", flushed, took)
+	kittest.Eventually(t, "fast commits", func() error {
+		took, err := timeCommits(l)
+		if err == nil && took >= minSlowTime {
+			err = fmt.Errorf("%d commits took %s", commitCount, took)
 		}
 		return err
 	})

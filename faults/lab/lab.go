@@ -20,8 +20,9 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// patience is the longest time that any step may take on a busy machine before it counts as failed.
-const patience = 60 * time.Second
+// stepTimeout is the time after which a step counts as failed. It is long because the machine that
+// runs the tests may be busy.
+const stepTimeout = 60 * time.Second
 
 // Lab is a running installation. Only one goroutine at a time may start and end faults.
 type Lab struct {
@@ -29,26 +30,26 @@ type Lab struct {
 	Network *labtest.Network
 	// Clients is the machine that clients connect from. No process runs there, so it can be cut
 	// off, but not killed or paused.
-	Clients  *Machine
-	Nodes    []*Node
-	machines []*Machine
-	postgres [2]*postgres // the primary first
-	brokers  []*Machine
-	impaired map[path]int        // how many impairments each path has at present
-	user     *syscall.Credential // that Postgres runs as; nil: the user of the tests
+	Clients     *Machine
+	Nodes       []*Node
+	machines    []*Machine
+	postgres    [2]*postgres // the primary is the first element
+	brokers     []*Machine
+	impairments map[impairment]int  // the number of calls of impair that have not ended
+	user        *syscall.Credential // Postgres runs as this user; nil: the user of the tests
 	// Identity is the identity of the tests, which have the role Operator.
-	Identity     *identity.Source
-	certificates certificates
-	release      string // folder with the daemons of the previous release; empty: they are not built
-	leftovers    leftovers
+	Identity      *identity.Source
+	certificates  certificates
+	releaseFolder string // folder with the daemons of the previous release; empty: not built
+	leftovers     leftovers
 }
 
 // Node is a machine with a node agent.
 type Node struct {
 	*Machine
-	ProxyMode string
-	before    map[string]bool  // state of its namespace before the first agent
-	conn      *grpc.ClientConn // to its agent; nil: Agent was not called yet
+	ProxyMode    string
+	initialState map[string]bool  // state of the namespace before the first agent started
+	conn         *grpc.ClientConn // connection to the agent; nil: Agent was not called yet
 }
 
 // Install starts an installation and waits until everything is ready.
@@ -59,10 +60,10 @@ func Install(t testing.TB) *Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Lab{TB: t, impaired: map[path]int{}, user: user}
+	l := &Lab{TB: t, impairments: map[impairment]int{}, user: user}
 	l.failOnLeftovers()
 	l.Network = labtest.NewNetwork(t)
-	if err := l.nft(fmt.Sprintf(table, lossPercent)); err != nil {
+	if err := l.nft(fmt.Sprintf(filterRules, lossPercent)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -89,20 +90,21 @@ func Install(t testing.TB) *Lab {
 	return l
 }
 
-// addMachine makes a machine with a certificate in a folder.
+// addMachine adds a machine, and writes its certificate to the folder. The function start starts
+// the process, and ready returns an error if the process is not ready.
 func (l *Lab) addMachine(name, folder string, start func() *labtest.Process, ready func() error) *Machine {
 	l.Helper()
 	m := &Machine{Name: name, lab: l, start: start, ready: ready, id: identityOf(name)}
-	m.files = filesIn(folder, m.id.Role)
+	m.files = certificateFiles(folder, m.id.Role)
 	l.addNamespace(m)
-	if err := errors.Join(m.trust(), m.Rotate()); err != nil {
+	if err := errors.Join(m.updateTrust(), m.Rotate()); err != nil {
 		l.Fatalf("%s: %v", name, err)
 	}
 	l.machines = append(l.machines, m)
 	return m
 }
 
-// Machine returns the machine with a name, or nil if there is none.
+// Machine returns the machine with the given name, or nil if there is none.
 func (l *Lab) Machine(name string) *Machine {
 	if name == l.Clients.Name {
 		return l.Clients
@@ -129,9 +131,10 @@ func (l *Lab) AwaitReady() error {
 	return errors.Join(errs...)
 }
 
-// eventually calls cond until it returns nil, or for patience. It returns the last error.
+// eventually calls cond until cond returns nil or stepTimeout has passed. It returns the last
+// error.
 func eventually(cond func() error) error {
-	for deadline := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
+	for deadline := time.Now().Add(stepTimeout); ; <-time.After(20 * time.Millisecond) {
 		err := cond()
 		if err == nil || time.Now().After(deadline) {
 			return err
@@ -139,20 +142,20 @@ func eventually(cond func() error) error {
 	}
 }
 
-// Dial returns a connection from the hub to a daemon, or to any of several daemons. Cuts do not
-// affect it.
+// Dial returns a connection from the hub to the named daemon. If there are several names, the
+// connection uses any of these daemons. Cuts do not affect it.
 func (l *Lab) Dial(names ...string) *grpc.ClientConn { return l.dial(nil, names) }
 
-// DialFrom returns a connection from a machine, which cuts affect.
+// DialFrom is like Dial, but connects from a machine. Cuts affect the connection.
 func (l *Lab) DialFrom(from *Machine, names ...string) *grpc.ClientConn { return l.dial(from, names) }
 
 func (l *Lab) dial(from *Machine, names []string) *grpc.ClientConn {
 	l.Helper()
-	options := []grpc.DialOption{l.Identity.DialOption(identity.Role(program(names[0])))}
+	options := []grpc.DialOption{l.Identity.DialOption(identity.Role(programOf(names[0])))}
 	if from != nil {
 		options = append(options, grpc.WithContextDialer(dialerIn(from.Namespace)))
 	}
-	conn, err := rpc.TCP().Dial(l.api(names...), options...)
+	conn, err := rpc.TCP().Dial(l.apiAddresses(names...), options...)
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -160,7 +163,7 @@ func (l *Lab) dial(from *Machine, names []string) *grpc.ClientConn {
 	return conn
 }
 
-// dialerIn returns a dialer that opens connections in a namespace.
+// dialerIn returns a dialer that opens TCP connections in a namespace.
 func dialerIn(ns *topology.Namespace) func(ctx context.Context, addr string) (net.Conn, error) {
 	return func(ctx context.Context, addr string) (conn net.Conn, err error) {
 		err = ns.Do(func() error {

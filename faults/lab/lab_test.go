@@ -14,23 +14,23 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// TestLab starts a lab once, and tries each kind of fault. Its effect must be visible while it
-// lasts, and not afterwards.
+// TestLab starts a lab and injects each kind of fault. It checks that the effect of a fault is
+// visible while the fault lasts, and not afterwards.
 func TestLab(t *testing.T) {
 	began := time.Now()
 	l := Install(t)
 	t.Logf("%d processes are ready after %s", len(l.Machines()), time.Since(began).Round(time.Millisecond))
-	t.Run("a machine that is cut off is silent in one direction", func(t *testing.T) { cutOneWay(t, l) })
-	t.Run("a killed daemon comes back", func(t *testing.T) { kill(t, l) })
-	t.Run("a full disk has no room", func(t *testing.T) { fill(t, l) })
-	t.Run("a throttled and a lossy path still lead somewhere", func(t *testing.T) { impede(t, l) })
-	t.Run("commits of a primary with a slow flush take long", func(t *testing.T) { slowFlush(t, l) })
-	t.Run("writes survive a fail-over of Postgres", func(t *testing.T) { failOver(t, l) })
-	t.Run("the stream comes back after the loss of all its data", func(t *testing.T) { loseStream(t, l) })
-	t.Run("followers that find the log pruned take a snapshot", func(t *testing.T) { prune(t, l) })
-	t.Run("another epoch makes all followers take a snapshot", func(t *testing.T) { diverge(t, l) })
-	t.Run("certificates and their authority are replaced", func(t *testing.T) { rotateAuthority(t, l) })
-	t.Run("the release before takes over and gives back", func(t *testing.T) { roll(t, l) })
+	t.Run("a cut in one direction stops answers", func(t *testing.T) { testCutOneWay(t, l) })
+	t.Run("killed processes become ready after a restart", func(t *testing.T) { testKill(t, l) })
+	t.Run("an allocator with a full disk allocates nothing", func(t *testing.T) { testFill(t, l) })
+	t.Run("calls succeed over throttled and lossy paths", func(t *testing.T) { testImpairedPaths(t, l) })
+	t.Run("a slow flush makes commits slow", func(t *testing.T) { testSlowFlush(t, l) })
+	t.Run("writes survive a fail-over of Postgres", func(t *testing.T) { testFailOver(t, l) })
+	t.Run("the stream is created again after the loss of its data", func(t *testing.T) { testLoseStream(t, l) })
+	t.Run("followers take a snapshot after the log was pruned", func(t *testing.T) { testPrune(t, l) })
+	t.Run("all followers take a snapshot in a new epoch", func(t *testing.T) { testDiverge(t, l) })
+	t.Run("certificates and their authority are replaced", func(t *testing.T) { testRotateAuthority(t, l) })
+	t.Run("daemons of the previous release work with current ones", func(t *testing.T) { testDowngrade(t, l) })
 	t.Run("the stream gets another leader", func(t *testing.T) { must(t, l.StepDown()); must(t, l.AwaitReady()) })
 }
 
@@ -41,64 +41,64 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// head calls GetHead of a registry from a machine.
-func head(l *Lab, from *Machine, registry string, timeout time.Duration) error {
+// getHead calls GetHead of a registry from a machine.
+func getHead(l *Lab, from *Machine, registry string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(l.Context(), timeout)
 	defer cancel()
 	_, err := registryv1.NewChangeServiceClient(l.DialFrom(from, registry)).GetHead(ctx, &registryv1.GetHeadRequest{})
 	return err
 }
 
-func cutOneWay(t *testing.T, l *Lab) {
-	const briefly = 500 * time.Millisecond
+func testCutOneWay(t *testing.T, l *Lab) {
+	const timeout = 500 * time.Millisecond
 	registry := l.Machine("registry-0")
-	for _, way := range [][2]*Machine{{l.Clients, registry}, {registry, l.Clients}} {
-		must(t, l.Cut(way[0], way[1]))
-		must(t, l.Cut(way[0], way[1]))
-		must(t, l.EndCut(way[0], way[1])) // the first of two
-		if err := head(l, l.Clients, registry.Name, briefly); err == nil {
-			t.Errorf("%s answers though packets from %s to %s are dropped", registry.Name, way[0].Name, way[1].Name)
+	for _, direction := range [][2]*Machine{{l.Clients, registry}, {registry, l.Clients}} {
+		must(t, l.Cut(direction[0], direction[1]))
+		must(t, l.Cut(direction[0], direction[1]))
+		must(t, l.EndCut(direction[0], direction[1])) // the other Cut still has an effect
+		if err := getHead(l, l.Clients, registry.Name, timeout); err == nil {
+			t.Errorf("%s answered although packets from %s to %s are dropped", registry.Name, direction[0].Name, direction[1].Name)
 		}
-		must(t, head(l, l.Clients, "registry-1", patience))
-		must(t, l.EndCut(way[0], way[1]))
-		must(t, head(l, l.Clients, registry.Name, patience))
+		must(t, getHead(l, l.Clients, "registry-1", stepTimeout))
+		must(t, l.EndCut(direction[0], direction[1]))
+		must(t, getHead(l, l.Clients, registry.Name, stepTimeout))
 	}
 }
 
-func kill(t *testing.T, l *Lab) {
+func testKill(t *testing.T, l *Lab) {
 	for _, m := range l.Machines() {
 		must(t, m.Kill())
 		if err := m.Ready(); err == nil {
-			t.Errorf("%s is ready though it was killed", m.Name)
+			t.Errorf("%s is ready although it was killed", m.Name)
 		}
 		m.Start()
 	}
 	must(t, l.AwaitReady())
 }
 
-func fill(t *testing.T, l *Lab) {
+func testFill(t *testing.T, l *Lab) {
 	m := l.Machine("allocator-0")
 	must(t, m.Fill())
-	if _, err := write(t, l, "full"); err == nil {
-		t.Error("a service got its address though the allocator has no room")
+	if _, err := createService(t, l, "full"); err == nil {
+		t.Error("a service was created although the allocator's disk is full")
 	}
 	must(t, m.EndFill())
-	awaitWrite(t, l, "full")
+	awaitCreateService(t, l, "full")
 }
 
-func impede(t *testing.T, l *Lab) {
+func testImpairedPaths(t *testing.T, l *Lab) {
 	registry := l.Machine("registry-0")
 	must(t, l.Throttle(registry))
 	must(t, l.Lose(l.Clients, registry))
-	must(t, head(l, l.Clients, registry.Name, patience))
+	must(t, getHead(l, l.Clients, registry.Name, stepTimeout))
 	must(t, l.EndLoss(l.Clients, registry))
 	must(t, l.EndThrottle(registry))
-	must(t, head(l, l.Clients, registry.Name, patience))
+	must(t, getHead(l, l.Clients, registry.Name, stepTimeout))
 }
 
-// write creates a service, unless an earlier attempt has created it. It returns the revision of the
-// service.
-func write(t *testing.T, l *Lab, name string) (uint64, error) {
+// createService creates a service, unless an earlier attempt has created it. It returns the
+// service's revision.
+func createService(t *testing.T, l *Lab, name string) (uint64, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	services := registryv1.NewServiceServiceClient(l.Dial("registry-0", "registry-1"))
@@ -114,22 +114,22 @@ func write(t *testing.T, l *Lab, name string) (uint64, error) {
 	return created.GetService().GetMetadata().GetResourceVersion(), err
 }
 
-// awaitWrite calls write until it succeeds.
-func awaitWrite(t *testing.T, l *Lab, name string) (revision uint64) {
+// awaitCreateService calls createService until it succeeds.
+func awaitCreateService(t *testing.T, l *Lab, name string) (revision uint64) {
 	t.Helper()
-	kittest.Eventually(t, "the write of "+name, func() (err error) {
-		revision, err = write(t, l, name)
+	kittest.Eventually(t, "the creation of service "+name, func() (err error) {
+		revision, err = createService(t, l, name)
 		return err
 	})
 	return revision
 }
 
-func failOver(t *testing.T, l *Lab) {
-	for n := range 2 { // and back
+func testFailOver(t *testing.T, l *Lab) {
+	for n := range 2 { // the second time back to the first server
 		names := []string{fmt.Sprintf("before-%d", n), fmt.Sprintf("after-%d", n)}
-		awaitWrite(t, l, names[0])
+		awaitCreateService(t, l, names[0])
 		must(t, l.FailOver())
-		revision := awaitWrite(t, l, names[1])
+		revision := awaitCreateService(t, l, names[1])
 		for _, name := range names {
 			_, err := registryv1.NewServiceServiceClient(l.Dial("registry-0")).GetService(t.Context(),
 				&registryv1.GetServiceRequest{Namespace: "default", Name: name, MinRevision: revision})
@@ -141,7 +141,7 @@ func failOver(t *testing.T, l *Lab) {
 	}
 }
 
-func loseStream(t *testing.T, l *Lab) {
+func testLoseStream(t *testing.T, l *Lab) {
 	must(t, l.LoseStream())
 	for _, m := range l.Machines() {
 		m.Start()

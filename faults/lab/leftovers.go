@@ -13,41 +13,43 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// leftovers finds leftovers of a lab after all processes have been stopped: processes and threads
-// in its namespaces, files outside of the tests' own folders, mounts, devices and packet filters.
+// leftovers finds resources that a lab failed to release: processes and threads in its namespaces,
+// temporary files, mounts, devices and packet filters.
 type leftovers struct {
 	// scratch is the folder for temporary files of tests and daemons.
 	scratch string
-	// machines are the names of machines by the inodes of their namespaces. An orphaned process,
-	// such as a child of Postgres' first process after that was killed, is still in its namespace.
+	// machines are the names of machines by the inodes of their namespaces. The namespace
+	// identifies orphaned processes, too, such as a child of Postgres' main process after the main
+	// process was killed.
 	machines map[uint64]string
-	before   []string
+	// baseline is the result of listResources before the lab was started.
+	baseline []string
 }
 
-// failOnLeftovers makes the test fail if the lab leaves something behind. It is called first, so
-// that its cleanup runs last.
+// failOnLeftovers makes the test fail if the lab leaves resources behind. Install calls it first,
+// so that its cleanup runs last.
 func (l *Lab) failOnLeftovers() {
 	l.Helper()
 	scratch, err := os.MkdirTemp("/tmp", "lab") // paths of Postgres' sockets have at most 107 bytes
 	if err != nil {
 		l.Fatal(err)
 	}
-	before, err := inventory()
+	before, err := listResources()
 	if err := errors.Join(err, os.Chmod(scratch, 0o755)); err != nil {
 		l.Fatal(err)
 	}
-	l.leftovers = leftovers{scratch: scratch, machines: map[uint64]string{}, before: before}
+	l.leftovers = leftovers{scratch: scratch, machines: map[uint64]string{}, baseline: before}
 	l.Cleanup(func() {
-		// Threads end a little later than their work.
+		// Threads end a little later than the goroutines that they ran.
 		if err := eventually(l.leftovers.check); err != nil {
-			l.Errorf("the lab has left something behind: %v", err)
+			l.Errorf("resources left behind by the lab: %v", err)
 		}
 		_ = os.RemoveAll(scratch)
 	})
 	l.Setenv("TMPDIR", scratch)
 }
 
-// addNamespace makes a machine's namespace and remembers it.
+// addNamespace creates a machine's namespace, and registers it so that leftovers are found in it.
 func (l *Lab) addNamespace(m *Machine) {
 	l.Helper()
 	m.Namespace, m.Addresses = l.Network.Attach(m.Name)
@@ -67,11 +69,11 @@ func inode(info os.FileInfo) uint64 {
 
 // check returns an error that lists all leftovers.
 func (r *leftovers) check() error {
-	now, err := inventory()
+	now, err := listResources()
 	if err != nil {
 		return err
 	}
-	left := slices.DeleteFunc(now, func(thing string) bool { return slices.Contains(r.before, thing) })
+	left := slices.DeleteFunc(now, func(resource string) bool { return slices.Contains(r.baseline, resource) })
 	files, err := os.ReadDir(r.scratch)
 	for _, f := range files {
 		left = append(left, "file "+filepath.Join(r.scratch, f.Name()))
@@ -83,25 +85,26 @@ func (r *leftovers) check() error {
 	return err
 }
 
-// threads returns the threads of all processes that are in a namespace of the lab.
+// threads returns descriptions of all threads that are in a namespace of the lab.
 func (r *leftovers) threads() []string {
 	var left []string
-	all, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*") // the pattern is right
+	all, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*") // the pattern is well-formed
 	for _, thread := range all {
 		info, err := os.Stat(filepath.Join(thread, "ns/net"))
 		if err != nil {
-			continue // it has ended
+			continue // the thread has ended
 		}
 		if machine, ours := r.machines[inode(info)]; ours {
-			name, _ := os.ReadFile(filepath.Join(thread, "comm")) // it only helps
+			name, _ := os.ReadFile(filepath.Join(thread, "comm")) // only for the message
 			left = append(left, fmt.Sprintf("thread %s (%s) of %s", thread, strings.TrimSpace(string(name)), machine))
 		}
 	}
 	return left
 }
 
-// inventory lists mounts, and the devices and packet filters of the hub.
-func inventory() ([]string, error) {
+// listResources returns descriptions of all mounts, network devices and nftables tables of the test
+// process.
+func listResources() ([]string, error) {
 	var all []string
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

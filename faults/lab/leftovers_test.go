@@ -14,12 +14,12 @@ import (
 	"portolan.dev/portolan/e2e/labtest"
 )
 
-// TestRemains checks that each kind of leftover is found.
-func TestRemains(t *testing.T) {
+// TestLeftovers checks that leftovers finds each kind of resource.
+func TestLeftovers(t *testing.T) {
 	labtest.Need(t)
 	for _, c := range []struct {
 		name string
-		// leave leaves something behind until the returned function is called.
+		// leave creates a resource, and returns a function that releases it.
 		leave func(t *testing.T, r *leftovers) (undo func() error)
 		want  string
 	}{
@@ -60,33 +60,33 @@ func TestRemains(t *testing.T) {
 			info, err := os.Stat(ns.Path)
 			must(t, err)
 			r.machines[inode(info)] = "left"
-			there, leave := make(chan error), make(chan error)
+			status, release := make(chan error), make(chan error)
 			go func() {
-				there <- ns.Do(func() error {
-					there <- nil
-					return <-leave
+				status <- ns.Do(func() error {
+					status <- nil // the thread is in the namespace
+					return <-release
 				})
 			}()
-			must(t, <-there)
+			must(t, <-status)
 			return func() error {
-				close(leave)
-				return <-there
+				close(release)
+				return <-status
 			}
 		}, "of left"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &leftovers{scratch: t.TempDir(), machines: map[uint64]string{}}
 			var err error
-			r.before, err = inventory()
+			r.baseline, err = listResources()
 			must(t, err)
 			must(t, r.check())
 			undo := c.leave(t, r)
 			if c.name == "a process" || c.name == "a thread" {
-				r.before, err = inventory() // the mount of the namespace stays as long as the test
+				r.baseline, err = listResources() // the namespace stays mounted until the test ends
 				must(t, err)
 			}
 			if err := r.check(); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("left behind: %v, want %q", err, c.want)
+				t.Errorf("check returned %v, want an error with %q", err, c.want)
 			}
 			must(t, undo())
 			must(t, eventually(r.check))

@@ -8,10 +8,10 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// table is the packet filter of the hub. A packet that is forwarded from one machine to another is
-// dropped if the pair is in cut, and at random if it is in lossy. The tests themselves run on the
-// hub, so none of their packets are dropped.
-const table = `table inet nemesis {
+// filterRules are the rules of the hub's packet filter. They drop a packet that is forwarded from
+// one machine to another if the pair of addresses is in the set cut, and at random if it is in the
+// set lossy. The tests run on the hub, so packets of the tests are not forwarded and never dropped.
+const filterRules = `table inet nemesis {
 	set cut4 { type ipv4_addr . ipv4_addr; }
 	set cut6 { type ipv6_addr . ipv6_addr; }
 	set lossy4 { type ipv4_addr . ipv4_addr; }
@@ -26,10 +26,11 @@ const table = `table inet nemesis {
 }
 `
 
-// lossPercent is the percentage of packets that a lossy path loses. TCP barely works with it.
+// lossPercent is the percentage of packets that a lossy path drops. TCP still works with this loss,
+// but barely.
 const lossPercent = 20
 
-// nft runs commands of nftables in the hub.
+// nft runs nftables commands on the hub.
 func (l *Lab) nft(commands string) error {
 	return l.Network.Hub.Do(func() error {
 		cmd := exec.Command("nft", "-f", "-")
@@ -41,59 +42,60 @@ func (l *Lab) nft(commands string) error {
 	})
 }
 
-// change adds or deletes the elements of a pair of machines.
-func (l *Lab) change(verb, set string, from, to *Machine) error {
+// changeSet adds or deletes the elements of a pair of machines. The verb is "add" or "delete".
+func (l *Lab) changeSet(verb, set string, from, to *Machine) error {
 	return l.nft(fmt.Sprintf("%[1]s element inet nemesis %[2]s4 { %[3]s . %[4]s }\n%[1]s element inet nemesis %[2]s6 { %[5]s . %[6]s }\n",
 		verb, set, from.Addresses[0], to.Addresses[0], from.Addresses[1], to.Addresses[1]))
 }
 
-// path is the direction from one machine to another, with the set of the packet filter that it is
-// in.
-type path struct {
+// impairment is a fault of the path from one machine to another. The path is an element of the set
+// while the fault lasts.
+type impairment struct {
 	set      string
 	from, to *Machine
 }
 
-// impair adds a path to its set. Impairments of a path are counted, because faults may overlap.
-func (l *Lab) impair(p path) error {
-	l.impaired[p]++
-	if l.impaired[p] > 1 {
+// impair begins an impairment. Calls with the same impairment are counted, because faults may
+// overlap.
+func (l *Lab) impair(p impairment) error {
+	l.impairments[p]++
+	if l.impairments[p] > 1 {
 		return nil
 	}
-	return l.change("add", p.set, p.from, p.to)
+	return l.changeSet("add", p.set, p.from, p.to)
 }
 
-// mend ends one call of impair. The last one removes the path from its set.
-func (l *Lab) mend(p path) error {
-	l.impaired[p]--
-	if l.impaired[p] > 0 {
+// endImpairment undoes one call of impair. When all calls are undone, it removes the path from the
+// set.
+func (l *Lab) endImpairment(p impairment) error {
+	l.impairments[p]--
+	if l.impairments[p] > 0 {
 		return nil
 	}
-	return l.change("delete", p.set, p.from, p.to)
+	return l.changeSet("delete", p.set, p.from, p.to)
 }
 
-// Cut drops all packets from one machine to another.
-func (l *Lab) Cut(from, to *Machine) error { return l.impair(path{"cut", from, to}) }
+// Cut makes the hub drop all packets from one machine to another.
+func (l *Lab) Cut(from, to *Machine) error { return l.impair(impairment{"cut", from, to}) }
 
-// EndCut ends one call of Cut.
-func (l *Lab) EndCut(from, to *Machine) error { return l.mend(path{"cut", from, to}) }
+// EndCut undoes one call of Cut.
+func (l *Lab) EndCut(from, to *Machine) error { return l.endImpairment(impairment{"cut", from, to}) }
 
-// Lose drops lossPercent of the packets from one machine to another.
-func (l *Lab) Lose(from, to *Machine) error { return l.impair(path{"lossy", from, to}) }
+// Lose makes the hub drop lossPercent of the packets from one machine to another.
+func (l *Lab) Lose(from, to *Machine) error { return l.impair(impairment{"lossy", from, to}) }
 
-// EndLoss ends one call of Lose.
-func (l *Lab) EndLoss(from, to *Machine) error { return l.mend(path{"lossy", from, to}) }
+// EndLoss undoes one call of Lose.
+func (l *Lab) EndLoss(from, to *Machine) error { return l.endImpairment(impairment{"lossy", from, to}) }
 
-// The rate of a throttled path in bytes per second, the size of its queue, which holds half a
-// second, and of a burst.
+// The parameters of a throttled path.
 const (
-	throttledRate  = 256 << 10
-	throttledQueue = throttledRate / 2
-	throttledBurst = 64 << 10 // one packet that the device would segment
+	throttledRate  = 256 << 10         // bytes per second
+	throttledQueue = throttledRate / 2 // bytes; half a second of packets
+	throttledBurst = 64 << 10          // bytes; one packet before segmentation
 )
 
-// Throttle limits the rate of the path to a machine. Packets wait, and are dropped if the queue is
-// full.
+// Throttle limits the rate of packets to a machine. Packets above the rate wait in a queue, and are
+// dropped if the queue is full.
 func (l *Lab) Throttle(to *Machine) error {
 	return l.Network.Hub.Do(func() error {
 		link, err := netlink.LinkByName(to.Name)
@@ -107,7 +109,7 @@ func (l *Lab) Throttle(to *Machine) error {
 	})
 }
 
-// EndThrottle ends Throttle.
+// EndThrottle undoes Throttle.
 func (l *Lab) EndThrottle(to *Machine) error {
 	return l.Network.Hub.Do(func() error {
 		link, err := netlink.LinkByName(to.Name)

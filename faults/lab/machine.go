@@ -22,23 +22,24 @@ import (
 type Machine struct {
 	Name      string
 	Namespace *topology.Namespace
-	Addresses [2]netip.Addr // IPv4, and IPv6
-	// Disk is the folder of a small file system for the data of the process. It is empty if the
-	// machine has none.
+	Addresses [2]netip.Addr // IPv4 and IPv6
+	// Disk is the mount point of a small file system for the data of the process. It is empty if
+	// the machine has no disk.
 	Disk  string
 	lab   *Lab
 	start func() *labtest.Process
 	ready func() error
-	id    identity.ID    // in its certificate
-	files identity.Files // of its certificate
+	id    identity.ID    // the identity in the certificate
+	files identity.Files // the paths of certificate, key and authorities
 
-	mu      sync.Mutex
-	process *labtest.Process // nil: it was killed
-	logs    []string
-	release string // folder of its release; empty: the present one
+	mu            sync.Mutex
+	process       *labtest.Process // nil: not started, or killed
+	logs          []string
+	releaseFolder string // folder with the daemons of its release; empty: the current one
 }
 
-// Start starts the process unless it runs.
+// Start starts the process. It does nothing if the process was started before and has not been
+// killed since.
 func (m *Machine) Start() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,40 +48,39 @@ func (m *Machine) Start() {
 	}
 	m.process = m.start()
 	m.logs = append(m.logs, m.process.LogFile())
-	m.lab.Cleanup(func() { // runs before the cleanup of the process, which would stop it gently
+	m.lab.Cleanup(func() { // runs before the cleanup of the process, which would use SIGTERM
 		if err := m.Kill(); err != nil {
 			m.lab.Error(err)
 		}
 	})
 }
 
-// Logs returns the log files of all processes that the machine has had.
+// Logs returns the paths of the log files of all processes that the machine has run.
 func (m *Machine) Logs() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.logs)
 }
 
-// Kill kills the process and its children (kill -9), and waits until all are gone.
+// Kill kills the process and its children with SIGKILL, and waits until all of them have ended.
 //
-// All of them are stopped before the first one is killed, because they have to end at the same
-// time, as in a crash of the machine. If the first process of Postgres died alone, the others would
-// end their wait for the standby. For a moment, readers would see transactions that a fail-over
-// then loses.
+// Kill first stops all of them with SIGSTOP, because they have to end at the same time, as in a
+// crash of the machine. If the main process of Postgres died first, its children would stop waiting
+// for the standby. For a moment, readers would see transactions that a fail-over then loses.
 func (m *Machine) Kill() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.process == nil {
 		return nil
 	}
-	_, stopping := signalFamily(m.process.PID(), syscall.SIGSTOP)
-	all, err := signalFamily(m.process.PID(), syscall.SIGKILL)
+	_, stopErr := signalWithChildren(m.process.PID(), syscall.SIGSTOP)
+	all, err := signalWithChildren(m.process.PID(), syscall.SIGKILL)
 	m.process.Kill()
 	m.process = nil
-	return errors.Join(stopping, err, awaitGone(all))
+	return errors.Join(stopErr, err, awaitExit(all))
 }
 
-// PID returns the ID of the process, or 0 if it was killed.
+// PID returns the ID of the process, or 0 if the process was killed or not started.
 func (m *Machine) PID() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func (m *Machine) PID() int {
 	return m.process.PID()
 }
 
-// Pause keeps the process and its children from running (SIGSTOP) until Continue.
+// Pause stops the process and its children with SIGSTOP until Continue is called.
 func (m *Machine) Pause() error { return m.signal(syscall.SIGSTOP) }
 
 // Continue lets a paused process run again.
@@ -102,12 +102,13 @@ func (m *Machine) signal(s syscall.Signal) error {
 	if m.process == nil {
 		return nil
 	}
-	_, err := signalFamily(m.process.PID(), s)
+	_, err := signalWithChildren(m.process.PID(), s)
 	return err
 }
 
-// signalFirst sends a signal to the process alone, if it runs.
-func (m *Machine) signalFirst(s syscall.Signal) error {
+// signalMain sends a signal to the process, but not to its children. It does nothing if the process
+// was killed.
+func (m *Machine) signalMain(s syscall.Signal) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.process == nil {
@@ -116,11 +117,11 @@ func (m *Machine) signalFirst(s syscall.Signal) error {
 	return syscall.Kill(m.process.PID(), s)
 }
 
-// signalFamily sends a signal to a process and its children, and returns them.
-func signalFamily(pid int, s syscall.Signal) ([]int, error) {
-	all, err := family(pid)
+// signalWithChildren sends a signal to a process and its children, and returns their IDs.
+func signalWithChildren(pid int, s syscall.Signal) ([]int, error) {
+	all, err := processAndChildren(pid)
 	for _, pid := range all {
-		_ = syscall.Kill(pid, s) // it may have ended
+		_ = syscall.Kill(pid, s) // the process may have ended
 	}
 	return all, err
 }
@@ -138,11 +139,12 @@ func (m *Machine) Ready() error {
 }
 
 var (
-	errKilled = errors.New("it was killed")
-	errEnded  = errors.New("it ended by itself")
+	errKilled = errors.New("the process was killed")
+	errExited = errors.New("the process exited")
 )
 
-// running returns errKilled or errEnded if the process does not run.
+// running returns nil if the process is running, errKilled if it was killed or not started, and
+// errExited if it exited for another reason.
 func (m *Machine) running() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,15 +153,16 @@ func (m *Machine) running() error {
 	}
 	select {
 	case <-m.process.Ended():
-		return errEnded
+		return errExited
 	default:
 		return nil
 	}
 }
 
-// Supervise starts the process again if it ended by itself, and reports whether it had.
+// Supervise restarts the process if it exited without being killed by the test. It reports whether
+// it restarted the process.
 func (m *Machine) Supervise() bool {
-	if m.running() != errEnded {
+	if m.running() != errExited {
 		return false
 	}
 	m.mu.Lock()
@@ -169,14 +172,15 @@ func (m *Machine) Supervise() bool {
 	return true
 }
 
-// family returns a process, as the first element, and its children.
-func family(parent int) ([]int, error) {
+// processAndChildren returns the IDs of a process and its children. The first element is the
+// process itself.
+func processAndChildren(parent int) ([]int, error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	all := []int{parent}
 	for _, path := range stats {
 		content, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		_, rest, _ := strings.Cut(string(content), ") ")
 		fields := strings.Fields(rest) // state, parent, …
@@ -192,13 +196,14 @@ func family(parent int) ([]int, error) {
 	return all, err
 }
 
-// awaitGone waits until killed processes have ended and their files and sockets are closed.
-func awaitGone(all []int) error {
-	deadline := time.Now().Add(patience)
+// awaitExit waits until killed processes have ended and the kernel has closed their files and
+// sockets.
+func awaitExit(all []int) error {
+	deadline := time.Now().Add(stepTimeout)
 	for _, pid := range all {
 		for alive(pid) {
 			if time.Now().After(deadline) {
-				return fmt.Errorf("process %d does not end", pid)
+				return fmt.Errorf("process %d did not end within %s", pid, stepTimeout)
 			}
 			<-time.After(time.Millisecond)
 		}
@@ -206,8 +211,8 @@ func awaitGone(all []int) error {
 	return nil
 }
 
-// catches reports whether a process has a handler for a signal.
-func catches(pid int, s syscall.Signal) bool {
+// handlesSignal reports whether a process has a handler for a signal.
+func handlesSignal(pid int, s syscall.Signal) bool {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return false
@@ -218,7 +223,7 @@ func catches(pid int, s syscall.Signal) bool {
 	return err == nil && caught&(1<<(s-1)) != 0
 }
 
-// alive reports whether a process has not ended. A zombie has ended.
+// alive reports whether a process is running. A zombie is not.
 func alive(pid int) bool {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

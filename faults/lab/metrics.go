@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// get returns the body of an HTTP page of a machine.
+// get returns the body of an HTTP response of a machine. It returns an error unless the status is
+// 200.
 func (m *Machine) get(port int, path string) (string, error) {
 	client := http.Client{Timeout: 2 * time.Second}
 	answer, err := client.Get(fmt.Sprintf("http://%s%s", netip.AddrPortFrom(m.Addresses[0], uint16(port)), path))
@@ -25,11 +26,11 @@ func (m *Machine) get(port int, path string) (string, error) {
 	return string(text), err
 }
 
-// Metric returns the sum of all series of the daemon's metric that have these labels. Labels are
-// written as in the exposition format, such as reason="pruned". It returns an error if there is no
-// such series.
+// Metric returns the sum over the series of the daemon's metric that have the given labels. A label
+// is written as in the exposition format, such as reason="pruned". Metric returns an error if no
+// series matches.
 func (m *Machine) Metric(name string, labels ...string) (float64, error) {
-	text, err := m.get(ports[program(m.Name)]+100, "/metrics")
+	text, err := m.get(ports[programOf(m.Name)]+100, "/metrics")
 	if err != nil {
 		return 0, err
 	}
@@ -46,7 +47,7 @@ func (m *Machine) Metric(name string, labels ...string) (float64, error) {
 		sum, found = sum+number, true
 	}
 	if !found {
-		return 0, fmt.Errorf("%s has no metric %s %s", m.Name, name, labels)
+		return 0, fmt.Errorf("%s has no metric %s with labels %s", m.Name, name, labels)
 	}
 	return sum, nil
 }

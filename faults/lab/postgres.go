@@ -23,17 +23,19 @@ import (
 // database is the name of the registries' database.
 const database = "portolan"
 
-// settings are the configuration of both servers. Writes do not survive a loss of power, which is
-// not among the faults: the kernel keeps the writes of a killed process. Connections to silent
-// peers are closed after seconds.
-var settings = []string{
+// commonSettings are the settings of both servers. They do not protect writes against a loss of
+// power, because no fault of the lab simulates one, and the kernel keeps the writes of a killed
+// process. The timeouts close connections to unreachable peers within a few seconds.
+var commonSettings = []string{
 	"port=5432", "max_connections=100", "full_page_writes=off", "shared_buffers=32MB",
 	"wal_keep_size=256MB", "wal_sender_timeout=3s", "wal_receiver_timeout=3s", "wal_retrieve_retry_interval=200ms",
-	"dynamic_shared_memory_type=mmap", // in the server's folder; a killed server would not remove other kinds
+	// The memory is in files of the server's folder. A killed server would leave other kinds
+	// behind.
+	"dynamic_shared_memory_type=mmap",
 	"tcp_keepalives_idle=2", "tcp_keepalives_interval=1", "tcp_keepalives_count=3",
 }
 
-// postgres is a server of the pair.
+// postgres is one of the two Postgres servers.
 type postgres struct {
 	*Machine
 	lab *Lab
@@ -41,8 +43,7 @@ type postgres struct {
 	bin string
 	// replication are the settings that depend on which server is the primary.
 	replication []string
-	// slow reports whether flushes of the log are slow.
-	slow bool
+	slowFlush   bool
 }
 
 func (l *Lab) addPostgres(name string) *postgres {
@@ -67,7 +68,7 @@ func (l *Lab) addPostgres(name string) *postgres {
 	return p
 }
 
-func (p *postgres) data() string { return filepath.Join(p.dir, "data") }
+func (p *postgres) dataDir() string { return filepath.Join(p.dir, "data") }
 
 func (p *postgres) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(p.bin, name), args...)
@@ -77,21 +78,21 @@ func (p *postgres) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run starts the server.
+// run starts the server's process.
 func (p *postgres) run() *labtest.Process {
-	args := []string{"-D", p.data(), "-k", p.dir}
+	args := []string{"-D", p.dataDir(), "-k", p.dir}
 	own := []string{
 		"listen_addresses=" + p.Addresses[0].String(),
 		"ssl=on", "ssl_cert_file=" + p.files.Cert, "ssl_key_file=" + p.files.Key, "ssl_ca_file=" + p.files.CA,
 	}
-	for _, s := range slices.Concat(settings, own) {
+	for _, s := range slices.Concat(commonSettings, own) {
 		args = append(args, "-c", s)
 	}
 	return labtest.Run(p.lab, p.Name, p.command("postgres", args...), p.Namespace)
 }
 
-// tool runs a program of Postgres in the server's namespace.
-func (p *postgres) tool(name string, args ...string) error {
+// runTool runs a command-line program of Postgres in the server's namespace.
+func (p *postgres) runTool(name string, args ...string) error {
 	return p.Namespace.Do(func() error {
 		if out, err := p.command(name, args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", name, err, out)
@@ -100,80 +101,82 @@ func (p *postgres) tool(name string, args ...string) error {
 	})
 }
 
-// initialise creates the first server's data. The tests and the standby connect as the superuser. A
-// registry authenticates with its certificate, which has its role as the common name.
-func (p *postgres) initialise() error {
-	err := p.tool("initdb", "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync", "-D", p.data())
+// initDatabase creates the data of the first server. The tests and the standby connect as the user
+// postgres without a password. A registry authenticates with its certificate, whose common name is
+// the registry's role.
+func (p *postgres) initDatabase() error {
+	err := p.runTool("initdb", "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync", "-D", p.dataDir())
 	if err != nil {
 		return err
 	}
 	access := "host all postgres 0.0.0.0/0 trust\nhost replication postgres 0.0.0.0/0 trust\nhostssl all all 0.0.0.0/0 cert\n"
-	return errors.Join(p.write("pg_hba.conf", access), p.replicate())
+	return errors.Join(p.writeFile("pg_hba.conf", access), p.setReplication())
 }
 
-// write replaces a file of the data atomically, because the server may start and read it at any
-// time.
-func (p *postgres) write(name, content string) error {
-	return replace(filepath.Join(p.data(), name), []byte(content), p.owner())
+// writeFile atomically replaces a file in the data folder, because the server may read the file at
+// any time.
+func (p *postgres) writeFile(name, content string) error {
+	return replaceFile(filepath.Join(p.dataDir(), name), []byte(content), p.owner())
 }
 
-// replicate sets the settings that depend on the server's role: whether commits of a primary wait
-// for the standby, and which primary a standby follows.
-func (p *postgres) replicate(lines ...string) error {
+// setReplication replaces the replication settings: whether commits of a primary wait for the
+// standby, and which primary a standby follows. The server uses them after a reload.
+func (p *postgres) setReplication(lines ...string) error {
 	p.replication = lines
 	return p.configure()
 }
 
-// configure writes the settings that change.
+// configure writes the settings that can change while the server runs.
 func (p *postgres) configure() error {
-	lines := slices.Concat(p.replication, flushing(p.slow))
-	return p.write("postgresql.auto.conf", strings.Join(lines, "\n")+"\n")
+	lines := slices.Concat(p.replication, flushSettings(p.slowFlush))
+	return p.writeFile("postgresql.auto.conf", strings.Join(lines, "\n")+"\n")
 }
 
-// follow starts this server, which must not run, as a standby of the primary, with a copy of its
-// data.
+// follow copies the primary's data to this server, and starts this server as the primary's standby.
+// This server must not be running.
 func (p *postgres) follow(primary *postgres) error {
-	if err := os.RemoveAll(p.data()); err != nil {
+	if err := os.RemoveAll(p.dataDir()); err != nil {
 		return err
 	}
 	host := primary.Addresses[0].String()
-	err := p.tool("pg_basebackup", "-h", host, "-U", "postgres", "-D", p.data(), "-X", "stream", "-c", "fast", "--no-sync")
+	err := p.runTool("pg_basebackup", "-h", host, "-U", "postgres", "-D", p.dataDir(), "-X", "stream", "-c", "fast", "--no-sync")
 	if err != nil {
 		return err
 	}
 	conninfo := fmt.Sprintf("primary_conninfo = 'host=%s user=postgres application_name=standby connect_timeout=2'", host)
-	if err := errors.Join(p.replicate(conninfo), p.write("standby.signal", "")); err != nil {
+	if err := errors.Join(p.setReplication(conninfo), p.writeFile("standby.signal", "")); err != nil {
 		return err
 	}
 	p.Start()
-	if err := primary.replicate("synchronous_standby_names = 'standby'"); err != nil {
+	if err := primary.setReplication("synchronous_standby_names = 'standby'"); err != nil {
 		return err
 	}
 	return primary.reload()
 }
 
-// reload makes the server read its settings again. A paused server does so when it continues. A
-// starting server without a handler for SIGHUP would be killed by the signal. It needs none,
-// because it installs its handlers before it reads its settings.
+// reload makes the server read its settings again. A paused server does so when it continues.
+// It sends no signal to a starting server that has no handler for SIGHUP yet, because the
+// signal would kill it. Such a server reads the new settings anyway, because it installs the
+// handler before it reads its settings.
 func (p *postgres) reload() error {
-	if pid := p.PID(); pid == 0 || !catches(pid, syscall.SIGHUP) {
+	if pid := p.PID(); pid == 0 || !handlesSignal(pid, syscall.SIGHUP) {
 		return nil
 	}
-	return p.signalFirst(syscall.SIGHUP)
+	return p.signalMain(syscall.SIGHUP)
 }
 
 // promote makes a standby the primary. Its commits do not wait for a standby until one follows it.
 func (p *postgres) promote() error {
-	if err := p.replicate(); err != nil {
+	if err := p.setReplication(); err != nil {
 		return err
 	}
 	return errors.Join(p.reload(), p.query("SELECT pg_promote(true, 30)::int", new(int)))
 }
 
-// query runs a query of one value on the server. It connects from the hub, so cuts do not affect
-// it.
+// query runs a query that returns one value, and stores the value in to. It connects from the hub,
+// so cuts do not affect it.
 func (p *postgres) query(sql string, to any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	dsn := fmt.Sprintf("host=%s user=postgres dbname=postgres sslmode=disable connect_timeout=2", p.Addresses[0])
 	conn, err := pgx.Connect(ctx, dsn)
@@ -184,9 +187,9 @@ func (p *postgres) query(sql string, to any) error {
 	return conn.QueryRow(ctx, sql).Scan(to)
 }
 
-// dsn returns the data source name of a registry. It has both servers, and the registry uses the
-// one that accepts writes. An interrupted write is committed within two seconds or never, so that
-// tests need not wait longer.
+// dsn returns the data source name for a registry. It has the addresses of both servers, and the
+// registry uses the server that accepts writes. The timeouts ensure that an interrupted write is
+// committed within two seconds or not at all.
 func (l *Lab) dsn(registry *Machine) string {
 	return fmt.Sprintf("host=%s,%s user=%s dbname=%s sslmode=verify-full sslrootcert=%s sslcert=%s sslkey=%s "+
 		"target_session_attrs=read-write connect_timeout=2 statement_timeout=2000 idle_in_transaction_session_timeout=2000",
@@ -194,7 +197,7 @@ func (l *Lab) dsn(registry *Machine) string {
 		registry.files.CA, registry.files.Cert, registry.files.Key)
 }
 
-// handshakePostgres opens a connection by TLS to the server.
+// handshakePostgres opens a TLS connection to a Postgres server, and closes it.
 func (m *Machine) handshakePostgres(config *tls.Config) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -212,7 +215,7 @@ func (m *Machine) handshakePostgres(config *tls.Config) error {
 
 func (l *Lab) startPostgres() error {
 	first, second := l.postgres[0], l.postgres[1]
-	if err := first.initialise(); err != nil {
+	if err := first.initDatabase(); err != nil {
 		return err
 	}
 	first.Start()
@@ -221,26 +224,26 @@ func (l *Lab) startPostgres() error {
 	}
 	host := first.Addresses[0].String()
 	err := errors.Join(
-		first.tool("createuser", "-h", host, "-U", "postgres", string(identity.Registry)),
-		first.tool("createdb", "-h", host, "-U", "postgres", "-O", string(identity.Registry), database))
+		first.runTool("createuser", "-h", host, "-U", "postgres", string(identity.Registry)),
+		first.runTool("createdb", "-h", host, "-U", "postgres", "-O", string(identity.Registry), database))
 	if err != nil {
 		return err
 	}
 	return second.follow(first)
 }
 
-// inSync is how long FailOver waits for the standby to have all writes.
-const inSync = 3 * time.Second
+// standbyTimeout is the time that FailOver waits until the standby has all writes.
+const standbyTimeout = 3 * time.Second
 
-// ErrNoStandby is returned by FailOver if the standby lacks writes. The fail-over would lose
-// acknowledged writes, so no tool would do it without an operator.
+// ErrNoStandby is returned by FailOver if the standby lacks writes. A fail-over would then lose
+// acknowledged writes, so a fail-over tool would leave the decision to an operator.
 var ErrNoStandby = errors.New("no standby is in sync")
 
-// FailOver kills the primary and promotes the standby if the standby has all writes. Rejoin ends
-// it.
+// FailOver kills the primary and promotes the standby. It returns ErrNoStandby, and changes
+// nothing, if the standby lacks writes. Rejoin makes the killed server the new standby.
 func (l *Lab) FailOver() error {
 	primary, standby := l.postgres[0], l.postgres[1]
-	deadline := time.Now().Add(inSync)
+	deadline := time.Now().Add(standbyTimeout)
 	for {
 		var behind int64
 		err := primary.query("SELECT pg_wal_lsn_diff(pg_current_wal_flush_lsn(), flush_lsn)::bigint FROM pg_stat_replication WHERE sync_state = 'sync'", &behind)
@@ -262,5 +265,5 @@ func (l *Lab) FailOver() error {
 	return nil
 }
 
-// Rejoin makes the server that FailOver killed the standby of the new primary.
+// Rejoin starts the server that FailOver killed as the standby of the new primary.
 func (l *Lab) Rejoin() error { return l.postgres[1].follow(l.postgres[0]) }

@@ -12,19 +12,19 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// releaseBefore is the commit that counts as the previous release if there is no tag. Choose a
-// newer one if its bugs show in mixed installations, or after a migration of the schema, because a
-// registry or an allocator of the previous release then refuses to start. This commit is the first
-// that is known to keep all promises of package check: an older registry answers some writes from
-// an outdated view.
-const releaseBefore = "8a7ab01678a6788051b2a74f4d08ee31ff007e80"
+// previousRelease is the commit that counts as the previous release if there is no tag. It is the
+// first commit that is known to keep all promises of package check: an older registry answers some
+// writes from an outdated view. Choose a newer commit if bugs of this one affect installations
+// with daemons of both releases. Also choose a newer one after a migration of the schema, because a
+// registry or an allocator of the previous release then refuses to start.
+const previousRelease = "8a7ab01678a6788051b2a74f4d08ee31ff007e80"
 
 // ErrNoRelease is returned if the previous release cannot be built because the clone lacks the
 // history.
-var ErrNoRelease = errors.New("the release before is not here: it takes git and a clone with its history (git fetch --unshallow --tags)")
+var ErrNoRelease = errors.New("the previous release is not available: it needs git and a clone with history (git fetch --unshallow --tags)")
 
-// BuildRelease builds the daemons of the previous release, which Downgrade needs. It uses an
-// earlier build in the user's cache.
+// BuildRelease builds the daemons of the previous release, which Downgrade needs. It stores them in
+// the user's cache, and builds nothing if they are there already.
 func (l *Lab) BuildRelease() error {
 	commit, err := findRelease()
 	if err != nil {
@@ -34,24 +34,25 @@ func (l *Lab) BuildRelease() error {
 	if err != nil {
 		return err
 	}
-	l.release = filepath.Join(cache, "portolan", "release", commit)
-	if _, err := os.Stat(l.release); err == nil {
+	l.releaseFolder = filepath.Join(cache, "portolan", "release", commit)
+	if _, err := os.Stat(l.releaseFolder); err == nil {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(l.release), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(l.releaseFolder), 0o755); err != nil {
 		return err
 	}
-	source, err := os.MkdirTemp(filepath.Dir(l.release), "building-")
+	source, err := os.MkdirTemp(filepath.Dir(l.releaseFolder), "building-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(source) }()
-	return buildRelease(commit, source, l.release)
+	return buildRelease(commit, source, l.releaseFolder)
 }
 
-// findRelease returns the commit of the newest tag, or else releaseBefore.
+// findRelease returns the commit of the newest tag before HEAD, or previousRelease if there is no
+// tag.
 func findRelease() (commit string, err error) {
-	for _, name := range []string{"", releaseBefore} {
+	for _, name := range []string{"", previousRelease} {
 		if name == "" {
 			if name, err = git("describe", "--tags", "--abbrev=0", "HEAD^"); err != nil {
 				continue
@@ -70,8 +71,8 @@ func git(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// buildRelease builds the daemons of a commit into folder, which appears once all are built. The
-// folder source is for temporary files.
+// buildRelease builds the daemons of a commit. It creates folder only after all daemons are built.
+// It uses the folder source for the commit's source files.
 func buildRelease(commit, source, folder string) error {
 	archive := filepath.Join(source, "archive.tar")
 	top, err := git("rev-parse", "--show-toplevel")
@@ -92,33 +93,35 @@ func buildRelease(commit, source, folder string) error {
 	if err := kittest.BuildTree(source, built, programs...); err != nil {
 		return err
 	}
-	if err := os.Rename(built, folder); err != nil && !errors.Is(err, os.ErrExist) { // another test has built it
+	// The folder exists if another process has built the release in the meantime.
+	if err := os.Rename(built, folder); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	return nil
 }
 
 // Downgrade stops the daemon as a rolling upgrade does, and starts the daemon of the previous
-// release in its place. It returns ErrNoRelease without BuildRelease.
+// release in its place. It returns ErrNoRelease if BuildRelease has not been called.
 func (m *Machine) Downgrade() error {
-	if m.lab.release == "" {
+	if m.lab.releaseFolder == "" {
 		return ErrNoRelease
 	}
-	m.switchRelease(m.lab.release)
+	m.switchRelease(m.lab.releaseFolder)
 	return nil
 }
 
-// Upgrade ends Downgrade.
+// Upgrade undoes Downgrade.
 func (m *Machine) Upgrade() error {
 	m.switchRelease("")
 	return nil
 }
 
-// switchRelease stops the daemon, and starts the daemon of another release.
+// switchRelease stops the daemon, and starts the daemon in a release's folder. An empty folder
+// means the current release. If the daemon was killed, the next Start uses the release.
 func (m *Machine) switchRelease(release string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.release = release
+	m.releaseFolder = release
 	if m.process != nil {
 		m.process.Stop()
 		m.process = m.start()
@@ -128,11 +131,11 @@ func (m *Machine) switchRelease(release string) {
 
 // startDaemon starts the daemon of the machine's release.
 func (l *Lab) startDaemon(m *Machine) *labtest.Process {
-	daemon, flags := program(m.Name), l.flags(m)
-	if m.release == "" {
+	daemon, flags := programOf(m.Name), l.flags(m)
+	if m.releaseFolder == "" {
 		return labtest.Start(l, m.Name, daemon, m.Namespace, flags)
 	}
-	cmd := exec.Command(filepath.Join(m.release, daemon), flags...)
+	cmd := exec.Command(filepath.Join(m.releaseFolder, daemon), flags...)
 	cmd.Dir = l.TempDir()
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	return labtest.Run(l, m.Name, cmd, m.Namespace)

@@ -12,32 +12,32 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// roll downgrades the daemons one by one to the previous release, and upgrades them again in the
-// order of docs/operations.md. After each step all processes are ready, and a write reaches all
-// followers.
-func roll(t *testing.T, l *Lab) {
+// testDowngrade downgrades the daemons one by one to the previous release, and upgrades them again
+// in the order of docs/operations.md. It checks each step with checkRelease.
+func testDowngrade(t *testing.T, l *Lab) {
 	began := time.Now()
 	if err := l.BuildRelease(); errors.Is(err, ErrNoRelease) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s is there after %s", l.release, time.Since(began).Round(time.Millisecond))
+	t.Logf("%s is ready after %s", l.releaseFolder, time.Since(began).Round(time.Millisecond))
 	daemons := l.daemons()
 	for _, m := range slices.Backward(daemons) {
 		must(t, m.Downgrade())
-		works(t, l, m, "down", filepath.Join(l.release, program(m.Name)))
+		checkRelease(t, l, m, "down", filepath.Join(l.releaseFolder, programOf(m.Name)))
 	}
 	self, err := os.Executable()
 	must(t, err)
 	for _, m := range daemons {
 		must(t, m.Upgrade())
-		works(t, l, m, "up", self)
+		checkRelease(t, l, m, "up", self)
 	}
 }
 
-// works checks that a machine runs a program, and that a write reaches all followers.
-func works(t *testing.T, l *Lab, m *Machine, way, program string) {
+// checkRelease checks that a machine runs the executable with the path program, that the machine is
+// ready, and that a write reaches all followers.
+func checkRelease(t *testing.T, l *Lab, m *Machine, direction, program string) {
 	t.Helper()
 	running, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", m.process.PID()))
 	must(t, err)
@@ -45,8 +45,8 @@ func works(t *testing.T, l *Lab, m *Machine, way, program string) {
 		t.Fatalf("%s runs %s, want %s", m.Name, running, program)
 	}
 	must(t, eventually(m.Ready))
-	revision := awaitWrite(t, l, way+"-"+m.Name)
+	revision := awaitCreateService(t, l, direction+"-"+m.Name)
 	for _, f := range l.followers() {
-		kittest.Eventually(t, f.Name, func() error { return f.follows(revision) })
+		kittest.Eventually(t, f.Name, func() error { return f.checkApplied(revision) })
 	}
 }

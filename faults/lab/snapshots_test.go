@@ -15,7 +15,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// snapshots returns the number of snapshots that each follower took for a reason.
+// snapshots returns the number of snapshots that each follower has taken for a reason.
 func snapshots(t *testing.T, followers []*Machine, reason string) map[*Machine]float64 {
 	t.Helper()
 	taken := map[*Machine]float64{}
@@ -27,25 +27,26 @@ func snapshots(t *testing.T, followers []*Machine, reason string) map[*Machine]f
 	return taken
 }
 
-// awaitSnapshots waits until each follower has applied a revision, and has taken more snapshots for
-// a reason than before.
+// awaitSnapshots waits until each follower in before has applied a revision, and has taken more
+// snapshots for a reason than before says.
 func awaitSnapshots(t *testing.T, before map[*Machine]float64, reason string, revision uint64) {
 	t.Helper()
 	for m, n := range before {
 		kittest.Eventually(t, m.Name, func() error {
 			if now := snapshots(t, []*Machine{m}, reason)[m]; now == n {
-				return fmt.Errorf("it took no snapshot with the reason %s", reason)
+				return fmt.Errorf("the follower took no snapshot with the reason %s", reason)
 			}
-			return m.follows(revision)
+			return m.checkApplied(revision)
 		})
 	}
 }
 
-// prune cuts followers off until the changes that they lack were pruned from the log.
-func prune(t *testing.T, l *Lab) {
+// testPrune cuts followers off until the changes that they lack have been pruned from the log, and
+// checks that they then take a snapshot.
+func testPrune(t *testing.T, l *Lab) {
 	var followers []*Machine
 	for _, m := range l.followers() {
-		if m.Name != "allocator-0" && m.Name != "endpointctl-0" { // the others go on meanwhile
+		if m.Name != "allocator-0" && m.Name != "endpointctl-0" { // these two keep their connections
 			followers = append(followers, m)
 		}
 	}
@@ -58,20 +59,20 @@ func prune(t *testing.T, l *Lab) {
 			}
 		}
 	}
-	revision := awaitWrite(t, l, "before-the-cut")
+	revision := awaitCreateService(t, l, "before-the-cut")
 	for _, m := range followers {
-		kittest.Eventually(t, m.Name, func() error { return m.follows(revision) })
+		kittest.Eventually(t, m.Name, func() error { return m.checkApplied(revision) })
 	}
 	before := snapshots(t, followers, "pruned")
 	impair(l.Cut)
-	kittest.Eventually(t, "the servers of NATS give the followers up", func() error { return l.natsHas(followers, false) })
+	kittest.Eventually(t, "the NATS servers close the followers' connections", func() error { return l.checkNATSConnections(followers, false) })
 	revision = fillLog(t, l)
 	impair(l.EndCut)
 	awaitSnapshots(t, before, "pruned", revision)
 }
 
-// fillLog writes until the changes after the present revision were pruned from the log. It returns
-// the newest revision.
+// fillLog writes until the changes after the current revision have been pruned from the log. It
+// returns the newest revision.
 func fillLog(t *testing.T, l *Lab) (revision uint64) {
 	t.Helper()
 	conn := l.Dial("registry-0")
@@ -98,8 +99,8 @@ func fillLog(t *testing.T, l *Lab) (revision uint64) {
 	return ns.GetMetadata().GetResourceVersion()
 }
 
-// diverge gives the log another epoch.
-func diverge(t *testing.T, l *Lab) {
+// testDiverge gives the log another epoch, and checks that all followers take a snapshot.
+func testDiverge(t *testing.T, l *Lab) {
 	rebuilds := func() (sum float64) {
 		for _, name := range []string{"registry-0", "registry-1"} {
 			n, err := l.Machine(name).Metric("portolan_changes_relay_rebuilds_total")
@@ -110,11 +111,11 @@ func diverge(t *testing.T, l *Lab) {
 	}
 	made, before := rebuilds(), snapshots(t, l.followers(), "epoch")
 	must(t, l.Diverge())
-	kittest.Eventually(t, "another stream", func() error {
+	kittest.Eventually(t, "a new stream", func() error {
 		if rebuilds() == made {
-			return errors.New("the stream is still that with the foreign message")
+			return errors.New("the relay has not created the stream again")
 		}
 		return nil
 	})
-	awaitSnapshots(t, before, "epoch", awaitWrite(t, l, "in-the-new-epoch"))
+	awaitSnapshots(t, before, "epoch", awaitCreateService(t, l, "in-the-new-epoch"))
 }

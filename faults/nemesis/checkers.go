@@ -8,25 +8,28 @@ import (
 	"portolan.dev/portolan/e2e/labtest"
 )
 
-// newForeignCheckers are the constructors of checkers of foreign things that a run must not change,
-// such as firewall rules. They are called when the lab is ready and before the first fault, so that
-// a checker can remember the original state. The checkers run at rest after each round, and after
-// nodeagent cleanup.
+// newForeignCheckers are the constructors of the foreign checkers. They are called when the lab is
+// ready and before the first fault, so that a checker can store the original state. The checkers
+// run at rest after each round, and after nodeagent cleanup.
 var newForeignCheckers = []func(*lab.Lab) foreignChecker{
 	func(l *lab.Lab) foreignChecker { return foreign.Put(l) },
 }
 
-// A foreignChecker checks foreign things on the nodes, and removes its own additions at the end.
+// A foreignChecker checks configuration of the nodes that belongs to other programs and that a run
+// must not change, such as firewall rules.
 type foreignChecker interface {
 	check.Checker
+	// Remove removes the configuration that the checker added to the nodes.
 	Remove() error
 }
 
-// atRest returns the checkers of the state at rest, in the order of cause and effect.
-func (r *run) atRest() []check.Checker { return append(r.daemons(true), r.foreignRules()...) }
+// atRestCheckers returns the checkers of the state at rest.
+func (r *run) atRestCheckers() []check.Checker {
+	return append(r.daemonCheckers(true), r.foreignStateCheckers()...)
+}
 
-// foreignRules returns the checkers of foreign things.
-func (r *run) foreignRules() []check.Checker {
+// foreignStateCheckers returns the foreign checkers of the run.
+func (r *run) foreignStateCheckers() []check.Checker {
 	var all []check.Checker
 	for _, g := range r.foreignCheckers {
 		all = append(all, g)
@@ -34,12 +37,12 @@ func (r *run) foreignRules() []check.Checker {
 	return all
 }
 
-// daemons returns the checkers of the daemons' states, in the order of cause and effect. The first
-// four check objects, which the other states follow from. With audit, the data planes themselves
-// are checked, and not only the agents' plans.
-func (r *run) daemons(audit bool) []check.Checker {
+// daemonCheckers returns the checkers of the daemons' states. The checkers of objects come first,
+// because all other states result from objects. If audit is true, the checkers check the data
+// planes in addition to the agents' plans.
+func (r *run) daemonCheckers(audit bool) []check.Checker {
 	all := []check.Checker{
-		named{"registry-0", check.Objects{Registry: r.registries[0]}}, named{"registry-1", check.Objects{Registry: r.registries[1]}},
+		namedChecker{"registry-0", check.Objects{Registry: r.registries[0]}}, namedChecker{"registry-1", check.Objects{Registry: r.registries[1]}},
 		check.Slices{Registry: r.registries[0]}, check.Legacy{Registry: r.registries[0]},
 	}
 	for _, n := range r.Nodes {
@@ -51,16 +54,16 @@ func (r *run) daemons(audit bool) []check.Checker {
 	}
 	zones := append([]string{model.Zone}, labtest.ReverseZones()...)
 	for _, name := range []string{"dnssvc-0", "dnssvc-1"} {
-		all = append(all, named{"names of " + name, check.Names{Server: r.Resolver(name), Zones: zones}})
+		all = append(all, namedChecker{"names of " + name, check.Names{Server: r.Resolver(name), Zones: zones}})
 	}
 	return append(all, check.Allocations{Allocator: r.allocator})
 }
 
-// named is a checker under another name.
-type named struct {
+// namedChecker is a checker with another name.
+type namedChecker struct {
 	name string
 	check.Checker
 }
 
 // Name implements check.Checker.
-func (n named) Name() string { return n.name }
+func (n namedChecker) Name() string { return n.name }

@@ -12,18 +12,18 @@ type Size struct {
 	Rounds int
 	// Length is the time from the beginning of a round in which its faults begin and end.
 	Length time.Duration
-	// Faults is the largest number of faults in a round. A round has at least one.
+	// Faults is the largest number of faults in a round. A round has at least one fault.
 	Faults int
-	// Prepared allows kinds that take long to prepare: a downgrade needs a build of the previous
-	// release.
-	Prepared bool
+	// AllowPreparation allows kinds that need a slow preparation, such as a downgrade, which needs
+	// a build of the previous release.
+	AllowPreparation bool
 }
 
-// step is the unit of drawn times, so that schedules are easy to read.
-const step = 100 * time.Millisecond
+// timeStep is the unit of drawn times. It is coarse so that schedules are easy to read.
+const timeStep = 100 * time.Millisecond
 
-// Draw returns the schedule of a seed. machines are the names of all machines. Cuts also affect the
-// machine "clients".
+// Draw returns the schedule of a seed. The parameter machines has the names of all machines with
+// processes. Faults between two machines may also affect the machine "clients".
 func Draw(seed uint64, size Size, machines []string) Schedule {
 	var s Schedule
 	for round := range size.Rounds {
@@ -45,9 +45,9 @@ func Draw(seed uint64, size Size, machines []string) Schedule {
 func drawFault(random *rand.Rand, size Size, machines []string) Fault {
 	f := Fault{Kind: pickKind(random, size)}
 	k := kinds[f.Kind]
-	steps := int64(size.Length / step)
-	f.At = time.Duration(random.Int64N(steps/2)) * step
-	f.For = time.Duration(1+random.Int64N(steps-int64(f.At/step))) * step
+	steps := int64(size.Length / timeStep)
+	f.At = time.Duration(random.Int64N(steps/2)) * timeStep
+	f.For = time.Duration(1+random.Int64N(steps-int64(f.At/timeStep))) * timeStep
 	if k.healLast {
 		f.For = size.Length - f.At
 	}
@@ -78,7 +78,7 @@ func drawTargets(random *rand.Rand, k kind, machines []string) []string {
 	return targets
 }
 
-// connects reports whether a machine opens connections to another one.
+// connects reports whether the machine from opens connections to the machine to.
 func connects(from, to string) bool {
 	role := func(machine string) string {
 		kind, _, _ := strings.Cut(machine, "-")
@@ -99,18 +99,19 @@ func connects(from, to string) bool {
 	return false
 }
 
-// conflicts reports whether two faults claim the same thing at the same time, or with less than a
-// step between them.
+// conflicts reports whether two faults claim the same resource, and overlap or are less than a
+// timeStep apart.
 func (f Fault) conflicts(g Fault) bool {
-	if f.At > g.At+g.For+step || g.At > f.At+f.For+step {
+	if f.At > g.At+g.For+timeStep || g.At > f.At+f.For+timeStep {
 		return false
 	}
-	mine := f.exclusive()
-	return slices.ContainsFunc(g.exclusive(), func(c string) bool { return slices.Contains(mine, c) })
+	mine := f.claims()
+	return slices.ContainsFunc(g.claims(), func(c string) bool { return slices.Contains(mine, c) })
 }
 
-func (f Fault) exclusive() []string {
-	if claims := kinds[f.Kind].exclusive; claims != nil {
+// claims returns the resources that no other fault may claim at the same time.
+func (f Fault) claims() []string {
+	if claims := kinds[f.Kind].claims; claims != nil {
 		return claims(f.Targets)
 	}
 	return nil

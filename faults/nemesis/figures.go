@@ -18,26 +18,26 @@ type Figures struct {
 	Schedule string
 	Failed   bool
 	Rounds   []Round
-	// Restarts counts, by machine, how often the process ended by itself.
+	// Restarts has, by machine, the number of times that the process exited and was restarted.
 	Restarts map[string]int
 }
 
 // Round has the measurements of a round.
 type Round struct {
-	// Happened are the kinds of the faults that happened.
+	// Happened has the kind of each fault that was injected.
 	Happened []string
 	Failed   bool
-	// Recorded is the number of records of each sort that the checkers had.
+	// Recorded has the number of records that the checkers read, by the sort of record.
 	Recorded map[string]int
-	// Convergence is the time in nanoseconds from the end of the last fault until each component
-	// was up to date.
+	// Convergence has, for each component, the time in nanoseconds from the end of the last fault
+	// until the component was up to date.
 	Convergence map[string]time.Duration
 	// Unserved has the times without service of each kind of client.
 	Unserved []history.Windows
 }
 
-// note stores the figures of a history.
-func (r *Round) note(h *history.History) {
+// measure sets Recorded and Unserved from a history.
+func (r *Round) measure(h *history.History) {
 	r.Unserved = h.Windows()
 	r.Recorded = map[string]int{
 		"calls": len(h.Calls), "changes": len(h.Log.Changes), "answers": len(h.Answers), "attempts": len(h.Attempts),
@@ -48,9 +48,9 @@ func (r *Round) note(h *history.History) {
 	}
 }
 
-// unrecorded returns the sorts of records that the whole run lacks. Their checkers had no input, so
-// a run without findings would prove nothing.
-func (f *Figures) unrecorded() []string {
+// missingRecords returns the sorts of records that the whole run lacks. The checkers of such
+// records had no input, so they could not find anything.
+func (f *Figures) missingRecords() []string {
 	sums := map[string]int{}
 	for _, r := range f.Rounds {
 		for sort, n := range r.Recorded {
@@ -78,19 +78,19 @@ func (f *Figures) Append(path string) error {
 	return file.Close()
 }
 
-// lines returns the figures of one run as text.
-func (f *Figures) lines() []string {
-	lines := append([]string{"what clients saw:"}, unserved([]*Figures{f})...)
-	lines = append(lines, "until everything was right, after the last fault of a round was healed:")
-	lines = append(lines, convergence([]*Figures{f})...)
+// report returns the figures of one run as lines of text.
+func (f *Figures) report() []string {
+	lines := append([]string{"service seen by clients:"}, unservedTable([]*Figures{f})...)
+	lines = append(lines, "recovery times after the last fault of a round was healed:")
+	lines = append(lines, convergenceTable([]*Figures{f})...)
 	for _, name := range slices.Sorted(maps.Keys(f.Restarts)) {
-		lines = append(lines, fmt.Sprintf("%s ended by itself %d times", name, f.Restarts[name]))
+		lines = append(lines, fmt.Sprintf("%s exited and was restarted %d times", name, f.Restarts[name]))
 	}
 	return lines
 }
 
-// Tables returns the figures of many runs as tables in Markdown: faults and outcomes, what clients
-// saw, and convergence.
+// Tables returns the figures of many runs as tables in Markdown: outcomes by kind of fault, service
+// by kind of client, and recovery times by component.
 func Tables(all []*Figures) string {
 	rounds, failed := 0, []uint64{}
 	for _, f := range all {
@@ -100,12 +100,12 @@ func Tables(all []*Figures) string {
 		rounds += len(f.Rounds)
 	}
 	lines := []string{fmt.Sprintf("%d seeds, %d rounds; %d seeds failed: %d", len(all), rounds, len(failed), failed), ""}
-	return strings.Join(slices.Concat(lines, outcomes(all), []string{""}, unserved(all), []string{""}, convergence(all)), "\n")
+	return strings.Join(slices.Concat(lines, outcomeTable(all), []string{""}, unservedTable(all), []string{""}, convergenceTable(all)), "\n")
 }
 
-// outcomes returns a table of how often each kind of fault happened, and how many rounds with it
-// failed.
-func outcomes(all []*Figures) []string {
+// outcomeTable returns a table with, for each kind of fault, the number of faults, of rounds with
+// such a fault, and of such rounds that failed.
+func outcomeTable(all []*Figures) []string {
 	times, rounds, failed := map[string]int{}, map[string]int{}, map[string]int{}
 	for r := range eachRound(all) {
 		for n, kind := range r.Happened {
@@ -126,8 +126,8 @@ func outcomes(all []*Figures) []string {
 	return lines
 }
 
-// unserved returns a table of the times without service, by kind of client.
-func unserved(all []*Figures) []string {
+// unservedTable returns a table of the times without service, by kind of client.
+func unservedTable(all []*Figures) []string {
 	type sum struct {
 		served, failed int
 		longest        []time.Duration // of each round
@@ -145,14 +145,15 @@ func unserved(all []*Figures) []string {
 	lines := []string{"| clients | served | not served | longest without service in a round, p50 | worst |", "|---|---|---|---|---|"}
 	for _, kind := range slices.Sorted(maps.Keys(sums)) {
 		s := sums[kind]
-		p50, worst := spread(s.longest)
+		p50, worst := medianAndMax(s.longest)
 		lines = append(lines, fmt.Sprintf("| %s | %d | %d | %s | %s |", kind, s.served, s.failed, p50, worst))
 	}
 	return lines
 }
 
-// convergence returns a table of the components' recovery times after the last fault of a round.
-func convergence(all []*Figures) []string {
+// convergenceTable returns a table of the components' recovery times after the last fault of a
+// round.
+func convergenceTable(all []*Figures) []string {
 	times := map[string][]time.Duration{}
 	for r := range eachRound(all) {
 		for name, took := range r.Convergence {
@@ -161,14 +162,14 @@ func convergence(all []*Figures) []string {
 	}
 	lines := []string{"| component | p50 | worst | of rounds |", "|---|---|---|---|"}
 	for _, name := range slices.Sorted(maps.Keys(times)) {
-		p50, worst := spread(times[name])
+		p50, worst := medianAndMax(times[name])
 		lines = append(lines, fmt.Sprintf("| %s | %s | %s | %d |", name, p50, worst, len(times[name])))
 	}
 	return lines
 }
 
-// spread returns the median and the maximum of times.
-func spread(times []time.Duration) (p50, worst time.Duration) {
+// medianAndMax sorts times, and returns their median and maximum.
+func medianAndMax(times []time.Duration) (p50, worst time.Duration) {
 	slices.Sort(times)
 	return times[(len(times)-1)/2].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond)
 }

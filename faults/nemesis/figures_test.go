@@ -26,8 +26,8 @@ func twoRuns() []*Figures {
 	}
 }
 
-// TestTables checks that a fault which happens twice in a round counts as one round, and that only
-// the rounds that failed count as failed.
+// TestTables checks that a round with two faults of a kind counts as one round, and that only the
+// rounds that failed count as failed.
 func TestTables(t *testing.T) {
 	got := Tables(twoRuns())
 	for _, line := range []string{
@@ -40,13 +40,13 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestUnrecorded checks that a sort of records counts as recorded if any round has it.
-func TestUnrecorded(t *testing.T) {
+// TestMissingRecords checks that missingRecords returns the sorts of records that no round has.
+func TestMissingRecords(t *testing.T) {
 	all := twoRuns()
-	if got := all[0].unrecorded(); len(got) > 0 {
+	if got := all[0].missingRecords(); len(got) > 0 {
 		t.Errorf("the first run lacks %v, want nothing", got)
 	}
-	if got := all[1].unrecorded(); len(got) != 1 || got[0] != "answers" {
+	if got := all[1].missingRecords(); len(got) != 1 || got[0] != "answers" {
 		t.Errorf("the second run lacks %v, want answers", got)
 	}
 }
@@ -73,6 +73,6 @@ func TestAppend(t *testing.T) {
 		read = append(read, f)
 	}
 	if got, want := Tables(read), Tables(all); got != want {
-		t.Errorf("the file says\n%s\nwant\n%s", got, want)
+		t.Errorf("the file has the figures\n%s\nwant\n%s", got, want)
 	}
 }

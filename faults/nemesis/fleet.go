@@ -13,13 +13,17 @@ import (
 	"portolan.dev/services/object"
 )
 
-// The number of clients and their pauses. They leave enough time of two processors for the daemons.
+// The number of clients and the pauses between their calls. With these values, the clients leave
+// enough time of two processors for the daemons.
 const (
 	actors  = 6
 	writers = 4
-	think   = 30 * time.Millisecond
-	every   = 100 * time.Millisecond
-	// callTimeout is the deadline of a client's call.
+	// writePause is the mean pause between two calls of a writer or an actor.
+	writePause = 30 * time.Millisecond
+	// probePause is the pause between two DNS queries of a client, two attempts to connect, or two
+	// uses of a connection.
+	probePause = 100 * time.Millisecond
+	// callTimeout is the timeout of a client's call.
 	callTimeout = 3 * time.Second
 )
 
@@ -32,12 +36,13 @@ const (
 	steadyNodePort  = 32000
 )
 
-// podNodes have no agents, which would report the readiness of pods in place of the actors.
+// podNodes are the nodes of the actors' pods. They have no agents, because an agent would report
+// the readiness of the pods, which the actors do.
 var podNodes = []string{"hand-made-1", "hand-made-2"}
 
-// prepare creates the objects that the clients need, and waits until all daemons have them, because
-// the checkers assume that the initial objects have always existed.
-func (r *run) prepare() {
+// createObjects creates the objects that the clients need. It waits until all daemons have them,
+// because the checkers assume that the initial objects have always existed.
+func (r *run) createObjects() {
 	r.Helper()
 	var all []object.Object
 	namespaces := []string{steadyNamespace}
@@ -54,13 +59,13 @@ func (r *run) prepare() {
 		r.apply(o)
 	}
 	world := model.New()
-	for _, o := range steady() {
+	for _, o := range steadyObjects() {
 		world.Put(r.apply(o))
 	}
 	began := time.Now()
-	for _, c := range r.daemons(false) {
-		if _, ok := r.await(c, began, func() (*model.World, error) { return world, nil }); !ok {
-			r.Fatalf("before the first fault: %s is not right within %s", c.Name(), patience)
+	for _, c := range r.daemonCheckers(false) {
+		if _, ok := r.awaitComponent(c, began, func() (*model.World, error) { return world, nil }); !ok {
+			r.Fatalf("before the first fault: %s was not up to date within %s", c.Name(), recoveryTimeout)
 		}
 	}
 }
@@ -75,8 +80,8 @@ func (r *run) apply(o object.Object) object.Object {
 	return object.Unwrap(answer.GetObject())
 }
 
-// steady returns the service that clients connect to, and its backends.
-func steady() []object.Object {
+// steadyObjects returns the service that clients connect to, and its EndpointSlice.
+func steadyObjects() []object.Object {
 	meta := func() *corev1.ObjectMeta { return &corev1.ObjectMeta{Namespace: steadyNamespace, Name: steadyName} }
 	name, number, ready := "http", workload.Ports[0], true
 	conditions := &corev1.EndpointConditions{Ready: &ready}
@@ -94,15 +99,15 @@ func steady() []object.Object {
 	}}}
 }
 
-// startFleet starts the clients of a round. They connect from a machine that the nemesis can cut
-// off, except for the readers of the log, which run on the hub.
+// startFleet starts the clients of a round. They connect from the machine "clients", which faults
+// can cut off, except for the readers of the log, which connect from the hub.
 func (r *run) startFleet() (err error) {
 	from := clients.Inside(r.Clients.Namespace.Do)
 	r.fleet, err = clients.Start(r.Context(), clients.Config{
 		Seed: r.seed + uint64(r.number), Run: fmt.Sprintf("round-%d-", r.number),
 		Registries: r.Registries(), NATS: r.NATS(), Allocator: r.Allocator(), Identity: r.Identity, Control: from, Log: clients.Inside(r.Network.Hub.Do),
-		NameServers: []string{r.Resolver("dnssvc-0").String(), r.Resolver("dnssvc-1").String()}, Names: names(),
-		Routes: r.routes(from), Actors: r.actors, Writers: writers, Think: think, Every: every, Deadline: callTimeout,
+		NameServers: []string{r.Resolver("dnssvc-0").String(), r.Resolver("dnssvc-1").String()}, Names: resolvedNames(),
+		Routes: r.routes(from), Actors: r.actors, Writers: writers, Think: writePause, Every: probePause, Deadline: callTimeout,
 	}, r.recorder)
 	return err
 }
@@ -119,8 +124,8 @@ func (r *run) routes(from clients.Dial) []clients.Route {
 	return all
 }
 
-// names returns the DNS names that clients resolve.
-func names() []string {
+// resolvedNames returns the DNS names that clients resolve.
+func resolvedNames() []string {
 	all := []string{fmt.Sprintf("%s.%s.svc.%s", steadyName, steadyNamespace, model.Zone)}
 	for _, name := range clients.Services {
 		all = append(all, fmt.Sprintf("%s.%s.svc.%s", name, clients.Namespace, model.Zone))

@@ -13,34 +13,36 @@ import (
 
 // A kind is a kind of fault.
 type kind struct {
-	// weight is the probability of being drawn, relative to other kinds.
+	// weight is the probability that the kind is drawn, relative to other kinds.
 	weight int
-	// targets is the number of its machines.
+	// targets is the number of machines that a fault of the kind affects.
 	targets int
-	// validTarget reports whether a machine can be its target. If it is nil, each machine can.
+	// validTarget reports whether the fault can affect a machine. If it is nil, the fault can
+	// affect each machine.
 	validTarget func(machine string) bool
-	// exclusive returns the things that no other fault may claim at the same time.
-	exclusive func(machines []string) []string
-	begin     func(l *lab.Lab, machines []*lab.Machine) error
-	heal      func(l *lab.Lab, machines []*lab.Machine) error
-	// healLast means that it is healed at the end of its round, after the others.
+	// claims returns the resources that no other fault may claim at the same time. If it is nil,
+	// the fault claims none.
+	claims func(machines []string) []string
+	begin  func(l *lab.Lab, machines []*lab.Machine) error
+	heal   func(l *lab.Lab, machines []*lab.Machine) error
+	// healLast is true if the fault is healed at the end of its round, after the other faults.
 	healLast bool
-	// mayFail means that other faults may prevent it.
+	// mayFail is true if other faults may make begin fail.
 	mayFail bool
-	// prepare does slow preparations before a run. Such kinds are drawn only if Size.Prepared is
-	// set.
+	// prepare is called once before a run and may be slow. Kinds that have it are drawn only if
+	// Size.AllowPreparation is set.
 	prepare func(l *lab.Lab) error
 }
 
 // kinds are the kinds of faults by name.
 var kinds = map[string]kind{
 	"kill": {
-		weight: 6, targets: 1, exclusive: process,
+		weight: 6, targets: 1, claims: processClaims,
 		begin: func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Kill() },
 		heal:  func(_ *lab.Lab, m []*lab.Machine) error { m[0].Start(); return nil },
 	},
 	"pause": {
-		weight: 5, targets: 1, exclusive: process,
+		weight: 5, targets: 1, claims: processClaims,
 		begin: func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Pause() },
 		heal:  func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Continue() },
 	},
@@ -56,10 +58,10 @@ var kinds = map[string]kind{
 		begin: func(l *lab.Lab, m []*lab.Machine) error { return l.Cut(m[0], m[1]) },
 		heal:  func(l *lab.Lab, m []*lab.Machine) error { return l.EndCut(m[0], m[1]) },
 	},
-	"isolate": { // cuts a machine off from all others; writes continue, so the log may be pruned meanwhile
+	"isolate": { // cuts a machine off from all others; the log may be pruned meanwhile
 		weight: 4, targets: 1,
-		begin: func(l *lab.Lab, m []*lab.Machine) error { return others(l, m[0], l.Cut) },
-		heal:  func(l *lab.Lab, m []*lab.Machine) error { return others(l, m[0], l.EndCut) },
+		begin: func(l *lab.Lab, m []*lab.Machine) error { return forEachPath(l, m[0], l.Cut) },
+		heal:  func(l *lab.Lab, m []*lab.Machine) error { return forEachPath(l, m[0], l.EndCut) },
 	},
 	"lose": { // drops some packets in both directions
 		weight: 3, targets: 2,
@@ -69,54 +71,56 @@ var kinds = map[string]kind{
 		},
 	},
 	"throttle": {
-		weight: 2, targets: 1, exclusive: claim("throttle "),
+		weight: 2, targets: 1, claims: claimsOn("throttle "),
 		begin: func(l *lab.Lab, m []*lab.Machine) error { return l.Throttle(m[0]) },
 		heal:  func(l *lab.Lab, m []*lab.Machine) error { return l.EndThrottle(m[0]) },
 	},
 	"fill": {
 		weight: 3, targets: 1,
-		exclusive: func(m []string) []string {
-			if isBroker(m[0]) { // healing restarts it
-				return append(claim("disk ")(m), process(m)...)
+		claims: func(m []string) []string {
+			if isBroker(m[0]) { // freeDisk restarts it
+				return append(claimsOn("disk ")(m), processClaims(m)...)
 			}
-			return claim("disk ")(m)
+			return claimsOn("disk ")(m)
 		},
 		validTarget: func(machine string) bool {
 			return !strings.HasPrefix(machine, "postgres") && !strings.HasPrefix(machine, "registry") && !strings.HasPrefix(machine, "endpointctl")
 		},
 		begin: func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Fill() },
-		heal:  func(_ *lab.Lab, m []*lab.Machine) error { return empty(m[0]) },
+		heal:  func(_ *lab.Lab, m []*lab.Machine) error { return freeDisk(m[0]) },
 	},
 	"fail-over": { // of Postgres
 		weight: 3, healLast: true,
-		exclusive: func([]string) []string { return process([]string{"postgres-0", "postgres-1"}) },
-		begin:     func(l *lab.Lab, _ []*lab.Machine) error { return l.FailOver() },
-		heal:      func(l *lab.Lab, _ []*lab.Machine) error { return l.Rejoin() },
+		claims: func([]string) []string { return processClaims([]string{"postgres-0", "postgres-1"}) },
+		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.FailOver() },
+		heal:   func(l *lab.Lab, _ []*lab.Machine) error { return l.Rejoin() },
 	},
 	"slow-flush": { // of the primary's log
-		weight:    3,
-		exclusive: func([]string) []string { return []string{"flush"} },
-		begin:     func(l *lab.Lab, _ []*lab.Machine) error { return l.SlowFlush() },
-		heal:      func(l *lab.Lab, _ []*lab.Machine) error { return l.QuickFlush() },
+		weight: 3,
+		claims: func([]string) []string { return []string{"flush"} },
+		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.SlowFlush() },
+		heal:   func(l *lab.Lab, _ []*lab.Machine) error { return l.EndSlowFlush() },
 	},
 	"rotate": { // gives a machine a new certificate, which it must present by the end of the round
 		weight: 3, targets: 1, healLast: true,
-		exclusive: func(machines []string) []string { return append(process(machines), claim("disk ")(machines)...) },
-		begin:     func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Rotate() },
-		heal:      func(_ *lab.Lab, m []*lab.Machine) error { return m[0].AwaitRotated() },
+		claims: func(machines []string) []string {
+			return append(processClaims(machines), claimsOn("disk ")(machines)...)
+		},
+		begin: func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Rotate() },
+		heal:  func(_ *lab.Lab, m []*lab.Machine) error { return m[0].AwaitRotated() },
 	},
 	"step-down": { // of the leader of the change stream
 		weight: 2, mayFail: true,
 		begin: func(l *lab.Lab, _ []*lab.Machine) error { return l.StepDown() },
 		heal:  func(*lab.Lab, []*lab.Machine) error { return nil },
 	},
-	"diverge": { // puts a message into the stream that the log lacks, so the log gets another epoch
+	"diverge": { // publishes a message that the log lacks, so the log gets another epoch
 		weight: 2, mayFail: true,
 		begin: func(l *lab.Lab, _ []*lab.Machine) error { return l.Diverge() },
 		heal:  func(*lab.Lab, []*lab.Machine) error { return nil },
 	},
 	"downgrade": { // replaces a daemon by the previous release
-		weight: 4, targets: 1, exclusive: process,
+		weight: 4, targets: 1, claims: processClaims,
 		validTarget: func(machine string) bool {
 			return !strings.HasPrefix(machine, "postgres") && !strings.HasPrefix(machine, "nats")
 		},
@@ -124,10 +128,10 @@ var kinds = map[string]kind{
 		begin:   func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Downgrade() },
 		heal:    func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Upgrade() },
 	},
-	"lose-stream": { // deletes the data of all NATS servers, so that the relay creates the stream again
-		weight:    2,
-		exclusive: func([]string) []string { return append(process(brokers), claim("disk ")(brokers)...) },
-		begin:     func(l *lab.Lab, _ []*lab.Machine) error { return l.LoseStream() },
+	"lose-stream": { // deletes the data of all NATS servers; the relay creates the stream again
+		weight: 2,
+		claims: func([]string) []string { return append(processClaims(brokers), claimsOn("disk ")(brokers)...) },
+		begin:  func(l *lab.Lab, _ []*lab.Machine) error { return l.LoseStream() },
 		heal: func(l *lab.Lab, _ []*lab.Machine) error {
 			for _, name := range brokers {
 				l.Machine(name).Start()
@@ -137,10 +141,11 @@ var kinds = map[string]kind{
 	},
 }
 
-// empty frees a machine's disk. If the machine is a NATS server, empty restarts it, because a NATS
-// server stops JetStream when its disk is full and starts it again only after a restart. Without
-// that server, the stream has fewer servers than replicas and cannot be created again.
-func empty(m *lab.Machine) error {
+// freeDisk undoes Machine.Fill. If the machine is a NATS server, freeDisk restarts it, because a
+// NATS server stops JetStream when its disk is full and starts it again only after a restart.
+// Without that server, the stream would have fewer servers than replicas, so it could not be
+// created again.
+func freeDisk(m *lab.Machine) error {
 	err := m.EndFill()
 	if err == nil && isBroker(m.Name) {
 		err = m.Kill()
@@ -153,21 +158,22 @@ func isBroker(machine string) bool { return slices.Contains(brokers, machine) }
 
 var brokers = []string{"nats-0", "nats-1", "nats-2"}
 
-// process returns the claims on the machines' processes.
-func process(machines []string) []string { return claim("process ")(machines) }
+// processClaims returns the claims on the machines' processes.
+func processClaims(machines []string) []string { return claimsOn("process ")(machines) }
 
-func claim(thing string) func([]string) []string {
+// claimsOn returns a function that returns the claims on one resource of each machine.
+func claimsOn(resource string) func([]string) []string {
 	return func(machines []string) []string {
 		var all []string
 		for _, m := range machines {
-			all = append(all, thing+m)
+			all = append(all, resource+m)
 		}
 		return all
 	}
 }
 
-// others calls do for all paths from and to a machine.
-func others(l *lab.Lab, m *lab.Machine, do func(from, to *lab.Machine) error) error {
+// forEachPath calls do for all paths from and to a machine.
+func forEachPath(l *lab.Lab, m *lab.Machine, do func(from, to *lab.Machine) error) error {
 	errs := []error{do(m, l.Clients), do(l.Clients, m)}
 	for _, other := range l.Machines() {
 		if other != m {
@@ -177,21 +183,21 @@ func others(l *lab.Lab, m *lab.Machine, do func(from, to *lab.Machine) error) er
 	return errors.Join(errs...)
 }
 
-// machinesOf returns the machines of a fault.
-func (f Fault) machinesOf(l *lab.Lab) ([]*lab.Machine, error) {
+// findTargets returns the machines that the fault affects.
+func (f Fault) findTargets(l *lab.Lab) ([]*lab.Machine, error) {
 	var all []*lab.Machine
 	for _, name := range f.Targets {
 		m := l.Machine(name)
 		if m == nil {
-			return nil, fmt.Errorf("%s: there is no machine %q here", f, name)
+			return nil, fmt.Errorf("%s: the lab has no machine %q", f, name)
 		}
 		all = append(all, m)
 	}
 	return all, nil
 }
 
-// prepare prepares the kinds of a schedule. It returns the schedule without the faults that cannot
-// be prepared.
+// prepare prepares the kinds of faults in the schedule. It returns the schedule without the faults
+// of kinds that could not be prepared.
 func (s Schedule) prepare(l *lab.Lab) Schedule {
 	l.Helper()
 	missing := map[string]bool{}
@@ -208,9 +214,10 @@ func (s Schedule) prepare(l *lab.Lab) Schedule {
 	return slices.DeleteFunc(slices.Clone(s), func(f Fault) bool { return missing[f.Kind] })
 }
 
-// pickKind draws a kind by weight.
+// pickKind returns the name of a random kind. The probability of a kind is proportional to its
+// weight.
 func pickKind(random *rand.Rand, size Size) string {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(kinds)), func(name string) bool { return kinds[name].prepare != nil && !size.Prepared })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(kinds)), func(name string) bool { return kinds[name].prepare != nil && !size.AllowPreparation })
 	total := 0
 	for _, name := range names {
 		total += kinds[name].weight

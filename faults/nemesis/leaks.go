@@ -12,47 +12,53 @@ import (
 	"portolan.dev/services/object"
 )
 
-// The numbers of goroutines and files that a daemon may have in addition to its first usage. The
-// largest differences without a leak were 20 goroutines, the workers of an endpoint controller that
-// has become the leader, and 3 files, connections of a registry's pool to Postgres, which has 4. A
-// leak of one goroutine for each of the six faults of a round exceeds the limit after six rounds,
-// and a leak of one file after three. A limit relative to the first usage would hide either for
-// twice as long.
+// The numbers of goroutines and files that a daemon may have in addition to its first usage.
+//
+// The largest differences without a leak were 20 goroutines and 3 files. The goroutines were the
+// workers of an endpoint controller that had become the leader. The files were connections of a
+// registry's pool to Postgres, which has 4 connections.
+//
+// A leak of one goroutine for each of the six faults of a round exceeds the limit after six rounds,
+// and a leak of one file for each fault after three. With a limit relative to the first usage, it
+// would take twice as many rounds.
 const (
-	spareGoroutines = 30
-	spareFiles      = 12
-	// sparePipes are files that an agent with the userspace plane may have in addition. Up to 25
-	// were seen after a round, and no more after five rounds. They probably are the pipes, of two
-	// files each, through which Go splices bytes between connections, and which are closed by the
-	// garbage collector. There is one pipe for each direction of the eight connections that clients
-	// keep.
-	sparePipes = 2 * 2 * 8
+	extraGoroutines = 30
+	extraFiles      = 12
+	// extraPipes is the number of files that an agent with the userspace plane may have in addition
+	// to extraFiles. Up to 25 such files were measured after one round, and no more after five
+	// rounds. They are probably pipes, of two files each, that Go uses to splice bytes between
+	// connections. The garbage collector closes them. There is one pipe for each direction of the
+	// eight connections that clients keep open.
+	extraPipes = 2 * 2 * 8
 )
 
-// metered is a daemon with metrics of its usage.
-type metered interface {
+// daemon is a daemon with metrics of its usage.
+type daemon interface {
 	PID() int
 	Metric(name string, labels ...string) (float64, error)
 }
 
 // usage is the number of goroutines and files that a daemon uses.
 type usage struct {
-	pid                        int
-	goroutines, files, sockets float64 // sockets are the frontends' sockets: each has a goroutine and a file
+	pid               int
+	goroutines, files float64
+	// sockets is the number of the userspace plane's sockets for frontends. Each of them needs a
+	// goroutine and a file.
+	sockets float64
 }
 
 // leaks checks that daemons release the goroutines and files that they used because of faults. It
-// checks while no client is connected. A restarted daemon is compared with its usage at the first
-// check after the restart.
+// checks while no client is connected. It compares a daemon's usage with the usage at the first
+// check, or at the first check after a restart of the daemon.
 type leaks struct {
-	daemons   map[string]metered
-	userspace map[string]bool // the agents with the userspace plane
+	daemons   map[string]daemon
+	userspace map[string]bool // agents with the userspace plane
 	first     map[string]usage
 }
 
-// watchLeaks returns the checker for the daemons of a lab.
-func watchLeaks(l *lab.Lab) *leaks {
-	c := &leaks{daemons: map[string]metered{}, userspace: map[string]bool{}, first: map[string]usage{}}
+// newLeaks returns the checker for the daemons of a lab.
+func newLeaks(l *lab.Lab) *leaks {
+	c := &leaks{daemons: map[string]daemon{}, userspace: map[string]bool{}, first: map[string]usage{}}
 	for _, m := range l.Machines() {
 		if m.RunsDaemon() {
 			c.daemons[m.Name] = m
@@ -71,7 +77,7 @@ func (*leaks) Name() string { return "leaks" }
 func (c *leaks) Check(context.Context, *model.World) ([]check.Finding, error) {
 	var findings []check.Finding
 	for _, name := range slices.Sorted(maps.Keys(c.daemons)) {
-		now, err := c.look(name)
+		now, err := c.measure(name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -87,7 +93,8 @@ func (c *leaks) Check(context.Context, *model.World) ([]check.Finding, error) {
 	return findings, nil
 }
 
-func (c *leaks) look(name string) (u usage, err error) {
+// measure returns a daemon's current usage.
+func (c *leaks) measure(name string) (u usage, err error) {
 	d := c.daemons[name]
 	u.pid = d.PID()
 	if u.goroutines, err = d.Metric("go_goroutines"); err != nil {
@@ -105,16 +112,16 @@ func (c *leaks) look(name string) (u usage, err error) {
 // compare returns a problem for each limit that a daemon exceeds.
 func (c *leaks) compare(name string, first, now usage) []string {
 	var problems []string
-	more := func(what string, first, now, spare float64) {
-		if now > first+spare {
-			problems = append(problems, fmt.Sprintf("%.0f %s, %.0f at first; %.0f more are allowed", now, what, first, spare))
+	checkLimit := func(what string, first, now, allowed float64) {
+		if now > first+allowed {
+			problems = append(problems, fmt.Sprintf("%.0f %s, %.0f at first; %.0f more are allowed", now, what, first, allowed))
 		}
 	}
-	files := float64(spareFiles)
+	files := float64(extraFiles)
 	if c.userspace[name] {
-		files += sparePipes
+		files += extraPipes
 	}
-	more("goroutines besides those of frontends", first.goroutines-first.sockets, now.goroutines-now.sockets, spareGoroutines)
-	more("open files besides those of frontends", first.files-first.sockets, now.files-now.sockets, files)
+	checkLimit("goroutines besides those of frontends", first.goroutines-first.sockets, now.goroutines-now.sockets, extraGoroutines)
+	checkLimit("open files besides those of frontends", first.files-first.sockets, now.files-now.sockets, files)
 	return problems
 }

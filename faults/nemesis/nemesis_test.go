@@ -13,12 +13,12 @@ import (
 )
 
 var (
-	seed     = flag.Uint64("seed", 0, "seed of TestNemesis; 0: a random one")
-	duration = flag.Duration("for", 0, "how long TestNemesis has faults, rests not counted; 0: it does not run")
-	seeds    = flag.Int("seeds", 1, "how many seeds TestNemesis runs: the one of -seed, and those that follow it")
-	figures  = flag.String("figures", "", "file that TestNemesis adds the figures of each seed to, as a line of JSON")
-	file     = flag.String("schedule", "", "file of a schedule that TestNemesis runs, instead of one that the seed says")
-	shrink   = flag.Bool("shrink", false, "if TestNemesis fails, leave out faults for as long as it still does")
+	seed         = flag.Uint64("seed", 0, "seed of TestNemesis; 0: a random seed")
+	duration     = flag.Duration("for", 0, "total length of the rounds of TestNemesis, without the checks at rest; 0: skip TestNemesis")
+	seeds        = flag.Int("seeds", 1, "number of consecutive seeds that TestNemesis runs, beginning with -seed")
+	figuresFile  = flag.String("figures", "", "path of a file to which TestNemesis appends the figures of each seed as a line of JSON")
+	scheduleFile = flag.String("schedule", "", "path of a schedule that TestNemesis runs instead of the schedule of the seed")
+	shrink       = flag.Bool("shrink", false, "if TestNemesis fails, remove faults from the schedule for as long as it still fails")
 )
 
 func TestMain(m *testing.M) { lab.Main(m) }
@@ -26,10 +26,10 @@ func TestMain(m *testing.M) { lab.Main(m) }
 // roundLength is the time in which faults of a round begin and end.
 const roundLength = 8 * time.Second
 
-// TestNemesis runs schedules of any length, of one seed or several.
+// TestNemesis runs the schedules of one or more seeds, or a schedule in a file.
 func TestNemesis(t *testing.T) {
-	if *duration == 0 && *file == "" {
-		t.Skip("allowed: make faults runs it")
+	if *duration == 0 && *scheduleFile == "" {
+		t.Skip("allowed: make faults runs this test")
 	}
 	if *seed == 0 {
 		*seed = rand.Uint64N(1 << 32)
@@ -45,18 +45,18 @@ func TestNemesis(t *testing.T) {
 
 // runSeed runs one schedule. If it fails and -shrink is set, runSeed shrinks it.
 func runSeed(t *testing.T, seed uint64) *Figures {
-	s := Draw(seed, Size{Rounds: max(1, int(*duration/roundLength)), Length: roundLength, Faults: 6, Prepared: true}, machines())
-	if *file != "" {
-		s = load(t, *file)
+	s := Draw(seed, Size{Rounds: max(1, int(*duration/roundLength)), Length: roundLength, Faults: 6, AllowPreparation: true}, machines())
+	if *scheduleFile != "" {
+		s = readSchedule(t, *scheduleFile)
 	}
-	f := &Figures{Seed: seed, Schedule: s.String(), Failed: true} // of a run that is given up
+	f := &Figures{Seed: seed, Schedule: s.String(), Failed: true} // if Run does not return
 	passes := func(name string, s Schedule) bool {
 		return t.Run(name, func(t *testing.T) { f = Run(t, seed, s) })
 	}
 	passed := passes(fmt.Sprintf("seed %d", seed), s)
 	first := f
-	if *figures != "" {
-		if err := first.Append(*figures); err != nil {
+	if *figuresFile != "" {
+		if err := first.Append(*figuresFile); err != nil {
 			t.Error(err)
 		}
 	}
@@ -67,16 +67,16 @@ func runSeed(t *testing.T, seed uint64) *Figures {
 	t.Logf("seed %d %s", seed, outcome)
 	if !passed && *shrink {
 		s = Shrink(s, func(s Schedule) bool { return !passes(fmt.Sprintf("%d faults", len(s)), s) })
-		t.Logf("seed %d fails with these faults already:\n%s", seed, s)
+		t.Logf("seed %d also fails with these faults only:\n%s", seed, s)
 	}
 	return first
 }
 
 // machines returns the names of all machines.
-func machines() []string { return slices.Concat(lab.Roles()...) }
+func machines() []string { return slices.Concat(lab.MachineNames()...) }
 
-// TestFixedSeeds runs short schedules that are the same each time, so that make test finds
-// regressions of the product and of the nemesis without a run of TestNemesis.
+// TestFixedSeeds runs the short schedules of fixedSeeds, so that make test finds regressions of
+// Portolan and of this package without TestNemesis.
 func TestFixedSeeds(t *testing.T) {
 	for _, seed := range fixedSeeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestFixedSeeds(t *testing.T) {
 	}
 }
 
-func load(t *testing.T, path string) Schedule {
+func readSchedule(t *testing.T, path string) Schedule {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {

@@ -16,21 +16,22 @@ import (
 	"portolan.dev/faults/planes"
 )
 
-// The bounds for daemons on a busy machine without a disturbance. Longer ones would allow nearly
-// anything between two disturbances.
+// The bounds for daemons on a busy machine without a disturbance. With larger bounds, the checkers
+// would allow nearly anything between two disturbances.
 const (
+	// lag is the time that a daemon may be behind the log.
 	lag = 5 * time.Second
-	// grace is the grace of the lab's allocator (-verify-grace), and time for its next
-	// verification.
+	// grace is the time that the allocator may hold a value without a service. It consists of the
+	// -verify-grace of the lab's allocator and time for its next verification.
 	grace = 10 * time.Second
-	// perMinute is how often a daemon may print the same line.
+	// perMinute is the number of times that a daemon may print the same line in a minute.
 	perMinute = 60
 )
 
 // A witness makes records of its own during a round, and checks them against the round's history.
 type witness interface {
 	check.Checker
-	// Run records until the context ends.
+	// Run makes records until the context ends.
 	Run(ctx context.Context)
 }
 
@@ -55,13 +56,13 @@ func (r *run) startWitnesses() (stop func()) {
 	}
 }
 
-// promises returns the checkers of a round's records.
-func (r *run) promises(h *history.History) []check.Checker {
+// recordCheckers returns the checkers of a round's records.
+func (r *run) recordCheckers(h *history.History) []check.Checker {
 	all := []check.Checker{
 		check.Writes{}, check.Order{}, check.Linearizable{}, check.Watches{CaughtUp: true}, check.Names{Lag: lag},
-		check.Connections{Lag: lag, Excused: func(c history.Connection) bool { return r.excused(h, c) }},
+		check.Connections{Lag: lag, Excused: func(c history.Connection) bool { return r.lossAllowed(h, c) }},
 		check.Allocations{Grace: grace},
-		check.Available{Longest: map[string]time.Duration{"write": patience, "read": patience, "name": patience, "connect": patience}},
+		check.Available{Longest: map[string]time.Duration{"write": recoveryTimeout, "read": recoveryTimeout, "name": recoveryTimeout, "connect": recoveryTimeout}},
 	}
 	for _, w := range r.witnesses {
 		all = append(all, w)
@@ -69,10 +70,11 @@ func (r *run) promises(h *history.History) []check.Checker {
 	return all
 }
 
-// excused reports whether a connection went through the agent's process of a node with the
-// userspace plane during a fault of that node. The other data planes are in the kernel, so a fault
-// of their agents must not affect a connection.
-func (r *run) excused(h *history.History, c history.Connection) bool {
+// lossAllowed reports whether a connection may have been lost because of a fault. That is so only
+// if the connection passed through the process of an agent with the userspace plane, and the fault
+// affected the agent's node while the connection existed. The other data planes are in the kernel,
+// so a fault of their agents must not affect connections.
+func (r *run) lossAllowed(h *history.History, c history.Connection) bool {
 	return slices.ContainsFunc(r.Nodes, func(n *lab.Node) bool {
 		if n.ProxyMode != "userspace" || c.Client != "keeper "+n.Name && c.Target.Addr() != n.Addresses[0] {
 			return false
@@ -83,11 +85,12 @@ func (r *run) excused(h *history.History, c history.Connection) bool {
 	})
 }
 
-// check checks the records of the round, once all watchers have seen the last change.
-func (r *run) check() {
+// checkRecords waits until all watchers have seen the last change, and then checks the records of
+// the round.
+func (r *run) checkRecords() {
 	r.Helper()
 	var h *history.History
-	for deadline := time.Now().Add(patience); ; <-time.After(every) {
+	for deadline := time.Now().Add(recoveryTimeout); ; <-time.After(probePause) {
 		var err error
 		if h, err = r.fleet.History(r.Context()); err != nil {
 			r.Errorf("round %d: %v", r.number, err)
@@ -98,13 +101,13 @@ func (r *run) check() {
 		}
 	}
 	began := time.Now()
-	findings := check.Run(h, r.promises(h)...)
+	findings := check.Run(h, r.recordCheckers(h)...)
 	for _, f := range findings {
 		r.Errorf("round %d: %s", r.number, f)
 	}
 	r.logRecentCalls(findings)
-	r.now.note(h)
-	r.Logf("round %d: judged in %s: %v", r.number, time.Since(began).Round(time.Millisecond), r.now.Recorded)
+	r.measured.measure(h)
+	r.Logf("round %d: checked in %s: %v", r.number, time.Since(began).Round(time.Millisecond), r.measured.Recorded)
 }
 
 // checkLogs checks the daemons' logs.
@@ -126,7 +129,7 @@ func (r *run) checkLogs() {
 	}
 }
 
-// causedByCheckers reports whether a log line is about a request of the checkers themselves.
+// causedByCheckers reports whether a log line is about a request that a checker sent.
 func causedByCheckers(line string) bool { return strings.HasPrefix(line, "INFO zone transfer") }
 
 func recordFile(recorder *history.Recorder, process, path string) error {

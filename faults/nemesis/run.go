@@ -15,15 +15,17 @@ import (
 	"portolan.dev/portolan/e2e/churn/workload"
 )
 
-// patience is the longest time that a daemon may take to recover from a fault.
-const patience = 60 * time.Second
+// recoveryTimeout is the longest time that a daemon may take to recover from a fault.
+const recoveryTimeout = 60 * time.Second
 
 // run is the state of one run of a schedule.
 type run struct {
 	*lab.Lab
-	seed            uint64
-	actors          []*workload.Actor
-	registries      [2]*grpc.ClientConn // from the hub, so cuts do not affect them, nor the clients below
+	seed   uint64
+	actors []*workload.Actor
+	// The connections to registries, allocator and agents come from the hub, so cuts do not affect
+	// them.
+	registries      [2]*grpc.ClientConn
 	allocator       *grpc.ClientConn
 	agents          map[*lab.Node]nodeagentv1.NodeAgentServiceClient
 	foreignCheckers []foreignChecker
@@ -31,8 +33,8 @@ type run struct {
 	figures         *Figures
 	round
 
-	mu    sync.Mutex
-	world world
+	mu     sync.Mutex
+	cached cachedWorld
 }
 
 // round is the state of one round.
@@ -41,37 +43,39 @@ type round struct {
 	fleet     *clients.Fleet
 	recorder  *history.Recorder
 	witnesses []witness
-	now       *Round
+	measured  *Round
 }
 
-// Run starts a lab, carries out a schedule, and checks after each of its rounds. It returns the
-// measurements.
+// Run starts a lab and runs a schedule in it. It checks the lab after each round, and stops after
+// the first round that failed. It returns the measurements.
 func Run(t *testing.T, seed uint64, s Schedule) *Figures {
 	t.Helper()
 	t.Logf("seed %d, %d faults in %d rounds:\n%s", seed, len(s), s.Rounds(), s)
 	r := &run{seed: seed, figures: &Figures{Seed: seed, Schedule: s.String(), Restarts: map[string]int{}}}
 	defer func() { r.figures.Failed = t.Failed() }()
-	r.start(t)
+	r.setUp(t)
 	s = s.prepare(r.Lab)
 	for number := range s.Rounds() {
 		r.figures.Rounds = append(r.figures.Rounds, Round{Convergence: map[string]time.Duration{}})
-		r.round = round{number: number, recorder: history.NewRecorder(), now: &r.figures.Rounds[number]}
+		r.round = round{number: number, recorder: history.NewRecorder(), measured: &r.figures.Rounds[number]}
 		r.runRound(s.round(number))
 		r.checkLeaks()
-		if r.now.Failed = t.Failed(); r.now.Failed {
+		if r.measured.Failed = t.Failed(); r.measured.Failed {
 			break
 		}
 	}
 	r.checkCleanup()
 	r.checkLogs()
-	if none := r.figures.unrecorded(); len(none) > 0 {
-		t.Errorf("no %v were recorded", none)
+	if missing := r.figures.missingRecords(); len(missing) > 0 {
+		t.Errorf("no records of the sorts %v", missing)
 	}
-	t.Log(strings.Join(r.figures.lines(), "\n"))
+	t.Log(strings.Join(r.figures.report(), "\n"))
 	return r.figures
 }
 
-func (r *run) start(t *testing.T) {
+// setUp starts the lab, and creates the connections, actors, objects and checkers that all rounds
+// use.
+func (r *run) setUp(t *testing.T) {
 	t.Helper()
 	began := time.Now()
 	l := lab.Install(t)
@@ -85,56 +89,56 @@ func (r *run) start(t *testing.T) {
 	for n := range actors {
 		r.actors = append(r.actors, workload.NewActor(r.seed, n, podNodes))
 	}
-	r.prepare()
-	for _, remember := range newForeignCheckers {
-		r.foreignCheckers = append(r.foreignCheckers, remember(l))
+	r.createObjects()
+	for _, newChecker := range newForeignCheckers {
+		r.foreignCheckers = append(r.foreignCheckers, newChecker(l))
 	}
-	r.leaks = watchLeaks(l)
+	r.leaks = newLeaks(l)
 	if _, err := r.leaks.Check(r.Context(), nil); err != nil {
 		t.Fatalf("before the first fault: %v", err)
 	}
 }
 
-// runRound runs clients while the faults of the round begin and end, and checks afterwards.
+// runRound runs clients while the faults of the round begin and end, and then checks the round.
 func (r *run) runRound(faults Schedule) {
 	r.Helper()
 	if err := r.startFleet(); err != nil {
-		r.Errorf("round %d: the clients: %v", r.number, err)
+		r.Errorf("round %d: starting clients: %v", r.number, err)
 		return
 	}
 	defer r.fleet.Close()
-	stop := r.startWitnesses()
-	defer stop()
+	stopWitnesses := r.startWitnesses()
+	defer stopWitnesses()
 	err := r.injectFaults(faults)
 	healed := time.Now()
 	r.fleet.StopWriters()
 	r.Logf("round %d: healed, writes ended %s later", r.number, time.Since(healed).Round(time.Millisecond))
 	if err == nil {
-		r.settleRound(healed, stop)
+		r.checkRound(healed, stopWitnesses)
 	} else {
-		r.Errorf("round %d: the nemesis failed: %v", r.number, err)
+		r.Errorf("round %d: injecting faults: %v", r.number, err)
 	}
 	if err := r.fleet.Stop(); err != nil {
-		r.Errorf("round %d: clients that could not go on: %v", r.number, err)
+		r.Errorf("round %d: clients that failed: %v", r.number, err)
 	}
 }
 
-// settleRound waits until all components have recovered, and checks the round.
-func (r *run) settleRound(healed time.Time, stopWitnesses func()) {
+// checkRound waits until all components have recovered, and then checks the round.
+func (r *run) checkRound(healed time.Time, stopWitnesses func()) {
 	r.Helper()
 	ready := make(chan error, 1)
 	go func() { ready <- r.awaitReady() }()
-	r.converge(healed)
+	r.measureConvergence(healed)
 	if err := <-ready; err != nil {
 		r.Errorf("round %d: %s after the last fault: %v", r.number, time.Since(healed).Round(time.Second), err)
 	}
-	r.confirm()
+	r.checkAtRest()
 	stopWitnesses()
-	r.check()
+	r.checkRecords()
 }
 
-// awaitReady waits until all processes are ready. It restarts processes that end, because a daemon
-// may need another start after one that failed because of its data.
+// awaitReady waits until all processes are ready. It restarts processes that exit, because a start
+// of a daemon may fail because of the data on its disk, and the next start may succeed.
 func (r *run) awaitReady() error {
 	done := make(chan error, 1)
 	go func() { done <- r.AwaitReady() }()
@@ -142,7 +146,7 @@ func (r *run) awaitReady() error {
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(supervision):
+		case <-time.After(supervisionInterval):
 			r.supervise()
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Fault is a fault with its time and its machines.
+// A Fault is a kind of fault with its time and the machines that it affects.
 type Fault struct {
 	Round int
 	// At is the time from the beginning of the round to the beginning of the fault. For is its
@@ -24,10 +24,10 @@ func (f Fault) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s %s %s %s", f.Round, f.At, f.For, f.Kind, strings.Join(f.Targets, " ")))
 }
 
-// Schedule is a list of faults, by round and beginning.
+// Schedule is a list of faults, sorted by round and beginning.
 type Schedule []Fault
 
-// String returns the schedule as a text that Parse reads.
+// String returns the schedule as text in the format of Parse.
 func (s Schedule) String() string {
 	var b strings.Builder
 	for _, f := range s {
@@ -36,8 +36,8 @@ func (s Schedule) String() string {
 	return b.String()
 }
 
-// Parse reads a schedule: a line for each fault, with the round, the beginning, the length, the
-// kind, and the machines. It skips empty lines and lines that begin with #.
+// Parse reads a schedule. Each line describes a fault: round, beginning, length, kind and machines.
+// Parse skips empty lines and lines that begin with #.
 func Parse(r io.Reader) (Schedule, error) {
 	var s Schedule
 	lines := bufio.NewScanner(r)
@@ -58,7 +58,7 @@ func Parse(r io.Reader) (Schedule, error) {
 func parseFault(line string) (Fault, error) {
 	fields := strings.Fields(line)
 	if len(fields) < 4 {
-		return Fault{}, fmt.Errorf("%q: want a round, a beginning, a length and a kind", line)
+		return Fault{}, fmt.Errorf("%q: want round, beginning, length and kind", line)
 	}
 	f := Fault{Kind: fields[3], Targets: fields[4:]}
 	if _, err := fmt.Sscan(fields[0], &f.Round); err != nil {
@@ -73,7 +73,7 @@ func parseFault(line string) (Fault, error) {
 	}
 	k, ok := kinds[f.Kind]
 	if !ok {
-		return f, fmt.Errorf("no kind of fault is called %q", f.Kind)
+		return f, fmt.Errorf("unknown kind of fault %q", f.Kind)
 	}
 	if k.targets != len(f.Targets) {
 		return f, fmt.Errorf("%s: %d machines, want %d", f.Kind, len(f.Targets), k.targets)
@@ -95,8 +95,8 @@ func (s Schedule) round(n int) Schedule {
 	return slices.DeleteFunc(slices.Clone(s), func(f Fault) bool { return f.Round != n })
 }
 
-// Shrink returns a schedule that still fails with fewer faults. It leaves out ever smaller groups
-// of faults, and keeps each schedule for which fails reports true.
+// Shrink returns a schedule that has fewer faults and still fails. It removes ever smaller groups
+// of faults, and restores a group if fails reports false without it.
 func Shrink(s Schedule, fails func(Schedule) bool) Schedule {
 	for size := len(s) / 2; size > 0; size /= 2 {
 		for from := 0; from < len(s); {

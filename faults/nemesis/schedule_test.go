@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestScheduleIsRepeatable checks that a seed and a file give the same schedule again.
+// TestScheduleIsRepeatable checks that Draw returns the same schedule for the same seed, and that
+// Parse returns the schedule that String printed.
 func TestScheduleIsRepeatable(t *testing.T) {
 	size := Size{Rounds: 5, Length: 5 * time.Second, Faults: 8}
 	for seed := range uint64(100) {
@@ -26,23 +27,23 @@ func TestScheduleIsRepeatable(t *testing.T) {
 // TestScheduleHasAllKinds checks that each kind is drawn, and that faults of a round do not
 // conflict.
 func TestScheduleHasAllKinds(t *testing.T) {
-	size := Size{Rounds: 200, Length: 5 * time.Second, Faults: 8, Prepared: true}
+	size := Size{Rounds: 200, Length: 5 * time.Second, Faults: 8, AllowPreparation: true}
 	s := Draw(1, size, machines())
-	seen := map[string]int{}
+	counts := map[string]int{}
 	for i, f := range s {
-		seen[f.Kind]++
+		counts[f.Kind]++
 		if f.At+f.For > size.Length {
 			t.Errorf("%s ends after its round", f)
 		}
 		for _, g := range s[:i] {
 			if f.Round == g.Round && f.conflicts(g) {
-				t.Errorf("%s and %s touch the same thing", f, g)
+				t.Errorf("%s and %s conflict", f, g)
 			}
 		}
 	}
 	for name := range kinds {
-		if seen[name] == 0 {
-			t.Errorf("no %s among %d faults", name, len(s))
+		if counts[name] == 0 {
+			t.Errorf("%d faults, none of the kind %s", len(s), name)
 		}
 	}
 	if s.Rounds() != size.Rounds {
@@ -50,8 +51,8 @@ func TestScheduleHasAllKinds(t *testing.T) {
 	}
 }
 
-// TestScheduleWithoutPreparation checks that a size without Prepared has no kinds that need a
-// preparation.
+// TestScheduleWithoutPreparation checks that Draw returns no kinds that need a preparation unless
+// AllowPreparation is set.
 func TestScheduleWithoutPreparation(t *testing.T) {
 	for _, f := range Draw(1, Size{Rounds: 200, Length: 5 * time.Second, Faults: 8}, machines()) {
 		if kinds[f.Kind].prepare != nil {
@@ -60,7 +61,7 @@ func TestScheduleWithoutPreparation(t *testing.T) {
 	}
 }
 
-func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestParseRejectsInvalidLines(t *testing.T) {
 	for _, line := range []string{"0 1s kill", "x 1s 1s kill node-0", "0 1 1s kill node-0", "0 1s 1 kill node-0", "0 1s 1s bore node-0", "0 1s 1s cut node-0"} {
 		if s, err := Parse(strings.NewReader(line)); err == nil {
 			t.Errorf("%q was read as %v", line, s)
@@ -68,7 +69,7 @@ func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// TestShrink checks that only the faults remain that the failure needs.
+// TestShrink checks that Shrink returns only the faults that the failure needs.
 func TestShrink(t *testing.T) {
 	s := Draw(3, Size{Rounds: 4, Length: 5 * time.Second, Faults: 8}, machines())
 	if len(s) < 10 {
@@ -80,6 +81,6 @@ func TestShrink(t *testing.T) {
 		return slices.Contains(lines, needed[0]) && slices.Contains(lines, needed[1])
 	})
 	if lines := strings.Fields(strings.Join(needed, " ")); !slices.Equal(strings.Fields(got.String()), lines) {
-		t.Errorf("left over:\n%swant:\n%s", got, strings.Join(needed, "\n"))
+		t.Errorf("got:\n%swant:\n%s", got, strings.Join(needed, "\n"))
 	}
 }
