@@ -20,7 +20,7 @@ func (Available) Name() string { return "available" }
 // Check implements Checker.
 func (c Available) Check(h *history.History) []Finding {
 	x := findings{check: c.Name()}
-	for _, w := range h.Windows() {
+	for _, w := range h.Availability() {
 		if bound, ok := c.Longest[w.Kind]; ok && w.Longest > bound {
 			x.add(object.Key{}, "a client of the kind %q was not served for %s from %s on, want at most %s",
 				w.Kind, w.Longest.Round(time.Millisecond), w.LongestFrom.Format(time.TimeOnly), bound)

@@ -36,7 +36,7 @@ func Run(h *history.History, checkers ...Checker) []Finding {
 type findings struct {
 	check    string
 	findings []Finding
-	more     int
+	omitted     int
 }
 
 // maxFindings is how many findings of one checker are kept.
@@ -44,15 +44,15 @@ const maxFindings = 20
 
 func (f *findings) add(about object.Key, format string, args ...any) {
 	if len(f.findings) == maxFindings {
-		f.more++
+		f.omitted++
 		return
 	}
 	f.findings = append(f.findings, Finding{Check: f.check, Object: about, Problem: fmt.Sprintf(format, args...), Final: true})
 }
 
 func (f *findings) all() []Finding {
-	if f.more > 0 {
-		return append(f.findings, Finding{Check: f.check, Problem: fmt.Sprintf("and %d more", f.more), Final: true})
+	if f.omitted > 0 {
+		return append(f.findings, Finding{Check: f.check, Problem: fmt.Sprintf("and %d more", f.omitted), Final: true})
 	}
 	return f.findings
 }

@@ -12,10 +12,10 @@ import (
 
 // stateAt is something that follows from the objects of some services, from a change on until the
 // next moment.
-type stateAt[T any] struct {
+type timedValue[T any] struct {
 	// from is the earliest time at which the change may have been committed. known is the time at
 	// which a client first knew of it.
-	from, known time.Time
+	committed, known time.Time
 	value       T
 }
 
@@ -24,7 +24,7 @@ type stateAt[T any] struct {
 //
 // The world that compute gets has the slices that the endpoint controller made, and no selectors:
 // name servers and nodes go by slices, which follow pods later.
-func momentsOf[T any](h *history.History, services map[object.Key]bool, compute func(*model.World) T) []stateAt[T] {
+func timelineOf[T any](h *history.History, services map[object.Key]bool, compute func(*model.World) T) []timedValue[T] {
 	world := model.New()
 	put := func(o object.Object) bool {
 		switch o := o.(type) {
@@ -46,37 +46,37 @@ func momentsOf[T any](h *history.History, services map[object.Key]bool, compute 
 	for _, o := range h.Log.Objects {
 		put(o)
 	}
-	moments := []stateAt[T]{{value: compute(world)}}
-	clock := clockOf(h)
+	timeline := []timedValue[T]{{value: compute(world)}}
+	cursor := newFirstKnownCursor(h)
 	for s := range h.Log.Steps() {
-		known := clock.known(s)
-		gone := s.Old != nil && world.Get(s.Key) != nil
-		if gone {
+		known := cursor.timeOf(s)
+		removed := s.Old != nil && world.Get(s.Key) != nil
+		if removed {
 			world.Delete(s.Key)
 		}
-		if came := s.New != nil && put(s.New); !came && !gone {
+		if added := s.New != nil && put(s.New); !added && !removed {
 			continue
 		}
-		moments = append(moments, stateAt[T]{s.Time, known, compute(world)})
+		timeline = append(timeline, timedValue[T]{s.Time, known, compute(world)})
 	}
-	return moments
+	return timeline
 }
 
 // clock has the earliest time at which any client knew of each step of a log.
-type clock struct{ news []firstKnown }
+type firstKnownCursor struct{ remaining []firstKnown }
 
-func clockOf(h *history.History) *clock { return &clock{firstKnownOf(h)} }
+func newFirstKnownCursor(h *history.History) *firstKnownCursor { return &firstKnownCursor{firstKnownTimes(h)} }
 
 // known returns the time at which a client first knew of a step. It must be called with the steps
 // in the order of the log.
-func (c *clock) known(s history.Step) time.Time {
-	for len(c.news) > 0 && c.news[0].revision < s.Revision {
-		c.news = c.news[1:]
+func (c *firstKnownCursor) timeOf(s history.Step) time.Time {
+	for len(c.remaining) > 0 && c.remaining[0].revision < s.Revision {
+		c.remaining = c.remaining[1:]
 	}
-	if len(c.news) == 0 {
+	if len(c.remaining) == 0 {
 		return s.Time
 	}
-	return later(s.Time, c.news[0].at)
+	return later(s.Time, c.remaining[0].at)
 }
 
 func later(a, b time.Time) time.Time {
@@ -89,17 +89,17 @@ func later(a, b time.Time) time.Time {
 // valuesBetween returns the values that a daemon may use between two times, if it learns of a
 // change within a lag. The nemesis makes the lag longer while it is at work, and for as long
 // afterwards.
-func valuesBetween[T any](h *history.History, moments []stateAt[T], from, to time.Time, lag time.Duration) []T {
+func valuesBetween[T any](h *history.History, timeline []timedValue[T], from, to time.Time, lag time.Duration) []T {
 	var values []T
-	for i, m := range slices.Backward(moments) {
-		if i < len(moments)-1 {
-			over := moments[i+1].known
-			if late := from.Sub(over); late > lag && late > lag+h.Disturbed(over, from, lag) {
+	for i, v := range slices.Backward(timeline) {
+		if i < len(timeline)-1 {
+			replaced := timeline[i+1].known
+			if delay := from.Sub(replaced); delay > lag && delay > lag+h.FaultDuration(replaced, from, lag) {
 				break
 			}
 		}
-		if !m.from.After(to) {
-			values = append(values, m.value)
+		if !v.committed.After(to) {
+			values = append(values, v.value)
 		}
 	}
 	return values

@@ -24,13 +24,13 @@ func (Watches) Name() string { return "watches" }
 func (c Watches) Check(h *history.History) []Finding {
 	x := &findings{check: c.Name()}
 	steps := slices.Collect(h.Log.Steps())
-	for _, r := range h.Readings {
-		w := &watched{findings: x, reading: r, log: &h.Log, steps: steps, kinds: kindSet(r.Kinds)}
+	for _, r := range h.Watches {
+		w := &watchChecker{findings: x, watch: r, log: &h.Log, steps: steps, kinds: kindSet(r.Kinds)}
 		for _, b := range r.Batches {
-			w.take(b)
+			w.checkBatch(b)
 		}
-		if c.CaughtUp && !r.Over {
-			w.caughtUp()
+		if c.CaughtUp && !r.Stopped {
+			w.checkCaughtUp()
 		}
 	}
 	return x.all()
@@ -45,68 +45,68 @@ func kindSet(kinds []string) map[string]bool {
 }
 
 // watched is the comparison of one reading with the log.
-type watched struct {
+type watchChecker struct {
 	*findings
-	reading history.Reading
+	watch history.Watch
 	log     *history.Log
 	steps   []history.Step
 	kinds   map[string]bool // empty: all
-	began   bool
-	at      uint64 // complete up to here
+	started   bool
+	revision      uint64 // complete up to here
 }
 
-func (w *watched) wants(key object.Key) bool { return len(w.kinds) == 0 || w.kinds[key.Kind] }
+func (w *watchChecker) includes(key object.Key) bool { return len(w.kinds) == 0 || w.kinds[key.Kind] }
 
-func (w *watched) take(b history.Batch) {
+func (w *watchChecker) checkBatch(b history.Batch) {
 	switch {
 	case b.Revision > w.log.Head():
 		return // the log was read before
 	case b.Snapshot:
-		w.snapshot(b)
-	case !w.began:
-		w.add(object.Key{}, "%s: changes at revision %d, before it was told what is present", w.reading.Watcher, b.Revision)
+		w.checkSnapshot(b)
+	case !w.started:
+		w.add(object.Key{}, "%s: changes at revision %d, before it was told what is present", w.watch.Watcher, b.Revision)
 		return
-	case b.Revision < w.at:
-		w.add(object.Key{}, "%s went back from revision %d to %d", w.reading.Watcher, w.at, b.Revision)
+	case b.Revision < w.revision:
+		w.add(object.Key{}, "%s went back from revision %d to %d", w.watch.Watcher, w.revision, b.Revision)
 	default:
-		w.changes(b)
+		w.checkChanges(b)
 	}
-	w.began, w.at = true, b.Revision
+	w.started, w.revision = true, b.Revision
 }
 
 // snapshot compares a snapshot with the objects of the log at its revision.
-func (w *watched) snapshot(b history.Batch) {
+func (w *watchChecker) checkSnapshot(b history.Batch) {
 	if b.Revision < w.log.Base {
 		return // the log does not go back that far
 	}
 	want := w.log.Initial()
-	for _, s := range w.steps[:w.place(b.Revision)] {
+	for _, s := range w.steps[:w.stepsUntil(b.Revision)] {
 		if s.New == nil {
 			delete(want, s.Key)
 			continue
 		}
 		want[s.Key] = s.New
 	}
-	for _, s := range b.Seen {
+	for _, s := range b.Events {
 		key := object.KeyOf(s.Object)
 		switch o := want[key]; {
 		case o == nil:
-			w.add(key, "%s was told that it is there at revision %d, which it is not", w.reading.Watcher, b.Revision)
+			w.add(key, "%s was told that it is there at revision %d, which it is not", w.watch.Watcher, b.Revision)
 		case !object.Equal(o, s.Object):
-			w.add(key, "%s was told version %d at revision %d, the log has version %d, or another content of it", w.reading.Watcher,
+			w.add(key, "%s was told version %d at revision %d, the log has version %d, or another content of it", w.watch.Watcher,
 				s.Object.GetMetadata().GetResourceVersion(), b.Revision, o.GetMetadata().GetResourceVersion())
 		}
 		delete(want, key)
 	}
 	for key := range want {
-		if w.wants(key) {
-			w.add(key, "%s was not told that it is there at revision %d", w.reading.Watcher, b.Revision)
+		if w.includes(key) {
+			w.add(key, "%s was not told that it is there at revision %d", w.watch.Watcher, b.Revision)
 		}
 	}
 }
 
 // place returns how many steps there are up to a revision.
-func (w *watched) place(revision uint64) int {
+func (w *watchChecker) stepsUntil(revision uint64) int {
 	n, found := slices.BinarySearchFunc(w.steps, revision, func(s history.Step, r uint64) int { return cmp.Compare(s.Revision, r) })
 	if found {
 		n++
@@ -115,50 +115,50 @@ func (w *watched) place(revision uint64) int {
 }
 
 // changes compares the changes that a watcher saw with the log.
-func (w *watched) changes(b history.Batch) {
-	seen := b.Seen
-	for len(seen) > 0 && seen[0].Revision <= w.log.Base && seen[0].Revision > w.at { // the log does not go back that far
-		seen = seen[1:]
+func (w *watchChecker) checkChanges(b history.Batch) {
+	events := b.Events
+	for len(events) > 0 && events[0].Revision <= w.log.Base && events[0].Revision > w.revision { // the log does not go back that far
+		events = events[1:]
 	}
-	for _, s := range w.steps[w.place(w.at):w.place(b.Revision)] {
-		if !w.wants(s.Key) {
+	for _, s := range w.steps[w.stepsUntil(w.revision):w.stepsUntil(b.Revision)] {
+		if !w.includes(s.Key) {
 			continue
 		}
-		if len(seen) == 0 || seen[0].Revision != s.Revision {
-			if len(seen) > 0 && seen[0].Revision < s.Revision {
+		if len(events) == 0 || events[0].Revision != s.Revision {
+			if len(events) > 0 && events[0].Revision < s.Revision {
 				break // reported below
 			}
-			w.add(s.Key, "%s missed revision %d", w.reading.Watcher, s.Revision)
+			w.add(s.Key, "%s missed revision %d", w.watch.Watcher, s.Revision)
 			continue
 		}
-		w.compare(s, seen[0])
-		seen = seen[1:]
+		w.checkEvent(s, events[0])
+		events = events[1:]
 	}
-	for _, s := range seen {
+	for _, s := range events {
 		w.add(object.KeyOf(s.Object), "%s saw revision %d again, out of order, or though the log has nothing there for it",
-			w.reading.Watcher, s.Revision)
+			w.watch.Watcher, s.Revision)
 	}
 }
 
 // compare compares one change with the log.
-func (w *watched) compare(want history.Step, got history.Seen) {
+func (w *watchChecker) checkEvent(want history.Step, got history.WatchEvent) {
 	o, deleted := want.New, want.New == nil
 	if deleted {
 		o = want.Old
 	}
 	switch {
 	case got.Deleted != deleted:
-		w.add(want.Key, "%s saw revision %d as deletion: %v, the log says %v", w.reading.Watcher, want.Revision, got.Deleted, deleted)
+		w.add(want.Key, "%s saw revision %d as deletion: %v, the log says %v", w.watch.Watcher, want.Revision, got.Deleted, deleted)
 	case got.Object == nil || object.KeyOf(got.Object) != want.Key:
-		w.add(want.Key, "%s saw another object at revision %d", w.reading.Watcher, want.Revision)
-	case o != nil && !object.Equal(o, got.Object) && !(deleted && lastWas(o, got.Object, want.Revision)):
-		w.add(want.Key, "%s saw another content at revision %d:\n\t%v\n\tthe log has\n\t%v", w.reading.Watcher, want.Revision, got.Object, o)
+		w.add(want.Key, "%s saw another object at revision %d", w.watch.Watcher, want.Revision)
+	case o != nil && !object.Equal(o, got.Object) && !(deleted && equalsLastVersion(o, got.Object, want.Revision)):
+		w.add(want.Key, "%s saw another content at revision %d:\n\t%v\n\tthe log has\n\t%v", w.watch.Watcher, want.Revision, got.Object, o)
 	}
 }
 
 // lastWas reports whether a deleted object is as it last was but for its version, which may be that
 // of the deletion.
-func lastWas(o, deleted object.Object, revision uint64) bool {
+func equalsLastVersion(o, deleted object.Object, revision uint64) bool {
 	if deleted.GetMetadata().GetResourceVersion() != revision {
 		return false
 	}
@@ -168,13 +168,13 @@ func lastWas(o, deleted object.Object, revision uint64) bool {
 }
 
 // caughtUp demands that the watcher is at the head.
-func (w *watched) caughtUp() {
+func (w *watchChecker) checkCaughtUp() {
 	for _, s := range slices.Backward(w.steps) {
-		if !w.wants(s.Key) {
+		if !w.includes(s.Key) {
 			continue
 		}
-		if w.at < s.Revision {
-			w.add(s.Key, "%s stopped at revision %d, the last change for it is revision %d", w.reading.Watcher, w.at, s.Revision)
+		if w.revision < s.Revision {
+			w.add(s.Key, "%s stopped at revision %d, the last change for it is revision %d", w.watch.Watcher, w.revision, s.Revision)
 		}
 		return
 	}

@@ -58,8 +58,8 @@ func (a *actor) insist(ctx context.Context, verb history.Verb, o object.Object) 
 func (a *actor) try(ctx context.Context, verb history.Verb, o object.Object) error {
 	c := history.Call{Key: object.KeyOf(o), Verb: verb}
 	if verb == history.Create || verb == history.Update {
-		c.Mark = a.mark()
-		marked(o, c.Mark)
+		c.WriteID = a.mark()
+		marked(o, c.WriteID)
 	}
 	_, err := a.do(ctx, a.registry, c, a.deadline, func(ctx context.Context) (object.Object, error) {
 		switch verb {

@@ -30,9 +30,9 @@ func (c *caller) do(
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	call.Client, call.Registry = c.name, r.address
-	end := c.recorder.Begin(call)
+	end := c.recorder.BeginCall(call)
 	found, err := fn(ctx)
-	end(func(call *history.Call) { call.Conclude(found, err) })
+	end(func(call *history.Call) { call.SetOutcome(found, err) })
 	return found, err
 }
 
@@ -42,5 +42,5 @@ func marked(o object.Object, mark string) {
 	if meta.Annotations == nil {
 		meta.Annotations = map[string]string{}
 	}
-	meta.Annotations[history.MarkAnnotation] = mark
+	meta.Annotations[history.WriteIDAnnotation] = mark
 }

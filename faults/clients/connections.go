@@ -68,14 +68,14 @@ func (k *keeper) keep(ctx context.Context) {
 		return // the prober counts those that are not made
 	}
 	defer func() { _ = conn.Close() }()
-	c.Backend, c.Heard = backend, time.Now()
-	change := k.recorder.Connection(c)
+	c.Backend, c.LastAnswer = backend, time.Now()
+	change := k.recorder.AddConnection(c)
 	for n := 0; app.Pause(ctx, k.every); n++ {
 		if err := k.ping(conn, r, n); err != nil {
 			change(func(c *history.Connection) { c.Lost, c.Error = time.Now(), err.Error() })
 			return
 		}
-		change(func(c *history.Connection) { c.Heard = time.Now() })
+		change(func(c *history.Connection) { c.LastAnswer = time.Now() })
 	}
 }
 
@@ -106,14 +106,14 @@ type prober struct {
 
 func (p *prober) run(ctx context.Context) {
 	for app.Pause(ctx, p.every) {
-		p.recorder.Attempt(p.attempt(ctx))
+		p.recorder.AddProbe(p.attempt(ctx))
 	}
 }
 
-func (p *prober) attempt(ctx context.Context) history.Attempt {
+func (p *prober) attempt(ctx context.Context) history.Probe {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.deadline)
 	defer cancel()
-	a := history.Attempt{Client: p.name, Target: p.target, Began: time.Now()}
+	a := history.Probe{Client: p.name, Target: p.target, Began: time.Now()}
 	conn, _, backend, err := open(ctx, p.dial, p.target)
 	a.Ended = time.Now()
 	if err != nil {

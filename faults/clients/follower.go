@@ -28,7 +28,7 @@ type follower struct {
 }
 
 func (f *follower) run(ctx context.Context) error {
-	f.recorder.Watch(f.name, nil)
+	f.recorder.BeginWatch(f.name, nil)
 	f.metrics = prometheus.NewRegistry()
 	var err error
 	f.follower, err = changes.NewFollower(changes.FollowerConfig{
@@ -52,19 +52,19 @@ func (f *follower) apply(_ context.Context, batch []changes.Change, revision uin
 	if b.Snapshot {
 		for _, kind := range kinds.All {
 			for _, o := range f.follower.View().List(kind.Name) {
-				b.Seen = append(b.Seen, history.Seen{Revision: o.GetMetadata().GetResourceVersion(), Object: o})
+				b.Events = append(b.Events, history.WatchEvent{Revision: o.GetMetadata().GetResourceVersion(), Object: o})
 			}
 		}
 	} else {
 		for _, c := range batch {
-			s := history.Seen{Revision: c.Revision, Object: c.New}
+			s := history.WatchEvent{Revision: c.Revision, Object: c.New}
 			if c.New == nil {
 				s.Deleted, s.Object = true, c.Old
 			}
-			b.Seen = append(b.Seen, s)
+			b.Events = append(b.Events, s)
 		}
 	}
-	f.recorder.Batch(f.name, b)
+	f.recorder.AddBatch(f.name, b)
 	return nil
 }
 

@@ -21,17 +21,17 @@ type holdingsReader struct {
 func (h *holdingsReader) run(ctx context.Context) {
 	for app.Pause(ctx, h.every) {
 		if holdings, err := h.ask(ctx); err == nil {
-			h.recorder.Holdings(holdings)
+			h.recorder.AddAllocationList(holdings)
 		}
 	}
 }
 
 // ask returns the allocated values. Pages are read one after the other, so a value that changes its
 // owner meanwhile may be in the answer for either owner, for both, or for neither.
-func (h *holdingsReader) ask(ctx context.Context) (history.Holdings, error) {
+func (h *holdingsReader) ask(ctx context.Context) (history.AllocationList, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	found := history.Holdings{Began: time.Now()}
+	found := history.AllocationList{Began: time.Now()}
 	client := allocatorv1.NewAllocatorServiceClient(h.allocator)
 	for request := (&allocatorv1.ListAllocationsRequest{PageSize: 1000}); ; {
 		page, err := client.ListAllocations(ctx, request)
@@ -40,7 +40,7 @@ func (h *holdingsReader) ask(ctx context.Context) (history.Holdings, error) {
 		}
 		for _, a := range page.GetAllocations() {
 			if a.GetState() != allocatorv1.AllocationState_ALLOCATION_STATE_RESTING {
-				found.Held = append(found.Held, history.Held{Value: a.GetValue(), UID: a.GetOwner().GetUid()})
+				found.Allocations = append(found.Allocations, history.Allocation{Value: a.GetValue(), UID: a.GetOwner().GetUid()})
 			}
 		}
 		if page.GetNextPageToken() == "" {

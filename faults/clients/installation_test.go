@@ -63,7 +63,7 @@ func TestNoPromiseIsBrokenWithoutFaults(t *testing.T) {
 	if err := fleet.Stop(); err != nil {
 		t.Error(err)
 	}
-	for _, w := range h.Windows() {
+	for _, w := range h.Availability() {
 		t.Logf("%s: %d clients, %d served, %d not; longest %s, in all %s", w.Kind, w.Clients, w.Served, w.Failed, w.Longest, w.Total)
 	}
 	findings, err := rest.AtRest(t.Context(), check.World(&h.Log), bound,
@@ -111,7 +111,7 @@ func judgeHistory(t *testing.T, h *history.History, all ...check.Checker) {
 	began := time.Now()
 	report(t, check.Run(h, all...))
 	t.Logf("%d calls, %d changes, %d answers, %d connections judged in %s",
-		len(h.Calls), len(h.Log.Changes), len(h.Answers), len(h.Attempts), time.Since(began).Round(time.Millisecond))
+		len(h.Calls), len(h.Log.Changes), len(h.DNSAnswers), len(h.Probes), time.Since(began).Round(time.Millisecond))
 }
 
 // judgeAtRest waits until every watcher has seen the last change, and runs all checkers over the
@@ -147,10 +147,10 @@ func judgeLines(t *testing.T, i *labtest.Installation) {
 		_ = file.Close()
 	}
 	h := recorder.History()
-	if len(h.Lines) == 0 {
+	if len(h.LogLines) == 0 {
 		t.Error("no daemon printed anything")
 	}
-	report(t, check.Lines{PerMinute: 10}.Check(h))
+	report(t, check.LogLines{PerMinute: 10}.Check(h))
 }
 
 func report(t *testing.T, findings []check.Finding) {
@@ -215,14 +215,14 @@ func missingUses(h *history.History) error {
 		}
 	}
 	rcodes := map[string]int{}
-	for _, a := range h.Answers {
+	for _, a := range h.DNSAnswers {
 		rcodes[a.Rcode]++
 	}
 	if rcodes["NOERROR"] == 0 || rcodes["NXDOMAIN"] == 0 {
 		return fmt.Errorf("answers of name servers: %v", rcodes)
 	}
-	if len(h.Connections) == 0 || len(h.Attempts) == 0 || len(h.Holdings) == 0 {
-		return fmt.Errorf("%d connections were kept, %d opened, the allocator was asked %d times", len(h.Connections), len(h.Attempts), len(h.Holdings))
+	if len(h.Connections) == 0 || len(h.Probes) == 0 || len(h.AllocationLists) == 0 {
+		return fmt.Errorf("%d connections were kept, %d opened, the allocator was asked %d times", len(h.Connections), len(h.Probes), len(h.AllocationLists))
 	}
 	return nil
 }

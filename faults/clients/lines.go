@@ -23,7 +23,7 @@ func RecordLog(recorder *history.Recorder, process string, r io.Reader) error {
 		if json.Unmarshal(lines.Bytes(), &entry) != nil || entry.Time.IsZero() {
 			entry.Time = time.Now()
 		}
-		recorder.Line(history.Line{Process: process, At: entry.Time, Text: lines.Text()})
+		recorder.AddLogLine(history.LogLine{Process: process, At: entry.Time, Text: lines.Text()})
 	}
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("log of %s: %w", process, err)

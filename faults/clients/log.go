@@ -120,7 +120,7 @@ func readLog(ctx context.Context, registries []registry, log *history.Log) error
 		case err != nil:
 			app.Pause(ctx, again)
 		case !more:
-			log.Read = began
+			log.ReadAt = began
 			return nil
 		}
 	}
@@ -148,10 +148,10 @@ func readAgain(ctx context.Context, r registry, base history.Log, recorder *hist
 	if err := readLog(ctx, []registry{r}, &again); err != nil {
 		return err
 	}
-	recorder.Watch(name, nil)
-	recorder.Batch(name, history.Batch{At: again.Read, Snapshot: true, Revision: base.Base, Seen: snapshotOf(&base)})
-	recorder.Batch(name, history.Batch{At: time.Now(), Seen: seenOf(again.Changes), Revision: again.Head()})
-	recorder.Over(name)
+	recorder.BeginWatch(name, nil)
+	recorder.AddBatch(name, history.Batch{At: again.ReadAt, Snapshot: true, Revision: base.Base, Events: snapshotOf(&base)})
+	recorder.AddBatch(name, history.Batch{At: time.Now(), Events: seenOf(again.Changes), Revision: again.Head()})
+	recorder.EndWatch(name)
 	return nil
 }
 
@@ -166,37 +166,37 @@ type logFollower struct {
 }
 
 func (t *logFollower) run(ctx context.Context) {
-	t.recorder.Watch(t.name, nil)
-	t.recorder.Batch(t.name, history.Batch{At: time.Now(), Snapshot: true, Revision: t.log.Base, Seen: snapshotOf(&t.log)})
+	t.recorder.BeginWatch(t.name, nil)
+	t.recorder.AddBatch(t.name, history.Batch{At: time.Now(), Snapshot: true, Revision: t.log.Base, Events: snapshotOf(&t.log)})
 	for n := 0; app.Pause(ctx, t.every); n++ {
 		before := len(t.log.Changes)
 		_, err := readPart(ctx, t.registries[n%len(t.registries)], &t.log)
 		if status.Code(err) == codes.OutOfRange { // the log was pruned
-			t.recorder.Over(t.name)
+			t.recorder.EndWatch(t.name)
 			return
 		}
 		if err != nil {
 			continue
 		}
 		if fresh := t.log.Changes[before:]; len(fresh) > 0 {
-			t.recorder.Batch(t.name, history.Batch{At: time.Now(), Seen: seenOf(fresh), Revision: t.log.Head()})
+			t.recorder.AddBatch(t.name, history.Batch{At: time.Now(), Events: seenOf(fresh), Revision: t.log.Head()})
 		}
 	}
 }
 
-func snapshotOf(log *history.Log) []history.Seen {
-	var all []history.Seen
+func snapshotOf(log *history.Log) []history.WatchEvent {
+	var all []history.WatchEvent
 	for _, o := range log.Objects {
-		all = append(all, history.Seen{Revision: o.GetMetadata().GetResourceVersion(), Object: o})
+		all = append(all, history.WatchEvent{Revision: o.GetMetadata().GetResourceVersion(), Object: o})
 	}
 	return all
 }
 
-func seenOf(changes []*registryv1.Change) []history.Seen {
-	var all []history.Seen
+func seenOf(changes []*registryv1.Change) []history.WatchEvent {
+	var all []history.WatchEvent
 	for _, c := range changes {
 		deleted := c.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE
-		all = append(all, history.Seen{Revision: c.GetRevision(), Deleted: deleted, Object: object.Unwrap(c.GetObject())})
+		all = append(all, history.WatchEvent{Revision: c.GetRevision(), Deleted: deleted, Object: object.Unwrap(c.GetObject())})
 	}
 	return all
 }

@@ -26,12 +26,12 @@ type nameClient struct {
 
 func (a *nameClient) run(ctx context.Context) {
 	for app.Pause(ctx, a.every) {
-		a.recorder.Answer(a.ask(ctx, a.names[a.random.IntN(len(a.names))]))
+		a.recorder.AddDNSAnswer(a.ask(ctx, a.names[a.random.IntN(len(a.names))]))
 	}
 }
 
-func (a *nameClient) ask(ctx context.Context, name string) history.Answer {
-	answer := history.Answer{Server: a.server, Name: name, Type: "A", Began: time.Now()}
+func (a *nameClient) ask(ctx context.Context, name string) history.DNSAnswer {
+	answer := history.DNSAnswer{Server: a.server, Name: name, Type: "A", Began: time.Now()}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.deadline)
 	defer cancel()
 	response, err := a.exchange(ctx, new(dns.Msg).SetQuestion(name, dns.TypeA))

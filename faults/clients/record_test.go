@@ -23,7 +23,7 @@ func TestRecordLog(t *testing.T) {
 	if err := RecordLog(recorder, "d", strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
-	lines := recorder.History().Lines
+	lines := recorder.History().LogLines
 	if len(lines) != 2 || lines[0].At.Unix() != 1767225601 || lines[1].At.Before(began) || lines[1].Text != "panic: no" {
 		t.Errorf("recorded are %v", lines)
 	}
@@ -79,7 +79,7 @@ func TestKeeperNoticesALoss(t *testing.T) {
 		t.Helper()
 		kittest.Eventually(t, "a connection is used", func() error {
 			all := recorder.History().Connections
-			if len(all) < n || !all[n-1].Heard.After(all[n-1].Began) || all[n-1].Backend != at {
+			if len(all) < n || !all[n-1].LastAnswer.After(all[n-1].Began) || all[n-1].Backend != at {
 				return errors.New("it is not")
 			}
 			return nil

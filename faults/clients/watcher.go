@@ -32,11 +32,11 @@ type watcher struct {
 	// after is up to where it is complete; 0: it begins with the present objects.
 	after uint64
 	// present are the objects of a snapshot that is not complete yet.
-	present []history.Seen
+	present []history.WatchEvent
 }
 
 func (w *watcher) run(ctx context.Context) {
-	w.recorder.Watch(w.name, []string{w.kind})
+	w.recorder.BeginWatch(w.name, []string{w.kind})
 	for ctx.Err() == nil {
 		r := w.registries[w.random.IntN(len(w.registries))]
 		stay := w.stay/2 + time.Duration(w.random.Int64N(int64(w.stay)))
@@ -75,22 +75,22 @@ func (w *watcher) take(response protoreflect.Message) {
 			revision = max(revision, s.Revision)
 		}
 		w.after = revision
-		w.recorder.Batch(w.name, history.Batch{At: time.Now(), Seen: seen, Revision: revision})
+		w.recorder.AddBatch(w.name, history.Batch{At: time.Now(), Events: seen, Revision: revision})
 		return
 	}
 	w.present = append(w.present, seen...)
 	if response.Get(fields.ByName("synced")).Bool() {
 		w.after = revision
-		w.recorder.Batch(w.name, history.Batch{At: time.Now(), Snapshot: true, Seen: w.present, Revision: revision})
+		w.recorder.AddBatch(w.name, history.Batch{At: time.Now(), Snapshot: true, Events: w.present, Revision: revision})
 	}
 }
 
-func (w *watcher) changes(list protoreflect.List) []history.Seen {
-	var seen []history.Seen
+func (w *watcher) changes(list protoreflect.List) []history.WatchEvent {
+	var seen []history.WatchEvent
 	for i := range list.Len() {
 		m := list.Get(i).Message()
 		fields := m.Descriptor().Fields()
-		seen = append(seen, history.Seen{
+		seen = append(seen, history.WatchEvent{
 			Revision: m.Get(fields.ByName("revision")).Uint(),
 			Deleted:  m.Get(fields.ByName("type")).Enum() == registryv1.ChangeType_CHANGE_TYPE_DELETE.Number(),
 			Object:   objectOf(m, w.kind),

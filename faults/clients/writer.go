@@ -42,13 +42,13 @@ func (w *writer) run(ctx context.Context) {
 // step makes one call.
 func (w *writer) step(ctx context.Context, s subject) {
 	deadline := w.deadline
-	c := history.Call{Key: s.key, Verb: w.verb(s.key), Impatient: w.random.IntN(100) < impatient}
-	if c.Impatient {
+	c := history.Call{Key: s.key, Verb: w.verb(s.key), ShortDeadline: w.random.IntN(100) < impatient}
+	if c.ShortDeadline {
 		deadline = time.Duration(w.random.IntN(4000)) * time.Microsecond
 	}
 	r := w.registries[w.random.IntN(len(w.registries))]
 	if c.Verb == history.Create || c.Verb == history.Update {
-		c.Mark = w.mark()
+		c.WriteID = w.mark()
 	}
 	if c.Verb == history.Update || c.Verb == history.Delete {
 		w.condition(&c)
@@ -115,7 +115,7 @@ func (w *writer) object(s subject, c history.Call) object.Object {
 	meta := object.MetaOf(o)
 	meta.Namespace, meta.Name = s.key.Namespace, s.key.Name
 	meta.Uid, meta.ResourceVersion = c.IfUID, c.IfRevision
-	marked(o, c.Mark)
+	marked(o, c.WriteID)
 	return o
 }
 

@@ -18,19 +18,19 @@ type History struct {
 	// Log.Read, and possibly more.
 	Log Log
 	// Readings are the changes that watchers read from the log.
-	Readings []Reading
+	Watches []Watch
 	// Answers are the answers of name servers.
-	Answers []Answer
+	DNSAnswers []DNSAnswer
 	// Connections are those that clients kept open through virtual IPs.
 	Connections []Connection
 	// Attempts are short connections to virtual IPs.
-	Attempts []Attempt
+	Probes []Probe
 	// Holdings are the listings of the allocator's values.
-	Holdings []Holdings
+	AllocationLists []AllocationList
 	// Lines are the log lines of daemons.
-	Lines []Line
+	LogLines []LogLine
 	// Disturbances are the disturbances that the nemesis caused.
-	Disturbances []Disturbance
+	Faults []Fault
 }
 
 // Verb is the kind of a call.
@@ -66,10 +66,10 @@ type Call struct {
 	Registry string // address
 	Verb     Verb
 	Key      object.Key
-	Mark     string // of a create or update: the value of MarkAnnotation, different in each
+	WriteID     string // of a create or update: the value of MarkAnnotation, different in each
 	// Impatient calls get a far too short deadline on purpose. They say nothing of how available a
 	// registry is.
-	Impatient bool
+	ShortDeadline bool
 	// IfUID and IfRevision are the conditions of an update or delete; empty: none.
 	IfUID      string
 	IfRevision uint64
@@ -80,20 +80,20 @@ type Call struct {
 	Error      string
 	// Found is the version in the answer: of a create or update as stored, of a delete as it last
 	// was.
-	Found Version
+	Result Version
 }
 
 // Writes reports whether the call is meant to change its object.
-func (c *Call) Writes() bool { return c.Verb != Get }
+func (c *Call) IsWrite() bool { return c.Verb != Get }
 
 // MarkAnnotation tells by which write a version of an object came about.
-const MarkAnnotation = "faults.portolan.dev/write"
+const WriteIDAnnotation = "faults.portolan.dev/write"
 
 // Version identifies a version of an object.
 type Version struct {
 	UID      string
 	Revision uint64
-	Mark     string
+	WriteID     string
 }
 
 // VersionOf returns the version of an object; the zero Version for nil.
@@ -102,17 +102,17 @@ func VersionOf(o object.Object) Version {
 		return Version{}
 	}
 	meta := o.GetMetadata()
-	return Version{meta.GetUid(), meta.GetResourceVersion(), meta.GetAnnotations()[MarkAnnotation]}
+	return Version{meta.GetUid(), meta.GetResourceVersion(), meta.GetAnnotations()[WriteIDAnnotation]}
 }
 
 // Reading holds the changes that one watcher saw of the log, through all its reconnects.
-type Reading struct {
+type Watch struct {
 	Watcher string
 	// Kinds are those that it watches; empty: all.
 	Kinds   []string
 	Batches []Batch
 	// Over is set once it reads no further.
-	Over bool
+	Stopped bool
 }
 
 // Batch holds the changes, or the snapshot, that a watcher received at once.
@@ -121,20 +121,20 @@ type Batch struct {
 	// Snapshot reports whether Seen are all objects as they are at Revision. Otherwise they are
 	// changes.
 	Snapshot bool
-	Seen     []Seen
+	Events     []WatchEvent
 	// Revision is up to where the watcher is complete.
 	Revision uint64
 }
 
 // Seen is one change as a watcher saw it, or one object of a snapshot.
-type Seen struct {
+type WatchEvent struct {
 	Revision uint64
 	Deleted  bool
 	Object   object.Object // of a deletion as it last was
 }
 
 // Answer is the answer of a name server to one question.
-type Answer struct {
+type DNSAnswer struct {
 	Server string
 	Name   string // fully qualified
 	Type   string // such as "A"
@@ -155,12 +155,12 @@ type Connection struct {
 	// Lost is when it ended against the client's will; zero: it did not.
 	Lost time.Time
 	// Heard is when the backend last answered.
-	Heard time.Time
+	LastAnswer time.Time
 	Error string
 }
 
 // Attempt is a connection that was opened to get one answer.
-type Attempt struct {
+type Probe struct {
 	Client  string
 	Target  netip.AddrPort
 	Backend netip.AddrPort // that answered
@@ -170,45 +170,45 @@ type Attempt struct {
 }
 
 // Holdings is one listing of the values that the allocator holds.
-type Holdings struct {
+type AllocationList struct {
 	Began, Ended time.Time
-	Held         []Held
+	Allocations         []Allocation
 }
 
 // Held is a value that the allocator has given to an object and that does not rest.
-type Held struct{ Value, UID string }
+type Allocation struct{ Value, UID string }
 
 // Line is one line of a daemon's log.
-type Line struct {
+type LogLine struct {
 	Process string
 	At      time.Time
 	Text    string
 }
 
 // Disturbance is one deed of the nemesis.
-type Disturbance struct {
-	What  string
+type Fault struct {
+	Description  string
 	Began time.Time
 	Ended time.Time // zero: it lasts
 }
 
 // Disturbed returns how much of the time between two moments a disturbance lasted. Afterwards is
 // how long the effects of each last.
-func (h *History) Disturbed(from, to time.Time, afterwards time.Duration) time.Duration {
+func (h *History) FaultDuration(from, to time.Time, effect time.Duration) time.Duration {
 	var all spans
-	for _, d := range h.Disturbances {
+	for _, f := range h.Faults {
 		end := to
-		if !d.Ended.IsZero() {
-			end = d.Ended.Add(afterwards)
+		if !f.Ended.IsZero() {
+			end = f.Ended.Add(effect)
 		}
-		all = append(all, span{later(d.Began, from), earlier(end, to)})
+		all = append(all, span{later(f.Began, from), earlier(end, to)})
 	}
 	return all.total()
 }
 
 // LastUnknown returns the time at which the last call with an unknown outcome ended; zero: there is
 // none.
-func (h *History) LastUnknown() time.Time {
+func (h *History) LastUnknownEnd() time.Time {
 	var last time.Time
 	for _, c := range h.Calls {
 		if c.Outcome == Unknown {
@@ -220,10 +220,10 @@ func (h *History) LastUnknown() time.Time {
 
 // String returns the call on one line.
 func (c Call) String() string {
-	text := fmt.Sprintf("%s to %s: %s by %s", c.Began.Format("04:05.000"), c.Ended.Format("04:05.000"), c.request(), c.Client)
+	text := fmt.Sprintf("%s to %s: %s by %s", c.Began.Format("04:05.000"), c.Ended.Format("04:05.000"), c.describeRequest(), c.Client)
 	switch c.Outcome {
 	case OK:
-		return text + fmt.Sprintf(": version %d of %s", c.Found.Revision, c.Found.UID)
+		return text + fmt.Sprintf(": version %d of %s", c.Result.Revision, c.Result.UID)
 	case Refused:
 		return text + fmt.Sprintf(": refused, %s", c.Error)
 	}
@@ -231,8 +231,8 @@ func (c Call) String() string {
 }
 
 // request describes the request of the call.
-func (c Call) request() string {
-	text := fmt.Sprintf("%s %s %s", c.Verb, c.Key, c.Mark)
+func (c Call) describeRequest() string {
+	text := fmt.Sprintf("%s %s %s", c.Verb, c.Key, c.WriteID)
 	if c.IfUID != "" || c.IfRevision > 0 {
 		text += fmt.Sprintf(" (if uid %q, version %d)", c.IfUID, c.IfRevision)
 	}

@@ -16,7 +16,7 @@ type Log struct {
 	Objects []object.Object
 	Changes []*registryv1.Change
 	// Read is when the reading began of which the last change came; zero: it was not read.
-	Read time.Time
+	ReadAt time.Time
 }
 
 // Step is a change with the object before and after it; nil: there was none, or there is none any

@@ -9,8 +9,8 @@ import (
 
 // Conclude sets the outcome of a call by its answer. A write counts as refused only if it cannot
 // have happened.
-func (c *Call) Conclude(found object.Object, err error) {
-	c.Code, c.Found = status.Code(err), VersionOf(found)
+func (c *Call) SetOutcome(result object.Object, err error) {
+	c.Code, c.Result = status.Code(err), VersionOf(result)
 	switch c.Code {
 	case codes.OK:
 		c.Outcome = OK

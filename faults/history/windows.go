@@ -7,7 +7,7 @@ import (
 )
 
 // Windows are the times in which clients of one kind were not served.
-type Windows struct {
+type Availability struct {
 	// Kind is of clients: "write", "read", "name", "connect".
 	Kind string
 	// Clients is how many there are.
@@ -23,7 +23,7 @@ type Windows struct {
 }
 
 // use is one use of a service by a client.
-type use struct {
+type request struct {
 	began, ended time.Time
 	served       bool
 }
@@ -31,76 +31,76 @@ type use struct {
 // Windows returns the times in which clients were not served, for each kind of client. A window
 // begins with the first call that failed and ends with the first one after it that was served. A
 // refusal by rule counts as served.
-func (h *History) Windows() []Windows {
-	uses := map[string]map[string][]use{}
-	note := func(kind, client string, u use) {
-		if uses[kind] == nil {
-			uses[kind] = map[string][]use{}
+func (h *History) Availability() []Availability {
+	requests := map[string]map[string][]request{}
+	add := func(kind, client string, r request) {
+		if requests[kind] == nil {
+			requests[kind] = map[string][]request{}
 		}
-		uses[kind][client] = append(uses[kind][client], u)
+		requests[kind][client] = append(requests[kind][client], r)
 	}
 	for _, c := range h.Calls {
 		kind := "read"
-		if c.Writes() {
+		if c.IsWrite() {
 			kind = "write"
 		}
-		if !c.Ended.IsZero() && !c.Impatient {
-			note(kind, c.Client, use{c.Began, c.Ended, c.Outcome != Unknown})
+		if !c.Ended.IsZero() && !c.ShortDeadline {
+			add(kind, c.Client, request{c.Began, c.Ended, c.Outcome != Unknown})
 		}
 	}
-	for _, a := range h.Answers {
-		note("name", a.Server, use{a.Began, a.Ended, a.Rcode == "NOERROR" || a.Rcode == "NXDOMAIN"})
+	for _, a := range h.DNSAnswers {
+		add("name", a.Server, request{a.Began, a.Ended, a.Rcode == "NOERROR" || a.Rcode == "NXDOMAIN"})
 	}
-	for _, a := range h.Attempts {
-		note("connect", a.Client+" "+a.Target.String(), use{a.Began, a.Ended, a.Error == ""})
+	for _, a := range h.Probes {
+		add("connect", a.Client+" "+a.Target.String(), request{a.Began, a.Ended, a.Error == ""})
 	}
-	var all []Windows
-	for _, kind := range slices.Sorted(maps.Keys(uses)) {
-		all = append(all, windowsOf(kind, uses[kind]))
+	var all []Availability
+	for _, kind := range slices.Sorted(maps.Keys(requests)) {
+		all = append(all, newAvailability(kind, requests[kind]))
 	}
 	return all
 }
 
-func windowsOf(kind string, clients map[string][]use) Windows {
-	w := Windows{Kind: kind, Clients: len(clients)}
-	var out spans
-	for _, uses := range clients {
-		for _, u := range uses {
-			if u.served {
-				w.Served++
+func newAvailability(kind string, clients map[string][]request) Availability {
+	a := Availability{Kind: kind, Clients: len(clients)}
+	var outages spans
+	for _, requests := range clients {
+		for _, r := range requests {
+			if r.served {
+				a.Served++
 			} else {
-				w.Failed++
+				a.Failed++
 			}
 		}
-		for _, s := range unserved(uses) {
-			out = append(out, s)
-			if length := s.length(); length > w.Longest {
-				w.Longest, w.LongestFrom = length, s.from
+		for _, s := range outagesOf(requests) {
+			outages = append(outages, s)
+			if length := s.length(); length > a.Longest {
+				a.Longest, a.LongestFrom = length, s.from
 			}
 		}
 	}
-	w.Total = out.total()
-	return w
+	a.Total = outages.total()
+	return a
 }
 
 // unserved returns the windows of one client.
-func unserved(uses []use) spans {
-	var out spans
+func outagesOf(requests []request) spans {
+	var outages spans
 	var since, last time.Time
-	for _, u := range uses {
+	for _, r := range requests {
 		switch {
-		case !u.served && since.IsZero():
-			since = u.began
-		case u.served && !since.IsZero():
-			out = append(out, span{since, u.ended})
+		case !r.served && since.IsZero():
+			since = r.began
+		case r.served && !since.IsZero():
+			outages = append(outages, span{since, r.ended})
 			since = time.Time{}
 		}
-		last = u.ended
+		last = r.ended
 	}
 	if !since.IsZero() {
-		out = append(out, span{since, last})
+		outages = append(outages, span{since, last})
 	}
-	return out
+	return outages
 }
 
 type span struct{ from, to time.Time }
@@ -114,10 +114,10 @@ func (s spans) total() time.Duration {
 	slices.SortFunc(s, func(a, b span) int { return a.from.Compare(b.from) })
 	var total time.Duration
 	var covered time.Time
-	for _, one := range s {
-		one.from = later(one.from, covered)
-		total += one.length()
-		covered = later(covered, one.to)
+	for _, next := range s {
+		next.from = later(next.from, covered)
+		total += next.length()
+		covered = later(covered, next.to)
 	}
 	return total
 }

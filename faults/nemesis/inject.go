@@ -44,7 +44,7 @@ func (r *run) injectFaults(s Schedule) error {
 		}
 		switch {
 		case !e.heals:
-			over[e.fault] = r.recorder.Disturb(f.String())
+			over[e.fault] = r.recorder.BeginFault(f.String())
 			err = kinds[f.Kind].begin(r.Lab, machines)
 			if kinds[f.Kind].mayFail || errors.Is(err, lab.ErrNoStandby) {
 				missed[e.fault] = err != nil

@@ -59,7 +59,7 @@ func (r *run) startWitnesses() (stop func()) {
 func (r *run) promises(h *history.History) []check.Checker {
 	all := []check.Checker{
 		check.Writes{}, check.Order{}, check.Linearizable{}, check.Watches{CaughtUp: true}, check.Names{Lag: lag},
-		check.Connections{Lag: lag, Excused: func(c history.Connection) bool { return r.excused(h, c) }},
+		check.Connections{Lag: lag, LossExpected: func(c history.Connection) bool { return r.excused(h, c) }},
 		check.Allocations{Grace: grace},
 		check.Available{Longest: map[string]time.Duration{"write": patience, "read": patience, "name": patience, "connect": patience}},
 	}
@@ -77,8 +77,8 @@ func (r *run) excused(h *history.History, c history.Connection) bool {
 		if n.ProxyMode != "userspace" || c.Client != "keeper "+n.Name && c.Target.Addr() != n.Addresses[0] {
 			return false
 		}
-		return slices.ContainsFunc(h.Disturbances, func(d history.Disturbance) bool {
-			return slices.Contains(strings.Fields(d.What), n.Name) && d.Began.Before(c.Lost) && (d.Ended.IsZero() || d.Ended.After(c.Began))
+		return slices.ContainsFunc(h.Faults, func(d history.Fault) bool {
+			return slices.Contains(strings.Fields(d.Description), n.Name) && d.Began.Before(c.Lost) && (d.Ended.IsZero() || d.Ended.After(c.Began))
 		})
 	})
 }
@@ -121,7 +121,7 @@ func (r *run) checkLogs() {
 			}
 		}
 	}
-	for _, f := range (check.Lines{PerMinute: perMinute, Except: causedByCheckers}).Check(recorder.History()) {
+	for _, f := range (check.LogLines{PerMinute: perMinute, Except: causedByCheckers}).Check(recorder.History()) {
 		r.Error(f)
 	}
 }

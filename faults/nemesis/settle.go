@@ -81,7 +81,7 @@ func (r *run) await(c check.Checker, since time.Time, world func() (*model.World
 // confirm checks the state at rest once no unanswered write can be committed any more.
 func (r *run) confirm() {
 	r.Helper()
-	<-time.After(time.Until(r.recorder.History().LastUnknown().Add(unknownWriteWindow)))
+	<-time.After(time.Until(r.recorder.History().LastUnknownEnd().Add(unknownWriteWindow)))
 	want, err := r.committed()
 	if err != nil {
 		r.Errorf("round %d: the log: %v", r.number, err)
