@@ -39,7 +39,7 @@ func (c Allocations) Check(h *history.History) []Finding {
 // services have.
 type allocationChecker struct {
 	*findings
-	h     *history.History
+	h          *history.History
 	ownerships map[history.Allocation]ownership
 	// since is from when on something is held that no service has.
 	unownedSince map[history.Allocation]time.Time
@@ -88,16 +88,18 @@ func formatTime(t time.Time) string { return t.Format("04:05.000") }
 type ownership []period
 
 type period struct {
-	key   object.Key
-	committed  time.Time // committed at the earliest
-	known time.Time // known to a client
-	released time.Time // given up at the earliest; zero: not yet
-	releaseKnown  time.Time // known to be given up
+	key          object.Key
+	committed    time.Time // committed at the earliest
+	known        time.Time // known to a client
+	released     time.Time // given up at the earliest; zero: not yet
+	releaseKnown time.Time // known to be given up
 }
 
 // overlaps reports whether the service may have had the value at some moment between two times.
 func (o ownership) overlaps(from, to time.Time) bool {
-	return slices.ContainsFunc(o, func(p period) bool { return !p.committed.After(to) && (p.released.IsZero() || !p.releaseKnown.Before(from)) })
+	return slices.ContainsFunc(o, func(p period) bool {
+		return !p.committed.After(to) && (p.released.IsZero() || !p.releaseKnown.Before(from))
+	})
 }
 
 // covering returns the period in which the service surely had the value all the time between two

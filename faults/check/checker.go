@@ -36,7 +36,7 @@ func Run(h *history.History, checkers ...Checker) []Finding {
 type findings struct {
 	check    string
 	findings []Finding
-	omitted     int
+	omitted  int
 }
 
 // maxFindings is how many findings of one checker are kept.

@@ -77,11 +77,11 @@ type operationBuilder struct {
 	firstKnown []firstKnown
 	// marks are the versions that writes made, by mark, and gone the revisions of deletions, by
 	// UID.
-	written map[string]history.Version
-	deletedAt  map[string]uint64
+	written   map[string]history.Version
+	deletedAt map[string]uint64
 	// accountedFor are the revisions that calls account for.
 	explained map[uint64]bool
-	all          map[object.Key][]porcupine.Operation
+	all       map[object.Key][]porcupine.Operation
 }
 
 func (b *operationBuilder) offset(t time.Time) int64 { return int64(t.Sub(b.origin)) }

@@ -14,17 +14,17 @@ import (
 // simulation generates the calls of clients of one register that works. Each call takes effect at a
 // moment between its beginning and its end, or is lost, or takes effect after its client gave up.
 type simulation struct {
-	random *rand.Rand
-	builder  *historyBuilder
-	now    float64
-	state  register
-	delayed   []delayedWrite
+	random  *rand.Rand
+	builder *historyBuilder
+	now     float64
+	state   register
+	delayed []delayedWrite
 }
 
 // late is a write that takes effect after its client gave up.
 type delayedWrite struct {
-	call  history.Call
-	at float64
+	call history.Call
+	at   float64
 }
 
 const (

@@ -84,10 +84,10 @@ func TestNames(t *testing.T) {
 }
 
 var (
-	virtualIP   = netip.MustParseAddrPort("10.0.0.1:80")
-	nodePort  = netip.MustParseAddrPort("192.0.2.1:30001")
-	backend = netip.MustParseAddrPort("10.1.0.1:8080")
-	otherBackend   = netip.MustParseAddrPort("10.1.0.9:8080")
+	virtualIP    = netip.MustParseAddrPort("10.0.0.1:80")
+	nodePort     = netip.MustParseAddrPort("192.0.2.1:30001")
+	backend      = netip.MustParseAddrPort("10.1.0.1:8080")
+	otherBackend = netip.MustParseAddrPort("10.1.0.9:8080")
 )
 
 func lostConnection(began, at float64, backend netip.AddrPort) func(*historyBuilder) {

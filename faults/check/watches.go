@@ -47,12 +47,12 @@ func kindSet(kinds []string) map[string]bool {
 // watched is the comparison of one reading with the log.
 type watchChecker struct {
 	*findings
-	watch history.Watch
-	log     *history.Log
-	steps   []history.Step
-	kinds   map[string]bool // empty: all
-	started   bool
-	revision      uint64 // complete up to here
+	watch    history.Watch
+	log      *history.Log
+	steps    []history.Step
+	kinds    map[string]bool // empty: all
+	started  bool
+	revision uint64 // complete up to here
 }
 
 func (w *watchChecker) includes(key object.Key) bool { return len(w.kinds) == 0 || w.kinds[key.Kind] }

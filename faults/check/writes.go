@@ -38,11 +38,11 @@ type writeChecker struct {
 	findings
 	// marked are the revisions at which a mark appeared on an object, and deleted at which a UID
 	// went.
-	writtenAt  map[string][]uint64
+	writtenAt map[string][]uint64
 	deletedAt map[string]uint64
 	// versions are those that the log has.
-	versions map[history.Version]bool
-	logReadAt     time.Time // of the log
+	versions  map[history.Version]bool
+	logReadAt time.Time // of the log
 }
 
 // index indexes a step by its mark and its UID. A version with the same mark as the version before

@@ -16,9 +16,9 @@ import (
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Inside returns a Dial for sockets that do makes in another place, such as a network namespace.
-func Inside(do func(fn func() error) error) Dial {
+func DialIn(run func(fn func() error) error) Dial {
 	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-		err = do(func() error {
+		err = run(func() error {
 			conn, err = direct(ctx, network, address)
 			return err
 		})
@@ -35,14 +35,14 @@ type natsDialer struct{ dial Dial }
 
 // Dial implements nats.CustomDialer.
 func (d natsDialer) Dial(network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), defaultTimeout)
 	defer cancel()
 	return d.dial(ctx, network, address)
 }
 
 // natsOptions returns how a follower connects to NATS.
 func (c *Config) natsOptions() []nats.Option {
-	all := []nats.Option{nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.SetCustomDialer(natsDialer{c.Control})}
+	all := []nats.Option{nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.SetCustomDialer(natsDialer{c.Dial})}
 	if c.Identity != nil {
 		all = append(all, nats.Secure(c.Identity.TLS(identity.NATS)))
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 // patience bounds operations without a deadline of their own.
-const patience = 10 * time.Second
+const defaultTimeout = 10 * time.Second
 
 // Config is the configuration of a Fleet: the parts of the installation that its clients use, and
 // how. An empty field has a default, or means that there are no such clients.
@@ -45,27 +45,27 @@ type Config struct {
 	// Routes are the ways to reach services with backends that echo their input (labtest.Echo).
 	Routes []Route
 	// Control dials registries, NATS, allocator and name servers; nil: from the process itself.
-	Control Dial
+	Dial Dial
 	// Log dials registries to read their log, by which everything is judged; nil: Control does.
 	// Give one that the nemesis leaves alone, because a log that was pruned cannot be read any
 	// more.
-	Log Dial
+	LogDial Dial
 
 	// Actors make up the writes of clients that have a namespace each, which must exist.
 	Actors []*workload.Actor
 	// Run is part of the mark of each write. Two runs on one installation need different ones.
-	Run string
+	RunID string
 	// Writers is how many compete for the same objects; 0: 6.
 	Writers int
 	// Think is the mean pause between two calls of a writer or an actor; 0: 20 ms.
-	Think time.Duration
+	ThinkTime time.Duration
 	// Deadline bounds a call, a question and an attempt to connect; 0: 3 s.
-	Deadline time.Duration
+	CallTimeout time.Duration
 	// KeepFor is how long an answer through an open connection may take before the connection
 	// counts as lost; 0: 30 s.
-	KeepFor time.Duration
+	AnswerTimeout time.Duration
 	// Every is the pause between two questions, attempts or uses of a connection; 0: 50 ms.
-	Every time.Duration
+	Interval time.Duration
 }
 
 // Route is a way to a service.
@@ -83,24 +83,24 @@ type Fleet struct {
 	recorder   *history.Recorder
 	random     *rand.Rand
 	registries []registry
-	log        *logbook
+	log        *sharedLog
 	closers    []func()
 
-	writing, watching *group // the clients that write, and all others
-	mu                sync.Mutex
-	errs              []error
+	writers, observers *group // the clients that write, and all others
+	mu                 sync.Mutex
+	errs               []error
 }
 
 // group is clients that are stopped together.
 type group struct {
 	running sync.WaitGroup
 	ctx     context.Context
-	stopAll context.CancelFunc
+	cancel  context.CancelFunc
 }
 
 func newGroup() *group {
 	g := &group{}
-	g.ctx, g.stopAll = context.WithCancel(context.Background())
+	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
 }
 
@@ -109,7 +109,7 @@ func (g *group) launch(run func(context.Context)) {
 }
 
 func (g *group) stop() {
-	g.stopAll()
+	g.cancel()
 	g.running.Wait()
 }
 
@@ -117,18 +117,18 @@ func (g *group) stop() {
 // and starts all clients. Their records go to the recorder.
 func Start(ctx context.Context, config Config, recorder *history.Recorder) (*Fleet, error) {
 	config.Writers = cmp.Or(config.Writers, 6)
-	config.Think = cmp.Or(config.Think, 20*time.Millisecond)
-	config.Deadline = cmp.Or(config.Deadline, 3*time.Second)
-	config.KeepFor = cmp.Or(config.KeepFor, 30*time.Second)
-	config.Every = cmp.Or(config.Every, 50*time.Millisecond)
-	if config.Control == nil {
-		config.Control = direct
+	config.ThinkTime = cmp.Or(config.ThinkTime, 20*time.Millisecond)
+	config.CallTimeout = cmp.Or(config.CallTimeout, 3*time.Second)
+	config.AnswerTimeout = cmp.Or(config.AnswerTimeout, 30*time.Second)
+	config.Interval = cmp.Or(config.Interval, 50*time.Millisecond)
+	if config.Dial == nil {
+		config.Dial = direct
 	}
-	if config.Log == nil {
-		config.Log = config.Control
+	if config.LogDial == nil {
+		config.LogDial = config.Dial
 	}
 	f := &Fleet{
-		config: config, recorder: recorder, random: rand.New(rand.NewPCG(config.Seed, 0)), writing: newGroup(), watching: newGroup(),
+		config: config, recorder: recorder, random: rand.New(rand.NewPCG(config.Seed, 0)), writers: newGroup(), observers: newGroup(),
 	}
 	if err := f.start(ctx); err != nil {
 		_ = f.Stop() // the first error counts
@@ -142,7 +142,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	if len(f.config.Registries) == 0 {
 		return errors.New("clients need at least one registry")
 	}
-	registries, err := f.dial(f.config.Registries, f.config.Control, identity.Registry)
+	registries, err := f.dial(f.config.Registries, f.config.Dial, identity.Registry)
 	if err != nil {
 		return err
 	}
@@ -150,10 +150,10 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.prepare(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(f.startWatchers(), f.startHolder()); err != nil {
+	if err := errors.Join(f.startWatchers(), f.startAllocationLister()); err != nil {
 		return err
 	}
-	f.startAskers()
+	f.startNameClients()
 	f.startConnections()
 	f.startWriters()
 	return f.startActors()
@@ -170,43 +170,43 @@ func (f *Fleet) dial(addresses []string, dial Dial, role identity.Role) ([]regis
 
 // prepare makes the namespace, and reads the log from here on.
 func (f *Fleet) prepare(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()
 	namespace := &corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: Namespace}}
 	apply := &registryv1.ApplyRequest{Object: object.Wrap(namespace)}
 	if _, err := registryv1.NewApplyServiceClient(f.registries[0]).Apply(ctx, apply); err != nil {
 		return fmt.Errorf("namespace %s: %w", Namespace, err)
 	}
-	readers, err := f.dial(f.config.Registries, f.config.Log, identity.Registry)
+	readers, err := f.dial(f.config.Registries, f.config.LogDial, identity.Registry)
 	if err != nil {
 		return err
 	}
-	if f.log, err = openLogbook(ctx, readers); err != nil {
+	if f.log, err = newSharedLog(ctx, readers); err != nil {
 		return fmt.Errorf("where the log begins: %w", err)
 	}
 	for _, r := range readers {
-		f.watching.launch(func(ctx context.Context) { f.log.keep(ctx, r) })
+		f.observers.launch(func(ctx context.Context) { f.log.poll(ctx, r) })
 	}
 	return nil
 }
 
 // chance returns the randomness of one client.
-func (f *Fleet) chance() *rand.Rand {
+func (f *Fleet) newRandom() *rand.Rand {
 	return rand.New(rand.NewPCG(f.random.Uint64(), f.random.Uint64()))
 }
 
 func (f *Fleet) startWriters() {
 	for n := range f.config.Writers {
 		w := &writer{
-			caller: f.caller(fmt.Sprintf("writer-%d", n)), registries: f.registries, random: f.chance(), subjects: subjects(),
-			think: f.config.Think, deadline: f.config.Deadline, known: map[object.Key]history.Version{},
+			caller: f.caller(fmt.Sprintf("writer-%d", n)), registries: f.registries, random: f.newRandom(), objects: contendedObjects(),
+			thinkTime: f.config.ThinkTime, callTimeout: f.config.CallTimeout, known: map[object.Key]history.Version{},
 		}
-		f.writing.launch(w.run)
+		f.writers.launch(w.run)
 	}
 }
 
 func (f *Fleet) caller(name string) caller {
-	return caller{name: name, runID: f.config.Run, recorder: f.recorder}
+	return caller{name: name, runID: f.config.RunID, recorder: f.recorder}
 }
 
 // startActors starts the actors, which use all registries as one.
@@ -214,15 +214,15 @@ func (f *Fleet) startActors() error {
 	if len(f.config.Actors) == 0 {
 		return nil
 	}
-	all, err := f.dial([]string{strings.Join(f.config.Registries, ",")}, f.config.Control, identity.Registry)
+	all, err := f.dial([]string{strings.Join(f.config.Registries, ",")}, f.config.Dial, identity.Registry)
 	if err != nil {
 		return err
 	}
 	for _, w := range f.config.Actors {
 		a := &actor{
-			caller: f.caller(w.Namespace()), workload: w, registry: all[0], think: f.config.Think, deadline: f.config.Deadline,
+			caller: f.caller(w.Namespace()), workload: w, registry: all[0], thinkTime: f.config.ThinkTime, callTimeout: f.config.CallTimeout,
 		}
-		f.writing.launch(a.run)
+		f.writers.launch(a.run)
 	}
 	return nil
 }
@@ -232,26 +232,26 @@ func (f *Fleet) startActors() error {
 func (f *Fleet) startWatchers() error {
 	for _, kind := range kinds.All {
 		w := &watcher{
-			name: "watcher of " + kind.Plural, kind: kind.Name, registries: f.registries, random: f.chance(), recorder: f.recorder,
-			stay: 2 * time.Second,
+			name: "watcher of " + kind.Plural, kind: kind.Name, registries: f.registries, random: f.newRandom(), recorder: f.recorder,
+			meanStreamTime: 2 * time.Second,
 		}
-		f.watching.launch(w.run)
+		f.observers.launch(w.run)
 	}
-	t := &logFollower{name: "reader of the log", registries: f.registries, recorder: f.recorder, every: f.config.Every, log: f.log.beginning()}
-	f.watching.launch(t.run)
+	t := &logFollower{name: "reader of the log", registries: f.registries, recorder: f.recorder, interval: f.config.Interval, log: f.log.initial()}
+	f.observers.launch(t.run)
 	for _, r := range f.registries {
-		nc, err := f.connect()
+		nc, err := f.connectNATS()
 		if err != nil {
 			return err
 		}
 		follow := &follower{name: "follower at " + r.address, registry: r, nats: nc, recorder: f.recorder}
-		f.watching.launch(func(ctx context.Context) { f.note(follow.run(ctx)) })
+		f.observers.launch(func(ctx context.Context) { f.addError(follow.run(ctx)) })
 	}
 	return nil
 }
 
 // connect connects to NATS; nil: there is none.
-func (f *Fleet) connect() (*nats.Conn, error) {
+func (f *Fleet) connectNATS() (*nats.Conn, error) {
 	if f.config.NATS == "" {
 		return nil, nil
 	}
@@ -263,46 +263,46 @@ func (f *Fleet) connect() (*nats.Conn, error) {
 	return nc, nil
 }
 
-func (f *Fleet) startAskers() {
+func (f *Fleet) startNameClients() {
 	for _, server := range f.config.NameServers {
 		a := &nameClient{
-			server: server, dial: f.config.Control, names: f.config.Names, random: f.chance(), recorder: f.recorder,
-			every: f.config.Every, deadline: f.config.Deadline,
+			server: server, dial: f.config.Dial, names: f.config.Names, random: f.newRandom(), recorder: f.recorder,
+			interval: f.config.Interval, timeout: f.config.CallTimeout,
 		}
-		f.watching.launch(a.run)
+		f.observers.launch(a.run)
 	}
 }
 
 func (f *Fleet) startConnections() {
 	for _, route := range f.config.Routes {
-		k := &keeper{
+		k := &persistentClient{
 			name: "keeper " + route.From, target: route.To, dial: route.Dial, recorder: f.recorder,
-			every: f.config.Every, patience: f.config.KeepFor,
+			interval: f.config.Interval, answerTimeout: f.config.AnswerTimeout,
 		}
-		f.watching.launch(k.run)
+		f.observers.launch(k.run)
 		p := &prober{
 			name: "prober " + route.From, target: route.To, dial: route.Dial, recorder: f.recorder,
-			every: f.config.Every, deadline: f.config.Deadline,
+			interval: f.config.Interval, timeout: f.config.CallTimeout,
 		}
-		f.watching.launch(p.run)
+		f.observers.launch(p.run)
 	}
 }
 
-func (f *Fleet) startHolder() error {
+func (f *Fleet) startAllocationLister() error {
 	if f.config.Allocator == "" {
 		return nil
 	}
-	all, err := f.dial([]string{f.config.Allocator}, f.config.Control, identity.Allocator)
+	all, err := f.dial([]string{f.config.Allocator}, f.config.Dial, identity.Allocator)
 	if err != nil {
 		return err
 	}
-	h := &holdingsReader{allocator: all[0], recorder: f.recorder, every: 10 * f.config.Every}
-	f.watching.launch(h.run)
+	h := &allocationLister{allocator: all[0], recorder: f.recorder, interval: 10 * f.config.Interval}
+	f.observers.launch(h.run)
 	return nil
 }
 
 // note keeps the error of a client that could not go on.
-func (f *Fleet) note(err error) {
+func (f *Fleet) addError(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.errs = append(f.errs, err)
@@ -323,9 +323,9 @@ func (f *Fleet) Log(ctx context.Context) (history.Log, error) { return f.log.rea
 
 // ReadAgain reads the whole log from each registry once more, so that checkers can compare it with
 // the earlier readings. It is for the end of a run. The log must not have been pruned.
-func (f *Fleet) ReadAgain(ctx context.Context) error {
+func (f *Fleet) RereadLog(ctx context.Context) error {
 	for _, r := range f.registries {
-		if err := readAgain(ctx, r, f.log.beginning(), f.recorder); err != nil {
+		if err := rereadLog(ctx, r, f.log.initial(), f.recorder); err != nil {
 			return fmt.Errorf("%s: %w", r.address, err)
 		}
 	}
@@ -333,13 +333,13 @@ func (f *Fleet) ReadAgain(ctx context.Context) error {
 }
 
 // StopWriters lets every writer end its call. The others go on, so that they can see the end.
-func (f *Fleet) StopWriters() { f.writing.stop() }
+func (f *Fleet) StopWriters() { f.writers.stop() }
 
 // Stop lets every client end its call, and returns the errors of those that could not go on.
 // Stopping again does nothing.
 func (f *Fleet) Stop() error {
-	f.writing.stop()
-	f.watching.stop()
+	f.writers.stop()
+	f.observers.stop()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return errors.Join(f.errs...)

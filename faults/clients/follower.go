@@ -43,12 +43,12 @@ func (f *follower) run(ctx context.Context) error {
 // apply records a batch. After a snapshot it records all objects, because the batch then is the
 // difference of two states and not a part of the log.
 func (f *follower) apply(_ context.Context, batch []changes.Change, revision uint64) error {
-	taken, err := f.taken()
+	snapshots, err := f.countSnapshots()
 	if err != nil {
 		return err
 	}
-	b := history.Batch{At: time.Now(), Revision: revision, Snapshot: taken > f.snapshots}
-	f.snapshots = taken
+	b := history.Batch{At: time.Now(), Revision: revision, Snapshot: snapshots > f.snapshots}
+	f.snapshots = snapshots
 	if b.Snapshot {
 		for _, kind := range kinds.All {
 			for _, o := range f.follower.View().List(kind.Name) {
@@ -69,7 +69,7 @@ func (f *follower) apply(_ context.Context, batch []changes.Change, revision uin
 }
 
 // taken returns how many snapshots the follower has taken.
-func (f *follower) taken() (float64, error) {
+func (f *follower) countSnapshots() (float64, error) {
 	families, err := f.metrics.Gather()
 	if err != nil {
 		return 0, err

@@ -20,19 +20,19 @@ type nameClient struct {
 	names    []string // fully qualified
 	random   *rand.Rand
 	recorder *history.Recorder
-	every    time.Duration
-	deadline time.Duration
+	interval time.Duration
+	timeout  time.Duration
 }
 
 func (a *nameClient) run(ctx context.Context) {
-	for app.Pause(ctx, a.every) {
-		a.recorder.AddDNSAnswer(a.ask(ctx, a.names[a.random.IntN(len(a.names))]))
+	for app.Pause(ctx, a.interval) {
+		a.recorder.AddDNSAnswer(a.query(ctx, a.names[a.random.IntN(len(a.names))]))
 	}
 }
 
-func (a *nameClient) ask(ctx context.Context, name string) history.DNSAnswer {
+func (a *nameClient) query(ctx context.Context, name string) history.DNSAnswer {
 	answer := history.DNSAnswer{Server: a.server, Name: name, Type: "A", Began: time.Now()}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.deadline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.timeout)
 	defer cancel()
 	response, err := a.exchange(ctx, new(dns.Msg).SetQuestion(name, dns.TypeA))
 	answer.Ended = time.Now()
@@ -56,7 +56,7 @@ func (a *nameClient) exchange(ctx context.Context, question *dns.Msg) (*dns.Msg,
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(until(ctx)); err != nil {
+	if err := conn.SetDeadline(deadlineOf(ctx)); err != nil {
 		return nil, err
 	}
 	c := &dns.Conn{Conn: conn, UDPSize: dns.DefaultMsgSize}
@@ -73,7 +73,7 @@ func (a *nameClient) exchange(ctx context.Context, question *dns.Msg) (*dns.Msg,
 }
 
 // until returns the deadline of a context that has one.
-func until(ctx context.Context) time.Time {
+func deadlineOf(ctx context.Context) time.Time {
 	deadline, _ := ctx.Deadline()
 	return deadline
 }

@@ -27,7 +27,7 @@ func TestRecordLog(t *testing.T) {
 	if len(lines) != 2 || lines[0].At.Unix() != 1767225601 || lines[1].At.Before(began) || lines[1].Text != "panic: no" {
 		t.Errorf("recorded are %v", lines)
 	}
-	if err := RecordLog(recorder, "d", strings.NewReader(strings.Repeat("x", longestLine+1))); err == nil {
+	if err := RecordLog(recorder, "d", strings.NewReader(strings.Repeat("x", maxLineLength+1))); err == nil {
 		t.Error("a line without end is no error")
 	}
 }
@@ -42,12 +42,12 @@ func listen(t *testing.T) net.Listener {
 }
 
 // breakable dials connections that a test can close behind the client's back.
-type breakable struct {
+type closableDialer struct {
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-func (b *breakable) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (b *closableDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := direct(ctx, network, address)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,7 +55,7 @@ func (b *breakable) dial(ctx context.Context, network, address string) (net.Conn
 	return conn, err
 }
 
-func (b *breakable) cut() {
+func (b *closableDialer) closeAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, conn := range b.conns {
@@ -65,17 +65,17 @@ func (b *breakable) cut() {
 
 // TestKeeperNoticesALoss protects that a connection that breaks is recorded as lost, and that one
 // which the client closes is not.
-func TestKeeperNoticesALoss(t *testing.T) {
+func TestPersistentClientRecordsLoss(t *testing.T) {
 	lis := listen(t)
 	go labtest.Echo(lis)
 	at := netip.MustParseAddrPort(lis.Addr().String())
-	recorder, links := history.NewRecorder(), &breakable{}
-	k := &keeper{name: "k", target: at, dial: links.dial, recorder: recorder, every: time.Millisecond, patience: time.Minute}
+	recorder, dialer := history.NewRecorder(), &closableDialer{}
+	client := &persistentClient{name: "k", target: at, dial: dialer.dial, recorder: recorder, interval: time.Millisecond, answerTimeout: time.Minute}
 	stop := kittest.Run(t, "keeper", func(ctx context.Context) error {
-		k.run(ctx)
+		client.run(ctx)
 		return nil
 	})
-	kept := func(n int) {
+	waitForUse := func(n int) {
 		t.Helper()
 		kittest.Eventually(t, "a connection is used", func() error {
 			all := recorder.History().Connections
@@ -85,9 +85,9 @@ func TestKeeperNoticesALoss(t *testing.T) {
 			return nil
 		})
 	}
-	kept(1)
-	links.cut()
-	kept(2)
+	waitForUse(1)
+	dialer.closeAll()
+	waitForUse(2)
 	stop()
 	all := recorder.History().Connections
 	if all[0].Lost.IsZero() || all[0].Error == "" {
@@ -99,16 +99,16 @@ func TestKeeperNoticesALoss(t *testing.T) {
 }
 
 // TestProberTellsTheBackend protects that an attempt names the backend, or why there was none.
-func TestProberTellsTheBackend(t *testing.T) {
+func TestProberRecordsBackend(t *testing.T) {
 	lis := listen(t)
 	go labtest.Echo(lis)
 	at := netip.MustParseAddrPort(lis.Addr().String())
-	p := &prober{target: at, dial: direct, deadline: time.Minute}
-	if a := p.attempt(t.Context()); a.Error != "" || a.Backend != at {
+	p := &prober{target: at, dial: direct, timeout: time.Minute}
+	if a := p.probe(t.Context()); a.Error != "" || a.Backend != at {
 		t.Errorf("the attempt is recorded as %+v", a)
 	}
 	_ = lis.Close()
-	if a := p.attempt(t.Context()); a.Error == "" || a.Backend.IsValid() {
+	if a := p.probe(t.Context()); a.Error == "" || a.Backend.IsValid() {
 		t.Errorf("the attempt without a backend is recorded as %+v", a)
 	}
 }

@@ -20,9 +20,9 @@ type writer struct {
 	caller
 	registries []registry
 	random     *rand.Rand
-	subjects   []subject
+	objects    []contendedObject
 	// think is the pause between two calls on average, and deadline bounds a call.
-	think, deadline time.Duration
+	thinkTime, callTimeout time.Duration
 
 	// known are the versions that the writer saw last.
 	known map[object.Key]history.Version
@@ -30,35 +30,35 @@ type writer struct {
 
 // impatient is how many percent of the calls get a far too short deadline, so that outcomes are
 // unknown without any fault too.
-const impatient = 4
+const shortDeadlinePercent = 4
 
 func (w *writer) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		w.step(ctx, w.subjects[w.random.IntN(len(w.subjects))])
-		app.Pause(ctx, time.Duration(w.random.Int64N(2*int64(w.think))))
+		w.makeCall(ctx, w.objects[w.random.IntN(len(w.objects))])
+		app.Pause(ctx, time.Duration(w.random.Int64N(2*int64(w.thinkTime))))
 	}
 }
 
 // step makes one call.
-func (w *writer) step(ctx context.Context, s subject) {
-	deadline := w.deadline
-	c := history.Call{Key: s.key, Verb: w.verb(s.key), ShortDeadline: w.random.IntN(100) < impatient}
+func (w *writer) makeCall(ctx context.Context, s contendedObject) {
+	timeout := w.callTimeout
+	c := history.Call{Key: s.key, Verb: w.chooseVerb(s.key), ShortDeadline: w.random.IntN(100) < shortDeadlinePercent}
 	if c.ShortDeadline {
-		deadline = time.Duration(w.random.IntN(4000)) * time.Microsecond
+		timeout = time.Duration(w.random.IntN(4000)) * time.Microsecond
 	}
 	r := w.registries[w.random.IntN(len(w.registries))]
 	if c.Verb == history.Create || c.Verb == history.Update {
-		c.WriteID = w.mark()
+		c.WriteID = w.nextWriteID()
 	}
 	if c.Verb == history.Update || c.Verb == history.Delete {
-		w.condition(&c)
+		w.addConditions(&c)
 	}
-	found, err := w.do(ctx, r, c, deadline, func(ctx context.Context) (object.Object, error) { return w.call(ctx, r, s, c) })
-	w.learn(s.key, c.Verb, found, err)
+	found, err := w.recordCall(ctx, r, c, timeout, func(ctx context.Context) (object.Object, error) { return w.call(ctx, r, s, c) })
+	w.updateKnown(s.key, c.Verb, found, err)
 }
 
 // verb picks the verb of the next call. An object that is not known to exist is mostly created.
-func (w *writer) verb(key object.Key) history.Verb {
+func (w *writer) chooseVerb(key object.Key) history.Verb {
 	n := w.random.IntN(100)
 	_, known := w.known[key]
 	switch {
@@ -75,7 +75,7 @@ func (w *writer) verb(key object.Key) history.Verb {
 }
 
 // condition binds most writes to the version or the incarnation that the writer has seen.
-func (w *writer) condition(c *history.Call) {
+func (w *writer) addConditions(c *history.Call) {
 	seen, known := w.known[c.Key]
 	if !known {
 		return
@@ -88,14 +88,14 @@ func (w *writer) condition(c *history.Call) {
 	}
 }
 
-func (w *writer) call(ctx context.Context, r registry, s subject, c history.Call) (object.Object, error) {
+func (w *writer) call(ctx context.Context, r registry, s contendedObject, c history.Call) (object.Object, error) {
 	switch c.Verb {
 	case history.Create:
-		return write(ctx, r, "Create", w.object(s, c))
+		return writeObject(ctx, r, "Create", w.newObject(s, c))
 	case history.Update:
-		return write(ctx, r, "Update", w.object(s, c))
+		return writeObject(ctx, r, "Update", w.newObject(s, c))
 	case history.Delete:
-		return remove(ctx, r, c.Key, c.IfUID, c.IfRevision)
+		return deleteObject(ctx, r, c.Key, c.IfUID, c.IfRevision)
 	}
 	return w.read(ctx, r, c.Key)
 }
@@ -107,20 +107,20 @@ func (w *writer) read(ctx context.Context, r registry, key object.Key) (object.O
 	if err != nil {
 		return nil, err
 	}
-	return get(ctx, r, key, head.GetRevision())
+	return getObject(ctx, r, key, head.GetRevision())
 }
 
-func (w *writer) object(s subject, c history.Call) object.Object {
-	o := s.fill(w.random)
+func (w *writer) newObject(s contendedObject, c history.Call) object.Object {
+	o := s.generate(w.random)
 	meta := object.MetaOf(o)
 	meta.Namespace, meta.Name = s.key.Namespace, s.key.Name
 	meta.Uid, meta.ResourceVersion = c.IfUID, c.IfRevision
-	marked(o, c.WriteID)
+	setWriteID(o, c.WriteID)
 	return o
 }
 
 // learn remembers the state of an object that an answer reports.
-func (w *writer) learn(key object.Key, verb history.Verb, found object.Object, err error) {
+func (w *writer) updateKnown(key object.Key, verb history.Verb, found object.Object, err error) {
 	switch {
 	case err == nil && verb != history.Delete:
 		w.known[key] = history.VersionOf(found)

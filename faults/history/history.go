@@ -66,7 +66,7 @@ type Call struct {
 	Registry string // address
 	Verb     Verb
 	Key      object.Key
-	WriteID     string // of a create or update: the value of MarkAnnotation, different in each
+	WriteID  string // of a create or update: the value of MarkAnnotation, different in each
 	// Impatient calls get a far too short deadline on purpose. They say nothing of how available a
 	// registry is.
 	ShortDeadline bool
@@ -93,7 +93,7 @@ const WriteIDAnnotation = "faults.portolan.dev/write"
 type Version struct {
 	UID      string
 	Revision uint64
-	WriteID     string
+	WriteID  string
 }
 
 // VersionOf returns the version of an object; the zero Version for nil.
@@ -121,7 +121,7 @@ type Batch struct {
 	// Snapshot reports whether Seen are all objects as they are at Revision. Otherwise they are
 	// changes.
 	Snapshot bool
-	Events     []WatchEvent
+	Events   []WatchEvent
 	// Revision is up to where the watcher is complete.
 	Revision uint64
 }
@@ -156,7 +156,7 @@ type Connection struct {
 	Lost time.Time
 	// Heard is when the backend last answered.
 	LastAnswer time.Time
-	Error string
+	Error      string
 }
 
 // Attempt is a connection that was opened to get one answer.
@@ -172,7 +172,7 @@ type Probe struct {
 // Holdings is one listing of the values that the allocator holds.
 type AllocationList struct {
 	Began, Ended time.Time
-	Allocations         []Allocation
+	Allocations  []Allocation
 }
 
 // Held is a value that the allocator has given to an object and that does not rest.
@@ -187,9 +187,9 @@ type LogLine struct {
 
 // Disturbance is one deed of the nemesis.
 type Fault struct {
-	Description  string
-	Began time.Time
-	Ended time.Time // zero: it lasts
+	Description string
+	Began       time.Time
+	Ended       time.Time // zero: it lasts
 }
 
 // Disturbed returns how much of the time between two moments a disturbance lasted. Afterwards is

@@ -8,8 +8,8 @@ import (
 
 // Recorder collects the records of a run. All methods are safe for concurrent use.
 type Recorder struct {
-	mu       sync.Mutex
-	h        History
+	mu      sync.Mutex
+	h       History
 	watches map[string]int // place in h.Readings by watcher
 }
 

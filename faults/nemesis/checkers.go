@@ -13,7 +13,7 @@ import (
 // a checker can remember the original state. The checkers run at rest after each round, and after
 // nodeagent cleanup.
 var newForeignCheckers = []func(*lab.Lab) foreignChecker{
-	func(l *lab.Lab) foreignChecker { return foreign.Put(l) },
+	func(l *lab.Lab) foreignChecker { return foreign.AddRules(l) },
 }
 
 // A foreignChecker checks foreign things on the nodes, and removes its own additions at the end.

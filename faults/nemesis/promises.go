@@ -36,8 +36,8 @@ type witness interface {
 
 // witnesses are the constructors of a round's witnesses.
 var witnesses = []func(*lab.Lab) witness{
-	func(l *lab.Lab) witness { return planes.Checker{Seen: planes.Watchers(l)} },
-	func(l *lab.Lab) witness { return foreign.Watch(l) },
+	func(l *lab.Lab) witness { return planes.Checker{Watchers: planes.Watchers(l)} },
+	func(l *lab.Lab) witness { return foreign.NewMonitor(l) },
 }
 
 // startWitnesses starts the witnesses of the round. The returned function stops them.

@@ -18,12 +18,12 @@ import (
 const maxFindings = 20
 
 // Checker checks that nodes have in force the plan of the revision that their agents report.
-type Checker struct{ Seen []*Watcher }
+type Checker struct{ Watchers []*Watcher }
 
 // Run reads the nodes until ctx is done.
 func (c Checker) Run(ctx context.Context) {
 	var running sync.WaitGroup
-	for _, w := range c.Seen {
+	for _, w := range c.Watchers {
 		running.Go(func() { w.Run(ctx) })
 	}
 	running.Wait()
@@ -38,21 +38,21 @@ func (Checker) Name() string { return "planes" }
 // node without any other reading is a finding, too, because its state is unknown.
 func (c Checker) Check(h *history.History) []check.Finding {
 	var all []check.Finding
-	for _, w := range c.Seen {
-		readings, failed := w.Readings()
-		readings = slices.DeleteFunc(readings, func(r Reading) bool { return r.Low < h.Log.Base || r.Planned > h.Log.Head() })
+	for _, w := range c.Watchers {
+		readings, lastErr := w.Readings()
+		readings = slices.DeleteFunc(readings, func(r Reading) bool { return r.Low < h.Log.Base || r.MaxPlanRevision > h.Log.Head() })
 		slices.SortStableFunc(readings, func(a, b Reading) int { return cmp.Compare(a.Low, b.Low) })
 		if len(readings) == 0 {
-			all = append(all, check.Finding{Check: c.Name(), Problem: fmt.Sprintf("%s was never read: %v", w.Node, failed), Final: true})
+			all = append(all, check.Finding{Check: c.Name(), Problem: fmt.Sprintf("%s was never read: %v", w.Node, lastErr), Final: true})
 			continue
 		}
 		plans := planHistoryOf(&h.Log, w.Addresses)
 		for i := range readings {
 			plans.advance(readings[i].Low)
-			j := readingCheck{w, &readings[i], plans, nil}
-			j.kernel()
-			j.said()
-			all = append(all, j.findings...)
+			check := readingCheck{w, &readings[i], plans, nil}
+			check.checkKernel()
+			check.checkAgentPlan()
+			all = append(all, check.findings...)
 		}
 	}
 	if more := len(all) - maxFindings; more > 0 {
@@ -70,28 +70,28 @@ type readingCheck struct {
 }
 
 // kernel checks the content of the kernel.
-func (j *readingCheck) kernel() {
-	j.compare("the kernel", j.r.Kernel, j.r.High, j.w.FrontendsOnly, j.r.Restarted)
+func (c *readingCheck) checkKernel() {
+	c.compare("the kernel", c.r.Kernel, c.r.High, c.w.FrontendsOnly, c.r.Restarted)
 }
 
 // said checks the plan that the agent reports.
-func (j *readingCheck) said() {
-	changed := j.compare("the agent's plan", j.r.AgentPlan, j.r.Planned, false, false)
-	for _, at := range slices.SortedFunc(maps.Keys(j.r.NotProgrammed), compareFrontends) {
-		services := slices.Collect(maps.Keys(j.plans.plan[at]))
-		if len(services) != 1 || changed[at] != nil || j.failing(services) || j.plans.written(services[0], j.r.Planned) {
+func (c *readingCheck) checkAgentPlan() {
+	changed := c.compare("the agent's plan", c.r.AgentPlan, c.r.MaxPlanRevision, false, false)
+	for _, at := range slices.SortedFunc(maps.Keys(c.r.NotProgrammed), compareFrontends) {
+		services := slices.Collect(maps.Keys(c.plans.plan[at]))
+		if len(services) != 1 || changed[at] != nil || c.failing(services) || c.plans.writtenUntil(services[0], c.r.MaxPlanRevision) {
 			continue
 		}
-		j.find("the agent", at, services, "is not in force, it says, though the revision is applied: %s", j.r.NotProgrammed[at])
+		c.addFinding("the agent", at, services, "is not in force, it says, though the revision is applied: %s", c.r.NotProgrammed[at])
 	}
 }
 
 // compare compares content with the plans from the reading's lower revision to a higher one. It
 // returns the frontends that change in between.
-func (j *readingCheck) compare(what string, content Content, high uint64, frontendsOnly, leftovers bool) map[Frontend][]claims {
-	changed := j.plans.until(high)
+func (c *readingCheck) compare(what string, content Content, high uint64, frontendsOnly, leftoversAllowed bool) map[Frontend][]claims {
+	changed := c.plans.changesUntil(high)
 	all := map[Frontend]bool{}
-	for at := range j.plans.plan {
+	for at := range c.plans.plan {
 		all[at] = true
 	}
 	for at := range changed {
@@ -101,38 +101,38 @@ func (j *readingCheck) compare(what string, content Content, high uint64, fronte
 		all[at] = true
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(all), compareFrontends) {
-		seen := changed[at]
-		if seen == nil {
-			seen = []claims{j.plans.plan[at]}
+		versions := changed[at]
+		if versions == nil {
+			versions = []claims{c.plans.plan[at]}
 		}
-		b := boundsOf(seen, frontendsOnly)
-		backends, there := content[at]
+		b := boundsOf(versions, frontendsOnly)
+		backends, present := content[at]
 		switch {
-		case j.failing(b.services):
-		case there && !b.present && !leftovers:
-			j.find(what, at, b.services, "has %s, which is not planned", list(backends))
-		case !there && !b.absent:
-			j.find(what, at, b.services, "is missing, want %s", list(b.most))
-		case there && b.present && !frontendsOnly && !b.allow(backends):
-			j.find(what, at, b.services, "has %s, want at least %s, at most %s", list(backends), list(b.least), list(b.most))
+		case c.failing(b.services):
+		case present && !b.present && !leftoversAllowed:
+			c.addFinding(what, at, b.services, "has %s, which is not planned", list(backends))
+		case !present && !b.absent:
+			c.addFinding(what, at, b.services, "is missing, want %s", list(b.most))
+		case present && b.present && !frontendsOnly && !b.allows(backends):
+			c.addFinding(what, at, b.services, "has %s, want at least %s, at most %s", list(backends), list(b.least), list(b.most))
 		}
 	}
 	return changed
 }
 
 // failing reports whether the agent reports one of the services as failing.
-func (j *readingCheck) failing(services []object.Key) bool {
-	return slices.ContainsFunc(services, func(s object.Key) bool { return j.r.Failing[s.Namespace+"/"+s.Name] })
+func (c *readingCheck) failing(services []object.Key) bool {
+	return slices.ContainsFunc(services, func(s object.Key) bool { return c.r.Failing[s.Namespace+"/"+s.Name] })
 }
 
-func (j *readingCheck) find(what string, at Frontend, services []object.Key, format string, args ...any) {
+func (c *readingCheck) addFinding(what string, at Frontend, services []object.Key, format string, args ...any) {
 	var about object.Key
 	if len(services) > 0 {
 		about = services[0]
 	}
-	j.findings = append(j.findings, check.Finding{
+	c.findings = append(c.findings, check.Finding{
 		Check: Checker{}.Name(), Object: about, Final: true,
-		Problem: fmt.Sprintf("%s, at %s, from revision %d to %d: %s: %s %s", j.w.Node, j.r.At.Format("15:04:05.000"), j.r.Low, j.r.High,
+		Problem: fmt.Sprintf("%s, at %s, from revision %d to %d: %s: %s %s", c.w.Node, c.r.At.Format("15:04:05.000"), c.r.Low, c.r.High,
 			what, at, fmt.Sprintf(format, args...)),
 	})
 }
@@ -147,11 +147,11 @@ type bounds struct {
 
 // boundsOf returns the bounds of a frontend that had these claims, one after the other. With
 // backendsNeeded, a frontend without backends counts as not planned.
-func boundsOf(seen []claims, backendsNeeded bool) bounds {
+func boundsOf(versions []claims, backendsNeeded bool) bounds {
 	var b bounds
-	for _, now := range seen {
+	for _, current := range versions {
 		planned := false
-		for service, backends := range now {
+		for service, backends := range current {
 			if !slices.Contains(b.services, service) {
 				b.services = append(b.services, service)
 			}
@@ -159,7 +159,7 @@ func boundsOf(seen []claims, backendsNeeded bool) bounds {
 				continue
 			}
 			planned = true
-			b.take(backends)
+			b.add(backends)
 		}
 		b.absent = b.absent || !planned
 	}
@@ -167,7 +167,7 @@ func boundsOf(seen []claims, backendsNeeded bool) bounds {
 	return b
 }
 
-func (b *bounds) take(backends []string) {
+func (b *bounds) add(backends []string) {
 	if !b.present {
 		b.present, b.least = true, slices.Clone(backends)
 	}
@@ -181,7 +181,7 @@ func (b *bounds) take(backends []string) {
 }
 
 // allow reports whether backends are within the bounds.
-func (b *bounds) allow(backends []string) bool {
+func (b *bounds) allows(backends []string) bool {
 	return !slices.ContainsFunc(b.least, func(s string) bool { return !slices.Contains(backends, s) }) &&
 		!slices.ContainsFunc(backends, func(s string) bool { return !slices.Contains(b.most, s) })
 }

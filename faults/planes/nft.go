@@ -66,29 +66,29 @@ func familyOf(f Frontend) string {
 type nftServer struct {
 	class string // the key in the map classes
 	// open means that it takes new connections. Otherwise it drains.
-	open  bool
-	known bool // its class was read
-	size  int  // number of slots according to its class
-	slots map[int]string
+	open       bool
+	classKnown bool // its class was read
+	size       int  // number of slots according to its class
+	slots      map[int]string
 }
 
 // complete reports whether all slots are known.
-func (s *nftServer) complete() bool { return s.known && len(s.slots) == s.size }
+func (s *nftServer) complete() bool { return s.classKnown && len(s.slots) == s.size }
 
 // takeChain parses the name of the chain of its class, such as rr-0-2-0-any-open-5: scheduler,
 // flags, slots, affinity, audience, state and lane.
-func (s *nftServer) takeChain(chain string) error {
+func (s *nftServer) parseChain(chain string) error {
 	parts := strings.Split(chain, "-")
 	if len(parts) != 7 {
 		return fmt.Errorf("chain %q has %d parts, want 7", chain, len(parts))
 	}
 	var err error
 	s.size, err = strconv.Atoi(parts[2])
-	s.known, s.open = err == nil, parts[5] == "open"
+	s.classKnown, s.open = err == nil, parts[5] == "open"
 	return err
 }
 
-func (s *nftServer) takeSlot(number int, backend netip.AddrPort) {
+func (s *nftServer) setSlot(number int, backend netip.AddrPort) {
 	if s.slots == nil {
 		s.slots = map[int]string{}
 	}
@@ -104,7 +104,7 @@ func (s *nftServer) backends() []string {
 }
 
 // listings is how often the lists are read until they are consistent.
-const listings = 5
+const maxListings = 5
 
 // listServers reads the lists of a family. If they show different states of the kernel's tables,
 // some servers are not complete.
@@ -117,7 +117,7 @@ func listServers(family string) (servers map[Frontend]*nftServer, err error) {
 	table := &nftables.Table{Name: balancerTable, Family: map[string]nftables.TableFamily{
 		"ip": nftables.TableFamilyIPv4, "ip6": nftables.TableFamilyIPv6,
 	}[family]}
-	for range listings {
+	for range maxListings {
 		l := listing{conn: conn, table: table, chains: map[string]string{}, servers: map[Frontend]*nftServer{}}
 		if err := l.read(); err != nil {
 			return nil, err
@@ -151,7 +151,7 @@ func (l *listing) read() error {
 	})
 	for _, s := range l.servers {
 		if chain := l.chains[s.class]; chain != "" {
-			l.errs = append(l.errs, s.takeChain(chain))
+			l.errs = append(l.errs, s.parseChain(chain))
 		}
 	}
 	l.each("slots", func(m netfilter.Member) error {
@@ -163,15 +163,15 @@ func (l *listing) read() error {
 		if len(rest) != 4 {
 			return fmt.Errorf("the number of a slot has %d bytes, want 4", len(rest))
 		}
-		l.servers[at].takeSlot(int(binary.NativeEndian.Uint32(rest)), netip.AddrPortFrom(address, binary.BigEndian.Uint16(m.Value[len(m.Value)-4:])))
+		l.servers[at].setSlot(int(binary.NativeEndian.Uint32(rest)), netip.AddrPortFrom(address, binary.BigEndian.Uint16(m.Value[len(m.Value)-4:])))
 		return nil
 	})
 	return errors.Join(l.errs...)
 }
 
 // each calls take for the elements of a map. A missing map has none.
-func (l *listing) each(name string, take func(netfilter.Member) error) {
-	err := l.conn.Elements(&nftables.Set{Table: l.table, Name: name}, func(m netfilter.Member) { l.errs = append(l.errs, take(m)) })
+func (l *listing) each(name string, add func(netfilter.Member) error) {
+	err := l.conn.Elements(&nftables.Set{Table: l.table, Name: name}, func(m netfilter.Member) { l.errs = append(l.errs, add(m)) })
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		l.errs = append(l.errs, err)
 	}

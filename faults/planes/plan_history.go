@@ -17,9 +17,9 @@ type claims map[object.Key][]string
 // claimChange is a change of the claim of a service at a frontend.
 type claimChange struct {
 	revision uint64
-	at       Frontend
+	frontend Frontend
 	service  object.Key
-	there    bool
+	claimed  bool
 	backends []string
 }
 
@@ -30,7 +30,7 @@ type planHistory struct {
 	claimChanges []claimChange       // after that revision
 	writes       []write             // in order
 	worlds       map[object.Key]*model.World
-	wanted       map[object.Key]Content
+	claimed      map[object.Key]Content
 }
 
 // write is a write of a service or one of its slices.
@@ -43,7 +43,7 @@ type write struct {
 // in the log, so selectors are removed. (Slices follow pods with a delay.)
 func planHistoryOf(log *history.Log, addresses []netip.Addr) *planHistory {
 	c := &planHistory{
-		addresses: addresses, plan: map[Frontend]claims{}, worlds: map[object.Key]*model.World{}, wanted: map[object.Key]Content{},
+		addresses: addresses, plan: map[Frontend]claims{}, worlds: map[object.Key]*model.World{}, claimed: map[object.Key]Content{},
 	}
 	for _, o := range log.Objects {
 		c.addChange(log.Base, nil, o)
@@ -70,7 +70,7 @@ func (c *planHistory) addChange(revision uint64, before, after object.Object) {
 	}
 	for service := range services {
 		c.writes = append(c.writes, write{revision, service})
-		c.refresh(revision, service)
+		c.updateClaims(revision, service)
 	}
 }
 
@@ -106,33 +106,33 @@ func (c *planHistory) world(service object.Key) *model.World {
 }
 
 // refresh adds the claim changes between the previous and the present claims of a service.
-func (c *planHistory) refresh(revision uint64, service object.Key) {
-	now := Content{}
+func (c *planHistory) updateClaims(revision uint64, service object.Key) {
+	current := Content{}
 	for _, f := range c.world(service).Frontends(c.addresses) {
-		now[Frontend{f.Address, f.Protocol}] = f.Backends
+		current[Frontend{f.Address, f.Protocol}] = f.Backends
 	}
-	before := c.wanted[service]
-	for at, backends := range now {
-		if had, there := before[at]; !there || !slices.Equal(had, backends) {
+	before := c.claimed[service]
+	for at, backends := range current {
+		if old, claimed := before[at]; !claimed || !slices.Equal(old, backends) {
 			c.claimChanges = append(c.claimChanges, claimChange{revision, at, service, true, backends})
 		}
 	}
 	for at := range before {
-		if _, stays := now[at]; !stays {
-			c.claimChanges = append(c.claimChanges, claimChange{revision: revision, at: at, service: service})
+		if _, claimed := current[at]; !claimed {
+			c.claimChanges = append(c.claimChanges, claimChange{revision: revision, frontend: at, service: service})
 		}
 	}
-	c.wanted[service] = now
+	c.claimed[service] = current
 }
 
 // advance brings the plan to a revision, which must not be below the one before.
 func (c *planHistory) advance(revision uint64) {
 	n := 0
 	for ; n < len(c.claimChanges) && c.claimChanges[n].revision <= revision; n++ {
-		s := &c.claimChanges[n]
-		c.plan[s.at] = c.plan[s.at].after(s)
-		if len(c.plan[s.at]) == 0 {
-			delete(c.plan, s.at)
+		change := &c.claimChanges[n]
+		c.plan[change.frontend] = c.plan[change.frontend].apply(change)
+		if len(c.plan[change.frontend]) == 0 {
+			delete(c.plan, change.frontend)
 		}
 	}
 	c.claimChanges = c.claimChanges[n:]
@@ -144,38 +144,38 @@ func (c *planHistory) advance(revision uint64) {
 }
 
 // after returns the claims after a change of a claim.
-func (c claims) after(s *claimChange) claims {
+func (c claims) apply(change *claimChange) claims {
 	next := maps.Clone(c)
 	if next == nil {
 		next = claims{}
 	}
-	if s.there {
-		next[s.service] = s.backends
+	if change.claimed {
+		next[change.service] = change.backends
 	} else {
-		delete(next, s.service)
+		delete(next, change.service)
 	}
 	return next
 }
 
 // until returns the frontends that change up to a revision, each with its present claims, and its
 // claims after each change.
-func (c *planHistory) until(revision uint64) map[Frontend][]claims {
+func (c *planHistory) changesUntil(revision uint64) map[Frontend][]claims {
 	all := map[Frontend][]claims{}
 	for i := range c.claimChanges {
-		s := &c.claimChanges[i]
-		if s.revision > revision {
+		change := &c.claimChanges[i]
+		if change.revision > revision {
 			break
 		}
-		if all[s.at] == nil {
-			all[s.at] = []claims{c.plan[s.at]}
+		if all[change.frontend] == nil {
+			all[change.frontend] = []claims{c.plan[change.frontend]}
 		}
-		last := all[s.at][len(all[s.at])-1]
-		all[s.at] = append(all[s.at], last.after(s))
+		last := all[change.frontend][len(all[change.frontend])-1]
+		all[change.frontend] = append(all[change.frontend], last.apply(change))
 	}
 	return all
 }
 
 // written reports whether a service or one of its slices is written up to a revision.
-func (c *planHistory) written(service object.Key, revision uint64) bool {
-	return slices.ContainsFunc(c.writes, func(t write) bool { return t.service == service && t.revision <= revision })
+func (c *planHistory) writtenUntil(service object.Key, revision uint64) bool {
+	return slices.ContainsFunc(c.writes, func(w write) bool { return w.service == service && w.revision <= revision })
 }

@@ -29,8 +29,8 @@ const maxReads = 3
 func Sockets(expected []Frontend) (content Content, err error) {
 	for range maxReads {
 		content, err = readSockets()
-		hidden := func(f Frontend) bool { _, there := content[f]; return !there }
-		if err != nil || !slices.ContainsFunc(expected, hidden) {
+		missing := func(f Frontend) bool { _, present := content[f]; return !present }
+		if err != nil || !slices.ContainsFunc(expected, missing) {
 			break
 		}
 	}

@@ -30,11 +30,11 @@ func (a *agent) GetPlan(context.Context, *nodeagentv1.GetPlanRequest, ...grpc.Ca
 }
 
 // watching returns a watcher of an agent with the process ID 1.
-func watching(a *agent) *Watcher {
+func newWatcher(a *agent) *Watcher {
 	return &Watcher{
-		Node: "node", Agent: a, Process: func() int { return 1 }, Kernel: func([]Frontend) (Content, error) { return Content{}, nil },
+		Node: "node", Agent: a, PID: func() int { return 1 }, Kernel: func([]Frontend) (Content, error) { return Content{}, nil },
 		Addresses: []netip.Addr{netip.MustParseAddr("172.31.1.2")}, NodePorts: [2]uint16{30000, 32767},
-		Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
+		ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
 	}
 }
 
@@ -60,7 +60,7 @@ func TestReading(t *testing.T) {
 			Address: address, Port: port, Protocol: corev1.Protocol_PROTOCOL_TCP, Programmed: programmed, Error: "why not", RealServers: backends,
 		}
 	}
-	w := watching(&agent{
+	w := newWatcher(&agent{
 		statuses: []*nodeagentv1.GetStatusResponse{status(5, 6, failure("ns/a")), status(7, 9, failure("ns/b"))},
 		plan: &nodeagentv1.GetPlanResponse{VirtualServers: []*nodeagentv1.VirtualServer{
 			server("10.96.0.1", 80, true, &nodeagentv1.RealServer{Address: "10.1.0.2", Port: 8080, Used: true},
@@ -72,7 +72,7 @@ func TestReading(t *testing.T) {
 		return Content{at("10.96.0.1:80"): nil, at("172.31.1.2:7404"): nil}, nil
 	}
 	r, err := w.read(t.Context())
-	if err != nil || r.Low != 5 || r.High != 7 || r.Planned != 9 || !r.Failing["ns/a"] || !r.Failing["ns/b"] || !r.Restarted {
+	if err != nil || r.Low != 5 || r.High != 7 || r.MaxPlanRevision != 9 || !r.Failing["ns/a"] || !r.Failing["ns/b"] || !r.Restarted {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if got := r.AgentPlan[at("10.96.0.1:80")]; len(r.AgentPlan) != 2 || len(got) != 2 || got[0] != "10.1.0.1:8080" || got[1] != "10.1.0.2:8080" {
@@ -85,22 +85,22 @@ func TestReading(t *testing.T) {
 
 // TestReadingsThatSayNothing checks that a reading fails if the agent was restarted meanwhile, or
 // reports that the node fails.
-func TestReadingsThatSayNothing(t *testing.T) {
+func TestFailedReadings(t *testing.T) {
 	statuses := func(s ...*nodeagentv1.GetStatusResponse) *agent { return &agent{statuses: s} }
-	another, gone := watching(statuses(status(5, 5))), watching(statuses(status(5, 5)))
+	restarted, stopped := newWatcher(statuses(status(5, 5))), newWatcher(statuses(status(5, 5)))
 	process := 0
-	another.Process = func() int { process++; return process }
-	gone.Process = func() int { return 0 }
+	restarted.PID = func() int { process++; return process }
+	stopped.PID = func() int { return 0 }
 	for name, v := range map[string]struct {
 		w    *Watcher
 		want error
 	}{
-		"nothing applied":     {watching(statuses(status(0, 5))), errEarly},
-		"a revision goes":     {watching(statuses(status(6, 6), status(5, 5))), errStopped},
-		"the node fails":      {watching(statuses(status(5, 5, failure("")))), errFailing},
-		"the process changes": {another, errStopped},
-		"no process":          {gone, errStopped},
-		"all is well":         {watching(statuses(status(5, 5))), nil},
+		"nothing applied":     {newWatcher(statuses(status(0, 5))), errNothingApplied},
+		"a revision goes":     {newWatcher(statuses(status(6, 6), status(5, 5))), errStopped},
+		"the node fails":      {newWatcher(statuses(status(5, 5, failure("")))), errNodeFailing},
+		"the process changes": {restarted, errStopped},
+		"no process":          {stopped, errStopped},
+		"all is well":         {newWatcher(statuses(status(5, 5))), nil},
 	} {
 		if _, err := v.w.read(t.Context()); !errors.Is(err, v.want) {
 			t.Errorf("%s: %v, want %v", name, err, v.want)
@@ -112,9 +112,9 @@ func TestReadingsThatSayNothing(t *testing.T) {
 // once it has applied a revision after its view was first known to be from the registry.
 func TestRestarted(t *testing.T) {
 	a := &agent{}
-	w := watching(a)
+	w := newWatcher(a)
 	process := 1
-	w.Process = func() int { return process }
+	w.PID = func() int { return process }
 	for n, step := range []struct {
 		process int
 		status  *nodeagentv1.GetStatusResponse
@@ -132,13 +132,13 @@ func TestRestarted(t *testing.T) {
 
 // TestReadingsAreKeptOnce checks that equal readings are stored once, which saves memory, because
 // an agent at rest is read as often as a busy one.
-func TestReadingsAreKeptOnce(t *testing.T) {
-	w := watching(&agent{statuses: []*nodeagentv1.GetStatusResponse{status(5, 5)}})
+func TestEqualReadingsAreStoredOnce(t *testing.T) {
+	w := newWatcher(&agent{statuses: []*nodeagentv1.GetStatusResponse{status(5, 5)}})
 	for range 3 {
-		w.keep(w.read(t.Context()))
+		w.add(w.read(t.Context()))
 	}
-	w.keep(Reading{}, errEarly)
-	if read, failed := w.Readings(); len(read) != 1 || !errors.Is(failed, errEarly) {
-		t.Errorf("%d readings, failed: %v", len(read), failed)
+	w.add(Reading{}, errNothingApplied)
+	if readings, lastErr := w.Readings(); len(readings) != 1 || !errors.Is(lastErr, errNothingApplied) {
+		t.Errorf("%d readings, failed: %v", len(readings), lastErr)
 	}
 }

@@ -18,10 +18,10 @@ import (
 )
 
 // logBatch is how many changes are read at once.
-const logBatch = 1000
+const listLimit = 1000
 
 // attention is how long a registry may take to list changes, before another one is asked.
-const attention = 3 * time.Second
+const listTimeout = 3 * time.Second
 
 // readSnapshot reads where the log of a run begins.
 func readSnapshot(ctx context.Context, r registry) (history.Log, error) {
@@ -49,23 +49,23 @@ func readSnapshot(ctx context.Context, r registry) (history.Log, error) {
 }
 
 // logbook is the log of a run, as it is read from several registries.
-type logbook struct {
+type sharedLog struct {
 	registries []registry
 
-	mu    sync.Mutex
-	log   history.Log
-	added time.Time // last
-	lost  error     // why changes are missing for good
+	mu        sync.Mutex
+	log       history.Log
+	lastAdded time.Time // last
+	prunedErr error     // why changes are missing for good
 }
 
 // openLogbook reads where the log begins.
-func openLogbook(ctx context.Context, registries []registry) (*logbook, error) {
+func newSharedLog(ctx context.Context, registries []registry) (*sharedLog, error) {
 	log, err := readSnapshot(ctx, registries[0])
-	return &logbook{registries: registries, log: log, added: time.Now()}, err
+	return &sharedLog{registries: registries, log: log, lastAdded: time.Now()}, err
 }
 
 // beginning returns the log without changes.
-func (b *logbook) beginning() history.Log {
+func (b *sharedLog) initial() history.Log {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return history.Log{Base: b.log.Base, Objects: b.log.Objects}
@@ -73,8 +73,8 @@ func (b *logbook) beginning() history.Log {
 
 // keep reads the log from one registry again and again, before it is pruned. If a registry hangs,
 // the changes that clients make meanwhile come from another one.
-func (b *logbook) keep(ctx context.Context, r registry) {
-	for app.Pause(ctx, again) {
+func (b *sharedLog) poll(ctx context.Context, r registry) {
+	for app.Pause(ctx, retryPause) {
 		b.mu.Lock()
 		after := b.log.Head()
 		b.mu.Unlock()
@@ -84,25 +84,25 @@ func (b *logbook) keep(ctx context.Context, r registry) {
 }
 
 // add adds the changes after a revision, unless they could not be read.
-func (b *logbook) add(after uint64, changes []*registryv1.Change, err error) {
+func (b *sharedLog) add(after uint64, changes []*registryv1.Change, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.log.Head() != after: // the other reader was faster
 	case err == nil:
-		b.log.Changes, b.added = append(b.log.Changes, changes...), time.Now()
-	case status.Code(err) == codes.OutOfRange && b.lost == nil:
-		b.lost = fmt.Errorf("the log after revision %d was pruned %s after it was read last: %w",
-			after, time.Since(b.added).Round(time.Millisecond), err)
+		b.log.Changes, b.lastAdded = append(b.log.Changes, changes...), time.Now()
+	case status.Code(err) == codes.OutOfRange && b.prunedErr == nil:
+		b.prunedErr = fmt.Errorf("the log after revision %d was pruned %s after it was read last: %w",
+			after, time.Since(b.lastAdded).Round(time.Millisecond), err)
 	}
 }
 
 // read returns the log as it is now.
-func (b *logbook) read(ctx context.Context) (history.Log, error) {
+func (b *sharedLog) read(ctx context.Context) (history.Log, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.lost != nil {
-		return b.log, b.lost
+	if b.prunedErr != nil {
+		return b.log, b.prunedErr
 	}
 	err := readLog(ctx, b.registries, &b.log)
 	return b.log, err
@@ -113,12 +113,12 @@ func (b *logbook) read(ctx context.Context) (history.Log, error) {
 func readLog(ctx context.Context, registries []registry, log *history.Log) error {
 	began := time.Now()
 	for n := 0; ; n++ {
-		more, err := readPart(ctx, registries[n%len(registries)], log)
+		more, err := readNext(ctx, registries[n%len(registries)], log)
 		switch {
 		case status.Code(err) == codes.OutOfRange || err != nil && ctx.Err() != nil:
 			return fmt.Errorf("the log after revision %d: %w", log.Head(), err)
 		case err != nil:
-			app.Pause(ctx, again)
+			app.Pause(ctx, retryPause)
 		case !more:
 			log.ReadAt = began
 			return nil
@@ -127,30 +127,30 @@ func readLog(ctx context.Context, registries []registry, log *history.Log) error
 }
 
 // readPart adds the next changes and reports whether there are more.
-func readPart(ctx context.Context, r registry, log *history.Log) (more bool, err error) {
+func readNext(ctx context.Context, r registry, log *history.Log) (more bool, err error) {
 	answer, err := listChanges(ctx, r, log.Head())
 	log.Changes = append(log.Changes, answer.GetChanges()...)
 	return log.Head() < answer.GetHeadRevision(), err
 }
 
 func listChanges(ctx context.Context, r registry, after uint64) (*registryv1.ListChangesResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, attention)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	return registryv1.NewChangeServiceClient(r).ListChanges(ctx, &registryv1.ListChangesRequest{
-		AfterRevision: after, Limit: logBatch, // of any epoch: a stream that is made anew has another one, over the same log
+		AfterRevision: after, Limit: listLimit, // of any epoch: a stream that is made anew has another one, over the same log
 	})
 }
 
 // readAgain reads the log from its beginning and records it as the reading of another watcher.
-func readAgain(ctx context.Context, r registry, base history.Log, recorder *history.Recorder) error {
+func rereadLog(ctx context.Context, r registry, base history.Log, recorder *history.Recorder) error {
 	name := "log of " + r.address + " in the end"
-	again := history.Log{Base: base.Base}
-	if err := readLog(ctx, []registry{r}, &again); err != nil {
+	reread := history.Log{Base: base.Base}
+	if err := readLog(ctx, []registry{r}, &reread); err != nil {
 		return err
 	}
 	recorder.BeginWatch(name, nil)
-	recorder.AddBatch(name, history.Batch{At: again.ReadAt, Snapshot: true, Revision: base.Base, Events: snapshotOf(&base)})
-	recorder.AddBatch(name, history.Batch{At: time.Now(), Events: seenOf(again.Changes), Revision: again.Head()})
+	recorder.AddBatch(name, history.Batch{At: reread.ReadAt, Snapshot: true, Revision: base.Base, Events: snapshotEvents(&base)})
+	recorder.AddBatch(name, history.Batch{At: time.Now(), Events: changeEvents(reread.Changes), Revision: reread.Head()})
 	recorder.EndWatch(name)
 	return nil
 }
@@ -161,30 +161,30 @@ type logFollower struct {
 	name       string
 	registries []registry
 	recorder   *history.Recorder
-	every      time.Duration
+	interval   time.Duration
 	log        history.Log
 }
 
-func (t *logFollower) run(ctx context.Context) {
-	t.recorder.BeginWatch(t.name, nil)
-	t.recorder.AddBatch(t.name, history.Batch{At: time.Now(), Snapshot: true, Revision: t.log.Base, Events: snapshotOf(&t.log)})
-	for n := 0; app.Pause(ctx, t.every); n++ {
-		before := len(t.log.Changes)
-		_, err := readPart(ctx, t.registries[n%len(t.registries)], &t.log)
+func (f *logFollower) run(ctx context.Context) {
+	f.recorder.BeginWatch(f.name, nil)
+	f.recorder.AddBatch(f.name, history.Batch{At: time.Now(), Snapshot: true, Revision: f.log.Base, Events: snapshotEvents(&f.log)})
+	for n := 0; app.Pause(ctx, f.interval); n++ {
+		before := len(f.log.Changes)
+		_, err := readNext(ctx, f.registries[n%len(f.registries)], &f.log)
 		if status.Code(err) == codes.OutOfRange { // the log was pruned
-			t.recorder.EndWatch(t.name)
+			f.recorder.EndWatch(f.name)
 			return
 		}
 		if err != nil {
 			continue
 		}
-		if fresh := t.log.Changes[before:]; len(fresh) > 0 {
-			t.recorder.AddBatch(t.name, history.Batch{At: time.Now(), Events: seenOf(fresh), Revision: t.log.Head()})
+		if newChanges := f.log.Changes[before:]; len(newChanges) > 0 {
+			f.recorder.AddBatch(f.name, history.Batch{At: time.Now(), Events: changeEvents(newChanges), Revision: f.log.Head()})
 		}
 	}
 }
 
-func snapshotOf(log *history.Log) []history.WatchEvent {
+func snapshotEvents(log *history.Log) []history.WatchEvent {
 	var all []history.WatchEvent
 	for _, o := range log.Objects {
 		all = append(all, history.WatchEvent{Revision: o.GetMetadata().GetResourceVersion(), Object: o})
@@ -192,7 +192,7 @@ func snapshotOf(log *history.Log) []history.WatchEvent {
 	return all
 }
 
-func seenOf(changes []*registryv1.Change) []history.WatchEvent {
+func changeEvents(changes []*registryv1.Change) []history.WatchEvent {
 	var all []history.WatchEvent
 	for _, c := range changes {
 		deleted := c.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE

@@ -16,7 +16,7 @@ type timedValue[T any] struct {
 	// from is the earliest time at which the change may have been committed. known is the time at
 	// which a client first knew of it.
 	committed, known time.Time
-	value       T
+	value            T
 }
 
 // momentsOf returns how something that follows from the named services and their slices changed in
@@ -65,7 +65,9 @@ func timelineOf[T any](h *history.History, services map[object.Key]bool, compute
 // clock has the earliest time at which any client knew of each step of a log.
 type firstKnownCursor struct{ remaining []firstKnown }
 
-func newFirstKnownCursor(h *history.History) *firstKnownCursor { return &firstKnownCursor{firstKnownTimes(h)} }
+func newFirstKnownCursor(h *history.History) *firstKnownCursor {
+	return &firstKnownCursor{firstKnownTimes(h)}
+}
 
 // known returns the time at which a client first knew of a step. It must be called with the steps
 // in the order of the log.

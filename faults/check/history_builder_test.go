@@ -57,7 +57,9 @@ func change(what registryv1.ChangeType, revision uint64, o object.Object) *regis
 }
 
 // ends says when the log was read.
-func logReadAt(at float64) func(*historyBuilder) { return func(s *historyBuilder) { s.Log.ReadAt = second(at) } }
+func logReadAt(at float64) func(*historyBuilder) {
+	return func(s *historyBuilder) { s.Log.ReadAt = second(at) }
+}
 
 // pod is a version of one object, as a write with a mark made it.
 func pod(uid, mark string) *corev1.Pod {

@@ -11,13 +11,13 @@ import (
 )
 
 // longestLine bounds a line of a daemon's log in bytes.
-const longestLine = 1 << 20
+const maxLineLength = 1 << 20
 
 // RecordLog records the log lines of a daemon until r ends. A line without a time counts as printed
 // when it is read.
 func RecordLog(recorder *history.Recorder, process string, r io.Reader) error {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, longestLine)
+	lines.Buffer(nil, maxLineLength)
 	for lines.Scan() {
 		var entry struct{ Time time.Time }
 		if json.Unmarshal(lines.Bytes(), &entry) != nil || entry.Time.IsZero() {

@@ -12,40 +12,40 @@ import (
 )
 
 // holdingsReader lists the values that the allocator has allocated.
-type holdingsReader struct {
+type allocationLister struct {
 	allocator grpc.ClientConnInterface
 	recorder  *history.Recorder
-	every     time.Duration
+	interval  time.Duration
 }
 
-func (h *holdingsReader) run(ctx context.Context) {
-	for app.Pause(ctx, h.every) {
-		if holdings, err := h.ask(ctx); err == nil {
-			h.recorder.AddAllocationList(holdings)
+func (h *allocationLister) run(ctx context.Context) {
+	for app.Pause(ctx, h.interval) {
+		if allocations, err := h.list(ctx); err == nil {
+			h.recorder.AddAllocationList(allocations)
 		}
 	}
 }
 
 // ask returns the allocated values. Pages are read one after the other, so a value that changes its
 // owner meanwhile may be in the answer for either owner, for both, or for neither.
-func (h *holdingsReader) ask(ctx context.Context) (history.AllocationList, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (h *allocationLister) list(ctx context.Context) (history.AllocationList, error) {
+	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()
-	found := history.AllocationList{Began: time.Now()}
+	result := history.AllocationList{Began: time.Now()}
 	client := allocatorv1.NewAllocatorServiceClient(h.allocator)
 	for request := (&allocatorv1.ListAllocationsRequest{PageSize: 1000}); ; {
 		page, err := client.ListAllocations(ctx, request)
 		if err != nil {
-			return found, err
+			return result, err
 		}
 		for _, a := range page.GetAllocations() {
 			if a.GetState() != allocatorv1.AllocationState_ALLOCATION_STATE_RESTING {
-				found.Allocations = append(found.Allocations, history.Allocation{Value: a.GetValue(), UID: a.GetOwner().GetUid()})
+				result.Allocations = append(result.Allocations, history.Allocation{Value: a.GetValue(), UID: a.GetOwner().GetUid()})
 			}
 		}
 		if page.GetNextPageToken() == "" {
-			found.Ended = time.Now()
-			return found, nil
+			result.Ended = time.Now()
+			return result, nil
 		}
 		request.PageToken = page.GetNextPageToken()
 	}
