@@ -10,12 +10,11 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Allocations checks that at no revision two services have one address or node port, that the
-// allocator gives out nothing for longer than the grace that no service has, and that it takes
-// nothing from a service that has it.
+// Allocations checks that no two services have the same address or node port at any revision, that
+// the allocator releases values within the grace, and that it has allocated all values of services.
 type Allocations struct {
-	// Grace is how long a value may be held that no service has: the allocator's own grace, and the
-	// time until it looks.
+	// Grace is how long a value may be allocated without a service that has it. It is the
+	// allocator's own grace plus the interval of its checks.
 	Grace time.Duration
 }
 
@@ -35,18 +34,18 @@ func (c Allocations) Check(h *history.History) []Finding {
 	return x.all()
 }
 
-// allocationChecker compares successive listings of the allocator's holdings with the values that
-// services have.
+// allocationChecker compares successive lists of allocated values with the values that services
+// have.
 type allocationChecker struct {
 	*findings
 	h          *history.History
 	ownerships map[history.Allocation]ownership
-	// since is from when on something is held that no service has.
+	// unownedSince has the times since which values are allocated without a service that has them.
 	unownedSince map[history.Allocation]time.Time
 }
 
-// leaks reports the values that have been held for longer than the grace without a service that has
-// them.
+// checkLeaks reports values that have been allocated for longer than the grace without a service
+// that has them.
 func (l *allocationChecker) checkLeaks(list history.AllocationList, grace time.Duration) {
 	previous := l.unownedSince
 	l.unownedSince = map[history.Allocation]time.Time{}
@@ -62,48 +61,48 @@ func (l *allocationChecker) checkLeaks(list history.AllocationList, grace time.D
 		}
 		l.unownedSince[a] = from
 		if leaked := list.Began.Sub(from); leaked > grace && leaked > grace+l.h.FaultDuration(from, list.Began, grace) {
-			l.add(object.Key{Kind: "Service"}, "%s has been held for the UID %s for %s, and no such service has it", a.Value, a.UID, leaked.Round(time.Millisecond))
+			l.add(object.Key{Kind: "Service"}, "%s has been allocated to the UID %s for %s, and no such service has it", a.Value, a.UID, leaked.Round(time.Millisecond))
 		}
 	}
 }
 
-// losses reports the values that a service has and the allocator does not hold.
+// checkMissing reports values that a service has and the allocator has not allocated.
 func (l *allocationChecker) checkMissing(list history.AllocationList) {
-	held := map[history.Allocation]bool{}
+	allocated := map[history.Allocation]bool{}
 	for _, a := range list.Allocations {
-		held[a] = true
+		allocated[a] = true
 	}
 	for a, o := range l.ownerships {
-		if p := o.covering(list.Began, list.Ended); p != nil && !held[a] {
-			l.add(p.key, "%s belongs to the service with the UID %s, and the allocator does not hold it: committed at %s, known at %s, asked at %s",
+		if p := o.covering(list.Began, list.Ended); p != nil && !allocated[a] {
+			l.add(p.key, "%s belongs to the service with the UID %s, but is not allocated: committed at %s, known at %s, listed at %s",
 				a.Value, a.UID, formatTime(p.committed), formatTime(p.known), formatTime(list.Began))
 		}
 	}
 }
 
-// clockTime returns a time of day as the calls of a failed run have it.
+// formatTime returns a time in the format of history.Call.String.
 func formatTime(t time.Time) string { return t.Format("04:05.000") }
 
-// ownership is the times in which a service had a value.
+// ownership is the periods in which a service had a value.
 type ownership []period
 
 type period struct {
 	key          object.Key
-	committed    time.Time // committed at the earliest
-	known        time.Time // known to a client
-	released     time.Time // given up at the earliest; zero: not yet
-	releaseKnown time.Time // known to be given up
+	committed    time.Time // earliest time of the commit
+	known        time.Time // a client knew of it
+	released     time.Time // earliest time of the release; zero if it is not released
+	releaseKnown time.Time // a client knew of the release
 }
 
-// overlaps reports whether the service may have had the value at some moment between two times.
+// overlaps reports whether the service may have had the value at any time between two times.
 func (o ownership) overlaps(from, to time.Time) bool {
 	return slices.ContainsFunc(o, func(p period) bool {
 		return !p.committed.After(to) && (p.released.IsZero() || !p.releaseKnown.Before(from))
 	})
 }
 
-// covering returns the period in which the service surely had the value all the time between two
-// times; nil: there is none.
+// covering returns the period in which the service certainly had the value during the whole time
+// between two times, or nil if there is none.
 func (o ownership) covering(from, to time.Time) *period {
 	n := slices.IndexFunc(o, func(p period) bool { return !p.known.After(from) && (p.released.IsZero() || p.released.After(to)) })
 	if n < 0 {
@@ -112,7 +111,8 @@ func (o ownership) covering(from, to time.Time) *period {
 	return &o[n]
 }
 
-// lastEnd returns when the service last gave up the value before a time; zero: it never had it.
+// lastRelease returns the time of the last release of the value before a time, or the zero time if
+// there was none.
 func (o ownership) lastRelease(before time.Time) time.Time {
 	var last time.Time
 	for _, p := range o {
@@ -123,7 +123,8 @@ func (o ownership) lastRelease(before time.Time) time.Time {
 	return last
 }
 
-// ownerships returns which services had which values, and reports those that two had.
+// ownerships returns the periods in which services had values, and reports values that two services
+// had at the same time.
 func ownerships(h *history.History, x *findings) map[history.Allocation]ownership {
 	all := map[history.Allocation]ownership{}
 	owners := map[string]object.Key{}
@@ -159,7 +160,7 @@ func ownerships(h *history.History, x *findings) map[history.Allocation]ownershi
 	return all
 }
 
-// heldBy returns the addresses and node ports of a service that the allocator gives out, each once.
+// allocationsOf returns the values of a service that the allocator allocates, each once.
 func allocationsOf(o object.Object) []history.Allocation {
 	svc, ok := o.(*corev1.Service)
 	if !ok || svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME {

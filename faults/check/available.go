@@ -7,10 +7,10 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Available checks that no client went without service for longer than a bound, for the kinds of
-// clients that have one.
+// Available checks that the outages of clients are not longer than a limit.
 type Available struct {
-	// Longest are the bounds, by the kinds of history.Windows.
+	// Longest is the maximum length of an outage, by the kinds of history.Availability. Kinds
+	// without a limit are not checked.
 	Longest map[string]time.Duration
 }
 

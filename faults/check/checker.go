@@ -15,14 +15,14 @@ type Finding = rest.Finding
 
 // Checker looks for broken promises in a history.
 type Checker interface {
-	// Name says which promise.
+	// Name returns the name of the promise.
 	Name() string
 	// Check returns the broken promises. It may be called again with a longer history of the same
 	// run.
 	Check(h *history.History) []Finding
 }
 
-// Run runs checkers one after the other.
+// Run runs the checkers and returns all their findings.
 func Run(h *history.History, checkers ...Checker) []Finding {
 	var all []Finding
 	for _, c := range checkers {
@@ -31,15 +31,15 @@ func Run(h *history.History, checkers ...Checker) []Finding {
 	return all
 }
 
-// findings collects the findings of one checker. It keeps only the first ones, because many
-// findings mostly have one cause.
+// findings collects the findings of one checker. Only the first maxFindings are kept, because many
+// findings usually have one cause.
 type findings struct {
 	check    string
 	findings []Finding
 	omitted  int
 }
 
-// maxFindings is how many findings of one checker are kept.
+// maxFindings is the maximum number of findings that are kept for one checker.
 const maxFindings = 20
 
 func (f *findings) add(about object.Key, format string, args ...any) {
@@ -57,7 +57,8 @@ func (f *findings) all() []Finding {
 	return f.findings
 }
 
-// World returns the world that the log leads to, for the checkers of portolan/e2e/churn/check.
+// World returns the world at the log's head, for the checkers of portolan/e2e/churn/check. It
+// leaves out the EndpointSlices of controllers.
 func World(log *history.Log) *model.World {
 	world := model.New()
 	for _, o := range log.Final() {

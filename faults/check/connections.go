@@ -11,14 +11,14 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Connections checks that an established connection through a virtual IP ends only if its own
-// backend, or the service, goes, and that connections are answered by backends of the service.
+// Connections checks that an established connection through a virtual IP ends only if its backend
+// or its service is deleted, and that new connections reach backends of the service.
 type Connections struct {
-	// Lag is how long a node may send new connections to a backend that was taken out of the
+	// Lag is how long a node may send new connections to a backend that was removed from the
 	// service.
 	Lag time.Duration
-	// Excused reports whether something else that was done to an installation is a reason for a
-	// loss, such as a backend's machine being switched off; nil: nothing is.
+	// LossExpected reports whether the loss of a connection has another known reason, for example
+	// that the backend's machine was switched off. Nil means that there are none.
 	LossExpected func(history.Connection) bool
 }
 
@@ -41,7 +41,7 @@ func (c Connections) Check(h *history.History) []Finding {
 		}
 		states := valuesBetween(h, timeline(conn.Target), conn.Began, conn.Lost, 0)
 		if !slices.ContainsFunc(states, func(b frontendBackends) bool { return !b.has(conn.Backend) }) {
-			x.add(states[0].service, "%s lost a connection to %s after %s, though its backend %s was there all the time: %s",
+			x.add(states[0].service, "%s lost a connection to %s after %s, though the service had the backend %s all the time: %s",
 				conn.Client, conn.Target, conn.Lost.Sub(conn.Began).Round(time.Millisecond), conn.Backend, conn.Error)
 		}
 	}
@@ -51,13 +51,13 @@ func (c Connections) Check(h *history.History) []Finding {
 		}
 		states := valuesBetween(h, timeline(a.Target), a.Began, a.Ended, c.Lag)
 		if !slices.ContainsFunc(states, func(b frontendBackends) bool { return b.has(a.Backend) }) {
-			x.add(object.Key{Kind: "Service"}, "%s was sent to %s by %s, which is no backend of it", a.Client, a.Backend, a.Target)
+			x.add(object.Key{Kind: "Service"}, "%s reached %s through %s, which is not a backend of the service", a.Client, a.Backend, a.Target)
 		}
 	}
 	return x.all()
 }
 
-// frontendBackends is the service at an address and port, with its backends.
+// frontendBackends is the service at an address and port, and its backends.
 type frontendBackends struct {
 	service  object.Key
 	backends []string
@@ -67,8 +67,8 @@ func (b frontendBackends) has(backend netip.AddrPort) bool {
 	return slices.Contains(b.backends, backend.String())
 }
 
-// backendsOverTime returns which service and backends an address and port led to over time. The
-// address is virtual or a node's.
+// backendsOverTime returns the service and backends of an address and port over time. The address
+// is a virtual IP or a node's address.
 func backendsOverTime(h *history.History, target netip.AddrPort) []timedValue[frontendBackends] {
 	owners := map[object.Key]bool{}
 	addOwner := func(o object.Object) {
@@ -98,7 +98,7 @@ func addressesOf(svc *corev1.Service) []string {
 	return slices.Concat(svc.GetSpec().GetClusterIps(), svc.GetSpec().GetExternalIps())
 }
 
-// nodePortsOf returns the ports of nodes at which a service is reached.
+// nodePortsOf returns the node ports of a service.
 func nodePortsOf(svc *corev1.Service) []int32 {
 	var ports []int32
 	for _, p := range svc.GetSpec().GetPorts() {

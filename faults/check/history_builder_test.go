@@ -14,17 +14,18 @@ import (
 	"portolan.dev/services/object"
 )
 
-// origin is second 0 of all stories.
+// origin is second 0 of all histories.
 var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func second(n float64) time.Time { return origin.Add(time.Duration(n * float64(time.Second))) }
 
-// story is a history written by a test. Revision n of its log is committed at second n.
+// historyBuilder builds a history. Revision n of its log is committed at second n.
 type historyBuilder struct {
 	history.History
 	lastRevision uint64
 }
 
+// build returns a history with the given parts. Its log was read at second 1000.
 func build(parts ...func(*historyBuilder)) *history.History {
 	s := &historyBuilder{}
 	s.Log.ReadAt = second(1000)
@@ -34,7 +35,7 @@ func build(parts ...func(*historyBuilder)) *history.History {
 	return &s.History
 }
 
-// put commits an object at the next revision.
+// put adds the write of an object to the log.
 func put(o object.Object) func(*historyBuilder) {
 	return func(s *historyBuilder) {
 		s.lastRevision++
@@ -44,7 +45,7 @@ func put(o object.Object) func(*historyBuilder) {
 	}
 }
 
-// del commits a deletion at the next revision.
+// del adds the deletion of an object to the log.
 func del(o object.Object) func(*historyBuilder) {
 	return func(s *historyBuilder) {
 		s.lastRevision++
@@ -56,12 +57,12 @@ func change(what registryv1.ChangeType, revision uint64, o object.Object) *regis
 	return &registryv1.Change{Revision: revision, Type: what, Object: object.Wrap(o), Time: timestamppb.New(second(float64(revision)))}
 }
 
-// ends says when the log was read.
+// logReadAt sets the time at which the log was read.
 func logReadAt(at float64) func(*historyBuilder) {
 	return func(s *historyBuilder) { s.Log.ReadAt = second(at) }
 }
 
-// pod is a version of one object, as a write with a mark made it.
+// pod returns a pod. The versions differ in the UID and the WriteID.
 func pod(uid, mark string) *corev1.Pod {
 	return &corev1.Pod{Metadata: &corev1.ObjectMeta{
 		Namespace: "ns", Name: "p", Uid: uid, Annotations: map[string]string{history.WriteIDAnnotation: mark},
@@ -70,7 +71,8 @@ func pod(uid, mark string) *corev1.Pod {
 
 var podKey = object.KeyOf(pod("", ""))
 
-// call adds a call with a verb and its times in seconds. fill sets its other fields.
+// call adds a call with a verb and its times in seconds; ended 0 means in progress. The functions
+// fill set the other fields.
 func call(verb history.Verb, began, ended float64, fill ...func(*history.Call)) func(*historyBuilder) {
 	return func(s *historyBuilder) {
 		c := history.Call{Client: "c", Verb: verb, Key: podKey, Began: second(began)}
@@ -84,24 +86,27 @@ func call(verb history.Verb, began, ended float64, fill ...func(*history.Call)) 
 	}
 }
 
-func writeID(m string) func(*history.Call) { return func(c *history.Call) { c.WriteID = m } }
+func writeID(id string) func(*history.Call) { return func(c *history.Call) { c.WriteID = id } }
 
-// ok is an acknowledgement of a version.
+// ok sets the outcome OK and the resulting version.
 func ok(uid string, revision uint64, mark string) func(*history.Call) {
 	return func(c *history.Call) {
 		c.Outcome, c.Result = history.OK, history.Version{UID: uid, Revision: revision, WriteID: mark}
 	}
 }
 
+// refused sets the outcome Refused.
 func refused(code codes.Code) func(*history.Call) {
 	return func(c *history.Call) { c.Outcome, c.Code, c.Error = history.Refused, code, code.String() }
 }
 
+// condition sets the conditions of a call.
 func condition(uid string, revision uint64) func(*history.Call) {
 	return func(c *history.Call) { c.IfUID, c.IfRevision = uid, revision }
 }
 
-// verdict is a history and the finding that a checker must have; empty: none.
+// checkerTest is a history, and a part of the finding that a checker must have. An empty want means
+// no finding.
 type checkerTest struct {
 	name    string
 	checker Checker

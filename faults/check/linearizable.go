@@ -16,14 +16,14 @@ import (
 )
 
 // Linearizable checks that the calls about each object can be put into an order that explains all
-// answers. In this order no call precedes a call that had ended before it began.
+// answers. In this order, no call precedes a call that had ended before it began.
 //
 // A write with an unknown outcome may take effect at any time after it began, or never. If the log
-// was read, it narrows that down: an unknown write that the log lacks never took effect, and any
-// other took effect before a client first knew of its revision.
+// was read, it limits this: an unknown write that is not in the log never took effect, and any
+// other took effect before a client first knew its revision.
 type Linearizable struct {
-	// Patience bounds the search for one object; 0: 20 s. A search that does not end is a finding
-	// too.
+	// Timeout limits the search for one object. The default is 20 s. A search that is not finished
+	// by then is a finding too.
 	Timeout time.Duration
 }
 
@@ -42,16 +42,16 @@ func (c Linearizable) Check(h *history.History) []Finding {
 		case porcupine.Illegal:
 			x.add(key, "no order of the calls explains all answers; %s", explainFailure(model, ops[key]))
 		case porcupine.Unknown:
-			x.add(key, "it was not decided in time whether an order of the %d calls explains all answers", len(ops[key]))
+			x.add(key, "the search for an order of the %d calls that explains all answers was not finished in time", len(ops[key]))
 		}
 	}
 	return x.all()
 }
 
-// never is a time after all others.
+// endOfTime is later than any operation. It is the end of operations that have not ended.
 const endOfTime = int64(1) << 62
 
-// operations returns the operations on each object, for porcupine.
+// operations returns the porcupine operations on each object.
 func operations(h *history.History) map[object.Key][]porcupine.Operation {
 	b := &operationBuilder{log: &h.Log, all: map[object.Key][]porcupine.Operation{}, written: map[string]history.Version{}, explained: map[uint64]bool{}}
 	for s := range h.Log.Steps() {
@@ -75,11 +75,11 @@ type operationBuilder struct {
 	log        *history.Log
 	origin     time.Time
 	firstKnown []firstKnown
-	// marks are the versions that writes made, by mark, and gone the revisions of deletions, by
-	// UID.
+	// written has the version that each write made, by WriteID. deletedAt has the revisions of
+	// deletions, by UID.
 	written   map[string]history.Version
 	deletedAt map[string]uint64
-	// accountedFor are the revisions that calls account for.
+	// explained are the revisions that calls made.
 	explained map[uint64]bool
 	all       map[object.Key][]porcupine.Operation
 }
@@ -90,8 +90,8 @@ func (b *operationBuilder) addOperation(key object.Key, op *operation, began, en
 	b.all[key] = append(b.all[key], porcupine.Operation{Input: op, Call: began, Return: ended})
 }
 
-// add adds a call, unless nothing follows from it. A call that began after the log was read is left
-// out. A call that ended after that time counts as unknown.
+// addCall adds a call, unless its answer reveals nothing about the object. A call that began after
+// the log was read is left out. A call that ended after that time counts as unknown.
 func (b *operationBuilder) addCall(c history.Call) {
 	read := !b.log.ReadAt.IsZero()
 	if read && !c.Began.Before(b.log.ReadAt) {
@@ -109,27 +109,27 @@ func (b *operationBuilder) addCall(c history.Call) {
 	case !read:
 		op.resultingVersion = history.Version{WriteID: c.WriteID}
 		b.addOperation(c.Key, op, b.offset(c.Began), endOfTime)
-	case c.Verb == history.Delete: // addOthers adds those that happened
+	case c.Verb == history.Delete: // addExternalChanges adds those that are in the log
 	case b.written[c.WriteID].Revision > 0:
 		op.resultingVersion = b.written[c.WriteID]
 		b.addOperation(c.Key, op, b.offset(c.Began), max(b.offset(c.Began), b.committedBy(op.resultingVersion.Revision)))
 	}
 }
 
-// revisionOf returns the revision of a call's change; 0: the log has none, or which one cannot be
-// told.
+// revisionOf returns the revision of a call's change, or 0 if the log has none or it is not known
+// which one.
 func (b *operationBuilder) revisionOf(c *history.Call) uint64 {
 	switch {
 	case c.Verb == history.Delete && c.Outcome == history.OK:
 		return b.deletedAt[c.Result.UID]
 	case c.Verb == history.UpdateStatus:
-		return c.Result.Revision // 0, if the answer did not come
+		return c.Result.Revision // 0 without an answer
 	}
 	return b.written[c.WriteID].Revision
 }
 
-// revealsState reports whether a refusal says something of the object's state. A conflict does so
-// only for a write with a condition: others give up after many lost races.
+// revealsState reports whether a refusal depends on the object's state. A conflict does only for a
+// write with a condition, because the registry also returns ABORTED after many lost races.
 func revealsState(c *history.Call) bool {
 	switch c.Code {
 	case codes.NotFound, codes.AlreadyExists:
@@ -140,8 +140,8 @@ func revealsState(c *history.Call) bool {
 	return false
 }
 
-// addOthers adds the changes that no call accounts for: changes by other clients, and deletions
-// without an answer.
+// addExternalChanges adds the changes that no call explains: changes by other clients, and
+// deletions without an answer.
 func (b *operationBuilder) addExternalChanges(h *history.History) {
 	for s := range h.Log.Steps() {
 		if b.all[s.Key] == nil || b.explained[s.Revision] {
@@ -156,7 +156,8 @@ func (b *operationBuilder) addExternalChanges(h *history.History) {
 	}
 }
 
-// firstDeletion returns when the first deletion of an object began that has no answer.
+// firstUnknownDeletion returns the time at which the first deletion of an object with an unknown
+// outcome began, or 0 if there is none.
 func (b *operationBuilder) firstUnknownDeletion(h *history.History, key object.Key) int64 {
 	for _, c := range h.Calls {
 		if c.Key == key && c.Verb == history.Delete && c.Outcome == history.Unknown {
@@ -172,8 +173,9 @@ type firstKnown struct {
 	at       time.Time
 }
 
-// firstKnownOf returns the earliest time at which any client knew of each revision, by growing
-// revision and time.
+// firstKnownTimes returns the earliest times at which any client knew of revisions, ordered by
+// revision and time. A client that knows a revision knows of all earlier ones, so revisions that
+// became known later than a higher one are left out.
 func firstKnownTimes(h *history.History) []firstKnown {
 	var all []firstKnown
 	for _, c := range h.Calls {
@@ -196,7 +198,7 @@ func firstKnownTimes(h *history.History) []firstKnown {
 	return first
 }
 
-// knownBy returns the time by which a revision was committed.
+// committedBy returns a time at which a revision was certainly committed.
 func (b *operationBuilder) committedBy(revision uint64) int64 {
 	i, _ := slices.BinarySearchFunc(b.firstKnown, revision, func(n firstKnown, r uint64) int { return cmp.Compare(n.revision, r) })
 	if i == len(b.firstKnown) {
@@ -205,8 +207,8 @@ func (b *operationBuilder) committedBy(revision uint64) int64 {
 	return b.offset(b.firstKnown[i].at)
 }
 
-// culprit describes the longest order that explains answers, and the operation that does not fit
-// behind it.
+// explainFailure returns the longest order that explains answers, and the operations that do not
+// fit.
 func explainFailure(model porcupine.Model, all []porcupine.Operation) string {
 	_, info := porcupine.CheckOperationsVerbose(model, all, time.Minute)
 	var longest []porcupine.Operation
@@ -225,11 +227,11 @@ func explainFailure(model porcupine.Model, all []porcupine.Operation) string {
 	slices.SortFunc(unplaced, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
 	const shown = 8
 	var text strings.Builder
-	fmt.Fprintf(&text, "the last that fit, of %d:", len(all))
+	fmt.Fprintf(&text, "the longest order of some of the %d operations ends with:", len(all))
 	for _, op := range longest[max(0, len(longest)-shown):] {
 		fmt.Fprintf(&text, "\n\t%s", formatOperation(op))
 	}
-	text.WriteString("\nnot these:")
+	text.WriteString("\nthese do not fit:")
 	for _, op := range unplaced[:min(shown, len(unplaced))] {
 		fmt.Fprintf(&text, "\n\t%s", formatOperation(op))
 	}

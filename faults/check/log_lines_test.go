@@ -8,7 +8,8 @@ import (
 	"portolan.dev/faults/history"
 )
 
-// prints adds lines that a daemon prints every so often.
+// printLines adds lines of a daemon at an interval in seconds. The format receives the line's
+// number.
 func printLines(times int, every float64, format string) func(*historyBuilder) {
 	return func(s *historyBuilder) {
 		for n := range times {
@@ -21,13 +22,13 @@ func TestLogLines(t *testing.T) {
 	c := LogLines{PerMinute: 5}
 	const lost = `{"time":"t%[1]d","level":"WARN","msg":"connection lost","peer":"10.0.0.%[1]d:80"}`
 	runTests(t, []checkerTest{
-		{"a few", c, build(printLines(5, 1, lost)), ""},
-		{"many", c, build(printLines(6, 1, lost)), "d said more than 5 times within 5s: WARN connection lost"},
-		{"many, slowly", c, build(printLines(20, 13, lost)), ""},
-		{"many allowed ones", LogLines{PerMinute: 5, Except: func(string) bool { return true }}, build(printLines(6, 1, lost)), ""},
-		{"the same about other objects", c, build(printLines(6, 1, `pod "web-%d" is gone`)), `pod "…" is gone`},
-		{"the same with other addresses", c, build(printLines(6, 1, "dial fd00::%x: refused")), "dial #: refused"},
-		{"others", c, build(printLines(4, 1, "one %d"), printLines(4, 1, "another %d")), ""},
+		{"a few lines", c, build(printLines(5, 1, lost)), ""},
+		{"many lines", c, build(printLines(6, 1, lost)), "d printed more than 5 times within 5s: WARN connection lost"},
+		{"many lines over a long time", c, build(printLines(20, 13, lost)), ""},
+		{"many lines of an exception", LogLines{PerMinute: 5, Except: func(string) bool { return true }}, build(printLines(6, 1, lost)), ""},
+		{"the same line with other objects", c, build(printLines(6, 1, `pod "web-%d" is gone`)), `pod "…" is gone`},
+		{"the same line with other addresses", c, build(printLines(6, 1, "dial fd00::%x: refused")), "dial #: refused"},
+		{"different lines", c, build(printLines(4, 1, "one %d"), printLines(4, 1, "another %d")), ""},
 		{"a panic", c, build(printLines(1, 1, "panic: %d")), "d: panic: 0"},
 	})
 }
@@ -37,14 +38,14 @@ func TestAvailable(t *testing.T) {
 	c := Available{Longest: map[string]time.Duration{"write": 2 * time.Second}}
 	outage := build(call(history.Create, 1, 2, ok("u", 1, "a")), call(history.Update, 3, 4, unknown), call(history.Update, 5, 6, ok("u", 1, "a")))
 	runTests(t, []checkerTest{
-		{"away for too long", c, outage, `a client of the kind "write" was not served for 3s`},
-		{"away for a while", Available{Longest: map[string]time.Duration{"write": 4 * time.Second}}, outage, ""},
-		{"no bound", Available{}, outage, ""},
+		{"an outage that is too long", c, outage, `a client of the kind "write" was not served for 3s`},
+		{"a short outage", Available{Longest: map[string]time.Duration{"write": 4 * time.Second}}, outage, ""},
+		{"no limit", Available{}, outage, ""},
 		{"another kind", c, build(dnsAnswer("web", 1, ""), dnsAnswer("web", 9, "NOERROR")), ""},
 	})
 }
 
-// TestRunKeepsTheFirstFindings protects reports from being endless.
+// TestRunKeepsTheFirstFindings checks that the number of findings is limited.
 func TestRunKeepsTheFirstFindings(t *testing.T) {
 	h := build()
 	for n := range 2 * maxFindings {

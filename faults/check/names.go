@@ -12,8 +12,8 @@ import (
 )
 
 // Names checks that each answer about a service's addresses follows from a committed state that was
-// in force at most Lag before the question. A failure of the server and a missing answer are not
-// wrong here, because Available counts them.
+// current at most Lag before the query. SERVFAIL and missing answers are not findings here, because
+// Available counts them.
 type Names struct {
 	Lag time.Duration
 }
@@ -38,20 +38,20 @@ func (c Names) Check(h *history.History) []Finding {
 		got := a.Rcode + " " + strings.Join(a.Records, " ")
 		if want := valuesBetween(h, timelines[q], a.Began, a.Ended, c.Lag); !slices.Contains(want, got) {
 			slices.Sort(want)
-			x.add(key, "%s answered %q about %s %s, the log allows %q within %s", a.Server, got, a.Name, a.Type, slices.Compact(want), c.Lag)
+			x.add(key, "%s answered %q to %s %s, the log allows %q within %s", a.Server, got, a.Name, a.Type, slices.Compact(want), c.Lag)
 		}
 	}
 	return x.all()
 }
 
-// serviceNamed returns the service that a name is of.
+// serviceOfName returns the service of a DNS name, and whether the name is a service's.
 func serviceOfName(name string) (object.Key, bool) {
 	rest, ok := strings.CutSuffix(name, ".svc."+model.Zone)
 	service, namespace, dot := strings.Cut(rest, ".")
 	return object.Key{Kind: "Service", Namespace: namespace, Name: service}, ok && dot && !strings.Contains(namespace, ".")
 }
 
-// answer returns the answer of a name server that serves the given world.
+// expectedAnswer returns the answer of a name server with the given world.
 func expectedAnswer(world *model.World, name, kind string) string {
 	exists := false
 	var records []string

@@ -9,8 +9,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Order checks that revisions follow each other without a gap, and that they are in the order of
-// real time: a write that began after another one was acknowledged has the greater revision.
+// Order checks that revisions have no gaps, and that they are in the order of real time: a write
+// that began after another one was acknowledged has the greater revision.
 type Order struct{}
 
 // Name implements Checker.
@@ -35,15 +35,15 @@ func (c Order) Check(h *history.History) []Finding {
 	return x.all()
 }
 
-// known is a revision with a time: the time at which a client received it, or at which the write of
-// that revision began.
+// timedRevision is a revision with the time at which a client received it, or at which the write
+// that made it began.
 type timedRevision struct {
 	at       time.Time
 	revision uint64
 	call     *history.Call
 }
 
-// realTime compares the beginnings of writes with the ends of all calls.
+// checkRealTime compares the beginnings of writes with the ends of all calls.
 func checkRealTime(h *history.History, x *findings) {
 	var ends, begins []timedRevision
 	deleted := deletionRevisions(&h.Log)
@@ -59,7 +59,7 @@ func checkRealTime(h *history.History, x *findings) {
 			}
 		}
 		ends = append(ends, timedRevision{c.Ended, revision, c})
-		if c.IsWrite() && c.Verb != history.UpdateStatus { // which may have nothing to change
+		if c.IsWrite() && c.Verb != history.UpdateStatus { // an update of a status may change nothing
 			begins = append(begins, timedRevision{c.Began, revision, c})
 		}
 	}
@@ -75,13 +75,13 @@ func checkRealTime(h *history.History, x *findings) {
 			ends = ends[1:]
 		}
 		if newest.call != nil && b.revision <= newest.revision {
-			x.add(b.call.Key, "%s by %s got revision %d, though it began after %s had been told revision %d (of %s)",
+			x.add(b.call.Key, "%s by %s has revision %d, though it began after %s had received revision %d (of %s)",
 				b.call.Verb, b.call.Client, b.revision, newest.call.Client, newest.revision, newest.call.Key)
 		}
 	}
 }
 
-// deletions returns the revisions at which objects went, by UID.
+// deletionRevisions returns the revisions of deletions, by the UID of the object.
 func deletionRevisions(log *history.Log) map[string]uint64 {
 	all := map[string]uint64{}
 	for s := range log.Steps() {

@@ -11,8 +11,8 @@ import (
 	"portolan.dev/faults/history"
 )
 
-// simulation generates the calls of clients of one register that works. Each call takes effect at a
-// moment between its beginning and its end, or is lost, or takes effect after its client gave up.
+// simulation generates the calls of clients of one correct register. Each call takes effect at a
+// random time between its beginning and its end, or never, or after its client gave up.
 type simulation struct {
 	random  *rand.Rand
 	builder *historyBuilder
@@ -21,7 +21,7 @@ type simulation struct {
 	delayed []delayedWrite
 }
 
-// late is a write that takes effect after its client gave up.
+// delayedWrite is a write that takes effect after its client gave up.
 type delayedWrite struct {
 	call history.Call
 	at   float64
@@ -42,7 +42,7 @@ func simulate(seed uint64) *history.History {
 	return &s.builder.History
 }
 
-// round has every client make a call, all at once: they take effect in a random order.
+// round makes one concurrent call of every client. The calls take effect in a random order.
 func (s *simulation) round(n int, seen []history.Version) {
 	began := s.now
 	for i, client := range s.random.Perm(clients) {
@@ -51,7 +51,7 @@ func (s *simulation) round(n int, seen []history.Version) {
 		c := s.call(fmt.Sprintf("%d-%d", n, client), seen[client])
 		c.Client, c.Began = fmt.Sprint(client), second(began+s.random.Float64()/clients)
 		switch s.random.IntN(8) {
-		case 0: // the request is lost, or late
+		case 0: // the request is lost or delayed
 			if c.Ended = second(s.now); s.random.IntN(2) == 0 {
 				s.delayed = append(s.delayed, delayedWrite{c, s.now + 3*s.random.Float64()})
 			}
@@ -70,7 +70,7 @@ func (s *simulation) round(n int, seen []history.Version) {
 	s.now = began + 1.2
 }
 
-// land applies the late writes that are due.
+// applyDelayed applies the delayed writes that are due.
 func (s *simulation) applyDelayed() {
 	s.delayed = slices.DeleteFunc(s.delayed, func(l delayedWrite) bool {
 		if l.at <= s.now {
@@ -80,11 +80,11 @@ func (s *simulation) applyDelayed() {
 	})
 }
 
-func (s *simulation) call(mark string, seen history.Version) history.Call {
+func (s *simulation) call(writeID string, seen history.Version) history.Call {
 	verbs := []history.Verb{history.Create, history.Update, history.Update, history.Delete, history.Get}
 	c := history.Call{Key: podKey, Verb: verbs[s.random.IntN(len(verbs))]}
 	if c.Verb == history.Create || c.Verb == history.Update {
-		c.WriteID = mark
+		c.WriteID = writeID
 	}
 	if s.random.IntN(3) > 0 && (c.Verb == history.Update || c.Verb == history.Delete) {
 		c.IfUID, c.IfRevision = seen.UID, seen.Revision
@@ -92,7 +92,7 @@ func (s *simulation) call(mark string, seen history.Version) history.Call {
 	return c
 }
 
-// apply lets a call take effect now.
+// apply lets a call take effect now, and sets its outcome.
 func (s *simulation) apply(c *history.Call) {
 	fits := s.state.present && s.state.mustMatch(c)
 	switch {
@@ -124,8 +124,8 @@ func (s *simulation) apply(c *history.Call) {
 	c.Result = s.state.version
 }
 
-// TestLinearizableAtRandom protects that the search ends soon for a register that works, whichever
-// outcomes its clients have, and that any exchanged answer is found.
+// TestLinearizableAtRandom checks that the search ends soon for a correct register, whatever
+// outcomes its clients have, and that a read of an outdated version is found.
 func TestLinearizableAtRandom(t *testing.T) {
 	for seed := range uint64(8) {
 		h := simulate(seed)
@@ -144,7 +144,7 @@ func TestLinearizableAtRandom(t *testing.T) {
 		stale := &h.Calls[reads[random.IntN(len(reads))]]
 		for _, c := range h.Calls {
 			if c.Verb == history.Create && c.Outcome == history.OK {
-				stale.Result = c.Result // of long ago
+				stale.Result = c.Result // long outdated
 				break
 			}
 		}

@@ -9,22 +9,23 @@ import (
 	"portolan.dev/faults/history"
 )
 
-// register is the state of one object, as a register with compare-and-set: absent, or present in a
-// version. Fields of the version that no client learned are empty.
+// register is the state of one object, as a register with compare-and-set. It is either absent or
+// present in a version. Fields of the version are empty if no client learned them.
 type register struct {
 	present bool
 	version history.Version
 }
 
-// step is one operation on a register: a client's call, or a change in the log that another client
-// made.
+// operation is an operation on a register: a client's call, or a change in the log that no recorded
+// call made.
 type operation struct {
 	call *history.Call
-	// from and to are the versions before and after a change of another client. Revision 0 in from
-	// means that the object did not exist, in to that it was deleted.
+	// before and after are the versions before and after a change that no recorded call made. A
+	// before with revision 0 means that the object did not exist, an after with revision 0 means a
+	// deletion.
 	before, after history.Version
-	// resultingVersion is the version that an unknown create or update leads to, as far as it is
-	// known.
+	// resultingVersion is the known part of the version that an unknown create or update results
+	// in.
 	resultingVersion history.Version
 }
 
@@ -41,9 +42,9 @@ func registerModel(initial register) porcupine.Model {
 	}
 }
 
-// apply returns whether the operation can have had its outcome in a state, and the state after it.
-// An unknown write that cannot take effect in a state leaves it alone, so placing it there means
-// that it never happened.
+// apply reports whether the operation can have its outcome in a state, and returns the state after
+// it. An unknown write that cannot take effect in a state does not change it, so an order with the
+// write at this place means that the write never took effect.
 func (op *operation) apply(s register) (bool, register) {
 	c := op.call
 	switch {
@@ -84,7 +85,7 @@ func (op *operation) apply(s register) (bool, register) {
 	return possible, after
 }
 
-// applyOther applies a change that another client made.
+// applyExternal applies a change that no recorded call made.
 func (op *operation) applyExternal(s register) (bool, register) {
 	after := register{present: op.after.Revision > 0, version: op.after}
 	if op.before.Revision == 0 {
@@ -93,42 +94,44 @@ func (op *operation) applyExternal(s register) (bool, register) {
 	return s.present && compatible(s.version, op.before), after
 }
 
-// explains reports whether the state is a reason for a refusal.
+// mayRefuse reports whether a call can be refused in this state with its code.
 func (s register) mayRefuse(c *history.Call) bool {
 	switch c.Code {
 	case codes.NotFound:
 		return !s.present
 	case codes.AlreadyExists:
 		return s.present
-	case codes.Aborted: // the condition does not hold, which is true of an absent object too
+	case codes.Aborted: // the condition is not met; for an absent object none is
 		return !s.present || !s.mustMatch(c)
 	}
 	return true
 }
 
-// matches reports whether the state may fulfil a call's conditions.
+// mayMatch reports whether the state can meet the conditions of a call. Unknown fields match any
+// condition.
 func (s register) mayMatch(c *history.Call) bool {
 	return (c.IfUID == "" || equalIfKnown(s.version.UID, c.IfUID)) &&
 		(c.IfRevision == 0 || s.version.Revision == 0 || s.version.Revision == c.IfRevision)
 }
 
-// surelyMatches reports whether the state is known to fulfil a call's conditions.
+// mustMatch reports whether the state is known to meet the conditions of a call.
 func (s register) mustMatch(c *history.Call) bool {
 	return (c.IfUID == "" || s.version.UID == c.IfUID) && (c.IfRevision == 0 || s.version.Revision == c.IfRevision)
 }
 
-// same reports whether two versions may be one, as far as both are known.
+// compatible reports whether the known fields of two versions are equal.
 func compatible(a, b history.Version) bool {
 	return equalIfKnown(a.UID, b.UID) && equalIfKnown(a.WriteID, b.WriteID) && (a.Revision == 0 || b.Revision == 0 || a.Revision == b.Revision)
 }
 
+// equalIfKnown reports whether two values are equal or at least one is unknown.
 func equalIfKnown(a, b string) bool { return a == "" || b == "" || a == b }
 
 // String returns the operation on one line.
 func (op *operation) String() string {
 	c := op.call
 	if c == nil {
-		return fmt.Sprintf("somebody else's change of version %d to %d", op.before.Revision, op.after.Revision)
+		return fmt.Sprintf("external change of version %d to %d", op.before.Revision, op.after.Revision)
 	}
 	text := fmt.Sprintf("%s %s by %s", c.Verb, c.WriteID, c.Client)
 	if c.IfUID != "" || c.IfRevision > 0 {

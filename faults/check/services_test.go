@@ -10,7 +10,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// web is a service with an address and a node port.
+// service returns a service with an address and a node port.
 func service(name, ip string, nodePort int32) *corev1.Service {
 	return &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Namespace: "ns", Name: name, Uid: name},
@@ -21,8 +21,8 @@ func service(name, ip string, nodePort int32) *corev1.Service {
 	}
 }
 
-// behindWeb is a slice of the service web with these ready addresses, as the endpoint controller
-// makes it.
+// endpointSlice returns a slice of the service web with these ready addresses, as the endpoint
+// controller makes it.
 func endpointSlice(addresses ...string) *corev1.EndpointSlice {
 	name, port := "http", int32(8080)
 	s := &corev1.EndpointSlice{
@@ -54,7 +54,8 @@ func fault(from, to float64) func(*historyBuilder) {
 func TestNames(t *testing.T) {
 	const name = "web.ns.svc.cluster.local."
 	headless := service("web", "None", 0)
-	// The address is 10.0.0.1 from second 1 on, 10.0.0.2 from second 10, and gone from second 20.
+	// The address is 10.0.0.1 from second 1 on and 10.0.0.2 from second 10 on. The service is
+	// deleted at second 20.
 	log := func(s *historyBuilder) {
 		put(service("web", "10.0.0.1", 0))(s)
 		s.lastRevision = 9
@@ -64,21 +65,21 @@ func TestNames(t *testing.T) {
 	}
 	c := Names{Lag: time.Second}
 	runTests(t, []checkerTest{
-		{"present", c, build(log, dnsAnswer(name, 5, "NOERROR", "10.0.0.1")), ""},
-		{"not yet", c, build(log, dnsAnswer(name, 1.5, "NXDOMAIN")), ""},
-		{"not yet, for too long", c, build(log, dnsAnswer(name, 3, "NXDOMAIN")), `answered "NXDOMAIN "`},
-		{"old", c, build(log, dnsAnswer(name, 10.9, "NOERROR", "10.0.0.1")), ""},
-		{"too old", c, build(log, dnsAnswer(name, 12, "NOERROR", "10.0.0.1")), `answered "NOERROR 10.0.0.1"`},
-		{"old under a disturbance", c, build(log, fault(9, 13), dnsAnswer(name, 14, "NOERROR", "10.0.0.1")), ""},
-		{"too old after a disturbance", c, build(log, fault(9, 13), dnsAnswer(name, 18, "NOERROR", "10.0.0.1")), "answered"},
-		{"of the future", c, build(log, dnsAnswer(name, 5, "NOERROR", "10.0.0.2")), "answered"},
-		{"of nobody", c, build(log, dnsAnswer(name, 5, "NOERROR", "10.9.9.9")), "answered"},
+		{"current", c, build(log, dnsAnswer(name, 5, "NOERROR", "10.0.0.1")), ""},
+		{"before the creation", c, build(log, dnsAnswer(name, 1.5, "NXDOMAIN")), ""},
+		{"before the creation, but too late", c, build(log, dnsAnswer(name, 3, "NXDOMAIN")), `answered "NXDOMAIN "`},
+		{"outdated", c, build(log, dnsAnswer(name, 10.9, "NOERROR", "10.0.0.1")), ""},
+		{"outdated for too long", c, build(log, dnsAnswer(name, 12, "NOERROR", "10.0.0.1")), `answered "NOERROR 10.0.0.1"`},
+		{"outdated during a fault", c, build(log, fault(9, 13), dnsAnswer(name, 14, "NOERROR", "10.0.0.1")), ""},
+		{"outdated for too long after a fault", c, build(log, fault(9, 13), dnsAnswer(name, 18, "NOERROR", "10.0.0.1")), "answered"},
+		{"from the future", c, build(log, dnsAnswer(name, 5, "NOERROR", "10.0.0.2")), "answered"},
+		{"an address of no service", c, build(log, dnsAnswer(name, 5, "NOERROR", "10.9.9.9")), "answered"},
 		{"empty", c, build(log, dnsAnswer(name, 5, "NOERROR")), `answered "NOERROR "`},
-		{"gone", c, build(log, dnsAnswer(name, 30, "NXDOMAIN")), ""},
-		{"a failure", c, build(log, dnsAnswer(name, 5, "SERVFAIL")), ""},
+		{"deleted", c, build(log, dnsAnswer(name, 30, "NXDOMAIN")), ""},
+		{"SERVFAIL", c, build(log, dnsAnswer(name, 5, "SERVFAIL")), ""},
 		{"no answer", c, build(log, dnsAnswer(name, 5, "")), ""},
 		{"headless", c, build(put(headless), put(endpointSlice("10.1.0.1", "10.1.0.2")), dnsAnswer(name, 5, "NOERROR", "10.1.0.1", "10.1.0.2")), ""},
-		{"headless, half of it", c, build(put(headless), put(endpointSlice("10.1.0.1", "10.1.0.2")), dnsAnswer(name, 5, "NOERROR", "10.1.0.1")), "answered"},
+		{"headless, an endpoint is missing", c, build(put(headless), put(endpointSlice("10.1.0.1", "10.1.0.2")), dnsAnswer(name, 5, "NOERROR", "10.1.0.1")), "answered"},
 		{"headless without endpoints", c, build(put(headless), put(endpointSlice()), dnsAnswer(name, 5, "NXDOMAIN")), ""},
 	})
 }
@@ -109,7 +110,7 @@ func probeAt(target netip.AddrPort, began float64, backend netip.AddrPort) func(
 }
 
 func TestConnections(t *testing.T) {
-	// The backend is there from second 2 on, and goes at second 10.
+	// The service has the backend from second 2 to second 10.
 	log := func(s *historyBuilder) {
 		put(service("web", "10.0.0.1", 0))(s)
 		put(endpointSlice("10.1.0.1", "10.1.0.2"))(s)
@@ -122,17 +123,17 @@ func TestConnections(t *testing.T) {
 			s.Connections = append(s.Connections, history.Connection{Target: virtualIP, Backend: backend, Began: second(3)})
 		}), ""},
 		{"lost with its backend", c, build(log, lostConnection(3, 12, backend)), ""},
-		{"lost without a reason", c, build(log, lostConnection(3, 9, backend)), "though its backend 10.1.0.1:8080 was there all the time: reset"},
-		{"lost with an excuse", Connections{LossExpected: func(history.Connection) bool { return true }}, build(log, lostConnection(3, 9, backend)), ""},
-		{"lost when another backend went", c, build(log, lostConnection(3, 12, netip.MustParseAddrPort("10.1.0.2:8080"))), "was there all the time"},
+		{"lost without a reason", c, build(log, lostConnection(3, 9, backend)), "though the service had the backend 10.1.0.1:8080 all the time: reset"},
+		{"an expected loss", Connections{LossExpected: func(history.Connection) bool { return true }}, build(log, lostConnection(3, 9, backend)), ""},
+		{"lost when another backend was removed", c, build(log, lostConnection(3, 12, netip.MustParseAddrPort("10.1.0.2:8080"))), "all the time"},
 		{"lost with its service", c, build(log, del(service("web", "10.0.0.1", 0)), lostConnection(3, 12, netip.MustParseAddrPort("10.1.0.2:8080"))), ""},
 		{"answered", c, build(log, probe(5, backend)), ""},
-		{"answered by one that just went", c, build(log, probe(10.5, backend)), ""},
-		{"answered by one that went long ago", c, build(log, probe(15, backend)), "10.1.0.1:8080 by 10.0.0.1:80, which is no backend of it"},
+		{"answered by a backend that was just removed", c, build(log, probe(10.5, backend)), ""},
+		{"answered by a backend that was removed long ago", c, build(log, probe(15, backend)), "10.1.0.1:8080 through 10.0.0.1:80, which is not a backend"},
 		{"answered at a node port", c, build(put(service("web", "10.0.0.1", 30001)), put(endpointSlice("10.1.0.1")), probeAt(nodePort, 5, backend)), ""},
-		{"answered by a stranger at a node port", c, build(put(service("web", "10.0.0.1", 30001)), put(endpointSlice("10.1.0.1")), probeAt(nodePort, 5, otherBackend)),
-			"10.1.0.9:8080 by 192.0.2.1:30001, which is no backend of it"},
-		{"answered by a stranger", c, build(log, probe(5, otherBackend)), "which is no backend of it"},
+		{"answered by another backend at a node port", c, build(put(service("web", "10.0.0.1", 30001)), put(endpointSlice("10.1.0.1")), probeAt(nodePort, 5, otherBackend)),
+			"10.1.0.9:8080 through 192.0.2.1:30001, which is not a backend"},
+		{"answered by another backend", c, build(log, probe(5, otherBackend)), "which is not a backend of the service"},
 	})
 }
 
@@ -151,19 +152,19 @@ func TestAllocations(t *testing.T) {
 	twice.Spec.Ports[0].NodePort = 30001
 	c := Allocations{Grace: 10 * time.Second}
 	runTests(t, []checkerTest{
-		{"each its own", c, build(put(a), put(b), del(b)), ""},
-		{"handed over", c, build(put(a), del(a), put(moved)), ""},
+		{"different values", c, build(put(a), put(b), del(b)), ""},
+		{"reused after a deletion", c, build(put(a), del(a), put(moved)), ""},
 		{"an address twice", c, build(put(a), put(moved)), "revision 2 gives it 10.0.0.1, which Service ns/a has"},
 		{"a port twice", c, build(put(a), put(twice)), "revision 2 gives it 30001, which Service ns/a has"},
 		{"a port twice after a change", c, build(put(a), put(b), put(twice)), "revision 3 gives it 30001"},
-		{"held", c, build(put(a), allocationList(5, ip, port)), ""},
-		{"taken away", c, build(put(a), allocationList(5, port)), "10.0.0.1 belongs to the service with the UID a"},
-		{"not held yet", c, build(put(a), allocationList(0.95)), ""},
-		{"held after its service", c, build(put(a), del(a), allocationList(5, ip), allocationList(11, ip)), ""},
-		{"leaked after its service", c, build(put(a), del(a), allocationList(5, ip), allocationList(13, ip)), "10.0.0.1 has been held for the UID a for 11s"},
-		{"leaked, but disturbed", c, build(put(a), del(a), fault(3, 6), allocationList(5, ip), allocationList(13, ip)), ""},
-		{"held for a write without an answer", c, build(allocationList(5, ip), allocationList(14, ip)), ""},
-		{"leaked by a write without an answer", c, build(allocationList(5, ip), allocationList(16, ip)), "10.0.0.1 has been held for the UID a for 11s"},
-		{"held twice for a while", c, build(allocationList(5, ip), allocationList(8), allocationList(16, ip)), ""},
+		{"allocated", c, build(put(a), allocationList(5, ip, port)), ""},
+		{"not allocated", c, build(put(a), allocationList(5, port)), "10.0.0.1 belongs to the service with the UID a"},
+		{"not allocated yet", c, build(put(a), allocationList(0.95)), ""},
+		{"allocated after the deletion of its service", c, build(put(a), del(a), allocationList(5, ip), allocationList(11, ip)), ""},
+		{"leaked after the deletion of its service", c, build(put(a), del(a), allocationList(5, ip), allocationList(13, ip)), "10.0.0.1 has been allocated to the UID a for 11s"},
+		{"allocated for longer because of a fault", c, build(put(a), del(a), fault(3, 6), allocationList(5, ip), allocationList(13, ip)), ""},
+		{"allocated for a write without an answer", c, build(allocationList(5, ip), allocationList(14, ip)), ""},
+		{"leaked by a write without an answer", c, build(allocationList(5, ip), allocationList(16, ip)), "10.0.0.1 has been allocated to the UID a for 11s"},
+		{"allocated twice for a short time", c, build(allocationList(5, ip), allocationList(8), allocationList(16, ip)), ""},
 	})
 }

@@ -10,20 +10,20 @@ import (
 	"portolan.dev/services/object"
 )
 
-// stateAt is something that follows from the objects of some services, from a change on until the
-// next moment.
+// timedValue is a value that is derived from some services and their EndpointSlices. It is valid
+// from a change of them until the next one.
 type timedValue[T any] struct {
-	// from is the earliest time at which the change may have been committed. known is the time at
-	// which a client first knew of it.
+	// committed is the earliest time at which the change may have been committed. known is the time
+	// at which a client first knew of it.
 	committed, known time.Time
 	value            T
 }
 
-// momentsOf returns how something that follows from the named services and their slices changed in
-// the log.
+// timelineOf returns the values of a function over the whole log. The function depends on the given
+// services and their EndpointSlices.
 //
-// The world that compute gets has the slices that the endpoint controller made, and no selectors:
-// name servers and nodes go by slices, which follow pods later.
+// The world that compute receives has the slices that the endpoint controller made, and services
+// without selectors, because name servers and nodes use slices, which follow pods with a delay.
 func timelineOf[T any](h *history.History, services map[object.Key]bool, compute func(*model.World) T) []timedValue[T] {
 	world := model.New()
 	put := func(o object.Object) bool {
@@ -62,15 +62,15 @@ func timelineOf[T any](h *history.History, services map[object.Key]bool, compute
 	return timeline
 }
 
-// clock has the earliest time at which any client knew of each step of a log.
+// firstKnownCursor returns the earliest time at which any client knew of each step of a log.
 type firstKnownCursor struct{ remaining []firstKnown }
 
 func newFirstKnownCursor(h *history.History) *firstKnownCursor {
 	return &firstKnownCursor{firstKnownTimes(h)}
 }
 
-// known returns the time at which a client first knew of a step. It must be called with the steps
-// in the order of the log.
+// timeOf returns the time at which a client first knew of a step. Call it with the steps in the
+// order of the log.
 func (c *firstKnownCursor) timeOf(s history.Step) time.Time {
 	for len(c.remaining) > 0 && c.remaining[0].revision < s.Revision {
 		c.remaining = c.remaining[1:]
@@ -88,9 +88,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// valuesBetween returns the values that a daemon may use between two times, if it learns of a
-// change within a lag. The nemesis makes the lag longer while it is at work, and for as long
-// afterwards.
+// valuesBetween returns the values that a daemon may use between two times, if it receives changes
+// within a lag. Faults extend the lag by their own duration, and by the lag itself after their end.
 func valuesBetween[T any](h *history.History, timeline []timedValue[T], from, to time.Time, lag time.Duration) []T {
 	var values []T
 	for i, v := range slices.Backward(timeline) {

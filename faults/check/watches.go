@@ -8,12 +8,12 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Watches checks that every watcher saw each change of its kinds once, in order and as the log has
-// it, through all its reconnects. It also checks that each snapshot which a watcher received has
-// the objects of one revision.
+// Watches checks that every watcher received each change of its kinds once, in order and as it is
+// in the log, across all its reconnects. It also checks that each snapshot has exactly the objects
+// of its revision.
 type Watches struct {
-	// CaughtUp demands that every watcher that still reads has reached the log's head. It is for
-	// histories that end at rest.
+	// CaughtUp demands that every watcher that has not stopped has reached the log's head. Set it
+	// for histories that end at rest.
 	CaughtUp bool
 }
 
@@ -44,15 +44,15 @@ func kindSet(kinds []string) map[string]bool {
 	return set
 }
 
-// watched is the comparison of one reading with the log.
+// watchChecker compares the record of one watcher with the log.
 type watchChecker struct {
 	*findings
 	watch    history.Watch
 	log      *history.Log
 	steps    []history.Step
-	kinds    map[string]bool // empty: all
+	kinds    map[string]bool // empty means all
 	started  bool
-	revision uint64 // complete up to here
+	revision uint64 // up to which the watcher has received all changes
 }
 
 func (w *watchChecker) includes(key object.Key) bool { return len(w.kinds) == 0 || w.kinds[key.Kind] }
@@ -60,11 +60,11 @@ func (w *watchChecker) includes(key object.Key) bool { return len(w.kinds) == 0 
 func (w *watchChecker) checkBatch(b history.Batch) {
 	switch {
 	case b.Revision > w.log.Head():
-		return // the log was read before
+		return // the log was read too early to have it
 	case b.Snapshot:
 		w.checkSnapshot(b)
 	case !w.started:
-		w.add(object.Key{}, "%s: changes at revision %d, before it was told what is present", w.watch.Watcher, b.Revision)
+		w.add(object.Key{}, "%s received changes at revision %d before a snapshot", w.watch.Watcher, b.Revision)
 		return
 	case b.Revision < w.revision:
 		w.add(object.Key{}, "%s went back from revision %d to %d", w.watch.Watcher, w.revision, b.Revision)
@@ -74,10 +74,10 @@ func (w *watchChecker) checkBatch(b history.Batch) {
 	w.started, w.revision = true, b.Revision
 }
 
-// snapshot compares a snapshot with the objects of the log at its revision.
+// checkSnapshot compares a snapshot with the objects of the log at the same revision.
 func (w *watchChecker) checkSnapshot(b history.Batch) {
 	if b.Revision < w.log.Base {
-		return // the log does not go back that far
+		return // before the beginning of the log
 	}
 	want := w.log.Initial()
 	for _, s := range w.steps[:w.stepsUntil(b.Revision)] {
@@ -91,21 +91,21 @@ func (w *watchChecker) checkSnapshot(b history.Batch) {
 		key := object.KeyOf(s.Object)
 		switch o := want[key]; {
 		case o == nil:
-			w.add(key, "%s was told that it is there at revision %d, which it is not", w.watch.Watcher, b.Revision)
+			w.add(key, "%s has it in the snapshot at revision %d, the log does not", w.watch.Watcher, b.Revision)
 		case !object.Equal(o, s.Object):
-			w.add(key, "%s was told version %d at revision %d, the log has version %d, or another content of it", w.watch.Watcher,
+			w.add(key, "%s has version %d in the snapshot at revision %d, the log has version %d, or the content differs", w.watch.Watcher,
 				s.Object.GetMetadata().GetResourceVersion(), b.Revision, o.GetMetadata().GetResourceVersion())
 		}
 		delete(want, key)
 	}
 	for key := range want {
 		if w.includes(key) {
-			w.add(key, "%s was not told that it is there at revision %d", w.watch.Watcher, b.Revision)
+			w.add(key, "%s lacks it in the snapshot at revision %d", w.watch.Watcher, b.Revision)
 		}
 	}
 }
 
-// place returns how many steps there are up to a revision.
+// stepsUntil returns the number of steps up to a revision.
 func (w *watchChecker) stepsUntil(revision uint64) int {
 	n, found := slices.BinarySearchFunc(w.steps, revision, func(s history.Step, r uint64) int { return cmp.Compare(s.Revision, r) })
 	if found {
@@ -114,10 +114,10 @@ func (w *watchChecker) stepsUntil(revision uint64) int {
 	return n
 }
 
-// changes compares the changes that a watcher saw with the log.
+// checkChanges compares the changes of a batch with the log.
 func (w *watchChecker) checkChanges(b history.Batch) {
 	events := b.Events
-	for len(events) > 0 && events[0].Revision <= w.log.Base && events[0].Revision > w.revision { // the log does not go back that far
+	for len(events) > 0 && events[0].Revision <= w.log.Base && events[0].Revision > w.revision { // before the beginning of the log
 		events = events[1:]
 	}
 	for _, s := range w.steps[w.stepsUntil(w.revision):w.stepsUntil(b.Revision)] {
@@ -135,12 +135,12 @@ func (w *watchChecker) checkChanges(b history.Batch) {
 		events = events[1:]
 	}
 	for _, s := range events {
-		w.add(object.KeyOf(s.Object), "%s saw revision %d again, out of order, or though the log has nothing there for it",
+		w.add(object.KeyOf(s.Object), "%s received revision %d twice, out of order, or without a change of its kinds in the log",
 			w.watch.Watcher, s.Revision)
 	}
 }
 
-// compare compares one change with the log.
+// checkEvent compares one change with the log.
 func (w *watchChecker) checkEvent(want history.Step, got history.WatchEvent) {
 	o, deleted := want.New, want.New == nil
 	if deleted {
@@ -148,16 +148,16 @@ func (w *watchChecker) checkEvent(want history.Step, got history.WatchEvent) {
 	}
 	switch {
 	case got.Deleted != deleted:
-		w.add(want.Key, "%s saw revision %d as deletion: %v, the log says %v", w.watch.Watcher, want.Revision, got.Deleted, deleted)
+		w.add(want.Key, "%s received revision %d as deletion: %v, in the log: %v", w.watch.Watcher, want.Revision, got.Deleted, deleted)
 	case got.Object == nil || object.KeyOf(got.Object) != want.Key:
-		w.add(want.Key, "%s saw another object at revision %d", w.watch.Watcher, want.Revision)
+		w.add(want.Key, "%s received another object at revision %d", w.watch.Watcher, want.Revision)
 	case o != nil && !object.Equal(o, got.Object) && !(deleted && equalsLastVersion(o, got.Object, want.Revision)):
-		w.add(want.Key, "%s saw another content at revision %d:\n\t%v\n\tthe log has\n\t%v", w.watch.Watcher, want.Revision, got.Object, o)
+		w.add(want.Key, "%s received another content at revision %d:\n\t%v\n\tthe log has\n\t%v", w.watch.Watcher, want.Revision, got.Object, o)
 	}
 }
 
-// lastWas reports whether a deleted object is as it last was but for its version, which may be that
-// of the deletion.
+// equalsLastVersion reports whether a deleted object equals its last version, except that its
+// resource version is the revision of the deletion.
 func equalsLastVersion(o, deleted object.Object, revision uint64) bool {
 	if deleted.GetMetadata().GetResourceVersion() != revision {
 		return false
@@ -167,14 +167,14 @@ func equalsLastVersion(o, deleted object.Object, revision uint64) bool {
 	return object.Equal(last, deleted)
 }
 
-// caughtUp demands that the watcher is at the head.
+// checkCaughtUp reports a watcher that has not received the last change of its kinds.
 func (w *watchChecker) checkCaughtUp() {
 	for _, s := range slices.Backward(w.steps) {
 		if !w.includes(s.Key) {
 			continue
 		}
 		if w.revision < s.Revision {
-			w.add(s.Key, "%s stopped at revision %d, the last change for it is revision %d", w.watch.Watcher, w.revision, s.Revision)
+			w.add(s.Key, "%s has received changes up to revision %d, the last change of its kinds is at revision %d", w.watch.Watcher, w.revision, s.Revision)
 		}
 		return
 	}

@@ -8,7 +8,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// reads adds a watcher of pods that begins at revision 0, where there is nothing.
+// watchPods adds a watcher of pods that begins with an empty snapshot at revision 0.
 func watchPods(batches ...history.Batch) func(*historyBuilder) {
 	return func(s *historyBuilder) {
 		empty := history.Batch{At: second(0), Snapshot: true}
@@ -35,33 +35,33 @@ func TestWatches(t *testing.T) {
 		}
 	}
 	first, second, third := event(1, false, a), event(3, false, b), event(4, true, b)
-	asBefore := event(4, true, b)
-	object.MetaOf(asBefore.Object).ResourceVersion = 3
-	snapshot := func(revision uint64, seen ...history.WatchEvent) history.Batch {
-		b := batch(revision, seen...)
+	lastVersion := event(4, true, b)
+	object.MetaOf(lastVersion.Object).ResourceVersion = 3
+	snapshot := func(revision uint64, events ...history.WatchEvent) history.Batch {
+		b := batch(revision, events...)
 		b.Snapshot = true
 		return b
 	}
 	runTests(t, []checkerTest{
-		{"all", Watches{CaughtUp: true}, build(log, watchPods(batch(1, first), batch(2), batch(4, second, third))), ""},
-		{"a deletion as it was before", Watches{}, build(log, watchPods(batch(3, first, second), batch(4, asBefore))), ""},
-		{"more than the log that was read", Watches{}, build(put(a), watchPods(batch(1, first), batch(3, second))), ""},
+		{"all changes", Watches{CaughtUp: true}, build(log, watchPods(batch(1, first), batch(2), batch(4, second, third))), ""},
+		{"a deletion with the revision before", Watches{}, build(log, watchPods(batch(3, first, second), batch(4, lastVersion))), ""},
+		{"changes after the log's head", Watches{}, build(put(a), watchPods(batch(1, first), batch(3, second))), ""},
 		{"a missed revision", Watches{}, build(log, watchPods(batch(4, first, third))), "w missed revision 3"},
 		{"a missed revision at the end", Watches{}, build(log, watchPods(batch(4, first, second))), "w missed revision 4"},
-		{"a revision twice", Watches{}, build(log, watchPods(batch(1, first), batch(3, first, second))), "w saw revision 1 again"},
+		{"a revision twice", Watches{}, build(log, watchPods(batch(1, first), batch(3, first, second))), "w received revision 1 twice"},
 		{"out of order", Watches{}, build(log, watchPods(batch(3, second, first))), "w missed revision 1"},
-		{"back", Watches{}, build(log, watchPods(batch(3, first, second), batch(1))), "w went back from revision 3 to 1"},
+		{"backwards", Watches{}, build(log, watchPods(batch(3, first, second), batch(1))), "w went back from revision 3 to 1"},
 		{"another content", Watches{}, build(log, watchPods(batch(1, event(1, false, b)))), "another content at revision 1"},
-		{"no deletion", Watches{}, build(log, watchPods(batch(3, first, second), batch(4, event(4, false, b)))), "as deletion: false, the log says true"},
+		{"no deletion", Watches{}, build(log, watchPods(batch(3, first, second), batch(4, event(4, false, b)))), "as deletion: false, in the log: true"},
 		{"another object", Watches{}, build(log, watchPods(batch(1, event(1, false, node)))), "another object at revision 1"},
 		{"behind", Watches{}, build(log, watchPods(batch(3, first, second))), ""},
-		{"behind at rest", Watches{CaughtUp: true}, build(log, watchPods(batch(3, first, second))), "w stopped at revision 3, the last change for it is revision 4"},
-		{"present objects", Watches{}, build(log, watchPods(snapshot(3, second), batch(4, third))), ""},
-		{"a present object missing", Watches{}, build(log, watchPods(snapshot(3))), "was not told that it is there at revision 3"},
-		{"a present object too many", Watches{}, build(log, watchPods(snapshot(4, second))), "was told that it is there at revision 4"},
-		{"a present object of old", Watches{}, build(log, watchPods(snapshot(3, first))), "was told version 1 at revision 3"},
-		{"nothing present told", Watches{}, build(log, func(s *historyBuilder) {
+		{"behind at rest", Watches{CaughtUp: true}, build(log, watchPods(batch(3, first, second))), "w has received changes up to revision 3, the last change of its kinds is at revision 4"},
+		{"a snapshot", Watches{}, build(log, watchPods(snapshot(3, second), batch(4, third))), ""},
+		{"a snapshot without an object", Watches{}, build(log, watchPods(snapshot(3))), "w lacks it in the snapshot at revision 3"},
+		{"a snapshot with a deleted object", Watches{}, build(log, watchPods(snapshot(4, second))), "w has it in the snapshot at revision 4"},
+		{"a snapshot with an old version", Watches{}, build(log, watchPods(snapshot(3, first))), "w has version 1 in the snapshot at revision 3"},
+		{"changes without a snapshot", Watches{}, build(log, func(s *historyBuilder) {
 			s.Watches = []history.Watch{{Watcher: "w", Batches: []history.Batch{batch(1, first)}}}
-		}), "before it was told what is present"},
+		}), "before a snapshot"},
 	})
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // Writes checks that the log has every acknowledged write once and at the acknowledged revision, no
-// refused write, each unknown write at most once, and no change that no client requested.
+// refused write, and each unknown write at most once. It also checks that the log has no WriteID
+// that no client set, and no deletion of an object with a WriteID that no client requested.
 type Writes struct{}
 
 // Name implements Checker.
@@ -36,17 +37,17 @@ func (c Writes) Check(h *history.History) []Finding {
 
 type writeChecker struct {
 	findings
-	// marked are the revisions at which a mark appeared on an object, and deleted at which a UID
-	// went.
+	// writtenAt has the revisions at which each WriteID first appeared on an object. deletedAt has
+	// the revision at which the object of each UID was deleted.
 	writtenAt map[string][]uint64
 	deletedAt map[string]uint64
-	// versions are those that the log has.
+	// versions are all versions in the log.
 	versions  map[history.Version]bool
-	logReadAt time.Time // of the log
+	logReadAt time.Time
 }
 
-// index indexes a step by its mark and its UID. A version with the same mark as the version before
-// is another client's write.
+// index indexes a step by its WriteID and its UID. A version with the same WriteID as the version
+// before was written by another client, which did not set a WriteID.
 func (x *writeChecker) index(s history.Step) {
 	before, after := history.VersionOf(s.Old), history.VersionOf(s.New)
 	x.versions[after] = true
@@ -58,7 +59,7 @@ func (x *writeChecker) index(s history.Step) {
 	}
 }
 
-// check compares a write with the log, and adds the revisions that it explains to explained.
+// checkCall compares a write with the log, and adds the revisions of its changes to explained.
 func (x *writeChecker) checkCall(c *history.Call, explained map[uint64]bool) {
 	switch c.Verb {
 	case history.Get:
@@ -94,7 +95,7 @@ func (x *writeChecker) checkCall(c *history.Call, explained map[uint64]bool) {
 
 func (x *writeChecker) checkAcknowledged(c *history.Call, revisions []uint64) {
 	if !c.Ended.Before(x.logReadAt) {
-		return // the log was read before
+		return // the log was read too early to have it
 	}
 	switch {
 	case len(revisions) == 0:
@@ -106,8 +107,8 @@ func (x *writeChecker) checkAcknowledged(c *history.Call, revisions []uint64) {
 	}
 }
 
-// unexplained reports marks that no client set, and deletions of marked objects that no client can
-// have asked for.
+// checkUnexplained reports WriteIDs that no client set, and deletions of objects with a WriteID
+// that no client can have requested.
 func (x *writeChecker) checkUnexplained(h *history.History, explained map[uint64]bool) {
 	unknownDeletions := map[object.Key][]*history.Call{}
 	acknowledgedDeletions := map[string]bool{}
@@ -128,18 +129,19 @@ func (x *writeChecker) checkUnexplained(h *history.History, explained map[uint64
 		switch {
 		case explained[s.Revision] || before.WriteID == "" && after.WriteID == "":
 		case s.New != nil && after.WriteID != before.WriteID:
-			x.add(s.Key, "revision %d has the mark %q, which no client wrote", s.Revision, after.WriteID)
+			x.add(s.Key, "revision %d has the write ID %q, which no client wrote", s.Revision, after.WriteID)
 		case s.New == nil:
 			remaining, possible := matchDeletion(unknownDeletions[s.Key], before)
 			if unknownDeletions[s.Key] = remaining; !possible {
-				x.add(s.Key, "revision %d deletes version %d, which no client asked for", s.Revision, before.Revision)
+				x.add(s.Key, "revision %d deletes version %d, which no client requested", s.Revision, before.Revision)
 			}
 		}
 	}
 }
 
-// matchDeletion takes the call out of some without an answer that most likely deleted a version:
-// one call deletes one object.
+// matchDeletion removes the call that most likely deleted a version from calls, which are deletions
+// with an unknown outcome. It returns the remaining calls, because one call deletes at most one
+// object. possible reports whether there was such a call.
 func matchDeletion(calls []*history.Call, deleted history.Version) (remaining []*history.Call, possible bool) {
 	best := -1
 	for i, c := range calls {

@@ -6,31 +6,32 @@ import (
 	"time"
 )
 
-// Windows are the times in which clients of one kind were not served.
+// Availability summarizes the outages of clients of one kind. An outage of a client is a time in
+// which it was not served.
 type Availability struct {
-	// Kind is of clients: "write", "read", "name", "connect".
+	// Kind is the kind of the clients: "write", "read", "name" or "connect".
 	Kind string
-	// Clients is how many there are.
+	// Clients is the number of clients.
 	Clients int
-	// Longest is the longest time that one client was not served.
+	// Longest is the longest outage of a client.
 	Longest time.Duration
-	// LongestFrom is when that time began.
+	// LongestFrom is the beginning of the longest outage.
 	LongestFrom time.Time
-	// Total is the time in which at least one client was not served.
+	// Total is the time in which at least one client had an outage.
 	Total time.Duration
-	// Failed and Served count calls.
+	// Failed and Served are numbers of requests.
 	Failed, Served int
 }
 
-// use is one use of a service by a client.
+// request is a call, DNS query or probe of a client.
 type request struct {
 	began, ended time.Time
 	served       bool
 }
 
-// Windows returns the times in which clients were not served, for each kind of client. A window
-// begins with the first call that failed and ends with the first one after it that was served. A
-// refusal by rule counts as served.
+// Availability returns the outages of each kind of client. An outage begins with the first request
+// that fails, and ends with the end of the next one that is served. A refused call and the DNS
+// answer NXDOMAIN count as served.
 func (h *History) Availability() []Availability {
 	requests := map[string]map[string][]request{}
 	add := func(kind, client string, r request) {
@@ -51,8 +52,8 @@ func (h *History) Availability() []Availability {
 	for _, a := range h.DNSAnswers {
 		add("name", a.Server, request{a.Began, a.Ended, a.Rcode == "NOERROR" || a.Rcode == "NXDOMAIN"})
 	}
-	for _, a := range h.Probes {
-		add("connect", a.Client+" "+a.Target.String(), request{a.Began, a.Ended, a.Error == ""})
+	for _, p := range h.Probes {
+		add("connect", p.Client+" "+p.Target.String(), request{p.Began, p.Ended, p.Error == ""})
 	}
 	var all []Availability
 	for _, kind := range slices.Sorted(maps.Keys(requests)) {
@@ -83,7 +84,7 @@ func newAvailability(kind string, clients map[string][]request) Availability {
 	return a
 }
 
-// unserved returns the windows of one client.
+// outagesOf returns the outages of one client. Its requests are in the order of time.
 func outagesOf(requests []request) spans {
 	var outages spans
 	var since, last time.Time
@@ -109,7 +110,7 @@ func (s span) length() time.Duration { return max(0, s.to.Sub(s.from)) }
 
 type spans []span
 
-// total returns the time that at least one span covers.
+// total returns the time that at least one span covers. It sorts the spans.
 func (s spans) total() time.Duration {
 	slices.SortFunc(s, func(a, b span) int { return a.from.Compare(b.from) })
 	var total time.Duration

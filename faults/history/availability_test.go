@@ -9,8 +9,8 @@ var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func second(n int) time.Time { return origin.Add(time.Duration(n) * time.Second) }
 
-// TestWindows protects how unavailability is counted: from the first call that fails to the end of
-// the first that is served.
+// TestAvailability checks the limits of an outage: from the first request that fails to the end of
+// the next one that is served.
 func TestAvailability(t *testing.T) {
 	h := &History{Calls: []Call{
 		{Client: "a", Verb: Create, Began: second(0), Ended: second(1), Outcome: OK},
@@ -21,7 +21,7 @@ func TestAvailability(t *testing.T) {
 		{Client: "a", Verb: Create, Began: second(8), Ended: second(10), Outcome: OK},
 		{Client: "a", Verb: Get, Began: second(0), Ended: second(1), Outcome: OK},
 		{Client: "a", Verb: Get, Began: second(2), Ended: second(9), Outcome: Unknown},
-		{Client: "a", Verb: Get, Began: second(9)}, // under way
+		{Client: "a", Verb: Get, Began: second(9)}, // in progress
 	}}
 	got := h.Availability()
 	if len(got) != 2 {
@@ -35,19 +35,19 @@ func TestAvailability(t *testing.T) {
 	}
 }
 
-// TestDisturbed protects that disturbances at the same time count once, and that one that lasts
-// counts up to the end.
+// TestFaultDuration checks that simultaneous faults count once, and that a fault that has not ended
+// counts up to the end of the time.
 func TestFaultDuration(t *testing.T) {
 	h := &History{Faults: []Fault{
 		{Began: second(0), Ended: second(4)}, {Began: second(2), Ended: second(5)}, {Began: second(10)},
 	}}
 	for _, c := range []struct {
-		from, to, afterwards, want int
+		from, to, effect, want int
 	}{
 		{0, 20, 0, 15}, {3, 12, 0, 4}, {5, 10, 0, 0}, {5, 10, 2, 2}, {0, 6, 1, 6},
 	} {
-		if got := h.FaultDuration(second(c.from), second(c.to), time.Duration(c.afterwards)*time.Second); got != time.Duration(c.want)*time.Second {
-			t.Errorf("from %d to %d, %d afterwards: %s, want %d s", c.from, c.to, c.afterwards, got, c.want)
+		if got := h.FaultDuration(second(c.from), second(c.to), time.Duration(c.effect)*time.Second); got != time.Duration(c.want)*time.Second {
+			t.Errorf("from %d to %d, effect for %d: %s, want %d s", c.from, c.to, c.effect, got, c.want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 )
 
-// TestConclude protects that a write counts as refused only if it cannot have happened.
+// TestSetOutcome checks that a write counts as refused only if it cannot have been committed.
 func TestSetOutcome(t *testing.T) {
 	for code, want := range map[codes.Code]Outcome{
 		codes.OK: OK, codes.NotFound: Refused, codes.AlreadyExists: Refused,

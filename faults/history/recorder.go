@@ -10,13 +10,14 @@ import (
 type Recorder struct {
 	mu      sync.Mutex
 	h       History
-	watches map[string]int // place in h.Readings by watcher
+	watches map[string]int // index in h.Watches, by watcher
 }
 
 // NewRecorder returns a recorder without records.
 func NewRecorder() *Recorder { return &Recorder{watches: map[string]int{}} }
 
-// Begin records a call that begins now. The returned function records its end.
+// BeginCall records a call that begins now. The returned function records its end, and fill sets
+// its outcome.
 func (r *Recorder) BeginCall(c Call) (end func(fill func(*Call))) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -32,7 +33,7 @@ func (r *Recorder) BeginCall(c Call) (end func(fill func(*Call))) {
 	}
 }
 
-// Disturb records a disturbance that begins now. The returned function records its end.
+// BeginFault records a fault that begins now. The returned function records its end.
 func (r *Recorder) BeginFault(description string) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,7 +46,7 @@ func (r *Recorder) BeginFault(description string) (end func()) {
 	}
 }
 
-// Watch records the start of a watcher of these kinds; none: of all kinds.
+// BeginWatch records the start of a watcher of the given kinds. No kinds means all kinds.
 func (r *Recorder) BeginWatch(watcher string, kinds []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +54,7 @@ func (r *Recorder) BeginWatch(watcher string, kinds []string) {
 	r.h.Watches = append(r.h.Watches, Watch{Watcher: watcher, Kinds: kinds})
 }
 
-// Batch records a batch that a watcher received.
+// AddBatch records a batch that a watcher received.
 func (r *Recorder) AddBatch(watcher string, b Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,17 +62,17 @@ func (r *Recorder) AddBatch(watcher string, b Batch) {
 	watch.Batches = append(watch.Batches, b)
 }
 
-// Over records that a watcher reads no further.
+// EndWatch records that a watcher has stopped.
 func (r *Recorder) EndWatch(watcher string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.h.Watches[r.watches[watcher]].Stopped = true
 }
 
-// Answer records an answer of a name server.
+// AddDNSAnswer records an answer of a name server.
 func (r *Recorder) AddDNSAnswer(a DNSAnswer) { appendRecord(r, &r.h.DNSAnswers, a) }
 
-// Connection records a connection. The returned function changes the record.
+// AddConnection records a connection. The returned function updates the record.
 func (r *Recorder) AddConnection(c Connection) (update func(fill func(*Connection))) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,13 +85,13 @@ func (r *Recorder) AddConnection(c Connection) (update func(fill func(*Connectio
 	}
 }
 
-// Attempt records a short connection.
+// AddProbe records a short connection.
 func (r *Recorder) AddProbe(p Probe) { appendRecord(r, &r.h.Probes, p) }
 
-// Holdings records a listing of the allocator's values.
+// AddAllocationList records a list of allocated values.
 func (r *Recorder) AddAllocationList(a AllocationList) { appendRecord(r, &r.h.AllocationLists, a) }
 
-// Line records a line of a daemon's log.
+// AddLogLine records a line of a daemon's log.
 func (r *Recorder) AddLogLine(l LogLine) { appendRecord(r, &r.h.LogLines, l) }
 
 func appendRecord[T any](r *Recorder, list *[]T, element T) {
@@ -99,7 +100,7 @@ func appendRecord[T any](r *Recorder, list *[]T, element T) {
 	*list = append(*list, element)
 }
 
-// History returns a copy of all records up to now, without a log.
+// History returns a copy of the current records, without the registry's log.
 func (r *Recorder) History() *History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
