@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// holdingsReader lists the values that the allocator has allocated.
+// allocationLister periodically lists the values that the allocator has allocated.
 type allocationLister struct {
 	allocator grpc.ClientConnInterface
 	recorder  *history.Recorder
@@ -26,8 +26,8 @@ func (h *allocationLister) run(ctx context.Context) {
 	}
 }
 
-// ask returns the allocated values. Pages are read one after the other, so a value that changes its
-// owner meanwhile may be in the answer for either owner, for both, or for neither.
+// list returns the allocated values. Pages are read one after the other. If a value changes its
+// owner meanwhile, the result has it with the old owner, the new owner, both, or neither.
 func (h *allocationLister) list(ctx context.Context) (history.AllocationList, error) {
 	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()

@@ -12,18 +12,19 @@ import (
 // caller makes the calls of one client and records them.
 type caller struct {
 	name     string
-	runID    string // distinguishes its marks from those that a caller of the same name writes in other runs
+	runID    string // makes write IDs different from those of other runs
 	recorder *history.Recorder
 	writes   int
 }
 
-// mark returns the mark for the next write.
+// nextWriteID returns the ID of the next write.
 func (c *caller) nextWriteID() string {
 	c.writes++
 	return fmt.Sprintf("%s%s-%d", c.runID, c.name, c.writes)
 }
 
-// do has fn make a call. The call outlasts ctx, because a call that is given up says nothing.
+// recordCall makes a call with fn and records it. The call continues after ctx is done, because a
+// canceled call has an unknown outcome.
 func (c *caller) recordCall(
 	ctx context.Context, r registry, call history.Call, timeout time.Duration, fn func(context.Context) (object.Object, error),
 ) (object.Object, error) {
@@ -36,7 +37,7 @@ func (c *caller) recordCall(
 	return result, err
 }
 
-// marked sets the mark of a write on its object.
+// setWriteID sets the WriteID annotation of an object.
 func setWriteID(o object.Object, id string) {
 	meta := object.MetaOf(o)
 	if meta.Annotations == nil {

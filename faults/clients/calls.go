@@ -12,24 +12,24 @@ import (
 	"portolan.dev/services/object"
 )
 
-// The clients call the methods of all kinds, so they find each method in the contract by its name,
-// which is made up of the verb and the kind. The command line has such a package too, which is
-// internal to it and has neither create nor update.
+// The clients call the methods of all kinds, so they look up each method in the protobuf registry
+// by its name, which consists of the verb and the kind. The command line client has a similar
+// package, but it is internal and has neither create nor update.
 
 const protoPackage = "portolan.registry.v1"
 
-// write creates or updates an object and returns it as stored.
+// writeObject creates or updates an object and returns the stored object.
 func writeObject(ctx context.Context, conn grpc.ClientConnInterface, verb string, o object.Object) (object.Object, error) {
 	kind := object.KindOf(o)
 	return sendObject(ctx, conn, verb+kind, o)
 }
 
-// writeStatus replaces the status of an object and returns it as stored.
+// writeStatus replaces the status of an object and returns the stored object.
 func writeStatus(ctx context.Context, conn grpc.ClientConnInterface, o object.Object) (object.Object, error) {
 	return sendObject(ctx, conn, "Update"+object.KindOf(o)+"Status", o)
 }
 
-// send calls a method that takes an object as its request.
+// sendObject calls a method with an object as its request.
 func sendObject(ctx context.Context, conn grpc.ClientConnInterface, name string, o object.Object) (object.Object, error) {
 	kind := object.KindOf(o)
 	request := newMessage(name + "Request")
@@ -37,14 +37,14 @@ func sendObject(ctx context.Context, conn grpc.ClientConnInterface, name string,
 	return invoke(ctx, conn, kind, name, request)
 }
 
-// get returns an object as it is at a revision or later.
+// getObject returns an object at a revision or later.
 func getObject(ctx context.Context, conn grpc.ClientConnInterface, key object.Key, minRevision uint64) (object.Object, error) {
 	request := namedRequest("Get", key)
 	setField(request, "min_revision", minRevision)
 	return invoke(ctx, conn, key.Kind, "Get"+key.Kind, request)
 }
 
-// remove deletes an object at once and returns it as it last was.
+// deleteObject deletes an object without a grace period and returns its last state.
 func deleteObject(ctx context.Context, conn grpc.ClientConnInterface, key object.Key, uid string, revision uint64) (object.Object, error) {
 	request := namedRequest("Delete", key)
 	setField(request, "uid", uid)
@@ -64,7 +64,7 @@ func invoke(ctx context.Context, conn grpc.ClientConnInterface, kind, name strin
 }
 
 // watch opens a stream of the changes of a kind after a revision. Its messages are received into
-// values that watchResponse makes.
+// values from watchResponse.
 func watch(ctx context.Context, conn grpc.ClientConnInterface, kind string, after uint64) (grpc.ClientStream, error) {
 	name := "Watch" + plural(kind)
 	request := newMessage(name + "Request")
@@ -79,7 +79,7 @@ func watch(ctx context.Context, conn grpc.ClientConnInterface, kind string, afte
 	return stream, stream.CloseSend()
 }
 
-// watchResponse makes an empty message of a watch.
+// watchResponse returns an empty message of a watch.
 func watchResponse(kind string) protoreflect.Message {
 	return newMessage("Watch" + plural(kind) + "Response")
 }
@@ -95,12 +95,12 @@ func plural(kind string) string {
 	return kind + "s"
 }
 
-// message makes an empty message of the contract. A name that the contract lacks is a mistake of
-// this package.
+// newMessage returns an empty message of the registry's API. It panics if there is no message of
+// that name, which is a bug of this package.
 func newMessage(name string) protoreflect.Message {
 	found, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(protoPackage + "." + name))
 	if err != nil {
-		panic(fmt.Sprintf("the contract has no message %s: %v", name, err))
+		panic(fmt.Sprintf("no message %s in the API: %v", name, err))
 	}
 	return found.New()
 }
@@ -118,7 +118,7 @@ func setField(m protoreflect.Message, field protoreflect.Name, value any) {
 	m.Set(m.Descriptor().Fields().ByName(field), protoreflect.ValueOf(value))
 }
 
-// objectField returns the field of a message that has an object of the kind.
+// objectField returns the field of a message that contains an object of the kind.
 func objectField(m protoreflect.MessageDescriptor, kind string) protoreflect.FieldDescriptor {
 	for i := range m.Fields().Len() {
 		if field := m.Fields().Get(i); field.Message() != nil && string(field.Message().Name()) == kind {

@@ -13,7 +13,7 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// open opens a connection and returns it with the backend that answers.
+// openConnection opens a connection and returns it with the backend that answers.
 func openConnection(ctx context.Context, dial Dial, target netip.AddrPort) (net.Conn, *bufio.Reader, netip.AddrPort, error) {
 	conn, err := dial(ctx, "tcp", target.String())
 	if err != nil {
@@ -28,6 +28,7 @@ func openConnection(ctx context.Context, dial Dial, target netip.AddrPort) (net.
 	return conn, r, backend, nil
 }
 
+// readGreeting reads the address that a backend sends first.
 func readGreeting(conn net.Conn, r *bufio.Reader, deadline time.Time) (netip.AddrPort, error) {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return netip.AddrPort{}, err
@@ -39,16 +40,16 @@ func readGreeting(conn net.Conn, r *bufio.Reader, deadline time.Time) (netip.Add
 	return netip.ParseAddrPort(strings.TrimSpace(line))
 }
 
-// keeper keeps one connection through a virtual IP open and uses it. It opens another one only when
-// it is lost.
+// persistentClient keeps one connection through a virtual IP open and uses it. It opens another
+// connection only when that one breaks.
 type persistentClient struct {
 	name     string
 	target   netip.AddrPort
 	dial     Dial
 	recorder *history.Recorder
 	interval time.Duration
-	// patience is how long an answer may take before the connection counts as lost: longer than any
-	// stall that TCP repairs by itself.
+	// answerTimeout is the time without an answer after which the connection counts as lost. It
+	// must be longer than any stall from which TCP recovers by itself.
 	answerTimeout time.Duration
 }
 
@@ -65,7 +66,7 @@ func (k *persistentClient) useConnection(ctx context.Context) {
 	defer cancel()
 	conn, r, backend, err := openConnection(dialCtx, k.dial, k.target)
 	if err != nil {
-		return // the prober counts those that are not made
+		return // the prober counts failed dials
 	}
 	defer func() { _ = conn.Close() }()
 	c.Backend, c.LastAnswer = backend, time.Now()
@@ -89,12 +90,12 @@ func (k *persistentClient) ping(conn net.Conn, r *bufio.Reader, n int) error {
 	}
 	line, err := r.ReadString('\n')
 	if err == nil && strings.TrimSpace(line) != message {
-		err = fmt.Errorf("said %q and heard %q", message, line)
+		err = fmt.Errorf("sent %q, received %q", message, line)
 	}
 	return err
 }
 
-// prober opens one short connection after the other.
+// prober periodically opens a short connection.
 type prober struct {
 	name     string
 	target   netip.AddrPort

@@ -8,21 +8,22 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Namespace is where the objects are that writers compete for. It must exist.
+// Namespace is the namespace of the objects for which writers compete.
 const Namespace = "faults"
 
-// subject is an object that writers compete for. Only they write it, as far as the installation is
-// concerned: its kind and fields are such that no daemon has a reason to.
+// contendedObject is an object for which writers compete. Daemons do not write it, because its kind
+// and fields give them no reason to.
 type contendedObject struct {
 	key object.Key
-	// fill makes up the object but for its metadata.
+	// generate returns an object with random fields and without a name.
 	generate func(random *rand.Rand) object.Object
 }
 
-// Services are the names of the services that writers compete for. The second one is headless.
+// Services are the names of the services for which writers compete. The second one is headless.
 var Services = []string{"svc-0", "svc-1", "svc-2"}
 
-// subjects are few, so that writers meet.
+// contendedObjects returns the objects for which writers compete. They are few, so that conflicts
+// are frequent.
 func contendedObjects() []contendedObject {
 	all := []contendedObject{
 		{generate: clusterIP, key: object.Key{Kind: "Service", Name: Services[0]}},
@@ -60,7 +61,7 @@ func service(random *rand.Rand, spec *corev1.ServiceSpec) object.Object {
 	return &corev1.Service{Spec: spec}
 }
 
-// slice has up to three endpoints of the headless service.
+// slice returns a slice with up to three endpoints of the headless service.
 func slice(random *rand.Rand) object.Object {
 	name, port := "http", int32(8080)
 	s := &corev1.EndpointSlice{
@@ -92,6 +93,6 @@ func lease(random *rand.Rand) object.Object {
 	return &corev1.Lease{Spec: &corev1.LeaseSpec{HolderIdentity: fmt.Sprint(random.IntN(3)), LeaseDurationSeconds: 15}}
 }
 
-// address is the nth address of endpoints; it is in a range for documentation, so that none
-// answers.
+// endpointAddress returns the nth address of endpoints. It is in the range for benchmarks
+// (198.18.0.0/15), so there is no such host.
 func endpointAddress(n int) string { return fmt.Sprintf("198.18.0.%d", n+1) }

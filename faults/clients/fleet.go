@@ -23,61 +23,65 @@ import (
 	"portolan.dev/services/object"
 )
 
-// patience bounds operations without a deadline of their own.
+// defaultTimeout is the timeout of operations that have no other.
 const defaultTimeout = 10 * time.Second
 
-// Config is the configuration of a Fleet: the parts of the installation that its clients use, and
-// how. An empty field has a default, or means that there are no such clients.
+// Config is the configuration of a Fleet. An optional field that is empty has a default, or means
+// that there are no such clients.
 type Config struct {
 	// Seed determines the choices of the clients. With equal seeds, each client makes the same
 	// choices.
 	Seed uint64
-	// Registries are the addresses of all replicas; required.
+	// Registries are the addresses of all replicas. They are required.
 	Registries []string
-	// NATS is the URL of the change stream. Without it, followers read the registry's log alone.
+	// NATS is the URL of the change stream. If it is empty, followers read only the registry's log.
 	NATS string
-	// Allocator is its address.
+	// Allocator is the address of the allocator.
 	Allocator string
-	// NameServers are host:port, and Names the fully qualified names that are asked of each.
+	// NameServers are the name servers as host:port. Names are the fully qualified names that
+	// clients resolve at each.
 	NameServers, Names []string
-	// Identity is an operator's identity, for an installation with certificates; nil: plain text.
+	// Identity is an operator's identity for an installation with certificates. Nil means plain
+	// text.
 	Identity *identity.Source
-	// Routes are the ways to reach services with backends that echo their input (labtest.Echo).
+	// Routes are addresses of services with backends that echo their input (labtest.Echo).
 	Routes []Route
-	// Control dials registries, NATS, allocator and name servers; nil: from the process itself.
+	// Dial dials registries, NATS, the allocator and name servers. The default dials from the
+	// process's own network.
 	Dial Dial
-	// Log dials registries to read their log, by which everything is judged; nil: Control does.
-	// Give one that the nemesis leaves alone, because a log that was pruned cannot be read any
-	// more.
+	// LogDial dials registries to read the log, on which all checks depend. The default is Dial. It
+	// should use a network without faults, because a log that was pruned meanwhile cannot be read
+	// any more.
 	LogDial Dial
 
-	// Actors make up the writes of clients that have a namespace each, which must exist.
+	// Actors generate the writes of clients, each in its own namespace, which must exist.
 	Actors []*workload.Actor
-	// Run is part of the mark of each write. Two runs on one installation need different ones.
+	// RunID is part of each WriteID. It must be different in each run on the same installation.
 	RunID string
-	// Writers is how many compete for the same objects; 0: 6.
+	// Writers is the number of clients that compete for the same objects. The default is 6.
 	Writers int
-	// Think is the mean pause between two calls of a writer or an actor; 0: 20 ms.
+	// ThinkTime is the mean pause between two calls of a writer or an actor. The default is 20 ms.
 	ThinkTime time.Duration
-	// Deadline bounds a call, a question and an attempt to connect; 0: 3 s.
+	// CallTimeout is the timeout of a call, a DNS query and a probe. The default is 3 s.
 	CallTimeout time.Duration
-	// KeepFor is how long an answer through an open connection may take before the connection
-	// counts as lost; 0: 30 s.
+	// AnswerTimeout is the time without an answer after which an open connection counts as lost.
+	// The default is 30 s.
 	AnswerTimeout time.Duration
-	// Every is the pause between two questions, attempts or uses of a connection; 0: 50 ms.
+	// Interval is the pause between two DNS queries, probes, or messages on an open connection. The
+	// default is 50 ms.
 	Interval time.Duration
 }
 
-// Route is a way to a service.
+// Route is an address of a service, and a network from which clients connect to it.
 type Route struct {
-	// From names where connections come from, and Dial makes them there.
+	// From is the name of the network, and Dial dials from it.
 	From string
 	Dial Dial
-	// To is an address of the service, or one of a node with a port of the service.
+	// To is an address of the service, or an address of a node with a node port.
 	To netip.AddrPort
 }
 
-// Fleet is running clients.
+// Fleet is a set of running clients.
 type Fleet struct {
 	config     Config
 	recorder   *history.Recorder
@@ -86,12 +90,12 @@ type Fleet struct {
 	log        *sharedLog
 	closers    []func()
 
-	writers, observers *group // the clients that write, and all others
+	writers, observers *group // clients that write, and all others
 	mu                 sync.Mutex
 	errs               []error
 }
 
-// group is clients that are stopped together.
+// group is a set of clients that are stopped together.
 type group struct {
 	running sync.WaitGroup
 	ctx     context.Context
@@ -113,8 +117,8 @@ func (g *group) stop() {
 	g.running.Wait()
 }
 
-// Start reads where the log begins, makes the namespace of the objects that writers compete for,
-// and starts all clients. Their records go to the recorder.
+// Start creates the namespace of the objects for which writers compete, reads the beginning of the
+// log, and starts all clients. They record into recorder.
 func Start(ctx context.Context, config Config, recorder *history.Recorder) (*Fleet, error) {
 	config.Writers = cmp.Or(config.Writers, 6)
 	config.ThinkTime = cmp.Or(config.ThinkTime, 20*time.Millisecond)
@@ -131,7 +135,7 @@ func Start(ctx context.Context, config Config, recorder *history.Recorder) (*Fle
 		config: config, recorder: recorder, random: rand.New(rand.NewPCG(config.Seed, 0)), writers: newGroup(), observers: newGroup(),
 	}
 	if err := f.start(ctx); err != nil {
-		_ = f.Stop() // the first error counts
+		_ = f.Stop() // err is the cause
 		f.Close()
 		return nil, err
 	}
@@ -159,7 +163,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	return f.startActors()
 }
 
-// dial returns a connection to each address of a role, until Close.
+// dial returns a connection to each address. Close closes them.
 func (f *Fleet) dial(addresses []string, dial Dial, role identity.Role) ([]registry, error) {
 	all, closeAll, err := dialAll(addresses, dial, f.config.Identity.DialOption(role))
 	if err == nil {
@@ -168,7 +172,7 @@ func (f *Fleet) dial(addresses []string, dial Dial, role identity.Role) ([]regis
 	return all, err
 }
 
-// prepare makes the namespace, and reads the log from here on.
+// prepare creates the namespace and starts to read the log.
 func (f *Fleet) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()
@@ -182,7 +186,7 @@ func (f *Fleet) prepare(ctx context.Context) error {
 		return err
 	}
 	if f.log, err = newSharedLog(ctx, readers); err != nil {
-		return fmt.Errorf("where the log begins: %w", err)
+		return fmt.Errorf("beginning of the log: %w", err)
 	}
 	for _, r := range readers {
 		f.observers.launch(func(ctx context.Context) { f.log.poll(ctx, r) })
@@ -190,7 +194,7 @@ func (f *Fleet) prepare(ctx context.Context) error {
 	return nil
 }
 
-// chance returns the randomness of one client.
+// newRandom returns the random generator of one client.
 func (f *Fleet) newRandom() *rand.Rand {
 	return rand.New(rand.NewPCG(f.random.Uint64(), f.random.Uint64()))
 }
@@ -209,7 +213,7 @@ func (f *Fleet) caller(name string) caller {
 	return caller{name: name, runID: f.config.RunID, recorder: f.recorder}
 }
 
-// startActors starts the actors, which use all registries as one.
+// startActors starts the actors. They use all registries as one target.
 func (f *Fleet) startActors() error {
 	if len(f.config.Actors) == 0 {
 		return nil
@@ -227,8 +231,8 @@ func (f *Fleet) startActors() error {
 	return nil
 }
 
-// startWatchers starts a watcher of each kind that moves from registry to registry, a follower at
-// each registry, and a tail that reads the log itself.
+// startWatchers starts a watcher of each kind that changes registries, a follower at each registry,
+// and a client that reads the log.
 func (f *Fleet) startWatchers() error {
 	for _, kind := range kinds.All {
 		w := &watcher{
@@ -250,7 +254,7 @@ func (f *Fleet) startWatchers() error {
 	return nil
 }
 
-// connect connects to NATS; nil: there is none.
+// connectNATS returns a connection to NATS, or nil if there is no NATS.
 func (f *Fleet) connectNATS() (*nats.Conn, error) {
 	if f.config.NATS == "" {
 		return nil, nil
@@ -301,18 +305,18 @@ func (f *Fleet) startAllocationLister() error {
 	return nil
 }
 
-// note keeps the error of a client that could not go on.
+// addError stores the error of a client that had to stop.
 func (f *Fleet) addError(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.errs = append(f.errs, err)
 }
 
-// History returns all that is recorded so far, with the current log. It can be called while clients
-// run, and retries until a registry answers.
+// History returns all records so far, with the current log. It can be called while clients run, and
+// retries until a registry answers.
 func (f *Fleet) History(ctx context.Context) (*history.History, error) {
 	log, err := f.Log(ctx)
-	h := f.recorder.History() // after the log: it is to have the calls of all changes
+	h := f.recorder.History() // after the log, so that it has the calls of all changes
 	h.Log = log
 	return h, err
 }
@@ -321,8 +325,8 @@ func (f *Fleet) History(ctx context.Context) (*history.History, error) {
 // answers.
 func (f *Fleet) Log(ctx context.Context) (history.Log, error) { return f.log.read(ctx) }
 
-// ReadAgain reads the whole log from each registry once more, so that checkers can compare it with
-// the earlier readings. It is for the end of a run. The log must not have been pruned.
+// RereadLog reads the whole log from each registry once more and records it, so that checkers can
+// compare the readings. Call it at the end of a run. The log must not have been pruned.
 func (f *Fleet) RereadLog(ctx context.Context) error {
 	for _, r := range f.registries {
 		if err := rereadLog(ctx, r, f.log.initial(), f.recorder); err != nil {
@@ -332,11 +336,12 @@ func (f *Fleet) RereadLog(ctx context.Context) error {
 	return nil
 }
 
-// StopWriters lets every writer end its call. The others go on, so that they can see the end.
+// StopWriters stops all writers after their current call. Other clients continue, so that they can
+// receive the last changes.
 func (f *Fleet) StopWriters() { f.writers.stop() }
 
-// Stop lets every client end its call, and returns the errors of those that could not go on.
-// Stopping again does nothing.
+// Stop stops all clients after their current call, and returns the errors of clients that had to
+// stop earlier. It may be called more than once.
 func (f *Fleet) Stop() error {
 	f.writers.stop()
 	f.observers.stop()

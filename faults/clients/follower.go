@@ -15,7 +15,7 @@ import (
 	"portolan.dev/services/kinds"
 )
 
-// follower follows all kinds through the change stream, as daemons do.
+// follower follows all kinds through the change stream, as daemons do, and records the changes.
 type follower struct {
 	name     string
 	registry grpc.ClientConnInterface
@@ -23,7 +23,7 @@ type follower struct {
 	recorder *history.Recorder
 
 	metrics   *prometheus.Registry
-	snapshots float64 // taken so far
+	snapshots float64 // number of snapshots so far
 	follower  *changes.Follower
 }
 
@@ -40,7 +40,7 @@ func (f *follower) run(ctx context.Context) error {
 	return f.follower.Run(ctx)
 }
 
-// apply records a batch. After a snapshot it records all objects, because the batch then is the
+// apply records a batch. After a snapshot it records all objects, because the batch is then the
 // difference of two states and not a part of the log.
 func (f *follower) apply(_ context.Context, batch []changes.Change, revision uint64) error {
 	snapshots, err := f.countSnapshots()
@@ -68,7 +68,7 @@ func (f *follower) apply(_ context.Context, batch []changes.Change, revision uin
 	return nil
 }
 
-// taken returns how many snapshots the follower has taken.
+// countSnapshots returns the number of snapshots that the follower has received.
 func (f *follower) countSnapshots() (float64, error) {
 	families, err := f.metrics.Gather()
 	if err != nil {
@@ -80,10 +80,10 @@ func (f *follower) countSnapshots() (float64, error) {
 			continue
 		}
 		sum := 0.0
-		for _, series := range family.GetMetric() { // one for each reason
+		for _, series := range family.GetMetric() { // one per reason
 			sum += series.GetCounter().GetValue()
 		}
 		return sum, nil
 	}
-	return 0, fmt.Errorf("a follower has no metric %s", name)
+	return 0, fmt.Errorf("the follower has no metric %s", name)
 }

@@ -25,7 +25,7 @@ var (
 	duration = flag.Duration("run-for", 12*time.Second, "how long clients run")
 )
 
-// bound is how long changes may take on a busy machine to be everywhere.
+// settleTimeout is the maximum time until changes have reached all daemons on a busy machine.
 const settleTimeout = 30 * time.Second
 
 // TestNoPromiseIsBrokenWithoutFaults runs all clients against two registries, an allocator, a name
@@ -76,14 +76,14 @@ func TestNoPromiseIsBrokenWithoutFaults(t *testing.T) {
 	}
 }
 
-// run lets the clients run for half of the duration, and longer if unused still reports a missing
-// kind of record.
+// runClients lets the clients run for half of the duration, and longer if a kind of record is still
+// missing.
 func runClients(t *testing.T, recorder *history.Recorder) {
 	t.Helper()
 	half, cancel := context.WithTimeout(t.Context(), *duration/2)
 	defer cancel()
 	<-half.Done()
-	kittest.Eventually(t, "clients have done all that they do", func() error { return missingRecords(recorder.History()) })
+	kittest.Eventually(t, "all kinds of records exist", func() error { return missingRecords(recorder.History()) })
 }
 
 func checkers(atRest bool) []check.Checker {
@@ -110,12 +110,12 @@ func checkHistory(t *testing.T, h *history.History, all ...check.Checker) {
 	t.Helper()
 	began := time.Now()
 	report(t, check.Run(h, all...))
-	t.Logf("%d calls, %d changes, %d answers, %d connections judged in %s",
+	t.Logf("%d calls, %d changes, %d answers, %d connections checked in %s",
 		len(h.Calls), len(h.Log.Changes), len(h.DNSAnswers), len(h.Probes), time.Since(began).Round(time.Millisecond))
 }
 
-// judgeAtRest waits until every watcher has seen the last change, and runs all checkers over the
-// history up to that moment.
+// checkAtRest waits until every watcher has received the last change, and runs all checkers on the
+// history up to then.
 func checkAtRest(t *testing.T, fleet *Fleet) *history.History {
 	t.Helper()
 	var h *history.History
@@ -132,7 +132,7 @@ func checkAtRest(t *testing.T, fleet *Fleet) *history.History {
 	return h
 }
 
-// judgeLines checks the log lines of the daemons.
+// checkLogLines checks the log lines of the daemons.
 func checkLogLines(t *testing.T, i *labtest.Installation) {
 	t.Helper()
 	recorder := history.NewRecorder()
@@ -160,7 +160,7 @@ func report(t *testing.T, findings []check.Finding) {
 	}
 }
 
-// serve makes a service with two backends that clients connect to, and returns its virtual address.
+// createService creates a service with two backends and returns its virtual address.
 func createService(i *labtest.Installation) netip.AddrPort {
 	i.Helper()
 	const port = int32(8080)
@@ -193,8 +193,8 @@ func serviceNames() []string {
 	return all
 }
 
-// missingUses returns an error that names the first kind of call or record that the run does not
-// have yet. A run without findings only tests the parts that were used.
+// missingRecords returns an error that names a kind of call or record that the run does not have
+// yet. Without such records, a run without findings proves nothing.
 func missingRecords(h *history.History) error {
 	type use struct {
 		kind    string
@@ -222,7 +222,7 @@ func missingRecords(h *history.History) error {
 		return fmt.Errorf("answers of name servers: %v", rcodes)
 	}
 	if len(h.Connections) == 0 || len(h.Probes) == 0 || len(h.AllocationLists) == 0 {
-		return fmt.Errorf("%d connections were kept, %d opened, the allocator was asked %d times", len(h.Connections), len(h.Probes), len(h.AllocationLists))
+		return fmt.Errorf("%d connections, %d probes, %d lists of allocations", len(h.Connections), len(h.Probes), len(h.AllocationLists))
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// nameClient queries a name server for the addresses of names again and again.
+// nameClient periodically queries a name server for the addresses of random names.
 type nameClient struct {
 	server   string // host:port
 	dial     Dial
@@ -72,7 +72,7 @@ func (a *nameClient) exchange(ctx context.Context, question *dns.Msg) (*dns.Msg,
 	}
 }
 
-// until returns the deadline of a context that has one.
+// deadlineOf returns the deadline of a context that has one.
 func deadlineOf(ctx context.Context) time.Time {
 	deadline, _ := ctx.Deadline()
 	return deadline

@@ -10,11 +10,11 @@ import (
 	"portolan.dev/faults/history"
 )
 
-// longestLine bounds a line of a daemon's log in bytes.
+// maxLineLength is the maximum length in bytes of a line of a daemon's log.
 const maxLineLength = 1 << 20
 
-// RecordLog records the log lines of a daemon until r ends. A line without a time counts as printed
-// when it is read.
+// RecordLog records the log lines of a daemon until r ends. A line without a time gets the time at
+// which it is read.
 func RecordLog(recorder *history.Recorder, process string, r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLineLength)

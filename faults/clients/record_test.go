@@ -15,7 +15,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestRecordLog protects that lines keep the time at which they were printed.
+// TestRecordLog checks that lines keep the time at which they were printed.
 func TestRecordLog(t *testing.T) {
 	recorder := history.NewRecorder()
 	began := time.Now()
@@ -25,15 +25,15 @@ func TestRecordLog(t *testing.T) {
 	}
 	lines := recorder.History().LogLines
 	if len(lines) != 2 || lines[0].At.Unix() != 1767225601 || lines[1].At.Before(began) || lines[1].Text != "panic: no" {
-		t.Errorf("recorded are %v", lines)
+		t.Errorf("recorded %v", lines)
 	}
 	if err := RecordLog(recorder, "d", strings.NewReader(strings.Repeat("x", maxLineLength+1))); err == nil {
-		t.Error("a line without end is no error")
+		t.Error("no error for a line that is too long")
 	}
 }
 
-// listen opens a listener in the network namespace of the tests. Its loopback device is not up by
-// itself.
+// listen opens a listener in the network namespace of the tests. It sets up the loopback device,
+// which is down at first.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	labtest.Need(t)
@@ -41,7 +41,7 @@ func listen(t *testing.T) net.Listener {
 	return kittest.Listen(t)
 }
 
-// breakable dials connections that a test can close behind the client's back.
+// closableDialer dials connections that a test can close without the client's knowledge.
 type closableDialer struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -63,8 +63,8 @@ func (b *closableDialer) closeAll() {
 	}
 }
 
-// TestKeeperNoticesALoss protects that a connection that breaks is recorded as lost, and that one
-// which the client closes is not.
+// TestPersistentClientRecordsLoss checks that a connection that breaks is recorded as lost, and a
+// connection that the client closes is not.
 func TestPersistentClientRecordsLoss(t *testing.T) {
 	lis := listen(t)
 	go labtest.Echo(lis)
@@ -80,7 +80,7 @@ func TestPersistentClientRecordsLoss(t *testing.T) {
 		kittest.Eventually(t, "a connection is used", func() error {
 			all := recorder.History().Connections
 			if len(all) < n || !all[n-1].LastAnswer.After(all[n-1].Began) || all[n-1].Backend != at {
-				return errors.New("it is not")
+				return errors.New("it is not used")
 			}
 			return nil
 		})
@@ -98,17 +98,17 @@ func TestPersistentClientRecordsLoss(t *testing.T) {
 	}
 }
 
-// TestProberTellsTheBackend protects that an attempt names the backend, or why there was none.
+// TestProberRecordsBackend checks that a probe has the backend, or an error if there is none.
 func TestProberRecordsBackend(t *testing.T) {
 	lis := listen(t)
 	go labtest.Echo(lis)
 	at := netip.MustParseAddrPort(lis.Addr().String())
 	p := &prober{target: at, dial: direct, timeout: time.Minute}
 	if a := p.probe(t.Context()); a.Error != "" || a.Backend != at {
-		t.Errorf("the attempt is recorded as %+v", a)
+		t.Errorf("the probe is recorded as %+v", a)
 	}
 	_ = lis.Close()
 	if a := p.probe(t.Context()); a.Error == "" || a.Backend.IsValid() {
-		t.Errorf("the attempt without a backend is recorded as %+v", a)
+		t.Errorf("the probe without a backend is recorded as %+v", a)
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"portolan.dev/services/object"
 )
 
-// logBatch is how many changes are read at once.
+// listLimit is the maximum number of changes in one response.
 const listLimit = 1000
 
-// attention is how long a registry may take to list changes, before another one is asked.
+// listTimeout is the timeout of listing changes. After it, another registry is tried.
 const listTimeout = 3 * time.Second
 
-// readSnapshot reads where the log of a run begins.
+// readSnapshot returns a log that begins at the current revision.
 func readSnapshot(ctx context.Context, r registry) (history.Log, error) {
 	stream, err := registryv1.NewChangeServiceClient(r).Snapshot(ctx, &registryv1.SnapshotRequest{})
 	if err != nil {
@@ -48,31 +48,31 @@ func readSnapshot(ctx context.Context, r registry) (history.Log, error) {
 	}
 }
 
-// logbook is the log of a run, as it is read from several registries.
+// sharedLog is the log of a run, read from several registries.
 type sharedLog struct {
 	registries []registry
 
 	mu        sync.Mutex
 	log       history.Log
-	lastAdded time.Time // last
-	prunedErr error     // why changes are missing for good
+	lastAdded time.Time
+	prunedErr error     // set once unread changes were pruned
 }
 
-// openLogbook reads where the log begins.
+// newSharedLog reads the beginning of the log.
 func newSharedLog(ctx context.Context, registries []registry) (*sharedLog, error) {
 	log, err := readSnapshot(ctx, registries[0])
 	return &sharedLog{registries: registries, log: log, lastAdded: time.Now()}, err
 }
 
-// beginning returns the log without changes.
+// initial returns the log without changes.
 func (b *sharedLog) initial() history.Log {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return history.Log{Base: b.log.Base, Objects: b.log.Objects}
 }
 
-// keep reads the log from one registry again and again, before it is pruned. If a registry hangs,
-// the changes that clients make meanwhile come from another one.
+// poll repeatedly reads the log from one registry, so that changes are read before they are pruned.
+// One poll runs for each registry, because a registry may hang.
 func (b *sharedLog) poll(ctx context.Context, r registry) {
 	for app.Pause(ctx, retryPause) {
 		b.mu.Lock()
@@ -83,21 +83,21 @@ func (b *sharedLog) poll(ctx context.Context, r registry) {
 	}
 }
 
-// add adds the changes after a revision, unless they could not be read.
+// add adds the changes after a revision if err is nil.
 func (b *sharedLog) add(after uint64, changes []*registryv1.Change, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.log.Head() != after: // the other reader was faster
+	case b.log.Head() != after: // another poll was faster
 	case err == nil:
 		b.log.Changes, b.lastAdded = append(b.log.Changes, changes...), time.Now()
 	case status.Code(err) == codes.OutOfRange && b.prunedErr == nil:
-		b.prunedErr = fmt.Errorf("the log after revision %d was pruned %s after it was read last: %w",
+		b.prunedErr = fmt.Errorf("the log after revision %d was pruned %s after the last read: %w",
 			after, time.Since(b.lastAdded).Round(time.Millisecond), err)
 	}
 }
 
-// read returns the log as it is now.
+// read returns the current log.
 func (b *sharedLog) read(ctx context.Context) (history.Log, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +108,7 @@ func (b *sharedLog) read(ctx context.Context) (history.Log, error) {
 	return b.log, err
 }
 
-// readLog adds to a log the changes that were committed since it was last read. It tries one
+// readLog adds the changes to a log that were committed since it was last read. It tries one
 // registry after the other until one answers.
 func readLog(ctx context.Context, registries []registry, log *history.Log) error {
 	began := time.Now()
@@ -126,7 +126,7 @@ func readLog(ctx context.Context, registries []registry, log *history.Log) error
 	}
 }
 
-// readPart adds the next changes and reports whether there are more.
+// readNext adds the next changes and reports whether there are more.
 func readNext(ctx context.Context, r registry, log *history.Log) (more bool, err error) {
 	answer, err := listChanges(ctx, r, log.Head())
 	log.Changes = append(log.Changes, answer.GetChanges()...)
@@ -137,11 +137,11 @@ func listChanges(ctx context.Context, r registry, after uint64) (*registryv1.Lis
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	return registryv1.NewChangeServiceClient(r).ListChanges(ctx, &registryv1.ListChangesRequest{
-		AfterRevision: after, Limit: listLimit, // of any epoch: a stream that is made anew has another one, over the same log
+		AfterRevision: after, Limit: listLimit, // without an epoch, because a new stream has another epoch for the same log
 	})
 }
 
-// readAgain reads the log from its beginning and records it as the reading of another watcher.
+// rereadLog reads the log from its beginning and records it as the changes of another watcher.
 func rereadLog(ctx context.Context, r registry, base history.Log, recorder *history.Recorder) error {
 	name := "log of " + r.address + " in the end"
 	reread := history.Log{Base: base.Base}
@@ -155,7 +155,7 @@ func rereadLog(ctx context.Context, r registry, base history.Log, recorder *hist
 	return nil
 }
 
-// logFollower follows the log from one registry as it grows, so that this reading can be compared
+// logFollower reads the log from all registries in turn and records the changes, which are compared
 // with the log at the end of the run.
 type logFollower struct {
 	name       string

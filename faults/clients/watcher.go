@@ -15,23 +15,24 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// again is the pause before a client that was sent away comes back.
+// retryPause is the pause before a client retries.
 const retryPause = 50 * time.Millisecond
 
-// watcher follows one kind through the watch API. It leaves each stream after a while and continues
-// at another registry, from the last revision that it has.
+// watcher watches one kind through the watch API. It closes each stream after a while and continues
+// at a random registry from the last revision that it received.
 type watcher struct {
 	name       string
 	kind       string
 	registries []registry
 	random     *rand.Rand
 	recorder   *history.Recorder
-	// stay is how long it stays with a stream on average.
+	// meanStreamTime is the mean duration of a stream.
 	meanStreamTime time.Duration
 
-	// after is up to where it is complete; 0: it begins with the present objects.
+	// revision is the revision up to which it has received all changes. 0 requests a snapshot
+	// first.
 	revision uint64
-	// present are the objects of a snapshot that is not complete yet.
+	// snapshot has the objects of a snapshot that is not complete yet.
 	snapshot []history.WatchEvent
 }
 
@@ -65,13 +66,13 @@ func (w *watcher) follow(ctx context.Context, conn grpc.ClientConnInterface) err
 	}
 }
 
-// take records a message. While the present objects come they are kept until there are all of them.
+// record records a message. The objects of a snapshot are collected until it is complete.
 func (w *watcher) record(response protoreflect.Message) {
 	fields := response.Descriptor().Fields()
 	events := w.events(response.Get(fields.ByName("changes")).List())
 	revision := response.Get(fields.ByName("revision")).Uint()
 	if w.revision > 0 {
-		for _, s := range events { // a large message says how far the stream was before it
+		for _, s := range events { // the revision of a message may be lower than its changes' revisions
 			revision = max(revision, s.Revision)
 		}
 		w.revision = revision

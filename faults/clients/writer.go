@@ -14,22 +14,22 @@ import (
 	"portolan.dev/services/object"
 )
 
-// writer creates, changes, deletes and reads objects that others write too, each time at another
-// registry.
+// writer creates, updates, deletes and reads objects that other clients write too. Each call goes
+// to a random registry.
 type writer struct {
 	caller
 	registries []registry
 	random     *rand.Rand
 	objects    []contendedObject
-	// think is the pause between two calls on average, and deadline bounds a call.
+	// thinkTime is the mean pause between two calls, and callTimeout the timeout of a call.
 	thinkTime, callTimeout time.Duration
 
-	// known are the versions that the writer saw last.
+	// known are the versions that the writer last received.
 	known map[object.Key]history.Version
 }
 
-// impatient is how many percent of the calls get a far too short deadline, so that outcomes are
-// unknown without any fault too.
+// shortDeadlinePercent is the percentage of calls with a far too short deadline, so that outcomes
+// are unknown even without faults.
 const shortDeadlinePercent = 4
 
 func (w *writer) run(ctx context.Context) {
@@ -39,7 +39,7 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// step makes one call.
+// makeCall makes one call about an object.
 func (w *writer) makeCall(ctx context.Context, s contendedObject) {
 	timeout := w.callTimeout
 	c := history.Call{Key: s.key, Verb: w.chooseVerb(s.key), ShortDeadline: w.random.IntN(100) < shortDeadlinePercent}
@@ -57,7 +57,8 @@ func (w *writer) makeCall(ctx context.Context, s contendedObject) {
 	w.updateKnown(s.key, c.Verb, found, err)
 }
 
-// verb picks the verb of the next call. An object that is not known to exist is mostly created.
+// chooseVerb returns the verb of the next call. An object that is not known to exist is created in
+// most cases.
 func (w *writer) chooseVerb(key object.Key) history.Verb {
 	n := w.random.IntN(100)
 	_, known := w.known[key]
@@ -74,7 +75,7 @@ func (w *writer) chooseVerb(key object.Key) history.Verb {
 	return history.Delete
 }
 
-// condition binds most writes to the version or the incarnation that the writer has seen.
+// addConditions makes most writes conditional on the last known version or UID.
 func (w *writer) addConditions(c *history.Call) {
 	seen, known := w.known[c.Key]
 	if !known {
@@ -100,8 +101,8 @@ func (w *writer) call(ctx context.Context, r registry, s contendedObject, c hist
 	return w.read(ctx, r, c.Key)
 }
 
-// read returns the newest version. A registry's view may lag behind another's, so the registry is
-// asked to be as new as the store was when the read began.
+// read returns the newest version. Because a registry's view may lag behind, it first reads the
+// store's revision and then requests a view of at least that revision.
 func (w *writer) read(ctx context.Context, r registry, key object.Key) (object.Object, error) {
 	head, err := registryv1.NewChangeServiceClient(r).GetHead(ctx, &registryv1.GetHeadRequest{})
 	if err != nil {
@@ -119,7 +120,7 @@ func (w *writer) newObject(s contendedObject, c history.Call) object.Object {
 	return o
 }
 
-// learn remembers the state of an object that an answer reports.
+// updateKnown updates the known version of an object from a response.
 func (w *writer) updateKnown(key object.Key, verb history.Verb, found object.Object, err error) {
 	switch {
 	case err == nil && verb != history.Delete:
