@@ -55,7 +55,7 @@ type sharedLog struct {
 	mu        sync.Mutex
 	log       history.Log
 	lastAdded time.Time
-	prunedErr error     // set once unread changes were pruned
+	prunedErr error // set once unread changes were pruned
 }
 
 // newSharedLog reads the beginning of the log.

@@ -22,7 +22,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// tables are the foreign tables. They match no packets of the tests.
+// foreignTables are the foreign tables. They match no packets of the tests.
 const foreignTables = `
 table inet portolan {
 	set portolan-nodes { type ipv4_addr; flags interval; elements = { 192.0.2.0/28 }; }
@@ -53,13 +53,13 @@ var iptablesRules = [][]string{
 // Rules checks that foreign tables and routes in the namespaces of nodes stay unchanged.
 type Rules struct {
 	nodes map[string]*topology.Namespace
-	saved map[string]map[string]string // by node: the text of each table and route, by its name
+	saved map[string]map[string]string // by node: the text of each table and route, by name
 
 	mu       sync.Mutex
-	findings []check.Finding // of Run
+	findings []check.Finding // from Monitor.Run
 }
 
-// Put adds foreign rules to the namespaces of a lab's nodes, and remembers their state.
+// AddRules adds foreign rules to the namespaces of a lab's nodes, and saves their state.
 func AddRules(l *lab.Lab) *Rules {
 	l.Helper()
 	r := newRules(l)
@@ -74,7 +74,7 @@ func AddRules(l *lab.Lab) *Rules {
 	return r
 }
 
-// Watch remembers the state after Put, and returns a Witness that compares with it.
+// NewMonitor returns a Monitor that compares with the present state. Call it after AddRules.
 func NewMonitor(l *lab.Lab) Monitor {
 	l.Helper()
 	r := newRules(l)
@@ -92,7 +92,7 @@ func newRules(l *lab.Lab) *Rules {
 	return r
 }
 
-// put adds the foreign rules to the calling thread's namespace.
+// addRules adds the foreign rules to the calling thread's namespace.
 func addRules() error {
 	cmd := exec.Command("nft", "-f", "-")
 	cmd.Stdin = strings.NewReader(foreignTables)
@@ -100,7 +100,7 @@ func addRules() error {
 		return fmt.Errorf("nft: %w: %s", err, text)
 	}
 	for _, args := range iptablesRules {
-		_ = exec.Command("iptables-nft", args...).Run() // optional: the program or support by the kernel may be missing
+		_ = exec.Command("iptables-nft", args...).Run() // optional, because the program or the kernel's support may be missing
 	}
 	return run("ip", "route", "add", "local", "192.0.2.128/25", "dev", "lo", "table", "local")
 }
@@ -112,7 +112,7 @@ func run(program string, args ...string) error {
 	return nil
 }
 
-// Remove removes the rules of Put. It is called after nodeagent cleanup.
+// Remove removes the rules that AddRules added. It is called after nodeagent cleanup.
 func (r *Rules) Remove() error {
 	var errs []error
 	for name, ns := range r.nodes {
@@ -127,6 +127,7 @@ func (r *Rules) Remove() error {
 	return errors.Join(errs...)
 }
 
+// saveState saves the present state of all nodes, with which Check compares.
 func (r *Rules) saveState() error {
 	for name, ns := range r.nodes {
 		state, err := listStable(ns)
@@ -144,17 +145,18 @@ var families = map[nftables.TableFamily]string{
 	nftables.TableFamilyARP: "arp", nftables.TableFamilyBridge: "bridge", nftables.TableFamilyNetdev: "netdev",
 }
 
-// own has the tables of agents.
+// agentTables has the names of the tables of agents.
 var agentTables = map[string]bool{
 	"table ip portolan": true, "table ip6 portolan": true, "table ip portolan-balancer": true, "table ip6 portolan-balancer": true,
 	"table ip portolan-probe": true, "table ip6 portolan-probe": true,
 }
 
-// If an agent's change interrupts a listing, nft begins it again and prints some chains twice. So a
-// listing counts if consecutive reads agree, and a difference counts if it stays.
+// If an agent's change interrupts a listing, nft begins again and prints some chains twice. So a
+// listing is used only if consecutive reads are equal, and a difference is reported only if it
+// persists.
 const (
-	equalReads = 3  // consecutive reads that must be equal
-	maxReads   = 10 // reads after which a difference counts
+	equalReads = 3  // number of consecutive reads that must be equal
+	maxReads   = 10 // number of reads after which a difference is reported
 )
 
 // listStable returns the foreign tables and routes of a namespace while agents change their own.
@@ -204,10 +206,10 @@ func list(ns *topology.Namespace) (map[string]string, error) {
 	return state, err
 }
 
-// Name implements both kinds of checkers.
+// Name implements check.Checker of both packages.
 func (*Rules) Name() string { return "rules of others" }
 
-// Check compares the present state with the remembered one. It implements check.Checker of package
+// Check compares the present state with the saved one. It implements check.Checker of package
 // churn.
 func (r *Rules) Check(context.Context, *model.World) ([]check.Finding, error) {
 	var findings []check.Finding
@@ -221,7 +223,7 @@ func (r *Rules) Check(context.Context, *model.World) ([]check.Finding, error) {
 	return findings, nil
 }
 
-// checkNode returns the differences of a node that stay over several reads.
+// checkNode returns the differences of a node that persist over several reads.
 func (r *Rules) checkNode(name string) (findings []check.Finding, err error) {
 	for range maxReads {
 		state, err := list(r.nodes[name])
@@ -245,25 +247,25 @@ func (r *Rules) compare(node string, state map[string]string) []check.Finding {
 	for _, what := range slices.Sorted(maps.Keys(r.saved[node])) {
 		switch now, exists := state[what]; {
 		case !exists:
-			addFinding("%s is gone", what)
+			addFinding("%s was deleted", what)
 		case now != r.saved[node][what]:
 			addFinding("%s was changed:\n%sbefore:\n%s", what, now, r.saved[node][what])
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(state)) {
 		if r.saved[node][what] == "" {
-			addFinding("%s has appeared:\n%s", what, state[what])
+			addFinding("%s was added:\n%s", what, state[what])
 		}
 	}
 	return findings
 }
 
-// Witness checks foreign rules during a round.
+// Monitor checks foreign rules during a round.
 type Monitor struct{ *Rules }
 
 var _ promise.Checker = Monitor{}
 
-// pause is the time between two checks.
+// checkInterval is the time between two checks.
 const checkInterval = time.Second
 
 // Run checks until ctx is done, or until there is a finding.

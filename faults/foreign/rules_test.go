@@ -23,9 +23,9 @@ import (
 
 func TestMain(m *testing.M) { lab.Main(m) }
 
-// TestBesideAPlane checks that foreign rules can be read next to the rules of a plane, which some
-// versions of nft cannot print. The commands in the remedy for errors about tables must work there.
-// A plane that starts, forwards and cleans up must not change foreign rules.
+// TestRulesBesideDataPlane checks that foreign rules can be read next to the rules of a data plane,
+// which some versions of nft cannot print. The commands that netfilter.LookAtTables recommends must
+// work there. A data plane that starts, forwards and cleans up must not change foreign rules.
 func TestRulesBesideDataPlane(t *testing.T) {
 	labtest.Need(t)
 	if err := plane.Probe(""); err != nil {
@@ -70,7 +70,7 @@ func TestRulesBesideDataPlane(t *testing.T) {
 	}
 }
 
-// lists returns an error unless commands succeed, and print some words.
+// checkListing returns an error unless the commands succeed and print the given words.
 func checkListing(commands string, words ...string) error {
 	text, err := exec.Command("sh", "-ec", commands).CombinedOutput()
 	for _, w := range words {
@@ -84,21 +84,21 @@ func checkListing(commands string, words ...string) error {
 	return nil
 }
 
-// TestRulesOfOthers checks that each kind of change of foreign rules is found.
+// TestRules checks that each kind of change of foreign rules is found.
 func TestRules(t *testing.T) {
 	labtest.Need(t)
 	for _, c := range []struct {
-		name, do, want string // do is what an agent should not do
+		name, do, want string // do is a shell command that changes rules
 	}{
 		{"nothing", "true", ""},
-		{"a table of its own", "nft add table ip portolan && nft add table ip6 portolan-balancer", ""},
+		{"a table of an agent", "nft add table ip portolan && nft add table ip6 portolan-balancer", ""},
 		{"a rule is added", "nft add rule inet portolan forward accept", "table inet portolan was changed"},
 		{"an element is deleted", "nft 'delete element inet portolan-balancer servers { 192.0.2.1 . 80 }'", "table inet portolan-balancer was changed"},
-		{"a table is deleted", "nft delete table ip6 portolan2", "table ip6 portolan2 is gone"},
-		{"a table is made anew", "nft -s list table ip6 portolan2 > again && nft delete table ip6 portolan2 && nft -f again", "table ip6 portolan2 was changed"},
-		{"everything is flushed", "nft flush ruleset", "table ip portolan-balancer2 is gone"},
-		{"another table appears", "nft add table ip portolan-new", "table ip portolan-new has appeared"},
-		{"a route is deleted", "ip route del local 192.0.2.128/25 dev lo table local", "route is gone"},
+		{"a table is deleted", "nft delete table ip6 portolan2", "table ip6 portolan2 was deleted"},
+		{"a table is created again", "nft -s list table ip6 portolan2 > again && nft delete table ip6 portolan2 && nft -f again", "table ip6 portolan2 was changed"},
+		{"everything is flushed", "nft flush ruleset", "table ip portolan-balancer2 was deleted"},
+		{"a table is added", "nft add table ip portolan-new", "table ip portolan-new was added"},
+		{"a route is deleted", "ip route del local 192.0.2.128/25 dev lo table local", "route was deleted"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &Rules{nodes: map[string]*topology.Namespace{"node": topology.New(t, "node")}, saved: map[string]map[string]string{}}
@@ -106,7 +106,7 @@ func TestRules(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := r.saveState(); err != nil || len(r.saved["node"]) < 6 {
-				t.Fatalf("%d things, %v", len(r.saved["node"]), err)
+				t.Fatalf("%d tables and routes, %v", len(r.saved["node"]), err)
 			}
 			err := r.nodes["node"].Do(func() error {
 				cmd := exec.Command("sh", "-c", c.do)

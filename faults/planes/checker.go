@@ -14,10 +14,12 @@ import (
 	"portolan.dev/services/object"
 )
 
-// maxFindings is the number of findings that are kept, because many findings mostly have one cause.
+// maxFindings is the maximum number of findings that are kept, because many findings usually have
+// one cause.
 const maxFindings = 20
 
-// Checker checks that nodes have in force the plan of the revision that their agents report.
+// Checker checks that the data planes of nodes have the plan of the revision that their agents
+// report.
 type Checker struct{ Watchers []*Watcher }
 
 // Run reads the nodes until ctx is done.
@@ -35,7 +37,7 @@ var _ check.Checker = Checker{}
 func (Checker) Name() string { return "planes" }
 
 // Check implements check.Checker. It leaves out readings of revisions that the log does not have. A
-// node without any other reading is a finding, too, because its state is unknown.
+// node without any other reading is a finding, because its state is unknown.
 func (c Checker) Check(h *history.History) []check.Finding {
 	var all []check.Finding
 	for _, w := range c.Watchers {
@@ -49,10 +51,10 @@ func (c Checker) Check(h *history.History) []check.Finding {
 		plans := planHistoryOf(&h.Log, w.Addresses)
 		for i := range readings {
 			plans.advance(readings[i].Low)
-			check := readingCheck{w, &readings[i], plans, nil}
-			check.checkKernel()
-			check.checkAgentPlan()
-			all = append(all, check.findings...)
+			reading := readingCheck{w, &readings[i], plans, nil}
+			reading.checkKernel()
+			reading.checkAgentPlan()
+			all = append(all, reading.findings...)
 		}
 	}
 	if more := len(all) - maxFindings; more > 0 {
@@ -74,7 +76,7 @@ func (c *readingCheck) checkKernel() {
 	c.compare("the kernel", c.r.Kernel, c.r.High, c.w.FrontendsOnly, c.r.Restarted)
 }
 
-// said checks the plan that the agent reports.
+// checkAgentPlan checks the plan that the agent reports.
 func (c *readingCheck) checkAgentPlan() {
 	changed := c.compare("the agent's plan", c.r.AgentPlan, c.r.MaxPlanRevision, false, false)
 	for _, at := range slices.SortedFunc(maps.Keys(c.r.NotProgrammed), compareFrontends) {
@@ -82,12 +84,13 @@ func (c *readingCheck) checkAgentPlan() {
 		if len(services) != 1 || changed[at] != nil || c.failing(services) || c.plans.writtenUntil(services[0], c.r.MaxPlanRevision) {
 			continue
 		}
-		c.addFinding("the agent", at, services, "is not in force, it says, though the revision is applied: %s", c.r.NotProgrammed[at])
+		c.addFinding("the agent", at, services, "is reported as not programmed, though the revision is applied: %s", c.r.NotProgrammed[at])
 	}
 }
 
-// compare compares content with the plans from the reading's lower revision to a higher one. It
-// returns the frontends that change in between.
+// compare compares content with the plans from the reading's lower revision to a higher one. With
+// leftoversAllowed, the content may have frontends that are not planned. It returns the frontends
+// that change between the revisions.
 func (c *readingCheck) compare(what string, content Content, high uint64, frontendsOnly, leftoversAllowed bool) map[Frontend][]claims {
 	changed := c.plans.changesUntil(high)
 	all := map[Frontend]bool{}
@@ -137,15 +140,16 @@ func (c *readingCheck) addFinding(what string, at Frontend, services []object.Ke
 	})
 }
 
-// bounds are the backends that a frontend must have and may have.
+// bounds are the backends that a frontend must have (least) and may have (most).
 type bounds struct {
 	least, most []string
-	// present and absent report whether it was planned at some time, and whether it was not.
+	// present reports whether the frontend is planned at one of the revisions, and absent whether
+	// it is not planned at one of them.
 	present, absent bool
 	services        []object.Key // that claimed it
 }
 
-// boundsOf returns the bounds of a frontend that had these claims, one after the other. With
+// boundsOf returns the bounds of a frontend with successive versions of its claims. With
 // backendsNeeded, a frontend without backends counts as not planned.
 func boundsOf(versions []claims, backendsNeeded bool) bounds {
 	var b bounds
@@ -167,6 +171,7 @@ func boundsOf(versions []claims, backendsNeeded bool) bounds {
 	return b
 }
 
+// add adds the backends that were planned at one revision.
 func (b *bounds) add(backends []string) {
 	if !b.present {
 		b.present, b.least = true, slices.Clone(backends)
@@ -180,7 +185,7 @@ func (b *bounds) add(backends []string) {
 	slices.Sort(b.most)
 }
 
-// allow reports whether backends are within the bounds.
+// allows reports whether backends are within the bounds.
 func (b *bounds) allows(backends []string) bool {
 	return !slices.ContainsFunc(b.least, func(s string) bool { return !slices.Contains(backends, s) }) &&
 		!slices.ContainsFunc(backends, func(s string) bool { return !slices.Contains(b.most, s) })

@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// web returns a service with an address.
+// service returns a service with an address.
 func service(name, ip string) *corev1.Service {
 	return &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Namespace: "ns", Name: name},
@@ -22,7 +22,7 @@ func service(name, ip string) *corev1.Service {
 	}
 }
 
-// behind returns a slice of a service with these ready addresses.
+// slice returns a slice of a service with these ready addresses.
 func slice(service string, addresses ...string) *corev1.EndpointSlice {
 	name, port := "http", int32(8080)
 	s := &corev1.EndpointSlice{
@@ -50,7 +50,7 @@ func log(objects ...object.Object) history.Log {
 	return l
 }
 
-// without returns the log with a deletion of an object at the next revision.
+// withDeletion returns the log with the deletion of an object at the next revision.
 func withDeletion(l history.Log, o object.Object) history.Log {
 	l.Changes = append(l.Changes, &registryv1.Change{
 		Revision: l.Head() + 1, Type: registryv1.ChangeType_CHANGE_TYPE_DELETE, Object: object.Wrap(o),
@@ -62,7 +62,8 @@ func at(address string) Frontend {
 	return Frontend{netip.MustParseAddrPort(address), corev1.Protocol_PROTOCOL_TCP}
 }
 
-// reading returns a reading from revision low to high, in which the kernel and the agent agree.
+// reading returns a reading from revision low to high, in which kernel and agent have the same
+// content.
 func reading(low, high uint64, content Content, more ...func(*Reading)) Reading {
 	r := Reading{Low: low, High: high, MaxPlanRevision: high, Kernel: content, AgentPlan: content}
 	for _, m := range more {
@@ -89,8 +90,8 @@ func TestChecker(t *testing.T) {
 	// service is deleted at 16.
 	serviceLog := withDeletion(log(service("web", "10.96.0.1"), slice("web", "10.1.0.1"), slice("web", "10.1.0.1", "10.1.0.2"), nil,
 		slice("web", "10.1.0.2", "10.1.0.3")), service("web", "10.96.0.1"))
-	// Both services claim the address; web has one backend and heir another one.
-	conflictLog := log(service("web", "10.96.0.1"), slice("web", "10.1.0.1"), service("heir", "10.96.0.1"), slice("heir", "10.1.0.2"))
+	// Both services claim the address; web has one backend and api another one.
+	conflictLog := log(service("web", "10.96.0.1"), slice("web", "10.1.0.1"), service("api", "10.96.0.1"), slice("api", "10.1.0.2"))
 	vip := func(backends ...string) Content { return Content{at("10.96.0.1:80"): backends} }
 	for _, v := range []struct {
 		name          string
@@ -102,34 +103,34 @@ func TestChecker(t *testing.T) {
 		{"as planned", serviceLog, reading(13, 13, vip(a, b)), false, ""},
 		{"without backends", serviceLog, reading(11, 11, vip()), false, ""},
 		{"one backend is missing", serviceLog, reading(13, 13, vip(a)), false, "has [" + a + "], want at least [" + a + " " + b + "]"},
-		{"of the revision before", serviceLog, reading(12, 12, vip(a, b)), false, "at most [" + a + "]"},
-		{"of the next revision", serviceLog, reading(13, 13, vip(b, c)), false, "want at least"},
+		{"as at the previous revision", serviceLog, reading(12, 12, vip(a, b)), false, "at most [" + a + "]"},
+		{"as at the next revision", serviceLog, reading(13, 13, vip(b, c)), false, "want at least"},
 		{"another write changes nothing", serviceLog, reading(14, 14, vip(a, b)), false, ""},
-		{"on the way", serviceLog, reading(14, 15, vip(a, b, c)), false, ""},
-		{"on the way, before", serviceLog, reading(14, 15, vip(a, b)), false, ""},
-		{"on the way, after", serviceLog, reading(14, 15, vip(b, c)), false, ""},
-		{"on the way, without what stays", serviceLog, reading(14, 15, vip(a, c)), false, "want at least [" + b + "]"},
-		{"on the way, with what never was", serviceLog, reading(12, 13, vip(a, c)), false, "at most [" + a + " " + b + "]"},
+		{"between two revisions", serviceLog, reading(14, 15, vip(a, b, c)), false, ""},
+		{"between two revisions, as before", serviceLog, reading(14, 15, vip(a, b)), false, ""},
+		{"between two revisions, as after", serviceLog, reading(14, 15, vip(b, c)), false, ""},
+		{"between two revisions, without a backend of both", serviceLog, reading(14, 15, vip(a, c)), false, "want at least [" + b + "]"},
+		{"between two revisions, with a backend of neither", serviceLog, reading(12, 13, vip(a, c)), false, "at most [" + a + " " + b + "]"},
 		{"missing", serviceLog, reading(13, 15, Content{}), false, "is missing, want [" + a + " " + b + " " + c + "]"},
-		{"gone", serviceLog, reading(16, 16, Content{}), false, ""},
-		{"going", serviceLog, reading(15, 16, Content{}), false, ""},
-		{"not gone", serviceLog, reading(16, 16, vip(b, c)), false, "which is not planned"},
-		{"not gone after a restart", serviceLog, reading(16, 16, vip(b, c), restarted), false, ""},
+		{"deleted", serviceLog, reading(16, 16, Content{}), false, ""},
+		{"deleted between two revisions", serviceLog, reading(15, 16, Content{}), false, ""},
+		{"not deleted", serviceLog, reading(16, 16, vip(b, c)), false, "which is not planned"},
+		{"not deleted after a restart", serviceLog, reading(16, 16, vip(b, c), restarted), false, ""},
 		{"other backends after a restart", serviceLog, reading(13, 13, vip(c), restarted), false, "want at least"},
-		{"not gone, of a service that fails", serviceLog, reading(15, 16, Content{}, withFailure("ns/web")), false, ""},
-		{"missing, of a service that fails", serviceLog, reading(13, 13, Content{}, withFailure("ns/web")), false, ""},
+		{"deleted between two revisions, and the service fails", serviceLog, reading(15, 16, Content{}, withFailure("ns/web")), false, ""},
+		{"missing, and the service fails", serviceLog, reading(13, 13, Content{}, withFailure("ns/web")), false, ""},
 		{"missing, and another service fails", serviceLog, reading(13, 13, Content{}, withFailure("ns/other")), false, "is missing"},
-		{"of nobody", serviceLog, reading(13, 13, Content{at("10.96.0.1:80"): {a, b}, at("10.96.0.9:80"): {a}}), false, "10.96.0.9:80/TCP has"},
-		{"the agent says something else", serviceLog, reading(13, 13, vip(a, b), withAgentPlan(vip(a))), false, "the agent's plan: 10.96.0.1:80/TCP has"},
-		{"the agent says that it is not in force", serviceLog, reading(13, 13, vip(a, b), notProgrammed("10.96.0.1:80")), false, "is not in force, it says"},
-		{"it says so while it changes", serviceLog, reading(14, 15, vip(a, b), notProgrammed("10.96.0.1:80")), false, ""},
+		{"a frontend of no service", serviceLog, reading(13, 13, Content{at("10.96.0.1:80"): {a, b}, at("10.96.0.9:80"): {a}}), false, "10.96.0.9:80/TCP has"},
+		{"another plan of the agent", serviceLog, reading(13, 13, vip(a, b), withAgentPlan(vip(a))), false, "the agent's plan: 10.96.0.1:80/TCP has"},
+		{"not programmed", serviceLog, reading(13, 13, vip(a, b), notProgrammed("10.96.0.1:80")), false, "is reported as not programmed"},
+		{"not programmed during a change", serviceLog, reading(14, 15, vip(a, b), notProgrammed("10.96.0.1:80")), false, ""},
 		{"a socket", serviceLog, reading(13, 13, vip(), withAgentPlan(vip(a, b))), true, ""},
 		{"a socket without backends", serviceLog, reading(11, 11, vip()), true, "which is not planned"},
 		{"no socket without backends", serviceLog, reading(11, 11, Content{}, withAgentPlan(vip())), true, ""},
 		{"no socket", serviceLog, reading(13, 13, Content{}, withAgentPlan(vip(a, b))), true, "is missing"},
-		{"either rival", conflictLog, reading(14, 14, vip(a)), false, ""},
-		{"the other rival", conflictLog, reading(14, 14, vip(b)), false, ""},
-		{"no rival", conflictLog, reading(14, 14, vip(c)), false, "at most"},
+		{"backends of the first service with the address", conflictLog, reading(14, 14, vip(a)), false, ""},
+		{"backends of the second service with the address", conflictLog, reading(14, 14, vip(b)), false, ""},
+		{"backends of neither service with the address", conflictLog, reading(14, 14, vip(c)), false, "at most"},
 		{"before the log", serviceLog, reading(9, 9, Content{}), false, "was never read"},
 		{"after the log", serviceLog, reading(16, 17, vip(a)), false, "was never read"},
 	} {

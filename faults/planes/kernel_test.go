@@ -34,7 +34,7 @@ func server(address string, protocol plan.Protocol, backends ...string) *plan.Vi
 	return v
 }
 
-// nodeWith returns a namespace with an nftables plane that forwards servers. With counts, servers
+// newNode returns a namespace with an nftables plane that forwards servers. With counts, servers
 // have counters if the kernel supports them.
 func newNode(t *testing.T, counts bool, servers ...*plan.VirtualServer) (*topology.Namespace, *kernel.Plane) {
 	t.Helper()
@@ -61,7 +61,7 @@ func newNode(t *testing.T, counts bool, servers ...*plan.VirtualServer) (*topolo
 	return ns, plane
 }
 
-// in reads the content of a namespace.
+// readIn reads the content of a namespace.
 func readIn(t *testing.T, ns *topology.Namespace, read func([]Frontend) (Content, error), expected ...Frontend) Content {
 	t.Helper()
 	var got Content
@@ -122,7 +122,7 @@ func testNftables(t *testing.T, counts bool) {
 	}
 }
 
-// TestLookUp checks the lookup of single servers, which is used if a list of the kernel is
+// TestLookUp checks the lookup of single servers, which is used if a list from the kernel is
 // incomplete.
 func TestLookUp(t *testing.T) {
 	draining := server("10.96.0.4:80", plan.TCP, "10.1.0.1:8080")
@@ -150,7 +150,7 @@ func TestLookUp(t *testing.T) {
 func TestNftablesWithoutTables(t *testing.T) {
 	labtest.Need(t)
 	if got := readIn(t, topology.New(t, "node"), Nftables); len(got) != 0 {
-		t.Errorf("read %v where there is nothing", got)
+		t.Errorf("read %v in an empty namespace", got)
 	}
 }
 

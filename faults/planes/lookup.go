@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// lookUps is the number of lookups of a server that changes meanwhile.
+// maxLookups is the maximum number of lookups of a server that changes meanwhile.
 const maxLookups = 10
 
-var errChanging = errors.New("it changed whenever it was looked up")
+var errChanging = errors.New("it changed during each lookup")
 
-// lookUp reads one server by its key. It returns nil if there is none. A server that lacks slots at
-// each lookup really lacks them.
+// lookUp reads one server by its key. It returns nil if there is none. A server that lacks slots is
+// looked up again, because it may have changed meanwhile.
 func lookUp(f Frontend) (*nftServer, error) {
 	var last *nftServer
 	for range maxLookups {

@@ -21,8 +21,8 @@ import (
 // balancerTable is the table of the nftables plane, in the families ip and ip6. Its map servers
 // maps a frontend to the number of a class. The map classes maps the number to a chain. The chain's
 // name contains the number of slots of each server of the class, and its state. The map slots maps
-// a frontend and a slot number to a backend. Servers for external clients only have maps of their
-// own, which are not read because the workload creates none.
+// a frontend and a slot number to a backend. Servers only for external clients are in separate
+// maps, which are not read because the workload creates none.
 const balancerTable = "portolan-balancer"
 
 // Nftables reads the content of the nftables plane in the calling thread's namespace. The kernel
@@ -65,7 +65,7 @@ func familyOf(f Frontend) string {
 // nftServer is a server as read from the kernel.
 type nftServer struct {
 	class string // the key in the map classes
-	// open means that it takes new connections. Otherwise it drains.
+	// open reports whether it accepts new connections. Otherwise it drains.
 	open       bool
 	classKnown bool // its class was read
 	size       int  // number of slots according to its class
@@ -75,7 +75,7 @@ type nftServer struct {
 // complete reports whether all slots are known.
 func (s *nftServer) complete() bool { return s.classKnown && len(s.slots) == s.size }
 
-// takeChain parses the name of the chain of its class, such as rr-0-2-0-any-open-5: scheduler,
+// parseChain parses the name of the chain of its class, such as rr-0-2-0-any-open-5: scheduler,
 // flags, slots, affinity, audience, state and lane.
 func (s *nftServer) parseChain(chain string) error {
 	parts := strings.Split(chain, "-")
@@ -103,11 +103,11 @@ func (s *nftServer) backends() []string {
 	return c[Frontend{}]
 }
 
-// listings is how often the lists are read until they are consistent.
+// maxListings is the maximum number of times that the lists are read until they are consistent.
 const maxListings = 5
 
-// listServers reads the lists of a family. If they show different states of the kernel's tables,
-// some servers are not complete.
+// listServers reads the lists of a family. If the tables change meanwhile, some servers may not be
+// complete.
 func listServers(family string) (servers map[Frontend]*nftServer, err error) {
 	conn, err := netfilter.Dial("")
 	if err != nil {
@@ -169,7 +169,7 @@ func (l *listing) read() error {
 	return errors.Join(l.errs...)
 }
 
-// each calls take for the elements of a map. A missing map has none.
+// each calls add for the elements of a map. A missing map has no elements.
 func (l *listing) each(name string, add func(netfilter.Member) error) {
 	err := l.conn.Elements(&nftables.Set{Table: l.table, Name: name}, func(m netfilter.Member) { l.errs = append(l.errs, add(m)) })
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

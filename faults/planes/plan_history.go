@@ -11,10 +11,11 @@ import (
 	"portolan.dev/services/object"
 )
 
-// claims are the backends of a frontend, by the service that claims the frontend.
+// claims are the backends of a frontend, by the services that claim the frontend.
 type claims map[object.Key][]string
 
-// claimChange is a change of the claim of a service at a frontend.
+// claimChange is a change of the claim of a service to a frontend. The service claims the frontend
+// after the change if claimed is set.
 type claimChange struct {
 	revision uint64
 	frontend Frontend
@@ -23,24 +24,25 @@ type claimChange struct {
 	backends []string
 }
 
-// planHistory is the sequence of plans of a node that follows from the log.
+// planHistory is the sequence of plans of a node that follows from the log. advance moves it to a
+// later revision.
 type planHistory struct {
 	addresses    []netip.Addr
-	plan         map[Frontend]claims // at the log's base, or at the revision of the last advance
-	claimChanges []claimChange       // after that revision
-	writes       []write             // in order
+	plan         map[Frontend]claims // at the current revision
+	claimChanges []claimChange       // after the current revision
+	writes       []write             // after the current revision, in order
 	worlds       map[object.Key]*model.World
 	claimed      map[object.Key]Content
 }
 
-// write is a write of a service or one of its slices.
+// write is a write of a service or of one of its slices.
 type write struct {
 	revision uint64
 	service  object.Key
 }
 
-// planHistoryOf returns the course of a node with these addresses. The plan follows from the slices
-// in the log, so selectors are removed. (Slices follow pods with a delay.)
+// planHistoryOf returns the plans of a node with these addresses, at the log's base. The plans
+// follow from the slices in the log, so selectors are removed. (Slices follow pods with a delay.)
 func planHistoryOf(log *history.Log, addresses []netip.Addr) *planHistory {
 	c := &planHistory{
 		addresses: addresses, plan: map[Frontend]claims{}, worlds: map[object.Key]*model.World{}, claimed: map[object.Key]Content{},
@@ -74,7 +76,7 @@ func (c *planHistory) addChange(revision uint64, before, after object.Object) {
 	}
 }
 
-// serviceOf returns the key of the service, if the object is a service or a slice of one.
+// serviceOf returns the key of the service if the object is a service or one of its slices.
 func serviceOf(o object.Object) (object.Key, bool) {
 	switch o := o.(type) {
 	case *corev1.Service:
@@ -105,7 +107,7 @@ func (c *planHistory) world(service object.Key) *model.World {
 	return c.worlds[service]
 }
 
-// refresh adds the claim changes between the previous and the present claims of a service.
+// updateClaims adds the changes from the previous to the present claims of a service.
 func (c *planHistory) updateClaims(revision uint64, service object.Key) {
 	current := Content{}
 	for _, f := range c.world(service).Frontends(c.addresses) {
@@ -125,7 +127,7 @@ func (c *planHistory) updateClaims(revision uint64, service object.Key) {
 	c.claimed[service] = current
 }
 
-// advance brings the plan to a revision, which must not be below the one before.
+// advance moves to a revision, which must not be lower than the current one.
 func (c *planHistory) advance(revision uint64) {
 	n := 0
 	for ; n < len(c.claimChanges) && c.claimChanges[n].revision <= revision; n++ {
@@ -143,7 +145,7 @@ func (c *planHistory) advance(revision uint64) {
 	c.writes = c.writes[n:]
 }
 
-// after returns the claims after a change of a claim.
+// apply returns the claims after a change. It does not modify c.
 func (c claims) apply(change *claimChange) claims {
 	next := maps.Clone(c)
 	if next == nil {
@@ -157,8 +159,8 @@ func (c claims) apply(change *claimChange) claims {
 	return next
 }
 
-// until returns the frontends that change up to a revision, each with its present claims, and its
-// claims after each change.
+// changesUntil returns the frontends that change up to a revision, each with its present claims and
+// its claims after each change.
 func (c *planHistory) changesUntil(revision uint64) map[Frontend][]claims {
 	all := map[Frontend][]claims{}
 	for i := range c.claimChanges {
@@ -175,7 +177,7 @@ func (c *planHistory) changesUntil(revision uint64) map[Frontend][]claims {
 	return all
 }
 
-// written reports whether a service or one of its slices is written up to a revision.
+// writtenUntil reports whether a service or one of its slices is written up to a revision.
 func (c *planHistory) writtenUntil(service object.Key, revision uint64) bool {
 	return slices.ContainsFunc(c.writes, func(w write) bool { return w.service == service && w.revision <= revision })
 }

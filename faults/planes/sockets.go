@@ -19,9 +19,9 @@ const (
 	unconnected = "07" // UDP
 )
 
-// maxReads is how often the table of sockets is read until it has all expected frontends. The
-// kernel writes the table in portions, and a socket that opens or closes in between may hide
-// another one.
+// maxReads is the maximum number of times that the socket tables are read until all expected
+// frontends are found. The kernel writes a table in portions, and a socket that opens or closes in
+// between may hide another one.
 const maxReads = 3
 
 // Sockets reads the frontends with listening sockets in the calling thread's namespace. It cannot

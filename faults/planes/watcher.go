@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// pause is the time between two readings of a node.
+	// readInterval is the time between two readings of a node.
 	readInterval = 250 * time.Millisecond
 	// readTimeout is the timeout of a reading. An agent that does not answer is read again later.
 	readTimeout = 5 * time.Second
 )
 
-// Watcher reads a node's plane periodically, and keeps the readings.
+// Watcher periodically reads a node's data plane, and keeps the readings.
 type Watcher struct {
 	Node      string
-	Addresses []netip.Addr // of the node, for node ports
-	// Services are the ranges of virtual addresses.
+	Addresses []netip.Addr // addresses of the node, for node ports
+	// ServiceCIDRs are the ranges of virtual addresses.
 	ServiceCIDRs []netip.Prefix
 	// NodePorts are the lowest and the highest node port.
 	NodePorts [2]uint16
@@ -33,30 +33,29 @@ type Watcher struct {
 	// Kernel reads the content of the plane. It reads more than once if expected frontends are
 	// missing.
 	Kernel func(expected []Frontend) (Content, error)
-	// FrontendsOnly reports whether Kernel reads only the frontends that have backends, without the
-	// backends.
+	// FrontendsOnly reports whether Kernel returns only frontends with backends, and no backends.
 	FrontendsOnly bool
-	// Process returns the ID of the agent's process, or 0 if it does not run.
+	// PID returns the ID of the agent's process, or 0 if it does not run.
 	PID func() int
 
 	mu           sync.Mutex
 	readings     []Reading
-	lastErr      error  // error of the last reading that failed
+	lastErr      error  // error of the last failed reading
 	lastPID      int    // of the last reading
 	liveRevision uint64 // applied revision of this process when it first reported a view from the registry
 }
 
-// Reading is the content of a node's plane, with the agent's status at that time.
+// Reading is the content of a node's data plane, with the agent's status at that time.
 type Reading struct {
 	At time.Time
-	// Low and High are the applied revisions that the agent reported before and after the rest was
-	// read.
+	// Low and High are the applied revisions that the agent reported before and after the content
+	// was read.
 	Low, High uint64
-	// Planned is the newest revision that AgentPlan may belong to.
+	// MaxPlanRevision is the newest revision to which AgentPlan may belong.
 	MaxPlanRevision uint64
 	Kernel          Content
 	// AgentPlan is the agent's plan. NotProgrammed has the agent's error for each frontend that it
-	// reports as not in force.
+	// reports as not programmed.
 	AgentPlan     Content
 	NotProgrammed map[Frontend]string
 	// Failing are the services that the agent reports as failing, as namespace/name.
@@ -66,9 +65,9 @@ type Reading struct {
 }
 
 var (
-	errNothingApplied = errors.New("the agent has applied nothing yet")
-	errStopped        = errors.New("the agent does not run, or was started anew meanwhile")
-	errNodeFailing    = errors.New("the node as a whole fails")
+	errNothingApplied = errors.New("the agent has not applied a revision yet")
+	errStopped        = errors.New("the agent does not run, or was restarted during the reading")
+	errNodeFailing    = errors.New("the agent reports a failure of the whole node")
 )
 
 // Run reads until ctx is done.
@@ -86,7 +85,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// keep stores a reading, unless it failed or equals the previous one.
+// add stores a reading, unless it failed or equals the previous one.
 func (w *Watcher) add(r Reading, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,16 +97,16 @@ func (w *Watcher) add(r Reading, err error) {
 	}
 }
 
-// Readings returns the readings, and the error of the last reading that failed. Readings fail while
-// the agent does not run.
+// Readings returns the readings, and the error of the last failed reading. Readings fail while the
+// agent does not run.
 func (w *Watcher) Readings() (readings []Reading, lastErr error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.readings), w.lastErr
 }
 
-// read makes one reading. The agent answers GetStatus after it has finished the changes under way.
-// So the content of the kernel in between belongs to the revisions between both answers.
+// read makes one reading. The agent answers GetStatus after it has finished the current changes. So
+// the content of the kernel between two answers belongs to the revisions of these answers.
 func (w *Watcher) read(ctx context.Context) (Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -169,7 +168,7 @@ func (w *Watcher) expected(plan Content) []Frontend {
 	return slices.DeleteFunc(slices.Collect(maps.Keys(plan)), func(f Frontend) bool { return w.FrontendsOnly && len(plan[f]) == 0 })
 }
 
-// takePlan stores the agent's plan in the reading.
+// addAgentPlan adds the agent's plan to the reading.
 func (w *Watcher) addAgentPlan(r *Reading, plan *nodeagentv1.GetPlanResponse) {
 	for _, v := range plan.GetVirtualServers() {
 		addr, err := netip.ParseAddr(v.GetAddress())
@@ -198,6 +197,7 @@ func (w *Watcher) ownFrontends(c Content) Content {
 	return c
 }
 
+// serves reports whether a frontend is a virtual address or a node port of the node.
 func (w *Watcher) serves(f Frontend) bool {
 	addr, port := f.Address.Addr(), f.Address.Port()
 	if slices.Contains(w.Addresses, addr) {
@@ -206,7 +206,7 @@ func (w *Watcher) serves(f Frontend) bool {
 	return slices.ContainsFunc(w.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// same reports whether two readings are equal, apart from their times.
+// equal reports whether two readings are equal, apart from their times.
 func (r *Reading) equal(o *Reading) bool {
 	return r.Low == o.Low && r.High == o.High && r.MaxPlanRevision == o.MaxPlanRevision && r.Restarted == o.Restarted &&
 		maps.EqualFunc(r.Kernel, o.Kernel, slices.Equal[[]string]) && maps.EqualFunc(r.AgentPlan, o.AgentPlan, slices.Equal[[]string]) &&

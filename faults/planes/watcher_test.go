@@ -12,24 +12,24 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 )
 
-// agent answers with one status after the other, and repeats the last one.
+// agent returns its statuses one after the other, and repeats the last one.
 type agent struct {
 	nodeagentv1.NodeAgentServiceClient
 	statuses []*nodeagentv1.GetStatusResponse
 	plan     *nodeagentv1.GetPlanResponse
-	asked    int
+	calls    int
 }
 
 func (a *agent) GetStatus(context.Context, *nodeagentv1.GetStatusRequest, ...grpc.CallOption) (*nodeagentv1.GetStatusResponse, error) {
-	a.asked++
-	return a.statuses[min(a.asked, len(a.statuses))-1], nil
+	a.calls++
+	return a.statuses[min(a.calls, len(a.statuses))-1], nil
 }
 
 func (a *agent) GetPlan(context.Context, *nodeagentv1.GetPlanRequest, ...grpc.CallOption) (*nodeagentv1.GetPlanResponse, error) {
 	return a.plan, nil
 }
 
-// watching returns a watcher of an agent with the process ID 1.
+// newWatcher returns a watcher of an agent with the process ID 1.
 func newWatcher(a *agent) *Watcher {
 	return &Watcher{
 		Node: "node", Agent: a, PID: func() int { return 1 }, Kernel: func([]Frontend) (Content, error) { return Content{}, nil },
@@ -76,15 +76,15 @@ func TestReading(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if got := r.AgentPlan[at("10.96.0.1:80")]; len(r.AgentPlan) != 2 || len(got) != 2 || got[0] != "10.1.0.1:8080" || got[1] != "10.1.0.2:8080" {
-		t.Errorf("the agent said %v", r.AgentPlan)
+		t.Errorf("the agent's plan is %v", r.AgentPlan)
 	}
 	if len(r.NotProgrammed) != 1 || r.NotProgrammed[at("172.31.1.2:30001")] != "why not" || len(r.Kernel) != 1 {
-		t.Errorf("missing %v, kernel %v", r.NotProgrammed, r.Kernel)
+		t.Errorf("not programmed %v, kernel %v", r.NotProgrammed, r.Kernel)
 	}
 }
 
-// TestReadingsThatSayNothing checks that a reading fails if the agent was restarted meanwhile, or
-// reports that the node fails.
+// TestFailedReadings checks that a reading fails if the agent was restarted meanwhile, or reports
+// that the node fails.
 func TestFailedReadings(t *testing.T) {
 	statuses := func(s ...*nodeagentv1.GetStatusResponse) *agent { return &agent{statuses: s} }
 	restarted, stopped := newWatcher(statuses(status(5, 5))), newWatcher(statuses(status(5, 5)))
@@ -96,11 +96,11 @@ func TestFailedReadings(t *testing.T) {
 		want error
 	}{
 		"nothing applied":     {newWatcher(statuses(status(0, 5))), errNothingApplied},
-		"a revision goes":     {newWatcher(statuses(status(6, 6), status(5, 5))), errStopped},
+		"a lower revision":    {newWatcher(statuses(status(6, 6), status(5, 5))), errStopped},
 		"the node fails":      {newWatcher(statuses(status(5, 5, failure("")))), errNodeFailing},
 		"the process changes": {restarted, errStopped},
 		"no process":          {stopped, errStopped},
-		"all is well":         {newWatcher(statuses(status(5, 5))), nil},
+		"no failure":          {newWatcher(statuses(status(5, 5))), nil},
 	} {
 		if _, err := v.w.read(t.Context()); !errors.Is(err, v.want) {
 			t.Errorf("%s: %v, want %v", name, err, v.want)
@@ -109,7 +109,8 @@ func TestFailedReadings(t *testing.T) {
 }
 
 // TestRestarted checks when a restarted agent must have removed the frontends of an earlier one:
-// once it has applied a revision after its view was first known to be from the registry.
+// after it has applied the next revision after the one at which its view was first reported to be
+// from the registry.
 func TestRestarted(t *testing.T) {
 	a := &agent{}
 	w := newWatcher(a)
@@ -123,15 +124,15 @@ func TestRestarted(t *testing.T) {
 		{1, status(5, 5, fromDisk), true}, {1, status(6, 6, fromDisk), true}, {1, status(6, 6), true}, {1, status(6, 7), true},
 		{1, status(7, 7), false}, {1, status(8, 8), false}, {2, status(8, 8), true}, {2, status(9, 9), false},
 	} {
-		process, a.statuses, a.asked = step.process, []*nodeagentv1.GetStatusResponse{step.status}, 0
+		process, a.statuses, a.calls = step.process, []*nodeagentv1.GetStatusResponse{step.status}, 0
 		if r, err := w.read(t.Context()); err != nil || r.Restarted != step.want {
 			t.Errorf("step %d: restarted %v, %v, want %v", n, r.Restarted, err, step.want)
 		}
 	}
 }
 
-// TestReadingsAreKeptOnce checks that equal readings are stored once, which saves memory, because
-// an agent at rest is read as often as a busy one.
+// TestEqualReadingsAreStoredOnce checks that consecutive equal readings are stored once. This saves
+// memory, because an agent at rest is read as often as a busy one.
 func TestEqualReadingsAreStoredOnce(t *testing.T) {
 	w := newWatcher(&agent{statuses: []*nodeagentv1.GetStatusResponse{status(5, 5)}})
 	for range 3 {
