@@ -46,35 +46,35 @@ type allocationChecker struct {
 
 // checkLeaks reports values that have been allocated for longer than the grace without a service
 // that has them.
-func (l *allocationChecker) checkLeaks(list history.AllocationList, grace time.Duration) {
-	previous := l.unownedSince
-	l.unownedSince = map[history.Allocation]time.Time{}
+func (c *allocationChecker) checkLeaks(list history.AllocationList, grace time.Duration) {
+	previous := c.unownedSince
+	c.unownedSince = map[history.Allocation]time.Time{}
 	for _, a := range list.Allocations {
-		if l.ownerships[a].overlaps(list.Began, list.Ended) {
+		if c.ownerships[a].overlaps(list.Began, list.Ended) {
 			continue
 		}
-		from, seen := previous[a]
-		if !seen {
-			if from = l.ownerships[a].lastRelease(list.Began); from.IsZero() {
+		from, found := previous[a]
+		if !found {
+			if from = c.ownerships[a].lastRelease(list.Began); from.IsZero() {
 				from = list.Began
 			}
 		}
-		l.unownedSince[a] = from
-		if leaked := list.Began.Sub(from); leaked > grace && leaked > grace+l.h.FaultDuration(from, list.Began, grace) {
-			l.add(object.Key{Kind: "Service"}, "%s has been allocated to the UID %s for %s, and no such service has it", a.Value, a.UID, leaked.Round(time.Millisecond))
+		c.unownedSince[a] = from
+		if leaked := list.Began.Sub(from); leaked > grace && leaked > grace+c.h.FaultDuration(from, list.Began, grace) {
+			c.add(object.Key{Kind: "Service"}, "%s has been allocated to the UID %s for %s, and no such service has it", a.Value, a.UID, leaked.Round(time.Millisecond))
 		}
 	}
 }
 
 // checkMissing reports values that a service has and the allocator has not allocated.
-func (l *allocationChecker) checkMissing(list history.AllocationList) {
+func (c *allocationChecker) checkMissing(list history.AllocationList) {
 	allocated := map[history.Allocation]bool{}
 	for _, a := range list.Allocations {
 		allocated[a] = true
 	}
-	for a, o := range l.ownerships {
+	for a, o := range c.ownerships {
 		if p := o.covering(list.Began, list.Ended); p != nil && !allocated[a] {
-			l.add(p.key, "%s belongs to the service with the UID %s, but is not allocated: committed at %s, known at %s, listed at %s",
+			c.add(p.key, "%s belongs to the service with the UID %s, but is not allocated: committed at %s, known at %s, listed at %s",
 				a.Value, a.UID, formatTime(p.committed), formatTime(p.known), formatTime(list.Began))
 		}
 	}
@@ -130,7 +130,7 @@ func ownerships(h *history.History, x *findings) map[history.Allocation]ownershi
 	owners := map[string]object.Key{}
 	acquire := func(key object.Key, a history.Allocation, revision uint64, p period) {
 		if other, owned := owners[a.Value]; owned {
-			x.add(key, "revision %d gives it %s, which %s has", revision, a.Value, other)
+			x.add(key, "revision %d assigns %s, which %s has already", revision, a.Value, other)
 		}
 		owners[a.Value] = key
 		all[a] = append(all[a], p)

@@ -154,9 +154,9 @@ func TestAllocations(t *testing.T) {
 	runTests(t, []checkerTest{
 		{"different values", c, build(put(a), put(b), del(b)), ""},
 		{"reused after a deletion", c, build(put(a), del(a), put(moved)), ""},
-		{"an address twice", c, build(put(a), put(moved)), "revision 2 gives it 10.0.0.1, which Service ns/a has"},
-		{"a port twice", c, build(put(a), put(twice)), "revision 2 gives it 30001, which Service ns/a has"},
-		{"a port twice after a change", c, build(put(a), put(b), put(twice)), "revision 3 gives it 30001"},
+		{"an address twice", c, build(put(a), put(moved)), "revision 2 assigns 10.0.0.1, which Service ns/a has already"},
+		{"a port twice", c, build(put(a), put(twice)), "revision 2 assigns 30001, which Service ns/a has already"},
+		{"a port twice after a change", c, build(put(a), put(b), put(twice)), "revision 3 assigns 30001"},
 		{"allocated", c, build(put(a), allocationList(5, ip, port)), ""},
 		{"not allocated", c, build(put(a), allocationList(5, port)), "10.0.0.1 belongs to the service with the UID a"},
 		{"not allocated yet", c, build(put(a), allocationList(0.95)), ""},

@@ -60,7 +60,7 @@ func (w *watchChecker) includes(key object.Key) bool { return len(w.kinds) == 0 
 func (w *watchChecker) checkBatch(b history.Batch) {
 	switch {
 	case b.Revision > w.log.Head():
-		return // the log was read too early to have it
+		return // committed after the log was read
 	case b.Snapshot:
 		w.checkSnapshot(b)
 	case !w.started:
@@ -91,16 +91,16 @@ func (w *watchChecker) checkSnapshot(b history.Batch) {
 		key := object.KeyOf(s.Object)
 		switch o := want[key]; {
 		case o == nil:
-			w.add(key, "%s has it in the snapshot at revision %d, the log does not", w.watch.Watcher, b.Revision)
+			w.add(key, "the snapshot of %s at revision %d has the object, the log does not", w.watch.Watcher, b.Revision)
 		case !object.Equal(o, s.Object):
-			w.add(key, "%s has version %d in the snapshot at revision %d, the log has version %d, or the content differs", w.watch.Watcher,
+			w.add(key, "the snapshot of %s has version %d at revision %d, the log has version %d, or the content differs", w.watch.Watcher,
 				s.Object.GetMetadata().GetResourceVersion(), b.Revision, o.GetMetadata().GetResourceVersion())
 		}
 		delete(want, key)
 	}
 	for key := range want {
 		if w.includes(key) {
-			w.add(key, "%s lacks it in the snapshot at revision %d", w.watch.Watcher, b.Revision)
+			w.add(key, "the snapshot of %s at revision %d lacks the object", w.watch.Watcher, b.Revision)
 		}
 	}
 }

@@ -57,9 +57,9 @@ func TestWatches(t *testing.T) {
 		{"behind", Watches{}, build(log, watchPods(batch(3, first, second))), ""},
 		{"behind at rest", Watches{CaughtUp: true}, build(log, watchPods(batch(3, first, second))), "w has received changes up to revision 3, the last change of its kinds is at revision 4"},
 		{"a snapshot", Watches{}, build(log, watchPods(snapshot(3, second), batch(4, third))), ""},
-		{"a snapshot without an object", Watches{}, build(log, watchPods(snapshot(3))), "w lacks it in the snapshot at revision 3"},
-		{"a snapshot with a deleted object", Watches{}, build(log, watchPods(snapshot(4, second))), "w has it in the snapshot at revision 4"},
-		{"a snapshot with an old version", Watches{}, build(log, watchPods(snapshot(3, first))), "w has version 1 in the snapshot at revision 3"},
+		{"a snapshot without an object", Watches{}, build(log, watchPods(snapshot(3))), "the snapshot of w at revision 3 lacks the object"},
+		{"a snapshot with a deleted object", Watches{}, build(log, watchPods(snapshot(4, second))), "the snapshot of w at revision 4 has the object"},
+		{"a snapshot with an old version", Watches{}, build(log, watchPods(snapshot(3, first))), "the snapshot of w has version 1 at revision 3"},
 		{"changes without a snapshot", Watches{}, build(log, func(s *historyBuilder) {
 			s.Watches = []history.Watch{{Watcher: "w", Batches: []history.Batch{batch(1, first)}}}
 		}), "before a snapshot"},

@@ -95,7 +95,7 @@ func (x *writeChecker) checkCall(c *history.Call, explained map[uint64]bool) {
 
 func (x *writeChecker) checkAcknowledged(c *history.Call, revisions []uint64) {
 	if !c.Ended.Before(x.logReadAt) {
-		return // the log was read too early to have it
+		return // the log may not have it, because it was read before
 	}
 	switch {
 	case len(revisions) == 0:

@@ -150,7 +150,7 @@ func checkLogLines(t *testing.T, i *labtest.Installation) {
 	if len(h.LogLines) == 0 {
 		t.Error("no daemon printed anything")
 	}
-	report(t, check.LogLines{PerMinute: 10}.Check(h))
+	report(t, check.Lines{PerMinute: 10}.Check(h))
 }
 
 func report(t *testing.T, findings []check.Finding) {

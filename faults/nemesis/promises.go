@@ -121,7 +121,7 @@ func (r *run) checkLogs() {
 			}
 		}
 	}
-	for _, f := range (check.LogLines{PerMinute: perMinute, Except: causedByCheckers}).Check(recorder.History()) {
+	for _, f := range (check.Lines{PerMinute: perMinute, Except: causedByCheckers}).Check(recorder.History()) {
 		r.Error(f)
 	}
 }

@@ -19,13 +19,13 @@ func printLines(times int, every float64, format string) func(*historyBuilder) {
 }
 
 func TestLogLines(t *testing.T) {
-	c := LogLines{PerMinute: 5}
+	c := Lines{PerMinute: 5}
 	const lost = `{"time":"t%[1]d","level":"WARN","msg":"connection lost","peer":"10.0.0.%[1]d:80"}`
 	runTests(t, []checkerTest{
 		{"a few lines", c, build(printLines(5, 1, lost)), ""},
 		{"many lines", c, build(printLines(6, 1, lost)), "d printed more than 5 times within 5s: WARN connection lost"},
 		{"many lines over a long time", c, build(printLines(20, 13, lost)), ""},
-		{"many lines of an exception", LogLines{PerMinute: 5, Except: func(string) bool { return true }}, build(printLines(6, 1, lost)), ""},
+		{"many lines of an exception", Lines{PerMinute: 5, Except: func(string) bool { return true }}, build(printLines(6, 1, lost)), ""},
 		{"the same line with other objects", c, build(printLines(6, 1, `pod "web-%d" is gone`)), `pod "…" is gone`},
 		{"the same line with other addresses", c, build(printLines(6, 1, "dial fd00::%x: refused")), "dial #: refused"},
 		{"different lines", c, build(printLines(4, 1, "one %d"), printLines(4, 1, "another %d")), ""},

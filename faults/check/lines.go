@@ -10,9 +10,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// LogLines checks that no daemon panics or repeats a log line too often. Lines that differ only in
+// Lines checks that no daemon panics or repeats a log line too often. Lines that differ only in
 // numbers, names and addresses count as the same line.
-type LogLines struct {
+type Lines struct {
 	// PerMinute is the number of times that a daemon may print a line within a minute.
 	PerMinute int
 	// Except reports whether a normalized line may be printed more often. Nil means that none may.
@@ -20,10 +20,10 @@ type LogLines struct {
 }
 
 // Name implements Checker.
-func (LogLines) Name() string { return "log lines" }
+func (Lines) Name() string { return "log lines" }
 
 // Check implements Checker.
-func (c LogLines) Check(h *history.History) []Finding {
+func (c Lines) Check(h *history.History) []Finding {
 	x := findings{check: c.Name()}
 	type kind struct{ process, line string }
 	recent := map[kind][]time.Time{}
