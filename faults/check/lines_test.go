@@ -18,7 +18,7 @@ func printLines(times int, every float64, format string) func(*historyBuilder) {
 	}
 }
 
-func TestLogLines(t *testing.T) {
+func TestLines(t *testing.T) {
 	c := Lines{PerMinute: 5}
 	const lost = `{"time":"t%[1]d","level":"WARN","msg":"connection lost","peer":"10.0.0.%[1]d:80"}`
 	runTests(t, []checkerTest{
@@ -45,8 +45,8 @@ func TestAvailable(t *testing.T) {
 	})
 }
 
-// TestRunKeepsTheFirstFindings checks that the number of findings is limited.
-func TestRunKeepsTheFirstFindings(t *testing.T) {
+// TestRunLimitsFindings checks that the number of findings is limited.
+func TestRunLimitsFindings(t *testing.T) {
 	h := build()
 	for n := range 2 * maxFindings {
 		h.Calls = append(h.Calls, history.Call{Verb: history.Create, WriteID: fmt.Sprint(n), Outcome: history.OK, Ended: second(1)})
